@@ -20,7 +20,6 @@
 
 #include "src/tables/address-shards.h"
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 
 struct aligned {
     struct tide_resource base;
@@ -65,7 +64,7 @@ aligned_place(struct aligned *aligned, void *given, size_t alignment, void **out
     return TIDE_OK;
 }
 
-static enum tide_status
+static __attribute__((noinline)) enum tide_status
 aligned_allocate_moved(struct aligned *aligned, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct tide_resource *upstream = aligned->base.upstream;
@@ -84,13 +83,8 @@ aligned_allocate_moved(struct aligned *aligned, size_t bytes, size_t alignment, 
     if (status != TIDE_OK)
         return status;
     status = aligned_place(aligned, given, alignment, out);
-    if (status != TIDE_OK) {
-        struct tidei_error error;
-
-        tidei_error_save(&error);
-        tidei_deallocate(upstream, given, padded, TIDE_DEFAULT_ALIGNMENT, stream);
-        tidei_error_restore(&error);
-    }
+    if (status != TIDE_OK)
+        tidei_deallocate_quietly(upstream, given, padded, TIDE_DEFAULT_ALIGNMENT, stream);
     return status;
 }
 
@@ -166,11 +160,8 @@ aligned_check(void *options, size_t *fault)
 static enum tide_status
 aligned_init(struct tide_resource *self, size_t *fault)
 {
-    struct aligned *aligned = (struct aligned *)self;
-    enum tide_status status = tidei_address_shards_create(&aligned->moved);
-
     (void)fault;
-    return status == TIDE_OK ? status : tide_error_set(status, "aligned: %s", tide_error_text());
+    return tidei_address_shards_create("aligned", &((struct aligned *)self)->moved);
 }
 
 static void

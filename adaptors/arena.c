@@ -18,7 +18,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <tidemark/arena.h>
@@ -34,30 +33,36 @@
 #define ARENA_BLOCKS   64
 #define ARENA_REQUESTS 4
 
-/*
- * A chunk heap as a resource: the upstream of all arenas. Arenas request and free only what a chunk heap can serve, so
- * nothing is checked twice.
- */
+/* A chunk heap as a resource: the upstream of all arenas, which request and free only what a chunk heap can serve. */
 struct shared_heap {
-    struct tide_resource base;
+    struct tide_resource base;          /* never released by others: an arena's chunk heap borrows it */
     struct tidei_chunk_heap chunk_heap; /* over the same upstream */
-    uint64_t capacity_bytes;            /* the capacity that it reports to the arenas */
-    void *context;                      /* borrowed; used by `gather` */
 };
 
-/* The shared heap that embeds this chunk heap. */
-static struct shared_heap *
-shared_heap_of(struct tidei_chunk_heap *chunk_heap)
-{
-    return (struct shared_heap *)(void *)((char *)chunk_heap - offsetof(struct shared_heap, chunk_heap));
-}
+struct arena {
+    struct tide_resource base;
+    struct tidei_slots slots; /* the arena of each thread */
+    _Atomic uint32_t next;    /* the next thread's arena; written once by each thread */
+    uint32_t count;           /* arenas for threads */
+    struct tide_arena_options options;
+    uint64_t block_bytes;             /* the bytes that an arena takes at a time */
+    struct tidei_chunk_heap **arenas; /* owns; [count] serves large requests */
+    _Alignas(128) struct shared_heap shared_heap;
+};
+
+/* A thread's part. */
+struct arena_thread {
+    struct tidei_slot slot;
+    uint32_t arena; /* its number plus 1; 0 at first */
+};
 
 static enum tide_status
 shared_heap_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct shared_heap *shared_heap = (struct shared_heap *)self;
     struct tidei_piece *piece;
-    enum tide_status status = tidei_chunk_heap_allocate(&shared_heap->chunk_heap, bytes, alignment, stream, &piece);
+    enum tide_status status =
+        tidei_chunk_heap_allocate(&shared_heap->chunk_heap, bytes, alignment, stream, true, &piece);
 
     *out = status == TIDE_OK ? (void *)tidei_piece_address(piece) : NULL;
     return status;
@@ -74,16 +79,9 @@ shared_heap_query(struct tide_resource *self, enum tide_query what, uint64_t *ou
 {
     if (what != TIDE_QUERY_CAPACITY)
         return tide_pass_query(self, what, out);
-    *out = ((struct shared_heap *)self)->capacity_bytes;
+    /* Arenas then choose regions that fit into a block: regions are small beside 16 blocks. */
+    *out = 16 * ((const struct arena *)(void *)((char *)self - offsetof(struct arena, shared_heap)))->block_bytes;
     return TIDE_OK;
-}
-
-static void
-shared_heap_destroy(struct tide_resource *self)
-{
-    tidei_chunk_heap_fini(&((struct shared_heap *)self)->chunk_heap);
-    tide_resource_fini(self);
-    free(self);
 }
 
 static const struct tide_resource_ops shared_heap_ops = {
@@ -96,66 +94,16 @@ static const struct tide_resource_ops shared_heap_ops = {
     .query = shared_heap_query,
     .describe = tide_pass_describe,
     .upstream_at = tide_pass_upstream_at,
-    .destroy = shared_heap_destroy,
-};
-
-/* Create it with one reference, the caller's. Errors: TIDE_ENOMEM, with the error text set. */
-static enum tide_status
-shared_heap_create(struct tide_resource *upstream, const struct tidei_chunk_heap_options *options,
-                   uint64_t capacity_bytes, void *context, struct shared_heap **out)
-{
-    struct shared_heap *shared_heap = calloc(1, sizeof(*shared_heap));
-    enum tide_status status;
-
-    *out = NULL;
-    if (shared_heap == NULL)
-        return tide_error_set(TIDE_ENOMEM, "%s: no host memory for %zu B", options->name, sizeof(*shared_heap));
-    shared_heap->capacity_bytes = capacity_bytes;
-    shared_heap->context = context;
-    status = tidei_chunk_heap_init(&shared_heap->chunk_heap, upstream, options);
-    if (status == TIDE_OK) {
-        status = tide_resource_init(&shared_heap->base, &shared_heap_ops, upstream);
-        if (status == TIDE_OK)
-            *out = shared_heap;
-        else
-            tidei_chunk_heap_fini(&shared_heap->chunk_heap);
-    }
-    if (status != TIDE_OK)
-        free(shared_heap);
-    return status;
-}
-
-struct arena {
-    struct tide_resource base;
-    struct tidei_slots slots; /* the arena of each thread */
-    _Atomic uint32_t next;    /* the next thread's arena; written once by each thread */
-    uint32_t count;           /* arenas for threads */
-    struct tide_arena_options options;
-    uint64_t block_bytes; /* the bytes that an arena takes at a time */
-    struct shared_heap *shared_heap;
-    struct tidei_chunk_heap **arenas; /* owns; [count] serves large requests */
-};
-
-/* A thread's part. */
-struct arena_thread {
-    struct tidei_slot slot;
-    uint32_t arena; /* its number plus 1; 0 at first */
+    .destroy = tide_resource_fini,
 };
 
 static void
 arena_gather(struct tidei_chunk_heap *chunk_heap)
 {
-    struct arena *arena = shared_heap_of(chunk_heap)->context;
+    struct arena *arena = (struct arena *)(void *)((char *)chunk_heap - offsetof(struct arena, shared_heap.chunk_heap));
 
     for (uint32_t i = 0; i <= arena->count; i++)
         tidei_chunk_heap_release(arena->arenas[i]);
-}
-
-/* An arena has no caches above it. */
-static void
-arena_gather_nothing(struct tidei_chunk_heap *chunk_heap)
-{
-    (void)chunk_heap;
 }
 
 /* The number of this thread's arena; 0 where its slot is closed. */
@@ -175,42 +123,26 @@ arena_number(struct arena *arena)
     return number;
 }
 
-/* Figures of one moment. */
-struct arena_figures {
-    uint64_t used_bytes, reserved_bytes, reserved_peak_bytes;
-    uint64_t cached_bytes; /* free bytes in arenas */
-    uint64_t free_bytes;   /* free bytes, in arenas or in the shared heap */
-    uint64_t largest_free_bytes;
-    uint64_t free_blocks;
-};
-
+/*
+ * The figures of one moment; free memory in arenas counts as cached. The newest lock first, as fork() takes them: a
+ * thread that holds one may only take an older one.
+ */
 static void
-figures_add(struct arena_figures *figures, const struct tidei_chunk_heap *chunk_heap)
+arena_read(struct tide_resource *self, struct tide_pool_figures *out)
 {
-    uint64_t largest = tidei_heap_largest(&chunk_heap->heap);
+    struct arena *arena = (struct arena *)self;
+    struct tidei_chunk_heap *shared_heap = &arena->shared_heap.chunk_heap;
 
-    figures->free_bytes += tidei_heap_free_bytes(&chunk_heap->heap);
-    figures->free_blocks += chunk_heap->heap.free_count;
-    if (figures->largest_free_bytes < largest)
-        figures->largest_free_bytes = largest;
-}
-
-/* The newest lock first, as fork() takes them: a thread that holds one may only take an older one. */
-static void
-arena_read(struct arena *arena, struct arena_figures *out)
-{
-    struct tidei_chunk_heap *shared_heap = &arena->shared_heap->chunk_heap;
-
-    *out = (struct arena_figures){ 0 };
+    *out = (struct tide_pool_figures){ 0 };
     for (uint32_t i = arena->count + 1; i > 0; i--)
         tidei_lock_acquire(&arena->arenas[i - 1]->lock);
     tidei_lock_acquire(&shared_heap->lock);
     for (uint32_t i = 0; i <= arena->count; i++) {
         out->used_bytes += arena->arenas[i]->used_bytes;
-        figures_add(out, arena->arenas[i]);
+        tidei_chunk_heap_add_free(arena->arenas[i], out);
     }
     out->cached_bytes = out->free_bytes;
-    figures_add(out, shared_heap);
+    tidei_chunk_heap_add_free(shared_heap, out);
     /* Relaxed: a number, no data behind it. */
     out->reserved_bytes = atomic_load_explicit(&shared_heap->held, memory_order_relaxed);
     out->reserved_peak_bytes = shared_heap->peak_bytes;
@@ -223,12 +155,12 @@ arena_read(struct arena *arena, struct arena_figures *out)
 static void
 arena_mark(struct arena *arena, size_t bytes)
 {
-    struct arena_figures figures;
+    struct tide_pool_figures figures;
     struct tidei_error error;
     char text[256];
     double whole = 0;
 
-    arena_read(arena, &figures);
+    arena_read(&arena->base, &figures);
     if (figures.free_bytes > 0)
         whole = (double)figures.largest_free_bytes / (double)figures.free_bytes;
     snprintf(text, sizeof(text),
@@ -256,7 +188,7 @@ arena_allocate_hard(struct arena *arena, uint32_t number, size_t bytes, size_t a
     tidei_error_save(&error);
     for (uint32_t i = 0; i <= arena->count && status != TIDE_OK; i++) {
         if (i != number)
-            status = tidei_chunk_heap_allocate_free(arena->arenas[i], bytes, alignment, stream, out);
+            status = tidei_chunk_heap_allocate(arena->arenas[i], bytes, alignment, stream, false, out);
     }
     tidei_error_restore(&error);
     return status;
@@ -278,7 +210,7 @@ arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
                               bytes, alignment);
     if (bytes <= arena->block_bytes / ARENA_REQUESTS && alignment <= arena->block_bytes / ARENA_REQUESTS)
         number = arena_number(arena);
-    status = tidei_chunk_heap_allocate(arena->arenas[number], bytes, alignment, stream, &piece);
+    status = tidei_chunk_heap_allocate(arena->arenas[number], bytes, alignment, stream, true, &piece);
     if (status != TIDE_OK && status != TIDE_ENOMEM && status != TIDE_EUPSTREAM) {
         if (arena_allocate_hard(arena, number, bytes, alignment, stream, &piece) == TIDE_OK)
             status = TIDE_OK;
@@ -325,9 +257,9 @@ arena_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
 static enum tide_status
 arena_order_all(struct arena *arena)
 {
-    struct tidei_chunk_heap *shared_heap = &arena->shared_heap->chunk_heap;
+    struct tidei_chunk_heap *shared_heap = &arena->shared_heap.chunk_heap;
     uint64_t epochs[ARENA_COUNT_MOST + 1], epoch = tidei_chunk_heap_order_begin(shared_heap);
-    enum tide_status status, settled;
+    enum tide_status status, ended;
 
     for (uint32_t i = 0; i <= arena->count; i++)
         epochs[i] = tidei_chunk_heap_order_begin(arena->arenas[i]);
@@ -336,9 +268,9 @@ arena_order_all(struct arena *arena)
         return status;
     status = tidei_chunk_heap_order_end(shared_heap, epoch);
     for (uint32_t i = 0; i <= arena->count; i++) {
-        settled = tidei_chunk_heap_order_end(arena->arenas[i], epochs[i]);
+        ended = tidei_chunk_heap_order_end(arena->arenas[i], epochs[i]);
         if (status == TIDE_OK)
-            status = settled;
+            status = ended;
     }
     return status;
 }
@@ -359,13 +291,13 @@ arena_trim(struct tide_resource *self, uint64_t keep_bytes)
     enum tide_status status = TIDE_OK, below;
 
     /* Relaxed: a number, no data behind it. */
-    if (atomic_load_explicit(&arena->shared_heap->chunk_heap.held, memory_order_relaxed) > keep_bytes) {
+    if (atomic_load_explicit(&arena->shared_heap.chunk_heap.held, memory_order_relaxed) > keep_bytes) {
         /* Streams on which memory was freed may be destroyed: no call may name one. */
         status = arena_order_all(arena);
         for (uint32_t i = 0; i <= arena->count && status == TIDE_OK; i++)
             tidei_chunk_heap_release(arena->arenas[i]);
         if (status == TIDE_OK)
-            tidei_chunk_heap_shrink(&arena->shared_heap->chunk_heap, keep_bytes);
+            tidei_chunk_heap_shrink(&arena->shared_heap.chunk_heap, keep_bytes);
     }
     below = tide_pass_trim(self, keep_bytes);
     return status != TIDE_OK ? status : below;
@@ -374,57 +306,28 @@ arena_trim(struct tide_resource *self, uint64_t keep_bytes)
 static enum tide_status
 arena_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
-    struct arena *arena = (struct arena *)self;
-    struct arena_figures figures;
-    enum tide_status status;
-
-    switch (what) {
-    case TIDE_QUERY_CAPACITY:
-        status = tide_pass_query(self, what, out);
-        if (arena->options.size_bytes == UINT64_MAX)
-            return status;
-        if (status != TIDE_OK || *out > arena->options.size_bytes)
-            *out = arena->options.size_bytes;
-        return TIDE_OK;
-    case TIDE_QUERY_ALIGNMENT:
-        *out = TIDE_DEFAULT_ALIGNMENT;
-        return TIDE_OK;
-    case TIDE_QUERY_BYTES_USED_HIGH:
-        return tide_base_query(self, what, out); /* upstream's figure is about chunks */
-    case TIDE_QUERY_BYTES_USED:
-    case TIDE_QUERY_BYTES_RESERVED:
-    case TIDE_QUERY_BYTES_RESERVED_HIGH:
-    case TIDE_QUERY_BYTES_CACHED:
-    case TIDE_QUERY_LARGEST_FREE:
-    case TIDE_QUERY_FREE_BLOCKS:
-        break;
-    default:
-        return tide_pass_query(self, what, out);
-    }
-    arena_read(arena, &figures);
-    *out = what == TIDE_QUERY_BYTES_USED            ? figures.used_bytes
-           : what == TIDE_QUERY_BYTES_RESERVED      ? figures.reserved_bytes
-           : what == TIDE_QUERY_BYTES_RESERVED_HIGH ? figures.reserved_peak_bytes
-           : what == TIDE_QUERY_BYTES_CACHED        ? figures.cached_bytes
-           : what == TIDE_QUERY_LARGEST_FREE        ? figures.largest_free_bytes
-                                                    : figures.free_blocks;
-    return TIDE_OK;
+    return tidei_chunk_heap_query(&((struct arena *)self)->shared_heap.chunk_heap, self, arena_read, what, out);
 }
 
-/* The capacity makes arenas choose regions that fit into a block: regions are small beside 16 blocks. */
 static enum tide_status
-arena_source_new(struct arena *arena, struct tide_resource *upstream)
+shared_heap_init(struct shared_heap *shared_heap, struct tide_resource *upstream, uint64_t maximum_bytes)
 {
     const struct tidei_chunk_heap_options options = {
         .name = "arena",
         .granule = TIDE_DEFAULT_ALIGNMENT,
         .growth_bytes = TIDEI_CHUNK_HEAP_CHUNK_BYTES,
-        .maximum_bytes = arena->options.size_bytes,
+        .maximum_bytes = maximum_bytes,
         .release_threshold_bytes = UINT64_MAX,
         .gather = arena_gather,
     };
+    enum tide_status status = tidei_chunk_heap_init(&shared_heap->chunk_heap, upstream, &options);
 
-    return shared_heap_create(upstream, &options, 16 * arena->block_bytes, arena, &arena->shared_heap);
+    if (status != TIDE_OK)
+        return status;
+    status = tide_resource_init(&shared_heap->base, &shared_heap_ops, upstream);
+    if (status != TIDE_OK)
+        tidei_chunk_heap_fini(&shared_heap->chunk_heap);
+    return status;
 }
 
 /* Create one arena; the one for large requests returns free chunks at once. */
@@ -437,14 +340,13 @@ arenas_add(struct arena *arena, uint32_t number)
         .growth_bytes = number < arena->count ? arena->block_bytes : TIDE_DEFAULT_ALIGNMENT,
         .maximum_bytes = UINT64_MAX,
         .release_threshold_bytes = number < arena->count ? arena->block_bytes : 1,
-        .gather = arena_gather_nothing,
     };
     struct tidei_chunk_heap *chunk_heap = malloc(sizeof(*chunk_heap));
     enum tide_status status;
 
     if (chunk_heap == NULL)
         return tide_error_set(TIDE_ENOMEM, "arena: no host memory for %zu B", sizeof(*chunk_heap));
-    status = tidei_chunk_heap_init(chunk_heap, &arena->shared_heap->base, &options);
+    status = tidei_chunk_heap_init(chunk_heap, &arena->shared_heap.base, &options);
     if (status == TIDE_OK)
         arena->arenas[number] = chunk_heap;
     else
@@ -462,18 +364,18 @@ arena_block_bytes(uint64_t size_bytes)
     return bytes;
 }
 
-/* Destroy an arena, or the part of it that a failed creation has left. */
+/* Destroy the arenas, of which a failed creation may have left a part, and the shared heap. */
 static void
-arena_free(struct arena *arena)
+arenas_fini(struct arena *arena)
 {
-    for (uint32_t i = 0; arena->arenas != NULL && i <= arena->count; i++) {
+    for (uint32_t i = 0; i <= arena->count; i++) {
         if (arena->arenas[i] != NULL)
             tidei_chunk_heap_fini(arena->arenas[i]);
         free(arena->arenas[i]);
     }
     free(arena->arenas);
-    if (arena->shared_heap != NULL)
-        tide_resource_release(&arena->shared_heap->base);
+    tidei_chunk_heap_fini(&arena->shared_heap.chunk_heap);
+    tide_resource_fini(&arena->shared_heap.base);
 }
 
 static enum tide_status
@@ -499,41 +401,37 @@ arena_init(struct tide_resource *self, size_t *fault)
     arena->block_bytes = arena_block_bytes(arena->options.size_bytes);
     arena->count = processors < 1 ? 1 : processors > ARENA_COUNT_MOST ? ARENA_COUNT_MOST : (uint32_t)processors;
     arena->arenas = calloc(arena->count + 1, sizeof(*arena->arenas));
-    status = arena->arenas == NULL ? tide_error_set(TIDE_ENOMEM, "arena: no host memory for its arenas") : TIDE_OK;
-    if (status == TIDE_OK)
-        status = arena_source_new(arena, self->upstream);
+    if (arena->arenas == NULL)
+        return tide_error_set(TIDE_ENOMEM, "arena: no host memory for its arenas");
+    status = shared_heap_init(&arena->shared_heap, self->upstream, arena->options.size_bytes);
+    if (status != TIDE_OK) {
+        free(arena->arenas);
+        return status;
+    }
     for (uint32_t i = 0; status == TIDE_OK && i <= arena->count; i++)
         status = arenas_add(arena, i);
     if (status == TIDE_OK)
         tidei_slots_init(&arena->slots, sizeof(struct arena_thread), NULL);
     else
-        arena_free(arena);
+        arenas_fini(arena);
     return status;
 }
 
 static void
 arena_fini(struct tide_resource *self)
 {
-    struct arena *arena = (struct arena *)self;
-
-    tidei_slots_fini(&arena->slots);
-    arena_free(arena);
+    tidei_slots_fini(&((struct arena *)self)->slots);
+    arenas_fini((struct arena *)self);
 }
 
 static const struct tidei_argument arena_arguments[] = {
-    { .key = "size",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .share = true,
-      .least = 1,
-      .default_value = UINT64_MAX,
-      .expected = "a size such as 8GiB, or a share such as 50%",
-      TIDEI_FIELD(struct tide_arena_options, size_bytes) },
+    TIDEI_ARGUMENT("size", SIZE, struct tide_arena_options, size_bytes, "a size such as 8GiB, or a share such as 50%",
+                   .share = true, .least = 1, .default_value = UINT64_MAX),
 };
 
 const struct tidei_kind tidei_arena_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "arena",
+        TIDEI_KIND_OPS("arena"),
         .allocate = arena_allocate,
         .deallocate = arena_deallocate,
         .order = arena_order,
@@ -541,10 +439,8 @@ const struct tidei_kind tidei_arena_kind = {
         .query = arena_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = arena_arguments,
-    .argument_count = TIDEI_COUNT_OF(arena_arguments),
+    TIDEI_KIND_ARGUMENTS(arena_arguments),
     .options_size = sizeof(struct tide_arena_options),
     TIDEI_KIND_STRUCT(struct arena),
     .check = arena_check,

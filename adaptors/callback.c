@@ -19,8 +19,8 @@
 #include "src/sync/slots.h"
 
 /* The bytes that one thread has allocated less those that it has freed; negative if it frees others' blocks. */
-struct callback_part {
-    struct tidei_slot part; /* first */
+struct callback_slot {
+    struct tidei_slot slot; /* first */
     int64_t used_bytes;
 };
 
@@ -35,14 +35,14 @@ struct callback {
 static void
 callback_count(struct callback *callback, int64_t bytes)
 {
-    struct callback_part *part = (struct callback_part *)tidei_slot_enter(&callback->slots);
+    struct callback_slot *slot = (struct callback_slot *)tidei_slot_enter(&callback->slots);
 
-    if (part == NULL) {
+    if (slot == NULL) {
         atomic_fetch_add_explicit(&callback->used_bytes, bytes, memory_order_relaxed); /* a figure: orders nothing */
         return;
     }
-    part->used_bytes += bytes;
-    tidei_slot_leave(&part->part);
+    slot->used_bytes += bytes;
+    tidei_slot_leave(&slot->slot);
 }
 
 /* The sum of all threads at one moment: while their slots are closed, one counter gets all changes. */
@@ -53,8 +53,8 @@ callback_used_bytes(struct callback *callback)
 
     tidei_slots_quiesce(&callback->slots);
     used_bytes = atomic_load_explicit(&callback->used_bytes, memory_order_relaxed);
-    for (struct tidei_slot *part = callback->slots.first; part != NULL; part = part->next)
-        used_bytes += ((struct callback_part *)part)->used_bytes;
+    for (struct tidei_slot *slot = callback->slots.first; slot != NULL; slot = slot->next)
+        used_bytes += ((struct callback_slot *)slot)->used_bytes;
     tidei_slots_resume(&callback->slots);
     return (uint64_t)used_bytes;
 }
@@ -175,7 +175,7 @@ static enum tide_status
 callback_init(struct tide_resource *self, size_t *fault)
 {
     (void)fault;
-    tidei_slots_init(&((struct callback *)self)->slots, sizeof(struct callback_part), NULL);
+    tidei_slots_init(&((struct callback *)self)->slots, sizeof(struct callback_slot), NULL);
     return TIDE_OK;
 }
 

@@ -19,7 +19,7 @@
 #include <tidemark/fallback.h>
 
 #include "src/tables/address-shards.h"
-#include "src/stack/describe.h"
+#include "src/stack/stack.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
 
@@ -194,11 +194,8 @@ fallback_fini(struct tide_resource *self)
 static enum tide_status
 fallback_init(struct tide_resource *self, size_t *fault)
 {
-    struct fallback *fallback = (struct fallback *)self;
-    enum tide_status status = tidei_address_shards_create(&fallback->noted);
-
     (void)fault;
-    return status == TIDE_OK ? status : tide_error_set(status, "fallback: %s", tide_error_text());
+    return tidei_address_shards_create("fallback", &((struct fallback *)self)->noted);
 }
 
 extern const struct tidei_kind tidei_fallback_kind;

@@ -22,7 +22,6 @@
 #include <tidemark/fault.h>
 
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 
 #define FAULT_BILLION UINT64_C(1000000000)
 
@@ -144,7 +143,7 @@ fault_init(struct tide_resource *self, size_t *fault_of)
     return TIDE_OK;
 }
 
-/* Restarts the counters with the same options. */
+/* A restart may have changed nth. */
 static void
 fault_describe(struct tide_resource *self, struct tide_text *text)
 {
@@ -194,6 +193,7 @@ tide_fault_create(struct tide_resource *upstream, const struct tide_fault_option
     return tidei_kind_create(&tidei_fault_kind, upstream, options, out);
 }
 
+/* Restarts the counters with the same options, but for nth. */
 enum tide_status
 tide_fault_restart(struct tide_resource *resource, uint64_t nth)
 {

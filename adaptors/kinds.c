@@ -1,7 +1,7 @@
 /* The one table of all kinds of layers, and stacks from text. No other file knows all kinds. */
 #include <tidemark/stack.h>
 
-#include "src/stack/build.h"
+#include "src/stack/stack.h"
 
 /* The list comes from `kinds` of each folder's local.mk. */
 #define KIND(name) extern const struct tidei_kind tidei_##name##_kind;
@@ -26,4 +26,22 @@ enum tide_status
 tide_stack_from_environment(const char *default_text, struct tide_resource **out)
 {
     return tidei_stack_build_environment(tidei_kinds, default_text, out);
+}
+
+enum tide_status
+tide_stack_check(const char *text, char *full, size_t capacity, size_t *needed)
+{
+    struct tide_text out = { .data = full, .capacity = capacity };
+    enum tide_status status;
+
+    if (needed != NULL)
+        *needed = 0;
+    if (full != NULL && capacity != 0)
+        full[0] = '\0';
+    if (text == NULL || (full == NULL && capacity != 0))
+        return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of %s", text == NULL ? "the text" : "the buffer");
+    status = tidei_stack_check(tidei_kinds, text, &out);
+    if (needed != NULL && status == TIDE_OK)
+        *needed = out.length;
+    return status;
 }

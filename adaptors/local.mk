@@ -15,7 +15,7 @@ libtidemark_la_SOURCES += adaptors/arena.c
 pkginclude_HEADERS += include/tidemark/arena.h
 kinds += arena
 
-libtidemark_la_SOURCES += adaptors/binning/binning.c
+libtidemark_la_SOURCES += adaptors/binning.c
 pkginclude_HEADERS += include/tidemark/binning.h
 kinds += binning
 
@@ -30,7 +30,7 @@ libtidemark_la_SOURCES += adaptors/fault.c
 pkginclude_HEADERS += include/tidemark/fault.h
 kinds += fault
 
-libtidemark_la_SOURCES += adaptors/fixed/fixed.c
+libtidemark_la_SOURCES += adaptors/fixed.c
 pkginclude_HEADERS += include/tidemark/fixed.h
 kinds += fixed
 
@@ -38,11 +38,11 @@ libtidemark_la_SOURCES += adaptors/guard/guard.c adaptors/guard/watched-blocks.c
 pkginclude_HEADERS += include/tidemark/guard.h
 kinds += guard
 
-libtidemark_la_SOURCES += adaptors/limit/limit.c
+libtidemark_la_SOURCES += adaptors/limit.c
 pkginclude_HEADERS += include/tidemark/limit.h
 kinds += limit
 
-libtidemark_la_SOURCES += adaptors/log/log.c
+libtidemark_la_SOURCES += adaptors/log.c
 pkginclude_HEADERS += include/tidemark/log.h
 kinds += log
 
@@ -62,7 +62,7 @@ libtidemark_la_SOURCES += adaptors/retry.c
 pkginclude_HEADERS += include/tidemark/retry.h
 kinds += retry
 
-libtidemark_la_SOURCES += adaptors/statistics/statistics.c
+libtidemark_la_SOURCES += adaptors/statistics.c
 pkginclude_HEADERS += include/tidemark/statistics.h
 kinds += statistics
 

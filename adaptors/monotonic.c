@@ -18,13 +18,11 @@
  *  - TIDE_QUERY_BYTES_USED is the bytes requested and not yet freed, TIDE_QUERY_BYTES_RESERVED those of all chunks.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/monotonic.h>
 
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
-#include "src/resource/resource.h"
 #include "src/tables/grow.h"
 
 /* Streams of a chunk that are known to wait for its own. Beyond these, each block is ordered. */
@@ -46,31 +44,22 @@ struct monotonic {
     struct tidei_lock lock;         /* guards the fields below; never held over a call of upstream */
     struct monotonic_chunk *chunks; /* owns; in the order in which they are filled */
     size_t count;
-    size_t travelling; /* chunks being taken or returned; `chunks` has room for them */
+    size_t in_flight; /* chunks being taken or returned; `chunks` has room for them */
     size_t capacity;
     size_t current; /* the first chunk that may have room; later ones are empty, except for single large blocks */
     uint64_t used_bytes;
     uint64_t reserved_bytes;
 };
 
-/* The offset of a block of `bytes` in a chunk; false where the chunk has no room. */
-static bool
-monotonic_place(const struct monotonic_chunk *chunk, size_t bytes, size_t alignment, uintptr_t *out)
-{
-    uint64_t address;
-
-    if (!tidei_round_up(chunk->address + chunk->filled, alignment, &address))
-        return false;
-    *out = (uintptr_t)address;
-    return address - chunk->address <= chunk->bytes && bytes <= chunk->bytes - (address - chunk->address);
-}
-
-/* The chunk, and the offset in it, for a block; NULL where none has room. The caller holds `lock`. */
+/* The chunk, and the address in it, for a block; NULL where none has room. The caller holds `lock`. */
 static struct monotonic_chunk *
-monotonic_find(struct monotonic *self, size_t bytes, size_t alignment, uintptr_t *out)
+monotonic_find(struct monotonic *self, size_t bytes, size_t alignment, uint64_t *out)
 {
     for (size_t i = self->current; i < self->count; i++) {
-        if (!monotonic_place(&self->chunks[i], bytes, alignment, out))
+        const struct monotonic_chunk *chunk = &self->chunks[i];
+
+        if (!tidei_round_up(chunk->address + chunk->filled, alignment, out) || *out - chunk->address > chunk->bytes ||
+            bytes > chunk->bytes - (*out - chunk->address))
             continue;
         /* A block larger than the usual chunk does not change the current chunk. */
         if (bytes <= self->options.chunk_bytes)
@@ -116,7 +105,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     struct monotonic_chunk *chunk;
     tide_stream chunk_stream = stream;
     uintptr_t chunk_address = 0;
-    uintptr_t address = 0;
+    uint64_t address = 0;
     enum tide_status status;
     bool order = false;
 
@@ -131,7 +120,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
         chunk_address = chunk->address;
     }
     tidei_lock_release(&self->lock);
-    *out = chunk != NULL ? (void *)address : NULL;
+    *out = chunk != NULL ? (void *)(uintptr_t)address : NULL;
     if (!order)
         return TIDE_OK;
     status = upstream->ops->order(upstream, chunk_stream, stream);
@@ -145,19 +134,6 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     tidei_lock_release(&self->lock);
     *out = NULL;
     return status;
-}
-
-/* Reserve room for one more chunk in `chunks`; false where the host has no memory for it. */
-static bool
-monotonic_reserve(struct monotonic *self)
-{
-    bool room;
-
-    tidei_lock_acquire(&self->lock);
-    room = tidei_grow(&self->chunks, &self->capacity, self->count + self->travelling, 1);
-    self->travelling += room;
-    tidei_lock_release(&self->lock);
-    return room;
 }
 
 /* Enter a chunk that has arrived. The caller holds `lock`. */
@@ -205,23 +181,28 @@ monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chu
 static enum tide_status
 monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream)
 {
-    struct monotonic_chunk chunk = { .bytes = bytes > self->options.chunk_bytes ? bytes : self->options.chunk_bytes,
-                                     .alignment =
-                                         alignment > TIDE_DEFAULT_ALIGNMENT ? alignment : TIDE_DEFAULT_ALIGNMENT,
-                                     .stream = stream };
+    struct monotonic_chunk chunk = { .bytes = bytes, .alignment = alignment, .stream = stream };
     enum tide_status status;
     uint64_t rounded;
-    bool overlaps = false;
+    bool room, overlaps = false;
 
+    if (chunk.bytes < self->options.chunk_bytes)
+        chunk.bytes = self->options.chunk_bytes;
+    if (chunk.alignment < TIDE_DEFAULT_ALIGNMENT)
+        chunk.alignment = TIDE_DEFAULT_ALIGNMENT;
     if (!tidei_round_up(chunk.bytes, TIDE_DEFAULT_ALIGNMENT, &rounded))
         return tide_error_set(TIDE_EOVERFLOW, "monotonic: %zu B request overflows", bytes);
     chunk.bytes = (size_t)rounded;
-    if (!monotonic_reserve(self))
+    tidei_lock_acquire(&self->lock);
+    room = tidei_grow(&self->chunks, &self->capacity, self->count + self->in_flight, 1);
+    self->in_flight += room;
+    tidei_lock_release(&self->lock);
+    if (!room)
         return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory to note another chunk of %s",
                               tidei_size_text(chunk.bytes));
     status = monotonic_take_from_upstream(self, &chunk);
     tidei_lock_acquire(&self->lock);
-    self->travelling--;
+    self->in_flight--;
     if (status == TIDE_OK) {
         overlaps = monotonic_overlaps(self, &chunk);
         if (!overlaps)
@@ -306,7 +287,7 @@ monotonic_take_empty(struct monotonic *self, uint64_t keep_bytes, struct monoton
     }
     if (taken) {
         self->count--;
-        self->travelling++;
+        self->in_flight++;
         self->reserved_bytes -= out->bytes;
         if (self->current > self->count)
             self->current = self->count;
@@ -329,7 +310,7 @@ monotonic_trim(struct tide_resource *resource, uint64_t keep_bytes)
         if (status == TIDE_OK)
             status = tidei_deallocate(upstream, (void *)chunk.address, chunk.bytes, chunk.alignment, 0);
         tidei_lock_acquire(&self->lock);
-        self->travelling--;
+        self->in_flight--;
         if (status != TIDE_OK)
             monotonic_add(self, &chunk);
         tidei_lock_release(&self->lock);
@@ -342,17 +323,10 @@ monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *
 {
     struct monotonic *self = (struct monotonic *)resource;
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED_HIGH:
-    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+    if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH)
         return tide_base_query(resource, what, out); /* upstream's figures are about other bytes */
-    case TIDE_QUERY_BYTES_USED:
-    case TIDE_QUERY_BYTES_RESERVED:
-    case TIDE_QUERY_LARGEST_FREE:
-        break;
-    default:
+    if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED && what != TIDE_QUERY_LARGEST_FREE)
         return tide_pass_query(resource, what, out);
-    }
     *out = 0;
     tidei_lock_acquire(&self->lock);
     if (what == TIDE_QUERY_BYTES_USED)
@@ -395,19 +369,13 @@ monotonic_init(struct tide_resource *resource, size_t *fault)
 }
 
 static const struct tidei_argument monotonic_arguments[] = {
-    { .key = "size",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .positional = true,
-      .least = 1,
-      .default_value = UINT64_C(32) << 20,
-      .expected = "a size such as 256MiB",
-      TIDEI_FIELD(struct tide_monotonic_options, chunk_bytes) },
+    TIDEI_ARGUMENT("size", SIZE, struct tide_monotonic_options, chunk_bytes, "a size such as 256MiB",
+                   .positional = true, .least = 1, .default_value = UINT64_C(32) << 20),
 };
 
 const struct tidei_kind tidei_monotonic_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "monotonic",
+        TIDEI_KIND_OPS("monotonic"),
         .allocate = monotonic_allocate,
         .deallocate = monotonic_deallocate,
         .order = tide_pass_order,
@@ -415,10 +383,8 @@ const struct tidei_kind tidei_monotonic_kind = {
         .query = monotonic_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = monotonic_arguments,
-    .argument_count = TIDEI_COUNT_OF(monotonic_arguments),
+    TIDEI_KIND_ARGUMENTS(monotonic_arguments),
     .options_size = sizeof(struct tide_monotonic_options),
     TIDEI_KIND_STRUCT(struct monotonic),
     .init = monotonic_init,

@@ -31,15 +31,11 @@
  *  - Fragmentation: a request fails where enough bytes are free but not contiguous.
  *  - A request of another layer that upstream refuses does not make the pool release memory.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include <tidemark/pool.h>
 
 #include "src/resource/kind.h"
 #include "src/suballoc/cache.h"
 
-/* The cache comes first: its address leads to the pool's. */
 struct pool {
     struct tide_resource base;
     struct tide_pool_options options; /* with the defaults applied */
@@ -47,16 +43,12 @@ struct pool {
     _Alignas(128) struct tidei_chunk_heap chunk_heap;
 };
 
-static struct pool *
-pool_of_supply(struct tidei_chunk_heap *chunk_heap)
-{
-    return (struct pool *)(void *)((char *)chunk_heap - offsetof(struct pool, chunk_heap));
-}
-
 static void
 pool_gather(struct tidei_chunk_heap *chunk_heap)
 {
-    tidei_cache_gather(&pool_of_supply(chunk_heap)->cache);
+    struct pool *pool = (struct pool *)(void *)((char *)chunk_heap - offsetof(struct pool, chunk_heap));
+
+    tidei_cache_gather(&pool->cache);
 }
 
 static __attribute__((noinline)) enum tide_status
@@ -70,7 +62,7 @@ pool_allocate_shared(struct pool *pool, size_t bytes, size_t alignment, tide_str
     if (bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || alignment > TIDEI_CHUNK_HEAP_BYTES_MAX)
         return tide_error_set(TIDE_EINVAL, "pool: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
                               bytes, alignment);
-    status = tidei_chunk_heap_allocate(&pool->chunk_heap, bytes, alignment, stream, &piece);
+    status = tidei_chunk_heap_allocate(&pool->chunk_heap, bytes, alignment, stream, true, &piece);
     if (status == TIDE_OK)
         *out = (void *)tidei_piece_address(piece);
     return status;
@@ -87,14 +79,6 @@ pool_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
     return pool_allocate_shared(pool, bytes, alignment, stream, out);
 }
 
-static __attribute__((noinline)) enum tide_status
-pool_deallocate_shared(struct pool *pool, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
-{
-    if (pointer == NULL && bytes == 0)
-        return TIDE_OK;
-    return tidei_chunk_heap_deallocate(&pool->chunk_heap, pointer, bytes, alignment, stream);
-}
-
 static enum tide_status
 pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
@@ -108,7 +92,7 @@ pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
         return TIDE_OK;
     if (given == TIDEI_CACHE_TAKEN)
         return tidei_cache_put(&pool->cache, piece, bytes, alignment, stream);
-    return pool_deallocate_shared(pool, pointer, bytes, alignment, stream);
+    return tidei_chunk_heap_deallocate(&pool->chunk_heap, pointer, bytes, alignment, stream);
 }
 
 /* The application orders stream 0 behind all streams to say that streams may be destroyed. */
@@ -130,9 +114,10 @@ pool_trim(struct tide_resource *self, uint64_t keep_bytes)
 }
 
 static void
-pool_read(struct pool *pool, struct tide_pool_figures *out)
+pool_read(struct tide_resource *self, struct tide_pool_figures *out)
 {
-    struct tidei_chunk_heap *chunk_heap = &pool->chunk_heap;
+    struct pool *pool = (struct pool *)self;
+    const struct tidei_chunk_heap *chunk_heap = &pool->chunk_heap;
     struct tidei_cache_sums sums;
 
     *out = (struct tide_pool_figures){ TIDE_FIGURES(*out) };
@@ -142,11 +127,9 @@ pool_read(struct pool *pool, struct tide_pool_figures *out)
     /* Relaxed: a number, no data behind it. */
     out->reserved_bytes = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed);
     out->reserved_peak_bytes = chunk_heap->peak_bytes;
-    out->free_bytes = tidei_heap_free_bytes(&chunk_heap->heap);
-    out->largest_free_bytes = tidei_heap_largest(&chunk_heap->heap);
-    if (out->largest_free_bytes < sums.largest)
-        out->largest_free_bytes = sums.largest;
-    out->free_blocks = chunk_heap->heap.free_count + sums.count;
+    out->largest_free_bytes = sums.largest;
+    out->free_blocks = sums.count;
+    tidei_chunk_heap_add_free(chunk_heap, out);
     out->chunks = chunk_heap->heap.chunk_count;
     out->grown = chunk_heap->grown;
     out->returned = chunk_heap->returned;
@@ -158,46 +141,11 @@ pool_read(struct pool *pool, struct tide_pool_figures *out)
 static enum tide_status
 pool_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
-    struct pool *pool = (struct pool *)self;
-    struct tide_pool_figures figures;
-    enum tide_status status;
-
-    switch (what) {
-    case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&pool->chunk_heap.held, memory_order_relaxed); /* relaxed: as in pool_read */
-        return TIDE_OK;
-    case TIDE_QUERY_CAPACITY:
-        status = tide_pass_query(self, what, out);
-        if (pool->options.maximum_bytes == UINT64_MAX)
-            return status;
-        if (status != TIDE_OK || *out > pool->options.maximum_bytes)
-            *out = pool->options.maximum_bytes;
-        return TIDE_OK;
-    case TIDE_QUERY_BYTES_USED:
-    case TIDE_QUERY_BYTES_RESERVED_HIGH:
-    case TIDE_QUERY_BYTES_CACHED:
-    case TIDE_QUERY_LARGEST_FREE:
-    case TIDE_QUERY_FREE_BLOCKS:
-        break;
-    case TIDE_QUERY_BYTES_USED_HIGH:
-        return tide_base_query(self, what, out); /* upstream's figure is about chunks */
-    case TIDE_QUERY_ALIGNMENT:
-        *out = pool->options.alignment;
-        return TIDE_OK;
-    default:
-        return tide_pass_query(self, what, out);
-    }
-    pool_read(pool, &figures);
-    *out = what == TIDE_QUERY_BYTES_USED            ? figures.used_bytes
-           : what == TIDE_QUERY_BYTES_RESERVED_HIGH ? figures.reserved_peak_bytes
-           : what == TIDE_QUERY_BYTES_CACHED        ? figures.cached_bytes
-           : what == TIDE_QUERY_LARGEST_FREE        ? figures.largest_free_bytes
-                                                    : figures.free_blocks;
-    return TIDE_OK;
+    return tidei_chunk_heap_query(&((struct pool *)self)->chunk_heap, self, pool_read, what, out);
 }
 
 static enum tide_status
-pool_supply_init(struct pool *pool, struct tide_resource *upstream)
+pool_chunk_heap_init(struct pool *pool, struct tide_resource *upstream)
 {
     const struct tidei_chunk_heap_options options = {
         .name = "pool",
@@ -249,7 +197,7 @@ static enum tide_status
 pool_init(struct tide_resource *self, size_t *fault)
 {
     struct pool *pool = (struct pool *)self;
-    enum tide_status status = pool_supply_init(pool, self->upstream);
+    enum tide_status status = pool_chunk_heap_init(pool, self->upstream);
 
     (void)fault;
     if (status != TIDE_OK)
@@ -288,49 +236,25 @@ pool_from_text(const struct tidei_arguments *arguments, struct tide_resource *up
 }
 
 static const struct tidei_argument pool_arguments[] = {
-    { .key = "initial",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .share = true,
-      .expected = "a size such as 1GiB, or a share such as 25%",
-      TIDEI_FIELD(struct tide_pool_options, initial_bytes) },
-    { .key = "maximum",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .share = true,
-      .least = 1,
-      .default_value = UINT64_MAX,
-      .expected = "a size such as 8GiB, or a share such as 50%",
-      TIDEI_FIELD(struct tide_pool_options, maximum_bytes) },
-    { .key = "growth",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .default_value = TIDEI_CHUNK_HEAP_CHUNK_BYTES,
-      .expected = "a size such as 64MiB",
-      TIDEI_FIELD(struct tide_pool_options, growth_bytes) },
-    { .key = "release_threshold",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .share = true,
-      .default_value = UINT64_MAX,
-      .zero_value = TIDE_NONE,
-      .expected = "a size such as 1GiB, or a share such as 25%",
-      TIDEI_FIELD(struct tide_pool_options, release_threshold_bytes) },
-    { .key = "alignment",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .power_of_two = true,
-      .default_value = TIDE_DEFAULT_ALIGNMENT,
-      .expected = "a power of two such as 256",
-      TIDEI_FIELD(struct tide_pool_options, alignment) },
-    { .key = "cache",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .default_value = UINT64_C(64) << 20,
-      .zero_value = TIDE_NONE,
-      .expected = "a size such as 4MiB",
-      TIDEI_FIELD(struct tide_pool_options, cache_bytes) },
+    TIDEI_ARGUMENT("initial", SIZE, struct tide_pool_options, initial_bytes,
+                   "a size such as 1GiB, or a share such as 25%", .share = true),
+    TIDEI_ARGUMENT("maximum", SIZE, struct tide_pool_options, maximum_bytes,
+                   "a size such as 8GiB, or a share such as 50%", .share = true, .least = 1,
+                   .default_value = UINT64_MAX),
+    TIDEI_ARGUMENT("growth", SIZE, struct tide_pool_options, growth_bytes, "a size such as 64MiB", .least = 1,
+                   .default_value = TIDEI_CHUNK_HEAP_CHUNK_BYTES),
+    TIDEI_ARGUMENT("release_threshold", SIZE, struct tide_pool_options, release_threshold_bytes,
+                   "a size such as 1GiB, or a share such as 25%", .share = true, .default_value = UINT64_MAX,
+                   .zero_value = TIDE_NONE),
+    TIDEI_ARGUMENT("alignment", SIZE, struct tide_pool_options, alignment, "a power of two such as 256",
+                   .power_of_two = true, .default_value = TIDE_DEFAULT_ALIGNMENT),
+    TIDEI_ARGUMENT("cache", SIZE, struct tide_pool_options, cache_bytes, "a size such as 4MiB",
+                   .default_value = UINT64_C(64) << 20, .zero_value = TIDE_NONE),
 };
 
 const struct tidei_kind tidei_pool_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "pool",
+        TIDEI_KIND_OPS("pool"),
         .allocate = pool_allocate,
         .deallocate = pool_deallocate,
         .order = pool_order,
@@ -338,10 +262,8 @@ const struct tidei_kind tidei_pool_kind = {
         .query = pool_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
-    .arguments = pool_arguments,
-    .argument_count = TIDEI_COUNT_OF(pool_arguments),
+    TIDEI_KIND_ARGUMENTS(pool_arguments),
     .options_size = sizeof(struct tide_pool_options),
     TIDEI_KIND_STRUCT(struct pool),
     .check = pool_check,
@@ -356,34 +278,31 @@ tide_pool_create(struct tide_resource *upstream, const struct tide_pool_options 
     return tidei_kind_create(&tidei_pool_kind, upstream, options, out);
 }
 
-static struct pool *
-pool_of(struct tide_resource *resource)
+static bool
+is_pool(const struct tide_resource *resource)
 {
-    return resource != NULL && resource->ops == &tidei_pool_kind.ops ? (struct pool *)resource : NULL;
+    return resource != NULL && resource->ops == &tidei_pool_kind.ops;
 }
 
 enum tide_status
 tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
-    struct pool *pool = pool_of(resource);
-
-    if (pool == NULL)
+    if (!is_pool(resource))
         return tide_error_set(TIDE_EINVAL, "pool: not a pool resource");
-    return tidei_chunk_heap_trim(&pool->chunk_heap, keep_bytes);
+    return tidei_chunk_heap_trim(&((struct pool *)resource)->chunk_heap, keep_bytes);
 }
 
 enum tide_status
 tide_pool_read(struct tide_resource *resource, struct tide_pool_figures *out)
 {
-    struct pool *pool = pool_of(resource);
     enum tide_status status = tidei_figures_clear("pool", out);
     struct tide_pool_figures figures;
 
     if (status != TIDE_OK)
         return status;
-    if (pool == NULL)
+    if (!is_pool(resource))
         return tide_error_set(TIDE_EINVAL, "pool: not a pool resource");
-    pool_read(pool, &figures);
+    pool_read(resource, &figures);
     tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }

@@ -17,7 +17,6 @@
 
 #include "src/cuda/device.h"
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 
 #ifdef HAVE_CUDA_H
 
@@ -47,16 +46,13 @@ prefetch_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
 {
     struct prefetch *prefetch = (struct prefetch *)self;
     enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
-    struct tidei_error error;
 
     if (status != TIDE_OK || bytes == 0 || bytes <= prefetch->options.above_bytes)
         return status;
     status = prefetch_move(prefetch, *out, bytes, stream);
     if (status == TIDE_OK)
         return TIDE_OK;
-    tidei_error_save(&error);
-    tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
-    tidei_error_restore(&error);
+    tidei_deallocate_quietly(self->upstream, *out, bytes, alignment, stream);
     *out = NULL;
     return status;
 }
@@ -135,6 +131,7 @@ const struct tidei_kind tidei_prefetch_kind = {
         .describe = tidei_kind_describe,
         .upstream_at = tide_pass_upstream_at,
     },
+    .asks_memory = true,
     TIDEI_KIND_STRUCT(struct prefetch),
     .init = prefetch_init,
     .fini = prefetch_fini,

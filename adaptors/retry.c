@@ -19,7 +19,6 @@
 #include <tidemark/retry.h>
 
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 
 struct retry {
     struct tide_resource base;
@@ -28,32 +27,24 @@ struct retry {
     _Atomic uint64_t served;
 };
 
-/* The default: trim the layers below. A failure of the trim is ignored: upstream is tried anyway. */
-static bool
-retry_trim(void *context, size_t bytes, unsigned retry, enum tide_status status)
-{
-    struct tide_resource *upstream = context;
-
-    (void)bytes;
-    (void)status;
-    if (retry > 1)
-        (void)upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
-    (void)upstream->ops->trim(upstream, 0);
-    return true;
-}
-
 static bool
 retry_wanted(const struct retry *retry, enum tide_status status)
 {
     return retry->options.any || status == TIDE_ECAPACITY || status == TIDE_ELIMIT;
 }
 
+/* Before attempt `number`: call the function, or trim the layers below, whose failure is ignored. */
 static bool
-retry_call(const struct retry *retry, size_t bytes, unsigned number, enum tide_status status)
+retry_prepare(const struct retry *retry, size_t bytes, unsigned number, enum tide_status status)
 {
+    struct tide_resource *upstream = retry->base.upstream;
+
     if (retry->options.function != NULL)
         return retry->options.function(retry->options.context, bytes, number, status);
-    return retry_trim(retry->base.upstream, bytes, number, status);
+    if (number > 1)
+        (void)upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
+    (void)upstream->ops->trim(upstream, 0);
+    return true;
 }
 
 /* Upstream has failed with `status`; the error text is set. */
@@ -68,7 +59,7 @@ retry_again(struct retry *retry, size_t bytes, size_t alignment, tide_stream str
     atomic_fetch_add_explicit(&retry->failed, 1, memory_order_relaxed);
     tidei_error_save(&error);
     for (; number <= retry->options.retries && retry_wanted(retry, status); number++) {
-        if (!retry_call(retry, bytes, number, status))
+        if (!retry_prepare(retry, bytes, number, status))
             break;
         status = tidei_allocate(retry->base.upstream, bytes, alignment, stream, out);
         if (status == TIDE_OK) {

@@ -1,4 +1,4 @@
-/* What the benchmarks share. */
+/* What all benchmarks share. */
 #include "config.h"
 
 #include <errno.h>
@@ -143,7 +143,7 @@ bench_pin(unsigned thread)
     }
 }
 
-/* What BENCH_THREADS asks for; 0: nothing. */
+/* The number of threads in BENCH_THREADS; 0 if it is not set. */
 static unsigned
 bench_asked_threads(void)
 {

@@ -32,15 +32,18 @@ void bench_pin(unsigned thread);
  */
 unsigned bench_next_threads(unsigned before, unsigned most);
 
-/* Bytes of resident memory: the peak of all (anonymous and mapped files), and the anonymous part now. */
+/* Bytes of resident memory: the peak of all memory (anonymous and mapped files), and the current anonymous memory. */
 uint64_t bench_peak_resident(void);
 uint64_t bench_anonymous(void);
 
-/* One figure. `unit` such as "ns/event"; `ratio` to `beside`, the floor in the same run; 0 and NULL: none. */
+/*
+ * Add a figure. `unit` is for example "ns/event"; `ratio` is the figure over `beside`, the floor of the same run. 0 and
+ * NULL: none.
+ */
 void bench_report(const char *name, unsigned threads, double figure, const char *unit, double floor,
                   const char *beside);
 
-/* Begin with the benchmark's name and machine; end by writing all figures as JSON to `path` (NULL: do not). */
+/* Begin with the benchmark's name and the machine. End by writing all figures as JSON to `path` (NULL: no file). */
 void bench_begin(const char *title);
 void bench_end(const char *path);
 

@@ -1,8 +1,8 @@
 /*
- * What call stacks of 16 frames cost the thread that takes them: alone, by frame pointers and with the unwinder, beside
- * the floor of the same run, a plain walk of 16 frame pointers that checks nothing and keeps the addresses; and what
- * `track` costs, with them and without, over a base that does nothing, beside that base alone: back to back, replacing
- * one of up to 100,000 live blocks of each thread at random, and with blocks that another thread frees.
+ * Measures what call stacks of 16 frames cost the thread that takes them: by frame pointers and by the unwinder,
+ * compared with the floor of the same run, a plain walk of 16 frame pointers without checks. Then measures what `track`
+ * costs, with and without call stacks, over a base that does nothing, compared with that base alone: allocations freed
+ * at once, random replacement among up to 100,000 live blocks of each thread, and blocks that another thread frees.
  *
  * Usage: bench/callstacks [JSON-FILE]
  */
@@ -24,10 +24,10 @@
 #define STACKS_FRAMES  16
 #define STACKS_LIVE    100000
 
-/* Blocks that a round of handing over has. */
+/* The number of blocks that a round of handing over has. */
 #define STACKS_HAND_OVER 1000
 
-/* Has a call stack of that many frames and more lead to what is measured. */
+/* A function that is measured under a call stack of at least the given number of frames. */
 struct stacks_dig {
     double (*round)(void *context, unsigned thread);
     void *context;
@@ -38,7 +38,7 @@ dig(const struct stacks_dig *what, unsigned thread, unsigned frames)
 {
     double took = frames > 0 ? dig(what, thread, frames - 1) : what->round(what->context, thread);
 
-    __asm__ volatile("" ::: "memory"); /* a call that is the last thing that a function does would leave no frame */
+    __asm__ volatile("" ::: "memory"); /* so that the call is no tail call, which would leave no frame */
     return took;
 }
 
@@ -83,12 +83,12 @@ take_round(void *context, unsigned thread)
     return (double)(bench_now_ns() - begin) / calls;
 }
 
-/* What one thread has live, of which `live` are used. */
+/* The live blocks of one thread; `live` of the pointers are in use. */
 struct stacks_thread {
     _Alignas(128) uint64_t seed;
     size_t live;
     void **pointers;                   /* owned */
-    void *handed[2][STACKS_HAND_OVER]; /* allocated in this round, and in the one before */
+    void *handed[2][STACKS_HAND_OVER]; /* allocated in this round, and in the round before */
     unsigned round;
 };
 
@@ -133,7 +133,9 @@ fill_round(void *context, unsigned thread)
     return 0;
 }
 
-/* Replaces blocks at random, the new one first, so that addresses wander; they stay live from round to round. */
+/*
+ * Replace random blocks, allocating the new one first so that addresses change. Blocks stay live from round to round.
+ */
 static double
 live_round(void *context, unsigned thread)
 {
@@ -152,7 +154,7 @@ live_round(void *context, unsigned thread)
     return (double)(bench_now_ns() - begin) / STACKS_CALLS;
 }
 
-/* Frees the blocks that the thread beside it has allocated in the round before, and allocates its own. */
+/* Free the blocks that the neighbouring thread allocated in the round before, and allocate new ones. */
 static double
 hand_over_round(void *context, unsigned thread)
 {
@@ -179,7 +181,7 @@ measure(const char *name, unsigned threads, double (*round)(void *context, unsig
                  floor == 0 ? NULL : "floor");
 }
 
-/* What is measured of `track`, and of the base alone. */
+/* The variants of `track` that are measured, and the base alone. */
 enum tracked { TRACKED_NOT, TRACKED, TRACKED_STACKS, TRACKED_COUNT };
 
 static const char *const tracked_names[] = { "base alone", "track", "track(callstack=16)" };
@@ -199,7 +201,7 @@ make_tracked(enum tracked tracked)
     return track;
 }
 
-/* One row for each of `tracked`, each beside the base alone. `live` blocks of each thread are there before. */
+/* Measure each of `tracked`, beside the base alone. Each thread has `live` blocks before the measurement. */
 static void
 measure_tracked(const char *what, unsigned threads, size_t live, double (*round)(void *context, unsigned thread))
 {

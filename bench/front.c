@@ -1,6 +1,6 @@
 /*
- * What an event costs the thread that allocates: `log` over a base that does nothing, beside the floor of the same
- * run (two timestamps, one 64-byte record into a mapped file, one release store).
+ * Measures what an event costs the allocating thread: `log` over a base that does nothing, compared with the floor of
+ * the same run (two timestamps, one 64-byte record into a mapped file, one release store).
  *
  * Usage: bench/front [JSON-FILE]. Writes its traces into the current directory and removes them.
  */
@@ -20,14 +20,14 @@
 #include "src/trace/ring/clock.h"
 #include "src/trace/ring/record.h"
 
-/* A round fits into a ring of 1 MiB twice: no thread waits, and the writer has emptied it before the next. */
+/* Two rounds fit into a ring of 1 MiB: no thread waits, and the writer empties the ring before the next round. */
 #define FRONT_PAIRS   4096
 #define FRONT_ROUNDS  200
 #define FRONT_PAUSE   2000000
 #define FRONT_THREADS 16
 #define FRONT_TRACE   "bench-front.db"
 
-/* One thread's part of the floor: a ring of its own in a mapped file. */
+/* The ring of one thread in a mapped file, for measuring the floor. */
 struct floor_ring {
     struct tidei_record *records;
     _Alignas(64) _Atomic uint64_t head;
@@ -90,7 +90,7 @@ stack_round(void *context, unsigned thread)
     return (double)(bench_now_ns() - begin) / FRONT_PAIRS;
 }
 
-/* Nanoseconds a pair through the layers, over a base that does nothing; `log` asks for a log on top. */
+/* Nanoseconds for a pair through the layers, over a base that does nothing. `log`: with a log on top. */
 static double
 measure_stack(unsigned threads, bool log, bool counters)
 {

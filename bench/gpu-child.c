@@ -18,11 +18,11 @@
 #define CHILD_MAX_CONFIGS 8
 #define CHILD_MAX_THREADS 64
 
-/* A configuration of this process. */
+/* A configuration that this process measures. */
 struct child_config {
     const struct gpu_config *config;
-    struct tide_resource *stack; /* NULL: the pool below, skipped, or not its round */
-    char trace[96];              /* empty: it has no log */
+    struct tide_resource *stack; /* NULL: the driver's pool, skipped, or not open in this round */
+    char trace[96];              /* empty: without a log */
     unsigned place;
     bool skipped;
 };
@@ -33,15 +33,15 @@ static struct {
     unsigned threads;
     CUcontext context;
     CUmemoryPool pool;
-    struct child_config *turn; /* whose round it is; NULL: the end */
+    struct child_config *turn; /* the configuration to run; NULL: the end */
     pthread_barrier_t barrier;
     pthread_t ids[CHILD_MAX_THREADS];
     double results[CHILD_MAX_THREADS];
 } child;
 
 /*
- * That of the stacks, with their release threshold: nothing goes back to the device meanwhile. Two pools of one process
- * were seen to take 620 and 870 ns a pair.
+ * Open the pool that the stacks use, with their release threshold, so that it gives nothing back to the device
+ * meanwhile. A pool of its own would not compare: two pools of one process took 620 and 870 ns a pair.
  */
 static void
 child_open_pool(void)
@@ -122,7 +122,7 @@ child_machine(void)
     return 0;
 }
 
-/* NULL, or why this cannot be measured here. */
+/* Returns NULL, or why this configuration cannot be measured here. */
 static const char *
 child_open_config(struct child_config *self)
 {
@@ -138,7 +138,7 @@ child_open_config(struct child_config *self)
     return tide_stack_parse(text, &self->stack) == TIDE_OK ? NULL : tide_error_text();
 }
 
-/* What its notes are made of stays: its trace, or the bytes that came. */
+/* Close a configuration, but keep its trace or the number of bytes received, for the notes. */
 static void
 child_close_config(struct child_config *self)
 {
@@ -157,8 +157,8 @@ child_turn(struct child_config *config)
 }
 
 /*
- * The processor has slept, and another process was on it; a log that is new has rings that nobody has touched. So all
- * begin with two turns that are not counted, and the writer of a log writes what they left.
+ * Warm up: run two rounds that do not count, and let the writer of a log write their records. Before, the processor has
+ * slept, another process has used it, and the pages of a new log's rings have not been touched.
  */
 static void
 child_warm(struct child_config *config)
@@ -169,7 +169,7 @@ child_warm(struct child_config *config)
         bench_fail("log");
 }
 
-/* The mean of all threads. */
+/* Run a round; returns the mean of all threads. */
 static double
 child_round(struct child_config *config)
 {
@@ -211,7 +211,7 @@ child_open(const char *process)
     fflush(stdout);
 }
 
-/* What the trace says of the calls that CUPTI timed, in words. */
+/* Print what the trace says in words about the calls that CUPTI timed. */
 static void
 child_note(const char *trace)
 {

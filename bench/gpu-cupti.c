@@ -15,8 +15,8 @@
 #ifdef HAVE_CUPTI_H
 
 /*
- * The least that records cost whoever allocates: buffers that are there, zeroed and in memory before the first call,
- * and zeroed again on CUPTI's own thread, which looks at no record; the cheapest clock that there is.
+ * The least that records cost an allocating thread: buffers are allocated, zeroed and resident before the first call,
+ * and zeroed again on CUPTI's own thread, which does not read the records. The clock is the cheapest one.
  */
 #define CUPTI_BUFFER  ((size_t)1 << 20)
 #define CUPTI_BUFFERS 64
@@ -27,7 +27,7 @@ static atomic_ullong cupti_bytes;
 static pthread_mutex_t cupti_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t *cupti_spares[CUPTI_BUFFERS];
 static unsigned cupti_spare_count;
-static atomic_uint cupti_fresh; /* buffers that had to be made in between */
+static atomic_uint cupti_fresh; /* buffers that had to be allocated during the measurement */
 
 static uint8_t *
 cupti_buffer_new(void)
@@ -48,7 +48,7 @@ cupti_requested(uint8_t **buffer, size_t *bytes, size_t *most_records)
         *buffer = cupti_spares[--cupti_spare_count];
     pthread_mutex_unlock(&cupti_lock);
     if (*buffer == NULL) {
-        atomic_fetch_add_explicit(&cupti_fresh, 1, memory_order_relaxed); /* a figure, as the bytes */
+        atomic_fetch_add_explicit(&cupti_fresh, 1, memory_order_relaxed); /* relaxed: only a figure, like the bytes */
         *buffer = cupti_buffer_new();
     }
     *bytes = *buffer != NULL ? CUPTI_BUFFER : 0;
@@ -89,7 +89,7 @@ cupti_called(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId funct
     (void)data;
 }
 
-/* The two functions that are measured, followed or not. */
+/* Switch the callbacks of the two measured functions on or off. */
 static bool
 cupti_follow(uint32_t enable)
 {

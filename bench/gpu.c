@@ -1,12 +1,12 @@
 /*
- * What a pair, an allocation and its deallocation, costs on a GPU, from the driver's pool alone to stacks over it, with
- * what CUPTI adds: 4 KiB, warm, each thread on a stream of its own, all from the device's default pool.
+ * Measures what a pair, an allocation and its free, costs on a GPU: from the driver's pool alone to stacks over it, and
+ * what CUPTI adds. 4 KiB, warm, each thread on a stream of its own, all from the device's default pool.
  *
- * Usage: bench/gpu [JSON-FILE]. BENCH_GPU_SECONDS, 6: how long each number of threads is measured. Writes its traces
- * into the current directory and removes them.
+ * Usage: bench/gpu [JSON-FILE]. BENCH_GPU_SECONDS (default 6): how long each number of threads is measured. Writes its
+ * traces into the current directory and removes them.
  *
- * The processes, see gpu.h, wait while one of them runs a round: in each turn every configuration has one, in an order
- * of the turn's own, so that what disturbs the machine disturbs all alike. A figure is the median of its rounds.
+ * The processes (see gpu.h) wait while one of them runs a round. In each turn every configuration runs one round, in a
+ * new random order, so that disturbances of the machine affect all alike. A figure is the median of its rounds.
  */
 #include "config.h"
 
@@ -101,7 +101,7 @@ const unsigned gpu_config_count = GPU_CONFIGS;
 #define GPU_PAUSE      10000000 /* ns after a round, in which the writer of its trace catches up */
 #define GPU_THREADS    16
 
-/* One process that measures; several configurations share it. */
+/* One measuring process, which several configurations share. */
 struct gpu_process {
     const char *name;
     pid_t pid;
@@ -109,10 +109,10 @@ struct gpu_process {
     FILE *answers;
 };
 
-/* What the rounds of one configuration came to, at one number of threads. */
+/* The results of one configuration's rounds, at one number of threads. */
 struct gpu_result {
     struct gpu_process *process;
-    unsigned place; /* in its process */
+    unsigned place; /* its index in its process */
     bool skipped;
     unsigned rounds;
     double ns[GPU_MAX_ROUNDS];
@@ -152,7 +152,10 @@ gpu_start(const char *name, unsigned threads)
         posix_spawn_file_actions_addclose(&actions, in[i]);
         posix_spawn_file_actions_addclose(&actions, out[i]);
     }
-    /* An earlier child's end must be no other child's to hold open: it would not see the end of its input. */
+    /*
+     * Close the other children's pipes: a child that inherited one would keep it open, and the other child would not
+     * see the end of its input.
+     */
     for (struct gpu_process *other = gpu_processes; other < process; other++) {
         posix_spawn_file_actions_addclose(&actions, fileno(other->ask));
         posix_spawn_file_actions_addclose(&actions, fileno(other->answers));
@@ -171,7 +174,7 @@ gpu_start(const char *name, unsigned threads)
     return process;
 }
 
-/* Start all processes; where `say`, tell what is skipped, and why. */
+/* Start all processes. If `say`, print which configurations are skipped, and why. */
 static void
 gpu_open_all(unsigned threads, bool say)
 {
@@ -199,7 +202,7 @@ gpu_open_all(unsigned threads, bool say)
     }
 }
 
-/* End all processes; where `say`, tell what they have noted. */
+/* End all processes. If `say`, print their notes. */
 static void
 gpu_close_all(bool say)
 {
@@ -220,7 +223,7 @@ gpu_close_all(bool say)
     }
 }
 
-/* Before anything is printed: where there is no GPU, that process has said so. */
+/* Read the line with the machine before anything is printed: without a GPU, the process has printed why. */
 static void
 gpu_say_machine(char *line, size_t bytes)
 {
@@ -248,8 +251,8 @@ gpu_round(const struct gpu_result *result)
 }
 
 /*
- * Another order, any of all: a configuration that always came right behind another of its process, whose thread has
- * slept for 10 ms alone, would have the advantage of 250 ns a pair (seen on an H200).
+ * Shuffle the order. If a configuration always ran right after another one of its process, whose threads have then
+ * slept for only 10 ms, it would gain 250 ns a pair (measured on an H200).
  */
 static void
 gpu_shuffle(unsigned *order, uint64_t *seed)
@@ -265,7 +268,7 @@ gpu_shuffle(unsigned *order, uint64_t *seed)
     }
 }
 
-/* Rounds in turns until the time is over; the first turn warms up. */
+/* Run rounds in turns until the time is over. The first turn warms up. */
 static void
 gpu_measure(uint64_t budget_ns)
 {
@@ -320,7 +323,7 @@ gpu_report(unsigned threads)
     }
 }
 
-/* On one thread; no part of the exit status, since times are the machine's, too. */
+/* Compare with the bars on one thread. They do not change the exit status, since the times depend on the machine. */
 static void
 gpu_report_bars(void)
 {
@@ -348,7 +351,7 @@ main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], "--child") == 0)
         return gpu_child(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
-    /* A process that has ended is told by the end of its answers. */
+    /* Writing to a process that has ended must not end this one: the end of its answers shows that it has ended. */
     signal(SIGPIPE, SIG_IGN);
     gpu_say_machine(machine, sizeof(machine));
     fputs(machine, stdout);

@@ -11,27 +11,28 @@
 #define GPU_PAIRS(threads) ((threads) <= 4 ? 4096U / (threads) : 1024U)
 #define GPU_BYTES          4096
 
-/* What a process enables in CUPTI, besides what its stacks enable. */
+/* What a process enables in CUPTI, apart from what its stacks enable. */
 enum gpu_cupti {
     GPU_CUPTI_NOTHING,
-    GPU_CUPTI_CALLBACKS, /* around the two functions, which do nothing */
-    GPU_CUPTI_MEMORY2    /* its records, which nobody reads */
+    GPU_CUPTI_CALLBACKS, /* callbacks of the two functions, which do nothing */
+    GPU_CUPTI_MEMORY2    /* MEMORY2 records, which nobody reads */
 };
 
 /*
- * One thing that is measured. Those of one process take turns in it: that is the only fair comparison, as the bare pair
- * of two processes differs by 100 ns and more. MEMORY2 is felt in its process once it was on, so that it has one of its
- * own; callbacks are not, and are switched on for a round alone. A subscriber that goes while it follows functions is
- * felt from then on, at 200 ns a pair: the benchmark's own stays, in a process where no log follows calls.
+ * A measured configuration. Those of one process run in turns: only they compare, since the bare pair differs by 100 ns
+ * and more between two processes. MEMORY2 slows its process down from the moment it was enabled, so that it has a
+ * process of its own; callbacks do not, and are enabled for single rounds. A subscriber that unsubscribes while its
+ * callbacks are enabled costs 200 ns a pair from then on: the benchmark's own stays subscribed, in a process in which
+ * no log records calls.
  */
 struct gpu_config {
     const char *name;
     const char *process;
-    const char *stack; /* stack text, with %s in place of the trace; NULL: the driver's pool with nothing of ours */
+    const char *stack; /* stack text, with %s in place of the trace; NULL: the driver's pool without any layer */
     enum gpu_cupti cupti;
-    bool for_round;     /* opened for each of its rounds, and closed behind it */
-    const char *beside; /* the name of the one it is compared with; NULL: none */
-    const char *word;   /* for `beside`, in the table */
+    bool for_round;     /* opened for each of its rounds, and closed after it */
+    const char *beside; /* the name of the configuration that it is compared with; NULL: none */
+    const char *word;   /* the word for `beside` in the table */
     double most_ratio;  /* on one thread: no more than this times the other; 0: no bar */
     double most_more;   /* on one thread: no more than this many ns over the other; 0: no bar */
 };
@@ -39,14 +40,14 @@ struct gpu_config {
 extern const struct gpu_config gpu_configs[];
 extern const unsigned gpu_config_count;
 
-/* The process of this name measures nothing: its only line names the GPU. */
+/* The name of a process that measures nothing: it only prints the name of the GPU. */
 #define GPU_MACHINE "machine"
 
 /*
- * A process of the second kind: opens the configurations of `process` for `threads` threads and answers on stdout.
- * First a line for each: "ready", or "skip " and the reason. Then for each line of stdin, which is a configuration's
- * place in its process, runs a round and answers with ns a pair. At the end of stdin a line of notes for each: what
- * the trace says of CUPTI. The status to exit with; 1 with a message where it cannot.
+ * The main function of a measuring process: opens the configurations of `process` for `threads` threads and answers on
+ * stdout. First it prints a line for each: "ready", or "skip " and the reason. Then, for each line of stdin, a
+ * configuration's index in its process, it runs a round and prints ns a pair. At the end of stdin it prints a line of
+ * notes for each: what the trace says about CUPTI. Returns the exit status; 1, with a message, if it fails.
  */
 int gpu_child(const char *process, unsigned threads);
 
@@ -54,7 +55,7 @@ int gpu_child(const char *process, unsigned threads);
 const char *gpu_cupti_start(enum gpu_cupti what);
 void gpu_cupti_stop(void);
 
-/* The bytes of records received; *fresh: how often a new buffer had to be allocated for them. */
+/* The bytes of records received. *fresh is how often a new buffer had to be allocated for them. */
 unsigned long long gpu_cupti_finish(unsigned *fresh);
 
 #endif

@@ -7,7 +7,7 @@
 #include "layers.h"
 #include "nothing.h"
 
-/* What a constructor has made over `base`, of which nobody else keeps a reference. */
+/* Check the result of a constructor, and release `base`, to which the new layer has the only reference. */
 static struct tide_resource *
 over(struct tide_resource *base, enum tide_status status, struct tide_resource *const *top)
 {
@@ -34,7 +34,7 @@ make_limit(unsigned threads)
     return over(base, tide_limit_create(base, &options, &limit), &limit);
 }
 
-/* Room for what is live in the mean: every second request comes when there is too little. */
+/* A limit for the mean number of live blocks: about every second request is refused. */
 static struct tide_resource *
 make_full_limit(unsigned threads)
 {
@@ -72,7 +72,7 @@ make_retry(unsigned threads)
     return over(base, tide_retry_create(base, NULL, &retry), &retry);
 }
 
-/* Counts all, and fails none. */
+/* A fault layer that counts every request and fails none. */
 static struct tide_resource *
 make_fault(unsigned threads)
 {
@@ -104,7 +104,7 @@ function_deallocate(void *context, void *pointer, size_t bytes, size_t alignment
     return TIDE_OK;
 }
 
-/* Functions that do nothing. */
+/* A callback layer whose functions do nothing. */
 static struct tide_resource *
 make_callback(unsigned threads)
 {
@@ -118,7 +118,7 @@ make_callback(unsigned threads)
     return callback;
 }
 
-/* The first serves all. */
+/* A fallback whose first resource serves every request. */
 static struct tide_resource *
 make_fallback(unsigned threads)
 {
@@ -130,7 +130,7 @@ make_fallback(unsigned threads)
     return over(first, status, &fallback);
 }
 
-/* The first is full, and the second serves all. */
+/* A fallback whose first resource is full, so that the second serves every request. */
 static struct tide_resource *
 make_full_fallback(unsigned threads)
 {
@@ -152,7 +152,7 @@ make_addresses(unsigned threads)
     return bench_addresses();
 }
 
-/* Every request is moved. */
+/* An aligned layer that moves every request. */
 static struct tide_resource *
 make_aligned(unsigned threads)
 {
@@ -184,7 +184,7 @@ make_binning(unsigned threads)
     return over(base, tide_binning_create(base, &options, &binning), &binning);
 }
 
-/* Chunks as large as there may be, as nothing resets it: most requests end within one. */
+/* A monotonic layer with the largest chunks: nothing resets it, and most requests fit into the current chunk. */
 static struct tide_resource *
 make_monotonic(unsigned threads)
 {

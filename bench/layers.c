@@ -1,7 +1,7 @@
 /*
- * What a layer costs the thread that allocates, over a base that does next to nothing: 1 to 16 threads, back to back
- * and with blocks of mixed sizes live, beside the floor of the same run (a relaxed add for each call, by each thread on
- * a line of its own).
+ * Measures what a layer costs the allocating thread, over a base that does almost nothing: 1 to 16 threads, with blocks
+ * freed at once and with live blocks of mixed sizes, compared with the floor of the same run (a relaxed add for each
+ * call, by each thread on a cache line of its own).
  *
  * Usage: bench/layers [JSON-FILE]
  */
@@ -28,7 +28,7 @@ struct layers_thread {
 };
 
 static struct layers_thread layers_threads[LAYERS_THREADS];
-static unsigned layers_pairs; /* of the layer that is measured */
+static unsigned layers_pairs; /* of the measured layer */
 
 static double
 floor_round(void *context, unsigned thread)
@@ -63,7 +63,7 @@ layers_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* Replaces blocks at random; they stay live from round to round. A limit that is full refuses some. */
+/* Replace random blocks, which stay live from round to round. A full limit refuses some. */
 static double
 live_round(void *context, unsigned thread)
 {

@@ -9,8 +9,8 @@
 
 struct bench_layer {
     const char *name;
-    struct tide_resource *(*make)(unsigned threads); /* over a base that costs almost nothing */
-    unsigned pairs;                                  /* in a round; 0: as many as others */
+    struct tide_resource *(*make)(unsigned threads); /* makes the layer over a base that costs almost nothing */
+    unsigned pairs;                                  /* in a round; 0: the usual number */
 };
 
 /* Ends with a name of NULL. */

@@ -50,7 +50,7 @@ static const struct tide_resource_ops nothing_ops = {
     .destroy = nothing_destroy,
 };
 
-/* What each thread has given out, rounded up to 64 KiB each; on lines of their own. */
+/* The bytes that each thread has allocated, rounded up to 64 KiB for each block, on cache lines of their own. */
 static struct {
     _Alignas(128) uintptr_t bytes;
 } addresses[16];
@@ -78,9 +78,9 @@ static const struct tide_resource_ops addresses_ops = {
     .destroy = nothing_destroy,
 };
 
-/* The addresses that one thread has had back, the latest last. */
+/* The addresses that one thread has freed, the latest last. */
 struct returned {
-    _Alignas(128) uintptr_t next; /* the first one that it was never given */
+    _Alignas(128) uintptr_t next; /* the first address that was never given out */
     void **pointers;              /* owned */
     size_t count;
     size_t capacity;

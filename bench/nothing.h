@@ -7,10 +7,10 @@
 /* Returns the same address for every request of a thread. Has one reference. Ends the process on failure. */
 struct tide_resource *bench_nothing(void);
 
-/* The same, but every request gets a new address. */
+/* Like bench_nothing, but every request gets a new address. */
 struct tide_resource *bench_addresses(void);
 
-/* The same, but a thread gets the addresses that it freed again, the latest first, as from an allocator. */
+/* Like bench_nothing, but a thread gets its freed addresses again, the latest first, as from an allocator. */
 struct tide_resource *bench_reusing(void);
 
 #endif

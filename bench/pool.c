@@ -1,8 +1,9 @@
 /*
- * What a pair costs over `pool`, alone and under the usual layers, from `sim`, which has addresses only: 1 to 16
- * threads, back to back, beside up to 100,000 live blocks, replacing those at random by others of mixed sizes, and with
- * blocks that other threads free; beside the floors of the same run: a pop from a lock-free free list and a push, by
- * each thread on a list of its own; and one struct of as many as are live, at random, which is what the memory costs.
+ * Measures what a pair, an allocation and its free, costs over `pool`, alone and under the usual layers, over `sim`,
+ * which has addresses only. 1 to 16 threads: freed at once, beside up to 100,000 live blocks, random replacement of
+ * live blocks by blocks of mixed sizes, and blocks that other threads free. The floors of the same run: a pop from and
+ * a push to a lock-free free list of each thread's own; and a random access to one struct for each live block, which is
+ * the cost of the memory.
  *
  * Usage: bench/pool [JSON-FILE]. Writes its traces into the current directory and removes them.
  */
@@ -24,16 +25,16 @@
 #define POOL_LIVE    100000
 #define POOL_LARGEST 65536
 #define POOL_TRACE   "bench-pool.db"
-/* Between two rounds, where there is a log: its writer empties the rings. */
+/* The pause between two rounds with a log, in which its writer empties the rings. */
 #define POOL_PAUSE_NS 4000000
 
-/* What one thread has live. */
+/* A live block of a thread. */
 struct pool_block {
     void *pointer;
     size_t bytes;
 };
 
-/* The floor is a list of nodes by their numbers, 0 being none; the upper half of its head counts changes. */
+/* The floor: a list of nodes, linked by their numbers (0: none). The upper half of its head counts changes. */
 struct pool_thread {
     _Alignas(128) _Atomic uint64_t head;
     _Atomic uint32_t next[64];
@@ -41,7 +42,7 @@ struct pool_thread {
     struct pool_block *blocks; /* owns */
 };
 
-/* As large as what a pool knows of a block. */
+/* As large as a pool's record of a block. */
 struct pool_struct {
     _Alignas(128) _Atomic uint64_t word;
 };
@@ -102,7 +103,10 @@ floor_round(void *context, unsigned thread)
     return (double)(bench_now_ns() - begin) / POOL_PAIRS;
 }
 
-/* What any pool that knows its live blocks touches at least: a list of them, and what is known of one, at random. */
+/*
+ * Touch the memory that every pool with live blocks touches at least: a random entry of a list and the struct behind
+ * it.
+ */
 static double
 touch_round(void *context, unsigned thread)
 {
@@ -130,7 +134,7 @@ measure_touch(unsigned threads, size_t live)
 
     if (structs == NULL)
         bench_fail("no memory");
-    (void)madvise(structs, POOL_THREADS * POOL_LIVE * sizeof(*structs), MADV_HUGEPAGE); /* as the pool asks for, too */
+    (void)madvise(structs, POOL_THREADS * POOL_LIVE * sizeof(*structs), MADV_HUGEPAGE); /* the pool does the same */
     for (unsigned thread = 0; thread < threads; thread++) {
         pool_threads[thread].seed = 12345 + thread;
         for (size_t i = 0; i < live; i++) {
@@ -168,7 +172,7 @@ block_replace(const struct pool_run *run, unsigned thread, uint64_t *seed, struc
         bench_fail("allocate");
 }
 
-/* Replaces blocks at random; they stay live from round to round. */
+/* Replace random blocks, which stay live from round to round. */
 static double
 live_round(void *context, unsigned thread)
 {
@@ -195,7 +199,7 @@ fill_round(void *context, unsigned thread)
     return 0;
 }
 
-/* Frees the blocks of the thread beside it, which that one allocated in the round before, and allocates its own. */
+/* Free the blocks that the neighbouring thread allocated in the round before, and allocate new ones. */
 static double
 hand_over_round(void *context, unsigned thread)
 {
@@ -208,7 +212,7 @@ hand_over_round(void *context, unsigned thread)
     return (double)(bench_now_ns() - begin) / POOL_PAIRS;
 }
 
-/* One line for each stack. */
+/* The stacks; each is a line of the table. */
 static const struct {
     const char *name;
     const char *text;

@@ -1,6 +1,6 @@
 /*
- * Replays recorded traffic through pools over `sim`, beside `sim` alone: time for each event, and the most that was
- * reserved beside the most that was live, which is the least that any placement could have.
+ * Replays recorded traffic through pools over `sim`, compared with `sim` alone: the time for each event, and the
+ * highest reserved bytes beside the highest live bytes, which no placement can go below.
  *
  * Usage: bench/replay [JSON-FILE]
  */
@@ -23,7 +23,7 @@
 
 static const char *const inputs[] = { "gpt_train", "maskrcnn_infer", "multistream_sort" };
 
-/* What stands above `statistics | sim`. */
+/* The layers above `statistics | sim`. */
 static const char *const pools[] = {
     "pool", "pool(cache=0)", "pool(growth=64MiB)", "arena", "binning(512..1MiB) | pool", "binning(512..64MiB)",
 };
@@ -48,7 +48,7 @@ peak_live(const struct replay_input *input)
     return peak;
 }
 
-/* One replay; `counted` where a layer above the base counts what it reserves. */
+/* One replay. `counted`: a layer above the base counts the reserved bytes. */
 static void
 replay_once(const struct replay_input *input, const char *text, bool counted, struct outcome *out)
 {

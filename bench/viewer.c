@@ -1,9 +1,9 @@
 /*
- * What the `tidemark` command takes to read traces of 5,000,000 allocations, made in this run: every command beside a
- * C loop that steps through a SELECT of the columns that the command reads and adds them up, and nothing else.
+ * Measures how long the `tidemark` command takes to read traces of 5,000,000 allocations, which this run makes. Each
+ * command is compared with a C loop that steps through a SELECT of the same columns and only adds them up.
  *
- * Loop and command run in turn, each in a process of its own; a figure is the least time on a processor (user and
- * system) of all rounds, which the neighbours of a busy machine disturb the least. What is exported goes to /dev/null.
+ * Loop and command run in turn, each in a process of its own. A figure is the least processor time (user and system) of
+ * all rounds, which a busy machine disturbs the least. Exports go to /dev/null.
  *
  * Usage: bench/viewer TIDEMARK [JSON-FILE [COMMAND...]]. Writes its traces (about 1.2 GiB, and as much again while the
  * second is made) into the current directory and removes them.
@@ -25,7 +25,7 @@
 #include "bench.h"
 
 #define VIEWER_A           "bench-viewer-a.db"
-#define VIEWER_B           "bench-viewer-b.db" /* of another seed, with the driver's call of each allocation and free */
+#define VIEWER_B           "bench-viewer-b.db" /* another seed, and a driver call for each allocation and free */
 #define VIEWER_ALLOCATIONS 5000000
 #define VIEWER_LIVE        10000
 #define VIEWER_SIZES       300
@@ -33,7 +33,7 @@
 #define VIEWER_ROUNDS      2
 #define VIEWER_ARGUMENTS   6
 
-/* What a command reads, as viewer/read/scan.h puts it together. */
+/* The columns that a command reads, in the words of viewer/read/scan.h. */
 #define VIEWER_COLUMNS   "allocation_id, alloc_ns, free_ns, layer_id, size, status"
 #define VIEWER_ORIGIN    ", tag_id, callstack_id"
 #define VIEWER_PLACE     ", alignment, address"
@@ -45,14 +45,14 @@
 #define VIEWER_SELECT(columns) "SELECT " columns " FROM allocation ORDER BY allocation_id"
 #define VIEWER_ROWS            VIEWER_COLUMNS VIEWER_PLACE VIEWER_ORIGIN VIEWER_CALLER VIEWER_FREER VIEWER_DURATION
 
-/* One reading of a trace. */
+/* One query over a trace. */
 struct viewer_loop {
     const char *trace;
     const char *sql;
 };
 
 static const struct viewer_case {
-    struct viewer_loop loops[2]; /* what the command reads; the second may be missing */
+    struct viewer_loop loops[2]; /* the queries that the command makes; the second may be missing */
     const char *words[VIEWER_ARGUMENTS];
 } cases[] = {
 #define VIEWER_CASE(columns, ...)                                                                                      \
@@ -100,7 +100,7 @@ static const struct viewer_case {
 #undef VIEWER_CASE
 };
 
-/* What a process has taken. */
+/* The cost of a process. */
 struct viewer_cost {
     double seconds; /* user and system */
     double resident_bytes;
@@ -115,7 +115,7 @@ viewer_random(uint64_t *state)
     return *state >> 11;
 }
 
-/* Most requests are of few sizes, as a program's are; every tenth is of any. */
+/* A size: most are of a few fixed sizes, as in a program, and every tenth is random. */
 static size_t
 viewer_size(uint64_t *state, const size_t *sizes)
 {
@@ -123,7 +123,7 @@ viewer_size(uint64_t *state, const size_t *sizes)
                                           : sizes[viewer_random(state) % VIEWER_SIZES];
 }
 
-/* One program's allocations, each freed at random among those that are live, under tags that change. */
+/* Make a trace of random allocations, each freed at random among the live ones, under tags that change. */
 static void
 viewer_make_trace(const char *path, uint64_t random)
 {
@@ -161,7 +161,7 @@ viewer_make_trace(const char *path, uint64_t random)
     tide_resource_release(stack);
 }
 
-/* Give a trace what CUPTI would have said of it: a call of the driver for each allocation and free, in their order. */
+/* Add CUPTI's driver calls to a trace: one for each allocation and each free, in their order. */
 static void
 viewer_add_calls(void)
 {
@@ -179,7 +179,7 @@ viewer_add_calls(void)
     sqlite3_close(db);
 }
 
-/* The loop that everything is measured against. Its sum is printed, so that it is made. */
+/* Run the loop that commands are compared with. Its sum is printed, so that the compiler keeps the loop. */
 static void
 viewer_loop(const struct viewer_loop *loop)
 {
@@ -280,7 +280,7 @@ viewer_measure(const char *tidemark, const struct viewer_case *each)
     bench_report("  most resident memory", 1, command.resident_bytes / 1048576, "MiB", 0, NULL);
 }
 
-/* Whether a command was asked for; all are where none was. */
+/* Whether a command was asked for; without arguments all are. */
 static bool
 viewer_wants(const struct viewer_case *each, char **commands, int count)
 {

@@ -1,7 +1,7 @@
 /*
- * What the writer sustains: allocations a second from the calls to the complete file, beside the rate of a bulk
- * insert of rows of the same kind in the same run, with no rings, no merging and no pairing; bytes of trace for
- * each allocation; resident memory.
+ * Measures what the writer sustains: allocations a second from the calls to the complete file, compared with a bulk
+ * insert of similar rows in the same run, without rings, merge and pairing; the trace's bytes for each allocation; and
+ * resident memory.
  *
  * Usage: bench/writer [JSON-FILE]. Writes its traces into the current directory (1 GiB at most) and removes them.
  */
@@ -163,7 +163,7 @@ bulk_exec(sqlite3 *db, const char *sql)
     }
 }
 
-/* Rows a second, to the closed file. The settings are the recorder's. */
+/* Rows a second, until the file is closed. The settings are the recorder's. */
 static double
 measure_bulk(void)
 {
@@ -204,7 +204,10 @@ file_bytes(const char *path)
     return stat(path, &info) == 0 ? (double)info.st_size : 0;
 }
 
-/* One thread's allocations, each freed at random among `live`. Returns allocations a second, to the closed file. */
+/*
+ * Run one thread that allocates and frees at random among `live` blocks. Returns allocations a second, until the file
+ * is closed.
+ */
 static double
 measure_writer(unsigned live, double *bytes_each)
 {
@@ -255,7 +258,7 @@ main(int argc, char **argv)
         double rate = measure_writer(lives[i], &bytes);
 
         again = measure_bulk();
-        bulk = (first + again) / 2; /* of before and after: the machine may be noisy */
+        bulk = (first + again) / 2; /* the mean of before and after, since the machine may be noisy */
         first = again;
         snprintf(name, sizeof(name), "log | sim, random frees over %u live", lives[i]);
         bench_report(name, 1, rate, "allocations/s", bulk, "bulk insert");

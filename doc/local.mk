@@ -20,10 +20,29 @@ command_pages = \
 	doc/tidemark-query.1 \
 	doc/tidemark-recover.1 \
 	doc/tidemark-replay.1 \
+	doc/tidemark-stack.1 \
 	doc/tidemark-summary.1 \
 	doc/tidemark-timeline.1 \
 	doc/tidemark-top.1
 EXTRA_DIST += $(command_pages)
+man_MANS =
 if COMMAND
-man_MANS = $(command_pages)
+man_MANS += $(command_pages)
 endif
+
+# The references as manual pages, from the documents. An archive has them made.
+reference_pages = doc/tidemark-stack.7 doc/tidemark-trace.5
+if REFERENCE_PAGES
+man_MANS += $(reference_pages)
+EXTRA_DIST += $(reference_pages)
+endif
+MAINTAINERCLEANFILES += $(reference_pages)
+
+# reference NAME SECTION PURPOSE: the page of a document. The document's first line is its title.
+reference = $(AM_V_GEN)$(MKDIR_P) doc && \
+	sed 1d $< | $(LOWDOWN) -s -Tman -m title=tidemark-$(1) -m section=$(2) -m source=Tidemark -m date= | \
+	sed '/^\.TH/a .SH NAME\ntidemark-$(1) \\- $(3)\n.SH DESCRIPTION' >$@.tmp && mv $@.tmp $@
+doc/tidemark-stack.7: doc/stack-text.md
+	$(call reference,stack,7,describe a stack of layers in one line of text)
+doc/tidemark-trace.5: doc/trace.md
+	$(call reference,trace,5,the format of the traces that Tidemark records)

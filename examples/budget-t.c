@@ -1,10 +1,14 @@
 /*
  * A test that enforces a memory budget on the code under test: a limit refuses what exceeds the budget, and
  * statistics say how close the code came and whether it gave everything back.
+ *
+ *     cc budget-t.c $(pkg-config --cflags --libs tidemark) -o budget-t && prove ./budget-t
  */
-#include <tidemark/tidemark.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 
-#include "tests/tap.h"
+#include <tidemark/tidemark.h>
 
 #define BUDGET_BYTES ((uint64_t)1 << 20)
 #define ROWS         1000
@@ -12,7 +16,7 @@
 
 typedef enum tide_status (*work)(struct tide_resource *memory);
 
-/* Code under test: goes through its rows with one buffer that it uses again. */
+/* Code under test: processes its rows with one buffer that it reuses. */
 static enum tide_status
 thrifty(struct tide_resource *memory)
 {
@@ -46,7 +50,7 @@ greedy(struct tide_resource *memory)
     return status;
 }
 
-/* Run `function` within `budget_bytes`: what it returned, and the figures that it left. */
+/* Run `function` within `budget_bytes`. Returns its status and the figures at its end. */
 static enum tide_status
 run_within(uint64_t budget_bytes, work function, struct tide_statistics_figures *figures)
 {
@@ -70,21 +74,30 @@ out:
     return status;
 }
 
+/* Prints one line of TAP. */
+static void
+ok(bool passed, const char *sentence)
+{
+    static int number;
+
+    printf("%s %d - %s\n", passed ? "ok" : "not ok", ++number, sentence);
+}
+
 int
 main(void)
 {
     struct tide_statistics_figures figures;
 
-    plan(7);
+    puts("1..7");
     ok(run_within(BUDGET_BYTES, thrifty, &figures) == TIDE_OK, "the thrifty code stays within its budget");
-    is_i64(figures.bytes.peak, ROW_BYTES, "it holds one row at a time");
-    is_i64(figures.bytes.current, 0, "it gives everything back");
+    ok(figures.bytes.peak == ROW_BYTES, "the thrifty code holds one row at a time");
+    ok(figures.bytes.current == 0, "the thrifty code gives everything back");
 
     /* A test of real code ends here. These show that code past its budget does not get through. */
-    is_i64(run_within(BUDGET_BYTES, greedy, &figures), TIDE_ELIMIT,
-           "the greedy code is refused what passes its budget");
-    has_words(tide_error_text(), "limit:", "the error text says that the limit refused");
-    is_i64(figures.bytes.peak, BUDGET_BYTES, "it got its budget to the last byte");
-    is_i64(run_within(ROWS * ROW_BYTES, greedy, &figures), TIDE_OK, "a budget of its true need lets it pass");
-    return done();
+    ok(run_within(BUDGET_BYTES, greedy, &figures) == TIDE_ELIMIT, "the greedy code is refused the request that exceeds its budget");
+    ok(strstr(tide_error_text(), "limit:") != NULL, "the error text says that the limit refused");
+    ok(figures.bytes.peak == BUDGET_BYTES, "the greedy code gets its budget to the last byte");
+    ok(run_within(ROWS * ROW_BYTES, greedy, &figures) == TIDE_OK,
+       "the greedy code runs with a budget of all that it needs");
+    return 0;
 }

@@ -8,6 +8,9 @@ examples_streams_SOURCES = examples/cuda-calls.h examples/streams.c
 examples_streams_LDADD = libtidemark.la -ldl
 examples_wrap_LDADD = libtidemark.la
 dist_check_SCRIPTS += examples/examples-t.sh
+examplesdir = $(docdir)/examples
+dist_examples_DATA = examples/budget-t.c examples/cuda-calls.h examples/own-resource.c examples/share.c \
+	examples/streams.c examples/wrap.c
 TESTS += examples/budget-t examples/examples-t.sh
 
 EXTRA_DIST += examples/demo

@@ -15,7 +15,7 @@ struct frame {
     struct tide_resource base; /* first: a pointer to it is a pointer to the frame */
     pthread_mutex_t lock;      /* over all below */
     char *block;               /* owns */
-    size_t next_bytes;         /* where the next allocation may begin */
+    size_t next_bytes;         /* offset of the next allocation */
     size_t used_bytes;
     size_t count;
 };
@@ -27,7 +27,7 @@ frame_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     enum tide_status status = TIDE_OK;
     size_t start;
 
-    (void)stream; /* host memory knows no streams */
+    (void)stream; /* host memory has no streams */
     *out = NULL;
     if (alignment > FRAME_ALIGNMENT)
         return tide_error_set(TIDE_EINVAL, "frame: alignment %zu is over %zu bytes", alignment, FRAME_ALIGNMENT);
@@ -96,7 +96,9 @@ frame_destroy(struct tide_resource *self)
     free(frame);
 }
 
-/* Every slot is filled: what this resource has nothing to say to, the library's functions for a base answer. */
+/*
+ * Every slot is filled. The library's functions for a base serve the operations that this resource does not implement.
+ */
 static const struct tide_resource_ops frame_ops = {
     .version = TIDE_RESOURCE_OPS_VERSION,
     .name = "frame",

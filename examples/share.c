@@ -20,7 +20,7 @@
 #define WORDS ((size_t)1 << 20)
 #define BYTES (WORDS * sizeof(uint32_t))
 
-/* A descriptor goes to another process beside some data, here one byte. */
+/* The message of a descriptor: it is sent beside some data, here one byte. */
 union share_control {
     struct cmsghdr header;
     char space[CMSG_SPACE(sizeof(int))];
@@ -67,7 +67,7 @@ failed(const char *who)
     return 1;
 }
 
-/* The other process: imports the pool and one allocation, reads it, and gives it back. */
+/* The other process: import the pool and one allocation, read it, and free it. */
 static enum tide_status
 read_shared(struct cuda_calls *cuda, struct tide_resource *memory, const struct tide_driver_pointer *shared)
 {
@@ -95,7 +95,7 @@ reader(int socket)
     int result = 0;
 
     if (fd < 0 || !cuda_calls_open(&cuda))
-        return 1; /* the maker has said why */
+        return 1; /* the maker has printed why */
     if (tide_driver_import(fd, NULL, &pool) != TIDE_OK || tide_log_create(pool, &log, &memory) != TIDE_OK ||
         read(socket, &shared, sizeof(shared)) != sizeof(shared) || read_shared(&cuda, memory, &shared) != TIDE_OK)
         result = failed("reader");
@@ -108,7 +108,7 @@ reader(int socket)
 static enum tide_status
 make_shared(struct cuda_calls *cuda, struct tide_resource *memory, int socket)
 {
-    /* The pool itself, under whatever layers there are. */
+    /* The pool itself, below any layers. */
     struct tide_resource *driver;
     struct tide_driver_pointer shared;
     void *pointer = NULL;
@@ -152,7 +152,7 @@ maker(int socket)
 
     if (!cuda_calls_open(&cuda)) {
         printf("share: no GPU on this machine\n");
-        return 77; /* what test harnesses take for skipped */
+        return 77; /* test harnesses take 77 as skipped */
     }
     if (tide_stack_parse("log(share-maker.db, overwrite=true) | driver(handle=posix_fd)", &memory) != TIDE_OK ||
         make_shared(&cuda, memory, socket) != TIDE_OK)
@@ -161,7 +161,7 @@ maker(int socket)
     return result;
 }
 
-/* Two processes from the start: CUDA does not work in a child of a process that has begun to use it. */
+/* Start both processes first: CUDA does not work in a child of a process that has used it. */
 int
 main(void)
 {

@@ -1,17 +1,16 @@
 /*
- * What order a program owes where several streams use memory from a stack:
+ * Shows which orders a program has to make if several streams use memory from a stack:
  *
  *     ./streams
  *
- * - Memory is there for the stream it was allocated on, from that point of the stream on. Another stream that is to use
- *   it has to wait for that point.
- * - Memory is given back in the order of the stream that deallocate names. Whatever other streams still do with it has
- *   to be ordered before that: either name the stream that uses it last, or have the one that is named wait for the
- *   others.
- * - What happens to freed memory afterwards is the stack's affair: a later allocation, on any stream, that gets it is
- *   ordered behind all this.
+ * - Memory may be used on the stream of its allocation, from that point of the stream on. Another stream has to wait
+ *   for that point first.
+ * - Memory is freed in the order of the stream that deallocate names. All uses on other streams have to be ordered
+ *   before that: either name the stream that uses the memory last, or make the named stream wait for the others.
+ * - After the free the stack makes the orders: a later allocation of the memory, on any stream, is ordered behind the
+ *   free.
  *
- * tide_order is one way to have a stream wait, and works on any stack; events, or a synchronize, do as well.
+ * tide_order is one way to make a stream wait, and works on any stack. Events and synchronize work as well.
  */
 #include <stdio.h>
 
@@ -24,7 +23,7 @@
 
 static struct cuda_calls cuda;
 
-/* `maker` writes a buffer, `reader` reads it; it is allocated on the one and freed on the other. */
+/* `maker` writes a buffer and `reader` reads it. It is allocated on the one and freed on the other. */
 static enum tide_status
 hand_over(struct tide_resource *memory, void *maker, void *reader, uint32_t *seen)
 {
@@ -36,18 +35,18 @@ hand_over(struct tide_resource *memory, void *maker, void *reader, uint32_t *see
         return status;
     cuda.memset_async((uint64_t)(uintptr_t)buffer, 7, WORDS, maker);
 
-    /* The reader may begin when the maker has come so far: allocated, and written. */
+    /* The reader waits until the buffer is allocated and written. */
     status = tide_order(memory, (tide_stream)(uintptr_t)maker, (tide_stream)(uintptr_t)reader);
     cuda.copy_to_host_async(seen, (uint64_t)(uintptr_t)buffer, BYTES, reader);
 
-    /* The reader is the last to use it, and behind the maker by now: no order is owed. */
+    /* The reader is the last user, and already ordered behind the maker: no further order is needed. */
     if (status == TIDE_OK)
         return tide_deallocate(memory, buffer, BYTES, TIDE_DEFAULT_ALIGNMENT, (tide_stream)(uintptr_t)reader);
     (void)tide_deallocate(memory, buffer, BYTES, TIDE_DEFAULT_ALIGNMENT, (tide_stream)(uintptr_t)maker);
     return status;
 }
 
-/* Here the maker frees, while the reader may still be at work: it has to wait for the reader first. */
+/* The maker frees the buffer while the reader may still use it: the maker has to wait for the reader first. */
 static enum tide_status
 lend(struct tide_resource *memory, void *maker, void *reader, uint32_t *seen)
 {
@@ -88,7 +87,7 @@ run(struct tide_resource *memory, uint32_t *seen)
     else
         fprintf(stderr, "streams: %s\n", tide_error_text());
 
-    /* Where streams go while the stack goes on, no layer may name them again. */
+    /* Before streams are destroyed while the stack lives on, make sure that no layer names them again. */
     tide_order(memory, TIDE_STREAM_ALL, 0);
     cuda.stream_destroy(maker);
     cuda.stream_destroy(reader);
@@ -107,7 +106,7 @@ main(void)
     if (!cuda_calls_open(&cuda)) {
         printf("streams: no GPU on this machine\n");
         free(seen);
-        return 77; /* what test harnesses take for skipped */
+        return 77; /* test harnesses take 77 as skipped */
     }
     if (tide_stack_from_environment("statistics | driver(release_threshold=all)", &memory) == TIDE_OK) {
         result = run(memory, seen);

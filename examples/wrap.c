@@ -30,7 +30,7 @@ buffer_drop(struct buffer *buffer, struct tide_resource *memory)
     return tide_deallocate(memory, buffer->data, buffer->bytes, TIDE_DEFAULT_ALIGNMENT, 0);
 }
 
-/* One pass through a small network: each layer's output lives until the pass is over. */
+/* One pass through a small network. Each layer's output lives until the end of the pass. */
 static enum tide_status
 forward(struct tide_resource *memory, size_t batch)
 {
@@ -50,7 +50,7 @@ forward(struct tide_resource *memory, size_t batch)
     return status;
 }
 
-/* The layer called `name` on the way down from `top`; NULL where there is none. */
+/* The layer called `name` on the way down from `top`; NULL if there is none. */
 static struct tide_resource *
 find_layer(struct tide_resource *top, const char *name)
 {

@@ -11,7 +11,7 @@ if test -e "$builddir/tests/fake-cuda/.libs/libcuda.so.1"; then
     export LD_LIBRARY_PATH
 fi
 
-# The structs that begin with their size, as the headers have them.
+# The structs in the headers that begin with their size.
 sized() {
     cat "$top_srcdir"/include/tidemark/*.h |
         "$AWK" '/^struct tide_[a-z_]* \{/ { name = $2 } /^    size_t struct_size;/ { print name }'
@@ -58,7 +58,7 @@ headers() {
     done
 }
 
-# build VARIANT [FLAGS]: the program against these headers.
+# build VARIANT [FLAGS]: build the program with these headers.
 build() {
     headers "$1"
     variant=$1
@@ -75,7 +75,7 @@ for struct in $structs; do
     grep -q "struct $struct\\b" "$top_srcdir/tests/abi.c" || missing="$missing $struct"
 done
 is "$missing" '' 'tests/abi.c uses every struct that begins with its size'
-ok 'there are such structs' test "$(echo "$structs" | wc -l)" -ge 30
+ok 'some structs begin with their size' test "$(echo "$structs" | wc -l)" -ge 30
 for variant in same smaller larger; do
     flag=-D$(echo "$variant" | tr a-z A-Z)
     ok "a program compiles against headers of $variant structs" build "$variant" "$flag"

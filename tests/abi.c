@@ -23,7 +23,7 @@ check(bool right, const char *type, const char *what)
     wrong++;
 }
 
-/* Whether options were taken: kinds that need CUDA say that they cannot be had where there is none. */
+/* Whether options were accepted. A layer that needs CUDA is unsupported on a machine without it. */
 static bool
 taken(enum tide_status status)
 {
@@ -137,7 +137,7 @@ check_options(struct tide_resource *sim, struct tide_resource *host, const char 
     CHECK_OPTIONS(struct tide_track_options, options.callstack_depth = 4, tide_track_create(host, &options, &made));
 }
 
-/* A stack of text; the program ends where there is none. */
+/* Make a stack from text. Ends the program if that fails. */
 static struct tide_resource *
 stack_of(const char *text)
 {

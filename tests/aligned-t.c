@@ -28,7 +28,7 @@ over(struct tide_resource *upstream, uint64_t alignment_bytes, uint64_t above_by
     return aligned;
 }
 
-/* What lies above 256 bytes by itself is no proof: the upstream gives out addresses that are multiples of 256 alone. */
+/* Upstream gives out odd multiples of 256 only, so that an address with a larger alignment is no accident. */
 #define ODD(multiple) ((void *)(UINT64_C(0x200000000000) + 256 * (multiple)))
 
 #define ALIGN_TESTS 14
@@ -44,21 +44,22 @@ check_alignment(void)
     upstream->chosen = chosen;
     upstream->chosen_count = 6;
     ok(all_of(tide_allocate(aligned, 100, 256, 0, &a) == TIDE_OK, a == ODD(1), upstream->last_bytes == 100),
-       "what asks for 256 bytes passes as it is");
+       "a request for an alignment of 256 passes unchanged");
     ok(all_of(tide_allocate(aligned, 100, 4096, 0, &b) == TIDE_OK, b == ODD(16),
               upstream->last_bytes == 100 + 4096 - 256, upstream->last_alignment == 256),
-       "what asks for more is moved in what is larger");
+       "a request for a larger alignment is placed inside a larger upstream block");
     ok(all_of(tide_allocate(aligned, 100, 4096, 5, &c) == TIDE_OK, c == ODD(4096), upstream->last_stream == 5),
-       "where upstream has given enough by chance nothing is moved");
+       "an upstream block that has the larger alignment by chance is used from its start");
     ok(all_of(tide_allocate(aligned, 1, MIB, 0, &d) == TIDE_OK, (uintptr_t)d % MIB == 0, d >= ODD(4097)),
-       "a megabyte is an alignment, too");
+       "a request is aligned to a megabyte");
     ok(all_of(tide_deallocate(aligned, b, 100, 4096, 0) == TIDE_OK, tide_deallocate(aligned, a, 100, 256, 0) == TIDE_OK,
               tide_deallocate(aligned, d, 1, MIB, 0) == TIDE_OK, tide_deallocate(aligned, c, 100, 4096, 7) == TIDE_OK,
               upstream->last_stream == 7),
        "blocks of large alignments all go back");
-    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "just as they were given");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0),
+       "the blocks of large alignments go back with the addresses, sizes and alignments that upstream gave");
     ok(all_of(tide_deallocate(aligned, b, 100, 4096, 0) == TIDE_EPOINTER, upstream->deallocate_calls == 4),
-       "a second time they are not known");
+       "a second free of a block of a large alignment is refused");
     ok(all_of(tide_allocate(aligned, 0, 1 << 20, 0, &a) == TIDE_OK, a == NULL, upstream->last_bytes == 0,
               tide_deallocate(aligned, a, 0, 1 << 20, 0) == TIDE_OK),
        "0 bytes have every alignment");
@@ -69,17 +70,19 @@ check_alignment(void)
     upstream->chosen_count = 6;
     aligned = over(&upstream->base, 4096, 1000);
     ok(all_of(tide_allocate(aligned, 1000, 1, 0, &a) == TIDE_OK, a == ODD(1), upstream->last_bytes == 1000),
-       "what is not over the size gets what it asks for");
-    ok(all_of(tide_allocate(aligned, 1001, 1, 0, &b) == TIDE_OK, b == ODD(16)), "a byte more gets the alignment");
+       "a request of the size in the options gets the alignment that it asks for");
+    ok(all_of(tide_allocate(aligned, 1001, 1, 0, &b) == TIDE_OK, b == ODD(16)),
+       "a request one byte over the size in the options gets the alignment in the options");
     ok(all_of(tide_allocate(aligned, 1001, 2 * MIB, 0, &c) == TIDE_OK, (uintptr_t)c % (2 * MIB) == 0),
-       "or what it asks for where that is more");
+       "a request over the size in the options gets a larger alignment if it asks for one");
     ok(all_of(tide_allocate(aligned, 10, 8 * KIB, 0, &d) == TIDE_OK, (uintptr_t)d % (8 * KIB) == 0),
-       "so does a small one");
+       "a request under the size in the options gets a large alignment if it asks for one");
     ok(all_of(tide_deallocate(aligned, a, 1000, 1, 0) == TIDE_OK, tide_deallocate(aligned, b, 1001, 1, 0) == TIDE_OK,
               tide_deallocate(aligned, c, 1001, 2 * MIB, 0) == TIDE_OK,
               tide_deallocate(aligned, d, 10, 8 * KIB, 0) == TIDE_OK),
        "small blocks of large alignments all go back");
-    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "just as they were given");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0),
+       "the small blocks go back with the addresses, sizes and alignments that upstream gave");
     tide_resource_release(aligned);
 }
 
@@ -96,34 +99,36 @@ check_failures(void)
 
     upstream->fail_allocate = 1;
     ok(all_of(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_ECAPACITY, pointer == NULL),
-       "upstream's failure is told");
+       "a failure of upstream is passed on");
     ok(all_of(tide_allocate(aligned, SIZE_MAX - KIB + 257, KIB, 0, &pointer) == TIDE_EOVERFLOW, pointer == NULL,
               upstream->allocate_calls == 1),
-       "a size that overflows is refused");
+       "a size that overflows when the alignment is added is refused");
     ok(all_of(tide_allocate(aligned, SIZE_MAX - KIB + 256, KIB, 0, &pointer) == TIDE_ECAPACITY,
               upstream->allocate_calls == 2),
-       "the last that does not is asked for");
+       "the largest size that does not overflow is asked of upstream");
     ok(all_of(tide_allocate(aligned, 1, (size_t)1 << 41, 0, &pointer) == TIDE_EINVAL, pointer == NULL),
        "an alignment over 1 TiB is refused");
     ok(all_of(tide_allocate(aligned, 1, (size_t)1 << 40, 0, &pointer) == TIDE_OK,
               tide_deallocate(aligned, pointer, 1, (size_t)1 << 40, 0) == TIDE_OK),
-       "one of 1 TiB is not");
+       "an alignment of 1 TiB is accepted");
     upstream->chosen = chosen;
     upstream->chosen_count = 2;
     ok(all_of(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_EUPSTREAM, pointer == NULL,
               upstream->live_count == 0),
-       "memory that is misaligned goes back");
-    is_string(tide_error_text(), "aligned: upstream gave 0x7010, expected a multiple of 256", "and the text says so");
+       "memory that upstream has misaligned goes back and the request fails");
+    is_string(tide_error_text(), "aligned: upstream gave 0x7010, expected a multiple of 256",
+              "the error names the misaligned address and the expected alignment");
     ok(tide_allocate(aligned, 1, KIB, 0, &pointer) == TIDE_OK, "the allocation after a refused one succeeds");
     upstream->fail_deallocate = 1;
     ok(all_of(tide_deallocate(aligned, pointer, 1, KIB, 0) == TIDE_EDRIVER,
               tide_deallocate(aligned, pointer, 1, KIB, 0) == TIDE_OK, upstream->live_count == 0),
-       "what upstream does not take back can be freed again");
-    ok(all_of(tide_query(aligned, TIDE_QUERY_ALIGNMENT, &figure) == TIDE_OK, figure == 256), "it knows its alignment");
+       "a block whose free upstream has refused can be freed again");
+    ok(all_of(tide_query(aligned, TIDE_QUERY_ALIGNMENT, &figure) == TIDE_OK, figure == 256),
+       "the layer's alignment is 256");
     tide_resource_release(aligned);
 }
 
-static struct tide_resource *between; /* frees and allocates between the halves of another's free */
+static struct tide_resource *between; /* its upstream allocates again in the middle of a free */
 static void *between_pointer;
 
 static void
@@ -137,7 +142,7 @@ take_between(void *context)
 
 #define REUSE_TESTS 2
 
-/* The address comes back, to another, before upstream has returned from the free. */
+/* Upstream gives an address out again before its free has returned. */
 static void
 check_reuse(void)
 {
@@ -151,9 +156,9 @@ check_reuse(void)
     gate->after_deallocate = take_between;
     gate->context = gate;
     ok(all_of(tide_deallocate(between, pointer, 10, KIB, 0) == TIDE_OK, between_pointer == pointer),
-       "an address that comes back during its free is another's");
+       "an address that upstream gives out again during its free belongs to the new allocation");
     ok(all_of(tide_deallocate(between, between_pointer, 10, KIB, 0) == TIDE_OK, upstream->live_count == 0),
-       "the thread that an address came back to can free it");
+       "the thread that was given the address again can free it");
     tide_resource_release(between);
 }
 
@@ -193,7 +198,7 @@ check_threads(void)
         wrong += (uintptr_t)seen;
     }
     is_u64(wrong, 0, "threads get every alignment up to 32 KiB");
-    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "and all of it goes back");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "all blocks of the threads go back to upstream");
     tide_resource_release(aligned);
 }
 
@@ -221,15 +226,16 @@ check_bad_input(void)
     struct upstream *upstream = upstream_create();
     struct tide_resource *aligned;
 
-    ok(all_of(refused(3, 0) == TIDE_EINVAL, refused(UINT64_MAX, 0) == TIDE_EINVAL), "no power of two is refused");
+    ok(all_of(refused(3, 0) == TIDE_EINVAL, refused(UINT64_MAX, 0) == TIDE_EINVAL),
+       "an alignment that is no power of two is refused");
     ok(all_of(refused(TIDE_ALIGNED_MOST * 2, 0) == TIDE_EINVAL, refused(UINT64_C(1) << 63, 0) == TIDE_EINVAL,
               refused(TIDE_ALIGNED_MOST, 0) == TIDE_OK),
-       "so is more than 1 TiB");
-    ok(refused(0, 1) == TIDE_EINVAL, "so is no alignment for what is over a size");
+       "an alignment over 1 TiB is refused in the options and 1 TiB is accepted");
+    ok(refused(0, 1) == TIDE_EINVAL, "alignment 0 with a size in the options is refused");
     ok(all_of(tide_aligned_create(NULL, NULL, &aligned) == TIDE_EINVAL, aligned == NULL,
               tide_aligned_create(&upstream->base, NULL, NULL) == TIDE_EINVAL,
               tide_aligned_create(&upstream->base, NULL, &aligned) == TIDE_OK),
-       "there is none of NULL, but one without options");
+       "NULL in place of a pointer is refused, and NULL options are accepted");
     tide_resource_release(aligned);
     tide_resource_release(&upstream->base);
 }

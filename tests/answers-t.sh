@@ -1,4 +1,4 @@
-# What `failures`, `leaks` and `diff` answer about traces made by hand.
+# Tests `tidemark failures`, `leaks` and `diff` over traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -8,12 +8,12 @@ make_trace() {
 
 trace=$scratch/t.db
 
-# ask COMMAND...: what it prints, on one line; its messages are in err.
+# ask COMMAND...: print the command's output on one line; its messages go to err.
 ask() {
     "$tidemark" "$@" 2>"$scratch/err"
 }
 
-# A pool's chunks of 1 MiB at 1 MiB and at 4 MiB; blocks of 4 KiB in the middle of the first and all over the second.
+# A pool with chunks of 1 MiB at 1 MiB and at 4 MiB: a block of 4 KiB in the middle of the first, many in the second.
 two_chunks="
     DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),
@@ -33,24 +33,26 @@ make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
     UPDATE allocation SET status = 3 WHERE allocation_id IN (6, 7, 9);"
 json=$(ask failures --json "$trace")
-is $? 0 'failures are told, and no finding'
+is $? 0 'failures that are listed are no finding'
 has_words "$json" '"source":"layers","failures_count":4,"failed_bytes":4204096,"causes":[{"cause":"limit","count":1},{"cause":"capacity","count":1},{"cause":"fragmentation","count":1},{"cause":"unused hole","count":1}]' \
-    'a limit, too little, no hole that is large enough, and one that the pool did not take are told apart'
+    'failures has four causes: a limit, a full pool, no hole that is large enough, and an unused hole'
 has_words "$json" '"allocation_id":6,"ns":50,"size":700000,"status":"TIDE_ECAPACITY","cause":"fragmentation","live_bytes":608192,"live_count":3,"reserved_bytes":2097152,"free_bytes":1488896,"largest_hole_bytes":524288' \
-    'with what was live, reserved and free, and the largest hole'
-has_words "$json" '"pinned_by":"#2 4 KiB cache"' 'and the block that stands in the emptiest chunk'
-has_words "$(ask failures "$trace")" 'fragmentation 593.9 KiB    2 MiB 1.42 MiB' 'the table has them, too'
-has_words "$(ask failures --limit=1 "$trace")" 'These are the first 1 of 4.' '--limit says what it leaves out'
-has_words "$(ask failures --to=50 --json "$trace")" '"failures_count":1' '--to ends the time that is looked at'
+    'failures has the live, reserved and free bytes and the largest hole at a failure'
+has_words "$json" '"pinned_by":"#2 4 KiB cache"' 'failures has the block in the emptiest chunk'
+has_words "$(ask failures "$trace")" 'fragmentation 593.9 KiB    2 MiB 1.42 MiB' \
+    'the table of failures has the fragmentation, the reserved and the free bytes'
+has_words "$(ask failures --limit=1 "$trace")" 'These are the first 1 of 4.' \
+    'failures --limit says how many failures it leaves out'
+has_words "$(ask failures --to=50 --json "$trace")" '"failures_count":1' 'failures --to ignores later failures'
 
 make_trace "$trace" "INSERT INTO refused VALUES (1, 1, 700, 50); UPDATE allocation SET status = 7;
     INSERT INTO pool_sample VALUES (40, 2, 1000, 2000);"
 has_words "$(ask failures --json "$trace")" '"source":"samples","failures_count":1,"failed_bytes":700,"causes":[{"cause":"fragmentation","count":1}]' \
-    'without a log below, the pool sample before says how much was free'
+    'without a log below the pool, failures takes the free bytes from the pool sample before'
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 700, 50, 60);"
-has_words "$(ask failures "$trace")" 'No allocation failed.' 'and where nothing failed it says so'
+has_words "$(ask failures "$trace")" 'No allocation failed.' 'failures says that no allocation failed'
 
-# Six steps, of each of which 100 bytes of cache stay; work comes and goes.
+# Six steps: 100 bytes of tag cache stay after each, and tag work is freed.
 steps="
     INSERT INTO tag VALUES (1, NULL, 'cache'), (2, NULL, 'work');
     INSERT INTO life VALUES (1, 1, 100, 10, NULL), (2, 1, 9000, 11, 19), (3, 1, 100, 20, NULL), (4, 1, 9000, 21, 29),
@@ -59,49 +61,54 @@ steps="
     UPDATE allocation SET tag_id = 2 - allocation_id % 2;"
 make_trace "$trace" "$steps"
 json=$(ask leaks --json "$trace")
-is $? 0 'what is live at the end is told, and no finding'
+is $? 0 'blocks that are live at the end are no finding of leaks'
 has_words "$json" '"live_bytes":600,"live_count":6,"end_ns":69,"suppressed_bytes":0,"suppressed_count":0,"groups":[{"name":"cache","bytes":600,"share":1,"count":6,"allocations":6,"oldest_ns":10}]' \
-    'by tag, with how many of its allocations those are, and since when'
+    'leaks has the live blocks by tag, the number of its allocations and the time of the oldest'
 has_words "$json" '"steps_source":"rhythm","steps_count":4,"growth":[{"name":"cache","growth_bytes":400,"step_bytes":100,"first_bytes":100,"last_bytes":500,"rose":4,"fell":0}]' \
-    'the lows of what is live are the ends of steps, over which the tag grows'
-has_words "$json" '"notes":["tag cache grew in 4 of 4 steps, by 100 B a step."]' 'in a sentence, too'
-has_words "$(ask leaks --steps=none --json "$trace")" '"steps_source":"none","steps_count":0' '--steps=none looks for none'
+    'leaks takes the lows of the live bytes as ends of steps, over which a tag grows'
+has_words "$json" '"notes":["tag cache grew in 4 of 4 steps, by 100 B a step."]' \
+    'a note of leaks names the tag that grows'
+has_words "$(ask leaks --steps=none --json "$trace")" '"steps_source":"none","steps_count":0' \
+    'leaks --steps=none looks for no steps'
 has_words "$(ask leaks --blocks=2 --json "$trace")" '"blocks":[{"allocation_id":1,"size":100,' \
-    '--blocks lists allocations'
-has_words "$(ask leaks --to=55 --json "$trace")" '"live_bytes":9500,"live_count":6' '--to: what is live then'
-has_words "$(ask leaks --tag=work "$trace")" 'Nothing is live at the end.' 'where nothing is live it says so'
+    'leaks --blocks lists allocations'
+has_words "$(ask leaks --to=55 --json "$trace")" '"live_bytes":9500,"live_count":6' \
+    'leaks --to has what is live at that time'
+has_words "$(ask leaks --tag=work "$trace")" 'Nothing is live at the end.' 'leaks says that nothing is live at the end'
 
 make_trace "$trace" "$steps
     INSERT INTO mark VALUES (9, 1, 'mark', 'setup', NULL), (15, 1, 'mark', 'step 1', NULL), (30, 1, 'trim', 'step 8', 5),
         (35, 1, 'mark', 'step 2', NULL), (55, 1, 'mark', 'step 3', NULL), (65, 1, 'mark', 'step 4', NULL);"
 has_words "$(ask leaks --by=tag --json "$trace")" '"steps_source":"marks","steps_text":"step ","steps_count":3,"growth":[{"name":"cache","growth_bytes":500,"step_bytes":166,"first_bytes":100,"last_bytes":600,"rose":3,"fell":0}]' \
-    'marks that repeat are the ends of steps, whatever number they have'
+    'leaks takes marks that differ only in numbers as ends of steps'
 has_words "$(ask leaks --steps='step [13]' --json "$trace")" '"steps_text":"step [13]","steps_count":1' \
-    '--steps names the marks'
-has_words "$(ask leaks --steps=rhythm --json "$trace")" '"steps_source":"rhythm"' 'or wants the rhythm'
+    'leaks --steps takes marks of a text as ends of steps'
+has_words "$(ask leaks --steps=rhythm --json "$trace")" '"steps_source":"rhythm"' \
+    'leaks --steps=rhythm takes the lows although there are marks'
 ask leaks --steps=nothing "$trace" >/dev/null
-is "$? $(cat "$scratch/err")" "2 $trace: 0 marks have this text: steps take two" 'marks that are not there are an error'
+is "$? $(cat "$scratch/err")" "2 $trace: 0 marks have this text: steps take two" \
+    'leaks --steps with a text of no mark is an error'
 
 printf '# known\n\n  tag:cache\t\nsize:9000\nthread:no*\ncallstack:a|b\n' >"$scratch/known"
 json=$(ask leaks --suppressions="$scratch/known" --json "$trace")
 has_words "$json" '"live_bytes":0,"live_count":0,"end_ns":69,"suppressed_bytes":600,"suppressed_count":6,"groups":[]' \
-    'what a file of suppressions names is left out, and counted'
+    'leaks leaves out and counts what a file of suppressions names'
 has_words "$json" '"suppressions":[{"line":3,"pattern":"tag:cache","bytes":600,"count":6},{"line":4,"pattern":"size:9000","bytes":0,"count":0},' \
-    'by line, so that those show that match nothing'
+    'leaks counts suppressed blocks by line of the file, lines without a match included'
 echo 'tags:cache' >"$scratch/known"
 ask leaks --suppressions="$scratch/known" "$trace" >/dev/null
 is "$? $(cat "$scratch/err")" "2 $scratch/known:1: tag:, callstack:, thread: or size: was expected: \"tags:cache\"" \
-    'a line that is no pattern is an error'
+    'a line of the suppressions without a pattern is an error'
 echo 'callstack:(' >"$scratch/known"
 ask leaks --suppressions="$scratch/known" "$trace" >/dev/null
 is "$? $(cat "$scratch/err")" "2 $scratch/known:1: no regular expression: \"callstack:(\"" \
-    'so is a regular expression that is none'
+    'an invalid regular expression in the suppressions is an error'
 ask leaks --suppressions="$scratch/none" "$trace" >/dev/null
-is "$? $(cat "$scratch/err")" "2 $scratch/none: No such file or directory" 'and a file that is not there'
+is "$? $(cat "$scratch/err")" "2 $scratch/none: No such file or directory" 'a missing file of suppressions is an error'
 
 make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'; INSERT INTO life VALUES (1, 1, 100, 10, NULL);"
 has_words "$(ask leaks "$trace")" 'The recording did not come to its end: what is live may be in use.' \
-    'of a recording that did not end it says that what is live may be in use'
+    'leaks says of a recording that did not end that live blocks may be in use'
 
 other=$scratch/u.db
 make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'a'), (2, NULL, 'b');
@@ -109,27 +116,28 @@ make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'a'), (2, NULL, 'b');
 make_trace "$other" "INSERT INTO tag VALUES (1, NULL, 'b'), (2, NULL, 'c');
     INSERT INTO life VALUES (1, 1, 800, 10, 60), (2, 1, 720, 20, NULL); UPDATE allocation SET tag_id = allocation_id;"
 json=$(ask diff --json --by=tag "$trace" "$other")
-is $? 1 'a peak that is higher is a finding'
+is $? 1 'a higher peak is a finding of diff'
 has_words "$json" '{"figure":"peak_bytes","a":1500,"b":1520,"change":20,"change_share":0.013333333333333334,"worse":true}' \
-    'with the peaks of both'
-has_words "$json" '{"figure":"live_bytes","a":0,"b":720,"change":720}' 'and other figures, that are not judged'
+    'diff has the peaks of both traces'
+has_words "$json" '{"figure":"live_bytes","a":0,"b":720,"change":720}' 'diff has other figures, which it does not judge'
 has_words "$json" '"tags":[{"name":"a","change_bytes":-1000,"a_bytes":1000,"b_bytes":0,"a_count":1,"b_count":0},{"name":"c","change_bytes":720,"a_bytes":0,"b_bytes":720,"a_count":0,"b_count":1},{"name":"b","change_bytes":300,"a_bytes":500,"b_bytes":800,"a_count":1,"b_count":1}]' \
-    'tags are aligned by their names, the greatest change first'
-has_words "$json" '"The peak is 20 B higher; tag c has 720 B more at it."' 'a sentence says what it is most'
-has_words "$json" '"B is worse than A: peak +20 B."' 'and one what is worse'
+    'diff aligns tags by their names, the greatest change first'
+has_words "$json" '"The peak is 20 B higher; tag c has 720 B more at it."' \
+    'a note of diff names the tag with the greatest change at the peak'
+has_words "$json" '"B is worse than A: peak +20 B."' 'a note of diff says which figure is worse'
 words=$(ask diff --tolerance=2% "$trace" "$other")
-is $? 0 'what --tolerance allows is none'
-has_words "$words" 'B is no worse than A, with a tolerance of 2%.' 'which is said, too'
+is $? 0 'a change within --tolerance is no finding of diff'
+has_words "$words" 'B is no worse than A, with a tolerance of 2%.' 'diff says that the change is within the tolerance'
 ask diff "$other" "$trace" >/dev/null
-is $? 0 'a lower one is not either'
-has_words "$(ask diff "$trace" "$other")" 'SIZE' 'nothing said, sizes are aligned, too'
+is $? 0 'a lower peak is no finding of diff'
+has_words "$(ask diff "$trace" "$other")" 'SIZE' 'without --by diff also aligns groups by size'
 make_trace "$other" "UPDATE meta SET value = 0 WHERE key = 'complete';"
 ask diff "$other" "$trace" >/dev/null
-is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'where A is incomplete the exit status is 3'
+is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'diff exits with 3 if trace A is incomplete'
 ask diff "$trace" "$other" >/dev/null
-is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'and where B is'
+is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'diff exits with 3 if trace B is incomplete'
 
-# Three lives: on stream 1 of device 0, on stream 2 of device 0, on stream 3 of device 1.
+# Three allocations: on stream 1 of device 0, on stream 2 of device 0, on stream 3 of device 1.
 make_trace "$trace" "INSERT INTO stream VALUES (2, 16, 0), (3, 32, 1);
     INSERT INTO life VALUES (1, 1, 1, 10, NULL), (2, 1, 20, 11, NULL), (3, 1, 300, 12, NULL);
     UPDATE allocation SET alloc_stream_id = allocation_id"
@@ -138,9 +146,10 @@ for filters in '--device=0' '--device=0 --stream=1' '--stream=1 --device=1' \
     # shellcheck disable=SC2086 # a list of words
     ask leaks --json $filters "$trace" | sed 's/.*"live_bytes":\([0-9]*\),.*/\1/'
 done >"$scratch/out"
-is "$(tr '\n' ' ' <"$scratch/out")" '21 1 0 320 ' '--stream and --device have to agree, one given twice has not'
+is "$(tr '\n' ' ' <"$scratch/out")" '21 1 0 320 ' \
+    '--stream and --device must both match, and repeated ones widen the choice'
 
-# One life that is cut off at both edges, one within, and the calls of the driver for them.
+# One allocation that reaches over both edges, one within, and their driver calls.
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 90), (2, 1, 100, 40, 50);
     UPDATE allocation SET alloc_duration_ns = 1000 * allocation_id, free_duration_ns = 100 * allocation_id;
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)
@@ -148,8 +157,9 @@ make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 90), (2, 1, 100, 40
 has_words "$(ask top --json "$trace")" '"time_ns":3300,"time_share":1,"driver_ns":15,"driver_share":1,"driver_calls":4' \
     'top counts the time of all calls'
 has_words "$(ask top --from=30 --to=60 --json "$trace")" \
-    '"allocations":2,"frees":1,' 'what reaches over the edges counts in a part of the time'
+    '"allocations":2,"frees":1,' 'top with a part of the time counts calls that reach over its edges'
 has_words "$(ask top --from=30 --to=60 --json "$trace")" \
-    '"time_ns":2200,"time_share":1,"driver_ns":12,"driver_share":1,"driver_calls":2' 'but no call beyond them'
+    '"time_ns":2200,"time_share":1,"driver_ns":12,"driver_share":1,"driver_calls":2' \
+    'top with a part of the time leaves out calls beyond its edges'
 
 done_testing

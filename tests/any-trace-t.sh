@@ -1,4 +1,4 @@
-# What every command that answers a question about a trace does with one that is not whole, or not as expected.
+# Tests every command that reads a trace with incomplete and unusual traces.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -6,14 +6,14 @@ make_trace() {
     "$top_builddir/tests/make-trace" "$@" || exit 99
 }
 
-# Commands that read no trace, or are not asked here; all others that the command lists are.
+# Commands that read no trace, or are not tested here. All others in the command's list are tested.
 others='devices import recover completion'
 
 commands=$("$tidemark" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 
 leaks=--no-leaks
 
-# run COMMAND TRACE [OPTION...]: with what it needs besides.
+# run COMMAND TRACE [OPTION...]: run the command with the further arguments that it needs.
 run() {
     tap_command=$1
     tap_trace=$2
@@ -45,7 +45,7 @@ each() {
 
 plan 19
 
-# A life at each of two layers, a tag, a stream, a sample and a mark.
+# An allocation at each of two layers, a tag, a stream, a sample and a mark.
 whole="
     INSERT INTO tag VALUES (1, NULL, 'a');
     INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60);
@@ -59,26 +59,26 @@ ok 'the command lists its commands' test "$(echo "$commands" | grep -c -x -e che
 make_trace "$trace" "$whole"
 each 'a whole trace is fine' "$trace" 0 ''
 make_trace "$trace" ''
-each 'so is an empty one' "$trace" 0 ''
+each 'an empty trace is fine' "$trace" 0 ''
 
 make_trace "$trace" "$whole UPDATE meta SET value = 0 WHERE key = 'complete'"
-each 'one that was cut off is answered, and gives 3' "$trace" 3 'the recording was cut off'
+each 'every command answers about a trace that was cut off, and exits with 3' "$trace" 3 'the recording was cut off'
 make_trace "$trace" "$whole INSERT INTO loss VALUES (1, 'overflow', 3), (NULL, 'disk', 4)"
-each 'so is one with losses' "$trace" 3 '7 events could not be recorded'
+each 'every command answers about a trace with losses, and exits with 3' "$trace" 3 '7 events could not be recorded'
 make_trace "$trace" "$whole INSERT INTO loss VALUES (1, 'a reason of a later version', 1)"
-each 'also for reasons that are not known' "$trace" 3 '1 events could not be recorded'
+each 'a loss for an unknown reason is a loss' "$trace" 3 '1 events could not be recorded'
 
 make_trace "$trace" "$whole
     CREATE TABLE device_state(a, b); INSERT INTO device_state VALUES (1, 2);
     ALTER TABLE allocation ADD COLUMN color TEXT; ALTER TABLE layer ADD COLUMN weight INTEGER;
     INSERT INTO meta VALUES ('flavour', 'sweet'); INSERT INTO mark VALUES (31, 1, 'kind of a later version', NULL, 7);"
-each 'tables and columns that are not known are said, and do no harm' "$trace" 0 \
+each 'unknown tables and columns are reported, and do no harm' "$trace" 0 \
     'it has what this tidemark does not know: column layer.weight, column allocation.color, table device_state'
 is "$(grep -c 'does not know' "$scratch/err")" 1 'once'
 
 make_trace "$trace" "$whole DROP VIEW event; DROP VIEW live; DROP VIEW failure; DROP VIEW usage; DROP TABLE mark;
     DROP TABLE driver_call;"
-each 'tables that an older recorder lacked are not missed' "$trace" 0 ''
+each 'tables that an older recorder did not have are not missed' "$trace" 0 ''
 
 escape=$(printf '\033')
 make_trace "$trace" "$whole
@@ -103,9 +103,9 @@ commands=$(echo "$commands" | grep -v -x -e query)
 each 'a size that is text is an error, and no command crashes' "$trace" 2 "$trace: allocation 2: size is no integer"
 head -c 9000 "$trace" >"$scratch/half.db"
 commands=$saved
-each 'half a file is one' "$scratch/half.db" 2 'damaged or cut short'
+each 'half of a trace is an error, and no command crashes' "$scratch/half.db" 2 'damaged or cut short'
 
-# A program that records: it has made three allocations and waits.
+# A recording program that has made three allocations and waits.
 live=$scratch/live.db
 mkfifo "$scratch/in" "$scratch/said"
 "$top_builddir/tests/recording" "$live" <"$scratch/in" >"$scratch/said" &
@@ -116,9 +116,9 @@ each "a trace that is being recorded is answered as it is ($ready)" "$live" 3 't
 exec 3>&- 4<&-
 wait "$recording"
 "$tidemark" leaks "$live" >"$scratch/out" 2>"$scratch/err"
-is "$? $(cat "$scratch/err")" '0 ' 'and is whole once the program has ended'
+is "$? $(cat "$scratch/err")" '0 ' 'the trace of the recording is whole once the program has ended'
 
-# A program that is killed in the same place.
+# A program that is killed at the same point.
 killed=$scratch/killed.db
 "$top_builddir/tests/recording" "$killed" <"$scratch/in" >"$scratch/said" &
 recording=$!
@@ -132,11 +132,11 @@ cp "$killed"* "$scratch/left"
 ok 'a killed program leaves its rings' test -e "$killed-rings"
 "$tidemark" leaks "$killed" >"$scratch/out" 2>"$scratch/err"
 is "$? $(cat "$scratch/err")" "0 $killed: taken over what process $recording had left: 0 records" \
-    'what it left is taken over, and that is said'
+    'the first command recovers what the killed program left, and says so'
 has_words "$(cat "$scratch/out")" 'The program was killed: what is live was in use.' \
-    'leaks says that the program had no chance to free'
+    'leaks says that the killed program had no chance to free'
 leaks=
-each 'then it is whole for all of them' "$killed" 0 ''
+each 'after the recovery every command finds a whole trace' "$killed" 0 ''
 failed=
 for command in $commands; do
     case " $others " in *" $command "*) continue ;; esac
@@ -144,6 +144,6 @@ for command in $commands; do
     run "$command" "$killed"
     test "$? $(grep -c 'taken over what process' "$scratch/err")" = '0 1' || failed="$failed $command"
 done
-is "$failed" '' 'whichever command comes first'
+is "$failed" '' 'whichever command comes first recovers the trace'
 
 done_testing

@@ -15,7 +15,7 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* An arena over `upstream`, whose reference it takes. */
+/* An arena over `upstream`. Takes over the reference. */
 static struct tide_resource *
 over(struct tide_resource *upstream, uint64_t size_bytes)
 {
@@ -80,7 +80,7 @@ check_contract(void)
     }
 }
 
-/* What another thread does for a test. */
+/* What another thread does for a test, and the result. */
 struct errand {
     struct tide_resource *arena;
     void *pointer;
@@ -128,15 +128,16 @@ check_threads(void)
     elsewhere(run_take, &errand);
     again = try_take(arena, 4096);
     ok(again - mine == 4096 || mine - again == 4096, "blocks of one thread lie beside each other");
-    if (sysconf(_SC_NPROCESSORS_ONLN) < 2) /* then all threads share one */
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2) /* then all threads share one arena */
         skip(1, "one processor");
     else
-        ok(llabs((char *)errand.pointer - mine) >= (long long)MIB, "those of another one do not");
-    is_u64(query(arena, TIDE_QUERY_BYTES_USED), (uint64_t)3 * 4096, "all of them are used");
+        ok(llabs((char *)errand.pointer - mine) >= (long long)MIB,
+           "blocks of different threads lie at least 1 MiB apart");
+    is_u64(query(arena, TIDE_QUERY_BYTES_USED), (uint64_t)3 * 4096, "the blocks of both threads count as used");
     errand.pointer = mine;
     elsewhere(run_give, &errand);
     ok(all_of(errand.status == TIDE_OK, try_take(arena, 4096) == mine),
-       "what another thread frees is this one's again");
+       "a block that another thread frees goes back to the arena of the thread that allocated it");
     errand.pointer = try_take(arena, 20 * MIB);
     errand.bytes = 20 * MIB;
     elsewhere(run_give, &errand);
@@ -145,7 +146,7 @@ check_threads(void)
     errand.pointer = mine + 256;
     elsewhere(run_give, &errand);
     ok(all_of(errand.status == TIDE_EPOINTER, query(arena, TIDE_QUERY_BYTES_USED) == (uint64_t)3 * 4096),
-       "a pointer into a block is refused by whatever thread");
+       "a pointer into the middle of a block is refused on every thread");
     tide_resource_release(arena);
     tide_resource_release(&upstream->base);
 }
@@ -164,15 +165,15 @@ check_bounds(void)
 
     elsewhere(run_take, &errand);
     elsewhere(run_give, &errand);
-    ok(query(arena, TIDE_QUERY_BYTES_CACHED) > 0, "the arena of a thread keeps what is free");
+    ok(query(arena, TIDE_QUERY_BYTES_CACHED) > 0, "the arena of a thread keeps freed memory");
     block = try_take(arena, 64 * MIB);
-    ok(block != NULL, "a request of all gets what other arenas hold");
+    ok(block != NULL, "a request for the whole size gets the free memory of other arenas");
     ok(all_of(try_take(arena, 1) == NULL, tide_allocate(arena, 1, 256, 0, &block) == TIDE_ECAPACITY),
-       "then there is nothing left, nor for the smallest");
+       "after a request for the whole size even 1 byte is refused");
     tide_trim(arena, 0);
-    is_u64(upstream->live_bytes, 64 * MIB, "what is used stays");
+    is_u64(upstream->live_bytes, 64 * MIB, "a trim leaves the memory in use with upstream");
     tide_resource_release(arena);
-    is_u64(upstream->live_bytes, 0, "until the arenas go");
+    is_u64(upstream->live_bytes, 0, "releasing the arena gives all memory back to upstream");
 
     arena = over(tide_resource_retain(&upstream->base), 64 * MIB);
     errand.arena = arena;
@@ -181,18 +182,20 @@ check_bounds(void)
     try_give(arena, try_take(arena, 40 * MIB), 40 * MIB);
     calls = upstream->order_all_calls;
     tide_order(arena, TIDE_STREAM_ALL, 0);
-    is_u64(upstream->order_all_calls - calls, 1, "an order behind all streams is one for all arenas");
+    is_u64(upstream->order_all_calls - calls, 1,
+           "an order behind all streams is passed to upstream once for all arenas");
     tide_resource_release(arena);
 
     arena = over(tide_resource_retain(&upstream->base), 64 * MIB);
     errand.arena = arena;
-    try_give(arena, try_take(arena, 4096), 4096); /* so that the other thread has not this one's arena */
+    try_give(arena, try_take(arena, 4096), 4096); /* so that the other thread gets another arena than this one */
     elsewhere(run_take, &errand);
     while (try_take(arena, 64 * KIB) != NULL)
         count++;
-    ok(count >= 1000, "small blocks fill all of it, also where another thread has taken a part");
-    is_u64(query(arena, TIDE_QUERY_BYTES_USED), count * 64 * KIB + 100 * KIB, "which counts them");
-    is_u64(upstream->peak_bytes, 64 * MIB, "and no more is taken from upstream");
+    ok(count >= 1000, "small blocks fill the whole size, although another thread's arena has a part of it");
+    is_u64(query(arena, TIDE_QUERY_BYTES_USED), count * 64 * KIB + 100 * KIB,
+           "the bytes used count the blocks of all arenas");
+    is_u64(upstream->peak_bytes, 64 * MIB, "the arenas take no more than the size from upstream");
     tide_resource_release(arena);
     tide_resource_release(&upstream->base);
 }
@@ -210,7 +213,7 @@ check_marks(void)
     arena = find_layer(stack, "arena");
     block = try_take(stack, 12 * MIB);
     ok(all_of(try_take(stack, 8 * MIB) == NULL, strstr(tide_error_text(), "maximum of 16 MiB") != NULL),
-       "the error says what was too much");
+       "the refusal names the maximum");
     try_give(stack, block, 12 * MIB);
     tide_trim(arena, 0);
     try_take(stack, 17 * MIB);
@@ -218,11 +221,11 @@ check_marks(void)
     is_string(sql_text(path, "SELECT text FROM mark WHERE text LIKE 'arena:%%' ORDER BY rowid LIMIT 1"),
               "arena: 8388608 B refused: reserved 12582912 B, used 12582912 B, free 0 B in 0 blocks, largest 0 B, "
               "fragmentation 0.000",
-              "the trace has how things stood, also where nothing was free");
+              "the trace has a mark with the arena's figures when nothing was free");
     is_string(sql_text(path, "SELECT text FROM mark WHERE text LIKE 'arena: 17825792 B%%' ORDER BY rowid LIMIT 1"),
               "arena: 17825792 B refused: reserved 0 B, used 0 B, free 0 B in 0 blocks, largest 0 B, "
               "fragmentation 0.000",
-              "and where there was nothing at all");
+              "the trace has a mark with the arena's figures when nothing was reserved");
 }
 
 #define CREATE_TESTS 4
@@ -243,7 +246,7 @@ check_create(void)
     tide_resource_release(arena);
     ok(all_of(tide_stack_parse("arena(size=1GiB) | sim", &arena) == TIDE_OK,
               query(arena, TIDE_QUERY_CAPACITY) == 1024 * MIB, try_give(arena, &options, 1) == TIDE_EPOINTER),
-       "the text makes one, which knows its size and what is not its own");
+       "stack text makes an arena of the given size, which refuses a pointer that is not its own");
     tide_resource_release(arena);
     tide_resource_release(base);
 }

@@ -1,4 +1,4 @@
-# Files that are no trace, or a broken or hostile one: every command says what is wrong and exits 2.
+# Tests files that are no trace, or a damaged or hostile one: every command says what is wrong and exits with 2.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -18,7 +18,7 @@ bad() {
     return 1
 }
 
-# bad_sql SENTENCE WORDS SQL: the same for a trace that SQL has spoiled.
+# bad_sql SENTENCE WORDS SQL: the same for a trace that the SQL has changed.
 bad_sql() {
     make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50); $3"
     bad "$1" "$2"
@@ -52,48 +52,53 @@ bad 'a trace that is only its header' 'damaged or cut short'
 bad 'a trace whose pages are rubbish' 'damaged or cut short'
 
 bad_sql 'an SQLite file of another program' "another program's" 'PRAGMA application_id = 7'
-bad_sql 'a newer format' 'trace format 2 is newer than format 1' "UPDATE meta SET value = 2 WHERE key = 'format_version'"
-bad_sql 'no format' 'format_version' "DELETE FROM meta WHERE key = 'format_version'"
-bad_sql 'a format that is a word' 'format_version' "UPDATE meta SET value = 'new' WHERE key = 'format_version'"
+bad_sql 'a trace of a newer format' 'trace format 2 is newer than format 1' \
+    "UPDATE meta SET value = 2 WHERE key = 'format_version'"
+bad_sql 'a trace without a format' 'format_version' "DELETE FROM meta WHERE key = 'format_version'"
+bad_sql 'a trace whose format is a word' 'format_version' "UPDATE meta SET value = 'new' WHERE key = 'format_version'"
 for table in meta layer allocation loss; do
-    bad_sql "the table $table is missing" "the table $table is missing" \
+    bad_sql "a trace without the table $table" "the table $table is missing" \
         "DROP VIEW event; DROP VIEW live; DROP VIEW failure; DROP VIEW usage; DROP TRIGGER life_insert; DROP TRIGGER refused_insert; DROP TABLE $table"
 done
-bad_sql 'a column is missing' 'the table loss has no column events' \
+bad_sql 'a trace without a column' 'the table loss has no column events' \
     "DROP TABLE loss; CREATE TABLE loss(thread_id, reason)"
-bad_sql 'a view in place of a table' 'allocation is no ordinary table' \
+bad_sql 'a trace with a view in place of a table' 'allocation is no ordinary table' \
     "DROP TRIGGER life_insert; DROP TRIGGER refused_insert; DROP VIEW event; DROP VIEW live; DROP VIEW failure; DROP VIEW usage;
     ALTER TABLE allocation RENAME TO hidden; CREATE VIEW allocation AS SELECT * FROM hidden"
-bad_sql 'a column that the file computes' 'the column events of the table loss is computed' \
+bad_sql 'a trace with a computed column' 'the column events of the table loss is computed' \
     "DROP TABLE loss; CREATE TABLE loss(thread_id, reason, events AS (length(zeroblob(9))))"
-bad_sql 'a size that is text' 'allocation 1: size is no integer' "UPDATE allocation SET size = 'big'"
-bad_sql 'a time that is a real number' 'allocation 1: alloc_ns is no integer' 'UPDATE allocation SET alloc_ns = 1.5'
-bad_sql 'a free time that is a blob' 'allocation 1: free_ns is no integer' "UPDATE allocation SET free_ns = x'00'"
-bad_sql 'a negative size' 'allocation 1: size is negative' 'UPDATE allocation SET size = -5'
-bad_sql 'a time before all times' 'allocation 1: its time is out of range' 'UPDATE allocation SET alloc_ns = -4611686018427387905'
-bad_sql 'a time after all times' 'allocation 1: its time is out of range' 'UPDATE allocation SET free_ns = 4611686018427387905'
-bad_sql 'sizes that overflow' 'more than 2^63 bytes' \
+bad_sql 'a trace with a size that is text' 'allocation 1: size is no integer' "UPDATE allocation SET size = 'big'"
+bad_sql 'a trace with a time that is a real number' 'allocation 1: alloc_ns is no integer' \
+    'UPDATE allocation SET alloc_ns = 1.5'
+bad_sql 'a trace with a free time that is a blob' 'allocation 1: free_ns is no integer' \
+    "UPDATE allocation SET free_ns = x'00'"
+bad_sql 'a trace with a negative size' 'allocation 1: size is negative' 'UPDATE allocation SET size = -5'
+bad_sql 'a trace with a time before the first possible one' 'allocation 1: its time is out of range' \
+    'UPDATE allocation SET alloc_ns = -4611686018427387905'
+bad_sql 'a trace with a time after the last possible one' 'allocation 1: its time is out of range' \
+    'UPDATE allocation SET free_ns = 4611686018427387905'
+bad_sql 'a trace with sizes that overflow' 'more than 2^63 bytes' \
     "INSERT INTO life VALUES (2, 1, 9223372036854775800, 20, NULL), (3, 1, 500, 30, NULL)"
-bad_sql 'a long name that many paths repeat' 'longer names of tags than can be taken in' \
+bad_sql 'a trace with a long tag name that many paths repeat' 'longer names of tags than can be taken in' \
     "INSERT INTO tag VALUES (1, NULL, printf('%.*c', 20000000, 'x'));
     INSERT INTO tag WITH RECURSIVE c(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM c WHERE x < 200) SELECT x, 1, 'a' FROM c"
-bad_sql 'more layers than there can be' 'more layers' \
+bad_sql 'a trace with too many layers' 'more layers' \
     "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) WITH RECURSIVE c(x) AS (SELECT 10 UNION ALL SELECT x + 1 FROM c WHERE x < 3000)
         SELECT x, x + 1, 'log', '' FROM c"
 
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50);
     UPDATE layer SET upstream_layer_id = 1 WHERE layer_id = 2; INSERT INTO layer_bin VALUES (2, 1, 2), (1, 5, 99);"
-ok 'layers in a circle are survived' "$tidemark" summary "$trace"
-# Who is above whom is looked up once: asked anew for each pair of layers, these took more than half a minute.
+ok 'layers in a circle do not hang the command' "$tidemark" summary "$trace"
+# The order of layers is computed once: computed for each pair of layers, these took more than half a minute.
 make_trace "$trace" "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
     WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 1000)
         SELECT x, iif(x < 1000, x + 1, NULL), 'log', '' FROM c;
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 2, 100, 20, 40);"
 "$tidemark" layers --format=csv "$trace" >"$scratch/out" 2>&1
 is "$? $(grep -c ',log,' "$scratch/out") $(sed -n 's/^1000,,log,"",\([0-9]*\),.*/\1/p' "$scratch/out")" '0 1000 999' \
-    'a thousand logs in a row have their places'
+    'a thousand nested logs are listed from the outermost in'
 has_words "$("$tidemark" summary --json "$trace")" '"peak_bytes":100,"peak_ns":10,"peak_count":1' \
-    'of which only the first is the outermost'
+    'of a thousand nested logs only the outermost counts in the total'
 make_trace "$trace" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 50000)
     SELECT x, 1 + x % 20000, 8, x, x + 1 FROM c"
 "$tidemark" summary --format=csv --only=layers "$trace" >"$scratch/out"
@@ -101,9 +106,9 @@ is "$? $(wc -l <"$scratch/out" | tr -d ' ')" '0 20001' 'layers that the file doe
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50); ALTER TABLE allocation ADD COLUMN color TEXT;
     CREATE TABLE extra(a); CREATE VIEW trap AS SELECT load_extension('x'); DROP TRIGGER life_insert;
     CREATE TRIGGER allocation_trap AFTER INSERT ON allocation BEGIN DELETE FROM meta; END;"
-ok 'tables, columns, views and triggers of its own do no harm' "$tidemark" summary "$trace"
+ok 'extra tables, columns, views and triggers do no harm' "$tidemark" summary "$trace"
 "$tidemark" query "$trace" 'SELECT * FROM trap' >/dev/null 2>&1
-is $? 2 'a view that calls load_extension is refused when it is asked for'
+is $? 2 'a query of a view that calls load_extension is refused'
 make_trace "$trace" "UPDATE meta SET value = char(27) || ']0;gotcha' WHERE key = 'command'"
 has_words "$("$tidemark" summary "$trace")" '\x1b]0;gotcha' 'control characters of the file do not reach the terminal'
 

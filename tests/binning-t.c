@@ -1,4 +1,4 @@
-/* Tests adaptors/binning/binning.c. */
+/* Tests adaptors/binning.c. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -25,7 +25,7 @@ give(struct tide_resource *resource, void *pointer, size_t bytes)
     return tide_deallocate(resource, pointer, bytes, TIDE_DEFAULT_ALIGNMENT, 0);
 }
 
-/* As tide_binning_create, with bins alone. */
+/* Like tide_binning_create, with only bins. */
 static enum tide_status
 create(struct tide_resource *upstream, const struct tide_upstream *bins, size_t bin_count, struct tide_resource **out)
 {
@@ -34,7 +34,7 @@ create(struct tide_resource *upstream, const struct tide_upstream *bins, size_t 
     return tide_binning_create(upstream, &options, out);
 }
 
-/* As tide_binning_create, with a range alone. */
+/* Like tide_binning_create, with only a range. */
 static enum tide_status
 create_range(struct tide_resource *upstream, uint64_t smallest, uint64_t largest, struct tide_resource **out)
 {
@@ -46,7 +46,7 @@ create_range(struct tide_resource *upstream, uint64_t smallest, uint64_t largest
 
 #define MOST_BINS 20
 
-/* Bins that count for themselves, and what follows them, which is the last. */
+/* A binning layer over upstreams that count their calls; the last upstream is the one for larger requests. */
 struct scene {
     struct upstream *upstreams[MOST_BINS + 1];
     uint64_t limits[MOST_BINS + 1];
@@ -54,7 +54,7 @@ struct scene {
     struct tide_resource *binning;
 };
 
-/* The bins are handed over in an order that is none by size: in steps of seven, or backwards where that misses some. */
+/* Pass the bins in an order other than by size: in steps of seven, or backwards if the steps would miss some. */
 static void
 scene_open(struct scene *scene, const uint64_t *limits, size_t bin_count)
 {
@@ -83,7 +83,10 @@ scene_close(struct scene *scene)
         tide_resource_release(&scene->upstreams[i]->base);
 }
 
-/* Which of them serves `bytes`: exactly one is called, once to allocate and once to deallocate; else -1. */
+/*
+ * The index of the upstream that serves `bytes`, by one allocation and one deallocation; -1 if not exactly one is
+ * called.
+ */
 static int
 scene_serves(struct scene *scene, uint64_t bytes)
 {
@@ -116,37 +119,38 @@ check_routes(void)
     is_i64(scene_serves(&scene, 1), 0, "a byte goes to the smallest bin");
     is_i64(scene_serves(&scene, 255), 0, "a byte under a limit goes to its bin");
     is_i64(scene_serves(&scene, 256), 0, "a request of exactly the limit goes to its bin");
-    is_i64(scene_serves(&scene, 257), 1, "a byte over it goes to the next bin");
+    is_i64(scene_serves(&scene, 257), 1, "a byte over the limit goes to the next bin");
     is_i64(scene_serves(&scene, 1000), 1, "limits need not be powers of two");
-    is_i64(scene_serves(&scene, 1001), 2, "a byte over one of those goes to the next bin");
-    is_i64(scene_serves(&scene, 4096), 2, "the largest bin takes its limit");
-    is_i64(scene_serves(&scene, 4097), 3, "a byte over the largest limit goes to what follows");
-    is_i64(scene_serves(&scene, SIZE_MAX), 3, "and so does the largest size there is");
-    is_i64(scene_serves(&scene, 0), 0, "0 bytes go to the smallest bin, back and forth");
+    is_i64(scene_serves(&scene, 1001), 2, "a byte over a limit that is no power of two goes to the next bin");
+    is_i64(scene_serves(&scene, 4096), 2, "a request of exactly the largest limit goes to the largest bin");
+    is_i64(scene_serves(&scene, 4097), 3, "a byte over the largest limit goes to the upstream for larger requests");
+    is_i64(scene_serves(&scene, SIZE_MAX), 3, "SIZE_MAX bytes go to the upstream for larger requests");
+    is_i64(scene_serves(&scene, 0), 0, "0 bytes are allocated and freed by the smallest bin");
     scene_close(&scene);
 
     scene_open(&scene, NULL, 0);
     ok(all_of(scene_serves(&scene, 0) == 0, scene_serves(&scene, 1) == 0, scene_serves(&scene, SIZE_MAX) == 0),
-       "without bins all goes to what follows");
+       "without bins every request goes to the upstream for larger requests");
     scene_close(&scene);
 
     scene_open(&scene, (const uint64_t[]){ 1, UINT64_MAX }, 2);
-    ok(all_of(scene_serves(&scene, 0) == 0, scene_serves(&scene, 1) == 0), "a bin may be of a byte");
-    ok(all_of(scene_serves(&scene, 2) == 1, scene_serves(&scene, SIZE_MAX) == 1), "and one of everything");
+    ok(all_of(scene_serves(&scene, 0) == 0, scene_serves(&scene, 1) == 0), "a bin may have a limit of one byte");
+    ok(all_of(scene_serves(&scene, 2) == 1, scene_serves(&scene, SIZE_MAX) == 1),
+       "a bin may have a limit of SIZE_MAX bytes");
     scene.upstreams[0]->fail_allocate = 1;
-    ok(take(scene.binning, 1, &(void *){ NULL }) == TIDE_ECAPACITY, "a bin's failure is the request's");
+    ok(take(scene.binning, 1, &(void *){ NULL }) == TIDE_ECAPACITY, "the failure of a bin fails the request");
     tide_order(scene.binning, 3, 4);
     ok(all_of(scene.upstreams[2]->last_earlier == 3, scene.upstreams[2]->last_later == 4),
-       "streams are ordered by what follows");
+       "streams are ordered by the upstream for larger requests");
     take(scene.binning, 1, &(void *){ NULL });
     ok(tide_query(scene.binning, TIDE_QUERY_BYTES_USED, &(uint64_t){ 0 }) == TIDE_OK,
-       "figures are those of what follows");
+       "queries are answered by the upstream for larger requests");
     scene_close(&scene);
 }
 
 #define SEARCH_TESTS 1
 
-/* From no bin to twenty, every size around every limit, against the first limit that fits. */
+/* Compare each size around each limit, for 0 to 20 bins, with the first limit that fits. */
 static void
 check_search(void)
 {
@@ -185,22 +189,22 @@ check_shape(void)
     scene_open(&scene, limits, 2);
     ok(all_of(scene.binning->ops->upstream_at(scene.binning, 0, &edge) == TIDE_OK,
               edge.resource == &scene.upstreams[2]->base, edge.limit_bytes == UINT64_MAX),
-       "its first upstream is what follows");
+       "the first listed upstream is the one for larger requests");
     ok(all_of(scene.binning->ops->upstream_at(scene.binning, 1, &edge) == TIDE_OK,
               edge.resource == &scene.upstreams[0]->base, edge.limit_bytes == 100),
-       "then the bins by size");
+       "the second listed upstream is the bin of the smallest limit");
     ok(all_of(scene.binning->ops->upstream_at(scene.binning, 2, &edge) == TIDE_OK,
               edge.resource == &scene.upstreams[1]->base, edge.limit_bytes == 200),
-       "behind the bins by size stands the upstream for the largest");
+       "the third listed upstream is the bin of the next limit");
     ok(all_of(scene.binning->ops->upstream_at(scene.binning, 3, &edge) == TIDE_EINVAL, edge.resource == NULL),
-       "behind the upstream for the largest there is none");
+       "there is no upstream after the last bin");
     for (size_t i = 0; i < 3; i++) {
         scene.upstreams[i]->destroyed = &destroyed[i];
         tide_resource_release(&scene.upstreams[i]->base);
     }
-    ok(all_of(!destroyed[0], !destroyed[1], !destroyed[2]), "it holds on to all of them");
+    ok(all_of(!destroyed[0], !destroyed[1], !destroyed[2]), "the layer holds a reference to every upstream");
     tide_resource_release(scene.binning);
-    ok(all_of(destroyed[0], destroyed[1], destroyed[2]), "until it goes itself");
+    ok(all_of(destroyed[0], destroyed[1], destroyed[2]), "the upstreams are destroyed with the layer");
 
     scene.upstreams[0] = upstream_create();
     scene.upstreams[0]->destroyed = &destroyed[0];
@@ -211,16 +215,16 @@ check_shape(void)
     bins[1].limit_bytes = 0;
     ok(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of 0 bytes is refused");
     bins[1] = (struct tide_upstream){ NULL, 5 };
-    ok(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin of nothing is refused");
+    ok(create(&scene.upstreams[0]->base, bins, 2, &binning) == TIDE_EINVAL, "a bin without a resource is refused");
     ok(all_of(create(NULL, bins, 1, &binning) == TIDE_EINVAL,
               create(&scene.upstreams[0]->base, NULL, 1, &binning) == TIDE_EINVAL,
               create(&scene.upstreams[0]->base, bins, 1, NULL) == TIDE_EINVAL),
-       "there is none of NULL");
+       "NULL in place of a pointer is refused");
     tide_resource_release(&scene.upstreams[0]->base);
-    ok(destroyed[0], "and what was refused holds on to nothing");
+    ok(destroyed[0], "a refused creation keeps no reference");
 }
 
-/* Bins of one's own beside a range. */
+/* Bins given beside a range. */
 static void
 check_range_beside(struct tide_resource *base)
 {
@@ -231,12 +235,12 @@ check_range_beside(struct tide_resource *base)
 
     ok(all_of(tide_binning_create(base, &options, &binning) == TIDE_OK,
               binning->ops->upstream_at(binning, 2, &edge) == TIDE_OK, edge.resource == base, edge.limit_bytes == 700),
-       "a range may have other bins in between");
+       "a range may be combined with a bin between its limits");
     tide_resource_release(binning);
     bin.limit_bytes = 512;
     ok(all_of(tide_binning_create(base, &options, &binning) == TIDE_EINVAL, binning == NULL),
-       "but none of a limit of its own");
-    ok(tide_binning_create(base, NULL, &binning) == TIDE_OK, "without options there are no bins");
+       "a bin with the same limit as one of a range is refused");
+    ok(tide_binning_create(base, NULL, &binning) == TIDE_OK, "NULL options make a layer without bins");
     tide_resource_release(binning);
 }
 
@@ -252,32 +256,33 @@ check_range(void)
     bool destroyed = false;
 
     upstream->destroyed = &destroyed;
-    ok(create_range(&upstream->base, 256, 64 * KIB, &binning) == TIDE_OK, "a range makes its bins");
+    ok(create_range(&upstream->base, 256, 64 * KIB, &binning) == TIDE_OK, "a layer is created from a range");
     ok(all_of(binning->ops->upstream_at(binning, 9, &edge) == TIDE_OK, edge.limit_bytes == 64 * KIB,
               strcmp(tide_resource_name(edge.resource), "fixed") == 0,
               binning->ops->upstream_at(binning, 10, &edge) == TIDE_EINVAL),
-       "from 256 to 64 KiB nine of them, of fixed blocks");
-    is_u64(upstream->allocate_calls, 0, "which take nothing before they are asked");
+       "a range from 256 B to 64 KiB makes nine bins of fixed blocks");
+    is_u64(upstream->allocate_calls, 0, "the bins of a range allocate nothing at creation");
     take(binning, 700, &pointer);
-    is_u64(upstream->last_bytes, 1024, "700 bytes take a block of 1 KiB");
+    is_u64(upstream->last_bytes, 1024, "a request of 700 bytes takes a block of 1 KiB");
     ok(all_of(give(binning, pointer, 600) == TIDE_EMISMATCH, give(binning, pointer, 300) == TIDE_EPOINTER),
-       "a wrong size is noticed in the same bin and in another one");
+       "a free with a wrong size is refused, whether the size is of the same bin or of another");
     give(binning, pointer, 700);
     take(binning, 1000, &again);
-    ok(all_of(again == pointer, upstream->allocate_calls == 1), "1000 bytes take the block that was freed");
+    ok(all_of(again == pointer, upstream->allocate_calls == 1),
+       "a request of 1000 bytes takes the freed block of 1 KiB");
     take(binning, 64 * KIB + 1, &again);
-    is_u64(upstream->last_bytes, 64 * KIB + 1, "more than the largest goes on as it is");
+    is_u64(upstream->last_bytes, 64 * KIB + 1, "a request over the largest bin passes to upstream unchanged");
     tide_resource_release(binning);
 
     ok(all_of(create_range(&upstream->base, 1, UINT64_C(1) << 63, &binning) == TIDE_OK,
               binning->ops->upstream_at(binning, 64, &edge) == TIDE_OK, edge.limit_bytes == UINT64_C(1) << 63,
               binning->ops->upstream_at(binning, 65, &edge) == TIDE_EINVAL),
-       "a range over all powers of two ends at the last");
+       "a range over all powers of two has 64 bins");
     ok(all_of(take(binning, (UINT64_C(1) << 62) + 1, &pointer) == TIDE_ECAPACITY, pointer == NULL,
               take(binning, SIZE_MAX, &pointer) == TIDE_ECAPACITY),
-       "whose blocks are more than there is");
+       "the largest blocks of the range over all powers of two cannot be allocated");
     tide_resource_release(binning);
-    ok(create_range(&upstream->base, 512, 512, &binning) == TIDE_OK, "a range may be of one");
+    ok(create_range(&upstream->base, 512, 512, &binning) == TIDE_OK, "a range of a single size is accepted");
     tide_resource_release(binning);
     check_range_beside(&upstream->base);
     binning = &upstream->base;
@@ -286,18 +291,18 @@ check_range(void)
               create_range(&upstream->base, 256, 1000, &binning) == TIDE_EINVAL,
               create_range(NULL, 256, 512, &binning) == TIDE_EINVAL,
               create_range(&upstream->base, 256, 512, NULL) == TIDE_EINVAL),
-       "a range that falls, or of no powers of two, or over nothing, is refused");
+       "a range that falls, has limits that are no powers of two, or has no upstream is refused");
     tide_resource_release(&upstream->base);
-    ok(destroyed, "all of them gone, nothing holds on to what was below");
+    ok(destroyed, "upstream is destroyed with the last layer over it");
 }
 
 #define ADD_TESTS 16
 
-/* Bins are added while blocks of their sizes are out. */
+/* Bins are added while blocks of their sizes are allocated. */
 static void
 check_add(void)
 {
-    struct upstream *upstreams[4]; /* what follows, and bins of 4096 (from the beginning), 1000 and 100 */
+    struct upstream *upstreams[4]; /* the one for larger requests, and bins of 4096 (from the start), 1000 and 100 */
     struct tide_upstream bins[] = { { NULL, 4096 } }, edge;
     struct tide_resource *binning;
     void *blocks[6], *nothing[3];
@@ -313,11 +318,11 @@ check_add(void)
         abort();
     take(binning, 50, &blocks[0]);
     take(binning, 0, &nothing[0]);
-    ok(tide_binning_add(binning, 1000, &upstreams[2]->base) == TIDE_OK, "a bin is added to a layer that was shared");
+    ok(tide_binning_add(binning, 1000, &upstreams[2]->base) == TIDE_OK, "a bin is added to a layer in use");
     take(binning, 50, &blocks[1]);
     take(binning, 0, &nothing[1]);
-    is_u64(upstreams[2]->live_bytes, 50, "it takes over its sizes");
-    ok(tide_binning_add(binning, 100, &upstreams[3]->base) == TIDE_OK, "another one, smaller");
+    is_u64(upstreams[2]->live_bytes, 50, "the added bin serves requests of its sizes");
+    ok(tide_binning_add(binning, 100, &upstreams[3]->base) == TIDE_OK, "a bin with a smaller limit is added");
     take(binning, 50, &blocks[2]);
     take(binning, 0, &nothing[2]);
     take(binning, 500, &blocks[3]);
@@ -325,41 +330,42 @@ check_add(void)
     take(binning, 5000, &blocks[5]);
     ok(all_of(upstreams[3]->live_bytes == 50, upstreams[2]->live_bytes == 550, upstreams[1]->live_bytes == 2050,
               upstreams[0]->live_bytes == 5000),
-       "takes over some of those; all others go where they went");
+       "the smaller bin takes over the sizes up to its limit, and all other requests go where they went before");
     ok(all_of(binning->ops->upstream_at(binning, 1, &edge) == TIDE_OK, edge.limit_bytes == 100,
               binning->ops->upstream_at(binning, 3, &edge) == TIDE_OK, edge.limit_bytes == 4096,
               binning->ops->upstream_at(binning, 4, &edge) == TIDE_EINVAL),
-       "they are listed by size");
+       "the bins are listed by limit, added ones included");
     ok(all_of(tide_binning_add(binning, 100, &upstreams[2]->base) == TIDE_EINVAL,
               tide_binning_add(binning, 4096, &upstreams[2]->base) == TIDE_EINVAL),
-       "two bins of one limit are refused");
+       "adding a bin is refused if its limit is already taken");
     has_words(tide_error_text(), "two bins of up to 4 KiB", "the refusal of two bins of one limit names the limit");
     ok(all_of(tide_binning_add(binning, 0, &upstreams[2]->base) == TIDE_EINVAL,
               tide_binning_add(binning, 1, NULL) == TIDE_EINVAL, tide_binning_add(NULL, 1, binning) == TIDE_EINVAL,
               tide_binning_add(&upstreams[0]->base, 1, binning) == TIDE_EINVAL),
-       "as is a bin of 0 bytes, one of nothing, and one for what is no binning");
+       "adding a bin of 0 bytes, a bin without a resource, or a bin to another kind of layer is refused");
     ok(all_of(tide_binning_add(binning, UINT64_MAX, &upstreams[2]->base) == TIDE_OK,
               take(binning, SIZE_MAX, &blocks[5]) != TIDE_OK),
-       "the largest limit is one");
+       "a bin of the largest limit can be added");
 
     ok(all_of(give(binning, blocks[0], 50) == TIDE_OK, upstreams[1]->live_bytes == 2000),
-       "an old block goes where it was");
+       "a block from before the bins were added is freed where it was allocated");
     upstreams[2]->fail_deallocate = 1;
     ok(all_of(give(binning, blocks[1], 50) == TIDE_EDRIVER, give(binning, blocks[1], 50) == TIDE_OK),
-       "one of a bin that was added, too, at the second attempt if need be");
+       "a block of an added bin whose free has failed can be freed again");
     ok(all_of(give(binning, blocks[2], 50) == TIDE_OK, give(binning, blocks[3], 500) == TIDE_OK,
               give(binning, blocks[4], 2000) == TIDE_OK),
        "all other blocks are freed where they were allocated");
     for (int i = 0; i < 3; i++)
         give(binning, nothing[i], 0);
-    is_u64(upstreams[1]->deallocate_calls, 3, "0 bytes are freed where they were counted");
+    is_u64(upstreams[1]->deallocate_calls, 3, "0 bytes are freed where they were allocated");
     is_u64(upstreams[2]->deallocate_calls + upstreams[3]->deallocate_calls, 6,
            "each bin was asked to free its own blocks");
     for (int i = 0; i < 4; i++)
         tide_resource_release(&upstreams[i]->base);
-    ok(all_of(!destroyed[0], !destroyed[1], !destroyed[2], !destroyed[3]), "it holds on to the bins");
+    ok(all_of(!destroyed[0], !destroyed[1], !destroyed[2], !destroyed[3]),
+       "the layer holds a reference to every added bin");
     tide_resource_release(binning);
-    ok(all_of(destroyed[0], destroyed[1], destroyed[2], destroyed[3]), "until it goes itself");
+    ok(all_of(destroyed[0], destroyed[1], destroyed[2], destroyed[3]), "the added bins are destroyed with the layer");
 }
 
 #define ADDED   40
@@ -368,7 +374,7 @@ check_add(void)
 struct added {
     struct tide_resource *binning;
     uint64_t seed, wrong;
-    _Atomic bool *all; /* bins are added; relaxed: tells nothing else */
+    _Atomic bool *all; /* set when all bins have been added; relaxed: it orders nothing else */
     pthread_t thread;
 };
 
@@ -379,7 +385,7 @@ added_run(void *context)
     void *pointers[32] = { 0 };
     size_t sizes[32];
 
-    /* As long as bins are added, and some time longer. */
+    /* Until all bins have been added, and some time longer. */
     for (int i = 0; i < 5000; i += atomic_load_explicit(added->all, memory_order_relaxed)) {
         unsigned slot = (unsigned)(contract_random(&added->seed) % 32);
 
@@ -398,7 +404,7 @@ added_run(void *context)
 
 #define ADD_THREADS_TESTS 4
 
-/* Two threads add bins while others allocate; each of them knows its addresses, and so does what follows. */
+/* Two threads add bins while others allocate. Each upstream knows its own addresses. */
 static void
 check_add_beside_threads(void)
 {
@@ -424,8 +430,8 @@ check_add_beside_threads(void)
         pthread_join(workers[i].thread, NULL);
         wrong += workers[i].wrong;
     }
-    is_u64(refused, 0, "bins are added while others allocate");
-    is_u64(wrong, 0, "every block is freed where it came from");
+    is_u64(refused, 0, "bins are added while other threads allocate");
+    is_u64(wrong, 0, "every block that was allocated while bins were added is freed where it came from");
     for (unsigned i = 0; i < ADDED; i++) {
         struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
 
@@ -434,13 +440,13 @@ check_add_beside_threads(void)
         served += figures.count.total != 0;
         tide_resource_release(upstreams[i]);
     }
-    is_u64(left, 0, "and nothing is left in any of them");
-    ok(served > ADDED / 2, "of which most have served some");
+    is_u64(left, 0, "after the threads nothing is left allocated in any bin");
+    ok(served > ADDED / 2, "most of the added bins have served a request");
     tide_resource_release(binning);
     tide_resource_release(base);
 }
 
-/* What the text makes, described again. */
+/* The description of the stack that the text makes. */
 static const char *
 described(const char *text)
 {
@@ -466,16 +472,18 @@ check_text(void)
               "binning(256={fixed(256)}, 4KiB={statistics | fixed(4KiB)}) | limit(1GiB) | host",
               "bins by size are described as they were written");
     is_string(described("binning(256..1KiB) | sim"),
-              "binning(256={fixed(256)}, 512={fixed(512)}, 1KiB={fixed(1KiB)}) | sim", "a range as its bins");
+              "binning(256={fixed(256)}, 512={fixed(512)}, 1KiB={fixed(1KiB)}) | sim",
+              "a range is described as its bins");
     is_string(described("binning(256..512, 1MiB={fixed(1MiB)}) | sim"),
-              "binning(256={fixed(256)}, 512={fixed(512)}, 1MiB={fixed(1MiB)}) | sim", "also beside others");
-    is_string(described("binning | sim"), "binning | sim", "no bins are allowed");
+              "binning(256={fixed(256)}, 512={fixed(512)}, 1MiB={fixed(1MiB)}) | sim",
+              "a range beside another bin is described as its bins");
+    is_string(described("binning | sim"), "binning | sim", "a layer without bins is allowed in stack text");
     has_words(described("binning(256..1KiB, 512={fixed(512)}) | sim"), "two bins of up to 512 B",
-              "a bin twice is refused");
+              "a bin with the limit of one of a range is refused in stack text");
     has_words(described("binning(300..1KiB) | sim"), "powers of two", "a range of no powers of two is refused");
 }
 
-/* Bins that keep no blocks, since what they keep stays in use below. */
+/* A stack whose bins keep no blocks: kept blocks would count as used below. */
 static struct tide_resource *
 contract_create(void *context)
 {
@@ -495,7 +503,7 @@ contract_create(void *context)
 
 #define BASE_TESTS 3
 
-/* Blocks that are kept are in use for what is below, and only for it. */
+/* Blocks that bins keep count as used below the layer, and only there. */
 static void
 check_base(const struct base_maker *maker)
 {
@@ -510,11 +518,11 @@ check_base(const struct base_maker *maker)
     ok(all_of(take(binning, 300, &small) == TIDE_OK, take(binning, MIB, &large) == TIDE_OK),
        "small and large requests pass");
     tide_query(binning, TIDE_QUERY_BYTES_USED, &used);
-    is_u64(used, 512 + MIB, "below, the one counts its block, the other itself");
+    is_u64(used, 512 + MIB, "the small request counts as its block below, the large one as itself");
     give(binning, small, 300);
     give(binning, large, MIB);
     tide_query(binning, TIDE_QUERY_BYTES_USED, &used);
-    is_u64(used, 512, "the block is kept");
+    is_u64(used, 512, "a freed small block stays allocated below");
     tide_resource_release(binning);
 }
 
@@ -533,18 +541,19 @@ check_order(void)
        "streams are ordered through the layer that follows");
     for (size_t i = 0; i < 3; i++)
         behind_one += scene.upstreams[i]->order_calls;
-    is_u64(behind_one, 0, "and not through the bins");
-    ok(tide_order(scene.binning, TIDE_STREAM_ALL, 0) == TIDE_OK, "all streams at once");
+    is_u64(behind_one, 0, "an order of two streams does not reach the bins");
+    ok(tide_order(scene.binning, TIDE_STREAM_ALL, 0) == TIDE_OK, "an order behind all streams succeeds");
     scene.upstreams[1]->order_all_status = TIDE_EDRIVER;
-    ok(tide_order(scene.binning, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER, "one bin that cannot is told");
+    ok(tide_order(scene.binning, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER,
+       "an order behind all streams fails if one bin fails");
     for (size_t i = 0; i <= 3; i++)
         behind_all += scene.upstreams[i]->order_all_calls;
-    is_u64(behind_all, 8, "after all have been asked, both times");
+    is_u64(behind_all, 8, "every bin is asked for an order behind all streams, although one fails");
     scene_close(&scene);
 }
 
 static const struct {
-    const char *text, *wanted; /* NULL: it is made */
+    const char *text, *wanted; /* `wanted` NULL: the stack is made */
 } served[] = {
     { "binning(256KiB={fixed(256KiB)}) | sim", NULL },
     { "binning(256KiB={fixed(128KiB)}) | sim",
@@ -567,7 +576,7 @@ static const struct {
 #define SERVED_COUNT ((int)(sizeof(served) / sizeof(served[0])))
 #define SERVED_TESTS (SERVED_COUNT + 3)
 
-/* A bin that cannot serve what it is sent is refused when it is made. */
+/* A bin that cannot serve the sizes sent to it is refused at creation. */
 static void
 check_served(void)
 {
@@ -585,11 +594,13 @@ check_served(void)
     if (tide_stack_parse("binning(50={statistics}) | sim", &binning) != TIDE_OK ||
         tide_fixed_create(binning->upstream, &options, &fixed) != TIDE_OK)
         abort();
-    ok(tide_binning_add(binning, 101, fixed) == TIDE_EINVAL, "a bin that is added later, too");
-    ok(tide_binning_add(binning, 100, fixed) == TIDE_OK, "unless it serves just that");
+    ok(tide_binning_add(binning, 101, fixed) == TIDE_EINVAL,
+       "adding a bin whose limit exceeds its resource's largest request is refused");
+    ok(tide_binning_add(binning, 100, fixed) == TIDE_OK,
+       "adding a bin whose limit equals its resource's largest request is accepted");
     ok(all_of(tide_query(binning, TIDE_QUERY_LARGEST_REQUEST, &largest) == TIDE_EUNSUPPORTED,
               tide_query(fixed, TIDE_QUERY_LARGEST_REQUEST, &largest) == TIDE_OK, largest == 100),
-       "what serves everything knows no largest request");
+       "the largest request is that of the upstream for larger requests");
     tide_resource_release(fixed);
     tide_resource_release(binning);
 }

@@ -11,7 +11,7 @@
 #define MIB    (UINT64_C(1) << 20)
 #define HELD   (256 * MIB)
 #define BLOCKS 1024
-/* Sixteen classes up to 128 KiB, 98 MiB in all. */
+/* Sixteen sizes up to 128 KiB, 98 MiB in all. */
 #define BLOCK_BYTES(i) (((i) % 16 + 17) * 4096)
 
 static struct {
@@ -66,7 +66,7 @@ kept(void)
     return sums.bytes;
 }
 
-/* The most that this thread keeps while it frees 98 MiB of blocks; in MiB, rounded up. */
+/* The most that this thread's cache keeps while it frees 98 MiB of blocks, in MiB, rounded up. */
 static uint64_t
 kept_of_many(void)
 {
@@ -74,7 +74,7 @@ kept_of_many(void)
     uint64_t most = 0;
 
     for (size_t i = 0; i < BLOCKS; i++) {
-        if (tidei_chunk_heap_allocate(&model.supply, BLOCK_BYTES(i), 256, 0, &pieces[i]) != TIDE_OK)
+        if (tidei_chunk_heap_allocate(&model.supply, BLOCK_BYTES(i), 256, 0, true, &pieces[i]) != TIDE_OK)
             abort();
     }
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -92,21 +92,22 @@ static void
 test_bounds(void)
 {
     begin(24 * MIB);
-    is_u64(kept_of_many(), 4, "a thread keeps 4 MiB, as long as no thread waits for another");
-    model.supply.crowd = 1;
-    is_u64(kept_of_many(), 8, "twice that once threads have waited often");
-    model.supply.crowd = 2;
-    is_u64(kept_of_many(), 16, "twice as much again stays when threads wait again");
-    model.supply.crowd = TIDEI_CHUNK_HEAP_CROWD_MOST;
-    is_u64(kept_of_many(), 24, "and so on, up to the bound of each thread");
+    is_u64(kept_of_many(), 4, "a thread keeps 4 MiB while no thread waits for another");
+    model.supply.contention = 1;
+    is_u64(kept_of_many(), 8, "a thread keeps 8 MiB after threads have waited often");
+    model.supply.contention = 2;
+    is_u64(kept_of_many(), 16, "a thread keeps 16 MiB after threads have waited often twice");
+    model.supply.contention = TIDEI_CHUNK_HEAP_CONTENTION_MOST;
+    is_u64(kept_of_many(), 24, "a thread keeps 24 MiB, its upper bound, after threads have waited often three times");
     tidei_cache_gather(&model.cache);
-    ok(kept() == 0 && model.supply.crowd == 0, "a request that would fail takes all of it back, and the right to more");
-    is_u64(kept_of_many(), 4, "then it is 4 MiB again");
+    ok(kept() == 0 && model.supply.contention == 0,
+       "a request that would fail takes back all that threads keep, and resets their bounds");
+    is_u64(kept_of_many(), 4, "after the reset a thread keeps 4 MiB");
     end();
 
     begin(1024 * MIB);
-    model.supply.crowd = TIDEI_CHUNK_HEAP_CROWD_MOST;
-    is_u64(kept_of_many(), 64, "all threads keep a quarter of what is reserved at most");
+    model.supply.contention = TIDEI_CHUNK_HEAP_CONTENTION_MOST;
+    is_u64(kept_of_many(), 64, "all threads together keep at most a quarter of the reserved memory");
     end();
 }
 
@@ -119,7 +120,7 @@ run_enter(void *context)
     return NULL;
 }
 
-/* A thread enters; it finds the lock held, or not. */
+/* A thread takes the lock; `held`: it had to wait. */
 static void
 enter(bool held)
 {
@@ -146,16 +147,17 @@ test_crowd(void)
     model.supply.entered = model.supply.waited = 0;
     enter(false);
     enter(true);
-    ok(model.supply.entered == 2 && model.supply.waited == 1, "who finds the lock held is counted");
+    ok(model.supply.entered == 2 && model.supply.waited == 1, "a thread that finds the lock held is counted");
     model.supply.entered = TIDEI_CHUNK_HEAP_ENTERED - 1;
     model.supply.waited = TIDEI_CHUNK_HEAP_WAITED - 2;
     enter(true);
-    ok(model.supply.crowd == 0 && model.supply.entered == 0 && model.supply.waited == 0,
-       "less than one in eight is no crowd");
+    ok(model.supply.contention == 0 && model.supply.entered == 0 && model.supply.waited == 0,
+       "fewer than one wait in eight does not raise the bound");
     model.supply.entered = TIDEI_CHUNK_HEAP_ENTERED - 1;
     model.supply.waited = TIDEI_CHUNK_HEAP_WAITED - 1;
     enter(true);
-    ok(model.supply.crowd == 1 && model.supply.entered == 0 && model.supply.waited == 0, "one in eight is a crowd");
+    ok(model.supply.contention == 1 && model.supply.entered == 0 && model.supply.waited == 0,
+       "one wait in eight raises the bound");
     end();
 }
 

@@ -28,7 +28,7 @@ add(uint64_t start)
     return tidei_call_capture_add(tidei_call_capture(tidei_thread), &call);
 }
 
-/* The starts of the calls that the innermost wait takes, as text. */
+/* The start times of the calls that the innermost waiting log gets, as text. */
 static const char *
 taken(void)
 {
@@ -54,14 +54,16 @@ test_alone(void)
 
     is_string(taken(), "", "a log that waits has no call at first");
     ok(all_of(tidei_call_capture_waits(slot, &sessions[0]), !tidei_call_capture_waits(slot, &sessions[1])),
-       "it waits for its own trace");
+       "a log waits for the calls of its own trace only");
     for (unsigned i = 1; i <= TIDEI_CALLS_MOST; i++)
         all = add(i) && all;
-    ok(all, "an event may make many calls");
-    ok(!add(99), "and no more than that");
-    is_string(taken(), "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", "it has them all, in their order");
+    ok(all, "16 calls are captured for one event");
+    ok(!add(99), "a 17th call is not captured");
+    is_string(taken(), "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16",
+              "the captured calls are in the order in which they came");
     tidei_call_capture_disarm(slot);
-    ok(all_of(slot->armed == 0, slot->count == 0, !tidei_call_capture_waits(slot, &sessions[0])), "then nobody waits");
+    ok(all_of(slot->armed == 0, slot->count == 0, !tidei_call_capture_waits(slot, &sessions[0])),
+       "after its calls were taken a log waits no more");
 }
 
 #define NESTED_TESTS 12
@@ -73,37 +75,37 @@ test_nested(void)
 
     add(1);
     tidei_call_capture_arm(&fronts[1], false);
-    is_string(taken(), "", "a log of another trace within has nothing of before");
+    is_string(taken(), "", "a log of another trace inside another log has no earlier calls");
     add(2);
     tidei_call_capture_arm(&fronts[0], false);
     add(3);
     is_string(taken(), "3", "a second log of the first trace has its own call");
     tidei_call_capture_disarm(slot);
-    is_string(taken(), "2 3", "which is that of the other trace around it, too");
+    is_string(taken(), "2 3", "the call of the inner log is also that of the other trace's log around it");
     tidei_call_capture_arm(&fronts[2], false);
     add(4);
-    is_string(taken(), "4", "a third trace has one");
+    is_string(taken(), "4", "a log of a third trace has its own call");
     ok(all_of(tidei_call_capture_waits(slot, &sessions[0]), tidei_call_capture_waits(slot, &sessions[1]),
               tidei_call_capture_waits(slot, &sessions[2])),
        "three traces wait for the calls");
     tidei_call_capture_disarm(slot);
     ok(!tidei_call_capture_waits(slot, &sessions[2]), "the third trace waits no longer once it is disarmed");
-    is_string(taken(), "2 3 4", "the call stays for those around");
+    is_string(taken(), "2 3 4", "the captured call stays for the logs around");
     tidei_call_capture_disarm(slot);
-    is_string(taken(), "1 2 4", "but the first trace has each but once");
+    is_string(taken(), "1 2 4", "the first trace gets each call only once");
     tidei_call_capture_disarm(slot);
-    ok(all_of(slot->armed == 0, slot->count == 0), "no call and no trace that waits is left");
+    ok(all_of(slot->armed == 0, slot->count == 0), "after three traces no call and no waiting trace is left");
 
     tidei_call_capture_arm(&fronts[0], false);
     tidei_call_capture_arm(&fronts[0], false);
     add(5);
     tidei_call_capture_disarm(slot);
     add(6);
-    is_string(taken(), "6", "where one trace alone has logs, a call is the inner one's");
+    is_string(taken(), "6", "with logs of one trace alone, a call belongs to the inner log");
     tidei_call_capture_disarm(slot);
     tidei_call_capture_arm(&fronts[0], false);
     add(7);
-    is_string(taken(), "7", "what was before does not count any more");
+    is_string(taken(), "7", "an outer log gets only the calls after the inner one");
     tidei_call_capture_forget();
     tidei_call_capture_disarm(slot);
     ok(all_of(slot->armed == 0, slot->count == 0, slot->more == NULL), "a slot can be forgotten while a log waits");
@@ -119,17 +121,17 @@ test_deep(void)
     for (unsigned i = 1; i < 20; i++)
         tidei_call_capture_arm(&fronts[1], false);
     add(1);
-    is_string(taken(), "", "of very many logs, one within the other, the last ones have no calls");
+    is_string(taken(), "", "the innermost of very many nested logs get no calls");
     while (slot->armed != (TIDEI_CALL_WITHIN | 8))
         tidei_call_capture_disarm(slot);
-    is_string(taken(), "1", "but the last one that is known");
+    is_string(taken(), "1", "the innermost log that still fits gets its call");
     while (slot->armed != (TIDEI_CALL_WITHIN | 1))
         tidei_call_capture_disarm(slot);
-    is_string(taken(), "1", "the first log of very many has its calls, too");
+    is_string(taken(), "1", "the outermost of very many nested logs gets its calls");
     tidei_call_capture_disarm(slot);
 }
 
-/* An event that began at `begin`, as a log records it. */
+/* Record an event that began at `begin`, as a log does. */
 static const struct tidei_record *
 event(uint64_t begin)
 {
@@ -140,7 +142,7 @@ event(uint64_t begin)
     return &records[head % RING_RECORDS];
 }
 
-/* What the callbacks do for an event's first call, once it is as short as fits. Returns when the event began. */
+/* Do what the callbacks do for an event's first call, until it is short enough. Returns when the event began. */
 static uint64_t
 first_call(struct tidei_call_capture *slot)
 {
@@ -173,35 +175,37 @@ test_joined(void)
     is_u64(atomic_load(&ring.open), slot->first.start | 1, "a call that ends opens the record of its event");
     record = event(begin);
     ok(all_of(record->ticks == slot->first.end, record->duration_ticks == slot->first.end - begin),
-       "which ends with the call");
+       "the event's record ends with the call");
     ok(all_of(record->call_function == 1, record->text_records == 0,
               (record->call_span & UINT16_MAX) == slot->first.end - slot->first.start),
-       "and has it within");
-    ok(is_closed(), "then the record is closed");
+       "the event's record holds the call's function and start");
+    ok(is_closed(), "the record is closed after the event");
     tidei_call_capture_disarm(slot);
 
     tidei_call_capture_arm(&fronts[0], true);
     begin = first_call(slot);
     tidei_call_capture_close(slot);
-    ok(is_closed(), "a second call closes it");
+    ok(is_closed(), "a second call closes the record");
     add(tidei_clock_ticks(true));
     before = tidei_clock_ticks(true);
     record = event(begin);
-    ok(all_of(record->ticks >= before, record->text_records == 2, is_closed()), "and the event has an end of its own");
+    ok(all_of(record->ticks >= before, record->text_records == 2, is_closed()),
+       "the event after a second call has its own end time");
     tidei_call_capture_disarm(slot);
 
     tidei_call_capture_arm(&fronts[0], true);
     begin = first_call(slot);
     tidei_producer_sample(&fronts[0], 1, 2, 3);
-    ok(is_closed(), "so does what is recorded in between");
+    ok(is_closed(), "a record in between closes the record that a call has opened");
     before = tidei_clock_ticks(true);
-    ok(all_of(event(begin)->ticks >= before, is_closed()), "and the event comes later");
+    ok(all_of(event(begin)->ticks >= before, is_closed()), "an event after a record in between has its own end time");
     tidei_call_capture_disarm(slot);
 
     tidei_call_capture_arm(&fronts[0], true);
     begin = tidei_clock_ticks(true);
     record = event(begin);
-    ok(all_of(record->call_function == 0, record->text_records == 0, is_closed()), "an event without a call has none");
+    ok(all_of(record->call_function == 0, record->text_records == 0, is_closed()),
+       "an event without a call has no function in its record");
     tidei_call_capture_disarm(slot);
 
     tidei_call_capture_arm(&fronts[0], true);

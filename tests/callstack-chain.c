@@ -3,7 +3,10 @@
 
 #define NOINLINE __attribute__((noinline))
 
-/* Values that are needed again fill the registers across the call, also one that is free for it. */
+/*
+ * The values are needed after the call, so that they occupy registers across it, among them the one that code without
+ * frame pointers may use.
+ */
 static NOINLINE uint64_t
 chain_step(struct chain *chain, unsigned left, const volatile uint64_t *seeds)
 {

@@ -17,6 +17,6 @@ struct chain {
 
 void chain_with_pointers(struct chain *chain);
 void chain_without_pointers(struct chain *chain);
-void chain_without_tables(struct chain *chain); /* with frame pointers, as code that is generated at run time */
+void chain_without_tables(struct chain *chain); /* with frame pointers, like code generated at run time */
 
 #endif

@@ -22,12 +22,12 @@
 #define STACKS    200
 #define COROUTINE 65536
 
-/* One call stack that is taken at the end of a chain. */
+/* One call stack, taken at the end of a chain. */
 struct taken {
     unsigned depth;
     enum tide_unwind unwind;
     uint32_t id;
-    uint64_t leaf_returns; /* the address that the function which takes it returns to */
+    uint64_t leaf_returns; /* the address to which the function that takes it returns */
     struct tidei_walk walk;
 };
 
@@ -43,7 +43,7 @@ take(struct chain *chain)
 
 typedef void (*run_function)(struct chain *chain);
 
-/* Run a chain with `take` at its end. The call stack, which stays. */
+/* Run a chain with `take` at its end. Returns the call stack, which stays valid. */
 static NOINLINE const struct tidei_callstack *
 run(run_function function, unsigned calls, unsigned depth, enum tide_unwind unwind, struct chain *chain,
     struct taken *taken)
@@ -54,7 +54,7 @@ run(run_function function, unsigned calls, unsigned depth, enum tide_unwind unwi
     return tidei_callstack_get(taken->id);
 }
 
-/* Frame 0 lies in take, frame 1 is where that returns to, then come the chain's own. */
+/* Whether frame 0 lies in `take`, frame 1 is its return address, and the frames of the chain follow. */
 static bool
 leads_through(const struct tidei_callstack *stack, const struct chain *chain, const struct taken *taken)
 {
@@ -81,14 +81,15 @@ check_one(run_function function, const char *what)
 
     ok(all_of(leads_through(stack, &chain, &taken), stack->count >= chain.count + 3),
        "%s: a call stack leads to the outermost function", what);
-    for (volatile int i = 0; i < 3; i++) { /* volatile: one call of it in the code */
+    for (volatile int i = 0; i < 3; i++) { /* volatile: the code has one call of it */
         run(function, 5, 64, i == 0 ? TIDE_UNWIND_DWARF : TIDE_UNWIND_AUTO, &chain, &taken);
         ids[i] = taken.id;
     }
-    ok(all_of(ids[0] == ids[1], ids[1] == ids[2]), "the unwinder finds the same");
+    ok(all_of(ids[0] == ids[1], ids[1] == ids[2]),
+       "the unwinder finds the same call stack as the walk by frame pointers");
     stack = run(function, 5, 4, TIDE_UNWIND_AUTO, &chain, &taken);
     ok(all_of(leads_through(stack, &chain, &taken), stack->count == 4),
-       "it is cut off after as many frames as asked for");
+       "a call stack is cut off at the requested depth");
     stack = run(function, 50, 16, TIDE_UNWIND_AUTO, &chain, &taken);
     ok(all_of(leads_through(stack, &chain, &taken), stack->count == 16, stack->frames[5] == stack->frames[15]),
        "a function that calls itself is a frame each time");
@@ -96,12 +97,12 @@ check_one(run_function function, const char *what)
         run(function, 40 + (unsigned)i, 16, TIDE_UNWIND_AUTO, &chain, &taken);
         ids[i] = taken.id;
     }
-    is_u64(ids[1], ids[0], "what differs beyond the depth is one call stack");
+    is_u64(ids[1], ids[0], "two call stacks that differ only beyond the depth have one id");
     for (volatile int i = 0; i < 2; i++) {
         run(function, 4 + (unsigned)i, 16, TIDE_UNWIND_AUTO, &chain, &taken);
         ids[i] = taken.id;
     }
-    ok(ids[0] != ids[1], "what differs within it is two");
+    ok(ids[0] != ids[1], "two call stacks that differ within the depth have two ids");
 }
 
 static void
@@ -114,18 +115,18 @@ check_learning(void)
     stack = run(chain_with_pointers, 7, 64, TIDE_UNWIND_AUTO, &chain, &taken);
     ok(all_of(!taken.walk.stopped, stack != NULL, (atomic_load(&stack->checked) & TIDEI_CALLSTACK_ENDED) != 0,
               taken.walk.count == stack->count - 1),
-       "code with frame pointers is walked by them, once the unwinder has found the same");
+       "code with frame pointers is walked by them after the unwinder has found the same");
     stack = run(chain_with_pointers, 7, 64, TIDE_UNWIND_FP, &chain, &taken);
-    ok(leads_through(stack, &chain, &taken), "and by them alone");
+    ok(leads_through(stack, &chain, &taken), "a walk by frame pointers alone leads to the outermost function");
     if (SANITIZED) {
         skip(1, "sanitizers build all code with frame pointers");
         return;
     }
     run(chain_without_pointers, 7, 64, TIDE_UNWIND_AUTO, &chain, &taken);
-    ok(taken.walk.stopped, "where code keeps none, the walk stops for the unwinder to go on");
+    ok(taken.walk.stopped, "code without frame pointers stops the walk, so that the unwinder goes on");
 }
 
-/* How often the unwinder walks while a call stack is taken from one place `times` times. */
+/* How often the unwinder runs while a call stack is taken from one place `times` times. */
 static unsigned
 unwinds_of(run_function function, unsigned depth, unsigned times)
 {
@@ -146,15 +147,18 @@ check_no_tables(void)
     const struct tidei_callstack *stack = run(chain_without_tables, 6, 64, TIDE_UNWIND_AUTO, &chain, &taken);
 
     ok(leads_through(stack, &chain, &taken), "a call stack leads through code without unwind tables");
-    is_u64(stack != NULL ? stack->count : 0, chain.count + 4, "and to the outermost function behind it");
+    is_u64(stack != NULL ? stack->count : 0, chain.count + 4,
+           "a call stack leads to the outermost function behind code without unwind tables");
     is_u64(unwinds_of(chain_without_tables, 64, 1), 1, "the unwinder walks a stack without tables when it is new");
     is_u64(unwinds_of(chain_without_tables, 64, 100), 1,
-           "of 100 stacks from another place without tables the unwinder walks the first");
-    is_u64(unwinds_of(chain_without_tables, 5, 100), 1, "so it does where the depth cuts them off");
-    is_u64(unwinds_of(chain_with_pointers, 64, 100), 1, "so it does of 100 stacks with tables and frame pointers");
+           "of 100 stacks from a new place without tables the unwinder walks only the first");
+    is_u64(unwinds_of(chain_without_tables, 5, 100), 1,
+           "of 100 stacks without tables that the depth cuts off the unwinder walks only the first");
+    is_u64(unwinds_of(chain_with_pointers, 64, 100), 1,
+           "of 100 stacks with tables and frame pointers the unwinder walks only the first");
 }
 
-/* What a frame pointer may be in code that keeps none. */
+/* Values that the frame pointer register may have in code without frame pointers. */
 static void
 check_junk(void)
 {
@@ -168,16 +172,16 @@ check_junk(void)
     is_u64(walk.count, 1, "a frame that is its own caller ends a walk");
     fake[0] = (uintptr_t)&fake[2] + 1;
     tidei_walk_fp((const void *)fake, 64, false, &walk);
-    is_u64(walk.count, 1, "so does one that is not aligned");
+    is_u64(walk.count, 1, "a frame that is misaligned ends a walk");
     fake[0] = UINTPTR_MAX - 7;
     tidei_walk_fp((const void *)fake, 64, false, &walk);
-    is_u64(walk.count, 1, "so does one beyond the stack");
+    is_u64(walk.count, 1, "a frame beyond the stack ends a walk");
     fake[0] = (uintptr_t)&fake[4];
     fake[5] = 16;
     tidei_walk_fp((const void *)fake, 64, false, &walk);
-    is_u64(walk.count, 1, "so does a return into the first page");
+    is_u64(walk.count, 1, "a return address in the first page ends a walk");
     tidei_walk_fp(elsewhere, 64, false, &walk);
-    ok(all_of(walk.count == 0, walk.off_stack), "what is on no stack of this thread's is not walked");
+    ok(all_of(walk.count == 0, walk.off_stack), "a frame pointer outside of the thread's stack is not walked");
 }
 
 static ucontext_t coroutine_back, coroutine;
@@ -213,12 +217,12 @@ check_coroutine(void)
     }
     on_coroutine(TIDE_UNWIND_AUTO);
     ok(leads_through(tidei_callstack_get(coroutine_taken.id), &coroutine_chain, &coroutine_taken),
-       "a coroutine's call stack is the unwinder's");
+       "the unwinder takes a coroutine's call stack");
     on_coroutine(TIDE_UNWIND_FP);
-    is_u64(coroutine_taken.id, 0, "by frame pointers it has none");
+    is_u64(coroutine_taken.id, 0, "a walk by frame pointers alone finds no call stack in a coroutine");
 }
 
-/* Different call stacks from several threads, the same in each. */
+/* A thread that takes call stacks; all threads take the same ones. */
 struct worker {
     pthread_t thread;
     uint32_t ids[STACKS];
@@ -257,8 +261,8 @@ check_threads(void)
         for (int k = 0; k < STACKS; k++)
             differ += workers[i].ids[k] != workers[0].ids[k];
     }
-    is_u64(wrong, 0, "threads find their call stacks");
-    is_u64(differ, 0, "the same call stack has one number in all of them");
+    is_u64(wrong, 0, "each of many threads gets its own call stacks");
+    is_u64(differ, 0, "a call stack has the same id in all threads");
     longest = tidei_callstack_get(workers[0].ids[STACKS - 1]);
     /* take, its return into the chain, the chain, and the functions of this file: worker_run is the outermost. */
     if (SANITIZED)
@@ -274,14 +278,14 @@ check_numbers(void)
     char text[64];
 
     ok(all_of(tidei_callstack_get(0) == NULL, tidei_callstack_get(UINT32_MAX) == NULL),
-       "a number that is none has no stack");
-    is_string(tidei_callstack_brief(0, text, sizeof(text)), "?", "call stack 0 has a question mark as its name");
+       "ids 0 and UINT32_MAX have no call stack");
+    is_string(tidei_callstack_brief(0, text, sizeof(text)), "?", "the short text of call stack 0 is a question mark");
     ok(all_of(tidei_callstack_options("t", TIDE_CALLSTACK_MOST + 1, TIDE_UNWIND_AUTO) == TIDE_EINVAL,
               tidei_callstack_options("t", 1, (enum tide_unwind)7) == TIDE_EINVAL),
-       "more frames than can be, or an unknown way, are refused");
+       "a depth over the maximum and an unknown unwinder are refused");
 }
 
-/* From one place, so that it is one call stack, but for the depth. */
+/* Take a call stack from one place, so that only the depth makes a difference. */
 static NOINLINE uint32_t
 take_here(unsigned depth)
 {
@@ -292,7 +296,7 @@ take_here(unsigned depth)
     return taken.id;
 }
 
-/* The child of a fork has the numbers of before, and new ones. */
+/* A forked child keeps the ids from before, and gives new ones. */
 static void
 check_fork(void)
 {
@@ -303,7 +307,7 @@ check_fork(void)
     if (child == 0)
         _exit(take_here(8) == before && take_here(9) > before ? 0 : 1);
     ok(all_of(waitpid(child, &status, 0) == child, WIFEXITED(status), WEXITSTATUS(status) == 0),
-       "a forked child knows the call stacks of before, and takes new ones");
+       "a forked child keeps the earlier call stacks and takes new ones");
 }
 
 int

@@ -1,29 +1,29 @@
-# Call stacks in traces: what `log` records of them, what is left of them after a kill, and what the command reads.
+# Tests call stacks in traces: what `log` records, what is left after a kill, and how the command names the frames.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 program=$top_builddir/tests/callstack-program
 trace=$scratch/t.db
 
-# value SQL: what a query over the trace gives, as it is, without the command's own look.
+# value SQL: the result of a query over the trace by sqlite3, since `tidemark` would name the frames.
 value() {
     "$SQLITE3" "$trace" "$1" 2>&1
 }
 
-# record STACK MODE [LIBRARY]: into the trace.
+# record STACK MODE [LIBRARY]: run the program, which records into the trace.
 record() {
     rm -f "$trace"*
     "$recorder" "$@" 2>"$scratch/err" || test "$2" = kill
 }
 recorder=$program
 
-# functions SIZE: of the stack of the first allocation of that size, the innermost first.
+# functions SIZE: the functions of the first allocation of that size, the innermost first.
 functions() {
     value "SELECT group_concat(function, ' ') FROM (SELECT function FROM callstack JOIN frame USING (frame_id)
         WHERE callstack_id = (SELECT callstack_id FROM allocation WHERE size = $1 ORDER BY allocation_id LIMIT 1)
         ORDER BY position)"
 }
 
-# How many allocations have no call stack, or one that the trace does not define, or a frame of no module.
+# The number of allocations without a call stack, with an undefined one, or with a frame of no module.
 undefined="SELECT count(*) FROM allocation WHERE callstack_id IS NULL OR callstack_id NOT IN (SELECT callstack_id
     FROM callstack) OR callstack_id IN (SELECT callstack_id FROM callstack JOIN frame USING (frame_id)
     WHERE module_id IS NULL OR module_id NOT IN (SELECT module_id FROM module))"
@@ -34,10 +34,11 @@ plan 43
 record "log($trace, callstack=64) | sim" end
 is $? 0 'a program is recorded with call stacks'
 is "$(value "$undefined")" 0 'every allocation has one, of frames in known modules'
-is "$(value 'SELECT count(DISTINCT callstack_id) FROM allocation')" 42 'as many as there are different ones'
+is "$(value 'SELECT count(DISTINCT callstack_id) FROM allocation')" 42 \
+    'there are as many call stacks as different ones were taken'
 is "$(value "SELECT count(*) FROM callstack WHERE callstack_id = (SELECT callstack_id FROM allocation WHERE size = 1000)")" 3 \
-    'which end with the program: its own functions alone'
-is "$(value "SELECT count(*) FROM frame WHERE function IS NOT NULL")" 0 'as long as nobody reads it, frames have no names'
+    'a call stack ends with the functions of the program itself'
+is "$(value "SELECT count(*) FROM frame WHERE function IS NOT NULL")" 0 'frames have no names before the trace is read'
 is "$(value "SELECT count(*) FROM module WHERE path LIKE '%/callstack-program' AND length(build_id) >= 32")" 1 \
     'the program is a module, with its build id'
 cp "$trace" "$scratch/unread.db"
@@ -47,14 +48,15 @@ if test "$(value 'SELECT count(*) FROM frame WHERE file IS NOT NULL')" = 0; then
     skip 9 'there is no libdw'
 else
     is "$(functions 1000)" 'program_take program_step main' 'a command that opens the trace gives frames their names'
-    is "$(functions 2000)" 'program_take program_hidden main' 'also of functions that nobody exports'
+    is "$(functions 2000)" 'program_take program_hidden main' 'a command that opens the trace names static functions'
     line=$(grep -n 'line of the call' "$top_srcdir/tests/callstack-program.c" | cut -d: -f1)
     is "$(value "SELECT DISTINCT (file LIKE '%tests/callstack-program.c') || ' ' || line FROM frame
-        WHERE function = 'program_take'")" "1 $line" 'and the line of the call'
-    is "$(value 'SELECT count(*) FROM frame WHERE function IS NULL')" 0 'all of them'
+        WHERE function = 'program_take'")" "1 $line" 'a command that opens the trace adds the line of the call'
+    is "$(value 'SELECT count(*) FROM frame WHERE function IS NULL')" 0 \
+        'a command that opens the trace names all frames'
     has_words "$("$tidemark" peak --by callstack "$trace")" 'program_take (' 'peak groups by call stacks'
     has_words "$("$tidemark" peak --callstack program_hidden --json "$trace")" '"peak_bytes":2000' \
-        'a filter takes those with a frame that matches'
+        '--callstack keeps call stacks with a frame that matches'
     mkdir "$scratch/kept"
     cp "$scratch/unread.db" "$scratch/kept/t.db"
     cp "$scratch/unread.db" "$trace"
@@ -63,17 +65,17 @@ else
         skip 1 'root writes everywhere'
     else
         has_words "$("$tidemark" peak --by callstack "$scratch/kept/t.db")" 'callstack-program+0x' \
-            'where the trace cannot be written to, a frame is a place in its module'
+            'in a trace that cannot be written, a frame is printed as a place in its module'
     fi
     chmod u+w "$scratch/kept"
     "$SQLITE3" "$trace" "UPDATE module SET build_id = '00' || substr(build_id, 3)"
     has_words "$("$tidemark" peak --by callstack "$trace")" 'callstack-program+0x' \
         'a file of another build gives no names'
     "$SQLITE3" "$trace" "UPDATE module SET path = '/dev/zero'"
-    has_words "$("$tidemark" peak --by callstack "$trace")" 'zero+0x' 'nor does what is no file'
+    has_words "$("$tidemark" peak --by callstack "$trace")" 'zero+0x' 'a file that is no ELF file gives no names'
 fi
 
-# A library of that name without a function in it: as if there were no libdw.
+# An empty library in place of libdw, as if there were none.
 mkdir "$scratch/no-libdw"
 : >"$scratch/empty.c"
 # shellcheck disable=SC2086 # CC may have several words
@@ -82,7 +84,7 @@ if ${CC:-cc} -shared -o "$scratch/no-libdw/libdw.so.1" "$scratch/empty.c" 2>/dev
     cp "$scratch/unread.db" "$trace"
     $no_libdw "$tidemark" summary "$trace" >/dev/null 2>&1
     is "$(functions 1000)" 'program_take program_step main' 'without libdw frames get the names of the symbol table'
-    is "$(functions 2000)" 'program_take program_hidden main' 'without libdw static functions get theirs, too'
+    is "$(functions 2000)" 'program_take program_hidden main' 'without libdw static functions get their names'
     is "$(value 'SELECT count(*) - count(function) FROM frame')" 0 'without libdw all frames of the program get names'
     is "$(value 'SELECT count(file) + count(line) FROM frame')" 0 'without libdw no frame gets a source file or a line'
     "$tidemark" summary "$trace" >/dev/null 2>&1
@@ -105,18 +107,18 @@ if command -v strip >/dev/null && strip -o "$scratch/stripped" "$program" 2>/dev
     recorder=$scratch/stripped
     record "log($trace, callstack=64) | sim" end
     has_words "$("$tidemark" peak --by callstack "$trace") $(value "$undefined")" 'stripped+0x' \
-        'of a program without symbols there are places in modules'
+        'frames of a program without symbols are printed as places in its module'
     "$SQLITE3" "$trace" 'UPDATE frame SET function = NULL'
     DEBUGINFOD_URLS="file://$scratch/server" DEBUGINFOD_CACHE_PATH="$scratch/asked" "$tidemark" summary "$trace" >/dev/null 2>&1
     test ! -e "$scratch/asked"
-    is $? 0 'and no server is asked for them'
+    is $? 0 'no debuginfod server is asked for the names of a program without symbols'
     recorder=$program
 else
     skip 2 'there is no strip'
 fi
 
-# separate NAME OPTION...: record with a program whose debug information, made by objcopy with these options, lies
-# elsewhere.
+# separate NAME OPTION...: record with a program whose debug information is in a separate file, made by objcopy with
+# these options.
 separate() {
     name=$1
     shift
@@ -128,31 +130,34 @@ separate() {
     recorder=$program
 }
 if command -v objcopy >/dev/null && separate linked 2>/dev/null; then
-    is "$(functions 2000)" 'program_take program_hidden main' 'debug information in a file beside it counts, of the same build id'
+    is "$(functions 2000)" 'program_take program_hidden main' \
+        'debug information in a file beside the program is used if the build id is equal'
     separate checked --remove-section=.note.gnu.build-id
-    is "$(functions 2000)" 'program_take program_hidden main' 'without a build id it counts where the checksum is right'
+    is "$(functions 2000)" 'program_take program_hidden main' \
+        'without a build id debug information is used if the checksum is right'
     printf 'another' >>"$scratch/checked/.debug/p.debug"
     "$SQLITE3" "$trace" 'UPDATE frame SET function = NULL'
     "$tidemark" summary "$trace" >/dev/null 2>&1
-    is "$(functions 2000 | tr -d ' ')" '' 'and not where the checksum is wrong'
+    is "$(functions 2000 | tr -d ' ')" '' 'without a build id debug information is not used if the checksum is wrong'
 else
     skip 3 'there is no objcopy'
 fi
 
 record "log($trace, callstack=2) | sim" end
 is "$(value 'SELECT max(position) FROM callstack')" 1 'the depth is that of the stack text'
-is "$(value 'SELECT count(DISTINCT callstack_id) FROM allocation')" 3 'and what differs beyond it is one call stack'
+is "$(value 'SELECT count(DISTINCT callstack_id) FROM allocation')" 3 \
+    'call stacks that differ only beyond the depth are one'
 record "log($trace, callstack=64, unwind=dwarf) | sim" end
 is "$(value "$undefined") $(value 'SELECT count(DISTINCT callstack_id) FROM allocation')" '0 42' \
-    'the unwinder finds the same'
+    'with unwind=dwarf there are as many call stacks as with frame pointers'
 record "log($trace) | statistics | log(callstack=8) | sim" end
 is "$(value 'SELECT group_concat(n) FROM (SELECT count(callstack_id) > 0 AS n FROM allocation GROUP BY layer_id)')" '0,1' \
-    'each log layer takes call stacks or not, as it says'
+    'a log layer takes call stacks if its own options say so'
 
 record "log($trace, callstack=64, ring=4KiB) | sim" kill
 "$tidemark" recover "$trace" >/dev/null 2>&1
 is "$(value 'SELECT count(*) FROM allocation')" 162 'a program that is killed loses no allocation'
-is "$(value "$undefined")" 0 'nor any of their call stacks'
+is "$(value "$undefined")" 0 'a program that is killed loses no call stack'
 
 rm -f "$scratch"/*.db*
 "$program" "log($scratch/p-%p.db, callstack=8) | sim" fork
@@ -162,7 +167,7 @@ bad=0
 for trace; do
     test "$(value "$undefined")" = 0 || bad=1
 done
-is $bad 0 'with the call stacks of its own allocations, also of those that were known before'
+is $bad 0 'the trace of the child has the call stacks of its allocations, also those taken before the fork'
 trace=$scratch/t.db
 
 cat >"$scratch/library.c" <<'TEXT'
@@ -177,7 +182,7 @@ if ${CC:-cc} ${CFLAGS:-} -g -shared -fPIC -o "$scratch/library.so" "$scratch/lib
     cp "$trace" "$scratch/unread.db"
     "$tidemark" summary "$trace" >/dev/null 2>&1
     has_words "$(value "SELECT group_concat(ifnull(function, '') || ' ' || path, ' ') FROM frame JOIN module USING (module_id)")" \
-        "library.so" 'that frames are in'
+        "library.so" 'frames lie in the library that was loaded later'
     strip "$scratch/library.so"
     cp "$scratch/unread.db" "$trace"
     $no_libdw "$tidemark" summary "$trace" >/dev/null 2>&1
@@ -187,7 +192,7 @@ else
     skip 3 'there is no compiler'
 fi
 
-# A program that says itself where it has allocated: in a function of C++, named by a demangler of the program's own.
+# A program that prints where it has allocated: in a C++ function, whose name its own demangler demangles.
 cat >"$scratch/report.c" <<'TEXT'
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,7 +224,7 @@ int main(void) {
     return 0;
 }
 TEXT
-# What stands in for the client of debuginfod servers, and leaves a mark where anybody begins with it.
+# A replacement for the client of debuginfod servers, which makes a file when it is used.
 cat >"$scratch/client.c" <<'TEXT'
 #include <fcntl.h>
 #include <stdlib.h>
@@ -245,7 +250,7 @@ if test -n "$no_libdw" && ${CC:-cc} ${CFLAGS:-} ${LDFLAGS:-} -w -rdynamic -Wl,--
     has_words "$("$scratch/report" 2>&1)" 'demangled-_ZN4here4takeEv' \
         'a program names its own frames, demangled by what is in the process'
     has_words "$($no_libdw "$scratch/report" 2>&1)" 'demangled-_ZN4here4takeEv' \
-        'without libdw it does so from its symbol table'
+        'without libdw a program names its own frames by its symbol table'
     strip -o "$scratch/report-stripped" "$scratch/report"
     has_words "$($no_libdw "$scratch/report-stripped" 2>&1)" 'demangled-_ZN4here4takeEv' \
         'without libdw a stripped program has the names of what it exports'
@@ -267,5 +272,6 @@ else
     skip 1 'a static program cannot be linked here'
 fi
 
-is "$("$tidemark" query --csv "$trace" "SELECT count(*) FROM misuse" | tail -n 1)" 0 'and nothing was misused'
+is "$("$tidemark" query --csv "$trace" "SELECT count(*) FROM misuse" | tail -n 1)" 0 \
+    'no test program was recorded with misuse'
 done_testing

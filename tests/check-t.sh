@@ -1,4 +1,4 @@
-# `tidemark check`: programs that keep to a budget and that break it, and each budget over traces made by hand.
+# Tests `tidemark check`: programs that keep to a budget or break it, and each budget over traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 trace=$scratch/t.db
@@ -11,7 +11,7 @@ check() {
     "$tidemark" check "$@" 2>"$scratch/err"
 }
 
-# failures JSON: the words of each budget that is not kept.
+# failures JSON: the words of each failed budget.
 broken() {
     echo "$1" | tr '{' '\n' | sed -n 's/^"budget":"\([^"]*\)","passed":false.*/\1/p' | tr '\n' ' '
 }
@@ -26,24 +26,28 @@ check --budget="$scratch/budget" "$scratch/good.db" >"$scratch/out"
 is "$? $(cat "$scratch/err")" '0 ' 'a program that keeps to its budget passes'
 is "$(grep -c '^ok ' "$scratch/out")" 4 'each line of the budget is judged'
 check --budget="$scratch/budget" "$scratch/bad.db" >"$scratch/out"
-is "$? $(cat "$scratch/err")" '1 ' 'one that breaks it does not'
-is "$(grep -c '^FAILED' "$scratch/out")" 3 'and only the lines that it breaks fail'
-has_words "$(cat "$scratch/out")" 'the peak is 1.91 MiB, 929.1 KiB (90.7%) over the 1 MiB allowed' 'how much'
-has_words "$(cat "$scratch/out")" 'tag work has 1.91 MiB of it (100.0%); without it the peak is 0 B' 'and by what'
-has_words "$(cat "$scratch/out")" "tag work: 1 of its 10 allocations, 195.3 KiB, since" 'what is left, and of what'
-is "$(sed -n '/^no-leaks:/,$p' "$scratch/out" | grep -c '^  ')" 3 'in five lines at most'
+is "$? $(cat "$scratch/err")" '1 ' 'a program that breaks its budget is a finding'
+is "$(grep -c '^FAILED' "$scratch/out")" 3 'only the lines of the budget that it breaks fail'
+has_words "$(cat "$scratch/out")" 'the peak is 1.91 MiB, 929.1 KiB (90.7%) over the 1 MiB allowed' \
+    'check says by how much the peak exceeds the budget'
+has_words "$(cat "$scratch/out")" 'tag work has 1.91 MiB of it (100.0%); without it the peak is 0 B' \
+    'check says which tag has how much of the peak'
+has_words "$(cat "$scratch/out")" "tag work: 1 of its 10 allocations, 195.3 KiB, since" \
+    'check says what is live at the end, and of which tag'
+is "$(sed -n '/^no-leaks:/,$p' "$scratch/out" | grep -c '^  ')" 3 'check explains a failed line in at most five lines'
 "$top_builddir/tests/spender" "$scratch/better.db" 100000 0 || exit 99
 check --baseline="$scratch/good.db" "$scratch/better.db" >"$scratch/out"
-is $? 0 'a program is as good as its baseline'
+is $? 0 'a program as good as its baseline passes'
 check --baseline="$scratch/good.db" --tolerance=50% "$scratch/bad.db" >"$scratch/out"
-is $? 1 'another one is worse'
+is $? 1 'a program worse than its baseline is a finding'
 has_words "$(cat "$scratch/out")" 'the peak is 1.91 MiB: 976.6 KiB more than the 976.6 KiB of the baseline, of which 50% are tolerated' \
-    'by how much'
-has_words "$(cat "$scratch/out")" 'tag work: +976.6 KiB at the peak, from 976.6 KiB to 1.91 MiB' 'and by what'
+    'check says by how much the peak exceeds the baseline'
+has_words "$(cat "$scratch/out")" 'tag work: +976.6 KiB at the peak, from 976.6 KiB to 1.91 MiB' \
+    'check says which tag has grown since the baseline'
 check --baseline="$scratch/good.db" --tolerance=100% "$scratch/bad.db" >/dev/null
-is $? 0 'unless that is tolerated'
+is $? 0 'a program worse than its baseline within the tolerance passes'
 
-# Each at its limit, and one beyond it.
+# Each budget at its limit, and one beyond it.
 make_trace "$trace" "
     INSERT INTO tag VALUES (1, NULL, 'a'), (2, NULL, 'b');
     INSERT INTO life VALUES (1, 1, 3000, 10, 40), (2, 1, 1000, 20, 40), (3, 1, 500, 50, 60);
@@ -52,34 +56,36 @@ make_trace "$trace" "
     INSERT INTO pool_sample VALUES (5, 2, 0, 0), (30, 2, 4000, 5000), (50, 2, 500, 5000);"
 check --max-peak=4000 --max-peak=tag=a:3000 --max-peak=layer=1:4000 --max-reserved=5000 --max-fragmentation=20% \
     --max-allocations=3 --max-allocations=tag=b:1 --max-failures=2 --no-leaks "$trace" >"$scratch/out"
-is "$? $(cat "$scratch/err")" '0 ' 'what is at its limit keeps to it'
+is "$? $(cat "$scratch/err")" '0 ' 'a program exactly at every limit passes'
 json=$(check --max-peak=3999 --max-peak=tag=a:2999 --max-peak=layer=1:3999 --max-reserved=4999 \
     --max-fragmentation=19.9% --max-allocations=2 --max-allocations=tag=b:0 --max-failures=1 --json "$trace")
-is $? 1 'what is one beyond does not'
+is $? 1 'a program one beyond every limit is a finding'
 is "$(broken "$json")" 'max-peak max-peak tag=a max-peak layer=1 max-reserved max-fragmentation max-allocations max-allocations tag=b max-failures ' \
-    'every single one'
-has_words "$json" '"passed":false,"failed_count":8,' 'the object counts them'
-has_words "$json" '{"budget":"max-peak tag=a","passed":false,"limit":2999,"seen":3000,' 'has limits and figures'
-has_words "$json" '"limit_share":0.19' 'also where they are shares'
-has_words "$json" '2 allocations failed, 1 more than 1: limit 2' 'and reasons'
-has_words "$json" '3 allocations, 1 more than 2' 'for each of them'
+    'every limit that is exceeded by one fails'
+has_words "$json" '"passed":false,"failed_count":8,' 'the object has the number of failed limits'
+has_words "$json" '{"budget":"max-peak tag=a","passed":false,"limit":2999,"seen":3000,' \
+    'the object has each limit and its figure'
+has_words "$json" '"limit_share":0.19' 'the object has limits that are shares'
+has_words "$json" '2 allocations failed, 1 more than 1: limit 2' \
+    'the object has the reason why an allocation limit failed'
+has_words "$json" '3 allocations, 1 more than 2' 'the object has the reason why a count of allocations failed'
 has_words "$json" 'of the 4.88 KiB reserved at most, 3.91 KiB were given out at most; 3.91 KiB were asked for' \
-    'such as where the reserved bytes went'
+    'the object has the reason why the reserved bytes failed'
 check --max-peak=3000 --to=15 "$trace" >/dev/null
-is $? 0 'filters of time apply'
+is $? 0 'check takes filters of time'
 
-# What is left live.
+# Blocks that are live at the end.
 make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'weights'); INSERT INTO life VALUES (1, 1, 300, 10, NULL);
     UPDATE allocation SET tag_id = 1;"
 check --no-leaks "$trace" >"$scratch/out"
-is "$? $(grep -c '1 allocation is live at the end, 300 B' "$scratch/out")" '1 1' 'a leak is a finding'
+is "$? $(grep -c '1 allocation is live at the end, 300 B' "$scratch/out")" '1 1' 'a leak is a finding of check'
 mkdir "$scratch/folder"
 echo 'tag:weights' >"$scratch/folder/known"
 printf 'no-leaks\nsuppressions known\n' >"$scratch/folder/budget"
 check --budget="$scratch/folder/budget" "$trace" >/dev/null
-is "$? $(cat "$scratch/err")" '0 ' 'unless it is suppressed, by a file beside that of the budget'
+is "$? $(cat "$scratch/err")" '0 ' 'a leak that a suppressions file beside the budget names is no finding'
 check --no-leaks --suppressions="$scratch/folder/known" "$trace" >/dev/null
-is $? 0 'or by an option'
+is $? 0 'a leak that --suppressions names is no finding'
 
 # Fragmentation between two layers.
 make_trace "$trace" "
@@ -91,12 +97,13 @@ make_trace "$trace" "
     UPDATE allocation SET address = 1048576 + 262144 WHERE allocation_id = 2;
     UPDATE allocation SET address = 1048576 + 524288 WHERE allocation_id = 3;"
 check --max-fragmentation=75% "$trace" >/dev/null
-is $? 0 'of what is reserved, a share that was never given out is allowed'
+is $? 0 'reserved bytes that were never given out pass up to the allowed share'
 check --max-fragmentation=74% "$trace" >"$scratch/out"
-is $? 1 'and no more'
-has_words "$(cat "$scratch/out")" 'at the peak 768 KiB were free in 3 holes, the largest of 260 KiB' 'the holes are named'
+is $? 1 'reserved bytes that were never given out fail beyond the allowed share'
+has_words "$(cat "$scratch/out")" 'at the peak 768 KiB were free in 3 holes, the largest of 260 KiB' \
+    'check names the holes at the peak'
 has_words "$(cat "$scratch/out")" 'then a chunk with 768 KiB free of its 1 MiB was held by #2 4 KiB, #3 252 KiB' \
-    'and what holds the chunk'
+    'check names the blocks that hold a chunk'
 
 # TAP and JUnit.
 make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'a<b&#' || char(27) || 'c');
@@ -104,33 +111,36 @@ make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'a<b&#' || char(27) || 'c'
 check --tap --max-peak=3000 --no-leaks "$trace" >"$scratch/out"
 is "$? $(sed -n 1,3p "$scratch/out" | tr '\n' '|')" \
     '1 1..2|ok 1 - max-peak: 2.93 KiB of 2.93 KiB allowed|not ok 2 - no-leaks: 1 of 0 allowed|' '--tap prints TAP'
-has_words "$(cat "$scratch/out")" '#   tag a<b&#\x1bc: 1 of its 1 allocations' 'with the reasons, escaped'
+has_words "$(cat "$scratch/out")" '#   tag a<b&#\x1bc: 1 of its 1 allocations' \
+    '--tap prints the reasons as comments, escaped'
 check --tap --max-peak='tag=a*:1' "$trace" >"$scratch/out"
-has_words "$(cat "$scratch/out")" 'not ok 1 - max-peak tag=a*: 2.93 KiB of 1 B allowed' 'and tags'
+has_words "$(cat "$scratch/out")" 'not ok 1 - max-peak tag=a*: 2.93 KiB of 1 B allowed' \
+    '--tap names the tags of a limit'
 check --junit --max-peak=3000 --no-leaks "$trace" >"$scratch/out"
 is "$? $(sed -n 2,3p "$scratch/out" | tr '\n' '|')" \
     "1 <testsuite name=\"$trace\" tests=\"2\" failures=\"1\">|  <testcase classname=\"tidemark\" name=\"max-peak\"/>|" \
     '--junit prints XML'
-has_words "$(cat "$scratch/out")" 'tag a&lt;b&amp;#\x1bc: 1 of its' 'escaped, too'
+has_words "$(cat "$scratch/out")" 'tag a&lt;b&amp;#\x1bc: 1 of its' '--junit prints the reasons, escaped'
 if command -v xmllint >/dev/null; then
-    ok 'that is well formed' xmllint --noout "$scratch/out"
+    ok '--junit prints well-formed XML' xmllint --noout "$scratch/out"
 elif command -v python3 >/dev/null; then
-    ok 'that is well formed' python3 -c "import sys, xml.dom.minidom as m; m.parse(sys.argv[1])" "$scratch/out"
+    ok 'that is well formed' python3 -c "--junit prints well-formed XML" "$scratch/out"
 else
     skip 1 'no xmllint and no python3 here'
 fi
 make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete';"
 check --tap --max-peak=1 "$trace" >"$scratch/out"
 is "$? $(tail -n 2 "$scratch/out" | tr '\n' '|')" '3 not ok 2 - the recording is complete|#   it was cut off|' \
-    'that a trace is incomplete is one more test that fails'
+    'with --tap an incomplete trace is one more failed test'
 check --junit --max-peak=1 "$trace" >"$scratch/out"
-is "$? $(grep -c 'tests="2" failures="1"' "$scratch/out")" '3 1' 'in JUnit as well'
+is "$? $(grep -c 'tests="2" failures="1"' "$scratch/out")" '3 1' \
+    'with --junit an incomplete trace is one more failed test'
 check --max-peak=1 "$trace" >/dev/null
-is $? 3 'and always exit status 3'
+is $? 3 'an incomplete trace gives exit status 3'
 check --baseline="$trace" "$scratch/good.db" >/dev/null
-is $? 3 'also where the baseline is'
+is $? 3 'an incomplete baseline gives exit status 3'
 
-# More of them than read a trace together: each says what it says alone.
+# More budgets than one pass over the trace serves: each says what it says alone.
 rows() {
     check "$@" --json "$scratch/bad.db" | tr '{' '\n' | sed -n 's/^\("budget":[^}]*\)}.*/\1/p'
 }
@@ -142,23 +152,28 @@ for budget; do
     rows "$budget"
 done | sort >"$scratch/alone"
 rows "$@" | sort >"$scratch/together"
-is "$(wc -l <"$scratch/together") $(cmp "$scratch/alone" "$scratch/together")" '20 ' 'twenty budgets say what each says alone'
+is "$(wc -l <"$scratch/together") $(cmp "$scratch/alone" "$scratch/together")" '20 ' \
+    'twenty budgets together say what each says alone'
 
 # Wrong use.
 check "$trace" >/dev/null
 is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: which budget? --max-peak=4GiB, say, or --no-leaks' \
-    'nothing to judge is wrong use'
+    'check without a budget is wrong use'
 check --max-peak=lots "$trace" >/dev/null
-is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: --max-peak: a size was expected, as 4GiB' 'so is no size'
+is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: --max-peak: a size was expected, as 4GiB' \
+    'a budget that is no size is wrong use'
 check --max-failures=tag=a:3 "$trace" >/dev/null
-is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: --max-failures: no tag was expected' 'a tag where none goes'
+is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: --max-failures: no tag was expected' \
+    'a tag for a budget that takes none is wrong use'
 check --max-peak=layer=7:1GiB "$scratch/good.db" >/dev/null
-is "$? $(cat "$scratch/err")" "2 $scratch/good.db: no layer that records \"7\"" 'a layer that is not there'
+is "$? $(cat "$scratch/err")" "2 $scratch/good.db: no layer that records \"7\"" \
+    'a budget for a layer that does not exist is an error'
 printf 'no-leaks\nmax-peek 4GiB\n' >"$scratch/budget"
 check --budget="$scratch/budget" "$trace" >/dev/null
-is "$? $(sed 's/: a budget.*//' "$scratch/err")" "2 $scratch/budget:2" 'a word that is no budget, with its line'
+is "$? $(sed 's/: a budget.*//' "$scratch/err")" "2 $scratch/budget:2" \
+    'an unknown word in a budget file is an error, with its line'
 check --max-reserved=1GiB "$scratch/good.db" >/dev/null
 is "$? $(cat "$scratch/err")" "2 $scratch/good.db: no log below the pool and no pool samples: max-reserved cannot be judged" \
-    'and what cannot be judged'
+    'a budget that the trace cannot answer is an error'
 
 done_testing

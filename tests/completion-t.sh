@@ -1,4 +1,4 @@
-# `tidemark completion`: what bash completes, and that every command and option is known to both shells.
+# Tests `tidemark completion`: what bash and zsh complete, and that both know every command and option.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -11,7 +11,7 @@ cat >"$scratch/ask" <<'EOF'
 shift
 COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-# The line has no blanks around the "=" that breaks words.
+# The line has no spaces around the "=" that breaks words.
 COMP_LINE="$*"
 COMP_LINE=${COMP_LINE// = /=} COMP_POINT=${#COMP_LINE}
 _tidemark
@@ -36,31 +36,32 @@ for command in $commands; do
         grep -q -e "$option[=[']" "$scratch/zsh" || missing="$missing $command:$option"
     done
 done
-is "$missing" '' 'both know every command and every option'
+is "$missing" '' 'the completions of bash and zsh have every command and every option'
 "$tidemark" completion fish >"$scratch/out" 2>"$scratch/err"
 is "$? $(head -n 1 "$scratch/err")" '2 tidemark completion: no completion for this shell: bash and zsh have one' \
-    'another shell has none'
+    'another shell than bash and zsh is wrong use'
 "$tidemark" completion >"$scratch/out" 2>"$scratch/err"
-is "$? $(head -n 1 "$scratch/err")" '2 tidemark completion: which shell: bash or zsh?' 'no shell is wrong use'
+is "$? $(head -n 1 "$scratch/err")" '2 tidemark completion: which shell: bash or zsh?' \
+    'completion without a shell is wrong use'
 
 if command -v bash >/dev/null; then
-    ok 'bash takes its own' bash -n "$scratch/bash"
-    is "$(complete tidemark fra)" fragmentation 'a command is completed'
-    is "$(complete tidemark leaks --sup)" --suppressions= 'an option is'
-    is "$(complete tidemark peak --by = str)" stream 'a value is, behind a "=" that breaks words'
-    is "$(complete tidemark peak --by=str)" stream 'or does not'
-    is "$(complete tidemark replay --keep)" --keep-live 'so are options of commands that parse their own'
-    is "$(complete tidemark check --no)" '--no-leaks --no-pager' 'all that fit are offered'
-    is "$(cat "$scratch/err")" '' 'without a message'
+    ok 'bash accepts its completion' bash -n "$scratch/bash"
+    is "$(complete tidemark fra)" fragmentation 'bash completes a command'
+    is "$(complete tidemark leaks --sup)" --suppressions= 'bash completes an option'
+    is "$(complete tidemark peak --by = str)" stream 'bash completes a value behind a "=" that breaks words'
+    is "$(complete tidemark peak --by=str)" stream 'bash completes a value behind a "=" that does not break words'
+    is "$(complete tidemark replay --keep)" --keep-live 'bash completes options of commands that parse their own'
+    is "$(complete tidemark check --no)" '--no-leaks --no-pager' 'bash offers all options that fit'
+    is "$(cat "$scratch/err")" '' 'bash prints no message'
     : >"$scratch/some.db"
-    is "$(complete tidemark peak "$scratch/so")" "$scratch/some.db" 'files are completed'
-    is "$(complete tidemark check --baseline="$scratch/so")" "$scratch/some.db" 'also as values'
-    is "$(complete tidemark completion '')" 'bash zsh' 'a command that takes one of some words has those'
+    is "$(complete tidemark peak "$scratch/so")" "$scratch/some.db" 'bash completes files'
+    is "$(complete tidemark check --baseline="$scratch/so")" "$scratch/some.db" 'bash completes files as values'
+    is "$(complete tidemark completion '')" 'bash zsh' 'bash completes the words that a command takes'
 else
     skip 11 'there is no bash'
 fi
 
-# Zsh completes at a terminal alone: a shell of its own at a pseudo terminal says what it would offer.
+# Zsh completes only at a terminal: a shell at a pseudo terminal prints what it would offer.
 cat >"$scratch/ask.zsh" <<'EOF'
 zmodload zsh/zpty || exit 1
 export offers=$1/offers
@@ -88,17 +89,17 @@ complete_zsh() {
 if command -v zsh >/dev/null && zsh -f -c 'zmodload zsh/zpty' 2>/dev/null; then
     mkdir "$scratch/functions"
     cp "$scratch/zsh" "$scratch/functions/_tidemark"
-    ok 'zsh takes its own' zsh -n "$scratch/zsh"
-    is "$(complete_zsh 'tidemark fra')" fragmentation 'a command is completed'
-    is "$(complete_zsh 'tidemark leaks --sup')" --suppressions 'an option is'
-    is "$(complete_zsh 'tidemark peak --by=str')" stream 'a value is'
-    is "$(complete_zsh 'tidemark replay --keep')" --keep-live 'so are options of commands that parse their own'
-    is "$(complete_zsh 'tidemark check --no')" '--no-leaks --no-pager' 'all that fit are offered'
+    ok 'zsh accepts its completion' zsh -n "$scratch/zsh"
+    is "$(complete_zsh 'tidemark fra')" fragmentation 'zsh completes a command'
+    is "$(complete_zsh 'tidemark leaks --sup')" --suppressions 'zsh completes an option'
+    is "$(complete_zsh 'tidemark peak --by=str')" stream 'zsh completes a value'
+    is "$(complete_zsh 'tidemark replay --keep')" --keep-live 'zsh completes options of commands that parse their own'
+    is "$(complete_zsh 'tidemark check --no')" '--no-leaks --no-pager' 'zsh offers all options that fit'
     : >"$scratch/some.db"
-    is "$(complete_zsh "tidemark peak $scratch/so")" some.db 'files are completed'
-    is "$(complete_zsh "tidemark check --baseline=$scratch/so")" some.db 'also as values'
-    is "$(complete_zsh 'tidemark help fail')" failures 'what is helped with is a command'
-    is "$(complete_zsh 'tidemark completion ')" 'bash zsh' 'a command that takes one of some words has those'
+    is "$(complete_zsh "tidemark peak $scratch/so")" some.db 'zsh completes files'
+    is "$(complete_zsh "tidemark check --baseline=$scratch/so")" some.db 'zsh completes files as values'
+    is "$(complete_zsh 'tidemark help fail')" failures 'zsh completes the commands behind help'
+    is "$(complete_zsh 'tidemark completion ')" 'bash zsh' 'zsh completes the words that a command takes'
 else
     skip 10 'there is no zsh'
 fi

@@ -19,7 +19,7 @@
 #define LARGEST     (4 * KIB)
 #define THREADS     4
 #define STEPS       150
-#define CALLS_MOST  12 /* of upstream, each of which fails once */
+#define CALLS_MOST  12 /* the number of upstream calls of which each fails once */
 #define SWEEP_STEPS 24
 
 typedef enum tide_status (*maker)(struct tide_resource *upstream, struct tide_resource **out);
@@ -46,7 +46,7 @@ make_binning(struct tide_resource *upstream, struct tide_resource **out)
     return tide_binning_create(upstream, &options, out);
 }
 
-/* The functions of an application, over `upstream` as their context. */
+/* An application's functions over `upstream`, which is their context. */
 static enum tide_status
 call_allocate(void *context, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -75,7 +75,7 @@ make_callback(struct tide_resource *upstream, struct tide_resource **out)
     return tide_callback_create(&options, out);
 }
 
-/* The first takes little, and ends in the second. */
+/* A fallback whose first resource takes little and ends in the second. */
 static enum tide_status
 make_fallback(struct tide_resource *upstream, struct tide_resource **out)
 {
@@ -167,10 +167,10 @@ static const struct kind {
     const char *name;
     maker make; /* NULL: with its defaults */
     const struct tidei_kind *made_of;
-    bool keeps;       /* blocks of upstream, after they are freed */
+    bool keeps;       /* keeps freed blocks of upstream */
     bool counts_kept; /* as in tests/contract.h */
-    bool forgets;     /* single blocks: what is freed twice is not noticed */
-    bool memory;      /* needs some behind the addresses */
+    bool forgets;     /* keeps no single blocks, so that a second free is not noticed */
+    bool memory;      /* needs memory behind the addresses */
 } kinds[] = {
     { .name = "aligned", .make = make_aligned },
     { .name = "arena", .make = make_arena, .keeps = true },
@@ -191,7 +191,7 @@ static const struct kind {
 
 #define KINDS_MOST 64
 
-/* Those above, and each adaptor that is not among them, so that none is forgotten. */
+/* The kinds above and every other adaptor, so that none is forgotten. */
 static struct kind all[KINDS_MOST];
 static size_t all_count;
 
@@ -235,7 +235,7 @@ scene_open(const struct kind *kind)
     return scene;
 }
 
-/* Whether all went back just as it was given. */
+/* Release the stack. Returns whether upstream got everything back as it gave it. */
 static bool
 scene_close(struct scene *scene)
 {
@@ -267,7 +267,7 @@ used(struct tide_resource *resource)
     return tide_query(resource, TIDE_QUERY_BYTES_USED, &bytes) == TIDE_OK ? bytes : 0;
 }
 
-/* Whether a layer that counts what passes has something left. */
+/* Whether a layer that counts its requests has some outstanding. */
 static bool
 counts_some(struct tide_resource *resource)
 {
@@ -280,7 +280,7 @@ counts_some(struct tide_resource *resource)
            (statistics.bytes.current != 0 || statistics.count.current != 0);
 }
 
-/* Random requests, one failure among the calls of upstream; what is wrong with it, or NULL. */
+/* Random requests, with one failure among the calls of upstream. Returns what is wrong, or NULL. */
 static const char *
 sweep(struct scene *scene, uint64_t seed)
 {
@@ -296,7 +296,7 @@ sweep(struct scene *scene, uint64_t seed)
         if (blocks[place] != NULL) {
             status = tide_deallocate(scene->resource, blocks[place], sizes[place], 64, 0);
             if (status != TIDE_OK && tide_deallocate(scene->resource, blocks[place], sizes[place], 64, 0) != TIDE_OK)
-                wrong = "what upstream did not take back cannot be freed";
+                wrong = "a block whose free has failed cannot be freed again";
             blocks[place] = NULL;
             continue;
         }
@@ -304,17 +304,17 @@ sweep(struct scene *scene, uint64_t seed)
         blocks[place] = scene;
         status = tide_allocate(scene->resource, sizes[place], 64, 0, &blocks[place]);
         if ((status == TIDE_OK) != (blocks[place] != NULL))
-            wrong = "a failure comes with an address";
+            wrong = "a failed request has an address";
         else if (status != TIDE_OK && !scene->kind->keeps && used(scene->resource) != before)
-            wrong = "a failure has changed what is used";
+            wrong = "a failed request has changed the bytes used";
     }
     for (size_t i = 0; i < 8; i++) {
         if (blocks[i] != NULL && tide_deallocate(scene->resource, blocks[i], sizes[i], 64, 0) != TIDE_OK &&
             tide_deallocate(scene->resource, blocks[i], sizes[i], 64, 0) != TIDE_OK)
-            wrong = "what upstream did not take back cannot be freed";
+            wrong = "a block whose free has failed cannot be freed again";
     }
     if ((used(scene->resource) != 0 && !scene->kind->keeps) || counts_some(scene->resource))
-        wrong = "something is used where all is freed";
+        wrong = "bytes are in use after all frees";
     return wrong;
 }
 
@@ -344,8 +344,8 @@ check_failures(const struct kind *kind)
         wrong = now != NULL ? now : wrong;
         whole = scene_close(&scene) && whole;
     }
-    ok(wrong == NULL, "%s: whichever call of upstream fails, %s", kind->name, wrong != NULL ? wrong : "all goes on");
-    ok(whole, "%s: and nothing is lost", kind->name);
+    ok(wrong == NULL, "%s: whichever call of upstream fails, %s", kind->name, wrong != NULL ? wrong : "nothing breaks");
+    ok(whole, "%s: no memory is lost when calls of upstream fail", kind->name);
 }
 
 struct worker {
@@ -381,7 +381,7 @@ worker_run(void *context)
 
 #define DELAY_TESTS 2
 
-/* Calls of upstream overlap, and an address comes back at once. */
+/* Calls of upstream overlap, and freed addresses come back at once. */
 static void
 check_delays(const struct kind *kind)
 {
@@ -399,13 +399,13 @@ check_delays(const struct kind *kind)
         pthread_join(workers[i].thread, NULL);
         failures += workers[i].failures;
     }
-    ok(failures == 0, "%s: threads get along with an upstream that takes its time", kind->name);
-    ok(scene_close(&scene), "%s: and with addresses that come back at once", kind->name);
+    ok(failures == 0, "%s: threads succeed over a slow upstream", kind->name);
+    ok(scene_close(&scene), "%s: threads succeed over an upstream that reuses addresses at once", kind->name);
 }
 
 #define CHOSEN_TESTS 2
 
-/* The lowest and the highest addresses, and neighbours. */
+/* Upstream gives out the lowest and the highest addresses, and adjacent ones. */
 static void
 check_chosen(const struct kind *kind)
 {
@@ -436,7 +436,7 @@ check_chosen(const struct kind *kind)
     for (size_t i = 6; i-- > 0;)
         right = tide_deallocate(scene.resource, blocks[i], LARGEST, 256, 0) == TIDE_OK && right;
     ok(right, "%s: it takes the addresses that upstream gives", kind->name);
-    ok(scene_close(&scene), "%s: and gives back those", kind->name);
+    ok(scene_close(&scene), "%s: it gives back the addresses that upstream gave", kind->name);
 }
 
 int

@@ -50,6 +50,6 @@ main(void)
     upstream->destroyed = &destroyed;
     check_knobs(upstream);
     tide_resource_release(&upstream->base);
-    ok(destroyed, "the upstream says that it has gone");
+    ok(destroyed, "the upstream reports its destruction");
     return done();
 }

@@ -103,7 +103,7 @@ ledger_fail(struct ledger *ledger)
     pthread_mutex_unlock(&ledger->lock);
 }
 
-/* The ledger forgets a block before it is given back: its address may come back at once on another thread. */
+/* Free a block. The ledger removes it first: another thread may be given its address at once. */
 static void
 worker_free(struct worker *worker, struct block *block, tide_stream stream)
 {
@@ -160,7 +160,7 @@ check_traffic(const struct contract *contract, struct tide_resource *resource, s
         tide_trim(resource, 0);
     ok(ledger.failures == 0, "%s: every request and every free of %zu threads succeeds", contract->name, thread_count);
     ok(ledger.overlaps == 0, "%s: live blocks of %zu threads never overlap", contract->name, thread_count);
-    ok(ledger.misaligned == 0, "%s: each address of %zu threads is a multiple of what was asked", contract->name,
+    ok(ledger.misaligned == 0, "%s: each address given to %zu threads has the requested alignment", contract->name,
        thread_count);
     ok(used_bytes(resource) == used, "%s: nothing is left in use after %zu threads", contract->name, thread_count);
 }
@@ -176,7 +176,7 @@ check_zero_bytes(const struct contract *contract, struct tide_resource *resource
        contract->name);
 }
 
-/* As a layer above hears it: tide_allocate would clear the pointer itself. */
+/* Whether a request is refused, as a layer above sees it: tide_allocate would clear the pointer itself. */
 static bool
 is_refused(struct tide_resource *resource, size_t bytes, size_t alignment)
 {
@@ -185,7 +185,7 @@ is_refused(struct tide_resource *resource, size_t bytes, size_t alignment)
     return resource->ops->allocate(resource, bytes, alignment, 0, &pointer) != TIDE_OK && pointer == NULL;
 }
 
-/* Beside a block that is out, so that what takes chunks has one. */
+/* A block stays allocated meanwhile, so that a layer with chunks has one. */
 static void
 check_refusals(const struct contract *contract, struct tide_resource *resource)
 {
@@ -205,7 +205,7 @@ check_refusals(const struct contract *contract, struct tide_resource *resource)
        "%s: the refusal has a line of text", contract->name);
     ok(all_of(is_refused(resource, SIZE_MAX - 256 * 1024, 1), is_refused(resource, SIZE_MAX - 256 * 1024, 256)),
        "%s: SIZE_MAX - 256 KiB bytes are refused", contract->name);
-    ok(used_bytes(resource) == used, "%s: what is refused changes nothing", contract->name);
+    ok(used_bytes(resource) == used, "%s: refused requests change no figure", contract->name);
     tide_deallocate(resource, block, 1, 1, 0);
 }
 
@@ -231,12 +231,12 @@ check_shape(const struct contract *contract, struct tide_resource *resource)
 
     while (resource->ops->upstream_at(resource, edges, &edge) == TIDE_OK && edge.resource != NULL)
         edges++;
-    ok((edges == 0) == (resource->upstream == NULL), "%s: it lists what is below it", contract->name);
+    ok((edges == 0) == (resource->upstream == NULL), "%s: its list of upstreams is right", contract->name);
     resource->ops->describe(resource, &whole_text);
     resource->ops->describe(resource, &cut_text);
     ok(all_of(whole_text.length == cut_text.length, strncmp(whole, cut, sizeof(cut) - 1) == 0),
        "%s: it describes itself the same into a short buffer", contract->name);
-    ok(strcmp(tide_resource_name(resource), contract->name) == 0, "%s: it bears its name", contract->name);
+    ok(strcmp(tide_resource_name(resource), contract->name) == 0, "%s: it reports its own name", contract->name);
 }
 
 static void
@@ -249,7 +249,7 @@ check_trim(const struct contract *contract, struct tide_resource *resource)
            tide_allocate(resource, 1, 1, 0, &other) == TIDE_OK && other != pointer &&
            tide_deallocate(resource, pointer, 1, 1, 0) == TIDE_OK &&
            tide_deallocate(resource, other, 1, 1, 0) == TIDE_OK && tide_trim(resource, 0) == TIDE_OK,
-       "%s: a trim leaves alone what is out", contract->name);
+       "%s: a trim leaves blocks in use alone", contract->name);
 }
 
 static void

@@ -12,8 +12,8 @@ struct contract {
     struct tide_resource *(*create)(void *context);
     void *context;
     size_t largest_bytes; /* the largest request that the test expects to succeed; at least 1 */
-    bool counts_kept;     /* bytes used are those of a layer below, for which freed blocks are until a trim */
-    bool knows_pointers;  /* it, or a layer below, answers a wrong pointer or size with a status */
+    bool counts_kept;     /* the bytes used are those of a layer below, in which freed blocks count until a trim */
+    bool knows_pointers;  /* the resource, or a layer below it, returns an error for a wrong pointer or size */
 };
 
 /* The number of tests in a call of contract_check, for the plan. */

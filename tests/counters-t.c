@@ -64,7 +64,7 @@ limit_over(struct tide_resource *upstream, uint64_t bytes, uint64_t count)
 
 struct model {
     struct tide_statistics_figures levels[DEPTH];
-    int depth; /* of the innermost */
+    int depth; /* the index of the innermost level */
     int64_t used_bytes, used_count;
 };
 
@@ -118,7 +118,7 @@ same(const struct tide_statistics_figures *a, const struct tide_statistics_figur
            a->count.current == b->count.current && a->count.peak == b->count.peak && a->count.total == b->count.total;
 }
 
-/* A size of many kinds: nothing, small, up to half of the bound. */
+/* A size: 0, small, or up to half of the limit. */
 static size_t
 serial_size(struct serial *serial)
 {
@@ -184,7 +184,7 @@ serial_look(struct serial *serial)
                      limit_used_count(serial->limit) != (uint64_t)serial->model.used_count;
 }
 
-/* Some steps in a row, so that a thread comes to hold something in reserve; then maybe another thread's turn. */
+/* Make some steps in a row, so that the thread gets a reserve; then maybe another thread has its turn. */
 static void
 serial_turn(struct serial *serial)
 {
@@ -209,7 +209,7 @@ static void *
 serial_run(void *context)
 {
     struct serial *serial = context;
-    /* Threads end early and late, so that others take over what they held in reserve. */
+    /* Threads end at different times, so that others take over their reserves. */
     int turns;
     bool more = true;
 
@@ -270,9 +270,9 @@ check_serial(void)
         tide_resource_release(serial.statistics);
         tide_resource_release(serial.limit);
     }
-    is_u64(wrong, 0, "one call at a time, by sixteen threads: each figure and each refusal is the model's");
-    ok(refused > 100, "of which there were some");
-    is_u64(left, 0, "and nothing is left");
+    is_u64(wrong, 0, "sixteen threads, one call at a time: each figure and each refusal is the model's");
+    ok(refused > 100, "the model of one call at a time has refused more than 100 requests");
+    is_u64(left, 0, "after one call at a time nothing is left in use");
 }
 
 /* --- All at once. --- */
@@ -280,7 +280,7 @@ check_serial(void)
 struct crowd {
     struct tide_resource *top; /* statistics | limit | upstream, or statistics | upstream */
     struct upstream *upstream;
-    pthread_mutex_t lock; /* around the two that follow: what the callers know that they hold */
+    pthread_mutex_t lock; /* guards the two fields below: what the callers know that they hold */
     int64_t held_bytes, held_peak;
     _Atomic bool stop;
 };
@@ -295,7 +295,7 @@ struct worker {
     size_t sizes[8]; /* 0: not live */
 };
 
-/* A caller holds a block from after its allocation until before its deallocation. */
+/* A caller holds a block from after its allocation to before its deallocation. */
 static void
 crowd_holds(struct crowd *crowd, int64_t bytes)
 {
@@ -335,7 +335,7 @@ worker_run(void *context)
     return NULL;
 }
 
-/* Reads all the while: no set may be impossible in itself. */
+/* Reads the figures all the while: none of them may contradict another. */
 static void *
 reader_run(void *context)
 {
@@ -357,7 +357,7 @@ reader_run(void *context)
     return NULL;
 }
 
-/* Sixteen workers and a reader over what is there; what they did in all goes into *sum. */
+/* Run sixteen workers and a reader. The sum of the workers' calls goes into *sum. */
 static uint64_t
 crowd_run(struct crowd *crowd, int steps, struct worker *sum)
 {
@@ -401,13 +401,14 @@ check_crowd(void)
     struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
     struct worker sum;
 
-    is_u64(crowd_run(&crowd, 3000, &sum), 0, "sixteen threads at once: no call fails, no set of figures is impossible");
+    is_u64(crowd_run(&crowd, 3000, &sum), 0,
+           "sixteen threads at once: no call fails, and no set of figures is impossible");
     tide_statistics_read(crowd.top, &seen);
-    ok(seen.bytes.peak >= crowd.held_peak, "the peak is at least what the callers held at once");
-    ok(seen.bytes.peak <= (int64_t)upstream->peak_bytes, "and at most what upstream had out");
+    ok(seen.bytes.peak >= crowd.held_peak, "the peak is at least what the threads held at once");
+    ok(seen.bytes.peak <= (int64_t)upstream->peak_bytes, "the peak is at most what upstream had allocated at once");
     diag("%" PRId64 " <= %" PRId64 " <= %" PRIu64, crowd.held_peak, seen.bytes.peak, upstream->peak_bytes);
-    ok(all_of(seen.bytes.current == 0, seen.count.current == 0), "all of it is back");
-    ok(all_of(seen.bytes.total == sum.bytes, seen.count.total == sum.count), "and the totals are those of the threads");
+    ok(all_of(seen.bytes.current == 0, seen.count.current == 0), "the current figures are 0 after the threads");
+    ok(all_of(seen.bytes.total == sum.bytes, seen.count.total == sum.count), "the totals are those of the threads");
     tide_resource_release(crowd.top);
     tide_resource_release(&upstream->base);
 }
@@ -423,11 +424,11 @@ check_bound(void)
     struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
     struct worker sum;
 
-    is_u64(crowd_run(&crowd, 3000, &sum), 0, "sixteen threads at a limit: what was let through is taken back");
+    is_u64(crowd_run(&crowd, 3000, &sum), 0, "sixteen threads at a limit: every allocation that passed is freed");
     tide_statistics_read(crowd.top, &seen);
     ok(all_of(seen.bytes.peak <= (int64_t)upstream->peak_bytes, upstream->peak_bytes <= 20000),
-       "neither a peak nor what upstream had passes it");
-    is_u64(limit_used(limit), 0, "and nothing is left");
+       "neither the peak nor what upstream had allocated exceeds the limit");
+    is_u64(limit_used(limit), 0, "after the threads nothing is left in use at the limit");
     tide_resource_release(crowd.top);
     tide_resource_release(limit);
     tide_resource_release(&upstream->base);
@@ -445,7 +446,7 @@ struct filler {
     uint64_t taken;
 };
 
-/* Come to hold much in reserve, then fill up with ever smaller blocks until not a byte is left. Over sim, and kept. */
+/* Get a large reserve, then allocate ever smaller blocks until no byte is left. Runs over sim, and frees nothing. */
 static void *
 filler_run(void *context)
 {
@@ -471,7 +472,7 @@ filler_run(void *context)
     return NULL;
 }
 
-/* Come to hold something in reserve, and be idle. */
+/* Get a reserve, and stay idle. */
 static void *
 idler_run(void *context)
 {
@@ -524,9 +525,9 @@ check_last_byte(void)
         tide_resource_release(limit);
     }
     pthread_barrier_destroy(&barrier);
-    is_u64(wrong, 0, "with room for all, nobody is refused");
+    is_u64(wrong, 0, "sixteen threads within the limit are never refused");
     is_u64(differ, 0, "sixteen threads fill a limit to the last byte");
-    is_u64(more, 0, "threads get no more than a full limit allows");
+    is_u64(more, 0, "threads get no byte more than the limit");
 
     limit = limit_over(base, LAST_BYTES, 0);
     pthread_barrier_init(&barrier, NULL, THREADS + 1);
@@ -536,9 +537,10 @@ check_last_byte(void)
     }
     pthread_barrier_wait(&barrier);
     ok(all_of(take(limit, LAST_BYTES + 1, &pointer) == TIDE_ELIMIT, take(limit, LAST_BYTES, &pointer) == TIDE_OK),
-       "what idle threads hold in reserve is there for one that needs all");
+       "a thread that needs the whole limit gets what idle threads hold in reserve");
     is_string(take(limit, 1, &pointer) == TIDE_ELIMIT ? tide_error_text() : "passed",
-              "limit: 1 B request exceeds 97.66 KiB limit (97.66 KiB in use)", "and nobody gets another byte");
+              "limit: 1 B request exceeds 97.66 KiB limit (97.66 KiB in use)",
+              "no byte more than the limit is granted after that");
     pthread_barrier_wait(&barrier);
     for (int i = 0; i < THREADS; i++)
         pthread_join(fillers[i].thread, NULL);
@@ -547,7 +549,7 @@ check_last_byte(void)
     tide_resource_release(base);
 }
 
-/* --- In the windows. --- */
+/* --- At the points between two steps. --- */
 
 static void *
 run_take(void *context)
@@ -559,7 +561,7 @@ run_take(void *context)
 
 #define WINDOW_TESTS 5
 
-/* A thread is held while its request waits, and while it has called in all leases. */
+/* A thread is stopped while its request waits, and while it has recalled all leases. */
 static void
 check_windows(void)
 {
@@ -573,27 +575,29 @@ check_windows(void)
     pthread_create(&thread, NULL, run_take, statistics);
     point_wait();
     tide_statistics_read(statistics, &seen);
-    is_i64(seen.bytes.current, 10, "a request that nobody has served does not count yet");
+    is_i64(seen.bytes.current, 10, "a request that upstream has not served yet does not count");
     take(statistics, 1000, &pointer);
     take(statistics, 1000, &pointer);
     tide_statistics_read(statistics, &seen);
-    ok(all_of(seen.bytes.current == 2010, seen.bytes.peak == 2010), "others are not held up by it");
+    ok(all_of(seen.bytes.current == 2010, seen.bytes.peak == 2010),
+       "other threads' requests count while one waits for upstream");
     point_release();
     pthread_join(thread, &done);
     tide_statistics_read(statistics, &seen);
-    ok(all_of(done != NULL, seen.bytes.current == 2110, seen.bytes.peak == 2110), "and it counts once");
+    ok(all_of(done != NULL, seen.bytes.current == 2110, seen.bytes.peak == 2110),
+       "the request counts once when upstream has served it");
 
     point_arm("ledger.asked", NULL);
     pthread_create(&thread, NULL, run_take, statistics);
     point_wait();
     take(statistics, 1000, &pointer);
     tide_statistics_read(statistics, &seen);
-    is_i64(seen.bytes.current, 3210, "who has the lock serves a thread that waits");
+    is_i64(seen.bytes.current, 3210, "a thread with the lock serves the request of a waiting one");
     point_release();
     pthread_join(thread, &done);
     tide_statistics_read(statistics, &seen);
     ok(all_of(done != NULL, seen.bytes.current == 3210, seen.bytes.peak == 3210, seen.count.total == 6),
-       "which finds it done");
+       "a thread whose request was served while it waited finds it done");
     tide_resource_release(statistics);
     tide_resource_release(base);
 }

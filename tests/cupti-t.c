@@ -19,11 +19,11 @@ static struct tidei_timeline timeline;
 static struct tidei_pair *pair;
 static uint64_t record_count;
 
-/* An event of 100 ticks that ends at `end`, in the half that is paired. */
+/* An event of 100 ticks that ends at `end`, in the buffer that is paired. */
 static struct tidei_record *
 put(enum tidei_record_kind kind, uint64_t end, uint64_t address)
 {
-    struct tidei_record *record = tidei_half_record(file, 0, record_count++);
+    struct tidei_record *record = tidei_buffer_record(file, 0, record_count++);
 
     *record = (struct tidei_record){ .ticks = end,
                                      .duration_ticks = 100,
@@ -35,11 +35,11 @@ put(enum tidei_record_kind kind, uint64_t end, uint64_t address)
     return record;
 }
 
-/* A call behind the event before. */
+/* Put a driver call behind the event that was put last. */
 static void
 put_part(uint64_t start, uint64_t end, uint8_t function, int32_t result)
 {
-    struct tidei_text_record *record = (struct tidei_text_record *)tidei_half_record(file, 0, record_count++);
+    struct tidei_text_record *record = (struct tidei_text_record *)tidei_buffer_record(file, 0, record_count++);
     struct tidei_call_part part = {
         .start = start, .end = end, .correlation = 77, .result = result, .function = function
     };
@@ -78,21 +78,22 @@ test_event_calls(void)
     tidei_pair_run(pair, 0, 0, record_count);
     ok(all_of(tidei_event_calls_next(&walk, pair, &call), call.allocation_id == 1, !call.is_free,
               call.part.start == 1010, call.part.end == 1090, call.part.function == 1, call.part.result == 0),
-       "a call in the record of its event");
+       "a driver call is read from the record of its event");
     ok(all_of(tidei_event_calls_next(&walk, pair, &call), call.allocation_id == 2, call.part.start == 1110,
               call.part.result == 2, call.part.correlation == 77),
-       "one behind it, that failed");
+       "a failed driver call is read from the record behind its event");
     ok(all_of(tidei_event_calls_next(&walk, pair, &call), call.allocation_id == 2, call.part.start == 1130),
-       "and a second one, up to the end of the event");
+       "a second call behind an event is read, up to the end of the event");
     ok(all_of(tidei_event_calls_next(&walk, pair, &call), call.allocation_id == 3, call.is_free, call.part.end == 1600),
-       "the call of a free belongs to its allocation");
+       "the call of a free belongs to the freed allocation");
     ok(!tidei_event_calls_next(&walk, pair, &call),
-       "calls that begin before their event, end after it or before they begin, or have no function, are none");
-    ok(!tidei_event_calls_next(&walk, pair, &call), "the end stays the end");
+       "calls that begin before their event, end after it, end before they begin or have no function are left out");
+    ok(!tidei_event_calls_next(&walk, pair, &call), "after the last call there is no next one");
     is_string(tidei_function_name(1), "cuMemAllocFromPoolAsync", "a function has its name");
     ok(all_of(tidei_function_name(0) == NULL, tidei_function_name(63) == NULL, tidei_function_name(100000) == NULL),
-       "a number without one has none");
-    ok(all_of(tidei_function_is_free(5), !tidei_function_is_free(1), !tidei_function_is_free(0)), "some of them free");
+       "a function number that is not in use has no name");
+    ok(all_of(tidei_function_is_free(5), !tidei_function_is_free(1), !tidei_function_is_free(0)),
+       "a function is known to free or not");
 }
 
 static struct tidei_device_event
@@ -125,7 +126,7 @@ row_count(const struct tidei_device_events *devices)
 
 #define NAME_TESTS 1
 
-/* The view StringIds has the functions by the same numbers. */
+/* The view StringIds has the functions under the same numbers. */
 static void
 test_names(void)
 {
@@ -147,7 +148,8 @@ test_names(void)
         different += (name == NULL) != (value == NULL) || (name != NULL && strcmp(name, value) != 0);
         sqlite3_reset(select);
     }
-    ok(all_of(select != NULL, different == 0), "the view StringIds has every function by its number, and no other");
+    ok(all_of(select != NULL, different == 0),
+       "the view StringIds has every function under its number, and nothing else");
     sqlite3_finalize(select);
     sqlite3_close(db);
 }
@@ -165,29 +167,29 @@ test_devices(void)
     struct tidei_call call;
     size_t count;
 
-    /* A call past all logs, told by two contexts, one of them late. */
+    /* A call outside of all logs, which two contexts report, one of them late. */
     tidei_device_events_add_thread(devices, 3, 4711);
     events[0] = event_of(105, 1, 0x1000, 1);
     tidei_device_events_add_events(devices, events, 1);
     call = call_of(110, 1, false);
     tidei_device_events_add_calls(devices, &timeline, &call, 1);
     tidei_device_events_run(devices, &timeline, 100);
-    is_u64(row_count(devices), 0, "an event waits until all from before it has come");
+    is_u64(row_count(devices), 0, "a device event waits until all earlier records have come");
     events[0] = event_of(107, 1, 0x1000, 2);
     tidei_device_events_add_events(devices, events, 1);
     tidei_device_events_run(devices, &timeline, 200);
     rows = tidei_device_events_rows(devices, &count);
-    is_u64(count, 1, "then it has one row, though two contexts have told it");
+    is_u64(count, 1, "a device event that two contexts report has one row");
     ok(all_of(count == 1, rows[0].event.context == 1 + (rows[0].event.ticks == 107), rows[0].os_tid == 4711,
               strcmp(rows[0].function, "cuMemAlloc_v2") == 0, rows[0].allocation_id == 0),
-       "with the function and the thread that called it");
+       "the row of a device event has the function and the thread of its call");
     outside = tidei_device_events_outside(devices, &count);
     ok(all_of(count == 1, outside[0].thread_id == 3, outside[0].start_ns == 50, outside[0].duration_ns == 5),
-       "and the call a row of its own");
+       "a call outside of any log has a row of its own");
     tidei_device_events_written(devices);
-    is_u64(row_count(devices), 0, "rows that are written go");
+    is_u64(row_count(devices), 0, "rows that were written are dropped");
 
-    /* The call of a log comes twice: from CUPTI at once, and with its event, which may take time. */
+    /* The call of a log is reported twice: by CUPTI at once, and with its event, which may come later. */
     events[0] = event_of(245, 2, 0x2000, 1);
     events[1] = event_of(246, 3, 0x2000, 1);
     events[2] = event_of(247, 0, 0x2000, 1);
@@ -197,39 +199,42 @@ test_devices(void)
     tidei_device_events_add_calls(devices, &timeline, &call, 1);
     tidei_device_events_run(devices, &timeline, 300);
     rows = tidei_device_events_rows(devices, &count);
-    is_u64(count, 3, "an event whose call a log has not told of yet waits");
+    is_u64(count, 3, "a device event waits until the log of its call has reported the call");
     ok(all_of(count == 3, rows[0].event.correlation == 3, rows[0].function == NULL, rows[0].os_tid == 0),
-       "one whose call is not followed has a row without");
+       "a device event whose call is not recorded has a row without function and thread");
     ok(all_of(count == 3, rows[1].event.ticks == 247, rows[2].event.ticks == 248),
-       "events without a number are never the same, and rows are in the order of time");
+       "device events without a correlation number are all kept, in the order of time");
     tidei_device_events_written(devices);
     tidei_device_events_run(devices, &timeline, 400);
-    is_u64(row_count(devices), 0, "a row that was written is not there again");
+    is_u64(row_count(devices), 0, "a row that was written does not come again");
     tidei_device_events_add_own(devices, &own);
     tidei_device_events_run(devices, &timeline, 500);
     rows = tidei_device_events_rows(devices, &count);
     ok(all_of(count == 1, rows[0].allocation_id == 9, rows[0].os_tid == 4711, rows[0].ns == 122),
-       "and gets its allocation in the end");
+       "the row of a device event gets the allocation once the log has reported it");
     tidei_device_events_written(devices);
     tidei_device_events_outside(devices, &count);
-    is_u64(count, 0, "the call of a log has no row beside it");
+    is_u64(count, 0, "a call that a log has recorded has no row of its own");
 
-    /* A log that had to drop its event never tells. */
+    /* A log that dropped its event never reports the call. */
     events[0] = event_of(600, 4, 0x3000, 1);
     tidei_device_events_add_events(devices, events, 1);
     call = call_of(610, 4, true);
     tidei_device_events_add_calls(devices, &timeline, &call, 1);
     for (unsigned i = 0; i < 110; i++)
         tidei_device_events_run(devices, &timeline, 700);
-    is_u64(row_count(devices), 1, "nobody waits for ever");
+    is_u64(row_count(devices), 1, "a device event waits only so long for a log that does not report its call");
     tidei_device_events_written(devices);
     events[0] = event_of(800, 5, 0x3000, 1);
     tidei_device_events_add_events(devices, events, 1);
     tidei_device_events_run(devices, &timeline, UINT64_MAX);
-    is_u64(row_count(devices), 1, "nor beyond the end");
+    is_u64(row_count(devices), 1, "at the end of the trace device events wait no more");
     tidei_device_events_written(devices);
 
-    /* Calls that nobody follows have no number of their own: their events have that of one before or after. */
+    /*
+     * Calls that are not recorded have no correlation number of their own: their events have that of an earlier or
+     * later call.
+     */
     call = call_of(910, 6, false);
     tidei_device_events_add_calls(devices, &timeline, &call, 1);
     for (unsigned i = 0; i < 4; i++) {
@@ -239,11 +244,12 @@ test_devices(void)
     tidei_device_events_add_events(devices, events, 4);
     tidei_device_events_run(devices, &timeline, 1000);
     rows = tidei_device_events_rows(devices, &count);
-    is_u64(count, 4, "what one context tells of an address is never told twice, though the numbers are the same");
+    is_u64(count, 4,
+           "events of one context at one address are all kept, although their correlation number is the same");
     ok(all_of(count == 4, rows[0].function != NULL, rows[0].os_tid == 4711),
-       "what happened within the call is the call's");
+       "an event within the time of a call gets its function and thread");
     ok(all_of(count == 4, rows[1].function == NULL, rows[2].function == NULL, rows[3].os_tid == 0),
-       "what happened outside of it is not, though it has the number");
+       "an event outside of the time of a call does not get its function, although it has its correlation number");
     tidei_device_events_written(devices);
     call = call_of(1010, 7, false);
     tidei_device_events_add_calls(devices, &timeline, &call, 1);
@@ -252,7 +258,7 @@ test_devices(void)
     tidei_device_events_add_events(devices, events, 1);
     tidei_device_events_run(devices, &timeline, 1100);
     rows = tidei_device_events_rows(devices, &count);
-    ok(all_of(count == 1, rows[0].function == NULL), "nor is a release that of a call that allocates");
+    ok(all_of(count == 1, rows[0].function == NULL), "a release does not get the function of a call that allocates");
     is_u64(tidei_device_events_dropped(devices), 0, "no event of the device was dropped");
     tidei_device_events_free(devices);
 }
@@ -290,34 +296,34 @@ test_activity(void)
            event.address == 0x1000 && event.bytes == 64 && event.correlation == 5 && event.stream == 7 &&
            event.context == TIDEI_NO_NUMBER && event.pool == TIDEI_DEVICE_POOL_NONE && event.pool_address == 0 &&
            event.memory_kind == CUPTI_ACTIVITY_MEMORY_KIND_MANAGED,
-       "a release of memory without a pool");
+       "CUPTI's record of a release without a pool is read");
     memory.memoryPoolConfig.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL;
     memory.memoryPoolConfig.address = 0x2000;
     memory.memoryPoolConfig.pool.size = 32;
     memory.memoryPoolConfig.utilizedSize = 16;
     ok(all_of(tidei_activity_parse(&memory, 17, &event), event.pool == TIDEI_DEVICE_POOL_LOCAL,
               event.pool_address == 0x2000, event.pool_bytes == 32, event.pool_used_bytes == 16, event.pool_pid == 0),
-       "a release of memory with a pool names it");
+       "CUPTI's record of a release with a pool names the pool");
     ok(all_of(tidei_activity_parse(&memory, 16, &event), event.pool_bytes == 32, event.pool_used_bytes == UINT64_MAX),
-       "an older CUPTI does not say what is used of it");
+       "an older CUPTI's record has no figure of the pool's used bytes");
     memory.memoryPoolConfig.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_IMPORTED;
     ok(all_of(tidei_activity_parse(&memory, 130000, &event), event.pool == TIDEI_DEVICE_POOL_IMPORTED,
               event.pool_pid == 32, event.pool_bytes == 0),
-       "with one of another process");
+       "CUPTI's record of a release with an imported pool has the other process");
     memory.memoryOperationType = CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_INVALID;
-    ok(!tidei_activity_parse(&memory, 130000, &event), "a record that says nothing");
+    ok(!tidei_activity_parse(&memory, 130000, &event), "CUPTI's record of memory without an operation is left out");
     ok(all_of(tidei_activity_parse(&pool, 130000, &event), event.kind == TIDEI_DEVICE_POOL_TRIMMED, event.address == 0,
               event.pool_address == 0x2000, event.bytes == 3, event.pool_used_bytes == 16,
               event.pool_threshold_bytes == UINT64_MAX, event.stream == TIDEI_NO_NUMBER),
-       "a pool that is trimmed");
+       "CUPTI's record of a trimmed pool is read");
     pool.memoryPoolOperationType = CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_CREATED;
     pool.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_IMPORTED;
     ok(all_of(tidei_activity_parse(&pool, 130000, &event), event.kind == TIDEI_DEVICE_POOL_CREATED, event.bytes == 0,
               event.pool == TIDEI_DEVICE_POOL_IMPORTED, event.pool_bytes == 0),
-       "one that is imported");
+       "CUPTI's record of an imported pool is read");
     pool.memoryPoolOperationType = CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_INVALID;
-    ok(!tidei_activity_parse(&pool, 130000, &event), "a pool's record that says nothing");
-    ok(!tidei_activity_parse(&call, 130000, &event), "a record of another kind");
+    ok(!tidei_activity_parse(&pool, 130000, &event), "CUPTI's record of a pool without an operation is left out");
+    ok(!tidei_activity_parse(&call, 130000, &event), "CUPTI's record of another kind is left out");
 }
 
 #else

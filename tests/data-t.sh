@@ -1,9 +1,9 @@
-# `peak`, `fragmentation`, `leaks` and `failures` of recorded traffic, against figures that awk takes from the log itself.
+# Compares `peak`, `fragmentation`, `leaks` and `failures` of recorded traffic with figures that awk computes.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 data=$top_srcdir/tests/data
 
-# The log of a workload as "a POINTER SIZE" and "f POINTER SIZE" lines, with pointers as numbers.
+# The log of a workload as lines "a POINTER SIZE" and "f POINTER SIZE", with pointers as numbers.
 cat >"$scratch/events.awk" <<'EOF'
 function number(hex,  i, value) {
     value = 0
@@ -19,14 +19,14 @@ $3 == "allocate" || $3 == "free" || $3 == "deallocate" {
 }
 EOF
 
-# The peak, the first allocation that made it, how many were live then; and what is live at the end.
+# The peak, the first allocation that reaches it, the number of live blocks then, and what is live at the end.
 cat >"$scratch/peak.awk" <<'EOF'
 $1 == "a" { id++; live[$2] = $3; bytes += $3; count++; if (bytes > most) { most = bytes; at = id; of = count } }
 $1 == "f" && $2 in live { bytes -= live[$2]; count--; delete live[$2] }
 END { printf "%.0f %d %d %.0f %d\n", most, at, of, bytes, count }
 EOF
 
-# What is live once allocation `at` is made, as "POINTER SIZE" lines.
+# The live blocks after allocation `at`, as lines "POINTER SIZE".
 cat >"$scratch/live.awk" <<'EOF'
 $1 == "a" { id++; live[$2] = $3 }
 $1 == "f" { delete live[$2] }
@@ -34,7 +34,7 @@ id == at { exit }
 END { for (pointer in live) print pointer, live[pointer] }
 EOF
 
-# Blocks in the order of addresses: bytes rounded up to 256, pages of 2 MiB that hold some of them, and the holes there.
+# Blocks in the order of addresses: bytes rounded up to 256, the pages of 2 MiB that hold them, and the holes in those.
 cat >"$scratch/map.awk" <<'EOF'
 function hole(bytes) {
     if (bytes > 0) { holes++; if (bytes > largest) largest = bytes }
@@ -62,13 +62,13 @@ END {
 }
 EOF
 
-# The size that has most at the peak, and the peak without it: the size, its bytes, its count; then the other figure.
+# The size with the most bytes at the peak, its bytes and its count; then the peak without it.
 top_size() {
     "$AWK" '{ bytes[$2] += $2; count[$2]++ } END { for (size in bytes) printf "%.0f %.0f %d\n", bytes[size], size, count[size] }' \
         "$scratch/live" | sort -k1,1nr -k2,2n | head -n 1
 }
 
-# How many allocations a limit refuses, the first of them, and the most bytes it lets through.
+# The number of allocations that a limit refuses, the first of them, and the peak of those that it grants.
 cat >"$scratch/limit.awk" <<'EOF'
 $1 == "a" { id++; if (bytes + $3 > limit) { refused++; if (!first) first = id } else { live[$2] = $3; bytes += $3; if (bytes > most) most = bytes } }
 $1 == "f" && $2 in live { bytes -= live[$2]; delete live[$2] }
@@ -96,24 +96,26 @@ for name in gpt_train maskrcnn_infer multistream_sort; do
 
     "$tidemark" peak --by=size --limit=1 --json "$trace" >"$scratch/json"
     is "$(members "$scratch/json" peak_bytes peak_allocation_id at_count)" "$most $at $of " \
-        "$name: the peak, the allocation that made it and what was live"
+        "$name: the peak, its allocation and its number of live blocks"
     read -r bytes size count <<EOF
 $(top_size)
 EOF
     "$AWK" -v size="$size" '$3 != size' "$scratch/events" | "$AWK" -f "$scratch/peak.awk" >"$scratch/without"
     read -r without rest <"$scratch/without"
     is "$(members "$scratch/json" bytes count peak_without_bytes)" "$bytes $count $without " \
-        "$name: the size that has most of it, and the peak without it"
+        "$name: the size with the most bytes at the peak, and the peak without it"
 
     "$tidemark" fragmentation --json "$trace" >"$scratch/json"
     read -r rounded reserved free largest holes chunks <<EOF
 $("$AWK" -f "$scratch/map.awk" "$scratch/live")
 EOF
     is "$(members "$scratch/json" requested_bytes rounded_bytes reserved_bytes free_bytes largest_hole_bytes holes chunks)" \
-        "$most $rounded $reserved $free $largest $holes $chunks " "$name: rounded, pages, and the holes in them"
+        "$most $rounded $reserved $free $largest $holes $chunks " \
+        "$name: the rounded and reserved bytes at the peak, and the holes"
 
     "$tidemark" leaks --json "$trace" >"$scratch/json"
-    is "$(members "$scratch/json" live_bytes live_count)" "$left_bytes $left_count " "$name: what is left at the end"
+    is "$(members "$scratch/json" live_bytes live_count)" "$left_bytes $left_count " \
+        "$name: the bytes and blocks that are live at the end"
 
     limit=$((most / 2))
     "$tidemark" replay --stack "log($scratch/limit.db, overwrite=true) | limit($limit, alignment=1) | sim" "$data/$name.csv.gz" \
@@ -126,9 +128,9 @@ EOF
 done
 
 "$tidemark" diff --json "$scratch/multistream_sort.db" "$scratch/gpt_train.db" >"$scratch/json"
-is "$? $(members "$scratch/json" change)" '1 13283923141 ' 'the difference of two peaks'
+is "$? $(members "$scratch/json" change)" '1 13283923141 ' 'diff has the difference of two peaks'
 "$tidemark" check --max-peak=560877059 --no-leaks --max-allocations=35998 --max-failures=0 "$scratch/multistream_sort.db" \
     >"$scratch/out"
-is $? 0 'budgets that are just what a trace has are kept'
+is $? 0 'budgets that a trace just meets pass'
 
 done_testing

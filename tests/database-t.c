@@ -17,14 +17,17 @@ main(void)
     is_i64(tidei_database_create(path, &database), TIDE_OK, "a trace is created");
     database->pair = &pair;
     database->no_memory = true;
-    is_i64(tidei_database_write(database, 1, 0, &sample, 1), TIDE_ENOMEM, "a transaction ends early");
-    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 0, "and leaves no sample in the trace");
+    is_i64(tidei_database_write(database, 1, 0, &sample, 1), TIDE_ENOMEM, "a transaction fails for want of memory");
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 0,
+           "a transaction that failed leaves no sample in the trace");
     database->no_memory = false;
-    is_i64(tidei_database_write(database, 1, 0, &sample, 1), TIDE_OK, "it is written again");
-    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 1, "with the sample, which is new still");
+    is_i64(tidei_database_write(database, 1, 0, &sample, 1), TIDE_OK, "the failed transaction can be written again");
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 1, "the repeated transaction writes the sample");
     sample.ns = 2000;
-    is_i64(tidei_database_write(database, 2, 0, &sample, 1), TIDE_OK, "the next transaction has the same figures");
-    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 1, "and writes no row for them");
+    is_i64(tidei_database_write(database, 2, 0, &sample, 1), TIDE_OK,
+           "a transaction with the same figures as the one before is written");
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 1,
+           "a sample with the same figures as the one before adds no row");
     tidei_database_close(database);
     return done();
 }

@@ -1,10 +1,10 @@
 #!/bin/sh
-# `tidemark devices`: on a machine without a driver, and over the fake driver that the tests bring.
+# Tests `tidemark devices` without a driver, and over the tests' fake driver.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
-# devices ARGUMENT...: what it prints, its messages apart in $scratch/said, and its exit status.
+# devices ARGUMENT...: print its output and exit status; its messages go to $scratch/said.
 devices() {
     tap_printed=$("$tidemark" devices "$@" 2>"$scratch/said")
     tap_status=$?
@@ -12,20 +12,20 @@ devices() {
 }
 
 plan 23
-has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'it says how it is used'
-is "$(devices 0)" ' 2' 'it takes no arguments'
-is "$(devices --free)" ' 2' 'an option that it does not know is wrong'
+has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
+is "$(devices 0)" ' 2' 'devices takes no arguments'
+is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
 
-# An empty library in place of the driver's: what it is on a machine with one, too.
+# An empty library in place of the driver's, so that a machine with a driver has none either.
 mkdir "$scratch/none"
 : >"$scratch/none/libcuda.so.1"
 LD_LIBRARY_PATH=$scratch/none
 export LD_LIBRARY_PATH
-is "$(devices)" ' 1' 'without a driver it prints nothing, and exits with 1'
-has_words "$(cat "$scratch/said")" 'tidemark devices: driver: ' 'and says why'
+is "$(devices)" ' 1' 'without a driver devices prints nothing, and exits with 1'
+has_words "$(cat "$scratch/said")" 'tidemark devices: driver: ' 'without a driver devices says why'
 has_words "$(devices --json)" '{"format_version":1,"driver_version":null,"reason":"driver: ' \
-    'the object has the reason'
-has_words "$(devices --json)" '"devices":[]} 1' 'and no devices'
+    'without a driver the object has the reason'
+has_words "$(devices --json)" '"devices":[]} 1' 'without a driver the object has no devices'
 
 fake=$top_builddir/tests/fake-cuda/.libs
 if ! test -e "$fake/libcuda.so.1"; then
@@ -37,29 +37,31 @@ FAKE_CUDA_DEVICES=2
 FAKE_CUDA_MEMORY=1G
 export FAKE_CUDA_DEVICES FAKE_CUDA_MEMORY
 seen=$(devices)
-has_words "$seen" 'NVIDIA driver of CUDA 13.0' 'the table begins with the version of the driver'
-is "$(echo "$seen" | grep -c '^ *[01] .* 1 GiB .* yes ')" 2 'it has a line for each device'
-has_words "$seen" ' 0' 'and it exits with 0'
+has_words "$seen" 'NVIDIA driver of CUDA 13.0' 'the table of devices begins with the version of the driver'
+is "$(echo "$seen" | grep -c '^ *[01] .* 1 GiB .* yes ')" 2 'the table of devices has a line for each device'
+has_words "$seen" ' 0' 'with a driver devices exits with 0'
 seen=$(devices --json)
 has_words "$seen" '"driver_version":"13.0","reason":null' 'the object has the version of the driver'
-has_words "$seen" '"device":0,' 'it has the first device'
-has_words "$seen" '"total_bytes":1073741824,"free_bytes":' 'with its memory'
-has_words "$seen" '"pools":true,"peers":[1],"ipc":true' 'its peers, and what it can do'
+has_words "$seen" '"device":0,' 'the object has the first device'
+has_words "$seen" '"total_bytes":1073741824,"free_bytes":' 'the object has the memory of the first device'
+has_words "$seen" '"pools":true,"peers":[1],"ipc":true' \
+    'the object has the peers of the first device, and what it supports'
 has_words "$(FAKE_CUDA_NO_PEERS=1 devices --json)" '"peers":[]' 'devices that do not reach each other have no peers'
 has_words "$(FAKE_CUDA_NO_POOLS=1 devices --json)" '"pools":false,"peers":[1],"ipc":false,"fabric":false,"managed_pools":false,"host_pools":false' \
-    'without pools there is none of what pools can do'
+    'a device without pools supports nothing that needs them'
 seen=$(FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:2 devices --json)
-has_words "$seen" '"free_bytes":null' 'a device that lets nobody in does not say what is free'
+has_words "$seen" '"free_bytes":null' 'a device without a context has no figure of its free memory'
 has_words "$(cat "$scratch/said")" 'device 0: free memory is not known: device: cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY (2)' \
-    'which is said'
-# The n-th device's.
+    'a message says why the free memory is not known'
+# The device of that number.
 seen=$(FAKE_CUDA_FAIL=cuDeviceGetName:46:2 devices --json)
-has_words "$seen" '{"device":0,"error":null,"name":"' 'where one device fails the others are there'
+has_words "$seen" '{"device":0,"error":null,"name":"' 'if one device fails the object has the others'
 has_words "$seen" '{"device":1,"error":"device: cuDeviceGetName: CUDA_ERROR_DEVICE_UNAVAILABLE (46)","name":null,"total_bytes":null,"free_bytes":null,"pools":null,"peers":null' \
-    'that one has its error, and nulls'
-has_words "$seen" '} 1' 'it exits with 1'
-has_words "$(cat "$scratch/said")" 'device 1: device: cuDeviceGetName: CUDA_ERROR_DEVICE_UNAVAILABLE (46)' 'and says why'
+    'a device that fails has its error, and nulls'
+has_words "$seen" '} 1' 'if one device fails devices exits with 1'
+has_words "$(cat "$scratch/said")" 'device 1: device: cuDeviceGetName: CUDA_ERROR_DEVICE_UNAVAILABLE (46)' \
+    'a message says why a device fails'
 seen=$(FAKE_CUDA_FAIL=cuDeviceGetName:46:1 devices)
 is "$(echo "$seen" | grep -c -e '^ *0 ? *? *? ? ' -e '^ *1 .* 1 GiB .* yes ') ${seen##* }" '2 1' \
-    'the table has a line for each, too, and it exits with 1'
+    'if one device fails the table has a line for each, and devices exits with 1'
 done_testing

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "viewer/analysis/align.h"
+#include "viewer/analysis/snapshot.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/peak.h"
 
@@ -26,7 +26,7 @@ same(const char *what, int64_t seen, int64_t wanted)
     return seen == wanted;
 }
 
-/* The bytes of a group that peak_make has found, by its key; 0 where it has none. */
+/* The bytes of the group of this key in peak_make's result; 0 if there is none. */
 static uint64_t
 bytes_of(const struct peak *peak, uint64_t key)
 {
@@ -37,7 +37,7 @@ bytes_of(const struct peak *peak, uint64_t key)
     return 0;
 }
 
-/* The snapshot of one trace has what `peak` has, whose figures tests/peak-t compares with brute force. */
+/* Whether the snapshot of one trace has the figures of `peak`, which tests/peak-t compares with brute force. */
 static bool
 same_as_peak(struct view *view, const struct snapshot *snapshot, size_t number)
 {
@@ -48,10 +48,11 @@ same_as_peak(struct view *view, const struct snapshot *snapshot, size_t number)
 
     if (peak_make(view, by->groups.by, &at, 0.05, 0, &peak) != COMMAND_FINE)
         return false;
-    good = same("the peak", (int64_t)snapshot->peak_bytes, (int64_t)peak.bytes) &&
-           same("its time", snapshot->peak_ns, peak.ns);
+    good = same("the peak", (int64_t)snapshot->all.peak_bytes, (int64_t)peak.bytes) &&
+           same("its time", snapshot->all.peak_ns, peak.ns);
     for (uint32_t i = 0; good && i < by->groups.count; i++)
-        good = same("bytes of a group", (int64_t)by->list[i].bytes, (int64_t)bytes_of(&peak, by->groups.keys[i]));
+        good =
+            same("bytes of a group", (int64_t)by->list[i].marked.bytes, (int64_t)bytes_of(&peak, by->groups.keys[i]));
     peak_free(&peak);
     return good;
 }
@@ -71,10 +72,10 @@ same_figures(const struct snapshot *snapshot)
         total += life->status == 0 ? life->size : 0;
         live += life->status == 0 && life->free_ns == RANDOM_NEVER ? life->size : 0;
     }
-    return same("allocations", (int64_t)snapshot->allocations, allocations) &&
-           same("failures", (int64_t)snapshot->failures, failures) &&
-           same("bytes in all", (int64_t)snapshot->total_bytes, total) &&
-           same("bytes left", (int64_t)snapshot->live_bytes, live);
+    return same("allocations", (int64_t)snapshot->all.allocations, allocations) &&
+           same("failures", (int64_t)snapshot->all.failures, failures) &&
+           same("bytes in all", (int64_t)snapshot->all.bytes, total) &&
+           same("bytes left", (int64_t)snapshot->all.live_bytes, live);
 }
 
 static bool
@@ -95,9 +96,9 @@ same_sums(const struct snapshot *a, const struct snapshot *b, size_t by)
                                                            : align.rows[i].size != align.rows[j].size);
     }
     align_free(&align);
-    return same("no group comes twice", sorted, true) && same("all of A", in_a, (int64_t)a->peak_bytes) &&
-           same("all of B", in_b, (int64_t)b->peak_bytes) &&
-           same("the change", change, (int64_t)(b->peak_bytes - a->peak_bytes));
+    return same("no group comes twice", sorted, true) && same("all of A", in_a, (int64_t)a->all.peak_bytes) &&
+           same("all of B", in_b, (int64_t)b->all.peak_bytes) &&
+           same("the change", change, (int64_t)(b->all.peak_bytes - a->all.peak_bytes));
 }
 
 static bool

@@ -14,7 +14,7 @@
 #define STATIC_TLS_MOST 64
 #define PAIRS           1000
 
-/* What the test calls of the library. */
+/* The functions of the library that the test calls. */
 static struct {
     enum tide_status (*create)(const char *text, struct tide_resource **out);
     enum tide_status (*allocate)(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream,
@@ -54,7 +54,7 @@ find(void *handle)
            library.release != NULL && library.error_text != NULL;
 }
 
-/* How many pairs of an allocation and its free have succeeded. */
+/* Allocate and free in pairs. Returns how many pairs succeeded. */
 static uint64_t
 run_pairs(void)
 {
@@ -69,7 +69,7 @@ run_pairs(void)
     return done;
 }
 
-/* A thread that is there before the library is: it waits for the stack. */
+/* A thread that starts before the library is loaded, and waits for the stack. */
 static void *
 run_thread(void *context)
 {
@@ -90,10 +90,10 @@ check_open(void)
     pthread_barrier_init(&barrier, NULL, 2);
     pthread_create(&thread, NULL, run_thread, &of_thread);
     taken = dlopen(DLOPEN_BUILD "/tests/.libs/libstatic-tls.so", RTLD_NOW);
-    if (!ok(taken != NULL, "a library that takes 1.5 KiB of static TLS is opened"))
+    if (!ok(taken != NULL, "a library that takes 1.5 KiB of static TLS is loaded"))
         diag("%s", dlerror());
     handle = dlopen(DLOPEN_BUILD "/.libs/libtidemark.so", RTLD_NOW);
-    if (!ok(handle != NULL, "the library is opened behind it"))
+    if (!ok(handle != NULL, "libtidemark is loaded after a library that takes most of the static TLS"))
         diag("%s", dlerror());
     if (handle == NULL || !find(handle)) {
         diag("the library cannot be used");
@@ -101,11 +101,12 @@ check_open(void)
     }
     dl_iterate_phdr(see_object, &tls_bytes);
     ok(tls_bytes <= STATIC_TLS_MOST, "the library takes at most 64 bytes of static TLS (%" PRIu64 ")", tls_bytes);
-    is_i64(library.create("statistics | limit(1GiB) | pool | sim", &stack), TIDE_OK, "it makes a stack");
+    is_i64(library.create("statistics | limit(1GiB) | pool | sim", &stack), TIDE_OK,
+           "the loaded library makes a stack");
     is_u64(run_pairs(), PAIRS, "the main thread allocates and frees");
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
-    is_u64(of_thread, PAIRS, "a thread that was there before the library allocates and frees");
+    is_u64(of_thread, PAIRS, "a thread that was started before the library was loaded allocates and frees");
     is_i64(library.allocate(stack, (size_t)2 << 30, TIDE_DEFAULT_ALIGNMENT, 0, &pointer), TIDE_ELIMIT,
            "a request past the limit is refused");
     ok(strstr(library.error_text(), "limit") != NULL, "the error text names the limit");

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Nothing of the command is forgotten: each command has its page, its place in tidemark(1) and in README.md's table, and
-# each format of `tidemark export` and `tidemark import` is described.
+# Tests that each command has its page, its entry in tidemark(1) and its line in README.md's table, and that each format
+# of `tidemark export` and `tidemark import` is described.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
@@ -8,12 +8,12 @@ tidemark=${TIDEMARK:-$top_builddir/tidemark}
 commands=$("$tidemark" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 table=$("$AWK" '/^\| command \| \|$/ { on = 1 } /^$/ { on = 0 } on' "$top_srcdir/README.md")
 
-# formats COMMAND: those that its --help lists, behind its options.
+# formats COMMAND: the formats that its --help lists, after its options.
 formats() {
     "$tidemark" "$1" --help | sed -n '/--help  /,$s/^  \([a-z][a-z]*\)  .*/\1/p'
 }
 
-# undescribed COMMAND: its formats that its page has no paragraph of.
+# undescribed COMMAND: the formats for which its page has no paragraph.
 undescribed() {
     for format in $(formats "$1"); do
         grep -qxF ".It Cm $format" "$top_srcdir/doc/tidemark-$1.1" || printf ' %s' "$format"
@@ -21,20 +21,21 @@ undescribed() {
 }
 
 plan 8
-ok 'there are commands' test "$(echo "$commands" | grep -c -x -e check -e top)" -eq 2
+ok 'README.md names commands' test "$(echo "$commands" | grep -c -x -e check -e top)" -eq 2
 page='' built='' listed='' short=''
 for command in $commands; do
     test -s "$top_srcdir/doc/tidemark-$command.1" || page="$page $command"
     grep -q "doc/tidemark-$command\.1" "$top_srcdir/doc/local.mk" || built="$built $command"
     grep -qxF ".It Cm $command" "$top_srcdir/doc/tidemark.1" || listed="$listed $command"
-    # "completion" is for shells, and stands in tidemark(1) alone.
+    # "completion" is for shells, and only in tidemark(1).
     test "$command" = completion || echo "$table" | grep -q "^|[^|]*[ \`]$command\`" || short="$short $command"
 done
 is "$page" '' 'each command has its page'
-is "$built" '' 'which doc/local.mk installs'
+is "$built" '' 'doc/local.mk installs the page of each command'
 is "$listed" '' 'each command is in the list of tidemark(1)'
 is "$short" '' "each command is in README.md's table"
-ok 'there are formats' test "$(formats export | grep -c -x -e csv -e pprof)$(formats import | grep -c -x rmm)" = 21
+ok 'the command has formats' \
+    test "$(formats export | grep -c -x -e csv -e pprof)$(formats import | grep -c -x rmm)" = 21
 is "$(undescribed export)" '' 'each format of an export is described'
 is "$(undescribed import)" '' 'each format of an import is described'
 done_testing

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The program in README.md builds and prints what stands there, its stack is one, and its queries run on a trace.
+# Tests README.md: its program builds and prints what it says, its stack is valid, and its queries run on a trace.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
@@ -31,11 +31,12 @@ ok 'the C example compiles without a warning' \
     -L"$top_builddir/.libs" -Wl,-rpath,"$top_builddir/.libs" -ltidemark
 unset TIDEMARK_STACK
 seen=$(cd "$scratch" && ./example 2>&1)
-is $? 0 'it runs'
-is "$seen" "$(block text)" 'it prints what README.md says'
+is $? 0 'the C example runs'
+is "$seen" "$(block text)" 'the C example prints what README.md says'
 
 stack=$(block stack | sed 's/driver\(([^)]*)\)\{0,1\}$/host/; s/^log([^)]*)/log(demo.db)/')
-ok 'its stack is one, and records' env -C "$scratch" TIDEMARK_STACK="$stack" "$top_builddir/examples/wrap"
+ok 'the stack of README.md is valid, and records' \
+    env -C "$scratch" TIDEMARK_STACK="$stack" "$top_builddir/examples/wrap"
 
 if test -n "$SQLITE3" && test -x "$top_builddir/tidemark"; then
     tidemark() {
@@ -56,7 +57,8 @@ charmap=$(LC_ALL=C.UTF-8 locale charmap 2>/dev/null)
 if test -x "$top_builddir/tidemark" && test "$charmap" = UTF-8; then
     cd "$scratch" || exit 99
     # A line of its own, so that the path of the data can be this checkout's.
-    is "$(screen_of import)" '$ tidemark import tests/data/gpt_train.csv.gz train.db' 'the trace of the screens is made'
+    is "$(screen_of import)" '$ tidemark import tests/data/gpt_train.csv.gz train.db' \
+        'README.md shows how the trace of the screens is made'
     "$top_builddir/tidemark" import "$top_srcdir/tests/data/gpt_train.csv.gz" train.db
     for name in summary peak fragmentation timeline; do
         command=$(screen_of $name | sed -n '1s/^$ //p')

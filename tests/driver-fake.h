@@ -13,7 +13,7 @@
 
 struct fake_context {
     int references;
-    int synchronized; /* calls */
+    int synchronized; /* the number of calls */
 };
 
 struct CUstream_st {
@@ -45,13 +45,13 @@ static struct {
     uint64_t used_bytes;
     uint64_t trimmed_to_bytes;
     bool trim_needs_context;
-    int allocations; /* calls, also failed ones */
+    int allocations; /* the number of calls, failed ones included */
     CUstream stream; /* of the last allocation */
 
     struct CUevent_st events[32];
     int events_created;
     int events_live;
-    int flags; /* that cuGetProcAddress was given */
+    int flags; /* the flags that cuGetProcAddress was given */
     int total_mem_version;
 } fake;
 

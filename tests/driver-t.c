@@ -20,7 +20,7 @@ extern const struct tidei_kind tidei_driver_kind;
 static struct tidei_driver fake_driver;
 static bool fake_usable = true;
 
-/* In place of src/cuda/driver-load.c. */
+/* Replaces src/cuda/driver-load.c. */
 enum tide_status
 tidei_driver_get(const char *subject, const struct tidei_driver **out)
 {
@@ -45,7 +45,7 @@ test_fill(void)
     fake_reset();
     ok(tidei_driver_fill(&table, fake_find, init) == TIDE_EUNSUPPORTED, "a library without cuInit is refused");
     is_string(tide_error_text(), "driver: the NVIDIA driver has no cuInit", "the text names what is missing");
-    ok(tidei_driver_fill(&table, fake_find, pool) == TIDE_OK, "a driver too old for pools is none to refuse");
+    ok(tidei_driver_fill(&table, fake_find, pool) == TIDE_OK, "a driver too old for pools is accepted");
     ok(table.mem_pool_create == NULL && table.mem_pool_destroy != NULL, "only the missing function is switched off");
     is_i64(table.version, 13000, "the table knows the driver's version");
     ok(tidei_driver_fill(&table, fake_find_proc_address, NULL) == TIDE_OK, "cuGetProcAddress finds every function");
@@ -66,14 +66,15 @@ test_start(void)
     ok(tidei_driver_fill(&table, fake_find, NULL) == TIDE_EUNSUPPORTED, "a machine without a device is unsupported");
     is_string(tide_error_text(), "driver: no CUDA device on this machine (cuInit: CUDA_ERROR_NO_DEVICE)",
               "the text says that there is no device");
-    is_i64(tide_error_driver(), CUDA_ERROR_NO_DEVICE, "the driver's error is kept");
+    is_i64(tide_error_driver(), CUDA_ERROR_NO_DEVICE, "the error of cuInit is kept as the driver's error");
     fake.result = CUDA_ERROR_STUB_LIBRARY;
     ok(tidei_driver_fill(&table, fake_find, NULL) == TIDE_EUNSUPPORTED, "a driver that does not start is unsupported");
     is_string(tide_error_text(), "driver: the NVIDIA driver does not start (cuInit: CUDA_ERROR_STUB_LIBRARY, 34)",
               "the text has the function and the error's name");
     fake.result = (CUresult)12345;
     tidei_driver_fill(&table, fake_find, NULL);
-    has_words(tide_error_text(), "an unknown CUDA error, 12345", "an error without a name is told by its number");
+    has_words(tide_error_text(), "an unknown CUDA error, 12345",
+              "the text names an unknown driver error by its number");
     fake.fail = NULL;
     fake.devices = 0;
     ok(tidei_driver_fill(&table, fake_find, NULL) == TIDE_EUNSUPPORTED, "a driver with 0 devices is unsupported");
@@ -98,7 +99,8 @@ test_create_errors(void)
     fake_reset();
     ok(tide_driver_create(NULL, NULL) == TIDE_EINVAL, "NULL in place of the address is refused");
     ok(create_fails(&options) == TIDE_EINVAL, "a device past the last is refused");
-    is_string(tide_error_text(), "driver: no device 2, this machine has 2 (counted from 0)", "the text counts devices");
+    is_string(tide_error_text(), "driver: no device 2, this machine has 2 (counted from 0)",
+              "the text says how many devices there are");
     options.device = -1;
     ok(create_fails(&options) == TIDE_EINVAL, "a negative device is refused");
     options = (struct tide_driver_options){ TIDE_OPTIONS(options), .use_default_pool = true, .maximum_bytes = 1 };
@@ -106,22 +108,23 @@ test_create_errors(void)
     fake.pools_supported = 0;
     ok(create_fails(NULL) == TIDE_EUNSUPPORTED, "a device without pools is unsupported");
     is_string(tide_error_text(), "driver: device 0 has no memory pools: use the base cuda, or driver(fallback=cuda)",
-              "the text says that the device lacks them, and the way out");
+              "the text says that the device has no pools, and what to use instead");
     fake_reset();
     fake.fail = "cuMemPoolCreate";
     fake.result = CUDA_ERROR_INVALID_VALUE;
-    ok(create_fails(NULL) == TIDE_EDRIVER, "a pool that cannot be created is a driver's error");
+    ok(create_fails(NULL) == TIDE_EDRIVER, "a pool that cannot be created is a driver error");
     is_string(tide_error_text(), "driver: cuMemPoolCreate: CUDA_ERROR_INVALID_VALUE (1)", "the text names the call");
-    is_i64(fake.primary.references, 0, "the primary context was given back");
+    is_i64(fake.primary.references, 0, "a failed creation releases the primary context");
     fake.fail = "cuMemPoolSetAttribute";
     options = (struct tide_driver_options){ TIDE_OPTIONS(options), .release_threshold_bytes = TIDE_NONE };
-    ok(create_fails(&options) == TIDE_EDRIVER, "a threshold that cannot be set is a driver's error");
-    is_i64(fake.pools + fake.primary.references, 0, "the pool was given back with the context");
+    ok(create_fails(&options) == TIDE_EDRIVER, "a threshold that cannot be set is a driver error");
+    is_i64(fake.pools + fake.primary.references, 0, "a failed threshold releases pool and context");
     fake_reset();
     fake.version = 12000;
     options = (struct tide_driver_options){ TIDE_OPTIONS(options), .maximum_bytes = 64 * MIB };
-    ok(create_fails(&options) == TIDE_EUNSUPPORTED, "a maximum is refused where the driver would ignore it");
-    has_words(tide_error_text(), "CUDA 12.2, this one is of 12.0", "the text has both versions");
+    ok(create_fails(&options) == TIDE_EUNSUPPORTED, "a maximum is refused if the driver would ignore it");
+    has_words(tide_error_text(), "CUDA 12.2, this one is of 12.0",
+              "the refusal of the maximum names both CUDA versions");
 }
 
 static void
@@ -133,13 +136,13 @@ test_contexts(void)
     void *pointer = NULL;
 
     fake_reset();
-    ok(tide_driver_create(NULL, &driver) == TIDE_OK, "a driver is created without a context");
+    ok(tide_driver_create(NULL, &driver) == TIDE_OK, "a driver is created on a thread without a context");
     fake.pushes = 0;
     ok(tide_allocate(driver, MIB, 256, 0, &pointer) == TIDE_OK && pointer != NULL,
        "a thread without a context allocates on stream 0");
     ok(tide_deallocate(driver, pointer, MIB, 256, 0) == TIDE_OK, "a thread without a context frees on stream 0");
     ok(fake.current == NULL && fake.depth == 0, "no context is left behind on that thread");
-    is_i64(fake.pushes, 2, "each of the two calls made the primary context current once");
+    is_i64(fake.pushes, 2, "an allocation and a free each make the primary context current once");
     ok(tide_allocate(driver, MIB, 256, (tide_stream)&stream, &pointer) == TIDE_OK && fake.stream == &stream,
        "a stream is handed to the driver as it is");
     is_i64(fake.pushes, 2, "a stream that has a context of its own needs no other");
@@ -151,7 +154,7 @@ test_contexts(void)
     fake.result = CUDA_ERROR_INVALID_CONTEXT;
     fake.allocations = 0;
     ok(tide_allocate(driver, MIB, 256, 0, &pointer) == TIDE_EDRIVER && pointer == NULL && fake.allocations == 2,
-       "a context that does not help is tried once");
+       "an allocation that fails with a current context is tried once in the primary context");
     fake.fail = NULL;
     tide_resource_release(driver);
     ok(fake.depth == 0 && fake.pools == 0 && fake.primary.references == 0, "releasing gives back pool and context");
@@ -171,11 +174,11 @@ test_allocate(void)
     ok(tide_allocate(driver, MIB, 512, 0, &pointer) == TIDE_EINVAL && pointer == NULL,
        "an alignment of 512 is refused");
     ok(tide_allocate(driver, 0, 256, 0, &pointer) == TIDE_OK && pointer == NULL, "0 bytes are allocated as NULL");
-    ok(tide_deallocate(driver, NULL, 0, 256, 0) == TIDE_OK, "which may be freed");
-    ok(tide_deallocate(driver, NULL, 1, 256, 0) == TIDE_EPOINTER, "NULL of 1 byte is no allocation");
+    ok(tide_deallocate(driver, NULL, 0, 256, 0) == TIDE_OK, "NULL of 0 bytes may be freed");
+    ok(tide_deallocate(driver, NULL, 1, 256, 0) == TIDE_EPOINTER, "a free of 1 byte at NULL is refused");
     ok(tide_allocate(driver, SIZE_MAX, 256, 0, &pointer) == TIDE_ECAPACITY && pointer == NULL,
        "a request past the device's memory is refused");
-    is_i64(fake.allocations, 0, "none of these has reached the driver");
+    is_i64(fake.allocations, 0, "refused requests and those of 0 bytes do not reach the driver");
     ok(tide_allocate(driver, 48 * MIB, 256, 0, &pointer) == TIDE_OK, "48 MiB of 64 are allocated");
     ok(tide_query(driver, TIDE_QUERY_BYTES_USED, &figure) == TIDE_OK && figure == 48 * MIB, "48 MiB are in use");
     ok(tide_query(driver, TIDE_QUERY_BYTES_RESERVED, &figure) == TIDE_OK && figure == 64 * MIB,
@@ -183,23 +186,24 @@ test_allocate(void)
     ok(tide_trim(driver, MIB) == TIDE_OK && fake.trimmed_to_bytes == MIB, "the pool is trimmed to a size");
     fake.trim_needs_context = true;
     ok(tide_trim(driver, 2 * MIB) == TIDE_OK && fake.trimmed_to_bytes == 2 * MIB && fake.current == NULL,
-       "also by a driver that wants a context for it, on a thread without one");
+       "a trim on a thread without a context works with a driver that needs one");
     fake.fail = "cuMemPoolTrimTo";
     fake.result = CUDA_ERROR_UNKNOWN;
-    ok(tide_trim(driver, 0) == TIDE_EDRIVER, "and a driver that fails to says so");
+    ok(tide_trim(driver, 0) == TIDE_EDRIVER, "a trim that the driver fails is a driver error");
     fake.fail = NULL;
     ok(tide_allocate(driver, 17 * MIB, 256, 0, &pointer) == TIDE_ECAPACITY && pointer == NULL,
-       "what the pool has no room for is refused");
+       "a request over the free memory of the pool is refused");
     is_string(tide_error_text(),
               "driver: 17 MiB request finds no room in the pool of device 0: CUDA_ERROR_OUT_OF_MEMORY (48 MiB used, "
               "64 MiB reserved, maximum 64 MiB)",
-              "the text has the request and the pool's figures");
-    is_i64(tide_error_driver(), CUDA_ERROR_OUT_OF_MEMORY, "the driver's error is kept");
+              "the refusal names the request and the pool's figures");
+    is_i64(tide_error_driver(), CUDA_ERROR_OUT_OF_MEMORY, "a refused allocation keeps the driver's error");
     fake.fail = "cuMemAllocFromPoolAsync";
     fake.result = CUDA_ERROR_LAUNCH_FAILED;
-    ok(tide_allocate(driver, MIB, 256, 0, &pointer) == TIDE_EDRIVER && pointer == NULL, "another error is a driver's");
+    ok(tide_allocate(driver, MIB, 256, 0, &pointer) == TIDE_EDRIVER && pointer == NULL,
+       "any other error of an allocation is a driver error");
     is_string(tide_error_text(), "driver: cuMemAllocFromPoolAsync: CUDA_ERROR_LAUNCH_FAILED (719)",
-              "an error of the driver is named in the text");
+              "the text names the driver's function and error");
     tide_resource_release(driver);
 }
 
@@ -213,12 +217,12 @@ test_deallocate(void)
     fake.fail = "cuMemFreeAsync";
     fake.result = CUDA_ERROR_INVALID_VALUE;
     ok(tide_deallocate(driver, &fake, MIB, 256, 0) == TIDE_EPOINTER,
-       "what the driver does not know is no pointer of it");
-    is_i64(tide_error_driver(), CUDA_ERROR_INVALID_VALUE, "the driver's error is kept");
+       "a free of a pointer that the driver does not know is refused");
+    is_i64(tide_error_driver(), CUDA_ERROR_INVALID_VALUE, "a refused free keeps the driver's error");
     fake.result = CUDA_ERROR_LAUNCH_FAILED;
-    ok(tide_deallocate(driver, &fake, MIB, 256, 0) == TIDE_EDRIVER, "another error is a driver's");
+    ok(tide_deallocate(driver, &fake, MIB, 256, 0) == TIDE_EDRIVER, "any other error of a free is a driver error");
     fake.result = CUDA_ERROR_DEINITIALIZED;
-    ok(tide_deallocate(driver, &fake, MIB, 256, 0) == TIDE_OK, "freeing after the driver has gone is quiet");
+    ok(tide_deallocate(driver, &fake, MIB, 256, 0) == TIDE_OK, "a free after the driver has shut down succeeds");
     fake_usable = false;
     tide_resource_release(driver);
     fake_usable = true;
@@ -239,24 +243,26 @@ test_order(void)
     ok(tide_order(driver, (tide_stream)&first, (tide_stream)&first) == TIDE_OK && fake.events_created == 0,
        "a stream needs no order with itself");
     ok(tide_order(driver, (tide_stream)&first, (tide_stream)&second) == TIDE_OK && second.waits == 1,
-       "the later stream waits");
+       "an order makes the later stream wait");
     ok(tide_order(driver, (tide_stream)&second, (tide_stream)&first) == TIDE_OK && fake.events_created == 1,
-       "the event is used again");
+       "a second order reuses the event");
     ok(tide_order(driver, 0, (tide_stream)&first) == TIDE_OK && fake.depth == 0 && fake.events_created == 1,
        "a thread without a context orders behind stream 0");
-    ok(tide_order(driver, (tide_stream)&first, 0) == TIDE_OK && fake.depth == 0, "and has stream 0 wait");
+    ok(tide_order(driver, (tide_stream)&first, 0) == TIDE_OK && fake.depth == 0,
+       "a thread without a context makes stream 0 wait for another stream");
     ok(tide_order(driver, (tide_stream)&foreign, (tide_stream)&first) == TIDE_OK && fake.events_created == 2,
        "a stream of another context gets an event of that context");
-    is_i64(fake.events_live, 1, "which is not kept");
+    is_i64(fake.events_live, 1, "the event of another context is not kept");
     fake.fail = "cuStreamWaitEvent";
     fake.result = CUDA_ERROR_LAUNCH_FAILED;
-    ok(tide_order(driver, (tide_stream)&first, (tide_stream)&second) == TIDE_EDRIVER, "a failed wait is told");
-    has_words(tide_error_text(), "cuStreamWaitEvent: CUDA_ERROR_LAUNCH_FAILED", "a failed wait is named in the text");
+    ok(tide_order(driver, (tide_stream)&first, (tide_stream)&second) == TIDE_EDRIVER,
+       "a failed wait is a driver error");
+    has_words(tide_error_text(), "cuStreamWaitEvent: CUDA_ERROR_LAUNCH_FAILED", "the text names the failed wait");
     fake_driver.event_record = NULL;
     ok(tide_order(driver, (tide_stream)&first, (tide_stream)&second) == TIDE_EUNSUPPORTED,
-       "without events there is no order");
+       "an order is unsupported without events");
     tide_resource_release(driver);
-    is_i64(fake.events_live, 0, "the kept events go with the driver");
+    is_i64(fake.events_live, 0, "destroying the driver destroys the kept events");
 }
 
 static void
@@ -269,27 +275,30 @@ test_order_all(void)
     tide_driver_create(NULL, &driver);
     ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_OK && fake.primary.synchronized == 1,
        "all streams are waited for in the primary context");
-    ok(fake.current == NULL && fake.depth == 0, "which is not left behind on the thread");
+    ok(fake.current == NULL && fake.depth == 0, "an order behind all streams leaves no context current");
     fake.current = &own;
     ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_OK && fake.primary.synchronized == 2 && own.synchronized == 1,
-       "and in the application's own context that is current");
+       "an order behind all streams also synchronizes the current context of the application");
     ok(fake.current == &own && fake.depth == 0 && fake.events_created == 0,
-       "the application's context stays the current one");
+       "an order behind all streams leaves the application's context current");
     fake.fail = "cuCtxSynchronize";
     fake.result = CUDA_ERROR_LAUNCH_FAILED;
-    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && fake.depth == 0, "work that has failed there is told");
+    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && fake.depth == 0,
+       "an order behind all streams fails if the application's context does");
     fake.current = NULL;
-    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && fake.depth == 0, "and in the primary context");
+    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER && fake.depth == 0,
+       "an order behind all streams fails if the primary context does");
     is_string(tide_error_text(), "driver: cuCtxSynchronize: CUDA_ERROR_LAUNCH_FAILED (719)",
               "the failure of a synchronize names the function");
     fake.result = CUDA_ERROR_DEINITIALIZED;
-    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_OK, "after the driver has gone there is nothing to wait for");
+    ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_OK,
+       "an order behind all streams succeeds after the driver has shut down");
     ok(tide_order(driver, 0, TIDE_STREAM_ALL) == TIDE_EINVAL, "all streams cannot be made to wait");
     fake.fail = NULL;
     fake.primary.synchronized = 0;
     fake_usable = false;
     ok(tide_order(driver, TIDE_STREAM_ALL, 0) == TIDE_EUNSUPPORTED && fake.primary.synchronized == 0,
-       "a child of fork() does not wait for the driver");
+       "an order behind all streams is unsupported in a child of fork()");
     fake_usable = true;
     tide_resource_release(driver);
 }
@@ -316,8 +325,8 @@ test_query(void)
     tide_driver_create(&options, &driver);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         ok(tide_query(driver, rows[i].what, &figure) == TIDE_OK && figure == rows[i].wanted, "%s", rows[i].sentence);
-    is_i64(fake.properties.location.id, 1, "the pool lies on that device");
-    ok(tide_query(driver, (enum tide_query)999, &figure) == TIDE_EUNSUPPORTED, "what it does not know is unsupported");
+    is_i64(fake.properties.location.id, 1, "the pool lies on the device in the options");
+    ok(tide_query(driver, (enum tide_query)999, &figure) == TIDE_EUNSUPPORTED, "an unknown figure is unsupported");
     tide_resource_release(driver);
 }
 
@@ -348,7 +357,7 @@ test_describe(void)
     describes(&shared, "release_threshold=0, default=true");
 }
 
-/* Values as the parser hands them over, in the order of the table. */
+/* The values are in the order of the argument table, as the parser passes them. */
 static void
 test_kind(void)
 {
@@ -367,7 +376,7 @@ test_kind(void)
        "the arguments of stack text make a driver");
     tide_query(driver, TIDE_QUERY_CAPACITY, &figure);
     ok(figure == 96 * MIB && fake.threshold_bytes == 5 * MIB && fake.properties.location.id == 1,
-       "and each has reached the driver");
+       "every argument of the stack text reaches the driver");
     tide_resource_release(driver);
 }
 
@@ -381,13 +390,14 @@ test_default_pool(void)
     fake_reset();
     fake.threshold_bytes = 3 * MIB;
     tide_driver_create(&options, &driver);
-    ok(fake.pools == 0 && fake.threshold_bytes == 7 * MIB, "the default pool gets the threshold");
+    ok(fake.pools == 0 && fake.threshold_bytes == 7 * MIB, "a driver over the default pool sets its threshold");
     tide_resource_release(driver);
-    ok(fake.pools == 0 && fake.threshold_bytes == 3 * MIB, "and its old one back");
+    ok(fake.pools == 0 && fake.threshold_bytes == 3 * MIB,
+       "destroying the driver restores the default pool's threshold");
     tide_driver_create(&options, &driver);
     fake.threshold_bytes = 9 * MIB;
     tide_resource_release(driver);
-    is_u64(fake.threshold_bytes, 9 * MIB, "unless somebody else has changed it since");
+    is_u64(fake.threshold_bytes, 9 * MIB, "destroying the driver keeps a threshold that was changed meanwhile");
     options.release_threshold_bytes = 0;
     tide_driver_create(&options, &driver);
     tide_resource_release(driver);
@@ -422,10 +432,10 @@ main(void)
     struct tide_resource *driver = (struct tide_resource *)&options;
 
     plan(3);
-    ok(tide_driver_create(NULL, &driver) == TIDE_EUNSUPPORTED && driver == NULL, "without CUDA there is no driver");
+    ok(tide_driver_create(NULL, &driver) == TIDE_EUNSUPPORTED && driver == NULL, "a build without CUDA has no driver");
     is_string(tide_error_text(), "driver: this build has no CUDA (configure found no cuda.h)",
               "the text says that this build has no CUDA");
-    ok(tide_driver_create(&options, &driver) == TIDE_EINVAL, "options are checked all the same");
+    ok(tide_driver_create(&options, &driver) == TIDE_EINVAL, "a build without CUDA checks the options nevertheless");
     return done();
 }
 

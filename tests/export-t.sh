@@ -1,4 +1,4 @@
-# `tidemark export`: every format against what it must say, real traffic there and back, and outputs that fail.
+# Tests `tidemark export`: the output of every format, real traffic imported and exported again, and outputs that fail.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 data=$top_srcdir/tests/data
@@ -14,7 +14,7 @@ export_to() {
     echo $?
 }
 
-# is_text SENTENCE ARGUMENT...: the export of the trace is standard input, a here-document.
+# is_text SENTENCE ARGUMENT...: whether the export of the trace equals standard input, a here-document.
 is_text() {
     cat >"$scratch/wanted"
     tap_words=$1
@@ -25,7 +25,7 @@ is_text() {
 
 plan 42
 
-# Two lives, one of which stays, a failure between them, and a third in a tag without a name.
+# Two allocations, one of which stays live, a failure between them, and a third under a tag without a name.
 flaws="INSERT INTO life VALUES (1, 1, 1000, 10, 50), (2, 1, 2000, 20, NULL), (4, 1, 500, 40, 1500);
     INSERT INTO refused VALUES (3, 1, 9999, 30);
     INSERT INTO tag VALUES (1, NULL, 'train'), (2, 1, 'a,\"b\";' || char(27) || '[1m'), (3, NULL, '');
@@ -44,20 +44,20 @@ flaws="INSERT INTO life VALUES (1, 1, 1000, 10, 50), (2, 1, 2000, 20, NULL), (4,
     UPDATE stream SET handle = 171; UPDATE meta SET value = 1700000000123456789 WHERE key = 'start_unix_ns'"
 make_trace "$trace" "$flaws"
 
-is_text 'csv: a row for each allocation' <<'EOF'
+is_text 'csv: there is a row for each allocation' <<'EOF'
 allocation_id,layer_id,layer,address,size,alignment,status,tag,callstack,alloc_ns,alloc_duration_ns,alloc_thread,alloc_stream,free_ns,free_duration_ns,free_thread,free_stream
 1,1,log,69632,1000,256,TIDE_OK,"train/a,""b"";\x1b[1m",,10,10,100,171,50,10,100,171
 2,1,log,135168,2000,256,TIDE_OK,train,,20,10,100,171,,,,
 3,1,log,0,9999,256,TIDE_ELIMIT,,,30,10,100,171,,,,
 4,1,log,266240,500,256,TIDE_OK,,,40,10,100,171,1500,10,100,171
 EOF
-is_text 'jsonl: an object for each' --format=jsonl <<'EOF'
+is_text 'jsonl: there is an object for each allocation' --format=jsonl <<'EOF'
 {"allocation_id":1,"layer_id":1,"layer":"log","address":69632,"size":1000,"alignment":256,"status":"TIDE_OK","tag":"train/a,\"b\";\u001b[1m","alloc_ns":10,"alloc_duration_ns":10,"alloc_thread":100,"alloc_stream":171,"free_ns":50,"free_duration_ns":10,"free_thread":100,"free_stream":171}
 {"allocation_id":2,"layer_id":1,"layer":"log","address":135168,"size":2000,"alignment":256,"status":"TIDE_OK","tag":"train","alloc_ns":20,"alloc_duration_ns":10,"alloc_thread":100,"alloc_stream":171}
 {"allocation_id":3,"layer_id":1,"layer":"log","address":0,"size":9999,"alignment":256,"status":"TIDE_ELIMIT","alloc_ns":30,"alloc_duration_ns":10,"alloc_thread":100,"alloc_stream":171}
 {"allocation_id":4,"layer_id":1,"layer":"log","address":266240,"size":500,"alignment":256,"status":"TIDE_OK","alloc_ns":40,"alloc_duration_ns":10,"alloc_thread":100,"alloc_stream":171,"free_ns":1500,"free_duration_ns":10,"free_thread":100,"free_stream":171}
 EOF
-is_text 'rmm: events in the order of time, with frees that fit nothing' -f rmm <<'EOF'
+is_text 'rmm: events are in the order of time, with unmatched frees' -f rmm <<'EOF'
 Thread,Time,Action,Pointer,Size,Stream
 100,22:13:20:123456,allocate,0x11000,1000,0xab
 100,22:13:20:123456,allocate,0x21000,2000,0xab
@@ -68,13 +68,13 @@ Thread,Time,Action,Pointer,Size,Stream
 100,22:13:20:123458,free,0x41000,500,0xab
 EOF
 is "$(export_to -f rmm --min-size=9 "$trace") $(grep -c ',free,' "$scratch/out")" '0 2' \
-    'rmm: a free that fits nothing is left out where its size is'
+    'rmm: --min-size leaves unmatched frees out'
 is "$(export_to -f rmm --tag=train "$trace") $(grep -c ',free,0x4d,' "$scratch/out")" '0 0' \
-    'and where tags are asked for'
+    'rmm: --tag leaves unmatched frees out'
 chrome_head='{"displayTimeUnit":"ns","traceEvents":[
 {"ph":"M","pid":4194305,"ts":0.000,"tid":0,"name":"process_name","args":{"name":"make-trace"}},
 {"ph":"M","pid":4194305,"ts":0.000,"tid":100,"name":"thread_name","args":{"name":"main"}},'
-is_text 'chrome: counters, the failure, calls of the driver, samples and marks' -f chrome <<EOF
+is_text 'chrome: there are counters, the failure, calls of the driver, samples and marks' -f chrome <<EOF
 $chrome_head
 {"ph":"C","pid":4194305,"ts":0.010,"name":"layer 1 log","args":{"live_bytes":1000}},
 {"ph":"C","pid":4194305,"ts":0.020,"name":"layer 1 log","args":{"live_bytes":3000}},
@@ -93,7 +93,7 @@ $chrome_head
 {"ph":"i","pid":4194305,"ts":0.036,"s":"p","tid":0,"cat":"refused_free","name":"refused_free"}
 ]}
 EOF
-is_text 'chrome: lifetimes where they are wanted, and the filters hold for calls and marks, too' \
+is_text 'chrome: --lifetimes adds lifetimes, and the filters hold for calls and marks' \
     -f chrome --lifetimes --tag=train/* --to=33ns <<EOF
 $chrome_head
 {"ph":"C","pid":4194305,"ts":0.010,"name":"layer 1 log","args":{"live_bytes":1000}},
@@ -103,20 +103,21 @@ $chrome_head
 {"ph":"i","pid":4194305,"ts":0.014,"s":"p","tid":0,"cat":"pool_trimmed","name":"pool 0x200 of device 0"}
 ]}
 EOF
-is "$(export_to -f chrome --lifetimes "$trace") $(grep -c '"ph":"e".*"allocation"' "$scratch/out")" '0 2' 'a lifetime ends with its free'
-is_text 'collapsed: tags at the peak' -f collapsed <<'EOF'
+is "$(export_to -f chrome --lifetimes "$trace") $(grep -c '"ph":"e".*"allocation"' "$scratch/out")" '0 2' \
+    'chrome: a lifetime ends with its free'
+is_text 'collapsed: the text has tags at the peak' -f collapsed <<'EOF'
 train;a,"b",\x1b[1m 1000
 train 2000
 (unnamed) 500
 EOF
-is_text 'collapsed: what was live at the end' -f collapsed --weight=live <<'EOF'
+is_text 'collapsed: the text has what was live at the end' -f collapsed --weight=live <<'EOF'
 train 2000
 EOF
-is_text 'collapsed: what was allocated up to a time' -f collapsed -w allocated --to=15ns <<'EOF'
+is_text 'collapsed: the text has what was allocated up to a time' -f collapsed -w allocated --to=15ns <<'EOF'
 train;a,"b",\x1b[1m 1000
 EOF
 version=$("$tidemark" --version | cut -d ' ' -f 2)
-is_text 'speedscope: a profile for each weight' -f speedscope <<EOF
+is_text 'speedscope: there is a profile for each weight' -f speedscope <<EOF
 {"\$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"tidemark $version","activeProfileIndex":0,
 "shared":{"frames":[
 {"name":"train"},
@@ -128,7 +129,7 @@ is_text 'speedscope: a profile for each weight' -f speedscope <<EOF
 {"type":"sampled","name":"allocated","unit":"bytes","startValue":0,"endValue":3500,"samples":[[0,1],[0],[2]],"weights":[1000,2000,500]}]}
 EOF
 
-# pprof, by a decoder that knows nothing of the one that wrote it.
+# pprof, read by an independent decoder.
 cat >"$scratch/pprof.py" <<'EOF'
 import gzip, sys
 
@@ -212,15 +213,16 @@ make_trace "$scratch/stacks.db" "INSERT INTO life VALUES (1, 1, 100, 10, 50), (2
 is "$(export_to -f collapsed "$scratch/stacks.db") $(cat "$scratch/out")" '0 main (a b,c.c:9);work 100
 main (a b,c.c:9);lib.so+0x10 40
 (unknown) 7' 'call stacks come before tags, the outermost frame first'
-is "$(export_to -f jsonl --limit=1 "$scratch/stacks.db")" 2 'how many rows is no option'
+is "$(export_to -f jsonl --limit=1 "$scratch/stacks.db")" 2 'export has no option for the number of rows'
 is "$(export_to -f csv "$scratch/stacks.db") $(sed -n 2p "$scratch/out" | cut -d , -f 9)" '0 "work < main (a b;c.c:9)"' \
-    'a row has its call stack'
+    'csv: a row has its call stack'
 make_trace "$scratch/layers.db" "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (3, 2, 'log', '');
     INSERT INTO life VALUES (1, 1, 5, 1, NULL), (2, 3, 0, 2, NULL), (3, 3, 4096, 3, NULL), (4, 1, 7, 4, NULL)"
 is "$(export_to -f collapsed "$scratch/layers.db") $(cat "$scratch/out")" '0 1 log;4 B to 8 B 12
 3 log;4 KiB to 8 KiB 4096' 'without tags and call stacks there are classes of sizes; of several layers each is a frame'
-is "$(export_to -f chrome "$scratch/layers.db") $(grep -c '"layer 3 log"' "$scratch/out")" '0 2' 'each layer has its counter'
-is "$(export_to --layer=3 "$scratch/layers.db") $(wc -l <"$scratch/out")" '0 3' 'filters hold'
+is "$(export_to -f chrome "$scratch/layers.db") $(grep -c '"layer 3 log"' "$scratch/out")" '0 2' \
+    'chrome: each layer has its counter'
+is "$(export_to --layer=3 "$scratch/layers.db") $(wc -l <"$scratch/out")" '0 3' 'csv: filters hold'
 make_trace "$scratch/empty.db"
 formats=$("$tidemark" export --help | sed -n '/--help  /,$s/^  \([a-z][a-z]*\)  .*/\1/p')
 failed=
@@ -228,15 +230,16 @@ for format in $formats; do
     test "$(export_to -f "$format" "$scratch/empty.db") $(cat "$scratch/err")" = '0 ' || failed="$failed $format"
     test "$format" != chrome || cp "$scratch/out" "$scratch/empty.json"
 done
-is "$failed" '' 'every format takes a trace of nothing'
-is "$(wc -l <"$scratch/empty.json")" 4 'its only events are names'
+is "$failed" '' 'every format exports an empty trace'
+is "$(wc -l <"$scratch/empty.json")" 4 'chrome: the only events of an empty trace are names'
 
-# Real traffic: an export of an import is the original, byte for byte.
+# Real traffic: the export of an imported log equals the log, byte for byte.
 for name in gpt_train maskrcnn_infer multistream_sort; do
     "$tidemark" import "$data/$name.csv.gz" -o "$scratch/$name.db"
     gzip -dc "$data/$name.csv.gz" >"$scratch/original.csv"
     "$tidemark" export -f rmm "$scratch/$name.db" -o "$scratch/again.csv"
-    ok "$name: what was imported from RMM's log is exported as it was" cmp "$scratch/original.csv" "$scratch/again.csv"
+    ok "$name: the export of what was imported from a log of RMM equals the log" \
+        cmp "$scratch/original.csv" "$scratch/again.csv"
 done
 trace=$scratch/maskrcnn_infer.db
 if python3 -c 'import json' 2>/dev/null; then
@@ -269,30 +272,31 @@ else
     skip 2 'there is no python3'
 fi
 
-# Rows that are not in the order of time: a part may be out before that is seen.
+# Rows out of order: a part of the output may be written before that is noticed.
 trace=$scratch/mixed.db
 make_trace "$trace" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000)
     SELECT x, 1, 1, CASE x WHEN 20000 THEN 5 ELSE 10 * x END, NULL FROM c"
 is "$(export_to -f rmm "$trace") $(cat "$scratch/err")" '2 tidemark: standard output cannot be written: the rows of the trace do not stand in the order of time; -o FILE can take them' \
-    'what is out cannot be taken back'
+    'rows out of order cannot be exported to standard output'
 is "$(export_to -f rmm "$trace" -o "$scratch/mixed.csv") $(sed -n 2p "$scratch/mixed.csv")" \
-    '0 100,22:13:20:000000,allocate,0x4e201000,1,0x0' 'a file can, and has them in order'
+    '0 100,22:13:20:000000,allocate,0x4e201000,1,0x0' 'rows out of order are exported to a file in order'
 
 # Outputs.
 trace=$scratch/t.db
 echo old >"$scratch/there"
-is "$(export_to "$trace" -o "$scratch/there") $(wc -l <"$scratch/there") $(cat "$scratch/out")" '0 5 ' 'a file is replaced'
+is "$(export_to "$trace" -o "$scratch/there") $(wc -l <"$scratch/there") $(cat "$scratch/out")" '0 5 ' \
+    'an existing file is replaced'
 cp "$trace" "$scratch/other.db"
 is "$(export_to "$trace" -o "$scratch/other.db") $(cat "$scratch/err")" \
-    "2 $scratch/other.db: is a database: it is not overwritten" 'a trace is not'
-is "$(export_to "$trace" -o "$trace")" 2 'nor the trace itself'
-is "$(export_to "$trace" -o "$scratch") $(cat "$scratch/err")" "2 $scratch: Is a directory" 'nor a folder'
+    "2 $scratch/other.db: is a database: it is not overwritten" 'an existing database is not replaced'
+is "$(export_to "$trace" -o "$trace")" 2 'the exported trace itself is not replaced'
+is "$(export_to "$trace" -o "$scratch") $(cat "$scratch/err")" "2 $scratch: Is a directory" 'a folder is not replaced'
 is "$(export_to "$trace" -o "$scratch/none/x") $(cat "$scratch/err")" "2 $scratch/none/x: No such file or directory" \
-    'a folder that is not there is an error'
+    'a file in a missing folder is an error'
 ln -s "$scratch/there" "$scratch/link"
 is "$(export_to -f rmm "$trace" -o "$scratch/link") $(test -L "$scratch/link" && wc -l <"$scratch/there")" '0 8' \
-    'through a link the file behind it is written'
-is "$(export_to "$trace" -o /dev/stdout) $(wc -l <"$scratch/out")" '0 5' 'so is a device'
+    'an export to a symbolic link writes the file behind it'
+is "$(export_to "$trace" -o /dev/stdout) $(wc -l <"$scratch/out")" '0 5' 'an export to a device writes to it'
 if test -c /dev/full; then
     is "$("$tidemark" export "$trace" 2>&1 >/dev/full; echo $?)" 'tidemark: standard output cannot be written: No space left on device
 2' 'a full disk is an error'
@@ -303,19 +307,21 @@ make_trace "$scratch/broken.db" "INSERT INTO life VALUES (1, 1, 5, 1, NULL), (2,
     UPDATE allocation SET size = 'x' WHERE allocation_id = 2"
 echo old >"$scratch/there"
 is "$(export_to "$scratch/broken.db" -o "$scratch/there") $(cat "$scratch/there") $(cat "$scratch/err")" \
-    "2 old $scratch/broken.db: allocation 2: size is no integer" 'where an export fails, what was there stays'
-is "$(ls "$scratch" | grep -c -e '-export')" 0 'and nothing is left beside it'
+    "2 old $scratch/broken.db: allocation 2: size is no integer" 'a failed export keeps the existing file'
+is "$(ls "$scratch" | grep -c -e '-export')" 0 'a failed export leaves no file beside it'
 make_trace "$scratch/huge.db" "INSERT INTO life VALUES (1, 1, 9223372036854775800, 1, NULL), (2, 1, 100, 2, NULL)"
 is "$(export_to -f chrome "$scratch/huge.db")$(export_to -f pprof "$scratch/huge.db")$(export_to "$scratch/huge.db")" 220 \
-    'sizes that add up to more than there is are refused where they are added up'
+    'sizes that overflow are refused by the formats that add them up'
 
-# Wrong use, and a trace that lacks something.
+# Wrong use, and an incomplete trace.
 # shellcheck disable=SC2086 # a list of words
 is "$(export_to -f jason "$trace") $(head -n 1 "$scratch/err")" \
     "2 tidemark export: --format: \"jason\" is none of $(echo $formats | tr ' ' '|'); did you mean \"jsonl\"?" \
-    'a format that is none'
-is "$(export_to)$(export_to a b)$(export_to "$scratch/none")" 222 'wrong use gives 2'
+    'an unknown format is wrong use'
+is "$(export_to)$(export_to a b)$(export_to "$scratch/none")" 222 \
+    'export without a trace, with two traces and with a missing one exits with 2'
 make_trace "$scratch/lost.db" "INSERT INTO loss VALUES (1, 'dropped free', 3)"
-is "$(export_to "$scratch/lost.db") $(wc -l <"$scratch/out")" '3 1' 'a trace with lost events gives 3'
+is "$(export_to "$scratch/lost.db") $(wc -l <"$scratch/out")" '3 1' \
+    'the export of a trace with lost events exits with 3'
 
 done_testing

@@ -100,11 +100,11 @@ main(void)
     plan(2);
     for (uint64_t i = 0; i < ROUNDS; i++)
         good = check_trace(seed + i) && good;
-    ok(good, "what was live and free at each failure, and its cause, are those of brute force");
+    ok(good, "at each failure the live and free bytes and the cause are those of brute force");
     diag("limit %d, capacity %d, fragmentation %d", seen_causes[FAILURE_LIMIT], seen_causes[FAILURE_CAPACITY],
          seen_causes[FAILURE_FRAGMENTATION]);
     ok(all_of(seen_causes[FAILURE_LIMIT] > 0, seen_causes[FAILURE_CAPACITY] + seen_causes[FAILURE_FRAGMENTATION] > 0),
-       "limits and full pools were among them");
+       "the random traces had failures at limits and of full pools");
     unlink(TRACE);
     return done();
 }

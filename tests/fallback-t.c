@@ -14,7 +14,7 @@
 #define STEPS   4000
 #define LIVE    16
 
-/* A fallback over two resources, whose references it takes over. */
+/* A fallback over two resources. Takes over the references. */
 static struct tide_resource *
 over(struct tide_resource *first, struct tide_resource *second, bool any)
 {
@@ -71,39 +71,45 @@ check_ways(void)
     first->capacity_bytes = 1000;
     second->capacity_bytes = 1000;
     ok(all_of(take(fallback, 600, &a) == TIDE_OK, first->live_bytes == 600, second->allocate_calls == 0),
-       "the first is asked first");
+       "the first resource serves a request that it has room for");
     ok(all_of(take(fallback, 600, &b) == TIDE_OK, first->live_bytes == 600, second->live_bytes == 600),
-       "what it has no room for the second serves");
-    is_u64(served(fallback), 1, "what the second served counts as served");
-    ok(all_of(take(fallback, 600, &c) == TIDE_ECAPACITY, c == NULL), "what neither has room for fails, with NULL");
+       "the second resource serves a request that the first has no room for");
+    is_u64(served(fallback), 1, "a request that the second resource served is counted");
+    ok(all_of(take(fallback, 600, &c) == TIDE_ECAPACITY, c == NULL),
+       "a request that neither resource has room for fails, with NULL");
     is_string(tide_error_text(),
               "fallback: upstream: 600 bytes exceed its capacity; then upstream: 600 bytes exceed its capacity",
-              "with the words of both");
+              "the error has the texts of both resources");
     ok(all_of(give(fallback, b, 600) == TIDE_OK, second->live_bytes == 0, first->live_bytes == 600),
-       "a free finds its way");
-    ok(all_of(give(fallback, a, 600) == TIDE_OK, first->live_bytes == 0), "a free finds its way to the first resource");
-    ok(all_of(take(fallback, 600, &a) == TIDE_OK, first->live_bytes == 600), "then the first has room again");
+       "a free goes to the second resource if the block is its own");
+    ok(all_of(give(fallback, a, 600) == TIDE_OK, first->live_bytes == 0),
+       "a free goes to the first resource if the block is its own");
+    ok(all_of(take(fallback, 600, &a) == TIDE_OK, first->live_bytes == 600),
+       "the first resource serves again after a free");
     ok(all_of(give(fallback, b, 600) == TIDE_EPOINTER, first->wrong_frees == 1, second->wrong_frees == 0),
-       "what is out of neither is none of the first's");
+       "a second free of a block is refused by the first resource");
     give(fallback, a, 600);
     first->wrong_frees = 0;
 
     first->fail_allocate = 1;
     first->fail_status = TIDE_ELIMIT;
     ok(all_of(take(fallback, 0, &zero) == TIDE_OK, zero == NULL, second->deallocate_calls == 1),
-       "a limit is want of memory");
-    ok(all_of(give(fallback, zero, 0) == TIDE_OK, second->deallocate_calls == 2), "0 bytes find their way, too");
+       "a failure at a limit is passed to the second resource");
+    ok(all_of(give(fallback, zero, 0) == TIDE_OK, second->deallocate_calls == 2),
+       "0 bytes are freed where they were allocated");
     first->fail_allocate = 1;
     first->fail_status = TIDE_EDRIVER;
-    ok(all_of(take(fallback, 1, &a) == TIDE_EDRIVER, second->live_count == 0), "another failure is not");
+    ok(all_of(take(fallback, 1, &a) == TIDE_EDRIVER, second->live_count == 0),
+       "a failure for another reason than memory is not passed to the second resource");
 
     first->fail_allocate = 1;
     first->fail_status = TIDE_ECAPACITY;
     take(fallback, 10, &a);
     second->fail_deallocate = 1;
     ok(all_of(give(fallback, a, 10) == TIDE_EDRIVER, give(fallback, a, 10) == TIDE_OK, second->live_count == 0),
-       "what the second does not take back can be freed again");
-    ok(all_of(first->wrong_frees == 0, second->wrong_frees == 0, first->live_count == 0), "and nothing is lost");
+       "a block whose free the second resource has refused can be freed again");
+    ok(all_of(first->wrong_frees == 0, second->wrong_frees == 0, first->live_count == 0),
+       "after failed frees no block is lost");
     ok(all_of(give(fallback, a, 10) == TIDE_EPOINTER, first->wrong_frees == 1),
        "a second free of the same pointer is refused");
     tide_resource_release(fallback);
@@ -113,8 +119,8 @@ check_ways(void)
     first->fail_allocate = 1;
     first->fail_status = TIDE_EINVAL;
     ok(all_of(take(fallback, 1, &a) == TIDE_OK, give(fallback, a, 1) == TIDE_OK, second->allocate_calls == 1),
-       "unless it is asked to go on after any");
-    ok(first->live_count + second->live_count == 0, "and nothing is lost");
+       "with any=true every failure is passed to the second resource");
+    ok(first->live_count + second->live_count == 0, "with any=true no block is lost");
     tide_resource_release(fallback);
 }
 
@@ -126,7 +132,27 @@ figure(struct tide_resource *resource, enum tide_query what)
     return tide_query(resource, what, &seen) == TIDE_OK ? seen : UINT64_MAX;
 }
 
-#define SHAPE_TESTS 16
+/* The largest request of a fallback over blocks of two sizes. */
+static uint64_t
+largest_request(size_t first_bytes, size_t second_bytes)
+{
+    struct tide_fixed_options options = { TIDE_OPTIONS(options), .block_bytes = first_bytes };
+    struct tide_resource *sim = base_sim(0), *first, *second, *fallback;
+    uint64_t largest;
+
+    if (tide_fixed_create(sim, &options, &first) != TIDE_OK)
+        abort();
+    options.block_bytes = second_bytes;
+    if (tide_fixed_create(sim, &options, &second) != TIDE_OK)
+        abort();
+    tide_resource_release(sim);
+    fallback = over(first, second, false);
+    largest = figure(fallback, TIDE_QUERY_LARGEST_REQUEST);
+    tide_resource_release(fallback);
+    return largest;
+}
+
+#define SHAPE_TESTS 18
 
 static void
 check_shape(void)
@@ -143,48 +169,52 @@ check_shape(void)
     second->destroyed = &gone[1];
     fallback = over(&first->base, &second->base, false);
     ok(all_of(fallback->ops->upstream_at(fallback, 0, &edge) == TIDE_OK, edge.resource == &second->base),
-       "its upstream is the second");
+       "the first listed upstream is the second resource");
     ok(all_of(fallback->ops->upstream_at(fallback, 1, &edge) == TIDE_OK, edge.resource == &first->base,
               edge.limit_bytes == UINT64_MAX, fallback->ops->upstream_at(fallback, 2, &edge) == TIDE_EINVAL),
-       "then the first, and no more");
+       "the second listed upstream is the first resource, and there is no third");
     first->fail_allocate = 2;
     take(fallback, 100, &a);
     take(fallback, 10, &b);
-    ok(figure(fallback, TIDE_QUERY_BYTES_USED) == 110, "bytes of both add up");
-    ok(figure(fallback, TIDE_QUERY_DEVICE) == UINT64_MAX, "what one does not know, both do not");
+    ok(figure(fallback, TIDE_QUERY_BYTES_USED) == 110, "the bytes used are those of both resources");
+    ok(figure(fallback, TIDE_QUERY_DEVICE) == UINT64_MAX, "a figure that one resource does not know is unknown");
     first->order_all_status = TIDE_EDRIVER;
     ok(all_of(tide_order(fallback, 3, 4) == TIDE_OK, first->last_later == 4, second->last_later == 4),
-       "streams are ordered in both");
+       "streams are ordered in both resources");
     ok(all_of(tide_order(fallback, TIDE_STREAM_ALL, 4) == TIDE_EDRIVER, second->order_all_calls == 1),
-       "also where one fails, which is told");
+       "an order reaches both resources although one fails, and the failure is returned");
     ok(all_of(tide_trim(fallback, 5) == TIDE_OK, first->last_keep_bytes == 5, second->last_keep_bytes == 5),
        "a trim reaches both resources");
     tide_resource_release(fallback);
-    ok(all_of(gone[0], gone[1]), "it goes with both");
+    ok(all_of(gone[0], gone[1]), "both resources are destroyed with the layer");
 
     fallback = over(host, sim, false);
-    is_u64(figure(fallback, TIDE_QUERY_CAPACITY), 12000, "capacities add up");
-    is_u64(figure(fallback, TIDE_QUERY_HOST_ACCESS), 0, "the host may use it where it may use both");
+    is_u64(figure(fallback, TIDE_QUERY_CAPACITY), 12000, "the capacity is the sum of both");
+    is_u64(figure(fallback, TIDE_QUERY_HOST_ACCESS), 0, "the host has access only if it has access to both");
     ok(all_of(take(fallback, 4999, &a) == TIDE_OK, take(fallback, 100, &b) == TIDE_OK,
               figure(fallback, TIDE_QUERY_BYTES_USED) == 5099,
               figure(fallback, TIDE_QUERY_BYTES_USED_HIGH) == UINT64_MAX),
-       "it knows no highs");
+       "the highest bytes used are unknown");
     ok(all_of(give(fallback, a, 4999) == TIDE_OK, give(fallback, b, 100) == TIDE_OK,
               figure(fallback, TIDE_QUERY_BYTES_USED) == 0),
-       "all of them go back");
+       "after all frees nothing is left in use");
     tide_resource_release(fallback);
+
+    is_u64(largest_request(256, KIB), KIB, "the largest request is that of the second resource if it is larger");
+    is_u64(largest_request(KIB, 256), KIB, "the largest request is that of the first resource if it is larger");
 
     second = upstream_create();
     if (tide_limit_create(&second->base, &options, &limit) != TIDE_OK)
         abort();
     fallback = over(limit, &second->base, false);
     ok(all_of(take(fallback, 400, &a) == TIDE_OK, take(fallback, 400, &b) == TIDE_OK, served(fallback) == 1),
-       "the first may end in the second");
-    is_u64(figure(fallback, TIDE_QUERY_BYTES_USED), 800, "whose bytes count once");
-    ok(all_of(tide_order(fallback, 3, 4) == TIDE_OK, second->order_calls == 1), "and whose streams are ordered once");
+       "a request served by a second resource that the first also falls back to is counted once");
+    is_u64(figure(fallback, TIDE_QUERY_BYTES_USED), 800, "the bytes used of a shared second resource count once");
+    ok(all_of(tide_order(fallback, 3, 4) == TIDE_OK, second->order_calls == 1),
+       "the streams of a shared second resource are ordered once");
     ok(all_of(give(fallback, b, 400) == TIDE_OK, give(fallback, a, 400) == TIDE_OK, second->wrong_frees == 0,
               second->live_count == 0),
-       "and all goes back");
+       "blocks of a shared second resource go back to it");
     tide_resource_release(fallback);
 }
 
@@ -200,7 +230,7 @@ take_between(void *context)
 
 #define REUSE_TESTS 2
 
-/* The address comes back before the second has returned from its free. */
+/* The second resource gives an address out again before its free has returned. */
 static void
 check_reuse(void)
 {
@@ -217,9 +247,9 @@ check_reuse(void)
     gate->after_deallocate = take_between;
     gate->context = first;
     ok(all_of(give(between, pointer, 10) == TIDE_OK, between_pointer == pointer),
-       "an address may come back during its free");
+       "an address that the second resource gives out again during its free is allocated");
     ok(all_of(give(between, between_pointer, 10) == TIDE_OK, second->live_count == 0, first->wrong_frees == 0),
-       "and is freed where it belongs");
+       "an address that was given out again during its free is freed where it belongs");
     tide_resource_release(between);
 }
 
@@ -267,11 +297,11 @@ check_threads(void)
         pthread_join(threads[i], &seen);
         wrong += (uintptr_t)seen;
     }
-    is_u64(wrong, 0, "threads are served by both");
+    is_u64(wrong, 0, "threads are served by both resources");
     ok(all_of(first->live_count == 0, second->live_count == 0, first->wrong_frees + second->wrong_frees == 0),
-       "and all finds its way back");
+       "all blocks of the threads go back to their resources");
     ok(all_of(served(fallback) == second->deallocate_calls, served(fallback) > 0),
-       "what the second has served is exact");
+       "the count of requests served by the second resource is exact");
     tide_resource_release(fallback);
 }
 
@@ -288,11 +318,12 @@ check_bad_input(void)
     ok(all_of(tide_fallback_create(NULL, &second->base, NULL, &fallback) == TIDE_EINVAL, fallback == NULL,
               tide_fallback_create(&first->base, NULL, NULL, &fallback) == TIDE_EINVAL,
               tide_fallback_create(&first->base, &second->base, NULL, NULL) == TIDE_EINVAL),
-       "there is none of NULL");
+       "NULL in place of a resource or of the result is refused");
     ok(all_of(tide_fallback_create(&first->base, &first->base, NULL, &fallback) == TIDE_EINVAL,
               tide_fallback_create(&first->base, &second->base, &options, &fallback) == TIDE_EINVAL),
-       "nor of one resource, nor of options without a size");
-    ok(all_of(served(NULL) == UINT64_MAX, served(&first->base) == UINT64_MAX), "what is none has served nothing");
+       "a single resource as both, and options without a size, are refused");
+    ok(all_of(served(NULL) == UINT64_MAX, served(&first->base) == UINT64_MAX),
+       "the count of served requests is unknown for NULL and for another kind of layer");
     tide_resource_release(&first->base);
     tide_resource_release(&second->base);
 }

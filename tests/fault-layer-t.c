@@ -13,7 +13,7 @@
 #define THREADS 4
 #define STEPS   5000
 
-/* A fault over a new upstream, which is in *upstream without a reference where that is not NULL. */
+/* A fault layer over a new upstream. If `upstream` is not NULL, *upstream borrows the upstream. */
 static struct tide_resource *
 make(struct tide_fault_options options, struct upstream **upstream)
 {
@@ -29,7 +29,7 @@ make(struct tide_fault_options options, struct upstream **upstream)
     return fault;
 }
 
-/* Ask for `bytes` and give them back at once. */
+/* Allocate and free `bytes`. */
 static enum tide_status
 ask(struct tide_resource *fault, size_t bytes)
 {
@@ -41,7 +41,7 @@ ask(struct tide_resource *fault, size_t bytes)
     return pointer == NULL ? status : TIDE_OK;
 }
 
-/* Which of `count` requests of `bytes` fail: "..x" where the third does. */
+/* Which of `count` requests of `bytes` fail: "..x" if only the third does. */
 static const char *
 pattern(struct tide_resource *fault, size_t bytes, size_t count)
 {
@@ -62,43 +62,45 @@ check_choice(void)
     struct tide_resource *fault = make((struct tide_fault_options){ .nth = 3 }, &upstream);
     struct tide_fault_figures counts = { TIDE_FIGURES(counts) };
 
-    is_string(pattern(fault, 8, 6), "..x...", "the third of all fails, with NULL, and no other");
-    ok(all_of(upstream->allocate_calls == 5, upstream->live_count == 0), "and never reaches what is below");
+    is_string(pattern(fault, 8, 6), "..x...", "nth=3 fails the third request, with NULL, and no other");
+    ok(all_of(upstream->allocate_calls == 5, upstream->live_count == 0), "a planted failure does not reach upstream");
     ok(all_of(tide_fault_read(fault, &counts) == TIDE_OK, counts.counted == 6, counts.planted == 1),
-       "the layer has counted all allocations, and the failures that it planted");
-    is_string(tide_error_text(), "fault: planted failure of request 3 (8 B): chosen by nth", "the text says why");
-    ok(tide_fault_restart(fault, 1) == TIDE_OK, "it can begin again");
-    is_string(pattern(fault, 8, 3), "x..", "the pattern begins again with another number");
+       "the layer counts all requests and the failures that it planted");
+    is_string(tide_error_text(), "fault: planted failure of request 3 (8 B): chosen by nth",
+              "the error of a planted failure says why");
+    ok(tide_fault_restart(fault, 1) == TIDE_OK, "a layer can be restarted");
+    is_string(pattern(fault, 8, 3), "x..", "after a restart with another nth another request fails");
     tide_fault_restart(fault, 0);
-    is_string(pattern(fault, 8, 3), "...", "the pattern begins again without any failure");
+    is_string(pattern(fault, 8, 3), "...", "after a restart without nth no request fails");
     tide_resource_release(fault);
 
     fault = make((struct tide_fault_options){ .every = 3, .nth = 4, .status = TIDE_EDRIVER }, NULL);
-    is_string(pattern(fault, 0, 7), "..xx.x.", "every third and the fourth fail, of 0 bytes, too");
+    is_string(pattern(fault, 0, 7), "..xx.x.",
+              "every=3 and nth=4 together fail every third and the fourth request, also of 0 bytes");
     ok(all_of(tide_fault_restart(fault, 1) == TIDE_OK, ask(fault, 1) == TIDE_EDRIVER, tide_error_driver() == 999),
-       "with the status that was asked for");
+       "a planted failure has the status and driver error in the options");
     tide_resource_release(fault);
 
     fault = make((struct tide_fault_options){ .above_bytes = 100 }, NULL);
     ok(all_of(ask(fault, 100) == TIDE_OK, ask(fault, 101) == TIDE_ECAPACITY, ask(fault, 0) == TIDE_OK),
-       "all over a size fail");
-    has_words(tide_error_text(), "chosen by above", "and the text says so");
+       "above=100 fails every request over 100 bytes");
+    has_words(tide_error_text(), "chosen by above", "the error names above as the reason");
     tide_resource_release(fault);
     fault = make((struct tide_fault_options){ .above_bytes = 100, .nth = 2 }, NULL);
     ok(all_of(ask(fault, 101) == TIDE_OK, ask(fault, 100) == TIDE_OK, ask(fault, 101) == TIDE_ECAPACITY,
               ask(fault, 101) == TIDE_OK),
-       "or the second of these");
+       "above and nth together fail the second request over the size");
     tide_resource_release(fault);
 
     fault = make((struct tide_fault_options){ .after_bytes = 1000 }, &upstream);
     ok(all_of(ask(fault, 999) == TIDE_OK, ask(fault, 1) == TIDE_OK, ask(fault, 1) == TIDE_ECAPACITY),
-       "all fail once so much was handed out");
-    has_words(tide_error_text(), "chosen by after_bytes", "and the text says so");
+       "after_bytes fails every request once so many bytes were allocated");
+    has_words(tide_error_text(), "chosen by after_bytes", "the error names after_bytes as the reason");
     tide_fault_restart(fault, 0);
     upstream->fail_allocate = 1;
     ok(all_of(ask(fault, 1000) == TIDE_ECAPACITY, ask(fault, 999) == TIDE_OK, ask(fault, 1) == TIDE_OK,
               ask(fault, 1) == TIDE_ECAPACITY),
-       "what upstream refuses was not handed out");
+       "after_bytes does not count requests that upstream has refused");
     tide_resource_release(fault);
 }
 
@@ -113,24 +115,25 @@ check_chance(void)
     char first[128];
 
     snprintf(first, sizeof(first), "%s", pattern(fault, 1, 100));
-    is_string(pattern(again, 1, 100), first, "the same requests fail where the seed is the same");
+    is_string(pattern(again, 1, 100), first, "the same seed fails the same requests");
     tide_resource_release(again);
     options.seed = 8;
     again = make(options, NULL);
-    ok(strcmp(pattern(again, 1, 100), first) != 0, "others where it is another");
+    ok(strcmp(pattern(again, 1, 100), first) != 0, "another seed fails other requests");
     tide_resource_release(again);
     for (int i = 0; i < 9900; i++)
         ask(fault, 1);
     tide_fault_read(fault, &counts);
-    /* the deviation of 10000 choices is 43; the seed is fixed, so that this does not fail by chance */
-    ok(all_of(counts.planted > 2300, counts.planted < 2700), "about one of four fails");
+    /* the standard deviation of 10000 choices is 43; the seed is fixed, so that the test cannot fail by chance */
+    ok(all_of(counts.planted > 2300, counts.planted < 2700),
+       "a probability of 1/4 fails about a quarter of 10000 requests");
     diag("%" PRIu64 " of %" PRIu64, counts.planted, counts.counted);
     tide_resource_release(fault);
     fault = make((struct tide_fault_options){ .probability = 1 }, NULL);
-    is_string(pattern(fault, 1, 20), "xxxxxxxxxxxxxxxxxxxx", "all fail where it is certain");
+    is_string(pattern(fault, 1, 20), "xxxxxxxxxxxxxxxxxxxx", "a probability of 1 fails all requests");
     tide_resource_release(fault);
     fault = make((struct tide_fault_options){ .probability = 1e-9 }, NULL);
-    is_string(pattern(fault, 1, 20), "....................", "and hardly any at one in 10^9");
+    is_string(pattern(fault, 1, 20), "....................", "a probability of 10^-9 fails hardly any request");
     tide_resource_release(fault);
 }
 
@@ -158,8 +161,8 @@ check_threads(void)
         pthread_join(threads[i], NULL);
     tide_fault_read(fault, &counts);
     ok(all_of(counts.counted == THREADS * STEPS, counts.planted == THREADS * STEPS / 7),
-       "under threads as many fail as under one");
-    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "and nothing is lost");
+       "every=7 fails as many requests of several threads as of one");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "no block is lost under planted failures");
     tide_resource_release(fault);
 }
 
@@ -189,23 +192,24 @@ check_bad_input(void)
     struct tide_resource *fault;
     struct tide_fault_figures counts = { TIDE_FIGURES(counts) };
 
-    ok(refused((struct tide_fault_options){ 0 }) == TIDE_EINVAL, "a fault that chooses nothing is refused");
+    ok(refused((struct tide_fault_options){ 0 }) == TIDE_EINVAL, "options that choose no request are refused");
     ok(all_of(refused((struct tide_fault_options){ .probability = -0.1 }) == TIDE_EINVAL,
               refused((struct tide_fault_options){ .probability = 1.1 }) == TIDE_EINVAL,
               refused((struct tide_fault_options){ .probability = NAN }) == TIDE_EINVAL,
               refused((struct tide_fault_options){ .probability = 1e-10 }) == TIDE_EINVAL),
-       "so is a probability that is none");
-    ok(refused((struct tide_fault_options){ .nth = 1, .seed = 1 }) == TIDE_EINVAL, "so is a seed for nothing");
+       "a probability below 10^-9, above 1 or NaN is refused");
+    ok(refused((struct tide_fault_options){ .nth = 1, .seed = 1 }) == TIDE_EINVAL,
+       "a seed without a probability is refused");
     ok(refused((struct tide_fault_options){ .nth = 1, .status = TIDE_EIO }) == TIDE_EINVAL &&
            refused((struct tide_fault_options){ .nth = 1, .status = (enum tide_status)99 }) == TIDE_EINVAL,
-       "so is a status that no allocation returns");
+       "a status that no allocation returns is refused");
     ok(all_of(tide_fault_create(NULL, &options, &fault) == TIDE_EINVAL, fault == NULL,
               tide_fault_create(&upstream->base, NULL, &fault) == TIDE_EINVAL,
               tide_fault_create(&upstream->base, &options, NULL) == TIDE_EINVAL),
-       "there is none of NULL");
+       "NULL in place of a pointer is refused");
     ok(all_of(tide_fault_restart(&upstream->base, 1) == TIDE_EINVAL, tide_fault_restart(NULL, 1) == TIDE_EINVAL,
               tide_fault_read(&upstream->base, &counts) == TIDE_EINVAL, tide_fault_read(NULL, &counts) == TIDE_EINVAL),
-       "what is no fault has no counts");
+       "a restart or a read of another kind of layer is refused");
     tide_resource_release(&upstream->base);
 }
 

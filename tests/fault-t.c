@@ -24,7 +24,7 @@
 
 #define STACK "log(%s, ring=64KiB, backlog=2MiB, overwrite=true) | sim"
 
-/* A program that goes on and on. */
+/* A program that allocates and frees all the time. */
 struct load {
     struct tide_resource *stack;
     _Atomic bool stop;
@@ -54,7 +54,7 @@ load_begin(struct load *load, struct tide_resource *stack)
         pthread_create(&load->threads[i], NULL, load_work, load);
 }
 
-/* Let `pairs` more go by. */
+/* Wait for `pairs` more pairs. */
 static void
 load_for(struct load *load, uint64_t pairs)
 {
@@ -64,7 +64,7 @@ load_for(struct load *load, uint64_t pairs)
         usleep(500);
 }
 
-/* Until the sink has heard of an error; one that never does fails the test after a while. */
+/* Wait until the sink gets an error; fails the test if none comes for long. */
 static void
 load_until_heard(const struct heard *heard)
 {
@@ -72,7 +72,7 @@ load_until_heard(const struct heard *heard)
         usleep(1000);
 }
 
-/* Returns the pairs that it has made. */
+/* Stop the load. Returns how many pairs it made. */
 static int64_t
 load_end(struct load *load)
 {
@@ -88,7 +88,7 @@ meta_number(const char *path, const char *key)
     return sql_number(path, "SELECT value FROM meta WHERE key = '%s'", key);
 }
 
-/* The calls that the trace has or counts as lost. */
+/* Whether the trace has all calls, or counts them as lost. */
 static bool
 accounts_for(const char *path, int64_t pairs)
 {
@@ -103,7 +103,7 @@ accounts_for(const char *path, int64_t pairs)
     return allocs == pairs && frees == pairs;
 }
 
-/* The trace says that it is incomplete and why, and is sound all the same. */
+/* Whether the trace says that it is incomplete and why, and is sound. */
 static bool
 says_why(const char *path, const char *words)
 {
@@ -122,7 +122,7 @@ heard_once(const struct heard *heard, const char *words)
     return heard->errors == 1 && strstr(heard->text, words) != NULL;
 }
 
-/* SQLite fails at one write, at any. */
+/* SQLite fails at one write, for each write in turn. */
 static void
 test_one_write(int code, const char *words)
 {
@@ -158,7 +158,9 @@ test_one_write(int code, const char *words)
     }
     diag("%u recordings failed", failures);
     ok(all_of(bad == 0, failures > 5),
-       "any one write fails with \"%s\": heard once, said in the trace, all accounted for", words);
+       "any one write fails with \"%s\": the program is warned once, the trace has the failure, and every event is "
+       "accounted for",
+       words);
 }
 
 /* SQLite fails for good while threads record; the rest is recovered once it works again. */
@@ -174,30 +176,31 @@ test_all_writes(void)
     hear(&heard);
     load_begin(&load, stack_of(STACK, path));
     load_for(&load, 2000);
-    is_i64(tide_log_flush(load.stack), TIDE_OK, "as long as writes succeed");
+    is_i64(tide_log_flush(load.stack), TIDE_OK, "a flush succeeds while writes do");
     vfs_fail(1, UINT64_MAX, SQLITE_FULL);
     load_until_heard(&heard);
-    is_i64(tide_log_flush(load.stack), TIDE_EIO, "a flush says that the recording has ended");
+    is_i64(tide_log_flush(load.stack), TIDE_EIO, "a flush reports that the recording has ended");
     load_for(&load, 2000);
     pairs = load_end(&load);
     tide_resource_release(load.stack);
-    ok(heard_once(&heard, "full"), "writes fail for good: heard once, not again at the end");
-    is_i64(tide_trace_recover(path, &recovery), TIDE_EIO, "a recovery fails as long as they do");
-    ok(strcmp(sql_text(path, "PRAGMA integrity_check"), "ok") == 0, "what was committed is readable");
+    ok(heard_once(&heard, "full"), "writes that fail for good are reported once, and not again at the end");
+    is_i64(tide_trace_recover(path, &recovery), TIDE_EIO, "a recovery fails while writes do");
+    ok(strcmp(sql_text(path, "PRAGMA integrity_check"), "ok") == 0,
+       "after failed writes the committed part of the trace is readable");
     ok(sql_number(path, "SELECT count(*) FROM allocation") >= 2000, "all allocations that were committed are readable");
     vfs_fail(0, 0, SQLITE_OK);
     ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_RECOVERED),
-       "once they succeed the rest is recovered");
-    ok(accounts_for(path, pairs), "and with what is counted as lost it is all");
-    is_i64(meta_number(path, "complete"), 0, "the trace does not call itself complete");
+       "the recovery succeeds once writes do");
+    ok(accounts_for(path, pairs), "the recovered trace and the counted losses account for every event");
+    is_i64(meta_number(path, "complete"), 0, "a recovered trace is not marked complete");
     ok(sql_number(path, "SELECT count(*) FROM meta WHERE key = 'failure'") == 1,
        "a trace that was ended early says why in meta");
     ok(trace_is_sound(path), "a trace that was ended early is sound");
-    is_u64(scratch_count("all-writes.db"), 1, "nothing but the trace is left beside it");
+    is_u64(scratch_count("all-writes.db"), 1, "after the recovery no file but the trace is left");
     hear(NULL);
 }
 
-/* While the trace is made. */
+/* A write fails while the trace is created. */
 static void
 test_creation(void)
 {
@@ -224,10 +227,10 @@ test_creation(void)
             bad++;
         }
     }
-    ok(all_of(bad == 0, failures > 0), "a trace that cannot be made is an error, and leaves nothing behind");
+    ok(all_of(bad == 0, failures > 0), "a trace whose creation fails returns an error, and leaves no file behind");
 }
 
-/* The folder, or the trace, is gone. */
+/* The folder, or the trace, is removed. */
 static void
 test_removed(const char *name, void (*remove_it)(const char *folder))
 {
@@ -246,7 +249,7 @@ test_removed(const char *name, void (*remove_it)(const char *folder))
     load_for(&load, 1000);
     pairs = load_end(&load);
     tide_resource_release(load.stack);
-    ok(all_of(pairs > 3000, heard_once(&heard, "removed or replaced")), "%s: the program goes on, and hears of it once",
+    ok(all_of(pairs > 3000, heard_once(&heard, "removed or replaced")), "%s: the program goes on, and is warned once",
        name);
     hear(NULL);
     unlink(scratch("gone/t.db"));
@@ -273,7 +276,7 @@ remove_trace(const char *folder)
     unlink(scratch("gone/t.db"));
 }
 
-/* A reader holds one read transaction from before the first event to after the end. */
+/* A reader holds one read transaction from before the first event until after the end. */
 static void
 test_reader(void)
 {
@@ -290,18 +293,18 @@ test_reader(void)
     sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM allocation", NULL, NULL, NULL);
     load_begin(&load, stack);
     load_for(&load, 60000);
-    is_i64(tide_log_flush(stack), TIDE_OK, "a reader in a transaction does not disturb");
+    is_i64(tide_log_flush(stack), TIDE_OK, "a reader in a transaction does not disturb the recording");
     pairs = load_end(&load);
     tide_resource_release(stack);
     sqlite3_prepare_v2(reader, "SELECT count(*) FROM allocation", -1, &query, NULL);
     sqlite3_step(query);
     seen = sqlite3_column_int64(query, 0);
     sqlite3_finalize(query);
-    is_i64(seen, 0, "it sees what it saw at first, to the end");
+    is_i64(seen, 0, "the reader sees the same rows to the end of its transaction");
     sqlite3_exec(reader, "COMMIT", NULL, NULL, NULL);
     sqlite3_close(reader);
-    is_u64(heard.errors, 0, "no error was heard of");
-    ok(all_of(accounts_for(path, pairs), trace_is_whole(path)), "the trace is whole");
+    is_u64(heard.errors, 0, "a reader causes no error");
+    ok(all_of(accounts_for(path, pairs), trace_is_whole(path)), "the trace recorded beside a reader is whole");
     hear(NULL);
 }
 
@@ -325,7 +328,7 @@ release_write_lock(sqlite3 *holder)
     sqlite3_close(holder);
 }
 
-/* Another connection holds the write lock for some time, and for too long. */
+/* Another connection holds the write lock for a while, and for too long. */
 static void
 test_write_lock(void)
 {
@@ -341,10 +344,11 @@ test_write_lock(void)
     holder = hold_write_lock(path);
     usleep(700000);
     release_write_lock(holder);
-    is_i64(tide_log_flush(load.stack), TIDE_OK, "another's write lock is waited for");
+    is_i64(tide_log_flush(load.stack), TIDE_OK, "a flush waits for another program's write lock");
     pairs = load_end(&load);
     tide_resource_release(load.stack);
-    ok(all_of(heard.errors == 0, accounts_for(path, pairs), trace_is_whole(path)), "and the trace is whole");
+    ok(all_of(heard.errors == 0, accounts_for(path, pairs), trace_is_whole(path)),
+       "the trace recorded beside a write lock is whole");
 
     path = scratch("locked-long.db");
     hear(&heard);
@@ -357,13 +361,14 @@ test_write_lock(void)
     release_write_lock(holder);
     pairs = load_end(&load);
     tide_resource_release(load.stack);
-    ok(heard_once(&heard, "locked"), "one that is held for too long ends the recording: heard once");
-    ok(all_of(says_why(path, "locked"), accounts_for(path, pairs)), "the trace says why, and accounts for all");
+    ok(heard_once(&heard, "locked"), "a write lock that is held for too long ends the recording, with one warning");
+    ok(all_of(says_why(path, "locked"), accounts_for(path, pairs)),
+       "a trace that a write lock has ended has the reason and accounts for every event");
     atomic_store(&tidei_test_busy_ns, 0);
     hear(NULL);
 }
 
-/* In a process of its own: files may not grow beyond a few MiB. */
+/* In a child: files may not grow beyond a few MiB. */
 static int
 size_limit_child(void *path)
 {
@@ -400,17 +405,20 @@ test_size_limit(void)
     }
     status = in_child(size_limit_child, (void *)path);
     ok(all_of(WIFEXITED(status), WEXITSTATUS(status) == 0),
-       "past the file size limit a program goes on, and hears of it once");
+       "at the file size limit the program goes on, and is warned once");
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         diag("status 0x%x", status);
-    ok(strcmp(sql_text(path, "PRAGMA integrity_check"), "ok") == 0, "what was committed is readable");
-    is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "what was left is recovered without the limit");
+    ok(strcmp(sql_text(path, "PRAGMA integrity_check"), "ok") == 0,
+       "at the file size limit the committed part of the trace is readable");
+    is_i64(tide_trace_recover(path, &recovery), TIDE_OK,
+           "the rest of the trace is recovered without the file size limit");
     ok(all_of(meta_number(path, "complete") == 0, trace_is_sound(path), scratch_count("size-limit.db") == 1),
-       "into a trace that does not call itself complete");
-    ok(sql_number(path, "SELECT sum(events) FROM loss") >= 1000, "and counts what was lost");
+       "a trace recovered after the file size limit is not marked complete");
+    ok(sql_number(path, "SELECT sum(events) FROM loss") >= 1000,
+       "the trace counts the events lost at the file size limit");
 }
 
-/* In a process of its own, with a small file system of its own. */
+/* In a child: mount a small file system. */
 static bool
 mount_small(const char *folder)
 {
@@ -451,7 +459,7 @@ full_child(void *argument)
     return 0;
 }
 
-/* Room comes back before the end. */
+/* There is room again before the end. */
 static int
 full_for_a_while_child(void *argument)
 {
@@ -485,7 +493,7 @@ ringless_work(void *stack)
     return NULL;
 }
 
-/* No room for one more ring. */
+/* There is no room for one more ring. */
 static int
 ringless_child(void *argument)
 {
@@ -559,8 +567,8 @@ main(void)
     test_reader();
     test_write_lock();
     test_size_limit();
-    test_small_disk("a full disk is heard of once, and what was left is recovered once there is room", full_child);
-    test_small_disk("where room comes back in time, closing writes what was left", full_for_a_while_child);
-    test_small_disk("a thread that gets no ring is heard of once, and its events are counted", ringless_child);
+    test_small_disk("a full disk causes one warning, and the rest is recovered once there is room", full_child);
+    test_small_disk("if there is room again in time, closing the trace writes the rest", full_for_a_while_child);
+    test_small_disk("a thread that gets no ring causes one warning, and its events are counted", ringless_child);
     return done();
 }

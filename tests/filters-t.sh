@@ -1,4 +1,4 @@
-# What `summary` and `layers` take with each filter, against SQL over the same random trace.
+# Compares `summary` and `layers` with each filter with SQL over the same random trace.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 trace=$scratch/t.db
@@ -10,7 +10,8 @@ random() {
     echo "((((id * 7919 + $1 * 104729 + $seed) % 1000003) * ((id * 31 + $1) % 9973 + 17)) % 1000003) % $2"
 }
 
-# A log 1 over a pool 2 that asks a sim 4 through a log 3; a log 5 of its own. Times are few, so that ties are many.
+# A log 1 over a pool 2 that allocates from a sim 4 through a log 3, and a log 5 over the sim. There are few different
+# times, so that many events have the same one.
 "$top_builddir/tests/make-trace" "$trace" "
     DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),
@@ -36,7 +37,7 @@ random() {
     INSERT INTO pool_sample VALUES (30, 4, 5, 100000), (70, 4, 5, 300000), (110, 4, 5, 200000), (140, 4, 5, 900000);" ||
     exit 99
 
-# figures COLUMN FROM TO WHERE: of each layer, or of all together, by SQL, one to a line.
+# figures COLUMN FROM TO WHERE: the figures of each layer, or of all together, by SQL, one to a line.
 figures() {
     "$tidemark" query --csv "$trace" "
     WITH life AS (SELECT layer_id, $1 AS of, size, status, max(alloc_ns, $2) AS began, alloc_ns < $2 AS clipped,
@@ -63,8 +64,8 @@ field() {
     echo "$2" | sed -n "s/.*\"$1\":\\([0-9]*\\)[,}].*/\\1/p"
 }
 
-# compare SENTENCE FROM TO WHERE LAYERS OUTERMOST BELOW [FILTER...]: both commands with the filters, against the SQL of
-# them. The table is of LAYERS, the total of OUTERMOST, calls of the driver of those and BELOW: lists for SQL.
+# compare SENTENCE FROM TO WHERE LAYERS OUTERMOST BELOW [FILTER...]: compare both commands with the filters with SQL.
+# The table has LAYERS, the total is of OUTERMOST, and the driver calls are of those and BELOW: lists for SQL.
 compare() {
     sentence=$1 from=$2 to=$3 where=$4 layers=$5 outermost=$6 below=$7
     shift 7
@@ -86,7 +87,7 @@ compare() {
     done | tr '\n' ',')" "$(echo "$total" | cut -d, -f 4,6-),$calls," "$sentence: the total"
 }
 
-plan 55
+plan 58
 
 all=1,3,5 outer=1,5 end=9999
 compare 'no filter' 0 $end 1 $all $outer $all
@@ -96,6 +97,9 @@ compare 'a thread' 0 $end 'alloc_thread_id = 2' $all $outer $all --thread=second
 compare 'a stream' 0 $end 'alloc_stream_id = 2' $all $outer $all --stream=2
 compare 'a device' 0 $end 'alloc_stream_id = 3' $all $outer $all --device=1
 compare 'a size' 0 $end 'size >= 2500' $all $outer $all --min-size=2500
+largest=$("$tidemark" query --csv "$trace" \
+    "SELECT max(size) FROM allocation WHERE status = 0 AND layer_id IN ($outer)" | sed 1d)
+compare 'the largest size of the outermost logs' 0 $end "size >= $largest" $all $outer $all --min-size="$largest"
 compare 'call stacks' 0 $end 'callstack_id = 1' $all $outer $all --callstack=hot
 compare 'a time' 40 110 1 $all $outer $all --from=40 --to=110
 compare 'the outermost log' 0 $end 1 1 1 1,3 --layer=1
@@ -104,51 +108,55 @@ compare 'a log and the one below' 0 $end 1 1,3 1 1,3 --layer=3 --layer=1
 compare 'many at once' 50 100 'tag_id = 2 AND alloc_thread_id = 1 AND size >= 1000' 1,5 1,5 $all --layer=1 --layer=5 \
     --from=50 --to=100 --tag=a/b --thread=1 --min-size=1000
 
-# What pools reserve is looked at within the time, and for what all of a log asks alone.
+# Reserved bytes are those within the time, and only if no filter selects some requests of a log.
 reserved() {
     "$tidemark" summary --json "$@" "$trace" | tr ',' '\n' |
         sed -n 's/.*"\(reserved[a-z_]*\|pools_bytes\|base_bytes\)":\("[a-z]*"\|[0-9]*\).*/\1 \2/p' | sort -u |
         tr '\n' ','
 }
 has_words "$(reserved --from=40 --to=120)" \
-    'reserved_bytes 200000,reserved_peak_bytes 300000,' 'samples count within the time'
-is "$(reserved --tag=a)$(reserved --min-size=1)$(reserved --thread=1)" '' 'and not at all for a tag, a size or a thread'
+    'reserved_bytes 200000,reserved_peak_bytes 300000,' 'filters of time apply to samples'
+is "$(reserved --tag=a)$(reserved --min-size=1)$(reserved --thread=1)" '' \
+    'with filters of tag, size or thread there are no reserved bytes'
 is "$("$tidemark" layers --format=csv "$trace" | grep -c ',900000$') $(
     "$tidemark" layers --format=csv --to=120 "$trace" | grep -c ',300000$') $(
-    "$tidemark" layers --format=csv --tag=a "$trace" | grep -c '00000$')" '1 1 0' 'nor do those of layers'
-is "$(reserved --layer=1 --layer=5)" "$(reserved)" 'the outermost logs named have what they have unnamed'
+    "$tidemark" layers --format=csv --tag=a "$trace" | grep -c '00000$')" '1 1 0' \
+        'with filters of tag, size or thread layers has no reserved bytes'
+is "$(reserved --layer=1 --layer=5)" "$(reserved)" \
+    'naming the outermost logs as layers gives the same reserved bytes as naming none'
 passed() {
     "$tidemark" layers --format=csv --only=layers "$@" "$trace" | sed -n 's/"//g;/^1,/p' | cut -d, -f 12,14
 }
-is "$(passed --layer=1)" "$(passed)" 'what is passed on is seen where the log below is not asked for'
-is "$(passed --tag=a) $(passed --to=100)" ', ,' 'and left out where some requests are'
+is "$(passed --layer=1)" "$(passed)" 'bytes passed on to the log below are counted although that log is not selected'
+is "$(passed --tag=a) $(passed --to=100)" ', ,' 'bytes passed on are left out with filters that select some requests'
 
 has_words "$("$tidemark" summary --tag=a --layer=1 "$trace")" 'of          layer 1 log, tag a' \
-    'summary says of what it is'
-has_words "$("$tidemark" layers --tag=a "$trace")" 'layer 1 log + layer 3 log + layer 5 log, tag a' 'so does layers'
+    'summary prints its filters'
+has_words "$("$tidemark" layers --tag=a "$trace")" 'layer 1 log + layer 3 log + layer 5 log, tag a' \
+    'layers prints its filters'
 for command in summary layers; do "$tidemark" $command --json "$trace"; done >"$scratch/out"
-is "$(grep -c '"of"' "$scratch/out")" 0 'without a filter nothing is said'
+is "$(grep -c '"of"' "$scratch/out")" 0 'without a filter the object has no description of filters'
 has_words "$("$tidemark" summary --min-size=1GiB "$trace")" 'The filters take no allocation.' \
-    'nothing that fits is told'
+    'summary says that the filters match no allocation'
 has_words "$("$tidemark" summary --to=100 --json "$trace")" 'live at the end of that time' \
-    'what is live then may be freed later'
+    'summary --to says that live blocks are live at the end of that time'
 has_words "$("$tidemark" summary --to=100 --json "$trace")" "$(grep -o '"duration_ns":[0-9]*' "$scratch/out")" \
-    'the duration is that of the recording'
+    'summary --to has the duration of the whole recording'
 "$tidemark" summary --layer=1 --layer=5 --layer=3 --json "$trace" | sed 's/"of":"[^"]*",//' >"$scratch/seen"
 "$tidemark" summary --json "$trace" >"$scratch/wanted"
-ok 'all layers named are the same as none' cmp "$scratch/seen" "$scratch/wanted"
+ok 'naming all layers is the same as naming none' cmp "$scratch/seen" "$scratch/wanted"
 
-# As the time begins a block of 3000 bytes stands in a chunk of 4096, and a chunk of 8192 that came later is free.
+# At the begin of the time a block of 3000 bytes is in a chunk of 4096, and a later chunk of 8192 is free.
 "$top_builddir/tests/make-trace" "$trace" "
     DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),
         (3, 4, 'log', ''), (4, NULL, 'sim', '');
     INSERT INTO life VALUES (1, 3, 4096, 10, 90), (2, 1, 3000, 20, 80), (3, 3, 8192, 30, 90), (4, 77, 5, 31, 95);"
 has_words "$("$tidemark" summary --json --from=50 "$trace")" '"peak_ns":50,"peak_count":1,"reserved_peak_bytes":12288' \
-    'a peak may be what was there as the time began'
+    'the peak of a part of the time may be at its begin'
 has_words "$("$tidemark" summary --json --from=50 "$trace")" '"pools_bytes":9216,"base_bytes":0' \
-    'with all that was free in pools then'
+    'summary --from has the bytes that were free in pools at the begin'
 has_words "$("$tidemark" summary --json --layer=77 "$trace")" '"peak_bytes":5,"peak_ns":31,"peak_count":1' \
-    'a layer that is no log and has allocations can be named'
+    'a layer with allocations that is no log can be named'
 
 done_testing

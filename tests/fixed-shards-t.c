@@ -1,4 +1,4 @@
-/* Tests adaptors/fixed/fixed.c: blocks that one thread frees and another takes, and frees by other threads. */
+/* Tests adaptors/fixed.c: blocks that one thread frees and another takes, and frees by other threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -27,7 +27,7 @@ figure(struct tide_resource *fixed, enum tide_query what)
     return tide_query(fixed, what, &out) == TIDE_OK ? out : UINT64_MAX;
 }
 
-/* What another thread is to do, and what came of it. */
+/* What another thread is to do, and the result. */
 struct task {
     struct tide_resource *fixed;
     tide_stream stream;
@@ -56,7 +56,7 @@ give_all(void *context)
     return NULL;
 }
 
-/* In a thread of its own, which comes and goes. */
+/* Run the function on a new thread. */
 static void
 elsewhere(void *(*function)(void *), struct task *task)
 {
@@ -83,26 +83,28 @@ check_take_over(void)
         elsewhere(give_all, &other);
     }
     is_u64(upstream->allocate_calls, COUNT, "a thread takes what another has freed before upstream is asked");
-    is_u64(upstream->order_calls, 0, "and waits for nobody where that was on its stream");
+    is_u64(upstream->order_calls, 0, "a block that another thread freed on the same stream is taken without an order");
     elsewhere(take_all, &other);
     is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 100 * COUNT, "the bytes in use are those of all threads");
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), BLOCK * COUNT, "and so are those reserved");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), BLOCK * COUNT, "the bytes reserved are those of all threads");
     give_all(&other);
-    ok(all_of(other.status == TIDE_OK, figure(fixed, TIDE_QUERY_BYTES_USED) == 0), "what one took another may free");
+    ok(all_of(other.status == TIDE_OK, figure(fixed, TIDE_QUERY_BYTES_USED) == 0),
+       "a block may be freed by another thread than the one that took it");
     other.stream = 7;
     elsewhere(take_all, &other);
     ok(all_of(upstream->allocate_calls == COUNT, upstream->order_calls == COUNT, upstream->last_later == 7),
-       "another stream takes it, too, behind its work");
+       "a request on another stream takes another thread's block, ordered behind its stream");
     give_all(&other);
     mine.count = 1;
     mine.stream = 9;
     take_all(&mine);
-    ok(upstream->order_calls == COUNT + 1, "which is known wherever it is");
+    ok(upstream->order_calls == COUNT + 1, "a block keeps its stream in another thread's shard");
     give_all(&mine);
     tide_trim(fixed, BLOCK);
-    is_u64(upstream->live_count, 1, "a trim keeps as many blocks of all threads as it is told");
+    is_u64(upstream->live_count, 1, "a trim keeps as many blocks of all threads as its argument says");
     tide_trim(fixed, 0);
-    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "and gives all of them back");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0),
+       "releasing the layer gives the blocks of all threads back");
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);
 }
@@ -119,8 +121,8 @@ take_two(void *context)
 }
 
 /*
- * The same stream elsewhere comes before another one here, or there. Four times, as threads come to one table after the
- * other, of which this one's is one.
+ * A block of the same stream in another shard is preferred to one of another stream, here or there. Four times, since
+ * threads get the shards in turn, and one of them is this thread's.
  */
 static void
 check_streams(void)
@@ -147,8 +149,8 @@ check_streams(void)
         tide_resource_release(fixed);
         tide_resource_release(&upstream->base);
     }
-    is_u64(right, 4, "a block freed on the stream elsewhere comes before one of another");
-    is_u64(orders, 0, "so that nothing waits");
+    is_u64(right, 4, "another thread's block of the same stream is taken before an own block of another stream");
+    is_u64(orders, 0, "a block of the same stream is taken without an order");
 }
 
 #define WRONG_TESTS 5
@@ -164,13 +166,15 @@ check_wrong_frees(void)
     elsewhere(take_all, &other);
     pointer = other.pointers[0];
     ok(tide_deallocate(fixed, pointer, 99, 256, 0) == TIDE_EMISMATCH,
-       "a wrong size is noticed of another thread's block");
-    ok(tide_deallocate(fixed, pointer, 100, 256, 0) == TIDE_OK, "which is freed with the right one");
+       "a free of another thread's block with a wrong size is refused");
+    ok(tide_deallocate(fixed, pointer, 100, 256, 0) == TIDE_OK,
+       "a free of another thread's block with the right size succeeds");
     elsewhere(give_all, &other);
     ok(other.status == TIDE_EPOINTER, "another thread that frees the block again is refused");
-    ok(tide_deallocate(fixed, pointer, 100, 256, 0) == TIDE_EPOINTER, "whoever comes second");
+    ok(tide_deallocate(fixed, pointer, 100, 256, 0) == TIDE_EPOINTER,
+       "a second free is refused on the thread that freed the block first");
     ok(all_of(figure(fixed, TIDE_QUERY_BYTES_USED) == 0, figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK),
-       "and the figures stay");
+       "refused frees change no figure");
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);
 }
@@ -183,7 +187,7 @@ struct sharer {
     pthread_t thread;
     struct tide_resource *fixed;
     tide_stream stream;
-    _Atomic(void *) *mailbox; /* blocks are left there for others to free */
+    _Atomic(void *) *mailbox; /* blocks left for others to free */
     unsigned refused;
     unsigned wrong;
 };
@@ -207,7 +211,9 @@ sharer_run(void *context)
     return NULL;
 }
 
-/* As many blocks as there can be out at once: none is refused, as idle ones are found or given back. */
+/*
+ * Exactly as many blocks as can be allocated at once: no request is refused, since idle blocks are found or given back.
+ */
 static void
 check_shared(void)
 {
@@ -228,7 +234,7 @@ check_shared(void)
         wrong += sharers[i].wrong;
     }
     is_u64(refused, 0, "nothing is refused while there are blocks for all");
-    is_u64(wrong, 0, "every block is freed by whoever has it");
+    is_u64(wrong, 0, "a block that many threads pass on is freed by the thread that has it");
     for (unsigned i = 0; i < THREADS; i++) {
         if (mailbox[i] != NULL)
             tide_deallocate(fixed, mailbox[i], 100, 256, 0);

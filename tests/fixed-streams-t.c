@@ -1,4 +1,4 @@
-/* Tests adaptors/fixed/fixed.c when the streams that its blocks were freed on no longer exist. */
+/* Tests adaptors/fixed.c when the streams that its blocks were freed on no longer exist. */
 #include <tidemark/tidemark.h>
 
 #include "gate.h"
@@ -49,12 +49,13 @@ check_end(void)
     give(fixed, b, 2);
     upstream->gone = 1;
     tide_resource_release(fixed);
-    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "after a stream is gone all goes back");
-    is_u64(upstream->gone_named, 0, "without naming that stream");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0),
+       "blocks freed on a stream that was destroyed go back to upstream");
+    is_u64(upstream->gone_named, 0, "no call to upstream names the destroyed stream");
     ok(all_of(upstream->order_all_calls == 1, upstream->order_calls == 1, upstream->last_stream == 0),
-       "on stream 0, behind one order of all streams");
+       "the blocks go back on stream 0, behind one order of all streams");
     tide_resource_release(unused);
-    is_u64(upstream->order_calls, 1, "where there is no block nobody waits");
+    is_u64(upstream->order_calls, 1, "a request without an idle block orders no stream");
     tide_resource_release(&upstream->base);
 }
 
@@ -83,7 +84,7 @@ check_no_end(void)
     tide_resource_release(fixed);
     tide_message_sink_set(NULL, NULL);
     ok(all_of(upstream->deallocate_calls == 0, upstream->live_count == 2),
-       "where streams cannot be waited for, nothing goes back that might be in use");
+       "if streams cannot be ordered, blocks that might be in use do not go back to upstream");
     is_string(warning, "fixed: 2 blocks of 1 KiB stay with upstream, not ordered behind their use",
               "the warning names the blocks that stay with upstream");
     tide_resource_release(&upstream->base);
@@ -91,7 +92,7 @@ check_no_end(void)
 
 #define ORDER_TESTS 9
 
-/* The application says that streams may go. */
+/* The application tells the layer that streams will be destroyed. */
 static void
 check_order(void)
 {
@@ -105,20 +106,24 @@ check_order(void)
         give(fixed, blocks[i], i + 1);
     upstream->gone = 1;
     ok(all_of(tide_order(fixed, TIDE_STREAM_ALL, 9) == TIDE_OK, upstream->last_later == 9),
-       "an order of all passes through");
+       "an order behind all streams is passed to upstream");
     ok(all_of(take(fixed, 3) == blocks[2], give(fixed, blocks[2], 3) == TIDE_OK, upstream->order_calls == 1),
-       "and leaves the blocks where they are");
+       "an order of stream 9 behind all streams leaves idle blocks on their streams");
     ok(all_of(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_OK, upstream->order_all_calls == 2),
-       "one for stream 0, too");
+       "an order of stream 0 behind all streams is passed to upstream");
     give(fixed, blocks[3], 5);
-    ok(all_of(take(fixed, 5) == blocks[3], upstream->order_calls == 2), "what is freed then lies on its stream");
-    ok(all_of(take(fixed, 0) != NULL, upstream->order_calls == 2), "what was freed before lies on stream 0");
-    ok(all_of(take(fixed, 2) != NULL, upstream->last_earlier == 0, upstream->last_later == 2), "others wait for that");
-    ok(all_of(take(fixed, 3) != NULL, upstream->allocate_calls == 4), "all of it is there");
+    ok(all_of(take(fixed, 5) == blocks[3], upstream->order_calls == 2),
+       "a block that is freed after the order of stream 0 lies on its own stream");
+    ok(all_of(take(fixed, 0) != NULL, upstream->order_calls == 2),
+       "blocks freed before the order of stream 0 lie on stream 0");
+    ok(all_of(take(fixed, 2) != NULL, upstream->last_earlier == 0, upstream->last_later == 2),
+       "another stream that takes such a block waits for stream 0");
+    ok(all_of(take(fixed, 3) != NULL, upstream->allocate_calls == 4),
+       "after the order of stream 0 every idle block can be taken");
     upstream->order_all_status = TIDE_EDRIVER;
     give(fixed, blocks[0], 6);
     ok(all_of(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_EDRIVER, take(fixed, 6) == blocks[0]),
-       "where that fails nothing has changed");
+       "a failed order of stream 0 leaves idle blocks on their streams");
     upstream->order_all_status = TIDE_OK;
     tide_resource_release(fixed);
     is_u64(upstream->gone_named, 0, "no call has named the stream that is gone");
@@ -127,7 +132,7 @@ check_order(void)
 
 #define PRESSURE_TESTS 6
 
-/* Blocks that no stream can take over have to go back where their stream is gone. */
+/* Blocks that no stream can take over have to go back to upstream, although their stream was destroyed. */
 static void
 check_pressure(void)
 {
@@ -143,14 +148,16 @@ check_pressure(void)
     upstream->gone = 1;
     gate->order_all_status = TIDE_EDRIVER;
     ok(all_of(take(fixed, 2) == NULL, upstream->deallocate_calls == 0),
-       "nothing goes back without order behind its stream");
-    has_words(tide_error_text(), "upstream", "the failure is upstream's");
-    ok(all_of(take(fixed, 3) == b, give(fixed, b, 3) == TIDE_OK), "and each block still lies on its stream");
+       "a block does not go back to upstream if its stream cannot be ordered");
+    has_words(tide_error_text(), "upstream", "the error of the failed order is upstream's");
+    ok(all_of(take(fixed, 3) == b, give(fixed, b, 3) == TIDE_OK),
+       "after the failed order each block still lies on its stream");
     gate->order_all_status = TIDE_OK;
-    ok(all_of(take(fixed, 2) != NULL, upstream->deallocate_calls == 2), "with it all of it goes back");
-    is_u64(upstream->order_all_calls, 1, "all streams are waited for once");
+    ok(all_of(take(fixed, 2) != NULL, upstream->deallocate_calls == 2),
+       "once the order succeeds all idle blocks go back to upstream");
+    is_u64(upstream->order_all_calls, 1, "all streams are waited for once before idle blocks go back");
     tide_resource_release(fixed);
-    is_u64(upstream->gone_named, 0, "and the stream that is gone is not named");
+    is_u64(upstream->gone_named, 0, "no call has named the destroyed stream when idle blocks go back");
     tide_resource_release(&upstream->base);
 }
 
@@ -168,7 +175,7 @@ visit_give(void *context)
 
 #define MEANWHILE_TESTS 4
 
-/* What is freed while streams are waited for may be in use by work that came after that began. */
+/* A block freed while streams are waited for may be used by work that came after the wait began. */
 static void
 check_meanwhile(void)
 {
@@ -182,9 +189,11 @@ check_meanwhile(void)
     give(scene.fixed, idle, 4);
     gate->before_order_all = visit_give;
     ok(tide_order(scene.fixed, TIDE_STREAM_ALL, 0) == TIDE_OK, "a block is freed while all streams are waited for");
-    ok(all_of(take(scene.fixed, 4) == scene.out, upstream->order_calls == 1), "it stays on its stream");
-    ok(take(scene.fixed, 4) == idle, "the one of before is on another");
-    ok(all_of(upstream->last_earlier == 0, upstream->last_later == 4), "which is stream 0");
+    ok(all_of(take(scene.fixed, 4) == scene.out, upstream->order_calls == 1),
+       "a block freed during the order of all streams stays on its stream");
+    ok(take(scene.fixed, 4) == idle, "a block freed before the order of all streams serves another stream");
+    ok(all_of(upstream->last_earlier == 0, upstream->last_later == 4),
+       "the block from before the order lies on stream 0");
     tide_resource_release(scene.fixed);
 }
 
@@ -204,11 +213,12 @@ check_many(void)
         pointers[i] = take(fixed, i + 1);
     for (size_t i = 0; i < MANY; i++)
         give(fixed, pointers[i], i + 1);
-    ok(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_OK, "a thousand streams may go");
+    ok(tide_order(fixed, TIDE_STREAM_ALL, 0) == TIDE_OK, "all of a thousand streams are ordered before stream 0");
     for (size_t i = 0; i < MANY; i++)
         taken += take(fixed, 0) != NULL;
-    is_u64(taken, MANY, "their blocks are all on stream 0");
-    ok(all_of(upstream->allocate_calls == MANY, upstream->order_calls == 1), "where they are taken without order");
+    is_u64(taken, MANY, "the blocks of a thousand streams are on stream 0");
+    ok(all_of(upstream->allocate_calls == MANY, upstream->order_calls == 1),
+       "stream 0 takes the blocks of a thousand streams without a further order");
     tide_resource_release(fixed);
 }
 

@@ -1,4 +1,4 @@
-/* Tests adaptors/fixed/fixed.c, and src/tables/blocks.c through it. */
+/* Tests adaptors/fixed.c, and src/tables/blocks.c through it. */
 #include <pthread.h>
 
 #include <tidemark/tidemark.h>
@@ -59,27 +59,28 @@ check_blocks(const struct base_maker *base)
     void *first, *second, *third = &third;
 
     diag("blocks over %s", base->name);
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 0, "nothing is taken from below unless asked for");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 0, "by default nothing is allocated at creation");
     first = take(fixed, 1, 0);
     second = take(fixed, BLOCK, 0);
-    ok(all_of(first != NULL, second != NULL, first != second), "a byte takes a block, and so does all of one");
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), BLOCK + 1, "the bytes in use are those asked for");
+    ok(all_of(first != NULL, second != NULL, first != second),
+       "requests of one byte and of a whole block each take a block");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), BLOCK + 1, "the bytes used are those that were requested");
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "the bytes reserved are those of the blocks");
     ok(all_of(tide_allocate(fixed, 1, 256, 0, &third) == TIDE_ECAPACITY, third == NULL),
-       "the base's refusal is passed on");
+       "a refusal of the base is passed on");
     ok(all_of(tide_allocate(fixed, BLOCK + 1, 256, 0, &third) == TIDE_EINVAL, third == NULL),
-       "no more than a block is given");
+       "a request over the block size is refused");
     is_string(tide_error_text(), "fixed: 1025 B request exceeds 1024 B block",
               "the refusal of more than a block names both sizes");
-    ok(tide_allocate(fixed, 1, 512, 0, &third) == TIDE_EINVAL, "no block lies at a multiple of 512");
+    ok(tide_allocate(fixed, 1, 512, 0, &third) == TIDE_EINVAL, "an alignment of 512 is refused");
     ok(all_of(take(fixed, 0, 0) == NULL, give(fixed, NULL, 0, 0) == TIDE_OK), "0 bytes take no block");
     give(fixed, first, 1, 0);
     is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "a block that is freed is kept");
-    ok(take(fixed, 3, 0) == first, "and given out again");
+    ok(take(fixed, 3, 0) == first, "a freed block is given out again");
     give(fixed, second, BLOCK, 0);
     give(fixed, first, 3, 0);
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 0, "nothing is left in use");
-    is_u64(figure(fixed->upstream, TIDE_QUERY_BYTES_USED), 2 * BLOCK, "below, the blocks are in use");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 0, "after all frees nothing is left in use");
+    is_u64(figure(fixed->upstream, TIDE_QUERY_BYTES_USED), 2 * BLOCK, "for the layer below the kept blocks are in use");
     tide_resource_release(fixed);
 }
 
@@ -98,27 +99,27 @@ check_streams(void)
     give(fixed, b, 10, 2);
     give(fixed, c, 10, 2);
     ok(take(fixed, 10, 2) == c, "a stream gets the block that was freed last on it");
-    ok(take(fixed, 10, 1) == a, "each stream its own");
-    is_u64(upstream->order_calls, 0, "and waits for nobody");
-    ok(take(fixed, 10, 7) == b, "a stream without gets another one's");
+    ok(take(fixed, 10, 1) == a, "each stream gets its own freed block");
+    is_u64(upstream->order_calls, 0, "a stream that gets its own freed block orders nothing");
+    ok(take(fixed, 10, 7) == b, "a stream without freed blocks gets another stream's");
     ok(all_of(upstream->order_calls == 1, upstream->last_earlier == 2, upstream->last_later == 7),
        "a stream that gets another stream's block is ordered behind it");
-    is_u64(upstream->allocate_calls, 3, "upstream was asked for no more");
+    is_u64(upstream->allocate_calls, 3, "requests that idle blocks can serve do not reach upstream");
     take(fixed, 10, 7);
-    is_u64(upstream->allocate_calls, 4, "but where nothing is idle");
+    is_u64(upstream->allocate_calls, 4, "a request without an idle block reaches upstream");
     give(fixed, b, 10, 5);
     ok(all_of(take(fixed, 10, 5) == b, upstream->order_calls == 1),
        "a block lies where it was freed, not where it was taken");
     is_u64(upstream->deallocate_calls, 0, "nothing has gone back to upstream");
     ok(all_of(tide_order(fixed, 3, 4) == TIDE_OK, upstream->last_earlier == 3, upstream->last_later == 4),
-       "streams are ordered below");
+       "an order of two streams is passed to upstream");
     tide_resource_retain(&upstream->base);
     tide_resource_release(fixed);
     ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0),
-       "at the end all goes back, also what is still out");
+       "releasing the layer gives all blocks back, those in use included");
     ok(all_of(upstream->last_stream == 0, upstream->order_all_calls == 1, upstream->last_earlier == TIDE_STREAM_ALL,
               upstream->last_later == 0),
-       "on stream 0, which has waited once for all the others");
+       "blocks go back on stream 0, after one order behind all streams");
     tide_resource_release(&upstream->base);
 }
 
@@ -137,12 +138,12 @@ check_many_streams(void)
         pointers[i] = take(fixed, 1, i);
     for (size_t i = 0; i < MANY_STREAMS; i++)
         give(fixed, pointers[i], 1, (tide_stream)0x7f0000000000 + i * 4096);
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), MANY_STREAMS * BLOCK, "a thousand blocks are kept");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), MANY_STREAMS * BLOCK, "a thousand freed blocks are kept");
     for (size_t i = MANY_STREAMS; i-- > 0;)
         same += take(fixed, 1, (tide_stream)0x7f0000000000 + i * 4096) == pointers[i];
     is_u64(same, MANY_STREAMS, "each of a thousand streams finds its own again");
     is_u64(upstream->order_calls, 0, "a stream that finds its own block waits for none");
-    is_u64(upstream->allocate_calls, MANY_STREAMS, "and without a new block");
+    is_u64(upstream->allocate_calls, MANY_STREAMS, "requests on a thousand streams take no new block");
     tide_resource_release(fixed);
 }
 
@@ -154,7 +155,7 @@ struct model_block {
     void *pointer;
     bool out;
     size_t bytes;
-    tide_stream stream; /* while idle: freed on */
+    tide_stream stream; /* of an idle block: freed on it */
 };
 
 struct model {
@@ -176,7 +177,7 @@ model_find(const struct model *model, const void *pointer)
     return i;
 }
 
-/* Which block comes is up to the layer, but it comes from where it should. */
+/* The layer may choose any block that the model allows. */
 static void
 model_take(struct model *model)
 {
@@ -233,7 +234,7 @@ check_model(void)
     model.fixed = over(&model.upstream->base, 0);
     model.seed = contract_seed(4711);
     for (int i = 0; i < 40000; i++) {
-        /* Phases of growing and of shrinking, so that all is out at times, and all idle at others. */
+        /* Phases of growing and of shrinking, so that at times all blocks are in use, and at times all are idle. */
         if (model.count == 0 || contract_random(&model.seed) % 4 < (i / 500 % 2 == 0 ? 3 : 1))
             model_take(&model);
         else
@@ -241,9 +242,9 @@ check_model(void)
     }
     for (size_t i = 0; i < model.count; i++)
         used += model.blocks[i].out ? model.blocks[i].bytes : 0;
-    is_u64(model.wrong_blocks, 0, "in random traffic each request gets a block that is idle, of its own stream first");
-    is_u64(model.wrong_orders, 0, "streams are ordered exactly where a block moves");
-    is_u64(model.wrong_calls, 0, "upstream is called exactly where nothing is idle");
+    is_u64(model.wrong_blocks, 0, "in random traffic each request gets an idle block, one of its own stream first");
+    is_u64(model.wrong_orders, 0, "in random traffic streams are ordered only for a block that changes its stream");
+    is_u64(model.wrong_calls, 0, "in random traffic upstream is called only if no block is idle");
     is_u64(figure(model.fixed, TIDE_QUERY_BYTES_USED), used, "the bytes in use are exact");
     tide_resource_release(model.fixed);
 }
@@ -259,23 +260,23 @@ check_preallocate(void)
 
     is_u64(upstream->live_count, 8, "eight blocks are taken at creation");
     ok(all_of(figure(fixed, TIDE_QUERY_BYTES_RESERVED) == 8 * BLOCK, figure(fixed, TIDE_QUERY_BYTES_USED) == 0),
-       "they are reserved, not in use");
-    ok(all_of(take(fixed, 1, 0) != NULL, upstream->order_calls == 0), "they lie on stream 0");
+       "preallocated blocks are reserved, not in use");
+    ok(all_of(take(fixed, 1, 0) != NULL, upstream->order_calls == 0), "preallocated blocks lie on stream 0");
     ok(all_of(take(fixed, 1, 9) != NULL, upstream->order_calls == 1, upstream->last_earlier == 0),
-       "others wait for it");
-    is_u64(upstream->allocate_calls, 8, "and upstream is not called again");
+       "another stream is ordered behind stream 0 to take a preallocated block");
+    is_u64(upstream->allocate_calls, 8, "preallocated blocks serve requests without upstream");
     tide_resource_release(fixed);
 
     upstream->fail_allocate = 5;
     ok(all_of(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_ECAPACITY, fixed == NULL),
-       "there is none where upstream has not enough");
-    is_u64(upstream->live_count, 0, "and what was taken goes back");
+       "creation fails if upstream cannot serve the preallocated blocks");
+    is_u64(upstream->live_count, 0, "a failed creation gives back the blocks already allocated");
     options.preallocate = UINT64_MAX;
     ok(all_of(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_EOVERFLOW, fixed == NULL),
        "blocks whose sizes overflow are refused");
     options.block_bytes = 1;
     ok(all_of(tide_fixed_create(&upstream->base, &options, &fixed) == TIDE_ENOMEM, fixed == NULL),
-       "and more than can be noted");
+       "more preallocated blocks than the host has memory for are refused");
     tide_resource_release(&upstream->base);
 }
 
@@ -288,23 +289,24 @@ check_wrong_frees(void)
     struct tide_resource *fixed = over(&upstream->base, 0);
     char *pointer;
 
-    ok(give(fixed, &upstream, 1, 0) == TIDE_EPOINTER, "before the first block every pointer is unknown");
+    ok(give(fixed, &upstream, 1, 0) == TIDE_EPOINTER, "a free before the first allocation is refused");
     pointer = take(fixed, 100, 0);
     ok(give(fixed, &upstream, 100, 0) == TIDE_EPOINTER, "a pointer from elsewhere is refused");
     has_words(tide_error_text(), "none of its blocks",
               "the refusal of a pointer from elsewhere says that it is no block");
-    ok(give(fixed, pointer + 256, 100, 0) == TIDE_EPOINTER, "so is one into a block");
-    ok(give(fixed, NULL, 100, 0) == TIDE_EPOINTER, "and NULL with a size");
+    ok(give(fixed, pointer + 256, 100, 0) == TIDE_EPOINTER, "a pointer into a block is refused");
+    ok(give(fixed, NULL, 100, 0) == TIDE_EPOINTER, "NULL with a size is refused");
     ok(all_of(give(fixed, pointer, 101, 0) == TIDE_EMISMATCH, give(fixed, pointer, 0, 0) == TIDE_EMISMATCH),
        "a wrong size is refused");
-    ok(tide_deallocate(fixed, pointer, 100, 128, 0) == TIDE_EMISMATCH, "and a wrong alignment");
-    has_words(tide_error_text(), "100 B at a multiple of 128, allocated with 100 B at 256", "and it says which");
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 100, "all of which changes nothing");
+    ok(tide_deallocate(fixed, pointer, 100, 128, 0) == TIDE_EMISMATCH, "a wrong alignment is refused");
+    has_words(tide_error_text(), "100 B at a multiple of 128, allocated with 100 B at 256",
+              "the refusal names the size and alignment of the free and of the allocation");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 100, "refused frees leave the bytes used unchanged");
     ok(all_of(give(fixed, pointer, 100, 0) == TIDE_OK, give(fixed, pointer, 100, 0) == TIDE_EPOINTER),
        "a second free is refused");
     has_words(tide_error_text(), "given back before",
               "the refusal of a second free says that it was given back before");
-    is_u64(upstream->deallocate_calls, 0, "upstream hears of none of it");
+    is_u64(upstream->deallocate_calls, 0, "refused frees do not reach upstream");
     tide_resource_release(fixed);
 }
 
@@ -319,11 +321,11 @@ visit_take(void *context)
 static struct {
     struct tide_resource *fixed;
     struct gate *gate;
-    void *out;   /* on stream 1 */
-    void *taken; /* by the other thread */
+    void *out;   /* allocated on stream 1 */
+    void *taken; /* allocated by the other thread */
 } scene;
 
-/* The room that was made is gone, and another block idle. */
+/* The room that was made is taken, and another block is idle. */
 static void
 visit_take_and_give(void *context)
 {
@@ -353,20 +355,24 @@ check_bad_upstream(void)
     upstream->chosen_count = 3;
     ok(all_of(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM, pointer == NULL,
               upstream->deallocate_calls == 0),
-       "memory that upstream gave before is refused, and does not go back");
+       "an address that upstream gives twice is refused, and does not go back");
     ok(all_of(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM, upstream->deallocate_calls == 1),
-       "what is not aligned does");
+       "a misaligned address from upstream is refused, and goes back");
     ok(all_of(tide_allocate(fixed, 1, 1, 0, &pointer) == TIDE_EUPSTREAM, upstream->deallocate_calls == 1),
-       "and there is nothing at NULL");
-    ok(all_of(take(fixed, 1, 0) != NULL, give(fixed, block, 10, 1) == TIDE_OK), "all is well with the other blocks");
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "which are all there are");
+       "NULL from upstream is refused");
+    ok(all_of(take(fixed, 1, 0) != NULL, give(fixed, block, 10, 1) == TIDE_OK),
+       "after refused addresses the other blocks are allocated and freed");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "refused addresses are not reserved");
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);
 }
 
 #define LATE_TESTS 3
 
-/* Between a block's way back to upstream and the next question another thread takes the room, and frees another one. */
+/*
+ * After a block went back to upstream and before upstream is asked again, another thread takes the room and frees a
+ * block.
+ */
 static void
 check_late(void)
 {
@@ -381,15 +387,16 @@ check_late(void)
     scene.out = take(scene.fixed, 1, 1);
     give(scene.fixed, idle, 1, 1);
     scene.gate->before_deallocate = visit_arm;
-    ok(take(scene.fixed, 1, 2) != NULL, "a request that loses its room finds the block freed meanwhile");
-    ok(all_of(scene.taken != NULL, upstream->live_count == 2), "the other thread has its own");
-    is_u64(upstream->deallocate_calls, 2, "and two blocks have gone back");
+    ok(take(scene.fixed, 1, 2) != NULL,
+       "a request whose reserved place was taken gets the block that is freed meanwhile");
+    ok(all_of(scene.taken != NULL, upstream->live_count == 2), "the other thread gets a block of its own");
+    is_u64(upstream->deallocate_calls, 2, "the two blocks of a trim have gone back to upstream");
     tide_resource_release(scene.fixed);
 }
 
 #define PRESSURE_TESTS 12
 
-/* A block that no other stream can be made to wait for cannot be reused there, but it can go back to upstream. */
+/* A block whose stream cannot be ordered cannot be reused on another stream, but it can go back to upstream. */
 static void
 check_pressure(void)
 {
@@ -403,37 +410,38 @@ check_pressure(void)
     give(fixed, a, 1, 1);
     give(fixed, b, 1, 1);
     gate->order_status = TIDE_EDRIVER;
-    ok((pointer = take(fixed, 1, 2)) != NULL,
-       "where streams cannot be ordered and upstream is full, a request succeeds");
+    ok((pointer = take(fixed, 1, 2)) != NULL, "if streams cannot be ordered and upstream is full, a request succeeds");
     ok(all_of(upstream->deallocate_calls == 2, upstream->last_stream == 2, upstream->order_all_calls == 1),
-       "as all idle blocks go back, and one comes anew");
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), BLOCK, "which is the only one then");
+       "for that request all idle blocks go back to upstream, and one is allocated again");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), BLOCK, "the block allocated again is the only one reserved");
     give(fixed, pointer, 1, 1);
     gate->deallocate_status = TIDE_EDRIVER;
     upstream->capacity_bytes = BLOCK;
-    ok(take(fixed, 1, 2) == NULL, "where upstream does not even take a block back, the request fails");
-    has_words(tide_error_text(), "upstream", "with upstream's words");
+    ok(take(fixed, 1, 2) == NULL, "a request fails if upstream is full and takes no block back");
+    has_words(tide_error_text(), "upstream", "the error of that request is upstream's");
     ok(all_of(figure(fixed, TIDE_QUERY_BYTES_RESERVED) == BLOCK, figure(fixed, TIDE_QUERY_BYTES_USED) == 0),
-       "and the block is kept");
-    ok(take(fixed, 1, 0) == pointer, "and serves stream 0, on which it was to go back");
-    ok(all_of(take(fixed, 1, 1) == NULL, take(fixed, 1, 2) == NULL), "with nothing idle the failure is upstream's");
+       "a block that upstream did not take back is kept");
+    ok(take(fixed, 1, 0) == pointer,
+       "a block that upstream did not take back serves stream 0, on which it was to go back");
+    ok(all_of(take(fixed, 1, 1) == NULL, take(fixed, 1, 2) == NULL), "without idle blocks the failure is upstream's");
     give(fixed, pointer, 1, 1);
 
-    /* While the block is on its way back to upstream, another thread asks for one on a third stream. */
+    /* While the block is on its way to upstream, another thread allocates on a third stream. */
     upstream->capacity_bytes = 2 * BLOCK;
     gate->before_deallocate = visit_take;
     upstream->fail_allocate = 1;
-    ok(take(fixed, 1, 2) != NULL, "a block on its way to upstream is nobody's");
-    ok(all_of(visited != NULL, visited != pointer), "another thread gets a new one meanwhile");
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "and every block is noted once");
-    is_u64(upstream->wrong_frees, 0, "upstream got back what it gave");
+    ok(take(fixed, 1, 2) != NULL, "a request succeeds while a block is on its way to upstream");
+    ok(all_of(visited != NULL, visited != pointer),
+       "another thread gets a new block while one is on its way to upstream");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), 2 * BLOCK, "a block on its way to upstream is counted once");
+    is_u64(upstream->wrong_frees, 0, "upstream gets back the blocks that it gave");
     tide_resource_release(fixed);
 }
 
 struct worker {
     pthread_t thread;
     struct tide_resource *fixed;
-    bool writes; /* into the blocks, which are host memory */
+    bool writes; /* writes into the blocks, which are host memory */
     uint64_t seed;
     uint64_t failures, overwritten;
     unsigned char *pointers[4];
@@ -451,7 +459,7 @@ worker_give(struct worker *worker, unsigned slot)
     worker->pointers[slot] = NULL;
 }
 
-/* Holds up to four blocks, each with a mark of its own in it. */
+/* Holds up to four blocks, each filled with its own mark. */
 static void *
 worker_run(void *context)
 {
@@ -496,7 +504,7 @@ run_workers(struct tide_resource *fixed, bool writes, uint64_t *failures, uint64
 
 #define THREADS_TESTS 3
 
-/* There is room for exactly what the threads may hold, so that no request may ever fail. */
+/* Room for exactly what the threads hold, so that no request may fail. */
 static void
 check_threads(const struct base_maker *base)
 {
@@ -507,13 +515,13 @@ check_threads(const struct base_maker *base)
     run_workers(fixed, figure(fixed, TIDE_QUERY_HOST_ACCESS) == 1, &failures, &overwritten);
     is_u64(failures, 0, "with room for just what eight threads hold, every call succeeds");
     is_u64(overwritten, 0, "no two threads have the same block");
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 0, "nothing is left in use");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_USED), 0, "after eight threads nothing is left in use");
     tide_resource_release(fixed);
 }
 
 #define PRESSED_THREADS_TESTS 3
 
-/* The same where no stream can be ordered after another, so that blocks go back and forth all the time. */
+/* Like check_threads, but no stream can be ordered, so that blocks go to upstream and back all the time. */
 static void
 check_pressed_threads(void)
 {
@@ -525,9 +533,11 @@ check_pressed_threads(void)
     gate->order_status = TIDE_EDRIVER;
     upstream->capacity_bytes = 4 * THREADS * BLOCK;
     run_workers(fixed, false, &failures, &overwritten);
-    is_u64(failures, 0, "under pressure, with room for just what eight threads hold, every call succeeds");
-    is_u64(upstream->wrong_frees, 0, "upstream gets back what it gave");
-    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), upstream->live_bytes, "and every block is accounted for");
+    is_u64(failures, 0,
+           "with streams that cannot be ordered, and room for just what eight threads hold, every call succeeds");
+    is_u64(upstream->wrong_frees, 0, "after eight threads upstream gets back the blocks that it gave");
+    is_u64(figure(fixed, TIDE_QUERY_BYTES_RESERVED), upstream->live_bytes,
+           "the bytes reserved are those that upstream has allocated");
     tide_resource_release(fixed);
 }
 
@@ -544,15 +554,15 @@ check_use(void)
     struct tide_text description = { text, sizeof(text), 0 };
 
     ok(all_of(tide_fixed_create(NULL, &options, &fixed) == TIDE_EINVAL, fixed == NULL),
-       "there is none without upstream");
-    ok(tide_fixed_create(base, &options, NULL) == TIDE_EINVAL, "there is none without a place for it");
-    ok(tide_fixed_create(base, &none, &fixed) == TIDE_EINVAL, "blocks have a byte at least");
-    ok(tide_fixed_create(base, NULL, &fixed) == TIDE_EINVAL, "so that options are needed");
+       "NULL in place of upstream is refused");
+    ok(tide_fixed_create(base, &options, NULL) == TIDE_EINVAL, "NULL in place of the result is refused");
+    ok(tide_fixed_create(base, &none, &fixed) == TIDE_EINVAL, "a block size of 0 is refused");
+    ok(tide_fixed_create(base, NULL, &fixed) == TIDE_EINVAL, "NULL options are refused");
     ok(tide_fixed_create(base, &unset, &fixed) == TIDE_EINVAL, "options without a block size are refused");
-    ok(tide_fixed_create(base, &options, &fixed) == TIDE_OK, "then there is one");
+    ok(tide_fixed_create(base, &options, &fixed) == TIDE_OK, "a layer is created from options with a block size");
     fixed->ops->describe(fixed, &description);
-    is_string(text, "256KiB, preallocate=8", "it describes itself as stack text reads it");
-    is_u64(figure(fixed, TIDE_QUERY_ALIGNMENT), 256, "what it does not know it asks below");
+    is_string(text, "256KiB, preallocate=8", "the layer describes itself as stack text");
+    is_u64(figure(fixed, TIDE_QUERY_ALIGNMENT), 256, "a figure that the layer does not know is asked of upstream");
     tide_resource_release(fixed);
     tide_resource_release(base);
 }
@@ -570,13 +580,15 @@ check_trim(void)
         tide_allocate(fixed, BLOCK, 256, 0, &pointers[i]);
     for (int i = 1; i < 4; i++)
         tide_deallocate(fixed, pointers[i], BLOCK, 256, 0);
-    ok(tide_trim(fixed, 2 * BLOCK + 1) == TIDE_OK, "what is idle is given back");
-    is_u64(upstream->live_count, 3, "down to what is to be kept, in whole blocks");
-    ok(all_of(tide_trim(fixed, 0) == TIDE_OK, upstream->live_count == 1), "all that is idle, where nothing is");
-    is_u64(upstream->trim_calls, 2, "and upstream is trimmed as well");
+    ok(tide_trim(fixed, 2 * BLOCK + 1) == TIDE_OK, "a trim gives idle blocks back");
+    is_u64(upstream->live_count, 3, "a trim keeps whole blocks for the bytes it is to keep");
+    ok(all_of(tide_trim(fixed, 0) == TIDE_OK, upstream->live_count == 1),
+       "a trim to 0 bytes gives all idle blocks back");
+    is_u64(upstream->trim_calls, 2, "each trim is passed to upstream");
     upstream->order_all_status = TIDE_EDRIVER;
     tide_deallocate(fixed, pointers[0], BLOCK, 256, 0);
-    ok(all_of(tide_trim(fixed, 0) == TIDE_OK, upstream->live_count == 1), "blocks that cannot be ordered are kept");
+    ok(all_of(tide_trim(fixed, 0) == TIDE_OK, upstream->live_count == 1),
+       "a trim keeps idle blocks that cannot be ordered");
     upstream->order_all_status = TIDE_OK;
     tide_resource_release(fixed);
     tide_resource_release(&upstream->base);

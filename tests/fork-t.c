@@ -55,7 +55,7 @@ set_hooks(void)
     tidei_fork_hook_set(TIDEI_FORK_RECOVERY, &hook_TIDEI_FORK_LOCKS); /* it stays the first one */
 }
 
-/* The text that is expected of `what` and places, as in "abc". */
+/* The expected text for the hooks `what` at the places, such as "abc". */
 static const char *
 expected(const char *places, char what, const char *behind)
 {
@@ -95,25 +95,30 @@ main(void)
                               'a' + TIDEI_FORK_TAGS,     'a' + TIDEI_FORK_RECOVERY, '\0' };
     pid_t child;
 
-    plan(4);
+    plan(5);
     alarm(60);
+    child = fork();
+    if (child == 0)
+        _exit(tidei_fork_generation() == 1 ? 0 : 1);
+    is_i64(status_of(child), 0, "the handlers of fork() are installed before the first hook is set");
     set_hooks();
-    is_u64(tidei_fork_generation(), 0, "the first process is no child");
+    is_u64(tidei_fork_generation(), 0, "the first process is no forked child");
     child = fork();
     if (child == 0) {
         if (strcmp(ran, expected(in_order, 'c', in_child)) != 0)
             _exit(1);
         if (tidei_fork_generation() != 1)
             _exit(2);
-        /* The table is free again. */
+        /* The hook table is empty again. */
         tidei_fork_hook_set(TIDEI_FORK_SLOTS, &hook_barrier);
         child = fork();
         if (child == 0)
             _exit(tidei_fork_generation() == 2 ? 0 : 3);
         _exit(status_of(child));
     }
-    is_i64(status_of(child), 0, "in the child hooks run in the reverse order, and so in a child of the child");
-    is_string(ran, expected(in_order, 'u', reverse), "in the parent they run in the order of the places, and back");
-    is_u64(tidei_fork_generation(), 0, "the parent stays what it was");
+    is_i64(status_of(child), 0, "in a child, and in a child of the child, hooks run in the reverse order");
+    is_string(ran, expected(in_order, 'u', reverse),
+              "in the parent hooks run in the order of their places before fork, and in reverse after it");
+    is_u64(tidei_fork_generation(), 0, "fork leaves the parent's generation unchanged");
     return done();
 }

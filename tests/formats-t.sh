@@ -1,18 +1,18 @@
-# `tidemark export`: what other tools read is valid by the rules of their formats, whatever the trace holds.
+# Tests that the output of `tidemark export` is valid by the rules of other tools' formats, whatever the trace holds.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 data=$top_srcdir/tests/data
 
 python3 -c 'import gzip, json' 2>/dev/null || skip_all 'there is no python3'
 
-# check FORMAT OPTIONS TRACE: what is wrong with the export, or "valid".
+# check FORMAT OPTIONS TRACE: print what is wrong with the export, or "valid".
 check() {
     # shellcheck disable=SC2086 # options are words
     "$tidemark" export -f "$1" $2 "$3" -o "$scratch/out" 2>&1
     python3 "$top_srcdir/tests/formats.py" "$1" "$scratch/out" 2>&1 | tail -n 12
 }
 
-# check_all TRACE WORDS: in every format that other tools read.
+# check_all TRACE WORDS: check the exports in every format of other tools.
 check_all() {
     for format in chrome collapsed speedscope pprof; do
         is "$(check $format '' "$1")" valid "$format: $2"
@@ -22,7 +22,7 @@ check_all() {
 
 plan 31
 
-# Calls that nest, calls of threads that the trace does not know, times that are equal, names that need escapes.
+# Nested calls, calls of unknown threads, equal times, and names that need escapes.
 "$top_builddir/tests/make-trace" "$scratch/odd.db" "
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (3, 2, 'log', '\"\\');
     INSERT INTO thread VALUES (7, 4294967295, 'a' || char(10) || '\"'), (8, 108, char(27) || '[31m');
@@ -54,7 +54,7 @@ fi
 "$tidemark" import "$data/multistream_sort.csv.gz" -o "$scratch/rmm.db"
 check_all "$scratch/rmm.db" 'real traffic'
 
-# The rules are no rubber stamp: a slice that overlaps another one is seen.
+# The rules find an error: a slice that overlaps another one.
 printf '{"displayTimeUnit":"ns","traceEvents":[%s,%s]}' \
     '{"ph":"X","pid":1,"tid":1,"ts":1,"dur":5,"name":"a"}' '{"ph":"X","pid":1,"tid":1,"ts":3,"dur":5,"name":"b"}' \
     >"$scratch/out"

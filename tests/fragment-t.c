@@ -37,7 +37,7 @@ same_figures(const struct fragment_figures *seen, const struct random_map *wante
            same("chunks", seen->chunks, wanted->chunks) && same("empty", seen->empty_bytes, wanted->empty);
 }
 
-/* What lives at a time: begun by then, not freed before. */
+/* Which allocations are live at a time: those made by then and not freed before it. */
 static void
 live_at(int64_t ns, bool *live)
 {
@@ -60,7 +60,22 @@ live_after(const struct random_life *event, int64_t layer, bool *live)
     return bytes;
 }
 
-/* The allocation that makes the most live on a layer. */
+/* The size of the largest allocation of layer 1 that succeeded. */
+static int64_t
+largest_request(void)
+{
+    int64_t largest = 0;
+
+    for (size_t i = 0; i < trace.count; i++) {
+        const struct random_life *life = &trace.lives[i];
+
+        if (life->layer == 1 && life->status == 0 && life->size > largest)
+            largest = life->size;
+    }
+    return largest;
+}
+
+/* The first allocation after which the live bytes of a layer are at their peak. */
 static const struct random_life *
 highest(int64_t layer, int64_t *most)
 {
@@ -96,6 +111,8 @@ check(struct view *view, const struct moment *at, int64_t request)
     if (fragment_make(view, at, (uint64_t)request, SPACE_PAGE, 7, &fragment) != COMMAND_FINE)
         return false;
     good = same("the peak", fragment.peak_bytes, most) &&
+           same("the peak's allocation", (uint64_t)fragment.peak_id, peak != NULL ? peak->id : 0) &&
+           same("the largest request", fragment.largest_request, largest_request()) &&
            same("the most reserved", fragment.reserved_peak_bytes, reserved);
     if (request == 0)
         request = (int64_t)fragment.largest_request;
@@ -153,8 +170,8 @@ main(void)
         at_peak = check_trace(seed + i, false) && at_peak;
         at_times = check_trace(seed + i, true) && at_times;
     }
-    ok(at_peak, "the figures at the peak, at the most reserved and over time are those of a map of every unit");
-    ok(at_times, "so are those at any time, for any request");
+    ok(at_peak, "the figures at the peak, at the most reserved bytes and over time are those of a map of every unit");
+    ok(at_times, "the figures at any time, for any request, are those of a map of every unit");
     unlink(TRACE);
     return done();
 }

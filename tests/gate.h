@@ -14,13 +14,13 @@ struct gate {
     gate_visit before_deallocate;
     gate_visit after_deallocate;
     void *context;
-    enum tide_status deallocate_status; /* unless TIDE_OK, the next deallocation returns this without upstream */
+    enum tide_status deallocate_status; /* unless TIDE_OK, the next deallocation returns it without calling upstream */
     gate_visit before_order_all;        /* before upstream orders TIDE_STREAM_ALL */
     enum tide_status order_status; /* unless TIDE_OK, every order behind one stream returns it and goes no further */
-    enum tide_status order_all_status; /* the same behind TIDE_STREAM_ALL */
+    enum tide_status order_all_status; /* unless TIDE_OK, an order behind TIDE_STREAM_ALL returns it */
 };
 
-/* A new one over `upstream` (takes over the caller's reference), with one reference in base. */
+/* A new gate over `upstream`, with one reference in base. Takes over the caller's reference to upstream. */
 struct gate *gate_create(struct tide_resource *upstream);
 
 #endif

@@ -12,7 +12,7 @@
 
 static char path[] = "gpu-lock-t-XXXXXX";
 
-/* A process that has the device, shared or alone, until it is killed; it has it when this returns. */
+/* Start a process that has the device, shared or alone, until it is killed. It has the device when this returns. */
 static pid_t
 holder(bool alone)
 {
@@ -42,7 +42,7 @@ end(pid_t child)
     waitpid(child, NULL, 0);
 }
 
-/* Whether somebody would get the lock now. */
+/* Whether a process could take the lock now. */
 static bool
 is_free(int how)
 {
@@ -67,14 +67,15 @@ main(void)
     ok(!is_free(LOCK_EX), "a test that needs the device alone waits for one that shares it");
     second = holder(false);
     end(first);
-    ok(!is_free(LOCK_EX), "it waits for all that share it");
+    ok(!is_free(LOCK_EX), "a test that needs the device alone waits for all tests that share it");
     end(second);
-    ok(is_free(LOCK_EX), "a test that has ended has no lock any more");
+    ok(is_free(LOCK_EX), "a test that has ended holds no lock");
     first = holder(true);
-    ok(!is_free(LOCK_SH), "a test that would share the device waits for one that has it alone");
+    ok(!is_free(LOCK_SH), "a test that shares the device waits for one that has it alone");
     end(first);
-    ok(gpu_lock(true), "the device can be had alone");
-    ok(all_of(gpu_lock(false), !is_free(LOCK_SH)), "the first call counts: who has the device alone keeps it");
+    ok(gpu_lock(true), "a test can take the device alone");
+    ok(all_of(gpu_lock(false), !is_free(LOCK_SH)),
+       "a test that has the device alone keeps it, although it asks to share it later");
     unlink(path);
     return done();
 }

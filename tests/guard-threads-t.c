@@ -47,7 +47,7 @@ check_often(void *context)
 
 #define THREAD_TESTS 3
 
-/* Others look at all blocks while threads free them. */
+/* Other threads check all blocks while threads free them. */
 static void
 check_threads(void)
 {
@@ -65,12 +65,12 @@ check_threads(void)
         pthread_join(threads[i], &seen);
         wrong += (uintptr_t)seen;
     }
-    ok(all_of(wrong == 0, damage_count == 0), "threads find no damage where there is none");
+    ok(all_of(wrong == 0, damage_count == 0), "threads that do no damage get no report of damage");
     tide_resource_release(guard);
-    is_u64(figure(base, TIDE_QUERY_BYTES_USED), 0, "and nothing is lost");
+    is_u64(figure(base, TIDE_QUERY_BYTES_USED), 0, "after the threads base has all memory back");
     tide_resource_release(base);
 
-    /* Room for what is out at a time, and nothing more. */
+    /* Room for exactly the blocks that are allocated at once. */
     guard = over(base_host(THREADS * (LARGEST + 2 * 64)), 64, 20000);
     wrong = 0;
     for (size_t i = 0; i < THREADS; i++)
@@ -81,7 +81,7 @@ check_threads(void)
         pthread_join(threads[i], &seen);
         wrong += (uintptr_t)seen;
     }
-    is_u64(wrong, 0, "what others have freed, or free just now, has nothing refused");
+    is_u64(wrong, 0, "no request is refused while blocks are held that other threads have freed");
     tide_resource_release(guard);
 }
 
@@ -100,7 +100,7 @@ free_pinned(void *context)
     return (void *)status;
 }
 
-/* While this is told of the block, another thread tries to free it. */
+/* While the block's damage is being reported, another thread tries to free the block. */
 static void
 see_pinned(void *context, const struct tide_guard_damage *damage)
 {
@@ -128,17 +128,18 @@ check_pins(void)
     atomic_store(&damage_count, 0);
     pinned_block = take(pinned, 100, 16);
     ((unsigned char *)pinned_block)[100] ^= 1;
-    ok(all_of(tide_guard_check(pinned, NULL) == TIDE_EDAMAGED, !freed_early), "a block that is looked at is not freed");
+    ok(all_of(tide_guard_check(pinned, NULL) == TIDE_EDAMAGED, !freed_early),
+       "a block is not freed while a check reads it");
     pthread_join(pinned_thread, &status);
-    ok((uintptr_t)status == TIDE_EDAMAGED, "but right after, where it has its own damage");
-    ok(give(pinned, pinned_block, 100, 16) == TIDE_OK, "and once that is mended");
+    ok((uintptr_t)status == TIDE_EDAMAGED, "a free that waited for the check reports the block's own damage");
+    ok(give(pinned, pinned_block, 100, 16) == TIDE_OK, "the block is freed once its damage is repaired");
     tide_resource_release(pinned);
     tide_resource_release(base);
 }
 
 static unsigned char *late_block;
 
-/* As a thread that allocates while the device is waited for, and whose canaries are not there yet. */
+/* Like a thread that allocates while a check waits for the device, and whose canaries are not written yet. */
 static void
 take_late(void *context)
 {
@@ -159,8 +160,9 @@ check_late(void)
     gate->before_order_all = take_late;
     gate->context = guard;
     ok(all_of(tide_guard_check(guard, &found) == TIDE_OK, found == 0),
-       "a block that comes during the check is not looked at");
-    ok(all_of(tide_guard_check(guard, &found) == TIDE_EDAMAGED, found == 1), "but by the next one");
+       "a check does not read a block allocated during it");
+    ok(all_of(tide_guard_check(guard, &found) == TIDE_EDAMAGED, found == 1),
+       "the next check reads the block allocated during the first");
     give(guard, late_block, 100, 16);
     give(guard, late_block, 100, 16);
     give(guard, block, 100, 16);
@@ -190,7 +192,7 @@ take_on_the_way(void *context)
     return block;
 }
 
-/* Another thread is refused by upstream, and may not say so before this block has arrived. */
+/* Another thread, refused by upstream, may not report that before this block has arrived. */
 static void
 see_on_the_way(void *context)
 {
@@ -205,7 +207,7 @@ see_on_the_way(void *context)
 static void *way_block;
 static uint64_t way_used;
 
-/* The call of an allocation that wants the room: what is freed meanwhile goes back at once. */
+/* An allocation that wants the room: blocks that are freed meanwhile go back at once. */
 static void
 free_on_the_way(void *context)
 {
@@ -242,7 +244,7 @@ check_on_the_way(void)
     gate->before_deallocate = see_on_the_way;
     gate->after_allocate = note_asked;
     ok(all_of(tide_trim(way_guard, 0) == TIDE_OK, pthread_join(way_thread, &given) == 0, given != NULL),
-       "nothing is refused while the room for it is on its way");
+       "a request is not refused while held blocks are on their way to upstream");
     give(way_guard, given, 1000, 16);
     tide_trim(way_guard, 0);
     give(way_guard, take(way_guard, 1500, 16), 1500, 16);
@@ -250,7 +252,7 @@ check_on_the_way(void)
     gate->before_deallocate = free_on_the_way;
     gate->context = gate;
     block = take(way_guard, 1400, 16);
-    ok(all_of(block != NULL, way_used == 1500 + 32), "what is freed while somebody wants room is not held");
+    ok(all_of(block != NULL, way_used == 1500 + 32), "a block freed while a request waits for held blocks is not held");
     give(way_guard, block, 1400, 16);
     tide_resource_release(way_guard);
 
@@ -260,8 +262,9 @@ check_on_the_way(void)
     give(way_guard, block, 1500, 16);
     block[7] = 0;
     ok(all_of(tide_guard_check(way_guard, NULL) == TIDE_EDAMAGED, calls == 1),
-       "who is told of a block does not wait for it when it allocates");
-    ok(all_of(tide_trim(way_guard, 0) == TIDE_OK, calls == 2), "nor while it leaves");
+       "a report of damage from a check may allocate without a deadlock");
+    ok(all_of(tide_trim(way_guard, 0) == TIDE_OK, calls == 2),
+       "a report of damage from a released block may allocate without a deadlock");
     tide_message_sink_set(sink, NULL);
     told[0] = '\0';
     block = take(way_guard, 700, 16);
@@ -269,13 +272,14 @@ check_on_the_way(void)
     give(way_guard, take(way_guard, 500, 16), 500, 16);
     gate->deallocate_status = TIDE_EDRIVER;
     tide_resource_release(way_guard);
-    has_words(told,
-              "guard: gate does not take 1 freed blocks back, 700 B: ", "what upstream does not take back is told");
-    is_u64(figure(&gate->base, TIDE_QUERY_BYTES_USED), 700 + 32, "and the others go back");
-    ok(calls == 2, "nothing else was told");
+    has_words(told, "guard: gate does not take 1 freed blocks back, 700 B: ",
+              "held blocks that upstream does not take back at the end are reported");
+    is_u64(figure(&gate->base, TIDE_QUERY_BYTES_USED), 700 + 32, "all other held blocks go back at the end");
+    ok(calls == 2, "nothing else is reported at the end");
     tide_message_sink_set(NULL, NULL);
     gate->deallocate_status = TIDE_OK;
-    ok(tide_deallocate(&gate->base, block - 16, 700 + 32, 16, 0) == TIDE_OK, "it can be given back behind its canary");
+    ok(tide_deallocate(&gate->base, block - 16, 700 + 32, 16, 0) == TIDE_OK,
+       "a reported block can be freed from its canary on");
     tide_resource_release(&gate->base);
 }
 

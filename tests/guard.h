@@ -23,7 +23,7 @@ see(void *context, const struct tide_guard_damage *damage)
         damages[number] = *damage;
 }
 
-/* A guard over `upstream`, whose reference it takes over; NULL where there is none. */
+/* A guard over `upstream`, or NULL. Takes over the reference. */
 static inline struct tide_resource *
 over(struct tide_resource *upstream, uint64_t canary_bytes, uint64_t hold_bytes)
 {

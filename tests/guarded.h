@@ -49,7 +49,7 @@ run_count(void *context)
     return NULL;
 }
 
-/* Have another thread run to its end. */
+/* Run a function on another thread, to its end. */
 static inline void
 elsewhere(void *(*function)(void *), void *context)
 {
@@ -68,7 +68,7 @@ status_of(pid_t child)
     return status;
 }
 
-/* Holds the newer lock for long, and then an older one inside. */
+/* A thread holds the newer lock for long, and takes the older one inside. */
 struct pair {
     struct guarded older, newer;
     pthread_barrier_t barrier;
@@ -120,7 +120,7 @@ pair_end(struct pair *pair, pthread_t thread)
     tidei_lock_fini(&pair->older.lock);
 }
 
-/* Two threads that stop at labels: a thread at its label reports that and waits. */
+/* A thread that stops at its label reports that and waits. */
 static struct stop {
     const char *label;
     sem_t reached;
@@ -159,7 +159,7 @@ run_count_stopped(void *context)
     return NULL;
 }
 
-/* Owns the lock, and stops where its next critical section begins. */
+/* Take the lock as its owner, and stop at the begin of the next critical section. */
 static inline void *
 run_own_stopped(void *context)
 {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Each public header compiles by itself, strictly, as C and as C++; tidemark.h includes all of them.
+# Tests that each public header compiles by itself, strictly, as C and as C++, and that tidemark.h includes all.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 

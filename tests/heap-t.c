@@ -19,7 +19,7 @@ struct live {
     uint64_t bytes;
 };
 
-/* Of each granule: who has it, and when it was freed, on which stream. */
+/* The state of each granule: its owner, and when and on which stream it was freed. */
 struct granule {
     uint16_t owner; /* index in `live`, plus 1; 0: free */
     uint8_t stream;
@@ -31,7 +31,8 @@ static struct {
     bool there[CHUNKS];
     struct granule granules[CHUNKS][CHUNK_BYTES / GRANULE];
     struct live live[LIVE_MOST];
-    uint32_t clock[STREAMS + 1][STREAMS + 1]; /* what the first has waited for of the second, directly or not */
+    uint32_t clock[STREAMS + 1]
+                  [STREAMS + 1]; /* up to when the first stream has waited for the second, directly or not */
     uint32_t now;
     uint64_t seed;
     uint64_t overlaps, early, needless, misplaced, waits;
@@ -55,7 +56,7 @@ granules_of(const struct live *live)
     return &model.granules[chunk][(live->address - BASE(chunk)) / GRANULE];
 }
 
-/* The streams of the application begin at 1. */
+/* The application's streams begin at 1. */
 static uint32_t
 number(uint32_t stream)
 {
@@ -68,7 +69,7 @@ stream_of(uint32_t number)
     return (uint32_t)model.heap.streams.streams[number]->handle;
 }
 
-/* `later` waits for `earlier`, and so for what that has waited for. */
+/* `later` waits for `earlier`, and so for everything that `earlier` has waited for. */
 static void
 model_wait(uint32_t earlier, uint32_t later)
 {
@@ -106,9 +107,7 @@ model_free(struct live *live, uint32_t stream)
     live->piece = NULL;
 }
 
-/*
- * A wait is needed where a granule was freed on that stream since; stretches that merge are as late as the later one.
- */
+/* Whether a wait is needed: a granule was freed on that stream since the last wait. Merged runs have the later time. */
 static bool
 model_needs(const struct live *live, uint32_t earlier, uint32_t later)
 {
@@ -121,7 +120,7 @@ model_needs(const struct live *live, uint32_t earlier, uint32_t later)
     return false;
 }
 
-/* Finish a piece, or give it back in the middle of it now and then. */
+/* Finish a piece; now and then give it back halfway. */
 static void
 finish(struct live *live, uint32_t stream, bool fail)
 {
@@ -144,7 +143,7 @@ finish(struct live *live, uint32_t stream, bool fail)
         return;
     model_take(live, stream);
     if (contract_random(&model.seed) % 2 == 0)
-        tidei_piece_set_state(live->piece, TIDEI_PIECE_LIVE);
+        tidei_piece_set_word(live->piece, TIDEI_PIECE_LIVE);
 }
 
 static void
@@ -173,7 +172,7 @@ step_put(struct live *live)
 {
     uint32_t stream = 1 + (uint32_t)(contract_random(&model.seed) % STREAMS);
 
-    tidei_piece_set_state(live->piece, TIDEI_PIECE_MOVING);
+    tidei_piece_set_word(live->piece, TIDEI_PIECE_MOVING);
     tidei_heap_put(&model.heap, live->piece, number(stream));
     model_free(live, stream);
 }
@@ -183,17 +182,18 @@ step_chunk(void)
 {
     size_t chunk = contract_random(&model.seed) % CHUNKS;
     uint32_t stream = 1 + (uint32_t)(contract_random(&model.seed) % STREAMS);
-    struct tidei_heap_chunk taken;
+    struct tidei_span *taken;
 
     if (contract_random(&model.seed) % 2 == 0) {
-        if (!tidei_heap_chunk_take(&model.heap, contract_random(&model.seed) % 2 == 0, UINT64_MAX, &taken))
+        taken = tidei_heap_chunk_take(&model.heap, contract_random(&model.seed) % 2 == 0, UINT64_MAX);
+        if (taken == NULL)
             return;
         if (contract_random(&model.seed) % 4 == 0) {
-            tidei_heap_chunk_put_back(&model.heap, &taken);
+            tidei_heap_chunk_put_back(&model.heap, taken);
             return;
         }
-        model.there[chunk_of(taken.span->base)] = false;
-        tidei_heap_chunk_forget(&model.heap, &taken);
+        model.there[chunk_of(taken->base)] = false;
+        tidei_heap_chunk_forget(&model.heap, taken);
         return;
     }
     model.misplaced += tidei_heap_overlaps(&model.heap, BASE(chunk), CHUNK_BYTES) != model.there[chunk];
@@ -205,9 +205,9 @@ step_chunk(void)
         model.granules[chunk][i] = (struct granule){ .stream = (uint8_t)stream, .freed = model.now };
 }
 
-/* As tide_order behind TIDE_STREAM_ALL does. */
+/* Do what tide_order behind TIDE_STREAM_ALL does. */
 static void
-step_settle(void)
+step_reassign(void)
 {
     uint32_t stream = 1 + (uint32_t)(contract_random(&model.seed) % STREAMS);
     uint64_t epoch = model.heap.streams.epoch++;
@@ -215,10 +215,10 @@ step_settle(void)
     model.now++;
     for (uint32_t i = 1; i <= STREAMS; i++)
         model_wait(i, stream);
-    tidei_heap_settle(&model.heap, epoch, number(stream));
+    tidei_heap_reassign(&model.heap, epoch, number(stream));
 }
 
-/* Free bytes and pieces as the model has them: how many runs of free granules there are, at least. */
+/* Compare free bytes and pieces with the model: there are at least as many runs of free granules. */
 static uint64_t
 heap_differs(void)
 {
@@ -245,7 +245,7 @@ heap_differs(void)
 static void
 check_model(void)
 {
-    struct tidei_heap_chunk taken;
+    struct tidei_span *taken;
     uint64_t differs = 0;
 
     model.seed = contract_seed(20261121);
@@ -261,7 +261,7 @@ check_model(void)
         if (what < 10)
             step_chunk();
         else if (what < 11)
-            step_settle();
+            step_reassign();
         else if (live->piece == NULL)
             step_take(live);
         else
@@ -270,8 +270,8 @@ check_model(void)
             differs += heap_differs();
     }
     is_u64(model.overlaps, 0, "no two pieces overlap");
-    is_u64(model.misplaced, 0, "each lies in a chunk, with the bytes and at the alignment that was asked for");
-    is_u64(model.early, 0, "no stream has memory before it waits for who had it");
+    is_u64(model.misplaced, 0, "each piece lies in a chunk, with the requested size and alignment");
+    is_u64(model.early, 0, "no stream gets memory before it waits for the streams that had it");
     is_u64(differs, 0, "the figures are those of the model");
     diag("%" PRIu64 " waits in %d steps, %" PRIu64 " that an exact memory would spare", model.waits, STEPS,
          model.needless);
@@ -279,16 +279,16 @@ check_model(void)
         if (model.live[i].piece != NULL)
             step_put(&model.live[i]);
     }
-    while (tidei_heap_chunk_take(&model.heap, true, UINT64_MAX, &taken)) {
-        model.there[chunk_of(taken.span->base)] = false;
-        differs += taken.piece->bytes != CHUNK_BYTES;
-        tidei_heap_chunk_forget(&model.heap, &taken);
+    while ((taken = tidei_heap_chunk_take(&model.heap, true, UINT64_MAX)) != NULL) {
+        model.there[chunk_of(taken->base)] = false;
+        differs += taken->first->bytes != CHUNK_BYTES;
+        tidei_heap_chunk_forget(&model.heap, taken);
     }
     for (size_t i = 0; i < CHUNKS; i++)
         differs += model.there[i];
     is_u64(differs, 0, "what is freed merges until each chunk is whole again");
     ok(all_of(model.heap.free_count == 0, model.heap.out_bytes == 0, model.heap.region_bytes == 0),
-       "and nothing is left");
+       "after merging nothing is left in use");
     tidei_heap_fini(&model.heap);
 }
 
@@ -330,12 +330,12 @@ check_tree(void)
         there[which] = !there[which];
         wrong += tree_wrong(&tree, pieces, there, 300, 1 + contract_random(&seed) % (UINT64_C(1) << seed % 47));
     }
-    is_u64(wrong, 0, "the tree finds the smallest piece that fits, and the largest");
+    is_u64(wrong, 0, "the tree finds the smallest piece that fits, and the largest piece");
     for (size_t i = 0; i < 300; i++) {
         if (there[i])
             tidei_tree_remove(&tree, &pieces[i], 8);
     }
-    is_u64(tree.octaves, 0, "and is empty where nothing is in it");
+    is_u64(tree.octaves, 0, "the tree is empty once all pieces are taken out");
 }
 
 #define CLASS_TESTS 2
@@ -352,18 +352,19 @@ check_classes(void)
         wrong += tidei_class_of(up) < tidei_class_of(granules) || tidei_class_of(up) > tidei_class_of(granules) + 1;
         wrong += tidei_class_round_up(up) != up || (up > 1 && tidei_class_of(up) == tidei_class_of(up - 1));
     }
-    is_u64(wrong, 0, "a size is rounded up by a sixteenth at most, to where its class begins");
-    ok(tidei_class_of((UINT64_C(1) << TIDEI_FIT_OCTAVES) - 1) == TIDEI_FIT_CLASSES - 1, "the largest has a class");
+    is_u64(wrong, 0, "a size is rounded up by at most a sixteenth, to the begin of its class");
+    ok(tidei_class_of((UINT64_C(1) << TIDEI_FIT_OCTAVES) - 1) == TIDEI_FIT_CLASSES - 1,
+       "the largest size has the last class");
 }
 
 #define CHUNK_TESTS 2
 
-/* Others come while some are with upstream, which may refuse them. */
+/* Chunks are added while others are on their way to upstream, which may refuse them. */
 static void
 check_chunks(void)
 {
     struct tidei_heap heap;
-    struct tidei_heap_chunk away[8];
+    struct tidei_span *away[8];
     size_t count = 0;
 
     if (tidei_heap_init(&heap, GRANULE, CHUNK_BYTES, UINT64_MAX) != TIDE_OK)
@@ -371,13 +372,13 @@ check_chunks(void)
     while ((count == 0 || heap.chunk_count < heap.chunk_capacity) && tidei_heap_reserve(&heap))
         tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
     for (size_t i = 0; i < 8; i++)
-        tidei_heap_chunk_take(&heap, false, UINT64_MAX, &away[i]);
+        away[i] = tidei_heap_chunk_take(&heap, false, UINT64_MAX);
     for (size_t i = 0; i < 8 && tidei_heap_reserve(&heap); i++)
         tidei_heap_chunk_add(&heap, BASE(count++), CHUNK_BYTES, tidei_streams_number(&heap.streams, 0), false);
-    ok(heap.chunk_count + 8 <= heap.chunk_capacity, "there is room for chunks that are away");
+    ok(heap.chunk_count + 8 <= heap.chunk_capacity, "the chunk table has room for chunks that are on their way");
     for (size_t i = 0; i < 8 && heap.chunk_count < heap.chunk_capacity; i++)
-        tidei_heap_chunk_put_back(&heap, &away[i]);
-    is_u64(heap.chunk_count, count, "and all may come back");
+        tidei_heap_chunk_put_back(&heap, away[i]);
+    is_u64(heap.chunk_count, count, "chunks on their way are all put back");
     tidei_heap_fini(&heap);
 }
 

@@ -27,16 +27,17 @@ check_capacity(void)
     void *first;
     void *second;
 
-    ok(tide_allocate(host, 400, 64, 0, &first) == TIDE_OK, "400 of 1000 bytes pass");
-    ok(all_of(tide_allocate(host, 601, 64, 0, &second) == TIDE_ECAPACITY, second == NULL), "601 more are refused");
+    ok(tide_allocate(host, 400, 64, 0, &first) == TIDE_OK, "400 of 1000 bytes are allocated");
+    ok(all_of(tide_allocate(host, 601, 64, 0, &second) == TIDE_ECAPACITY, second == NULL),
+       "601 bytes more are refused");
     is_string(tide_error_text(), "host: 601 B request exceeds 1000 B capacity (400 B in use)",
               "the refusal names the request, the capacity and what is in use");
     is_u64(figure(host, TIDE_QUERY_BYTES_USED), 400, "a refusal leaves the bytes in use");
-    ok(tide_allocate(host, 600, 64, 0, &second) == TIDE_OK, "600 more reach the capacity");
-    is_u64(figure(host, TIDE_QUERY_CAPACITY), 1000, "the capacity can be asked for");
+    ok(tide_allocate(host, 600, 64, 0, &second) == TIDE_OK, "600 bytes more are allocated, up to the capacity");
+    is_u64(figure(host, TIDE_QUERY_CAPACITY), 1000, "a query of the capacity gives 1000 bytes");
     tide_deallocate(host, first, 400, 64, 0);
-    ok(tide_deallocate(host, second, 600, 64, 0) == TIDE_OK, "both are given back");
-    is_u64(figure(host, TIDE_QUERY_BYTES_RESERVED), 0, "then nothing is held");
+    ok(tide_deallocate(host, second, 600, 64, 0) == TIDE_OK, "the second block is freed");
+    is_u64(figure(host, TIDE_QUERY_BYTES_RESERVED), 0, "after both frees no bytes are reserved");
     tide_resource_release(host);
 }
 
@@ -53,10 +54,10 @@ check_memory(void)
     ok(tide_deallocate(host, NULL, 100000, 4096, 0) == TIDE_EPOINTER, "bytes at NULL are no allocation");
     ok(tide_deallocate(host, pointer, 0, 4096, 0) == TIDE_EMISMATCH, "0 bytes at an address are no allocation");
     ok(tide_deallocate(host, pointer, 100000, 4096, 0) == TIDE_OK, "memory that was written to is given back");
-    is_u64(figure(host, TIDE_QUERY_HOST_ACCESS), 1, "the host may touch it");
-    is_u64(figure(host, TIDE_QUERY_STREAM_ORDERED), 0, "it knows no streams");
+    is_u64(figure(host, TIDE_QUERY_HOST_ACCESS), 1, "the host has access");
+    is_u64(figure(host, TIDE_QUERY_STREAM_ORDERED), 0, "the base is not stream ordered");
     ok(all_of(tide_query(host, TIDE_QUERY_CAPACITY, &capacity) == TIDE_EUNSUPPORTED, capacity == 0),
-       "without a bound there is no capacity");
+       "a base without a capacity option knows no capacity");
     tide_resource_release(host);
 }
 
@@ -74,15 +75,15 @@ check_options(void)
        "options without their size are refused");
     options.struct_size = sizeof(size_t);
     options.capacity_bytes = 1;
-    ok(tide_host_create(&options, &host) == TIDE_OK, "the smaller options of an older program are taken");
+    ok(tide_host_create(&options, &host) == TIDE_OK, "the smaller options of an older program are accepted");
     ok(tide_query(host, TIDE_QUERY_CAPACITY, &options.capacity_bytes) == TIDE_EUNSUPPORTED,
-       "what lies past their end is not read");
+       "fields past the end of smaller options are not read");
     tide_resource_release(host);
-    ok(tide_host_create(&grown.known, &host) == TIDE_OK, "the larger options of a newer program are taken");
+    ok(tide_host_create(&grown.known, &host) == TIDE_OK, "the larger options of a newer program are accepted");
     tide_resource_release(host);
     grown.newer = 1;
     ok(all_of(tide_host_create(&grown.known, &host) == TIDE_EUNSUPPORTED, host == NULL),
-       "but not where they set what this library does not know");
+       "larger options that set an unknown field are refused");
     ok(tide_host_create(NULL, NULL) == TIDE_EINVAL, "NULL in place of the result is refused");
 }
 

@@ -22,9 +22,9 @@ draw(uint64_t below)
     return (state >> 11) % below;
 }
 
-/* The most slots in a row that are in use: what a search can take. */
+/* The length of the longest run of used slots, which a search may have to walk. */
 static size_t
-longest_run(const struct id_map *map)
+longest_run(const struct tidei_map *map)
 {
     size_t longest = 0;
     size_t run = 0;
@@ -37,8 +37,9 @@ longest_run(const struct id_map *map)
 }
 
 /*
- * Ids of which a known hash makes one: multiples of the inverse of the multiplier of Fibonacci hashing, of high powers
- * of two, and an arithmetic progression. Half full at most, a run of a thousand does not happen by chance.
+ * The longest run for ids that collide under a known hash: multiples of the inverse of Fibonacci hashing's multiplier,
+ * of high powers of two, and an arithmetic progression. A table that is at most half full does not have a run of a
+ * thousand by chance.
  */
 static size_t
 longest_of_chosen(void)
@@ -60,7 +61,10 @@ longest_of_chosen(void)
     return longest;
 }
 
-/* A pool's address comes back before its free is recorded: two entries of one key, of which either may go. */
+/*
+ * A pool's address is allocated again before its free is recorded: two entries of one key, of which either may be
+ * taken.
+ */
 static void
 check_several(void)
 {
@@ -75,12 +79,28 @@ check_several(void)
         sum += map.entries[i].number;
         count++;
     }
-    ok(count == 100 && sum == 100 * 1 + 10 * 4950, "the hundred entries of a key are found, and none of another");
-    is_u64(tidei_map_first(&map, 512, 0), TIDEI_MAP_NONE, "nor one of another layer");
+    ok(count == 100 && sum == 100 * 1 + 10 * 4950,
+       "the hundred entries of a key are found, and no entry of another key");
+    is_u64(tidei_map_first(&map, 512, 0), TIDEI_MAP_NONE, "an entry is not found under another layer");
     for (count = 0; tidei_map_take(&map, 512, 1, &number); count++)
         sum -= number;
-    ok(count == 100 && sum == 0 && map.count == 900, "each of them can be taken out once");
+    ok(count == 100 && sum == 0 && map.count == 900, "each of the hundred entries can be taken out once");
     tidei_map_free(&map);
+}
+
+/* The same for ids of many layers, each with its layer's number in the high bits. */
+static size_t
+longest_of_layers(void)
+{
+    struct tidei_map map = { 0 };
+    size_t longest;
+
+    tidei_map_draw_key(&map);
+    for (uint32_t layer = 0; layer <= UINT16_MAX; layer++)
+        tidei_map_add(&map, (uint64_t)layer << 48 ^ 0x1000, (uint16_t)layer, layer);
+    longest = longest_run(&map);
+    tidei_map_free(&map);
+    return longest;
 }
 
 int
@@ -95,11 +115,11 @@ main(void)
     size_t wrong = 0;
     const char *seed = getenv("SEED");
 
-    plan(8);
+    plan(9);
     state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
     diag("SEED=%" PRIu64, state);
-    ok(id_map_find(&map, 0) == NULL && !id_map_take(&map, 0, &number), "an empty table has nothing");
-    /* Ids that pointers have: multiples of 512 and of 2 MiB, and 0. */
+    ok(id_map_find(&map, 0) == NULL && !id_map_take(&map, 0, &number), "an empty table finds nothing");
+    /* Ids as pointers have them: multiples of 512 and of 2 MiB, and 0. */
     for (size_t i = 0; i < IDS; i++)
         ids[i] = i % 2 == 0 ? i * 512 : UINT64_C(0x7f0000000000) + (i << 21);
     for (uint32_t step = 0; step < STEPS; step++) {
@@ -116,13 +136,14 @@ main(void)
         there[i] = !there[i];
         count += there[i] ? 1 : (size_t)-1;
     }
-    is_u64(wrong, 0, "every id that is there is found with its number, and no other");
+    is_u64(wrong, 0, "every id in the table is found with its number, and no other id is");
     is_u64(map.count, count, "the table knows how many it holds");
     for (size_t i = 0; i < IDS; i++)
         wrong += (id_map_find(&map, ids[i]) != NULL) != there[i];
-    is_u64(wrong, 0, "at the end just those are there that were not taken out");
+    is_u64(wrong, 0, "at the end exactly the ids remain that were not taken out");
     id_map_free(&map);
     check_several();
-    ok(longest_of_chosen() < 1000, "ids that were chosen to collide do not");
+    ok(longest_of_chosen() < 1000, "ids that were chosen to collide are spread by the random key");
+    ok(longest_of_layers() < 1000, "ids that were chosen for their layers are spread by the random key");
     return done();
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make install prefix=...` installs, with a prefix that configure has not heard of, lies there and names it.
+# Tests that `make install prefix=...` installs into a prefix unknown to configure, and that the files name it.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
@@ -12,7 +12,7 @@ for folder in bindir libdir includedir datadir datarootdir mandir; do
     esac
 done
 
-# installed NAME...: each is an installed file that is not empty.
+# installed NAME...: whether each is an installed file that is not empty.
 installed() {
     for file; do
         test -s "$prefix/$file" || { echo "# no $file"; return 1; }
@@ -20,28 +20,35 @@ installed() {
 }
 
 pkg_config=${PKG_CONFIG:-pkg-config}
-plan 10
+plan 13
 
-# A make of its own: nothing of the one that runs this test.
+# A separate make, without the variables of the one that runs this test.
 ok 'make install prefix=... succeeds' env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL \
     make -C "$top_builddir" install prefix="$prefix" DESTDIR=
 ok 'the library lies in the prefix' installed lib/libtidemark.so
 headers=$(cd "$top_srcdir" && echo include/tidemark/*.h)
 # shellcheck disable=SC2086 # a list of words
-ok 'so do all headers' installed $headers
+ok 'make install puts all headers into the prefix' installed $headers
 manuals=$(cd "$top_srcdir/doc" && for page in *.1; do echo "share/man/man1/$page"; done)
 if test -x "$top_builddir/tidemark"; then
     # shellcheck disable=SC2086 # a list of words
-    ok 'so do all manual pages' installed $manuals
+    ok 'make install puts all manual pages into the prefix' installed $manuals
     if test -e "$top_builddir/viewer/completion/tidemark"; then
-        ok 'so do the completions' installed share/bash-completion/completions/tidemark share/zsh/site-functions/_tidemark
+        ok 'make install puts the completions into the prefix' \
+            installed share/bash-completion/completions/tidemark share/zsh/site-functions/_tidemark
     else
         skip 1 'a cross build has no completions'
     fi
-    is "$(LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/tidemark" --version | cut -d' ' -f1)" tidemark 'the command runs there'
+    is "$(LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/tidemark" --version | cut -d' ' -f1)" tidemark \
+        'the command runs from the prefix'
 else
-    ok 'without the command there is no page of it' test ! -e "$prefix/share/man/man1/tidemark.1"
+    ok 'without the command its pages are not installed' test ! -e "$prefix/share/man/man1/tidemark.1"
     skip 2 'this build has no command'
+fi
+if test -e "$top_builddir/doc/tidemark-stack.7" || test -e "$top_srcdir/doc/tidemark-stack.7"; then
+    ok 'the references are installed as manual pages' installed share/man/man7/tidemark-stack.7 share/man/man5/tidemark-trace.5
+else
+    skip 1 'there is no lowdown, so the references were not made manual pages'
 fi
 pc=$prefix/lib/pkgconfig/tidemark.pc
 is "$(sed -n 's/^prefix=//p' "$pc")" "$prefix" 'tidemark.pc names the prefix'
@@ -58,8 +65,12 @@ if command -v "$pkg_config" >/dev/null; then
         ${CC:-cc} $CFLAGS -o "$scratch/example" "$scratch/example.c" $flags
     unset TIDEMARK_STACK
     seen=$(cd "$scratch" && LD_LIBRARY_PATH=$prefix/lib ./example 2>&1)
-    is $? 0 'and runs with the library that is installed'
+    is $? 0 'the example of README.md runs with the installed library'
+    # shellcheck disable=SC2086 # flags are lists of words
+    ok 'the installed example of a budget test compiles outside the tree' \
+        ${CC:-cc} $CFLAGS -o "$scratch/budget-t" "$prefix/share/doc/tidemark/examples/budget-t.c" $flags
+    is "$(cd "$scratch" && LD_LIBRARY_PATH=$prefix/lib ./budget-t | grep -c '^ok')" 7 'the installed budget test passes'
 else
-    skip 2 'there is no pkg-config'
+    skip 4 'there is no pkg-config'
 fi
 done_testing

@@ -17,7 +17,7 @@
 #define THREADS 2
 #define CALLS   1500
 
-/* In memory that outlives the child: calls that have returned. */
+/* The calls that have returned, in memory that outlives the child. */
 struct progress {
     _Atomic uint64_t allocs[THREADS], frees[THREADS];
 };
@@ -26,7 +26,7 @@ static struct progress *progress;
 
 struct child {
     const char *path;
-    const char *label; /* where to be killed; NULL: nowhere */
+    const char *label; /* the label at which the child is killed; NULL: nowhere */
     unsigned nth;
 };
 
@@ -35,7 +35,7 @@ struct worker {
     unsigned index;
 };
 
-/* Each allocation has a size that says which it is; each is freed but every tenth. */
+/* The size of each allocation is its number. Each is freed but every tenth. */
 static void *
 work(void *argument)
 {
@@ -88,7 +88,7 @@ recover(void *argument)
     return tide_trace_recover(child->path, &recovery) != TIDE_OK;
 }
 
-/* Everything that was counted, at most one call of each thread more, each once, in order. */
+/* Whether the trace has every counted call, and at most one more of each thread, each once and in order. */
 static bool
 holds_all(const char *path)
 {
@@ -156,10 +156,10 @@ test_recorder(const char *label)
             bad++;
         }
     }
-    ok(all_of(bad == 0, hits > 0), "killed at %s, %u times: all is there, once", label, hits);
+    ok(all_of(bad == 0, hits > 0), "killed at %s, %u times: every event is in the trace once", label, hits);
 }
 
-/* While the files are made there is nothing to be had, and nothing in the way of who comes next. */
+/* A process killed while it makes the files leaves nothing to recover, and nothing that hinders the next process. */
 static void
 test_creation(const char *label)
 {
@@ -174,7 +174,7 @@ test_creation(const char *label)
     status = in_child(record, &child);
     good &= WIFEXITED(status) && WEXITSTATUS(status) == 0;
     good &= holds_all(child.path);
-    ok(good, "killed at %s: the next one makes its trace there", label);
+    ok(good, "killed at %s: the next recording makes its trace at the same path", label);
     if (!good)
         diag("status 0x%x, recovery: %s", status, tide_error_text());
 }
@@ -186,7 +186,7 @@ test_recovery(const char *label)
     unsigned hits = 0, bad = 0;
 
     for (size_t i = 0; i < sizeof(nths) / sizeof(nths[0]); i++) {
-        /* One leaves rings that are not empty, the other a half that is not written. */
+        /* One child leaves rings with records, the other a buffer that was not written. */
         struct child child = { name_of(), i % 2 == 0 ? "merge.before-publish" : "writer.before-write", 3 };
         struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
 
@@ -195,7 +195,7 @@ test_recovery(const char *label)
             diag("the recorder was not killed");
         child.label = label;
         child.nth = nths[i];
-        /* Twice, the second time with what the first has left. */
+        /* Recover twice, the second time with what the first recovery has left. */
         hits += was_killed(in_child(recover, &child));
         hits += was_killed(in_child(recover, &child));
         if (tide_trace_recover(child.path, &recovery) != TIDE_OK) {
@@ -207,7 +207,7 @@ test_recovery(const char *label)
             bad++;
         }
     }
-    ok(all_of(bad == 0, hits > 0), "recovery killed at %s, %u times: all is there, once", label, hits);
+    ok(all_of(bad == 0, hits > 0), "recovery killed at %s, %u times: every event is in the trace once", label, hits);
 }
 
 int

@@ -9,14 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/resource/fields.h"
 #include "src/resource/kind.h"
 #include "tests/tap.h"
 
 #define PATH_CAPACITY 4096
 #define FILE_CAPACITY ((size_t)1 << 18)
 
-/* A file of the source tree; empty where there is none. */
+/* The text of a file in the source tree; empty if there is none. */
 static char *
 read_source(const char *name)
 {
@@ -36,7 +35,10 @@ read_source(const char *name)
     return text;
 }
 
-/* From the line that begins with the words to the next that begins with `end`, into *out; false where there is none. */
+/*
+ * Copy the text from the line that begins with the words to the next line that begins with `end` into *out. False if
+ * there is none.
+ */
 static bool cut(const char *text, const char *end, char *out, size_t capacity, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
@@ -85,7 +87,7 @@ type_word(const struct tidei_argument *argument)
     return words[argument->type];
 }
 
-/* Whether the row of the documentation says what holds where the argument is not given, if that is no plain 0. */
+/* Whether the documentation's row says the default of the argument, unless that is a plain 0. */
 static bool
 says_default(const struct tidei_argument *argument, const char *row)
 {
@@ -106,7 +108,7 @@ says_default(const struct tidei_argument *argument, const char *row)
     return has(row, "%s unless given", shown);
 }
 
-/* What the documentation lacks of an argument; NULL where nothing. */
+/* What the documentation lacks about an argument, or NULL. */
 static const char *
 argument_lacks(const struct tidei_argument *argument, const char *section)
 {
@@ -131,7 +133,7 @@ argument_lacks(const struct tidei_argument *argument, const char *section)
     return says_default(argument, row) ? NULL : "its default, as \"256 unless given\"";
 }
 
-/* What needs a GPU is tested beside others. */
+/* Whether a test is named after the layer. A layer that needs a GPU may be tested together with others. */
 static bool
 has_test(const char *name)
 {
@@ -151,7 +153,7 @@ has_test(const char *name)
     return found;
 }
 
-/* Whether each size that has no use for TIDE_NONE refuses it, as the text refuses 0. */
+/* Whether each size for which TIDE_NONE makes no sense refuses it, as stack text refuses 0. */
 static bool
 refuses_none(const struct tidei_kind *kind)
 {
@@ -197,7 +199,7 @@ check_kind(const struct tidei_kind *kind, const char *documentation, const char 
             whole = false;
         }
     }
-    ok(whole, "with all arguments of %s and their defaults", name);
+    ok(whole, "the section of %s in doc/stack-text.md has all arguments and their defaults", name);
     ok(cut(readme, "\n\n", section, sizeof(section), "| layer | |") && has(section, "`%s`", name),
        "README.md has %s in its table of layers", name);
     snprintf(path, sizeof(path), "include/tidemark/%s.h", name);
@@ -206,7 +208,7 @@ check_kind(const struct tidei_kind *kind, const char *documentation, const char 
     ok(has(header, "tide_%s_create(", name) || (kind->is_base && has(base, "tide_%s_create(", name)),
        "include/tidemark/%s.h declares tide_%s_create", name, name);
     ok(refuses_none(kind), "%s takes TIDE_NONE only where its text takes 0 for nothing", name);
-    ok(has_test(name), "a test has %s in its name, or one in tests/gpu has it in its text", name);
+    ok(has_test(name), "%s has a test named after it, or a test in tests/gpu with it in a stack text", name);
     free(base);
     free(header);
 }

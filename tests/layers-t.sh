@@ -20,7 +20,7 @@ KNOWN
 grep -q '^src/.*\.libs/libtidemark_la-' "$scratch/symbols" || skip_all 'there are no objects of a shared library'
 plan 6
 
-# What each source includes of this tree.
+# The includes of each source within this tree.
 (cd "$top_srcdir" && xargs grep -H '^#include "' <"$scratch/sources") >"$scratch/includes"
 
 # Prints `room NAME`, `stray FILE`, `arrow FROM TO (WHY)`, `circle FILES` and `gone LINE`.
@@ -35,7 +35,7 @@ function room_of(file, i, best)
     return best
 }
 
-# Let room `a` use `b`, which is a file, a room, or a folder with all its rooms, and what those may use.
+# Let room `a` use `b` (a file, a room, or a folder with all its rooms) and everything that `b` may use.
 function allow(a, b, i, k)
 {
     if (b !~ /\/$/) {
@@ -80,7 +80,7 @@ function stem(file)
     return file
 }
 
-# Strongly connected components within the rooms, after Tarjan. The awk's own stack is the recursion's.
+# Strongly connected components within the rooms (Tarjan), by recursion.
 function visit(v, n, list, i, w, names, count)
 {
     number[v] = low[v] = ++visited
@@ -177,7 +177,7 @@ part == 5 {
         home[$NF] = file
 }
 
-# Whether a known finding could have been met: this build has the objects of all its files.
+# Whether this build could show a known finding: it has the objects of all its files.
 function checkable(what, list, n, i)
 {
     n = split(what, list, " ")
@@ -194,7 +194,7 @@ END {
             to = home[list[i]]
             if (to == "" || to == file)
                 continue
-            # The public functions are an interface of their own to a room that may use it.
+            # The public functions are an interface of their own, which a room may use or not.
             if (list[i] ~ /^tide_/ && may[room_of(file), "include/tidemark/"])
                 continue
             if (room_of(to) == room_of(file))
@@ -214,12 +214,12 @@ AWK
 "$AWK" -f "$scratch/layers.awk" part=1 "$scratch/known" part=2 "$top_srcdir/doc/design.md" part=3 "$scratch/sources" \
     part=4 "$scratch/includes" part=5 "$scratch/symbols" | LC_ALL=C sort >"$scratch/found"
 
-# none WORD: nothing was found that begins with it. What was found is shown.
+# none WORD: whether no finding begins with the word. Findings are printed.
 none() {
     ! grep "^$1 " "$scratch/found"
 }
 
-# rooms_are_there: each room of the table is a folder that has sources.
+# rooms_are_there: whether each room of the table is a folder with sources.
 rooms_are_there() {
     status=0
     for room in $(sed -n 's/^room //p' "$scratch/found"); do
@@ -235,7 +235,7 @@ ok 'each source lies in a room of the table' none stray
 ok 'no file uses another that its room may not use' none arrow
 ok 'no files of one room need each other in a circle' none circle
 if grep -q '^#define HAVE_CUPTI_H' "$top_builddir/config.h"; then
-    ok 'what is known to be wrong is still wrong' none gone
+    ok 'each exception in the table is still needed' none gone
 else
     skip 1 'this build has not all of the code'
 fi

@@ -26,14 +26,14 @@ same(const char *what, int64_t seen, int64_t wanted)
     return seen == wanted;
 }
 
-/* What is looked at: layer 1, and not tag 4 (d) where that is suppressed, nor 5, which lies below it. */
+/* Whether a block counts: layer 1, and neither tag 4 (d), if that is suppressed, nor tag 5 below it. */
 static bool
 counts(const struct random_life *life, bool suppressed)
 {
     return life->layer == 1 && life->status == 0 && !(suppressed && life->tag >= 4);
 }
 
-/* Of what began by `ns` and is not freed by then. INT64_MAX: the end. */
+/* The bytes of allocations made by `ns` and not freed by then. INT64_MAX: the end. */
 static int64_t
 bytes_at(int64_t tag, int64_t ns, bool suppressed)
 {
@@ -92,16 +92,21 @@ same_group(const struct leaks *leaks, uint32_t number, bool suppressed)
            same_growth(leaks, group, tag, suppressed);
 }
 
+struct level_of {
+    int64_t ns;
+    uint64_t bytes;
+};
+
 /* The live bytes after each event. */
 static size_t
-levels(struct steps_turn *out)
+levels(struct level_of *out)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < trace.count; i++) {
         for (int is_free = 0; is_free < 2; is_free++) {
             const struct random_life *event = &trace.lives[i];
-            struct steps_turn level = { is_free ? event->free_ns : event->alloc_ns, 0 };
+            struct level_of level = { is_free ? event->free_ns : event->alloc_ns, 0 };
             size_t at = count;
 
             if (!counts(event, false) || (is_free && event->free_ns == RANDOM_NEVER))
@@ -110,7 +115,7 @@ levels(struct steps_turn *out)
                 level.bytes += counts(&trace.lives[j], false) && random_trace_is_live(&trace.lives[j], event, is_free)
                                    ? (uint64_t)trace.lives[j].size
                                    : 0;
-            /* In the order of the scan: allocations of one time before its frees. */
+            /* In the order of the scan: at one time, allocations come before frees. */
             for (; at > 0 && out[at - 1].ns > level.ns; at--)
                 out[at] = out[at - 1];
             out[at] = level;
@@ -121,11 +126,11 @@ levels(struct steps_turn *out)
 }
 
 /*
- * The lows, with the whole series at hand: from a high, the lowest point before the next rise of a whole swing. Levels
- * of one time are in no order here, so that a series with two of them that matter is not compared: -1.
+ * The lows of the whole series: from a high, the lowest point before the next rise of a whole swing. Levels of one time
+ * have no order here, so that a series in which two of them matter is not compared: -1.
  */
 static int64_t
-lows(const struct steps_turn *level, size_t count, int64_t *ends)
+lows(const struct level_of *level, size_t count, int64_t *ends)
 {
     uint64_t peak = 0;
     int64_t found = 0;
@@ -155,7 +160,7 @@ lows(const struct steps_turn *level, size_t count, int64_t *ends)
     return found;
 }
 
-/* Fewer than three quarters of the steps last between half and twice as long as the one in the middle. */
+/* Whether fewer than three quarters of the steps last between half and twice as long as the median step. */
 static bool
 irregular(const int64_t *ends, int64_t count)
 {
@@ -181,7 +186,7 @@ irregular(const int64_t *ends, int64_t count)
 static bool
 same_rhythm(const struct steps *steps)
 {
-    static struct steps_turn level[LEVELS];
+    static struct level_of level[LEVELS];
     static int64_t ends[LEVELS];
     int64_t count = lows(level, levels(level), ends);
     bool good = true;
@@ -207,7 +212,7 @@ check_trace(uint64_t seed, bool suppressed, bool sparse)
     bool good = true;
 
     random_trace_make(&trace, seed, 300);
-    /* No two events at a time, so that the levels of brute force have one order. */
+    /* No two events at one time, so that the levels have one order. */
     for (size_t i = 0; sparse && i < trace.count; i++) {
         struct random_life *life = &trace.lives[i];
 
@@ -252,9 +257,9 @@ main(void)
         good_steps = check_trace(seed + i, false, true) && good_steps;
     }
     ok(good, "what each tag has live at the end, and how it grew, are those of brute force");
-    ok(good_suppressed, "and without what is suppressed");
+    ok(good_suppressed, "without suppressed tags the live bytes and growth are those of brute force");
     ok(good_steps, "the ends of steps are the lows of the whole series");
-    ok(rhythms > 0, "some traces had a rhythm (%d)", rhythms);
+    ok(rhythms > 0, "some of the random traces had a rhythm (%d)", rhythms);
     unlink(TRACE);
     unlink(SUPPRESSIONS);
     return done();

@@ -24,7 +24,7 @@
 
 struct left left = { .folder = "left-XXXXXX" };
 
-/* 40 allocations of which every third is freed, with a tag. */
+/* Make 40 allocations with a tag, and free every third. */
 static void *
 work(void *stack)
 {
@@ -52,7 +52,7 @@ work_on_threads(struct tide_resource *stack)
         pthread_join(threads[i], NULL);
 }
 
-/* Records into the trace, into the backlog and into its rings, and is killed. */
+/* Record into the trace, the backlog and the rings, until this process is killed. */
 static _Noreturn void
 child(void)
 {
@@ -114,7 +114,7 @@ left_lay_out(const unsigned char *rings, size_t length)
         write_file(left.rings_path, rings, length);
 }
 
-/* The number that a query gives; -1 where it fails. */
+/* The number that a query returns; -1 if it fails. */
 static int64_t
 number_of(sqlite3 *db, const char *sql)
 {
@@ -214,7 +214,7 @@ free_files(void)
     free(left.log.bytes);
 }
 
-/* One program, one kill. */
+/* Run the program once, and kill it. */
 static bool
 kill_one(void)
 {
@@ -261,7 +261,7 @@ leave_behind(void)
     }
     if (!killed || left_pending_ring() == UINT32_MAX)
         return false;
-    /* What the trace had, to be compared with. */
+    /* Keep a copy of the trace for comparisons. */
     left_lay_out(NULL, 0);
     if (sqlite3_open(left.trace_path, &db) != SQLITE_OK)
         return false;

@@ -14,7 +14,7 @@ struct left_file {
 struct left {
     char folder[32];
     char trace_path[48], rings_path[64], log_path[64], index_path[64];
-    char base_path[48]; /* a trace with what the trace had when it was left */
+    char base_path[48]; /* a trace with what the trace had when the program was killed */
     struct left_file rings, trace, log;
 };
 
@@ -23,22 +23,22 @@ extern struct left left;
 /* Run a program that records, and kill it. It leaves records in the trace, in the backlog and in a ring. */
 bool leave_behind(void);
 
-/* The number of a ring that was left with records; UINT32_MAX: there is none. */
+/* The number of a ring that has records; UINT32_MAX if there is none. */
 uint32_t left_pending_ring(void);
 
 /* Restore the trace as it was left, with this ring file beside it; NULL: none. */
 void left_lay_out(const unsigned char *rings, size_t length);
 
-/* The ring file is still what it was. */
+/* Whether the ring file is unchanged. */
 bool left_rings_are(const unsigned char *bytes, size_t length);
 
 /*
- * Nothing that the trace had when it was left is missing or different, and it is sound. Live allocations may have been
- * freed, and more come, unless it must be untouched.
+ * Whether the trace has everything that it had when it was left, unchanged, and is sound. Unless it must be untouched,
+ * live allocations may have been freed and more may have been added.
  */
 bool left_keeps_what_it_had(bool untouched);
 
-/* The number that a query over the trace gives; -1 where it fails. */
+/* The number that a query over the trace returns; -1 if it fails. */
 int64_t left_number(const char *sql);
 
 /* Remove all files. */

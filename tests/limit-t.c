@@ -1,4 +1,4 @@
-/* Tests adaptors/limit/limit.c. */
+/* Tests adaptors/limit.c. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -16,7 +16,7 @@
 #define THREADS 8
 #define STEPS   5000
 
-/* A limit over `upstream`, whose reference it takes over. */
+/* A limit over `upstream`. Takes over the reference. */
 static struct tide_resource *
 over(struct tide_resource *upstream, uint64_t limit_bytes, uint64_t alignment)
 {
@@ -43,7 +43,7 @@ give(struct tide_resource *resource, void *pointer, size_t bytes)
 
 #define BOUND_TESTS 20
 
-/* The main example: 4 + 4 of 10 MiB, 3 refused, 4 freed, exactly 6 left. */
+/* The main example: of 10 MiB, 4 + 4 are allocated, 3 refused, 4 freed, and exactly 6 allocated. */
 static void
 check_bound(const struct base_maker *base)
 {
@@ -52,34 +52,37 @@ check_bound(const struct base_maker *base)
 
     diag("the bound over %s", base->name);
     ok(all_of(take(limit, 4 * MIB, &first) == TIDE_OK, take(limit, 4 * MIB, &second) == TIDE_OK),
-       "4 + 4 of 10 MiB pass");
+       "4 + 4 of 10 MiB are allocated");
     is_u64(limit_used(limit), 8 * MIB, "8 MiB count as used");
     ok(all_of(take(limit, 3 * MIB, &third) == TIDE_ELIMIT, third == NULL), "3 MiB more are refused, with NULL");
-    is_string(tide_error_text(), "limit: 3 MiB request exceeds 10 MiB limit (8 MiB in use)", "in words and numbers");
-    is_u64(limit_used(limit), 8 * MIB, "the counter stays at 8 MiB");
+    is_string(tide_error_text(), "limit: 3 MiB request exceeds 10 MiB limit (8 MiB in use)",
+              "the refusal names request, limit and bytes in use in words");
+    is_u64(limit_used(limit), 8 * MIB, "a refusal leaves the used bytes at 8 MiB");
     ok(all_of(take(limit, SIZE_MAX, &third) != TIDE_OK, third == NULL), "SIZE_MAX is refused");
-    is_u64(limit_used(limit), 8 * MIB, "with the counter unchanged");
+    is_u64(limit_used(limit), 8 * MIB, "the refusal of SIZE_MAX leaves the used bytes at 8 MiB");
     ok(all_of(take(limit, SIZE_MAX - 256 * KIB, &third) != TIDE_OK, third == NULL), "SIZE_MAX - 256 KiB is refused");
-    is_u64(limit_used(limit), 8 * MIB, "with the counter unchanged");
+    is_u64(limit_used(limit), 8 * MIB, "the refusal of SIZE_MAX - 256 KiB leaves the used bytes at 8 MiB");
     ok(give(limit, first, 4 * MIB) == TIDE_OK, "4 MiB are freed with their size");
-    ok(take(limit, 6 * MIB + 1, &third) == TIDE_ELIMIT, "then 6 MiB and a byte are refused");
-    ok(take(limit, 6 * MIB, &first) == TIDE_OK, "and exactly 6 MiB pass");
-    is_u64(limit_used(limit), 10 * MIB, "which is all of it");
-    ok(take(limit, 1, &third) == TIDE_ELIMIT, "not a byte more passes");
-    ok(all_of(take(limit, 0, &third) == TIDE_OK, give(limit, third, 0) == TIDE_OK), "0 bytes pass and are freed");
+    ok(take(limit, 6 * MIB + 1, &third) == TIDE_ELIMIT, "with 4 of 10 MiB in use, 6 MiB and a byte are refused");
+    ok(take(limit, 6 * MIB, &first) == TIDE_OK, "with 4 of 10 MiB in use, exactly 6 MiB are allocated");
+    is_u64(limit_used(limit), 10 * MIB, "the used bytes reach the limit of 10 MiB");
+    ok(take(limit, 1, &third) == TIDE_ELIMIT, "at the limit one byte is refused");
+    ok(all_of(take(limit, 0, &third) == TIDE_OK, give(limit, third, 0) == TIDE_OK),
+       "at the limit 0 bytes are allocated and freed");
     give(limit, first, 6 * MIB);
     give(limit, second, 4 * MIB);
-    is_u64(limit_used(limit), 0, "nothing is left in use");
-    ok(all_of(take(limit, 10 * MIB, &first) == TIDE_OK, give(limit, first, 10 * MIB) == TIDE_OK), "all at once passes");
-    ok(take(limit, 10 * MIB + 1, &first) == TIDE_ELIMIT, "all and a byte does not");
+    is_u64(limit_used(limit), 0, "after all frees nothing is left in use");
+    ok(all_of(take(limit, 10 * MIB, &first) == TIDE_OK, give(limit, first, 10 * MIB) == TIDE_OK),
+       "the whole limit is allocated at once");
+    ok(take(limit, 10 * MIB + 1, &first) == TIDE_ELIMIT, "the whole limit and a byte are refused");
     tide_resource_release(limit);
     limit = over(base->create(0), TIDE_NONE, 1);
     ok(all_of(take(limit, 1, &first) == TIDE_ELIMIT, take(limit, 0, &first) == TIDE_OK),
-       "a limit of 0 lets 0 bytes pass");
+       "a limit of 0 refuses 1 byte and allows 0 bytes");
     tide_resource_release(limit);
     limit = over(base->create(0), TIDE_UNLIMITED, 1);
     ok(all_of(take(limit, 1, &first) == TIDE_OK, limit_used(limit) == 1, give(limit, first, 1) == TIDE_OK),
-       "the largest limit there is lets all pass");
+       "a limit of the largest number allows an allocation");
     tide_resource_release(limit);
 }
 
@@ -92,21 +95,25 @@ check_rounding(const struct base_maker *base)
     void *first = NULL, *second = NULL, *third = &third;
 
     diag("rounding over %s", base->name);
-    ok(all_of(take(limit, 1, &first) == TIDE_OK, limit_used(limit) == 256), "a byte counts 256");
+    ok(all_of(take(limit, 1, &first) == TIDE_OK, limit_used(limit) == 256),
+       "with alignment 256 a request of 1 byte counts 256");
     ok(all_of(take(limit, 257, &second) == TIDE_ELIMIT, limit_used(limit) == 256),
-       "257 bytes count 512, and are refused");
-    ok(all_of(take(limit, 256, &second) == TIDE_OK, limit_used(limit) == 512), "256 bytes count 256");
-    ok(all_of(take(limit, 0, &third) == TIDE_OK, limit_used(limit) == 512), "0 bytes count as none");
-    ok(all_of(give(limit, first, 1) == TIDE_OK, limit_used(limit) == 256), "a byte freed gives 256 back");
+       "with alignment 256 a request of 257 bytes counts 512, and is refused");
+    ok(all_of(take(limit, 256, &second) == TIDE_OK, limit_used(limit) == 512),
+       "with alignment 256 a request of 256 bytes counts 256");
+    ok(all_of(take(limit, 0, &third) == TIDE_OK, limit_used(limit) == 512),
+       "with alignment 256 a request of 0 bytes counts 0");
+    ok(all_of(give(limit, first, 1) == TIDE_OK, limit_used(limit) == 256),
+       "with alignment 256 the free of 1 byte gives 256 back");
     ok(all_of(take(limit, SIZE_MAX, &third) == TIDE_EOVERFLOW, third == NULL, limit_used(limit) == 256),
-       "SIZE_MAX overflows, and is refused");
+       "SIZE_MAX overflows when rounded, and is refused");
     ok(all_of(take(limit, SIZE_MAX - 254, &third) == TIDE_EOVERFLOW, limit_used(limit) == 256),
-       "as is the first that overflows");
+       "the smallest size that overflows when rounded is refused");
     ok(all_of(take(limit, SIZE_MAX - 255, &third) == TIDE_ELIMIT, limit_used(limit) == 256),
-       "the last that does not is refused");
+       "the largest size that does not overflow is refused at the limit");
     ok(all_of(give(limit, second, SIZE_MAX) == TIDE_EOVERFLOW, give(limit, second, 256) == TIDE_OK,
               limit_used(limit) == 0),
-       "a size that overflows is no size to give back");
+       "a free with a size that overflows is refused");
     tide_resource_release(limit);
 }
 
@@ -139,47 +146,49 @@ check_upstream(void)
 
     gate->context = limit;
     ok(all_of(take(limit, 101, &pointer) == TIDE_ELIMIT, upstream->allocate_calls == 0),
-       "what is refused reaches nobody");
+       "a refused request does not reach upstream");
     gate->before_allocate = visit_used;
     take(limit, 60, &pointer);
     is_u64(visited_used, 60, "bytes are reserved before upstream is called");
-    is_u64(upstream->last_bytes, 60, "upstream gets the size that was asked for");
+    is_u64(upstream->last_bytes, 60, "upstream gets the requested size");
     upstream->fail_allocate = 1;
     ok(all_of(take(limit, 40, &other) == TIDE_ECAPACITY, other == NULL), "upstream's refusal is passed on");
-    is_u64(limit_used(limit), 60, "and the reservation given back");
+    is_u64(limit_used(limit), 60, "a refusal of upstream gives the reserved bytes back");
     upstream->fail_deallocate = 1;
     ok(all_of(give(limit, pointer, 60) == TIDE_EDRIVER, limit_used(limit) == 60),
-       "what upstream does not take back still counts");
+       "a block whose free upstream has refused still counts");
     gate->before_deallocate = visit_used;
     gate->after_deallocate = visit_take;
-    ok(give(limit, pointer, 60) == TIDE_OK, "a deallocation passes");
-    is_u64(visited_used, 60, "upstream is asked before the bytes are given back");
-    ok(visited_status == TIDE_ELIMIT, "nobody gets them before upstream has returned");
-    is_u64(limit_used(limit), 0, "the bytes are free once upstream has returned");
+    ok(give(limit, pointer, 60) == TIDE_OK, "a second free of a block that upstream had refused succeeds");
+    is_u64(visited_used, 60, "during upstream's free the bytes still count");
+    ok(visited_status == TIDE_ELIMIT, "another request does not get the bytes before upstream's free has returned");
+    is_u64(limit_used(limit), 0, "after upstream's free the bytes do not count");
     gate->before_allocate = visit_take;
     ok(all_of(take(limit, 60, &pointer) == TIDE_OK, visited_status == TIDE_ELIMIT),
-       "a request that does not fit beside one on its way is refused");
-    ok(all_of(give(limit, &other, 60) == TIDE_EPOINTER, limit_used(limit) == 60), "an unknown pointer changes nothing");
-    ok(all_of(give(limit, pointer, 59) == TIDE_EMISMATCH, limit_used(limit) == 60), "a wrong size changes nothing");
+       "a request that exceeds the limit together with one in progress is refused");
+    ok(all_of(give(limit, &other, 60) == TIDE_EPOINTER, limit_used(limit) == 60),
+       "the free of an unknown pointer leaves the used bytes");
+    ok(all_of(give(limit, pointer, 59) == TIDE_EMISMATCH, limit_used(limit) == 60),
+       "a free with a wrong size leaves the used bytes");
     ok(all_of(give(limit, pointer, 61) == TIDE_EMISMATCH, limit_used(limit) == 60),
-       "more than is outstanding even less");
+       "a free with more bytes than are in use leaves the used bytes");
     has_words(tide_error_text(), "61 B given back with 60 B outstanding",
               "the refusal of a free of too much names both sizes");
     give(limit, pointer, 60);
     ok(all_of(tide_order(limit, 3, 4) == TIDE_OK, upstream->last_earlier == 3, upstream->last_later == 4),
-       "streams are ordered below");
-    is_u64(upstream->peak_bytes, 60, "upstream never had more than was let through");
+       "an order of two streams is passed to upstream");
+    is_u64(upstream->peak_bytes, 60, "upstream never had more bytes than the limit");
     tide_resource_release(limit);
 }
 
 /*
- * One thread of eight. The modest ones hold up to their eighth part of the limit, so that no request of theirs may ever
- * fail; the greedy ones ask for far too much, of many sizes, up to what wraps.
+ * One of eight threads. The modest ones hold up to an eighth of the limit, so that none of their requests may fail. The
+ * greedy ones request far too much, in many sizes, up to sizes that overflow.
  */
 struct worker {
     pthread_t thread;
     struct tide_resource *limit;
-    _Atomic uint64_t *highest; /* of limit_used, as seen by all */
+    _Atomic uint64_t *highest; /* of limit_used, as seen by any thread */
     bool greedy;
     uint64_t seed;
     uint64_t part_bytes;
@@ -190,7 +199,7 @@ static void
 worker_look(struct worker *worker)
 {
     uint64_t now = limit_used(worker->limit);
-    uint64_t highest = atomic_load_explicit(worker->highest, memory_order_relaxed); /* relaxed: a number alone */
+    uint64_t highest = atomic_load_explicit(worker->highest, memory_order_relaxed); /* relaxed: only a number */
 
     while (now > highest && !atomic_compare_exchange_weak_explicit(worker->highest, &highest, now, memory_order_relaxed,
                                                                    memory_order_relaxed))
@@ -243,7 +252,7 @@ worker_run(void *context)
     return NULL;
 }
 
-/* Run the eight over `limit`; the highest sum that anybody saw. */
+/* Run eight threads over `limit`. Returns the highest sum that any of them saw. */
 static uint64_t
 run_workers(struct tide_resource *limit, uint64_t limit_bytes, uint64_t *wrong)
 {
@@ -275,11 +284,11 @@ check_threads(const struct base_maker *base)
     uint64_t wrong, highest = run_workers(limit, 10 * MIB, &wrong);
 
     diag("threads over %s", base->name);
-    is_u64(wrong, 0, "of eight threads nobody's request fails that fits, and none passes that does not");
-    ok(all_of(highest > 0, highest <= 10 * MIB), "the sum that anybody sees never passes the limit");
-    is_u64(limit_used(limit), 0, "nothing is left in use");
+    is_u64(wrong, 0, "eight threads: no request that fits is refused, and no other is granted");
+    ok(all_of(highest > 0, highest <= 10 * MIB), "no thread sees more bytes in use than the limit");
+    is_u64(limit_used(limit), 0, "after the eight threads nothing is left in use");
     tide_query(limit, TIDE_QUERY_BYTES_USED, &highest);
-    is_u64(highest, 0, "no thread sees more than 0 bytes in use afterwards");
+    is_u64(highest, 0, "after the eight threads no thread sees bytes in use");
     tide_resource_release(limit);
 }
 
@@ -291,7 +300,9 @@ struct crowd {
     uint64_t wrong;
 };
 
-/* Ask for more than there is room for, and hold on to it until everybody has, so that the sum reaches the limit. */
+/*
+ * Request more than there is room for, and keep it until every thread has done so, so that the sum reaches the limit.
+ */
 static void *
 crowd_run(void *context)
 {
@@ -322,7 +333,7 @@ crowd_run(void *context)
 
 #define COUNTED_TESTS 5
 
-/* The upstream counts for itself what is outstanding there at any moment. */
+/* The upstream counts its own live bytes at any moment. */
 static void
 check_counted(void)
 {
@@ -332,8 +343,9 @@ check_counted(void)
     pthread_barrier_t full;
     uint64_t wrong, highest = run_workers(limit, 10 * MIB, &wrong);
 
-    is_u64(wrong, 0, "over an upstream that counts, nobody's request fails that fits");
-    ok(all_of(upstream->peak_bytes <= 10 * MIB, highest <= 10 * MIB), "and upstream never has more than the limit");
+    is_u64(wrong, 0, "eight threads over a counting upstream: no request that fits is refused");
+    ok(all_of(upstream->peak_bytes <= 10 * MIB, highest <= 10 * MIB),
+       "eight threads over a counting upstream: upstream never has more than the limit");
     tide_resource_release(limit);
 
     upstream = upstream_create();
@@ -349,9 +361,11 @@ check_counted(void)
         wrong += crowds[i].wrong;
     }
     pthread_barrier_destroy(&full);
-    is_u64(wrong, 0, "in a crowd at the limit everything that was let through is taken back");
-    is_u64(upstream->peak_bytes, 3200, "upstream reaches the limit to the byte, and no further");
-    ok(all_of(upstream->live_count == 0, limit_used(limit) == 0), "nothing is left in use or with upstream");
+    is_u64(wrong, 0, "in a crowd at the limit every granted allocation is freed");
+    is_u64(upstream->peak_bytes, 3200,
+           "in a crowd at the limit upstream reaches the limit to the byte, and no further");
+    ok(all_of(upstream->live_count == 0, limit_used(limit) == 0),
+       "after the crowd nothing is left in use or with upstream");
     tide_resource_release(limit);
 }
 
@@ -369,16 +383,17 @@ check_count(void)
         abort();
     tide_resource_release(&upstream->base);
     ok(all_of(take(limit, 100, &first) == TIDE_OK, take(limit, 0, &second) == TIDE_OK),
-       "two allocations pass, one of 0 bytes");
+       "with limit_count=2 two allocations are granted, one of them of 0 bytes");
     ok(limit_used_count(limit) == 2, "both allocations count");
-    ok(all_of(take(limit, 0, &third) == TIDE_ELIMIT, third == NULL), "a third is refused, with NULL");
+    ok(all_of(take(limit, 0, &third) == TIDE_ELIMIT, third == NULL),
+       "with limit_count=2 a third allocation is refused, with NULL");
     is_string(tide_error_text(), "limit: one more allocation exceeds the limit of 2",
               "the refusal of one allocation too many names the limit");
     ok(all_of(give(limit, second, 0) == TIDE_OK, take(limit, MIB, &third) == TIDE_OK),
-       "one back lets one pass, however large");
+       "with limit_count=2 a free allows one more allocation, however large");
     upstream->fail_deallocate = 1;
     ok(all_of(give(limit, first, 100) == TIDE_EDRIVER, take(limit, 1, &second) == TIDE_ELIMIT),
-       "what upstream does not take back still counts");
+       "an allocation whose free upstream has refused still counts");
     ok(all_of(give(limit, first, 100) == TIDE_OK, give(limit, third, MIB) == TIDE_OK), "both allocations are freed");
     ok(limit_used_count(limit) == 0, "no allocation is left in the count");
     tide_resource_release(limit);
@@ -386,7 +401,7 @@ check_count(void)
 
 static uint64_t warned_used, warned_soft;
 static unsigned warned;
-static struct tide_resource *warned_gives; /* 50 bytes of it, where it is not NULL */
+static struct tide_resource *warned_gives; /* the callback frees 50 bytes of it, unless it is NULL */
 static void *warned_pointer;
 
 static void
@@ -425,34 +440,36 @@ check_soft(void)
         abort();
     take(limit, 50, &first);
     take(limit, 10, &second);
-    ok(warned == 0, "nothing is said up to the soft limit");
-    ok(all_of(take(limit, 1, &third) == TIDE_OK, warned == 1), "a byte more, and it is");
-    ok(all_of(warned_used == 61, warned_soft == 60), "with both figures");
+    ok(warned == 0, "up to the soft limit the callback is not called");
+    ok(all_of(take(limit, 1, &third) == TIDE_OK, warned == 1), "one byte over the soft limit the callback is called");
+    ok(all_of(warned_used == 61, warned_soft == 60), "the callback gets the used bytes and the soft limit");
     give(limit, third, 1);
     give(limit, second, 10);
-    ok(all_of(take(limit, 10, &second) == TIDE_OK, warned == 1), "not again at the soft limit");
-    ok(all_of(take(limit, 5, &third) == TIDE_OK, warned == 2, warned_used == 65), "but each time that it is passed");
+    ok(all_of(take(limit, 10, &second) == TIDE_OK, warned == 1),
+       "after a free, a request up to the soft limit calls no callback");
+    ok(all_of(take(limit, 5, &third) == TIDE_OK, warned == 2, warned_used == 65),
+       "each time that the soft limit is exceeded anew the callback is called");
     ok(all_of(take(limit, 36, &fourth) == TIDE_ELIMIT, take(limit, 1, &fourth) == TIDE_OK, warned == 2),
-       "and once alone while it stays above");
+       "while the used bytes stay over the soft limit the callback is not called again");
     give(limit, fourth, 1);
     give(limit, third, 5);
     warned_gives = limit;
     warned_pointer = first;
-    ok(all_of(take(limit, 40, &third) == TIDE_OK, warned == 3, limit_used(limit) == 50), "a callback may make room");
+    ok(all_of(take(limit, 40, &third) == TIDE_OK, warned == 3, limit_used(limit) == 50), "a callback may free memory");
     warned_gives = NULL;
     give(limit, third, 40);
     upstream->fail_allocate = 1;
     ok(all_of(take(limit, 60, &third) != TIDE_OK, warned == 4, limit_used(limit) == 10),
-       "it comes before upstream is asked, also where that refuses");
+       "the callback is called before upstream, also if upstream then refuses");
     tide_resource_release(limit);
 
-    /* The first request of all is one that the account decides about with the sum known. */
+    /* For the very first request the account knows the exact sum. */
     warned = 0;
     if (tide_limit_create(&upstream->base, &options, &limit) != TIDE_OK)
         abort();
-    ok(take(limit, 60, &first) == TIDE_OK && warned == 0,
-       "a first request that reaches the soft limit is not above it");
-    ok(take(limit, 1, &second) == TIDE_OK && warned == 1 && warned_used == 61, "a byte after it is");
+    ok(take(limit, 60, &first) == TIDE_OK && warned == 0, "a first request up to the soft limit calls no callback");
+    ok(take(limit, 1, &second) == TIDE_OK && warned == 1 && warned_used == 61,
+       "a byte more after a first request up to the soft limit calls the callback");
     tide_resource_release(limit);
 
     options.function = NULL;
@@ -460,10 +477,10 @@ check_soft(void)
     ok(all_of(tide_limit_create(&upstream->base, &options, &limit) == TIDE_EINVAL, limit == NULL),
        "a soft limit over the limit is refused");
     options.soft_limit_bytes = 100;
-    ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_OK, "one at the limit is not");
+    ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_OK, "a soft limit equal to the limit is accepted");
     tide_resource_release(limit);
     options.soft_limit_bytes = 60;
-    ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_OK, "without a callback there are messages");
+    ok(tide_limit_create(&upstream->base, &options, &limit) == TIDE_OK, "a soft limit without a callback is accepted");
     tide_message_sink_set(hear, NULL);
     take(limit, 61, &third);
     tide_message_sink_set(NULL, NULL);
@@ -489,7 +506,7 @@ count_crossing(void *context, uint64_t used_bytes, uint64_t soft_limit_bytes)
         atomic_fetch_add_explicit(&crossings, 1, memory_order_relaxed); /* relaxed: read when all threads are done */
 }
 
-/* All go up together, and all come down: each round passes the soft limit once. */
+/* All threads allocate together and free together: each round exceeds the soft limit once. */
 static void *
 crosser_run(void *context)
 {
@@ -528,7 +545,7 @@ check_crossings(void)
     for (int i = 0; i < THREADS; i++)
         pthread_join(crossers[i].thread, NULL);
     pthread_barrier_destroy(&barrier);
-    is_u64(crossings, 50, "of eight threads that pass it together one is told, each time");
+    is_u64(crossings, 50, "of eight threads that exceed the soft limit together one calls the callback, each time");
     tide_resource_release(limit);
     tide_resource_release(base);
 }
@@ -548,39 +565,43 @@ check_budget(void)
             abort();
     }
     ok(all_of(take(limits[0], 60, &pointer) == TIDE_OK, limit_used(limits[1]) == 60),
-       "two limits of one budget count together");
+       "two limits that share a budget count together");
     ok(all_of(take(limits[1], 41, &other) == TIDE_ELIMIT, take(limits[1], 40, &other) == TIDE_OK,
               limit_used(limits[0]) == 100),
-       "and refuse together");
+       "two limits that share a budget refuse together");
     give(limits[0], pointer, 60);
-    ok(take(limits[1], 60, &pointer) == TIDE_OK, "what one gives back the other may have");
+    ok(take(limits[1], 60, &pointer) == TIDE_OK,
+       "what is freed through one limit of a budget can be allocated through the other");
     options.budget = "other";
     tide_resource_release(limits[0]);
     ok(all_of(tide_limit_create(&upstreams[0]->base, &options, &limits[0]) == TIDE_OK, limit_used(limits[0]) == 0),
-       "another name is another budget");
+       "a limit with a budget of another name counts by itself");
     options.budget = "one";
     options.limit_bytes = 200;
     ok(all_of(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, refused == NULL),
-       "a budget has one size");
+       "a limit that gives an existing budget another size is refused");
     has_words(tide_error_text(), "budget 'one' was made with limit=100, and is wanted with limit=200 here",
               "the refusal of a budget of another size names both sizes");
     options.limit_bytes = 100;
     options.limit_count = 5;
-    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, "a budget has one count");
+    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL,
+       "a limit that gives an existing budget another count is refused");
     options.budget = "";
-    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL, "a budget without a name is refused");
+    ok(tide_limit_create(&upstreams[0]->base, &options, &refused) == TIDE_EINVAL,
+       "a budget with an empty name is refused");
     give(limits[1], pointer, 60);
     give(limits[1], other, 40);
     tide_resource_release(limits[1]);
     options.budget = "one";
-    ok(tide_limit_create(&upstreams[0]->base, &options, &limits[1]) == TIDE_OK, "it goes with the last of its limits");
+    ok(tide_limit_create(&upstreams[0]->base, &options, &limits[1]) == TIDE_OK,
+       "a budget ends with the last of its limits");
     for (int i = 0; i < 2; i++) {
         tide_resource_release(limits[i]);
         tide_resource_release(&upstreams[i]->base);
     }
 }
 
-/* What the text makes, described again; or the message. */
+/* The description of the stack that the text makes; or the error. */
 static const char *
 described(const char *text)
 {
@@ -600,16 +621,17 @@ static void
 check_text(void)
 {
     is_string(described("limit(4GiB, budget=gpu, soft=3GiB, count=1000, alignment=1) | sim"),
-              "limit(4GiB, count=1000, soft=3GiB, alignment=1, budget=\"gpu\") | sim", "text may say all of it");
+              "limit(4GiB, count=1000, soft=3GiB, alignment=1, budget=\"gpu\") | sim",
+              "stack text has every option of a limit");
     is_string(described("limit(count=5, budget=\"a b\") | sim"), "limit(count=5, budget=\"a b\") | sim",
-              "or a count without a size");
+              "stack text may have a count and no size");
     is_string(described("limit(50%, soft=25%) | sim(capacity=4GiB)"), "limit(2GiB, soft=1GiB) | sim(capacity=4GiB)",
-              "a soft limit may be a share");
+              "stack text may have a soft limit in percent");
     has_words(described("limit(alignment=1) | sim"), "argument 'limit' is missing, expected a size such as 4GiB",
-              "a limit without bytes and count is refused");
-    has_words(described("limit(count=0) | sim"), "'0' is too small", "a count of 0 is refused");
+              "stack text refuses a limit without bytes and count");
+    has_words(described("limit(count=0) | sim"), "'0' is too small", "stack text refuses a count of 0");
     has_words(described("limit(1GiB, soft=2GiB) | sim"), "soft limit of 2 GiB over the limit of 1 GiB",
-              "nor a soft limit over the limit");
+              "stack text refuses a soft limit over the limit");
 }
 
 #define USE_TESTS 16
@@ -626,40 +648,41 @@ check_use(void)
     void *pointer;
 
     ok(all_of(tide_limit_create(NULL, &options, &limit) == TIDE_EINVAL, limit == NULL),
-       "there is none without upstream");
-    ok(tide_limit_create(base, &options, NULL) == TIDE_EINVAL, "there is none without a place for it");
-    ok(all_of(tide_limit_create(base, NULL, &limit) == TIDE_EINVAL, limit == NULL), "nor without a bound");
+       "NULL in place of upstream is refused");
+    ok(tide_limit_create(base, &options, NULL) == TIDE_EINVAL, "NULL in place of the result is refused");
+    ok(all_of(tide_limit_create(base, NULL, &limit) == TIDE_EINVAL, limit == NULL), "NULL options are refused");
     is_string(tide_error_text(), "limit: no bound given, expected limit_bytes or limit_count",
-              "the error text names the options that give one");
+              "the error for a limit without a bound names the options that give one");
     options.alignment = 3;
     ok(all_of(tide_limit_create(base, &options, &limit) == TIDE_EINVAL, limit == NULL),
-       "an alignment is a power of two");
+       "an alignment that is no power of two is refused");
     options.struct_size = 3;
-    ok(tide_limit_create(base, &options, &limit) == TIDE_EINVAL, "options have a size");
+    ok(tide_limit_create(base, &options, &limit) == TIDE_EINVAL, "options without a struct_size are refused");
     limit = over(tide_resource_retain(base), 4096, 0);
     ok(all_of(take(limit, 1, &pointer) == TIDE_OK, limit_used(limit) == 256, give(limit, pointer, 1) == TIDE_OK),
-       "256 is counted up to where no alignment is given");
+       "options without an alignment count in multiples of 256");
     tide_resource_release(limit);
     ok(all_of(tide_limit_read(base, &figures) == TIDE_EINVAL, figures.used_bytes == 0, figures.used_count == 0),
        "the figures of a resource that is not a limit are zeros");
-    is_string(tide_error_text(), "limit: not a limit resource", "the error text says that it is not a limit");
-    ok(tide_limit_read(NULL, &figures) == TIDE_EINVAL, "NULL has no figures");
+    is_string(tide_error_text(), "limit: not a limit resource",
+              "the error for another kind of resource says that it is not a limit");
+    ok(tide_limit_read(NULL, &figures) == TIDE_EINVAL, "NULL in place of the limit has no figures");
     limit = over(tide_resource_retain(base), 4096, 0);
-    ok(tide_limit_read(limit, NULL) == TIDE_EINVAL, "figures need a place");
+    ok(tide_limit_read(limit, NULL) == TIDE_EINVAL, "NULL in place of the figures is refused");
     figures.struct_size = 0;
-    ok(tide_limit_read(limit, &figures) == TIDE_EINVAL, "figures have a size");
+    ok(tide_limit_read(limit, &figures) == TIDE_EINVAL, "figures without a struct_size are refused");
     is_string(tide_error_text(), "limit: struct_size 0 in the figures, expected TIDE_FIGURES",
-              "the error text says how it is set");
+              "the error for figures without a struct_size names TIDE_FIGURES");
     tide_resource_release(limit);
     limit = over(tide_resource_retain(base), 4096, 512);
     ok(all_of(tide_query(limit, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK, figure == 4096),
-       "its capacity is the limit where the base has more");
+       "the capacity is the limit if the base has more");
     limit->ops->describe(limit, &description);
-    is_string(text, "4KiB, alignment=512", "it describes itself as stack text reads it");
+    is_string(text, "4KiB, alignment=512", "a limit describes itself as stack text");
     tide_resource_release(limit);
     limit = over(base, 2 * MIB, 256);
     ok(all_of(tide_query(limit, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK, figure == MIB),
-       "and the base's where that has less");
+       "the capacity is the base's if the base has less");
     tide_resource_release(limit);
 }
 

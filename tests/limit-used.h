@@ -4,7 +4,7 @@
 
 #include <tidemark/limit.h>
 
-/* The bytes that count; UINT64_MAX if `resource` is not a limit. */
+/* The bytes that count for the limit; UINT64_MAX if `resource` is not a limit. */
 static inline uint64_t
 limit_used(struct tide_resource *resource)
 {
@@ -13,7 +13,7 @@ limit_used(struct tide_resource *resource)
     return tide_limit_read(resource, &figures) == TIDE_OK ? figures.used_bytes : UINT64_MAX;
 }
 
-/* The allocations that count, likewise. */
+/* The allocations that count for the limit; UINT64_MAX if `resource` is not a limit. */
 static inline uint64_t
 limit_used_count(struct tide_resource *resource)
 {

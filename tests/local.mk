@@ -47,7 +47,7 @@ TESTS += tests/layout-t
 check_PROGRAMS += tests/spender
 tests_spender_SOURCES = tests/spender.c
 tests_spender_LDADD = libtidemark.la
-# No script of libtool's in its place: the name of the file that runs is looked at.
+# Without libtool's wrapper script, since the test looks at the name of the running file.
 check_PROGRAMS += tests/callstack-program
 tests_callstack_program_SOURCES = tests/callstack-program.c
 tests_callstack_program_CFLAGS = $(AM_CFLAGS) -g -fno-omit-frame-pointer -pthread
@@ -65,7 +65,7 @@ tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_scan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scan-t
 
-# Analyses against brute force, over random traces.
+# Compare analyses with brute force, over random traces.
 EXTRA_DIST += tests/random-trace.h
 random_trace = tests/random-trace.c
 random_trace_cppflags = $(AM_CPPFLAGS)
@@ -140,6 +140,7 @@ command_tests = \
 	tests/query-t.sh \
 	tests/recover-t.sh \
 	tests/replay-t.sh \
+	tests/stack-text-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh
 dist_check_SCRIPTS += $(command_tests)
@@ -156,7 +157,7 @@ EXTRA_DIST += \
 	tests/limit-used.h \
 	tests/upstream.h
 
-# What every test of a resource needs.
+# For every test of a resource.
 contract_test = tests/contract.c tests/upstream.c
 
 check_PROGRAMS += tests/contract-t
@@ -216,12 +217,12 @@ tests_sim_t_LDADD = libtidemark.la
 TESTS += tests/sim-t
 THREADED_TESTS += tests/sim-t
 
-# Brings kinds of its own in place of adaptors/kinds.c.
+# Replaces adaptors/kinds.c.
 check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
-	src/stack/describe.c src/stack/error.c src/stack/find.c src/stack/inherit.c src/stack/lex.c src/stack/parse.c \
-	src/stack/value.c src/resource/fields.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
+	src/stack/error.c src/stack/layers.c src/stack/lex.c src/stack/parse.c \
+	src/stack/value.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
 	src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/stack-t
 
@@ -229,16 +230,17 @@ check_PROGRAMS += tests/stack-mistakes-t
 tests_stack_mistakes_t_LDADD = libtidemark.la
 TESTS += tests/stack-mistakes-t
 
-# Over a driver of its own in place of src/cuda/driver-load.c, so that it needs neither a GPU nor the library.
+check_PROGRAMS += tests/stack-check-t
+tests_stack_check_t_SOURCES = tests/stack-check-t.c tests/random-stack.c tests/contract.c
+tests_stack_check_t_LDADD = libtidemark-test.la
+TESTS += tests/stack-check-t
+
+# Replaces src/cuda/driver-load.c by a driver of its own, so that it needs neither a GPU nor the library.
 check_PROGRAMS += tests/driver-t
 tests_driver_t_SOURCES = \
-	src/bases/cuda.c \
 	src/cuda/device-query.c \
 	src/cuda/device.c \
-	src/bases/driver/access.c \
 	src/bases/none.c \
-	src/bases/driver/options.c \
-	src/cuda/stream-order.c \
 	src/bases/driver/pool.c \
 	src/bases/driver/share.c \
 	src/cuda/driver-table.c \
@@ -248,7 +250,6 @@ tests_driver_t_SOURCES = \
 	src/sync/barrier.c \
 	src/sync/fork.c \
 	src/sync/lock.c \
-	src/resource/fields.c \
 	src/resource/kind.c \
 	src/sync/thread.c \
 	src/resource/message.c \
@@ -265,7 +266,7 @@ tests_driver_load_t_SOURCES = tests/driver-load-t.c
 tests_driver_load_t_LDADD = libtidemark.la -ldl
 TESTS += tests/driver-load-t
 
-# What the tests of the adaptors need besides.
+# For the tests of the adaptors.
 EXTRA_DIST += \
 	tests/bases.h \
 	tests/gate.h \
@@ -417,9 +418,9 @@ random: tests/random-stack-t
 	RANDOM_STACK_ROUNDS=$${RANDOM_STACK_ROUNDS:-2000} RANDOM_STACK_STEPS=$${RANDOM_STACK_STEPS:-20000} \
 		tests/random-stack-t
 
-# Beside the sources that they test, which the library does not export.
+# Linked with the sources that they test, which the library does not export.
 EXTRA_DIST += tests/guard.h tests/guarded.h
-lock_test = src/sync/barrier.c src/sync/fork.c src/sync/lock.c src/sync/testpoint.c src/sync/thread.c
+lock_test = src/sync/barrier.c src/sync/fork.c src/sync/lock.c src/sync/thread.c
 
 check_PROGRAMS += tests/lock-t
 tests_lock_t_SOURCES = tests/lock-t.c $(lock_test)
@@ -436,8 +437,8 @@ TESTS += tests/lock-fork-t
 THREADED_TESTS += tests/lock-fork-t
 
 check_PROGRAMS += tests/heap-t
-tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/freed-runs.c \
-	src/suballoc/heap.c src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
+tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \
+	src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
 tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_heap_t_LDADD = libtidemark.la
 TESTS += tests/heap-t
@@ -469,7 +470,7 @@ tests_thread_t_LDADD = libtidemark-test.la
 TESTS += tests/thread-t
 THREADED_TESTS += tests/thread-t
 
-# A module with -rpath is a shared object, also where nothing installs it.
+# A module with -rpath is a shared object, even if it is not installed.
 check_LTLIBRARIES += tests/libstatic-tls.la
 tests_libstatic_tls_la_SOURCES = tests/static-tls.c
 tests_libstatic_tls_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
@@ -489,13 +490,13 @@ THREADED_TESTS += tests/slots-t
 include tests/fake-cuda/local.mk
 include tests/gpu/local.mk
 
-# Beside the page whose tables it compares.
+# Reads the page whose tables it compares.
 check_PROGRAMS += tests/ringfile-layout-t
 tests_ringfile_layout_t_SOURCES = tests/ringfile-layout-t.c
 tests_ringfile_layout_t_CPPFLAGS = $(AM_CPPFLAGS)
 TESTS += tests/ringfile-layout-t
 
-# What the tests of the recorder need besides.
+# For the tests of the recorder.
 EXTRA_DIST += tests/point.h tests/sanitized.h tests/trace.h tests/vfs.h
 
 trace_test = tests/trace.c tests/gate.c tests/upstream.c
@@ -509,7 +510,7 @@ tests_recorder_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/recorder-t
 THREADED_TESTS += tests/recorder-t
 
-# Damages what a killed program has left.
+# Damages the files that a killed program has left.
 check_PROGRAMS += tests/ringfile-t
 tests_ringfile_t_SOURCES = tests/ringfile-t.c tests/left-behind.c tests/left-behind.h
 tests_ringfile_t_CPPFLAGS = $(AM_CPPFLAGS)
@@ -578,7 +579,7 @@ tests_counters_t_LDADD = libtidemark-test.la
 TESTS += tests/counters-t
 THREADED_TESTS += tests/counters-t
 
-# With frame pointers, without them, and without unwind tables, whatever the compiler does unless told.
+# With frame pointers, without them, and without unwind tables, whatever the compiler's defaults are.
 EXTRA_DIST += tests/callstack-chain.h
 check_LTLIBRARIES += tests/libchain-with.la tests/libchain-without.la tests/libchain-no-tables.la
 tests_libchain_with_la_SOURCES = tests/callstack-chain.c
@@ -629,6 +630,11 @@ tests_track_t_CFLAGS = $(trace_test_cflags) -fno-omit-frame-pointer
 tests_track_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/track-t
 THREADED_TESTS += tests/track-t
+
+check_PROGRAMS += tests/elf-t
+tests_elf_t_SOURCES = tests/elf-t.c
+tests_elf_t_LDADD = libtidemark-test.la
+TESTS += tests/elf-t
 
 check_PROGRAMS += tests/lives-t
 tests_lives_t_SOURCES = tests/lives-t.c

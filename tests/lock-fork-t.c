@@ -11,7 +11,10 @@
 
 #define FORKS 20
 
-/* In a child: what the lock guards is whole, it is free, and as new, and a thread of the child may end its bias. */
+/*
+ * In a child: the data under the lock is consistent, the lock is free and new, and a thread of the child may end its
+ * bias.
+ */
 static void
 leave_child(struct guarded *guarded, bool threads)
 {
@@ -28,7 +31,7 @@ leave_child(struct guarded *guarded, bool threads)
     _exit(right ? 0 : 1);
 }
 
-/* ThreadSanitizer wants no new threads in a child whose parent had several. */
+/* ThreadSanitizer allows no new threads in a child whose parent had several. */
 static int
 fork_over(struct guarded *guarded, bool threads)
 {
@@ -52,7 +55,7 @@ run_loop(void *context)
     return NULL;
 }
 
-/* Forks while the owner goes in and out; how often both sides were right. */
+/* Fork while the owner takes and releases the lock. Returns how often parent and child were right. */
 static int
 fork_beside_owner(void)
 {
@@ -89,7 +92,7 @@ run_let_go(void *context)
     return NULL;
 }
 
-/* The child has a copy of an owner's `busy` whose owner it has not. */
+/* The child has a copy of the owner's `busy`, but not the owner. */
 static int
 fork_beside_look(void)
 {
@@ -113,7 +116,7 @@ fork_beside_look(void)
     return status;
 }
 
-/* A lock that its holder has in the parent would be held by nobody in the child, for ever. */
+/* A lock that is held during fork() would stay held in the child for ever: its holder does not exist there. */
 static int
 fork_beside_holder(bool shared)
 {
@@ -133,23 +136,26 @@ check_fork(void)
     struct guarded guarded;
 
     guarded_init(&guarded);
-    is_i64(fork_over(&guarded, true), 0, "a child of fork() finds a new lock new");
+    is_i64(fork_over(&guarded, true), 0, "a child of fork() finds a new lock unowned");
     count(&guarded);
-    is_i64(fork_over(&guarded, true), 0, "and so one that the thread which forked owns");
+    is_i64(fork_over(&guarded, true), 0, "a child of fork() finds a lock unowned that the forking thread owns");
     count(&guarded);
-    ok(owner_of(&guarded) == tidei_thread->number && guarded.lock.held == 0, "which that thread goes on to own");
+    ok(owner_of(&guarded) == tidei_thread->number && guarded.lock.held == 0,
+       "the forking thread keeps the lock in the parent");
     elsewhere(run_count, &guarded);
-    is_i64(fork_over(&guarded, true), 0, "a lock that is shared is new in the child, too");
+    is_i64(fork_over(&guarded, true), 0, "a child of fork() finds a shared lock unowned");
     count(&guarded);
-    ok(owner_of(&guarded) == TIDEI_LOCK_SHARED && guarded.first == 4, "and stays shared in the parent");
+    ok(owner_of(&guarded) == TIDEI_LOCK_SHARED && guarded.first == 4, "a shared lock stays shared in the parent");
     tidei_lock_fini(&guarded.lock);
-    is_i64(fork_beside_holder(true), 0, "fork() waits for a holder");
-    is_i64(fork_beside_holder(false), 0, "and for an owner that is inside, and takes an older lock there");
-    is_i64(fork_beside_owner(), FORKS, "child and parent find whole what an owner changes all the time");
-    is_i64(fork_beside_look(), 0, "also where the owner was about to look");
+    is_i64(fork_beside_holder(true), 0, "fork() waits for the holder of a lock");
+    is_i64(fork_beside_holder(false), 0,
+           "fork() waits for an owner that holds the lock and takes an older lock meanwhile");
+    is_i64(fork_beside_owner(), FORKS,
+           "child and parent find data consistent that the lock's owner changes all the time");
+    is_i64(fork_beside_look(), 0, "fork() is safe while the owner is about to check its ownership");
 }
 
-/* Has the kernel refuse membarrier from now on; false where it has no such filters. */
+/* Make the kernel refuse membarrier from now on. False if the kernel has no such filters. */
 static bool
 refuse_membarrier(void)
 {
@@ -210,12 +216,15 @@ check_refused(void)
     if (WIFEXITED(status) && WEXITSTATUS(status) == REFUSED_NO_FILTER)
         skip(REFUSED_TESTS, "no system call filters here");
     else
-        is_i64(status, 0, "where the kernel refuses membarrier from now on, locks are shared");
+        is_i64(status, 0, "if the kernel refuses membarrier from now on, locks are shared");
 }
 
 #define MANY_TESTS 1
 
-/* Enough that the list of them grows, gone in an order that is neither first nor last. */
+/*
+ * So many locks that the list of them grows; they are destroyed in an order that is neither that of the list nor its
+ * reverse.
+ */
 static void
 check_many(void)
 {
@@ -226,11 +235,11 @@ check_many(void)
         tidei_lock_init(&locks[i]);
     for (int i = 0; i < 200; i++)
         tidei_lock_fini(&locks[i * 7 % 200]);
-    atomic_store_explicit(&locks[5].held, 1, memory_order_relaxed); /* relaxed: no other thread is there */
+    atomic_store_explicit(&locks[5].held, 1, memory_order_relaxed); /* relaxed: there is no other thread */
     child = fork();
     if (child == 0)
         _exit(0);
-    is_i64(status_of(child), 0, "fork() does not wait for a lock that is gone");
+    is_i64(status_of(child), 0, "fork() does not wait for a destroyed lock");
 }
 
 int
@@ -240,7 +249,7 @@ main(void)
     bool biased;
 
     plan(FORK_TESTS + REFUSED_TESTS + MANY_TESTS);
-    alarm(200); /* where fork() waits for ever, nothing else ends this */
+    alarm(200); /* ends the test if fork() waits for ever */
     guarded_init(&guarded);
     biased = owner_of(&guarded) == TIDEI_LOCK_NEW;
     tidei_lock_fini(&guarded.lock);

@@ -16,34 +16,34 @@ check_bias(void)
     struct guarded guarded;
 
     guarded_init(&guarded);
-    ok(owner_of(&guarded) == TIDEI_LOCK_NEW, "nobody owns a new lock");
+    ok(owner_of(&guarded) == TIDEI_LOCK_NEW, "a new lock has no owner");
     count(&guarded);
     count(&guarded);
-    ok(owner_of(&guarded) == tidei_thread->number, "the first thread that takes it owns it");
+    ok(owner_of(&guarded) == tidei_thread->number, "the first thread that takes a lock owns it");
     tidei_lock_acquire(&guarded.lock);
-    ok(guarded.lock.busy == 1 && guarded.lock.held == 0, "and comes in through the plain word");
+    ok(guarded.lock.busy == 1 && guarded.lock.held == 0, "the owner takes the lock through a plain word");
     tidei_lock_release(&guarded.lock);
     elsewhere(run_count, &guarded);
-    ok(owner_of(&guarded) == TIDEI_LOCK_SHARED, "a second thread ends that");
+    ok(owner_of(&guarded) == TIDEI_LOCK_SHARED, "a second thread makes the lock shared");
     tidei_lock_acquire(&guarded.lock);
-    ok(guarded.lock.busy == 0 && guarded.lock.held == 1, "then the first comes in the common way, too");
+    ok(guarded.lock.busy == 0 && guarded.lock.held == 1, "after that the first thread takes the lock as a shared one");
     tidei_lock_release(&guarded.lock);
-    is_u64(guarded.first, 3, "all three have counted");
+    is_u64(guarded.first, 3, "the lock has protected all three additions");
     tidei_lock_fini(&guarded.lock);
 }
 
 struct adder {
     pthread_t thread;
     struct guarded *guarded;
-    uint64_t from;  /* begins when the first thread has done so many steps */
-    uint64_t steps; /* to do */
+    uint64_t from;  /* begins when the first thread has done this many steps */
+    uint64_t steps; /* the number of steps */
     bool leads;
     pthread_barrier_t *begin;
-    bool alone; /* does without the lock where it is shared: `sum` */
+    bool alone; /* goes on without the lock if it is shared; the sum is in `sum` */
     _Atomic uint64_t *sum;
 };
 
-/* As limit does it: a load and a store inside, a read-modify-write where the lock is shared. */
+/* Add as limit does: by a load and a store under the lock, or by a read-modify-write if the lock is shared. */
 static void
 add_alone(struct guarded *guarded, _Atomic uint64_t *sum)
 {
@@ -78,7 +78,7 @@ run_add(void *context)
     return NULL;
 }
 
-/* Rounds with a lock of their own each, whose bias all other threads end at once, at a random step of its owner. */
+/* Rounds with a new lock each. All other threads end its bias at once, at a random step of its owner. */
 static uint64_t
 add_in_rounds(unsigned rounds, uint64_t steps, bool alone)
 {
@@ -116,7 +116,7 @@ add_in_rounds(unsigned rounds, uint64_t steps, bool alone)
 
 #define DUELS 500
 
-/* Ends the bias of one lock after the other, while its owner goes in and out. */
+/* End the bias of one lock after the other, while its owner takes and releases it. */
 static void *
 run_duels(void *context)
 {
@@ -132,7 +132,7 @@ run_duels(void *context)
     return NULL;
 }
 
-/* Without the barrier, up to a quarter of the duels lose a count, since processors delay stores behind loads. */
+/* Without the barrier up to a quarter of the duels lose a count, since processors delay stores past later loads. */
 static uint64_t
 duels_lost(void)
 {
@@ -165,15 +165,17 @@ duels_lost(void)
 static void
 check_exclusion(void)
 {
-    is_u64(add_in_rounds(1, STEPS, false), 0, "eight threads add up, one at a time");
-    is_u64(add_in_rounds(ROUNDS, 400, false), 0, "also where seven end the bias of the eighth, at any moment");
-    is_u64(duels_lost(), 0, "also where one ends it while the owner goes in and out");
-    is_u64(add_in_rounds(ROUNDS, 400, true), 0, "also where they go on without the lock");
+    is_u64(add_in_rounds(1, STEPS, false), 0, "eight threads add up under the lock, one at a time");
+    is_u64(add_in_rounds(ROUNDS, 400, false), 0,
+           "eight threads add up while seven end the ownership of the eighth, at any moment");
+    is_u64(duels_lost(), 0,
+           "two threads add up while one ends the ownership of the other, which takes and releases the lock");
+    is_u64(add_in_rounds(ROUNDS, 400, true), 0, "eight threads add up while the lock's users go on without it");
 }
 
 #define WAITING_TESTS 1
 
-/* Long enough that others come to yield and to sleep. */
+/* Hold the lock so long that waiting threads come to yield and to sleep. */
 static void
 check_waiting(bool shared)
 {
@@ -182,12 +184,13 @@ check_waiting(bool shared)
 
     tidei_lock_acquire(&pair.newer.lock);
     is_u64(pair.newer.first - pair.newer.second, 0,
-           shared ? "who waits for long comes after the holder" : "and after an owner");
+           shared ? "a thread that waits for long comes after the holder of a shared lock"
+                  : "a thread that waits for long comes after the owner of a lock");
     tidei_lock_release(&pair.newer.lock);
     pair_end(&pair, thread);
 }
 
-/* Owns the lock, and is inside until it may go on. */
+/* Take the lock as its owner, and hold it until told to go on. */
 static void *
 run_own_inside(void *context)
 {
@@ -207,7 +210,7 @@ run_own_inside(void *context)
 /* Asks whether it is alone, and then reads what the owner wrote. */
 struct look {
     struct guarded *guarded;
-    _Atomic bool done; /* relaxed: whether it has an answer, which is read behind a join */
+    _Atomic bool done; /* relaxed: only whether there is an answer; the answer is read after a join */
     bool alone;
     uint64_t seen;
 };
@@ -225,7 +228,7 @@ run_look(void *context)
 
 #define WINDOW_TESTS 7
 
-/* The owner between its store and its look, while the other has passed the barrier. */
+/* The owner is between its store and its check, and the other thread has passed the barrier. */
 static void
 check_owner_looks(void)
 {
@@ -239,19 +242,22 @@ check_owner_looks(void)
     sem_wait(&owner_stop.reached);
     pthread_create(&other, NULL, run_count_stopped, &guarded);
     sem_wait(&other_stop.reached);
-    ok(guarded.lock.busy == 1 && guarded.lock.held == 1, "the owner is about to look, the other behind its barrier");
+    ok(guarded.lock.busy == 1 && guarded.lock.held == 1,
+       "the owner is about to check its ownership, and another thread is behind its barrier");
     sem_post(&owner_stop.go);
     while (guarded.lock.busy != 0)
         usleep(100);
-    ok(guarded.first == 1, "the owner sees that it is none any more, and steps back");
+    ok(guarded.first == 1, "the owner sees that it is owner no more, and steps back");
     sem_post(&other_stop.go);
     pthread_join(owner, NULL);
     pthread_join(other, NULL);
-    is_u64(guarded.first, 3, "both come in, one after the other");
+    is_u64(guarded.first, 3, "both threads take the lock, one after the other");
     tidei_lock_fini(&guarded.lock);
 }
 
-/* The owner inside, the other before its barrier, then waiting, and a third thread that asks whether it is alone. */
+/*
+ * The owner holds the lock. Another thread is before its barrier, then waits; a third thread asks whether it is alone.
+ */
 static void
 check_owner_inside(void)
 {
@@ -268,16 +274,17 @@ check_owner_inside(void)
     sem_wait(&other_stop.reached);
     pthread_create(&third, NULL, run_look, &look);
     usleep(20000);
-    ok(!look.done, "nobody takes a lock for shared before its bias has ended");
+    ok(!look.done, "the lock is not shared for a third thread before the ownership has ended");
     sem_post(&other_stop.go);
     usleep(20000);
-    ok(!look.done && owner_of(&guarded) == TIDEI_LOCK_REVOKING, "which it has not while the owner is inside");
+    ok(!look.done && owner_of(&guarded) == TIDEI_LOCK_REVOKING,
+       "the ownership does not end while the owner holds the lock");
     sem_post(&owner_stop.go);
     pthread_join(owner, NULL);
     pthread_join(other, NULL);
     pthread_join(third, NULL);
-    ok(guarded.first == 3 && guarded.second == 3, "then all have counted");
-    ok(!look.alone && look.seen == 1, "and who does without the lock sees what the owner wrote");
+    ok(guarded.first == 3 && guarded.second == 3, "the lock has protected the additions of all three threads");
+    ok(!look.alone && look.seen == 1, "a thread that goes on without the lock sees what the owner wrote");
     tidei_lock_fini(&guarded.lock);
 }
 
@@ -297,7 +304,7 @@ main(void)
     bool biased;
 
     plan(EXCLUSION_TESTS + 2 * WAITING_TESTS + BIAS_TESTS + WINDOW_TESTS);
-    alarm(200); /* where a thread waits for ever, nothing else ends this */
+    alarm(200); /* ends the test if a thread waits for ever */
     guarded_init(&guarded);
     biased = owner_of(&guarded) == TIDEI_LOCK_NEW;
     tidei_lock_fini(&guarded.lock);

@@ -14,7 +14,7 @@
 
 static struct tide_resource *sim;
 
-/* What creating a log with these options gives; a log that was made is released again. */
+/* The status of creating a log with these options. A log that was made is released again. */
 static enum tide_status
 create(struct tide_log_options options)
 {
@@ -45,7 +45,7 @@ write_file(const char *path, const char *text)
     fclose(file);
 }
 
-/* The file holds just the text. */
+/* Whether the file holds exactly the text. */
 static bool
 holds(const char *path, const char *text)
 {
@@ -83,15 +83,15 @@ test_options(void)
     struct tide_resource *log = sim;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        is_i64(create(bad[i].options), TIDE_EINVAL, "options that cannot be");
-        has_words(tide_error_text(), bad[i].words, "say what was expected");
+        is_i64(create(bad[i].options), TIDE_EINVAL, "log options that cannot be are refused");
+        has_words(tide_error_text(), bad[i].words, "the refusal of the options says what was expected");
     }
-    ok(tide_log_create(NULL, NULL, &log) == TIDE_EINVAL && log == NULL, "a log has an upstream");
-    is_u64(scratch_count("options"), 0, "nothing is left behind");
+    ok(tide_log_create(NULL, NULL, &log) == TIDE_EINVAL && log == NULL, "a log without an upstream is refused");
+    is_u64(scratch_count("options"), 0, "refused options leave no file behind");
     is_i64(create((struct tide_log_options){ .path = path, .ring_bytes = 4096, .backlog_bytes = 1 << 20 }), TIDE_OK,
-           "the smallest ring and backlog");
+           "the smallest ring and backlog are accepted");
     is_i64(tide_stack_parse("log(x.db, ring=64KiB, clock=sundial) | sim", &log), TIDE_ESYNTAX,
-           "stack text names the clocks there are");
+           "stack text refuses an unknown clock");
     has_words(tide_error_text(), "auto, tsc or monotonic", "the refusal of an unknown clock names those there are");
 }
 
@@ -100,12 +100,12 @@ test_without_a_trace(void)
 {
     struct tide_resource *log;
 
-    ok(tide_log_create(sim, NULL, &log) == TIDE_OK, "a log without a path");
+    ok(tide_log_create(sim, NULL, &log) == TIDE_OK, "a log without a path is created");
     give(log, take(log, 1), 1);
-    is_i64(tide_log_flush(log), TIDE_EINVAL, "has nothing to flush");
+    is_i64(tide_log_flush(log), TIDE_EINVAL, "a log without a path cannot be flushed");
     has_words(tide_error_text(), "no trace: none above it has a path",
               "the refusal of a flush without a trace says why");
-    is_i64(tide_log_flush(sim), TIDE_EINVAL, "what is no log neither");
+    is_i64(tide_log_flush(sim), TIDE_EINVAL, "a resource that is no log cannot be flushed");
     tide_resource_release(log);
 }
 
@@ -118,30 +118,33 @@ test_existing(void)
     give(log, take(log, 1), 1);
     tide_resource_release(log);
     is_i64(create_at(path), TIDE_EEXIST, "an existing trace is not overwritten");
-    has_words(tide_error_text(), "overwrite=true replaces it", "and the message says what would");
+    has_words(tide_error_text(), "overwrite=true replaces it", "the refusal of an existing trace names overwrite=true");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 1, "the trace that was refused keeps its allocation");
-    is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_OK, "overwrite=true replaces it");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 0, "a trace with overwrite=true is a new one");
+    is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_OK,
+           "overwrite=true replaces an existing trace");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 0, "the trace made with overwrite=true is empty");
     write_file(text, "not a trace, but somebody's notes, which are longer than the hundred bytes that SQLite's header"
                      " has in each of its files");
     is_i64(create((struct tide_log_options){ .path = text, .overwrite = true }), TIDE_EEXIST,
-           "what is no trace is never overwritten");
-    has_words(tide_error_text(), "is no trace", "and the message says why");
+           "overwrite=true does not replace a file that is no trace");
+    has_words(tide_error_text(), "is no trace", "the refusal says that the file is no trace");
     write_file(text, "short notes");
-    is_i64(create((struct tide_log_options){ .path = text, .overwrite = true }), TIDE_EEXIST, "a short file neither");
-    ok(holds(text, "short notes"), "a short file that was refused keeps its text");
+    is_i64(create((struct tide_log_options){ .path = text, .overwrite = true }), TIDE_EEXIST,
+           "overwrite=true does not replace a short file that is no trace");
+    ok(holds(text, "short notes"), "the short file keeps its text");
     write_file(rings, "somebody's notes about rings");
-    is_i64(create_at(scratch("new.db")), TIDE_EEXIST, "nor is a file that has the name of the ring file");
-    has_words(tide_error_text(), "is no ring file", "and the message says why");
-    ok(holds(rings, "somebody's notes about rings"), "the file beside the trace keeps its text");
+    is_i64(create_at(scratch("new.db")), TIDE_EEXIST, "a file with the ring file's name is not replaced");
+    has_words(tide_error_text(), "is no ring file", "the refusal says that the file is no ring file");
+    ok(holds(rings, "somebody's notes about rings"), "the file with the ring file's name keeps its text");
     unlink(rings);
     mkfifo(rings, 0600);
-    is_i64(create_at(scratch("new.db")), TIDE_EEXIST, "a pipe beside a new trace is not replaced");
-    ok(access(rings, F_OK) == 0, "the pipe beside the trace is still there");
+    is_i64(create_at(scratch("new.db")), TIDE_EEXIST, "a pipe with the ring file's name is not replaced");
+    ok(access(rings, F_OK) == 0, "the pipe with the ring file's name is still there");
     unlink(rings);
     write_file(rings, "");
-    is_i64(create_at(scratch("new.db")), TIDE_OK, "one that a killed process has begun and not filled goes");
-    is_u64(scratch_count("new.db"), 1, "and the trace is made");
+    is_i64(create_at(scratch("new.db")), TIDE_OK,
+           "a ring file that a killed process has begun and not filled is replaced");
+    is_u64(scratch_count("new.db"), 1, "the trace is made in place of the killed process's");
 }
 
 static void
@@ -155,23 +158,24 @@ test_links(void)
         abort();
     is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_EEXIST,
            "a symbolic link in place of the trace is not followed");
-    ok(holds(target, "precious"), "what it leads to is as it was");
+    ok(holds(target, "precious"), "the target of the symbolic link is unchanged");
     unlink(path);
     if (symlink("nowhere.txt", path) != 0)
         abort();
     is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_EEXIST,
-           "nor one that leads nowhere");
-    ok(access(scratch("nowhere.txt"), F_OK) != 0, "nothing was made there");
+           "a symbolic link to nowhere in place of the trace is not followed");
+    ok(access(scratch("nowhere.txt"), F_OK) != 0, "no file is made where the symbolic link to nowhere points");
     unlink(path);
     if (symlink("target.txt", rings) != 0)
         abort();
     ok(create_at(path) != TIDE_OK, "a symbolic link in place of the ring file is not followed");
-    ok(holds(target, "precious") && lstat(rings, &info) == 0, "what it leads to is as it was, and so is the link");
-    ok(access(path, F_OK) != 0, "no trace is left behind");
+    ok(holds(target, "precious") && lstat(rings, &info) == 0,
+       "the symbolic link in place of the ring file, and its target, are unchanged");
+    ok(access(path, F_OK) != 0, "no trace is made beside the symbolic link");
     unlink(rings);
 }
 
-/* Record, and go without an end. */
+/* Record, and exit without ending the trace. */
 static int
 leave(void *path)
 {
@@ -198,14 +202,14 @@ test_unwritable(void)
 {
     int status;
 
-    is_i64(create_at(scratch("no-such-folder/t.db")), TIDE_EIO, "a folder that is not there");
+    is_i64(create_at(scratch("no-such-folder/t.db")), TIDE_EIO, "a trace in a missing folder is refused");
     has_words(tide_error_text(), "No such file or directory", "the failure names the missing folder");
     mkdir(scratch("shut"), 0555);
     status = in_child(create_as_nobody, (void *)scratch("shut/t.db"));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         skip(1, "needs root, to become somebody else");
     else
-        ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a folder that may not be written to");
+        ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a trace in a folder without write permission is refused");
     rmdir(scratch("shut"));
 }
 
@@ -219,7 +223,7 @@ test_modes(void)
 
     umask(before);
     stat(rings, &info);
-    is_u64(info.st_mode & 07777, 0600, "the ring file is for its owner alone");
+    is_u64(info.st_mode & 07777, 0600, "only the owner may read and write the ring file");
     tide_resource_release(log);
 }
 
@@ -230,21 +234,22 @@ test_again_in_this_process(void)
     struct tide_resource *log = stack_of("log(%s, ring=8KiB) | sim", path);
 
     is_i64(create((struct tide_log_options){ .path = path, .ring_bytes = 8192 }), TIDE_OK,
-           "the same path with the same options joins the trace");
+           "a second log with the same path and options joins the trace");
     is_i64(create((struct tide_log_options){ .path = path, .ring_bytes = 4096 }), TIDE_EINVAL,
-           "with others it is refused");
-    has_words(tide_error_text(), "already open in this process with other options", "and the message says why");
+           "a second log with the same path and other options is refused");
+    has_words(tide_error_text(), "already open in this process with other options",
+              "the refusal says that the trace is open with other options");
     give(log, take(log, 9), 9);
-    is_i64(tide_log_flush(log), TIDE_OK, "the trace goes on");
+    is_i64(tide_log_flush(log), TIDE_OK, "the trace goes on after the refusal");
     tide_resource_release(log);
     ok(trace_is_whole(path), "the trace that went on is whole");
 }
 
-/* The only file in the folder that begins with `prefix` is `name`. */
+/* The only file in the folder whose name begins with `prefix` is `name`. */
 static void
 test_name(const char *pattern, const char *name)
 {
-    is_i64(create_at(scratch("%s", pattern)), TIDE_OK, "a path that stands for another");
+    is_i64(create_at(scratch("%s", pattern)), TIDE_OK, "a path with a pattern is accepted");
     ok(access(scratch("%s", name), F_OK) == 0, "%s is %s", pattern, name);
 }
 
@@ -302,29 +307,31 @@ test_unbuildable(void)
     const char *there = scratch("there.db"), *lower = scratch("lower.db");
     unsigned left = 0, other = 0, changed = 0;
 
-    is_i64(create_at(there), TIDE_OK, "a trace that is there");
+    is_i64(create_at(there), TIDE_OK, "a trace is created to be kept or replaced");
     for (size_t i = 0; i < sizeof(unbuildable) / sizeof(unbuildable[0]); i++) {
         enum tide_status status = build(unbuildable[i], there, lower, "");
 
         other += status != (i == 1 ? TIDE_ECAPACITY : TIDE_EEXIST);
         left += scratch_count("lower.db");
     }
-    is_u64(other, 0, "stacks that cannot be built");
-    is_u64(left, 0, "leave no trace of a log further down");
+    is_u64(other, 0, "stacks that cannot be built are refused");
+    is_u64(left, 0, "a stack that cannot be built leaves no trace of its lower log");
     tide_resource_release(stack_of("log(%s) | limit(1KiB) | log | sim", lower));
     for (size_t i = 0; i < sizeof(unbuildable) / sizeof(unbuildable[0]); i++) {
         build(unbuildable[i], there, lower, ", overwrite=true");
         changed += !trace_is_whole(lower) || sql_number(lower, "SELECT count(*) FROM layer") != 4;
         left += scratch_count("lower.db") - 1;
     }
-    is_u64(changed, 0, "and the one that overwrite=true was to replace there is as it was");
-    is_u64(left, 0, "with nothing beside it");
+    is_u64(changed, 0, "a stack that cannot be built keeps the trace that overwrite=true was to replace");
+    is_u64(left, 0, "a stack that cannot be built leaves no file beside that trace");
     is_i64(build("log(%1$s/x.db, overwrite=true) | log(%2$s, overwrite=true) | sim", scratch("nowhere"), lower, ""),
-           TIDE_EIO, "nor does a folder that is not there cost it");
-    is_i64(sql_number(lower, "SELECT count(*) FROM layer"), 4, "the lower trace keeps its layers");
+           TIDE_EIO, "a stack whose other trace is in a missing folder is refused");
+    is_i64(sql_number(lower, "SELECT count(*) FROM layer"), 4,
+           "the trace that the refused stack was to replace keeps its layers");
     tide_resource_release(stack_of("fixed(1KiB, preallocate=3) | log(%s, overwrite=true) | sim", lower));
-    is_i64(sql_number(lower, "SELECT count(*) FROM allocation"), 3, "a stack that can be built replaces it");
-    ok(trace_is_whole(lower) && scratch_count("lower.db") == 1, "and has in it what was allocated meanwhile");
+    is_i64(sql_number(lower, "SELECT count(*) FROM allocation"), 3, "a stack that can be built replaces the trace");
+    ok(trace_is_whole(lower) && scratch_count("lower.db") == 1,
+       "the new trace is whole and has what was allocated meanwhile");
 }
 
 /* What a killed process has left beside a trace stays with it. */
@@ -335,22 +342,25 @@ test_unbuildable_over_left(void)
     int status = in_child(leave, (void *)path);
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
 
-    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a process that records and goes without an end");
+    ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a process records and exits without ending its trace");
     is_i64(build("log(%1$s) | log(%2$s, overwrite=true) | sim", scratch("there.db"), path, ""), TIDE_EEXIST,
-           "a stack that was to replace its trace, and cannot be built");
-    ok(tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED, "loses nothing of it");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 7, "not what only the ring file had");
-    ok(trace_is_sound(path) && scratch_count("left.db") == 1, "the trace is sound");
+           "a stack that was to replace the unended trace cannot be built");
+    ok(tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED,
+       "the unended trace is recovered after that");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 7,
+           "the recovered trace has the records that only the ring file had");
+    ok(trace_is_sound(path) && scratch_count("left.db") == 1, "the recovered trace is sound");
     status = in_child(leave, (void *)path);
-    is_i64(WEXITSTATUS(status), 1, "it is there now, and stays");
+    is_i64(WEXITSTATUS(status), 1, "a file with the name of the replaced trace is there, and stays");
     write_file(scratch("left.db-replaced"), "notes");
     is_i64(create((struct tide_log_options){ .path = path, .overwrite = true }), TIDE_EEXIST,
-           "somebody's file is not overwritten where the trace is kept meanwhile");
-    ok(holds(scratch("left.db-replaced"), "notes") && trace_is_sound(path), "it is as it was, and so is the trace");
+           "a file with the name of the replaced trace is not overwritten");
+    ok(holds(scratch("left.db-replaced"), "notes") && trace_is_sound(path),
+       "the file with the name of the replaced trace, and the trace, are unchanged");
     unlink(scratch("left.db-replaced"));
 }
 
-/* Names as a training loop has them: each is one tag, however many there are. */
+/* Tag names as in a training loop: each name is one tag, however many there are. */
 static void
 test_many_tags(void)
 {
@@ -373,10 +383,10 @@ test_many_tags(void)
     is_i64(sql_number(path, "SELECT count(*) FROM allocation JOIN tag i USING (tag_id)"
                             " JOIN tag s ON s.tag_id = i.parent_tag_id JOIN tag m ON m.tag_id = s.parent_tag_id"
                             " WHERE i.name = 'inner' AND s.name = 'step ' || size AND m.name = 'many'"),
-           4000, "each allocation has its own, also the second time");
+           4000, "each allocation has its own tag, also when the names come a second time");
 }
 
-/* In place of the C library's: what a file system without locks says. */
+/* The errno of the replaced flock, for a file system without locks. */
 static int lock_error;
 
 __attribute__((visibility("default"))) int
@@ -401,10 +411,10 @@ test_no_locks(void)
     const char *path = scratch("locks.db");
 
     lock_error = ENOLCK;
-    is_i64(create_at(path), TIDE_EIO, "where files cannot be locked there is no trace");
-    has_words(tide_error_text(), strerror(ENOLCK), "and the message says why");
+    is_i64(create_at(path), TIDE_EIO, "a trace is refused if files cannot be locked");
+    has_words(tide_error_text(), strerror(ENOLCK), "the refusal has the system's error");
     lock_error = 0;
-    is_u64(scratch_count("locks.db"), 0, "nothing is left behind");
+    is_u64(scratch_count("locks.db"), 0, "the refused trace leaves no file behind");
 }
 
 /* A successful call leaves the text of the last failure alone. */
@@ -415,11 +425,11 @@ test_error_text(void)
 
     tide_error_set(TIDE_EINVAL, "the last failure");
     log = stack_of("log(%s) | log | sim", scratch("text.db"));
-    is_string(tide_error_text(), "the last failure", "a log that is made leaves the error text alone");
+    is_string(tide_error_text(), "the last failure", "creating a log leaves the error text unchanged");
     give(log, take(log, 1), 1);
     tide_log_flush(log);
     tide_resource_release(log);
-    is_string(tide_error_text(), "the last failure", "and so does one that goes");
+    is_string(tide_error_text(), "the last failure", "destroying a log leaves the error text unchanged");
 }
 
 int

@@ -16,8 +16,8 @@ static const char make_common[] =
     "INSERT INTO thread VALUES (1, 100, 'main'); INSERT INTO stream VALUES (1, 0, 0);";
 
 /*
- * What fills rows of `allocation` in a few words: life(id, layer, size, begin_ns, end_ns), where an end of NULL leaves
- * it live, and refused(id, layer, size, ns). They go before the trace is closed.
+ * A shorter way to fill `allocation`: life(id, layer, size, begin_ns, end_ns), which stays live if the end is NULL, and
+ * refused(id, layer, size, ns). Both are dropped before the trace is closed.
  */
 static const char make_helpers[] =
     "CREATE TEMP TABLE life(id, layer, size, begin_ns, end_ns);"

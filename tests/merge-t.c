@@ -28,7 +28,7 @@ struct sleeper {
     const char *name;
     sem_t known, go;
     size_t bytes;
-    void *pointer; /* to be freed; NULL: allocate */
+    void *pointer; /* to free; NULL: allocate */
 };
 
 static void *
@@ -47,7 +47,7 @@ sleeper_work(void *argument)
     return NULL;
 }
 
-/* Has a thread of its own make one call, up to the point where it is stopped. */
+/* Start a thread that makes one call, and wait until it stops at the label. */
 static pthread_t
 sleep_at(const char *label, struct sleeper *sleeper)
 {
@@ -71,7 +71,7 @@ flush_work(void *stack)
     return NULL;
 }
 
-/* A record that was begun holds up what came after it, and is before it in the end. */
+/* An unfinished record holds up the records after it, and comes before them in the end. */
 static void
 test_waits(void)
 {
@@ -89,18 +89,19 @@ test_waits(void)
     for (int i = 0; i < 600 && sql_number(path, "SELECT count(*) FROM allocation WHERE size = 10") == 0; i++)
         usleep(100000);
     is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE size = 10"), 1,
-           "what came before it is in the file");
+           "a record from before the unfinished one is in the file");
     pthread_create(&flush, NULL, flush_work, stack);
     for (int i = 0; i < 4; i++) {
         usleep(100000);
         seen += sql_number(path, "SELECT count(*) FROM allocation WHERE size >= 100");
     }
-    is_i64(seen, 0, "what came after a record that is being written is not, before that is");
+    is_i64(seen, 0, "records from after an unfinished one are not in the file");
     point_release();
     pthread_join(thread, NULL);
     pthread_join(flush, NULL);
     tide_log_flush(stack);
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 52, "once it is done all of it is");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 52,
+           "all records are in the file once the unfinished one is done");
     thread = sleep_at("producer.before-publish", &(struct sleeper){ .stack = stack, .bytes = 2 });
     take(stack, 20);
     usleep(20000);
@@ -109,13 +110,13 @@ test_waits(void)
     tide_resource_release(stack);
     ok(sql_number(path, "SELECT allocation_id FROM allocation WHERE size = 2") <
            sql_number(path, "SELECT allocation_id FROM allocation WHERE size = 20"),
-       "one whose time was taken before another's stands before it, although it was published later");
-    is_i64(late_records(path), 0, "no record was late");
-    ok(trace_is_whole(path), "the trace is whole");
+       "a record whose time was taken first comes first, although it was published later");
+    is_i64(late_records(path), 0, "a record that was waited for is not late");
+    ok(trace_is_whole(path), "the trace with an unfinished record is whole");
     atomic_store(&tidei_test_patience_ns, 0);
 }
 
-/* One that is stopped for too long is waited for no more. */
+/* A record that stays unfinished for too long is not waited for any more. */
 static void
 test_patience(void)
 {
@@ -128,20 +129,22 @@ test_patience(void)
     take(stack, 10);
     thread = sleep_at("producer.before-publish", &sleeper);
     take(stack, 20);
-    is_i64(tide_log_flush(stack), TIDE_OK, "others go on while a thread is stopped for longer than it is waited for");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 2, "and their events are in the file");
+    is_i64(tide_log_flush(stack), TIDE_OK,
+           "a flush succeeds while a thread is stopped for longer than the merge waits");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 2,
+           "the other threads' events are in the file while the thread is stopped");
     point_release();
     pthread_join(thread, NULL);
     take(stack, 30);
     tide_resource_release(stack);
-    is_i64(late_records(path), 1, "the late record is counted");
+    is_i64(late_records(path), 1, "the record of the stopped thread is counted as late");
     is_string(sql_text(path, "SELECT group_concat(size) FROM (SELECT size FROM allocation ORDER BY allocation_id)"),
-              "10,20,1,30", "and stands where it was found, so that ids and times still grow together");
-    ok(trace_is_whole(path), "the trace is whole");
+              "10,20,1,30", "a late record comes where it was found, and ids and times still grow together");
+    ok(trace_is_whole(path), "the trace with a late record is whole");
     atomic_store(&tidei_test_patience_ns, 0);
 }
 
-/* A base that gives out the block that was freed last at once, by a lock of its own; any size fits each block. */
+/* A base that gives out the block freed last at once, under a lock of its own. Any block serves any size. */
 #define RECYCLER_BLOCKS 64
 
 struct recycler {
@@ -177,7 +180,7 @@ recycler_deallocate(struct tide_resource *self, void *pointer, size_t bytes, siz
     pthread_mutex_lock(&recycler->lock);
     recycler->freed[recycler->count++] = pointer;
     pthread_mutex_unlock(&recycler->lock);
-    sched_yield(); /* somebody else has it by now */
+    sched_yield(); /* another thread has the address by now */
     return TIDE_OK;
 }
 
@@ -225,7 +228,7 @@ recycler_log(struct tide_log_options options)
     return log;
 }
 
-/* A free is late, and the address has had more lives by then. */
+/* A free comes late, after its address was allocated and freed again. */
 static void
 test_late_free(void)
 {
@@ -249,11 +252,11 @@ test_late_free(void)
     pthread_join(thread, NULL);
     tide_log_flush(log);
     is_string(sql_text(path, "SELECT group_concat(size || ':' || (free_ns IS NULL), ' ') FROM allocation"),
-              "1:0 2:0 3:0 4:0 5:1", "a free that comes late ends the life that was there when it began");
+              "1:0 2:0 3:0 4:0 5:1", "a late free ends the allocation that was live when it began");
     give(log, pointer, 5);
     tide_resource_release(log);
-    is_i64(late_records(path), 1, "it is counted as late");
-    ok(trace_is_whole(path), "and nothing else is odd");
+    is_i64(late_records(path), 1, "a late free is counted");
+    ok(trace_is_whole(path), "the trace with a late free is whole");
     atomic_store(&tidei_test_patience_ns, 0);
 }
 
@@ -264,7 +267,7 @@ newcomer_work(void *stack)
     return NULL;
 }
 
-/* A thread that comes while the merge begins to look. */
+/* A thread starts while the merge begins to look at the rings. */
 static void
 test_newcomers(void)
 {
@@ -277,7 +280,7 @@ test_newcomers(void)
         point_arm("merge.look", NULL);
         pthread_create(&flush, NULL, flush_work, stack);
         point_wait();
-        /* All of them live to the end of the round, so that each gets a new ring. */
+        /* All threads live to the end of the round, so that each gets a new ring. */
         pthread_create(&threads[i], NULL, newcomer_work, stack);
         pthread_join(threads[i], NULL);
         take(stack, 2);
@@ -287,8 +290,8 @@ test_newcomers(void)
     tide_resource_release(stack);
     is_string(sql_text(path, "SELECT group_concat(size, '') FROM (SELECT size FROM allocation ORDER BY allocation_id)"),
               "31212121212121212121212121212121212121212",
-              "a thread whose ring comes while the merge looks is in order");
-    is_i64(late_records(path), 0, "no record was late");
+              "records of a ring that is added while the merge looks are in order");
+    is_i64(late_records(path), 0, "no record of a ring that is added while the merge looks is late");
 }
 
 /* Random runs. */
@@ -299,13 +302,13 @@ struct random_run {
     struct tide_resource *log;
     unsigned calls; /* of each thread */
     struct {
-        _Atomic(void *) pointer; /* what may be freed by whoever takes it */
+        _Atomic(void *) pointer; /* a block that any thread may take and free */
         _Atomic uint32_t number;
     } slots[RANDOM_SLOTS];
     pthread_mutex_t locks[RANDOM_SLOTS];
-    /* By number: who allocated and freed, and as its how manieth call. */
+    /* By number: the thread that allocated and the one that freed it, and the index of the call on that thread. */
     uint8_t *alloc_thread, *free_thread;
-    size_t one_size; /* of all; 0: each its own */
+    size_t one_size; /* of all blocks; 0: each has its own */
     _Atomic bool ended;
     uint32_t *alloc_call, *free_call;
 };
@@ -316,7 +319,7 @@ struct random_thread {
     uint64_t random;
 };
 
-/* Allocation `number` has a size that names it. */
+/* The size of an allocation is its number. */
 static void
 random_free(struct random_run *run, unsigned index, uint32_t call, void *pointer, uint32_t number)
 {
@@ -343,7 +346,7 @@ random_work(void *argument)
         run->alloc_thread[number] = (uint8_t)(mine->index + 1);
         run->alloc_call[number] = call++;
         pointer = take(run->log, run->one_size != 0 ? run->one_size : number);
-        /* Leave it to somebody, and free what was left there. */
+        /* Leave the block for another thread, and free the block that was left there. */
         pthread_mutex_lock(&run->locks[slot]);
         found = atomic_load(&run->slots[slot].pointer);
         other = atomic_load(&run->slots[slot].number);
@@ -358,7 +361,7 @@ random_work(void *argument)
     return NULL;
 }
 
-/* Many small transactions, each with a line of the clock of its own. */
+/* Make many small transactions, each with a clock line of its own. */
 static void *
 random_flush(void *argument)
 {
@@ -369,7 +372,7 @@ random_flush(void *argument)
     return NULL;
 }
 
-/* Compares each row with what the threads noted. */
+/* Compare each row with the threads' notes. */
 static bool
 random_check(const char *path, const struct random_run *run)
 {
@@ -406,7 +409,7 @@ random_check(const char *path, const struct random_run *run)
     return rows == (int64_t)run->calls * RANDOM_THREADS && wrong == 0;
 }
 
-/* In each thread, times of frees grow with its calls. */
+/* Whether the times of each thread's frees are in the order of its calls. */
 static bool
 random_check_frees(const char *path, const struct random_run *run)
 {
@@ -438,7 +441,7 @@ random_check_frees(const char *path, const struct random_run *run)
     return wrong == 0;
 }
 
-/* Where all have one size, each thread has made as many calls as it noted. */
+/* With one size for all, whether each thread has as many calls as it noted. */
 static bool
 random_check_counts(const char *path, const struct random_run *run)
 {
@@ -502,12 +505,13 @@ random_run(const char *name, struct tide_log_options options, size_t one_size, u
     if (late != 0)
         diag("%" PRId64 " late records: this machine stops threads for long", late);
     if (one_size == 0) {
-        ok(random_check(path, run), "%s: every life is the one that its threads noted, in their order", sentence);
-        ok(late != 0 || random_check_frees(path, run), "frees are in their threads' order, too");
+        ok(random_check(path, run), "%s: every allocation has the threads that made and freed it, in their order",
+           sentence);
+        ok(late != 0 || random_check_frees(path, run), "frees are in the order of their threads' calls");
     } else {
-        ok(random_check_counts(path, run), "%s: each thread has the calls that it noted", sentence);
+        ok(random_check_counts(path, run), "%s: each thread has as many allocations and frees as it made", sentence);
     }
-    ok(trace_is_whole(path), "the trace is whole");
+    ok(trace_is_whole(path), "the trace of the random run is whole");
     free(run->alloc_thread);
     free(run->free_thread);
     free(run->alloc_call);
@@ -546,8 +550,8 @@ relay_work(void *argument)
 }
 
 /*
- * One address goes from thread to thread while the clock stands still; the ring that is looked at first frees first.
- * `slice`: how many records a transaction takes; 0: as ever.
+ * One address goes from thread to thread while the clock stands still. The thread whose ring is read first frees first.
+ * `slice`: the records of a transaction; 0: the default.
  */
 static void
 test_one_tick(uint64_t slice)
@@ -571,7 +575,7 @@ test_one_tick(uint64_t slice)
     sem_post(&relay.other);
     sem_wait(&relay.mine);
     pthread_join(thread, NULL);
-    /* A flush waits for the next tick: it may have events still. */
+    /* The flush waits for the next tick, since this one may have more events. */
     pthread_create(&thread, NULL, flush_work, relay.log);
     usleep(50000);
     atomic_store(&tidei_test_clock, NULL);
@@ -579,10 +583,10 @@ test_one_tick(uint64_t slice)
     is_string(sql_text(path, "SELECT group_concat(size || ':' || (free_ns IS NULL), ' ') FROM (SELECT * FROM allocation"
                              " ORDER BY size)"),
               "1:0 2:0 3:1",
-              slice != 0 ? "so they are where a slice takes one record"
-                         : "three lives of one address in one tick are told apart");
+              slice != 0 ? "three allocations of one address in one tick are told apart if a slice has one record"
+                         : "three allocations of one address in one tick are told apart");
     tide_resource_release(relay.log);
-    ok(trace_is_whole(path), "and the trace is whole");
+    ok(trace_is_whole(path), "the trace of one tick is whole");
     atomic_store(&tidei_test_slice, 0);
 }
 
@@ -619,15 +623,15 @@ coarse_run(uint64_t seed)
     }
     for (unsigned i = 0; i < RANDOM_THREADS; i++)
         pthread_join(ids[i], NULL);
-    is_i64(tide_log_flush(log), TIDE_OK, "a flush with a coarse clock");
+    is_i64(tide_log_flush(log), TIDE_OK, "a flush with a coarse clock succeeds");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation"), (int64_t)calls * RANDOM_THREADS,
-           "has every event of the very tick");
+           "a flush with a coarse clock writes every event of its own tick");
     tide_resource_release(log);
     diag("%" PRId64 " ticks for %u allocations", sql_number(path, "SELECT count(DISTINCT alloc_ns) FROM allocation"),
          calls * RANDOM_THREADS);
-    /* Within a tick, an address that goes through several hands can be told apart by sizes only where it was free. */
+    /* Within a tick, the sizes tell the allocations of an address apart only if the address was free in between. */
     is_i64(sql_number(path, "SELECT (SELECT count(free_ns) FROM allocation) + (SELECT count(*) FROM unmatched_free)"),
-           (int64_t)calls * RANDOM_THREADS - RANDOM_SLOTS, "every free is there once");
+           (int64_t)calls * RANDOM_THREADS - RANDOM_SLOTS, "with a coarse clock every free is in the trace once");
     atomic_store(&tidei_test_clock, NULL);
     free(run->alloc_thread);
     free(run->free_thread);

@@ -10,7 +10,7 @@
 #define TALKERS  4
 #define MESSAGES 2000
 
-/* What a sink is given: `gone` is set once it has been taken away, and no call may come after that. */
+/* The state of a sink. `gone` is set after the sink was removed; no call may come after that. */
 struct listener {
     pthread_mutex_t lock;
     uint64_t heard;
@@ -51,25 +51,25 @@ check_error(void)
     bool empty = false;
     char text[600];
 
-    is_string(tide_error_text(), "", "before the first failure there is no text");
+    is_string(tide_error_text(), "", "the error text is empty before the first failure");
     ok(tide_error_set(TIDE_ELIMIT, "here: %d of %s", 3, "4") == TIDE_ELIMIT, "setting an error returns its status");
     is_string(tide_error_text(), "here: 3 of 4", "the text is formatted");
     tide_error_set(TIDE_ELIMIT, "there: %s", tide_error_text());
-    is_string(tide_error_text(), "there: here: 3 of 4", "the text before may be part of the new one");
+    is_string(tide_error_text(), "there: here: 3 of 4", "the earlier error text may be part of the new one");
     tidei_error_driver_set(700);
-    is_i64(tide_error_driver(), 700, "the driver's result is kept");
+    is_i64(tide_error_driver(), 700, "the driver's result is kept with the error");
     pthread_create(&thread, NULL, fail_elsewhere, &empty);
     pthread_join(thread, NULL);
-    ok(empty, "another thread begins with no error");
+    ok(empty, "another thread begins without an error");
     ok(all_of(strcmp(tide_error_text(), "there: here: 3 of 4") == 0, tide_error_driver() == 700),
-       "another thread's error leaves this one's");
+       "another thread's error leaves this thread's");
     memset(text, 'a', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     tide_error_set(TIDE_EINVAL, "%s", text);
     is_u64(strlen(tide_error_text()), 511, "text past 511 bytes is cut");
 }
 
-/* The length comes back whatever fits, and nothing is written behind the room that there is. */
+/* The length is returned whatever fits, and nothing is written past the capacity. */
 static void
 check_error_copy(void)
 {
@@ -77,12 +77,12 @@ check_error_copy(void)
 
     memset(text, 'x', sizeof(text));
     tide_error_set(TIDE_ELIMIT, "12345678");
-    is_u64(tide_error_copy(text, 9), 8, "the copy of an error text says its length");
+    is_u64(tide_error_copy(text, 9), 8, "the copy of an error text returns its length");
     is_string(text, "12345678", "the copy is the error text");
-    is_u64(tide_error_copy(text, 8), 8, "the length is the same where the last byte does not fit");
-    is_string(text, "1234567", "the copy is cut there, and ends in a NUL");
-    ok(text[9] == 'x', "nothing is written past the capacity");
-    is_u64(tide_error_copy(NULL, 0), 8, "a capacity of 0 asks for the length alone");
+    is_u64(tide_error_copy(text, 8), 8, "the returned length is the same if the last byte does not fit");
+    is_string(text, "1234567", "a copy that does not fit is cut, and ends in a NUL");
+    ok(text[9] == 'x', "a copy writes nothing past the capacity");
+    is_u64(tide_error_copy(NULL, 0), 8, "a capacity of 0 returns the length alone");
 }
 
 static void *
@@ -94,7 +94,7 @@ talk(void *context)
     return NULL;
 }
 
-/* The sink changes hands while others talk: one that was taken away hears nothing more. */
+/* The sink changes while other threads send messages: a removed sink gets none. */
 static void
 check_sink_threads(void)
 {
@@ -120,11 +120,11 @@ check_sink_threads(void)
     for (int i = 0; i < TALKERS; i++)
         pthread_join(threads[i], NULL);
     tide_message_sink_set(NULL, NULL);
-    is_u64(listeners[0].heard_when_gone + listeners[1].heard_when_gone, 0, "a sink that was taken away is not called");
+    is_u64(listeners[0].heard_when_gone + listeners[1].heard_when_gone, 0, "a sink that was removed is not called");
     is_u64(listeners[0].heard + listeners[1].heard, TALKERS * MESSAGES, "every message reached one of the sinks");
 }
 
-/* Where a slow call of a sink stands. */
+/* How far the slow call of a sink has come. */
 struct slow {
     _Atomic bool entered;
     _Atomic bool left;
@@ -161,7 +161,7 @@ check_sink_waits(void)
     while (!atomic_load(&slow.entered))
         usleep(100);
     tide_message_sink_set(NULL, NULL);
-    ok(atomic_load(&slow.left), "taking a sink away waits for the call that is under way");
+    ok(atomic_load(&slow.left), "removing a sink waits for a call in progress");
     pthread_join(thread, NULL);
 }
 
@@ -185,7 +185,7 @@ talk_until_told(void *context)
 {
     _Atomic bool *stop = context;
 
-    while (!atomic_load_explicit(stop, memory_order_relaxed)) /* only a flag */
+    while (!atomic_load_explicit(stop, memory_order_relaxed)) /* relaxed: only a flag */
         tidei_message(TIDE_NOTE, "still here");
     return NULL;
 }
@@ -198,7 +198,7 @@ listen_idly(void *context, enum tide_severity severity, const char *text)
     (void)text;
 }
 
-/* The parent's other thread is inside of the sink most of the time; the child must not wait for it. */
+/* The parent's other thread is inside of the sink most of the time. The child must not wait for it. */
 static void
 check_fork(void)
 {
@@ -221,10 +221,10 @@ check_fork(void)
         waitpid(child, &status, 0);
         good += status == 0;
     }
-    atomic_store_explicit(&stop, true, memory_order_relaxed); /* only a flag */
+    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: only a flag */
     pthread_join(thread, NULL);
     tide_message_sink_set(NULL, NULL);
-    is_i64(good, 20, "a forked child can set the sink while a thread of its parent talks");
+    is_i64(good, 20, "a forked child can set the sink while a thread of its parent sends messages");
 }
 
 int

@@ -9,26 +9,26 @@
 #include "tap.h"
 
 #define BLOCK   ((size_t)4096)
-#define THREADS 64 /* so that each table of `fixed`, of which every thread has one of as many, gets one at least */
+#define THREADS 64 /* so many that each shard of `fixed` gets at least one thread */
 
 static bool no_room;
 
-/* In place of the C library's, with which tables grow. */
+/* Replaces the C library's, which lets tables grow. */
 __attribute__((visibility("default"))) void *
 reallocarray(void *pointer, size_t count, size_t bytes)
 {
     return no_room ? NULL : realloc(pointer, count * bytes);
 }
 
-/* An upstream that hands out addresses one behind the other, and can refuse to take one back. */
+/* An upstream that gives out increasing addresses, and can refuse a free. */
 struct below {
-    struct tide_resource *above; /* the layer that is tested */
+    struct tide_resource *above; /* the tested layer */
     uint64_t live_bytes;
     uint64_t calls;
     uintptr_t next;
     bool refuses;
     unsigned taken; /* allocations by another thread while a block was on its way */
-    bool nests;     /* another block is asked for while the next one is on its way here */
+    bool nests;     /* another block is requested while the next one is on its way to the layer */
     enum tide_status nested_status;
 };
 
@@ -63,7 +63,7 @@ take_meanwhile(void *context)
     return NULL;
 }
 
-/* Others come and take what they get before the refusal is heard. */
+/* Before it refuses the free, another thread allocates what it can get. */
 static enum tide_status
 below_deallocate(void *context, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
@@ -105,7 +105,7 @@ reserved_bytes(struct tide_resource *resource)
     return tide_query(resource, TIDE_QUERY_BYTES_RESERVED, &bytes) == TIDE_OK ? bytes : UINT64_MAX;
 }
 
-/* Take blocks until there is no room to note another; how many those were, at most `most`. */
+/* Allocate blocks until the layer has no room to note another. Returns how many, at most `most`. */
 static unsigned
 fill(struct tide_resource *resource, void **pointers, unsigned most)
 {
@@ -133,10 +133,12 @@ check_layer(struct tide_resource *layer, struct below *below, const char *name)
         abort();
     count = fill(layer, pointers, 64);
     calls = below->calls;
-    ok(all_of(count > 0, count < 64), "%s: there is room for %u more blocks", name, count);
+    ok(all_of(count > 0, count < 64), "%s: without host memory for its tables there is room for %u more blocks", name,
+       count);
     no_room = true;
-    ok(all_of(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_ENOMEM, one == NULL), "%s: the next is refused", name);
-    ok(below->calls == calls, "%s: and upstream not asked for it", name);
+    ok(all_of(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_ENOMEM, one == NULL),
+       "%s: without room the next request is refused", name);
+    ok(below->calls == calls, "%s: without room a request does not reach upstream", name);
     no_room = false;
     if (strcmp(name, "monotonic") == 0)
         tide_monotonic_reset(layer, 0);
@@ -144,18 +146,18 @@ check_layer(struct tide_resource *layer, struct below *below, const char *name)
         tide_deallocate(layer, pointers[count - 1], BLOCK, 256, 0);
     no_room = below->refuses = true;
     tide_trim(layer, 0);
-    ok(reserved_bytes(layer) == below->live_bytes, "%s: what upstream did not take back is still here, %u taken later",
-       name, below->taken);
+    ok(reserved_bytes(layer) == below->live_bytes,
+       "%s: what upstream did not take back is still reserved, %u blocks later", name, below->taken);
     no_room = below->refuses = false;
     below->taken = 0;
     take_meanwhile(below);
-    ok(below->taken == 3, "%s: it goes on where there is room again", name);
-    ok(reserved_bytes(layer) == below->live_bytes, "%s: with all that it has", name);
+    ok(below->taken == 3, "%s: requests succeed once there is room again", name);
+    ok(reserved_bytes(layer) == below->live_bytes, "%s: the reserved bytes are all that upstream has allocated", name);
     tide_resource_release(layer);
-    ok(below->live_bytes == 0, "%s: at the end everything has gone back", name);
+    ok(below->live_bytes == 0, "%s: at the end everything has gone back to upstream", name);
 }
 
-/* A layer that has room for one more block. */
+/* A layer with room for exactly one more block. */
 static struct tide_resource *
 make_full_but_one(struct below *below, struct tide_resource *base,
                   struct tide_resource *(*make)(struct tide_resource *base))
@@ -178,7 +180,7 @@ make_full_but_one(struct below *below, struct tide_resource *base,
 
 #define WAY_TESTS 4
 
-/* As many threads do over an upstream that takes its time: two may be there with room for one. */
+/* As under many threads over a slow upstream: two requests are under way with room for one block. */
 static void
 check_way(struct tide_resource *(*make)(struct tide_resource *base), const char *name)
 {
@@ -189,11 +191,11 @@ check_way(struct tide_resource *(*make)(struct tide_resource *base), const char 
 
     below.calls = 0;
     no_room = below.nests = true;
-    ok(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_OK, "%s: the last room is for a block on its way", name);
+    ok(tide_allocate(layer, BLOCK, 256, 0, &one) == TIDE_OK, "%s: a request takes the last room", name);
     no_room = false;
-    ok(below.nested_status == TIDE_ENOMEM, "%s: which nobody else gets meanwhile", name);
-    ok(below.calls == 1, "%s: nor asks upstream for", name);
-    ok(reserved_bytes(layer) == below.live_bytes, "%s: so that the layer has all that it was given", name);
+    ok(below.nested_status == TIDE_ENOMEM, "%s: no other request gets that room while upstream is called", name);
+    ok(below.calls == 1, "%s: the other request does not reach upstream", name);
+    ok(reserved_bytes(layer) == below.live_bytes, "%s: the reserved bytes are all that upstream gave", name);
     tide_resource_release(layer);
     tide_resource_release(base);
 }

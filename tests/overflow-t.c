@@ -29,7 +29,7 @@ struct run {
         void *pointer;
         uint32_t number;
     } slots[SLOTS];
-    /* What each thread noted. Allocation `number` has a size that names it. */
+    /* The threads' notes. The size of an allocation is its number. */
     uint64_t allocs[THREADS], frees[THREADS];
     uint8_t freed_by[THREADS * CALLS + THREADS + 1];
 };
@@ -62,7 +62,7 @@ work_once(struct worker *worker, uint32_t number)
     give(run->log, found, other);
 }
 
-/* The writer stands still for the second third of the calls. */
+/* The writer stops for the second third of the calls. */
 static void *
 work(void *argument)
 {
@@ -90,7 +90,7 @@ loss_of(const char *path, unsigned thread, const char *kind)
                       thread, kind);
 }
 
-/* For each thread: rows and drops make its calls. */
+/* Whether rows and drops of each thread add up to its calls. */
 static bool
 counts_are_exact(const char *path, const struct run *run)
 {
@@ -118,7 +118,7 @@ counts_are_exact(const char *path, const struct run *run)
     return good;
 }
 
-/* Each life that is complete was ended by whom it was. */
+/* Whether each freed row has the thread that freed it. */
 static bool
 pairs_are_right(const char *path, const struct run *run)
 {
@@ -170,16 +170,17 @@ test_pressure(uint64_t seed)
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     tide_resource_release(run->log);
-    ok(counts_are_exact(path, run), "for each thread and kind, what is kept and what is dropped make the calls");
-    ok(pairs_are_right(path, run), "what is kept is paired right");
-    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0, "no free is left over");
-    is_i64(sql_number(path, "SELECT count(*) FROM mark"), 0, "none has another size than its allocation");
-    is_i64(sql_number(path, "SELECT value FROM meta WHERE key = 'complete'"), 1, "the trace is complete");
-    ok(trace_is_sound(path), "the complete trace is sound");
+    ok(counts_are_exact(path, run), "for each thread and kind, kept and dropped records add up to the calls");
+    ok(pairs_are_right(path, run), "kept frees have their own allocations");
+    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0, "no kept free is without an allocation");
+    is_i64(sql_number(path, "SELECT count(*) FROM mark"), 0, "no kept free has another size than its allocation");
+    is_i64(sql_number(path, "SELECT value FROM meta WHERE key = 'complete'"), 1,
+           "a trace with dropped records is complete");
+    ok(trace_is_sound(path), "a trace with dropped records is sound");
     free(run);
 }
 
-/* Fills the ring of this thread while the writer stands still: what comes next is dropped. */
+/* Fill the ring of this thread while the writer stops, so that the next records are dropped. */
 static void
 fill(struct tide_resource *log, size_t bytes)
 {
@@ -192,7 +193,7 @@ test_refused(void)
 {
     const char *path = scratch("refused.db");
     struct tide_resource *log = stack_of("log(%s, overflow=drop, ring=4KiB) | sim", path);
-    void *pointer, *nothing;
+    void *pointer, *nothing, *again;
 
     take(log, 1);
     tide_log_flush(log);
@@ -201,22 +202,28 @@ test_refused(void)
     fill(log, 2);
     pointer = take(log, 100);
     nothing = take(log, 0);
-    ok(tide_allocate(log, SIZE_MAX, 256, 0, &(void *){ NULL }) != TIDE_OK, "a failure is dropped, too");
+    ok(tide_allocate(log, SIZE_MAX, 256, 0, &(void *){ NULL }) != TIDE_OK, "a failed allocation is dropped");
     point_release();
     tide_log_flush(log);
-    ok(tide_deallocate(log, pointer, 99, 256, 0) == TIDE_EMISMATCH, "a refused free of what was dropped");
+    ok(tide_deallocate(log, pointer, 99, 256, 0) == TIDE_EMISMATCH,
+       "a free of a dropped allocation with a wrong size is refused");
     give(log, pointer, 100);
     give(log, nothing, 0);
+    again = take(log, 100);
+    give(log, again, 100);
     tide_resource_release(log);
-    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0, "leaves the right one dropped");
+    ok(all_of(again == pointer, sql_number(path, "SELECT count(free_ns) FROM allocation WHERE size = 100") == 1),
+       "an address that was dropped and freed is recorded again, with its free");
+    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0,
+           "the refused free leaves the allocation dropped, and the right free is dropped with it");
     is_i64(sql_number(path, "SELECT sum(events) FROM loss WHERE reason = 'dropped free'"), 3,
            "all dropped frees are counted");
     is_i64(sql_number(path, "SELECT (SELECT count(*) FROM allocation) + sum(events) FROM loss WHERE"
                             " reason = 'dropped allocation'"),
-           74, "with what a thread has dropped that lives to the end");
+           75, "a dropped allocation that is never freed is counted");
 }
 
-/* Killed while a thread that ends tells what it has dropped. */
+/* A process is killed while a thread that ends reports its drops. */
 static void *
 told_work(void *log)
 {
@@ -247,13 +254,13 @@ test_told(void)
     struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
     int status = in_child(told_child, (void *)path);
 
-    ok(WIFSIGNALED(status), "killed once a thread has told what it has dropped");
-    is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "the trace is recovered");
+    ok(WIFSIGNALED(status), "a process is killed after a thread has reported what it dropped");
+    is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "the trace of the killed process is recovered");
     is_i64(sql_number(path, "SELECT (SELECT count(*) FROM allocation) + sum(events) FROM loss"), 71,
-           "and has each drop once");
+           "the recovered trace counts each dropped record once");
 }
 
-/* Threads that come and go while rings are full. */
+/* Threads start and end while rings are full. */
 static void *
 short_work(void *argument)
 {
@@ -283,7 +290,8 @@ test_short_threads(void)
                             " sum(events) AS dropped FROM loss WHERE reason = 'dropped allocation' GROUP BY 1) USING"
                             " (thread_id) WHERE ifnull(kept, 0) + ifnull(dropped, 0) = 200"),
            320, "each of 320 short threads has 200 calls, kept or dropped");
-    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0, "no free is left over");
+    is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0,
+           "no kept free of the short threads is without an allocation");
 }
 
 int
@@ -291,7 +299,7 @@ main(void)
 {
     uint64_t seed;
 
-    plan(16);
+    plan(17);
     seed = random_seed("OVERFLOW_SEED");
     test_pressure(seed);
     test_refused();

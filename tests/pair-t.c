@@ -1,4 +1,4 @@
-/* Tests which allocation a free ends if an address has two of them in one tick, with handmade records. */
+/* Tests which allocation a free ends if an address has two live ones, with handmade records. */
 #include <stdlib.h>
 
 #include "tap.h"
@@ -8,20 +8,27 @@ static struct tidei_ringfile *file;
 static struct tidei_pair *pair;
 static uint64_t record_count;
 
-/* An event of one address that ends at `end` and took `ticks`. */
+/* The record of a call that ended at `end` and took `ticks`. */
+static void
+put_at(uint64_t address, uint64_t size, enum tidei_record_kind kind, uint64_t end, uint64_t ticks)
+{
+    *tidei_buffer_record(file, 0, record_count++) = (struct tidei_record){ .ticks = end,
+                                                                           .duration_ticks = ticks,
+                                                                           .address = address,
+                                                                           .size = size,
+                                                                           .layer = 1,
+                                                                           .kind = (uint8_t)kind,
+                                                                           .thread = 1 };
+}
+
+/* A record of the address that most tests use. */
 static void
 put(enum tidei_record_kind kind, uint64_t end, uint64_t ticks)
 {
-    *tidei_half_record(file, 0, record_count++) = (struct tidei_record){ .ticks = end,
-                                                                         .duration_ticks = ticks,
-                                                                         .address = 0x1000,
-                                                                         .size = 64,
-                                                                         .layer = 1,
-                                                                         .kind = (uint8_t)kind,
-                                                                         .thread = 1 };
+    put_at(0x1000, 64, kind, end, ticks);
 }
 
-/* Pair what was put since the last time. */
+/* Pair the records that were put since the last run. */
 static void
 run(void)
 {
@@ -31,31 +38,30 @@ run(void)
     from = record_count;
 }
 
-int
-main(void)
+static void
+test_one_tick(void)
 {
-    struct tidei_live live = { 0 };
-
-    plan(8);
-    file = calloc(1, sizeof(*file));
-    file->chunks[0][0] = calloc(TIDEI_CHUNK_RECORDS, sizeof(struct tidei_record));
-    pair = tidei_pair_new(file);
-
     put(TIDEI_RECORD_ALLOC, 100, 10);
     put(TIDEI_RECORD_ALLOC, 100, 10);
     put(TIDEI_RECORD_FREE, 300, 100);
     put(TIDEI_RECORD_FREE, 400, 0);
     run();
-    is_u64(pair->rows[1].free, 2, "of two of one tick, a free that begins after both ends the later one");
-    is_u64(pair->rows[0].free, 3, "and the next free the other");
+    is_u64(pair->rows[1].free, 2, "a free that begins after two allocations of one tick ends the later of them");
+    is_u64(pair->rows[0].free, 3, "the free after it ends the earlier of the two allocations");
 
     put(TIDEI_RECORD_ALLOC, 500, 10);
     put(TIDEI_RECORD_ALLOC, 500, 10);
     put(TIDEI_RECORD_FREE, 500, 0);
     put(TIDEI_RECORD_FREE, 500, 0);
     run();
-    is_u64(pair->rows[0].free, 6, "one that begins in the very tick ends the earlier one");
-    is_u64(pair->rows[1].free, 7, "and the next free the other");
+    is_u64(pair->rows[0].free, 6, "a free that begins in the tick of two allocations ends the earlier of them");
+    is_u64(pair->rows[1].free, 7, "a second free in the tick of two allocations ends the later of them");
+}
+
+static void
+test_earlier_slice(void)
+{
+    struct tidei_live live;
 
     put(TIDEI_RECORD_ALLOC, 600, 10);
     run();
@@ -64,13 +70,68 @@ main(void)
     put(TIDEI_RECORD_ALLOC, 600, 10);
     put(TIDEI_RECORD_FREE, 800, 100);
     run();
-    ok(pair->rows[0].free == 10 && pair->closing_count == 0, "a free that begins later ends that of this slice");
+    ok(pair->rows[0].free == 10 && pair->closing_count == 0,
+       "of an earlier slice's allocation and this slice's, a free that begins later ends this slice's");
     put(TIDEI_RECORD_FREE, 900, 0);
     run();
-    ok(pair->closing_count == 1 && pair->closings[0].id == live.id, "and the next free the one of before");
+    ok(pair->closing_count == 1 && pair->closings[0].id == live.id,
+       "the next free ends the earlier slice's allocation");
     put(TIDEI_RECORD_FREE, 1000, 0);
     run();
-    is_u64(pair->unmatched.count, 1, "a third is a free of nothing");
+    is_u64(pair->unmatched.count, 1, "a free of an address without live allocations is unmatched");
+}
+
+static void
+test_sizes(void)
+{
+    uint64_t first = record_count;
+
+    put_at(0x1000, 64, TIDEI_RECORD_ALLOC, 1100, 10);
+    put_at(0x1000, 128, TIDEI_RECORD_ALLOC, 1200, 10);
+    put_at(0x1000, 64, TIDEI_RECORD_FREE, 1400, 10);
+    put_at(0x1000, 128, TIDEI_RECORD_FREE, 1500, 10);
+    run();
+    is_u64(pair->rows[0].free, first + 2,
+           "a free ends the allocation of its size, though one of another size is later");
+    is_u64(pair->rows[1].free, first + 3, "a free ends the allocation of its size if it is the only one left");
+}
+
+/*
+ * The table yields the allocations of an address in the order in which they were added, with one exception: if the
+ * first was in the last entry of the table and the second in entry 0, they change places when the table grows.
+ */
+static void
+test_free_between(void)
+{
+    const struct tidei_map *map = &pair->lives.by_address;
+    uint64_t address = 0x2000;
+    size_t mask = map->mask;
+
+    while (tidei_map_home(map, address, 1) != mask)
+        address += 0x1000;
+    put_at(address, 64, TIDEI_RECORD_ALLOC, 2000, 10);
+    put_at(address, 64, TIDEI_RECORD_ALLOC, 2200, 10);
+    for (size_t i = 0; i <= mask / 2; i++)
+        put_at(UINT64_C(0x100000000) + i * 0x1000, 64, TIDEI_RECORD_ALLOC, 2200, 10);
+    put_at(address, 64, TIDEI_RECORD_FREE, 2300, 200);
+    put_at(address, 64, TIDEI_RECORD_FREE, 2400, 10);
+    run();
+    ok(map->mask > mask, "the table of live allocations grows between two allocations of an address and its free");
+    is_u64(pair->rows[0].free, record_count - 2, "a free that began before the later allocation ends the earlier one");
+    is_u64(pair->rows[1].free, record_count - 1, "a free that began after the later allocation ends it");
+}
+
+int
+main(void)
+{
+    plan(13);
+    file = calloc(1, sizeof(*file));
+    file->chunks[0][0] = calloc(TIDEI_CHUNK_RECORDS, sizeof(struct tidei_record));
+    pair = tidei_pair_new(file);
+    test_one_tick();
+    test_earlier_slice();
+    test_sizes();
+    test_free_between();
     tidei_pair_free(pair);
     free(file->chunks[0][0]);
     free(file);

@@ -11,7 +11,7 @@
 #define ROUNDS 120
 #define TRACE  "peak-t.db"
 
-/* One event of layer 1, and what is live right after it. */
+/* An event of layer 1, and what is live right after it. */
 struct moment_of {
     const struct random_life *life;
     bool is_free;
@@ -51,7 +51,7 @@ key_of(const struct random_life *life, enum groups_by by)
     }
 }
 
-/* What lives right after a moment, of one group or (without) of all others; all: NULL. */
+/* The live bytes right after a moment, of one group or (`without`) of all others; NULL: of all. */
 static int64_t
 live_bytes(const struct moment_of *moment, enum groups_by by, const int64_t *key, bool without, int64_t *count)
 {
@@ -112,7 +112,7 @@ same(const char *what, int64_t seen, int64_t wanted)
     return seen == wanted;
 }
 
-/* The first moment at which the most is live. */
+/* The first moment with the most live bytes. */
 static const struct moment_of *
 highest(void)
 {
@@ -149,7 +149,7 @@ same_groups(const struct peak *peak, enum groups_by by, const struct moment_of *
     return good;
 }
 
-/* How far it falls from moment `top` on, into one direction, before it is higher. */
+/* How far the live bytes fall from moment `top` on, in one direction, before they exceed it. */
 static int64_t
 ground(size_t top, int step)
 {
@@ -165,7 +165,7 @@ ground(size_t top, int step)
     return 0;
 }
 
-/* Every local peak, and its prominence: those that were found have to be the most prominent of them. */
+/* Find every local peak and its prominence: the peaks in the result must be the most prominent ones. */
 static bool
 same_summits(const struct peak *peak)
 {
@@ -224,7 +224,7 @@ same_plateaus(const struct peak *peak, double within)
            same("the longest plateau", peak->plateaus[0].end_ns - peak->plateaus[0].begin_ns, longest);
 }
 
-/* The state of a time: what begins by then, and is not freed before. */
+/* The state at a time: allocations made by then and not freed before it. */
 static const struct moment_of *
 moment_at(int64_t ns)
 {
@@ -246,7 +246,7 @@ check(struct view *view, enum groups_by by, const struct moment *at)
     int64_t count = 0;
     bool good = true;
 
-    /* Without single allocations one pass does for what is live at the peak. */
+    /* Without single allocations one pass is enough for what is live at the peak. */
     if (peak_make(view, by, at, 0.05, trace.seed % 2 == 0 ? 3 : 0, &peak) != COMMAND_FINE)
         return false;
     good &= same("the peak", (int64_t)peak.bytes, top != NULL ? top->bytes : 0);
@@ -287,7 +287,7 @@ check_trace(uint64_t seed, bool at_times)
     return good;
 }
 
-/* The stack thinned out at every turn: the same answers from the group's own history. */
+/* The stack of totals is thinned out at every turn: the answers stay the same, from the group's own history. */
 static bool
 check_thinning(uint64_t seed)
 {
@@ -302,10 +302,11 @@ check_thinning(uint64_t seed)
         uint64_t size = 1 + random_draw(&state, 100);
 
         if (live[group] >= (int64_t)size && random_draw(&state, 2) == 0) {
-            good &= counterfactual_release(&thin, group, size) && counterfactual_release(&thick, group, size);
+            good &= counterfactual_change(&thin, group, size, true) && counterfactual_change(&thick, group, size, true);
             live[group] -= (int64_t)size;
         } else {
-            good &= counterfactual_alloc(&thin, group, size) && counterfactual_alloc(&thick, group, size);
+            good &=
+                counterfactual_change(&thin, group, size, false) && counterfactual_change(&thick, group, size, false);
             live[group] += (int64_t)size;
         }
     }
@@ -318,8 +319,8 @@ check_thinning(uint64_t seed)
 }
 
 /*
- * A long curve that wanders up and then swings about the threshold: from the levels that are kept and from all of them
- * the same times above the threshold.
+ * A long curve that rises at random and then swings about the threshold: the kept levels give the same times above the
+ * threshold as all levels.
  */
 static bool
 check_levels(uint64_t seed)
@@ -327,7 +328,7 @@ check_levels(uint64_t seed)
     static uint64_t curve[20000];
     const size_t count = sizeof(curve) / sizeof(curve[0]);
     struct levels levels = { 0 };
-    struct levels small = { .most = 2000 };
+    struct levels small = { .most = 2048 };
     uint64_t state = seed | 1;
     uint64_t threshold = 1;
     uint64_t bytes = 1000;
@@ -345,14 +346,14 @@ check_levels(uint64_t seed)
         threshold = bytes - bytes / 20 > threshold ? bytes - bytes / 20 : threshold;
         curve[i] = bytes;
         levels_add(&levels, (int64_t)i, bytes, threshold);
-        levels_add(&small, (int64_t)i, random_draw(&state, 2), 1); /* nothing that a rising threshold leaves out */
+        levels_add(&small, (int64_t)i, random_draw(&state, 2), 1); /* a bound that no rising threshold exceeds */
     }
     for (size_t i = 0; i < count; i++) {
         for (; place < levels.count && levels.list[place].ns <= (int64_t)i; place++)
             above = levels.list[place].bytes >= threshold;
         good = good && above == (curve[i] >= threshold);
     }
-    good = good && !levels.overflowed && levels.capacity < count && small.overflowed && small.capacity <= 2000;
+    good = good && !levels.overflowed && levels.capacity < count && small.overflowed && small.capacity <= 2048;
     levels_free(&levels);
     levels_free(&small);
     return good;
@@ -371,7 +372,7 @@ main(void)
         at_times = check_trace(seed + i, true) && at_times;
     }
     ok(at_peak, "the peak, its groups, the peak without each, distinct peaks and plateaus are those of brute force");
-    ok(at_times, "so is what is live at any time");
+    ok(at_times, "what is live at any time is that of brute force");
     ok(check_thinning(seed), "thinning out the totals changes no answer, and bounds them by the groups");
     ok(check_levels(seed), "levels near the peak are kept while it rises, up to a bound");
     unlink(TRACE);

@@ -1,6 +1,6 @@
 /*
- * The table of pieces by their addresses against a plain array, under random additions and removals: addresses of many
- * powers of two, and such that all belong into one bucket; and beside a thread that looks up what stays.
+ * Compares the table of pieces by address with a plain array, under random additions and removals: for addresses at
+ * many powers of two, for addresses of one bucket, and beside a thread that looks up addresses that stay.
  */
 #include "tests/tap.h"
 
@@ -72,7 +72,7 @@ end(void)
     tidei_slab_fini(&model.store);
 }
 
-/* Looks up all addresses, there or not; how many answers are wrong. */
+/* Look up all addresses, in the table or not. Returns how many answers are wrong. */
 static uint64_t
 wrong_answers(void)
 {
@@ -83,7 +83,7 @@ wrong_answers(void)
     return wrong;
 }
 
-/* Random steps among the first `count` addresses, which are different from each other. */
+/* Random steps among the first `count` addresses, which are all different. */
 static uint64_t
 wander(size_t count)
 {
@@ -110,16 +110,16 @@ wander(size_t count)
     return wrong;
 }
 
-/* Blocks of 256 B, of 64 KiB and of 256 MiB, side by side. */
+/* Adjacent blocks of 256 B, of 64 KiB and of 256 MiB. */
 static void
 test_sizes(void)
 {
     static const struct {
         unsigned shift;
         const char *sentence;
-    } sizes[] = { { 8, "blocks of 256 B side by side are found, and none that is not there" },
-                  { 16, "so are blocks of 64 KiB" },
-                  { 28, "so are blocks of 256 MiB" } };
+    } sizes[] = { { 8, "adjacent blocks of 256 B are found, and no other address is" },
+                  { 16, "adjacent blocks of 64 KiB are found, and no other address is" },
+                  { 28, "adjacent blocks of 256 MiB are found, and no other address is" } };
 
     for (size_t size = 0; size < sizeof(sizes) / sizeof(sizes[0]); size++) {
         for (size_t i = 0; i < PIECES; i++)
@@ -128,7 +128,7 @@ test_sizes(void)
     }
 }
 
-/* The most pieces that belong into one bucket. */
+/* The number of pieces in the fullest bucket. */
 static uint64_t
 fullest_bucket(void)
 {
@@ -145,7 +145,7 @@ fullest_bucket(void)
     return most;
 }
 
-/* Side by side, blocks of one size spread evenly: no bucket is to get much more than its part. */
+/* Adjacent blocks of one size spread evenly: no bucket gets much more than its share. */
 static void
 test_spread(void)
 {
@@ -161,14 +161,14 @@ test_spread(void)
     }
 }
 
-/* All belong into the last bucket, so that those behind lie in the first ones. */
+/* All addresses belong to the last bucket, so that the later ones wrap to the first buckets. */
 static void
 test_chains(void)
 {
     size_t count = 0;
     uintptr_t address = 0;
 
-    /* The first table has 512 buckets, and room for more than these. */
+    /* The first table has 512 buckets, and grows with this many addresses. */
     while (count < 600) {
         address += 256;
         if (tidei_piece_hash(address) >> 55 == 511)
@@ -176,7 +176,7 @@ test_chains(void)
     }
     for (size_t i = count; i < PIECES; i++)
         model.addresses[i] = (i + 1) << 40 | 1;
-    is_u64(wander(count), 0, "hundreds that belong into the last bucket are found, and none that is not there");
+    is_u64(wander(count), 0, "hundreds of addresses of the last bucket are found, and no other address is");
 }
 
 struct reader {
@@ -184,7 +184,7 @@ struct reader {
     uint64_t looks, missed;
 };
 
-/* Looks up what stays, until it is told to stop, and has seen all of it. */
+/* Look up the addresses that stay, until told to stop and all were seen. */
 static void *
 read_on(void *argument)
 {
@@ -221,7 +221,7 @@ test_reader(void)
     atomic_store(&reader.stop, true);
     pthread_join(thread, NULL);
     diag("%" PRIu64 " looks", reader.looks);
-    is_u64(reader.missed, 0, "what stays is found by another thread all the while, also as the table grows");
+    is_u64(reader.missed, 0, "another thread finds the addresses that stay all the while, also as the table grows");
     end();
 }
 

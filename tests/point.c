@@ -12,7 +12,7 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    const char *label; /* NULL: nobody is to be stopped */
+    const char *label; /* NULL: no thread is to be stopped */
     const char *thread;
     bool stopped;
     const char *kill_label;

@@ -4,10 +4,7 @@
 
 #include <stdbool.h>
 
-/*
- * From now on the next thread that comes to `label` and has the name `thread` (NULL: any) stops there. One stop at a
- * time.
- */
+/* Stop the next thread that comes to `label` and has the name `thread` (NULL: any). One stop at a time. */
 void point_arm(const char *label, const char *thread);
 
 /* Wait until a thread has stopped. */
@@ -16,10 +13,10 @@ void point_wait(void);
 /* Release the stopped thread, or cancel the stop. */
 void point_release(void);
 
-/* From now on the process kills itself with SIGKILL at the `nth` time that a thread comes to `label`. */
+/* Have the process kill itself with SIGKILL when a thread comes to `label` for the `nth` time from now on. */
 void point_kill(const char *label, unsigned nth);
 
-/* How often threads have come to `label` since this was called with the same one before. */
+/* How often threads have come to `label` since the last call with this label. */
 unsigned point_count(const char *label);
 
 #endif

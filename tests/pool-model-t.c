@@ -23,7 +23,7 @@ struct block {
     uint64_t stamp;
 };
 
-/* Where threads leave blocks for others. */
+/* Blocks that threads leave for others. */
 struct shelf {
     pthread_mutex_t lock;
     struct block block;
@@ -38,10 +38,10 @@ struct worker {
     uint64_t seed;
     uint64_t stamp;
     struct block own[OWN];
-    int64_t used; /* bytes that it allocated, less those that it freed */
+    int64_t used; /* allocated bytes less freed bytes */
 };
 
-/* Both ends, and words between them. */
+/* Fill both ends of a block, and some words between. */
 static void
 block_write(struct block *block)
 {
@@ -93,7 +93,7 @@ block_end(struct worker *worker, struct block *block)
     block->pointer = NULL;
 }
 
-/* Put a block on a shelf, and take what lay there. */
+/* Put a block on a shelf, and take the block that lay there. */
 static void
 block_swap(struct worker *worker, struct block *block)
 {
@@ -107,7 +107,7 @@ block_swap(struct worker *worker, struct block *block)
     *block = other;
 }
 
-/* What is asked for at the end, of any resource. */
+/* A figure of the resource at the end. */
 static uint64_t
 figure(enum tide_query what)
 {
@@ -117,14 +117,14 @@ figure(enum tide_query what)
     return value;
 }
 
-/* What must hold at any moment. */
+/* What holds for the figures at any moment. */
 static void
 check_figures(void)
 {
     struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
 
     if (tide_pool_read(pool, &figures) != TIDE_OK)
-        return; /* an arena, which tells one at a time */
+        return; /* an arena, whose figures are not of one moment */
     if (figures.used_bytes + figures.cached_bytes + figures.free_bytes > figures.reserved_bytes ||
         figures.reserved_bytes > figures.reserved_peak_bytes || figures.largest_free_bytes > figures.reserved_bytes)
         atomic_fetch_add(&odd_figures, 1);
@@ -155,7 +155,7 @@ worker_run(void *context)
     return NULL;
 }
 
-/* One round; the bytes that the threads have left out. */
+/* Run one round. Returns the bytes that the threads still have allocated. */
 static int64_t
 run_round(struct worker workers[THREADS], uint64_t seed)
 {
@@ -197,7 +197,7 @@ check_stack(const char *text, uint64_t seed)
     for (size_t i = 0; i < THREADS; i++)
         workers[i].stamp = (uint64_t)(i + 1) << 60;
     used = run_round(workers, seed);
-    ok(figure(TIDE_QUERY_BYTES_USED) == (uint64_t)used, "%s: what is used is what the threads have", text);
+    ok(figure(TIDE_QUERY_BYTES_USED) == (uint64_t)used, "%s: the bytes used are those of the threads' blocks", text);
     for (size_t i = 0; i < THREADS; i++) {
         for (size_t j = 0; j < OWN; j++) {
             if (workers[i].own[j].pointer != NULL)
@@ -211,11 +211,11 @@ check_stack(const char *text, uint64_t seed)
     tide_trim(pool, 0);
     ok(all_of(figure(TIDE_QUERY_BYTES_USED) == 0, figure(TIDE_QUERY_BYTES_RESERVED) == 0,
               figure(TIDE_QUERY_FREE_BLOCKS) == 0),
-       "%s: when all is freed all goes back", text);
+       "%s: after all frees the pool gives everything back", text);
     for (base = pool; base->upstream != NULL; base = base->upstream)
         ;
     tide_query(base, TIDE_QUERY_BYTES_USED, &host);
-    ok(host == 0, "%s: to the last byte", text);
+    ok(host == 0, "%s: the base has every byte back", text);
     tide_resource_release(pool);
 }
 
@@ -229,8 +229,8 @@ main(void)
         pthread_mutex_init(&shelves[i].lock, NULL);
     for (size_t i = 0; i < ROUNDS; i++)
         check_stack(stacks[i], seed + 1000 * i);
-    is_u64(overwritten, 0, "no block is written by who has another one");
+    is_u64(overwritten, 0, "no thread's block is overwritten by another");
     is_u64(failures, 0, "no call of any thread fails");
-    is_u64(odd_figures, 0, "the figures of each moment fit together");
+    is_u64(odd_figures, 0, "the figures of one moment are consistent");
     return done();
 }

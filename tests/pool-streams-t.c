@@ -45,37 +45,39 @@ check_takeover(size_t bytes)
     struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
 
     give(pool, a, bytes, 1);
-    ok(all_of(take(pool, bytes, 1) == a, upstream->order_calls == 0), "%zu B: a block is reused on its stream at once",
-       bytes);
+    ok(all_of(take(pool, bytes, 1) == a, upstream->order_calls == 0),
+       "%zu B: a block is reused on its stream without an order", bytes);
     give(pool, a, bytes, 2);
-    ok(upstream->order_calls == 0, "%zu B: to free it orders nothing", bytes);
-    ok(all_of(take(pool, bytes, 2) == a, upstream->order_calls == 0), "%zu B: it is that of the stream it was freed on",
-       bytes);
+    ok(upstream->order_calls == 0, "%zu B: a free makes no order", bytes);
+    ok(all_of(take(pool, bytes, 2) == a, upstream->order_calls == 0),
+       "%zu B: a block belongs to the stream on which it was freed", bytes);
     give(pool, a, bytes, 2);
     ok(all_of(take(pool, bytes, 3) == a, upstream->order_calls == 1, upstream->last_earlier == 2,
               upstream->last_later == 3),
-       "%zu B: another stream that takes it waits for that one", bytes);
+       "%zu B: another stream that takes the block is ordered behind that one", bytes);
     give(pool, b, bytes, 4);
     give(pool, a, bytes, 2);
     ok(all_of(take(pool, 2 * bytes, 3) == (a < b ? a : b), upstream->order_calls == 3),
-       "%zu B: one that takes both halves waits for two", bytes);
+       "%zu B: a stream that takes two blocks of two streams as one is ordered behind both", bytes);
     give(pool, a < b ? a : b, 2 * bytes, 3);
     a = take(pool, bytes, 5);
-    ok(upstream->order_calls == 4, "%zu B: one that takes a part waits for who freed it", bytes);
+    ok(upstream->order_calls == 4,
+       "%zu B: a stream that takes a part of a block is ordered behind the stream that freed it", bytes);
     figures.orders = 0;
     tide_pool_read(pool, &figures);
-    ok(all_of(figures.orders == 4, figures.taken_over == 3), "%zu B: the figures say so", bytes);
+    ok(all_of(figures.orders == 4, figures.taken_over == 3),
+       "%zu B: the figures count the orders and the blocks that changed their stream", bytes);
     give(pool, a, bytes, 5);
     tide_resource_release(pool);
-    ok(upstream->order_calls == 5, "%zu B: at the end there is one order", bytes);
-    ok(all_of(upstream->order_all_calls == 1, upstream->live_count == 0), "%zu B: behind all, and all goes back",
-       bytes);
+    ok(upstream->order_calls == 5, "%zu B: destroying the pool makes one order", bytes);
+    ok(all_of(upstream->order_all_calls == 1, upstream->live_count == 0),
+       "%zu B: that order is behind all streams, and all memory goes back", bytes);
     tide_resource_release(&upstream->base);
 }
 
 #define WAITED_TESTS 4
 
-/* What a stream has waited for once it need not wait for again. */
+/* A stream waits for another only once for the same free. */
 static void
 check_waited(void)
 {
@@ -87,13 +89,16 @@ check_waited(void)
     upstream->order_calls = 0;
     give(pool, own, 4 * MIB, 2);
     give(pool, others, 24 * MIB, 1);
-    ok(all_of(take(pool, 8 * MIB, 2) == others, upstream->order_calls == 1), "a part of a block takes one order");
+    ok(all_of(take(pool, 8 * MIB, 2) == others, upstream->order_calls == 1),
+       "a stream that takes a part of another's block is ordered once");
     more = take(pool, 8 * MIB, 2);
-    ok(all_of(more != NULL, upstream->order_calls == 1), "the next part none");
+    ok(all_of(more != NULL, upstream->order_calls == 1),
+       "a stream that takes the next part of the block needs no further order");
     give(pool, more, 8 * MIB, 1);
-    ok(all_of(take(pool, 8 * MIB, 2) == more, upstream->order_calls == 2), "but one where it was in use since");
+    ok(all_of(take(pool, 8 * MIB, 2) == more, upstream->order_calls == 2),
+       "a stream that takes a part which was in use meanwhile is ordered again");
     ok(all_of(take(pool, 4 * MIB, 2) == own, between != NULL, upstream->order_calls == 2),
-       "its own memory none at all");
+       "a stream that takes its own memory needs no order");
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
 }
@@ -118,14 +123,15 @@ check_preference(void)
         give(pool, blocks[i], 3 * MIB, i + 1);
     for (size_t i = 0; i < 8; i++)
         wrong += take(pool, 3 * MIB, 8 - i) != blocks[7 - i];
-    ok(all_of(wrong == 0, upstream->order_calls == 0), "of blocks that fit alike each stream gets its own");
+    ok(all_of(wrong == 0, upstream->order_calls == 0), "of blocks that fit equally each stream gets its own");
     for (size_t i = 0; i < 8; i++)
         give(pool, blocks[i], 3 * MIB, i + 1);
-    ok(all_of(take(pool, 3 * MIB, 99) != NULL, upstream->order_calls == 1), "one that has none waits for one");
+    ok(all_of(take(pool, 3 * MIB, 99) != NULL, upstream->order_calls == 1),
+       "a stream without a block of its own is ordered behind another");
     blocks[0] = take(pool, 4096, 1);
     give(pool, blocks[0], 4096, 1);
     give(pool, take(pool, 4096, 2), 4096, 2);
-    ok(all_of(take(pool, 4096, 1) == blocks[0], kept[0] != NULL), "a thread keeps what it freed by stream");
+    ok(all_of(take(pool, 4096, 1) == blocks[0], kept[0] != NULL), "a thread's cache is kept by stream");
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
 }
@@ -145,14 +151,14 @@ check_refused_order(void)
     gate->order_status = TIDE_EDRIVER;
     upstream->capacity_bytes = 8 * MIB;
     ok(all_of(take(pool, 3 * MIB, 2) != NULL, take(pool, 2 * MIB, 2) == NULL, b != NULL),
-       "where a stream cannot be made to wait, it gets other memory, or none");
-    is_u64(upstream->live_bytes, 8 * MIB, "which upstream was asked for");
+       "a stream that cannot be ordered gets other memory, or is refused");
+    is_u64(upstream->live_bytes, 8 * MIB, "the other memory comes from a new chunk of upstream");
     upstream->capacity_bytes = 0;
-    /* What fits best is the block that it cannot have, and stays so. */
-    ok(take(pool, 2 * MIB, 2) != NULL, "it gets other memory of the same size");
-    ok(take(pool, 64 * 1024, 2) != NULL, "and other memory for small blocks");
-    is_u64(upstream->live_bytes, 16 * MIB, "out of a chunk each");
-    ok(take(pool, 2 * MIB, 1) == a, "and the block is still that of its stream");
+    /* The best fit is the block that the stream cannot have. */
+    ok(take(pool, 2 * MIB, 2) != NULL, "a stream that cannot be ordered gets other memory of the same size");
+    ok(take(pool, 64 * 1024, 2) != NULL, "a stream that cannot be ordered gets other memory for small blocks");
+    is_u64(upstream->live_bytes, 16 * MIB, "the other memory for large and small blocks comes from a chunk each");
+    ok(take(pool, 2 * MIB, 1) == a, "after a failed order the block still belongs to its stream");
     gate->order_status = TIDE_OK;
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
@@ -160,7 +166,7 @@ check_refused_order(void)
 
 #define GONE_TESTS 6
 
-/* The application says that streams may go. */
+/* The application tells the pool that streams will be destroyed. */
 static void
 check_gone(void)
 {
@@ -171,25 +177,29 @@ check_gone(void)
     give(pool, small, 4096, 1);
     give(pool, large, 4 * MIB, 1);
     ok(all_of(tide_order(pool, TIDE_STREAM_ALL, 3) == TIDE_OK, upstream->last_later == 3),
-       "an order of all passes through");
-    ok(all_of(tide_order(pool, TIDE_STREAM_ALL, 0) == TIDE_OK, upstream->last_later == 0), "that of stream 0, too");
+       "an order behind all streams is passed to upstream");
+    ok(all_of(tide_order(pool, TIDE_STREAM_ALL, 0) == TIDE_OK, upstream->last_later == 0),
+       "an order of stream 0 behind all streams is passed to upstream");
     upstream->gone = 1;
     upstream->order_calls = 0;
     ok(all_of(take(pool, 4 * MIB, 2) == large, upstream->order_calls == 1, upstream->last_earlier == 0),
-       "what was freed before lies on stream 0");
-    ok(all_of(take(pool, 4096, 2) != NULL, upstream->last_earlier == 0), "what threads kept, too");
+       "after it a block that was freed before belongs to stream 0");
+    ok(all_of(take(pool, 4096, 2) != NULL, upstream->last_earlier == 0),
+       "after it a block in a thread's cache belongs to stream 0");
     give(pool, large, 4 * MIB, 2);
     give(pool, out, 4 * MIB, 2);
     tide_trim(pool, 0);
-    is_u64(upstream->live_count, 1, "a trim gives back what is free throughout");
+    is_u64(upstream->live_count, 1, "after it a trim gives back the chunk that is free");
     tide_resource_release(pool);
-    is_u64(upstream->gone_named, 0, "no call has named the stream that is gone");
+    is_u64(upstream->gone_named, 0, "no call has named the destroyed stream");
     tide_resource_release(&upstream->base);
 }
 
 #define REUSED_TESTS 2
 
-/* A stream that nothing is freed on any more may go without a word, and its handle be another's. */
+/*
+ * A stream may be destroyed without telling the pool if nothing is freed on it any more, and its handle may be reused.
+ */
 static void
 check_reused_handle(void)
 {
@@ -200,10 +210,10 @@ check_reused_handle(void)
 
     give(pool, first, 16 * MIB, 1);
     second = take(pool, 4 * MIB, 2);
-    is_u64(upstream->order_calls, 1, "a stream waits for another one");
-    /* It is destroyed, and its handle comes back: the new one has waited for nobody. */
+    is_u64(upstream->order_calls, 1, "a stream is ordered behind another one");
+    /* The stream was destroyed and its handle is reused: the new stream has waited for none. */
     first = take(pool, 4 * MIB, 2);
-    is_u64(upstream->order_calls, 2, "a stream of the same handle waits anew");
+    is_u64(upstream->order_calls, 2, "a new stream of the same handle is ordered again");
     give(pool, first, 4 * MIB, 2);
     give(pool, second, 4 * MIB, 2);
     tide_resource_release(pool);
@@ -233,7 +243,7 @@ check_no_end(void)
     tide_message_sink_set(sink, NULL);
     tide_resource_release(pool);
     tide_message_sink_set(NULL, NULL);
-    is_u64(upstream->deallocate_calls, 0, "where streams cannot be waited for, nothing goes back");
+    is_u64(upstream->deallocate_calls, 0, "if streams cannot be ordered, no chunk goes back");
     is_string(warning, "pool: 2 MiB in 1 chunks stay with upstream, not ordered behind their use",
               "the warning names the chunks that stay with upstream");
     tide_resource_release(&upstream->base);

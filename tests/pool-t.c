@@ -57,26 +57,28 @@ check_merging(void)
         blocks[i] = take(pool, 8 * MIB);
     ok(all_of(upstream->allocate_calls == 1, upstream->last_bytes == 64 * MIB),
        "blocks are cut from one chunk of a step");
-    is_u64(query(pool, TIDE_QUERY_LARGEST_FREE), 0, "the blocks fill the chunk");
+    is_u64(query(pool, TIDE_QUERY_LARGEST_FREE), 0, "blocks of a chunk's size fill the chunk");
     for (size_t i = 0; i < 8; i++)
         give(pool, blocks[(i * 5) % 8], 8 * MIB);
     ok(all_of(query(pool, TIDE_QUERY_LARGEST_FREE) == 64 * MIB, query(pool, TIDE_QUERY_FREE_BLOCKS) == 1),
-       "freed in any order they are one again");
+       "blocks freed in any order merge into one");
     blocks[0] = take(pool, 64 * MIB);
-    ok(all_of(blocks[0] != NULL, upstream->allocate_calls == 1), "that serves a request of all of it");
+    ok(all_of(blocks[0] != NULL, upstream->allocate_calls == 1),
+       "the merged block serves a request of the whole chunk");
     give(pool, blocks[0], 64 * MIB);
     blocks[0] = take(pool, 5 * MIB + 1);
-    is_u64(query(pool, TIDE_QUERY_BYTES_USED), 5 * MIB + 1, "what is used is what was asked for");
-    is_u64(figures_of(pool).free_bytes, 59 * MIB - 256, "what is cut is rounded up to 256 B");
+    is_u64(query(pool, TIDE_QUERY_BYTES_USED), 5 * MIB + 1, "the bytes used are those that were requested");
+    is_u64(figures_of(pool).free_bytes, 59 * MIB - 256, "a block is rounded up to 256 B");
     give(pool, blocks[0], 5 * MIB + 1);
     tide_resource_release(pool);
-    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "at the end the chunk goes back as it came");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0),
+       "destroying the pool gives the chunk back with its size and alignment");
     tide_resource_release(&upstream->base);
 }
 
 #define SMALL_TESTS 4
 
-/* Small blocks share regions, which go when they are empty. */
+/* Small blocks share regions, which are given back when they are empty. */
 static void
 check_small(void)
 {
@@ -89,17 +91,17 @@ check_small(void)
 
     for (size_t i = 0; i < 40000; i++)
         fine = (blocks[i] = take(pool, 1 + i % 5000)) != NULL && fine;
-    ok(fine, "forty thousand small blocks");
+    ok(fine, "forty thousand small blocks are allocated");
     figures = figures_of(pool);
     ok(figures.reserved_bytes < figures.used_bytes + figures.used_bytes / 8 + 32 * MIB,
-       "take an eighth more than was asked for at most, and a region");
+       "small blocks reserve at most an eighth more than requested, and a region");
     for (size_t i = 0; i < 40000; i++)
         give(pool, blocks[i * 7 % 40000], 1 + i * 7 % 40000 % 5000);
     figures = figures_of(pool);
     ok(all_of(figures.free_blocks == figures.chunks, figures.free_bytes == figures.reserved_bytes),
-       "freed, all but the last region have gone, and each chunk is whole");
+       "after the frees of the small blocks only the last region is left, and each chunk is whole");
     tide_trim(pool, 0);
-    is_u64(upstream->live_count, 0, "and that one with a trim");
+    is_u64(upstream->live_count, 0, "a trim gives the last region back");
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
 }
@@ -117,22 +119,27 @@ check_growth(void)
     upstream->capacity_bytes = 70 * MIB;
     first = take(pool, 40 * MIB);
     second = take(pool, 30 * MIB);
-    ok(all_of(first != NULL, second == NULL), "a step that upstream refuses is halved, down to what is needed");
-    has_words(tide_error_text(), "capacity", "and the refusal is upstream's");
+    ok(all_of(first != NULL, second == NULL),
+       "a chunk that upstream refuses is halved, down to the size of the request");
+    has_words(tide_error_text(), "capacity", "a refusal for want of memory is upstream's");
     second = take(pool, 24 * MIB);
     third = take(pool, 3 * MIB);
-    ok(all_of(second != NULL, third != NULL, upstream->live_bytes == 68 * MIB), "what is left serves what it can");
-    ok(take(pool, 4 * MIB) == NULL, "what is left serves no more than it holds");
+    ok(all_of(second != NULL, third != NULL, upstream->live_bytes == 68 * MIB),
+       "free memory of the pool serves requests that fit");
+    ok(take(pool, 4 * MIB) == NULL, "free memory of the pool does not serve a request that does not fit");
     give(pool, third, 3 * MIB);
     third = take(pool, 6 * MIB);
-    ok(all_of(third != NULL, upstream->live_bytes == 70 * MIB), "what is free goes back before a request fails");
+    ok(all_of(third != NULL, upstream->live_bytes == 70 * MIB),
+       "free chunks go back to upstream before a request fails");
     give(pool, first, 40 * MIB);
     give(pool, second, 24 * MIB);
     give(pool, third, 6 * MIB);
     first = take(pool, 70 * MIB);
-    ok(all_of(first != NULL, upstream->live_bytes == 70 * MIB), "all of it where that is needed");
-    ok(all_of(take(pool, 1) == NULL, give(pool, first, 70 * MIB) == TIDE_OK), "nothing is left then");
-    ok(take(pool, 1) != NULL, "after a free there is room again");
+    ok(all_of(first != NULL, upstream->live_bytes == 70 * MIB),
+       "all free chunks go back to upstream if a request needs it");
+    ok(all_of(take(pool, 1) == NULL, give(pool, first, 70 * MIB) == TIDE_OK),
+       "with upstream full even 1 byte is refused");
+    ok(take(pool, 1) != NULL, "after a free 1 byte is allocated");
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
 }
@@ -147,7 +154,7 @@ check_keeping(void)
     struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
     void *first, *second;
 
-    is_u64(upstream->live_bytes, 8 * MIB, "the initial chunk is there from the start");
+    is_u64(upstream->live_bytes, 8 * MIB, "the initial chunk is allocated with the pool");
     first = take(pool, 10 * MIB);
     second = take(pool, 20 * MIB);
     give(pool, first, 10 * MIB);
@@ -155,24 +162,25 @@ check_keeping(void)
     is_u64(upstream->live_bytes, 38 * MIB, "free chunks stay with the pool below its threshold");
     first = take(pool, 30 * MIB);
     ok(all_of(first != NULL, upstream->live_bytes == 38 * MIB),
-       "until they make room, so that no more than ever is reserved");
+       "free chunks below the threshold go back if a request needs their room");
     give(pool, first, 30 * MIB);
-    is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED_HIGH), 38 * MIB, "which is what the pool says");
+    is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED_HIGH), 38 * MIB, "the highest reserved bytes are those of before");
     ok(all_of(tide_trim(pool, 31 * MIB) == TIDE_OK, upstream->live_bytes == 38 * MIB, upstream->trim_calls == 1),
-       "a trim keeps what it is told to keep, here and below, where each chunk is more than the rest");
+       "a trim keeps the bytes that it is told to keep, and is passed to upstream");
     ok(all_of(tide_trim(pool, 20 * MIB) == TIDE_OK, upstream->live_bytes == 30 * MIB),
-       "it gives back what is not too much");
+       "a trim gives back chunks beyond the bytes to keep");
     ok(all_of(tide_trim(pool, 30 * MIB) == TIDE_OK, upstream->live_bytes == 30 * MIB),
-       "nothing where just that is reserved");
-    ok(all_of(tide_trim(pool, 1) == TIDE_OK, upstream->live_bytes == 30 * MIB), "nor where a byte is to stay");
+       "a trim to exactly the reserved bytes gives nothing back");
+    ok(all_of(tide_trim(pool, 1) == TIDE_OK, upstream->live_bytes == 30 * MIB), "a trim to 1 byte keeps a chunk");
     first = take(pool, 10 * MIB);
     second = take(pool, 2 * MIB);
     give(pool, first, 10 * MIB);
     give(pool, second, 2 * MIB);
     ok(all_of(tide_trim(pool, MIB) == TIDE_OK, upstream->live_bytes >= MIB, upstream->live_bytes <= 30 * MIB),
-       "also of several chunks");
+       "a trim of several chunks keeps at least the bytes to keep");
     tide_pool_trim(pool, 0);
-    ok(all_of(upstream->live_bytes == 0, upstream->trim_calls == 5), "one of the pool alone gives back all");
+    ok(all_of(upstream->live_bytes == 0, upstream->trim_calls == 5),
+       "a trim to 0 of the pool alone gives everything back, and does not reach upstream");
     tide_resource_release(pool);
 
     options = (struct tide_pool_options){ TIDE_OPTIONS(options), .release_threshold_bytes = 20 * MIB };
@@ -198,28 +206,29 @@ check_wrong_frees(void)
     char *small = take(pool, 1000), *large = take(pool, 3 * MIB), *beside = take(pool, 3 * MIB);
     int mine;
 
-    ok(give(pool, small, 1001) == TIDE_EMISMATCH, "another size is a mismatch");
-    has_words(tide_error_text(), "1001 B", "which says what was given back");
-    has_words(tide_error_text(), "1000 B", "and what was allocated");
-    ok(tide_deallocate(pool, large, 3 * MIB, 512, 0) == TIDE_EMISMATCH, "so is another alignment");
+    ok(give(pool, small, 1001) == TIDE_EMISMATCH, "a free with another size is refused");
+    has_words(tide_error_text(), "1001 B", "the refusal names the size given back");
+    has_words(tide_error_text(), "1000 B", "the refusal names the allocated size");
+    ok(tide_deallocate(pool, large, 3 * MIB, 512, 0) == TIDE_EMISMATCH, "a free with another alignment is refused");
     ok(all_of(give(pool, large + 256, 3 * MIB) == TIDE_EPOINTER, give(pool, &mine, 3 * MIB) == TIDE_EPOINTER,
               give(other, large, 3 * MIB) == TIDE_EPOINTER, give(pool, NULL, 8) == TIDE_EPOINTER),
-       "no block begins in the middle of one, elsewhere, at NULL, or in another pool");
+       "a free inside of a block, elsewhere, at NULL or of another pool's block is refused");
     give(pool, large + 256, 3 * MIB);
-    has_words(tide_error_text(), "within the block", "the middle of a block is called that");
+    has_words(tide_error_text(), "within the block", "the refusal of a pointer inside of a block says so");
     ok(all_of(give(pool, large, 3 * MIB) == TIDE_OK, give(pool, large, 3 * MIB) == TIDE_EPOINTER),
-       "nothing is freed twice");
-    has_words(tide_error_text(), "given back before", "which the error says");
+       "a second free of a block is refused");
+    has_words(tide_error_text(), "given back before",
+              "the refusal of a second free says that the block was given back before");
     ok(all_of(give(pool, beside, 3 * MIB) == TIDE_OK, give(pool, small, 1000) == TIDE_OK,
               query(pool, TIDE_QUERY_BYTES_USED) == 0),
-       "all others are unharmed");
+       "after refused frees the other blocks are freed");
     tide_resource_release(other);
     tide_resource_release(pool);
 }
 
 #define UPSTREAM_TESTS 8
 
-/* An upstream that gives out what it cannot have meant. */
+/* An upstream that gives out wrong addresses. */
 static void
 check_bad_upstream(void)
 {
@@ -231,19 +240,21 @@ check_bad_upstream(void)
     upstream->chosen = chosen;
     upstream->chosen_count = 1;
     ok(all_of(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, pointer == NULL),
-       "memory that was given before is refused");
-    has_words(tide_error_text(), "upstream gave", "which is upstream's mistake");
+       "an address that upstream gives twice is refused");
+    has_words(tide_error_text(), "upstream gave", "the error for an address given twice names upstream");
     chosen[0] = (void *)0x12345680;
     upstream->chosen = chosen;
     upstream->chosen_count = 1;
-    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, "so is what is not aligned");
-    has_words(tide_error_text(), "no multiple of 256", "which the error says");
+    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM,
+       "a misaligned address from upstream is refused");
+    has_words(tide_error_text(), "no multiple of 256", "the error for a misaligned address names the alignment");
     chosen[0] = NULL;
     upstream->chosen = chosen;
     upstream->chosen_count = 1;
-    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, "NULL from upstream is refused, too");
-    ok(all_of(give(pool, first, 2 * MIB) == TIDE_OK, take(pool, 2 * MIB) == first), "the blocks are unharmed");
-    is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED), 2 * MIB, "what was refused does not count");
+    ok(tide_allocate(pool, 2 * MIB, 256, 0, &pointer) == TIDE_EUPSTREAM, "NULL from upstream is refused");
+    ok(all_of(give(pool, first, 2 * MIB) == TIDE_OK, take(pool, 2 * MIB) == first),
+       "after refused addresses the blocks are allocated and freed");
+    is_u64(query(pool, TIDE_QUERY_BYTES_RESERVED), 2 * MIB, "refused addresses are not reserved");
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 100;
     upstream->fail_status = TIDE_EDRIVER;
@@ -300,7 +311,7 @@ check_create(void)
     ok(fine, "sizes that overflow, contradict each other or are not aligned are refused, with the reason");
     ok(all_of(tide_pool_create(NULL, NULL, &pool) == TIDE_EINVAL, pool == NULL,
               tide_pool_create(&upstream->base, NULL, NULL) == TIDE_EINVAL),
-       "a pool without upstream, or without a place for it, is refused");
+       "a pool without upstream, or without a place for the result, is refused");
     upstream->fail_allocate = 1;
     ok(tide_pool_create(&upstream->base,
                         &(struct tide_pool_options){ .struct_size = sizeof(bad[0]), .initial_bytes = MIB },
@@ -310,9 +321,9 @@ check_create(void)
     pool = over(&upstream->base, NULL);
     ok(all_of(tide_allocate(pool, SIZE_MAX, 256, 0, (void *[]){ NULL }) == TIDE_EINVAL,
               tide_allocate(pool, 1, SIZE_MAX / 2 + 1, 0, (void *[]){ NULL }) == TIDE_EINVAL),
-       "so does a request past what it can count");
+       "an initial chunk of a size that overflows fails the pool");
     ok(all_of(tide_pool_trim(NULL, 0) == TIDE_EINVAL, tide_pool_read(pool, NULL) == TIDE_EINVAL),
-       "what is no pool is not asked");
+       "a trim or a read without a pool is refused");
     tide_resource_release(pool);
 }
 
@@ -327,7 +338,7 @@ check_description(void)
 
     if (tide_stack_parse(given, &pool) == TIDE_OK)
         tide_describe(pool, text, sizeof(text), NULL);
-    is_string(text, given, "what is to be nothing is described so");
+    is_string(text, given, "a pool's options of 0 are described as 0");
     tide_resource_release(pool);
 }
 
@@ -345,12 +356,12 @@ check_alignment(void)
         misses += tide_allocate(pool, 100 + 999 * i, (size_t)1 << i % 24, 0, &pointers[i]) != TIDE_OK;
         wrong += (uintptr_t)pointers[i] % ((size_t)1 << i % 24) != 0 || (uintptr_t)pointers[i] % 4096 != 0;
     }
-    ok(all_of(misses == 0, wrong == 0), "every address is a multiple of what was asked, and of the pool's alignment");
-    is_u64(query(pool, TIDE_QUERY_ALIGNMENT), 4096, "the pool tells the alignment of its blocks");
+    ok(all_of(misses == 0, wrong == 0), "every address has the requested alignment, and that of the pool");
+    is_u64(query(pool, TIDE_QUERY_ALIGNMENT), 4096, "the pool's alignment is that of its blocks");
     for (unsigned i = 0; i < 40; i++)
         misses += tide_deallocate(pool, pointers[i], 100 + 999 * i, (size_t)1 << i % 24, 0) != TIDE_OK;
     tide_trim(pool, 0);
-    ok(all_of(misses == 0, query(pool, TIDE_QUERY_BYTES_RESERVED) == 0), "all of it goes back");
+    ok(all_of(misses == 0, query(pool, TIDE_QUERY_BYTES_RESERVED) == 0), "all aligned blocks go back");
     tide_resource_release(pool);
 }
 

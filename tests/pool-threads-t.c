@@ -14,7 +14,7 @@
 #include "tap.h"
 #include "upstream.h"
 
-/* Blocks that one thread frees, and keeps: 4 MiB of them. */
+/* The blocks that one thread frees and caches: 4 MiB. */
 #define HELD       16
 #define HELD_BYTES (MIB / 4)
 
@@ -24,7 +24,7 @@ struct holder {
     bool stay;
 };
 
-/* Free blocks into this thread's cache, and go on to live, or not. */
+/* Free blocks into this thread's cache. The thread then stays, or ends. */
 static void *
 run_hold(void *context)
 {
@@ -56,34 +56,34 @@ check_caches(void)
     pthread_barrier_init(&holder.barrier, NULL, 2);
     pthread_create(&thread, NULL, run_hold, &holder);
     pthread_barrier_wait(&holder.barrier);
-    is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 4 * MIB, "a thread keeps what it has freed");
+    is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 4 * MIB, "a thread's cache keeps what it has freed");
     ok(all_of(query(holder.pool, TIDE_QUERY_BYTES_USED) == 0, query(holder.pool, TIDE_QUERY_LARGEST_FREE) == HELD_BYTES,
               query(holder.pool, TIDE_QUERY_FREE_BLOCKS) == HELD),
-       "what a thread keeps counts as free");
+       "a thread's cache counts as free");
     block = take(holder.pool, 4 * MIB);
     ok(all_of(block != NULL, query(holder.pool, TIDE_QUERY_BYTES_CACHED) == 0),
-       "another thread gets it before it fails");
-    is_u64(query(holder.pool, TIDE_QUERY_BYTES_USED), 4 * MIB, "and then it is used");
+       "a request takes the cache of another thread before it fails");
+    is_u64(query(holder.pool, TIDE_QUERY_BYTES_USED), 4 * MIB, "a block from another thread's cache counts as used");
     give(holder.pool, block, 4 * MIB);
     pthread_barrier_wait(&holder.barrier);
     pthread_join(thread, NULL);
     holder.stay = false;
     pthread_create(&thread, NULL, run_hold, &holder);
     pthread_join(thread, NULL);
-    is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 0, "a thread that ends keeps nothing");
-    is_u64(query(holder.pool, TIDE_QUERY_LARGEST_FREE), 4 * MIB, "what it had merges again");
+    is_u64(query(holder.pool, TIDE_QUERY_BYTES_CACHED), 0, "a thread that ends has an empty cache");
+    is_u64(query(holder.pool, TIDE_QUERY_LARGEST_FREE), 4 * MIB, "the blocks of an ended thread's cache merge");
     block = take(holder.pool, 4096);
     give(holder.pool, block, 4096);
-    ok(take(holder.pool, 4000) == block, "a thread gets what it has freed last");
+    ok(take(holder.pool, 4000) == block, "a thread gets the block that it freed last");
     ok(all_of(give(holder.pool, block, 4000) == TIDE_OK, give(holder.pool, block, 4000) == TIDE_EPOINTER),
-       "and cannot free again what it keeps");
+       "a block in a thread's cache cannot be freed again");
     pthread_barrier_destroy(&holder.barrier);
     tide_resource_release(holder.pool);
 }
 
 #define NEAR_TESTS 6
 
-/* What a thread keeps also serves what is a little smaller. */
+/* A cached block also serves requests that are a little smaller. */
 static void
 check_near(void)
 {
@@ -91,20 +91,21 @@ check_near(void)
     void *block = take(pool, 64 * 1024), *small = take(pool, 512);
 
     give(pool, block, 64 * 1024);
-    ok(take(pool, 52 * 1024) != block, "no thread gets a kept block that is larger by more than a quarter");
-    ok(take(pool, 60 * 1024) == block, "it gets one that is a little larger");
-    is_u64(query(pool, TIDE_QUERY_BYTES_USED), 60 * 1024 + 52 * 1024 + 512, "of which what was asked for is used");
+    ok(take(pool, 52 * 1024) != block, "a request does not get a cached block more than a quarter larger");
+    ok(take(pool, 60 * 1024) == block, "a request gets a cached block that is a little larger");
+    is_u64(query(pool, TIDE_QUERY_BYTES_USED), 60 * 1024 + 52 * 1024 + 512,
+           "of a larger cached block only the requested bytes count as used");
     ok(all_of(give(pool, block, 64 * 1024) == TIDE_EMISMATCH, give(pool, block, 60 * 1024) == TIDE_OK),
-       "and freed with these bytes alone");
-    ok(take(pool, 64 * 1024) == block, "then it is as large as before");
+       "a larger cached block is freed with the requested size only");
+    ok(take(pool, 64 * 1024) == block, "the freed block has its full size again");
     give(pool, small, 512);
-    ok(take(pool, 256) != small, "blocks below 1 KiB are no larger than their class");
+    ok(take(pool, 256) != small, "requests below 1 KiB get blocks of their own size class only");
     tide_resource_release(pool);
 }
 
 #define BOUND_TESTS 2
 
-/* A cache holds no more than it may, whatever is freed into it. */
+/* A cache holds no more than its bound, whatever is freed. */
 static void
 check_bounds(void)
 {
@@ -123,10 +124,10 @@ check_bounds(void)
         cached = query(pool, TIDE_QUERY_BYTES_CACHED);
         most = most < cached ? cached : most;
     }
-    ok(all_of(most <= MIB, most > MIB / 4), "a thread keeps no more than it may");
+    ok(all_of(most <= MIB, most > MIB / 4), "a thread's cache keeps no more than its bound");
     tide_order(pool, TIDE_STREAM_ALL, 0);
     ok(all_of(figures_of(pool).free_bytes == figures_of(pool).reserved_bytes, query(pool, TIDE_QUERY_BYTES_USED) == 0),
-       "and nothing where its streams may go");
+       "after an order behind all streams a thread's cache is empty");
     tide_resource_release(pool);
 }
 
@@ -145,7 +146,7 @@ run_free_many(void *pool)
     return NULL;
 }
 
-/* Threads keep more of a large pool, all of them together a 64th. */
+/* Threads cache more of a large pool: all of them together up to a 64th. */
 static void
 check_shares(void)
 {
@@ -157,16 +158,18 @@ check_shares(void)
 
     run_free_many(pool);
     alone = query(pool, TIDE_QUERY_BYTES_CACHED);
-    ok(all_of(alone > 8 * MIB, alone <= 16 * MIB), "one thread keeps up to a 64th of a large pool");
+    ok(all_of(alone > 8 * MIB, alone <= 16 * MIB), "one thread's cache keeps up to a 64th of a large pool");
     pthread_barrier_init(&holder.barrier, NULL, 2);
     pthread_create(&thread, NULL, run_hold, &holder);
     pthread_barrier_wait(&holder.barrier);
     run_free_many(pool);
-    ok(query(pool, TIDE_QUERY_BYTES_CACHED) <= 12 * MIB, "and half of that beside another thread, which has 4 MiB");
+    ok(query(pool, TIDE_QUERY_BYTES_CACHED) <= 12 * MIB,
+       "beside another thread with a cache of 4 MiB the cache keeps half of that");
     pthread_barrier_wait(&holder.barrier);
     pthread_join(thread, NULL);
     run_free_many(pool);
-    ok(query(pool, TIDE_QUERY_BYTES_CACHED) == alone, "all of it again when that has ended");
+    ok(query(pool, TIDE_QUERY_BYTES_CACHED) == alone,
+       "after the other thread has ended the cache keeps all of it again");
     pthread_barrier_destroy(&holder.barrier);
     tide_resource_release(pool);
 }
@@ -185,7 +188,7 @@ run_refused(void *pool)
     return NULL;
 }
 
-/* Threads that upstream refuses at the same time do not wait for each other to get something. */
+/* Threads that upstream refuses at the same time do not wait for each other. */
 static void
 check_refusals(void)
 {
@@ -194,14 +197,14 @@ check_refusals(void)
     pthread_t threads[4];
 
     upstream->capacity_bytes = 8 * MIB;
-    ok(take(pool, 6 * MIB) != NULL, "upstream has room for one");
+    ok(take(pool, 6 * MIB) != NULL, "upstream has room for one chunk");
     upstream->delay_us = 200;
     for (size_t i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, run_refused, pool);
     for (size_t i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    is_u64(refusals, 80, "and refuses four threads, each of which is told so");
-    ok(upstream->allocate_calls < 1000, "after some calls each, however many threads there are");
+    is_u64(refusals, 80, "requests of four threads over a full upstream are all refused");
+    ok(upstream->allocate_calls < 1000, "the refused threads have called upstream a limited number of times");
     upstream->delay_us = 0;
     tide_resource_release(pool);
     tide_resource_release(&upstream->base);
@@ -217,7 +220,9 @@ run_crowd(void *pool)
     return NULL;
 }
 
-/* A thread that finds the maximum taken by a chunk that another one still asks for waits for its part of that. */
+/*
+ * A thread that finds the maximum used up by a chunk that another is still allocating waits for its part of the chunk.
+ */
 static void
 check_crowd(void)
 {
@@ -233,10 +238,10 @@ check_crowd(void)
     for (size_t i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
     is_u64(refusals, 0, "eight threads share the one chunk that the maximum allows");
-    is_u64(upstream->allocate_calls, 1, "which one of them has asked for");
+    is_u64(upstream->allocate_calls, 1, "the shared chunk is allocated once");
     upstream->delay_us = 0;
     tide_resource_release(pool);
-    is_u64(upstream->live_count, 0, "and which goes back");
+    is_u64(upstream->live_count, 0, "the shared chunk goes back");
     tide_resource_release(&upstream->base);
 }
 
@@ -267,7 +272,9 @@ run_arrival(void *context)
     return block;
 }
 
-/* Upstream has given all that it has to a thread that has not come back with it: another one waits for its part. */
+/*
+ * Upstream has given all its memory to a thread that has not returned with it yet: another thread waits for its part.
+ */
 static void
 check_arrival(void)
 {
@@ -286,15 +293,16 @@ check_arrival(void)
     pthread_barrier_wait(&arrival.barrier);
     pthread_create(&second, NULL, run_arrival, &arrival);
     for (int i = 0; i < 100 && !atomic_load(&arrival.done); i++)
-        usleep(1000); /* as long as it takes to be refused */
-    ok(!atomic_load(&arrival.done), "who is refused waits for what upstream has given to another thread");
+        usleep(1000); /* long enough to be refused */
+    ok(!atomic_load(&arrival.done),
+       "a thread that would be refused waits for a chunk that another thread is allocating");
     pthread_barrier_wait(&arrival.barrier);
     pthread_join(first, &blocks[0]);
     pthread_join(second, &blocks[1]);
-    ok(all_of(blocks[0] != NULL, blocks[1] != NULL), "and gets its part of that");
+    ok(all_of(blocks[0] != NULL, blocks[1] != NULL), "a thread that has waited gets its part of the chunk");
     pthread_barrier_destroy(&arrival.barrier);
     tide_resource_release(arrival.pool);
-    is_u64(upstream->live_count, 0, "and which goes back");
+    is_u64(upstream->live_count, 0, "the chunk that both threads used goes back");
     tide_resource_release(&upstream->base);
 }
 
@@ -307,7 +315,7 @@ run_pairs(void *context)
 {
     uint64_t seed = (uintptr_t)&seed;
 
-    while (!atomic_load_explicit(&stop, memory_order_relaxed)) { /* relaxed: nothing but the stop */
+    while (!atomic_load_explicit(&stop, memory_order_relaxed)) { /* relaxed: only the stop */
         size_t bytes = 1 + contract_random(&seed) % (2 * MIB);
         void *block = take(context, bytes);
 
@@ -316,7 +324,7 @@ run_pairs(void *context)
     return NULL;
 }
 
-/* Exit status of a child that was forked while other threads were within the pool. */
+/* The exit status of a child that was forked while other threads were using the pool. */
 static int
 forked(struct tide_resource *pool, void *block)
 {
@@ -352,10 +360,10 @@ check_fork(void)
         if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
             wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 100;
     }
-    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: the same */
+    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: only the stop */
     for (size_t i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    is_i64(wrong, 0, "a child that was forked amid other threads' calls goes on with the pool");
+    is_i64(wrong, 0, "a child forked amid other threads' calls uses the pool");
     tide_resource_release(pool);
 }
 
@@ -376,7 +384,7 @@ run_ask(void *pool)
     return NULL;
 }
 
-/* The thread that has asked for all that the maximum allows is not there in the child. */
+/* The thread that is allocating all that the maximum allows does not exist in the child. */
 static void
 check_fork_asking(void)
 {
@@ -397,7 +405,7 @@ check_fork_asking(void)
         _exit(take(pool, MIB) != NULL && take(pool, 24 * MIB) == NULL ? 0 : 1);
     }
     ok(all_of(waitpid(child, &status, 0) == child, WIFEXITED(status), WEXITSTATUS(status) == 0),
-       "a child does not wait for a thread that asked upstream in its parent");
+       "a child does not wait for a thread that was calling upstream in its parent");
     pthread_barrier_wait(&asking);
     pthread_join(thread, NULL);
     pthread_barrier_destroy(&asking);

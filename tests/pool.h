@@ -10,7 +10,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* A pool over `upstream`, whose reference it takes over. */
+/* A pool over `upstream`. Takes over the reference. */
 static inline struct tide_resource *
 over(struct tide_resource *upstream, const struct tide_pool_options *options)
 {

@@ -60,14 +60,14 @@ test_fork(void)
     struct fork_case fork_case = { .stack = stack_of("log(%s) | statistics | log | sim", path) };
 
     fork_case.block = take(fork_case.stack, 10);
-    ok(left_well(in_child(fork_child, &fork_case)), "a child's stack works, also without a trace");
+    ok(left_well(in_child(fork_child, &fork_case)), "in a child the stack works without a trace");
     give(fork_case.stack, fork_case.block, 10);
     take(fork_case.stack, 20);
     tide_resource_release(fork_case.stack);
     is_string(sql_text(path, "SELECT group_concat(size || iif(free_ns IS NULL, '', ':1'), ' ') FROM allocation"
                              " WHERE layer_id = 1"),
-              "10:1 20", "nothing of the child is in the parent's trace");
-    is_i64(sql_number(path, "SELECT count(*) FROM mark"), 0, "not its mark either");
+              "10:1 20", "the parent's trace has none of the child's allocations");
+    is_i64(sql_number(path, "SELECT count(*) FROM mark"), 0, "the parent's trace has no mark of the child");
     ok(trace_is_whole(path), "the parent's trace is whole after the fork");
 }
 
@@ -104,15 +104,15 @@ test_fork_own(void)
     if (pid == 0)
         _exit(own_child(&fork_case));
     waitpid(pid, &status, 0);
-    ok(left_well(status), "a child whose path has %%p records");
+    ok(left_well(status), "a child with %%p in its path records");
     snprintf(own, sizeof(own), "%s", scratch("own-%ld.db", (long)pid));
     give(fork_case.stack, fork_case.block, 10);
     tide_tag_pop();
     tide_resource_release(fork_case.stack);
     is_string(sql_text(path, "SELECT group_concat(size) FROM allocation WHERE layer_id = 1"), "10",
-              "the parent's trace has the parent's");
+              "with %p the parent's trace has the parent's allocations");
     is_string(sql_text(own, "SELECT group_concat(layer_id || ':' || size, ' ') FROM allocation"),
-              "3:100 1:100 3:200 1:200", "the child's own trace has the child's, at each log");
+              "3:100 1:100 3:200 1:200", "with %p the child's trace has the child's allocations, at each log");
     is_string(sql_text(own, "SELECT group_concat(layer_id || kind || ifnull(upstream_layer_id, ''), ' ') FROM layer"),
               "1log2 2statistics3 3log4 4host", "the child's trace has the layers of the stack");
     is_string(sql_text(own, "SELECT value FROM meta WHERE key = 'stack'"),
@@ -120,12 +120,12 @@ test_fork_own(void)
               "the child's trace has the text of the stack");
     is_string(sql_text(own, "SELECT group_concat(size || ':' || name, ' ') FROM allocation JOIN tag USING (tag_id)"
                             " WHERE layer_id = 1"),
-              "100:inner 200:outer", "and the tags, also those of before the fork");
+              "100:inner 200:outer", "the child's trace has its tags, also those pushed before the fork");
     is_i64(sql_number(own, "SELECT count(*) FROM unmatched_free WHERE size = 10"), 2,
-           "what the parent had allocated is an unmatched free at each log");
+           "a free of the parent's allocation is an unmatched free at each log of the child");
     is_i64(sql_number(own, "SELECT value FROM meta WHERE key = 'pid'"), pid, "meta.pid is the child's");
-    is_i64(sql_number(own, "SELECT os_tid FROM thread"), pid, "and so is its thread");
-    ok(sql_number(own, "SELECT max(used_bytes) FROM pool_sample") >= 200, "pools are sampled there, too");
+    is_i64(sql_number(own, "SELECT os_tid FROM thread"), pid, "the thread of the child's trace is the child's");
+    ok(sql_number(own, "SELECT max(used_bytes) FROM pool_sample") >= 200, "the child's trace has pool samples");
     is_i64(sql_number(own, "SELECT value FROM meta WHERE key = 'complete'"), 1, "the child's trace is complete");
     ok(all_of(trace_is_sound(own), trace_is_whole(path)), "the traces of parent and child are sound");
 }
@@ -158,7 +158,7 @@ storm_child(void *argument)
     return 0;
 }
 
-/* A child that hangs is ended, and said so. */
+/* Run a child. One that hangs is killed, with a diag. */
 static int
 in_child_for(unsigned seconds, int (*function)(void *), void *argument)
 {
@@ -204,9 +204,9 @@ storm_of(const char *pattern, const char *options, bool own, const char *sentenc
     snprintf(path, sizeof(path), "%s", own ? scratch("storm-%ld", (long)getpid()) : scratch("%s", path));
     is_i64(sql_number(path, "SELECT (SELECT count(*) FROM allocation) + (SELECT ifnull(sum(events), 0) FROM loss WHERE"
                             " reason = 'dropped allocation')"),
-           (int64_t)atomic_load(&storm.pairs), "the parent's trace has the parent's calls, all and no others");
+           (int64_t)atomic_load(&storm.pairs), "the parent's trace has all calls of the parent and no others");
     sound = trace_is_sound(path) && sql_number(path, "SELECT count(*) FROM allocation WHERE size <> 64") == 0;
-    ok(sound, "the parent's trace is sound");
+    ok(sound, "the parent's trace of the storm is sound");
 }
 
 static int
@@ -237,7 +237,7 @@ test_storm_exact(void)
     atomic_store(&storm.stop, true);
     pthread_join(thread, NULL);
     tide_resource_release(storm.stack);
-    ok(bad == 0, "children forked in the storm have just their own calls in traces of their own");
+    ok(bad == 0, "the traces of children forked in the storm have exactly their own calls");
 }
 
 static void
@@ -274,7 +274,8 @@ test_exec_and_spawn(void)
     ok(left_well(status), "a child of vfork and exec ends well");
     take(stack, 5);
     tide_resource_release(stack);
-    is_string(sql_text(path, "SELECT group_concat(size) FROM allocation"), "1,3,4,5", "leave the trace alone");
+    is_string(sql_text(path, "SELECT group_concat(size) FROM allocation"), "1,3,4,5",
+              "children of exec, posix_spawn and vfork leave the trace alone");
     ok(trace_is_whole(path), "the trace is whole after children of all kinds");
 }
 
@@ -343,17 +344,18 @@ test_ends(void)
 
         cases[i].path = path;
         in_child(end_child, &cases[i]);
-        is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "a trace is recovered");
+        is_i64(tide_trace_recover(path, &recovery), TIDE_OK,
+               "the trace of a process that exited without an end is recovered");
         ok(all_of(recovery.state == TIDE_TRACE_RECOVERED, recovery.pid != 0), "after %s", cases[i].name);
         ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM allocation") == 1001,
                   sql_number(path, "SELECT count(*) FROM live") == 1, scratch_count("end-") == i + 1),
-           "it is whole and one file");
+           "the recovered trace is whole, and the only file");
         ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_CLOSED),
-           "the trace is known to be closed");
+           "a second recovery finds the trace closed");
     }
 }
 
-/* A second process at the path of the first. */
+/* What a second process at the path of the first gets. */
 static int
 second_child(void *path)
 {
@@ -387,14 +389,15 @@ test_two_processes(void)
 
     take(stack, 1);
     status = in_child(second_child, (void *)path);
-    ok(left_well(status), "a second process gets TIDE_EBUSY and the first's id, and recovers nothing");
-    is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "nor does this one");
-    ok(all_of(recovery.state == TIDE_TRACE_RECORDING, recovery.pid == (uint32_t)getpid()), "and it says who records");
-    ok(left_well(in_child(second_child, (void *)path)), "the first one still holds it");
+    ok(left_well(status), "a second process that opens or recovers the trace gets TIDE_EBUSY and the first one's pid");
+    is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "a recovery by the recording process succeeds");
+    ok(all_of(recovery.state == TIDE_TRACE_RECORDING, recovery.pid == (uint32_t)getpid()),
+       "the recovery says that the trace is being recorded, and by which process");
+    ok(left_well(in_child(second_child, (void *)path)), "the first process still holds the trace");
     fflush(stdout);
     pid = fork();
     if (pid == 0) {
-        /* The child of a child: not a copy of the one that records, as far as the first can tell. */
+        /* The child's child is no copy of the recording process, as far as that can tell. */
         status = in_child(second_child, (void *)path);
         _exit(WIFEXITED(status) && WEXITSTATUS(status) == 2 ? 0 : 1);
     }
@@ -402,8 +405,9 @@ test_two_processes(void)
     ok(left_well(status), "no child's child holds the trace of the first process");
     take(stack, 2);
     tide_resource_release(stack);
-    is_string(sql_text(path, "SELECT group_concat(size) FROM allocation"), "1,2", "the first one was not disturbed");
-    ok(trace_is_whole(path), "and its trace is whole");
+    is_string(sql_text(path, "SELECT group_concat(size) FROM allocation"), "1,2",
+              "the first process has recorded all of its allocations");
+    ok(trace_is_whole(path), "the trace of the first process is whole");
 }
 
 struct recovering {
@@ -456,7 +460,8 @@ test_recover_at_once(void)
         failed += threads[i].status != TIDE_OK;
     }
     ok(all_of(recovered == 1, failed == 0), "of four threads that recover a trace at once, one does");
-    is_i64(sql_number(path, "SELECT count(free_ns) FROM allocation"), 100000, "everything is there once");
+    is_i64(sql_number(path, "SELECT count(free_ns) FROM allocation"), 100000,
+           "the recovered trace has every allocation once");
     ok(trace_is_whole(path), "the recovered trace is whole");
 }
 
@@ -472,18 +477,19 @@ test_recover_by_link(void)
         abort();
     ok(all_of(tide_trace_recover(name, &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_RECOVERED),
        "a trace is recovered through a symbolic link to it");
-    ok(all_of(trace_is_whole(path), scratch_count("linked.db") == 1), "and is whole and one file");
+    ok(all_of(trace_is_whole(path), scratch_count("linked.db") == 1),
+       "the trace recovered through a symbolic link is whole, and the only file");
     ok(all_of(tide_trace_recover(scratch("none.db"), &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_CLOSED),
-       "where there is no trace nothing is to be recovered");
+       "the recovery of a missing trace has nothing to do");
 }
 
 /*
- * A base with one address. It allocates that again, through the log above it, while it frees it: as if another thread
- * had got it before the first one's call returned.
+ * A base with one address. While it frees it, it allocates it again through the log above, as if another thread had got
+ * it before the first one's call returned.
  */
 struct quick {
     struct tide_resource base;
-    struct tide_resource *log; /* borrowed; NULL: frees are frees */
+    struct tide_resource *log; /* borrowed; NULL: frees allocate nothing */
 };
 
 static enum tide_status
@@ -530,7 +536,7 @@ static const struct tide_resource_ops quick_ops = {
     .destroy = quick_destroy,
 };
 
-/* Two lives of one address are in the trace, both without an end; the frees of both are in the ring alone. */
+/* Two allocations of one address are in the trace, both live. The frees of both are only in the ring. */
 static int
 leave_two_lives(void *path)
 {
@@ -555,13 +561,14 @@ test_two_lives(void)
     const char *path = scratch("lives.db");
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
 
-    ok(left_well(in_child(leave_two_lives, (void *)path)), "a process leaves two lives of one address");
+    ok(left_well(in_child(leave_two_lives, (void *)path)),
+       "a process exits without an end after two allocations of one address");
     ok(all_of(tide_trace_recover(path, &found) == TIDE_OK, found.state == TIDE_TRACE_RECOVERED, found.events >= 2),
-       "both lives and their frees are recovered");
+       "both allocations of the address and their frees are recovered");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation a JOIN allocation b ON b.allocation_id = 2"
                             " WHERE a.allocation_id = 1 AND a.free_ns < b.alloc_ns AND b.free_ns > b.alloc_ns"),
-           1, "each ends with its own");
-    ok(trace_is_whole(path), "the trace is whole");
+           1, "each of the two allocations is freed by its own free");
+    ok(trace_is_whole(path), "the trace with two allocations of one address is whole");
 }
 
 #define LEFT_TRACES 12
@@ -611,7 +618,7 @@ record_and_recover(void *argument)
     return tide_trace_recover(recoveries->path, &found) == TIDE_OK ? 0 : 1;
 }
 
-/* One thread recovers traces while another forks: the child finds SQLite with none of its locks taken. */
+/* One thread recovers traces while another forks: in the child SQLite holds no lock. */
 static void
 test_fork_beside_recovery(void)
 {
@@ -632,11 +639,11 @@ test_fork_beside_recovery(void)
     } while (!atomic_load_explicit(&recoveries.done, memory_order_acquire));
     pthread_join(thread, NULL);
     diag("%d children beside %d recoveries", children, LEFT_TRACES);
-    is_i64(bad, 0, "children that are forked while another thread recovers a trace record and recover, too");
-    is_i64(atomic_load(&recoveries.good), LEFT_TRACES, "and each trace is recovered");
+    is_i64(bad, 0, "children forked while another thread recovers traces record and recover");
+    is_i64(atomic_load(&recoveries.good), LEFT_TRACES, "the other thread recovers every trace");
 }
 
-/* The kernel refuses membarrier(2) to all threads from now on. */
+/* Make the kernel refuse membarrier(2) to all threads from now on. */
 static bool
 refuse_membarrier(void)
 {
@@ -688,15 +695,15 @@ test_sandbox(void)
         return;
     }
     ok(all_of(WIFEXITED(status), WEXITSTATUS(status) <= 1),
-       "a program that enters a sandbox without membarrier(2) records on, and is told once at most");
+       "a program that enters a sandbox without membarrier(2) goes on recording, with at most one warning");
     ok(all_of(trace_is_whole(path), sql_number(path, "SELECT value FROM meta WHERE key = 'late_records'") == 0),
-       "its trace is whole and in order");
+       "the trace of the sandboxed program is whole and in order");
 }
 
 int
 main(void)
 {
-    if (SANITIZED_ADDRESS) /* the plain build and ThreadSanitizer run these */
+    if (SANITIZED_ADDRESS) /* the plain build and ThreadSanitizer run these tests */
         skip_all("AddressSanitizer's allocator is not safe to fork() beside other threads");
     plan(72);
     test_fork();

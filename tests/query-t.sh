@@ -1,4 +1,4 @@
-# `tidemark query`: what is printed for every type and format, and that nothing can be changed.
+# Tests `tidemark query`: its output for every type and format, and that it changes nothing.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -12,7 +12,7 @@ query() {
     "$tidemark" query "$@" 2>"$scratch/err"
 }
 
-# refused SENTENCE SQL: exit status 2 and not a byte of the trace changed.
+# refused SENTENCE SQL: whether the exit status is 2, and no byte of the trace has changed.
 refused() {
     query "$trace" "$2" >/dev/null
     is "$? $(cksum <"$trace")" "2 $sum" "$1"
@@ -36,15 +36,15 @@ is "$(query "$trace" 'SELECT size, kind FROM event')" 'size kind
  100 free' 'a table has a line for each row, and numbers to the right'
 is "$(query --table "$trace" 'SELECT 1 AS a')" 'a
 1' 'a table may be asked for by name'
-is "$(query --json "$trace" 'SELECT 1 WHERE 0')" '[]' 'no rows are an empty array in JSON'
-is "$(query --csv "$trace" 'SELECT 1 AS a WHERE 0')" 'a' 'no rows are the header alone in CSV'
+is "$(query --json "$trace" 'SELECT 1 WHERE 0')" '[]' 'query --json prints an empty array for no rows'
+is "$(query --csv "$trace" 'SELECT 1 AS a WHERE 0')" 'a' 'query --csv prints only the header for no rows'
 is "$(query --json "$trace" 'SELECT 1 AS a, 2 AS a')" '[
 {"a":1,"a:2":2}
 ]' 'two columns of one name stay apart in JSON'
 is "$(query --json "$trace" "SELECT char(27, 10) || CAST(x'ff' AS TEXT) AS t")" "[
 {\"t\":\"\\u001b\\u000a$(printf '\357\277\275')\"}
-]" 'control characters and what is no UTF-8 are escaped in JSON'
-has_words "$(query "$trace" "SELECT char(27) || '[31m' AS t")" '\x1b[31m' 'control characters are escaped in a table'
+]" 'query --json escapes control characters and invalid UTF-8'
+has_words "$(query "$trace" "SELECT char(27) || '[31m' AS t")" '\x1b[31m' 'query escapes control characters in a table'
 is "$(query --csv "$trace" 'SELECT count(*) AS n FROM live')" 'n
 1' 'views of the trace answer'
 is "$(query --csv "$trace" "SELECT value FROM json_each('[7]')")" 'value
@@ -54,18 +54,18 @@ layer_id' 'so do PRAGMAs that only tell'
 is "$(query --csv "$trace" 'SELECT 1 AS a; -- that is all')" 'a
 1' 'a comment may follow the statement'
 is "$(query --csv "$trace" 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 200000) SELECT x FROM c' |
-    tail -n 1)" 200000 'a large answer comes whole'
+    tail -n 1)" 200000 'query prints a large answer completely'
 
 query "$trace" 'SELECT 1; SELECT 2' >/dev/null
 is "$? $(cat "$scratch/err")" '2 tidemark query: one statement at a time; the second begins at column 11' \
-    'a second statement is an error'
+    'query refuses a second statement'
 query "$trace" 'SELECT missing FROM allocation' >/dev/null
-is $? 2 'an error in the SQL gives 2'
-has_words "$(cat "$scratch/err")" 'column 8: no such column: missing' 'and its reason'
+is $? 2 'query exits with 2 after an error in the SQL'
+has_words "$(cat "$scratch/err")" 'column 8: no such column: missing' 'query prints the reason of an error in the SQL'
 query "$trace" ' -- nothing' >/dev/null
-is $? 2 'SQL without a statement is an error'
+is $? 2 'query refuses SQL without a statement'
 query "$trace" >/dev/null
-is $? 2 'so is no SQL at all'
+is $? 2 'query without SQL is wrong use'
 
 refused 'DELETE is refused' 'DELETE FROM allocation'
 refused 'INSERT is refused' "INSERT INTO meta VALUES ('a', 1)"
@@ -79,10 +79,10 @@ refused 'PRAGMA journal_mode is refused' 'PRAGMA journal_mode = delete'
 refused 'PRAGMA query_only is refused' 'PRAGMA query_only = 0'
 refused 'load_extension is refused' "SELECT load_extension('libm.so')"
 refused 'BEGIN is refused' 'BEGIN IMMEDIATE'
-ok 'none of that made a file' test ! -e "$scratch/other.db"
+ok 'refused statements make no file' test ! -e "$scratch/other.db"
 
 make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'"
 query --csv "$trace" 'SELECT 1 AS a' >"$scratch/out"
-is "$? $(tail -n 1 "$scratch/out")" '3 1' 'a trace that was cut off answers, with 3'
+is "$? $(tail -n 1 "$scratch/out")" '3 1' 'query answers about a trace that was cut off, and exits with 3'
 
 done_testing

@@ -30,7 +30,7 @@ note_fault(struct round *round, const char *what, enum tide_status status)
     pthread_mutex_unlock(&round->lock);
 }
 
-/* With the lock held. */
+/* Call with the lock held. */
 static void
 model_add_live(struct round *round, const struct block *block)
 {
@@ -106,7 +106,7 @@ figure_of(struct tide_resource *resource, enum tide_query what)
     return tide_query(resource, what, &figure) == TIDE_OK ? figure : UINT64_MAX;
 }
 
-/* What a limit should count, from what is live. */
+/* What a limit should count, from the live blocks. */
 static uint64_t
 limit_wanted(const struct round *round, struct tide_resource *limit)
 {
@@ -198,7 +198,7 @@ check_empty(struct round *round, struct tide_resource *layer)
 {
     struct tide_upstream edge;
     struct tide_statistics_figures seen = { TIDE_FIGURES(seen) };
-    uint64_t used = limit_used(layer); /* UINT64_MAX where it is no limit */
+    uint64_t used = limit_used(layer); /* UINT64_MAX if it is no limit */
 
     if (tide_statistics_read(layer, &seen) == TIDE_OK && (seen.bytes.current != 0 || seen.count.current != 0))
         fault(round, "statistics: %" PRId64 " bytes in %" PRId64 " blocks where there are none", seen.bytes.current,

@@ -25,16 +25,16 @@ struct block {
 struct round {
     struct random_stack random;
     struct tide_resource *stack;
-    struct tide_resource *top_statistics; /* sees all that passes through the top */
+    struct tide_resource *top_statistics; /* sees everything that passes the top */
     unsigned threads;
     unsigned steps;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     struct block live[THREADS_MOST * LIVE_MOST + MAILBOXES];
     size_t live_count;
     uint64_t live_bytes;
     uint64_t peak_bytes, total_bytes, total_count; /* the peak is exact with one thread */
     unsigned added_bins;
-    unsigned faults; /* what went wrong; the first is told */
+    unsigned faults; /* the number of faults; the first is printed */
     struct block mailboxes[MAILBOXES];
     struct lives lives;
 };
@@ -42,22 +42,22 @@ struct round {
 /* Note a fault. Call with the lock held, or with no other threads. */
 void fault(struct round *round, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same of a call that has failed, without the lock. */
+/* Note that a call has failed. Call without the lock. */
 void note_fault(struct round *round, const char *what, enum tide_status status);
 
-/* A block that was handed out; or, where `status` is not TIDE_OK, one that was not. */
+/* Add a block that was allocated or, if `status` is not TIDE_OK, refused. */
 void model_add(struct round *round, struct block *block, const struct caller *caller, enum tide_status status);
 
-/* A block that is about to be freed: its address may come back at once. */
+/* Remove a block before it is freed: its address may be given out again at once. */
 void model_remove(struct round *round, const struct block *block, const struct caller *caller);
 
-/* UINT64_MAX: unknown. */
+/* Returns UINT64_MAX if the figure is unknown. */
 uint64_t figure_of(struct tide_resource *resource, enum tide_query what);
 
-/* From the top down, while layers pass requests on unchanged, check that their figures are the model's. */
+/* Compare the figures of the layers with the model, from the top down, while layers pass requests on unchanged. */
 void check_figures(struct round *round);
 
-/* After all is freed and trimmed, no layer has anything outstanding, unless a layer above keeps its chunks. */
+/* After all frees and a trim, check that no layer has anything allocated, unless a layer above keeps its chunks. */
 void check_empty(struct round *round, struct tide_resource *layer);
 
 #endif

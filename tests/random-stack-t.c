@@ -1,10 +1,8 @@
 /*
- * Random stacks from all adaptors, random operations from several threads, and a model that knows what they should have
- * come to: overlap, alignment and content of blocks, every figure that can be told from outside, every byte given back,
- * and, where a log records, every row of the trace.
- *
- * TEST_SEED=N RANDOM_STACK_ROUNDS=1 runs one round again; RANDOM_STACK_ROUNDS=2000 RANDOM_STACK_STEPS=20000 is the long
- * form (`make random`).
+ * Random stacks of all adaptors, random operations of several threads, and a model of the expected results: blocks that
+ * do not overlap, their alignment and content, every figure that can be known from outside, every byte given back, and,
+ * with a log, every row of the trace. TEST_SEED=N RANDOM_STACK_ROUNDS=1 repeats one round; RANDOM_STACK_ROUNDS=2000
+ * RANDOM_STACK_STEPS=20000 is the long form (`make random`).
  */
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -85,7 +83,7 @@ do_free(struct worker *worker, struct block *block)
         note_fault(round, "a deallocation", status);
 }
 
-/* Leave a block for others to free, and take one of theirs. */
+/* Leave a block for another thread, and take one that was left. */
 static void
 do_exchange(struct worker *worker, struct block *block)
 {
@@ -112,11 +110,11 @@ do_add_bin(struct round *round, uint64_t limit_bytes)
     pthread_mutex_unlock(&round->lock);
     if (!add || tide_fixed_create(binning->upstream, &options, &bin) != TIDE_OK)
         return;
-    tide_binning_add(binning, limit_bytes, bin); /* there may be one of that limit */
+    tide_binning_add(binning, limit_bytes, bin); /* fails if there is a bin of that limit */
     tide_resource_release(bin);
 }
 
-/* From here on the thread's allocations have a tag, or none any more. */
+/* From here on the thread's allocations have a tag, or none. */
 static void
 do_tag(struct worker *worker, uint64_t choice)
 {
@@ -132,7 +130,7 @@ do_tag(struct worker *worker, uint64_t choice)
         worker->caller.tag = (int64_t)(1 + choice % TAGS);
 }
 
-/* What else may happen at any time. */
+/* Other operations that may come at any time. */
 static void
 do_other(struct worker *worker)
 {
@@ -194,7 +192,7 @@ worker_run(void *context)
     return NULL;
 }
 
-/* Hold on to every base, to ask them when the stack has gone. */
+/* Hold a reference to every base, to query them after the stack. */
 static void
 keep_bases(struct tide_resource *layer, struct tide_resource **bases, size_t *count)
 {
@@ -206,7 +204,7 @@ keep_bases(struct tide_resource *layer, struct tide_resource **bases, size_t *co
         keep_bases(edge.resource, bases, count);
 }
 
-/* Its description makes the same stack again. */
+/* Check that the stack's description makes the same stack again. */
 static void
 check_text(struct round *round)
 {
@@ -250,14 +248,14 @@ round_drain(struct round *round, struct worker *workers)
     }
     check_figures(round);
     if (round->random.state % 2 == 0)
-        return; /* what layers keep goes back when they go */
+        return; /* layers give back what they keep when they are destroyed */
     if (tide_trim(round->stack, 0) != TIDE_OK)
         fault(round, "the last trim: %s", tide_error_text());
     if (strstr(round->random.text, "monotonic") == NULL)
         check_empty(round, round->stack);
 }
 
-/* The stack goes; the bases have nothing out. */
+/* Release the stack, and check that the bases have nothing allocated. */
 static void
 round_end(struct round *round)
 {
@@ -274,7 +272,7 @@ round_end(struct round *round)
     }
 }
 
-/* Between the making of the stack and its end. */
+/* What runs between the creation of the stack and its end. */
 static void
 round_live(struct round *round, struct worker *workers, const char *path)
 {
@@ -295,7 +293,7 @@ round_live(struct round *round, struct worker *workers, const char *path)
         fault(round, "%s", wrong);
 }
 
-/* What is in the trace when it has been closed; it goes where nothing was wrong. */
+/* Check the closed trace, and remove it unless something was wrong. */
 static void
 round_trace_end(struct round *round, const char *path)
 {
@@ -335,7 +333,7 @@ run_round(uint64_t seed, unsigned steps)
         if (round.random.records)
             round_trace_end(&round, path);
     } else if (!round.random.may_fail || (status != TIDE_ECAPACITY && status != TIDE_ELIMIT)) {
-        fault(&round, "%s", tide_error_text()); /* a limit may refuse what a pool takes at once */
+        fault(&round, "%s", tide_error_text()); /* a limit may refuse the initial size of a pool */
     }
     pthread_mutex_destroy(&round.lock);
     lives_free(&round.lives);

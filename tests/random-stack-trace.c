@@ -58,7 +58,7 @@ life_compare(const void *left, const void *right)
     return 0;
 }
 
-/* Allocations of 0 bytes have no address that would tell them apart: which of them a free is of is not known. */
+/* Allocations of 0 bytes have no address: which one a free belongs to is unknown. */
 static void
 lives_part_empty(struct lives *lives)
 {
@@ -73,7 +73,7 @@ lives_part_empty(struct lives *lives)
     }
 }
 
-/* Each row of a query as numbers; ends the program where it cannot be asked. */
+/* Read each row of a query as numbers. Ends the program if the query fails. */
 static void
 rows_read(const char *path, const char *sql, int64_t layer_id, struct lives *out)
 {
@@ -109,7 +109,7 @@ say_life(const char *what, int64_t layer_id, const struct life *life)
                life->column[LIFE_FREE_STREAM]);
 }
 
-/* The sorted model beside the rows of one layer; of those alone that succeeded, or all. */
+/* Compare the sorted model with the rows of one layer: with all rows, or only those of successful allocations. */
 static const char *
 lives_compare(const char *path, int64_t layer_id, const struct lives *model, bool failed)
 {
@@ -152,7 +152,7 @@ lives_compare(const char *path, int64_t layer_id, const struct lives *model, boo
     return fault;
 }
 
-/* Whether two blocks that one layer has handed out were in each other's way at any time. */
+/* Whether two blocks of one layer overlapped at any time. */
 static const char *
 lives_overlap(const char *path, int64_t layer_id)
 {
@@ -187,7 +187,7 @@ lives_overlap(const char *path, int64_t layer_id)
     return fault;
 }
 
-/* The layer that the trace has just learned of has the row of `resource`; all below it, too. */
+/* Check that the new layer of the trace has the row of `resource`, and all layers below it have theirs. */
 static const char *
 layer_check(const char *path, struct tide_resource *resource, int64_t id, struct trace_layers *layers)
 {
@@ -244,7 +244,7 @@ trace_check_layers(const char *path, struct tide_resource *log, struct trace_lay
     return fault;
 }
 
-/* Has seen the same requests that its log has let through. */
+/* Check that statistics saw exactly the requests that their log passed on. */
 static const char *
 statistics_check(const char *path, struct tide_resource *statistics, int64_t log_id)
 {
@@ -272,7 +272,7 @@ layers_find(const struct trace_layers *layers, const struct tide_resource *resou
     return i;
 }
 
-/* All that it serves goes to upstream as it came, and nothing else. */
+/* Whether a layer passes every request on unchanged, and makes no others. */
 static bool
 hands_on(const struct tide_resource *resource)
 {
@@ -285,7 +285,7 @@ hands_on(const struct tide_resource *resource)
     return false;
 }
 
-/* Of the rows and of what was dropped. */
+/* Compare rows and drops with the model. */
 static const char *
 dropped_check(const char *path, const struct lives *model)
 {

@@ -10,7 +10,7 @@
 
 #include "random-stack.h"
 
-/* Who calls, as it is recorded: the system's id of the thread, its stream, and the number of its tag or 0. */
+/* The caller as it is recorded: the system's thread id, the stream, and the number of the tag or 0. */
 struct caller {
     int64_t thread;
     tide_stream stream;
@@ -26,7 +26,7 @@ enum life_column {
     LIFE_ALLOC_THREAD,
     LIFE_ALLOC_STREAM,
     LIFE_FREE_THREAD, /* -1: not freed */
-    LIFE_FREE_STREAM, /* -1: the same */
+    LIFE_FREE_STREAM, /* -1: not freed */
     LIFE_COLUMNS
 };
 
@@ -47,32 +47,32 @@ void lives_free(struct lives *lives);
 
 #define TRACE_LAYERS_MOST 512
 
-/* The layers of a stack with the numbers that its trace has given them. */
+/* The layers of a stack, with their numbers in the trace. */
 struct trace_layers {
     struct {
         struct tide_resource *resource; /* borrowed */
         int64_t id;
-        unsigned edges; /* that lead to it, from layers of the trace */
+        unsigned edges; /* the number of edges to it from layers of the trace */
     } all[TRACE_LAYERS_MOST];
     size_t count;
     size_t logs;
 };
 
 /*
- * What is wrong with the rows of `layer` and `layer_bin` of the trace at `path` that `log`, which opened it, and all
- * below it have; NULL where nothing is. The stack has just been made.
+ * Check the rows of `layer` and `layer_bin` in the trace at `path` for `log`, which opened it, and all layers below.
+ * Returns what is wrong, or NULL. Call right after the stack was made.
  */
 const char *trace_check_layers(const char *path, struct tide_resource *log, struct trace_layers *layers);
 
 /*
- * The same of the rows of `allocation`: those of `log`, and of the logs below it that get the same requests, beside the
- * model's; of all logs, that no two blocks are in each other's way. All blocks are free, and the trace is flushed.
+ * Check the rows of `allocation` likewise: compare those of `log`, and of the logs below it that get the same requests,
+ * with the model, and check that in all logs no two blocks overlap. All blocks must be free, and the trace flushed.
  * Sorts `model`.
  */
 const char *trace_check_lives(const char *path, const struct random_stack *random, struct tide_resource *log,
                               const struct trace_layers *layers, struct lives *model);
 
-/* The same of the whole trace, after the stack has gone: everything has been freed at every layer. */
+/* Check the whole trace likewise, after the stack was released: every block was freed at every layer. */
 const char *trace_check_end(const char *path, const struct random_stack *random);
 
 #endif

@@ -24,7 +24,7 @@ add(struct random_stack *stack, const char *format, ...)
     va_end(arguments);
 }
 
-/* 0 to `count` - 1. */
+/* A number from 0 to `count` - 1. */
 static unsigned
 choose(struct random_stack *stack, unsigned count)
 {
@@ -144,7 +144,7 @@ add_pool(struct random_stack *stack, unsigned depth)
     }
 }
 
-/* One at most: where several stand on each other, each asks all of the other's arenas before it refuses a request. */
+/* At most one arena: of nested arenas, each asks all arenas of the other before it refuses a request. */
 static void
 add_arena(struct random_stack *stack, unsigned depth)
 {
@@ -175,7 +175,7 @@ add_track(struct random_stack *stack, unsigned depth)
     add(stack, choose(stack, 3) == 0 ? "track(callstack=4)" : "track");
 }
 
-/* Without a path: it records into the trace of the one above. */
+/* A log without a path, which records into the trace of the log above. */
 static void
 add_log(struct random_stack *stack, unsigned depth)
 {
@@ -257,7 +257,7 @@ add_fallback(struct random_stack *stack, unsigned depth)
     add(stack, of_its_own ? " | host})" : "})");
 }
 
-/* A value that the argument's row takes; false where that cannot be told from the row. */
+/* Add a value that the argument's row accepts. False if the row does not say which. */
 static bool
 add_value(struct random_stack *stack, const struct tidei_argument *argument)
 {
@@ -285,7 +285,7 @@ add_value(struct random_stack *stack, const struct tidei_argument *argument)
     }
 }
 
-/* A kind that has nothing of its own here, with one random argument or none. It may well refuse requests. */
+/* Add a kind that has no function of its own here, with one random argument or none. It may refuse requests. */
 static void
 add_other(struct random_stack *stack, const struct tidei_kind *kind)
 {
@@ -313,7 +313,7 @@ static const struct {
 
 #define RANDOM_KINDS (sizeof(random_kinds) / sizeof(random_kinds[0]))
 
-/* The `index`th adaptor that is not among those, so that none is forgotten; NULL past the last. */
+/* The `index`th adaptor without a function of its own here, so that none is forgotten; NULL past the last. */
 static const struct tidei_kind *
 other_kind(size_t index)
 {
@@ -323,7 +323,7 @@ other_kind(size_t index)
 
         while (found < RANDOM_KINDS && strcmp(random_kinds[found].name, name) != 0)
             found++;
-        /* `fixed` stands in bins, and `prefetch` needs a GPU. */
+        /* `fixed` is used in bins, and `prefetch` needs a GPU. */
         if (found == RANDOM_KINDS && !(*kind)->is_base && strcmp(name, "fixed") != 0 && strcmp(name, "prefetch") != 0 &&
             index-- == 0)
             return *kind;
@@ -331,7 +331,7 @@ other_kind(size_t index)
     return NULL;
 }
 
-/* For what is not on the way down, alignment does not matter. */
+/* The alignment matters only on the main path of the stack. */
 static void
 add_layers(struct random_stack *stack, unsigned count, unsigned depth)
 {
@@ -353,7 +353,7 @@ add_layers(struct random_stack *stack, unsigned count, unsigned depth)
     }
 }
 
-/* With the path: nothing stands above it but what hands on just what it gets. */
+/* The log with the path: only layers that pass every request on unchanged stand above it. */
 static void
 add_first_log(struct random_stack *stack, const char *trace)
 {
@@ -378,7 +378,7 @@ random_stack_make(struct random_stack *stack, uint64_t seed, const char *trace)
     memset(stack, 0, sizeof(*stack));
     stack->state = seed;
     for (int i = 0; i < 20; i++)
-        contract_random(&stack->state); /* seeds that differ in a bit begin alike */
+        contract_random(&stack->state); /* seeds that differ in one bit begin alike */
     stack->host_memory = choose(stack, 2) == 0;
     stack->any_alignment = choose(stack, 4) == 0;
     stack->records = choose(stack, 3) == 0;

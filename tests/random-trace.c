@@ -15,7 +15,7 @@
 
 #define ROUNDED(size) (((size) + 255) / 256 * 256)
 
-/* More chunks than this the pool never takes. */
+/* The most chunks that the pool takes. */
 #define CHUNKS_MAX 6
 
 uint64_t
@@ -37,7 +37,7 @@ random_trace_seed(void)
     return seed;
 }
 
-/* Whether [address, address + size) of a chunk is free of blocks that live at `ns`. */
+/* Whether [address, address + size) of a chunk is free of blocks that are live at `ns`. */
 static bool
 place_is_free(const struct random_trace *trace, int64_t address, int64_t size, int64_t ns)
 {
@@ -52,7 +52,7 @@ place_is_free(const struct random_trace *trace, int64_t address, int64_t size, i
     return true;
 }
 
-/* The pool: the first place in the first chunk, else a new chunk; 0: there are no more. */
+/* Place a block: at the first place in the first chunk, else in a new chunk. 0: there are no more chunks. */
 static int64_t
 pool_place(struct random_trace *trace, int64_t size, int64_t *chunks, size_t *chunk_count, int64_t ns)
 {
@@ -77,7 +77,7 @@ pool_place(struct random_trace *trace, int64_t size, int64_t *chunks, size_t *ch
                                    .thread = 1,
                                    .alloc_ns = ns,
                                    .free_ns = RANDOM_NEVER };
-    /* No two at one place. */
+    /* No two chunks at one address. */
     for (size_t i = 0; i < *chunk_count; i++) {
         if (chunks[i] == chunk->address)
             chunk->address += (int64_t)(64 << 20) * (int64_t)(*chunk_count + 1);

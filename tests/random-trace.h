@@ -1,6 +1,7 @@
 /*
- * Small random traces, and the same lives in memory, for tests that compare an analysis with brute force: a log 1 over
- * a pool 2 that takes chunks through a log 3 from a sim 4. Times are few, so that ties are many.
+ * Small random traces, and the same allocations in memory, for tests that compare an analysis with brute force: a log 1
+ * over a pool 2 that takes chunks through a log 3 from a sim 4. There are few different times, so that many events have
+ * the same one.
  */
 #ifndef TESTS_RANDOM_TRACE_H
 #define TESTS_RANDOM_TRACE_H
@@ -22,19 +23,19 @@ struct random_life {
     int64_t address;
     int64_t size;
     int64_t alignment;
-    int64_t status; /* 0, or 3: the pool had no more */
+    int64_t status; /* 0, or 3: the pool was full */
     int64_t tag;
     int64_t stream;
     int64_t thread;
     int64_t alloc_ns;
-    int64_t free_ns; /* RANDOM_NEVER: lives at the end */
+    int64_t free_ns; /* RANDOM_NEVER: live at the end */
 };
 
 struct random_trace {
     struct random_life lives[RANDOM_LIVES];
     size_t count;
     int64_t end_ns;
-    uint64_t seed; /* of this one */
+    uint64_t seed; /* of this trace */
 };
 
 /* Make a trace of about `count` allocations of layer 1. The same seed makes the same trace. */
@@ -43,7 +44,7 @@ void random_trace_make(struct random_trace *trace, uint64_t seed, size_t count);
 /* Write it to `path`, which is replaced. */
 void random_trace_write(const struct random_trace *trace, const char *path);
 
-/* Whether a life is live right after the allocation or the free of another. The order is that of scan.h. */
+/* Whether an allocation is live right after the allocation or the free of another. The order is that of scan.h. */
 bool random_trace_is_live(const struct random_life *life, const struct random_life *event, bool is_free);
 
 /* The figures of a moment, from a map of every 256 bytes of every chunk. */
@@ -52,7 +53,7 @@ struct random_map {
     int64_t unusable; /* in holes smaller than the request */
 };
 
-/* `live` says which lives are. */
+/* `live` tells which allocations are live. */
 void random_trace_map(const struct random_trace *trace, const bool *live, int64_t request, struct random_map *out);
 
 /* The seed of a test: SEED, or the clock; it is printed. */

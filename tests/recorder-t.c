@@ -35,10 +35,10 @@ test_one_stack(void)
     void *first = take(stack, 100), *second = take(stack, 200), *refused = stack;
 
     ok(all_of(tide_allocate(stack, 5000, 512, 7, &refused) == TIDE_ELIMIT, refused == NULL),
-       "a refusal passes through");
+       "a refusal passes through the log");
     give(stack, first, 100);
     tide_resource_release(stack);
-    is_u64(scratch_count("one.db"), 1, "closing leaves one file");
+    is_u64(scratch_count("one.db"), 1, "closing a trace leaves one file");
     is_string(sql_text(path, "SELECT group_concat(layer_id || kind || '(' || config || ')' || ifnull(upstream_layer_id,"
                              " ''), ' ') FROM (SELECT * FROM layer ORDER BY layer_id)"),
               sql_text(path, "SELECT '1log(' || '%s' || ')2 2limit(1000)3 3log()4 4sim()'", path),
@@ -50,10 +50,11 @@ test_one_stack(void)
     is_string(sql_text(path, "SELECT status_name || alignment || ' ' || alloc_stream_id FROM failure"),
               sql_text(path, "SELECT 'TIDE_ELIMIT512 ' || stream_id FROM stream WHERE handle = 7"),
               "a failure keeps its status, alignment and stream");
-    is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM live"), 2, "what was not freed is live at both layers");
+    is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM live"), 2,
+           "blocks that were not freed are live at both layers");
     is_u64((uint64_t)sql_number(path, "SELECT address FROM live WHERE layer_id = 1"), (uintptr_t)second,
            "the live allocation has its address");
-    ok(trace_is_whole(path), "the trace is whole");
+    ok(trace_is_whole(path), "the trace of two logs is whole");
 }
 
 static void
@@ -104,7 +105,7 @@ test_describe(void)
     unlink(path);
     stack = stack_of("%s", text);
     tide_describe(stack, again, sizeof(again), NULL);
-    is_string(again, text, "and its text makes the same stack again");
+    is_string(again, text, "the description makes the same stack again");
     tide_resource_release(stack);
 }
 
@@ -127,7 +128,7 @@ test_stacks_together(void)
     is_string(sql_text(path, "SELECT group_concat(layer_id || ':' || size, ' ') FROM allocation"), "1:11 3:22 3:44",
               "two stacks record into one trace");
     is_string(sql_text(apart, "SELECT group_concat(layer_id || ':' || size, ' ') FROM allocation"), "1:33",
-              "a third one at the same time into another");
+              "a third stack at the same time records into another trace");
     is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'stack.2'"),
               sql_text(path, "SELECT 'log(%s) | statistics | sim'", path), "the second stack is in meta as stack.2");
     ok(all_of(trace_is_whole(path), trace_is_whole(apart)), "both traces are whole");
@@ -179,8 +180,9 @@ test_shared_layers(void)
               "a log without a path joins the first trace above it, and stays with it to the end");
     is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM layer"), 4, "a layer that two stacks share is listed once");
     is_u64((uint64_t)sql_number(path, "SELECT upstream_layer_id FROM layer WHERE layer_id = 4"), 2,
-           "and is the upstream of both");
-    is_string(sql_text(other, "SELECT group_concat(size) FROM allocation"), "30", "another trace has its own part");
+           "the shared layer is the upstream of both stacks");
+    is_string(sql_text(other, "SELECT group_concat(size) FROM allocation"), "30",
+              "the other trace has the allocations of its own layers");
     ok(all_of(trace_is_whole(path), trace_is_whole(other)), "both traces of the process are whole");
 }
 
@@ -231,10 +233,10 @@ test_threads(void)
            "eight threads: every allocation is there and freed");
     is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM (SELECT size, lag(size) OVER (PARTITION BY alloc_thread_id"
                                       " ORDER BY allocation_id) AS before FROM allocation) WHERE size <> before + 8"),
-           0, "in each thread's order, each on one thread");
+           0, "each thread's events are in its order, and on one thread");
     is_u64((uint64_t)sql_number(path, "SELECT count(DISTINCT alloc_thread_id) FROM allocation"), 8,
            "the events of 8 threads are on 8 threads");
-    ok(trace_is_whole(path), "the trace is whole");
+    ok(trace_is_whole(path), "the trace of eight threads is whole");
 }
 
 static void *
@@ -266,11 +268,11 @@ test_short_threads(void)
            "each of 6,000 threads has its allocation");
     is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM thread WHERE thread_id IN (SELECT alloc_thread_id FROM"
                                       " allocation) AND os_tid > 0 AND name <> ''"),
-           6000, "and its row in thread");
-    ok(trace_is_whole(path), "the trace is whole");
+           6000, "each of 6,000 threads has its row in thread");
+    ok(trace_is_whole(path), "the trace of 6,000 threads is whole");
 }
 
-/* Allocates on another thread while a free has given the address back and has not yet returned. */
+/* Allocate on another thread when a free has given the address back but has not returned yet. */
 static void *reused_pointer;
 
 static void *
@@ -316,9 +318,10 @@ test_reuse(void)
     ok(same, "the upstream gave the address out again before its free had returned");
     tide_resource_release(log);
     tide_resource_release(&gate->base);
-    is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM allocation"), 101, "101 lives of one address");
-    is_u64((uint64_t)sql_number(path, "SELECT allocation_id FROM live"), 101, "of which the last one lives");
-    ok(trace_is_whole(path), "and none overlaps another");
+    is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM allocation"), 101, "one address has 101 allocations");
+    is_u64((uint64_t)sql_number(path, "SELECT allocation_id FROM live"), 101,
+           "the last of the 101 allocations is live");
+    ok(trace_is_whole(path), "no allocation of the address overlaps another in time");
 }
 
 static void
@@ -330,7 +333,7 @@ test_odd_frees(void)
     int elsewhere;
 
     ok(tide_deallocate(stack, pointer, 99, 256, 0) == TIDE_EMISMATCH, "sim refuses a wrong size");
-    ok(tide_deallocate(stack, &elsewhere, 8, 256, 3) == TIDE_EPOINTER, "and an unknown pointer");
+    ok(tide_deallocate(stack, &elsewhere, 8, 256, 3) == TIDE_EPOINTER, "sim refuses an unknown pointer");
     give(stack, pointer, 100);
     give(host, loose, 65);
     tide_resource_release(stack);
@@ -338,13 +341,13 @@ test_odd_frees(void)
     is_string(sql_text(path, "SELECT group_concat(kind || ' ' || text, '; ') FROM mark"),
               "refused_free layer 1: TIDE_EMISMATCH: free of 99 bytes; refused_free layer 1: TIDE_EPOINTER: free of 8"
               " bytes; size_mismatch layer 3: freed as 65 bytes",
-              "marks tell of refused frees and of a size that nobody checked");
+              "marks report refused frees and a free with a size that nobody checked");
     is_u64((uint64_t)sql_number(path, "SELECT address FROM unmatched_free"), (uintptr_t)&elsewhere,
-           "the unknown pointer is an unmatched free");
+           "the free of the unknown pointer is an unmatched free");
     is_u64((uint64_t)sql_number(path, "SELECT handle FROM unmatched_free JOIN stream USING (stream_id)"), 3,
            "the unmatched free has its stream");
     is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns IS NOT NULL"), 2,
-           "a refused free ends no life, the right one and the wrongly sized do");
+           "of three frees the refused one ends no allocation, and the right and the wrongly sized one do");
 }
 
 static void
@@ -354,15 +357,16 @@ test_zero_bytes(void)
     struct tide_resource *stack = stack_of("log(%s) | log | host", path);
 
     for (int i = 0; i < 3; i++)
-        ok(take(stack, 0) == NULL, "0 bytes have no address");
+        ok(take(stack, 0) == NULL, "an allocation of 0 bytes has no address");
     give(stack, NULL, 0);
     tide_log_flush(stack);
     give(stack, NULL, 0);
     tide_resource_release(stack);
     is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM allocation WHERE size = 0 AND address = 0"), 6,
            "allocations of 0 bytes are rows");
-    is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM live"), 2, "and each free of NULL ends one of a layer");
-    ok(trace_is_whole(path), "the trace is whole");
+    is_u64((uint64_t)sql_number(path, "SELECT count(*) FROM live"), 2,
+           "each free of NULL ends one allocation of 0 bytes of its layer");
+    ok(trace_is_whole(path), "the trace with refused frees is whole");
 }
 
 static void
@@ -385,10 +389,11 @@ test_visible(void)
         if (i == 10)
             break;
     }
-    is_i64(count, 0, "after each flush another connection has everything");
+    is_i64(count, 0, "after each flush another connection sees every event");
     give(stack, pointers[0], 1000);
     tide_log_flush(stack);
-    is_i64(sql_number(path, "SELECT count(*) FROM live"), 10, "frees of earlier transactions too");
+    is_i64(sql_number(path, "SELECT count(*) FROM live"), 10,
+           "after a flush another connection sees frees of earlier transactions' allocations");
     sqlite3_open_v2(path, &reader, SQLITE_OPEN_READONLY, NULL);
     sqlite3_exec(reader, "BEGIN", NULL, NULL, NULL);
     sqlite3_prepare_v2(reader, "SELECT count(*), count(free_ns) FROM allocation", -1, &query, NULL);
@@ -401,7 +406,7 @@ test_visible(void)
     sqlite3_step(query);
     lives = sqlite3_column_int64(query, 0) - sqlite3_column_int64(query, 1);
     ok(all_of(back == sqlite3_column_int64(query, 0), lives == 10),
-       "a reader in a transaction goes on seeing one state");
+       "a reader in a transaction sees one state throughout");
     sqlite3_finalize(query);
     sqlite3_close(reader);
     take(stack, 77);
@@ -413,10 +418,10 @@ test_visible(void)
     } while (count == 0 && now.tv_sec - begin.tv_sec < 60);
     diag("a quiet program's event was in the file after about %.2f s",
          (double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9);
-    is_i64(count, 1, "a quiet program's event gets into the file without a flush");
-    is_i64(meta_number(path, "complete"), 0, "complete is 0 while it is being recorded");
+    is_i64(count, 1, "an event of an idle program gets into the file without a flush");
+    is_i64(meta_number(path, "complete"), 0, "meta.complete is 0 during the recording");
     tide_resource_release(stack);
-    ok(trace_is_whole(path), "the trace is whole");
+    ok(trace_is_whole(path), "the trace read during the recording is whole in the end");
 }
 
 static void
@@ -430,8 +435,8 @@ test_small_ring(void)
     tide_resource_release(stack);
     is_i64(sql_number(path, "SELECT count(free_ns) FROM allocation"), 50000, "a ring of 64 records loses nothing");
     ok(all_of(meta_number(path, "ring_waits") > 0, meta_number(path, "ring_longest_wait_ns") > 0),
-       "waits and the longest of them are in meta");
-    ok(trace_is_whole(path), "the trace is whole");
+       "the number of waits and the longest wait are in meta");
+    ok(trace_is_whole(path), "the trace of a ring of 64 records is whole");
 }
 
 static void *
@@ -465,13 +470,13 @@ test_tags_and_marks(void)
     tide_tag_pop();
     take(stack, 4);
     memset(name, 'x', 254);
-    strcpy(name + 254, "\xc3\xa4\xc3\xa4"); /* two letters of two bytes: the first would end at 256 */
+    strcpy(name + 254, "\xc3\xa4\xc3\xa4"); /* two letters of two bytes each: the first would end at byte 256 */
     tide_tag_push(name);
     take(stack, 6);
     tide_tag_pop();
     memset(mark, 'm', 1022);
     strcpy(mark + 1022, "\xe2\x82\xac\xe2\x82\xac");
-    ok(tide_mark(NULL) == TIDE_EINVAL, "a mark has a text");
+    ok(tide_mark(NULL) == TIDE_EINVAL, "a mark without a text is refused");
     tide_mark("epoch 1");
     tide_mark(mark);
     tide_resource_release(stack);
@@ -481,19 +486,19 @@ test_tags_and_marks(void)
                        "SELECT group_concat(size || ':' || ifnull(parent.name || '/', '') ||"
                        " ifnull(tag.name, '-'), ' ') FROM (SELECT * FROM allocation ORDER BY size) LEFT JOIN tag"
                        " USING (tag_id) LEFT JOIN tag parent ON parent.tag_id = tag.parent_tag_id WHERE size < 6"),
-              "1:step 2:step/forward 3:step 4:- 5:other", "allocations carry the tags of their threads, nested");
+              "1:step 2:step/forward 3:step 4:- 5:other", "allocations have the nested tags of their threads");
     is_i64(sql_number(path, "SELECT length(CAST(name AS BLOB)) FROM tag WHERE name LIKE 'xxx%%'"), 254,
            "a long name is cut where a character ends");
     is_string(sql_text(later, "SELECT tag.name FROM allocation JOIN tag USING (tag_id)"), "step",
-              "a trace that is opened later knows the tags of before");
+              "a trace opened later knows tags that were pushed before");
     is_string(sql_text(path, "SELECT group_concat(text) FROM mark WHERE length(text) < 100 AND kind = 'mark'"),
               "epoch 1", "a mark is in the trace");
     is_string(sql_text(later, "SELECT text FROM mark WHERE length(text) < 100 AND thread_id IN (SELECT thread_id FROM"
                               " thread)"),
-              "epoch 1", "and in every other that is being recorded");
+              "epoch 1", "a mark is in every other trace that is being recorded");
     is_i64(sql_number(path, "SELECT length(CAST(text AS BLOB)) FROM mark WHERE text LIKE 'mmm%%'"), 1022,
-           "its text is cut at 1023 bytes where a character ends");
-    ok(all_of(trace_is_whole(path), trace_is_whole(later)), "both traces are whole");
+           "a mark's text is cut at 1023 bytes, where a character ends");
+    ok(all_of(trace_is_whole(path), trace_is_whole(later)), "both traces with tags and marks are whole");
 }
 
 static int
@@ -514,11 +519,11 @@ test_exit(void)
     const char *path = scratch("exit.db");
     int status = in_child(exit_child, (void *)path);
 
-    ok(all_of(WIFEXITED(status), WEXITSTATUS(status) == 0), "a program exits with its stack not released");
-    is_u64(scratch_count("exit.db"), 1, "and leaves one file");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 1001, "with everything in it");
-    is_string(meta_text(path, "ended"), "exit", "meta.ended says how it went");
-    ok(trace_is_whole(path), "the trace is whole");
+    ok(all_of(WIFEXITED(status), WEXITSTATUS(status) == 0), "a program exits without a release of its stack");
+    is_u64(scratch_count("exit.db"), 1, "a program that exits without a release leaves one file");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 1001, "the trace of that program has every event");
+    is_string(meta_text(path, "ended"), "exit", "the meta.ended of that program's trace is exit");
+    ok(trace_is_whole(path), "the trace of that program is whole");
 }
 
 static int
@@ -544,10 +549,10 @@ test_closed_output(void)
 
     ok(all_of(WIFEXITED(status), WEXITSTATUS(status) == 0), "a program without a standard output records and prints");
     ok(all_of(sql_number(path, "SELECT sum(size) FROM allocation") == 77, trace_is_whole(path)),
-       "and what it prints goes into no file of the trace");
+       "what the program without a standard output prints goes into no file of the trace");
 }
 
-/* Stacks over many bins, which are layers each, until a trace has as many layers as its records can tell apart. */
+/* Make stacks with many bins, which are layers, until the trace has as many layers as its records can number. */
 static void
 test_many_layers(void)
 {
@@ -574,19 +579,20 @@ test_many_layers(void)
             made++;
         }
     }
-    ok(all_of(status == TIDE_EINVAL, log == NULL), "a trace refuses a stack that it has no layer numbers for");
-    has_words(tide_error_text(), "no more than 65535 layers", "with words that say so");
+    ok(all_of(status == TIDE_EINVAL, log == NULL), "a trace refuses a stack if it has no layer numbers left");
+    has_words(tide_error_text(), "no more than 65535 layers", "the refusal names the most layers");
     tide_resource_release(binning);
     tide_resource_release(base);
     for (size_t i = 0; i < BINS; i++)
         tide_resource_release(bins[i].resource);
     give(keep, take(keep, 1), 1);
     tide_resource_release(keep);
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE size = 5000"), made, "the others are recorded");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE size = 5000"), made,
+           "the stacks before the refused one are recorded");
     is_i64(sql_number(path, "SELECT count(DISTINCT layer_id) FROM allocation JOIN layer USING (layer_id)"
                             " WHERE kind = 'log'"),
-           made + 1, "each at a layer of its own");
-    ok(tide_log_create(NULL, NULL, NULL) == TIDE_EINVAL, "a log wants a place for itself");
+           made + 1, "each of those stacks has layers of its own");
+    ok(tide_log_create(NULL, NULL, NULL) == TIDE_EINVAL, "NULL in place of the result is refused");
 }
 
 int

@@ -1,20 +1,20 @@
-# `tidemark recover`, and what every command does with what a killed program has left beside its trace.
+# Tests `tidemark recover`, and every other command with the files that a killed program has left beside its trace.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
-# recover ARGUMENT...: what it prints, and its messages; the exit status is its own.
+# recover ARGUMENT...: print its output and messages, and return its exit status.
 recover() {
     "$tidemark" recover "$@" 2>&1
 }
 
-# answer COMMAND...: what it prints, its messages, and its exit status.
+# answer COMMAND...: print its output, its messages and its exit status.
 answer() {
     "$@" >"$scratch/said" 2>&1
     tap_status=$?
     echo "$(cat "$scratch/said") $tap_status"
 }
 
-# left NAME: a folder with the files of the killed replay; its trace is $trace then.
+# left NAME: make a folder with the files of the killed replay, and set $trace to its trace.
 left() {
     mkdir "$scratch/$1"
     for tap_suffix in '' -wal -rings; do
@@ -36,36 +36,37 @@ sums() {
     cksum "$1" "$1-wal" "$1-rings" 2>&1
 }
 
-# refused NAME WORDS: the trace $trace is not recovered, its files stay, and it can be read.
+# refused NAME WORDS: whether $trace is not recovered, its files stay, and it can be read.
 refused() {
     tap_before=$(cksum "$trace-rings" 2>&1)
     tap_seen=$(recover "$trace")
-    is "$? $(cksum "$trace-rings" 2>&1)" "2 $tap_before" "$1 is an error, and is not touched"
-    has_words "$tap_seen" "$2" 'the message says what is wrong'
+    is "$? $(cksum "$trace-rings" 2>&1)" "2 $tap_before" "$1 is an error, and is not changed"
+    has_words "$tap_seen" "$2" "the message about $1 names the problem"
     tap_seen=$("$tidemark" summary "$trace" 2>&1)
-    is $? 3 'the trace can be read, and is cut off'
-    has_words "$tap_seen" 'what was left beside it is not taken in' 'a message says that something was left'
+    is $? 3 "the trace beside $1 can be read, and is incomplete"
+    has_words "$tap_seen" 'what was left beside it is not taken in' \
+        "a command on the trace beside $1 says that something was left"
 }
 
 plan 51
 
 "$top_builddir/tests/make-trace" "$scratch/whole.db" || exit 99
 is "$(answer recover "$scratch/whole.db")" "$scratch/whole.db: nothing was left: the trace is complete 0" \
-    'a complete trace needs nothing'
+    'recover has nothing to do for a complete trace'
 is "$(recover --json "$scratch/whole.db")" '{"format_version":1,"state":"closed","process":0,"records":0,"complete":true}' \
-    'as an object'
+    'recover --json has the state of a complete trace'
 "$top_builddir/tests/make-trace" "$scratch/cut.db" "UPDATE meta SET value = 0 WHERE key = 'complete'" || exit 99
 has_words "$(answer recover "$scratch/cut.db")" 'nothing was left: the trace is cut off, and nothing is there of what it lacks 0' \
-    'one that was cut off and has nothing beside it stays so'
-has_words "$(answer recover "$scratch/none.db")" 'No such file or directory 2' 'a trace that is not there is an error'
+    'recover leaves a trace without a ring file incomplete'
+has_words "$(answer recover "$scratch/none.db")" 'No such file or directory 2' 'recover of a missing trace is an error'
 echo 'no trace' >"$scratch/text"
-has_words "$(answer recover "$scratch/text")" 'not an SQLite file 2' 'so is a file that is none'
+has_words "$(answer recover "$scratch/text")" 'not an SQLite file 2' 'recover of a file that is no trace is an error'
 recover >/dev/null
-is $? 2 'no trace is wrong use'
+is $? 2 'recover without a trace is wrong use'
 recover "$scratch/whole.db" "$scratch/cut.db" >/dev/null
-is $? 2 'two are wrong use'
+is $? 2 'recover of two traces is wrong use'
 
-# A program that records: it has made three allocations and waits.
+# A recording program that has made three allocations and waits.
 live=$scratch/live.db
 mkfifo "$scratch/in" "$scratch/out"
 "$top_builddir/tests/recording" "$live" <"$scratch/in" >"$scratch/out" &
@@ -74,20 +75,22 @@ exec 3>"$scratch/in" 4<"$scratch/out"
 read -r ready <&4
 before=$(sums "$live")
 seen=$(recover "$live")
-has_words "$? $ready $seen" "0 ready $live: process " 'a program that records is named'
-has_words "$seen" ' still records: nothing was touched' 'and left alone'
-has_words "$(recover --json "$live")" '"state":"recording"' 'the object says so'
-has_words "$(answer "$tidemark" summary "$live" | tr "\n" " ")" "in progress" 'a summary says that it is in progress'
+has_words "$? $ready $seen" "0 ready $live: process " 'recover names the process that is recording'
+has_words "$seen" ' still records: nothing was touched' 'recover does not touch a trace that is being recorded'
+has_words "$(recover --json "$live")" '"state":"recording"' 'recover --json says that the trace is being recorded'
+has_words "$(answer "$tidemark" summary "$live" | tr "\n" " ")" "in progress" \
+    'summary says that the recording is in progress'
 "$tidemark" query "$live" 'SELECT * FROM event' >/dev/null 2>&1
-is $? 3 'a query gives 3'
-is "$(sums "$live")" "$before" 'none of them has changed a byte of the trace, its log or its rings'
+is $? 3 'query of a recording in progress exits with 3'
+is "$(sums "$live")" "$before" 'no command has changed a byte of the trace, its WAL or its rings'
 exec 3>&- 4<&-
 wait "$recording"
-is $? 0 'the program has noticed nothing'
-is "$(recover "$live")" "$live: nothing was left: the trace is complete" 'its trace is complete'
-has_words "$("$tidemark" summary --json "$live")" '"allocations":4,"frees":2' 'and has what came after'
+is $? 0 'the recording program is not disturbed'
+is "$(recover "$live")" "$live: nothing was left: the trace is complete" 'the trace is complete after the recording'
+has_words "$("$tidemark" summary --json "$live")" '"allocations":4,"frees":2' \
+    'the complete trace has the events after the commands'
 
-# A replay that is killed in the middle of a long input.
+# A replay that is killed halfway through a long input.
 gzip -dc "$top_srcdir/tests/data/gpt_train.csv.gz" >"$scratch/once.csv"
 {
     cat "$scratch/once.csv"
@@ -105,48 +108,49 @@ done
 sleep 0.1
 kill -9 "$replay"
 wait "$replay" 2>/dev/null
-is $? 137 'a replay is killed'
-ok 'it leaves its rings' test -s "$killed-rings"
+is $? 137 'a replay is killed while it records'
+ok 'the killed replay leaves its ring file' test -s "$killed-rings"
 
 left plain
 seen=$(recover --json "$trace")
-is $? 0 'what it left is taken over'
-has_words "$seen" '"state":"recovered"' 'the object says so'
-has_words "$seen" '"complete":true' 'and that the trace is complete now'
+is $? 0 'recover takes over the ring file of the killed replay'
+has_words "$seen" '"state":"recovered"' 'recover --json says that the trace was recovered'
+has_words "$seen" '"complete":true' 'recover --json says that the trace is complete'
 case $seen in
-*'"records":0,'*) ok 'and how many records there were' false ;;
-*) ok 'and how many records there were' true ;;
+*'"records":0,'*) ok 'recover --json has the number of recovered records' false ;;
+*) ok 'recover --json has the number of recovered records' true ;;
 esac
-is "$(ls "$scratch/plain")" t.db 'only the trace is there now'
+is "$(ls "$scratch/plain")" t.db 'the recovery removes the ring file'
 has_words "$(answer "$tidemark" summary --json "$trace")" '"complete":true,"unmatched_frees":0,"lost_events":0' \
-    'a summary finds nothing missing'
+    'summary finds nothing missing in the recovered trace'
 wanted=$(counts "$trace")
 if test -n "$SQLITE3"; then
     is "$("$SQLITE3" "$trace" 'PRAGMA integrity_check') $("$SQLITE3" "$trace" "SELECT value FROM meta WHERE key = 'ended'")" \
-        'ok recovered' 'the file is sound, and says that it was recovered'
-    # The replay allocates in the order of its input: each row has the size that stands there.
+        'ok recovered' 'the recovered database passes the integrity check, and its meta says recovered'
+    # The replay allocates in the order of its input: each row has the size in the input.
     "$SQLITE3" "$trace" 'SELECT size FROM allocation ORDER BY allocation_id' >"$scratch/sizes"
     "$AWK" -F, '$3 == "allocate" { print $5 }' "$scratch/long.csv" | head -n "$(wc -l <"$scratch/sizes")" |
         cmp - "$scratch/sizes" >"$scratch/differ" 2>&1
-    is "$(cat "$scratch/differ")" '' 'its allocations are the first ones of the input, without a gap'
+    is "$(cat "$scratch/differ")" '' 'the recovered allocations are the first ones of the input, without a gap'
 else
     skip 2 'the machine has no sqlite3'
 fi
-is "$(recover "$trace")" "$trace: nothing was left: the trace is complete" 'a second time there is nothing to do'
+is "$(recover "$trace")" "$trace: nothing was left: the trace is complete" 'a second recovery has nothing to do'
 
 left again
 seen=$(recover "$trace")
-has_words "$seen" "records of process $replay were taken over" 'it says how many records of which process'
-is "$(counts "$trace")" "$wanted" 'a copy of the files gives the same trace'
+has_words "$seen" "records of process $replay were taken over" \
+    'recover says how many records of which process it took over'
+is "$(counts "$trace")" "$wanted" 'the recovery of a copy of the files gives the same trace'
 
 left summary
-ok 'a summary takes over what was left, and is not incomplete' "$tidemark" summary "$trace"
-is "$(ls "$scratch/summary") $(counts "$trace")" "t.db $wanted" 'and the trace has all of it'
+ok 'summary recovers the trace first, and is complete' "$tidemark" summary "$trace"
+is "$(ls "$scratch/summary") $(counts "$trace")" "t.db $wanted" 'the trace that summary recovered has every event'
 left query
-is "$(counts "$trace") $(ls "$scratch/query")" "$wanted t.db" 'so does a query'
+is "$(counts "$trace") $(ls "$scratch/query")" "$wanted t.db" 'query recovers the trace first'
 left replay
-ok 'a replay of the trace does, too' "$tidemark" replay --stack sim "$trace"
-is "$(ls "$scratch/replay") $(counts "$trace")" "t.db $wanted" 'and the trace has all of it'
+ok 'replay of the trace recovers it first' "$tidemark" replay --stack sim "$trace"
+is "$(ls "$scratch/replay") $(counts "$trace")" "t.db $wanted" 'the trace that replay recovered has every event'
 
 left many
 for i in 1 2 3; do
@@ -154,8 +158,8 @@ for i in 1 2 3; do
 done
 wait
 is "$(cat "$scratch/status1" "$scratch/status2" "$scratch/status3" | tr '\n' ' ')" '0 0 0 ' \
-    'three that recover at once wait for each other'
-is "$(counts "$trace")" "$wanted" 'and nothing is taken over twice'
+    'three recoveries at once wait for each other, and succeed'
+is "$(counts "$trace")" "$wanted" 'three recoveries at once add each record once'
 
 left damaged
 byte "$trace-rings" 3 130
@@ -177,6 +181,6 @@ else
     chmod 0 "$trace-rings"
     has_words "$(answer recover "$trace")" 'Permission denied 2' 'a ring file that may not be read is an error'
     "$tidemark" summary "$trace" >/dev/null 2>&1
-    is $? 3 'the trace can be read, and is cut off'
+    is $? 3 'the trace beside an unreadable ring file can be read, and is incomplete'
 fi
 done_testing

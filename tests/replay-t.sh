@@ -1,4 +1,4 @@
-# `tidemark replay`: real traffic gives the figures that were computed without this project, and broken input a reason.
+# Tests `tidemark replay`: real traffic gives figures that were computed independently, and broken input is explained.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -24,12 +24,12 @@ figures() {
     done
 }
 
-# rows ROW...: an input of these rows.
+# rows ROW...: make an input of these rows.
 rows() {
     printf '%s\n' "$header" "$@" >"$csv"
 }
 
-# broken SENTENCE LINE REASON: the input is refused with the line and the reason, and nothing has been replayed.
+# broken SENTENCE LINE REASON: whether the input is refused with the line and the reason, and nothing is replayed.
 broken() {
     replay --stack sim "$csv" >"$scratch/out"
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
@@ -37,12 +37,13 @@ broken() {
 
 plan 75
 
-# data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES, as the data's own description has them.
+# data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
     json=$(replay --json --stack 'statistics | sim(capacity=80GiB)' "$data/$1.csv.gz")
     is "$(figures "$json" events allocations frees failures skipped_frees live_count live_bytes)" \
-        "$(($2 + $3)) $2 $3 0 0 $6 $7 " "$1: events and what is left"
-    has_words "$json" "\"bytes\":{\"current\":$7,\"peak\":$5,\"total\":$4}" "$1: bytes, at the peak and in all"
+        "$(($2 + $3)) $2 $3 0 0 $6 $7 " "$1: the replay has the number of events, and what is live at the end"
+    has_words "$json" "\"bytes\":{\"current\":$7,\"peak\":$5,\"total\":$4}" \
+        "$1: the replay has the bytes live at the end, at the peak and in all"
 }
 data gpt_train 73528 73525 1013665151873 13844800200 3 68157440
 data maskrcnn_infer 238381 238381 612103481034 3998912135 0 0
@@ -52,49 +53,52 @@ gzip -dc "$data/multistream_sort.csv.gz" |
     awk -F, 'BEGIN { OFS = "," } NR > 1 { $1 = int(NR / 7) % 5 * 1000 + NR % 3 } { print }' >"$csv"
 json=$(replay --json "$csv")
 is "$(figures "$json" events threads streams peak)" '71996 15 8 560877059 ' \
-    'fifteen threads replay in the recorded order: the peak is the same to the byte'
+    'fifteen threads replay in the recorded order, with the same peak to the byte'
 awk '{ printf "%s\r\n", $0 }' "$csv" >"$scratch/crlf.csv"
-is "$(figures "$(replay --json "$scratch/crlf.csv")" events peak)" '71996 560877059 ' 'lines may end in CRLF'
-is "$(figures "$("$tidemark" replay --json - <"$csv")" events peak)" '71996 560877059 ' 'standard input is read'
+is "$(figures "$(replay --json "$scratch/crlf.csv")" events peak)" '71996 560877059 ' \
+    'replay reads lines that end in CRLF'
+is "$(figures "$("$tidemark" replay --json - <"$csv")" events peak)" '71996 560877059 ' 'replay reads standard input'
 
 rows '1,x,allocate,0x100,10,0x0' '1,,free,0x100,10,0x0' '1,9:9,allocate,200,20,0' '1,,deallocate,0x200,20,0'
 is "$(figures "$(replay --json "$csv")" events allocations frees live_count)" '4 2 2 0 ' \
-    'time is not read, 0x is not needed, free and deallocate are the same'
+    'replay reads no times, addresses without 0x, and free for deallocate'
 rows '1,,free,0x100,10,0x0' '1,,allocate,0x100,10,0x0' '1,,free,0x100,10,0x0' '1,,free,0x100,10,0x0'
 is "$(figures "$(replay --json "$csv")" events allocations frees skipped_frees unknown_frees)" '4 1 1 2 2 ' \
-    'frees of pointers never seen are counted and skipped'
+    'replay counts and skips frees of unknown pointers'
 rows '1,,allocate,0x100,10,0x0' '1,,allocate failure,0x0,999,0x0' '1,,allocate failure,(nil),999,0x0'
 is "$(figures "$(replay --json "$csv")" events allocations recorded_failures live_count)" '3 1 2 1 ' \
-    'allocations that failed when they were recorded are counted and left out'
+    'replay counts and leaves out recorded failures'
 rows '1,,allocate,0x100,600,0x0' '1,,allocate,0x200,500,0x0' '1,,free,0x200,500,0x0' '1,,free,0x100,600,0x0'
 json=$(replay --json --stack 'limit(1000) | sim' "$csv")
 is "$? $(figures "$json" allocations frees failures skipped_frees failed_frees)" '0 1 1 1 1 1 ' \
-    'an allocation that the stack refuses is counted and its free skipped'
-has_words "$(cat "$scratch/err")" 'event 2: limit:' 'and the first such failure is told'
+    'replay counts an allocation that the stack refuses, and skips its free'
+has_words "$(cat "$scratch/err")" 'event 2: limit:' 'replay prints the first refusal'
 rows '1,,allocate,0x100,10,0x0' '1,,allocate,0x100,20,0x0' '1,,free,0x100,20,0x0'
 is "$(figures "$(replay --json "$csv")" allocations frees replaced live_count live_bytes)" '2 1 1 1 10 ' \
-    'a pointer that is allocated again while live is counted, and the earlier one stays live'
+    'replay counts a pointer that is allocated again while live, and keeps the earlier block'
 rows '1,,allocate,0x0,0,0x0' '1,,allocate,0x0,0,0x0' '1,,free,0x0,0,0x0' '1,,free,0x0,0,0x0' '1,,free,0x0,0,0x0'
 is "$(figures "$(replay --json "$csv")" allocations frees replaced unknown_frees)" '2 2 0 1 ' \
-    'allocations of nothing share the null pointer'
+    'replay gives allocations of 0 bytes the null pointer'
 rows '1,,allocate,0x100,10,0x0' '1,,free,0x100,11,0x0'
-is "$(figures "$(replay --json "$csv")" frees size_differences)" '1 1 ' 'a free with another size is counted and done'
+is "$(figures "$(replay --json "$csv")" frees size_differences)" '1 1 ' \
+    'replay counts a free with another size, and frees the block'
 rows
-is "$(figures "$(replay --json "$csv")" events total_ns)" '0 0 ' 'a header alone is an input without events'
+is "$(figures "$(replay --json "$csv")" events total_ns)" '0 0 ' 'replay of a header without rows has no events'
 printf '%s\n1,,allocate,0x100,10,0x0' "$header" >"$csv"
-is "$(figures "$(replay --json "$csv")" events)" '1 ' 'the last line may lack its end'
+is "$(figures "$(replay --json "$csv")" events)" '1 ' 'replay reads a last line without its end'
 
-has_words "$(replay "$csv")" 'statistics | sim' 'the stack is statistics over sim where none is named'
-has_words "$(TIDEMARK_STACK='limit(1GiB) | sim' replay "$csv")" 'limit(1GiB) | sim' 'or that of TIDEMARK_STACK'
+has_words "$(replay "$csv")" 'statistics | sim' 'replay uses statistics over sim by default'
+has_words "$(TIDEMARK_STACK='limit(1GiB) | sim' replay "$csv")" 'limit(1GiB) | sim' \
+    'replay uses the stack of TIDEMARK_STACK'
 replay --stack 'nothing | sim' "$csv" >/dev/null
-is $? 2 'a stack that cannot be read gives 2'
-has_words "$(cat "$scratch/err")" 'nothing' 'and its reason'
+is $? 2 'replay exits with 2 for an invalid stack'
+has_words "$(cat "$scratch/err")" 'nothing' 'replay prints what is wrong with the stack'
 replay --stack sim "$scratch" >/dev/null
-is $? 2 'a folder is no input'
+is $? 2 'replay of a folder is an error'
 replay --stack sim "$scratch/none" >/dev/null
-is "$? $(cat "$scratch/err")" "2 $scratch/none: No such file or directory" 'nor is a file that is not there'
+is "$? $(cat "$scratch/err")" "2 $scratch/none: No such file or directory" 'replay of a missing file is an error'
 replay --layer 1 --stack sim "$csv" >/dev/null
-is $? 2 '--layer is for traces'
+is $? 2 'replay --layer is for traces only'
 
 rows '1,,allocate,0x100,10,0x0' '1,,allocate,0x100,10'
 broken 'a row too short' 3 "5 columns, expected 6 ($header)"
@@ -118,12 +122,13 @@ broken 'a stream that is missing' 2 'column 6 (Stream): expected a hexadecimal h
 rows '1,,allocate,0x100,10,0x0' '' '1,,free,0x100,10,0x0'
 broken 'an empty line in the middle' 3 'the line is empty'
 rows '1,,allocate,0x100,10,0x0' '' '' ''
-is "$(figures "$(replay --json "$csv")" events)" '1 ' 'empty lines at the end mean nothing'
+is "$(figures "$(replay --json "$csv")" events)" '1 ' 'replay ignores empty lines at the end'
 replay --stack "log($scratch/x%) | sim" "$csv" >/dev/null
-has_words "$(cat "$scratch/err")" 'x% ends in %, expected %p, %h, %r or %%' 'a % at the end of a path is named'
+has_words "$(cat "$scratch/err")" 'x% ends in %, expected %p, %h, %r or %%' 'replay names the % at the end of a path'
 echo text >"$scratch/text"
 replay --stack "log($scratch/text) | sim" "$csv" >/dev/null
-has_words "$(cat "$scratch/err")" 'exists and is no trace' 'overwrite=true is not offered for what is no trace'
+has_words "$(cat "$scratch/err")" 'exists and is no trace' \
+    'replay does not offer overwrite=true for a file that is no trace'
 rows "1,,$(printf '\033')[31m,0x100,10,0x0"
 broken 'control characters do not reach the terminal' 2 \
     'column 3 (Action): expected allocate, allocate failure, free or deallocate, seen "\x1b[31m"'
@@ -135,12 +140,13 @@ broken 'an empty file' 1 "the file is empty, expected the header $header"
 broken 'a line without end' 2 'the line is longer than 262144 bytes'
 head -c 30000 "$data/multistream_sort.csv.gz" >"$csv"
 replay --stack sim "$csv" >/dev/null
-has_words "$? $(cat "$scratch/err")" 'the compressed data ends too early' 'compressed data that was cut is noticed'
+has_words "$? $(cat "$scratch/err")" 'the compressed data ends too early' \
+    'replay reports compressed data that is cut off'
 { head -c $(($(wc -c <"$data/multistream_sort.csv.gz") - 8)) "$data/multistream_sort.csv.gz"; echo '8 bytes'; } >"$csv"
 replay --stack sim "$csv" >/dev/null
-has_words "$? $(cat "$scratch/err")" 'the compressed data is damaged' 'so is such that was damaged'
+has_words "$? $(cat "$scratch/err")" 'the compressed data is damaged' 'replay reports compressed data that is damaged'
 
-# Bytes and count at the peak and the number of the event that reaches it, by nothing but `allocation`.
+# The bytes and blocks at the peak, and the number of the event that reaches it, from the table `allocation` alone.
 peak_sql="WITH e AS (SELECT alloc_ns AS ns, 0 AS is_free, allocation_id AS id, size AS change FROM allocation
         WHERE status = 0
         UNION ALL SELECT free_ns, 1, allocation_id, -size FROM allocation WHERE free_ns IS NOT NULL),
@@ -157,57 +163,60 @@ query() {
 recorded() {
     trace=$scratch/$1.db
     replay --keep-live --stack "log($trace) | sim(capacity=80GiB)" "$data/$1.csv.gz" >/dev/null
-    is "$? $(cat "$scratch/err")" '0 ' "$1: a log layer records it"
+    is "$? $(cat "$scratch/err")" '0 ' "$1: a log layer records the replay"
     is "$(figures "$("$tidemark" summary --json "$trace")" complete unmatched_frees lost_events allocations frees \
         failures total_bytes peak_bytes peak_count live_bytes live_count)" "true 0 0 $2 $3 0 $4 $5 $6 $9 $8 " \
         "$1: the summary of the trace has every figure"
-    is "$(query "$trace" "$sum_sql")" "$2,$3,$4,$9" "$1: so has plain SQL"
-    is "$(query "$trace" "$peak_sql")" "$5,$6,$7" "$1: and the peak, at its event"
+    is "$(query "$trace" "$sum_sql")" "$2,$3,$4,$9" "$1: the trace of the replay has the same sums in plain SQL"
+    is "$(query "$trace" "$peak_sql")" "$5,$6,$7" \
+        "$1: the trace of the replay has the same peak, at its event, in plain SQL"
     replay --keep-live --stack "log($trace.again) | sim" "$trace" >/dev/null
     is "$(query "$trace.again" "$sum_sql") $(query "$trace.again" "$peak_sql")" "$2,$3,$4,$9 $5,$6,$7" \
-        "$1: the trace replayed gives the same trace"
+        "$1: the replay of that trace gives the same trace"
 }
 recorded gpt_train 73528 73525 1013665151873 13844800200 716 45086 3 68157440
 recorded maskrcnn_infer 238381 238381 612103481034 3998912135 382 441900 0 0
 recorded multistream_sort 35998 35998 482675712218 560877059 46 33660 0 0
 
-is "$(query "$trace" 'SELECT count(*) FROM stream')" 8 'a log layer has the streams of the input'
+is "$(query "$trace" 'SELECT count(*) FROM stream')" 8 'the trace of a replay has the streams of the input'
 replay --stack "log($scratch/threads.db) | sim" "$scratch/crlf.csv" >/dev/null
 is "$(query "$scratch/threads.db" "$peak_sql") $(query "$scratch/threads.db" 'SELECT count(DISTINCT alloc_thread_id) FROM allocation')" \
     '560877059,46,33660 15' 'fifteen threads leave the same peak at the same event in a trace'
 replay --stack "log($trace) | sim" "$scratch/crlf.csv" >/dev/null
-is $? 2 'a trace that exists is not overwritten'
+is $? 2 'replay does not overwrite an existing trace'
 make_trace "$scratch/other.db" "PRAGMA application_id = 0; INSERT INTO life VALUES (1, 1, 100, 10, 50);"
 cp "$scratch/other.db" "$scratch/other.copy"
 replay --stack "log($scratch/other.db, overwrite=true) | sim" "$scratch/crlf.csv" >/dev/null
-is $? 2 "another program's SQLite file is not overwritten, not even with overwrite=true"
-ok 'and stays as it is' cmp "$scratch/other.db" "$scratch/other.copy"
+is $? 2 "replay with overwrite=true does not overwrite the SQLite file of another program"
+ok 'the SQLite file of the other program is unchanged' cmp "$scratch/other.db" "$scratch/other.copy"
 replay --stack "log($trace, overwrite=true) | sim" "$scratch/crlf.csv" >/dev/null
-is $? 0 'a trace is, where it may be'
+is $? 0 'replay with overwrite=true overwrites a trace'
 
 "$tidemark" replay --stack "log($scratch/closed.db) | sim" "$scratch/crlf.csv" >&- 2>"$scratch/err"
-is "$?" 2 'a standard output that is closed is noticed'
-has_words "$("$tidemark" summary --json "$scratch/closed.db")" '"complete":true' 'and the trace is whole'
+is "$?" 2 'replay with a closed standard output exits with 2'
+has_words "$("$tidemark" summary --json "$scratch/closed.db")" '"complete":true' \
+    'the trace of the replay with a closed standard output is whole'
 is "$("$tidemark" query --csv "$trace" 'SELECT * FROM allocation' 2>&1 >/dev/full | wc -l)" 1 \
-    'a full disk is one message'
+    'a full disk causes one message of query'
 
 make_trace "$csv" "
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (3, 1, 'log', ''); INSERT INTO unmatched_free VALUES (1, 3, 1, 1, 1, 1);
     INSERT INTO life VALUES (1, 3, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 3, 300, 30, NULL), (4, 1, 1, 30, 40);
     INSERT INTO refused VALUES (5, 3, -1, 70);"
 is "$(figures "$(replay --json "$csv")" events allocations frees live_bytes recorded_failures unknown_frees peak)" \
-    '5 2 1 300 1 1 400 ' 'a trace is an input: its outermost log layer'
+    '5 2 1 300 1 1 400 ' 'replay of a trace takes its outermost log layer'
 is "$(figures "$(replay --json --layer 1 "$csv")" events allocations frees live_bytes)" '3 2 1 200 ' \
-    'or the log layer that is named'
+    'replay --layer takes that log layer'
 replay --layer 2 "$csv" >/dev/null
-is $? 2 'a layer that does not log is refused'
+is $? 2 'replay --layer refuses a layer that is no log'
 is "$(figures "$(replay --json --stack 'limit(18446744073709551614) | sim' "$csv")" failures)" '0 ' \
-    'a limit of 2^64 - 2 bytes, which options have for none, is a number in stack text'
+    'a limit of 2^64 - 2 bytes, the number for no limit in options, is a limit in stack text'
 replay --layer 0 "$csv" >/dev/null
-is $? 2 'layer 0 is none, and does not stand for the outermost'
+is $? 2 'replay --layer 0 is wrong use'
 make_trace "$csv" "UPDATE meta SET value = 0 WHERE key = 'complete';
     INSERT INTO life VALUES (1, 1, 100, 10, 50);"
 json=$(replay --json "$csv")
-is "$? $(figures "$json" events)" '3 2 ' 'a trace that was cut off is replayed as far as it goes, with 3'
+is "$? $(figures "$json" events)" '3 2 ' \
+    'a trace that was cut off is replayed as far as it goes, and replay exits with 3'
 
 done_testing

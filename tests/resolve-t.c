@@ -7,7 +7,7 @@
 
 #include "tests/trace.h"
 
-/* Add a frame in each of two modules whose files are not there, and begin to read. */
+/* Add a frame in each of two modules whose files do not exist, and begin to read. */
 static sqlite3 *
 reader_of(const char *path)
 {
@@ -35,10 +35,12 @@ main(void)
     tide_resource_release(stack_of("log(%s) | host", path));
     db = reader_of(path);
     status = tide_trace_resolve(path, &frames);
-    ok(status == TIDE_OK, "where no file is there to look into, no reader is waited for");
+    ok(status == TIDE_OK, "if no module's file can be opened, resolving does not wait for a reader");
     diag("%s", status != TIDE_OK ? tide_error_text() : "fine");
-    ok(all_of(frames.resolved == 0, frames.unresolved == 2), "all frames are left");
+    ok(all_of(frames.resolved == 0, frames.unresolved == 2),
+       "if no module's file can be opened, all frames stay unresolved");
     sqlite3_close(db);
-    ok(all_of(tide_trace_resolve(path, &frames) == TIDE_OK, frames.unresolved == 2), "as without a reader");
+    ok(all_of(tide_trace_resolve(path, &frames) == TIDE_OK, frames.unresolved == 2),
+       "without a reader all frames stay unresolved, too");
     return done();
 }

@@ -46,49 +46,50 @@ check_trim(void)
     void *pointer;
 
     ok(all_of(take(retry, 10, &pointer) == TIDE_OK, give(retry, pointer, 10) == TIDE_OK, upstream->trim_calls == 0),
-       "what succeeds is not tried again");
+       "a request that succeeds is not retried");
     upstream->fail_allocate = 1;
     ok(all_of(take(retry, 10, &pointer) == TIDE_OK, upstream->allocate_calls == 3, upstream->trim_calls == 1,
               upstream->last_keep_bytes == 0, upstream->order_calls == 0),
-       "what fails is asked for again, after a trim of all below");
+       "a request that fails is retried after a trim of all layers below");
     give(retry, pointer, 10);
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 2;
     ok(all_of(take(retry, 10, &pointer) == TIDE_OK, upstream->order_all_calls == 1, upstream->trim_calls == 3),
-       "the second time after the device is done");
+       "before the second retry all streams are waited for");
     give(retry, pointer, 10);
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 2;
     upstream->order_all_status = TIDE_EDRIVER;
-    ok(take(retry, 10, &pointer) == TIDE_OK, "or where that cannot be waited for");
+    ok(take(retry, 10, &pointer) == TIDE_OK, "the second retry is made although the streams cannot be waited for");
     give(retry, pointer, 10);
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 3;
     upstream->fail_status = TIDE_ELIMIT;
     pointer = &pointer;
-    ok(all_of(take(retry, 10, &pointer) == TIDE_ELIMIT, pointer == NULL), "a third time it has failed, with NULL");
+    ok(all_of(take(retry, 10, &pointer) == TIDE_ELIMIT, pointer == NULL),
+       "a request that fails for the third time is refused, with NULL");
     is_string(tide_error_text(), "retry: upstream: told to fail (asked 3 times)",
               "the failure says how often upstream was asked");
     ok(all_of(tide_retry_read(retry, &counts) == TIDE_OK, counts.failed == 4, counts.served == 3),
-       "and all is counted");
+       "the failed and the served retries are counted");
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 1;
     upstream->fail_status = TIDE_EDRIVER;
     ok(all_of(take(retry, 10, &pointer) == TIDE_EDRIVER, upstream->trim_calls == 7),
-       "another failure than want of memory is none to try again");
+       "a failure for another reason than memory is not retried");
     tide_resource_release(retry);
 
     upstream = upstream_create();
     retry = over(&upstream->base, (struct tide_retry_options){ .any = true, .retries = 1 });
     upstream->fail_allocate = 1;
     upstream->fail_status = TIDE_EDRIVER;
-    ok(take(retry, 10, &pointer) == TIDE_OK, "unless it is asked to");
+    ok(take(retry, 10, &pointer) == TIDE_OK, "with any=true a failure for another reason than memory is retried");
     give(retry, pointer, 10);
     upstream->fail_allocate = 1;
     upstream->fail_allocate_count = 2;
     ok(all_of(take(retry, 10, &pointer) == TIDE_EDRIVER, upstream->allocate_calls == 4),
-       "once, where once was asked for");
-    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "and nothing is lost");
+       "with retries=1 a request is retried once");
+    ok(all_of(upstream->live_count == 0, upstream->wrong_frees == 0), "after the retries no block is lost");
     tide_resource_release(retry);
 
     if (tide_stack_parse("retry | binning(1KiB={fixed(1KiB)}) | limit(4KiB) | host", &retry) != TIDE_OK)
@@ -96,7 +97,7 @@ check_trim(void)
     take(retry, 1000, &pointer);
     give(retry, pointer, 1000);
     ok(all_of(take(retry, 4096, &pointer) == TIDE_OK, give(retry, pointer, 4096) == TIDE_OK),
-       "blocks that are kept idle make room");
+       "idle blocks that a trim gives back make room");
     tide_resource_release(retry);
 }
 
@@ -107,7 +108,7 @@ struct cache {
     unsigned last_retry;
     size_t last_bytes;
     enum tide_status last_status;
-    unsigned most; /* retries that it says yes to */
+    unsigned most; /* the most retries that it accepts */
 };
 
 static bool
@@ -139,17 +140,19 @@ check_function(void)
     cache.stack = retry;
     take(retry, 3000, &cache.block);
     ok(all_of(take(retry, 2000, &pointer) == TIDE_OK, cache.block == NULL),
-       "a function can free what it has in the stack");
+       "the application's function may free memory of the stack");
     ok(all_of(cache.last_retry == 1, cache.last_bytes == 2000, cache.last_status == TIDE_ECAPACITY),
-       "and is told what has failed");
-    ok(upstream->trim_calls == 0, "nothing is trimmed then");
+       "the application's function gets the number of the retry, the size and the status");
+    ok(upstream->trim_calls == 0, "with the application's function the layers below are not trimmed");
     ok(all_of(take(retry, 3000, &cache.block) == TIDE_ECAPACITY, cache.last_retry == 2),
-       "it ends where the function says so");
+       "retries end when the application's function says so");
     has_words(tide_error_text(), "(asked 2 times)",
               "the failure after the function's end says how often upstream was asked");
     cache.most = 100;
-    ok(all_of(take(retry, 3000, &cache.block) == TIDE_ECAPACITY, cache.last_retry == 5), "or after so many times");
-    ok(all_of(give(retry, pointer, 2000) == TIDE_OK, upstream->live_count == 0), "and nothing is lost");
+    ok(all_of(take(retry, 3000, &cache.block) == TIDE_ECAPACITY, cache.last_retry == 5),
+       "retries end after their maximum, although the application's function wants more");
+    ok(all_of(give(retry, pointer, 2000) == TIDE_OK, upstream->live_count == 0),
+       "after the application's retries no block is lost");
     tide_resource_release(retry);
 }
 
@@ -171,7 +174,7 @@ run(void *context)
 
 #define THREAD_TESTS 2
 
-/* No thread is hit a thousand times in a row by a fault of every third request. */
+/* Every third request fails, so that no thread fails a thousand times in a row. */
 static void
 check_threads(void)
 {
@@ -190,9 +193,9 @@ check_threads(void)
         pthread_join(threads[i], &seen);
         wrong += (uintptr_t)seen;
     }
-    is_u64(wrong, 0, "every third failure of threads is made good");
+    is_u64(wrong, 0, "every third failure of several threads is retried with success");
     ok(all_of(tide_retry_read(stack, &counts) == TIDE_OK, counts.failed == counts.served, counts.failed > 0),
-       "and all of them counted");
+       "the failures of the threads are all counted as failed and served");
     tide_resource_release(stack);
 }
 
@@ -211,8 +214,8 @@ check_bad_input(void)
     ok(all_of(tide_retry_create(NULL, NULL, &retry) == TIDE_EINVAL,
               tide_retry_create(&upstream->base, NULL, NULL) == TIDE_EINVAL,
               tide_retry_read(NULL, &counts) == TIDE_EINVAL, tide_retry_read(&upstream->base, &counts) == TIDE_EINVAL),
-       "there is none of NULL");
-    ok(tide_retry_create(&upstream->base, NULL, &retry) == TIDE_OK, "but one without options");
+       "NULL in place of a pointer, and another kind of layer, are refused");
+    ok(tide_retry_create(&upstream->base, NULL, &retry) == TIDE_OK, "NULL options are accepted");
     tide_resource_release(retry);
     tide_resource_release(&upstream->base);
 }

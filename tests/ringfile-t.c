@@ -1,9 +1,7 @@
 /*
- * Ring files that were damaged or made up: recovery refuses them and touches nothing, or takes over what there is;
- * it never crashes or hangs, and what the trace already had stays as it was.
- *
- * RINGFILE_ROUNDS sets the number of damaged copies, RINGFILE_FIRST the number of the first: each is what its number
- * makes it.
+ * Tests recovery from ring files that were damaged or made up: recovery refuses them and changes nothing, or recovers
+ * what there is. It never crashes or hangs, and the trace keeps its rows. RINGFILE_ROUNDS sets the number of damaged
+ * copies, RINGFILE_FIRST the number of the first; the number of a copy determines its damage.
  */
 #include "config.h"
 
@@ -28,7 +26,7 @@ next_random(uint64_t *state)
     return *state;
 }
 
-/* Recover, and check whatever can be said of any ring file. */
+/* Recover, and check what holds for any ring file. */
 static bool
 recover_any(const unsigned char *rings, size_t length, enum tide_status *status, struct tide_trace_recovery *found)
 {
@@ -75,7 +73,7 @@ put(unsigned char *rings, size_t offset, uint64_t value, size_t bytes)
     memcpy(rings + offset, &value, bytes);
 }
 
-/* An offset in what is in use: header, directory, a ring's header, its records, a chunk. */
+/* A random offset in a used part: header, directory, a ring's header, its records, or a chunk. */
 static size_t
 somewhere(uint64_t *random)
 {
@@ -118,7 +116,7 @@ word_of_interest(uint64_t *random)
     }
 }
 
-/* Damage a copy in one way of many; returns its new length. */
+/* Damage a copy in one of many ways. Returns its new length. */
 static size_t
 damage(unsigned char *rings, uint64_t *random)
 {
@@ -148,7 +146,7 @@ damage(unsigned char *rings, uint64_t *random)
     }
 }
 
-/* One damaged copy, in a process of its own. */
+/* Recover one damaged copy, in a process of its own. */
 static _Noreturn void
 round_in_child(uint64_t number)
 {
@@ -169,7 +167,7 @@ round_in_child(uint64_t number)
     alarm(60);
     good = recover_any(rings, length, &status, &found);
     free(rings);
-    /* Not _exit: the leak checker has its say. */
+    /* Not _exit, so that the leak checker runs. */
     exit(good ? 10 + (status != TIDE_OK) : 1);
 }
 
@@ -196,11 +194,12 @@ test_rounds(uint64_t first, uint64_t rounds)
         }
     }
     diag("%" PRIu64 " damaged copies: %" PRIu64 " taken over, %" PRIu64 " refused", rounds, taken_over, refused);
-    ok(failed == 0, "damaged copies are refused or taken over, and the trace keeps what it had");
-    ok(rounds < 100 || (taken_over > rounds / 10 && refused > rounds / 10), "some are taken over, some are refused");
+    ok(failed == 0, "damaged copies of a ring file are refused or recovered, and the trace keeps its rows");
+    ok(rounds < 100 || (taken_over > rounds / 10 && refused > rounds / 10),
+       "some damaged copies are recovered, and some are refused");
 }
 
-/* A ring file with one value changed is refused with these words, and nothing is touched. */
+/* A ring file with one changed value is refused with these words, and nothing is changed. */
 static void
 test_refused(size_t offset, uint64_t value, size_t bytes, const char *words, const char *sentence)
 {
@@ -224,31 +223,42 @@ test_each_check(void)
 {
     const struct tidei_ring_header *header = (const struct tidei_ring_header *)left.rings.bytes;
     uint64_t ring = directory_entry(left.rings.bytes, 0);
-    unsigned filling = TIDEI_PUBLISHED_HALF(header->published);
-    uint64_t epoch = header->halves[filling].epoch;
+    unsigned filling = TIDEI_PUBLISHED_BUFFER(header->published);
+    uint64_t epoch = header->buffers[filling].epoch;
     uint64_t nan = UINT64_C(0x7ff8000000000000);
 
     test_refused(0, 'X', 1, "no ring file of a trace", "a file of another kind is refused");
-    test_refused(HEADER(format), 2, 4, "format 2", "so is one of a newer format");
-    test_refused(HEADER(trace_id), header->trace_id + 1, 8, "another trace", "so is one of another trace");
-    test_refused(HEADER(ring_bytes), 8192, 8, "segments", "so is one with a ring size that is not its own");
-    test_refused(HEADER(ring_count), TIDEI_MAX_RINGS + 1, 4, "number of its segments", "so are more rings than can be");
-    test_refused(HEADER(chunk_count), UINT32_MAX, 4, "number of its segments", "so are more chunks than can be");
-    test_refused(HEADER(lines[header->line].ns_per_tick), nan, 8, "rate", "so is a clock whose rate is no number");
-    test_refused(HEADER(lines[header->line].base.ns), UINT64_MAX, 8, "time", "so is a clock of an impossible time");
-    test_refused(HEADER(published), header->published + (1 << 20), 8, "fuller", "so is a half fuller than it can be");
-    test_refused(HEADER(halves[1 - filling].count), (uint64_t)1 << 40, 8, "fuller", "so is a sealed half like that");
-    test_refused(HEADER(halves[filling].epoch), epoch + 1, 8, "follow", "so are halves that do not follow each other");
-    test_refused(HEADER(ready), 0, 4, "ready", "so is one that is not ready and has rings");
-    test_refused(TIDEI_PAGE + 8, ring, 8, "segments", "so are two rings at one place");
-    test_refused(TIDEI_PAGE + 8 * TIDEI_MAX_RINGS, ring, 8, "segment", "so is a chunk at the place of a ring");
-    test_refused(TIDEI_PAGE, ring + 1, 8, "outside", "so is a ring that does not begin with a page");
-    test_refused(TIDEI_PAGE, UINT64_MAX & ~(uint64_t)4095, 8, "outside", "so is a ring far beyond the end");
-    test_refused(ring, UINT64_MAX, 8, "more records", "so is a ring with more records than it has room for");
-    test_refused(ring + offsetof(struct tidei_ring, state), 7, 4, "impossible", "so is a ring in a state that is none");
+    test_refused(HEADER(format), 2, 4, "format 2", "a file of a newer format is refused");
+    test_refused(HEADER(trace_id), header->trace_id + 1, 8, "another trace", "a file of another trace is refused");
+    test_refused(HEADER(ring_bytes), 8192, 8, "segments",
+                 "a file with a ring size that does not fit its rings is refused");
+    test_refused(HEADER(ring_count), TIDEI_MAX_RINGS + 1, 4, "number of its segments",
+                 "a file with too many rings is refused");
+    test_refused(HEADER(chunk_count), UINT32_MAX, 4, "number of its segments",
+                 "a file with too many chunks is refused");
+    test_refused(HEADER(lines[header->line].ns_per_tick), nan, 8, "rate",
+                 "a file with a clock rate that is no number is refused");
+    test_refused(HEADER(lines[header->line].base.ns), UINT64_MAX, 8, "time",
+                 "a file with an impossible clock time is refused");
+    test_refused(HEADER(published), header->published + (1 << 20), 8, "fuller",
+                 "a file with a filling buffer over its capacity is refused");
+    test_refused(HEADER(buffers[1 - filling].count), (uint64_t)1 << 40, 8, "fuller",
+                 "a file with a sealed buffer over its capacity is refused");
+    test_refused(HEADER(buffers[filling].epoch), epoch + 1, 8, "follow",
+                 "a file whose buffers do not follow each other is refused");
+    test_refused(HEADER(ready), 0, 4, "ready", "a file that has rings and is not ready is refused");
+    test_refused(TIDEI_PAGE + 8, ring, 8, "segments", "a file with two rings at one place is refused");
+    test_refused(TIDEI_PAGE + 8 * TIDEI_MAX_RINGS, ring, 8, "segment",
+                 "a file with a chunk at the place of a ring is refused");
+    test_refused(TIDEI_PAGE, ring + 1, 8, "outside", "a file with a ring that does not begin at a page is refused");
+    test_refused(TIDEI_PAGE, UINT64_MAX & ~(uint64_t)4095, 8, "outside",
+                 "a file with a ring far beyond its end is refused");
+    test_refused(ring, UINT64_MAX, 8, "more records", "a file with a ring over its capacity is refused");
+    test_refused(ring + offsetof(struct tidei_ring, state), 7, 4, "impossible",
+                 "a file with a ring in an unknown state is refused");
 }
 
-/* A ring file that is of this trace, but of an earlier moment, or of a later one. */
+/* A ring file of this trace from an earlier moment, or from a later one. */
 static void
 test_other_moment(void)
 {
@@ -257,15 +267,15 @@ test_other_moment(void)
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     enum tide_status status;
 
-    header->halves[0].epoch += 10;
-    header->halves[1].epoch += 10;
+    header->buffers[0].epoch += 10;
+    header->buffers[1].epoch += 10;
     ok(all_of(recover_any(rings, left.rings.length, &status, &found), status == TIDE_EFORMAT,
               strstr(tide_error_text(), "another moment") != NULL),
-       "a ring file of a later moment than the trace is refused: something between the two is missing");
+       "a ring file from a later moment than the trace is refused");
     free(rings);
 }
 
-/* What is no ring file at all. */
+/* Files that are no ring files. */
 static void
 test_no_files(void)
 {
@@ -274,18 +284,18 @@ test_no_files(void)
     enum tide_status status;
 
     ok(all_of(recover_any(zeros, 0, &status, &found), status == TIDE_OK, found.state == TIDE_TRACE_CLOSED),
-       "an empty file was killed while it was made: it is removed");
+       "an empty ring file, of a process killed while it made it, is removed");
     ok(all_of(recover_any(zeros, sizeof(zeros), &status, &found), status == TIDE_OK, found.state == TIDE_TRACE_CLOSED),
-       "so is one that has no header yet");
+       "a ring file without a header is removed");
     ok(all_of(recover_any(left.rings.bytes, 5000, &status, &found), status == TIDE_EFORMAT),
-       "a file cut short is refused");
+       "a ring file that is cut short is refused");
     left_lay_out(NULL, 0);
     ok(all_of(mkfifo(left.rings_path, 0600) == 0, tide_trace_recover(left.trace_path, &found) == TIDE_EFORMAT,
               left_keeps_what_it_had(true)),
-       "a pipe is refused, and not waited for");
+       "a pipe in place of the ring file is refused, and not waited for");
     unlink(left.rings_path);
     ok(all_of(symlink("/dev/null", left.rings_path) == 0, tide_trace_recover(left.trace_path, &found) == TIDE_EIO),
-       "a symbolic link is not followed");
+       "a symbolic link in place of the ring file is not followed");
     unlink(left.rings_path);
 }
 
@@ -297,11 +307,11 @@ test_sound(uint64_t *events)
 
     ok(all_of(recover_any(left.rings.bytes, left.rings.length, &status, &found), status == TIDE_OK,
               found.state == TIDE_TRACE_RECOVERED, found.events >= 200),
-       "what was left is taken over, and the trace keeps what it had");
+       "an undamaged ring file is recovered, and the trace keeps its rows");
     *events = found.events;
 }
 
-/* NULL where it went well. */
+/* Returns NULL if the recovery succeeds. */
 static void *
 recover_on_thread(void *found)
 {
@@ -311,7 +321,7 @@ recover_on_thread(void *found)
     return found;
 }
 
-/* Locks of POSIX do not keep the threads of a process apart. */
+/* POSIX locks do not exclude the threads of one process from each other. */
 static void
 test_threads(uint64_t events)
 {
@@ -338,10 +348,10 @@ test_threads(uint64_t events)
     }
     ok(all_of(good, sum == events, left_number("SELECT count(*) + count(free_ns) FROM allocation") == rows,
               left_keeps_what_it_had(false)),
-       "four threads that recover at once take over each record once");
+       "four threads that recover at once add each record once");
 }
 
-/* The last record but one of a ring that was left with some. */
+/* The last record but one of a ring with records. */
 static struct tidei_record *
 pending_record(unsigned char *rings)
 {
@@ -353,7 +363,7 @@ pending_record(unsigned char *rings)
            (ring->head - 2) % (header->ring_bytes / sizeof(struct tidei_record));
 }
 
-/* A record that is none is counted, and those around it are kept. */
+/* An unreadable record is counted, and the records around it are kept. */
 static void
 test_unreadable_record(uint64_t events)
 {
@@ -363,13 +373,13 @@ test_unreadable_record(uint64_t events)
 
     pending_record(rings)->kind = 200;
     ok(all_of(recover_any(rings, left.rings.length, &status, &found), status == TIDE_OK, found.events == events),
-       "a ring file with a record that is none is taken over");
+       "a ring file with an unreadable record is recovered");
     ok(left_number("SELECT sum(events) FROM loss WHERE reason = 'unreadable record'") == 1,
-       "and the table of losses counts that record");
+       "the table of losses counts the unreadable record");
     free(rings);
 }
 
-/* A record that defines what the trace has already: as it was. */
+/* A second record that defines what the trace has already changes nothing. */
 static void
 test_second_definition(uint8_t kind, const char *what)
 {

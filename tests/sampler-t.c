@@ -15,16 +15,16 @@
 
 #define PERIOD 1000000u
 
-/* A base without memory that says what a test has set, and counts how often it is asked. */
+/* A base without memory that answers with the figures that a test has set, and counts the queries. */
 static struct {
     struct tide_resource base;
-    pthread_mutex_t lock; /* for what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t asked_now;
     uint64_t used_bytes;
     uint64_t reserved_bytes;
-    bool changes; /* each answer is another one */
+    bool changes; /* each answer differs from the one before */
     unsigned asked;
-    unsigned asked_in_write; /* while a transaction was under way */
+    unsigned asked_in_write; /* queries during a transaction */
     bool in_write;
 } told = { .lock = PTHREAD_MUTEX_INITIALIZER, .asked_now = PTHREAD_COND_INITIALIZER };
 
@@ -110,7 +110,7 @@ told_write(const char *label)
     pthread_mutex_unlock(&told.lock);
 }
 
-/* A log over the base, which is made anew. */
+/* A log over a new base of this kind. */
 static struct tide_resource *
 told_log(const char *path)
 {
@@ -140,31 +140,31 @@ test_period(void)
         told_set(ns, 2 * ns);
         tidei_sampler_sample(sampler, ns, false);
     }
-    is_u64(told.asked, 4, "in three milliseconds and the first moment a base is asked four times");
+    is_u64(told.asked, 4, "a base is asked once at the start and once in each of three milliseconds");
     tidei_sampler_sample(sampler, 4 * PERIOD + 1, true);
-    is_u64(told.asked, 5, "on demand at once");
+    is_u64(told.asked, 5, "a base is asked at once on demand");
     samples = tidei_sampler_take(sampler, &count);
-    is_u64(count, 4, "an answer that is the one of before is no row");
+    is_u64(count, 4, "an answer equal to the one before adds no sample");
     ok(all_of(samples[2].ns == 3 * PERIOD, samples[2].layer_id == 7, samples[2].used_bytes == 3 * PERIOD,
               samples[2].reserved_bytes == 6 * PERIOD),
-       "a row has the moment, the layer and both figures");
+       "a sample has the time, the layer and both figures");
     told_set(5, 5);
     tidei_sampler_sample(sampler, 6 * PERIOD, false);
     ok(all_of(tidei_sampler_take(sampler, &count) == samples, count == 4),
-       "what is asked while a transaction is under way waits for the next");
+       "a sample taken during a transaction waits for the next transaction");
     tidei_sampler_written(sampler);
     ok(all_of(tidei_sampler_has(sampler), tidei_sampler_take(sampler, &count)->used_bytes == 5, count == 1),
-       "the sample waits where it is");
+       "a sample that waits is kept");
     tidei_sampler_written(sampler);
     told_set(6, 5);
     tidei_sampler_unwatch(sampler, &told.base);
     ok(all_of(tidei_sampler_take(sampler, &count)->used_bytes == 6, count == 1),
-       "the last answer is asked for at the end");
+       "at the end the base is asked a last time");
     tidei_sampler_free(sampler);
     tide_resource_fini(&told.base);
 }
 
-/* Each change is seen where a flush comes behind it, used and reserved apart. */
+/* Each change that a flush follows has a sample, with used and reserved bytes of its own. */
 static void
 test_values(void)
 {
@@ -182,16 +182,16 @@ test_values(void)
     tide_deallocate(log, pointer, 1, 1, 0);
     tide_resource_release(log);
     is_i64(sql_number(path, "SELECT count(*) FROM pool_sample WHERE used_bytes > 0"), 50,
-           "50 changes are 50 rows, and the same once more is none");
+           "50 changes of the figures are 50 samples, and a repetition adds none");
     is_i64(sql_number(path, "SELECT count(*) FROM (SELECT used_bytes, reserved_bytes, row_number() OVER (ORDER BY ns) "
                             "AS i FROM pool_sample WHERE used_bytes > 0) "
                             "WHERE used_bytes = i * 1000 AND reserved_bytes = i / 5 * 32768"),
-           50, "in order, with the figures of their moments");
+           50, "the samples are in order, with the figures of their times");
 }
 
 #define EVENTS 40000
 
-/* A busy trace is in SQLite most of the time. */
+/* The writer of a busy trace is in SQLite most of the time. */
 static void
 test_busy(void)
 {
@@ -210,11 +210,12 @@ test_busy(void)
     ok(told.asked_in_write >= EVENTS / 4096 / 2, "a base is asked while SQLite writes: %u times", told.asked_in_write);
     tide_resource_release(log);
     is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), told.asked - 1,
-           "each answer is a row, but for the first: whether it has figures at all");
-    is_i64(sql_number(path, "SELECT max(used_bytes) FROM pool_sample"), (int64_t)told.used_bytes, "also the last one");
+           "each answer but the first, which only checks for figures, is a sample");
+    is_i64(sql_number(path, "SELECT max(used_bytes) FROM pool_sample"), (int64_t)told.used_bytes,
+           "the last answer before the end is a sample");
 }
 
-/* A pool gives memory back when its streams are waited for, with no event. */
+/* A pool gives memory back when its streams are waited for, without an event. */
 static void
 test_quiet(void)
 {
@@ -236,12 +237,12 @@ test_quiet(void)
     late.tv_sec += 20;
     while (told.asked == asked && pthread_cond_timedwait(&told.asked_now, &told.lock, &late) == 0)
         continue;
-    told.used_bytes = told.reserved_bytes = 4711; /* so that the end does not tell the same */
+    told.used_bytes = told.reserved_bytes = 4711; /* so that the last answer differs */
     pthread_mutex_unlock(&told.lock);
     atomic_store(&tidei_test_quiet_ns, 0);
     tide_resource_release(log);
     is_i64(sql_number(path, "SELECT reserved_bytes FROM pool_sample WHERE used_bytes = 0 ORDER BY ns DESC LIMIT 1"), 0,
-           "what changes behind the last event is seen");
+           "a change after the last event has a sample");
 }
 
 int

@@ -11,8 +11,8 @@
 #endif
 
 /*
- * GCC 12's does not take its allocator's locks around fork(): a child whose parent's other thread was allocating hangs
- * in the sanitizer's own mutex (seen in gdb).
+ * GCC 12's AddressSanitizer does not take its allocator's locks around fork(): a child whose parent's other thread was
+ * allocating hangs in the sanitizer's own mutex (seen in gdb).
  */
 #if defined(__SANITIZE_ADDRESS__) || SANITIZED_FEATURE(address_sanitizer)
 #define SANITIZED_ADDRESS true

@@ -28,13 +28,13 @@ struct seen {
 };
 
 struct log {
+    const struct scan *scan;
     struct seen events[2 * LIVES];
     size_t count;
     int begun;
     int64_t last_ns;
-    const struct scan *scan;
     uint64_t succeeded;
-    bool counted; /* the scan counts events as we do */
+    bool counted; /* the scan counts events as this test does */
 };
 
 static uint64_t state;
@@ -57,12 +57,6 @@ log_begin(void *context)
     log->counted = true;
     log->begun++;
     return COMMAND_FINE;
-}
-
-static void
-log_attach(void *context, const struct scan *scan)
-{
-    ((struct log *)context)->scan = scan;
 }
 
 static int
@@ -95,16 +89,16 @@ log_end(void *context, int64_t last_ns)
 }
 
 static const struct scan_unit log_unit = {
-    .attach = log_attach, .begin = log_begin, .alloc = log_alloc, .free = log_free, .end = log_end
+    .attach = true, .begin = log_begin, .alloc = log_alloc, .free = log_free, .end = log_end
 };
-static const struct scan_unit details_unit = { .needs = SCAN_DETAILS,
-                                               .attach = log_attach,
-                                               .begin = log_begin,
-                                               .alloc = log_alloc,
-                                               .free = log_free,
-                                               .end = log_end };
+static const struct scan_unit details_unit = {
+    .needs = SCAN_DETAILS, .attach = true, .begin = log_begin, .alloc = log_alloc, .free = log_free, .end = log_end
+};
 
-/* Lives in time order: in every other round few different times, so that ties are many; in the rest far apart. */
+/*
+ * Allocations in the order of time: in every other round with few different times, so that many are equal; else far
+ * apart.
+ */
 static size_t
 make_lives(struct life *lives)
 {
@@ -123,7 +117,7 @@ make_lives(struct life *lives)
     return count;
 }
 
-/* Whether `a` must come before `b`, in the words of scan.h. */
+/* Whether `a` must come before `b`, as scan.h says. */
 static bool
 comes_before(const struct seen *a, const struct seen *b)
 {
@@ -134,7 +128,7 @@ comes_before(const struct seen *a, const struct seen *b)
     return a->id < b->id;
 }
 
-/* Brute force: pick the event that comes before all others, again and again. */
+/* Brute force: take the event that comes before all others, again and again. */
 static size_t
 expect(const struct life *lives, size_t count, struct seen *out)
 {
@@ -214,7 +208,7 @@ run_round(sqlite3 *db, const struct trace *trace, bool shuffled)
         lives[i].id = 1000 - lives[i].id;
     events = expect(lives, count, wanted);
     write_trace(db, lives, count);
-    if (scan_run(trace, passes, 2) != COMMAND_FINE)
+    if (scan_run(trace, NULL, passes, 2) != COMMAND_FINE)
         return false;
     if (first.last_ns != (events > 0 ? wanted[events - 1].ns : 0) || second.count != first.count || !first.counted ||
         !second.counted)
@@ -231,7 +225,7 @@ count_reading(unsigned type, void *context, void *statement, void *text)
     return 0;
 }
 
-/* Two parts, one of which sees some of the lives, and those cut off: each as if it were alone, in one reading. */
+/* Two parts, of which each sees some of the allocations: in one reading, each sees what it would see alone. */
 static bool
 run_parts(sqlite3 *db, const struct trace *trace)
 {
@@ -244,8 +238,7 @@ run_parts(sqlite3 *db, const struct trace *trace)
     int readings = 0;
 
     write_trace(db, lives, make_lives(lives));
-    if (scan_run_filtered(trace, &filter, &alone[0], 1) != COMMAND_FINE ||
-        scan_run(trace, &alone[1], 1) != COMMAND_FINE)
+    if (scan_run(trace, &filter, &alone[0], 1) != COMMAND_FINE || scan_run(trace, NULL, &alone[1], 1) != COMMAND_FINE)
         return false;
     sqlite3_trace_v2(db, SQLITE_TRACE_STMT, count_reading, &readings);
     if (scan_run_parts(trace, parts, 2) != COMMAND_FINE)
@@ -277,8 +270,8 @@ main(void)
         parts = parts && run_parts(trace.db, &trace);
     }
     ok(ordered, "events come in time order, and at one nanosecond allocations before frees");
-    ok(shuffled, "a trace whose rows are out of order gives its events in time order, too");
-    ok(parts, "analyses of different filters share a reading, and each sees what it would see alone");
+    ok(shuffled, "a trace whose rows are out of order gives its events in time order");
+    ok(parts, "analyses with different filters share one pass, and each sees its own events");
     sqlite3_close(trace.db);
     return done();
 }

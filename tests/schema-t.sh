@@ -1,5 +1,5 @@
 #!/bin/sh
-# doc/trace.md has the schema that the recorder creates, says what each column and key is, and its queries are right.
+# Tests doc/trace.md: it has the recorder's schema, describes each column and key, and its queries are right.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
@@ -18,13 +18,13 @@ schema_of() {
     "$SQLITE3" -readonly "$1" "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY rowid"
 }
 
-# What the database has: "table column TYPE" for each column.
+# The columns of the database, as "table column TYPE".
 columns_of() {
     "$SQLITE3" -readonly -separator ' ' "$1" "SELECT m.name, c.name, iif(c.type = '', 'any', c.type)
         FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table'" | sort
 }
 
-# What the page has: the rows of the first table under each heading "### `table`".
+# The columns on the page: the rows of the first table under each heading "### `table`".
 columns_documented() {
     "$AWK" -F' *[|] *' '
         /^### / { table = /^### `/ ? substr($0, 6, length($0) - 6) : ""; rows = 0 }
@@ -34,13 +34,13 @@ columns_documented() {
         rows && $2 ~ /^`/ { gsub(/`/, "", $2); print table, $2, $3 }' "$doc" | sort
 }
 
-# The keys of meta, as the page has them; stack.N stands for many.
+# The keys of meta on the page; stack.N stands for stack.2 and so on.
 keys_documented() {
     "$AWK" -F' *[|] *' '/^[|] key [|]/ { on = 1 } !/^[|]/ { on = 0 } on && $2 ~ /^`/ { gsub(/`/, "", $2); print $2 }' \
         "$doc" | sort
 }
 
-# answer NUMBER: what a query says about the trace made by hand.
+# answer NUMBER: the result of a query on the trace made by hand.
 answer() {
     block "$1" >"$scratch/query.sql"
     "$SQLITE3" -readonly "$scratch/hand.db" <"$scratch/query.sql" 2>&1
@@ -58,7 +58,7 @@ ok 'the recorder makes a trace' test -s "$trace"
 schema_of "$scratch/documented.db" >"$scratch/documented"
 schema_of "$trace" >"$scratch/recorded"
 ok 'the page has the schema that the recorder creates, to the letter' diff "$scratch/documented" "$scratch/recorded"
-ok 'and it is one' grep -q '^table|allocation|' "$scratch/documented"
+ok 'the database of the recorder has a schema' grep -q '^table|allocation|' "$scratch/documented"
 columns_documented >"$scratch/documented"
 columns_of "$trace" >"$scratch/recorded"
 ok 'the page says what each column holds, with its type, and knows no other' \
@@ -67,7 +67,7 @@ keys_documented >"$scratch/documented"
 "$SQLITE3" -readonly "$trace" 'SELECT key FROM meta' | sort >"$scratch/recorded"
 is "$(comm -13 "$scratch/documented" "$scratch/recorded")" '' 'the page says what each key of meta holds'
 is "$(comm -23 "$scratch/documented" "$scratch/recorded" | tr '\n' ' ')" 'cupti failure import_events import_format import_guessed_times import_source stack.N ' \
-    'and knows no other but those of special cases'
+    'the page lists no other key of meta, but for special cases'
 
 "$top_builddir/tests/make-trace" "$scratch/hand.db" "
     INSERT INTO status VALUES (0, 'TIDE_OK', ''), (4, 'TIDE_ELIMIT', '');
@@ -85,15 +85,19 @@ is "$(comm -23 "$scratch/documented" "$scratch/recorded" | tr '\n' ' ')" 'cupti 
     UPDATE allocation SET callstack_id = iif(allocation_id = 2, 2, 1);
     INSERT INTO mark VALUES (1500000000, 1, 'mark', 'epoch 1', NULL), (1, 1, 'refused_free', '', 5);" || exit 99
 is "$(answer 2)" "$(printf '1|700|2000000|3\n3|7|3000000|1')" \
-    'the peak of each layer: what is freed at its moment stood there'
-is "$(answer 3)" "$(printf '2|300|3|2000000\n3|300|3|2000000\n1|100||1000000')" 'what stood at the peak'
-is "$(answer 4)" "$(printf 'step/forward/forward|1|300\n(none)|1|50')" 'what was never freed, by tag'
-is "$(answer 5)" '3500000|1|9000|TIDE_ELIMIT|450' 'what failed'
-is "$(answer 6 | head -n 2)" "$(printf 'free|77|1|300|2000000\nalloc|10|1|100|1000000')" 'the slowest calls'
-is "$(answer 7)" "$(printf '1|100\n2|700\n3|450\n4|350')" 'memory over time'
-is "$(answer 8)" '0x0|0xff|1|300' 'frees on another stream'
-is "$(answer 9)" "$(printf '300|2|1|0.0\n100|1|1|3000.0\n50|1|0|')" 'sizes and how long they live'
-is "$(answer 10)" '2|128|30|6' 'what the pool held at the most'
-is "$(answer 11) $(blocks)" '2023-11-14 22:13:21.500|epoch 1 12' 'the marks with the time of day'
-is "$(answer 12)" "$(printf '|||1|300\nleaf|a.c|3|1|50')" 'what was never freed, by place in the code; there is no further query'
+    'the query of the peak of each layer counts what is freed at its time'
+is "$(answer 3)" "$(printf '2|300|3|2000000\n3|300|3|2000000\n1|100||1000000')" \
+    'the query of what stood at the peak gives its rows'
+is "$(answer 4)" "$(printf 'step/forward/forward|1|300\n(none)|1|50')" \
+    'the query of what was never freed gives its rows, by tag'
+is "$(answer 5)" '3500000|1|9000|TIDE_ELIMIT|450' 'the query of failures gives its rows'
+is "$(answer 6 | head -n 2)" "$(printf 'free|77|1|300|2000000\nalloc|10|1|100|1000000')" \
+    'the query of the slowest calls gives its rows'
+is "$(answer 7)" "$(printf '1|100\n2|700\n3|450\n4|350')" 'the query of memory over time gives its rows'
+is "$(answer 8)" '0x0|0xff|1|300' 'the query of frees on another stream gives its rows'
+is "$(answer 9)" "$(printf '300|2|1|0.0\n100|1|1|3000.0\n50|1|0|')" 'the query of sizes and lifetimes gives its rows'
+is "$(answer 10)" '2|128|30|6' 'the query of what the pool held at the most gives its row'
+is "$(answer 11) $(blocks)" '2023-11-14 22:13:21.500|epoch 1 12' 'the query of marks gives them with the time of day'
+is "$(answer 12)" "$(printf '|||1|300\nleaf|a.c|3|1|50')" \
+    'the query of what was never freed, by place in the code, gives its rows, and is the last query'
 done_testing

@@ -14,9 +14,9 @@
 #define STEPS       300
 #define ROUNDS      100
 #define SLOTS       4
-#define LIMIT_BYTES 1000 /* less than what all slots of all threads ask for */
+#define LIMIT_BYTES 1000 /* less than what all threads request together */
 
-/* One round: a stack of its own, which belongs to the first thread until it has done `from` steps. */
+/* One round, with a stack of its own, which the first thread uses alone for `from` steps. */
 struct round {
     struct tide_resource *statistics, *limit, *below;
     int from;
@@ -30,7 +30,7 @@ struct worker {
     bool first;
     uint64_t seed;
     void *pointers[SLOTS];
-    struct tide_statistics_figures own; /* what this thread has and had; no peaks */
+    struct tide_statistics_figures own; /* the bytes that this thread has and had; no peaks */
     uint64_t wrong;
 };
 
@@ -72,7 +72,7 @@ worker_run(void *context)
     return NULL;
 }
 
-/* What the layers say differs from what the threads know. */
+/* Whether the layers' figures differ from what the threads know. */
 static uint64_t
 round_differs(const struct round *round, const struct tide_statistics_figures *own)
 {
@@ -87,7 +87,7 @@ round_differs(const struct round *round, const struct tide_statistics_figures *o
            figures.bytes.peak > LIMIT_BYTES || used != (uint64_t)own->bytes.current || below != used;
 }
 
-/* How many calls went wrong; *differ is raised where the figures are not those of the threads. */
+/* Returns how many calls failed. *differ is increased if the figures are not those of the threads. */
 static uint64_t
 round_run(struct round *round, uint64_t *seed, uint64_t *differ)
 {
@@ -119,7 +119,7 @@ round_run(struct round *round, uint64_t *seed, uint64_t *differ)
     return wrong;
 }
 
-/* statistics | limit | below, whose reference it takes over. */
+/* Make statistics | limit | below. Takes over the reference to below. */
 static void
 round_open(struct round *round, struct tide_resource *below)
 {
@@ -164,7 +164,7 @@ check_below(const struct base_maker *below)
         tide_resource_release(round.statistics);
     }
     pthread_barrier_destroy(&begin);
-    is_u64(differ, 0, "all figures are exact at whatever moment a second thread comes");
+    is_u64(differ, 0, "all figures are exact whenever a second thread comes");
     is_u64(wrong, 0, "no deallocation fails, and the limit is never passed");
 }
 

@@ -45,18 +45,19 @@ check_capacity(void)
     void *second;
     void *third;
 
-    ok(tide_allocate(sim, 80 * GIB + 1, 256, 0, &first) == TIDE_ECAPACITY && first == NULL, "one byte over is refused");
-    ok(tide_allocate(sim, 80 * GIB - 1, 256, 0, &first) == TIDE_OK, "80 GiB less a byte pass");
-    ok(tide_allocate(sim, 2, 256, 0, &second) == TIDE_ECAPACITY, "two bytes more do not");
-    ok(tide_allocate(sim, 1, 256, 0, &second) == TIDE_OK, "one byte more reaches the capacity");
-    ok(tide_allocate(sim, 1, 256, 0, &third) == TIDE_ECAPACITY, "then not a byte is left");
+    ok(tide_allocate(sim, 80 * GIB + 1, 256, 0, &first) == TIDE_ECAPACITY && first == NULL,
+       "a request of a byte over the capacity is refused");
+    ok(tide_allocate(sim, 80 * GIB - 1, 256, 0, &first) == TIDE_OK, "a request of 80 GiB less a byte is granted");
+    ok(tide_allocate(sim, 2, 256, 0, &second) == TIDE_ECAPACITY, "with one byte left two bytes are refused");
+    ok(tide_allocate(sim, 1, 256, 0, &second) == TIDE_OK, "with one byte left one byte is granted");
+    ok(tide_allocate(sim, 1, 256, 0, &third) == TIDE_ECAPACITY, "with no byte left one byte is refused");
     is_string(tide_error_text(), "sim: 1 B request exceeds 80 GiB capacity (80 GiB in use)",
               "the refusal names the request, the capacity and what is in use");
-    ok(tide_allocate(sim, 0, 256, 0, &third) == TIDE_OK, "0 bytes pass at the capacity");
-    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 80 * GIB, "every byte counts");
-    is_u64(figure(sim, TIDE_QUERY_CAPACITY), 80 * GIB, "the capacity can be asked for");
+    ok(tide_allocate(sim, 0, 256, 0, &third) == TIDE_OK, "0 bytes are granted at the capacity");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 80 * GIB, "the bytes used are exact to the byte");
+    is_u64(figure(sim, TIDE_QUERY_CAPACITY), 80 * GIB, "a query of the capacity gives 80 GiB");
     tide_deallocate(sim, first, 80 * GIB - 1, 256, 0);
-    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 1, "what is freed counts no more");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 1, "freed bytes do not count as used");
     tide_resource_release(sim);
 }
 
@@ -70,18 +71,18 @@ check_granularity(void)
 
     for (int i = 0; i < 4; i++)
         tide_allocate(sim, 1, 256, 0, &pointers[i]);
-    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 8 * MIB, "each byte is reserved as a granule");
-    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 4, "and used as a byte");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 8 * MIB, "a request of a byte reserves a granule");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 4, "a request of a byte uses a byte");
     ok(tide_allocate(sim, 1, 256, 0, &pointers[4]) == TIDE_ECAPACITY, "the capacity bounds the granules");
     is_string(tide_error_text(), "sim: 1 B request, rounded up to 2 MiB, exceeds 8 MiB capacity (8 MiB in use)",
-              "and the refusal says what the request comes to");
+              "the refusal names the rounded request");
     for (int i = 0; i < 4; i++)
         tide_deallocate(sim, pointers[i], 1, 256, 0);
-    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 0, "granules are given back whole");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 0, "freed granules are not reserved");
     tide_resource_release(sim);
     options.granularity_bytes = 3;
     ok(tide_sim_create(&options, &none) == TIDE_EINVAL && none == NULL, "a granularity of 3 is refused");
-    has_words(tide_error_text(), "granularity=3 is no power of two", "and the text says why");
+    has_words(tide_error_text(), "granularity=3 is no power of two", "the refusal of the granularity says why");
 }
 
 static void
@@ -94,22 +95,24 @@ check_pointers(void)
 
     tide_allocate(sim, 1000, 256, 0, &pointer);
     inner = pointer;
-    ok(tide_deallocate(sim, pointer, 999, 256, 0) == TIDE_EMISMATCH, "another size is a mismatch");
-    has_words(tide_error_text(), "sim: 999 bytes at a multiple of 256", "and the text names it");
-    ok(tide_deallocate(sim, pointer, 1000, 512, 0) == TIDE_EMISMATCH, "another alignment is a mismatch");
-    ok(tide_deallocate(sim, pointer, 0, 256, 0) == TIDE_EMISMATCH, "0 bytes are a mismatch");
-    ok(tide_deallocate(sim, pointer, SIZE_MAX, 256, 0) == TIDE_EMISMATCH, "SIZE_MAX bytes are a mismatch");
-    ok(tide_deallocate(sim, inner + 256, 744, 256, 0) == TIDE_EPOINTER, "an address inside is unknown");
-    ok(tide_deallocate(sim, inner + 1024, 1000, 256, 0) == TIDE_EPOINTER, "the address behind is unknown");
-    ok(tide_deallocate(sim, inner + (UINT64_C(1) << 50), 1000, 256, 0) == TIDE_EPOINTER, "one far behind is unknown");
+    ok(tide_deallocate(sim, pointer, 999, 256, 0) == TIDE_EMISMATCH, "a free with another size is a mismatch");
+    has_words(tide_error_text(), "sim: 999 bytes at a multiple of 256", "the mismatch names the size");
+    ok(tide_deallocate(sim, pointer, 1000, 512, 0) == TIDE_EMISMATCH, "a free with another alignment is a mismatch");
+    ok(tide_deallocate(sim, pointer, 0, 256, 0) == TIDE_EMISMATCH, "a free of 0 bytes is a mismatch");
+    ok(tide_deallocate(sim, pointer, SIZE_MAX, 256, 0) == TIDE_EMISMATCH, "a free of SIZE_MAX bytes is a mismatch");
+    ok(tide_deallocate(sim, inner + 256, 744, 256, 0) == TIDE_EPOINTER, "a free inside of a block is refused");
+    ok(tide_deallocate(sim, inner + 1024, 1000, 256, 0) == TIDE_EPOINTER, "a free right behind a block is refused");
+    ok(tide_deallocate(sim, inner + (UINT64_C(1) << 50), 1000, 256, 0) == TIDE_EPOINTER,
+       "a free far behind a block is refused");
     ok(tide_deallocate(sim, NULL, 1000, 256, 0) == TIDE_EPOINTER, "a free of NULL with a size is refused");
-    ok(tide_deallocate(sim, (void *)UINTPTR_MAX, 1000, 256, 0) == TIDE_EPOINTER, "the last address is unknown");
-    ok(tide_deallocate(sim, &pointer, 1000, 256, 0) == TIDE_EPOINTER, "a stack address is unknown");
-    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 1000, "none of this has freed anything");
-    ok(tide_deallocate(sim, pointer, 1000, 256, 0) == TIDE_OK, "the right free succeeds");
-    ok(tide_deallocate(sim, pointer, 1000, 256, 0) == TIDE_EPOINTER, "a second free does not");
+    ok(tide_deallocate(sim, (void *)UINTPTR_MAX, 1000, 256, 0) == TIDE_EPOINTER,
+       "a free of the last address is refused");
+    ok(tide_deallocate(sim, &pointer, 1000, 256, 0) == TIDE_EPOINTER, "a free of a stack address is refused");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 1000, "refused frees leave the bytes used unchanged");
+    ok(tide_deallocate(sim, pointer, 1000, 256, 0) == TIDE_OK, "a free with the right size and alignment succeeds");
+    ok(tide_deallocate(sim, pointer, 1000, 256, 0) == TIDE_EPOINTER, "a second free is refused");
     tide_allocate(sim, 1000, 256, 0, &again);
-    ok(again == pointer, "a freed address comes back");
+    ok(again == pointer, "a freed address is given out again");
     tide_resource_release(sim);
 }
 
@@ -121,11 +124,13 @@ check_extremes(void)
     bool in_range = true;
     void *pointer;
 
-    ok(tide_allocate(sim, SIZE_MAX, 1, 0, &pointer) == TIDE_EOVERFLOW, "SIZE_MAX overflows when rounded up");
-    ok(tide_allocate(sim, SIZE_MAX - 256 * 1024, 1, 0, &pointer) == TIDE_ECAPACITY, "SIZE_MAX - 256 KiB is too much");
-    ok(tide_allocate(sim, (size_t)1 << 50, 256, 0, &pointer) == TIDE_OK, "1 PiB is the largest request");
-    ok(tide_allocate(sim, ((size_t)1 << 50) + 1, 256, 0, &pointer) == TIDE_ECAPACITY, "a byte more is too much");
-    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), UINT64_C(1) << 50, "and leaves no trace");
+    ok(tide_allocate(sim, SIZE_MAX, 1, 0, &pointer) == TIDE_EOVERFLOW, "a request of SIZE_MAX overflows when rounded");
+    ok(tide_allocate(sim, SIZE_MAX - 256 * 1024, 1, 0, &pointer) == TIDE_ECAPACITY,
+       "a request of SIZE_MAX - 256 KiB exceeds the capacity");
+    ok(tide_allocate(sim, (size_t)1 << 50, 256, 0, &pointer) == TIDE_OK, "a request of 1 PiB is granted");
+    ok(tide_allocate(sim, ((size_t)1 << 50) + 1, 256, 0, &pointer) == TIDE_ECAPACITY,
+       "a request of a byte over 1 PiB is refused");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), UINT64_C(1) << 50, "a refused request reserves nothing");
     for (unsigned log2 = 0; log2 <= 50; log2++) {
         for (unsigned step = 0; step < 3; step++) {
             size_t alignment = (size_t)1 << (step == 0 ? 0 : step == 1 ? log2 : 50 - log2);
@@ -139,8 +144,8 @@ check_extremes(void)
     ok(aligned, "every alignment up to 1 PiB is honoured");
     ok(in_range, "every address is positive in 63 bits");
     ok(tide_allocate(sim, 1, (size_t)1 << 51, 0, &pointer) == TIDE_ECAPACITY, "an alignment of 2 PiB is refused");
-    is_u64(figure(sim, TIDE_QUERY_HOST_ACCESS), 0, "the host may not touch it");
-    is_u64(figure(sim, TIDE_QUERY_ALIGNMENT), 256, "every address is a multiple of 256");
+    is_u64(figure(sim, TIDE_QUERY_HOST_ACCESS), 0, "the host has no access");
+    is_u64(figure(sim, TIDE_QUERY_ALIGNMENT), 256, "the base's alignment is 256");
     tide_resource_release(sim);
 }
 
@@ -153,7 +158,10 @@ block_compare(const void *left, const void *right)
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* Sizes of all magnitudes, some thousand of them live; then all live ones in address order. */
+/*
+ * Sizes of all magnitudes, with some thousand blocks live; then compare the live blocks in the order of their
+ * addresses.
+ */
 static void
 check_overlap(void)
 {
@@ -187,7 +195,7 @@ check_overlap(void)
     qsort(blocks, RANDOM_LIVE, sizeof(blocks[0]), block_compare);
     for (size_t i = 0; i + 1 < RANDOM_LIVE; i++)
         overlaps += blocks[i].address != 0 && blocks[i].address + blocks[i].bytes > blocks[i + 1].address;
-    is_u64(misaligned, 0, "every address is a multiple of what was asked");
+    is_u64(misaligned, 0, "every address has the requested alignment");
     is_u64(overlaps, 0, "no two live blocks overlap");
     tide_resource_release(sim);
 }
@@ -199,7 +207,7 @@ struct crowd {
     uint64_t seed;
 };
 
-/* The modest keep to 8 GiB each; the greedy always ask for more than there is. */
+/* The modest threads keep to 8 GiB each; the greedy ones always request more than there is. */
 static void *
 crowd_run(void *context)
 {
@@ -235,9 +243,9 @@ check_crowd(void)
         pthread_join(threads[i], NULL);
         *(crowds[i].greedy ? &greedy : &modest) += crowds[i].refused;
     }
-    is_u64(modest, 0, "no request that fits fails for another thread's that does not");
+    is_u64(modest, 0, "no request that fits is refused because of another thread's that does not");
     is_u64(greedy, 4 * 5000, "every request over the capacity is refused");
-    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 0, "nothing is left in use");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 0, "after all frees nothing is left in use");
     tide_resource_release(sim);
 }
 
@@ -247,7 +255,7 @@ churn_until_told(void *context)
     struct tide_resource *sim = ((void **)context)[0];
     _Atomic bool *stop = ((void **)context)[1];
 
-    while (!atomic_load_explicit(stop, memory_order_relaxed)) { /* only a flag */
+    while (!atomic_load_explicit(stop, memory_order_relaxed)) { /* relaxed: only a flag */
         void *pointer;
 
         if (tide_allocate(sim, 1000, 256, 0, &pointer) == TIDE_OK)
@@ -256,7 +264,7 @@ churn_until_told(void *context)
     return NULL;
 }
 
-/* The parent's other thread is inside of the class most of the time; the child must find it free and whole. */
+/* The parent's other thread holds the lock most of the time; the child must find it free, and the data consistent. */
 static void
 check_fork(void)
 {
@@ -283,9 +291,9 @@ check_fork(void)
         waitpid(child, &status, 0);
         good += status == 0;
     }
-    atomic_store_explicit(&stop, true, memory_order_relaxed); /* only a flag */
+    atomic_store_explicit(&stop, true, memory_order_relaxed); /* relaxed: only a flag */
     pthread_join(thread, NULL);
-    is_i64(good, 20, "a forked child allocates while a thread of its parent does");
+    is_i64(good, 20, "a forked child allocates while a thread of its parent allocates");
     tide_resource_release(sim);
 }
 

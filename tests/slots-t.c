@@ -19,14 +19,14 @@
 struct count {
     struct tidei_slot part;
     uint64_t steps;
-    uint64_t pending; /* 0 again at the end of each step: what nobody else may see */
+    uint64_t pending; /* 0 at the end of each step, so that no other thread sees another value */
 };
 
 struct object {
     struct tidei_slots parts;
-    _Atomic uint64_t without; /* steps that threads did without their part; relaxed: a number */
-    uint64_t left;            /* what `leave` took from parts */
-    uint64_t leave_calls;     /* of it */
+    _Atomic uint64_t without; /* steps that threads did without a slot of their own; relaxed: only a number */
+    uint64_t left;            /* what `leave` collected from slots */
+    uint64_t leave_calls;     /* the number of calls of `leave` */
     _Atomic bool stop;
 };
 
@@ -69,7 +69,7 @@ object_step(struct object *object)
     tidei_slot_leave(&count->part);
 }
 
-/* All steps so far; *torn where a thread is seen within one. */
+/* The sum of all steps so far. *torn is set if a thread is seen inside of a step. */
 static uint64_t
 object_sum(struct object *object, bool *torn)
 {
@@ -126,10 +126,10 @@ check_sum(void)
     }
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    ok(!torn, "nobody is seen inside");
-    ok(!backwards, "nothing that was summed up is undone");
+    ok(!torn, "a sum never sees a thread inside of a step");
+    ok(!backwards, "a sum never decreases");
     is_u64(object_sum(&object, &torn), (uint64_t)THREADS * STEPS, "every step counts once");
-    is_u64(object.leave_calls, THREADS, "each thread has left");
+    is_u64(object.leave_calls, THREADS, "each thread's part is left when the thread ends");
     ok(object_parts(&object) <= THREADS, "there are no more parts than threads");
     tidei_slots_fini(&object.parts);
 }
@@ -155,14 +155,14 @@ check_reuse(void)
         pthread_create(&thread, NULL, run_step, &object);
         pthread_join(thread, NULL);
     }
-    is_u64(object_parts(&object), 1, "threads that come one after the other have the same part");
-    is_u64(object_sum(&object, &torn), 100, "and what they left in it stays");
+    is_u64(object_parts(&object), 1, "threads that run one after the other use the same part");
+    is_u64(object_sum(&object, &torn), 100, "the part keeps the sum of ended threads");
     tidei_slots_fini(&object.parts);
 }
 
 #define MANY_TESTS 2
 
-/* More objects than a thread has slots, and new ones in the place of those that are gone. */
+/* More objects than a thread has slots, and new ones at the addresses of destroyed ones. */
 static void
 check_many(void)
 {
@@ -183,8 +183,8 @@ check_many(void)
             tidei_slots_fini(&objects[i].parts);
         }
     }
-    is_u64(wrong, 0, "each of many objects has its own part of a thread, also where another was before");
-    ok(!torn, "and nobody is inside");
+    is_u64(wrong, 0, "each of many objects has its own part for a thread, also at the address of an earlier object");
+    ok(!torn, "a sum over many objects never sees a thread inside of a step");
 }
 
 static void *
@@ -192,12 +192,12 @@ run_until_stop(void *context)
 {
     struct object *object = context;
 
-    while (!atomic_load_explicit(&object->stop, memory_order_relaxed)) /* relaxed: nothing but the stop */
+    while (!atomic_load_explicit(&object->stop, memory_order_relaxed)) /* relaxed: only the stop */
         object_step(object);
     return NULL;
 }
 
-/* Exit status of the child: 0 where it finds all steps, whole, and goes on. */
+/* The exit status of the child: 0 if it finds all steps complete, and goes on. */
 static int
 forked(struct object *object)
 {
@@ -238,14 +238,14 @@ check_fork(void)
         if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
             wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 100;
     }
-    atomic_store_explicit(&object.stop, true, memory_order_relaxed); /* relaxed: the same */
+    atomic_store_explicit(&object.stop, true, memory_order_relaxed); /* relaxed: only the stop */
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    is_i64(wrong, 0, "a child has all parts whole, and those of the threads that it has not are left");
+    is_i64(wrong, 0, "a child has all parts consistent, and the parts of threads that it does not have are left");
     tidei_slots_fini(&object.parts);
 }
 
-/* Have the object's parts begin with another thread's, which goes on until the object says so. */
+/* Have another thread use the object first, until the object tells it to stop. */
 static pthread_t
 other_thread(struct object *object)
 {
@@ -258,10 +258,10 @@ other_thread(struct object *object)
 }
 
 #define PLACE_TESTS 1
-/* So much that it is a mapping of its own, and most often the same one again. */
+/* So large that malloc maps it separately, mostly at the same address again. */
 #define PLACE_BYTES ((size_t)33 << 20)
 
-/* This thread has had a part of objects that are gone; what lies in that memory now is another thread's. */
+/* This thread has used objects that were destroyed. Another thread uses the new ones at their addresses. */
 static void
 check_place(void)
 {
@@ -285,11 +285,12 @@ check_place(void)
         }
         if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
             wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 100;
-        atomic_store_explicit(&object.stop, true, memory_order_relaxed); /* relaxed: nothing but the stop */
+        atomic_store_explicit(&object.stop, true, memory_order_relaxed); /* relaxed: only the stop */
         pthread_join(thread, NULL);
         tidei_slots_fini(&object.parts);
     }
-    is_i64(wrong, 0, "a child leaves the part of a thread that it has not, also where one of its own was before");
+    is_i64(wrong, 0,
+           "a child leaves the part of a thread that it does not have, also at the address of an earlier object");
 }
 
 int

@@ -17,9 +17,9 @@
 #define THREADS 2
 #define KEPT    1000 /* live allocations of each thread */
 #define LAPS    20
-#define BIG     (UINT64_C(1) << 40) /* more than all others together: the peak of a lap is known */
+#define BIG     (UINT64_C(1) << 40) /* more than all other allocations together, so that the peak of a lap is known */
 
-/* SQLite's page cache may grow to 32 MiB; the rest is what lives and one slice. */
+/* SQLite's page cache may grow to 32 MiB. The rest is for the live allocations and one slice. */
 #define MOST_BYTES (UINT64_C(56) << 20)
 
 struct soak {
@@ -37,7 +37,7 @@ struct worker {
     size_t sizes[KEPT];
 };
 
-/* Memory of the process's own, without the mapped rings, in bytes. */
+/* The bytes of the process's own memory, without the mapped rings. */
 static uint64_t
 anonymous_bytes(void)
 {
@@ -78,7 +78,8 @@ give_all(struct worker *worker)
 }
 
 /*
- * Laps of random traffic, each of which ends with one big allocation of every thread at once, the last lap's largest.
+ * Laps of random traffic. Each ends with one big allocation of every thread at once; those of the last lap are the
+ * largest.
  */
 static void *
 work(void *argument)
@@ -103,7 +104,7 @@ work(void *argument)
     return NULL;
 }
 
-/* A heap of frees that are still to come, the earliest first. */
+/* A heap of the frees to come, the earliest first. */
 struct pending {
     int64_t ns;
     int64_t bytes;
@@ -142,7 +143,7 @@ heap_pop(void)
     return first;
 }
 
-/* Replays the trace in time, as doc/trace.md says. */
+/* Replay the trace in the order of time, as doc/trace.md says. */
 static int64_t
 peak_of(const char *path, int64_t *rows, int64_t *frees)
 {
@@ -213,11 +214,11 @@ main(void)
          (double)info.st_size / (double)pairs);
     check_memory(&soak);
     ok(peak_of(path, &rows, &frees) == (int64_t)(THREADS * (BIG + (LAPS - 1) * 1000) + THREADS * (THREADS - 1) / 2),
-       "the peak is right to the byte");
-    is_i64(rows, pairs, "every allocation is there");
-    is_i64(frees, pairs, "every free is there");
+       "the peak is exact to the byte");
+    is_i64(rows, pairs, "the trace of the soak has every allocation");
+    is_i64(frees, pairs, "the trace of the soak has every free");
     is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free") + sql_number(path, "SELECT count(*) FROM loss"), 0,
-           "nothing is left over or lost");
-    is_string(sql_text(path, "PRAGMA integrity_check"), "ok", "the file is in order");
+           "no free is without an allocation, and nothing is lost");
+    is_string(sql_text(path, "PRAGMA integrity_check"), "ok", "the database passes SQLite's integrity check");
     return done();
 }

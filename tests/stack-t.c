@@ -6,12 +6,11 @@
 
 #include "contract.h"
 #include "find.h"
-#include "src/stack/build.h"
-#include "src/stack/describe.h"
+#include "src/stack/stack.h"
 #include "tap.h"
 
 static int live_count;     /* layers that have not been destroyed */
-static char completed[64]; /* the first letters of the layers that were completed, in that order */
+static char completed[64]; /* the first letters of the completed layers, in their order */
 
 enum { BINS_MOST = 8 };
 
@@ -19,7 +18,7 @@ struct layer {
     struct tide_resource base;
     const struct tidei_kind *kind;
     struct tidei_value values[TIDEI_MAX_ARGUMENTS];
-    char word[64]; /* of the only WORD that a kind has */
+    char word[64]; /* the value of the only WORD argument of a kind */
     struct tidei_bin bins[BINS_MOST];
     size_t bin_count;
 };
@@ -216,7 +215,7 @@ static const struct tidei_kind faulty_kind = { .ops.name = "faulty", .create_tex
 static const struct tidei_kind *const kinds[] = { &bound_kind, &faulty_kind, &ground_kind, &plain_kind,
                                                   &split_kind, &tape_kind,   NULL };
 
-/* In place of adaptors/kinds.c. */
+/* Replaces adaptors/kinds.c. */
 enum tide_status
 tide_stack_parse(const char *text, struct tide_resource **out)
 {
@@ -229,7 +228,7 @@ tide_stack_from_environment(const char *default_text, struct tide_resource **out
     return tidei_stack_build_environment(kinds, default_text, out);
 }
 
-/* What is made of a text, printed. */
+/* Texts, and the descriptions of the stacks that they make. */
 #define NAME "expected a name of letters, digits, '_' and '-' such as gpu after 'as'"
 
 static const struct {
@@ -462,7 +461,7 @@ check_good(const char *text, const char *printed)
     size_t needed = 0;
 
     if (tide_stack_parse(text, &stack) != TIDE_OK) {
-        is_string(tide_error_text(), printed, "a good text is read");
+        is_string(tide_error_text(), printed, "a right text is parsed");
         return;
     }
     tide_describe(stack, first, sizeof(first), &needed);
@@ -498,7 +497,7 @@ check_interface(void)
     ok(tide_stack_parse(NULL, &stack) == TIDE_EINVAL && stack == NULL &&
            tide_stack_parse("ground", NULL) == TIDE_EINVAL,
        "NULL in place of text and result is refused");
-    ok(tide_stack_parse("faulty | ground", &stack) == TIDE_EBUSY, "a constructor's status comes through");
+    ok(tide_stack_parse("faulty | ground", &stack) == TIDE_EBUSY, "a constructor's status is returned");
     unsetenv("TIDEMARK_STACK");
     ok(tide_stack_from_environment("plain | ground", &stack) == TIDE_OK && stack->upstream != NULL,
        "without TIDEMARK_STACK the default is made");
@@ -506,13 +505,13 @@ check_interface(void)
        "a short buffer gets the length that is needed");
     is_string(text, "plain |", "a short buffer has as much of the text as fits");
     ok(tide_describe(stack, NULL, 0, &needed) == TIDE_OK && needed == strlen("plain | ground"),
-       "no buffer gets the length, too");
+       "NULL in place of the buffer gets the length that is needed");
     ok(tide_describe(NULL, text, sizeof(text), &needed) == TIDE_EINVAL && needed == 0 && text[0] == '\0',
-       "NULL is not described");
+       "the description of NULL is refused");
     tide_resource_release(stack);
     setenv("TIDEMARK_STACK", "ground", 1);
     ok(tide_stack_from_environment("plain | ground", &stack) == TIDE_OK && stack->upstream == NULL,
-       "TIDEMARK_STACK comes before the default");
+       "TIDEMARK_STACK takes precedence over the default");
     tide_resource_release(stack);
     setenv("TIDEMARK_STACK", "plain", 1);
     ok(tide_stack_from_environment("ground", &stack) == TIDE_ESYNTAX && stack == NULL,
@@ -521,9 +520,9 @@ check_interface(void)
         tide_error_text(),
         "TIDEMARK_STACK: stack text, column 6: plain: found the end of the text, expected '|' and a base below it, "
         "such as host",
-        "and the message says where the text came from");
+        "the error says that the text came from TIDEMARK_STACK");
     setenv("TIDEMARK_STACK", "", 1);
-    ok(tide_stack_from_environment("ground", &stack) == TIDE_OK, "an empty TIDEMARK_STACK is none");
+    ok(tide_stack_from_environment("ground", &stack) == TIDE_OK, "an empty TIDEMARK_STACK counts as unset");
     tide_resource_release(stack);
 }
 
@@ -534,11 +533,11 @@ check_complete(void)
 
     completed[0] = '\0';
     tide_stack_parse("split(1KiB={bound(1) | tape(a.db)}, 2..4) | plain | ground", &stack);
-    is_string(completed, "gptbs", "each layer is completed once, the lower ones first");
+    is_string(completed, "gptbs", "each layer is completed once, from the base up");
     tide_resource_release(stack);
     completed[0] = '\0';
     tide_stack_parse("split(1KiB={faulty}) | plain | ground", &stack);
-    is_string(completed, "", "none is where one cannot be built");
+    is_string(completed, "", "no layer is completed if one cannot be built");
 }
 
 static void
@@ -550,17 +549,17 @@ check_many_layers(void)
     for (int i = 0; i < 255; i++)
         strcat(text, "plain|");
     strcat(text, "ground");
-    ok(tide_stack_parse(text, &stack) == TIDE_OK, "256 layers are made");
+    ok(tide_stack_parse(text, &stack) == TIDE_OK, "a stack of 256 layers is made");
     tide_resource_release(stack);
     memmove(text + 6, text, strlen(text) + 1);
     memcpy(text, "plain|", 6);
     tide_stack_parse(text, &stack);
     is_string(tide_error_text(), "stack text, column 1537: ground: too many layers, expected at most 256",
-              "257 layers are refused");
-    is_i64(live_count, 0, "and nothing is left of them");
+              "a stack of 257 layers is refused");
+    is_i64(live_count, 0, "no layer of the refused stack is left");
 }
 
-/* Good and bad texts with bytes changed, removed and doubled: whatever comes of it, it must not crash nor leak. */
+/* Good and bad texts with bytes changed, removed and doubled: parsing must neither crash nor leak. */
 static void
 check_mutations(void)
 {
@@ -572,7 +571,7 @@ check_mutations(void)
         static const char bytes[] = "|(),={}\"\\ .%-0123456789KMGiBabcdefglnoprstu\n\xc3";
         size_t which = contract_random(&seed) % (TIDEI_COUNT_OF(good) + TIDEI_COUNT_OF(bad));
         const char *source = which < TIDEI_COUNT_OF(good) ? good[which].text : bad[which - TIDEI_COUNT_OF(good)].text;
-        char *text = calloc(1, strlen(source) + 16); /* on the heap, where a sanitizer sees its end */
+        char *text = calloc(1, strlen(source) + 16); /* on the heap, so that a sanitizer knows its end */
         struct tide_resource *stack;
 
         strcpy(text, source);
@@ -600,11 +599,11 @@ check_mutations(void)
         free(text);
     }
     diag("%" PRIu64 " of 60000 changed texts made a stack", made);
-    is_u64(silent, 0, "changed texts make a stack or one line of text");
-    is_i64(live_count, 0, "and nothing is left of any of them");
+    is_u64(silent, 0, "randomly changed texts make a stack or an error of one line");
+    is_i64(live_count, 0, "no layer of the random stacks is left");
 }
 
-/* The share of a base is its own to resolve, and a layer is found by its name. */
+/* A base resolves its own share, and a layer is found by its name. */
 static void
 check_find(void)
 {
@@ -616,17 +615,17 @@ check_find(void)
     ground = (struct layer *)find_layer(stack, "ground");
     ok(ground != NULL && ground->base.upstream == NULL, "the base of a stack is found by its name");
     ok(ground != NULL && ground->values[1].number == 0 && ground->values[1].share * 8 == ground->values[1].share_whole,
-       "a base gets a share as such");
+       "a base gets an argument in percent as a share");
     bound = (struct layer *)find_layer(stack, "bound");
     ok(bound != NULL && bound->values[0].number == 2,
-       "of two layers of a kind that of the upstream that serves all is found");
-    ok(find_layer(stack, "split") == stack, "the top is found, too");
+       "of two layers of one kind the search finds the one above the larger bin");
+    ok(find_layer(stack, "split") == stack, "the search finds the top of the stack");
     ok(find_layer(stack, "tape") == NULL && find_layer(NULL, "tape") == NULL && find_layer(stack, NULL) == NULL,
-       "what is not there is not found");
+       "the search finds no kind that is not in the stack, and no NULL");
     tide_resource_release(stack);
 }
 
-/* A name that the text gives comes before that of a kind. */
+/* A name in the text takes precedence over a kind of that name. */
 static void
 check_names(void)
 {
@@ -637,13 +636,14 @@ check_names(void)
     ok(tide_stack_find(stack, "large", &found) == TIDE_OK && ((struct layer *)found)->values[0].number == 2,
        "a layer is found by the name that the text gives it");
     ok(tide_stack_find(stack, "bound", &found) == TIDE_OK && found == stack->upstream,
-       "before the kind that is called the same");
-    ok(tide_stack_find(stack, "ground", &found) == TIDE_OK && found->upstream == NULL, "and after that by its kind");
-    ok(tide_stack_find(stack, "lrge", &found) == TIDE_EINVAL && found == NULL, "no other name finds one");
+       "a layer's own name is found before a kind of the same name");
+    ok(tide_stack_find(stack, "ground", &found) == TIDE_OK && found->upstream == NULL,
+       "a layer without a name is found by its kind");
+    ok(tide_stack_find(stack, "lrge", &found) == TIDE_EINVAL && found == NULL, "an unknown name finds no layer");
     is_string(tide_error_text(),
               "stack: no layer is called 'lrge', expected bound, large, split, plain or ground; did you mean "
               "large?",
-              "and the text says which there are");
+              "the error for an unknown name lists the names, and suggests one");
     tide_resource_release(stack);
 }
 

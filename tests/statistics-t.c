@@ -1,4 +1,4 @@
-/* Tests adaptors/statistics/statistics.c. */
+/* Tests adaptors/statistics.c. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@
 #define STEPS   5000
 #define FORKS   20
 
-/* A statistics resource over `upstream`, whose reference it takes over. */
+/* A statistics resource over `upstream`. Takes over the reference. */
 static struct tide_resource *
 over(struct tide_resource *upstream)
 {
@@ -49,7 +49,7 @@ counter_is(const char *what, const struct tide_counter *seen, int64_t current, i
     return false;
 }
 
-/* All six figures, where every allocation has the same `size`. */
+/* Compare all six figures. Every allocation has the same `size`. */
 static void
 figures_are(struct tide_statistics_figures seen, int64_t size, int64_t current, int64_t peak, int64_t total,
             const char *sentence)
@@ -106,36 +106,37 @@ check_counting(const struct base_maker *base)
     void *first, *second, *refused;
 
     diag("counting over %s", base->name);
-    figures_are(read_all(statistics), 1, 0, 0, 0, "a new one has counted nothing");
+    figures_are(read_all(statistics), 1, 0, 0, 0, "new statistics have counted nothing");
     first = take(statistics, 300);
     second = take(statistics, 500);
-    ok(tide_allocate(statistics, 300, 256, 0, &refused) == TIDE_ECAPACITY, "the base refuses what it has no room for");
+    ok(tide_allocate(statistics, 300, 256, 0, &refused) == TIDE_ECAPACITY,
+       "the base refuses a request over its capacity");
     figures = read_all(statistics);
     ok(all_of(counter_is("bytes", &figures.bytes, 800, 800, 800), counter_is("count", &figures.count, 2, 2, 2)),
-       "requested bytes and allocations count, the refused one does not");
+       "the requested bytes and the allocations count, and the refused request does not");
     give(statistics, first, 300);
     figures = read_all(statistics);
     ok(all_of(counter_is("bytes", &figures.bytes, 500, 800, 800), counter_is("count", &figures.count, 1, 2, 2)),
-       "a deallocation comes off the current figures alone");
+       "a free reduces the current figures only");
     take(statistics, 0);
     figures = read_all(statistics);
     ok(all_of(counter_is("bytes", &figures.bytes, 500, 800, 800), counter_is("count", &figures.count, 2, 2, 3)),
-       "0 bytes count as an allocation");
+       "an allocation of 0 bytes counts");
     give(statistics, NULL, 0);
     give(statistics, second, 500);
     figures = read_all(statistics);
     ok(all_of(counter_is("bytes", &figures.bytes, 0, 800, 800), counter_is("count", &figures.count, 0, 2, 3)),
-       "all given back leaves the peak and the total");
+       "after all frees the peak and the total stay");
     tide_resource_release(statistics);
     statistics = over(over(base->create(0)));
     give(statistics, take(statistics, 64), 64);
-    figures_are(read_all(statistics->upstream), 64, 0, 1, 1, "one over another counts the same");
+    figures_are(read_all(statistics->upstream), 64, 0, 1, 1, "a statistics layer below another counts the same");
     tide_resource_release(statistics);
 }
 
 #define NESTING_TESTS 16
 
-/* Ten buffers of 10 bytes, push; allocate one, push; free it, push; allocate two, and back out again. */
+/* Allocate ten buffers of 10 bytes, push, allocate one, push, free it, push, allocate two, and pop three times. */
 static void
 check_nesting(const struct base_maker *base)
 {
@@ -145,31 +146,34 @@ check_nesting(const struct base_maker *base)
     diag("nesting over %s", base->name);
     for (int i = 0; i < 10; i++)
         buffers[i] = take(statistics, 10);
-    figures_are(push(statistics), 10, 10, 10, 10, "the first push returns the ten buffers");
-    figures_are(read_all(statistics), 10, 0, 0, 0, "inside it the figures begin at 0");
+    figures_are(push(statistics), 10, 10, 10, 10, "the first push returns the ten buffers allocated before");
+    figures_are(read_all(statistics), 10, 0, 0, 0, "after the first push the figures begin at 0");
     one = take(statistics, 10);
     figures_are(push(statistics), 10, 1, 1, 1, "the second push returns the one buffer allocated since the first");
     give(statistics, one, 10);
-    figures_are(read_all(statistics), 10, -1, 0, 0, "freeing it inside the second push takes current below 0");
-    figures_are(push(statistics), 10, -1, 0, 0, "the third push returns that");
+    figures_are(read_all(statistics), 10, -1, 0, 0,
+                "a buffer freed after the second push takes the current figure below 0");
+    figures_are(push(statistics), 10, -1, 0, 0, "the third push returns a current figure of -1");
     two[0] = take(statistics, 10);
     two[1] = take(statistics, 10);
-    figures_are(read_all(statistics), 10, 2, 2, 2, "inside the third push stand two buffers");
-    figures_are(pop(statistics), 10, 2, 2, 2, "the first pop returns the two");
-    figures_are(read_all(statistics), 10, 1, 1, 2, "and folds them in: -1 + 2 outstanding is also the peak");
+    figures_are(read_all(statistics), 10, 2, 2, 2, "after the third push two buffers are counted");
+    figures_are(pop(statistics), 10, 2, 2, 2, "the first pop returns the two buffers");
+    figures_are(read_all(statistics), 10, 1, 1, 2,
+                "the first pop adds to the figures around it: a current figure and a peak of -1 + 2");
     give(statistics, two[0], 10);
-    figures_are(read_all(statistics), 10, 0, 1, 2, "freeing one leaves that peak");
-    figures_are(pop(statistics), 10, 0, 1, 2, "the second pop returns it");
-    figures_are(read_all(statistics), 10, 1, 2, 3, "and folds it in: 1 + a peak of 1 is a peak of 2");
+    figures_are(read_all(statistics), 10, 0, 1, 2, "a free after the first pop leaves the peak");
+    figures_are(pop(statistics), 10, 0, 1, 2, "the second pop returns a current figure of 0 and a peak of 1");
+    figures_are(read_all(statistics), 10, 1, 2, 3,
+                "the second pop adds to the figures around it: a current figure of 1 and a peak of 2");
     give(statistics, two[1], 10);
-    figures_are(pop(statistics), 10, 0, 2, 3, "the third pop returns all of it");
+    figures_are(pop(statistics), 10, 0, 2, 3, "the third pop returns the figures of all three levels");
     figures_are(read_all(statistics), 10, 10, 12, 13, "the outermost figures are as if there had been no push");
     for (int i = 0; i < 10; i++)
         give(statistics, buffers[i], 10);
-    figures_are(read_all(statistics), 10, 0, 12, 13, "freeing the ten leaves nothing outstanding");
+    figures_are(read_all(statistics), 10, 0, 12, 13, "after the free of the ten buffers nothing is in use");
     ok(tide_statistics_pop(statistics, NULL) == TIDE_EINVAL, "a pop with nothing pushed is refused");
     ok(all_of(tide_statistics_push(statistics, NULL) == TIDE_OK, tide_statistics_push(statistics, NULL) == TIDE_OK),
-       "pushes need no place for figures, and may be left open");
+       "a push accepts NULL for the figures, and levels may stay open");
     tide_resource_release(statistics);
 }
 
@@ -213,7 +217,7 @@ visit_read(void *context)
     visited = read_all(context);
 }
 
-/* A statistics resource over a gate over a base that can be told to fail, with `live` buffers of 10 bytes. */
+/* Statistics over a gate over a base that can fail, with `live` buffers of 10 bytes. */
 struct scene {
     struct tide_resource *statistics;
     struct gate *gate;
@@ -234,7 +238,7 @@ scene_open(struct scene *scene, int live)
 
 #define INTERLEAVING_TESTS 12
 
-/* What another thread would see, or do, while a call is inside upstream. */
+/* What another thread sees, or does, while a call is inside of upstream. */
 static void
 check_interleaving(void)
 {
@@ -244,40 +248,43 @@ check_interleaving(void)
     scene_open(&scene, 2);
     scene.gate->after_allocate = visit_read;
     scene.buffers[2] = take(scene.statistics, 10);
-    figures_are(visited, 10, 2, 2, 2, "what upstream has not returned yet does not count");
+    figures_are(visited, 10, 2, 2, 2, "an allocation that upstream has not returned yet does not count");
     scene.gate->before_deallocate = visit_read;
     give(scene.statistics, scene.buffers[2], 10);
-    figures_are(visited, 10, 2, 3, 3, "what upstream is about to take back is off already");
+    figures_are(visited, 10, 2, 3, 3, "a block that upstream is freeing does not count");
     scene.gate->after_deallocate = visit_allocate;
     give(scene.statistics, scene.buffers[1], 10);
-    figures_are(read_all(scene.statistics), 10, 2, 3, 4, "memory that comes back at once on another thread is no peak");
-    is_u64(scene.upstream->peak_bytes, 30, "just as upstream saw it");
+    figures_are(read_all(scene.statistics), 10, 2, 3, 4,
+                "memory that another thread gets again at once does not raise the peak");
+    is_u64(scene.upstream->peak_bytes, 30, "upstream saw the same peak");
 
     scene.upstream->fail_allocate = 1;
     scene.gate->before_allocate = visit_read;
     ok(tide_allocate(scene.statistics, 10, 256, 0, &pointer) == TIDE_ECAPACITY,
        "upstream refuses the allocation that is counted");
-    figures_are(visited, 10, 2, 3, 4, "an attempt that fails shows at no moment");
-    figures_are(read_all(scene.statistics), 10, 2, 3, 4, "a failed attempt does not show afterwards either");
+    figures_are(visited, 10, 2, 3, 4, "during a failing request the figures do not change");
+    figures_are(read_all(scene.statistics), 10, 2, 3, 4, "after a failed request the figures have not changed");
     tide_resource_release(scene.statistics);
 
     scene_open(&scene, 2);
     scene.gate->deallocate_status = TIDE_EDRIVER;
     scene.gate->before_deallocate = visit_read;
-    ok(give(scene.statistics, scene.buffers[0], 10) == TIDE_EDRIVER, "upstream refuses to take it back");
-    figures_are(visited, 10, 1, 2, 2, "while it was asked the buffer was off");
-    figures_are(read_all(scene.statistics), 10, 2, 2, 2, "then it is back, and peak and total are as before");
+    ok(give(scene.statistics, scene.buffers[0], 10) == TIDE_EDRIVER, "upstream refuses a free");
+    figures_are(visited, 10, 1, 2, 2, "while upstream is asked for the free, the block does not count");
+    figures_are(read_all(scene.statistics), 10, 2, 2, 2,
+                "after the refused free the block counts again, and peak and total have not changed");
     scene.gate->deallocate_status = TIDE_EDRIVER;
     scene.gate->before_deallocate = visit_allocate;
     give(scene.statistics, scene.buffers[0], 10);
-    figures_are(read_all(scene.statistics), 10, 3, 3, 3, "a buffer that upstream kept all the while raises the peak");
-    is_u64(scene.upstream->peak_bytes, 30, "to what upstream saw");
+    figures_are(read_all(scene.statistics), 10, 3, 3, 3,
+                "a block whose free was refused counts for the peak of later allocations");
+    is_u64(scene.upstream->peak_bytes, 30, "upstream saw the same peak with the block whose free was refused");
     tide_resource_release(scene.statistics);
 }
 
 #define REFUSED_TESTS 6
 
-/* A deallocation is refused after a push or a pop has come in between: its bytes go back to where they came off. */
+/* A free is refused after a push or a pop: its bytes go back to the figures from which they were taken. */
 static void
 check_refused_across_levels(void)
 {
@@ -287,30 +294,34 @@ check_refused_across_levels(void)
     scene.gate->deallocate_status = TIDE_EDRIVER;
     scene.gate->before_deallocate = visit_push;
     give(scene.statistics, scene.buffers[0], 10);
-    figures_are(read_all(scene.statistics), 10, 0, 0, 0, "refused after a push: the new figures stay at 0");
+    figures_are(read_all(scene.statistics), 10, 0, 0, 0, "a free refused after a push leaves the new figures at 0");
     pop(scene.statistics);
-    figures_are(read_all(scene.statistics), 10, 2, 2, 2, "and the ones around them are as before");
+    figures_are(read_all(scene.statistics), 10, 2, 2, 2,
+                "a free refused after a push leaves the figures before the push unchanged");
 
     push(scene.statistics);
     scene.gate->deallocate_status = TIDE_EDRIVER;
     scene.gate->before_deallocate = visit_pop;
     give(scene.statistics, scene.buffers[0], 10);
-    figures_are(read_all(scene.statistics), 10, 2, 2, 2, "refused after a pop: back to what it was folded into");
+    figures_are(read_all(scene.statistics), 10, 2, 2, 2,
+                "a free refused after a pop leaves the figures unchanged to which the pop has added");
 
     push(scene.statistics);
     scene.gate->deallocate_status = TIDE_EDRIVER;
     scene.gate->before_deallocate = visit_pop_and_push;
     give(scene.statistics, scene.buffers[0], 10);
-    figures_are(read_all(scene.statistics), 10, 0, 0, 0, "refused after a pop and a push: the new figures stay at 0");
+    figures_are(read_all(scene.statistics), 10, 0, 0, 0,
+                "a free refused after a pop and a push leaves the new figures at 0");
     pop(scene.statistics);
-    figures_are(read_all(scene.statistics), 10, 2, 2, 2, "and the ones around them are as before");
-    is_u64(scene.upstream->live_count, 2, "and upstream still has both buffers");
+    figures_are(read_all(scene.statistics), 10, 2, 2, 2,
+                "a free refused after a pop and a push leaves the figures before the push unchanged");
+    is_u64(scene.upstream->live_count, 2, "after the refused frees upstream has both buffers");
     tide_resource_release(scene.statistics);
 }
 
 #define REFUSED_TWICE_TESTS 4
 
-/* Two pushes have come in between: the counters that the bytes came off are no longer those next around. */
+/* A free is refused after two pushes: the figures from which its bytes were taken are no longer the next outer ones. */
 static void
 check_refused_across_two_levels(void)
 {
@@ -320,10 +331,10 @@ check_refused_across_two_levels(void)
     scene.gate->deallocate_status = TIDE_EDRIVER;
     scene.gate->before_deallocate = visit_push_twice;
     give(scene.statistics, scene.buffers[0], 10);
-    figures_are(read_all(scene.statistics), 10, 0, 0, 0, "refused after two pushes: the innermost figures stay at 0");
+    figures_are(read_all(scene.statistics), 10, 0, 0, 0,
+                "a free refused after two pushes leaves the innermost figures at 0");
     figures_are(pop(scene.statistics), 10, 0, 0, 0, "the pop of the second push returns figures of 0");
-    figures_are(pop(scene.statistics), 10, 0, 0, 0,
-                "the pop of the first push returns figures of 0: nothing was put back to them");
+    figures_are(pop(scene.statistics), 10, 0, 0, 0, "the pop of the first push returns figures of 0");
     figures_are(read_all(scene.statistics), 10, 2, 2, 2, "the bytes are back in the figures from before both pushes");
     tide_resource_release(scene.statistics);
 }
@@ -332,9 +343,9 @@ struct worker {
     pthread_t thread;
     struct tide_resource *statistics;
     uint64_t seed;
-    uint64_t sizes[32]; /* live */
+    uint64_t sizes[32]; /* of the live blocks */
     void *pointers[32];
-    int64_t bytes, count; /* allocated in all */
+    int64_t bytes, count; /* allocated in total */
     uint64_t failures;
 };
 
@@ -367,7 +378,7 @@ worker_run(void *context)
 
 #define THREADS_TESTS 6
 
-/* Every thread keeps its own account, which the figures must match; a ninth thread pushes and pops meanwhile. */
+/* Every thread counts its own calls, and the figures must match. A ninth thread pushes and pops meanwhile. */
 static void
 check_threads(const struct base_maker *base)
 {
@@ -399,10 +410,11 @@ check_threads(const struct base_maker *base)
     is_u64(failures + unbalanced, 0, "every call of every thread succeeds");
     figures = read_all(statistics);
     is_i64(figures.bytes.total, total, "the total is the sum of what the threads allocated");
-    is_i64(figures.count.total, count, "and so is the number");
-    is_i64(figures.bytes.current, live, "what is outstanding is the sum of what the threads hold");
-    is_i64(figures.count.current, live_count, "and so is the number");
-    ok(all_of(figures.bytes.peak >= live, figures.bytes.peak <= total), "the peak lies between both");
+    is_i64(figures.count.total, count, "the number of allocations is the sum over the threads");
+    is_i64(figures.bytes.current, live, "the bytes in use are the sum of what the threads hold");
+    is_i64(figures.count.current, live_count, "the number of live allocations is the sum of what the threads hold");
+    ok(all_of(figures.bytes.peak >= live, figures.bytes.peak <= total),
+       "the peak lies between the bytes in use and the total");
     for (int i = 0; i < THREADS; i++) {
         for (int slot = 0; slot < 32; slot++) {
             if (workers[i].pointers[slot] != NULL)
@@ -418,7 +430,7 @@ struct holder {
     pthread_barrier_t *barrier;
 };
 
-/* Hold more and more with all the others, then less and less: the sum is known at each barrier. */
+/* All threads allocate more and more, then free: the sum is known at each barrier. */
 static void *
 holder_run(void *context)
 {
@@ -438,7 +450,7 @@ holder_run(void *context)
 
 #define PEAK_TESTS 2
 
-/* The peak is known to the byte where all threads hold all they ever hold at one moment. */
+/* The peak is known to the byte if all threads hold their most at one moment. */
 static void
 check_peak_of_threads(const struct base_maker *base)
 {
@@ -461,7 +473,7 @@ check_peak_of_threads(const struct base_maker *base)
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(holders[i].thread, NULL);
-    is_u64(torn, 0, "what is read while threads run is what stood at one moment");
+    is_u64(torn, 0, "figures that are read while threads run are those of one moment");
     figures_are(read_all(statistics), 10, 0, 16 * THREADS, THREADS * (16 + STEPS),
                 "the peak of eight threads is what they held together");
     pthread_barrier_destroy(&barrier);
@@ -471,7 +483,7 @@ check_peak_of_threads(const struct base_maker *base)
 struct hammer {
     pthread_t thread;
     struct tide_resource *statistics;
-    _Atomic bool stop; /* relaxed: tells nothing else */
+    _Atomic bool stop; /* relaxed: it orders nothing else */
 };
 
 static void *
@@ -486,7 +498,7 @@ hammer_run(void *context)
 
 #define FORK_TESTS 1
 
-/* A child of fork() may use what another thread was in the middle of: a lock left taken would hang it. */
+/* A child of fork() may use what another thread was just changing; a lock that stays held would hang it. */
 static void
 check_fork(void)
 {
@@ -517,11 +529,11 @@ check_fork(void)
         atomic_store_explicit(&hammers[i].stop, true, memory_order_relaxed);
         pthread_join(hammers[i].thread, NULL);
     }
-    is_i64(right, FORKS, "every child of fork() finds the counters whole and unlocked");
+    is_i64(right, FORKS, "every child of fork() finds the counters consistent and unlocked");
     tide_resource_release(statistics);
 }
 
-/* What a report said, by path. */
+/* The lines of a report, by path. */
 struct line {
     char path[40];
     struct tide_statistics_figures figures;
@@ -541,7 +553,7 @@ report_add(void *context, const char *path, const struct tide_statistics_figures
     report->lines[report->count++].figures = *figures;
 }
 
-/* The line of `path`; zeros where there is none. */
+/* The line of `path`; zeros if there is none. */
 static struct tide_statistics_figures
 report_of(struct tide_resource *statistics, const char *path)
 {
@@ -587,38 +599,41 @@ check_tags(void)
     tide_tag_push("forward");
     inner = take(statistics, 10);
     tide_tag_pop();
-    figures_are(report_of(statistics, ""), 10, 1, 1, 1, "what stands under no tag is counted by itself");
-    figures_are(report_of(statistics, "train"), 10, 2, 2, 2, "a tag counts what is nested in it, too");
-    figures_are(report_of(statistics, "train/forward"), 10, 1, 1, 1, "which is counted under its path besides");
+    figures_are(report_of(statistics, ""), 10, 1, 1, 1, "allocations without a tag are counted by themselves");
+    figures_are(report_of(statistics, "train"), 10, 2, 2, 2, "a tag counts the allocations of nested tags");
+    figures_are(report_of(statistics, "train/forward"), 10, 1, 1, 1, "a nested tag is counted under its path");
     give(statistics, plain, 10);
     tide_tag_pop();
     give(statistics, inner, 10);
-    figures_are(report_of(statistics, ""), 10, 0, 1, 1, "what is freed under another tag comes off its own");
-    figures_are(report_of(statistics, "train/forward"), 10, 0, 1, 1, "also where that has ended");
-    figures_are(report_of(statistics, "train"), 10, 1, 2, 2, "and off all around it");
+    figures_are(report_of(statistics, ""), 10, 0, 1, 1, "a free under another tag comes off the tag of the allocation");
+    figures_are(report_of(statistics, "train/forward"), 10, 0, 1, 1,
+                "a free after the tag has ended comes off the tag of the allocation");
+    figures_are(report_of(statistics, "train"), 10, 1, 2, 2,
+                "a free comes off all tags around the tag of the allocation");
     upstream->fail_deallocate = 1;
     give(statistics, outer, 10);
-    figures_are(report_of(statistics, "train"), 10, 1, 2, 2, "what upstream does not take back is still there");
+    figures_are(report_of(statistics, "train"), 10, 1, 2, 2,
+                "a block whose free upstream has refused still counts under its tag");
     tide_tag_push("train");
     again = take(statistics, 10);
     tide_tag_pop();
-    figures_are(report_of(statistics, "train"), 10, 2, 2, 3, "a tag that is pushed again goes on");
+    figures_are(report_of(statistics, "train"), 10, 2, 2, 3, "a tag that is pushed again goes on counting");
     give(statistics, outer, 10);
     give(statistics, again, 10);
     tide_statistics_report(statistics, report_add, &report);
     ok(all_of(report.count == 3, strcmp(report.lines[0].path, "train") == 0, strcmp(report.lines[1].path, "") == 0),
        "a report begins with the highest peak");
     ok(all_of(tide_statistics_report_text(statistics, text, sizeof(text), &needed) == TIDE_OK, needed == strlen(text)),
-       "there is one in text");
+       "the report is available as text");
     is_string(text,
               " allocations           peak bytes          total bytes        current bytes  tag\n"
               "           3                   20                   30                    0  train\n"
               "           1                   10                   10                    0  (no tag)\n"
               "           1                   10                   10                    0  train/forward\n",
-              "a line for each path");
+              "the report in text has a line for each path");
     ok(all_of(tide_statistics_report_text(statistics, text, 20, &needed) == TIDE_OK, needed > 300, strlen(text) == 19,
               tide_statistics_report_text(statistics, NULL, 0, &needed) == TIDE_OK, needed > 300),
-       "a text of lines may be cut to the buffer");
+       "the report in text may be cut to the buffer");
     tide_resource_release(statistics);
 }
 
@@ -626,10 +641,10 @@ struct tagger {
     pthread_t thread;
     struct tide_resource *statistics;
     unsigned index;
-    void *left; /* of 7 bytes, for another thread to free */
+    void *left; /* 7 bytes, for another thread to free */
 };
 
-/* All under one tag, and each under one of its own in it; enough tags that the tables grow. */
+/* Allocate under one tag, and under a nested tag for each allocation; so many tags that the tables grow. */
 static void *
 tagger_run(void *context)
 {
@@ -681,12 +696,14 @@ check_tags_of_threads(void)
         pthread_join(taggers[i].thread, NULL);
     tide_statistics_report(statistics, count_lines, &lines);
     is_i64(lines.right, THREADS * 200, "every tag of every thread has its line");
-    is_i64(lines.all.bytes.total, THREADS * (200 * 5 + 7), "the tag around them the sum");
-    is_i64(lines.all.bytes.current, THREADS * 7, "the tag around them has what is left of all threads");
+    is_i64(lines.all.bytes.total, THREADS * (200 * 5 + 7),
+           "the tag around the threads' tags has the sum of all threads");
+    is_i64(lines.all.bytes.current, THREADS * 7,
+           "the tag around the threads' tags has the bytes in use of all threads");
     for (unsigned i = 0; i < THREADS; i++)
         give(statistics, taggers[i].left, 7);
     tide_statistics_report(statistics, count_lines, &lines);
-    is_i64(lines.all.bytes.current, 0, "which comes off, whoever frees it");
+    is_i64(lines.all.bytes.current, 0, "the bytes in use come off the tag whichever thread frees them");
     tide_resource_release(statistics);
 }
 
@@ -698,7 +715,7 @@ check_tags_use(void)
     struct tide_resource *plain = over(base_sim(0)), *stack = NULL;
     char text[100];
 
-    ok(tide_statistics_report(plain, report_add, NULL) == TIDE_EINVAL, "without counters by tag there is no report");
+    ok(tide_statistics_report(plain, report_add, NULL) == TIDE_EINVAL, "a report without counters by tag is refused");
     has_words(tide_error_text(), "expected tags=true", "the refusal of a report names the missing option");
     ok(all_of(tide_statistics_report_text(plain, text, sizeof(text), NULL) == TIDE_EINVAL, text[0] == '\0'),
        "the refusal of a report in text leaves an empty text");
@@ -707,7 +724,7 @@ check_tags_use(void)
               tide_statistics_report(stack, NULL, NULL) == TIDE_EINVAL,
               tide_describe(stack, text, sizeof(text), NULL) == TIDE_OK,
               strcmp(text, "statistics(tags=true) | sim") == 0),
-       "stack text asks for them");
+       "stack text has the option for counters by tag");
     tide_resource_release(stack);
 }
 
@@ -721,17 +738,17 @@ check_use(void)
     uint64_t figure;
 
     ok(all_of(tide_statistics_create(NULL, NULL, &statistics) == TIDE_EINVAL, statistics == NULL),
-       "there is none without upstream");
-    ok(tide_statistics_create(base, NULL, NULL) == TIDE_EINVAL, "there is none without a place for it");
+       "NULL in place of upstream is refused");
+    ok(tide_statistics_create(base, NULL, NULL) == TIDE_EINVAL, "NULL in place of the result is refused");
     ok(all_of(tide_statistics_read(base, &figures) == TIDE_EINVAL, figures.count.total == 0),
-       "reading what is no statistics resource gives zeros and a status");
+       "reading another kind of resource gives zeros and an error");
     ok(all_of(tide_statistics_push(base, NULL) == TIDE_EINVAL, tide_statistics_pop(base, NULL) == TIDE_EINVAL),
-       "push and pop on what is no statistics resource are refused");
-    ok(tide_statistics_read(NULL, &figures) == TIDE_EINVAL, "and so is reading NULL");
+       "push and pop on another kind of resource are refused");
+    ok(tide_statistics_read(NULL, &figures) == TIDE_EINVAL, "reading NULL is refused");
     statistics = over(base);
-    ok(tide_statistics_read(statistics, NULL) == TIDE_EINVAL, "and reading into NULL");
+    ok(tide_statistics_read(statistics, NULL) == TIDE_EINVAL, "reading into NULL is refused");
     ok(all_of(tide_query(statistics, TIDE_QUERY_CAPACITY, &figure) == TIDE_OK, figure == 1 << 20),
-       "questions go on to what is below");
+       "queries are passed to upstream");
     tide_resource_release(statistics);
 }
 

@@ -23,15 +23,16 @@ main(void)
 
     plan((int)KNOWN_COUNT + 4);
     for (size_t i = 0; i < KNOWN_COUNT; i++) {
-        is_string(tide_status_name((enum tide_status)known[i].number), known[i].name, "a number keeps its name");
+        is_string(tide_status_name((enum tide_status)known[i].number), known[i].name,
+                  "a status keeps its number and name");
         for (size_t j = 0; j < i; j++)
             texts = texts && strcmp(tide_status_text((enum tide_status)i), tide_status_text((enum tide_status)j)) != 0;
     }
-    ok(texts, "each has words of its own");
-    is_string(tide_status_text(TIDE_ELIMIT), "a limit refused the request", "the words say what it means");
+    ok(texts, "each status has a text of its own");
+    is_string(tide_status_text(TIDE_ELIMIT), "a limit refused the request", "the text says what the status means");
     is_string(tide_status_name((enum tide_status)KNOWN_COUNT), "TIDE_UNKNOWN", "the number past the last has no name");
     ok(all_of(strcmp(tide_status_name((enum tide_status) - 1), "TIDE_UNKNOWN") == 0,
               tide_status_text((enum tide_status) - 1) != NULL),
-       "a negative number is unknown, too");
+       "a negative number has no name");
     return done();
 }

@@ -1,9 +1,9 @@
 /*
- * Threads and streams by the dozen against pool, arena and fixed over memory that is too little: every block is held
- * against a model that knows of each 256 bytes who has them, on which stream they were freed and when, and which
- * stream has waited for which. Work never ends by itself in it: memory is free for a stream only where that has been
- * ordered behind all that used it. Trims, orders behind all streams and queries come in between; streams end, and their
- * handles are those of others; upstream refuses, and takes its time.
+ * Tests pool, arena and fixed with dozens of threads and streams and too little memory. A model knows the owner of each
+ * 256 bytes, when and on which stream they were freed, and which stream has waited for which; every block is checked
+ * against it. In the model work never ends by itself: memory is free for a stream only after the stream was ordered
+ * behind all uses of the memory. Trims, orders behind all streams and queries come in between; streams are destroyed
+ * and their handles are reused; upstream is slow and refuses requests.
  *
  * STORM_ROUNDS in the environment makes it longer: 8 rounds for each resource take a few seconds.
  */
@@ -27,13 +27,13 @@
 #define STEPS        1500
 #define OWN          24
 #define SHELVES      16
-#define STREAMS      12 /* handles; 0 is one that never ends */
-#define GENERATIONS  20 /* of all others, for each resource */
+#define STREAMS      12 /* handles; the stream of handle 0 is never destroyed */
+#define GENERATIONS  20 /* of all other handles, for each resource */
 #define STREAM_IDS   (1 + (STREAMS - 1) * GENERATIONS)
 #define LIVE_BYTES   (8 * MIB) /* of all threads */
 #define ROUNDS_LEAST 8
 
-/* A granule: what was done with it last, on which stream. */
+/* The last use of a granule, and its stream. */
 struct granule {
     uint64_t time : 48;
     uint64_t stream : 15;
@@ -54,9 +54,9 @@ struct timeline {
     uint64_t reserved_bytes, capacity_bytes;
     uint64_t seed;
     uint64_t clock;                           /* one for all streams */
-    uint64_t waited[STREAM_IDS][STREAM_IDS];  /* [later][earlier]: what it has waited for */
+    uint64_t waited[STREAM_IDS][STREAM_IDS];  /* [later][earlier]: up to when `later` has waited for `earlier` */
     unsigned generation;                      /* of all handles but 0 */
-    uint64_t early, overlaps, returned_early; /* what must not be */
+    uint64_t early, overlaps, returned_early; /* violations */
     uint64_t orders, refusals;
 };
 
@@ -74,14 +74,14 @@ granules_at(struct timeline *timeline, const void *pointer)
     return &timeline->slots[offset / SLOT_BYTES].granules[offset % SLOT_BYTES / GRANULE];
 }
 
-/* Whether all that was done with a granule is done before what comes next on the stream. With the lock. */
+/* Whether all uses of a granule are done before the next work on the stream. Call with the lock. */
 static bool
 is_ordered(const struct timeline *timeline, const struct granule *granule, size_t id)
 {
     return granule->time <= timeline->waited[id][granule->stream];
 }
 
-/* Submit work on a stream; its time. */
+/* Submit work on a stream. Returns its time. */
 static uint64_t
 submit(struct timeline *timeline, size_t id)
 {
@@ -130,7 +130,7 @@ timeline_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
     return status;
 }
 
-/* Who takes a chunk back takes it on that stream: all that used it has to be ordered before. */
+/* A chunk goes back on a stream, which must be ordered behind all uses of the chunk. */
 static enum tide_status
 timeline_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
@@ -213,7 +213,7 @@ timeline_create(uint64_t capacity_bytes, uint64_t seed)
     return timeline;
 }
 
-/* All streams but 0 end, behind the application's word; their handles are others' from now on. */
+/* All streams but 0 are destroyed, after an order of stream 0; their handles are given to new streams. */
 static void
 timeline_renew(struct timeline *timeline)
 {
@@ -223,15 +223,15 @@ timeline_renew(struct timeline *timeline)
 }
 
 struct block {
-    void *pointer; /* NULL: none */
+    void *pointer; /* NULL: no block */
     size_t bytes;
-    tide_stream stream; /* that works on it */
+    tide_stream stream; /* the stream that uses it */
 };
 
 struct storm {
     struct timeline *timeline;
     struct tide_resource *resource;
-    size_t most_bytes; /* of a request */
+    size_t most_bytes; /* the largest request */
     _Atomic int64_t live_bytes;
     _Atomic uint64_t refused, failures, odd_figures;
     struct {
@@ -284,7 +284,7 @@ block_new(struct worker *worker, struct block *block)
     pthread_mutex_unlock(&timeline->lock);
 }
 
-/* Freed on the stream that works on it, or on another one that has been made to wait for that. */
+/* Free a block on the stream that uses it, or on another one that was ordered behind it. */
 static void
 block_end(struct worker *worker, struct block *block)
 {
@@ -377,7 +377,7 @@ end_all(struct storm *storm, struct worker *workers)
     }
 }
 
-/* The streams of blocks that are out: those that end are waited for by 0, which has them from then on. */
+/* Stream 0 waits for the streams of allocated blocks that will be destroyed, and uses the blocks from then on. */
 static void
 hand_to_zero(struct storm *storm, struct worker *workers)
 {
@@ -429,12 +429,12 @@ check_storm(const char *name, struct tide_resource *resource, struct timeline *t
         diag("%" PRIu64 " failures, %" PRIu64 " odd figures", storm.failures, storm.odd_figures);
     diag("%s: %" PRIu64 " orders, %" PRIu64 " refusals of upstream, %" PRIu64 " of it", name, timeline->orders,
          timeline->refusals, storm.refused);
-    is_u64(timeline->early, 0, "no stream gets memory before it waits for all that used it");
-    is_u64(timeline->overlaps, 0, "no memory is two blocks'");
-    is_u64(timeline->returned_early, 0, "none goes back before all that used it is waited for");
-    ok(all_of(storm.failures == 0, storm.odd_figures == 0), "%s: nothing fails, and the figures of each moment fit",
-       name);
-    ok(timeline->reserved_bytes == 0, "%s: when all is freed all goes back", name);
+    is_u64(timeline->early, 0, "no stream gets memory before it waits for all streams that used it");
+    is_u64(timeline->overlaps, 0, "no two blocks share memory");
+    is_u64(timeline->returned_early, 0, "no memory goes back before all streams that used it are waited for");
+    ok(all_of(storm.failures == 0, storm.odd_figures == 0),
+       "%s: no call fails, and the figures of one moment are consistent", name);
+    ok(timeline->reserved_bytes == 0, "%s: after all frees everything goes back", name);
     tide_resource_release(resource);
     tide_resource_release(&timeline->base);
 }

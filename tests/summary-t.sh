@@ -1,4 +1,4 @@
-# `tidemark summary`: figures of traces made by hand.
+# Tests `tidemark summary`: the figures of traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -20,10 +20,10 @@ make_trace "$trace" "
     INSERT INTO unmatched_free VALUES (1, 1, 1, 1, 1, 1), (2, 1, 1, 1, 1, 1);
     INSERT INTO loss VALUES (1, 'overflow', 3), (NULL, 'disk', 4);"
 is "$(summary --json "$trace")" '{"format_version":1,"complete":true,"unmatched_frees":2,"lost_events":7,"misuses":0,"layers":[{"layer_id":1,"kind":"log","allocations":4,"frees":3,"failures":1,"total_bytes":600,"peak_bytes":600,"peak_ns":30,"peak_count":3,"live_bytes":200,"live_count":1}],"in_progress":false,"duration_ns":70,"peak_bytes":600,"peak_ns":30,"peak_count":3,"rounding_bytes":424,"mean_live_bytes":242,"live_bytes":200,"live_count":1,"failures":1,"time_ns":80,"notes":["1 allocation failed, the first one of 16.00 EiB at 70 ns; `tidemark failures` says why.","200 B in 1 allocation was never freed, 33.3% of the peak; `tidemark leaks` says whose.","On average 242 B was live, 40% of the peak, which was brief; `tidemark peak` says what stood there."]}' \
-    'one object has every figure; a failure is no allocation'
+    'summary --json has every figure in one object, and a failure is no allocation'
 summary "$trace" >/dev/null
 is "$? $(cat "$scratch/err")" "3 $trace: 7 events could not be recorded: the answer is without them" \
-    'a trace with losses is not relied on'
+    'summary of a trace with losses exits with 3, and says why'
 has_words "$(summary "$trace")" '600 B 30 ns' 'the table has the peak and its time'
 has_words "$(summary "$trace")" 'complete' 'the table says that the trace is complete'
 
@@ -33,12 +33,13 @@ make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 20);"
 is "$(summary "$trace" | grep GPU)" 'GPU         1: NVIDIA B, 139.8 GiB' 'the GPU of a layer is named'
 has_words "$(summary --json "$trace")" '"devices":[{"device":0,"name":"NVIDIA A","total_bytes":1024},{"device":1,"name":"NVIDIA B","total_bytes":150109880320}]' \
-    'the object has all whose names are known'
+    'summary --json has all devices whose names are known'
 make_trace "$trace" "
     INSERT OR REPLACE INTO meta VALUES ('devices', '[{');
     UPDATE layer SET device = 0;
     INSERT INTO life VALUES (1, 1, 100, 10, 20);"
-is "$(summary "$trace" | grep -c GPU) $(summary --json "$trace" | grep -c devices)" '0 0' 'what is no list is left out'
+is "$(summary "$trace" | grep -c GPU) $(summary --json "$trace" | grep -c devices)" '0 0' \
+    'summary leaves out a list of devices that is no list'
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 20);
@@ -47,17 +48,18 @@ make_trace "$trace" "
         (40, 'unknown_pointer', 2, 100, 256, 1);"
 has_words "$(summary "$trace")" '1 free of pointers that were not live
 misused     2 calls that `track` refused, in the table misuse' 'frees that fit nothing and calls that were refused are told'
-has_words "$(summary --json "$trace")" '"unmatched_frees":1,"lost_events":0,"misuses":2' 'the object counts both'
+has_words "$(summary --json "$trace")" '"unmatched_frees":1,"lost_events":0,"misuses":2' \
+    'summary --json counts unmatched frees and misuse'
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 20), (2, 1, 100, 20, 30), (3, 1, 100, 30, 30), (4, 1, 100, 30, NULL);"
 has_words "$(summary --json "$trace")" '"peak_bytes":300,"peak_ns":30,"peak_count":3' \
-    'allocations come before the frees of the same nanosecond'
+    'summary counts allocations before the frees of the same nanosecond'
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 10, 30, 50), (2, 1, 20, 10, 40), (3, 1, 30, 20, NULL);"
 has_words "$(summary --json "$trace")" '"peak_bytes":60,"peak_ns":30,"peak_count":3,"live_bytes":30,"live_count":1' \
-    'rows that do not stand in time order are sorted, not counted twice'
+    'summary sorts rows that are out of order, and counts each once'
 
 make_trace "$trace" "
     DELETE FROM layer;
@@ -68,19 +70,22 @@ make_trace "$trace" "
     INSERT INTO life VALUES (1, 4, 7, 10, 20), (2, 2, 8, 11, NULL), (3, 77, 9, 12, NULL);"
 json=$(summary --json "$trace")
 is "$(echo "$json" | tr '{' '\n' | sed -n 's/^"layer_id":\([0-9]*\).*/\1/p' | tr '\n' ' ')" '5 7 9 4 2 77 ' \
-    'log layers stand from the outermost in, those of bins above what is below them, an unknown layer last'
+    'summary lists log layers from the outermost in, those of bins before the ones below, and an unknown layer last'
 has_words "$json" '"layer_id":4,"kind":"log","allocations":1,"frees":1,"failures":0,"total_bytes":7,"peak_bytes":7,"peak_ns":10,"peak_count":1,"live_bytes":0,"live_count":0,"reserved_bytes":2000,"reserved_peak_bytes":9000' \
-    'a layer has the reserved bytes of the pool below it: the last and the highest'
-has_words "$(summary "$trace")" 'RESERVED' 'the table has the reserved bytes where there are any'
+    'a layer has the last and the highest reserved bytes of the pool below it'
+has_words "$(summary "$trace")" 'RESERVED' 'the table of layers has the reserved bytes if there are any'
 
-has_words "$(summary "$trace" | grep '^4 log')" '8.79 KiB' 'and the highest of them, where the peak is not higher'
+has_words "$(summary "$trace" | grep '^4 log')" '8.79 KiB' \
+    'the table of layers has the highest reserved bytes if the peak is not higher'
 make_trace "$trace" "INSERT INTO pool_sample VALUES (1, 2, 10, 9000); INSERT INTO life VALUES (1, 1, 20000, 10, 20);"
 is "$(summary "$trace" | grep '^1 log' | grep -o '8.79 KiB' | wc -l)" 1 \
-    'a highest sample that the peak has passed, between two samples, is left out beside the last one'
-has_words "$(summary --json "$trace")" '"reserved_peak_bytes":9000' 'the object has it'
-has_words "$(summary "$trace")" 'or more: no sample of the pools fell on the peak' 'and it is said that it missed the peak'
+    'the table leaves out highest reserved bytes that are below the peak'
+has_words "$(summary --json "$trace")" '"reserved_peak_bytes":9000' \
+    'the object has highest reserved bytes that are below the peak'
+has_words "$(summary "$trace")" 'or more: no sample of the pools fell on the peak' \
+    'summary says that no sample of the pools fell on the peak'
 
-# A pool between two logs: 3000 bytes asked for and 4096 held at the peak, 8192 held later, and 10000 by the base.
+# A pool between two logs: at the peak 3000 bytes are requested and 4096 held; later 8192; the base holds 10000.
 make_trace "$trace" "
     DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'limit', '3100B'),
@@ -97,8 +102,9 @@ at the end nothing live
 failed 0 of 2 allocations
 in calls 40 ns, of which 9 ns in 2 calls of the driver' 'the verdict says where the difference went, and the time'
 has_words "$seen" "9.77 KiB reserved for 2.93 KiB requested is 233% more; \`tidemark fragmentation\` says what holds it." \
-    'that is a sentence'
-has_words "$seen" 'The peak came within 100 B of the limit of 3.03 KiB.' 'so is a limit that was nearly reached'
+    'a note of summary says how much more is reserved than requested'
+has_words "$seen" 'The peak came within 100 B of the limit of 3.03 KiB.' \
+    'a note of summary says that a limit was nearly reached'
 is "$("$tidemark" layers --format=csv "$trace" | sed -n 2,6p | tr -d '"' | cut -d, -f 1-3,5,6,9-16 | sed 's/,*$//')" \
     '1,2,log,0,2,4000,3000,0,1,40,0
 2,3,limit,1
@@ -106,7 +112,7 @@ is "$("$tidemark" layers --format=csv "$trace" | sed -n 2,6p | tr -d '"' | cut -
 4,5,log,3,2,8192,8192,0,,40
 5,,driver,4,,,,,,,,8192,10000' 'layers have their depth, what they passed on and their own time' ||
     "$tidemark" layers --format=csv "$trace"
-has_words "$("$tidemark" layers "$trace")" '  2 limit(3100B)' 'and people see how they stand under each other'
+has_words "$("$tidemark" layers "$trace")" '  2 limit(3100B)' 'the table of layers shows which layer is below which'
 make_trace "$trace" "
     DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),
@@ -114,36 +120,38 @@ make_trace "$trace" "
     INSERT INTO life VALUES (1, 3, 20000, 1, 5), (2, 3, 4096, 10, 90), (3, 1, 3000, 20, 50);"
 has_words "$(summary --json "$trace")" \
     '"reserved_peak_bytes":20000,"reserved_source":"layers","rounding_bytes":72,"pools_bytes":1024,"base_bytes":15904' \
-    'what the lowest log held before the peak is not free in pools at the peak'
+    'bytes that the lowest log held before the peak do not count as free in pools at the peak'
 make_trace "$trace"
-has_words "$(summary "$trace")" 'No allocation was recorded.' 'a trace without an allocation says so'
+has_words "$(summary "$trace")" 'No allocation was recorded.' 'summary says that no allocation was recorded'
 
 make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'; INSERT INTO life VALUES (1, 1, 5, 10, NULL);"
 json=$(summary --json "$trace")
-is $? 3 'a recording that was cut off is printed, and the exit status is 3'
-has_words "$json" '"complete":false' 'the object says so'
-has_words "$(cat "$scratch/err")" 'cut off' 'so does a message'
+is $? 3 'summary of a recording that was cut off prints the figures, and exits with 3'
+has_words "$json" '"complete":false' 'the object says that the recording was cut off'
+has_words "$(cat "$scratch/err")" 'cut off' 'a message says that the recording was cut off'
 
-# A program that records: it has made three allocations and waits.
+# A recording program that has made three allocations and waits.
 mkfifo "$scratch/in" "$scratch/out"
 "$top_builddir/tests/recording" "$scratch/live.db" <"$scratch/in" >"$scratch/out" &
 recording=$!
 exec 3>"$scratch/in" 4<"$scratch/out"
 read -r ready <&4
 json=$(summary --json "$scratch/live.db")
-is "$? $ready" '3 ready' 'a recording in progress can be read, and gives 3, too'
-has_words "$json" '"allocations":3,"frees":1,"failures":0,"total_bytes":600' 'what it has flushed is there'
-has_words "$json$(cat "$scratch/err")" '"in_progress":true' 'the object says that it is in progress'
-has_words "$(cat "$scratch/err")" 'in progress (process ' 'so does a message, with the process'
+is "$? $ready" '3 ready' 'summary of a recording in progress prints the figures, and exits with 3'
+has_words "$json" '"allocations":3,"frees":1,"failures":0,"total_bytes":600' \
+    'summary of a recording in progress has the flushed events'
+has_words "$json$(cat "$scratch/err")" '"in_progress":true' 'the object says that the recording is in progress'
+has_words "$(cat "$scratch/err")" 'in progress (process ' \
+    'a message says that the recording is in progress, and by which process'
 exec 3>&- 4<&-
 wait "$recording"
 json=$(summary --json "$scratch/live.db")
-is "$? $(cat "$scratch/err")" '0 ' 'once it has ended, the same trace is complete'
-has_words "$json" '"allocations":4,"frees":2' 'and has what came last'
+is "$? $(cat "$scratch/err")" '0 ' 'the same trace is complete once the recording has ended'
+has_words "$json" '"allocations":4,"frees":2' 'the same trace has the last events'
 
 summary "$trace" "$trace" >/dev/null
-is $? 2 'two traces are wrong use'
+is $? 2 'summary of two traces is wrong use'
 summary >/dev/null
-is $? 2 'so is none'
+is $? 2 'summary without a trace is wrong use'
 
 done_testing

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The library exports what the public headers declare, and nothing else.
+# Tests that the library exports what the public headers declare, and nothing else.
 : "${top_srcdir:=$(dirname "$0")/..}"
 . "$top_srcdir/tests/tap.sh"
 
-# A declaration may span lines: the name stands before the first parenthesis behind TIDE_EXPORT.
+# A declaration may span lines: the name is before the first parenthesis after TIDE_EXPORT.
 declared() {
     cat "$top_srcdir"/include/tidemark/*.h | tr '\n' ' ' | sed 's/TIDE_EXPORT/\n&/g' |
         sed -n 's/^TIDE_EXPORT [^(;]*[ *]\(tide_[a-z0-9_]*\)(.*/\1/p' | LC_ALL=C sort
@@ -13,7 +13,7 @@ exported() {
     $NM -D --defined-only "$library" | "$AWK" '$2 != "A" { sub(/@.*/, "", $NF); print $NF }' | LC_ALL=C sort
 }
 
-# Of the same symbols those that have no version.
+# The exported symbols without a version.
 unversioned() {
     readelf -W --dyn-syms "$library" | "$AWK" '$7 ~ /^[0-9]+$/ && $8 !~ /@@TIDEMARK_[0-9.]+$/ { print $8 }'
 }

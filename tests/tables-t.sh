@@ -1,4 +1,4 @@
-# What `timeline`, `histogram` and `top` print, of traces made by hand.
+# Tests the output of `timeline`, `histogram` and `top` for traces made by hand.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 
@@ -8,7 +8,7 @@ make_trace() {
 
 trace=$scratch/t.db
 
-# ask COMMAND...: what it prints; its messages are in err.
+# ask COMMAND...: print the command's output; its messages go to err.
 ask() {
     "$tidemark" "$@" 2>"$scratch/err"
 }
@@ -42,16 +42,16 @@ is "$(ask timeline --width=4 --only=columns --format=csv "$trace")" 'ns,most_byt
 60,400,0,0,1600,0,1,0,1' 'programs get the columns'
 has_words "$(ask timeline --json --width=2 "$trace")" \
     '"begin_ns":0,"end_ns":80,"peak_bytes":1200,"peak_ns":20,"reserved_peak_bytes":1600,"reserved_source":"samples","limit_bytes":2048' \
-    'and what the whole of it is'
+    'the object of timeline has the totals of the whole time'
 make_trace "$trace"
-has_words "$(LC_ALL=C ask timeline "$trace")" '0 ns 1 ns' 'a trace without an event has a timeline, too'
+has_words "$(LC_ALL=C ask timeline "$trace")" '0 ns 1 ns' 'timeline of a trace without an event draws a line'
 ask timeline --width=100 --height=0 --ascii "$trace" >/dev/null
-is $? 0 'a height of 0 is a row'
+is $? 0 'timeline with a height of 0 draws one row'
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 10, 0, 1000000);"
 ask timeline --height=1000000000 --width=1000000000 --format=csv "$trace" >"$scratch/seen"
-is "$? $(wc -l <"$scratch/seen")" '0 100001' 'a width of any size is bounded'
+is "$? $(wc -l <"$scratch/seen")" '0 100001' 'timeline with a very large width is bounded'
 
-# Three of 100 bytes, one of which lives on, and one of 5000 with a tag, in a call of the driver.
+# Three allocations of 100 bytes, one of which stays live, and one of 5000 with a tag and a driver call.
 make_trace "$trace" "
     INSERT INTO tag VALUES (1, NULL, 'big');
     INSERT INTO life VALUES (1, 1, 100, 0, 5), (2, 1, 100, 10, 60), (3, 1, 5000, 20, 40), (4, 1, 100, 50, NULL);
@@ -67,21 +67,24 @@ to the end 1 25.0% 100 B 1.9% 4.5% ##########' 'lifetimes, with what is live at 
 is "$(ask histogram --of=bytes --only=exact --format=csv "$trace" | cut -d, -f2,3,5,9)" 'size,count,bytes,mean_life_ns
 5000,1,5000,20
 100,3,300,27' 'exact sizes, in the order that was asked for'
-has_words "$(ask histogram --json "$trace")" '"lifetimes_events":[{"from_events":0,"count":2,' 'lifetimes in events'
+has_words "$(ask histogram --json "$trace")" '"lifetimes_events":[{"from_events":0,"count":2,' \
+    'histogram has lifetimes in events'
 is "$(ask top --by=tag --sort=driver --format=csv --only=groups "$trace" | cut -d, -f 1-4,6,8,9,13,15,17)" \
     'name,allocations,frees,failures,total_bytes,peak_bytes,live_bytes,time_ns,driver_ns,driver_calls
 big,1,1,0,5000,5000,0,20,7,2
 (none),3,2,1,300,200,100,60,0,0' 'groups with the most time in the driver first'
-# Calls that come long after their allocation, before it, for one that is not there, and for two whose ids end alike.
+# Driver calls long after their allocation, before it, of an unknown allocation, and of two whose ids end alike.
 make_trace "$scratch/late.db" "
     INSERT INTO life VALUES (1, 1, 10, 1, 5), (2, 1, 20, 2, NULL), (262145, 1, 30, 3, NULL), (524289, 1, 40, 4, 9);
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, result) VALUES
         (524289, 0, 'f', 4, 1000, 0), (1, 1, 'f', 5, 1, 0), (262145, 0, 'f', 3, 100, 0), (7, 0, 'f', 6, 9, 0),
         (524289, 1, 'f', 9, 2000, 0), (2, 0, 'f', 2, 10, 0), (1, 1, 'f', 5, 3, 0), (NULL, 0, 'f', 6, 9, 0)"
 is "$(ask top --by=size --sort=driver --format=csv --only=groups "$scratch/late.db" | cut -d, -f 1,15,17 | tr '\n' ' ')" \
-    'name,driver_ns,driver_calls 40 B,3000,2 30 B,100,1 20 B,10,1 10 B,4,2 ' 'calls in any order are of their allocations'
-has_words "$(ask top --limit=1 --by=size "$trace")" '2 more groups have 1 allocations.' '--limit says what it leaves out'
+    'name,driver_ns,driver_calls 40 B,3000,2 30 B,100,1 20 B,10,1 10 B,4,2 ' \
+    'top adds calls that come in any order to their allocations'
+has_words "$(ask top --limit=1 --by=size "$trace")" '2 more groups have 1 allocations.' \
+    'top --limit says how many groups it leaves out'
 ask top --sort=chrun "$trace"
-has_words "$(cat "$scratch/err")" 'did you mean "churn"?' 'a figure that is not there is an error'
+has_words "$(cat "$scratch/err")" 'did you mean "churn"?' 'an unknown figure is an error'
 
 done_testing

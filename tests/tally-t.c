@@ -54,7 +54,7 @@ key_of(const struct random_life *life, enum groups_by by)
     }
 }
 
-/* The driver's calls: one of as many nanoseconds as its id for every third allocation, on both layers. */
+/* The driver calls: every third allocation, on both layers, has one of as many nanoseconds as its id. */
 static int64_t
 driver_ns(const struct random_life *life)
 {
@@ -77,7 +77,7 @@ write_driver_calls(void)
     sqlite3_close(db);
 }
 
-/* The most that lives of one group at a time. */
+/* The most live bytes of a group. */
 static int64_t
 peak_of(enum groups_by by, int64_t key)
 {
@@ -269,15 +269,15 @@ check_summary(struct view *view)
     }
     if (summary_make(view, &summary) != COMMAND_FINE || tallies_make(view, GROUPS_TAG, &tallies) != COMMAND_FINE)
         return false;
-    good = same("the peak", summary.total.peak_bytes, peak) &&
-           same("its time", (uint64_t)summary.total.peak_ns, top != NULL ? top->alloc_ns : 0) &&
+    good = same("the peak", summary.total.sums.peak_bytes, peak) &&
+           same("its time", (uint64_t)summary.total.sums.peak_ns, top != NULL ? top->alloc_ns : 0) &&
            same("rounded at the peak", summary.total.peak_rounded_bytes, rounded) &&
            same("held at the peak", summary.total.peak_held_bytes, held) &&
            same("the most held", summary.total.held_peak_bytes, held_peak) &&
-           same("bytes times time", (uint64_t)summary.total.byte_ns, (int64_t)tallies.all.byte_ns) &&
-           same("time in calls", summary.total.time_ns, (int64_t)tallies.all.time_ns) &&
-           same("live", summary.total.live_bytes, (int64_t)tallies.all.live_bytes) &&
-           same("failures", summary.total.failures, (int64_t)tallies.all.failures) &&
+           same("bytes times time", (uint64_t)summary.total.sums.byte_ns, (int64_t)tallies.all.byte_ns) &&
+           same("time in calls", summary.total.sums.time_ns, (int64_t)tallies.all.time_ns) &&
+           same("live", summary.total.sums.live_bytes, (int64_t)tallies.all.live_bytes) &&
+           same("failures", summary.total.sums.failures, (int64_t)tallies.all.failures) &&
            same("calls of the driver", summary.driver_ns, (int64_t)tallies.all.driver_ns);
     tallies_free(&tallies);
     summary_free(&summary);
@@ -310,8 +310,9 @@ main(void)
         view_close(&view);
     }
     ok(groups, "the figures of every group are those of brute force");
-    ok(lifetimes, "so are lifetimes in time and in events, and sizes and their classes agree");
-    ok(summaries, "so are the peak of the outermost layer, what was rounded and held then, and the sums");
+    ok(lifetimes, "lifetimes in time and in events are those of brute force, and sizes agree with their classes");
+    ok(summaries,
+       "the peak of the outermost layer, the rounded and held bytes then, and the sums are those of brute force");
     ok(all_of(histogram_time_bin(9) == 1, histogram_time_bin(10) == 2, histogram_time_bin(UINT64_MAX) == 19,
               histogram_time_begin(0) == 0, histogram_time_begin(1) == 1, histogram_time_begin(2) == 10),
        "bins of time begin at powers of ten");

@@ -1,4 +1,4 @@
-/* TAP for tests in C: a fixed plan, one sentence a test, a report of what differed. */
+/* TAP for tests in C: a fixed plan, one sentence for each test, and a report of what differed. */
 #ifndef TESTS_TAP_H
 #define TESTS_TAP_H
 
@@ -10,14 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Weak: all files of a test program count together. */
+/* Weak, so that all files of a test program share one count. */
 __attribute__((weak)) struct {
     int planned;
     int run;
     int failed;
-    const char *conditions; /* of the latest all_of that was false, as they stand there */
-    int false_one;          /* which of them; from 0 */
-    char before[400];       /* the latest sentence: many go on from the one before */
+    const char *conditions; /* the source text of the latest all_of that was false */
+    int false_one;          /* the index of its first false condition */
 } tap;
 
 /* How many tests will run. First call of a test program. */
@@ -68,8 +67,8 @@ tap_holds(bool condition, const char *conditions, int number)
 }
 
 /*
- * Up to eight conditions in one test, as && has them: ok(all_of(a, b), "...") says which one was false. For steps that
- * make one fact together; facts that can fail apart are tests of their own.
+ * Up to eight conditions in one test, combined as by &&: a failing ok(all_of(a, b), "...") prints the first false one.
+ * For the steps of one fact; facts that can fail independently are separate tests.
  */
 #define all_of(...)                                                                                                    \
     TAP_NINTH(__VA_ARGS__, TAP_8, TAP_7, TAP_6, TAP_5, TAP_4, TAP_3, TAP_2, TAP_1)(#__VA_ARGS__, __VA_ARGS__)
@@ -113,7 +112,7 @@ tap_print_false(const char *conditions, int number)
 __attribute__((format(printf, 2, 3))) static inline bool
 ok(bool passed, const char *format, ...)
 {
-    char sentence[sizeof(tap.before)];
+    char sentence[400];
     va_list arguments;
 
     if (!passed)
@@ -122,12 +121,9 @@ ok(bool passed, const char *format, ...)
     vsnprintf(sentence, sizeof(sentence), format, arguments);
     va_end(arguments);
     printf("%s %d - %s\n", passed ? "ok" : "not ok", ++tap.run, sentence);
-    if (!passed && tap.before[0] != '\0')
-        diag("the test before: %s", tap.before);
     if (!passed && tap.conditions != NULL)
         tap_print_false(tap.conditions, tap.false_one);
     tap.conditions = NULL;
-    memcpy(tap.before, sentence, sizeof(sentence));
     return passed;
 }
 
@@ -161,7 +157,7 @@ is_string(const char *seen, const char *wanted, const char *sentence)
     return passed;
 }
 
-/* The text holds the words. */
+/* One test: the text contains the words. */
 static inline bool
 has_words(const char *seen, const char *words, const char *sentence)
 {

@@ -1,6 +1,6 @@
 # TAP for tests in shell: the functions of tests/tap.h under the same names. Source it: . "$top_srcdir/tests/tap.sh"
 # The environment has top_srcdir, top_builddir, SQLITE3 (may be empty), NM and AWK; without it, as when a test is
-# started by hand, the test runs in the build folder. $scratch is a folder that goes when the test ends.
+# started by hand, the test runs in the build folder. $scratch is a folder that is removed when the test ends.
 
 : "${top_builddir:=$(pwd)}" "${SQLITE3=$(command -v sqlite3)}" "${NM:=nm}" "${AWK:=awk}"
 
@@ -53,12 +53,12 @@ ok() {
     return 1
 }
 
-# is SEEN WANTED SENTENCE: texts that are equal.
+# is SEEN WANTED SENTENCE: whether the texts are equal.
 is() {
     ok "$3" test "$1" = "$2" || diag "seen \"$1\", wanted \"$2\""
 }
 
-# has_words SEEN WORDS SENTENCE: the text holds the words.
+# has_words SEEN WORDS SENTENCE: whether the text contains the words.
 has_words() {
     case $1 in
     *"$2"*) ok "$3" true ;;

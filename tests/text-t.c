@@ -55,12 +55,13 @@ check_bounds(void)
     is_string(data, "abc", "text that fits is there");
     tide_text_format(&text, "%d", 4567);
     is_string(data, "abc4", "text that does not fit is cut, and ends in a NUL");
-    is_u64(text.length, 7, "its length counts all of it");
+    is_u64(text.length, 7, "the length counts the whole text");
     ok(data[5] == 'x', "nothing is written past the capacity");
     tide_text_format(&text, "more");
-    ok(all_of(text.length == 11, strcmp(data, "abc4") == 0), "what comes later only counts");
+    ok(all_of(text.length == 11, strcmp(data, "abc4") == 0),
+       "text that is added after the cut adds to the length only");
     tide_text_word(&none, "a b");
-    is_u64(none.length, 5, "without a buffer everything only counts");
+    is_u64(none.length, 5, "without a buffer text adds to the length only");
 }
 
 static void
@@ -91,7 +92,7 @@ main(void)
         struct tide_text text = { .data = data, .capacity = sizeof(data) };
 
         tide_text_word(&text, words[i].word);
-        is_string(data, words[i].stack_text, "a word is quoted where it needs it");
+        is_string(data, words[i].stack_text, "a word is quoted if it needs to be");
     }
     check_bounds();
     check_size_buffers();

@@ -13,7 +13,7 @@ struct stack_text {
     const char *wanted; /* how the stack describes itself, or why there is none */
 };
 
-/* One test for each. */
+/* One test for each text. */
 static inline void
 check_texts(const struct stack_text *texts, int count)
 {

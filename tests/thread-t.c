@@ -20,7 +20,7 @@
 static pthread_key_t keys[KEYS_MOST];
 static size_t key_count;
 
-/* Take all keys of the process that are left. */
+/* Use up all keys of the process. */
 static void
 keys_use_up(void)
 {
@@ -35,7 +35,7 @@ keys_give_back(void)
         pthread_key_delete(keys[--key_count]);
 }
 
-/* Run `child` in a process of its own, where no thread has had an object yet. Returns its exit status, or -1. */
+/* Run `child` in a process of its own, in which no thread has had an object. Returns its exit status, or -1. */
 static int
 apart(int (*child)(void))
 {
@@ -104,7 +104,7 @@ hear(void *context, enum tide_severity severity, const char *text)
     ++*(_Atomic unsigned *)context;
 }
 
-/* Every layer that keeps something for each thread, on one that can have nothing. */
+/* Use every layer that keeps something for each thread, on a thread that can have no object. */
 static int
 child_stack(void)
 {
@@ -141,18 +141,18 @@ check_answers(void)
         skip(ANSWER_TESTS, "ThreadSanitizer needs keys of its own");
         return;
     }
-    is_i64(apart(child_errors), 0, "an error has its status, and a text that says why it has no better one");
-    is_i64(apart(child_slots), 0, "a thread does without its slot, and has one once there is a key");
-    is_i64(apart(child_tags), 0, "a tag is refused, and taken once there is a key");
-    is_i64(apart(child_stack), 0, "a stack of every layer allocates and frees");
+    is_i64(apart(child_errors), 0, "without a key an error has its status, and a text that says why there is no other");
+    is_i64(apart(child_slots), 0, "without a key a thread has no slot, and gets one once there is a key");
+    is_i64(apart(child_tags), 0, "without a key a tag is refused, and accepted once there is a key");
+    is_i64(apart(child_stack), 0, "without a key a stack of every layer allocates and frees");
     remove(TRACE);
 }
 
-/* What threads that end have told. */
+/* What threads report when they end. */
 static struct {
     uint64_t number;
     unsigned calls;
-    bool again; /* a thread that went on had a new object */
+    bool again; /* a thread that went on after its end had a new object */
 } told;
 
 static void
@@ -169,7 +169,7 @@ end_tags(struct tidei_thread *thread)
         told.number = thread->number;
 }
 
-/* A destructor of the program's, which may run before that of the library or behind it. */
+/* The program's own destructor, which may run before or after the library's. */
 static void
 program_ends(void *context)
 {
@@ -211,17 +211,17 @@ check_object(void)
 
     is_u64(tidei_thread->number, 0, "a thread has no object until it needs one");
     mine = tidei_thread_get();
-    ok(mine != NULL && mine->number != 0, "it has one of its own then");
-    ok(tidei_thread_get() == mine && tidei_thread == mine, "which stays");
+    ok(mine != NULL && mine->number != 0, "a thread gets an object of its own when it needs one");
+    ok(tidei_thread_get() == mine && tidei_thread == mine, "the thread keeps its object");
     pthread_key_create(&program_key, program_ends);
     tidei_thread_at_end(TIDEI_THREAD_END_TAGS, end_tags);
     tidei_thread_at_end(TIDEI_THREAD_END_SLOTS, end_slots);
     start_and_join(&first);
     ok(first != 0 && first != mine->number, "another thread has another number");
-    ok(told.calls >= 1 && told.number >= first, "a thread that ends says so");
-    ok(told.again, "a thread that goes on behind that has an object again");
+    ok(told.calls >= 1 && told.number >= first, "a thread that ends calls its hooks");
+    ok(told.again, "a thread that uses the library after its hooks gets an object again");
     start_and_join(&second);
-    ok(second > first, "no number is given out twice");
+    ok(second > first, "no thread number is given out twice");
     is_u64(tidei_thread_os_id(), (uint64_t)getpid(), "the main thread has the process's number");
 }
 
@@ -240,6 +240,6 @@ main(void)
     alarm(200);
     check_answers();
     check_object();
-    is_i64(apart(child_os_id), 0, "in a child of fork() it has the child's");
+    is_i64(apart(child_os_id), 0, "the main thread of a child of fork() has the child's number");
     return done();
 }

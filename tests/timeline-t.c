@@ -15,7 +15,7 @@
 #define TRACE  "timeline-t.db"
 
 static struct random_trace trace;
-static int64_t from_ns, to_ns; /* what is looked at */
+static int64_t from_ns, to_ns; /* the examined time */
 
 static bool
 same(const char *what, size_t column, uint64_t seen, int64_t wanted)
@@ -26,7 +26,7 @@ same(const char *what, size_t column, uint64_t seen, int64_t wanted)
     return seen == (uint64_t)wanted;
 }
 
-/* Live on a layer as the event of another begins; NULL: as `ns` begins. */
+/* The live bytes of a layer as the event of another layer begins; NULL: at `ns`. */
 static int64_t
 live_bytes(int64_t layer, const struct random_life *event, bool is_free, int64_t ns)
 {
@@ -43,7 +43,7 @@ live_bytes(int64_t layer, const struct random_life *event, bool is_free, int64_t
     return bytes;
 }
 
-/* What one event of a column comes to. */
+/* Add an event to its column. */
 static void
 take(struct timeline_column *wanted, const struct random_life *life, bool is_free)
 {
@@ -143,7 +143,7 @@ main(void)
         parts = check_trace(seed + i, true) && parts;
     }
     ok(whole, "what was live, reserved and failed in each column is that of brute force");
-    ok(parts, "so it is in a part of the time");
+    ok(parts, "in a part of the time each column is that of brute force");
     unlink(TRACE);
     return done();
 }

@@ -22,7 +22,7 @@
 
 #define THREADS 4
 
-/* What a child's threads tell before they are killed. */
+/* What a child's threads count before they are killed. */
 struct progress {
     _Atomic uint64_t allocs[THREADS]; /* calls that have returned */
     _Atomic uint64_t frees[THREADS];
@@ -45,14 +45,14 @@ next_random(uint64_t *state)
     return *state;
 }
 
-/* Each allocation has a size that says which it is: number * THREADS + thread + 1. */
+/* The size of an allocation, which identifies it: number * THREADS + thread + 1. */
 static uint64_t
 size_of(uint64_t number, unsigned thread)
 {
     return number * THREADS + thread + 1;
 }
 
-/* Keeps up to 64 blocks, frees the oldest first or the newest. */
+/* Keep up to 64 blocks, and free the oldest or the newest first. */
 static void *
 work(void *argument)
 {
@@ -107,7 +107,7 @@ child(const char *path, const char *options, struct progress *progress, uint64_t
         pause();
 }
 
-/* The single number that a query gives; -1 where it fails. */
+/* The single number that a query returns; -1 if it fails. */
 static int64_t
 number_of(sqlite3 *db, const char *sql)
 {
@@ -124,7 +124,7 @@ number_of(sqlite3 *db, const char *sql)
     return value;
 }
 
-/* Everything about one trace that must hold; says what does not. */
+/* Check everything that must hold for one trace, and print what does not. */
 static bool
 check(const char *path, const struct progress *progress)
 {
@@ -151,7 +151,7 @@ check(const char *path, const struct progress *progress)
             " FROM allocation WHERE (size - 1) %% %d = %u) WHERE size <> due",
             THREADS, i, THREADS, i);
         out_of_order = number_of(db, sql);
-        /* One call at the most was under way when the kill came. */
+        /* At most one call was under way at the kill. */
         if (seen < allocs || seen > allocs + 1 || seen_frees < frees || seen_frees > frees + 1 || out_of_order != 0) {
             diag("thread %u: %" PRId64 " allocations counted, %" PRId64 " in the trace; %" PRId64 " frees, %" PRId64
                  "; %" PRId64 " out of order",
@@ -171,7 +171,7 @@ check(const char *path, const struct progress *progress)
     return good;
 }
 
-/* Recover in a child that is killed in turn, a few times at random moments. Returns the kills that hit. */
+/* Recover in a child that is killed as well, a few times at random moments. Returns how many kills hit. */
 static int
 killed_recovery(const char *path, uint64_t *random)
 {
@@ -194,7 +194,7 @@ killed_recovery(const char *path, uint64_t *random)
     return hits;
 }
 
-/* One child, one kill. */
+/* Run one child, and kill it. */
 static bool
 round_of(const char *path, const char *options, struct progress *progress, uint64_t *random, bool kill_recovery,
          uint64_t *events, int *recovery_kills)

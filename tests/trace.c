@@ -112,7 +112,7 @@ give(struct tide_resource *stack, void *pointer, size_t bytes)
         bail_out("deallocate");
 }
 
-/* The first row of a query, which is still to be finalized; NULL where there is none. */
+/* The first row of a query, which the caller finalizes; NULL if there is none. */
 static sqlite3_stmt *
 sql_row(const char *path, const char *format, va_list arguments, sqlite3 **db)
 {

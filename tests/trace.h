@@ -9,16 +9,16 @@
 
 #include "sanitized.h"
 
-/* The name of a file in this test program's own folder; the folder goes at the end, unless a test has failed. */
+/* The name of a file in this test program's own folder. The folder is removed at the end, unless a test has failed. */
 const char *scratch(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The number of files in the folder whose names begin with `prefix`. */
 unsigned scratch_count(const char *prefix);
 
-/* A stack from text; ends the program where it cannot be made. */
+/* Make a stack from text. Ends the program if that fails. */
 struct tide_resource *stack_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Allocate, or free, with the default alignment on stream 0; ends the program where that fails. */
+/* Allocate or free, with the default alignment on stream 0. Ends the program if that fails. */
 void *take(struct tide_resource *stack, size_t bytes);
 void give(struct tide_resource *stack, void *pointer, size_t bytes);
 
@@ -27,18 +27,19 @@ int64_t sql_number(const char *path, const char *format, ...) __attribute__((for
 const char *sql_text(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * What holds in every trace: integrity, ids that grow with alloc_ns, frees after allocations, and lives of one address
- * at one layer that never overlap, but for those whose free was dropped or cut off by a kill. Says what does not.
+ * Check what holds in every trace: integrity, ids in the order of alloc_ns, frees after allocations, and no overlapping
+ * allocations of one address at one layer, except if a free was dropped or cut off by a kill. Prints what does not
+ * hold.
  */
 bool trace_is_sound(const char *path);
 
 /* The trace is complete, sound, has lost nothing and matched every free. */
 bool trace_is_whole(const char *path);
 
-/* ThreadSanitizer does not follow a child that goes on with locks and threads: tests that need one are skipped. */
+/* ThreadSanitizer does not support a child that goes on using locks and threads: tests that need one are skipped. */
 #define CHILDREN_MAY_RECORD (!SANITIZED_THREAD)
 
-/* Run `function` in a forked child that leaves through _exit with what it returns. The status as waitpid gives it. */
+/* Run `function` in a forked child that ends by _exit with the result. Returns the status of waitpid. */
 int in_child(int (*function)(void *), void *argument);
 
 /* Keeps the messages of the message sink. */

@@ -16,14 +16,14 @@ table_of(void)
     return table;
 }
 
-/* Addresses that all come into one bucket, however large the table: the hash is a product, which can be undone. */
+/* Addresses of one bucket, however large the table is: the hash is a product, which can be inverted. */
 static inline uint64_t
 colliding(uint64_t n)
 {
     const uint64_t factor = 0x9e3779b97f4a7c15u;
     uint64_t inverse = factor;
 
-    for (int i = 0; i < 5; i++) /* Newton's: each step doubles the bits that are right */
+    for (int i = 0; i < 5; i++) /* Newton's method: each step doubles the number of correct bits */
         inverse *= 2 - factor * inverse;
     return ((UINT64_C(5) << 52) + 1 + n) * inverse;
 }

@@ -8,7 +8,7 @@
 #include "track-blocks.h"
 #include "trace.h"
 
-/* Have malloc fail from now on; returns what is to be given back to have it work again. */
+/* Make malloc fail from now on. Returns what has to be freed to make it work again. */
 static void *
 use_up_memory(struct rlimit *before)
 {
@@ -45,7 +45,7 @@ struct late {
     bool right;
 };
 
-/* A thread whose first call comes when there is no memory for its part. */
+/* A thread whose first call comes when there is no memory for its data. */
 static void *
 late_run(void *argument)
 {
@@ -54,7 +54,7 @@ late_run(void *argument)
     void *all;
 
     pthread_barrier_wait(&late->barrier);
-    all = use_up_memory(&before); /* what malloc has kept for threads */
+    all = use_up_memory(&before); /* the memory that malloc kept for threads */
     late->right = put_block(late->table, even(1), 8) == TIDEI_TRACK_FINE &&
                   take_block(late->table, even(1), 8) == TIDEI_TRACK_FINE;
     give_memory_back(all, &before);
@@ -96,11 +96,11 @@ check_memory(void)
         skip(MEMORY_TESTS, "a sanitizer ends a process without memory");
     else
         is_i64(in_child(memory_run, table), 0,
-               "without host memory the table refuses what it has no place for, no more");
+               "without host memory the table refuses blocks that it has no place for, and no others");
     tidei_track_table_destroy(table);
 }
 
-/* Takes nothing back, and has another thread's call come before it says so. */
+/* A base that refuses every free, and lets another thread make a call before it returns. */
 struct refuser {
     struct tide_resource base;
     struct tide_resource *track;
@@ -149,7 +149,7 @@ static const struct tide_resource_ops refuser_ops = {
     .destroy = refuser_destroy,
 };
 
-/* What comes between gets the place of the block that is not taken back. */
+/* The call in between gets the place of the block whose free is refused. */
 static int
 lost_run(void *argument)
 {
@@ -189,7 +189,8 @@ check_lost(void)
     if (SANITIZED)
         skip(LOST_TESTS, "a sanitizer ends a process without memory");
     else
-        is_i64(in_child(lost_run, &refuser), 0, "a block that upstream does not take back, and is lost, is told");
+        is_i64(in_child(lost_run, &refuser), 0,
+               "a block that upstream does not take back, and that the table has no place for, is reported");
     tide_resource_release(refuser.track);
     tide_resource_release(&refuser.base);
 }

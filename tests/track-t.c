@@ -20,10 +20,10 @@
 #define FREES    20000
 #define NOINLINE __attribute__((noinline))
 
-/* Keeps what a call leaves as a frame of its own. */
+/* Keeps a call from being a tail call, so that its frame stays. */
 #define STAY() __asm__ volatile("" ::: "memory")
 
-/* A track over `upstream`, whose reference it takes over. */
+/* A track layer over `upstream`. Takes over the reference. */
 static struct tide_resource *
 over(struct tide_resource *upstream, uint32_t depth)
 {
@@ -119,7 +119,7 @@ functions_of(uint32_t callstack)
     return functions.text;
 }
 
-/* Names of functions are to be had. */
+/* Whether the names of functions can be found. */
 static bool
 names_are_known(void)
 {
@@ -152,39 +152,39 @@ check_report(const struct base_maker *base)
     blocks = report_of(track);
     ok(all_of(blocks.count == 3, blocks.seen[0].pointer == large, blocks.seen[1].pointer == middle,
               blocks.seen[2].pointer == small),
-       "%s: what is outstanding is reported, the largest first", base->name);
+       "%s: the report lists the live blocks, the largest first", base->name);
     ok(all_of(blocks.seen[0].bytes == 5000, blocks.seen[0].alignment == 256, blocks.seen[0].stream == 7,
               blocks.seen[0].thread == (uint32_t)getpid()),
-       "with its size, alignment, stream and thread");
+       "a block in the report has its size, alignment, stream and thread");
     ok(all_of(strcmp(blocks.tags[0], "train/forward") == 0, strcmp(blocks.tags[1], "") == 0,
               strcmp(blocks.tags[2], "train") == 0),
        "a block in the report has its tag");
     ok(all_of(blocks.seen[0].callstack != 0, blocks.seen[0].callstack != blocks.seen[1].callstack),
-       "and its call stack");
+       "a block in the report has its call stack");
     if (names_are_known())
         ok(strncmp(functions_of(blocks.seen[0].callstack), "take_in_a_function check_report main ", 36) == 0,
-           "which begins with the function that called the library");
+           "a call stack in the report begins with the function that called the library");
     else
         skip(1, "there is no libdw");
     ok(all_of(tide_track_report_text(track, 1, text, sizeof(text), &needed) == TIDE_OK, needed == strlen(text),
               strncmp(text, "3 blocks outstanding, 5.66 KiB\n4.88 KiB at ", 43) == 0, strstr(text, "700 B") == NULL,
               strstr(text, ", tag train/forward\n    ") != NULL),
-       "a text has as many as were asked for, with their frames");
+       "the report in text has as many blocks as requested, with their frames");
     ok(all_of(tide_track_report_text(track, 9, text, 20, &needed) == TIDE_OK, needed > 100, strlen(text) == 19),
-       "a text of blocks may be cut to the buffer");
+       "the report in text may be cut to the buffer");
     give_in_a_function(track, small, 100);
     give_in_a_function(track, large, 5000);
     give_in_a_function(track, middle, 700);
-    is_u64(report_of(track).count, 0, "what is freed is outstanding no more");
+    is_u64(report_of(track).count, 0, "a freed block is not in the report");
     ok(all_of(tide_deallocate(track, empty, 0, 256, 7) == TIDE_OK,
               tide_deallocate(track, NULL, 0, 256, 7) == TIDE_EPOINTER),
-       "allocations of 0 bytes are freed as often as they were made");
+       "allocations of 0 bytes are freed as often as they were made, and no more");
     tide_resource_release(track);
 }
 
 #define SIZE_TESTS 9
 
-/* The size of a block by its pointer. */
+/* The size of a block, by its pointer. */
 static void
 check_size(void)
 {
@@ -192,14 +192,15 @@ check_size(void)
     void *pointer = take_in_a_function(track, 100);
     uint64_t bytes = 5;
 
-    ok(tide_track_size(track, pointer, &bytes) == TIDE_OK, "the size of an outstanding block is known");
-    is_u64(bytes, 100, "it is the size that was requested");
-    ok(tide_track_size(track, (char *)pointer + 1, &bytes) == TIDE_EPOINTER, "an address inside of a block has none");
-    is_u64(bytes, 0, "then the size is 0");
-    has_words(tide_error_text(), "was not allocated here", "the error text says why");
+    ok(tide_track_size(track, pointer, &bytes) == TIDE_OK, "the size of a live block is known");
+    is_u64(bytes, 100, "the size of a live block is the requested one");
+    ok(tide_track_size(track, (char *)pointer + 1, &bytes) == TIDE_EPOINTER,
+       "an address inside of a block has no size");
+    is_u64(bytes, 0, "the size of an unknown address is set to 0");
+    has_words(tide_error_text(), "was not allocated here", "the error for an unknown address says why it has no size");
     give_in_a_function(track, pointer, 100);
     ok(tide_track_size(track, pointer, &bytes) == TIDE_EPOINTER && bytes == 0, "a freed block has no size");
-    has_words(tide_error_text(), "it was freed by thread", "the error text says who freed it");
+    has_words(tide_error_text(), "it was freed by thread", "the error for a freed block says which thread freed it");
     ok(tide_track_size(track, NULL, &bytes) == TIDE_EPOINTER, "NULL has no size");
     ok(tide_track_size(track->upstream, pointer, &bytes) == TIDE_EINVAL && bytes == 0,
        "a resource that is not a track resource knows no sizes");
@@ -216,22 +217,23 @@ check_wrong(void)
     void *pointer = take_in_a_function(track, 1024);
     uint64_t calls = upstream->deallocate_calls;
 
-    is_u64(give_in_a_function(track, pointer, 512), TIDE_EMISMATCH, "a free of another size is refused");
-    has_words(tide_error_text(), "freed as 512 B by ", "the text says the size");
-    has_words(tide_error_text(), "; allocated as 1024 B by ", "and that of the allocation");
-    is_u64(tide_deallocate(track, pointer, 1024, 64, 7), TIDE_EMISMATCH, "so is one of another alignment");
-    is_u64(tide_deallocate(track, (char *)pointer + 8, 1024, 256, 7), TIDE_EPOINTER, "and of a pointer within");
+    is_u64(give_in_a_function(track, pointer, 512), TIDE_EMISMATCH, "a free with another size is refused");
+    has_words(tide_error_text(), "freed as 512 B by ", "the refusal of a wrong size names it");
+    has_words(tide_error_text(), "; allocated as 1024 B by ", "the refusal of a wrong size names the allocated size");
+    is_u64(tide_deallocate(track, pointer, 1024, 64, 7), TIDE_EMISMATCH, "a free with another alignment is refused");
+    is_u64(tide_deallocate(track, (char *)pointer + 8, 1024, 256, 7), TIDE_EPOINTER,
+           "a free of a pointer inside of a block is refused");
     has_words(tide_error_text(), "was not allocated here",
               "the refusal of an unknown pointer says that it was not allocated here");
     ok(all_of(upstream->deallocate_calls == calls, report_of(track).count == 1, upstream->live_count == 1),
-       "none of it has come upstream, and the block lives on");
-    is_u64(give_in_a_function(track, pointer, 1024), TIDE_OK, "until it is freed as it should be");
+       "refused frees do not reach upstream, and the block stays live");
+    is_u64(give_in_a_function(track, pointer, 1024), TIDE_OK, "a right free after refused ones succeeds");
     is_u64(give_in_another(track, pointer, 1024), TIDE_EPOINTER, "a double free is refused");
     has_words(tide_error_text(), "double free of 0x", "the refusal of a double free says so");
     ok(all_of(strstr(tide_error_text(), "(1 KiB): allocated by ") != NULL,
               strstr(tide_error_text(), "; freed by ") != NULL, strstr(tide_error_text(), "; again by ") != NULL),
-       "with who allocated it, who freed it first, and who now");
-    is_u64(upstream->wrong_frees, 0, "upstream has heard of nothing wrong");
+       "the refusal of a double free names the allocation, the first free and the second free");
+    is_u64(upstream->wrong_frees, 0, "no wrong free has reached upstream");
     tide_resource_release(track);
 }
 
@@ -245,14 +247,15 @@ check_freed(void)
 
     give_in_a_function(track, first, 64);
     give_in_a_function(track, first, 64);
-    has_words(tide_error_text(), "double free", "a double free is one without call stacks, too");
+    has_words(tide_error_text(), "double free", "without call stacks a double free is recognised");
     for (int i = 0; i < FREES; i++)
         many[i] = take_in_a_function(track, 64);
     for (int i = 1; i < FREES; i++)
         give_in_a_function(track, many[i], 64);
-    is_u64(give_in_a_function(track, many[1], 64), TIDE_EPOINTER, "one of long ago is refused still");
-    has_words(tide_error_text(), "double free", "and called so, as nothing else has needed its place");
-    is_u64(give_in_a_function(track, many[0], 64), TIDE_OK, "and what is outstanding is freed");
+    is_u64(give_in_a_function(track, many[1], 64), TIDE_EPOINTER, "a double free of long ago is refused");
+    has_words(tide_error_text(), "double free",
+              "a double free of long ago is recognised if its place in the table was not needed");
+    is_u64(give_in_a_function(track, many[0], 64), TIDE_OK, "a live block is freed between double frees");
     free(many);
     tide_resource_release(track);
 }
@@ -269,12 +272,13 @@ check_upstream(void)
 
     upstream->fail_allocate = 1;
     ok(all_of(tide_allocate(track, 8, 8, 0, &pointer) == TIDE_ECAPACITY, report_of(track).count == 0),
-       "what upstream refuses is not outstanding");
+       "a request that upstream has refused is not in the report");
     pointer = take_in_a_function(track, 32);
     upstream->fail_deallocate = 1;
-    ok(give_in_a_function(track, pointer, 32) != TIDE_OK, "what upstream does not take back");
-    is_u64(report_of(track).count, 1, "is outstanding all the while");
-    is_u64(give_in_a_function(track, pointer, 32), TIDE_OK, "and can be freed again");
+    ok(give_in_a_function(track, pointer, 32) != TIDE_OK, "a free that upstream refuses fails");
+    is_u64(report_of(track).count, 1, "a block whose free upstream has refused is in the report");
+    is_u64(give_in_a_function(track, pointer, 32), TIDE_OK,
+           "a block whose free upstream has refused can be freed again");
     upstream->chosen = chosen;
     upstream->chosen_count = 3;
     pointer = take_in_a_function(track, 32);
@@ -283,18 +287,19 @@ check_upstream(void)
     has_words(tide_error_text(), "track: upstream gave out 0x10000 to ",
               "the failure of an address given out twice names the address");
     ok(all_of(tide_allocate(track, 4096, 256, 0, &again) == TIDE_EUPSTREAM, again == NULL),
-       "NULL with success is a failure");
+       "an upstream that returns NULL with success fails the request");
     has_words(tide_error_text(), "track: upstream gave NULL for 4 KiB",
               "the failure of NULL with success names the size");
-    is_u64(tide_deallocate(track, NULL, 0, 256, 0), TIDE_EPOINTER, "it is no allocation of 0 bytes");
+    is_u64(tide_deallocate(track, NULL, 0, 256, 0), TIDE_EPOINTER,
+           "NULL from upstream is not counted as an allocation of 0 bytes");
     ok(all_of(give_in_a_function(track, pointer, 32) == TIDE_OK, upstream->wrong_frees == 0),
-       "the first one's is unharmed");
+       "the first allocation of an address that was given out twice is freed");
     tide_resource_release(track);
 }
 
 #define TRACE_TESTS 9
 
-/* What the column of callstacks in the row of a kind of misuse begins with. */
+/* The begin of the call stack in a column of the row of a misuse. */
 static const char *
 misuse_stack(const char *path, const char *kind, const char *column)
 {
@@ -318,18 +323,18 @@ check_trace(void)
     give_in_another(track, pointer, 1024);
     give_in_another(track, (void *)(uintptr_t)16, 1);
     tide_resource_release(track);
-    ok(trace_is_whole(path), "a trace beside misuse is whole: nothing of it has come so far");
+    ok(trace_is_whole(path), "a trace with misuse is whole");
     is_string(sql_text(path, "SELECT group_concat(kind) FROM (SELECT kind FROM misuse ORDER BY ns)"),
-              "wrong_size,double_free,unknown_pointer", "each misuse is a row");
+              "wrong_size,double_free,unknown_pointer", "each misuse is a row in the trace");
     is_string(sql_text(path, "SELECT size || ' ' || alignment || ' ' || known_size || ' ' || known_alignment"
                              " FROM misuse WHERE kind = 'wrong_size'"),
-              "100 256 1024 256", "a row of misuse has the sizes of both");
+              "100 256 1024 256", "a row of misuse has the sizes of the free and of the allocation");
     is_i64(sql_number(path, "SELECT address FROM misuse WHERE kind = 'unknown_pointer' AND alloc_callstack_id IS NULL"
                             " AND known_size IS NULL AND free_os_tid IS NULL"),
-           16, "an unknown pointer has nothing that is known");
+           16, "a row for an unknown pointer has no known allocation");
     is_i64(sql_number(path, "SELECT count(*) FROM misuse JOIN thread USING (thread_id)"
                             " WHERE alloc_os_tid = os_tid AND callstack_id IS NOT NULL"),
-           2, "who allocated is told");
+           2, "a row of misuse has the thread of the allocation");
     if (tide_trace_resolve(path, &frames) != TIDE_OK || frames.resolved == 0) {
         skip(4, "there is no libdw");
         return;
@@ -337,11 +342,11 @@ check_trace(void)
     is_string(misuse_stack(path, "double_free", "alloc_callstack_id"), "take_in_a_function check_trace",
               "a double free names the stack of its allocation");
     is_string(misuse_stack(path, "double_free", "free_callstack_id"), "give_in_a_function check_trace",
-              "that of the first free");
+              "a double free names the stack of the first free");
     is_string(misuse_stack(path, "double_free", "callstack_id"), "give_in_another check_trace",
               "a double free names the stack of the second free");
     is_string(misuse_stack(path, "wrong_size", "alloc_callstack_id"), "take_in_a_function check_trace",
-              "so does a wrong size");
+              "a wrong size names the stack of the allocation");
 }
 
 #define USE_TESTS 7
@@ -353,24 +358,25 @@ check_use(void)
     struct tide_resource *base = base_host(0), *track = base, *stack = NULL;
     char text[200];
 
-    ok(all_of(tide_track_create(NULL, NULL, &track) == TIDE_EINVAL, track == NULL), "there is none without upstream");
-    ok(tide_track_create(base, NULL, NULL) == TIDE_EINVAL, "there is none without a place for it");
+    ok(all_of(tide_track_create(NULL, NULL, &track) == TIDE_EINVAL, track == NULL),
+       "NULL in place of upstream is refused");
+    ok(tide_track_create(base, NULL, NULL) == TIDE_EINVAL, "NULL in place of the result is refused");
     ok(all_of(tide_track_create(base, &options, &track) == TIDE_EINVAL,
               strstr(tide_error_text(), "at most 128") != NULL),
-       "deeper call stacks than can be are refused");
+       "a call stack depth over the maximum is refused");
     ok(all_of(tide_track_report(base, blocks_add, NULL) == TIDE_EINVAL,
               tide_track_report(NULL, blocks_add, NULL) == TIDE_EINVAL,
               tide_track_report_text(base, 1, text, sizeof(text), NULL) == TIDE_EINVAL, text[0] == '\0'),
-       "only a track resource reports");
+       "a report of another kind of resource is refused");
     tide_resource_release(base);
     ok(all_of(tide_stack_parse("track(callstack=16, unwind=dwarf) | track | sim", &stack) == TIDE_OK,
               tide_describe(stack, text, sizeof(text), NULL) == TIDE_OK,
               strcmp(text, "track(callstack=16, unwind=dwarf) | track | sim") == 0),
-       "stack text reads back");
-    ok(tide_track_report(stack, NULL, NULL) == TIDE_EINVAL, "a report needs a function");
+       "the description of a track layer is stack text that makes it again");
+    ok(tide_track_report(stack, NULL, NULL) == TIDE_EINVAL, "a report without a function is refused");
     tide_resource_release(stack);
     ok(tide_stack_parse("track(callstack=129) | sim", &stack) == TIDE_ESYNTAX,
-       "a call stack that is too deep is refused in stack text");
+       "a call stack depth over the maximum is refused in stack text");
 }
 
 struct worker {
@@ -428,7 +434,7 @@ check_threads(void)
         wrong += workers[i].wrong;
     }
     is_u64(wrong, 0, "threads allocate and free at once, and each wrong free has its status");
-    is_u64(report_of(track).count, 0, "and nothing is left of it");
+    is_u64(report_of(track).count, 0, "after the threads no block is in the report");
     for (int i = 0; i < MANY; i++)
         many[i] = take_in_a_function(track, 8);
     is_u64(report_of(track).count, MANY, "the report of many blocks has them all");
@@ -459,7 +465,7 @@ check_fork(void)
     struct tide_resource *track = over(base_host(0), 16);
     void *pointer = take_in_a_function(track, 40);
 
-    is_i64(in_child(child_run, track), 0, "a forked child knows what its parent had, and goes on");
+    is_i64(in_child(child_run, track), 0, "a forked child knows its parent's blocks, and tracks its own");
     give_in_a_function(track, pointer, 40);
     tide_resource_release(track);
 }

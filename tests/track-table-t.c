@@ -16,7 +16,7 @@
 #define THREADS  8
 #define STEPS    30000
 #define LIVE     2000   /* of each thread */
-#define MANY     100000 /* more than there are places at first */
+#define MANY     100000 /* more than the table has places at first */
 #define COLLIDED 300
 #define FRESH    200000 /* addresses that are used once */
 #define LISTS    4000
@@ -48,18 +48,19 @@ check_many(const char *name, uint64_t (*address)(uint64_t n), size_t count)
 {
     struct tidei_track_table *table = table_of();
 
-    ok(put_all(table, address, count, TIDEI_TRACK_FINE) == count, "%zu %s addresses are taken up", count, name);
-    is_u64(put_all(table, address, count, TIDEI_TRACK_LIVE), count, "each of them is known to be live");
-    is_u64(listed(table), count, "each of them is listed");
-    is_u64(take_all(table, address, count, TIDEI_TRACK_FINE), count, "each of them comes back on its free");
+    ok(put_all(table, address, count, TIDEI_TRACK_FINE) == count, "%zu %s addresses are added to the table", count,
+       name);
+    is_u64(put_all(table, address, count, TIDEI_TRACK_LIVE), count, "each added address is known to be live");
+    is_u64(listed(table), count, "each added address is listed");
+    is_u64(take_all(table, address, count, TIDEI_TRACK_FINE), count, "each added address is removed by its free");
     ok(all_of(take_all(table, address, count, TIDEI_TRACK_FREED_BEFORE) == count, listed(table) == 0),
-       "and is known to have been freed, as nothing else has needed its place");
+       "each freed address is known to have been freed, and none is listed");
     tidei_track_table_destroy(table);
 }
 
 #define FREED_TESTS 6
 
-/* A bounded number of frees is remembered: a bucket has two places until more are live. */
+/* A bounded number of frees is remembered: a bucket has two places, unless more blocks are live. */
 static void
 check_freed(void)
 {
@@ -69,17 +70,19 @@ check_freed(void)
     take_block(table, colliding(0), 8);
     put_block(table, colliding(1), 8);
     take_block(table, colliding(1), 8);
-    is_u64(take_block(table, colliding(0), 8), TIDEI_TRACK_FREED_BEFORE, "two frees of a bucket are remembered");
+    is_u64(take_block(table, colliding(0), 8), TIDEI_TRACK_FREED_BEFORE, "two freed blocks of a bucket are remembered");
     put_block(table, colliding(2), 8);
-    is_u64(take_block(table, colliding(0), 8), TIDEI_TRACK_UNKNOWN, "a third block gets the place of the older one");
-    is_u64(take_block(table, colliding(1), 8), TIDEI_TRACK_FREED_BEFORE, "the latest free is remembered still");
+    is_u64(take_block(table, colliding(0), 8), TIDEI_TRACK_UNKNOWN,
+           "a third block takes the place of the block freed first");
+    is_u64(take_block(table, colliding(1), 8), TIDEI_TRACK_FREED_BEFORE, "the block freed last is still remembered");
     put_block(table, colliding(0), 8);
-    is_u64(take_block(table, colliding(0), 8), TIDEI_TRACK_FINE, "what was forgotten can be live again");
+    is_u64(take_block(table, colliding(0), 8), TIDEI_TRACK_FINE, "a forgotten address can be live again");
     put_block(table, colliding(1), 8);
     take_block(table, colliding(1), 8);
-    take_block(table, colliding(2), 8); /* the latest, in the place of colliding(0) before */
+    take_block(table, colliding(2), 8); /* the latest, in the place that colliding(0) had */
     put_block(table, colliding(3), 8);
-    ok(take_block(table, colliding(2), 8) == TIDEI_TRACK_FREED_BEFORE, "wherever the latest was");
+    ok(take_block(table, colliding(2), 8) == TIDEI_TRACK_FREED_BEFORE,
+       "the block freed last is remembered, whichever place of the bucket it had");
     for (uint64_t i = 0; i < FRESH; i++) {
         put_block(table, even(i), 1);
         take_block(table, even(i), 1);
@@ -99,7 +102,7 @@ struct worker {
     uint64_t live;
 };
 
-/* Some of the addresses come into one bucket with those of all other threads. */
+/* Some addresses share buckets with those of all other threads. */
 static uint64_t
 worker_address(const struct worker *worker, uint64_t n)
 {
@@ -150,7 +153,7 @@ check_threads(void)
         live += workers[i].live;
     }
     is_u64(wrong, 0, "threads whose addresses share buckets, and a table that grows, get right answers");
-    is_u64(listed(table), live, "and all that they have left is listed");
+    is_u64(listed(table), live, "every block that the threads left live is listed");
     tidei_track_table_destroy(table);
 }
 
@@ -160,7 +163,7 @@ struct walker {
     _Atomic bool stop;
 };
 
-/* Has one block live at any moment, now and then two. */
+/* Has one live block at any moment, and sometimes two. */
 static void *
 walker_run(void *argument)
 {
@@ -191,7 +194,7 @@ check_list(void)
     }
     atomic_store_explicit(&walker.stop, true, memory_order_relaxed);
     pthread_join(walker.thread, NULL);
-    is_u64(wrong, 0, "a list is of one moment: a block that moves is in it wherever it is");
+    is_u64(wrong, 0, "a listing is of one moment: a block that another thread moves is listed once");
     tidei_track_table_destroy(walker.table);
 }
 
@@ -224,7 +227,7 @@ check_held(void)
     pthread_t guest, holder, waiter;
     void *held, *waited;
 
-    /* More than one thread has come. */
+    /* A second thread has used the table. */
     listed(table);
     pthread_create(&guest, NULL, come, table);
     pthread_join(guest, NULL);
@@ -235,11 +238,12 @@ check_held(void)
     pthread_create(&waiter, NULL, put_waiting, table);
     while (point_count("track.waits") == 0)
         sched_yield();
-    is_u64(put_block(table, even(7), 8), TIDEI_TRACK_FINE, "a thread that holds a bucket keeps nobody from another");
+    is_u64(put_block(table, even(7), 8), TIDEI_TRACK_FINE,
+           "a thread that holds a bucket does not block a thread that uses another");
     point_release();
     pthread_join(holder, &held);
     pthread_join(waiter, &waited);
-    ok(all_of(held == table, waited == table, listed(table) == 3), "who wants the same one waits for it");
+    ok(all_of(held == table, waited == table, listed(table) == 3), "a thread that uses a held bucket waits for it");
     tidei_track_table_destroy(table);
 }
 
@@ -293,7 +297,7 @@ check_growth(void)
     pthread_join(grower, NULL);
     pthread_join(other, NULL);
     pthread_barrier_destroy(&meanwhile.barrier);
-    is_u64(listed(meanwhile.table), MANY + 2, "what comes while the table grows is not lost");
+    is_u64(listed(meanwhile.table), MANY + 2, "addresses added while the table grows are kept");
     tidei_track_table_destroy(meanwhile.table);
 }
 
@@ -329,7 +333,7 @@ check_fork(void)
         wrong += in_child(fork_run, walker.table) != 0;
     atomic_store_explicit(&walker.stop, true, memory_order_relaxed);
     pthread_join(walker.thread, NULL);
-    is_u64(wrong, 0, "a process that is forked beside a busy thread has a whole table");
+    is_u64(wrong, 0, "a process forked beside a busy thread has a consistent table");
     tidei_track_table_destroy(walker.table);
 }
 
@@ -342,7 +346,7 @@ main(void)
     check_freed();
     check_threads();
     check_list();
-    check_fork(); /* before the points: a child would find their mutex as it was */
+    check_fork(); /* before the test points: the child would inherit their mutex as it is */
     check_held();
     check_growth();
     return done();

@@ -12,7 +12,7 @@
 struct upstream_block {
     struct upstream_block *next;
     void *pointer;
-    void *memory; /* owns; NULL where there is none behind the address */
+    void *memory; /* owned; NULL: no memory behind the address */
     size_t bytes;
     size_t alignment;
 };
@@ -30,7 +30,7 @@ upstream_delay(const struct upstream *self)
         usleep(self->delay_us);
 }
 
-/* The nth call from now on, and some more: *nth counts down to it. */
+/* Whether this call is the nth from now on, to which *nth counts down, or one of *more after it. */
 static bool
 upstream_fails(uint64_t *nth, uint64_t *more)
 {
@@ -55,7 +55,7 @@ upstream_address(struct upstream *self, size_t bytes, size_t alignment)
     return (void *)(uintptr_t)(self->next_address - bytes);
 }
 
-/* Addresses with memory behind them, where that is asked for and none is chosen. */
+/* Back addresses with memory, if that is requested and no address is chosen. */
 static void
 upstream_place(struct upstream *self, struct upstream_block *block, size_t bytes, size_t alignment)
 {
@@ -71,7 +71,7 @@ upstream_place(struct upstream *self, struct upstream_block *block, size_t bytes
     block->pointer = block->memory;
 }
 
-/* A block for the request: the one freed last where that is asked for and fits, else a new one. */
+/* The block for a request: the one freed last, if that is requested and fits, else a new one. */
 static struct upstream_block *
 upstream_block(struct upstream *self, size_t bytes, size_t alignment)
 {
@@ -138,7 +138,7 @@ upstream_allocate(struct tide_resource *resource, size_t bytes, size_t alignment
     return status;
 }
 
-/* Forget the block, where there is one just as it is given back. */
+/* Forget the block, if it is given back with its own size and alignment. */
 static enum tide_status
 upstream_forget(struct upstream *self, const void *pointer, size_t bytes, size_t alignment)
 {

@@ -19,17 +19,17 @@ struct upstream {
 
     /* knobs */
     uint64_t fail_allocate;       /* the nth allocation call from now on fails; 0: none */
-    uint64_t fail_allocate_count; /* how many fail from there on; 0: that one only */
-    enum tide_status fail_status; /* with which status; TIDE_OK: TIDE_ECAPACITY */
+    uint64_t fail_allocate_count; /* how many fail from there on; 0: only that one */
+    enum tide_status fail_status; /* their status; TIDE_OK: TIDE_ECAPACITY */
     uint64_t fail_deallocate;     /* the nth deallocation call from now on fails; 0: none */
     unsigned delay_us;            /* each call takes at least this long */
-    uint64_t capacity_bytes;      /* refuse what would pass it; 0: no bound */
+    uint64_t capacity_bytes;      /* refuse requests beyond it; 0: no limit */
     void *const *chosen;          /* addresses to give out next, in this order; then its own again */
     size_t chosen_count;
-    bool reuse;                        /* give out at once what was freed last, where size and alignment are the same */
+    bool reuse;                        /* give out the block freed last at once, if size and alignment are the same */
     bool memory;                       /* its own addresses are backed by host memory */
-    bool *destroyed;                   /* set once the last reference has gone; may be NULL */
-    tide_stream gone;                  /* a stream that was destroyed; 0: none */
+    bool *destroyed;                   /* set when the last reference is released; may be NULL */
+    tide_stream gone;                  /* a destroyed stream; 0: none */
     enum tide_status order_all_status; /* unless TIDE_OK, an order behind TIDE_STREAM_ALL returns it */
 
     /* figures */
@@ -39,16 +39,16 @@ struct upstream {
     uint64_t order_all_calls; /* of these, behind TIDE_STREAM_ALL */
     uint64_t trim_calls;
     uint64_t last_keep_bytes;
-    uint64_t gone_named; /* calls that named the stream that is gone, on which a driver crashes */
+    uint64_t gone_named; /* calls that named the destroyed stream, on which a driver would crash */
     tide_stream last_stream;
     tide_stream last_earlier;
     tide_stream last_later;
     size_t last_bytes;
     size_t last_alignment;
     uint64_t live_bytes;
-    uint64_t live_count; /* 0-byte allocations are not in it */
+    uint64_t live_count; /* without allocations of 0 bytes */
     uint64_t peak_bytes;
-    uint64_t wrong_frees; /* unknown pointers, other sizes or alignments: never in a right adaptor */
+    uint64_t wrong_frees; /* unknown pointers, or wrong sizes or alignments; 0 below a correct adaptor */
 
     /* its own */
     uint64_t next_address;
@@ -56,7 +56,7 @@ struct upstream {
     struct upstream_block *freed;
 };
 
-/* A new one, with one reference in base; exits where there is no memory. Release it as any resource. */
+/* A new upstream, with one reference in base. Exits without memory. Release it like any resource. */
 struct upstream *upstream_create(void);
 
 #endif

@@ -14,7 +14,7 @@ static struct {
     _Atomic int code;
 } shim;
 
-/* What is opened is the real file, behind this head. */
+/* An open file: SQLite's file lies behind this head. */
 struct vfs_file {
     sqlite3_file base;
     sqlite3_file real[];
@@ -42,7 +42,7 @@ vfs_writes(void)
     return atomic_load(&shim.writes);
 }
 
-/* What the next write gives. */
+/* The result of the next write. */
 static int
 vfs_next(void)
 {

@@ -31,7 +31,6 @@
 #include "adaptors/guard/watched-blocks.h"
 #include "src/cuda/memory-io.h"
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 #include "src/sync/thread.h"
 
 #define CANARY_BYTE 0xa5
@@ -43,7 +42,7 @@
 struct guard {
     struct tide_resource base;
     struct tidei_memory_io memory;
-    struct tidei_watched blocks; /* the room around a block is its canaries */
+    struct tidei_watched blocks; /* their margins are the canaries */
     struct tide_guard_options options;
 };
 
@@ -97,7 +96,7 @@ guard_buffer(void)
 static enum tide_status
 guard_fill(struct guard *guard, const struct tidei_watched_block *block, tide_stream stream)
 {
-    size_t bytes = guard->blocks.around_bytes;
+    size_t bytes = guard->blocks.margin_bytes;
     enum tide_status status = tidei_memory_io_fill(&guard->memory, block->pointer - bytes, CANARY_BYTE, bytes, stream);
 
     if (status != TIDE_OK)
@@ -130,7 +129,7 @@ guard_check_place(struct guard *guard, const struct tidei_watched_block *block, 
 {
     struct tide_guard_damage damage = { TIDE_FIGURES(damage), .place = place, .block = block->pointer,
                                         .bytes = block->bytes };
-    size_t canary_bytes = guard->blocks.around_bytes;
+    size_t canary_bytes = guard->blocks.margin_bytes;
     int64_t offset = place == TIDE_GUARD_BEFORE  ? -(int64_t)canary_bytes
                      : place == TIDE_GUARD_AFTER ? (int64_t)block->bytes
                                                  : 0;
@@ -226,10 +225,10 @@ guard_allocate_total(struct guard *guard, size_t total, size_t alignment, tide_s
 
     if ((status != TIDE_ECAPACITY && status != TIDE_ELIMIT) || tidei_memory_io_is_captured(&guard->memory, stream))
         return status;
-    tidei_watched_holding_stop(&guard->blocks);
+    tidei_watched_refuse_held(&guard->blocks, true);
     if (guard_make_room(guard, left, stream))
         status = tidei_allocate(guard->base.upstream, total, alignment, stream, out);
-    tidei_watched_holding_resume(&guard->blocks);
+    tidei_watched_refuse_held(&guard->blocks, false);
     return status;
 }
 
@@ -350,7 +349,6 @@ static enum tide_status
 guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     struct guard *guard = (struct guard *)self;
-    struct tidei_watched_figures figures;
     enum tide_status status;
 
     switch (what) {
@@ -359,18 +357,17 @@ guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         return tide_base_query(self, what, out); /* upstream's figures are about other bytes */
     case TIDE_QUERY_BYTES_USED:
     case TIDE_QUERY_BYTES_RESERVED:
-        tidei_watched_read(&guard->blocks, &figures);
-        *out = what == TIDE_QUERY_BYTES_USED ? figures.used_bytes : figures.reserved_bytes;
+        *out = tidei_watched_bytes(&guard->blocks, what == TIDE_QUERY_BYTES_RESERVED);
         return TIDE_OK;
     case TIDE_QUERY_ALIGNMENT:
         status = tide_pass_query(self, what, out);
-        if (status == TIDE_OK && *out > guard->blocks.around_bytes)
-            *out = guard->blocks.around_bytes;
+        if (status == TIDE_OK && *out > guard->blocks.margin_bytes)
+            *out = guard->blocks.margin_bytes;
         return status;
     case TIDE_QUERY_LARGEST_REQUEST:
         status = tide_pass_query(self, what, out);
         if (status == TIDE_OK)
-            *out -= *out < 2 * guard->blocks.around_bytes ? *out : 2 * guard->blocks.around_bytes;
+            *out -= *out < 2 * guard->blocks.margin_bytes ? *out : 2 * guard->blocks.margin_bytes;
         return status;
     default:
         return tide_pass_query(self, what, out);
@@ -443,6 +440,7 @@ const struct tidei_kind tidei_guard_kind = {
     },
     TIDEI_KIND_ARGUMENTS(guard_arguments),
     .options_size = sizeof(struct tide_guard_options),
+    .asks_memory = true,
     TIDEI_KIND_STRUCT(struct guard),
     .init = guard_init,
     .fini = guard_fini,

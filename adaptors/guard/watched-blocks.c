@@ -4,10 +4,10 @@
 #include "src/resource/resource.h"
 
 void
-tidei_watched_init(struct tidei_watched *watched, size_t around_bytes)
+tidei_watched_init(struct tidei_watched *watched, size_t margin_bytes)
 {
     *watched =
-        (struct tidei_watched){ .around_bytes = around_bytes, .oldest = TIDEI_BLOCK_NONE, .newest = TIDEI_BLOCK_NONE };
+        (struct tidei_watched){ .margin_bytes = margin_bytes, .oldest = TIDEI_BLOCK_NONE, .newest = TIDEI_BLOCK_NONE };
     tidei_blocks_init(&watched->blocks);
     tidei_lock_init(&watched->lock);
 }
@@ -54,25 +54,20 @@ tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_bloc
     bool entered;
 
     tidei_lock_acquire(&watched->lock);
-    entered = (state != TIDEI_WATCHED_HELD || watched->stops == 0) &&
+    entered = (state != TIDEI_WATCHED_HELD || watched->refusing == 0) &&
               watched_enter(watched, block, state != TIDEI_WATCHED_OUT);
     tidei_lock_release(&watched->lock);
     return entered;
 }
 
 void
-tidei_watched_holding_stop(struct tidei_watched *watched)
+tidei_watched_refuse_held(struct tidei_watched *watched, bool begin)
 {
     tidei_lock_acquire(&watched->lock);
-    watched->stops++;
-    tidei_lock_release(&watched->lock);
-}
-
-void
-tidei_watched_holding_resume(struct tidei_watched *watched)
-{
-    tidei_lock_acquire(&watched->lock);
-    watched->stops--;
+    if (begin)
+        watched->refusing++;
+    else
+        watched->refusing--;
     tidei_lock_release(&watched->lock);
 }
 
@@ -201,10 +196,10 @@ tidei_watched_left(struct tidei_watched *watched)
 }
 
 /*
- * A phase begins only when no block of the last phase but one is leaving any more, so two counts are enough. Blocks that
- * are leaving now belong to the phase `began` or to the one before. None of them is leaving any more when two phases
- * have begun since, or when one has and the count of `began` is 0. Blocks that leave later are counted in the new phase, and cause
- * no wait.
+ * A phase begins only when no block of the last phase but one is leaving any more, so two counts are enough. Blocks
+ * that are leaving now belong to the phase `began` or to the one before. All of them have left when two phases have
+ * begun since, or when one has and the count of `began` is 0. Blocks that leave later are counted in the new phase, and
+ * cause no wait.
  */
 void
 tidei_watched_wait(struct tidei_watched *watched)
@@ -228,12 +223,15 @@ tidei_watched_wait(struct tidei_watched *watched)
     }
 }
 
-void
-tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out)
+uint64_t
+tidei_watched_bytes(struct tidei_watched *watched, bool reserved)
 {
+    uint64_t bytes;
+
     tidei_lock_acquire(&watched->lock);
-    *out = (struct tidei_watched_figures){ watched->used_bytes, watched->reserved_bytes };
+    bytes = reserved ? watched->reserved_bytes : watched->used_bytes;
     tidei_lock_release(&watched->lock);
+    return bytes;
 }
 
 uint32_t

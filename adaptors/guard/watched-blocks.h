@@ -1,5 +1,5 @@
 /*
- * Blocks with room around them: those handed out, and freed ones that are held for a while, oldest first. A pinned
+ * Blocks with margins around them: those handed out, and freed ones that are held for a while, oldest first. A pinned
  * block stays in the table, so that a thread can check it. The table lies on the host, like that of
  * src/tables/blocks.h.
  */
@@ -10,17 +10,17 @@
 #include "src/sync/lock.h"
 
 struct tidei_watched {
-    size_t around_bytes;        /* room before and behind each block; constant */
+    size_t margin_bytes;        /* the margin before and behind each block; constant */
     struct tidei_lock lock;     /* guards the fields below */
     struct tidei_blocks blocks; /* out: handed out; not out: held, in a list by `next` */
     uint32_t oldest, newest;    /* of the list of held blocks */
-    uint64_t used_bytes;        /* of blocks handed out, without the room */
-    uint64_t held_bytes;        /* of held blocks, without the room */
-    uint64_t reserved_bytes;    /* of all blocks, with the room */
+    uint64_t used_bytes;        /* of blocks handed out, without the margins */
+    uint64_t held_bytes;        /* of held blocks, without the margins */
+    uint64_t reserved_bytes;    /* of all blocks, with the margins */
     uint32_t phase;             /* the current phase; see tidei_watched_wait */
     uint32_t leaving[2];        /* leaving blocks, by the phase in which they were taken out: the last two */
     uint64_t left;              /* blocks that have ever gone to upstream */
-    uint32_t stops;             /* threads that need the memory of all held blocks */
+    uint32_t refusing;          /* threads that need the memory of all held blocks */
 };
 
 /* A copy of a block, even of one that is in no table. */
@@ -32,21 +32,21 @@ struct tidei_watched_block {
 };
 
 /* Errors: TIDE_ENOMEM, with the error text set. */
-void tidei_watched_init(struct tidei_watched *watched, size_t around_bytes);
+void tidei_watched_init(struct tidei_watched *watched, size_t margin_bytes);
 void tidei_watched_fini(struct tidei_watched *watched);
 
-/* The room before a block of this alignment: at least around_bytes. */
+/* The margin before a block of this alignment: at least margin_bytes. */
 static inline size_t
 tidei_watched_front(const struct tidei_watched *watched, size_t alignment)
 {
-    return alignment > watched->around_bytes ? alignment : watched->around_bytes;
+    return alignment > watched->margin_bytes ? alignment : watched->margin_bytes;
 }
 
-/* Add the room before and behind; false where that overflows. */
+/* Add the margins to `bytes`; false where that overflows. */
 static inline bool
 tidei_watched_total(const struct tidei_watched *watched, size_t bytes, size_t alignment, size_t *out)
 {
-    return !__builtin_add_overflow(bytes, watched->around_bytes, out) &&
+    return !__builtin_add_overflow(bytes, watched->margin_bytes, out) &&
            !__builtin_add_overflow(*out, tidei_watched_front(watched, alignment), out);
 }
 
@@ -60,9 +60,8 @@ enum tidei_watched_state {
 bool tidei_watched_add(struct tidei_watched *watched, const struct tidei_watched_block *block,
                        enum tidei_watched_state state);
 
-/* Between these two calls TIDEI_WATCHED_HELD is refused. */
-void tidei_watched_holding_stop(struct tidei_watched *watched);
-void tidei_watched_holding_resume(struct tidei_watched *watched);
+/* Begin or end to refuse TIDEI_WATCHED_HELD. Several threads may do so at once. */
+void tidei_watched_refuse_held(struct tidei_watched *watched, bool begin);
 
 /*
  * Take out a block that is handed out with this size and alignment; waits while it is pinned. Errors: TIDE_EPOINTER,
@@ -88,10 +87,8 @@ uint64_t tidei_watched_left(struct tidei_watched *watched);
 /* Wait until none of the blocks that are leaving now leaves any more. The caller must have none of them. */
 void tidei_watched_wait(struct tidei_watched *watched);
 
-struct tidei_watched_figures {
-    uint64_t used_bytes, reserved_bytes;
-};
-void tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figures *out);
+/* The bytes of the blocks handed out; or of all blocks, with the room. */
+uint64_t tidei_watched_bytes(struct tidei_watched *watched, bool reserved);
 
 /*
  * End an epoch and return its number: the present blocks were entered in that epoch or before. *numbers is an upper
@@ -99,7 +96,7 @@ void tidei_watched_read(struct tidei_watched *watched, struct tidei_watched_figu
  */
 uint32_t tidei_watched_epoch_end(struct tidei_watched *watched, uint32_t *numbers);
 
-/* Pin the block of this number, and tell whether it is held; false for none, or one entered after `epoch`. */
+/* Pin the block of this number; *held: it is held. False for none, or one entered after `epoch`. */
 bool tidei_watched_pin(struct tidei_watched *watched, uint32_t number, uint32_t epoch, struct tidei_watched_block *out,
                        bool *held);
 void tidei_watched_unpin(struct tidei_watched *watched, uint32_t number);

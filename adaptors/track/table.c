@@ -221,7 +221,7 @@ bucket_take(struct bucket *bucket, const struct tidei_track_block *back, struct 
     return TIDEI_TRACK_FINE;
 }
 
-/* Copy the records of `from` to the larger table; those of freed blocks only where there is room. */
+/* Copy a record to a larger table; that of a freed block only where there is room. False: no host memory. */
 static bool
 buckets_copy_block(const struct buckets *to, const struct tidei_track_block *from)
 {
@@ -297,8 +297,9 @@ struct tidei_track_table {
 
 /* How a thread has entered. */
 struct visit {
-    enum { VISIT_OWNER, VISIT_CLOSED, VISIT_AMONG } way; /* the first two have the table alone */
-    struct tidei_slot *part;                             /* its own slot, while it is among others */
+    /* As the owner of the lock, or with the slots of all threads closed: alone; or among others, in its own slot. */
+    enum { VISIT_OWNER, VISIT_ALL_CLOSED, VISIT_SHARED } mode;
+    struct tidei_slot *slot; /* if shared */
 };
 
 /* Without a usable slot: wait until the slots are open again; where host memory is too short for one, close all. */
@@ -310,43 +311,43 @@ visit_begin_slowly(struct tidei_track_table *table, struct visit *visit)
     while (tidei_slot_find(&table->slots) != NULL) {
         TIDEI_TEST_POINT("track.waits");
         tidei_lock_pause(&looks);
-        visit->part = tidei_slot_enter(&table->slots);
-        if (visit->part != NULL)
+        visit->slot = tidei_slot_enter(&table->slots);
+        if (visit->slot != NULL)
             return;
     }
     tidei_slots_quiesce(&table->slots);
-    visit->way = VISIT_CLOSED;
+    visit->mode = VISIT_ALL_CLOSED;
 }
 
 static inline void
 visit_begin(struct tidei_track_table *table, struct visit *visit)
 {
     if (tidei_lock_acquire_alone(&table->alone)) {
-        visit->way = VISIT_OWNER;
+        visit->mode = VISIT_OWNER;
         return;
     }
-    visit->way = VISIT_AMONG;
-    visit->part = tidei_slot_enter(&table->slots);
-    if (__builtin_expect(visit->part == NULL, 0))
+    visit->mode = VISIT_SHARED;
+    visit->slot = tidei_slot_enter(&table->slots);
+    if (__builtin_expect(visit->slot == NULL, 0))
         visit_begin_slowly(table, visit);
 }
 
 static void
 visit_begin_alone(struct tidei_track_table *table, struct visit *visit)
 {
-    visit->way = VISIT_OWNER;
+    visit->mode = VISIT_OWNER;
     if (!tidei_lock_acquire_alone(&table->alone)) {
         tidei_slots_quiesce(&table->slots);
-        visit->way = VISIT_CLOSED;
+        visit->mode = VISIT_ALL_CLOSED;
     }
 }
 
 static inline void
 visit_end(struct tidei_track_table *table, const struct visit *visit)
 {
-    if (visit->way == VISIT_AMONG)
-        tidei_slot_leave(visit->part);
-    else if (visit->way == VISIT_OWNER)
+    if (visit->mode == VISIT_SHARED)
+        tidei_slot_leave(visit->slot);
+    else if (visit->mode == VISIT_OWNER)
         tidei_lock_release(&table->alone);
     else
         tidei_slots_resume(&table->slots);
@@ -364,10 +365,10 @@ table_enter(struct tidei_track_table *table, uint64_t address, struct visit *vis
         visit_begin(table, visit);
         bucket = buckets_at(&table->buckets, address);
         /* Acquire: pairs with the release in table_leave. */
-        if (visit->way != VISIT_AMONG || atomic_exchange_explicit(&bucket->held, 1, memory_order_acquire) == 0)
+        if (visit->mode != VISIT_SHARED || atomic_exchange_explicit(&bucket->held, 1, memory_order_acquire) == 0)
             return bucket;
         /* No thread waits inside. */
-        tidei_slot_leave(visit->part);
+        tidei_slot_leave(visit->slot);
         TIDEI_TEST_POINT("track.waits");
         tidei_lock_pause(&looks);
     }
@@ -378,7 +379,7 @@ table_leave(struct tidei_track_table *table, struct bucket *bucket, const struct
 {
     TIDEI_TEST_POINT("track.held");
     /* Release: pairs with the acquire in table_enter. A thread that has the table alone needs no lock. */
-    if (visit->way == VISIT_AMONG)
+    if (visit->mode == VISIT_SHARED)
         atomic_store_explicit(&bucket->held, 0, memory_order_release);
     visit_end(table, visit);
 }
@@ -414,15 +415,6 @@ tidei_track_table_destroy(struct tidei_track_table *table)
     free(table);
 }
 
-static void
-buckets_swap(struct buckets *a, struct buckets *b)
-{
-    const struct buckets c = *a;
-
-    *a = *b;
-    *b = c;
-}
-
 /*
  * Whether the table is still too small with `count` buckets; the caller has it alone. Not where few blocks are live:
  * over a long time every bucket gets crowded once.
@@ -440,20 +432,22 @@ table_is_too_small(struct tidei_track_table *table, size_t count)
 static __attribute__((noinline)) void
 table_grow(struct tidei_track_table *table, size_t count)
 {
-    struct buckets other;
+    struct buckets made, old;
     struct visit visit;
 
     /* Relaxed, here and below: a thread that sees it goes on, and tries again at the next crowded bucket. */
     if (atomic_exchange_explicit(&table->growing, true, memory_order_relaxed))
         return;
-    if (buckets_make(&other, 2 * count)) {
+    if (buckets_make(&made, 2 * count)) {
+        old = made;
         visit_begin_alone(table, &visit);
-        if (table_is_too_small(table, count) && buckets_copy(&other, &table->buckets)) {
+        if (table_is_too_small(table, count) && buckets_copy(&made, &table->buckets)) {
             TIDEI_TEST_POINT("track.copied");
-            buckets_swap(&table->buckets, &other);
+            old = table->buckets;
+            table->buckets = made;
         }
         visit_end(table, &visit);
-        buckets_free(&other);
+        buckets_free(&old);
     }
     atomic_store_explicit(&table->growing, false, memory_order_relaxed);
 }

@@ -29,12 +29,11 @@
 #include <tidemark/track.h>
 
 #include "src/context/callstack.h"
-#include "src/context/frames.h"
 #include "src/context/tag.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/notes.h"
+#include "src/trace/session/recorder.h"
 #include "adaptors/track/table.h"
 
 struct track {

@@ -28,6 +28,17 @@ TIDE_EXPORT enum tide_status tide_stack_parse(const char *text, struct tide_reso
 TIDE_EXPORT enum tide_status tide_stack_from_environment(const char *default_text, struct tide_resource **out);
 
 /*
+ * Check stack text without creating what it describes: no file is made, and no device is asked. `full` gets the text
+ * with one layer a line and each argument that has a value, given or default; it describes the same stack. *needed (may
+ * be NULL) is the full length without the NUL, even where `capacity` was too small and the text was cut.
+ *
+ * What depends on the machine is not checked: devices, paths, and whether memory suffices. On failure `full` is empty
+ * and tide_error_text() is as after tide_stack_parse. Errors: TIDE_EINVAL (NULL), TIDE_ESYNTAX, and those of the
+ * constructors. Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_stack_check(const char *text, char *full, size_t capacity, size_t *needed);
+
+/*
  * Print the stack under `top` as text from which tide_stack_parse creates the same stack. *needed (may be NULL) is the
  * full length without the NUL, even where `capacity` was too small and the text was cut. A resource of the
  * application's own is printed under its name, which tide_stack_parse does not know. Errors: TIDE_EINVAL (NULL). Thread

@@ -34,6 +34,12 @@ smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static struct tidei_amount
+amount_smaller(struct tidei_amount a, struct tidei_amount b)
+{
+    return (struct tidei_amount){ smaller(a.bytes, b.bytes), smaller(a.count, b.count) };
+}
+
 /* Leases. All functions of this section are called with the lock held. */
 
 /* Whether no slot but `mine` (may be NULL) has a lease, so that the sum is known without closing the slots. */
@@ -45,7 +51,7 @@ ledger_is_exact(const struct tidei_ledger *ledger, const struct tidei_ledger_slo
 
 /* Recall the lease of one slot. Its thread waits, is the caller, or is kept out. */
 static void
-ledger_call_in_one(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
+ledger_recall_one(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
 {
     ledger->headroom.bytes += slot->lease.bytes;
     ledger->headroom.count += slot->lease.count;
@@ -58,23 +64,19 @@ ledger_call_in_one(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
 static void
 ledger_keep_bound(struct tidei_ledger *ledger)
 {
-    if (ledger->rises)
-        return;
-    if (ledger->headroom.bytes > ledger->mark.bytes)
-        ledger->headroom.bytes = ledger->mark.bytes;
-    if (ledger->headroom.count > ledger->mark.count)
-        ledger->headroom.count = ledger->mark.count;
+    if (!ledger->rises)
+        ledger->headroom = amount_smaller(ledger->headroom, ledger->mark);
 }
 
 /* Recall all leases. All slots are closed, or the caller works for the only slot with a lease. */
 static void
-ledger_call_in(struct tidei_ledger *ledger)
+ledger_recall(struct tidei_ledger *ledger)
 {
     if (ledger->lessee_count == 1) {
-        ledger_call_in_one(ledger, ledger->lessee);
+        ledger_recall_one(ledger, ledger->lessee);
     } else if (ledger->lessee_count > 1) {
         for (struct tidei_ledger_slot *slot = ledger->members; slot != NULL; slot = slot->next)
-            ledger_call_in_one(ledger, slot);
+            ledger_recall_one(ledger, slot);
     }
     ledger_keep_bound(ledger);
     ledger->lessee_count = 0;
@@ -113,21 +115,15 @@ ledger_may_lend(const struct tidei_ledger *ledger)
            ledger->headroom.bytes >= ledger_floor(ledger);
 }
 
-static void
-ledger_note_lessee(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot)
-{
-    if (slot->most.count == 0) {
-        ledger->lessee_count++;
-        ledger->lessee = slot;
-    }
-}
-
 /* Lend `amount` to `slot`, up to a lease of `most`. A single thread's lease may take the whole headroom. */
 static void
 ledger_lend(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, struct tidei_amount amount,
             struct tidei_amount most)
 {
-    ledger_note_lessee(ledger, slot);
+    if (slot->most.count == 0) {
+        ledger->lessee_count++;
+        ledger->lessee = slot;
+    }
     if (ledger->member_count == 1) {
         most.bytes = ledger->rises ? UINT64_MAX : ledger->mark.bytes - (ledger->headroom.bytes - amount.bytes);
         most.count = ledger->rises ? UINT64_MAX : ledger->mark.count - (ledger->headroom.count - amount.count);
@@ -186,7 +182,7 @@ ledger_serve_add(struct tidei_ledger *ledger, struct tidei_ledger_slot *slot, ui
 {
     *answer = (struct tidei_ledger_answer){ .serial = ledger->serial };
     if (ledger_is_exact(ledger, slot)) {
-        ledger_call_in(ledger);
+        ledger_recall(ledger);
         ledger_add_exact(ledger, bytes, answer);
         ledger->served++;
     } else {
@@ -243,7 +239,7 @@ ledger_serve_take_off(struct tidei_ledger *ledger, struct tidei_ledger_slot *slo
 {
     *answer = (struct tidei_ledger_answer){ .serial = ledger->serial };
     if (ledger_is_exact(ledger, slot)) {
-        ledger_call_in(ledger);
+        ledger_recall(ledger);
         ledger->served++;
     }
     ledger->headroom.bytes += bytes;
@@ -326,8 +322,17 @@ ledger_close(struct tidei_ledger *ledger)
     tidei_lock_acquire(&ledger->lock);
     TIDEI_TEST_POINT("ledger.closed");
     total_before = ledger->total.count;
-    ledger_call_in(ledger);
+    ledger_recall(ledger);
     ledger_learn(ledger, total_before);
+}
+
+/* Release the lock, and open the slots if they were closed. */
+static void
+ledger_open(struct tidei_ledger *ledger, bool closed)
+{
+    tidei_lock_release(&ledger->lock);
+    if (closed)
+        tidei_slots_resume(&ledger->slots);
 }
 
 /* Recall all leases, and serve all waiting threads. */
@@ -338,8 +343,7 @@ ledger_close_and_serve(struct tidei_ledger *ledger)
     ledger_serve_all(ledger);
     atomic_store_explicit(&ledger->closer, NULL,
                           memory_order_relaxed); /* relaxed: a hint to readers without the lock */
-    tidei_lock_release(&ledger->lock);
-    tidei_slots_resume(&ledger->slots);
+    ledger_open(ledger, true);
 }
 
 /* The lock is held. */
@@ -374,20 +378,20 @@ static void
 ledger_do_without(struct tidei_ledger *ledger, enum ledger_request kind, uint64_t bytes,
                   struct tidei_ledger_answer *answer)
 {
+    bool served = true;
+
     tidei_lock_acquire(&ledger->lock);
     atomic_store_explicit(&ledger->shared, true, memory_order_relaxed);
-    if (kind == REQUEST_TAKE_OFF) {
+    if (kind == REQUEST_TAKE_OFF)
         ledger_serve_take_off(ledger, NULL, bytes, answer);
-        tidei_lock_release(&ledger->lock);
-    } else if (ledger_serve_add(ledger, NULL, bytes, answer)) {
-        tidei_lock_release(&ledger->lock);
-    } else {
-        tidei_lock_release(&ledger->lock);
-        ledger_close(ledger);
-        ledger_serve_add(ledger, NULL, bytes, answer);
-        tidei_lock_release(&ledger->lock);
-        tidei_slots_resume(&ledger->slots);
-    }
+    else
+        served = ledger_serve_add(ledger, NULL, bytes, answer);
+    tidei_lock_release(&ledger->lock);
+    if (served)
+        return;
+    ledger_close(ledger);
+    ledger_serve_add(ledger, NULL, bytes, answer);
+    ledger_open(ledger, true);
 }
 
 /* Leave a request, and wait until a thread with the lock (this one, if the lock is free) has served it. */
@@ -456,10 +460,8 @@ ledger_figures(const struct tidei_ledger *ledger, struct tidei_ledger_figures *o
         out->total.bytes += slot->total.bytes;
         out->total.count += slot->total.count;
     }
-    if (!ledger->rises) {
-        headroom.bytes = smaller(headroom.bytes, out->mark.bytes);
-        headroom.count = smaller(headroom.count, out->mark.count);
-    }
+    if (!ledger->rises)
+        headroom = amount_smaller(headroom, out->mark);
     out->current.bytes = out->mark.bytes - headroom.bytes;
     out->current.count = out->mark.count - headroom.count;
 }
@@ -479,21 +481,13 @@ ledger_hold(struct tidei_ledger *ledger)
     return true;
 }
 
-static void
-ledger_let_go(struct tidei_ledger *ledger, bool closed)
-{
-    tidei_lock_release(&ledger->lock);
-    if (closed)
-        tidei_slots_resume(&ledger->slots);
-}
-
 void
 tidei_ledger_read(struct tidei_ledger *ledger, struct tidei_ledger_figures *out)
 {
     bool closed = ledger_hold(ledger);
 
     ledger_figures(ledger, out);
-    ledger_let_go(ledger, closed);
+    ledger_open(ledger, closed);
 }
 
 void
@@ -502,7 +496,7 @@ tidei_ledger_begin(struct tidei_ledger *ledger, struct tidei_ledger_figures *out
     bool closed = ledger_hold(ledger);
 
     ledger->begun_closed = closed;
-    ledger_call_in(ledger);
+    ledger_recall(ledger);
     ledger_figures(ledger, out);
 }
 
@@ -513,7 +507,7 @@ tidei_ledger_end(struct tidei_ledger *ledger, const struct tidei_ledger_figures 
     ledger->total = set->total;
     ledger->headroom.bytes = set->mark.bytes - set->current.bytes;
     ledger->headroom.count = set->mark.count - set->current.count;
-    ledger_let_go(ledger, ledger->begun_closed);
+    ledger_open(ledger, ledger->begun_closed);
 }
 
 /* A thread has ended, or does not exist in a child of fork(): cancel its request, and its recall of leases. */

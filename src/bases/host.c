@@ -13,8 +13,8 @@
 
 #include <tidemark/base.h>
 
+#include "src/bases/figures.h"
 #include "src/resource/kind.h"
-#include "src/resource/resource.h"
 
 struct host {
     struct tide_resource base;
@@ -70,46 +70,28 @@ host_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
 static enum tide_status
 host_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
-    struct host *host = (struct host *)self;
+    const struct host *host = (const struct host *)self;
+    uint64_t used = atomic_load_explicit(&host->used, memory_order_relaxed); /* a figure of its own, orders nothing */
+    const struct tidei_figure figures[] = {
+        { TIDE_QUERY_BYTES_USED, used },
+        { TIDE_QUERY_BYTES_RESERVED, used },
+        { TIDE_QUERY_CAPACITY, host->options.capacity_bytes },
+        { TIDE_QUERY_HOST_ACCESS, 1 },
+        { TIDE_QUERY_STREAM_ORDERED, 0 },
+        { TIDE_QUERY_ALIGNMENT, sizeof(void *) },
+    };
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED:
-    case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&host->used, memory_order_relaxed); /* a figure of its own, orders nothing */
-        return TIDE_OK;
-    case TIDE_QUERY_CAPACITY:
-        if (host->options.capacity_bytes == UINT64_MAX)
-            break;
-        *out = host->options.capacity_bytes;
-        return TIDE_OK;
-    case TIDE_QUERY_HOST_ACCESS:
-        *out = 1;
-        return TIDE_OK;
-    case TIDE_QUERY_STREAM_ORDERED:
-        *out = 0;
-        return TIDE_OK;
-    case TIDE_QUERY_ALIGNMENT:
-        *out = sizeof(void *);
-        return TIDE_OK;
-    default:
-        break;
-    }
-    return tide_base_query(self, what, out);
+    return tidei_figures_find(figures, TIDEI_COUNT_OF(figures), what, out) ? TIDE_OK : tide_base_query(self, what, out);
 }
 
 static const struct tidei_argument host_arguments[] = {
-    { .key = "capacity",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .default_value = UINT64_MAX,
-      .expected = "a size such as 1GiB",
-      TIDEI_FIELD(struct tide_host_options, capacity_bytes) },
+    TIDEI_ARGUMENT("capacity", SIZE, struct tide_host_options, capacity_bytes, "a size such as 1GiB", .least = 1,
+                   .default_value = UINT64_MAX),
 };
 
 const struct tidei_kind tidei_host_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "host",
+        TIDEI_KIND_OPS("host"),
         .allocate = host_allocate,
         .deallocate = host_deallocate,
         .order = tide_base_order,
@@ -117,11 +99,9 @@ const struct tidei_kind tidei_host_kind = {
         .query = host_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_base_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
     .is_base = true,
-    .arguments = host_arguments,
-    .argument_count = TIDEI_COUNT_OF(host_arguments),
+    TIDEI_KIND_ARGUMENTS(host_arguments),
     .options_size = sizeof(struct tide_host_options),
     TIDEI_KIND_STRUCT(struct host),
 };

@@ -5,10 +5,14 @@
 
 #include <string.h>
 
-#include <tidemark/base.h>
+#include <tidemark/driver.h>
 
-#include "src/bases/driver/options.h"
-#include "src/resource/resource.h"
+#include "src/resource/kind.h"
+
+/* The functions below use only those parameters that return a result. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+extern const struct tidei_kind tidei_driver_kind;
 
 static enum tide_status
 none(const char *subject)
@@ -19,19 +23,13 @@ none(const char *subject)
 enum tide_status
 tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out)
 {
-    struct tide_driver_options known;
-    enum tide_status status = tidei_kind_options(&tidei_driver_kind, NULL, options, &known, out);
-
-    return status == TIDE_OK ? none("driver") : status;
+    return tidei_kind_create(&tidei_driver_kind, NULL, options, out);
 }
 
 enum tide_status
 tide_driver_access_set(struct tide_resource *driver, int device, enum tide_driver_access access,
                        enum tide_driver_access *former)
 {
-    (void)access;
-    (void)device;
-    (void)driver;
     if (former != NULL)
         *former = TIDE_DRIVER_NO_ACCESS;
     return none("driver");
@@ -40,8 +38,6 @@ tide_driver_access_set(struct tide_resource *driver, int device, enum tide_drive
 enum tide_status
 tide_driver_access_get(struct tide_resource *driver, int device, enum tide_driver_access *out)
 {
-    (void)device;
-    (void)driver;
     if (out != NULL)
         *out = TIDE_DRIVER_NO_ACCESS;
     return none("driver");
@@ -50,7 +46,6 @@ tide_driver_access_get(struct tide_resource *driver, int device, enum tide_drive
 enum tide_status
 tide_driver_export(struct tide_resource *driver, int *fd)
 {
-    (void)driver;
     if (fd != NULL)
         *fd = -1;
     return none("driver");
@@ -59,7 +54,6 @@ tide_driver_export(struct tide_resource *driver, int *fd)
 enum tide_status
 tide_driver_export_fabric(struct tide_resource *driver, struct tide_driver_fabric *out)
 {
-    (void)driver;
     if (out != NULL)
         memset(out, 0, sizeof(*out));
     return none("driver");
@@ -68,8 +62,6 @@ tide_driver_export_fabric(struct tide_resource *driver, struct tide_driver_fabri
 enum tide_status
 tide_driver_import(int fd, const struct tide_driver_import_options *options, struct tide_resource **out)
 {
-    (void)options;
-    (void)fd;
     if (out != NULL)
         *out = NULL;
     return none("driver_import");
@@ -79,8 +71,6 @@ enum tide_status
 tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct tide_driver_import_options *options,
                           struct tide_resource **out)
 {
-    (void)options;
-    (void)handle;
     if (out != NULL)
         *out = NULL;
     return none("driver_import");
@@ -89,9 +79,6 @@ tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct 
 enum tide_status
 tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t bytes, struct tide_driver_pointer *out)
 {
-    (void)bytes;
-    (void)pointer;
-    (void)driver;
     if (out != NULL)
         memset(out, 0, sizeof(*out));
     return none("driver");
@@ -101,9 +88,6 @@ enum tide_status
 tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver_pointer *from, tide_stream stream,
                            void **out)
 {
-    (void)stream;
-    (void)from;
-    (void)stack;
     if (out != NULL)
         *out = NULL;
     return none("driver_import");
@@ -122,7 +106,6 @@ tide_device_count(int *count, int *driver_version)
 enum tide_status
 tide_device_name(int device, char *name, size_t capacity)
 {
-    (void)device;
     if (name != NULL && capacity > 0)
         name[0] = '\0';
     return none("driver");
@@ -131,8 +114,6 @@ tide_device_name(int device, char *name, size_t capacity)
 enum tide_status
 tide_device_query(int device, enum tide_query what, uint64_t *out)
 {
-    (void)what;
-    (void)device;
     if (out != NULL)
         *out = 0;
     return none("driver");

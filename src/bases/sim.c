@@ -20,9 +20,9 @@
 
 #include <tidemark/base.h>
 
+#include "src/bases/figures.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
-#include "src/resource/resource.h"
 #include "src/tables/grow.h"
 
 #define SIM_ALIGNMENT     ((uint64_t)256) /* every address is a multiple of this, as the driver's addresses are */
@@ -219,31 +219,18 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
 static enum tide_status
 sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
-    struct sim *sim = (struct sim *)self;
+    const struct sim *sim = (const struct sim *)self;
+    const struct tidei_figure figures[] = {
+        /* Relaxed: figures of their own, which order nothing. */
+        { TIDE_QUERY_BYTES_USED, atomic_load_explicit(&sim->used, memory_order_relaxed) },
+        { TIDE_QUERY_BYTES_RESERVED, atomic_load_explicit(&sim->reserved, memory_order_relaxed) },
+        { TIDE_QUERY_CAPACITY, sim->options.capacity_bytes },
+        { TIDE_QUERY_HOST_ACCESS, 0 },
+        { TIDE_QUERY_STREAM_ORDERED, 0 },
+        { TIDE_QUERY_ALIGNMENT, SIM_ALIGNMENT },
+    };
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED:
-        *out = atomic_load_explicit(&sim->used, memory_order_relaxed); /* a figure of its own, orders nothing */
-        return TIDE_OK;
-    case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&sim->reserved, memory_order_relaxed); /* the same */
-        return TIDE_OK;
-    case TIDE_QUERY_CAPACITY:
-        if (sim->options.capacity_bytes == UINT64_MAX)
-            break;
-        *out = sim->options.capacity_bytes;
-        return TIDE_OK;
-    case TIDE_QUERY_HOST_ACCESS:
-    case TIDE_QUERY_STREAM_ORDERED:
-        *out = 0;
-        return TIDE_OK;
-    case TIDE_QUERY_ALIGNMENT:
-        *out = SIM_ALIGNMENT;
-        return TIDE_OK;
-    default:
-        break;
-    }
-    return tide_base_query(self, what, out);
+    return tidei_figures_find(figures, TIDEI_COUNT_OF(figures), what, out) ? TIDE_OK : tide_base_query(self, what, out);
 }
 
 static enum tide_status
@@ -271,24 +258,15 @@ sim_fini(struct tide_resource *self)
 }
 
 static const struct tidei_argument sim_arguments[] = {
-    { .key = "capacity",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .least = 1,
-      .default_value = UINT64_MAX,
-      .expected = "a size such as 80GiB",
-      TIDEI_FIELD(struct tide_sim_options, capacity_bytes) },
-    { .key = "granularity",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .power_of_two = true,
-      .default_value = 1,
-      .expected = "a power of two such as 2MiB",
-      TIDEI_FIELD(struct tide_sim_options, granularity_bytes) },
+    TIDEI_ARGUMENT("capacity", SIZE, struct tide_sim_options, capacity_bytes, "a size such as 80GiB", .least = 1,
+                   .default_value = UINT64_MAX),
+    TIDEI_ARGUMENT("granularity", SIZE, struct tide_sim_options, granularity_bytes, "a power of two such as 2MiB",
+                   .power_of_two = true, .default_value = 1),
 };
 
 const struct tidei_kind tidei_sim_kind = {
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "sim",
+        TIDEI_KIND_OPS("sim"),
         .allocate = sim_allocate,
         .deallocate = sim_deallocate,
         .order = tide_base_order,
@@ -296,11 +274,9 @@ const struct tidei_kind tidei_sim_kind = {
         .query = sim_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_base_upstream_at,
-        .destroy = tidei_kind_destroy,
     },
     .is_base = true,
-    .arguments = sim_arguments,
-    .argument_count = TIDEI_COUNT_OF(sim_arguments),
+    TIDEI_KIND_ARGUMENTS(sim_arguments),
     .options_size = sizeof(struct tide_sim_options),
     TIDEI_KIND_STRUCT(struct sim),
     .init = sim_init,

@@ -15,22 +15,22 @@
 #include "src/context/walk.h"
 
 #define CALLSTACK_SLOTS_FIRST 1024
-#define CALLSTACK_MOST        (1u << 20) /* 180 MiB with 16 frames each; more tell nobody anything */
+#define CALLSTACK_MOST        (1u << 20) /* 180 MiB with 16 frames each */
 
-/* Open addressing, at most half full. What is put in a slot stays there. */
+/* Open addressing, with a load factor of at most 1/2. A slot that has a call stack never changes. */
 struct table {
     size_t mask;
-    struct table *smaller; /* the one before: somebody may still read it */
+    struct table *smaller; /* the one before, which other threads may still read */
     _Atomic(struct tidei_callstack *) slots[];
 };
 
 static struct {
     pthread_mutex_t lock;
     _Atomic(struct table *) table; /* written under the lock */
-    struct tidei_callstack **all;  /* owned; by number - 1, under the lock as all that follows */
+    struct tidei_callstack **all;  /* owned; by number - 1; this and all that follows under the lock */
     uint32_t count;
     size_t capacity;
-    size_t told_modules;
+    size_t notified_modules; /* the listener was called for this many */
     struct tidei_modules modules;
 } callstacks = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -91,13 +91,13 @@ callstack_hash(const uint64_t *frames, unsigned count)
     return a ^ a >> 29;
 }
 
-/* Where a call stack is, or would be. */
+/* The index of the slot that has the call stack, or would have it; *found is NULL if it is not there. */
 static size_t
 table_look(struct table *table, uint64_t hash, const uint64_t *frames, unsigned count, struct tidei_callstack **found)
 {
     size_t i = hash & table->mask;
 
-    /* Acquire: pairs with the release in table_put, and sees what is in it. */
+    /* Acquire: pairs with the release in table_put, to see the call stack's contents. */
     while ((*found = atomic_load_explicit(&table->slots[i], memory_order_acquire)) != NULL) {
         if ((*found)->hash == hash && (*found)->count == count &&
             memcmp((*found)->frames, frames, count * sizeof(*frames)) == 0)
@@ -117,7 +117,7 @@ table_put(struct table *table, struct tidei_callstack *stack)
     atomic_store_explicit(&table->slots[i], stack, memory_order_release);
 }
 
-/* The table with room for one more; NULL where host memory is short. The lock is held. */
+/* The table, grown if it has no free slot; NULL without host memory. The lock is held. */
 static struct table *
 table_with_room(void)
 {
@@ -133,12 +133,12 @@ table_with_room(void)
     larger->smaller = table;
     for (uint32_t i = 0; i < callstacks.count; i++)
         table_put(larger, callstacks.all[i]);
-    /* Release: pairs with the acquire in callstack_find. Who still reads the smaller one takes the lock for a miss. */
+    /* Release: pairs with the acquire in callstack_find. Readers of the smaller table look again under the lock. */
     atomic_store_explicit(&callstacks.table, larger, memory_order_release);
     return larger;
 }
 
-/* NULL where it was not seen yet. */
+/* The stored call stack; NULL if it was not seen yet. Lock-free. */
 static struct tidei_callstack *
 callstack_find(uint64_t hash, const uint64_t *frames, unsigned count)
 {
@@ -151,22 +151,22 @@ callstack_find(uint64_t hash, const uint64_t *frames, unsigned count)
     return found;
 }
 
-/* Tell the listener of a new stack, and before it of the modules that were loaded since the last one. */
+/* Call the listener for a new stack, and before that for the modules that were loaded since the last one. */
 static void
-callstack_tell(const struct tidei_callstack *stack)
+callstack_notify(const struct tidei_callstack *stack)
 {
     const struct tidei_context_listener *listener = tidei_context_listener();
 
     tidei_modules_refresh(&callstacks.modules);
-    for (; callstacks.told_modules < callstacks.modules.count; callstacks.told_modules++) {
+    for (; callstacks.notified_modules < callstacks.modules.count; callstacks.notified_modules++) {
         if (listener != NULL)
-            listener->module(&callstacks.modules.items[callstacks.told_modules], NULL);
+            listener->module(&callstacks.modules.items[callstacks.notified_modules], NULL);
     }
     if (listener != NULL)
         listener->callstack(stack, NULL);
 }
 
-/* NULL where host memory is short. The lock is held. */
+/* Store a new call stack; NULL without host memory. The lock is held. */
 static struct tidei_callstack *
 callstack_add(uint64_t hash, const uint64_t *frames, unsigned count)
 {
@@ -184,26 +184,26 @@ callstack_add(uint64_t hash, const uint64_t *frames, unsigned count)
     stack->id = callstacks.count + 1;
     stack->count = count;
     memcpy(stack->frames, frames, count * sizeof(*frames));
-    callstack_tell(stack);
+    callstack_notify(stack);
     callstacks.all[callstacks.count++] = stack;
-    /* Last: whoever finds it may use it in an event, and it is in the rings by now. */
+    /* Last: a thread that finds it uses its number in events, and by now the rings have it. */
     table_put(table, stack);
     return stack;
 }
 
-/* Say once that call stacks are missing from now on. */
+/* Warn once that new call stacks are missing from now on. */
 static void
-callstack_tell_full(void)
+callstack_warn_full(void)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
 
-    /* Relaxed: one message, and nothing hangs on it. */
-    if (!atomic_flag_test_and_set_explicit(&told, memory_order_relaxed))
+    /* Relaxed: it orders no other data. */
+    if (!atomic_flag_test_and_set_explicit(&warned, memory_order_relaxed))
         tidei_message(TIDE_WARNING,
                       "call stacks: no room for another; allocations with a new one are recorded without it");
 }
 
-/* The number of a stack; `checked`: how frame pointers led to it, where they can be believed. */
+/* The number of a stack, which is stored if it is new. `checked`: which walk by frame pointers is trusted for it. */
 static __attribute__((noinline)) uint32_t
 callstack_keep(const uint64_t *frames, unsigned count, enum tidei_callstack_check checked)
 {
@@ -215,7 +215,7 @@ callstack_keep(const uint64_t *frames, unsigned count, enum tidei_callstack_chec
         return 0;
     stack = callstack_find(hash, frames, count);
     if (stack == NULL) {
-        /* Locks are held, and traces waited for: no thread ends here. */
+        /* No cancellation: the thread holds locks, and may wait for a trace's writer. */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
         pthread_mutex_lock(&callstacks.lock);
         stack = callstack_find(hash, frames, count);
@@ -223,10 +223,10 @@ callstack_keep(const uint64_t *frames, unsigned count, enum tidei_callstack_chec
             stack = callstack_add(hash, frames, count);
         pthread_mutex_unlock(&callstacks.lock);
         if (stack == NULL)
-            callstack_tell_full();
+            callstack_warn_full();
         pthread_setcancelstate(cancel, NULL);
     }
-    /* Relaxed: a site is what the compiler has made it, whoever has found that out. */
+    /* Relaxed: it orders no other data, and any thread finds the same. */
     if (stack != NULL && checked != TIDEI_CALLSTACK_UNCHECKED)
         atomic_fetch_or_explicit(&stack->checked, checked, memory_order_relaxed);
     return stack != NULL ? stack->id : 0;
@@ -238,7 +238,7 @@ callstack_check_of(const struct tidei_walk *walk, unsigned depth)
     return walk->raw_count == depth ? TIDEI_CALLSTACK_CUT : TIDEI_CALLSTACK_ENDED;
 }
 
-/* A stack that frame pointers lead to for the first time: whether they can be believed. The right one's number. */
+/* Check a new walk by frame pointers against the unwinder's. Returns the number of the right stack. */
 static __attribute__((noinline)) uint32_t
 callstack_check(const struct tidei_walk *walk, uint64_t from, unsigned depth)
 {
@@ -312,17 +312,10 @@ tidei_callstack_module(uint64_t address, struct tidei_module *out)
     *out = (struct tidei_module){ 0 };
     pthread_mutex_lock(&callstacks.lock);
     module = tidei_modules_find(&callstacks.modules, address);
-    if (module != NULL) {
+    if (module != NULL)
         *out = *module;
-        out->path = strdup(module->path);
-        out->build_id = strdup(module->build_id);
-    }
     pthread_mutex_unlock(&callstacks.lock);
-    if (out->path != NULL && out->build_id != NULL)
-        return true;
-    free(out->path);
-    free(out->build_id);
-    return false;
+    return module != NULL;
 }
 
 const char *
@@ -350,9 +343,9 @@ tidei_callstack_brief(uint32_t id, char *buffer, size_t size)
 }
 
 void
-tidei_callstacks_tell_locked(const struct tidei_context_listener *listener, void *context)
+tidei_callstacks_notify_locked(const struct tidei_context_listener *listener, void *context)
 {
-    for (size_t i = 0; i < callstacks.told_modules; i++)
+    for (size_t i = 0; i < callstacks.notified_modules; i++)
         listener->module(&callstacks.modules.items[i], context);
     for (uint32_t i = 0; i < callstacks.count; i++)
         listener->callstack(callstacks.all[i], context);

@@ -64,11 +64,21 @@ const struct tidei_callstack *tidei_callstack_get(uint32_t id);
 /* The innermost frame as text for a message, such as "train_step+0x1f"; "?" for 0. */
 const char *tidei_callstack_brief(uint32_t id, char *buffer, size_t size);
 
-/* Copy the module of an address; the caller frees path and build id. False if there is none. */
+/* Copy the module of an address, whose texts are valid for the life of the process. False if there is none. */
 bool tidei_callstack_module(uint64_t address, struct tidei_module *out);
 
+/* Resolves frames to names, and keeps the files of their modules open meanwhile. */
+struct tidei_frames;
+
+/* NULL without host memory. */
+struct tidei_frames *tidei_frames_begin(void);
+void tidei_frames_end(struct tidei_frames *frames);
+
+/* Resolve a return address; the texts are valid until the next call, or tidei_frames_end. */
+void tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_frame *out);
+
 /* Call `listener` for every module and then every call stack so far; between the lock and the unlock below. */
-void tidei_callstacks_tell_locked(const struct tidei_context_listener *listener, void *context);
+void tidei_callstacks_notify_locked(const struct tidei_context_listener *listener, void *context);
 
 /* Held around fork(), and while a forked process begins its own trace. Taken before the lock of tidei_sessions. */
 void tidei_callstack_handle_forks(void); /* from now on fork() takes the lock */

@@ -3,27 +3,18 @@
 
 #include <fcntl.h>
 #include <link.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/context/elf.h"
+#include "src/context/symbols.h"
 
-#if UINTPTR_MAX > UINT32_MAX
-#define ELF_CLASS ELFCLASS64
-#else
-#define ELF_CLASS ELFCLASS32
-#endif
+#define ELF_CLASS (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
+#define ELF_DATA  (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB)
 
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define ELF_DATA ELFDATA2LSB
-#else
-#define ELF_DATA ELFDATA2MSB
-#endif
-
-/* How many symbols before an address are looked at for one that reaches over it: aliases, code within a function. */
+/* Upper bound of symbols before an address that are checked: aliases and nested functions hide the right one. */
 #define ELF_LOOK_BACK 16
 
 struct elf_function {
@@ -34,11 +25,13 @@ struct elf_function {
 };
 
 struct tidei_elf {
-    int file; /* borrowed */
+    int file; /* owned */
     uint64_t file_bytes;
+    uint64_t base;         /* the address of the lowest segment in memory */
     uint64_t low;          /* the address of the lowest segment, as the file has it */
     ElfW(Shdr) * sections; /* owned */
     unsigned section_count;
+    unsigned name_section; /* its index; past the last where there is none */
     bool is_loaded;
     struct elf_function *functions; /* owned; by address */
     size_t function_count;
@@ -66,7 +59,7 @@ elf_read(const struct tidei_elf *elf, uint64_t offset, void *out, size_t bytes)
            pread(elf->file, out, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
-/* A copy of a part of the file with a zero behind it, to be freed; NULL where that is not all there. */
+/* Copy a part of the file, with a zero behind it; the caller frees it. NULL if the file is too short. */
 static void *
 elf_copy(const struct tidei_elf *elf, uint64_t offset, uint64_t bytes)
 {
@@ -104,20 +97,21 @@ elf_read_header(struct tidei_elf *elf)
             elf->low = segment.p_vaddr;
     }
     elf->section_count = header.e_shnum;
+    elf->name_section = header.e_shstrndx;
     elf->sections = elf_copy(elf, header.e_shoff, header.e_shnum * sizeof(ElfW(Shdr)));
     return elf->sections != NULL;
 }
 
 struct tidei_elf *
-tidei_elf_open(int file)
+tidei_elf_open(const char *path)
 {
     struct tidei_elf *elf = calloc(1, sizeof(*elf));
     struct stat status;
 
     if (elf == NULL)
         return NULL;
-    elf->file = file;
-    elf->file_bytes = fstat(file, &status) == 0 ? (uint64_t)status.st_size : 0;
+    elf->file = tidei_elf_open_file(path);
+    elf->file_bytes = elf->file >= 0 && fstat(elf->file, &status) == 0 ? (uint64_t)status.st_size : 0;
     if (elf_read_header(elf))
         return elf;
     tidei_elf_close(elf);
@@ -129,13 +123,21 @@ tidei_elf_close(struct tidei_elf *elf)
 {
     if (elf == NULL)
         return;
+    if (elf->file >= 0)
+        close(elf->file);
     free(elf->sections);
     free(elf->functions);
     free(elf->names);
     free(elf);
 }
 
-/* What a section holds, to be freed; NULL where the file has less. */
+int
+tidei_elf_file(const struct tidei_elf *elf)
+{
+    return elf->file;
+}
+
+/* Copy a section's contents; the caller frees them. NULL if the file has fewer bytes. */
 static void *
 elf_section(const struct tidei_elf *elf, const ElfW(Shdr) * section)
 {
@@ -145,33 +147,32 @@ elf_section(const struct tidei_elf *elf, const ElfW(Shdr) * section)
 void
 tidei_elf_build_id(struct tidei_elf *elf, char out[TIDEI_BUILD_ID_TEXT])
 {
+    size_t left = TIDEI_ELF_NOTES_MOST;
     bool found = false;
 
     /* By sections: in a file of debug information alone the segments' offsets mean nothing. */
-    for (unsigned i = 0; !found && i < elf->section_count; i++) {
-        void *notes = elf->sections[i].sh_type == SHT_NOTE ? elf_section(elf, &elf->sections[i]) : NULL;
+    for (unsigned i = 0; !found && left > 0 && i < elf->section_count; i++) {
+        const ElfW(Shdr) *section = &elf->sections[i];
+        size_t bytes = section->sh_size < left ? (size_t)section->sh_size : left;
+        void *notes = section->sh_type == SHT_NOTE ? elf_copy(elf, section->sh_offset, bytes) : NULL;
 
-        found = notes != NULL && tidei_modules_build_id(notes, (size_t)elf->sections[i].sh_size, out);
+        found = notes != NULL && tidei_modules_build_id(notes, bytes, out);
+        left -= notes != NULL ? bytes : 0;
         free(notes);
     }
     if (!found)
         out[0] = '\0';
 }
 
-/* The section of that name; NULL where there is none. */
+/* The section with this name; NULL if there is none. */
 static const ElfW(Shdr) * elf_section_named(const struct tidei_elf *elf, const char *name)
 {
+    const ElfW(Shdr) *names = elf->name_section < elf->section_count ? &elf->sections[elf->name_section] : NULL;
     const ElfW(Shdr) *found = NULL;
-    ElfW(Ehdr) header;
-    ElfW(Shdr) names;
-    char *text;
+    char *text = names != NULL ? elf_section(elf, names) : NULL;
 
-    if (!elf_read(elf, 0, &header, sizeof(header)) || header.e_shstrndx >= elf->section_count)
-        return NULL;
-    names = elf->sections[header.e_shstrndx];
-    text = elf_section(elf, &names);
     for (unsigned i = 0; text != NULL && found == NULL && i < elf->section_count; i++) {
-        if (elf->sections[i].sh_name < names.sh_size && strcmp(text + elf->sections[i].sh_name, name) == 0)
+        if (elf->sections[i].sh_name < names->sh_size && strcmp(text + elf->sections[i].sh_name, name) == 0)
             found = &elf->sections[i];
     }
     free(text);
@@ -186,10 +187,8 @@ tidei_elf_alternate_id(struct tidei_elf *elf, char out[TIDEI_BUILD_ID_TEXT])
     size_t begin = link != NULL ? strlen(link) + 1 : 0; /* behind the path */
 
     out[0] = '\0';
-    if (link != NULL && section->sh_size > begin && section->sh_size - begin <= TIDEI_BUILD_ID_MOST) {
-        for (size_t i = begin; i < section->sh_size; i++)
-            sprintf(out + 2 * (i - begin), "%02x", (unsigned char)link[i]);
-    }
+    if (link != NULL && section->sh_size > begin)
+        tidei_build_id_print(link + begin, (size_t)section->sh_size - begin, out);
     free(link);
 }
 
@@ -209,7 +208,7 @@ elf_compare(const void *left, const void *right)
     return (int)a->renown - (int)b->renown;
 }
 
-/* Take the functions of a symbol table. */
+/* Load the functions of a symbol table. */
 static void
 elf_load_table(struct tidei_elf *elf, const ElfW(Shdr) * table)
 {
@@ -238,7 +237,7 @@ elf_load_table(struct tidei_elf *elf, const ElfW(Shdr) * table)
         qsort(elf->functions, elf->function_count, sizeof(*elf->functions), elf_compare);
 }
 
-/* From the whole symbol table, or, where that was stripped, from that of what is exported. */
+/* Load the full symbol table, or, if that was stripped, the table of exported symbols. */
 static void
 elf_load(struct tidei_elf *elf)
 {
@@ -256,10 +255,12 @@ elf_load(struct tidei_elf *elf)
     elf->is_loaded = true;
 }
 
-const char *
-tidei_elf_function(struct tidei_elf *elf, uint64_t offset)
+/* Find the function at an address in memory. */
+static void
+elf_find(void *file, uint64_t address_in_memory, struct tidei_symbol *out)
 {
-    uint64_t address = elf->low + offset;
+    struct tidei_elf *elf = file;
+    uint64_t address = address_in_memory - elf->base + elf->low;
     size_t low = 0, high;
 
     if (!elf->is_loaded)
@@ -276,8 +277,33 @@ tidei_elf_function(struct tidei_elf *elf, uint64_t offset)
     for (size_t i = low; i-- > 0 && low - i <= ELF_LOOK_BACK;) {
         const struct elf_function *function = &elf->functions[i];
 
-        if (address < function->end || (function->begin == function->end && i + 1 == low))
-            return elf->names + function->name;
+        if (address < function->end || (function->begin == function->end && i + 1 == low)) {
+            out->function = elf->names + function->name;
+            break;
+        }
     }
+}
+
+static void *
+elf_open(const char *path, const char *build_id, uint64_t base)
+{
+    struct tidei_elf *elf = tidei_elf_open(path);
+    char found[TIDEI_BUILD_ID_TEXT];
+
+    if (elf == NULL)
+        return NULL;
+    elf->base = base;
+    tidei_elf_build_id(elf, found);
+    if (build_id[0] == '\0' || strcmp(found, build_id) == 0)
+        return elf;
+    tidei_elf_close(elf);
     return NULL;
 }
+
+static void
+elf_close(void *file)
+{
+    tidei_elf_close(file);
+}
+
+const struct tidei_symbol_reader tidei_elf_reader = { .open = elf_open, .close = elf_close, .find = elf_find };

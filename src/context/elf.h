@@ -1,6 +1,6 @@
 /*
- * Reads the build id and the symbol table of an ELF file, without another library. The file may be malformed: all its
- * offsets and sizes are checked against its length.
+ * Reads an ELF file without another library: its build ids, and its symbol table for tidei_elf_reader (symbols.h). The
+ * file may be malformed: all its offsets and sizes are checked against its length.
  */
 #ifndef TIDEI_CONTEXT_ELF_H
 #define TIDEI_CONTEXT_ELF_H
@@ -10,28 +10,25 @@
 
 #include "src/context/modules.h"
 
-/* The digits of a build id and the terminating zero. */
-#define TIDEI_BUILD_ID_TEXT (2 * TIDEI_BUILD_ID_MOST + 1)
-
 struct tidei_elf;
+
+/* Bytes of notes that are read for a build id: sections of a malformed file may all name the whole file as notes. */
+#define TIDEI_ELF_NOTES_MOST ((size_t)1 << 20)
 
 /* Open a regular file; a descriptor, or -1. Does not block on a pipe or device that a trace may name. */
 int tidei_elf_open_file(const char *path);
 
-/* Borrows `file` until tidei_elf_close. NULL if it is not an ELF file for this machine, or without host memory. */
-struct tidei_elf *tidei_elf_open(int file);
+/* NULL if there is no ELF file for this machine at `path`, or without host memory. */
+struct tidei_elf *tidei_elf_open(const char *path);
 void tidei_elf_close(struct tidei_elf *elf); /* NULL is allowed */
 
-/* The file's build id in hexadecimal digits; "" if it has none. */
+/* The descriptor of the file, valid until tidei_elf_close. */
+int tidei_elf_file(const struct tidei_elf *elf);
+
+/* The build id in hexadecimal digits; "" if there is none in the first TIDEI_ELF_NOTES_MOST bytes of notes. */
 void tidei_elf_build_id(struct tidei_elf *elf, char out[TIDEI_BUILD_ID_TEXT]);
 
 /* The build id of the file with shared debug information that this file names (.gnu_debugaltlink); "" if none. */
 void tidei_elf_alternate_id(struct tidei_elf *elf, char out[TIDEI_BUILD_ID_TEXT]);
-
-/*
- * The symbol table's name for the function at `offset`, counted from the start of the file's lowest segment in memory;
- * NULL if it has none. The text is valid until tidei_elf_close.
- */
-const char *tidei_elf_function(struct tidei_elf *elf, uint64_t offset);
 
 #endif

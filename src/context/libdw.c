@@ -1,11 +1,15 @@
-/* Reads symbols and line tables through libdw. */
+/*
+ * Reads symbols and line tables through libdw of elfutils. It is loaded at the first use, so that it is not a
+ * dependency of programs that do not use it. Debug information is local only: DEBUGINFOD_URLS is ignored.
+ */
 #include "config.h"
 
-#include "src/context/libdw.h"
+#include "src/context/symbols.h"
 
 #ifdef HAVE_ELFUTILS_LIBDWFL_H
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +23,7 @@
 #include "src/context/elf.h"
 #include "src/context/modules.h"
 
-/* libdw 1 since 2005; what is called here is there since 0.150. */
+/* libdw has this name since 2005, and all functions that are called here since version 0.150. */
 #define LIBDW_NAME "libdw.so.1"
 
 /* Where the debug information of installed files lies. */
@@ -52,10 +56,10 @@ static struct {
 
 static bool libdw_loaded;
 
-struct tidei_libdw {
+struct libdw {
     Dwfl *dwfl;
     Dwfl_Module *module;
-    Dwarf_Die *unit; /* that had the latest address, where the module has no table of them */
+    Dwarf_Die *unit; /* of the latest address, if the module has no table of addresses */
     Dwarf_Addr unit_bias;
     char *file; /* owned, the latest */
 };
@@ -71,15 +75,6 @@ libdw_load(void)
     libdw_loaded = all;
 }
 
-bool
-tidei_libdw_is_there(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, libdw_load);
-    return libdw_loaded;
-}
-
 /* The module's build id in hexadecimal digits; "" where it has none. */
 static void
 libdw_build_id(Dwfl_Module *module, char out[TIDEI_BUILD_ID_TEXT])
@@ -88,9 +83,7 @@ libdw_build_id(Dwfl_Module *module, char out[TIDEI_BUILD_ID_TEXT])
     GElf_Addr unused;
     int bytes = api.dwfl_module_build_id(module, &bits, &unused);
 
-    out[0] = '\0';
-    for (int i = 0; i < bytes && bytes <= TIDEI_BUILD_ID_MOST; i++)
-        sprintf(out + 2 * (size_t)i, "%02x", bits[i]);
+    tidei_build_id_print(bits, bytes > 0 ? (size_t)bytes : 0, out);
 }
 
 /* The checksum of a .gnu_debuglink: CRC-32 as in ISO 3309, over the whole file. */
@@ -114,9 +107,9 @@ libdw_has_checksum(int file, uint32_t wanted)
     return got == 0 && ~sum == wanted;
 }
 
-/* What a file of debug information is known by. */
+/* A file of debug information is identified by its build id or its checksum. */
 struct libdw_wanted {
-    char build_id[TIDEI_BUILD_ID_TEXT]; /* "": by the checksum */
+    char build_id[TIDEI_BUILD_ID_TEXT]; /* "": the checksum decides */
     uint32_t checksum;
 };
 
@@ -124,23 +117,22 @@ struct libdw_wanted {
 static int
 libdw_try(const struct libdw_wanted *wanted, const char *path)
 {
-    char build_id[TIDEI_BUILD_ID_TEXT] = "";
-    int file = tidei_elf_open_file(path);
-    struct tidei_elf *elf = file >= 0 ? tidei_elf_open(file) : NULL;
+    struct tidei_elf *elf = tidei_elf_open(path);
+    char build_id[TIDEI_BUILD_ID_TEXT];
+    int file = -1;
     bool good;
 
-    if (elf != NULL)
-        tidei_elf_build_id(elf, build_id);
+    if (elf == NULL)
+        return -1;
+    tidei_elf_build_id(elf, build_id);
     if (wanted->build_id[0] != '\0')
         good = strcmp(build_id, wanted->build_id) == 0;
     else
-        good = elf != NULL && wanted->checksum != 0 && libdw_has_checksum(file, wanted->checksum);
-    tidei_elf_close(elf);
+        good = wanted->checksum != 0 && libdw_has_checksum(tidei_elf_file(elf), wanted->checksum);
     if (good)
-        return file;
-    if (file >= 0)
-        close(file);
-    return -1;
+        file = fcntl(tidei_elf_file(elf), F_DUPFD_CLOEXEC, 0);
+    tidei_elf_close(elf);
+    return file;
 }
 
 /* Look for `name` where debuggers do: beside the file, in its .debug, and under the system's folder. */
@@ -170,25 +162,22 @@ libdw_search(const struct libdw_wanted *wanted, const char *of, const char *name
     return file;
 }
 
-/* The build id of the file that `of` shares debug information with. */
+/* The build id of the alternate file, which has debug information that `of` shares with other files. */
 static void
 libdw_alternate(const char *of, char out[TIDEI_BUILD_ID_TEXT])
 {
-    int file = tidei_elf_open_file(of);
-    struct tidei_elf *elf = file >= 0 ? tidei_elf_open(file) : NULL;
+    struct tidei_elf *elf = tidei_elf_open(of);
 
     out[0] = '\0';
     if (elf != NULL)
         tidei_elf_alternate_id(elf, out);
     tidei_elf_close(elf);
-    if (file >= 0)
-        close(file);
 }
 
 /*
- * What libdw calls for separate debug information. Its own (dwfl_standard_find_debuginfo) asks the servers of
- * DEBUGINFOD_URLS last: that would be a wait of unknown length, in a program that has only asked for a name. So this
- * finds by build id, which asks nobody, and by name. `link` with no checksum is an alternate file that several share.
+ * libdw calls this for separate debug information. Its own dwfl_standard_find_debuginfo asks the servers of
+ * DEBUGINFOD_URLS last, which may take any time, while the program only wants a name. So this searches local files, by
+ * build id and by name. A `link` without a checksum names an alternate file.
  */
 static int
 libdw_find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, const char *of,
@@ -213,7 +202,7 @@ libdw_find_debuginfo(Dwfl_Module *module, void **data, const char *name, Dwarf_A
     return libdw_search(&wanted, of, link, path);
 }
 
-/* Modules are reported with their files; without one there is nothing to look for. */
+/* libdw calls this for a module without a file; all have one, since they are reported with it. */
 static int
 libdw_find_no_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, char **path, Elf **elf)
 {
@@ -221,57 +210,56 @@ libdw_find_no_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Add
     return -1;
 }
 
-struct tidei_libdw *
-tidei_libdw_open(const char *path, int file, const char *build_id, uint64_t base)
+static void
+libdw_close(void *file)
 {
-    static char *debuginfo_path; /* the default: by build id, under /usr/lib/debug */
-    static Dwfl_Callbacks callbacks;
-    char found[TIDEI_BUILD_ID_TEXT];
-    struct tidei_libdw *libdw;
+    struct libdw *libdw = file;
 
-    libdw = calloc(1, sizeof(*libdw));
-    if (libdw == NULL) {
-        close(file);
-        return NULL;
-    }
-    callbacks.find_elf = libdw_find_no_file;
-    callbacks.find_debuginfo = libdw_find_debuginfo;
-    callbacks.section_address = api.dwfl_offline_section_address;
-    callbacks.debuginfo_path = &debuginfo_path;
-    libdw->dwfl = api.dwfl_begin(&callbacks);
-    if (libdw->dwfl != NULL) {
-        api.dwfl_report_begin(libdw->dwfl);
-        libdw->module = api.dwfl_report_elf(libdw->dwfl, path, path, file, base, false);
-        api.dwfl_report_end(libdw->dwfl, NULL, NULL);
-    }
-    if (libdw->module == NULL)
-        close(file); /* else it is libdw's */
-    if (libdw->module != NULL) {
-        libdw_build_id(libdw->module, found);
-        if (build_id[0] == '\0' || strcmp(found, build_id) == 0)
-            return libdw;
-    }
-    tidei_libdw_close(libdw);
-    return NULL;
-}
-
-void
-tidei_libdw_close(struct tidei_libdw *libdw)
-{
-    if (libdw == NULL)
-        return;
     if (libdw->dwfl != NULL)
         api.dwfl_end(libdw->dwfl);
     free(libdw->file);
     free(libdw);
 }
 
+static void *
+libdw_open(const char *path, const char *build_id, uint64_t base)
+{
+    static char *debuginfo_path; /* the default: by build id, under /usr/lib/debug */
+    static Dwfl_Callbacks callbacks;
+    int file = tidei_elf_open_file(path);
+    struct libdw *libdw = file >= 0 ? calloc(1, sizeof(*libdw)) : NULL;
+    char found[TIDEI_BUILD_ID_TEXT];
+
+    if (libdw != NULL) {
+        callbacks.find_elf = libdw_find_no_file;
+        callbacks.find_debuginfo = libdw_find_debuginfo;
+        callbacks.section_address = api.dwfl_offline_section_address;
+        callbacks.debuginfo_path = &debuginfo_path;
+        libdw->dwfl = api.dwfl_begin(&callbacks);
+    }
+    if (libdw != NULL && libdw->dwfl != NULL) {
+        api.dwfl_report_begin(libdw->dwfl);
+        libdw->module = api.dwfl_report_elf(libdw->dwfl, path, path, file, base, false);
+        api.dwfl_report_end(libdw->dwfl, NULL, NULL);
+    }
+    if (libdw != NULL && libdw->module != NULL) {
+        libdw_build_id(libdw->module, found);
+        if (build_id[0] == '\0' || strcmp(found, build_id) == 0)
+            return libdw;
+    } else if (file >= 0) {
+        close(file); /* with a module it is libdw's */
+    }
+    if (libdw != NULL)
+        libdw_close(libdw);
+    return NULL;
+}
+
 /*
- * The compilation unit of an address; `bias` is from the addresses there to those in memory. clang writes no table of
- * addresses (.debug_aranges), without which a libdw before 0.191 finds none: then each unit is asked.
+ * The compilation unit of an address in memory, which is *bias more than the same address in the unit. clang writes no
+ * table of addresses (.debug_aranges), without which libdw before 0.191 finds no unit: then each unit is searched.
  */
 static Dwarf_Die *
-libdw_unit(struct tidei_libdw *libdw, uint64_t address, Dwarf_Addr *bias)
+libdw_unit(struct libdw *libdw, uint64_t address, Dwarf_Addr *bias)
 {
     Dwarf_Die *unit = api.dwfl_module_addrdie(libdw->module, address, bias);
 
@@ -287,9 +275,9 @@ libdw_unit(struct tidei_libdw *libdw, uint64_t address, Dwarf_Addr *bias)
     return libdw->unit;
 }
 
-/* The path of a source file, as its compiler was told. */
+/* The path of a source file, as its compiler recorded it. */
 static const char *
-libdw_path(struct tidei_libdw *libdw, Dwarf_Die *unit, const char *name)
+libdw_path(struct libdw *libdw, Dwarf_Die *unit, const char *name)
 {
     Dwarf_Attribute attribute;
     const char *folder = api.dwarf_formstring(api.dwarf_attr(unit, DW_AT_comp_dir, &attribute));
@@ -306,16 +294,16 @@ libdw_path(struct tidei_libdw *libdw, Dwarf_Die *unit, const char *name)
     return libdw->file;
 }
 
-void
-tidei_libdw_find(struct tidei_libdw *libdw, uint64_t address, struct tidei_symbol *out)
+static void
+libdw_find(void *file, uint64_t address, struct tidei_symbol *out)
 {
+    struct libdw *libdw = file;
     const char *name = api.dwfl_module_addrname(libdw->module, address);
     Dwarf_Line *line = NULL;
     Dwarf_Addr bias = 0;
     Dwarf_Die *unit;
     int number = 0;
 
-    *out = (struct tidei_symbol){ .function = "", .file = "" };
     if (name != NULL)
         out->function = name;
     unit = libdw_unit(libdw, address, &bias);
@@ -329,35 +317,24 @@ tidei_libdw_find(struct tidei_libdw *libdw, uint64_t address, struct tidei_symbo
         out->line = (uint32_t)number;
 }
 
+const struct tidei_symbol_reader *
+tidei_libdw_reader(void)
+{
+    static const struct tidei_symbol_reader reader = { .open = libdw_open, .close = libdw_close, .find = libdw_find };
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, libdw_load);
+    return libdw_loaded ? &reader : NULL;
+}
+
 #else
 
 #include <stddef.h>
-#include <unistd.h>
 
-bool
-tidei_libdw_is_there(void)
+const struct tidei_symbol_reader *
+tidei_libdw_reader(void)
 {
-    return false;
-}
-
-struct tidei_libdw *
-tidei_libdw_open(const char *path, int file, const char *build_id, uint64_t base)
-{
-    (void)path, (void)build_id, (void)base;
-    close(file);
     return NULL;
-}
-
-void
-tidei_libdw_close(struct tidei_libdw *libdw)
-{
-    (void)libdw;
-}
-
-void
-tidei_libdw_find(struct tidei_libdw *libdw, uint64_t address, struct tidei_symbol *out)
-{
-    (void)libdw, (void)address, (void)out;
 }
 
 #endif

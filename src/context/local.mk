@@ -4,10 +4,7 @@ libtidemark_la_SOURCES += \
 	src/context/callstack.h \
 	src/context/elf.c \
 	src/context/elf.h \
-	src/context/frames.c \
-	src/context/frames.h \
 	src/context/libdw.c \
-	src/context/libdw.h \
 	src/context/listener.c \
 	src/context/listener.h \
 	src/context/modules.c \

@@ -12,7 +12,7 @@
 #include "src/context/modules.h"
 #include "src/tables/grow.h"
 
-/* One look at what is loaded. */
+/* The state of one iteration over the loaded objects. */
 struct modules_look {
     struct tidei_modules *modules;
     size_t objects;
@@ -32,14 +32,24 @@ modules_path(const char *name, bool is_program)
         path[length > 0 ? length : 0] = '\0';
         return strdup(path);
     }
-    /* What has no slash is no file: the kernel's own object. */
+    /* A name without a slash is no file: it is the kernel's own object. */
     if (name[0] != '/' && strchr(name, '/') != NULL && realpath(name, path) != NULL)
         return strdup(path);
     return strdup(name);
 }
 
+void
+tidei_build_id_print(const void *id, size_t bytes, char out[TIDEI_BUILD_ID_TEXT])
+{
+    const unsigned char *at = id;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < bytes && bytes <= TIDEI_BUILD_ID_MOST; i++)
+        sprintf(out + 2 * i, "%02x", at[i]);
+}
+
 bool
-tidei_modules_build_id(const char *notes, size_t bytes, char *out)
+tidei_modules_build_id(const char *notes, size_t bytes, char out[TIDEI_BUILD_ID_TEXT])
 {
     while (bytes >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
@@ -52,8 +62,7 @@ tidei_modules_build_id(const char *notes, size_t bytes, char *out)
             break;
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(notes + sizeof(note), "GNU", 4) == 0 &&
             note.n_descsz <= TIDEI_BUILD_ID_MOST) {
-            for (size_t i = 0; i < note.n_descsz; i++)
-                sprintf(out + 2 * i, "%02x", (unsigned char)notes[sizeof(note) + name_bytes + i]);
+            tidei_build_id_print(notes + sizeof(note) + name_bytes, note.n_descsz, out);
             return true;
         }
         notes += whole;
@@ -62,7 +71,7 @@ tidei_modules_build_id(const char *notes, size_t bytes, char *out)
     return false;
 }
 
-/* A segment lies in one that is in memory. */
+/* Whether a segment lies within one that is loaded. */
 static bool
 modules_is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * wanted)
 {
@@ -107,7 +116,7 @@ modules_extent(const struct dl_phdr_info *info, uint64_t *base, uint64_t *size)
     *size = low <= high ? high - low : 0;
 }
 
-/* What was loaded before, at the same place, of the same build. */
+/* Whether the list has a module at this place of this build; it is then marked as loaded. */
 static bool
 modules_knows(struct tidei_modules *modules, uint64_t base, uint64_t size, const char *build_id, const char *name)
 {
@@ -124,25 +133,13 @@ modules_knows(struct tidei_modules *modules, uint64_t base, uint64_t size, const
     return false;
 }
 
-static bool
-modules_add(struct tidei_modules *modules, const struct tidei_module *module)
-{
-    if (module->path == NULL || module->build_id == NULL ||
-        !tidei_grow(&modules->items, &modules->capacity, modules->count, 1))
-        return false;
-    modules->items[modules->count] = *module;
-    modules->items[modules->count].id = (uint32_t)modules->count + 1;
-    modules->count++;
-    return true;
-}
-
 static int
 modules_see(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct modules_look *look = context;
     struct tidei_modules *modules = look->modules;
     struct tidei_module module = { .is_loaded = true };
-    char build_id[2 * TIDEI_BUILD_ID_MOST + 1];
+    char build_id[TIDEI_BUILD_ID_TEXT];
     bool is_program = look->objects++ == 0;
 
     if (is_program && size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs)) {
@@ -160,13 +157,17 @@ modules_see(struct dl_phdr_info *info, size_t size, void *context)
     modules_build_id(info, build_id);
     if (module.size == 0 || modules_knows(modules, module.base, module.size, build_id, info->dlpi_name))
         return 0;
+    module.id = (uint32_t)modules->count + 1;
     module.path = modules_path(info->dlpi_name, is_program);
     module.build_id = strdup(build_id);
-    if (!modules_add(modules, &module)) {
-        free(module.path);
-        free(module.build_id);
-        look->failed = true;
+    if (module.path != NULL && module.build_id != NULL &&
+        tidei_grow(&modules->items, &modules->capacity, modules->count, 1)) {
+        modules->items[modules->count++] = module;
+        return 0;
     }
+    free(module.path);
+    free(module.build_id);
+    look->failed = true;
     return 0;
 }
 
@@ -197,7 +198,7 @@ tidei_modules_find(const struct tidei_modules *modules, uint64_t address)
     return best;
 }
 
-/* For the program, which is told first: whether a loader started it. */
+/* Called for the program, which comes first: whether a loader started it. */
 static int
 modules_see_loader(struct dl_phdr_info *info, size_t bytes, void *loader)
 {

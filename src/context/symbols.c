@@ -1,37 +1,34 @@
-/* Resolves addresses with a file, through libdw or else its symbol table. */
+/* Resolves addresses to names: with a file, and those of this process in the frames of its call stacks. */
 #include "config.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "src/context/elf.h"
-#include "src/context/libdw.h"
+#include "src/context/callstack.h"
 #include "src/context/modules.h"
 #include "src/context/symbols.h"
+#include "src/resource/resource.h"
 
 #define SYMBOLS_LIBSTDCXX "libstdc++.so.6"
 
 struct tidei_symbols {
-    struct tidei_libdw *libdw; /* owned; NULL: `elf` instead */
-    struct tidei_elf *elf;     /* owned */
-    int file;                  /* owned, for `elf`; -1: it is libdw's */
-    uint64_t base;
+    const struct tidei_symbol_reader *reader;
+    void *file;      /* owned; the reader's */
     char *demangled; /* owned, the latest */
 };
 
-/* The Itanium C++ ABI's; NULL: names stay mangled. */
+/* __cxa_demangle of the Itanium C++ ABI; NULL: names stay mangled. */
 static char *(*symbols_demangler)(const char *name, char *buffer, size_t *length, int *status);
 
 bool
 tidei_symbols_have_lines(void)
 {
-    return tidei_libdw_is_there();
+    return tidei_libdw_reader() != NULL;
 }
 
-/* That of the program, which has one where any of it is C++; else the one that is installed. */
+/* A program with C++ code has a demangler; else load that of the installed C++ library. */
 static void
 symbols_find_demangler(void)
 {
@@ -45,8 +42,9 @@ symbols_find_demangler(void)
     symbols_demangler = (__typeof__(symbols_demangler))function;
 }
 
-char *
-tidei_symbols_demangle(const char *name)
+/* A demangled C++ name, which the caller frees; NULL if `name` is not mangled, or without a demangler. */
+static char *
+symbols_demangle(const char *name)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int status;
@@ -57,42 +55,19 @@ tidei_symbols_demangle(const char *name)
     return symbols_demangler != NULL ? symbols_demangler(name, NULL, NULL, &status) : NULL;
 }
 
-/* Open with what there is: libdw, which reads lines and separate debug information, or the symbol table alone. */
-static bool
-symbols_open_file(struct tidei_symbols *symbols, const char *path, const char *build_id)
-{
-    char found[TIDEI_BUILD_ID_TEXT];
-
-    if (tidei_libdw_is_there()) {
-        symbols->libdw = tidei_libdw_open(path, symbols->file, build_id, symbols->base);
-        symbols->file = -1;
-        return symbols->libdw != NULL;
-    }
-    symbols->elf = tidei_elf_open(symbols->file);
-    if (symbols->elf == NULL)
-        return false;
-    tidei_elf_build_id(symbols->elf, found);
-    return build_id[0] == '\0' || strcmp(found, build_id) == 0;
-}
-
 struct tidei_symbols *
 tidei_symbols_open(const char *path, const char *build_id, uint64_t base)
 {
-    struct tidei_symbols *symbols;
-    int file;
+    const struct tidei_symbol_reader *libdw = tidei_libdw_reader();
+    struct tidei_symbols *symbols = path[0] == '/' ? calloc(1, sizeof(*symbols)) : NULL;
 
-    if (path[0] != '/' || (file = tidei_elf_open_file(path)) < 0)
+    if (symbols == NULL)
         return NULL;
-    symbols = calloc(1, sizeof(*symbols));
-    if (symbols == NULL) {
-        close(file);
-        return NULL;
-    }
-    symbols->file = file;
-    symbols->base = base;
-    if (symbols_open_file(symbols, path, build_id))
+    symbols->reader = libdw != NULL ? libdw : &tidei_elf_reader;
+    symbols->file = symbols->reader->open(path, build_id, base);
+    if (symbols->file != NULL)
         return symbols;
-    tidei_symbols_close(symbols);
+    free(symbols);
     return NULL;
 }
 
@@ -101,10 +76,7 @@ tidei_symbols_close(struct tidei_symbols *symbols)
 {
     if (symbols == NULL)
         return;
-    tidei_libdw_close(symbols->libdw);
-    tidei_elf_close(symbols->elf);
-    if (symbols->file >= 0)
-        close(symbols->file);
+    symbols->reader->close(symbols->file);
     free(symbols->demangled);
     free(symbols);
 }
@@ -112,15 +84,110 @@ tidei_symbols_close(struct tidei_symbols *symbols)
 void
 tidei_symbols_find(struct tidei_symbols *symbols, uint64_t address, struct tidei_symbol *out)
 {
-    const char *name;
-
     *out = (struct tidei_symbol){ .function = "", .file = "" };
-    if (symbols->libdw != NULL)
-        tidei_libdw_find(symbols->libdw, address, out);
-    else if ((name = tidei_elf_function(symbols->elf, address - symbols->base)) != NULL)
-        out->function = name;
+    symbols->reader->find(symbols->file, address, out);
     free(symbols->demangled);
-    symbols->demangled = tidei_symbols_demangle(out->function);
+    symbols->demangled = symbols_demangle(out->function);
     if (symbols->demangled != NULL)
         out->function = symbols->demangled;
+}
+
+/* A module in which a frame was found. */
+struct frames_module {
+    struct tidei_module module;    /* borrows its texts */
+    struct tidei_symbols *symbols; /* owned; NULL where there are none */
+    struct frames_module *next;    /* owned */
+};
+
+struct tidei_frames {
+    struct frames_module *first; /* owned */
+    char *demangled;             /* owned, the latest that no file has named */
+};
+
+struct tidei_frames *
+tidei_frames_begin(void)
+{
+    return calloc(1, sizeof(struct tidei_frames));
+}
+
+void
+tidei_frames_end(struct tidei_frames *frames)
+{
+    while (frames->first != NULL) {
+        struct frames_module *next = frames->first->next;
+
+        tidei_symbols_close(frames->first->symbols);
+        free(frames->first);
+        frames->first = next;
+    }
+    free(frames->demangled);
+    free(frames);
+}
+
+/* The module of an address; NULL if there is none, or without host memory. */
+static struct frames_module *
+frames_module(struct tidei_frames *frames, uint64_t address)
+{
+    struct frames_module *module = frames->first;
+
+    while (module != NULL && address - module->module.base >= module->module.size)
+        module = module->next;
+    if (module != NULL)
+        return module;
+    module = calloc(1, sizeof(*module));
+    if (module == NULL || !tidei_callstack_module(address, &module->module)) {
+        free(module);
+        return NULL;
+    }
+    module->symbols = tidei_symbols_open(module->module.path, module->module.build_id, module->module.base);
+    module->next = frames->first;
+    frames->first = module;
+    return module;
+}
+
+void
+tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_frame *out)
+{
+    /* A call precedes its return address, which may belong to the next function, or to the next file. */
+    struct frames_module *module = frames_module(frames, address - 1);
+    struct tidei_symbol symbol = { .function = "", .file = "" };
+    Dl_info info;
+
+    if (module != NULL && module->symbols != NULL) {
+        tidei_symbols_find(module->symbols, address - 1, &symbol);
+    } else if (dladdr((const void *)(uintptr_t)(address - 1), &info) != 0 && info.dli_sname != NULL) {
+        free(frames->demangled);
+        frames->demangled = symbols_demangle(info.dli_sname);
+        symbol.function = frames->demangled != NULL ? frames->demangled : info.dli_sname;
+    }
+    *out = (struct tide_frame){ TIDE_FIGURES(*out),
+                                .address = address,
+                                .module = module != NULL ? module->module.path : "",
+                                .offset = module != NULL ? address - module->module.base : 0,
+                                .function = symbol.function,
+                                .file = symbol.file,
+                                .line = symbol.line };
+}
+
+enum tide_status
+tide_callstack_frames(uint32_t callstack, tide_frame_function function, void *context)
+{
+    const struct tidei_callstack *stack = tidei_callstack_get(callstack);
+    struct tidei_frames *frames;
+
+    if (function == NULL)
+        return tide_error_set(TIDE_EINVAL, "call stack: no function to report to");
+    if (stack == NULL)
+        return tide_error_set(TIDE_EINVAL, "call stack: there is no %u", (unsigned)callstack);
+    frames = tidei_frames_begin();
+    if (frames == NULL)
+        return tide_error_set(TIDE_ENOMEM, "call stack: no host memory");
+    for (uint32_t i = 0; i < stack->count; i++) {
+        struct tide_frame frame;
+
+        tidei_frames_find(frames, stack->frames[i], &frame);
+        function(context, &frame);
+    }
+    tidei_frames_end(frames);
+    return TIDE_OK;
 }

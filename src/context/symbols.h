@@ -17,6 +17,21 @@ struct tidei_symbol {
     uint32_t line;
 };
 
+/* Reads the symbols of a file. There are two readers. */
+struct tidei_symbol_reader {
+    /* As tidei_symbols_open, for an absolute path. */
+    void *(*open)(const char *path, const char *build_id, uint64_t base);
+    void (*close)(void *file);
+    /* Set what is known of an address in memory. The function's name is not demangled. */
+    void (*find)(void *file, uint64_t address, struct tidei_symbol *out);
+};
+
+/* Functions only, from the symbol table; src/context/elf.c. */
+extern const struct tidei_symbol_reader tidei_elf_reader;
+
+/* NULL if libdw cannot be loaded, or its headers were missing when the library was built; src/context/libdw.c. */
+const struct tidei_symbol_reader *tidei_libdw_reader(void);
+
 /* Whether source files and lines can be read, which needs libdw. */
 bool tidei_symbols_have_lines(void);
 
@@ -29,8 +44,5 @@ void tidei_symbols_close(struct tidei_symbols *symbols); /* NULL is allowed */
 
 /* Resolve an address in memory. */
 void tidei_symbols_find(struct tidei_symbols *symbols, uint64_t address, struct tidei_symbol *out);
-
-/* A demangled C++ name, which the caller frees; NULL if `name` is not mangled, or without a demangler. */
-char *tidei_symbols_demangle(const char *name);
 
 #endif

@@ -36,31 +36,27 @@ static size_t tag_capacity;
 /* Their numbers by the hash of name and parent. Under tag_lock. */
 static struct tidei_map tag_numbers;
 
-/* A thread's nesting, and the tags that it has used lately. */
+/* A thread's open tags, and a cache of those that it has used lately. */
 struct tag_thread {
     uint32_t *stack;
     size_t depth;
     size_t capacity;
-    struct {
+    struct tag_cached {
         uint32_t parent;
-        uint32_t id;
+        uint32_t id;      /* 0: the entry is unused */
         const char *name; /* of the tag */
     } cache[TAG_CACHE_SIZE];
 };
 
-/* A thread's part. */
-struct tag_part {
-    struct tag_thread *mine; /* owned; NULL until the first tag */
-};
-
-TIDEI_THREAD_PART(tag_part, tags, struct tag_part);
+/* A thread's part: owned; NULL until the first tag. */
+TIDEI_THREAD_PART(tag_thread_of, tags, struct tag_thread *);
 
 static void
 tag_thread_ends(struct tidei_thread *thread)
 {
-    struct tag_thread *mine = tag_part(thread)->mine;
+    struct tag_thread *mine = *tag_thread_of(thread);
 
-    tag_part(thread)->mine = NULL;
+    *tag_thread_of(thread) = NULL;
     thread->tag = 0;
     if (mine != NULL)
         free(mine->stack);
@@ -76,7 +72,7 @@ tidei_tags_handle_forks(void)
 }
 
 void
-tidei_tags_tell_locked(const struct tidei_context_listener *listener, void *context)
+tidei_tags_notify_locked(const struct tidei_context_listener *listener, void *context)
 {
     for (uint32_t id = 1; id <= tag_count; id++)
         listener->tag(id, tags[id - 1].parent, tags[id - 1].name, context);
@@ -105,7 +101,7 @@ tag_hash(uint32_t parent, const char *name, size_t length)
     return hash;
 }
 
-/* A new number; 0 where host memory is short. tag_lock is held. */
+/* Add a tag and return its number; 0 without host memory. tag_lock is held. */
 static uint32_t
 tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
 {
@@ -127,7 +123,7 @@ tag_add(uint32_t parent, const char *name, size_t length, uint32_t hash)
     return tag_count;
 }
 
-/* 0 where there is none. tag_lock is held. */
+/* The number of a tag; 0 if it is new. tag_lock is held. */
 static uint32_t
 tag_look_up(uint32_t parent, const char *name, size_t length, uint32_t hash)
 {
@@ -141,7 +137,7 @@ tag_look_up(uint32_t parent, const char *name, size_t length, uint32_t hash)
     return 0;
 }
 
-/* The number of a name under a parent; 0 where host memory is short. */
+/* The number of a tag, which is added if it is new; 0 without host memory. */
 static uint32_t
 tag_find(uint32_t parent, const char *name, size_t length, const char **kept)
 {
@@ -164,21 +160,12 @@ tag_thread_mine(void)
 
     if (thread == NULL)
         return NULL;
-    if (tag_part(thread)->mine == NULL) {
+    if (*tag_thread_of(thread) == NULL) {
         tidei_tags_handle_forks();
         tidei_thread_at_end(TIDEI_THREAD_END_TAGS, tag_thread_ends);
-        tag_part(thread)->mine = calloc(1, sizeof(struct tag_thread));
+        *tag_thread_of(thread) = calloc(1, sizeof(struct tag_thread));
     }
-    return tag_part(thread)->mine;
-}
-
-static bool
-tag_nest(struct tag_thread *mine)
-{
-    if (!tidei_grow(&mine->stack, &mine->capacity, mine->depth, 1))
-        return false;
-    mine->stack[mine->depth++] = tidei_thread->tag;
-    return true;
+    return *tag_thread_of(thread);
 }
 
 enum tide_status
@@ -186,34 +173,28 @@ tide_tag_push(const char *name)
 {
     struct tag_thread *mine = tag_thread_mine();
     uint32_t parent = tidei_thread->tag;
-    uint32_t id = 0;
-    size_t slot;
+    struct tag_cached *cached;
 
     if (name == NULL || name[0] == '\0')
         return tide_error_set(TIDE_EINVAL, "tag: the name is %s", name == NULL ? "NULL" : "empty");
-    if (mine == NULL || !tag_nest(mine))
+    if (mine == NULL || !tidei_grow(&mine->stack, &mine->capacity, mine->depth, 1))
         return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
-    slot = ((uintptr_t)name * 0x9e3779b97f4a7c15u >> 32 ^ parent) % TAG_CACHE_SIZE;
-    if (mine->cache[slot].id != 0 && mine->cache[slot].parent == parent && strcmp(mine->cache[slot].name, name) == 0)
-        id = mine->cache[slot].id;
-    if (id == 0) {
-        id = tag_find(parent, name, tidei_utf8_length(name, TAG_NAME_MAX), &mine->cache[slot].name);
-        if (id == 0) {
-            mine->depth--;
-            mine->cache[slot].id = 0;
-            return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
-        }
-        mine->cache[slot].id = id;
-        mine->cache[slot].parent = parent;
+    cached = &mine->cache[((uintptr_t)name * 0x9e3779b97f4a7c15u >> 32 ^ parent) % TAG_CACHE_SIZE];
+    if (cached->id == 0 || cached->parent != parent || strcmp(cached->name, name) != 0) {
+        cached->id = tag_find(parent, name, tidei_utf8_length(name, TAG_NAME_MAX), &cached->name);
+        cached->parent = parent;
     }
-    tidei_thread->tag = id;
+    if (cached->id == 0)
+        return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
+    mine->stack[mine->depth++] = parent;
+    tidei_thread->tag = cached->id;
     return TIDE_OK;
 }
 
 void
 tide_tag_pop(void)
 {
-    struct tag_thread *mine = tag_part(tidei_thread)->mine;
+    struct tag_thread *mine = *tag_thread_of(tidei_thread);
 
     if (mine != NULL && mine->depth > 0)
         tidei_thread->tag = mine->stack[--mine->depth];
@@ -241,7 +222,7 @@ tidei_tag_path(uint32_t tag)
     for (uint32_t id = tag; id != 0; id = tags[id - 1].parent)
         length += strlen(tags[id - 1].name) + 1;
     path = malloc(length + 1);
-    /* From the end: each name with the '/' behind it, the last of which becomes the NUL. */
+    /* Written from the end: each name is followed by '/', the last one by NUL. */
     for (uint32_t id = tag; path != NULL && id != 0; id = tags[id - 1].parent) {
         size_t part = strlen(tags[id - 1].name);
 

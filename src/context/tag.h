@@ -7,7 +7,7 @@
 #include "src/context/listener.h"
 
 /* Call `listener` for every tag so far; between tidei_tags_lock and tidei_tags_unlock. */
-void tidei_tags_tell_locked(const struct tidei_context_listener *listener, void *context);
+void tidei_tags_notify_locked(const struct tidei_context_listener *listener, void *context);
 
 /* The parent of `tag`; 0 if it has none. */
 uint32_t tidei_tag_parent(uint32_t tag);

@@ -1,4 +1,4 @@
-/* Walks stacks. */
+/* Walks stacks by frame pointers and with the unwinder. */
 #include "config.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 /* No code lies in the first page. */
 #define WALK_FIRST_PAGE 4096
 
-/* How long a program's entry, _start, may be. */
+/* Upper bound of the length of a program's entry, _start. */
 #define WALK_ENTRY_BYTES 64
 
 struct walk_range {
@@ -33,9 +33,14 @@ static struct walk_range walk_own;       /* this library; nothing where it is a 
 static struct walk_range walk_starts[4]; /* the C library, the loader, the program's entry */
 static unsigned walk_start_count;
 
-#define WALK_ENDS 8
+/*
+ * Learned sites: return addresses at which, as the unwinder has shown, the frame pointer is not the caller's. They are
+ * kept in a Bloom filter and never removed; a false positive only costs time.
+ */
+#define WALK_SITE_BITS 13
+#define WALK_ENDS      8
 
-static _Atomic uint64_t walk_sites[(1u << TIDEI_WALK_SITE_BITS) / 64];
+static _Atomic uint64_t walk_sites[(1u << WALK_SITE_BITS) / 64];
 static _Atomic uint64_t walk_ends[WALK_ENDS];
 
 /* A thread's part: its stack; 0 until it is known. */
@@ -59,7 +64,7 @@ walk_add_start(uint64_t begin, uint64_t bytes)
         walk_starts[walk_start_count++] = (struct walk_range){ begin, bytes };
 }
 
-/* The code of one of the files of the C library, by its name. */
+/* Whether a file belongs to the C library, judged by its name. */
 static bool
 walk_is_libc(const char *path)
 {
@@ -108,7 +113,7 @@ tidei_walk_begin(void)
     pthread_once(&once, walk_begin_once);
 }
 
-/* Without the frames in which the C library starts programs and threads. */
+/* Remove the outer frames in which the C library starts programs and threads. */
 static void
 walk_trim(struct tidei_walk *walk)
 {
@@ -127,7 +132,7 @@ walk_trim(struct tidei_walk *walk)
     walk->count = count;
 }
 
-/* Once for a thread; the main thread's costs a look into /proc. */
+/* Find the thread's stack. Called once in a thread; for the main thread it reads /proc. */
 static __attribute__((noinline)) struct walk_stack
 walk_find_stack(void)
 {
@@ -154,10 +159,10 @@ walk_find_stack(void)
 static inline uint64_t
 site_hash(uint64_t address)
 {
-    return address * 0x9e3779b97f4a7c15u >> (64 - TIDEI_WALK_SITE_BITS);
+    return address * 0x9e3779b97f4a7c15u >> (64 - WALK_SITE_BITS);
 }
 
-/* Relaxed, as all of these: a thread that sees a site later asks the unwinder once more. */
+/* All accesses of sites are relaxed: a thread that sees a site late uses the unwinder once more. */
 static inline bool
 site_is_learned(uint64_t address)
 {
@@ -242,7 +247,7 @@ tidei_walk_fp(const void *frame, unsigned depth, bool learned, struct tidei_walk
     walk_trim(walk);
 }
 
-/* What the unwinder's callback knows. */
+/* The state of a walk with the unwinder. */
 struct walk_dwarf {
     struct tidei_walk *walk;
     uint64_t from;

@@ -29,12 +29,6 @@ struct tidei_walk {
     uint64_t frames[TIDE_CALLSTACK_MOST];
 };
 
-/*
- * Learned sites: return addresses at which, as the unwinder has shown, the frame pointer is not the caller's. They are
- * kept in a Bloom filter and never removed; a false positive only costs time.
- */
-#define TIDEI_WALK_SITE_BITS 13
-
 /* Find out where programs and threads start and where the library is loaded. Call it once, before all other calls. */
 void tidei_walk_begin(void);
 

@@ -1,11 +1,13 @@
-/* Answers queries about CUDA devices, with a resource and without. */
+/* Answers queries about CUDA devices, with a resource and without, and lists the devices as text. */
 #include "src/cuda/device.h"
 
-#ifdef HAVE_CUDA_H
-
-#include <string.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include <tidemark/driver.h>
+#include <tidemark/text.h>
+
+#ifdef HAVE_CUDA_H
 
 /* Attributes and handle types by number: headers of older CUDA versions lack their names. */
 #define DEVICE_POOLS         115
@@ -14,7 +16,7 @@
 #define DEVICE_HANDLE_FD     1
 #define DEVICE_HANDLE_FABRIC 8
 
-/* The number of peers for which a figure has bits. */
+/* TIDE_QUERY_PEERS has a bit for each of so many devices. */
 #define DEVICE_PEERS 64
 
 #define DEVICE_MANAGED_POOLS_VERSION 13000
@@ -116,6 +118,15 @@ tidei_device_query(struct tidei_device *self, enum tide_query what, uint64_t *ou
     return true;
 }
 
+/* Find a device for which there is no resource. */
+static enum tide_status
+query_find(int ordinal, const struct tidei_driver **cuda, CUdevice *out)
+{
+    enum tide_status status = tidei_driver_get("driver", cuda);
+
+    return status == TIDE_OK ? tidei_device_find(*cuda, "device", ordinal, out) : status;
+}
+
 enum tide_status
 tide_device_count(int *count, int *driver_version)
 {
@@ -146,34 +157,14 @@ tide_device_name(int device, char *name, size_t capacity)
     if (name == NULL || capacity == 0)
         return tide_error_set(TIDE_EINVAL, "device: no room for the name");
     name[0] = '\0';
-    status = tidei_driver_get("driver", &cuda);
-    if (status == TIDE_OK)
-        status = tidei_device_find(cuda, "device", device, &handle);
+    status = query_find(device, &cuda, &handle);
     if (status != TIDE_OK)
         return status;
     if (cuda->device_get_name == NULL)
         return tide_error_set(TIDE_EUNSUPPORTED, "device: the NVIDIA driver has no cuDeviceGetName");
     status = tidei_driver_error(cuda, "device", cuda->device_get_name(full, sizeof(full), handle), "cuDeviceGetName");
-    if (status == TIDE_OK) {
-        size_t length = strnlen(full, capacity - 1);
-
-        memcpy(name, full, length);
-        name[length] = '\0';
-    }
-    return status;
-}
-
-/* For a device without a resource; its context lives for the call. */
-static enum tide_status
-query_free_once(int ordinal, uint64_t *out)
-{
-    struct tidei_device device;
-    enum tide_status status = tidei_device_open(&device, "device", ordinal);
-
-    if (status != TIDE_OK)
-        return status;
-    status = query_free(&device, out);
-    tidei_device_close(&device);
+    if (status == TIDE_OK)
+        snprintf(name, capacity, "%s", full);
     return status;
 }
 
@@ -181,6 +172,7 @@ enum tide_status
 tide_device_query(int device, enum tide_query what, uint64_t *out)
 {
     const struct tidei_driver *cuda;
+    struct tidei_device opened;
     CUdevice handle;
     size_t total_bytes = 0;
     enum tide_status status;
@@ -188,11 +180,15 @@ tide_device_query(int device, enum tide_query what, uint64_t *out)
     if (out == NULL)
         return tide_error_set(TIDE_EINVAL, "device: NULL in place of an address for the figure");
     *out = 0;
-    if (what == TIDE_QUERY_DEVICE_FREE)
-        return query_free_once(device, out);
-    status = tidei_driver_get("driver", &cuda);
-    if (status == TIDE_OK)
-        status = tidei_device_find(cuda, "device", device, &handle);
+    if (what == TIDE_QUERY_DEVICE_FREE) {
+        status = tidei_device_open(&opened, "device", device);
+        if (status == TIDE_OK) {
+            status = query_free(&opened, out);
+            tidei_device_close(&opened);
+        }
+        return status;
+    }
+    status = query_find(device, &cuda, &handle);
     if (status != TIDE_OK)
         return status;
     if (what == TIDE_QUERY_DEVICE_TOTAL) {
@@ -206,3 +202,55 @@ tide_device_query(int device, enum tide_query what, uint64_t *out)
 }
 
 #endif
+
+/* Drivers have put only ASCII into names so far; other characters would have to be valid UTF-8 here. */
+static void
+list_name(struct tide_text *text, const char *name)
+{
+    tide_text_format(text, "\"");
+    for (const char *c = name; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\')
+            tide_text_format(text, "\\%c", *c);
+        else
+            tide_text_format(text, "%c", *c < ' ' || *c > '~' ? '?' : *c);
+    }
+    tide_text_format(text, "\"");
+}
+
+static void
+list_device(struct tide_text *text, int device)
+{
+    char name[256];
+    uint64_t total_bytes;
+
+    tide_text_format(text, "%s{\"device\":%d,\"name\":", device > 0 ? "," : "", device);
+    if (tide_device_name(device, name, sizeof(name)) == TIDE_OK)
+        list_name(text, name);
+    else
+        tide_text_format(text, "null");
+    if (tide_device_query(device, TIDE_QUERY_DEVICE_TOTAL, &total_bytes) == TIDE_OK)
+        tide_text_format(text, ",\"total_bytes\":%" PRIu64 "}", total_bytes);
+    else
+        tide_text_format(text, ",\"total_bytes\":null}");
+}
+
+void
+tidei_device_list(char *out, size_t capacity)
+{
+    struct tide_text text = { .data = out, .capacity = capacity };
+    int count;
+
+    if (tide_device_count(&count, NULL) != TIDE_OK)
+        count = 0;
+    tide_text_format(&text, "[");
+    for (int i = 0; i < count; i++) {
+        char data[512] = "";
+        struct tide_text device = { .data = data, .capacity = sizeof(data) };
+
+        list_device(&device, i);
+        if (device.length >= sizeof(data) || text.length + device.length + sizeof("]") > capacity)
+            break;
+        tide_text_format(&text, "%s", data);
+    }
+    tide_text_format(&text, "]");
+}

@@ -1,4 +1,4 @@
-/* Opens a CUDA device for a base, and orders streams on it. */
+/* Opens a CUDA device for a base, frees memory of its pools, and orders its streams. */
 #include "src/cuda/device.h"
 
 #ifdef HAVE_CUDA_H
@@ -36,27 +36,22 @@ tidei_device_find(const struct tidei_driver *cuda, const char *subject, int ordi
 enum tide_status
 tidei_device_open(struct tidei_device *self, const char *subject, int ordinal)
 {
-    const struct tidei_driver *cuda;
     enum tide_status status;
 
     memset(self, 0, sizeof(*self));
     self->subject = subject;
     self->ordinal = ordinal;
-    status = tidei_driver_get(subject, &cuda);
-    if (status != TIDE_OK)
-        return status;
-    self->cuda = cuda;
-    status = tidei_device_find(cuda, subject, ordinal, &self->handle);
+    status = tidei_driver_get(subject, &self->cuda);
     if (status == TIDE_OK)
-        status = tidei_device_error(self, cuda->device_total_mem(&self->total_bytes, self->handle), "cuDeviceTotalMem");
-    if (status != TIDE_OK)
-        return status;
-    tidei_driver_events_init(&self->events, cuda, subject, NULL);
-    status = tidei_device_error(self, cuda->primary_context_retain(&self->context, self->handle),
-                                "cuDevicePrimaryCtxRetain");
-    self->events.context = self->context;
-    if (status != TIDE_OK)
-        tidei_driver_events_fini(&self->events, false);
+        status = tidei_device_find(self->cuda, subject, ordinal, &self->handle);
+    if (status == TIDE_OK)
+        status = tidei_device_error(self, self->cuda->device_total_mem(&self->total_bytes, self->handle),
+                                    "cuDeviceTotalMem");
+    if (status == TIDE_OK)
+        status = tidei_device_error(self, self->cuda->primary_context_retain(&self->context, self->handle),
+                                    "cuDevicePrimaryCtxRetain");
+    if (status == TIDE_OK)
+        tidei_lock_init(&self->event_lock);
     return status;
 }
 
@@ -67,7 +62,9 @@ tidei_device_close(struct tidei_device *self)
     bool usable = tidei_driver_usable();
     bool pushed = usable && cuda->context_push(self->context) == CUDA_SUCCESS;
 
-    tidei_driver_events_fini(&self->events, usable);
+    for (size_t i = 0; usable && i < self->event_count; i++)
+        cuda->event_destroy(self->events[i]);
+    tidei_lock_fini(&self->event_lock);
     if (pushed)
         tidei_driver_leave(cuda);
     if (usable)
@@ -77,16 +74,13 @@ tidei_device_close(struct tidei_device *self)
 enum tide_status
 tidei_device_free_error(const struct tidei_device *self, CUresult result, const void *pointer, const char *function)
 {
-    enum tide_status status;
-
     if (result == CUDA_ERROR_DEINITIALIZED)
         return TIDE_OK;
     if (result != CUDA_ERROR_INVALID_VALUE)
         return tidei_device_error(self, result, function);
-    status = tide_error_set(TIDE_EPOINTER, "%s: %p is no live allocation (%s: %s)", self->subject, pointer, function,
-                            tidei_driver_error_name(self->cuda, result));
     tidei_error_driver_set((int)result);
-    return status;
+    return tide_error_set(TIDE_EPOINTER, "%s: %p is no live allocation (%s: %s)", self->subject, pointer, function,
+                          tidei_driver_error_name(self->cuda, result));
 }
 
 enum tide_status
@@ -100,20 +94,140 @@ tidei_device_free_async(struct tidei_device *self, void *pointer, size_t bytes, 
         return bytes == 0
                    ? TIDE_OK
                    : tide_error_set(TIDE_EPOINTER, "%s: NULL is no allocation of %zu bytes", self->subject, bytes);
-    result = cuda->mem_free_async(address, (CUstream)stream);
-    if (tidei_driver_enter(cuda, result, self->context)) {
-        result = cuda->mem_free_async(address, (CUstream)stream);
+    result = TIDEI_DRIVER_CALL(cuda, self->context, cuda->mem_free_async(address, (CUstream)stream));
+    return result == CUDA_SUCCESS ? TIDE_OK : tidei_device_free_error(self, result, pointer, "cuMemFreeAsync");
+}
+
+/* An event belongs to the context that is current where it is created. */
+static CUresult
+order_event_create(const struct tidei_driver *cuda, CUcontext context, CUevent *out, const char **function)
+{
+    CUresult result;
+
+    *function = "cuCtxPushCurrent";
+    result = cuda->context_push(context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *function = "cuEventCreate";
+    result = cuda->event_create(out, CU_EVENT_DISABLE_TIMING);
+    tidei_driver_leave(cuda);
+    return result;
+}
+
+/* Keep only events of our own context: an application's context may be destroyed before us. */
+static CUresult
+order_event_take(struct tidei_device *self, CUcontext context, CUevent *out, const char **function)
+{
+    *out = NULL;
+    if (context == self->context) {
+        tidei_lock_acquire(&self->event_lock);
+        if (self->event_count > 0)
+            *out = self->events[--self->event_count];
+        tidei_lock_release(&self->event_lock);
+    }
+    return *out != NULL ? CUDA_SUCCESS : order_event_create(self->cuda, context, out, function);
+}
+
+/* A wait refers to the event's state when it was submitted: the event may be recorded again, or destroyed, at once. */
+static void
+order_event_give(struct tidei_device *self, CUcontext context, CUevent event)
+{
+    bool kept = false;
+
+    if (context == self->context) {
+        tidei_lock_acquire(&self->event_lock);
+        if (self->event_count < TIDEI_DEVICE_EVENTS) {
+            self->events[self->event_count++] = event;
+            kept = true;
+        }
+        tidei_lock_release(&self->event_lock);
+    }
+    if (!kept)
+        self->cuda->event_destroy(event);
+}
+
+/* The event and the recorded stream must belong to one context, maybe the application's; a wait takes any event. */
+static CUresult
+order_streams(struct tidei_device *self, CUstream earlier, CUstream later, const char **function)
+{
+    const struct tidei_driver *cuda = self->cuda;
+    CUcontext context = NULL;
+    CUevent event;
+    CUresult result;
+
+    *function = "cuStreamGetCtx";
+    result = cuda->stream_get_ctx(earlier, &context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = order_event_take(self, context, &event, function);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *function = "cuEventRecord";
+    result = cuda->event_record(event, earlier);
+    if (result == CUDA_SUCCESS) {
+        *function = "cuStreamWaitEvent";
+        result = cuda->stream_wait_event(later, event, 0);
+    }
+    order_event_give(self, context, event);
+    return result;
+}
+
+static enum tide_status
+order_one(struct tidei_device *self, CUstream earlier, CUstream later)
+{
+    const struct tidei_driver *cuda = self->cuda;
+    const char *function;
+    CUresult result;
+
+    if (earlier == later)
+        return TIDE_OK;
+    if (cuda->stream_get_ctx == NULL || cuda->stream_wait_event == NULL || cuda->event_create == NULL ||
+        cuda->event_destroy == NULL || cuda->event_record == NULL)
+        return tide_error_set(TIDE_EUNSUPPORTED, "%s: the NVIDIA driver has no events to order streams with",
+                              self->subject);
+    result = TIDEI_DRIVER_CALL(cuda, self->context, order_streams(self, earlier, later, &function));
+    return tidei_device_error(self, result, function);
+}
+
+/* At exit the driver's work is gone with it, and a thread without a context has no work. */
+static bool
+order_is_done(CUresult result)
+{
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_INVALID_CONTEXT ||
+           result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/*
+ * Wait on the host until all work submitted to any stream of the device's context, and of the current context, is done.
+ * Destroyed streams are included: no handle is named, because the driver crashes on a destroyed one.
+ */
+static enum tide_status
+order_all(struct tidei_device *self)
+{
+    const struct tidei_driver *cuda = self->cuda;
+    const char *function = "cuCtxPushCurrent";
+    CUresult result;
+
+    if (!tidei_driver_usable())
+        return tide_error_set(TIDE_EUNSUPPORTED,
+                              "%s: CUDA does not work after fork(): the parent process had started it", self->subject);
+    /* The current context may be the application's own, whose streams get memory here, too. */
+    result = cuda->context_synchronize();
+    if (!order_is_done(result))
+        return tidei_device_error(self, result, "cuCtxSynchronize");
+    result = cuda->context_push(self->context);
+    if (result == CUDA_SUCCESS) {
+        function = "cuCtxSynchronize";
+        result = cuda->context_synchronize();
         tidei_driver_leave(cuda);
     }
-    return result == CUDA_SUCCESS ? TIDE_OK : tidei_device_free_error(self, result, pointer, "cuMemFreeAsync");
+    return order_is_done(result) ? TIDE_OK : tidei_device_error(self, result, function);
 }
 
 enum tide_status
 tidei_device_order(struct tidei_device *self, tide_stream earlier, tide_stream later)
 {
-    if (earlier == TIDE_STREAM_ALL)
-        return tidei_driver_order_all(&self->events);
-    return tidei_driver_order(&self->events, (CUstream)earlier, (CUstream)later);
+    return earlier == TIDE_STREAM_ALL ? order_all(self) : order_one(self, (CUstream)earlier, (CUstream)later);
 }
 
 #endif

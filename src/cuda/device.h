@@ -2,11 +2,15 @@
 #ifndef TIDEI_CUDA_DEVICE_H
 #define TIDEI_CUDA_DEVICE_H
 
+#include <stddef.h>
+
 #include "src/cuda/driver-table.h"
 
 #ifdef HAVE_CUDA_H
 
-#include "src/cuda/stream-order.h"
+#include "src/sync/lock.h"
+
+#define TIDEI_DEVICE_EVENTS 16
 
 struct tidei_device {
     const struct tidei_driver *cuda; /* static */
@@ -15,7 +19,9 @@ struct tidei_device {
     CUdevice handle;
     int ordinal;
     size_t total_bytes;
-    struct tidei_driver_events events;
+    struct tidei_lock event_lock;
+    size_t event_count;                  /* under event_lock */
+    CUevent events[TIDEI_DEVICE_EVENTS]; /* under event_lock: idle ones of `context`, kept for reuse */
 };
 
 /* Find the device `ordinal` in `cuda`. Errors: TIDE_EINVAL (no such device), TIDE_EDRIVER. */
@@ -49,7 +55,11 @@ enum tide_status tidei_device_free_async(struct tidei_device *self, void *pointe
 enum tide_status tidei_device_free_error(const struct tidei_device *self, CUresult result, const void *pointer,
                                          const char *function);
 
-/* The order operation of a base. */
+/*
+ * The order operation of a base: make future work on `later` wait for all work submitted to `earlier` so far. A thread
+ * without a context uses the device's. With TIDE_STREAM_ALL the host waits. Errors: TIDE_EUNSUPPORTED (a driver without
+ * events, a child of fork()), TIDE_EDRIVER (also for work that failed). Thread safety: any thread; takes a short lock.
+ */
 enum tide_status tidei_device_order(struct tidei_device *self, tide_stream earlier, tide_stream later);
 
 /*
@@ -62,4 +72,12 @@ bool tidei_device_query(struct tidei_device *self, enum tide_query what, uint64_
 int tidei_device_attribute(const struct tidei_driver *cuda, CUdevice device, int attribute);
 
 #endif
+
+/*
+ * Write a NUL-terminated JSON array with an object for each device, [{"device":0,"name":"NVIDIA
+ * H200","total_bytes":150109880320}], or "[]" without a driver. A value that the device does not report is null;
+ * devices for which there is no room are left out. Starts the driver if needed. Sets the thread's error text.
+ */
+void tidei_device_list(char *text, size_t capacity);
+
 #endif

@@ -59,11 +59,9 @@ tidei_driver_get(const char *subject, const struct tidei_driver **out)
     *out = NULL;
     pthread_once(&driver_once, driver_load);
     if (driver_loaded.status != TIDE_OK) {
-        enum tide_status status = tide_error_set(driver_loaded.status, "%s: %s", subject, driver_loaded.text);
-
         if (driver_loaded.driver_error != 0)
             tidei_error_driver_set(driver_loaded.driver_error);
-        return status;
+        return tide_error_set(driver_loaded.status, "%s: %s", subject, driver_loaded.text);
     }
     if (!tidei_driver_usable())
         return tide_error_set(TIDE_EUNSUPPORTED,

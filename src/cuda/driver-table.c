@@ -5,69 +5,19 @@
 
 #include <string.h>
 
-/*
- * `version` is the CUDA version whose signature the slot has; cuGetProcAddress selects the symbol by it. `symbol` is
- * that symbol's own name, for drivers older than cuGetProcAddress (11.3).
- */
 struct driver_entry {
     const char *name;
     const char *symbol;
     int version;
-    bool required;
+    enum { REQUIRED, OPTIONAL } need;
     size_t slot;
 };
 
-#define SLOT(member) offsetof(struct tidei_driver, member)
-
 static const struct driver_entry driver_entries[] = {
-    { "cuInit", "cuInit", 2000, true, SLOT(init) },
-    { "cuDriverGetVersion", "cuDriverGetVersion", 2020, true, SLOT(driver_get_version) },
-    { "cuGetErrorName", "cuGetErrorName", 6000, true, SLOT(get_error_name) },
-    { "cuDeviceGetCount", "cuDeviceGetCount", 2000, true, SLOT(device_get_count) },
-    { "cuDeviceGet", "cuDeviceGet", 2000, true, SLOT(device_get) },
-    { "cuDeviceGetAttribute", "cuDeviceGetAttribute", 2000, true, SLOT(device_get_attribute) },
-    { "cuDeviceTotalMem", "cuDeviceTotalMem_v2", 3020, true, SLOT(device_total_mem) },
-    { "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000, true, SLOT(primary_context_retain) },
-    { "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", 11000, true, SLOT(primary_context_release) },
-    { "cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000, true, SLOT(context_push) },
-    { "cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000, true, SLOT(context_pop) },
-    { "cuCtxGetDevice", "cuCtxGetDevice", 2000, true, SLOT(context_get_device) },
-    { "cuCtxSynchronize", "cuCtxSynchronize", 2000, true, SLOT(context_synchronize) },
-    { "cuDeviceGetName", "cuDeviceGetName", 2000, false, SLOT(device_get_name) },
-    { "cuDeviceCanAccessPeer", "cuDeviceCanAccessPeer", 4000, false, SLOT(device_can_access_peer) },
-    { "cuMemGetInfo", "cuMemGetInfo_v2", 3020, false, SLOT(mem_get_info) },
-    { "cuMemAlloc", "cuMemAlloc_v2", 3020, false, SLOT(mem_alloc) },
-    { "cuMemFree", "cuMemFree_v2", 3020, false, SLOT(mem_free) },
-    { "cuMemAllocManaged", "cuMemAllocManaged", 6000, false, SLOT(mem_alloc_managed) },
-    { "cuMemAdvise", "cuMemAdvise", 8000, false, SLOT(mem_advise) },
-    { "cuMemPrefetchAsync", "cuMemPrefetchAsync", 8000, false, SLOT(mem_prefetch_async) },
-    { "cuMemsetD8Async", "cuMemsetD8Async", 3020, false, SLOT(memset_d8_async) },
-    { "cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", 3020, false, SLOT(memcpy_dtoh_async) },
-    { "cuMemHostAlloc", "cuMemHostAlloc", 2020, false, SLOT(mem_host_alloc) },
-    { "cuMemFreeHost", "cuMemFreeHost", 2000, false, SLOT(mem_free_host) },
-    { "cuMemPoolCreate", "cuMemPoolCreate", 11020, false, SLOT(mem_pool_create) },
-    { "cuMemPoolDestroy", "cuMemPoolDestroy", 11020, false, SLOT(mem_pool_destroy) },
-    { "cuMemPoolSetAttribute", "cuMemPoolSetAttribute", 11020, false, SLOT(mem_pool_set_attribute) },
-    { "cuMemPoolGetAttribute", "cuMemPoolGetAttribute", 11020, false, SLOT(mem_pool_get_attribute) },
-    { "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020, false, SLOT(mem_pool_trim_to) },
-    { "cuMemPoolSetAccess", "cuMemPoolSetAccess", 11020, false, SLOT(mem_pool_set_access) },
-    { "cuMemPoolGetAccess", "cuMemPoolGetAccess", 11020, false, SLOT(mem_pool_get_access) },
-    { "cuMemPoolExportToShareableHandle", "cuMemPoolExportToShareableHandle", 11020, false, SLOT(mem_pool_export) },
-    { "cuMemPoolImportFromShareableHandle", "cuMemPoolImportFromShareableHandle", 11020, false, SLOT(mem_pool_import) },
-    { "cuMemPoolExportPointer", "cuMemPoolExportPointer", 11020, false, SLOT(mem_pool_export_pointer) },
-    { "cuMemPoolImportPointer", "cuMemPoolImportPointer", 11020, false, SLOT(mem_pool_import_pointer) },
-    { "cuDeviceGetDefaultMemPool", "cuDeviceGetDefaultMemPool", 11020, false, SLOT(device_get_default_mem_pool) },
-    { "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync", 11020, false, SLOT(mem_alloc_from_pool_async) },
-    { "cuMemFreeAsync", "cuMemFreeAsync", 11020, false, SLOT(mem_free_async) },
-    { "cuStreamCreate", "cuStreamCreate", 2000, false, SLOT(stream_create) },
-    { "cuStreamDestroy", "cuStreamDestroy_v2", 4000, false, SLOT(stream_destroy) },
-    { "cuStreamSynchronize", "cuStreamSynchronize", 2000, false, SLOT(stream_synchronize) },
-    { "cuStreamIsCapturing", "cuStreamIsCapturing", 10000, false, SLOT(stream_is_capturing) },
-    { "cuStreamGetCtx", "cuStreamGetCtx", 9020, false, SLOT(stream_get_ctx) },
-    { "cuStreamWaitEvent", "cuStreamWaitEvent", 3020, false, SLOT(stream_wait_event) },
-    { "cuEventCreate", "cuEventCreate", 2000, false, SLOT(event_create) },
-    { "cuEventDestroy", "cuEventDestroy_v2", 4000, false, SLOT(event_destroy) },
-    { "cuEventRecord", "cuEventRecord", 2000, false, SLOT(event_record) },
+#define ENTRY(slot, name, suffix, version, need, parameters)                                                           \
+    { name, name suffix, version, need, offsetof(struct tidei_driver, slot) },
+#include "src/cuda/driver-entries.def"
+#undef ENTRY
 };
 
 /* cuGetProcAddress as in 11.3, and as in 12.0. */
@@ -120,32 +70,25 @@ tidei_driver_error_name(const struct tidei_driver *table, CUresult result)
 enum tide_status
 tidei_driver_error(const struct tidei_driver *table, const char *subject, CUresult result, const char *function)
 {
-    enum tide_status status;
-
     if (result == CUDA_SUCCESS)
         return TIDE_OK;
-    status = tide_error_set(TIDE_EDRIVER, "%s: %s: %s (%d)", subject, function, tidei_driver_error_name(table, result),
-                            (int)result);
     tidei_error_driver_set((int)result);
-    return status;
+    return tide_error_set(TIDE_EDRIVER, "%s: %s: %s (%d)", subject, function, tidei_driver_error_name(table, result),
+                          (int)result);
 }
 
 /* The same for failures before the table is usable: they mean that this machine cannot do it. */
 static enum tide_status
 driver_start_error(const struct tidei_driver *table, CUresult result, const char *function)
 {
-    enum tide_status status;
-
     if (result == CUDA_SUCCESS)
         return TIDE_OK;
-    if (result == CUDA_ERROR_NO_DEVICE)
-        status = tide_error_set(TIDE_EUNSUPPORTED, "driver: no CUDA device on this machine (%s: CUDA_ERROR_NO_DEVICE)",
-                                function);
-    else
-        status = tide_error_set(TIDE_EUNSUPPORTED, "driver: the NVIDIA driver does not start (%s: %s, %d)", function,
-                                tidei_driver_error_name(table, result), (int)result);
     tidei_error_driver_set((int)result);
-    return status;
+    if (result == CUDA_ERROR_NO_DEVICE)
+        return tide_error_set(TIDE_EUNSUPPORTED, "driver: no CUDA device on this machine (%s: CUDA_ERROR_NO_DEVICE)",
+                              function);
+    return tide_error_set(TIDE_EUNSUPPORTED, "driver: the NVIDIA driver does not start (%s: %s, %d)", function,
+                          tidei_driver_error_name(table, result), (int)result);
 }
 
 static enum tide_status
@@ -176,7 +119,7 @@ tidei_driver_fill(struct tidei_driver *table, tidei_driver_find find, void *cont
         const struct driver_entry *entry = &driver_entries[i];
         void *address = driver_entry_find(&finder, entry);
 
-        if (address == NULL && entry->required)
+        if (address == NULL && entry->need == REQUIRED)
             return tide_error_set(TIDE_EUNSUPPORTED, "driver: the NVIDIA driver has no %s", entry->name);
         driver_slot_set((char *)table + entry->slot, address);
     }

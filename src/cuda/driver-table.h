@@ -14,67 +14,11 @@
 
 #include "src/resource/resource.h"
 
-/*
- * Named after the driver's functions. A slot is NULL where the driver is too old for it. Those up to
- * `context_synchronize` are always set in a table that tidei_driver_get returns.
- */
+/* In a table that tidei_driver_get returns, all required entries are set; optional ones may be NULL. */
 struct tidei_driver {
-    CUresult(CUDAAPI *init)(unsigned int flags);
-    CUresult(CUDAAPI *driver_get_version)(int *version);
-    CUresult(CUDAAPI *get_error_name)(CUresult error, const char **name);
-    CUresult(CUDAAPI *device_get_count)(int *count);
-    CUresult(CUDAAPI *device_get)(CUdevice *device, int ordinal);
-    CUresult(CUDAAPI *device_get_attribute)(int *value, CUdevice_attribute attribute, CUdevice device);
-    CUresult(CUDAAPI *device_total_mem)(size_t *bytes, CUdevice device);
-    CUresult(CUDAAPI *primary_context_retain)(CUcontext *context, CUdevice device);
-    CUresult(CUDAAPI *primary_context_release)(CUdevice device);
-    CUresult(CUDAAPI *context_push)(CUcontext context);
-    CUresult(CUDAAPI *context_pop)(CUcontext *context);
-    CUresult(CUDAAPI *context_get_device)(CUdevice *device);
-    CUresult(CUDAAPI *context_synchronize)(void);
-
-    CUresult(CUDAAPI *device_get_name)(char *name, int capacity, CUdevice device);
-    CUresult(CUDAAPI *device_can_access_peer)(int *can, CUdevice device, CUdevice peer);
-
-    CUresult(CUDAAPI *mem_get_info)(size_t *free_bytes, size_t *total_bytes);
-    CUresult(CUDAAPI *mem_alloc)(CUdeviceptr *pointer, size_t bytes);
-    CUresult(CUDAAPI *mem_free)(CUdeviceptr pointer);
-    CUresult(CUDAAPI *mem_alloc_managed)(CUdeviceptr *pointer, size_t bytes, unsigned int flags);
-    CUresult(CUDAAPI *mem_advise)(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice device);
-    CUresult(CUDAAPI *mem_prefetch_async)(CUdeviceptr pointer, size_t bytes, CUdevice device, CUstream stream);
-    CUresult(CUDAAPI *memset_d8_async)(CUdeviceptr pointer, unsigned char value, size_t count, CUstream stream);
-    CUresult(CUDAAPI *memcpy_dtoh_async)(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-    CUresult(CUDAAPI *mem_host_alloc)(void **pointer, size_t bytes, unsigned int flags);
-    CUresult(CUDAAPI *mem_free_host)(void *pointer);
-
-    CUresult(CUDAAPI *mem_pool_create)(CUmemoryPool *pool, const CUmemPoolProps *properties);
-    CUresult(CUDAAPI *mem_pool_destroy)(CUmemoryPool pool);
-    CUresult(CUDAAPI *mem_pool_set_attribute)(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
-    CUresult(CUDAAPI *mem_pool_get_attribute)(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
-    CUresult(CUDAAPI *mem_pool_trim_to)(CUmemoryPool pool, size_t keep_bytes);
-    CUresult(CUDAAPI *mem_pool_set_access)(CUmemoryPool pool, const CUmemAccessDesc *accesses, size_t count);
-    CUresult(CUDAAPI *mem_pool_get_access)(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location);
-    CUresult(CUDAAPI *mem_pool_export)(void *handle, CUmemoryPool pool, CUmemAllocationHandleType type,
-                                       unsigned long long flags);
-    CUresult(CUDAAPI *mem_pool_import)(CUmemoryPool *pool, void *handle, CUmemAllocationHandleType type,
-                                       unsigned long long flags);
-    CUresult(CUDAAPI *mem_pool_export_pointer)(CUmemPoolPtrExportData *data, CUdeviceptr pointer);
-    CUresult(CUDAAPI *mem_pool_import_pointer)(CUdeviceptr *pointer, CUmemoryPool pool, CUmemPoolPtrExportData *data);
-    CUresult(CUDAAPI *device_get_default_mem_pool)(CUmemoryPool *pool, CUdevice device);
-    CUresult(CUDAAPI *mem_alloc_from_pool_async)(CUdeviceptr *pointer, size_t bytes, CUmemoryPool pool,
-                                                 CUstream stream);
-    CUresult(CUDAAPI *mem_free_async)(CUdeviceptr pointer, CUstream stream);
-
-    CUresult(CUDAAPI *stream_create)(CUstream *stream, unsigned int flags);
-    CUresult(CUDAAPI *stream_destroy)(CUstream stream);
-    CUresult(CUDAAPI *stream_synchronize)(CUstream stream);
-    CUresult(CUDAAPI *stream_is_capturing)(CUstream stream, CUstreamCaptureStatus *status);
-    CUresult(CUDAAPI *stream_get_ctx)(CUstream stream, CUcontext *context);
-    CUresult(CUDAAPI *stream_wait_event)(CUstream stream, CUevent event, unsigned int flags);
-    CUresult(CUDAAPI *event_create)(CUevent *event, unsigned int flags);
-    CUresult(CUDAAPI *event_destroy)(CUevent event);
-    CUresult(CUDAAPI *event_record)(CUevent event, CUstream stream);
-
+#define ENTRY(slot, name, suffix, version, need, parameters) CUresult(CUDAAPI *slot) parameters;
+#include "src/cuda/driver-entries.def"
+#undef ENTRY
     int version; /* of the driver, as CUDA_VERSION counts: 12020 for 12.2 */
 };
 
@@ -132,6 +76,17 @@ tidei_driver_leave(const struct tidei_driver *table)
 
     table->context_pop(&left);
 }
+
+/* The result of `call`, an expression, which is evaluated again with `context` current where the thread has none. */
+#define TIDEI_DRIVER_CALL(table, context, call)                                                                        \
+    __extension__({                                                                                                    \
+        CUresult result_ = (call);                                                                                     \
+        if (tidei_driver_enter((table), result_, (context))) {                                                         \
+            result_ = (call);                                                                                          \
+            tidei_driver_leave(table);                                                                                 \
+        }                                                                                                              \
+        result_;                                                                                                       \
+    })
 
 #endif
 #endif

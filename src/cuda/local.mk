@@ -2,15 +2,12 @@
 libtidemark_la_SOURCES += \
 	src/cuda/cupti-table.c \
 	src/cuda/cupti-table.h \
-	src/cuda/device-list.c \
-	src/cuda/device-list.h \
 	src/cuda/device-query.c \
 	src/cuda/device.c \
 	src/cuda/device.h \
+	src/cuda/driver-entries.def \
 	src/cuda/driver-load.c \
 	src/cuda/driver-table.c \
 	src/cuda/driver-table.h \
 	src/cuda/memory-io.c \
-	src/cuda/memory-io.h \
-	src/cuda/stream-order.c \
-	src/cuda/stream-order.h
+	src/cuda/memory-io.h

@@ -7,13 +7,13 @@
 
 /* A figure of the memory; `otherwise` where it is unknown. */
 static uint64_t
-memory_io_query(struct tidei_memory_io *touch, enum tide_query what, uint64_t otherwise)
+memory_io_query(struct tidei_memory_io *io, enum tide_query what, uint64_t otherwise)
 {
     struct tidei_error error;
     uint64_t figure;
 
     tidei_error_save(&error);
-    if (touch->resource->ops->query(touch->resource, what, &figure) != TIDE_OK) {
+    if (io->resource->ops->query(io->resource, what, &figure) != TIDE_OK) {
         tidei_error_restore(&error);
         return otherwise;
     }
@@ -23,10 +23,10 @@ memory_io_query(struct tidei_memory_io *touch, enum tide_query what, uint64_t ot
 #ifdef HAVE_CUDA_H
 
 static enum tide_status
-memory_io_open_device(struct tidei_memory_io *touch, int ordinal)
+memory_io_open_device(struct tidei_memory_io *io, int ordinal)
 {
-    enum tide_status status = tidei_device_open(&touch->device, touch->subject, ordinal);
-    const struct tidei_driver *cuda = touch->device.cuda;
+    enum tide_status status = tidei_device_open(&io->device, io->subject, ordinal);
+    const struct tidei_driver *cuda = io->device.cuda;
     const char *lacks = NULL;
 
     if (status != TIDE_OK)
@@ -39,156 +39,106 @@ memory_io_open_device(struct tidei_memory_io *touch, int ordinal)
         lacks = "cuStreamSynchronize";
     if (lacks == NULL)
         return TIDE_OK;
-    status = tidei_device_lacks(&touch->device, lacks);
-    tidei_device_close(&touch->device);
+    status = tidei_device_lacks(&io->device, lacks);
+    tidei_device_close(&io->device);
     return status;
 }
 
-void
-tidei_memory_io_close(struct tidei_memory_io *touch)
-{
-    if (!touch->host)
-        tidei_device_close(&touch->device);
-}
-
-enum tide_status
-tidei_memory_io_fill(struct tidei_memory_io *touch, void *to, unsigned char value, size_t bytes, tide_stream stream)
-{
-    const struct tidei_driver *cuda = touch->device.cuda;
-    CUdeviceptr address = (CUdeviceptr)(uintptr_t)to;
-    CUresult result;
-
-    if (touch->host) {
-        memset(to, value, bytes);
-        return TIDE_OK;
-    }
-    result = cuda->memset_d8_async(address, value, bytes, (CUstream)stream);
-    if (tidei_driver_enter(cuda, result, touch->device.context)) {
-        result = cuda->memset_d8_async(address, value, bytes, (CUstream)stream);
-        tidei_driver_leave(cuda);
-    }
-    return tidei_device_error(&touch->device, result, "cuMemsetD8Async");
-}
-
-enum tide_status
-tidei_memory_io_wait(struct tidei_memory_io *touch, tide_stream stream)
-{
-    const struct tidei_driver *cuda = touch->device.cuda;
-    CUresult result;
-
-    if (touch->host)
-        return touch->resource->ops->order(touch->resource, TIDE_STREAM_ALL, 0);
-    result = cuda->stream_synchronize((CUstream)stream);
-    if (tidei_driver_enter(cuda, result, touch->device.context)) {
-        result = cuda->stream_synchronize((CUstream)stream);
-        tidei_driver_leave(cuda);
-    }
-    return tidei_device_error(&touch->device, result, "cuStreamSynchronize");
-}
-
-enum tide_status
-tidei_memory_io_read(struct tidei_memory_io *touch, void *to, const void *from, size_t bytes, tide_stream stream)
-{
-    const struct tidei_driver *cuda = touch->device.cuda;
-    CUdeviceptr address = (CUdeviceptr)(uintptr_t)from;
-    CUresult result;
-
-    if (touch->host) {
-        memcpy(to, from, bytes);
-        return TIDE_OK;
-    }
-    result = cuda->memcpy_dtoh_async(to, address, bytes, (CUstream)stream);
-    if (tidei_driver_enter(cuda, result, touch->device.context)) {
-        result = cuda->memcpy_dtoh_async(to, address, bytes, (CUstream)stream);
-        tidei_driver_leave(cuda);
-    }
-    return tidei_device_error(&touch->device, result, "cuMemcpyDtoHAsync");
-}
-
-bool
-tidei_memory_io_is_captured(struct tidei_memory_io *touch, tide_stream stream)
-{
-    const struct tidei_driver *cuda = touch->device.cuda;
-    CUstreamCaptureStatus captured = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult result;
-
-    if (touch->host || cuda->stream_is_capturing == NULL)
-        return false;
-    result = cuda->stream_is_capturing((CUstream)stream, &captured);
-    if (tidei_driver_enter(cuda, result, touch->device.context)) {
-        result = cuda->stream_is_capturing((CUstream)stream, &captured);
-        tidei_driver_leave(cuda);
-    }
-    /* The legacy stream cannot be asked while another stream is being captured. */
-    return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
-           (result == CUDA_SUCCESS && captured != CU_STREAM_CAPTURE_STATUS_NONE);
-}
+/* The status of a call of the driver, which is evaluated again where the thread has no context. */
+#define MEMORY_IO_CALL(io, stream, function, call)                                                                     \
+    tidei_device_error(&(io)->device, TIDEI_DRIVER_CALL((io)->device.cuda, (io)->device.context, call), function)
 
 #else
 
 static enum tide_status
-memory_io_open_device(struct tidei_memory_io *touch, int ordinal)
+memory_io_open_device(struct tidei_memory_io *io, int ordinal)
 {
-    return tide_error_set(TIDE_EUNSUPPORTED, "%s: this build has no CUDA to reach the memory of device %d",
-                          touch->subject, ordinal);
+    return tide_error_set(TIDE_EUNSUPPORTED, "%s: this build has no CUDA to reach the memory of device %d", io->subject,
+                          ordinal);
 }
 
-void
-tidei_memory_io_close(struct tidei_memory_io *touch)
-{
-    (void)touch;
-}
-
-enum tide_status
-tidei_memory_io_fill(struct tidei_memory_io *touch, void *to, unsigned char value, size_t bytes, tide_stream stream)
-{
-    (void)touch;
-    (void)stream;
-    memset(to, value, bytes);
-    return TIDE_OK;
-}
-
-enum tide_status
-tidei_memory_io_wait(struct tidei_memory_io *touch, tide_stream stream)
-{
-    (void)stream;
-    return touch->resource->ops->order(touch->resource, TIDE_STREAM_ALL, 0);
-}
-
-enum tide_status
-tidei_memory_io_read(struct tidei_memory_io *touch, void *to, const void *from, size_t bytes, tide_stream stream)
-{
-    (void)touch;
-    (void)stream;
-    memcpy(to, from, bytes);
-    return TIDE_OK;
-}
-
-bool
-tidei_memory_io_is_captured(struct tidei_memory_io *touch, tide_stream stream)
-{
-    (void)touch;
-    (void)stream;
-    return false;
-}
+/* Without CUDA, all memory that can be opened is the host's. */
+#define MEMORY_IO_CALL(io, stream, function, call) ((void)(stream), TIDE_EUNSUPPORTED)
 
 #endif
 
+void
+tidei_memory_io_close(struct tidei_memory_io *io)
+{
+#ifdef HAVE_CUDA_H
+    if (!io->host)
+        tidei_device_close(&io->device);
+#else
+    (void)io;
+#endif
+}
+
 enum tide_status
-tidei_memory_io_open(struct tidei_memory_io *touch, const char *subject, struct tide_resource *resource)
+tidei_memory_io_fill(struct tidei_memory_io *io, void *to, unsigned char value, size_t bytes, tide_stream stream)
+{
+    if (io->host) {
+        memset(to, value, bytes);
+        return TIDE_OK;
+    }
+    return MEMORY_IO_CALL(io, stream, "cuMemsetD8Async",
+                          io->device.cuda->memset_d8_async((CUdeviceptr)(uintptr_t)to, value, bytes, (CUstream)stream));
+}
+
+enum tide_status
+tidei_memory_io_wait(struct tidei_memory_io *io, tide_stream stream)
+{
+    if (io->host)
+        return io->resource->ops->order(io->resource, TIDE_STREAM_ALL, 0);
+    return MEMORY_IO_CALL(io, stream, "cuStreamSynchronize", io->device.cuda->stream_synchronize((CUstream)stream));
+}
+
+enum tide_status
+tidei_memory_io_read(struct tidei_memory_io *io, void *to, const void *from, size_t bytes, tide_stream stream)
+{
+    if (io->host) {
+        memcpy(to, from, bytes);
+        return TIDE_OK;
+    }
+    return MEMORY_IO_CALL(
+        io, stream, "cuMemcpyDtoHAsync",
+        io->device.cuda->memcpy_dtoh_async(to, (CUdeviceptr)(uintptr_t)from, bytes, (CUstream)stream));
+}
+
+bool
+tidei_memory_io_is_captured(struct tidei_memory_io *io, tide_stream stream)
+{
+#ifdef HAVE_CUDA_H
+    const struct tidei_driver *cuda = io->device.cuda;
+    CUstreamCaptureStatus captured = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result;
+
+    if (io->host || cuda->stream_is_capturing == NULL)
+        return false;
+    result = TIDEI_DRIVER_CALL(cuda, io->device.context, cuda->stream_is_capturing((CUstream)stream, &captured));
+    /* The legacy stream cannot be asked while another stream is being captured. */
+    return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+           (result == CUDA_SUCCESS && captured != CU_STREAM_CAPTURE_STATUS_NONE);
+#else
+    (void)io, (void)stream;
+    return false;
+#endif
+}
+
+enum tide_status
+tidei_memory_io_open(struct tidei_memory_io *io, const char *subject, struct tide_resource *resource)
 {
     uint64_t device;
     bool ordered;
 
-    memset(touch, 0, sizeof(*touch));
-    touch->subject = subject;
-    touch->resource = resource;
-    device = memory_io_query(touch, TIDE_QUERY_DEVICE, UINT64_MAX);
-    ordered = device != UINT64_MAX && memory_io_query(touch, TIDE_QUERY_STREAM_ORDERED, 0) != 0;
-    touch->host = !ordered && memory_io_query(touch, TIDE_QUERY_HOST_ACCESS, 0) != 0;
-    if (touch->host)
+    memset(io, 0, sizeof(*io));
+    io->subject = subject;
+    io->resource = resource;
+    device = memory_io_query(io, TIDE_QUERY_DEVICE, UINT64_MAX);
+    ordered = device != UINT64_MAX && memory_io_query(io, TIDE_QUERY_STREAM_ORDERED, 0) != 0;
+    io->host = !ordered && memory_io_query(io, TIDE_QUERY_HOST_ACCESS, 0) != 0;
+    if (io->host)
         return TIDE_OK;
     if (device == UINT64_MAX)
         return tide_error_set(TIDE_EUNSUPPORTED, "%s: the layers below have no memory that can be read", subject);
-    return memory_io_open_device(touch, (int)device);
+    return memory_io_open_device(io, (int)device);
 }

@@ -19,25 +19,24 @@ struct tidei_memory_io {
  * cannot reach it; else from the host. On failure there is nothing to close. Errors: TIDE_EUNSUPPORTED (there is no
  * memory, or neither can reach it), those of tidei_device_open.
  */
-enum tide_status tidei_memory_io_open(struct tidei_memory_io *touch, const char *subject,
-                                      struct tide_resource *resource);
-void tidei_memory_io_close(struct tidei_memory_io *touch);
+enum tide_status tidei_memory_io_open(struct tidei_memory_io *io, const char *subject, struct tide_resource *resource);
+void tidei_memory_io_close(struct tidei_memory_io *io);
 
 /* Set `bytes` bytes to `value`, in the order of `stream`. Errors: TIDE_EDRIVER. */
-enum tide_status tidei_memory_io_fill(struct tidei_memory_io *touch, void *to, unsigned char value, size_t bytes,
+enum tide_status tidei_memory_io_fill(struct tidei_memory_io *io, void *to, unsigned char value, size_t bytes,
                                       tide_stream stream);
 
 /*
  * Wait on the host until all work submitted to `stream` is done; if the host accesses the memory directly, until the
  * work of all streams is. Errors: TIDE_EDRIVER.
  */
-enum tide_status tidei_memory_io_wait(struct tidei_memory_io *touch, tide_stream stream);
+enum tide_status tidei_memory_io_wait(struct tidei_memory_io *io, tide_stream stream);
 
 /* Copy to the host, in the order of `stream`; the copy is complete after tidei_memory_io_wait. Errors: TIDE_EDRIVER. */
-enum tide_status tidei_memory_io_read(struct tidei_memory_io *touch, void *to, const void *from, size_t bytes,
+enum tide_status tidei_memory_io_read(struct tidei_memory_io *io, void *to, const void *from, size_t bytes,
                                       tide_stream stream);
 
 /* Whether `stream` is being captured into a graph: then its work cannot be waited for. */
-bool tidei_memory_io_is_captured(struct tidei_memory_io *touch, tide_stream stream);
+bool tidei_memory_io_is_captured(struct tidei_memory_io *io, tide_stream stream);
 
 #endif

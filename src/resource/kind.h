@@ -34,7 +34,7 @@ struct tidei_argument {
     const char *const *choices; /* CHOICE: the words; ends in NULL */
     const char *expected;       /* for messages: "a size such as 4GiB" */
 
-    /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none. */
+    /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none, and width 0. */
     uint16_t offset;
     uint8_t width;
     bool is_int; /* the field is signed; negative values are refused */
@@ -47,6 +47,9 @@ struct tidei_argument {
     uint64_t zero_value;
     const unsigned *choice_values; /* CHOICE: the field's value for each choice; NULL: the choice's index */
 };
+
+/* The objection of an argument's bounds to a number, such as "is too small"; NULL where there is none. */
+const char *tidei_argument_fault(const struct tidei_argument *argument, uint64_t number);
 
 #define TIDEI_FIELD(options, field)                                                                                    \
     .offset = offsetof(options, field), .width = sizeof(((options *)NULL)->field),                                     \
@@ -88,6 +91,7 @@ struct tidei_bin {
 };
 
 #define TIDEI_MAX_ARGUMENTS 16
+#define TIDEI_OPTIONS_MOST  256 /* bytes of the largest options struct that stack text fills */
 
 struct tidei_arguments {
     struct tidei_value values[TIDEI_MAX_ARGUMENTS]; /* in the order of the kind's table */
@@ -104,6 +108,7 @@ struct tidei_kind {
     size_t options_size; /* known part of the options struct: all of it, or up to `reserved` */
     /* Options that are not set stay so: their defaults are applied later, when a trace is opened. */
     bool keeps_unset;
+    bool asks_memory; /* `init` asks what the memory below is: it cannot run where stack text is only checked */
     /* The layer's struct: set by TIDEI_KIND_STRUCT. 0 where this build has no CUDA and the kind needs it. */
     size_t size;
     size_t alignment;
@@ -167,7 +172,7 @@ enum tide_status tidei_kind_create(const struct tidei_kind *kind, struct tide_re
                                    struct tide_resource **out);
 
 /*
- * The first half of tidei_kind_create: check the options, and write them with the defaults applied to *wanted, an
+ * The first step of tidei_kind_create: check the options, and write them with the defaults applied to *wanted, an
  * options struct of the kind. *out is set to NULL.
  */
 enum tide_status tidei_kind_options(const struct tidei_kind *kind, struct tide_resource *upstream, const void *options,
@@ -177,11 +182,30 @@ enum tide_status tidei_kind_options(const struct tidei_kind *kind, struct tide_r
 enum tide_status tidei_kind_create_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         struct tide_resource *upstream, struct tide_resource **out);
 
-/* The two halves of tidei_kind_create_text, for a kind's own `create_text`. Words in *options are borrowed. */
+/*
+ * The two steps of tidei_kind_create_text, for a kind's own `create_text`. The first fills `options`, which borrows the
+ * words; a field whose argument is not given is marked as not set.
+ */
 void tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments, void *options);
 enum tide_status tidei_kind_create_read(const struct tidei_kind *kind, const struct tidei_arguments *arguments,
                                         const void *options, struct tide_resource *upstream,
                                         struct tide_resource **out);
+
+/* Check the arguments of a layer as far as its rows and its `check` can; creates nothing. */
+enum tide_status tidei_kind_check_text(const struct tidei_kind *kind, const struct tidei_arguments *arguments);
+/* Check that each field that is set has a value that its row allows. Errors: TIDE_EINVAL; *fault is the row. */
+enum tide_status tidei_fields_check(const struct tidei_kind *kind, const void *options, size_t *fault);
+
+/* Replace each field that is not set by its default, and each `zero_value` by 0. */
+void tidei_fields_complete(const struct tidei_kind *kind, void *options);
+
+/*
+ * Whether stack text can say the value of the field in completed options: not where it is not set and has no default.
+ */
+bool tidei_field_has_value(const struct tidei_argument *argument, const void *options);
+
+/* Print the value of the field in the syntax of stack text. */
+void tidei_field_print(const struct tidei_argument *argument, const void *options, struct tide_text *text);
 
 /* The describe operation of a layer that its options describe fully: prints those that differ from their defaults. */
 void tidei_kind_describe(struct tide_resource *self, struct tide_text *text);

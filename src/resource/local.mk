@@ -1,7 +1,5 @@
 # What a layer is.
 libtidemark_la_SOURCES += \
-	src/resource/fields.c \
-	src/resource/fields.h \
 	src/resource/kind.c \
 	src/resource/kind.h \
 	src/resource/message.c \

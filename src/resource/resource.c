@@ -12,7 +12,7 @@
 #define REFERENCES     0
 #define REFERENCE_MASK ((uint64_t)UINT32_MAX)
 
-/* A larger struct_size is not a newer header's, but one that was never set. */
+/* A larger struct_size was never set: no header has such a struct. */
 #define SIZED_MAX_BYTES ((size_t)4096)
 
 static bool
@@ -191,6 +191,17 @@ tide_pass_deallocate(struct tide_resource *self, void *pointer, size_t bytes, si
     return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
 }
 
+void
+tidei_deallocate_quietly(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment,
+                         tide_stream stream)
+{
+    struct tidei_error error;
+
+    tidei_error_save(&error);
+    (void)tidei_deallocate(resource, pointer, bytes, alignment, stream);
+    tidei_error_restore(&error);
+}
+
 enum tide_status
 tide_pass_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
@@ -212,8 +223,7 @@ tide_pass_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 void
 tide_pass_describe(struct tide_resource *self, struct tide_text *text)
 {
-    (void)self;
-    (void)text;
+    (void)self, (void)text;
 }
 
 /* The index after the last one ends every walk and is no error to report: the thread's last error stays. */
@@ -228,85 +238,58 @@ tide_pass_upstream_at(struct tide_resource *self, size_t index, struct tide_upst
 enum tide_status
 tide_base_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
-    (void)self;
-    (void)earlier;
-    (void)later;
+    (void)self, (void)earlier, (void)later;
     return TIDE_OK;
 }
 
 enum tide_status
 tide_base_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
-    (void)self;
-    (void)keep_bytes;
+    (void)self, (void)keep_bytes;
     return TIDE_OK;
 }
 
-static const char *
-resource_query_name(enum tide_query what)
-{
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED:
-        return "bytes used";
-    case TIDE_QUERY_BYTES_RESERVED:
-        return "bytes reserved";
-    case TIDE_QUERY_CAPACITY:
-        return "capacity";
-    case TIDE_QUERY_DEVICE:
-        return "device";
-    case TIDE_QUERY_HOST_ACCESS:
-        return "host access";
-    case TIDE_QUERY_STREAM_ORDERED:
-        return "stream order";
-    case TIDE_QUERY_ALIGNMENT:
-        return "alignment";
-    case TIDE_QUERY_BYTES_USED_HIGH:
-        return "most bytes used";
-    case TIDE_QUERY_BYTES_RESERVED_HIGH:
-        return "most bytes reserved";
-    case TIDE_QUERY_BYTES_CACHED:
-        return "bytes cached";
-    case TIDE_QUERY_LARGEST_FREE:
-        return "largest free block";
-    case TIDE_QUERY_FREE_BLOCKS:
-        return "free blocks";
-    case TIDE_QUERY_DEVICE_FREE:
-        return "free device memory";
-    case TIDE_QUERY_DEVICE_TOTAL:
-        return "device memory";
-    case TIDE_QUERY_POOLS:
-        return "memory pools";
-    case TIDE_QUERY_PEERS:
-        return "peers";
-    case TIDE_QUERY_IPC:
-        return "sharing between processes";
-    case TIDE_QUERY_FABRIC:
-        return "fabric handles";
-    case TIDE_QUERY_MANAGED_POOLS:
-        return "managed pools";
-    case TIDE_QUERY_HOST_POOLS:
-        return "host pools";
-    case TIDE_QUERY_LARGEST_REQUEST:
-        return "largest request";
-    }
-    return "figure of that number";
-}
+/* The names of figures in messages. */
+static const char *const resource_query_names[] = {
+    [TIDE_QUERY_BYTES_USED] = "bytes used",
+    [TIDE_QUERY_BYTES_RESERVED] = "bytes reserved",
+    [TIDE_QUERY_CAPACITY] = "capacity",
+    [TIDE_QUERY_DEVICE] = "device",
+    [TIDE_QUERY_HOST_ACCESS] = "host access",
+    [TIDE_QUERY_STREAM_ORDERED] = "stream order",
+    [TIDE_QUERY_ALIGNMENT] = "alignment",
+    [TIDE_QUERY_BYTES_USED_HIGH] = "most bytes used",
+    [TIDE_QUERY_BYTES_RESERVED_HIGH] = "most bytes reserved",
+    [TIDE_QUERY_BYTES_CACHED] = "bytes cached",
+    [TIDE_QUERY_LARGEST_FREE] = "largest free block",
+    [TIDE_QUERY_FREE_BLOCKS] = "free blocks",
+    [TIDE_QUERY_DEVICE_FREE] = "free device memory",
+    [TIDE_QUERY_DEVICE_TOTAL] = "device memory",
+    [TIDE_QUERY_POOLS] = "memory pools",
+    [TIDE_QUERY_PEERS] = "peers",
+    [TIDE_QUERY_IPC] = "sharing between processes",
+    [TIDE_QUERY_FABRIC] = "fabric handles",
+    [TIDE_QUERY_MANAGED_POOLS] = "managed pools",
+    [TIDE_QUERY_HOST_POOLS] = "host pools",
+    [TIDE_QUERY_LARGEST_REQUEST] = "largest request",
+};
 
 enum tide_status
 tide_base_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
+    size_t count = sizeof(resource_query_names) / sizeof(resource_query_names[0]);
+    const char *name = (size_t)what < count ? resource_query_names[what] : NULL;
+
     *out = 0;
-    return tide_error_set(TIDE_EUNSUPPORTED, "%s: knows no %s", self->ops->name, resource_query_name(what));
+    return tide_error_set(TIDE_EUNSUPPORTED, "%s: knows no %s", self->ops->name,
+                          name != NULL ? name : "figure of that number");
 }
 
 enum tide_status
 tide_base_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out)
 {
-    (void)self;
     (void)index;
-    out->resource = NULL;
-    out->limit_bytes = 0;
-    return TIDE_EINVAL;
+    return tide_pass_upstream_at(self, 1, out); /* past the last one */
 }
 
 /* Read the size at the begin of a struct; false where it is invalid. */

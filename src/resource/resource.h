@@ -23,6 +23,10 @@ tidei_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, si
     return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
 }
 
+/* The same after a failure whose error text is to stay: a further failure is ignored. */
+void tidei_deallocate_quietly(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment,
+                              tide_stream stream);
+
 #define TIDEI_RESOURCE_QUICK (UINT64_C(1) << 32)
 
 /*

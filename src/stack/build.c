@@ -1,5 +1,5 @@
-/* Builds stacks, bottom up, from parsed and checked text. */
-#include "src/stack/build.h"
+/* Builds stacks, bottom up, from parsed text, after a check of what layers take from those above them. */
+#include "src/stack/stack.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,15 +7,76 @@
 #include <tidemark/stack.h>
 
 #include "src/resource/resource.h"
-#include "src/stack/error.h"
 #include "src/stack/parse.h"
 
+/* The index of the argument that the layer may take from one above; argument_count where there is none. */
+static size_t
+build_inherited(const struct tidei_kind *kind)
+{
+    size_t index = 0;
+
+    if (kind->inherits == NULL)
+        return kind->argument_count;
+    while (index < kind->argument_count && strcmp(kind->arguments[index].key, kind->inherits) != 0)
+        index++;
+    return index;
+}
+
+/*
+ * Find a layer of the same kind above `layer` that gives the argument: in its own stack, or, for a layer in braces, in
+ * `outside`, the layers above the braces. Layers in the braces of a bin above count, too.
+ */
+static bool
+build_gives(const struct stack_layer *top, const struct stack_layer *end, const struct tidei_kind *kind, size_t index)
+{
+    for (const struct stack_layer *layer = top; layer != end; layer = layer->below) {
+        if (layer->kind == kind && layer->values[index].given)
+            return true;
+        for (const struct stack_bin *bin = layer->bins; bin != NULL; bin = bin->next) {
+            if (build_gives(bin->top, NULL, kind, index))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A stack and the stacks around its braces, innermost first. */
+struct build_scope {
+    const struct stack_layer *top;
+    const struct stack_layer *end; /* the layer being checked; the layers above it end there */
+    const struct build_scope *outside;
+};
+
+/* Check that each layer that takes an argument from one above it finds it there. Errors: TIDE_ESYNTAX. */
+static enum tide_status
+build_check_inherited(const struct stack_layer *top, const struct build_scope *outside)
+{
+    enum tide_status status = TIDE_OK;
+
+    for (const struct stack_layer *layer = top; status == TIDE_OK && layer != NULL; layer = layer->below) {
+        const struct build_scope here = { .top = top, .end = layer, .outside = outside };
+        size_t index = build_inherited(layer->kind);
+        bool given = index == layer->kind->argument_count || layer->values[index].given;
+
+        for (const struct build_scope *scope = &here; !given && scope != NULL; scope = scope->outside)
+            given = build_gives(scope->top, scope->end, layer->kind, index);
+        if (!given)
+            status = tidei_stack_fail(layer->column, layer->kind->ops.name,
+                                      "argument '%s' is missing, expected it here or in a %s above",
+                                      layer->kind->inherits, layer->kind->ops.name);
+        for (const struct stack_bin *bin = layer->bins; status == TIDE_OK && bin != NULL; bin = bin->next)
+            status = build_check_inherited(bin->top, &here);
+    }
+    return status;
+}
+
 static enum tide_status build_stack(struct stack_layer *bottom, struct tide_resource *upstream,
-                                    struct tide_resource **out);
+                                    const struct stack_stand_in *stand_in, struct tide_resource **out);
 
 /* Build the bins over the layer's upstream, unless they have a base. *bins holds references, even on failure. */
 static enum tide_status
-build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tidei_bin *bins)
+build_bins(struct stack_layer *layer, struct tide_resource *upstream, const struct stack_stand_in *stand_in,
+           struct tidei_bin *bins)
 {
     enum tide_status status = TIDE_OK;
     size_t index = 0;
@@ -25,7 +86,8 @@ build_bins(struct stack_layer *layer, struct tide_resource *upstream, struct tid
         bins[index].limit_bytes = bin->limit_bytes;
         bins[index].column = bin->column;
         if (bin->bottom != NULL)
-            status = build_stack(bin->bottom, bin->bottom->kind->is_base ? NULL : upstream, &bins[index].resource);
+            status =
+                build_stack(bin->bottom, bin->bottom->kind->is_base ? NULL : upstream, stand_in, &bins[index].resource);
         index++;
     }
     return status;
@@ -36,27 +98,42 @@ static enum tide_status
 build_shares(const struct stack_layer *layer, struct tide_resource *upstream, struct tidei_value *values)
 {
     for (size_t i = 0; i < layer->kind->argument_count; i++) {
-        const struct stack_share *share = &layer->shares[i];
         uint64_t capacity = 0;
 
         values[i] = layer->values[i];
-        if (layer->kind->is_base) {
-            values[i].share = share->number;
-            values[i].share_whole = share->whole;
-        }
-        if (share->whole == 0 || layer->kind->is_base)
+        if (values[i].share_whole == 0 || layer->kind->is_base)
             continue;
         if (upstream == NULL || tide_query(upstream, TIDE_QUERY_CAPACITY, &capacity) != TIDE_OK)
             return tidei_stack_fail(values[i].column, layer->kind->ops.name,
                                     "argument '%s': no layer below knows its capacity, expected a size such as 4GiB",
                                     layer->kind->arguments[i].key);
-        values[i].number = (uint64_t)((unsigned __int128)capacity * share->number / share->whole);
+        values[i].number = (uint64_t)((unsigned __int128)capacity * values[i].share / values[i].share_whole);
+        values[i].share = values[i].share_whole = 0;
     }
     return TIDE_OK;
 }
 
+/* Create the layer or, where the text is only checked and the layer cannot be created, what stands in for it. */
 static enum tide_status
-build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct tide_resource **out)
+build_create(const struct stack_layer *layer, const struct tidei_arguments *arguments, struct tide_resource *upstream,
+             const struct stack_stand_in *stand_in, struct tide_resource **out)
+{
+    const struct tidei_kind *kind = layer->kind;
+    enum tide_status status;
+
+    if (stand_in == NULL || (!kind->is_base && kind->inherits == NULL && !kind->asks_memory))
+        return tidei_kind_create_text(kind, arguments, upstream, out);
+    status = tidei_kind_check_text(kind, arguments);
+    if (status == TIDE_OK && !kind->is_base)
+        status = tidei_kind_create(stand_in->kind, upstream, NULL, out);
+    else if (status == TIDE_OK)
+        *out = tide_resource_retain(stand_in->base);
+    return status;
+}
+
+static enum tide_status
+build_layer(struct stack_layer *layer, struct tide_resource *upstream, const struct stack_stand_in *stand_in,
+            struct tide_resource **out)
 {
     struct tidei_bin *bins = calloc(layer->bin_count + 1, sizeof(*bins));
     unsigned column = layer->column;
@@ -68,13 +145,13 @@ build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct ti
         return tide_error_set(TIDE_ENOMEM, "stack text: no memory for %zu bins", layer->bin_count);
     status = build_shares(layer, upstream, arguments.values);
     if (status == TIDE_OK)
-        status = build_bins(layer, upstream, bins);
+        status = build_bins(layer, upstream, stand_in, bins);
     if (status == TIDE_OK) {
-        status = tidei_kind_create_text(layer->kind, &arguments, upstream, out);
+        status = build_create(layer, &arguments, upstream, stand_in, out);
         if (status != TIDE_OK)
-            tidei_stack_fail_status(status, column, "%s", tide_error_text());
+            tidei_stack_fail_status(status, column, NULL, "%s", tide_error_text());
     }
-    if (status == TIDE_OK && layer->name != NULL) {
+    if (status == TIDE_OK && layer->name != NULL && stand_in == NULL) {
         status = tidei_resource_set_given_name(*out, layer->name);
         if (status != TIDE_OK) {
             tide_resource_release(*out);
@@ -90,7 +167,8 @@ build_layer(struct stack_layer *layer, struct tide_resource *upstream, struct ti
 
 /* Build the layers from `bottom` up over `upstream` (borrowed; NULL where the bottom is a base). */
 static enum tide_status
-build_stack(struct stack_layer *bottom, struct tide_resource *upstream, struct tide_resource **out)
+build_stack(struct stack_layer *bottom, struct tide_resource *upstream, const struct stack_stand_in *stand_in,
+            struct tide_resource **out)
 {
     struct tide_resource *below = tide_resource_retain(upstream);
     enum tide_status status = TIDE_OK;
@@ -98,7 +176,7 @@ build_stack(struct stack_layer *bottom, struct tide_resource *upstream, struct t
     for (struct stack_layer *layer = bottom; status == TIDE_OK && layer != NULL; layer = layer->above) {
         struct tide_resource *built;
 
-        status = build_layer(layer, below, &built);
+        status = build_layer(layer, below, stand_in, &built);
         tide_resource_release(below);
         below = status == TIDE_OK ? built : NULL;
     }
@@ -106,7 +184,7 @@ build_stack(struct stack_layer *bottom, struct tide_resource *upstream, struct t
     return status;
 }
 
-/* Nothing can fail any more. */
+/* Call the kinds' `complete` once the whole stack exists. */
 static void
 build_complete(const struct stack_layer *bottom)
 {
@@ -116,6 +194,18 @@ build_complete(const struct stack_layer *bottom)
         if (layer->kind->complete != NULL)
             layer->kind->complete(layer->resource);
     }
+}
+
+enum tide_status
+tidei_stack_build_over(const struct stack_tree *tree, const struct stack_stand_in *stand_in)
+{
+    struct tide_resource *built = NULL;
+    enum tide_status status = build_check_inherited(tree->top, NULL);
+
+    if (status == TIDE_OK)
+        status = build_stack(tree->bottom, NULL, stand_in, &built);
+    tide_resource_release(built);
+    return status;
 }
 
 enum tide_status
@@ -131,7 +221,9 @@ tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struc
         return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the text");
     status = tidei_stack_read(kinds, text, &tree);
     if (status == TIDE_OK)
-        status = build_stack(tree.bottom, NULL, out);
+        status = build_check_inherited(tree.top, NULL);
+    if (status == TIDE_OK)
+        status = build_stack(tree.bottom, NULL, NULL, out);
     if (status == TIDE_OK)
         build_complete(tree.bottom);
     tidei_stack_tree_free(&tree);

@@ -1,5 +1,5 @@
 /* Error messages about stack text. */
-#include "src/stack/error.h"
+#include "src/stack/parse.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,111 +23,67 @@ stack_one_line(char *text)
     }
 }
 
-static enum tide_status
-stack_fail(enum tide_status status, unsigned column, const char *layer, const char *format, va_list arguments)
+enum tide_status
+tidei_stack_fail_status(enum tide_status status, unsigned column, const char *layer, const char *format, ...)
 {
     char words[STACK_MESSAGE_CAPACITY];
+    va_list arguments;
 
+    va_start(arguments, format);
     if (vsnprintf(words, sizeof(words), format, arguments) < 0)
         words[0] = '\0';
+    va_end(arguments);
     stack_one_line(words);
     return tide_error_set(status, "stack text, column %u: %s%s%s", column, layer != NULL ? layer : "",
                           layer != NULL ? ": " : "", words);
 }
 
-enum tide_status
-tidei_stack_fail(unsigned column, const char *layer, const char *format, ...)
+const char *
+tidei_stack_show_word(const char *word, size_t length, char *buffer, size_t capacity)
 {
-    enum tide_status status;
-    va_list arguments;
+    size_t cut = STACK_SHOWN_BYTES;
 
-    va_start(arguments, format);
-    status = stack_fail(TIDE_ESYNTAX, column, layer, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-enum tide_status
-tidei_stack_fail_status(enum tide_status status, unsigned column, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    status = stack_fail(status, column, NULL, format, arguments);
-    va_end(arguments);
-    return status;
+    if (length <= STACK_SHOWN_BYTES) {
+        snprintf(buffer, capacity, "'%.*s'", (int)length, word);
+        return buffer;
+    }
+    while (cut > 0 && ((unsigned char)word[cut] & 0xc0) == 0x80)
+        cut--; /* never within a character of UTF-8 */
+    snprintf(buffer, capacity, "'%.*s...'", (int)cut, word);
+    return buffer;
 }
 
 const char *
 tidei_stack_show(const struct stack_token *token, char *buffer, size_t capacity)
 {
-    static const char *const signs[] = {
-        [STACK_PIPE] = "'|'",   [STACK_OPEN] = "'('",       [STACK_CLOSE] = "')'",       [STACK_COMMA] = "','",
-        [STACK_EQUALS] = "'='", [STACK_BRACE_OPEN] = "'{'", [STACK_BRACE_CLOSE] = "'}'",
-    };
-    int cut = STACK_SHOWN_BYTES;
-
     if (token->type == STACK_END)
         return "the end of the text";
     if (token->type == STACK_UNCLOSED)
         return "a quote that is not closed";
-    if (token->type != STACK_WORD)
-        return signs[token->type];
-    if (strlen(token->word) <= STACK_SHOWN_BYTES) {
-        snprintf(buffer, capacity, "'%s'", token->word);
-        return buffer;
+    if (token->type == STACK_WORD)
+        return tidei_stack_show_word(token->word, strlen(token->word), buffer, capacity);
+    snprintf(buffer, capacity, "'%c'", STACK_SIGNS[token->type - STACK_PIPE]);
+    return buffer;
+}
+
+const char *
+tidei_stack_choice_at(const void *choices, size_t index)
+{
+    return ((const char *const *)choices)[index];
+}
+
+const char *
+tidei_stack_list(stack_name_at name_at, const void *names, char *buffer, size_t capacity)
+{
+    struct tide_text text = { .data = buffer, .capacity = capacity };
+    const char *name;
+
+    buffer[0] = '\0';
+    for (size_t i = 0; (name = name_at(names, i)) != NULL; i++) {
+        const char *separator = name_at(names, i + 1) == NULL ? " or " : ", ";
+
+        tide_text_format(&text, "%s%s", i == 0 ? "" : separator, name);
     }
-    while (cut > 0 && ((unsigned char)token->word[cut] & 0xc0) == 0x80)
-        cut--; /* never within a character of UTF-8 */
-    snprintf(buffer, capacity, "'%.*s...'", cut, token->word);
-    return buffer;
-}
-
-/* Append one of `count` items to a list; `index` says which one it is. */
-static void
-stack_list(struct tide_text *text, const char *word, size_t index, size_t count)
-{
-    tide_text_format(text, "%s%s", index == 0 ? "" : index + 1 == count ? " or " : ", ", word);
-}
-
-const char *
-tidei_stack_show_keys(const struct tidei_kind *kind, char *buffer, size_t capacity)
-{
-    struct tide_text text = { .data = buffer, .capacity = capacity };
-
-    tide_text_format(&text, "%s", kind->argument_count == 0 ? "no arguments" : "");
-    for (size_t i = 0; i < kind->argument_count; i++) {
-        /* For these, braces say more than the key. */
-        bool braces = kind->arguments[i].type == TIDEI_ARGUMENT_BIN || kind->arguments[i].type == TIDEI_ARGUMENT_STACK;
-
-        stack_list(&text, braces ? kind->arguments[i].expected : kind->arguments[i].key, i, kind->argument_count);
-    }
-    return buffer;
-}
-
-const char *
-tidei_stack_show_choices(const char *const *choices, char *buffer, size_t capacity)
-{
-    struct tide_text text = { .data = buffer, .capacity = capacity };
-    size_t count = 0;
-
-    while (choices[count] != NULL)
-        count++;
-    for (size_t i = 0; i < count; i++)
-        stack_list(&text, choices[i], i, count);
-    return buffer;
-}
-
-const char *
-tidei_stack_show_kinds(const struct tidei_kind *const *kinds, char *buffer, size_t capacity)
-{
-    struct tide_text text = { .data = buffer, .capacity = capacity };
-    size_t count = 0;
-
-    while (kinds[count] != NULL)
-        count++;
-    for (size_t i = 0; i < count; i++)
-        stack_list(&text, kinds[i]->ops.name, i, count);
     return buffer;
 }
 
@@ -198,8 +154,7 @@ stack_slips(const char *word, const char *name)
 }
 
 const char *
-tidei_stack_hint(const char *word, const char *(*name_at)(const void *names, size_t index), const void *names,
-                 char *buffer, size_t capacity)
+tidei_stack_hint(const char *word, stack_name_at name_at, const void *names, char *buffer, size_t capacity)
 {
     size_t least = STACK_FAR + 1;
     const char *meant = NULL;

@@ -1,17 +1,7 @@
-/* Splits stack text into words and signs; see the grammar in src/stack/parse.c. */
-#include "src/stack/lex.h"
+/* Splits stack text into words and signs; see the grammar in doc/stack-text.md. */
+#include "src/stack/parse.h"
 
 #include <string.h>
-
-#define LEX_SIGNS "|(),={}"
-
-void
-tidei_stack_lex_init(struct stack_lexer *lexer, const char *text, char *words)
-{
-    lexer->next = text;
-    lexer->column = 1;
-    lexer->words = words;
-}
 
 /* Skip one byte; continuation bytes of UTF-8 do not count as columns. */
 static char
@@ -33,7 +23,7 @@ lex_is_space(char byte)
 static bool
 lex_is_word(char byte)
 {
-    return byte != '\0' && byte != '"' && !lex_is_space(byte) && strchr(LEX_SIGNS, byte) == NULL;
+    return byte != '\0' && byte != '"' && !lex_is_space(byte) && strchr(STACK_SIGNS, byte) == NULL;
 }
 
 /*
@@ -41,10 +31,8 @@ lex_is_word(char byte)
  * a plain word ends at a byte that is not stored.
  */
 static void
-lex_plain(struct stack_lexer *lexer, struct stack_token *token)
+lex_plain(struct stack_lexer *lexer)
 {
-    token->type = STACK_WORD;
-    token->word = lexer->words;
     while (lex_is_word(*lexer->next))
         *lexer->words++ = lex_advance(lexer);
     *lexer->words++ = '\0';
@@ -53,9 +41,6 @@ lex_plain(struct stack_lexer *lexer, struct stack_token *token)
 static void
 lex_quoted(struct stack_lexer *lexer, struct stack_token *token)
 {
-    token->type = STACK_WORD;
-    token->quoted = true;
-    token->word = lexer->words;
     lex_advance(lexer);
     while (*lexer->next != '"') {
         if (*lexer->next == '\\' && (lexer->next[1] == '"' || lexer->next[1] == '\\'))
@@ -73,8 +58,7 @@ lex_quoted(struct stack_lexer *lexer, struct stack_token *token)
 struct stack_token
 tidei_stack_lex(struct stack_lexer *lexer)
 {
-    static const enum stack_token_type signs[] = { STACK_PIPE,   STACK_OPEN,       STACK_CLOSE,      STACK_COMMA,
-                                                   STACK_EQUALS, STACK_BRACE_OPEN, STACK_BRACE_CLOSE };
+    static const char signs[] = STACK_SIGNS;
     struct stack_token token = { .type = STACK_END };
 
     while (lex_is_space(*lexer->next))
@@ -82,11 +66,16 @@ tidei_stack_lex(struct stack_lexer *lexer)
     token.column = lexer->column;
     if (*lexer->next == '\0')
         return token;
-    if (*lexer->next == '"')
+    if (*lexer->next != '"' && !lex_is_word(*lexer->next)) {
+        token.type = (enum stack_token_type)(STACK_PIPE + (strchr(signs, lex_advance(lexer)) - signs));
+        return token;
+    }
+    token.type = STACK_WORD;
+    token.word = lexer->words;
+    token.quoted = *lexer->next == '"';
+    if (token.quoted)
         lex_quoted(lexer, &token);
-    else if (lex_is_word(*lexer->next))
-        lex_plain(lexer, &token);
     else
-        token.type = signs[strchr(LEX_SIGNS, lex_advance(lexer)) - LEX_SIGNS];
+        lex_plain(lexer);
     return token;
 }

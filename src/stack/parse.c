@@ -1,38 +1,14 @@
 /*
  * Reads stack text into a tree and checks it against the tables of the kinds, before anything is built.
  *
- *     stack    := layer ( '|' layer )*                  top first; the last layer is a base, and no other is
- *     layer    := kind [ '(' argument ( ',' argument )* ')' ] [ 'as' name ]
- *     name     := ( letter | '_' ) ( letter | digit | '_' | '-' )*    given to one layer of a text, in braces or not
- *     argument := key '=' value
- *               | value                                  the next argument not yet given that may lack its key
- *               | flag                                   the key of a flag alone: flag=true
- *               | [ key '=' ] '{' stack '}'              a stack, with a base of its own, or one that ends in the layer
- *                                                        below this one
- *               | size '=' '{' stack '}'                 a bin, where the layer takes bins: no base in the braces,
- *                                                        their stack ends in the layer below this one
- *               | size '..' size                         bins for the powers of two between
- *     value    := size | share | fraction | count | 'true' | 'false' | choice | path: whatever the argument wants
- *     size     := digits [ '.' digits ] [ unit ]         at most 9 decimals; rounded down to the byte
- *     unit     := B | KiB | MiB | GiB | TiB | PiB | EiB  powers of 1024
- *               | KB | MB | GB | TB | PB | EB            powers of 1000
- *     share    := digits [ '.' digits ] '%'              up to 100%, of the capacity that the layers below know
- *     fraction := digits [ '.' digits ] [ '%' ]        from 0 to 1, or up to 100%
- *     count    := digits
- *
- * A word ends at white space and at | ( ) , = { } ". In double quotes it may hold anything, \" being a quote and \\ a
- * backslash; a quoted word is never a key and never a flag. White space between words and signs is free, also line
- * breaks. An argument is given once, bins excepted. Braces nest up to 8 deep, and a text has up to 256 layers.
+ * doc/stack-text.md has the grammar. The parser descends recursively: stack_read_layers reads a stack, stack_read_layer
+ * a layer, stack_read_argument an argument, which may have a stack in braces.
  */
 #include "src/stack/parse.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "src/stack/error.h"
-#include "src/stack/inherit.h"
-#include "src/stack/lex.h"
 
 #define STACK_LAYER_MOST 256
 #define STACK_DEPTH_MOST 8
@@ -148,15 +124,42 @@ stack_find_positional(const struct stack_layer *layer)
     return index;
 }
 
+static const char *
+stack_kind_at(const void *names, size_t index)
+{
+    const struct tidei_kind *const *kinds = names;
+
+    return kinds[index] != NULL ? kinds[index]->ops.name : NULL;
+}
+
+/* The keys for lists: for arguments in braces, what is expected says more than the key. */
+static const char *
+stack_key_listed(const void *names, size_t index)
+{
+    const struct tidei_kind *kind = names;
+    const struct tidei_argument *argument = &kind->arguments[index];
+
+    if (index == kind->argument_count)
+        return NULL;
+    return argument->type == TIDEI_ARGUMENT_BIN || argument->type == TIDEI_ARGUMENT_STACK ? argument->expected
+                                                                                          : argument->key;
+}
+
 /* The keys for hints, except those that only stand for braces. */
 static const char *
-stack_key_at(const void *names, size_t index)
+stack_key_hinted(const void *names, size_t index)
 {
     const struct tidei_kind *kind = names;
 
     if (index == kind->argument_count)
         return NULL;
     return kind->arguments[index].type == TIDEI_ARGUMENT_BIN ? "" : kind->arguments[index].key;
+}
+
+static const char *
+stack_list_keys(const struct tidei_kind *kind, char *buffer, size_t capacity)
+{
+    return kind->argument_count == 0 ? "no arguments" : tidei_stack_list(stack_key_listed, kind, buffer, capacity);
 }
 
 static enum tide_status
@@ -168,15 +171,26 @@ stack_unknown_key(const struct stack_layer *layer, const struct stack_token *tok
     char hint[64];
 
     return tidei_stack_fail(token->column, kind->ops.name, "argument %s is unknown, expected %s%s",
-                            tidei_stack_show(token, shown, sizeof(shown)),
-                            tidei_stack_show_keys(kind, keys, sizeof(keys)),
-                            tidei_stack_hint(token->word, stack_key_at, kind, hint, sizeof(hint)));
+                            tidei_stack_show(token, shown, sizeof(shown)), stack_list_keys(kind, keys, sizeof(keys)),
+                            tidei_stack_hint(token->word, stack_key_hinted, kind, hint, sizeof(hint)));
+}
+
+/* Read the size of a bin. */
+static enum tide_status
+stack_bin_size(const struct stack_layer *layer, const char *text, size_t length, unsigned column, uint64_t *out)
+{
+    const struct tidei_kind *kind = layer->kind;
+    const struct stack_value value = { kind->ops.name, &kind->arguments[stack_find_bin(kind)], text, length, column };
+
+    return tidei_stack_size(&value, out);
 }
 
 static enum tide_status
 stack_set(struct stack_layer *layer, size_t index, const struct stack_token *token)
 {
     const struct tidei_argument *argument = &layer->kind->arguments[index];
+    const struct stack_value text = { layer->kind->ops.name, argument, token->word, strlen(token->word),
+                                      token->column };
     struct tidei_value *value = &layer->values[index];
 
     if (value->given)
@@ -184,7 +198,7 @@ stack_set(struct stack_layer *layer, size_t index, const struct stack_token *tok
                                 argument->key);
     value->given = true;
     value->column = token->column;
-    return tidei_stack_value(layer->kind->ops.name, argument, token->word, value, &layer->shares[index]);
+    return tidei_stack_value(&text, value);
 }
 
 static struct stack_bin *
@@ -230,17 +244,18 @@ static enum tide_status
 stack_read_bin(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *size)
 {
     const char *name = layer->kind->ops.name;
-    const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
-    struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), size->column);
+    size_t index = stack_find_bin(layer->kind);
+    struct stack_bin *bin = stack_bin_new(parser, layer, index, size->column);
     enum tide_status status;
 
     if (bin == NULL)
         return TIDE_ENOMEM;
-    status = tidei_stack_size(name, argument, size->word, strlen(size->word), size->column, &bin->limit_bytes);
+    status = stack_bin_size(layer, size->word, strlen(size->word), size->column, &bin->limit_bytes);
     if (status != TIDE_OK)
         return status;
     if (bin->limit_bytes == 0)
-        return tidei_stack_fail(size->column, name, "a bin of up to 0 bytes, expected %s", argument->expected);
+        return tidei_stack_fail(size->column, name, "a bin of up to 0 bytes, expected %s",
+                                layer->kind->arguments[index].expected);
     bin->smallest_bytes = bin->limit_bytes;
     if (parser->token.type != STACK_BRACE_OPEN)
         return stack_unexpected(parser, name, "'{' and the bin's layers");
@@ -268,8 +283,6 @@ stack_read_stack(struct stack_parser *parser, struct stack_layer *layer, size_t 
 static enum tide_status
 stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const struct stack_token *token)
 {
-    const char *name = layer->kind->ops.name;
-    const struct tidei_argument *argument = &layer->kind->arguments[stack_find_bin(layer->kind)];
     const char *dots = strstr(token->word, "..");
     struct stack_bin *bin = stack_bin_new(parser, layer, stack_find_bin(layer->kind), token->column);
     size_t length = (size_t)(dots - token->word);
@@ -277,13 +290,14 @@ stack_read_range(struct stack_parser *parser, struct stack_layer *layer, const s
 
     if (bin == NULL)
         return TIDE_ENOMEM;
-    status = tidei_stack_size(name, argument, token->word, length, token->column, &bin->smallest_bytes);
+    status = stack_bin_size(layer, token->word, length, token->column, &bin->smallest_bytes);
     if (status == TIDE_OK)
-        status = tidei_stack_size(name, argument, dots + 2, strlen(dots + 2), token->column + (unsigned)length + 2,
-                                  &bin->limit_bytes);
+        status =
+            stack_bin_size(layer, dots + 2, strlen(dots + 2), token->column + (unsigned)length + 2, &bin->limit_bytes);
     if (status == TIDE_OK && (!tidei_is_power_of_two(bin->smallest_bytes) || !tidei_is_power_of_two(bin->limit_bytes) ||
                               bin->smallest_bytes > bin->limit_bytes))
-        status = tidei_stack_fail(token->column, name, "a range of %s to %s, expected powers of two that rise",
+        status = tidei_stack_fail(token->column, layer->kind->ops.name,
+                                  "a range of %s to %s, expected powers of two that rise",
                                   tidei_size_text(bin->smallest_bytes), tidei_size_text(bin->limit_bytes));
     return status;
 }
@@ -341,10 +355,10 @@ stack_read_bare(struct stack_parser *parser, struct stack_layer *layer, const st
         return stack_set(layer, index, token);
     if (!token->quoted && token->word[0] >= 'A' && token->word[0] <= 'z')
         return stack_unknown_key(layer, token);
-    return tidei_stack_fail(
-        token->column, kind->ops.name,
-        stack_find_bin(kind) < kind->argument_count ? "found %s, expected %s" : "%s without a key, expected %s",
-        tidei_stack_show(token, shown, sizeof(shown)), tidei_stack_show_keys(kind, keys, sizeof(keys)));
+    return tidei_stack_fail(token->column, kind->ops.name,
+                            stack_find_bin(kind) < kind->argument_count ? "found %s, expected %s"
+                                                                        : "%s without a key, expected %s",
+                            tidei_stack_show(token, shown, sizeof(shown)), stack_list_keys(kind, keys, sizeof(keys)));
 }
 
 /* Report a token that begins no argument. */
@@ -357,7 +371,7 @@ stack_no_argument(const struct stack_parser *parser, const struct tidei_kind *ki
 
     return tidei_stack_fail(parser->token.column, kind->ops.name, "found %s, expected %s%s",
                             tidei_stack_show(&parser->token, shown, sizeof(shown)), named ? "an argument: " : "",
-                            kind->argument_count > 0 ? tidei_stack_show_keys(kind, keys, sizeof(keys))
+                            kind->argument_count > 0 ? stack_list_keys(kind, keys, sizeof(keys))
                                                      : "no parentheses where there are no arguments");
 }
 
@@ -427,14 +441,6 @@ stack_read_arguments(struct stack_parser *parser, struct stack_layer *layer)
     return status;
 }
 
-static const char *
-stack_kind_at(const void *names, size_t index)
-{
-    const struct tidei_kind *const *kinds = names;
-
-    return kinds[index] != NULL ? kinds[index]->ops.name : NULL;
-}
-
 static enum tide_status
 stack_unknown_layer(const struct stack_parser *parser)
 {
@@ -445,7 +451,7 @@ stack_unknown_layer(const struct stack_parser *parser)
 
     return tidei_stack_fail(token->column, NULL, "layer %s is unknown, expected %s%s",
                             tidei_stack_show(token, shown, sizeof(shown)),
-                            tidei_stack_show_kinds(parser->kinds, kinds, sizeof(kinds)),
+                            tidei_stack_list(stack_kind_at, parser->kinds, kinds, sizeof(kinds)),
                             tidei_stack_hint(token->word, stack_kind_at, parser->kinds, hint, sizeof(hint)));
 }
 
@@ -583,12 +589,10 @@ tidei_stack_read(const struct tidei_kind *const *kinds, const char *text, struct
     words = stack_new(out, strlen(text) + 1);
     if (words == NULL)
         return TIDE_ENOMEM;
-    tidei_stack_lex_init(&parser.lexer, text, words);
+    parser.lexer = (struct stack_lexer){ .next = text, .column = 1, .words = words };
     stack_next(&parser);
     status = stack_read_layers(&parser, &out->top, &out->bottom);
     if (status == TIDE_OK)
         status = stack_check_base(&parser, out->bottom);
-    if (status == TIDE_OK)
-        status = tidei_stack_check_inherited(out->top);
     return status;
 }

@@ -1,9 +1,8 @@
 /* Reads the values of stack text: sizes, shares, counts, flags, choices. */
-#include "src/stack/value.h"
+#include "src/stack/parse.h"
 
 #include <string.h>
-
-#include "src/stack/error.h"
+#include <strings.h>
 
 #define VALUE_DECIMALS 9 /* upper bound of decimals: with them, whole parts up to 2^64 fit 128 bits */
 
@@ -77,28 +76,14 @@ value_read(const char *word, size_t length, struct value_number *out)
     out->unit_length = (size_t)(end - at);
 }
 
-/* Quote the word for a message. */
-static const char *
-value_show(const char *word, size_t length, char *buffer, size_t capacity)
-{
-    char copy[64];
-    struct stack_token token = { .type = STACK_WORD, .word = copy };
-
-    if (length >= sizeof(copy))
-        length = sizeof(copy) - 1;
-    memcpy(copy, word, length);
-    copy[length] = '\0';
-    return tidei_stack_show(&token, buffer, capacity);
-}
-
 static enum tide_status
-value_fail(const char *layer, const struct tidei_argument *argument, unsigned column, const char *word, size_t length,
-           const char *fault)
+value_fail(const struct stack_value *value, const char *fault)
 {
     char shown[64];
 
-    return tidei_stack_fail(column, layer, "argument '%s': %s %s, expected %s", argument->key,
-                            value_show(word, length, shown, sizeof(shown)), fault, argument->expected);
+    return tidei_stack_fail(value->column, value->layer, "argument '%s': %s %s, expected %s", value->argument->key,
+                            tidei_stack_show_word(value->text, value->length, shown, sizeof(shown)), fault,
+                            value->argument->expected);
 }
 
 /* Convert a number with a unit to bytes, rounded down; returns NULL, or the error. */
@@ -114,29 +99,12 @@ value_bytes(const struct value_number *number, uint64_t unit_bytes, uint64_t *ou
     return bytes > UINT64_MAX ? "is over 2^64 - 1 bytes" : NULL;
 }
 
-static char
-value_upper(char letter)
-{
-    return letter >= 'a' && letter <= 'z' ? (char)(letter - 'a' + 'A') : letter;
-}
-
-/* Whether a unit begins with these letters, ignoring case. */
-static bool
-value_unit_begins(const char *name, const char *unit, size_t length)
-{
-    size_t i = 0;
-
-    while (i < length && name[i] != '\0' && value_upper(unit[i]) == value_upper(name[i]))
-        i++;
-    return i == length;
-}
-
 /* The first unit that begins with the word: "KiB" for k, ki and kib, "KB" for kb; NULL where none does. */
 static const char *
 value_unit_meant(const char *unit, size_t length)
 {
     for (size_t i = 1; i < TIDEI_COUNT_OF(value_units); i++) {
-        if (length > 0 && value_unit_begins(value_units[i].name, unit, length))
+        if (length > 0 && strncasecmp(value_units[i].name, unit, length) == 0)
             return value_units[i].name;
     }
     return NULL;
@@ -154,113 +122,88 @@ tidei_stack_is_unit(const char *word)
 
 /* Report an unknown unit. A word with more digits in it, such as 1e9, is reported as not a number. */
 static enum tide_status
-value_unknown_unit(const char *layer, const struct tidei_argument *argument, const char *word, size_t length,
-                   unsigned column, const struct value_number *number)
+value_unknown_unit(const struct stack_value *value, const struct value_number *number)
 {
     const char *meant = value_unit_meant(number->unit, number->unit_length);
     char shown[64];
 
     if (number->unit_length == 1 && *number->unit == '%')
-        return value_fail(layer, argument, column, word, length, "is a share, which is not taken here");
+        return value_fail(value, "is a share, which is not taken here");
     for (size_t i = 0; i < number->unit_length; i++) {
         if (value_is_digit(number->unit + i, number->unit + number->unit_length))
-            return value_fail(layer, argument, column, word, length, "is no plain number");
+            return value_fail(value, "is no plain number");
     }
-    return tidei_stack_fail(column, layer,
-                            "argument '%s': unit %s is unknown, expected B, KiB, MiB, GiB, TiB, PiB or EiB, or KB, MB, "
-                            "GB, TB, PB or EB of 1000%s%s%s",
-                            argument->key, value_show(number->unit, number->unit_length, shown, sizeof(shown)),
-                            meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "",
-                            meant != NULL ? "?" : "");
+    return tidei_stack_fail(
+        value->column, value->layer,
+        "argument '%s': unit %s is unknown, expected B, KiB, MiB, GiB, TiB, PiB or EiB, or KB, MB, "
+        "GB, TB, PB or EB of 1000%s%s%s",
+        value->argument->key, tidei_stack_show_word(number->unit, number->unit_length, shown, sizeof(shown)),
+        meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "", meant != NULL ? "?" : "");
 }
 
 enum tide_status
-tidei_stack_size(const char *layer, const struct tidei_argument *argument, const char *word, size_t length,
-                 unsigned column, uint64_t *out)
+tidei_stack_size(const struct stack_value *value, uint64_t *out)
 {
     struct value_number number;
     const char *fault;
 
     *out = 0;
-    value_read(word, length, &number);
+    value_read(value->text, value->length, &number);
     if (number.fault != NULL)
-        return value_fail(layer, argument, column, word, length, number.fault);
+        return value_fail(value, number.fault);
     for (size_t i = 0; i < TIDEI_COUNT_OF(value_units); i++) {
         if (strlen(value_units[i].name) != number.unit_length ||
             memcmp(value_units[i].name, number.unit, number.unit_length) != 0)
             continue;
         fault = value_bytes(&number, value_units[i].bytes, out);
-        return fault == NULL ? TIDE_OK : value_fail(layer, argument, column, word, length, fault);
+        return fault == NULL ? TIDE_OK : value_fail(value, fault);
     }
-    return value_unknown_unit(layer, argument, word, length, column, &number);
+    return value_unknown_unit(value, &number);
 }
 
 /* Read a share such as "12.5%" of the capacity below, which is known once that is built. */
 static enum tide_status
-value_share(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column,
-            struct stack_share *out)
+value_share(const struct stack_value *value, struct tidei_value *out)
 {
-    size_t length = strlen(word);
     struct value_number number;
 
-    value_read(word, length - 1, &number);
+    value_read(value->text, value->length - 1, &number);
     if (number.fault == NULL && number.unit_length != 0)
         number.fault = "is no number of percent";
     if (number.fault == NULL && (number.whole > 100 || (number.whole == 100 && number.fraction != 0)))
         number.fault = "is over 100%";
-    if (number.fault == NULL && argument->least > 0 && number.whole == 0 && number.fraction == 0)
+    if (number.fault == NULL && value->argument->least > 0 && number.whole == 0 && number.fraction == 0)
         number.fault = "is too small";
     if (number.fault != NULL)
-        return value_fail(layer, argument, column, word, length, number.fault);
-    out->number = number.whole * number.scale + number.fraction;
-    out->whole = 100 * number.scale;
+        return value_fail(value, number.fault);
+    out->share = number.whole * number.scale + number.fraction;
+    out->share_whole = 100 * number.scale;
     return TIDE_OK;
 }
 
-/* The argument's objection to a number; NULL where there is none. */
-static const char *
-value_range_fault(const struct tidei_argument *argument, uint64_t number)
-{
-    if (argument->power_of_two && !tidei_is_power_of_two(number))
-        return "is no power of two";
-    if (number < argument->least)
-        return "is too small";
-    return argument->most != 0 && number > argument->most ? "is too large" : NULL;
-}
-
 static enum tide_status
-value_in_range(const char *layer, const struct tidei_argument *argument, const char *word,
-               const struct tidei_value *value)
-{
-    const char *fault = value_range_fault(argument, value->number);
-
-    return fault == NULL ? TIDE_OK : value_fail(layer, argument, value->column, word, strlen(word), fault);
-}
-
-static enum tide_status
-value_count(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column, uint64_t *out)
+value_count(const struct stack_value *value, uint64_t *out)
 {
     struct value_number number;
 
-    value_read(word, strlen(word), &number);
+    value_read(value->text, value->length, &number);
     if (number.fault == NULL && (number.scale != 1 || number.unit_length != 0))
         number.fault = "is no whole number";
     if (number.fault != NULL)
-        return value_fail(layer, argument, column, word, strlen(word), number.fault);
+        return value_fail(value, number.fault);
     *out = number.whole;
     return TIDE_OK;
 }
 
 /* Read "0.25" or "25%" as billionths; smaller digits are cut off. */
 static enum tide_status
-value_fraction(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column,
-               uint64_t *out)
+value_fraction(const struct stack_value *value, uint64_t *out)
 {
     struct value_number number;
     uint64_t unit = UINT64_C(1000000000);
     unsigned __int128 billionths;
 
-    value_read(word, strlen(word), &number);
+    value_read(value->text, value->length, &number);
     if (number.fault == NULL && number.unit_length == 1 && *number.unit == '%')
         unit /= 100;
     else if (number.fault == NULL && number.unit_length != 0)
@@ -269,69 +212,65 @@ value_fraction(const char *layer, const struct tidei_argument *argument, const c
     if (number.fault == NULL && billionths > UINT64_C(1000000000))
         number.fault = "is over 1";
     *out = number.fault == NULL ? (uint64_t)billionths : 0;
-    return number.fault == NULL ? TIDE_OK : value_fail(layer, argument, column, word, strlen(word), number.fault);
-}
-
-static const char *
-value_choice_at(const void *names, size_t index)
-{
-    return ((const char *const *)names)[index];
+    return number.fault == NULL ? TIDE_OK : value_fail(value, number.fault);
 }
 
 static enum tide_status
-value_choice(const char *layer, const struct tidei_argument *argument, const char *word, unsigned column, uint64_t *out)
+value_choice(const struct stack_value *value, uint64_t *out)
 {
     static const char *const flags[] = { "false", "true", NULL };
-    const char *const *choices = argument->type == TIDEI_ARGUMENT_FLAG ? flags : argument->choices;
+    const char *const *choices = value->argument->type == TIDEI_ARGUMENT_FLAG ? flags : value->argument->choices;
     char list[256];
     char shown[64];
     char hint[64];
 
     for (*out = 0; choices[*out] != NULL; ++*out) {
-        if (strcmp(choices[*out], word) == 0)
+        if (strcmp(choices[*out], value->text) == 0)
             return TIDE_OK;
     }
     *out = 0;
-    return tidei_stack_fail(column, layer, "argument '%s': %s is unknown, expected %s%s", argument->key,
-                            value_show(word, strlen(word), shown, sizeof(shown)),
-                            tidei_stack_show_choices(choices, list, sizeof(list)),
-                            tidei_stack_hint(word, value_choice_at, choices, hint, sizeof(hint)));
+    return tidei_stack_fail(value->column, value->layer, "argument '%s': %s is unknown, expected %s%s",
+                            value->argument->key,
+                            tidei_stack_show_word(value->text, value->length, shown, sizeof(shown)),
+                            tidei_stack_list(tidei_stack_choice_at, choices, list, sizeof(list)),
+                            tidei_stack_hint(value->text, tidei_stack_choice_at, choices, hint, sizeof(hint)));
 }
 
 enum tide_status
-tidei_stack_value(const char *layer, const struct tidei_argument *argument, const char *word, struct tidei_value *out,
-                  struct stack_share *share)
+tidei_stack_value(const struct stack_value *value, struct tidei_value *out)
 {
-    size_t length = strlen(word);
-    enum tide_status status;
+    const struct tidei_argument *argument = value->argument;
+    enum tide_status status = TIDE_OK;
+    const char *fault;
 
     switch (argument->type) {
     case TIDEI_ARGUMENT_SIZE:
-        if (argument->all && strcmp(word, "all") == 0) {
+        if (argument->all && strcmp(value->text, "all") == 0) {
             out->number = UINT64_MAX;
             return TIDE_OK;
         }
-        if (argument->share && length != 0 && word[length - 1] == '%')
-            return value_share(layer, argument, word, out->column, share);
-        status = tidei_stack_size(layer, argument, word, length, out->column, &out->number);
-        return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
+        if (argument->share && value->length != 0 && value->text[value->length - 1] == '%')
+            return value_share(value, out);
+        status = tidei_stack_size(value, &out->number);
+        break;
     case TIDEI_ARGUMENT_COUNT:
-        status = value_count(layer, argument, word, out->column, &out->number);
-        return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
+        status = value_count(value, &out->number);
+        break;
     case TIDEI_ARGUMENT_FRACTION:
-        status = value_fraction(layer, argument, word, out->column, &out->number);
-        return status == TIDE_OK ? value_in_range(layer, argument, word, out) : status;
+        status = value_fraction(value, &out->number);
+        break;
     case TIDEI_ARGUMENT_FLAG:
     case TIDEI_ARGUMENT_CHOICE:
-        return value_choice(layer, argument, word, out->column, &out->number);
+        return value_choice(value, &out->number);
     case TIDEI_ARGUMENT_WORD:
-        if (length < argument->least)
-            return value_fail(layer, argument, out->column, word, length, "is empty");
-        out->word = word;
+        if (value->length < argument->least)
+            return value_fail(value, "is empty");
+        out->word = value->text;
         return TIDE_OK;
     case TIDEI_ARGUMENT_BIN:
     case TIDEI_ARGUMENT_STACK:
-        break; /* the parser itself reads these */
+        return value_fail(value, "stands where no value can"); /* the parser itself reads these */
     }
-    return value_fail(layer, argument, out->column, word, length, "stands where no value can");
+    fault = status == TIDE_OK ? tidei_argument_fault(argument, out->number) : NULL;
+    return fault == NULL ? status : value_fail(value, fault);
 }

@@ -106,13 +106,13 @@ cache_share(const struct tidei_cache *cache)
 {
     /* Relaxed: a number, no data behind it. */
     uint64_t held = atomic_load_explicit(&cache->chunk_heap->held, memory_order_relaxed);
-    uint64_t crowded = held / (TIDEI_CACHE_CROWDED_SHARE * cache->threads);
+    uint64_t contended = held / (TIDEI_CACHE_CONTENDED_SHARE * cache->threads);
     uint64_t bytes = held / (TIDEI_CACHE_SHARE * cache->threads);
 
-    if (crowded > TIDEI_CACHE_LEAST_BYTES << cache->chunk_heap->crowd)
-        crowded = TIDEI_CACHE_LEAST_BYTES << cache->chunk_heap->crowd;
-    if (bytes < crowded)
-        bytes = crowded;
+    if (contended > TIDEI_CACHE_LEAST_BYTES << cache->chunk_heap->contention)
+        contended = TIDEI_CACHE_LEAST_BYTES << cache->chunk_heap->contention;
+    if (bytes < contended)
+        bytes = contended;
     if (bytes < TIDEI_CACHE_LEAST_BYTES)
         bytes = TIDEI_CACHE_LEAST_BYTES;
     return bytes < cache->most_bytes ? bytes : cache->most_bytes;
@@ -123,7 +123,7 @@ tidei_cache_gather(struct tidei_cache *cache)
 {
     tidei_slots_quiesce(&cache->slots);
     tidei_lock_acquire(&cache->chunk_heap->lock);
-    tidei_chunk_heap_forget_crowd(cache->chunk_heap);
+    tidei_chunk_heap_reset_contention(cache->chunk_heap);
     for (struct tidei_slot *slot = cache->slots.first; slot != NULL; slot = slot->next) {
         struct tidei_cache_slot *own = (struct tidei_cache_slot *)slot;
 

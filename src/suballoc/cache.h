@@ -29,11 +29,11 @@
 #define TIDEI_CACHE_DEPTH 64
 /*
  * A thread may always cache LEAST_BYTES. Beyond that, all caches together may hold 1/SHARE of the reserved memory, or
- * 1/CROWDED_SHARE while threads wait for the lock: see tidei_chunk_heap_enter.
+ * 1/CONTENDED_SHARE while threads wait for the lock: see tidei_chunk_heap_enter.
  */
-#define TIDEI_CACHE_LEAST_BYTES   (UINT64_C(4) << 20)
-#define TIDEI_CACHE_SHARE         64
-#define TIDEI_CACHE_CROWDED_SHARE 4
+#define TIDEI_CACHE_LEAST_BYTES     (UINT64_C(4) << 20)
+#define TIDEI_CACHE_SHARE           64
+#define TIDEI_CACHE_CONTENDED_SHARE 4
 
 struct tidei_cache_bin {
     struct tidei_piece *first; /* last freed first; linked by next */

@@ -31,15 +31,15 @@ tidei_chunk_heap_enter(struct tidei_chunk_heap *chunk_heap)
     }
     if (++chunk_heap->entered < TIDEI_CHUNK_HEAP_ENTERED)
         return;
-    if (chunk_heap->waited >= TIDEI_CHUNK_HEAP_WAITED && chunk_heap->crowd < TIDEI_CHUNK_HEAP_CROWD_MOST)
-        chunk_heap->crowd++;
+    if (chunk_heap->waited >= TIDEI_CHUNK_HEAP_WAITED && chunk_heap->contention < TIDEI_CHUNK_HEAP_CONTENTION_MOST)
+        chunk_heap->contention++;
     chunk_heap->entered = chunk_heap->waited = 0;
 }
 
 void
-tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap)
+tidei_chunk_heap_reset_contention(struct tidei_chunk_heap *chunk_heap)
 {
-    chunk_heap->entered = chunk_heap->waited = chunk_heap->crowd = 0;
+    chunk_heap->entered = chunk_heap->waited = chunk_heap->contention = 0;
 }
 
 /* Stream order. */
@@ -100,13 +100,6 @@ chunk_heap_take(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
 
 /* Chunks: taking them from upstream and returning them. */
 
-static void
-chunk_heap_unreserve(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
-{
-    /* Relaxed: as tidei_bounded_add. */
-    atomic_fetch_sub_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
-}
-
 /*
  * Add the bytes of a chunk that has arrived, or subtract (a negative number) those of one that was returned. The caller
  * holds the lock, so no atomic addition is needed.
@@ -127,15 +120,14 @@ chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 static void
 chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes;
 
     if (chunk_heap->forks == tidei_fork_generation())
         return;
     chunk_heap->forks = tidei_fork_generation();
-    chunk_heap->asking = chunk_heap->leaving = 0;
-    chunk_heap->leaving_bytes = 0;
-    for (size_t i = 0; i < chunk_heap->heap.chunk_count; i++)
-        bytes += chunk_heap->heap.chunks[i]->bytes;
+    chunk_heap->requesting = chunk_heap->returning = 0;
+    chunk_heap->returning_bytes = 0;
+    bytes = tidei_heap_free_bytes(&chunk_heap->heap) + chunk_heap->heap.out_bytes;
     /* Relaxed: as above. */
     atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
     atomic_store_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
@@ -172,13 +164,13 @@ chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     bool overlaps = false;
     void *pointer;
 
-    chunk_heap->asking++;
+    chunk_heap->requesting++;
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.asking");
     status = tidei_allocate(upstream, bytes, chunk_heap->options.granule, handle, &pointer);
     tidei_lock_acquire(&chunk_heap->lock);
-    chunk_heap->asking--;
-    chunk_heap->answered++;
+    chunk_heap->requesting--;
+    chunk_heap->requests_ended++;
     if (status != TIDE_OK)
         return status;
     status = chunk_heap_check_chunk(chunk_heap, pointer, bytes);
@@ -204,7 +196,7 @@ chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
 
 /* Whether only the requests of other threads to upstream leave no room below the maximum. The caller holds the lock. */
 static bool
-chunk_heap_is_crowded(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+refusal_is_temporary(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 {
     uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
     uint64_t most = chunk_heap->options.maximum_bytes;
@@ -213,25 +205,25 @@ chunk_heap_is_crowded(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 }
 
 /*
- * Get a chunk of exactly this size, if that stays within the maximum, and count it. On failure *crowded says whether
+ * Get a chunk of exactly this size, if that stays within the maximum, and count it. On failure *temporary says whether
  * only other threads' requests to upstream take the room.
  */
 static enum tide_status
-chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep, bool *crowded)
+chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep, bool *temporary)
 {
     enum tide_status status;
     uint64_t before;
 
-    *crowded = false;
+    *temporary = false;
     if (!tidei_bounded_add(&chunk_heap->reserved, bytes, chunk_heap->options.maximum_bytes, &before)) {
-        *crowded = chunk_heap_is_crowded(chunk_heap, bytes);
+        *temporary = refusal_is_temporary(chunk_heap, bytes);
         return tide_error_set(TIDE_ECAPACITY, "%s: another %s exceed its maximum of %s (%s reserved)",
                               chunk_heap->options.name, tidei_size_text(bytes),
                               tidei_size_text(chunk_heap->options.maximum_bytes), tidei_size_text(before));
     }
     status = chunk_heap_chunk_new(chunk_heap, bytes, stream, keep);
     if (status != TIDE_OK)
-        chunk_heap_unreserve(chunk_heap, bytes);
+        atomic_fetch_sub_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed); /* as tidei_bounded_add */
     else
         chunk_heap_hold(chunk_heap, bytes);
     return status;
@@ -242,23 +234,23 @@ tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 {
     enum tide_status status = TIDE_ENOMEM;
     uint32_t stream;
-    bool crowded; /* nobody else is here yet */
+    bool temporary; /* nobody else is here yet */
 
     tidei_lock_acquire(&chunk_heap->lock);
     stream = tidei_streams_number(&chunk_heap->heap.streams, 0);
     if (stream == TIDEI_STREAM_NONE)
         status = chunk_heap_no_memory(chunk_heap);
     else
-        status = chunk_heap_chunk_add(chunk_heap, bytes, stream, true, &crowded);
+        status = chunk_heap_chunk_add(chunk_heap, bytes, stream, true, &temporary);
     tidei_lock_release(&chunk_heap->lock);
     return status;
 }
 
 /* The stream of the latest freed run: ordering all others before it needs the fewest waits. */
 static uint32_t
-chunk_stream(const struct tidei_heap_chunk *chunk)
+chunk_stream(const struct tidei_span *chunk)
 {
-    const struct tidei_freed_run *latest = chunk->piece->freed_runs.first;
+    const struct tidei_freed_run *latest = chunk->first->freed_runs.first;
 
     for (const struct tidei_freed_run *freed_run = latest; freed_run != NULL; freed_run = freed_run->next) {
         if (freed_run->epoch > latest->epoch)
@@ -269,20 +261,20 @@ chunk_stream(const struct tidei_heap_chunk *chunk)
 
 /* Return a chunk that is out of the heap, ordered behind all streams on which it was freed. */
 static enum tide_status
-chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_chunk *chunk)
+chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_span *chunk)
 {
     uint32_t stream = chunk_stream(chunk);
-    enum tide_status status = chunk_heap_wait(chunk_heap, chunk->piece, stream);
+    enum tide_status status = chunk_heap_wait(chunk_heap, chunk->first, stream);
     tide_stream handle;
 
     if (status != TIDE_OK)
         return status;
     handle = chunk_heap->heap.streams.streams[stream]->handle;
-    tidei_heap_chunk_own(&chunk_heap->heap, chunk, stream);
+    tidei_heap_own(&chunk_heap->heap, chunk->first, stream);
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.returning");
-    status = tidei_deallocate(chunk_heap->upstream, (void *)chunk->span->base, chunk->span->bytes,
-                              chunk_heap->options.granule, handle);
+    status =
+        tidei_deallocate(chunk_heap->upstream, (void *)chunk->base, chunk->bytes, chunk_heap->options.granule, handle);
     tidei_lock_acquire(&chunk_heap->lock);
     return status;
 }
@@ -294,26 +286,27 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, const struct tidei_
 static bool
 chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes)
 {
-    struct tidei_heap_chunk chunk;
     enum tide_status status;
+    struct tidei_span *chunk;
 
     chunk_heap_note_fork(chunk_heap);
-    if (!tidei_heap_chunk_take(&chunk_heap->heap, all, most_bytes, &chunk))
+    chunk = tidei_heap_chunk_take(&chunk_heap->heap, all, most_bytes);
+    if (chunk == NULL)
         return false;
-    chunk_heap->leaving++;
-    chunk_heap->leaving_bytes += chunk.span->bytes;
-    status = chunk_heap_return_chunk(chunk_heap, &chunk);
-    chunk_heap->leaving--;
-    chunk_heap->left++;
-    chunk_heap->leaving_bytes -= chunk.span->bytes;
+    chunk_heap->returning++;
+    chunk_heap->returning_bytes += chunk->bytes;
+    status = chunk_heap_return_chunk(chunk_heap, chunk);
+    chunk_heap->returning--;
+    chunk_heap->returns_ended++;
+    chunk_heap->returning_bytes -= chunk->bytes;
     if (status != TIDE_OK) {
-        tidei_heap_chunk_put_back(&chunk_heap->heap, &chunk);
+        tidei_heap_chunk_put_back(&chunk_heap->heap, chunk);
         return false;
     }
-    chunk_heap_hold(chunk_heap, 0 - chunk.span->bytes);
-    chunk_heap_unreserve(chunk_heap, chunk.span->bytes);
+    chunk_heap_hold(chunk_heap, 0 - chunk->bytes);
+    atomic_fetch_sub_explicit(&chunk_heap->reserved, chunk->bytes, memory_order_relaxed); /* as tidei_bounded_add */
     chunk_heap->returned++;
-    tidei_heap_chunk_forget(&chunk_heap->heap, &chunk);
+    tidei_heap_chunk_forget(&chunk_heap->heap, chunk);
     return true;
 }
 
@@ -329,8 +322,9 @@ chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
         ;
 }
 
-void
-tidei_chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
+/* Return free chunks while more than release_threshold_bytes, if set, is reserved. */
+static void
+chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t most = chunk_heap->options.release_threshold_bytes;
 
@@ -343,16 +337,17 @@ tidei_chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
 }
 
 /*
- * Wait until the chunks that are being returned have arrived or are back, and until `asking` of the threads that call
- * upstream have their answers. A thread that itself requests or returns a chunk never waits here.
+ * Wait until the chunks that are being returned have arrived or are back, and until `requesting` of the threads that
+ * call upstream have their answers. A thread that itself requests or returns a chunk never waits here.
  */
 static void
-chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t asking)
+chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t requesting)
 {
-    uint64_t answered = chunk_heap->answered + asking, left = chunk_heap->left + chunk_heap->leaving;
+    uint64_t answered = chunk_heap->requests_ended + requesting,
+             left = chunk_heap->returns_ended + chunk_heap->returning;
 
-    while ((chunk_heap->asking > 0 && chunk_heap->answered < answered) ||
-           (chunk_heap->leaving > 0 && chunk_heap->left < left)) {
+    while ((chunk_heap->requesting > 0 && chunk_heap->requests_ended < answered) ||
+           (chunk_heap->returning > 0 && chunk_heap->returns_ended < left)) {
         TIDEI_TEST_POINT("chunk-heap.awaits");
         tidei_lock_release(&chunk_heap->lock);
         sched_yield();
@@ -372,27 +367,20 @@ round_up(uint64_t bytes, uint64_t unit)
 static void
 chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
 {
-    uint64_t before = chunk_heap->answered + chunk_heap->returned;
+    uint64_t before = chunk_heap->requests_ended + chunk_heap->returned;
 
     do {
         tidei_lock_release(&chunk_heap->lock);
         sched_yield();
         tidei_lock_acquire(&chunk_heap->lock);
-    } while (chunk_heap->asking > 0 && chunk_heap->answered + chunk_heap->returned == before);
-}
-
-/* The bytes that a request needs in a chunk, whatever the chunk's address. */
-static uint64_t
-chunk_heap_least(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
-{
-    return request->bytes + request->alignment - chunk_heap->options.granule;
+    } while (chunk_heap->requesting > 0 && chunk_heap->requests_ended + chunk_heap->returned == before);
 }
 
 /* The size that the policy chooses for a new chunk for the request. */
 static uint64_t
 chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
 {
-    uint64_t bytes = chunk_heap_least(chunk_heap, request);
+    uint64_t bytes = tidei_heap_need(&chunk_heap->heap, request);
 
     if (request->zone == TIDEI_ZONE_SMALL && bytes < tidei_heap_region_bytes(&chunk_heap->heap))
         bytes = tidei_heap_region_bytes(&chunk_heap->heap);
@@ -404,18 +392,18 @@ chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_
 
 /*
  * Get a chunk for the request, of `bytes`, then of half as much again and again where upstream refuses, but no less
- * than the request needs. *crowded says whether a refusal is temporary.
+ * than the request needs. *temporary says whether a refusal is temporary.
  */
 static enum tide_status
 chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, uint64_t bytes,
-                     bool *crowded)
+                     bool *temporary)
 {
-    uint64_t least = chunk_heap_least(chunk_heap, request);
+    uint64_t least = tidei_heap_need(&chunk_heap->heap, request);
     enum tide_status status;
 
     chunk_heap_make_room(chunk_heap, bytes);
     for (;;) {
-        status = chunk_heap_chunk_add(chunk_heap, bytes, request->stream, false, crowded);
+        status = chunk_heap_chunk_add(chunk_heap, bytes, request->stream, false, temporary);
         if (status == TIDE_OK || status == TIDE_ENOMEM || status == TIDE_EUPSTREAM || bytes == least)
             return status;
         bytes = bytes / 2 < least ? least : round_up(bytes / 2, chunk_heap->options.granule);
@@ -455,13 +443,12 @@ chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
     return TIDE_OK;
 }
 
-/* Have the caches free their pieces into this heap. Releases the lock meanwhile. */
+/* Have the caches, if there are any, free their pieces into this heap. The caller does not hold the lock. */
 static void
 chunk_heap_gather(struct tidei_chunk_heap *chunk_heap)
 {
-    tidei_lock_release(&chunk_heap->lock);
-    chunk_heap->options.gather(chunk_heap);
-    tidei_lock_acquire(&chunk_heap->lock);
+    if (chunk_heap->options.gather != NULL)
+        chunk_heap->options.gather(chunk_heap);
 }
 
 /*
@@ -479,29 +466,31 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
 {
     enum tide_status status, refused;
     uint64_t changes, left, bytes;
-    bool again, crowded;
+    bool again, temporary;
 
     do {
         changes = chunk_heap->grown + chunk_heap->returned;
+        tidei_lock_release(&chunk_heap->lock);
         chunk_heap_gather(chunk_heap);
+        tidei_lock_acquire(&chunk_heap->lock);
         status = chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        bytes = chunk_heap_least(chunk_heap, request); /* more was refused, and nothing has changed */
+        bytes = tidei_heap_need(&chunk_heap->heap, request); /* more was refused, and nothing has changed */
         for (; chunk_heap_return_one(chunk_heap, true, UINT64_MAX); changes++)
             bytes = chunk_heap_wanted(chunk_heap, request);
-        refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &crowded);
+        refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &temporary);
         status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, out)
                                     : chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        again = refused == TIDE_OK || crowded || chunk_heap->grown + chunk_heap->returned != changes;
-        left = chunk_heap->left;
+        again = refused == TIDE_OK || temporary || chunk_heap->grown + chunk_heap->returned != changes;
+        left = chunk_heap->returns_ended;
         if (again)
             chunk_heap_await(chunk_heap);
         else
-            chunk_heap_await_all(chunk_heap, chunk_heap->asking);
-        again = again || chunk_heap->left != left || chunk_heap->grown + chunk_heap->returned != changes;
+            chunk_heap_await_all(chunk_heap, chunk_heap->requesting);
+        again = again || chunk_heap->returns_ended != left || chunk_heap->grown + chunk_heap->returned != changes;
     } while (again);
     return refused;
 }
@@ -511,7 +500,7 @@ static enum tide_status
 chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
     enum tide_status status = TIDE_OK;
-    bool crowded;
+    bool temporary;
 
     chunk_heap_note_fork(chunk_heap);
     do {
@@ -521,10 +510,10 @@ chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
             if (status != TIDE_OK || *out != NULL)
                 return status;
         }
-        status = chunk_heap_chunk_for(chunk_heap, request, chunk_heap_wanted(chunk_heap, request), &crowded);
-        if (crowded)
+        status = chunk_heap_chunk_for(chunk_heap, request, chunk_heap_wanted(chunk_heap, request), &temporary);
+        if (temporary)
             chunk_heap_await(chunk_heap);
-    } while (crowded);
+    } while (temporary);
     if (status == TIDE_OK)
         status = chunk_heap_take_added(chunk_heap, request, out);
     else if (status != TIDE_ENOMEM && status != TIDE_EUPSTREAM)
@@ -543,7 +532,7 @@ chunk_heap_press_free(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
 
     if (status != TIDE_OK || *out != NULL)
         return status;
-    chunk_heap_await_all(chunk_heap, chunk_heap->asking);
+    chunk_heap_await_all(chunk_heap, chunk_heap->requesting);
     status = chunk_heap_take_hard(chunk_heap, request, out);
     return status != TIDE_OK || *out != NULL ? status : TIDE_ECAPACITY;
 }
@@ -576,12 +565,10 @@ chunk_heap_request(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t ali
     return out->stream != TIDEI_STREAM_NONE ? TIDE_OK : chunk_heap_no_memory(chunk_heap);
 }
 
-/* A piece for the request. The slow path holds the request's stream meanwhile. */
-static enum tide_status
-chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
-                    enum tide_status (*grow)(struct tidei_chunk_heap *chunk_heap,
-                                             const struct tidei_heap_request *request, struct tidei_piece **out),
-                    struct tidei_piece **out)
+/* The slow path holds the request's stream meanwhile. */
+enum tide_status
+tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
+                          bool may_grow, struct tidei_piece **out)
 {
     struct tidei_heap_request request;
     enum tide_status status;
@@ -593,7 +580,8 @@ chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t al
         *out = chunk_heap_take(chunk_heap, &request);
         if (*out == NULL) {
             tidei_streams_hold(&chunk_heap->heap.streams, request.stream);
-            status = grow(chunk_heap, &request, out);
+            status = may_grow ? chunk_heap_grow(chunk_heap, &request, out)
+                              : chunk_heap_press_free(chunk_heap, &request, out);
             tidei_streams_release(&chunk_heap->heap.streams, request.stream);
         }
     }
@@ -601,20 +589,6 @@ chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t al
         chunk_heap_hand_out(chunk_heap, *out, bytes, alignment);
     tidei_lock_release(&chunk_heap->lock);
     return status;
-}
-
-enum tide_status
-tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
-                          struct tidei_piece **out)
-{
-    return chunk_heap_allocate(chunk_heap, bytes, alignment, stream, chunk_heap_grow, out);
-}
-
-enum tide_status
-tidei_chunk_heap_allocate_free(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment, tide_stream stream,
-                               struct tidei_piece **out)
-{
-    return chunk_heap_allocate(chunk_heap, bytes, alignment, stream, chunk_heap_press_free, out);
 }
 
 /* Report why `pointer` cannot be freed; `piece` is the piece that is out there, or NULL. The caller holds the lock. */
@@ -651,41 +625,14 @@ tidei_chunk_heap_owns(struct tidei_chunk_heap *chunk_heap, const void *pointer)
     return owns;
 }
 
-enum tide_status
-tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, size_t bytes, size_t alignment,
-                            tide_stream stream)
+/* Free a piece that is counted as taken back; on failure as in tidei_chunk_heap_put. Releases the lock. */
+static enum tide_status
+chunk_heap_free(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes, size_t alignment,
+                tide_stream stream)
 {
+    uint32_t number = tidei_streams_number(&chunk_heap->heap.streams, stream);
     enum tide_status status = TIDE_OK;
-    struct tidei_piece *piece;
-    uint32_t number;
 
-    tidei_chunk_heap_enter(chunk_heap);
-    piece = tidei_piece_map_find(&chunk_heap->heap.out, pointer);
-    number = tidei_streams_number(&chunk_heap->heap.streams, stream);
-    if (number == TIDEI_STREAM_NONE)
-        status = chunk_heap_no_memory(chunk_heap);
-    else if (piece == NULL || bytes > TIDEI_CHUNK_HEAP_BYTES_MAX ||
-             !tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_MOVING))
-        status = chunk_heap_refuse(chunk_heap, piece, pointer, bytes, alignment);
-    if (status == TIDE_OK) {
-        chunk_heap->used_bytes -= bytes;
-        tidei_heap_put(&chunk_heap->heap, piece, number);
-    }
-    tidei_lock_release(&chunk_heap->lock);
-    if (status == TIDE_OK)
-        tidei_chunk_heap_keep_threshold(chunk_heap);
-    return status;
-}
-
-enum tide_status
-tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes, size_t alignment,
-                     tide_stream stream)
-{
-    enum tide_status status = TIDE_OK;
-    uint32_t number;
-
-    tidei_chunk_heap_enter(chunk_heap);
-    number = tidei_streams_number(&chunk_heap->heap.streams, stream);
     if (number != TIDEI_STREAM_NONE) {
         tidei_heap_put(&chunk_heap->heap, piece, number);
     } else {
@@ -695,8 +642,37 @@ tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *pi
     }
     tidei_lock_release(&chunk_heap->lock);
     if (status == TIDE_OK)
-        tidei_chunk_heap_keep_threshold(chunk_heap);
+        chunk_heap_keep_threshold(chunk_heap);
     return status;
+}
+
+enum tide_status
+tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, size_t bytes, size_t alignment,
+                            tide_stream stream)
+{
+    enum tide_status status;
+    struct tidei_piece *piece;
+
+    if (pointer == NULL && bytes == 0)
+        return TIDE_OK;
+    tidei_chunk_heap_enter(chunk_heap);
+    piece = tidei_piece_map_find(&chunk_heap->heap.out, pointer);
+    if (piece == NULL || bytes > TIDEI_CHUNK_HEAP_BYTES_MAX ||
+        !tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_MOVING)) {
+        status = chunk_heap_refuse(chunk_heap, piece, pointer, bytes, alignment);
+        tidei_lock_release(&chunk_heap->lock);
+        return status;
+    }
+    chunk_heap->used_bytes -= bytes;
+    return chunk_heap_free(chunk_heap, piece, bytes, alignment, stream);
+}
+
+enum tide_status
+tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes, size_t alignment,
+                     tide_stream stream)
+{
+    tidei_chunk_heap_enter(chunk_heap);
+    return chunk_heap_free(chunk_heap, piece, bytes, alignment, stream);
 }
 
 /* Take the epoch before the order, which does not cover work submitted, and memory freed behind it, meanwhile. */
@@ -720,7 +696,7 @@ tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch)
     tidei_lock_acquire(&chunk_heap->lock);
     number = tidei_streams_number(&chunk_heap->heap.streams, 0);
     if (number != TIDEI_STREAM_NONE)
-        tidei_heap_settle(&chunk_heap->heap, epoch, number);
+        tidei_heap_reassign(&chunk_heap->heap, epoch, number);
     else
         status = chunk_heap_no_memory(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
@@ -733,7 +709,7 @@ tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
     enum tide_status status;
     uint64_t epoch;
 
-    chunk_heap->options.gather(chunk_heap);
+    chunk_heap_gather(chunk_heap);
     epoch = tidei_chunk_heap_order_begin(chunk_heap);
     status = chunk_heap->upstream->ops->order(chunk_heap->upstream, TIDE_STREAM_ALL, 0);
     return status == TIDE_OK ? tidei_chunk_heap_order_end(chunk_heap, epoch) : status;
@@ -751,12 +727,12 @@ tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap)
     tidei_lock_release(&chunk_heap->lock);
 }
 
-/* The bytes that may be returned so that `keep_bytes` stay, besides leaving chunks. The caller holds the lock. */
+/* The bytes of chunks, besides those being returned, that may be returned if `keep_bytes` stay. Under the lock. */
 static uint64_t
 chunk_heap_above(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {
     /* Relaxed: as above. */
-    uint64_t staying = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed) - chunk_heap->leaving_bytes;
+    uint64_t staying = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed) - chunk_heap->returning_bytes;
 
     return staying > keep_bytes ? staying - keep_bytes : 0;
 }
@@ -836,4 +812,64 @@ tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap)
                          0);
     tidei_heap_fini(heap);
     tidei_lock_fini(&chunk_heap->lock);
+}
+
+void
+tidei_chunk_heap_add_free(const struct tidei_chunk_heap *chunk_heap, struct tide_pool_figures *figures)
+{
+    uint64_t largest = tidei_heap_largest(&chunk_heap->heap);
+
+    figures->free_bytes += tidei_heap_free_bytes(&chunk_heap->heap);
+    figures->free_blocks += chunk_heap->heap.free_count;
+    if (figures->largest_free_bytes < largest)
+        figures->largest_free_bytes = largest;
+}
+
+/* The capacity of a layer over this chunk heap: its maximum, or what upstream has where that is less. */
+static enum tide_status
+chunk_heap_capacity(const struct tidei_chunk_heap *chunk_heap, struct tide_resource *layer, uint64_t *out)
+{
+    enum tide_status status = tide_pass_query(layer, TIDE_QUERY_CAPACITY, out);
+
+    if (chunk_heap->options.maximum_bytes == UINT64_MAX)
+        return status;
+    if (status != TIDE_OK || *out > chunk_heap->options.maximum_bytes)
+        *out = chunk_heap->options.maximum_bytes;
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_chunk_heap_query(struct tidei_chunk_heap *chunk_heap, struct tide_resource *layer,
+                       void (*read)(struct tide_resource *layer, struct tide_pool_figures *out), enum tide_query what,
+                       uint64_t *out)
+{
+    struct tide_pool_figures figures;
+
+    switch (what) {
+    case TIDE_QUERY_CAPACITY:
+        return chunk_heap_capacity(chunk_heap, layer, out);
+    case TIDE_QUERY_ALIGNMENT:
+        *out = chunk_heap->options.granule;
+        return TIDE_OK;
+    case TIDE_QUERY_BYTES_RESERVED:
+        *out = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
+        return TIDE_OK;
+    case TIDE_QUERY_BYTES_USED_HIGH:
+        return tide_base_query(layer, what, out); /* upstream's figure is about chunks */
+    case TIDE_QUERY_BYTES_USED:
+    case TIDE_QUERY_BYTES_RESERVED_HIGH:
+    case TIDE_QUERY_BYTES_CACHED:
+    case TIDE_QUERY_LARGEST_FREE:
+    case TIDE_QUERY_FREE_BLOCKS:
+        break;
+    default:
+        return tide_pass_query(layer, what, out);
+    }
+    read(layer, &figures);
+    *out = what == TIDE_QUERY_BYTES_USED            ? figures.used_bytes
+           : what == TIDE_QUERY_BYTES_RESERVED_HIGH ? figures.reserved_peak_bytes
+           : what == TIDE_QUERY_BYTES_CACHED        ? figures.cached_bytes
+           : what == TIDE_QUERY_LARGEST_FREE        ? figures.largest_free_bytes
+                                                    : figures.free_blocks;
+    return TIDE_OK;
 }

@@ -8,6 +8,8 @@
 #ifndef TIDEI_SUBALLOC_CHUNK_HEAP_H
 #define TIDEI_SUBALLOC_CHUNK_HEAP_H
 
+#include <tidemark/pool.h>
+
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
 #include "src/suballoc/heap.h"
@@ -27,7 +29,7 @@ struct tidei_chunk_heap_options {
     uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
     uint64_t release_threshold_bytes; /* UINT64_MAX: the peak of the reserved bytes */
     uint64_t class_bytes;             /* pieces up to this size get a size class, for caches */
-    /* Free the pieces of caches above the chunk heap into it. Called without the lock. */
+    /* Free the pieces of caches above the chunk heap into it; NULL: there are none. Called without the lock. */
     void (*gather)(struct tidei_chunk_heap *chunk_heap);
 };
 
@@ -38,13 +40,13 @@ struct tidei_chunk_heap {
     uint64_t used_bytes;    /* as requested: handed out here, less taken back here */
     uint64_t peak_bytes;    /* peak of `held` */
     uint64_t grown, returned, taken_over, orders;
-    uint32_t leaving;          /* chunks being returned to upstream */
-    uint32_t asking;           /* threads that are requesting a chunk from upstream */
-    uint64_t left;             /* events: a chunk in `leaving` arrived or came back */
-    uint64_t answered;         /* events: a thread in `asking` got its answer */
-    uint64_t leaving_bytes;    /* of the chunks in `leaving` */
+    uint32_t returning;        /* chunks being returned to upstream */
+    uint32_t requesting;       /* threads that are requesting a chunk from upstream */
+    uint64_t returns_ended;    /* events: a chunk in `returning` arrived or came back */
+    uint64_t requests_ended;   /* events: a thread in `requesting` got its answer */
+    uint64_t returning_bytes;  /* of the chunks in `returning` */
     uint32_t entered, waited;  /* recent count: threads that took the lock for a request, and those that had to wait */
-    uint32_t crowd;            /* level of contention: how often `waited` was too high */
+    uint32_t contention;       /* level of contention: how often `waited` was too high */
     uint32_t forks;            /* tidei_fork_generation when the two were counted */
     _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
@@ -57,32 +59,32 @@ enum tide_status tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, stru
 /* Return all chunks, ordered behind all work of the device. Nobody may use a piece afterwards. */
 void tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap);
 
-/* Contention: when WAITED of the last ENTERED threads had to wait for the lock, `crowd` rises, up to CROWD_MOST. */
-#define TIDEI_CHUNK_HEAP_ENTERED    1024
-#define TIDEI_CHUNK_HEAP_WAITED     (TIDEI_CHUNK_HEAP_ENTERED / 8)
-#define TIDEI_CHUNK_HEAP_CROWD_MOST 16
+/* When WAITED of the last ENTERED threads had to wait for the lock, `contention` rises, up to CONTENTION_MOST. */
+#define TIDEI_CHUNK_HEAP_ENTERED         1024
+#define TIDEI_CHUNK_HEAP_WAITED          (TIDEI_CHUNK_HEAP_ENTERED / 8)
+#define TIDEI_CHUNK_HEAP_CONTENTION_MOST 16
 
 /* Take the lock for a request, and count whether the thread had to wait: with contention, caches may be larger. */
 void tidei_chunk_heap_enter(struct tidei_chunk_heap *chunk_heap);
 
 /* Reset the measure of contention. The caller holds the lock. */
-void tidei_chunk_heap_forget_crowd(struct tidei_chunk_heap *chunk_heap);
+void tidei_chunk_heap_reset_contention(struct tidei_chunk_heap *chunk_heap);
 
 /* Get the first chunk from upstream; it is kept until tidei_chunk_heap_fini. */
 enum tide_status tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
 
-/* A piece for 1 to TIDEI_CHUNK_HEAP_BYTES_MAX bytes, LIVE. */
+/*
+ * A piece for 1 to TIDEI_CHUNK_HEAP_BYTES_MAX bytes, LIVE. If the heap may not grow, the piece comes from free memory:
+ * its own, and that of chunks that other threads are requesting just now. Then the errors are TIDE_ENOMEM, with the
+ * error text set, and TIDE_ECAPACITY, without.
+ */
 enum tide_status tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment,
-                                           tide_stream stream, struct tidei_piece **out);
+                                           tide_stream stream, bool may_grow, struct tidei_piece **out);
 
 /*
- * The same, but from free memory only: the heap's, and that of chunks that other threads are requesting just now.
- * Errors: TIDE_ENOMEM, with the error text set; TIDE_ECAPACITY, without.
+ * Take back a LIVE piece of exactly this size and alignment; NULL of 0 bytes is none. Errors: TIDE_EPOINTER,
+ * TIDE_EMISMATCH, TIDE_ENOMEM.
  */
-enum tide_status tidei_chunk_heap_allocate_free(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t alignment,
-                                                tide_stream stream, struct tidei_piece **out);
-
-/* Take back a LIVE piece of exactly this size and alignment. Errors: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_ENOMEM. */
 enum tide_status tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, size_t bytes,
                                              size_t alignment, tide_stream stream);
 
@@ -92,9 +94,6 @@ enum tide_status tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap
  */
 enum tide_status tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes,
                                       size_t alignment, tide_stream stream);
-
-/* Return free chunks while more than release_threshold_bytes, if set, is reserved. */
-void tidei_chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap);
 
 /* Return all free chunks to upstream, and wait for those that other threads are returning. */
 void tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap);
@@ -118,5 +117,16 @@ void tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_
 
 /* tidei_chunk_heap_order_all, then tidei_chunk_heap_shrink; nothing where no more than `keep_bytes` are reserved. */
 enum tide_status tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
+
+/* Add the figures of the heap's free memory to *figures. The caller holds the lock. */
+void tidei_chunk_heap_add_free(const struct tidei_chunk_heap *chunk_heap, struct tide_pool_figures *figures);
+
+/*
+ * The query operation of a layer whose memory comes through this chunk heap. `read` is called without the lock, and
+ * sets the figures that the chunk heap alone does not know.
+ */
+enum tide_status tidei_chunk_heap_query(struct tidei_chunk_heap *chunk_heap, struct tide_resource *layer,
+                                        void (*read)(struct tide_resource *layer, struct tide_pool_figures *out),
+                                        enum tide_query what, uint64_t *out);
 
 #endif

@@ -13,13 +13,7 @@ tree_digits(uint64_t granules)
     return octave == 0 ? 0 : granules << (64 - octave);
 }
 
-/* Whether a piece is a node. A node has a parent, or is a root; a piece in a node's ring has itself for a parent. */
-static bool
-tree_is_ringed(const struct tidei_piece *piece)
-{
-    return piece->fit.parent == piece;
-}
-
+/* Add a piece to the ring of a node. It has itself for a parent; a node has another one, or is a root. */
 static void
 ring_add(struct tidei_piece *at, struct tidei_piece *piece)
 {
@@ -78,15 +72,6 @@ tree_replace(struct tidei_tree *tree, struct tidei_piece *node, struct tidei_pie
     }
 }
 
-/* A leaf below `node`, or `node` itself. */
-static struct tidei_piece *
-tree_leaf(struct tidei_piece *node)
-{
-    while (node->fit.child[0] != NULL || node->fit.child[1] != NULL)
-        node = node->fit.child[node->fit.child[1] != NULL];
-    return node;
-}
-
 void
 tidei_tree_remove(struct tidei_tree *tree, struct tidei_piece *piece, unsigned granule_log2)
 {
@@ -96,14 +81,16 @@ tidei_tree_remove(struct tidei_tree *tree, struct tidei_piece *piece, unsigned g
 
     piece->fit.before->next = next;
     next->fit.before = piece->fit.before;
-    if (tree_is_ringed(piece))
+    if (piece->fit.parent == piece)
         return;
     if (next != piece) {
         tree_replace(tree, piece, next, octave);
         return;
     }
     /* Any node below has the digits that lead here, so a leaf can take its place. */
-    leaf = tree_leaf(piece);
+    leaf = piece;
+    while (leaf->fit.child[0] != NULL || leaf->fit.child[1] != NULL)
+        leaf = leaf->fit.child[leaf->fit.child[1] != NULL];
     *tree_place(tree, leaf, octave) = NULL;
     if (leaf != piece)
         tree_replace(tree, piece, leaf, octave);

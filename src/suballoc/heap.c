@@ -41,7 +41,7 @@ tidei_heap_init(struct tidei_heap *heap, uint64_t granule, uint64_t step_bytes, 
     tidei_slab_init(&heap->pieces, sizeof(struct tidei_piece), piece_number);
     tidei_slab_init(&heap->spans, sizeof(struct tidei_span), NULL);
     tidei_streams_init(&heap->streams);
-    tidei_freed_run_slab_init(&heap->freed_runs, &heap->streams);
+    tidei_slab_init(&heap->freed_runs, sizeof(struct tidei_freed_run), NULL);
     return tidei_piece_map_init(&heap->out, &heap->pieces);
 }
 
@@ -51,7 +51,7 @@ tidei_heap_fini(struct tidei_heap *heap)
     tidei_piece_map_fini(&heap->out);
     tidei_streams_fini(&heap->streams);
     tidei_slab_fini(&heap->spans);
-    tidei_slab_fini(&heap->freed_runs.items);
+    tidei_slab_fini(&heap->freed_runs);
     tidei_slab_fini(&heap->pieces);
     free(heap->chunks);
 }
@@ -59,8 +59,7 @@ tidei_heap_fini(struct tidei_heap *heap)
 bool
 tidei_heap_reserve(struct tidei_heap *heap)
 {
-    return tidei_slab_reserve(&heap->pieces, HEAP_PIECES) &&
-           tidei_slab_reserve(&heap->freed_runs.items, HEAP_FREED_RUNS) &&
+    return tidei_slab_reserve(&heap->pieces, HEAP_PIECES) && tidei_slab_reserve(&heap->freed_runs, HEAP_FREED_RUNS) &&
            tidei_slab_reserve(&heap->spans, HEAP_SPANS) && tidei_piece_map_reserve(&heap->out) &&
            tidei_grow(&heap->chunks, &heap->chunk_capacity, heap->chunk_count + heap->chunks_away, 1);
 }
@@ -76,6 +75,115 @@ tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum tidei_zone 
     if (granules << heap->granule_log2 <= heap->first_region_bytes / HEAP_REGION_PIECES)
         *zone = TIDEI_ZONE_SMALL;
     return granules << heap->granule_log2;
+}
+
+/* Lists of freed runs. */
+
+/* A new freed run, in no list; room for it is reserved. */
+static struct tidei_freed_run *
+run_new(struct tidei_heap *heap, uint64_t bytes, uint32_t stream, uint64_t epoch)
+{
+    struct tidei_freed_run *freed_run = tidei_slab_take(&heap->freed_runs);
+
+    *freed_run = (struct tidei_freed_run){ .bytes = bytes, .epoch = epoch, .stream = stream };
+    tidei_streams_hold(&heap->streams, stream);
+    return freed_run;
+}
+
+static void
+run_free(struct tidei_heap *heap, struct tidei_freed_run *freed_run)
+{
+    tidei_streams_release(&heap->streams, freed_run->stream);
+    tidei_slab_give(&heap->freed_runs, freed_run);
+}
+
+static void
+runs_free(struct tidei_heap *heap, struct tidei_freed_runs *list)
+{
+    while (list->first != NULL) {
+        struct tidei_freed_run *next = list->first->next;
+
+        run_free(heap, list->first);
+        list->first = next;
+    }
+    list->last = NULL;
+}
+
+/* Merge the run behind `left`, freed on the same stream, into it. The later epoch of the two applies to both. */
+static void
+run_merge_next(struct tidei_heap *heap, struct tidei_freed_runs *list, struct tidei_freed_run *left)
+{
+    struct tidei_freed_run *right = left->next;
+
+    left->bytes += right->bytes;
+    if (left->epoch < right->epoch)
+        left->epoch = right->epoch;
+    left->next = right->next;
+    if (left->next != NULL)
+        left->next->before = left;
+    else
+        list->last = left;
+    run_free(heap, right);
+}
+
+/* Move all runs of `more` behind those of `list`; neither is empty. */
+static void
+runs_join(struct tidei_heap *heap, struct tidei_freed_runs *list, struct tidei_freed_runs *more)
+{
+    struct tidei_freed_run *left = list->last, *right = more->first;
+
+    left->next = right;
+    right->before = left;
+    list->last = more->last;
+    more->first = more->last = NULL;
+    if (left->stream == right->stream)
+        run_merge_next(heap, list, left);
+}
+
+/* Move the last `bytes` of `from` into `to`, which is empty. Takes at most one freed run from the slab. */
+static void
+runs_move_last(struct tidei_heap *heap, struct tidei_freed_runs *from, uint64_t bytes, struct tidei_freed_runs *to)
+{
+    while (bytes > 0) {
+        struct tidei_freed_run *freed_run = from->last;
+
+        if (freed_run->bytes > bytes) {
+            freed_run->bytes -= bytes;
+            freed_run = run_new(heap, bytes, freed_run->stream, freed_run->epoch);
+        } else {
+            from->last = freed_run->before;
+            if (from->last != NULL)
+                from->last->next = NULL;
+            else
+                from->first = NULL;
+        }
+        bytes -= freed_run->bytes;
+        freed_run->before = NULL;
+        freed_run->next = to->first;
+        if (to->first != NULL)
+            to->first->before = freed_run;
+        else
+            to->last = freed_run;
+        to->first = freed_run;
+    }
+}
+
+/* Assign the runs that were freed up to `epoch` to `stream`, as if they had been freed now. */
+static void
+runs_reassign(struct tidei_heap *heap, struct tidei_freed_runs *list, uint64_t epoch, uint32_t stream)
+{
+    for (struct tidei_freed_run *freed_run = list->first; freed_run != NULL; freed_run = freed_run->next) {
+        if (freed_run->epoch <= epoch) {
+            tidei_streams_hold(&heap->streams, stream);
+            tidei_streams_release(&heap->streams, freed_run->stream);
+            freed_run->stream = stream;
+            freed_run->epoch = heap->streams.epoch;
+        }
+        if (freed_run->before != NULL && freed_run->before->stream == freed_run->stream) {
+            freed_run = freed_run->before;
+            run_merge_next(heap, list, freed_run);
+        }
+    }
 }
 
 /* Pieces. */
@@ -197,8 +305,8 @@ piece_merge(struct tidei_heap *heap, struct tidei_piece *left, struct tidei_piec
     left->after = right->after;
     if (left->after != NULL)
         left->after->before = left;
-    tidei_freed_runs_join(&heap->freed_runs, &left->freed_runs, &right->freed_runs);
-    tidei_piece_set_state(right, TIDEI_PIECE_FREE);
+    runs_join(heap, &left->freed_runs, &right->freed_runs);
+    tidei_piece_set_word(right, TIDEI_PIECE_FREE);
     tidei_slab_give(&heap->pieces, right);
 }
 
@@ -217,7 +325,7 @@ region_end(struct tidei_heap *heap, struct tidei_span *region)
     tidei_slab_give(&heap->spans, region);
 }
 
-static bool heap_put_runs(struct tidei_heap *heap, struct tidei_piece *piece);
+static void heap_put_runs(struct tidei_heap *heap, struct tidei_piece *piece);
 
 /* Return the idle region, if any, to its chunk. */
 static void
@@ -237,15 +345,15 @@ region_release(struct tidei_heap *heap)
 
 /*
  * Free a piece that has its freed runs, and merge it with its free neighbours. One free region is kept, so that a
- * single small request does not create and destroy one again and again. True where a chunk became free.
+ * single small request does not create and destroy one again and again.
  */
-static bool
+static void
 heap_put_runs(struct tidei_heap *heap, struct tidei_piece *piece)
 {
     struct tidei_piece *neighbour = piece->before;
     struct tidei_span *span = piece->span;
 
-    tidei_piece_set_state(piece, TIDEI_PIECE_FREE);
+    tidei_piece_set_word(piece, TIDEI_PIECE_FREE);
     if (neighbour != NULL && piece_state(neighbour) == TIDEI_PIECE_FREE) {
         index_remove(heap, neighbour);
         piece_merge(heap, neighbour, piece);
@@ -258,29 +366,26 @@ heap_put_runs(struct tidei_heap *heap, struct tidei_piece *piece)
     }
     if (!piece_is_whole(piece) || span->parent == NULL) {
         index_add(heap, piece);
-        return piece_is_chunk(piece);
-    }
-    if (heap->idle_region == NULL) {
+    } else if (heap->idle_region == NULL) {
         heap->idle_region = span;
         index_add(heap, piece);
-        return false;
+    } else {
+        piece = span->parent;
+        region_end(heap, span);
+        heap_put_runs(heap, piece);
     }
-    piece = span->parent;
-    region_end(heap, span);
-    return heap_put_runs(heap, piece);
 }
 
-bool
+void
 tidei_heap_put_back(struct tidei_heap *heap, struct tidei_piece *piece)
 {
     tidei_piece_map_remove(&heap->out, piece);
     heap->out_bytes -= piece->bytes;
-    return heap_put_runs(heap, piece);
+    heap_put_runs(heap, piece);
 }
 
-/* Set the one freed run of a piece that was out: the piece is freed now, on `stream`. */
-static void
-heap_run_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
+void
+tidei_heap_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
 {
     /* Kept for this moment; it holds no stream yet. */
     struct tidei_freed_run *freed_run = piece->freed_runs.first;
@@ -291,11 +396,11 @@ heap_run_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream
     tidei_streams_hold(&heap->streams, stream);
 }
 
-bool
+void
 tidei_heap_put(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
 {
-    heap_run_own(heap, piece, stream);
-    return tidei_heap_put_back(heap, piece);
+    tidei_heap_own(heap, piece, stream);
+    tidei_heap_put_back(heap, piece);
 }
 
 /* Taking pieces for requests, and the streams that they have to wait for. */
@@ -320,13 +425,13 @@ piece_cut(struct tidei_heap *heap, struct tidei_piece **cut, uint64_t offset, ui
 
     if (behind > 0) {
         other = piece_new(heap, piece->span, tidei_piece_address(piece) + offset + bytes, behind);
-        tidei_freed_runs_move_last(&heap->freed_runs, &piece->freed_runs, behind, &other->freed_runs);
+        runs_move_last(heap, &piece->freed_runs, behind, &other->freed_runs);
         piece->bytes -= behind;
         piece_link_after(piece, other);
     }
     if (offset > 0) {
         other = piece_new(heap, piece->span, tidei_piece_address(piece) + offset, bytes);
-        tidei_freed_runs_move_last(&heap->freed_runs, &piece->freed_runs, bytes, &other->freed_runs);
+        runs_move_last(heap, &piece->freed_runs, bytes, &other->freed_runs);
         piece->bytes = offset;
         piece_link_after(piece, other);
         *cut = other;
@@ -338,9 +443,8 @@ piece_cut(struct tidei_heap *heap, struct tidei_piece **cut, uint64_t offset, ui
         index_add(heap, (*cut)->after);
 }
 
-/* The size of a free piece that fits the request whatever the piece's address. */
-static uint64_t
-request_need(const struct tidei_heap *heap, const struct tidei_heap_request *request)
+uint64_t
+tidei_heap_need(const struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
     return request->bytes + request->alignment - (UINT64_C(1) << heap->granule_log2);
 }
@@ -355,7 +459,7 @@ heap_prefer_own(struct tidei_heap *heap, const struct tidei_heap_request *reques
 
     if (best->own_stream == request->stream)
         return best;
-    own = tidei_classes_find(classes, request_need(heap, request), heap->granule_log2, TIDEI_LINKS_OWN);
+    own = tidei_classes_find(classes, tidei_heap_need(heap, request), heap->granule_log2, TIDEI_LINKS_OWN);
     return own != NULL && own->bytes <= HEAP_OWN_MOST(best->bytes) ? own : best;
 }
 
@@ -363,7 +467,7 @@ heap_prefer_own(struct tidei_heap *heap, const struct tidei_heap_request *reques
 static struct tidei_piece *
 heap_find_chunk(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
-    struct tidei_piece *best = tidei_tree_find(&heap->free, request_need(heap, request), heap->granule_log2);
+    struct tidei_piece *best = tidei_tree_find(&heap->free, tidei_heap_need(heap, request), heap->granule_log2);
     struct tidei_piece *piece = best;
 
     if (best == NULL)
@@ -381,18 +485,9 @@ heap_find_chunk(struct tidei_heap *heap, const struct tidei_heap_request *reques
 static struct tidei_piece *
 heap_find_large(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
-    struct tidei_piece *best = tidei_tree_find(&heap->large, request_need(heap, request), heap->granule_log2);
+    struct tidei_piece *best = tidei_tree_find(&heap->large, tidei_heap_need(heap, request), heap->granule_log2);
 
     return best != NULL ? heap_prefer_own(heap, request, TIDEI_ZONE_LARGE, best) : heap_find_chunk(heap, request);
-}
-
-static struct tidei_piece *
-heap_find_small(struct tidei_heap *heap, const struct tidei_heap_request *request)
-{
-    struct tidei_piece *best =
-        tidei_classes_find(&heap->small, request_need(heap, request), heap->granule_log2, TIDEI_LINKS_FIT);
-
-    return best != NULL ? heap_prefer_own(heap, request, TIDEI_ZONE_SMALL, best) : NULL;
 }
 
 /*
@@ -412,7 +507,7 @@ heap_take_from(struct tidei_heap *heap, struct tidei_piece *piece, const struct 
     if (piece->freed_runs.first->stream != request->stream && piece->freed_runs.last->stream == request->stream)
         offset = ((address + piece->bytes - request->bytes) & ~mask) - address;
     piece_cut(heap, &piece, offset, request->bytes);
-    tidei_piece_set_state(piece, TIDEI_PIECE_MOVING);
+    tidei_piece_set_word(piece, TIDEI_PIECE_MOVING);
     return piece;
 }
 
@@ -461,12 +556,15 @@ static struct tidei_piece *
 heap_find(struct tidei_heap *heap, const struct tidei_heap_request *request)
 {
     struct tidei_heap_request common = *request;
+    uint64_t need = tidei_heap_need(heap, request);
     struct tidei_piece *piece = NULL;
 
     common.last_resort = false;
-    if (request->zone == TIDEI_ZONE_SMALL && request_need(heap, request) <= heap->first_region_bytes) {
-        piece = heap_find_small(heap, request);
-        if (piece == NULL)
+    if (request->zone == TIDEI_ZONE_SMALL && need <= heap->first_region_bytes) {
+        piece = tidei_classes_find(&heap->small, need, heap->granule_log2, TIDEI_LINKS_FIT);
+        if (piece != NULL)
+            piece = heap_prefer_own(heap, request, TIDEI_ZONE_SMALL, piece);
+        else
             piece = heap_region_new(heap, &common);
         if (piece != NULL || !request->last_resort)
             return piece;
@@ -501,7 +599,7 @@ tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request 
 {
     const struct tidei_span *newest = heap->newest;
 
-    if (newest == NULL || newest->bytes < request_need(heap, request))
+    if (newest == NULL || newest->bytes < tidei_heap_need(heap, request))
         return NULL;
     return heap_take_out_of(heap, newest->first, request);
 }
@@ -521,7 +619,7 @@ tidei_heap_wait(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t lat
     }
     /* Keep one run for the piece's free, which then needs no host memory; it holds no stream till then. */
     rest.first = list->first->next;
-    tidei_freed_runs_free(&heap->freed_runs, &rest);
+    runs_free(heap, &rest);
     list->first->next = NULL;
     list->last = list->first;
     tidei_streams_release(&heap->streams, list->first->stream);
@@ -614,7 +712,7 @@ tidei_heap_chunk_add(struct tidei_heap *heap, uintptr_t base, uint64_t bytes, ui
 {
     struct tidei_span *span = tidei_slab_take(&heap->spans);
     struct tidei_piece *piece = piece_new(heap, span, base, bytes);
-    struct tidei_freed_run *freed_run = tidei_freed_run_new(&heap->freed_runs, bytes, stream, heap->streams.epoch);
+    struct tidei_freed_run *freed_run = run_new(heap, bytes, stream, heap->streams.epoch);
 
     *span = (struct tidei_span){ .base = base, .bytes = bytes, .first = piece, .keep = keep };
     piece->freed_runs.first = piece->freed_runs.last = freed_run;
@@ -628,8 +726,8 @@ chunk_is_free(const struct tidei_span *span)
     return span->first->bytes == span->bytes && piece_state(span->first) == TIDEI_PIECE_FREE;
 }
 
-bool
-tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes, struct tidei_heap_chunk *out)
+struct tidei_span *
+tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes)
 {
     struct tidei_span *span;
 
@@ -642,60 +740,52 @@ tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes, st
             span = heap->chunks[i];
     }
     if (span == NULL)
-        return false;
+        return NULL;
     index_remove(heap, span->first);
-    tidei_piece_set_state(span->first, TIDEI_PIECE_MOVING);
+    tidei_piece_set_word(span->first, TIDEI_PIECE_MOVING);
     chunks_remove(heap, span);
     heap->chunks_away++;
-    out->span = span;
-    out->piece = span->first;
-    return true;
+    return span;
 }
 
 void
-tidei_heap_chunk_own(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk, uint32_t stream)
-{
-    heap_run_own(heap, chunk->piece, stream);
-}
-
-void
-tidei_heap_chunk_put_back(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk)
+tidei_heap_chunk_put_back(struct tidei_heap *heap, struct tidei_span *chunk)
 {
     heap->chunks_away--;
-    chunks_insert(heap, chunk->span);
-    tidei_piece_set_state(chunk->piece, TIDEI_PIECE_FREE);
-    index_add(heap, chunk->piece);
+    chunks_insert(heap, chunk);
+    tidei_piece_set_word(chunk->first, TIDEI_PIECE_FREE);
+    index_add(heap, chunk->first);
 }
 
 void
-tidei_heap_chunk_forget(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk)
+tidei_heap_chunk_forget(struct tidei_heap *heap, struct tidei_span *chunk)
 {
     heap->chunks_away--;
-    tidei_freed_runs_free(&heap->freed_runs, &chunk->piece->freed_runs);
-    tidei_slab_give(&heap->pieces, chunk->piece);
-    tidei_slab_give(&heap->spans, chunk->span);
+    runs_free(heap, &chunk->first->freed_runs);
+    tidei_slab_give(&heap->pieces, chunk->first);
+    tidei_slab_give(&heap->spans, chunk);
 }
 
 static void
-pieces_settle(struct tidei_heap *heap, struct tidei_piece *piece, uint64_t epoch, uint32_t stream)
+pieces_reassign(struct tidei_heap *heap, struct tidei_piece *piece, uint64_t epoch, uint32_t stream)
 {
     for (; piece != NULL; piece = piece->after) {
         if (piece->size_class == TIDEI_PIECE_REGION)
-            pieces_settle(heap, region_first(piece), epoch, stream);
+            pieces_reassign(heap, region_first(piece), epoch, stream);
         if (piece_state(piece) != TIDEI_PIECE_FREE)
             continue;
         index_remove(heap, piece);
-        tidei_freed_runs_settle(&heap->freed_runs, &piece->freed_runs, epoch, stream);
+        runs_reassign(heap, &piece->freed_runs, epoch, stream);
         index_add(heap, piece);
     }
 }
 
 void
-tidei_heap_settle(struct tidei_heap *heap, uint64_t epoch, uint32_t stream)
+tidei_heap_reassign(struct tidei_heap *heap, uint64_t epoch, uint32_t stream)
 {
     tidei_streams_forget(&heap->streams, epoch);
     for (size_t i = 0; i < heap->chunk_count; i++)
-        pieces_settle(heap, heap->chunks[i]->first, epoch, stream);
+        pieces_reassign(heap, heap->chunks[i]->first, epoch, stream);
 }
 
 uint64_t

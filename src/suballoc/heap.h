@@ -19,7 +19,7 @@
 #define TIDEI_HEAP_H
 
 #include "src/suballoc/piece-map.h"
-#include "src/suballoc/freed-runs.h"
+#include "src/suballoc/streams.h"
 
 #define TIDEI_HEAP_SMALL_BYTES  ((uint64_t)1 << 20) /* the largest small request */
 #define TIDEI_HEAP_REGION_BYTES ((uint64_t)4 << 20) /* the first regions; later ones are larger */
@@ -51,8 +51,7 @@ struct tidei_heap {
     unsigned granule_log2;
     uint64_t first_region_bytes;
     uint64_t step_bytes; /* chunks up to this are cut for any request, since upstream is not asked for smaller ones */
-    struct tidei_slab pieces, spans;
-    struct tidei_freed_run_slab freed_runs;
+    struct tidei_slab pieces, spans, freed_runs;
     struct tidei_piece_map out;
     struct tidei_streams streams;
     struct tidei_classes small; /* free pieces of regions */
@@ -85,6 +84,9 @@ uint64_t tidei_heap_region_bytes(const struct tidei_heap *heap);
 /* The size of a piece for `bytes` (not 0, at most TIDEI_PIECE_BYTES_MAX / 2), and the zone from which it is taken. */
 uint64_t tidei_heap_round(const struct tidei_heap *heap, uint64_t bytes, enum tidei_zone *zone);
 
+/* The size of a free piece, or of a chunk, that fits the request whatever its address. */
+uint64_t tidei_heap_need(const struct tidei_heap *heap, const struct tidei_heap_request *request);
+
 /*
  * A piece for the request, MOVING, or NULL where nothing fits. Until tidei_heap_wait returns false it still has its
  * freed runs, and may be given back as it was.
@@ -105,11 +107,11 @@ bool tidei_heap_wait(struct tidei_heap *heap, struct tidei_piece *piece, uint32_
 void tidei_heap_waited(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t later, uint32_t earlier,
                        uint64_t epoch);
 
-/* Free a piece that is out, on `stream`; the caller has made it MOVING. True where a chunk became free. */
-bool tidei_heap_put(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream);
+/* Free a piece that is out, on `stream`; the caller has made it MOVING. */
+void tidei_heap_put(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream);
 
 /* Undo tidei_heap_take: free the piece with the freed runs that it had. */
-bool tidei_heap_put_back(struct tidei_heap *heap, struct tidei_piece *piece);
+void tidei_heap_put_back(struct tidei_heap *heap, struct tidei_piece *piece);
 
 /* The piece, in any state, that contains `pointer`; NULL where that lies in no chunk. Scans the pieces of the chunk. */
 struct tidei_piece *tidei_heap_around(const struct tidei_heap *heap, const void *pointer);
@@ -120,27 +122,22 @@ bool tidei_heap_overlaps(const struct tidei_heap *heap, uintptr_t base, uint64_t
 /* Add a chunk, ready for use on `stream`; room for it is reserved. */
 void tidei_heap_chunk_add(struct tidei_heap *heap, uintptr_t base, uint64_t bytes, uint32_t stream, bool keep);
 
-/* A chunk that was taken out of the heap. Its freed runs still hold their streams. */
-struct tidei_heap_chunk {
-    struct tidei_piece *piece; /* covers the whole chunk */
-    struct tidei_span *span;
-};
-
 /*
  * Take out the chunk that has been free for longest, among those of at most `most_bytes`. With `all`, also a chunk that
- * would stay, or that has the idle region. False where there is none.
+ * would stay, or that has the idle region. NULL where there is none. Its one piece covers the whole chunk, and its
+ * freed runs still hold their streams.
  */
-bool tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes, struct tidei_heap_chunk *out);
+struct tidei_span *tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes);
 
-/* Note that the chunk has waited for all streams that tidei_heap_wait named: it is free on `stream` from now on. */
-void tidei_heap_chunk_own(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk, uint32_t stream);
+/* Set the one freed run of a piece that has waited for all streams that tidei_heap_wait named: `stream`, now. */
+void tidei_heap_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream);
 
 /* Put the chunk back into the heap, or forget it. */
-void tidei_heap_chunk_put_back(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk);
-void tidei_heap_chunk_forget(struct tidei_heap *heap, const struct tidei_heap_chunk *chunk);
+void tidei_heap_chunk_put_back(struct tidei_heap *heap, struct tidei_span *chunk);
+void tidei_heap_chunk_forget(struct tidei_heap *heap, struct tidei_span *chunk);
 
 /* Make all memory that was freed up to `epoch`, which has ended, and is still free, free on `stream`. */
-void tidei_heap_settle(struct tidei_heap *heap, uint64_t epoch, uint32_t stream);
+void tidei_heap_reassign(struct tidei_heap *heap, uint64_t epoch, uint32_t stream);
 
 /* The free bytes of all chunks, and those of the largest free piece. */
 uint64_t tidei_heap_free_bytes(const struct tidei_heap *heap);

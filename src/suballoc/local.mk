@@ -6,8 +6,6 @@ libtidemark_la_SOURCES += \
 	src/suballoc/chunk-heap.h \
 	src/suballoc/fit.c \
 	src/suballoc/fit.h \
-	src/suballoc/freed-runs.c \
-	src/suballoc/freed-runs.h \
 	src/suballoc/heap.c \
 	src/suballoc/heap.h \
 	src/suballoc/piece-map.c \

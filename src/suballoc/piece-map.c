@@ -53,7 +53,7 @@ bucket_count(struct tidei_piece_bucket *bucket, bool more)
 {
     uint64_t tags = bucket_tags(bucket);
 
-    if (tidei_bucket_behind(tags) == BUCKET_BEHIND_MOST)
+    if (tags >> TIDEI_BUCKET_BEHIND_SHIFT == BUCKET_BEHIND_MOST)
         return;
     tags = more ? tags + BUCKET_BEHIND_ONE : tags - BUCKET_BEHIND_ONE;
     /* Release, as in bucket_put: a thread that sees this word instead of that one sees the numbers, too. */
@@ -133,19 +133,15 @@ tidei_piece_map_add(struct tidei_piece_map *map, struct tidei_piece *piece)
     map->count++;
 }
 
-static uint32_t
-bucket_number(const struct tidei_piece_bucket *bucket, unsigned place)
-{
-    return atomic_load_explicit(&bucket->numbers[place], memory_order_relaxed);
-}
-
 /* The place of a piece in the bucket; TIDEI_BUCKET_PIECES where it is not there. */
 static unsigned
 bucket_find(const struct tidei_piece_bucket *bucket, const struct tidei_piece *piece, uint64_t wanted)
 {
     for (uint64_t found = tidei_bucket_zeros(bucket_tags(bucket) ^ wanted); found != 0; found &= found - 1) {
-        if (bucket_number(bucket, tidei_bucket_place(found)) == piece->number)
-            return tidei_bucket_place(found);
+        unsigned place = tidei_bucket_place(found);
+
+        if (atomic_load_explicit(&bucket->numbers[place], memory_order_relaxed) == piece->number)
+            return place;
     }
     return TIDEI_BUCKET_PIECES;
 }

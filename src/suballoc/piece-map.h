@@ -19,7 +19,10 @@
 #define TIDEI_BUCKET_PIECES 6
 
 struct tidei_piece_bucket {
-    /* One byte for each piece, 0: none. The upper 16 bits count pieces of this bucket that lie in later ones. */
+    /*
+     * One byte for each piece, 0: none. The upper 16 bits count pieces of this bucket that lie in later ones; 65535
+     * means that many or more.
+     */
     _Alignas(32) _Atomic uint64_t tags;
     _Atomic uint32_t numbers[TIDEI_BUCKET_PIECES]; /* of the pieces, in their slab */
 };
@@ -76,13 +79,6 @@ tidei_bucket_place(uint64_t bits)
     return (unsigned)__builtin_ctzll(bits) / 8;
 }
 
-/* How many pieces of a bucket with these tags lie in later buckets; 65535 means that many or more. */
-static inline uint64_t
-tidei_bucket_behind(uint64_t tags)
-{
-    return tags >> TIDEI_BUCKET_BEHIND_SHIFT;
-}
-
 static inline struct tidei_piece *
 tidei_bucket_piece(const struct tidei_piece_map *map, const struct tidei_piece_bucket *bucket, unsigned place)
 {
@@ -115,7 +111,7 @@ tidei_piece_map_find(const struct tidei_piece_map *map, const void *pointer)
             if (__builtin_expect(tidei_piece_address(piece) == (uintptr_t)pointer, 1))
                 return piece;
         }
-        if (tidei_bucket_behind(tags) == 0)
+        if (tags >> TIDEI_BUCKET_BEHIND_SHIFT == 0)
             break;
     }
     return NULL;

@@ -109,12 +109,6 @@ tidei_piece_set_word(struct tidei_piece *piece, uint64_t word)
     atomic_store_explicit(&piece->word, number | word, memory_order_release);
 }
 
-static inline void
-tidei_piece_set_state(struct tidei_piece *piece, uint64_t state)
-{
-    tidei_piece_set_word(piece, state);
-}
-
 /* The word of a piece that is LIVE for this request, without its number. */
 static inline uint64_t
 tidei_piece_live(size_t bytes, size_t alignment)

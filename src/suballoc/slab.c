@@ -5,23 +5,23 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define STORE_FIRST_BYTES ((size_t)64 << 10)
+#define SLAB_FIRST_BYTES ((size_t)64 << 10)
 
 /*
  * Memory of this size or more uses huge pages, where the kernel has them. When 100,000 blocks are freed in random
  * order, each access would cost a TLB miss beside the cache misses.
  */
-#define STORE_HUGE_BYTES TIDEI_SLAB_SEGMENT_BYTES
+#define SLAB_HUGE_BYTES TIDEI_SLAB_SEGMENT_BYTES
 
 void *
 tidei_slab_memory(size_t bytes)
 {
-    size_t alignment = bytes < STORE_HUGE_BYTES ? 4096 : STORE_HUGE_BYTES;
+    size_t alignment = bytes < SLAB_HUGE_BYTES ? 4096 : SLAB_HUGE_BYTES;
     void *memory = aligned_alloc(alignment, bytes < alignment ? alignment : bytes);
 
     if (memory == NULL)
         return NULL;
-    if (bytes >= STORE_HUGE_BYTES)
+    if (bytes >= SLAB_HUGE_BYTES)
         (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a hint, which may be refused */
     return memset(memory, 0, bytes);
 }
@@ -51,7 +51,7 @@ slab_next(const struct tidei_slab *slab, void *item)
 static bool
 slab_grow(struct tidei_slab *slab)
 {
-    size_t bytes = STORE_FIRST_BYTES << (slab->segment_count < 5 ? slab->segment_count : 5);
+    size_t bytes = SLAB_FIRST_BYTES << (slab->segment_count < 5 ? slab->segment_count : 5);
     uint64_t first = slab->segment_count * (TIDEI_SLAB_SEGMENT_BYTES / slab->item_bytes);
     char *segment;
 

@@ -72,7 +72,7 @@ tidei_streams_number(struct tidei_streams *streams, tide_stream handle)
 void
 tidei_streams_note(struct tidei_streams *streams, uint32_t earlier, uint64_t epoch, uint32_t later)
 {
-    if (earlier >= TIDEI_STREAMS_KNOWN || later >= TIDEI_STREAMS_KNOWN || epoch <= streams->settled)
+    if (earlier >= TIDEI_STREAMS_KNOWN || later >= TIDEI_STREAMS_KNOWN || epoch <= streams->waited_all)
         return;
     if (streams->waited[later][earlier] < epoch)
         streams->waited[later][earlier] = epoch;
@@ -82,5 +82,5 @@ void
 tidei_streams_forget(struct tidei_streams *streams, uint64_t epoch)
 {
     memset(streams->waited, 0, sizeof(streams->waited));
-    streams->settled = epoch;
+    streams->waited_all = epoch;
 }

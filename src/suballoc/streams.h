@@ -32,7 +32,7 @@ struct tidei_streams {
     size_t capacity;
     struct tidei_map numbers; /* by handle */
     uint64_t epoch;
-    uint64_t settled;                                          /* the epoch of the last wait for all streams */
+    uint64_t waited_all;                                       /* the epoch of the last wait for all streams */
     uint64_t waited[TIDEI_STREAMS_KNOWN][TIDEI_STREAMS_KNOWN]; /* [later][earlier]: the epoch of the last wait */
 };
 

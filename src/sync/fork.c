@@ -8,7 +8,7 @@
 
 static struct {
     pthread_mutex_t mutex; /* held while a hook is set, and from before fork() until after it */
-    bool installed;        /* guarded by the mutex */
+    bool installed;        /* by the constructor; after that guarded by the mutex */
     uint32_t generation;   /* written in a child, where it is the only thread */
     /* Written with the mutex held; also read without it, to check whether a hook is installed. */
     _Atomic(const struct tidei_fork_hook *) hooks[TIDEI_FORK_PLACES];
@@ -55,6 +55,17 @@ fork_in_child(void)
     pthread_mutex_unlock(&forks.mutex);
 }
 
+/*
+ * Installs the handlers before any thread can take the mutex. If the first tidei_fork_hook_set did it, another thread
+ * could fork meanwhile, without the handlers: the child would have a copy of the mutex that stays locked for good. The
+ * priority, the first that is free for programs, puts it before constructors of a program linked statically.
+ */
+__attribute__((constructor(101))) static void
+fork_install(void)
+{
+    forks.installed = pthread_atfork(fork_prepare, fork_in_parent, fork_in_child) == 0;
+}
+
 void
 tidei_fork_hook_set(enum tidei_fork_place place, const struct tidei_fork_hook *hook)
 {
@@ -63,7 +74,7 @@ tidei_fork_hook_set(enum tidei_fork_place place, const struct tidei_fork_hook *h
         return;
     pthread_mutex_lock(&forks.mutex);
     if (!forks.installed)
-        forks.installed = pthread_atfork(fork_prepare, fork_in_parent, fork_in_child) == 0;
+        fork_install();
     if (forks.installed)
         atomic_store_explicit(&forks.hooks[place], hook, memory_order_release);
     pthread_mutex_unlock(&forks.mutex);

@@ -38,7 +38,7 @@ struct tidei_fork_hook {
 /*
  * Install the hook of a place; call this before the first use of the hook's lock. Once the hook is installed, a call
  * costs one load. The caller holds no lock of the library, since the first call waits for a fork() of another thread.
- * If pthread_atfork() finds no memory, the next call for any place tries again.
+ * If pthread_atfork() finds no memory when the library is loaded, the next call for any place tries again.
  */
 void tidei_fork_hook_set(enum tidei_fork_place place, const struct tidei_fork_hook *hook);
 

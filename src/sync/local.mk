@@ -8,7 +8,6 @@ libtidemark_la_SOURCES += \
 	src/sync/lock.h \
 	src/sync/slots.c \
 	src/sync/slots.h \
-	src/sync/testpoint.c \
 	src/sync/testpoint.h \
 	src/sync/thread.c \
 	src/sync/thread.h

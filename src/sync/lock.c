@@ -97,7 +97,7 @@ lock_own(struct tidei_lock *lock)
 
 /* The caller has `held` of a lock that is not SHARED: begin the bias, or revoke it. */
 void
-tidei_lock_settle(struct tidei_lock *lock)
+tidei_lock_change_bias(struct tidei_lock *lock)
 {
     /* Relaxed: written by holders of `held`. */
     if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != TIDEI_LOCK_NEW)
@@ -108,7 +108,7 @@ tidei_lock_settle(struct tidei_lock *lock)
 
 /* The slow path of tidei_lock_acquire_alone. */
 bool
-tidei_lock_settle_alone(struct tidei_lock *lock)
+tidei_lock_acquire_alone_slowly(struct tidei_lock *lock)
 {
     lock_hold(lock);
     tidei_lock_entered(lock);

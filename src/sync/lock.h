@@ -65,8 +65,8 @@ void tidei_lock_pause(unsigned *looks);
 
 /* The slow paths of the functions below. */
 void tidei_lock_wait(struct tidei_lock *lock);
-void tidei_lock_settle(struct tidei_lock *lock);
-bool tidei_lock_settle_alone(struct tidei_lock *lock);
+void tidei_lock_change_bias(struct tidei_lock *lock);
+bool tidei_lock_acquire_alone_slowly(struct tidei_lock *lock);
 
 /* Lock as the owner; false if this thread is not the owner, or no longer. */
 static inline bool
@@ -94,7 +94,7 @@ tidei_lock_entered(struct tidei_lock *lock)
 {
     /* Relaxed: written by holders of `held`. */
     if (__builtin_expect(atomic_load_explicit(&lock->owner, memory_order_relaxed) != TIDEI_LOCK_SHARED, 0))
-        tidei_lock_settle(lock);
+        tidei_lock_change_bias(lock);
 }
 
 static inline void
@@ -135,7 +135,7 @@ tidei_lock_acquire_alone(struct tidei_lock *lock)
     /* Acquire: pairs with the release in lock_revoke, to see all that the owner wrote inside. */
     if (__builtin_expect(atomic_load_explicit(&lock->owner, memory_order_acquire) == TIDEI_LOCK_SHARED, 1))
         return false;
-    return tidei_lock_settle_alone(lock);
+    return tidei_lock_acquire_alone_slowly(lock);
 }
 
 static inline void

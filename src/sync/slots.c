@@ -1,18 +1,16 @@
 /* Assigns slots of objects to threads, takes them back when threads end, and quiesces all slots of an object. */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/sync/barrier.h"
 #include "src/sync/fork.h"
+#include "src/sync/lock.h"
 #include "src/sync/slots.h"
 
 /* Alignment of slots: two cache lines, since processors fetch them in pairs. */
 #define SLOT_ALIGNMENT ((size_t)128)
 /* A thread with fewer slots does not search for links to destroyed objects. */
 #define LINKS_LEAST 16
-/* Spins on a thread that is inside before yielding. */
-#define SLOT_SPINS 256
 
 /* One slot of this thread; its object may have been destroyed. */
 struct tidei_slot_link {
@@ -28,24 +26,16 @@ static struct {
     uint64_t serials; /* the last one assigned */
 } registry = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-/* Keep out threads that are about to enter; some may still be inside. The mutex is held. */
-static void
-slots_shut(struct tidei_slots *slots)
-{
-    /* Relaxed: the barrier orders it before the reads of `busy`. */
-    atomic_store_explicit(&slots->closed, 1, memory_order_relaxed);
-}
-
 /* After the barrier: return once no thread is inside. */
 static void
-slots_settle(struct tidei_slots *slots)
+slots_wait(struct tidei_slots *slots)
 {
     for (struct tidei_slot *slot = slots->first; slot != NULL; slot = slot->next) {
+        unsigned looks = 0;
+
         /* Acquire: pairs with the release in tidei_slot_leave. */
-        for (unsigned looks = 0; atomic_load_explicit(&slot->busy, memory_order_acquire) != 0; looks++) {
-            if (looks >= SLOT_SPINS)
-                sched_yield();
-        }
+        while (atomic_load_explicit(&slot->busy, memory_order_acquire) != 0)
+            tidei_lock_pause(&looks);
     }
 }
 
@@ -61,14 +51,15 @@ void
 tidei_slots_quiesce(struct tidei_slots *slots)
 {
     pthread_mutex_lock(&slots->mutex);
-    slots_shut(slots);
+    /* Relaxed: the barrier or fence below orders it before the reads of `busy`. */
+    atomic_store_explicit(&slots->closed, 1, memory_order_relaxed);
     TIDEI_TEST_POINT("slots.shut");
     if (atomic_load_explicit(&slots->fence, memory_order_relaxed)) /* relaxed: written with the mutex */
         atomic_thread_fence(memory_order_seq_cst);                 /* pairs with the one in tidei_slot_enter */
     else
         (void)tidei_barrier_run();
     slots_note_fence(slots);
-    slots_settle(slots);
+    slots_wait(slots);
 }
 
 void
@@ -129,12 +120,12 @@ slots_before_fork(void)
     pthread_mutex_lock(&registry.mutex);
     for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older) {
         pthread_mutex_lock(&slots->mutex);
-        slots_shut(slots);
+        atomic_store_explicit(&slots->closed, 1, memory_order_relaxed); /* as in tidei_slots_quiesce */
     }
     atomic_thread_fence(memory_order_seq_cst); /* for threads that pay a fence when they enter */
     (void)tidei_barrier_run();
     for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older)
-        slots_settle(slots);
+        slots_wait(slots);
 }
 
 static void

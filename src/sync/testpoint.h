@@ -10,8 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A variable that all files of a test program share. */
+#define TIDEI_TEST_SHARED __attribute__((weak))
+
 typedef void (*tidei_test_point_function)(const char *label);
-extern _Atomic(tidei_test_point_function) tidei_test_point;
+TIDEI_TEST_SHARED _Atomic(tidei_test_point_function) tidei_test_point;
 
 #define TIDEI_TEST_POINT(label)                                                                                        \
     do {                                                                                                               \
@@ -21,11 +24,11 @@ extern _Atomic(tidei_test_point_function) tidei_test_point;
     } while (0)
 
 /* Limits that a test may override; 0: no override. */
-extern _Atomic uint64_t tidei_test_patience_ns; /* how long an open record holds up all others */
-extern _Atomic uint64_t tidei_test_busy_ns;     /* how long the writer waits for another process's lock */
-extern _Atomic uint64_t tidei_test_sample_ns;   /* sampling period of used and reserved bytes */
-extern _Atomic uint64_t tidei_test_quiet_ns;    /* how long sampling continues after the last event */
-extern _Atomic uint64_t tidei_test_slice;       /* records in the first transactions */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_patience_ns; /* how long an open record holds up all others */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_busy_ns;     /* how long the writer waits for another process's lock */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_sample_ns;   /* sampling period of used and reserved bytes */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_quiet_ns;    /* how long sampling continues after the last event */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_slice;       /* records in the first transactions */
 
 #define TIDEI_TEST_LIMIT(name, limit)                                                                                  \
     (atomic_load_explicit(&tidei_test_##name, memory_order_relaxed) != 0                                               \
@@ -34,7 +37,7 @@ extern _Atomic uint64_t tidei_test_slice;       /* records in the first transact
 
 /* A clock that a test uses for ticks instead of CLOCK_MONOTONIC, such as a coarse one; NULL: no override. */
 typedef uint64_t (*tidei_test_clock_function)(void);
-extern _Atomic(tidei_test_clock_function) tidei_test_clock;
+TIDEI_TEST_SHARED _Atomic(tidei_test_clock_function) tidei_test_clock;
 #else
 #define TIDEI_TEST_POINT(label)       ((void)0)
 #define TIDEI_TEST_LIMIT(name, limit) (limit)

@@ -31,7 +31,7 @@ struct tidei_thread {
     unsigned char producers[160];            /* src/trace/ring/producer.h */
     _Alignas(16) unsigned char slots[288];   /* slots.h */
     _Alignas(16) unsigned char tags[16];     /* src/context/tag.c */
-    _Alignas(8) unsigned char fixed[8];      /* adaptors/fixed/block-shards.c */
+    _Alignas(8) unsigned char fixed[8];      /* adaptors/fixed.c */
     _Alignas(8) unsigned char guard[8];      /* adaptors/guard/guard.c */
     _Alignas(16) unsigned char walk[16];     /* src/context/walk.c */
     _Alignas(16) unsigned char import[16];   /* src/bases/driver/import.c */

@@ -23,18 +23,18 @@ struct tidei_address_shards {
 static struct shard *
 shards_of(struct tidei_address_shards *shards, const void *address)
 {
-    /* Fibonacci hashing, as in the tables, from other bits of the product. */
+    /* Fibonacci hashing, as in the maps, but with other bits of the product. */
     return &shards->shards[((uintptr_t)address * 0x9e3779b97f4a7c15u >> 20) % TIDEI_ADDRESS_SHARDS];
 }
 
 enum tide_status
-tidei_address_shards_create(struct tidei_address_shards **out)
+tidei_address_shards_create(const char *subject, struct tidei_address_shards **out)
 {
     struct tidei_address_shards *shards = aligned_alloc(_Alignof(struct tidei_address_shards), sizeof(*shards));
 
     *out = shards;
     if (shards == NULL)
-        return tide_error_set(TIDE_ENOMEM, "no host memory for a table of addresses");
+        return tide_error_set(TIDE_ENOMEM, "%s: no host memory for a table of addresses", subject);
     memset(shards, 0, sizeof(*shards));
     for (unsigned i = 0; i < TIDEI_ADDRESS_SHARDS; i++)
         tidei_lock_init(&shards->shards[i].lock);
@@ -100,9 +100,7 @@ tidei_address_shards_take(struct tidei_address_shards *shards, const void *addre
     struct shard *shard = shards_of(shards, address);
     uint32_t value = 0;
 
-    /*
-     * Relaxed: a thread that frees an address got it from the thread that put it, and sees that count or a later one.
-     */
+    /* Relaxed: the freeing thread got the address from the one that put it, and sees that count or a later one. */
     if (atomic_load_explicit(&shard->count, memory_order_relaxed) == 0)
         return 0;
     tidei_lock_acquire(&shard->lock);

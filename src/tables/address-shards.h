@@ -14,8 +14,8 @@
 
 struct tidei_address_shards;
 
-/* Errors: TIDE_ENOMEM, with the error text set. */
-enum tide_status tidei_address_shards_create(struct tidei_address_shards **out);
+/* Errors: TIDE_ENOMEM, with the error text set, which begins with `subject`. */
+enum tide_status tidei_address_shards_create(const char *subject, struct tidei_address_shards **out);
 
 /* NULL is allowed. */
 void tidei_address_shards_destroy(struct tidei_address_shards *shards);

@@ -1,5 +1,6 @@
 /* Keeps track of memory blocks on the host: by address, and the idle ones by stream. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/tables/blocks.h"
 
@@ -55,24 +56,17 @@ blocks_rehash(struct tidei_blocks *table)
     }
 }
 
-/* Grow the arrays. What has grown stays so when another one cannot: `capacity` says how much of them counts. */
+/* Change the number of items of the array that `array` points to. On failure the array stays as it is. */
 static bool
-blocks_grow(struct tidei_blocks *table, uint32_t capacity)
+array_resize(void *array, uint32_t capacity, size_t item_bytes)
 {
-    struct tidei_block *blocks = reallocarray(table->blocks, capacity, sizeof(*blocks));
-    struct tidei_block_group *groups = reallocarray(table->groups, capacity, sizeof(*groups));
-    uint32_t *block_buckets = reallocarray(table->block_buckets, capacity, sizeof(*block_buckets));
-    uint32_t *group_buckets = reallocarray(table->group_buckets, capacity, sizeof(*group_buckets));
+    void *items;
 
-    if (blocks != NULL)
-        table->blocks = blocks;
-    if (groups != NULL)
-        table->groups = groups;
-    if (block_buckets != NULL)
-        table->block_buckets = block_buckets;
-    if (group_buckets != NULL)
-        table->group_buckets = group_buckets;
-    return blocks != NULL && groups != NULL && block_buckets != NULL && group_buckets != NULL;
+    memcpy(&items, array, sizeof(items)); /* a cast of `array` to void ** would violate strict aliasing */
+    items = reallocarray(items, capacity, item_bytes);
+    if (items != NULL)
+        memcpy(array, &items, sizeof(items));
+    return items != NULL;
 }
 
 bool
@@ -87,7 +81,11 @@ tidei_blocks_reserve(struct tidei_blocks *table, uint64_t count)
         return false;
     while (capacity < count)
         capacity *= 2;
-    if (!blocks_grow(table, capacity))
+    /* An array that has grown stays so if another one cannot: `capacity` says how much of all of them counts. */
+    if (!array_resize(&table->blocks, capacity, sizeof(*table->blocks)) ||
+        !array_resize(&table->groups, capacity, sizeof(*table->groups)) ||
+        !array_resize(&table->block_buckets, capacity, sizeof(*table->block_buckets)) ||
+        !array_resize(&table->group_buckets, capacity, sizeof(*table->group_buckets)))
         return false;
     for (uint32_t i = capacity; i > before; i--) {
         table->blocks[i - 1] = (struct tidei_block){ .next = table->unused_block };
@@ -240,33 +238,33 @@ tidei_blocks_epoch_end(struct tidei_blocks *table)
     return table->epoch++;
 }
 
-/* Last freed first: from some block on, all of a group were freed early enough. */
+/* The blocks of a group are in the order of their frees, last first: those of the epoch or before are at the end. */
 static void
-group_settle(struct tidei_blocks *table, uint32_t number, uint32_t epoch, tide_stream stream)
+group_move_idle(struct tidei_blocks *table, uint32_t number, uint32_t epoch, tide_stream stream)
 {
     uint32_t *link = &table->groups[number].first;
-    uint32_t settled, next;
+    uint32_t moved, next;
 
     while (*link != BLOCKS_NONE && table->blocks[*link].epoch > epoch)
         link = &table->blocks[*link].next;
-    settled = *link;
+    moved = *link;
     *link = BLOCKS_NONE;
     if (table->groups[number].first == BLOCKS_NONE)
         group_end(table, number); /* before another begins: there are no more groups than blocks */
-    for (; settled != BLOCKS_NONE; settled = next) {
-        next = table->blocks[settled].next;
-        tidei_blocks_put(table, settled, stream);
+    for (; moved != BLOCKS_NONE; moved = next) {
+        next = table->blocks[moved].next;
+        tidei_blocks_put(table, moved, stream);
     }
 }
 
 void
-tidei_blocks_settle(struct tidei_blocks *table, uint32_t epoch, tide_stream stream)
+tidei_blocks_move_idle(struct tidei_blocks *table, uint32_t epoch, tide_stream stream)
 {
     uint32_t newer;
 
     for (uint32_t i = table->oldest; i != BLOCKS_NONE; i = newer) {
         newer = table->groups[i].newer;
         if (table->groups[i].stream != stream)
-            group_settle(table, i, epoch, stream);
+            group_move_idle(table, i, epoch, stream);
     }
 }

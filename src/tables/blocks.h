@@ -85,9 +85,7 @@ uint32_t tidei_blocks_take_any(struct tidei_blocks *table);
 /* End an epoch and return its number: the blocks that are idle now were freed in that epoch or before. */
 uint32_t tidei_blocks_epoch_end(struct tidei_blocks *table);
 
-/*
- * Move all idle blocks that were freed in `epoch` or before to `stream`. Visits every idle block.
- */
-void tidei_blocks_settle(struct tidei_blocks *table, uint32_t epoch, tide_stream stream);
+/* Move all idle blocks that were freed in `epoch` or before to `stream`. Visits every idle block. */
+void tidei_blocks_move_idle(struct tidei_blocks *table, uint32_t epoch, tide_stream stream);
 
 #endif

@@ -14,7 +14,7 @@ tidei_lives_free(struct tidei_lives *lives)
     free(lives->nulls);
 }
 
-/* Add one of 0 bytes: the latest of its layer. */
+/* Add an allocation of 0 bytes, the latest of its layer. */
 static bool
 lives_add_null(struct tidei_lives *lives, uint16_t layer, uint32_t number)
 {

@@ -45,11 +45,13 @@ void tidei_map_remove(struct tidei_map *map, size_t index);
 /*
  * Fibonacci hashing: the high bits of a product depend on every bit of the id, also where ids are multiples of a large
  * power of two. With the key that is not drawn, addresses at even distances, as allocators give them, hardly collide.
+ * The layer is multiplied by the key, too: otherwise ids of many layers could be chosen that collide with every key. It
+ * is added, which leaves the distances between ids of one layer as they are.
  */
 static inline size_t
 tidei_map_home(const struct tidei_map *map, uint64_t id, uint16_t layer)
 {
-    return (size_t)(((id ^ (uint64_t)layer << 48) * map->key) >> map->shift);
+    return (size_t)(((id + layer * map->key) * map->key) >> map->shift);
 }
 
 /* Add an entry, even if the key already has one. False without host memory. */

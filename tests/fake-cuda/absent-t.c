@@ -18,10 +18,10 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* What the program finds by the name of CUPTI. */
+/* What dlopen of CUPTI finds. */
 static enum { CUPTI_THERE, CUPTI_MISSING, CUPTI_OLD } cupti_is;
 
-/* In place of the C library's, for the library that is tested, too. */
+/* Replaces the C library's dlopen, also for the tested library. */
 __attribute__((visibility("default"))) void *
 dlopen(const char *name, int flags)
 {
@@ -32,13 +32,13 @@ dlopen(const char *name, int flags)
     if (name != NULL && strstr(name, "libcupti") != NULL && cupti_is != CUPTI_THERE) {
         if (cupti_is == CUPTI_MISSING || strstr(name, "libcupti.so.12") == NULL)
             return NULL;
-        name = "libcuda.so.1"; /* it has no function of CUPTI's at all */
+        name = "libcuda.so.1"; /* a library without CUPTI's functions */
         flags &= ~RTLD_NOLOAD;
     }
     return real(name, flags);
 }
 
-/* One allocation that stays, two that go; 0 where all succeed. */
+/* Record one allocation that stays and two that are freed. Returns 0 if all succeed. */
 static int
 record_some(const char *path)
 {
@@ -83,14 +83,15 @@ test_cupti(const char *name, int (*scene)(void *), const char *words)
     snprintf(path, sizeof(path), "%s", scratch("%s.db", name));
     is_i64(in_child(scene, path), 0, "a program records without CUPTI");
     text = sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'");
-    ok(all_of(strncmp(text, "off: ", 5) == 0, strstr(text, words) != NULL), "the trace says that it is off, and why");
+    ok(all_of(strncmp(text, "off: ", 5) == 0, strstr(text, words) != NULL),
+       "the trace without CUPTI says that it is off, and why");
     diag("meta.cupti: %s", text);
     ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM allocation") == 3),
-       "it is whole all the same");
-    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 0, "only the driver's own times are not there");
+       "the trace without CUPTI is whole");
+    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 0, "the trace without CUPTI has no driver calls");
 }
 
-/* What a driver that fails comes to. */
+/* A failing driver, and what the trace says about it. */
 struct refusal {
     const char *sentence;
     const char *variable, *value; /* of the fake driver */
@@ -126,7 +127,7 @@ scene_refusal(void *argument)
     return 1;
 }
 
-/* The second call of the driver fails; all others are as good as ever. */
+/* The second call of the driver's function fails, and no other. */
 static int
 scene_failing(void *unused)
 {

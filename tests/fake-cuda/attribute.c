@@ -67,7 +67,7 @@ do_cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr
 FAKE_API(4000, cuPointerGetAttribute, (void *value, CUpointer_attribute attribute, CUdeviceptr address),
          (value, attribute, address))
 
-/* What it does not know is 0, and no error. */
+/* An unknown attribute is 0, and no error. */
 static CUresult
 do_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **values, CUdeviceptr address)
 {

@@ -58,7 +58,7 @@ call_failure(struct fake_function *function)
     return CUDA_SUCCESS;
 }
 
-/* What a call within a call does is the outer one's. */
+/* A call inside of another call belongs to the outer one. */
 static void
 call_trace_begin(struct fake_call *call)
 {

@@ -17,7 +17,7 @@ struct fake_capture {
 };
 
 static struct fake_capture *captures;
-static struct fake_capture *captures_ended; /* which events may still name */
+static struct fake_capture *captures_ended; /* ended captures, which events may still name */
 static uint64_t capture_ids;
 static __thread CUstreamCaptureMode capture_thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -100,7 +100,7 @@ fake_capture_join(CUstream stream, CUevent event)
     }
     if (stream->capture == NULL) {
         stream->capture = event->capture;
-        stream->captured = 1; /* also one that does nothing has to be waited for */
+        stream->captured = 1; /* also set by an operation that does nothing, which has to be waited for as well */
         stream->joined = 0;
     }
     if (event->captured_stream != stream && event->captured_stream->joined < event->captured)
@@ -125,7 +125,7 @@ fake_capture_allocate(CUstream stream, size_t bytes, CUdeviceptr *out)
     return CUDA_SUCCESS;
 }
 
-/* Only what was allocated in the same graph. */
+/* A capture frees only memory that it has allocated itself. */
 CUresult
 fake_capture_free(CUstream stream, CUdeviceptr address)
 {
@@ -178,7 +178,7 @@ do_cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
 
 FAKE_API(10010, cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handle, mode))
 
-/* The origin waits, by way of events, for all that other streams have captured. */
+/* Whether the origin waits, through events, for everything that other streams have captured. */
 static CUresult
 capture_joined(const struct fake_capture *capture)
 {
@@ -189,7 +189,7 @@ capture_joined(const struct fake_capture *capture)
     return CUDA_SUCCESS;
 }
 
-/* All streams leave it. */
+/* End a capture: all its streams leave it. */
 static void
 capture_end(struct fake_capture *capture)
 {
@@ -258,7 +258,7 @@ do_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
 
 FAKE_API(10000, cuStreamIsCapturing, (CUstream handle, CUstreamCaptureStatus *status), (handle, status))
 
-/* No dependencies: a launch does the nodes one after the other. */
+/* The graph has no dependencies: a launch runs the nodes one after the other. */
 static CUresult
 do_cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
                           const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count)

@@ -90,7 +90,7 @@ context_new(int device, unsigned int flags, bool primary)
     return context;
 }
 
-/* All that it had is gone with it, once its streams have done their work. */
+/* End a context once its streams have done their work, and destroy everything in it. */
 static void
 context_end(CUcontext context)
 {
@@ -101,7 +101,7 @@ context_end(CUcontext context)
     context->peers = 0;
 }
 
-/* A primary context that comes back is at the address that it had. */
+/* A primary context that is retained again is at the same address. */
 static CUresult
 do_cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {
@@ -144,7 +144,7 @@ do_cuDevicePrimaryCtxRelease(CUdevice device)
 
 FAKE_API(11000, cuDevicePrimaryCtxRelease, (CUdevice device), (device))
 
-/* Its references stay. */
+/* A reset keeps the references. */
 static CUresult
 do_cuDevicePrimaryCtxReset(CUdevice device)
 {
@@ -194,7 +194,7 @@ context_create(CUcontext *out, unsigned int flags, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* cuda.h of 13.0 no longer declares it; programs of before call it, and so do tests. */
+/* cuda.h of 13.0 does not declare it any more; older programs call it, and so do tests. */
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device);
 
 static CUresult

@@ -35,7 +35,7 @@ copy_check(CUstream stream, uint64_t address, size_t bytes)
     return fake_place_check(stream->context, address, bytes);
 }
 
-/* A host address may also be memory of ours. */
+/* The host address may also be memory of the fake driver. */
 static CUresult
 copy_submit(CUstream handle, struct copy_work work, bool to_device, bool from_device, bool wait)
 {
@@ -93,7 +93,7 @@ do_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream st
 FAKE_API(3020, cuMemcpyDtoDAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),
          (to, from, bytes, stream))
 
-/* Which of the two is of the device, the addresses say. */
+/* The addresses tell which of the two is on the device. */
 static CUresult
 do_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {

@@ -1,6 +1,6 @@
 /*
- * The buffers of the fake CUPTI: asked for on the thread that has the first record for one, and given back on a thread
- * of CUPTI's own, once they are full or flushed.
+ * The buffers of the fake CUPTI: requested on the thread with the first record for one, and returned on a thread of
+ * CUPTI's own when they are full or flushed.
  */
 #include "tests/fake-cuda/cupti.h"
 
@@ -17,19 +17,19 @@ struct buffer {
 
 static pthread_mutex_t buffer_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t buffer_changed = PTHREAD_COND_INITIALIZER;
-static struct buffer *buffer_current;                              /* under buffer_lock, like all that follow */
-static struct buffer *buffer_first, **buffer_last = &buffer_first; /* to be given back */
+static struct buffer *buffer_current;                              /* guarded by buffer_lock, like all below */
+static struct buffer *buffer_first, **buffer_last = &buffer_first; /* to be returned */
 static bool buffer_started, buffer_busy;
 static pthread_t buffer_thread;
 static CUpti_BuffersCallbackRequestFunc buffer_requested;
 static CUpti_BuffersCallbackCompleteFunc buffer_completed;
 
-/* Apart from the lock: the tool asks for it while it handles a buffer. */
+/* Not guarded by the lock: the tool reads it while it handles a buffer. */
 static _Atomic size_t buffer_dropped;
 static _Atomic long buffer_to_drop;
 static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
 
-/* FAKE_CUPTI_DROP=n: the first n records find no room. */
+/* FAKE_CUPTI_DROP=n: the first n records are dropped. */
 static void
 buffer_read_environment(void)
 {
@@ -140,7 +140,7 @@ cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requested, CUpti
     return CUPTI_SUCCESS;
 }
 
-/* Returns once the tool has had all that there is. */
+/* Returns when the tool has handled every buffer. */
 FAKE_EXPORT CUptiResult CUPTIAPI
 cuptiActivityFlushAll(uint32_t flag)
 {
@@ -161,7 +161,7 @@ cuptiActivityFlushPeriod(uint32_t milliseconds)
     return CUPTI_SUCCESS;
 }
 
-/* Those since it was asked last. */
+/* The number of records dropped since the last call. */
 FAKE_EXPORT CUptiResult CUPTIAPI
 cuptiActivityGetNumDroppedRecords(CUcontext context, uint32_t stream, size_t *dropped)
 {

@@ -5,8 +5,8 @@
 
 #define CALLBACK_NUMBERS CUPTI_DRIVER_TRACE_CBID_SIZE
 
-static CUpti_CallbackFunc callback_function; /* stored with release, loaded with acquire; NULL: nobody's */
-static void *callback_userdata;              /* written before */
+static CUpti_CallbackFunc callback_function; /* stored with release, loaded with acquire; NULL: no subscriber */
+static void *callback_userdata;              /* written before the function */
 static _Atomic uint8_t callback_wanted[CALLBACK_NUMBERS];
 
 void
@@ -40,7 +40,7 @@ fake_cupti_call_back(int number, CUpti_ApiCallbackSite site, uint32_t correlatio
     function(callback_userdata, CUPTI_CB_DOMAIN_DRIVER_API, (CUpti_CallbackId)number, &info);
 }
 
-/* Of the runtime nothing is called. */
+/* Callbacks of the runtime API are never called. */
 FAKE_EXPORT CUptiResult CUPTIAPI
 cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber, CUpti_CallbackDomain domain,
                     CUpti_CallbackId number)

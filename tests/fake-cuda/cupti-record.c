@@ -11,12 +11,12 @@
 #define RECORD_NUMBERS CUPTI_DRIVER_TRACE_CBID_SIZE
 
 static _Atomic bool record_memory, record_pools;
-static _Atomic bool record_calls; /* the whole kind was switched on */
+static _Atomic bool record_calls; /* the whole kind is enabled */
 static _Atomic uint8_t record_wanted[RECORD_NUMBERS];
 static _Atomic uint32_t record_correlation;
 static _Atomic int record_thread_type = CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT;
 
-/* Layouts only grow: an older version's are the beginning of a newer one's. */
+/* Records only grow: an older version's record is the beginning of a newer one's. */
 size_t
 fake_cupti_record_bytes(CUpti_ActivityKind kind)
 {
@@ -107,7 +107,7 @@ record_memory_event(const struct fake_traced_call *call, const struct fake_event
         record.memoryPoolConfig.utilizedSize = event->pool_used_bytes;
     }
     fake_cupti_put(&record, fake_cupti_record_bytes(record.kind));
-    /* FAKE_CUPTI_TWICE=1: the process has two contexts, and each tells of it. */
+    /* FAKE_CUPTI_TWICE=1: the process has two contexts, and each reports the event. */
     if (getenv("FAKE_CUPTI_TWICE") != NULL) {
         record.contextId++;
         record.timestamp = fake_cupti_now();
@@ -137,7 +137,7 @@ record_pool_event(const struct fake_traced_call *call, const struct fake_event *
     fake_cupti_put(&record, fake_cupti_record_bytes(record.kind));
 }
 
-/* In a call that nobody follows they have the correlation id of the last one that somebody does. */
+/* In a call that is not recorded, events have the correlation id of the last recorded one. */
 static void
 record_event(const struct fake_traced_call *call, const struct fake_event *event)
 {
@@ -180,7 +180,7 @@ record_switch(CUpti_ActivityKind kind, bool on)
         return CUPTI_SUCCESS;
     case CUPTI_ACTIVITY_KIND_RUNTIME:
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
-        return CUPTI_SUCCESS; /* of which there are none */
+        return CUPTI_SUCCESS; /* there are none */
     default:
         return CUPTI_ERROR_NOT_COMPATIBLE;
     }
@@ -198,7 +198,10 @@ cuptiActivityDisable(CUpti_ActivityKind kind)
     return record_switch(kind, false);
 }
 
-/* Without the whole kind, what is switched on while there is a context is accepted and delivers nothing, as seen. */
+/*
+ * If the whole kind is disabled, single functions that are enabled while there is a context are accepted and record
+ * nothing, as observed.
+ */
 FAKE_EXPORT CUptiResult CUPTIAPI
 cuptiActivityEnableDriverApi(CUpti_CallbackId number, uint8_t enable)
 {

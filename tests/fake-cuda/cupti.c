@@ -12,7 +12,7 @@ static pthread_mutex_t cupti_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct CUpti_Subscriber_st {
     bool taken;
     char name[64];
-} cupti_subscriber; /* under cupti_lock */
+} cupti_subscriber; /* guarded by cupti_lock */
 
 static pthread_once_t cupti_once = PTHREAD_ONCE_INIT;
 static bool (*cupti_has_context)(void); /* written in cupti_once */
@@ -89,7 +89,7 @@ cuptiGetVersion(uint32_t *version)
     return CUPTI_SUCCESS;
 }
 
-/* FAKE_CUPTI_SUBSCRIBED=name: another tool of that name came first. */
+/* FAKE_CUPTI_SUBSCRIBED=name: another tool of that name has subscribed first. */
 FAKE_EXPORT CUptiResult CUPTIAPI
 cuptiSubscribe_v2(CUpti_SubscriberHandle *out, CUpti_CallbackFunc callback, void *userdata,
                   CUpti_SubscriberParams *parameters)

@@ -13,30 +13,30 @@
 
 #define FAKE_EXPORT __attribute__((visibility("default")))
 
-/* CUPTI's number of a function of the driver, by its symbol, and back; -1, NULL: it has none. */
+/* CUPTI's number of a driver function by its symbol, and the symbol by the number; -1 and NULL if there is none. */
 int fake_cupti_number(const char *symbol);
 const char *fake_cupti_symbol(CUpti_CallbackId number);
 
-/* Load the driver and hear of its calls; false where it is none of ours. */
+/* Load the driver and trace its calls. False if it is not the fake one. */
 bool fake_cupti_listen(void);
 bool fake_cupti_has_context(void);
 
-/* By FAKE_CUPTI_VERSION: records are as long as that version has them. */
+/* FAKE_CUPTI_VERSION sets the version: records have the size of that version. */
 uint32_t fake_cupti_version(void);
 size_t fake_cupti_record_bytes(CUpti_ActivityKind kind);
 uint64_t fake_cupti_now(void);
 
-/* Put a record into the tool's buffer; counted as dropped where there is no room. */
+/* Put a record into the tool's buffer. If there is no room, it is counted as dropped. */
 void fake_cupti_put(const void *record, size_t bytes);
 
-/* The subscriber's function; NULL: there is none any more. */
+/* Set the subscriber's function; NULL: there is no subscriber any more. */
 void fake_cupti_set_callback(CUpti_CallbackFunc function, void *userdata);
 
-/* Whether a call is followed, and the call of the function itself. */
+/* Whether a call has callbacks; and call the subscriber's function. */
 bool fake_cupti_calls_back(int number);
 void fake_cupti_call_back(int number, CUpti_ApiCallbackSite site, uint32_t correlation, int *result);
 
-/* The table that the driver gets. */
+/* The tracer that the driver gets. */
 extern const struct fake_tracer fake_cupti_tracer;
 
 #endif

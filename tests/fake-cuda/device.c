@@ -87,7 +87,7 @@ do_cuDeviceTotalMem(size_t *bytes, CUdevice device)
 
 FAKE_API(3020, cuDeviceTotalMem, (size_t * bytes, CUdevice device), (bytes, device))
 
-/* Those that are not 0; as on an H200. */
+/* Attributes that are not 0, with the values of an H200. */
 static const struct {
     CUdevice_attribute attribute;
     int value;
@@ -110,7 +110,7 @@ static const struct {
     { CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1 },
 };
 
-/* FAKE_CUDA_NO_POOLS=1: a device as before pools. */
+/* FAKE_CUDA_NO_POOLS=1: the device has no memory pools. */
 static CUresult
 do_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
@@ -133,7 +133,7 @@ do_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice devic
 FAKE_API(2000, cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice device),
          (value, attribute, device))
 
-/* FAKE_CUDA_NO_PEERS=1: devices that do not reach each other. */
+/* FAKE_CUDA_NO_PEERS=1: devices do not reach each other. */
 static CUresult
 do_cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {

@@ -6,7 +6,7 @@
 
 struct fake_state fake;
 
-/* A size in bytes, or in MiB or GiB with an M or a G behind it. */
+/* A size in bytes, or in MiB or GiB if M or G follows. */
 uint64_t
 fake_environment_bytes(const char *name, uint64_t otherwise)
 {
@@ -24,7 +24,9 @@ fake_environment_bytes(const char *name, uint64_t otherwise)
     return value;
 }
 
-/* Runs before what the program registered earlier, as with the real driver: from here on nothing works. */
+/*
+ * Runs before the handlers that the program registered earlier, as with the real driver. Afterwards every call fails.
+ */
 static void
 driver_gone(void)
 {
@@ -165,7 +167,7 @@ driver_names(const char *known, const char *name)
            (known[length] == '\0' || (strncmp(known + length, "_v", 2) == 0 && known[length + 3] == '\0'));
 }
 
-/* The newest of the name that is no newer than `version`. */
+/* The newest function of the name that is no newer than `version`. */
 static struct fake_function *
 driver_find(const char *name, int version)
 {

@@ -7,7 +7,7 @@
 #include "tests/fake-cuda/capture.h"
 #include "tests/fake-cuda/memory.h"
 
-/* Also those that are gone. */
+/* All events, destroyed ones included. */
 static CUevent event_all;
 
 CUevent
@@ -143,7 +143,7 @@ do_cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
 
 FAKE_API(12080, cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end), (milliseconds, start, end))
 
-/* A stream that waits for what a capture recorded joins that capture. */
+/* A stream that waits for an event recorded in a capture joins that capture. */
 static CUresult
 do_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
 {

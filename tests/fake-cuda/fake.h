@@ -22,24 +22,24 @@
 #define FAKE_MIB          ((uint64_t)1 << 20)
 #define FAKE_EXPORT       __attribute__((visibility("default")))
 
-/* A function of the driver, as cuGetProcAddress, the failures that a test asks for, and CUPTI know it. */
+/* A driver function, as known to cuGetProcAddress, to the failures that a test requests, and to CUPTI. */
 struct fake_function {
     const char *name;   /* cuMemAlloc */
     const char *symbol; /* cuMemAlloc_v2 */
-    int version;        /* of CUDA, that brought this signature: 3020 */
+    int version;        /* the CUDA version that introduced this signature: 3020 */
     void (*address)(void);
     struct fake_function *next;
-    int calls;  /* under fake_lock */
-    int number; /* the tracer's; 0 until it was asked */
+    int calls;  /* guarded by fake_lock */
+    int number; /* the tracer's number; 0 until it was asked for */
 };
 
-/* One call, on its caller's stack. What CUPTI is to hear of it is sent once the lock is given back. */
+/* One call, on its caller's stack. Its events are sent to CUPTI after the lock is released. */
 struct fake_call {
     struct fake_function *function;
     struct fake_call *outer;
     struct fake_event events[16];
     size_t event_count;
-    const struct fake_tracer *tracer; /* NULL: nobody hears of it */
+    const struct fake_tracer *tracer; /* NULL: not traced */
     struct fake_traced_call traced;
 };
 
@@ -50,7 +50,7 @@ struct fake_function *fake_functions(void);
 CUresult fake_call_begin(struct fake_call *call, struct fake_function *function, enum fake_need need);
 CUresult fake_call_end(struct fake_call *call, CUresult result);
 
-/* Have CUPTI hear of what the call that runs on this thread did; no more than its room is kept. */
+/* Add an event of the call that runs on this thread for CUPTI. Events over the call's room are dropped. */
 void fake_trace(const struct fake_event *event);
 
 #define FAKE_TEXT_OF(name) #name
@@ -84,16 +84,16 @@ void fake_trace(const struct fake_event *event);
     }
 
 extern pthread_mutex_t fake_lock;
-extern pthread_cond_t fake_progress; /* a stream went on, or is to end */
-extern __thread bool fake_in_stream; /* this thread is a stream's, where no call is permitted */
+extern pthread_cond_t fake_progress; /* a stream has progressed, or is to end */
+extern __thread bool fake_in_stream; /* this is a stream's thread, in which no call is permitted */
 
-/* A place in a stream's order: behind its first `seq` operations. */
+/* A point in a stream: after its first `seq` operations. */
 struct fake_point {
     CUstream stream;
     uint64_t seq;
 };
 
-/* What is known to be done before something: at most one point of each stream. */
+/* What is known to be done before something: at most one point in each stream. */
 struct fake_clock {
     struct fake_point *points;
     size_t count, capacity;
@@ -105,11 +105,11 @@ struct CUctx_st {
     unsigned int flags;
     unsigned int references; /* of a primary context */
     bool primary, alive;
-    uint32_t id;      /* as CUPTI counts */
+    uint32_t id;      /* as CUPTI counts contexts */
     CUstream legacy;  /* stream 0 */
-    CUresult error;   /* of a kernel: stays */
-    unsigned peers;   /* devices that it may reach, a bit each */
-    uint64_t streams; /* that were made */
+    CUresult error;   /* of a kernel; it stays */
+    unsigned peers;   /* a bit for each device that it may access */
+    uint64_t streams; /* the number of streams created so far */
 };
 
 typedef void (*fake_work)(void *argument);
@@ -118,7 +118,7 @@ struct fake_operation {
     struct fake_operation *next;
     uint64_t seq;
     struct fake_clock waits;
-    fake_work work; /* NULL: only waits */
+    fake_work work; /* NULL: the operation only waits */
     max_align_t argument[];
 };
 
@@ -133,7 +133,7 @@ struct CUstream_st {
     uint64_t submitted, done;
     struct fake_clock known;
     struct fake_capture *capture;
-    uint64_t captured, joined; /* what was captured of it, and how much of that another stream waits for */
+    uint64_t captured, joined; /* the number of captured operations, and how many of them another stream waits for */
 };
 
 struct CUevent_st {
@@ -143,7 +143,7 @@ struct CUevent_st {
     bool alive, recorded;
     struct fake_point point;
     struct fake_clock known;
-    struct fake_capture *capture; /* recorded in this one, by that stream, behind so much */
+    struct fake_capture *capture; /* the capture in which it was recorded, by that stream, after that many operations */
     CUstream captured_stream;
     uint64_t captured;
     uint64_t ns; /* when it was done; written by the stream's thread under fake_lock */
@@ -156,7 +156,7 @@ struct fake_device {
     unsigned int primary_flags;
 };
 
-/* A state of the whole driver. */
+/* The state of the whole driver. */
 extern struct fake_state {
     bool initialized, gone;
     int device_count;
@@ -169,25 +169,25 @@ extern struct fake_state {
 bool fake_device_is(CUdevice device);
 uint64_t fake_environment_bytes(const char *name, uint64_t otherwise);
 
-/* The context that is current, in *out; its own error, that of one that is gone, or that there is none. */
+/* Put the current context into *out. Returns its own error, that of a destroyed context, or that there is none. */
 CUresult fake_context_current(CUcontext *out);
 void fake_context_push(CUcontext context);
 void fake_context_pop(void);
 bool fake_context_is(CUcontext context);
 unsigned fake_context_depth(void);
 
-/* The stream that a handle names, in the current context where it is 0, 1 or 2. */
+/* The stream of a handle; 0, 1 and 2 are in the current context. */
 CUresult fake_stream_find(CUstream handle, CUstream *out);
 CUstream fake_stream_new(CUcontext context, unsigned int flags, int priority);
 void fake_streams_end(CUcontext context);
 
-/* Have the stream do `work` with a copy of the argument, in its order; in a capture, once its graph is launched. */
+/* Submit `work` with a copy of the argument to the stream; in a capture it runs when the graph is launched. */
 CUresult fake_submit(CUstream stream, CUgraphNodeType type, fake_work work, const void *argument, size_t bytes);
-/* The same at once, past any capture. */
+/* Submit at once, also during a capture. */
 CUresult fake_submit_now(CUstream stream, fake_work work, const void *argument, size_t bytes);
 void fake_submit_wait(CUstream stream, const struct fake_clock *waits);
 bool fake_point_is_done(struct fake_point point);
-/* Whether all that the stream will be given from here on comes after the point. */
+/* Whether everything that the stream gets from here on comes after the point. */
 bool fake_stream_knows(CUstream stream, struct fake_point point);
 void fake_stream_order_legacy(CUstream stream);
 void fake_wait_point(struct fake_point point);
@@ -197,7 +197,7 @@ void fake_clock_add(struct fake_clock *clock, struct fake_point point);
 void fake_clock_merge(struct fake_clock *clock, const struct fake_clock *other);
 void fake_clock_free(struct fake_clock *clock);
 
-/* All events, also those that are gone. */
+/* All events, destroyed ones included. */
 CUevent fake_events(void);
 
 #endif

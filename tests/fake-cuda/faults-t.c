@@ -1,7 +1,7 @@
 /*
- * Each function of the driver fails once, at each of its calls in turn, while a program uses all that the bases can do:
- * what fails says which function it was and what the driver said, leaves nothing behind, and all else goes on. On the
- * fake driver alone, each scene in a child that has not loaded it yet.
+ * Lets each function of the driver fail once, at each of its calls in turn, while a program uses every feature of the
+ * bases. Each failure has to name the function and the driver's error, leave nothing behind, and leave everything else
+ * working. Runs on the fake driver only, each scene in a child that has not loaded it yet.
  */
 #include "config.h"
 
@@ -25,12 +25,12 @@
 #define MIB            ((size_t)1 << 20)
 #define FUNCTIONS_MOST 512
 
-/* What a child finds out; in memory that the parent sees. */
+/* What a child finds out, in memory shared with the parent. */
 static struct {
-    int calls[FUNCTIONS_MOST]; /* of each function, without a failure */
-    struct fake_count left;    /* in the end, less than what the test itself has */
-    unsigned failures;         /* statuses that were not TIDE_OK */
-    char wrong[512];           /* the first thing that was not as it should be; "": nothing */
+    int calls[FUNCTIONS_MOST]; /* of each function, in a run without a fault */
+    struct fake_count left;    /* the objects left at the end, less those of the test itself */
+    unsigned failures;         /* the number of statuses that were not TIDE_OK */
+    char wrong[512];           /* the first error; "": none */
 } * seen;
 
 /* The function that fails, and how. */
@@ -40,7 +40,7 @@ static struct {
     int nth;
 } fault;
 
-/* The driver, as the test itself needs it. */
+/* The driver's functions that the test itself uses. */
 static struct {
     void (*count)(struct fake_count *out);
     const char *(*function)(unsigned place, int *calls);
@@ -64,7 +64,9 @@ wrong(const char *what)
                  tide_error_text());
 }
 
-/* What a driver does not know of a device, that cannot do; and who gets no context is told that there was none. */
+/*
+ * Whether a failure of this function may go unreported: a query of a device that has no answer, and a missing context.
+ */
 static bool
 is_expected(const char *function)
 {
@@ -72,7 +74,7 @@ is_expected(const char *function)
            (strcmp(function, "cuCtxPushCurrent") == 0 && tide_error_driver() == CUDA_ERROR_INVALID_CONTEXT);
 }
 
-/* Whether a call has failed, which it may only by the fault: then it has to say so. */
+/* Whether a call has failed, which only the fault may cause; the error then has to name it. */
 static bool
 failed(enum tide_status status, const char *what)
 {
@@ -115,7 +117,7 @@ have(struct tide_resource *base, size_t bytes, tide_stream stream)
     return pointer;
 }
 
-/* What was refused once is there, and is taken the next time. */
+/* Free a block. A free that was refused once succeeds the second time. */
 static void
 give_back(struct tide_resource *base, void *pointer, size_t bytes, tide_stream stream)
 {
@@ -135,7 +137,7 @@ ask(struct tide_resource *base)
     }
 }
 
-/* Import the pool that is exported, and a block of it, and give both back. */
+/* Import the exported pool and one of its blocks, and free both. */
 static void
 share(struct tide_resource *driver, void *block)
 {
@@ -210,7 +212,7 @@ use_device(void)
         failed(tide_device_query(1, (enum tide_query)what, &figure), "device query");
 }
 
-/* In the child. The test's own reference keeps the context, and what is left in it, to be counted. */
+/* The scene, in the child. The test's own reference keeps the context, so that what is left in it can be counted. */
 static int
 scene(void *unused)
 {
@@ -238,7 +240,10 @@ scene(void *unused)
     return 0;
 }
 
-/* What gives back is not asked twice; nor is the free of a pool's initial size, which is the first. */
+/*
+ * Whether the function gives something back: it is not repeated after a failure. Neither is the first free, that of a
+ * pool's initial size.
+ */
 static bool
 gives_back(const char *function, int nth)
 {
@@ -254,7 +259,7 @@ nothing_left(const struct fake_count *left)
            0;
 }
 
-/* One fault; false, and said, where something is not as it should be. */
+/* Run with one fault. False, with a diag, if something is wrong. */
 static bool
 survives(const char *function, int result, int nth)
 {

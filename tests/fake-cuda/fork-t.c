@@ -1,4 +1,4 @@
-/* Tests fork() while another thread is about to use CUPTI: the child can use it, too. */
+/* Tests fork() while another thread is about to use CUPTI: the child can use it as well. */
 #include "config.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 
 #ifdef HAVE_CUPTI_H
 
-/* A base that says that it has a device, and calls no driver: a child could not use one that its parent has started. */
+/* A base that claims to have a device and calls no driver: a child cannot use a driver that its parent has started. */
 static enum tide_status
 base_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -66,7 +66,7 @@ static const struct tide_resource_ops base_ops = {
     .destroy = base_destroy,
 };
 
-/* Record a pair into a new trace; what its meta says of CUPTI. */
+/* Record a pair into a new trace. Returns what its meta says about CUPTI. */
 static const char *
 record(const char *path)
 {
@@ -106,7 +106,7 @@ thread_run(void *path)
 static int
 child_run(void *path)
 {
-    alarm(30); /* it hangs where it waits for a thread of its parent */
+    alarm(30); /* ends a process that waits for a thread of its parent */
     return strcmp(record(path), "calls") == 0 ? 0 : 1;
 }
 
@@ -114,7 +114,8 @@ static void
 check_fork(void)
 {
     const char *paths[2] = { scratch("parent.db"), scratch("child.db") };
-    struct tide_resource *sim = stack_of("log(%s) | sim", scratch("first.db")); /* handles forks from here on */
+    struct tide_resource *sim =
+        stack_of("log(%s) | sim", scratch("first.db")); /* from here on the library handles fork() */
     pthread_t thread;
     int status;
 
@@ -124,11 +125,11 @@ check_fork(void)
     while (!atomic_load(&is_there))
         usleep(1000);
     status = in_child(child_run, (void *)(uintptr_t)paths[1]);
-    is_i64(status, 0, "a child uses CUPTI that was forked off while a thread of its parent was about to");
+    is_i64(status, 0, "a child that was forked while a thread of its parent was about to use CUPTI uses it");
     atomic_store(&may_go, true);
     pthread_join(thread, NULL);
-    is_string(thread_text, "calls", "and so does the parent");
-    ok(all_of(trace_is_whole(paths[0]), trace_is_whole(paths[1])), "both have whole traces");
+    is_string(thread_text, "calls", "the parent uses CUPTI after the fork");
+    ok(all_of(trace_is_whole(paths[0]), trace_is_whole(paths[1])), "the traces of parent and child are whole");
     tide_resource_release(sim);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Memory of graphs: each allocating node has an address of its own, and the device keeps what all of them together
- * have needed, in steps of 32 MiB, until it is trimmed. As seen, what is used counts all that is kept.
+ * Memory of graphs: each allocating node has an address of its own. The device keeps the most that all of them have
+ * needed together, in steps of 32 MiB, until it is trimmed. As observed, all kept memory counts as used.
  */
 #include "tests/fake-cuda/graph.h"
 
@@ -108,7 +108,7 @@ graph_live_bytes(int device)
     return bytes;
 }
 
-/* The device keeps as much as is live. */
+/* Reserve on the device what is live. */
 static bool
 graph_reserve(int device)
 {
@@ -134,7 +134,7 @@ graph_reserve(int device)
     return true;
 }
 
-/* What it allocates must not be out from the launch before, unless it frees that first. */
+/* Allocate for a launch. Memory from the launch before must have been freed, unless this one frees it first. */
 CUresult
 fake_graph_memory_launch(CUgraph graph, bool frees_first)
 {

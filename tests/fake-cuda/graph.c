@@ -101,7 +101,7 @@ do_cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 
 FAKE_API(10000, cuGraphNodeGetType, (CUgraphNode node, CUgraphNodeType *type), (node, type))
 
-/* A graph that allocates has one instance at a time. */
+/* A graph with allocations has only one instance at a time. */
 static CUresult
 graph_instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 {
@@ -151,7 +151,7 @@ do_cuGraphLaunch(CUgraphExec exec, CUstream handle)
     if (exec == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     if (stream->capture != NULL)
-        return CUDA_ERROR_NOT_SUPPORTED; /* the fake has no graphs in graphs */
+        return CUDA_ERROR_NOT_SUPPORTED; /* the fake has no nested graphs */
     result = fake_graph_memory_launch(exec->graph, exec->frees_first);
     for (CUgraphNode node = exec->graph->first; node != NULL && result == CUDA_SUCCESS; node = node->next) {
         if (node->work != NULL)

@@ -10,7 +10,7 @@ struct CUgraphNode_st {
     fake_work work;
     void *argument;
     size_t bytes;
-    struct fake_graph_memory *memory; /* of an allocation or a free */
+    struct fake_graph_memory *memory; /* of an allocation or free node */
 };
 
 struct CUgraph_st {
@@ -25,13 +25,13 @@ struct CUgraphExec_st {
     bool alive, frees_first;
 };
 
-/* What a node allocates: an address from the capture on, memory while it is live. */
+/* The memory of a node: its address is fixed by the capture, and it exists while it is live. */
 struct fake_graph_memory {
     struct fake_graph_memory *next;
     uint64_t address, bytes, mapped_bytes, id;
     int device;
     CUcontext context;
-    bool live;         /* launched, not freed since */
+    bool live;         /* launched, and not freed since */
     bool freed_inside; /* by a node of the same graph */
 };
 
@@ -39,14 +39,14 @@ CUgraph fake_graph_new(void);
 void fake_graph_drop(CUgraph graph);
 CUgraphNode fake_graph_add(CUgraph graph, CUgraphNodeType type);
 
-/* NULL: it finds no room. */
+/* Returns NULL if there is no room. */
 struct fake_graph_memory *fake_graph_memory_new(CUcontext context, size_t bytes);
 struct fake_graph_memory *fake_graph_memory_at(uint64_t address);
-/* Also what no launch has made memory yet, which captured work may name. */
+/* Whether the address is a graph's, also before a launch: captured work may name it. */
 bool fake_graph_memory_is(uint64_t address);
 bool fake_graph_place(uint64_t address, struct fake_place *out);
 CUresult fake_graph_memory_launch(CUgraph graph, bool frees_first);
-/* False where it is not live. */
+/* False if it is not live. */
 bool fake_graph_memory_free(uint64_t address);
 
 #endif

@@ -13,7 +13,7 @@
 
 #define KERNEL_MOST_ARGUMENTS 8
 
-/* No sanitizer looks into kernels: what they share with the program, it shares as it would with a device. */
+/* No sanitizer checks kernels: they share memory with the program as they would on a device. */
 #define KERNEL __attribute__((no_sanitize("thread"))) static void
 
 struct kernel_launch {
@@ -73,7 +73,7 @@ kernel_verify(const struct kernel_launch *launch)
         *kernel_words(launch, 3) += kernel_words(launch, 0)[i] != (uint32_t)launch->arguments[2];
 }
 
-/* ns: wait for as long. */
+/* ns: wait that long. */
 KERNEL
 kernel_delay(const struct kernel_launch *launch)
 {

@@ -1,7 +1,7 @@
 /* Advice and prefetches of the fake driver: managed memory never moves, so they are only checked. */
 #include "tests/fake-cuda/memory.h"
 
-/* As they were before CUDA 12.2, which cuda.h no longer declares and programs still ask for. */
+/* The signatures before CUDA 12.2, which cuda.h no longer declares and programs still ask for. */
 #undef cuMemAdvise
 #undef cuMemPrefetchAsync
 CUresult CUDAAPI cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice device);
@@ -20,7 +20,7 @@ managed_check(CUdeviceptr address, size_t bytes, CUmemLocation location)
     return CUDA_SUCCESS;
 }
 
-/* The host was the device of number -1. */
+/* In them the host is device -1. */
 static CUmemLocation
 managed_location(CUdevice device)
 {
@@ -35,7 +35,7 @@ do_cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemL
     if (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY)
         return CUDA_ERROR_INVALID_VALUE;
     if (advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_UNSET_READ_MOSTLY)
-        location.type = CU_MEM_LOCATION_TYPE_HOST; /* no matter where */
+        location.type = CU_MEM_LOCATION_TYPE_HOST; /* any NUMA node */
     return managed_check(address, bytes, location);
 }
 

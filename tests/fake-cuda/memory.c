@@ -7,7 +7,7 @@
 
 #include "tests/fake-cuda/capture.h"
 
-#define MEMORY_STEP_BYTES (2 * FAKE_MIB) /* in which cuMemAlloc takes from the device */
+#define MEMORY_STEP_BYTES (2 * FAKE_MIB) /* steps in which cuMemAlloc takes memory from the device */
 
 struct memory_range {
     struct memory_range *next;
@@ -106,7 +106,7 @@ fake_place_find(uint64_t address, struct fake_place *out)
     return memory_find_block(address, out) || fake_graph_place(address, out);
 }
 
-/* Device memory without leave; what is no memory of ours may be the program's own. */
+/* A pool's memory needs access, and another device's memory an enabled peer; an unknown address is refused. */
 CUresult
 fake_place_check(CUcontext context, uint64_t address, uint64_t bytes)
 {
@@ -167,7 +167,7 @@ memory_trace(const struct memory_range *range, enum fake_event_kind kind)
                                 .device = (uint32_t)range->device,
                                 .stream = UINT32_MAX };
 
-    /* Once for each context that there is, as seen. */
+    /* Once for each context, as observed. */
     for (CUcontext context = fake.contexts; context != NULL; context = context->next) {
         event.context = context->id;
         if (context->alive)
@@ -235,7 +235,7 @@ memory_allocate(CUdeviceptr *out, size_t bytes, enum fake_memory_kind kind)
     return CUDA_SUCCESS;
 }
 
-/* It waits for all that the context was given, as the real one does. */
+/* Waits for all work of the context, as the real driver does. */
 static CUresult
 memory_free(uint64_t address)
 {
@@ -246,7 +246,7 @@ memory_free(uint64_t address)
         return CUDA_ERROR_INVALID_VALUE;
     context = (*link)->context;
     fake_wait_context(context);
-    link = memory_link(address); /* others came by meanwhile */
+    link = memory_link(address); /* the list may have changed meanwhile */
     if (*link == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     memory_trace(*link, FAKE_RELEASE);

@@ -1,45 +1,45 @@
-/* Memory of the fake driver: its pools, and what is no pool's. All of it under fake_lock. */
+/* Memory of the fake driver, inside and outside of pools. All of it is guarded by fake_lock. */
 #ifndef TESTS_FAKE_CUDA_MEMORY_H
 #define TESTS_FAKE_CUDA_MEMORY_H
 
 #include "tests/fake-cuda/fake.h"
 
-#define FAKE_SLAB_BYTES   (32 * FAKE_MIB) /* in which a pool reserves */
+#define FAKE_SLAB_BYTES   (32 * FAKE_MIB) /* a pool reserves in steps of this */
 #define FAKE_POOL_BUCKETS 1024
 #define FAKE_GRANULE      512             /* every address of a pool is a multiple of this */
-#define FAKE_OWN_BYTES    (32 * FAKE_MIB) /* of a device, that the driver keeps for itself */
+#define FAKE_OWN_BYTES    (32 * FAKE_MIB) /* a device's memory that the driver keeps for itself */
 
 enum fake_memory_kind { FAKE_DEVICE, FAKE_MANAGED, FAKE_HOST };
 
-/* A stretch of what a pool has reserved. Those of a pool are a list in the order of their addresses. */
+/* A part of a pool's reserved memory, in use or free. A pool's blocks are a list in the order of their addresses. */
 struct fake_block {
     struct fake_block *before, *after;
-    struct fake_block *chain; /* live: of its bucket */
+    struct fake_block *chain; /* if live: the next in its bucket */
     struct fake_block *free_before, *free_after;
     uint64_t offset, bytes;
     uint64_t requested_bytes;
     uint64_t id;
     bool live;
-    bool retired;            /* free, and the host has seen that it is */
-    struct fake_point freed; /* free: from where on it is */
-    CUcontext context;       /* live: that allocated it */
+    bool retired;            /* free, and the host knows that the free was reached */
+    struct fake_point freed; /* if free: the point of the free */
+    CUcontext context;       /* if live: the context that allocated it */
 };
 
 struct CUmemPoolHandle_st {
     struct CUmemPoolHandle_st *next;
     CUmemPoolProps properties;
     bool alive, is_default, imported;
-    bool exported; /* its handle, at least once: before that no pointer of it is */
-    bool refused;  /* its handle: from then on the real driver crashes in its use */
-    int device;    /* -1: of the host */
+    bool exported; /* its handle was exported: before that its pointers cannot be */
+    bool refused;  /* its handle was refused: from then on the real driver crashes when it is used */
+    int device;    /* -1: on the host */
     enum fake_memory_kind kind;
     char *base;
     uint64_t span_bytes, most_bytes;
-    bool *slabs; /* reserved ones */
+    bool *slabs; /* which slabs are reserved */
     size_t slab_count;
-    int fd; /* of the memory, where it can be shared; else -1 */
+    int fd; /* of its memory, if it can be shared; else -1 */
     uint64_t reserved_bytes, reserved_high_bytes, used_bytes, used_high_bytes;
-    /* What CUPTI tells as used: it goes down with a synchronize, and never for what cuMemFree has freed. */
+    /* The used bytes that CUPTI reports: a synchronize reduces them, and a free by cuMemFree never does. */
     uint64_t told_used_bytes, told_freed_bytes;
     bool frees_since_trim;
     uint64_t threshold_bytes;
@@ -55,9 +55,9 @@ struct CUmemPoolHandle_st {
 struct fake_place {
     uint64_t start, bytes, id;
     enum fake_memory_kind kind;
-    int device;        /* -1: of the host */
-    CUcontext context; /* NULL: a pool's */
-    CUmemoryPool pool; /* NULL: no pool's */
+    int device;        /* -1: on the host */
+    CUcontext context; /* NULL: memory of a pool */
+    CUmemoryPool pool; /* NULL: not memory of a pool */
     struct fake_block *block;
     bool of_graph;
 };
@@ -66,17 +66,17 @@ bool fake_place_find(uint64_t address, struct fake_place *out);
 /* Whether `bytes` from `address` on are memory that the context may touch. */
 CUresult fake_place_check(CUcontext context, uint64_t address, uint64_t bytes);
 uint64_t fake_memory_id(void);
-/* As CUPTI counts kinds. */
+/* CUPTI's number of a memory kind. */
 int fake_memory_number(enum fake_memory_kind kind);
 
-/* Take the bytes from the device's memory; false where there are not as many. */
+/* Take bytes of the device's memory. False if there are not enough. */
 bool fake_device_take(int device, uint64_t bytes);
 void fake_device_give(int device, uint64_t bytes);
 
-/* How much of it there is, that is no pool's. */
+/* The number of blocks outside of pools. */
 unsigned fake_memory_count(void);
 
-/* What is left of the context's memory that is no pool's goes. */
+/* Destroy the context's memory outside of pools. */
 void fake_memory_end(CUcontext context);
 CUresult fake_memory_free(uint64_t address, CUstream stream);
 
@@ -86,17 +86,17 @@ void fake_pool_import_block(CUmemoryPool pool, uint64_t offset, uint64_t bytes);
 CUresult fake_pool_allocate(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr *out);
 void fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point point);
 struct fake_block *fake_pool_block(CUmemoryPool pool, uint64_t address);
-/* Give back what is free for all, until no more than `most_bytes` are left; how much went. */
+/* Release free memory until at most `most_bytes` are left. Returns how much was released. */
 uint64_t fake_pool_trim(CUmemoryPool pool, uint64_t most_bytes);
-/* What was freed, and its stream has come past that, is free for all. */
+/* Make the freed blocks available to all streams whose free their stream has reached. */
 void fake_pool_retire(CUmemoryPool pool);
-/* Whether a free is still to be reached by its stream. */
+/* Whether a stream has yet to reach a free. */
 bool fake_pool_waits(CUmemoryPool pool);
 
 /* The pools; see pool.c. */
 CUmemoryPool fake_pools(void);
 bool fake_pool_is(CUmemoryPool pool);
-/* Crash, as the real driver does in the end, where a handle of the pool was refused. */
+/* Crash if a handle of the pool was refused, as the real driver does in the end. */
 void fake_pool_refused(CUmemoryPool pool);
 CUmemoryPool fake_pool_new(const CUmemPoolProps *properties, int device);
 CUmemoryPool fake_pool_new_imported(const CUmemPoolProps *properties, uint64_t span_bytes, int fd);
@@ -105,7 +105,7 @@ CUmemoryPool fake_pool_default(int device);
 bool fake_pool_make_shareable(CUmemoryPool pool);
 void fake_pool_drop(CUmemoryPool pool);
 void fake_pools_synchronized(int device);
-/* Past its threshold, what is free in a pool of the device goes back, but for that of one. */
+/* Release free memory over the threshold of each pool of the device except `but`. */
 void fake_pools_trim(int device, CUmemoryPool but);
 void fake_pool_trace(CUmemoryPool pool, enum fake_event_kind kind, uint64_t least_bytes);
 void fake_block_trace(CUmemoryPool pool, const struct fake_block *block, enum fake_event_kind kind, CUstream stream);

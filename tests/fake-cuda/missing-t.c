@@ -33,7 +33,7 @@ tidei_driver_usable(void)
     return true;
 }
 
-/* Without cuGetProcAddress, too, as drivers of 11.2 are: these have all of the library's symbols, or not. */
+/* Finds no cuGetProcAddress either, like drivers of 11.2, which export all symbols or lack them. */
 static void *
 find_but(void *missing, const char *symbol)
 {
@@ -159,7 +159,7 @@ try_name(struct tide_resource *driver)
     return tide_device_name(0, name, sizeof(name));
 }
 
-/* Without `symbol` the call comes to TIDE_EUNSUPPORTED, and says the words; `base` is what works on. */
+/* Without `symbol`, the call returns TIDE_EUNSUPPORTED with these words; `base` still works. */
 static const struct {
     const char *symbol;
     enum tide_status (*call)(struct tide_resource *driver);
@@ -207,8 +207,8 @@ test_missing(int row)
     if (rows[row].call == NULL) {
         skip(2, "nothing that is asked for needs it");
     } else {
-        is_i64(rows[row].call(base), TIDE_EUNSUPPORTED, "what needs it is refused");
-        has_words(tide_error_text(), rows[row].words, "the text says so");
+        is_i64(rows[row].call(base), TIDE_EUNSUPPORTED, "a call that needs the missing function is refused");
+        has_words(tide_error_text(), rows[row].words, "the refusal names the missing function");
     }
     tide_resource_release(base);
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The attribute's place where it is a flag that decides on reuse. */
+/* The attribute's field, if it is a flag for reuse. */
 static int *
 attribute_flag(CUmemoryPool pool, CUmemPool_attribute attribute)
 {
@@ -55,7 +55,7 @@ do_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void 
 FAKE_API(11020, cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value),
          (pool, attribute, value))
 
-/* The highest figures go back to the current ones, and only by a 0. */
+/* A high figure can only be reset to the current one, by setting it to 0. */
 static CUresult
 attribute_set_figure(CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t value)
 {

@@ -75,7 +75,7 @@ blocks_unlist_free(CUmemoryPool pool, struct fake_block *block)
         block->free_after->free_before = block->free_before;
 }
 
-/* A block that is free, and listed as that, goes. */
+/* Remove a free block from the lists. */
 static void
 blocks_remove(CUmemoryPool pool, struct fake_block *block)
 {
@@ -130,7 +130,7 @@ blocks_usable(CUmemoryPool pool, const struct fake_block *block, CUstream stream
     return pool->opportunistic && fake_point_is_done(block->freed);
 }
 
-/* Whose blocks a search takes: the stream's own, those that it may use as the pool's policies say, or all. */
+/* Which blocks a search may take: the stream's own, those that the pool's policies allow, or all. */
 enum blocks_whose { BLOCKS_OWN, BLOCKS_USABLE, BLOCKS_ALL };
 
 static bool
@@ -146,7 +146,7 @@ blocks_taken(CUmemoryPool pool, const struct fake_block *block, CUstream stream,
     }
 }
 
-/* The first block of the smallest run of free ones that holds the bytes; of several, the one that was freed last. */
+/* The first block of the smallest run of free blocks that holds the bytes; among equal runs, the one freed last. */
 static struct fake_block *
 blocks_search(CUmemoryPool pool, uint64_t bytes, CUstream stream, enum blocks_whose whose)
 {
@@ -173,7 +173,7 @@ blocks_search(CUmemoryPool pool, uint64_t bytes, CUstream stream, enum blocks_wh
     return best;
 }
 
-/* The slabs from `first` on become the pool's. */
+/* The slabs from `first` on are reserved. */
 static void
 blocks_reserve(CUmemoryPool pool, size_t first, size_t count)
 {
@@ -195,7 +195,7 @@ blocks_reserve(CUmemoryPool pool, size_t first, size_t count)
     blocks_join_both(pool, block);
 }
 
-/* What the stream may use at the end of what lies before the slab. */
+/* The bytes before the slab that the stream may use. */
 static uint64_t
 blocks_tail(CUmemoryPool pool, size_t slab, CUstream stream)
 {
@@ -206,7 +206,9 @@ blocks_tail(CUmemoryPool pool, size_t slab, CUstream stream)
     return 0;
 }
 
-/* Reserve the fewest slabs that hold the request with what is free before them; false where there is no room. */
+/*
+ * Reserve the fewest slabs that hold the request together with the free bytes before them. False if there is no room.
+ */
 static bool
 blocks_grow(CUmemoryPool pool, uint64_t bytes, CUstream stream)
 {
@@ -232,7 +234,7 @@ blocks_grow(CUmemoryPool pool, uint64_t bytes, CUstream stream)
     return true;
 }
 
-/* The block is live from here on. */
+/* Enter a block as live. */
 static void
 blocks_enter(CUmemoryPool pool, struct fake_block *block)
 {
@@ -244,7 +246,7 @@ blocks_enter(CUmemoryPool pool, struct fake_block *block)
     pool->live_count++;
 }
 
-/* Make one live block of the run that begins at `start`; what is too much stays free as it was. */
+/* Make one live block of the run that begins at `start`; the rest stays free. */
 static struct fake_block *
 blocks_take(CUmemoryPool pool, struct fake_block *start, uint64_t bytes)
 {
@@ -285,7 +287,7 @@ fake_pool_import_block(CUmemoryPool pool, uint64_t offset, uint64_t bytes)
     blocks_enter(pool, block);
 }
 
-/* The stream waits for those that have freed the run. */
+/* Make the stream wait for the streams that have freed the run. */
 static void
 blocks_depend(CUmemoryPool pool, const struct fake_block *start, uint64_t bytes, CUstream stream)
 {
@@ -358,7 +360,7 @@ fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point po
         link = &(*link)->chain;
     *link = block->chain;
     pool->live_count--;
-    if (point.stream != NULL && !pool->imported) /* as seen, what cuMemFree frees counts on */
+    if (point.stream != NULL && !pool->imported) /* as observed, memory freed by cuMemFree goes on counting */
         pool->used_bytes -= block->requested_bytes;
     block->live = false;
     block->retired = point.stream == NULL;
@@ -397,7 +399,7 @@ fake_pool_retire(CUmemoryPool pool)
     }
 }
 
-/* The slab's bytes go out of the free block that they are in. */
+/* Remove the slab's bytes from the free block that has them. */
 static void
 blocks_release(CUmemoryPool pool, struct fake_block *block, size_t slab)
 {

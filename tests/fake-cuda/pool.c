@@ -9,7 +9,7 @@
 
 #include "tests/fake-cuda/capture.h"
 
-/* What a pool of the host, which no device bounds, may come to. */
+/* The maximum of a pool on the host, which no device limits. */
 #define POOL_HOST_BYTES (1024 * FAKE_MIB)
 
 static CUmemoryPool pool_all;
@@ -30,7 +30,7 @@ fake_pool_is(CUmemoryPool pool)
     return false;
 }
 
-/* Twice what it may come to, so that there is room in one piece where what is live lies scattered. */
+/* Map twice the maximum, so that there is contiguous room although live blocks are scattered. */
 static bool
 pool_make_room(CUmemoryPool pool)
 {
@@ -49,7 +49,7 @@ pool_make_room(CUmemoryPool pool)
     return fake_pool_map(pool, PROT_NONE);
 }
 
-/* Without memory yet. */
+/* A pool without memory yet. */
 static CUmemoryPool
 pool_new(const CUmemPoolProps *properties, int device)
 {
@@ -87,7 +87,7 @@ fake_pool_new(const CUmemPoolProps *properties, int device)
     return pool;
 }
 
-/* Nothing of the memory behind the descriptor, which becomes the pool's, is of this process' account. */
+/* A pool over the memory behind a descriptor, which becomes the pool's. Its memory does not count in this process. */
 CUmemoryPool
 fake_pool_new_imported(const CUmemPoolProps *properties, uint64_t span_bytes, int fd)
 {
@@ -103,7 +103,7 @@ fake_pool_new_imported(const CUmemPoolProps *properties, uint64_t span_bytes, in
     return pool;
 }
 
-/* Its memory goes, too; the handle stays known as one that is gone. */
+/* Destroy a pool and its memory; the handle stays known as destroyed. */
 void
 fake_pool_drop(CUmemoryPool pool)
 {
@@ -159,7 +159,7 @@ fake_pool_trace(CUmemoryPool pool, enum fake_event_kind kind, uint64_t least_byt
                                 .managed = pool->kind == FAKE_MANAGED };
 
     if (kind == FAKE_POOL_CREATED && !pool->imported)
-        event.pool_bytes = FAKE_SLAB_BYTES; /* as seen, though nothing is reserved yet */
+        event.pool_bytes = FAKE_SLAB_BYTES; /* as observed, although nothing is reserved yet */
     fake_trace(&event);
 }
 
@@ -196,7 +196,7 @@ pool_trim(CUmemoryPool pool, CUmemoryPool but)
     fake_pool_trace(pool, FAKE_POOL_TRIMMED, 0);
 }
 
-/* CUPTI hears of every pool, of default ones first, whether or not some of it went. */
+/* CUPTI gets an event for every pool, default pools first, whether or not memory was released. */
 void
 fake_pools_trim(int device, CUmemoryPool but)
 {
@@ -209,7 +209,7 @@ fake_pools_trim(int device, CUmemoryPool but)
     }
 }
 
-/* What the host has seen done is free for all. */
+/* Make the blocks available whose free the host has waited for. */
 void
 fake_pools_synchronized(int device)
 {
@@ -295,7 +295,7 @@ fake_pool_refused(CUmemoryPool pool)
     abort();
 }
 
-/* With memory out it goes when that is freed. */
+/* A pool with live blocks is destroyed when they are freed. */
 static CUresult
 do_cuMemPoolDestroy(CUmemoryPool pool)
 {
@@ -416,7 +416,7 @@ do_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
 
 FAKE_API(11020, cuMemAllocAsync, (CUdeviceptr * out, size_t bytes, CUstream handle), (out, bytes, handle))
 
-/* Also what cuMemAlloc gave out may be freed in stream order. */
+/* Memory of cuMemAlloc may also be freed in stream order. */
 static CUresult
 do_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
 {
@@ -437,7 +437,7 @@ do_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
         return fake_graph_memory_free(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (place.block == NULL)
         return fake_memory_free(address, stream);
-    if (place.pool->alive) /* of one that is gone, CUPTI says nothing */
+    if (place.pool->alive) /* CUPTI reports nothing for a destroyed pool */
         fake_block_trace(place.pool, place.block, FAKE_RELEASE, stream);
     place.pool->told_freed_bytes += place.bytes;
     place.pool->frees_since_trim = true;

@@ -1,6 +1,6 @@
 /*
- * What the fake driver's pools share: with other devices by access, with other processes by a descriptor. The memory
- * behind a pool that can be shared is a memfd, which is the descriptor, too; its last page says what it is.
+ * How the fake driver's pools are shared: with other devices by access, with other processes by a descriptor. The
+ * memory of a shareable pool is a memfd, which is also the descriptor; its last page describes it.
  */
 #include "tests/fake-cuda/memory.h"
 
@@ -67,7 +67,7 @@ do_cuMemPoolExportToShareableHandle(void *out, CUmemoryPool pool, CUmemAllocatio
     if (out == NULL || flags != 0 || !fake_pool_is(pool) || pool->imported || type == CU_MEM_HANDLE_TYPE_NONE ||
         (pool->properties.handleTypes & type) != type)
         return CUDA_ERROR_INVALID_VALUE;
-    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) { /* as without its service */
+    if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) { /* as without the service that the other types need */
         fake_pool_refused(pool);
         pool->refused = true;
         return CUDA_ERROR_NOT_PERMITTED;
@@ -134,7 +134,7 @@ do_cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdeviceptr address)
 
 FAKE_API(11020, cuMemPoolExportPointer, (CUmemPoolPtrExportData * out, CUdeviceptr address), (out, address))
 
-/* A second import is the first once more: one free ends both. */
+/* A second import returns the first one's memory: one free ends both. */
 static CUresult
 do_cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool pool, CUmemPoolPtrExportData *exported)
 {
@@ -155,7 +155,7 @@ do_cuMemPoolImportPointer(CUdeviceptr *out, CUmemoryPool pool, CUmemPoolPtrExpor
 FAKE_API(11020, cuMemPoolImportPointer, (CUdeviceptr * out, CUmemoryPool pool, CUmemPoolPtrExportData *exported),
          (out, pool, exported))
 
-/* Which descriptors a pool takes; its own device keeps all access. */
+/* Check an access to be set: the pool's own device keeps full access. */
 static CUresult
 share_check_access(CUmemoryPool pool, const CUmemAccessDesc *wanted)
 {

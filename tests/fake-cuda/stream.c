@@ -60,7 +60,7 @@ fake_point_is_done(struct fake_point point)
     return point.stream == NULL || point.stream->done >= point.seq;
 }
 
-/* Ends with its stream, once that has nothing left to do. */
+/* The thread ends with its stream, after the last operation. */
 static void *
 stream_run(void *context)
 {
@@ -126,7 +126,7 @@ fake_stream_new(CUcontext context, unsigned int flags, int priority)
     return stream;
 }
 
-/* The work that it was given is still done. */
+/* End a stream, after the work that it was given. */
 static void
 stream_end(CUstream stream)
 {
@@ -143,7 +143,10 @@ fake_streams_end(CUcontext context)
     }
 }
 
-/* With its context the real driver knows that; without, it reads what is no longer there and mostly crashes. */
+/*
+ * The real driver recognises a destroyed stream if its context is current; otherwise it reads freed memory and mostly
+ * crashes.
+ */
 static CUresult
 stream_gone(CUstream stream)
 {
@@ -356,7 +359,10 @@ do_cuStreamGetCtx(CUstream handle, CUcontext *context)
 
 FAKE_API(9020, cuStreamGetCtx, (CUstream handle, CUcontext *context), (handle, context))
 
-/* All that it was given; for the legacy stream also what the blocking ones were. Free the clock afterwards. */
+/*
+ * A clock of everything that the stream was given; for the legacy stream also of the blocking streams' work. The caller
+ * frees the clock.
+ */
 static struct fake_clock
 stream_end_of(CUstream stream)
 {

@@ -1,6 +1,6 @@
 /*
- * What the fake driver tells the fake CUPTI, which loads the driver and gives it a table of its own functions. A tool
- * that loads CUPTI late hears of what happens from then on, as with the real ones.
+ * What the fake driver reports to the fake CUPTI, which loads the driver and gives it a table of functions. A tool that
+ * loads CUPTI late gets the events from then on, as with the real ones.
  */
 #ifndef TESTS_FAKE_CUDA_TRACER_H
 #define TESTS_FAKE_CUDA_TRACER_H
@@ -21,7 +21,7 @@ enum fake_event_kind {
 struct fake_event {
     enum fake_event_kind kind;
     int memory_kind;
-    int pool_type; /* 0: not of a pool */
+    int pool_type; /* 0: not memory of a pool */
     uint64_t address, bytes;
     uint64_t pool_address, pool_bytes, pool_used_bytes, pool_threshold_bytes, pool_process;
     uint64_t least_bytes; /* FAKE_POOL_TRIMMED */
@@ -35,7 +35,7 @@ struct fake_traced_call {
     uint32_t correlation;
 };
 
-/* Called without any lock of the driver. */
+/* Called without the driver's lock. */
 struct fake_tracer {
     /* The tracer's own number for a function, asked for once; negative: it has none. */
     int (*number)(const char *symbol);
@@ -44,18 +44,18 @@ struct fake_tracer {
     void (*end)(int number, const struct fake_traced_call *call, int result);
 };
 
-/* Of the fake driver, by dlsym. */
+/* Functions of the fake driver, found by dlsym. */
 void fake_cuda_trace(const struct fake_tracer *tracer);
 bool fake_cuda_has_context(void);
 
-/* What is there and was not given back; without default pools and streams 0. */
+/* Objects that were made and not destroyed, without default pools and streams 0. */
 struct fake_count {
     unsigned pools, pool_blocks, references, streams, events, blocks;
     unsigned depth; /* contexts on this thread's stack */
 };
 void fake_cuda_count(struct fake_count *out);
 
-/* The function of that place and how often it was called; NULL past the last. */
+/* The function of that index, and how often it was called; NULL past the last. */
 const char *fake_cuda_function(unsigned place, int *calls);
 
 #define FAKE_CUDA_COUNT       "fake_cuda_count"

@@ -20,7 +20,7 @@
 
 static uint8_t corpus_data[CORPUS_BYTES_MAX];
 
-/* Run a file; what the commands print goes nowhere. */
+/* Run a file, without the commands' output. */
 static bool
 corpus_run(const struct fuzz_target *target, const char *path)
 {

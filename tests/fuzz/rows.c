@@ -1,9 +1,7 @@
 /*
- * Makes a database of bytes, so that a fuzzer that changes bytes changes rows: a database itself is a format of pages
- * in which nearly every change is one that SQLite notices before a reader sees a row.
- *
- * A byte picks the table. For each of its columns follows one that says what it holds: nothing, a number, a text, a
- * blob, or, mostly, what is right in an honest file: the number of the row.
+ * Makes a database from bytes, so that a fuzzer that changes bytes changes rows: SQLite would notice nearly every
+ * change of a database file before a reader sees a row. One byte selects the table. For each of its columns one byte
+ * says what it holds: nothing, a number, a text, a blob, or, mostly, what an honest file has: the number of the row.
  */
 #include "config.h"
 
@@ -141,7 +139,7 @@ fuzz_write_rows(const char *path, const char *schema, const char *const *tables,
 
         for (int column = 1; column <= columns[table]; column++)
             rows_bind(inserts[table], column, &input, row);
-        sqlite3_step(inserts[table]); /* a row that the schema does not take is none */
+        sqlite3_step(inserts[table]); /* a row that the schema refuses is left out */
         sqlite3_reset(inserts[table]);
     }
     for (size_t i = 0; i < table_count; i++)

@@ -38,7 +38,7 @@ fuzz_begin(void)
 {
     const char *folder = getenv("TMPDIR");
 
-    /* Memory, where there is some: a disk is half of the time that an input takes. */
+    /* In memory, if possible: a disk takes half of an input's time. */
     if (folder == NULL)
         folder = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(fuzz_folder, sizeof(fuzz_folder), "%s/tidemark-fuzz-XXXXXX", folder);
@@ -49,7 +49,7 @@ fuzz_begin(void)
     return true;
 }
 
-/* Remove what stands in the folder: the database, and files that the input has made stand beside it. */
+/* Remove the database, and the files that the input has made beside it. */
 static void
 fuzz_clear(void)
 {
@@ -82,7 +82,7 @@ fuzz_write(const char *path, const uint8_t *data, size_t size)
     }
 }
 
-/* Run `tidemark` with the words of `line`, in which IN and OUT are the files. It exits 0, 1, 2 or 3. */
+/* Run `tidemark` with the words of `line`, in which IN and OUT stand for the files. It exits with 0, 1, 2 or 3. */
 static int
 fuzz_command(const char *line)
 {
@@ -104,7 +104,7 @@ fuzz_command(const char *line)
     return status;
 }
 
-/* Every way in which a trace is read. A command that this build lacks refuses its name. */
+/* Every command that reads a trace. A command that this build does not have refuses its name. */
 static const char *const trace_commands[] = {
     "summary --json IN",
     "summary IN",
@@ -147,7 +147,7 @@ static const char *const trace_tables[] = {
     "status",     "pool_sample", "driver_call", "device_event", "module",
 };
 
-/* Of a table without types every value stays what it is, where an honest schema would make a number of it. */
+/* A schema without types keeps every value as it is; the real one would make numbers of some. */
 static const char trace_untyped[] =
     "CREATE TABLE meta(key, value); CREATE TABLE status(status, name, text);"
     "CREATE TABLE layer(layer_id, upstream_layer_id, kind, config, device);"
@@ -170,7 +170,7 @@ static const char trace_common[] =
     "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),"
     "    (3, 4, 'log', ''), (4, NULL, 'sim', '');";
 
-/* The file of a trace, or the rows of one; the last byte picks a command. */
+/* The file of a trace, or rows of one; the last byte selects a command. */
 static void
 trace_run(const uint8_t *data, size_t size, bool every)
 {
@@ -195,7 +195,7 @@ trace_run(const uint8_t *data, size_t size, bool every)
     fuzz_clear();
 }
 
-/* What an import has made is a trace that every command reads; where it has made none, none is there. */
+/* A trace that an import has made is read by every command; an import that failed leaves no file. */
 static void
 import_check(int status, bool every)
 {

@@ -15,7 +15,7 @@
 
 #define WORDS ((uint32_t)(MIB / sizeof(uint32_t)))
 
-/* Stack texts that are refused, and what the message has to say. */
+/* Stack texts that are refused, and words of the error. */
 static const struct {
     const char *text;
     const char *words;
@@ -58,7 +58,7 @@ test_stacks(void)
     }
 }
 
-/* The status that a free comes to, which must not be TIDE_OK and has to name the driver's error. */
+/* Whether a free is refused with the driver's error. */
 static bool
 free_refused(struct tide_resource *stack, void *pointer, CUstream stream)
 {
@@ -70,7 +70,7 @@ free_refused(struct tide_resource *stack, void *pointer, CUstream stream)
 
 #define FREE_TESTS 7
 
-/* Over each base: an address of nobody, one inside of a block, a block twice. The block itself is unharmed. */
+/* Over each base: free an unknown address, an address inside of a block, and a block twice. The block is unharmed. */
 static void
 test_frees(struct gpu_work *work, const char *base)
 {
@@ -86,24 +86,26 @@ test_frees(struct gpu_work *work, const char *base)
     }
     gpu_allocates(stack, MIB, work->first, &block);
     gpu_allocates(stack, MIB, work->first, &other);
-    ok(free_refused(stack, (void *)(uintptr_t)0x1000, work->first), "%s: an address of nobody is not freed", base);
-    ok(free_refused(stack, (char *)block + 4096, work->first), "%s: nor is one inside of a block", base);
+    ok(free_refused(stack, (void *)(uintptr_t)0x1000, work->first),
+       "%s: the free of an address that was never allocated is refused", base);
+    ok(free_refused(stack, (char *)block + 4096, work->first),
+       "%s: the free of an address inside of a block is refused", base);
     ok(all_of(gpu_fill(&work->kernels, work->first, block, WORDS, 5),
               gpu_count_wrong(&work->kernels, work->first, block, WORDS, 5) == 0),
-       "%s: which is unharmed", base);
+       "%s: refused frees leave the block's memory unchanged", base);
     ok(all_of(gpu_frees(stack, block, MIB, work->first), gpu.stream_synchronize(work->first) == CUDA_SUCCESS,
               free_refused(stack, block, work->first)),
-       "%s: a block is freed once, and not twice", base);
-    ok(gpu_frees(stack, other, MIB, work->first), "%s: the stack goes on", base);
+       "%s: a second free of a block is refused", base);
+    ok(gpu_frees(stack, other, MIB, work->first), "%s: the stack works after refused frees", base);
     tide_resource_release(stack);
-    ok(all_of(trace_is_sound(trace), sql_number(trace, "SELECT count(*) FROM live") == 0), "%s: its trace is sound",
-       base);
+    ok(all_of(trace_is_sound(trace), sql_number(trace, "SELECT count(*) FROM live") == 0),
+       "%s: the trace after refused frees is sound", base);
     gpu_summary_is(trace, &wanted, 1, "the summary has two allocations and their frees");
 }
 
 #define DESTROYED_TESTS 4
 
-/* The context that is current has been destroyed: there the device's own serves. */
+/* The current context has been destroyed: allocations come from the primary context. */
 static void
 test_destroyed(const char *base)
 {
@@ -119,24 +121,28 @@ test_destroyed(const char *base)
         return;
     }
     gpu.context_create(&own, 0, 0);
-    /* Twice on the thread's stack, it stays current when it is destroyed. */
+    /* It is twice on the thread's stack, so that it stays current when it is destroyed. */
     gpu.context_push(own);
     ok(gpu.context_destroy(own) == CUDA_SUCCESS, "%s: the application destroys its current context", base);
     status = tide_allocate(stack, MIB, TIDE_DEFAULT_ALIGNMENT, 0, &block);
     diag("%s: %s", tide_status_name(status), status != TIDE_OK ? tide_error_text() : "from the primary context");
     ok(status == TIDE_OK ? block != NULL : block == NULL && strstr(tide_error_text(), "CUDA_ERROR_") != NULL,
        "%s: an allocation comes from the primary context, or is refused with the driver's error", base);
-    ok(status != TIDE_OK || gpu_frees(stack, block, MIB, NULL), "%s: what was had is freed", base);
+    ok(status != TIDE_OK || gpu_frees(stack, block, MIB, NULL),
+       "%s: a block allocated without the current context is freed", base);
     gpu.context_pop(&popped);
     gpu.context_set(NULL);
     tide_resource_release(stack);
-    ok(all_of(trace_is_sound(trace), sql_number(trace, "SELECT count(*) FROM live") == 0), "%s: the trace is sound",
-       base);
+    ok(all_of(trace_is_sound(trace), sql_number(trace, "SELECT count(*) FROM live") == 0),
+       "%s: the trace after the destroyed context is sound", base);
 }
 
 #define RESET_TESTS 4
 
-/* The application resets the device under a stack that holds its primary context: whatever it gets, nothing breaks. */
+/*
+ * The application resets the device under a stack that holds its primary context: calls succeed or fail, and nothing
+ * breaks.
+ */
 static void
 test_reset(void)
 {
@@ -151,17 +157,18 @@ test_reset(void)
     status = tide_allocate(stack, MIB, TIDE_DEFAULT_ALIGNMENT, 0, &after);
     diag("allocation after it: %s: %s", tide_status_name(status), status != TIDE_OK ? tide_error_text() : "");
     ok(status == TIDE_OK ? after != NULL : after == NULL && strstr(tide_error_text(), "CUDA_ERROR_") != NULL,
-       "an allocation succeeds, or is refused with the driver's error");
+       "after the reset an allocation succeeds, or is refused with the driver's error");
     if (status == TIDE_OK)
         tide_deallocate(stack, after, MIB, TIDE_DEFAULT_ALIGNMENT, 0);
     status = tide_deallocate(stack, before, MIB, TIDE_DEFAULT_ALIGNMENT, 0);
     diag("free of memory from before: %s: %s", tide_status_name(status), status != TIDE_OK ? tide_error_text() : "");
-    ok(status == TIDE_OK || strstr(tide_error_text(), "CUDA_ERROR_") != NULL, "so is the free of memory from before");
+    ok(status == TIDE_OK || strstr(tide_error_text(), "CUDA_ERROR_") != NULL,
+       "after the reset the free of an earlier block succeeds, or is refused with the driver's error");
     tide_resource_release(stack);
-    ok(trace_is_sound(trace), "the trace is sound");
+    ok(trace_is_sound(trace), "the trace after the reset is sound");
 }
 
-/* What is no handle of a pool. */
+/* Invalid fabric handles. */
 static void
 test_no_fabric(void)
 {
@@ -171,13 +178,13 @@ test_no_fabric(void)
     memset(&handle, 0xa5, sizeof(handle));
     ok(all_of(tide_driver_import_fabric(&handle, NULL, &imported) != TIDE_OK, imported == NULL,
               strstr(tide_error_text(), "CUDA_ERROR_") != NULL),
-       "a fabric handle that is none is refused with the driver's error");
+       "an invalid fabric handle is refused with the driver's error");
     diag("%s", tide_error_text());
 }
 
 #define PERMISSION_TESTS 3
 
-/* Few machines have a fabric, and there it takes a permission: CUDA_ERROR_NOT_PERMITTED elsewhere. */
+/* Few machines have a fabric, and it needs a permission: elsewhere the driver returns CUDA_ERROR_NOT_PERMITTED. */
 static void
 test_permission(void)
 {
@@ -187,18 +194,19 @@ test_permission(void)
     void *block = NULL;
 
     if (status == TIDE_OK) {
-        ok(tide_driver_export_fabric(stack, &handle) == TIDE_OK, "a pool with a fabric handle hands it out");
+        ok(tide_driver_export_fabric(stack, &handle) == TIDE_OK, "a pool with a fabric handle exports it");
         skip(1, "this process has the permission");
     } else {
         ok(all_of(status == TIDE_EUNSUPPORTED, stack == NULL),
-           "no pool with a fabric handle is made without permission");
-        has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
+           "a pool with a fabric handle is refused without permission");
+        has_words(tide_error_text(), "CUDA_ERROR_",
+                  "the refusal of a pool with a fabric handle has the driver's error");
         diag("%s: %s", tide_status_name(status), tide_error_text());
     }
     tide_resource_release(stack);
     stack = gpu_stack("driver");
     ok(all_of(gpu_allocates(stack, MIB, NULL, &block), gpu_frees(stack, block, MIB, NULL)),
-       "others are made all the same");
+       "a pool without a fabric handle works without that permission");
     tide_resource_release(stack);
 }
 

@@ -12,7 +12,7 @@
 
 #define KIND_TESTS 14
 
-/* What the three kinds have in common; `call` is what the driver's function to allocate is called. */
+/* What the three bases have in common. `call` is the name of the driver's function that allocates. */
 static void
 test_kind(const char *name, const char *call, bool host_access)
 {
@@ -25,19 +25,20 @@ test_kind(const char *name, const char *call, bool host_access)
 
     ok(all_of(gpu_allocates(base, MIB, NULL, &first), gpu_allocates(base, 1, NULL, &second)),
        "%s: a thread without a context allocates", name);
-    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == NULL), "%s: and has none afterwards", name);
-    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), MIB + 1, "what is out is counted");
-    ok(gpu_frees(base, first, MIB, NULL), "%s: it is freed", name);
-    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_RESERVED), 1, "and counted no more");
-    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED_HIGH), MIB + 1, "the most is remembered");
-    ok(tide_deallocate(base, first, MIB, 256, 0) == TIDE_EPOINTER, "%s: what was freed is no allocation", name);
+    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == NULL),
+       "%s: the thread has no context after the allocation", name);
+    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), MIB + 1, "the bytes in use are counted");
+    ok(gpu_frees(base, first, MIB, NULL), "%s: a block of 1 MiB is freed", name);
+    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_RESERVED), 1, "the freed bytes are not counted");
+    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED_HIGH), MIB + 1, "the highest bytes in use are kept");
+    ok(tide_deallocate(base, first, MIB, 256, 0) == TIDE_EPOINTER, "%s: a second free is refused", name);
     snprintf(text, sizeof(text), "%s: %p is no live allocation of this base (CUDA_ERROR_INVALID_VALUE", name, first);
-    has_words(tide_error_text(), text, "the text has the pointer");
-    is_i64(tide_error_driver(), CUDA_ERROR_INVALID_VALUE, "and the driver's error is kept");
-    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), 1, "nothing was counted as freed");
-    ok(gpu_frees(base, second, 1, NULL), "%s: the other is freed", name);
+    has_words(tide_error_text(), text, "the refusal of a second free names the pointer");
+    is_i64(tide_error_driver(), CUDA_ERROR_INVALID_VALUE, "the refusal of a second free keeps the driver's error");
+    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), 1, "a refused free leaves the bytes reserved unchanged");
+    ok(gpu_frees(base, second, 1, NULL), "%s: a block of 1 byte is freed", name);
     ok(all_of(tide_query(base, TIDE_QUERY_HOST_ACCESS, &figure) == TIDE_OK, figure == host_access),
-       "%s: who may read and write it", name);
+       "%s: the base says whether the host has access", name);
     ok(all_of(tide_allocate(base, SIZE_MAX - 4096, 256, 0, &first) == TIDE_ECAPACITY, first == NULL),
        "%s: a request near SIZE_MAX is refused", name);
     snprintf(text, sizeof(text), "finds no room: CUDA_ERROR_OUT_OF_MEMORY (device 0");
@@ -47,7 +48,10 @@ test_kind(const char *name, const char *call, bool host_access)
 
 #define DEVICE_TESTS 4
 
-/* cuMemAlloc lies where the current context does; what another device's thread asks for lies where it should. */
+/*
+ * cuMemAlloc allocates in the current context: a thread with another device's context still gets memory of the base's
+ * device.
+ */
 static void
 test_device(void)
 {
@@ -69,14 +73,15 @@ test_device(void)
                   CUDA_SUCCESS,
               ordinal == 0),
        "the memory lies on the base's device");
-    ok(gpu_frees(base, block, MIB, NULL), "and is freed there");
-    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == other), "the thread's context stays current");
+    ok(gpu_frees(base, block, MIB, NULL), "the memory is freed on a thread with the context of another device");
+    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == other),
+       "the context of the other device stays current");
     gpu.context_set(NULL);
     gpu.primary_release(1);
     tide_resource_release(base);
 }
 
-/* Each text makes a stack that describes itself so; NULL: as it stands. */
+/* Stack texts, and how their stacks describe themselves; NULL: like the text. */
 static const struct {
     const char *text;
     const char *described;
@@ -109,7 +114,7 @@ test_good(void)
     }
 }
 
-/* Each text is refused with these words; the column is the argument's. */
+/* Stack texts that are refused, and words of the error; the column is that of the argument. */
 static const struct {
     const char *text;
     enum tide_status status;
@@ -158,7 +163,7 @@ test_bad(void)
 
 #define OPTIONS_TESTS 9
 
-/* What stack text cannot say. */
+/* Options that stack text cannot express. */
 static void
 test_options(void)
 {
@@ -182,9 +187,10 @@ test_options(void)
     base = gpu_stack("limit(1GiB) | driver");
     ok(all_of(tide_driver_reset_highs(base) == TIDE_EINVAL, tide_driver_export(base, &fd) == TIDE_EINVAL, fd == -1,
               tide_driver_access_get(base, 0, &access) == TIDE_EINVAL, tide_driver_reset_highs(NULL) == TIDE_EINVAL),
-       "an adaptor is no driver");
-    has_words(tide_error_text(), "driver: 'NULL' is none", "the refusal of an adaptor in place of a driver says so");
-    ok(tide_driver_reset_highs(find_layer(base, "driver")) == TIDE_OK, "what it ends in is one");
+       "resetting the highs of an adaptor or of NULL is refused");
+    has_words(tide_error_text(), "driver: 'NULL' is none", "the refusal to reset the highs names what is no driver");
+    ok(tide_driver_reset_highs(find_layer(base, "driver")) == TIDE_OK,
+       "resetting the highs of the driver below an adaptor succeeds");
     tide_resource_release(base);
 }
 
@@ -199,10 +205,11 @@ test_shares(void)
     uint64_t reserved_bytes = gpu_figure(stack, TIDE_QUERY_BYTES_RESERVED);
 
     ok(all_of(total_bytes > 0, gpu_figure(find_layer(stack, "driver"), TIDE_QUERY_CAPACITY) == total_bytes / 4),
-       "a maximum of a share is one of the device's memory");
-    ok(capacity_bytes == total_bytes / 8 || capacity_bytes == total_bytes / 4, "a limit is a share of the maximum");
+       "a maximum in percent is a share of the device's memory");
+    ok(capacity_bytes == total_bytes / 8 || capacity_bytes == total_bytes / 4,
+       "a limit in percent is a share of the driver's maximum");
     ok(all_of(reserved_bytes >= total_bytes / 100, reserved_bytes < total_bytes / 100 + 64 * MIB),
-       "an initial size of a share is reserved");
+       "an initial size in percent is reserved");
     tide_resource_release(stack);
 }
 
@@ -220,33 +227,34 @@ test_fallback(void)
     }
     setenv("FAKE_CUDA_NO_POOLS", "1", 1);
     ok(all_of(tide_stack_parse("limit(1GiB) | driver", &stack) == TIDE_EUNSUPPORTED, stack == NULL),
-       "a device without pools is unsupported");
+       "a driver over a device without pools is unsupported");
     is_string(tide_error_text(),
               "stack text, column 15: driver: device 0 has no memory pools: use the base cuda, or "
               "driver(fallback=cuda)",
-              "the text names the way out");
+              "the refusal of a device without pools names the fallback");
     stack = gpu_stack("limit(1GiB) | driver(fallback=cuda, release_threshold=all)");
-    ok(find_layer(stack, "cuda") != NULL, "driver(fallback=cuda) takes it");
+    ok(find_layer(stack, "cuda") != NULL, "driver(fallback=cuda) makes the base cuda if the device has no pools");
     ok(all_of(stack != NULL, gpu_allocates(stack, MIB, NULL, &block), gpu_frees(stack, block, MIB, NULL)),
        "memory of the fallback is allocated and freed");
     tide_resource_release(stack);
     ok(tide_stack_parse("driver(fallback=cuda, maximum=1GiB)", &stack) == TIDE_EUNSUPPORTED,
-       "but not where more was asked for");
-    has_words(tide_error_text(), "has no memory pools, and the base cuda no maximum", "which the text says");
+       "driver(fallback=cuda) is unsupported with a maximum if the device has no pools");
+    has_words(tide_error_text(), "has no memory pools, and the base cuda no maximum",
+              "the refusal names the maximum as what the base cuda lacks");
     unsetenv("FAKE_CUDA_NO_POOLS");
     stack = gpu_stack("driver(fallback=cuda)");
-    ok(find_layer(stack, "driver") != NULL, "where there are pools it is the pool's base");
+    ok(find_layer(stack, "driver") != NULL, "driver(fallback=cuda) makes the base driver if the device has pools");
     tide_resource_release(stack);
     setenv("FAKE_CUDA_FAIL", "cuMemPoolCreate:800", 1);
     tide_stack_parse("driver", &stack);
     is_string(tide_error_text(), "stack text, column 1: driver: cuMemPoolCreate: CUDA_ERROR_NOT_PERMITTED (800)",
-              "what is not permitted is told by its name");
+              "a pool that is not permitted is refused with the name of the driver's error");
     unsetenv("FAKE_CUDA_FAIL");
 }
 
 #define KEPT_TESTS 4
 
-/* The default pool is everybody's: it comes back as it was. */
+/* The default pool is shared with the application: it is restored. */
 static void
 test_kept(void)
 {
@@ -264,8 +272,8 @@ test_kept(void)
     tide_resource_release(stack);
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold);
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &policy);
-    is_u64(threshold, 0, "and its own threshold back");
-    is_i64(policy, 1, "and its own policy");
+    is_u64(threshold, 0, "destroying the driver restores the default pool's threshold");
+    is_i64(policy, 1, "destroying the driver restores the default pool's policy");
 }
 
 #define INITIAL_TESTS 3
@@ -278,10 +286,12 @@ test_initial(void)
 
     gpu.primary_retain(&primary, 0);
     gpu.context_set(primary);
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED), 64 * MIB, "33 MiB are two of the driver's steps");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 0, "and count as used by nobody");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED), 64 * MIB,
+           "an initial size of 33 MiB reserves two steps of 32 MiB");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 0, "the initial size does not count as used");
     gpu.context_synchronize();
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED), 64 * MIB, "both are kept at a synchronize");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED), 64 * MIB,
+           "a synchronize keeps both steps of the initial size");
     gpu.context_set(NULL);
     gpu.primary_release(0);
     tide_resource_release(driver);

@@ -10,7 +10,7 @@
 
 #define COMMON_TESTS 6
 
-/* What holds for all three. No context is current on this thread. */
+/* What all three bases have in common. No context is current on this thread. */
 static void
 test_common(const char *text)
 {
@@ -22,25 +22,25 @@ test_common(const char *text)
 
     ok(all_of(gpu_allocates(base, 3 * MIB + 1, NULL, &block), (uintptr_t)block % TIDE_DEFAULT_ALIGNMENT == 0),
        "%s: a thread without a context allocates", text);
-    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), 3 * MIB + 1, "the bytes are counted");
+    is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), 3 * MIB + 1, "the allocated bytes are counted");
     ok(all_of(tide_query(base, TIDE_QUERY_STREAM_ORDERED, &ordered) == TIDE_OK, ordered == 0),
-       "%s: in no stream's order", text);
+       "%s: the base is not stream ordered", text);
     ok(all_of(tide_allocate(base, MIB, 512, 0, &none) == TIDE_EINVAL, none == NULL),
        "%s: an alignment of 512 is refused", text);
     none = &gpu;
     ok(all_of(tide_allocate(base, SIZE_MAX / 2, 256, 0, &none) == TIDE_ECAPACITY, none == NULL,
               tide_error_driver() == CUDA_ERROR_OUT_OF_MEMORY, strstr(tide_error_text(), "CUDA_ERROR_OUT_OF_MEMORY")),
-       "%s: what no machine has is refused, with the driver's error", text);
+       "%s: a request that no machine can serve is refused with the driver's error", text);
     diag("%s", tide_error_text());
     ok(all_of(gpu_frees(base, block, 3 * MIB + 1, NULL), gpu_figure(base, TIDE_QUERY_BYTES_USED) == 0,
               gpu.context_get(&current) == CUDA_SUCCESS, current == NULL),
-       "%s: it is freed, and the thread has no context afterwards", text);
+       "%s: the block is freed, and the thread has no context afterwards", text);
     tide_resource_release(base);
 }
 
 #define FOREIGN_TESTS 5
 
-/* The driver would free all of these; each base knows what it has given out. */
+/* The driver would free all of these blocks; each base frees only its own. */
 static void
 test_foreign(const char *text, const char *other_text)
 {
@@ -56,22 +56,22 @@ test_foreign(const char *text, const char *other_text)
     diag("%s", tide_error_text());
     ok(all_of(tide_deallocate(base, foreign, 2 * MIB, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EPOINTER,
               gpu_figure(base, TIDE_QUERY_BYTES_USED) == MIB, gpu_figure(other, TIDE_QUERY_BYTES_USED) == 2 * MIB),
-       "%s: also one that is larger than what is out: the figures of both stay", text);
+       "%s: another base's block that is larger than all bytes in use is refused, and no figure changes", text);
     ok(all_of(tide_deallocate(base, block, MIB - 1, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_EMISMATCH,
               gpu_figure(base, TIDE_QUERY_BYTES_USED) == MIB),
-       "%s: another size is refused", text);
+       "%s: a free with a wrong size is refused", text);
     diag("%s", tide_error_text());
-    ok(all_of(gpu_frees(base, block, MIB, NULL), gpu_frees(other, foreign, 2 * MIB, NULL)), "%s: both are freed then",
-       text);
+    ok(all_of(gpu_frees(base, block, MIB, NULL), gpu_frees(other, foreign, 2 * MIB, NULL)),
+       "%s: after refused frees both bases free their own blocks", text);
     ok(all_of(gpu_figure(base, TIDE_QUERY_BYTES_USED) == 0, gpu_figure(other, TIDE_QUERY_BYTES_USED) == 0),
-       "%s: and nothing is left", text);
+       "%s: after the frees nothing is left in use on both bases", text);
     tide_resource_release(base);
     tide_resource_release(other);
 }
 
 #define RESET_TESTS 3
 
-/* Memory that went with its context is not known by an address that the driver gives out again. */
+/* A block that was destroyed with its context is not confused with a later one at the same address. */
 static void
 test_reset(const char *text)
 {
@@ -86,10 +86,10 @@ test_reset(const char *text)
     ok(gpu.context_destroy(own) == CUDA_SUCCESS, "%s: the application destroys a context with a block in it", text);
     gpu.context_create(&own, 0, 0);
     ok(all_of(gpu_allocates(base, 2 * MIB, NULL, &after), gpu_frees(base, after, 2 * MIB, NULL)),
-       "%s: a block in another one comes and goes", text);
+       "%s: after the destroyed context a block is allocated and freed in another one", text);
     diag("%p then %p", before, after);
     is_u64(gpu_figure(base, TIDE_QUERY_BYTES_USED), after == before ? 0 : MIB,
-           "what has gone is counted until its address comes again");
+           "a block of the destroyed context is counted until its address is allocated again");
     gpu.context_pop(&popped);
     gpu.context_destroy(own);
     tide_resource_release(base);
@@ -97,7 +97,7 @@ test_reset(const char *text)
 
 #define BOTH_TESTS 4
 
-/* The host writes, a kernel adds, the host reads. */
+/* The host writes, a kernel adds, and the host reads. */
 static void
 test_host(struct gpu_work *work, const char *text)
 {
@@ -124,7 +124,7 @@ test_host(struct gpu_work *work, const char *text)
     for (uint32_t i = 0; i < WORDS; i++)
         right += words[i] == i + 1000;
     ok(right == WORDS, "%s: a kernel has added to what the host wrote", text);
-    ok(gpu_frees(base, block, MIB, work->first), "%s: it is freed", text);
+    ok(gpu_frees(base, block, MIB, work->first), "%s: the memory that a kernel wrote to is freed", text);
 out:
     tide_resource_release(base);
 }
@@ -139,8 +139,8 @@ test_fallback(void)
 
     tide_device_query(0, TIDE_QUERY_POOLS, &pools);
     is_string(base != NULL ? tide_resource_name(base) : "none", pools != 0 ? "driver" : "cuda",
-              "the fallback serves where there are no pools, and only there");
-    ok(all_of(base != NULL, gpu_figure(base, TIDE_QUERY_DEVICE) == 0), "on the same device");
+              "driver(fallback=cuda) is the base cuda exactly if the device has no pools");
+    ok(all_of(base != NULL, gpu_figure(base, TIDE_QUERY_DEVICE) == 0), "the fallback lies on the same device");
     tide_resource_release(base);
 }
 

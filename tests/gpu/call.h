@@ -1,6 +1,6 @@
 /*
- * The driver's functions by their names, for tests of what the driver itself does: what the library relies on, and what
- * the fake driver of tests/fake-cuda has to do alike.
+ * The driver's functions by name, for tests of the driver itself: the behaviour that the library relies on, and that
+ * the fake driver of tests/fake-cuda has to share.
  */
 #ifndef TESTS_GPU_CALL_H
 #define TESTS_GPU_CALL_H
@@ -17,7 +17,7 @@
 #define CALL_TEXT_OF(name) #name
 #define CALL_TEXT(name)    CALL_TEXT_OF(name)
 
-/* CU(cuMemAlloc)(&address, bytes): cuda.h says which version of the function it is. */
+/* CU(cuMemAlloc)(&address, bytes): cuda.h decides which version of the function is called. */
 #define CU(function) ((__typeof__(&(function)))call_symbol(CALL_TEXT(function)))
 
 static inline void *
@@ -36,7 +36,7 @@ call_symbol(const char *symbol)
     return address;
 }
 
-/* The call came to what was wanted. */
+/* One test: a call returns the expected result. */
 static inline bool
 is_result(CUresult seen, CUresult wanted, const char *sentence)
 {
@@ -47,7 +47,7 @@ is_result(CUresult seen, CUresult wanted, const char *sentence)
     return passed;
 }
 
-/* A call on the way to what is tested. */
+/* A call that the test needs to succeed, and does not test. */
 static inline void
 must(CUresult result, const char *what)
 {

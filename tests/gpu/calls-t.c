@@ -26,7 +26,7 @@ set_context(void)
         abort();
 }
 
-/* Calls that do not lie within their event, on its thread, to a microsecond. */
+/* The number of calls that do not lie within their event, on the same thread, to a microsecond. */
 static int64_t
 calls_apart(const char *path)
 {
@@ -56,7 +56,7 @@ calls_thread(void *stack)
 
 #define THREAD_TESTS 7
 
-/* Four threads through two logs. */
+/* Four threads allocate through two logs. */
 static void
 test_threads(void)
 {
@@ -71,22 +71,24 @@ test_threads(void)
         pthread_join(threads[i], NULL);
     tide_resource_release(stack);
     ok(trace_is_whole(path), "the trace of four threads is whole");
-    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls", "it says that it has the calls");
-    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE layer_id = 3"), wanted, "all events are there");
+    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls",
+              "the trace's meta says that it has the calls");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE layer_id = 3"), wanted,
+           "the trace of four threads has all events");
     is_i64(sql_number(path, "SELECT count(*) FROM (SELECT allocation_id FROM driver_call GROUP BY 1"
                             " HAVING count(*) = 2 AND sum(is_free) = 1) JOIN allocation USING (allocation_id)"
                             " WHERE layer_id = 3"),
            wanted, "each allocation of the lower log has the call that made it, and the one that freed it");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE result = 0"
                             " AND function = iif(is_free, 'cuMemFreeAsync', 'cuMemAllocFromPoolAsync')"),
-           2 * wanted, "and there is no other");
-    is_i64(calls_apart(path), 0, "each within the interval of its event, on its thread");
+           2 * wanted, "the trace has no other driver calls");
+    is_i64(calls_apart(path), 0, "each call lies within the interval of its event, on the same thread");
     is_i64(sql_number(path, "SELECT value FROM meta WHERE key = 'late_records'"), 0, "no record came late");
 }
 
 #define PINNED_TESTS 2
 
-/* Memory that lies on no device. */
+/* Memory that is on no device. */
 static void
 test_pinned(void)
 {
@@ -96,15 +98,15 @@ test_pinned(void)
     give(stack, take(stack, 4096), 4096);
     tide_resource_release(stack);
     is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "calls",
-              "a trace of pinned memory has the calls, too");
+              "the meta of a trace of pinned memory says that it has the calls");
     is_string(sql_text(path, "SELECT group_concat(function) FROM (SELECT function FROM driver_call"
                              " JOIN allocation USING (allocation_id) WHERE result = 0 ORDER BY start_ns)"),
-              "cuMemHostAlloc,cuMemFreeHost", "which are those of its kind");
+              "cuMemHostAlloc,cuMemFreeHost", "the calls of pinned memory are cuMemHostAlloc and cuMemFreeHost");
 }
 
 #define DOMAIN_TESTS 2
 
-/* Callbacks of another domain, whose numbers mean something else. */
+/* Callbacks of another domain, in which the numbers mean other functions. */
 static void
 test_domain(void)
 {
@@ -117,18 +119,18 @@ test_domain(void)
         give(stack, take(stack, 4096), 4096);
     unsetenv("FAKE_CUPTI_OTHER_DOMAIN");
     tide_resource_release(stack);
-    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 20, "callbacks of other domains are no calls");
-    is_i64(calls_apart(path), 0, "and those that are lie in their events");
+    is_i64(sql_number(path, "SELECT count(*) FROM driver_call"), 20, "callbacks of other domains add no driver calls");
+    is_i64(calls_apart(path), 0, "with callbacks of other domains each call lies within its event");
 }
 
 #define ENDS_TESTS 5
 
-/* A stack of layers that pass calls on, and two with a layer that may do anything. */
+/* A stack of layers that only pass calls on, and two with a layer that may take its time. */
 static void
 test_ends(void)
 {
     const char *quick = scratch("quick.db"), *slow = scratch("slow.db"), *soft = scratch("soft.db");
-    /* To what three roundings may differ by. */
+    /* The times may differ by three roundings. */
     const char *same = "SELECT count(*) FROM allocation AS a JOIN driver_call AS c USING (allocation_id)"
                        " WHERE abs(iif(is_free, free_ns + free_duration_ns, alloc_ns) - start_ns - duration_ns) <= 3";
     struct tide_resource *stacks[3] = { stack_of("log(%s) | statistics | limit(1GiB) | driver", quick),
@@ -142,11 +144,13 @@ test_ends(void)
         tide_resource_release(stacks[i]);
     }
     ok(all_of(trace_is_whole(quick), trace_is_whole(slow), trace_is_whole(soft)), "three stacks have whole traces");
-    is_i64(calls_apart(quick) + calls_apart(slow) + calls_apart(soft), 0, "with each call in its event");
+    is_i64(calls_apart(quick) + calls_apart(slow) + calls_apart(soft), 0,
+           "in the traces of three stacks each call lies within its event");
     if (strcmp(sql_text(quick, "SELECT value FROM meta WHERE key = 'clock'"), "tsc") == 0) {
-        ok(sql_number(quick, "%s", same) >= 160, "over layers that pass calls on an event ends with its call");
-        ok(sql_number(slow, "%s", same) <= 40, "over others it has its own end");
-        ok(sql_number(soft, "%s", same) <= 40, "and over a soft limit, whose function may take its time");
+        ok(sql_number(quick, "%s", same) >= 160, "over layers that only pass calls on, an event ends with its call");
+        ok(sql_number(slow, "%s", same) <= 40, "over other layers an event has an end of its own");
+        ok(sql_number(soft, "%s", same) <= 40,
+           "over a soft limit, whose function may take long, an event has an end of its own");
     } else {
         skip(3, "no time stamp counter");
     }
@@ -157,7 +161,7 @@ test_ends(void)
 static void *
 context_thread(void *stack)
 {
-    give(stack, take(stack, 4096), 4096); /* of a thread that has no context */
+    give(stack, take(stack, 4096), 4096); /* on a thread without a context */
     return NULL;
 }
 
@@ -171,17 +175,18 @@ test_context(void)
     pthread_create(&thread, NULL, context_thread, stack);
     pthread_join(thread, NULL);
     tide_resource_release(stack);
-    ok(trace_is_whole(path), "a thread without a context allocates");
+    ok(trace_is_whole(path), "the trace of a thread without a context is whole");
     is_string(sql_text(path, "SELECT group_concat(function || iif(result = 0, '', ' fails')) FROM"
                              " (SELECT * FROM driver_call WHERE NOT is_free ORDER BY start_ns)"),
-              "cuMemAllocFromPoolAsync fails,cuMemAllocFromPoolAsync", "both calls of its event are there");
+              "cuMemAllocFromPoolAsync fails,cuMemAllocFromPoolAsync",
+              "the event has the failed call without a context and the one after it");
     is_i64(calls_apart(path), 0, "each call lies within its event");
 }
 
 /*
- * Each row of the table below is an option of a log, or what is below or happens, with three values. The 27 runs have
- * every pair of values of any two rows: their numbers in base 3 are combined by vectors of which no two are multiples
- * of each other (an orthogonal array of strength 2: Rao 1947).
+ * Each row of the table below is an option of a log, or of what runs below or beside it, with three values. The 27 runs
+ * contain every pair of values of any two rows: their numbers in base 3 are combined by vectors of which no two are
+ * multiples of each other (an orthogonal array of strength 2: Rao 1947).
  */
 enum { CUPTI, SAMPLES, OVERFLOW, STACKS, CLOCK, LAYERS, WORK, FACTORS };
 static const unsigned factor_vectors[FACTORS][3] = { { 1, 0, 0 }, { 0, 1, 0 }, { 0, 0, 1 }, { 1, 1, 0 },
@@ -201,7 +206,7 @@ struct run {
     unsigned value[FACTORS];
     const char *path;
     struct tide_resource *stack;
-    unsigned events; /* allocations that succeed with an address, of any one log */
+    unsigned events; /* successful allocations with an address, of each log */
 };
 
 #define RUN_PAIRS 40
@@ -243,7 +248,7 @@ run_work(struct run *run)
     }
 }
 
-/* One figure of a run; false, with what it is, where that is another one. */
+/* Check one figure of a run. False, with a diag, if it differs. */
 static bool
 run_has(const struct run *run, const char *what, int64_t wanted, const char *query)
 {

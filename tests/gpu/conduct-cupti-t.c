@@ -17,7 +17,7 @@
 #define MIB          ((size_t)1 << 20)
 #define BUFFER_BYTES ((size_t)64 << 10)
 
-/* CUPTI's functions by their names, as CU(). */
+/* CUPTI's functions by name, like CU(). */
 #define CUPTI(function) ((__typeof__(&(function)))cupti_symbol(#function))
 
 static void *cupti_library;
@@ -45,13 +45,13 @@ cupti_open(void)
     return cupti_library != NULL;
 }
 
-/* What came since the last flush, as text. Under seen_lock: CUPTI hands records over on a thread of its own. */
+/* The records since the last flush, as text. Guarded by seen_lock: CUPTI delivers records on a thread of its own. */
 static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
 static char seen_text[2048];
-static uint64_t seen_pool; /* the address of the pool that was created last; others are passed over */
+static uint64_t seen_pool; /* the address of the latest pool; records of others are ignored */
 static uint32_t seen_correlation;
-static uint64_t seen_first_ns, seen_last_ns; /* of records within the call */
-static bool seen_apart;                      /* a record is not of the call, or not within its time */
+static uint64_t seen_first_ns, seen_last_ns; /* the first and last time of the records of a call */
+static bool seen_apart;                      /* a record does not belong to the call, or has a time outside of it */
 static pthread_t seen_thread;
 
 static void __attribute__((format(printf, 1, 2))) seen(const char *format, ...)
@@ -181,7 +181,7 @@ is_seen(const char *wanted)
 {
     CUPTI(cuptiActivityFlushAll)(1);
     pthread_mutex_lock(&seen_lock);
-    is_string(seen_text, wanted, wanted[0] != '\0' ? wanted : "nothing is recorded");
+    is_string(seen_text, wanted, wanted[0] != '\0' ? wanted : "CUPTI records nothing");
     forget_seen();
     pthread_mutex_unlock(&seen_lock);
 }
@@ -195,7 +195,7 @@ ignore(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId number, con
     (void)data;
 }
 
-/* The calls of memory alone are recorded: all are switched on, and all others off again. */
+/* Record only the driver's memory calls: all calls are switched on, and the others off again. */
 static void
 start(void)
 {
@@ -210,21 +210,21 @@ start(void)
     CUpti_SubscriberHandle subscriber, second;
     CUpti_CallbackId refused = 0;
 
-    ok(CUPTI(cuptiSubscribe)(&subscriber, ignore, NULL) == CUPTI_SUCCESS, "one tool subscribes");
+    ok(CUPTI(cuptiSubscribe)(&subscriber, ignore, NULL) == CUPTI_SUCCESS, "one CUPTI subscriber is accepted");
     is_i64(CUPTI(cuptiSubscribe)(&second, ignore, NULL), CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED,
-           "a second one is refused");
+           "a second CUPTI subscriber is refused");
     CUPTI(cuptiActivityRegisterTimestampCallback)(stamp);
     CUPTI(cuptiSetThreadIdType)(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
     CUPTI(cuptiActivityRegisterCallbacks)(buffer_requested, buffer_completed);
     ok(all_of(CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_MEMORY2) == CUPTI_SUCCESS,
               CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_MEMORY_POOL) == CUPTI_SUCCESS,
               CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_DRIVER) == CUPTI_SUCCESS),
-       "it has memory, pools and calls recorded");
+       "records of memory, pools and driver calls are enabled");
     for (CUpti_CallbackId number = 1; number < CUPTI_DRIVER_TRACE_CBID_SIZE; number++) {
         if (CUPTI(cuptiActivityEnableDriverApi)(number, 0) != CUPTI_SUCCESS)
             refused = number;
     }
-    is_i64(refused, 0, "each call can be left out");
+    is_i64(refused, 0, "each driver call can be left out of the records");
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
         CUPTI(cuptiActivityEnableDriverApi)(wanted[i], 1);
 }
@@ -232,7 +232,7 @@ start(void)
 static CUmemoryPool pool;
 static CUstream stream;
 
-/* The device's default pool would else be made by the way. */
+/* Make the device's default pool first, which would otherwise be made during the test. */
 static void
 make_default_pool(void)
 {
@@ -302,7 +302,7 @@ test_memory(void)
     is_seen("allocated 5000 pinned; cuMemHostAlloc = 0; released 5000 pinned; cuMemFreeHost = 0");
 }
 
-/* A reader of these records has to tell the two apart by their context alone. */
+/* Only the context tells the records of the two contexts apart. */
 static void
 test_two_contexts(void)
 {
@@ -317,7 +317,7 @@ test_two_contexts(void)
     MUST(cuCtxDestroy, second);
 }
 
-/* What is left of a pool that was destroyed is freed unheard. */
+/* Blocks left of a destroyed pool are freed without a record. */
 static void
 test_destroyed(void)
 {
@@ -365,8 +365,8 @@ main(void)
     test_memory();
     test_two_contexts();
     test_destroyed();
-    ok(!seen_apart, "every record is of its call, and within its time");
-    ok(!pthread_equal(seen_thread, pthread_self()), "buffers come back on a thread of CUPTI's own");
+    ok(!seen_apart, "every record has the correlation of its call, and a time within it");
+    ok(!pthread_equal(seen_thread, pthread_self()), "buffers are completed on a thread of CUPTI's own");
     MUST(cuMemPoolCreate, &pool,
          &(CUmemPoolProps){ .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } });

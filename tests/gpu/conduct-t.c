@@ -38,7 +38,7 @@ taken(CUmemoryPool pool, size_t bytes, CUstream stream)
     return address;
 }
 
-/* In bytes. */
+/* Returns a pool's figure, in bytes. */
 static cuuint64_t
 figure(CUmemoryPool pool, CUmemPool_attribute attribute)
 {
@@ -75,10 +75,11 @@ test_without_context(void)
     ok(figure(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) == 0, "a pool is created and asked without a context");
     is_result(CU(cuMemAllocFromPoolAsync)(&address, 1, pool, NULL), CUDA_ERROR_INVALID_CONTEXT,
               "stream 0 of no context allocates nothing");
-    is_result(CU(cuMemFreeAsync)(0x1000, NULL), CUDA_ERROR_INVALID_CONTEXT, "nor frees");
-    is_result(CU(cuMemFree)(0x1000), CUDA_ERROR_INVALID_VALUE, "cuMemFree looks at the address first");
+    is_result(CU(cuMemFreeAsync)(0x1000, NULL), CUDA_ERROR_INVALID_CONTEXT, "stream 0 of no context frees nothing");
+    is_result(CU(cuMemFree)(0x1000), CUDA_ERROR_INVALID_VALUE,
+              "cuMemFree without a context refuses an unknown address as an invalid value");
     is_result(CU(cuMemPoolTrimTo)(pool, 0), CUDA_SUCCESS, "a trim needs no context");
-    is_result(CU(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "nor does the end");
+    is_result(CU(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "the destruction of a pool needs no context");
 }
 
 static void
@@ -131,20 +132,22 @@ test_figures(void)
     has(pool, 0, 0, "a new pool reserves nothing");
     a = taken(pool, 100, NULL);
     b = taken(pool, 33 * MIB, NULL);
-    has(pool, 33 * MIB + 100, 64 * MIB, "used is what was asked for, reserved are steps of 32 MiB");
+    has(pool, 33 * MIB + 100, 64 * MIB,
+        "a pool's used bytes are those requested, and its reserved bytes are steps of 32 MiB");
     is_result(CU(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &value), CUDA_ERROR_INVALID_VALUE,
-              "a high figure is set to nothing");
+              "a pool's high figure cannot be set to 1");
     MUST(cuMemFreeAsync, b, NULL);
-    has(pool, 100, 64 * MIB, "what is freed is not used from there on");
+    has(pool, 100, 64 * MIB, "a freed block counts as used no more from the free on");
     MUST(cuMemPoolTrimTo, pool, 0);
-    has(pool, 100, 64 * MIB, "a trim takes nothing that no synchronize has seen free");
+    has(pool, 100, 64 * MIB, "a trim keeps memory whose free no synchronize has completed");
     value = 0;
-    is_result(CU(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &value), CUDA_SUCCESS, "but to 0");
-    ok(figure(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) == 100, "which is the current one");
+    is_result(CU(cuMemPoolSetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &value), CUDA_SUCCESS,
+              "a pool's high figure can be set to 0");
+    ok(figure(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH) == 100, "a high figure that is set to 0 becomes the current figure");
     MUST(cuStreamSynchronize, NULL);
-    has(pool, 100, 32 * MIB, "a synchronize gives back past a threshold of 0");
+    has(pool, 100, 32 * MIB, "a synchronize releases memory over a threshold of 0");
     MUST(cuMemFree, a);
-    has(pool, 100, 0, "cuMemFree gives back, too, and yet counts on as used");
+    has(pool, 100, 0, "cuMemFree releases the memory of a pool's block, but its bytes go on counting as used");
     MUST(cuMemPoolDestroy, pool);
 }
 
@@ -160,17 +163,17 @@ test_threshold(void)
     for (int i = 0; i < 4; i++)
         MUST(cuMemFreeAsync, blocks[i], NULL);
     MUST(cuCtxSynchronize);
-    has(pool, 0, 32 * MIB, "a synchronize leaves no more than the threshold");
+    has(pool, 0, 32 * MIB, "a synchronize keeps as much as the threshold");
     MUST(cuMemPoolTrimTo, pool, 1);
-    has(pool, 0, 32 * MIB, "a trim leaves no less than what is to be kept");
+    has(pool, 0, 32 * MIB, "a trim keeps as much as its argument");
     MUST(cuMemPoolTrimTo, pool, 0);
-    has(pool, 0, 0, "and all of it may go");
+    has(pool, 0, 0, "a trim to 0 releases everything");
     blocks[0] = taken(pool, 48 * MIB, NULL);
     blocks[1] = taken(pool, 48 * MIB, NULL);
-    has(pool, 96 * MIB, 96 * MIB, "what a step leaves over is used for the next block");
+    has(pool, 96 * MIB, 96 * MIB, "the next block uses the rest of a step");
     MUST(cuMemFreeAsync, blocks[0], NULL);
     MUST(cuMemFreeAsync, blocks[1], NULL);
-    is_result(CU(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "a pool may go while a free is under way");
+    is_result(CU(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "a pool is destroyed while a free is under way");
 }
 
 static void
@@ -180,26 +183,27 @@ test_pointers(void)
     CUdeviceptr address = taken(pool, MIB, NULL);
     CUdeviceptr other = 0;
 
-    is_result(CU(cuMemFreeAsync)(address + 4096, NULL), CUDA_ERROR_INVALID_VALUE, "an address inside is no block");
-    is_result(CU(cuMemFreeAsync)(0, NULL), CUDA_SUCCESS, "0 may be freed");
+    is_result(CU(cuMemFreeAsync)(address + 4096, NULL), CUDA_ERROR_INVALID_VALUE,
+              "the free of an address inside of a block is refused");
+    is_result(CU(cuMemFreeAsync)(0, NULL), CUDA_SUCCESS, "address 0 may be freed");
     is_result(CU(cuMemAllocFromPoolAsync)(&other, 0, pool, NULL), CUDA_SUCCESS, "0 bytes may be allocated");
     ok(other == 0, "an allocation of 0 bytes gives address 0");
     is_result(CU(cuMemAllocFromPoolAsync)(&other, 33 * MIB, pool, NULL), CUDA_ERROR_OUT_OF_MEMORY,
               "more than the maximum is refused");
-    is_result(CU(cuMemFreeAsync)(address, NULL), CUDA_SUCCESS, "a block is freed");
+    is_result(CU(cuMemFreeAsync)(address, NULL), CUDA_SUCCESS, "a block of a pool is freed");
     is_result(CU(cuMemFreeAsync)(address, NULL), CUDA_ERROR_INVALID_VALUE, "once");
     address = taken(pool, MIB, NULL);
     is_result(CU(cuMemPoolDestroy)(pool), CUDA_SUCCESS, "a pool with a block out is destroyed");
-    is_result(CU(cuMemFreeAsync)(address, NULL), CUDA_SUCCESS, "and the block freed after it");
-    is_result(CU(cuMemPoolDestroy)(pool), CUDA_ERROR_INVALID_VALUE, "destroyed it is no pool");
+    is_result(CU(cuMemFreeAsync)(address, NULL), CUDA_SUCCESS, "a block is freed after its pool was destroyed");
+    is_result(CU(cuMemPoolDestroy)(pool), CUDA_ERROR_INVALID_VALUE, "a destroyed pool is an invalid value");
     MUST(cuMemAllocManaged, &other, MIB, CU_MEM_ATTACH_GLOBAL);
     is_result(CU(cuMemFreeAsync)(other, NULL), CUDA_ERROR_NOT_SUPPORTED, "managed memory is not freed in stream order");
-    is_result(CU(cuMemFree)(other), CUDA_SUCCESS, "but at once");
+    is_result(CU(cuMemFree)(other), CUDA_SUCCESS, "managed memory is freed by cuMemFree");
 }
 
 static atomic_int held;
 
-/* 5 s are the longest that it waits, so that a test that fails hangs nothing. */
+/* Hold the stream, at most for 5 s, so that a failing test does not hang. */
 static void CUDA_CB
 hold(void *unused)
 {
@@ -210,13 +214,13 @@ hold(void *unused)
         nanosleep(&pause, NULL);
 }
 
-/* A block is freed on a stream that is held; which one does another stream get? */
+/* A block is freed on a stream that is held: which block does another stream get? */
 struct reuse {
     const char *sentence;
     int follow, opportunistic, internal; /* the pool's policies */
-    bool event;                          /* the other stream waits for an event behind the free */
-    bool done;                           /* the first stream has come past it */
-    bool full;                           /* the pool has no room for a second one */
+    bool event;                          /* the other stream waits for an event after the free */
+    bool done;                           /* the first stream has passed the free */
+    bool full;                           /* the pool has no room for another block */
     enum { SAME, ANOTHER, NONE } wanted;
 };
 
@@ -255,8 +259,8 @@ test_reuse(const struct reuse *scene)
        "%s", scene->sentence);
     if (result == CUDA_SUCCESS)
         MUST(cuMemFreeAsync, again, second);
-    ok(scene->wanted == SAME || taken(pool, 48 * MIB, first) == block, "%s: the first stream gets its own at once",
-       scene->sentence);
+    ok(scene->wanted == SAME || taken(pool, 48 * MIB, first) == block,
+       "%s: the stream of the freed block gets it at once", scene->sentence);
     atomic_store(&held, 0);
     MUST(cuCtxSynchronize);
     MUST(cuStreamDestroy, first);
@@ -266,14 +270,14 @@ test_reuse(const struct reuse *scene)
 }
 
 static const struct reuse reuses[] = {
-    { "with all policies a pool rather grows than waits", 1, 1, 1, false, false, false, ANOTHER },
-    { "a stream behind an event gets the block", 1, 0, 0, true, false, false, SAME },
-    { "unless the pool does not follow events", 0, 0, 0, true, false, false, ANOTHER },
-    { "what is seen done is given to any stream", 0, 1, 0, false, true, false, SAME },
-    { "unless the pool takes no opportunities", 0, 0, 0, false, true, false, ANOTHER },
-    { "a full pool has the other stream wait", 0, 0, 1, false, false, true, SAME },
-    { "unless it adds no dependencies", 0, 0, 0, false, false, true, NONE },
-    { "a full pool follows an event", 1, 0, 0, true, false, true, SAME },
+    { "with all policies a pool prefers growing to waiting", 1, 1, 1, false, false, false, ANOTHER },
+    { "a pool that follows events gives the block to a stream behind an event", 1, 0, 0, true, false, false, SAME },
+    { "a pool that does not follow events grows", 0, 0, 0, true, false, false, ANOTHER },
+    { "an opportunistic pool gives a block whose work is done to any stream", 0, 1, 0, false, true, false, SAME },
+    { "a pool that is not opportunistic grows", 0, 0, 0, false, true, false, ANOTHER },
+    { "a full pool with internal dependencies makes the other stream wait", 0, 0, 1, false, false, true, SAME },
+    { "a full pool without internal dependencies refuses the request", 0, 0, 0, false, false, true, NONE },
+    { "a full pool that follows events gives the block to a stream behind an event", 1, 0, 0, true, false, true, SAME },
 };
 
 static void
@@ -286,14 +290,15 @@ test_legacy(void)
     atomic_store(&held, 1);
     MUST(cuLaunchHostFunc, blocking, hold, NULL);
     is_result(CU(cuStreamQuery)(NULL), CUDA_ERROR_NOT_READY, "stream 0 is behind a stream that blocks");
-    is_result(CU(cuStreamQuery)(other), CUDA_SUCCESS, "another one is not");
+    is_result(CU(cuStreamQuery)(other), CUDA_SUCCESS, "a stream that does not block is not behind a blocking stream");
     atomic_store(&held, 0);
     MUST(cuCtxSynchronize);
     atomic_store(&held, 1);
     MUST(cuLaunchHostFunc, NULL, hold, NULL);
-    is_result(CU(cuStreamQuery)(blocking), CUDA_SUCCESS, "a stream with nothing to do does not wait for stream 0");
+    is_result(CU(cuStreamQuery)(blocking), CUDA_SUCCESS, "a blocking stream without work does not wait for stream 0");
     MUST(cuLaunchHostFunc, blocking, hold, NULL);
-    is_result(CU(cuStreamQuery)(blocking), CUDA_ERROR_NOT_READY, "its next work does");
+    is_result(CU(cuStreamQuery)(blocking), CUDA_ERROR_NOT_READY,
+              "the next work of a blocking stream waits for stream 0");
     atomic_store(&held, 0);
     MUST(cuCtxSynchronize);
     MUST(cuStreamDestroy, blocking);
@@ -315,22 +320,28 @@ test_capture(void)
     is_result(CU(cuMemAllocFromPoolAsync)(&other, MIB, pool, NULL), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
               "a global capture allows no allocation on another stream");
     is_result(CU(cuMemAllocFromPoolAsync)(&address, MIB, pool, stream), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
-              "and is spoilt by one");
-    is_result(CU(cuStreamEndCapture)(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "it ends without a graph");
+              "a global capture is invalidated by an allocation on another stream");
+    is_result(CU(cuStreamEndCapture)(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+              "an invalidated capture ends without a graph");
     MUST(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
-    is_result(CU(cuMemAllocFromPoolAsync)(&other, MIB, pool, NULL), CUDA_SUCCESS, "a relaxed one allows it");
-    is_result(CU(cuMemAllocFromPoolAsync)(&address, MIB, pool, stream), CUDA_SUCCESS, "it captures an allocation");
-    ok(figure(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == MIB, "which is none of the pool's memory");
-    is_result(CU(cuMemFreeAsync)(other, stream), CUDA_ERROR_INVALID_VALUE, "it does not capture the free of another");
+    is_result(CU(cuMemAllocFromPoolAsync)(&other, MIB, pool, NULL), CUDA_SUCCESS,
+              "a relaxed capture allows an allocation on another stream");
+    is_result(CU(cuMemAllocFromPoolAsync)(&address, MIB, pool, stream), CUDA_SUCCESS,
+              "a relaxed capture captures an allocation");
+    ok(figure(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == MIB, "a captured allocation uses none of the pool's memory");
+    is_result(CU(cuMemFreeAsync)(other, stream), CUDA_ERROR_INVALID_VALUE,
+              "a capture refuses the free of memory allocated outside of it");
     MUST(cuStreamEndCapture, stream, &graph);
-    is_result(CU(cuMemFreeAsync)(address, stream), CUDA_ERROR_INVALID_VALUE, "before the launch there is no memory");
+    is_result(CU(cuMemFreeAsync)(address, stream), CUDA_ERROR_INVALID_VALUE,
+              "before the launch captured memory cannot be freed");
     MUST(cuGraphInstantiate, &exec, graph, 0);
-    is_result(CU(cuGraphInstantiate)(&second, graph, 0), CUDA_ERROR_NOT_SUPPORTED, "the graph has one instance");
-    is_result(CU(cuGraphLaunch)(exec, stream), CUDA_SUCCESS, "a launch allocates");
-    is_result(CU(cuGraphLaunch)(exec, stream), CUDA_ERROR_INVALID_VALUE, "a second one needs a free first");
+    is_result(CU(cuGraphInstantiate)(&second, graph, 0), CUDA_ERROR_NOT_SUPPORTED,
+              "a graph with memory has only one instance");
+    is_result(CU(cuGraphLaunch)(exec, stream), CUDA_SUCCESS, "the launch of a graph allocates its memory");
+    is_result(CU(cuGraphLaunch)(exec, stream), CUDA_ERROR_INVALID_VALUE, "a second launch before a free is refused");
     MUST(cuGraphExecDestroy, exec);
     MUST(cuGraphDestroy, graph);
-    is_result(CU(cuMemFreeAsync)(address, stream), CUDA_SUCCESS, "what is left of a graph that has gone is freed");
+    is_result(CU(cuMemFreeAsync)(address, stream), CUDA_SUCCESS, "memory left of a destroyed graph is freed");
     is_result(CU(cuMemFreeAsync)(address, stream), CUDA_ERROR_INVALID_VALUE, "once");
     MUST(cuMemFreeAsync, other, stream);
     MUST(cuStreamSynchronize, stream);
@@ -339,7 +350,7 @@ test_capture(void)
     MUST(cuMemPoolDestroy, pool);
 }
 
-/* A second stream joins a capture by an event, and has to be waited for by another. */
+/* A second stream joins a capture through an event, and another event has to wait for it. */
 static void
 test_capture_of_two(void)
 {
@@ -361,17 +372,17 @@ test_capture_of_two(void)
         }
         is_result(CU(cuStreamEndCapture)(first, &graph), joined ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
                   joined ? "a stream that joined a capture, and is waited for, is in the graph"
-                         : "without the wait there is no graph");
+                         : "without a wait for the joined stream the capture ends without a graph");
     }
     is_result(CU(cuStreamWaitEvent)(second, event, 0), CUDA_ERROR_INVALID_VALUE,
-              "an event of a capture that has ended is none to wait for");
+              "an event of a capture that has ended cannot be waited for");
     MUST(cuGraphDestroy, graph);
     MUST(cuStreamDestroy, first);
     MUST(cuStreamDestroy, second);
     MUST(cuEventDestroy, event);
 }
 
-/* A pool is handed over before its pointers are. */
+/* A pool has to be exported before its pointers. */
 static void
 test_export(void)
 {
@@ -386,9 +397,10 @@ test_export(void)
     MUST(cuMemPoolCreate, &pool, &properties);
     address = taken(pool, MIB, NULL);
     is_result(CU(cuMemPoolExportPointer)(&data, address), CUDA_ERROR_INVALID_VALUE,
-              "before the handle of its pool no pointer is exported");
+              "no pointer is exported before the handle of its pool");
     MUST(cuMemPoolExportToShareableHandle, &fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    is_result(CU(cuMemPoolExportPointer)(&data, address), CUDA_SUCCESS, "after that one is, also from before it");
+    is_result(CU(cuMemPoolExportPointer)(&data, address), CUDA_SUCCESS,
+              "a pointer from before the export is exported after the handle of its pool");
     MUST(cuMemFreeAsync, address, NULL);
     MUST(cuMemPoolDestroy, pool);
     close(fd);
@@ -404,10 +416,11 @@ test_released(void)
     MUST(cuDevicePrimaryCtxReset, 0);
     is_result(CU(cuMemAllocFromPoolAsync)(&address, MIB, pool, NULL), CUDA_ERROR_CONTEXT_IS_DESTROYED,
               "a context that was reset allocates nothing");
-    ok(figure(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == MIB, "the pool outlives it");
+    ok(figure(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == MIB, "the pool outlives the reset of the primary context");
     MUST(cuDevicePrimaryCtxRetain, &again, 0);
     ok(again == primary, "a primary context that comes back is at the same address");
-    is_result(CU(cuMemFreeAsync)(address, NULL), CUDA_SUCCESS, "and frees what was allocated before");
+    is_result(CU(cuMemFreeAsync)(address, NULL), CUDA_SUCCESS,
+              "a primary context that comes back frees what was allocated before");
     MUST(cuMemPoolDestroy, pool);
     MUST(cuDevicePrimaryCtxRelease, 0);
 }
@@ -423,7 +436,7 @@ main(void)
     reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
-    /* Which makes the driver wait where it does not by itself. */
+    /* Compute-sanitizer makes the driver wait at other places. */
     gpu_skip_sanitized("no test of ours, but of the driver, which conducts itself otherwise under compute-sanitizer");
     plan(66 + 2 * (int)REUSES);
     gpu_diag();

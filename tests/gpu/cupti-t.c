@@ -1,6 +1,6 @@
 /*
- * Tests what CUPTI adds to a trace beside the calls of its stack: all memory of the process; and the trace without
- * CUPTI.
+ * Tests what CUPTI adds to a trace beside the calls of its stack: all memory of the process. Tests the trace without
+ * CUPTI, too.
  */
 #include "tests/gpu/gpu.h"
 
@@ -23,14 +23,17 @@
 
 #include <cupti.h>
 
-#define OUTSIDE 12345 /* bytes of what passes the stack by */
+#define OUTSIDE 12345 /* bytes of the allocations outside of the stack */
 
-/* The scenarios run in processes of their own: CUPTI has one subscriber, and a child of one that used CUDA has none. */
+/*
+ * The scenes run in processes of their own: CUPTI accepts one subscriber, and works in no child of a process that used
+ * CUDA.
+ */
 static struct {
     bool fake;
 } test;
 
-/* ThreadSanitizer does not follow children; it has the scenario that comes first in its own process. */
+/* ThreadSanitizer does not follow children: it runs only the first scene, in this process. */
 static int
 run(int (*scene)(void *), const char *path)
 {
@@ -109,40 +112,41 @@ test_memory(void)
     const char *path = scratch("memory.db");
     const char *by = "allocation_id IS NULL AND bytes = 12345 AND function LIKE 'cuMem%_v2' AND os_tid IS NOT NULL";
 
-    is_i64(run(scene_memory, path), 0, "a program allocates through the stack and past it");
-    ok(trace_is_whole(path), "the trace is whole");
-    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "memory", "it says that it has all memory");
+    is_i64(run(scene_memory, path), 0, "a program allocates through the stack and outside of it");
+    ok(trace_is_whole(path), "the trace of that program is whole");
+    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "memory",
+              "the trace's meta says that it has all memory");
     is_i64(sql_number(path, "SELECT count(*) FROM device_event AS e JOIN allocation AS a USING (allocation_id)"
                             " WHERE e.kind = 'allocation' AND e.address = a.address AND e.bytes = a.size"
                             " AND e.function = 'cuMemAllocFromPoolAsync' AND memory_kind = 'device'"
                             " AND ns BETWEEN alloc_ns - alloc_duration_ns - 1000 AND alloc_ns + 1000"),
-           3, "each allocation of the stack is told once, and belongs to its row");
+           3, "each allocation of the stack has one device event, with the id of its row");
     is_i64(sql_number(path, "SELECT count(*) FROM device_event AS e JOIN allocation AS a USING (allocation_id)"
                             " WHERE e.kind = 'release' AND e.address = a.address AND e.bytes = a.size"
                             " AND ns BETWEEN free_ns - 1000 AND free_ns + free_duration_ns + 1000"),
-           3, "and so is each release");
+           3, "each release of the stack has one device event, with the id of its row");
     is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind IN ('allocation', 'release')"
                             " AND allocation_id IS NOT NULL"),
-           6, "no more are said to be the stack's");
+           6, "no other device event has an allocation's id");
     is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'allocation' AND %s", by), 2,
-           "what passed the stack by is there, once for each time, with its function and thread");
+           "each allocation outside of the stack has one device event, with its function and thread");
     is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'release' AND %s", by), 2,
-           "the releases of the pool are there, once for each time");
+           "each release outside of the stack has one device event");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL AND correlation IN"
                             " (SELECT correlation FROM device_event WHERE bytes = 12345)"),
-           4, "the calls are there, too");
+           4, "the calls outside of the stack are recorded");
     ok(all_of(sql_number(path,
                          "SELECT count(*) FROM device_event WHERE kind = 'pool_created' AND pool_address IS NOT NULL"
                          " AND address IS NULL AND pool_kind = 'local'") >= 1,
               sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'pool_destroyed'") >= 1),
-       "pools come and go");
+       "the creation and destruction of pools is recorded");
     ok(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'pool_trimmed' AND keep_bytes = 0"
                         " AND function IS NULL AND correlation IS NULL GROUP BY pool_address"
                         " ORDER BY 1 DESC LIMIT 1") >= 2,
-       "and are trimmed, twice");
+       "two trims of a pool are recorded");
     is_i64(sql_number(path, "SELECT count(*) FROM (SELECT 1 FROM device_event WHERE correlation IS NOT NULL"
                             " GROUP BY correlation, kind, address, pool_address HAVING count(*) > 1)"),
-           0, "no event is told twice");
+           0, "no device event is recorded twice");
     is_i64(sql_number(path, "SELECT sum(bytes * (1 - 2 * memoryOperationType)) FROM CUDA_GPU_MEMORY_USAGE_EVENTS AS e"
                             " JOIN ENUM_CUDA_MEM_KIND AS k ON k.id = e.memKind WHERE k.label = 'Device'"
                             " AND (correlationId IN (SELECT correlation FROM driver_call))"),
@@ -152,11 +156,11 @@ test_memory(void)
                       " ON r.correlationId = e.correlationId AND e.start BETWEEN r.start AND r.end"
                       " JOIN StringIds AS s ON s.id = r.nameId WHERE s.value = 'cuMemAllocFromPoolAsync'"
                       " AND r.globalTid / 0x1000000 %% 0x1000000 = (SELECT value FROM meta WHERE key = 'pid')"),
-           3, "and finds the calls by their numbers");
+           3, "a query written for Nsight Systems finds the calls by their correlation");
     is_i64(sql_number(path,
                       "SELECT count(*) FROM CUDA_GPU_MEMORY_POOL_EVENTS AS e"
                       " JOIN ENUM_CUDA_MEMPOOL_OPER AS o ON o.id = e.operationType WHERE o.label = 'Destroyed'") >= 1,
-           1, "the pools' events are there with their operation's name");
+           1, "a query written for Nsight Systems finds the pools' events with the name of their operation");
     ok(sql_number(path, "SELECT count(*) FROM pool_sample") >= 6,
        "samples=every has the pool's figures after each event");
 }
@@ -188,13 +192,13 @@ test_versions(void)
         skip(VERSION_TESTS, "this is a CUPTI of one version");
         return;
     }
-    is_i64(run(scene_versions, path), 0, "an older CUPTI drops records");
+    is_i64(run(scene_versions, path), 0, "a program runs with an older CUPTI, which drops records");
     is_i64(sql_number(path, "SELECT events FROM loss WHERE reason = 'record dropped by CUPTI'"), 3,
            "the records that CUPTI dropped are counted as lost");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call") + sql_number(path, "SELECT count(*) FROM device_event"
                                                                                    " WHERE pool_used_bytes > 0"),
-           20 + 17, "all calls and all other events are there");
-    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 0, "samples=off asks for none");
+           20 + 17, "all other calls and device events are recorded");
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), 0, "samples=off writes no samples");
 }
 
 static int
@@ -229,7 +233,7 @@ scene_kill(void *path)
     return 1;
 }
 
-/* At once, with and without CUPTI. */
+/* A program that is killed at once, with and without CUPTI. */
 static int
 scene_kill_soon(void *path)
 {
@@ -267,7 +271,7 @@ exit_thread(void *unused)
     for (;;) {
         void *pointer;
 
-        /* The driver may have ended, too. */
+        /* The driver may have shut down by now. */
         if (tide_allocate(exit_stack, 4096, 256, 0, &pointer) == TIDE_OK)
             tide_deallocate(exit_stack, pointer, 4096, 256, 0);
         atomic_fetch_add(&exit_pairs, 1);
@@ -285,7 +289,7 @@ exit_wait(void)
         usleep(100);
 }
 
-/* A thread goes on while the process exits: exit_wait runs after all that was registered later has. */
+/* A thread goes on while the process exits: exit_wait runs after all handlers that were registered later. */
 static int
 scene_exit_threads(void *path)
 {
@@ -312,58 +316,58 @@ test_ends(void)
     is_i64(status, 0, "a program exits with its stack in use");
     ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM driver_call") == 200,
               sql_number(path, "SELECT count(*) FROM device_event WHERE allocation_id IS NOT NULL") == 200),
-       "no call and no record is lost");
+       "the trace of a program that exits with its stack in use has every call and every record");
     path = scratch("kill.db");
     status = run(scene_kill, path);
-    ok(all_of(WIFSIGNALED(status), WTERMSIG(status) == SIGKILL), "another is killed");
+    ok(all_of(WIFSIGNALED(status), WTERMSIG(status) == SIGKILL), "a program is killed after a flush");
     ok(sql_number(path, "SELECT count(*) FROM device_event WHERE allocation_id IS NOT NULL") >= 200,
-       "what was flushed is there");
+       "the device events before the flush are in the trace of the killed program");
     ok(all_of(sql_number(path, "SELECT count(*) FROM device_event WHERE bytes = %d AND allocation_id IS NULL",
                          OUTSIDE) >= 2,
               sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL") >= 2),
-       "what passed the stack by alone between two flushes, too");
+       "device events and calls outside of the stack between two flushes are in the trace");
     ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, trace_is_sound(path)),
-       "what was left of a killed process is recovered");
+       "the trace of the killed program is recovered");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns IS NOT NULL"), 200,
-           "no event of a killed process is lost");
+           "no event of the killed program is lost");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NOT NULL"), 400,
-           "and none of their calls");
+           "no call of the killed program is lost");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "when the process was killed",
               "the trace says that the last records of memory are missing");
     path = scratch("kill-soon.db");
     status = run(scene_kill_soon, path);
     ok(all_of(WIFSIGNALED(status), tide_trace_recover(path, &recovery) == TIDE_OK, trace_is_sound(path)),
-       "one that is killed at once is recovered");
+       "the trace of a program that is killed at once is recovered");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "when the process was killed",
-              "and its trace says so, too");
+              "the trace of a program that is killed at once says that the last records of memory are missing");
     path = scratch("kill-off.db");
     status = run(scene_kill_off, path);
     ok(all_of(WIFSIGNALED(status), tide_trace_recover(path, &recovery) == TIDE_OK, trace_is_sound(path)),
-       "one without CUPTI, too");
+       "the trace of a killed program without CUPTI is recovered");
     is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "off: cupti=off",
-              "whose trace says that nobody wanted it");
+              "the trace of a killed program without CUPTI says that it was switched off");
     path = scratch("exit-threads.db");
     is_i64(run(scene_exit_threads, path), 0, "a process exits while a thread of it goes on");
     ok(all_of(trace_is_sound(path), sql_number(path, "SELECT value FROM meta WHERE key = 'complete'") == 1),
-       "its trace is complete");
+       "the trace of a process that exits beside a thread is complete");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "memory: up to ",
-              "it says from when on there is no more of memory");
+              "the trace of a process that exits beside a thread says until when it has memory events");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation AS a JOIN (SELECT CAST(substr(value, 15) AS INTEGER) AS ns"
                             " FROM meta WHERE key = 'cupti') WHERE alloc_ns < ns AND status = 0 AND NOT EXISTS"
                             " (SELECT 1 FROM device_event AS e WHERE e.allocation_id = a.allocation_id)"),
-           0, "and has all from before");
+           0, "every allocation before that time has its device event");
     for (unsigned i = 0; i < 2; i++) {
         const char *each = i == 0 ? path : scratch("exit-threads.db.2");
 
         is_i64(sql_number(each, "SELECT count(*) FROM allocation AS a WHERE status = 0 AND NOT EXISTS"
                                 " (SELECT 1 FROM driver_call AS c WHERE c.allocation_id = a.allocation_id)"),
-               0, "all calls are there, up to the end of the driver");
+               0, "every allocation up to the driver's end has its call");
     }
     is_string(sql_text(scratch("exit-threads.db.2"), "SELECT value FROM meta WHERE key = 'cupti'"), "calls",
-              "a trace of calls alone lacks nothing");
+              "a trace of calls alone has no missing part when the process exits beside a thread");
 }
 
-/* A pool that comes back to the process that made it: the real CUPTI 13.0 crashes where the pointer is freed. */
+/* A process imports its own pool: the real CUPTI 13.0 crashes when the pointer is freed. */
 static int
 scene_import(void *path)
 {
@@ -405,19 +409,20 @@ test_import(void)
     const char *path = scratch("import.db");
 
     is_i64(run(scene_import, path), 0, "a process imports a pointer and frees it");
-    ok(trace_is_whole(path), "its trace is whole");
+    ok(trace_is_whole(path), "the trace of a process that imports a pointer is whole");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "memory: up to ",
-              "it says from when on there is no more of memory, and why");
+              "the trace of a process that imports a pointer says until when it has memory events, and why");
     is_i64(sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IS NOT NULL"), 4,
-           "the calls are all there");
+           "the calls after the import are all recorded");
     is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE kind = 'allocation' AND bytes = 4096"), 1,
-           "what happened before is there");
-    is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE bytes = 8192"), 0, "what happened after is not");
+           "the device event before the import is recorded");
+    is_i64(sql_number(path, "SELECT count(*) FROM device_event WHERE bytes = 8192"), 0,
+           "the device event after the import is not recorded");
     has_words(sql_text(scratch("import.db.2"), "SELECT value FROM meta WHERE key = 'cupti'"),
               "calls: no memory: ", "a later trace of the process has the calls alone");
 }
 
-/* Another tool of the process comes first. */
+/* The callback of another tool in the process, which subscribed first. */
 static void
 other_callback(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
 {
@@ -449,7 +454,7 @@ scene_other(void *path)
     return 0;
 }
 
-/* Two traces at once; the second one wants more, and is longer there. */
+/* Two traces at once. The second one records more, and for longer. */
 static int
 scene_two(void *path)
 {
@@ -481,24 +486,25 @@ test_others(void)
 {
     const char *path = scratch("other.db");
 
-    is_i64(run(scene_other, path), 0, "another tool has CUPTI");
+    is_i64(run(scene_other, path), 0, "a program runs while another tool has CUPTI");
     ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM allocation") == 1),
-       "the recording goes on without");
+       "the trace beside another tool is whole, without CUPTI's records");
     has_words(sql_text(path, "SELECT value FROM meta WHERE key = 'cupti'"), "off: cupti: another tool has it",
-              "and the trace says so");
+              "the trace beside another tool says who has CUPTI");
     path = scratch("two.db");
     is_i64(run(scene_two, path), 0, "a process has two traces, and then a third");
     ok(all_of(trace_is_whole(scratch("two.db.1")), trace_is_whole(scratch("two.db.2")),
               trace_is_whole(scratch("two.db.3"))),
        "the three traces of the process are whole");
-    is_i64(sql_number(scratch("two.db.1"), "SELECT count(*) FROM driver_call"), 2, "the first has its own calls");
+    is_i64(sql_number(scratch("two.db.1"), "SELECT count(*) FROM driver_call"), 2,
+           "the first of two traces has its own calls");
     is_i64(sql_number(scratch("two.db.2"), "SELECT count(*) FROM driver_call WHERE allocation_id IS NOT NULL"), 4,
-           "the second has its own");
+           "the second of two traces has its own calls");
     is_i64(sql_number(scratch("two.db.2"), "SELECT count(*) FROM device_event WHERE bytes IN (4096, 8192)"), 6,
            "the second trace has all events of memory");
     ok(sql_number(scratch("two.db.3"), "SELECT count(*) FROM driver_call JOIN allocation USING (allocation_id)"
                                        " WHERE status <> 0 AND result <> 0") >= 1,
-       "a call that failed is there with its result");
+       "a driver call that failed is recorded with its result");
 }
 
 static bool

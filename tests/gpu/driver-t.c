@@ -57,7 +57,10 @@ frees(struct tide_resource *resource, void *pointer, size_t bytes, tide_stream s
     return status == TIDE_OK;
 }
 
-/* Before this process has a driver: in a child that ends with memory still out, released after the driver has gone. */
+/*
+ * What a child does before this process has loaded the driver: it exits with memory allocated, which is released after
+ * the driver has shut down.
+ */
 static struct {
     struct tide_resource *driver;
     void *pointer;
@@ -118,9 +121,10 @@ test_fork(void)
     void *pointer;
 
     exiting.driver = driver_new(NULL);
-    is_i64(in_child(child_of_user), 0, "a child of fork() is told so, and may release what it has inherited");
+    is_i64(in_child(child_of_user), 0,
+           "in a child of fork() the driver is unsupported, and an inherited one may be released");
     ok(all_of(allocates(exiting.driver, MIB, 0, &pointer), frees(exiting.driver, pointer, MIB, 0)),
-       "the parent's driver works on");
+       "the parent's driver works after the fork");
     tide_resource_release(exiting.driver);
 }
 
@@ -139,13 +143,13 @@ test_create(void)
     ok(tide_driver_create(&options, &driver) == TIDE_EINVAL, "a maximum for the default pool is refused");
     driver = driver_new(NULL);
     ok(driver != NULL, "a driver over a pool of its own is created");
-    is_u64(figure(driver, TIDE_QUERY_DEVICE), 0, "it is on device 0");
-    ok(figure(driver, TIDE_QUERY_CAPACITY) >= 1024 * MIB, "its capacity is the device's memory");
-    is_u64(figure(driver, TIDE_QUERY_STREAM_ORDERED), 1, "it is stream ordered");
-    is_u64(figure(driver, TIDE_QUERY_BYTES_RESERVED), 0, "nothing is reserved yet");
+    is_u64(figure(driver, TIDE_QUERY_DEVICE), 0, "the driver is on device 0");
+    ok(figure(driver, TIDE_QUERY_CAPACITY) >= 1024 * MIB, "the capacity of the driver is the device's memory");
+    is_u64(figure(driver, TIDE_QUERY_STREAM_ORDERED), 1, "the driver is stream ordered");
+    is_u64(figure(driver, TIDE_QUERY_BYTES_RESERVED), 0, "a new driver reserves nothing");
     tide_resource_release(driver);
     gpu.primary_get_state(0, &flags, &active);
-    is_i64(active, 0, "releasing it releases the device's primary context");
+    is_i64(active, 0, "releasing the driver releases the device's primary context");
 }
 
 static void
@@ -158,27 +162,30 @@ test_allocate(void)
 
     ok(allocates(driver, 100 * MIB, 0, &pointer), "100 MiB are allocated by a thread without a context");
     is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 100 * MIB, "exactly 100 MiB are used");
-    ok(figure(driver, TIDE_QUERY_BYTES_RESERVED) >= 100 * MIB, "at least as many are reserved");
+    ok(figure(driver, TIDE_QUERY_BYTES_RESERVED) >= 100 * MIB, "at least 100 MiB are reserved");
     diag("reserved for 100 MiB: %" PRIu64 " MiB", figure(driver, TIDE_QUERY_BYTES_RESERVED) / MIB);
     ok(all_of(tide_allocate(driver, MIB, 512, 0, &none) == TIDE_EINVAL, none == NULL),
        "an alignment of 512 is refused");
     ok(frees(driver, pointer, 100 * MIB, 0), "the 100 MiB are freed");
-    is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 0, "nothing is used then");
-    ok(all_of(tide_allocate(driver, SIZE_MAX, 256, 0, &none) == TIDE_ECAPACITY, none == NULL), "SIZE_MAX is refused");
+    is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 0, "after the free nothing is used");
+    ok(all_of(tide_allocate(driver, SIZE_MAX, 256, 0, &none) == TIDE_ECAPACITY, none == NULL),
+       "a request of SIZE_MAX bytes is refused");
     ok(all_of(tide_allocate(driver, figure(driver, TIDE_QUERY_CAPACITY), 256, 0, &none) == TIDE_ECAPACITY,
               none == NULL),
-       "the whole of the device's memory is refused");
+       "a request of the whole device's memory is refused");
     diag("%s", tide_error_text());
-    is_i64(tide_error_driver(), CUDA_ERROR_OUT_OF_MEMORY, "the driver's error is kept");
+    is_i64(tide_error_driver(), CUDA_ERROR_OUT_OF_MEMORY, "the refusal keeps the driver's error");
     ok(tide_deallocate(driver, (void *)(uintptr_t)0x1000, MIB, 256, 0) == TIDE_EPOINTER,
-       "an address that is no allocation is told");
+       "the free of an address that is no allocation is refused");
     diag("%s", tide_error_text());
-    ok(all_of(allocates(driver, MIB, 0, &pointer), frees(driver, pointer, MIB, 0)), "it works on after these failures");
-    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == NULL), "this thread still has no context");
+    ok(all_of(allocates(driver, MIB, 0, &pointer), frees(driver, pointer, MIB, 0)),
+       "the driver allocates and frees after these failures");
+    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == NULL),
+       "the thread has no context after all these calls");
     tide_resource_release(driver);
 }
 
-/* How much of it is given out in blocks of `bytes`; it all goes back. */
+/* The bytes that can be allocated in blocks of `bytes`. All of them are freed again. */
 static size_t
 fill_up(struct tide_resource *driver, size_t bytes, enum tide_status *last)
 {
@@ -208,16 +215,19 @@ test_maximum(void)
     is_u64(figure(driver, TIDE_QUERY_CAPACITY), 64 * MIB, "the capacity is the maximum");
     ok(allocates(driver, 48 * MIB, 0, &first), "48 MiB of 64 are allocated");
     ok(all_of(tide_allocate(driver, 32 * MIB, 256, 0, &second) == TIDE_ECAPACITY, second == NULL),
-       "32 more are refused");
-    has_words(tide_error_text(), "(48 MiB used, 64 MiB reserved, maximum 64 MiB)", "the text has the figures");
-    ok(all_of(frees(driver, first, 48 * MIB, 0), allocates(driver, 32 * MIB, 0, &second)), "and granted after a free");
+       "with 48 MiB of 64 in use, 32 more are refused");
+    has_words(tide_error_text(), "(48 MiB used, 64 MiB reserved, maximum 64 MiB)",
+              "the refusal names the pool's figures");
+    ok(all_of(frees(driver, first, 48 * MIB, 0), allocates(driver, 32 * MIB, 0, &second)),
+       "after a free 32 MiB are allocated");
     frees(driver, second, 32 * MIB, 0);
     is_u64(fill_up(driver, 2 * MIB, &last), 64 * MIB, "exactly 64 MiB are given out in blocks of 2 MiB");
-    is_i64(last, TIDE_ECAPACITY, "the block after these is refused");
+    is_i64(last, TIDE_ECAPACITY, "a block over the maximum of 64 MiB is refused");
     tide_resource_release(driver);
     options.maximum_bytes = 100 * MIB;
     driver = driver_new(&options);
-    ok(all_of(fill_up(driver, 2 * MIB, &last) >= 100 * MIB, last == TIDE_ECAPACITY), "a maximum of 100 MiB holds, too");
+    ok(all_of(fill_up(driver, 2 * MIB, &last) >= 100 * MIB, last == TIDE_ECAPACITY),
+       "a maximum of 100 MiB is exact to a block");
     diag("a maximum of 100 MiB gives out %zu MiB", fill_up(driver, 2 * MIB, &last) / MIB);
     tide_resource_release(driver);
 }
@@ -249,9 +259,9 @@ test_threshold(void)
 
     is_u64(reserved_after_free(NULL), 0, "without a threshold a synchronize gives everything back");
     options.release_threshold_bytes = TIDE_UNLIMITED;
-    ok(reserved_after_free(&options) >= 100 * MIB, "with one of all nothing is given back");
+    ok(reserved_after_free(&options) >= 100 * MIB, "with a threshold of all a synchronize releases nothing");
     options.release_threshold_bytes = 1024 * MIB;
-    ok(reserved_after_free(&options) >= 100 * MIB, "with one of 1 GiB neither");
+    ok(reserved_after_free(&options) >= 100 * MIB, "with a threshold of 1 GiB a synchronize releases nothing");
 }
 
 static void
@@ -271,12 +281,12 @@ test_default_pool(void)
     driver = driver_new(&options);
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &during);
     ok(allocates(driver, 8 * MIB, 0, &pointer), "the default pool allocates");
-    is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 8 * MIB, "8 MiB of it are used");
+    is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 8 * MIB, "8 MiB of the default pool are used");
     ok(frees(driver, pointer, 8 * MIB, 0), "the 8 MiB are freed");
-    is_u64(during, 256 * MIB, "its threshold is the one asked for");
+    is_u64(during, 256 * MIB, "the default pool has the threshold in the options");
     tide_resource_release(driver);
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &after);
-    is_u64(after, before, "and the one of before at the end");
+    is_u64(after, before, "destroying the driver restores the default pool's threshold");
 }
 
 struct worker {
@@ -321,12 +331,12 @@ test_threads(void)
         touched = touched || workers[i].touched;
     }
     is_i64(failures, 0, "8 threads that never touched CUDA allocate and free");
-    ok(!touched, "and have no context afterwards");
-    is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 0, "nothing is left in use");
+    ok(!touched, "the 8 threads have no context afterwards");
+    is_u64(figure(driver, TIDE_QUERY_BYTES_USED), 0, "after the 8 threads nothing is left in use");
     tide_resource_release(driver);
 }
 
-/* What one scene of test_order works with; all of it in the context that is current. */
+/* The streams and memory of one scene of test_order, in the current context. */
 struct scene {
     struct gpu_hold hold;
     struct tide_resource *driver;
@@ -382,7 +392,7 @@ scene_saw(const struct scene *scene, uint32_t value)
 
 #define ORDER_TESTS 6
 
-/* The reader runs while the writer is held: without order it sees the old words, with it only the new ones. */
+/* The reader runs while the writer is held: without order it reads the old words, with order the new ones. */
 static void
 order_streams(struct tide_resource *driver, const char *whose)
 {
@@ -393,24 +403,25 @@ order_streams(struct tide_resource *driver, const char *whose)
         scene_close(&scene);
         return;
     }
-    ok(gpu_hold_fill(&scene.hold, scene.first, scene.words, WORDS, 2), "%s: a stream is held, then writes", whose);
+    ok(gpu_hold_fill(&scene.hold, scene.first, scene.words, WORDS, 2), "%s: a stream is held before it writes", whose);
     ok(all_of(scene_read(&scene) == CUDA_SUCCESS, gpu.stream_synchronize(scene.second) == CUDA_SUCCESS,
               scene_saw(&scene, 1)),
-       "%s: another stream without order reads what was there before", whose);
+       "%s: a second stream without order reads the earlier value", whose);
     ok(tide_order(driver, (tide_stream)scene.first, (tide_stream)scene.second) == TIDE_OK,
-       "%s: the other stream is ordered behind it", whose);
+       "%s: the second stream is ordered behind the first", whose);
     scene_read(&scene);
-    ok(gpu.stream_query(scene.second) == CUDA_ERROR_NOT_READY, "%s: it waits while the first is held", whose);
+    ok(gpu.stream_query(scene.second) == CUDA_ERROR_NOT_READY, "%s: the second stream waits while the first is held",
+       whose);
     gpu_hold_go(&scene.hold);
     ok(all_of(gpu.stream_synchronize(scene.second) == CUDA_SUCCESS, scene_saw(&scene, 2)),
-       "%s: and reads what it wrote", whose);
+       "%s: the second stream reads what the first wrote", whose);
     ok(all_of(tide_order(driver, (tide_stream)scene.second, 0) == TIDE_OK,
               tide_order(driver, 0, (tide_stream)scene.second) == TIDE_OK),
-       "%s: stream 0 can be either of the two", whose);
+       "%s: stream 0 can be the earlier or the later stream", whose);
     scene_close(&scene);
 }
 
-/* The memory lies where it was asked for, and kernels of the current context can write it. */
+/* The memory is on the driver's device, and kernels of the current context can write to it. */
 static void
 test_own_context(void)
 {
@@ -422,15 +433,15 @@ test_own_context(void)
     void *pointer = NULL;
 
     ok(gpu.context_create(&own, 0, 0) == CUDA_SUCCESS, "the application makes a context of its own");
-    ok(allocates(driver, MIB, 0, &pointer), "stream 0 of that context allocates");
+    ok(allocates(driver, MIB, 0, &pointer), "stream 0 of the application's context allocates");
     address = (CUdeviceptr)(uintptr_t)pointer;
     ok(all_of(gpu.memset_d32_async(address, 7, MIB / sizeof(word), NULL) == CUDA_SUCCESS,
               gpu.memcpy_dtoh_async(&word, address + MIB - sizeof(word), sizeof(word), NULL) == CUDA_SUCCESS,
               gpu.context_synchronize() == CUDA_SUCCESS, word == 7),
-       "that context writes and reads the memory");
-    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == own), "its context stays current");
+       "the application's context writes and reads the memory");
+    ok(all_of(gpu.context_get(&current) == CUDA_SUCCESS, current == own), "the application's context stays current");
     order_streams(driver, "own context");
-    ok(frees(driver, pointer, MIB, 0), "stream 0 of that context frees");
+    ok(frees(driver, pointer, MIB, 0), "stream 0 of the application's context frees");
     allocates(driver, MIB, 0, &pointer);
     gpu.context_synchronize();
     gpu.context_destroy(own);
@@ -476,7 +487,7 @@ test_other_device(void)
               ordinal == 0),
        "the memory lies on the driver's device");
     ok(tide_order(driver, 0, 2) == TIDE_OK, "streams of the other device can be ordered");
-    ok(frees(driver, pointer, MIB, 0), "it is freed from there");
+    ok(frees(driver, pointer, MIB, 0), "the memory is freed on a thread on another device");
     gpu.context_set(NULL);
     gpu.primary_release(1);
     tide_resource_release(driver);
@@ -525,7 +536,7 @@ smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* No test: what a pair costs beside the driver's own calls, for the reader of the output. The best of five runs. */
+/* No test: prints the cost of a pair beside the driver's own calls, as the best of five runs. */
 static void
 measure(void)
 {
@@ -577,14 +588,14 @@ main(void)
     bool late;
 
     gpu_lock(true);
-    /* Before this process has started the driver, which no child of it may use then. */
+    /* Fork before this process has started the driver, since the child may not use it afterwards. */
     late = in_child(child_exits) == 0;
     reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
     plan(50 + 2 * ORDER_TESTS + OTHER_DEVICE_TESTS + CONTRACT_TESTS);
     gpu_diag();
-    ok(late, "a process ends well that frees and releases after the driver has gone");
+    ok(late, "a process exits well if it frees and releases after the driver has shut down");
     test_create();
     test_fork();
     test_allocate();

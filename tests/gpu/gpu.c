@@ -153,7 +153,7 @@ hold_step(CUresult result, const char *function)
     return result == CUDA_SUCCESS;
 }
 
-/* The first launch of a kernel may wait for the whole device: it is done here, where nothing is held. */
+/* The first launch of a kernel may wait for the whole device, so launch it here, where nothing is held. */
 bool
 gpu_hold_open(struct gpu_hold *hold)
 {

@@ -1,6 +1,6 @@
 /*
- * What GPU tests need of the CUDA driver for themselves: to make streams and contexts, to hold a stream back until
- * the test says so, and to read memory back. Not through the library, which is what is under test.
+ * The functions of the CUDA driver that GPU tests call themselves: to make streams and contexts, hold a stream back,
+ * and read memory. They do not go through the library, which is under test.
  */
 #ifndef TESTS_GPU_GPU_H
 #define TESTS_GPU_GPU_H
@@ -80,26 +80,29 @@ struct gpu {
 extern struct gpu gpu;
 
 /*
- * Load the driver and start it; NULL, or the reason why there is no GPU to test on. Shares the device with other tests
- * (tests/gpu/lock.h), unless gpu_lock was called before.
+ * Load and start the driver. Returns NULL, or the reason why there is no GPU to test on. Shares the device with other
+ * tests (tests/gpu/lock.h), unless gpu_lock was called before.
  */
 const char *gpu_open(void);
 
-/* Whether the driver is that of tests/fake-cuda, whose environment may say what it lacks. */
+/* Whether the driver is the fake one of tests/fake-cuda, whose environment may switch features off. */
 bool gpu_is_fake(void);
 
 /* Whether this runs under compute-sanitizer, as CHECK_GPU_WRAPPER asks. */
 bool gpu_is_sanitized(void);
 
-/* Skip the whole program there; the driver is started before, as compute-sanitizer fails a program that never does. */
+/*
+ * Skip the whole program under compute-sanitizer. The driver is started first: compute-sanitizer fails a program that
+ * never starts it.
+ */
 void gpu_skip_sanitized(const char *reason);
 
-/* Print which device and which driver this is. */
+/* Print the device and the driver's version. */
 void gpu_diag(void);
 
 /*
- * A kernel that waits until the test lets it go and then fills words, made in the context that is current. It goes
- * by itself after 20 s, so that a test that fails hangs nothing.
+ * A kernel that waits until the test releases it and then fills words, in the context that was current when it was
+ * made. It goes on by itself after 20 s, so that a failing test does not hang.
  */
 struct gpu_hold {
     CUmodule module;
@@ -108,7 +111,7 @@ struct gpu_hold {
     CUdeviceptr device_go;
 };
 
-/* False, with a diag, where the device cannot run it. */
+/* False, with a diag, if the device cannot run the kernel. */
 bool gpu_hold_open(struct gpu_hold *hold);
 void gpu_hold_close(struct gpu_hold *hold);
 

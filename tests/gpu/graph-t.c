@@ -10,7 +10,7 @@
 
 #define WORDS ((uint32_t)(MIB / sizeof(uint32_t)))
 
-/* What the summary says of one allocation of 1 MiB, freed. */
+/* The summary of a single allocation of 1 MiB, freed. */
 static const struct gpu_summary once = { .allocations = 1, .frees = 1, .total_bytes = MIB, .peak_bytes = MIB };
 
 /* A graph of one captured stream, and what its kernels work with. */
@@ -59,7 +59,7 @@ captured_work(struct captured *captured, struct gpu_work *work, void *block)
                CUDA_SUCCESS;
 }
 
-/* False, with a diag, where the capture comes to nothing. `free_within`: the block is freed by the graph itself. */
+/* Capture a stream. False, with a diag, if that fails. `free_within`: the graph itself frees the block. */
 static bool
 captured_capture(struct captured *captured, struct gpu_work *work, struct tide_resource *stack, bool free_within,
                  void **block)
@@ -94,27 +94,28 @@ test_capture(struct gpu_work *work)
     ok(all_of(gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS,
               gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS,
               gpu.stream_synchronize(work->first) == CUDA_SUCCESS),
-       "the graph is launched twice");
-    ok(all_of(captured.seen != NULL, *captured.seen == 7), "what it wrote into its memory is read back");
+       "the captured graph is launched twice");
+    ok(all_of(captured.seen != NULL, *captured.seen == 7),
+       "the value that the graph wrote into its memory is read back");
     is_u64(gpu_count_wrong(&work->kernels, work->first, (void *)(uintptr_t)captured.total, WORDS, 114), 0,
-           "its kernels ran twice");
+           "the graph's kernels ran twice");
     is_u64(gpu_count_wrong(&work->kernels, work->first, (void *)(uintptr_t)captured.wrong, 1, 0), 0,
-           "and saw their words in all of the memory");
+           "the graph's kernels saw the expected words in all of the memory");
     ok(all_of(tide_statistics_read(find_layer(stack, "statistics"), &figures) == TIDE_OK, figures.count.total == 1,
               figures.bytes.peak == (int64_t)MIB),
-       "the stack has counted one allocation");
+       "the stack has counted one allocation for two launches");
     captured_close(&captured);
     tide_resource_release(stack);
-    ok(trace_is_whole(trace), "the trace is whole");
+    ok(trace_is_whole(trace), "the trace of a captured allocation and free is whole");
     is_i64(sql_number(trace, "SELECT count(*) FROM allocation WHERE size = %zu AND status = 0 AND free_ns IS NOT NULL",
                       MIB),
-           1, "it has the allocation once, and freed");
-    gpu_summary_is(trace, &once, 1, "and so has the summary");
+           1, "the trace has the captured allocation once, with its free");
+    gpu_summary_is(trace, &once, 1, "the summary has the captured allocation once, with its free");
 }
 
 #define LATER_TESTS 7
 
-/* What a graph allocates and does not free stays after the launch, and is freed through the stack. */
+/* A block that a graph allocates and does not free stays allocated after the launch, and is freed through the stack. */
 static void
 test_free_later(struct gpu_work *work)
 {
@@ -126,25 +127,26 @@ test_free_later(struct gpu_work *work)
     bool ready = captured_open(&captured, work);
 
     ok(all_of(ready, captured_capture(&captured, work, stack, false, &block)),
-       "a captured stream allocates and frees nothing");
+       "a captured stream allocates and does not free");
     ok(all_of(tide_statistics_read(find_layer(stack, "statistics"), &figures) == TIDE_OK,
               figures.bytes.current == (int64_t)MIB),
-       "what it has is outstanding");
+       "a captured allocation without a free is in use");
     ok(all_of(gpu.graph_launch(captured.executable, work->first) == CUDA_SUCCESS,
               gpu_count_wrong(&work->kernels, work->first, block, WORDS, 7) == 0),
-       "after a launch the memory holds what the graph wrote");
-    ok(gpu_frees(stack, block, MIB, work->first), "it is freed through the stack");
+       "after the launch the memory holds what the graph wrote");
+    ok(gpu_frees(stack, block, MIB, work->first), "memory of the graph is freed through the stack");
     gpu.stream_synchronize(work->first);
     captured_close(&captured);
     tide_resource_release(stack);
-    ok(trace_is_whole(trace), "the trace is whole");
-    is_i64(sql_number(trace, "SELECT count(*) FROM live"), 0, "nothing is live in it");
+    ok(trace_is_whole(trace), "the trace of a captured allocation freed outside is whole");
+    is_i64(sql_number(trace, "SELECT count(*) FROM live"), 0,
+           "nothing is live in the trace of a captured allocation freed outside");
     gpu_summary_is(trace, &once, 1, "the summary has one allocation and its free");
 }
 
 #define REFUSED_TESTS 4
 
-/* Memory from before the capture cannot be freed within: the driver says so, and nothing is lost. */
+/* A capture cannot free memory from before it: the driver refuses, and nothing is lost. */
 static void
 test_refused(struct gpu_work *work)
 {
@@ -158,14 +160,14 @@ test_refused(struct gpu_work *work)
     gpu.stream_begin_capture(work->first, CU_STREAM_CAPTURE_MODE_RELAXED);
     status = tide_deallocate(stack, block, MIB, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first);
     ok(all_of(status != TIDE_OK, strstr(tide_error_text(), "CUDA_ERROR_") != NULL),
-       "memory from before a capture is not freed within it, and the text has the driver's error");
+       "memory from before a capture is not freed within it, and the error is the driver's");
     diag("%s: %s", tide_status_name(status), tide_error_text());
     gpu.stream_end_capture(work->first, &graph);
     gpu.graph_destroy(graph);
-    is_u64(gpu_figure(stack, TIDE_QUERY_BYTES_USED), MIB, "it is still in use");
-    ok(gpu_frees(stack, block, MIB, work->first), "and is freed after the capture");
+    is_u64(gpu_figure(stack, TIDE_QUERY_BYTES_USED), MIB, "memory that a capture could not free is still in use");
+    ok(gpu_frees(stack, block, MIB, work->first), "memory that a capture could not free is freed after it");
     tide_resource_release(stack);
-    is_i64(sql_number(trace, "SELECT count(*) FROM live"), 0, "the trace has it freed");
+    is_i64(sql_number(trace, "SELECT count(*) FROM live"), 0, "the trace has the free after the capture");
 }
 
 int

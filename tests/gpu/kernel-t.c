@@ -17,7 +17,7 @@
 
 static const size_t block_bytes[BLOCKS] = { 4, 4096, 256 * 1024 + 4, MIB, 3 * MIB + 12, 64 * MIB };
 
-/* All blocks are out at once, each with words of its own, so that blocks that overlap show. */
+/* All blocks are allocated at once, each with words of its own, so that overlapping blocks are found. */
 static void
 test_words(struct gpu_work *work, const char *text)
 {
@@ -38,18 +38,18 @@ test_words(struct gpu_work *work, const char *text)
         done = gpu_fill(&work->kernels, work->first, blocks[i], (uint32_t)(block_bytes[i] / 4), 100 * i) && done;
     for (uint32_t i = 0; i < BLOCKS && done; i++)
         done = gpu_add(&work->kernels, work->first, blocks[i], (uint32_t)(block_bytes[i] / 4), i + 1) && done;
-    ok(done, "%s: kernels write and add to all of them", text);
+    ok(done, "%s: kernels write and add to all blocks", text);
     for (uint32_t i = 0; i < BLOCKS && done; i++)
         wrong += gpu_count_wrong(&work->kernels, work->first, blocks[i], (uint32_t)(block_bytes[i] / 4), 101 * i + 1);
-    is_u64(wrong, 0, "and every word is what they left");
+    is_u64(wrong, 0, "every word of every block is what the kernels left");
     done = done &&
            gpu.memcpy_dtoh_async(&last, (CUdeviceptr)(uintptr_t)blocks[BLOCKS - 1] + block_bytes[BLOCKS - 1] - 4, 4,
                                  work->first) == CUDA_SUCCESS &&
            gpu.stream_synchronize(work->first) == CUDA_SUCCESS;
-    ok(all_of(done, last == 101 * (BLOCKS - 1) + 1), "%s: the host reads the last one back", text);
+    ok(all_of(done, last == 101 * (BLOCKS - 1) + 1), "%s: the host reads the last block back", text);
     for (int i = 0; i < BLOCKS; i++)
         done = gpu_frees(stack, blocks[i], block_bytes[i], work->first) && done;
-    ok(done, "%s: they are freed", text);
+    ok(done, "%s: all blocks are freed", text);
     gpu.stream_synchronize(work->first);
     tide_resource_release(stack);
 }
@@ -57,7 +57,7 @@ test_words(struct gpu_work *work, const char *text)
 #define THREADS    4
 #define ITERATIONS 50
 
-/* A thread with a stream of its own, which outlives the stack: that may name it to its end. */
+/* A thread with a stream of its own, which outlives the stack, since the stack may name it until its end. */
 struct worker {
     pthread_t thread;
     CUstream stream;
@@ -82,7 +82,7 @@ worker_iterate(struct worker *worker, uint32_t value)
            gpu_frees(worker->stack, block, words * sizeof(uint32_t), stream);
 }
 
-/* Nothing waits for a kernel: the memory goes back while it still runs. */
+/* Nothing waits for a kernel: the memory is freed while the kernel runs. */
 static void *
 worker_run(void *context)
 {
@@ -126,14 +126,14 @@ test_threads(struct gpu_work *work, const char *text)
        "%s: no thread has seen a word of another", text);
     ok(all_of(tide_statistics_read(stack, &figures) == TIDE_OK, figures.bytes.current == 0,
               figures.count.total == THREADS * ITERATIONS),
-       "%s: all of it is counted, and nothing is left", text);
+       "%s: every allocation of the threads is counted, and nothing is left in use", text);
     gpu.mem_free(counters);
     tide_resource_release(stack);
     for (uint32_t i = 0; i < THREADS; i++)
         gpu.stream_destroy(workers[i].stream);
 }
 
-/* Nanoseconds for each of 100 times: allocate, have a kernel fill it, free. 0 where that fails. */
+/* Nanoseconds for each of 100 iterations: allocate, have a kernel fill the block, free it. 0 if a call fails. */
 static uint64_t
 iterations_ns(struct gpu_work *work, struct tide_resource *stack, uint32_t *wrong)
 {
@@ -145,7 +145,7 @@ iterations_ns(struct gpu_work *work, struct tide_resource *stack, uint32_t *wron
         start = gpu_now_ns();
         if (!gpu_allocates(stack, MIB, work->first, &block) || !gpu_fill(&work->kernels, work->first, block, words, i))
             return 0;
-        /* The first, which sets up, and the last are looked at; no other is waited for. */
+        /* The first iteration, which sets up, and the last are checked; no other is waited for. */
         if (i == 0 || i == 100)
             *wrong += gpu_count_wrong(&work->kernels, work->first, block, words, i);
         if (!gpu_frees(stack, block, MIB, work->first))
@@ -172,7 +172,7 @@ test_speed(struct gpu_work *work)
     if (cuda == NULL)
         skip(1, "this build has no base cuda");
     else
-        ok(all_of(cuda_ns != 0, wrong == 0), "the same with cuMemAlloc and cuMemFree");
+        ok(all_of(cuda_ns != 0, wrong == 0), "100 times: allocate by cuMemAlloc, run a kernel, free by cuMemFree");
     diag("allocate, kernel, free of 1 MiB: cuMemAlloc %" PRIu64 " ns, the driver's pool %" PRIu64
          " ns: %.1f times as fast",
          cuda_ns, driver_ns, driver_ns != 0 ? (double)cuda_ns / (double)driver_ns : 0);

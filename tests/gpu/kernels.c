@@ -5,7 +5,7 @@
 
 #include "tests/tap.h"
 
-/* Every thread begins with its own index and goes on by the number of threads, until `count`. */
+/* Every thread begins at its own index and steps by the number of threads, until `count`. */
 #define PTX_WORDS_BEGIN                                                                                                \
     "    .reg .pred %p;\n"                                                                                             \
     "    .reg .u32 %i, %step, %block, %count, %value, %seen;\n"                                                        \
@@ -75,7 +75,7 @@ const char gpu_kernels_ptx[] =
     "    ret;\n"
     "}\n"
 
-    /* 20,000,000,000 ns is the longest that it waits. */
+    /* It waits for at most 20,000,000,000 ns. */
     ".visible .entry hold_then_fill(.param .u64 go, .param .u64 words, .param .u32 count, .param .u32 value)\n"
     "{\n"
     "    .reg .pred %q;\n"

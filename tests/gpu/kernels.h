@@ -35,7 +35,7 @@ struct gpu_kernels {
 bool gpu_kernels_open(struct gpu_kernels *kernels);
 void gpu_kernels_close(struct gpu_kernels *kernels);
 
-/* Put the kernel into `stream`; false, with a diag, where the driver refuses. */
+/* Launch a kernel in `stream`. False, with a diag, if the driver refuses. */
 bool gpu_fill(const struct gpu_kernels *kernels, CUstream stream, const void *words, uint32_t count, uint32_t value);
 bool gpu_add(const struct gpu_kernels *kernels, CUstream stream, const void *words, uint32_t count, uint32_t value);
 bool gpu_verify(const struct gpu_kernels *kernels, CUstream stream, const void *words, uint32_t count, uint32_t value,
@@ -43,8 +43,8 @@ bool gpu_verify(const struct gpu_kernels *kernels, CUstream stream, const void *
 bool gpu_delay(const struct gpu_kernels *kernels, CUstream stream, uint64_t ns);
 
 /*
- * Count on `stream`, with the kernel, the words that differ from `value`, and wait for that; UINT32_MAX where it fails.
- * One thread at a time.
+ * Count the words that differ from `value`, by a kernel on `stream`, and wait for the result; UINT32_MAX if that fails.
+ * Call from one thread at a time.
  */
 uint32_t gpu_count_wrong(const struct gpu_kernels *kernels, CUstream stream, const void *words, uint32_t count,
                          uint32_t value);

@@ -1,10 +1,10 @@
-# Tests of a GPU: in `make check` on the fake driver, in `make check-gpu` on the real one. They link what they need of
-# the driver at run time.
+# GPU tests: on the fake driver in `make check`, on the real one in `make check-gpu`. They load the driver's functions
+# at run time.
 gpu_test = tests/gpu/gpu.c tests/gpu/gpu.h tests/gpu/kernels.c tests/gpu/kernels.h tests/gpu/lock.c tests/gpu/lock.h
 gpu_work_test = $(gpu_test) tests/gpu/work.c tests/gpu/work.h
 gpu_parts_test = tests/gpu/parts.c tests/gpu/parts.h
 
-# Those with traces.
+# Tests with traces.
 gpu_trace_test = $(gpu_work_test) $(trace_test) tests/gpu/summary.c tests/gpu/summary.h
 
 check_PROGRAMS += tests/gpu/bad-input-t
@@ -31,7 +31,7 @@ check_PROGRAMS += tests/gpu-lock-t
 tests_gpu_lock_t_SOURCES = tests/gpu-lock-t.c tests/gpu/lock.c tests/gpu/lock.h
 TESTS += tests/gpu-lock-t
 
-# What the driver itself does.
+# Test the driver itself.
 EXTRA_DIST += tests/gpu/call.h
 check_PROGRAMS += tests/gpu/conduct-t
 tests_gpu_conduct_t_SOURCES = tests/gpu/conduct-t.c $(gpu_test)

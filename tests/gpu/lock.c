@@ -10,7 +10,7 @@
 
 #define LOCK_VARIABLE "TIDEMARK_GPU_LOCK"
 
-/* Another user's file in a folder that all may write to is opened, but not with O_CREAT. */
+/* An existing file of another user, in a folder that everybody may write to, can be opened only without O_CREAT. */
 static int
 lock_open(const char *path)
 {
@@ -33,7 +33,7 @@ gpu_lock(bool alone)
         path = usual;
     }
     file = lock_open(path);
-    /* The file stays open for the life of the process, and with it the lock. */
+    /* The file stays open, and locked, for the life of the process. */
     do
         result = file >= 0 ? flock(file, alone ? LOCK_EX : LOCK_SH) : -1;
     while (result != 0 && errno == EINTR);

@@ -22,7 +22,7 @@ gpu_part_seconds(void)
     return gpu_is_sanitized() ? 60 : 20;
 }
 
-/* The part itself, in its process. */
+/* Run a part, in its own process. */
 static int
 part_run(const struct gpu_part *part)
 {
@@ -37,7 +37,7 @@ part_run(const struct gpu_part *part)
     return done();
 }
 
-/* The process of a part, and its output; -1 where there is none. */
+/* Start the process of a part, with its output in a pipe. -1 if that fails. */
 static pid_t
 part_start(const char *program, const struct gpu_part *part, FILE **out)
 {
@@ -60,7 +60,7 @@ part_start(const char *program, const struct gpu_part *part, FILE **out)
     return *out != NULL ? pid : -1;
 }
 
-/* Print a line of a part's output; its tests get numbers of this program's. */
+/* Print a line of a part's output, with the test numbers of this program. */
 static void
 part_relay(const char *line, const struct gpu_part *part, int planned)
 {
@@ -85,7 +85,7 @@ part_relay(const char *line, const struct gpu_part *part, int planned)
         fputs(line, stdout);
 }
 
-/* False where the part has ended in any other way than by itself and well, though all its tests have passed. */
+/* Wait for a part. False if it did not end normally although all its tests have passed. */
 static bool
 part_wait(const struct gpu_part *part, pid_t pid, int failed_before)
 {
@@ -143,7 +143,7 @@ gpu_parts_main(int argc, char **argv, const struct gpu_part *parts, size_t count
         fprintf(stderr, "%s: no part %s\n", argv[0], argv[1]);
         return 2;
     }
-    /* Here, as the time that a part may take does not count the wait for the device. */
+    /* Take the lock here, so that the wait for the device does not count as the part's time. */
     gpu_lock(false);
     for (size_t i = 0; i < count; i++)
         well = part_tests(argv[0], &parts[i], planned) && well;

@@ -1,6 +1,6 @@
 /*
- * Runs the tests of a program in parts, each in a process of its own: where the driver crashes, or does not come back,
- * the other parts still run, and none inherits what another has done to the device.
+ * Runs the tests of a program in parts, each in its own process: if the driver crashes or hangs in one part, the others
+ * still run, and no part inherits what another has done to the device.
  */
 #ifndef TESTS_GPU_PARTS_H
 #define TESTS_GPU_PARTS_H
@@ -12,22 +12,22 @@
 #include <stddef.h>
 
 /*
- * How long a part may take before it ends by SIGALRM: under a wrapper, which is where tests/gpu/run ends the whole
- * program after a while, so long that the other parts still come to run; else as long as a busy machine may need. What
- * starts processes of its own gives them the same limit.
+ * How long a part may take before SIGALRM ends it. Under a wrapper, where tests/gpu/run ends the whole program after a
+ * while, the other parts must still have time to run; otherwise as long as a busy machine may need. A part that starts
+ * processes gives them the same limit.
  */
 unsigned gpu_part_seconds(void);
 
 struct gpu_part {
-    const char *name; /* one word, no other part's */
+    const char *name; /* one word, different from other parts' */
     int tests;
-    void (*run)(void); /* the driver has been started */
+    void (*run)(void); /* called with the driver started */
 };
 
 /*
- * The main function of such a program, which has not started the driver: it runs itself again for each part, and has
- * the parts' tests as its own. A test that did not come to run has failed. Where the first part finds no GPU, the whole
- * program is skipped.
+ * The main function of a program with parts; it has not started the driver. It runs the program again for each part,
+ * and reports the parts' tests as its own. A test that did not run has failed. If the first part finds no GPU, the
+ * whole program is skipped.
  */
 int gpu_parts_main(int argc, char **argv, const struct gpu_part *parts, size_t count);
 

@@ -36,7 +36,7 @@ access_set(struct tide_resource *driver, int device, enum tide_driver_access acc
 
 #define ALONE_TESTS 6
 
-/* What holds on any machine. */
+/* Tests that one device is enough for. */
 static void
 test_alone(void)
 {
@@ -45,18 +45,21 @@ test_alone(void)
     enum tide_driver_access former = TIDE_DRIVER_READ;
 
     is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "a device has access to its own pool");
-    ok(tide_driver_access_set(driver, 0, TIDE_DRIVER_NO_ACCESS, &former) != TIDE_OK, "which cannot be taken from it");
-    is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "the access of the pool's own device has not been taken");
+    ok(tide_driver_access_set(driver, 0, TIDE_DRIVER_NO_ACCESS, &former) != TIDE_OK,
+       "the access of the pool's own device cannot be taken away");
+    is_i64(access_of(driver, 0), TIDE_DRIVER_READ_WRITE, "the pool's own device still has access");
     ok(all_of(tide_driver_access_set(driver, gpu.devices, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EINVAL,
               former == TIDE_DRIVER_NO_ACCESS),
        "access for a device past the last is refused");
     diag("%s", tide_error_text());
-    ok(tide_driver_access_set(driver, -1, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EINVAL, "and for device -1");
-    ok(tide_driver_access_set(stack, 0, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EINVAL, "and to what is no driver");
+    ok(tide_driver_access_set(driver, -1, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EINVAL,
+       "access for device -1 is refused");
+    ok(tide_driver_access_set(stack, 0, TIDE_DRIVER_READ_WRITE, NULL) == TIDE_EINVAL,
+       "access to the memory of an adaptor is refused");
     tide_resource_release(stack);
 }
 
-/* The driver's own word on the other device's work with that memory; the context must be that device's. */
+/* The driver's result for work of the current context's device, the other one, on the memory. */
 static CUresult
 touch(struct gpu_work *work, void *block)
 {
@@ -81,10 +84,10 @@ test_peer(struct gpu_work *near, struct gpu_work *far)
     ok(all_of(gpu_allocates(driver, MIB, near->first, &block), gpu_fill(&near->kernels, near->first, block, WORDS, 1),
               gpu.stream_synchronize(near->first) == CUDA_SUCCESS),
        "device 0 fills memory of its pool");
-    is_i64(access_of(driver, 1), TIDE_DRIVER_NO_ACCESS, "device 1 has no access to it");
-    ok(touch(far, block) != CUDA_SUCCESS, "a kernel of device 1 that touches the memory is refused");
+    is_i64(access_of(driver, 1), TIDE_DRIVER_NO_ACCESS, "device 1 has no access to the pool of device 0");
+    ok(touch(far, block) != CUDA_SUCCESS, "a kernel of device 1 that touches memory of device 0 fails");
     ok(all_of(access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former), former == TIDE_DRIVER_NO_ACCESS),
-       "device 1 is given access, and had none");
+       "device 1 is given access, and had none before");
     is_i64(access_of(driver, 1), TIDE_DRIVER_READ_WRITE, "device 1 has access to the pool");
     gpu.context_set(far->context);
     ok(gpu_add(&far->kernels, far->first, block, WORDS, 4), "a kernel on device 1 adds to the memory");
@@ -98,8 +101,8 @@ test_peer(struct gpu_work *near, struct gpu_work *far)
     ok(gpu_frees(driver, second, MIB, far->first), "device 1 frees what it has allocated from the pool");
     gpu.stream_synchronize(far->first);
     ok(all_of(access_set(driver, 1, former, NULL), access_of(driver, 1) == TIDE_DRIVER_NO_ACCESS),
-       "access is taken back");
-    ok(touch(far, block) != CUDA_SUCCESS, "device 1 is refused again");
+       "the access of device 1 is taken back");
+    ok(touch(far, block) != CUDA_SUCCESS, "after that a kernel of device 1 that touches the memory fails");
     gpu.context_set(near->context);
     ok(gpu_frees(driver, block, MIB, near->first), "the memory is freed");
     tide_resource_release(driver);
@@ -107,7 +110,7 @@ test_peer(struct gpu_work *near, struct gpu_work *far)
 
 #define SCOPE_TESTS 3
 
-/* Access for a scope nests: the inner one ends with the outer one's access. */
+/* Access for a scope nests: the inner scope restores the access of the outer one. */
 static void
 test_scope(struct gpu_work *near, struct gpu_work *far)
 {
@@ -120,11 +123,11 @@ test_scope(struct gpu_work *near, struct gpu_work *far)
     access_set(driver, 0, TIDE_DRIVER_READ_WRITE, &outer);
     access_set(driver, 0, TIDE_DRIVER_READ_WRITE, &inner);
     ok(all_of(outer == TIDE_DRIVER_NO_ACCESS, inner == TIDE_DRIVER_READ_WRITE),
-       "each of two scopes gets what was before it");
+       "each of two nested scopes gets the access that was set before it");
     ok(all_of(access_set(driver, 0, inner, NULL), access_of(driver, 0) == TIDE_DRIVER_READ_WRITE),
-       "the end of the inner one leaves the access");
+       "the end of the inner scope keeps the access");
     ok(all_of(access_set(driver, 0, outer, NULL), access_of(driver, 0) == TIDE_DRIVER_NO_ACCESS),
-       "the end of the outer one takes it");
+       "the end of the outer scope takes the access back");
     tide_resource_release(driver);
 }
 
@@ -154,16 +157,16 @@ test_devices(struct gpu_work *near, struct gpu_work *far)
         done = done && gpu_allocates(second, (i + 1) * 8 * MIB, NULL, &others[i]);
     ok(done, "two stacks on two devices record into one trace");
     ok(all_of(gpu_figure(first, TIDE_QUERY_DEVICE) == 0, gpu_figure(second, TIDE_QUERY_DEVICE) == 1),
-       "each on its device");
+       "each of the two stacks is on its own device");
     gpu.context_set(near->context);
     for (size_t i = 0; i < 3; i++)
         done = done && gpu_frees(first, blocks[i], (i + 1) * MIB, NULL);
     gpu.context_set(far->context);
-    ok(all_of(done, gpu_frees(second, others[1], 16 * MIB, NULL)), "all is freed but one");
+    ok(all_of(done, gpu_frees(second, others[1], 16 * MIB, NULL)), "all blocks of the two stacks are freed but one");
     gpu.context_synchronize();
     tide_resource_release(first);
     tide_resource_release(second);
-    ok(trace_is_whole(trace), "the trace is whole");
+    ok(trace_is_whole(trace), "the trace of two devices is whole");
     is_i64(sql_number(trace,
                       "SELECT count(*) FROM allocation JOIN stream ON stream_id = alloc_stream_id"
                       " JOIN layer USING (layer_id)"
@@ -173,7 +176,7 @@ test_devices(struct gpu_work *near, struct gpu_work *far)
     gpu_summary_is(trace, wanted, 2, "the summary has the figures of both devices");
 }
 
-/* What is tried with two devices, of which the second may reach the first's memory, or not. */
+/* Run a test with two devices, whether or not the second can reach the first's memory. */
 static void
 with_two_devices(void (*test)(struct gpu_work *near, struct gpu_work *far), int tests, bool wants_peers)
 {
@@ -214,7 +217,7 @@ test_reach(void)
 
 #define UNREACHED_TESTS 6
 
-/* Two devices that do not reach each other, as the fake driver's are made to be. */
+/* Two devices that do not reach each other, which the fake driver can simulate. */
 static void
 test_unreached(void)
 {
@@ -236,15 +239,15 @@ test_unreached(void)
     gpu_allocates(stack, MIB, NULL, &block);
     ok(all_of(tide_driver_access_set(driver, 1, TIDE_DRIVER_READ_WRITE, &former) == TIDE_EUNSUPPORTED,
               former == TIDE_DRIVER_NO_ACCESS),
-       "access between devices that do not reach each other is refused");
+       "access between devices that do not reach each other is unsupported");
     has_words(tide_error_text(),
               "driver: device 1 cannot reach the memory of device 0 (cuMemPoolSetAccess: CUDA_ERROR_",
-              "the text has both, and the driver's error");
-    ok(tide_error_driver() != CUDA_SUCCESS, "whose number is kept");
-    is_i64(access_of(driver, 1), TIDE_DRIVER_NO_ACCESS, "nothing has changed");
-    ok(gpu_frees(stack, block, MIB, NULL), "a block of the pool is freed as before");
+              "the refusal names both devices and the driver's error");
+    ok(tide_error_driver() != CUDA_SUCCESS, "the refusal keeps the driver's error");
+    is_i64(access_of(driver, 1), TIDE_DRIVER_NO_ACCESS, "a refused access changes nothing");
+    ok(gpu_frees(stack, block, MIB, NULL), "a block of the pool is freed after a refused access");
     tide_resource_release(stack);
-    ok(trace_is_whole(trace), "and its trace is whole");
+    ok(trace_is_whole(trace), "the trace of the pool with a refused access is whole");
 }
 
 static void

@@ -35,21 +35,22 @@ test_properties(struct gpu_work *work)
     }
     tide_describe(driver, described, sizeof(described), NULL);
     is_string(described, text, "a pool with properties of its own is described as it was written");
-    is_u64(gpu_figure(driver, TIDE_QUERY_CAPACITY), 256 * MIB, "its capacity is the maximum");
+    is_u64(gpu_figure(driver, TIDE_QUERY_CAPACITY), 256 * MIB, "the capacity of a pool with properties is its maximum");
     ok(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) >= 40 * MIB, "the initial size is reserved");
     gpu.context_synchronize();
-    ok(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) >= 40 * MIB, "also after a synchronize");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 0, "and nothing is used");
+    ok(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) >= 40 * MIB,
+       "the initial size stays reserved after a synchronize");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 0, "the initial size does not count as used");
     ok(all_of(gpu_allocates(driver, MIB, work->first, &block), gpu_fill(&work->kernels, work->first, block, WORDS, 3),
               gpu_count_wrong(&work->kernels, work->first, block, WORDS, 3) == 0),
-       "memory of it works");
+       "kernels use memory of a pool with properties");
     ok(gpu_frees(driver, block, MIB, work->first), "memory of a pool with properties is freed");
     tide_resource_release(driver);
 }
 
 #define FIGURES_TESTS 14
 
-/* 100 MiB allocated, freed, trimmed; the numbers of the documents that this follows. */
+/* 100 MiB are allocated, freed and trimmed, with the figures of the documentation. */
 static void
 test_figures(struct gpu_work *work)
 {
@@ -58,38 +59,40 @@ test_figures(struct gpu_work *work)
     void *block = NULL;
     void *small = NULL;
 
-    ok(gpu_allocates(driver, 100 * MIB, work->first, &block), "100 MiB are allocated");
+    ok(gpu_allocates(driver, 100 * MIB, work->first, &block),
+       "100 MiB are allocated from a pool that keeps its memory");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 100 * MIB, "the figures say that 100 MiB are used");
     reserved = gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED);
-    ok(all_of(reserved >= 100 * MIB, reserved <= 164 * MIB), "and little more reserved");
+    ok(all_of(reserved >= 100 * MIB, reserved <= 164 * MIB), "not much more than the 100 MiB is reserved");
     ok(all_of(gpu_frees(driver, block, 100 * MIB, work->first), gpu.stream_synchronize(work->first) == CUDA_SUCCESS),
-       "they are freed, and the stream synchronized");
+       "the 100 MiB are freed, and the stream synchronized");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), 0, "the figures say that nothing is used after the synchronize");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED), reserved, "all stays reserved");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED), reserved, "all memory stays reserved after the synchronize");
     ok(all_of(trims(driver, 50 * MIB), gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) < reserved,
               gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) > 0),
-       "a trim to 50 MiB gives some of it back");
+       "a trim to 50 MiB releases a part of the memory");
     diag("reserved %" PRIu64 " MiB, trimmed to 50 MiB %" PRIu64 " MiB", reserved / MIB,
          gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) / MIB);
-    ok(all_of(trims(driver, 0), gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) == 0), "a trim to 0 gives all back");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 100 * MIB, "the high of the used bytes is remembered");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED_HIGH), reserved, "so is that of the reserved bytes");
+    ok(all_of(trims(driver, 0), gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED) == 0), "a trim to 0 releases all memory");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 100 * MIB, "the highest used bytes are kept");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED_HIGH), reserved, "the highest reserved bytes are kept");
     gpu_allocates(driver, 4096, work->first, &small);
     ok(tide_driver_reset_highs(driver) == TIDE_OK, "both highest figures are reset");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 4096, "a reset takes the highest figure to what is used");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED_HIGH), 4096,
+           "a reset sets the highest used bytes to the current ones");
     is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED_HIGH), gpu_figure(driver, TIDE_QUERY_BYTES_RESERVED),
-           "and to what is reserved");
+           "a reset sets the highest reserved bytes to the current ones");
     trims(driver, 0);
     ok(all_of(gpu_fill(&work->kernels, work->first, small, 1024, 8),
               gpu_count_wrong(&work->kernels, work->first, small, 1024, 8) == 0,
               gpu_frees(driver, small, 4096, work->first)),
-       "a trim leaves alone what is out");
+       "a trim leaves a block in use alone");
     tide_resource_release(driver);
 }
 
 #define DEFAULT_TESTS 4
 
-/* The same pool as the application's: each sees what the other has. */
+/* The stack uses the application's pool: each sees the other's bytes. */
 static void
 test_default(struct gpu_work *work)
 {
@@ -104,10 +107,11 @@ test_default(struct gpu_work *work)
               gpu.mem_alloc_from_pool_async(&own, 5 * MIB, pool, work->first) == CUDA_SUCCESS),
        "the stack and the application allocate from the default pool");
     gpu.mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
-    is_u64(used, 8 * MIB, "the driver counts both");
-    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), used, "so does the stack");
+    is_u64(used, 8 * MIB, "the driver counts the bytes of the stack and of the application");
+    is_u64(gpu_figure(driver, TIDE_QUERY_BYTES_USED), used,
+           "the stack counts the bytes of the stack and of the application");
     ok(all_of(gpu_frees(driver, block, 3 * MIB, work->first), gpu.mem_free_async(own, work->first) == CUDA_SUCCESS),
-       "the stack and the application free what they have of the default pool");
+       "the stack and the application free their blocks of the default pool");
     gpu.stream_synchronize(work->first);
     tide_resource_release(driver);
 }
@@ -131,21 +135,21 @@ test_queries(void)
     gpu.mem_get_info(&free_bytes, &total_bytes);
     ok(all_of(gpu_figure(driver, TIDE_QUERY_DEVICE_FREE) > 0,
               gpu_figure(driver, TIDE_QUERY_DEVICE_FREE) <= gpu_figure(driver, TIDE_QUERY_DEVICE_TOTAL)),
-       "and how much of it is free");
+       "a stack knows how much of its device's memory is free");
     diag("free %zu MiB of %zu MiB", free_bytes / MIB, total_bytes / MIB);
-    is_u64(gpu_figure(driver, TIDE_QUERY_POOLS), (uint64_t)pools, "whether it has pools");
+    is_u64(gpu_figure(driver, TIDE_QUERY_POOLS), (uint64_t)pools, "a stack knows whether its device has pools");
     is_u64(gpu_figure(driver, TIDE_QUERY_IPC), (handles & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0,
-           "whether they can be shared");
+           "a stack knows whether its device's pools can be shared");
     ok(all_of(tide_device_query(0, TIDE_QUERY_POOLS, &supported) == TIDE_OK, supported == (uint64_t)pools),
        "a device can be asked without a stack");
     ok(all_of(tide_device_query(gpu.devices, TIDE_QUERY_POOLS, &supported) == TIDE_EINVAL, supported == 0),
-       "one that is not there is refused");
+       "a query of a device that does not exist is refused");
     tide_resource_release(driver);
 }
 
 #define LOCATION_TESTS 5
 
-/* Pools whose memory the host reads, too. Where a machine has none the stack says so, and so does the query. */
+/* Pools in other locations, which the host can read. On a machine without them, both the stack and the query say so. */
 static void
 test_location(struct gpu_work *work, const char *text, enum tide_query supports)
 {
@@ -155,8 +159,9 @@ test_location(struct gpu_work *work, const char *text, enum tide_query supports)
     uint64_t host = 0;
 
     ok(all_of(tide_device_query(0, supports, &supported) == TIDE_OK, supported <= 1),
-       "%s: the device knows whether it can", text);
-    ok((tide_stack_parse(text, &driver) == TIDE_OK) == (supported == 1), "%s: and just then the pool is made", text);
+       "%s: the device knows whether it supports the property", text);
+    ok((tide_stack_parse(text, &driver) == TIDE_OK) == (supported == 1),
+       "%s: a pool is made exactly if the device supports the property", text);
     if (driver == NULL) {
         skip(LOCATION_TESTS - 2, tide_error_text());
         return;
@@ -166,8 +171,8 @@ test_location(struct gpu_work *work, const char *text, enum tide_query supports)
        "%s: a kernel writes and reads its memory", text);
     ok(all_of(tide_query(driver, TIDE_QUERY_HOST_ACCESS, &host) == TIDE_OK, host == 1, block != NULL,
               ((volatile uint32_t *)block)[WORDS - 1] == 21),
-       "%s: so does the host", text);
-    ok(gpu_frees(driver, block, MIB, work->first), "%s: it is freed", text);
+       "%s: the host reads what the kernel wrote", text);
+    ok(gpu_frees(driver, block, MIB, work->first), "%s: the memory is freed", text);
     gpu.stream_synchronize(work->first);
     tide_resource_release(driver);
 }
@@ -175,8 +180,9 @@ test_location(struct gpu_work *work, const char *text, enum tide_query supports)
 #define REUSE_BYTES (48 * MIB)
 
 /*
- * A pool of at most 64 MiB, 48 MiB of it freed on a first stream: whether a second gets them, by the policies alone.
- * `event`: it waits for an event behind the free; `done`: the first has nothing left to do, and nobody has waited.
+ * A pool of at most 64 MiB, of which 48 MiB were freed on a first stream: whether a second stream gets them depends on
+ * the policies. `event`: the second stream waits for an event after the free; `done`: the first stream has no work
+ * left, and nobody has waited for it.
  */
 static bool
 second_gets_it(struct gpu_work *work, const char *policies, bool event, bool done)
@@ -223,18 +229,22 @@ out:
 static void
 test_policies(struct gpu_work *work)
 {
-    ok(second_gets_it(work, ONLY_EVENTS, true, false), "a stream behind an event gets what was freed before that");
-    ok(!second_gets_it(work, NONE, true, false), "but not without that policy");
-    ok(second_gets_it(work, ONLY_OPPORTUNISTIC, false, true), "a stream gets what another is done with");
-    ok(!second_gets_it(work, NONE, false, true), "but not without that policy");
-    ok(second_gets_it(work, ONLY_INTERNAL, false, false), "a stream is made to wait for what another still uses");
-    ok(!second_gets_it(work, NONE, false, false), "but not without that policy");
+    ok(second_gets_it(work, ONLY_EVENTS, true, false),
+       "reuse_event_dependencies gives a stream a block freed before an event that it waits for");
+    ok(!second_gets_it(work, NONE, true, false), "without reuse_event_dependencies a stream does not get that block");
+    ok(second_gets_it(work, ONLY_OPPORTUNISTIC, false, true),
+       "reuse_opportunistic gives a stream a block that another stream has finished with");
+    ok(!second_gets_it(work, NONE, false, true), "without reuse_opportunistic a stream does not get that block");
+    ok(second_gets_it(work, ONLY_INTERNAL, false, false),
+       "reuse_internal_dependencies gives a stream a block that another stream still uses, and makes it wait");
+    ok(!second_gets_it(work, NONE, false, false),
+       "without reuse_internal_dependencies a stream does not get that block");
 }
 
 #define MOST_BLOCKS     64
 #define EXHAUSTED_TESTS 7
 
-/* A pool that has no more, and what a program does then: it takes from the base `cuda`. */
+/* A full pool, and what a program may do then: allocate from the base `cuda`. */
 static void
 test_exhausted(struct gpu_work *work)
 {
@@ -252,27 +262,28 @@ test_exhausted(struct gpu_work *work)
         count += status == TIDE_OK;
     }
     is_u64(count, 16, "a pool of at most 64 MiB gives out 16 times 4 MiB");
-    is_i64(status, TIDE_ECAPACITY, "and refuses the next");
-    has_words(tide_error_text(), "maximum 64 MiB", "the text has the maximum");
-    is_i64(tide_error_driver(), CUDA_ERROR_OUT_OF_MEMORY, "the driver's error is kept");
+    is_i64(status, TIDE_ECAPACITY, "a pool of at most 64 MiB refuses the 17th block of 4 MiB");
+    has_words(tide_error_text(), "maximum 64 MiB", "the refusal of the 17th block names the maximum");
+    is_i64(tide_error_driver(), CUDA_ERROR_OUT_OF_MEMORY, "the refusal of the 17th block keeps the driver's error");
     if (plain == NULL) {
         skip(2, "this build has no base cuda");
     } else {
-        ok(gpu_allocates(plain, 4 * MIB, work->first, &last), "the base cuda has it instead");
+        ok(gpu_allocates(plain, 4 * MIB, work->first, &last),
+           "the base cuda allocates the block that the pool refused");
         for (uint32_t i = 0; i < count; i++)
             gpu_fill(&work->kernels, work->first, blocks[i], 4 * WORDS, i);
         gpu_fill(&work->kernels, work->first, last, 4 * WORDS, 99);
         for (uint32_t i = 0; i < count; i++)
             wrong += gpu_count_wrong(&work->kernels, work->first, blocks[i], 4 * WORDS, i);
         wrong += gpu_count_wrong(&work->kernels, work->first, last, 4 * WORDS, 99);
-        is_u64(wrong, 0, "kernels use what came from both");
+        is_u64(wrong, 0, "kernels use the blocks of the pool and of the base cuda");
         gpu_frees(plain, last, 4 * MIB, work->first);
     }
     for (size_t i = 0; i < count; i++)
         gpu_frees(pool, blocks[i], 4 * MIB, work->first);
     ok(all_of(gpu_allocates(pool, 4 * MIB, work->first, &last), gpu_frees(pool, last, 4 * MIB, work->first),
               tide_statistics_read(pool, &figures) == TIDE_OK, figures.count.total == 17, figures.bytes.current == 0),
-       "after the frees the pool has memory again, and what it refused was not counted");
+       "after the frees the pool allocates again, and the refused block was not counted");
     tide_resource_release(plain);
     tide_resource_release(pool);
 }

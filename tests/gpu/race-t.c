@@ -13,10 +13,10 @@
 
 #ifdef HAVE_CUDA_H
 
-/* On the fake driver the violation is a race of its threads, which ThreadSanitizer reports as it should. */
+/* On the fake driver the planted error is a data race of its threads, which ThreadSanitizer reports. */
 #define PLANTS (!SANITIZED_THREAD)
 
-/* Hands everything on but the order of streams: what is over it believes that streams wait which do not. */
+/* Passes everything on except orders of streams: the layers above believe that streams wait, and they do not. */
 static enum tide_status
 careless_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
@@ -46,7 +46,7 @@ static const struct tide_resource_ops careless_ops = {
     .destroy = careless_destroy,
 };
 
-/* A pool of one chunk over the driver's; NULL, with a diag, where it cannot be made. */
+/* A pool of one chunk over the driver's pool. NULL, with a diag, if it cannot be made. */
 static struct tide_resource *
 race_pool(uint64_t bytes, bool careless)
 {
@@ -68,7 +68,7 @@ race_pool(uint64_t bytes, bool careless)
 #define HELD_TESTS 5
 #define HELD_WORDS ((uint32_t)(2 * MIB / sizeof(uint32_t)))
 
-/* The first stream frees what a kernel that is held is yet to write; the second gets it, and writes, too. */
+/* The first stream frees a block that a held kernel is yet to write; the second stream gets it, and writes to it. */
 static void
 test_held(struct gpu_work *work, bool careless)
 {
@@ -83,18 +83,22 @@ test_held(struct gpu_work *work, bool careless)
     }
     ok(all_of(gpu_allocates(pool, 2 * MIB, work->first, &block),
               gpu_hold_fill(&hold, work->first, block, HELD_WORDS, 1), gpu_frees(pool, block, 2 * MIB, work->first)),
-       "%s: a block is freed while a kernel is held that will write it", what);
-    ok(all_of(gpu_allocates(pool, 2 * MIB, work->second, &again), again == block), "%s: another stream gets it", what);
+       "%s: a block is freed while a kernel that will write to it is held", what);
+    ok(all_of(gpu_allocates(pool, 2 * MIB, work->second, &again), again == block),
+       "%s: another stream gets the freed block", what);
     gpu_fill(&work->kernels, work->second, again, HELD_WORDS, 2);
     if (careless)
-        ok(gpu.stream_synchronize(work->second) == CUDA_SUCCESS, "%s: and writes it at once", what);
+        ok(gpu.stream_synchronize(work->second) == CUDA_SUCCESS,
+           "%s: without order the other stream writes to it at once", what);
     else
-        ok(gpu.stream_query(work->second) == CUDA_ERROR_NOT_READY, "%s: and waits to write it", what);
+        ok(gpu.stream_query(work->second) == CUDA_ERROR_NOT_READY,
+           "%s: with order the other stream waits to write to it", what);
     gpu_hold_go(&hold);
     gpu.stream_synchronize(work->first);
     is_u64(gpu_count_wrong(&work->kernels, work->second, again, HELD_WORDS, 2), careless ? HELD_WORDS : 0,
-           careless ? "so that the late kernel is seen in every word" : "so that it has what it wrote");
-    ok(gpu_frees(pool, again, 2 * MIB, work->second), "%s: it is freed", what);
+           careless ? "without order the late kernel has overwritten every word"
+                    : "with order the late kernel has overwritten no word");
+    ok(gpu_frees(pool, again, 2 * MIB, work->second), "%s: the block is freed by the other stream", what);
     gpu.stream_synchronize(work->second);
 out:
     gpu_hold_close(&hold);
@@ -104,20 +108,20 @@ out:
 #define STREAMS     8
 #define STEPS       40
 #define STORM_BYTES (24 * MIB)
-/* A stream goes on this late with what it holds, so that others come before it where they can. */
+/* Each stream delays its work by this much, so that the work of other streams may overtake it. */
 #define STORM_DELAY_NS 20000
 
 struct storm {
     const struct gpu_work *work;
     struct tide_resource *pool;
-    CUstream streams[STREAMS]; /* they outlive the pool, which may name them to its end */
+    CUstream streams[STREAMS]; /* they outlive the pool, which may name them until its end */
     CUevent events[STREAMS];
     CUdeviceptr wrong; /* one word for each stream */
     _Atomic uint32_t next;
     _Atomic uint32_t failures;
 };
 
-/* Allocate, fill, wait, verify, and free: on the own stream, or on the next one, ordered behind this one. */
+/* Allocate, fill, wait, verify and free: on the own stream, or on the next one, ordered behind this one. */
 static bool
 storm_step(struct storm *storm, uint32_t number, uint32_t step, uint64_t *seed)
 {
@@ -184,7 +188,7 @@ storm_close(struct storm *storm)
     gpu.mem_free(storm->wrong);
 }
 
-/* Words that were not what their stream had written, of all streams; UINT64_MAX where a call has failed. */
+/* The number of words that were not what their stream had written, over all streams. UINT64_MAX if a call failed. */
 static uint64_t
 storm_wrong(struct storm *storm)
 {
@@ -217,11 +221,12 @@ test_storm(struct gpu_work *work)
     if (!storm_open(&storm, work, false)) {
         skip(STORM_TESTS, "no pool, or no streams");
     } else {
-        is_u64(storm_wrong(&storm), 0, "eight streams fill and verify blocks that others free, and see none of theirs");
+        is_u64(storm_wrong(&storm), 0,
+               "eight streams fill and verify blocks that others free, and see no word of others");
         tide_pool_read(storm.pool, &figures);
         diag("%" PRIu64 " blocks taken over with %" PRIu64 " waits", figures.taken_over, figures.orders);
-        ok(figures.taken_over > 0, "streams got blocks of others");
-        is_u64(figures.used_bytes, 0, "and all are free again");
+        ok(figures.taken_over > 0, "in the storm of eight streams some blocks changed their stream");
+        is_u64(figures.used_bytes, 0, "after the storm of eight streams nothing is in use");
     }
     storm_close(&storm);
 }
@@ -229,7 +234,7 @@ test_storm(struct gpu_work *work)
 #define PLANTED_TESTS  1
 #define PLANTED_ROUNDS 30
 
-/* The same where nobody waits for anybody: if this sees nothing, then the one above says nothing. */
+/* Run the storm without orders: if no wrong word is found then, the storm with orders proves nothing. */
 static void
 test_planted(struct gpu_work *work)
 {
@@ -241,7 +246,7 @@ test_planted(struct gpu_work *work)
     } else {
         for (int i = 0; i < PLANTED_ROUNDS && wrong == 0; i++)
             wrong = storm_wrong(&storm);
-        ok(all_of(wrong > 0, wrong != UINT64_MAX), "without order they see each other's words");
+        ok(all_of(wrong > 0, wrong != UINT64_MAX), "without order the eight streams see words of others");
     }
     for (int i = 0; i < STREAMS; i++)
         gpu.stream_synchronize(storm.streams[i]);

@@ -12,7 +12,7 @@
 #define BLOCKS      10
 #define BLOCK_BYTES (8 * MIB)
 
-/* Up to BLOCKS blocks and down to none, and what was reserved is given back; `flush`: each change is asked for. */
+/* Allocate BLOCKS blocks, free them all, and trim. `flush`: flush after each change. */
 static void
 samples_traffic(struct gpu_work *work, struct tide_resource *stack, bool flush)
 {
@@ -33,25 +33,25 @@ samples_traffic(struct gpu_work *work, struct tide_resource *stack, bool flush)
 
 #define COMMON_TESTS 3
 
-/* What holds however often the pool is asked, as it was each time here. */
+/* What holds for any number of samples, here one after each change. */
 static void
 samples_are_right(const char *path, const char *how)
 {
     ok(all_of(sql_number(path, "SELECT count(DISTINCT used_bytes) FROM pool_sample WHERE used_bytes %% %zu = 0",
                          BLOCK_BYTES) == BLOCKS + 1,
               sql_number(path, "SELECT max(used_bytes) FROM pool_sample") == (int64_t)(BLOCKS * BLOCK_BYTES)),
-       "%s: every height on the way up is there, and none", how);
+       "%s: every number of used bytes on the way up, 0 included, has a sample", how);
     is_i64(sql_number(path, "SELECT count(*) FROM pool_sample WHERE reserved_bytes < used_bytes"), 0,
-           "nothing is used that is not reserved");
+           "in no sample are more bytes used than reserved");
     is_i64(sql_number(path, "SELECT count(*) FROM (SELECT used_bytes = lag(used_bytes) OVER each AND reserved_bytes = "
                             "lag(reserved_bytes) OVER each AS same FROM pool_sample WINDOW each AS (ORDER BY ns)) "
                             "WHERE same"),
-           0, "no row is the one before again");
+           0, "no sample repeats the one before");
 }
 
 #define AUTO_TESTS (COMMON_TESTS + 2)
 
-/* The recorder asks; a flush has it ask at once. */
+/* The recorder takes the samples; a flush makes it take one at once. */
 static void
 test_auto(struct gpu_work *work)
 {
@@ -61,15 +61,15 @@ test_auto(struct gpu_work *work)
     samples_traffic(work, stack, true);
     tide_resource_release(stack);
     samples_are_right(path, "samples=auto");
-    ok(sql_number(path, "SELECT count(*) FROM pool_sample") >= 2 * BLOCKS, "each change has its row: %d",
+    ok(sql_number(path, "SELECT count(*) FROM pool_sample") >= 2 * BLOCKS, "each change has a sample: %d",
        (int)sql_number(path, "SELECT count(*) FROM pool_sample"));
     is_i64(sql_number(path, "SELECT used_bytes + reserved_bytes FROM pool_sample ORDER BY ns DESC LIMIT 1"), 0,
-           "the last one says that nothing is reserved any more");
+           "in the last sample nothing is used or reserved");
 }
 
 #define EVERY_TESTS (COMMON_TESTS + 1)
 
-/* The calling thread asks, behind each event. */
+/* The calling thread takes the samples, after each event. */
 static void
 test_every(struct gpu_work *work)
 {
@@ -79,7 +79,7 @@ test_every(struct gpu_work *work)
     samples_traffic(work, stack, false);
     tide_resource_release(stack);
     samples_are_right(path, "samples=every");
-    ok(sql_number(path, "SELECT count(*) FROM pool_sample") == 2 * BLOCKS, "each event has its row: %d",
+    ok(sql_number(path, "SELECT count(*) FROM pool_sample") == 2 * BLOCKS, "each event has a sample: %d",
        (int)sql_number(path, "SELECT count(*) FROM pool_sample"));
 }
 
@@ -105,13 +105,13 @@ test_devices(struct gpu_work *work)
     is_i64(sql_number(path, "SELECT json_extract(value, '$[0].total_bytes') FROM meta WHERE key = 'devices'"),
            (int64_t)total_bytes, "the trace has the memory of the GPU");
     is_i64(sql_number(path, "SELECT json_array_length(value) FROM meta WHERE key = 'devices'"), gpu.devices,
-           "it has all GPUs that there are");
+           "the trace lists all GPUs of the machine");
     stack = gpu_stack("log(%s) | host", other);
     gpu_allocates(stack, 4096, work->first, &block);
     gpu_frees(stack, block, 4096, work->first);
     tide_resource_release(stack);
     is_string(sql_text(other, "SELECT value FROM meta WHERE key = 'devices'"), "",
-              "a trace of memory of the host asks for none");
+              "a trace of host memory lists no GPUs");
 }
 
 int

@@ -24,7 +24,7 @@ extern char **environ;
 
 static const size_t share_bytes[BLOCKS] = { MIB, 4096, 40 * MIB };
 
-/* What the exporting process sends after the descriptor, and the importing one's answer. */
+/* The exporting process sends an offer after the descriptor; the importing one sends an answer. */
 struct offer {
     struct tide_driver_pointer pointers[BLOCKS];
 };
@@ -32,10 +32,10 @@ struct offer {
 struct answer {
     bool imported;          /* the pool and all pointers */
     bool freed;             /* all of them */
-    uint32_t wrong;         /* words that were not as the other process left them */
-    uint64_t used_bytes;    /* by the imported base's figures, while all were out */
-    enum tide_status plain; /* of an allocation from the imported pool */
-    enum tide_status bad;   /* of a pointer that is none */
+    uint32_t wrong;         /* words that differed from what the other process left */
+    uint64_t used_bytes;    /* the imported base's figure while all blocks were allocated */
+    enum tide_status plain; /* the status of an allocation from the imported pool */
+    enum tide_status bad;   /* the status of importing an invalid pointer */
     char text[160];         /* of the last error */
 };
 
@@ -56,7 +56,7 @@ send_descriptor(int socket, int fd)
     return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
-/* -1 where the other process has ended. */
+/* Returns -1 if the other process has ended. */
 static int
 receive_descriptor(int socket)
 {
@@ -81,7 +81,7 @@ receive(int socket, void *data, size_t bytes)
     return recv(socket, data, bytes, MSG_WAITALL) == (ssize_t)bytes;
 }
 
-/* The stack of the importing process; NULL, with a text, where the descriptor is no pool. */
+/* The stack of the importing process. NULL, with an error text, if the descriptor is no pool. */
 static struct tide_resource *
 import_stack(int fd, const char *trace, enum tide_cupti cupti)
 {
@@ -98,7 +98,7 @@ import_stack(int fd, const char *trace, enum tide_cupti cupti)
     return stack;
 }
 
-/* Each block comes filled with 10 and its number; this process adds 100. */
+/* Each block arrives filled with 10 plus its number; this process adds 100. */
 static void
 import_blocks(struct gpu_work *work, struct tide_resource *stack, const struct offer *offer, struct answer *answer)
 {
@@ -128,7 +128,7 @@ import_blocks(struct gpu_work *work, struct tide_resource *stack, const struct o
     gpu.stream_synchronize(work->first);
 }
 
-/* The importing process. It says nothing: its answer does. */
+/* The importing process. It prints nothing: its answer has the results. */
 static int
 import_main(int socket, const char *trace, enum tide_cupti cupti)
 {
@@ -173,12 +173,12 @@ export_blocks(struct gpu_work *work, struct tide_resource *stack, void **blocks,
         diag("%s", tide_error_text());
     if (fd >= 0)
         close(fd);
-    /* The other process waits for no more. */
+    /* So that the other process waits no longer. */
     shutdown(socket, SHUT_WR);
     return done;
 }
 
-/* The importing process, which begins where this one did, with its end of the socket; -1 where there is none. */
+/* Start the importing process, this program again, with its end of the socket. -1 if that fails. */
 static pid_t
 import_start(int socket, const char *trace, const char *cupti)
 {
@@ -188,7 +188,7 @@ import_start(int socket, const char *trace, const char *cupti)
 
     snprintf(number, sizeof(number), "%d", socket);
     posix_spawn_file_actions_init(&actions);
-    /* A duplicate of itself: it is inherited, unlike all others. */
+    /* Duplicate the descriptor onto itself: a duplicate is inherited, unlike all other descriptors. */
     posix_spawn_file_actions_adddup2(&actions, socket, socket);
     if (posix_spawn(&pid, "/proc/self/exe", &actions, NULL,
                     (char *[]){ IMPORTER, IMPORTER, number, (char *)(uintptr_t)trace, (char *)(uintptr_t)cupti, NULL },
@@ -221,39 +221,39 @@ test_share(struct gpu_work *work, const char *cupti)
         child = import_start(sockets[1], imported, cupti);
     close(sockets[1]);
     ok(all_of(child > 0, stack != NULL, export_blocks(work, stack, blocks, sockets[0])),
-       "a process hands over its pool and three blocks");
+       "a process exports its pool and three blocks");
     ok(all_of(receive(sockets[0], &answer, sizeof(answer)), waitpid(child, &status, 0) == child, status == 0),
-       "another process answers, and ends well");
-    if (!ok(answer.imported, "it has imported the pool and the blocks"))
+       "the importing process answers, and exits with 0");
+    if (!ok(answer.imported, "the other process has imported the pool and the blocks"))
         diag("%s", answer.text);
-    is_u64(answer.wrong, 0, "its kernels have read what was written here");
-    is_u64(answer.used_bytes, BLOCK_BYTES, "its figures were those of the blocks");
-    is_i64(answer.plain, TIDE_EUNSUPPORTED, "it could not allocate from the pool");
-    ok(answer.bad != TIDE_OK, "and not import a pointer that is none");
+    is_u64(answer.wrong, 0, "kernels of the other process have read what was written here");
+    is_u64(answer.used_bytes, BLOCK_BYTES, "the other process's figures were those of the blocks");
+    is_i64(answer.plain, TIDE_EUNSUPPORTED, "the other process could not allocate from the imported pool");
+    ok(answer.bad != TIDE_OK, "the other process could not import an invalid pointer");
     diag("%s: %s", tide_status_name(answer.bad), answer.text);
-    ok(answer.freed, "it has given the blocks back");
+    ok(answer.freed, "the other process has freed the blocks");
     for (uint32_t i = 0; i < BLOCKS; i++)
         wrong += blocks[i] == NULL || gpu_count_wrong(&work->kernels, work->first, blocks[i],
                                                       (uint32_t)(share_bytes[i] / sizeof(uint32_t)), 110 + i) != 0;
-    is_u64(wrong, 0, "what its kernels added is there, in every block");
+    is_u64(wrong, 0, "every block holds what kernels of the other process added");
     for (uint32_t i = 0; i < BLOCKS; i++)
         freed = gpu_frees(stack, blocks[i], share_bytes[i], work->first) && freed;
-    ok(freed, "the blocks are freed");
+    ok(freed, "the exported blocks are freed");
     gpu.stream_synchronize(work->first);
     is_u64(gpu_figure(stack, TIDE_QUERY_BYTES_USED), 0, "the figures say that none of the blocks is left");
     tide_resource_release(stack);
-    ok(all_of(trace_is_whole(exported), trace_is_whole(imported)), "the traces of both are whole");
+    ok(all_of(trace_is_whole(exported), trace_is_whole(imported)), "the traces of both processes are whole");
     is_i64(sql_number(imported, "SELECT count(*) FROM allocation WHERE status = 0 AND free_ns IS NOT NULL"), BLOCKS,
-           "the importing one has the blocks, freed");
-    is_i64(sql_number(imported, "SELECT count(*) FROM failure"), 2, "and both failures");
+           "the importing process's trace has the blocks, with their frees");
+    is_i64(sql_number(imported, "SELECT count(*) FROM failure"), 2, "the importing process's trace has both failures");
     gpu_summary_is(exported, &here, 1, "the summary of the pool's own trace is right");
-    gpu_summary_is(imported, &there, 1, "and of the trace of the imported pool");
+    gpu_summary_is(imported, &there, 1, "the summary of the imported pool's trace is right");
     close(sockets[0]);
 }
 
 #define BAD_TESTS 8
 
-/* Descriptors that are no pool, and pools that cannot be handed over. */
+/* Descriptors that are no pool, and pools that cannot be exported. */
 static void
 test_bad(struct gpu_work *work)
 {
@@ -265,26 +265,27 @@ test_bad(struct gpu_work *work)
     int fd = 99;
 
     ok(all_of(tide_driver_import(null, NULL, &imported) != TIDE_OK, imported == NULL),
-       "a descriptor that is no pool is refused");
-    has_words(tide_error_text(), "CUDA_ERROR_", "the text has the driver's error");
+       "the import of a descriptor that is no pool is refused");
+    has_words(tide_error_text(), "CUDA_ERROR_", "the refused import has the driver's error");
     diag("%s", tide_error_text());
     ok(all_of(tide_driver_import(-1, NULL, &imported) != TIDE_OK, imported == NULL),
        "the import of the descriptor -1 is refused");
     diag("%s", tide_error_text());
-    ok(all_of(tide_driver_export(plain, &fd) == TIDE_EINVAL, fd == -1), "a pool without a handle is not handed over");
+    ok(all_of(tide_driver_export(plain, &fd) == TIDE_EINVAL, fd == -1), "a pool without a handle is not exported");
     diag("%s", tide_error_text());
     gpu_allocates(plain, MIB, work->first, &block);
-    ok(tide_driver_pointer_export(plain, block, MIB, &pointer) != TIDE_OK, "nor is its memory");
+    ok(tide_driver_pointer_export(plain, block, MIB, &pointer) != TIDE_OK,
+       "memory of a pool without a handle is not exported");
     diag("%s", tide_error_text());
     gpu_frees(plain, block, MIB, work->first);
     tide_resource_release(plain);
     plain = gpu_stack("driver(handle=posix_fd)");
     ok(tide_driver_pointer_export(plain, &fd, sizeof(fd), &pointer) == TIDE_EPOINTER,
-       "memory of the host is no allocation of a pool that could be");
+       "the export of host memory is refused");
     diag("%s", tide_error_text());
-    ok(all_of(tide_driver_export(plain, &fd) == TIDE_OK, fd >= 0), "a pool with one is handed over");
+    ok(all_of(tide_driver_export(plain, &fd) == TIDE_OK, fd >= 0), "a pool with a handle is exported");
     ok(all_of(gpu_allocates(plain, MIB, work->first, &block), gpu_frees(plain, block, MIB, work->first)),
-       "and goes on to allocate and to free");
+       "an exported pool allocates and frees");
     close(fd);
     close(null);
     tide_resource_release(plain);
@@ -292,7 +293,7 @@ test_bad(struct gpu_work *work)
 
 #define ADAPTORS_TESTS 4
 
-/* Layers that serve from memory of their own have no place over an imported pool. */
+/* Layers with memory of their own cannot stand over an imported pool. */
 static void
 test_adaptors(struct gpu_work *work)
 {
@@ -309,16 +310,16 @@ test_adaptors(struct gpu_work *work)
               tide_driver_pointer_export(driver, block, 4096, &pointer) == TIDE_OK,
               tide_driver_import(fd, NULL, &imported) == TIDE_OK,
               tide_fixed_create(imported, &options, &fixed) == TIDE_OK),
-       "a pool is imported by the process itself");
+       "a process imports a pool of its own");
     ok(all_of(tide_driver_pointer_import(fixed, &pointer, (tide_stream)work->first, &other) == TIDE_EUNSUPPORTED,
               other == NULL),
-       "a layer of blocks of its own takes no pointer");
+       "a layer with blocks of its own does not import a pointer");
     diag("%s", tide_error_text());
     ok(all_of(tide_deallocate(imported, block, 4096, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first) == TIDE_EPOINTER,
               gpu_figure(imported, TIDE_QUERY_BYTES_USED) == 0),
-       "a block that was not imported is refused there, and no figure wraps");
+       "the imported pool refuses the free of a block that was not imported, and no figure wraps");
     diag("%s", tide_error_text());
-    ok(gpu_frees(driver, block, 4096, work->first), "and freed where it was allocated");
+    ok(gpu_frees(driver, block, 4096, work->first), "a block that was not imported is freed where it was allocated");
     tide_resource_release(fixed);
     tide_resource_release(imported);
     tide_resource_release(driver);
@@ -338,7 +339,7 @@ share_timed(struct gpu_work *work)
     test_share(work, "calls");
 }
 
-/* Where the device's pools can be shared at all. */
+/* Run a test if the device's pools can be shared. */
 static void
 part(void (*test)(struct gpu_work *work), int tests)
 {

@@ -37,11 +37,11 @@ test_text(void)
 
     tide_describe(stack, described, sizeof(described), NULL);
     is_string(described, text, "a stack over a driver is described as it was written");
-    ok(tide_query(stack, TIDE_QUERY_CAPACITY, &capacity) == TIDE_OK, "it knows its capacity");
+    ok(tide_query(stack, TIDE_QUERY_CAPACITY, &capacity) == TIDE_OK, "a stack over a driver has a capacity");
     tide_resource_release(stack);
     ok(all_of(tide_stack_parse("statistics | driver(device=1000)", &stack) == TIDE_EINVAL, stack == NULL),
-       "a device that is not there is refused");
-    has_words(tide_error_text(), "device 1000", "the text names it");
+       "a device that does not exist is refused");
+    has_words(tide_error_text(), "device 1000", "the refusal names the device that does not exist");
     diag("%s", tide_error_text());
     ok(all_of(tide_stack_parse("driver(default=true, maximum=1GiB)", &stack) == TIDE_EINVAL, stack == NULL),
        "a maximum for the default pool is refused");
@@ -56,25 +56,26 @@ test_figures(void)
     void *second = &gpu;
 
     ok(tide_allocate(stack, 48 * MIB, 256, 0, &first) == TIDE_OK, "48 MiB of a limit of 64 are allocated");
-    ok(all_of(tide_allocate(stack, 32 * MIB, 256, 0, &second) == TIDE_ELIMIT, second == NULL), "32 more are refused");
+    ok(all_of(tide_allocate(stack, 32 * MIB, 256, 0, &second) == TIDE_ELIMIT, second == NULL),
+       "with 48 MiB of a limit of 64 in use, 32 more are refused");
     ok(all_of(tide_allocate(stack, SIZE_MAX, 256, 0, &second) != TIDE_OK, second == NULL), "SIZE_MAX is refused");
     ok(tide_deallocate(stack, first, 48 * MIB, 256, 0) == TIDE_OK, "the 48 MiB are freed");
     ok(all_of(tide_statistics_read(stack, &figures) == TIDE_OK, figures.bytes.current == 0,
               figures.bytes.peak == (int64_t)(48 * MIB), figures.count.total == 1),
-       "what was refused is not counted");
+       "a refused request is not counted");
     tide_resource_release(stack);
     stack = stack_new("statistics | driver(maximum=64MiB)");
     ok(all_of(tide_allocate(stack, 100 * MIB, 256, 0, &second) == TIDE_ECAPACITY, second == NULL),
-       "what the driver refuses is told through the stack");
+       "a refusal of the driver is passed on by the stack");
     ok(all_of(tide_statistics_read(stack, &figures) == TIDE_OK, figures.bytes.current == 0, figures.count.total == 0),
-       "what the driver refuses is not counted");
+       "a request that the driver refuses is not counted");
     tide_resource_release(stack);
 }
 
 #define REUSE_TESTS 5
 
 /*
- * A block that is freed on one stream and taken on another: the second writer waits for the first, which is held, so
+ * A block is freed on one stream and allocated on another. The second writer waits for the first, which is held, so
  * that its words stay. Without order the held writer would come last.
  */
 static void
@@ -103,22 +104,23 @@ test_reuse(const char *text)
     ok(all_of(tide_allocate(stack, bytes, 256, (tide_stream)first, &block) == TIDE_OK,
               gpu_hold_fill(&hold, first, block, WORDS, 2),
               tide_deallocate(stack, block, bytes, 256, (tide_stream)first) == TIDE_OK),
-       "%s: a block is freed on the stream that is to write it", text);
+       "%s: a block is freed on a stream that has yet to write to it", text);
     ok(all_of(tide_allocate(stack, bytes, 256, (tide_stream)second, &again) == TIDE_OK, again == block),
-       "%s: another stream gets that block", text);
+       "%s: another stream gets the freed block", text);
     address = (CUdeviceptr)(uintptr_t)again;
     ok(all_of(gpu.memset_d32_async(address, 3, WORDS, second) == CUDA_SUCCESS,
               gpu.memcpy_dtoh_async(seen, address, bytes, second) == CUDA_SUCCESS,
               gpu.stream_query(second) == CUDA_ERROR_NOT_READY),
-       "%s: what it writes waits for the first", text);
+       "%s: the other stream's write waits for the first stream", text);
     gpu_hold_go(&hold);
-    ok(all_of(gpu.context_synchronize() == CUDA_SUCCESS, seen[0] == 3, seen[WORDS - 1] == 3), "%s: and comes last",
-       text);
-    ok(tide_deallocate(stack, again, bytes, 256, (tide_stream)second) == TIDE_OK, "%s: it is freed", text);
+    ok(all_of(gpu.context_synchronize() == CUDA_SUCCESS, seen[0] == 3, seen[WORDS - 1] == 3),
+       "%s: the other stream's write comes last", text);
+    ok(tide_deallocate(stack, again, bytes, 256, (tide_stream)second) == TIDE_OK,
+       "%s: the other stream frees the block", text);
 out:
     gpu_hold_close(&hold);
     gpu.host_free(seen);
-    /* Before the stack, which must not name them any more. */
+    /* Before the stack is released, which must not name the streams any more. */
     gpu.stream_destroy(first);
     gpu.stream_destroy(second);
     gpu.context_set(NULL);
@@ -126,7 +128,7 @@ out:
     tide_resource_release(stack);
 }
 
-/* Lets the kernels go that are held, once the main thread has had the time to wait for them. */
+/* Release the held kernels, after the main thread had time to wait for them. */
 static void *
 let_go(void *hold)
 {
@@ -137,7 +139,7 @@ let_go(void *hold)
     return NULL;
 }
 
-/* What one scene of streams that are gone works with. */
+/* The streams and memory of a scene with destroyed streams. */
 struct gone_scene {
     struct gpu_hold hold;
     CUstream first, second;
@@ -170,7 +172,7 @@ gone_close(struct gone_scene *scene)
     gpu.primary_release(0);
 }
 
-/* Free a block on `first`, which is held and then to write it, and destroy the stream with that. */
+/* Free a block on `first`, which is held and is to write to it afterwards, and destroy the stream. */
 static bool
 gone_free(struct gone_scene *scene, struct tide_resource *stack, void *block)
 {
@@ -181,12 +183,12 @@ gone_free(struct gone_scene *scene, struct tide_resource *stack, void *block)
     return scene->held;
 }
 
-/* Whether what `second` writes into the block comes after what was held. */
+/* Whether the write of `second` to the block comes after the held one. */
 static bool
 gone_comes_last(struct gone_scene *scene, void *block)
 {
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)block;
-    /* At once: where nobody has waited, the first is still held. */
+    /* Write at once: if nobody waited, the first stream is still held. */
     bool written = gpu.memset_d32_async(address, 3, WORDS, scene->second) == CUDA_SUCCESS;
 
     if (scene->held)
@@ -198,7 +200,7 @@ gone_comes_last(struct gone_scene *scene, void *block)
 
 #define GONE_TESTS 4
 
-/* The application destroys a stream, and has the stack forget it. */
+/* The application destroys a stream after it has ordered all streams. */
 static void
 test_gone(void)
 {
@@ -213,11 +215,11 @@ test_gone(void)
     }
     tide_allocate(stack, MIB, 256, (tide_stream)scene.first, &block);
     ok(all_of(block != NULL, gone_free(&scene, stack, block)),
-       "a stream is destroyed while it is to write a freed block");
-    ok(tide_order(stack, TIDE_STREAM_ALL, 0) == TIDE_OK, "stream 0 waits for all");
+       "a stream is destroyed while it has yet to write to a freed block");
+    ok(tide_order(stack, TIDE_STREAM_ALL, 0) == TIDE_OK, "stream 0 is ordered behind all streams");
     ok(all_of(tide_allocate(stack, MIB, 256, (tide_stream)scene.second, &again) == TIDE_OK, again == block),
-       "another stream gets that block");
-    ok(gone_comes_last(&scene, again), "and writes it last");
+       "another stream gets the block of the destroyed stream");
+    ok(gone_comes_last(&scene, again), "the write of the other stream comes after that of the destroyed stream");
     tide_deallocate(stack, again, MIB, 256, (tide_stream)scene.second);
 out:
     gone_close(&scene);
@@ -227,7 +229,7 @@ out:
 #define MOST_BLOCKS        256
 #define GONE_PRESSED_TESTS 4
 
-/* A full pool, and streams that cannot be ordered: the block has to go back, though its stream is gone. */
+/* A full pool whose streams cannot be ordered: the block has to go back, although its stream was destroyed. */
 static void
 test_gone_pressed(void)
 {
@@ -249,13 +251,14 @@ test_gone_pressed(void)
         count++;
     diag("%zu blocks of 1 MiB fill a pool of 64 MiB", count);
     ok(all_of(count > 0, count < MOST_BLOCKS), "a pool is filled with blocks");
-    ok(gone_free(&scene, stack, blocks[0]), "one of them is freed on a stream that is destroyed, and is to write it");
+    ok(gone_free(&scene, stack, blocks[0]),
+       "a block of the full pool is freed on a stream that is destroyed before it has written to it");
     ok(tide_allocate(stack, MIB, 256, (tide_stream)scene.second, &again) == TIDE_OK,
-       "a stream that cannot take it over gets one from the pool, to which it has gone back");
-    ok(gone_comes_last(&scene, again), "and writes that last");
+       "a stream that cannot be ordered gets the block from the pool, to which it has gone back");
+    ok(gone_comes_last(&scene, again), "the write to the block from the pool comes last");
 out:
     gone_close(&scene);
-    /* Also what is still out goes back, though the stream that took it is gone. */
+    /* A block that is still allocated goes back, too, although its stream was destroyed. */
     tide_resource_release(stack);
     tide_resource_release(&gate->base);
 }
@@ -298,7 +301,7 @@ main(void)
     check_contract("statistics", "statistics | driver");
     check_contract("limit", "limit(8GiB) | driver(release_threshold=1GiB)");
     check_contract("fixed", "fixed(1MiB) | driver");
-    /* Bins that keep no blocks: what those of a range keep stays in use below. */
+    /* Bins that keep no blocks: blocks that a range keeps count as used below. */
     check_contract("binning", "binning(4KiB={statistics}, 64KiB={limit(8GiB)}) | driver");
     return done();
 }

@@ -10,7 +10,7 @@
 
 #define SHARE_TESTS 5
 
-/* The second stream adds to what the first, which is held, has yet to write; an event is all that orders the two. */
+/* The second stream adds to what the first, held one is yet to write. Only an event orders the two. */
 static void
 test_share(struct gpu_work *work, const char *text)
 {
@@ -32,12 +32,14 @@ test_share(struct gpu_work *work, const char *text)
     ok(all_of(gpu.stream_wait_event(work->second, written, 0) == CUDA_SUCCESS,
               gpu_add(&work->kernels, work->second, block, WORDS, 2),
               gpu.event_record(added, work->second) == CUDA_SUCCESS),
-       "%s: another waits for it and adds", text);
-    ok(gpu.stream_query(work->second) == CUDA_ERROR_NOT_READY, "%s: it does wait", text);
+       "%s: a second stream waits for the event and adds", text);
+    ok(gpu.stream_query(work->second) == CUDA_ERROR_NOT_READY, "%s: the second stream waits while the first is held",
+       text);
     gpu_hold_go(&hold);
-    is_u64(gpu_count_wrong(&work->kernels, work->second, block, WORDS, 42), 0, "and has added to what was written");
+    is_u64(gpu_count_wrong(&work->kernels, work->second, block, WORDS, 42), 0,
+           "the second stream has added to what the first wrote");
     ok(all_of(gpu.stream_wait_event(work->first, added, 0) == CUDA_SUCCESS, gpu_frees(stack, block, MIB, work->first)),
-       "%s: the first waits for the second, and frees", text);
+       "%s: the first stream waits for the second, and frees", text);
 out:
     gpu_hold_close(&hold);
     gpu.event_destroy(written);
@@ -47,7 +49,10 @@ out:
 
 #define ELSEWHERE_TESTS 4
 
-/* Freed on a stream that has been ordered behind its last use: whoever gets it there writes after that. */
+/*
+ * A block is freed on a stream that was ordered behind its last use: the next owner of the block on that stream writes
+ * after that use.
+ */
 static void
 test_free_elsewhere(struct gpu_work *work, const char *text)
 {
@@ -64,12 +69,13 @@ test_free_elsewhere(struct gpu_work *work, const char *text)
        "%s: a stream allocates, is held, then writes", text);
     ok(all_of(tide_order(stack, (tide_stream)work->first, (tide_stream)work->second) == TIDE_OK,
               gpu_frees(stack, block, MIB, work->second)),
-       "%s: another is ordered behind it, and frees", text);
+       "%s: a second stream is ordered behind the first, and frees", text);
     ok(all_of(gpu_allocates(stack, MIB, work->second, &again), gpu_fill(&work->kernels, work->second, again, WORDS, 7)),
-       "%s: it allocates again and writes", text);
+       "%s: the second stream allocates again and writes", text);
     diag("%s: it got %s block", text, again == block ? "the same" : "another");
     gpu_hold_go(&hold);
-    is_u64(gpu_count_wrong(&work->kernels, work->second, again, WORDS, 7), 0, "what the other stream wrote comes last");
+    is_u64(gpu_count_wrong(&work->kernels, work->second, again, WORDS, 7), 0,
+           "the write of the second stream comes last");
     gpu_frees(stack, again, MIB, work->second);
 out:
     gpu_hold_close(&hold);
@@ -80,12 +86,12 @@ out:
 #define REUSE_BYTES      (48 * MIB)
 #define REUSE_TESTS      5
 
-/* What 100 iterations, each with a synchronize at its end, come to. */
+/* The results of 100 iterations, each with a synchronize at its end. */
 struct reuse {
     bool done;
     uint32_t wrong;
     unsigned kept;     /* iterations after which the pool held memory */
-    unsigned same;     /* that got the address of the one before */
+    unsigned same;     /* iterations that got the address of the one before */
     uint64_t reserved; /* the highest after a synchronize */
     uint64_t ns;       /* an iteration */
 };
@@ -127,11 +133,11 @@ test_reuse(struct gpu_work *work)
 
     ok(all_of(without.done, with.done),
        "100 iterations of 48 MiB, a kernel and a synchronize, with threshold 0 and with 1 GiB");
-    is_u64(without.wrong + with.wrong, 0, "every word is right in both");
+    is_u64(without.wrong + with.wrong, 0, "every word is right with both thresholds");
     is_u64(without.kept, 0, "with threshold 0 every synchronize gives the memory back");
-    is_u64(with.kept, REUSE_ITERATIONS, "with 1 GiB it never does");
+    is_u64(with.kept, REUSE_ITERATIONS, "with threshold 1 GiB no synchronize gives the memory back");
     ok(all_of(with.same == REUSE_ITERATIONS - 1, with.reserved < 2 * REUSE_BYTES),
-       "every iteration gets the memory of the one before");
+       "with threshold 1 GiB every iteration gets the memory of the one before");
     diag("an iteration: threshold 0 %" PRIu64 " ns, 1 GiB %" PRIu64 " ns: %.1f times as fast; reserved %" PRIu64 " MiB",
          without.ns, with.ns, with.ns != 0 ? (double)without.ns / (double)with.ns : 0, with.reserved / MIB);
     tide_resource_release(zero);

@@ -6,7 +6,7 @@
 
 #include "tests/tap.h"
 
-/* The number behind "key": from `json` on; UINT64_MAX where there is none. */
+/* The number after "key": in `json`; UINT64_MAX if there is none. */
 static uint64_t
 summary_figure(const char *json, const char *key)
 {
@@ -28,7 +28,7 @@ summary_layer_is(const char *json, const struct gpu_summary *wanted)
            summary_figure(json, "live_bytes") == wanted->live_bytes;
 }
 
-/* The exit status of the command and what it has printed. */
+/* Run the command. Returns its exit status, with its output in `json`. */
 static int
 summary_run(const char *command, const char *trace, char *json, size_t bytes)
 {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What is expected of one `log` layer, by the names in the command's output. */
+/* The expected figures of one `log` layer, under the names in the command's output. */
 struct gpu_summary {
     uint64_t allocations;
     uint64_t frees;
@@ -15,8 +15,8 @@ struct gpu_summary {
 };
 
 /*
- * One test: the command says of the trace that it is complete and has exactly these layers, in the order in which it
- * lists them. Skipped where the command has not been built.
+ * One test: the command says that the trace is complete and has exactly these layers, in the order in which it lists
+ * them. Skipped if the command has not been built.
  */
 void gpu_summary_is(const char *trace, const struct gpu_summary *wanted, unsigned layers, const char *sentence);
 

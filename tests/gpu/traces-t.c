@@ -31,7 +31,10 @@ use(struct tide_resource *stack, size_t bytes, unsigned pairs)
         give(stack, take(stack, bytes), bytes);
 }
 
-/* Allocations of a layer of a size that have the call that made them and the one that freed them, and no other. */
+/*
+ * The number of allocations of a layer, of one size, that have the call that made them and the one that freed them, and
+ * no other.
+ */
 static int64_t
 followed(const char *path, unsigned layer_id, size_t bytes)
 {
@@ -50,7 +53,7 @@ calls(const char *path)
     return sql_number(path, "SELECT count(*) FROM driver_call");
 }
 
-/* A log over a log, each with a trace of its own. */
+/* Two nested logs, each with a trace of its own. */
 static void
 nest(const char *name, const char *outer, const char *inner)
 {
@@ -67,22 +70,27 @@ static void
 test_nested(void)
 {
     nest("below", "", ", cupti=off");
-    is_i64(followed(scratch("below-outer.db"), 1, 4096), PAIRS, "a trace has its calls over a log that wants none");
-    is_i64(calls(scratch("below-outer.db")), 2 * PAIRS, "the trace above has each call once");
-    is_i64(calls(scratch("below-inner.db")), 0, "the trace below, which wants no calls, has none");
+    is_i64(followed(scratch("below-outer.db"), 1, 4096), PAIRS,
+           "a trace above a log with cupti=off has the calls of its allocations");
+    is_i64(calls(scratch("below-outer.db")), 2 * PAIRS, "a trace above a log with cupti=off has each call once");
+    is_i64(calls(scratch("below-inner.db")), 0, "a trace with cupti=off below another log has no calls");
     nest("above", ", cupti=off", "");
-    is_i64(calls(scratch("above-outer.db")), 0, "nor does one above a log that has them");
-    is_i64(followed(scratch("above-inner.db"), 1, 4096), PAIRS, "which has its own");
+    is_i64(calls(scratch("above-outer.db")), 0, "a trace with cupti=off above another log has no calls");
+    is_i64(followed(scratch("above-inner.db"), 1, 4096), PAIRS,
+           "a trace below a log with cupti=off has the calls of its allocations");
     nest("both", "", "");
-    is_i64(followed(scratch("both-outer.db"), 1, 4096), PAIRS, "where both want the calls the upper one has them");
-    is_i64(calls(scratch("both-outer.db")), 2 * PAIRS, "the upper trace has each call once");
-    is_i64(followed(scratch("both-inner.db"), 1, 4096), PAIRS, "and so has the lower one");
-    is_i64(calls(scratch("both-inner.db")), 2 * PAIRS, "the lower trace has each call once");
+    is_i64(followed(scratch("both-outer.db"), 1, 4096), PAIRS,
+           "with cupti on in both logs the upper trace has the calls of its allocations");
+    is_i64(calls(scratch("both-outer.db")), 2 * PAIRS, "with cupti on in both logs the upper trace has each call once");
+    is_i64(followed(scratch("both-inner.db"), 1, 4096), PAIRS,
+           "with cupti on in both logs the lower trace has the calls of its allocations");
+    is_i64(calls(scratch("both-inner.db")), 2 * PAIRS, "with cupti on in both logs the lower trace has each call once");
     nest("samples", ", samples=every, cupti=off", ", samples=off");
     ok(sql_number(scratch("samples-outer.db"), "SELECT count(*) FROM pool_sample AS s JOIN layer USING (layer_id)"
                                                " WHERE kind = 'driver'") > 0,
-       "the upper one has the base's figures where it alone asks for them");
-    is_i64(sql_number(scratch("samples-inner.db"), "SELECT count(*) FROM pool_sample"), 0, "the lower one has none");
+       "an upper trace that alone has samples=every has the base's figures");
+    is_i64(sql_number(scratch("samples-inner.db"), "SELECT count(*) FROM pool_sample"), 0,
+           "a lower trace with samples=off has no samples");
     ok(all_of(trace_is_whole(scratch("below-outer.db")), trace_is_whole(scratch("below-inner.db")),
               trace_is_whole(scratch("above-outer.db")), trace_is_whole(scratch("above-inner.db")),
               trace_is_whole(scratch("both-outer.db")), trace_is_whole(scratch("both-inner.db")),
@@ -93,7 +101,8 @@ test_nested(void)
 #define BRANCHED_TESTS 7
 
 /*
- * Small requests pass three logs that wait for calls, of which the first and the last have one trace; others pass one.
+ * Small requests pass three logs that record calls, of which the first and the last share a trace; other requests pass
+ * one.
  */
 static void
 test_branched(void)
@@ -106,18 +115,22 @@ test_branched(void)
     use(stack, 8192, PAIRS);
     tide_resource_release(stack);
     upper = (unsigned)sql_number(outer, "SELECT max(layer_id) FROM allocation");
-    ok(all_of(trace_is_whole(outer), trace_is_whole(inner)), "two traces over branches are whole");
-    is_i64(followed(inner, 1, 4096), PAIRS, "that of a branch has the calls of the branch");
-    is_i64(calls(inner), 2 * PAIRS, "the trace of a branch has no call of another one");
-    is_i64(followed(outer, lower, 4096), PAIRS, "the other one has them, too, with the lower of its logs");
-    is_i64(followed(outer, upper, 4096), 0, "and not with the upper one");
-    is_i64(followed(outer, upper, 8192), PAIRS, "which has those of the other branch");
-    is_i64(calls(outer), 4 * PAIRS, "there are no more");
+    ok(all_of(trace_is_whole(outer), trace_is_whole(inner)),
+       "a trace over two branches and the trace of one of them are whole");
+    is_i64(followed(inner, 1, 4096), PAIRS, "the trace of a branch has the calls of the branch");
+    is_i64(calls(inner), 2 * PAIRS, "the trace of a branch has no calls of the other branch");
+    is_i64(followed(outer, lower, 4096), PAIRS,
+           "the trace over both branches has the branch's calls with its lower log");
+    is_i64(followed(outer, upper, 4096), 0,
+           "the trace over both branches has none of the branch's calls with its upper log");
+    is_i64(followed(outer, upper, 8192), PAIRS,
+           "the trace over both branches has the calls of the other branch with its upper log");
+    is_i64(calls(outer), 4 * PAIRS, "the trace over both branches has each call once");
 }
 
 #define MEMORY_TESTS 9
 
-/* One trace has all memory, another one the calls of its own stack; either may be made first. */
+/* One trace has all memory, and another one has the calls of its own stack. Either may be made first. */
 static void
 test_memory(bool first)
 {
@@ -140,23 +153,25 @@ test_memory(bool first)
     tide_resource_release(first ? all : own);
     tide_resource_release(first ? own : all);
     ok(all_of(trace_is_whole(memory), trace_is_whole(other)), "a trace of all memory and one of calls are whole");
-    is_string(sql_text(memory, "SELECT value FROM meta WHERE key = 'cupti'"), "memory", "one says that it has memory");
-    is_string(sql_text(other, "SELECT value FROM meta WHERE key = 'cupti'"), "calls", "the other the calls");
-    is_i64(followed(memory, 1, 4096), PAIRS, "the first has the calls of its own stack");
+    is_string(sql_text(memory, "SELECT value FROM meta WHERE key = 'cupti'"), "memory",
+              "the meta of the trace of all memory says memory");
+    is_string(sql_text(other, "SELECT value FROM meta WHERE key = 'cupti'"), "calls",
+              "the meta of the trace of calls says calls");
+    is_i64(followed(memory, 1, 4096), PAIRS, "the trace of all memory has the calls of its own stack");
     is_i64(sql_number(memory, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL"), 2 * PAIRS,
-           "and of the other one's as of what passed no log");
+           "the trace of all memory has the other stack's calls, without an allocation");
     is_i64(sql_number(memory, "SELECT count(*) FROM device_event WHERE bytes = 4096 AND allocation_id IS NOT NULL"),
-           2 * PAIRS, "its own memory is there with its allocations");
+           2 * PAIRS, "the trace of all memory has the device events of its own stack with their allocations");
     is_i64(sql_number(memory, "SELECT count(*) FROM device_event WHERE bytes = 8192 AND allocation_id IS NULL"
                               " AND function IS NOT NULL AND os_tid IS NOT NULL"),
-           2 * PAIRS, "that of the other stack without");
-    is_i64(followed(other, 1, 8192), PAIRS, "the second has its own calls");
-    is_i64(calls(other), 2 * PAIRS, "the second trace has no call of the first one");
+           2 * PAIRS, "the trace of all memory has the other stack's device events without an allocation");
+    is_i64(followed(other, 1, 8192), PAIRS, "the trace of calls has the calls of its own stack");
+    is_i64(calls(other), 2 * PAIRS, "the trace of calls has no call of the other stack");
 }
 
 #define MEMORY_OVER_TESTS 8
 
-/* The same where both lie in one stack. */
+/* Like test_memory, with both logs in one stack. */
 static void
 test_memory_over(bool above)
 {
@@ -167,23 +182,24 @@ test_memory_over(bool above)
 
     use(stack, 4096, PAIRS);
     tide_resource_release(stack);
-    ok(all_of(trace_is_whole(outer), trace_is_whole(inner)), "one of all memory %s one of calls",
-       above ? "over" : "below");
-    is_i64(followed(outer, 1, 4096), PAIRS, "the upper one has its calls");
-    is_i64(calls(outer), 2 * PAIRS, "the upper trace of both has each call once");
-    is_i64(followed(inner, 1, 4096), PAIRS, "and the lower one");
-    is_i64(calls(inner), 2 * PAIRS, "the lower trace of both has each call once");
+    ok(all_of(trace_is_whole(outer), trace_is_whole(inner)),
+       "a trace of all memory %s a trace of calls: both are whole", above ? "over" : "below");
+    is_i64(followed(outer, 1, 4096), PAIRS, "of two nested logs, the upper trace has the calls of its allocations");
+    is_i64(calls(outer), 2 * PAIRS, "of two nested logs, the upper trace has each call once");
+    is_i64(followed(inner, 1, 4096), PAIRS, "of two nested logs, the lower trace has the calls of its allocations");
+    is_i64(calls(inner), 2 * PAIRS, "of two nested logs, the lower trace has each call once");
     is_i64(sql_number(memory, "SELECT count(*) FROM driver_call WHERE allocation_id IS NULL"), 0,
-           "no call is said to have passed no log");
+           "of two nested logs, the trace of all memory has no call without an allocation");
     is_i64(sql_number(memory, "SELECT count(*) FROM device_event WHERE bytes = 4096 AND allocation_id IS NOT NULL"
                               " AND os_tid IS NOT NULL"),
-           2 * PAIRS, "all memory has its allocations");
-    is_i64(sql_number(above ? inner : outer, "SELECT count(*) FROM device_event"), 0, "the other one has none");
+           2 * PAIRS, "of two nested logs, the trace of all memory has every device event with its allocation");
+    is_i64(sql_number(above ? inner : outer, "SELECT count(*) FROM device_event"), 0,
+           "of two nested logs, the trace of calls has no device events");
 }
 
 static struct tide_resource *thread_stacks[2];
 
-/* Turns between the stacks: of its own sizes, so that each allocation tells who made it. */
+/* Uses both stacks in turn. Each thread has its own size, so that an allocation shows which thread made it. */
 static void *
 thread_run(void *size)
 {
@@ -216,13 +232,14 @@ test_threads(void)
         pthread_join(threads[i], NULL);
     for (unsigned i = 0; i < 2; i++)
         tide_resource_release(thread_stacks[i]);
-    ok(all_of(trace_is_whole(paths[0]), trace_is_whole(paths[1])), "two threads in turn use the stacks of two traces");
+    ok(all_of(trace_is_whole(paths[0]), trace_is_whole(paths[1])),
+       "two threads in turn use the stacks of two traces, which are whole");
     for (unsigned i = 0; i < 2; i++) {
-        is_i64(followed(paths[i], 1, 4096), PAIRS, "a trace has the calls of the first thread");
-        is_i64(followed(paths[i], 1, 8192), PAIRS, "and of the second one");
+        is_i64(followed(paths[i], 1, 4096), PAIRS, "each of the two traces has the calls of the first thread");
+        is_i64(followed(paths[i], 1, 8192), PAIRS, "each of the two traces has the calls of the second thread");
         is_i64(sql_number(paths[i], "SELECT count(*) FROM driver_call JOIN allocation USING (allocation_id)"
                                     " WHERE thread_id = iif(is_free, free_thread_id, alloc_thread_id)"),
-               4 * PAIRS, "each of its own thread");
+               4 * PAIRS, "each call has the thread of its allocation or free");
     }
 }
 

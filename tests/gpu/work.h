@@ -10,7 +10,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* The device's primary context, current on this thread, and in it two streams that wait for no other. */
+/* The device's primary context, current on this thread, and two non-blocking streams in it. */
 struct gpu_work {
     int device;
     CUcontext context;
@@ -19,21 +19,21 @@ struct gpu_work {
     struct gpu_kernels kernels;
 };
 
-/* False, with a diag, where the device cannot run the kernels; close it then, too. */
+/* False, with a diag, if the device cannot run the kernels. Close it in that case as well. */
 bool gpu_work_open(struct gpu_work *work, int device);
 void gpu_work_close(struct gpu_work *work);
 
-/* Run `tests` tests with that of device 0, or skip them where there is none. */
+/* Run `tests` tests on device 0, or skip them if there is no GPU. */
 void gpu_with_work(void (*test)(struct gpu_work *work), int tests);
 
-/* A stack from text; NULL, with a diag, where it cannot be made. */
+/* Make a stack from text; NULL, with a diag, if that fails. */
 struct tide_resource *gpu_stack(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Each false, with a diag, where it fails. The alignment is the default one. */
+/* Each returns false, with a diag, if it fails. The alignment is the default one. */
 bool gpu_allocates(struct tide_resource *stack, size_t bytes, CUstream stream, void **out);
 bool gpu_frees(struct tide_resource *stack, void *pointer, size_t bytes, CUstream stream);
 
-/* 0, with a diag, where nobody knows. */
+/* 0, with a diag, if the figure is unknown. */
 uint64_t gpu_figure(struct tide_resource *stack, enum tide_query what);
 
 /* CLOCK_MONOTONIC in nanoseconds. */

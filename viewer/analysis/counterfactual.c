@@ -86,77 +86,20 @@ counterfactual_push(struct counterfactual *self)
     return true;
 }
 
-static bool
-counterfactual_reach(struct counterfactual *self, uint32_t group)
-{
-    if (group < self->group_count)
-        return true;
-    if (!tidei_grow(&self->groups, &self->group_capacity, self->group_count, group + 1 - self->group_count))
-        return false;
-    while (self->group_count <= group)
-        self->groups[self->group_count++] = (struct counterfactual_group){ 0 };
-    return true;
-}
-
-/* Called before a group changes: account for the interval since its last change, with its bytes until now. */
-static struct counterfactual_group *
-counterfactual_change(struct counterfactual *self, uint32_t group)
+bool
+counterfactual_change(struct counterfactual *self, uint32_t group, uint64_t size, bool is_free)
 {
     struct counterfactual_group *changed;
 
-    if (!counterfactual_reach(self, group))
-        return NULL;
+    if (group >= self->group_count && !groups_reach(&self->groups, &self->group_count, group))
+        return false;
     changed = &self->groups[group];
+    /* Until this event the group had the bytes that it has now. */
     changed->most_bytes = counterfactual_without(self, group);
     changed->changed = ++self->events;
-    if (changed->mark != self->mark) {
-        changed->mark = self->mark;
-        changed->mark_bytes = changed->live_bytes;
-        changed->mark_count = changed->live_count;
-    }
-    return changed;
-}
-
-bool
-counterfactual_alloc(struct counterfactual *self, uint32_t group, uint64_t size)
-{
-    struct counterfactual_group *changed = counterfactual_change(self, group);
-
-    if (changed == NULL)
-        return false;
-    changed->live_bytes += size;
-    changed->live_count++;
-    self->live_bytes += size;
+    marked_change(&changed->amount, self->mark, size, is_free);
+    self->live_bytes += is_free ? -size : size;
     return counterfactual_push(self);
-}
-
-bool
-counterfactual_release(struct counterfactual *self, uint32_t group, uint64_t size)
-{
-    struct counterfactual_group *changed = counterfactual_change(self, group);
-
-    if (changed == NULL)
-        return false;
-    changed->live_bytes -= size;
-    changed->live_count--;
-    self->live_bytes -= size;
-    return counterfactual_push(self);
-}
-
-void
-counterfactual_mark(struct counterfactual *self)
-{
-    self->mark++;
-}
-
-void
-counterfactual_marked(const struct counterfactual *self, uint32_t group, uint64_t *bytes, uint64_t *count)
-{
-    const struct counterfactual_group *found = &self->groups[group];
-    bool changed = found->mark == self->mark;
-
-    *bytes = changed ? found->mark_bytes : found->live_bytes;
-    *count = changed ? found->mark_count : found->live_count;
 }
 
 uint64_t
@@ -164,7 +107,8 @@ counterfactual_without(const struct counterfactual *self, uint32_t group)
 {
     const struct counterfactual_group *found = &self->groups[group];
     uint64_t most = counterfactual_most_since(self, found->changed);
-    uint64_t rest = most > found->live_bytes ? most - found->live_bytes : 0;
+    uint64_t own = found->amount.live.bytes;
+    uint64_t rest = most > own ? most - own : 0;
 
     return rest > found->most_bytes ? rest : found->most_bytes;
 }

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "viewer/analysis/groups.h"
+
 /* A total that no later total has reached. */
 struct counterfactual_total {
     uint64_t event;
@@ -21,38 +23,28 @@ struct counterfactual_total {
 };
 
 struct counterfactual_group {
-    uint64_t live_bytes;
-    uint64_t live_count;
+    struct marked_amount amount;
     uint64_t changed;    /* the event of the group's last change */
     uint64_t most_bytes; /* the maximum of all other groups up to that event */
-    uint64_t mark;       /* the number of marks that had been set at the last change */
-    uint64_t mark_bytes; /* live when the last of those marks was set */
-    uint64_t mark_count;
 };
 
 /* All zeros is the initial state. */
 struct counterfactual {
-    struct counterfactual_group *groups; /* owns; by number */
+    struct counterfactual_group *groups; /* owns; by number; the last ones may not be in use */
     size_t group_count;
-    size_t group_capacity;
     struct counterfactual_total *stack; /* owns; events increase, bytes decrease */
     size_t depth;
     size_t stack_capacity;
     size_t depth_limit; /* the depth at which the stack is thinned out; 0: 65536 */
     uint64_t live_bytes;
     uint64_t events;
-    uint64_t mark; /* the number of marks set so far */
+    uint64_t mark; /* the last mark of the groups' amounts; the caller sets it */
 };
 
 void counterfactual_free(struct counterfactual *self);
 
 /* An allocation of a group (numbered from 0) begins or ends. false: no memory. */
-bool counterfactual_alloc(struct counterfactual *self, uint32_t group, uint64_t size);
-bool counterfactual_release(struct counterfactual *self, uint32_t group, uint64_t size);
-
-/* Remember what each group has live now, replacing the previous mark; and return it for one group. */
-void counterfactual_mark(struct counterfactual *self);
-void counterfactual_marked(const struct counterfactual *self, uint32_t group, uint64_t *bytes, uint64_t *count);
+bool counterfactual_change(struct counterfactual *self, uint32_t group, uint64_t size, bool is_free);
 
 /* The peak so far without the group. */
 uint64_t counterfactual_without(const struct counterfactual *self, uint32_t group);

@@ -10,15 +10,15 @@
 /* The number of recent allocations that are remembered, a power of two: 4 MiB. */
 #define DRIVER_SEEN 262144
 
-/* What is remembered of one: its group, or that the filter does not take it. */
+/* Instead of a group: the slot is empty, or the filter does not take the allocation. */
 #define DRIVER_UNSEEN   GROUPS_FULL
 #define DRIVER_LEFT_OUT (GROUPS_FULL - 1)
 
 struct driver_seen {
     int64_t allocation_id;
     uint32_t group;
-    bool began_before; /* the time that is looked at: the call that made it is not in that */
-    bool ends_behind;  /* nor is the one that frees it */
+    bool began_before; /* the allocating call is before the selected time range */
+    bool ends_behind;  /* the freeing call is after it */
 };
 
 static int
@@ -41,7 +41,7 @@ driver_next(struct driver_calls *calls)
     return code == SQLITE_ROW || code == SQLITE_DONE ? COMMAND_FINE : trace_failed(&calls->view->trace);
 }
 
-/* What is to be remembered of an allocation, which the filter may clip. False: no memory. */
+/* Describe an allocation in *seen. The filter may clip it. False: no memory. */
 static bool
 driver_see(struct driver_calls *calls, struct scan_life *life, struct driver_seen *seen)
 {
@@ -99,9 +99,9 @@ driver_add(struct driver_calls *calls, uint32_t group, int64_t duration_ns)
     return COMMAND_FINE;
 }
 
-/* Take in the next call. */
+/* Add the next call to the group of its allocation, and advance. */
 static int
-driver_take(struct driver_calls *calls)
+driver_add_next(struct driver_calls *calls)
 {
     struct driver_seen seen = calls->seen[(uint64_t)calls->allocation_id % DRIVER_SEEN];
     int64_t duration_ns = sqlite3_column_int64(calls->rows, 1);
@@ -140,7 +140,7 @@ driver_alloc(void *context, const struct scan_life *life)
     if (!driver_see(calls, &own, seen))
         return driver_no_memory(calls);
     while (status == COMMAND_FINE && calls->has_next && calls->allocation_id <= life->allocation_id)
-        status = driver_take(calls);
+        status = driver_add_next(calls);
     return status;
 }
 
@@ -152,7 +152,7 @@ driver_end(void *context, int64_t last_ns)
 
     (void)last_ns;
     while (status == COMMAND_FINE && calls->has_next)
-        status = driver_take(calls);
+        status = driver_add_next(calls);
     return status;
 }
 
@@ -193,36 +193,29 @@ driver_prepare(struct driver_calls *calls)
 }
 
 int
-driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *calls, bool *has)
+driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *calls)
 {
     int64_t any = 0;
     int status = COMMAND_FINE;
 
     *calls = (struct driver_calls){ .view = view };
-    *has = false;
     if (trace_has(&view->trace, "driver_call", "allocation_id is_free duration_ns"))
         status = trace_integer(&view->trace, "SELECT 1 FROM driver_call LIMIT 1", &any);
     if (status != COMMAND_FINE || any == 0)
         return status;
     groups_begin(&calls->groups, by, &view->names);
+    calls->has_calls = true;
     status = driver_prepare(calls);
-    *has = status == COMMAND_FINE;
-    if (!*has)
-        driver_calls_close(calls);
-    return status;
-}
-
-struct scan_part
-driver_calls_part(struct driver_calls *calls)
-{
     calls->unit = (struct scan_unit){
-        .needs = groups_needs(calls->groups.by) | calls->filter.needs,
+        .needs = groups_needs(by) | calls->filter.needs,
         .begin = driver_begin,
         .alloc = driver_alloc,
         .end = driver_end,
     };
     calls->pass = (struct scan_pass){ &calls->unit, calls };
-    return (struct scan_part){ NULL, &calls->pass, 1 };
+    if (status != COMMAND_FINE)
+        driver_calls_close(calls);
+    return status;
 }
 
 void

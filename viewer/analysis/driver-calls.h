@@ -20,6 +20,7 @@ struct driver_seen;
 
 struct driver_calls {
     struct view *view;       /* borrows */
+    bool has_calls;          /* the trace has driver calls */
     struct groups groups;    /* of the allocations of every layer */
     struct driver_sum *sums; /* owns; by group number */
     size_t capacity;
@@ -34,13 +35,10 @@ struct driver_calls {
 };
 
 /*
- * Sets *has to whether the trace has driver calls; only then there is something to close. COMMAND_FINE, or another
- * status after a message.
+ * Prepare `calls->pass`. If `has_calls`, run it in one scan of all allocations; the sums are complete after the scan.
+ * COMMAND_FINE, or another status after a message and there is nothing to close.
  */
-int driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *calls, bool *has);
-
-/* The part to run in one scan. The sums are complete after the scan. */
-struct scan_part driver_calls_part(struct driver_calls *calls);
+int driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *calls);
 
 void driver_calls_close(struct driver_calls *calls);
 

@@ -8,7 +8,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/failures.h"
-#include "viewer/read/turns.h"
 
 const char *
 failures_word(enum failure_cause cause)
@@ -20,7 +19,7 @@ failures_word(enum failure_cause cause)
     return words[cause];
 }
 
-/* Whether the status alone says why; else the space as it was has to. */
+/* Whether the status alone tells the cause. */
 static bool
 failures_judge_status(int64_t status, enum failure_cause *cause)
 {
@@ -42,7 +41,7 @@ failures_judge_status(int64_t status, enum failure_cause *cause)
     }
 }
 
-/* The cause of a failure, from its status and from the space at that moment. */
+/* The cause of a failure, from its status and the space at that moment. */
 static enum failure_cause
 failures_judge(const struct failures *failures, const struct failure *failure)
 {
@@ -58,7 +57,7 @@ failures_judge(const struct failures *failures, const struct failure *failure)
     return FAILURE_FRAGMENTATION;
 }
 
-/* Of the chunks that are large enough if emptied, the one with the fewest bytes in use. */
+/* The chunk with the fewest bytes in use among those that would be large enough if they were empty. */
 static const struct space_chunk *
 failures_pinned(const struct space *space, uint64_t wanted)
 {
@@ -115,12 +114,6 @@ failures_clear(struct failures *failures)
     memset(failures->by_cause, 0, sizeof(failures->by_cause));
 }
 
-static void
-failures_attach(void *context, const struct scan *scan)
-{
-    ((struct failures *)context)->scan = scan;
-}
-
 static int
 failures_begin_scan(void *context)
 {
@@ -162,7 +155,7 @@ failures_alloc(void *context, const struct scan_life *life)
         return COMMAND_FINE;
     }
     failures->total++;
-    /* Sizes of requests that failed may be anything. */
+    /* A failed request may have any size: the sum saturates. */
     failures->bytes = failures->bytes > UINT64_MAX - life->size ? UINT64_MAX : failures->bytes + life->size;
     return failures_add(failures, life);
 }
@@ -181,7 +174,7 @@ failures_free_event(void *context, const struct scan_life *life)
 
 static const struct scan_unit failures_unit = {
     .needs = SCAN_PLACE | SCAN_ORIGIN | SCAN_CALLER | SCAN_LIVE,
-    .attach = failures_attach,
+    .attach = true,
     .begin = failures_begin_scan,
     .alloc = failures_alloc,
     .free = failures_free_event,
@@ -215,18 +208,14 @@ failures_next(void *context, struct scan_pass *pass)
 int
 failures_make(struct view *view, struct failures *out)
 {
-    int status = failures_begin(view, out);
-
-    if (status == COMMAND_FINE)
-        status = turns_run_one(view, failures_next, out);
-    if (status != COMMAND_FINE)
-        failures_free(out);
-    return status;
+    return view_run_analysis(view, failures_begin(view, out), failures_next, failures_free, out);
 }
 
 void
-failures_free(struct failures *failures)
+failures_free(void *context)
 {
+    struct failures *failures = context;
+
     failures_clear(failures);
     free(failures->list);
     failures->list = NULL;

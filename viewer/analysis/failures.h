@@ -32,14 +32,14 @@ struct failure {
 #define FAILURES_MAX 1000
 
 struct failures {
-    struct view *view; /* borrows */
+    const struct scan *scan; /* while one runs */
+    struct view *view;       /* borrows */
     struct space_layers layers;
     struct samples samples;
     struct space space;     /* at the last failure that was examined */
     uint64_t looked_events; /* 1 + the number of events before that failure; 0: no failure was examined */
-    const struct scan *scan;
-    bool asked;           /* failures_next has asked for its reading */
-    struct failure *list; /* owns; in time order; at most FAILURES_MAX */
+    bool asked;             /* failures_next has asked for its reading */
+    struct failure *list;   /* owns; in time order; at most FAILURES_MAX */
     size_t count;
     uint64_t total;
     uint64_t bytes;
@@ -53,11 +53,11 @@ struct failures {
 /* COMMAND_FINE, or another status and there is nothing to free. */
 int failures_make(struct view *view, struct failures *out);
 
-/* The same as one of several analyses (viewer/read/turns.h). Call failures_free also if a turn fails. */
+/* The same as one of several analyses (viewer/read/view.h). Call failures_free also if a turn fails. */
 int failures_begin(struct view *view, struct failures *out);
 int failures_next(void *failures, struct scan_pass *pass);
 
-void failures_free(struct failures *failures);
+void failures_free(void *failures);
 
 /* "limit", "capacity", ... */
 const char *failures_word(enum failure_cause cause);

@@ -7,7 +7,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/fragment.h"
-#include "viewer/read/turns.h"
 
 static bool
 fragment_is_upper(const struct fragment *fragment, const struct scan_life *life)
@@ -15,7 +14,7 @@ fragment_is_upper(const struct fragment *fragment, const struct scan_life *life)
     return filter_set_has(&fragment->layers.upper, life->layer_id);
 }
 
-/* The first pass: when the most was live, and when the most was reserved. */
+/* The first pass: the peaks of the requested and of the reserved bytes. */
 
 static int
 find_begin(void *context)
@@ -85,13 +84,7 @@ find_end(void *context, int64_t last_ns)
     return COMMAND_FINE;
 }
 
-/* The second pass: the moments. */
-
-static void
-look_attach(void *context, const struct scan *scan)
-{
-    ((struct fragment *)context)->scan = scan;
-}
+/* The second pass: the state at each moment. */
 
 static int
 look_begin(void *context)
@@ -185,11 +178,7 @@ look_end(void *context, int64_t last_ns)
 {
     struct fragment *fragment = context;
 
-    while (fragment->moments_done < fragment->moment_count) {
-        int64_t moment = look_moment_ns(fragment, fragment->moments_done);
-
-        look_now(fragment, moment, NULL, &fragment->passing, &fragment->moments[fragment->moments_done++]);
-    }
+    look_before(fragment, INT64_MAX, NULL);
     if (!fragment->looked)
         look_now(fragment, fragment->at.kind == MOMENT_PEAK ? last_ns : fragment->at_ns, NULL, &fragment->space,
                  &fragment->figures);
@@ -208,7 +197,7 @@ static const struct scan_unit find_unit = {
 
 static const struct scan_unit look_unit = {
     .needs = SCAN_PLACE | SCAN_ORIGIN | SCAN_CALLER | SCAN_LIVE,
-    .attach = look_attach,
+    .attach = true,
     .begin = look_begin,
     .alloc = look_alloc,
     .free = look_free,
@@ -259,18 +248,15 @@ int
 fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes, uint64_t moments,
               struct fragment *out)
 {
-    int status = fragment_begin(view, at, request_bytes, page_bytes, moments, out);
-
-    if (status == COMMAND_FINE)
-        status = turns_run_one(view, fragment_next, out);
-    if (status != COMMAND_FINE)
-        fragment_free(out);
-    return status;
+    return view_run_analysis(view, fragment_begin(view, at, request_bytes, page_bytes, moments, out), fragment_next,
+                             fragment_free, out);
 }
 
 void
-fragment_free(struct fragment *fragment)
+fragment_free(void *context)
 {
+    struct fragment *fragment = context;
+
     space_layers_free(&fragment->layers);
     samples_free(&fragment->samples);
     space_free(&fragment->space);
@@ -279,12 +265,22 @@ fragment_free(struct fragment *fragment)
     fragment->moments = NULL;
 }
 
+uint64_t
+fragment_reserved_peak(const struct fragment *fragment)
+{
+    return fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
+}
+
+uint64_t
+fragment_used_peak(const struct fragment *fragment)
+{
+    return fragment->layers.lower.active ? fragment->rounded_peak_bytes : fragment->samples.used_peak_bytes;
+}
+
 double
 fragment_utilisation(const struct fragment *fragment)
 {
-    if (fragment->layers.lower.active && fragment->reserved_peak_bytes > 0)
-        return (double)fragment->rounded_peak_bytes / (double)fragment->reserved_peak_bytes;
-    if (!fragment->layers.lower.active && fragment->samples.reserved_peak_bytes > 0)
-        return (double)fragment->samples.used_peak_bytes / (double)fragment->samples.reserved_peak_bytes;
-    return -1;
+    uint64_t reserved_bytes = fragment_reserved_peak(fragment);
+
+    return reserved_bytes > 0 ? (double)fragment_used_peak(fragment) / (double)reserved_bytes : -1;
 }

@@ -28,10 +28,10 @@ struct fragment_figures {
 };
 
 struct fragment {
-    struct view *view; /* borrows */
+    const struct scan *scan; /* while one runs */
+    struct view *view;       /* borrows */
     struct space_layers layers;
     struct samples samples;
-    const struct scan *scan;
     unsigned turn; /* the number of readings asked for so far */
     /* Over the whole time. */
     uint64_t requested_bytes; /* live now */
@@ -67,14 +67,18 @@ struct fragment {
 int fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
                   uint64_t moments, struct fragment *out);
 
-/* The same as one of several analyses (viewer/read/turns.h). Call fragment_free also if a turn fails. */
+/* The same as one of several analyses (viewer/read/view.h). Call fragment_free also if a turn fails. */
 int fragment_begin(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
                    uint64_t moments, struct fragment *out);
 int fragment_next(void *fragment, struct scan_pass *pass);
 
-void fragment_free(struct fragment *fragment);
+void fragment_free(void *fragment);
 
-/* Peak used bytes over peak reserved bytes, from the lower log or else from the samples; -1: unknown. */
+/* The peaks of the reserved bytes and of the used bytes: from the lower log, or else from the samples. */
+uint64_t fragment_reserved_peak(const struct fragment *fragment);
+uint64_t fragment_used_peak(const struct fragment *fragment);
+
+/* Peak used bytes over peak reserved bytes; -1: unknown. */
 double fragment_utilisation(const struct fragment *fragment);
 
 #endif

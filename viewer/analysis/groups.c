@@ -11,6 +11,38 @@
 #include "viewer/base/output.h"
 #include "viewer/base/callstack-text.h"
 
+const char *
+groups_class_name(uint64_t class, char *buffer, size_t size)
+{
+    struct output_figure from;
+    struct output_figure to;
+
+    if (class == 0)
+        return "0 B";
+    if (class == 1)
+        return "1 B";
+    snprintf(buffer, size, "%s to %s", output_size(&from, UINT64_C(1) << (class - 1)),
+             class < 64 ? output_size(&to, UINT64_C(1) << class) : "16 EiB");
+    return buffer;
+}
+
+/* A kind of key: the field of a life that it is made from, the columns that it needs, and its words. */
+static const struct groups_kind {
+    const char *word;
+    const char *(*name)(const struct names *names, int64_t key, char *buffer, size_t size); /* NULL: not an id */
+    size_t field;   /* the offset in struct scan_life; 8 bytes */
+    unsigned needs; /* SCAN_* */
+} groups_kinds[] = {
+    [GROUPS_TAG] = { "tag", names_tag, offsetof(struct scan_life, tag_id), SCAN_ORIGIN },
+    [GROUPS_CALLSTACK] = { "call stack", names_callstack, offsetof(struct scan_life, callstack_id), SCAN_ORIGIN },
+    [GROUPS_SIZE] = { "size", NULL, offsetof(struct scan_life, size), 0 },
+    [GROUPS_CLASS] = { "class of sizes", NULL, offsetof(struct scan_life, size), 0 },
+    [GROUPS_STREAM] = { "stream", names_stream, offsetof(struct scan_life, alloc_stream_id), SCAN_CALLER },
+    [GROUPS_THREAD] = { "thread", names_thread, offsetof(struct scan_life, alloc_thread_id), SCAN_CALLER },
+    [GROUPS_LAYER] = { "layer", names_layer, offsetof(struct scan_life, layer_id), 0 },
+    [GROUPS_DEVICE] = { "device", NULL, offsetof(struct scan_life, alloc_stream_id), SCAN_CALLER },
+};
+
 void
 groups_begin(struct groups *groups, enum groups_by by, const struct names *names)
 {
@@ -29,17 +61,7 @@ groups_end(struct groups *groups)
 unsigned
 groups_needs(enum groups_by by)
 {
-    switch (by) {
-    case GROUPS_TAG:
-    case GROUPS_CALLSTACK:
-        return SCAN_ORIGIN;
-    case GROUPS_STREAM:
-    case GROUPS_THREAD:
-    case GROUPS_DEVICE:
-        return SCAN_CALLER;
-    default:
-        return 0;
-    }
+    return groups_kinds[by].needs;
 }
 
 uint64_t
@@ -59,25 +81,12 @@ groups_device(const struct groups *groups, int64_t stream_id)
 static uint64_t
 groups_key(const struct groups *groups, const struct scan_life *life)
 {
-    switch (groups->by) {
-    case GROUPS_TAG:
-        return (uint64_t)life->tag_id;
-    case GROUPS_CALLSTACK:
-        return (uint64_t)life->callstack_id;
-    case GROUPS_SIZE:
-        return life->size;
-    case GROUPS_CLASS:
-        return groups_class(life->size);
-    case GROUPS_STREAM:
-        return (uint64_t)life->alloc_stream_id;
-    case GROUPS_THREAD:
-        return (uint64_t)life->alloc_thread_id;
-    case GROUPS_LAYER:
-        return (uint64_t)life->layer_id;
-    case GROUPS_DEVICE:
-        return groups_device(groups, life->alloc_stream_id);
-    }
-    return 0;
+    uint64_t key;
+
+    memcpy(&key, (const char *)life + groups_kinds[groups->by].field, sizeof(key));
+    return groups->by == GROUPS_CLASS    ? groups_class(key)
+           : groups->by == GROUPS_DEVICE ? groups_device(groups, (int64_t)key)
+                                         : key;
 }
 
 enum groups_by
@@ -134,49 +143,23 @@ groups_reach_items(void *array, size_t item_bytes, size_t *capacity, uint32_t gr
 }
 
 const char *
-groups_class_name(uint64_t class, char *buffer, size_t size)
-{
-    struct output_figure from;
-    struct output_figure to;
-
-    if (class == 0)
-        return "0 B";
-    if (class == 1)
-        return "1 B";
-    snprintf(buffer, size, "%s to %s", output_size(&from, UINT64_C(1) << (class - 1)),
-             class < 64 ? output_size(&to, UINT64_C(1) << class) : "16 EiB");
-    return buffer;
-}
-
-const char *
 groups_name(const struct groups *groups, uint32_t group, char *buffer, size_t size)
 {
-    struct output_figure figure;
+    const struct groups_kind *kind = &groups_kinds[groups->by];
     uint64_t key = groups->keys[group];
+    struct output_figure figure;
 
-    switch (groups->by) {
-    case GROUPS_TAG:
-        return names_tag(groups->names, (int64_t)key, buffer, size);
-    case GROUPS_CALLSTACK:
-        return names_callstack(groups->names, (int64_t)key, buffer, size);
-    case GROUPS_SIZE:
-        snprintf(buffer, size, "%s", output_size(&figure, key));
-        return buffer;
-    case GROUPS_CLASS:
+    if (kind->name != NULL)
+        return kind->name(groups->names, (int64_t)key, buffer, size);
+    if (groups->by == GROUPS_CLASS)
         return groups_class_name(key, buffer, size);
-    case GROUPS_STREAM:
-        return names_stream(groups->names, (int64_t)key, buffer, size);
-    case GROUPS_THREAD:
-        return names_thread(groups->names, (int64_t)key, buffer, size);
-    case GROUPS_LAYER:
-        return names_layer(groups->names, (int64_t)key, buffer, size);
-    case GROUPS_DEVICE:
-        if (key == UINT64_MAX)
-            return "(none)";
+    if (groups->by == GROUPS_DEVICE && key == UINT64_MAX)
+        return "(none)";
+    if (groups->by == GROUPS_DEVICE)
         snprintf(buffer, size, "device %" PRId64, (int64_t)key);
-        return buffer;
-    }
-    return "";
+    else
+        snprintf(buffer, size, "%s", output_size(&figure, key));
+    return buffer;
 }
 
 const char *
@@ -190,8 +173,5 @@ groups_brief(const struct groups *groups, uint32_t group, char *buffer, size_t s
 const char *
 groups_word(enum groups_by by)
 {
-    static const char *const words[] = { "tag",    "call stack", "size",  "class of sizes",
-                                         "stream", "thread",     "layer", "device" };
-
-    return words[by];
+    return groups_kinds[by].word;
 }

@@ -38,6 +38,41 @@ struct groups {
     uint32_t last;
 };
 
+/* A number of allocations and the sum of their sizes. */
+struct amount {
+    uint64_t bytes;
+    uint64_t count;
+};
+
+/*
+ * What a group has live, and what it had live at the last mark, such as the last peak of all groups. The owner of the
+ * groups counts the marks. A mark costs nothing for the groups that do not change after it.
+ */
+struct marked_amount {
+    struct amount live;
+    struct amount marked; /* valid if `mark` is the last mark; else the group has not changed since, and `live` holds */
+    uint64_t mark;
+};
+
+/* Call before the group changes: `mark` is the last mark. */
+static inline void
+marked_keep(struct marked_amount *group, uint64_t mark)
+{
+    if (group->mark != mark) {
+        group->marked = group->live;
+        group->mark = mark;
+    }
+}
+
+/* An allocation of the group begins or ends. */
+static inline void
+marked_change(struct marked_amount *group, uint64_t mark, uint64_t size, bool is_free)
+{
+    marked_keep(group, mark);
+    group->live.bytes += is_free ? -size : size;
+    group->live.count += is_free ? -UINT64_C(1) : 1;
+}
+
 /* Not a group: there is no memory for more groups. */
 #define GROUPS_FULL UINT32_MAX
 

@@ -34,16 +34,9 @@ histogram_begin(void *context)
     struct histogram *histogram = context;
 
     tallies_clear(&histogram->exact);
-    memset(histogram->classes, 0, sizeof(histogram->classes));
     memset(histogram->times, 0, sizeof(histogram->times));
     memset(histogram->events, 0, sizeof(histogram->events));
     return COMMAND_FINE;
-}
-
-static void
-histogram_attach(void *context, const struct scan *scan)
-{
-    ((struct histogram *)context)->scan = scan;
 }
 
 static int
@@ -51,8 +44,6 @@ histogram_alloc(void *context, const struct scan_life *life)
 {
     struct histogram *histogram = context;
 
-    if (life->status == 0)
-        tally_alloc(&histogram->classes[groups_class(life->size)], life);
     return life->status == 0 ? tallies_alloc(&histogram->exact, life) : COMMAND_FINE;
 }
 
@@ -72,9 +63,8 @@ histogram_release(void *context, const struct scan_life *life)
     struct histogram *histogram = context;
     uint64_t ns = (uint64_t)life->free_ns - (uint64_t)life->alloc_ns;
 
-    tally_free(&histogram->classes[groups_class(life->size)], life);
     histogram_add(&histogram->times[histogram_time_bin(ns)], life);
-    /* scan_events has this free: the events between the two are those behind `event`, less both of them. */
+    /* scan_events includes this free and the allocation; only the events between the two count. */
     histogram_add(&histogram->events[groups_class(scan_events(histogram->scan) - life->event - 2)], life);
     return tallies_release(&histogram->exact, life);
 }
@@ -87,8 +77,9 @@ histogram_end(void *context, int64_t last_ns)
     unsigned __int128 freed_byte_ns = 0;
 
     tallies_finish(&histogram->exact, last_ns);
-    for (size_t i = 0; i < HISTOGRAM_CLASSES; i++)
-        tally_end(&histogram->classes[i], histogram->exact.end_ns);
+    memset(histogram->classes, 0, sizeof(histogram->classes));
+    for (size_t i = 0; i < histogram->exact.groups.count; i++)
+        tally_add(&histogram->classes[groups_class(histogram->exact.groups.keys[i])], &histogram->exact.list[i]);
     for (size_t i = 0; i < HISTOGRAM_TIMES; i++)
         freed_byte_ns += histogram->times[i].byte_ns;
     histogram->live = (struct histogram_bin){ all->live_count, all->live_bytes, all->byte_ns - freed_byte_ns };
@@ -96,7 +87,7 @@ histogram_end(void *context, int64_t last_ns)
 }
 
 static const struct scan_unit histogram_unit = {
-    .attach = histogram_attach,
+    .attach = true,
     .begin = histogram_begin,
     .alloc = histogram_alloc,
     .free = histogram_release,

@@ -21,12 +21,12 @@ struct histogram_bin {
 };
 
 struct histogram {
-    struct tallies exact; /* by size */
+    const struct scan *scan; /* while one runs */
+    struct tallies exact;    /* by size */
     struct tally classes[HISTOGRAM_CLASSES];
     struct histogram_bin times[HISTOGRAM_TIMES];
     struct histogram_bin events[HISTOGRAM_EVENTS];
     struct histogram_bin live; /* the allocations live at the end */
-    const struct scan *scan;
 };
 
 /* Take in the allocations that `view` selects. COMMAND_FINE, or another status and there is nothing to free. */

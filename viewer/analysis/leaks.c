@@ -6,11 +6,10 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/leaks.h"
-#include "viewer/read/turns.h"
 
-/* Count in the ends of steps that have passed since the group changed last: it had the same bytes at all of them. */
+/* Count the step ends since the last change of the group. It had the same bytes at all of them. */
 static void
-leaks_settle(const struct leaks *leaks, struct leaks_group *group)
+leaks_count_ends(const struct leaks *leaks, struct leaks_group *group)
 {
     if (group->ends == leaks->ends)
         return;
@@ -24,15 +23,15 @@ leaks_settle(const struct leaks *leaks, struct leaks_group *group)
     group->ends = (uint32_t)leaks->ends;
 }
 
-/* Something happens at `ns`: the steps that ended before have. */
+/* Advance to the steps that have ended before `ns`. */
 static void
-leaks_pass(struct leaks *leaks, int64_t ns)
+leaks_advance(struct leaks *leaks, int64_t ns)
 {
     while (leaks->ends < leaks->steps.count && leaks->steps.ends[leaks->ends] < ns)
         leaks->ends++;
 }
 
-/* The group of `life`, settled; NULL: no memory. */
+/* The group of `life`, with its step ends counted; NULL: no memory. */
 static struct leaks_group *
 leaks_group(struct leaks *leaks, const struct scan_life *life)
 {
@@ -45,14 +44,8 @@ leaks_group(struct leaks *leaks, const struct scan_life *life)
     group = &leaks->list[number];
     if (number >= known)
         *group = (struct leaks_group){ .oldest_ns = INT64_MAX };
-    leaks_settle(leaks, group);
+    leaks_count_ends(leaks, group);
     return group;
-}
-
-static void
-leaks_attach(void *context, const struct scan *scan)
-{
-    ((struct leaks *)context)->scan = scan;
 }
 
 static int
@@ -66,41 +59,36 @@ leaks_begin_scan(void *context)
     return COMMAND_FINE;
 }
 
+/* An allocation begins or ends at `ns`. */
 static int
-leaks_alloc(void *context, const struct scan_life *life)
+leaks_change(struct leaks *leaks, const struct scan_life *life, int64_t ns, bool is_free)
 {
-    struct leaks *leaks = context;
     struct leaks_group *group;
 
-    if (life->status != 0 || suppress_find(&leaks->suppress, life) != NULL)
+    if (suppress_find(&leaks->suppress, life) != NULL)
         return COMMAND_FINE;
-    leaks_pass(leaks, life->alloc_ns);
+    leaks_advance(leaks, ns);
     group = leaks_group(leaks, life);
     if (group == NULL)
         return trace_broken(&leaks->view->trace, "no memory for its groups");
-    if (group->live_bytes > (uint64_t)INT64_MAX - life->size)
+    if (!is_free && group->live_bytes > (uint64_t)INT64_MAX - life->size)
         return trace_broken(&leaks->view->trace, "the sizes of what is live add up to more than 2^63 bytes");
-    group->allocations++;
-    group->live_bytes += life->size;
-    group->live_count++;
+    group->allocations += !is_free;
+    group->live_bytes += is_free ? -life->size : life->size;
+    group->live_count += is_free ? -UINT64_C(1) : 1;
     return COMMAND_FINE;
+}
+
+static int
+leaks_alloc(void *context, const struct scan_life *life)
+{
+    return life->status == 0 ? leaks_change(context, life, life->alloc_ns, false) : COMMAND_FINE;
 }
 
 static int
 leaks_free_event(void *context, const struct scan_life *life)
 {
-    struct leaks *leaks = context;
-    struct leaks_group *group;
-
-    if (suppress_find(&leaks->suppress, life) != NULL)
-        return COMMAND_FINE;
-    leaks_pass(leaks, life->free_ns);
-    group = leaks_group(leaks, life);
-    if (group == NULL)
-        return trace_broken(&leaks->view->trace, "no memory for its groups");
-    group->live_bytes -= life->size;
-    group->live_count--;
-    return COMMAND_FINE;
+    return leaks_change(context, life, life->free_ns, true);
 }
 
 static void
@@ -117,7 +105,7 @@ leaks_look(void *context, const struct scan_life *life)
         leaks->suppressed_count++;
         return;
     }
-    /* It is known: the scan came past it. */
+    /* The scan has seen it, so its group exists. */
     group = &leaks->list[groups_of(&leaks->groups, life)];
     if (life->alloc_ns < group->oldest_ns)
         group->oldest_ns = life->alloc_ns;
@@ -134,7 +122,7 @@ leaks_end(void *context, int64_t last_ns)
     leaks->end_ns = last_ns;
     leaks->ends = leaks->steps.count;
     for (size_t i = 0; i < leaks->groups.count; i++)
-        leaks_settle(leaks, &leaks->list[i]);
+        leaks_count_ends(leaks, &leaks->list[i]);
     scan_each_live(leaks->scan, leaks_look, leaks);
     top_lives_sort(&leaks->lives);
     return leaks->lives.failed ? trace_broken(&leaks->view->trace, "no memory for its allocations") : COMMAND_FINE;
@@ -165,7 +153,7 @@ leaks_next(void *context, struct scan_pass *pass)
         return COMMAND_FINE;
     leaks->unit = (struct scan_unit){
         .needs = groups_needs(leaks->groups.by) | leaks->suppress.needs | SCAN_LIVE,
-        .attach = leaks_attach,
+        .attach = true,
         .begin = leaks_begin_scan,
         .alloc = leaks_alloc,
         .free = leaks_free_event,
@@ -181,18 +169,14 @@ int
 leaks_make(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
            struct leaks *out)
 {
-    int status = leaks_begin(view, by, steps, suppressions, lives, out);
-
-    if (status == COMMAND_FINE)
-        status = turns_run_one(view, leaks_next, out);
-    if (status != COMMAND_FINE)
-        leaks_free(out);
-    return status;
+    return view_run_analysis(view, leaks_begin(view, by, steps, suppressions, lives, out), leaks_next, leaks_free, out);
 }
 
 void
-leaks_free(struct leaks *leaks)
+leaks_free(void *context)
 {
+    struct leaks *leaks = context;
+
     steps_free(&leaks->steps);
     suppress_free(&leaks->suppress);
     groups_end(&leaks->groups);

@@ -17,13 +17,14 @@ struct leaks_group {
     /* The bytes live at the ends of the first and the last step. */
     uint64_t first_bytes;
     uint64_t last_bytes;
-    uint32_t ends; /* the number of step ends taken in so far */
+    uint32_t ends; /* the number of step ends counted so far */
     uint32_t rose; /* the number of steps that ended with more live bytes than the step before */
     uint32_t fell; /* ... with fewer */
 };
 
 struct leaks {
-    struct view *view; /* borrows */
+    const struct scan *scan; /* while one runs */
+    struct view *view;       /* borrows */
     struct steps steps;
     struct suppress suppress;
     struct groups groups;
@@ -31,7 +32,6 @@ struct leaks {
     size_t capacity;
     size_t ends; /* the number of step ends that have passed */
     struct top_lives lives;
-    const struct scan *scan;
     unsigned turn;         /* the number of readings asked for so far */
     struct scan_unit unit; /* of this turn */
     uint64_t live_bytes;   /* live at the end and not suppressed */
@@ -49,12 +49,12 @@ struct leaks {
 int leaks_make(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
                struct leaks *out);
 
-/* The same as one of several analyses (viewer/read/turns.h). Call leaks_free also if a turn fails. */
+/* The same as one of several analyses (viewer/read/view.h). Call leaks_free also if a turn fails. */
 int leaks_begin(struct view *view, enum groups_by by, const char *steps, const char *suppressions, uint64_t lives,
                 struct leaks *out);
 int leaks_next(void *leaks, struct scan_pass *pass);
 
-void leaks_free(struct leaks *leaks);
+void leaks_free(void *leaks);
 
 /* The growth of a group in bytes from the first step end to the last; negative: it shrank. */
 int64_t leaks_growth(const struct leaks_group *group);

@@ -1,7 +1,5 @@
 # One question a file.
 libviewer_la_SOURCES += \
-	viewer/analysis/align.c \
-	viewer/analysis/align.h \
 	viewer/analysis/counterfactual.c \
 	viewer/analysis/counterfactual.h \
 	viewer/analysis/driver-calls.c \
@@ -16,8 +14,6 @@ libviewer_la_SOURCES += \
 	viewer/analysis/histogram.h \
 	viewer/analysis/leaks.c \
 	viewer/analysis/leaks.h \
-	viewer/analysis/levels.c \
-	viewer/analysis/levels.h \
 	viewer/analysis/peak.c \
 	viewer/analysis/peak.h \
 	viewer/analysis/profile.c \
@@ -36,10 +32,7 @@ libviewer_la_SOURCES += \
 	viewer/analysis/suppress.h \
 	viewer/analysis/tallies.c \
 	viewer/analysis/tallies.h \
-	viewer/analysis/tally.h \
 	viewer/analysis/timeline.c \
 	viewer/analysis/timeline.h \
 	viewer/analysis/top-lives.c \
-	viewer/analysis/top-lives.h \
-	viewer/analysis/verdict.c \
-	viewer/analysis/verdict.h
+	viewer/analysis/top-lives.h

@@ -5,9 +5,55 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/peak.h"
-#include "viewer/read/turns.h"
+
+/* Remove the levels that are below the threshold now, except the first after each that is not. */
+static void
+levels_thin(struct levels *self, uint64_t threshold)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < self->count; i++) {
+        if (self->list[i].bytes >= threshold || (kept > 0 && self->list[kept - 1].bytes >= threshold))
+            self->list[kept++] = self->list[i];
+    }
+    self->count = kept;
+}
+
+/* Make room for one more level. False: no memory, or too many. */
+static bool
+levels_reserve(struct levels *self, uint64_t threshold)
+{
+    if (self->count < self->capacity)
+        return true;
+    levels_thin(self, threshold);
+    if (self->count < self->capacity / 2)
+        return true;
+    return self->count < (self->most > 0 ? self->most : LEVELS_MAX) &&
+           tidei_grow(&self->list, &self->capacity, self->capacity, 1);
+}
+
+void
+levels_keep(struct levels *self, int64_t ns, uint64_t bytes, uint64_t threshold)
+{
+    if (self->overflowed)
+        return;
+    if (!levels_reserve(self, threshold)) {
+        self->overflowed = true;
+        self->count = 0;
+        return;
+    }
+    self->list[self->count++] = (struct level){ ns, bytes };
+}
+
+void
+levels_free(struct levels *self)
+{
+    free(self->list);
+    *self = (struct levels){ .most = self->most };
+}
 
 static int
 peak_no_memory(const struct peak *peak)
@@ -15,7 +61,7 @@ peak_no_memory(const struct peak *peak)
     return trace_broken(&peak->view->trace, "no memory for its groups");
 }
 
-/* The first pass: the peak, its rivals, and the peak without each group. */
+/* The first pass: the highest peak, other distinct peaks, and the peak without each group. */
 
 static int
 find_begin(void *context)
@@ -53,7 +99,7 @@ find_alloc(void *context, const struct scan_life *life)
     if (peak->rest.live_bytes > (uint64_t)INT64_MAX - life->size)
         return trace_broken(&peak->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
                             life->allocation_id);
-    if (group == GROUPS_FULL || !counterfactual_alloc(&peak->rest, group, life->size))
+    if (group == GROUPS_FULL || !counterfactual_change(&peak->rest, group, life->size, false))
         return peak_no_memory(peak);
     if (life->size > 0 && !summits_rise(&peak->summits, peak->rest.live_bytes, life->alloc_ns))
         return peak_no_memory(peak);
@@ -64,7 +110,7 @@ find_alloc(void *context, const struct scan_life *life)
         peak->ns = life->alloc_ns;
         peak->allocation_id = life->allocation_id;
         peak->near_bytes = peak_near(peak);
-        counterfactual_mark(&peak->rest);
+        peak->rest.mark++;
     }
     levels_add(&peak->levels, life->alloc_ns, peak->rest.live_bytes, peak->near_bytes);
     return COMMAND_FINE;
@@ -76,7 +122,7 @@ find_free(void *context, const struct scan_life *life)
     struct peak *peak = context;
 
     peak->count--;
-    if (!counterfactual_release(&peak->rest, groups_of(&peak->groups, life), life->size))
+    if (!counterfactual_change(&peak->rest, groups_of(&peak->groups, life), life->size, true))
         return peak_no_memory(peak);
     if (life->size > 0)
         summits_fall(&peak->summits, peak->rest.live_bytes);
@@ -95,15 +141,9 @@ find_end(void *context, int64_t last_ns)
 }
 
 /*
- * The second pass, where there has to be one: what is live at another moment than the peak, single allocations, and how
- * long it stayed near a peak that it was near for too many events to keep.
+ * The second pass finds what is live at another moment than the peak, the largest allocations at the moment, and the
+ * plateaus if there were too many levels near the peak. Without any of these, it is left out.
  */
-
-static void
-look_attach(void *context, const struct scan *scan)
-{
-    ((struct peak *)context)->scan = scan;
-}
 
 static int
 look_begin(void *context)
@@ -121,7 +161,7 @@ static void
 look_add(void *context, const struct scan_life *life)
 {
     struct peak *peak = context;
-    struct peak_group *group = &peak->at_groups[groups_of(&peak->groups, life)];
+    struct amount *group = &peak->at_groups[groups_of(&peak->groups, life)];
 
     group->bytes += life->size;
     group->count++;
@@ -136,7 +176,7 @@ look_now(struct peak *peak, const struct scan_life *besides)
 {
     peak->looked = true;
     peak->at_bytes = peak->at_count = 0;
-    peak->at_lives.count = 0;
+    top_lives_clear(&peak->at_lives);
     memset(peak->at_groups, 0, peak->groups.count * sizeof(*peak->at_groups));
     scan_each_live(peak->scan, look_add, peak);
     if (besides != NULL)
@@ -144,12 +184,15 @@ look_now(struct peak *peak, const struct scan_life *besides)
 }
 
 static void
-look_keep_plateau(struct peak *peak)
+look_end_plateau(struct peak *peak, int64_t ns)
 {
-    const struct peak_plateau *plateau = &peak->plateau;
     size_t at = peak->plateau_count < PEAK_PLATEAUS_MAX ? peak->plateau_count : PEAK_PLATEAUS_MAX;
-    int64_t lasted = plateau->end_ns - plateau->begin_ns;
+    int64_t lasted = ns - peak->plateau.begin_ns;
 
+    if (!peak->near)
+        return;
+    peak->near = false;
+    peak->plateau.end_ns = ns;
     peak->near_ns += lasted;
     if (peak->plateau_count++ >= PEAK_PLATEAUS_MAX) {
         const struct peak_plateau *shortest = &peak->plateaus[--at];
@@ -159,7 +202,7 @@ look_keep_plateau(struct peak *peak)
     }
     for (; at > 0 && lasted > peak->plateaus[at - 1].end_ns - peak->plateaus[at - 1].begin_ns; at--)
         peak->plateaus[at] = peak->plateaus[at - 1];
-    peak->plateaus[at] = *plateau;
+    peak->plateaus[at] = peak->plateau;
 }
 
 static void
@@ -171,10 +214,8 @@ look_level(struct peak *peak, int64_t ns)
         peak->plateau = (struct peak_plateau){ .begin_ns = ns };
     if (near && peak->live_bytes > peak->plateau.most_bytes)
         peak->plateau.most_bytes = peak->live_bytes;
-    if (!near && peak->near) {
-        peak->plateau.end_ns = ns;
-        look_keep_plateau(peak);
-    }
+    if (!near)
+        look_end_plateau(peak, ns);
     peak->near = near;
 }
 
@@ -212,37 +253,29 @@ look_end(void *context, int64_t last_ns)
 {
     struct peak *peak = context;
 
-    /* A peak that has not come by now is none: nothing had any bytes. */
+    /* A peak that was not found by now does not exist: all sizes were 0. */
     if (!peak->looked && !peak->at_peak)
         look_now(peak, NULL);
-    if (peak->near) {
-        peak->plateau.end_ns = last_ns;
-        look_keep_plateau(peak);
-    }
+    look_end_plateau(peak, last_ns);
     top_lives_sort(&peak->at_lives);
     return peak->at_lives.failed ? peak_no_memory(peak) : COMMAND_FINE;
 }
 
-/* Without a second pass: the first gives the plateaus and what each group had at the peak. */
-static int
+/* Without a second pass: take the plateaus and the groups at the peak from the first. */
+static void
 peak_conclude(struct peak *peak)
 {
-    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
-    if (peak->at_groups == NULL)
-        return peak_no_memory(peak);
-    for (uint32_t i = 0; i < peak->groups.count; i++)
-        counterfactual_marked(&peak->rest, i, &peak->at_groups[i].bytes, &peak->at_groups[i].count);
+    for (size_t i = 0; i < peak->groups.count; i++) {
+        marked_keep(&peak->rest.groups[i].amount, peak->rest.mark);
+        peak->at_groups[i] = peak->rest.groups[i].amount.marked;
+    }
     peak->at_bytes = peak->bytes;
     peak->at_count = peak->peak_count;
     for (size_t i = 0; i < peak->levels.count; i++) {
         peak->live_bytes = peak->levels.list[i].bytes;
         look_level(peak, peak->levels.list[i].ns);
     }
-    if (peak->near) {
-        peak->plateau.end_ns = peak->end_ns;
-        look_keep_plateau(peak);
-    }
-    return COMMAND_FINE;
+    look_end_plateau(peak, peak->end_ns);
 }
 
 static void
@@ -257,12 +290,12 @@ peak_find(struct peak *peak)
     };
 }
 
-static int
+static void
 peak_look(struct peak *peak)
 {
     peak->unit = (struct scan_unit){
         .needs = groups_needs(peak->groups.by) | SCAN_LIVE,
-        .attach = look_attach,
+        .attach = true,
         .begin = look_begin,
         .alloc = look_alloc,
         .free = look_free,
@@ -270,8 +303,6 @@ peak_look(struct peak *peak)
     };
     if (peak->at_lives.limit > 0)
         peak->unit.needs |= SCAN_ORIGIN | SCAN_CALLER | SCAN_PLACE;
-    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
-    return peak->at_groups != NULL ? COMMAND_FINE : peak_no_memory(peak);
 }
 
 int
@@ -293,17 +324,24 @@ peak_next(void *context, struct scan_pass *pass)
     struct peak *peak = context;
     unsigned turn = peak->turn++;
 
-    if (turn == 0)
+    if (turn == 2)
+        return COMMAND_FINE;
+    pass->unit = &peak->unit;
+    if (turn == 0) {
         peak_find(peak);
-    if (turn == 1 && peak->at_peak) {
-        peak->at_ns = peak->ns;
-        if (peak->bytes > 0 && peak->at_lives.limit == 0 && !peak->levels.overflowed)
-            return peak_conclude(peak);
+        return COMMAND_FINE;
     }
-    if (turn == 1 && peak_look(peak) != COMMAND_FINE)
-        return COMMAND_WRONG;
-    if (turn < 2)
-        pass->unit = &peak->unit;
+    peak->at_groups = calloc(peak->groups.count + 1, sizeof(*peak->at_groups));
+    if (peak->at_groups == NULL)
+        return peak_no_memory(peak);
+    if (peak->at_peak)
+        peak->at_ns = peak->ns;
+    if (peak->at_peak && peak->bytes > 0 && peak->at_lives.limit == 0 && !peak->levels.overflowed) {
+        peak_conclude(peak);
+        pass->unit = NULL;
+    } else {
+        peak_look(peak);
+    }
     return COMMAND_FINE;
 }
 
@@ -311,18 +349,14 @@ int
 peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
           struct peak *out)
 {
-    int status = peak_begin(view, by, at, within, lives, out);
-
-    if (status == COMMAND_FINE)
-        status = turns_run_one(view, peak_next, out);
-    if (status != COMMAND_FINE)
-        peak_free(out);
-    return status;
+    return view_run_analysis(view, peak_begin(view, by, at, within, lives, out), peak_next, peak_free, out);
 }
 
 void
-peak_free(struct peak *peak)
+peak_free(void *context)
 {
+    struct peak *peak = context;
+
     groups_end(&peak->groups);
     counterfactual_free(&peak->rest);
     summits_free(&peak->summits);

@@ -20,16 +20,13 @@ struct profile_maker {
     bool by_class; /* the trace has neither tags nor call stacks */
     size_t group_capacity;
     size_t frame_capacity;
-    struct id_map layers; /* owns; small numbers for ids, so that three of them make one key */
-    struct id_map tags;
-    struct id_map callstacks;
-    struct id_map groups;     /* owns; by layer, tag or call stack */
+    /* Small numbers for ids, so that a layer with a tag or a call stack makes one key of `groups`. */
+    struct groups layers, tags, callstacks;
+    struct groups groups;
     struct id_map frame_hash; /* owns; the newest frame of a hash */
     uint64_t live_bytes;
     uint64_t allocated_bytes;
     uint64_t peak_number;
-    uint64_t last_key;
-    uint32_t last; /* its group */
 };
 
 static int
@@ -38,62 +35,35 @@ profile_no_memory(const struct profile_maker *maker)
     return trace_broken(&maker->view->trace, "no memory for its call stacks");
 }
 
-/* A number for an id, from 0 in the order in which they come; UINT32_MAX: no memory. */
-static uint32_t
-profile_number(struct id_map *map, int64_t id)
-{
-    const uint32_t *known = id_map_find(map, (uint64_t)id);
-    uint32_t number = (uint32_t)map->count;
-
-    if (known != NULL)
-        return *known;
-    return number < UINT32_MAX && id_map_add(map, (uint64_t)id, number) ? number : UINT32_MAX;
-}
-
-static struct profile_group *
-profile_new_group(struct profile_maker *maker, uint64_t key, const struct scan_life *life)
-{
-    struct profile *profile = maker->profile;
-
-    if (!tidei_grow(&profile->groups, &maker->group_capacity, profile->group_count, 1))
-        return NULL;
-    if (profile->group_count == UINT32_MAX || !id_map_add(&maker->groups, key, (uint32_t)profile->group_count))
-        return NULL;
-    maker->last_key = key;
-    maker->last = (uint32_t)profile->group_count;
-    profile->groups[profile->group_count] = (struct profile_group){
-        .layer_id = life->layer_id,
-        .tag_id = maker->by_class || life->callstack_id != 0 ? 0 : life->tag_id,
-        .callstack_id = maker->by_class ? 0 : life->callstack_id,
-        .class = maker->by_class ? groups_class(life->size) + 1 : 0,
-    };
-    return &profile->groups[profile->group_count++];
-}
-
 static struct profile_group *
 profile_group(struct profile_maker *maker, const struct scan_life *life)
 {
+    struct profile *profile = maker->profile;
     bool has_callstack = !maker->by_class && life->callstack_id != 0;
-    uint32_t layer = profile_number(&maker->layers, life->layer_id);
+    uint32_t layer = groups_number(&maker->layers, (uint64_t)life->layer_id);
     uint32_t stack = maker->by_class ? (uint32_t)groups_class(life->size)
-                     : has_callstack ? profile_number(&maker->callstacks, life->callstack_id)
-                                     : profile_number(&maker->tags, life->tag_id);
-    uint64_t key = (uint64_t)layer << 33 | (uint64_t)has_callstack << 32 | stack;
-    const uint32_t *known;
+                     : has_callstack ? groups_number(&maker->callstacks, (uint64_t)life->callstack_id)
+                                     : groups_number(&maker->tags, (uint64_t)life->tag_id);
+    uint32_t number;
 
-    if (layer > INT32_MAX || stack == UINT32_MAX)
+    if (layer > INT32_MAX || stack == GROUPS_FULL)
         return NULL;
-    if (maker->profile->group_count > 0 && key == maker->last_key)
-        return &maker->profile->groups[maker->last];
-    known = id_map_find(&maker->groups, key);
-    if (known == NULL)
-        return profile_new_group(maker, key, life);
-    maker->last_key = key;
-    maker->last = *known;
-    return &maker->profile->groups[*known];
+    number = groups_number(&maker->groups, (uint64_t)layer << 33 | (uint64_t)has_callstack << 32 | stack);
+    if (number >= maker->group_capacity && !groups_reach(&profile->groups, &maker->group_capacity, number))
+        return NULL;
+    if (number == profile->group_count) {
+        profile->group_count++;
+        profile->groups[number] = (struct profile_group){
+            .layer_id = life->layer_id,
+            .tag_id = maker->by_class || has_callstack ? 0 : life->tag_id,
+            .callstack_id = has_callstack ? life->callstack_id : 0,
+            .class = maker->by_class ? groups_class(life->size) + 1 : 0,
+        };
+    }
+    return &profile->groups[number];
 }
 
-/* Before what is live of a group changes: keep what it was at the last peak. So a peak costs nothing for the others. */
+/* Before a group changes: keep what it had live at the last peak. So a peak costs nothing for the other groups. */
 static void
 profile_keep_peak(const struct profile_maker *maker, struct profile_group *group)
 {
@@ -108,7 +78,7 @@ profile_begin(void *context)
 {
     struct profile_maker *maker = context;
 
-    id_map_free(&maker->groups);
+    groups_end(&maker->groups);
     maker->profile->group_count = 0;
     maker->profile->peak_bytes = 0;
     maker->live_bytes = maker->allocated_bytes = 0;
@@ -188,7 +158,7 @@ profile_hash(uint64_t hash, const char *text)
     return hash * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The number of a frame. Of two that share a hash, which no honest names do, each is a frame of its own each time. */
+/* Number a frame. If two frames share a hash, which real names do not, one of them is added again at each use. */
 static bool
 profile_frame(struct profile_maker *maker, const char *function, const char *file, int64_t line, uint32_t *out)
 {
@@ -218,7 +188,7 @@ profile_frame(struct profile_maker *maker, const char *function, const char *fil
     return frame->function != NULL && frame->file != NULL;
 }
 
-/* The own name of a tag, without the path of those around it. */
+/* The name of a tag without the path of its parent. */
 static const char *
 profile_tag_name(const struct name *tag, const struct name *parent)
 {
@@ -229,7 +199,7 @@ profile_tag_name(const struct name *tag, const struct name *parent)
     return tag->text;
 }
 
-/* The frames of a tag, outermost first; `first` of them are there already. */
+/* Append the frames of a tag, outermost first. */
 static bool
 profile_tag_frames(struct profile_maker *maker, int64_t tag_id, uint32_t *frames, size_t *count)
 {
@@ -251,7 +221,7 @@ profile_tag_frames(struct profile_maker *maker, int64_t tag_id, uint32_t *frames
     return true;
 }
 
-/* The frames of a call stack, from rows of function, file and line, the outermost first. */
+/* Append the frames of a call stack from rows of function, file and line, outermost first. */
 static int
 profile_callstack_frames(struct profile_maker *maker, sqlite3_stmt *rows, int64_t id, uint32_t *frames, size_t *count)
 {
@@ -273,7 +243,7 @@ profile_callstack_frames(struct profile_maker *maker, sqlite3_stmt *rows, int64_
     return done ? COMMAND_FINE : profile_no_memory(maker);
 }
 
-/* The frames of a group into `frames`, outermost first. `rows` is NULL where the trace has no call stacks. */
+/* Set the frames of a group, outermost first. `rows` is NULL if the trace has no call stacks. */
 static int
 profile_group_frames(struct profile_maker *maker, sqlite3_stmt *rows, const struct profile_group *group,
                      uint32_t *frames, size_t *count)
@@ -346,10 +316,10 @@ profile_make(struct view *view, struct profile *out)
     status = view_scan(view, &pass, 1);
     if (status == COMMAND_FINE)
         status = profile_name_groups(&maker);
-    id_map_free(&maker.layers);
-    id_map_free(&maker.tags);
-    id_map_free(&maker.callstacks);
-    id_map_free(&maker.groups);
+    groups_end(&maker.layers);
+    groups_end(&maker.tags);
+    groups_end(&maker.callstacks);
+    groups_end(&maker.groups);
     id_map_free(&maker.frame_hash);
     if (status != COMMAND_FINE)
         profile_free(out);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "viewer/base/id-map.h"
+#include "viewer/analysis/groups.h"
 #include "viewer/read/view.h"
 
 enum profile_weight {
@@ -16,11 +16,6 @@ enum profile_weight {
     PROFILE_LIVE,      /* live at the end */
     PROFILE_ALLOCATED, /* in total */
     PROFILE_WEIGHTS
-};
-
-struct profile_value {
-    uint64_t count;
-    uint64_t bytes;
 };
 
 /* A frame. All stacks share one copy of it. */
@@ -36,7 +31,7 @@ struct profile_group {
     int64_t callstack_id;
     uint64_t class;       /* groups_class plus 1 */
     uint64_t peak_number; /* the peak that `values[PROFILE_PEAK]` belongs to; for a later peak, the live values hold */
-    struct profile_value values[PROFILE_WEIGHTS];
+    struct amount values[PROFILE_WEIGHTS];
     uint32_t *frames; /* owns; indices of profile.frames, outermost first */
     size_t frame_count;
 };

@@ -5,78 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/base/callstack-text.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/base/output.h"
 #include "viewer/read/samples.h"
 #include "viewer/analysis/snapshot.h"
-#include "viewer/read/turns.h"
-
-/* The first pass: the figures. */
 
 static int
-figures_begin(void *context)
+snapshot_restart(void *context)
 {
     struct snapshot *snapshot = context;
 
-    snapshot->allocations = snapshot->total_bytes = snapshot->failures = 0;
-    snapshot->live_bytes = snapshot->live_count = snapshot->peak_bytes = 0;
-    snapshot->peak_id = 0;
-    return COMMAND_FINE;
-}
-
-static int
-figures_alloc(void *context, const struct scan_life *life)
-{
-    struct snapshot *snapshot = context;
-
-    if (life->status != 0) {
-        snapshot->failures++;
-        return COMMAND_FINE;
-    }
-    if (snapshot->live_bytes > (uint64_t)INT64_MAX - life->size)
-        return trace_broken(&snapshot->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
-                            life->allocation_id);
-    snapshot->allocations++;
-    snapshot->total_bytes += life->size;
-    snapshot->live_bytes += life->size;
-    snapshot->live_count++;
-    if (snapshot->live_bytes > snapshot->peak_bytes) {
-        snapshot->peak_bytes = snapshot->live_bytes;
-        snapshot->peak_ns = life->alloc_ns;
-        snapshot->peak_id = life->allocation_id;
-    }
-    return COMMAND_FINE;
-}
-
-static int
-figures_free(void *context, const struct scan_life *life)
-{
-    struct snapshot *snapshot = context;
-
-    snapshot->live_bytes -= life->size;
-    snapshot->live_count--;
-    return COMMAND_FINE;
-}
-
-static int
-figures_end(void *context, int64_t last_ns)
-{
-    ((struct snapshot *)context)->end_ns = last_ns;
-    return COMMAND_FINE;
-}
-
-/* The second pass: what was live at the peak. */
-
-static void
-live_attach(void *context, const struct scan *scan)
-{
-    ((struct snapshot *)context)->scan = scan;
-}
-
-static int
-live_begin(void *context)
-{
-    struct snapshot *snapshot = context;
-
+    snapshot->all = (struct tally){ 0 };
+    snapshot->peaks = 0;
     for (size_t i = 0; i < snapshot->by_count; i++) {
         if (snapshot->by[i].capacity > 0)
             memset(snapshot->by[i].list, 0, snapshot->by[i].capacity * sizeof(*snapshot->by[i].list));
@@ -84,57 +25,56 @@ live_begin(void *context)
     return COMMAND_FINE;
 }
 
-static bool
-live_add_to(struct snapshot_groups *by, const struct scan_life *life)
+/* An allocation begins or ends: change its group in each grouping. */
+static int
+snapshot_change(struct snapshot *snapshot, const struct scan_life *life, bool is_free)
 {
-    uint32_t number = groups_of(&by->groups, life);
+    for (size_t i = 0; i < snapshot->by_count; i++) {
+        struct snapshot_groups *by = &snapshot->by[i];
+        uint32_t number = groups_of(&by->groups, life);
 
-    if (number >= by->capacity && !groups_reach(&by->list, &by->capacity, number))
-        return false;
-    by->list[number].bytes += life->size;
-    by->list[number].count++;
-    return true;
-}
-
-static void
-live_add(void *context, const struct scan_life *life)
-{
-    struct snapshot *snapshot = context;
-
-    for (size_t i = 0; i < snapshot->by_count && !snapshot->failed; i++)
-        snapshot->failed = !live_add_to(&snapshot->by[i], life);
+        if (number >= by->capacity && !groups_reach(&by->list, &by->capacity, number))
+            return trace_broken(&snapshot->view->trace, "no memory for its groups");
+        marked_change(&by->list[number], snapshot->peaks, life->size, is_free);
+    }
+    return COMMAND_FINE;
 }
 
 static int
-live_alloc(void *context, const struct scan_life *life)
+snapshot_alloc(void *context, const struct scan_life *life)
+{
+    struct snapshot *snapshot = context;
+    int status = COMMAND_FINE;
+
+    if (life->status == 0 && snapshot->all.live_bytes > (uint64_t)INT64_MAX - life->size)
+        return trace_broken(&snapshot->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
+                            life->allocation_id);
+    if (life->status == 0)
+        status = snapshot_change(snapshot, life, false);
+    snapshot->peaks += tally_alloc(&snapshot->all, life);
+    return status;
+}
+
+static int
+snapshot_release(void *context, const struct scan_life *life)
 {
     struct snapshot *snapshot = context;
 
-    if (life->allocation_id != snapshot->peak_id)
-        return COMMAND_FINE;
-    scan_each_live(snapshot->scan, live_add, snapshot);
-    live_add(snapshot, life);
-    return snapshot->failed ? trace_broken(&snapshot->view->trace, "no memory for its groups") : COMMAND_FINE;
+    tally_free(&snapshot->all, life);
+    return snapshot_change(snapshot, life, true);
 }
 
-static const struct scan_unit figures_unit = {
-    .begin = figures_begin,
-    .alloc = figures_alloc,
-    .free = figures_free,
-    .end = figures_end,
-};
-
-static void
-snapshot_look(struct snapshot *snapshot)
+static int
+snapshot_end(void *context, int64_t last_ns)
 {
-    snapshot->unit = (struct scan_unit){
-        .needs = SCAN_LIVE,
-        .attach = live_attach,
-        .begin = live_begin,
-        .alloc = live_alloc,
-    };
-    for (size_t i = 0; i < snapshot->by_count; i++)
-        snapshot->unit.needs |= groups_needs(snapshot->by[i].groups.by);
+    struct snapshot *snapshot = context;
+
+    snapshot->end_ns = last_ns;
+    for (size_t i = 0; i < snapshot->by_count; i++) {
+        for (size_t j = 0; j < snapshot->by[i].groups.count; j++)
+            marked_keep(&snapshot->by[i].list[j], snapshot->peaks);
+    }
+    return COMMAND_FINE;
 }
 
 int
@@ -161,32 +101,31 @@ int
 snapshot_next(void *context, struct scan_pass *pass)
 {
     struct snapshot *snapshot = context;
-    unsigned turn = snapshot->turn++;
 
-    if (turn == 0)
-        pass->unit = &figures_unit;
-    if (turn == 1 && snapshot->by_count > 0 && snapshot->peak_id != 0) {
-        snapshot_look(snapshot);
-        pass->unit = &snapshot->unit;
-    }
+    snapshot->unit = (struct scan_unit){
+        .begin = snapshot_restart,
+        .alloc = snapshot_alloc,
+        .free = snapshot_release,
+        .end = snapshot_end,
+    };
+    for (size_t i = 0; i < snapshot->by_count; i++)
+        snapshot->unit.needs |= groups_needs(snapshot->by[i].groups.by);
+    pass->unit = snapshot->asked ? NULL : &snapshot->unit;
+    snapshot->asked = true;
     return COMMAND_FINE;
 }
 
 int
 snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out)
 {
-    int status = snapshot_begin(view, by, by_count, out);
-
-    if (status == COMMAND_FINE)
-        status = turns_run_one(view, snapshot_next, out);
-    if (status != COMMAND_FINE)
-        snapshot_free(out);
-    return status;
+    return view_run_analysis(view, snapshot_begin(view, by, by_count, out), snapshot_next, snapshot_free, out);
 }
 
 void
-snapshot_free(struct snapshot *snapshot)
+snapshot_free(void *context)
 {
+    struct snapshot *snapshot = context;
+
     for (size_t i = 0; i < snapshot->by_count; i++) {
         groups_end(&snapshot->by[i].groups);
         free(snapshot->by[i].list);
@@ -212,4 +151,128 @@ bool
 snapshot_exceeds(uint64_t a, uint64_t b, double tolerance)
 {
     return b > a && (double)(b - a) > tolerance * (double)a;
+}
+
+int64_t
+align_change(const struct align_row *row)
+{
+    return (int64_t)(row->b.bytes - row->a.bytes);
+}
+
+static int
+align_compare_keys(const void *left, const void *right)
+{
+    const struct align_row *a = left;
+    const struct align_row *b = right;
+
+    if (a->name != NULL && b->name != NULL)
+        return strcmp(a->name, b->name);
+    return (a->size > b->size) - (a->size < b->size);
+}
+
+static uint64_t
+align_weight(const struct align_row *row)
+{
+    int64_t change = align_change(row);
+
+    return change < 0 ? (uint64_t)-change : (uint64_t)change;
+}
+
+static int
+align_compare_changes(const void *left, const void *right)
+{
+    uint64_t a = align_weight(left);
+    uint64_t b = align_weight(right);
+
+    return a != b ? (a < b) - (a > b) : align_compare_keys(left, right);
+}
+
+/* Append the groups of one snapshot to `rows`. false: no memory. */
+static bool
+align_list(const struct snapshot_groups *by, bool is_b, struct align_row *rows, size_t *count)
+{
+    for (uint32_t i = 0; i < by->groups.count; i++) {
+        struct align_row *row = &rows[*count];
+        char name[GROUPS_NAME];
+
+        if (by->list[i].marked.count == 0)
+            continue;
+        *row = (struct align_row){ .size = by->groups.keys[i] };
+        *(is_b ? &row->b : &row->a) = by->list[i].marked;
+        if (by->groups.by != GROUPS_SIZE) {
+            row->name = strdup(groups_name(&by->groups, i, name, sizeof(name)));
+            if (row->name == NULL)
+                return false;
+        }
+        ++*count;
+    }
+    return true;
+}
+
+/* Merge the rows of each key into one, and sort the rows by their change. */
+static void
+align_merge(struct align *align)
+{
+    size_t merged = 0;
+
+    qsort(align->rows, align->count, sizeof(*align->rows), align_compare_keys);
+    for (size_t i = 0; i < align->count; i++) {
+        struct align_row *row = &align->rows[i];
+        struct align_row *last = merged > 0 ? &align->rows[merged - 1] : NULL;
+
+        if (last == NULL || align_compare_keys(last, row) != 0) {
+            align->rows[merged++] = *row;
+            continue;
+        }
+        last->a.bytes += row->a.bytes;
+        last->a.count += row->a.count;
+        last->b.bytes += row->b.bytes;
+        last->b.count += row->b.count;
+        free(row->name);
+    }
+    align->count = merged;
+    qsort(align->rows, align->count, sizeof(*align->rows), align_compare_changes);
+}
+
+int
+align_make(const struct snapshot *a, const struct snapshot *b, size_t by, struct align *out)
+{
+    size_t most = a->by[by].groups.count + b->by[by].groups.count;
+
+    *out = (struct align){ .rows = calloc(most + 1, sizeof(*out->rows)) };
+    if (out->rows == NULL || !align_list(&a->by[by], false, out->rows, &out->count) ||
+        !align_list(&b->by[by], true, out->rows, &out->count)) {
+        align_free(out);
+        return trace_broken(&b->view->trace, "no memory for its groups");
+    }
+    align_merge(out);
+    return COMMAND_FINE;
+}
+
+void
+align_free(struct align *align)
+{
+    for (size_t i = 0; i < align->count; i++)
+        free(align->rows[i].name);
+    free(align->rows);
+    *align = (struct align){ 0 };
+}
+
+const char *
+align_name(const struct align_row *row, char *buffer, size_t size)
+{
+    struct output_figure figure;
+
+    if (row->name != NULL)
+        return row->name;
+    snprintf(buffer, size, "%s", output_size(&figure, row->size));
+    return buffer;
+}
+
+const char *
+align_brief(const struct align_row *row, enum groups_by by, char *buffer, size_t size)
+{
+    const char *name = align_name(row, buffer, size);
+
+    return by == GROUPS_CALLSTACK ? stack_text_brief(name, buffer, size) : name;
 }

@@ -2,43 +2,29 @@
 #ifndef VIEWER_ANALYSIS_SNAPSHOT_H
 #define VIEWER_ANALYSIS_SNAPSHOT_H
 
-#include "viewer/analysis/groups.h"
+#include "viewer/analysis/tallies.h"
 #include "viewer/read/view.h"
 
 /* The most groupings of one snapshot. */
 #define SNAPSHOT_GROUPS 3
 
-/* What a group had live at the peak. */
-struct snapshot_group {
-    uint64_t bytes;
-    uint64_t count;
-};
-
 struct snapshot_groups {
     struct groups groups;
-    struct snapshot_group *list; /* owns; by group number */
+    struct marked_amount *list; /* owns; by group number; marked at the peak */
     size_t capacity;
 };
 
 struct snapshot {
-    struct view *view; /* borrows */
-    const struct scan *scan;
-    unsigned turn;         /* the number of readings asked for so far */
-    struct scan_unit unit; /* of this turn */
-    uint64_t allocations;  /* that succeeded */
-    uint64_t total_bytes;
-    uint64_t failures;
-    uint64_t live_bytes; /* at the end */
-    uint64_t live_count;
-    uint64_t peak_bytes;
-    int64_t peak_ns;
-    int64_t peak_id; /* 0: nothing was ever live */
+    struct view *view;     /* borrows */
+    bool asked;            /* snapshot_next has asked for its reading */
+    struct scan_unit unit; /* of that reading */
+    struct tally all;
+    uint64_t peaks; /* the number of times that the live bytes reached a new peak: the mark of the groups */
     int64_t end_ns;
     uint64_t reserved_peak_bytes; /* of the pool samples; valid if has_reserved */
     bool has_reserved;
     struct snapshot_groups by[SNAPSHOT_GROUPS];
     size_t by_count;
-    bool failed; /* no memory */
 };
 
 /*
@@ -47,11 +33,11 @@ struct snapshot {
  */
 int snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out);
 
-/* The same as one of several analyses (viewer/read/turns.h). Call snapshot_free also if a turn fails. */
+/* The same as one of several analyses (viewer/read/view.h). Call snapshot_free also if a turn fails. */
 int snapshot_begin(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out);
 int snapshot_next(void *snapshot, struct scan_pass *pass);
 
-void snapshot_free(struct snapshot *snapshot);
+void snapshot_free(void *snapshot);
 
 /*
  * The default groupings for comparing two traces, into an array of SNAPSHOT_GROUPS; returns their number. Call stacks
@@ -61,5 +47,32 @@ size_t snapshot_groups_default(const struct names *a, const struct names *b, enu
 
 /* Whether `b` exceeds `a` by more than the share `tolerance` of `a`. */
 bool snapshot_exceeds(uint64_t a, uint64_t b, double tolerance);
+
+/* The groups of two snapshots: groups of the same name, or of the same size, share a row. */
+struct align_row {
+    char *name;    /* owns; NULL if grouped by size */
+    uint64_t size; /* valid if name is NULL */
+    struct amount a;
+    struct amount b;
+};
+
+struct align {
+    struct align_row *rows; /* owns; the greatest change first */
+    size_t count;
+};
+
+/* The bytes of B less those of A. */
+int64_t align_change(const struct align_row *row);
+
+/* Align the groups `a->by[by]` and `b->by[by]`. COMMAND_FINE, or COMMAND_WRONG after a message. */
+int align_make(const struct snapshot *a, const struct snapshot *b, size_t by, struct align *out);
+
+void align_free(struct align *align);
+
+/* The name of a row, or its size as text. */
+const char *align_name(const struct align_row *row, char *buffer, size_t size);
+
+/* The same for use in a sentence, for rows aligned by `by`: only the two innermost frames of a call stack. */
+const char *align_brief(const struct align_row *row, enum groups_by by, char *buffer, size_t size);
 
 #endif

@@ -11,12 +11,6 @@
 #include "viewer/base/output.h"
 #include "viewer/analysis/space.h"
 
-/* What space_look works with. */
-struct space_looking {
-    struct space *space;
-    const struct space_layers *layers;
-};
-
 int
 space_layers_make(struct view *view, uint64_t page_bytes, struct space_layers *out)
 {
@@ -76,10 +70,9 @@ space_rounded(const struct scan_life *life)
 static void
 space_add_block(struct space *space, const struct scan_life *life)
 {
-    if (!tidei_grow(&space->blocks, &space->block_capacity, space->block_count, 1)) {
-        space->failed = true;
+    space->failed = space->failed || !tidei_grow(&space->blocks, &space->block_capacity, space->block_count, 1);
+    if (space->failed)
         return;
-    }
     space->blocks[space->block_count++] = (struct space_block){
         .address = life->address,
         .size = life->size,
@@ -94,42 +87,33 @@ space_add_block(struct space *space, const struct scan_life *life)
 static void
 space_add_chunk(struct space *space, uint64_t address, uint64_t size)
 {
-    if (!tidei_grow(&space->chunks, &space->chunk_capacity, space->chunk_count, 1)) {
-        space->failed = true;
+    space->failed = space->failed || !tidei_grow(&space->chunks, &space->chunk_capacity, space->chunk_count, 1);
+    if (space->failed)
         return;
-    }
     space->chunks[space->chunk_count++] = (struct space_chunk){ .address = address, .size = size };
 }
 
 static void
 space_add(void *context, const struct scan_life *life)
 {
-    const struct space_looking *looking = context;
+    struct space *space = context;
 
     if (life->size == 0 || life->status != 0)
         return;
-    if (filter_set_has(&looking->layers->upper, life->layer_id))
-        space_add_block(looking->space, life);
+    if (filter_set_has(&space->layers->upper, life->layer_id))
+        space_add_block(space, life);
     else
-        space_add_chunk(looking->space, life->address, life->size);
+        space_add_chunk(space, life->address, life->size);
 }
 
+/* Blocks and chunks begin with their address. */
 static int
-space_compare_blocks(const void *a, const void *b)
+space_compare(const void *a, const void *b)
 {
-    const struct space_block *one = a;
-    const struct space_block *other = b;
+    uint64_t one = *(const uint64_t *)a;
+    uint64_t other = *(const uint64_t *)b;
 
-    return one->address < other->address ? -1 : one->address > other->address;
-}
-
-static int
-space_compare_chunks(const void *a, const void *b)
-{
-    const struct space_chunk *one = a;
-    const struct space_chunk *other = b;
-
-    return one->address < other->address ? -1 : one->address > other->address;
+    return one < other ? -1 : one > other;
 }
 
 /* Without a log below: make chunks from the runs of pages that the blocks, sorted by address, touch. */
@@ -169,8 +153,8 @@ space_add_hole(struct space_chunk *chunk, uint64_t bytes)
 }
 
 /*
- * Call `hole` on every hole of a chunk. Blocks that overlap, which only a broken trace has, or that reach over its end,
- * count once and as far as it goes.
+ * Walk through a chunk. Returns the bytes in holes smaller than `below`. With `store`, also sets the figures of the
+ * chunk. In a broken trace, blocks overlap or reach past the end of the chunk: each byte of the chunk counts once.
  */
 static uint64_t
 space_walk(const struct space *space, struct space_chunk *chunk, uint64_t below, bool store)
@@ -237,24 +221,23 @@ void
 space_look(struct space *space, const struct space_layers *layers, const struct scan *scan,
            const struct scan_life *besides)
 {
-    struct space_looking looking = { space, layers };
-
+    space->layers = layers;
     space->block_count = space->chunk_count = 0;
     space->requested_bytes = space->rounded_bytes = space->inside_bytes = space->reserved_bytes = 0;
     space->largest_hole = space->holes = space->empty_bytes = 0;
-    scan_each_live(scan, space_add, &looking);
+    scan_each_live(scan, space_add, space);
     if (besides != NULL)
-        space_add(&looking, besides);
+        space_add(space, besides);
     for (size_t i = 0; i < space->block_count; i++) {
         space->requested_bytes += space->blocks[i].size;
         space->rounded_bytes += space->blocks[i].rounded;
     }
     if (space->block_count > 0)
-        qsort(space->blocks, space->block_count, sizeof(*space->blocks), space_compare_blocks);
+        qsort(space->blocks, space->block_count, sizeof(*space->blocks), space_compare);
     if (!layers->lower.active)
         space_make_runs(space, layers->page_bytes);
     if (space->chunk_count > 0)
-        qsort(space->chunks, space->chunk_count, sizeof(*space->chunks), space_compare_chunks);
+        qsort(space->chunks, space->chunk_count, sizeof(*space->chunks), space_compare);
     space_measure(space);
 }
 
@@ -266,12 +249,6 @@ space_unusable(const struct space *space, uint64_t size)
     for (size_t i = 0; i < space->chunk_count; i++)
         bytes += space_walk(space, &space->chunks[i], size, false);
     return bytes;
-}
-
-double
-space_external(const struct space *space)
-{
-    return space->free_bytes == 0 ? 0 : 1 - (double)space->largest_hole / (double)space->free_bytes;
 }
 
 void

@@ -45,7 +45,8 @@ struct space_chunk {
 };
 
 struct space {
-    struct space_block *blocks; /* owns; sorted by address once measured */
+    const struct space_layers *layers; /* borrows; of the last space_look */
+    struct space_block *blocks;        /* owns; sorted by address once measured */
     size_t block_count;
     size_t block_capacity;
     struct space_chunk *chunks; /* owns; sorted by address once measured */
@@ -82,8 +83,5 @@ uint64_t space_unusable(const struct space *space, uint64_t size);
 /* Describe the first three blocks of a chunk: "#12 4 KiB step/forward, #13 ...". */
 void space_pins(const struct view *view, const struct space *space, const struct space_chunk *chunk, char *text,
                 size_t size);
-
-/* External fragmentation: 1 - largest hole / free bytes. It is 0 if all free bytes are one hole. */
-double space_external(const struct space *space);
 
 #endif

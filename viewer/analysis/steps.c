@@ -14,7 +14,23 @@
 /* With more turns than this, the search gives up. */
 #define SWINGS_MAX ((size_t)1 << 20)
 
-void
+/* The first moment of a high or a low. */
+struct swings_turn {
+    int64_t ns;
+    uint64_t bytes;
+};
+
+/* Finds the highs and lows of a curve, fed one level at a time. All zeros is the initial state. */
+struct swings {
+    struct swings_turn *turns; /* owns; alternating highs and lows, a high first */
+    size_t count;
+    size_t capacity;
+    struct swings_turn last; /* the highest or lowest level since the last turn */
+    bool falling;            /* `last` is the lowest */
+    bool failed;             /* no memory, or too many */
+};
+
+static void
 swings_free(struct swings *self)
 {
     free(self->turns);
@@ -22,7 +38,7 @@ swings_free(struct swings *self)
 }
 
 static void
-swings_turn(struct swings *self)
+swings_add(struct swings *self)
 {
     if (self->count >= SWINGS_MAX || !tidei_grow(&self->turns, &self->capacity, self->count, 1)) {
         self->failed = true;
@@ -32,17 +48,18 @@ swings_turn(struct swings *self)
     self->falling = !self->falling;
 }
 
-void
+/* The level becomes `bytes`. A change of direction counts if it is at least `swing` bytes. */
+static void
 swings_level(struct swings *self, int64_t ns, uint64_t bytes, uint64_t swing)
 {
     uint64_t low = self->falling ? self->last.bytes : bytes;
     uint64_t high = self->falling ? bytes : self->last.bytes;
 
     if (high > low && high - low >= swing && !self->failed)
-        swings_turn(self);
+        swings_add(self);
     else if (self->falling ? bytes >= self->last.bytes : bytes <= self->last.bytes)
         return;
-    self->last = (struct steps_turn){ ns, bytes };
+    self->last = (struct swings_turn){ ns, bytes };
 }
 
 /* The unit that looks for a rhythm. */
@@ -130,7 +147,7 @@ steps_are_regular(const struct steps *steps)
     return regular * 4 >= count * 3;
 }
 
-/* The lows between two highs that are a swing of the whole peak apart. */
+/* Find the lows again, with the swing of the final peak. */
 static int
 steps_from_swings(const struct view *view, const struct rhythm *rhythm, struct steps *out)
 {
@@ -139,7 +156,7 @@ steps_from_swings(const struct view *view, const struct rhythm *rhythm, struct s
     for (size_t i = 0; i < rhythm->swings.count; i++)
         swings_level(&wide, rhythm->swings.turns[i].ns, rhythm->swings.turns[i].bytes,
                      rhythm_swing(rhythm->peak_bytes));
-    /* The last one of the first kind may be a turn of the second kind, too. */
+    /* The last level may complete a swing, too. */
     swings_level(&wide, rhythm->swings.last.ns, rhythm->swings.last.bytes, rhythm_swing(rhythm->peak_bytes));
     out->ends = calloc(wide.count + 1, sizeof(*out->ends));
     if (out->ends == NULL) {

@@ -17,27 +17,6 @@ enum steps_source {
     STEPS_RHYTHM,
 };
 
-/* The first moment of a high or a low. */
-struct steps_turn {
-    int64_t ns;
-    uint64_t bytes;
-};
-
-/* Finds the highs and lows of a curve, fed one level at a time. All zeros is the initial state. */
-struct swings {
-    struct steps_turn *turns; /* owns; alternating highs and lows, a high first */
-    size_t count;
-    size_t capacity;
-    struct steps_turn last; /* the highest or lowest level since the last turn */
-    bool falling;           /* `last` is the lowest */
-    bool failed;            /* no memory, or too many */
-};
-
-/* The level becomes `bytes`. A change of direction counts if it is at least `swing` bytes. */
-void swings_level(struct swings *self, int64_t ns, uint64_t bytes, uint64_t swing);
-
-void swings_free(struct swings *self);
-
 struct steps {
     enum steps_source source;
     int64_t *ends; /* owns; the boundaries of steps, in time order */

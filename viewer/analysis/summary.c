@@ -8,21 +8,21 @@
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/driver-calls.h"
-#include "viewer/read/scan.h"
+#include "viewer/read/samples.h"
 #include "viewer/analysis/space.h"
 #include "viewer/analysis/summary.h"
 
-/* A trace with more is no program's. */
+/* No program has more; a damaged trace may. */
 #define SUMMARY_LAYERS_MAX 65536
 
-/* Whether nothing was asked for by --layer, or this was. */
+/* Whether --layer selects the layer; without --layer, every layer is selected. */
 static bool
 summary_asked(const struct summary *summary, int64_t layer_id)
 {
     return summary->view->options->layers.count == 0 || filter_has_layer(&summary->view->filter, layer_id);
 }
 
-/* What stands where among the logs that were asked, or whatever has allocations and was. */
+/* Set whether a layer is outermost or lowest among the selected layers. */
 static void
 summary_place(struct summary *summary, struct summary_layer *layer)
 {
@@ -41,44 +41,35 @@ summary_place(struct summary *summary, struct summary_layer *layer)
     }
     layer->outermost = layer->asked && !has_above;
     layer->lowest = has_above && !has_below;
-    /* What is held for others, too, is not that of a tag or a thread. */
+    /* A lowest layer also holds memory for allocations that a filter of tags, threads ... leaves out. */
     summary->has_lowest = summary->has_lowest || (layer->lowest && !filter_has_rows(&summary->view->filter));
 }
 
-static struct summary_layer *
-summary_add(struct summary *summary, int64_t layer_id, const char *kind)
-{
-    struct summary_layer *added;
-
-    if (summary->count >= SUMMARY_LAYERS_MAX || !tidei_grow(&summary->found, &summary->capacity, summary->count, 1))
-        return NULL;
-    if (!id_map_add(&summary->numbers, (uint64_t)layer_id, (uint32_t)summary->count))
-        return NULL;
-    summary->last = summary->count++;
-    added = &summary->found[summary->last];
-    *added = (struct summary_layer){ .layer_id = layer_id, .kind = kind, .asked = summary_asked(summary, layer_id) };
-    /* What is no log is not among what the program asked for, unless it is named. */
-    if (strcmp(kind, "log") == 0 || (added->asked && summary->view->options->layers.count > 0))
-        summary_place(summary, added);
-    return added;
-}
-
-/* The layer of an event, which is mostly that of the event before, or one of few. */
+/* The layer of an event, mostly that of the event before. NULL: no memory, or too many layers. */
 static struct summary_layer *
 summary_layer(struct summary *summary, int64_t layer_id)
 {
     const struct trace_layer *layer;
-    const uint32_t *known;
+    struct summary_layer *added;
 
     if (summary->count > 0 && summary->found[summary->last].layer_id == layer_id)
         return &summary->found[summary->last];
-    known = id_map_find(&summary->numbers, (uint64_t)layer_id);
-    if (known != NULL) {
-        summary->last = *known;
+    summary->last = groups_number(&summary->numbers, (uint64_t)layer_id);
+    if (summary->last < summary->count)
         return &summary->found[summary->last];
-    }
+    if (summary->last >= SUMMARY_LAYERS_MAX || !tidei_grow(&summary->found, &summary->capacity, summary->count, 1))
+        return NULL;
     layer = trace_layers_find(summary->layers, layer_id);
-    return summary_add(summary, layer_id, layer != NULL ? layer->kind : "");
+    added = &summary->found[summary->count++];
+    *added = (struct summary_layer){
+        .layer_id = layer_id,
+        .kind = layer != NULL ? layer->kind : "",
+        .asked = summary_asked(summary, layer_id),
+    };
+    /* A layer that is no log is not part of the total, unless --layer names it. */
+    if (strcmp(added->kind, "log") == 0 || (added->asked && summary->view->options->layers.count > 0))
+        summary_place(summary, added);
+    return added;
 }
 
 static int
@@ -87,15 +78,13 @@ summary_begin(void *context)
     struct summary *summary = context;
 
     summary->count = 0;
-    id_map_free(&summary->numbers);
+    groups_end(&summary->numbers);
     summary->has_lowest = false;
     summary->total = (struct summary_total){ 0 };
     for (size_t i = 0; i < summary->layers->count; i++) {
         const struct trace_layer *layer = &summary->layers->layers[i];
 
-        if (strcmp(layer->kind, "log") != 0)
-            continue;
-        if (summary_add(summary, layer->layer_id, layer->kind) == NULL)
+        if (strcmp(layer->kind, "log") == 0 && summary_layer(summary, layer->layer_id) == NULL)
             return trace_broken(summary->trace, "more layers than can be taken in");
     }
     return COMMAND_FINE;
@@ -105,46 +94,24 @@ summary_begin(void *context)
 static void
 total_alloc(struct summary_total *total, const struct scan_life *life)
 {
-    if (!life->clipped) /* else it was called before the time that is looked at */
-        total->time_ns += (uint64_t)life->alloc_duration_ns;
-    if (life->status != 0) {
-        if (total->failures++ == 0)
-            total->first_failure = *life;
-        return;
-    }
-    total->allocations++;
-    total->bytes += life->size;
-    total->live_bytes += life->size;
-    total->live_count++;
-    total->rounded_bytes += space_rounded(life);
-    /* What is never freed is taken off for the time before it here, and counted to the end there: modulo 2^128. */
-    total->byte_ns -= (unsigned __int128)life->size * (unsigned __int128)life->alloc_ns;
-    if (total->live_bytes > total->peak_bytes) {
-        total->peak_bytes = total->live_bytes;
-        total->peak_ns = life->alloc_ns;
-        total->peak_count = total->live_count;
+    if (life->status != 0 && total->sums.failures == 0)
+        total->first_failure = *life;
+    if (life->status == 0)
+        total->rounded_bytes += space_rounded(life);
+    if (tally_alloc(&total->sums, life)) {
         total->peak_rounded_bytes = total->rounded_bytes;
         total->peak_held_bytes = total->held_bytes;
     }
 }
 
-static void
-total_free(struct summary_total *total, const struct scan_life *life)
-{
-    total->time_ns += (uint64_t)life->free_duration_ns;
-    total->live_bytes -= life->size;
-    total->live_count--;
-    total->rounded_bytes -= space_rounded(life);
-    total->byte_ns += (unsigned __int128)life->size * (unsigned __int128)life->free_ns;
-}
-
+/* An allocation of a lowest layer. */
 static void
 total_hold(struct summary_total *total, const struct scan_life *life)
 {
-    total->held_bytes += life->status == 0 ? life->size : 0;
+    total->held_bytes += life->size;
     if (total->held_bytes > total->held_peak_bytes)
         total->held_peak_bytes = total->held_bytes;
-    /* What was there as the time began came at once, whatever stands first; nothing has been freed since. */
+    /* All clipped lives begin at once, whatever their order, and nothing has been freed since. */
     if (life->clipped)
         total->peak_held_bytes = total->held_bytes;
 }
@@ -154,34 +121,18 @@ summary_alloc(void *context, const struct scan_life *life)
 {
     struct summary *summary = context;
     struct summary_layer *layer = summary_layer(summary, life->layer_id);
+    uint64_t most = (uint64_t)INT64_MAX - life->size;
 
     if (layer == NULL)
         return trace_broken(summary->trace, "more layers than can be taken in");
-    if (!life->clipped)
-        layer->time_ns += (uint64_t)life->alloc_duration_ns;
-    if (life->status != 0) {
-        layer->failures++;
-        if (layer->outermost)
-            total_alloc(&summary->total, life);
-        return COMMAND_FINE;
-    }
-    /* JSON's integers and SQLite's end there; total_bytes is never less than live_bytes. */
-    if (layer->total_bytes > (uint64_t)INT64_MAX - life->size ||
-        summary->total.bytes > (uint64_t)INT64_MAX - life->size)
+    /* The integers of JSON and SQLite end there. The live bytes are never more than the sum of all. */
+    if (life->status == 0 && (layer->sums.bytes > most || summary->total.sums.bytes > most))
         return trace_broken(summary->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
                             life->allocation_id);
-    layer->allocations++;
-    layer->total_bytes += life->size;
-    layer->live_bytes += life->size;
-    layer->live_count++;
-    if (layer->live_bytes > layer->peak_bytes) {
-        layer->peak_bytes = layer->live_bytes;
-        layer->peak_ns = life->alloc_ns;
-        layer->peak_count = layer->live_count;
-    }
+    tally_alloc(&layer->sums, life);
     if (layer->outermost)
         total_alloc(&summary->total, life);
-    else if (layer->lowest)
+    else if (layer->lowest && life->status == 0)
         total_hold(&summary->total, life);
     return COMMAND_FINE;
 }
@@ -192,14 +143,13 @@ summary_free_event(void *context, const struct scan_life *life)
     struct summary *summary = context;
     struct summary_layer *layer = summary_layer(summary, life->layer_id);
 
-    layer->frees++;
-    layer->live_bytes -= life->size;
-    layer->live_count--;
-    layer->time_ns += (uint64_t)life->free_duration_ns;
-    if (layer->outermost)
-        total_free(&summary->total, life);
-    else if (layer->lowest)
+    tally_free(&layer->sums, life);
+    if (layer->outermost) {
+        tally_free(&summary->total.sums, life);
+        summary->total.rounded_bytes -= space_rounded(life);
+    } else if (layer->lowest) {
         summary->total.held_bytes -= life->size;
+    }
     return COMMAND_FINE;
 }
 
@@ -220,7 +170,7 @@ static const struct scan_unit summary_unit = {
     .end = summary_end,
 };
 
-/* Beside a filter: when the whole trace ends. */
+/* With a filter, the end of the whole trace needs a unit of its own. */
 static int
 summary_clock_begin(void *context)
 {
@@ -244,7 +194,7 @@ static const struct scan_unit summary_clock = {
     .alloc = summary_clock_alloc,
 };
 
-/* One layer that has pool samples: its last and its highest figure go to every layer above it. */
+/* Add the last and the highest reserved bytes of a layer with pool samples to every layer above it. */
 static void
 summary_sampled(struct summary *summary, int64_t layer_id, int64_t last, int64_t highest)
 {
@@ -272,7 +222,7 @@ summary_samples(struct summary *summary)
     int code = SQLITE_OK;
 
     if (filter_has_rows(&summary->view->filter))
-        return COMMAND_FINE; /* what pools reserve is for all */
+        return COMMAND_FINE; /* pools also reserve for allocations that the filter leaves out */
     code = sqlite3_prepare_v2(summary->trace->db, sql, -1, &statement, NULL);
     sqlite3_bind_int64(statement, 1, summary->view->filter.from_ns);
     sqlite3_bind_int64(statement, 2, summary->view->filter.to_ns);
@@ -286,7 +236,7 @@ summary_samples(struct summary *summary)
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
 }
 
-/* The time in the driver, of a trace that has its calls: in all of them. */
+/* The time in all driver calls. */
 static int
 summary_driver(struct summary *summary)
 {
@@ -308,7 +258,7 @@ summary_driver(struct summary *summary)
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
 }
 
-/* Scan the allocations that the filters take, of all layers, and the calls of the driver for them. */
+/* Scan the allocations that the filters take, of all layers, and the driver calls for them. */
 static int
 summary_scan_filtered(struct summary *summary, struct view *view)
 {
@@ -316,23 +266,21 @@ summary_scan_filtered(struct summary *summary, struct view *view)
     int64_t end_ns = 0;
     struct scan_pass clock = { &summary_clock, &end_ns };
     struct filter filter = view->filter; /* borrows its sets */
-    struct scan_part parts[3] = { { &filter, &pass, 1 }, { NULL, &clock, 1 } };
     struct driver_calls calls;
-    int status = driver_calls_open(view, GROUPS_LAYER, &calls, &summary->has_driver);
+    struct scan_part parts[3] = { { &filter, &pass, 1 }, { NULL, &clock, 1 }, { NULL, &calls.pass, 1 } };
+    int status = driver_calls_open(view, GROUPS_LAYER, &calls);
 
     if (status != COMMAND_FINE)
         return status;
     filter.layers.active = false;
-    if (summary->has_driver)
-        parts[2] = driver_calls_part(&calls);
-    status = scan_run_parts(&view->trace, parts, summary->has_driver ? 3 : 2);
+    summary->has_driver = calls.has_calls;
+    status = scan_run_parts(&view->trace, parts, calls.has_calls ? 3 : 2);
     summary->end_ns = end_ns;
-    for (size_t i = 0; summary->has_driver && i < calls.capacity; i++) {
+    for (size_t i = 0; i < calls.capacity; i++) {
         summary->driver_ns += calls.sums[i].ns;
         summary->driver_calls += calls.sums[i].calls;
     }
-    if (summary->has_driver)
-        driver_calls_close(&calls);
+    driver_calls_close(&calls);
     return status;
 }
 
@@ -344,11 +292,11 @@ summary_scan(struct summary *summary, struct view *view)
 
     if (summary_is_part(view))
         return summary_scan_filtered(summary, view);
-    status = scan_run(&view->trace, &pass, 1);
+    status = scan_run(&view->trace, NULL, &pass, 1);
     return status == COMMAND_FINE ? summary_driver(summary) : status;
 }
 
-/* What is live lived to the end of the time that is looked at. */
+/* The live allocations count to the end of the selected time range. */
 static void
 summary_finish(struct summary *summary)
 {
@@ -357,7 +305,7 @@ summary_finish(struct summary *summary)
     int64_t to_ns = filter->to_ns < summary->end_ns ? filter->to_ns : summary->end_ns;
 
     summary->span_ns = to_ns > from_ns ? to_ns - from_ns : 0;
-    summary->total.byte_ns += (unsigned __int128)summary->total.live_bytes * (unsigned __int128)to_ns;
+    tally_end(&summary->total.sums, to_ns);
 }
 
 bool
@@ -390,7 +338,36 @@ void
 summary_free(struct summary *summary)
 {
     free(summary->found);
-    id_map_free(&summary->numbers);
+    groups_end(&summary->numbers);
     summary->found = NULL;
     summary->count = 0;
+}
+
+int
+verdict_make(const struct view *view, const struct summary *summary, struct verdict *out)
+{
+    const struct summary_total *total = &summary->total;
+    struct samples samples = { 0 };
+    int status = filter_has_rows(&view->filter) ? COMMAND_FINE : samples_read(view, &samples);
+    uint64_t below = summary->has_lowest ? total->peak_held_bytes : total->peak_rounded_bytes;
+
+    if (status != COMMAND_FINE)
+        return status;
+    *out = (struct verdict){ .summary = summary, .limit_bytes = view_limit(view) };
+    if (samples.count > 0) {
+        out->source = VERDICT_SAMPLES;
+        out->reserved_peak_bytes = samples.reserved_peak_bytes;
+    }
+    /* Samples can miss a peak; the lowest log sees every allocation. */
+    if (summary->has_lowest && total->held_peak_bytes >= out->reserved_peak_bytes) {
+        out->source = VERDICT_LAYERS;
+        out->reserved_peak_bytes = total->held_peak_bytes;
+    }
+    samples_free(&samples);
+    out->rounding_bytes = (int64_t)(total->peak_rounded_bytes - total->sums.peak_bytes);
+    if (summary->has_lowest)
+        out->pools_bytes = (int64_t)(total->peak_held_bytes - total->peak_rounded_bytes);
+    if (out->source != VERDICT_NONE)
+        out->base_bytes = (int64_t)(out->reserved_peak_bytes - below);
+    return COMMAND_FINE;
 }

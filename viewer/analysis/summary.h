@@ -1,4 +1,4 @@
-/* The totals of each log layer of a trace: counts, bytes, the peak and what is live at the end. */
+/* The totals of each log layer of a trace, and a verdict: why more bytes were reserved than requested. */
 #ifndef VIEWER_ANALYSIS_SUMMARY_H
 #define VIEWER_ANALYSIS_SUMMARY_H
 
@@ -6,24 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "viewer/base/id-map.h"
-#include "viewer/read/scan.h"
+#include "viewer/analysis/tallies.h"
 #include "viewer/read/view.h"
 
-/* One layer. Bytes are requested bytes. */
+/* One layer. */
 struct summary_layer {
     int64_t layer_id;
-    const char *kind;     /* borrows from the layers; "": the trace does not define the layer */
-    uint64_t allocations; /* successful ones */
-    uint64_t frees;
-    uint64_t failures;
-    uint64_t total_bytes;
-    uint64_t peak_bytes;
-    int64_t peak_ns; /* when the peak was first reached */
-    uint64_t peak_count;
-    uint64_t live_bytes;
-    uint64_t live_count;
-    uint64_t time_ns; /* in its calls */
+    const char *kind; /* borrows from the layers; "": the trace does not define the layer */
+    struct tally sums;
     bool asked;       /* selected by --layer; without --layer, every layer is */
     bool outermost;   /* no selected log is above it: its requests come from the program */
     bool lowest;      /* it is below a selected log and no log is below it: its requests go to the base */
@@ -34,22 +24,13 @@ struct summary_layer {
 
 /* The sum of the outermost selected layers, so that nothing counts twice. */
 struct summary_total {
-    uint64_t bytes; /* of all allocations */
-    uint64_t allocations;
-    uint64_t failures;
-    uint64_t live_bytes;
-    uint64_t live_count;
+    struct tally sums;
     uint64_t rounded_bytes; /* live bytes, each size rounded up to the alignment */
     uint64_t held_bytes;    /* live in the lowest layers */
     uint64_t held_peak_bytes;
-    uint64_t time_ns;
-    uint64_t peak_bytes;
-    int64_t peak_ns; /* when the peak was first reached */
-    uint64_t peak_count;
-    uint64_t peak_rounded_bytes; /* at the peak */
+    uint64_t peak_rounded_bytes; /* at the peak of the live bytes */
     uint64_t peak_held_bytes;
-    unsigned __int128 byte_ns;      /* the integral of the live bytes over time */
-    struct scan_life first_failure; /* valid if failures > 0 */
+    struct scan_life first_failure; /* valid if sums.failures > 0 */
 };
 
 struct summary {
@@ -59,7 +40,7 @@ struct summary {
     struct summary_layer *found; /* owns; in the order of `layers` */
     size_t capacity;
     size_t count;
-    struct id_map numbers; /* owns; from layer_id to the index in `found` */
+    struct groups numbers; /* of the layers; indices in `found` */
     size_t last;           /* the layer of the last event */
     bool has_lowest;       /* there is a lowest layer, and all it holds belongs to the selected allocations */
     struct summary_total total;
@@ -84,5 +65,25 @@ int summary_make(struct view *view, struct summary *out);
 bool summary_is_part(const struct view *view);
 
 void summary_free(struct summary *summary);
+
+enum verdict_source {
+    VERDICT_NONE,
+    VERDICT_LAYERS,  /* the live bytes of the lowest logs */
+    VERDICT_SAMPLES, /* pool samples */
+};
+
+/* The difference between the peak of the reserved bytes and the peak of the requested bytes, in three parts. */
+struct verdict {
+    const struct summary *summary; /* borrows */
+    enum verdict_source source;    /* of the reserved bytes */
+    uint64_t reserved_peak_bytes;
+    uint64_t limit_bytes;   /* the lowest one; 0: none */
+    int64_t rounding_bytes; /* alignment, at the peak of the requested bytes */
+    int64_t pools_bytes;    /* free in layers between the outermost and the lowest logs, at that peak */
+    int64_t base_bytes;     /* the rest: reserved below the lowest logs, or reserved at another time */
+};
+
+/* COMMAND_FINE, or another status. There is never anything to free. */
+int verdict_make(const struct view *view, const struct summary *summary, struct verdict *out);
 
 #endif

@@ -1,7 +1,6 @@
 /* Reads suppressions and matches allocations with them. */
 #include "config.h"
 
-#include <errno.h>
 #include <fnmatch.h>
 #include <regex.h>
 #include <stdlib.h>
@@ -9,11 +8,12 @@
 
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/base/file.h"
 #include "viewer/base/output.h"
 #include "viewer/base/parse.h"
 #include "viewer/analysis/suppress.h"
 
-/* What stands in front of the colon, in the order of enum suppression_kind. */
+/* The words before the colon, in the order of enum suppression_kind. */
 static const char *const suppress_words[] = { "tag", "thread", "callstack", "size" };
 
 #define SUPPRESS_WORDS (sizeof(suppress_words) / sizeof(suppress_words[0]))
@@ -37,7 +37,7 @@ suppress_fits(enum suppression_kind kind, const char *pattern, const regex_t *re
     return regexec(regex, name, 0, NULL, 0) == 0;
 }
 
-/* Those names that fit. A pattern that fits none is no error: the same file serves many traces. */
+/* Find the names that match. It is no error if none does: the same file serves many traces. */
 static int
 suppress_resolve(const struct name_list *list, const char *pattern, struct suppression *out)
 {
@@ -58,10 +58,18 @@ suppress_resolve(const struct name_list *list, const char *pattern, struct suppr
     return status;
 }
 
-/* Take in one line, of which `text` is a copy that is kept. */
+/* A file that is being read. */
+struct suppress_file {
+    const struct names *names;
+    const char *path;
+    struct suppress *suppress;
+};
+
+/* Parse the line in `out->text`. */
 static int
-suppress_line(struct suppress *self, const struct names *names, const char *path, struct suppression *out)
+suppress_line(const struct suppress_file *file, struct suppression *out)
 {
+    const struct names *names = file->names;
     static const unsigned needs[SUPPRESS_WORDS] = { SCAN_ORIGIN, SCAN_CALLER, SCAN_ORIGIN, 0 };
     const struct name_list *lists[SUPPRESS_WORDS] = { &names->tags, &names->threads, &names->callstacks, NULL };
     const char *colon = strchr(out->text, ':');
@@ -73,69 +81,42 @@ suppress_line(struct suppress *self, const struct names *names, const char *path
            (strlen(suppress_words[kind]) != length || strncmp(suppress_words[kind], out->text, length) != 0))
         kind++;
     if (kind == SUPPRESS_WORDS)
-        return suppress_wrong(path, out->line, "tag:, callstack:, thread: or size: was expected", out->text);
+        return suppress_wrong(file->path, out->line, "tag:, callstack:, thread: or size: was expected", out->text);
     out->kind = (enum suppression_kind)kind;
-    self->needs |= needs[kind];
+    file->suppress->needs |= needs[kind];
     if (colon[1] == '\0')
-        return suppress_wrong(path, out->line, "a pattern is missing", out->text);
+        return suppress_wrong(file->path, out->line, "a pattern is missing", out->text);
     if (out->kind == SUPPRESS_SIZE)
-        return parse_size(colon + 1, &out->size) ? COMMAND_FINE : suppress_wrong(path, out->line, "no size", out->text);
+        return parse_size(colon + 1, &out->size) ? COMMAND_FINE
+                                                 : suppress_wrong(file->path, out->line, "no size", out->text);
     status = suppress_resolve(lists[kind], colon + 1, out);
-    return status == COMMAND_FINDING ? suppress_wrong(path, out->line, "no regular expression", out->text) : status;
-}
-
-static char *
-suppress_trim(char *text)
-{
-    size_t length;
-
-    text += strspn(text, " \t");
-    length = strlen(text);
-    while (length > 0 && strchr(" \t\r\n", text[length - 1]) != NULL)
-        text[--length] = '\0';
-    return text;
+    return status == COMMAND_FINDING ? suppress_wrong(file->path, out->line, "no regular expression", out->text)
+                                     : status;
 }
 
 static int
-suppress_add(struct suppress *self, const struct names *names, const char *path, size_t line, const char *text)
+suppress_add(void *context, char *line, size_t number)
 {
-    struct suppression *added;
+    const struct suppress_file *file = context;
+    struct suppress *self = file->suppress;
+    struct suppression *added = NULL;
 
-    if (!tidei_grow(&self->list, &self->capacity, self->count, 1))
-        return suppress_wrong(path, line, "no memory", text);
-    added = &self->list[self->count++];
-    *added = (struct suppression){ .text = strdup(text), .line = line };
-    return added->text != NULL ? suppress_line(self, names, path, added)
-                               : suppress_wrong(path, line, "no memory", text);
+    if (tidei_grow(&self->list, &self->capacity, self->count, 1)) {
+        added = &self->list[self->count++];
+        *added = (struct suppression){ .text = strdup(line), .line = number };
+    }
+    return added != NULL && added->text != NULL ? suppress_line(file, added)
+                                                : suppress_wrong(file->path, number, "no memory", line);
 }
 
 int
 suppress_read(const struct names *names, const char *path, struct suppress *out)
 {
-    FILE *file = path != NULL ? fopen(path, "re") : NULL;
-    size_t capacity = 0;
-    char *line = NULL;
-    int status = COMMAND_FINE;
+    struct suppress_file file = { names, path, out };
+    int status;
 
-    memset(out, 0, sizeof(*out));
-    if (path == NULL)
-        return COMMAND_FINE;
-    if (file == NULL) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
-        return COMMAND_WRONG;
-    }
-    for (size_t number = 1; status == COMMAND_FINE && getline(&line, &capacity, file) >= 0; number++) {
-        const char *text = suppress_trim(line);
-
-        if (text[0] != '\0' && text[0] != '#')
-            status = suppress_add(out, names, path, number, text);
-    }
-    if (status == COMMAND_FINE && ferror(file)) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
-        status = COMMAND_WRONG;
-    }
-    free(line);
-    fclose(file);
+    *out = (struct suppress){ 0 };
+    status = path != NULL ? file_each_line(path, suppress_add, &file) : COMMAND_FINE;
     if (status != COMMAND_FINE)
         suppress_free(out);
     return status;

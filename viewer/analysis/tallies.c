@@ -1,4 +1,4 @@
-/* Keeps a tally for each group of allocations. */
+/* Totals of allocations, for all of them and for each group. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -25,12 +25,15 @@ tallies_free(struct tallies *tallies)
     tallies->capacity = 0;
 }
 
-void
-tallies_clear(struct tallies *tallies)
+int
+tallies_clear(void *context)
 {
+    struct tallies *tallies = context;
+
     if (tallies->list != NULL)
         memset(tallies->list, 0, tallies->capacity * sizeof(*tallies->list));
     tallies->all = (struct tally){ 0 };
+    return COMMAND_FINE;
 }
 
 /* The tally of a group; NULL: no memory. */
@@ -49,8 +52,9 @@ tallies_of(struct tallies *tallies, const struct scan_life *life)
 }
 
 int
-tallies_alloc(struct tallies *tallies, const struct scan_life *life)
+tallies_alloc(void *context, const struct scan_life *life)
 {
+    struct tallies *tallies = context;
     struct tally *tally = tallies_of(tallies, life);
 
     if (tally == NULL)
@@ -64,51 +68,29 @@ tallies_alloc(struct tallies *tallies, const struct scan_life *life)
 }
 
 int
-tallies_release(struct tallies *tallies, const struct scan_life *life)
+tallies_release(void *context, const struct scan_life *life)
 {
+    struct tallies *tallies = context;
+
     tally_free(tallies_of(tallies, life), life);
     tally_free(&tallies->all, life);
     return COMMAND_FINE;
 }
 
-void
-tallies_finish(struct tallies *tallies, int64_t last_ns)
+int
+tallies_finish(void *context, int64_t last_ns)
 {
+    struct tallies *tallies = context;
     int64_t to_ns = tallies->view->filter.to_ns;
 
     tallies->end_ns = to_ns < INT64_MAX ? to_ns : last_ns;
     for (size_t i = 0; i < tallies->groups.count; i++)
         tally_end(&tallies->list[i], tallies->end_ns);
     tally_end(&tallies->all, tallies->end_ns);
-}
-
-static int
-tallies_unit_begin(void *context)
-{
-    tallies_clear(context);
     return COMMAND_FINE;
 }
 
-static int
-tallies_unit_alloc(void *context, const struct scan_life *life)
-{
-    return tallies_alloc(context, life);
-}
-
-static int
-tallies_unit_free(void *context, const struct scan_life *life)
-{
-    return tallies_release(context, life);
-}
-
-static int
-tallies_unit_end(void *context, int64_t last_ns)
-{
-    tallies_finish(context, last_ns);
-    return COMMAND_FINE;
-}
-
-/* Have each group know the driver's calls that were made for it. */
+/* Add the driver calls that were made for each group. */
 static int
 tallies_add_calls(struct tallies *tallies, const struct driver_calls *calls)
 {
@@ -134,27 +116,23 @@ tallies_make(struct view *view, enum groups_by by, struct tallies *out)
 {
     struct scan_unit unit = {
         .needs = groups_needs(by) | SCAN_DURATION,
-        .begin = tallies_unit_begin,
-        .alloc = tallies_unit_alloc,
-        .free = tallies_unit_free,
-        .end = tallies_unit_end,
+        .begin = tallies_clear,
+        .alloc = tallies_alloc,
+        .free = tallies_release,
+        .end = tallies_finish,
     };
     struct scan_pass pass = { &unit, out };
-    struct scan_part parts[2] = { { &view->filter, &pass, 1 } };
     struct driver_calls calls;
-    bool has_calls;
-    int status = driver_calls_open(view, by, &calls, &has_calls);
+    struct scan_part parts[2] = { { &view->filter, &pass, 1 }, { NULL, &calls.pass, 1 } };
+    int status = driver_calls_open(view, by, &calls);
 
     if (status != COMMAND_FINE)
         return status;
     tallies_begin(out, view, by);
-    if (has_calls)
-        parts[1] = driver_calls_part(&calls);
-    status = scan_run_parts(&view->trace, parts, has_calls ? 2 : 1);
-    if (status == COMMAND_FINE && has_calls)
+    status = scan_run_parts(&view->trace, parts, calls.has_calls ? 2 : 1);
+    if (status == COMMAND_FINE)
         status = tallies_add_calls(out, &calls);
-    if (has_calls)
-        driver_calls_close(&calls);
+    driver_calls_close(&calls);
     if (status != COMMAND_FINE)
         tallies_free(out);
     return status;

@@ -9,7 +9,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/timeline.h"
 
-/* Go on to the column of `ns`. What was live and reserved goes on in each that begins. */
+/* Advance to the column of `ns`. Each column begins with the bytes live and reserved at the end of the one before. */
 static void
 timeline_advance(struct timeline *timeline, int64_t ns)
 {
@@ -36,7 +36,7 @@ timeline_begin(void *context)
     return COMMAND_FINE;
 }
 
-/* What is reserved changes by what the log below sees. */
+/* Whether `life` is of the log below: it changes the reserved bytes. */
 static bool
 timeline_is_chunk(const struct timeline *timeline, const struct scan_life *life)
 {
@@ -67,7 +67,7 @@ timeline_alloc(void *context, const struct scan_life *life)
         return COMMAND_FINE;
     }
     column->allocations += !life->clipped;
-    if (life->clipped) /* it was there as the column began */
+    if (life->clipped) /* it was live when the column began */
         column->least_bytes = *bytes;
     column->end_bytes = *bytes;
     if (*bytes > column->most_bytes)
@@ -116,7 +116,7 @@ static const struct scan_unit timeline_unit = {
     .end = timeline_end,
 };
 
-/* What is reserved in each column, of samples: the one that holds as it begins, and those in it. */
+/* The most reserved bytes of each column: of the last sample before it and of the samples in it. */
 static void
 timeline_sample(struct timeline *timeline, const struct samples *samples)
 {
@@ -135,7 +135,7 @@ timeline_sample(struct timeline *timeline, const struct samples *samples)
     }
 }
 
-/* The marks that the program made, by column. */
+/* Count the marks of each column. */
 static int
 timeline_mark(struct timeline *timeline)
 {
@@ -163,8 +163,8 @@ timeline_mark(struct timeline *timeline)
 }
 
 /*
- * The time that is looked at: what the filters say, or up to the last event. The recording itself ends later, by what
- * it takes to write the last of it.
+ * The time range of the filters. Without an end, it ends with the last event: the recording itself ends later, when the
+ * last events are written.
  */
 static int
 timeline_window(struct timeline *timeline)
@@ -187,7 +187,7 @@ timeline_window(struct timeline *timeline)
     return status;
 }
 
-/* Where what is reserved comes from: a part of the traffic says nothing of the log below. */
+/* Choose the source of the reserved bytes. The log below also serves allocations that a filter leaves out. */
 static int
 timeline_source(struct timeline *timeline, struct samples *samples)
 {

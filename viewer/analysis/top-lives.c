@@ -20,7 +20,7 @@ top_lives_free(struct top_lives *self)
     self->count = self->capacity = 0;
 }
 
-/* In the order in which they are shown. */
+/* The larger one first; of equal ones, the earlier one. */
 static int
 top_compare(const void *a, const void *b)
 {
@@ -32,42 +32,16 @@ top_compare(const void *a, const void *b)
     return one->allocation_id < other->allocation_id ? -1 : one->allocation_id > other->allocation_id;
 }
 
-static void
-top_sink(struct top_lives *self, struct scan_life life)
-{
-    size_t at = 0;
-
-    for (size_t child = 1; child < self->count; child = 2 * at + 1) {
-        if (child + 1 < self->count && top_compare(&self->lives[child + 1], &self->lives[child]) > 0)
-            child++;
-        if (top_compare(&self->lives[child], &life) <= 0)
-            break;
-        self->lives[at] = self->lives[child];
-        at = child;
-    }
-    self->lives[at] = life;
-}
-
 void
 top_lives_add(struct top_lives *self, const struct scan_life *life)
 {
-    size_t at = self->count;
-
-    if (self->limit == 0 || self->failed)
+    if (self->limit == 0 || self->failed || (self->cut && top_compare(life, &self->lives[self->limit - 1]) > 0))
         return;
-    if (self->count == self->limit) {
-        if (top_compare(life, &self->lives[0]) < 0)
-            top_sink(self, *life);
-        return;
-    }
-    if (!tidei_grow(&self->lives, &self->capacity, self->count, 1)) {
-        self->failed = true;
-        return;
-    }
-    self->count++;
-    for (; at > 0 && top_compare(life, &self->lives[(at - 1) / 2]) > 0; at = (at - 1) / 2)
-        self->lives[at] = self->lives[(at - 1) / 2];
-    self->lives[at] = *life;
+    if (self->count == 2 * self->limit)
+        top_lives_sort(self);
+    self->failed = !tidei_grow(&self->lives, &self->capacity, self->count, 1);
+    if (!self->failed)
+        self->lives[self->count++] = *life;
 }
 
 void
@@ -75,4 +49,14 @@ top_lives_sort(struct top_lives *self)
 {
     if (self->count > 0)
         qsort(self->lives, self->count, sizeof(*self->lives), top_compare);
+    self->cut = self->cut || self->count > self->limit;
+    if (self->count > self->limit)
+        self->count = self->limit;
+}
+
+void
+top_lives_clear(struct top_lives *self)
+{
+    self->count = 0;
+    self->cut = false;
 }

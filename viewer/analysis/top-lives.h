@@ -12,10 +12,12 @@
 #define TOP_LIVES_MAX 100000
 
 struct top_lives {
-    struct scan_life *lives; /* owns; a heap with the smallest on top; sorted after top_lives_sort */
+    struct scan_life
+        *lives; /* owns; up to twice the limit, of which the largest are kept; sorted after top_lives_sort */
     size_t count;
     size_t capacity;
     size_t limit;
+    bool cut;    /* the first `limit` are the largest of all that were added before the last cut */
     bool failed; /* no memory */
 };
 
@@ -24,7 +26,10 @@ void top_lives_begin(struct top_lives *self, uint64_t limit);
 void top_lives_free(struct top_lives *self);
 void top_lives_add(struct top_lives *self, const struct scan_life *life);
 
-/* Sort: the largest first; of equal ones, the earlier first. Nothing may be added afterwards. */
+/* Forget what was added. */
+void top_lives_clear(struct top_lives *self);
+
+/* Cut to the limit and sort: the largest first; of equal ones, the earlier first. Nothing may be added afterwards. */
 void top_lives_sort(struct top_lives *self);
 
 #endif

@@ -7,20 +7,14 @@
 
 #include "src/tables/map.h"
 
-#define id_map tidei_map /* so that the viewer can write `struct id_map` */
-
-static inline void
-id_map_free(struct id_map *map)
-{
-    tidei_map_free(map);
-}
+#define id_map      tidei_map /* so that the viewer can write `struct id_map` */
+#define id_map_free tidei_map_free
 
 /* The number of `id`, valid until the map changes; NULL if `id` is not in the map. */
-static inline uint32_t *
-id_map_find(const struct id_map *map, uint64_t id)
-{
-    return tidei_map_find(map, id, 0);
-}
+#define id_map_find(map, id) tidei_map_find((map), (id), 0)
+
+/* Remove `id` and store its number in *number; false if `id` is not in the map. */
+#define id_map_take(map, id, number) tidei_map_take((map), (id), 0, (number))
 
 /* Add `id`, which must not be in the map. false: no memory. */
 static inline bool
@@ -29,13 +23,6 @@ id_map_add(struct id_map *map, uint64_t id, uint32_t number)
     if (map->key == 0)
         tidei_map_draw_key(map);
     return tidei_map_add(map, id, 0, number);
-}
-
-/* Remove `id` and store its number in *number; false if `id` is not in the map. */
-static inline bool
-id_map_take(struct id_map *map, uint64_t id, uint32_t *number)
-{
-    return tidei_map_take(map, id, 0, number);
 }
 
 #endif

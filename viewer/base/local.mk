@@ -8,14 +8,10 @@ libviewer_la_SOURCES += \
 	viewer/base/file.c \
 	viewer/base/file.h \
 	viewer/base/id-map.h \
-	viewer/base/nearest.c \
-	viewer/base/nearest.h \
 	viewer/base/order.c \
 	viewer/base/order.h \
 	viewer/base/output.c \
 	viewer/base/output.h \
-	viewer/base/pager.c \
-	viewer/base/pager.h \
 	viewer/base/parse.c \
 	viewer/base/parse.h \
 	viewer/base/progress.c \

@@ -1,10 +1,14 @@
-/* Formats text, sizes and times for people. */
+/* Formats text, sizes and times for people, and shows long text through a pager. */
 #include "config.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <langinfo.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
@@ -44,11 +48,10 @@ output_time(struct output_figure *figure, int64_t ns)
     return figure->text;
 }
 
-const char *
-output_count(struct output_figure *figure, uint64_t count)
+bool
+output_is_ascii(void)
 {
-    snprintf(figure->text, sizeof(figure->text), "%" PRIu64, count);
-    return figure->text;
+    return strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
 }
 
 size_t
@@ -107,14 +110,82 @@ output_clean(const char *text)
 int
 output_finish(int status)
 {
-    static bool said;
+    static bool reported;
 
-    if (said)
+    if (reported)
         return COMMAND_WRONG;
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        said = true;
+        reported = true;
         fprintf(stderr, "tidemark: standard output cannot be written: %s\n", strerror(errno));
         return COMMAND_WRONG;
     }
     return status;
+}
+
+static bool
+pager_in_path(const char *name)
+{
+    const char *path = getenv("PATH");
+    char file[4096];
+
+    while (path != NULL && *path != '\0') {
+        size_t length = strcspn(path, ":");
+
+        snprintf(file, sizeof(file), "%.*s/%s", (int)length, path, name);
+        if (access(file, X_OK) == 0)
+            return true;
+        path += length + (path[length] == ':');
+    }
+    return false;
+}
+
+/* The command that shows text; NULL: the user wants none, or there is none. */
+static const char *
+pager_command(void)
+{
+    const char *command = getenv("TIDEMARK_PAGER");
+
+    if (command == NULL)
+        command = getenv("PAGER");
+    if (command == NULL)
+        command = pager_in_path("less") ? "less" : pager_in_path("more") ? "more" : "";
+    return *command == '\0' || strcmp(command, "cat") == 0 ? NULL : command;
+}
+
+static bool
+pager_fits(const char *text, size_t length)
+{
+    struct winsize screen;
+    size_t lines = 0;
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &screen) != 0 || screen.ws_row == 0)
+        return true;
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    return lines < screen.ws_row;
+}
+
+void
+output_page(const char *text, size_t length)
+{
+    const char *command = isatty(STDOUT_FILENO) && !pager_fits(text, length) ? pager_command() : NULL;
+    struct sigaction ignore = { .sa_handler = SIG_IGN };
+    struct sigaction before;
+    FILE *pipe;
+
+    fflush(stdout);
+    if (command == NULL) {
+        fwrite(text, 1, length, stdout);
+        return;
+    }
+    /* The options that git sets: pass colours on, and do not clear the screen. */
+    setenv("LESS", "FRX", 0);
+    /* A user who leaves the pager early closes the pipe. */
+    sigaction(SIGPIPE, &ignore, &before);
+    pipe = popen(command, "w");
+    if (pipe != NULL)
+        fwrite(text, 1, length, pipe);
+    if (pipe == NULL || pclose(pipe) >> 8 == 127)
+        fwrite(text, 1, length, stdout);
+    sigaction(SIGPIPE, &before, NULL);
 }

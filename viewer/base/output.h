@@ -1,4 +1,4 @@
-/* Formats text, sizes and times for people. */
+/* Formats text, sizes and times for people, and shows long text through a pager. */
 #ifndef VIEWER_BASE_OUTPUT_H
 #define VIEWER_BASE_OUTPUT_H
 
@@ -18,8 +18,8 @@ const char *output_size(struct output_figure *figure, uint64_t bytes);
 /* "120 ns", "3.21 ms", "14.5 s". */
 const char *output_time(struct output_figure *figure, int64_t ns);
 
-/* "1234" */
-const char *output_count(struct output_figure *figure, uint64_t count);
+/* Whether the locale has no block characters to draw with. */
+bool output_is_ascii(void);
 
 /*
  * The length of the UTF-8 character at the start of `text`, 1 to 4 bytes. Returns 0 for a control character (C0, C1,
@@ -35,6 +35,12 @@ void output_text(FILE *out, const char *text, size_t length);
 
 /* The same into a copy, which the caller frees; NULL: no memory. */
 char *output_clean(const char *text);
+
+/*
+ * Write `text` to standard output through TIDEMARK_PAGER, PAGER or less. The text is written directly if standard
+ * output is not a terminal, if the text fits the screen, or if there is no pager. Leaving the pager early is no error.
+ */
+void output_page(const char *text, size_t length);
 
 /* Flush standard output. Returns `status`, or COMMAND_WRONG if standard output could not be written. */
 int output_finish(int status);

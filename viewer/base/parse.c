@@ -1,4 +1,4 @@
-/* Parses sizes, shares, durations and moments of the command line. */
+/* Parses counts, sizes, shares and moments of the command line, and corrects mistyped words. */
 #include "config.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ static const struct parse_unit time_units[] = {
     { "", 1 }, { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "min", 60e9 }, { "h", 3600e9 },
 };
 
-/* Digits with at most one point, and where they end; no sign, exponent, infinity or hexadecimal, as strtod has. */
+/* Parse digits with at most one point. Unlike strtod, take no sign, exponent, infinity or hexadecimal. */
 static bool
 parse_decimal(const char *text, double *out, const char **end)
 {
@@ -92,12 +92,6 @@ parse_size(const char *text, uint64_t *out)
 }
 
 bool
-parse_duration(const char *text, int64_t *out)
-{
-    return parse_with_unit(text, time_units, sizeof(time_units) / sizeof(time_units[0]), out);
-}
-
-bool
 parse_share(const char *text, double *out)
 {
     double value;
@@ -129,11 +123,58 @@ parse_moment(const char *text, struct moment *out)
         moment.text = text + 5;
     } else if (strchr(text, '%') != NULL && parse_share(text, &moment.share) && moment.share <= 1) {
         moment.kind = MOMENT_SHARE;
-    } else if (parse_duration(text, &moment.number)) {
+    } else if (parse_with_unit(text, time_units, sizeof(time_units) / sizeof(time_units[0]), &moment.number)) {
         moment.kind = MOMENT_TIME;
     } else {
         return false;
     }
     *out = moment;
     return true;
+}
+
+/* The fewest letters to add, drop, change or swap with a neighbour that turn `a` into `b`; at most 31 letters count. */
+static unsigned
+parse_distance(const char *a, const char *b)
+{
+    unsigned table[32][32];
+    size_t a_length = strnlen(a, 31);
+    size_t b_length = strnlen(b, 31);
+
+    for (size_t i = 0; i <= a_length; i++) {
+        for (size_t j = 0; j <= b_length; j++) {
+            unsigned best = i == 0 ? (unsigned)j : (unsigned)i;
+
+            if (i > 0 && j > 0) {
+                best = table[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+                if (table[i - 1][j] + 1 < best)
+                    best = table[i - 1][j] + 1;
+                if (table[i][j - 1] + 1 < best)
+                    best = table[i][j - 1] + 1;
+                if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && table[i - 2][j - 2] + 1 < best)
+                    best = table[i - 2][j - 2] + 1;
+            }
+            table[i][j] = best;
+        }
+    }
+    return table[a_length][b_length];
+}
+
+/* At this distance and above a word is not near. */
+#define PARSE_FAR 3
+
+static unsigned
+parse_typed_distance(const char *typed, const char *word)
+{
+    size_t length = strlen(typed);
+
+    /* A beginning of the word may be an abbreviation. */
+    return length >= 2 && strncmp(typed, word, length) == 0 ? 0 : parse_distance(typed, word);
+}
+
+const char *
+parse_nearest(const char *typed, const char *nearest, const char *word)
+{
+    unsigned least = nearest != NULL ? parse_typed_distance(typed, nearest) : PARSE_FAR;
+
+    return parse_typed_distance(typed, word) < least ? word : nearest;
 }

@@ -1,4 +1,4 @@
-/* Parses sizes, shares, durations and moments of the command line, the same for every command. */
+/* Parses counts, sizes, shares and moments of the command line, and corrects mistyped words. */
 #ifndef VIEWER_BASE_PARSE_H
 #define VIEWER_BASE_PARSE_H
 
@@ -42,10 +42,16 @@ bool parse_count(const char *text, uint64_t *out);
 /* "2%", "0.02" */
 bool parse_share(const char *text, double *out);
 
-/* "1500" (ns), "10us", "1.5ms", "2s", "3min" */
-bool parse_duration(const char *text, int64_t *out);
-
-/* A duration since the start, "50%", "#123" (allocation 123), "mark:TEXT" (the first mark with that text), "peak" */
+/*
+ * A time since the start as "1500" (ns), "10us", "1.5ms", "2s" or "3min"; "50%", "#123" (allocation 123), "mark:TEXT"
+ * (the first mark with that text), "peak".
+ */
 bool parse_moment(const char *text, struct moment *out);
+
+/*
+ * For "did you mean": the one of `nearest` (NULL: none yet) and `word` that is nearer to the mistyped word `typed`.
+ * NULL if neither is near.
+ */
+const char *parse_nearest(const char *typed, const char *nearest, const char *word);
 
 #endif

@@ -35,7 +35,7 @@ range_set_first(const struct range_set *set, struct range wanted)
     const struct range *first = NULL;
     void *const *node;
 
-    /* The tree gives any that overlaps, the one nearest to its root: what is left of that is looked at next. */
+    /* The tree finds any range that overlaps. Search again below its beginning until there is none. */
     while (wanted.begin < wanted.end && (node = tfind(&wanted, (void *const *)&set->root, range_compare)) != NULL) {
         first = *node;
         wanted.end = first->begin;

@@ -1,16 +1,16 @@
 /* Reads the budgets for a trace from options and files. */
 #include "config.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/tables/grow.h"
-#include "viewer/check/budget.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/base/file.h"
 #include "viewer/base/output.h"
 #include "viewer/base/parse.h"
+#include "viewer/check/budget.h"
 
 enum budget_scope {
     SCOPE_NONE,
@@ -140,47 +140,29 @@ budgets_set(struct budgets *self, const char *word, const char *value, const cha
            " or baseline; or suppressions or tolerance";
 }
 
-/* A line: a word, and behind blanks or "=" its value. It is taken apart. */
-static const char *
-budgets_line(struct budgets *self, char *line, const char *folder)
-{
-    char *value;
-    size_t length = strlen(line);
+/* A file that is being read. */
+struct budgets_file {
+    struct budgets *budgets;
+    const char *path;
+    const char *folder;
+};
 
-    while (length > 0 && strchr(" \t\r\n", line[length - 1]) != NULL)
-        line[--length] = '\0';
-    line += strspn(line, " \t");
-    if (line[0] == '\0' || line[0] == '#')
-        return NULL;
-    value = line + strcspn(line, " \t=");
+/* Take a line: a word, then blanks or "=", then its value. */
+static int
+budgets_line(void *context, char *line, size_t number)
+{
+    const struct budgets_file *file = context;
+    char *value = line + strcspn(line, " \t=");
+    const char *wrong;
+
     if (value[0] != '\0') {
         *value++ = '\0';
         value += strspn(value, " \t=");
     }
-    return budgets_set(self, line, value, folder);
-}
-
-static int
-budgets_read_lines(struct budgets *self, FILE *file, const char *path, const char *folder)
-{
-    size_t capacity = 0;
-    char *line = NULL;
-    int status = COMMAND_FINE;
-
-    for (size_t number = 1; status == COMMAND_FINE && getline(&line, &capacity, file) >= 0; number++) {
-        const char *wrong = budgets_line(self, line, folder);
-
-        if (wrong != NULL) {
-            fprintf(stderr, "%s:%zu: %s\n", path, number, wrong);
-            status = COMMAND_WRONG;
-        }
-    }
-    if (status == COMMAND_FINE && ferror(file)) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
-        status = COMMAND_WRONG;
-    }
-    free(line);
-    return status;
+    wrong = budgets_set(file->budgets, line, value, file->folder);
+    if (wrong != NULL)
+        fprintf(stderr, "%s:%zu: %s\n", file->path, number, wrong);
+    return wrong == NULL ? COMMAND_FINE : COMMAND_WRONG;
 }
 
 int
@@ -188,17 +170,13 @@ budgets_read(struct budgets *self, const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *folder = slash != NULL ? strndup(path, (size_t)(slash - path)) : NULL;
-    FILE *file = fopen(path, "re");
+    struct budgets_file file = { self, path, folder };
     int status = COMMAND_WRONG;
 
-    if (file == NULL)
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
-    else if (slash != NULL && folder == NULL)
+    if (slash != NULL && folder == NULL)
         fprintf(stderr, "%s: no memory\n", path);
     else
-        status = budgets_read_lines(self, file, path, folder);
-    if (file != NULL)
-        fclose(file);
+        status = file_each_line(path, budgets_line, &file);
     free(folder);
     return status;
 }

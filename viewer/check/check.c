@@ -1,31 +1,40 @@
-/* Judges whether a trace meets its budgets. */
+/* Judges whether a trace meets its budgets, and explains in a few lines what exceeds one, by how much, and why. */
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "viewer/check/explain.h"
-#include "viewer/check/check.h"
+#include "viewer/analysis/failures.h"
+#include "viewer/analysis/fragment.h"
+#include "viewer/analysis/leaks.h"
+#include "viewer/analysis/peak.h"
+#include "viewer/analysis/snapshot.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/base/order.h"
 #include "viewer/base/output.h"
-#include "viewer/read/turns.h"
+#include "viewer/check/check.h"
+#include "viewer/read/view.h"
 
 /*
- * How many budgets read the trace together. Each keeps what is live by itself: of 64, one for each of some tags, one
- * reading for all took 1.3 of the time of four for sixteen each, as the caches hold no more.
+ * The number of budgets that share a reading of the trace. Each keeps its own live allocations. One reading for 64
+ * budgets, each of another tag, took 1.3 times as long as four readings for 16 each: the caches hold no more.
  */
 #define CHECK_TOGETHER 16
+
+/* The most groups that an explanation names. */
+#define CHECK_CULPRITS 3
 
 /* A budget that is being judged. */
 struct check_job {
     struct check *check;         /* borrows */
     struct check_result *result; /* borrows */
     struct filter_options options;
-    struct view view; /* of its own: each analysis changes what the filters of its view take */
+    struct view view; /* its own: some analyses extend the filter of their view */
     struct view baseline;
     struct snapshot before; /* of the baseline */
-    bool has_baseline;      /* both are open */
+    bool has_baseline;      /* `baseline` and `before` are open */
     union {
         struct peak peak;
         struct fragment fragment;
@@ -35,139 +44,229 @@ struct check_job {
     } of;
 };
 
-static int
-peak_start(struct check_job *job)
-{
-    const struct moment at = { .kind = MOMENT_PEAK };
+static void check_say(struct check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-    return peak_begin(&job->view, groups_default(&job->view.names), &at, 0.05, 0, &job->of.peak);
+/* Add a line to the explanation. Without memory, only that line is missing. */
+static void
+check_say(struct check_result *out, const char *format, ...)
+{
+    va_list arguments;
+    char *line = NULL;
+
+    va_start(arguments, format);
+    if (out->line_count < CHECK_LINES && vasprintf(&line, format, arguments) >= 0)
+        out->lines[out->line_count++] = line;
+    va_end(arguments);
 }
 
-static int
-peak_judge(struct check_job *job)
+/* "1.2 GiB (30.0%) over the 4 GiB allowed" */
+static const char *
+check_over(const struct check_result *result, char *buffer, size_t size)
 {
-    struct check_result *out = job->result;
+    struct output_figure over, limit;
+    char share[32] = "";
 
-    out->seen = job->of.peak.bytes;
-    out->passed = out->seen <= out->limit;
-    if (!out->passed)
-        check_explain_peak(job->check, &job->of.peak, out);
+    if (result->limit > 0)
+        snprintf(share, sizeof(share), " (%.1f%%)",
+                 100 * (double)(result->seen - result->limit) / (double)result->limit);
+    snprintf(buffer, size, "%s%s over the %s allowed", output_size(&over, result->seen - result->limit), share,
+             output_size(&limit, result->limit));
+    return buffer;
+}
+
+/* Set the measured value, which passes up to the budget's limit. Returns COMMAND_FINE. */
+static int
+check_measured(struct check_result *out, uint64_t seen)
+{
+    out->seen = seen;
+    out->passed = seen <= out->limit;
     return COMMAND_FINE;
 }
 
+static uint64_t
+peak_bytes(const void *context, uint32_t group)
+{
+    return ((const struct peak *)context)->at_groups[group].bytes;
+}
+
 static void
-peak_drop(struct check_job *job)
+peak_explain(const struct check_job *job, struct check_result *out)
 {
-    peak_free(&job->of.peak);
+    const struct peak *peak = &job->of.peak;
+    struct order *order = order_make(peak->groups.count, peak_bytes, peak);
+    struct output_figure figure, without, ns;
+    char buffer[128];
+
+    check_say(out, "the peak is %s, %s", output_size(&figure, peak->bytes), check_over(out, buffer, sizeof(buffer)));
+    check_say(out, "it was reached after %s, by allocation #%" PRId64 ", with %" PRIu64 " live",
+              output_time(&ns, peak->ns), peak->allocation_id, peak->at_count);
+    for (size_t i = 0; order != NULL && i < peak->groups.count && i < CHECK_CULPRITS - 1; i++) {
+        uint64_t bytes = order[i].figure;
+
+        if (bytes > 0)
+            check_say(out, "%s %s has %s of it (%.1f%%); without it the peak is %s", groups_word(peak->groups.by),
+                      groups_brief(&peak->groups, order[i].number, buffer, sizeof(buffer)), output_size(&figure, bytes),
+                      100 * (double)bytes / (double)peak->at_bytes,
+                      output_size(&without, counterfactual_without(&peak->rest, order[i].number)));
+    }
+    free(order);
 }
 
 static int
-reserved_start(struct check_job *job)
-{
-    const struct moment at = { .kind = MOMENT_PEAK };
-
-    return fragment_begin(&job->view, &at, 0, SPACE_PAGE, 0, &job->of.fragment);
-}
-
-static int
-reserved_judge(struct check_job *job)
+reserved_measure(struct check_job *job)
 {
     const struct fragment *fragment = &job->of.fragment;
     struct check_result *out = job->result;
     double used = fragment_utilisation(fragment);
     char name[128];
 
-    out->seen = fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
+    check_measured(out, fragment_reserved_peak(fragment));
     out->seen_share = used < 0 || used > 1 ? 0 : 1 - used;
-    out->passed =
-        out->budget->kind == BUDGET_RESERVED ? out->seen <= out->limit : out->seen_share <= out->budget->share;
+    if (out->budget->kind == BUDGET_FRAGMENTATION)
+        out->passed = out->seen_share <= out->budget->share;
     if (used < 0 && fragment->peak_bytes > 0)
         return trace_broken(&job->view.trace, "no log below the pool and no pool samples: %s cannot be judged",
                             budget_name(out->budget, name, sizeof(name)));
-    if (!out->passed)
-        check_explain_reserved(job->check, &job->view, fragment, out);
     return COMMAND_FINE;
 }
 
+/* The chunk whose few blocks hold back the most free bytes. */
+static const struct space_chunk *
+reserved_pinned(const struct space *space)
+{
+    const struct space_chunk *most = NULL;
+
+    for (size_t i = 0; i < space->chunk_count; i++) {
+        const struct space_chunk *chunk = &space->chunks[i];
+
+        if (chunk->block_count > 0 && chunk->used_bytes < chunk->size &&
+            (most == NULL || chunk->size - chunk->used_bytes > most->size - most->used_bytes))
+            most = chunk;
+    }
+    return most;
+}
+
 static void
-reserved_drop(struct check_job *job)
+reserved_explain(const struct check_job *job, struct check_result *out)
 {
-    fragment_free(&job->of.fragment);
+    const struct fragment *fragment = &job->of.fragment;
+    bool layers = fragment->layers.lower.active;
+    const struct space_chunk *pinned = layers ? reserved_pinned(&fragment->space) : NULL;
+    struct output_figure figure, other, third;
+    char text[512];
+
+    if (out->budget->kind == BUDGET_RESERVED)
+        check_say(out, "%s were reserved, %s", output_size(&figure, out->seen), check_over(out, text, sizeof(text)));
+    else
+        check_say(out, "%.1f%% of what was reserved was never given out: more than %.1f%%", 100 * out->seen_share,
+                  100 * out->budget->share);
+    check_say(out, "of the %s reserved at most, %s were given out at most; %s were asked for",
+              output_size(&figure, fragment_reserved_peak(fragment)), output_size(&other, fragment_used_peak(fragment)),
+              output_size(&third, fragment->peak_bytes));
+    if (layers && fragment->space.free_bytes > 0)
+        check_say(out, "at the peak %s were free in %" PRIu64 " holes, the largest of %s",
+                  output_size(&figure, fragment->space.free_bytes), fragment->space.holes,
+                  output_size(&other, fragment->space.largest_hole));
+    if (pinned != NULL) {
+        space_pins(&job->view, &fragment->space, pinned, text, sizeof(text));
+        check_say(out, "then a chunk with %s free of its %s was held by %s",
+                  output_size(&figure, pinned->size - pinned->used_bytes), output_size(&other, pinned->size), text);
+    }
 }
 
 static int
-allocations_start(struct check_job *job)
-{
-    return leaks_begin(&job->view, groups_default(&job->view.names), STEPS_OFF, NULL, 0, &job->of.leaks);
-}
-
-static int
-allocations_judge(struct check_job *job)
+allocations_measure(struct check_job *job)
 {
     const struct leaks *leaks = &job->of.leaks;
-    struct check_result *out = job->result;
+    uint64_t allocations = 0;
 
-    out->seen = 0;
     for (uint32_t i = 0; i < leaks->groups.count; i++)
-        out->seen += leaks->list[i].allocations;
-    out->passed = out->seen <= out->limit;
-    if (!out->passed)
-        check_explain_allocations(job->check, leaks, out);
-    return COMMAND_FINE;
+        allocations += leaks->list[i].allocations;
+    return check_measured(job->result, allocations);
 }
 
-static int
-leaks_start(struct check_job *job)
+static uint64_t
+allocations_of(const void *context, uint32_t group)
 {
-    return leaks_begin(&job->view, groups_default(&job->view.names), STEPS_OFF, job->check->budgets->suppressions, 0,
-                       &job->of.leaks);
-}
-
-static int
-leaks_judge(struct check_job *job)
-{
-    struct check_result *out = job->result;
-
-    out->seen = job->of.leaks.live_count;
-    out->passed = out->seen == 0;
-    if (!out->passed)
-        check_explain_leaks(job->check, &job->of.leaks, out);
-    return COMMAND_FINE;
+    return ((const struct leaks *)context)->list[group].allocations;
 }
 
 static void
-leaks_drop(struct check_job *job)
+allocations_explain(const struct check_job *job, struct check_result *out)
 {
-    leaks_free(&job->of.leaks);
+    const struct leaks *leaks = &job->of.leaks;
+    struct order *order = order_make(leaks->groups.count, allocations_of, leaks);
+    char name[GROUPS_NAME];
+
+    check_say(out, "%" PRIu64 " allocation%s, %" PRIu64 " more than %" PRIu64, out->seen, out->seen == 1 ? "" : "s",
+              out->seen - out->limit, out->limit);
+    for (size_t i = 0; order != NULL && i < leaks->groups.count && i < CHECK_CULPRITS; i++)
+        check_say(out, "%s %s made %" PRIu64 " of them (%.1f%%)", groups_word(leaks->groups.by),
+                  groups_brief(&leaks->groups, order[i].number, name, sizeof(name)), order[i].figure,
+                  100 * (double)order[i].figure / (double)out->seen);
+    free(order);
 }
 
-static int
-failures_start(struct check_job *job)
+static uint64_t
+leaks_of(const void *context, uint32_t group)
 {
-    return failures_begin(&job->view, &job->of.failures);
-}
+    const struct leaks_group *at = &((const struct leaks *)context)->list[group];
 
-static int
-failures_judge(struct check_job *job)
-{
-    struct check_result *out = job->result;
-
-    out->seen = job->of.failures.total;
-    out->passed = out->seen <= out->limit;
-    if (!out->passed)
-        check_explain_failures(job->check, &job->of.failures, out);
-    return COMMAND_FINE;
+    return at->live_count > 0 ? at->live_bytes + 1 : 0;
 }
 
 static void
-failures_drop(struct check_job *job)
+leaks_explain(const struct check_job *job, struct check_result *out)
 {
-    failures_free(&job->of.failures);
+    const struct leaks *leaks = &job->of.leaks;
+    struct order *order = order_make(leaks->groups.count, leaks_of, leaks);
+    struct output_figure figure, since;
+    char name[GROUPS_NAME];
+
+    check_say(out, "%" PRIu64 " allocation%s live at the end, %s", leaks->live_count,
+              leaks->live_count == 1 ? " is" : "s are", output_size(&figure, leaks->live_bytes));
+    for (size_t i = 0; order != NULL && i < leaks->groups.count && i < CHECK_CULPRITS && order[i].figure > 0; i++) {
+        const struct leaks_group *group = &leaks->list[order[i].number];
+
+        check_say(out, "%s %s: %" PRIu64 " of its %" PRIu64 " allocations, %s, since %s", groups_word(leaks->groups.by),
+                  groups_brief(&leaks->groups, order[i].number, name, sizeof(name)), group->live_count,
+                  group->allocations, output_size(&figure, group->live_bytes), output_time(&since, group->oldest_ns));
+    }
+    free(order);
 }
 
-/* The baseline is read at once. */
+static void
+failures_explain(const struct check_job *job, struct check_result *out)
+{
+    const struct failures *failures = &job->of.failures;
+    const struct failure *first = &failures->list[0];
+    bool holes = failures->layers.lower.active;
+    struct output_figure size, ns, live, hole;
+    char causes[256] = "";
+    size_t length = 0;
+
+    for (int cause = 0; cause < FAILURE_CAUSES; cause++) {
+        if (failures->by_cause[cause] > 0 && length < sizeof(causes))
+            length +=
+                (size_t)snprintf(causes + length, sizeof(causes) - length, "%s%s %" PRIu64, length > 0 ? ", " : "",
+                                 failures_word((enum failure_cause)cause), failures->by_cause[cause]);
+    }
+    check_say(out, "%" PRIu64 " allocation%s failed, %" PRIu64 " more than %" PRIu64 ": %s", out->seen,
+              out->seen == 1 ? "" : "s", out->seen - out->limit, out->limit, causes);
+    check_say(out, "the first is #%" PRId64 " of %s after %s, with %s live: %s", first->life.allocation_id,
+              output_size(&size, first->life.size), output_time(&ns, first->life.alloc_ns),
+              output_size(&live, first->live_bytes), failures_word(first->cause));
+    if (first->has_space)
+        check_say(out, "%s of %s reserved were free then%s%s", output_size(&size, first->free_bytes),
+                  output_size(&live, first->reserved_bytes), holes ? "; the largest hole: " : "",
+                  holes ? output_size(&hole, first->largest_hole) : "");
+    if (first->pinned_by != NULL)
+        check_say(out, "in its way: %s", first->pinned_by);
+}
+
+/* The baseline itself is read here, before the shared readings. */
 static int
-baseline_start(struct check_job *job)
+baseline_begin(struct check_job *job)
 {
     enum groups_by by[SNAPSHOT_GROUPS];
     int status = view_open(&job->baseline, job->check->options, job->result->budget->path);
@@ -185,51 +284,143 @@ baseline_start(struct check_job *job)
 }
 
 static int
-baseline_judge(struct check_job *job)
+baseline_measure(struct check_job *job)
 {
     const struct snapshot *a = &job->before, *b = &job->of.snapshot;
     struct check_result *out = job->result;
     double tolerance = job->check->budgets->tolerance;
 
-    out->seen = b->peak_bytes;
+    out->seen = b->all.peak_bytes;
     out->limit = INT64_MAX;
-    if ((1 + tolerance) * (double)a->peak_bytes < (double)out->limit)
-        out->limit = a->peak_bytes + (uint64_t)(tolerance * (double)a->peak_bytes);
-    out->passed = !snapshot_exceeds(a->peak_bytes, b->peak_bytes, tolerance) &&
+    if ((1 + tolerance) * (double)a->all.peak_bytes < (double)out->limit)
+        out->limit = a->all.peak_bytes + (uint64_t)(tolerance * (double)a->all.peak_bytes);
+    out->passed = !snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance) &&
                   !(a->has_reserved && b->has_reserved &&
                     snapshot_exceeds(a->reserved_peak_bytes, b->reserved_peak_bytes, tolerance));
-    if (!out->passed)
-        check_explain_baseline(job->check, a, b, out);
     if (trace_verdict(&job->baseline.trace) != COMMAND_FINE)
         job->check->baseline_incomplete = true;
     return COMMAND_FINE;
 }
 
 static void
-baseline_drop(struct check_job *job)
+baseline_explain(const struct check_job *job, struct check_result *out)
 {
-    snapshot_free(&job->of.snapshot);
-    if (!job->has_baseline)
-        return;
-    snapshot_free(&job->before);
-    view_close(&job->baseline);
+    const struct snapshot *a = &job->before, *b = &job->of.snapshot;
+    double tolerance = job->check->budgets->tolerance;
+    bool by_peak = snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance);
+    uint64_t from = by_peak ? a->all.peak_bytes : a->reserved_peak_bytes;
+    uint64_t to = by_peak ? b->all.peak_bytes : b->reserved_peak_bytes;
+    struct output_figure figure, before, after;
+    struct align align = { 0 };
+    char name[GROUPS_NAME];
+
+    check_say(out, "the peak %sis %s: %s more than the %s of the baseline, of which %.4g%% are tolerated",
+              by_peak ? "" : "of the reserved bytes ", output_size(&after, to), output_size(&figure, to - from),
+              output_size(&before, from), 100 * tolerance);
+    if (align_make(a, b, 0, &align) == COMMAND_FINE) {
+        for (size_t i = 0; i < align.count && i < CHECK_CULPRITS && align_change(&align.rows[i]) != 0; i++) {
+            int64_t change = align_change(&align.rows[i]);
+
+            check_say(out, "%s %s: %s%s at the peak, from %s to %s", groups_word(b->by[0].groups.by),
+                      align_brief(&align.rows[i], b->by[0].groups.by, name, sizeof(name)), change < 0 ? "-" : "+",
+                      output_size(&figure, change < 0 ? (uint64_t)-change : (uint64_t)change),
+                      output_size(&before, align.rows[i].a.bytes), output_size(&after, align.rows[i].b.bytes));
+        }
+        align_free(&align);
+    }
 }
 
-/* How each kind of budget is judged. What stands in `of` begins as zeros, and is dropped in any case. */
+/* Begin the analysis of a budget. `of` is released even on failure. */
+static int
+check_begin(struct check_job *job)
+{
+    const struct moment at = { .kind = MOMENT_PEAK };
+    enum groups_by by = groups_default(&job->view.names);
+
+    switch (job->result->budget->kind) {
+    case BUDGET_PEAK:
+        return peak_begin(&job->view, by, &at, 0.05, 0, &job->of.peak);
+    case BUDGET_RESERVED:
+    case BUDGET_FRAGMENTATION:
+        return fragment_begin(&job->view, &at, 0, SPACE_PAGE, 0, &job->of.fragment);
+    case BUDGET_ALLOCATIONS:
+        return leaks_begin(&job->view, by, STEPS_OFF, NULL, 0, &job->of.leaks);
+    case BUDGET_FAILURES:
+        return failures_begin(&job->view, &job->of.failures);
+    case BUDGET_LEAKS:
+        return leaks_begin(&job->view, by, STEPS_OFF, job->check->budgets->suppressions, 0, &job->of.leaks);
+    case BUDGET_BASELINE:
+        return baseline_begin(job);
+    }
+    return COMMAND_WRONG;
+}
+
+/* Once the trace has been read: set the measured value, and whether it meets the budget. */
+static int
+check_measure(struct check_job *job)
+{
+    switch (job->result->budget->kind) {
+    case BUDGET_PEAK:
+        return check_measured(job->result, job->of.peak.bytes);
+    case BUDGET_RESERVED:
+    case BUDGET_FRAGMENTATION:
+        return reserved_measure(job);
+    case BUDGET_ALLOCATIONS:
+        return allocations_measure(job);
+    case BUDGET_FAILURES:
+        return check_measured(job->result, job->of.failures.total);
+    case BUDGET_LEAKS:
+        return check_measured(job->result, job->of.leaks.live_count);
+    case BUDGET_BASELINE:
+        return baseline_measure(job);
+    }
+    return COMMAND_WRONG;
+}
+
+/* The analysis of each kind of budget. */
 static const struct check_kind {
-    int (*start)(struct check_job *job);
-    int (*next)(void *analysis, struct scan_pass *pass); /* see viewer/read/turns.h */
-    int (*judge)(struct check_job *job);
-    void (*drop)(struct check_job *job);
+    int (*next)(void *analysis, struct scan_pass *pass); /* see viewer/read/view.h */
+    void (*release)(void *analysis);
+    void (*explain)(const struct check_job *job, struct check_result *out);
+    const char *command; /* tells more about the cause */
 } check_kinds[] = {
-    [BUDGET_PEAK] = { peak_start, peak_next, peak_judge, peak_drop },
-    [BUDGET_RESERVED] = { reserved_start, fragment_next, reserved_judge, reserved_drop },
-    [BUDGET_FRAGMENTATION] = { reserved_start, fragment_next, reserved_judge, reserved_drop },
-    [BUDGET_ALLOCATIONS] = { allocations_start, leaks_next, allocations_judge, leaks_drop },
-    [BUDGET_FAILURES] = { failures_start, failures_next, failures_judge, failures_drop },
-    [BUDGET_LEAKS] = { leaks_start, leaks_next, leaks_judge, leaks_drop },
-    [BUDGET_BASELINE] = { baseline_start, snapshot_next, baseline_judge, baseline_drop },
+    [BUDGET_PEAK] = { peak_next, peak_free, peak_explain, "peak" },
+    [BUDGET_RESERVED] = { fragment_next, fragment_free, reserved_explain, "fragmentation" },
+    [BUDGET_FRAGMENTATION] = { fragment_next, fragment_free, reserved_explain, "fragmentation" },
+    [BUDGET_ALLOCATIONS] = { leaks_next, leaks_free, allocations_explain, "top" },
+    [BUDGET_FAILURES] = { failures_next, failures_free, failures_explain, "failures" },
+    [BUDGET_LEAKS] = { leaks_next, leaks_free, leaks_explain, "leaks" },
+    [BUDGET_BASELINE] = { snapshot_next, snapshot_free, baseline_explain, "diff" },
 };
+
+static void
+check_close(struct check_job *job)
+{
+    check_kinds[job->result->budget->kind].release(&job->of);
+    if (job->has_baseline) {
+        snapshot_free(&job->before);
+        view_close(&job->baseline);
+    }
+    view_close(&job->view);
+}
+
+static int
+check_judge_one(struct check_job *job)
+{
+    struct check_result *out = job->result;
+    const struct budget *budget = out->budget;
+    const struct check_kind *kind = &check_kinds[budget->kind];
+    const char *option = budget->tag != NULL ? "--tag=" : budget->layer != NULL ? "--layer=" : "";
+    const char *of = budget->tag != NULL ? budget->tag : budget->layer != NULL ? budget->layer : budget->path;
+    int status = check_measure(job);
+
+    if (status != COMMAND_FINE || out->passed)
+        return status;
+    kind->explain(job, out);
+    check_say(out, "more: tidemark %s %s%s%s%s", kind->command, option, of != NULL ? of : "", of != NULL ? " " : "",
+              job->check->path);
+    return COMMAND_FINE;
+}
 
 /* COMMAND_FINE, or another status and there is nothing to close. */
 static int
@@ -246,11 +437,9 @@ check_open(struct check *check, struct check_result *result, struct check_job *j
     status = view_open(&job->view, &job->options, check->path);
     if (status != COMMAND_FINE)
         return status;
-    status = check_kinds[budget->kind].start(job);
-    if (status != COMMAND_FINE) {
-        check_kinds[budget->kind].drop(job);
-        view_close(&job->view);
-    }
+    status = check_begin(job);
+    if (status != COMMAND_FINE)
+        check_close(job);
     return status;
 }
 
@@ -258,7 +447,7 @@ static int
 check_judge_some(struct check *check, struct check_result *results, size_t count)
 {
     struct check_job *jobs = calloc(count, sizeof(*jobs));
-    struct turns turns[CHECK_TOGETHER];
+    struct view_analysis analyses[CHECK_TOGETHER];
     size_t opened = 0;
     int status = jobs != NULL ? COMMAND_FINE : trace_broken(check->trace, "no memory for its budgets");
 
@@ -266,19 +455,16 @@ check_judge_some(struct check *check, struct check_result *results, size_t count
         struct check_job *job = &jobs[opened];
 
         status = check_open(check, &results[opened], job);
-        turns[opened] = (struct turns){ .filter = &job->view.filter,
-                                        .next = check_kinds[results[opened].budget->kind].next,
-                                        .context = &job->of };
+        analyses[opened] = (struct view_analysis){ .filter = &job->view.filter,
+                                                   .next = check_kinds[results[opened].budget->kind].next,
+                                                   .context = &job->of };
     }
     if (status == COMMAND_FINE)
-        status = turns_run(check->trace, turns, opened);
+        status = view_run_analyses(check->trace, analyses, opened);
     for (size_t i = 0; i < opened; i++) {
-        const struct check_kind *kind = &check_kinds[results[i].budget->kind];
-
         if (status == COMMAND_FINE)
-            status = kind->judge(&jobs[i]);
-        kind->drop(&jobs[i]);
-        view_close(&jobs[i].view);
+            status = check_judge_one(&jobs[i]);
+        check_close(&jobs[i]);
     }
     free(jobs);
     return status;

@@ -39,4 +39,11 @@ void check_free(struct check_result *result);
 const char *check_limit_words(const struct check_result *result, char *buffer, size_t size);
 const char *check_seen_words(const struct check_result *result, char *buffer, size_t size);
 
+/*
+ * Write the results on standard output for test runners, as TAP or JUnit XML. `incomplete` is NULL or says why the
+ * trace is incomplete, which adds a failed test. -1: no memory.
+ */
+int check_write_tap(const struct check_result *results, size_t count, const char *incomplete);
+int check_write_junit(const char *path, const struct check_result *results, size_t count, const char *incomplete);
+
 #endif

@@ -4,7 +4,4 @@ libviewer_la_SOURCES += \
 	viewer/check/budget.h \
 	viewer/check/check.c \
 	viewer/check/check.h \
-	viewer/check/explain.c \
-	viewer/check/explain.h \
-	viewer/check/write.c \
-	viewer/check/write.h
+	viewer/check/write.c

@@ -5,23 +5,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/check/write.h"
+#include "viewer/check/check.h"
 #include "viewer/base/output.h"
 
 #define CHECK_COMPLETE "the recording is complete"
 
-/* In TAP "#" begins a directive. */
+/* The text to print for a character. A list of them ends with the character 0. */
+struct write_escape {
+    char character;
+    const char *text;
+};
+
+static const struct write_escape tap_escapes[] = { { '#', "\\#" }, { 0, NULL } }; /* "#" begins a directive */
+static const struct write_escape comment_escapes[] = { { 0, NULL } };
+static const struct write_escape xml_escapes[] = {
+    { '&', "&amp;" }, { '<', "&lt;" }, { '>', "&gt;" }, { '"', "&quot;" }, { 0, NULL },
+};
+
 static int
-write_tap_text(const char *text)
+write_text(const char *text, const struct write_escape *escapes)
 {
     char *clean = output_clean(text);
 
     if (clean == NULL)
         return -1;
     for (const char *c = clean; *c != '\0'; c++) {
-        if (*c == '#')
-            putchar('\\');
-        putchar(*c);
+        const struct write_escape *escape = escapes;
+
+        while (escape->character != '\0' && escape->character != *c)
+            escape++;
+        if (escape->character != '\0')
+            fputs(escape->text, stdout);
+        else
+            putchar(*c);
     }
     free(clean);
     return 0;
@@ -34,16 +50,13 @@ write_tap_result(const struct check_result *result, size_t number)
     int status;
 
     printf("%s %zu - ", result->passed ? "ok" : "not ok", number);
-    status = write_tap_text(budget_name(result->budget, name, sizeof(name)));
+    status = write_text(budget_name(result->budget, name, sizeof(name)), tap_escapes);
     printf(": %s of %s allowed\n", check_seen_words(result, seen, sizeof(seen)),
            check_limit_words(result, limit, sizeof(limit)));
     for (size_t i = 0; i < result->line_count && status == 0; i++) {
-        char *clean = output_clean(result->lines[i]);
-
-        if (clean == NULL)
-            return -1;
-        printf("#   %s\n", clean);
-        free(clean);
+        fputs("#   ", stdout);
+        status = write_text(result->lines[i], comment_escapes);
+        putchar('\n');
     }
     return status;
 }
@@ -61,42 +74,12 @@ check_write_tap(const struct check_result *results, size_t count, const char *in
     return status;
 }
 
-static int
-write_xml_text(const char *text)
-{
-    char *clean = output_clean(text);
-
-    if (clean == NULL)
-        return -1;
-    for (const char *c = clean; *c != '\0'; c++) {
-        switch (*c) {
-        case '&':
-            fputs("&amp;", stdout);
-            break;
-        case '<':
-            fputs("&lt;", stdout);
-            break;
-        case '>':
-            fputs("&gt;", stdout);
-            break;
-        case '"':
-            fputs("&quot;", stdout);
-            break;
-        default:
-            putchar(*c);
-            break;
-        }
-    }
-    free(clean);
-    return 0;
-}
-
 /* `  <testcase classname="tidemark" name="..."`, left open. */
 static int
 write_junit_begin(const char *name)
 {
     fputs("  <testcase classname=\"tidemark\" name=\"", stdout);
-    if (write_xml_text(name) != 0)
+    if (write_text(name, xml_escapes) != 0)
         return -1;
     putchar('"');
     return 0;
@@ -116,7 +99,7 @@ write_junit_result(const struct check_result *result)
     printf(">\n    <failure message=\"%s of %s allowed\">\n", check_seen_words(result, seen, sizeof(seen)),
            check_limit_words(result, limit, sizeof(limit)));
     for (size_t i = 0; i < result->line_count; i++) {
-        if (write_xml_text(result->lines[i]) != 0)
+        if (write_text(result->lines[i], xml_escapes) != 0)
             return -1;
         putchar('\n');
     }
@@ -133,7 +116,7 @@ check_write_junit(const char *path, const struct check_result *results, size_t c
     for (size_t i = 0; i < count; i++)
         failed += !results[i].passed;
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"", stdout);
-    status = write_xml_text(path);
+    status = write_text(path, xml_escapes);
     printf("\" tests=\"%zu\" failures=\"%zu\">\n", count + (incomplete != NULL), failed);
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_junit_result(&results[i]);

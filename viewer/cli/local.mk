@@ -1,8 +1,12 @@
 # Options and help.
 libviewer_la_SOURCES += \
-	viewer/cli/answer.c \
-	viewer/cli/answer.h \
 	viewer/cli/command.c \
 	viewer/cli/command.h \
-	viewer/cli/options.c \
-	viewer/cli/options.h
+	viewer/cli/layer-help.c \
+	viewer/cli/layer-help.h
+
+# `tidemark help LAYER` prints sections of the reference.
+BUILT_SOURCES += viewer/cli/stack-text.inc
+CLEANFILES += viewer/cli/stack-text.inc
+viewer/cli/stack-text.inc: doc/stack-text.md
+	$(AM_V_GEN)$(MKDIR_P) viewer/cli && sed 's/[\\"]/\\&/g; s/^/"/; s/$$/",/' $(srcdir)/doc/stack-text.md >$@.tmp && mv $@.tmp $@

@@ -1,13 +1,11 @@
 /* `tidemark check`: whether a trace meets its budgets; for tests that must fail if it does not. */
 #include "config.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/check/write.h"
-#include "viewer/cli/answer.h"
+#include "viewer/check/check.h"
 #include "viewer/commands/commands.h"
 #include "viewer/base/output.h"
 
@@ -27,6 +25,7 @@ struct check_options {
 
 #define AT(field) offsetof(struct check_options, field)
 
+/* The budgets with their names in a file of budgets, up to --budget; then the other options. */
 static const struct option_def check_option_defs[] = {
     { "max-peak", 0, OPTION_LIST, "SIZE", "at most so many bytes live at a time", AT(max_peak), NULL, 0 },
     { "max-reserved", 0, OPTION_LIST, "SIZE", "at most so many bytes reserved by pools", AT(max_reserved), NULL, 0 },
@@ -45,55 +44,40 @@ static const struct option_def check_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* The budgets of one option, each as often as it was given. */
+/* Set the budgets of one option, for each time that it was given. */
 static int
-check_take_list(const struct command *self, struct budgets *budgets, const char *word, const struct option_list *list)
+check_take_option(struct budgets *budgets, const struct option_def *def, const void *value)
 {
+    struct option_list once = { .count = 0 };
+    const struct option_list *list = &once;
+
+    if (def->kind == OPTION_LIST)
+        list = value;
+    else if (def->kind == OPTION_TEXT)
+        once = (struct option_list){ { *(const char *const *)value }, *(const char *const *)value != NULL };
+    else
+        once = (struct option_list){ { "" }, *(const bool *)value };
     for (size_t i = 0; i < list->count; i++) {
-        const char *wrong = budgets_set(budgets, word, list->items[i], NULL);
+        const char *wrong = budgets_set(budgets, def->name, list->items[i], NULL);
 
         if (wrong != NULL)
-            return command_misused(self, "--%s: %s", word, wrong);
+            return command_misused(&command_check, "--%s: %s", def->name, wrong);
     }
     return COMMAND_FINE;
 }
 
-static int
-check_take_text(const struct command *self, struct budgets *budgets, const char *word, const char *text)
-{
-    const struct option_list list = { { text }, text != NULL };
-
-    return check_take_list(self, budgets, word, &list);
-}
-
 /* Files first, so that a tolerance or suppressions on the command line win. */
 static int
-check_take(const struct command *self, const struct check_options *options, struct budgets *budgets)
+check_take(const struct check_options *options, struct budgets *budgets)
 {
     int status = COMMAND_FINE;
 
     for (size_t i = 0; i < options->files.count && status == COMMAND_FINE; i++)
         status = budgets_read(budgets, options->files.items[i]);
-    if (status == COMMAND_FINE)
-        status = check_take_list(self, budgets, "max-peak", &options->max_peak);
-    if (status == COMMAND_FINE)
-        status = check_take_list(self, budgets, "max-reserved", &options->max_reserved);
-    if (status == COMMAND_FINE)
-        status = check_take_list(self, budgets, "max-fragmentation", &options->max_fragmentation);
-    if (status == COMMAND_FINE)
-        status = check_take_list(self, budgets, "max-allocations", &options->max_allocations);
-    if (status == COMMAND_FINE)
-        status = check_take_list(self, budgets, "max-failures", &options->max_failures);
-    if (status == COMMAND_FINE)
-        status = check_take_text(self, budgets, "no-leaks", options->no_leaks ? "" : NULL);
-    if (status == COMMAND_FINE)
-        status = check_take_list(self, budgets, "baseline", &options->baselines);
-    if (status == COMMAND_FINE)
-        status = check_take_text(self, budgets, "suppressions", options->suppressions);
-    if (status == COMMAND_FINE)
-        status = check_take_text(self, budgets, "tolerance", options->tolerance);
+    for (const struct option_def *def = check_option_defs; status == COMMAND_FINE && def->offset != AT(files); def++)
+        status = check_take_option(budgets, def, (const char *)options + def->offset);
     if (status == COMMAND_FINE && budgets->count == 0)
-        status = command_misused(self, "which budget? --max-peak=4GiB, say, or --no-leaks");
+        status = command_misused(&command_check, "which budget? --max-peak=4GiB, say, or --no-leaks");
     return status;
 }
 
@@ -108,18 +92,15 @@ check_report_row(struct report *report, const struct check_result *result)
     for (size_t i = 0; i < result->line_count && length < sizeof(reason); i++)
         length +=
             (size_t)snprintf(reason + length, sizeof(reason) - length, "%s%s", i > 0 ? "\n" : "", result->lines[i]);
-    report_row(
-        report,
-        (struct report_cell[]){
-            cell_text(result->passed ? "ok" : "FAILED"), cell_text(budget_name(result->budget, name, sizeof(name))),
-            cell_flag(result->passed), cell_text(check_limit_words(result, limit, sizeof(limit))),
-            cell_text(check_seen_words(result, seen, sizeof(seen))),
-            is_share ? cell_none() : cell_unsigned(result->limit), is_share ? cell_none() : cell_unsigned(result->seen),
-            is_share ? cell_real(result->budget->share) : cell_none(),
-            is_share ? cell_real(result->seen_share) : cell_none(), result->passed ? cell_none() : cell_text(reason) });
+    REPORT_ROW(
+        report, cell_text(result->passed ? "ok" : "FAILED"), cell_text(budget_name(result->budget, name, sizeof(name))),
+        cell_unsigned(result->passed), cell_text(check_limit_words(result, limit, sizeof(limit))),
+        cell_text(check_seen_words(result, seen, sizeof(seen))), is_share ? cell_none() : cell_unsigned(result->limit),
+        is_share ? cell_none() : cell_unsigned(result->seen), is_share ? cell_real(result->budget->share) : cell_none(),
+        is_share ? cell_real(result->seen_share) : cell_none(), result->passed ? cell_none() : cell_text(reason));
 }
 
-/* Names in it may be anything. */
+/* Names in `text` come from the trace and may hold control characters. */
 static void
 check_report_line(struct report *report, const char *indent, const char *text, const char *end)
 {
@@ -149,9 +130,9 @@ check_report(struct report *report, const struct check_result *results, size_t c
         { "reason", NULL, REPORT_TEXT },
     };
 
-    report_field(report, "passed", NULL, REPORT_FLAG, cell_flag(failed == 0));
+    report_field(report, "passed", NULL, REPORT_FLAG, cell_unsigned(failed == 0));
     report_field(report, "failed_count", NULL, REPORT_COUNT, cell_unsigned(failed));
-    report_table(report, "budgets", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    REPORT_TABLE(report, "budgets", NULL, columns);
     for (size_t i = 0; i < count; i++)
         check_report_row(report, &results[i]);
     for (size_t i = 0; i < count; i++) {
@@ -177,42 +158,43 @@ check_finish(struct view *view, struct report *report, const struct check_option
     status = failed > 0 ? COMMAND_FINDING : COMMAND_FINE;
     if (options->output == CHECK_REPORT) {
         check_report(report, results, count, failed);
-        return answer_finish(view, report, status);
+        return command_finish(view, report, status);
     }
     if ((options->output == CHECK_TAP ? check_write_tap(results, count, incomplete)
                                       : check_write_junit(view->trace.path, results, count, incomplete)) != 0)
         status = trace_broken(&view->trace, "no memory for the answer");
     else if (trace_verdict(&view->trace) != COMMAND_FINE)
         status = COMMAND_INCOMPLETE;
-    answer_finish(view, report, COMMAND_WRONG);
+    command_finish(view, report, COMMAND_WRONG);
     return output_finish(status);
 }
 
 /* Judge all budgets, print, and free what was judged. */
 static int
-check_all(const struct check_options *options, const struct view_options *common, const struct budgets *budgets,
-          const char *path)
+check_all(const struct invocation *call, const struct budgets *budgets)
 {
+    const struct filter_options *filter = &call->common.filter;
+    const char *path = call->arguments[0];
     struct check_result *results = calloc(budgets->count, sizeof(*results));
     struct report report;
     struct view view;
-    struct check check = { .path = path, .trace = &view.trace, .options = &common->filter, .budgets = budgets };
-    int status = view_open(&view, &common->filter, path);
+    struct check check = { .path = path, .trace = &view.trace, .options = filter, .budgets = budgets };
+    int status = view_open(&view, filter, path);
 
     if (status != COMMAND_FINE) {
         free(results);
         return status;
     }
-    report_begin(&report, &common->report, "check");
+    report_begin(&report, &call->common.report, "check");
     if (results == NULL)
-        return answer_finish(&view, &report, trace_broken(&view.trace, "no memory for its budgets"));
+        return command_finish(&view, &report, trace_broken(&view.trace, "no memory for its budgets"));
     status = check_judge(&check, results);
     if (status == COMMAND_FINE) {
-        status = check_finish(&view, &report, options, results, budgets->count);
+        status = check_finish(&view, &report, (const struct check_options *)call->own, results, budgets->count);
         if (check.baseline_incomplete && status != COMMAND_WRONG)
             status = COMMAND_INCOMPLETE;
     } else {
-        answer_finish(&view, &report, status);
+        command_finish(&view, &report, status);
     }
     for (size_t i = 0; i < budgets->count; i++)
         check_free(&results[i]);
@@ -221,19 +203,13 @@ check_all(const struct check_options *options, const struct view_options *common
 }
 
 static int
-check_run(const struct command *self, int argc, char **argv)
+check_run(struct invocation *call)
 {
-    struct check_options options = { .output = CHECK_REPORT };
-    struct view_options common;
     struct budgets budgets = { 0 };
-    int status;
+    int status = check_take((const struct check_options *)call->own, &budgets);
 
-    status = options_parse_arguments(self, argc, argv, &options, &common, 1, "trace");
-    if (status != OPTIONS_GO)
-        return status;
-    status = check_take(self, &options, &budgets);
     if (status == COMMAND_FINE)
-        status = check_all(&options, &common, &budgets, argv[optind]);
+        status = check_all(call, &budgets);
     budgets_free(&budgets);
     return status;
 }
@@ -248,6 +224,7 @@ const struct command command_check = {
             "given several times. Exit status: 0 all are kept, 1 one is not, 2 wrong use, 3 the trace\n"
             "is incomplete.\n",
     .options = check_option_defs,
+    COMMAND_OWN(struct check_options, .output = CHECK_REPORT),
     .common = OPTIONS_REPORT | OPTIONS_WINDOW,
     .run = check_run,
 };

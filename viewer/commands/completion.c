@@ -2,15 +2,17 @@
 #include "config.h"
 
 #include <ctype.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "viewer/commands/commands.h"
-#include "viewer/cli/options.h"
 #include "viewer/base/output.h"
 
-/* Of a command that takes one of some words and nothing else: those, with "|" between them; else NULL. */
+static const struct command *const commands[] = { COMMANDS(COMMANDS_ENTRY) };
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+/* The words of a command whose only argument is one of them, as "a|b|c"; NULL: it takes other arguments. */
 static const char *
 completion_choices(const struct command *command)
 {
@@ -21,29 +23,29 @@ completion_choices(const struct command *command)
     return *end == '\0' && end > command->arguments ? command->arguments : NULL;
 }
 
-/* The same with blanks between them, or nothing. */
+/* Print the words of "a|b|c" with blanks between them; nothing for NULL. */
 static void
-completion_put_choices(const struct command *command)
+completion_put_words(const char *words)
 {
-    const char *choices = completion_choices(command);
-
-    for (; choices != NULL && *choices != '\0'; choices++)
-        putchar(*choices == '|' ? ' ' : *choices);
+    for (; words != NULL && *words != '\0'; words++)
+        putchar(*words == '|' ? ' ' : *words);
 }
 
-/* For bash: the words, and in a second list those of options with a value from a list. */
+/* For bash: a list of all options, and a list of the choices of each option that has some. */
 
 static void
-bash_option(void *context, const struct option_def *def)
+bash_option(void *context, const struct option_def *def, void *base)
 {
     (void)context;
-    printf(" --%s%s", def->name, options_has_argument(def) ? "=" : "");
+    (void)base;
+    printf(" --%s%s", def->name, option_has_argument(def) ? "=" : "");
 }
 
 static void
-bash_values(void *context, const struct option_def *def)
+bash_values(void *context, const struct option_def *def, void *base)
 {
     (void)context;
+    (void)base;
     for (const char *word = def->choices; word != NULL && *word != '\0';) {
         size_t length = strcspn(word, "|");
 
@@ -53,7 +55,7 @@ bash_values(void *context, const struct option_def *def)
 }
 
 static void
-completion_bash(const struct command *const *commands, size_t count)
+completion_bash(void)
 {
     puts("# bash completion for tidemark, made by `tidemark completion bash`.\n"
          "_tidemark()\n"
@@ -63,19 +65,19 @@ completion_bash(const struct command *const *commands, size_t count)
          "    COMPREPLY=()\n"
          "    if ((COMP_CWORD == 1)); then");
     fputs("        COMPREPLY=($(compgen -W '--help --version help", stdout);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf(" %s", commands[i]->name);
     puts("' -- \"$word\"))\n"
          "        return\n"
          "    fi\n"
          "    case ${COMP_WORDS[1]} in");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
         printf("    %s)\n        options='", commands[i]->name);
-        options_each(commands[i], bash_option, NULL);
+        command_each_option(commands[i], NULL, bash_option, NULL);
         fputs("'\n        values='", stdout);
-        options_each(commands[i], bash_values, NULL);
+        command_each_option(commands[i], NULL, bash_values, NULL);
         fputs("'\n        choices='", stdout);
-        completion_put_choices(commands[i]);
+        completion_put_words(completion_choices(commands[i]));
         puts("'\n        ;;");
     }
     puts("    help)\n"
@@ -127,21 +129,21 @@ zsh_text(const char *text)
 }
 
 static void
-zsh_option(void *context, const struct option_def *def)
+zsh_option(void *context, const struct option_def *def, void *base)
 {
     (void)context;
+    (void)base;
     printf(" \\\n            '%s--%s%s[", def->kind == OPTION_LIST ? "*" : "", def->name,
-           options_has_argument(def) ? "=" : "");
+           option_has_argument(def) ? "=" : "");
     zsh_text(def->help);
     putchar(']');
-    if (options_has_argument(def)) {
+    if (option_has_argument(def)) {
         printf(":%s:", def->argument);
         if (def->choices == NULL) {
             fputs("_files", stdout);
         } else {
             putchar('(');
-            for (const char *c = def->choices; *c != '\0'; c++)
-                putchar(*c == '|' ? ' ' : *c);
+            completion_put_words(def->choices);
             putchar(')');
         }
     }
@@ -149,7 +151,7 @@ zsh_option(void *context, const struct option_def *def)
 }
 
 static void
-completion_zsh(const struct command *const *commands, size_t count)
+completion_zsh(void)
 {
     puts("#compdef tidemark\n"
          "# zsh completion for tidemark, made by `tidemark completion zsh`.\n"
@@ -157,7 +159,7 @@ completion_zsh(const struct command *const *commands, size_t count)
          "{\n"
          "    local -a commands\n"
          "    commands=(");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
         printf("        '%s:", commands[i]->name);
         zsh_text(commands[i]->purpose);
         puts("'");
@@ -171,15 +173,15 @@ completion_zsh(const struct command *const *commands, size_t count)
          "    shift words\n"
          "    ((CURRENT--))\n"
          "    case $command in");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
         printf("    %s)\n        _arguments", commands[i]->name);
-        options_each(commands[i], zsh_option, NULL);
+        command_each_option(commands[i], NULL, zsh_option, NULL);
         fputs(" \\\n            '", stdout);
         if (completion_choices(commands[i]) == NULL) {
             fputs("*:file:_files", stdout);
         } else {
             fputs("1:word:(", stdout);
-            completion_put_choices(commands[i]);
+            completion_put_words(completion_choices(commands[i]));
             putchar(')');
         }
         puts("'\n        ;;");
@@ -193,29 +195,16 @@ completion_zsh(const struct command *const *commands, size_t count)
 }
 
 static int
-completion_run(const struct command *self, int argc, char **argv)
+completion_run(struct invocation *call)
 {
-    struct view_options common;
-    static const struct command *const commands[] = { COMMANDS(COMMANDS_ENTRY) };
-    size_t count = sizeof(commands) / sizeof(commands[0]);
-    int status;
-
-    status = options_parse_arguments(self, argc, argv, NULL, &common, 1, "shell: bash or zsh");
-    if (status != OPTIONS_GO)
-        return status;
-    if (strcmp(argv[optind], "bash") == 0)
-        completion_bash(commands, count);
-    else if (strcmp(argv[optind], "zsh") == 0)
-        completion_zsh(commands, count);
+    if (strcmp(call->arguments[0], "bash") == 0)
+        completion_bash();
+    else if (strcmp(call->arguments[0], "zsh") == 0)
+        completion_zsh();
     else
-        return command_misused(self, "no completion for this shell: bash and zsh have one");
+        return command_misused(call->command, "no completion for this shell: bash and zsh have one");
     return output_finish(COMMAND_FINE);
 }
-
-/* None but those of all commands. */
-static const struct option_def completion_option_defs[] = {
-    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
-};
 
 const struct command command_completion = {
     .name = "completion",
@@ -224,6 +213,6 @@ const struct command command_completion = {
     .help = "\n"
             "`make install` puts both where the shells look for them. By hand, for this shell:\n"
             "  eval \"$(tidemark completion bash)\"\n",
-    .options = completion_option_defs,
+    .wanted = &(const struct command_arguments){ 1, "which shell: bash or zsh?", "one shell: bash or zsh at a time" },
     .run = completion_run,
 };

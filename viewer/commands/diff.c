@@ -1,14 +1,12 @@
 /* `tidemark diff`: whether the second of two traces is worse than the first, and which groups changed. */
 #include "config.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/analysis/align.h"
-#include "viewer/cli/answer.h"
+#include "viewer/analysis/snapshot.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
 #include "viewer/base/output.h"
@@ -29,7 +27,6 @@ static const struct option_def diff_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* What is compared. */
 struct diff {
     struct view a_view;
     struct view b_view;
@@ -38,10 +35,10 @@ struct diff {
     struct snapshot b;
     double tolerance;
     bool worse;
-    char why[128]; /* what is worse, for a sentence */
+    char why[128]; /* the figures that are worse, for a sentence */
 };
 
-/* One figure of both, as programs and as people call it. `judged`: more of it is worse. */
+/* Compare one figure: `name` is for programs, `words` for people. `judged`: a higher figure is worse. */
 static void
 diff_report_figure(struct diff *diff, const char *name, const char *words, enum report_kind kind, bool judged,
                    uint64_t a, uint64_t b)
@@ -55,10 +52,9 @@ diff_report_figure(struct diff *diff, const char *name, const char *words, enum 
         report_words(i < 2 ? kind : REPORT_CHANGE, &cells[i], texts[i], sizeof(texts[i]));
     if (kind == REPORT_COUNT)
         snprintf(texts[2], sizeof(texts[2]), "%+" PRId64, (int64_t)(b - a));
-    report_row(&diff->report, (struct report_cell[]){ cell_text(name), cell_text(words), cell_text(texts[0]),
-                                                      cell_text(texts[1]), change, cells[0], cells[1], cells[2],
-                                                      cell_share((double)b - (double)a, (double)a),
-                                                      judged ? cell_flag(worse) : cell_none() });
+    REPORT_ROW(&diff->report, cell_text(name), cell_text(words), cell_text(texts[0]), cell_text(texts[1]), change,
+               cells[0], cells[1], cells[2], cell_share((double)b - (double)a, (double)a),
+               judged ? cell_unsigned(worse) : cell_none());
     if (worse) {
         size_t length = strlen(diff->why);
 
@@ -78,16 +74,16 @@ diff_report_figures(struct diff *diff)
     };
     const struct snapshot *a = &diff->a, *b = &diff->b;
 
-    report_table(&diff->report, "figures", NULL, columns, sizeof(columns) / sizeof(columns[0]));
-    diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->peak_bytes, b->peak_bytes);
+    REPORT_TABLE(&diff->report, "figures", NULL, columns);
+    diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->all.peak_bytes, b->all.peak_bytes);
     if (a->has_reserved && b->has_reserved)
         diff_report_figure(diff, "reserved_peak_bytes", "most reserved", REPORT_SIZE, true, a->reserved_peak_bytes,
                            b->reserved_peak_bytes);
-    diff_report_figure(diff, "failures", "failures", REPORT_COUNT, true, a->failures, b->failures);
-    diff_report_figure(diff, "live_bytes", "live at the end", REPORT_SIZE, false, a->live_bytes, b->live_bytes);
-    diff_report_figure(diff, "live_count", "in allocations", REPORT_COUNT, false, a->live_count, b->live_count);
-    diff_report_figure(diff, "allocations", "allocations", REPORT_COUNT, false, a->allocations, b->allocations);
-    diff_report_figure(diff, "total_bytes", "allocated", REPORT_SIZE, false, a->total_bytes, b->total_bytes);
+    diff_report_figure(diff, "failures", "failures", REPORT_COUNT, true, a->all.failures, b->all.failures);
+    diff_report_figure(diff, "live_bytes", "live at the end", REPORT_SIZE, false, a->all.live_bytes, b->all.live_bytes);
+    diff_report_figure(diff, "live_count", "in allocations", REPORT_COUNT, false, a->all.live_count, b->all.live_count);
+    diff_report_figure(diff, "allocations", "allocations", REPORT_COUNT, false, a->all.allocations, b->all.allocations);
+    diff_report_figure(diff, "total_bytes", "allocated", REPORT_SIZE, false, a->all.bytes, b->all.bytes);
     diff_report_figure(diff, "duration_ns", "recorded", REPORT_TIME, false, (uint64_t)a->end_ns, (uint64_t)b->end_ns);
 }
 
@@ -104,12 +100,12 @@ diff_note_verdict(struct diff *diff)
         report_note(&diff->report, "B is no worse than A%s.", allowed);
 }
 
-/* What the peak changed by most. */
+/* Say which group changed most in the direction of the peak. */
 static void
 diff_note_change(struct diff *diff, const struct align *align, enum groups_by by)
 {
     struct report *report = &diff->report;
-    uint64_t a = diff->a.peak_bytes, b = diff->b.peak_bytes;
+    uint64_t a = diff->a.all.peak_bytes, b = diff->b.all.peak_bytes;
     struct output_figure change_figure, own_figure;
     const struct align_row *most = NULL;
     char name[GROUPS_NAME];
@@ -133,9 +129,7 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
 {
     static const char *const names[] = { "tags",    "callstacks", "sizes",  "classes",
                                          "streams", "threads",    "layers", "devices" };
-    /* One for each thing to group by, as titles are borrowed until all is printed. */
-    static struct report_column columns[SNAPSHOT_GROUPS][7];
-    static const struct report_column common[7] = {
+    static const struct report_column columns[] = {
         { "name", "", REPORT_NAME },
         { "size", NULL, REPORT_COUNT },
         { "change_bytes", "CHANGE", REPORT_CHANGE },
@@ -154,9 +148,8 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
 
     if (align_make(&diff->a, &diff->b, by, &align) != COMMAND_FINE)
         return COMMAND_WRONG;
-    memcpy(columns[by], common, sizeof(common));
-    columns[by][0] = report_group_column(what);
-    report_table(report, names[what], first ? "What was live at the two peaks" : NULL, columns[by], 7);
+    REPORT_TABLE(report, names[what], first ? "What was live at the two peaks" : NULL, columns);
+    report_set_column(report, 0, report_group_column(what));
     report_spare(report, "a_count b_count");
     for (size_t i = 0; i < align.count; i++) {
         const struct align_row *row = &align.rows[i];
@@ -169,11 +162,10 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
             continue;
         }
         shown++;
-        report_row(report, (struct report_cell[]){ cell_text(align_name(row, name, sizeof(name))),
-                                                   row->name == NULL ? cell_unsigned(row->size) : cell_none(),
-                                                   cell_signed(align_change(row)), cell_unsigned(row->a.bytes),
-                                                   cell_unsigned(row->b.bytes), cell_unsigned(row->a.count),
-                                                   cell_unsigned(row->b.count) });
+        REPORT_ROW(report, cell_text(align_name(row, name, sizeof(name))),
+                   row->name == NULL ? cell_unsigned(row->size) : cell_none(), cell_signed(align_change(row)),
+                   cell_unsigned(row->a.bytes), cell_unsigned(row->b.bytes), cell_unsigned(row->a.count),
+                   cell_unsigned(row->b.count));
     }
     if (left != 0)
         report_note(report, "Those by %s that are not listed change it by %s%s.", groups_word(what),
@@ -198,7 +190,7 @@ diff_compare(struct diff *diff, const struct diff_options *options)
     diff->tolerance = options->tolerance;
     report_field(&diff->report, "a", "A", REPORT_TEXT, cell_text(diff->a_view.trace.path));
     report_field(&diff->report, "b", "B", REPORT_TEXT, cell_text(diff->b_view.trace.path));
-    answer_subject(&diff->report, &diff->b_view);
+    command_subject(&diff->report, &diff->b_view);
     status = snapshot_make(&diff->a_view, by, count, &diff->a);
     if (status != COMMAND_FINE)
         return status;
@@ -215,25 +207,20 @@ diff_compare(struct diff *diff, const struct diff_options *options)
 }
 
 static int
-diff_run(const struct command *self, int argc, char **argv)
+diff_run(struct invocation *call)
 {
-    struct diff_options options = { .by = -1 };
-    struct view_options common;
     static struct diff diff;
-    int verdict, status;
+    int verdict;
+    int status = view_open(&diff.a_view, &call->common.filter, call->arguments[0]);
 
-    status = options_parse_arguments(self, argc, argv, &options, &common, 2, "trace");
-    if (status != OPTIONS_GO)
-        return status;
-    status = view_open(&diff.a_view, &common.filter, argv[optind]);
     if (status != COMMAND_FINE)
         return status;
-    status = view_open(&diff.b_view, &common.filter, argv[optind + 1]);
+    status = view_open(&diff.b_view, &call->common.filter, call->arguments[1]);
     if (status == COMMAND_FINE) {
-        report_begin(&diff.report, &common.report, self->name);
-        status = diff_compare(&diff, &options);
+        report_begin(&diff.report, &call->common.report, call->command->name);
+        status = diff_compare(&diff, (const struct diff_options *)call->own);
         verdict = status == COMMAND_WRONG ? COMMAND_FINE : trace_verdict(&diff.a_view.trace);
-        status = answer_finish(&diff.b_view, &diff.report, status);
+        status = command_finish(&diff.b_view, &diff.report, status);
         if (verdict != COMMAND_FINE && status != COMMAND_WRONG)
             status = verdict;
     }
@@ -250,7 +237,9 @@ const struct command command_diff = {
             "is higher by more than the tolerance; the exit status is 1 then. The changes of all\n"
             "groups, each what it had live at the peak of B less what it had at that of A, add up to\n"
             "the change of the peak.\n",
+    .wanted = &(const struct command_arguments){ 2, "which trace?", "two of trace, no more" },
     .options = diff_option_defs,
+    COMMAND_OWN(struct diff_options, .by = -1),
     .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
     .run = diff_run,
 };

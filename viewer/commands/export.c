@@ -1,7 +1,6 @@
 /* `tidemark export`: writes a trace in the formats of other tools. */
 #include "config.h"
 
-#include <getopt.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -43,24 +42,20 @@ export_list_formats(void)
 }
 
 static int
-export_run(const struct command *self, int argc, char **argv)
+export_run(struct invocation *call)
 {
-    struct export_options own = { 0 };
-    struct view_options options;
+    const struct export_options *options = (const struct export_options *)call->own;
+    const struct export_format *format = export_formats[options->format];
     struct view view;
     struct emit out;
-    struct export_job export = { .view = &view, .out = &out, .options = &own };
-    int status;
+    const struct export_job export = { .view = &view, .out = &out, .options = options };
+    int status = view_open(&view, &call->common.filter, call->arguments[0]);
 
-    status = options_parse_arguments(self, argc, argv, &own, &options, 1, "trace");
-    if (status != OPTIONS_GO)
-        return status;
-    status = view_open(&view, &options.filter, argv[optind]);
     if (status != COMMAND_FINE)
         return status;
-    status = emit_open(&out, own.output, export_formats[own.format]->compress);
+    status = emit_open(&out, options->output, format->compress);
     if (status == COMMAND_FINE)
-        status = emit_close(&out, export_formats[own.format]->run(&export));
+        status = emit_close(&out, format->run(&export));
     if (status == COMMAND_FINE)
         status = trace_verdict(&view.trace);
     view_close(&view);
@@ -73,6 +68,7 @@ const struct command command_export = {
     .purpose = "Write a trace in the format of another tool",
     .help = "",
     .options = export_defs,
+    COMMAND_OWN(struct export_options, .format = 0),
     .more_options = export_more_options,
     .list = export_list_formats,
     .common = OPTIONS_FILTER,

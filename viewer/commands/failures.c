@@ -6,7 +6,6 @@
 
 #include <tidemark/status.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/failures.h"
 #include "viewer/analysis/groups.h"
@@ -38,29 +37,22 @@ failures_report_row(struct view *view, struct report *report, const struct failu
     const struct names *names = &view->names;
     char tag[GROUPS_NAME], stack[GROUPS_NAME], stream[GROUPS_NAME], thread[GROUPS_NAME];
     bool holes = failures->layers.lower.active;
-    const struct report_cell cells[] = {
-        cell_signed(life->allocation_id),
-        cell_signed(life->alloc_ns),
-        cell_unsigned(life->size),
-        cell_text(tide_status_name((enum tide_status)life->status)),
-        cell_text(failures_word(failure->cause)),
-        cell_unsigned(failure->live_bytes),
-        cell_unsigned(failure->live_count),
-        failure->has_space ? cell_unsigned(failure->reserved_bytes) : cell_none(),
-        failure->has_space ? cell_unsigned(failure->free_bytes) : cell_none(),
-        holes ? cell_unsigned(failure->largest_hole) : cell_none(),
-        life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
-        life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
-                                : cell_none(),
-        cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
-        cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
-        cell_text(failure->pinned_by),
-    };
 
-    report_row(report, cells);
+    REPORT_ROW(report, cell_signed(life->allocation_id), cell_signed(life->alloc_ns), cell_unsigned(life->size),
+               cell_text(tide_status_name((enum tide_status)life->status)), cell_text(failures_word(failure->cause)),
+               cell_unsigned(failure->live_bytes), cell_unsigned(failure->live_count),
+               failure->has_space ? cell_unsigned(failure->reserved_bytes) : cell_none(),
+               failure->has_space ? cell_unsigned(failure->free_bytes) : cell_none(),
+               holes ? cell_unsigned(failure->largest_hole) : cell_none(),
+               life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
+               life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
+                                       : cell_none(),
+               cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
+               cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
+               cell_text(failure->pinned_by));
 }
 
-/* The limits below what is looked at, as stack text has them. */
+/* Name the limits of the stack, as in stack text. */
 static void
 failures_note_limits(struct view *view, struct report *report)
 {
@@ -82,11 +74,11 @@ failures_report_causes(struct report *report, const struct failures *failures)
 
     report_field(report, "failures_count", "failures", REPORT_COUNT, cell_unsigned(failures->total));
     report_field(report, "failed_bytes", "requested", REPORT_SIZE, cell_unsigned(failures->bytes));
-    report_table(report, "causes", NULL, columns, 2);
+    REPORT_TABLE(report, "causes", NULL, columns);
     for (int cause = 0; cause < FAILURE_CAUSES; cause++) {
         if (failures->by_cause[cause] > 0)
-            report_row(report, (struct report_cell[]){ cell_text(failures_word((enum failure_cause)cause)),
-                                                       cell_unsigned(failures->by_cause[cause]) });
+            REPORT_ROW(report, cell_text(failures_word((enum failure_cause)cause)),
+                       cell_unsigned(failures->by_cause[cause]));
     }
     if (failures->unexplained > 0)
         report_note(report, "Why %llu of the later ones failed was not looked at.",
@@ -95,11 +87,10 @@ failures_report_causes(struct report *report, const struct failures *failures)
         report_note(report, "No allocation failed.");
 }
 
-/* Where reserved, free and holes come from. */
+/* Say where the reserved bytes, the free bytes and the holes come from. */
 static void
 failures_report_source(struct report *report, const struct failures *failures)
 {
-
     report_field(report, "source", NULL, REPORT_TEXT,
                  cell_text(failures->layers.lower.active ? "layers"
                            : failures->samples.count > 0 ? "samples"
@@ -115,7 +106,7 @@ failures_report_list(struct view *view, struct report *report, const struct fail
 {
     size_t shown = failures->count < report->options.limit ? failures->count : (size_t)report->options.limit;
 
-    report_table(report, "failures", NULL, failures_columns, sizeof(failures_columns) / sizeof(failures_columns[0]));
+    REPORT_TABLE(report, "failures", NULL, failures_columns);
     report_spare(report, "live_bytes reserved_bytes ns");
     for (size_t i = 0; i < shown; i++)
         failures_report_row(view, report, failures, &failures->list[i]);
@@ -132,7 +123,7 @@ failures_analyse(struct view *view, struct report *report, const void *own)
     int status;
 
     (void)own;
-    answer_subject(report, view);
+    command_subject(report, view);
     status = failures_make(view, &failures);
     if (status != COMMAND_FINE)
         return status;
@@ -142,12 +133,6 @@ failures_analyse(struct view *view, struct report *report, const void *own)
         failures_report_list(view, report, &failures);
     failures_free(&failures);
     return COMMAND_FINE;
-}
-
-static int
-failures_run(const struct command *self, int argc, char **argv)
-{
-    return answer_run(self, argc, argv, NULL, failures_analyse);
 }
 
 const struct command command_failures = {
@@ -162,5 +147,6 @@ const struct command command_failures = {
             "one, FREE is of the pool sample before. PINNED BY: the blocks of the chunk that has\n"
             "the least in use of those in which there would have been room.\n",
     .common = OPTIONS_REPORT | OPTIONS_WINDOW | OPTIONS_LIMIT,
-    .run = failures_run,
+    .run = command_answer,
+    .analyse = failures_analyse,
 };

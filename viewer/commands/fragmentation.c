@@ -1,16 +1,13 @@
 /* `tidemark fragmentation`: how much of the reserved memory is wasted, how, and which blocks hold it. */
 #include "config.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
+#include "viewer/commands/tables.h"
 #include "viewer/analysis/fragment.h"
 #include "viewer/analysis/groups.h"
-#include "viewer/base/order.h"
 #include "viewer/base/output.h"
 
 /* Chunks that are used at most to this share are "otherwise empty". */
@@ -59,35 +56,22 @@ static void
 fragmentation_row(struct report *report, const char *moment, const struct fragment_figures *figures)
 {
     double external = figures->free_bytes == 0 ? 0 : 1 - (double)figures->largest_hole / (double)figures->free_bytes;
-    const struct report_cell cells[] = {
-        cell_text(moment),
-        cell_signed(figures->ns),
-        cell_unsigned(figures->requested_bytes),
-        cell_unsigned(figures->rounded_bytes),
-        cell_unsigned(figures->rounded_bytes - figures->requested_bytes),
-        cell_share((double)(figures->rounded_bytes - figures->requested_bytes), (double)figures->rounded_bytes),
-        cell_unsigned(figures->reserved_bytes),
-        cell_share((double)figures->inside_bytes, (double)figures->reserved_bytes),
-        cell_unsigned(figures->free_bytes),
-        cell_unsigned(figures->largest_hole),
-        cell_unsigned(figures->holes),
-        cell_real(external),
-        cell_share((double)figures->unusable_bytes, (double)figures->free_bytes),
-        cell_unsigned(figures->empty_bytes),
-        cell_unsigned(figures->blocks),
-        cell_unsigned(figures->chunks),
-        figures->has_device ? cell_unsigned(figures->device_bytes) : cell_none(),
-    };
 
-    report_row(report, cells);
+    REPORT_ROW(report, cell_text(moment), cell_signed(figures->ns), cell_unsigned(figures->requested_bytes),
+               cell_unsigned(figures->rounded_bytes), cell_unsigned(figures->rounded_bytes - figures->requested_bytes),
+               cell_share((double)(figures->rounded_bytes - figures->requested_bytes), (double)figures->rounded_bytes),
+               cell_unsigned(figures->reserved_bytes),
+               cell_share((double)figures->inside_bytes, (double)figures->reserved_bytes),
+               cell_unsigned(figures->free_bytes), cell_unsigned(figures->largest_hole), cell_unsigned(figures->holes),
+               cell_real(external), cell_share((double)figures->unusable_bytes, (double)figures->free_bytes),
+               cell_unsigned(figures->empty_bytes), cell_unsigned(figures->blocks), cell_unsigned(figures->chunks),
+               figures->has_device ? cell_unsigned(figures->device_bytes) : cell_none());
 }
 
 static void
 fragmentation_report_moments(struct report *report, const struct fragment *fragment)
 {
-
-    report_table(report, "moments", NULL, fragmentation_columns,
-                 sizeof(fragmentation_columns) / sizeof(fragmentation_columns[0]));
+    REPORT_TABLE(report, "moments", NULL, fragmentation_columns);
     report_spare(report, "holes empty_bytes device_bytes unusable largest_hole_bytes used_share");
     fragmentation_row(report, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
     if (fragment->reserved_peak_id != 0)
@@ -96,7 +80,7 @@ fragmentation_report_moments(struct report *report, const struct fragment *fragm
         fragmentation_row(report, "", &fragment->moments[i]);
 }
 
-/* From what was requested to what the device gave, at the moment. */
+/* The steps from the requested bytes to those of the device, at the moment that is looked at. */
 static void
 fragmentation_report_waterfall(struct report *report, const struct fragment *fragment)
 {
@@ -125,74 +109,94 @@ fragmentation_report_waterfall(struct report *report, const struct fragment *fra
     };
     uint64_t before = 0;
 
-    report_table(report, "waterfall", "From the request to the device", columns, 4);
+    REPORT_TABLE(report, "waterfall", "From the request to the device", columns);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         if (!steps[i].there)
             continue;
-        report_row(report,
-                   (struct report_cell[]){ cell_text(steps[i].step), cell_unsigned(steps[i].bytes),
-                                           i > 0 ? cell_signed((int64_t)(steps[i].bytes - before)) : cell_none(),
-                                           cell_text(steps[i].bytes != before ? steps[i].what : NULL) });
+        REPORT_ROW(report, cell_text(steps[i].step), cell_unsigned(steps[i].bytes),
+                   i > 0 ? cell_signed((int64_t)(steps[i].bytes - before)) : cell_none(),
+                   cell_text(steps[i].bytes != before ? steps[i].what : NULL));
         before = steps[i].bytes;
     }
 }
 
+/* The context of the tables of chunks. */
+struct fragmentation_chunks {
+    struct view *view;
+    const struct space *space;
+};
+
+/* The free bytes of a pinned chunk, which is nearly empty but not given back because of a few blocks; 0: not pinned. */
 static uint64_t
 fragmentation_held(const void *context, uint32_t number)
 {
-    const struct space_chunk *chunk = &((const struct space *)context)->chunks[number];
+    const struct space_chunk *chunk = &((const struct fragmentation_chunks *)context)->space->chunks[number];
+    bool pinned = chunk->block_count > 0 && (double)chunk->used_bytes <= FRAGMENTATION_PINNED * (double)chunk->size;
 
-    return chunk->block_count > 0 ? chunk->size - chunk->used_bytes : 0;
+    return pinned ? chunk->size - chunk->used_bytes : 0;
+}
+
+static void
+fragmentation_report_pin(struct report *report, void *context, uint32_t number)
+{
+    const struct fragmentation_chunks *chunks = context;
+    const struct space_chunk *chunk = &chunks->space->chunks[number];
+    char text[512];
+
+    space_pins(chunks->view, chunks->space, chunk, text, sizeof(text));
+    REPORT_ROW(report, cell_unsigned(chunk->address), cell_unsigned(chunk->size), cell_unsigned(chunk->block_count),
+               cell_unsigned(chunk->used_bytes), cell_unsigned(chunk->size - chunk->used_bytes), cell_text(text));
 }
 
 static int
-fragmentation_report_pins(struct view *view, struct report *report, const struct fragment *fragment)
+fragmentation_report_pins(struct view *view, struct report *report, const struct space *space)
 {
     static const struct report_column columns[] = {
         { "chunk", "CHUNK", REPORT_ADDRESS },       { "chunk_bytes", "SIZE", REPORT_SIZE },
         { "blocks", "BLOCKS", REPORT_COUNT },       { "used_bytes", "USED", REPORT_SIZE },
         { "held_bytes", "HELD BACK", REPORT_SIZE }, { "pinned_by", "PINNED BY", REPORT_NAME },
     };
-    const struct space *space = &fragment->space;
-    struct order *order = order_make(space->chunk_count, fragmentation_held, space);
+    const struct ranking ranking = { space->chunk_count, 0, report->options.limit, fragmentation_held,
+                                     fragmentation_report_pin };
+    struct fragmentation_chunks chunks = { view, space };
     struct output_figure figure;
-    uint64_t held = 0;
-    size_t shown = 0;
+    struct ranking_rows rows;
+    uint64_t count;
 
-    if (order == NULL)
-        return trace_broken(&view->trace, "no memory for the answer");
-    report_table(report, "pins", "Blocks that pin chunks which are otherwise empty", columns, 6);
-    for (size_t i = 0; i < space->chunk_count; i++) {
-        const struct space_chunk *chunk = &space->chunks[order[i].number];
-        char text[512];
-
-        if (chunk->block_count == 0 || (double)chunk->used_bytes > FRAGMENTATION_PINNED * (double)chunk->size)
-            continue;
-        held += order[i].figure;
-        if (shown++ >= report->options.limit)
-            continue;
-        space_pins(view, space, chunk, text, sizeof(text));
-        report_row(report, (struct report_cell[]){ cell_unsigned(chunk->address), cell_unsigned(chunk->size),
-                                                   cell_unsigned(chunk->block_count), cell_unsigned(chunk->used_bytes),
-                                                   cell_unsigned(order[i].figure), cell_text(text) });
-    }
-    free(order);
-    if (shown > 0)
-        report_note(report, "%zu chunk%s at most a quarter full hold%s back %s.", shown, shown == 1 ? "" : "s",
-                    shown == 1 ? "s" : "", output_size(&figure, held));
+    REPORT_TABLE(report, "pins", "Blocks that pin chunks which are otherwise empty", columns);
+    if (ranking_report(view, report, &ranking, &chunks, &rows) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    count = rows.shown + rows.left;
+    if (count > 0)
+        report_note(report, "%llu chunk%s at most a quarter full hold%s back %s.", (unsigned long long)count,
+                    count == 1 ? "" : "s", count == 1 ? "s" : "",
+                    output_size(&figure, rows.shown_figures + rows.left_figures));
     return COMMAND_FINE;
 }
 
 static uint64_t
 fragmentation_free(const void *context, uint32_t number)
 {
-    const struct space_chunk *chunk = &((const struct space *)context)->chunks[number];
+    const struct space_chunk *chunk = &((const struct fragmentation_chunks *)context)->space->chunks[number];
 
     return chunk->size - chunk->used_bytes;
 }
 
+static void
+fragmentation_report_chunk(struct report *report, void *context, uint32_t number)
+{
+    const struct space_chunk *chunk = &((const struct fragmentation_chunks *)context)->space->chunks[number];
+    uint64_t free_bytes = fragmentation_free(context, number);
+
+    REPORT_ROW(report, cell_unsigned(chunk->address), cell_unsigned(chunk->size),
+               cell_share((double)chunk->used_bytes, (double)chunk->size), cell_unsigned(free_bytes),
+               cell_unsigned(chunk->largest_hole), cell_unsigned(chunk->holes),
+               cell_real(free_bytes == 0 ? 0 : 1 - (double)chunk->largest_hole / (double)free_bytes),
+               cell_unsigned(chunk->block_count));
+}
+
 static int
-fragmentation_report_chunks(struct view *view, struct report *report, const struct fragment *fragment)
+fragmentation_report_chunks(struct view *view, struct report *report, const struct space *space)
 {
     static const struct report_column columns[] = {
         { "chunk", "CHUNK", REPORT_ADDRESS },
@@ -204,29 +208,17 @@ fragmentation_report_chunks(struct view *view, struct report *report, const stru
         { "external", "EXTERNAL", REPORT_SHARE },
         { "blocks", "BLOCKS", REPORT_COUNT },
     };
-    const struct space *space = &fragment->space;
-    struct order *order = order_make(space->chunk_count, fragmentation_free, space);
+    const struct ranking ranking = { space->chunk_count, SIZE_MAX, report->options.limit, fragmentation_free,
+                                     fragmentation_report_chunk };
+    struct fragmentation_chunks chunks = { view, space };
+    struct ranking_rows rows;
 
-    if (order == NULL)
-        return trace_broken(&view->trace, "no memory for the answer");
-    report_table(report, "chunks", "Chunks with the most free bytes", columns, 8);
+    REPORT_TABLE(report, "chunks", "Chunks with the most free bytes", columns);
     report_spare(report, "holes used_share");
-    for (size_t i = 0; i < space->chunk_count && i < report->options.limit; i++) {
-        const struct space_chunk *chunk = &space->chunks[order[i].number];
-        uint64_t free_bytes = order[i].figure;
-
-        report_row(report, (struct report_cell[]){
-                               cell_unsigned(chunk->address), cell_unsigned(chunk->size),
-                               cell_share((double)chunk->used_bytes, (double)chunk->size), cell_unsigned(free_bytes),
-                               cell_unsigned(chunk->largest_hole), cell_unsigned(chunk->holes),
-                               cell_real(free_bytes == 0 ? 0 : 1 - (double)chunk->largest_hole / (double)free_bytes),
-                               cell_unsigned(chunk->block_count) });
-    }
-    free(order);
-    return COMMAND_FINE;
+    return ranking_report(view, report, &ranking, &chunks, &rows);
 }
 
-/* What each stream has in the pool: the free bytes between blocks belong to none. */
+/* The blocks of each stream. The free bytes between blocks belong to no stream. */
 static int
 fragmentation_report_streams(struct view *view, struct report *report, const struct fragment *fragment)
 {
@@ -256,59 +248,53 @@ fragmentation_report_streams(struct view *view, struct report *report, const str
             sums[at].last_chunk = i + 1;
         }
     }
-    report_table(report, "streams", "By stream", columns, 6);
+    REPORT_TABLE(report, "streams", "By stream", columns);
     for (size_t i = 0; i < count && i < report->options.limit; i++) {
         char name[GROUPS_NAME];
 
         if (sums[i].blocks == 0)
             continue;
-        report_row(report,
-                   (struct report_cell[]){
-                       cell_text(names_stream(&view->names, view->names.streams.names[i].id, name, sizeof(name))),
-                       cell_unsigned(sums[i].requested), cell_unsigned(sums[i].rounded - sums[i].requested),
-                       cell_share((double)(sums[i].rounded - sums[i].requested), (double)sums[i].rounded),
-                       cell_unsigned(sums[i].blocks), cell_unsigned(sums[i].chunks) });
+        REPORT_ROW(report, cell_text(names_stream(&view->names, view->names.streams.names[i].id, name, sizeof(name))),
+                   cell_unsigned(sums[i].requested), cell_unsigned(sums[i].rounded - sums[i].requested),
+                   cell_share((double)(sums[i].rounded - sums[i].requested), (double)sums[i].rounded),
+                   cell_unsigned(sums[i].blocks), cell_unsigned(sums[i].chunks));
     }
     free(sums);
     return COMMAND_FINE;
 }
 
-/* Where the figures come from, which nobody should have to guess. */
+/* Say where the figures come from. */
 static void
 fragmentation_report_source(struct report *report, const struct fragment *fragment)
 {
     struct output_figure figure;
-    char text[256];
 
     report_field(report, "source", NULL, REPORT_TEXT,
                  cell_text(fragment->layers.lower.active ? "layers"
                            : fragment->samples.count > 0 ? "samples"
                                                          : "addresses"));
     if (fragment->layers.lower.active)
-        snprintf(text, sizeof(text), "two recorded layers: the chunks are what the log below has live%s",
-                 fragment->samples.count > 0 ? "; the device from pool samples" : "");
+        report_label(report, "from", "two recorded layers: the chunks are what the log below has live%s",
+                     fragment->samples.count > 0 ? "; the device from pool samples" : "");
     else
-        snprintf(text, sizeof(text), "%sruns of %s pages that hold a block, by their addresses",
-                 fragment->samples.count > 0 ? "pool samples for utilisation and device; for holes, "
-                                             : "no log below and no pool samples: ",
-                 output_size(&figure, fragment->layers.page_bytes));
-    report_field(report, NULL, "from", REPORT_TEXT, cell_text(text));
+        report_label(report, "from", "%sruns of %s pages that hold a block, by their addresses",
+                     fragment->samples.count > 0 ? "pool samples for utilisation and device; for holes, "
+                                                 : "no log below and no pool samples: ",
+                     output_size(&figure, fragment->layers.page_bytes));
 }
 
 static void
 fragmentation_report_head(struct view *view, struct report *report, const struct fragment *fragment)
 {
     double share = fragment_utilisation(fragment);
-    uint64_t reserved_bytes =
-        fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
 
-    answer_subject(report, view);
+    command_subject(report, view);
     fragmentation_report_source(report, fragment);
     report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(fragment->peak_bytes));
     report_field(report, "rounded_peak_bytes", "peak, rounded", REPORT_SIZE,
                  cell_unsigned(fragment->rounded_peak_bytes));
     report_field(report, "reserved_peak_bytes", "peak reserved", REPORT_SIZE,
-                 share >= 0 ? cell_unsigned(reserved_bytes) : cell_none());
+                 share >= 0 ? cell_unsigned(fragment_reserved_peak(fragment)) : cell_none());
     report_field(report, "utilisation", "utilisation", REPORT_SHARE, share >= 0 ? cell_real(share) : cell_none());
     report_field(report, "request_bytes", "request", REPORT_SIZE, cell_unsigned(fragment->request_bytes));
 }
@@ -318,41 +304,23 @@ fragmentation_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct fragmentation_options *options = own;
     struct fragment fragment;
-    int status = fragment_make(view, &options->at, options->request, options->page, options->moments, &fragment);
+    int status;
 
+    if (options->page == 0 || (options->page & (options->page - 1)) != 0)
+        return command_misused(&command_fragmentation, "--page: a power of two");
+    status = fragment_make(view, &options->at, options->request, options->page, options->moments, &fragment);
     if (status != COMMAND_FINE)
         return status;
     fragmentation_report_head(view, report, &fragment);
     fragmentation_report_waterfall(report, &fragment);
     fragmentation_report_moments(report, &fragment);
-    status = fragmentation_report_pins(view, report, &fragment);
+    status = fragmentation_report_pins(view, report, &fragment.space);
     if (status == COMMAND_FINE)
-        status = fragmentation_report_chunks(view, report, &fragment);
+        status = fragmentation_report_chunks(view, report, &fragment.space);
     if (status == COMMAND_FINE)
         status = fragmentation_report_streams(view, report, &fragment);
     fragment_free(&fragment);
     return status;
-}
-
-static int
-fragmentation_run(const struct command *self, int argc, char **argv)
-{
-    struct fragmentation_options options = { .at = { .kind = MOMENT_PEAK }, .page = SPACE_PAGE, .moments = 10 };
-    struct view_options common;
-    struct report report;
-    struct view view;
-    int status;
-
-    status = options_parse_arguments(self, argc, argv, &options, &common, 1, "trace");
-    if (status != OPTIONS_GO)
-        return status;
-    if (options.page == 0 || (options.page & (options.page - 1)) != 0)
-        return command_misused(self, "--page: a power of two");
-    status = view_open(&view, &common.filter, argv[optind]);
-    if (status != COMMAND_FINE)
-        return status;
-    report_begin(&report, &common.report, self->name);
-    return answer_finish(&view, &report, fragmentation_analyse(&view, &report, &options));
 }
 
 const struct command command_fragmentation = {
@@ -376,6 +344,8 @@ const struct command command_fragmentation = {
             "What another stack would reserve for the same requests says\n"
             "  tidemark replay --stack 'pool | sim' TRACE\n",
     .options = fragmentation_option_defs,
+    COMMAND_OWN(struct fragmentation_options, .at = { .kind = MOMENT_PEAK }, .page = SPACE_PAGE, .moments = 10),
     .common = OPTIONS_REPORT | OPTIONS_WINDOW | OPTIONS_LIMIT,
-    .run = fragmentation_run,
+    .run = command_answer,
+    .analyse = fragmentation_analyse,
 };

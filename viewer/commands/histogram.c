@@ -3,15 +3,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
-#include "viewer/output/drawing.h"
-#include "viewer/analysis/histogram.h"
-#include "viewer/base/order.h"
+#include "viewer/commands/tables.h"
 #include "viewer/base/output.h"
+#include "viewer/analysis/histogram.h"
 
 #define HISTOGRAM_BAR 20
+
+/* The places of columns that lifetimes do not have. */
+#define HISTOGRAM_SIZE      2
+#define HISTOGRAM_MEAN_LIFE 9
+#define HISTOGRAM_LIVE      10
 
 /* In the order of HISTOGRAM_CHOICES. */
 enum histogram_of {
@@ -39,140 +43,142 @@ static const struct option_def histogram_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* What a table of bins is printed with. */
-struct histogram_table {
+/* The context of all tables. */
+struct histogram_tables {
     struct report *report;
+    const struct histogram *histogram;
     enum histogram_of of;
     bool ascii;
-    double most; /* of one bin, of the figure that the bars are of */
-    double all_count, all_bytes, all_byte_ns;
+    double longest; /* the figure of the longest bar of the current table */
 };
 
 static double
-histogram_figure(enum histogram_of of, uint64_t count, uint64_t bytes, unsigned __int128 byte_ns)
+histogram_figure(enum histogram_of of, const struct tally *tally)
 {
-    return of == HISTOGRAM_COUNT ? (double)count : of == HISTOGRAM_BYTES ? (double)bytes : (double)byte_ns;
+    return of == HISTOGRAM_COUNT   ? (double)tally->allocations
+           : of == HISTOGRAM_BYTES ? (double)tally->bytes
+                                   : (double)tally->byte_ns;
 }
 
-static const char *
-histogram_bar(const struct histogram_table *table, uint64_t count, uint64_t bytes, unsigned __int128 byte_ns,
-              char *buffer)
-{
-    double figure = histogram_figure(table->of, count, bytes, byte_ns);
-
-    return drawing_bar(table->most > 0 ? figure / table->most : 0, HISTOGRAM_BAR, table->ascii, buffer);
-}
-
-/* The columns of every table here behind those that say what a row is of. */
-#define HISTOGRAM_COLUMNS                                                                                              \
-    { "count", "COUNT", REPORT_COUNT }, { "count_share", "", REPORT_SHARE }, { "bytes", "BYTES", REPORT_SIZE },        \
-        { "bytes_share", "", REPORT_SHARE }, { "byte_seconds", NULL, REPORT_REAL },                                    \
-    {                                                                                                                  \
-        "byte_seconds_share", "BYTE-SECONDS", REPORT_SHARE                                                             \
-    }
-
-#define HISTOGRAM_CELLS(table, count, bytes, byte_ns)                                                                  \
-    cell_unsigned(count), cell_share((double)(count), (table)->all_count), cell_unsigned(bytes),                       \
-        cell_share((double)(bytes), (table)->all_bytes), cell_real((double)(byte_ns) / 1e9),                           \
-        cell_share((double)(byte_ns), (table)->all_byte_ns)
-
-static const struct report_column histogram_size_columns[] = {
-    { NULL, "SIZES", REPORT_TEXT },
-    { "from_bytes", NULL, REPORT_SIZE },
-    { "size", "SIZE", REPORT_SIZE },
-    HISTOGRAM_COLUMNS,
-    { "mean_life_ns", "MEAN LIFE", REPORT_TIME },
-    { "live_count", "LIVE", REPORT_COUNT },
-    { NULL, "", REPORT_TEXT },
-};
-
-/* A row of a class (`name`, `from`) or of an exact size. */
+/* Begin the table of `count` rows. */
 static void
-histogram_size_row(const struct histogram_table *table, const char *name, struct report_cell from,
-                   struct report_cell size, const struct tally *tally)
+histogram_begin(struct histogram_tables *tables, const char *name, const char *title, const struct tally *rows,
+                size_t count)
 {
-    char bar[3 * HISTOGRAM_BAR + 1];
-    const struct report_cell cells[] = {
-        cell_text(name),
-        from,
-        size,
-        HISTOGRAM_CELLS(table, tally->allocations, tally->bytes, tally->byte_ns),
-        tally->frees > 0 ? cell_signed(tally_mean_life(tally)) : cell_none(),
-        cell_unsigned(tally->live_count),
-        cell_text(histogram_bar(table, tally->allocations, tally->bytes, tally->byte_ns, bar)),
+    static const struct report_column columns[] = {
+        { NULL, "SIZES", REPORT_TEXT },
+        { "from_bytes", NULL, REPORT_SIZE },
+        { "size", "SIZE", REPORT_SIZE },
+        { "count", "COUNT", REPORT_COUNT },
+        { "count_share", "", REPORT_SHARE },
+        { "bytes", "BYTES", REPORT_SIZE },
+        { "bytes_share", "", REPORT_SHARE },
+        { "byte_seconds", NULL, REPORT_REAL },
+        { "byte_seconds_share", "BYTE-SECONDS", REPORT_SHARE },
+        { "mean_life_ns", "MEAN LIFE", REPORT_TIME },
+        { "live_count", "LIVE", REPORT_COUNT },
+        { NULL, "", REPORT_TEXT },
     };
 
-    report_row(table->report, cells);
+    tables->longest = 0;
+    for (size_t i = 0; i < count; i++) {
+        double figure = histogram_figure(tables->of, &rows[i]);
+
+        tables->longest = figure > tables->longest ? figure : tables->longest;
+    }
+    REPORT_TABLE(tables->report, name, title, columns);
 }
 
-#define HISTOGRAM_SIZE_COLUMNS (sizeof(histogram_size_columns) / sizeof(histogram_size_columns[0]))
+/* A bar of HISTOGRAM_BAR characters, `share` of it filled, of block characters or of ASCII. */
+static const char *
+histogram_bar(double share, bool ascii, char buffer[3 * HISTOGRAM_BAR + 1])
+{
+    static const char *const parts[] = { "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█" };
+    size_t eighths = (size_t)(share * 8 * HISTOGRAM_BAR + 0.5);
+    char *end = buffer;
+
+    if (eighths > 8 * HISTOGRAM_BAR)
+        eighths = 8 * HISTOGRAM_BAR;
+    if (share > 0 && eighths == 0)
+        eighths = 1;
+    for (; eighths > 0; eighths -= eighths < 8 ? eighths : 8)
+        end = stpcpy(end, ascii ? "#" : parts[eighths < 8 ? eighths - 1 : 7]);
+    *end = '\0';
+    return buffer;
+}
 
 static void
-histogram_report_classes(struct histogram_table *table, const struct histogram *histogram)
+histogram_row(const struct histogram_tables *tables, const char *name, struct report_cell from, struct report_cell size,
+              const struct tally *tally)
 {
-    char buffer[GROUPS_NAME];
+    const struct tally *all = &tables->histogram->exact.all;
+    double share = tables->longest > 0 ? histogram_figure(tables->of, tally) / tables->longest : 0;
+    char bar[3 * HISTOGRAM_BAR + 1];
 
-    table->most = 0;
-    for (unsigned i = 0; i < HISTOGRAM_CLASSES; i++) {
-        const struct tally *tally = &histogram->classes[i];
-        double figure = histogram_figure(table->of, tally->allocations, tally->bytes, tally->byte_ns);
+    REPORT_ROW(tables->report, cell_text(name), from, size, cell_unsigned(tally->allocations),
+               cell_share((double)tally->allocations, (double)all->allocations), cell_unsigned(tally->bytes),
+               cell_share((double)tally->bytes, (double)all->bytes), cell_real((double)tally->byte_ns / 1e9),
+               cell_share((double)tally->byte_ns, (double)all->byte_ns),
+               tally->frees > 0 ? cell_signed(tally_mean_life(tally)) : cell_none(), cell_unsigned(tally->live_count),
+               cell_text(histogram_bar(share, tables->ascii, bar)));
+}
 
-        table->most = figure > table->most ? figure : table->most;
-    }
-    report_table(table->report, "sizes", "Sizes", histogram_size_columns, HISTOGRAM_SIZE_COLUMNS);
-    report_spare(table->report, "live_count mean_life_ns bytes_share");
+static void
+histogram_report_classes(struct histogram_tables *tables)
+{
+    const struct tally *classes = tables->histogram->classes;
+    char name[GROUPS_NAME];
+
+    histogram_begin(tables, "sizes", "Sizes", classes, HISTOGRAM_CLASSES);
+    report_spare(tables->report, "live_count mean_life_ns bytes_share");
     for (unsigned i = 0; i < HISTOGRAM_CLASSES; i++) {
         uint64_t from = i == 0 ? 0 : UINT64_C(1) << (i - 1);
 
-        if (histogram->classes[i].allocations > 0)
-            histogram_size_row(table, groups_class_name(i, buffer, sizeof(buffer)), cell_unsigned(from), cell_none(),
-                               &histogram->classes[i]);
+        if (classes[i].allocations > 0)
+            histogram_row(tables, groups_class_name(i, name, sizeof(name)), cell_unsigned(from), cell_none(),
+                          &classes[i]);
     }
 }
 
-struct histogram_order {
-    const struct histogram *histogram;
-    enum histogram_of of;
-};
-
 static uint64_t
-histogram_order_figure(const void *context, uint32_t number)
+histogram_exact_figure(const void *context, uint32_t number)
 {
-    const struct histogram_order *self = context;
-    const struct tally *tally = &self->histogram->exact.list[number];
+    const struct histogram_tables *tables = context;
+    const struct tally *tally = &tables->histogram->exact.list[number];
 
-    return self->of == HISTOGRAM_COUNT   ? tally->allocations
-           : self->of == HISTOGRAM_BYTES ? tally->bytes
-                                         : tally_byte_order(tally);
+    return tables->of == HISTOGRAM_COUNT   ? tally->allocations
+           : tables->of == HISTOGRAM_BYTES ? tally->bytes
+                                           : tally_byte_order(tally);
+}
+
+static void
+histogram_exact_row(struct report *report, void *context, uint32_t number)
+{
+    const struct histogram_tables *tables = context;
+    const struct tallies *exact = &tables->histogram->exact;
+
+    (void)report;
+    histogram_row(tables, NULL, cell_none(), cell_unsigned(exact->groups.keys[number]), &exact->list[number]);
 }
 
 static int
-histogram_report_exact(struct view *view, struct report *report, struct histogram_table *table,
-                       const struct histogram *histogram)
+histogram_report_exact(struct view *view, struct histogram_tables *tables)
 {
-    const struct histogram_order self = { histogram, table->of };
-    struct order *order = order_make(histogram->exact.groups.count, histogram_order_figure, &self);
-    size_t count = histogram->exact.groups.count;
+    const struct tallies *exact = &tables->histogram->exact;
+    const struct ranking ranking = { exact->groups.count, SIZE_MAX, tables->report->options.limit,
+                                     histogram_exact_figure, histogram_exact_row };
+    struct ranking_rows rows;
+    int status;
 
-    if (order == NULL)
-        return trace_broken(&view->trace, "no memory for the answer");
-    if (count > 0) {
-        const struct tally *first = &histogram->exact.list[order[0].number];
-
-        table->most = histogram_figure(table->of, first->allocations, first->bytes, first->byte_ns);
-    }
-    report_table(table->report, "exact", "Exact sizes", histogram_size_columns, HISTOGRAM_SIZE_COLUMNS);
-    report_spare(table->report, "live_count mean_life_ns bytes_share");
-    for (size_t i = 0; i < count && i < report->options.limit; i++)
-        histogram_size_row(table, NULL, cell_none(), cell_unsigned(histogram->exact.groups.keys[order[i].number]),
-                           &histogram->exact.list[order[i].number]);
-    if (count > report->options.limit)
-        report_note(table->report, "%llu more sizes.", (unsigned long long)(count - report->options.limit));
-    free(order);
-    return COMMAND_FINE;
+    histogram_begin(tables, "exact", "Exact sizes", exact->list, exact->groups.count);
+    report_spare(tables->report, "live_count mean_life_ns bytes_share");
+    status = ranking_report(view, tables->report, &ranking, tables, &rows);
+    if (rows.left > 0)
+        report_note(tables->report, "%llu more sizes.", (unsigned long long)rows.left);
+    return status;
 }
 
-/* "10 us": powers of ten, plain. */
+/* The lowest lifetime of a bin, a power of ten: "10 us". */
 static const char *
 histogram_time_name(unsigned bin, char *buffer, size_t size)
 {
@@ -203,98 +209,74 @@ histogram_bin_name(bool times, unsigned bin, char *buffer, size_t size)
     return buffer;
 }
 
-static void
-histogram_bin_row(const struct histogram_table *table, const char *name, struct report_cell from,
-                  const struct histogram_bin *bin)
+static struct tally
+histogram_bin_tally(const struct histogram_bin *bin)
 {
-    char bar[3 * HISTOGRAM_BAR + 1];
-    const struct report_cell cells[] = {
-        cell_text(name),
-        from,
-        HISTOGRAM_CELLS(table, bin->count, bin->bytes, bin->byte_ns),
-        cell_text(histogram_bar(table, bin->count, bin->bytes, bin->byte_ns, bar)),
-    };
-
-    report_row(table->report, cells);
+    return (struct tally){ .allocations = bin->count, .bytes = bin->bytes, .byte_ns = bin->byte_ns };
 }
 
-/* Lifetimes: in time, or in events. What is live at the end is a row of its own. */
+/* Lifetimes, in time or in events. Allocations that are live at the end have a row of their own. */
 static void
-histogram_report_bins(struct histogram_table *table, const struct histogram *histogram, bool times)
+histogram_report_bins(struct histogram_tables *tables, bool times)
 {
-    static const struct report_column time_columns[] = {
-        { NULL, "LIVED", REPORT_TEXT },
-        { "from_ns", NULL, REPORT_TIME },
-        HISTOGRAM_COLUMNS,
-        { NULL, "", REPORT_TEXT },
-    };
-    static const struct report_column event_columns[] = {
-        { NULL, "EVENTS", REPORT_TEXT },
-        { "from_events", NULL, REPORT_COUNT },
-        HISTOGRAM_COLUMNS,
-        { NULL, "", REPORT_TEXT },
-    };
+    static const struct report_column hidden = { NULL, NULL, REPORT_COUNT };
+    const struct histogram *histogram = tables->histogram;
     const struct histogram_bin *bins = times ? histogram->times : histogram->events;
     unsigned count = times ? HISTOGRAM_TIMES : HISTOGRAM_EVENTS;
-    char buffer[80];
+    struct tally rows[HISTOGRAM_EVENTS + 1];
+    char name[80];
 
-    table->most = histogram_figure(table->of, histogram->live.count, histogram->live.bytes, histogram->live.byte_ns);
-    for (unsigned i = 0; i < count; i++) {
-        double figure = histogram_figure(table->of, bins[i].count, bins[i].bytes, bins[i].byte_ns);
-
-        table->most = figure > table->most ? figure : table->most;
-    }
-    report_table(table->report, times ? "lifetimes" : "lifetimes_events",
-                 times ? "Lifetimes" : "Lifetimes in events between the allocation and its free",
-                 times ? time_columns : event_columns, sizeof(time_columns) / sizeof(time_columns[0]));
+    for (unsigned i = 0; i < count; i++)
+        rows[i] = histogram_bin_tally(&bins[i]);
+    rows[count] = histogram_bin_tally(&histogram->live);
+    histogram_begin(tables, times ? "lifetimes" : "lifetimes_events",
+                    times ? "Lifetimes" : "Lifetimes in events between the allocation and its free", rows, count + 1);
+    report_set_column(tables->report, 0, (struct report_column){ NULL, times ? "LIVED" : "EVENTS", REPORT_TEXT });
+    report_set_column(tables->report, 1,
+                      (struct report_column){ times ? "from_ns" : "from_events", NULL, REPORT_COUNT });
+    report_set_column(tables->report, HISTOGRAM_SIZE, hidden);
+    report_set_column(tables->report, HISTOGRAM_MEAN_LIFE, hidden);
+    report_set_column(tables->report, HISTOGRAM_LIVE, hidden);
     for (unsigned i = 0; i < count; i++) {
         uint64_t from = times ? histogram_time_begin(i) : i == 0 ? 0 : UINT64_C(1) << (i - 1);
 
         if (bins[i].count > 0)
-            histogram_bin_row(table, histogram_bin_name(times, i, buffer, sizeof(buffer)), cell_unsigned(from),
-                              &bins[i]);
+            histogram_row(tables, histogram_bin_name(times, i, name, sizeof(name)), cell_unsigned(from), cell_none(),
+                          &rows[i]);
     }
     if (histogram->live.count > 0)
-        histogram_bin_row(table, "to the end", cell_none(), &histogram->live);
+        histogram_row(tables, "to the end", cell_none(), cell_none(), &rows[count]);
 }
 
 static int
 histogram_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct histogram_options *options = own;
-    struct histogram_table table = { .report = report, .of = (enum histogram_of)options->of };
     struct histogram *histogram = malloc(sizeof(*histogram));
+    struct histogram_tables tables = {
+        .report = report,
+        .histogram = histogram,
+        .of = (enum histogram_of)options->of,
+        .ascii = options->ascii || output_is_ascii(),
+    };
     int status;
 
-    answer_subject(report, view);
+    command_subject(report, view);
     status = histogram != NULL ? histogram_make(view, histogram) : trace_broken(&view->trace, "no memory");
     if (status == COMMAND_FINE) {
-        const struct tally *all = &histogram->exact.all;
+        const struct tallies *exact = &histogram->exact;
 
-        table.ascii = options->ascii || drawing_is_ascii();
-        table.all_count = (double)all->allocations;
-        table.all_bytes = (double)all->bytes;
-        table.all_byte_ns = (double)all->byte_ns;
-        report_field(report, "allocations", "allocations", REPORT_COUNT, cell_unsigned(all->allocations));
-        report_field(report, "total_bytes", "bytes", REPORT_SIZE, cell_unsigned(all->bytes));
-        report_field(report, "sizes_count", "different sizes", REPORT_COUNT,
-                     cell_unsigned(histogram->exact.groups.count));
-        histogram_report_classes(&table, histogram);
-        status = histogram_report_exact(view, report, &table, histogram);
-        histogram_report_bins(&table, histogram, true);
-        histogram_report_bins(&table, histogram, false);
+        report_field(report, "allocations", "allocations", REPORT_COUNT, cell_unsigned(exact->all.allocations));
+        report_field(report, "total_bytes", "bytes", REPORT_SIZE, cell_unsigned(exact->all.bytes));
+        report_field(report, "sizes_count", "different sizes", REPORT_COUNT, cell_unsigned(exact->groups.count));
+        histogram_report_classes(&tables);
+        status = histogram_report_exact(view, &tables);
+        histogram_report_bins(&tables, true);
+        histogram_report_bins(&tables, false);
         histogram_free(histogram);
     }
     free(histogram);
     return status;
-}
-
-static int
-histogram_run(const struct command *self, int argc, char **argv)
-{
-    struct histogram_options options = { .of = HISTOGRAM_COUNT };
-
-    return answer_run(self, argc, argv, &options, histogram_analyse);
 }
 
 const struct command command_histogram = {
@@ -306,6 +288,8 @@ const struct command command_histogram = {
             "memory that was taken over the time. EVENTS are the allocations and frees between an\n"
             "allocation and its free: 0 is freed at once.\n",
     .options = histogram_option_defs,
+    COMMAND_OWN(struct histogram_options, .of = HISTOGRAM_COUNT),
     .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
-    .run = histogram_run,
+    .run = command_answer,
+    .analyse = histogram_analyse,
 };

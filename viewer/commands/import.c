@@ -1,15 +1,11 @@
 /* `tidemark import`: makes a trace from another program's recording. */
 #include "config.h"
 
-#include <getopt.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "viewer/commands/commands.h"
 #include "viewer/import/import.h"
-#include "viewer/cli/options.h"
 
 #define IMPORT_ENTRY(name) &import_##name,
 #define IMPORT_WORD(name)  "|" #name
@@ -34,7 +30,7 @@ static const struct option_def import_options[] = {
     { 0 },
 };
 
-/* The format that recognises the input; the first where none does, or it is standard input. */
+/* The format that recognises the input. The first is for standard input, and for files that none recognises. */
 static const struct import_format *
 import_recognise(const char *path)
 {
@@ -72,22 +68,18 @@ import_list_formats(void)
 }
 
 static int
-import_run(const struct command *self, int argc, char **argv)
+import_run(struct invocation *call)
 {
-    struct import_options options = { 0 };
-    struct view_options common;
-    int status;
+    struct import_options *options = (struct import_options *)call->own;
 
-    status = options_parse(self, argc, argv, &options, &common);
-    if (status != OPTIONS_GO)
-        return status;
-    if (options.output == NULL && argc - optind == 2)
-        options.output = argv[--argc];
-    if (argc - optind != 1)
-        return command_misused(self, "%s", argc == optind ? "what is to be imported?" : "one input and one trace");
-    if (options.output == NULL)
-        return command_misused(self, "where is the trace to go? -o TRACE");
-    return import_input(argv[optind], &options);
+    if (options->output == NULL && call->count == 2)
+        options->output = call->arguments[--call->count];
+    if (call->count != 1)
+        return command_misused(call->command, "%s",
+                               call->count == 0 ? "what is to be imported?" : "one input and one trace");
+    if (options->output == NULL)
+        return command_misused(call->command, "where is the trace to go? -o TRACE");
+    return import_input(call->arguments[0], options);
 }
 
 const struct command command_import = {
@@ -95,7 +87,9 @@ const struct command command_import = {
     .arguments = "[OPTIONS] INPUT -o TRACE",
     .purpose = "Make a trace of what another program has recorded",
     .help = "",
+    .wanted = &(const struct command_arguments){ .count = -1 },
     .options = import_options,
+    COMMAND_OWN(struct import_options, .format = 0),
     .list = import_list_formats,
     .run = import_run,
 };

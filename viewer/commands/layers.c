@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
-#include "viewer/read/samples.h"
 #include "viewer/analysis/summary.h"
 #include "viewer/read/view.h"
 
@@ -31,30 +29,16 @@ static const struct report_column layers_columns[] = {
     { "reserved_peak_bytes", "RESERVED", REPORT_SIZE },
 };
 
-/* What a narrow terminal does without, the first first. */
 #define LAYERS_SPARE                                                                                                   \
     "frees used_peak_bytes own_time_ns failures total_bytes passed_share time_ns reserved_peak_bytes live_bytes"
 
-/* Of a layer's arguments people see so many characters. */
+/* The most characters of a layer's arguments in a table. */
 #define LAYERS_CONFIG 40
 
-#define LAYERS_COLUMNS (sizeof(layers_columns) / sizeof(layers_columns[0]))
-
-/* Of a base; -1: none. */
+/* The highest samples of a base; -1: there are none. */
 struct layers_samples {
     int64_t used_peak_bytes;
     int64_t reserved_peak_bytes;
-};
-
-/* What is known of one layer. */
-struct layers_row {
-    const struct trace_layer *layer;
-    const struct summary_layer *log; /* NULL: it is none, or was not asked */
-    unsigned depth;
-    uint64_t below_allocations; /* of the logs next below it */
-    uint64_t below_time_ns;
-    bool has_below; /* and all requests of both are looked at */
-    struct layers_samples samples;
 };
 
 static const struct summary_layer *
@@ -67,27 +51,36 @@ layers_find(const struct summary *summary, int64_t layer_id)
     return NULL;
 }
 
-/* What the logs next below a log did. One that several are above of is counted for each. */
-static void
-layers_below(const struct view *view, const struct summary *summary, struct layers_row *row)
-{
-    /* A size or a time tells other requests from each other than it does below. */
-    for (size_t i = 0; !view->filter.active && i < view->layers.count; i++) {
-        const struct trace_layer *below = &view->layers.layers[i];
-        const struct summary_layer *log;
+/* The sums over the logs next below a log. */
+struct layers_below {
+    bool known; /* there is such a log, and all requests of both are looked at */
+    uint64_t requests;
+    uint64_t time_ns;
+};
 
-        if (!trace_layers_is_next_log(&view->layers, row->layer, below))
-            continue;
-        log = layers_find(summary, below->layer_id);
+/* A log that is below several others counts for each of them. */
+static struct layers_below
+layers_sum_below(const struct summary *summary, const struct trace_layer *layer)
+{
+    const struct view *view = summary->view;
+    struct layers_below below = { .known = false };
+
+    /* A filter by size or time selects other requests here than below. */
+    for (size_t i = 0; !view->filter.active && i < view->layers.count; i++) {
+        const struct trace_layer *next = &view->layers.layers[i];
+        const struct summary_layer *log =
+            trace_layers_is_next_log(&view->layers, layer, next) ? layers_find(summary, next->layer_id) : NULL;
+
         if (log == NULL)
             continue;
-        row->has_below = true;
-        row->below_allocations += log->allocations + log->failures;
-        row->below_time_ns += log->time_ns;
+        below.known = true;
+        below.requests += log->sums.allocations + log->sums.failures;
+        below.time_ns += log->sums.time_ns;
     }
+    return below;
 }
 
-/* The most of each base's samples, by the place of its layer. */
+/* Read the highest samples of each base into `list`, by the place of its layer. */
 static int
 layers_read_samples(const struct view *view, struct layers_samples *list)
 {
@@ -99,14 +92,14 @@ layers_read_samples(const struct view *view, struct layers_samples *list)
     for (size_t i = 0; i < view->layers.count; i++)
         list[i] = (struct layers_samples){ -1, -1 };
     if (filter_has_rows(&view->filter))
-        return COMMAND_FINE; /* what pools reserve is for all */
+        return COMMAND_FINE; /* reserved bytes cannot be split by tag, thread and so on */
     code = sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL);
     sqlite3_bind_int64(statement, 1, view->filter.from_ns);
     sqlite3_bind_int64(statement, 2, view->filter.to_ns);
     while (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
         const struct trace_layer *layer = trace_layers_find(&view->layers, sqlite3_column_int64(statement, 0));
 
-        if (layer != NULL && (view->options->layers.count == 0 || samples_counts(view, layer->layer_id)))
+        if (layer != NULL && (view->options->layers.count == 0 || view_covers(view, layer->layer_id)))
             list[layer - view->layers.layers] =
                 (struct layers_samples){ sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2) };
     }
@@ -115,39 +108,40 @@ layers_read_samples(const struct view *view, struct layers_samples *list)
 }
 
 static void
-layers_report_row(struct report *report, const struct layers_row *row)
+layers_report_row(struct report *report, const struct summary *summary, size_t place,
+                  const struct layers_samples *samples)
 {
-    const struct summary_layer *log = row->log;
-    bool passes = log != NULL && row->has_below;
-    const char *config = row->layer->config;
+    const struct trace_layers *layers = &summary->view->layers;
+    const struct trace_layer *layer = &layers->layers[place];
+    const struct summary_layer *found = layers_find(summary, layer->layer_id);
+    const struct summary_layer *log = found != NULL && found->asked ? found : NULL;
+    struct layers_below below = layers_sum_below(summary, layer);
+    bool passes = log != NULL && below.known;
+    unsigned depth = layer->depth;
+    const char *config = layer->config;
     char name[256];
-    const struct report_cell cells[LAYERS_COLUMNS] = {
-        cell_text(name),
-        cell_signed(row->layer->layer_id),
-        row->layer->upstream_layer_id != 0 ? cell_signed(row->layer->upstream_layer_id) : cell_none(),
-        cell_text(row->layer->kind),
-        cell_text(row->layer->config),
-        cell_unsigned(row->depth),
-        log != NULL ? cell_unsigned(log->allocations) : cell_none(),
-        log != NULL ? cell_unsigned(log->frees) : cell_none(),
-        log != NULL ? cell_unsigned(log->failures) : cell_none(),
-        log != NULL ? cell_unsigned(log->total_bytes) : cell_none(),
-        log != NULL ? cell_unsigned(log->peak_bytes) : cell_none(),
-        log != NULL ? cell_unsigned(log->live_bytes) : cell_none(),
-        passes ? cell_share((double)row->below_allocations, (double)(log->allocations + log->failures)) : cell_none(),
-        log != NULL ? cell_unsigned(log->time_ns) : cell_none(),
-        passes ? cell_signed((int64_t)(log->time_ns - row->below_time_ns)) : cell_none(),
-        row->samples.used_peak_bytes >= 0 ? cell_signed(row->samples.used_peak_bytes) : cell_none(),
-        row->samples.reserved_peak_bytes >= 0 ? cell_signed(row->samples.reserved_peak_bytes) : cell_none(),
-    };
 
-    snprintf(name, sizeof(name), "%*s%lld %s%s%.*s%s%s", 2 * (int)(row->depth < 32 ? row->depth : 32), "",
-             (long long)row->layer->layer_id, row->layer->kind, config[0] != '\0' ? "(" : "", LAYERS_CONFIG, config,
+    snprintf(name, sizeof(name), "%*s%lld %s%s%.*s%s%s", 2 * (int)(depth < 32 ? depth : 32), "",
+             (long long)layer->layer_id, layer->kind, config[0] != '\0' ? "(" : "", LAYERS_CONFIG, config,
              strlen(config) > LAYERS_CONFIG ? "..." : "", config[0] != '\0' ? ")" : "");
-    report_row(report, cells);
+    REPORT_ROW(report, cell_text(name), cell_signed(layer->layer_id),
+               layer->upstream_layer_id != 0 ? cell_signed(layer->upstream_layer_id) : cell_none(),
+               cell_text(layer->kind), cell_text(layer->config), cell_unsigned(depth),
+               log != NULL ? cell_unsigned(log->sums.allocations) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.frees) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.failures) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.bytes) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.peak_bytes) : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.live_bytes) : cell_none(),
+               passes ? cell_share((double)below.requests, (double)(log->sums.allocations + log->sums.failures))
+                      : cell_none(),
+               log != NULL ? cell_unsigned(log->sums.time_ns) : cell_none(),
+               passes ? cell_signed((int64_t)(log->sums.time_ns - below.time_ns)) : cell_none(),
+               samples->used_peak_bytes >= 0 ? cell_signed(samples->used_peak_bytes) : cell_none(),
+               samples->reserved_peak_bytes >= 0 ? cell_signed(samples->reserved_peak_bytes) : cell_none());
 }
 
-/* Say which allocations are looked at, where not all are: here of all logs, unless some are named. */
+/* Say which allocations the report covers, unless it covers all. Without --layer, those of all logs count. */
 static void
 layers_report_of(struct view *view, struct report *report)
 {
@@ -156,7 +150,7 @@ layers_report_of(struct view *view, struct report *report)
     if (!summary_is_part(view))
         return;
     all.filter.layers.active = view->options->layers.count > 0;
-    answer_subject(report, &all);
+    command_subject(report, &all);
 }
 
 static int
@@ -174,30 +168,15 @@ layers_analyse(struct view *view, struct report *report, const void *own)
     if (status == COMMAND_FINE) {
         layers_report_of(view, report);
         report_field(report, "stack", "stack", REPORT_TEXT, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
-        report_table(report, "layers", NULL, layers_columns, LAYERS_COLUMNS);
+        REPORT_TABLE(report, "layers", NULL, layers_columns);
         report_spare(report, LAYERS_SPARE);
-        for (size_t i = 0; i < view->layers.count; i++) {
-            const struct trace_layer *layer = &view->layers.layers[i];
-            struct layers_row row = { .layer = layer, .depth = trace_layers_depth(&view->layers, i) };
-
-            row.log = layers_find(&summary, layer->layer_id);
-            if (row.log != NULL && !row.log->asked)
-                row.log = NULL;
-            row.samples = samples[i];
-            layers_below(view, &summary, &row);
-            layers_report_row(report, &row);
-        }
+        for (size_t i = 0; i < view->layers.count; i++)
+            layers_report_row(report, &summary, i, &samples[i]);
         summary_free(&summary);
     }
     free(samples);
     free(text);
     return status;
-}
-
-static int
-layers_run(const struct command *self, int argc, char **argv)
-{
-    return answer_run(self, argc, argv, NULL, layers_analyse);
 }
 
 const struct command command_layers = {
@@ -211,5 +190,6 @@ const struct command command_layers = {
             "Without --layer all logs have figures, not only the outermost ones; with any other filter\n"
             "there is no PASSED ON and no OWN, and RESERVED with --from and --to alone.\n",
     .common = OPTIONS_REPORT | OPTIONS_FILTER,
-    .run = layers_run,
+    .run = command_answer,
+    .analyse = layers_analyse,
 };

@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
 #include "viewer/analysis/leaks.h"
-#include "viewer/base/order.h"
 #include "viewer/base/output.h"
 
 struct leaks_options {
@@ -21,10 +19,7 @@ struct leaks_options {
 #define AT(field) offsetof(struct leaks_options, field)
 
 static const struct option_def leaks_option_defs[] = {
-    { "by", 'b', OPTION_CHOICE, "WHAT",
-      "group by tag, callstack, size, class (of sizes, powers of two), stream,\n"
-      "thread, layer or device; else by what the trace has",
-      AT(by), GROUPS_CHOICES, 0 },
+    TABLES_OPTION_BY(AT(by)),
     { "steps", 0, OPTION_TEXT, "TEXT",
       "the marks between steps, a pattern; rhythm: not by marks;\n"
       "none: do not look for growth",
@@ -34,7 +29,7 @@ static const struct option_def leaks_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* What is live is no leak where the program had no chance to free it. */
+/* Say why live allocations may be no leaks: the program may have had no chance to free them. */
 static void
 leaks_note_end(struct view *view, struct report *report)
 {
@@ -52,7 +47,7 @@ leaks_note_end(struct view *view, struct report *report)
 static void
 leaks_report_head(struct view *view, struct report *report, const struct leaks *leaks)
 {
-    answer_subject(report, view);
+    command_subject(report, view);
     report_field(report, "live_bytes", "live at the end", REPORT_SIZE, cell_unsigned(leaks->live_bytes));
     report_field(report, "live_count", "allocations", REPORT_COUNT, cell_unsigned(leaks->live_count));
     report_field(report, "end_ns", "last event at", REPORT_TIME, cell_signed(leaks->end_ns));
@@ -65,50 +60,46 @@ leaks_report_head(struct view *view, struct report *report, const struct leaks *
         leaks_note_end(view, report);
 }
 
+/* The live bytes and 1, since allocations of 0 bytes are live, too; 0: nothing is live. */
 static uint64_t
-leaks_live_bytes(const void *context, uint32_t group)
+leaks_live_figure(const void *context, uint32_t group)
 {
     const struct leaks_group *at = &((const struct leaks *)context)->list[group];
 
-    /* What has 0 bytes is live, too; what has none at all stands last. */
     return at->live_count > 0 ? at->live_bytes + 1 : 0;
 }
 
-static int
-leaks_report_groups(struct view *view, struct report *report, const struct leaks *leaks)
+static void
+leaks_report_group(struct report *report, void *context, uint32_t number)
 {
-    static struct report_column columns[] = {
-        { "name", "", REPORT_NAME }, /* that of what they are grouped by */
-        { "bytes", "BYTES", REPORT_SIZE },     { "share", "SHARE", REPORT_SHARE },    { "count", "LIVE", REPORT_COUNT },
-        { "allocations", "OF", REPORT_COUNT }, { "oldest_ns", "SINCE", REPORT_TIME },
+    const struct leaks *leaks = context;
+    const struct leaks_group *group = &leaks->list[number];
+    char name[GROUPS_NAME];
+
+    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))),
+               cell_unsigned(group->live_bytes), cell_share((double)group->live_bytes, (double)leaks->live_bytes),
+               cell_unsigned(group->live_count), cell_unsigned(group->allocations), cell_signed(group->oldest_ns));
+}
+
+static int
+leaks_report_groups(struct view *view, struct report *report, struct leaks *leaks)
+{
+    static const struct report_column columns[] = {
+        { "name", "", REPORT_NAME },       { "bytes", "BYTES", REPORT_SIZE },     { "share", "SHARE", REPORT_SHARE },
+        { "count", "LIVE", REPORT_COUNT }, { "allocations", "OF", REPORT_COUNT }, { "oldest_ns", "SINCE", REPORT_TIME },
     };
-    struct order *order = order_make(leaks->groups.count, leaks_live_bytes, leaks);
+    const struct ranking ranking = { leaks->groups.count, 0, report->options.limit, leaks_live_figure,
+                                     leaks_report_group };
     struct output_figure figure;
-    uint64_t left_bytes = 0, left = 0;
+    struct ranking_rows rows;
 
-    if (order == NULL)
-        return trace_broken(&view->trace, "no memory for the answer");
-    columns[0] = report_group_column(leaks->groups.by);
-    report_table(report, "groups", NULL, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < leaks->groups.count && order[i].figure > 0; i++) {
-        const struct leaks_group *group = &leaks->list[order[i].number];
-        char name[GROUPS_NAME];
-
-        if (i >= report->options.limit) {
-            left_bytes += group->live_bytes;
-            left++;
-            continue;
-        }
-        report_row(report,
-                   (struct report_cell[]){ cell_text(groups_name(&leaks->groups, order[i].number, name, sizeof(name))),
-                                           cell_unsigned(group->live_bytes),
-                                           cell_share((double)group->live_bytes, (double)leaks->live_bytes),
-                                           cell_unsigned(group->live_count), cell_unsigned(group->allocations),
-                                           cell_signed(group->oldest_ns) });
-    }
-    free(order);
-    if (left > 0)
-        report_note(report, "%llu more hold %s.", (unsigned long long)left, output_size(&figure, left_bytes));
+    REPORT_TABLE(report, "groups", NULL, columns);
+    report_set_column(report, 0, report_group_column(leaks->groups.by));
+    if (ranking_report(view, report, &ranking, leaks, &rows) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    if (rows.left > 0)
+        report_note(report, "%llu more hold %s.", (unsigned long long)rows.left,
+                    output_size(&figure, rows.left_figures - rows.left));
     return COMMAND_FINE;
 }
 
@@ -120,10 +111,25 @@ leaks_grown_bytes(const void *context, uint32_t group)
     return leaks_grows(leaks, &leaks->list[group]) ? (uint64_t)leaks_growth(&leaks->list[group]) : 0;
 }
 
-/* A group that grew in all steps, or in all but a few. */
 static void
-leaks_note_growth(struct report *report, const struct leaks *leaks, uint32_t number)
+leaks_report_grown(struct report *report, void *context, uint32_t number)
 {
+    const struct leaks *leaks = context;
+    const struct leaks_group *group = &leaks->list[number];
+    int64_t steps = (int64_t)leaks->steps.count - 1;
+    char name[GROUPS_NAME];
+
+    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))),
+               cell_signed(leaks_growth(group)), cell_signed(leaks_growth(group) / steps),
+               cell_unsigned(group->first_bytes), cell_unsigned(group->last_bytes), cell_unsigned(group->rose),
+               cell_unsigned(group->fell));
+}
+
+/* Add a sentence about a group that grew in all steps, or in all but a few. */
+static void
+leaks_note_grown(struct report *report, void *context, uint32_t number)
+{
+    const struct leaks *leaks = context;
     const struct leaks_group *group = &leaks->list[number];
     size_t steps = leaks->steps.count - 1;
     struct output_figure figure;
@@ -136,9 +142,9 @@ leaks_note_growth(struct report *report, const struct leaks *leaks, uint32_t num
 }
 
 static int
-leaks_report_growth(struct view *view, struct report *report, const struct leaks *leaks)
+leaks_report_growth(struct view *view, struct report *report, struct leaks *leaks)
 {
-    static struct report_column columns[] = {
+    static const struct report_column columns[] = {
         { "name", "", REPORT_NAME },
         { "growth_bytes", "GROWTH", REPORT_CHANGE },
         { "step_bytes", "PER STEP", REPORT_CHANGE },
@@ -147,40 +153,29 @@ leaks_report_growth(struct view *view, struct report *report, const struct leaks
         { "rose", "ROSE IN", REPORT_COUNT },
         { "fell", "FELL IN", REPORT_COUNT },
     };
-    struct order *order = order_make(leaks->groups.count, leaks_grown_bytes, leaks);
-    int64_t steps = (int64_t)leaks->steps.count - 1;
+    const struct ranking table = { leaks->groups.count, 0, report->options.limit, leaks_grown_bytes,
+                                   leaks_report_grown };
+    const struct ranking notes = { leaks->groups.count, 0, 3, leaks_grown_bytes, leaks_note_grown };
+    struct ranking_rows rows;
 
-    if (order == NULL)
-        return trace_broken(&view->trace, "no memory for the answer");
-    columns[0] = report_group_column(leaks->groups.by);
-    report_table(report, "growth", "Growth from step to step", columns, sizeof(columns) / sizeof(columns[0]));
+    REPORT_TABLE(report, "growth", "Growth from step to step", columns);
+    report_set_column(report, 0, report_group_column(leaks->groups.by));
     report_spare(report, "fell rose first_bytes");
-    for (size_t i = 0; i < leaks->groups.count && i < report->options.limit && order[i].figure > 0; i++) {
-        const struct leaks_group *group = &leaks->list[order[i].number];
-        char name[GROUPS_NAME];
-
-        report_row(report,
-                   (struct report_cell[]){ cell_text(groups_name(&leaks->groups, order[i].number, name, sizeof(name))),
-                                           cell_signed(leaks_growth(group)), cell_signed(leaks_growth(group) / steps),
-                                           cell_unsigned(group->first_bytes), cell_unsigned(group->last_bytes),
-                                           cell_unsigned(group->rose), cell_unsigned(group->fell) });
-    }
-    for (size_t i = 0; i < leaks->groups.count && i < 3 && order[i].figure > 0; i++)
-        leaks_note_growth(report, leaks, order[i].number);
-    if (leaks->groups.count == 0 || order[0].figure == 0)
+    if (ranking_report(view, report, &table, leaks, &rows) != COMMAND_FINE ||
+        ranking_report(view, report, &notes, leaks, &rows) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    if (rows.shown == 0)
         report_note(report, "Nothing grew from step to step.");
-    free(order);
     return COMMAND_FINE;
 }
 
 static int
-leaks_report_steps(struct view *view, struct report *report, const struct leaks *leaks)
+leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks)
 {
     static const char *const words[] = { "none", "marks", "rhythm" };
     const struct steps *steps = &leaks->steps;
     size_t number = steps->count > 0 ? steps->count - 1 : 0;
     struct output_figure figure;
-    char line[256];
 
     report_field(report, "steps_source", NULL, REPORT_TEXT, cell_text(words[steps->source]));
     report_field(report, "steps_text", NULL, REPORT_TEXT, cell_text(steps->text));
@@ -188,11 +183,10 @@ leaks_report_steps(struct view *view, struct report *report, const struct leaks 
     if (steps->source == STEPS_NONE)
         return COMMAND_FINE;
     if (steps->source == STEPS_MARKS)
-        snprintf(line, sizeof(line), "%zu, between marks \"%.100s\"", number, steps->text);
+        report_label(report, "steps", "%zu, between marks \"%.100s\"", number, steps->text);
     else
-        snprintf(line, sizeof(line), "%zu, by the rhythm of what is live: about %s each", number,
-                 output_time(&figure, (steps->ends[number] - steps->ends[0]) / (int64_t)number));
-    report_field(report, NULL, "steps", REPORT_TEXT, cell_text(line));
+        report_label(report, "steps", "%zu, by the rhythm of what is live: about %s each", number,
+                     output_time(&figure, (steps->ends[number] - steps->ends[0]) / (int64_t)number));
     return leaks_report_growth(view, report, leaks);
 }
 
@@ -206,13 +200,12 @@ leaks_report_suppressions(struct report *report, const struct leaks *leaks)
         { "count", "LIVE", REPORT_COUNT },
     };
 
-    report_table(report, "suppressions", "Suppressed", columns, 4);
+    REPORT_TABLE(report, "suppressions", "Suppressed", columns);
     for (size_t i = 0; i < leaks->suppress.count; i++) {
         const struct suppression *suppression = &leaks->suppress.list[i];
 
-        report_row(report,
-                   (struct report_cell[]){ cell_unsigned(suppression->line), cell_text(suppression->text),
-                                           cell_unsigned(suppression->bytes), cell_unsigned(suppression->count) });
+        REPORT_ROW(report, cell_unsigned(suppression->line), cell_text(suppression->text),
+                   cell_unsigned(suppression->bytes), cell_unsigned(suppression->count));
     }
 }
 
@@ -238,14 +231,6 @@ leaks_analyse(struct view *view, struct report *report, const void *own)
     return status;
 }
 
-static int
-leaks_run(const struct command *self, int argc, char **argv)
-{
-    struct leaks_options options = { .by = -1 };
-
-    return answer_run(self, argc, argv, &options, leaks_analyse);
-}
-
 const struct command command_leaks = {
     .name = "leaks",
     .arguments = "[OPTIONS] TRACE",
@@ -258,6 +243,8 @@ const struct command command_leaks = {
             "them at least, and twice as often as it fell. A pattern to suppress is a line\n"
             "tag:PATTERN, thread:PATTERN, callstack:REGEX or size:SIZE.\n",
     .options = leaks_option_defs,
+    COMMAND_OWN(struct leaks_options, .by = -1),
     .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
-    .run = leaks_run,
+    .run = command_answer,
+    .analyse = leaks_analyse,
 };

@@ -17,6 +17,7 @@ tidemark_SOURCES += \
 	viewer/commands/query.c \
 	viewer/commands/recover.c \
 	viewer/commands/replay.c \
+	viewer/commands/stack.c \
 	viewer/commands/summary.c \
 	viewer/commands/tables.c \
 	viewer/commands/tables.h \

@@ -16,8 +16,7 @@
 
 #include "src/trace/database/schema.h"
 #include "viewer/commands/commands.h"
-#include "viewer/cli/options.h"
-#include "viewer/base/nearest.h"
+#include "viewer/cli/layer-help.h"
 #include "viewer/base/output.h"
 
 static const struct command *const commands[] = { COMMANDS(COMMANDS_ENTRY) };
@@ -33,7 +32,7 @@ main_usage(FILE *out)
           out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-13s %s\n", commands[i]->name, commands[i]->purpose);
-    fputs("\n`tidemark COMMAND --help` says more about one.\n"
+    fputs("\n`tidemark COMMAND --help` says more about one, `tidemark help LAYER` about a layer of stack text.\n"
           "\nExit status: 0 fine, 1 a finding, 2 wrong use or unreadable input, 3 the trace is incomplete.\n",
           out);
 }
@@ -57,17 +56,18 @@ main_find(const char *name)
 }
 
 static int
-main_unknown(const char *name)
+main_unknown(const char *name, bool help)
 {
-    struct nearest nearest;
+    const char *nearest = NULL;
 
-    nearest_begin(&nearest, name);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        nearest_try(&nearest, commands[i]->name);
-    fputs("tidemark: there is no command \"", stderr);
+        nearest = parse_nearest(name, nearest, commands[i]->name);
+    for (size_t i = 0; help && layer_help_name(i) != NULL; i++)
+        nearest = parse_nearest(name, nearest, layer_help_name(i));
+    fprintf(stderr, "tidemark: there is no command %s\"", help ? "or layer " : "");
     output_text(stderr, name, strlen(name));
-    if (nearest.word != NULL)
-        fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest.word);
+    if (nearest != NULL)
+        fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest);
     else
         fputs("\"; `tidemark --help` lists them\n", stderr);
     return COMMAND_WRONG;
@@ -83,10 +83,15 @@ main_help(const char *name)
         return output_finish(COMMAND_FINE);
     }
     command = main_find(name);
-    return command != NULL ? command_help(command) : main_unknown(name);
+    if (command != NULL)
+        return command_help(command);
+    if (!layer_help_has(name))
+        return main_unknown(name, true);
+    layer_help_print(name, stdout);
+    return output_finish(COMMAND_FINE);
 }
 
-/* What the library has to say outside of any call: a recording that ends because the disk is full, say. */
+/* Print a message of the library that belongs to no call, such as that a recording ends because the disk is full. */
 static void
 main_message(void *context, enum tide_severity severity, const char *text)
 {
@@ -110,13 +115,13 @@ main_run(const struct command *command, int argc, char **argv)
     argv[0] = name;
     optind = 0;
     tide_message_sink_set(main_message, &failed);
-    status = command->run(command, argc, argv);
+    status = command_run(command, argc, argv);
     return status == COMMAND_FINE && atomic_load_explicit(&failed, memory_order_relaxed) ? COMMAND_INCOMPLETE : status;
 }
 
 /*
- * A standard descriptor that was closed is taken, so that no file that is opened later gets what is printed. It cannot
- * be read or written either, which is noticed as ever.
+ * Open standard descriptors that are closed, so that no file that is opened later takes their numbers and gets what is
+ * printed. They cannot be read or written, so that errors are noticed as before.
  */
 static void
 main_take_descriptors(void)
@@ -142,9 +147,9 @@ main(int argc, char **argv)
     int option;
 
     main_take_descriptors();
-    /* libdw would ask these servers for the debug information of whatever build id a trace names. */
+    /* libdw would ask these servers for the debug information of any build id in a trace. */
     unsetenv("DEBUGINFOD_URLS");
-    /* Of the locale only the characters: numbers are printed for programs too. */
+    /* Only the character set of the locale: programs, too, read the numbers that are printed. */
     setlocale(LC_CTYPE, "");
     while ((option = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
         if (option == 'h')
@@ -161,6 +166,6 @@ main(int argc, char **argv)
         return main_help(argv[optind + 1]);
     command = main_find(argv[optind]);
     if (command == NULL)
-        return main_unknown(argv[optind]);
+        return main_unknown(argv[optind], false);
     return main_run(command, argc - optind, argv + optind);
 }

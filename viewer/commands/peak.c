@@ -2,13 +2,9 @@
 #include "config.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
-#include "viewer/base/order.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/peak.h"
 
@@ -23,10 +19,7 @@ struct peak_options {
 #define AT(field) offsetof(struct peak_options, field)
 
 static const struct option_def peak_option_defs[] = {
-    { "by", 'b', OPTION_CHOICE, "WHAT",
-      "group by tag, callstack, size, class (of sizes, powers of two), stream,\n"
-      "thread, layer or device; else by what the trace has",
-      AT(by), GROUPS_CHOICES, 0 },
+    TABLES_OPTION_BY(AT(by)),
     { "at", 'a', OPTION_MOMENT, "MOMENT", "look at 1.5s, 50%, #ALLOCATION or mark:TEXT instead of the peak", AT(at),
       NULL, 0 },
     { "within", 0, OPTION_SHARE, "SHARE", "how near to the peak a plateau is; 5%", AT(within), NULL, 0 },
@@ -36,43 +29,26 @@ static const struct option_def peak_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-static const struct report_column peak_group_columns[] = {
-    { "name", "", REPORT_NAME }, /* that of what they are grouped by */
-    { "bytes", "BYTES", REPORT_SIZE },
-    { "share", "SHARE", REPORT_SHARE },
-    { "count", "COUNT", REPORT_COUNT },
-    { "peak_without_bytes", "PEAK WITHOUT", REPORT_SIZE },
-    { "saved_bytes", "SAVES", REPORT_SIZE },
-    { "saved_share", "", REPORT_SHARE },
-};
-
-#define PEAK_GROUP_COLUMNS (sizeof(peak_group_columns) / sizeof(peak_group_columns[0]))
-
 static uint64_t
-peak_order_figure(const void *context, uint32_t group)
+peak_figure(const void *context, uint32_t group)
 {
     return ((const struct peak *)context)->at_groups[group].bytes;
 }
 
 static void
-peak_report_group(struct report *report, const struct peak *peak, uint32_t group)
+peak_report_group(struct report *report, void *context, uint32_t group)
 {
-    char buffer[GROUPS_NAME];
+    const struct peak *peak = context;
+    const struct amount *at = &peak->at_groups[group];
     uint64_t without = counterfactual_without(&peak->rest, group);
-    const struct report_cell cells[PEAK_GROUP_COLUMNS] = {
-        cell_text(groups_name(&peak->groups, group, buffer, sizeof(buffer))),
-        cell_unsigned(peak->at_groups[group].bytes),
-        cell_share((double)peak->at_groups[group].bytes, (double)peak->at_bytes),
-        cell_unsigned(peak->at_groups[group].count),
-        cell_unsigned(without),
-        cell_unsigned(peak->bytes - without),
-        cell_share((double)(peak->bytes - without), (double)peak->bytes),
-    };
+    char name[GROUPS_NAME];
 
-    report_row(report, cells);
+    REPORT_ROW(report, cell_text(groups_name(&peak->groups, group, name, sizeof(name))), cell_unsigned(at->bytes),
+               cell_share((double)at->bytes, (double)peak->at_bytes), cell_unsigned(at->count), cell_unsigned(without),
+               cell_unsigned(peak->bytes - without), cell_share((double)(peak->bytes - without), (double)peak->bytes));
 }
 
-/* The group without which the peak would have been lowest. */
+/* Name the group without which the peak would have been lowest. */
 static void
 peak_note_best(struct report *report, const struct peak *peak)
 {
@@ -96,31 +72,29 @@ peak_note_best(struct report *report, const struct peak *peak)
 }
 
 static int
-peak_report_groups(struct view *view, struct report *report, const struct peak *peak)
+peak_report_groups(struct view *view, struct report *report, struct peak *peak)
 {
-    static struct report_column columns[PEAK_GROUP_COLUMNS];
-    struct order *order = order_make(peak->groups.count, peak_order_figure, peak);
+    static const struct report_column columns[] = {
+        { "name", "", REPORT_NAME },
+        { "bytes", "BYTES", REPORT_SIZE },
+        { "share", "SHARE", REPORT_SHARE },
+        { "count", "COUNT", REPORT_COUNT },
+        { "peak_without_bytes", "PEAK WITHOUT", REPORT_SIZE },
+        { "saved_bytes", "SAVES", REPORT_SIZE },
+        { "saved_share", "", REPORT_SHARE },
+    };
+    const struct ranking ranking = { peak->groups.count, 1, report->options.limit, peak_figure, peak_report_group };
     struct output_figure figure;
-    uint64_t left_bytes = 0;
-    uint64_t left = 0;
+    struct ranking_rows rows;
 
-    if (order == NULL)
-        return trace_broken(&view->trace, "no memory for the answer");
-    memcpy(columns, peak_group_columns, sizeof(columns));
-    columns[0] = report_group_column(peak->groups.by);
-    report_table(report, "groups", NULL, columns, PEAK_GROUP_COLUMNS);
+    REPORT_TABLE(report, "groups", NULL, columns);
+    report_set_column(report, 0, report_group_column(peak->groups.by));
     report_spare(report, "saved_bytes count saved_share");
-    for (size_t i = 0; i < peak->groups.count; i++) {
-        if (i < report->options.limit && (order[i].figure > 0 || i == 0)) {
-            peak_report_group(report, peak, order[i].number);
-        } else if (order[i].figure > 0) {
-            left_bytes += order[i].figure;
-            left++;
-        }
-    }
-    free(order);
-    if (left > 0)
-        report_note(report, "%llu more hold %s.", (unsigned long long)left, output_size(&figure, left_bytes));
+    if (ranking_report(view, report, &ranking, peak, &rows) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    if (rows.left > 0)
+        report_note(report, "%llu more hold %s.", (unsigned long long)rows.left,
+                    output_size(&figure, rows.left_figures));
     if (peak->at_peak)
         peak_note_best(report, peak);
     return COMMAND_FINE;
@@ -136,15 +110,14 @@ peak_report_summits(struct report *report, const struct peak *peak, double share
         { "prominence_bytes", "PROMINENCE", REPORT_SIZE },
     };
 
-    report_table(report, "peaks", "Distinct peaks", columns, 4);
+    REPORT_TABLE(report, "peaks", "Distinct peaks", columns);
     for (size_t i = 0; i < peak->summits.count && i < report->options.limit; i++) {
         const struct summit *summit = &peak->summits.found[i];
 
         if ((double)summit->prominence_bytes < share * (double)peak->bytes)
             break;
-        report_row(report, (struct report_cell[]){ cell_signed(summit->ns), cell_unsigned(summit->bytes),
-                                                   cell_share((double)summit->bytes, (double)peak->bytes),
-                                                   cell_unsigned(summit->prominence_bytes) });
+        REPORT_ROW(report, cell_signed(summit->ns), cell_unsigned(summit->bytes),
+                   cell_share((double)summit->bytes, (double)peak->bytes), cell_unsigned(summit->prominence_bytes));
     }
 }
 
@@ -162,13 +135,12 @@ peak_report_plateaus(struct report *report, const struct peak *peak, double with
 
     report_field(report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak->plateau_count));
     report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak->near_ns));
-    report_table(report, "plateaus", "Longest plateaus near the peak", columns, 4);
+    REPORT_TABLE(report, "plateaus", "Longest plateaus near the peak", columns);
     for (size_t i = 0; i < shown && i < report->options.limit && i < 5; i++) {
         const struct peak_plateau *plateau = &peak->plateaus[i];
 
-        report_row(report, (struct report_cell[]){ cell_signed(plateau->begin_ns), cell_signed(plateau->end_ns),
-                                                   cell_signed(plateau->end_ns - plateau->begin_ns),
-                                                   cell_unsigned(plateau->most_bytes) });
+        REPORT_ROW(report, cell_signed(plateau->begin_ns), cell_signed(plateau->end_ns),
+                   cell_signed(plateau->end_ns - plateau->begin_ns), cell_unsigned(plateau->most_bytes));
     }
     report_note(report, "Within %.3g%% of the peak %zu time%s, for %s in all.", 100 * within, peak->plateau_count,
                 peak->plateau_count == 1 ? "" : "s", output_time(&figure, peak->near_ns));
@@ -177,7 +149,7 @@ peak_report_plateaus(struct report *report, const struct peak *peak, double with
 static void
 peak_report_head(struct view *view, struct report *report, const struct peak *peak)
 {
-    answer_subject(report, view);
+    command_subject(report, view);
     report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(peak->bytes));
     report_field(report, "peak_ns", "reached at", REPORT_TIME,
                  peak->allocation_id != 0 ? cell_signed(peak->ns) : cell_none());
@@ -213,14 +185,6 @@ peak_analyse(struct view *view, struct report *report, const void *own)
     return status;
 }
 
-static int
-peak_run(const struct command *self, int argc, char **argv)
-{
-    struct peak_options options = { .by = -1, .at = { .kind = MOMENT_PEAK }, .within = 0.05, .prominence = 0.05 };
-
-    return answer_run(self, argc, argv, &options, peak_analyse);
-}
-
 const struct command command_peak = {
     .name = "peak",
     .arguments = "[OPTIONS] TRACE",
@@ -230,6 +194,8 @@ const struct command command_peak = {
             "most that all others together ever had live; SAVES is the difference. The prominence\n"
             "of a peak is how far the bytes fell on both its sides before they rose above it.\n",
     .options = peak_option_defs,
+    COMMAND_OWN(struct peak_options, .by = -1, .at = { .kind = MOMENT_PEAK }, .within = 0.05, .prominence = 0.05),
     .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
-    .run = peak_run,
+    .run = command_answer,
+    .analyse = peak_analyse,
 };

@@ -1,9 +1,6 @@
 /* `tidemark query`: runs an SQL query on a trace, which it cannot change. */
 #include "config.h"
 
-#include <getopt.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +8,9 @@
 #include <unistd.h>
 
 #include "viewer/commands/commands.h"
-#include "viewer/cli/options.h"
 #include "viewer/output/json.h"
 #include "viewer/output/table.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 enum query_format {
     QUERY_TABLE, /* holds all rows, since widths depend on them */
@@ -31,12 +27,12 @@ struct query_answer {
     struct json json;
     struct emit cell; /* in memory; of a table */
     struct table table;
-    char **names; /* owns; QUERY_JSON: of the columns, each one different */
+    char **names; /* owns; of the columns */
     int columns;
     size_t rows;
 };
 
-/* PRAGMAs that tell and change nothing, also with an argument. */
+/* PRAGMAs that only read, also with an argument. */
 static const char *const query_pragmas[] = {
     "application_id", "collation_list", "compile_options", "encoding",        "foreign_key_list", "function_list",
     "index_info",     "index_list",     "index_xinfo",     "journal_mode",    "module_list",      "page_count",
@@ -44,7 +40,7 @@ static const char *const query_pragmas[] = {
     "table_list",     "table_xinfo",    "user_version",
 };
 
-/* Those of the list above whose argument names something; with the others it is a new value. */
+/* The argument of some of them names a table or an index; with the others it would be a new value, and is refused. */
 static bool
 query_pragma_allowed(const char *name, const char *argument)
 {
@@ -56,7 +52,7 @@ query_pragma_allowed(const char *name, const char *argument)
     return false;
 }
 
-/* What SQL may do. The file is open read-only besides; this keeps other files out of reach too. */
+/* Allow only reading. The file is open read-only besides; this also keeps SQL from other files. */
 static int
 query_authorize(void *context, int action, const char *first, const char *second, const char *schema, const char *inner)
 {
@@ -75,8 +71,8 @@ query_authorize(void *context, int action, const char *first, const char *second
     case SQLITE_INSERT:
     case SQLITE_UPDATE:
         /*
-         * What a function that returns a table, such as json_each, does inside to declare its columns. A statement
-         * that does it to the trace is no read-only one, and refused for that.
+         * A function that returns a table, such as json_each, declares its columns with these. A statement that
+         * changes the trace is not read-only, and is refused for that.
          */
         return schema == NULL || strcmp(schema, "temp") != 0 ? SQLITE_OK : SQLITE_DENY;
     default:
@@ -115,7 +111,7 @@ query_failed(const struct trace *trace, const char *sql)
     return COMMAND_WRONG;
 }
 
-/* The statement, prepared; anything after it is an error. */
+/* Prepare the statement. Any further statement is an error. */
 static int
 query_prepare(const struct trace *trace, const char *sql, sqlite3_stmt **out)
 {
@@ -129,7 +125,7 @@ query_prepare(const struct trace *trace, const char *sql, sqlite3_stmt **out)
         fputs("tidemark query: the SQL holds no statement\n", stderr);
         return COMMAND_WRONG;
     }
-    /* What is left may be blanks and comments, which make no statement. */
+    /* The rest may be blanks and comments, which make no statement. */
     if (sqlite3_prepare_v2(trace->db, rest, -1, &more, NULL) == SQLITE_OK && more == NULL)
         return COMMAND_FINE;
     sqlite3_finalize(more);
@@ -193,7 +189,7 @@ query_put_blob(struct emit *out, const char *quote, const unsigned char *bytes, 
     emit_string(out, quote);
 }
 
-/* One value: NULL is null in JSON and nothing elsewhere; a blob is its bytes in hexadecimal. */
+/* Write a value. NULL is null in JSON and nothing elsewhere; a blob is its bytes in hexadecimal. */
 static void
 query_put_value(struct query_answer *answer, struct emit *out, int column)
 {
@@ -221,7 +217,7 @@ query_put_value(struct query_answer *answer, struct emit *out, int column)
     }
 }
 
-/* Names of columns that stand in JSON objects: a second "n" becomes "n:2", by its place. */
+/* Copy the names of the columns. Members of a JSON object must differ: a second "n", as column 2, becomes "n:2". */
 static int
 query_make_names(struct query_answer *answer)
 {
@@ -230,7 +226,7 @@ query_make_names(struct query_answer *answer)
         const char *name = sqlite3_column_name(answer->statement, i);
         bool taken = false;
 
-        for (int j = 0; j < i && name != NULL; j++)
+        for (int j = 0; answer->format == QUERY_JSON && j < i && name != NULL; j++)
             taken = taken || strcmp(answer->names[j], name) == 0;
         if (name == NULL || asprintf(&answer->names[i], taken ? "%s:%d" : "%s", name, i + 1) < 0) {
             answer->names[i] = NULL;
@@ -244,10 +240,8 @@ static void
 query_put_names(struct query_answer *answer)
 {
     for (int i = 0; i < answer->columns; i++) {
-        const char *name = sqlite3_column_name(answer->statement, i);
-
         emit_bytes(&answer->out, ",", i > 0);
-        query_put_csv(answer, name != NULL ? name : "", name != NULL ? strlen(name) : 0);
+        query_put_csv(answer, answer->names[i], strlen(answer->names[i]));
     }
     emit_string(&answer->out, "\n");
 }
@@ -255,28 +249,24 @@ query_put_names(struct query_answer *answer)
 static int
 query_begin(struct query_answer *answer)
 {
-    switch (answer->format) {
-    case QUERY_TABLE:
-        table_begin(&answer->table, false);
-        return emit_open_memory(&answer->cell);
-    case QUERY_JSON:
-        return query_make_names(answer);
-    case QUERY_CSV:
+    int status = query_make_names(answer);
+
+    if (status == COMMAND_FINE && answer->format == QUERY_CSV)
         query_put_names(answer);
-        break;
-    }
-    return COMMAND_FINE;
+    if (answer->format != QUERY_TABLE)
+        return status;
+    table_begin(&answer->table, false);
+    return status == COMMAND_FINE ? emit_open_memory(&answer->cell) : status;
 }
 
-/* Columns are made when the first row is there: its types say which of them hold numbers. */
+/* Columns are made with the first row, whose types say which columns hold numbers. */
 static void
 query_add_columns(struct query_answer *answer)
 {
     for (int i = 0; i < answer->columns; i++) {
         int type = sqlite3_column_type(answer->statement, i);
-        const char *name = sqlite3_column_name(answer->statement, i);
 
-        table_column(&answer->table, name != NULL ? name : "",
+        table_column(&answer->table, answer->names[i],
                      type == SQLITE_INTEGER || type == SQLITE_FLOAT ? TABLE_RIGHT : TABLE_LEFT);
     }
 }
@@ -327,12 +317,12 @@ query_row(struct query_answer *answer)
     if (answer->format == QUERY_CSV)
         emit_string(&answer->out, "\n");
     if (answer->terminal)
-        emit_flush(&answer->out);
-    /* A pipe that is closed ends the question. */
+        emit_flush(&answer->out, false);
+    /* The reader may have closed the pipe. */
     return answer->out.failed ? COMMAND_WRONG : COMMAND_FINE;
 }
 
-/* Print what is left where `status` is COMMAND_FINE, and free everything in any case. */
+/* If `status` is COMMAND_FINE, print the rest. Always free everything. Returns the exit status. */
 static int
 query_end(struct query_answer *answer, int status)
 {
@@ -347,8 +337,8 @@ query_end(struct query_answer *answer, int status)
         free(answer->names[i]);
     free(answer->names);
     free(answer->cell.buffer);
-    /* What was printed before an error stays. */
-    emit_flush(&answer->out);
+    /* Rows before an error are printed. */
+    emit_flush(&answer->out, false);
     return emit_close(&answer->out, status);
 }
 
@@ -415,20 +405,15 @@ static const struct option_def query_defs[] = {
 };
 
 static int
-query_run(const struct command *self, int argc, char **argv)
+query_run(struct invocation *call)
 {
-    struct query_options options = { .format = QUERY_TABLE };
-    struct view_options common;
-    int status = options_parse(self, argc, argv, &options, &common);
-
-    if (status != OPTIONS_GO)
-        return status;
-    if (argc - optind != 2)
-        return command_misused(self, "%s",
-                               argc == optind       ? "which trace?"
-                               : argc - optind == 1 ? "what is the question, in SQL?"
-                                                    : "one trace and one statement; quote the SQL");
-    return query_ask(argv[optind], argv[optind + 1], (enum query_format)options.format);
+    if (call->count != 2)
+        return command_misused(call->command, "%s",
+                               call->count == 0   ? "which trace?"
+                               : call->count == 1 ? "what is the question, in SQL?"
+                                                  : "one trace and one statement; quote the SQL");
+    return query_ask(call->arguments[0], call->arguments[1],
+                     (enum query_format)((const struct query_options *)call->own)->format);
 }
 
 const struct command command_query = {
@@ -436,6 +421,8 @@ const struct command command_query = {
     .arguments = "[--table | --csv | --json] TRACE SQL",
     .purpose = "Ask a trace one question in SQL; nothing is changed",
     .help = "",
+    .wanted = &(const struct command_arguments){ .count = -1 },
     .options = query_defs,
+    COMMAND_OWN(struct query_options, .format = QUERY_TABLE),
     .run = query_run,
 };

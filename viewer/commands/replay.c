@@ -1,10 +1,7 @@
 /* `tidemark replay`: runs recorded allocator traffic through any stack. */
 #include "config.h"
 
-#include <getopt.h>
 #include <inttypes.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +10,14 @@
 #include <tidemark/stack.h>
 
 #include "viewer/base/file.h"
-#include "viewer/cli/options.h"
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/replay/input.h"
-#include "viewer/replay/output.h"
+#include "viewer/replay/report.h"
 #include "viewer/replay/run.h"
-#include "viewer/replay/stack-report.h"
-#include "viewer/read/trace-open.h"
 
 #define REPLAY_STACK "statistics | sim"
 
-/* In the place of a layer, no number of which is as large: the outermost log. */
+/* The value of --layer that stands for the outermost log; no layer has this number. */
 #define REPLAY_OUTERMOST UINT64_MAX
 
 struct replay_options {
@@ -58,27 +51,24 @@ replay_make_stack(const struct replay_options *options, struct tide_resource **o
     return COMMAND_WRONG;
 }
 
-/* Replay, print, and give back what is left. The layers are asked before that: they show what the input came to. */
+/* Replay and print. The figures of the layers are taken before the blocks that the input left live are freed. */
 static int
 replay_through(struct tide_resource *stack, const struct replay_input *input, const struct replay_options *options)
 {
     struct replay replay;
-    struct stack_report report = { 0 };
+    struct replay_report report = { 0 };
     int status = replay_run(&replay, input, stack);
 
     if (status == COMMAND_FINE)
-        status = stack_report_make(stack, &report);
+        status = replay_report_make(stack, &report);
     if (status == COMMAND_FINE) {
-        char *text = stack_text(stack);
-
         if (!options->keep_live)
             replay_free_left(&replay);
-        status = replay_output(&replay, &report, text, options->json);
-        free(text);
+        status = replay_report_print(&report, &replay, options->json);
     }
     if (replay.result.first_failure[0] != '\0')
         fprintf(stderr, "tidemark replay: the first of the failures: %s\n", replay.result.first_failure);
-    stack_report_free(&report);
+    replay_report_free(&report);
     replay_finish(&replay);
     return status;
 }
@@ -92,7 +82,7 @@ replay_input_through(const char *path, const struct replay_options *options)
 
     if (status != COMMAND_FINE)
         return status;
-    /* Only now, so that a broken input leaves no trace behind. */
+    /* After reading, since the stack may record a trace, which a broken input must not leave behind. */
     status = replay_make_stack(options, &stack);
     if (status == COMMAND_FINE) {
         status = replay_through(stack, &input, options);
@@ -117,19 +107,13 @@ static const struct option_def replay_defs[] = {
 };
 
 static int
-replay_command(const struct command *self, int argc, char **argv)
+replay_command(struct invocation *call)
 {
-    struct replay_options options = { .layer_id = REPLAY_OUTERMOST };
-    struct view_options common;
-    int status = options_parse(self, argc, argv, &options, &common);
+    const struct replay_options *options = (const struct replay_options *)call->own;
 
-    if (status != OPTIONS_GO)
-        return status;
-    if (options.layer_id != REPLAY_OUTERMOST && (options.layer_id == 0 || options.layer_id > INT64_MAX))
-        return command_misused(self, "--layer: layers are numbered from 1");
-    if (argc - optind != 1)
-        return command_misused(self, "%s", argc == optind ? "what is to be replayed?" : "one input at a time");
-    return replay_input_through(argv[optind], &options);
+    if (options->layer_id != REPLAY_OUTERMOST && (options->layer_id == 0 || options->layer_id > INT64_MAX))
+        return command_misused(call->command, "--layer: layers are numbered from 1");
+    return replay_input_through(call->arguments[0], options);
 }
 
 const struct command command_replay = {
@@ -139,6 +123,8 @@ const struct command command_replay = {
     .help = "\nINPUT is RMM's CSV (Thread,Time,Action,Pointer,Size,Stream), plain or gzip, or - for\n"
             "standard input, or a Tidemark trace. Each recorded thread is one of the replay; the events\n"
             "run in the recorded order.\n",
+    .wanted = &(const struct command_arguments){ 1, "what is to be replayed?", "one input at a time" },
     .options = replay_defs,
+    COMMAND_OWN(struct replay_options, .layer_id = REPLAY_OUTERMOST),
     .run = replay_command,
 };

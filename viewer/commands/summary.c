@@ -1,16 +1,12 @@
 /* `tidemark summary`: a verdict on a trace on one screen, and the totals of each log layer. */
 #include "config.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
-#include "viewer/read/devices.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/summary.h"
-#include "viewer/analysis/verdict.h"
 #include "viewer/read/view.h"
 
 static const struct report_column summary_columns[] = {
@@ -31,10 +27,9 @@ static const struct report_column summary_columns[] = {
     { NULL, "HIGHEST", REPORT_SIZE },
 };
 
-/* What a narrow terminal does without, the first first. */
 #define SUMMARY_SPARE "frees live_count peak_count failures total_bytes"
 
-/* Fields for people stand before the table, those for programs where they have always been. */
+/* Labels come before the table. Fields for programs keep the order of earlier versions. */
 
 static void
 summary_report_meta(struct view *view, struct report *report, const char *key)
@@ -46,29 +41,29 @@ summary_report_meta(struct view *view, struct report *report, const char *key)
     free(text);
 }
 
-/* For people: the devices that a layer is on. */
+/* Add a label for each device that a layer is on. */
 static void
-summary_report_used_devices(struct view *view, struct report *report, const struct trace_devices *devices)
+summary_report_used_devices(struct view *view, struct report *report, const struct name_list *devices)
 {
     bool known = trace_has(&view->trace, "layer", "device");
     struct output_figure total;
-    char text[512];
+    int64_t found;
 
     for (size_t i = 0; known && i < devices->count; i++) {
-        const struct trace_device *device = &devices->list[i];
+        const struct name *device = &devices->names[i];
 
-        if (!trace_devices_is_used(&view->trace, device->ordinal))
+        if (trace_look_up(&view->trace, &found, "SELECT 1 FROM layer WHERE device = %lld LIMIT 1", device->id) !=
+            SQLITE_ROW)
             continue;
-        snprintf(text, sizeof(text), "%lld: %s%s%s", (long long)device->ordinal, device->name,
-                 device->total_bytes != 0 ? ", " : "",
-                 device->total_bytes != 0 ? output_size(&total, device->total_bytes) : "");
-        report_field(report, NULL, "GPU", REPORT_TEXT, cell_text(text));
+        report_label(report, "GPU", "%lld: %s%s%s", (long long)device->id, device->text,
+                     device->number != 0 ? ", " : "",
+                     device->number != 0 ? output_size(&total, (uint64_t)device->number) : "");
     }
 }
 
-/* For programs: all that the trace says the machine had. */
+/* Add all devices that the trace lists, for programs. */
 static void
-summary_report_devices(struct report *report, const struct trace_devices *devices)
+summary_report_devices(struct report *report, const struct name_list *devices)
 {
     static const struct report_column columns[] = {
         { "device", NULL, REPORT_COUNT },
@@ -76,53 +71,44 @@ summary_report_devices(struct report *report, const struct trace_devices *device
         { "total_bytes", NULL, REPORT_SIZE },
     };
 
-    report_table(report, "devices", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    REPORT_TABLE(report, "devices", NULL, columns);
     for (size_t i = 0; i < devices->count; i++) {
-        const struct trace_device *device = &devices->list[i];
+        const struct name *device = &devices->names[i];
 
-        report_row(report, (struct report_cell[]){ cell_signed(device->ordinal), cell_text(device->name),
-                                                   device->total_bytes != 0 ? cell_unsigned(device->total_bytes)
-                                                                            : cell_none() });
+        REPORT_ROW(report, cell_signed(device->id), cell_text(device->text),
+                   device->number != 0 ? cell_unsigned(device->number) : cell_none());
     }
 }
 
 static void
 summary_report_head(struct view *view, struct report *report, const struct summary *summary,
-                    const struct trace_devices *devices)
+                    const struct name_list *devices)
 {
     struct output_figure duration;
-    char text[128];
 
     if (summary_is_part(view))
-        answer_subject(report, view);
+        command_subject(report, view);
     summary_report_meta(view, report, "command");
     summary_report_meta(view, report, "stack");
     summary_report_used_devices(view, report, devices);
-    snprintf(text, sizeof(text), "%s, %s", output_time(&duration, summary->end_ns),
-             view->trace.complete      ? "complete"
-             : view->trace.in_progress ? "in progress"
-                                       : "cut off");
-    report_field(report, NULL, "recorded", REPORT_TEXT, cell_text(text));
-    if (summary->unmatched_frees != 0) {
-        snprintf(text, sizeof(text), "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
-                 summary->unmatched_frees == 1 ? "free" : "frees");
-        report_field(report, NULL, "unmatched", REPORT_TEXT, cell_text(text));
-    }
-    if (summary->misuses != 0) {
-        snprintf(text, sizeof(text), "%lld %s that `track` refused, in the table misuse", (long long)summary->misuses,
-                 summary->misuses == 1 ? "call" : "calls");
-        report_field(report, NULL, "misused", REPORT_TEXT, cell_text(text));
-    }
-    if (view->trace.lost_events != 0) {
-        snprintf(text, sizeof(text), "%lld events were not recorded", (long long)view->trace.lost_events);
-        report_field(report, NULL, "lost", REPORT_TEXT, cell_text(text));
-    }
+    report_label(report, "recorded", "%s, %s", output_time(&duration, summary->end_ns),
+                 view->trace.complete      ? "complete"
+                 : view->trace.in_progress ? "in progress"
+                                           : "cut off");
+    if (summary->unmatched_frees != 0)
+        report_label(report, "unmatched", "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
+                     summary->unmatched_frees == 1 ? "free" : "frees");
+    if (summary->misuses != 0)
+        report_label(report, "misused", "%lld %s that `track` refused, in the table misuse",
+                     (long long)summary->misuses, summary->misuses == 1 ? "call" : "calls");
+    if (view->trace.lost_events != 0)
+        report_label(report, "lost", "%lld events were not recorded", (long long)view->trace.lost_events);
 }
 
-/* Sentences that are printed. */
+/* The number of sentences in a verdict. */
 #define VERDICT_SENTENCES 3
 
-/* From these shares on something is worth a word. */
+/* The shares from which on a sentence is added. */
 #define VERDICT_WASTE 0.1
 #define VERDICT_NEAR  0.9
 #define VERDICT_SHORT 0.5
@@ -137,21 +123,6 @@ verdict_size(struct output_figure *figure, int64_t bytes)
     return figure->text;
 }
 
-static void verdict_line(struct report *report, const char *title, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static void
-verdict_line(struct report *report, const char *title, const char *format, ...)
-{
-    char text[256];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    report_field(report, NULL, title, REPORT_TEXT, cell_text(text));
-}
-
 static void
 verdict_report_difference(struct report *report, const struct verdict *verdict)
 {
@@ -160,61 +131,60 @@ verdict_report_difference(struct report *report, const struct verdict *verdict)
 
     if (verdict->source == VERDICT_NONE)
         return;
-    /* Samples are moments: below what was live, the highest of them was not the highest. */
-    verdict_line(report, "most reserved", "%s%s", output_size(&figures[0], verdict->reserved_peak_bytes),
+    /* A sample is a single moment. If the highest is below the peak of the live bytes, no sample fell on that peak. */
+    report_label(report, "most reserved", "%s%s", output_size(&figures[0], verdict->reserved_peak_bytes),
                  verdict->source == VERDICT_LAYERS ? ", by the lowest log"
                  : verdict->base_bytes >= 0        ? ", by samples of the pools"
                                                    : " or more: no sample of the pools fell on the peak");
     if (verdict->summary->has_lowest)
         snprintf(pools, sizeof(pools), ", %s free in pools", verdict_size(&figures[0], verdict->pools_bytes));
     if (verdict->base_bytes >= 0)
-        verdict_line(report, "difference", "%s rounding%s, %s more below or at other times",
+        report_label(report, "difference", "%s rounding%s, %s more below or at other times",
                      verdict_size(&figures[1], verdict->rounding_bytes), pools,
                      verdict_size(&figures[2], verdict->base_bytes));
     else
-        verdict_line(report, "difference", "%s rounding%s", verdict_size(&figures[1], verdict->rounding_bytes), pools);
+        report_label(report, "difference", "%s rounding%s", verdict_size(&figures[1], verdict->rounding_bytes), pools);
 }
 
 static void
 verdict_report_lines(struct report *report, const struct verdict *verdict)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     struct output_figure one, other;
 
-    verdict_line(report, "peak", "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
+    report_label(report, "peak", "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
                  output_time(&other, total->peak_ns), (unsigned long long)total->peak_count,
                  total->peak_count == 1 ? "" : "s");
     verdict_report_difference(report, verdict);
     if (total->live_count > 0)
-        verdict_line(report, "at the end", "%s live in %llu allocation%s", output_size(&one, total->live_bytes),
+        report_label(report, "at the end", "%s live in %llu allocation%s", output_size(&one, total->live_bytes),
                      (unsigned long long)total->live_count, total->live_count == 1 ? "" : "s");
     else
-        verdict_line(report, "at the end", "nothing live");
-    verdict_line(report, "failed", "%llu of %llu allocations", (unsigned long long)total->failures,
+        report_label(report, "at the end", "nothing live");
+    report_label(report, "failed", "%llu of %llu allocations", (unsigned long long)total->failures,
                  (unsigned long long)(total->failures + total->allocations));
     if (verdict->summary->has_driver)
-        verdict_line(report, "in calls", "%s, of which %s in %llu calls of the driver",
+        report_label(report, "in calls", "%s, of which %s in %llu calls of the driver",
                      output_time(&one, (int64_t)total->time_ns),
                      output_time(&other, (int64_t)verdict->summary->driver_ns),
                      (unsigned long long)verdict->summary->driver_calls);
     else if (total->time_ns > 0)
-        verdict_line(report, "in calls", "%s; calls of the driver are not recorded",
+        report_label(report, "in calls", "%s; calls of the driver are not recorded",
                      output_time(&one, (int64_t)total->time_ns));
 }
 
-/* What went wrong. */
-static unsigned
-verdict_say_wrong(struct report *report, const struct verdict *verdict)
+/* Add sentences about failures and leaks. */
+static void
+verdict_note_wrong(struct report *report, const struct verdict *verdict)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     struct output_figure one, other;
-    unsigned said = 0;
 
     if (total->failures > 0) {
         report_note(report, "%llu allocation%s failed, the first one of %s at %s; `tidemark failures` says why.",
                     (unsigned long long)total->failures, total->failures == 1 ? "" : "s",
-                    output_size(&one, total->first_failure.size), output_time(&other, total->first_failure.alloc_ns));
-        said++;
+                    output_size(&one, verdict->summary->total.first_failure.size),
+                    output_time(&other, verdict->summary->total.first_failure.alloc_ns));
     }
     if (total->live_count > 0) {
         report_note(report, "%s in %llu allocation%s %s %s, %.1f%% of the peak; `tidemark leaks` says whose.",
@@ -222,40 +192,33 @@ verdict_say_wrong(struct report *report, const struct verdict *verdict)
                     total->live_count == 1 ? "" : "s", total->live_count == 1 ? "was" : "were",
                     verdict->summary->view->filter.to_ns < INT64_MAX ? "live at the end of that time" : "never freed",
                     total->peak_bytes > 0 ? 100 * (double)total->live_bytes / (double)total->peak_bytes : 0);
-        said++;
     }
-    return said;
 }
 
-/* What was more than it had to be, or nearly too much. */
-static unsigned
-verdict_say_waste(struct report *report, const struct verdict *verdict)
+/* Add sentences about waste and a limit that was near. */
+static void
+verdict_note_waste(struct report *report, const struct verdict *verdict)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     double more = (double)verdict->reserved_peak_bytes - (double)total->peak_bytes;
     struct output_figure one, other;
-    unsigned said = 0;
 
     if (verdict->source != VERDICT_NONE && more > VERDICT_WASTE * (double)total->peak_bytes) {
         report_note(report, "%s reserved for %s requested is %.0f%% more; `tidemark fragmentation` says what holds it.",
                     output_size(&one, verdict->reserved_peak_bytes), output_size(&other, total->peak_bytes),
                     100 * more / (double)total->peak_bytes);
-        said++;
     }
-    if (verdict->limit_bytes > 0 && (double)total->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes) {
+    if (verdict->limit_bytes > 0 && (double)total->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes)
         report_note(report, "The peak came within %s of the limit of %s.",
                     verdict_size(&one, (int64_t)(verdict->limit_bytes - total->peak_bytes)),
                     output_size(&other, verdict->limit_bytes));
-        said++;
-    }
-    return said;
 }
 
-/* What is always there to say. */
+/* Add `left` sentences at most, which hold for any trace. */
 static void
-verdict_say_rest(struct report *report, const struct verdict *verdict, unsigned left)
+verdict_note_rest(struct report *report, const struct verdict *verdict, size_t left)
 {
-    const struct summary_total *total = &verdict->summary->total;
+    const struct tally *total = &verdict->summary->total.sums;
     const struct filter *filter = &verdict->summary->view->filter;
     double span_ns = (double)verdict->summary->span_ns;
     double mean = span_ns > 0 ? (double)total->byte_ns / span_ns : 0;
@@ -270,7 +233,7 @@ verdict_say_rest(struct report *report, const struct verdict *verdict, unsigned 
         report_note(report, "%s went through %llu allocations, %.3g times the peak; `tidemark top` says whose.",
                     output_size(&one, total->bytes), (unsigned long long)total->allocations,
                     (double)total->bytes / (double)total->peak_bytes);
-    /* Of what reaches over an edge of the time, one of the calls is not in it. */
+    /* With --from or --to, some allocations have only one of their two calls in the time range. */
     if (filter->from_ns == INT64_MIN && filter->to_ns == INT64_MAX)
         snprintf(each, sizeof(each), "; an allocation with its free took %s on average",
                  output_time(&other, (int64_t)(total->time_ns / (total->allocations + total->failures))));
@@ -282,86 +245,69 @@ verdict_say_rest(struct report *report, const struct verdict *verdict, unsigned 
 static void
 verdict_report_sentences(struct report *report, const struct verdict *verdict)
 {
-    unsigned said;
+    size_t first = report->count;
 
-    if (verdict->summary->total.allocations + verdict->summary->total.failures == 0) {
+    if (verdict->summary->total.sums.allocations + verdict->summary->total.sums.failures == 0) {
         report_note(report, summary_is_part(verdict->summary->view) ? "The filters take no allocation."
                                                                     : "No allocation was recorded.");
         return;
     }
-    said = verdict_say_wrong(report, verdict);
-    if (said < VERDICT_SENTENCES)
-        said += verdict_say_waste(report, verdict);
-    if (said < VERDICT_SENTENCES && verdict->summary->total.peak_bytes > 0)
-        verdict_say_rest(report, verdict, VERDICT_SENTENCES - said);
+    verdict_note_wrong(report, verdict);
+    if (report->count - first < VERDICT_SENTENCES)
+        verdict_note_waste(report, verdict);
+    if (report->count - first < VERDICT_SENTENCES && verdict->summary->total.sums.peak_bytes > 0)
+        verdict_note_rest(report, verdict, VERDICT_SENTENCES - (report->count - first));
 }
 
 static void
 verdict_report_fields(struct report *report, const struct verdict *verdict)
 {
-    static const struct report_column columns[] = {
-        { "peak_bytes", NULL, REPORT_SIZE },      { "peak_ns", NULL, REPORT_TIME },
-        { "peak_count", NULL, REPORT_COUNT },     { "reserved_peak_bytes", NULL, REPORT_SIZE },
-        { "reserved_source", NULL, REPORT_TEXT }, { "rounding_bytes", NULL, REPORT_CHANGE },
-        { "pools_bytes", NULL, REPORT_CHANGE },   { "base_bytes", NULL, REPORT_CHANGE },
-        { "limit_bytes", NULL, REPORT_SIZE },     { "mean_live_bytes", NULL, REPORT_SIZE },
-        { "live_bytes", NULL, REPORT_SIZE },      { "live_count", NULL, REPORT_COUNT },
-        { "failures", NULL, REPORT_COUNT },       { "time_ns", NULL, REPORT_TIME },
-        { "driver_ns", NULL, REPORT_TIME },       { "driver_calls", NULL, REPORT_COUNT },
-    };
     const struct summary *summary = verdict->summary;
-    const struct summary_total *total = &summary->total;
-    bool reserved = verdict->source != VERDICT_NONE;
-    bool driver = summary->has_driver;
-    const struct report_cell cells[] = {
-        cell_unsigned(total->peak_bytes),
-        cell_signed(total->peak_ns),
-        cell_unsigned(total->peak_count),
-        reserved ? cell_unsigned(verdict->reserved_peak_bytes) : cell_none(),
-        reserved ? cell_text(verdict->source == VERDICT_LAYERS ? "layers" : "samples") : cell_none(),
-        cell_signed(verdict->rounding_bytes),
-        summary->has_lowest ? cell_signed(verdict->pools_bytes) : cell_none(),
-        reserved ? cell_signed(verdict->base_bytes) : cell_none(),
-        verdict->limit_bytes > 0 ? cell_unsigned(verdict->limit_bytes) : cell_none(),
-        cell_unsigned(summary->span_ns > 0 ? (uint64_t)(total->byte_ns / (uint64_t)summary->span_ns) : 0),
-        cell_unsigned(total->live_bytes),
-        cell_unsigned(total->live_count),
-        cell_unsigned(total->failures),
-        cell_unsigned(total->time_ns),
-        driver ? cell_unsigned(summary->driver_ns) : cell_none(),
-        driver ? cell_unsigned(summary->driver_calls) : cell_none(),
-    };
+    const struct tally *total = &summary->total.sums;
+    uint64_t mean_bytes = summary->span_ns > 0 ? (uint64_t)(total->byte_ns / (uint64_t)summary->span_ns) : 0;
 
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-        report_field(report, columns[i].name, NULL, columns[i].kind, cells[i]);
+    report_field(report, "peak_bytes", NULL, REPORT_SIZE, cell_unsigned(total->peak_bytes));
+    report_field(report, "peak_ns", NULL, REPORT_TIME, cell_signed(total->peak_ns));
+    report_field(report, "peak_count", NULL, REPORT_COUNT, cell_unsigned(total->peak_count));
+    if (verdict->source != VERDICT_NONE) {
+        report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE, cell_unsigned(verdict->reserved_peak_bytes));
+        report_field(report, "reserved_source", NULL, REPORT_TEXT,
+                     cell_text(verdict->source == VERDICT_LAYERS ? "layers" : "samples"));
+    }
+    report_field(report, "rounding_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->rounding_bytes));
+    if (summary->has_lowest)
+        report_field(report, "pools_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->pools_bytes));
+    if (verdict->source != VERDICT_NONE)
+        report_field(report, "base_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->base_bytes));
+    if (verdict->limit_bytes > 0)
+        report_field(report, "limit_bytes", NULL, REPORT_SIZE, cell_unsigned(verdict->limit_bytes));
+    report_field(report, "mean_live_bytes", NULL, REPORT_SIZE, cell_unsigned(mean_bytes));
+    report_field(report, "live_bytes", NULL, REPORT_SIZE, cell_unsigned(total->live_bytes));
+    report_field(report, "live_count", NULL, REPORT_COUNT, cell_unsigned(total->live_count));
+    report_field(report, "failures", NULL, REPORT_COUNT, cell_unsigned(total->failures));
+    report_field(report, "time_ns", NULL, REPORT_TIME, cell_unsigned(total->time_ns));
+    if (summary->has_driver) {
+        report_field(report, "driver_ns", NULL, REPORT_TIME, cell_unsigned(summary->driver_ns));
+        report_field(report, "driver_calls", NULL, REPORT_COUNT, cell_unsigned(summary->driver_calls));
+    }
 }
 
 static void
 summary_report_layer(struct report *report, const struct summary_layer *layer)
 {
-    /* Samples are moments: below the peak, the highest of them was not the highest. */
-    bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->peak_bytes;
+    /* A sample is a single moment. If the highest is below the peak of the live bytes, no sample fell on that peak. */
+    bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->sums.peak_bytes;
     char name[64];
-    const struct report_cell cells[] = {
-        cell_text(name),
-        cell_signed(layer->layer_id),
-        cell_text(layer->kind),
-        cell_unsigned(layer->allocations),
-        cell_unsigned(layer->frees),
-        cell_unsigned(layer->failures),
-        cell_unsigned(layer->total_bytes),
-        cell_unsigned(layer->peak_bytes),
-        cell_signed(layer->peak_ns),
-        cell_unsigned(layer->peak_count),
-        cell_unsigned(layer->live_bytes),
-        cell_unsigned(layer->live_count),
-        layer->has_samples ? cell_unsigned(layer->reserved_bytes) : cell_none(),
-        layer->has_samples ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
-        has_highest ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
-    };
 
     snprintf(name, sizeof(name), "%lld %s", (long long)layer->layer_id, layer->kind);
-    report_row(report, cells);
+    REPORT_ROW(
+        report, cell_text(name), cell_signed(layer->layer_id), cell_text(layer->kind),
+        cell_unsigned(layer->sums.allocations), cell_unsigned(layer->sums.frees), cell_unsigned(layer->sums.failures),
+        cell_unsigned(layer->sums.bytes), cell_unsigned(layer->sums.peak_bytes), cell_signed(layer->sums.peak_ns),
+        cell_unsigned(layer->sums.peak_count), cell_unsigned(layer->sums.live_bytes),
+        cell_unsigned(layer->sums.live_count), layer->has_samples ? cell_unsigned(layer->reserved_bytes) : cell_none(),
+        layer->has_samples ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
+        has_highest ? cell_unsigned(layer->reserved_peak_bytes) : cell_none());
 }
 
 static int
@@ -369,7 +315,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
 {
     struct summary summary;
     struct verdict verdict;
-    struct trace_devices devices;
+    struct name_list devices = { 0 };
     bool has_devices;
     int status = summary_make(view, &summary);
 
@@ -381,34 +327,28 @@ summary_analyse(struct view *view, struct report *report, const void *own)
         summary_free(&summary);
         return status;
     }
-    has_devices = trace_devices_read(&view->trace, &devices);
+    has_devices = names_read_devices(&view->trace, &devices);
     summary_report_head(view, report, &summary, &devices);
     verdict_report_lines(report, &verdict);
     verdict_report_sentences(report, &verdict);
-    report_field(report, "complete", NULL, REPORT_FLAG, cell_flag(view->trace.complete));
+    report_field(report, "complete", NULL, REPORT_FLAG, cell_unsigned(view->trace.complete));
     report_field(report, "unmatched_frees", NULL, REPORT_COUNT, cell_signed(summary.unmatched_frees));
     report_field(report, "lost_events", NULL, REPORT_COUNT, cell_signed(view->trace.lost_events));
     report_field(report, "misuses", NULL, REPORT_COUNT, cell_signed(summary.misuses));
-    report_table(report, "layers", NULL, summary_columns, sizeof(summary_columns) / sizeof(summary_columns[0]));
+    REPORT_TABLE(report, "layers", NULL, summary_columns);
     report_spare(report, SUMMARY_SPARE);
     for (size_t i = 0; i < summary.count; i++) {
         if (summary.found[i].asked)
             summary_report_layer(report, &summary.found[i]);
     }
-    report_field(report, "in_progress", NULL, REPORT_FLAG, cell_flag(view->trace.in_progress));
+    report_field(report, "in_progress", NULL, REPORT_FLAG, cell_unsigned(view->trace.in_progress));
     report_field(report, "duration_ns", NULL, REPORT_TIME, cell_signed(summary.end_ns));
     verdict_report_fields(report, &verdict);
     if (has_devices)
         summary_report_devices(report, &devices);
-    trace_devices_free(&devices);
+    names_free_list(&devices);
     summary_free(&summary);
     return COMMAND_FINE;
-}
-
-static int
-summary_run(const struct command *self, int argc, char **argv)
-{
-    return answer_run(self, argc, argv, NULL, summary_analyse);
 }
 
 const struct command command_summary = {
@@ -420,5 +360,6 @@ const struct command command_summary = {
             "all logs, or of those. What pools reserve is not told apart by tag, thread and so on: with\n"
             "such filters it is left out. Lost events, unmatched frees and misuses are of the whole trace.\n",
     .common = OPTIONS_REPORT | OPTIONS_FILTER,
-    .run = summary_run,
+    .run = command_answer,
+    .analyse = summary_analyse,
 };

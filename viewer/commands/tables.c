@@ -1,16 +1,42 @@
 /* Tables that several commands print. */
 #include "config.h"
 
+#include <stdlib.h>
+
+#include "viewer/base/exit-status.h"
+#include "viewer/base/order.h"
 #include "viewer/commands/tables.h"
 
 struct report_column
 report_group_column(enum groups_by by)
 {
     static const char *const titles[] = { "TAG", "CALL STACK", "SIZE", "SIZES", "STREAM", "THREAD", "LAYER", "DEVICE" };
-
     enum report_kind kind = by == GROUPS_CALLSTACK ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
 
     return (struct report_column){ "name", titles[by], kind };
+}
+
+int
+ranking_report(struct view *view, struct report *report, const struct ranking *ranking, void *context,
+               struct ranking_rows *out)
+{
+    struct order *order = order_make(ranking->count, ranking->figure, context);
+
+    *out = (struct ranking_rows){ 0 };
+    if (order == NULL)
+        return trace_broken(&view->trace, "no memory for the answer");
+    for (size_t i = 0; i < ranking->count && (order[i].figure > 0 || i < ranking->always); i++) {
+        if (i < ranking->limit) {
+            ranking->row(report, context, order[i].number);
+            out->shown_figures += order[i].figure;
+            out->shown++;
+        } else {
+            out->left_figures += order[i].figure;
+            out->left++;
+        }
+    }
+    free(order);
+    return COMMAND_FINE;
 }
 
 void
@@ -28,21 +54,18 @@ report_lives(struct report *report, const struct names *names, const struct top_
         { "stream", "STREAM", REPORT_TEXT },
     };
 
-    report_table(report, "blocks", "Largest allocations", columns, 9);
+    REPORT_TABLE(report, "blocks", "Largest allocations", columns);
     report_spare(report, "thread stream address");
     for (size_t i = 0; i < lives->count; i++) {
         const struct scan_life *life = &lives->lives[i];
         char tag[GROUPS_NAME], stack[GROUPS_NAME], thread[GROUPS_NAME], stream[GROUPS_NAME];
 
-        report_row(report,
-                   (struct report_cell[]){
-                       cell_signed(life->allocation_id), cell_unsigned(life->size), cell_unsigned(life->address),
-                       cell_signed(life->alloc_ns), life->freed ? cell_signed(life->free_ns) : cell_none(),
-                       life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
-                       life->callstack_id != 0
-                           ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
-                           : cell_none(),
-                       cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
-                       cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))) });
+        REPORT_ROW(report, cell_signed(life->allocation_id), cell_unsigned(life->size), cell_unsigned(life->address),
+                   cell_signed(life->alloc_ns), life->freed ? cell_signed(life->free_ns) : cell_none(),
+                   life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
+                   life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
+                                           : cell_none(),
+                   cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
+                   cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))));
     }
 }

@@ -5,9 +5,38 @@
 #include "viewer/analysis/groups.h"
 #include "viewer/analysis/top-lives.h"
 #include "viewer/output/report.h"
+#include "viewer/read/view.h"
+
+/* The option --by of commands that print one table of groups; its value at `offset` is -1 for groups_default. */
+#define TABLES_OPTION_BY(offset)                                                                                       \
+    {                                                                                                                  \
+        "by", 'b', OPTION_CHOICE, "WHAT",                                                                              \
+            "group by tag, callstack, size, class (of sizes, powers of two), stream,\n"                                \
+            "thread, layer or device; else by what the trace has",                                                     \
+            (offset), GROUPS_CHOICES, 0                                                                                \
+    }
 
 /* The column "name" of a table with a row for each group. Its texts are constants. */
 struct report_column report_group_column(enum groups_by by);
+
+/* A table with a row for each number from 0 on, the largest figure first. */
+struct ranking {
+    size_t count;
+    size_t always;  /* so many numbers have a row even if their figure is 0 */
+    uint64_t limit; /* the most rows */
+    uint64_t (*figure)(const void *context, uint32_t number);
+    void (*row)(struct report *report, void *context, uint32_t number);
+};
+
+/* The number of rows, the number that the limit left out, and the sum of the figures of each. */
+struct ranking_rows {
+    uint64_t shown, left;
+    uint64_t shown_figures, left_figures;
+};
+
+/* Call `row` for each number that has a row. COMMAND_FINE, or COMMAND_WRONG after a message. */
+int ranking_report(struct view *view, struct report *report, const struct ranking *ranking, void *context,
+                   struct ranking_rows *out);
 
 /* The table "blocks" of single allocations, which need SCAN_ORIGIN, SCAN_CALLER and SCAN_PLACE. */
 void report_lives(struct report *report, const struct names *names, const struct top_lives *lives);

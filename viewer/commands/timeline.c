@@ -7,11 +7,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/timeline.h"
 #include "viewer/base/output.h"
-#include "viewer/output/drawing.h"
 
 #define TIMELINE_WIDTH     80 /* where there is no terminal */
 #define TIMELINE_LEAST     8  /* columns, and rows of 100 at most */
@@ -37,7 +35,7 @@ static const struct option_def timeline_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* What stands to the left of the drawing's columns, in characters. */
+/* The characters to the left of the drawing's columns. */
 #define DRAWING_MARGIN 12
 
 struct drawing_options {
@@ -46,10 +44,10 @@ struct drawing_options {
     bool color;
 };
 
-/* What a row is made of; each is a part of it that may have a colour. */
+/* The signs of a row. Each has a colour. */
 enum drawing_sign {
     DRAWING_BLANK,
-    DRAWING_LIVE, /* and how many eighths: the signs up to DRAWING_FULL */
+    DRAWING_LIVE, /* one eighth; the signs up to DRAWING_FULL have one more each */
     DRAWING_FULL = DRAWING_LIVE + 7,
     DRAWING_RESERVED,
     DRAWING_LIMIT,
@@ -81,30 +79,26 @@ drawing_text(const struct drawing_options *options, enum drawing_sign sign)
     return (options->ascii ? drawing_ascii : drawing_blocks)[sign];
 }
 
-/* Signs of one kind share a colour. */
+/* Write a line of signs without the blanks at its end. A colour is set where it changes. */
 static void
-drawing_put(const struct drawing_options *options, FILE *out, enum drawing_sign sign, const char **color)
+drawing_line(const struct drawing_options *options, const unsigned char *signs, size_t count, FILE *out)
 {
-    const char *wanted = options->color ? drawing_color(sign) : "";
+    const char *color = "";
 
-    if (wanted != *color) {
-        if ((*color)[0] != '\0')
-            fputs("\033[0m", out);
-        fputs(wanted, out);
-        *color = wanted;
+    while (count > 0 && signs[count - 1] == DRAWING_BLANK)
+        count--;
+    for (size_t i = 0; i < count; i++) {
+        const char *wanted = options->color ? drawing_color(signs[i]) : "";
+
+        if (wanted != color)
+            fprintf(out, "%s%s", color[0] != '\0' ? "\033[0m" : "", wanted);
+        color = wanted;
+        fputs(drawing_text(options, signs[i]), out);
     }
-    fputs(drawing_text(options, sign), out);
+    fputs(color[0] != '\0' ? "\033[0m\n" : "\n", out);
 }
 
-static void
-drawing_stop(FILE *out, const char *color)
-{
-    if (color[0] != '\0')
-        fputs("\033[0m", out);
-    putc('\n', out);
-}
-
-/* Bytes in eighths of a row; what is there at all is one at least. */
+/* Bytes in eighths of a row. A figure above 0 has at least one. */
 static size_t
 drawing_eighths(uint64_t bytes, uint64_t top, size_t height)
 {
@@ -133,12 +127,10 @@ drawing_sign(const struct timeline *timeline, const struct timeline_column *colu
 static void
 drawing_rows(const struct timeline *timeline, const struct drawing_options *options, uint64_t top, FILE *out)
 {
-    static unsigned char signs[TIMELINE_COLUMNS];
+    unsigned char signs[TIMELINE_COLUMNS];
 
     for (size_t row = options->height; row-- > 0;) {
         struct output_figure figure;
-        const char *color = "";
-        size_t length;
         bool labelled = row + 1 == options->height || (row + 1) * 2 == options->height;
 
         fprintf(out, "%*s %s", DRAWING_MARGIN - 2,
@@ -148,11 +140,7 @@ drawing_rows(const struct timeline *timeline, const struct drawing_options *opti
                                : "│");
         for (size_t i = 0; i < timeline->count; i++)
             signs[i] = (unsigned char)drawing_sign(timeline, &timeline->columns[i], top, options->height, row);
-        for (length = timeline->count; length > 0 && signs[length - 1] == DRAWING_BLANK;)
-            length--;
-        for (size_t i = 0; i < length; i++)
-            drawing_put(options, out, signs[i], &color);
-        drawing_stop(out, color);
+        drawing_line(options, signs, timeline->count, out);
     }
 }
 
@@ -173,29 +161,26 @@ drawing_axis(const struct timeline *timeline, const struct drawing_options *opti
     fprintf(out, "\n%*s%s%*s\n", DRAWING_MARGIN, "", from.text, width, to.text);
 }
 
-/* A row of signs below the drawing where columns have something; nothing where none has. */
+/* Write a row of signs below the columns with failures or marks. False: there are none, and no row. */
 static bool
 drawing_events(const struct timeline *timeline, const struct drawing_options *options, enum drawing_sign sign,
                FILE *out)
 {
-    const char *color = "";
-    size_t last = 0;
+    unsigned char signs[TIMELINE_COLUMNS];
+    bool any = false;
 
     for (size_t i = 0; i < timeline->count; i++) {
-        if (sign == DRAWING_MARK ? timeline->columns[i].marks > 0 : timeline->columns[i].failures > 0)
-            last = i + 1;
-    }
-    if (last == 0)
-        return false;
-    fprintf(out, "%*s", DRAWING_MARGIN, "");
-    for (size_t i = 0; i < last; i++) {
         const struct timeline_column *column = &timeline->columns[i];
         bool there = sign == DRAWING_MARK ? column->marks > 0 : column->failures > 0;
 
-        drawing_put(options, out, there ? sign : DRAWING_BLANK, &color);
+        signs[i] = (unsigned char)(there ? sign : DRAWING_BLANK);
+        any = any || there;
     }
-    drawing_stop(out, color);
-    return true;
+    if (any) {
+        fprintf(out, "%*s", DRAWING_MARGIN, "");
+        drawing_line(options, signs, timeline->count, out);
+    }
+    return any;
 }
 
 static void
@@ -217,7 +202,7 @@ drawing_legend(const struct timeline *timeline, const struct drawing_options *op
     putc('\n', out);
 }
 
-/* The bytes at the top: the most of what is drawn, and the limit where that is not far above it. */
+/* The bytes at the top of the drawing: the highest figure, or the limit if that is less than twice as high. */
 static uint64_t
 drawing_top(const struct timeline *timeline)
 {
@@ -230,7 +215,7 @@ drawing_top(const struct timeline *timeline)
     return top > 0 ? top : 1;
 }
 
-/* Write the drawing, its axes and what its signs mean. */
+/* Write the drawing, its axes and its legend. */
 static void
 drawing_write(const struct timeline *timeline, const struct drawing_options *options, FILE *out)
 {
@@ -244,7 +229,7 @@ drawing_write(const struct timeline *timeline, const struct drawing_options *opt
     drawing_legend(timeline, options, top, failures, marks, out);
 }
 
-/* How many columns of time to make. */
+/* The number of columns of time. */
 static size_t
 timeline_columns(const struct report *report, uint64_t width)
 {
@@ -268,7 +253,7 @@ timeline_draw(struct view *view, struct report *report, const struct timeline *t
 {
     struct drawing_options how = {
         .height = options->height < TIMELINE_ROWS_MOST ? (size_t)options->height : TIMELINE_ROWS_MOST,
-        .ascii = options->ascii || drawing_is_ascii(),
+        .ascii = options->ascii || output_is_ascii(),
         .color = report_has_color(report),
     };
     char *text = NULL;
@@ -288,7 +273,7 @@ timeline_draw(struct view *view, struct report *report, const struct timeline *t
     return COMMAND_FINE;
 }
 
-/* The same for programs. */
+/* Add the columns as a table for programs. */
 static void
 timeline_report_columns(struct report *report, const struct timeline *timeline)
 {
@@ -304,17 +289,15 @@ timeline_report_columns(struct report *report, const struct timeline *timeline)
         { "marks", NULL, REPORT_COUNT },
     };
 
-    report_table(report, "columns", NULL, columns, sizeof(columns) / sizeof(columns[0]));
+    REPORT_TABLE(report, "columns", NULL, columns);
     for (size_t i = 0; i < timeline->count; i++) {
         const struct timeline_column *column = &timeline->columns[i];
 
-        report_row(report, (struct report_cell[]){ cell_signed(column->ns), cell_unsigned(column->most_bytes),
-                                                   cell_unsigned(column->least_bytes), cell_unsigned(column->end_bytes),
-                                                   timeline->reserved != TIMELINE_UNKNOWN
-                                                       ? cell_unsigned(column->reserved_bytes)
-                                                       : cell_none(),
-                                                   cell_unsigned(column->allocations), cell_unsigned(column->frees),
-                                                   cell_unsigned(column->failures), cell_unsigned(column->marks) });
+        REPORT_ROW(report, cell_signed(column->ns), cell_unsigned(column->most_bytes),
+                   cell_unsigned(column->least_bytes), cell_unsigned(column->end_bytes),
+                   timeline->reserved != TIMELINE_UNKNOWN ? cell_unsigned(column->reserved_bytes) : cell_none(),
+                   cell_unsigned(column->allocations), cell_unsigned(column->frees), cell_unsigned(column->failures),
+                   cell_unsigned(column->marks));
     }
 }
 
@@ -343,7 +326,7 @@ timeline_analyse(struct view *view, struct report *report, const void *own)
     struct timeline timeline;
     int status;
 
-    answer_subject(report, view);
+    command_subject(report, view);
     status = timeline_make(view, timeline_columns(report, options->width), &timeline);
     if (status == COMMAND_FINE) {
         timeline_report_head(report, &timeline);
@@ -352,14 +335,6 @@ timeline_analyse(struct view *view, struct report *report, const void *own)
         timeline_free(&timeline);
     }
     return status;
-}
-
-static int
-timeline_run(const struct command *self, int argc, char **argv)
-{
-    struct timeline_options options = { .height = TIMELINE_HEIGHT };
-
-    return answer_run(self, argc, argv, &options, timeline_analyse);
 }
 
 const struct command command_timeline = {
@@ -371,6 +346,8 @@ const struct command command_timeline = {
             "in it. Reserved is what the log below has live, or else what samples of the pools say.\n"
             "A limit is drawn where it is less than twice as high as all else.\n",
     .options = timeline_option_defs,
+    COMMAND_OWN(struct timeline_options, .height = TIMELINE_HEIGHT),
     .common = OPTIONS_REPORT | OPTIONS_FILTER,
-    .run = timeline_run,
+    .run = command_answer,
+    .analyse = timeline_analyse,
 };

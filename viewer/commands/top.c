@@ -2,12 +2,9 @@
 #include "config.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "viewer/cli/answer.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
-#include "viewer/base/order.h"
 #include "viewer/analysis/tallies.h"
 
 /* In the order of TOP_SORTS. */
@@ -32,10 +29,7 @@ struct top_options {
 #define AT(field) offsetof(struct top_options, field)
 
 static const struct option_def top_option_defs[] = {
-    { "by", 'b', OPTION_CHOICE, "WHAT",
-      "group by tag, callstack, size, class (of sizes, powers of two), stream,\n"
-      "thread, layer or device; else by what the trace has",
-      AT(by), GROUPS_CHOICES, 0 },
+    TABLES_OPTION_BY(AT(by)),
     { "sort", 's', OPTION_CHOICE, "FIGURE",
       "the most first of churn (allocations and frees), bytes, peak, live,\n"
       "byte-seconds, failures, time (in calls) or driver; churn",
@@ -46,6 +40,7 @@ static const struct option_def top_option_defs[] = {
 struct top {
     const struct tallies *tallies;
     enum top_sort sort;
+    uint64_t shown_allocations; /* of the groups that have a row */
 };
 
 static uint64_t
@@ -76,7 +71,7 @@ top_figure(const void *context, uint32_t number)
 }
 
 static const struct report_column top_columns[] = {
-    { "name", "", REPORT_NAME }, /* that of what they are grouped by */
+    { "name", "", REPORT_NAME },
     { "allocations", "ALLOCATIONS", REPORT_COUNT },
     { "frees", "FREES", REPORT_COUNT },
     { "failures", "FAILURES", REPORT_COUNT },
@@ -95,68 +90,48 @@ static const struct report_column top_columns[] = {
     { "driver_calls", "CALLS", REPORT_COUNT },
 };
 
-#define TOP_COLUMNS (sizeof(top_columns) / sizeof(top_columns[0]))
-
 static void
-top_row(struct report *report, const char *name, const struct tally *tally, const struct tally *all)
+top_row(struct report *report, void *context, uint32_t number)
 {
+    struct top *top = context;
+    const struct tally *tally = &top->tallies->list[number];
+    const struct tally *all = &top->tallies->all;
     bool driver = all->driver_calls > 0;
-    const struct report_cell cells[TOP_COLUMNS] = {
-        cell_text(name),
-        cell_unsigned(tally->allocations),
-        cell_unsigned(tally->frees),
-        cell_unsigned(tally->failures),
-        cell_share((double)(tally->allocations + tally->frees), (double)(all->allocations + all->frees)),
-        cell_unsigned(tally->bytes),
-        cell_share((double)tally->bytes, (double)all->bytes),
-        cell_unsigned(tally->peak_bytes),
-        cell_unsigned(tally->live_bytes),
-        cell_unsigned(tally->live_count),
-        tally->frees > 0 ? cell_signed(tally_mean_life(tally)) : cell_none(),
-        cell_real(tally_byte_seconds(tally)),
-        cell_unsigned(tally->time_ns),
-        cell_share((double)tally->time_ns, (double)all->time_ns),
-        driver ? cell_unsigned(tally->driver_ns) : cell_none(),
-        driver ? cell_share((double)tally->driver_ns, (double)all->driver_ns) : cell_none(),
-        driver ? cell_unsigned(tally->driver_calls) : cell_none(),
-    };
+    char name[GROUPS_NAME];
 
-    report_row(report, cells);
+    REPORT_ROW(report, cell_text(groups_name(&top->tallies->groups, number, name, sizeof(name))),
+               cell_unsigned(tally->allocations), cell_unsigned(tally->frees), cell_unsigned(tally->failures),
+               cell_share((double)(tally->allocations + tally->frees), (double)(all->allocations + all->frees)),
+               cell_unsigned(tally->bytes), cell_share((double)tally->bytes, (double)all->bytes),
+               cell_unsigned(tally->peak_bytes), cell_unsigned(tally->live_bytes), cell_unsigned(tally->live_count),
+               tally->frees > 0 ? cell_signed(tally_mean_life(tally)) : cell_none(),
+               cell_real(tally_byte_seconds(tally)), cell_unsigned(tally->time_ns),
+               cell_share((double)tally->time_ns, (double)all->time_ns),
+               driver ? cell_unsigned(tally->driver_ns) : cell_none(),
+               driver ? cell_share((double)tally->driver_ns, (double)all->driver_ns) : cell_none(),
+               driver ? cell_unsigned(tally->driver_calls) : cell_none());
+    top->shown_allocations += tally->allocations;
 }
 
 static int
 top_report(struct view *view, struct report *report, const struct tallies *tallies, enum top_sort sort)
 {
-    static struct report_column columns[TOP_COLUMNS];
-    struct top top = { tallies, sort };
-    struct order *order = order_make(tallies->groups.count, top_figure, &top);
-    struct tally rest = { 0 };
-    char buffer[GROUPS_NAME];
+    const struct ranking ranking = { tallies->groups.count, SIZE_MAX, report->options.limit, top_figure, top_row };
+    struct top top = { .tallies = tallies, .sort = sort };
+    struct ranking_rows rows;
 
-    if (order == NULL)
-        return trace_broken(&view->trace, "no memory for the answer");
-    for (size_t i = 0; i < TOP_COLUMNS; i++)
-        columns[i] = top_columns[i];
-    columns[0] = report_group_column(tallies->groups.by);
-    answer_subject(report, view);
+    command_subject(report, view);
     report_field(report, "groups_count", NULL, REPORT_COUNT, cell_unsigned(tallies->groups.count));
-    report_table(report, "groups", NULL, columns, TOP_COLUMNS);
+    REPORT_TABLE(report, "groups", NULL, top_columns);
+    report_set_column(report, 0, report_group_column(tallies->groups.by));
     report_spare(report, "frees total_share failures live_bytes driver_share driver_calls mean_life_ns time_share");
-    for (size_t i = 0; i < tallies->groups.count; i++) {
-        const struct tally *tally = &tallies->list[order[i].number];
-
-        if (i < report->options.limit)
-            top_row(report, groups_name(&tallies->groups, order[i].number, buffer, sizeof(buffer)), tally,
-                    &tallies->all);
-        rest.allocations += i < report->options.limit ? 0 : tally->allocations;
-    }
-    if (tallies->groups.count > report->options.limit)
-        report_note(report, "%llu more groups have %llu allocations.",
-                    (unsigned long long)(tallies->groups.count - report->options.limit),
-                    (unsigned long long)rest.allocations);
+    if (ranking_report(view, report, &ranking, &top, &rows) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    if (rows.left > 0)
+        report_note(report, "%llu more groups have %llu allocations.", (unsigned long long)rows.left,
+                    (unsigned long long)(tallies->all.allocations - top.shown_allocations));
     if (sort == TOP_DRIVER && tallies->all.driver_calls == 0)
         report_note(report, "The trace has no driver calls.");
-    free(order);
     return COMMAND_FINE;
 }
 
@@ -175,14 +150,6 @@ top_analyse(struct view *view, struct report *report, const void *own)
     return status;
 }
 
-static int
-top_run(const struct command *self, int argc, char **argv)
-{
-    struct top_options options = { .by = -1 };
-
-    return answer_run(self, argc, argv, &options, top_analyse);
-}
-
 const struct command command_top = {
     .name = "top",
     .arguments = "[OPTIONS] TRACE",
@@ -192,6 +159,8 @@ const struct command command_top = {
             "a time, whenever that was. IN CALLS is the time that the program spent in allocating and\n"
             "freeing, IN DRIVER what of it went into the driver, as CUPTI timed it.\n",
     .options = top_option_defs,
+    COMMAND_OWN(struct top_options, .by = -1),
     .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
-    .run = top_run,
+    .run = command_answer,
+    .analyse = top_analyse,
 };

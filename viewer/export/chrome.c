@@ -26,19 +26,19 @@ struct chrome {
     const struct export_job *export;
     struct emit *out;
     struct json json;
-    char process[64];            /* what stands in every event between its phase and its time */
+    char process[64];            /* the text of every event between its phase and its time */
     struct chrome_layer *layers; /* owns */
     size_t layer_count;
     size_t layer_capacity;
     struct id_map layer_numbers; /* owns */
-    uint64_t stray_calls;        /* of threads that the trace does not know */
+    uint64_t other_calls;        /* driver calls of threads that the trace does not know */
 };
 
 #define chrome_number(chrome, key, value) json_put_unsigned(&(chrome)->json, key, (value))
 #define chrome_signed(chrome, key, value) json_put_signed(&(chrome)->json, key, (value))
 #define chrome_text(chrome, key, value)   json_put_text(&(chrome)->json, key, (value))
 
-/* What every event begins with: its phase and its time. The name and what is particular to it follow. */
+/* Begin an event with its phase and its time. The caller adds the name and the rest. */
 static void
 chrome_begin_event(struct chrome *chrome, char phase, int64_t ns)
 {
@@ -273,7 +273,7 @@ chrome_takes_call(const struct chrome *chrome, sqlite3_stmt *row)
             filter_has_layer(filter, sqlite3_column_int64(row, 10)));
 }
 
-/* What every event of a call has: its phase, its time and its name. */
+/* Begin an event of a driver's call. */
 static void
 chrome_begin_call(struct chrome *chrome, char phase, int64_t ns, sqlite3_stmt *row)
 {
@@ -284,7 +284,7 @@ chrome_begin_call(struct chrome *chrome, char phase, int64_t ns, sqlite3_stmt *r
     chrome_number(chrome, "tid", export_thread(chrome->export, sqlite3_column_int64(row, 2)));
     chrome_text(chrome, "name", function != NULL ? function : "");
     if (phase != 'X')
-        chrome_number(chrome, "id", chrome->stray_calls);
+        chrome_number(chrome, "id", chrome->other_calls);
 }
 
 /*
@@ -296,13 +296,13 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
 {
     int64_t start_ns = sqlite3_column_int64(row, 0);
     int64_t duration_ns = sqlite3_column_int64(row, 1);
-    bool stray = sqlite3_column_type(row, 2) == SQLITE_NULL;
+    bool is_other = sqlite3_column_type(row, 2) == SQLITE_NULL;
 
     if (!chrome_takes_call(chrome, row) || duration_ns < 0)
         return;
-    chrome->stray_calls += stray;
-    chrome_begin_call(chrome, stray ? 'b' : 'X', start_ns, row);
-    if (!stray) {
+    chrome->other_calls += is_other;
+    chrome_begin_call(chrome, is_other ? 'b' : 'X', start_ns, row);
+    if (!is_other) {
         json_key(&chrome->json, "dur");
         json_separate(&chrome->json);
         emit_microseconds(chrome->out, duration_ns);
@@ -312,7 +312,7 @@ chrome_call(struct chrome *chrome, sqlite3_stmt *row)
     if (sqlite3_column_type(row, 5) != SQLITE_NULL)
         chrome_signed(chrome, "allocation_id", sqlite3_column_int64(row, 5));
     chrome_end_event(chrome, true);
-    if (stray && !__builtin_add_overflow(start_ns, duration_ns, &start_ns)) {
+    if (is_other && !__builtin_add_overflow(start_ns, duration_ns, &start_ns)) {
         chrome_begin_call(chrome, 'e', start_ns, row);
         chrome_end_event(chrome, false);
     }
@@ -366,15 +366,15 @@ chrome_mark(struct chrome *chrome, sqlite3_stmt *row)
                        text != NULL ? text : kind);
 }
 
-/* The tables besides `allocation`, whose columns an older trace may lack, and what becomes of their rows. */
+/* The tables besides `allocation` whose rows become events. An older trace may lack their columns. */
 static const struct chrome_table {
     const char *table;
     const char *columns;
     const char *sql;
-    const char *filtered; /* the same where allocations are left out, to look these up; NULL: it does not matter */
+    const char *filtered; /* the same with the columns of the allocation that the filters need; NULL: none */
     void (*put)(struct chrome *chrome, sqlite3_stmt *row);
 } chrome_tables[] = {
-    /* To look up the allocation of each call takes most of the time. */
+    /* Two statements, because the join takes most of the time. */
     { "driver_call", "start_ns duration_ns thread_id function result allocation_id",
       "SELECT start_ns, duration_ns, thread_id, function, result, allocation_id, NULL, NULL, NULL, NULL, NULL"
       " FROM driver_call",

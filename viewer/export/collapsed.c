@@ -8,7 +8,7 @@
 #include "viewer/export/export.h"
 #include "viewer/analysis/profile.h"
 
-/* A name in a line, where ";" stands between two of them. */
+/* A name in a line. ";" separates frames, so a name has "," instead. */
 static void
 collapsed_name(struct emit *out, const char *text)
 {
@@ -22,7 +22,7 @@ collapsed_name(struct emit *out, const char *text)
     }
 }
 
-/* The name of a frame in a line: function, and where it is known the place. */
+/* A frame in a line: its function, and its place if that is known. */
 static void
 collapsed_frame(struct emit *out, const struct profile_frame *frame)
 {

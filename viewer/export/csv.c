@@ -5,7 +5,7 @@
 
 #include "viewer/export/rows.h"
 
-/* Blanks are quoted, too, and what is no plain text. */
+/* Text with blanks, or with characters outside of printable ASCII, is quoted, too. */
 static void
 csv_text(struct emit *out, const char *text)
 {
@@ -53,9 +53,7 @@ csv_row(struct emit *out, const struct row *row)
 static int
 csv_run(const struct export_job *export)
 {
-    static const struct rows_writer writer = { csv_begin, csv_row };
-
-    return rows_write(export, &writer);
+    return rows_write(export, csv_begin, csv_row);
 }
 
 const struct export_format export_csv = {

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "viewer/cli/options.h"
+#include "viewer/cli/command.h"
 #include "viewer/output/emit.h"
 #include "viewer/read/view.h"
 

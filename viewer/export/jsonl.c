@@ -30,9 +30,7 @@ jsonl_row(struct emit *out, const struct row *row)
 static int
 jsonl_run(const struct export_job *export)
 {
-    static const struct rows_writer writer = { NULL, jsonl_row };
-
-    return rows_write(export, &writer);
+    return rows_write(export, NULL, jsonl_row);
 }
 
 const struct export_format export_jsonl = {

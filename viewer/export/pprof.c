@@ -47,11 +47,11 @@ static const char *const pprof_strings[] = {
 
 enum { PPROF_BYTES = 1, PPROF_COUNT = 2, PPROF_TYPES = 3, PPROF_PEAK_SPACE = 4, PPROF_FRAME_STRINGS = 9 };
 
-/* An output, and two messages that are put together in memory: one of the output, and one that goes into it. */
+/* The output, and two messages that are built in memory: one for the output, and one nested in it. */
 struct pprof {
     struct emit *out;
     struct emit message; /* owns */
-    struct emit part;    /* owns */
+    struct emit nested;  /* owns */
 };
 
 /* Seven bits to a byte, the lowest first; all but the last have the upper bit. */
@@ -108,13 +108,13 @@ pprof_samples(struct pprof *pprof, const struct profile *profile)
         const struct profile_group *group = &profile->groups[i];
 
         for (size_t j = group->frame_count; j-- > 0;)
-            pprof_varint(&pprof->part, (uint64_t)group->frames[j] + 1);
-        pprof_message(&pprof->message, SAMPLE_LOCATION, &pprof->part);
+            pprof_varint(&pprof->nested, (uint64_t)group->frames[j] + 1);
+        pprof_message(&pprof->message, SAMPLE_LOCATION, &pprof->nested);
         for (int weight = 0; weight < PROFILE_WEIGHTS; weight++) {
-            pprof_varint(&pprof->part, group->values[weight].count);
-            pprof_varint(&pprof->part, group->values[weight].bytes);
+            pprof_varint(&pprof->nested, group->values[weight].count);
+            pprof_varint(&pprof->nested, group->values[weight].bytes);
         }
-        pprof_message(&pprof->message, SAMPLE_VALUE, &pprof->part);
+        pprof_message(&pprof->message, SAMPLE_VALUE, &pprof->nested);
         pprof_message(pprof->out, PPROF_SAMPLE, &pprof->message);
     }
 }
@@ -124,10 +124,10 @@ static void
 pprof_frames(struct pprof *pprof, const struct profile *profile)
 {
     for (size_t i = 0; i < profile->frame_count; i++) {
-        pprof_number(&pprof->part, LINE_FUNCTION, i + 1);
-        pprof_number(&pprof->part, LINE_NUMBER, (uint64_t)profile->frames[i].line);
+        pprof_number(&pprof->nested, LINE_FUNCTION, i + 1);
+        pprof_number(&pprof->nested, LINE_NUMBER, (uint64_t)profile->frames[i].line);
         pprof_number(&pprof->message, LOCATION_ID, i + 1);
-        pprof_message(&pprof->message, LOCATION_LINE, &pprof->part);
+        pprof_message(&pprof->message, LOCATION_LINE, &pprof->nested);
         pprof_message(pprof->out, PPROF_LOCATION, &pprof->message);
         pprof_number(&pprof->message, FUNCTION_ID, i + 1);
         pprof_number(&pprof->message, FUNCTION_NAME, PPROF_FRAME_STRINGS + 2 * i);
@@ -153,17 +153,17 @@ static bool
 pprof_write(struct emit *out, const struct profile *profile)
 {
     struct pprof pprof = { .out = out };
-    bool done = emit_open_memory(&pprof.message) == COMMAND_FINE && emit_open_memory(&pprof.part) == COMMAND_FINE;
+    bool done = emit_open_memory(&pprof.message) == COMMAND_FINE && emit_open_memory(&pprof.nested) == COMMAND_FINE;
 
     if (done) {
         pprof_types(&pprof);
         pprof_samples(&pprof, profile);
         pprof_frames(&pprof, profile);
         pprof_texts(out, profile);
-        done = !pprof.message.failed && !pprof.part.failed;
+        done = !pprof.message.failed && !pprof.nested.failed;
     }
     free(pprof.message.buffer);
-    free(pprof.part.buffer);
+    free(pprof.nested.buffer);
     return done;
 }
 

@@ -6,7 +6,8 @@
 
 struct rows {
     const struct export_job *export;
-    const struct rows_writer *writer;
+    void (*begin)(struct emit *out);
+    void (*row)(struct emit *out, const struct row *row);
 };
 
 static int
@@ -16,8 +17,8 @@ rows_begin(void *context)
 
     if (!emit_rewind(rows->export->out))
         return COMMAND_WRONG;
-    if (rows->writer->begin != NULL)
-        rows->writer->begin(rows->export->out);
+    if (rows->begin != NULL)
+        rows->begin(rows->export->out);
     return COMMAND_FINE;
 }
 
@@ -58,7 +59,7 @@ rows_alloc(void *context, const struct scan_life *life)
         .free_stream = life->freed ? export_stream(export, life->free_stream_id) : 0,
     };
 
-    rows->writer->row(export->out, &row);
+    rows->row(export->out, &row);
     return export->out->failed ? COMMAND_WRONG : COMMAND_FINE;
 }
 
@@ -69,9 +70,10 @@ static const struct scan_unit rows_unit = {
 };
 
 int
-rows_write(const struct export_job *export, const struct rows_writer *writer)
+rows_write(const struct export_job *export, void (*begin)(struct emit *out),
+           void (*row)(struct emit *out, const struct row *row))
 {
-    struct rows rows = { export, writer };
+    struct rows rows = { export, begin, row };
     struct scan_pass pass = { .unit = &rows_unit, .context = &rows };
 
     return view_scan(export->view, &pass, 1);

@@ -41,13 +41,11 @@ struct row {
     bool freed;
 };
 
-/* How a format writes rows. */
-struct rows_writer {
-    void (*begin)(struct emit *out); /* NULL: nothing comes first */
-    void (*row)(struct emit *out, const struct row *row);
-};
-
-/* Write the allocations that pass the filters. COMMAND_FINE, or COMMAND_WRONG after a message. */
-int rows_write(const struct export_job *export, const struct rows_writer *writer);
+/*
+ * Write the allocations that pass the filters, each by `row`; `begin` (or NULL) writes what comes first. COMMAND_FINE,
+ * or COMMAND_WRONG after a message.
+ */
+int rows_write(const struct export_job *export, void (*begin)(struct emit *out),
+               void (*row)(struct emit *out, const struct row *row));
 
 #endif

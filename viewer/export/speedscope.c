@@ -31,7 +31,7 @@ speedscope_frames(struct json *json, const struct profile *profile)
     json_end(json, '}');
 }
 
-/* What every group that has bytes of this weight comes to: its frames, or its bytes. */
+/* A list of the groups that have bytes of this weight: the frames of each, or its bytes. */
 static void
 speedscope_groups(struct json *json, const struct profile *profile, enum profile_weight weight, bool frames)
 {

@@ -1,20 +1,156 @@
-/* Pairs the events of another program's recording and writes them as a trace. */
+/*
+ * Pairs the events of another program's recording, writes them as a trace, and puts the trace in its place when it is
+ * complete.
+ */
 #include "config.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <tidemark/tidemark.h>
 
 #include "src/tables/grow.h"
 #include "src/trace/database/schema.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/base/file.h"
 #include "viewer/import/import.h"
 
 /* 146 years: later times are no times, and sums of two have room. */
 #define IMPORT_NS_MOST (INT64_C(1) << 62)
+
+/* One row of `allocation`; ids that are 0 are NULL in the trace. */
+struct import_life {
+    uint32_t next_free; /* of a slot that is free: the next one + 1; 0: none */
+    int64_t allocation_id;
+    int64_t layer_id;
+    uint64_t address;
+    uint64_t size;
+    uint64_t alignment;
+    int status;
+    int64_t tag_id;
+    int64_t alloc_ns;
+    int64_t alloc_duration_ns;
+    int64_t alloc_thread_id;
+    int64_t alloc_stream_id;
+    bool freed;
+    int64_t free_ns;
+    int64_t free_duration_ns;
+    int64_t free_thread_id;
+    int64_t free_stream_id;
+};
+
+/* Files of SQLite and of the recorder that would be read as parts of the new trace. */
+static const char *const import_companions[] = { "-wal", "-journal", "-rings" };
+
+static int
+import_failed(const struct import *import)
+{
+    fprintf(stderr, "%s: cannot be written: %s\n", import->path,
+            import->db != NULL ? sqlite3_errmsg(import->db) : "no memory");
+    return COMMAND_WRONG;
+}
+
+static int
+import_refused(const char *path, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", path, why);
+    return COMMAND_WRONG;
+}
+
+/* Whether the file at `path` has a trace's application id: the only files that are replaced. */
+static bool
+import_is_trace(const char *path)
+{
+    unsigned char header[72];
+    bool is_trace = false;
+    int fd;
+
+    if (!file_is_sqlite(path))
+        return false;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    if (pread(fd, header, sizeof(header), 0) == (ssize_t)sizeof(header))
+        is_trace = ((uint32_t)header[68] << 24 | (uint32_t)header[69] << 16 | (uint32_t)header[70] << 8 | header[71]) ==
+                   TIDEI_TRACE_APPLICATION_ID;
+    close(fd);
+    return is_trace;
+}
+
+static int
+import_check(const char *path, bool overwrite)
+{
+    struct stat info;
+    char *beside = NULL;
+
+    for (size_t i = 0; i < sizeof(import_companions) / sizeof(import_companions[0]); i++) {
+        bool taken;
+
+        if (asprintf(&beside, "%s%s", path, import_companions[i]) < 0)
+            return import_refused(path, "no memory");
+        taken = lstat(beside, &info) == 0;
+        if (taken)
+            fprintf(stderr, "%s: %s stands beside it: a trace that is being recorded, or was left behind\n", path,
+                    beside);
+        free(beside);
+        if (taken)
+            return COMMAND_WRONG;
+    }
+    if (lstat(path, &info) != 0)
+        return errno == ENOENT ? COMMAND_FINE : import_refused(path, strerror(errno));
+    if (!S_ISREG(info.st_mode) || !import_is_trace(path))
+        return import_refused(path, "exists and is no trace: it is not overwritten");
+    return overwrite ? COMMAND_FINE : import_refused(path, "exists; --overwrite replaces it");
+}
+
+/* The file that becomes the trace: made here, so that SQLite never opens one that somebody else has put there. */
+static int
+import_make_file(struct import *import, const char *path)
+{
+    int status = COMMAND_FINE;
+    int fd;
+
+    import->path = strdup(path);
+    if (import->path == NULL || asprintf(&import->temporary, "%s-import%ld", path, (long)getpid()) < 0) {
+        import->temporary = NULL;
+        return import_refused(path, "no memory");
+    }
+    fd = open(import->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0) {
+        close(fd);
+    } else {
+        status = import_refused(import->temporary, strerror(errno));
+        free(import->temporary);
+        import->temporary = NULL;
+    }
+    return status;
+}
+
+/* Without a journal: what fails is removed as a whole. One transaction, of which SQLite keeps 32 MiB in memory. */
+static int
+import_make_schema(struct import *import)
+{
+    char pragmas[256];
+
+    snprintf(pragmas, sizeof(pragmas),
+             "PRAGMA page_size = 16384; PRAGMA application_id = %d; PRAGMA journal_mode = OFF;"
+             "PRAGMA synchronous = OFF; PRAGMA cache_size = -32768; PRAGMA locking_mode = EXCLUSIVE; BEGIN",
+             TIDEI_TRACE_APPLICATION_ID);
+    if (sqlite3_open_v2(import->temporary, &import->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+            SQLITE_OK ||
+        sqlite3_exec(import->db, pragmas, NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(import->db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK ||
+        tidei_inserts_prepare(&import->inserts, import->db, false) != SQLITE_OK ||
+        tidei_insert_statuses(import->db) != SQLITE_OK)
+        return import_failed(import);
+    return COMMAND_FINE;
+}
 
 static int
 import_no_memory(void)
@@ -26,40 +162,46 @@ import_no_memory(void)
 int
 import_begin(struct import *import, const char *path, bool overwrite)
 {
-    int status;
+    int status = import_check(path, overwrite);
 
-    *import = (struct import){ .last_ns = -1 };
+    *import = (struct import){ .overwrite = overwrite, .last_ns = -1 };
     tidei_map_draw_key(&import->live.by_address);
     import->layers = calloc(IMPORT_LAYERS_MAX, sizeof(*import->layers));
-    if (import->layers == NULL)
-        return import_no_memory();
-    status = trace_writer_open(&import->writer, path, overwrite);
+    if (status == COMMAND_FINE && import->layers == NULL)
+        status = import_no_memory();
+    if (status == COMMAND_FINE)
+        status = import_make_file(import, path);
+    if (status == COMMAND_FINE)
+        status = import_make_schema(import);
     if (status != COMMAND_FINE)
-        free(import->layers);
+        import_abandon(import);
     return status;
-}
-
-static void
-import_free_all(struct import *import)
-{
-    for (unsigned i = 0; i < import->layer_count; i++) {
-        id_map_free(&import->layers[i].streams);
-    }
-    free(import->layers);
-    tidei_lives_free(&import->live);
-    free(import->lives);
-    free(import->free_slots);
-    id_map_free(&import->threads);
 }
 
 void
 import_abandon(struct import *import)
 {
-    trace_writer_abandon(&import->writer);
-    import_free_all(import);
+    tidei_inserts_finalize(&import->inserts);
+    sqlite3_close(import->db);
+    if (import->temporary != NULL)
+        unlink(import->temporary);
+    free(import->path);
+    free(import->temporary);
+    for (unsigned i = 0; i < import->layer_count; i++)
+        id_map_free(&import->layers[i].streams);
+    free(import->layers);
+    tidei_lives_free(&import->live);
+    free(import->lives);
+    id_map_free(&import->threads);
 }
 
-/* One row of `layer`; where it is a log, events may name it. */
+int
+import_inserted(const struct import *import, int code)
+{
+    return code == SQLITE_OK ? COMMAND_FINE : import_failed(import);
+}
+
+/* Write one row of `layer`. Events may name a log. */
 static int
 import_add_layer(struct import *import, const char *kind, const char *config, bool is_base, int64_t device,
                  uint64_t alignment)
@@ -74,8 +216,8 @@ import_add_layer(struct import *import, const char *kind, const char *config, bo
         import->layers[import->layer_count++] =
             (struct import_layer){ .layer_id = id, .device = device, .alignment = alignment };
     }
-    return trace_writer_row(&import->writer, layer, TIDEI_NUMBER(id), TIDEI_NUMBER_IF(!is_base, id + 1),
-                            TIDEI_TEXT(kind), TIDEI_TEXT(config), TIDEI_NUMBER_IF(device >= 0, device));
+    return import_row(import, layer, TIDEI_NUMBER(id), TIDEI_NUMBER_IF(!is_base, id + 1), TIDEI_TEXT(kind),
+                      TIDEI_TEXT(config), TIDEI_NUMBER_IF(device >= 0, device));
 }
 
 int
@@ -123,10 +265,7 @@ import_thread(struct import *import, uint64_t thread)
 
     if (known != NULL || id == 0)
         return id;
-    return trace_writer_row(&import->writer, thread, TIDEI_NUMBER(id), TIDEI_NUMBER(thread), TIDEI_TEXT("")) ==
-                   COMMAND_FINE
-               ? id
-               : 0;
+    return import_row(import, thread, TIDEI_NUMBER(id), TIDEI_NUMBER(thread), TIDEI_TEXT("")) == COMMAND_FINE ? id : 0;
 }
 
 static int64_t
@@ -137,8 +276,8 @@ import_stream(struct import *import, struct import_layer *layer, uint64_t handle
 
     if (known != NULL || id == 0)
         return id;
-    return trace_writer_row(&import->writer, stream, TIDEI_NUMBER(id), TIDEI_NUMBER(handle),
-                            TIDEI_NUMBER_IF(layer->device >= 0, layer->device)) == COMMAND_FINE
+    return import_row(import, stream, TIDEI_NUMBER(id), TIDEI_NUMBER(handle),
+                      TIDEI_NUMBER_IF(layer->device >= 0, layer->device)) == COMMAND_FINE
                ? id
                : 0;
 }
@@ -148,20 +287,30 @@ import_tag(struct import *import, int64_t parent, const char *name)
 {
     int64_t id = ++import->tag_ids;
 
-    return trace_writer_row(&import->writer, tag, TIDEI_NUMBER(id), TIDEI_ID(parent), TIDEI_TEXT(name)) == COMMAND_FINE
-               ? id
-               : 0;
+    return import_row(import, tag, TIDEI_NUMBER(id), TIDEI_ID(parent), TIDEI_TEXT(name)) == COMMAND_FINE ? id : 0;
+}
+
+static int
+import_write_life(struct import *import, const struct import_life *life)
+{
+    return import_row(
+        import, allocation, TIDEI_NUMBER(life->allocation_id), TIDEI_NUMBER(life->layer_id),
+        TIDEI_NUMBER(life->address), TIDEI_NUMBER(life->size), TIDEI_NUMBER(life->alignment),
+        TIDEI_NUMBER(life->status), TIDEI_ID(life->tag_id), TIDEI_NULL, TIDEI_NUMBER(life->alloc_ns),
+        TIDEI_NUMBER(life->alloc_duration_ns), TIDEI_NUMBER(life->alloc_thread_id), TIDEI_NUMBER(life->alloc_stream_id),
+        TIDEI_NUMBER_IF(life->freed, life->free_ns), TIDEI_NUMBER_IF(life->freed, life->free_duration_ns),
+        TIDEI_NUMBER_IF(life->freed, life->free_thread_id), TIDEI_NUMBER_IF(life->freed, life->free_stream_id));
 }
 
 /* A row for an allocation that happens now. False after a message. */
 static bool
-import_new_life(struct import *import, const struct import_event *event, struct trace_writer_life *life)
+import_new_life(struct import *import, const struct import_event *event, struct import_life *life)
 {
     struct import_layer *layer = &import->layers[event->layer];
 
     import->events++;
     import->allocation_id = ++import->allocation_ids;
-    *life = (struct trace_writer_life){
+    *life = (struct import_life){
         .allocation_id = import->allocation_id,
         .layer_id = layer->layer_id,
         .address = event->address,
@@ -178,37 +327,39 @@ import_new_life(struct import *import, const struct import_event *event, struct 
 
 /* Keep a life until its end. UINT32_MAX: no memory. */
 static uint32_t
-import_keep(struct import *import, const struct trace_writer_life *life)
+import_keep(struct import *import, const struct import_life *life)
 {
     uint32_t slot = (uint32_t)import->slot_count;
 
-    if (import->free_count > 0)
-        slot = import->free_slots[--import->free_count];
-    else if (import->slot_count < UINT32_MAX - 1 &&
-             tidei_grow(&import->lives, &import->slot_capacity, import->slot_count, 1) &&
-             tidei_grow(&import->free_slots, &import->free_capacity, 0, import->slot_capacity))
+    if (import->first_free != 0) {
+        slot = import->first_free - 1;
+        import->first_free = import->lives[slot].next_free;
+    } else if (import->slot_count < UINT32_MAX - 1 &&
+               tidei_grow(&import->lives, &import->slot_capacity, import->slot_count, 1)) {
         import->slot_count++;
-    else
+    } else {
         return UINT32_MAX;
+    }
     import->lives[slot] = *life;
     return slot;
 }
 
-/* Write a life that has come to its end, or to that of the input, and forget it. */
+/* Write a life that has ended, or whose free is missing, and free its slot. */
 static int
-import_let_go(struct import *import, uint32_t slot)
+import_end_life(struct import *import, uint32_t slot)
 {
-    int status = trace_writer_life(&import->writer, &import->lives[slot]);
+    int status = import_write_life(import, &import->lives[slot]);
 
     import->lives[slot].allocation_id = 0;
-    import->free_slots[import->free_count++] = slot;
+    import->lives[slot].next_free = import->first_free;
+    import->first_free = slot + 1;
     return status;
 }
 
 int
 import_alloc(struct import *import, const struct import_event *event)
 {
-    struct trace_writer_life life;
+    struct import_life life;
     uint32_t slot, earlier;
 
     if (event->size > INT64_MAX) {
@@ -227,29 +378,29 @@ import_alloc(struct import *import, const struct import_event *event)
         return COMMAND_FINE;
     /* Its free is missing, and so is the time of that: it stays live. */
     import->replaced++;
-    return import_let_go(import, earlier - 1);
+    return import_end_life(import, earlier - 1);
 }
 
 int
 import_failure(struct import *import, const struct import_event *event)
 {
-    struct trace_writer_life life;
+    struct import_life life;
 
     if (!import_new_life(import, event, &life))
         return COMMAND_WRONG;
     life.status = TIDE_ECAPACITY;
     life.address = 0;
-    return trace_writer_life(&import->writer, &life);
+    return import_write_life(import, &life);
 }
 
 static int
 import_unmatched(struct import *import, const struct import_event *event, int64_t thread_id, int64_t stream_id)
 {
     import->unmatched++;
-    return trace_writer_row(&import->writer, unmatched_free, TIDEI_NUMBER(import->last_ns),
-                            TIDEI_NUMBER(import->layers[event->layer].layer_id), TIDEI_NUMBER(event->address),
-                            TIDEI_NUMBER(event->size != IMPORT_SIZE_UNKNOWN ? event->size : 0), TIDEI_NUMBER(thread_id),
-                            TIDEI_NUMBER(stream_id));
+    return import_row(import, unmatched_free, TIDEI_NUMBER(import->last_ns),
+                      TIDEI_NUMBER(import->layers[event->layer].layer_id), TIDEI_NUMBER(event->address),
+                      TIDEI_NUMBER(event->size != IMPORT_SIZE_UNKNOWN ? event->size : 0), TIDEI_NUMBER(thread_id),
+                      TIDEI_NUMBER(stream_id));
 }
 
 static int
@@ -260,8 +411,8 @@ import_mismatch(struct import *import, const struct import_event *event, int64_t
     import->mismatched++;
     snprintf(text, sizeof(text), "layer %" PRId64 ": freed as %" PRIu64 " bytes", import->layers[event->layer].layer_id,
              event->size);
-    return trace_writer_row(&import->writer, mark, TIDEI_NUMBER(import->last_ns), TIDEI_NUMBER(thread_id),
-                            TIDEI_TEXT("size_mismatch"), TIDEI_TEXT(text), TIDEI_NUMBER(event->address));
+    return import_row(import, mark, TIDEI_NUMBER(import->last_ns), TIDEI_NUMBER(thread_id), TIDEI_TEXT("size_mismatch"),
+                      TIDEI_TEXT(text), TIDEI_NUMBER(event->address));
 }
 
 int
@@ -270,7 +421,7 @@ import_free(struct import *import, const struct import_event *event)
     struct import_layer *layer = &import->layers[event->layer];
     int64_t thread_id = import_thread(import, event->thread);
     int64_t stream_id = import_stream(import, layer, event->stream);
-    struct trace_writer_life *life;
+    struct import_life *life;
     uint32_t number;
     int status = COMMAND_FINE;
 
@@ -290,7 +441,7 @@ import_free(struct import *import, const struct import_event *event)
     life->free_thread_id = thread_id;
     life->free_stream_id = stream_id;
     import->allocation_id = life->allocation_id;
-    return status == COMMAND_FINE ? import_let_go(import, number - 1) : status;
+    return status == COMMAND_FINE ? import_end_life(import, number - 1) : status;
 }
 
 bool
@@ -299,7 +450,7 @@ import_is_live(const struct import *import, unsigned layer, uint64_t address)
     return tidei_lives_has(&import->live, address, (uint16_t)layer);
 }
 
-/* What the input ended with. */
+/* Write the lives that the input ends with. */
 static int
 import_write_live(struct import *import)
 {
@@ -307,7 +458,7 @@ import_write_live(struct import *import)
 
     for (size_t i = 0; status == COMMAND_FINE && i < import->slot_count; i++) {
         if (import->lives[i].allocation_id != 0)
-            status = trace_writer_life(&import->writer, &import->lives[i]);
+            status = import_write_life(import, &import->lives[i]);
     }
     return status;
 }
@@ -337,8 +488,7 @@ import_write_losses(struct import *import)
             continue;
         fprintf(stderr, "tidemark import: %" PRIu64 " %s\n", losses[i].count, losses[i].words);
         if (losses[i].reason != NULL && status == COMMAND_FINE)
-            status = trace_writer_row(&import->writer, loss, TIDEI_NULL, TIDEI_TEXT(losses[i].reason),
-                                      TIDEI_NUMBER(losses[i].count));
+            status = import_row(import, loss, TIDEI_NULL, TIDEI_TEXT(losses[i].reason), TIDEI_NUMBER(losses[i].count));
     }
     return status;
 }
@@ -375,9 +525,37 @@ import_write_meta(struct import *import, const char *from, const char *source, u
     for (size_t i = 0; status == COMMAND_FINE && i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct tidei_value number = TIDEI_NUMBER(rows[i].number), text = TIDEI_TEXT(rows[i].text);
 
-        status = trace_writer_row(&import->writer, meta, TIDEI_TEXT(rows[i].key), rows[i].text != NULL ? text : number);
+        status = import_row(import, meta, TIDEI_TEXT(rows[i].key), rows[i].text != NULL ? text : number);
     }
     return status;
+}
+
+/* Rename the trace to its path. A file that was put there meanwhile is replaced only with `overwrite`. */
+static int
+import_publish(struct import *import)
+{
+    int failed = import->overwrite ? rename(import->temporary, import->path)
+                                   : renameat2(AT_FDCWD, import->temporary, AT_FDCWD, import->path, RENAME_NOREPLACE);
+
+    /* A file system that cannot promise that no file is replaced. */
+    if (failed != 0 && !import->overwrite && errno == EINVAL && access(import->path, F_OK) != 0)
+        failed = rename(import->temporary, import->path);
+    if (failed != 0)
+        return import_refused(import->path, strerror(errno));
+    free(import->temporary);
+    import->temporary = NULL;
+    return COMMAND_FINE;
+}
+
+/* Complete the trace and rename it to its path. */
+static int
+import_complete(struct import *import)
+{
+    tidei_inserts_finalize(&import->inserts);
+    if (sqlite3_exec(import->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK || sqlite3_close(import->db) != SQLITE_OK)
+        return import_failed(import);
+    import->db = NULL;
+    return import_publish(import);
 }
 
 int
@@ -391,9 +569,7 @@ import_finish(struct import *import, const char *from, const char *source, uint6
     if (status == COMMAND_FINE)
         status = import_write_meta(import, from, source, start_unix_ns);
     if (status == COMMAND_FINE)
-        status = trace_writer_finish(&import->writer);
-    else
-        trace_writer_abandon(&import->writer);
-    import_free_all(import);
+        status = import_complete(import);
+    import_abandon(import);
     return status != COMMAND_FINE || lossless ? status : COMMAND_INCOMPLETE;
 }

@@ -1,6 +1,6 @@
 /*
  * The common part of all imports: takes the events of another program's recording in order, pairs frees with their
- * allocations, and writes a trace.
+ * allocations, and writes a trace. The rows go into a temporary file, so that a trace is never partial.
  */
 #ifndef VIEWER_IMPORT_IMPORT_H
 #define VIEWER_IMPORT_IMPORT_H
@@ -9,9 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sqlite3.h>
+
 #include "src/tables/lives.h"
+#include "src/trace/database/insert.h"
 #include "viewer/base/id-map.h"
-#include "viewer/import/trace-writer.h"
 
 /* The most layers of an import; no real program has more. */
 #define IMPORT_LAYERS_MAX 1024
@@ -37,18 +39,22 @@ struct import_event {
 
 #define IMPORT_SIZE_UNKNOWN UINT64_MAX
 
+struct import_life;
+
 struct import {
-    struct trace_writer writer;
-    struct import_layer *layers; /* owns; IMPORT_LAYERS_MAX of them */
+    sqlite3 *db;     /* owns */
+    char *path;      /* owns; of the trace */
+    char *temporary; /* owns; the file until it is renamed to `path`; NULL: none */
+    bool overwrite;
+    struct tidei_inserts inserts; /* owns */
+    struct import_layer *layers;  /* owns; IMPORT_LAYERS_MAX of them */
     unsigned layer_count;
-    int64_t layer_ids;               /* rows of `layer` so far; the last is the base of the stack added last */
-    struct tidei_lives live;         /* owns; slots of `lives` + 1, by address and number of the layer */
-    struct trace_writer_life *lives; /* owns; of what is live; by slot */
+    int64_t layer_ids;         /* rows of `layer` so far; the last is the base of the stack added last */
+    struct tidei_lives live;   /* owns; slots of `lives` + 1, by address and number of the layer */
+    struct import_life *lives; /* owns; of what is live; by slot */
     size_t slot_count;
     size_t slot_capacity;
-    uint32_t *free_slots; /* owns; a stack */
-    size_t free_count;
-    size_t free_capacity;
+    uint32_t first_free;   /* slot + 1; 0: none */
     struct id_map threads; /* owns; ids by the input's */
     int64_t thread_ids;
     int64_t stream_ids;
@@ -84,8 +90,15 @@ struct import_format {
 IMPORT_FORMATS(IMPORT_DECLARE)
 #undef IMPORT_DECLARE
 
-/* Begin the trace `path`; see trace_writer_open. COMMAND_*; after another than COMMAND_FINE there is nothing to end. */
+/*
+ * Begin a trace at `path`. An existing trace there is replaced only with `overwrite`; any other file never is.
+ * COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to abandon.
+ */
 int import_begin(struct import *import, const char *path, bool overwrite);
+
+/* Insert a row: see insert.h. The formats insert what the functions below do not. COMMAND_FINE, or COMMAND_WRONG. */
+#define import_row(import, table, ...) import_inserted((import), tidei_insert(&(import)->inserts, table, __VA_ARGS__))
+int import_inserted(const struct import *import, int code);
 
 /*
  * Add a stack of a log layer and what is below it, all on `device` (-1: none): `kinds` has the kinds from the top down,

@@ -6,6 +6,4 @@ libviewer_la_SOURCES += \
 	viewer/import/pytorch-json.c \
 	viewer/import/pytorch-json.h \
 	viewer/import/pytorch.c \
-	viewer/import/rmm.c \
-	viewer/import/trace-writer.c \
-	viewer/import/trace-writer.h
+	viewer/import/rmm.c

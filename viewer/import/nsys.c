@@ -17,7 +17,7 @@
 #include "viewer/import/import.h"
 #include "viewer/base/file.h"
 #include "viewer/base/progress.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 #define NSYS_EVENTS "CUDA_GPU_MEMORY_USAGE_EVENTS"
 #define NSYS_CALLS  "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -25,7 +25,7 @@
 /* CUDA's allocations are aligned to at least this. */
 #define NSYS_ALIGNMENT 256
 
-/* Names of functions that are remembered: the API has some hundred that allocate or free. */
+/* The most names of functions; some hundred functions of the API allocate or free. */
 #define NSYS_NAMES_MAX 4096
 
 /* A process's memory of one kind on one device. */
@@ -65,37 +65,28 @@ struct nsys {
     uint64_t rows; /* of events that were read */
 };
 
-/* Columns of the events; what the export does not have is NULL. */
-enum {
-    NSYS_START,
-    NSYS_ADDRESS,
-    NSYS_BYTES,
-    NSYS_OPERATION,
-    NSYS_PID,
-    NSYS_DEVICE,
-    NSYS_KIND,
-    NSYS_CORRELATION,
-    NSYS_STREAM,
-    NSYS_POOL,
-    NSYS_POOL_SIZE,
-    NSYS_POOL_USED,
-    NSYS_COLUMNS
-};
+/* Columns of the events; what the export does not have is NULL. The first four are required. */
+/* clang-format off */
+#define NSYS_COLUMN_LIST(each) \
+    each(START, start) \
+    each(ADDRESS, address) \
+    each(BYTES, bytes) \
+    each(OPERATION, memoryOperationType) \
+    each(PID, globalPid) \
+    each(DEVICE, deviceId) \
+    each(KIND, memKind) \
+    each(CORRELATION, correlationId) \
+    each(STREAM, streamId) \
+    each(POOL, localMemoryPoolAddress) \
+    each(POOL_SIZE, localMemoryPoolSize) \
+    each(POOL_USED, localMemoryPoolUtilizedSize)
+/* clang-format on */
+#define NSYS_NUMBER(number, name) NSYS_##number,
+#define NSYS_NAME(number, name)   #name,
 
-static const char *const nsys_columns[NSYS_COLUMNS] = {
-    "start",
-    "address",
-    "bytes",
-    "memoryOperationType",
-    "globalPid",
-    "deviceId",
-    "memKind",
-    "correlationId",
-    "streamId",
-    "localMemoryPoolAddress",
-    "localMemoryPoolSize",
-    "localMemoryPoolUtilizedSize",
-};
+enum { NSYS_COLUMN_LIST(NSYS_NUMBER) NSYS_COLUMNS };
+
+static const char *const nsys_columns[] = { NSYS_COLUMN_LIST(NSYS_NAME) };
 
 /* 73 years to either side of the session's start: sums and differences of two stay in range. */
 static bool
@@ -181,7 +172,10 @@ nsys_find_place(struct nsys *nsys, const struct nsys_place *wanted)
     return NULL;
 }
 
-/* The place of an event; of a free that does not name its pool, that where the address is live. NULL: a message. */
+/*
+ * The place of an event. A free may not name its pool: it belongs to the place where its address is live. NULL: a
+ * message was printed.
+ */
 static struct nsys_place *
 nsys_place(struct nsys *nsys, sqlite3_stmt *row, bool is_free)
 {
@@ -208,7 +202,7 @@ nsys_place(struct nsys *nsys, sqlite3_stmt *row, bool is_free)
     return place;
 }
 
-/* A row for each change of what the pool says of itself. */
+/* Write a sample of a pool where its figures have changed. */
 static int
 nsys_sample(struct nsys *nsys, sqlite3_stmt *row, struct nsys_place *place)
 {
@@ -220,8 +214,8 @@ nsys_sample(struct nsys *nsys, sqlite3_stmt *row, struct nsys_place *place)
         return COMMAND_FINE;
     place->used_bytes = used;
     place->reserved_bytes = reserved;
-    return trace_writer_row(&nsys->import->writer, pool_sample, TIDEI_NUMBER(nsys->import->last_ns),
-                            TIDEI_NUMBER(place->base_id), TIDEI_NUMBER(used), TIDEI_NUMBER(reserved));
+    return import_row(nsys->import, pool_sample, TIDEI_NUMBER(nsys->import->last_ns), TIDEI_NUMBER(place->base_id),
+                      TIDEI_NUMBER(used), TIDEI_NUMBER(reserved));
 }
 
 /* The process is in the upper bits of both ids, the correlation has 32. */
@@ -272,10 +266,9 @@ nsys_write_call(struct nsys *nsys, const struct nsys_call *call, bool is_free)
     thread_id = import_thread(nsys->import, (uint64_t)call->tid);
     if (thread_id == 0)
         return COMMAND_WRONG;
-    return trace_writer_row(&nsys->import->writer, driver_call, TIDEI_NUMBER(allocation_id), TIDEI_NUMBER(is_free),
-                            TIDEI_TEXT(nsys_name(nsys, call->name)), TIDEI_NUMBER(call->start_ns - nsys->first_ns),
-                            TIDEI_NUMBER(call->end_ns - call->start_ns), TIDEI_NUMBER(thread_id),
-                            TIDEI_NUMBER(call->result));
+    return import_row(nsys->import, driver_call, TIDEI_NUMBER(allocation_id), TIDEI_NUMBER(is_free),
+                      TIDEI_TEXT(nsys_name(nsys, call->name)), TIDEI_NUMBER(call->start_ns - nsys->first_ns),
+                      TIDEI_NUMBER(call->end_ns - call->start_ns), TIDEI_NUMBER(thread_id), TIDEI_NUMBER(call->result));
 }
 
 static int
@@ -391,7 +384,7 @@ nsys_read_call(struct nsys *nsys, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
-/* The calls that the events belong to, where the export has them. */
+/* Read the calls that the events belong to, where the export has them. */
 static int
 nsys_calls(struct nsys *nsys)
 {

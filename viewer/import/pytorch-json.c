@@ -160,11 +160,14 @@ reader_object(struct pytorch_reader *reader, struct reader_fields *fields)
     return reader->state != state || token == JSON_OBJECT_END;
 }
 
-static void
-reader_fill(const struct pytorch_reader *reader, const struct reader_fields *fields, struct pytorch_item *item)
+/* The object of an event or a block. */
+static bool
+reader_item(struct pytorch_reader *reader, struct reader_fields *fields, struct pytorch_item *item)
 {
     const int64_t *numbers = fields->numbers;
 
+    if (!reader_object(reader, fields))
+        return false;
     item->address = (uint64_t)numbers[NUMBER_ADDRESS];
     item->size = (uint64_t)numbers[fields->has[NUMBER_REQUESTED] ? NUMBER_REQUESTED : NUMBER_SIZE];
     item->stream = (uint64_t)numbers[NUMBER_STREAM];
@@ -174,6 +177,7 @@ reader_fill(const struct pytorch_reader *reader, const struct reader_fields *fie
     item->device_free = (uint64_t)numbers[NUMBER_DEVICE_FREE];
     item->frames = reader->frame_texts;
     item->frame_count = reader->frame_count;
+    return true;
 }
 
 static enum pytorch_item_kind
@@ -181,9 +185,8 @@ reader_event(struct pytorch_reader *reader, struct pytorch_item *item)
 {
     struct reader_fields fields;
 
-    if (!reader_object(reader, &fields))
+    if (!reader_item(reader, &fields, item))
         return PYTORCH_FAILED;
-    reader_fill(reader, &fields, item);
     item->action = fields.has_word ? PYTORCH_OTHER : PYTORCH_BROKEN;
     for (size_t i = 0; i < sizeof(reader_actions) / sizeof(reader_actions[0]); i++) {
         if (strcmp(fields.word, reader_actions[i].name) == 0)
@@ -200,9 +203,8 @@ reader_block(struct pytorch_reader *reader, struct pytorch_item *item)
 {
     struct reader_fields fields;
 
-    if (!reader_object(reader, &fields))
+    if (!reader_item(reader, &fields, item))
         return PYTORCH_FAILED;
-    reader_fill(reader, &fields, item);
     if (!fields.has[NUMBER_ADDRESS])
         item->address = reader->next_block;
     if (!fields.has[NUMBER_STREAM])

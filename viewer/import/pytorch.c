@@ -31,7 +31,7 @@
 /* The caching allocator's own granularity. */
 #define TORCH_ALIGNMENT 512
 
-/* What was there before the history began, or at its end. */
+/* A block or a segment that was there before the history began, or at its end. */
 struct torch_before {
     int64_t device;
     bool is_segment;
@@ -98,7 +98,7 @@ torch_list_add(const struct torch *torch, struct torch_list *list, const struct 
     return COMMAND_FINE;
 }
 
-/* The tag for a stack: a tag for each frame, in each other. -1: a message was printed. */
+/* The tag of a stack: nested tags, one for each frame. -1: a message was printed. */
 static int64_t
 torch_tag(struct torch *torch, const struct pytorch_item *item)
 {
@@ -127,7 +127,7 @@ torch_tag(struct torch *torch, const struct pytorch_item *item)
     return tag_id;
 }
 
-/* NULL where the device is none. */
+/* NULL where the number is no device's. */
 static struct torch_device *
 torch_device(struct torch *torch, int64_t device)
 {
@@ -143,7 +143,7 @@ torch_range(uint64_t address, uint64_t size)
     return (struct range){ address, size <= UINT64_MAX - address ? address + size : UINT64_MAX };
 }
 
-/* What of a range is not mapped was there before. */
+/* The parts of a segment that are not mapped were there before: add them to that list. */
 static int
 torch_add_gaps(struct torch *torch, const struct torch_before *item, const struct range_set *segments)
 {
@@ -197,23 +197,23 @@ torch_cut(struct range_set *segments, struct range cut)
     return added;
 }
 
-/* The first reading: an event of a segment. */
+/*
+ * The first reading: a segment is mapped (`stays`) or unmapped. Parts that are mapped already are unmapped first, so
+ * that a file in which segments overlap takes no longer. If the segment `was_there`, the other parts were mapped before
+ * the history began.
+ */
 static int
-torch_survey_segment(struct torch *torch, struct torch_device *device, const struct pytorch_item *item)
+torch_survey_segment(struct torch *torch, const struct torch_before *segment, bool was_there, bool stays)
 {
-    struct range range = torch_range(item->address, item->size);
-    struct torch_before before = torch_before(item, true);
-    int status = COMMAND_FINE;
+    struct range_set *segments = &torch->devices[segment->device].segments;
+    struct range range = torch_range(segment->address, segment->size);
+    int status = was_there ? torch_add_gaps(torch, segment, segments) : COMMAND_FINE;
 
-    if (range.begin == range.end)
-        return COMMAND_FINE;
-    if (item->action == PYTORCH_SEGMENT_FREE)
-        status = torch_add_gaps(torch, &before, &device->segments);
-    if (status == COMMAND_FINE && !torch_cut(&device->segments, range))
+    if (status != COMMAND_FINE || range.begin == range.end)
+        return status;
+    if (!torch_cut(segments, range) || (stays && !range_set_add(segments, range)))
         return torch_no_memory(torch);
-    if (item->action == PYTORCH_SEGMENT_ALLOC && !range_set_add(&device->segments, range))
-        return torch_no_memory(torch);
-    return status;
+    return COMMAND_FINE;
 }
 
 /* The first reading: an event of what the program asked for. */
@@ -236,13 +236,15 @@ torch_survey_alloc(struct torch *torch, struct torch_device *device, const struc
         return COMMAND_FINE;
     if (!id_map_add(&device->freed, item->address, 1))
         return torch_no_memory(torch);
-    /* A free that is requested twice is one that is unmatched. */
+    /* The second of two requests to free an address is an unmatched free. */
     return was_live || was_freed ? COMMAND_FINE : torch_list_add(torch, &torch->before, &before);
 }
 
 static int
 torch_survey_event(struct torch *torch, struct torch_device *device, const struct pytorch_item *item)
 {
+    struct torch_before segment;
+
     device->events++;
     if (item->has_time && (!torch->has_time || item->time_us < torch->first_us)) {
         torch->has_time = true;
@@ -250,9 +252,11 @@ torch_survey_event(struct torch *torch, struct torch_device *device, const struc
     }
     if (item->action <= PYTORCH_FREE_COMPLETED)
         return torch_survey_alloc(torch, device, item);
-    if (item->action <= PYTORCH_SEGMENT_FREE)
-        return torch_survey_segment(torch, device, item);
-    return COMMAND_FINE;
+    if (item->action > PYTORCH_SEGMENT_FREE)
+        return COMMAND_FINE;
+    segment = torch_before(item, true);
+    return torch_survey_segment(torch, &segment, item->action == PYTORCH_SEGMENT_FREE,
+                                item->action == PYTORCH_SEGMENT_ALLOC);
 }
 
 static int
@@ -273,21 +277,7 @@ torch_survey_item(struct torch *torch, const struct pytorch_item *item)
     return at_end.tag_id >= 0 ? torch_list_add(torch, &torch->at_end, &at_end) : COMMAND_WRONG;
 }
 
-/* A segment of the snapshot: it is mapped from here on, so that a file in which segments overlap takes no longer. */
-static int
-torch_compare_segment(struct torch *torch, const struct torch_before *item)
-{
-    struct range_set *segments = &torch->devices[item->device].segments;
-    struct range range = torch_range(item->address, item->size);
-    int status = torch_add_gaps(torch, item, segments);
-
-    if (status == COMMAND_FINE && range.begin < range.end &&
-        (!torch_cut(segments, range) || !range_set_add(segments, range)))
-        return torch_no_memory(torch);
-    return status;
-}
-
-/* What the snapshot has and the history does not was there before. */
+/* Blocks and segments that the snapshot has and the history does not were there before. */
 static int
 torch_compare(struct torch *torch)
 {
@@ -298,7 +288,7 @@ torch_compare(struct torch *torch)
         const struct torch_device *device = &torch->devices[item->device];
 
         if (item->is_segment)
-            status = torch_compare_segment(torch, item);
+            status = torch_survey_segment(torch, item, true, true);
         else if (id_map_find(&device->live, item->address) == NULL)
             status = torch_list_add(torch, &torch->before, item);
     }
@@ -393,8 +383,8 @@ torch_mark(struct torch *torch, const struct pytorch_item *item)
     else
         snprintf(text, sizeof(text), "device %" PRId64 " is out of memory: %" PRIu64 " bytes are free", item->device,
                  item->device_free);
-    return trace_writer_row(&torch->import->writer, mark, TIDEI_NUMBER(torch->import->last_ns), TIDEI_NULL,
-                            TIDEI_TEXT("mark"), TIDEI_TEXT(text));
+    return import_row(torch->import, mark, TIDEI_NUMBER(torch->import->last_ns), TIDEI_NULL, TIDEI_TEXT("mark"),
+                      TIDEI_TEXT(text));
 }
 
 /* An event of the program's own requests, or of the device as a whole; the time is set. */
@@ -447,7 +437,7 @@ torch_event(struct torch *torch, const struct pytorch_item *item)
     if (item->action == PYTORCH_SEGMENT_FREE || item->action == PYTORCH_SEGMENT_ALLOC) {
         struct torch_before segment = torch_before(item, true);
 
-        /* What is mapped again without having been unmapped. */
+        /* A segment may be mapped again without having been unmapped. */
         status = torch_unmap(torch, item, item->has_time ? ns : torch->import->latest_ns);
         if (status != COMMAND_FINE || item->action == PYTORCH_SEGMENT_FREE)
             return status;
@@ -487,7 +477,7 @@ torch_advance(struct torch_device *device)
     }
 }
 
-/* What was there before, then the histories of all devices, merged in the order of time. */
+/* Add what was there before, then the histories of all devices, merged in the order of time. */
 static int
 torch_replay(struct torch *torch)
 {

@@ -9,7 +9,6 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
-#include "viewer/base/progress.h"
 #include "viewer/read/rmm-csv.h"
 
 #define RMM_DAY_NS INT64_C(86400000000000)
@@ -78,6 +77,11 @@ rmm_set_time(struct rmm *rmm, const struct rmm_row *row)
 static int
 rmm_row(struct rmm *rmm, const struct rmm_row *row)
 {
+    static int (*const add[])(struct import * import, const struct import_event *event) = {
+        [RMM_ALLOCATE] = import_alloc,
+        [RMM_FREE] = import_free,
+        [RMM_FAILURE] = import_failure,
+    };
     struct import_event event = {
         .layer = rmm->layer,
         .address = row->pointer,
@@ -87,26 +91,16 @@ rmm_row(struct rmm *rmm, const struct rmm_row *row)
     };
 
     rmm_set_time(rmm, row);
-    switch (row->action) {
-    case RMM_ALLOCATE:
-        return import_alloc(rmm->import, &event);
-    case RMM_FREE:
-        return import_free(rmm->import, &event);
-    case RMM_FAILURE:
-        return import_failure(rmm->import, &event);
-    }
-    return COMMAND_FINE;
+    return add[row->action](rmm->import, &event);
 }
 
 static int
 rmm_rows(struct rmm *rmm)
 {
     struct rmm_row row;
-    struct progress progress;
     enum rmm_found found = RMM_ROW;
     int status = COMMAND_FINE;
 
-    progress_begin(&progress, "importing");
     while (status == COMMAND_FINE && found != RMM_FAILED && (found = rmm_csv_next(&rmm->csv, &row)) != RMM_END) {
         if (found == RMM_ROW) {
             status = rmm_row(rmm, &row);
@@ -116,10 +110,7 @@ rmm_rows(struct rmm *rmm)
             rmm->import->unreadable += found == RMM_UNREADABLE;
             rmm->import->cut_off = found == RMM_FAILED;
         }
-        if (rmm->csv.line % 4096 == 0)
-            progress_update(&progress, rmm_csv_offset(&rmm->csv), rmm->csv.file_bytes);
     }
-    progress_end(&progress);
     /* A file in which not one row can be read is something else. */
     if (status == COMMAND_FINE && rmm->import->events == 0 && rmm->import->unreadable + rmm->import->cut_off > 0)
         status = COMMAND_WRONG;
@@ -130,7 +121,7 @@ static int
 rmm_run(struct import *import, const char *path, uint64_t *start_unix_ns)
 {
     struct rmm rmm = { .import = import, .start_ns = -1 };
-    int status = rmm_csv_open(&rmm.csv, path, true);
+    int status = rmm_csv_open(&rmm.csv, path, true, "importing");
 
     if (status == COMMAND_FINE)
         status = import_layers(import, "log rmm", "", -1, RMM_ALIGNMENT, &rmm.layer);

@@ -44,8 +44,8 @@ int emit_close(struct emit *emit, int status);
 /* Discard everything written so far. False after a message: the output cannot be rewound. */
 bool emit_rewind(struct emit *emit);
 
-/* Write the buffer out now. */
-void emit_flush(struct emit *emit);
+/* Write the buffer out now, through the compression if there is one. `end`: nothing follows. */
+void emit_flush(struct emit *emit, bool end);
 
 /* The slow path of emit_bytes: the bytes do not fit in the buffer. */
 void emit_overflow(struct emit *emit, const void *bytes, size_t count);

@@ -1,15 +1,10 @@
 # What a command answers, as tables, JSON, CSV and Markdown.
 libviewer_la_SOURCES += \
-	viewer/output/drawing.c \
-	viewer/output/drawing.h \
 	viewer/output/emit.c \
 	viewer/output/emit.h \
 	viewer/output/json.h \
 	viewer/output/report-item.h \
-	viewer/output/report-layout.c \
-	viewer/output/report-layout.h \
 	viewer/output/report-table.c \
-	viewer/output/report-table.h \
 	viewer/output/report-write.c \
 	viewer/output/report.c \
 	viewer/output/report.h \

@@ -1,24 +1,26 @@
-/* The items of a report, for the files that print it. */
+/* The items of a report, and the layout of its tables on a screen, for the files that print it. */
 #ifndef VIEWER_OUTPUT_REPORT_ITEM_H
 #define VIEWER_OUTPUT_REPORT_ITEM_H
 
 #include <string.h>
 
+#include "viewer/output/emit.h"
 #include "viewer/output/report.h"
 
 enum report_item_kind {
-    REPORT_ITEM_FIELD, /* one cell */
+    REPORT_ITEM_FIELD, /* a column and a row */
     REPORT_ITEM_TABLE,
     REPORT_ITEM_NOTE,
     REPORT_ITEM_LINES,
 };
 
+#define REPORT_COLUMNS_MAX 20
+
 struct report_item {
     enum report_item_kind kind;
-    struct report_column field; /* of a field: name, title and kind of its cell */
-    const char *name;           /* of a table */
-    const char *title;          /* of a table; NULL: none */
-    const struct report_column *columns;
+    const char *name;                                 /* of a table */
+    const char *title;                                /* of a table; NULL: none */
+    struct report_column columns[REPORT_COLUMNS_MAX]; /* a field has one */
     size_t column_count;
     struct report_cell *cells; /* owns, with their texts; row by row */
     size_t row_count;
@@ -48,5 +50,19 @@ report_shows(const struct report *report, const struct report_item *item)
         return true;
     return item->kind == REPORT_ITEM_TABLE && strcmp(report->options.only, item->name) == 0;
 }
+
+/* The layout of a table on a screen: which columns are shown, in which order, and how wide the last may be. */
+struct report_layout {
+    size_t columns[REPORT_COLUMNS_MAX]; /* of the item, those that are shown, from left to right */
+    size_t count;
+    size_t name_width; /* characters of the last column if it is a long name that must be wrapped; else 0 */
+    bool left_out[REPORT_COLUMNS_MAX]; /* by column of the item: the terminal is too narrow for it */
+};
+
+/* Lay a table out for a terminal of `screen` characters a line; 0: not a terminal. */
+struct report_layout report_layout_make(const struct report_item *item, size_t screen);
+
+/* Write the report in the table format. Sets out->failed if there is no memory. */
+void report_write_table(const struct report *report, struct emit *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Writes a report in the table format: fields with labels, tables with libsmartcols, sentences. */
+/* Lays tables out on a screen, and writes a report in the table format: labelled fields, tables, sentences. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -7,9 +7,141 @@
 #include <unistd.h>
 
 #include "viewer/base/callstack-text.h"
-#include "viewer/output/report-layout.h"
-#include "viewer/output/report-table.h"
+#include "viewer/output/report-item.h"
 #include "viewer/output/table.h"
+
+/* A name longer than this is shown in the last column, so that it shifts no other column. */
+#define LAYOUT_NAME 40
+
+/* The characters that such a name should have of a terminal's line, and that it has at least. */
+#define LAYOUT_NAME_WANTED 52
+#define LAYOUT_NAME_LEAST  24
+
+/* Whether a column is shown: it has a title (one without is for JSON and CSV alone) and is not empty. */
+static bool
+layout_has_column(const struct report_item *item, size_t c)
+{
+    bool filled = false;
+
+    for (size_t row = 0; row < item->row_count && !filled; row++)
+        filled = item->cells[row * item->column_count + c].there;
+    return filled && item->columns[c].title != NULL;
+}
+
+static bool
+layout_has_any(const struct report_item *item)
+{
+    for (size_t c = 0; c < item->column_count; c++) {
+        if (layout_has_column(item, c))
+            return true;
+    }
+    return false;
+}
+
+/* The approximate width of a text in characters. */
+static size_t
+layout_text_width(const char *text)
+{
+    size_t width = 0;
+
+    for (; *text != '\0'; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+static size_t
+layout_column_width(const struct report_item *item, size_t c)
+{
+    size_t width = layout_text_width(item->columns[c].title);
+    char buffer[64];
+
+    for (size_t row = 0; row < item->row_count; row++) {
+        const struct report_cell *cell = &item->cells[row * item->column_count + c];
+        size_t own =
+            cell->there ? layout_text_width(report_words(item->columns[c].kind, cell, buffer, sizeof(buffer))) : 0;
+
+        width = own > width ? own : width;
+    }
+    return width;
+}
+
+/* The column called `name`, of `length` letters; column_count: there is none. */
+static size_t
+layout_find(const struct report_item *item, const char *name, size_t length)
+{
+    size_t c = 0;
+
+    while (c < item->column_count && (item->columns[c].name == NULL || strlen(item->columns[c].name) != length ||
+                                      strncmp(item->columns[c].name, name, length) != 0))
+        c++;
+    return c;
+}
+
+/* Leave out spare columns until the table, of `total` characters, fits. Returns the width of what is left. */
+static size_t
+layout_spare(const struct report_item *item, size_t *widths, size_t total, size_t screen, bool *left_out)
+{
+    for (const char *name = item->spare; name != NULL && *name != '\0' && total > screen;) {
+        size_t length = strcspn(name, " ");
+        size_t c = layout_find(item, name, length);
+
+        if (c < item->column_count && widths[c] > 0) {
+            total -= widths[c] + 1;
+            widths[c] = 0;
+            left_out[c] = true;
+        }
+        name += length + (name[length] == ' ');
+    }
+    return total;
+}
+
+/*
+ * Set the widths of the columns that are shown, 0 for the others, and *last to the column of a long name (column_count:
+ * none). Returns the width of the table.
+ */
+static size_t
+layout_widths(const struct report_item *item, size_t *widths, size_t *last)
+{
+    size_t total = 0;
+
+    *last = item->column_count;
+    for (size_t c = 0; c < item->column_count; c++) {
+        if (!layout_has_column(item, c))
+            continue;
+        widths[c] = layout_column_width(item, c);
+        /* A column with an empty title and empty cells still takes a character. */
+        widths[c] = widths[c] > 0 ? widths[c] : 1;
+        if (report_is_name(item->columns[c].kind) && widths[c] > LAYOUT_NAME &&
+            (*last == item->column_count || widths[c] > widths[*last]))
+            *last = c;
+        total += widths[c] + 1;
+    }
+    return total > 0 ? total - 1 : 0;
+}
+
+struct report_layout
+report_layout_make(const struct report_item *item, size_t screen)
+{
+    struct report_layout layout = { .count = 0 };
+    size_t widths[REPORT_COLUMNS_MAX + 1] = { 0 };
+    size_t last;
+    size_t total = layout_widths(item, widths, &last);
+    size_t name = widths[last] < LAYOUT_NAME_WANTED ? widths[last] : LAYOUT_NAME_WANTED;
+
+    total -= widths[last] - name;
+    if (screen > 0)
+        total = layout_spare(item, widths, total, screen, layout.left_out);
+    for (size_t c = 0; c < item->column_count; c++) {
+        if (widths[c] > 0 && c != last)
+            layout.columns[layout.count++] = c;
+    }
+    if (last < item->column_count) {
+        layout.columns[layout.count++] = last;
+        if (screen > 0)
+            layout.name_width = screen + name > total + LAYOUT_NAME_LEAST ? screen + name - total : LAYOUT_NAME_LEAST;
+    }
+    return layout;
+}
 
 /* On a terminal a name takes at most this many lines. Elsewhere it is one line and complete. */
 #define PEOPLE_NAME_LINES 4
@@ -31,33 +163,26 @@ people_name(enum report_kind kind, const char *name, size_t width)
     return lines;
 }
 
-/* False: no memory. */
-static bool
+static void
 people_put_row(struct table *table, const struct report_item *item, const struct report_layout *layout, size_t row)
 {
     char buffer[64];
 
     table_row(table);
     for (size_t i = 0; i < layout->count; i++) {
-        size_t c = layout->columns[i];
-        const struct report_cell *cell = &item->cells[row * item->column_count + c];
-        const char *words;
-        char *name;
+        enum report_kind kind = item->columns[layout->columns[i]].kind;
+        const struct report_cell *cell = &item->cells[row * item->column_count + layout->columns[i]];
+        const char *words = cell->there ? report_words(kind, cell, buffer, sizeof(buffer)) : NULL;
+        char *name = NULL;
 
-        if (!cell->there)
-            continue;
-        words = report_words(item->columns[c].kind, cell, buffer, sizeof(buffer));
-        if (!report_is_name(item->columns[c].kind)) {
-            table_cell(table, i, words);
-            continue;
+        if (cell->there && report_is_name(kind)) {
+            name = people_name(kind, words, i + 1 == layout->count ? layout->name_width : 0);
+            table->failed = table->failed || name == NULL;
+            words = name;
         }
-        name = people_name(item->columns[c].kind, words, i + 1 == layout->count ? layout->name_width : 0);
-        if (name == NULL)
-            return false;
-        table_cell(table, i, name);
+        table_cell(table, i, words);
         free(name);
     }
-    return true;
 }
 
 /* List the columns that the terminal is too narrow for. */
@@ -76,16 +201,12 @@ people_put_left_out(const struct report_item *item, const struct report_layout *
         emit_string(out, "\n");
 }
 
-/* False: no memory. */
-static bool
+static void
 people_put_table(const struct report_item *item, struct emit *out, bool color, size_t screen)
 {
-    struct report_layout layout;
+    struct report_layout layout = report_layout_make(item, screen);
     struct table table;
-    bool fine = true;
 
-    if (!report_layout_make(item, screen, &layout))
-        return false;
     table_begin(&table, color);
     for (size_t i = 0; i < layout.count; i++) {
         const struct report_column *column = &item->columns[layout.columns[i]];
@@ -96,13 +217,11 @@ people_put_table(const struct report_item *item, struct emit *out, bool color, s
                      : report_is_left(column->kind) ? TABLE_LEFT
                                                     : TABLE_RIGHT);
     }
-    for (size_t row = 0; fine && row < item->row_count; row++)
-        fine = people_put_row(&table, item, &layout, row);
-    fine = table_end(&table, fine ? out : NULL, true) && fine;
-    if (fine)
-        people_put_left_out(item, &layout, out);
-    report_layout_free(&layout);
-    return fine;
+    for (size_t row = 0; row < item->row_count; row++)
+        people_put_row(&table, item, &layout, row);
+    if (!table_end(&table, out, true))
+        out->failed = true;
+    people_put_left_out(item, &layout, out);
 }
 
 /* The width of the terminal in characters; 0: standard output is not a terminal. */
@@ -122,8 +241,8 @@ people_field_width(const struct report *report)
     for (size_t i = 0; i < report->count; i++) {
         const struct report_item *item = &report->items[i];
 
-        if (item->kind == REPORT_ITEM_FIELD && item->field.title != NULL && strlen(item->field.title) > width)
-            width = strlen(item->field.title);
+        if (item->kind == REPORT_ITEM_FIELD && item->columns[0].title != NULL && strlen(item->columns[0].title) > width)
+            width = strlen(item->columns[0].title);
     }
     return width + 2;
 }
@@ -131,25 +250,23 @@ people_field_width(const struct report *report)
 static bool
 people_see(const struct report *report, const struct report_item *item)
 {
-    if (!report_shows(report, item))
-        return false;
-    if (item->kind == REPORT_ITEM_FIELD)
-        return item->field.title != NULL && item->cells->there;
-    if (item->kind != REPORT_ITEM_TABLE)
-        return true;
-    return report_layout_has_any(item);
+    if (item->kind == REPORT_ITEM_FIELD || item->kind == REPORT_ITEM_TABLE)
+        return report_shows(report, item) && layout_has_any(item);
+    return report_shows(report, item);
 }
 
-/* Write words, wrapped to `screen` characters and indented by `indent` from the second line on. False: no memory. */
-static bool
+/* Write words, wrapped to `screen` characters and indented by `indent` from the second line on. */
+static void
 people_put_prose(struct emit *out, const char *words, size_t indent, size_t screen)
 {
     bool narrow = screen < indent + PEOPLE_PROSE_LEAST;
     char *lines = narrow ? strdup(words) : stack_text_wrap(words, screen - indent, SIZE_MAX);
     char *line = lines;
 
-    if (lines == NULL)
-        return false;
+    if (lines == NULL) {
+        out->failed = true;
+        return;
+    }
     for (;;) {
         size_t length = narrow ? strlen(line) : strcspn(line, "\n");
 
@@ -161,10 +278,9 @@ people_put_prose(struct emit *out, const char *words, size_t indent, size_t scre
         line += length + 1;
     }
     free(lines);
-    return true;
 }
 
-bool
+void
 report_write_table(const struct report *report, struct emit *out)
 {
     bool color = report_has_color(report);
@@ -184,25 +300,21 @@ report_write_table(const struct report *report, struct emit *out)
         before = (int)item->kind;
         switch (item->kind) {
         case REPORT_ITEM_FIELD:
-            words = report_words(item->field.kind, item->cells, buffer, sizeof(buffer));
-            emit_format(out, "%-*s", (int)width, item->field.title);
-            if (!people_put_prose(out, words, width, screen))
-                return false;
+            words = report_words(item->columns[0].kind, item->cells, buffer, sizeof(buffer));
+            emit_format(out, "%-*s", (int)width, item->columns[0].title);
+            people_put_prose(out, words, width, screen);
             break;
         case REPORT_ITEM_TABLE:
             if (item->title != NULL)
                 emit_format(out, color ? "\033[1m%s\033[0m\n" : "%s\n", item->title);
-            if (!people_put_table(item, out, color, screen))
-                return false;
+            people_put_table(item, out, color, screen);
             break;
         case REPORT_ITEM_NOTE:
-            if (!people_put_prose(out, item->text, 0, screen))
-                return false;
+            people_put_prose(out, item->text, 0, screen);
             break;
         case REPORT_ITEM_LINES:
             emit_string(out, item->text);
             break;
         }
     }
-    return true;
 }

@@ -7,9 +7,8 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
-#include "viewer/base/pager.h"
 #include "viewer/output/json.h"
-#include "viewer/output/report-table.h"
+#include "viewer/output/report-item.h"
 
 /* Write a plain number, for JSON and CSV. */
 static void
@@ -30,28 +29,26 @@ write_number(struct emit *out, enum report_kind kind, const struct report_cell *
     }
 }
 
-/* Write a value under its column's name, unless the value or the name is missing. */
-static void
-write_json_member(struct json *json, const struct report_column *column, const struct report_cell *cell)
-{
-    if (column->name == NULL || !cell->there)
-        return;
-    json_key_text(json, column->name);
-    if (report_is_text(column->kind)) {
-        json_text(json, cell->text);
-    } else if (column->kind == REPORT_FLAG) {
-        json_flag(json, cell->integer != 0);
-    } else {
-        json_separate(json);
-        write_number(json->out, column->kind, cell);
-    }
-}
-
+/* Write a row or a field as members of an object. Missing values and columns without a name are left out. */
 static void
 write_json_cells(struct json *json, const struct report_item *item, size_t row)
 {
-    for (size_t i = 0; i < item->column_count; i++)
-        write_json_member(json, &item->columns[i], &item->cells[row * item->column_count + i]);
+    for (size_t i = 0; i < item->column_count; i++) {
+        const struct report_column *column = &item->columns[i];
+        const struct report_cell *cell = &item->cells[row * item->column_count + i];
+
+        if (column->name == NULL || !cell->there)
+            continue;
+        json_key_text(json, column->name);
+        if (report_is_text(column->kind)) {
+            json_text(json, cell->text);
+        } else if (column->kind == REPORT_FLAG) {
+            json_flag(json, cell->integer != 0);
+        } else {
+            json_separate(json);
+            write_number(json->out, column->kind, cell);
+        }
+    }
 }
 
 static void
@@ -86,7 +83,7 @@ write_json(const struct report *report, struct emit *out)
         if (!report_shows(report, item))
             continue;
         if (item->kind == REPORT_ITEM_FIELD)
-            write_json_member(&json, &item->field, item->cells);
+            write_json_cells(&json, item, 0);
         if (item->kind != REPORT_ITEM_TABLE)
             continue;
         json_key_text(&json, item->name);
@@ -125,7 +122,7 @@ write_jsonl(const struct report *report, struct emit *out)
         json_put_unsigned(&json, "format_version", 1);
         for (size_t i = 0; i < report->count; i++) {
             if (report->items[i].kind == REPORT_ITEM_FIELD)
-                write_json_member(&json, &report->items[i].field, report->items[i].cells);
+                write_json_cells(&json, &report->items[i], 0);
         }
         write_json_notes(report, &json);
         emit_string(out, "}\n");
@@ -251,9 +248,9 @@ write_markdown(const struct report *report, struct emit *out)
             continue;
         if (item->kind == REPORT_ITEM_TABLE) {
             write_markdown_table(out, item);
-        } else if (item->kind == REPORT_ITEM_FIELD && item->field.title != NULL && item->cells->there) {
-            emit_format(out, "- %s: ", item->field.title);
-            write_markdown_text(out, report_words(item->field.kind, item->cells, buffer, sizeof(buffer)));
+        } else if (item->kind == REPORT_ITEM_FIELD && item->columns[0].title != NULL && item->cells->there) {
+            emit_format(out, "- %s: ", item->columns[0].title);
+            write_markdown_text(out, report_words(item->columns[0].kind, item->cells, buffer, sizeof(buffer)));
             emit_string(out, "\n");
         } else if (item->kind == REPORT_ITEM_NOTE) {
             emit_string(out, "\n");
@@ -265,27 +262,10 @@ write_markdown(const struct report *report, struct emit *out)
     }
 }
 
-/* Write the report in its format. False: no memory. */
-static bool
-write_report(const struct report *report, struct emit *out)
-{
-    switch (report->options.format) {
-    case REPORT_JSON:
-        write_json(report, out);
-        return true;
-    case REPORT_JSONL:
-        write_jsonl(report, out);
-        return true;
-    case REPORT_CSV:
-        write_csv(report, out);
-        return true;
-    case REPORT_MARKDOWN:
-        write_markdown(report, out);
-        return true;
-    default:
-        return report_write_table(report, out);
-    }
-}
+/* By enum report_format. */
+static void (*const write_formats[])(const struct report *report, struct emit *out) = {
+    report_write_table, write_json, write_jsonl, write_csv, write_markdown,
+};
 
 /* Whether --only names a table of the report; if not, list the tables that there are. */
 static bool
@@ -316,11 +296,13 @@ report_print(const struct report *report, int status)
 
     if (!write_check_only(report) || emit_open_memory(&out) != COMMAND_FINE)
         return COMMAND_WRONG;
-    written = !report->failed && write_report(report, &out) && !out.failed;
+    if (!report->failed)
+        write_formats[report->options.format](report, &out);
+    written = !report->failed && !out.failed;
     if (!written)
         fprintf(stderr, "tidemark %s: no memory for the answer\n", report->name);
     else if (report->options.format == REPORT_TABLE && !report->options.no_pager)
-        pager_print(out.buffer, out.used);
+        output_page(out.buffer, out.used);
     else
         fwrite(out.buffer, 1, out.used, stdout);
     free(out.buffer);

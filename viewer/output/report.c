@@ -1,6 +1,7 @@
 /* Keeps the answer of a command until it is printed. */
 #include "config.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,30 +18,18 @@ report_begin(struct report *report, const struct report_options *options, const 
     *report = (struct report){ .options = *options, .name = name };
 }
 
-static enum report_kind
-report_kind(const struct report_item *item, size_t column)
-{
-    return item->kind == REPORT_ITEM_FIELD ? item->field.kind : item->columns[column].kind;
-}
-
-static void
-report_free_cells(struct report_item *item)
-{
-    size_t count = item->row_count * item->column_count;
-
-    for (size_t i = 0; i < count; i++) {
-        if (item->cells[i].there && report_is_text(report_kind(item, i % item->column_count)))
-            free((char *)item->cells[i].text);
-    }
-    free(item->cells);
-}
-
 void
 report_end(struct report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
-        report_free_cells(&report->items[i]);
-        free(report->items[i].text);
+        struct report_item *item = &report->items[i];
+
+        for (size_t c = 0; c < item->row_count * item->column_count; c++) {
+            if (item->cells[c].there && report_is_text(item->columns[c % item->column_count].kind))
+                free((char *)item->cells[c].text);
+        }
+        free(item->cells);
+        free(item->text);
     }
     free(report->items);
     *report = (struct report){ 0 };
@@ -70,7 +59,7 @@ report_add_row(struct report *report, struct report_item *item, const struct rep
     row = &item->cells[item->row_count++ * item->column_count];
     for (size_t i = 0; i < item->column_count; i++) {
         row[i] = cells[i];
-        if (!cells[i].there || !report_is_text(report_kind(item, i)))
+        if (!cells[i].there || !report_is_text(item->columns[i].kind))
             continue;
         row[i].text = strdup(cells[i].text);
         if (row[i].text == NULL) {
@@ -87,9 +76,21 @@ report_field(struct report *report, const char *name, const char *title, enum re
 
     if (item == NULL)
         return;
-    item->field = (struct report_column){ name, title, kind };
+    item->columns[0] = (struct report_column){ name, title, kind };
     item->column_count = 1;
     report_add_row(report, item, &cell);
+}
+
+void
+report_label(struct report *report, const char *title, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    report_field(report, NULL, title, REPORT_TEXT, cell_text(text));
 }
 
 void
@@ -100,10 +101,18 @@ report_table(struct report *report, const char *name, const char *title, const s
 
     if (item == NULL)
         return;
+    assert(column_count <= REPORT_COLUMNS_MAX);
     item->name = name;
     item->title = title;
-    item->columns = columns;
+    memcpy(item->columns, columns, column_count * sizeof(*columns));
     item->column_count = column_count;
+}
+
+void
+report_set_column(struct report *report, size_t place, struct report_column column)
+{
+    if (!report->failed)
+        report->items[report->count - 1].columns[place] = column;
 }
 
 void

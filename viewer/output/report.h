@@ -5,8 +5,8 @@
  *     static const struct report_column columns[] = {
  *         { "tag", "TAG", REPORT_TEXT }, { "bytes", "BYTES", REPORT_SIZE },
  *     };
- *     report_table(report, "tags", "By tag", columns, 2);
- *     report_row(report, (struct report_cell[]){ cell_text("step/forward"), cell_unsigned(4096) });
+ *     REPORT_TABLE(report, "tags", "By tag", columns);
+ *     REPORT_ROW(report, cell_text("step/forward"), cell_unsigned(4096));
  *     return report_print(report, status);
  */
 #ifndef VIEWER_OUTPUT_REPORT_H
@@ -55,7 +55,7 @@ enum report_kind {
     REPORT_SHARE,   /* real; 0.25 is 25% */
     REPORT_REAL,    /* real */
     REPORT_ADDRESS, /* hexadecimal for people */
-    REPORT_FLAG,    /* yes or no */
+    REPORT_FLAG,    /* yes or no; 0 is no */
 };
 
 struct report_column {
@@ -104,12 +104,6 @@ cell_text(const char *value)
     return (struct report_cell){ .there = value != NULL, .text = value };
 }
 
-static inline struct report_cell
-cell_flag(bool value)
-{
-    return (struct report_cell){ .there = true, .integer = value };
-}
-
 /* `part` of `whole`; a missing value if `whole` is 0. */
 static inline struct report_cell
 cell_share(double part, double whole)
@@ -142,9 +136,21 @@ void report_end(struct report *report);
 void report_field(struct report *report, const char *name, const char *title, enum report_kind kind,
                   struct report_cell cell);
 
-/* Begin a table. `name` is its member in JSON, `title` (NULL: none) its heading. All pointers are borrowed. */
+/* Add a text that only tables and Markdown have. `title` is borrowed until report_end. */
+void report_label(struct report *report, const char *title, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * Begin a table. `name` is its member in JSON, `title` (NULL: none) its heading. The columns are copied; the texts are
+ * borrowed.
+ */
 void report_table(struct report *report, const char *name, const char *title, const struct report_column *columns,
                   size_t column_count);
+#define REPORT_TABLE(report, name, title, columns)                                                                     \
+    report_table((report), (name), (title), (columns), sizeof(columns) / sizeof((columns)[0]))
+
+/* Replace a column of the last table. One without name and title is shown nowhere. */
+void report_set_column(struct report *report, size_t place, struct report_column column);
 
 /*
  * Name the columns that a terminal too narrow for the last table leaves out: names separated by blanks (borrowed), in
@@ -154,6 +160,7 @@ void report_spare(struct report *report, const char *names);
 
 /* Add a row to the last table: a cell for each of its columns. */
 void report_row(struct report *report, const struct report_cell *cells);
+#define REPORT_ROW(report, ...) report_row((report), (const struct report_cell[]){ __VA_ARGS__ })
 
 /* Add a sentence: a line in tables and Markdown, an element of "notes" in JSON. */
 void report_note(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));

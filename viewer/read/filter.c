@@ -9,7 +9,7 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/read/filter.h"
-#include "viewer/base/nearest.h"
+#include "viewer/base/parse.h"
 #include "viewer/base/output.h"
 
 bool
@@ -33,17 +33,16 @@ filter_set_add(struct filter_set *set, int64_t id)
 static int
 filter_no_such(const struct names *names, const char *what, const char *text, const struct name_list *list)
 {
-    struct nearest nearest;
+    const char *nearest = NULL;
 
     fprintf(stderr, "%s: no %s \"", names->trace->path, what);
     output_text(stderr, text, strlen(text));
     putc('"', stderr);
-    nearest_begin(&nearest, text);
     for (size_t i = 0; list != NULL && i < list->count; i++)
-        nearest_try(&nearest, list->names[i].text);
-    if (nearest.word != NULL && nearest.word[0] != '\0') {
+        nearest = parse_nearest(text, nearest, list->names[i].text);
+    if (nearest != NULL && nearest[0] != '\0') {
         fputs("; did you mean \"", stderr);
-        output_text(stderr, nearest.word, strlen(nearest.word));
+        output_text(stderr, nearest, strlen(nearest));
         fputs("\"?", stderr);
     }
     putc('\n', stderr);
@@ -60,116 +59,104 @@ filter_tag_fits(const char *path, const char *pattern)
     return fnmatch(pattern, path, 0) == 0;
 }
 
-static int
-filter_tag(struct filter *filter, const struct names *names, const char *text)
-{
-    bool found = strcmp(text, "none") == 0;
-    int status = found ? filter_set_add(&filter->tags, 0) : COMMAND_FINE;
-
-    for (size_t i = 0; i < names->tags.count && status == COMMAND_FINE; i++) {
-        if (filter_tag_fits(names->tags.names[i].text, text)) {
-            status = filter_set_add(&filter->tags, names->tags.names[i].id);
-            found = true;
-        }
-    }
-    return found || status != COMMAND_FINE ? status : filter_no_such(names, "tag", text, &names->tags);
-}
-
-static int
-filter_thread(struct filter *filter, const struct names *names, const char *text)
-{
-    bool found = false;
-    int status = COMMAND_FINE;
+/* An argument of a filter: as text, as a number, and as a handle ("0x..."), where it is one. */
+struct filter_argument {
+    const char *text;
+    bool is_number;
+    bool is_handle;
     uint64_t number;
-    bool is_number = parse_count(text, &number);
+    uint64_t handle;
+};
 
-    for (size_t i = 0; i < names->threads.count && status == COMMAND_FINE; i++) {
-        const struct name *thread = &names->threads.names[i];
-
-        if (is_number ? thread->id == (int64_t)number : fnmatch(text, thread->text, 0) == 0) {
-            status = filter_set_add(&filter->threads, thread->id);
-            found = true;
-        }
-    }
-    return found || status != COMMAND_FINE ? status : filter_no_such(names, "thread", text, &names->threads);
+static bool
+filter_fits_tag(const struct name *tag, const struct filter_argument *argument)
+{
+    return filter_tag_fits(tag->text, argument->text);
 }
 
-static int
-filter_stream(struct filter *filter, const struct names *names, const char *text)
+static bool
+filter_fits_thread(const struct name *thread, const struct filter_argument *argument)
 {
-    bool is_handle = strncmp(text, "0x", 2) == 0;
-    bool found = false;
-    int status = COMMAND_FINE;
-    uint64_t number = 0;
-    char *end = NULL;
-
-    if (is_handle)
-        number = strtoull(text, &end, 16);
-    if (is_handle ? *end != '\0' : !parse_count(text, &number))
-        return filter_no_such(names, "stream", text, NULL);
-    for (size_t i = 0; i < names->streams.count && status == COMMAND_FINE; i++) {
-        const struct name *stream = &names->streams.names[i];
-
-        if ((is_handle ? (uint64_t)stream->number : (uint64_t)stream->id) == number) {
-            status = filter_set_add(&filter->streams, stream->id);
-            found = true;
-        }
-    }
-    return found || status != COMMAND_FINE ? status : filter_no_such(names, "stream", text, NULL);
+    return argument->is_number ? (uint64_t)thread->id == argument->number
+                               : fnmatch(argument->text, thread->text, 0) == 0;
 }
 
-/* Whether a layer is a log or has allocations. */
-static int
-filter_layer_records(const struct names *names, int64_t layer_id, bool *records)
+static bool
+filter_fits_stream(const struct name *stream, const struct filter_argument *argument)
 {
-    char sql[96];
-    int64_t found = 0;
-    int status = COMMAND_FINE;
-
-    *records = false;
-    for (size_t i = 0; i < names->layers->count && !*records; i++)
-        *records = names->layers->layers[i].layer_id == layer_id && strcmp(names->layers->layers[i].kind, "log") == 0;
-    if (*records)
-        return COMMAND_FINE;
-    snprintf(sql, sizeof(sql), "SELECT 1 FROM allocation WHERE layer_id = %" PRId64 " LIMIT 1", layer_id);
-    status = trace_integer(names->trace, sql, &found);
-    *records = found != 0;
-    return status;
-}
-
-static int
-filter_layer(struct filter *filter, const struct names *names, const char *text)
-{
-    bool records = false;
-    uint64_t number;
-    int status = COMMAND_FINE;
-
-    if (!parse_count(text, &number) || number > INT64_MAX)
-        return filter_no_such(names, "layer", text, NULL);
-    status = filter_layer_records(names, (int64_t)number, &records);
-    if (status != COMMAND_FINE)
-        return status;
-    return records ? filter_set_add(&filter->layers, (int64_t)number)
-                   : filter_no_such(names, "layer that records", text, NULL);
+    return (argument->is_number && (uint64_t)stream->id == argument->number) ||
+           (argument->is_handle && (uint64_t)stream->number == argument->handle);
 }
 
 /* An allocation belongs to the device of its stream. */
-static int
-filter_device(struct filter *filter, const struct names *names, const char *text)
+static bool
+filter_fits_device(const struct name *stream, const struct filter_argument *argument)
 {
-    bool found = false;
-    int status = COMMAND_FINE;
-    uint64_t number;
+    return argument->is_number && (uint64_t)stream->device == argument->number;
+}
 
-    if (!parse_count(text, &number))
-        return filter_no_such(names, "device", text, NULL);
-    for (size_t i = 0; i < names->streams.count && status == COMMAND_FINE; i++) {
-        if (names->streams.names[i].device == (int64_t)number) {
-            status = filter_set_add(&filter->device_streams, names->streams.names[i].id);
+/* The filters whose arguments select names. */
+static const struct filter_kind {
+    const char *what;
+    size_t arguments; /* offset of the option_list in filter_options */
+    size_t list;      /* offset of the name_list in names */
+    size_t set;       /* offset of the filter_set in filter */
+    bool (*fits)(const struct name *name, const struct filter_argument *argument);
+    const char *none;    /* the argument that selects id 0; NULL: there is no such argument */
+    bool suggests_names; /* after an argument that selects nothing */
+} filter_kinds[] = {
+    { "tag", offsetof(struct filter_options, tags), offsetof(struct names, tags), offsetof(struct filter, tags),
+      filter_fits_tag, "none", true },
+    { "thread", offsetof(struct filter_options, threads), offsetof(struct names, threads),
+      offsetof(struct filter, threads), filter_fits_thread, NULL, true },
+    { "stream", offsetof(struct filter_options, streams), offsetof(struct names, streams),
+      offsetof(struct filter, streams), filter_fits_stream, NULL, false },
+    { "device", offsetof(struct filter_options, devices), offsetof(struct names, streams),
+      offsetof(struct filter, device_streams), filter_fits_device, NULL, false },
+};
+
+/* Add the names that fit `text` to the filter. */
+static int
+filter_add_names(struct filter *filter, const struct names *names, const struct filter_kind *kind, const char *text)
+{
+    const struct name_list *list = (const void *)((const char *)names + kind->list);
+    struct filter_set *set = (void *)((char *)filter + kind->set);
+    struct filter_argument argument = { .text = text };
+    bool found = kind->none != NULL && strcmp(text, kind->none) == 0;
+    int status = found ? filter_set_add(set, 0) : COMMAND_FINE;
+    char *end = NULL;
+
+    argument.is_number = parse_count(text, &argument.number);
+    argument.handle = strtoull(text, &end, 16);
+    argument.is_handle = strncmp(text, "0x", 2) == 0 && *end == '\0';
+    for (size_t i = 0; i < list->count && status == COMMAND_FINE; i++) {
+        if (kind->fits(&list->names[i], &argument)) {
+            status = filter_set_add(set, list->names[i].id);
             found = true;
         }
     }
-    return found || status != COMMAND_FINE ? status : filter_no_such(names, "device", text, NULL);
+    if (found || status != COMMAND_FINE)
+        return status;
+    return filter_no_such(names, kind->what, text, kind->suggests_names ? list : NULL);
+}
+
+/* Add a layer, which must be a log or have allocations. */
+static int
+filter_layer(struct filter *filter, const struct names *names, const char *text)
+{
+    const struct trace_layer *layer;
+    int code = SQLITE_ROW;
+    uint64_t number;
+    int64_t found;
+
+    if (!parse_count(text, &number) || number > INT64_MAX)
+        return filter_no_such(names, "layer", text, NULL);
+    layer = trace_layers_find(names->layers, (int64_t)number);
+    if (layer == NULL || strcmp(layer->kind, "log") != 0)
+        code = trace_look_up(names->trace, &found, "SELECT 1 FROM allocation WHERE layer_id = %lld LIMIT 1", number);
+    if (code == SQLITE_ROW)
+        return filter_set_add(&filter->layers, (int64_t)number);
+    return code == SQLITE_DONE ? filter_no_such(names, "layer that records", text, NULL) : trace_failed(names->trace);
 }
 
 static int
@@ -217,14 +204,20 @@ filter_outermost(struct filter *filter, const struct trace_layers *layers)
     return status;
 }
 
+/* Apply the options that name layers, tags, threads, streams or devices. */
 static int
-filter_each(struct filter *filter, const struct names *names, const struct option_list *list,
-            int (*add)(struct filter *, const struct names *, const char *))
+filter_add_lists(struct filter *filter, const struct names *names, const struct filter_options *options)
 {
-    int status = COMMAND_FINE;
+    int status = options->layers.count == 0 ? filter_outermost(filter, names->layers) : COMMAND_FINE;
 
-    for (size_t i = 0; i < list->count && status == COMMAND_FINE; i++)
-        status = add(filter, names, list->items[i]);
+    for (size_t i = 0; i < options->layers.count && status == COMMAND_FINE; i++)
+        status = filter_layer(filter, names, options->layers.items[i]);
+    for (size_t k = 0; k < sizeof(filter_kinds) / sizeof(filter_kinds[0]); k++) {
+        const struct option_list *arguments = (const void *)((const char *)options + filter_kinds[k].arguments);
+
+        for (size_t i = 0; i < arguments->count && status == COMMAND_FINE; i++)
+            status = filter_add_names(filter, names, &filter_kinds[k], arguments->items[i]);
+    }
     return status;
 }
 
@@ -239,36 +232,12 @@ filter_end(const struct trace *trace, int64_t *out)
     return status;
 }
 
-/* The time that `sql` returns for the number or text of a moment. */
-static int
-filter_look_up(const struct trace *trace, const char *sql, const struct moment *moment, int64_t *out)
-{
-    sqlite3_stmt *statement = NULL;
-    int code;
-
-    if (sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL) != SQLITE_OK)
-        return trace_failed(trace);
-    if (moment->kind == MOMENT_MARK)
-        sqlite3_bind_text(statement, 1, moment->text, -1, SQLITE_STATIC);
-    else
-        sqlite3_bind_int64(statement, 1, moment->number);
-    code = sqlite3_step(statement);
-    *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
-    sqlite3_finalize(statement);
-    if (code == SQLITE_ROW)
-        return COMMAND_FINE;
-    if (code != SQLITE_DONE)
-        return trace_failed(trace);
-    if (moment->kind == MOMENT_MARK)
-        return trace_broken(trace, "no mark has this text");
-    return trace_broken(trace, "no allocation %" PRId64, moment->number);
-}
-
 int
 filter_moment(const struct trace *trace, const struct moment *moment, int64_t *out)
 {
     int64_t end;
     int status;
+    int code;
 
     *out = moment->number;
     switch (moment->kind) {
@@ -277,12 +246,18 @@ filter_moment(const struct trace *trace, const struct moment *moment, int64_t *o
         *out = moment->share * (double)end < 0x1p63 ? (int64_t)(moment->share * (double)end) : end;
         return status;
     case MOMENT_EVENT:
-        return filter_look_up(trace, "SELECT alloc_ns FROM allocation WHERE allocation_id = ?", moment, out);
+        code = trace_look_up(trace, out, "SELECT alloc_ns FROM allocation WHERE allocation_id = %lld", moment->number);
+        if (code == SQLITE_DONE)
+            return trace_broken(trace, "no allocation %" PRId64, moment->number);
+        return code == SQLITE_ROW ? COMMAND_FINE : trace_failed(trace);
     case MOMENT_MARK:
         if (!trace_has(trace, "mark", "ns kind text"))
             return trace_broken(trace, "it has no marks");
-        return filter_look_up(trace, "SELECT ns FROM mark WHERE kind = 'mark' AND text = ? ORDER BY ns LIMIT 1", moment,
-                              out);
+        code = trace_look_up(trace, out, "SELECT ns FROM mark WHERE kind = 'mark' AND text = %Q ORDER BY ns LIMIT 1",
+                             moment->text);
+        if (code == SQLITE_DONE)
+            return trace_broken(trace, "no mark has this text");
+        return code == SQLITE_ROW ? COMMAND_FINE : trace_failed(trace);
     case MOMENT_PEAK:
         fputs("tidemark: \"peak\" is no moment to begin or end at\n", stderr);
         return COMMAND_WRONG;
@@ -317,18 +292,8 @@ filter_make(const struct names *names, const struct filter_options *options, str
     memset(out, 0, sizeof(*out));
     out->min_size = options->min_size;
     status = filter_times(out, names->trace, options);
-    if (status == COMMAND_FINE && options->layers.count == 0)
-        status = filter_outermost(out, names->layers);
     if (status == COMMAND_FINE)
-        status = filter_each(out, names, &options->layers, filter_layer);
-    if (status == COMMAND_FINE)
-        status = filter_each(out, names, &options->tags, filter_tag);
-    if (status == COMMAND_FINE)
-        status = filter_each(out, names, &options->threads, filter_thread);
-    if (status == COMMAND_FINE)
-        status = filter_each(out, names, &options->streams, filter_stream);
-    if (status == COMMAND_FINE)
-        status = filter_each(out, names, &options->devices, filter_device);
+        status = filter_add_lists(out, names, options);
     if (status == COMMAND_FINE && options->callstack != NULL)
         status = filter_callstack(out, names, options->callstack);
     if (status != COMMAND_FINE) {

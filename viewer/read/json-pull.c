@@ -125,15 +125,13 @@ pull_hexadecimal(struct json_pull *pull)
 static bool
 pull_put_character(struct json_pull *pull, int32_t code)
 {
-    if (code < 0x80)
-        return pull_put(pull, code);
-    if (code < 0x800)
-        return pull_put(pull, 0xc0 | code >> 6) && pull_put(pull, 0x80 | (code & 0x3f));
-    if (code < 0x10000)
-        return pull_put(pull, 0xe0 | code >> 12) && pull_put(pull, 0x80 | (code >> 6 & 0x3f)) &&
-               pull_put(pull, 0x80 | (code & 0x3f));
-    return pull_put(pull, 0xf0 | code >> 18) && pull_put(pull, 0x80 | (code >> 12 & 0x3f)) &&
-           pull_put(pull, 0x80 | (code >> 6 & 0x3f)) && pull_put(pull, 0x80 | (code & 0x3f));
+    static const int first_bits[] = { 0, 0xc0, 0xe0, 0xf0 };
+    int following = (code >= 0x80) + (code >= 0x800) + (code >= 0x10000);
+    bool fine = pull_put(pull, first_bits[following] | code >> 6 * following);
+
+    while (fine && following-- > 0)
+        fine = pull_put(pull, 0x80 | (code >> 6 * following & 0x3f));
+    return fine;
 }
 
 /* Parse the rest of an escape sequence. A lone surrogate and a NUL become U+FFFD. */
@@ -166,29 +164,24 @@ pull_escape(struct json_pull *pull)
     return pull_put_character(pull, code == 0 || (code >= 0xd800 && code < 0xe000) ? 0xfffd : code);
 }
 
-/* A text, from its first quote. */
-static bool
-pull_text(struct json_pull *pull)
+/* Read a text from its first quote. Returns `token`, or JSON_FAILED. */
+static enum json_token
+pull_text(struct json_pull *pull, enum json_token token)
 {
     int byte;
 
     pull_take(pull);
     pull->text_length = 0;
     while ((byte = pull_take(pull)) != '"') {
-        if (byte < 0 || (byte == '\\' ? !pull_escape(pull) : !pull_put(pull, byte != 0 ? byte : ' '))) {
-            if (byte < 0)
-                pull_unexpected(pull);
-            else
-                pull_failed(pull, "a text that is no JSON, or longer than 1 MiB");
-            return false;
-        }
+        if (byte < 0)
+            return pull_unexpected(pull);
+        if (byte == '\\' ? !pull_escape(pull) : !pull_put(pull, byte != 0 ? byte : ' '))
+            return pull_failed(pull, "a text that is no JSON, or longer than 1 MiB");
     }
-    if (!pull_put(pull, '\0')) {
-        pull_failed(pull, "a text longer than 1 MiB");
-        return false;
-    }
+    if (!pull_put(pull, '\0'))
+        return pull_failed(pull, "a text longer than 1 MiB");
     pull->text_length--;
-    return true;
+    return token;
 }
 
 /* A number, or a word: true, false, null, and NaN and Infinity, as Python writes them. */
@@ -198,8 +191,8 @@ pull_word(struct json_pull *pull)
     static const char *const words[] = { "true", "false", "null", "NaN", "Infinity", "-Infinity" };
     char word[64];
     size_t length = 0;
-    uint64_t value = 0;
-    size_t at;
+    const char *digits = word;
+    uint64_t value;
     char *end;
     int byte;
 
@@ -212,15 +205,11 @@ pull_word(struct json_pull *pull)
         if (strcmp(word, words[i]) == 0)
             return JSON_OTHER;
     }
-    for (at = word[0] == '-'; word[at] >= '0' && word[at] <= '9'; at++) {
-        unsigned digit = (unsigned)(word[at] - '0');
-
-        if (value > (UINT64_MAX - digit) / 10)
-            break;
-        value = value * 10 + digit;
-    }
-    if (at == length && length > (word[0] == '-') && (word[0] != '-' || value <= INT64_MAX)) {
-        pull->integer = word[0] == '-' ? -(int64_t)value : (int64_t)value;
+    digits += word[0] == '-';
+    errno = 0;
+    value = strtoull(digits, &end, 10);
+    if (*digits >= '0' && *digits <= '9' && *end == '\0' && errno == 0 && (digits == word || value <= INT64_MAX)) {
+        pull->integer = digits == word ? (int64_t)value : -(int64_t)value;
         return JSON_INTEGER;
     }
     strtod(word, &end);
@@ -248,7 +237,7 @@ pull_value(struct json_pull *pull, int byte)
     if (byte == '{' || byte == '[')
         return pull_open(pull, byte == '{');
     if (byte == '"')
-        token = pull_text(pull) ? JSON_TEXT : JSON_FAILED;
+        token = pull_text(pull, JSON_TEXT);
     else
         token = pull_word(pull);
     pull->has_value = true;
@@ -259,7 +248,7 @@ pull_value(struct json_pull *pull, int byte)
 static enum json_token
 pull_key(struct json_pull *pull)
 {
-    if (!pull_text(pull))
+    if (pull_text(pull, JSON_KEY) == JSON_FAILED)
         return JSON_FAILED;
     if (pull_peek_token(pull) != ':')
         return pull_unexpected(pull);
@@ -410,23 +399,9 @@ json_pull_open(struct json_pull *pull, const char *path)
 }
 
 void
-json_pull_open_text(struct json_pull *pull, char *text)
-{
-    *pull = (struct json_pull){
-        .path = "", .line = 1, .buffer = (unsigned char *)text, .end = strlen(text), .at_end = true
-    };
-}
-
-void
 json_pull_open_pickle(struct json_pull *pull, const char *path, const struct pickle *pickle)
 {
     *pull = (struct json_pull){ .path = path, .pickle = pickle };
-}
-
-uint64_t
-json_pull_offset(const struct json_pull *pull)
-{
-    return pull->file == NULL ? 0 : (uint64_t)gzoffset(pull->file);
 }
 
 void
@@ -436,7 +411,5 @@ json_pull_close(struct json_pull *pull)
         gzclose(pull->file);
     free(pull->buffer);
     free(pull->text);
-    pull->file = NULL;
-    pull->buffer = NULL;
-    pull->text = NULL;
+    *pull = (struct json_pull){ 0 };
 }

@@ -31,7 +31,7 @@ enum json_token {
 
 struct json_pull {
     const char *path;      /* borrows */
-    gzFile file;           /* owns; NULL: the whole text is in the buffer */
+    gzFile file;           /* owns */
     unsigned char *buffer; /* owns */
     size_t begin;
     size_t end;
@@ -57,9 +57,6 @@ struct json_pull {
 /* COMMAND_FINE, or COMMAND_WRONG after a message. Call json_pull_close in both cases. */
 int json_pull_open(struct json_pull *pull, const char *path);
 
-/* Read from `text`; json_pull_close frees it. Messages then name no path. */
-void json_pull_open_text(struct json_pull *pull, char *text);
-
 /* Read the values of `pickle`, which is borrowed until json_pull_close. `path` is for messages. */
 void json_pull_open_pickle(struct json_pull *pull, const char *path, const struct pickle *pickle);
 
@@ -67,9 +64,6 @@ enum json_token json_pull_next(struct json_pull *pull);
 
 /* Skip the rest of the value that began with `token`. False: pull->message says why. */
 bool json_pull_skip(struct json_pull *pull, enum json_token token);
-
-/* The bytes of the file read so far, for a progress line. */
-uint64_t json_pull_offset(const struct json_pull *pull);
 
 void json_pull_close(struct json_pull *pull);
 

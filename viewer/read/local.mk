@@ -1,7 +1,5 @@
 # A trace as a stream of events.
 libviewer_la_SOURCES += \
-	viewer/read/devices.c \
-	viewer/read/devices.h \
 	viewer/read/filter.c \
 	viewer/read/filter.h \
 	viewer/read/json-pull.c \
@@ -12,8 +10,6 @@ libviewer_la_SOURCES += \
 	viewer/read/pickle.h \
 	viewer/read/rmm-csv.c \
 	viewer/read/rmm-csv.h \
-	viewer/read/rows.c \
-	viewer/read/rows.h \
 	viewer/read/samples.c \
 	viewer/read/samples.h \
 	viewer/read/scan.c \
@@ -21,14 +17,7 @@ libviewer_la_SOURCES += \
 	viewer/read/trace-layers.c \
 	viewer/read/trace-layers.h \
 	viewer/read/trace-open.c \
-	viewer/read/trace-open.h \
-	viewer/read/trace-schema.c \
-	viewer/read/trace-schema.h \
-	viewer/read/trace-unknown.c \
-	viewer/read/trace-unknown.h \
 	viewer/read/trace.c \
 	viewer/read/trace.h \
-	viewer/read/turns.c \
-	viewer/read/turns.h \
 	viewer/read/view.c \
 	viewer/read/view.h

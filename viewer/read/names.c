@@ -19,9 +19,11 @@
 /* The most bytes of all tag paths; a million tags of a real program take some hundred MiB. */
 #define NAMES_PATHS_BYTES ((size_t)2 << 30)
 
+/* Add a row of id, text, number and device to a list. */
 static int
-names_add(const struct trace *trace, struct name_list *list, sqlite3_stmt *row)
+names_add(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
+    struct name_list *list = context;
     const char *text = (const char *)sqlite3_column_text(row, 1);
     struct name name = {
         .id = sqlite3_column_int64(row, 0),
@@ -42,90 +44,50 @@ names_add(const struct trace *trace, struct name_list *list, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
-/* Fill a list with rows of id, text, number and device. */
-static int
-names_list(const struct trace *trace, struct name_list *list, const char *sql)
-{
-    sqlite3_stmt *statement = NULL;
-    int status = COMMAND_FINE;
-    int code = SQLITE_DONE;
-
-    if (sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL) != SQLITE_OK)
-        return trace_failed(trace);
-    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW)
-        status = names_add(trace, list, statement);
-    if (status == COMMAND_FINE && code != SQLITE_DONE)
-        status = trace_failed(trace);
-    sqlite3_finalize(statement);
-    return status;
-}
-
-/* Collect a tag and its ancestors, innermost first. Returns their number, and the bytes of their path. */
-static size_t
-names_chain(const struct name_list *tags, const struct name *tag, const struct name **chain, size_t *bytes)
-{
-    size_t depth = 0;
-
-    *bytes = 0;
-    for (; tag != NULL && depth < NAMES_TAG_DEPTH; tag = tag->number != 0 ? names_find(tags, tag->number) : NULL) {
-        *bytes += strlen(tag->text) + 1;
-        chain[depth++] = tag;
-    }
-    return depth;
-}
-
+/*
+ * Make the path of a tag: its name after those of its ancestors. Adds the bytes of the path to *total and makes none
+ * beyond the limit. NULL: no memory.
+ */
 static char *
-names_make_path(const struct name_list *tags, const struct name *tag)
+names_make_path(const struct name_list *tags, const struct name *tag, size_t *total)
 {
     const struct name *chain[NAMES_TAG_DEPTH];
-    size_t bytes;
-    size_t depth = names_chain(tags, tag, chain, &bytes);
-    char *path = malloc(bytes);
+    size_t depth = 0;
+    size_t bytes = 0;
+    char *path;
 
+    for (; tag != NULL && depth < NAMES_TAG_DEPTH; tag = tag->number != 0 ? names_find(tags, tag->number) : NULL) {
+        bytes += strlen(tag->text) + 1;
+        chain[depth++] = tag;
+    }
+    *total += bytes;
+    path = *total <= NAMES_PATHS_BYTES ? malloc(bytes) : NULL;
     for (char *end = path; path != NULL && depth > 0; depth--)
         end += sprintf(end, "%s%s", chain[depth - 1]->text, depth > 1 ? "/" : "");
     return path;
-}
-
-/* Whether the total size of all paths is within bounds: a small file can define very many long paths. */
-static bool
-names_paths_fit(const struct name_list *tags)
-{
-    const struct name *chain[NAMES_TAG_DEPTH];
-    size_t total = 0;
-    size_t bytes;
-
-    for (size_t i = 0; i < tags->count && total <= NAMES_PATHS_BYTES; i++) {
-        names_chain(tags, &tags->names[i], chain, &bytes);
-        total += bytes;
-    }
-    return total <= NAMES_PATHS_BYTES;
 }
 
 /* Turn the names of tags into paths; `number` is the parent. A parent may come after its children. */
 static int
 names_make_paths(const struct trace *trace, struct name_list *tags)
 {
-    char **paths;
+    char **paths = calloc(tags->count + 1, sizeof(*paths));
+    size_t total = 0;
+    size_t made = 0;
     bool failed;
 
-    if (!names_paths_fit(tags))
-        return trace_broken(trace, "longer names of tags than can be taken in");
-    paths = calloc(tags->count + 1, sizeof(*paths));
-    failed = paths == NULL;
-    for (size_t i = 0; i < tags->count && !failed; i++) {
-        paths[i] = names_make_path(tags, &tags->names[i]);
-        failed = paths[i] == NULL;
-    }
-    for (size_t i = 0; paths != NULL && i < tags->count; i++) {
-        if (!failed) {
-            free(tags->names[i].text);
+    while (paths != NULL && made < tags->count &&
+           (paths[made] = names_make_path(tags, &tags->names[made], &total)) != NULL)
+        made++;
+    failed = paths == NULL || made < tags->count;
+    for (size_t i = 0; i < made; i++) {
+        free(failed ? paths[i] : tags->names[i].text);
+        if (!failed)
             tags->names[i].text = paths[i];
-        } else {
-            free(paths[i]);
-        }
     }
     free(paths);
+    if (total > NAMES_PATHS_BYTES)
+        return trace_broken(trace, "longer names of tags than can be taken in");
     return failed ? trace_broken(trace, "no memory for its tags") : COMMAND_FINE;
 }
 
@@ -139,7 +101,7 @@ names_callstacks(const struct trace *trace, struct name_list *list)
     static const char sql[] =
         "SELECT callstack_id, group_concat(text, ' < '), 0, NULL FROM (SELECT callstack_id,"
         " coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
-        " printf('+0x%x', address - base), printf('0x%x', address)) ||"
+        " printf('+0x%%x', address - base), printf('0x%%x', address)) ||"
         " iif(ifnull(file, '') = '', '', ' (' || file || iif(ifnull(line, 0) = 0, '', ':' || line) || ')') AS text"
         " FROM callstack JOIN frame USING (frame_id) LEFT JOIN module USING (module_id)"
         " ORDER BY callstack_id, position) GROUP BY callstack_id";
@@ -148,7 +110,29 @@ names_callstacks(const struct trace *trace, struct name_list *list)
         !trace_has(trace, "frame", "frame_id address module_id function file line") ||
         !trace_has(trace, "module", "module_id path base"))
         return COMMAND_FINE;
-    return names_list(trace, list, sql);
+    return trace_each(trace, names_add, list, sql);
+}
+
+int
+names_read_streams(const struct trace *trace, struct name_list *out)
+{
+    return trace_each(trace, names_add, out, "SELECT stream_id, '', handle, device FROM stream ORDER BY 1");
+}
+
+bool
+names_read_devices(const struct trace *trace, struct name_list *out)
+{
+    /* CASE, because json_type refuses an element that is a plain text. */
+    static const char sql[] = "SELECT json_extract(item.value, '$.device'), json_extract(item.value, '$.name'),"
+                              " max(ifnull(json_extract(item.value, '$.total_bytes'), 0), 0), NULL"
+                              " FROM meta, json_each(meta.value) AS item WHERE meta.key = 'devices'"
+                              " AND CASE item.type WHEN 'object' THEN json_type(item.value, '$.device') = 'integer'"
+                              " AND json_type(item.value, '$.name') = 'text' END";
+    int64_t count;
+
+    trace_look_up(trace, &count,
+                  "SELECT iif(json_valid(value), json_array_length(value), 0) FROM meta WHERE key = 'devices'");
+    return count > 0 && trace_each(trace, names_add, out, sql) == COMMAND_FINE;
 }
 
 int
@@ -158,13 +142,15 @@ names_read(const struct trace *trace, const struct trace_layers *layers, struct 
 
     *out = (struct names){ .trace = trace, .layers = layers };
     if (trace_has(trace, "tag", "tag_id parent_tag_id name"))
-        status = names_list(trace, &out->tags, "SELECT tag_id, name, parent_tag_id, NULL FROM tag ORDER BY tag_id");
+        status = trace_each(trace, names_add, &out->tags,
+                            "SELECT tag_id, name, parent_tag_id, NULL FROM tag ORDER BY tag_id");
     if (status == COMMAND_FINE)
         status = names_make_paths(trace, &out->tags);
     if (status == COMMAND_FINE)
-        status = names_list(trace, &out->threads, "SELECT thread_id, name, os_tid, NULL FROM thread ORDER BY 1");
+        status =
+            trace_each(trace, names_add, &out->threads, "SELECT thread_id, name, os_tid, NULL FROM thread ORDER BY 1");
     if (status == COMMAND_FINE)
-        status = names_list(trace, &out->streams, "SELECT stream_id, '', handle, device FROM stream ORDER BY 1");
+        status = names_read_streams(trace, &out->streams);
     if (status == COMMAND_FINE)
         status = names_callstacks(trace, &out->callstacks);
     if (status != COMMAND_FINE)
@@ -172,7 +158,7 @@ names_read(const struct trace *trace, const struct trace_layers *layers, struct 
     return status;
 }
 
-static void
+void
 names_free_list(struct name_list *list)
 {
     for (size_t i = 0; i < list->count; i++)

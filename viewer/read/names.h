@@ -1,4 +1,4 @@
-/* The names for the ids of a trace: tags (as paths), threads, streams, layers and call stacks. */
+/* The names for the ids of a trace: tags (as paths), threads, streams, layers, call stacks and devices. */
 #ifndef VIEWER_READ_NAMES_H
 #define VIEWER_READ_NAMES_H
 
@@ -8,12 +8,12 @@
 
 #include "viewer/base/id-map.h"
 #include "viewer/read/trace-layers.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
-/* One tag, thread, stream or call stack. */
+/* One tag, thread, stream, call stack or device. */
 struct name {
     int64_t id;
-    int64_t number; /* os_tid of a thread, handle of a stream */
+    int64_t number; /* os_tid of a thread, handle of a stream, total bytes of a device (0: unknown) */
     int64_t device; /* of a stream; -1: none */
     char *text;     /* owns; a tag's path, innermost last; a call stack's frames, innermost first, joined by " < " */
 };
@@ -41,6 +41,17 @@ struct names {
 int names_read(const struct trace *trace, const struct trace_layers *layers, struct names *out);
 
 void names_free(struct names *names);
+
+/* Read the streams into `out`, which is zeroed. COMMAND_FINE, or another status. Call names_free_list in any case. */
+int names_read_streams(const struct trace *trace, struct name_list *out);
+
+/*
+ * The same for the GPUs in meta.devices. Returns whether that is a list that is not empty. Elements that are not
+ * readable as devices are left out.
+ */
+bool names_read_devices(const struct trace *trace, struct name_list *out);
+
+void names_free_list(struct name_list *list);
 
 /* NULL if the list has no such id. */
 const struct name *names_find(const struct name_list *list, int64_t id);

@@ -17,7 +17,7 @@
 #define CSV_HEADER       "Thread,Time,Action,Pointer,Size,Stream"
 #define CSV_BUFFER_BYTES (256 * 1024)
 
-/* More columns than these are not told apart. */
+/* Further columns are counted only. */
 #define CSV_COLUMNS_MAX 64
 
 static const char *const csv_names[RMM_COLUMNS] = { "Thread", "Time", "Action", "Pointer", "Size", "Stream" };
@@ -55,7 +55,7 @@ csv_field_broken(struct rmm_csv *csv, enum rmm_column column, const struct csv_f
                         csv_names[column], expected, seen);
 }
 
-/* More of the file, after what is in the buffer. */
+/* Append more of the file to the buffer. */
 static enum rmm_found
 csv_fill(struct rmm_csv *csv)
 {
@@ -115,7 +115,7 @@ csv_line(struct rmm_csv *csv, const char **text, size_t *length)
     return RMM_ROW;
 }
 
-/* The fields of a line: how many there are, of which the first CSV_COLUMNS_MAX are set. */
+/* Split a line into fields and return their number. Only the first CSV_COLUMNS_MAX are stored. */
 static int
 csv_split(const char *text, size_t length, struct csv_field *fields)
 {
@@ -134,7 +134,7 @@ csv_split(const char *text, size_t length, struct csv_field *fields)
     }
 }
 
-/* Blanks and quotes around a field mean nothing; RMM writes none, other programs that have written the file anew do. */
+/* Remove blanks and quotes around a field. RMM writes none, but a program that rewrites the file may. */
 static void
 csv_trim(struct csv_field *field)
 {
@@ -199,7 +199,7 @@ csv_is(const struct csv_field *field, const char *word)
     return field->length == strlen(word) && memcmp(field->text, word, field->length) == 0;
 }
 
-/* The field of a column; an empty one where the file has no such column. */
+/* The field of a column; an empty one if the file lacks the column. */
 static const struct csv_field *
 csv_field(const struct rmm_csv *csv, const struct csv_field *fields, enum rmm_column column)
 {
@@ -251,6 +251,8 @@ rmm_csv_next(struct rmm_csv *csv, struct rmm_row *row)
 
     while ((found = csv_line(csv, &text, &length)) == RMM_ROW && length == 0)
         csv->blank = !csv->lenient;
+    if (csv->line % 4096 == 0)
+        progress_update(&csv->progress, (uint64_t)gzoffset(csv->file), csv->file_bytes);
     if (found != RMM_ROW)
         return found;
     if (csv->blank) {
@@ -266,7 +268,7 @@ rmm_csv_next(struct rmm_csv *csv, struct rmm_row *row)
     return csv_row(csv, fields, row);
 }
 
-/* Which column stands where. */
+/* Find the columns in the header. */
 static bool
 csv_columns(struct rmm_csv *csv, const char *text, size_t length)
 {
@@ -301,7 +303,7 @@ csv_header(struct rmm_csv *csv)
     }
     if (found != RMM_ROW)
         return found;
-    /* The byte order mark that some programs put in front. */
+    /* Skip the byte order mark that some programs write. */
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         text += 3;
         length -= 3;
@@ -312,7 +314,7 @@ csv_header(struct rmm_csv *csv)
 }
 
 int
-rmm_csv_open(struct rmm_csv *csv, const char *path, bool lenient)
+rmm_csv_open(struct rmm_csv *csv, const char *path, bool lenient, const char *what)
 {
     struct stat file_status = { 0 };
     bool is_input = strcmp(path, "-") == 0;
@@ -326,6 +328,7 @@ rmm_csv_open(struct rmm_csv *csv, const char *path, bool lenient)
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
         return COMMAND_WRONG;
     }
+    progress_begin(&csv->progress, what);
     csv->file_bytes = (uint64_t)file_status.st_size;
     gzbuffer(csv->file, CSV_BUFFER_BYTES);
     csv->buffer = malloc(CSV_BUFFER_BYTES);
@@ -337,15 +340,10 @@ rmm_csv_open(struct rmm_csv *csv, const char *path, bool lenient)
     return COMMAND_WRONG;
 }
 
-uint64_t
-rmm_csv_offset(const struct rmm_csv *csv)
-{
-    return (uint64_t)gzoffset(csv->file);
-}
-
 void
 rmm_csv_close(struct rmm_csv *csv)
 {
+    progress_end(&csv->progress);
     if (csv->file != NULL)
         gzclose(csv->file);
     free(csv->buffer);

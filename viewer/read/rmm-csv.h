@@ -13,6 +13,8 @@
 
 #include <zlib.h>
 
+#include "viewer/base/progress.h"
+
 enum rmm_action {
     RMM_ALLOCATE,
     RMM_FREE,
@@ -39,9 +41,10 @@ struct rmm_csv {
     size_t begin; /* begin to end: the bytes not yet parsed */
     size_t end;
     bool at_end;
-    bool blank; /* there was an empty line, which is an error unless only the end of the file follows; not if lenient */
+    bool blank; /* an empty line was read, an error if another line follows; never set if lenient */
     uint64_t line;
     uint64_t file_bytes; /* 0: unknown */
+    struct progress progress;
     int columns[RMM_COLUMNS];
     int column_count;
     char message[512]; /* the error, with path and line */
@@ -58,16 +61,13 @@ enum rmm_found {
 /*
  * Open the CSV at `path` and read its header. Without `lenient`, the header must be exactly RMM's, and an empty line is
  * an invalid row. With `lenient`, columns may have any order, other columns are ignored, Thread, Time and Stream may be
- * missing, and fields may be quoted.
+ * missing, and fields may be quoted. `what` ("reading") begins the progress line, which rmm_csv_next shows.
  *
  * COMMAND_FINE, or COMMAND_WRONG after a message. Call rmm_csv_close in both cases.
  */
-int rmm_csv_open(struct rmm_csv *csv, const char *path, bool lenient);
+int rmm_csv_open(struct rmm_csv *csv, const char *path, bool lenient, const char *what);
 
 enum rmm_found rmm_csv_next(struct rmm_csv *csv, struct rmm_row *row);
-
-/* The bytes of the file read so far, for a progress line. */
-uint64_t rmm_csv_offset(const struct rmm_csv *csv);
 
 void rmm_csv_close(struct rmm_csv *csv);
 

@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
@@ -13,22 +12,18 @@
 /* The last figures of each base; their sum is a sample. */
 struct samples_base {
     int64_t layer_id;
-    bool counts; /* it is below what is looked at; else its figures stay 0 */
+    bool counts; /* it is below a selected layer; else its figures stay 0 */
     uint64_t used_bytes;
     uint64_t reserved_bytes;
 };
 
-bool
-samples_counts(const struct view *view, int64_t layer_id)
-{
-    for (size_t i = 0; i < view->layers.count; i++) {
-        int64_t above = view->layers.layers[i].layer_id;
-
-        if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, layer_id))
-            return true;
-    }
-    return false;
-}
+/* What samples_read collects. */
+struct samples_reader {
+    const struct view *view;
+    struct samples *out;
+    struct samples_base bases[SAMPLES_BASES];
+    size_t base_count;
+};
 
 static bool
 samples_add(struct samples *samples, const struct sample *sample)
@@ -45,22 +40,27 @@ samples_add(struct samples *samples, const struct sample *sample)
 
 /* The base of a row; NULL: there are too many bases. */
 static struct samples_base *
-samples_base(const struct view *view, struct samples_base *bases, size_t *count, int64_t layer_id)
+samples_base(struct samples_reader *reader, int64_t layer_id)
 {
-    for (size_t i = 0; i < *count; i++) {
+    struct samples_base *bases = reader->bases;
+
+    for (size_t i = 0; i < reader->base_count; i++) {
         if (bases[i].layer_id == layer_id)
             return &bases[i];
     }
-    if (*count == SAMPLES_BASES)
+    if (reader->base_count == SAMPLES_BASES)
         return NULL;
-    bases[*count] = (struct samples_base){ .layer_id = layer_id, .counts = samples_counts(view, layer_id) };
-    return &bases[(*count)++];
+    bases[reader->base_count] =
+        (struct samples_base){ .layer_id = layer_id, .counts = view_covers(reader->view, layer_id) };
+    return &bases[reader->base_count++];
 }
 
-static bool
-samples_take(const struct view *view, sqlite3_stmt *row, struct samples_base *bases, size_t *count, struct samples *out)
+static int
+samples_row(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
-    struct samples_base *base = samples_base(view, bases, count, sqlite3_column_int64(row, 1));
+    struct samples_reader *reader = context;
+    const struct filter *filter = &reader->view->filter;
+    struct samples_base *base = samples_base(reader, sqlite3_column_int64(row, 1));
     struct sample sample = { .ns = sqlite3_column_int64(row, 0) };
     int64_t used = sqlite3_column_int64(row, 2);
     int64_t reserved = sqlite3_column_int64(row, 3);
@@ -68,38 +68,27 @@ samples_take(const struct view *view, sqlite3_stmt *row, struct samples_base *ba
     /* The file is not trusted: the sum over all bases must not overflow. */
     if (base == NULL || !base->counts || used < 0 || reserved < 0 || used > INT64_MAX / SAMPLES_BASES ||
         reserved > INT64_MAX / SAMPLES_BASES)
-        return true;
+        return COMMAND_FINE;
     base->used_bytes = (uint64_t)used;
     base->reserved_bytes = (uint64_t)reserved;
-    for (size_t i = 0; i < *count; i++) {
-        sample.used_bytes += bases[i].used_bytes;
-        sample.reserved_bytes += bases[i].reserved_bytes;
+    for (size_t i = 0; i < reader->base_count; i++) {
+        sample.used_bytes += reader->bases[i].used_bytes;
+        sample.reserved_bytes += reader->bases[i].reserved_bytes;
     }
-    if (sample.ns < view->filter.from_ns || sample.ns > view->filter.to_ns)
-        return true;
-    return samples_add(out, &sample);
+    if (sample.ns < filter->from_ns || sample.ns > filter->to_ns || samples_add(reader->out, &sample))
+        return COMMAND_FINE;
+    return trace_broken(trace, "no memory for its pool samples");
 }
 
 int
 samples_read(const struct view *view, struct samples *out)
 {
-    static const char sql[] = "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample ORDER BY ns, rowid";
-    struct samples_base bases[SAMPLES_BASES];
-    size_t base_count = 0;
-    sqlite3_stmt *statement = NULL;
-    int status = COMMAND_FINE;
-    int code = SQLITE_DONE;
+    struct samples_reader reader = { .view = view, .out = out };
+    int status;
 
-    memset(out, 0, sizeof(*out));
-    if (sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL) != SQLITE_OK)
-        return trace_failed(&view->trace);
-    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (!samples_take(view, statement, bases, &base_count, out))
-            status = trace_broken(&view->trace, "no memory for its pool samples");
-    }
-    if (status == COMMAND_FINE && code != SQLITE_DONE)
-        status = trace_failed(&view->trace);
-    sqlite3_finalize(statement);
+    *out = (struct samples){ 0 };
+    status = trace_each(&view->trace, samples_row, &reader,
+                        "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample ORDER BY ns, rowid");
     if (status != COMMAND_FINE)
         samples_free(out);
     return status;
@@ -109,8 +98,7 @@ void
 samples_free(struct samples *samples)
 {
     free(samples->list);
-    samples->list = NULL;
-    samples->count = samples->capacity = 0;
+    *samples = (struct samples){ 0 };
 }
 
 const struct sample *

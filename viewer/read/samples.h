@@ -22,9 +22,6 @@ struct samples {
     uint64_t reserved_peak_bytes;
 };
 
-/* Whether the base is below a layer that `view` selects. */
-bool samples_counts(const struct view *view, int64_t layer_id);
-
 /*
  * Read the samples of the bases below the selected layers, within the time range of `view`. COMMAND_FINE, or another
  * status and there is nothing to free.

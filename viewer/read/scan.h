@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 /* One row of `allocation`. The fields after `event` are 0 unless a unit needs them (SCAN_*). */
 struct scan_life {
@@ -65,8 +65,8 @@ struct scan_unit {
     int (*begin)(void *context); /* or NULL */
     int (*alloc)(void *context, const struct scan_life *life);
     int (*free)(void *context, const struct scan_life *life); /* or NULL; a scan without frees is faster */
-    void (*attach)(void *context, const struct scan *scan);   /* or NULL; called once, before the others */
-    int (*end)(void *context, int64_t last_ns);               /* or NULL; last_ns: of the last event; 0: no events */
+    bool attach; /* set the context's first member, a `const struct scan *`, to this scan */
+    int (*end)(void *context, int64_t last_ns); /* or NULL; last_ns: of the last event; 0: no events */
 };
 
 /* A unit and its context (both borrowed). */
@@ -76,17 +76,13 @@ struct scan_pass {
 };
 
 /*
- * Run all `passes` over `trace` in one scan.
+ * Run all `passes` over the allocations of `trace` that pass `filter` (NULL: all) in one scan.
  *
  * Rows are read in the order of allocation_id, which normally is the order of alloc_ns. If a row breaks that order,
  * every unit's `begin` is called again and the file is read again, sorted by SQLite. COMMAND_FINE, or another exit
  * status after a message.
  */
-int scan_run(const struct trace *trace, const struct scan_pass *passes, size_t pass_count);
-
-/* The same for the allocations that pass `filter` (NULL: all). */
-int scan_run_filtered(const struct trace *trace, const struct filter *filter, const struct scan_pass *passes,
-                      size_t pass_count);
+int scan_run(const struct trace *trace, const struct filter *filter, const struct scan_pass *passes, size_t pass_count);
 
 /* Passes that share a filter (both borrowed); several parts share one reading of the trace. */
 struct scan_part {

@@ -7,8 +7,14 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/read/trace-layers.h"
 
-/* More layers than any program has; a file with more is refused. */
-#define TRACE_LAYERS_MAX 1024
+/* Each layer has one upstream, and as many bins again. A file with more is refused. */
+#define TRACE_EDGES_MAX (2 * TRACE_LAYERS_MAX)
+
+static int
+layers_too_many(const struct trace *trace)
+{
+    return trace_broken(trace, "more layers than can be taken in (%d)", TRACE_LAYERS_MAX);
+}
 
 static char *
 layers_text(sqlite3_stmt *statement, int column)
@@ -28,55 +34,42 @@ trace_layers_find(const struct trace_layers *layers, int64_t layer_id)
     return NULL;
 }
 
-static bool
-layers_add(struct trace_layers *layers, sqlite3_stmt *statement)
+static int
+layers_add(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
-    struct trace_layer layer = {
-        .layer_id = sqlite3_column_int64(statement, 0),
-        .upstream_layer_id = sqlite3_column_int64(statement, 1),
-        .kind = layers_text(statement, 2),
-        .config = layers_text(statement, 3),
-    };
+    struct trace_layers *layers = context;
+    struct trace_layer *layer = &layers->layers[layers->count];
 
-    layers->layers[layers->count++] = layer;
-    return layer.kind != NULL && layer.config != NULL;
+    if (layers->count == TRACE_LAYERS_MAX)
+        return layers_too_many(trace);
+    *layer = (struct trace_layer){
+        .layer_id = sqlite3_column_int64(row, 0),
+        .upstream_layer_id = sqlite3_column_int64(row, 1),
+        .kind = layers_text(row, 2),
+        .config = layers_text(row, 3),
+    };
+    layers->count++;
+    return layer->kind != NULL && layer->config != NULL ? COMMAND_FINE
+                                                        : trace_broken(trace, "no memory for its layers");
 }
 
 /* An edge that leads nowhere is left out. */
-static bool
-layers_add_edge(struct trace_layers *layers, sqlite3_stmt *statement)
+static int
+layers_add_edge(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
-    const struct trace_layer *from = trace_layers_find(layers, sqlite3_column_int64(statement, 0));
-    const struct trace_layer *to = trace_layers_find(layers, sqlite3_column_int64(statement, 1));
+    struct trace_layers *layers = context;
+    const struct trace_layer *from = trace_layers_find(layers, sqlite3_column_int64(row, 0));
+    const struct trace_layer *to = trace_layers_find(layers, sqlite3_column_int64(row, 1));
 
+    if (layers->edge_count == TRACE_EDGES_MAX)
+        return layers_too_many(trace);
     if (from != NULL && to != NULL)
         layers->edges[layers->edge_count++] =
             (struct trace_edge){ .from = (size_t)(from - layers->layers), .to = (size_t)(to - layers->layers) };
-    return true;
+    return COMMAND_FINE;
 }
 
-/* Run `add` on every row of `sql`. */
-static int
-layers_each(const struct trace *trace, const char *sql, bool (*add)(struct trace_layers *, sqlite3_stmt *),
-            struct trace_layers *layers)
-{
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL);
-    int status = COMMAND_FINE;
-    size_t rows = 0;
-
-    while (status == COMMAND_FINE && (code == SQLITE_OK || code == SQLITE_ROW)) {
-        code = sqlite3_step(statement);
-        if (code == SQLITE_ROW && (++rows > TRACE_LAYERS_MAX || !add(layers, statement)))
-            status = trace_broken(trace, "more layers than can be taken in (%d)", TRACE_LAYERS_MAX);
-    }
-    if (status == COMMAND_FINE && code != SQLITE_DONE)
-        status = trace_failed(trace);
-    sqlite3_finalize(statement);
-    return status;
-}
-
-/* Put the layers below `at` and then `at` itself in front of what stands in `order` from *first on. */
+/* Put the unvisited layers below `at`, then `at` itself, in front of `order`, which begins at *first. */
 static void
 layers_visit(struct trace_layers *layers, size_t at, size_t *order, size_t *first)
 {
@@ -107,7 +100,7 @@ layers_compare_edges(const void *a, const void *b)
     return one->from < other->from ? -1 : one->from > other->from;
 }
 
-/* A topological order, from the back: layers in a circle, which only a broken file has, come first of all. */
+/* Sort topologically, from the last layer to the first. Layers in a circle, as in a broken file, come first. */
 static void
 layers_sort(struct trace_layers *layers)
 {
@@ -135,15 +128,15 @@ layers_sort(struct trace_layers *layers)
 }
 
 static bool
-layers_has_bit(const struct trace_layers *layers, const uint64_t *rows, size_t row, size_t bit)
+layers_has(const struct trace_layer_set *set, size_t layer)
 {
-    return rows[row * layers->words + bit / 64] >> bit % 64 & 1;
+    return set->bits[layer / 64] >> layer % 64 & 1;
 }
 
 static void
-layers_set_bit(const struct trace_layers *layers, uint64_t *rows, size_t row, size_t bit)
+layers_put(struct trace_layer_set *set, size_t layer)
 {
-    rows[row * layers->words + bit / 64] |= UINT64_C(1) << bit % 64;
+    set->bits[layer / 64] |= UINT64_C(1) << layer % 64;
 }
 
 /* Edges are sorted by their upper layer, from the top down, so one backward pass covers every path. */
@@ -151,12 +144,12 @@ static void
 layers_find_below(struct trace_layers *layers)
 {
     for (size_t i = 0; i < layers->count; i++)
-        layers_set_bit(layers, layers->below, i, i);
+        layers_put(&layers->below[i], i);
     for (size_t i = layers->edge_count; i-- > 0;) {
         const struct trace_edge *edge = &layers->edges[i];
 
-        for (size_t word = 0; word < layers->words; word++)
-            layers->below[edge->from * layers->words + word] |= layers->below[edge->to * layers->words + word];
+        for (size_t word = 0; word < TRACE_LAYERS_WORDS; word++)
+            layers->below[edge->from].bits[word] |= layers->below[edge->to].bits[word];
     }
 }
 
@@ -164,28 +157,39 @@ layers_find_below(struct trace_layers *layers)
 static void
 layers_find_next_logs(struct trace_layers *layers, size_t above)
 {
-    uint64_t *next = &layers->next_logs[above * layers->words];
-    uint64_t covered[TRACE_LAYERS_MAX / 64] = { 0 };
+    struct trace_layer_set *next = &layers->next_logs[above];
+    struct trace_layer_set covered = { { 0 } };
 
     for (size_t i = 0; i < layers->count; i++) {
-        if (i == above || strcmp(layers->layers[i].kind, "log") != 0 ||
-            !layers_has_bit(layers, layers->below, above, i))
+        if (i == above || strcmp(layers->layers[i].kind, "log") != 0 || !layers_has(&layers->below[above], i))
             continue;
-        layers_set_bit(layers, layers->next_logs, above, i);
-        for (size_t word = 0; word < layers->words; word++)
-            covered[word] |= layers->below[i * layers->words + word] & ~(word == i / 64 ? UINT64_C(1) << i % 64 : 0);
+        layers_put(next, i);
+        for (size_t word = 0; word < TRACE_LAYERS_WORDS; word++)
+            covered.bits[word] |= layers->below[i].bits[word] & ~(word == i / 64 ? UINT64_C(1) << i % 64 : 0);
     }
-    for (size_t word = 0; word < layers->words; word++)
-        next[word] &= ~covered[word];
+    for (size_t word = 0; word < TRACE_LAYERS_WORDS; word++)
+        next->bits[word] &= ~covered.bits[word];
+}
+
+/* As above, one forward pass covers every path. The bound is reached only by layers in a circle. */
+static void
+layers_find_depths(struct trace_layers *layers)
+{
+    for (size_t i = 0; i < layers->edge_count; i++) {
+        unsigned above = layers->layers[layers->edges[i].from].depth;
+        struct trace_layer *below = &layers->layers[layers->edges[i].to];
+
+        if (below->depth < above + 1 && above < TRACE_LAYERS_MAX)
+            below->depth = above + 1;
+    }
 }
 
 /* Compute which layer is below which once: for a file of a thousand layers, there are a million such queries. */
 static int
 layers_relate(const struct trace *trace, struct trace_layers *layers)
 {
-    layers->words = (layers->count + 63) / 64;
-    layers->below = calloc(layers->count * layers->words + 1, sizeof(*layers->below));
-    layers->next_logs = calloc(layers->count * layers->words + 1, sizeof(*layers->next_logs));
+    layers->below = calloc(layers->count + 1, sizeof(*layers->below));
+    layers->next_logs = calloc(layers->count + 1, sizeof(*layers->next_logs));
     if (layers->below == NULL || layers->next_logs == NULL)
         return trace_broken(trace, "no memory for its layers");
     layers_find_below(layers);
@@ -193,6 +197,7 @@ layers_relate(const struct trace *trace, struct trace_layers *layers)
         if (strcmp(layers->layers[i].kind, "log") == 0)
             layers_find_next_logs(layers, i);
     }
+    layers_find_depths(layers);
     return COMMAND_FINE;
 }
 
@@ -203,20 +208,19 @@ trace_layers_read(const struct trace *trace, struct trace_layers *out)
 
     memset(out, 0, sizeof(*out));
     out->layers = calloc(TRACE_LAYERS_MAX, sizeof(*out->layers));
-    out->edges = calloc(2 * TRACE_LAYERS_MAX, sizeof(*out->edges));
+    out->edges = calloc(TRACE_EDGES_MAX, sizeof(*out->edges));
     if (out->layers == NULL || out->edges == NULL) {
         trace_layers_free(out);
         return trace_broken(trace, "no memory for its layers");
     }
-    status = layers_each(trace, "SELECT layer_id, upstream_layer_id, kind, config FROM layer ORDER BY layer_id",
-                         layers_add, out);
+    status = trace_each(trace, layers_add, out,
+                        "SELECT layer_id, upstream_layer_id, kind, config FROM layer ORDER BY layer_id");
     if (status == COMMAND_FINE)
-        status = layers_each(trace, "SELECT layer_id, upstream_layer_id FROM layer WHERE upstream_layer_id IS NOT NULL",
-                             layers_add_edge, out);
+        status = trace_each(trace, layers_add_edge, out,
+                            "SELECT layer_id, upstream_layer_id FROM layer WHERE upstream_layer_id IS NOT NULL");
     if (status == COMMAND_FINE)
-        status =
-            layers_each(trace, "SELECT layer_id, upstream_layer_id FROM layer_bin ORDER BY layer_id, limit_bytes DESC",
-                        layers_add_edge, out);
+        status = trace_each(trace, layers_add_edge, out,
+                            "SELECT layer_id, upstream_layer_id FROM layer_bin ORDER BY layer_id, limit_bytes DESC");
     if (status == COMMAND_FINE) {
         layers_sort(out);
         status = layers_relate(trace, out);
@@ -247,28 +251,12 @@ trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t b
     const struct trace_layer *to = trace_layers_find(layers, below);
 
     return from != NULL && to != NULL &&
-           layers_has_bit(layers, layers->below, (size_t)(from - layers->layers), (size_t)(to - layers->layers));
+           layers_has(&layers->below[from - layers->layers], (size_t)(to - layers->layers));
 }
 
 bool
 trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
                          const struct trace_layer *below)
 {
-    return layers_has_bit(layers, layers->next_logs, (size_t)(above - layers->layers),
-                          (size_t)(below - layers->layers));
-}
-
-unsigned
-trace_layers_depth(const struct trace_layers *layers, size_t place)
-{
-    unsigned depth[TRACE_LAYERS_MAX] = { 0 };
-
-    /* As above: whoever is above of a layer has its own depth before. */
-    for (size_t i = 0; i < layers->edge_count; i++) {
-        const struct trace_edge *edge = &layers->edges[i];
-
-        if (depth[edge->to] < depth[edge->from] + 1 && depth[edge->from] < TRACE_LAYERS_MAX)
-            depth[edge->to] = depth[edge->from] + 1;
-    }
-    return depth[place];
+    return layers_has(&layers->next_logs[above - layers->layers], (size_t)(below - layers->layers));
 }

@@ -6,14 +6,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
+
+/* More layers than any program has. A file with more is refused. */
+#define TRACE_LAYERS_MAX   1024
+#define TRACE_LAYERS_WORDS (TRACE_LAYERS_MAX / 64)
 
 struct trace_layer {
     int64_t layer_id;
     int64_t upstream_layer_id; /* 0 for a base */
     char *kind;                /* owns */
     char *config;              /* owns */
+    unsigned depth;            /* the number of layers above it, on the longest path */
     bool visited;              /* used while the layers are sorted */
+};
+
+/* A set of layers: a bit for each, by its index in trace_layers.layers. */
+struct trace_layer_set {
+    uint64_t bits[TRACE_LAYERS_WORDS];
 };
 
 /* From a layer to a layer directly below it: its upstream or a bin. Indices in trace_layers.layers. */
@@ -28,9 +38,8 @@ struct trace_layers {
     size_t count;
     struct trace_edge *edges; /* owns; in the order of `from` */
     size_t edge_count;
-    size_t words;        /* in a row of the next two matrices */
-    uint64_t *below;     /* owns; a row of bits for each layer: the layer itself and all layers below it */
-    uint64_t *next_logs; /* owns; a row of bits for each log: the nearest logs below it */
+    struct trace_layer_set *below;     /* owns; for each layer: itself and all layers below it */
+    struct trace_layer_set *next_logs; /* owns; for each log: the nearest logs below it */
 };
 
 /* Read the layers. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to free. */
@@ -47,8 +56,5 @@ bool trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int6
 /* Whether the log `below` is below the log `above` with no other log between them. */
 bool trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
                               const struct trace_layer *below);
-
-/* The number of layers above the one at index `place`, on the longest path. */
-unsigned trace_layers_depth(const struct trace_layers *layers, size_t place);
 
 #endif

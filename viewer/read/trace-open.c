@@ -1,4 +1,4 @@
-/* Opens a trace for reading. The file may come from anyone, so it is checked before its content is used. */
+/* Opens a trace for reading, after it has checked the file, its tables and their columns. */
 #include "config.h"
 
 #include <errno.h>
@@ -10,11 +10,193 @@
 
 #include <tidemark/tidemark.h>
 
+#include "src/trace/database/schema.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
-#include "viewer/read/trace-open.h"
-#include "viewer/read/trace-schema.h"
-#include "viewer/read/trace-unknown.h"
+#include "viewer/base/output.h"
+#include "viewer/read/trace.h"
+
+/* The listing of what the viewer does not know ends after this many names. */
+#define SCHEMA_LISTED 6
+
+/* Why a table or one of its columns cannot be read. */
+enum schema_fault {
+    SCHEMA_FINE,
+    SCHEMA_NO_TABLE,
+    SCHEMA_NOT_ORDINARY, /* a view or a virtual table, which would run code from the file */
+    SCHEMA_NO_COLUMN,
+    SCHEMA_COMPUTED, /* a generated column, whose expression runs on each read */
+    SCHEMA_FAILED,   /* an error of SQLite */
+};
+
+/* Examine `table` and each of `columns` ("a b"). `column` is then the last one examined. */
+static enum schema_fault
+schema_examine(const struct trace *trace, const char *table, const char *columns, char column[64])
+{
+    static const char find_table[] = "SELECT type = 'table' AND rootpage <> 0 FROM sqlite_master WHERE name = %Q";
+    static const char find_column[] = "SELECT hidden FROM pragma_table_xinfo(%Q) WHERE lower(name) = lower(%Q)";
+    int64_t found;
+    int code = trace_look_up(trace, &found, find_table, table);
+    int length;
+
+    if (code == SQLITE_DONE)
+        return SCHEMA_NO_TABLE;
+    if (code == SQLITE_ROW && found != 1)
+        return SCHEMA_NOT_ORDINARY;
+    for (; code == SQLITE_ROW && sscanf(columns, " %63s%n", column, &length) == 1; columns += length) {
+        code = trace_look_up(trace, &found, find_column, table, column);
+        if (code == SQLITE_DONE)
+            return SCHEMA_NO_COLUMN;
+        if (code == SQLITE_ROW && found != 0)
+            return SCHEMA_COMPUTED;
+    }
+    return code == SQLITE_ROW ? SCHEMA_FINE : SCHEMA_FAILED;
+}
+
+bool
+trace_has(const struct trace *trace, const char *table, const char *columns)
+{
+    char column[64];
+
+    return schema_examine(trace, table, columns, column) == SCHEMA_FINE;
+}
+
+/* COMMAND_FINE if the table and all of `columns` can be read; or COMMAND_WRONG after a message. */
+static int
+schema_check(const struct trace *trace, const char *table, const char *columns)
+{
+    char column[64];
+
+    switch (schema_examine(trace, table, columns, column)) {
+    case SCHEMA_FINE:
+        return COMMAND_FINE;
+    case SCHEMA_NO_TABLE:
+        return trace_broken(trace, "no complete trace: the table %s is missing", table);
+    case SCHEMA_NOT_ORDINARY:
+        return trace_broken(trace, "no trace: %s is no ordinary table", table);
+    case SCHEMA_NO_COLUMN:
+        return trace_broken(trace, "no complete trace: the table %s has no column %s", table, column);
+    case SCHEMA_COMPUTED:
+        return trace_broken(trace, "no trace: the column %s of the table %s is computed", column, table);
+    default:
+        return trace_failed(trace);
+    }
+}
+
+static int
+schema_check_version(const struct trace *trace)
+{
+    int64_t number;
+    int status = trace_integer(trace, "PRAGMA application_id", &number);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (number != TIDEI_TRACE_APPLICATION_ID)
+        return trace_broken(trace, "no Tidemark trace, but another program's SQLite file");
+    status = schema_check(trace, "meta", "key value");
+    if (status == COMMAND_FINE)
+        status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'format_version'", &number);
+    if (status != COMMAND_FINE)
+        return status;
+    if (number < 1)
+        return trace_broken(trace, "no complete trace: meta has no format_version");
+    if (number > TIDEI_TRACE_FORMAT)
+        return trace_broken(trace, "trace format %" PRId64 " is newer than format %d, which this tidemark reads",
+                            number, TIDEI_TRACE_FORMAT);
+    return COMMAND_FINE;
+}
+
+/* The columns that a table of a trace must have: "a b". */
+static void
+schema_required(const struct tidei_table *table, char *columns, size_t size)
+{
+    size_t length = 0;
+
+    for (unsigned i = 0; i < table->column_count; i++) {
+        if (table->columns[i].type != TIDEI_COLUMN_ADDED)
+            length += (size_t)snprintf(columns + length, size - length, "%s ", table->columns[i].name);
+    }
+}
+
+static int
+schema_check_all(const struct trace *trace)
+{
+    int status = schema_check_version(trace);
+
+    for (size_t i = 0; status == COMMAND_FINE && i < TIDEI_TABLES; i++) {
+        char columns[512];
+
+        if (!tidei_tables[i].required)
+            continue;
+        schema_required(&tidei_tables[i], columns, sizeof(columns));
+        status = schema_check(trace, tidei_tables[i].name, columns);
+    }
+    return status;
+}
+
+/* List an unknown table, or an unknown column of a known table. `count` is the number of those before it. */
+static void
+schema_list(const struct trace *trace, size_t count, const char *table, const char *column)
+{
+    if (count == 0)
+        fprintf(stderr, "%s: it has what this tidemark does not know: ", trace->path);
+    else if (count <= SCHEMA_LISTED)
+        fputs(", ", stderr);
+    if (count < SCHEMA_LISTED) {
+        fputs(column != NULL ? "column " : "table ", stderr);
+        output_text(stderr, table, strlen(table));
+        if (column != NULL) {
+            putc('.', stderr);
+            output_text(stderr, column, strlen(column));
+        }
+    } else if (count == SCHEMA_LISTED) {
+        fputs("...", stderr);
+    }
+}
+
+static bool
+schema_has_column(const struct tidei_table *table, const char *column)
+{
+    for (unsigned i = 0; i < table->column_count; i++) {
+        if (sqlite3_stricmp(table->columns[i].name, column) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A row is a column of a table: both names, and the column's number. */
+static int
+schema_compare(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    size_t *count = context;
+    const char *table = (const char *)sqlite3_column_text(row, 0);
+    const char *column = (const char *)sqlite3_column_text(row, 1);
+    const struct tidei_table *known = table != NULL ? tidei_table_find(table) : NULL;
+
+    if (table == NULL || column == NULL)
+        return COMMAND_FINE;
+    if (known != NULL && !schema_has_column(known, column))
+        schema_list(trace, (*count)++, table, column);
+    else if (known == NULL && sqlite3_column_int64(row, 2) == 0)
+        schema_list(trace, (*count)++, table, NULL);
+    return COMMAND_FINE;
+}
+
+/* List unknown tables and columns, which later recorders and users may add, on standard error. */
+static void
+schema_say_unknown(const struct trace *trace)
+{
+    /* The viewer also reads call-stack tables that another program has added. */
+    static const char sql[] =
+        "SELECT t.name, c.name, c.cid FROM sqlite_master AS t, pragma_table_xinfo(t.name) AS c"
+        " WHERE t.type = 'table' AND t.rootpage <> 0 AND t.name NOT LIKE 'sqlite\\_%%' ESCAPE '\\'"
+        " AND t.name NOT IN ('callstack', 'frame') ORDER BY t.rowid, c.cid";
+    size_t count = 0;
+
+    trace_each(trace, schema_compare, &count, sql);
+    if (count > 0)
+        putc('\n', stderr);
+}
 
 /*
  * Recover the ring files that a killed program has left beside its trace, and resolve the frames of its call stacks. If
@@ -29,7 +211,7 @@ trace_prepare(struct trace *trace)
     if (tide_trace_recover(trace->path, &found) != TIDE_OK)
         fprintf(stderr, "%s: what was left beside it is not taken in: %s\n", trace->path, tide_error_text());
     else if (found.state != TIDE_TRACE_RECORDING)
-        tide_trace_resolve(trace->path, &frames); /* else its call stacks are addresses: no reason to say more */
+        tide_trace_resolve(trace->path, &frames); /* without a message: on failure, call stacks are addresses */
     if (found.state == TIDE_TRACE_RECOVERED)
         fprintf(stderr, "%s: taken over what process %" PRIu32 " had left: %" PRIu64 " record%s\n", trace->path,
                 found.pid, found.events, found.events == 1 ? "" : "s");
@@ -54,7 +236,7 @@ trace_check_head(const struct trace *trace)
     return COMMAND_FINE;
 }
 
-/* `path` as an SQLite URI with the flag that nobody writes the file. The caller frees it; NULL: no memory. */
+/* `path` as an SQLite URI that says that nobody writes the file. The caller frees it; NULL: no memory. */
 static char *
 trace_immutable_uri(const char *path)
 {
@@ -89,9 +271,9 @@ trace_harden(sqlite3 *db)
     sqlite3_exec(db, "PRAGMA cell_size_check = ON; PRAGMA query_only = ON", NULL, NULL, NULL);
 }
 
-/* Open and begin to read. An SQLite result code; the database, for its message, also where that is an error. */
+/* Open a database and begin to read. An SQLite result code. *out is set even on an error, for its message. */
 static int
-trace_connect(const char *path, int flags, sqlite3 **out)
+trace_try_connect(const char *path, int flags, sqlite3 **out)
 {
     int code = sqlite3_open_v2(path, out, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL);
 
@@ -101,22 +283,22 @@ trace_connect(const char *path, int flags, sqlite3 **out)
     code = sqlite3_exec(*out, "BEGIN", NULL, NULL, NULL);
     if (code != SQLITE_OK)
         return code;
-    /* The first statement that reads takes the lock, and is the first to notice what is wrong. */
+    /* BEGIN takes no lock. The first statement that reads does, and notices a damaged file. */
     return sqlite3_exec(*out, "SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
 }
 
 static int
-trace_connect_somehow(struct trace *trace)
+trace_connect(struct trace *trace)
 {
-    int code = trace_connect(trace->path, 0, &trace->db) & 0xff;
+    int code = trace_try_connect(trace->path, 0, &trace->db) & 0xff;
     char *uri;
 
-    /* A trace in WAL mode needs files beside it, which a read-only medium does not take. */
+    /* A trace in WAL mode needs files beside it, which SQLite cannot create on a read-only medium. */
     if (code == SQLITE_CANTOPEN || code == SQLITE_READONLY) {
         uri = trace_immutable_uri(trace->path);
         if (uri != NULL) {
             sqlite3_close(trace->db);
-            code = trace_connect(uri, SQLITE_OPEN_URI, &trace->db) & 0xff;
+            code = trace_try_connect(uri, SQLITE_OPEN_URI, &trace->db) & 0xff;
             free(uri);
         }
     }
@@ -132,7 +314,7 @@ trace_read_state(struct trace *trace)
     if (status == COMMAND_FINE)
         status = trace_integer(trace, "SELECT sum(events) FROM loss", &trace->lost_events);
     trace->complete = complete == 1;
-    /* It may have come to its end since trace_prepare. */
+    /* The recording may have ended since trace_prepare. */
     trace->in_progress = trace->in_progress && !trace->complete;
     return status;
 }
@@ -179,28 +361,32 @@ trace_check_beside(const struct trace *trace)
     return status;
 }
 
-/* Whether it is worth to be opened: what can be seen from outside. */
+/* Check the file, recover it if it is a trace of our `own`, and begin to read. On failure the file is closed. */
 static int
-trace_check_file(const struct trace *trace)
+trace_begin(const char *path, bool own, struct trace *out)
 {
-    int status = trace_check_head(trace);
+    int status;
 
-    return status == COMMAND_FINE ? trace_check_beside(trace) : status;
+    *out = (struct trace){ .path = path };
+    status = trace_check_head(out);
+    if (status == COMMAND_FINE)
+        status = trace_check_beside(out);
+    if (status == COMMAND_FINE && own)
+        trace_prepare(out);
+    if (status == COMMAND_FINE)
+        status = trace_connect(out);
+    if (status != COMMAND_FINE)
+        trace_close(out);
+    return status;
 }
 
 int
 trace_open(const char *path, struct trace *out)
 {
-    int status;
+    int status = trace_begin(path, true, out);
 
-    *out = (struct trace){ .path = path };
-    status = trace_check_file(out);
-    if (status != COMMAND_FINE)
-        return status;
-    trace_prepare(out);
-    status = trace_connect_somehow(out);
     if (status == COMMAND_FINE)
-        status = trace_check_schema(out);
+        status = schema_check_all(out);
     if (status == COMMAND_FINE)
         status = trace_read_state(out);
     if (status == COMMAND_FINE)
@@ -213,15 +399,7 @@ trace_open(const char *path, struct trace *out)
 int
 trace_open_other(const char *path, struct trace *out)
 {
-    int status;
-
-    *out = (struct trace){ .path = path };
-    status = trace_check_file(out);
-    if (status == COMMAND_FINE)
-        status = trace_connect_somehow(out);
-    if (status != COMMAND_FINE)
-        trace_close(out);
-    return status;
+    return trace_begin(path, false, out);
 }
 
 void
@@ -234,7 +412,7 @@ trace_close(struct trace *trace)
 int
 trace_verdict(const struct trace *trace)
 {
-    trace_say_unknown(trace);
+    schema_say_unknown(trace);
     if (trace->complete && trace->lost_events == 0)
         return COMMAND_FINE;
     if (trace->lost_events != 0)

@@ -1,4 +1,4 @@
-/* An open trace: simple queries and error messages. */
+/* Queries of an open trace, and messages about it. */
 #include "config.h"
 
 #include <stdarg.h>
@@ -32,20 +32,62 @@ trace_failed(const struct trace *trace)
     return trace_broken(trace, "cannot be read: %s", text);
 }
 
+/* Prepare the query `format`. An SQLite result code. */
+static int
+trace_prepare(const struct trace *trace, sqlite3_stmt **out, const char *format, va_list arguments)
+{
+    char *sql = sqlite3_vmprintf(format, arguments);
+    int code = sql != NULL ? sqlite3_prepare_v2(trace->db, sql, -1, out, NULL) : SQLITE_NOMEM;
+
+    sqlite3_free(sql);
+    return code;
+}
+
+int
+trace_each(const struct trace *trace, trace_row *row, void *context, const char *format, ...)
+{
+    sqlite3_stmt *statement = NULL;
+    int status = COMMAND_FINE;
+    va_list arguments;
+    int code;
+
+    va_start(arguments, format);
+    code = trace_prepare(trace, &statement, format, arguments);
+    va_end(arguments);
+    while (status == COMMAND_FINE && (code == SQLITE_OK || code == SQLITE_ROW)) {
+        code = sqlite3_step(statement);
+        if (code == SQLITE_ROW)
+            status = row(context, trace, statement);
+    }
+    if (status == COMMAND_FINE && code != SQLITE_DONE)
+        status = trace_failed(trace);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+int
+trace_look_up(const struct trace *trace, int64_t *out, const char *format, ...)
+{
+    sqlite3_stmt *statement = NULL;
+    va_list arguments;
+    int code;
+
+    va_start(arguments, format);
+    code = trace_prepare(trace, &statement, format, arguments);
+    va_end(arguments);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+    sqlite3_finalize(statement);
+    return code;
+}
+
 int
 trace_integer(const struct trace *trace, const char *sql, int64_t *out)
 {
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(trace->db, sql, -1, &statement, NULL);
+    int code = trace_look_up(trace, out, "%s", sql);
 
-    *out = 0;
-    if (code == SQLITE_OK) {
-        code = sqlite3_step(statement);
-        if (code == SQLITE_ROW)
-            *out = sqlite3_column_int64(statement, 0);
-        code = sqlite3_finalize(statement);
-    }
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? COMMAND_FINE : trace_failed(trace);
 }
 
 char *

@@ -1,4 +1,4 @@
-/* An open trace: simple queries and error messages. */
+/* An open trace: opening, queries and messages. The file may come from anyone and is not trusted. */
 #ifndef VIEWER_READ_TRACE_H
 #define VIEWER_READ_TRACE_H
 
@@ -16,11 +16,48 @@ struct trace {
     int64_t lost_events;
 };
 
+/*
+ * Open the trace at `path` (borrowed until trace_close) read-only, in one read transaction, and check that it has
+ * every table and column that the viewer reads.
+ *
+ * COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to close.
+ */
+int trace_open(const char *path, struct trace *out);
+
+/* Open another program's SQLite file, without the check of tables and columns; use trace_has. */
+int trace_open_other(const char *path, struct trace *out);
+
+void trace_close(struct trace *trace);
+
+/* Whether the trace has an ordinary table `table` with `columns` ("a b"); for tables that older recorders lack. */
+bool trace_has(const struct trace *trace, const char *table, const char *columns);
+
+/*
+ * COMMAND_FINE if the recording is complete and has lost no events; otherwise COMMAND_INCOMPLETE after a message. Also
+ * lists the tables and columns that the viewer does not know.
+ */
+int trace_verdict(const struct trace *trace);
+
 /* Print SQLite's last error on this trace. Returns COMMAND_WRONG. */
 int trace_failed(const struct trace *trace);
 
 /* Print what is wrong with the trace. Returns COMMAND_WRONG. */
 int trace_broken(const struct trace *trace, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Takes one row of a query. Returns COMMAND_FINE, or another status after a message, which ends the query. */
+typedef int trace_row(void *context, const struct trace *trace, sqlite3_stmt *row);
+
+/*
+ * Run the query `format` and pass each row to `row`. `format` and its arguments are as for sqlite3_mprintf, where %Q
+ * quotes a text. COMMAND_FINE, or another status after a message.
+ */
+int trace_each(const struct trace *trace, trace_row *row, void *context, const char *format, ...);
+
+/*
+ * The first column of the first row of the query `format` as an integer. SQLITE_ROW; SQLITE_DONE if there is no row, or
+ * an error code, without a message: *out is then 0.
+ */
+int trace_look_up(const struct trace *trace, int64_t *out, const char *format, ...);
 
 /* The first column of the first row of `sql` as an integer; 0: there is no row. COMMAND_FINE or COMMAND_WRONG. */
 int trace_integer(const struct trace *trace, const char *sql, int64_t *out);

@@ -13,32 +13,71 @@ view_open(struct view *view, const struct filter_options *options, const char *p
 {
     int status;
 
-    memset(view, 0, sizeof(*view));
-    view->options = options;
+    *view = (struct view){ .options = options };
     status = trace_open(path, &view->trace);
-    if (status != COMMAND_FINE)
-        return status;
-    status = trace_layers_read(&view->trace, &view->layers);
-    if (status != COMMAND_FINE)
-        goto close_trace;
-    status = names_read(&view->trace, &view->layers, &view->names);
-    if (status != COMMAND_FINE)
-        goto free_layers;
-    status = filter_make(&view->names, options, &view->filter);
     if (status == COMMAND_FINE)
-        return COMMAND_FINE;
-    names_free(&view->names);
-free_layers:
-    trace_layers_free(&view->layers);
-close_trace:
-    trace_close(&view->trace);
+        status = trace_layers_read(&view->trace, &view->layers);
+    if (status == COMMAND_FINE)
+        status = names_read(&view->trace, &view->layers, &view->names);
+    if (status == COMMAND_FINE)
+        status = filter_make(&view->names, options, &view->filter);
+    if (status != COMMAND_FINE)
+        view_close(view);
     return status;
 }
 
 int
 view_scan(struct view *view, const struct scan_pass *passes, size_t pass_count)
 {
-    return scan_run_filtered(&view->trace, &view->filter, passes, pass_count);
+    return scan_run(&view->trace, &view->filter, passes, pass_count);
+}
+
+/* Ask each analysis for its next unit. Those that are not done are the parts of the next reading. */
+static int
+view_next_parts(struct view_analysis *list, size_t count, struct scan_part *parts, size_t *part_count)
+{
+    int status = COMMAND_FINE;
+
+    *part_count = 0;
+    for (size_t i = 0; i < count && status == COMMAND_FINE; i++) {
+        if (list[i].done)
+            continue;
+        list[i].pass = (struct scan_pass){ NULL, list[i].context };
+        status = list[i].next(list[i].context, &list[i].pass);
+        list[i].done = list[i].pass.unit == NULL;
+        if (!list[i].done)
+            parts[(*part_count)++] = (struct scan_part){ list[i].filter, &list[i].pass, 1 };
+    }
+    return status;
+}
+
+int
+view_run_analyses(const struct trace *trace, struct view_analysis *list, size_t count)
+{
+    struct scan_part *parts = calloc(count + 1, sizeof(*parts));
+    size_t part_count = 1;
+    int status = parts != NULL ? COMMAND_FINE : trace_broken(trace, "no memory");
+
+    while (status == COMMAND_FINE && part_count > 0) {
+        status = view_next_parts(list, count, parts, &part_count);
+        if (status == COMMAND_FINE && part_count > 0)
+            status = scan_run_parts(trace, parts, part_count);
+    }
+    free(parts);
+    return status;
+}
+
+int
+view_run_analysis(struct view *view, int status, int (*next)(void *context, struct scan_pass *pass),
+                  void (*release)(void *context), void *context)
+{
+    struct view_analysis analysis = { .filter = &view->filter, .next = next, .context = context };
+
+    if (status == COMMAND_FINE)
+        status = view_run_analyses(&view->trace, &analysis, 1);
+    if (status != COMMAND_FINE)
+        release(context);
+    return status;
 }
 
 void
@@ -48,6 +87,18 @@ view_close(struct view *view)
     names_free(&view->names);
     trace_layers_free(&view->layers);
     trace_close(&view->trace);
+}
+
+bool
+view_covers(const struct view *view, int64_t layer_id)
+{
+    for (size_t i = 0; i < view->layers.count; i++) {
+        int64_t above = view->layers.layers[i].layer_id;
+
+        if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, layer_id))
+            return true;
+    }
+    return false;
 }
 
 static void
@@ -107,13 +158,8 @@ view_limit(const struct view *view)
         if (strcmp(limit->kind, "limit") != 0)
             continue;
         snprintf(text, sizeof(text), "%.*s", (int)strcspn(limit->config, ","), limit->config);
-        for (size_t j = 0; parse_size(text, &bytes) && j < view->layers.count; j++) {
-            int64_t above = view->layers.layers[j].layer_id;
-
-            if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, limit->layer_id) &&
-                (lowest == 0 || bytes < lowest))
-                lowest = bytes;
-        }
+        if (parse_size(text, &bytes) && (lowest == 0 || bytes < lowest) && view_covers(view, limit->layer_id))
+            lowest = bytes;
     }
     return lowest;
 }

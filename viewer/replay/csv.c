@@ -9,7 +9,6 @@
 
 #include "src/tables/lives.h"
 #include "viewer/base/exit-status.h"
-#include "viewer/base/progress.h"
 #include "viewer/replay/input.h"
 #include "viewer/read/rmm-csv.h"
 
@@ -22,24 +21,23 @@ struct csv {
     struct tidei_lives live; /* owns; numbers of allocations + 1, by pointer */
 };
 
-static enum replay_add
+static const char *
 csv_allocate(struct csv *csv, const struct rmm_row *row)
 {
     struct replay_input *input = csv->input;
-    uint32_t allocation;
-    enum replay_add added =
+    uint32_t allocation, earlier;
+    const char *error =
         replay_input_alloc(input, row->thread, row->stream, row->size, CSV_ALIGNMENT_SHIFT, &allocation);
-    uint32_t earlier;
 
-    if (added != REPLAY_ADD_FINE)
-        return added;
+    if (error != NULL)
+        return error;
     if (!tidei_lives_replace(&csv->live, row->pointer, 0, allocation + 1, &earlier))
-        return REPLAY_ADD_NO_MEMORY;
+        return replay_no_memory;
     input->replaced += earlier != 0;
-    return REPLAY_ADD_FINE;
+    return NULL;
 }
 
-static enum replay_add
+static const char *
 csv_free(struct csv *csv, const struct rmm_row *row)
 {
     struct replay_input *input = csv->input;
@@ -47,45 +45,37 @@ csv_free(struct csv *csv, const struct rmm_row *row)
 
     if (number == 0) {
         input->unknown_frees++;
-        return REPLAY_ADD_FINE;
+        return NULL;
     }
-    if (input->sizes[number - 1] != row->size)
-        input->size_differences++;
+    input->size_differences += input->sizes[number - 1] != row->size;
     return replay_input_free(input, row->thread, row->stream, CSV_ALIGNMENT_SHIFT, number - 1);
 }
 
 static int
 csv_row(struct csv *csv, const struct rmm_row *row)
 {
-    enum replay_add added = REPLAY_ADD_FINE;
+    const char *error = NULL;
 
     csv->input->recorded_events++;
-    switch (row->action) {
-    case RMM_ALLOCATE:
-        added = csv_allocate(csv, row);
-        break;
-    case RMM_FREE:
-        added = csv_free(csv, row);
-        break;
-    case RMM_FAILURE:
+    if (row->action == RMM_ALLOCATE)
+        error = csv_allocate(csv, row);
+    else if (row->action == RMM_FREE)
+        error = csv_free(csv, row);
+    else
         csv->input->recorded_failures++;
-        break;
-    }
-    if (added == REPLAY_ADD_FINE)
+    if (error == NULL)
         return COMMAND_FINE;
-    fprintf(stderr, "%s:%" PRIu64 ": %s\n", csv->file.path, csv->file.line, replay_add_text(added));
+    fprintf(stderr, "%s:%" PRIu64 ": %s\n", csv->file.path, csv->file.line, error);
     return COMMAND_WRONG;
 }
 
 static int
 csv_rows(struct csv *csv)
 {
-    struct progress progress;
     struct rmm_row row;
     enum rmm_found found;
     int status = COMMAND_FINE;
 
-    progress_begin(&progress, "reading");
     while (status == COMMAND_FINE && (found = rmm_csv_next(&csv->file, &row)) != RMM_END) {
         if (found == RMM_ROW) {
             status = csv_row(csv, &row);
@@ -93,10 +83,7 @@ csv_rows(struct csv *csv)
             fprintf(stderr, "%s\n", csv->file.message);
             status = COMMAND_WRONG;
         }
-        if (csv->file.line % 4096 == 0)
-            progress_update(&progress, rmm_csv_offset(&csv->file), csv->file.file_bytes);
     }
-    progress_end(&progress);
     return status;
 }
 
@@ -108,7 +95,7 @@ replay_read_csv(const char *path, struct replay_input *input)
 
     *input = (struct replay_input){ 0 };
     tidei_map_draw_key(&csv.live.by_address);
-    status = rmm_csv_open(&csv.file, path, false);
+    status = rmm_csv_open(&csv.file, path, false, "reading");
     if (status == COMMAND_FINE)
         status = csv_rows(&csv);
     rmm_csv_close(&csv.file);

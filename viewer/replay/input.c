@@ -6,99 +6,72 @@
 #include "src/tables/grow.h"
 #include "viewer/replay/input.h"
 
-/* Each is a thread of the replay. */
+/* Each recorded thread is a thread of the replay. */
 #define REPLAY_THREADS_MAX 4096
 
-static enum replay_add
-input_thread(struct replay_input *input, uint64_t id, struct replay_event *event)
-{
-    uint32_t *known = id_map_find(&input->thread_numbers, id);
+const char replay_no_memory[] = "no memory for more events";
+static const char input_too_many[] = "more threads (4096), streams or allocations (4294967295) than a replay takes";
 
-    if (known == NULL) {
-        if (input->thread_count == REPLAY_THREADS_MAX)
-            return REPLAY_ADD_TOO_MANY;
-        if (!id_map_add(&input->thread_numbers, id, (uint32_t)input->thread_count))
-            return REPLAY_ADD_NO_MEMORY;
-        event->thread = (uint16_t)input->thread_count++;
-    } else {
-        event->thread = (uint16_t)*known;
-    }
-    return REPLAY_ADD_FINE;
-}
-
-static enum replay_add
-input_stream(struct replay_input *input, uint64_t handle, struct replay_event *event)
+/* The number of `id` in `numbers`; a new id gets *count, which grows. NULL, or an error. */
+static const char *
+input_number(struct id_map *numbers, uint64_t id, size_t *count, size_t most, uint32_t *number)
 {
-    uint32_t *known = id_map_find(&input->stream_numbers, handle);
+    const uint32_t *known = id_map_find(numbers, id);
 
     if (known != NULL) {
-        event->stream = *known;
-        return REPLAY_ADD_FINE;
+        *number = *known;
+        return NULL;
     }
-    if (input->stream_count == UINT32_MAX)
-        return REPLAY_ADD_TOO_MANY;
-    if (!tidei_grow(&input->streams, &input->stream_capacity, input->stream_count, 1) ||
-        !id_map_add(&input->stream_numbers, handle, (uint32_t)input->stream_count))
-        return REPLAY_ADD_NO_MEMORY;
-    event->stream = (uint32_t)input->stream_count;
-    input->streams[input->stream_count++] = handle;
-    return REPLAY_ADD_FINE;
+    if (*count == most)
+        return input_too_many;
+    *number = (uint32_t)*count;
+    if (!id_map_add(numbers, id, *number))
+        return replay_no_memory;
+    ++*count;
+    return NULL;
 }
 
-static enum replay_add
-input_event(struct replay_input *input, uint64_t thread, uint64_t stream, struct replay_event *event)
+static const char *
+input_event(struct replay_input *input, uint64_t thread, uint64_t stream, struct replay_event event)
 {
-    enum replay_add added;
+    uint32_t number;
+    const char *error = input_number(&input->thread_numbers, thread, &input->thread_count, REPLAY_THREADS_MAX, &number);
 
-    if (!tidei_grow(&input->events, &input->event_capacity, input->event_count, 1))
-        return REPLAY_ADD_NO_MEMORY;
-    added = input_thread(input, thread, event);
-    if (added == REPLAY_ADD_FINE)
-        added = input_stream(input, stream, event);
-    if (added == REPLAY_ADD_FINE)
-        input->events[input->event_count++] = *event;
-    return added;
-}
-
-enum replay_add
-replay_input_alloc(struct replay_input *input, uint64_t thread, uint64_t stream, uint64_t size,
-                   unsigned alignment_shift, uint32_t *allocation)
-{
-    struct replay_event event = { .allocation = (uint32_t)input->allocation_count,
-                                  .alignment_shift = (uint8_t)alignment_shift };
-
-    if (input->allocation_count == UINT32_MAX)
-        return REPLAY_ADD_TOO_MANY;
-    if (!tidei_grow(&input->sizes, &input->allocation_capacity, input->allocation_count, 1))
-        return REPLAY_ADD_NO_MEMORY;
-    input->sizes[input->allocation_count] = size;
-    *allocation = (uint32_t)input->allocation_count++;
-    return input_event(input, thread, stream, &event);
-}
-
-enum replay_add
-replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream, unsigned alignment_shift,
-                  uint32_t allocation)
-{
-    struct replay_event event = { .allocation = allocation,
-                                  .alignment_shift = (uint8_t)alignment_shift,
-                                  .is_free = true };
-
-    return input_event(input, thread, stream, &event);
+    if (error != NULL)
+        return error;
+    event.thread = (uint16_t)number;
+    if (!tidei_grow(&input->events, &input->event_capacity, input->event_count, 1) ||
+        !tidei_grow(&input->streams, &input->stream_capacity, input->stream_count, 1))
+        return replay_no_memory;
+    error = input_number(&input->stream_numbers, stream, &input->stream_count, UINT32_MAX, &event.stream);
+    if (error != NULL)
+        return error;
+    input->streams[event.stream] = stream;
+    input->events[input->event_count++] = event;
+    return NULL;
 }
 
 const char *
-replay_add_text(enum replay_add added)
+replay_input_alloc(struct replay_input *input, uint64_t thread, uint64_t stream, uint64_t size,
+                   unsigned alignment_shift, uint32_t *allocation)
 {
-    switch (added) {
-    case REPLAY_ADD_FINE:
-        break;
-    case REPLAY_ADD_NO_MEMORY:
-        return "no memory for more events";
-    case REPLAY_ADD_TOO_MANY:
-        return "more threads (4096), streams or allocations (4294967295) than a replay takes";
-    }
-    return NULL;
+    if (input->allocation_count == UINT32_MAX)
+        return input_too_many;
+    if (!tidei_grow(&input->sizes, &input->allocation_capacity, input->allocation_count, 1))
+        return replay_no_memory;
+    input->sizes[input->allocation_count] = size;
+    *allocation = (uint32_t)input->allocation_count++;
+    return input_event(input, thread, stream,
+                       (struct replay_event){ .allocation = *allocation, .alignment_shift = (uint8_t)alignment_shift });
+}
+
+const char *
+replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream, unsigned alignment_shift,
+                  uint32_t allocation)
+{
+    return input_event(input, thread, stream,
+                       (struct replay_event){
+                           .allocation = allocation, .alignment_shift = (uint8_t)alignment_shift, .is_free = true });
 }
 
 void

@@ -33,31 +33,26 @@ struct replay_input {
     size_t thread_count;
     struct id_map stream_numbers; /* owns; by handle */
     struct id_map thread_numbers; /* owns; by recorded id */
-    uint64_t recorded_events;     /* all of the input, also those that are left out: */
+    uint64_t recorded_events;     /* all events of the input, including those that are not replayed: */
     uint64_t recorded_failures;   /* allocations that failed when they were recorded */
     uint64_t unknown_frees;       /* frees of pointers never seen */
     uint64_t replaced;            /* pointers allocated again while they were live; the earlier one stays live */
-    uint64_t size_differences; /* frees that name another size than their allocation; that of the allocation counts */
-    bool incomplete;           /* a trace of a recording that is not complete */
+    uint64_t
+        size_differences; /* frees with another size than their allocation; the replay uses that of the allocation */
+    bool incomplete;      /* a trace of a recording that is not complete */
 };
 
-/* The result of adding an event. The reader of the input adds the position to a message. */
-enum replay_add {
-    REPLAY_ADD_FINE,
-    REPLAY_ADD_NO_MEMORY,
-    REPLAY_ADD_TOO_MANY, /* allocations (2^32), threads (4096) or streams (2^32) */
-};
+/* The error of a reader that has no memory for an event. */
+extern const char replay_no_memory[];
 
-/* Add an allocation; its number goes to *allocation. */
-enum replay_add replay_input_alloc(struct replay_input *input, uint64_t thread, uint64_t stream, uint64_t size,
-                                   unsigned alignment_shift, uint32_t *allocation);
-
-/* Add the free of an allocation; alignment_shift is as there. */
-enum replay_add replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream,
-                                  unsigned alignment_shift, uint32_t allocation);
-
-/* The text of an error; NULL for REPLAY_ADD_FINE. */
-const char *replay_add_text(enum replay_add added);
+/*
+ * Add an allocation, whose number goes to *allocation, or the free of an allocation, with the same alignment. NULL, or
+ * the text of an error, to which the reader of the input adds the position.
+ */
+const char *replay_input_alloc(struct replay_input *input, uint64_t thread, uint64_t stream, uint64_t size,
+                               unsigned alignment_shift, uint32_t *allocation);
+const char *replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream, unsigned alignment_shift,
+                              uint32_t allocation);
 
 /* Free all that `input` owns. */
 void replay_input_clear(struct replay_input *input);

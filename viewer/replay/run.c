@@ -3,39 +3,107 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <tidemark/message.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
 #include "viewer/replay/run.h"
-#include "viewer/replay/turn.h"
 
-/* Marks in place of pointers; no stack gives out either. */
+/* Values in place of pointers; no stack returns them. */
 #define REPLAY_NOTHING ((void *)UINTPTR_MAX)       /* not allocated yet, or freed */
 #define REPLAY_FAILED  ((void *)(UINTPTR_MAX - 1)) /* refused by the stack */
 
 /* Events between two looks at the clock for the progress line. */
 #define REPLAY_SLICE 65536
 
-/* What all threads of a replay share. All but the turns belongs to the thread whose turn it is. */
+/* One for each recorded thread, on a cache line of its own. */
+struct replay_thread {
+    _Alignas(64) atomic_int turn; /* TURN_*; written by the thread that gives the turn, and by this one */
+    struct replay_shared *shared; /* borrows */
+    pthread_t pthread;
+};
+
+/* What all threads of a replay share. All but `turn` belongs to the thread that has the turn. */
 struct replay_shared {
     struct replay *replay;
-    struct replay_turn *turns; /* one for each thread */
-    size_t position;           /* the next event */
+    struct replay_thread *threads; /* owns */
+    size_t position;               /* the next event */
     int64_t begin_ns;
     struct progress progress;
 };
 
-struct replay_worker {
-    struct replay_shared *shared;
-    size_t thread;
+enum {
+    TURN_NONE = 0,
+    TURN_GIVEN = 1,
+    TURN_ASLEEP = 2, /* not given, and the thread must be woken */
+    TURN_OVER = 3,
 };
+
+/* About as long as it takes to wake a thread. */
+#define TURN_SPINS 300
+
+static inline void
+turn_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/*
+ * Wait until this thread has the turn (true) or the replay has ended (false). Writes of the thread that gave the turn
+ * are then visible. Spins for some microseconds, then sleeps.
+ */
+static bool
+turn_wait(struct replay_thread *thread)
+{
+    int state = TURN_NONE;
+
+    for (int i = 0; i < TURN_SPINS; i++) {
+        /* Relaxed: the load below acquires. */
+        state = atomic_load_explicit(&thread->turn, memory_order_relaxed);
+        if (state != TURN_NONE)
+            break;
+        turn_pause();
+    }
+    for (;;) {
+        /* Acquire: pairs with the release in turn_set, so that the writes of the giving thread are seen. */
+        state = atomic_load_explicit(&thread->turn, memory_order_acquire);
+        if (state == TURN_OVER)
+            return false;
+        if (state == TURN_GIVEN) {
+            /* Relaxed: nobody gives this turn again before this thread has given the turn to another. */
+            atomic_store_explicit(&thread->turn, TURN_NONE, memory_order_relaxed);
+            return true;
+        }
+        /* Relaxed: the state asks the giver for a wake-up and carries no data. On failure the loop reads again. */
+        if (state == TURN_ASLEEP || atomic_compare_exchange_strong_explicit(&thread->turn, &state, TURN_ASLEEP,
+                                                                            memory_order_relaxed, memory_order_relaxed))
+            syscall(SYS_futex, &thread->turn, FUTEX_WAIT_PRIVATE, TURN_ASLEEP, NULL, NULL, 0);
+    }
+}
+
+/* Give the thread the turn (TURN_GIVEN), or tell it that the replay has ended (TURN_OVER). Wait-free. */
+static void
+turn_set(struct replay_thread *thread, int state)
+{
+    /* Release: pairs with the acquire in turn_wait. */
+    if (atomic_exchange_explicit(&thread->turn, state, memory_order_release) == TURN_ASLEEP)
+        syscall(SYS_futex, &thread->turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
 
 static int64_t
 run_now(void)
@@ -93,7 +161,7 @@ run_free(struct replay *replay, const struct replay_event *event)
     }
 }
 
-/* Run events from `position` up to `end` as long as they are of `thread`; the first that was not run. */
+/* Run the events of `thread` from `position` to `end`, up to the first of another thread. Returns where it stopped. */
 static size_t
 run_events(struct replay *replay, size_t position, size_t end, size_t thread)
 {
@@ -108,7 +176,7 @@ run_events(struct replay *replay, size_t position, size_t end, size_t thread)
     return position;
 }
 
-/* All events of `thread` from the shared position on, in slices. */
+/* Run the events of `thread` from the shared position on, in slices. */
 static void
 run_turn(struct replay_shared *shared, size_t thread)
 {
@@ -125,54 +193,54 @@ run_turn(struct replay_shared *shared, size_t thread)
 }
 
 static void *
-run_worker(void *context)
+run_thread(void *context)
 {
-    struct replay_worker *worker = context;
-    struct replay_shared *shared = worker->shared;
+    struct replay_thread *self = context;
+    struct replay_shared *shared = self->shared;
     const struct replay_input *input = shared->replay->input;
 
-    while (replay_turn_wait(&shared->turns[worker->thread])) {
+    while (turn_wait(self)) {
         if (shared->position == 0)
             shared->begin_ns = run_now();
-        run_turn(shared, worker->thread);
+        run_turn(shared, (size_t)(self - shared->threads));
         if (shared->position < input->event_count) {
-            replay_turn_give(&shared->turns[input->events[shared->position].thread]);
+            turn_set(&shared->threads[input->events[shared->position].thread], TURN_GIVEN);
             continue;
         }
         shared->replay->result.total_ns = run_now() - shared->begin_ns;
         for (size_t i = 0; i < input->thread_count; i++)
-            replay_turn_end(&shared->turns[i]);
+            turn_set(&shared->threads[i], TURN_OVER);
     }
     return NULL;
 }
 
-/* Start the threads, give the first its turn, and wait for all. */
+/* Start the threads, give the thread of the first event its turn, and wait for all. */
 static int
 run_threads(struct replay_shared *shared)
 {
-    size_t count = shared->replay->input->thread_count;
-    struct replay_worker *workers = calloc(count, sizeof(*workers));
-    pthread_t *threads = calloc(count, sizeof(*threads));
-    int error = workers == NULL || threads == NULL ? ENOMEM : 0;
+    const struct replay_input *input = shared->replay->input;
+    size_t count = input->thread_count;
+    struct replay_thread *threads = aligned_alloc(_Alignof(struct replay_thread), count * sizeof(*threads));
+    int error = threads == NULL ? ENOMEM : 0;
     size_t started = 0;
 
-    for (; error == 0 && started < count; started++) {
-        workers[started] = (struct replay_worker){ .shared = shared, .thread = started };
-        error = pthread_create(&threads[started], NULL, run_worker, &workers[started]);
-        if (error != 0)
-            break;
+    shared->threads = threads;
+    for (size_t i = 0; i < count && error == 0; i++) {
+        threads[i].shared = shared;
+        atomic_init(&threads[i].turn, TURN_NONE);
+        error = pthread_create(&threads[i].pthread, NULL, run_thread, &threads[i]);
+        started += error == 0;
     }
     if (error == 0) {
-        replay_turn_give(&shared->turns[shared->replay->input->events[0].thread]);
+        turn_set(&threads[input->events[0].thread], TURN_GIVEN);
     } else {
         fprintf(stderr, "tidemark replay: the input has %zu threads: %s\n", count, strerror(error));
         for (size_t i = 0; i < started; i++)
-            replay_turn_end(&shared->turns[i]);
+            turn_set(&threads[i], TURN_OVER);
     }
     for (size_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+        pthread_join(threads[i].pthread, NULL);
     free(threads);
-    free(workers);
     return error == 0 ? COMMAND_FINE : COMMAND_WRONG;
 }
 
@@ -189,9 +257,7 @@ run_all(struct replay *replay)
         run_turn(&shared, 0);
         replay->result.total_ns = run_now() - shared.begin_ns;
     } else if (threads > 1) {
-        shared.turns = replay_turns_create(threads);
-        status = shared.turns != NULL ? run_threads(&shared) : COMMAND_WRONG;
-        free(shared.turns);
+        status = run_threads(&shared);
     }
     progress_end(&shared.progress);
     return status;
@@ -260,6 +326,4 @@ replay_finish(struct replay *replay)
 {
     free(replay->pointers);
     free(replay->streams);
-    replay->pointers = NULL;
-    replay->streams = NULL;
 }

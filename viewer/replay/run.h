@@ -28,7 +28,7 @@ struct replay_result {
 struct replay {
     const struct replay_input *input; /* borrows */
     struct tide_resource *stack;      /* borrows */
-    void **pointers;                  /* owns; by allocation: what the stack gave, or one of two marks */
+    void **pointers;                  /* owns; by allocation: of the stack, or one of two special values */
     tide_stream *streams;             /* owns; the replay's stream for each recorded one */
     struct replay_result result;
 };

@@ -3,31 +3,29 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/replay/input.h"
+#include "viewer/read/names.h"
 #include "viewer/read/scan.h"
 #include "viewer/read/trace-layers.h"
-#include "viewer/read/trace-open.h"
+#include "viewer/read/trace.h"
 
 struct reader {
     const struct trace *trace;
     struct replay_input *input;
     int64_t layer_id;
-    struct id_map live;           /* owns; allocations by allocation_id */
-    struct id_map stream_indices; /* owns; indices of `handles` by stream_id */
-    uint64_t *handles;            /* owns */
-    size_t handle_count;
+    struct id_map live;       /* owns; allocations by allocation_id */
+    struct name_list streams; /* owns */
 };
 
 static int
-reader_added(const struct reader *reader, const struct scan_life *life, enum replay_add added)
+reader_added(const struct reader *reader, const struct scan_life *life, const char *error)
 {
-    if (added == REPLAY_ADD_FINE)
+    if (error == NULL)
         return COMMAND_FINE;
-    return trace_broken(reader->trace, "allocation %" PRId64 ": %s", life->allocation_id, replay_add_text(added));
+    return trace_broken(reader->trace, "allocation %" PRId64 ": %s", life->allocation_id, error);
 }
 
 static int
@@ -44,16 +42,16 @@ reader_begin(void *context)
 static uint64_t
 reader_stream(const struct reader *reader, int64_t stream_id)
 {
-    const uint32_t *index = id_map_find(&reader->stream_indices, (uint64_t)stream_id);
+    const struct name *stream = names_find(&reader->streams, stream_id);
 
-    return index != NULL ? reader->handles[*index] : (uint64_t)stream_id;
+    return (uint64_t)(stream != NULL ? stream->number : stream_id);
 }
 
 static int
 reader_alloc(void *context, const struct scan_life *life)
 {
     struct reader *reader = context;
-    enum replay_add added;
+    const char *error;
     uint32_t allocation;
 
     if (life->layer_id != reader->layer_id)
@@ -66,13 +64,12 @@ reader_alloc(void *context, const struct scan_life *life)
     if (life->alignment == 0 || (life->alignment & (life->alignment - 1)) != 0)
         return trace_broken(reader->trace, "allocation %" PRId64 ": alignment %" PRIu64 " is no power of two",
                             life->allocation_id, life->alignment);
-    added =
+    error =
         replay_input_alloc(reader->input, (uint64_t)life->alloc_thread_id, reader_stream(reader, life->alloc_stream_id),
                            life->size, (unsigned)__builtin_ctzll(life->alignment), &allocation);
-    if (added == REPLAY_ADD_FINE && life->freed &&
-        !id_map_add(&reader->live, (uint64_t)life->allocation_id, allocation))
-        added = REPLAY_ADD_NO_MEMORY;
-    return reader_added(reader, life, added);
+    if (error == NULL && life->freed && !id_map_add(&reader->live, (uint64_t)life->allocation_id, allocation))
+        error = replay_no_memory;
+    return reader_added(reader, life, error);
 }
 
 static int
@@ -90,20 +87,11 @@ reader_free(void *context, const struct scan_life *life)
                                           (unsigned)__builtin_ctzll(life->alignment), allocation));
 }
 
-static int
-reader_end(void *context, int64_t last_ns)
-{
-    (void)context;
-    (void)last_ns;
-    return COMMAND_FINE;
-}
-
 static const struct scan_unit reader_unit = {
     .needs = SCAN_DETAILS,
     .begin = reader_begin,
     .alloc = reader_alloc,
     .free = reader_free,
-    .end = reader_end,
 };
 
 /* The layer that was asked for, or the outermost log layer. */
@@ -130,48 +118,17 @@ reader_layer(const struct trace *trace, int64_t wanted, int64_t *out)
     return status;
 }
 
-static int
-reader_streams(struct reader *reader)
-{
-    sqlite3_stmt *statement = NULL;
-    int64_t count;
-    int status = trace_integer(reader->trace, "SELECT count(*) FROM stream", &count);
-    int code;
-
-    if (status != COMMAND_FINE)
-        return status;
-    reader->handles = calloc((size_t)count + 1, sizeof(*reader->handles));
-    if (reader->handles == NULL)
-        return trace_broken(reader->trace, "%s", replay_add_text(REPLAY_ADD_NO_MEMORY));
-    code = sqlite3_prepare_v2(reader->trace->db, "SELECT stream_id, handle FROM stream", -1, &statement, NULL);
-    while (status == COMMAND_FINE && (code == SQLITE_OK || code == SQLITE_ROW)) {
-        code = sqlite3_step(statement);
-        if (code != SQLITE_ROW || reader->handle_count == (size_t)count)
-            break;
-        reader->handles[reader->handle_count] = (uint64_t)sqlite3_column_int64(statement, 1);
-        if (!id_map_add(&reader->stream_indices, (uint64_t)sqlite3_column_int64(statement, 0),
-                        (uint32_t)reader->handle_count++))
-            status = trace_broken(reader->trace, "%s", replay_add_text(REPLAY_ADD_NO_MEMORY));
-    }
-    if (status == COMMAND_FINE && code != SQLITE_DONE && code != SQLITE_ROW)
-        status = trace_failed(reader->trace);
-    sqlite3_finalize(statement);
-    return status;
-}
-
 /* Frees that the recording itself could not match. */
 static int
 reader_unmatched(struct reader *reader)
 {
-    char sql[128];
     int64_t count;
-    int status;
+    int code = trace_look_up(reader->trace, &count, "SELECT count(*) FROM unmatched_free WHERE layer_id = %lld",
+                             reader->layer_id);
 
-    snprintf(sql, sizeof(sql), "SELECT count(*) FROM unmatched_free WHERE layer_id = %" PRId64, reader->layer_id);
-    status = trace_integer(reader->trace, sql, &count);
     reader->input->unknown_frees += (uint64_t)count;
     reader->input->recorded_events += (uint64_t)count;
-    return status;
+    return code == SQLITE_ROW ? COMMAND_FINE : trace_failed(reader->trace);
 }
 
 int
@@ -187,9 +144,9 @@ replay_read_trace(const char *path, int64_t layer_id, struct replay_input *input
         return status;
     status = reader_layer(&trace, layer_id, &reader.layer_id);
     if (status == COMMAND_FINE)
-        status = reader_streams(&reader);
+        status = names_read_streams(&trace, &reader.streams);
     if (status == COMMAND_FINE)
-        status = scan_run(&trace, &pass, 1);
+        status = scan_run(&trace, NULL, &pass, 1);
     if (status == COMMAND_FINE)
         status = reader_unmatched(&reader);
     if (status == COMMAND_FINE)
@@ -197,8 +154,7 @@ replay_read_trace(const char *path, int64_t layer_id, struct replay_input *input
     else
         replay_input_clear(input);
     id_map_free(&reader.live);
-    id_map_free(&reader.stream_indices);
-    free(reader.handles);
+    names_free_list(&reader.streams);
     trace_close(&trace);
     return status;
 }

@@ -28,11 +28,30 @@
 #include "src/bases/driver/pool.h"
 
 #include <limits.h>
-#include <stdlib.h>
 
 #include <tidemark/base.h>
+#include <tidemark/driver.h>
 
-#include "src/bases/driver/options.h"
+#include "src/bases/figures.h"
+#include "src/resource/kind.h"
+
+extern const struct tidei_kind tidei_driver_kind;
+
+/* The indices of the arguments below. */
+enum driver_argument {
+    DRIVER_DEVICE,
+    DRIVER_RELEASE_THRESHOLD,
+    DRIVER_MAXIMUM,
+    DRIVER_DEFAULT,
+    DRIVER_INITIAL,
+    DRIVER_LOCATION,
+    DRIVER_HOST_NUMA,
+    DRIVER_HANDLE,
+    DRIVER_REUSE_EVENT_DEPENDENCIES,
+    DRIVER_REUSE_OPPORTUNISTIC,
+    DRIVER_REUSE_INTERNAL_DEPENDENCIES,
+    DRIVER_FALLBACK,
+};
 
 #ifdef HAVE_CUDA_H
 
@@ -51,11 +70,8 @@ driver_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
         return TIDE_OK;
     if (bytes > self->capacity_bytes) /* the driver must not see sizes near SIZE_MAX, which it would round up */
         return tidei_mempool_refuse(self, bytes);
-    result = cuda->mem_alloc_from_pool_async(&address, bytes, self->pool, (CUstream)stream);
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_alloc_from_pool_async(&address, bytes, self->pool, (CUstream)stream);
-        tidei_driver_leave(cuda);
-    }
+    result = TIDEI_DRIVER_CALL(cuda, self->device.context,
+                               cuda->mem_alloc_from_pool_async(&address, bytes, self->pool, (CUstream)stream));
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return tidei_mempool_refuse(self, bytes);
     if (result != CUDA_SUCCESS)
@@ -88,55 +104,57 @@ driver_trim(struct tide_resource *resource, uint64_t keep_bytes)
 
     if (cuda->mem_pool_trim_to == NULL)
         return TIDE_OK;
-    result = cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes);
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes);
-        tidei_driver_leave(cuda);
-    }
+    result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes));
     return tidei_device_error(&self->device, result, "cuMemPoolTrimTo");
 }
 
 static enum tide_status
 driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
+    static const struct {
+        enum tide_query what;
+        CUmemPool_attribute attribute;
+    } attributes[] = {
+        { TIDE_QUERY_BYTES_USED, CU_MEMPOOL_ATTR_USED_MEM_CURRENT },
+        { TIDE_QUERY_BYTES_RESERVED, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT },
+        { TIDE_QUERY_BYTES_USED_HIGH, CU_MEMPOOL_ATTR_USED_MEM_HIGH },
+        { TIDE_QUERY_BYTES_RESERVED_HIGH, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH },
+    };
     struct driver *self = (struct driver *)resource;
+    const struct tide_driver_options *options = &self->options;
+    const struct tidei_figure figures[] = {
+        { TIDE_QUERY_CAPACITY, self->capacity_bytes },
+        { TIDE_QUERY_DEVICE, options->location == TIDE_DRIVER_ON_HOST_NUMA ? UINT64_MAX : (uint64_t)options->device },
+        { TIDE_QUERY_HOST_ACCESS, options->location != TIDE_DRIVER_ON_DEVICE },
+        { TIDE_QUERY_STREAM_ORDERED, 1 },
+        { TIDE_QUERY_ALIGNMENT, TIDEI_POOL_ALIGNMENT },
+    };
     enum tide_status status = TIDE_OK;
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED:
-        return tidei_mempool_figure(self, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, out);
-    case TIDE_QUERY_BYTES_RESERVED:
-        return tidei_mempool_figure(self, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, out);
-    case TIDE_QUERY_BYTES_USED_HIGH:
-        return tidei_mempool_figure(self, CU_MEMPOOL_ATTR_USED_MEM_HIGH, out);
-    case TIDE_QUERY_BYTES_RESERVED_HIGH:
-        return tidei_mempool_figure(self, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, out);
-    case TIDE_QUERY_CAPACITY:
-        *out = self->capacity_bytes;
-        return TIDE_OK;
-    case TIDE_QUERY_DEVICE:
-        if (self->options.location == TIDE_DRIVER_ON_HOST_NUMA)
-            return tide_base_query(resource, what, out);
-        *out = (uint64_t)self->options.device;
-        return TIDE_OK;
-    case TIDE_QUERY_HOST_ACCESS:
-        *out = self->options.location != TIDE_DRIVER_ON_DEVICE;
-        return TIDE_OK;
-    case TIDE_QUERY_STREAM_ORDERED:
-        *out = 1;
-        return TIDE_OK;
-    case TIDE_QUERY_ALIGNMENT:
-        *out = TIDEI_POOL_ALIGNMENT;
-        return TIDE_OK;
-    default:
-        return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
+    for (size_t i = 0; i < TIDEI_COUNT_OF(attributes); i++) {
+        if (attributes[i].what == what)
+            return tidei_mempool_figure(self, attributes[i].attribute, out);
     }
+    if (tidei_figures_find(figures, TIDEI_COUNT_OF(figures), what, out))
+        return TIDE_OK;
+    return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
 }
 
-/* Undo driver_open, even where it failed half-way. */
-static void
-driver_close(struct driver *self)
+struct driver *
+tidei_driver_of(struct tide_resource *resource)
 {
+    if (resource != NULL && resource->ops == &tidei_driver_kind.ops)
+        return (struct driver *)resource;
+    tide_error_set(TIDE_EINVAL, "driver: '%s' is none; tide_stack_find finds the one that a stack ends in",
+                   resource != NULL ? tide_resource_name(resource) : "NULL");
+    return NULL;
+}
+
+/* Undo driver_init, even where it failed half-way. */
+static void
+driver_fini(struct tide_resource *resource)
+{
+    struct driver *self = (struct driver *)resource;
     const struct tidei_driver *cuda = self->device.cuda;
 
     if (tidei_driver_usable()) {
@@ -150,75 +168,51 @@ driver_close(struct driver *self)
     tidei_lock_fini(&self->access_lock);
 }
 
-static void
-driver_destroy(struct tide_resource *resource)
-{
-    driver_close((struct driver *)resource);
-    tide_resource_fini(resource);
-    free(resource);
-}
-
-struct driver *
-tidei_driver_of(struct tide_resource *resource)
-{
-    if (resource != NULL && resource->ops == &tidei_driver_kind.ops)
-        return (struct driver *)resource;
-    tide_error_set(TIDE_EINVAL, "driver: '%s' is none; tide_stack_find finds the one that a stack ends in",
-                   resource != NULL ? tide_resource_name(resource) : "NULL");
-    return NULL;
-}
-
 /* Any thread may create a base: the pool is created with the primary context current, then the thread's is restored. */
 static enum tide_status
-driver_open(struct driver *self)
+driver_init(struct tide_resource *resource, size_t *fault)
 {
-    const struct tidei_driver *cuda = self->device.cuda;
-    enum tide_status status =
-        tidei_device_error(&self->device, cuda->context_push(self->device.context), "cuCtxPushCurrent");
+    struct driver *self = (struct driver *)resource;
+    enum tide_status status = tidei_device_open(&self->device, "driver", self->options.device);
+    struct tidei_error error;
 
+    if (status == TIDE_EINVAL)
+        *fault = DRIVER_DEVICE;
+    if (status != TIDE_OK)
+        return status;
+    tidei_lock_init(&self->access_lock);
+    status = tidei_mempool_possible(self);
+    if (status == TIDE_OK)
+        status = tidei_device_error(&self->device, self->device.cuda->context_push(self->device.context),
+                                    "cuCtxPushCurrent");
     if (status == TIDE_OK) {
         status = tidei_mempool_open(self);
-        tidei_driver_leave(cuda);
+        tidei_driver_leave(self->device.cuda);
     }
+    if (status == TIDE_OK) {
+        tidei_resource_set_quick(resource);
+        return TIDE_OK;
+    }
+    if (status == TIDE_EINVAL)
+        *fault = self->options.location == TIDE_DRIVER_ON_HOST_NUMA ? DRIVER_HOST_NUMA : DRIVER_DEVICE;
+    tidei_error_save(&error); /* restoring a setting may fail, too */
+    driver_fini(resource);
+    tidei_error_restore(&error);
     return status;
 }
 
-/* *no_pools is set if the failure is that the machine lacks pools. */
-static enum tide_status
-driver_make(const struct tide_driver_options *known, struct tide_resource **out, bool *no_pools)
+/* Whether the device exists and has no memory pools. */
+static bool
+driver_has_no_pools(int device)
 {
-    struct driver *self = calloc(1, sizeof(*self));
-    enum tide_status status;
+    struct driver probe = { .options.device = device };
+    bool possible;
 
-    *no_pools = false;
-    if (self == NULL)
-        return tide_error_set(TIDE_ENOMEM, "driver: no memory for a resource");
-    self->options = *known;
-    tidei_lock_init(&self->access_lock);
-    status = tidei_device_open(&self->device, "driver", known->device);
-    if (status != TIDE_OK) {
-        tidei_lock_fini(&self->access_lock);
-        free(self);
-        return status;
-    }
-    status = tidei_mempool_possible(self);
-    *no_pools = status != TIDE_OK;
-    if (status == TIDE_OK)
-        status = driver_open(self);
-    if (status == TIDE_OK)
-        status = tide_resource_init(&self->base, &tidei_driver_kind.ops, NULL);
-    if (status != TIDE_OK) {
-        struct tidei_error error;
-
-        tidei_error_save(&error); /* restoring a setting may fail, too */
-        driver_close(self);
-        tidei_error_restore(&error);
-        free(self);
-        return status;
-    }
-    tidei_resource_set_quick(&self->base);
-    *out = &self->base;
-    return TIDE_OK;
+    if (tidei_device_open(&probe.device, "driver", device) != TIDE_OK)
+        return false;
+    possible = tidei_mempool_possible(&probe) == TIDE_OK;
+    tidei_device_close(&probe.device);
+    return !possible;
 }
 
 /* Fall back to the base that needs no pools, unless the options ask for more than it can do. */
@@ -237,14 +231,13 @@ driver_fall_back(const struct tide_driver_options *known, struct tide_resource *
 enum tide_status
 tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out)
 {
+    enum tide_status status = tidei_kind_create(&tidei_driver_kind, NULL, options, out);
     struct tide_driver_options known;
-    enum tide_status status = tidei_kind_options(&tidei_driver_kind, NULL, options, &known, out);
-    bool no_pools;
 
-    if (status != TIDE_OK)
+    if (status != TIDE_EUNSUPPORTED || tidei_kind_options(&tidei_driver_kind, NULL, options, &known, out) != TIDE_OK ||
+        !known.fallback_cuda || !driver_has_no_pools(known.device))
         return status;
-    status = driver_make(&known, out, &no_pools);
-    return no_pools && known.fallback_cuda ? driver_fall_back(&known, out) : status;
+    return driver_fall_back(&known, out);
 }
 
 enum tide_status
@@ -268,143 +261,135 @@ static const char *const driver_locations[] = { "device", "host_numa", "managed"
 static const char *const driver_handles[] = { "none", "posix_fd", "fabric", "posix_fd+fabric", NULL };
 static const char *const driver_fallbacks[] = { "none", "cuda", NULL };
 
+#define DRIVER_REUSE(name, field)                                                                                      \
+    {                                                                                                                  \
+        .key = name, .type = TIDEI_ARGUMENT_FLAG, .zero_value = TIDE_DRIVER_REUSE_OFF, .expected = "true or false",    \
+        TIDEI_FIELD(struct tide_driver_options, field)                                                                 \
+    }
+
 static const struct tidei_argument driver_arguments[] = {
-    { .key = "device",
-      .type = TIDEI_ARGUMENT_COUNT,
-      .most = INT_MAX,
-      .expected = "a CUDA ordinal such as 0",
-      TIDEI_FIELD(struct tide_driver_options, device) },
-    { .key = "release_threshold",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .share = true,
-      .all = true,
-      .zero_value = TIDE_NONE,
-      .expected = "a size such as 1GiB, a share of the device's memory such as 25%, "
-                  "or all",
-      TIDEI_FIELD(struct tide_driver_options, release_threshold_bytes) },
-    { .key = "maximum",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .share = true,
-      .least = 1,
-      .expected = "a size such as 1GiB, or a share of the device's memory such as 25%",
-      TIDEI_FIELD(struct tide_driver_options, maximum_bytes) },
+    TIDEI_ARGUMENT("device", COUNT, struct tide_driver_options, device, "a CUDA ordinal such as 0", .most = INT_MAX),
+    TIDEI_ARGUMENT("release_threshold", SIZE, struct tide_driver_options, release_threshold_bytes,
+                   "a size such as 1GiB, a share of the device's memory such as 25%, "
+                   "or all",
+                   .share = true, .all = true, .zero_value = TIDE_NONE),
+    TIDEI_ARGUMENT("maximum", SIZE, struct tide_driver_options, maximum_bytes,
+                   "a size such as 1GiB, or a share of the device's memory such as 25%", .share = true, .least = 1),
     TIDEI_FLAG("default", struct tide_driver_options, use_default_pool),
-    { .key = "initial",
-      .type = TIDEI_ARGUMENT_SIZE,
-      .share = true,
-      .expected = "a size such as 1GiB, or a share of the device's memory such as 25%",
-      TIDEI_FIELD(struct tide_driver_options, initial_bytes) },
-    { .key = "location",
-      .type = TIDEI_ARGUMENT_CHOICE,
-      .choices = driver_locations,
-      .expected = "device, host_numa or managed",
-      TIDEI_FIELD(struct tide_driver_options, location) },
-    { .key = "host_numa",
-      .type = TIDEI_ARGUMENT_COUNT,
-      .most = INT_MAX,
-      .expected = "a NUMA node of the host such as 0",
-      TIDEI_FIELD(struct tide_driver_options, host_numa) },
-    { .key = "handle",
-      .type = TIDEI_ARGUMENT_CHOICE,
-      .choices = driver_handles,
-      .expected = "none, posix_fd, fabric or posix_fd+fabric",
-      TIDEI_FIELD(struct tide_driver_options, handles) },
-    { .key = "reuse_event_dependencies",
-      .type = TIDEI_ARGUMENT_FLAG,
-      .zero_value = TIDE_DRIVER_REUSE_OFF,
-      .expected = "true or false",
-      TIDEI_FIELD(struct tide_driver_options, reuse_event_dependencies) },
-    { .key = "reuse_opportunistic",
-      .type = TIDEI_ARGUMENT_FLAG,
-      .zero_value = TIDE_DRIVER_REUSE_OFF,
-      .expected = "true or false",
-      TIDEI_FIELD(struct tide_driver_options, reuse_opportunistic) },
-    { .key = "reuse_internal_dependencies",
-      .type = TIDEI_ARGUMENT_FLAG,
-      .zero_value = TIDE_DRIVER_REUSE_OFF,
-      .expected = "true or false",
-      TIDEI_FIELD(struct tide_driver_options, reuse_internal_dependencies) },
-    { .key = "fallback",
-      .type = TIDEI_ARGUMENT_CHOICE,
-      .choices = driver_fallbacks,
-      .expected = "none or cuda",
-      TIDEI_FIELD(struct tide_driver_options, fallback_cuda) },
+    TIDEI_ARGUMENT("initial", SIZE, struct tide_driver_options, initial_bytes,
+                   "a size such as 1GiB, or a share of the device's memory such as 25%", .share = true),
+    TIDEI_ARGUMENT("location", CHOICE, struct tide_driver_options, location, "device, host_numa or managed",
+                   .choices = driver_locations),
+    TIDEI_ARGUMENT("host_numa", COUNT, struct tide_driver_options, host_numa, "a NUMA node of the host such as 0",
+                   .most = INT_MAX),
+    TIDEI_ARGUMENT("handle", CHOICE, struct tide_driver_options, handles, "none, posix_fd, fabric or posix_fd+fabric",
+                   .choices = driver_handles),
+    DRIVER_REUSE("reuse_event_dependencies", reuse_event_dependencies),
+    DRIVER_REUSE("reuse_opportunistic", reuse_opportunistic),
+    DRIVER_REUSE("reuse_internal_dependencies", reuse_internal_dependencies),
+    TIDEI_ARGUMENT("fallback", CHOICE, struct tide_driver_options, fallback_cuda, "none or cuda",
+                   .choices = driver_fallbacks),
 };
 
-/* A share refers to the memory of a device that has no resource yet. */
 static enum tide_status
-driver_share(const struct tidei_arguments *arguments, enum tidei_driver_option option, int device, uint64_t *out)
+driver_check_sizes(const struct tide_driver_options *options, size_t *fault)
 {
-    const struct tidei_value *value = &arguments->values[option];
-    uint64_t total_bytes;
-    enum tide_status status;
+    uint64_t threshold_bytes = tidei_none_to_zero(options->release_threshold_bytes);
 
-    if (value->share_whole == 0)
-        return TIDE_OK;
-    status = tide_device_query(device, TIDE_QUERY_DEVICE_TOTAL, &total_bytes);
-    *out = (uint64_t)((unsigned __int128)total_bytes * value->share / value->share_whole);
-    if (status == TIDE_EINVAL && arguments->values[TIDEI_DRIVER_DEVICE].given)
-        *arguments->error_column = arguments->values[TIDEI_DRIVER_DEVICE].column;
-    return status;
+    *fault = DRIVER_INITIAL;
+    if (options->maximum_bytes != 0 && options->initial_bytes > options->maximum_bytes)
+        return tide_error_set(TIDE_EINVAL, "driver: an initial size of %s exceeds the maximum of %s",
+                              tidei_size_text(options->initial_bytes), tidei_size_text(options->maximum_bytes));
+    *fault = DRIVER_RELEASE_THRESHOLD;
+    if (options->release_threshold_bytes != 0 && threshold_bytes < options->initial_bytes)
+        return tide_error_set(TIDE_EINVAL, "driver: a release threshold of %s gives an initial size of %s back at once",
+                              tidei_size_text(threshold_bytes), tidei_size_text(options->initial_bytes));
+    return TIDE_OK;
 }
 
+/* Check, without a device, for options that contradict each other. */
+static enum tide_status
+driver_check(void *given, size_t *fault)
+{
+    struct tide_driver_options *options = given;
+    bool managed = options->location == TIDE_DRIVER_MANAGED, is_default = options->use_default_pool;
+    bool bounded = options->maximum_bytes != 0 && options->maximum_bytes != TIDE_UNLIMITED;
+    const struct {
+        bool wrong;
+        enum driver_argument argument;
+        const char *text;
+    } contradictions[] = {
+        { options->host_numa != 0 && options->location != TIDE_DRIVER_ON_HOST_NUMA, DRIVER_HOST_NUMA,
+          "a NUMA node is for a pool on the host (location=host_numa)" },
+        { managed && options->handles != TIDE_DRIVER_NO_HANDLE, DRIVER_HANDLE,
+          "a pool of managed memory has no handles to share it by" },
+        { managed && bounded, DRIVER_MAXIMUM, "a pool of managed memory takes no maximum; a limit above it does" },
+        /* The default pool exists already, as the driver has created it. */
+        { is_default && bounded, DRIVER_MAXIMUM, "a maximum is for a pool of its own, not for the default pool" },
+        { is_default && options->location != TIDE_DRIVER_ON_DEVICE, DRIVER_LOCATION,
+          "a location is for a pool of its own, not for the default pool" },
+        { is_default && options->handles != TIDE_DRIVER_NO_HANDLE, DRIVER_HANDLE,
+          "handles are for a pool of its own, not for the default pool" },
+    };
+
+    if (!bounded)
+        options->maximum_bytes = 0;
+    for (size_t i = 0; i < TIDEI_COUNT_OF(contradictions); i++) {
+        *fault = contradictions[i].argument;
+        if (contradictions[i].wrong)
+            return tide_error_set(TIDE_EINVAL, "driver: %s", contradictions[i].text);
+    }
+    return driver_check_sizes(options, fault);
+}
+
+/* Set the sizes that are shares of a device's memory: the device has no resource yet. */
 static enum tide_status
 driver_shares(const struct tidei_arguments *arguments, struct tide_driver_options *options)
 {
-    int device = options->device;
-    enum tide_status status =
-        driver_share(arguments, TIDEI_DRIVER_RELEASE_THRESHOLD, device, &options->release_threshold_bytes);
+    const struct tidei_value *values = arguments->values;
+    const struct {
+        enum driver_argument argument;
+        uint64_t *bytes;
+    } sizes[] = { { DRIVER_RELEASE_THRESHOLD, &options->release_threshold_bytes },
+                  { DRIVER_MAXIMUM, &options->maximum_bytes },
+                  { DRIVER_INITIAL, &options->initial_bytes } };
+    enum tide_status status = TIDE_OK;
+    uint64_t total_bytes;
 
+    for (size_t i = 0; i < TIDEI_COUNT_OF(sizes) && status == TIDE_OK; i++) {
+        const struct tidei_value *value = &values[sizes[i].argument];
+
+        if (value->share_whole == 0)
+            continue;
+        status = tide_device_query(options->device, TIDE_QUERY_DEVICE_TOTAL, &total_bytes);
+        *sizes[i].bytes = (uint64_t)((unsigned __int128)total_bytes * value->share / value->share_whole);
+    }
+    if (status == TIDE_EINVAL && values[DRIVER_DEVICE].given)
+        *arguments->error_column = values[DRIVER_DEVICE].column;
     options->release_threshold_bytes =
-        tidei_bytes_or_none(arguments->values[TIDEI_DRIVER_RELEASE_THRESHOLD].given, options->release_threshold_bytes);
-    if (status == TIDE_OK)
-        status = driver_share(arguments, TIDEI_DRIVER_MAXIMUM, device, &options->maximum_bytes);
-    if (status == TIDE_OK)
-        status = driver_share(arguments, TIDEI_DRIVER_INITIAL, device, &options->initial_bytes);
+        tidei_bytes_or_none(values[DRIVER_RELEASE_THRESHOLD].given, options->release_threshold_bytes);
     return status;
 }
 
-/* The argument that the driver has refused, if it is one: the NUMA node, unless the device does not exist. */
-static size_t
-driver_fault(const struct tide_driver_options *options)
-{
-    int count = 0;
-
-    if (options->location != TIDE_DRIVER_ON_HOST_NUMA)
-        return TIDEI_DRIVER_DEVICE;
-    return tide_device_count(&count, NULL) == TIDE_OK && options->device < count ? TIDEI_DRIVER_HOST_NUMA
-                                                                                 : TIDEI_DRIVER_DEVICE;
-}
-
-/* Report contradictions among options, and a missing device, at the argument's column. */
 static enum tide_status
 driver_from_text(const struct tidei_arguments *arguments, struct tide_resource *upstream, struct tide_resource **out)
 {
     struct tide_driver_options options;
-    size_t fault = TIDEI_DRIVER_DEVICE;
     enum tide_status status;
 
-    (void)upstream;
     *out = NULL;
     tidei_kind_read_text(&tidei_driver_kind, arguments, &options);
     status = driver_shares(arguments, &options);
-    if (status != TIDE_OK)
-        return status;
-    status = tidei_driver_options_check(&options, &fault);
-    if (status == TIDE_OK) {
-        status = tide_driver_create(&options, out);
-        fault = driver_fault(&options);
-    }
-    if (status == TIDE_EINVAL && arguments->values[fault].given)
-        *arguments->error_column = arguments->values[fault].column;
-    return status;
+    if (status == TIDE_OK)
+        status = tidei_kind_create_read(&tidei_driver_kind, arguments, &options, upstream, out);
+    /* The constructor tries again, and then falls back. */
+    return status == TIDE_EUNSUPPORTED && options.fallback_cuda ? tide_driver_create(&options, out) : status;
 }
 
 const struct tidei_kind tidei_driver_kind = {
 #ifdef HAVE_CUDA_H
     .ops = {
-        .version = TIDE_RESOURCE_OPS_VERSION,
-        .name = "driver",
+        TIDEI_KIND_OPS("driver"),
         .allocate = driver_allocate,
         .deallocate = driver_deallocate,
         .order = driver_order,
@@ -412,16 +397,16 @@ const struct tidei_kind tidei_driver_kind = {
         .query = driver_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_base_upstream_at,
-        .destroy = driver_destroy,
     },
     TIDEI_KIND_STRUCT(struct driver),
+    .init = driver_init,
+    .fini = driver_fini,
 #else
     .ops.name = "driver",
 #endif
     .is_base = true,
-    .arguments = driver_arguments,
-    .argument_count = TIDEI_COUNT_OF(driver_arguments),
+    TIDEI_KIND_ARGUMENTS(driver_arguments),
     .options_size = offsetof(struct tide_driver_options, reserved),
-    .check = tidei_driver_options_check,
+    .check = driver_check,
     .create_text = driver_from_text,
 };

@@ -13,7 +13,7 @@
  * An import passes through the stack like an allocation, so that every layer sees it. tide_driver_pointer_import stores
  * the description where the thread's next allocation from this base finds it.
  */
-#include "src/cuda/device.h"
+#include "src/bases/driver/pool.h"
 
 #ifdef HAVE_CUDA_H
 
@@ -22,11 +22,9 @@
 
 #include <tidemark/driver.h>
 
-#include "src/bases/driver/share.h"
-#include "src/stack/find.h"
+#include "src/bases/figures.h"
+#include "src/stack/stack.h"
 #include "src/sync/thread.h"
-
-#define IMPORT_ALIGNMENT ((size_t)256)
 
 struct import {
     struct tide_resource base;
@@ -44,29 +42,15 @@ struct import_wanted {
 TIDEI_THREAD_PART(import_wanted, import, struct import_wanted);
 
 static enum tide_status
-import_pointer(struct import *self, const struct tide_driver_pointer *from, CUdeviceptr *out)
-{
-    const struct tidei_driver *cuda = self->device.cuda;
-    CUmemPoolPtrExportData data;
-    CUresult result;
-
-    memcpy(&data, from->data, sizeof(data));
-    result = cuda->mem_pool_import_pointer(out, self->pool, &data);
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_pool_import_pointer(out, self->pool, &data);
-        tidei_driver_leave(cuda);
-    }
-    return tidei_device_error(&self->device, result, "cuMemPoolImportPointer");
-}
-
-static enum tide_status
 import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct import *self = (struct import *)resource;
+    const struct tidei_driver *cuda = self->device.cuda;
     const struct tide_driver_pointer *from =
         import_wanted(tidei_thread)->base == resource ? import_wanted(tidei_thread)->from : NULL;
+    CUmemPoolPtrExportData data;
     CUdeviceptr address = 0;
-    enum tide_status status;
+    CUresult result;
 
     (void)stream;
     *out = NULL;
@@ -74,11 +58,12 @@ import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
         return tide_error_set(TIDE_EUNSUPPORTED,
                               "driver_import: no %s request: only the process that made a pool allocates from it",
                               tidei_size_text(bytes));
-    if (alignment > IMPORT_ALIGNMENT)
+    if (alignment > TIDEI_POOL_ALIGNMENT)
         return tide_error_set(TIDE_EINVAL, "driver_import: alignment %zu exceeds the 256 bytes of a pool", alignment);
-    status = import_pointer(self, from, &address);
-    if (status != TIDE_OK)
-        return status;
+    memcpy(&data, from->data, sizeof(data));
+    result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_import_pointer(&address, self->pool, &data));
+    if (result != CUDA_SUCCESS)
+        return tidei_device_error(&self->device, result, "cuMemPoolImportPointer");
     import_wanted(tidei_thread)->from = NULL;
     atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed); /* a figure of its own, orders nothing */
     *out = (void *)(uintptr_t)address;
@@ -125,28 +110,20 @@ static enum tide_status
 import_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
     struct import *self = (struct import *)resource;
+    uint64_t used = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in import_allocate */
+    const struct tidei_figure figures[] = {
+        { TIDE_QUERY_BYTES_USED, used },
+        { TIDE_QUERY_BYTES_RESERVED, used },
+        { TIDE_QUERY_DEVICE, (uint64_t)self->device.ordinal },
+        { TIDE_QUERY_HOST_ACCESS, 0 },
+        { TIDE_QUERY_STREAM_ORDERED, 1 },
+        { TIDE_QUERY_ALIGNMENT, TIDEI_POOL_ALIGNMENT },
+    };
     enum tide_status status = TIDE_OK;
 
-    switch (what) {
-    case TIDE_QUERY_BYTES_USED:
-    case TIDE_QUERY_BYTES_RESERVED:
-        *out = atomic_load_explicit(&self->used, memory_order_relaxed); /* as in import_allocate */
+    if (tidei_figures_find(figures, sizeof(figures) / sizeof(figures[0]), what, out))
         return TIDE_OK;
-    case TIDE_QUERY_DEVICE:
-        *out = (uint64_t)self->device.ordinal;
-        return TIDE_OK;
-    case TIDE_QUERY_HOST_ACCESS:
-        *out = 0;
-        return TIDE_OK;
-    case TIDE_QUERY_STREAM_ORDERED:
-        *out = 1;
-        return TIDE_OK;
-    case TIDE_QUERY_ALIGNMENT:
-        *out = IMPORT_ALIGNMENT;
-        return TIDE_OK;
-    default:
-        return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
-    }
+    return tidei_device_query(&self->device, what, out, &status) ? status : tide_base_query(resource, what, out);
 }
 
 static void
@@ -203,7 +180,7 @@ import_open(struct import *self, void *handle, int type)
     if (result == CUDA_SUCCESS)
         return TIDE_OK;
     status = tide_error_set(TIDE_EDRIVER, "driver_import: the %s is none of a pool (%s: %s, %d)",
-                            type == TIDEI_SHARE_FABRIC ? "fabric handle" : "descriptor",
+                            type == TIDEI_POOL_FABRIC ? "fabric handle" : "descriptor",
                             "cuMemPoolImportFromShareableHandle", tidei_driver_error_name(cuda, result), (int)result);
     tidei_error_driver_set((int)result);
     return status;
@@ -247,7 +224,7 @@ import_create(void *handle, int type, const struct tide_driver_import_options *o
 enum tide_status
 tide_driver_import(int fd, const struct tide_driver_import_options *options, struct tide_resource **out)
 {
-    return import_create((void *)(intptr_t)fd, TIDEI_SHARE_POSIX_FD, options, out);
+    return import_create((void *)(intptr_t)fd, TIDEI_POOL_POSIX_FD, options, out);
 }
 
 enum tide_status
@@ -260,7 +237,7 @@ tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct 
         return tide_error_set(TIDE_EINVAL,
                               "driver_import: NULL in place of the handle or of an address for the resource");
     copy = *handle;
-    return import_create(copy.data, TIDEI_SHARE_FABRIC, options, out);
+    return import_create(copy.data, TIDEI_POOL_FABRIC, options, out);
 }
 
 enum tide_status
@@ -281,9 +258,9 @@ tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver
     if (thread == NULL)
         return tide_error_set(TIDE_ENOMEM, "driver_import: no host memory");
     *import_wanted(thread) = (struct import_wanted){ base, from };
-    status = tide_allocate(stack, (size_t)from->bytes, IMPORT_ALIGNMENT, stream, out);
+    status = tide_allocate(stack, (size_t)from->bytes, TIDEI_POOL_ALIGNMENT, stream, out);
     if (status == TIDE_OK && import_wanted(thread)->from != NULL) {
-        (void)tide_deallocate(stack, *out, (size_t)from->bytes, IMPORT_ALIGNMENT, stream);
+        (void)tide_deallocate(stack, *out, (size_t)from->bytes, TIDEI_POOL_ALIGNMENT, stream);
         *out = NULL;
         status =
             tide_error_set(TIDE_EUNSUPPORTED, "driver_import: a layer above serves requests from memory of its own");

@@ -5,10 +5,11 @@
 
 #include <unistd.h>
 
+#include "src/resource/kind.h"
+
 /* The driver's values of constants that headers of older CUDA versions lack. */
 #define POOL_LOCATION_HOST_NUMA ((CUmemLocationType)3)   /* 12.2 */
 #define POOL_TYPE_MANAGED       ((CUmemAllocationType)2) /* 13.0 */
-#define POOL_HANDLE_FABRIC      8                        /* 12.4 */
 #define POOL_HANDLE_TYPES       119
 #define POOL_ON_NUMA            142
 #define POOL_HOST_VERSION       12020
@@ -113,10 +114,10 @@ pool_handles(const struct driver *self, CUmemPoolProps *properties)
     if ((self->options.handles & TIDE_DRIVER_POSIX_FD) != 0)
         wanted |= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     if ((self->options.handles & TIDE_DRIVER_FABRIC) != 0)
-        wanted |= POOL_HANDLE_FABRIC;
+        wanted |= TIDEI_POOL_FABRIC;
     if ((wanted & ~supported) != 0)
         return tide_error_set(TIDE_EUNSUPPORTED, "driver: device %d shares no pools by a %s", self->device.ordinal,
-                              (wanted & ~supported & POOL_HANDLE_FABRIC) != 0 ? "fabric handle" : "file descriptor");
+                              (wanted & ~supported & TIDEI_POOL_FABRIC) != 0 ? "fabric handle" : "file descriptor");
     properties->handleTypes = (CUmemAllocationHandleType)wanted;
     return TIDE_OK;
 }
@@ -136,7 +137,7 @@ pool_permitted(struct driver *self)
 
     if ((self->options.handles & TIDE_DRIVER_FABRIC) == 0 || cuda->mem_pool_export == NULL)
         return TIDE_OK;
-    result = cuda->mem_pool_export(handle, self->pool, (CUmemAllocationHandleType)POOL_HANDLE_FABRIC, 0);
+    result = cuda->mem_pool_export(handle, self->pool, (CUmemAllocationHandleType)TIDEI_POOL_FABRIC, 0);
     if (result == CUDA_SUCCESS)
         return TIDE_OK;
     self->pool = NULL;
@@ -207,34 +208,32 @@ pool_set(struct driver *self, CUmemPool_attribute attribute, uint64_t value)
 }
 
 static enum tide_status
-pool_set_reuse(struct driver *self, CUmemPool_attribute attribute, uint32_t reuse)
-{
-    return reuse == TIDE_DRIVER_REUSE_UNSET ? TIDE_OK : pool_set(self, attribute, reuse == TIDE_DRIVER_REUSE_ON);
-}
-
-static enum tide_status
 pool_set_all(struct driver *self)
 {
     const struct tide_driver_options *options = &self->options;
+    const struct {
+        CUmemPool_attribute attribute;
+        uint32_t reuse;
+    } policies[] = {
+        { CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, options->reuse_event_dependencies },
+        { CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, options->reuse_opportunistic },
+        { CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, options->reuse_internal_dependencies },
+    };
     enum tide_status status = TIDE_OK;
 
     if (options->release_threshold_bytes != 0)
         status =
             pool_set(self, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, tidei_none_to_zero(options->release_threshold_bytes));
-    if (status == TIDE_OK)
-        status =
-            pool_set_reuse(self, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, options->reuse_event_dependencies);
-    if (status == TIDE_OK)
-        status = pool_set_reuse(self, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, options->reuse_opportunistic);
-    if (status == TIDE_OK)
-        status = pool_set_reuse(self, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
-                                options->reuse_internal_dependencies);
+    for (size_t i = 0; i < TIDEI_COUNT_OF(policies) && status == TIDE_OK; i++) {
+        if (policies[i].reuse != TIDE_DRIVER_REUSE_UNSET)
+            status = pool_set(self, policies[i].attribute, policies[i].reuse == TIDE_DRIVER_REUSE_ON);
+    }
     return status;
 }
 
 /* The driver reserves in steps of 32 MiB. A threshold between two steps would make it return the upper one. */
 static enum tide_status
-pool_keep(struct driver *self)
+pool_raise_threshold(struct driver *self)
 {
     uint64_t threshold_bytes;
     uint64_t reserved_bytes;
@@ -263,7 +262,7 @@ pool_prime_on(struct driver *self, CUstream stream)
     status = tidei_device_error(&self->device, result, "cuMemAllocFromPoolAsync");
     if (status != TIDE_OK)
         return status;
-    status = pool_keep(self);
+    status = pool_raise_threshold(self);
     result = cuda->mem_free_async(address, stream);
     if (status == TIDE_OK)
         status = tidei_device_error(&self->device, result, "cuMemFreeAsync");
@@ -356,12 +355,9 @@ tidei_mempool_figure(struct driver *self, CUmemPool_attribute attribute, uint64_
 {
     const struct tidei_driver *cuda = self->device.cuda;
     union pool_value value = { .bytes = 0 };
-    CUresult result = cuda->mem_pool_get_attribute(self->pool, attribute, &value);
+    CUresult result =
+        TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_get_attribute(self->pool, attribute, &value));
 
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_pool_get_attribute(self->pool, attribute, &value);
-        tidei_driver_leave(cuda);
-    }
     if (result != CUDA_SUCCESS)
         *out = 0;
     else
@@ -378,11 +374,7 @@ tidei_mempool_figure_set(struct driver *self, CUmemPool_attribute attribute, uin
 
     if (pool_is_policy(attribute))
         value.policy = figure != 0;
-    result = cuda->mem_pool_set_attribute(self->pool, attribute, &value);
-    if (tidei_driver_enter(cuda, result, self->device.context)) {
-        result = cuda->mem_pool_set_attribute(self->pool, attribute, &value);
-        tidei_driver_leave(cuda);
-    }
+    result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_set_attribute(self->pool, attribute, &value));
     return tidei_device_error(&self->device, result, "cuMemPoolSetAttribute");
 }
 

@@ -1,4 +1,4 @@
-/* The private declarations of the base `driver`. */
+/* The private declarations of the bases `driver` and `driver_import`. */
 #ifndef TIDEI_BASES_DRIVER_POOL_H
 #define TIDEI_BASES_DRIVER_POOL_H
 
@@ -10,6 +10,10 @@
 
 /* Every address of a pool is a multiple of this: CUDA Programming Guide, device memory accesses. */
 #define TIDEI_POOL_ALIGNMENT ((size_t)256)
+
+/* As in enum CUmemAllocationHandleType; headers of older CUDA versions lack some. */
+#define TIDEI_POOL_POSIX_FD 1
+#define TIDEI_POOL_FABRIC   8 /* 12.4 */
 
 /* The release threshold, set once as requested and once more for the initial size, and three reuse policies. */
 #define TIDEI_POOL_SETTINGS 5

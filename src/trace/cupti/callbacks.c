@@ -9,11 +9,19 @@
 
 #include "src/cuda/cupti-table.h"
 #include "src/resource/resource.h"
-#include "src/trace/cupti/buffer.h"
 #include "src/trace/cupti/callbacks.h"
 #include "src/trace/ring/capture.h"
 #include "src/trace/ring/clock.h"
 #include "src/trace/ring/function.h"
+
+/* Attaching, detaching and flushing, one at a time. */
+static pthread_mutex_t calls_control = PTHREAD_MUTEX_INITIALIZER;
+
+/* Read by the callback. */
+static _Atomic bool calls_memory;       /* a trace wants all calls */
+static _Atomic uint64_t calls_imported; /* ticks of the first import of a pointer of another process; 0: none so far */
+static _Atomic uint64_t calls_overflown;
+static _Atomic uint64_t calls_exited; /* ticks from which on the process exits, and no memory is recorded; 0: none */
 
 #ifdef HAVE_CUPTI_H
 
@@ -30,8 +38,7 @@
 static const uint8_t calls_driver_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_DRIVER, CALLS_NONE) };
 static const uint8_t calls_runtime_functions[CALLS_MOST_CBIDS] = { TIDEI_FUNCTIONS(CALLS_NONE, CALLS_RUNTIME) };
 
-/* Attaching, detaching and flushing, one at a time; calls_pid is read without. */
-static pthread_mutex_t calls_control = PTHREAD_MUTEX_INITIALIZER;
+/* Guarded by calls_control, except that calls_pid is also read without it. */
 static const struct tidei_cupti *calls_cupti;
 static CUpti_SubscriberHandle calls_subscriber;
 static unsigned calls_users;
@@ -41,47 +48,38 @@ static bool calls_tsc;          /* the clock of all traces */
 static bool calls_registered;   /* callbacks are registered once in a process */
 static bool calls_ended;        /* the process exits: do not call CUPTI any more */
 
-/* Read by the callback. */
-static _Atomic unsigned calls_generation; /* of CUPTI's use: what a thread has begun in one of before never ends */
-static _Atomic bool calls_memory;         /* a trace wants all calls */
-static _Atomic uint64_t calls_imported;   /* ticks at which the first pointer of another process was; 0: none was */
-static _Atomic uint64_t calls_overflown;
-static _Atomic uint64_t calls_exited; /* ticks from which on the process exits, and no memory is recorded; 0: none */
+/* The number of times that CUPTI was switched on. What a thread began in an earlier one never ends. */
+static _Atomic unsigned calls_generation;
 
+/* The time of an event of memory, for CUPTI. */
 static uint64_t
-calls_timestamp_tsc(void)
+calls_timestamp(void)
 {
-    return tidei_clock_ticks(true);
+    return tidei_clock_ticks(calls_tsc);
 }
 
-static uint64_t
-calls_timestamp_monotonic(void)
-{
-    return tidei_clock_ticks(false);
-}
-
-/* A call has returned that a trace wants of which no log tells, or of which CUPTI does before the log. */
+/* A call has returned: a trace of all memory gets it, whether or not a log records it, too. */
 static __attribute__((noinline)) void
-calls_tell(struct tidei_call_capture *slot, const struct tidei_call_part *part)
+calls_queue(struct tidei_call_capture *slot, const struct tidei_call_part *part)
 {
     if (slot->os_tid == 0)
         slot->os_tid = (uint32_t)syscall(SYS_gettid);
     tidei_cupti_queue_put_call(slot, part);
 }
 
-/* A call that is not the first of an event, or of which a trace of all memory is to hear. */
+/* A call that is not the first of an event, or that a trace of all memory gets. */
 static __attribute__((noinline)) void
 calls_end_otherwise(struct tidei_call_capture *slot, struct tidei_call_part *part, const CUpti_CallbackData *data)
 {
     if (atomic_load_explicit(&calls_memory, memory_order_relaxed)) {
         part->correlation = data->correlationId;
-        calls_tell(slot, part);
+        calls_queue(slot, part);
     }
     if (slot->armed != 0 && !tidei_call_capture_add(slot, part))
         atomic_fetch_add_explicit(&calls_overflown, 1, memory_order_relaxed);
 }
 
-/* The outermost call of this thread has returned. Fields go where they stay: see tidei_producer_fill. */
+/* The outermost call of this thread has returned. Each field is stored once, in place: see tidei_producer_fill. */
 static inline __attribute__((always_inline)) void
 calls_end(struct tidei_call_capture *slot, uint8_t function, const CUpti_CallbackData *data, bool memory, bool tsc)
 {
@@ -147,7 +145,7 @@ calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_Cal
 
     if (domain != CUPTI_CB_DOMAIN_DRIVER_API) {
         if (domain != CUPTI_CB_DOMAIN_RUNTIME_API)
-            return; /* whoever asked for it */
+            return; /* not a domain that this file follows */
         functions = calls_runtime_functions;
     } else if (cbid == CUPTI_DRIVER_TRACE_CBID_cuMemPoolImportPointer) {
         calls_import(tidei_clock_ticks(tsc));
@@ -188,42 +186,65 @@ calls_callback_monotonic(void *userdata, CUpti_CallbackDomain domain, CUpti_Call
     calls_called(domain, cbid, data, false);
 }
 
-/* Read the records of a buffer. No lock is held while CUPTI is called. */
+/* CUPTI requests a buffer about every 6,000 events of a thread. From 64 KiB to 8 MiB the size made no difference. */
+#define BUFFER_BYTES  ((size_t)1 << 20)
+#define BUFFER_SPARES 64
+
+/* A lock of their own, so that a thread that allocates never waits for one that reads a buffer. */
+static pthread_mutex_t buffer_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t *buffer_spares[BUFFER_SPARES];
+static size_t buffer_count;
+
+/* CUPTI's buffer request, on an application thread. *buffer is NULL without host memory. */
 static void
-calls_read(uint8_t *buffer, size_t valid)
+buffer_take(uint8_t **buffer, size_t *bytes, size_t *most_records)
+{
+    *buffer = NULL;
+    pthread_mutex_lock(&buffer_lock);
+    if (buffer_count > 0)
+        *buffer = buffer_spares[--buffer_count];
+    pthread_mutex_unlock(&buffer_lock);
+    if (*buffer == NULL && posix_memalign((void **)buffer, 64, BUFFER_BYTES) == 0)
+        memset(*buffer, 0, BUFFER_BYTES);
+    *bytes = *buffer != NULL ? BUFFER_BYTES : 0;
+    *most_records = 0;
+}
+
+static void
+buffer_give_back(uint8_t *buffer)
+{
+    /* Zeroed here, so that CUPTI need not do it on an application thread. */
+    memset(buffer, 0, BUFFER_BYTES);
+    pthread_mutex_lock(&buffer_lock);
+    if (buffer_count < BUFFER_SPARES) {
+        buffer_spares[buffer_count++] = buffer;
+        buffer = NULL;
+    }
+    pthread_mutex_unlock(&buffer_lock);
+    free(buffer);
+}
+
+/* Called by CUPTI's thread, or by the one that flushes. No lock is held while CUPTI is called. */
+static void
+calls_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
 {
     struct tidei_device_event events[CALLS_EVENTS];
     CUpti_Activity *record = NULL;
-    size_t count = 0;
+    size_t count = 0, dropped = 0;
 
+    (void)bytes;
     while (valid > 0 && calls_cupti->activity_get_next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
         if (tidei_activity_parse(record, calls_cupti->version, &events[count]))
             count++;
         if (count == CALLS_EVENTS) {
-            tidei_cupti_queue_put_events(events, count);
+            tidei_cupti_queue_put_events(events, count, 0);
             count = 0;
         }
     }
-    tidei_cupti_queue_put_events(events, count);
-}
-
-static void
-calls_count_dropped(CUcontext context, uint32_t stream)
-{
-    size_t dropped = 0;
-
-    if (calls_cupti->activity_get_dropped(context, stream, &dropped) == CUPTI_SUCCESS && dropped != 0)
-        tidei_cupti_queue_put_dropped(dropped);
-}
-
-/* Called by CUPTI's thread, or by the one that flushes. */
-static void
-calls_buffer_completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes, size_t valid)
-{
-    (void)bytes;
-    calls_read(buffer, valid);
-    calls_count_dropped(context, stream);
-    tidei_buffer_give_back(buffer);
+    if (calls_cupti->activity_get_dropped(context, stream, &dropped) != CUPTI_SUCCESS)
+        dropped = 0;
+    tidei_cupti_queue_put_events(events, count, dropped);
+    buffer_give_back(buffer);
 }
 
 static enum tide_status
@@ -293,23 +314,22 @@ calls_disable_memory(void)
 }
 
 static enum tide_status
-calls_enable_memory(bool tsc)
+calls_enable_memory(void)
 {
     uint8_t zeroed = 1;
     size_t bytes = sizeof(zeroed);
-    CUptiResult result =
-        calls_cupti->activity_register_timestamp(tsc ? calls_timestamp_tsc : calls_timestamp_monotonic);
+    CUptiResult result = calls_cupti->activity_register_timestamp(calls_timestamp);
 
     if (result != CUPTI_SUCCESS)
         return calls_error("cuptiActivityRegisterTimestampCallback", result);
     if (!calls_registered) {
         calls_cupti->activity_set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes, &zeroed);
-        result = calls_cupti->activity_register_callbacks(tidei_buffer_take, calls_buffer_completed);
+        result = calls_cupti->activity_register_callbacks(buffer_take, calls_buffer_completed);
         if (result != CUPTI_SUCCESS)
             return calls_error("cuptiActivityRegisterCallbacks", result);
         calls_registered = true;
     }
-    /* First: an event is never without its call. Those that have begun are of before. */
+    /* Follow calls before events, so that each event has its call. A call that has already begun never ends. */
     atomic_fetch_add_explicit(&calls_generation, 1, memory_order_relaxed);
     atomic_store(&calls_memory, true);
     calls_follow(CUPTI_CB_DOMAIN_RUNTIME_API, calls_runtime_functions, 1);
@@ -334,9 +354,9 @@ calls_disable(void)
 }
 
 /*
- * The process exits with traces open: they get what CUPTI has of memory while it is there. Registered after CUPTI was
- * loaded, so that this comes before its own end; the traces themselves are completed later, by the session. Calls are
- * followed on: CUPTI 13.0 calls back up to the end of the driver, which makes none from then on (seen on an H200).
+ * The process exits with traces open: collect CUPTI's events of memory now. This handler is registered after CUPTI was
+ * loaded, so it runs before CUPTI's own. The session completes the traces later. Calls are still followed: CUPTI 13.0
+ * calls back until the driver ends (seen on an H200).
  */
 static void
 calls_at_exit(void)
@@ -345,7 +365,7 @@ calls_at_exit(void)
         return;
     pthread_mutex_lock(&calls_control);
     if (calls_memory_users > 0) {
-        /* First: whatever is of before is handed over. */
+        /* Read the clock before the flush: CUPTI then hands over all events up to that time. */
         atomic_store_explicit(&calls_exited, tidei_clock_ticks(calls_tsc), memory_order_release);
         calls_cupti->activity_flush_all(1);
         calls_disable_memory();
@@ -361,7 +381,7 @@ calls_begin(bool tsc)
     bool is_first = calls_pid == 0;
     enum tide_status status;
 
-    /* First: a child that is forked off from here on leaves CUPTI alone. */
+    /* Before the first use of CUPTI, so that a child forked from here on leaves CUPTI alone. */
     calls_pid = getpid();
     calls_tsc = tsc;
     status = tidei_cupti_get(&calls_cupti);
@@ -379,24 +399,20 @@ calls_begin(bool tsc)
     return status;
 }
 
-/* A trace that wants events, too. calls_control is held. */
+/* The trace wants events of memory, too. calls_control is held. */
 static void
 calls_begin_memory(struct tidei_cupti_queue *queue)
 {
-    queue->memory = calls_memory_users > 0 || calls_enable_memory(queue->tsc) == TIDE_OK;
+    queue->memory = calls_memory_users > 0 || calls_enable_memory() == TIDE_OK;
     if (queue->memory)
         calls_memory_users++;
 }
 
-enum tide_status
-tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *session, bool tsc, bool memory)
+static enum tide_status
+calls_attach(struct tidei_cupti_queue *queue, bool memory)
 {
     enum tide_status status = TIDE_OK;
 
-    memset(queue, 0, sizeof(*queue));
-    pthread_mutex_init(&queue->lock, NULL);
-    queue->session = session;
-    queue->tsc = tsc;
     /* A child of a process that has used CUPTI, or was about to, does not use it. */
     if (calls_pid != 0 && calls_pid != getpid())
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: not in a child of fork() whose parent has used it");
@@ -404,10 +420,10 @@ tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *
     TIDEI_TEST_POINT("calls.locked");
     if (calls_ended)
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: the process exits");
-    else if (calls_users > 0 && !tidei_cupti_queue_has_clock(tsc))
+    else if (calls_users > 0 && !tidei_cupti_queue_has_clock(queue->tsc))
         status = tide_error_set(TIDE_EUNSUPPORTED, "cupti: another trace of this process has another clock");
     else if (calls_users == 0)
-        status = calls_begin(tsc);
+        status = calls_begin(queue->tsc);
     if (status == TIDE_OK) {
         calls_users++;
         if (memory)
@@ -446,13 +462,47 @@ tidei_calls_detach(struct tidei_cupti_queue *queue)
     pthread_mutex_unlock(&calls_control);
 }
 
+#else
+
+/* In a build without CUPTI's headers nothing is ever attached. */
+static enum tide_status
+calls_attach(struct tidei_cupti_queue *queue, bool memory)
+{
+    (void)queue;
+    (void)memory;
+    return tide_error_set(TIDE_EUNSUPPORTED, "cupti: this build has none (configure found no cupti.h)");
+}
+
+void
+tidei_calls_flush(void)
+{
+}
+
+void
+tidei_calls_detach(struct tidei_cupti_queue *queue)
+{
+    (void)queue;
+}
+
+#endif
+
+enum tide_status
+tidei_calls_attach(struct tidei_cupti_queue *queue, const struct tidei_session *session, bool tsc, bool memory)
+{
+    memset(queue, 0, sizeof(*queue));
+    pthread_mutex_init(&queue->lock, NULL);
+    queue->session = session;
+    queue->tsc = tsc;
+    return calls_attach(queue, memory);
+}
+
 void
 tidei_calls_forked(void)
 {
     atomic_store_explicit(&calls_memory, false, memory_order_relaxed);
     /*
-     * Whoever held it is not in this process. It is taken here only where nobody in the parent had begun to use CUPTI
-     * (calls_pid is 0, and is set first): all that it guards is as it was at the start.
+     * Its holder may not exist in this process. A child takes it only if the parent had not begun to use CUPTI
+     * (calls_pid is set first, and is 0): then all that it guards still has its initial values.
      */
     pthread_mutex_init(&calls_control, NULL);
 }
@@ -474,5 +524,3 @@ tidei_calls_overflown(void)
 {
     return atomic_load_explicit(&calls_overflown, memory_order_relaxed);
 }
-
-#endif

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "src/tables/map.h"
-#include "src/tables/grow.h"
 #include "src/trace/cupti/device-events.h"
 #include "src/trace/ring/function.h"
 
@@ -25,20 +24,15 @@ struct devices_call {
     uint32_t os_tid; /* 0: not known */
     uint8_t function;
     uint8_t rounds; /* how long it has waited */
-    bool waits;     /* a log records it, and has not told yet for what */
-};
-
-struct devices_list {
-    void *items;
-    size_t count, capacity;
+    bool waits;     /* a log records it, and its event has not come yet */
 };
 
 struct tidei_device_events {
-    struct devices_list events;  /* struct tidei_device_event */
-    struct devices_list calls;   /* struct devices_call */
-    struct devices_list rows;    /* struct tidei_device_row */
-    struct devices_list outside; /* struct tidei_outside_row */
-    struct tidei_map threads;    /* from os_tid to thread_id */
+    struct tidei_cupti_list events;  /* struct tidei_device_event */
+    struct tidei_cupti_list calls;   /* struct devices_call */
+    struct tidei_cupti_list rows;    /* struct tidei_device_row */
+    struct tidei_cupti_list outside; /* struct tidei_outside_row */
+    struct tidei_map threads;        /* from os_tid to thread_id */
     uint64_t dropped;
 };
 
@@ -61,27 +55,12 @@ tidei_device_events_free(struct tidei_device_events *devices)
     free(devices);
 }
 
-/* Append `count` items; without host memory they are lost, and counted. */
-static void
-devices_put(struct tidei_device_events *devices, struct devices_list *list, const void *items, size_t count,
-            size_t item_bytes)
-{
-    if (count == 0)
-        return;
-    if (!tidei_grow_items(&list->items, item_bytes, &list->capacity, list->count, count)) {
-        devices->dropped += count;
-        return;
-    }
-    memcpy((char *)list->items + list->count * item_bytes, items, count * item_bytes);
-    list->count += count;
-}
-
 void
 tidei_device_events_add_thread(struct tidei_device_events *devices, uint32_t thread_id, uint32_t os_tid)
 {
     uint32_t *known = tidei_map_find(&devices->threads, os_tid, 0);
 
-    /* The system gives a number again: it means the latest thread. */
+    /* The system reuses thread ids: the latest thread counts. */
     if (known != NULL)
         *known = thread_id;
     else
@@ -92,7 +71,7 @@ void
 tidei_device_events_add_events(struct tidei_device_events *devices, const struct tidei_device_event *items,
                                size_t count)
 {
-    devices_put(devices, &devices->events, items, count, sizeof(*items));
+    tidei_cupti_list_put(&devices->events, items, count, sizeof(*items), &devices->dropped);
 }
 
 /* Make a row for a call outside of all logs. */
@@ -106,7 +85,7 @@ devices_add_outside(struct tidei_device_events *devices, const struct tidei_time
     row.duration_ns = tidei_timeline_ns(timeline, call->part.end) - row.start_ns;
     if (thread != NULL)
         row.thread_id = *thread;
-    devices_put(devices, &devices->outside, &row, 1, sizeof(row));
+    tidei_cupti_list_put(&devices->outside, &row, 1, sizeof(row), &devices->dropped);
 }
 
 void
@@ -121,7 +100,7 @@ tidei_device_events_add_calls(struct tidei_device_events *devices, const struct 
                                      .function = items[i].part.function,
                                      .waits = items[i].waits };
 
-        devices_put(devices, &devices->calls, &call, 1, sizeof(call));
+        tidei_cupti_list_put(&devices->calls, &call, 1, sizeof(call), &devices->dropped);
         if (!call.waits)
             devices_add_outside(devices, timeline, &items[i]);
     }
@@ -136,7 +115,7 @@ tidei_device_events_add_own(struct tidei_device_events *devices, const struct ti
                                  .correlation = own->part.correlation,
                                  .function = own->part.function };
 
-    devices_put(devices, &devices->calls, &call, 1, sizeof(call));
+    tidei_cupti_list_put(&devices->calls, &call, 1, sizeof(call), &devices->dropped);
 }
 
 /* What makes two records one event. */
@@ -153,8 +132,8 @@ devices_order(const struct tidei_device_event *a, const struct tidei_device_even
 }
 
 /*
- * Whether `b`, told later, is what `a` was, from another context. Without a number there is nothing to tell it from
- * another by; and the same context tells nothing twice: the memory was released and allocated again in between.
+ * Whether `b` is a later record of event `a`, from another context. A record without a number cannot be compared. Two
+ * records of one context are two events: the memory was released and allocated again in between.
  */
 static bool
 devices_is_same(const struct tidei_device_event *a, const struct tidei_device_event *b)
@@ -201,8 +180,8 @@ devices_is_of(const struct tidei_device_event *event, const struct devices_call 
 }
 
 /*
- * What the calls from `number` on, those with the number of an event, say of it. The call of a log is there twice: as
- * CUPTI told it, and as the log did.
+ * Find the call that made an event, among the calls from `number` on that have the event's number. A call within a log
+ * is there twice: from CUPTI's callback, and from the log's record.
  */
 static void
 devices_look_up(const struct tidei_device_events *devices, size_t number, const struct tidei_device_event *event,
@@ -237,10 +216,10 @@ devices_row(struct tidei_device_events *devices, const struct tidei_timeline *ti
                                     .function = tidei_function_name(call->function),
                                     .os_tid = call->os_tid };
 
-    devices_put(devices, &devices->rows, &row, 1, sizeof(row));
+    tidei_cupti_list_put(&devices->rows, &row, 1, sizeof(row), &devices->dropped);
 }
 
-/* Calls whose events all have their rows go, as does one that has waited for too long. */
+/* Forget calls whose events all have rows, and calls that have waited for too long. */
 static void
 devices_forget_calls(struct tidei_device_events *devices, uint64_t until)
 {
@@ -249,12 +228,12 @@ devices_forget_calls(struct tidei_device_events *devices, uint64_t until)
 
     for (size_t i = 0; i < devices->calls.count; i++) {
         struct devices_call call = calls[i];
-        bool is_told = i + 1 < devices->calls.count && calls[i + 1].correlation == call.correlation;
+        bool is_known = i + 1 < devices->calls.count && calls[i + 1].correlation == call.correlation;
 
-        /* Sorted, so that the two of a log's call stand side by side; the latter is the one to stay, if any. */
+        /* The list is sorted: the two entries of a log's call are neighbours. */
         if (kept > 0 && calls[kept - 1].correlation == call.correlation)
-            is_told = true;
-        if (call.end >= until || (call.waits && !is_told && ++call.rounds < DEVICES_ROUNDS_MOST))
+            is_known = true;
+        if (call.end >= until || (call.waits && !is_known && ++call.rounds < DEVICES_ROUNDS_MOST))
             calls[kept++] = call;
     }
     devices->calls.count = kept;
@@ -301,15 +280,15 @@ tidei_device_events_dropped(const struct tidei_device_events *devices)
 const struct tidei_device_row *
 tidei_device_events_rows(const struct tidei_device_events *devices, size_t *count)
 {
-    *count = devices->rows.count;
-    return devices->rows.items;
+    *count = devices != NULL ? devices->rows.count : 0;
+    return devices != NULL ? devices->rows.items : NULL;
 }
 
 const struct tidei_outside_row *
 tidei_device_events_outside(const struct tidei_device_events *devices, size_t *count)
 {
-    *count = devices->outside.count;
-    return devices->outside.items;
+    *count = devices != NULL ? devices->outside.count : 0;
+    return devices != NULL ? devices->outside.items : NULL;
 }
 
 void

@@ -59,7 +59,7 @@ void tidei_device_events_run(struct tidei_device_events *devices, const struct t
 /* The number of items lost without host memory. */
 uint64_t tidei_device_events_dropped(const struct tidei_device_events *devices);
 
-/* The rows to write (borrowed until tidei_device_events_written). */
+/* The rows to write (borrowed until tidei_device_events_written). `devices` may be NULL: no rows. */
 const struct tidei_device_row *tidei_device_events_rows(const struct tidei_device_events *devices, size_t *count);
 const struct tidei_outside_row *tidei_device_events_outside(const struct tidei_device_events *devices, size_t *count);
 void tidei_device_events_written(struct tidei_device_events *devices);

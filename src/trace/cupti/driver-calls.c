@@ -18,8 +18,8 @@ struct tidei_driver_calls {
     struct tidei_device_events *devices;
     const struct tidei_session *session; /* never dereferenced */
     struct tidei_cupti_queue queue;
-    struct tidei_cupti_queue taken; /* the queue's other buffers; the writer's */
-    uint64_t flushed_ns;            /* when CUPTI was last asked; the writer's */
+    struct tidei_cupti_list taken_calls, taken_events; /* the queue's other lists; the writer's */
+    uint64_t flushed_ns;                               /* when CUPTI was last asked; the writer's */
     uint64_t flushed_ticks;
     uint64_t overflown; /* of the process before this trace */
     bool tsc;
@@ -61,10 +61,10 @@ tidei_driver_calls_free(struct tidei_driver_calls *calls)
     if (calls->tried)
         pthread_mutex_destroy(&calls->queue.lock);
     tidei_device_events_free(calls->devices);
-    free(calls->queue.calls);
-    free(calls->queue.events);
-    free(calls->taken.calls);
-    free(calls->taken.events);
+    free(calls->queue.calls.items);
+    free(calls->queue.events.items);
+    free(calls->taken_calls.items);
+    free(calls->taken_events.items);
     pthread_mutex_destroy(&calls->lock);
     free(calls);
 }
@@ -134,27 +134,27 @@ tidei_driver_calls_slice(struct tidei_driver_calls *calls, const struct tidei_pa
     }
 }
 
-/* Swap the queue's buffers, and process the full ones. */
+/* Exchange a full list for an empty one. */
+static void
+drivercalls_swap(struct tidei_cupti_list *full, struct tidei_cupti_list *empty)
+{
+    struct tidei_cupti_list list = *full;
+
+    *full = *empty;
+    full->count = 0;
+    *empty = list;
+}
+
+/* Exchange the queue's lists, and process the full ones. */
 static void
 drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline)
 {
-    struct tidei_cupti_queue *queue = &calls->queue, *taken = &calls->taken;
-    struct tidei_cupti_queue full;
-
-    pthread_mutex_lock(&queue->lock);
-    full = *queue;
-    queue->calls = taken->calls;
-    queue->call_capacity = taken->call_capacity;
-    queue->events = taken->events;
-    queue->event_capacity = taken->event_capacity;
-    queue->call_count = queue->event_count = 0;
-    pthread_mutex_unlock(&queue->lock);
-    taken->calls = full.calls;
-    taken->call_capacity = full.call_capacity;
-    taken->events = full.events;
-    taken->event_capacity = full.event_capacity;
-    tidei_device_events_add_calls(calls->devices, timeline, full.calls, full.call_count);
-    tidei_device_events_add_events(calls->devices, full.events, full.event_count);
+    pthread_mutex_lock(&calls->queue.lock);
+    drivercalls_swap(&calls->queue.calls, &calls->taken_calls);
+    drivercalls_swap(&calls->queue.events, &calls->taken_events);
+    pthread_mutex_unlock(&calls->queue.lock);
+    tidei_device_events_add_calls(calls->devices, timeline, calls->taken_calls.items, calls->taken_calls.count);
+    tidei_device_events_add_events(calls->devices, calls->taken_events.items, calls->taken_events.count);
 }
 
 /* From `ticks` on there are no events of memory: the trace says so once. */

@@ -2,9 +2,6 @@
 libtidemark_la_SOURCES += \
 	src/trace/cupti/activity.c \
 	src/trace/cupti/activity.h \
-	src/trace/cupti/buffer.c \
-	src/trace/cupti/buffer.h \
-	src/trace/cupti/callbacks-none.c \
 	src/trace/cupti/callbacks.c \
 	src/trace/cupti/callbacks.h \
 	src/trace/cupti/device-events.c \

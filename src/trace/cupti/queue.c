@@ -45,6 +45,19 @@ tidei_cupti_queue_has_clock(bool tsc)
 }
 
 void
+tidei_cupti_list_put(struct tidei_cupti_list *list, const void *items, size_t count, size_t bytes, uint64_t *dropped)
+{
+    if (count == 0)
+        return;
+    if (!tidei_grow_items(&list->items, bytes, &list->capacity, list->count, count)) {
+        *dropped += count;
+        return;
+    }
+    memcpy((char *)list->items + list->count * bytes, items, count * bytes);
+    list->count += count;
+}
+
+void
 tidei_cupti_queue_put_call(const struct tidei_call_capture *slot, const struct tidei_call_part *part)
 {
     struct tidei_call call = { .part = *part, .os_tid = slot->os_tid };
@@ -55,41 +68,21 @@ tidei_cupti_queue_put_call(const struct tidei_call_capture *slot, const struct t
             continue;
         call.waits = tidei_call_capture_waits(slot, queue->session);
         pthread_mutex_lock(&queue->lock);
-        if (tidei_grow(&queue->calls, &queue->call_capacity, queue->call_count, 1))
-            queue->calls[queue->call_count++] = call;
-        else
-            queue->dropped++;
+        tidei_cupti_list_put(&queue->calls, &call, 1, sizeof(call), &queue->dropped);
         pthread_mutex_unlock(&queue->lock);
     }
     pthread_mutex_unlock(&queue_lock);
 }
 
 void
-tidei_cupti_queue_put_events(const struct tidei_device_event *events, size_t count)
-{
-    pthread_mutex_lock(&queue_lock);
-    for (struct tidei_cupti_queue *queue = queue_first; queue != NULL; queue = queue->next) {
-        if (!queue->memory)
-            continue;
-        pthread_mutex_lock(&queue->lock);
-        if (tidei_grow(&queue->events, &queue->event_capacity, queue->event_count, count)) {
-            memcpy(queue->events + queue->event_count, events, count * sizeof(*events));
-            queue->event_count += count;
-        } else {
-            queue->dropped += count;
-        }
-        pthread_mutex_unlock(&queue->lock);
-    }
-    pthread_mutex_unlock(&queue_lock);
-}
-
-void
-tidei_cupti_queue_put_dropped(size_t count)
+tidei_cupti_queue_put_events(const struct tidei_device_event *events, size_t count, size_t dropped)
 {
     pthread_mutex_lock(&queue_lock);
     for (struct tidei_cupti_queue *queue = queue_first; queue != NULL; queue = queue->next) {
         pthread_mutex_lock(&queue->lock);
-        queue->dropped += count;
+        if (queue->memory)
+            tidei_cupti_list_put(&queue->events, events, count, sizeof(*events), &queue->dropped);
+        queue->dropped += dropped;
         pthread_mutex_unlock(&queue->lock);
     }
     pthread_mutex_unlock(&queue_lock);

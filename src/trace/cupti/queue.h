@@ -23,16 +23,22 @@ struct tidei_call {
     bool waits; /* a log of this trace records it: the call will come again, with its event */
 };
 
+/* A growing list. Initialize to zeros. */
+struct tidei_cupti_list {
+    void *items; /* owned */
+    size_t count, capacity;
+};
+
+/* Append copies of `count` items of `bytes` bytes each. Without host memory they are lost, and counted in *dropped. */
+void tidei_cupti_list_put(struct tidei_cupti_list *list, const void *items, size_t count, size_t bytes,
+                          uint64_t *dropped);
+
 /* One for each trace that uses CUPTI. */
 struct tidei_cupti_queue {
-    pthread_mutex_t lock; /* guards the fields up to `dropped` */
-    struct tidei_call *calls;
-    size_t call_count;
-    size_t call_capacity;
-    struct tidei_device_event *events;
-    size_t event_count;
-    size_t event_capacity;
-    uint64_t dropped; /* records dropped by CUPTI, or without host memory */
+    pthread_mutex_t lock;           /* guards the fields up to `dropped` */
+    struct tidei_cupti_list calls;  /* struct tidei_call */
+    struct tidei_cupti_list events; /* struct tidei_device_event */
+    uint64_t dropped;               /* records dropped by CUPTI, or without host memory */
     bool tsc;
     bool memory;                         /* receives calls and events; set before it is opened */
     const struct tidei_session *session; /* of its trace; never dereferenced */
@@ -47,13 +53,12 @@ void tidei_cupti_queue_shut(struct tidei_cupti_queue *queue);
 bool tidei_cupti_queue_has_clock(bool tsc);
 
 /*
- * Put a call or events into the queues of all traces that record all memory. A call is put by its own thread when it
- * has returned; the thread's capture says which logs wait for it.
+ * Put a call into the queues of all traces that record all memory. Its own thread does that when it has returned; the
+ * thread's capture says which logs wait for it.
  */
 void tidei_cupti_queue_put_call(const struct tidei_call_capture *slot, const struct tidei_call_part *part);
-void tidei_cupti_queue_put_events(const struct tidei_device_event *events, size_t count);
 
-/* Count `count` missing records in all queues. */
-void tidei_cupti_queue_put_dropped(size_t count);
+/* Put events into the queues of these traces, and count `dropped` missing records in all queues. */
+void tidei_cupti_queue_put_events(const struct tidei_device_event *events, size_t count, size_t dropped);
 
 #endif

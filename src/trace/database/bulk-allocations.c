@@ -13,7 +13,7 @@ static void
 allocations_live_of(struct tidei_database *database, size_t row, struct tidei_live *out)
 {
     const struct tidei_pair *pair = database->pair;
-    const struct tidei_record *record = tidei_half_record(pair->file, pair->half, pair->rows[row].alloc);
+    const struct tidei_record *record = tidei_buffer_record(pair->file, pair->buffer, pair->rows[row].alloc);
     uint64_t ns = tidei_timeline_ns(&database->timeline, record->ticks);
 
     out->id = pair->first_id + row;
@@ -30,17 +30,17 @@ allocations_live_of(struct tidei_database *database, size_t row, struct tidei_li
     out->alignment_log2 = record->alignment_log2;
 }
 
-/* How many rows ahead memory is asked for: frees lie anywhere in the slice, live allocations anywhere at all. */
+/* How many rows ahead records are prefetched: frees lie anywhere in the slice, live allocations anywhere in memory. */
 #define ALLOCATIONS_AHEAD 12
 
 static void
 allocations_prefetch_free(const struct tidei_pair *pair, uint32_t free)
 {
     if (free != TIDEI_NO_FREE)
-        __builtin_prefetch(tidei_half_record(pair->file, pair->half, free));
+        __builtin_prefetch(tidei_buffer_record(pair->file, pair->buffer, free));
 }
 
-/* The columns of the free: when its call began, which is never before the allocation; NULL without one. */
+/* The columns of the free, NULL without one. It ends the life when its call began, but never before the allocation. */
 static void
 allocations_set_free(struct tidei_bulk_cursor *cursor, uint64_t alloc_ns, const struct tidei_record *free)
 {
@@ -63,7 +63,7 @@ allocations_set_free(struct tidei_bulk_cursor *cursor, uint64_t alloc_ns, const 
               TIDEI_NUMBER(tidei_database_stream(database, free->stream, free->layer)));
 }
 
-/* A whole row; `free` is NULL where it lives, or failed. */
+/* A whole row; `free` is NULL if the allocation lives or has failed. */
 static void
 allocations_set(struct tidei_bulk_cursor *cursor, const struct tidei_live *alloc, uint8_t status,
                 const struct tidei_record *free)
@@ -84,12 +84,6 @@ allocations_set(struct tidei_bulk_cursor *cursor, const struct tidei_live *alloc
 }
 
 static bool
-allocations_new_any(const struct tidei_database *database)
-{
-    return database->pair->row_count != 0;
-}
-
-static bool
 allocations_new_load(struct tidei_bulk_cursor *cursor)
 {
     const struct tidei_pair *pair = cursor->database->pair;
@@ -102,8 +96,8 @@ allocations_new_load(struct tidei_bulk_cursor *cursor)
         allocations_prefetch_free(pair, pair->rows[cursor->row + ALLOCATIONS_AHEAD].free);
     row = &pair->rows[cursor->row];
     allocations_live_of(cursor->database, cursor->row, &alloc);
-    allocations_set(cursor, &alloc, tidei_half_record(pair->file, pair->half, row->alloc)->status,
-                    row->free == TIDEI_NO_FREE ? NULL : tidei_half_record(pair->file, pair->half, row->free));
+    allocations_set(cursor, &alloc, tidei_buffer_record(pair->file, pair->buffer, row->alloc)->status,
+                    row->free == TIDEI_NO_FREE ? NULL : tidei_buffer_record(pair->file, pair->buffer, row->free));
     return true;
 }
 
@@ -111,15 +105,8 @@ const struct tidei_bulk_table tidei_bulk_new = {
     .name = "tidei_new",
     .verb = "INSERT",
     .into = TIDEI_TABLE_allocation,
-    .any = allocations_new_any,
     .load = allocations_new_load,
 };
-
-static bool
-allocations_closed_any(const struct tidei_database *database)
-{
-    return database->pair->closing_count != 0;
-}
 
 static bool
 allocations_closed_load(struct tidei_bulk_cursor *cursor)
@@ -137,7 +124,7 @@ allocations_closed_load(struct tidei_bulk_cursor *cursor)
     }
     closing = &pair->closings[cursor->row];
     allocations_set(cursor, &pair->live[closing->live], TIDE_OK,
-                    tidei_half_record(pair->file, pair->half, closing->free));
+                    tidei_buffer_record(pair->file, pair->buffer, closing->free));
     return true;
 }
 
@@ -145,7 +132,6 @@ const struct tidei_bulk_table tidei_bulk_closed = {
     .name = "tidei_closed",
     .verb = "INSERT OR REPLACE",
     .into = TIDEI_TABLE_allocation,
-    .any = allocations_closed_any,
     .load = allocations_closed_load,
 };
 
@@ -159,7 +145,7 @@ tidei_database_keep_live(struct tidei_database *database)
 
         if (pair->rows[row].free != TIDEI_NO_FREE)
             continue;
-        if (tidei_half_record(pair->file, pair->half, pair->rows[row].alloc)->status != TIDE_OK)
+        if (tidei_buffer_record(pair->file, pair->buffer, pair->rows[row].alloc)->status != TIDE_OK)
             continue;
         allocations_live_of(database, row, &live);
         if (!tidei_pair_keep(database->pair, &live, row))

@@ -9,12 +9,6 @@
 #include "src/trace/ring/function.h"
 
 static bool
-calls_any(const struct tidei_database *database)
-{
-    return database->has_calls;
-}
-
-static bool
 calls_load(struct tidei_bulk_cursor *cursor)
 {
     const struct tidei_timeline *timeline = &cursor->database->timeline;
@@ -24,7 +18,7 @@ calls_load(struct tidei_bulk_cursor *cursor)
 
     if (cursor->row == 0)
         memset(&cursor->walk, 0, sizeof(cursor->walk));
-    if (!tidei_event_calls_next(&cursor->walk, cursor->database->pair, &call))
+    if (!cursor->database->has_calls || !tidei_event_calls_next(&cursor->walk, cursor->database->pair, &call))
         return false;
     /* By the clock line of the event's own row, so that a call never lies outside of its event. */
     began = call.event->ticks - call.event->duration_ticks;
@@ -45,32 +39,15 @@ const struct tidei_bulk_table tidei_bulk_calls = {
     .name = "tidei_calls",
     .verb = "INSERT",
     .into = TIDEI_TABLE_driver_call,
-    .any = calls_any,
     .load = calls_load,
 };
 
 /* The calls outside of all logs. */
-static const struct tidei_outside_row *
-outside_rows(const struct tidei_database *database, size_t *count)
-{
-    *count = 0;
-    return database->devices != NULL ? tidei_device_events_outside(database->devices, count) : NULL;
-}
-
-static bool
-outside_any(const struct tidei_database *database)
-{
-    size_t count;
-
-    outside_rows(database, &count);
-    return count != 0;
-}
-
 static bool
 outside_load(struct tidei_bulk_cursor *cursor)
 {
     size_t count;
-    const struct tidei_outside_row *row = outside_rows(cursor->database, &count);
+    const struct tidei_outside_row *row = tidei_device_events_outside(cursor->database->devices, &count);
 
     if (cursor->row >= count)
         return false;
@@ -90,25 +67,8 @@ const struct tidei_bulk_table tidei_bulk_outside = {
     .name = "tidei_outside",
     .verb = "INSERT",
     .into = TIDEI_TABLE_driver_call,
-    .any = outside_any,
     .load = outside_load,
 };
-
-static const struct tidei_device_row *
-devices_rows(const struct tidei_database *database, size_t *count)
-{
-    *count = 0;
-    return database->devices != NULL ? tidei_device_events_rows(database->devices, count) : NULL;
-}
-
-static bool
-devices_any(const struct tidei_database *database)
-{
-    size_t count;
-
-    devices_rows(database, &count);
-    return count != 0;
-}
 
 static const char *const devices_kinds[] = { "allocation", "release", "pool_created", "pool_destroyed",
                                              "pool_trimmed" };
@@ -149,7 +109,7 @@ static bool
 devices_load(struct tidei_bulk_cursor *cursor)
 {
     size_t count;
-    const struct tidei_device_row *row = devices_rows(cursor->database, &count);
+    const struct tidei_device_row *row = tidei_device_events_rows(cursor->database->devices, &count);
     const struct tidei_device_event *event;
 
     if (cursor->row >= count)
@@ -177,6 +137,5 @@ const struct tidei_bulk_table tidei_bulk_devices = {
     .name = "tidei_device_events",
     .verb = "INSERT",
     .into = TIDEI_TABLE_device_event,
-    .any = devices_any,
     .load = devices_load,
 };

@@ -39,8 +39,6 @@ struct tidei_bulk_table {
     const char *name;
     const char *verb;             /* "INSERT", "INSERT OR REPLACE" */
     enum tidei_table_number into; /* the table that gets the rows; the virtual table has its columns */
-    /* Whether there are rows to write. */
-    bool (*any)(const struct tidei_database *database);
     /* Set all values of row cursor->row, which counts up from 0. False after the last row. */
     bool (*load)(struct tidei_bulk_cursor *cursor);
 };

@@ -4,10 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/resource/resource.h"
 #include "src/tables/grow.h"
-#include "src/tables/grow.h"
-#include "src/trace/database/definitions.h"
+#include "src/trace/database/common-rows.h"
 
 bool
 tidei_callstacks_add_module(struct tidei_database *database, uint32_t id, uint64_t base, uint64_t size)
@@ -31,7 +29,7 @@ callstacks_module_of(const struct tidei_database *database, uint64_t address)
     return 0;
 }
 
-enum tide_status
+void
 tidei_callstacks_module(struct tidei_database *database, const struct tidei_record *record, const char *text,
                         size_t length)
 {
@@ -39,20 +37,19 @@ tidei_callstacks_module(struct tidei_database *database, const struct tidei_reco
 
     if (!tidei_callstacks_add_module(database, (uint32_t)record->address, record->stream, record->size))
         database->no_memory = true;
-    return tidei_database_insert(database, module, TIDEI_NUMBER(record->address), TIDEI_TEXT_OF(text, path),
-                                 TIDEI_TEXT(path < length ? text + path + 1 : ""), TIDEI_NUMBER(record->stream),
-                                 TIDEI_NUMBER(record->size));
+    tidei_database_insert(database, module, TIDEI_NUMBER(record->address), TIDEI_TEXT_OF(text, path),
+                          TIDEI_TEXT(path < length ? text + path + 1 : ""), TIDEI_NUMBER(record->stream),
+                          TIDEI_NUMBER(record->size));
 }
 
 /* One frame: its row where it has none, and its place in the call stack. */
-static enum tide_status
+static void
 callstacks_frame(struct tidei_database *database, int64_t callstack_id, size_t position, uint64_t address)
 {
     uint32_t module_id = callstacks_module_of(database, address);
     sqlite3_stmt *const statements[] = { database->frame, database->callstack };
-    enum tide_status status = TIDE_OK;
 
-    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]) && status == TIDE_OK; i++) {
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
         sqlite3_bind_int64(statements[i], 1, (int64_t)address);
         if (module_id != 0)
             sqlite3_bind_int64(statements[i], 2, module_id);
@@ -60,43 +57,29 @@ callstacks_frame(struct tidei_database *database, int64_t callstack_id, size_t p
             sqlite3_bind_int64(statements[i], 3, callstack_id);
             sqlite3_bind_int64(statements[i], 4, (int64_t)position);
         }
-        status = tidei_database_run(database, statements[i], "callstack");
+        tidei_database_run(database, statements[i], "callstack");
     }
-    return status;
 }
 
-enum tide_status
+void
 tidei_callstacks_stack(struct tidei_database *database, const struct tidei_record *record, const char *text,
                        size_t length)
 {
-    enum tide_status status = TIDE_OK;
-
-    for (size_t i = 0; status == TIDE_OK && (i + 1) * sizeof(uint64_t) <= length; i++) {
+    for (size_t i = 0; (i + 1) * sizeof(uint64_t) <= length; i++) {
         uint64_t address;
 
         memcpy(&address, text + i * sizeof(address), sizeof(address));
-        status = callstacks_frame(database, (int64_t)record->address, i, address);
+        callstacks_frame(database, (int64_t)record->address, i, address);
     }
-    return status;
 }
 
-static const char *
-callstacks_misuse_name(uint32_t kind)
-{
-    switch ((enum tidei_misuse_kind)kind) {
-    case TIDEI_MISUSE_DOUBLE_FREE:
-        return "double_free";
-    case TIDEI_MISUSE_WRONG_SIZE:
-        return "wrong_size";
-    case TIDEI_MISUSE_WRONG_ALIGNMENT:
-        return "wrong_alignment";
-    case TIDEI_MISUSE_GIVEN_TWICE:
-        return "given_twice";
-    case TIDEI_MISUSE_UNKNOWN_POINTER:
-        break;
-    }
-    return "unknown_pointer";
-}
+static const char *const callstacks_misuses[] = {
+    [TIDEI_MISUSE_UNKNOWN_POINTER] = "unknown_pointer", [TIDEI_MISUSE_DOUBLE_FREE] = "double_free",
+    [TIDEI_MISUSE_WRONG_SIZE] = "wrong_size",           [TIDEI_MISUSE_WRONG_ALIGNMENT] = "wrong_alignment",
+    [TIDEI_MISUSE_GIVEN_TWICE] = "given_twice",
+};
+
+#define CALLSTACKS_MISUSES (sizeof(callstacks_misuses) / sizeof(callstacks_misuses[0]))
 
 static int64_t
 callstacks_alignment(unsigned log2)
@@ -104,7 +87,7 @@ callstacks_alignment(unsigned log2)
     return (int64_t)((uint64_t)1 << (log2 & 63));
 }
 
-enum tide_status
+void
 tidei_callstacks_misuse(struct tidei_database *database, const struct tidei_record *record, const char *text,
                         size_t length)
 {
@@ -113,13 +96,14 @@ tidei_callstacks_misuse(struct tidei_database *database, const struct tidei_reco
 
     if (length != sizeof(misuse)) {
         database->unreadable++; /* a damaged file */
-        return TIDE_OK;
+        return;
     }
     memcpy(&misuse, text, sizeof(misuse));
     known = misuse.alloc_os_tid != 0;
-    return tidei_database_insert(
+    tidei_database_insert(
         database, misuse, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, record->ticks)),
-        TIDEI_TEXT(callstacks_misuse_name(misuse.kind)), TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
+        TIDEI_TEXT(callstacks_misuses[misuse.kind < CALLSTACKS_MISUSES ? misuse.kind : TIDEI_MISUSE_UNKNOWN_POINTER]),
+        TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
         TIDEI_NUMBER(callstacks_alignment(record->alignment_log2)), TIDEI_NUMBER(record->thread),
         TIDEI_ID(record->callstack), TIDEI_NUMBER_IF(known, misuse.size),
         TIDEI_NUMBER_IF(known, callstacks_alignment(misuse.alignment_log2)), TIDEI_ID(misuse.alloc_os_tid),

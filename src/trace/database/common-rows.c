@@ -1,9 +1,8 @@
-/* Rows that several parts of the database write or refer to. */
+/* Writes the rows that several parts of the database write or refer to: streams, pool samples, losses. */
 #include "config.h"
 
 #include <string.h>
 
-#include "src/resource/resource.h"
 #include "src/tables/grow.h"
 #include "src/trace/database/common-rows.h"
 
@@ -57,22 +56,19 @@ tidei_database_stream(struct tidei_database *database, uint64_t handle, uint32_t
     return 0;
 }
 
-enum tide_status
+void
 tidei_database_write_streams(struct tidei_database *database)
 {
-    enum tide_status status = TIDE_OK;
-
-    for (size_t i = 0; status == TIDE_OK && i < database->stream_count; i++) {
+    for (size_t i = 0; i < database->stream_count; i++) {
         const struct tidei_stream *stream = &database->streams[i];
 
         if (!stream->written)
-            status = tidei_database_insert(database, stream, TIDEI_NUMBER(stream->id), TIDEI_NUMBER(stream->handle),
-                                           TIDEI_NUMBER_IF(stream->device >= 0, stream->device));
+            tidei_database_insert(database, stream, TIDEI_NUMBER(stream->id), TIDEI_NUMBER(stream->handle),
+                                  TIDEI_NUMBER_IF(stream->device >= 0, stream->device));
     }
-    return status;
 }
 
-/* The latest sample of a layer; one without a layer where there is none yet, NULL where host memory is short. */
+/* The latest sample of a layer, or a new entry without a layer; NULL without host memory. */
 static struct tidei_pool_sample *
 sample_latest(struct tidei_database *database, uint32_t layer_id)
 {
@@ -86,25 +82,27 @@ sample_latest(struct tidei_database *database, uint32_t layer_id)
     return &database->samples_latest[database->sampled_layers++];
 }
 
-enum tide_status
+void
 tidei_database_sample(struct tidei_database *database, uint64_t ns, uint32_t layer_id, uint64_t used_bytes,
                       uint64_t reserved_bytes)
 {
     struct tidei_pool_sample *latest = sample_latest(database, layer_id);
 
-    if (latest == NULL)
-        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", database->path);
+    if (latest == NULL) {
+        tidei_database_fail_memory(database);
+        return;
+    }
     if (latest->layer_id == layer_id && latest->used_bytes == used_bytes && latest->reserved_bytes == reserved_bytes)
-        return TIDE_OK;
+        return;
     *latest = (struct tidei_pool_sample){
         .ns = ns, .layer_id = layer_id, .used_bytes = used_bytes, .reserved_bytes = reserved_bytes
     };
-    return tidei_database_insert(database, pool_sample, TIDEI_NUMBER(ns), TIDEI_NUMBER(layer_id),
-                                 TIDEI_NUMBER(used_bytes), TIDEI_NUMBER(reserved_bytes));
+    tidei_database_insert(database, pool_sample, TIDEI_NUMBER(ns), TIDEI_NUMBER(layer_id), TIDEI_NUMBER(used_bytes),
+                          TIDEI_NUMBER(reserved_bytes));
 }
 
 void
-tidei_database_rows_settle(struct tidei_database *database, bool committed)
+tidei_database_rows_ended(struct tidei_database *database, bool committed)
 {
     for (size_t i = 0; committed && i < database->stream_count; i++)
         database->streams[i].written = true;
@@ -112,12 +110,12 @@ tidei_database_rows_settle(struct tidei_database *database, bool committed)
         database->sampled_layers = 0;
 }
 
-enum tide_status
+void
 tidei_database_loss(struct tidei_database *database, uint32_t thread_id, const char *reason, uint64_t events)
 {
     if (events == 0)
-        return TIDE_OK;
+        return;
     /* Clamped, so that the sum of all losses fits SQLite's integers even if a damaged file has huge numbers. */
-    return tidei_database_insert(database, loss, TIDEI_ID(thread_id), TIDEI_TEXT(reason),
-                                 TIDEI_NUMBER(events < LOSS_MAX ? events : LOSS_MAX));
+    tidei_database_insert(database, loss, TIDEI_ID(thread_id), TIDEI_TEXT(reason),
+                          TIDEI_NUMBER(events < LOSS_MAX ? events : LOSS_MAX));
 }

@@ -1,4 +1,4 @@
-/* Rows that several parts of the database write or refer to: streams and their devices, pool samples, losses. */
+/* Writes the rows of all tables but those of bulk.h. Except for the load, everything here is part of a transaction. */
 #ifndef TIDEI_TRACE_DATABASE_COMMON_ROWS_H
 #define TIDEI_TRACE_DATABASE_COMMON_ROWS_H
 
@@ -14,16 +14,30 @@ int64_t tidei_database_device(const struct tidei_database *database, uint32_t la
 /* The number of a stream; tidei_database_write_streams writes new ones. 0 without host memory (sets no_memory). */
 uint32_t tidei_database_stream(struct tidei_database *database, uint64_t handle, uint32_t layer_id);
 
-enum tide_status tidei_database_write_streams(struct tidei_database *database);
+void tidei_database_write_streams(struct tidei_database *database);
 
 /* Add a stream that the trace already has, with its number. False without host memory. */
 bool tidei_database_add_stream(struct tidei_database *database, struct tidei_stream stream);
 
-/* Write a pool's figures if they differ from its previous ones. Errors: TIDE_EIO, TIDE_ENOMEM. */
-enum tide_status tidei_database_sample(struct tidei_database *database, uint64_t ns, uint32_t layer_id,
-                                       uint64_t used_bytes, uint64_t reserved_bytes);
+/* Write a pool's figures if they differ from its previous ones. */
+void tidei_database_sample(struct tidei_database *database, uint64_t ns, uint32_t layer_id, uint64_t used_bytes,
+                           uint64_t reserved_bytes);
 
 /* After a transaction: note whether its rows were committed or rolled back. */
-void tidei_database_rows_settle(struct tidei_database *database, bool committed);
+void tidei_database_rows_ended(struct tidei_database *database, bool committed);
+
+/* definitions.c: write the rows of the paired slice that are not events, and of its unmatched frees. */
+void tidei_database_write_definitions(struct tidei_database *database);
+
+/* callstacks.c: write a module, a call stack, or a misuse. `text` is the record's text. */
+void tidei_callstacks_module(struct tidei_database *database, const struct tidei_record *record, const char *text,
+                             size_t length);
+void tidei_callstacks_stack(struct tidei_database *database, const struct tidei_record *record, const char *text,
+                            size_t length);
+void tidei_callstacks_misuse(struct tidei_database *database, const struct tidei_record *record, const char *text,
+                             size_t length);
+
+/* callstacks.c: add a module, to which later frames within it belong. False without host memory. */
+bool tidei_callstacks_add_module(struct tidei_database *database, uint32_t id, uint64_t base, uint64_t size);
 
 #endif

@@ -7,50 +7,141 @@
 #include "src/resource/resource.h"
 #include "src/trace/database/database.h"
 
-enum tide_status
-tidei_database_error(struct tidei_database *database, const char *what)
+void
+tidei_database_fail(struct tidei_database *database, const char *what)
 {
     int code = sqlite3_extended_errcode(database->db);
     int system_error = sqlite3_system_errno(database->db);
 
     if ((code & 0xff) == SQLITE_IOERR && system_error != 0)
-        return tide_error_set(TIDE_EIO, "log: %s: %s: %s (%s)", database->path, what, sqlite3_errmsg(database->db),
-                              strerror(system_error));
-    return tide_error_set(TIDE_EIO, "log: %s: %s: %s", database->path, what, sqlite3_errmsg(database->db));
+        database->status = tide_error_set(TIDE_EIO, "log: %s: %s: %s (%s)", database->path, what,
+                                          sqlite3_errmsg(database->db), strerror(system_error));
+    else
+        database->status =
+            tide_error_set(TIDE_EIO, "log: %s: %s: %s", database->path, what, sqlite3_errmsg(database->db));
+}
+
+void
+tidei_database_fail_memory(struct tidei_database *database)
+{
+    if (database->status == TIDE_OK)
+        database->status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", database->path);
+}
+
+void
+tidei_database_exec(struct tidei_database *database, const char *sql, const char *what)
+{
+    if (database->status == TIDE_OK && sqlite3_exec(database->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        tidei_database_fail(database, what);
+}
+
+void
+tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, const char *what)
+{
+    if (database->status == TIDE_OK && sqlite3_step(statement) != SQLITE_DONE)
+        tidei_database_fail(database, what);
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+}
+
+void
+tidei_database_insert_row(struct tidei_database *database, enum tidei_table_number table,
+                          const struct tidei_value *values)
+{
+    if (database->status == TIDE_OK && tidei_insert_row(&database->inserts, table, values) != SQLITE_OK)
+        tidei_database_fail(database, tidei_tables[table].name);
+}
+
+void
+tidei_database_meta_text(struct tidei_database *database, const char *key, const char *value)
+{
+    tidei_database_insert(database, meta, TIDEI_TEXT(key), TIDEI_TEXT(value));
+}
+
+void
+tidei_database_meta_number(struct tidei_database *database, const char *key, int64_t value)
+{
+    tidei_database_insert(database, meta, TIDEI_TEXT(key), TIDEI_NUMBER(value));
+}
+
+bool
+tidei_database_meta_read(struct tidei_database *database, const char *key, int64_t *out)
+{
+    sqlite3_stmt *select = NULL;
+    int result = SQLITE_ERROR;
+
+    *out = 0;
+    if (database->status != TIDE_OK)
+        return false;
+    if (sqlite3_prepare_v2(database->db, "SELECT value FROM meta WHERE key = ?1", -1, &select, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(select, 1, key, -1, SQLITE_STATIC);
+        result = sqlite3_step(select);
+    }
+    if (result == SQLITE_ROW)
+        *out = sqlite3_column_int64(select, 0);
+    else if (result != SQLITE_DONE)
+        tidei_database_fail(database, "meta");
+    sqlite3_finalize(select);
+    return result == SQLITE_ROW;
+}
+
+void
+tidei_database_begin(struct tidei_database *database)
+{
+    database->status = TIDE_OK;
+    tidei_database_exec(database, "BEGIN IMMEDIATE", "begin");
 }
 
 enum tide_status
-tidei_database_exec(struct tidei_database *database, const char *sql, const char *what)
+tidei_database_end(struct tidei_database *database)
 {
-    if (sqlite3_exec(database->db, sql, NULL, NULL, NULL) != SQLITE_OK)
-        return tidei_database_error(database, what);
-    return TIDE_OK;
+    tidei_database_exec(database, "COMMIT", "commit");
+    if (database->status != TIDE_OK && sqlite3_get_autocommit(database->db) == 0)
+        sqlite3_exec(database->db, "ROLLBACK", NULL, NULL, NULL);
+    return database->status;
 }
 
-struct tidei_database *
-tidei_database_new(const char *path)
+void
+tidei_database_devices_cut_off(struct tidei_database *database)
 {
-    struct tidei_database *database = calloc(1, sizeof(*database));
+    /* Before the first transaction the calls alone, which have their numbers with cupti=memory, tell what there was. */
+    tidei_database_exec(
+        database,
+        "INSERT INTO meta SELECT 'cupti', iif(EXISTS (SELECT 1 FROM driver_call WHERE correlation IS NOT NULL),"
+        "    'memory', 'calls')"
+        " WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key = 'cupti') AND EXISTS (SELECT 1 FROM driver_call)",
+        "meta");
+    tidei_database_exec(database,
+                        "UPDATE meta SET value = 'memory, but for what CUPTI still had when the process was killed'"
+                        " WHERE key = 'cupti' AND value = 'memory'",
+                        "meta");
+}
 
-    if (database == NULL)
-        return NULL;
-    database->path = strdup(path);
-    if (database->path == NULL) {
-        free(database);
-        return NULL;
-    }
-    return database;
+static void
+database_finalize(struct tidei_database *database)
+{
+    sqlite3_stmt *statement;
+
+    while (database->db != NULL && (statement = sqlite3_next_stmt(database->db, NULL)) != NULL)
+        sqlite3_finalize(statement);
+}
+
+enum tide_status
+tidei_database_finish(struct tidei_database *database)
+{
+    database_finalize(database);
+    if (sqlite3_wal_checkpoint_v2(database->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) != SQLITE_OK)
+        tidei_database_fail(database, "checkpoint");
+    tidei_database_exec(database, "PRAGMA journal_mode = DELETE", "journal mode");
+    return database->status;
 }
 
 void
 tidei_database_close(struct tidei_database *database)
 {
-    sqlite3_stmt *statement;
-
     if (database == NULL)
         return;
-    while (database->db != NULL && (statement = sqlite3_next_stmt(database->db, NULL)) != NULL)
-        sqlite3_finalize(statement);
+    database_finalize(database);
     sqlite3_close(database->db);
     free(database->path);
     free(database->streams);
@@ -59,122 +150,4 @@ tidei_database_close(struct tidei_database *database)
     free(database->layer_devices);
     free(database->modules);
     free(database);
-}
-
-enum tide_status
-tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, const char *what)
-{
-    enum tide_status status = sqlite3_step(statement) == SQLITE_DONE ? TIDE_OK : tidei_database_error(database, what);
-
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
-    return status;
-}
-
-enum tide_status
-tidei_database_inserted(struct tidei_database *database, int code, const char *what)
-{
-    return code == SQLITE_OK ? TIDE_OK : tidei_database_error(database, what);
-}
-
-enum tide_status
-tidei_database_meta_text(struct tidei_database *database, const char *key, const char *value)
-{
-    return tidei_database_insert(database, meta, TIDEI_TEXT(key), TIDEI_TEXT(value));
-}
-
-enum tide_status
-tidei_database_meta_number(struct tidei_database *database, const char *key, int64_t value)
-{
-    return tidei_database_insert(database, meta, TIDEI_TEXT(key), TIDEI_NUMBER(value));
-}
-
-/* The value of a key; *found says whether there is one. */
-static enum tide_status
-database_meta_find(struct tidei_database *database, const char *key, int64_t *out, bool *found)
-{
-    enum tide_status status = TIDE_OK;
-    sqlite3_stmt *select;
-    int result;
-
-    *out = 0;
-    *found = false;
-    if (sqlite3_prepare_v2(database->db, "SELECT value FROM meta WHERE key = ?1", -1, &select, NULL) != SQLITE_OK)
-        return tidei_database_error(database, "meta");
-    sqlite3_bind_text(select, 1, key, -1, SQLITE_STATIC);
-    result = sqlite3_step(select);
-    if (result == SQLITE_ROW) {
-        *out = sqlite3_column_int64(select, 0);
-        *found = true;
-    } else if (result != SQLITE_DONE) {
-        status = tidei_database_error(database, "meta");
-    }
-    sqlite3_finalize(select);
-    return status;
-}
-
-enum tide_status
-tidei_database_meta_read(struct tidei_database *database, const char *key, int64_t *out)
-{
-    bool found;
-
-    return database_meta_find(database, key, out, &found);
-}
-
-enum tide_status
-tidei_database_meta_has(struct tidei_database *database, const char *key, bool *out)
-{
-    int64_t ignored;
-
-    return database_meta_find(database, key, &ignored, out);
-}
-
-enum tide_status
-tidei_database_begin(struct tidei_database *database)
-{
-    return tidei_database_run(database, database->begin, "begin");
-}
-
-enum tide_status
-tidei_database_end(struct tidei_database *database, enum tide_status status)
-{
-    if (status == TIDE_OK)
-        status = tidei_database_run(database, database->commit, "commit");
-    if (status != TIDE_OK && sqlite3_get_autocommit(database->db) == 0) {
-        sqlite3_step(database->rollback);
-        sqlite3_reset(database->rollback);
-    }
-    return status;
-}
-
-enum tide_status
-tidei_database_devices_cut_off(struct tidei_database *database)
-{
-    /* Before the first transaction the calls alone, which have their numbers with cupti=memory, tell what there was. */
-    enum tide_status status = tidei_database_exec(
-        database,
-        "INSERT INTO meta SELECT 'cupti', iif(EXISTS (SELECT 1 FROM driver_call WHERE correlation IS NOT NULL),"
-        "    'memory', 'calls')"
-        " WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key = 'cupti') AND EXISTS (SELECT 1 FROM driver_call)",
-        "meta");
-
-    if (status != TIDE_OK)
-        return status;
-    return tidei_database_exec(
-        database,
-        "UPDATE meta SET value = 'memory, but for what CUPTI still had when the process was killed'"
-        " WHERE key = 'cupti' AND value = 'memory'",
-        "meta");
-}
-
-enum tide_status
-tidei_database_finish(struct tidei_database *database)
-{
-    sqlite3_stmt *statement;
-
-    while ((statement = sqlite3_next_stmt(database->db, NULL)) != NULL)
-        sqlite3_finalize(statement);
-    if (sqlite3_wal_checkpoint_v2(database->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) != SQLITE_OK)
-        return tidei_database_error(database, "checkpoint");
-    return tidei_database_exec(database, "PRAGMA journal_mode = DELETE", "journal mode");
 }

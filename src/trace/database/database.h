@@ -45,11 +45,11 @@ enum tidei_bulk {
 struct tidei_database {
     sqlite3 *db;
     char *path; /* owned */
-    sqlite3_stmt *begin, *commit, *rollback, *stack, *frame, *callstack;
+    sqlite3_stmt *stack, *frame, *callstack;
     sqlite3_stmt *bulk[TIDEI_BULKS];
     struct tidei_inserts inserts;
     struct tidei_timeline timeline;
-    uint64_t floor_ns; /* lower bound of alloc_ns: the previous half's line may have another slope */
+    uint64_t floor_ns; /* lower bound of alloc_ns: the previous buffer's line may have another slope */
     struct tidei_pair *pair;
     const char *cupti;                     /* new text for meta.cupti, for the next transaction; NULL: unchanged */
     bool has_calls;                        /* events may have driver calls */
@@ -69,6 +69,7 @@ struct tidei_database {
     size_t layer_capacity;
     uint64_t unreadable; /* invalid records in the slice */
     bool no_memory;
+    enum tide_status status; /* the first error of the transaction; see below */
     /* Called during long transactions, and while waiting for a lock. False: give up. */
     bool (*poll)(void *context, uint64_t waited_ns);
     void *poll_context;
@@ -85,6 +86,9 @@ enum tide_status tidei_database_create(const char *path, struct tidei_database *
 enum tide_status tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns),
                                      struct tidei_database **out);
 
+/* open.c: do not trust a trace that another process has left: run no code that its schema contains. */
+void tidei_database_distrust(sqlite3 *db);
+
 /* load.c: load the live allocations, streams, layers and last ids of a trace that was opened again. */
 enum tide_status tidei_database_load(struct tidei_database *database);
 
@@ -95,51 +99,53 @@ enum tide_status tidei_database_load(struct tidei_database *database);
 enum tide_status tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t records,
                                       const struct tidei_pool_sample *samples, size_t sample_count);
 
-/*
- * transaction.c: write the rows of database->devices, within a transaction. The caller calls
- * tidei_device_events_written after the commit.
- */
-enum tide_status tidei_database_write_devices(struct tidei_database *database);
-
 /* bulk-allocations.c: after the commit, keep the slice's live allocations for later frees. False: no host memory. */
 bool tidei_database_keep_live(struct tidei_database *database);
 
-/* common-rows.c: add a row to the table of losses, unless `events` is 0. */
-enum tide_status tidei_database_loss(struct tidei_database *database, uint32_t thread_id, const char *reason,
-                                     uint64_t events);
-
-/* The rest is in database.c. A database without a file yet; NULL without host memory. */
-struct tidei_database *tidei_database_new(const char *path);
+/* The rest is in database.c, except where it says otherwise. */
 void tidei_database_close(struct tidei_database *database);
 
-/* Write or read one value of meta. Errors: TIDE_EIO. Reading a missing key gives TIDE_OK and 0. */
-enum tide_status tidei_database_meta_text(struct tidei_database *database, const char *key, const char *value);
-enum tide_status tidei_database_meta_number(struct tidei_database *database, const char *key, int64_t value);
-enum tide_status tidei_database_meta_read(struct tidei_database *database, const char *key, int64_t *out);
-
-/* Whether meta has the key. The last transaction of a trace writes "ended". Errors: TIDE_EIO. */
-enum tide_status tidei_database_meta_has(struct tidei_database *database, const char *key, bool *out);
-
-/* A transaction around a few statements of the caller. */
-enum tide_status tidei_database_begin(struct tidei_database *database);
-enum tide_status tidei_database_end(struct tidei_database *database, enum tide_status status);
-
-/* The process was killed: if meta.cupti is "memory", note there that CUPTI's remaining records are missing. */
-enum tide_status tidei_database_devices_cut_off(struct tidei_database *database);
-
-/* Checkpoint the write-ahead log into the file and remove it, if no reader holds a lock. */
+/* Checkpoint the write-ahead log into the file and remove it, if no reader holds a lock. Errors: TIDE_EIO. */
 enum tide_status tidei_database_finish(struct tidei_database *database);
 
-/* Run a bound statement that returns no rows, and reset it; or run SQL text. Errors: TIDE_EIO. */
-enum tide_status tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, const char *what);
-enum tide_status tidei_database_exec(struct tidei_database *database, const char *sql, const char *what);
+/*
+ * A transaction, between these two. Its first error stays in database->status, with its text as the thread's error.
+ * After it the functions below do nothing, and the end rolls back and returns the error: TIDE_EIO or TIDE_ENOMEM.
+ */
+void tidei_database_begin(struct tidei_database *database);
+enum tide_status tidei_database_end(struct tidei_database *database);
 
-/* Insert one row: see insert.h. Errors: TIDE_EIO. */
+/* The error: SQLite has failed, or host memory is missing. */
+void tidei_database_fail(struct tidei_database *database, const char *what);
+void tidei_database_fail_memory(struct tidei_database *database);
+
+/* Run a bound statement that returns no rows, and reset it; or run SQL text. */
+void tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, const char *what);
+void tidei_database_exec(struct tidei_database *database, const char *sql, const char *what);
+
+/* Insert one row: see insert.h. */
 #define tidei_database_insert(database, table, ...)                                                                    \
-    tidei_database_inserted((database), tidei_insert(&(database)->inserts, table, __VA_ARGS__), #table)
-enum tide_status tidei_database_inserted(struct tidei_database *database, int code, const char *what);
+    tidei_database_insert_row((database), TIDEI_TABLE_##table,                                                         \
+                              (const struct tidei_value[TIDEI_##table##_columns]){ __VA_ARGS__ })
+void tidei_database_insert_row(struct tidei_database *database, enum tidei_table_number table,
+                               const struct tidei_value *values);
 
-/* Set the thread's error text after SQLite has failed. Returns TIDE_EIO. */
-enum tide_status tidei_database_error(struct tidei_database *database, const char *what);
+/* Write one value of meta; or read one, which is 0 where meta has no such key. Returns whether it has. */
+void tidei_database_meta_text(struct tidei_database *database, const char *key, const char *value);
+void tidei_database_meta_number(struct tidei_database *database, const char *key, int64_t value);
+bool tidei_database_meta_read(struct tidei_database *database, const char *key, int64_t *out);
+
+/* common-rows.c: add a row to the table of losses, unless `events` is 0. */
+void tidei_database_loss(struct tidei_database *database, uint32_t thread_id, const char *reason, uint64_t events);
+
+/* The process was killed: if meta.cupti is "memory", note there that CUPTI's remaining records are missing. */
+void tidei_database_devices_cut_off(struct tidei_database *database);
+
+/* transaction.c: write the rows of database->devices. The caller calls tidei_device_events_written after the commit. */
+void tidei_database_write_devices(struct tidei_database *database);
+
+/* transaction.c: register the virtual tables with the connection, and prepare all statements. The schema exists. */
+void tidei_database_register(struct tidei_database *database);
+void tidei_database_prepare(struct tidei_database *database);
 
 #endif

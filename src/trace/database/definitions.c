@@ -6,15 +6,13 @@
 #include <string.h>
 
 #include "src/resource/resource.h"
-#include "src/tables/grow.h"
 #include "src/trace/cupti/device-events.h"
 #include "src/trace/database/common-rows.h"
-#include "src/trace/database/definitions.h"
 
 static const struct tidei_record *
 definitions_record(const struct tidei_database *database, uint64_t index)
 {
-    return tidei_half_record(database->pair->file, database->pair->half, index);
+    return tidei_buffer_record(database->pair->file, database->pair->buffer, index);
 }
 
 /* Put together the text that follows a record; owned by the caller. */
@@ -37,49 +35,45 @@ definitions_text(const struct tidei_database *database, uint64_t index, size_t *
     return text;
 }
 
-static enum tide_status
+static void
 definitions_layer(struct tidei_database *database, const struct tidei_record *record, const char *text, size_t length)
 {
     size_t kind = strlen(text);
 
     if (!tidei_database_set_device(database, (uint32_t)record->address, (int64_t)record->stream))
         database->no_memory = true;
-    return tidei_database_insert(database, layer, TIDEI_NUMBER(record->address), TIDEI_ID(record->size),
-                                 TIDEI_TEXT_OF(text, kind), TIDEI_TEXT(kind < length ? text + kind + 1 : ""),
-                                 TIDEI_NUMBER_IF((int64_t)record->stream >= 0, record->stream));
+    tidei_database_insert(database, layer, TIDEI_NUMBER(record->address), TIDEI_ID(record->size),
+                          TIDEI_TEXT_OF(text, kind), TIDEI_TEXT(kind < length ? text + kind + 1 : ""),
+                          TIDEI_NUMBER_IF((int64_t)record->stream >= 0, record->stream));
 }
 
-static enum tide_status
+static void
 definitions_bin(struct tidei_database *database, const struct tidei_record *record)
 {
     uint64_t limit_bytes = record->size > INT64_MAX ? INT64_MAX : record->size; /* a column has no more than 63 bits */
 
-    return tidei_database_insert(database, layer_bin, TIDEI_NUMBER(record->address), TIDEI_NUMBER(limit_bytes),
-                                 TIDEI_NUMBER(record->stream));
+    tidei_database_insert(database, layer_bin, TIDEI_NUMBER(record->address), TIDEI_NUMBER(limit_bytes),
+                          TIDEI_NUMBER(record->stream));
 }
 
-static enum tide_status
+static void
 definitions_thread(struct tidei_database *database, const struct tidei_record *record, const char *text)
 {
     if (database->devices != NULL)
         tidei_device_events_add_thread(database->devices, (uint32_t)record->address, (uint32_t)record->size);
-    return tidei_database_insert(database, thread, TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
-                                 TIDEI_TEXT(text));
+    tidei_database_insert(database, thread, TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
+                          TIDEI_TEXT(text));
 }
 
-static enum tide_status
+static void
 definitions_loss(struct tidei_database *database, const struct tidei_record *record)
 {
-    enum tide_status status = tidei_database_loss(database, record->thread, "dropped allocation", record->address);
-
-    if (status == TIDE_OK)
-        status = tidei_database_loss(database, record->thread, "dropped free", record->size);
-    if (status == TIDE_OK)
-        status = tidei_database_loss(database, record->thread, "dropped mark", record->stream);
-    return status;
+    tidei_database_loss(database, record->thread, "dropped allocation", record->address);
+    tidei_database_loss(database, record->thread, "dropped free", record->size);
+    tidei_database_loss(database, record->thread, "dropped mark", record->stream);
 }
 
-static enum tide_status
+static void
 definitions_stack(struct tidei_database *database, const struct tidei_record *record, const char *text)
 {
     char key[32] = "stack";
@@ -89,81 +83,80 @@ definitions_stack(struct tidei_database *database, const struct tidei_record *re
         snprintf(key, sizeof(key), "stack.%u", (unsigned)record->address);
     sqlite3_bind_text(database->stack, 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_text(database->stack, 2, text, -1, SQLITE_STATIC);
-    return tidei_database_run(database, database->stack, "meta");
+    tidei_database_run(database, database->stack, "meta");
 }
 
-static enum tide_status
+static void
 definitions_other(struct tidei_database *database, uint64_t index)
 {
     const struct tidei_record *record = definitions_record(database, index);
     uint64_t ns = tidei_timeline_ns(&database->timeline, record->ticks);
-    enum tide_status status = TIDE_OK;
     size_t length;
     char *text = definitions_text(database, index, &length);
 
-    if (text == NULL)
-        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", database->path);
+    if (text == NULL) {
+        tidei_database_fail_memory(database);
+        return;
+    }
     switch ((enum tidei_record_kind)record->kind) {
     case TIDEI_RECORD_LAYER:
-        status = definitions_layer(database, record, text, length);
+        definitions_layer(database, record, text, length);
         break;
     case TIDEI_RECORD_BIN:
-        status = definitions_bin(database, record);
+        definitions_bin(database, record);
         break;
     case TIDEI_RECORD_THREAD:
-        status = definitions_thread(database, record, text);
+        definitions_thread(database, record, text);
         break;
     case TIDEI_RECORD_TAG:
-        status = tidei_database_insert(database, tag, TIDEI_NUMBER(record->address), TIDEI_ID(record->size),
-                                       TIDEI_TEXT(text));
+        tidei_database_insert(database, tag, TIDEI_NUMBER(record->address), TIDEI_ID(record->size), TIDEI_TEXT(text));
         break;
     case TIDEI_RECORD_MARK:
-        status = tidei_database_insert(database, mark, TIDEI_NUMBER(ns), TIDEI_NUMBER(record->thread),
-                                       TIDEI_TEXT("mark"), TIDEI_TEXT(text));
+        tidei_database_insert(database, mark, TIDEI_NUMBER(ns), TIDEI_NUMBER(record->thread), TIDEI_TEXT("mark"),
+                              TIDEI_TEXT(text));
         break;
     case TIDEI_RECORD_LOSS:
-        status = definitions_loss(database, record);
+        definitions_loss(database, record);
         break;
     case TIDEI_RECORD_STACK:
-        status = definitions_stack(database, record, text);
+        definitions_stack(database, record, text);
         break;
     case TIDEI_RECORD_DEVICES:
-        status = tidei_database_meta_text(database, "devices", text);
+        tidei_database_meta_text(database, "devices", text);
         break;
     case TIDEI_RECORD_SAMPLE:
-        status = tidei_database_sample(database, ns, record->tag, record->address, record->size);
+        tidei_database_sample(database, ns, record->tag, record->address, record->size);
         break;
     case TIDEI_RECORD_MODULE:
-        status = tidei_callstacks_module(database, record, text, length);
+        tidei_callstacks_module(database, record, text, length);
         break;
     case TIDEI_RECORD_CALLSTACK:
-        status = tidei_callstacks_stack(database, record, text, length);
+        tidei_callstacks_stack(database, record, text, length);
         break;
     case TIDEI_RECORD_MISUSE:
-        status = tidei_callstacks_misuse(database, record, text, length);
+        tidei_callstacks_misuse(database, record, text, length);
         break;
     default:
         database->unreadable++; /* a damaged file */
         break;
     }
     free(text);
-    return status;
 }
 
-static enum tide_status
+static void
 definitions_unmatched(struct tidei_database *database, uint64_t index)
 {
     const struct tidei_record *record = definitions_record(database, index);
     uint64_t began = record->ticks - record->duration_ticks;
 
-    return tidei_database_insert(database, unmatched_free, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, began)),
-                                 TIDEI_NUMBER(record->layer), TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
-                                 TIDEI_NUMBER(record->thread),
-                                 TIDEI_NUMBER(tidei_database_stream(database, record->stream, record->layer)));
+    tidei_database_insert(database, unmatched_free, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, began)),
+                          TIDEI_NUMBER(record->layer), TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
+                          TIDEI_NUMBER(record->thread),
+                          TIDEI_NUMBER(tidei_database_stream(database, record->stream, record->layer)));
 }
 
 /* A free that was refused, or that gave another size than its allocation's. */
-static enum tide_status
+static void
 definitions_odd(struct tidei_database *database, uint64_t index)
 {
     const struct tidei_record *record = definitions_record(database, index);
@@ -175,25 +168,22 @@ definitions_odd(struct tidei_database *database, uint64_t index)
                  tide_status_name(record->status), (unsigned long long)record->size);
     else
         snprintf(text, sizeof(text), "layer %u: freed as %llu bytes", record->layer, (unsigned long long)record->size);
-    return tidei_database_insert(database, mark, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, record->ticks)),
-                                 TIDEI_NUMBER(record->thread), TIDEI_TEXT(refused ? "refused_free" : "size_mismatch"),
-                                 TIDEI_TEXT(text), TIDEI_NUMBER(record->address));
+    tidei_database_insert(database, mark, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, record->ticks)),
+                          TIDEI_NUMBER(record->thread), TIDEI_TEXT(refused ? "refused_free" : "size_mismatch"),
+                          TIDEI_TEXT(text), TIDEI_NUMBER(record->address));
 }
 
-enum tide_status
+void
 tidei_database_write_definitions(struct tidei_database *database)
 {
     const struct tidei_pair *pair = database->pair;
-    enum tide_status status = TIDE_OK;
 
     database->unreadable = 0;
-    for (size_t i = 0; status == TIDE_OK && i < pair->other.count; i++)
-        status = definitions_other(database, pair->other.items[i]);
-    if (status == TIDE_OK)
-        status = tidei_database_loss(database, 0, "unreadable record", database->unreadable);
-    for (size_t i = 0; status == TIDE_OK && i < pair->unmatched.count; i++)
-        status = definitions_unmatched(database, pair->unmatched.items[i]);
-    for (size_t i = 0; status == TIDE_OK && i < pair->odd.count; i++)
-        status = definitions_odd(database, pair->odd.items[i]);
-    return status;
+    for (size_t i = 0; database->status == TIDE_OK && i < pair->other.count; i++)
+        definitions_other(database, pair->other.items[i]);
+    tidei_database_loss(database, 0, "unreadable record", database->unreadable);
+    for (size_t i = 0; i < pair->unmatched.count; i++)
+        definitions_unmatched(database, pair->unmatched.items[i]);
+    for (size_t i = 0; i < pair->odd.count; i++)
+        definitions_odd(database, pair->odd.items[i]);
 }

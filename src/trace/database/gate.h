@@ -35,7 +35,7 @@ tidei_gate_leave(struct tidei_gate *gate)
 
 /* While SQLite holds no lock: let threads fork that wait for it. */
 static inline void
-tidei_gate_open(struct tidei_gate *gate)
+tidei_gate_yield(struct tidei_gate *gate)
 {
     const struct timespec pause = { 0, 20000 };
 
@@ -57,7 +57,7 @@ tidei_gate_hold(struct tidei_gate *gate)
 }
 
 static inline void
-tidei_gate_let_go(struct tidei_gate *gate)
+tidei_gate_release(struct tidei_gate *gate)
 {
     pthread_mutex_unlock(&gate->lock);
     atomic_fetch_sub_explicit(&gate->holders, 1, memory_order_relaxed);

@@ -3,34 +3,30 @@
 
 #include <stdlib.h>
 
-#include "src/resource/resource.h"
-#include "src/tables/grow.h"
 #include "src/trace/database/common-rows.h"
-#include "src/trace/database/definitions.h"
 
-/* Call `row` for each row of a query. */
-static enum tide_status
+/* Call `row` for each row of a query. It returns false without host memory. */
+static void
 load_each(struct tidei_database *database, const char *sql, bool (*row)(struct tidei_database *, sqlite3_stmt *))
 {
-    enum tide_status status = TIDE_OK;
-    sqlite3_stmt *select;
+    sqlite3_stmt *select = NULL;
     unsigned rows = 0;
     int result;
 
-    if (sqlite3_prepare_v2(database->db, sql, -1, &select, NULL) != SQLITE_OK)
-        return tidei_database_error(database, "taking up the trace");
-    while ((result = sqlite3_step(select)) == SQLITE_ROW) {
-        if (!row(database, select)) {
-            status = tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", database->path);
-            break;
-        }
+    if (database->status != TIDE_OK)
+        return;
+    result = sqlite3_prepare_v2(database->db, sql, -1, &select, NULL);
+    if (result == SQLITE_OK)
+        result = sqlite3_step(select);
+    for (; result == SQLITE_ROW && database->status == TIDE_OK; result = sqlite3_step(select)) {
+        if (!row(database, select))
+            tidei_database_fail_memory(database);
         if (++rows % 4096 == 0 && database->poll != NULL)
             database->poll(database->poll_context, 0);
     }
-    if (status == TIDE_OK && result != SQLITE_DONE)
-        status = tidei_database_error(database, "taking up the trace");
+    if (database->status == TIDE_OK && result != SQLITE_DONE)
+        tidei_database_fail(database, "taking up the trace");
     sqlite3_finalize(select);
-    return status;
 }
 
 static unsigned
@@ -100,17 +96,14 @@ load_module(struct tidei_database *database, sqlite3_stmt *row)
 enum tide_status
 tidei_database_load(struct tidei_database *database)
 {
-    enum tide_status status;
     char sql[512];
 
-    status = load_each(database, "SELECT max(allocation_id), max(alloc_ns) FROM allocation", load_next_id);
-    if (status == TIDE_OK)
-        status = load_each(database, "SELECT stream_id, handle, device FROM stream ORDER BY stream_id", load_stream);
-    if (status == TIDE_OK)
-        status = load_each(database, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
-    if (status == TIDE_OK)
-        status = load_each(database, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
     sqlite3_snprintf(sizeof(sql), sql, "SELECT %s FROM allocation WHERE free_ns IS NULL AND status = 0 ORDER BY 1",
                      tidei_tables[TIDEI_TABLE_allocation].names);
-    return status == TIDE_OK ? load_each(database, sql, load_live) : status;
+    load_each(database, "SELECT max(allocation_id), max(alloc_ns) FROM allocation", load_next_id);
+    load_each(database, "SELECT stream_id, handle, device FROM stream ORDER BY stream_id", load_stream);
+    load_each(database, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
+    load_each(database, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
+    load_each(database, sql, load_live);
+    return database->status;
 }

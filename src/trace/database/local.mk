@@ -11,17 +11,13 @@ libtidemark_la_SOURCES += \
 	src/trace/database/database.c \
 	src/trace/database/database.h \
 	src/trace/database/definitions.c \
-	src/trace/database/definitions.h \
 	src/trace/database/gate.h \
 	src/trace/database/insert.c \
 	src/trace/database/insert.h \
 	src/trace/database/load.c \
 	src/trace/database/open.c \
-	src/trace/database/path.c \
-	src/trace/database/path.h \
-	src/trace/database/replaced.c \
-	src/trace/database/replaced.h \
+	src/trace/database/files.c \
+	src/trace/database/files.h \
 	src/trace/database/schema.c \
 	src/trace/database/schema.h \
-	src/trace/database/transaction.c \
-	src/trace/database/transaction.h
+	src/trace/database/transaction.c

@@ -3,13 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "src/resource/resource.h"
-#include "src/trace/database/replaced.h"
-#include "src/trace/database/transaction.h"
+#include "src/trace/database/files.h"
+#include "src/trace/database/database.h"
 
 /* How long a thread that makes a trace waits for a reader that has just come. */
 #define OPEN_LIMIT_NS 10000000000u
@@ -29,60 +30,93 @@ open_busy(void *context, int tries)
     return database->poll != NULL ? database->poll(database->poll_context, waited_ns) : waited_ns < OPEN_LIMIT_NS;
 }
 
-/* What every connection to a trace is set to before its first statement. */
-static enum tide_status
+void
+tidei_database_distrust(sqlite3 *db)
+{
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+}
+
+/* Configure a connection before its first statement. */
+static void
 open_configure(struct tidei_database *database)
 {
     sqlite3_extended_result_codes(database->db, 1);
-    /* Do not trust a trace that was left behind: run no code that its schema contains. */
-    sqlite3_db_config(database->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_db_config(database->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-    sqlite3_db_config(database->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_db_config(database->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    tidei_database_distrust(database->db);
     sqlite3_busy_handler(database->db, open_busy, database);
-    if (tidei_database_register(database) != SQLITE_OK)
-        return tidei_database_error(database, "virtual tables");
+    tidei_database_register(database);
     /*
      * Without fsync: what is lost with the power is not what this file is for, and a killed process loses nothing.
      * The log is folded in every 64 MiB, in a 32 MiB cache.
      */
-    return tidei_database_exec(database,
-                               "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -32768;"
-                               "PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864;"
-                               "PRAGMA temp_store = MEMORY",
-                               "journal mode");
+    tidei_database_exec(database,
+                        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -32768;"
+                        "PRAGMA wal_autocheckpoint = 4096; PRAGMA journal_size_limit = 67108864;"
+                        "PRAGMA temp_store = MEMORY",
+                        "journal mode");
 }
 
-static enum tide_status
+static void
 open_create_schema(struct tidei_database *database)
 {
-    enum tide_status status;
     char sql[128];
 
     /*
-     * The id before there is a write-ahead log: so it stands in the file itself from the first page on, and another
-     * program's file, which has none, is never taken for a trace that may be overwritten.
+     * Written before there is a write-ahead log, so that the file itself has the id from its first page on. A file of
+     * another program has none, and is never taken for a trace that may be overwritten.
      */
     sqlite3_snprintf(sizeof(sql), sql, "PRAGMA page_size = 16384; PRAGMA synchronous = OFF; PRAGMA application_id = %d",
                      TIDEI_TRACE_APPLICATION_ID);
-    status = tidei_database_exec(database, sql, "application id");
+    tidei_database_exec(database, sql, "application id");
+    open_configure(database);
+    tidei_database_exec(database, "BEGIN IMMEDIATE", "schema");
+    tidei_database_exec(database, tidei_trace_schema, "schema");
+    if (database->status == TIDE_OK && tidei_insert_statuses(database->db) != SQLITE_OK)
+        tidei_database_fail(database, "schema");
+    tidei_database_exec(database, "COMMIT", "schema");
+}
+
+/* Open the file that is there, and set the connection up with `configure`. Closes the database on failure. */
+static enum tide_status
+open_file(struct tidei_database *database, void (*configure)(struct tidei_database *), struct tidei_database **out)
+{
+    enum tide_status status;
+
+    if (sqlite3_open_v2(database->path, &database->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        tidei_database_fail(database, "open");
+    else
+        configure(database);
+    tidei_database_prepare(database);
+    status = database->status;
     if (status == TIDE_OK)
-        status = open_configure(database);
-    if (status == TIDE_OK)
-        status = tidei_database_exec(database, "BEGIN IMMEDIATE", "schema");
-    if (status == TIDE_OK)
-        status = tidei_database_exec(database, tidei_trace_schema, "schema");
-    if (status == TIDE_OK && tidei_insert_statuses(database->db) != SQLITE_OK)
-        status = tidei_database_error(database, "schema");
-    if (status == TIDE_OK)
-        status = tidei_database_exec(database, "COMMIT", "schema");
-    return status == TIDE_OK ? tidei_database_prepare(database) : status;
+        *out = database;
+    else
+        tidei_database_close(database);
+    return status;
+}
+
+/* A database without a connection; NULL without host memory. */
+static struct tidei_database *
+open_new(const char *path)
+{
+    struct tidei_database *database = calloc(1, sizeof(*database));
+
+    if (database == NULL)
+        return NULL;
+    database->path = strdup(path);
+    if (database->path == NULL) {
+        free(database);
+        return NULL;
+    }
+    return database;
 }
 
 enum tide_status
 tidei_database_create(const char *path, struct tidei_database **out)
 {
-    struct tidei_database *database = tidei_database_new(path);
+    struct tidei_database *database = open_new(path);
     enum tide_status status;
     int fd;
 
@@ -98,39 +132,20 @@ tidei_database_create(const char *path, struct tidei_database **out)
         return status;
     }
     close(fd);
-    if (sqlite3_open_v2(path, &database->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-        status = tidei_database_error(database, "open");
-    else
-        status = open_create_schema(database);
-    if (status != TIDE_OK) {
-        tidei_database_close(database);
+    status = open_file(database, open_create_schema, out);
+    if (status != TIDE_OK)
         tidei_replaced_drop(path, false); /* SQLite may have left its journal */
-        return status;
-    }
-    *out = database;
-    return TIDE_OK;
+    return status;
 }
 
 enum tide_status
 tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns), struct tidei_database **out)
 {
-    struct tidei_database *database = tidei_database_new(path);
-    enum tide_status status;
+    struct tidei_database *database = open_new(path);
 
     *out = NULL;
     if (database == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     database->poll = poll;
-    if (sqlite3_open_v2(path, &database->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-        status = tidei_database_error(database, "open");
-    else
-        status = open_configure(database);
-    if (status == TIDE_OK)
-        status = tidei_database_prepare(database);
-    if (status != TIDE_OK) {
-        tidei_database_close(database);
-        return status;
-    }
-    *out = database;
-    return TIDE_OK;
+    return open_file(database, open_configure, out);
 }

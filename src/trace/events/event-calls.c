@@ -43,7 +43,7 @@ eventcalls_behind(const struct tidei_pair *pair, uint64_t index, struct tidei_ca
 
     if (index >= pair->end)
         return false;
-    record = (const struct tidei_text_record *)tidei_half_record(pair->file, pair->half, index);
+    record = (const struct tidei_text_record *)tidei_buffer_record(pair->file, pair->buffer, index);
     if (record->kind != TIDEI_RECORD_TEXT || record->length != sizeof(*part))
         return false;
     memcpy(part, record->text, sizeof(*part));
@@ -68,7 +68,7 @@ tidei_event_calls_next(struct tidei_event_calls *walk, const struct tidei_pair *
     for (; walk->step < steps; walk->step++, walk->part = 0) {
         if (!eventcalls_event(pair, walk->step, &index, out))
             continue;
-        out->event = tidei_half_record(pair->file, pair->half, index);
+        out->event = tidei_buffer_record(pair->file, pair->buffer, index);
         if (walk->part == 0 && out->event->call_function != 0) {
             walk->part++;
             eventcalls_own(out->event, &out->part);
@@ -93,7 +93,7 @@ tidei_event_calls_any_after(const struct tidei_pair *pair, uint64_t ticks)
 
     for (size_t step = 0; step < steps; step++) {
         if (eventcalls_event(pair, step, &index, &unused) &&
-            tidei_half_record(pair->file, pair->half, index)->ticks > ticks)
+            tidei_buffer_record(pair->file, pair->buffer, index)->ticks > ticks)
             return true;
     }
     return false;

@@ -1,8 +1,8 @@
 /*
- * Moves records from the rings into the filling half of the backlog, in the order of their times.
+ * Moves records from the rings into the filling buffer of the backlog, in the order of their times.
  *
  * A kill between any two instructions must leave each record in exactly one place. The authority is `published`, one
- * word with the number of records in the filling half. For each ring that gave records, the merge first writes
+ * word with the number of records in the filling buffer. For each ring that gave records, the merge first writes
  * next_publish (the number of the coming publication) and then next_tail (the tail after it). Then it writes
  * `published`, and last the tails. A recovery resumes at next_tail if that publication has happened, else at the tail.
  */
@@ -74,7 +74,7 @@ merge_barrier(struct tidei_merge *merge)
     if (merge->membarrier && tidei_barrier_run())
         return;
     merge->barrier_refused = merge->membarrier;
-    tidei_clock_settle();
+    tidei_clock_serialize();
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -158,20 +158,20 @@ merge_sift(struct tidei_merge *merge, uint32_t i, uint32_t count)
     cursors[i] = moving;
 }
 
-/* Make room for `records` more in the half. */
+/* Make room for `records` more in the buffer. */
 static bool
-merge_room(struct tidei_merge *merge, uint64_t records)
+merge_reserve(struct tidei_merge *merge, uint64_t records)
 {
     struct tidei_ringfile *file = merge->file;
 
-    while (merge->count + records > file->half_chunks[merge->half] * TIDEI_CHUNK_RECORDS) {
-        if (tidei_ringfile_add_chunk(file, merge->half) != TIDE_OK)
+    while (merge->count + records > file->buffer_chunks[merge->buffer] * TIDEI_CHUNK_RECORDS) {
+        if (tidei_ringfile_add_chunk(file, merge->buffer) != TIDE_OK)
             return false;
     }
     return true;
 }
 
-/* Copy the record at the cursor, with its text. False if the half is full. */
+/* Copy the record at the cursor, with its text. False if the buffer is full. */
 static inline bool
 merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
 {
@@ -183,9 +183,9 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
     while (records <= from->text_records && records < cursor->head - cursor->position &&
            merge_at_offset(merge, cursor, records)->kind == TIDEI_RECORD_TEXT)
         records++;
-    if (!merge_room(merge, records))
+    if (!merge_reserve(merge, records))
         return false;
-    to = tidei_half_record(merge->file, merge->half, merge->count);
+    to = tidei_buffer_record(merge->file, merge->buffer, merge->count);
     *to = *from;
     to->text_records = (uint16_t)(records - 1);
     to->ticks = cursor->ticks;
@@ -198,7 +198,7 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
     merge->last_ticks = to->ticks;
     cursor->position++;
     for (uint64_t i = 1; i < records; i++) {
-        *tidei_half_record(merge->file, merge->half, merge->count + i) = *merge_at(merge, cursor);
+        *tidei_buffer_record(merge->file, merge->buffer, merge->count + i) = *merge_at(merge, cursor);
         cursor->position++;
     }
     merge->count += records;
@@ -256,29 +256,29 @@ merge_publish(struct tidei_merge *merge, uint32_t rings)
         cursor->ring->next_tail = cursor->position;
     }
     TIDEI_TEST_POINT("merge.before-publish");
-    atomic_store_explicit(&header->published, TIDEI_PUBLISHED(merge->number, merge->half, merge->count),
+    atomic_store_explicit(&header->published, TIDEI_PUBLISHED(merge->number, merge->buffer, merge->count),
                           memory_order_release);
     TIDEI_TEST_POINT("merge.after-publish");
     for (uint32_t i = 0; i < rings; i++) {
         struct tidei_merge_cursor *cursor = &merge->cursors[i];
 
-        /* Pairs with the acquire in producer_has_room. */
+        /* Pairs with the acquire in producer_has_space. */
         atomic_store_explicit(&cursor->ring->tail, cursor->position, memory_order_release);
     }
 }
 
 void
-tidei_merge_take_up(struct tidei_merge *merge)
+tidei_merge_resume(struct tidei_merge *merge)
 {
     const struct tidei_ring_header *header = merge->file->header;
     uint64_t published = atomic_load_explicit(&header->published, memory_order_acquire);
 
     merge->post_mortem = true;
-    merge->half = TIDEI_PUBLISHED_HALF(published);
+    merge->buffer = TIDEI_PUBLISHED_BUFFER(published);
     merge->count = TIDEI_PUBLISHED_COUNT(published);
     merge->number = TIDEI_PUBLISHED_NUMBER(published);
     for (uint64_t i = merge->count; i-- > 0;) {
-        const struct tidei_record *record = tidei_half_record(merge->file, merge->half, i);
+        const struct tidei_record *record = tidei_buffer_record(merge->file, merge->buffer, i);
 
         if (record->kind != TIDEI_RECORD_TEXT) {
             merge->last_ticks = record->ticks;
@@ -312,17 +312,17 @@ uint64_t
 tidei_merge_seal(struct tidei_merge *merge)
 {
     struct tidei_ring_header *header = merge->file->header;
-    unsigned full = merge->half;
+    unsigned full = merge->buffer;
     unsigned next = 1 - full;
-    uint64_t epoch = header->halves[full].epoch;
+    uint64_t epoch = header->buffers[full].epoch;
 
     /* In this order, so that after a kill old records never count as the new epoch's. */
-    header->halves[full].count = merge->count;
-    header->halves[next].count = 0;
+    header->buffers[full].count = merge->count;
+    header->buffers[next].count = 0;
     atomic_signal_fence(memory_order_seq_cst);
-    header->halves[next].epoch = epoch + 1;
+    header->buffers[next].epoch = epoch + 1;
     TIDEI_TEST_POINT("merge.before-seal");
-    merge->half = next;
+    merge->buffer = next;
     merge->count = 0;
     merge->number++;
     atomic_store_explicit(&header->published, TIDEI_PUBLISHED(merge->number, next, 0), memory_order_release);

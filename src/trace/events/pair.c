@@ -64,7 +64,7 @@ pair_list(struct tidei_pair *pair, struct tidei_index_list *list, uint32_t index
 static struct tidei_record *
 pair_record(const struct tidei_pair *pair, uint32_t index)
 {
-    return tidei_half_record(pair->file, pair->half, index);
+    return tidei_buffer_record(pair->file, pair->buffer, index);
 }
 
 /* The tick of a table entry's allocation. */
@@ -235,9 +235,9 @@ pair_one(struct tidei_pair *pair, uint32_t index)
 }
 
 bool
-tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t from, uint64_t end)
+tidei_pair_run(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t end)
 {
-    pair->half = half;
+    pair->buffer = buffer;
     pair->end = end;
     pair->first_id = pair->next_id;
     pair->row_count = pair->closing_count = 0;

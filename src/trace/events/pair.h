@@ -1,6 +1,6 @@
 /*
- * Pairs the records of a half of the backlog, which are in the order of time, into one row for each allocation: numbers
- * the allocations, and finds for each free the allocation that it ends, in this half or an earlier one.
+ * Pairs the records of a buffer of the backlog, which are in the order of time, into one row for each allocation. It
+ * numbers the allocations, and finds for each free the allocation that it ends, in this buffer or an earlier one.
  */
 #ifndef TIDEI_TRACE_EVENTS_PAIR_H
 #define TIDEI_TRACE_EVENTS_PAIR_H
@@ -14,13 +14,13 @@
 
 #define TIDEI_NO_FREE UINT32_MAX
 
-/* A new row: the indices of its two records in the half. */
+/* A new row: the indices of its two records in the buffer. */
 struct tidei_row {
     uint32_t alloc;
     uint32_t free; /* TIDEI_NO_FREE while it lives, and for a failed allocation */
 };
 
-/* A live allocation of an earlier half, with the values of its row. */
+/* A live allocation of an earlier buffer, with the values of its row. */
 struct tidei_live {
     uint64_t id;
     uint64_t ticks; /* in a recovery: converted back from alloc_ns */
@@ -37,7 +37,7 @@ struct tidei_live {
     uint32_t next_free; /* the next slot that is not in use */
 };
 
-/* A free in this half that ends an allocation of an earlier half. */
+/* A free in this buffer that ends an allocation of an earlier buffer. */
 struct tidei_closing {
     uint64_t id;
     uint32_t live;
@@ -63,7 +63,7 @@ struct tidei_pair {
     bool no_memory;
 
     /* The result of the latest tidei_pair_run. */
-    unsigned half;
+    unsigned buffer;
     uint64_t end; /* of the records that were paired */
     uint64_t first_id;
     struct tidei_row *rows;
@@ -80,12 +80,12 @@ struct tidei_pair {
 struct tidei_pair *tidei_pair_new(struct tidei_ringfile *file);
 void tidei_pair_free(struct tidei_pair *pair);
 
-/* Pair the records [from, end) of a half. False without host memory. */
-bool tidei_pair_run(struct tidei_pair *pair, unsigned half, uint64_t from, uint64_t end);
+/* Pair the records [from, end) of a buffer. False without host memory. */
+bool tidei_pair_run(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t end);
 
 /*
- * Keep a live allocation beyond its half. The caller sets all fields of `live` but next_free. `row` is the index of its
- * row, or SIZE_MAX if it was loaded from the trace. False without host memory.
+ * Keep a live allocation beyond its buffer. The caller sets all fields of `live` but next_free. `row` is the index of
+ * its row, or SIZE_MAX if it was loaded from the trace. False without host memory.
  */
 bool tidei_pair_keep(struct tidei_pair *pair, const struct tidei_live *live, size_t row);
 

@@ -7,10 +7,10 @@
 #include "src/trace/ring/capture.h"
 
 /* Upper bound of nested waiting logs: for each trace, the lowest log that a call passes through waits. */
-#define CALLSLOT_WAITS_MOST 8
+#define CAPTURE_WAITS_MOST 8
 
 /* A waiting log nested in others. */
-struct callslot_wait {
+struct capture_wait {
     const struct tidei_session *session; /* never dereferenced */
     unsigned first;                      /* of the calls that came after it began */
 };
@@ -19,15 +19,15 @@ struct tidei_call_more {
     struct tidei_call_part calls[TIDEI_CALLS_MOST - 1]; /* behind the first */
     unsigned seen;                                      /* of all calls: they have their `taken` */
     uint8_t taken[TIDEI_CALLS_MOST];                    /* a bit for each wait that has one of its trace within it */
-    struct callslot_wait waits[CALLSLOT_WAITS_MOST];    /* the outermost one is not here */
+    struct capture_wait waits[CAPTURE_WAITS_MOST];      /* the outermost one is not here */
 };
 
 _Static_assert(offsetof(struct tidei_call_capture, entered) == 64, "what every event needs is one cache line");
-_Static_assert(CALLSLOT_WAITS_MOST <= 8, "each wait has a bit of `taken`");
+_Static_assert(CAPTURE_WAITS_MOST <= 8, "each wait has a bit of `taken`");
 
 /* NULL without host memory. */
 static struct tidei_call_more *
-callslot_more(struct tidei_call_capture *slot)
+capture_more(struct tidei_call_capture *slot)
 {
     if (slot->more == NULL)
         slot->more = calloc(1, sizeof(*slot->more));
@@ -35,53 +35,53 @@ callslot_more(struct tidei_call_capture *slot)
 }
 
 static unsigned
-callslot_levels(const struct tidei_call_capture *slot)
+capture_levels(const struct tidei_call_capture *slot)
 {
     return slot->armed & (TIDEI_CALL_WITHIN - 1);
 }
 
-/* A wait that is known, the outermost one as 0. */
-static struct callslot_wait
-callslot_wait(const struct tidei_call_capture *slot, unsigned level)
+/* A stored wait; level 0 is the outermost one. */
+static struct capture_wait
+capture_wait(const struct tidei_call_capture *slot, unsigned level)
 {
-    return level != 0 ? slot->more->waits[level] : (struct callslot_wait){ slot->session, 0 };
+    return level != 0 ? slot->more->waits[level] : (struct capture_wait){ slot->session, 0 };
 }
 
-/* How many waits are known: calls of those beyond have nobody. */
+/* How many waits are stored; the calls of deeper ones belong to no log. */
 static unsigned
-callslot_known(const struct tidei_call_capture *slot)
+capture_known(const struct tidei_call_capture *slot)
 {
-    unsigned levels = callslot_levels(slot);
+    unsigned levels = capture_levels(slot);
 
     if (slot->more == NULL)
         return levels != 0;
-    return levels < CALLSLOT_WAITS_MOST ? levels : CALLSLOT_WAITS_MOST;
+    return levels < CAPTURE_WAITS_MOST ? levels : CAPTURE_WAITS_MOST;
 }
 
 void
 tidei_call_capture_arm_within(struct tidei_call_capture *slot, const struct tidei_session *session)
 {
-    struct tidei_call_more *more = callslot_more(slot);
-    unsigned level = callslot_levels(slot);
+    struct tidei_call_more *more = capture_more(slot);
+    unsigned level = capture_levels(slot);
 
     if (more != NULL && (slot->armed & TIDEI_CALL_WITHIN) == 0)
         more->seen = 0;
-    if (more != NULL && level < CALLSLOT_WAITS_MOST)
-        more->waits[level] = (struct callslot_wait){ session, slot->count };
+    if (more != NULL && level < CAPTURE_WAITS_MOST)
+        more->waits[level] = (struct capture_wait){ session, slot->count };
     slot->armed = (slot->armed | TIDEI_CALL_WITHIN) + 1;
     slot->depth = 0;
 }
 
-/* The calls of the innermost wait stay for those around it, but for the ones of the same trace. */
+/* Leave the calls of the innermost wait to those around it, except to waits of the same trace. */
 static void
-callslot_pass_on(struct tidei_call_capture *slot, unsigned level)
+capture_pass_on(struct tidei_call_capture *slot, unsigned level)
 {
     struct tidei_call_more *more = slot->more;
-    struct callslot_wait wait = callslot_wait(slot, level);
+    struct capture_wait wait = capture_wait(slot, level);
     uint8_t same = 0;
 
     for (unsigned i = 0; i < level; i++) {
-        if (callslot_wait(slot, i).session == wait.session)
+        if (capture_wait(slot, i).session == wait.session)
             same |= (uint8_t)(1u << i);
     }
     if (same == (1u << level) - 1)
@@ -97,27 +97,27 @@ callslot_pass_on(struct tidei_call_capture *slot, unsigned level)
 void
 tidei_call_capture_disarm_within(struct tidei_call_capture *slot)
 {
-    unsigned level = callslot_levels(slot) - 1;
+    unsigned level = capture_levels(slot) - 1;
 
-    if (callslot_levels(slot) == 0)
+    if (capture_levels(slot) == 0)
         return; /* forgotten */
     if (level == 0) {
         slot->armed = 0;
         slot->count = 0;
         return;
     }
-    if (level < callslot_known(slot))
-        callslot_pass_on(slot, level);
+    if (level < capture_known(slot))
+        capture_pass_on(slot, level);
     slot->armed--;
 }
 
 bool
 tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tidei_session *session)
 {
-    unsigned known = callslot_known(slot);
+    unsigned known = capture_known(slot);
 
     for (unsigned i = 0; i < known; i++) {
-        if (callslot_wait(slot, i).session == session)
+        if (capture_wait(slot, i).session == session)
             return true;
     }
     return false;
@@ -129,7 +129,7 @@ tidei_call_capture_add(struct tidei_call_capture *slot, const struct tidei_call_
     if (slot->count == 0) {
         slot->first = *call;
     } else {
-        if (slot->count == TIDEI_CALLS_MOST || callslot_more(slot) == NULL)
+        if (slot->count == TIDEI_CALLS_MOST || capture_more(slot) == NULL)
             return false;
         slot->more->calls[slot->count - 1] = *call;
     }
@@ -141,11 +141,11 @@ unsigned
 tidei_call_capture_take(const struct tidei_call_capture *slot, struct tidei_call_part out[TIDEI_CALLS_MOST])
 {
     bool within = (slot->armed & TIDEI_CALL_WITHIN) != 0 && slot->more != NULL;
-    unsigned level = callslot_levels(slot) - 1, count = 0;
+    unsigned level = capture_levels(slot) - 1, count = 0;
 
-    if (level >= callslot_known(slot))
+    if (level >= capture_known(slot))
         return 0;
-    for (unsigned i = callslot_wait(slot, level).first; i < slot->count; i++) {
+    for (unsigned i = capture_wait(slot, level).first; i < slot->count; i++) {
         if (!within || i >= slot->more->seen || (slot->more->taken[i] & 1u << level) == 0)
             out[count++] = i == 0 ? slot->first : slot->more->calls[i - 1];
     }

@@ -97,7 +97,7 @@ static inline uint64_t
 tidei_call_capture_open(const struct tidei_call_capture *slot)
 {
     tidei_producer_open(slot->joined, slot->joined->ring, slot->first.start, true);
-    return tidei_producer_ticks_settled(slot->joined, true);
+    return tidei_producer_ticks_ordered(slot->joined, true);
 }
 
 static inline bool
@@ -134,13 +134,13 @@ tidei_call_capture_fits(const struct tidei_call_capture *slot, uint64_t begin, u
 
 /* The slow path of tidei_producer_event_calls: each call gets its own record after the event's. */
 void tidei_producer_event_calls_behind(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
-                                       uint64_t stream, uint64_t word, uint32_t callstack, bool settled,
+                                       uint64_t stream, uint64_t word, uint32_t callstack, bool ordered,
                                        const struct tidei_call_capture *slot);
 
 /* As tidei_producer_event, and records the driver calls that were captured during the event. */
 static inline __attribute__((always_inline)) void
 tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
-                           uint64_t stream, uint64_t word, uint32_t callstack, bool settled, bool plain,
+                           uint64_t stream, uint64_t word, uint32_t callstack, bool ordered, bool plain,
                            const struct tidei_call_capture *slot)
 {
     struct tidei_ring *ring = producer->ring;
@@ -149,7 +149,7 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
 
     if (__builtin_expect(
             producer->head - producer->tail > producer->mask || !tidei_call_capture_fits(slot, begin, address), 0)) {
-        tidei_producer_event_calls_behind(producer, begin, address, size, stream, word, callstack, settled, slot);
+        tidei_producer_event_calls_behind(producer, begin, address, size, stream, word, callstack, ordered, slot);
         return;
     }
     record = &producer->records[producer->head & producer->mask];
@@ -163,7 +163,7 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
     } else {
         tidei_producer_open(producer, ring, begin, plain);
         TIDEI_TEST_POINT("producer.open");
-        now = settled ? tidei_producer_ticks_settled(producer, plain) : tidei_producer_ticks(producer, plain);
+        now = ordered ? tidei_producer_ticks_ordered(producer, plain) : tidei_producer_ticks(producer, plain);
     }
     record->ticks = now;
     record->duration_ticks = now - begin;

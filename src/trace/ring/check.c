@@ -94,12 +94,12 @@ tidei_ringfile_check(const struct tidei_ringfile *file)
     const struct tidei_ring_header *header = file->header;
     uint64_t published = atomic_load_explicit(&header->published, memory_order_relaxed);
     uint32_t rings = atomic_load_explicit(&header->ring_count, memory_order_relaxed);
-    unsigned half = TIDEI_PUBLISHED_HALF(published);
+    unsigned buffer = TIDEI_PUBLISHED_BUFFER(published);
     enum tide_status status;
 
-    if (TIDEI_PUBLISHED_COUNT(published) > file->half_chunks[half] * TIDEI_CHUNK_RECORDS)
+    if (TIDEI_PUBLISHED_COUNT(published) > file->buffer_chunks[buffer] * TIDEI_CHUNK_RECORDS)
         return ringcheck_damaged(file, "the half that fills is fuller than it can be");
-    if (header->halves[1 - half].count > file->half_chunks[1 - half] * TIDEI_CHUNK_RECORDS)
+    if (header->buffers[1 - buffer].count > file->buffer_chunks[1 - buffer] * TIDEI_CHUNK_RECORDS)
         return ringcheck_damaged(file, "the sealed half is fuller than it can be");
     if (header->lost_allocs > RINGCHECK_COUNTER_MOST || header->lost_frees > RINGCHECK_COUNTER_MOST)
         return ringcheck_damaged(file, "its counts of lost events are impossible");
@@ -115,9 +115,9 @@ enum tide_status
 tidei_ringfile_check_epochs(const struct tidei_ringfile *file, uint64_t epoch, uint64_t records)
 {
     uint64_t published = atomic_load_explicit(&file->header->published, memory_order_relaxed);
-    const struct tidei_half *filling = &file->header->halves[TIDEI_PUBLISHED_HALF(published)];
-    const struct tidei_half *sealed = &file->header->halves[1 - TIDEI_PUBLISHED_HALF(published)];
-    /* Killed while it was sealing: the other half, all of it committed, has a new number, or no count any more. */
+    const struct tidei_buffer *filling = &file->header->buffers[TIDEI_PUBLISHED_BUFFER(published)];
+    const struct tidei_buffer *sealed = &file->header->buffers[1 - TIDEI_PUBLISHED_BUFFER(published)];
+    /* A kill during sealing: the other buffer, which is committed, has the next number already, and a count of 0. */
     bool sealing = sealed->epoch == filling->epoch + 1 && sealed->count == 0;
 
     if (filling->epoch == 0 || filling->epoch > INT64_MAX || (sealed->epoch != filling->epoch - 1 && !sealing))

@@ -54,7 +54,7 @@ tidei_clock_ticks(bool tsc)
  * too early were measured, with overlapping lifetimes at one address. Costs 6 to 10 ns on an EPYC.
  */
 static inline void
-tidei_clock_settle(void)
+tidei_clock_serialize(void)
 {
 #if TIDEI_HAVE_TSC
     _mm_lfence();
@@ -63,10 +63,10 @@ tidei_clock_settle(void)
 
 /* The time now, never earlier than times from other threads that this thread has seen. clock_gettime ensures that. */
 static inline uint64_t
-tidei_clock_ticks_settled(bool tsc)
+tidei_clock_ticks_ordered(bool tsc)
 {
     if (tsc)
-        tidei_clock_settle();
+        tidei_clock_serialize();
     return tidei_clock_ticks(tsc);
 }
 

@@ -17,7 +17,7 @@ tidei_filelimit_hold(sigset_t *before)
 }
 
 void
-tidei_filelimit_let_go(const sigset_t *before)
+tidei_filelimit_release(const sigset_t *before)
 {
     const struct timespec at_once = { 0, 0 };
     sigset_t limit, pending;

@@ -4,10 +4,10 @@
 
 #include <signal.h>
 
-/* Block SIGXFSZ on this thread; pass *before to tidei_filelimit_let_go. */
+/* Block SIGXFSZ on this thread; pass *before to tidei_filelimit_release. */
 void tidei_filelimit_hold(sigset_t *before);
 
 /* Restore the signal mask. A SIGXFSZ that arrived meanwhile is discarded, unless it was blocked before. */
-void tidei_filelimit_let_go(const sigset_t *before);
+void tidei_filelimit_release(const sigset_t *before);
 
 #endif

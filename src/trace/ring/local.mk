@@ -11,7 +11,6 @@ libtidemark_la_SOURCES += \
 	src/trace/ring/filelimit.h \
 	src/trace/ring/function.c \
 	src/trace/ring/function.h \
-	src/trace/ring/producer-calls.c \
 	src/trace/ring/producer.c \
 	src/trace/ring/producer.h \
 	src/trace/ring/record.h \

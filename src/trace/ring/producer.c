@@ -1,4 +1,7 @@
-/* Assigns a ring to each thread, waits or drops events when it is full, and takes it back when the thread ends. */
+/*
+ * The slow paths of recording: assigns a ring to each thread, waits or drops events when it is full, takes it back when
+ * the thread ends, and writes the records that are not a plain event.
+ */
 #include "config.h"
 
 #include <errno.h>
@@ -45,9 +48,23 @@ producer_report_drops(struct tidei_producer *producer)
     return true;
 }
 
-/* The thread ends: leave its rings to other threads, in sessions that still exist. */
+/* Leave the thread's ring to other threads, if its session still exists. */
 static void
-producer_thread_ends(struct tidei_thread *thread)
+producer_leave_ring(struct tidei_producer *producer)
+{
+    if (tidei_session_lock_serial(producer->serial) == NULL)
+        return;
+    /* A thread that ended within an allocation may have left the ring open; it will record nothing more. */
+    atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
+    /* Pairs with the acquire in producer_take_ring: the next owner continues after the last head. */
+    if (producer_report_drops(producer))
+        atomic_store_explicit(&producer->ring->state, TIDEI_RING_FREE, memory_order_release);
+    pthread_mutex_unlock(&tidei_sessions.lock);
+}
+
+/* Free the thread's producers; `leave` may be NULL. */
+static void
+producer_free_all(struct tidei_thread *thread, void (*leave)(struct tidei_producer *producer))
 {
     struct tidei_producers *mine = tidei_producers(thread);
     struct tidei_producer *producer = mine->list;
@@ -57,19 +74,25 @@ producer_thread_ends(struct tidei_thread *thread)
     tidei_call_capture_forget();
     while (producer != NULL) {
         struct tidei_producer *next = producer->next;
-        struct tidei_session *session = tidei_session_lock_serial(producer->serial);
 
-        if (session != NULL) {
-            /* A thread that ended within an allocation may have left the ring open; it will record nothing more. */
-            atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
-            /* Pairs with the acquire in producer_take_ring: the next owner continues after the last head. */
-            if (producer_report_drops(producer))
-                atomic_store_explicit(&producer->ring->state, TIDEI_RING_FREE, memory_order_release);
-            pthread_mutex_unlock(&tidei_sessions.lock);
-        }
+        if (leave != NULL)
+            leave(producer);
         free(producer);
         producer = next;
     }
+}
+
+static void
+producer_thread_ends(struct tidei_thread *thread)
+{
+    producer_free_all(thread, producer_leave_ring);
+}
+
+void
+tidei_producer_forked(void)
+{
+    if (tidei_thread->number != 0)
+        producer_free_all(tidei_thread, NULL);
 }
 
 /*
@@ -254,7 +277,7 @@ producer_get_recording(struct tidei_session *session)
 
 /* Reread the tail, and check for room. */
 static bool
-producer_has_room(struct tidei_producer *producer, uint64_t records)
+producer_has_space(struct tidei_producer *producer, uint64_t records)
 {
     /* Pairs with the release in the merge: the writer has read the records before the tail. */
     producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
@@ -274,7 +297,7 @@ producer_sleep(struct tidei_producer *producer, uint64_t records)
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 500000)
             pause.tv_nsec *= 2;
-    } while (!producer_has_room(producer, records));
+    } while (!producer_has_space(producer, records));
     return true;
 }
 
@@ -303,10 +326,10 @@ producer_wait(struct tidei_producer *producer, uint64_t records)
 }
 
 bool
-tidei_producer_room(struct tidei_producer *producer, uint64_t records)
+tidei_producer_reserve(struct tidei_producer *producer, uint64_t records)
 {
     int saved = errno;
-    bool room = producer_has_room(producer, records);
+    bool room = producer_has_space(producer, records);
 
     if (!room && !producer->drop)
         room = producer_wait(producer, records);
@@ -369,7 +392,7 @@ tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record
     if (length > most)
         length = tidei_utf8_cut(text, most);
     records = (length + TIDEI_TEXT_BYTES - 1) / TIDEI_TEXT_BYTES;
-    if (!producer_has_room(producer, records + 1) && !producer_wait(producer, records + 1)) {
+    if (!producer_has_space(producer, records + 1) && !producer_wait(producer, records + 1)) {
         if (record->kind == TIDEI_RECORD_MARK)
             producer_count(&producer->ring->dropped_marks);
         return false;
@@ -392,6 +415,67 @@ tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record
     return true;
 }
 
+/* Write the calls, each into its own record after the event's. */
+static void
+producer_put_calls(struct tidei_producer *producer, const struct tidei_call_part *calls, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct tidei_text_record part = { .length = sizeof(calls[i]),
+                                          .kind = TIDEI_RECORD_TEXT,
+                                          .thread = producer->thread_id };
+
+        memcpy(part.text, &calls[i], sizeof(calls[i]));
+        memcpy(&producer->records[(producer->head + 1 + i) & producer->mask], &part, sizeof(part));
+    }
+}
+
+void
+tidei_producer_event_calls_behind(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
+                                  uint64_t stream, uint64_t word, uint32_t callstack, bool ordered,
+                                  const struct tidei_call_capture *slot)
+{
+    struct tidei_call_part calls[TIDEI_CALLS_MOST];
+    unsigned count = tidei_call_capture_take(slot, calls);
+    struct tidei_record *record;
+    uint64_t now;
+
+    /* The first call may have opened the ring; close it, so that a wait holds up no merge. Pairs with its acquire. */
+    atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
+    if (producer->head + 1 + count - producer->tail > producer->mask + 1 &&
+        !tidei_producer_reserve(producer, 1 + count)) {
+        tidei_producer_dropped(producer, address, word);
+        return;
+    }
+    record = &producer->records[producer->head & producer->mask];
+    tidei_producer_fill(producer, record, address, size, stream, word, callstack);
+    record->text_records = (uint16_t)count;
+    producer_put_calls(producer, calls, count);
+    tidei_producer_open(producer, producer->ring, begin, false);
+    now = ordered ? tidei_producer_ticks_ordered(producer, false) : tidei_producer_ticks(producer, false);
+    record->ticks = now;
+    record->duration_ticks = now - begin;
+    tidei_producer_publish(producer, producer->ring, 1 + count);
+}
+
+void
+tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, uint64_t used_bytes, uint64_t reserved_bytes)
+{
+    struct tidei_record *record;
+
+    /* A sample may be left out without counting as lost: the next one has the newer figures. */
+    if (producer->head - producer->tail > producer->mask && !tidei_producer_reserve(producer, 1))
+        return;
+    record = &producer->records[producer->head & producer->mask];
+    *record = (struct tidei_record){ .address = used_bytes,
+                                     .size = reserved_bytes,
+                                     .tag = layer_id,
+                                     .kind = TIDEI_RECORD_SAMPLE,
+                                     .thread = producer->thread_id };
+    tidei_producer_open(producer, producer->ring, tidei_producer_ticks(producer, false), false);
+    record->ticks = tidei_producer_ticks(producer, false);
+    tidei_producer_publish(producer, producer->ring, 1);
+}
+
 static void
 producer_tell_one(struct tidei_session *session, struct tidei_record record, const void *text, size_t length)
 {
@@ -412,23 +496,4 @@ tidei_producer_tell(struct tidei_session *session, const struct tidei_record *re
     for (session = tidei_sessions.first; session != NULL; session = session->next)
         producer_tell_one(session, *record, text, length);
     pthread_mutex_unlock(&tidei_sessions.lock);
-}
-
-void
-tidei_producer_forked(void)
-{
-    struct tidei_producers *mine = tidei_producers(tidei_thread);
-    struct tidei_producer *producer = mine->list;
-
-    if (tidei_thread->number == 0)
-        return;
-    mine->list = NULL;
-    memset(mine->slots, 0, sizeof(mine->slots));
-    tidei_call_capture_forget();
-    while (producer != NULL) {
-        struct tidei_producer *next = producer->next;
-
-        free(producer);
-        producer = next;
-    }
 }

@@ -58,7 +58,7 @@ TIDEI_THREAD_PART(tidei_producers, producers, struct tidei_producers);
 
 /* The slow paths of the functions below. */
 struct tidei_producer *tidei_producer_find(struct tidei_session *session);
-bool tidei_producer_room(struct tidei_producer *producer, uint64_t records);
+bool tidei_producer_reserve(struct tidei_producer *producer, uint64_t records);
 void tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, uint64_t word);
 bool tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint64_t address);
 void tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint64_t address);
@@ -90,10 +90,10 @@ tidei_producer_ticks(const struct tidei_producer *producer, bool plain)
  * first thread see `many`.
  */
 static inline uint64_t
-tidei_producer_ticks_settled(const struct tidei_producer *producer, bool plain)
+tidei_producer_ticks_ordered(const struct tidei_producer *producer, bool plain)
 {
     if ((plain || producer->tsc) && atomic_load_explicit(&producer->session->many, memory_order_relaxed))
-        tidei_clock_settle();
+        tidei_clock_serialize();
     return tidei_producer_ticks(producer, plain);
 }
 
@@ -105,7 +105,7 @@ tidei_producer_open(const struct tidei_producer *producer, struct tidei_ring *ri
     atomic_store_explicit(&ring->open, since | 1, memory_order_relaxed);
     if (!plain && producer->fence) {
         atomic_thread_fence(memory_order_seq_cst);
-        tidei_clock_settle();
+        tidei_clock_serialize();
     } else {
         atomic_signal_fence(memory_order_seq_cst);
     }
@@ -142,18 +142,18 @@ tidei_producer_fill(const struct tidei_producer *producer, struct tidei_record *
 
 /*
  * Record an allocation or a free whose call began at `begin` and has just returned. `word` comes from
- * tidei_record_word; `callstack` 0 means none. Pass `settled` for an allocation: its lifetime must begin after the free
+ * tidei_record_word; `callstack` 0 means none. Pass `ordered` for an allocation: its lifetime must begin after the free
  * that returned its address, whichever thread made that.
  */
 static inline __attribute__((always_inline)) void
 tidei_producer_event(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
-                     uint64_t word, uint32_t callstack, bool settled, bool plain)
+                     uint64_t word, uint32_t callstack, bool ordered, bool plain)
 {
     struct tidei_ring *ring = producer->ring;
     struct tidei_record *record;
     uint64_t now;
 
-    if (__builtin_expect(producer->head - producer->tail > producer->mask, 0) && !tidei_producer_room(producer, 1)) {
+    if (__builtin_expect(producer->head - producer->tail > producer->mask, 0) && !tidei_producer_reserve(producer, 1)) {
         tidei_producer_dropped(producer, address, word);
         return;
     }
@@ -161,7 +161,7 @@ tidei_producer_event(struct tidei_producer *producer, uint64_t begin, uint64_t a
     tidei_producer_fill(producer, record, address, size, stream, word, callstack);
     tidei_producer_open(producer, ring, begin, plain);
     TIDEI_TEST_POINT("producer.open");
-    now = settled ? tidei_producer_ticks_settled(producer, plain) : tidei_producer_ticks(producer, plain);
+    now = ordered ? tidei_producer_ticks_ordered(producer, plain) : tidei_producer_ticks(producer, plain);
     record->ticks = now;
     record->duration_ticks = now - begin;
     tidei_producer_publish(producer, ring, 1);

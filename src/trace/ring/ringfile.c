@@ -96,7 +96,7 @@ ringfile_allocate(int fd, uint64_t offset, uint64_t bytes)
     do {
         error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
     } while (error == EINTR);
-    tidei_filelimit_let_go(&before);
+    tidei_filelimit_release(&before);
     return error;
 }
 
@@ -154,7 +154,7 @@ out:
 }
 
 enum tide_status
-tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned half)
+tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned buffer)
 {
     enum tide_status status = TIDE_ENOMEM;
     uint64_t offset;
@@ -162,13 +162,13 @@ tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned half)
     uint32_t count;
 
     count = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
-    if (file->half_chunks[half] >= file->half_chunks_max || count >= TIDEI_MAX_CHUNKS)
+    if (file->buffer_chunks[buffer] >= file->buffer_chunks_max || count >= TIDEI_MAX_CHUNKS)
         return tide_error_set(status, "log: %s: the backlog is as large as it may be", file->path);
     pthread_mutex_lock(&file->lock);
     status = ringfile_add_segment(file, TIDEI_CHUNK_BYTES, &offset, &address);
     if (status == TIDE_OK) {
-        file->directory->chunks[count] = offset | half;
-        file->chunks[half][file->half_chunks[half]++] = address;
+        file->directory->chunks[count] = offset | buffer;
+        file->chunks[buffer][file->buffer_chunks[buffer]++] = address;
         /* Pairs with the acquire in tidei_ringfile_open. */
         atomic_store_explicit(&file->header->chunk_count, count + 1, memory_order_release);
     }
@@ -315,9 +315,9 @@ tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_byte
         return status;
     }
     file->size = TIDEI_RING_PREFIX_BYTES;
-    file->half_chunks_max = (uint32_t)(backlog_bytes / 2 / TIDEI_CHUNK_BYTES);
-    if (file->half_chunks_max == 0)
-        file->half_chunks_max = 1;
+    file->buffer_chunks_max = (uint32_t)(backlog_bytes / 2 / TIDEI_CHUNK_BYTES);
+    if (file->buffer_chunks_max == 0)
+        file->buffer_chunks_max = 1;
     memcpy(file->header->magic, TIDEI_RING_MAGIC, sizeof(file->header->magic));
     file->header->format = TIDEI_RING_FORMAT;
     file->header->pid = (uint32_t)getpid();
@@ -386,13 +386,13 @@ ringfile_map_segments(struct tidei_ringfile *file)
         status = ringfile_map_segment(file, file->directory->rings[i], TIDEI_PAGE + file->header->ring_bytes,
                                       &file->rings[i]);
     for (uint32_t i = 0; status == TIDE_OK && i < chunks; i++) {
-        unsigned half = file->directory->chunks[i] & 1;
+        unsigned buffer = file->directory->chunks[i] & 1;
 
         status = ringfile_map_segment(file, file->directory->chunks[i] & ~(uint64_t)1, TIDEI_CHUNK_BYTES,
-                                      &file->chunks[half][file->half_chunks[half]]);
-        file->half_chunks[half] += status == TIDE_OK;
+                                      &file->chunks[buffer][file->buffer_chunks[buffer]]);
+        file->buffer_chunks[buffer] += status == TIDE_OK;
     }
-    file->half_chunks_max = TIDEI_MAX_CHUNKS / 2;
+    file->buffer_chunks_max = TIDEI_MAX_CHUNKS / 2;
     /* Not the file's end: a kill may have left a segment there that the directory does not name. It is reused. */
     file->size = TIDEI_RING_PREFIX_BYTES + rings * (TIDEI_PAGE + file->header->ring_bytes) + chunks * TIDEI_CHUNK_BYTES;
     return status;
@@ -486,9 +486,9 @@ tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it)
         tidei_ringfile_unlink(file);
     for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
         munmap(file->rings[i], ring_bytes);
-    for (unsigned half = 0; half < 2; half++) {
-        for (uint32_t i = 0; i < file->half_chunks[half]; i++)
-            munmap(file->chunks[half][i], TIDEI_CHUNK_BYTES);
+    for (unsigned buffer = 0; buffer < 2; buffer++) {
+        for (uint32_t i = 0; i < file->buffer_chunks[buffer]; i++)
+            munmap(file->chunks[buffer][i], TIDEI_CHUNK_BYTES);
     }
     if (file->header != NULL)
         munmap(file->header, TIDEI_RING_PREFIX_BYTES);

@@ -7,8 +7,8 @@
  * or a chunk of the backlog (records). The file is not sparse: the blocks of a segment are allocated before its use, so
  * that a full disk is an error at that point and not a SIGBUS later.
  *
- * The backlog is a double buffer of two halves. Merged records go into one half while the other is being written to
- * SQLite. Each filling of a half has a number, its epoch; meta.epoch in the trace names the last one committed.
+ * The backlog is a double buffer. Merged records go into one buffer while the other is being written to SQLite. Each
+ * filling of a buffer has a number, its epoch; meta.epoch in the trace names the last one committed.
  */
 #ifndef TIDEI_TRACE_RING_RINGFILE_H
 #define TIDEI_TRACE_RING_RINGFILE_H
@@ -30,7 +30,7 @@
 #define TIDEI_RING_MAGIC    "TIDERING"
 #define TIDEI_RING_FORMAT   1
 #define TIDEI_MAX_RINGS     4096
-#define TIDEI_MAX_CHUNKS    16384 /* of both halves together: 16 GiB */
+#define TIDEI_MAX_CHUNKS    16384 /* of both buffers together: 16 GiB */
 #define TIDEI_PAGE          4096
 #define TIDEI_CHUNK_BYTES   ((uint64_t)1 << 20)
 #define TIDEI_CHUNK_RECORDS (TIDEI_CHUNK_BYTES / sizeof(struct tidei_record))
@@ -64,16 +64,16 @@ struct tidei_ring {
 
 _Static_assert(sizeof(struct tidei_ring) <= TIDEI_PAGE, "a ring's header is one page");
 
-struct tidei_half {
+struct tidei_buffer {
     uint64_t epoch; /* number of this filling; 0: never used */
-    uint64_t count; /* records; set when the other half begins to fill */
+    uint64_t count; /* records; set when the other buffer begins to fill */
 };
 
-/* `published`: publication number, filling half, records in it. In one word, so that a kill leaves no mixed state. */
-#define TIDEI_PUBLISHED(number, half, count) ((uint64_t)(number) << 29 | (uint64_t)(half) << 28 | (uint64_t)(count))
-#define TIDEI_PUBLISHED_NUMBER(word)         ((word) >> 29) /* 35 bits: a year at 1,000 a second */
-#define TIDEI_PUBLISHED_HALF(word)           ((unsigned)((word) >> 28 & 1))
-#define TIDEI_PUBLISHED_COUNT(word)          ((word)&0xfffffffu)
+/* `published`: publication number, filling buffer, records in it. In one word, so that a kill leaves no mixed state. */
+#define TIDEI_PUBLISHED(number, buffer, count) ((uint64_t)(number) << 29 | (uint64_t)(buffer) << 28 | (uint64_t)(count))
+#define TIDEI_PUBLISHED_NUMBER(word)           ((word) >> 29) /* 35 bits: a year at 1,000 a second */
+#define TIDEI_PUBLISHED_BUFFER(word)           ((unsigned)((word) >> 28 & 1))
+#define TIDEI_PUBLISHED_COUNT(word)            ((word)&0xfffffffu)
 
 struct tidei_ring_header {
     char magic[8];
@@ -87,16 +87,16 @@ struct tidei_ring_header {
     struct tidei_clock_sample first; /* at creation */
     struct tidei_clock_line
         lines[2]; /* `line` is the index: valid since the latest seal; slope measured since `first` */
-    struct tidei_half halves[2];
+    struct tidei_buffer buffers[2];
     _Atomic uint64_t published;
     _Atomic uint32_t ring_count;
-    _Atomic uint32_t chunk_count; /* of both halves; the directory says which half has a chunk */
+    _Atomic uint32_t chunk_count; /* of both buffers; the directory says which buffer has a chunk */
     _Atomic uint64_t lost_allocs; /* events after a failure, and of threads without a ring */
     _Atomic uint64_t lost_frees;
     _Atomic uint32_t line; /* index into `lines`; one word, so that a kill never leaves a torn line */
 };
 
-/* The offset of each segment, a multiple of the page size; bit 0 of a chunk's offset is its half. */
+/* The offset of each segment, a multiple of the page size; bit 0 of a chunk's offset is its buffer. */
 struct tidei_ring_directory {
     uint64_t rings[TIDEI_MAX_RINGS];
     uint64_t chunks[TIDEI_MAX_CHUNKS];
@@ -119,9 +119,9 @@ struct tidei_ringfile {
     struct tidei_ring_header *header;
     struct tidei_ring_directory *directory;
     struct tidei_ring *rings[TIDEI_MAX_RINGS];
-    struct tidei_record *chunks[2][TIDEI_MAX_CHUNKS]; /* of each half */
-    uint32_t half_chunks[2];
-    uint32_t half_chunks_max;
+    struct tidei_record *chunks[2][TIDEI_MAX_CHUNKS]; /* of each buffer */
+    uint32_t buffer_chunks[2];
+    uint32_t buffer_chunks_max;
 };
 
 static inline struct tidei_record *
@@ -157,9 +157,9 @@ tidei_ring_set_line(struct tidei_ring_header *header, struct tidei_clock_line li
 }
 
 static inline struct tidei_record *
-tidei_half_record(struct tidei_ringfile *file, unsigned half, uint64_t index)
+tidei_buffer_record(struct tidei_ringfile *file, unsigned buffer, uint64_t index)
 {
-    return &file->chunks[half][index / TIDEI_CHUNK_RECORDS][index % TIDEI_CHUNK_RECORDS];
+    return &file->chunks[buffer][index / TIDEI_CHUNK_RECORDS][index % TIDEI_CHUNK_RECORDS];
 }
 
 /*
@@ -199,7 +199,7 @@ void tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it);
 /* Add a ring, not yet taken. Errors: TIDE_EIO (disk full), TIDE_ENOMEM (too many). */
 enum tide_status tidei_ringfile_add_ring(struct tidei_ringfile *file, struct tidei_ring **out);
 
-/* Add a chunk to a half. Errors: TIDE_EIO (disk full), TIDE_ENOMEM (the half has its largest size). */
-enum tide_status tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned half);
+/* Add a chunk to a buffer. Errors: TIDE_EIO (disk full), TIDE_ENOMEM (the buffer has its largest size). */
+enum tide_status tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned buffer);
 
 #endif

@@ -28,13 +28,6 @@ commit_adapt(struct tidei_writer *writer)
         writer->slice /= 2;
 }
 
-static enum tide_status
-commit_no_memory(struct tidei_writer *writer)
-{
-    writer->pair->no_memory = true;
-    return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->database->path);
-}
-
 /* Write the slice that is paired. */
 static enum tide_status
 commit_write(struct tidei_writer *writer)
@@ -63,11 +56,12 @@ commit_write(struct tidei_writer *writer)
     tidei_sampler_written(writer->sampler);
     commit_adapt(writer);
     tidei_pair_forget_closed(pair);
-    if (!tidei_database_keep_live(writer->database))
-        return commit_no_memory(writer);
+    pair->no_memory = !tidei_database_keep_live(writer->database);
+    if (pair->no_memory)
+        return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->database->path);
     if (pair->row_count != 0) {
         const struct tidei_record *last =
-            tidei_half_record(pair->file, pair->half, pair->rows[pair->row_count - 1].alloc);
+            tidei_buffer_record(pair->file, pair->buffer, pair->rows[pair->row_count - 1].alloc);
         uint64_t ns = tidei_timeline_ns(&writer->database->timeline, last->ticks);
 
         if (ns > writer->database->floor_ns)
@@ -88,17 +82,17 @@ commit_slice_end(const struct tidei_writer *writer, uint64_t from)
     if (end >= sealed->count)
         return sealed->count;
     do /* a text has no tick: that of its record counts */
-        last = tidei_half_record(writer->file, sealed->half, --index);
+        last = tidei_buffer_record(writer->file, sealed->buffer, --index);
     while (last->kind == TIDEI_RECORD_TEXT && index > from);
     for (; end < sealed->count; end++) {
-        next = tidei_half_record(writer->file, sealed->half, end);
+        next = tidei_buffer_record(writer->file, sealed->buffer, end);
         if (next->kind != TIDEI_RECORD_TEXT && next->ticks != last->ticks)
             break;
     }
     return end;
 }
 
-/* Pair and write the rest of the sealed half; after a failure, continue where it happened. */
+/* Pair and write the rest of the sealed buffer; after a failure, continue where it happened. */
 static enum tide_status
 commit_sealed(struct tidei_writer *writer)
 {
@@ -108,7 +102,7 @@ commit_sealed(struct tidei_writer *writer)
     do {
         if (sealed->paired == sealed->done) {
             sealed->paired = commit_slice_end(writer, sealed->done);
-            if (!tidei_pair_run(writer->pair, sealed->half, sealed->done, sealed->paired))
+            if (!tidei_pair_run(writer->pair, sealed->buffer, sealed->done, sealed->paired))
                 return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->database->path);
         }
         status = commit_write(writer);
@@ -117,7 +111,7 @@ commit_sealed(struct tidei_writer *writer)
     return status;
 }
 
-/* The clock of the filling that ends now, from where that of before ended; the next one goes on from there. */
+/* End the clock line of the buffer that is sealed now, and begin the next line at its end. */
 static void
 commit_set_line(struct tidei_writer *writer)
 {
@@ -134,21 +128,21 @@ enum tide_status
 tidei_writer_commit(struct tidei_writer *writer)
 {
     if (writer->merge->full && writer->merge->count == 0)
-        return TIDE_EIO; /* not even one: the half has no chunk and gets none, as tidei_ringfile_add_chunk has said */
+        return TIDE_EIO; /* the buffer has no chunk and gets none; tidei_ringfile_add_chunk has set the error */
     if (!writer->merge->post_mortem)
         commit_set_line(writer);
     writer->sealed =
-        (struct tidei_sealed){ .half = writer->merge->half, .count = writer->merge->count, .pending = true };
+        (struct tidei_sealed){ .buffer = writer->merge->buffer, .count = writer->merge->count, .pending = true };
     writer->sealed.epoch = tidei_merge_seal(writer->merge);
     writer->first_ns = 0;
     return commit_sealed(writer);
 }
 
 enum tide_status
-tidei_writer_settle(struct tidei_writer *writer)
+tidei_writer_drain(struct tidei_writer *writer)
 {
     /* Past now: a record may have the very tick that is read here. */
-    uint64_t until = tidei_clock_ticks_settled(writer->tsc) + 1;
+    uint64_t until = tidei_clock_ticks_ordered(writer->tsc) + 1;
     const struct timespec pause = { 0, 100000 };
     enum tide_status status = TIDE_OK;
 
@@ -168,29 +162,29 @@ tidei_writer_write_rest(struct tidei_writer *writer)
 {
     enum tide_status status = TIDE_OK;
 
-    /* Without memory a half was not paired: the next process that opens the trace takes it from the ring file. */
+    /* Without memory a buffer was not paired: the next process that opens the trace takes it from the ring file. */
     if (writer->pair->no_memory || writer->database->no_memory)
         return tide_error_set(TIDE_ENOMEM, "%s", writer->failure);
     if (writer->sealed.pending)
         status = commit_sealed(writer);
     if (status == TIDE_OK)
-        status = tidei_writer_settle(writer);
-    /* What bases have said while that was written. */
+        status = tidei_writer_drain(writer);
+    /* The samples that were taken while that was written. */
     if (status == TIDE_OK && tidei_sampler_has(writer->sampler))
         status = tidei_writer_commit(writer);
     return status;
 }
 
-/* The half that was being written, where the trace does not have all of it. */
+/* Write what the trace lacks of the buffer that was being written when the process was killed. */
 static enum tide_status
-commit_take_up_sealed(struct tidei_writer *writer, unsigned half, uint64_t epoch, uint64_t done, uint64_t *events)
+commit_resume_sealed(struct tidei_writer *writer, unsigned buffer, uint64_t epoch, uint64_t done, uint64_t *events)
 {
-    const struct tidei_half *written = &writer->file->header->halves[half];
+    const struct tidei_buffer *written = &writer->file->header->buffers[buffer];
     struct tidei_sealed *sealed = &writer->sealed;
 
     if (written->epoch < epoch)
         return TIDE_OK;
-    *sealed = (struct tidei_sealed){ .half = half, .epoch = written->epoch };
+    *sealed = (struct tidei_sealed){ .buffer = buffer, .epoch = written->epoch };
     sealed->count = written->count;
     sealed->done = sealed->paired = written->epoch == epoch && done <= sealed->count ? done : 0;
     *events += sealed->count - sealed->done;
@@ -199,21 +193,20 @@ commit_take_up_sealed(struct tidei_writer *writer, unsigned half, uint64_t epoch
 }
 
 enum tide_status
-tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events)
+tidei_writer_resume(struct tidei_writer *writer, uint64_t *events)
 {
     struct tidei_merge *merge = writer->merge;
+    int64_t epoch, done, ignored;
     enum tide_status status;
-    int64_t epoch, done;
 
     *events = 0;
-    tidei_merge_take_up(merge);
-    status = tidei_database_meta_read(writer->database, "epoch", &epoch);
+    tidei_merge_resume(merge);
+    tidei_database_meta_read(writer->database, "epoch", &epoch);
+    tidei_database_meta_read(writer->database, "epoch_records", &done);
+    writer->had_failed = tidei_database_meta_read(writer->database, "failure", &ignored);
+    status = writer->database->status;
     if (status == TIDE_OK)
-        status = tidei_database_meta_read(writer->database, "epoch_records", &done);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_has(writer->database, "failure", &writer->had_failed);
-    if (status == TIDE_OK)
-        status = commit_take_up_sealed(writer, 1 - merge->half, (uint64_t)epoch, (uint64_t)done, events);
+        status = commit_resume_sealed(writer, 1 - merge->buffer, (uint64_t)epoch, (uint64_t)done, events);
     while (status == TIDE_OK) {
         tidei_merge_drain(merge);
         if (merge->count == 0 && !merge->full)

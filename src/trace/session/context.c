@@ -1,13 +1,14 @@
 /* Records tags, modules and call stacks into traces. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/context/callstack.h"
 #include "src/context/tag.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/context.h"
+#include "src/trace/session/recorder.h"
 
 static void
 context_tag(uint32_t id, uint32_t parent, const char *name, void *session)
@@ -23,15 +24,12 @@ context_module(const struct tidei_module *module, void *session)
     struct tidei_record record = {
         .kind = TIDEI_RECORD_MODULE, .address = module->id, .size = module->size, .stream = module->base
     };
-    size_t path_bytes = strlen(module->path) + 1;
-    size_t length = path_bytes + strlen(module->build_id);
-    char *text = malloc(length + 1);
+    char *text;
+    int length = asprintf(&text, "%s%c%s", module->path, '\0', module->build_id);
 
-    if (text == NULL)
+    if (length < 0)
         return;
-    memcpy(text, module->path, path_bytes);
-    memcpy(text + path_bytes, module->build_id, length - path_bytes);
-    tidei_producer_tell(session, &record, text, length);
+    tidei_producer_tell(session, &record, text, (size_t)length);
     free(text);
 }
 
@@ -54,8 +52,8 @@ tidei_context_follow(void)
 void
 tidei_context_define_locked(struct tidei_session *session)
 {
-    tidei_tags_tell_locked(&context_listener, session);
-    tidei_callstacks_tell_locked(&context_listener, session);
+    tidei_tags_notify_locked(&context_listener, session);
+    tidei_callstacks_notify_locked(&context_listener, session);
 }
 
 void

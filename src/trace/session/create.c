@@ -16,17 +16,15 @@
 #include "src/resource/resource.h"
 #include "src/sync/barrier.h"
 #include "src/sync/testpoint.h"
-#include "src/trace/database/replaced.h"
-#include "src/trace/session/create.h"
-#include "src/trace/session/locks.h"
+#include "src/trace/database/files.h"
+#include "src/trace/session/recorder.h"
 #include "src/trace/ring/filelimit.h"
-#include "src/trace/database/path.h"
 #include "src/trace/database/schema.h"
 #include "src/trace/session/writer.h"
 
 /*
- * The file is a trace, by the application id in SQLite's header (file format, 1.3), or empty: all that is there of a
- * trace whose process was killed before the id was.
+ * Whether the file is a trace, by the application id in SQLite's header (file format, 1.3). An empty file counts, too:
+ * a process that was killed before the id was written leaves one.
  */
 static bool
 create_is_trace(const char *path)
@@ -47,7 +45,7 @@ create_is_trace(const char *path)
            memcmp(header + 68, id, sizeof(id)) == 0;
 }
 
-/* A trace that is there stays unless it may be overwritten, and whatever else is there stays. */
+/* An existing trace stays unless it may be overwritten. Any other existing file stays. */
 static enum tide_status
 create_check_existing(const struct tidei_recorder *recorder, mode_t mode)
 {
@@ -64,7 +62,7 @@ create_check_existing(const struct tidei_recorder *recorder, mode_t mode)
 
 /* Choose the path that keeps the replaced trace. A trace already there was left by a killed process. */
 static enum tide_status
-create_name_aside(struct tidei_recorder *recorder)
+create_name_replaced(struct tidei_recorder *recorder)
 {
     struct stat info;
 
@@ -76,7 +74,7 @@ create_name_aside(struct tidei_recorder *recorder)
     return TIDE_OK;
 }
 
-/* May a trace be made at this path? recorder->replaced is set where one is to be replaced. */
+/* Check that a trace may be created at this path. Sets recorder->replaced if it replaces one. */
 static enum tide_status
 create_check(struct tidei_recorder *recorder, const char *rings)
 {
@@ -99,7 +97,7 @@ create_check(struct tidei_recorder *recorder, const char *rings)
         return tide_error_set(TIDE_EBUSY, "log: %s: process %u %s", recorder->path, holder.pid,
                               holder.recovers ? "is recovering it" : "records there");
     status = create_check_existing(recorder, info.st_mode);
-    return status == TIDE_OK ? create_name_aside(recorder) : status;
+    return status == TIDE_OK ? create_name_replaced(recorder) : status;
 }
 
 /* Lock the ring file, then rename what is to be replaced: nothing of it is lost until the new trace is kept. */
@@ -107,24 +105,24 @@ static enum tide_status
 create_claim(struct tidei_recorder *recorder, const char *rings)
 {
     const struct tide_log_options *options = &recorder->options;
-    char *rings_aside = NULL;
+    char *rings_replaced = NULL;
     enum tide_status status;
 
     if (recorder->replaced != NULL) {
         tidei_replaced_drop(recorder->replaced, true);
-        rings_aside = tidei_trace_path_beside(recorder->replaced, TIDEI_RINGS_SUFFIX);
-        if (rings_aside == NULL)
+        rings_replaced = tidei_trace_path_beside(recorder->replaced, TIDEI_RINGS_SUFFIX);
+        if (rings_replaced == NULL)
             return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
-    status =
-        tidei_ringfile_create(rings, rings_aside, options->ring_bytes, options->backlog_bytes, &recorder->session.file);
-    free(rings_aside);
+    status = tidei_ringfile_create(rings, rings_replaced, options->ring_bytes, options->backlog_bytes,
+                                   &recorder->session.file);
+    free(rings_replaced);
     if (status != TIDE_OK)
         return status;
     if (recorder->replaced != NULL)
         status = tidei_replaced_take(recorder->path, recorder->replaced);
     else if (options->overwrite)
-        tidei_replaced_drop(recorder->path, false); /* what stands beside a trace that somebody has removed */
+        tidei_replaced_drop(recorder->path, false); /* files beside a trace that somebody has removed */
     if (status != TIDE_OK) {
         tidei_replaced_restore_rings(recorder->path, recorder->replaced);
         tidei_ringfile_close(recorder->session.file, false);
@@ -175,52 +173,28 @@ create_command_line(char *text, size_t capacity)
 }
 
 static enum tide_status
-create_meta_texts(struct tidei_database *database, const struct tidei_recorder *recorder)
+create_meta(struct tidei_database *database, const struct tidei_recorder *recorder, uint64_t start_unix_ns)
 {
     char hostname[HOST_NAME_MAX + 1] = "", command[4096], versions[128];
-    enum tide_status status;
 
     gethostname(hostname, sizeof(hostname) - 1);
     create_command_line(command, sizeof(command));
     snprintf(versions, sizeof(versions), "tidemark %s, sqlite %s", tide_version(), sqlite3_libversion());
-    status = tidei_database_meta_text(database, "hostname", hostname);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "command", command);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "versions", versions);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "devices", "");
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "stack", "");
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "clock", recorder->session.tsc ? "tsc" : "monotonic");
-    return status;
-}
-
-static enum tide_status
-create_meta(struct tidei_database *database, const struct tidei_recorder *recorder, uint64_t start_unix_ns)
-{
-    const struct {
-        const char *key;
-        int64_t value;
-    } numbers[] = {
-        { "format_version", TIDEI_TRACE_FORMAT },
-        { "start_unix_ns", (int64_t)start_unix_ns },
-        { "complete", 0 },
-        { "pid", getpid() },
-        { "trace_id", (int64_t)recorder->session.file->header->trace_id },
-        { "epoch", 0 },
-        { "epoch_records", 0 },
-    };
-    enum tide_status status = tidei_database_begin(database);
-
-    if (status != TIDE_OK)
-        return status;
-    for (size_t i = 0; status == TIDE_OK && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        status = tidei_database_meta_number(database, numbers[i].key, numbers[i].value);
-    if (status == TIDE_OK)
-        status = create_meta_texts(database, recorder);
-    return tidei_database_end(database, status);
+    tidei_database_begin(database);
+    tidei_database_meta_number(database, "format_version", TIDEI_TRACE_FORMAT);
+    tidei_database_meta_number(database, "start_unix_ns", (int64_t)start_unix_ns);
+    tidei_database_meta_number(database, "complete", 0);
+    tidei_database_meta_number(database, "pid", getpid());
+    tidei_database_meta_number(database, "trace_id", (int64_t)recorder->session.file->header->trace_id);
+    tidei_database_meta_number(database, "epoch", 0);
+    tidei_database_meta_number(database, "epoch_records", 0);
+    tidei_database_meta_text(database, "hostname", hostname);
+    tidei_database_meta_text(database, "command", command);
+    tidei_database_meta_text(database, "versions", versions);
+    tidei_database_meta_text(database, "devices", "");
+    tidei_database_meta_text(database, "stack", "");
+    tidei_database_meta_text(database, "clock", recorder->session.tsc ? "tsc" : "monotonic");
+    return tidei_database_end(database);
 }
 
 static enum tide_status
@@ -229,7 +203,7 @@ create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
     struct tidei_ring_header *header = recorder->session.file->header;
     enum tide_status status;
 
-    /* A chunk for each half, so that a disk without room for them is noticed now. */
+    /* A chunk for each buffer, so that a full disk is noticed now. */
     status = tidei_ringfile_add_chunk(recorder->session.file, 0);
     if (status == TIDE_OK)
         status = tidei_ringfile_add_chunk(recorder->session.file, 1);
@@ -238,12 +212,12 @@ create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
     if (getrandom(&header->trace_id, sizeof(header->trace_id), 0) != (ssize_t)sizeof(header->trace_id))
         header->trace_id = tidei_monotonic_ns();
     header->trace_id &= INT64_MAX;
-    header->halves[0].epoch = 1;
+    header->buffers[0].epoch = 1;
     create_clock(recorder, start_unix_ns);
     return TIDE_OK;
 }
 
-/* The SQLite file is closed, the ring file still locked: what was there before comes back. `ours`: the trace is. */
+/* The SQLite file is closed, the ring file still locked: restore what was there before. `ours`: the trace is new. */
 static void
 create_undo(struct tidei_recorder *recorder, bool ours)
 {
@@ -253,6 +227,42 @@ create_undo(struct tidei_recorder *recorder, bool ours)
     tidei_replaced_restore_rings(recorder->path, recorder->replaced);
     free(recorder->replaced);
     recorder->replaced = NULL;
+}
+
+/* Start the writer, which owns both files from then on. */
+static enum tide_status
+create_writer(struct tidei_recorder *recorder, struct tidei_database *database)
+{
+    struct tidei_session *session = &recorder->session;
+
+    recorder->writer = tidei_writer_new(session, session->file, database, session->tsc);
+    TIDEI_TEST_POINT("create.writer");
+    if (recorder->writer == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    session->fence = !tidei_barrier_possible();
+    atomic_store_explicit(&session->many, session->fence, memory_order_relaxed);
+    recorder->writer->merge->membarrier = !session->fence;
+    session->file->header->ready = 1;
+    return tidei_writer_start(recorder->writer);
+}
+
+/* Creating the trace has failed: restore what was there before. `database` is NULL if there is none. */
+static void
+create_failed(struct tidei_recorder *recorder, struct tidei_database *database)
+{
+    struct tidei_writer *writer = recorder->writer;
+
+    if (writer != NULL)
+        tidei_writer_abandon(writer);
+    else
+        tidei_database_close(database);
+    create_undo(recorder, database != NULL);
+    if (writer != NULL)
+        tidei_writer_free(writer);
+    else
+        tidei_ringfile_close(recorder->session.file, false);
+    recorder->writer = NULL;
+    recorder->session.file = NULL;
 }
 
 static enum tide_status
@@ -279,35 +289,10 @@ create_files(struct tidei_recorder *recorder)
     if (status == TIDE_OK)
         status = create_meta(database, recorder, start_unix_ns);
     TIDEI_TEST_POINT("create.meta");
-    if (status == TIDE_OK) {
-        recorder->writer =
-            tidei_writer_new(&recorder->session, recorder->session.file, database, recorder->session.tsc);
-        if (recorder->writer == NULL)
-            status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    }
-    TIDEI_TEST_POINT("create.writer");
-    if (status == TIDE_OK) {
-        database = NULL; /* now owned by the writer */
-        recorder->session.fence = !tidei_barrier_possible();
-        atomic_store_explicit(&recorder->session.many, recorder->session.fence, memory_order_relaxed);
-        recorder->writer->merge->membarrier = !recorder->session.fence;
-        recorder->session.file->header->ready = 1;
-        status = tidei_writer_start(recorder->writer);
-    }
-    if (status != TIDE_OK) {
-        bool ours = database != NULL || recorder->writer != NULL;
-
-        if (recorder->writer != NULL)
-            tidei_writer_abandon(recorder->writer);
-        tidei_database_close(database);
-        create_undo(recorder, ours);
-        if (recorder->writer != NULL)
-            tidei_writer_free(recorder->writer);
-        else
-            tidei_ringfile_close(recorder->session.file, false);
-        recorder->writer = NULL;
-        recorder->session.file = NULL;
-    }
+    if (status == TIDE_OK)
+        status = create_writer(recorder, database);
+    if (status != TIDE_OK)
+        create_failed(recorder, database);
     return status;
 }
 
@@ -319,7 +304,7 @@ tidei_recorder_create_files(struct tidei_recorder *recorder)
 
     tidei_filelimit_hold(&before);
     status = create_files(recorder);
-    tidei_filelimit_let_go(&before);
+    tidei_filelimit_release(&before);
     return status;
 }
 
@@ -333,5 +318,5 @@ tidei_recorder_discard_files(struct tidei_recorder *recorder)
     tidei_writer_abandon(recorder->writer);
     create_undo(recorder, true);
     pthread_mutex_unlock(&tidei_files_lock);
-    tidei_filelimit_let_go(&before);
+    tidei_filelimit_release(&before);
 }

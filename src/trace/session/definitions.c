@@ -1,10 +1,11 @@
-/* Tells a trace what its layers, bins, stacks and devices are, and has its bases and the driver's calls watched. */
+/* Records the definitions of layers, bins, stacks and devices, and watches bases and driver calls. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/cuda/device-list.h"
+#include "src/cuda/device.h"
 #include "src/resource/resource.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/producer.h"
@@ -58,15 +59,12 @@ tidei_recorder_define_layer(struct tidei_recorder *recorder, uint32_t layer_id, 
     struct tidei_record record = {
         .kind = TIDEI_RECORD_LAYER, .address = layer_id, .size = upstream_layer_id, .stream = (uint64_t)device
     };
-    size_t kind_bytes = strlen(kind) + 1;
-    size_t config_bytes = strlen(config);
-    char *text = malloc(kind_bytes + config_bytes);
+    char *text;
+    int length = asprintf(&text, "%s%c%s", kind, '\0', config);
 
-    if (text == NULL)
+    if (length < 0)
         return;
-    memcpy(text, kind, kind_bytes);
-    memcpy(text + kind_bytes, config, config_bytes);
-    definition_keep(recorder, &record, text, kind_bytes + config_bytes);
+    definition_keep(recorder, &record, text, (size_t)length);
     free(text);
 }
 
@@ -114,7 +112,7 @@ tidei_recorder_define_devices(struct tidei_recorder *recorder)
     definition_keep(recorder, &record, text, strlen(text));
 }
 
-/* The sampler is this process's. */
+/* Whether the recorder has a sampler of this process. */
 static bool
 definition_samples(const struct tidei_recorder *recorder)
 {

@@ -4,7 +4,7 @@
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/filelimit.h"
-#include "src/trace/session/locks.h"
+#include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
 /*
@@ -14,30 +14,24 @@
 #define FINISH_LOCK_LIMIT_NS 100000000u
 
 /* Write the drops that threads have counted but not yet recorded. */
-static enum tide_status
+static void
 finish_write_losses(struct tidei_writer *writer)
 {
     struct tidei_ring_header *header = writer->file->header;
     uint32_t rings = atomic_load_explicit(&header->ring_count, memory_order_acquire);
     struct tidei_database *database = writer->database;
-    enum tide_status status = TIDE_OK;
 
-    for (uint32_t i = 0; status == TIDE_OK && i < rings; i++) {
+    for (uint32_t i = 0; i < rings; i++) {
         struct tidei_ring *ring = writer->file->rings[i];
 
         if (ring->told != 0 && ring->head >= ring->told)
             continue; /* the LOSS record has been written */
-        status = tidei_database_loss(database, ring->thread_id, "dropped allocation", ring->dropped_allocs);
-        if (status == TIDE_OK)
-            status = tidei_database_loss(database, ring->thread_id, "dropped free", ring->dropped_frees);
-        if (status == TIDE_OK)
-            status = tidei_database_loss(database, ring->thread_id, "dropped mark", ring->dropped_marks);
+        tidei_database_loss(database, ring->thread_id, "dropped allocation", ring->dropped_allocs);
+        tidei_database_loss(database, ring->thread_id, "dropped free", ring->dropped_frees);
+        tidei_database_loss(database, ring->thread_id, "dropped mark", ring->dropped_marks);
     }
-    if (status == TIDE_OK)
-        status = tidei_database_loss(database, 0, "allocation after the recording ended", header->lost_allocs);
-    if (status == TIDE_OK)
-        status = tidei_database_loss(database, 0, "free after the recording ended", header->lost_frees);
-    return status;
+    tidei_database_loss(database, 0, "allocation after the recording ended", header->lost_allocs);
+    tidei_database_loss(database, 0, "free after the recording ended", header->lost_frees);
 }
 
 /* Why the trace is incomplete; NULL if it is complete, or already says why not. */
@@ -53,14 +47,13 @@ finish_why_incomplete(const struct tidei_writer *writer)
     return NULL;
 }
 
-static enum tide_status
+static void
 finish_write_figures(struct tidei_writer *writer, const char *ended)
 {
     uint32_t rings = atomic_load_explicit(&writer->file->header->ring_count, memory_order_acquire);
     struct tidei_database *database = writer->database;
+    const char *failure = finish_why_incomplete(writer);
     uint64_t waits = 0, longest = 0;
-    const char *failure;
-    enum tide_status status;
 
     for (uint32_t i = 0; i < rings; i++) {
         uint64_t wait = atomic_load_explicit(&writer->file->rings[i]->longest_wait_ns, memory_order_relaxed);
@@ -68,40 +61,30 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
         waits += atomic_load_explicit(&writer->file->rings[i]->waits, memory_order_relaxed);
         longest = wait > longest ? wait : longest;
     }
-    status = tidei_database_meta_number(database, "ring_waits", (int64_t)waits);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_number(database, "ring_longest_wait_ns", (int64_t)longest);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_number(database, "late_records", (int64_t)writer->merge->late);
-    if (status == TIDE_OK && !writer->merge->post_mortem)
-        status = tidei_database_meta_number(
-            database, "end_ns", (int64_t)tidei_timeline_since_start(&database->timeline, tidei_monotonic_ns()));
-    if (status == TIDE_OK)
-        status = tidei_database_meta_text(database, "ended", ended);
-    failure = finish_why_incomplete(writer);
-    if (status == TIDE_OK && failure != NULL)
-        status = tidei_database_meta_text(database, "failure", failure);
-    if (status == TIDE_OK)
-        status = tidei_database_meta_number(database, "complete", failure == NULL && !writer->had_failed);
-    return status;
+    tidei_database_meta_number(database, "ring_waits", (int64_t)waits);
+    tidei_database_meta_number(database, "ring_longest_wait_ns", (int64_t)longest);
+    tidei_database_meta_number(database, "late_records", (int64_t)writer->merge->late);
+    if (!writer->merge->post_mortem)
+        tidei_database_meta_number(database, "end_ns",
+                                   (int64_t)tidei_timeline_since_start(&database->timeline, tidei_monotonic_ns()));
+    tidei_database_meta_text(database, "ended", ended);
+    if (failure != NULL)
+        tidei_database_meta_text(database, "failure", failure);
+    tidei_database_meta_number(database, "complete", failure == NULL && !writer->had_failed);
 }
 
-/* Write the last rows from CUPTI, and meta.cupti. Within a transaction. */
-static enum tide_status
+/* Write the last rows from CUPTI, and meta.cupti. */
+static void
 finish_write_calls(struct tidei_writer *writer)
 {
-    enum tide_status status = tidei_database_write_devices(writer->database);
-
+    tidei_database_write_devices(writer->database);
     if (tidei_driver_calls_state(writer->calls, writer->cupti, sizeof(writer->cupti)))
         writer->database->cupti = writer->cupti;
-    if (status == TIDE_OK && writer->database->cupti != NULL)
-        status = tidei_database_meta_text(writer->database, "cupti", writer->database->cupti);
-    if (status == TIDE_OK && writer->merge->post_mortem)
-        status = tidei_database_devices_cut_off(writer->database);
-    if (status == TIDE_OK)
-        status = tidei_database_loss(writer->database, 0, "record dropped by CUPTI",
-                                     tidei_driver_calls_dropped(writer->calls));
-    return status;
+    if (writer->database->cupti != NULL)
+        tidei_database_meta_text(writer->database, "cupti", writer->database->cupti);
+    if (writer->merge->post_mortem)
+        tidei_database_devices_cut_off(writer->database);
+    tidei_database_loss(writer->database, 0, "record dropped by CUPTI", tidei_driver_calls_dropped(writer->calls));
 }
 
 /* The last transaction. */
@@ -112,23 +95,19 @@ finish_complete(struct tidei_writer *writer, const char *ended)
 
     tidei_driver_calls_end(writer->calls, &writer->database->timeline);
     tidei_gate_enter(&writer->gate);
-    status = tidei_database_begin(writer->database);
-    if (status == TIDE_OK) {
-        status = finish_write_calls(writer);
-        if (status == TIDE_OK)
-            status = finish_write_losses(writer);
-        if (status == TIDE_OK)
-            status = finish_write_figures(writer, ended);
-        TIDEI_TEST_POINT("writer.before-complete");
-        status = tidei_database_end(writer->database, status);
-    }
+    tidei_database_begin(writer->database);
+    finish_write_calls(writer);
+    finish_write_losses(writer);
+    finish_write_figures(writer, ended);
+    TIDEI_TEST_POINT("writer.before-complete");
+    status = tidei_database_end(writer->database);
     tidei_gate_leave(&writer->gate);
     return status;
 }
 
 /* Leaves the gate for the message: the sink has its own locks, which a forking thread may hold. */
 static void
-finish_tell_log_stays(const struct tidei_writer *writer)
+finish_report_log_stays(const struct tidei_writer *writer)
 {
     if (writer->session == NULL)
         tidei_gate_leave(&tidei_recovery_gate);
@@ -155,7 +134,7 @@ finish_all(struct tidei_writer *writer, const char *ended)
     status = tidei_database_finish(writer->database);
     tidei_gate_leave(&writer->gate);
     if (status != TIDE_OK)
-        finish_tell_log_stays(writer);
+        finish_report_log_stays(writer);
     /* Last: while the ring file exists, every command that opens the trace checkpoints the write-ahead log. */
     TIDEI_TEST_POINT("writer.before-unlink");
     tidei_ringfile_unlink(writer->file);
@@ -183,7 +162,7 @@ tidei_writer_stop(struct tidei_writer *writer, const char *ended)
     tidei_filelimit_hold(&before);
     status = finish_all(writer, ended);
     finish_close(writer);
-    tidei_filelimit_let_go(&before);
+    tidei_filelimit_release(&before);
     return status;
 }
 

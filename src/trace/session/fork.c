@@ -11,14 +11,9 @@
 #include "src/sync/barrier.h"
 #include "src/sync/fork.h"
 #include "src/trace/cupti/callbacks.h"
-#include "src/trace/database/path.h"
-#include "src/trace/database/replaced.h"
+#include "src/trace/database/files.h"
 #include "src/trace/ring/drops.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/context.h"
-#include "src/trace/session/create.h"
-#include "src/trace/session/fork.h"
-#include "src/trace/session/locks.h"
 #include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
@@ -56,7 +51,7 @@ fork_after(void)
             pthread_mutex_unlock(&session->file->lock);
         pthread_mutex_unlock(&session->lock);
         if (writer != NULL)
-            tidei_gate_let_go(&writer->gate);
+            tidei_gate_release(&writer->gate);
     }
     pthread_mutex_unlock(&tidei_sessions.lock);
 }
@@ -96,9 +91,9 @@ fork_hold_recoveries(void)
 }
 
 static void
-fork_let_recoveries_go(void)
+fork_release_recoveries(void)
 {
-    tidei_gate_let_go(&tidei_recovery_gate);
+    tidei_gate_release(&tidei_recovery_gate);
 }
 
 /* The threads that waited for the gate do not exist in the child. */
@@ -106,13 +101,13 @@ static void
 fork_recoveries_in_child(void)
 {
     atomic_store_explicit(&tidei_recovery_gate.holders, 1, memory_order_relaxed);
-    fork_let_recoveries_go();
+    fork_release_recoveries();
 }
 
 void
 tidei_recorder_handle_forks(void)
 {
-    static const struct tidei_fork_hook recoveries = { fork_hold_recoveries, fork_let_recoveries_go,
+    static const struct tidei_fork_hook recoveries = { fork_hold_recoveries, fork_release_recoveries,
                                                        fork_recoveries_in_child };
     static const struct tidei_fork_hook recorders = { fork_before, fork_after, fork_in_child };
 

@@ -2,17 +2,11 @@
 libtidemark_la_SOURCES += \
 	src/trace/session/commit.c \
 	src/trace/session/context.c \
-	src/trace/session/context.h \
 	src/trace/session/create.c \
-	src/trace/session/create.h \
 	src/trace/session/definitions.c \
 	src/trace/session/finish.c \
 	src/trace/session/fork.c \
-	src/trace/session/fork.h \
-	src/trace/session/locks.c \
-	src/trace/session/locks.h \
 	src/trace/session/notes.c \
-	src/trace/session/notes.h \
 	src/trace/session/recorder.c \
 	src/trace/session/recorder.h \
 	src/trace/session/recover.c \

@@ -5,7 +5,6 @@
 
 #include "src/resource/resource.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/notes.h"
 #include "src/trace/session/recorder.h"
 
 #define MARK_TEXT_MAX 1023

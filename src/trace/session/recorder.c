@@ -5,14 +5,9 @@
 #include <string.h>
 
 #include "src/resource/resource.h"
-#include "src/trace/database/path.h"
-#include "src/trace/database/replaced.h"
+#include "src/trace/database/files.h"
 #include "src/trace/ring/drops.h"
 #include "src/trace/ring/producer.h"
-#include "src/trace/session/context.h"
-#include "src/trace/session/create.h"
-#include "src/trace/session/fork.h"
-#include "src/trace/session/locks.h"
 #include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 

@@ -105,7 +105,39 @@ enum tide_status tidei_recorder_flush(struct tidei_recorder *recorder);
 /* After fork(): make every recorder of the parent's whose path has %p begin this process's own trace. */
 void tidei_recorder_revive_all(void);
 
+/* notes.c: record a misuse by the calling thread into every trace of this process. */
+void tidei_trace_misuse(const struct tidei_record *call, const struct tidei_misuse *misuse);
+
+/*
+ * The rest is for the files of this folder. Create trace and ring file at recorder->path, describe the process in meta,
+ * and start the writer. A trace that this one replaces is kept at recorder->replaced (owned) until tidei_recorder_keep.
+ * Errors: as tide_log_create. On failure the files are as they were before.
+ */
+enum tide_status tidei_recorder_create_files(struct tidei_recorder *recorder);
+
+/* Stop the writer, remove the files, and restore a replaced trace. The caller still frees the writer. */
+void tidei_recorder_discard_files(struct tidei_recorder *recorder);
+
 /* Repeat all definitions, watches and the CUPTI request for the new trace of a forked process. */
 void tidei_recorder_define_again(struct tidei_recorder *recorder);
+
+/* Install the fork hooks. Call it before the first recorder is created. */
+void tidei_recorder_handle_forks(void);
+
+/*
+ * In a forked process: if the recorder is the parent's and its path has %p, begin this process's own trace. Returns
+ * whether the recorder records now. Takes the locks of tags, call stacks and sessions.
+ */
+bool tidei_recorder_revive(struct tidei_session *session);
+
+/* Set the parent's objects aside without freeing them. False without host memory. Caller holds tidei_sessions.lock. */
+bool tidei_recorder_leave_behind(struct tidei_recorder *recorder);
+
+/* From now on, record each new tag, module and call stack into every trace of this process. Cheap; may be repeated. */
+void tidei_context_follow(void);
+
+/* Record all that exist so far into a new trace. */
+void tidei_context_define(struct tidei_session *session);
+void tidei_context_define_locked(struct tidei_session *session); /* caller holds the locks of tags and call stacks */
 
 #endif

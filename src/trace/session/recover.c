@@ -14,9 +14,8 @@
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/filelimit.h"
-#include "src/trace/database/path.h"
-#include "src/trace/session/fork.h"
-#include "src/trace/session/locks.h"
+#include "src/trace/database/files.h"
+#include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
 /* How long to wait for another process's recovery, in steps of 5 ms: 10 s. */
@@ -29,34 +28,30 @@ static bool
 recover_poll(void *context, uint64_t waited_ns)
 {
     (void)context;
-    tidei_gate_open(&tidei_recovery_gate);
+    tidei_gate_yield(&tidei_recovery_gate);
     return waited_ns < RECOVER_LOCK_LIMIT_NS;
 }
 
-/* Which trace this is, and whether it has everything already. */
+/* Check that both files belong together. *closed: the trace already has everything. */
 static enum tide_status
 recover_check(struct tidei_database *database, const struct tidei_ringfile *file, bool *closed)
 {
-    enum tide_status status;
-    int64_t trace_id, epoch, records;
+    int64_t trace_id, epoch, records, ignored;
 
-    *closed = false;
-    status = tidei_database_meta_read(database, "trace_id", &trace_id);
-    if (status != TIDE_OK)
-        return status;
-    if ((uint64_t)trace_id != file->header->trace_id)
+    tidei_database_meta_read(database, "trace_id", &trace_id);
+    tidei_database_meta_read(database, "epoch", &epoch);
+    tidei_database_meta_read(database, "epoch_records", &records);
+    *closed = tidei_database_meta_read(database, "ended", &ignored);
+    if (database->status == TIDE_OK && (uint64_t)trace_id != file->header->trace_id) {
+        *closed = false;
         return tide_error_set(TIDE_EFORMAT, "%s: belongs to another trace than %s", file->path, database->path);
-    status = tidei_database_meta_has(database, "ended", closed);
-    if (status == TIDE_OK && !*closed)
-        status = tidei_database_meta_read(database, "epoch", &epoch);
-    if (status == TIDE_OK && !*closed)
-        status = tidei_database_meta_read(database, "epoch_records", &records);
-    if (status == TIDE_OK && !*closed)
-        status = tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
-    return status;
+    }
+    if (database->status != TIDE_OK || *closed)
+        return database->status;
+    return tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
 }
 
-/* Everything but the file names: the trace is open. *folded is false where its write-ahead log stays. */
+/* Recover into the open trace. Closes both files. *folded is false if the trace's write-ahead log stays. */
 static enum tide_status
 recover_store(struct tidei_database *database, struct tidei_ringfile *file, struct tide_trace_recovery *out,
               bool *folded)
@@ -68,13 +63,12 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
     status = recover_check(database, file, &closed);
     if (status != TIDE_OK || closed) {
         if (closed) {
-            /* Killed between the last transaction and this. */
+            /* The process was killed after the last transaction. */
             *folded = tidei_database_finish(database) == TIDE_OK;
-            tidei_ringfile_unlink(file);
             out->state = TIDE_TRACE_RECOVERED;
         }
         tidei_database_close(database);
-        tidei_ringfile_close(file, false);
+        tidei_ringfile_close(file, closed);
         return status;
     }
     writer = tidei_writer_new(NULL, file, database, file->header->tsc != 0);
@@ -87,7 +81,7 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
     status = tidei_database_load(database);
     TIDEI_TEST_POINT("recover.loaded");
     if (status == TIDE_OK)
-        status = tidei_writer_take_up(writer, &out->events);
+        status = tidei_writer_resume(writer, &out->events);
     TIDEI_TEST_POINT("recover.before-stop");
     if (status == TIDE_OK)
         status = tidei_writer_stop(writer, "recovered");
@@ -95,17 +89,6 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
         out->state = TIDE_TRACE_RECOVERED;
     tidei_writer_free(writer);
     return status;
-}
-
-/* The process was killed while it created the files: none of its calls had returned, so there are no records. */
-static bool
-recover_was_never_ready(struct tidei_ringfile *file)
-{
-    if (file->header != NULL && file->header->ready != 0)
-        return false;
-    tidei_ringfile_unlink(file);
-    tidei_ringfile_close(file, false);
-    return true;
 }
 
 /* Recover from the ring file, which is open and locked by this process. */
@@ -116,8 +99,11 @@ recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_
     enum tide_status status;
     bool folded = true;
 
-    if (recover_was_never_ready(file))
+    if (file->header == NULL || file->header->ready == 0) {
+        /* Killed while it created the files: no call of the process had returned, so there are no records. */
+        tidei_ringfile_close(file, true);
         return TIDE_OK;
+    }
     out->pid = file->header->pid;
     status = tidei_ringfile_check(file);
     if (status == TIDE_OK && access(path, F_OK) != 0)
@@ -214,7 +200,7 @@ tide_trace_recover(const char *path, struct tide_trace_recovery *out)
     pthread_mutex_lock(&tidei_files_lock);
     status = recover_files(real != NULL ? real : path, rings, &found);
     pthread_mutex_unlock(&tidei_files_lock);
-    tidei_filelimit_let_go(&before);
+    tidei_filelimit_release(&before);
     pthread_setcancelstate(cancel, NULL);
     free(rings);
     free(real);

@@ -14,7 +14,7 @@
 #include "src/context/symbols.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/filelimit.h"
-#include "src/trace/database/schema.h"
+#include "src/trace/database/database.h"
 
 /* How long a lock on the trace is waited for. */
 #define RESOLVE_BUSY_MS 2000
@@ -63,7 +63,7 @@ resolve_number(const struct resolve *resolve, const char *sql, int64_t *out)
     return code == SQLITE_OK ? TIDE_OK : resolve_failed(resolve);
 }
 
-/* Whether this is a trace with tables of call stacks, and what is to be known of it. */
+/* Check that this is a trace, and read when and where it was recorded. *has_stacks: it has tables of call stacks. */
 static enum tide_status
 resolve_look(struct resolve *resolve, bool *has_stacks)
 {
@@ -97,8 +97,8 @@ resolve_look(struct resolve *resolve, bool *has_stacks)
 }
 
 /*
- * Open the file of a module, where it is the one that ran: of the same build id, or, where it has none, on the same
- * machine and not changed since.
+ * Open the file of a module, if it is the file that ran: it has the same build id, or, without build ids, the trace was
+ * recorded on this machine and the file has not changed since.
  */
 static struct tidei_symbols *
 resolve_open(const struct resolve *resolve, const struct resolve_module *module)
@@ -135,7 +135,7 @@ resolve_frame(struct resolve *resolve, sqlite3_stmt *update, struct tidei_symbol
 }
 
 /*
- * Before the first write. No sooner: at the end of even an empty transaction SQLite waits for all readers, and so a
+ * Called just before the first write: at the end of even an empty transaction SQLite waits for all readers, so a
  * command that has the trace open already would wait for itself.
  */
 static enum tide_status
@@ -230,7 +230,7 @@ resolve_free_list(struct resolve_module *list)
     free(list);
 }
 
-/* With frames that nobody has looked at: one transaction, where there is anything to write. */
+/* Resolve all frames without names. One transaction, if there is anything to write. */
 static enum tide_status
 resolve_all(struct resolve *resolve)
 {
@@ -263,11 +263,7 @@ resolve_opened(struct resolve *resolve)
     bool has_stacks;
     int64_t left;
 
-    /* Do not trust the trace: run no code that its schema contains. */
-    sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-    sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
-    sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    tidei_database_distrust(resolve->db);
     /* A write-ahead log stays: this process may not have the right to fold it in. */
     sqlite3_db_config(resolve->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_busy_timeout(resolve->db, RESOLVE_BUSY_MS);
@@ -304,7 +300,7 @@ tide_trace_resolve(const char *path, struct tide_trace_resolution *out)
     else
         status = resolve_opened(&resolve);
     sqlite3_close(resolve.db);
-    tidei_filelimit_let_go(&before);
+    tidei_filelimit_release(&before);
     tidei_figures_copy(out, &frames, sizeof(frames));
     return status;
 }

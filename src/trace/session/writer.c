@@ -1,8 +1,8 @@
 /*
  * The writer's thread: merges the rings, and writes their records to SQLite.
  *
- * A half of the backlog is written when it is full, when its oldest record has waited for half a second, or on
- * demand. While SQLite works, the rings are drained into the other half every few milliseconds (bulk_poll), so that
+ * A buffer of the backlog is written when it is full, when its oldest record has waited for half a second, or on
+ * demand. While SQLite works, the rings are drained into the other buffer every few milliseconds (bulk_poll), so that
  * a burst finds room without a second thread.
  */
 #include "config.h"
@@ -17,7 +17,7 @@
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/session.h"
-#include "src/trace/session/locks.h"
+#include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
 #define WRITER_COMMIT_NS     500000000u   /* age at which a quiet program's events are committed */
@@ -26,12 +26,15 @@
 #define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are sampled */
 #define WRITER_LOCK_LIMIT_NS 10000000000u /* how long to wait for another process's lock on the trace */
 
+pthread_mutex_t tidei_files_lock = PTHREAD_MUTEX_INITIALIZER;
+struct tidei_gate tidei_recovery_gate = TIDEI_GATE_INITIALIZER;
+
 static bool
 writer_poll(void *context, uint64_t waited_ns)
 {
     struct tidei_writer *writer = context;
 
-    tidei_gate_open(writer->session != NULL ? &writer->gate : &tidei_recovery_gate);
+    tidei_gate_yield(writer->session != NULL ? &writer->gate : &tidei_recovery_gate);
     if (!writer->merge->post_mortem) {
         tidei_merge_drain(writer->merge);
         /* Keep sampling: a transaction may take long. */
@@ -40,7 +43,7 @@ writer_poll(void *context, uint64_t waited_ns)
     return waited_ns < writer->busy_limit_ns;
 }
 
-/* The line that the ring file has; in one that was left behind, behind the line of the half that was being written. */
+/* Begin with the ring file's clock line. In a recovery, the line of the buffer that was being written precedes it. */
 static void
 writer_first_line(struct tidei_database *database, const struct tidei_ring_header *header)
 {
@@ -92,6 +95,11 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
     database->has_calls = session == NULL;
     database->timeline.start_ns = file->header->start_ns;
     writer_first_line(database, file->header);
+    if (session == NULL) {
+        /* Addresses and handles come from a file that this process has not written. */
+        tidei_map_draw_key(&writer->pair->lives.by_address);
+        tidei_map_draw_key(&database->stream_places);
+    }
     database->poll = writer_poll;
     database->poll_context = writer;
     return writer;
@@ -103,8 +111,9 @@ writer_note_failure(struct tidei_writer *writer)
 {
     writer->busy_limit_ns = 0;
     tidei_gate_enter(&writer->gate);
-    if (tidei_database_begin(writer->database) == TIDE_OK)
-        tidei_database_end(writer->database, tidei_database_meta_text(writer->database, "failure", writer->failure));
+    tidei_database_begin(writer->database);
+    tidei_database_meta_text(writer->database, "failure", writer->failure);
+    tidei_database_end(writer->database);
     tidei_gate_leave(&writer->gate);
 }
 
@@ -164,7 +173,7 @@ writer_flush_now(struct tidei_writer *writer)
     wanted = writer->flush_wanted;
     pthread_mutex_unlock(&writer->lock);
     tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), true);
-    status = tidei_writer_settle(writer);
+    status = tidei_writer_drain(writer);
     /* After the events, which say to which allocations the calls belong. */
     if (status == TIDE_OK && tidei_driver_calls_round(writer->calls, &writer->database->timeline, true))
         status = tidei_writer_commit(writer);
@@ -205,11 +214,11 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
 
 /* Report once, and with no lock held, since the sink may be any function. */
 static void
-writer_tell_barrier(struct tidei_writer *writer)
+writer_report_barrier(struct tidei_writer *writer)
 {
-    if (!writer->merge->barrier_refused || writer->told_barrier)
+    if (!writer->merge->barrier_refused || writer->reported_barrier)
         return;
-    writer->told_barrier = true;
+    writer->reported_barrier = true;
     tidei_message(TIDE_WARNING, "log: %s: membarrier(2) is refused by now; each look at the rings takes 2 ms longer",
                   writer->database->path);
 }
@@ -228,7 +237,7 @@ writer_main(void *argument)
         }
         if (writer_round(writer, flush, &pause) != TIDE_OK)
             tidei_writer_fail(writer);
-        writer_tell_barrier(writer);
+        writer_report_barrier(writer);
     }
     return NULL;
 }
@@ -239,7 +248,7 @@ tidei_writer_start(struct tidei_writer *writer)
     sigset_t all, before;
     int error;
 
-    /* The thread takes no signal of the application's, and a file size limit is an error to it and no signal. */
+    /* The thread handles no signals of the application, and a file size limit is an error to it and no signal. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&writer->thread, NULL, writer_main, writer);

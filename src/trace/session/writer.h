@@ -21,9 +21,9 @@ struct tidei_session;
 /* The smallest number of records in a full transaction. */
 #define TIDEI_SLICE_LEAST 32768u
 
-/* The half that is being written, in slices. Each slice is paired, and then written in one transaction. */
+/* The buffer that is being written, in slices. Each slice is paired, and then written in one transaction. */
 struct tidei_sealed {
-    unsigned half;
+    unsigned buffer;
     uint64_t epoch;
     uint64_t count;  /* records */
     uint64_t done;   /* records that the trace has */
@@ -42,13 +42,13 @@ struct tidei_writer {
     bool tsc;
     struct tidei_sealed sealed;
     uint64_t slice;    /* records in the next transaction */
-    uint64_t first_ns; /* when the oldest record of the filling half arrived */
+    uint64_t first_ns; /* when the oldest record of the filling buffer arrived */
     uint64_t moved_ns; /* when the last record was drained */
     uint64_t busy_limit_ns;
-    bool told_barrier; /* reported that the kernel refuses the barrier */
-    bool had_failed;   /* the recording had failed before its process was killed */
-    char cupti[256];   /* for meta.cupti */
-    char failure[256]; /* why the recording ended; "" while it goes on. Writer thread only */
+    bool reported_barrier; /* reported that the kernel refuses the barrier */
+    bool had_failed;       /* the recording had failed before its process was killed */
+    char cupti[256];       /* for meta.cupti */
+    char failure[256];     /* why the recording ended; "" while it goes on. Writer thread only */
 
     struct tidei_gate gate; /* held while SQLite works */
 
@@ -63,6 +63,15 @@ struct tidei_writer {
     uint64_t flush_wanted;
     uint64_t flush_done;
 };
+
+/*
+ * Held while a thread creates the files of a trace or recovers those of another process. File locks belong to the
+ * process and do not exclude its other threads. Taken before the lock of tidei_sessions.
+ */
+extern pthread_mutex_t tidei_files_lock;
+
+/* Held while a recovery uses SQLite, so that another thread can fork safely. */
+extern struct tidei_gate tidei_recovery_gate;
 
 /* Takes ownership of `file` and `database`. NULL without host memory; the caller then still owns both. */
 struct tidei_writer *tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file,
@@ -87,13 +96,13 @@ void tidei_writer_abandon(struct tidei_writer *writer);
 void tidei_writer_free(struct tidei_writer *writer);
 
 /* In a recovery, without the thread: write the records that a dead process left in its rings. */
-enum tide_status tidei_writer_take_up(struct tidei_writer *writer, uint64_t *events);
+enum tide_status tidei_writer_resume(struct tidei_writer *writer, uint64_t *events);
 
-/* Seal the filling half and write it; the other half fills from then on. Errors: TIDE_EIO, TIDE_ENOMEM. */
+/* Seal the filling buffer and write it; the other buffer fills from then on. Errors: TIDE_EIO, TIDE_ENOMEM. */
 enum tide_status tidei_writer_commit(struct tidei_writer *writer);
 
 /* Drain until all records from before the call are in the backlog, and write them. Errors: as above. */
-enum tide_status tidei_writer_settle(struct tidei_writer *writer);
+enum tide_status tidei_writer_drain(struct tidei_writer *writer);
 
 /* Write all remaining records; after a failure, too, since the disk may have room again. Errors: as above. */
 enum tide_status tidei_writer_write_rest(struct tidei_writer *writer);

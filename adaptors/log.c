@@ -1,0 +1,595 @@
+/*
+ * log: record all calls that pass through into an SQLite trace.
+ *
+ * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, cupti=auto|calls|memory|off,
+ * samples=auto|every|off, ring=1MiB, backlog=128MiB, callstack=0, unwind=auto|fp|dwarf). A log below another one may
+ * have no path: it records into the trace of the log above, with its own setting of callstack.
+ *
+ * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
+ *
+ * In the trace, an allocation lives from the return of its call to the begin of the call that frees it. That is exactly
+ * as long as the caller may use it, so two lives of one address never overlap. Over layers that do next to nothing but
+ * pass a call on, the end of the driver's one call serves as the end of the event, which saves one reading of the
+ * clock.
+ *
+ * A second log of the same path, in this stack or in another one of the process, records into the same trace, with the
+ * options with which it was opened.
+ *
+ * LIMITATIONS
+ *  - It records the calls at its place in the stack: above `limit` also the refused requests, below it only those that
+ *    reach upstream.
+ *  - It must not be called from a signal handler.
+ *  - One trace has at most 65,535 layers.
+ */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/log.h>
+#include <tidemark/stack.h>
+
+#include "src/context/callstack.h"
+#include "src/resource/kind.h"
+#include "src/tables/grow.h"
+#include "src/trace/ring/capture.h"
+#include "src/trace/ring/producer.h"
+#include "src/trace/session/recorder.h"
+
+/* A base whose figures are sampled after each event. */
+struct log_sampled {
+    struct log_sampled *next;
+    struct tide_resource *base; /* borrowed: it lies below */
+    uint32_t layer_id;
+};
+
+#define LOG_CALLS   1u /* record the driver's calls within the events */
+#define LOG_QUICK   2u /* the event ends when the driver's call ends */
+#define LOG_SAMPLES 4u /* sample the bases in `sampled` */
+#define LOG_STACKS  8u /* record call stacks of allocations */
+
+struct log {
+    struct tide_resource base;                 /* first */
+    _Atomic(struct tidei_recorder *) recorder; /* holds a reference; NULL until one above has a path */
+    uint16_t layer_id;                         /* set before `recorder` */
+    _Atomic uint32_t stack_id;                 /* of the stack that it opened the trace for; 0: another log did */
+    bool watches;                              /* opened the trace, and started the watch of its bases */
+    _Atomic unsigned extras;                   /* extra records for each event: the flags above */
+    _Atomic(struct log_sampled *) sampled;     /* owned */
+    struct tide_log_options options;           /* as given; path is owned */
+};
+
+/* The producer of the calling thread; NULL where nothing is recorded. */
+static inline struct tidei_producer *
+log_producer(struct log *log, enum tidei_record_kind kind)
+{
+    /* Pairs with the release in log_attach. */
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_producer *producer;
+
+    if (recorder == NULL)
+        return NULL;
+    producer = tidei_producer_get(&recorder->session);
+    if (__builtin_expect(producer == NULL, 0))
+        tidei_session_lost(&recorder->session, kind);
+    return producer;
+}
+
+/* The extra records of an event. Relaxed: it does not matter when another thread sees a change. */
+static inline unsigned
+log_extras(const struct log *log)
+{
+    return atomic_load_explicit(&log->extras, memory_order_relaxed);
+}
+
+static void
+log_sample(struct log *log, struct tidei_producer *producer)
+{
+    /* Pairs with the release in log_watch_each. */
+    for (struct log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire); sampled != NULL;
+         sampled = sampled->next) {
+        struct tidei_error error;
+        uint64_t used, reserved;
+
+        tidei_error_save(&error);
+        if (tide_query(sampled->base, TIDE_QUERY_BYTES_USED, &used) == TIDE_OK &&
+            tide_query(sampled->base, TIDE_QUERY_BYTES_RESERVED, &reserved) == TIDE_OK)
+            tidei_producer_sample(producer, sampled->layer_id, used, reserved);
+        tidei_error_restore(&error);
+    }
+}
+
+/*
+ * Record an allocation; see tidei_producer_ticks for `plain`. `calls` is 0; or LOG_CALLS, alone or with LOG_QUICK, to
+ * record the driver's calls, too.
+ */
+static inline __attribute__((always_inline)) enum tide_status
+log_allocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, unsigned calls, uint32_t callstack,
+                      size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, (calls & LOG_QUICK) != 0) : NULL;
+    uint64_t begin = tidei_producer_ticks(producer, plain);
+    enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+    uint64_t word =
+        tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));
+
+    if (calls == 0) {
+        tidei_producer_event(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain);
+        return status;
+    }
+    tidei_producer_event_calls(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain, slot);
+    tidei_call_capture_disarm(slot);
+    return status;
+}
+
+static __attribute__((noinline)) enum tide_status
+log_allocate_otherwise(struct log *log, struct tidei_producer *producer, size_t bytes, size_t alignment,
+                       tide_stream stream, void **out)
+{
+    uint32_t callstack = 0;
+    enum tide_status status;
+
+    if (producer == NULL)
+        return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+    /* Before the clock is read, because the walk is no part of the recorded call. */
+    if (log_extras(log) & LOG_STACKS)
+        callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
+    if (log_extras(log) & LOG_CALLS)
+        status = log_allocate_recorded(log, producer, false, LOG_CALLS, callstack, bytes, alignment, stream, out);
+    else
+        status = log_allocate_recorded(log, producer, false, 0, callstack, bytes, alignment, stream, out);
+    log_sample(log, producer);
+    return status;
+}
+
+static enum tide_status
+log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct log *log = (struct log *)self;
+    struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_ALLOC);
+    unsigned extras = log_extras(log);
+
+    if (__builtin_expect(producer == NULL || !producer->plain || extras > (LOG_CALLS | LOG_QUICK), 0))
+        return log_allocate_otherwise(log, producer, bytes, alignment, stream, out);
+    if (extras & LOG_CALLS)
+        return log_allocate_recorded(log, producer, true, LOG_CALLS | (extras & LOG_QUICK), 0, bytes, alignment, stream,
+                                     out);
+    return log_allocate_recorded(log, producer, true, 0, 0, bytes, alignment, stream, out);
+}
+
+/* Record a free, as above. */
+static inline __attribute__((always_inline)) enum tide_status
+log_deallocate_recorded(struct log *log, struct tidei_producer *producer, bool plain, unsigned calls, void *pointer,
+                        size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, (calls & LOG_QUICK) != 0) : NULL;
+    uint64_t begin = tidei_producer_ticks_ordered(producer, plain);
+    enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+    uint64_t word =
+        tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));
+
+    if (calls == 0) {
+        tidei_producer_event(producer, begin, (uintptr_t)pointer, bytes, stream, word, 0, false, plain);
+        return status;
+    }
+    tidei_producer_event_calls(producer, begin, (uintptr_t)pointer, bytes, stream, word, 0, false, plain, slot);
+    tidei_call_capture_disarm(slot);
+    return status;
+}
+
+static __attribute__((noinline)) enum tide_status
+log_deallocate_otherwise(struct log *log, struct tidei_producer *producer, void *pointer, size_t bytes,
+                         size_t alignment, tide_stream stream)
+{
+    enum tide_status status;
+
+    if (producer != NULL &&
+        !(producer->drop && tidei_producer_drops_free(producer, log->layer_id, (uintptr_t)pointer))) {
+        if (log_extras(log) & LOG_CALLS)
+            status = log_deallocate_recorded(log, producer, false, LOG_CALLS, pointer, bytes, alignment, stream);
+        else
+            status = log_deallocate_recorded(log, producer, false, 0, pointer, bytes, alignment, stream);
+        log_sample(log, producer);
+        return status;
+    }
+    status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+    if (producer != NULL && status != TIDE_OK)
+        tidei_producer_drops_again(producer, log->layer_id, (uintptr_t)pointer);
+    return status;
+}
+
+static enum tide_status
+log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct log *log = (struct log *)self;
+    struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_FREE);
+    unsigned extras = log_extras(log);
+
+    if (__builtin_expect(producer == NULL || !producer->plain || (extras & LOG_SAMPLES) != 0, 0))
+        return log_deallocate_otherwise(log, producer, pointer, bytes, alignment, stream);
+    if (extras & LOG_CALLS)
+        return log_deallocate_recorded(log, producer, true, LOG_CALLS | (extras & LOG_QUICK), pointer, bytes, alignment,
+                                       stream);
+    return log_deallocate_recorded(log, producer, true, 0, pointer, bytes, alignment, stream);
+}
+
+static bool
+log_has(struct tide_resource *base, enum tide_query what)
+{
+    uint64_t figure;
+
+    return tide_query(base, what, &figure) == TIDE_OK;
+}
+
+/* Whether a base has figures that can be sampled; see the table pool_sample. */
+static bool
+log_can_watch(struct tide_resource *base)
+{
+    return base->upstream == NULL && log_has(base, TIDE_QUERY_BYTES_USED) && log_has(base, TIDE_QUERY_BYTES_RESERVED);
+}
+
+struct log_seen {
+    struct tide_resource *resource;
+    uint32_t id;
+};
+
+/* The walk over the resources below a log, which numbers each once. */
+struct log_walk {
+    struct log *top;
+    struct tidei_recorder *recorder;
+    struct log_seen *seen;
+    size_t count, capacity;
+    uint32_t stack_id;       /* of an earlier stack that this one contains whole; 0: none */
+    bool is_cuda;            /* a base allocates through the driver */
+    enum tide_status status; /* of the first resource that could not be numbered */
+};
+
+/* Two stacks that share a log may be created at once. */
+static pthread_mutex_t log_attach_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+log_attach(struct log *log, struct tidei_recorder *recorder, uint32_t layer_id)
+{
+    pthread_mutex_lock(&log_attach_lock);
+    if (atomic_load_explicit(&log->recorder, memory_order_relaxed) == NULL) {
+        log->layer_id = (uint16_t)layer_id;
+        /* Pairs with the acquire in log_allocate and log_deallocate. */
+        atomic_store_explicit(&log->recorder, tidei_recorder_retain(recorder), memory_order_release);
+    }
+    pthread_mutex_unlock(&log_attach_lock);
+}
+
+/* Record one layer in the trace, after the layers below it have numbers. */
+static void
+log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, uint32_t upstream_id)
+{
+    char config[4096] = "";
+    struct tide_text text = { .data = config, .capacity = sizeof(config) };
+    uint64_t device;
+
+    if (tide_query(resource, TIDE_QUERY_DEVICE, &device) != TIDE_OK)
+        device = UINT64_MAX;
+    resource->ops->describe(resource, &text);
+    tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource), config, (int64_t)device);
+}
+
+/*
+ * Handle a log that already records into this trace, from an earlier stack: it and all layers below it have numbers. If
+ * it had opened the trace for that stack, this stack's text includes the other's, and replaces it.
+ */
+static uint32_t
+log_known(struct log_walk *walk, struct tide_resource *resource)
+{
+    struct log *log = (struct log *)resource;
+
+    if (resource->ops != walk->top->base.ops ||
+        atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder)
+        return 0;
+    if (walk->stack_id == 0) /* relaxed: its holder has it alone */
+        walk->stack_id = atomic_exchange_explicit(&log->stack_id, 0, memory_order_relaxed);
+    return log->layer_id;
+}
+
+/* Number a resource and all below it. Returns its number; on failure 0, and walk->status. */
+static uint32_t
+log_number(struct log_walk *walk, struct tide_resource *resource)
+{
+    uint32_t upstream_id = 0;
+    uint32_t id;
+    struct tide_upstream edge;
+
+    for (size_t i = 0; i < walk->count; i++) {
+        if (walk->seen[i].resource == resource)
+            return walk->seen[i].id;
+    }
+    id = log_known(walk, resource);
+    if (id != 0)
+        return id;
+    if (!tidei_grow(&walk->seen, &walk->capacity, walk->count, 1)) {
+        walk->status = TIDE_ENOMEM;
+        return 0;
+    }
+    id = tidei_recorder_new_layer(walk->recorder);
+    if (id > UINT16_MAX) {
+        walk->status = TIDE_EINVAL;
+        return 0;
+    }
+    walk->seen[walk->count++] = (struct log_seen){ resource, id };
+    if (resource->ops == walk->top->base.ops)
+        log_attach((struct log *)resource, walk->recorder, id);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
+        uint32_t below = log_number(walk, edge.resource);
+
+        if (i == 0)
+            upstream_id = below;
+        else
+            tidei_recorder_define_bin(walk->recorder, id, edge.limit_bytes, below);
+    }
+    log_define(walk, resource, id, upstream_id);
+    if (walk->top->options.samples == TIDE_SAMPLES_AUTO && log_can_watch(resource))
+        tidei_recorder_watch(walk->recorder, resource, id);
+    return id;
+}
+
+/* Make a log sample a base below it after each event. */
+static void
+log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *base)
+{
+    struct log_sampled *sampled = malloc(sizeof(*sampled));
+
+    if (sampled == NULL) {
+        walk->status = TIDE_ENOMEM;
+        return;
+    }
+    *sampled = (struct log_sampled){ .base = base, .layer_id = log_number(walk, base) };
+    sampled->next = atomic_load_explicit(&log->sampled, memory_order_relaxed);
+    /* Pairs with the acquire in log_sample. */
+    atomic_store_explicit(&log->sampled, sampled, memory_order_release);
+    atomic_fetch_or_explicit(&log->extras, LOG_SAMPLES, memory_order_relaxed);
+}
+
+/* Whether the driver's call takes nearly all the time of an event of this log. */
+static bool
+log_is_quick(const struct log *log)
+{
+    for (const struct tide_resource *below = log->base.upstream; below != NULL; below = below->upstream) {
+        if (!tidei_resource_is_quick(below))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Set up the extra records for each log of this trace that is the last one above a base: the driver's calls and the
+ * GPUs, if the base has CUDA memory, and its samples. A log of an earlier stack has them already.
+ */
+static void
+log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct log *nearest)
+{
+    struct tide_upstream edge;
+
+    if (resource->ops == walk->top->base.ops &&
+        atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
+        nearest = (struct log *)resource;
+    /* A base that allocates through the driver: on a device, or pinned host memory, which belongs to a device. */
+    if (resource->upstream == NULL &&
+        (log_has(resource, TIDE_QUERY_DEVICE) || log_has(resource, TIDE_QUERY_DEVICE_TOTAL))) {
+        walk->is_cuda = true;
+        tidei_recorder_define_devices(walk->recorder);
+        if (tidei_recorder_watch_calls(walk->recorder))
+            atomic_fetch_or_explicit(&nearest->extras, log_is_quick(nearest) ? LOG_CALLS | LOG_QUICK : LOG_CALLS,
+                                     memory_order_relaxed);
+    }
+    if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
+        log_watch_each(walk, nearest, resource);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
+        log_watch_bases(walk, edge.resource, nearest);
+}
+
+/* The log that opened the trace is destroyed: stop watching the resources below it. */
+static void
+log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+
+    if (resource->upstream == NULL)
+        tidei_recorder_unwatch(recorder, resource);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
+        log_unwatch(recorder, edge.resource);
+}
+
+static enum tide_status
+log_flush(struct tidei_recorder *recorder)
+{
+    enum tide_status status;
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    status = tidei_recorder_flush(recorder);
+    pthread_setcancelstate(cancel, NULL);
+    return status;
+}
+
+/* Open the trace that the options name, number the layers, and attach the logs below. Errors: as tide_log_create. */
+static enum tide_status
+log_open(struct log *log)
+{
+    struct log_walk walk = { .top = log };
+    enum tide_status status;
+    char text[4096];
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    status = tidei_recorder_open(&log->options, &walk.recorder);
+    pthread_setcancelstate(cancel, NULL);
+
+    if (status != TIDE_OK)
+        return status;
+    log->watches = true;
+    log_number(&walk, &log->base);
+    status = walk.status;
+    if (status == TIDE_ENOMEM)
+        tide_error_set(status, "log: no host memory");
+    else if (status != TIDE_OK)
+        tide_error_set(status, "log: no more than %d layers fit into the trace %s", UINT16_MAX, log->options.path);
+    else
+        log_watch_bases(&walk, &log->base, log);
+    if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
+        atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
+                              memory_order_relaxed);
+    /* So that the trace says which CUPTI records are available, even if the process is killed soon. */
+    if (status == TIDE_OK && walk.is_cuda)
+        log_flush(walk.recorder);
+    free(walk.seen);
+    tidei_recorder_release(walk.recorder);
+    return status;
+}
+
+static void
+log_fini(struct tide_resource *self)
+{
+    struct log *log = (struct log *)self;
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire);
+    struct tidei_error error;
+    int cancel;
+
+    tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    if (recorder != NULL) {
+        if (log->watches)
+            log_unwatch(recorder, self);
+        tidei_recorder_release(recorder);
+    }
+    pthread_setcancelstate(cancel, NULL);
+    tidei_error_restore(&error);
+    while (sampled != NULL) {
+        struct log_sampled *next = sampled->next;
+
+        free(sampled);
+        sampled = next;
+    }
+    free((char *)log->options.path);
+}
+
+static const char *const log_clocks[] = { "auto", "tsc", "monotonic", NULL };
+static const char *const log_cuptis[] = { "auto", "calls", "off", "memory", NULL };
+static const char *const log_overflows[] = { "wait", "drop", NULL };
+static const char *const log_samples[] = { "auto", "every", "off", NULL };
+
+/* A layer that records into another's trace has options only for call stacks. */
+static void
+log_describe(struct tide_resource *self, struct tide_text *text)
+{
+    const struct tide_log_options *options = &((struct log *)self)->options;
+    const struct tide_log_options own = { .callstack_depth = options->callstack_depth, .unwind = options->unwind };
+
+    tidei_kind_describe_options(tidei_kind_of(self), options->path != NULL ? options : &own, "", text);
+}
+
+static enum tide_status
+log_check(void *options, size_t *fault)
+{
+    struct tide_log_options *wanted = options;
+    enum tide_status status = tidei_callstack_options("log", wanted->callstack_depth, wanted->unwind);
+
+    (void)fault;
+    if (wanted->callstack_depth == 0)
+        wanted->unwind = TIDE_UNWIND_AUTO;
+    return status;
+}
+
+static enum tide_status
+log_init(struct tide_resource *self, size_t *fault)
+{
+    struct log *log = (struct log *)self;
+    enum tide_status status = TIDE_OK;
+    struct tidei_error error;
+
+    (void)fault;
+    atomic_init(&log->extras, log->options.callstack_depth != 0 ? LOG_STACKS : 0);
+    if (log->options.path == NULL)
+        return TIDE_OK;
+    log->options.path = strdup(log->options.path);
+    if (log->options.path == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    tidei_error_save(&error);
+    status = log_open(log);
+    if (status == TIDE_OK)
+        tidei_error_restore(&error);
+    else
+        log_fini(self);
+    return status;
+}
+
+static void
+log_complete(struct tide_resource *self)
+{
+    struct log *log = (struct log *)self;
+
+    if (log->watches)
+        tidei_recorder_keep(atomic_load_explicit(&log->recorder, memory_order_acquire));
+}
+
+static const struct tidei_argument log_arguments[] = {
+    TIDEI_ARGUMENT("path", WORD, struct tide_log_options, path, "the path of a trace", .positional = true, .least = 1),
+    TIDEI_FLAG("overwrite", struct tide_log_options, overwrite),
+    TIDEI_ARGUMENT("clock", CHOICE, struct tide_log_options, clock, "auto, tsc or monotonic", .choices = log_clocks),
+    TIDEI_ARGUMENT("overflow", CHOICE, struct tide_log_options, overflow, "wait or drop", .choices = log_overflows),
+    TIDEI_ARGUMENT("cupti", CHOICE, struct tide_log_options, cupti, "auto, calls, memory or off",
+                   .choices = log_cuptis),
+    TIDEI_ARGUMENT("samples", CHOICE, struct tide_log_options, samples, "auto, every or off", .choices = log_samples),
+    TIDEI_ARGUMENT("ring", SIZE, struct tide_log_options, ring_bytes, "a power of two from 4KiB to 1GiB",
+                   .power_of_two = true, .least = UINT64_C(4) << 10, .most = UINT64_C(1) << 30,
+                   .default_value = UINT64_C(1) << 20),
+    TIDEI_ARGUMENT("backlog", SIZE, struct tide_log_options, backlog_bytes, "a size from 1MiB to 16GiB",
+                   .least = UINT64_C(1) << 20, .most = UINT64_C(16) << 30, .default_value = UINT64_C(128) << 20),
+    TIDEI_CALLSTACK_ARGUMENTS(struct tide_log_options),
+};
+
+const struct tidei_kind tidei_log_kind = {
+    .ops = {
+        TIDEI_KIND_OPS("log"),
+        .allocate = log_allocate,
+        .deallocate = log_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = tide_pass_query,
+        .describe = log_describe,
+        .upstream_at = tide_pass_upstream_at,
+    },
+    TIDEI_KIND_ARGUMENTS(log_arguments),
+    .options_size = offsetof(struct tide_log_options, reserved),
+    TIDEI_KIND_STRUCT(struct log),
+    .keeps_unset = true,
+    .inherits = "path",
+    .check = log_check,
+    .init = log_init,
+    .fini = log_fini,
+    .complete = log_complete,
+};
+
+enum tide_status
+tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
+{
+    enum tide_status status = tidei_kind_create(&tidei_log_kind, upstream, options, out);
+
+    if (status == TIDE_OK)
+        log_complete(*out);
+    return status;
+}
+
+enum tide_status
+tide_log_flush(struct tide_resource *log)
+{
+    struct tidei_recorder *recorder;
+
+    if (log == NULL || log->ops != &tidei_log_kind.ops)
+        return tide_error_set(TIDE_EINVAL, "log: not a log");
+    recorder = atomic_load_explicit(&((struct log *)log)->recorder, memory_order_acquire);
+    if (recorder == NULL)
+        return tide_error_set(TIDE_EINVAL, "log: no trace: none above it has a path");
+    return log_flush(recorder);
+}

@@ -1,0 +1,26 @@
+/* Makes stacks from text, prints them as text, and finds their layers by name. */
+#ifndef TIDEI_STACK_STACK_H
+#define TIDEI_STACK_STACK_H
+
+#include "src/resource/kind.h"
+
+/* tide_stack_parse, with layers of `kinds` (ends in NULL). */
+enum tide_status tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struct tide_resource **out);
+
+/* tide_stack_from_environment, with layers of `kinds`. */
+enum tide_status tidei_stack_build_environment(const struct tidei_kind *const *kinds, const char *default_text,
+                                               struct tide_resource **out);
+
+/* tide_stack_check, with layers of `kinds`. */
+enum tide_status tidei_stack_check(const struct tidei_kind *const *kinds, const char *text, struct tide_text *out);
+
+/*
+ * Append the layers from `top` down to `stop` (exclusive; NULL: including the base) to `text`, in the syntax of
+ * tide_stack_parse. Appends nothing where `top` is `stop`. Follows the upstream of index 0.
+ */
+void tidei_describe_until(struct tide_resource *top, struct tide_resource *stop, struct tide_text *text);
+
+/* The layer that tide_stack_find finds (borrowed); NULL, and no error text, where there is none. */
+struct tide_resource *tidei_stack_find(struct tide_resource *top, const char *name);
+
+#endif

@@ -1,0 +1,194 @@
+/* Expands the path of a trace, and moves and removes the files that are there. */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/resource/resource.h"
+#include "src/trace/database/files.h"
+#include "src/trace/ring/ringfile.h"
+
+static const char *
+path_rank(void)
+{
+    static const char *const variables[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID" };
+
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        const char *rank = getenv(variables[i]);
+
+        /* Only a number is a rank: no other text of the variable gets into a path. */
+        if (rank != NULL && rank[0] != '\0' && strspn(rank, "0123456789") == strlen(rank))
+            return rank;
+    }
+    return "0";
+}
+
+/* What a letter after % stands for. */
+static enum tide_status
+path_letter(const char *pattern, char letter, char *text, size_t capacity)
+{
+    switch (letter) {
+    case 'p':
+        snprintf(text, capacity, "%ld", (long)getpid());
+        return TIDE_OK;
+    case 'h':
+        if (gethostname(text, capacity) != 0)
+            snprintf(text, capacity, "localhost");
+        text[capacity - 1] = '\0';
+        return TIDE_OK;
+    case 'r':
+        snprintf(text, capacity, "%s", path_rank());
+        return TIDE_OK;
+    case '%':
+        snprintf(text, capacity, "%%");
+        return TIDE_OK;
+    default:
+        return tide_error_set(TIDE_EINVAL, "log: %s: %%%c is unknown, expected %%p, %%h, %%r or %%%%", pattern, letter);
+    }
+}
+
+static enum tide_status
+path_expand(const char *pattern, char *path, size_t capacity)
+{
+    enum tide_status status;
+    size_t length = 0;
+
+    for (const char *at = pattern; *at != '\0'; at++) {
+        char text[HOST_NAME_MAX + 1] = { *at, '\0' };
+
+        if (*at == '%' && at[1] == '\0')
+            return tide_error_set(TIDE_EINVAL, "log: %s ends in %%, expected %%p, %%h, %%r or %%%%", pattern);
+        if (*at == '%') {
+            status = path_letter(pattern, *++at, text, sizeof(text));
+            if (status != TIDE_OK)
+                return status;
+        }
+        if (length + strlen(text) >= capacity)
+            return tide_error_set(TIDE_EINVAL, "log: the path is longer than %zu bytes", capacity - 1);
+        strcpy(path + length, text);
+        length += strlen(text);
+    }
+    path[length] = '\0';
+    return length == 0 ? tide_error_set(TIDE_EINVAL, "log: the path is empty") : TIDE_OK;
+}
+
+enum tide_status
+tidei_trace_path(const char *pattern, char **out)
+{
+    char path[PATH_MAX], directory[PATH_MAX + 1];
+    enum tide_status status = path_expand(pattern, path, sizeof(path) - 32);
+    const char *slash, *name;
+    char *real;
+
+    *out = NULL;
+    if (status != TIDE_OK)
+        return status;
+    slash = strrchr(path, '/');
+    name = slash != NULL ? slash + 1 : path;
+    snprintf(directory, sizeof(directory), "%.*s", slash != NULL ? (int)(slash - path) + 1 : 2,
+             slash != NULL ? path : "./");
+    if (*name == '\0')
+        return tide_error_set(TIDE_EINVAL, "log: %s is a directory", path);
+    real = realpath(directory, NULL);
+    if (real == NULL)
+        return tide_error_set(TIDE_EIO, "log: %s: %s", directory, strerror(errno));
+    if (asprintf(out, "%s/%s", strcmp(real, "/") == 0 ? "" : real, name) < 0)
+        *out = NULL;
+    free(real);
+    return *out != NULL ? TIDE_OK : tide_error_set(TIDE_ENOMEM, "log: no host memory");
+}
+
+bool
+tidei_trace_path_is_own(const char *pattern)
+{
+    for (const char *at = strchr(pattern, '%'); at != NULL && at[1] != '\0'; at = strchr(at + 2, '%')) {
+        if (at[1] == 'p')
+            return true;
+    }
+    return false;
+}
+
+char *
+tidei_trace_path_beside(const char *path, const char *suffix)
+{
+    char *beside;
+
+    return asprintf(&beside, "%s%s", path, suffix) < 0 ? NULL : beside;
+}
+
+/* The trace itself is last, so that after a kill in between it still has its name. */
+static const char *const replaced_suffixes[] = { "-wal", "-shm", "-journal", "" };
+
+#define REPLACED_SUFFIXES (sizeof(replaced_suffixes) / sizeof(replaced_suffixes[0]))
+
+/* Move the file at `source` to `target`. If there is none, or `source` is NULL, remove the file at `target`. */
+static int
+replaced_rename(const char *source, const char *target)
+{
+    if (source != NULL && rename(source, target) == 0)
+        return 0;
+    if (source != NULL && errno != ENOENT)
+        return errno;
+    return unlink(target) == 0 || errno == ENOENT ? 0 : errno;
+}
+
+/* The same for one file of the traces at `from` (NULL: none) and `to`. */
+static enum tide_status
+replaced_move(const char *from, const char *to, const char *suffix)
+{
+    char *source = from != NULL ? tidei_trace_path_beside(from, suffix) : NULL;
+    char *target = tidei_trace_path_beside(to, suffix);
+    enum tide_status status = TIDE_OK;
+    int error = 0;
+
+    if (target == NULL || (from != NULL && source == NULL))
+        status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    else
+        error = replaced_rename(source, target);
+    if (error != 0)
+        status = tide_error_set(TIDE_EIO, "log: %s: %s", target, strerror(error));
+    free(source);
+    free(target);
+    return status;
+}
+
+enum tide_status
+tidei_replaced_take(const char *path, const char *replaced)
+{
+    enum tide_status status = TIDE_OK;
+    size_t taken = 0;
+
+    while (status == TIDE_OK && taken < REPLACED_SUFFIXES) {
+        status = replaced_move(path, replaced, replaced_suffixes[taken]);
+        taken += status == TIDE_OK;
+    }
+    while (status != TIDE_OK && taken > 0)
+        replaced_move(replaced, path, replaced_suffixes[--taken]);
+    return status;
+}
+
+void
+tidei_replaced_restore(const char *path, const char *replaced)
+{
+    for (size_t i = 0; i < REPLACED_SUFFIXES; i++)
+        replaced_move(replaced, path, replaced_suffixes[i]);
+}
+
+void
+tidei_replaced_restore_rings(const char *path, const char *replaced)
+{
+    replaced_move(replaced, path, TIDEI_RINGS_SUFFIX);
+}
+
+void
+tidei_replaced_drop(const char *path, bool rings)
+{
+    if (rings)
+        replaced_move(NULL, path, TIDEI_RINGS_SUFFIX);
+    for (size_t i = 0; i < REPLACED_SUFFIXES; i++)
+        replaced_move(NULL, path, replaced_suffixes[i]);
+}

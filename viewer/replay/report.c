@@ -1,0 +1,289 @@
+/* Asks the layers of a stack for their figures, and prints them with the result of a replay. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <tidemark/stack.h>
+
+#include "src/tables/grow.h"
+#include "viewer/base/exit-status.h"
+#include "viewer/base/output.h"
+#include "viewer/output/json.h"
+#include "viewer/output/table.h"
+#include "viewer/replay/report.h"
+
+static bool
+report_has(const struct replay_report *report, const struct tide_resource *resource)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        if (report->layers[i].resource == resource)
+            return true;
+    }
+    return false;
+}
+
+/* Add all layers below `resource`, then `resource` itself: the final order in reverse. */
+static bool
+report_visit(struct replay_report *report, struct tide_resource *resource)
+{
+    struct tide_upstream upstream;
+    size_t below = 0;
+
+    if (report_has(report, resource))
+        return true;
+    while (resource->ops->upstream_at(resource, below, &upstream) == TIDE_OK)
+        below++;
+    /* Upstream 0 serves what no bin serves. Bins come from the largest down, so that they end up in their order. */
+    for (size_t i = 0; i < below; i++) {
+        size_t index = i == 0 ? 0 : below - i;
+
+        if (resource->ops->upstream_at(resource, index, &upstream) == TIDE_OK &&
+            !report_visit(report, upstream.resource))
+            return false;
+    }
+    if (!tidei_grow(&report->layers, &report->capacity, report->count, 1))
+        return false;
+    report->layers[report->count++] = (struct report_layer){ .resource = resource };
+    return true;
+}
+
+static void
+report_ask(struct report_layer *layer)
+{
+    struct tide_resource *resource = layer->resource;
+    char arguments[128] = "";
+    struct tide_text text = { .data = arguments, .capacity = sizeof(arguments) };
+
+    resource->ops->describe(resource, &text);
+    snprintf(layer->text, sizeof(layer->text), text.length > 0 ? "%s(%s%s)" : "%s", tide_resource_name(resource),
+             arguments, text.length >= sizeof(arguments) ? "..." : "");
+    layer->has_used = tide_query(resource, TIDE_QUERY_BYTES_USED, &layer->used_bytes) == TIDE_OK;
+    layer->has_reserved = tide_query(resource, TIDE_QUERY_BYTES_RESERVED, &layer->reserved_bytes) == TIDE_OK;
+    layer->statistics.struct_size = sizeof(layer->statistics);
+    layer->has_statistics = tide_statistics_read(resource, &layer->statistics) == TIDE_OK;
+}
+
+static char *
+report_stack_text(struct tide_resource *stack)
+{
+    size_t needed = 0;
+    char *text;
+
+    tide_describe(stack, NULL, 0, &needed);
+    text = malloc(needed + 1);
+    if (text != NULL && tide_describe(stack, text, needed + 1, NULL) != TIDE_OK)
+        text[0] = '\0';
+    return text;
+}
+
+int
+replay_report_make(struct tide_resource *stack, struct replay_report *out)
+{
+    *out = (struct replay_report){ .stack = report_stack_text(stack) };
+    if (out->stack == NULL || !report_visit(out, stack)) {
+        fputs("tidemark: no memory for the layers of the stack\n", stderr);
+        replay_report_free(out);
+        return COMMAND_WRONG;
+    }
+    for (size_t i = 0; i < out->count / 2; i++) {
+        struct report_layer layer = out->layers[i];
+
+        out->layers[i] = out->layers[out->count - 1 - i];
+        out->layers[out->count - 1 - i] = layer;
+    }
+    for (size_t i = 0; i < out->count; i++)
+        report_ask(&out->layers[i]);
+    return COMMAND_FINE;
+}
+
+void
+replay_report_free(struct replay_report *report)
+{
+    free(report->layers);
+    free(report->stack);
+    *report = (struct replay_report){ 0 };
+}
+
+/* The number of calls, at least 1: it is a divisor. */
+static double
+report_calls(const struct replay *replay)
+{
+    const struct replay_result *result = &replay->result;
+    uint64_t calls = result->allocations + result->failures + result->frees + result->free_failures;
+
+    return calls > 0 ? (double)calls : 1;
+}
+
+static void
+report_counter(struct json *json, const struct tide_counter *counter)
+{
+    json_begin(json, '{');
+    json_put_signed(json, "current", counter->current);
+    json_put_signed(json, "peak", counter->peak);
+    json_put_signed(json, "total", counter->total);
+    json_end(json, '}');
+}
+
+static void
+report_layer(struct json *json, const struct report_layer *layer)
+{
+    json_begin(json, '{');
+    json_put_text(json, "kind", tide_resource_name(layer->resource));
+    json_put_text(json, "layer", layer->text);
+    if (layer->has_used)
+        json_put_unsigned(json, "used_bytes", layer->used_bytes);
+    if (layer->has_reserved)
+        json_put_unsigned(json, "reserved_bytes", layer->reserved_bytes);
+    if (layer->has_statistics) {
+        json_key(json, "bytes");
+        report_counter(json, &layer->statistics.bytes);
+        json_key(json, "count");
+        report_counter(json, &layer->statistics.count);
+    }
+    json_end(json, '}');
+}
+
+static void
+report_json(struct emit *out, const struct replay *replay, const struct replay_report *report)
+{
+    const struct replay_input *input = replay->input;
+    const struct replay_result *result = &replay->result;
+    struct json json = { .out = out };
+
+    json_begin(&json, '{');
+    json_put_unsigned(&json, "events", input->recorded_events);
+    json_put_unsigned(&json, "allocations", result->allocations);
+    json_put_unsigned(&json, "frees", result->frees);
+    json_put_unsigned(&json, "failures", result->failures);
+    json_put_unsigned(&json, "free_failures", result->free_failures);
+    json_put_unsigned(&json, "skipped_frees", input->unknown_frees + result->skipped_frees);
+    json_put_unsigned(&json, "unknown_frees", input->unknown_frees);
+    json_put_unsigned(&json, "failed_frees", result->skipped_frees);
+    json_put_unsigned(&json, "recorded_failures", input->recorded_failures);
+    json_put_unsigned(&json, "replaced", input->replaced);
+    json_put_unsigned(&json, "size_differences", input->size_differences);
+    json_put_unsigned(&json, "live_count", result->left_count);
+    json_put_unsigned(&json, "live_bytes", result->left_bytes);
+    json_put_unsigned(&json, "threads", input->thread_count);
+    json_put_unsigned(&json, "streams", input->stream_count);
+    json_put_signed(&json, "total_ns", result->total_ns);
+    json_put_real(&json, "event_ns", (double)result->total_ns / report_calls(replay));
+    json_put_text(&json, "stack", report->stack);
+    json_key(&json, "layers");
+    json_begin(&json, '[');
+    for (size_t i = 0; i < report->count; i++)
+        report_layer(&json, &report->layers[i]);
+    emit_string(out, "]}\n");
+}
+
+static const char *
+report_signed_size(struct output_figure *figure, int64_t bytes)
+{
+    if (bytes >= 0)
+        return output_size(figure, (uint64_t)bytes);
+    snprintf(figure->text, sizeof(figure->text), "%" PRId64 " B", bytes);
+    return figure->text;
+}
+
+static const char *
+report_signed(struct output_figure *figure, int64_t count)
+{
+    snprintf(figure->text, sizeof(figure->text), "%" PRId64, count);
+    return figure->text;
+}
+
+static void
+report_layer_row(struct table *table, const struct report_layer *layer)
+{
+    struct output_figure figure;
+    const struct tide_counter *bytes = &layer->statistics.bytes;
+    const struct tide_counter *count = &layer->statistics.count;
+
+    table_row(table);
+    table_cell(table, 0, layer->text);
+    if (layer->has_used)
+        table_cell(table, 1, output_size(&figure, layer->used_bytes));
+    if (layer->has_reserved)
+        table_cell(table, 2, output_size(&figure, layer->reserved_bytes));
+    if (!layer->has_statistics)
+        return;
+    table_cell(table, 3, report_signed_size(&figure, bytes->current));
+    table_cell(table, 4, report_signed_size(&figure, bytes->peak));
+    table_cell(table, 5, report_signed_size(&figure, bytes->total));
+    table_cell(table, 6, report_signed(&figure, count->current));
+    table_cell(table, 7, report_signed(&figure, count->peak));
+    table_cell(table, 8, report_signed(&figure, count->total));
+}
+
+/* The columns of statistics layers come last, and are left out if the stack has no such layer. */
+static int
+report_layers(struct emit *out, const struct replay_report *report)
+{
+    bool counts = false;
+    struct table table;
+
+    for (size_t i = 0; i < report->count; i++)
+        counts = counts || report->layers[i].has_statistics;
+    table_begin(&table, false);
+    table_columns(&table, counts ? "LAYER >USED >RESERVED >LIVE >PEAK >TOTAL >COUNT >PEAK-COUNT >TOTAL-COUNT"
+                                 : "LAYER >USED >RESERVED");
+    for (size_t i = 0; i < report->count; i++)
+        report_layer_row(&table, &report->layers[i]);
+    emit_string(out, "\n");
+    if (table_end(&table, out, false))
+        return COMMAND_FINE;
+    fputs("tidemark replay: no memory for the table\n", stderr);
+    return COMMAND_WRONG;
+}
+
+/* Print a line unless the count is 0. */
+static void
+report_line(struct emit *out, const char *label, uint64_t count, const char *words)
+{
+    if (count > 0)
+        emit_format(out, "%-10s%" PRIu64 " %s\n", label, count, words);
+}
+
+static int
+report_people(struct emit *out, const struct replay *replay, const struct replay_report *report)
+{
+    const struct replay_input *input = replay->input;
+    const struct replay_result *result = &replay->result;
+    struct output_figure figure;
+
+    emit_format(out, "%-10s%s\n", "stack", report->stack);
+    emit_format(out, "%-10s%" PRIu64 ": %" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64 " failures\n", "events",
+                input->recorded_events, result->allocations, result->frees, result->failures);
+    report_line(out, "skipped", input->unknown_frees, "frees of pointers never seen");
+    report_line(out, "skipped", result->skipped_frees, "frees of allocations that failed");
+    report_line(out, "skipped", input->recorded_failures, "allocations that failed when they were recorded");
+    report_line(out, "refused", result->free_failures, "frees, by the stack");
+    report_line(out, "replaced", input->replaced,
+                "pointers allocated again while live; the earlier allocations stay live");
+    report_line(out, "differ", input->size_differences, "frees that name another size than their allocation");
+    if (result->left_count > 0)
+        emit_format(out, "%-10s%" PRIu64 " allocations, %s, live after the last event\n", "left", result->left_count,
+                    output_size(&figure, result->left_bytes));
+    emit_format(out, "%-10s%s", "time", output_time(&figure, result->total_ns));
+    emit_format(out, ", %.1f ns an event, %zu thread%s, %zu stream%s\n",
+                (double)result->total_ns / report_calls(replay), input->thread_count,
+                input->thread_count == 1 ? "" : "s", input->stream_count, input->stream_count == 1 ? "" : "s");
+    return report_layers(out, report);
+}
+
+int
+replay_report_print(const struct replay_report *report, const struct replay *replay, bool json)
+{
+    struct emit out;
+    int status = emit_open(&out, NULL, false);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (json)
+        report_json(&out, replay, report);
+    else
+        status = report_people(&out, replay, report);
+    return emit_close(&out, status);
+}
