@@ -1,6 +1,6 @@
 /*
- * Tests the tables `usage` and `event` of `tidemark query` against the views, which SQLite makes: random questions about
- * random traces have the same answers, with their types, from both.
+ * Tests the tables `usage` and `event` of `tidemark query` against the views, which SQLite makes: random questions
+ * about random traces have the same answers, with their types, from both.
  */
 #include "config.h"
 

@@ -56,9 +56,10 @@ enum {
     PLAN_DETAILS = 8,   /* of `event`: with the details */
     PLAN_ONE = 16,      /* of `event`: a single allocation_id */
     PLAN_BACKWARD = 32, /* from the latest to the earliest, of one layer in `usage` */
+    PLAN_USED = 256,    /* of `event`: this bit and those above it: the columns that the question uses */
 };
 
-/* A condition of a question: `column` OP value. idxStr has a pair of characters for each, in the order of the values. */
+/* Conditions `column` OP value. idxStr has a pair of characters for each, OP and the column, in the order of the values. */
 #define PLAN_MOST     12
 #define PLAN_COLUMN_A 'a'
 
@@ -278,7 +279,7 @@ plan_conditions(struct plan *plan, sqlite3_index_info *info)
     }
 }
 
-/* Whether the ORDER BY is one that the rows have: a beginning of `columns`, of which those that equal a value may lack. */
+/* Whether the ORDER BY is a beginning of `columns`, which the rows are sorted by. Those that equal a value may lack. */
 static bool
 plan_orders(const struct plan *plan, const sqlite3_index_info *info, const int *columns, int count, bool backward)
 {
@@ -368,6 +369,7 @@ events_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
         details |= EVENT_IS_DETAIL(i) ? UINT64_C(1) << i : 0;
     if ((info->colUsed & details) != 0)
         info->idxNum |= PLAN_DETAILS;
+    info->idxNum |= (int)(info->colUsed & ((1u << EVENT_COLUMNS) - 1)) * PLAN_USED;
     plan_cost(&plan, table, info);
     info->idxStr = sqlite3_mprintf("%s", plan.text);
     info->needToFreeIdxStr = 1;
@@ -560,7 +562,7 @@ conditions_read(const struct events_kind *kind, const char *plan, sqlite3_value 
     return count;
 }
 
-/* Append `name` to a list of columns. */
+/* Append a column to a list. */
 static void
 copy_list(char *list, size_t size, const char *name, const char *direction)
 {
@@ -668,27 +670,59 @@ copy_wanted(struct events_table *table, int plan, bool *wanted)
     return code;
 }
 
+/* The columns of a row of `allocation` that make an allocation, and then those that a free has in their place. */
+static const struct {
+    const char *name;
+    int column; /* of the event */
+} pair_columns[] = {
+    { "alloc_ns", EVENT_NS },
+    { "'alloc'", EVENT_KIND },
+    { "allocation_id", EVENT_ALLOCATION_ID },
+    { "layer_id", EVENT_LAYER_ID },
+    { "address", EVENT_ADDRESS },
+    { "size", EVENT_SIZE },
+    { "status", EVENT_STATUS },
+    { "alloc_duration_ns", EVENT_DURATION_NS },
+    { "alloc_thread_id", EVENT_THREAD_ID },
+    { "alloc_stream_id", EVENT_STREAM_ID },
+    { "free_ns", EVENT_NS },
+    { "free_duration_ns", EVENT_DURATION_NS },
+    { "free_thread_id", EVENT_THREAD_ID },
+    { "free_stream_id", EVENT_STREAM_ID },
+};
+
+/* Prepare to look at rows of `allocation` as they lie: at one, or at all. Only the used columns are read. */
+static int
+pairs_prepare(struct events_table *table, bool one, unsigned used, sqlite3_stmt **out)
+{
+    char columns[256] = "";
+    char sql[384];
+
+    for (size_t i = 0; i < sizeof(pair_columns) / sizeof(pair_columns[0]); i++) {
+        bool wanted = i == EVENT_COLUMNS || (used & 1u << pair_columns[i].column) != 0;
+
+        copy_list(columns, sizeof(columns), wanted ? pair_columns[i].name : "NULL", "");
+    }
+    snprintf(sql, sizeof(sql), "SELECT %s FROM main.allocation%s", columns, one ? " WHERE allocation_id = ?" : "");
+    return events_failed(table, sqlite3_prepare_v2(table->db, sql, -1, out, NULL));
+}
+
 /* Look at rows of `allocation` as they lie: of the one allocation that is asked for, or of all. */
 static int
-pairs_ask(struct events_table *table, struct events_cursor *cursor, bool one, sqlite3_value *id)
+pairs_ask(struct events_table *table, struct events_cursor *cursor, int plan, sqlite3_value *id)
 {
-    static const char sql[] = "SELECT alloc_ns, 'alloc', allocation_id, layer_id, address, size, status,"
-                              " alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns,"
-                              " free_thread_id, free_stream_id FROM main.allocation%s";
-    char text[sizeof(sql) + 64];
+    unsigned used = (unsigned)plan / PLAN_USED;
+    struct kept *rows = &cursor->rows;
     int code = SQLITE_OK;
 
     cursor->source = CURSOR_PAIRS;
-    snprintf(cursor->rows.key, sizeof(cursor->rows.key), "%s", one ? "one" : "");
-    cursor->rows.rows = one ? kept_take(table, "one") : NULL;
-    if (cursor->rows.rows == NULL) {
-        snprintf(text, sizeof(text), sql, one ? " WHERE allocation_id = ?" : "");
-        code = events_failed(table, sqlite3_prepare_v2(table->db, text, -1, &cursor->rows.rows, NULL));
-    }
-    if (one && code == SQLITE_OK)
-        code = sqlite3_bind_value(cursor->rows.rows, 1, id);
     cursor->event.is_free = true; /* so that the first step reads a row */
-    return code;
+    if (id != NULL)
+        snprintf(rows->key, sizeof(rows->key), "one %x", used);
+    rows->rows = id != NULL ? kept_take(table, rows->key) : NULL;
+    if (rows->rows == NULL)
+        code = pairs_prepare(table, id != NULL, used, &rows->rows);
+    return id != NULL && code == SQLITE_OK ? sqlite3_bind_value(rows->rows, 1, id) : code;
 }
 
 /* The view itself, for a trace in which the rows cannot be streamed. */
@@ -859,7 +893,7 @@ events_ask(struct events_table *table, struct events_cursor *cursor, int plan, c
         return copy_ask(table, cursor, plan, list, count);
     }
     if ((plan & PLAN_ANY) != 0)
-        return pairs_ask(table, cursor, false, NULL);
+        return pairs_ask(table, cursor, plan, NULL);
     code = events_check(table, (plan & PLAN_DETAILS) != 0);
     if (code != SQLITE_OK)
         return code;
@@ -886,7 +920,7 @@ events_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc, s
 
         while (text[2 * at + 1] != PLAN_COLUMN_A + table->kind->allocation_id || text[2 * at] != '=')
             at++;
-        code = pairs_ask(table, cursor, true, values[at]);
+        code = pairs_ask(table, cursor, plan, values[at]);
     } else {
         code = events_ask(table, cursor, plan, list, count);
     }
