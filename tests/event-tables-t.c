@@ -275,6 +275,7 @@ same_answer(const struct trace *trace, const struct question *question, uint64_t
 /* What no recorder writes, and a trace may hold. */
 static const char *const damages[] = {
     "UPDATE allocation SET alloc_ns = 50 WHERE allocation_id % 7 = 3",
+    "UPDATE allocation SET alloc_ns = alloc_ns - 20 WHERE allocation_id % 7 = 3",
     "UPDATE allocation SET free_ns = alloc_ns - 3 WHERE allocation_id % 5 = 2",
     "UPDATE allocation SET size = 'text' WHERE allocation_id % 11 = 4",
     "UPDATE allocation SET alloc_ns = alloc_ns + 0.5 WHERE allocation_id % 9 = 1",

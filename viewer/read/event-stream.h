@@ -1,9 +1,9 @@
 /*
  * The events of a trace one by one, in the order of the view `event`: by time, allocations before frees, then by id.
  *
- * Like a scan, a stream reads the rows of `allocation` once, in the order of ids, while frees wait in a queue: memory is
- * bounded by the allocations that are live at a time. A scan pushes events to analyses; a stream is asked for the next
- * one. It is only right for a trace that event_check found regular.
+ * Like a scan, a stream reads the rows of `allocation` once, in the order of ids, while frees wait in a queue. Memory
+ * is bounded by the allocations that are live at a time. A scan pushes events to analyses, a stream is asked for the
+ * next one. It is only right for a trace that event_check found regular.
  */
 #ifndef VIEWER_READ_EVENT_STREAM_H
 #define VIEWER_READ_EVENT_STREAM_H

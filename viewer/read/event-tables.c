@@ -59,7 +59,7 @@ enum {
     PLAN_USED = 256,    /* of `event`: this bit and those above it: the columns that the question uses */
 };
 
-/* Conditions `column` OP value. idxStr has a pair of characters for each, OP and the column, in the order of the values. */
+/* Conditions `column` OP value: idxStr has OP and the column for each, in the order of the values. */
 #define PLAN_MOST     12
 #define PLAN_COLUMN_A 'a'
 
@@ -511,6 +511,15 @@ copy_fill(struct events_table *table, sqlite3 *copy)
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
+/* Keep the reason why there is no copy, such as a full disk, unless it is that of the trace. */
+static int
+copy_failed(struct events_table *table, sqlite3 *copy, int code)
+{
+    if (table->base.zErrMsg == NULL)
+        table->base.zErrMsg = sqlite3_mprintf("no temporary copy of %s: %s", table->kind->view, sqlite3_errmsg(copy));
+    return code;
+}
+
 /* Copy the table into a temporary database, which SQLite keeps in a file that has no name as soon as it is large. */
 static int
 copy_make(struct events_table *table)
@@ -533,10 +542,12 @@ copy_make(struct events_table *table)
     table->copying = false;
     if (code == SQLITE_OK)
         code = sqlite3_exec(copy, "COMMIT", NULL, NULL, NULL);
-    if (code == SQLITE_OK)
+    if (code == SQLITE_OK) {
         table->copy = copy;
-    else
-        sqlite3_close(copy);
+        return code;
+    }
+    copy_failed(table, copy, code);
+    sqlite3_close(copy);
     return code;
 }
 
@@ -627,7 +638,9 @@ copy_prepare(struct events_table *table, int plan, const struct condition *list,
         code = sqlite3_exec(table->copy, sql, NULL, NULL, NULL);
     copy_index_columns(kind, plan, equal, order, sizeof(order));
     snprintf(sql, sizeof(sql), "SELECT %s FROM copy WHERE %s ORDER BY %s", names, where, as_it_is ? "rowid" : order);
-    return code == SQLITE_OK ? sqlite3_prepare_v2(table->copy, sql, -1, out, NULL) : code;
+    if (code == SQLITE_OK)
+        code = sqlite3_prepare_v2(table->copy, sql, -1, out, NULL);
+    return code == SQLITE_OK ? code : copy_failed(table, table->copy, code);
 }
 
 /* Ask the copy. */
@@ -652,10 +665,11 @@ copy_ask(struct events_table *table, struct events_cursor *cursor, int plan, con
     return code;
 }
 
-/* Whether the question is better asked of the copy, which is made where it is worth it. */
+/* Whether to ask the copy, which is made where that is worth it, or where it alone has the order that is wanted. */
 static int
 copy_wanted(struct events_table *table, int plan, bool *wanted)
 {
+    bool needed = (plan & PLAN_BACKWARD) != 0;
     int code = SQLITE_OK;
 
     *wanted = false;
@@ -663,8 +677,7 @@ copy_wanted(struct events_table *table, int plan, bool *wanted)
         return SQLITE_OK;
     if (table->streamed > 0 && table->copy == NULL)
         code = events_check(table, false);
-    if (code == SQLITE_OK && table->copy == NULL &&
-        ((plan & PLAN_BACKWARD) != 0 || table->streamed > COPY_AFTER * table->check.events))
+    if (code == SQLITE_OK && table->copy == NULL && (needed || table->streamed > COPY_AFTER * table->check.events))
         code = copy_make(table);
     *wanted = table->copy != NULL;
     return code;
@@ -866,7 +879,9 @@ rows_step(struct events_table *table, struct events_cursor *cursor)
     }
     cursor->event.is_free = false;
     cursor->at_end = code != SQLITE_ROW;
-    return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
+    if (code == SQLITE_ROW || code == SQLITE_DONE)
+        return SQLITE_OK;
+    return copy_failed(table, sqlite3_db_handle(cursor->rows.rows), code);
 }
 
 static int
