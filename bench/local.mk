@@ -24,6 +24,7 @@ bench_layers_CFLAGS = $(AM_CFLAGS) -pthread
 bench_layers_LDADD = libtidemark.la
 
 bench_viewer_SOURCES = bench/viewer.c $(bench_common)
+bench_viewer_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_TRACE_PAGE='"$(abs_top_srcdir)/doc/trace.md"'
 bench_viewer_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 bench_viewer_LDADD = libtidemark.la $(SQLITE_LIBS)
 
@@ -44,10 +45,10 @@ bench_writer_LDADD = libtidemark.la $(SQLITE_LIBS)
 EXTRA_DIST += bench/README.md
 
 CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
-	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench/writer$(EXEEXT) bench-front.json \
+	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv bench/writer$(EXEEXT) bench-front.json \
 	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-viewer.json bench-writer.json
 
-.PHONY: bench bench-gpu bench-replay bench-viewer
+.PHONY: bench bench-gpu bench-replay bench-viewer bench-walls
 bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
 	bench/front$(EXEEXT) bench-front.json
 	@echo
@@ -65,8 +66,15 @@ bench-replay: bench/replay$(EXEEXT)
 
 bench-viewer: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
 	bench/viewer$(EXEEXT) ./tidemark$(EXEEXT) bench-viewer.json
+
+# What all commands take, beside another build of the command: make bench-walls BEFORE=/path/to/tidemark
+bench-walls: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
+	@test -n '$(BEFORE)' || { echo 'bench-walls: BEFORE=/path/to/tidemark names the build to compare with'; exit 1; }
+	for count in 666000 5000000; do \
+		echo; echo "$$count allocations"; echo; bench/viewer$(EXEEXT) --walls '$(BEFORE)' ./tidemark$(EXEEXT) $$count || exit; \
+	done
 else
-bench-replay bench-viewer:
+bench-replay bench-viewer bench-walls:
 	@echo '$@ needs the command: configure without --disable-command'
 endif
 

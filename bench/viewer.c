@@ -7,6 +7,13 @@
  *
  * Usage: bench/viewer TIDEMARK [JSON-FILE [COMMAND...]]. Writes its traces (about 1.2 GiB, and as much again while the
  * second is made) into the current directory and removes them.
+ *
+ * bench/viewer --walls BEFORE NOW ALLOCATIONS [COMMAND...] compares two builds of the command on such traces of
+ * ALLOCATIONS: loop, BEFORE and NOW in turns, wall times, all commands and the questions of doc/trace.md. It prints a
+ * table in Markdown.
+ *
+ * bench/viewer --make TRACE ALLOCATIONS [LAYERS] makes a trace of the same traffic, of `log | LAYERS` (sim), and keeps
+ * it.
  */
 #include "config.h"
 
@@ -16,6 +23,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -27,11 +35,16 @@
 #define VIEWER_A           "bench-viewer-a.db"
 #define VIEWER_B           "bench-viewer-b.db" /* another seed, and a driver call for each allocation and free */
 #define VIEWER_ALLOCATIONS 5000000
+#define VIEWER_SEED_A      UINT64_C(88172645463325252)
+#define VIEWER_SEED_B      UINT64_C(77281726354544343)
 #define VIEWER_LIVE        10000
 #define VIEWER_SIZES       300
 #define VIEWER_TAGS        24
 #define VIEWER_ROUNDS      2
 #define VIEWER_ARGUMENTS   6
+#define VIEWER_CSV         "bench-viewer.csv" /* A as a log of RMM, for import */
+#define VIEWER_IMPORTED    "bench-viewer-i.db"
+#define VIEWER_QUESTIONS   32
 
 /* The columns that a command reads, in the words of viewer/read/scan.h. */
 #define VIEWER_COLUMNS   "allocation_id, alloc_ns, free_ns, layer_id, size, status"
@@ -100,8 +113,18 @@ static const struct viewer_case {
 #undef VIEWER_CASE
 };
 
+/* Commands that are compared with those of another build alone. */
+static const struct viewer_case others[] = {
+    { { { VIEWER_A, VIEWER_SELECT(VIEWER_ROWS) } }, { "replay", "--stack=sim", VIEWER_A } },
+    { { { VIEWER_A, VIEWER_SELECT(VIEWER_ROWS) } }, { "import", "--overwrite", VIEWER_CSV, VIEWER_IMPORTED } },
+    { { { VIEWER_A, "SELECT value FROM meta WHERE key = 'complete'" } }, { "recover", VIEWER_A } },
+    { { { VIEWER_A, VIEWER_SELECT(VIEWER_ROWS) } }, { "query", "--csv", VIEWER_A, "SELECT * FROM event" } },
+    { { { VIEWER_A, VIEWER_SELECT(VIEWER_COLUMNS) } }, { "query", "--csv", VIEWER_A, "SELECT * FROM usage" } },
+};
+
 /* The cost of a process. */
 struct viewer_cost {
+    double wall_seconds;
     double seconds; /* user and system */
     double resident_bytes;
 };
@@ -125,7 +148,7 @@ viewer_size(uint64_t *state, const size_t *sizes)
 
 /* Make a trace of random allocations, each freed at random among the live ones, under tags that change. */
 static void
-viewer_make_trace(const char *path, uint64_t random)
+viewer_make_trace(const char *path, uint64_t random, unsigned long allocations, const char *layers)
 {
     static struct {
         void *pointer;
@@ -133,15 +156,15 @@ viewer_make_trace(const char *path, uint64_t random)
     } blocks[VIEWER_LIVE];
     size_t sizes[VIEWER_SIZES];
     struct tide_resource *stack;
-    char text[96];
+    char text[512];
 
     memset(blocks, 0, sizeof(blocks));
-    snprintf(text, sizeof(text), "log(%s, overwrite=true) | sim", path);
+    snprintf(text, sizeof(text), "log(%s, overwrite=true) | %s", path, layers);
     for (size_t i = 0; i < VIEWER_SIZES; i++)
         sizes[i] = (1 + viewer_random(&random) % 256) << (4 + viewer_random(&random) % 16);
     if (tide_stack_parse(text, &stack) != TIDE_OK)
         bench_fail("stack");
-    for (unsigned i = 0; i < VIEWER_ALLOCATIONS; i++) {
+    for (unsigned long i = 0; i < allocations; i++) {
         unsigned k = (unsigned)(viewer_random(&random) % VIEWER_LIVE);
         char tag[16];
 
@@ -217,11 +240,13 @@ viewer_exec(const char *tidemark, const struct viewer_case *each)
 static struct viewer_cost
 viewer_run(const char *tidemark, const struct viewer_case *each)
 {
+    struct timespec begin, end;
     struct rusage usage;
     int status;
     pid_t pid;
 
     fflush(stdout);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
     pid = fork();
     if (pid == 0) {
         int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -237,7 +262,9 @@ viewer_run(const char *tidemark, const struct viewer_case *each)
     }
     if (pid < 0 || wait4(pid, &status, 0, &usage) != pid || !WIFEXITED(status) || WEXITSTATUS(status) > 1)
         bench_fail(each->words[0]);
+    clock_gettime(CLOCK_MONOTONIC, &end);
     return (struct viewer_cost){
+        .wall_seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9,
         .seconds = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                    (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
         .resident_bytes = (double)usage.ru_maxrss * 1024,
@@ -291,23 +318,155 @@ viewer_wants(const struct viewer_case *each, char **commands, int count)
     return count <= 0;
 }
 
+/* Keep the least of both costs, and the most memory. */
+static void
+viewer_least(struct viewer_cost *least, struct viewer_cost one)
+{
+    if (one.wall_seconds < least->wall_seconds)
+        least->wall_seconds = one.wall_seconds;
+    if (one.seconds < least->seconds)
+        least->seconds = one.seconds;
+    if (one.resident_bytes > least->resident_bytes)
+        least->resident_bytes = one.resident_bytes;
+}
+
+/* Compare two builds by one command: a row of the table. */
+static void
+viewer_compare(const char *before, const char *now, const struct viewer_case *each, const char *name)
+{
+    const char *const builds[] = { NULL, before, now };
+    struct viewer_cost least[3];
+
+    for (size_t i = 0; i < 3; i++)
+        least[i] = (struct viewer_cost){ .wall_seconds = 1e9, .seconds = 1e9 };
+    for (int round = 0; round < VIEWER_ROUNDS; round++) {
+        for (size_t i = 0; i < 3; i++)
+            viewer_least(&least[i], viewer_run(builds[i], each));
+    }
+    printf("| %s |", name);
+    for (size_t i = 0; i < 3; i++)
+        printf(" %.2f (%.2f) |", least[i].wall_seconds, least[i].seconds);
+    printf(" %.2f | %.0f | %.0f |\n", least[2].wall_seconds / least[1].wall_seconds, least[1].resident_bytes / 1048576,
+           least[2].resident_bytes / 1048576);
+    fflush(stdout);
+}
+
+/* A question of doc/trace.md. */
+struct viewer_question {
+    char title[128];
+    char sql[2048];
+};
+
+/* Read the questions: each is a line that ends in a colon, and the SQL that follows. Returns their number. */
+static size_t
+viewer_read_questions(struct viewer_question *questions)
+{
+    FILE *page = fopen(BENCH_TRACE_PAGE, "r");
+    char line[512], title[128] = "";
+    bool within = false, inside = false;
+    size_t count = 0;
+
+    while (page != NULL && count < VIEWER_QUESTIONS && fgets(line, sizeof(line), page) != NULL) {
+        struct viewer_question *question = &questions[count];
+
+        if (strncmp(line, "## ", 3) == 0) {
+            within = strcmp(line, "## Questions\n") == 0;
+        } else if (inside && strncmp(line, "```", 3) == 0) {
+            inside = false;
+            count++;
+        } else if (inside) {
+            strncat(question->sql, line, sizeof(question->sql) - strlen(question->sql) - 1);
+        } else if (within && strcmp(line, "```sql\n") == 0) {
+            inside = true;
+            *question = (struct viewer_question){ .sql = "" };
+            snprintf(question->title, sizeof(question->title), "%s", title);
+        } else if (line[0] != '\n') {
+            line[strcspn(line, ":\n")] = '\0';
+            snprintf(title, sizeof(title), "%.127s", line);
+        }
+    }
+    if (page != NULL)
+        fclose(page);
+    return count;
+}
+
+/* Compare two builds by all commands, or by those that were asked for. */
+static void
+viewer_walls(const char *before, const char *now, char **commands, int count)
+{
+    static struct viewer_question questions[VIEWER_QUESTIONS];
+    const struct viewer_case csv = { .words = { "export", "--format=rmm", VIEWER_A, "-o", VIEWER_CSV } };
+    size_t question_count = viewer_read_questions(questions);
+    char name[160];
+
+    viewer_run(now, &csv);
+    printf("| wall s (processor s) | floor | before | now | of before | MiB before | MiB now |\n"
+           "| --- | --- | --- | --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) + sizeof(others) / sizeof(others[0]); i++) {
+        const struct viewer_case *each =
+            i < sizeof(cases) / sizeof(cases[0]) ? &cases[i] : &others[i - sizeof(cases) / sizeof(cases[0])];
+        char words[128] = "";
+
+        if (!viewer_wants(each, commands, count))
+            continue;
+        viewer_name(each, words, sizeof(words));
+        snprintf(name, sizeof(name), "`%s`", words);
+        viewer_compare(before, now, each, name);
+    }
+    for (size_t i = 0; i < question_count; i++) {
+        const struct viewer_case each = { { { VIEWER_A, VIEWER_SELECT(VIEWER_COLUMNS) } },
+                                          { "query", "--csv", VIEWER_A, questions[i].sql } };
+
+        if (viewer_wants(&each, commands, count))
+            viewer_compare(before, now, &each, questions[i].title);
+    }
+    unlink(VIEWER_CSV);
+    unlink(VIEWER_IMPORTED);
+}
+
+static void
+viewer_make_traces(unsigned long allocations)
+{
+    viewer_make_trace(VIEWER_A, VIEWER_SEED_A, allocations, "sim");
+    viewer_make_trace(VIEWER_B, VIEWER_SEED_B, allocations, "sim");
+    viewer_add_calls();
+}
+
+static int
+viewer_misused(void)
+{
+    fputs("usage: viewer TIDEMARK [JSON-FILE [COMMAND...]]\n"
+          "       viewer --walls BEFORE NOW ALLOCATIONS [COMMAND...]\n"
+          "       viewer --make TRACE ALLOCATIONS [LAYERS]\n",
+          stderr);
+    return 2;
+}
+
 int
 main(int argc, char **argv)
 {
-    if (argc < 2) {
-        fputs("usage: viewer TIDEMARK [JSON-FILE [COMMAND...]]\n", stderr);
-        return 2;
+    bool walls = argc > 1 && strcmp(argv[1], "--walls") == 0;
+
+    if (argc < 2 || (walls && argc < 5))
+        return viewer_misused();
+    if (strcmp(argv[1], "--make") == 0) {
+        if (argc != 4 && argc != 5)
+            return viewer_misused();
+        viewer_make_trace(argv[2], VIEWER_SEED_A, strtoul(argv[3], NULL, 10), argc == 5 ? argv[4] : "sim");
+        return 0;
     }
-    viewer_make_trace(VIEWER_A, 88172645463325252u);
-    viewer_make_trace(VIEWER_B, 77281726354544343u);
-    viewer_add_calls();
-    bench_begin("viewer");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (viewer_wants(&cases[i], argv + 3, argc - 3))
-            viewer_measure(argv[1], &cases[i]);
+    viewer_make_traces(walls ? strtoul(argv[4], NULL, 10) : VIEWER_ALLOCATIONS);
+    if (walls) {
+        viewer_walls(argv[2], argv[3], argv + 5, argc - 5);
+    } else {
+        bench_begin("viewer");
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            if (viewer_wants(&cases[i], argv + 3, argc - 3))
+                viewer_measure(argv[1], &cases[i]);
+        }
+        bench_end(argc > 2 ? argv[2] : NULL);
     }
     unlink(VIEWER_A);
     unlink(VIEWER_B);
-    bench_end(argc > 2 ? argv[2] : NULL);
     return 0;
 }

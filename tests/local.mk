@@ -72,6 +72,13 @@ random_trace_cppflags = $(AM_CPPFLAGS)
 random_trace_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 random_trace_ldadd = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 
+check_PROGRAMS += tests/event-tables-t
+tests_event_tables_t_SOURCES = tests/event-tables-t.c $(random_trace)
+tests_event_tables_t_CPPFLAGS = $(random_trace_cppflags)
+tests_event_tables_t_CFLAGS = $(random_trace_cflags)
+tests_event_tables_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/event-tables-t
+
 check_PROGRAMS += tests/fragment-t
 tests_fragment_t_SOURCES = tests/fragment-t.c $(random_trace)
 tests_fragment_t_CPPFLAGS = $(random_trace_cppflags)

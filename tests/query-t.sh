@@ -18,7 +18,7 @@ refused() {
     is "$? $(cksum <"$trace")" "2 $sum" "$1"
 }
 
-plan 33
+plan 44
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL);"
@@ -56,6 +56,16 @@ is "$(query --csv "$trace" 'SELECT 1 AS a; -- that is all')" 'a
 is "$(query --csv "$trace" 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 200000) SELECT x FROM c' |
     tail -n 1)" 200000 'query prints a large answer completely'
 
+is "$(query --csv "$trace" 'SELECT * FROM usage')" 'layer_id,ns,kind,allocation_id,live_bytes,live_count
+1,10,alloc,1,100,1
+1,20,alloc,2,300,2
+1,50,free,1,200,1' 'usage has the bytes and the count after each event'
+is "$(query --csv "$trace" 'SELECT * FROM usage')" "$(query --csv "$trace" 'SELECT * FROM main.usage')" \
+    'so has the view of the file, which main.usage names'
+is "$(query --csv "$trace" 'SELECT name FROM sqlite_master WHERE name IN ("usage", "event")')" 'name
+event
+usage' 'the schema that a question sees is that of the file'
+
 query "$trace" 'SELECT 1; SELECT 2' >/dev/null
 is "$? $(cat "$scratch/err")" '2 tidemark query: one statement at a time; the second begins at column 11' \
     'query refuses a second statement'
@@ -73,6 +83,11 @@ refused 'UPDATE is refused' 'UPDATE allocation SET size = 0'
 refused 'CREATE TABLE is refused' 'CREATE TABLE t(a)'
 refused 'CREATE TEMP TABLE is refused' 'CREATE TEMP TABLE t(a)'
 refused 'DROP is refused' 'DROP VIEW live'
+refused 'INSERT into a view is refused' "INSERT INTO usage VALUES (1, 1, 'alloc', 1, 1, 1)"
+refused 'INSERT into what stands before a view is refused' "INSERT INTO temp.event(ns) VALUES (1)"
+refused 'DELETE from a view is refused' 'DELETE FROM event'
+refused 'DROP of what stands before a view is refused' 'DROP TABLE temp.usage'
+refused 'CREATE VIRTUAL TABLE is refused' 'CREATE VIRTUAL TABLE temp.u USING tidemark_usage'
 refused 'ATTACH is refused' "ATTACH '$scratch/other.db' AS other"
 refused 'VACUUM INTO is refused' "VACUUM INTO '$scratch/other.db'"
 refused 'PRAGMA journal_mode is refused' 'PRAGMA journal_mode = delete'
@@ -80,6 +95,18 @@ refused 'PRAGMA query_only is refused' 'PRAGMA query_only = 0'
 refused 'load_extension is refused' "SELECT load_extension('libm.so')"
 refused 'BEGIN is refused' 'BEGIN IMMEDIATE'
 ok 'refused statements make no file' test ! -e "$scratch/other.db"
+
+make_trace "$trace" "
+    DROP VIEW usage; CREATE VIEW usage AS SELECT 'its own' AS answer;
+    PRAGMA writable_schema = ON;
+    INSERT INTO sqlite_master VALUES ('table', 'x', 'x', 0, 'CREATE VIRTUAL TABLE x USING tidemark_event');
+    INSERT INTO sqlite_master VALUES ('view', 'y', 'y', 0, 'CREATE VIEW y AS SELECT count(*) AS n FROM event');"
+is "$(query --csv "$trace" 'SELECT * FROM usage')" 'answer
+its own' 'a view that the trace itself defines as another answers'
+is "$(query --csv "$trace" 'SELECT * FROM y')" 'n
+0' 'a view of the file reads the views of the file'
+query "$trace" 'SELECT * FROM x' >/dev/null
+is $? 2 'a table of the file cannot use what stands before the views'
 
 make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'"
 query --csv "$trace" 'SELECT 1 AS a' >"$scratch/out"

@@ -10,6 +10,7 @@
 #include "viewer/commands/commands.h"
 #include "viewer/output/json.h"
 #include "viewer/output/table.h"
+#include "viewer/read/event-tables.h"
 #include "viewer/read/trace.h"
 
 enum query_format {
@@ -374,6 +375,7 @@ query_ask(const char *path, const char *sql, enum query_format format)
 
     if (status != COMMAND_FINE)
         return status;
+    event_tables_add(&trace);
     sqlite3_set_authorizer(trace.db, query_authorize, NULL);
     status = query_prepare(&trace, sql, &statement);
     if (status == COMMAND_FINE && !sqlite3_stmt_readonly(statement)) {

@@ -1,5 +1,9 @@
 # A trace as a stream of events.
 libviewer_la_SOURCES += \
+	viewer/read/event-stream.c \
+	viewer/read/event-stream.h \
+	viewer/read/event-tables.c \
+	viewer/read/event-tables.h \
 	viewer/read/filter.c \
 	viewer/read/filter.h \
 	viewer/read/json-pull.c \
