@@ -27,27 +27,29 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 43
+plan 44
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
     UPDATE allocation SET status = 3 WHERE allocation_id IN (6, 7, 9);"
 json=$(ask failures --json "$trace")
 is $? 0 'failures that are listed are no finding'
-has_words "$json" '"source":"layers","failures_count":4,"failed_bytes":4204096,"causes":[{"cause":"limit","count":1},{"cause":"capacity","count":1},{"cause":"fragmentation","count":1},{"cause":"unused hole","count":1}]' \
+has_words "$json" '"source":"chunks","failures_count":4,"failed_bytes":4204096,"allocations":3,"made_good_count":0,"cause":"fragmentation"' \
+    'failures counts what failed, and has the cause of the first'
+has_words "$json" '"causes":[{"cause":"limit","count":1},{"cause":"capacity","count":1},{"cause":"fragmentation","count":1},{"cause":"unused hole","count":1}]' \
     'failures has four causes: a limit, a full pool, no hole that is large enough, and an unused hole'
 has_words "$json" '"allocation_id":6,"ns":50,"size":700000,"status":"TIDE_ECAPACITY","cause":"fragmentation","live_bytes":608192,"live_count":3,"reserved_bytes":2097152,"free_bytes":1488896,"largest_hole_bytes":524288' \
     'failures has the live, reserved and free bytes and the largest hole at a failure'
 has_words "$json" '"pinned_by":"#2 4 KiB cache"' 'failures has the block in the emptiest chunk'
-has_words "$(ask failures "$trace")" 'fragmentation 593.9 KiB    2 MiB 1.42 MiB' \
+has_words "$(ask failures --all "$trace")" 'fragmentation 593.9 KiB    2 MiB 1.42 MiB' \
     'the table of failures has the fragmentation, the reserved and the free bytes'
-has_words "$(ask failures --limit=1 "$trace")" 'These are the first 1 of 4.' \
+has_words "$(ask failures --all --limit=1 "$trace")" 'These are the first 1 of 4.' \
     'failures --limit says how many failures it leaves out'
 has_words "$(ask failures --to=50 --json "$trace")" '"failures_count":1' 'failures --to ignores later failures'
 
 make_trace "$trace" "INSERT INTO refused VALUES (1, 1, 700, 50); UPDATE allocation SET status = 7;
-    INSERT INTO pool_sample VALUES (40, 2, 1000, 2000);"
-has_words "$(ask failures --json "$trace")" '"source":"samples","failures_count":1,"failed_bytes":700,"causes":[{"cause":"fragmentation","count":1}]' \
+    UPDATE layer SET kind = 'driver' WHERE layer_id = 2; INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (40, 2, 1000, 2000);"
+has_words "$(ask failures --json "$trace")" '"causes":[{"cause":"fragmentation","count":1}]' \
     'without a log below the pool, failures takes the free bytes from the pool sample before'
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 700, 50, 60);"
 has_words "$(ask failures "$trace")" 'No allocation failed.' 'failures says that no allocation failed'

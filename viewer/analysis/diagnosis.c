@@ -218,8 +218,8 @@ diagnoser_add_lower(void *context, size_t layer)
     struct diagnoser_lower *lower = context;
 
     if (lower->status == COMMAND_FINE && lower->diagnoser->routes->list[layer].is_recorded)
-        lower->status = filter_set_add(&lower->diagnoser->stack.lower,
-                                       lower->diagnoser->routes->layers->layers[layer].layer_id);
+        lower->status =
+            filter_set_add(&lower->diagnoser->stack.lower, lower->diagnoser->routes->layers->layers[layer].layer_id);
 }
 
 /* Of which layers the blocks and the chunks are. */
@@ -257,8 +257,8 @@ diagnoser_serves(const struct diagnoser *diagnoser, const struct diagnosis_quest
 
 /* Where bins share a log below: whether a chunk has only blocks of other bins. It is of the pool, else. */
 static bool
-diagnoser_is_foreign(const struct diagnoser *diagnoser, const struct diagnosis_question *question,
-                     size_t suballocator, const struct space_chunk *chunk)
+diagnoser_is_foreign(const struct diagnoser *diagnoser, const struct diagnosis_question *question, size_t suballocator,
+                     const struct space_chunk *chunk)
 {
     const struct space *space = &diagnoser->space;
 
@@ -405,14 +405,35 @@ diagnoser_find_left(const struct diagnoser *diagnoser, const struct diagnosis_qu
     }
 }
 
+/* The first bound below the layer that refused that would have refused it next. */
+static void
+diagnoser_find_also(const struct diagnoser *diagnoser, const struct diagnosis_question *question, uint64_t needed,
+                    struct diagnosis *at)
+{
+    const struct routes_layer *list = diagnoser->routes->list;
+    bool below = false;
+
+    for (size_t i = 0; i < diagnoser->way.count && at->also == ROUTES_NONE; i++) {
+        size_t layer = diagnoser->way.layers[i];
+        uint64_t in_use, more = routes_round(needed, list[layer].rounding);
+
+        if (below && list[layer].bound_bytes != ROUTES_UNBOUNDED && !list[layer].is_device_bound &&
+            diagnoser_in_use(diagnoser, at, layer, &in_use) && more < (uint64_t)INT64_MAX &&
+            in_use + more > list[layer].bound_bytes) {
+            at->also = layer;
+            at->also_bytes = in_use + more;
+        }
+        below = below || layer == question->refuser;
+    }
+}
+
 /* The least bound of the layer that refused that would have let the request pass. */
 static void
 diagnoser_find_sufficient(const struct diagnoser *diagnoser, const struct diagnosis_question *question,
                           struct diagnosis *at)
 {
     const struct routes_layer *route = &diagnoser->routes->list[question->refuser];
-    bool is_pool = question->refuser == at->suballocator;
-    uint64_t needed, sum;
+    uint64_t chunk, needed, sum;
 
     if (at->has_room && at->source != DIAGNOSIS_CHUNKS && at->suballocator != ROUTES_NONE &&
         route->bound_bytes != ROUTES_UNBOUNDED && at->room_bytes < route->bound_bytes)
@@ -420,15 +441,15 @@ diagnoser_find_sufficient(const struct diagnoser *diagnoser, const struct diagno
     at->has_in_use = route->kind != NULL && diagnoser_in_use(diagnoser, at, question->refuser, &at->in_use_bytes);
     if (!at->has_in_use)
         return;
-    needed = routes_round(is_pool ? question->life->size
-                          : question->asked_bytes == question->life->size ? at->wanted_bytes
-                                                                         : question->asked_bytes,
-                          route->rounding);
+    chunk = at->suballocator != ROUTES_NONE && question->asked_bytes == question->life->size ? at->wanted_bytes
+                                                                                             : question->asked_bytes;
+    needed = routes_round(question->refuser == at->suballocator ? question->life->size : chunk, route->rounding);
     sum = at->in_use_bytes > UINT64_MAX - needed ? UINT64_MAX : at->in_use_bytes + needed;
     if (route->bound_bytes != ROUTES_UNBOUNDED && sum > route->bound_bytes && sum < (uint64_t)INT64_MAX) {
         at->sufficient_bytes = sum;
         if (at->suballocator != ROUTES_NONE && at->source == DIAGNOSIS_CHUNKS && at->in_use_bytes >= at->free_bytes)
             at->whole_bytes = sum - at->free_bytes;
+        diagnoser_find_also(diagnoser, question, needed, at);
     } else if (route->bound_count != ROUTES_UNBOUNDED && question->life->status == TIDE_ELIMIT) {
         at->sufficient_count = route->bound_count + 1;
     }
@@ -445,17 +466,16 @@ diagnoser_find_room(const struct diagnoser *diagnoser, const struct diagnosis_qu
     size_t refuser = question->refuser;
     const struct diagnosis_layer *layer = refuser != ROUTES_NONE ? &diagnoser->layers[refuser] : NULL;
 
-    if (at->source == DIAGNOSIS_CHUNKS || at->has_left || refuser == ROUTES_NONE ||
-        at->suballocator == ROUTES_NONE || list[refuser].bound_bytes == ROUTES_UNBOUNDED ||
-        list[refuser].is_device_bound ||
+    if (at->source == DIAGNOSIS_CHUNKS || at->has_left || refuser == ROUTES_NONE || at->suballocator == ROUTES_NONE ||
+        list[refuser].bound_bytes == ROUTES_UNBOUNDED || list[refuser].is_device_bound ||
         (layer->vague_by != ROUTES_NONE && layer->vague_by != at->suballocator)) {
         at->has_room = at->source != DIAGNOSIS_NONE || at->has_left;
         at->room_bytes = at->free_bytes + (at->has_left ? at->left_bytes : 0);
         return;
     }
     at->has_room = true;
-    at->room_bytes = list[refuser].bound_bytes > layer->passed_bytes ? list[refuser].bound_bytes - layer->passed_bytes
-                                                                     : 0;
+    at->room_bytes =
+        list[refuser].bound_bytes > layer->passed_bytes ? list[refuser].bound_bytes - layer->passed_bytes : 0;
 }
 
 static enum failure_cause
@@ -492,6 +512,7 @@ diagnoser_look(struct diagnoser *diagnoser, const struct scan *scan, const struc
     routes_follow(routes, question->layer, question->life->size, true, &diagnoser->way);
     *out = (struct diagnosis){
         .suballocator = diagnoser_suballocator(diagnoser, question->refuser),
+        .also = ROUTES_NONE,
         .live_bytes = diagnoser->layers[question->layer].live_bytes,
         .live_count = diagnoser->layers[question->layer].live_count,
         .wanted_bytes = space_rounded(question->life),

@@ -35,22 +35,24 @@ enum diagnosis_source {
 
 struct diagnosis {
     enum diagnosis_source source;
-    int64_t sample_ns;    /* of the sample, which may be older than the failure */
-    size_t suballocator;  /* the pool of the request; ROUTES_NONE: none on its way to the layer that refused */
-    uint64_t live_bytes;  /* requested bytes live on the log, just before the failure */
-    uint64_t live_count;  /* of those */
+    int64_t sample_ns;   /* of the sample, which may be older than the failure */
+    size_t suballocator; /* the pool of the request; ROUTES_NONE: none on its way to the layer that refused */
+    uint64_t live_bytes; /* requested bytes live on the log, just before the failure */
+    uint64_t live_count; /* of those */
     uint64_t reserved_bytes;
     uint64_t free_bytes;
     uint64_t largest_hole;
-    uint64_t wanted_bytes; /* the request, rounded up as the pool does */
-    bool has_left;         /* the next is known */
-    uint64_t left_bytes;   /* what may still be reserved */
-    bool has_room;         /* the next is known, which may be so without the chunks */
-    uint64_t room_bytes;   /* what is free in the pool and what may still be reserved, together */
-    bool has_in_use;       /* the next is known */
-    uint64_t in_use_bytes; /* what the layer that refused had in use, as it counts */
+    uint64_t wanted_bytes;     /* the request, rounded up as the pool does */
+    bool has_left;             /* the next is known */
+    uint64_t left_bytes;       /* what may still be reserved */
+    bool has_room;             /* the next is known, which may be so without the chunks */
+    uint64_t room_bytes;       /* what is free in the pool and what may still be reserved, together */
+    bool has_in_use;           /* the next is known */
+    uint64_t in_use_bytes;     /* what the layer that refused had in use, as it counts */
     uint64_t sufficient_bytes; /* the least bound of that layer that would have let the request pass; 0: unknown */
     uint64_t whole_bytes;      /* the same if the pool had no holes; 0: unknown, or no pool */
+    size_t also;               /* a layer below whose bound must be raised as well; ROUTES_NONE: none */
+    uint64_t also_bytes;       /* to this */
     uint64_t sufficient_count; /* the same of a limit of allocations; 0: not that */
 };
 
@@ -105,11 +107,11 @@ struct diagnoser {
     size_t sample_count;
     size_t sample_capacity;
     size_t sample_next;
-    struct space_layers stack;     /* of the last look */
-    struct space space;            /* of the last look */
-    struct route way;              /* of the last question, to the base */
-    uint64_t looked_events;        /* 1 + the number of events before the last look; 0: there was none */
-    size_t looked_layer;           /* its log, suballocator and layer that refused */
+    struct space_layers stack; /* of the last look */
+    struct space space;        /* of the last look */
+    struct route way;          /* of the last question, to the base */
+    uint64_t looked_events;    /* 1 + the number of events before the last look; 0: there was none */
+    size_t looked_layer;       /* its log, suballocator and layer that refused */
     size_t looked_suballocator;
     size_t looked_refuser;
     struct groups groups; /* of the failure that is explained */

@@ -117,27 +117,30 @@ failures_enough(uint64_t bytes, char *buffer, size_t size)
     return buffer;
 }
 
-/* The layer that refused, as it would have sufficed: "limit(8556MiB)". NULL: its bound cannot be set. */
+/* A layer with a bound that would have sufficed: "limit(8556MiB)". NULL: its bound cannot be set, or is not known. */
+static const char *
+failures_raised(const struct failures *failures, size_t layer, uint64_t bytes, char *buffer, size_t size)
+{
+    const struct routes_layer *route = layer != ROUTES_NONE ? &failures->routes.list[layer] : NULL;
+    char enough[32];
+
+    if (route == NULL || route->kind == NULL || route->kind->key == NULL || route->is_device_bound || bytes == 0)
+        return NULL;
+    failures_enough(bytes, enough, sizeof(enough));
+    if (route->kind->is_first)
+        snprintf(buffer, size, "%s(%s)", route->kind->kind, enough);
+    else
+        snprintf(buffer, size, "%s(%s=%s)", route->kind->kind, route->kind->key, enough);
+    return buffer;
+}
+
+/* The layer that refused, as it would have sufficed; NULL: not known. */
 static const char *
 failures_remedy(const struct failures *failures, const struct failure *failure, char *buffer, size_t size)
 {
-    const struct routes_layer *layer;
-    char enough[32];
-
-    if (failure->refuser == ROUTES_NONE)
-        return NULL;
-    layer = &failures->routes.list[failure->refuser];
-    if (failure->at.sufficient_count > 0) {
-        snprintf(buffer, size, "limit(count=%" PRIu64 ")", failure->at.sufficient_count);
-        return buffer;
-    }
-    if (layer->kind == NULL || layer->kind->key == NULL || layer->is_device_bound || failure->at.sufficient_bytes == 0)
-        return NULL;
-    failures_enough(failure->at.sufficient_bytes, enough, sizeof(enough));
-    if (layer->kind->is_first)
-        snprintf(buffer, size, "%s(%s)", layer->kind->kind, enough);
-    else
-        snprintf(buffer, size, "%s(%s=%s)", layer->kind->kind, layer->kind->key, enough);
+    if (failure->at.sufficient_count == 0)
+        return failures_raised(failures, failure->refuser, failure->at.sufficient_bytes, buffer, size);
+    snprintf(buffer, size, "limit(count=%" PRIu64 ")", failure->at.sufficient_count);
     return buffer;
 }
 
@@ -272,7 +275,8 @@ static void
 failures_note_remedy(struct report *report, const struct failures *failures, const struct failure *failure)
 {
     const struct diagnosis *at = &failure->at;
-    char remedy[96];
+    char remedy[96], other[96];
+    const char *also = failures_raised(failures, at->also, at->also_bytes, other, sizeof(other));
     const char *enough = failures_remedy(failures, failure, remedy, sizeof(remedy));
     const struct routes_layer *route =
         failure->refuser != ROUTES_NONE ? &failures->routes.list[failure->refuser] : NULL;
@@ -284,8 +288,10 @@ failures_note_remedy(struct report *report, const struct failures *failures, con
         report_note(report, "Without its holes, %s would have held it as well: %s in all.",
                     failures_layer(failures, at->suballocator, layer, sizeof(layer)),
                     output_size(&whole, at->whole_bytes));
+    report_field(report, "sufficient_with", NULL, REPORT_TEXT, cell_text(also));
     if (enough != NULL)
-        report_note(report, "%s would have sufficed for this request.", enough);
+        report_note(report, "%s%s%s would have sufficed for this request.", enough, also != NULL ? " over " : "",
+                    also != NULL ? also : "");
     else if (failure->cause == FAILURE_DEVICE && route != NULL && route->is_device_bound)
         report_note(report, "Other programs and what this trace did not record use the device as well.");
 }
@@ -366,9 +372,10 @@ failures_note_rest(struct report *report, const struct failures *failures, const
         if (same)
             report_note(report, "%" PRIu64 " more failed at the same layer afterwards.", group->count - 1);
         else
-            report_note(report, "%s refused %" PRIu64 " of %s, %s in all, the first at %s.",
-                        failures_layer(failures, group->refuser, refuser, sizeof(refuser)), group->count,
+            report_note(report, "%" PRIu64 " of %s, %s in all, %s refused by %s, the first at %s.", group->count,
                         failures_layer(failures, group->layer, layer, sizeof(layer)), output_size(&bytes, group->bytes),
+                        group->count == 1 ? "was" : "were",
+                        failures_layer(failures, group->refuser, refuser, sizeof(refuser)),
                         output_time(&when, group->first_ns));
     }
 }
@@ -573,8 +580,11 @@ failures_report(struct view *view, struct report *report, const struct failures 
         failures_report_first(report, failures, first);
     else
         report_note(report, "No allocation failed.");
-    if (first != NULL) {
+    if (first != NULL)
         failures_note_rest(report, failures, first);
+    if (lists || failures_causes(failures) > 1)
+        failures_report_causes(report, failures);
+    if (first != NULL) {
         failures_report_held(report, failures);
         if (first->at.source == DIAGNOSIS_CHUNKS && first->cause != FAILURE_PLANTED)
             failures_report_holes(report, failures);
@@ -583,8 +593,6 @@ failures_report(struct view *view, struct report *report, const struct failures 
         failures_report_groups(report, failures, true);
     if (lists)
         failures_report_groups(report, failures, false);
-    if (lists || failures_causes(failures) > 1)
-        failures_report_causes(report, failures);
     if (lists)
         failures_report_list(view, report, failures);
     if (first != NULL) {

@@ -123,6 +123,8 @@ routes_configure(struct routes_layer *to, const struct trace_layer *layer)
     to->rounding = routes_size(layer->config, to->kind->rounder, false, to->kind->rounding);
     if (to->rounding == 0)
         to->rounding = 1;
+    if (strcmp(layer->kind, "sim") == 0 && to->rounding < 256)
+        to->rounding = 256; /* the distance of its addresses */
     if (strcmp(layer->kind, "limit") != 0)
         return true;
     if (routes_argument(layer->config, "count", false, text, sizeof(text)) && parse_count(text, &count))
