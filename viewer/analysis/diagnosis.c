@@ -191,7 +191,14 @@ diagnoser_in_use(const struct diagnoser *diagnoser, const struct diagnosis *at, 
 
 /* ---- chunks and holes ------------------------------------------------------------------------------------------- */
 
-/* The first suballocator on the way down to the layer that refused. */
+/* A base that has a pool of its own, whose figures say what is free in it. */
+static bool
+diagnoser_pools(const struct diagnoser *diagnoser, size_t layer)
+{
+    return strcmp(diagnoser->routes->layers->layers[layer].kind, "driver") == 0;
+}
+
+/* The first suballocator on the way down to the layer that refused; a driver's pool that has refused is one, too. */
 static size_t
 diagnoser_suballocator(const struct diagnoser *diagnoser, size_t refuser)
 {
@@ -201,7 +208,7 @@ diagnoser_suballocator(const struct diagnoser *diagnoser, size_t refuser)
         if (diagnoser->routes->list[layer].is_suballocator)
             return layer;
         if (layer == refuser)
-            break;
+            return diagnoser_pools(diagnoser, layer) ? layer : ROUTES_NONE;
     }
     return ROUTES_NONE;
 }
@@ -322,13 +329,6 @@ diagnoser_update(struct diagnoser *diagnoser, const struct scan *scan, const str
     return COMMAND_FINE;
 }
 
-/* A base that has a pool of its own, whose figures say what is free in it. */
-static bool
-diagnoser_pools(const struct diagnoser *diagnoser, size_t layer)
-{
-    return strcmp(diagnoser->routes->layers->layers[layer].kind, "driver") == 0;
-}
-
 /* Without chunks: the last sample of the pool, or of the base below it where that is a pool. */
 static void
 diagnoser_take_sample(const struct diagnoser *diagnoser, size_t refuser, struct diagnosis *at)
@@ -387,9 +387,9 @@ diagnoser_find_left(const struct diagnoser *diagnoser, const struct diagnosis_qu
     const struct routes_layer *list = diagnoser->routes->list;
     bool below = at->suballocator == ROUTES_NONE;
 
-    /* What a device has left is not known: others use it as well, and it has refused. */
+    /* What a device has left is not known: others use it as well. Nor is what a driver's pool has reserved just then. */
     if (question->refuser == ROUTES_NONE || list[question->refuser].bound_bytes == ROUTES_UNBOUNDED ||
-        list[question->refuser].is_device_bound)
+        diagnoser_pools(diagnoser, question->refuser) || list[question->refuser].is_device_bound)
         return;
     for (size_t i = 0; i < diagnoser->way.count; i++) {
         size_t layer = diagnoser->way.layers[i];

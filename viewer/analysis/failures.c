@@ -26,7 +26,7 @@ struct failures_pending {
     size_t refuser;
     size_t place; /* in failures.list; SIZE_MAX: not there */
     bool selected;
-    bool refuser_is_recorded;
+    bool refuser_is_sure;
     uint64_t asked_bytes;
 };
 
@@ -95,6 +95,7 @@ struct failures_search {
     const char *kind; /* NULL: any that may return the status */
     size_t best;
     int best_score;
+    unsigned candidates;
 };
 
 /* How likely a layer has refused, from what layers of its kind return; 0: not at all. */
@@ -127,6 +128,7 @@ failures_consider(void *context, size_t layer)
     const struct routes_layer *list = search->failures->routes.list;
     int score = failures_score(search, layer);
 
+    search->candidates += score > 0;
     if (score == 0 || score < search->best_score)
         return;
     if (score == search->best_score && list[layer].bound_bytes >= list[search->best].bound_bytes)
@@ -137,9 +139,9 @@ failures_consider(void *context, size_t layer)
 
 /* Who refused a request that no recorded layer below saw fail: a layer above the next recorded ones. */
 static size_t
-failures_infer(const struct failures *failures, size_t from, const struct scan_life *life, const char *kind)
+failures_infer(const struct failures *failures, size_t from, const struct scan_life *life, const char *kind, bool *sure)
 {
-    struct failures_search search = { failures, life->status, kind, ROUTES_NONE, 0 };
+    struct failures_search search = { failures, life->status, kind, ROUTES_NONE, 0, 0 };
     struct route way;
 
     routes_follow(&failures->routes, from, life->size, false, &way);
@@ -147,26 +149,28 @@ failures_infer(const struct failures *failures, size_t from, const struct scan_l
         routes_each_near(&failures->routes, from, failures_consider, &search);
     for (size_t i = 0; i < way.count && !way.is_unsure; i++)
         failures_consider(&search, way.layers[i]);
+    *sure = search.candidates == 1;
     return search.best;
 }
 
 /* The layer that refused a failed row; `inner`: the failed call within it, or NULL. */
 static size_t
 failures_refuser(struct failures *failures, const struct scan_life *life, size_t layer,
-                 const struct failures_pending *inner, bool *recorded)
+                 const struct failures_pending *inner, bool *sure)
 {
     const uint32_t *found = id_map_find(&failures->refusals, (uint64_t)life->allocation_id);
 
-    *recorded = found != NULL && (*found & REFUSAL_OF_KIND) == 0;
-    if (*recorded)
+    *sure = found != NULL && (*found & REFUSAL_OF_KIND) == 0;
+    if (*sure)
         return *found;
     if (inner != NULL) {
-        *recorded = inner->refuser_is_recorded;
+        *sure = inner->refuser_is_sure;
         return inner->refuser;
     }
     if (found != NULL)
-        return failures_infer(failures, layer, life, failures->view->layers.layers[*found & ~REFUSAL_OF_KIND].kind);
-    return failures_infer(failures, layer, life, NULL);
+        return failures_infer(failures, layer, life, failures->view->layers.layers[*found & ~REFUSAL_OF_KIND].kind,
+                              sure);
+    return failures_infer(failures, layer, life, NULL, sure);
 }
 
 /* ---- what became of it ------------------------------------------------------------------------------------------ */
@@ -310,7 +314,7 @@ failures_failed(struct failures *failures, struct failures_thread *thread, const
 
     failed.selected = filter_set_has(&failures->upper, life->layer_id);
     failed.asked_bytes = inner != NULL ? inner->asked_bytes : life->size;
-    failed.refuser = failures_refuser(failures, life, layer, inner, &failed.refuser_is_recorded);
+    failed.refuser = failures_refuser(failures, life, layer, inner, &failed.refuser_is_sure);
     if (failed.selected && failures->count < FAILURES_MAX) {
         failed.place = failures->count++;
         failures->list[failed.place] = (struct failure){ .life = *life,
@@ -318,7 +322,7 @@ failures_failed(struct failures *failures, struct failures_thread *thread, const
                                                          .refuser = failed.refuser,
                                                          .made_good_by = ROUTES_NONE,
                                                          .asked_bytes = failed.asked_bytes,
-                                                         .refuser_is_recorded = failed.refuser_is_recorded };
+                                                         .refuser_is_sure = failed.refuser_is_sure };
     } else if (failed.selected) {
         enum failure_cause cause;
 

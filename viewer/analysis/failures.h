@@ -14,12 +14,12 @@
 
 struct failure {
     struct scan_life life;
-    size_t layer;             /* the log that recorded it: an index, as the next ones */
-    size_t refuser;           /* ROUTES_NONE: unknown */
-    size_t made_good_by;      /* the layer above that got the memory after all; ROUTES_NONE: none */
-    uint64_t asked_bytes;     /* of the request that was refused: the pool's for a chunk, say */
-    bool refuser_is_recorded; /* the trace names the layer that refused; else it follows from the recorded layers */
-    char *words;              /* owns; of the refusal; NULL: the trace does not have them */
+    size_t layer;         /* the log that recorded it: an index, as the next ones */
+    size_t refuser;       /* ROUTES_NONE: unknown */
+    size_t made_good_by;  /* the layer above that got the memory after all; ROUTES_NONE: none */
+    uint64_t asked_bytes; /* of the request that was refused: the pool's for a chunk, say */
+    bool refuser_is_sure; /* the trace names the layer that refused, or only that one can have been it */
+    char *words;          /* owns; of the refusal; NULL: the trace does not have them */
     enum failure_cause cause;
     struct diagnosis at; /* the memory at the failure */
     char *pinned_by;     /* owns; the blocks in the way; NULL: none */

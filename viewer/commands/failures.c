@@ -177,7 +177,7 @@ failures_report_figures(struct report *report, const struct failures *failures, 
                  cell_text(tide_status_name((enum tide_status)failure->life.status)));
     report_field(report, "layer_id", NULL, REPORT_COUNT, cell_signed(failure->life.layer_id));
     report_field(report, "refused_by_layer_id", NULL, REPORT_COUNT, failures_layer_id(failures, failure->refuser));
-    report_field(report, "refused_by_is_recorded", NULL, REPORT_FLAG, cell_unsigned(failure->refuser_is_recorded));
+    report_field(report, "refused_by_is_sure", NULL, REPORT_FLAG, cell_unsigned(failure->refuser_is_sure));
     report_field(report, "device", NULL, REPORT_COUNT,
                  route != NULL && route->device >= 0 ? cell_signed(route->device) : cell_none());
     report_field(
@@ -258,6 +258,13 @@ failures_note_short(struct report *report, const struct failures *failures, cons
     else if (failure->cause == FAILURE_UNUSED)
         report_note(report, "A hole of %s was large enough: another stream may still have used that memory.",
                     output_size(&hole, at->largest_hole));
+    else if (route != NULL && route->is_device_bound && at->has_in_use)
+        report_note(report,
+                    "Device %" PRId64
+                    " had no %s left: of its %s this stack used %s; other programs, and what the trace"
+                    " did not record, use it as well.",
+                    route->device, wanted.text, output_size(&bound, route->bound_bytes),
+                    output_size(&in_use, at->in_use_bytes));
     else if (route != NULL && route->bound_bytes != ROUTES_UNBOUNDED && at->has_in_use)
         report_note(report, "%s of the %s of %s was in use, and %s more was needed.",
                     output_size(&in_use, at->in_use_bytes), failures_bound_word(route),
@@ -292,8 +299,6 @@ failures_note_remedy(struct report *report, const struct failures *failures, con
     if (enough != NULL)
         report_note(report, "%s%s%s would have sufficed for this request.", enough, also != NULL ? " over " : "",
                     also != NULL ? also : "");
-    else if (failure->cause == FAILURE_DEVICE && route != NULL && route->is_device_bound)
-        report_note(report, "Other programs and what this trace did not record use the device as well.");
 }
 
 static void
@@ -348,9 +353,12 @@ failures_report_first(struct report *report, const struct failures *failures, co
     failures_report_figures(report, failures, failure);
     failures_report_space(report, &failure->at);
     failures_note_cause(report, failures, failure);
-    if (failure->at.suballocator != ROUTES_NONE && failure->at.source != DIAGNOSIS_CHUNKS)
+    if (failure->at.suballocator != ROUTES_NONE && failure->at.source != DIAGNOSIS_CHUNKS &&
+        failures->routes.list[failure->at.suballocator].is_suballocator)
         report_note(report, "This trace does not have the chunks of %s: how large its holes were is not known.",
                     failures_layer(failures, failure->at.suballocator, layer, sizeof(layer)));
+    if (failure->refuser != ROUTES_NONE && !failure->refuser_is_sure)
+        report_note(report, "Which layer refused is most likely; this trace does not say it.");
     if (failure->words == NULL)
         report_note(report, "This trace has no words of the refusal%s.",
                     failures->has_refusals ? "" : ": its recorder kept none");
@@ -400,7 +408,7 @@ failures_report_held(struct report *report, const struct failures *failures)
     columns[0].kind = diagnoser->groups.by == GROUPS_CALLSTACK ? REPORT_STACK : REPORT_NAME;
     report_field(report, "held_by", NULL, REPORT_TEXT, cell_text(groups_word(diagnoser->groups.by)));
     REPORT_TABLE(report, "holders", "Who held the memory then", columns);
-    for (size_t i = 0; i < diagnoser->largest_count; i++) {
+    for (size_t i = 0; i < diagnoser->largest_count && i < report->options.limit; i++) {
         const struct diagnosis_group *group = &diagnoser->largest[i];
         char name[GROUPS_NAME];
 
@@ -443,7 +451,7 @@ failures_report_holes(struct report *report, const struct failures *failures)
     };
 
     REPORT_TABLE(report, "holes", "The largest holes, and what holds them apart", columns);
-    for (size_t i = 0; i < failures->diagnoser.hole_count; i++) {
+    for (size_t i = 0; i < failures->diagnoser.hole_count && i < report->options.limit; i++) {
         const struct diagnosis_hole *hole = &failures->diagnoser.holes[i];
         char before[GROUPS_NAME + 80], behind[GROUPS_NAME + 80];
 
