@@ -54,6 +54,7 @@ static const char *
 failures_layer(const struct failures *failures, size_t layer, char *buffer, size_t size)
 {
     const struct trace_layer *list = failures->view->layers.layers;
+    char device[32] = "";
     const char *config;
     int shown;
 
@@ -61,8 +62,10 @@ failures_layer(const struct failures *failures, size_t layer, char *buffer, size
         return "an unknown layer";
     config = list[layer].config;
     shown = strlen(config) < 80 && strcmp(list[layer].kind, "log") != 0 ? (int)strlen(config) : 0;
-    snprintf(buffer, size, "layer %" PRId64 " %s%s%.*s%s", list[layer].layer_id, list[layer].kind, shown > 0 ? "(" : "",
-             shown, config, shown > 0 ? ")" : "");
+    if (failures->routes.list[layer].device >= 0 && failures->routes.list[layer].upstream == ROUTES_NONE)
+        snprintf(device, sizeof(device), " of device %" PRId64, failures->routes.list[layer].device);
+    snprintf(buffer, size, "layer %" PRId64 " %s%s%.*s%s%s", list[layer].layer_id, list[layer].kind,
+             shown > 0 ? "(" : "", shown, config, shown > 0 ? ")" : "", device);
     return buffer;
 }
 
@@ -285,13 +288,11 @@ failures_note_remedy(struct report *report, const struct failures *failures, con
     char remedy[96], other[96];
     const char *also = failures_raised(failures, at->also, at->also_bytes, other, sizeof(other));
     const char *enough = failures_remedy(failures, failure, remedy, sizeof(remedy));
-    const struct routes_layer *route =
-        failure->refuser != ROUTES_NONE ? &failures->routes.list[failure->refuser] : NULL;
     struct output_figure whole;
     char layer[FAILURES_LAYER];
 
     report_field(report, "sufficient", NULL, REPORT_TEXT, cell_text(enough));
-    if (at->whole_bytes > 0 && route->bound_bytes != ROUTES_UNBOUNDED && at->whole_bytes <= route->bound_bytes)
+    if (at->whole_bytes > 0 && failure->cause == FAILURE_FRAGMENTATION)
         report_note(report, "Without its holes, %s would have held it as well: %s in all.",
                     failures_layer(failures, at->suballocator, layer, sizeof(layer)),
                     output_size(&whole, at->whole_bytes));

@@ -11,9 +11,12 @@
 #include "viewer/read/routes.h"
 
 static const struct routes_bound routes_bounds[] = {
-    { "limit", "limit", true, "alignment", 256 },   { "pool", "maximum", false, "alignment", 256 },
-    { "arena", "size", false, NULL, 256 },          { "sim", "capacity", false, "granularity", 1 },
-    { "host", "capacity", false, NULL, 1 },         { "driver", "maximum", false, NULL, 1 },
+    { "limit", "limit", true, "alignment", 256 },
+    { "pool", "maximum", false, "alignment", 256 },
+    { "arena", "size", false, NULL, 256 },
+    { "sim", "capacity", false, "granularity", 1 },
+    { "host", "capacity", false, NULL, 1 },
+    { "driver", "maximum", false, NULL, 1 },
     { "cuda", NULL, false, NULL, 1 },
 };
 
@@ -173,8 +176,7 @@ routes_add_bin(void *context, const struct trace *trace, sqlite3_stmt *row)
         return trace_broken(trace, "no memory for its layers");
     if (routes->list[layer].bin_count++ == 0)
         routes->list[layer].first_bin = routes->bin_count;
-    routes->bins[routes->bin_count++] =
-        (struct routes_bin){ layer, (uint64_t)sqlite3_column_int64(row, 1), upstream };
+    routes->bins[routes->bin_count++] = (struct routes_bin){ layer, (uint64_t)sqlite3_column_int64(row, 1), upstream };
     return COMMAND_FINE;
 }
 
@@ -213,8 +215,8 @@ routes_read_edges(const struct trace *trace, struct routes *routes)
                             "SELECT layer_id, limit_bytes, upstream_layer_id FROM layer_bin"
                             " ORDER BY layer_id, limit_bytes");
     if (status == COMMAND_FINE && trace_has(trace, "layer", "device"))
-        status = trace_each(trace, routes_add_device, routes,
-                            "SELECT layer_id, device FROM layer WHERE device IS NOT NULL");
+        status =
+            trace_each(trace, routes_add_device, routes, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL");
     return status == COMMAND_FINE ? routes_bound_devices(trace, routes) : status;
 }
 
