@@ -19,11 +19,11 @@ output_of() {
 
 # The fenced screen of `tidemark COMMAND`: its prompt and what README.md says it prints.
 screen_of() {
-    "$AWK" -v start="\$ tidemark $1 " '!on && index($0, start) == 1 && fence { on = 1 } /^```/ { fence = !fence; on = 0 } on' \
+    "$AWK" -v start="\$ tidemark $1 " '!on && index($0 " ", start) == 1 && fence { on = 1 } /^```/ { fence = !fence; on = 0 } on' \
         "$top_srcdir/README.md"
 }
 
-plan 11
+plan 16
 block c >"$scratch/example.c"
 # shellcheck disable=SC2086 # flags are lists of words
 ok 'the C example compiles without a warning' \
@@ -53,6 +53,11 @@ else
     skip 2 'this build has no command, or the machine no sqlite3'
 fi
 
+# Of a screen of failures: the time of a replay is another each time, and what a layer says is rounded in its own way.
+timeless() {
+    sed -e '/^first /s/ at [^ ]* [^ ]*$//' -e '/^its words /d' -e '/ has no words /d'
+}
+
 charmap=$(LC_ALL=C.UTF-8 locale charmap 2>/dev/null)
 if test -x "$top_builddir/tidemark" && test "$charmap" = UTF-8; then
     cd "$scratch" || exit 99
@@ -67,7 +72,17 @@ if test -x "$top_builddir/tidemark" && test "$charmap" = UTF-8; then
         is "$ $command
 $seen" "$(screen_of $name)" "tidemark $name prints what README.md says"
     done
+    commands=$(sed -n "s/^\$ tidemark \(replay --stack 'log(.*\) tests\/data\/gpt_train.csv.gz$/\1/p" "$top_srcdir/README.md")
+    is "$(echo "$commands" | sed 's/.*log(\([a-z]*\).*/\1/' | tr '\n' ' ')" 'limit device full holes ' \
+        'README.md shows how the traces of the failures are made'
+    echo "$commands" | while read -r command; do
+        eval "$top_builddir/tidemark $command $top_srcdir/tests/data/gpt_train.csv.gz" >/dev/null 2>&1
+    done
+    for name in limit device full holes; do
+        is "$(LC_ALL=C.UTF-8 "$top_builddir/tidemark" failures --limit=3 $name.db | sed 's/ *$//' | timeless)" \
+            "$(screen_of "failures --limit=3 $name.db" | sed 1d | timeless)" "tidemark failures explains $name.db as README.md says"
+    done
 else
-    skip 5 'this build has no command, or the machine no UTF-8'
+    skip 10 'this build has no command, or the machine no UTF-8'
 fi
 done_testing

@@ -1,53 +1,72 @@
-/* Explains failed allocations: what was live and free at each failure, and which blocks were in the way. */
+/*
+ * Explains failed allocations: which layer refused each, why, what was live, free and in the way then, and what would
+ * have sufficed.
+ *
+ * The first reading of the trace finds the failures, the layers that refused them and those that a layer above made
+ * good. If there are any, a second one looks at the memory at the moment of each (viewer/analysis/diagnosis.h).
+ */
 #ifndef VIEWER_ANALYSIS_FAILURES_H
 #define VIEWER_ANALYSIS_FAILURES_H
 
-#include "viewer/read/samples.h"
-#include "viewer/analysis/space.h"
+#include "viewer/analysis/diagnosis.h"
+#include "viewer/read/routes.h"
 #include "viewer/read/view.h"
-
-enum failure_cause {
-    FAILURE_LIMIT,         /* a limit refused it */
-    FAILURE_CAPACITY,      /* fewer bytes were free than requested */
-    FAILURE_FRAGMENTATION, /* enough bytes were free, but no hole was large enough */
-    FAILURE_UNUSED,        /* a hole was large enough, but the pool did not use it (one of another stream, say) */
-    FAILURE_REQUEST,       /* no pool could serve the request: it was invalid or unsupported */
-    FAILURE_OTHER,
-    FAILURE_CAUSES,
-};
 
 struct failure {
     struct scan_life life;
+    size_t layer;         /* the log that recorded it: an index, as the next ones */
+    size_t refuser;       /* ROUTES_NONE: unknown */
+    size_t made_good_by;  /* the layer above that got the memory after all; ROUTES_NONE: none */
+    uint64_t asked_bytes; /* of the request that was refused: the pool's for a chunk, say */
+    bool refuser_is_sure; /* the trace names the layer that refused, or only that one can have been it */
+    char *words;          /* owns; of the refusal; NULL: the trace does not have them */
     enum failure_cause cause;
-    uint64_t live_bytes; /* requested bytes live just before the failure */
-    uint64_t live_count;
-    uint64_t reserved_bytes;
-    uint64_t free_bytes;
-    uint64_t largest_hole;
-    bool has_space;  /* reserved and free bytes are known, from chunks or a sample; holes only from chunks */
-    char *pinned_by; /* owns; the blocks in the way; NULL: none */
+    struct diagnosis at; /* the memory at the failure */
+    char *pinned_by;     /* owns; the blocks in the way; NULL: none */
 };
 
-/* Failures beyond this many are judged by their status alone. */
+/* Failures that follow from one another: of one log and one layer that refused them. */
+struct failure_group {
+    size_t layer;
+    size_t refuser;
+    size_t made_good_by; /* of failures below a log whose call succeeded; ROUTES_NONE: the program saw the failures */
+    uint64_t count;
+    uint64_t bytes; /* requested; saturates */
+    int64_t first_ns;
+    int64_t first_id;
+};
+
+/* Failures beyond this many are counted, and judged by their status alone. */
 #define FAILURES_MAX 1000
+
+/* More groups than this are not told apart. */
+#define FAILURES_GROUPS 256
 
 struct failures {
     const struct scan *scan; /* while one runs */
     struct view *view;       /* borrows */
-    struct space_layers layers;
-    struct samples samples;
-    struct space space;     /* at the last failure that was examined */
-    uint64_t looked_events; /* 1 + the number of events before that failure; 0: no failure was examined */
-    bool asked;             /* failures_next has asked for its reading */
-    struct failure *list;   /* owns; in time order; at most FAILURES_MAX */
+    struct filter_set upper; /* the selected layers: those of the view's filter, which lets all pass from then on */
+    struct routes routes;
+    struct id_map refusals; /* allocation_id to the layer that refused, or to one of its kind; see failures.c */
+    bool has_refusals;      /* the trace has that table */
+    struct failures_thread *threads; /* owns */
+    size_t thread_count;
+    size_t thread_capacity;
+    struct id_map thread_by_id;
+    struct diagnoser diagnoser;
+    unsigned turn;
+    struct failure *list; /* owns; in time order; at most FAILURES_MAX */
     size_t count;
-    uint64_t total;
-    uint64_t bytes;
+    size_t next;     /* the next one to look at in the second reading */
+    uint64_t total;  /* of the selected layers, without those made good */
+    uint64_t bytes;  /* requested by them; saturates */
+    uint64_t served; /* allocations of the selected layers that succeeded */
+    uint64_t made_good;
+    struct failure_group groups[FAILURES_GROUPS]; /* in the order of their first failure */
+    size_t group_count;
     uint64_t by_cause[FAILURE_CAUSES];
-    uint64_t unexplained; /* failures beyond `list` whose status does not tell the cause; not in by_cause */
-    uint64_t live_bytes;
-    uint64_t live_count;
-    bool failed; /* no memory */
+    uint64_t unexplained;        /* failures beyond `list` whose status does not tell the cause; not in by_cause */
+    const struct failure *first; /* the one to explain: the first that was not made good; NULL: none failed */
 };
 
 /* COMMAND_FINE, or another status and there is nothing to free. */

@@ -2,6 +2,8 @@
 libviewer_la_SOURCES += \
 	viewer/analysis/counterfactual.c \
 	viewer/analysis/counterfactual.h \
+	viewer/analysis/diagnosis.c \
+	viewer/analysis/diagnosis.h \
 	viewer/analysis/driver-calls.c \
 	viewer/analysis/driver-calls.h \
 	viewer/analysis/failures.c \

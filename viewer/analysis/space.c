@@ -79,6 +79,7 @@ space_add_block(struct space *space, const struct scan_life *life)
         .rounded = space_rounded(life),
         .allocation_id = life->allocation_id,
         .tag_id = life->tag_id,
+        .callstack_id = life->callstack_id,
         .stream_id = life->alloc_stream_id,
         .alloc_ns = life->alloc_ns,
     };
@@ -102,7 +103,7 @@ space_add(void *context, const struct scan_life *life)
         return;
     if (filter_set_has(&space->layers->upper, life->layer_id))
         space_add_block(space, life);
-    else
+    else if (space->layers->lower.active && filter_set_has(&space->layers->lower, life->layer_id))
         space_add_chunk(space, life->address, life->size);
 }
 

@@ -30,6 +30,7 @@ struct space_block {
     uint64_t rounded; /* size, rounded up to the alignment */
     int64_t allocation_id;
     int64_t tag_id;
+    int64_t callstack_id;
     int64_t stream_id;
     int64_t alloc_ns;
 };

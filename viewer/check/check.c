@@ -239,8 +239,8 @@ static void
 failures_explain(const struct check_job *job, struct check_result *out)
 {
     const struct failures *failures = &job->of.failures;
-    const struct failure *first = &failures->list[0];
-    bool holes = failures->layers.lower.active;
+    const struct failure *first = failures->first;
+    bool holes;
     struct output_figure size, ns, live, hole;
     char causes[256] = "";
     size_t length = 0;
@@ -253,13 +253,16 @@ failures_explain(const struct check_job *job, struct check_result *out)
     }
     check_say(out, "%" PRIu64 " allocation%s failed, %" PRIu64 " more than %" PRIu64 ": %s", out->seen,
               out->seen == 1 ? "" : "s", out->seen - out->limit, out->limit, causes);
+    if (first == NULL)
+        return;
+    holes = first->at.source == DIAGNOSIS_CHUNKS;
     check_say(out, "the first is #%" PRId64 " of %s after %s, with %s live: %s", first->life.allocation_id,
               output_size(&size, first->life.size), output_time(&ns, first->life.alloc_ns),
-              output_size(&live, first->live_bytes), failures_word(first->cause));
-    if (first->has_space)
-        check_say(out, "%s of %s reserved were free then%s%s", output_size(&size, first->free_bytes),
-                  output_size(&live, first->reserved_bytes), holes ? "; the largest hole: " : "",
-                  holes ? output_size(&hole, first->largest_hole) : "");
+              output_size(&live, first->at.live_bytes), failures_word(first->cause));
+    if (first->at.source != DIAGNOSIS_NONE)
+        check_say(out, "%s of %s reserved were free then%s%s", output_size(&size, first->at.free_bytes),
+                  output_size(&live, first->at.reserved_bytes), holes ? "; the largest hole: " : "",
+                  holes ? output_size(&hole, first->at.largest_hole) : "");
     if (first->pinned_by != NULL)
         check_say(out, "in its way: %s", first->pinned_by);
 }

@@ -14,6 +14,8 @@ libviewer_la_SOURCES += \
 	viewer/read/pickle.h \
 	viewer/read/rmm-csv.c \
 	viewer/read/rmm-csv.h \
+	viewer/read/routes.c \
+	viewer/read/routes.h \
 	viewer/read/samples.c \
 	viewer/read/samples.h \
 	viewer/read/scan.c \
