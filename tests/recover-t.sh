@@ -48,7 +48,7 @@ refused() {
         "a command on the trace beside $1 says that something was left"
 }
 
-plan 51
+plan 56
 
 "$top_builddir/tests/make-trace" "$scratch/whole.db" || exit 99
 is "$(answer recover "$scratch/whole.db")" "$scratch/whole.db: nothing was left: the trace is complete 0" \
@@ -65,6 +65,8 @@ recover >/dev/null
 is $? 2 'recover without a trace is wrong use'
 recover "$scratch/whole.db" "$scratch/cut.db" >/dev/null
 is $? 2 'recover of two traces is wrong use'
+
+printf 'Thread,Time,Action,Pointer,Size,Stream\n1,1,allocate,0x10,100,0\n1,2,free,0x10,100,0\n' >"$scratch/one.csv"
 
 # A recording program that has made three allocations and waits.
 live=$scratch/live.db
@@ -83,6 +85,14 @@ has_words "$(answer "$tidemark" summary "$live" | tr "\n" " ")" "in progress" \
 "$tidemark" query "$live" 'SELECT * FROM event' >/dev/null 2>&1
 is $? 3 'query of a recording in progress exits with 3'
 is "$(sums "$live")" "$before" 'no command has changed a byte of the trace, its WAL or its rings'
+"$tidemark" replay --stack "log($live, overwrite=true) | sim" "$scratch/one.csv" >"$scratch/said" 2>&1
+has_words "$? $(cat "$scratch/said")" "2 tidemark replay: stack text, column 1: log: $live: process " \
+    'overwrite=true does not replace a trace that another process records'
+mv "$live" "$scratch/moved.db"
+"$tidemark" replay --stack "log($scratch/moved.db, overwrite=true) | sim" "$scratch/one.csv" >"$scratch/said" 2>&1
+has_words "$? $(cat "$scratch/said")" "$scratch/moved.db: process $recording records there" \
+    'overwrite=true does not replace a trace that was renamed while another process records it'
+mv "$scratch/moved.db" "$live"
 exec 3>&- 4<&-
 wait "$recording"
 is $? 0 'the recording program is not disturbed'
@@ -136,6 +146,17 @@ else
     skip 2 'the machine has no sqlite3'
 fi
 is "$(recover "$trace")" "$trace: nothing was left: the trace is complete" 'a second recovery has nothing to do'
+
+left waiting
+before=$(sums "$trace")
+"$tidemark" replay --stack "log($trace, overwrite=true) | sim" "$scratch/one.csv" >"$scratch/said" 2>&1
+is "$? $(sums "$trace")" "2 $before" 'overwrite=true does not replace a trace that waits for its recovery'
+has_words "$(cat "$scratch/said")" \
+    "what process $replay recorded last, before it was killed, is still in $trace-rings; \`tidemark recover $trace\`" \
+    'the refusal says which process left what where, and the way out'
+recover "$trace" >/dev/null
+"$tidemark" replay --stack "log($trace, overwrite=true) | sim" "$scratch/one.csv" >/dev/null 2>&1
+is "$? $(counts "$trace" | cut -d, -f 1,2)" '0 1,1' 'overwrite=true replaces the trace once it is recovered'
 
 left again
 seen=$(recover "$trace")

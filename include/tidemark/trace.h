@@ -37,6 +37,17 @@ struct tide_trace_recovery {
  */
 TIDE_EXPORT enum tide_status tide_trace_recover(const char *path, struct tide_trace_recovery *out);
 
+/*
+ * From now on no `log` of this process replaces the file at `path`, whatever name overwrite=true gives it. For programs
+ * that read a trace and then make a stack from a text that they have not written themselves.
+ *
+ * The file stays open, without a lock, until the process ends.
+ *
+ * Errors: TIDE_EINVAL (NULL), TIDE_EIO (no such file), TIDE_ENOMEM.
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_trace_protect(const char *path);
+
 /* What tide_trace_resolve did, in frames of call stacks. */
 struct tide_trace_resolution {
     size_t struct_size;  /* TIDE_FIGURES */

@@ -470,6 +470,18 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_
     return TIDE_OK;
 }
 
+bool
+tidei_ringfile_is_blank(const struct tidei_ringfile *file)
+{
+    if (file->header == NULL || file->header->ready == 0)
+        return true;
+    for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++) {
+        if (atomic_load_explicit(&file->rings[i]->head, memory_order_relaxed) != 0)
+            return false;
+    }
+    return true;
+}
+
 void
 tidei_ringfile_unlink(struct tidei_ringfile *file)
 {

@@ -181,6 +181,9 @@ enum tide_status tidei_ringfile_open(const char *path, struct tidei_ringfile **o
 /* Whether the path still names this file: nobody has removed or replaced it. */
 bool tidei_ringfile_is_at(const struct tidei_ringfile *file);
 
+/* Whether no thread has recorded anything into the file: its process was killed as soon as it had made the files. */
+bool tidei_ringfile_is_blank(const struct tidei_ringfile *file);
+
 /* Check everything that a reader of the file relies on, except the records. Errors: TIDE_EFORMAT, TIDE_ENOMEM. */
 enum tide_status tidei_ringfile_check(const struct tidei_ringfile *file);
 
