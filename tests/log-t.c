@@ -345,7 +345,8 @@ test_unbuildable_over_left(void)
     ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a process records and exits without ending its trace");
     is_i64(build("log(%1$s) | log(%2$s, overwrite=true) | sim", scratch("there.db"), path, ""), TIDE_EBUSY,
            "overwrite=true does not replace a trace that waits for its recovery");
-    has_words(tide_error_text(), "`tidemark recover ", "the refusal of such a trace names the command that recovers it");
+    has_words(tide_error_text(), "`tidemark recover ",
+              "the refusal of such a trace names the command that recovers it");
     ok(tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED,
        "the unended trace is recovered after that");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 7,
