@@ -83,8 +83,8 @@ enum tide_status tidei_database_create(const char *path, struct tidei_database *
 enum tide_status tidei_database_born(struct tidei_database *database);
 
 /*
- * open.c: open a new trace, or that of a dead process to complete it. `poll` is as in the struct, with a NULL context. Errors:
- * TIDE_EFORMAT, TIDE_EIO, TIDE_ENOMEM.
+ * open.c: open a new trace, or that of a dead process to complete it. `poll` is as in the struct, with a NULL context.
+ * Errors: TIDE_EFORMAT, TIDE_EIO, TIDE_ENOMEM.
  */
 enum tide_status tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns),
                                      struct tidei_database **out);

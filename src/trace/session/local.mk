@@ -2,6 +2,7 @@
 libtidemark_la_SOURCES += \
 	src/trace/session/commit.c \
 	src/trace/session/context.c \
+	src/trace/session/copy.c \
 	src/trace/session/create.c \
 	src/trace/session/definitions.c \
 	src/trace/session/finish.c \
