@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "point.h"
@@ -16,6 +17,8 @@
 
 #define THREADS 2
 #define CALLS   1500
+
+#define RANDOM_KILLS 300
 
 /* The calls that have returned, in memory that outlives the child. */
 struct progress {
@@ -159,24 +162,117 @@ test_recorder(const char *label)
     ok(all_of(bad == 0, hits > 0), "killed at %s, %u times: every event is in the trace once", label, hits);
 }
 
-/* A process killed while it makes the files leaves nothing to recover, and nothing that hinders the next process. */
-static void
-test_creation(const char *label)
+/* Whether there is no trace at `path`, or one that opens, and that has everything where it is recovered. */
+static bool
+is_nothing_or_opens(const char *path, bool *there)
 {
-    struct child child = { name_of(), label, 1 };
     struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
-    int status = in_child(record, &child);
-    bool good = was_killed(status);
 
-    good &= tide_trace_recover(child.path, &recovery) == TIDE_OK && recovery.events == 0;
+    *there = access(path, F_OK) == 0;
+    if (*there && sql_number(path, "SELECT value FROM meta WHERE key = 'format_version'") != 1)
+        return false;
+    if (tide_trace_recover(path, &recovery) != TIDE_OK) {
+        diag("%s", tide_error_text());
+        return false;
+    }
+    return !*there || (trace_is_whole(path) && sql_text(path, "SELECT value FROM meta WHERE key = 'ended'")[0] != '\0');
+}
+
+/* The number of files of the trace: 1 where nothing is left beside it. */
+static unsigned
+files_of(const char *path)
+{
+    return scratch_count(strrchr(path, '/') + 1);
+}
+
+/*
+ * A process killed while it makes the files leaves nothing to recover, and nothing that hinders the next process.
+ * `before`: there is a trace that it was to replace; `look`: somebody recovers what it has left.
+ */
+static bool
+test_creation_once(const char *label, bool before, bool look)
+{
+    struct child child = { name_of(), NULL, 1 };
+    bool good = true, there = before;
+    int status;
+
+    if (before)
+        good = in_child(record, &child) == 0;
+    child.label = label;
+    status = in_child(record, &child);
+    good &= was_killed(status);
+    if (look)
+        good &= is_nothing_or_opens(child.path, &there);
+    good &= there || !before;
     memset(progress, 0, sizeof(*progress));
     child.label = NULL;
     status = in_child(record, &child);
     good &= WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    good &= holds_all(child.path);
-    ok(good, "killed at %s: the next recording makes its trace at the same path", label);
+    good &= holds_all(child.path) && files_of(child.path) == 1;
     if (!good)
-        diag("status 0x%x, recovery: %s", status, tide_error_text());
+        diag("status 0x%x, a trace before: %d, recovered: %d, files: %u; %s", status, before, look,
+             files_of(child.path), tide_error_text());
+    return good;
+}
+
+static void
+test_creation(const char *label)
+{
+    bool good = true;
+
+    for (unsigned i = 0; i < 4; i++)
+        good &= test_creation_once(label, i & 1, i & 2);
+    ok(good, "killed at %s: there is no trace or a whole one, and the next recording leaves its trace alone", label);
+}
+
+static void
+create_and_end(const char *path)
+{
+    struct tide_resource *stack = stack_of("log(%s, ring=4KiB, backlog=1MiB, overwrite=true) | sim", path);
+
+    give(stack, take(stack, 100), 100);
+    tide_resource_release(stack);
+}
+
+/* Make a trace of two events again and again, until this process is killed. */
+static int
+create_again(void *argument)
+{
+    for (;;)
+        create_and_end(argument);
+    return 0;
+}
+
+static void
+test_random_moments(void)
+{
+    const char *path = name_of();
+    uint64_t state = random_seed("KILL_SEED");
+    unsigned bad = 0, lost = 0;
+
+    for (unsigned i = 0; i < RANDOM_KILLS; i++) {
+        const struct timespec pause = { 0, (long)(next_random(&state) % 20000000) };
+        bool before = access(path, F_OK) == 0, there;
+        pid_t pid = fork();
+
+        if (pid == 0)
+            _exit(create_again((void *)path));
+        nanosleep(&pause, NULL);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        if (!is_nothing_or_opens(path, &there)) {
+            diag("killed after %ld ns", pause.tv_nsec);
+            bad++;
+        }
+        lost += before && !there;
+        if (next_random(&state) % 3 == 0)
+            unlink(path);
+    }
+    is_u64(bad, 0, "killed at a random moment, a program leaves no trace, or a whole one");
+    is_u64(lost, 0, "killed at a random moment while it replaces a trace, a program leaves one of both");
+    unlink(path);
+    create_and_end(path);
+    is_u64(files_of(path), 1, "what killed programs have left of the creation goes with the next one");
 }
 
 static void
@@ -219,7 +315,8 @@ main(void)
         "merge.after-seal",       "writer.before-write",     "database.before-commit", "writer.after-write",
         "writer.before-complete", "writer.before-unlink",    "writer.after-unlink",    "writer.before-finish",
     };
-    static const char *const creation[] = { "create.ring-file", "create.database", "create.meta", "create.writer" };
+    static const char *const creation[] = { "create.ring-file", "create.database", "create.meta", "create.born",
+                                            "create.ready",     "create.taken",    "create.put",  "create.writer" };
     static const char *const recovery[] = {
         "recover.opened",         "recover.loaded",      "merge.before-publish", "merge.between",
         "merge.after-publish",    "merge.before-seal",   "merge.after-seal",     "writer.before-write",
@@ -228,12 +325,13 @@ main(void)
     };
 
     plan(sizeof(recorder) / sizeof(recorder[0]) + sizeof(creation) / sizeof(creation[0]) +
-         sizeof(recovery) / sizeof(recovery[0]));
+         sizeof(recovery) / sizeof(recovery[0]) + 3);
     progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (size_t i = 0; i < sizeof(recorder) / sizeof(recorder[0]); i++)
         test_recorder(recorder[i]);
     for (size_t i = 0; i < sizeof(creation) / sizeof(creation[0]); i++)
         test_creation(creation[i]);
+    test_random_moments();
     for (size_t i = 0; i < sizeof(recovery) / sizeof(recovery[0]); i++)
         test_recovery(recovery[i]);
     return done();

@@ -149,7 +149,8 @@ command_tests = \
 	tests/replay-t.sh \
 	tests/stack-text-t.sh \
 	tests/summary-t.sh \
-	tests/tables-t.sh
+	tests/tables-t.sh \
+	tests/temporary-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
 EXTRA_DIST += tests/formats.py

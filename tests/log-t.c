@@ -343,8 +343,10 @@ test_unbuildable_over_left(void)
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
 
     ok(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a process records and exits without ending its trace");
-    is_i64(build("log(%1$s) | log(%2$s, overwrite=true) | sim", scratch("there.db"), path, ""), TIDE_EEXIST,
-           "a stack that was to replace the unended trace cannot be built");
+    is_i64(build("log(%1$s) | log(%2$s, overwrite=true) | sim", scratch("there.db"), path, ""), TIDE_EBUSY,
+           "overwrite=true does not replace a trace that waits for its recovery");
+    has_words(tide_error_text(), "`tidemark recover ",
+              "the refusal of such a trace names the command that recovers it");
     ok(tide_trace_recover(path, &found) == TIDE_OK && found.state == TIDE_TRACE_RECOVERED,
        "the unended trace is recovered after that");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 7,
@@ -435,7 +437,7 @@ test_error_text(void)
 int
 main(void)
 {
-    plan(105);
+    plan(106);
     tide_sim_create(NULL, &sim);
     test_options();
     test_without_a_trace();

@@ -48,7 +48,7 @@ refused() {
         "a command on the trace beside $1 says that something was left"
 }
 
-plan 51
+plan 73
 
 "$top_builddir/tests/make-trace" "$scratch/whole.db" || exit 99
 is "$(answer recover "$scratch/whole.db")" "$scratch/whole.db: nothing was left: the trace is complete 0" \
@@ -66,6 +66,8 @@ is $? 2 'recover without a trace is wrong use'
 recover "$scratch/whole.db" "$scratch/cut.db" >/dev/null
 is $? 2 'recover of two traces is wrong use'
 
+printf 'Thread,Time,Action,Pointer,Size,Stream\n1,1,allocate,0x10,100,0\n1,2,free,0x10,100,0\n' >"$scratch/one.csv"
+
 # A recording program that has made three allocations and waits.
 live=$scratch/live.db
 mkfifo "$scratch/in" "$scratch/out"
@@ -73,6 +75,9 @@ mkfifo "$scratch/in" "$scratch/out"
 recording=$!
 exec 3>"$scratch/in" 4<"$scratch/out"
 read -r ready <&4
+mkdir "$scratch/early"
+has_words "$(answer recover --into="$scratch/early/c.db" "$live")$(ls "$scratch/early")" 'records there 2' \
+    'recover --into of a trace that is being recorded is an error, and makes no file'
 before=$(sums "$live")
 seen=$(recover "$live")
 has_words "$? $ready $seen" "0 ready $live: process " 'recover names the process that is recording'
@@ -83,6 +88,14 @@ has_words "$(answer "$tidemark" summary "$live" | tr "\n" " ")" "in progress" \
 "$tidemark" query "$live" 'SELECT * FROM event' >/dev/null 2>&1
 is $? 3 'query of a recording in progress exits with 3'
 is "$(sums "$live")" "$before" 'no command has changed a byte of the trace, its WAL or its rings'
+"$tidemark" replay --stack "log($live, overwrite=true) | sim" "$scratch/one.csv" >"$scratch/said" 2>&1
+has_words "$? $(cat "$scratch/said")" "2 tidemark replay: stack text, column 1: log: $live: process " \
+    'overwrite=true does not replace a trace that another process records'
+mv "$live" "$scratch/moved.db"
+"$tidemark" replay --stack "log($scratch/moved.db, overwrite=true) | sim" "$scratch/one.csv" >"$scratch/said" 2>&1
+has_words "$? $(cat "$scratch/said")" "$scratch/moved.db: process $recording records there" \
+    'overwrite=true does not replace a trace that was renamed while another process records it'
+mv "$scratch/moved.db" "$live"
 exec 3>&- 4<&-
 wait "$recording"
 is $? 0 'the recording program is not disturbed'
@@ -137,6 +150,17 @@ else
 fi
 is "$(recover "$trace")" "$trace: nothing was left: the trace is complete" 'a second recovery has nothing to do'
 
+left waiting
+before=$(sums "$trace")
+"$tidemark" replay --stack "log($trace, overwrite=true) | sim" "$scratch/one.csv" >"$scratch/said" 2>&1
+is "$? $(sums "$trace")" "2 $before" 'overwrite=true does not replace a trace that waits for its recovery'
+has_words "$(cat "$scratch/said")" \
+    "what process $replay recorded last, before it was killed, is still in $trace-rings; \`tidemark recover $trace\`" \
+    'the refusal says which process left what where, and the way out'
+recover "$trace" >/dev/null
+"$tidemark" replay --stack "log($trace, overwrite=true) | sim" "$scratch/one.csv" >/dev/null 2>&1
+is "$? $(counts "$trace" | cut -d, -f 1,2)" '0 1,1' 'overwrite=true replaces the trace once it is recovered'
+
 left again
 seen=$(recover "$trace")
 has_words "$seen" "records of process $replay were taken over" \
@@ -161,6 +185,59 @@ is "$(cat "$scratch/status1" "$scratch/status2" "$scratch/status3" | tr '\n' ' '
     'three recoveries at once wait for each other, and succeed'
 is "$(counts "$trace")" "$wanted" 'three recoveries at once add each record once'
 
+# complete FILE: whether the file is a complete trace with everything, and alone.
+complete() {
+    is "$(counts "$1") $(cd "$scratch/into" && ls) $("$tidemark" query --csv "$1" \
+        "SELECT value FROM meta WHERE key IN ('complete', 'ended') ORDER BY key" | tail -n 2 | tr '\n' ' ')" \
+        "$wanted ${1##*/} 1 recovered " "$2"
+    rm "$1"
+}
+left source
+mkdir "$scratch/into"
+copy=$scratch/into/c.db
+before=$(sums "$trace"; ls "$scratch/source")
+has_words "$(answer recover --into="$copy" "$trace")" "$trace is copied to $copy: " \
+    'recover --into says what it has copied where'
+is "$(sums "$trace"; ls "$scratch/source")" "$before" 'recover --into changes no byte of the trace, its WAL or its rings'
+complete "$copy" 'recover --into makes a complete trace, and no other file'
+has_words "$(recover --into "$copy" --json "$trace")" "\"into\":\"$copy\",\"state\":\"recovered\"" \
+    'recover --into --json names the copy'
+has_words "$(answer recover --into="$copy" "$trace")" "$copy: exists: it is not overwritten 2" \
+    'recover --into overwrites no file'
+rm "$copy"
+has_words "$(answer recover --into="$scratch/nowhere/c.db" "$trace")" 'No such file or directory 2' \
+    'recover --into a missing folder is an error'
+has_words "$(answer recover --into="$copy" "$scratch/text")" 'not an SQLite file 2' \
+    'recover --into of a file that is no trace is an error'
+has_words "$(answer recover --into="$copy" "$scratch/none.db")" ' 2' 'recover --into of a missing trace is an error'
+is "$(ls "$scratch/into")" '' 'recover --into leaves no file where it has failed'
+recover --into="$copy" "$scratch/whole.db" >/dev/null
+ok 'recover --into of a complete trace is a copy' cmp "$copy" "$scratch/whole.db"
+rm "$copy"
+(ulimit -f 1; answer recover "$trace") >"$scratch/full" 2>&1
+has_words "$(cat "$scratch/full")" "\`tidemark recover --into=FILE $trace\` takes it in to another place" \
+    'recover on a full disk names recover --into'
+(ulimit -f 1; "$tidemark" summary "$trace" 2>&1 | cat) >"$scratch/full"
+has_words "$(cat "$scratch/full")" "\`tidemark recover --into=FILE $trace\` takes it in to another place" \
+    'summary on a full disk names recover --into'
+recover --into="$copy" "$trace" >/dev/null
+complete "$copy" 'recover --into takes over what a full disk has left'
+# As a user who may not write there; root may write everywhere, and becomes another user for it.
+chmod 755 "$scratch" && chmod 555 "$scratch/source" && chmod 444 "$scratch/source"/* && chmod 777 "$scratch/into"
+nobody=
+test "$(id -u)" -ne 0 || nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
+if $nobody true 2>/dev/null && $nobody test -r "$top_builddir/tidemark"; then
+    before=$(sums "$trace")
+    has_words "$($nobody "$tidemark" summary "$trace" 2>&1)" "\`tidemark recover --into=FILE $trace\`" \
+        'summary of a trace that may not be written names recover --into'
+    $nobody "$tidemark" recover --into="$copy" "$trace" >"$scratch/said" 2>&1
+    is "$? $(sums "$trace")" "0 $before" 'recover --into needs no right to write the trace'
+    complete "$copy" 'recover --into takes over what may only be read'
+else
+    skip 3 'there is no other user to become'
+fi
+chmod 755 "$scratch/source"
+
 left damaged
 byte "$trace-rings" 3 130
 refused 'a damaged ring file' 'no ring file of a trace'
@@ -173,7 +250,7 @@ byte "$trace-rings" 17 177
 refused 'a ring file of another trace' 'belongs to another trace'
 left folder
 rm "$trace-rings" && mkdir "$trace-rings"
-has_words "$(answer recover "$trace")" 'directory 2' 'a folder in place of the ring file is an error'
+has_words "$(answer recover "$trace")" 'Is a directory' 'a folder in place of the ring file is an error'
 left permission
 if test "$(id -u)" -eq 0; then
     skip 2 'root may do anything'

@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 75
+plan 84
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -191,6 +191,35 @@ is $? 2 "replay with overwrite=true does not overwrite the SQLite file of anothe
 ok 'the SQLite file of the other program is unchanged' cmp "$scratch/other.db" "$scratch/other.copy"
 replay --stack "log($trace, overwrite=true) | sim" "$scratch/crlf.csv" >/dev/null
 is $? 0 'replay with overwrite=true overwrites a trace'
+
+# keeps STACK WORDS: whether a replay of $trace through the stack is refused and leaves the trace as it is.
+keeps() {
+    tap_before=$(cksum "$trace"; ls -i "$trace")
+    replay --stack "$1" "$trace" >/dev/null
+    tap_status=$?
+    is "$tap_status $(cksum "$trace"; ls -i "$trace")" "2 $tap_before" "replay does not replace its own input: $2"
+}
+ln "$trace" "$scratch/linked.db"
+ln -s "$trace" "$scratch/symbolic.db"
+ln "$trace" "$scratch/beside.db-replaced"
+"$tidemark" replay --stack "log($scratch/beside.db) | sim" "$scratch/crlf.csv" >/dev/null 2>&1
+keeps "log($trace, overwrite=true) | sim" 'by its own name'
+has_words "$(cat "$scratch/err")" 'this process reads it, and does not replace what it reads' \
+    'replay says why it does not replace its input'
+keeps "log($scratch/linked.db, overwrite=true) | sim" 'by a hard link'
+keeps "log($scratch/symbolic.db, overwrite=true) | sim" 'by a symbolic link'
+keeps "log($scratch/other-again.db) | log($scratch/../${scratch##*/}/${trace##*/}, overwrite=true) | sim" \
+    'by another path, below another log'
+keeps "log($scratch/beside.db, overwrite=true) | sim" 'as the replaced trace of another'
+TIDEMARK_STACK="log($trace, overwrite=true) | sim" "$tidemark" replay "$trace" >/dev/null 2>"$scratch/err"
+has_words "$? $(cat "$scratch/err")" '2 tidemark replay: ' 'replay does not replace its input by TIDEMARK_STACK'
+replay --stack "log($scratch/%%p.db) | sim" "$scratch/crlf.csv" >/dev/null
+sh -c "cp '$scratch/%p.db' '$scratch/'\$\$.db
+    exec '$tidemark' replay --stack 'log($scratch/%p.db, overwrite=true) | sim' '$scratch/'\$\$.db" \
+    >/dev/null 2>"$scratch/err"
+has_words "$? $(cat "$scratch/err")" 'does not replace what it reads' 'replay does not replace its input by %p'
+replay --stack "log($scratch/linked.db.new, overwrite=true) | sim" "$trace" >/dev/null
+is $? 0 'replay records another trace beside its input'
 
 "$tidemark" replay --stack "log($scratch/closed.db) | sim" "$scratch/crlf.csv" >&- 2>"$scratch/err"
 is "$?" 2 'replay with a closed standard output exits with 2'

@@ -70,8 +70,9 @@ struct tide_log_options {
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; ring_bytes, backlog_bytes or callstack_depth out of its range; more than 65,535 layers in
- * one trace), TIDE_EEXIST (the file exists), TIDE_EBUSY (another process records into it), TIDE_EIO, TIDE_EUNSUPPORTED
- * (clock), TIDE_ENOMEM.
+ * one trace), TIDE_EEXIST (the file exists), TIDE_EBUSY (another process records into it; with overwrite: what a
+ * killed process recorded there is not recovered yet, or tide_trace_protect was called for it), TIDE_EIO,
+ * TIDE_EUNSUPPORTED (clock), TIDE_ENOMEM.
  * Thread safety: any thread. Recording an event takes no lock and makes no system call, except for what
  * TIDE_SAMPLES_EVERY asks and a short lock for each call of the driver with TIDE_CUPTI_MEMORY. Since 0.1.
  */

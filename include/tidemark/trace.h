@@ -37,6 +37,28 @@ struct tide_trace_recovery {
  */
 TIDE_EXPORT enum tide_status tide_trace_recover(const char *path, struct tide_trace_recovery *out);
 
+/*
+ * Copy the trace at `path`, with everything that a killed program has left beside it, to `into` and to names that begin
+ * as `into` does. What is there is overwritten. tide_trace_recover then completes the copy: for a trace whose disk is
+ * full or read-only. The trace itself is not changed.
+ *
+ * Errors: TIDE_EINVAL (NULL), TIDE_EBUSY (a process records into the trace, or recovers it), TIDE_EIO, TIDE_ENOMEM. On
+ * failure files of the copy may be there.
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_trace_copy(const char *path, const char *into);
+
+/*
+ * From now on no `log` of this process replaces the file at `path`, whatever name overwrite=true gives it. For programs
+ * that read a trace and then make a stack from a text that they have not written themselves.
+ *
+ * The file stays open, without a lock, until the process ends.
+ *
+ * Errors: TIDE_EINVAL (NULL), TIDE_EIO (no such file), TIDE_ENOMEM.
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_trace_protect(const char *path);
+
 /* What tide_trace_resolve did, in frames of call stacks. */
 struct tide_trace_resolution {
     size_t struct_size;  /* TIDE_FIGURES */

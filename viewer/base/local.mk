@@ -17,4 +17,6 @@ libviewer_la_SOURCES += \
 	viewer/base/progress.c \
 	viewer/base/progress.h \
 	viewer/base/range-set.c \
-	viewer/base/range-set.h
+	viewer/base/range-set.h \
+	viewer/base/temporary.c \
+	viewer/base/temporary.h

@@ -8,6 +8,7 @@
 
 #include <tidemark/message.h>
 #include <tidemark/stack.h>
+#include <tidemark/trace.h>
 
 #include "viewer/base/file.h"
 #include "viewer/commands/commands.h"
@@ -37,6 +38,16 @@ replay_read(const char *path, const struct replay_options *options, struct repla
         return COMMAND_WRONG;
     }
     return replay_read_csv(path, input);
+}
+
+/* A stack of TIDEMARK_STACK was written for another program, and may name the input itself. */
+static int
+replay_protect(const char *path)
+{
+    if (strcmp(path, "-") == 0 || tide_trace_protect(path) == TIDE_OK)
+        return COMMAND_FINE;
+    fprintf(stderr, "tidemark replay: %s\n", tide_error_text());
+    return COMMAND_WRONG;
 }
 
 static int
@@ -83,7 +94,9 @@ replay_input_through(const char *path, const struct replay_options *options)
     if (status != COMMAND_FINE)
         return status;
     /* After reading, since the stack may record a trace, which a broken input must not leave behind. */
-    status = replay_make_stack(options, &stack);
+    status = replay_protect(path);
+    if (status == COMMAND_FINE)
+        status = replay_make_stack(options, &stack);
     if (status == COMMAND_FINE) {
         status = replay_through(stack, &input, options);
         tide_resource_release(stack);

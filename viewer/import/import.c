@@ -113,23 +113,11 @@ import_check(const char *path, bool overwrite)
 static int
 import_make_file(struct import *import, const char *path)
 {
-    int status = COMMAND_FINE;
-    int fd;
-
     import->path = strdup(path);
-    if (import->path == NULL || asprintf(&import->temporary, "%s-import%ld", path, (long)getpid()) < 0) {
-        import->temporary = NULL;
+    if (import->path == NULL)
         return import_refused(path, "no memory");
-    }
-    fd = open(import->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd >= 0) {
-        close(fd);
-    } else {
-        status = import_refused(import->temporary, strerror(errno));
-        free(import->temporary);
-        import->temporary = NULL;
-    }
-    return status;
+    return temporary_open(&import->temporary, path, "import", 0666) ? COMMAND_FINE
+                                                                    : import_refused(path, strerror(errno));
 }
 
 /* Without a journal: what fails is removed as a whole. One transaction, of which SQLite keeps 32 MiB in memory. */
@@ -142,7 +130,7 @@ import_make_schema(struct import *import)
              "PRAGMA page_size = 16384; PRAGMA application_id = %d; PRAGMA journal_mode = OFF;"
              "PRAGMA synchronous = OFF; PRAGMA cache_size = -32768; PRAGMA locking_mode = EXCLUSIVE; BEGIN",
              TIDEI_TRACE_APPLICATION_ID);
-    if (sqlite3_open_v2(import->temporary, &import->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+    if (sqlite3_open_v2(import->temporary.path, &import->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
             SQLITE_OK ||
         sqlite3_exec(import->db, pragmas, NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_exec(import->db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK ||
@@ -164,7 +152,7 @@ import_begin(struct import *import, const char *path, bool overwrite)
 {
     int status = import_check(path, overwrite);
 
-    *import = (struct import){ .overwrite = overwrite, .last_ns = -1 };
+    *import = (struct import){ .overwrite = overwrite, .last_ns = -1, .temporary = { .file = -1 } };
     tidei_map_draw_key(&import->live.by_address);
     import->layers = calloc(IMPORT_LAYERS_MAX, sizeof(*import->layers));
     if (status == COMMAND_FINE && import->layers == NULL)
@@ -183,10 +171,8 @@ import_abandon(struct import *import)
 {
     tidei_inserts_finalize(&import->inserts);
     sqlite3_close(import->db);
-    if (import->temporary != NULL)
-        unlink(import->temporary);
+    temporary_close(&import->temporary);
     free(import->path);
-    free(import->temporary);
     for (unsigned i = 0; i < import->layer_count; i++)
         id_map_free(&import->layers[i].streams);
     free(import->layers);
@@ -534,17 +520,9 @@ import_write_meta(struct import *import, const char *from, const char *source, u
 static int
 import_publish(struct import *import)
 {
-    int failed = import->overwrite ? rename(import->temporary, import->path)
-                                   : renameat2(AT_FDCWD, import->temporary, AT_FDCWD, import->path, RENAME_NOREPLACE);
-
-    /* A file system that cannot promise that no file is replaced. */
-    if (failed != 0 && !import->overwrite && errno == EINVAL && access(import->path, F_OK) != 0)
-        failed = rename(import->temporary, import->path);
-    if (failed != 0)
-        return import_refused(import->path, strerror(errno));
-    free(import->temporary);
-    import->temporary = NULL;
-    return COMMAND_FINE;
+    return temporary_publish(&import->temporary, import->path, import->overwrite)
+               ? COMMAND_FINE
+               : import_refused(import->path, strerror(errno));
 }
 
 /* Complete the trace and rename it to its path. */

@@ -14,6 +14,7 @@
 #include "src/tables/lives.h"
 #include "src/trace/database/insert.h"
 #include "viewer/base/id-map.h"
+#include "viewer/base/temporary.h"
 
 /* The most layers of an import; no real program has more. */
 #define IMPORT_LAYERS_MAX 1024
@@ -42,9 +43,9 @@ struct import_event {
 struct import_life;
 
 struct import {
-    sqlite3 *db;     /* owns */
-    char *path;      /* owns; of the trace */
-    char *temporary; /* owns; the file until it is renamed to `path`; NULL: none */
+    sqlite3 *db;                /* owns */
+    char *path;                 /* owns; of the trace */
+    struct temporary temporary; /* the file until it is renamed to `path` */
     bool overwrite;
     struct tidei_inserts inserts; /* owns */
     struct import_layer *layers;  /* owns; IMPORT_LAYERS_MAX of them */

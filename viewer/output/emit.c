@@ -72,23 +72,6 @@ emit_flush(struct emit *emit, bool end)
     emit->used = 0;
 }
 
-/* Open a temporary file beside `path`. False with errno: it cannot be made. */
-static bool
-emit_open_temporary(struct emit *emit, mode_t mode)
-{
-    if (asprintf(&emit->temporary, "%s-export%ld", emit->path, (long)getpid()) < 0) {
-        emit->temporary = NULL;
-        errno = ENOMEM;
-        return false;
-    }
-    emit->file = open(emit->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-    if (emit->file >= 0)
-        return true;
-    free(emit->temporary);
-    emit->temporary = NULL;
-    return false;
-}
-
 static int
 emit_open_file(struct emit *emit)
 {
@@ -100,9 +83,9 @@ emit_open_file(struct emit *emit)
         fprintf(stderr, "%s: is a database: it is not overwritten\n", emit->path);
         return COMMAND_WRONG;
     }
-    emit->file = -1;
-    if (!direct && !emit_open_temporary(emit, exists ? there.st_mode & 0777 : 0666))
+    if (!direct && !temporary_open(&emit->temporary, emit->path, "export", exists ? there.st_mode & 0777 : 0666))
         direct = exists && (errno == EACCES || errno == EROFS || errno == ENAMETOOLONG);
+    emit->file = emit->temporary.file;
     if (direct)
         emit->file = open(emit->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
     if (emit->file >= 0)
@@ -127,7 +110,7 @@ emit_begin_deflate(struct emit *emit)
 int
 emit_open(struct emit *emit, const char *path, bool compress)
 {
-    *emit = (struct emit){ .path = path, .file = STDOUT_FILENO };
+    *emit = (struct emit){ .path = path, .file = STDOUT_FILENO, .temporary = { .file = -1 } };
     if (path == NULL && compress && isatty(STDOUT_FILENO)) {
         fputs("tidemark: this format is no text for a terminal; -o FILE takes it\n", stderr);
         return COMMAND_WRONG;
@@ -145,11 +128,20 @@ emit_open(struct emit *emit, const char *path, bool compress)
 int
 emit_open_memory(struct emit *emit)
 {
-    *emit = (struct emit){ .in_memory = true };
+    *emit = (struct emit){ .in_memory = true, .temporary = { .file = -1 } };
     if (tidei_grow(&emit->buffer, &emit->capacity, 0, EMIT_MEMORY_FIRST))
         return COMMAND_FINE;
     emit_failed(emit, "no memory");
     return COMMAND_WRONG;
+}
+
+/* Close the file, which tells of what could not be written. The temporary file's own descriptor keeps its lock. */
+static int
+emit_close_file(const struct emit *emit)
+{
+    int copy = emit->temporary.file >= 0 ? dup(emit->file) : emit->file;
+
+    return copy >= 0 ? close(copy) : 0;
 }
 
 int
@@ -161,16 +153,13 @@ emit_close(struct emit *emit, int status)
         deflateEnd(emit->deflate);
     free(emit->deflate);
     free(emit->buffer);
-    if (emit->path != NULL && close(emit->file) != 0)
+    if (emit->path != NULL && emit_close_file(emit) != 0)
         emit_failed(emit, strerror(errno));
-    if (status != COMMAND_WRONG && !emit->failed && emit->temporary != NULL && rename(emit->temporary, emit->path) != 0)
+    if (status != COMMAND_WRONG && !emit->failed && emit->temporary.path != NULL &&
+        !temporary_publish(&emit->temporary, emit->path, true))
         emit_failed(emit, strerror(errno));
-    if (emit->failed)
-        status = COMMAND_WRONG;
-    if (status == COMMAND_WRONG && emit->temporary != NULL)
-        unlink(emit->temporary);
-    free(emit->temporary);
-    return status;
+    temporary_close(&emit->temporary);
+    return emit->failed ? COMMAND_WRONG : status;
 }
 
 bool

@@ -10,12 +10,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "viewer/base/temporary.h"
+
 #define EMIT_BUFFER_BYTES (256 * 1024)
 
 struct emit {
-    const char *path; /* borrows; NULL: standard output */
-    char *temporary;  /* owns; the file that is renamed to `path` at the end; NULL: `path` is written directly */
-    int file;
+    const char *path;           /* borrows; NULL: standard output */
+    struct temporary temporary; /* the file that is renamed to `path` at the end; none: `path` is written directly */
+    int file;                   /* owns where it is neither standard output nor that of `temporary` */
     struct z_stream_s *deflate; /* owns; NULL: plain */
     bool in_memory;             /* the buffer grows and is never written out */
     char *buffer;               /* owns */

@@ -198,6 +198,15 @@ schema_say_unknown(const struct trace *trace)
         putc('\n', stderr);
 }
 
+void
+trace_not_recovered(const char *path, const char *what, enum tide_status status)
+{
+    fprintf(stderr, "%s: %s: %s\n", path, what, tide_error_text());
+    /* The disk is full or read-only, or the files are another user's. */
+    if (status == TIDE_EIO)
+        fprintf(stderr, "%s: `tidemark recover --into=FILE %s` takes it in to another place\n", path, path);
+}
+
 /*
  * Recover the ring files that a killed program has left beside its trace, and resolve the frames of its call stacks. If
  * that is impossible, the trace is read as it is, and meta.complete says that it is incomplete.
@@ -208,8 +217,10 @@ trace_prepare(struct trace *trace)
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     struct tide_trace_resolution frames = { TIDE_FIGURES(frames) };
 
-    if (tide_trace_recover(trace->path, &found) != TIDE_OK)
-        fprintf(stderr, "%s: what was left beside it is not taken in: %s\n", trace->path, tide_error_text());
+    enum tide_status status = tide_trace_recover(trace->path, &found);
+
+    if (status != TIDE_OK)
+        trace_not_recovered(trace->path, "what was left beside it is not taken in", status);
     else if (found.state != TIDE_TRACE_RECORDING)
         tide_trace_resolve(trace->path, &frames); /* without a message: on failure, call stacks are addresses */
     if (found.state == TIDE_TRACE_RECOVERED)

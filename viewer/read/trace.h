@@ -7,6 +7,8 @@
 
 #include <sqlite3.h>
 
+#include <tidemark/status.h>
+
 struct trace {
     sqlite3 *db;      /* owns */
     const char *path; /* borrows: the argument of trace_open */
@@ -28,6 +30,9 @@ int trace_open(const char *path, struct trace *out);
 int trace_open_other(const char *path, struct trace *out);
 
 void trace_close(struct trace *trace);
+
+/* After tide_trace_recover has failed: say why, and what takes in elsewhere what was left. `what` goes before that. */
+void trace_not_recovered(const char *path, const char *what, enum tide_status status);
 
 /* Whether the trace has an ordinary table `table` with `columns` ("a b"); for tables that older recorders lack. */
 bool trace_has(const struct trace *trace, const char *table, const char *columns);

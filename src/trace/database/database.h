@@ -76,12 +76,15 @@ struct tidei_database {
     uint64_t busy_since_ns;
 };
 
-/* open.c: create the trace. Errors: TIDE_EEXIST, TIDE_EIO, TIDE_ENOMEM. */
+/* open.c: create the file of a trace, with its schema. Errors: TIDE_EEXIST, TIDE_EIO, TIDE_ENOMEM. */
 enum tide_status tidei_database_create(const char *path, struct tidei_database **out);
 
+/* open.c: the file that was created is whole: close it. The struct is freed on every return. Errors: TIDE_EIO. */
+enum tide_status tidei_database_born(struct tidei_database *database);
+
 /*
- * open.c: open a dead process's trace, to complete it. `poll` is as in the struct, with a NULL context. Errors:
- * TIDE_EFORMAT, TIDE_EIO, TIDE_ENOMEM.
+ * open.c: open a new trace, or that of a dead process to complete it. `poll` is as in the struct, with a NULL context.
+ * Errors: TIDE_EFORMAT, TIDE_EIO, TIDE_ENOMEM.
  */
 enum tide_status tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns),
                                      struct tidei_database **out);

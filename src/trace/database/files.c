@@ -2,14 +2,17 @@
 #include "config.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/resource/resource.h"
 #include "src/trace/database/files.h"
+#include "src/trace/database/schema.h"
 #include "src/trace/ring/ringfile.h"
 
 static const char *
@@ -120,6 +123,25 @@ tidei_trace_path_beside(const char *path, const char *suffix)
     return asprintf(&beside, "%s%s", path, suffix) < 0 ? NULL : beside;
 }
 
+bool
+tidei_trace_is_at(const char *path)
+{
+    static const unsigned char id[4] = { TIDEI_TRACE_APPLICATION_ID >> 24 & 255, TIDEI_TRACE_APPLICATION_ID >> 16 & 255,
+                                         TIDEI_TRACE_APPLICATION_ID >> 8 & 255, TIDEI_TRACE_APPLICATION_ID & 255 };
+    unsigned char header[100];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t length;
+
+    if (fd < 0)
+        return false;
+    length = pread(fd, header, sizeof(header), 0);
+    close(fd);
+    if (length == 0)
+        return true;
+    return length == (ssize_t)sizeof(header) && memcmp(header, "SQLite format 3", 16) == 0 &&
+           memcmp(header + 68, id, sizeof(id)) == 0;
+}
+
 /* The trace itself is last, so that after a kill in between it still has its name. */
 static const char *const replaced_suffixes[] = { "-wal", "-shm", "-journal", "" };
 
@@ -129,8 +151,10 @@ static const char *const replaced_suffixes[] = { "-wal", "-shm", "-journal", "" 
 static int
 replaced_rename(const char *source, const char *target)
 {
-    if (source != NULL && rename(source, target) == 0)
+    if (source != NULL && rename(source, target) == 0) {
+        unlink(source); /* where both are names of one file, rename() has done nothing */
         return 0;
+    }
     if (source != NULL && errno != ENOENT)
         return errno;
     return unlink(target) == 0 || errno == ENOENT ? 0 : errno;
@@ -163,12 +187,41 @@ tidei_replaced_take(const char *path, const char *replaced)
     size_t taken = 0;
 
     while (status == TIDE_OK && taken < REPLACED_SUFFIXES) {
-        status = replaced_move(path, replaced, replaced_suffixes[taken]);
+        /* A second name, so that at each moment there is a trace at `path`. */
+        if (replaced_suffixes[taken][0] != '\0' || link(path, replaced) != 0)
+            status = replaced_move(path, replaced, replaced_suffixes[taken]);
         taken += status == TIDE_OK;
     }
     while (status != TIDE_OK && taken > 0)
         replaced_move(replaced, path, replaced_suffixes[--taken]);
     return status;
+}
+
+/* renameat2() for file systems that cannot promise that no file is replaced. 0, or the error number. */
+static int
+put_new(const char *begun, const char *path)
+{
+    struct stat info;
+
+    if (renameat2(AT_FDCWD, begun, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return errno;
+    if (link(begun, path) == 0)
+        return unlink(begun) == 0 ? 0 : errno;
+    if (errno == EEXIST || lstat(path, &info) == 0)
+        return EEXIST;
+    return rename(begun, path) == 0 ? 0 : errno;
+}
+
+enum tide_status
+tidei_trace_put(const char *begun, const char *path, bool replace)
+{
+    int error = replace ? (rename(begun, path) == 0 ? 0 : errno) : put_new(begun, path);
+
+    if (error == EEXIST)
+        return tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", path);
+    return error == 0 ? TIDE_OK : tide_error_set(TIDE_EIO, "log: %s: %s", path, strerror(error));
 }
 
 void
@@ -182,6 +235,13 @@ void
 tidei_replaced_restore_rings(const char *path, const char *replaced)
 {
     replaced_move(replaced, path, TIDEI_RINGS_SUFFIX);
+}
+
+void
+tidei_trace_drop_beside(const char *path)
+{
+    for (size_t i = 0; replaced_suffixes[i][0] != '\0'; i++)
+        replaced_move(NULL, path, replaced_suffixes[i]);
 }
 
 void

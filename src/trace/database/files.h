@@ -22,11 +22,32 @@ bool tidei_trace_path_is_own(const char *pattern);
 /* `path` with `suffix` appended, owned by the caller; NULL without host memory. */
 char *tidei_trace_path_beside(const char *path, const char *suffix);
 
+/*
+ * Whether the file at `path` is a trace, by the application id in SQLite's header (file format, 1.3). An empty file
+ * counts, too: a process that was killed before the id was written leaves one. Opens and closes the file.
+ */
+bool tidei_trace_is_at(const char *path);
+
 /* The suffix of a trace that is being replaced; the suffixes of its other files follow it. */
 #define TIDEI_REPLACED_SUFFIX "-replaced"
 
-/* Rename the files of the trace at `path` to `replaced`; all of them or none. Errors: TIDE_EIO, TIDE_ENOMEM. */
+/* The suffix of a trace that is being made, and has not got its name yet. */
+#define TIDEI_BEGUN_SUFFIX "-begun"
+
+/*
+ * Give the trace at `path` the second name `replaced`, and rename the files beside it; all of them or none. Where the
+ * file system has no second names, the trace is renamed, too. Errors: TIDE_EIO, TIDE_ENOMEM.
+ */
 enum tide_status tidei_replaced_take(const char *path, const char *replaced);
+
+/* Remove the files that SQLite has left beside a trace that somebody has removed: it would read them into a new one. */
+void tidei_trace_drop_beside(const char *path);
+
+/*
+ * Rename the file at `begun` to `path` in one step. With `replace`, what is at `path` gives way; without it, a file
+ * there stays. Errors: TIDE_EEXIST, TIDE_EIO.
+ */
+enum tide_status tidei_trace_put(const char *begun, const char *path, bool replace);
 
 /*
  * Remove the trace at `path`, whose SQLite file is closed, and restore the one at `replaced` (NULL: none). The ring

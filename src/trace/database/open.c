@@ -41,12 +41,18 @@ tidei_database_distrust(sqlite3 *db)
 
 /* Configure a connection before its first statement. */
 static void
-open_configure(struct tidei_database *database)
+open_connection(struct tidei_database *database)
 {
     sqlite3_extended_result_codes(database->db, 1);
     tidei_database_distrust(database->db);
     sqlite3_busy_handler(database->db, open_busy, database);
     tidei_database_register(database);
+}
+
+static void
+open_configure(struct tidei_database *database)
+{
+    open_connection(database);
     /*
      * Without fsync: what is lost with the power is not what this file is for, and a killed process loses nothing.
      * The log is folded in every 64 MiB, in a 32 MiB cache.
@@ -61,16 +67,18 @@ open_configure(struct tidei_database *database)
 static void
 open_create_schema(struct tidei_database *database)
 {
-    char sql[128];
+    char sql[192];
 
     /*
-     * Written before there is a write-ahead log, so that the file itself has the id from its first page on. A file of
-     * another program has none, and is never taken for a trace that may be overwritten.
+     * The id is written by itself, so that the file has it from its first page on. A file of another program has none,
+     * and is never taken for a trace that may be removed.
      */
-    sqlite3_snprintf(sizeof(sql), sql, "PRAGMA page_size = 16384; PRAGMA synchronous = OFF; PRAGMA application_id = %d",
+    sqlite3_snprintf(sizeof(sql), sql,
+                     "PRAGMA page_size = 16384; PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
+                     "PRAGMA temp_store = MEMORY; PRAGMA application_id = %d",
                      TIDEI_TRACE_APPLICATION_ID);
+    open_connection(database);
     tidei_database_exec(database, sql, "application id");
-    open_configure(database);
     tidei_database_exec(database, "BEGIN IMMEDIATE", "schema");
     tidei_database_exec(database, tidei_trace_schema, "schema");
     if (database->status == TIDE_OK && tidei_insert_statuses(database->db) != SQLITE_OK)
@@ -126,8 +134,7 @@ tidei_database_create(const char *path, struct tidei_database **out)
     /* SQLite would open what is there; this makes sure that the file is new, and ours. */
     fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0) {
-        status = errno == EEXIST ? tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", path)
-                                 : tide_error_set(TIDE_EIO, "log: %s: %s", path, strerror(errno));
+        status = tide_error_set(errno == EEXIST ? TIDE_EEXIST : TIDE_EIO, "log: %s: %s", path, strerror(errno));
         tidei_database_close(database);
         return status;
     }
@@ -135,6 +142,18 @@ tidei_database_create(const char *path, struct tidei_database **out)
     status = open_file(database, open_create_schema, out);
     if (status != TIDE_OK)
         tidei_replaced_drop(path, false); /* SQLite may have left its journal */
+    return status;
+}
+
+enum tide_status
+tidei_database_born(struct tidei_database *database)
+{
+    enum tide_status status;
+
+    /* While nobody else can have the file open: a reader would hold up the change of the mode. */
+    tidei_database_exec(database, "PRAGMA journal_mode = WAL", "journal mode");
+    status = database->status;
+    tidei_database_close(database);
     return status;
 }
 

@@ -422,6 +422,48 @@ ringfile_lock_left(const struct tidei_ringfile *file, struct tidei_ring_holder *
     return ringfile_lock_error(file->path, error, holder->pid, holder->recovers ? "is recovering it" : "records there");
 }
 
+/* Whether no process has the file, which cannot be opened for writing and so not be locked. */
+static enum tide_status
+ringfile_check_unlocked(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+    if (fcntl(file->fd, F_GETLK, &lock) != 0)
+        return ringfile_error(file->path, "lock", errno);
+    if (lock.l_type == F_UNLCK)
+        return TIDE_OK;
+    holder->pid = (uint32_t)lock.l_pid;
+    return ringfile_lock_error(file->path, EAGAIN, holder->pid, "has it open");
+}
+
+enum tide_status
+tidei_ringfile_hold(const char *path, int *fd, struct tidei_ring_holder *holder)
+{
+    struct tidei_ringfile *file = ringfile_new(path);
+    enum tide_status status;
+    bool readable = false;
+
+    *fd = -1;
+    *holder = (struct tidei_ring_holder){ 0 };
+    if (file == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    file->fd = ringfile_open_high(path, O_RDWR | O_NONBLOCK);
+    if (file->fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
+        file->fd = ringfile_open_high(path, O_RDONLY | O_NONBLOCK);
+        readable = true;
+    }
+    if (file->fd < 0)
+        status = errno == ENOENT ? TIDE_OK : ringfile_error(path, "open", errno);
+    else
+        status = readable ? ringfile_check_unlocked(file, holder) : ringfile_lock_left(file, holder);
+    if (status == TIDE_OK) {
+        *fd = file->fd;
+        file->fd = -1;
+    }
+    tidei_ringfile_close(file, false);
+    return status;
+}
+
 static enum tide_status
 ringfile_open_locked(struct tidei_ringfile *file)
 {
@@ -468,6 +510,18 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_
     }
     *out = file;
     return TIDE_OK;
+}
+
+bool
+tidei_ringfile_is_blank(const struct tidei_ringfile *file)
+{
+    if (file->header == NULL || file->header->ready == 0)
+        return true;
+    for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++) {
+        if (atomic_load_explicit(&file->rings[i]->head, memory_order_relaxed) != 0)
+            return false;
+    }
+    return true;
 }
 
 void

@@ -178,8 +178,19 @@ enum tide_status tidei_ringfile_create(const char *path, const char *replaced, u
  */
 enum tide_status tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder);
 
+/*
+ * Keep the ring file of a dead process from being recovered or removed while *fd is open. On a read-only medium it is
+ * not locked: nobody can change it there. Not for a file that this process has open, as above. *fd is -1 where there is
+ * no ring file.
+ * Errors: TIDE_EBUSY (another process has it: *holder), TIDE_EIO, TIDE_ENOMEM.
+ */
+enum tide_status tidei_ringfile_hold(const char *path, int *fd, struct tidei_ring_holder *holder);
+
 /* Whether the path still names this file: nobody has removed or replaced it. */
 bool tidei_ringfile_is_at(const struct tidei_ringfile *file);
+
+/* Whether no thread has recorded anything into the file: its process was killed as soon as it had made the files. */
+bool tidei_ringfile_is_blank(const struct tidei_ringfile *file);
 
 /* Check everything that a reader of the file relies on, except the records. Errors: TIDE_EFORMAT, TIDE_ENOMEM. */
 enum tide_status tidei_ringfile_check(const struct tidei_ringfile *file);

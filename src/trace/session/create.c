@@ -23,26 +23,41 @@
 #include "src/trace/session/writer.h"
 
 /*
- * Whether the file is a trace, by the application id in SQLite's header (file format, 1.3). An empty file counts, too:
- * a process that was killed before the id was written leaves one.
+ * The process that has the trace open as a recorder has: the file is in the mode of the write-ahead log (SQLite's file
+ * format, 1.3.3), and locked as SQLite locks, in the 512 bytes from 1 GiB on. Its ring file has another name where the
+ * trace was renamed since. 0: there is none.
  */
-static bool
-create_is_trace(const char *path)
+static pid_t
+create_recording_elsewhere(const char *path)
 {
-    static const unsigned char id[4] = { TIDEI_TRACE_APPLICATION_ID >> 24 & 255, TIDEI_TRACE_APPLICATION_ID >> 16 & 255,
-                                         TIDEI_TRACE_APPLICATION_ID >> 8 & 255, TIDEI_TRACE_APPLICATION_ID & 255 };
-    unsigned char header[100];
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1 << 30, .l_len = 512 };
+    unsigned char versions[2] = { 0 };
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    ssize_t length;
+    pid_t pid = 0;
 
     if (fd < 0)
-        return false;
-    length = pread(fd, header, sizeof(header), 0);
+        return 0;
+    if (pread(fd, versions, sizeof(versions), 18) == (ssize_t)sizeof(versions) && versions[0] == 2 &&
+        fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
+        pid = lock.l_pid;
     close(fd);
-    if (length == 0)
-        return true;
-    return length == (ssize_t)sizeof(header) && memcmp(header, "SQLite format 3", 16) == 0 &&
-           memcmp(header + 68, id, sizeof(id)) == 0;
+    return pid;
+}
+
+/*
+ * Refuse to replace a file that this process reads or records into, by whatever name. To open such a file and to close
+ * it again would end SQLite's locks on it: so this comes first.
+ */
+static enum tide_status
+create_check_own(const char *path)
+{
+    struct tidei_recorder *recorder = tidei_recorder_at_locked(path);
+
+    if (recorder != NULL)
+        return tide_error_set(TIDE_EBUSY, "log: %s: this process records there, as %s", path, recorder->path);
+    if (tidei_trace_is_protected(path))
+        return tide_error_set(TIDE_EBUSY, "log: %s: this process reads it, and does not replace what it reads", path);
+    return TIDE_OK;
 }
 
 /* An existing trace stays unless it may be overwritten. Any other existing file stays. */
@@ -50,36 +65,63 @@ static enum tide_status
 create_check_existing(const struct tidei_recorder *recorder, mode_t mode)
 {
     const char *path = recorder->path;
+    pid_t pid;
 
     if (S_ISLNK(mode))
         return tide_error_set(TIDE_EEXIST, "log: %s exists and is a symbolic link: it is not followed", path);
-    if (!S_ISREG(mode) || !create_is_trace(path))
+    if (!S_ISREG(mode) || !tidei_trace_is_at(path))
         return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", path);
     if (!recorder->options.overwrite)
         return tide_error_set(TIDE_EEXIST, "log: %s exists; overwrite=true replaces it", path);
+    pid = create_recording_elsewhere(path);
+    if (pid != 0)
+        return tide_error_set(TIDE_EBUSY, "log: %s: process %ld records there", path, (long)pid);
     return TIDE_OK;
+}
+
+/* A trace is not replaced while what was recorded last is only in the ring file beside it. */
+static enum tide_status
+create_check_left(const char *path, const struct tidei_ringfile *left)
+{
+    if (tidei_ringfile_is_blank(left))
+        return TIDE_OK;
+    return tide_error_set(TIDE_EBUSY,
+                          "log: %s is not replaced: what process %u recorded last, before it was killed, is still in "
+                          "%s; `tidemark recover %s` takes it in, or remove both files",
+                          path, left->header->pid, left->path, path);
+}
+
+/* Check that what a killed process may have left at `path` can be removed. */
+static enum tide_status
+create_check_leftover(const char *path)
+{
+    struct stat info;
+    enum tide_status status;
+
+    if (lstat(path, &info) != 0)
+        return TIDE_OK;
+    status = create_check_own(path);
+    if (status == TIDE_OK && (!S_ISREG(info.st_mode) || !tidei_trace_is_at(path)))
+        status = tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", path);
+    return status;
 }
 
 /* Choose the path that keeps the replaced trace. A trace already there was left by a killed process. */
 static enum tide_status
 create_name_replaced(struct tidei_recorder *recorder)
 {
-    struct stat info;
-
     recorder->replaced = tidei_trace_path_beside(recorder->path, TIDEI_REPLACED_SUFFIX);
     if (recorder->replaced == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    if (lstat(recorder->replaced, &info) == 0 && (!S_ISREG(info.st_mode) || !create_is_trace(recorder->replaced)))
-        return tide_error_set(TIDE_EEXIST, "log: %s exists and is no trace: it is not overwritten", recorder->replaced);
-    return TIDE_OK;
+    return create_check_leftover(recorder->replaced);
 }
 
 /* Check that a trace may be created at this path. Sets recorder->replaced if it replaces one. */
 static enum tide_status
 create_check(struct tidei_recorder *recorder, const char *rings)
 {
-    struct tidei_ringfile *file;
-    enum tide_status status;
+    struct tidei_ringfile *left;
+    enum tide_status status, found;
     struct stat info;
     struct tidei_ring_holder holder;
 
@@ -90,17 +132,24 @@ create_check(struct tidei_recorder *recorder, const char *rings)
             return TIDE_OK;
         return tide_error_set(TIDE_EIO, "log: %s: %s", recorder->path, strerror(errno));
     }
-    status = tidei_ringfile_open(rings, &file, &holder);
-    if (status == TIDE_OK)
-        tidei_ringfile_close(file, false);
-    if (status == TIDE_EBUSY)
+    status = create_check_own(recorder->path);
+    if (status != TIDE_OK)
+        return status;
+    found = tidei_ringfile_open(rings, &left, &holder);
+    if (found == TIDE_EBUSY)
         return tide_error_set(TIDE_EBUSY, "log: %s: process %u %s", recorder->path, holder.pid,
                               holder.recovers ? "is recovering it" : "records there");
+    if (found == TIDE_EFORMAT && recorder->options.overwrite)
+        return found; /* a damaged or newer ring file may hold records, too */
     status = create_check_existing(recorder, info.st_mode);
+    if (status == TIDE_OK && found == TIDE_OK)
+        status = create_check_left(recorder->path, left);
+    if (found == TIDE_OK)
+        tidei_ringfile_close(left, false);
     return status == TIDE_OK ? create_name_replaced(recorder) : status;
 }
 
-/* Lock the ring file, then rename what is to be replaced: nothing of it is lost until the new trace is kept. */
+/* Lock the ring file, and with it the right to make a trace at the path. A dead process's ring file is renamed. */
 static enum tide_status
 create_claim(struct tidei_recorder *recorder, const char *rings)
 {
@@ -109,7 +158,6 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
     enum tide_status status;
 
     if (recorder->replaced != NULL) {
-        tidei_replaced_drop(recorder->replaced, true);
         rings_replaced = tidei_trace_path_beside(recorder->replaced, TIDEI_RINGS_SUFFIX);
         if (rings_replaced == NULL)
             return tide_error_set(TIDE_ENOMEM, "log: no host memory");
@@ -117,17 +165,6 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
     status = tidei_ringfile_create(rings, rings_replaced, options->ring_bytes, options->backlog_bytes,
                                    &recorder->session.file);
     free(rings_replaced);
-    if (status != TIDE_OK)
-        return status;
-    if (recorder->replaced != NULL)
-        status = tidei_replaced_take(recorder->path, recorder->replaced);
-    else if (options->overwrite)
-        tidei_replaced_drop(recorder->path, false); /* files beside a trace that somebody has removed */
-    if (status != TIDE_OK) {
-        tidei_replaced_restore_rings(recorder->path, recorder->replaced);
-        tidei_ringfile_close(recorder->session.file, false);
-        recorder->session.file = NULL;
-    }
     return status;
 }
 
@@ -217,16 +254,106 @@ create_header(struct tidei_recorder *recorder, uint64_t *start_unix_ns)
     return TIDE_OK;
 }
 
-/* The SQLite file is closed, the ring file still locked: restore what was there before. `ours`: the trace is new. */
+/* The SQLite file is closed, the ring file still locked: restore what was there before. `put`: the trace is new. */
 static void
-create_undo(struct tidei_recorder *recorder, bool ours)
+create_undo(struct tidei_recorder *recorder, bool put)
 {
     recorder->session.file->header->ready = 0; /* a process that finds the file from here on takes nothing from it */
-    if (ours || recorder->replaced != NULL)
+    if (put)
         tidei_replaced_restore(recorder->path, recorder->replaced);
     tidei_replaced_restore_rings(recorder->path, recorder->replaced);
     free(recorder->replaced);
     recorder->replaced = NULL;
+}
+
+/* Make the trace at `begun`, where nobody looks for it: its schema and meta. */
+static enum tide_status
+create_begin(struct tidei_recorder *recorder, const char *begun, uint64_t start_unix_ns)
+{
+    struct tidei_database *database;
+    enum tide_status status = create_check_leftover(begun), born;
+
+    if (status != TIDE_OK)
+        return status;
+    tidei_replaced_drop(begun, false);
+    status = tidei_database_create(begun, &database);
+    TIDEI_TEST_POINT("create.database");
+    if (status != TIDE_OK)
+        return status;
+    status = create_meta(database, recorder, start_unix_ns);
+    TIDEI_TEST_POINT("create.meta");
+    born = tidei_database_born(database);
+    TIDEI_TEST_POINT("create.born");
+    return status == TIDE_OK ? born : status;
+}
+
+/* Remove the replaced trace that a killed process has left, where somebody has removed the one that replaced it. */
+static void
+create_drop_replaced(const struct tidei_recorder *recorder)
+{
+    char *replaced =
+        recorder->options.overwrite ? tidei_trace_path_beside(recorder->path, TIDEI_REPLACED_SUFFIX) : NULL;
+    struct tidei_error error;
+
+    tidei_error_save(&error);
+    if (replaced != NULL && create_check_leftover(replaced) == TIDE_OK)
+        tidei_replaced_drop(replaced, true);
+    tidei_error_restore(&error);
+    free(replaced);
+}
+
+/*
+ * Give the trace its name, in one step. What it replaces has a second name until the new trace is kept. The ring file
+ * is ready before, so that a kill leaves nothing that recovery does not know.
+ */
+static enum tide_status
+create_put(struct tidei_recorder *recorder, const char *begun)
+{
+    const char *replaced = recorder->replaced;
+    enum tide_status status = TIDE_OK;
+
+    recorder->session.file->header->ready = 1;
+    TIDEI_TEST_POINT("create.ready");
+    if (replaced != NULL) {
+        tidei_replaced_drop(replaced, false);
+        status = tidei_replaced_take(recorder->path, replaced);
+    } else {
+        tidei_trace_drop_beside(recorder->path);
+        create_drop_replaced(recorder);
+    }
+    if (status != TIDE_OK)
+        return status;
+    TIDEI_TEST_POINT("create.taken");
+    status = tidei_trace_put(begun, recorder->path, replaced != NULL);
+    TIDEI_TEST_POINT("create.put");
+    if (status != TIDE_OK && replaced != NULL)
+        tidei_replaced_restore(recorder->path, replaced);
+    return status;
+}
+
+/* Make the trace and open it. *put: it is at its path. */
+static enum tide_status
+create_trace(struct tidei_recorder *recorder, struct tidei_database **database, bool *put)
+{
+    char *begun = tidei_trace_path_beside(recorder->path, TIDEI_BEGUN_SUFFIX);
+    enum tide_status status;
+    uint64_t start_unix_ns = 0;
+
+    *put = false;
+    if (begun == NULL)
+        return tide_error_set(TIDE_ENOMEM, "log: no host memory");
+    status = create_header(recorder, &start_unix_ns);
+    if (status == TIDE_OK)
+        status = create_begin(recorder, begun, start_unix_ns);
+    if (status == TIDE_OK)
+        status = create_put(recorder, begun);
+    *put = status == TIDE_OK;
+    if (status == TIDE_OK)
+        status = tidei_database_open(recorder->path, NULL, database);
+    else if (create_check_leftover(begun) == TIDE_OK)
+        tidei_replaced_drop(begun, false);
+    free(begun);
+    return status;
 }
 
 /* Start the writer, which owns both files from then on. */
@@ -242,13 +369,12 @@ create_writer(struct tidei_recorder *recorder, struct tidei_database *database)
     session->fence = !tidei_barrier_possible();
     atomic_store_explicit(&session->many, session->fence, memory_order_relaxed);
     recorder->writer->merge->membarrier = !session->fence;
-    session->file->header->ready = 1;
     return tidei_writer_start(recorder->writer);
 }
 
-/* Creating the trace has failed: restore what was there before. `database` is NULL if there is none. */
+/* Creating the trace has failed: restore what was there before. `database` is NULL if it is not open. */
 static void
-create_failed(struct tidei_recorder *recorder, struct tidei_database *database)
+create_failed(struct tidei_recorder *recorder, struct tidei_database *database, bool put)
 {
     struct tidei_writer *writer = recorder->writer;
 
@@ -256,7 +382,7 @@ create_failed(struct tidei_recorder *recorder, struct tidei_database *database)
         tidei_writer_abandon(writer);
     else
         tidei_database_close(database);
-    create_undo(recorder, database != NULL);
+    create_undo(recorder, put);
     if (writer != NULL)
         tidei_writer_free(writer);
     else
@@ -271,7 +397,7 @@ create_files(struct tidei_recorder *recorder)
     char *rings = tidei_trace_path_beside(recorder->path, TIDEI_RINGS_SUFFIX);
     struct tidei_database *database = NULL;
     enum tide_status status;
-    uint64_t start_unix_ns = 0;
+    bool put;
 
     if (rings == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
@@ -282,17 +408,11 @@ create_files(struct tidei_recorder *recorder)
     if (status != TIDE_OK)
         return status;
     TIDEI_TEST_POINT("create.ring-file");
-    status = tidei_database_create(recorder->path, &database);
-    TIDEI_TEST_POINT("create.database");
-    if (status == TIDE_OK)
-        status = create_header(recorder, &start_unix_ns);
-    if (status == TIDE_OK)
-        status = create_meta(database, recorder, start_unix_ns);
-    TIDEI_TEST_POINT("create.meta");
+    status = create_trace(recorder, &database, &put);
     if (status == TIDE_OK)
         status = create_writer(recorder, database);
     if (status != TIDE_OK)
-        create_failed(recorder, database);
+        create_failed(recorder, database, put);
     return status;
 }
 

@@ -2,11 +2,13 @@
 libtidemark_la_SOURCES += \
 	src/trace/session/commit.c \
 	src/trace/session/context.c \
+	src/trace/session/copy.c \
 	src/trace/session/create.c \
 	src/trace/session/definitions.c \
 	src/trace/session/finish.c \
 	src/trace/session/fork.c \
 	src/trace/session/notes.c \
+	src/trace/session/protect.c \
 	src/trace/session/recorder.c \
 	src/trace/session/recorder.h \
 	src/trace/session/recover.c \

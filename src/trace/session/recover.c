@@ -51,6 +51,17 @@ recover_check(struct tidei_database *database, const struct tidei_ringfile *file
     return tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
 }
 
+/* Remove the trace that a killed process had begun; its ring file is locked. Anything else of that name stays. */
+static void
+recover_remove_begun(const char *path)
+{
+    char *begun = tidei_trace_path_beside(path, TIDEI_BEGUN_SUFFIX);
+
+    if (begun != NULL && tidei_trace_is_at(begun))
+        tidei_replaced_drop(begun, false);
+    free(begun);
+}
+
 /* Recover into the open trace. Closes both files. *folded is false if the trace's write-ahead log stays. */
 static enum tide_status
 recover_store(struct tidei_database *database, struct tidei_ringfile *file, struct tide_trace_recovery *out,
@@ -61,6 +72,13 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
     bool closed;
 
     status = recover_check(database, file, &closed);
+    if (status == TIDE_EFORMAT && tidei_ringfile_is_blank(file)) {
+        /* Killed before its trace had taken the place of this one. */
+        recover_remove_begun(database->path);
+        tidei_database_close(database);
+        tidei_ringfile_close(file, true);
+        return TIDE_OK;
+    }
     if (status != TIDE_OK || closed) {
         if (closed) {
             /* The process was killed after the last transaction. */
@@ -99,8 +117,10 @@ recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_
     enum tide_status status;
     bool folded = true;
 
-    if (file->header == NULL || file->header->ready == 0) {
+    if (file->header == NULL || file->header->ready == 0 ||
+        (tidei_ringfile_is_blank(file) && access(path, F_OK) != 0)) {
         /* Killed while it created the files: no call of the process had returned, so there are no records. */
+        recover_remove_begun(path);
         tidei_ringfile_close(file, true);
         return TIDE_OK;
     }

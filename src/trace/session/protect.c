@@ -1,0 +1,87 @@
+/* Keeps the files that this process reads from being replaced by a trace that it makes. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tidemark/trace.h>
+
+#include "src/resource/resource.h"
+#include "src/tables/grow.h"
+#include "src/trace/session/recorder.h"
+
+/*
+ * Open with O_PATH, so that no other file gets the inode number, and so that nobody's locks end where one is closed.
+ * They stay until the process ends.
+ */
+static struct {
+    pthread_mutex_t lock;
+    int *files;
+    size_t count, capacity;
+} protect = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool
+protect_has_locked(const struct stat *sought)
+{
+    struct stat info;
+
+    for (size_t i = 0; i < protect.count; i++) {
+        if (fstat(protect.files[i], &info) == 0 && info.st_dev == sought->st_dev && info.st_ino == sought->st_ino)
+            return true;
+    }
+    return false;
+}
+
+bool
+tidei_trace_is_protected(const char *path)
+{
+    struct stat info;
+    bool found = false;
+
+    if (lstat(path, &info) != 0)
+        return false;
+    pthread_mutex_lock(&protect.lock);
+    found = protect_has_locked(&info);
+    pthread_mutex_unlock(&protect.lock);
+    return found;
+}
+
+/* Add the open file, or close it where the list has it already. */
+static enum tide_status
+protect_add(int file)
+{
+    enum tide_status status = TIDE_OK;
+    bool added = false;
+    struct stat info;
+
+    pthread_mutex_lock(&protect.lock);
+    if (fstat(file, &info) != 0)
+        status = tide_error_set(TIDE_EIO, "trace: %s", strerror(errno));
+    else if (!protect_has_locked(&info))
+        added = tidei_grow(&protect.files, &protect.capacity, protect.count, 1);
+    if (added)
+        protect.files[protect.count++] = file;
+    else if (status == TIDE_OK && !protect_has_locked(&info))
+        status = tide_error_set(TIDE_ENOMEM, "trace: no host memory");
+    pthread_mutex_unlock(&protect.lock);
+    if (!added)
+        close(file);
+    return status;
+}
+
+enum tide_status
+tide_trace_protect(const char *path)
+{
+    int file;
+
+    if (path == NULL)
+        return tide_error_set(TIDE_EINVAL, "trace: the path is NULL");
+    file = open(path, O_PATH | O_CLOEXEC);
+    if (file < 0)
+        return tide_error_set(TIDE_EIO, "trace: %s: %s", path, strerror(errno));
+    return protect_add(file);
+}
