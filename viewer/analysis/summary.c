@@ -2,12 +2,14 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/driver-calls.h"
+#include "viewer/read/samples.h"
 #include "viewer/read/scan.h"
 #include "viewer/analysis/space.h"
 #include "viewer/analysis/summary.h"
@@ -244,11 +246,12 @@ static const struct scan_unit summary_clock = {
     .alloc = summary_clock_alloc,
 };
 
-/* One layer that has pool samples: its last and its highest figure go to every layer above it. */
+/* One base that has pool samples: its last and its highest figure go to every layer above it. */
 static void
 summary_sampled(struct summary *summary, int64_t layer_id, int64_t last, int64_t highest)
 {
-    for (size_t i = 0; i < summary->count; i++) {
+    /* What pools between hold is the base's, too. */
+    for (size_t i = 0; i < summary->count && trace_layers_is_base(summary->layers, layer_id); i++) {
         struct summary_layer *layer = &summary->found[i];
 
         if (last < 0 || highest < 0 || !trace_layers_reaches(summary->layers, layer->layer_id, layer_id))
@@ -263,16 +266,18 @@ static int
 summary_samples(struct summary *summary)
 {
     /* SQLite takes a bare column beside max() from the row of the maximum: here from the last sample. */
-    static const char sql[] =
+    static const char format[] =
         "SELECT last.layer_id, last.reserved_bytes, highest.reserved_bytes"
         " FROM (SELECT layer_id, reserved_bytes, max(rowid) FROM pool_sample WHERE ns BETWEEN ?1 AND ?2 GROUP BY 1)"
-        " AS last JOIN (SELECT layer_id, max(reserved_bytes) AS reserved_bytes FROM pool_sample"
+        " AS last JOIN (SELECT layer_id, max(max(reserved_bytes, %s)) AS reserved_bytes FROM pool_sample"
         " WHERE ns BETWEEN ?1 AND ?2 GROUP BY 1) AS highest USING (layer_id)";
     sqlite3_stmt *statement = NULL;
     int code = SQLITE_OK;
+    char sql[512];
 
     if (filter_has_rows(&summary->view->filter))
         return COMMAND_FINE; /* what pools reserve is for all */
+    snprintf(sql, sizeof(sql), format, samples_high(summary->trace, &summary->view->filter));
     code = sqlite3_prepare_v2(summary->trace->db, sql, -1, &statement, NULL);
     sqlite3_bind_int64(statement, 1, summary->view->filter.from_ns);
     sqlite3_bind_int64(statement, 2, summary->view->filter.to_ns);

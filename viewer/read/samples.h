@@ -23,6 +23,12 @@ struct samples {
 };
 
 /*
+ * The SQL expression of the most that a row's layer had reserved up to the row, also between samples: 0 where the trace
+ * does not tell, or where the time is not looked at from its start.
+ */
+const char *samples_high(const struct trace *trace, const struct filter *filter);
+
+/*
  * Read the samples of the bases below the selected layers, within the time range of `view`. COMMAND_FINE, or another
  * status and there is nothing to free.
  */
