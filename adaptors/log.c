@@ -25,7 +25,8 @@
  *  - One trace has at most 65,535 layers.
  *  - Memory that was allocated from a base, or through layers that an application brings, before the trace began is not
  *    in it. A freed block that a `guard` below a suballocator still holds is not, either.
- *  - While a log is opened or released over a suballocator that other threads use, their requests for chunks wait.
+ *  - A log that is opened or released over a suballocator that other threads use waits for their requests for chunks,
+ *    and they wait for it.
  */
 #include "config.h"
 
@@ -57,11 +58,12 @@ struct log_sampled {
 
 struct log_tap;
 
-/* A tap that a log uses; see struct log_tap. */
-struct log_tapped {
-    struct log_tapped *next;
-    struct log_tap *tap;            /* borrowed: it ends with the layer, or with its last user */
-    struct tide_resource *resource; /* borrowed: the layer that it is on */
+/* A suballocator below the log that opened the trace for it. */
+struct log_below {
+    struct log_below *next;
+    struct tide_resource *resource; /* borrowed */
+    struct tidei_chunks *chunks;    /* borrowed: its own */
+    struct log_tap *tap;            /* on these; borrowed: it ends with them, or with its last user; NULL: none */
 };
 
 #define LOG_CALLS   1u /* record the driver's calls within the events */
@@ -77,7 +79,7 @@ struct log {
     bool watches;                              /* opened the trace, and started the watch of its bases */
     _Atomic unsigned extras;                   /* extra records for each event: the flags above */
     _Atomic(struct log_sampled *) sampled;     /* owned */
-    struct log_tapped *tapped;                 /* owned */
+    struct log_below *below;                   /* owned */
     struct tide_log_options options;           /* as given; path is owned */
 };
 
@@ -512,18 +514,14 @@ static struct log_tap *
 log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks, bool *is_new)
 {
     struct log_tap *tap = (struct log_tap *)chunks->tap;
-    struct log_tapped *tapped = malloc(sizeof(*tapped));
 
-    *is_new = tap == NULL && tapped != NULL;
-    if (*is_new)
-        tap = calloc(1, sizeof(*tap));
-    if (tap == NULL || tapped == NULL) {
-        walk->status = TIDE_ENOMEM;
-        *is_new = false;
-        free(tapped);
-        return NULL;
-    }
+    *is_new = tap == NULL;
     if (*is_new) {
+        tap = calloc(1, sizeof(*tap));
+        if (tap == NULL) {
+            walk->status = TIDE_ENOMEM;
+            return NULL;
+        }
         tap->tap = (struct tidei_chunk_tap){ &tap->log.base, log_tap_end };
         tap->chunks = chunks;
         tap->log.base.ops = walk->top->base.ops;
@@ -531,12 +529,9 @@ log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chu
         log_attach(&tap->log, walk->recorder, seen->id);
         chunks->tap = &tap->tap;
     } else if (atomic_load_explicit(&tap->log.recorder, memory_order_relaxed) != walk->recorder) {
-        free(tapped);
         return NULL;
     }
     tap->users++;
-    *tapped = (struct log_tapped){ walk->top->tapped, tap, seen->resource };
-    walk->top->tapped = tapped;
     return tap;
 }
 
@@ -560,16 +555,24 @@ log_is_new(const struct log_walk *walk, const struct tide_resource *resource)
     return false;
 }
 
-/* Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base. */
+/*
+ * Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base: in those that
+ * are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them.
+ */
 static void
-log_hold_below(const struct log_walk *walk, struct tide_resource *resource, struct tidei_place place)
+log_hold_below(const struct log_walk *walk, const struct log *top, struct tide_resource *resource,
+               struct tidei_place place)
 {
+    const struct tidei_recorder *recorder = atomic_load_explicit(&top->recorder, memory_order_acquire);
+
     while (resource != NULL && log_chunks_of(resource) == NULL) {
         const struct tidei_kind *kind = tidei_kind_of_any(resource);
 
         if (kind == NULL || resource->upstream == NULL)
             return; /* a base; or what an application brings, of which nothing is known */
-        if (resource->ops == walk->top->base.ops && log_is_new(walk, resource))
+        if (resource->ops == top->base.ops &&
+            atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == recorder &&
+            (walk == NULL || log_is_new(walk, resource)))
             log_hold((struct log *)resource, &place);
         resource = kind->beneath != NULL ? kind->beneath(resource, &place) : resource->upstream;
     }
@@ -594,25 +597,54 @@ log_is_told(const struct log_walk *walk, struct tide_resource *resource)
     return edges != 0;
 }
 
-/* The chunks are paused. */
+/* Record what a suballocator holds now, in its tap and in the logs below; `walk` as above. Its chunks do not change. */
 static void
-log_take_up_chunks(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks)
+log_hold_all(const struct log_walk *walk, const struct log *top, const struct tidei_chunks *chunks, struct log_tap *tap)
 {
-    struct log_tap *tap = NULL;
-    bool is_new = false;
-
-    if (!log_is_told(walk, chunks->upstream))
-        tap = log_tap_use(walk, seen, chunks, &is_new);
     for (uint32_t i = 0; i < chunks->held.capacity; i++) {
         const struct tidei_block *block = &chunks->held.blocks[i];
         struct tidei_place place = { (void *)block->address, block->bytes, block->alignment, block->stream };
 
         if (!block->used)
             continue;
-        if (is_new)
+        if (tap != NULL)
             log_hold(&tap->log, &place);
-        log_hold_below(walk, chunks->upstream, place);
+        log_hold_below(walk, top, chunks->upstream, place);
     }
+}
+
+/*
+ * A forked process begins a trace of its own. The suballocators are not paused, because this thread may be in the midst
+ * of a request for a chunk.
+ */
+static void
+log_hold_again(void *context)
+{
+    const struct log *log = context;
+
+    for (const struct log_below *below = log->below; below != NULL; below = below->next) {
+        tidei_lock_acquire(&below->chunks->lock);
+        log_hold_all(NULL, log, below->chunks, below->tap);
+        tidei_lock_release(&below->chunks->lock);
+    }
+}
+
+/* The chunks are paused. */
+static void
+log_take_up_chunks(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks)
+{
+    struct log_below *below = malloc(sizeof(*below));
+    bool is_new = false;
+
+    if (below == NULL) {
+        walk->status = TIDE_ENOMEM;
+        return;
+    }
+    *below = (struct log_below){ .next = walk->top->below, .resource = seen->resource, .chunks = chunks };
+    if (!log_is_told(walk, chunks->upstream))
+        below->tap = log_tap_use(walk, seen, chunks, &is_new);
+    walk->top->below = below;
+    log_hold_all(walk, walk->top, chunks, is_new ? below->tap : NULL);
 }
 
 /*
@@ -648,6 +680,8 @@ log_take_up(struct log_walk *walk)
             tidei_chunks_resume(chunks);
     }
     log_end_change();
+    if (walk->top->below != NULL)
+        tidei_recorder_begin_with(walk->recorder, log_hold_again, walk->top);
 }
 
 /* A resource below a log that is destroyed, and the references to it that would be left. */
@@ -694,34 +728,42 @@ log_leaves(const struct log_leaving *leaving, const struct tide_resource *resour
 }
 
 /*
- * The log is destroyed. A suballocator that is destroyed with it keeps the tap to its end, as it would a log below; for
- * one that stays the recording ends here.
+ * The last log of the trace that found the layer is destroyed. A suballocator that `leaves`, because it is destroyed
+ * with the log, keeps the tap to its end, as it would a log below; for one that stays the recording ends here.
  */
 static void
-log_end_taps(struct log *log)
+log_end_tap(struct log_tap *tap, bool leaves)
+{
+    bool ends;
+
+    log_begin_change();
+    ends = --tap->users == 0 && !leaves;
+    if (ends) {
+        tidei_chunks_pause(tap->chunks);
+        tap->chunks->tap = NULL;
+        tidei_chunks_resume(tap->chunks);
+    }
+    log_end_change();
+    if (ends)
+        log_tap_end(&tap->tap);
+}
+
+static void
+log_end_below(struct log *log, struct tidei_recorder *recorder)
 {
     struct log_leaving leaving = { 0 };
 
-    if (log->tapped == NULL)
+    if (log->below == NULL)
         return;
+    tidei_recorder_begin_without(recorder, log);
     log_leave(&leaving, &log->base);
-    while (log->tapped != NULL) {
-        struct log_tapped *tapped = log->tapped;
-        struct log_tap *tap = tapped->tap;
-        bool ends;
+    while (log->below != NULL) {
+        struct log_below *below = log->below;
 
-        log_begin_change();
-        ends = --tap->users == 0 && !log_leaves(&leaving, tapped->resource);
-        if (ends) {
-            tidei_chunks_pause(tap->chunks);
-            tap->chunks->tap = NULL;
-            tidei_chunks_resume(tap->chunks);
-        }
-        log_end_change();
-        if (ends)
-            log_tap_end(&tap->tap);
-        log->tapped = tapped->next;
-        free(tapped);
+        if (below->tap != NULL)
+            log_end_tap(below->tap, log_leaves(&leaving, below->resource));
+        log->below = below->next;
+        free(below);
     }
     free(leaving.left);
 }
@@ -804,7 +846,7 @@ log_fini(struct tide_resource *self)
         log_sample_last(log);
         if (log->watches)
             log_unwatch(recorder, self);
-        log_end_taps(log);
+        log_end_below(log, recorder);
         tidei_recorder_release(recorder);
     }
     pthread_setcancelstate(cancel, NULL);

@@ -172,8 +172,9 @@ printf 'no-leaks\nmax-peek 4GiB\n' >"$scratch/budget"
 check --budget="$scratch/budget" "$trace" >/dev/null
 is "$? $(sed 's/: a budget.*//' "$scratch/err")" "2 $scratch/budget:2" \
     'an unknown word in a budget file is an error, with its line'
-check --max-reserved=1GiB "$scratch/good.db" >/dev/null
-is "$? $(cat "$scratch/err")" "2 $scratch/good.db: no log below the pool and no pool samples: max-reserved cannot be judged" \
+make_trace "$scratch/bare.db" "INSERT INTO life VALUES (1, 1, 300, 10, NULL)"
+check --max-reserved=1GiB "$scratch/bare.db" >/dev/null
+is "$? $(cat "$scratch/err")" "2 $scratch/bare.db: no log below the pool and no pool samples: max-reserved cannot be judged" \
     'a budget that the trace cannot answer is an error'
 
 done_testing

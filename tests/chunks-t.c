@@ -63,9 +63,10 @@ same_rows(const char *told, const char *model, unsigned layer)
     int64_t differ;
 
     snprintf(sql, sizeof(sql),
-             "WITH a AS (" ROWS("main", "%u") "), b AS (" ROWS("model", "1") ")"
-             " SELECT (SELECT count(*) FROM (SELECT * FROM a EXCEPT SELECT * FROM b))"
-             " + (SELECT count(*) FROM (SELECT * FROM b EXCEPT SELECT * FROM a))",
+             "WITH a AS (" ROWS("main", "%u") "), b AS (" ROWS(
+                 "model", "1") ")"
+                               " SELECT (SELECT count(*) FROM (SELECT * FROM a EXCEPT SELECT * FROM b))"
+                               " + (SELECT count(*) FROM (SELECT * FROM b EXCEPT SELECT * FROM a))",
              layer);
     differ = both(told, model, sql);
     if (differ != 0)
@@ -141,8 +142,8 @@ test_own_word(void)
     for (size_t i = 0; i < LAYERS; i++) {
         const char *told = scratch("told-%zu.db", i), *model = scratch("model-%zu.db", i);
         const char *lower = scratch("lower-%zu.db", i);
-        struct tide_resource *stack = stack_of("log(%s) | %s | log(%s) | %s", told, layers[i].text, model,
-                                               layers[i].base);
+        struct tide_resource *stack =
+            stack_of("log(%s) | %s | log(%s) | %s", told, layers[i].text, model, layers[i].base);
         uint64_t seed = state;
 
         traffic(stack, 3000, layers[i].most);
@@ -299,8 +300,7 @@ test_kill(void)
               trace_is_whole(told), same_rows(told, model, 2), rows_of(told, "pool", "alloc_ns = 0") == 1,
               rows_of(told, "pool", "free_ns IS NULL") > 0),
        "a killed program's trace has all chunks, those of before the trace included");
-    is_i64(sql_number(told, HIGH_OF, 2),
-           sql_number(told, "SELECT max(live_bytes) FROM usage WHERE layer_id = 2"),
+    is_i64(sql_number(told, HIGH_OF, 2), sql_number(told, "SELECT max(live_bytes) FROM usage WHERE layer_id = 2"),
            "with samples=every its highest reserved bytes survive, too");
 }
 
@@ -311,11 +311,26 @@ use_in_child(void *stack)
     return 0;
 }
 
+/* The child's own trace begins with what the parent took. */
+static int
+record_in_child(void *stack)
+{
+    const char *path = scratch("own-%d.db", (int)getpid());
+
+    traffic(stack, 200, 3 * MIB);
+    tide_trim(stack, 0);
+    if (tide_log_flush(stack) != TIDE_OK)
+        return 1;
+    return !all_of(trace_is_sound(path), sql_number(path, "SELECT count(*) FROM unmatched_free") == 0,
+                   rows_of(path, "fixed", "alloc_ns = 0") >= 1, rows_of(path, "pool", "alloc_ns = 0") >= 1);
+}
+
 static void
 test_fork(void)
 {
     const char *path = scratch("fork.db");
     struct tide_resource *stack = stack_of("log(%s) | pool(initial=4MiB, release_threshold=4MiB) | sim", path);
+    void *small, *large;
     int status = 0;
 
     traffic(stack, 500, 3 * MIB);
@@ -324,6 +339,17 @@ test_fork(void)
     traffic(stack, 500, 3 * MIB);
     tide_resource_release(stack);
     ok(all_of(status == 0, trace_is_whole(path)), "a forked child uses the pool and leaves the trace alone");
+    stack = stack_of("log(%s) | binning(64KiB={fixed(64KiB, preallocate=3)}) | pool(initial=4MiB) | statistics | sim",
+                     scratch("own-%%p.db"));
+    traffic(stack, 200, 3 * MIB);
+    small = take(stack, 60000);
+    large = take(stack, 3 * MIB);
+    if (CHILDREN_MAY_RECORD)
+        status = in_child(record_in_child, stack);
+    give(stack, small, 60000);
+    give(stack, large, 3 * MIB);
+    tide_resource_release(stack);
+    is_i64(status, 0, "the trace of a forked child begins with the chunks that its parent took");
 }
 
 static atomic_bool stop;
@@ -398,7 +424,7 @@ test_threads(void)
 int
 main(void)
 {
-    plan((int)LAYERS * 5 + 1 + 24 + 3 + 1 + 2 + 1 + 2);
+    plan((int)LAYERS * 5 + 1 + 24 + 3 + 1 + 2 + 2 + 2);
     state = random_seed("CHUNKS_SEED");
     test_own_word();
     test_two();

@@ -17,7 +17,7 @@ verdict_make(const struct view *view, const struct summary *summary, struct verd
     *out = (struct verdict){ .summary = summary, .limit_bytes = view_limit(view) };
     if (samples.count > 0) {
         out->source = VERDICT_SAMPLES;
-        out->reserved_peak_bytes = samples.reserved_peak_bytes;
+        out->reserved_peak_bytes = samples.reserved_high_bytes;
     }
     /* Samples can miss a peak; the lowest log sees every allocation. */
     if (summary->has_lowest && total->held_peak_bytes >= out->reserved_peak_bytes) {

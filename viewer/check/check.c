@@ -77,11 +77,11 @@ reserved_judge(struct check_job *job)
     double used = fragment_utilisation(fragment);
     char name[128];
 
-    out->seen = fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
+    out->seen = fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_high_bytes;
     out->seen_share = used < 0 || used > 1 ? 0 : 1 - used;
     out->passed =
         out->budget->kind == BUDGET_RESERVED ? out->seen <= out->limit : out->seen_share <= out->budget->share;
-    if (used < 0 && fragment->peak_bytes > 0)
+    if (used < 0 && fragment->peak_bytes > 0 && (out->budget->kind != BUDGET_RESERVED || out->seen == 0))
         return trace_broken(&job->view.trace, "no log below the pool and no pool samples: %s cannot be judged",
                             budget_name(out->budget, name, sizeof(name)));
     if (!out->passed)

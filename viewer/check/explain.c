@@ -120,7 +120,7 @@ check_explain_reserved(const struct check *check, const struct view *view, const
         check_say(out, "%.1f%% of what was reserved was never given out: more than %.1f%%", 100 * out->seen_share,
                   100 * out->budget->share);
     check_say(out, "of the %s reserved at most, %s were given out at most; %s were asked for",
-              output_size(&figure, layers ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes),
+              output_size(&figure, layers ? fragment->reserved_peak_bytes : fragment->samples.reserved_high_bytes),
               output_size(&other, used), output_size(&third, fragment->peak_bytes));
     if (layers && fragment->space.free_bytes > 0)
         check_say(out, "at the peak %s were free in %" PRIu64 " holes, the largest of %s",

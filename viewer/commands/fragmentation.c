@@ -288,7 +288,7 @@ fragmentation_report_head(struct view *view, struct report *report, const struct
 {
     double share = fragment_utilisation(fragment);
     uint64_t reserved_bytes =
-        fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
+        fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_high_bytes;
 
     command_subject(report, view);
     fragmentation_report_source(report, fragment);

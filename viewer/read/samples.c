@@ -51,8 +51,9 @@ samples_apply_high(struct samples_reader *reader)
         if (reader->bases[i].counts)
             only = &reader->bases[i];
     }
-    if (count == 1 && reader->out->reserved_peak_bytes < only->high_bytes)
-        reader->out->reserved_peak_bytes = only->high_bytes;
+    reader->out->reserved_high_bytes = reader->out->reserved_peak_bytes;
+    if (count == 1 && reader->out->reserved_high_bytes < only->high_bytes)
+        reader->out->reserved_high_bytes = only->high_bytes;
 }
 
 /* The base of a row; NULL: there are too many bases. */

@@ -20,6 +20,7 @@ struct samples {
     size_t capacity;
     uint64_t used_peak_bytes;
     uint64_t reserved_peak_bytes;
+    uint64_t reserved_high_bytes; /* the same, and between the samples where they tell */
 };
 
 /*
