@@ -91,7 +91,7 @@ snapshot_begin(struct view *view, const enum groups_by *by, size_t by_count, str
     status = samples_read(view, &samples);
     if (status == COMMAND_FINE) {
         out->has_reserved = samples.count > 0;
-        out->reserved_peak_bytes = samples.reserved_peak_bytes;
+        out->reserved_peak_bytes = samples.reserved_high_bytes;
         samples_free(&samples);
     }
     return status;

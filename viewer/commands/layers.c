@@ -7,6 +7,7 @@
 
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/summary.h"
+#include "viewer/read/samples.h"
 #include "viewer/read/view.h"
 
 static const struct report_column layers_columns[] = {
@@ -80,19 +81,22 @@ layers_sum_below(const struct summary *summary, const struct trace_layer *layer)
     return below;
 }
 
-/* Read the highest samples of each base into `list`, by the place of its layer. */
+/* Read the highest samples of each layer that has them into `list`, by the place of its layer. */
 static int
 layers_read_samples(const struct view *view, struct layers_samples *list)
 {
-    static const char sql[] = "SELECT layer_id, max(used_bytes), max(reserved_bytes) FROM pool_sample"
-                              " WHERE ns BETWEEN ? AND ? GROUP BY 1";
     sqlite3_stmt *statement = NULL;
+    char sql[256];
     int code;
 
     for (size_t i = 0; i < view->layers.count; i++)
         list[i] = (struct layers_samples){ -1, -1 };
     if (filter_has_rows(&view->filter))
         return COMMAND_FINE; /* reserved bytes cannot be split by tag, thread and so on */
+    snprintf(sql, sizeof(sql),
+             "SELECT layer_id, max(used_bytes), max(max(reserved_bytes, %s)) FROM pool_sample"
+             " WHERE ns BETWEEN ? AND ? GROUP BY 1",
+             samples_high(&view->trace, &view->filter));
     code = sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL);
     sqlite3_bind_int64(statement, 1, view->filter.from_ns);
     sqlite3_bind_int64(statement, 2, view->filter.to_ns);

@@ -12,9 +12,10 @@
 /* The last figures of each base; their sum is a sample. */
 struct samples_base {
     int64_t layer_id;
-    bool counts; /* it is below a selected layer; else its figures stay 0 */
+    bool counts; /* a base below a selected layer; the figures of other layers are a part of a base's, and stay 0 */
     uint64_t used_bytes;
     uint64_t reserved_bytes;
+    uint64_t high_bytes; /* the most that it had reserved, also between samples; 0: not known */
 };
 
 /* What samples_read collects. */
@@ -38,6 +39,23 @@ samples_add(struct samples *samples, const struct sample *sample)
     return true;
 }
 
+/* Where one base counts, and the time is looked at from the start, its own high is the peak. */
+static void
+samples_apply_high(struct samples_reader *reader)
+{
+    const struct samples_base *only = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < reader->base_count; i++) {
+        count += reader->bases[i].counts;
+        if (reader->bases[i].counts)
+            only = &reader->bases[i];
+    }
+    reader->out->reserved_high_bytes = reader->out->reserved_peak_bytes;
+    if (count == 1 && reader->out->reserved_high_bytes < only->high_bytes)
+        reader->out->reserved_high_bytes = only->high_bytes;
+}
+
 /* The base of a row; NULL: there are too many bases. */
 static struct samples_base *
 samples_base(struct samples_reader *reader, int64_t layer_id)
@@ -51,7 +69,9 @@ samples_base(struct samples_reader *reader, int64_t layer_id)
     if (reader->base_count == SAMPLES_BASES)
         return NULL;
     bases[reader->base_count] =
-        (struct samples_base){ .layer_id = layer_id, .counts = view_covers(reader->view, layer_id) };
+        (struct samples_base){ .layer_id = layer_id,
+                               .counts = trace_layers_is_base(&reader->view->layers, layer_id) &&
+                                         view_covers(reader->view, layer_id) };
     return &bases[reader->base_count++];
 }
 
@@ -64,8 +84,11 @@ samples_row(void *context, const struct trace *trace, sqlite3_stmt *row)
     struct sample sample = { .ns = sqlite3_column_int64(row, 0) };
     int64_t used = sqlite3_column_int64(row, 2);
     int64_t reserved = sqlite3_column_int64(row, 3);
+    int64_t high = sqlite3_column_int64(row, 4);
 
     /* The file is not trusted: the sum over all bases must not overflow. */
+    if (base != NULL && base->counts && sample.ns <= filter->to_ns && high > 0 && high <= INT64_MAX / SAMPLES_BASES)
+        base->high_bytes = (uint64_t)high;
     if (base == NULL || !base->counts || used < 0 || reserved < 0 || used > INT64_MAX / SAMPLES_BASES ||
         reserved > INT64_MAX / SAMPLES_BASES)
         return COMMAND_FINE;
@@ -80,6 +103,14 @@ samples_row(void *context, const struct trace *trace, sqlite3_stmt *row)
     return trace_broken(trace, "no memory for its pool samples");
 }
 
+const char *
+samples_high(const struct trace *trace, const struct filter *filter)
+{
+    bool is_known = filter->from_ns == INT64_MIN && trace_has(trace, "pool_sample", "reserved_high_bytes");
+
+    return is_known ? "ifnull(reserved_high_bytes, 0)" : "0";
+}
+
 int
 samples_read(const struct view *view, struct samples *out)
 {
@@ -88,9 +119,12 @@ samples_read(const struct view *view, struct samples *out)
 
     *out = (struct samples){ 0 };
     status = trace_each(&view->trace, samples_row, &reader,
-                        "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample ORDER BY ns, rowid");
+                        "SELECT ns, layer_id, used_bytes, reserved_bytes, %s FROM pool_sample ORDER BY ns, rowid",
+                        samples_high(&view->trace, &view->filter));
     if (status != COMMAND_FINE)
         samples_free(out);
+    else
+        samples_apply_high(&reader);
     return status;
 }
 

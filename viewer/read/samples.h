@@ -20,7 +20,14 @@ struct samples {
     size_t capacity;
     uint64_t used_peak_bytes;
     uint64_t reserved_peak_bytes;
+    uint64_t reserved_high_bytes; /* the same, and between the samples where they tell */
 };
+
+/*
+ * The SQL expression of the most that a row's layer had reserved up to the row, also between samples: 0 where the trace
+ * does not tell, or where the time is not looked at from its start.
+ */
+const char *samples_high(const struct trace *trace, const struct filter *filter);
 
 /*
  * Read the samples of the bases below the selected layers, within the time range of `view`. COMMAND_FINE, or another

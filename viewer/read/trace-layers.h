@@ -53,6 +53,9 @@ const struct trace_layer *trace_layers_find(const struct trace_layers *layers, i
 /* Whether `below` is `layer` itself or any layer below it. */
 bool trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t below);
 
+/* Whether no layer is below it. */
+bool trace_layers_is_base(const struct trace_layers *layers, int64_t layer);
+
 /* Whether the log `below` is below the log `above` with no other log between them. */
 bool trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
                               const struct trace_layer *below);

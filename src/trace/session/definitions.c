@@ -123,11 +123,18 @@ definition_samples(const struct tidei_recorder *recorder)
 void
 tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id)
 {
+    struct tidei_layer_figures figures;
+    struct tidei_high high;
+
+    /* Before the lock: this asks the resource, which has locks of its own. */
+    if (!tidei_layer_figures(resource, &figures))
+        return;
+    tidei_high_begin(&high, &figures);
     pthread_mutex_lock(&recorder->session.lock);
     if (tidei_grow(&recorder->watches, &recorder->watch_capacity, recorder->watch_count, 1)) {
-        recorder->watches[recorder->watch_count++] = (struct tidei_watch){ resource, layer_id };
+        recorder->watches[recorder->watch_count++] = (struct tidei_watch){ resource, layer_id, high };
         if (definition_samples(recorder))
-            tidei_sampler_watch(recorder->writer->sampler, resource, layer_id);
+            tidei_sampler_watch(recorder->writer->sampler, resource, layer_id, high);
     }
     pthread_mutex_unlock(&recorder->session.lock);
 }
@@ -148,6 +155,28 @@ tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *re
         tidei_sampler_unwatch(recorder->writer->sampler, resource);
 }
 
+void
+tidei_recorder_begin_with(struct tidei_recorder *recorder, void (*begin)(void *context), void *context)
+{
+    pthread_mutex_lock(&tidei_sessions.lock);
+    if (tidei_grow(&recorder->beginnings, &recorder->beginning_capacity, recorder->beginning_count, 1))
+        recorder->beginnings[recorder->beginning_count++] = (struct tidei_beginning){ begin, context };
+    pthread_mutex_unlock(&tidei_sessions.lock);
+}
+
+void
+tidei_recorder_begin_without(struct tidei_recorder *recorder, const void *context)
+{
+    pthread_mutex_lock(&tidei_sessions.lock);
+    for (size_t i = 0; i < recorder->beginning_count; i++) {
+        if (recorder->beginnings[i].context == context) {
+            recorder->beginnings[i] = recorder->beginnings[--recorder->beginning_count];
+            break;
+        }
+    }
+    pthread_mutex_unlock(&tidei_sessions.lock);
+}
+
 bool
 tidei_recorder_watch_calls(struct tidei_recorder *recorder)
 {
@@ -166,9 +195,12 @@ tidei_recorder_define_again(struct tidei_recorder *recorder)
 {
     for (size_t i = 0; i < recorder->definition_count; i++)
         definition_write(recorder, &recorder->definitions[i]);
+    for (size_t i = 0; i < recorder->beginning_count; i++)
+        recorder->beginnings[i].begin(recorder->beginnings[i].context);
     pthread_mutex_lock(&recorder->session.lock);
     for (size_t i = 0; i < recorder->watch_count; i++)
-        tidei_sampler_watch(recorder->writer->sampler, recorder->watches[i].resource, recorder->watches[i].layer_id);
+        tidei_sampler_watch(recorder->writer->sampler, recorder->watches[i].resource, recorder->watches[i].layer_id,
+                            recorder->watches[i].high);
     if (recorder->watches_calls)
         tidei_driver_calls_watch(recorder->writer->calls, recorder->options.cupti == TIDE_CUPTI_MEMORY);
     pthread_mutex_unlock(&recorder->session.lock);

@@ -78,6 +78,7 @@ recorder_free(struct tidei_recorder *recorder)
         free(recorder->definitions[i].text);
     free(recorder->definitions);
     free(recorder->watches);
+    free(recorder->beginnings);
     tidei_drops_free(recorder->session.drops);
     pthread_mutex_destroy(&recorder->session.lock);
     free(recorder->path);

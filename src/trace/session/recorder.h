@@ -13,6 +13,7 @@
 #include <tidemark/log.h>
 #include <tidemark/resource.h>
 
+#include "src/trace/events/sampler.h"
 #include "src/trace/ring/session.h"
 
 struct tidei_writer;
@@ -28,6 +29,13 @@ struct tidei_definition {
 struct tidei_watch {
     struct tide_resource *resource; /* borrowed */
     uint32_t layer_id;
+    struct tidei_high high; /* at the begin of the watch */
+};
+
+/* What a forked process's own trace begins with beside the definitions: `begin` records it. */
+struct tidei_beginning {
+    void (*begin)(void *context);
+    void *context; /* borrowed */
 };
 
 struct tidei_recorder {
@@ -44,6 +52,8 @@ struct tidei_recorder {
     bool watches_calls; /* CUPTI was requested */
 
     /* Guarded by the lock of tidei_sessions. */
+    struct tidei_beginning *beginnings;
+    size_t beginning_count, beginning_capacity;
     uint32_t references;
     bool kept;
 
@@ -104,6 +114,13 @@ void tidei_recorder_define_devices(struct tidei_recorder *recorder);
 /* Make the writer sample the used and reserved bytes of `resource` (borrowed until the matching unwatch). */
 void tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id);
 void tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource);
+
+/*
+ * From now on a forked process's own trace begins with what `begin` records. It is called with the locks of tags, call
+ * stacks and sessions, in any thread. Without host memory it is not. The other removes it.
+ */
+void tidei_recorder_begin_with(struct tidei_recorder *recorder, void (*begin)(void *context), void *context);
+void tidei_recorder_begin_without(struct tidei_recorder *recorder, const void *context);
 
 /* Follow driver calls through CUPTI, if it is available and the options ask for it. Returns whether they are. */
 bool tidei_recorder_watch_calls(struct tidei_recorder *recorder);
