@@ -496,6 +496,13 @@ trace_test = tests/trace.c tests/gate.c tests/upstream.c
 trace_test_cppflags = $(AM_CPPFLAGS)
 trace_test_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 
+check_PROGRAMS += tests/full-disk-t
+tests_full_disk_t_SOURCES = tests/full-disk-t.c $(trace_test)
+tests_full_disk_t_CFLAGS = $(trace_test_cflags)
+tests_full_disk_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/full-disk-t
+THREADED_TESTS += tests/full-disk-t
+
 check_PROGRAMS += tests/recorder-t
 tests_recorder_t_SOURCES = tests/recorder-t.c $(trace_test)
 tests_recorder_t_CFLAGS = $(trace_test_cflags)

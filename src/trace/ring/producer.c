@@ -57,8 +57,11 @@ producer_leave_ring(struct tidei_producer *producer)
     /* A thread that ended within an allocation may have left the ring open; it will record nothing more. */
     atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
     /* Pairs with the acquire in producer_take_ring: the next owner continues after the last head. */
-    if (producer_report_drops(producer))
+    if (producer_report_drops(producer)) {
         atomic_store_explicit(&producer->ring->state, TIDEI_RING_FREE, memory_order_release);
+        /* Relaxed: it only says when to look again. */
+        atomic_store_explicit(&producer->session->ring_refused_ns, 0, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&tidei_sessions.lock);
 }
 
@@ -178,6 +181,7 @@ producer_new(struct tidei_session *session, uint64_t serial)
     pthread_mutex_unlock(&session->lock);
     if (producer->ring == NULL) {
         free(producer);
+        atomic_store_explicit(&session->ring_refused_ns, tidei_monotonic_ns(), memory_order_relaxed);
         tidei_session_no_ring(session);
         return NULL;
     }
@@ -214,6 +218,16 @@ producer_share(struct tidei_session *session)
     pthread_mutex_unlock(&session->lock);
 }
 
+/* Whether a thread has just found no ring, and none was left since: then each event would look for one in vain. */
+static bool
+producer_lacks_ring(struct tidei_session *session)
+{
+    /* Relaxed: it only says when to look again. */
+    uint64_t refused_ns = atomic_load_explicit(&session->ring_refused_ns, memory_order_relaxed);
+
+    return refused_ns != 0 && tidei_monotonic_ns() - refused_ns < TIDEI_RING_AGAIN_NS;
+}
+
 /* Keeps the thread's error, since the caller can do without a producer. Cancellation is off while locks are held. */
 static struct tidei_producer *
 producer_make(struct tidei_session *session, uint64_t serial)
@@ -222,6 +236,8 @@ producer_make(struct tidei_session *session, uint64_t serial)
     struct tidei_producer *producer;
     int cancel;
 
+    if (producer_lacks_ring(session))
+        return NULL;
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tidei_thread_at_end(TIDEI_THREAD_END_PRODUCERS, producer_thread_ends);
