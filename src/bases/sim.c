@@ -133,8 +133,10 @@ sim_refuse(const struct sim *sim, uint64_t bytes, uint64_t rounded, uint64_t res
 
     if (rounded != bytes)
         snprintf(as, sizeof(as), ", rounded up to %s,", tidei_size_text(rounded));
-    return tide_error_set(TIDE_ECAPACITY, "sim: %s request%s exceeds %s capacity (%s in use)", tidei_size_text(bytes),
-                          as, tidei_size_text(sim->options.capacity_bytes), tidei_size_text(reserved));
+    return tidei_refused(&sim->base,
+                         tide_error_set(TIDE_ECAPACITY, "sim: %s request%s exceeds %s capacity (%s in use)",
+                                        tidei_size_text(bytes), as, tidei_size_text(sim->options.capacity_bytes),
+                                        tidei_size_text(reserved)));
 }
 
 static enum tide_status
@@ -152,7 +154,7 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
         return TIDE_OK;
     if (!tidei_round_up(bytes, slot_alignment, &rounded) ||
         !tidei_round_up(bytes, sim->options.granularity_bytes, &rounded))
-        return tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes);
+        return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes));
     if (!tidei_bounded_add(&sim->reserved, rounded, sim->options.capacity_bytes, &reserved))
         return sim_refuse(sim, bytes, rounded, reserved);
     if (bytes > SIM_LARGEST_BYTES || slot_alignment > SIM_LARGEST_BYTES)
@@ -160,11 +162,12 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
                                 tidei_size_text(bytes), tidei_size_text(alignment), tidei_size_text(SIM_LARGEST_BYTES));
     else
         status = sim_take(sim, sim_class_of(bytes, slot_alignment), SIM_WORD(bytes, sim_log2(alignment)), out);
-    if (status == TIDE_OK)
+    if (status == TIDE_OK) {
         atomic_fetch_add_explicit(&sim->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */
-    else
-        atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
-    return status;
+        return TIDE_OK;
+    }
+    atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
+    return tidei_refused(self, status);
 }
 
 /* Free the slot of `pointer`, which must hold `word`. */
