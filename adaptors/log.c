@@ -50,6 +50,15 @@ struct log_sampled {
 #define LOG_SAMPLES 4u /* sample the bases in `sampled` */
 #define LOG_STACKS  8u /* record call stacks of allocations */
 
+/* The numbers of the layers of a stack in its trace, sorted by resource. */
+struct log_layers {
+    size_t count;
+    struct log_seen {
+        const struct tide_resource *resource; /* only compared */
+        uint32_t id;
+    } items[];
+};
+
 struct log {
     struct tide_resource base;                 /* first */
     _Atomic(struct tidei_recorder *) recorder; /* holds a reference; NULL until one above has a path */
@@ -58,6 +67,7 @@ struct log {
     bool watches;                              /* opened the trace, and started the watch of its bases */
     _Atomic unsigned extras;                   /* extra records for each event: the flags above */
     _Atomic(struct log_sampled *) sampled;     /* owned */
+    _Atomic(struct log_layers *) layers;       /* owned; NULL until the whole stack has numbers */
     struct tide_log_options options;           /* as given; path is owned */
 };
 
@@ -101,6 +111,48 @@ log_sample(struct log *log, struct tidei_producer *producer)
     }
 }
 
+static int
+log_by_resource(const void *left, const void *right)
+{
+    uintptr_t a = (uintptr_t)((const struct log_seen *)left)->resource;
+    uintptr_t b = (uintptr_t)((const struct log_seen *)right)->resource;
+
+    return (a > b) - (a < b);
+}
+
+/* The number of a layer of this log's stack; 0: it is none. */
+static uint16_t
+log_layer_number(struct log *log, const struct tide_resource *resource)
+{
+    /* Pairs with the release in log_keep_layers. */
+    const struct log_layers *layers = atomic_load_explicit(&log->layers, memory_order_acquire);
+    const struct log_seen wanted = { .resource = resource }, *found = NULL;
+
+    if (layers != NULL)
+        found = bsearch(&wanted, layers->items, layers->count, sizeof(wanted), log_by_resource);
+    return found != NULL ? (uint16_t)found->id : 0;
+}
+
+/* Record a failed allocation, with the words of the layer that refused it. The error stays. */
+static __attribute__((noinline, cold)) void
+log_failed(struct log *log, struct tidei_producer *producer, uint64_t begin, size_t bytes, size_t alignment,
+           tide_stream stream, uint32_t callstack, enum tide_status status, struct tidei_call_capture *slot)
+{
+    const struct tidei_error *error = tidei_error_tell(status, producer->session, begin);
+    struct tidei_event_rest rest = { .slot = slot };
+    uint64_t word =
+        tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));
+
+    if (error != NULL) {
+        rest.text = error->text;
+        rest.length = tidei_utf8_length(error->text, TIDEI_REFUSAL_BYTES);
+        rest.layer = log_layer_number(log, error->refused);
+    }
+    tidei_producer_event_behind(producer, begin, 0, bytes, stream, word, callstack, true, &rest);
+    if (slot != NULL)
+        tidei_call_capture_disarm(slot);
+}
+
 /*
  * Record an allocation; see tidei_producer_ticks for `plain`. `calls` is 0; or LOG_CALLS, alone or with LOG_QUICK, to
  * record the driver's calls, too.
@@ -112,16 +164,19 @@ log_allocate_recorded(struct log *log, struct tidei_producer *producer, bool pla
     struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, (calls & LOG_QUICK) != 0) : NULL;
     uint64_t begin = tidei_producer_ticks(producer, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
-    uint64_t word =
-        tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));
+    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, TIDE_OK, (uint8_t)__builtin_ctzll(alignment));
 
+    if (__builtin_expect(status != TIDE_OK, 0)) {
+        log_failed(log, producer, begin, bytes, alignment, stream, callstack, status, slot);
+        return status;
+    }
     if (calls == 0) {
         tidei_producer_event(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain);
-        return status;
+        return TIDE_OK;
     }
     tidei_producer_event_calls(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain, slot);
     tidei_call_capture_disarm(slot);
-    return status;
+    return TIDE_OK;
 }
 
 static __attribute__((noinline)) enum tide_status
@@ -230,11 +285,6 @@ log_can_watch(struct tide_resource *base)
     return base->upstream == NULL && log_has(base, TIDE_QUERY_BYTES_USED) && log_has(base, TIDE_QUERY_BYTES_RESERVED);
 }
 
-struct log_seen {
-    struct tide_resource *resource;
-    uint32_t id;
-};
-
 /* The walk over the resources below a log, which numbers each once. */
 struct log_walk {
     struct log *top;
@@ -275,6 +325,50 @@ log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, u
     tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource), config, (int64_t)device);
 }
 
+/* Add the layers of a log of an earlier stack to those of this one. False without host memory. */
+static bool
+log_see_known(struct log_walk *walk, struct log *log)
+{
+    /* Pairs with the release in log_keep_layers. */
+    const struct log_layers *known = atomic_load_explicit(&log->layers, memory_order_acquire);
+    size_t count = known != NULL ? known->count : 0;
+
+    if (!tidei_grow(&walk->seen, &walk->capacity, walk->count, count)) {
+        walk->status = TIDE_ENOMEM;
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        walk->seen[walk->count++] = known->items[i];
+    return true;
+}
+
+/* Give each log of the walk that has none the numbers of all its layers. Without host memory refusals name no layer. */
+static void
+log_keep_layers(struct log_walk *walk)
+{
+    size_t bytes = offsetof(struct log_layers, items) + walk->count * sizeof(*walk->seen);
+
+    qsort(walk->seen, walk->count, sizeof(*walk->seen), log_by_resource);
+    for (size_t i = 0; i < walk->count; i++) {
+        struct log *log = (struct log *)(uintptr_t)walk->seen[i].resource;
+        struct log_layers *layers, *none = NULL;
+
+        if (log->base.ops != walk->top->base.ops ||
+            atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder ||
+            atomic_load_explicit(&log->layers, memory_order_relaxed) != NULL)
+            continue;
+        layers = malloc(bytes);
+        if (layers == NULL)
+            return;
+        layers->count = walk->count;
+        memcpy(layers->items, walk->seen, walk->count * sizeof(*walk->seen));
+        /* Pairs with the acquire in log_layer_number. Another thread may create a stack over the same log. */
+        if (!atomic_compare_exchange_strong_explicit(&log->layers, &none, layers, memory_order_release,
+                                                     memory_order_relaxed))
+            free(layers);
+    }
+}
+
 /*
  * Handle a log that already records into this trace, from an earlier stack: it and all layers below it have numbers. If
  * it had opened the trace for that stack, this stack's text includes the other's, and replaces it.
@@ -286,6 +380,8 @@ log_known(struct log_walk *walk, struct tide_resource *resource)
 
     if (resource->ops != walk->top->base.ops ||
         atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder)
+        return 0;
+    if (!log_see_known(walk, log))
         return 0;
     if (walk->stack_id == 0) /* relaxed: its holder has it alone */
         walk->stack_id = atomic_exchange_explicit(&log->stack_id, 0, memory_order_relaxed);
@@ -305,7 +401,7 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
             return walk->seen[i].id;
     }
     id = log_known(walk, resource);
-    if (id != 0)
+    if (id != 0 || walk->status != TIDE_OK)
         return id;
     if (!tidei_grow(&walk->seen, &walk->capacity, walk->count, 1)) {
         walk->status = TIDE_ENOMEM;
@@ -436,6 +532,8 @@ log_open(struct log *log)
         tide_error_set(status, "log: no more than %d layers fit into the trace %s", UINT16_MAX, log->options.path);
     else
         log_watch_bases(&walk, &log->base, log);
+    if (status == TIDE_OK)
+        log_keep_layers(&walk);
     if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
         atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
                               memory_order_relaxed);
@@ -471,6 +569,7 @@ log_fini(struct tide_resource *self)
         free(sampled);
         sampled = next;
     }
+    free(atomic_load_explicit(&log->layers, memory_order_acquire));
     free((char *)log->options.path);
 }
 
