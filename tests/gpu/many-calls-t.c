@@ -34,6 +34,17 @@ set_context(void)
         abort();
 }
 
+/* As many chunks as a third of the device's memory has room for: the large block needs as much again. */
+static unsigned
+count_for(unsigned count)
+{
+    size_t free_bytes, total_bytes;
+
+    if (gpu.mem_get_info(&free_bytes, &total_bytes) != CUDA_SUCCESS)
+        abort();
+    return count < free_bytes / 3 / CHUNK ? count : (unsigned)(free_bytes / 3 / CHUNK);
+}
+
 /*
  * Fill a pool with chunks of one block each, free them all, and ask for more than any of them has. Returns the calls
  * that this took; *calls are all.
@@ -102,7 +113,7 @@ main(void)
 {
     const char *reason;
 
-    setenv("FAKE_CUDA_MEMORY", "64G", 1); /* which the host need not have: nothing is stored there */
+    setenv("FAKE_CUDA_MEMORY", "160G", 1); /* which the host need not have: nothing is stored there */
     reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
@@ -112,7 +123,7 @@ main(void)
     for (unsigned i = 0; i < COUNTS; i++) {
         for (unsigned j = 0; j < (counts[i] < 20000 ? LOGS : 2); j++) {
             for (unsigned k = 0; k < LOWER; k++)
-                test_many(counts[i], logs[j], lower[k]);
+                test_many(count_for(counts[i]), logs[j], lower[k]);
         }
     }
     return done();
