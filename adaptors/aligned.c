@@ -55,11 +55,12 @@ aligned_place(struct aligned *aligned, void *given, size_t alignment, void **out
 
     *out = NULL;
     if (given == NULL || first % TIDE_DEFAULT_ALIGNMENT != 0)
-        return tide_error_set(TIDE_EUPSTREAM, "aligned: upstream gave %p, expected a multiple of %zu", given,
-                              TIDE_DEFAULT_ALIGNMENT);
+        return tidei_refused(&aligned->base,
+                             tide_error_set(TIDE_EUPSTREAM, "aligned: upstream gave %p, expected a multiple of %zu",
+                                            given, TIDE_DEFAULT_ALIGNMENT));
     if (!tidei_address_shards_put(aligned->moved, (void *)place,
                                   (uint32_t)((place - first) / TIDE_DEFAULT_ALIGNMENT + 1)))
-        return tide_error_set(TIDE_ENOMEM, "aligned: no host memory to note an address");
+        return tidei_refused(&aligned->base, tide_error_set(TIDE_ENOMEM, "aligned: no host memory to note an address"));
     *out = (void *)place;
     return TIDE_OK;
 }
@@ -74,11 +75,13 @@ aligned_allocate_moved(struct aligned *aligned, size_t bytes, size_t alignment, 
 
     *out = NULL;
     if (alignment > TIDE_ALIGNED_MOST)
-        return tide_error_set(TIDE_EINVAL, "aligned: alignment of %s, expected at most %s", tidei_size_text(alignment),
-                              tidei_size_text(TIDE_ALIGNED_MOST));
+        return tidei_refused(&aligned->base,
+                             tide_error_set(TIDE_EINVAL, "aligned: alignment of %s, expected at most %s",
+                                            tidei_size_text(alignment), tidei_size_text(TIDE_ALIGNED_MOST)));
     if (__builtin_add_overflow(bytes, alignment - TIDE_DEFAULT_ALIGNMENT, &padded))
-        return tide_error_set(TIDE_EOVERFLOW, "aligned: %zu B request overflows with an alignment of %s", bytes,
-                              tidei_size_text(alignment));
+        return tidei_refused(&aligned->base,
+                             tide_error_set(TIDE_EOVERFLOW, "aligned: %zu B request overflows with an alignment of %s",
+                                            bytes, tidei_size_text(alignment)));
     status = tidei_allocate(upstream, padded, TIDE_DEFAULT_ALIGNMENT, stream, &given);
     if (status != TIDE_OK)
         return status;

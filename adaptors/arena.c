@@ -206,8 +206,10 @@ arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (bytes == 0)
         return TIDE_OK;
     if (bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || alignment > TIDEI_CHUNK_HEAP_BYTES_MAX)
-        return tide_error_set(TIDE_EINVAL, "arena: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
-                              bytes, alignment);
+        return tidei_refused(self,
+                             tide_error_set(TIDE_EINVAL,
+                                            "arena: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
+                                            bytes, alignment));
     if (bytes <= arena->block_bytes / ARENA_REQUESTS && alignment <= arena->block_bytes / ARENA_REQUESTS)
         number = arena_number(arena);
     status = tidei_chunk_heap_allocate(arena->arenas[number], bytes, alignment, stream, true, &piece);
@@ -327,10 +329,12 @@ arena_figures(struct tide_resource *self, struct tidei_layer_figures *out)
 }
 
 static enum tide_status
-shared_heap_init(struct shared_heap *shared_heap, struct tide_resource *upstream, uint64_t maximum_bytes)
+shared_heap_init(struct arena *arena, struct tide_resource *upstream, uint64_t maximum_bytes)
 {
+    struct shared_heap *shared_heap = &arena->shared_heap;
     const struct tidei_chunk_heap_options options = {
         .name = "arena",
+        .layer = &arena->base,
         .granule = TIDE_DEFAULT_ALIGNMENT,
         .growth_bytes = TIDEI_CHUNK_HEAP_CHUNK_BYTES,
         .maximum_bytes = maximum_bytes,
@@ -355,6 +359,7 @@ arenas_add(struct arena *arena, uint32_t number)
 {
     const struct tidei_chunk_heap_options options = {
         .name = "arena",
+        .layer = &arena->base,
         .granule = TIDE_DEFAULT_ALIGNMENT,
         .growth_bytes = number < arena->count ? arena->block_bytes : TIDE_DEFAULT_ALIGNMENT,
         .maximum_bytes = UINT64_MAX,
@@ -424,7 +429,7 @@ arena_init(struct tide_resource *self, size_t *fault)
     arena->arenas = calloc(arena->count + 1, sizeof(*arena->arenas));
     if (arena->arenas == NULL)
         return tide_error_set(TIDE_ENOMEM, "arena: no host memory for its arenas");
-    status = shared_heap_init(&arena->shared_heap, self->upstream, arena->options.size_bytes);
+    status = shared_heap_init(arena, self->upstream, arena->options.size_bytes);
     if (status != TIDE_OK) {
         free(arena->arenas);
         return status;

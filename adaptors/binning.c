@@ -179,7 +179,7 @@ binning_allocate_noted(struct binning *binning, const struct bin_route *route, s
         return status;
     tidei_deallocate(route->resource, *out, bytes, alignment, stream);
     *out = NULL;
-    return tide_error_set(TIDE_ENOMEM, "binning: no host memory to note an address");
+    return tidei_refused(&binning->base, tide_error_set(TIDE_ENOMEM, "binning: no host memory to note an address"));
 }
 
 static enum tide_status

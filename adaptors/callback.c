@@ -70,18 +70,21 @@ callback_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
     if (bytes == 0)
         return TIDE_OK;
     if (bytes > (size_t)PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX)
-        return tide_error_set(TIDE_EOVERFLOW, "callback: a request of %zu B at a multiple of %zu", bytes, alignment);
+        return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "callback: a request of %zu B at a multiple of %zu",
+                                                  bytes, alignment));
     status = callback->options.allocate(callback->options.context, bytes, alignment, stream, out);
     if (status != TIDE_OK) {
         *out = NULL;
-        return status;
+        return tidei_refused(self, status);
     }
     if (*out == NULL)
-        return tide_error_set(TIDE_EUPSTREAM, "callback: the function returned NULL, and no failure, for %s",
-                              tidei_size_text(bytes));
+        return tidei_refused(self, tide_error_set(TIDE_EUPSTREAM,
+                                                  "callback: the function returned NULL, and no failure, for %s",
+                                                  tidei_size_text(bytes)));
     if ((uintptr_t)*out % alignment != 0) {
-        status = tide_error_set(TIDE_EUPSTREAM, "callback: the function returned %p, expected a multiple of %zu", *out,
-                                alignment);
+        status = tidei_refused(self, tide_error_set(TIDE_EUPSTREAM,
+                                                    "callback: the function returned %p, expected a multiple of %zu",
+                                                    *out, alignment));
         callback->options.deallocate(callback->options.context, *out, bytes, alignment, stream);
         *out = NULL;
         return status;

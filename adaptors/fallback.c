@@ -42,21 +42,22 @@ static __attribute__((noinline)) enum tide_status
 fallback_allocate_second(struct fallback *fallback, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct tide_resource *second = fallback->base.upstream;
-    struct tidei_error error;
+    struct tidei_error error, then;
     enum tide_status status;
 
     tidei_error_save(&error);
     status = tidei_allocate(second, bytes, alignment, stream, out);
     if (status != TIDE_OK) {
         *out = NULL;
-        return tide_error_set(status, "fallback: %s; then %s", error.text, tide_error_text());
+        tidei_error_save(&then);
+        return tidei_error_pass_on(&then, status, "fallback: %s; then %s", error.text, then.text);
     }
     /* Before the block can be freed. */
     if (tidei_address_shards_put(fallback->noted, *out, 1))
         return TIDE_OK;
     tidei_deallocate(second, *out, bytes, alignment, stream);
     *out = NULL;
-    return tide_error_set(TIDE_ENOMEM, "fallback: no host memory to note an address");
+    return tidei_refused(&fallback->base, tide_error_set(TIDE_ENOMEM, "fallback: no host memory to note an address"));
 }
 
 static enum tide_status

@@ -83,7 +83,7 @@ fault_plant(struct fault *fault, uint64_t number, size_t bytes, const char *argu
                    tidei_size_text(bytes), argument);
     if (status == TIDE_EDRIVER)
         tidei_error_driver_set(FAULT_DRIVER_RESULT);
-    return status;
+    return tidei_refused(&fault->base, status);
 }
 
 static enum tide_status

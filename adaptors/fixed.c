@@ -334,10 +334,11 @@ fixed_ask_upstream(struct fixed *fixed, tide_stream stream, void **out)
     *out = NULL;
     if (pointer != NULL && known == NULL)
         tidei_chunks_deallocate(chunks, pointer, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, stream);
-    return tide_error_set(TIDE_EUPSTREAM, "fixed: %s gave out %p%s", tide_resource_name(chunks->upstream), pointer,
-                          known != NULL     ? ", which it gave before"
-                          : pointer != NULL ? ", which is no multiple of 256"
-                                            : "");
+    return tidei_refused(&fixed->base, tide_error_set(TIDE_EUPSTREAM, "fixed: %s gave out %p%s",
+                                                      tide_resource_name(chunks->upstream), pointer,
+                                                      known != NULL     ? ", which it gave before"
+                                                      : pointer != NULL ? ", which is no multiple of 256"
+                                                                        : ""));
 }
 
 /*
@@ -359,8 +360,9 @@ fixed_grow(struct fixed *fixed, const struct block_request *request, void **out)
     own->in_flight += room;
     tidei_lock_release(&own->lock);
     if (!room)
-        return tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note another block of %s",
-                              tidei_size_text(fixed->options.block_bytes));
+        return tidei_refused(&fixed->base,
+                             tide_error_set(TIDE_ENOMEM, "fixed: no host memory to note another block of %s",
+                                            tidei_size_text(fixed->options.block_bytes)));
     status = fixed_ask_upstream(fixed, request->stream, &pointer);
     tidei_lock_acquire(&own->lock);
     own->in_flight--;
@@ -562,11 +564,11 @@ fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 
     *out = NULL;
     if (bytes > fixed->options.block_bytes)
-        return tide_error_set(TIDE_EINVAL, "fixed: %zu B request exceeds %zu B block", bytes,
-                              fixed->options.block_bytes);
+        return tidei_refused(self, tide_error_set(TIDE_EINVAL, "fixed: %zu B request exceeds %zu B block", bytes,
+                                                  fixed->options.block_bytes));
     if (alignment > TIDE_DEFAULT_ALIGNMENT)
-        return tide_error_set(TIDE_EINVAL, "fixed: alignment of %zu B exceeds %zu B of the blocks", alignment,
-                              TIDE_DEFAULT_ALIGNMENT);
+        return tidei_refused(self, tide_error_set(TIDE_EINVAL, "fixed: alignment of %zu B exceeds %zu B of the blocks",
+                                                  alignment, TIDE_DEFAULT_ALIGNMENT));
     if (bytes == 0 || fixed_reuse(fixed, &request, out))
         return TIDE_OK;
     status = fixed_grow(fixed, &request, out);

@@ -201,21 +201,28 @@ limit_count(const struct limit *limit, size_t bytes, uint64_t *counted)
 {
     if (tidei_round_up(bytes, limit->options.alignment, counted))
         return TIDE_OK;
-    return tide_error_set(TIDE_EOVERFLOW, "limit: %zu B request overflows when rounded up to %s", bytes,
-                          tidei_size_text(limit->options.alignment));
+    return tidei_refused(&limit->base,
+                         tide_error_set(TIDE_EOVERFLOW, "limit: %zu B request overflows when rounded up to %s", bytes,
+                                        tidei_size_text(limit->options.alignment)));
 }
 
 static enum tide_status
-limit_refuse(const struct budget *budget, uint64_t counted, const struct tidei_amount *used)
+limit_refuse(const struct limit *limit, uint64_t counted, const struct tidei_amount *used)
 {
+    const struct budget *budget = limit->budget;
+
     if (counted > budget->limit_bytes)
-        return tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit", tidei_size_text(counted),
-                              tidei_size_text(budget->limit_bytes));
+        return tidei_refused(&limit->base,
+                             tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit", tidei_size_text(counted),
+                                            tidei_size_text(budget->limit_bytes)));
     if (counted > budget->limit_bytes - used->bytes)
-        return tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit (%s in use)", tidei_size_text(counted),
-                              tidei_size_text(budget->limit_bytes), tidei_size_text(used->bytes));
-    return tide_error_set(TIDE_ELIMIT, "limit: one more allocation exceeds the limit of %llu",
-                          (unsigned long long)budget->limit_count);
+        return tidei_refused(&limit->base,
+                             tide_error_set(TIDE_ELIMIT, "limit: %s request exceeds %s limit (%s in use)",
+                                            tidei_size_text(counted), tidei_size_text(budget->limit_bytes),
+                                            tidei_size_text(used->bytes)));
+    return tidei_refused(&limit->base,
+                         tide_error_set(TIDE_ELIMIT, "limit: one more allocation exceeds the limit of %llu",
+                                        (unsigned long long)budget->limit_count));
 }
 
 /* The bytes outstanding have passed the soft limit. No lock is held here. */
@@ -236,7 +243,7 @@ static __attribute__((noinline)) enum tide_status
 limit_answered(const struct limit *limit, uint64_t counted, const struct tidei_ledger_answer *answer)
 {
     if (answer->refused)
-        return limit_refuse(limit->budget, counted, &answer->used);
+        return limit_refuse(limit, counted, &answer->used);
     if (answer->crossed)
         limit_warn(limit, answer->used.bytes);
     return TIDE_OK;
@@ -257,7 +264,7 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
         return status;
     /* The request alone exceeds the bound: spare the account, which would have to call in all leases to refuse. */
     if (counted > budget->limit_bytes)
-        return limit_refuse(budget, counted, NULL);
+        return limit_refuse(limit, counted, NULL);
     if (!tidei_ledger_add(&budget->ledger, counted, &answer)) {
         status = limit_answered(limit, counted, &answer);
         if (status != TIDE_OK)

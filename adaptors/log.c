@@ -71,6 +71,15 @@ struct log_below {
 #define LOG_SAMPLES 4u /* sample the layers in `sampled` */
 #define LOG_STACKS  8u /* record call stacks of allocations */
 
+/* The numbers of the layers of a stack in its trace, sorted by resource. */
+struct log_layers {
+    size_t count;
+    struct log_numbered {
+        const struct tide_resource *resource; /* only compared */
+        uint32_t id;
+    } items[];
+};
+
 struct log {
     struct tide_resource base;                 /* first */
     _Atomic(struct tidei_recorder *) recorder; /* holds a reference; NULL until one above has a path */
@@ -80,6 +89,7 @@ struct log {
     _Atomic unsigned extras;                   /* extra records for each event: the flags above */
     _Atomic(struct log_sampled *) sampled;     /* owned */
     struct log_below *below;                   /* owned */
+    _Atomic(struct log_layers *) layers;       /* owned; NULL until the whole stack has numbers */
     struct tide_log_options options;           /* as given; path is owned */
 };
 
@@ -123,6 +133,48 @@ log_sample(struct log *log, struct tidei_producer *producer)
     }
 }
 
+static int
+log_by_resource(const void *left, const void *right)
+{
+    uintptr_t a = (uintptr_t)((const struct log_numbered *)left)->resource;
+    uintptr_t b = (uintptr_t)((const struct log_numbered *)right)->resource;
+
+    return (a > b) - (a < b);
+}
+
+/* The number of a layer of this log's stack; 0: it is none. */
+static uint16_t
+log_layer_number(struct log *log, const struct tide_resource *resource)
+{
+    /* Pairs with the release in log_keep_layers. */
+    const struct log_layers *layers = atomic_load_explicit(&log->layers, memory_order_acquire);
+    const struct log_numbered wanted = { .resource = resource }, *found = NULL;
+
+    if (layers != NULL)
+        found = bsearch(&wanted, layers->items, layers->count, sizeof(wanted), log_by_resource);
+    return found != NULL ? (uint16_t)found->id : 0;
+}
+
+/* Record a failed allocation, with the words of the layer that refused it. The error stays. */
+static __attribute__((noinline, cold)) void
+log_failed(struct log *log, struct tidei_producer *producer, uint64_t begin, size_t bytes, size_t alignment,
+           tide_stream stream, uint32_t callstack, enum tide_status status, struct tidei_call_capture *slot)
+{
+    const struct tidei_error *error = tidei_error_tell(status, producer->session, begin);
+    struct tidei_event_rest rest = { .slot = slot };
+    uint64_t word =
+        tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));
+
+    if (error != NULL) {
+        rest.text = error->text;
+        rest.length = tidei_utf8_length(error->text, TIDEI_REFUSAL_BYTES);
+        rest.layer = log_layer_number(log, error->refused);
+    }
+    tidei_producer_event_behind(producer, begin, 0, bytes, stream, word, callstack, true, &rest);
+    if (slot != NULL)
+        tidei_call_capture_disarm(slot);
+}
+
 /*
  * Record an allocation; see tidei_producer_ticks for `plain`. `calls` is 0; or LOG_CALLS, alone or with LOG_QUICK, to
  * record the driver's calls, too.
@@ -134,16 +186,19 @@ log_allocate_recorded(struct log *log, struct tidei_producer *producer, bool pla
     struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, (calls & LOG_QUICK) != 0) : NULL;
     uint64_t begin = tidei_producer_ticks(producer, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
-    uint64_t word =
-        tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));
+    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, TIDE_OK, (uint8_t)__builtin_ctzll(alignment));
 
+    if (__builtin_expect(status != TIDE_OK, 0)) {
+        log_failed(log, producer, begin, bytes, alignment, stream, callstack, status, slot);
+        return status;
+    }
     if (calls == 0) {
         tidei_producer_event(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain);
-        return status;
+        return TIDE_OK;
     }
     tidei_producer_event_calls(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain, slot);
     tidei_call_capture_disarm(slot);
-    return status;
+    return TIDE_OK;
 }
 
 static __attribute__((noinline)) enum tide_status
@@ -291,6 +346,8 @@ struct log_walk {
     struct log_seen *seen;
     size_t count, capacity;
     size_t ordered;          /* how many have their `lower` */
+    struct log_numbered *known; /* layers of logs of earlier stacks, which have numbers */
+    size_t known_count, known_capacity;
     uint32_t stack_id;       /* of an earlier stack that this one contains whole; 0: none */
     bool is_cuda;            /* a base allocates through the driver */
     enum tide_status status; /* of the first resource that could not be numbered */
@@ -330,6 +387,63 @@ log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, u
     tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource), config, (int64_t)device);
 }
 
+/* Remember the layers of a log of an earlier stack. False without host memory. */
+static bool
+log_see_known(struct log_walk *walk, struct log *log)
+{
+    /* Pairs with the release in log_keep_layers. */
+    const struct log_layers *known = atomic_load_explicit(&log->layers, memory_order_acquire);
+    size_t count = known != NULL ? known->count : 0;
+
+    if (!tidei_grow(&walk->known, &walk->known_capacity, walk->known_count, count)) {
+        walk->status = TIDE_ENOMEM;
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        walk->known[walk->known_count++] = known->items[i];
+    return true;
+}
+
+/* The numbers of all layers of the walk, those of earlier stacks included; NULL without host memory. */
+static struct log_layers *
+log_layers_new(const struct log_walk *walk)
+{
+    size_t count = walk->count + walk->known_count;
+    struct log_layers *layers = malloc(offsetof(struct log_layers, items) + count * sizeof(layers->items[0]));
+
+    if (layers == NULL)
+        return NULL;
+    layers->count = 0;
+    for (size_t i = 0; i < walk->count; i++)
+        layers->items[layers->count++] = (struct log_numbered){ walk->seen[i].resource, walk->seen[i].id };
+    for (size_t i = 0; i < walk->known_count; i++)
+        layers->items[layers->count++] = walk->known[i];
+    qsort(layers->items, layers->count, sizeof(layers->items[0]), log_by_resource);
+    return layers;
+}
+
+/* Give each log of the walk that has none the numbers of all its layers. Without host memory refusals name no layer. */
+static void
+log_keep_layers(struct log_walk *walk)
+{
+    for (size_t i = 0; i < walk->count; i++) {
+        struct log *log = (struct log *)walk->seen[i].resource;
+        struct log_layers *layers, *none = NULL;
+
+        if (log->base.ops != walk->top->base.ops ||
+            atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder ||
+            atomic_load_explicit(&log->layers, memory_order_relaxed) != NULL)
+            continue;
+        layers = log_layers_new(walk);
+        if (layers == NULL)
+            return;
+        /* Pairs with the acquire in log_layer_number. Another thread may create a stack over the same log. */
+        if (!atomic_compare_exchange_strong_explicit(&log->layers, &none, layers, memory_order_release,
+                                                     memory_order_relaxed))
+            free(layers);
+    }
+}
+
 /*
  * Handle a log that already records into this trace, from an earlier stack: it and all layers below it have numbers. If
  * it had opened the trace for that stack, this stack's text includes the other's, and replaces it.
@@ -341,6 +455,8 @@ log_known(struct log_walk *walk, struct tide_resource *resource)
 
     if (resource->ops != walk->top->base.ops ||
         atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder)
+        return 0;
+    if (!log_see_known(walk, log))
         return 0;
     if (walk->stack_id == 0) /* relaxed: its holder has it alone */
         walk->stack_id = atomic_exchange_explicit(&log->stack_id, 0, memory_order_relaxed);
@@ -361,7 +477,7 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
             return walk->seen[i].id;
     }
     id = log_known(walk, resource);
-    if (id != 0)
+    if (id != 0 || walk->status != TIDE_OK)
         return id;
     if (!tidei_grow(&walk->seen, &walk->capacity, walk->count, 1)) {
         walk->status = TIDE_ENOMEM;
@@ -820,6 +936,8 @@ log_open(struct log *log)
         status = walk.status == TIDE_OK ? TIDE_OK : tide_error_set(walk.status, "log: no host memory");
     if (status == TIDE_OK)
         log_watch_bases(&walk, &log->base, log);
+    if (status == TIDE_OK)
+        log_keep_layers(&walk);
     if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
         atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
                               memory_order_relaxed);
@@ -827,6 +945,7 @@ log_open(struct log *log)
     if (status == TIDE_OK && walk.is_cuda)
         log_flush(walk.recorder);
     free(walk.seen);
+    free(walk.known);
     tidei_recorder_release(walk.recorder);
     return status;
 }
@@ -858,6 +977,7 @@ log_fini(struct tide_resource *self)
         free(sampled);
         sampled = next;
     }
+    free(atomic_load_explicit(&log->layers, memory_order_acquire));
     free((char *)log->options.path);
 }
 

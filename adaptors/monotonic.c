@@ -175,8 +175,10 @@ monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chu
         return TIDE_OK;
     if (pointer != NULL)
         tidei_chunks_deallocate(&self->from_upstream, pointer, chunk->bytes, chunk->alignment, chunk->stream);
-    return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p for a chunk aligned to %s",
-                          tide_resource_name(self->base.upstream), pointer, tidei_size_text(chunk->alignment));
+    return tidei_refused(&self->base,
+                         tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p for a chunk aligned to %s",
+                                        tide_resource_name(self->base.upstream), pointer,
+                                        tidei_size_text(chunk->alignment)));
 }
 
 /* Get a chunk in which the request has room. Threads that need one at the same time get one each; all are used. */
@@ -193,15 +195,16 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     if (chunk.alignment < TIDE_DEFAULT_ALIGNMENT)
         chunk.alignment = TIDE_DEFAULT_ALIGNMENT;
     if (!tidei_round_up(chunk.bytes, TIDE_DEFAULT_ALIGNMENT, &rounded))
-        return tide_error_set(TIDE_EOVERFLOW, "monotonic: %zu B request overflows", bytes);
+        return tidei_refused(&self->base, tide_error_set(TIDE_EOVERFLOW, "monotonic: %zu B request overflows", bytes));
     chunk.bytes = (size_t)rounded;
     tidei_lock_acquire(&self->lock);
     room = tidei_grow(&self->chunks, &self->capacity, self->count + self->in_flight, 1);
     self->in_flight += room;
     tidei_lock_release(&self->lock);
     if (!room)
-        return tide_error_set(TIDE_ENOMEM, "monotonic: no host memory to note another chunk of %s",
-                              tidei_size_text(chunk.bytes));
+        return tidei_refused(&self->base,
+                             tide_error_set(TIDE_ENOMEM, "monotonic: no host memory to note another chunk of %s",
+                                            tidei_size_text(chunk.bytes)));
     status = monotonic_take_from_upstream(self, &chunk);
     tidei_lock_acquire(&self->lock);
     self->in_flight--;
@@ -213,8 +216,9 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     tidei_lock_release(&self->lock);
     /* Returning it would free memory that is in use here. */
     if (overlaps)
-        return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p, which it gave before",
-                              tide_resource_name(self->base.upstream), (void *)chunk.address);
+        return tidei_refused(&self->base,
+                             tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p, which it gave before",
+                                            tide_resource_name(self->base.upstream), (void *)chunk.address));
     return status;
 }
 

@@ -60,8 +60,10 @@ pool_allocate_shared(struct pool *pool, size_t bytes, size_t alignment, tide_str
     if (bytes == 0)
         return TIDE_OK;
     if (bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || alignment > TIDEI_CHUNK_HEAP_BYTES_MAX)
-        return tide_error_set(TIDE_EINVAL, "pool: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
-                              bytes, alignment);
+        return tidei_refused(&pool->base,
+                             tide_error_set(TIDE_EINVAL,
+                                            "pool: %zu B request at a multiple of %zu exceeds the largest of 128 TiB",
+                                            bytes, alignment));
     status = tidei_chunk_heap_allocate(&pool->chunk_heap, bytes, alignment, stream, true, &piece);
     if (status == TIDE_OK)
         *out = (void *)tidei_piece_address(piece);
@@ -164,6 +166,7 @@ pool_chunk_heap_init(struct pool *pool, struct tide_resource *upstream)
 {
     const struct tidei_chunk_heap_options options = {
         .name = "pool",
+        .layer = &pool->base,
         .granule = pool->options.alignment,
         .growth_bytes = pool->options.growth_bytes,
         .maximum_bytes = pool->options.maximum_bytes,

@@ -54,7 +54,7 @@ prefetch_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
         return TIDE_OK;
     tidei_deallocate_quietly(self->upstream, *out, bytes, alignment, stream);
     *out = NULL;
-    return status;
+    return tidei_refused(self, status);
 }
 
 /* Only managed memory belongs to a device and to the host at once. cuMemPrefetchAsync refuses all other memory. */

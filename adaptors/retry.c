@@ -69,9 +69,7 @@ retry_again(struct retry *retry, size_t bytes, size_t alignment, tide_stream str
         tidei_error_save(&error);
     }
     *out = NULL;
-    tide_error_set(status, "retry: %s (asked %u times)", error.text, number);
-    tidei_error_driver_set(error.driver);
-    return status;
+    return tidei_error_pass_on(&error, status, "retry: %s (asked %u times)", error.text, number);
 }
 
 static enum tide_status

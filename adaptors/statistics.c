@@ -377,7 +377,7 @@ statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, 
         if (status != TIDE_OK) {
             tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
             *out = NULL;
-            return status;
+            return tidei_refused(self, status);
         }
     }
     tidei_ledger_add(&statistics->ledger, bytes, &answer);

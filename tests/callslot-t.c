@@ -32,41 +32,61 @@ add(uint64_t start)
 static const char *
 taken(void)
 {
-    struct tidei_call_part calls[TIDEI_CALLS_MOST];
-    unsigned count = tidei_call_capture_take(tidei_call_capture(tidei_thread), calls);
+    const struct tidei_call_capture *slot = tidei_call_capture(tidei_thread);
+    uint32_t position = 0, count = tidei_call_capture_count(slot);
+    struct tidei_call_part call;
     static char text[256];
     int length = 0;
 
     text[0] = '\0';
-    for (unsigned i = 0; i < count; i++)
+    for (; tidei_call_capture_next(slot, &position, &call); count--)
         length +=
-            snprintf(text + length, sizeof(text) - (size_t)length, i == 0 ? "%u" : " %u", (unsigned)calls[i].start);
-    return text;
+            snprintf(text + length, sizeof(text) - (size_t)length, length == 0 ? "%u" : " %u", (unsigned)call.start);
+    return count == 0 ? text : "as many calls as there are were not counted";
 }
 
-#define ALONE_TESTS 6
+/* Whether the innermost log gets the calls `from` to `to`, in this order, and no others. */
+static bool
+takes(uint32_t from, uint32_t to)
+{
+    const struct tidei_call_capture *slot = tidei_call_capture(tidei_thread);
+    bool all = tidei_call_capture_count(slot) == to - from + 1;
+    struct tidei_call_part call;
+    uint32_t position = 0;
+
+    for (; from <= to; from++)
+        all = tidei_call_capture_next(slot, &position, &call) && call.start == from && all;
+    return all && !tidei_call_capture_next(slot, &position, &call);
+}
+
+#define ALONE_TESTS 7
 
 static void
 test_alone(void)
 {
+    static const unsigned most[] = { 1, 16, 17, 20000 };
     struct tidei_call_capture *slot = tidei_call_capture_arm(&fronts[0], false);
-    bool all = true;
 
     is_string(taken(), "", "a log that waits has no call at first");
     ok(all_of(tidei_call_capture_waits(slot, &sessions[0]), !tidei_call_capture_waits(slot, &sessions[1])),
        "a log waits for the calls of its own trace only");
-    for (unsigned i = 1; i <= TIDEI_CALLS_MOST; i++)
-        all = add(i) && all;
-    ok(all, "16 calls are captured for one event");
-    ok(!add(99), "a 17th call is not captured");
-    is_string(taken(), "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16",
-              "the captured calls are in the order in which they came");
     tidei_call_capture_disarm(slot);
+    for (unsigned i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
+        bool all = true;
+
+        tidei_call_capture_arm(&fronts[0], false);
+        for (unsigned n = 1; n <= most[i]; n++)
+            all = add(n) && all;
+        ok(all_of(all, takes(1, most[i])), "the %u calls of an event are all captured, in the order in which they came",
+           most[i]);
+        tidei_call_capture_shrink(slot);
+        tidei_call_capture_disarm(slot);
+    }
     ok(all_of(slot->armed == 0, slot->count == 0, !tidei_call_capture_waits(slot, &sessions[0])),
        "after its calls were taken a log waits no more");
 }
 
-#define NESTED_TESTS 12
+#define NESTED_TESTS 15
 
 static void
 test_nested(void)
@@ -102,6 +122,19 @@ test_nested(void)
     tidei_call_capture_disarm(slot);
     add(6);
     is_string(taken(), "6", "with logs of one trace alone, a call belongs to the inner log");
+    tidei_call_capture_disarm(slot);
+    tidei_call_capture_arm(&fronts[0], false);
+    for (unsigned i = 1; i <= 100; i++)
+        add(i);
+    tidei_call_capture_arm(&fronts[1], false);
+    tidei_call_capture_arm(&fronts[0], false);
+    for (unsigned i = 101; i <= 2000; i++)
+        add(i);
+    ok(takes(101, 2000), "the inner log of very many calls gets those within it");
+    tidei_call_capture_disarm(slot);
+    ok(takes(101, 2000), "very many calls are also those of the other trace's log around");
+    tidei_call_capture_disarm(slot);
+    ok(takes(1, 100), "the outer log of very many calls gets those that the inner one has not");
     tidei_call_capture_disarm(slot);
     tidei_call_capture_arm(&fronts[0], false);
     add(7);

@@ -511,6 +511,19 @@ trace_test = tests/trace.c tests/gate.c tests/upstream.c
 trace_test_cppflags = $(AM_CPPFLAGS)
 trace_test_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 
+check_PROGRAMS += tests/full-disk-t
+tests_full_disk_t_SOURCES = tests/full-disk-t.c $(trace_test)
+tests_full_disk_t_CFLAGS = $(trace_test_cflags)
+tests_full_disk_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/full-disk-t
+THREADED_TESTS += tests/full-disk-t
+
+check_PROGRAMS += tests/refusal-t
+tests_refusal_t_SOURCES = tests/refusal-t.c $(trace_test)
+tests_refusal_t_CFLAGS = $(trace_test_cflags)
+tests_refusal_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/refusal-t
+
 check_PROGRAMS += tests/recorder-t
 tests_recorder_t_SOURCES = tests/recorder-t.c $(trace_test)
 tests_recorder_t_CFLAGS = $(trace_test_cflags)
@@ -572,6 +585,13 @@ tests_overflow_t_CFLAGS = $(trace_test_cflags)
 tests_overflow_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/overflow-t
 THREADED_TESTS += tests/overflow-t
+
+check_PROGRAMS += tests/event-calls-t
+tests_event_calls_t_SOURCES = tests/event-calls-t.c $(trace_test)
+tests_event_calls_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_event_calls_t_CFLAGS = $(trace_test_cflags)
+tests_event_calls_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/event-calls-t
 
 check_PROGRAMS += tests/kill-t
 tests_kill_t_SOURCES = tests/kill-t.c $(point_test)

@@ -49,8 +49,9 @@ static const struct field record_fields[] = {
 };
 
 static const struct field text_fields[] = {
-    FIELD(tidei_text_record, text),     FIELD(tidei_text_record, length), FIELD(tidei_text_record, kind),
-    FIELD(tidei_text_record, reserved), FIELD(tidei_text_record, thread), FIELD(tidei_text_record, reserved2),
+    FIELD(tidei_text_record, text),   FIELD(tidei_text_record, length),    FIELD(tidei_text_record, kind),
+    FIELD(tidei_text_record, part),   FIELD(tidei_text_record, layer),     FIELD(tidei_text_record, reserved),
+    FIELD(tidei_text_record, thread), FIELD(tidei_text_record, reserved2),
 };
 
 /* The rows of the table whose first column is called `title` are the fields, each at its offset. */

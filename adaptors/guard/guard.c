@@ -255,7 +255,8 @@ guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     if (bytes == 0)
         return tidei_allocate(self->upstream, bytes, alignment, stream, out);
     if (!tidei_watched_total(&guard->blocks, bytes, alignment, &total))
-        return tide_error_set(TIDE_EOVERFLOW, "guard: %s request overflows with its canaries", tidei_size_text(bytes));
+        return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "guard: %s request overflows with its canaries",
+                                                  tidei_size_text(bytes)));
     status = guard_allocate_total(guard, total, alignment, stream, &given);
     if (status != TIDE_OK)
         return status;
@@ -270,7 +271,7 @@ guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     tidei_error_save(&error);
     guard_give(guard, &block, stream);
     tidei_error_restore(&error);
-    return status;
+    return tidei_refused(self, status);
 }
 
 /* Check a block that is being freed. TIDE_EDAMAGED, with its canaries rewritten, where they have changed. */

@@ -141,8 +141,8 @@ track_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
         return status;
     if (*out == NULL) {
         if (bytes != 0)
-            return tide_error_set(TIDE_EUPSTREAM, "track: %s gave NULL for %s", tide_resource_name(self->upstream),
-                                  tidei_size_text(bytes));
+            return tidei_refused(self, tide_error_set(TIDE_EUPSTREAM, "track: %s gave NULL for %s",
+                                                      tide_resource_name(self->upstream), tidei_size_text(bytes)));
         /* Relaxed: a number; no data depends on it. */
         atomic_fetch_add_explicit(&track->nulls, 1, memory_order_relaxed);
         return TIDE_OK;
@@ -158,10 +158,10 @@ track_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
         return TIDE_OK;
     if (answer == TIDEI_TRACK_LIVE) {
         /* The address is another live block's: returning it would free that. */
-        status = track_misuse(answer, &block, &known);
+        status = tidei_refused(self, track_misuse(answer, &block, &known));
     } else {
         tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
-        status = tide_error_set(TIDE_ENOMEM, "track: no host memory to remember an allocation");
+        status = tidei_refused(self, tide_error_set(TIDE_ENOMEM, "track: no host memory to remember an allocation"));
     }
     *out = NULL;
     return status;

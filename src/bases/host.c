@@ -38,17 +38,19 @@ host_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
     if (alignment < sizeof(void *))
         alignment = sizeof(void *); /* the smallest that posix_memalign accepts */
     if (!tidei_round_up(bytes, alignment, &rounded))
-        return tide_error_set(TIDE_EOVERFLOW, "host: %zu bytes overflow when rounded up to %zu", bytes, alignment);
+        return tidei_refused(
+            self, tide_error_set(TIDE_EOVERFLOW, "host: %zu bytes overflow when rounded up to %zu", bytes, alignment));
     if (!tidei_bounded_add(&host->used, bytes, host->options.capacity_bytes, &used))
-        return tide_error_set(TIDE_ECAPACITY, "host: %s request exceeds %s capacity (%s in use)",
-                              tidei_size_text(bytes), tidei_size_text(host->options.capacity_bytes),
-                              tidei_size_text(used));
+        return tidei_refused(self, tide_error_set(TIDE_ECAPACITY, "host: %s request exceeds %s capacity (%s in use)",
+                                                  tidei_size_text(bytes), tidei_size_text(host->options.capacity_bytes),
+                                                  tidei_size_text(used)));
     /* no object is larger than PTRDIFF_MAX: the C library refuses it, but a sanitizer's library ends the program */
     if (bytes > PTRDIFF_MAX || posix_memalign(out, alignment, bytes) != 0) {
         *out = NULL;
         atomic_fetch_sub_explicit(&host->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */
-        return tide_error_set(TIDE_ECAPACITY, "host: the C library has no %s at a multiple of %s left",
-                              tidei_size_text(bytes), tidei_size_text(alignment));
+        return tidei_refused(self,
+                             tide_error_set(TIDE_ECAPACITY, "host: the C library has no %s at a multiple of %s left",
+                                            tidei_size_text(bytes), tidei_size_text(alignment)));
     }
     tidei_figure_raise(&host->high, used + bytes);
     return TIDE_OK;

@@ -134,8 +134,10 @@ sim_refuse(const struct sim *sim, uint64_t bytes, uint64_t rounded, uint64_t res
 
     if (rounded != bytes)
         snprintf(as, sizeof(as), ", rounded up to %s,", tidei_size_text(rounded));
-    return tide_error_set(TIDE_ECAPACITY, "sim: %s request%s exceeds %s capacity (%s in use)", tidei_size_text(bytes),
-                          as, tidei_size_text(sim->options.capacity_bytes), tidei_size_text(reserved));
+    return tidei_refused(&sim->base,
+                         tide_error_set(TIDE_ECAPACITY, "sim: %s request%s exceeds %s capacity (%s in use)",
+                                        tidei_size_text(bytes), as, tidei_size_text(sim->options.capacity_bytes),
+                                        tidei_size_text(reserved)));
 }
 
 static enum tide_status
@@ -153,7 +155,7 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
         return TIDE_OK;
     if (!tidei_round_up(bytes, slot_alignment, &rounded) ||
         !tidei_round_up(bytes, sim->options.granularity_bytes, &rounded))
-        return tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes);
+        return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes));
     if (!tidei_bounded_add(&sim->reserved, rounded, sim->options.capacity_bytes, &reserved))
         return sim_refuse(sim, bytes, rounded, reserved);
     if (bytes > SIM_LARGEST_BYTES || slot_alignment > SIM_LARGEST_BYTES)
@@ -164,7 +166,7 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     /* Relaxed: as tidei_bounded_add. */
     if (status != TIDE_OK) {
         atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed);
-        return status;
+        return tidei_refused(self, status);
     }
     atomic_fetch_add_explicit(&sim->used, bytes, memory_order_relaxed);
     tidei_figure_raise(&sim->high, reserved + rounded);

@@ -218,7 +218,7 @@ unpooled_refuse(struct unpooled *self, size_t bytes)
                             self->device.subject, tidei_size_text(bytes), self->device.ordinal,
                             tidei_size_text(free_bytes), tidei_size_text(self->device.total_bytes));
     tidei_error_driver_set(CUDA_ERROR_OUT_OF_MEMORY);
-    return status;
+    return tidei_refused(&self->base, status);
 }
 
 /* Relaxed: figures, which order nothing. */
@@ -370,8 +370,9 @@ unpooled_allocate(struct tide_resource *resource, size_t bytes, size_t alignment
     (void)stream;
     *out = NULL;
     if (alignment > UNPOOLED_ALIGNMENT)
-        return tide_error_set(TIDE_EINVAL, "%s: alignment %zu exceeds the 256 bytes that the driver gives",
-                              self->device.subject, alignment);
+        return tidei_refused(resource, tide_error_set(TIDE_EINVAL,
+                                                      "%s: alignment %zu exceeds the 256 bytes that the driver gives",
+                                                      self->device.subject, alignment));
     if (bytes == 0)
         return TIDE_OK;
     if (bytes > self->largest_bytes)
@@ -383,9 +384,11 @@ unpooled_allocate(struct tide_resource *resource, size_t bytes, size_t alignment
         (void)unpooled_give(self, *out, stream, &function);
     *out = NULL;
     if (result == CUDA_SUCCESS)
-        return tide_error_set(TIDE_ENOMEM, "%s: no host memory to know a block by", self->device.subject);
-    return result == CUDA_ERROR_OUT_OF_MEMORY ? unpooled_refuse(self, bytes)
-                                              : tidei_device_error(&self->device, result, function);
+        return tidei_refused(
+            resource, tide_error_set(TIDE_ENOMEM, "%s: no host memory to know a block by", self->device.subject));
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        return unpooled_refuse(self, bytes);
+    return tidei_refused(resource, tidei_device_error(&self->device, result, function));
 }
 
 static enum tide_status

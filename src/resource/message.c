@@ -75,21 +75,75 @@ tide_error_driver(void)
     return error_of(tidei_thread)->driver;
 }
 
-enum tide_status
-tide_error_set(enum tide_status status, const char *format, ...)
+/* Set the text; the layer that refused is not known any more. */
+static void
+error_format(enum tide_status status, const char *format, va_list arguments)
 {
     struct tidei_thread *thread = tidei_thread_get();
     char text[MESSAGE_CAPACITY]; /* an argument may be tide_error_text() itself */
-    va_list arguments;
+    struct tidei_error *error;
 
     if (thread == NULL)
-        return status;
-    va_start(arguments, format);
+        return;
     if (vsnprintf(text, sizeof(text), format, arguments) < 0)
         text[0] = '\0';
+    error = error_of(thread);
+    memcpy(error->text, text, strlen(text) + 1);
+    error->status = status;
+    error->refused = NULL;
+    error->told_to = NULL;
+}
+
+enum tide_status
+tide_error_set(enum tide_status status, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    error_format(status, format, arguments);
     va_end(arguments);
-    memcpy(error_of(thread)->text, text, strlen(text) + 1);
     return status;
+}
+
+enum tide_status
+tidei_refused(const struct tide_resource *layer, enum tide_status status)
+{
+    struct tidei_thread *thread = tidei_thread_get();
+
+    if (thread != NULL)
+        error_of(thread)->refused = layer;
+    return status;
+}
+
+enum tide_status
+tidei_error_pass_on(const struct tidei_error *error, enum tide_status status, const char *format, ...)
+{
+    struct tidei_thread *thread = tidei_thread_get();
+    va_list arguments;
+
+    va_start(arguments, format);
+    error_format(status, format, arguments);
+    va_end(arguments);
+    if (thread != NULL) {
+        error_of(thread)->driver = error->driver;
+        error_of(thread)->refused = error->refused;
+    }
+    return status;
+}
+
+const struct tidei_error *
+tidei_error_tell(enum tide_status status, const void *teller, uint64_t began)
+{
+    struct tidei_thread *thread = tidei_thread;
+    struct tidei_error *error = error_of(thread);
+
+    /* A log within this call may have told it; if it was told before this call began, it is an earlier failure's. */
+    if (thread->number == 0 || error->status != status || error->text[0] == '\0' ||
+        (error->told_to == teller && error->told < began))
+        return NULL;
+    error->told_to = teller;
+    error->told = began;
+    return error;
 }
 
 void

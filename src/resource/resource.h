@@ -187,9 +187,30 @@ void tidei_message(enum tide_severity severity, const char *format, ...) TIDE_PR
 struct tidei_error {
     char text[TIDE_ERROR_TEXT_BYTES];
     int driver;
+    enum tide_status status;             /* that the text was set with */
+    const struct tide_resource *refused; /* the layer that refused, only to be compared; NULL: not known */
+    const void *told_to;                 /* the trace that has recorded the text; NULL: none has, since it was set */
+    uint64_t told;                       /* the time in that trace at which the recorded call began */
 };
 void tidei_error_save(struct tidei_error *error);
 void tidei_error_restore(const struct tidei_error *error);
+
+/* Note that a layer refuses of its own accord. The words have been set with `status`, which is returned. */
+enum tide_status tidei_refused(const struct tide_resource *layer, enum tide_status status);
+
+/*
+ * Set the words of a layer that passes on the failure in `error`, which was saved: the layer that refused, and the
+ * driver's error, stay. Returns `status`.
+ */
+enum tide_status tidei_error_pass_on(const struct tidei_error *error, enum tide_status status, const char *format, ...)
+    TIDE_PRINTF(3, 4);
+
+/*
+ * This thread's error, if it is that of a call which began at `began` in the trace `teller` and has just failed with
+ * `status`; it is then noted as told. NULL where the call has set no words: those of an earlier failure are not its.
+ * Borrowed until the thread's next error.
+ */
+const struct tidei_error *tidei_error_tell(enum tide_status status, const void *teller, uint64_t began);
 
 /* Set this thread's last driver error, beside the text of tide_error_set. */
 void tidei_error_driver_set(int result);

@@ -18,7 +18,9 @@ chunk_heap_reserved(struct tidei_chunk_heap *chunk_heap)
 static enum tide_status
 chunk_heap_no_memory(const struct tidei_chunk_heap *chunk_heap)
 {
-    return tide_error_set(TIDE_ENOMEM, "%s: no host memory to note another block", chunk_heap->options.name);
+    return tidei_refused(
+        chunk_heap->options.layer,
+        tide_error_set(TIDE_ENOMEM, "%s: no host memory to note another block", chunk_heap->options.name));
 }
 
 void
@@ -161,13 +163,16 @@ chunk_heap_check_chunk(struct tidei_chunk_heap *chunk_heap, void *pointer, uint6
     uintptr_t base = (uintptr_t)pointer;
 
     if (pointer == NULL)
-        return tide_error_set(TIDE_EUPSTREAM, "%s: %s gave NULL for %llu B", name, below, (unsigned long long)bytes);
+        return tidei_refused(chunk_heap->options.layer, tide_error_set(TIDE_EUPSTREAM, "%s: %s gave NULL for %llu B",
+                                                                       name, below, (unsigned long long)bytes));
     if (base % chunk_heap->options.granule != 0)
-        return tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %p, which is no multiple of %llu", name, below, pointer,
-                              (unsigned long long)chunk_heap->options.granule);
+        return tidei_refused(chunk_heap->options.layer,
+                             tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %p, which is no multiple of %llu", name, below,
+                                            pointer, (unsigned long long)chunk_heap->options.granule));
     if (base + (bytes - 1) < base || tidei_heap_overlaps(&chunk_heap->heap, base, bytes))
-        return tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %llu B at %p, which it gave before", name, below,
-                              (unsigned long long)bytes, pointer);
+        return tidei_refused(chunk_heap->options.layer,
+                             tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %llu B at %p, which it gave before", name,
+                                            below, (unsigned long long)bytes, pointer));
     return TIDE_OK;
 }
 
@@ -236,9 +241,11 @@ chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     *temporary = false;
     if (!tidei_bounded_add(&chunk_heap->reserved, bytes, chunk_heap->options.maximum_bytes, &before)) {
         *temporary = refusal_is_temporary(chunk_heap, bytes);
-        return tide_error_set(TIDE_ECAPACITY, "%s: another %s exceed its maximum of %s (%s reserved)",
-                              chunk_heap->options.name, tidei_size_text(bytes),
-                              tidei_size_text(chunk_heap->options.maximum_bytes), tidei_size_text(before));
+        return tidei_refused(chunk_heap->options.layer,
+                             tide_error_set(TIDE_ECAPACITY, "%s: another %s exceed its maximum of %s (%s reserved)",
+                                            chunk_heap->options.name, tidei_size_text(bytes),
+                                            tidei_size_text(chunk_heap->options.maximum_bytes),
+                                            tidei_size_text(before)));
     }
     status = chunk_heap_chunk_new(chunk_heap, bytes, stream, keep);
     if (status != TIDE_OK)

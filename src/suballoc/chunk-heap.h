@@ -24,7 +24,8 @@
 struct tidei_chunk_heap;
 
 struct tidei_chunk_heap_options {
-    const char *name; /* of the layer, for messages */
+    const char *name;                  /* of the layer, for messages */
+    const struct tide_resource *layer; /* borrowed: that layer, which its refusals name */
     uint64_t granule;
     uint64_t growth_bytes;
     uint64_t maximum_bytes;           /* UINT64_MAX: no bound */

@@ -84,6 +84,13 @@ tests_gpu_kernel_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/kernel-t
 GPU_TESTS += tests/gpu/kernel-t
 
+check_PROGRAMS += tests/gpu/many-calls-t
+tests_gpu_many_calls_t_SOURCES = tests/gpu/many-calls-t.c $(gpu_test) $(trace_test)
+tests_gpu_many_calls_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_many_calls_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/many-calls-t
+GPU_TESTS += tests/gpu/many-calls-t
+
 check_PROGRAMS += tests/gpu/peer-t
 tests_gpu_peer_t_SOURCES = tests/gpu/peer-t.c $(gpu_trace_test) $(gpu_parts_test)
 tests_gpu_peer_t_CFLAGS = $(trace_test_cflags)

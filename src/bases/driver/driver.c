@@ -65,7 +65,8 @@ driver_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
 
     *out = NULL;
     if (alignment > TIDEI_POOL_ALIGNMENT)
-        return tide_error_set(TIDE_EINVAL, "driver: alignment %zu exceeds the 256 bytes of a pool", alignment);
+        return tidei_refused(
+            resource, tide_error_set(TIDE_EINVAL, "driver: alignment %zu exceeds the 256 bytes of a pool", alignment));
     if (bytes == 0)
         return TIDE_OK;
     if (bytes > self->capacity_bytes) /* the driver must not see sizes near SIZE_MAX, which it would round up */
@@ -75,7 +76,7 @@ driver_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return tidei_mempool_refuse(self, bytes);
     if (result != CUDA_SUCCESS)
-        return tidei_device_error(&self->device, result, "cuMemAllocFromPoolAsync");
+        return tidei_refused(resource, tidei_device_error(&self->device, result, "cuMemAllocFromPoolAsync"));
     *out = (void *)(uintptr_t)address;
     return TIDE_OK;
 }

@@ -56,15 +56,19 @@ import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
     (void)stream;
     *out = NULL;
     if (from == NULL || from->bytes != bytes)
-        return tide_error_set(TIDE_EUNSUPPORTED,
-                              "driver_import: no %s request: only the process that made a pool allocates from it",
-                              tidei_size_text(bytes));
+        return tidei_refused(
+            resource,
+            tide_error_set(TIDE_EUNSUPPORTED,
+                           "driver_import: no %s request: only the process that made a pool allocates from it",
+                           tidei_size_text(bytes)));
     if (alignment > TIDEI_POOL_ALIGNMENT)
-        return tide_error_set(TIDE_EINVAL, "driver_import: alignment %zu exceeds the 256 bytes of a pool", alignment);
+        return tidei_refused(
+            resource,
+            tide_error_set(TIDE_EINVAL, "driver_import: alignment %zu exceeds the 256 bytes of a pool", alignment));
     memcpy(&data, from->data, sizeof(data));
     result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_import_pointer(&address, self->pool, &data));
     if (result != CUDA_SUCCESS)
-        return tidei_device_error(&self->device, result, "cuMemPoolImportPointer");
+        return tidei_refused(resource, tidei_device_error(&self->device, result, "cuMemPoolImportPointer"));
     import_wanted(tidei_thread)->from = NULL;
     /* Relaxed: a figure of its own, orders nothing. */
     tidei_figure_raise(&self->high, bytes + atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed));

@@ -398,7 +398,7 @@ tidei_mempool_refuse(struct driver *self, uint64_t bytes)
                             tidei_size_text(bytes), self->device.ordinal, tidei_size_text(used_bytes),
                             tidei_size_text(reserved_bytes), what, tidei_size_text(self->capacity_bytes));
     tidei_error_driver_set(CUDA_ERROR_OUT_OF_MEMORY);
-    return status;
+    return tidei_refused(&self->base, status);
 }
 
 #endif

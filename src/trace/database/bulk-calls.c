@@ -13,7 +13,7 @@ calls_load(struct tidei_bulk_cursor *cursor)
 {
     const struct tidei_timeline *timeline = &cursor->database->timeline;
     struct tidei_event_call call;
-    uint64_t began, start_ns;
+    uint64_t start_ns;
     double ns;
 
     if (cursor->row == 0)
@@ -21,15 +21,14 @@ calls_load(struct tidei_bulk_cursor *cursor)
     if (!cursor->database->has_calls || !tidei_event_calls_next(&cursor->walk, cursor->database->pair, &call))
         return false;
     /* By the clock line of the event's own row, so that a call never lies outside of its event. */
-    began = call.event->ticks - call.event->duration_ticks;
-    start_ns = (uint64_t)((double)(call.part.start - began) * timeline->line.ns_per_tick);
+    start_ns = (uint64_t)((double)(call.part.start - call.began) * timeline->line.ns_per_tick);
     ns = (double)(call.part.end - call.part.start) * timeline->line.ns_per_tick;
     TIDEI_SET(cursor, driver_call, allocation_id, TIDEI_NUMBER(call.allocation_id));
     TIDEI_SET(cursor, driver_call, is_free, TIDEI_NUMBER(call.is_free));
     TIDEI_SET(cursor, driver_call, function, TIDEI_TEXT(tidei_function_name(call.part.function)));
-    TIDEI_SET(cursor, driver_call, start_ns, TIDEI_NUMBER(tidei_timeline_ns(timeline, began) + start_ns));
+    TIDEI_SET(cursor, driver_call, start_ns, TIDEI_NUMBER(tidei_timeline_ns(timeline, call.began) + start_ns));
     TIDEI_SET(cursor, driver_call, duration_ns, TIDEI_NUMBER(ns));
-    TIDEI_SET(cursor, driver_call, thread_id, TIDEI_NUMBER(call.event->thread));
+    TIDEI_SET(cursor, driver_call, thread_id, TIDEI_NUMBER(call.thread));
     TIDEI_SET(cursor, driver_call, result, TIDEI_NUMBER(call.part.result));
     TIDEI_SET(cursor, driver_call, correlation, TIDEI_ID(call.part.correlation));
     return true;

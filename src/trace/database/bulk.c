@@ -90,7 +90,7 @@ bulk_filter(sqlite3_vtab_cursor *base, int index, const char *name, int argc, sq
     (void)name;
     (void)argc;
     (void)argv;
-    cursor->row = 0;
+    cursor->row = cursor->next = 0;
     cursor->at_end = !cursor->table->load(cursor);
     return SQLITE_OK;
 }

@@ -27,7 +27,9 @@ struct tidei_bulk_cursor {
     const struct tidei_bulk_table *table;
     size_t row; /* from 0 */
     bool at_end;
-    struct tidei_event_calls walk; /* of tidei_bulk_calls */
+    struct tidei_event_calls walk;      /* of tidei_bulk_calls */
+    size_t next;                        /* of tidei_bulk_refusals: of the failed allocations */
+    char text[TIDEI_REFUSAL_BYTES + 1]; /* of its row */
     struct tidei_value values[TIDEI_BULK_COLUMNS];
 };
 
@@ -46,6 +48,9 @@ struct tidei_bulk_table {
 /* The allocations of this slice, and those of earlier slices that it ends. */
 extern const struct tidei_bulk_table tidei_bulk_new;
 extern const struct tidei_bulk_table tidei_bulk_closed;
+
+/* Why allocations of this slice failed. */
+extern const struct tidei_bulk_table tidei_bulk_refusals;
 
 /* The driver calls within events, the driver calls outside of all logs, and the events of memory and pools. */
 extern const struct tidei_bulk_table tidei_bulk_calls;

@@ -36,6 +36,7 @@ struct tidei_device_events;
 enum tidei_bulk {
     TIDEI_BULK_CLOSED,
     TIDEI_BULK_NEW,
+    TIDEI_BULK_REFUSALS,
     TIDEI_BULK_CALLS,
     TIDEI_BULK_OUTSIDE,
     TIDEI_BULK_DEVICES,

@@ -94,6 +94,38 @@ load_module(struct tidei_database *database, sqlite3_stmt *row)
                                        (uint64_t)sqlite3_column_int64(row, 1), (uint64_t)sqlite3_column_int64(row, 2));
 }
 
+/* How far apart two conversions of one tick may be: the trace's own, and that of the clock line that is left. */
+#define LOAD_EVENT_NS 1000000
+
+/* The allocation of an event that is in the trace already, while driver calls of it are not; 0: there is none. */
+static uint64_t
+load_event(void *context, const struct tidei_record *calls)
+{
+    struct tidei_database *database = context;
+    bool is_free = calls->status != 0;
+    uint64_t ticks = is_free ? calls->address : calls->size;
+    int64_t ns = (int64_t)tidei_timeline_ns(&database->timeline, ticks), found_ns = 0;
+    sqlite3_stmt *select = NULL;
+    uint64_t id = 0;
+
+    /* The thread has recorded nothing since, so that it is its latest event. */
+    sqlite3_prepare_v2(database->db,
+                       is_free ? "SELECT allocation_id, free_ns FROM allocation WHERE layer_id = ?1 AND address = ?2"
+                                 " AND free_thread_id = ?3 ORDER BY free_ns DESC LIMIT 1"
+                               : "SELECT allocation_id, alloc_ns FROM allocation WHERE layer_id = ?1 AND address = ?2"
+                                 " AND alloc_thread_id = ?3 ORDER BY allocation_id DESC LIMIT 1",
+                       -1, &select, NULL);
+    sqlite3_bind_int64(select, 1, calls->layer);
+    sqlite3_bind_int64(select, 2, (int64_t)calls->stream);
+    sqlite3_bind_int64(select, 3, calls->thread);
+    if (sqlite3_step(select) == SQLITE_ROW) {
+        id = (uint64_t)sqlite3_column_int64(select, 0);
+        found_ns = sqlite3_column_int64(select, 1);
+    }
+    sqlite3_finalize(select);
+    return found_ns - ns <= LOAD_EVENT_NS && ns - found_ns <= LOAD_EVENT_NS ? id : 0;
+}
+
 enum tide_status
 tidei_database_load(struct tidei_database *database)
 {
@@ -106,5 +138,7 @@ tidei_database_load(struct tidei_database *database)
     load_each(database, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
     load_each(database, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
     load_each(database, sql, load_live);
+    database->pair->find_event = load_event;
+    database->pair->find_context = database;
     return database->status;
 }

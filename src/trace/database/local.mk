@@ -2,6 +2,7 @@
 libtidemark_la_SOURCES += \
 	src/trace/database/bulk-allocations.c \
 	src/trace/database/bulk-calls.c \
+	src/trace/database/bulk-refusals.c \
 	src/trace/database/bulk.c \
 	src/trace/database/bulk.h \
 	src/trace/database/callstacks.c \

@@ -8,9 +8,9 @@
 #include "src/trace/database/common-rows.h"
 
 static const struct tidei_bulk_table *const transaction_bulk[TIDEI_BULKS] = {
-    [TIDEI_BULK_CLOSED] = &tidei_bulk_closed,   [TIDEI_BULK_NEW] = &tidei_bulk_new,
-    [TIDEI_BULK_CALLS] = &tidei_bulk_calls,     [TIDEI_BULK_OUTSIDE] = &tidei_bulk_outside,
-    [TIDEI_BULK_DEVICES] = &tidei_bulk_devices,
+    [TIDEI_BULK_CLOSED] = &tidei_bulk_closed,     [TIDEI_BULK_NEW] = &tidei_bulk_new,
+    [TIDEI_BULK_REFUSALS] = &tidei_bulk_refusals, [TIDEI_BULK_CALLS] = &tidei_bulk_calls,
+    [TIDEI_BULK_OUTSIDE] = &tidei_bulk_outside,   [TIDEI_BULK_DEVICES] = &tidei_bulk_devices,
 };
 
 void

@@ -6,9 +6,15 @@
 #include "src/trace/events/event-calls.h"
 #include "src/trace/ring/function.h"
 
-/* The event of a step: for each row its allocation, then its free; after all rows, the frees of earlier rows. */
+static size_t
+eventcalls_steps(const struct tidei_pair *pair)
+{
+    return pair->row_count * 2 + pair->closing_count + pair->more_count;
+}
+
+/* The record of a step: for each row its allocation, then its free; then the frees of earlier rows; then more calls. */
 static bool
-eventcalls_event(const struct tidei_pair *pair, size_t step, uint32_t *index, struct tidei_event_call *out)
+eventcalls_record(const struct tidei_pair *pair, size_t step, uint32_t *index, struct tidei_event_call *out)
 {
     if (step < pair->row_count * 2) {
         const struct tidei_row *row = &pair->rows[step / 2];
@@ -18,10 +24,29 @@ eventcalls_event(const struct tidei_pair *pair, size_t step, uint32_t *index, st
         *index = out->is_free ? row->free : row->alloc;
         return *index != TIDEI_NO_FREE;
     }
-    out->allocation_id = pair->closings[step - pair->row_count * 2].id;
-    out->is_free = true;
-    *index = pair->closings[step - pair->row_count * 2].free;
+    step -= pair->row_count * 2;
+    if (step < pair->closing_count) {
+        out->allocation_id = pair->closings[step].id;
+        out->is_free = true;
+        *index = pair->closings[step].free;
+        return true;
+    }
+    step -= pair->closing_count;
+    out->allocation_id = pair->more_calls[step].id;
+    out->is_free = pair->more_calls[step].is_free;
+    *index = pair->more_calls[step].index;
     return true;
+}
+
+/* The times of the event: a CALLS record has them beside its own. */
+static void
+eventcalls_event(const struct tidei_record *record, struct tidei_event_call *out)
+{
+    bool more = record->kind == TIDEI_RECORD_CALLS;
+
+    out->began = more ? record->address : record->ticks - record->duration_ticks;
+    out->ended = more ? record->size : record->ticks;
+    out->thread = record->thread;
 }
 
 /* The call in the event's own record. */
@@ -35,7 +60,7 @@ eventcalls_own(const struct tidei_record *event, struct tidei_call_part *part)
                                       .function = event->call_function };
 }
 
-/* The call in a TEXT record after the event; false if that record is not a call. */
+/* The call in a TEXT record behind the event; false if that record is not a call. */
 static bool
 eventcalls_behind(const struct tidei_pair *pair, uint64_t index, struct tidei_call_part *part)
 {
@@ -44,7 +69,7 @@ eventcalls_behind(const struct tidei_pair *pair, uint64_t index, struct tidei_ca
     if (index >= pair->end)
         return false;
     record = (const struct tidei_text_record *)tidei_buffer_record(pair->file, pair->buffer, index);
-    if (record->kind != TIDEI_RECORD_TEXT || record->length != sizeof(*part))
+    if (record->kind != TIDEI_RECORD_TEXT || record->part == TIDEI_PART_REFUSAL || record->length != sizeof(*part))
         return false;
     memcpy(part, record->text, sizeof(*part));
     return true;
@@ -54,28 +79,29 @@ eventcalls_behind(const struct tidei_pair *pair, uint64_t index, struct tidei_ca
 static bool
 eventcalls_is_good(const struct tidei_event_call *call)
 {
-    return tidei_function_name(call->part.function) != NULL &&
-           call->part.start >= call->event->ticks - call->event->duration_ticks && call->part.end >= call->part.start &&
-           call->part.end <= call->event->ticks;
+    return tidei_function_name(call->part.function) != NULL && call->part.start >= call->began &&
+           call->part.end >= call->part.start && call->part.end <= call->ended;
 }
 
 bool
 tidei_event_calls_next(struct tidei_event_calls *walk, const struct tidei_pair *pair, struct tidei_event_call *out)
 {
-    size_t steps = pair->row_count * 2 + pair->closing_count;
+    size_t steps = eventcalls_steps(pair);
+    const struct tidei_record *record;
     uint32_t index;
 
     for (; walk->step < steps; walk->step++, walk->part = 0) {
-        if (!eventcalls_event(pair, walk->step, &index, out))
+        if (!eventcalls_record(pair, walk->step, &index, out))
             continue;
-        out->event = tidei_buffer_record(pair->file, pair->buffer, index);
-        if (walk->part == 0 && out->event->call_function != 0) {
+        record = tidei_buffer_record(pair->file, pair->buffer, index);
+        eventcalls_event(record, out);
+        if (walk->part == 0 && record->call_function != 0) {
             walk->part++;
-            eventcalls_own(out->event, &out->part);
+            eventcalls_own(record, &out->part);
             if (eventcalls_is_good(out))
                 return true;
         }
-        while (out->event->call_function == 0 && walk->part < out->event->text_records) {
+        while (record->call_function == 0 && walk->part < record->text_records) {
             walk->part++;
             if (eventcalls_behind(pair, (uint64_t)index + walk->part, &out->part) && eventcalls_is_good(out))
                 return true;
@@ -87,12 +113,12 @@ tidei_event_calls_next(struct tidei_event_calls *walk, const struct tidei_pair *
 bool
 tidei_event_calls_any_after(const struct tidei_pair *pair, uint64_t ticks)
 {
-    size_t steps = pair->row_count * 2 + pair->closing_count;
+    size_t steps = eventcalls_steps(pair);
     struct tidei_event_call unused;
     uint32_t index;
 
     for (size_t step = 0; step < steps; step++) {
-        if (eventcalls_event(pair, step, &index, &unused) &&
+        if (eventcalls_record(pair, step, &index, &unused) &&
             tidei_buffer_record(pair->file, pair->buffer, index)->ticks > ticks)
             return true;
     }

@@ -10,15 +10,17 @@
 #include "src/trace/ring/record.h"
 
 struct tidei_event_call {
-    const struct tidei_record *event; /* borrowed from the backlog */
     uint64_t allocation_id;
+    uint64_t began, ended; /* of the event, in ticks */
+    uint32_t thread;
     bool is_free;
     struct tidei_call_part part; /* checked: a known function, times within the event */
 };
 
 /* The position of the walk; zero-initialize it. */
 struct tidei_event_calls {
-    size_t step; /* two for each row of tidei_pair_run (allocation, free), then one for each closing */
+    /* Two for each row of tidei_pair_run (allocation, free), then one for each closing and each CALLS record. */
+    size_t step;
     unsigned part;
 };
 

@@ -49,6 +49,9 @@ tidei_pair_free(struct tidei_pair *pair)
     free(pair->unmatched.items);
     free(pair->odd.items);
     free(pair->other.items);
+    free(pair->failed.items);
+    free(pair->unfinished);
+    free(pair->more_calls);
     free(pair);
 }
 
@@ -77,6 +80,16 @@ pair_ticks(const struct tidei_pair *pair, uint32_t value)
     return pair_record(pair, pair->rows[value - 1].alloc)->ticks;
 }
 
+/* The latest row's free came before it, and its driver calls may not have come yet. */
+static void
+pair_finish_free(struct tidei_pair *pair, uint32_t index)
+{
+    for (size_t i = 0; i < pair->unfinished_count; i++) {
+        if (pair->unfinished[i].is_free && pair->unfinished[i].index == index)
+            pair->unfinished[i].id = pair->first_id + pair->row_count - 1;
+    }
+}
+
 /*
  * Pair the latest row with an unmatched free of the same tick and size, if there is one: the free's ring came first.
  * Returns whether there was.
@@ -96,6 +109,7 @@ pair_freed_before(struct tidei_pair *pair, const struct tidei_record *record)
             free->size != record->size)
             continue;
         row->free = list->items[i];
+        pair_finish_free(pair, list->items[i]);
         memmove(&list->items[i], &list->items[i + 1], (list->count - i - 1) * sizeof(*list->items));
         list->count--;
         return true;
@@ -112,9 +126,11 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
     }
     pair->rows[pair->row_count].alloc = index;
     pair->rows[pair->row_count].free = TIDEI_NO_FREE;
-    pair->row_count++;
-    if (record->status != TIDE_OK)
+    pair->latest_id = pair->first_id + pair->row_count++;
+    if (record->status != TIDE_OK) {
+        pair_list(pair, &pair->failed, (uint32_t)pair->row_count - 1);
         return;
+    }
     if (pair->unmatched.count != 0 && pair_freed_before(pair, record))
         return;
     if (!tidei_lives_add(&pair->lives, record->address, record->layer, (uint32_t)pair->row_count))
@@ -215,6 +231,7 @@ pair_free(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         pair_list(pair, &pair->unmatched, index);
         return;
     }
+    pair->latest_id = pair_id(pair, value);
     if (value & PAIR_LIVE) {
         size = pair->live[value & ~PAIR_LIVE].size;
         pair_close_earlier(pair, value & ~PAIR_LIVE, index);
@@ -235,6 +252,82 @@ pair_by_id(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* The unfinished event of a thread; NULL if there is none. */
+static struct tidei_unfinished *
+pair_unfinished(struct tidei_pair *pair, uint32_t thread)
+{
+    for (size_t i = 0; i < pair->unfinished_count; i++) {
+        if (pair->unfinished[i].thread == thread)
+            return &pair->unfinished[i];
+    }
+    return NULL;
+}
+
+/* Remember an event until its last calls have come. Whatever its thread had left unfinished never came. */
+static void
+pair_leave_unfinished(struct tidei_pair *pair, const struct tidei_unfinished *event)
+{
+    struct tidei_unfinished *known = pair_unfinished(pair, event->thread);
+
+    if (known == NULL) {
+        if (!tidei_grow(&pair->unfinished, &pair->unfinished_capacity, pair->unfinished_count, 1)) {
+            pair->no_memory = true;
+            return;
+        }
+        known = &pair->unfinished[pair->unfinished_count++];
+    }
+    *known = *event;
+}
+
+/* The latest event has more calls than fit behind it. */
+static __attribute__((noinline)) void
+pair_latest_unfinished(struct tidei_pair *pair)
+{
+    const struct tidei_record *event = pair_record(pair, pair->latest);
+    const struct tidei_unfinished unfinished = { .id = pair->latest_id,
+                                                 .index = pair->latest,
+                                                 .thread = event->thread,
+                                                 .is_free = event->kind == TIDEI_RECORD_FREE };
+
+    pair_leave_unfinished(pair, &unfinished);
+}
+
+/* The unfinished event that a CALLS record belongs to; NULL if it is not known. */
+static struct tidei_unfinished *
+pair_event_of(struct tidei_pair *pair, const struct tidei_record *calls)
+{
+    struct tidei_unfinished found = { .index = UINT32_MAX, .thread = calls->thread, .is_free = calls->status != 0 };
+    struct tidei_unfinished *known = pair_unfinished(pair, calls->thread);
+
+    if (known != NULL || pair->find_event == NULL ||
+        pair->found++ >= atomic_load_explicit(&pair->file->header->ring_count, memory_order_relaxed))
+        return known;
+    found.id = pair->find_event(pair->find_context, calls);
+    pair_leave_unfinished(pair, &found);
+    return pair_unfinished(pair, calls->thread);
+}
+
+/* More calls of an unfinished event. */
+static __attribute__((noinline)) void
+pair_calls(struct tidei_pair *pair, const struct tidei_record *record, uint32_t index)
+{
+    struct tidei_unfinished *known = pair_event_of(pair, record);
+    struct tidei_more_calls more = { .index = index, .is_free = record->status != 0 };
+
+    if (known == NULL)
+        return;
+    more.id = known->id;
+    if (record->alignment_log2 == 0)
+        *known = pair->unfinished[--pair->unfinished_count];
+    if (more.id == 0)
+        return;
+    if (!tidei_grow(&pair->more_calls, &pair->more_capacity, pair->more_count, 1)) {
+        pair->no_memory = true;
+        return;
+    }
+    pair->more_calls[pair->more_count++] = more;
+}
+
 static inline void
 pair_one(struct tidei_pair *pair, uint32_t index)
 {
@@ -242,12 +335,21 @@ pair_one(struct tidei_pair *pair, uint32_t index)
 
     if (record->kind == TIDEI_RECORD_ALLOC) {
         pair->has_begun = true;
+        pair->latest = index;
         pair_alloc(pair, record, index);
     } else if (record->kind == TIDEI_RECORD_HELD) {
         pair_held(pair, record, index);
     } else if (record->kind == TIDEI_RECORD_FREE) {
+        pair->latest = index;
+        pair->latest_id = 0;
         pair_free(pair, record, index);
-    } else if (record->kind != TIDEI_RECORD_TEXT) {
+    } else if (record->kind == TIDEI_RECORD_TEXT) {
+        /* Only an event has such a text, so that the latest event is its own. */
+        if (((const struct tidei_text_record *)record)->part == TIDEI_PART_CALL_MORE && pair->latest != UINT32_MAX)
+            pair_latest_unfinished(pair);
+    } else if (record->kind == TIDEI_RECORD_CALLS) {
+        pair_calls(pair, record, index);
+    } else {
         pair_list(pair, &pair->other, index);
     }
 }
@@ -259,7 +361,11 @@ tidei_pair_run(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t
     pair->end = end;
     pair->first_id = pair->next_id;
     pair->row_count = pair->closing_count = 0;
-    pair->unmatched.count = pair->odd.count = pair->other.count = 0;
+    pair->unmatched.count = pair->odd.count = pair->other.count = pair->failed.count = 0;
+    pair->more_count = 0;
+    pair->latest = UINT32_MAX;
+    for (size_t i = 0; i < pair->unfinished_count; i++)
+        pair->unfinished[i].index = UINT32_MAX;
     for (uint64_t i = from; i < end; i++) {
         if (i + PAIR_AHEAD < end) {
             const struct tidei_record *ahead = pair_record(pair, (uint32_t)(i + PAIR_AHEAD));

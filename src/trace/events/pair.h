@@ -44,6 +44,21 @@ struct tidei_closing {
     uint32_t free;
 };
 
+/* An event whose driver calls did not fit behind it. Until the last has come, the event is known by its thread. */
+struct tidei_unfinished {
+    uint64_t id;    /* of its allocation; 0: none, a free of no known allocation */
+    uint32_t index; /* of its record, UINT32_MAX if that is in an earlier slice */
+    uint32_t thread;
+    bool is_free;
+};
+
+/* Driver calls of an event in a record of their own, and the allocation that they were for. */
+struct tidei_more_calls {
+    uint64_t id;
+    uint32_t index; /* of the CALLS record */
+    bool is_free;
+};
+
 /* A growing list of record indices. */
 struct tidei_index_list {
     uint32_t *items;
@@ -62,6 +77,13 @@ struct tidei_pair {
     uint64_t next_id;
     bool has_begun; /* an allocation with a time of its own has come */
     bool no_memory;
+    struct tidei_unfinished *unfinished;
+    size_t unfinished_count;
+    size_t unfinished_capacity;
+    /* Finds the allocation of a CALLS record whose event a recovery has not seen: see load.c. */
+    uint64_t (*find_event)(void *context, const struct tidei_record *calls);
+    void *find_context;
+    uint32_t found; /* how often it was asked: at most once for each ring of a good file */
 
     /* The result of the latest tidei_pair_run. */
     unsigned buffer;
@@ -76,6 +98,12 @@ struct tidei_pair {
     struct tidei_index_list unmatched; /* frees of no known allocation */
     struct tidei_index_list odd;       /* frees that were refused, or gave another size */
     struct tidei_index_list other;     /* records that are neither allocations nor frees */
+    struct tidei_index_list failed;    /* rows of failed allocations */
+    struct tidei_more_calls *more_calls;
+    size_t more_count;
+    size_t more_capacity;
+    uint32_t latest;    /* the event that was paired last */
+    uint64_t latest_id; /* of its allocation; 0: none */
 };
 
 struct tidei_pair *tidei_pair_new(struct tidei_ringfile *file);

@@ -4,7 +4,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "src/tables/grow.h"
 #include "src/trace/ring/capture.h"
+
+/* So many calls need no memory of their own; so many more keep it when the event ends. */
+#define CAPTURE_FEW  16
+#define CAPTURE_KEEP 256
 
 /* Upper bound of nested waiting logs: for each trace, the lowest log that a call passes through waits. */
 #define CAPTURE_WAITS_MOST 8
@@ -12,14 +17,17 @@
 /* A waiting log nested in others. */
 struct capture_wait {
     const struct tidei_session *session; /* never dereferenced */
-    unsigned first;                      /* of the calls that came after it began */
+    uint32_t first;                      /* of the calls that came after it began */
 };
 
 struct tidei_call_more {
-    struct tidei_call_part calls[TIDEI_CALLS_MOST - 1]; /* behind the first */
-    unsigned seen;                                      /* of all calls: they have their `taken` */
-    uint8_t taken[TIDEI_CALLS_MOST];                    /* a bit for each wait that has one of its trace within it */
-    struct capture_wait waits[CAPTURE_WAITS_MOST];      /* the outermost one is not here */
+    struct tidei_call_part few[CAPTURE_FEW - 1];   /* the calls behind the first */
+    struct tidei_call_part *many;                  /* owned; those behind the few */
+    size_t many_capacity, taken_capacity;          /* of `many`, `many_taken` */
+    unsigned seen;                                 /* of all calls: they have their `taken` */
+    uint8_t few_taken[CAPTURE_FEW];                /* a bit for each wait that has one of its trace within it */
+    uint8_t *many_taken;                           /* owned */
+    struct capture_wait waits[CAPTURE_WAITS_MOST]; /* the outermost one is not here */
 };
 
 _Static_assert(offsetof(struct tidei_call_capture, entered) == 64, "what every event needs is one cache line");
@@ -32,6 +40,12 @@ capture_more(struct tidei_call_capture *slot)
     if (slot->more == NULL)
         slot->more = calloc(1, sizeof(*slot->more));
     return slot->more;
+}
+
+static uint8_t *
+capture_taken(struct tidei_call_more *more, uint32_t call)
+{
+    return call < CAPTURE_FEW ? &more->few_taken[call] : &more->many_taken[call - CAPTURE_FEW];
 }
 
 static unsigned
@@ -85,13 +99,13 @@ capture_pass_on(struct tidei_call_capture *slot, unsigned level)
             same |= (uint8_t)(1u << i);
     }
     if (same == (1u << level) - 1)
-        slot->count = (uint16_t)wait.first; /* there is no other trace */
+        slot->count = wait.first; /* there is no other trace */
     if (more->seen > slot->count)
         more->seen = slot->count;
     for (; more->seen < slot->count; more->seen++)
-        more->taken[more->seen] = 0;
-    for (unsigned i = wait.first; i < slot->count; i++)
-        more->taken[i] |= same;
+        *capture_taken(more, more->seen) = 0;
+    for (uint32_t i = wait.first; i < slot->count; i++)
+        *capture_taken(more, i) |= same;
 }
 
 void
@@ -104,6 +118,7 @@ tidei_call_capture_disarm_within(struct tidei_call_capture *slot)
     if (level == 0) {
         slot->armed = 0;
         slot->count = 0;
+        tidei_call_capture_shrink(slot);
         return;
     }
     if (level < capture_known(slot))
@@ -123,33 +138,84 @@ tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tid
     return false;
 }
 
+/* Make room for one more call; NULL without host memory. */
+static struct tidei_call_part *
+capture_new(struct tidei_call_capture *slot)
+{
+    struct tidei_call_more *more = slot->count != 0 ? capture_more(slot) : NULL;
+    size_t behind;
+
+    if (slot->count == 0)
+        return &slot->first;
+    if (more == NULL || slot->count == UINT32_MAX)
+        return NULL;
+    if (slot->count < CAPTURE_FEW)
+        return &more->few[slot->count - 1];
+    behind = slot->count - CAPTURE_FEW;
+    if (!tidei_grow(&more->many, &more->many_capacity, behind, 1) ||
+        !tidei_grow(&more->many_taken, &more->taken_capacity, behind, 1))
+        return NULL;
+    return &more->many[behind];
+}
+
 bool
 tidei_call_capture_add(struct tidei_call_capture *slot, const struct tidei_call_part *call)
 {
-    if (slot->count == 0) {
-        slot->first = *call;
-    } else {
-        if (slot->count == TIDEI_CALLS_MOST || capture_more(slot) == NULL)
-            return false;
-        slot->more->calls[slot->count - 1] = *call;
-    }
+    struct tidei_call_part *place = capture_new(slot);
+
+    if (place == NULL)
+        return false;
+    *place = *call;
     slot->count++;
     return true;
 }
 
-unsigned
-tidei_call_capture_take(const struct tidei_call_capture *slot, struct tidei_call_part out[TIDEI_CALLS_MOST])
+bool
+tidei_call_capture_next(const struct tidei_call_capture *slot, uint32_t *position, struct tidei_call_part *out)
 {
     bool within = (slot->armed & TIDEI_CALL_WITHIN) != 0 && slot->more != NULL;
-    unsigned level = capture_levels(slot) - 1, count = 0;
+    unsigned level = capture_levels(slot) - 1;
+    struct tidei_call_more *more = slot->more;
+    uint32_t i;
 
     if (level >= capture_known(slot))
-        return 0;
-    for (unsigned i = capture_wait(slot, level).first; i < slot->count; i++) {
-        if (!within || i >= slot->more->seen || (slot->more->taken[i] & 1u << level) == 0)
-            out[count++] = i == 0 ? slot->first : slot->more->calls[i - 1];
+        return false;
+    i = capture_wait(slot, level).first;
+    for (i = *position > i ? *position : i; i < slot->count; i++) {
+        if (within && i < more->seen && (*capture_taken(more, i) & 1u << level) != 0)
+            continue;
+        *out = i == 0 ? slot->first : i < CAPTURE_FEW ? more->few[i - 1] : more->many[i - CAPTURE_FEW];
+        *position = i + 1;
+        return true;
     }
+    return false;
+}
+
+uint32_t
+tidei_call_capture_count(const struct tidei_call_capture *slot)
+{
+    uint32_t position = 0, count = 0;
+    struct tidei_call_part ignored;
+
+    if (slot->armed == 1)
+        return slot->count;
+    while (tidei_call_capture_next(slot, &position, &ignored))
+        count++;
     return count;
+}
+
+void
+tidei_call_capture_shrink(struct tidei_call_capture *slot)
+{
+    struct tidei_call_more *more = slot->more;
+
+    if (more == NULL || more->many_capacity <= CAPTURE_KEEP)
+        return;
+    free(more->many);
+    free(more->many_taken);
+    more->many = NULL;
+    more->many_taken = NULL;
+    more->many_capacity = more->taken_capacity = 0;
 }
 
 void
@@ -159,6 +225,10 @@ tidei_call_capture_forget(void)
 
     slot->armed = 0;
     slot->count = 0;
+    if (slot->more != NULL) {
+        free(slot->more->many);
+        free(slot->more->many_taken);
+    }
     free(slot->more);
     slot->more = NULL;
 }

@@ -15,24 +15,21 @@
 #include "src/trace/ring/producer.h"
 #include "src/trace/ring/record.h"
 
-/* Upper bound of the calls of one event; the driver base makes only a few. Calls beyond it are counted as lost. */
-#define TIDEI_CALLS_MOST 16
-
 /* State that few events need; see capture.c. */
 struct tidei_call_more;
 
-/* A thread's part. All but the last two fields lie in one cache line. */
+/* A thread's part. All but the last three fields lie in one cache line. */
 struct tidei_call_capture {
     uint32_t armed;                      /* nested logs that wait; TIDEI_CALL_WITHIN is set once a second one waited */
-    uint16_t depth;                      /* calls begun and not ended: a runtime call makes driver calls inside */
-    uint16_t count;                      /* calls that have ended while a log waits */
+    uint32_t depth;                      /* calls begun and not ended: a runtime call makes driver calls inside */
+    uint32_t count;                      /* calls that have ended while a log waits */
     uint32_t generation;                 /* the CUPTI subscription that `depth` belongs to */
-    uint32_t os_tid;                     /* of the thread; 0: not asked for yet */
     const struct tidei_session *session; /* of the outermost waiting log; never dereferenced */
     const struct tidei_producer *joined; /* of that log, if its event may end with its first call; else NULL */
     struct tidei_call_part first;        /* the first of the calls */
     uint64_t entered;                    /* ticks at which a later call began */
     struct tidei_call_more *more;        /* owned; NULL until it is needed */
+    uint32_t os_tid;                     /* of the thread; 0: not asked for yet */
 };
 
 #define TIDEI_CALL_WITHIN ((uint32_t)1 << 16)
@@ -46,11 +43,21 @@ void tidei_call_capture_disarm_within(struct tidei_call_capture *slot);
 /* Whether a log of that trace waits for this thread's calls. */
 bool tidei_call_capture_waits(const struct tidei_call_capture *slot, const struct tidei_session *session);
 
-/* Append a call; false without room. */
+/*
+ * Append a call; false without host memory. An event may make any number of calls: `pool` gives back all its free
+ * chunks for one request that finds no room. The memory for them goes when the event ends.
+ */
 bool tidei_call_capture_add(struct tidei_call_capture *slot, const struct tidei_call_part *call);
 
-/* The calls that the innermost log records: those that no log of the same trace nested in it has recorded. */
-unsigned tidei_call_capture_take(const struct tidei_call_capture *slot, struct tidei_call_part out[TIDEI_CALLS_MOST]);
+/*
+ * The calls that the innermost log records: those that no log of the same trace nested in it has recorded. How many;
+ * and the next one, where *position is 0 at first. False after the last.
+ */
+uint32_t tidei_call_capture_count(const struct tidei_call_capture *slot);
+bool tidei_call_capture_next(const struct tidei_call_capture *slot, uint32_t *position, struct tidei_call_part *out);
+
+/* Give back the memory of very many calls, once they are recorded. */
+void tidei_call_capture_shrink(struct tidei_call_capture *slot);
 
 /* Reset the thread's state, when it ends or after fork(): none of its logs waits any more. */
 void tidei_call_capture_forget(void);
@@ -132,16 +139,28 @@ tidei_call_capture_fits(const struct tidei_call_capture *slot, uint64_t begin, u
            call->start >= begin && call->start - begin <= UINT16_MAX && call->end - call->start <= UINT16_MAX;
 }
 
-/* The slow path of tidei_producer_event_calls: each call gets its own record after the event's. */
-void tidei_producer_event_calls_behind(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
-                                       uint64_t stream, uint64_t word, uint32_t callstack, bool ordered,
-                                       const struct tidei_call_capture *slot);
+/* What is recorded of an event beside its own record. */
+struct tidei_event_rest {
+    struct tidei_call_capture *slot; /* with the driver calls; NULL: none */
+    const char *text;                /* of a refusal; NULL: not known */
+    size_t length;                   /* of the text, at most TIDEI_REFUSAL_BYTES */
+    uint16_t layer;                  /* that refused; 0: not known */
+};
+
+/*
+ * Record an event as tidei_producer_event does, and the rest of it in records behind: the text of a refusal, and each
+ * call that has no room in the event's record. Calls without room in the ring follow the event as the ring empties; for
+ * those a thread waits even with overflow=drop.
+ */
+void tidei_producer_event_behind(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
+                                 uint64_t stream, uint64_t word, uint32_t callstack, bool ordered,
+                                 const struct tidei_event_rest *rest);
 
 /* As tidei_producer_event, and records the driver calls that were captured during the event. */
 static inline __attribute__((always_inline)) void
 tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
                            uint64_t stream, uint64_t word, uint32_t callstack, bool ordered, bool plain,
-                           const struct tidei_call_capture *slot)
+                           struct tidei_call_capture *slot)
 {
     struct tidei_ring *ring = producer->ring;
     struct tidei_record *record;
@@ -149,7 +168,9 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
 
     if (__builtin_expect(
             producer->head - producer->tail > producer->mask || !tidei_call_capture_fits(slot, begin, address), 0)) {
-        tidei_producer_event_calls_behind(producer, begin, address, size, stream, word, callstack, ordered, slot);
+        const struct tidei_event_rest rest = { .slot = slot };
+
+        tidei_producer_event_behind(producer, begin, address, size, stream, word, callstack, ordered, &rest);
         return;
     }
     record = &producer->records[producer->head & producer->mask];

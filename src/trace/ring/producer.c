@@ -57,8 +57,11 @@ producer_leave_ring(struct tidei_producer *producer)
     /* A thread that ended within an allocation may have left the ring open; it will record nothing more. */
     atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
     /* Pairs with the acquire in producer_take_ring: the next owner continues after the last head. */
-    if (producer_report_drops(producer))
+    if (producer_report_drops(producer)) {
         atomic_store_explicit(&producer->ring->state, TIDEI_RING_FREE, memory_order_release);
+        /* Relaxed: it only says when to look again. */
+        atomic_store_explicit(&producer->session->ring_refused_ns, 0, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&tidei_sessions.lock);
 }
 
@@ -178,6 +181,7 @@ producer_new(struct tidei_session *session, uint64_t serial)
     pthread_mutex_unlock(&session->lock);
     if (producer->ring == NULL) {
         free(producer);
+        atomic_store_explicit(&session->ring_refused_ns, tidei_monotonic_ns(), memory_order_relaxed);
         tidei_session_no_ring(session);
         return NULL;
     }
@@ -214,6 +218,16 @@ producer_share(struct tidei_session *session)
     pthread_mutex_unlock(&session->lock);
 }
 
+/* Whether a thread has just found no ring, and none was left since: then each event would look for one in vain. */
+static bool
+producer_lacks_ring(struct tidei_session *session)
+{
+    /* Relaxed: it only says when to look again. */
+    uint64_t refused_ns = atomic_load_explicit(&session->ring_refused_ns, memory_order_relaxed);
+
+    return refused_ns != 0 && tidei_monotonic_ns() - refused_ns < TIDEI_RING_AGAIN_NS;
+}
+
 /* Keeps the thread's error, since the caller can do without a producer. Cancellation is off while locks are held. */
 static struct tidei_producer *
 producer_make(struct tidei_session *session, uint64_t serial)
@@ -222,6 +236,8 @@ producer_make(struct tidei_session *session, uint64_t serial)
     struct tidei_producer *producer;
     int cancel;
 
+    if (producer_lacks_ring(session))
+        return NULL;
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tidei_thread_at_end(TIDEI_THREAD_END_PRODUCERS, producer_thread_ends);
@@ -415,46 +431,133 @@ tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record
     return true;
 }
 
-/* Write the calls, each into its own record after the event's. */
-static void
-producer_put_calls(struct tidei_producer *producer, const struct tidei_call_part *calls, unsigned count)
+/* How many records of text fit behind one record, so that the ring need not be empty for it. */
+static uint32_t
+producer_room(const struct tidei_producer *producer)
 {
-    for (unsigned i = 0; i < count; i++) {
-        struct tidei_text_record part = { .length = sizeof(calls[i]),
-                                          .kind = TIDEI_RECORD_TEXT,
-                                          .thread = producer->thread_id };
+    uint64_t most = (producer->mask + 1) / 4 - 1; /* of the smallest ring 15: a refusal, and calls */
 
-        memcpy(part.text, &calls[i], sizeof(calls[i]));
-        memcpy(&producer->records[(producer->head + 1 + i) & producer->mask], &part, sizeof(part));
+    return most < TIDEI_CALLS_MOST ? (uint32_t)most : TIDEI_CALLS_MOST;
+}
+
+/* Write a text record `offset` records behind the head. */
+static void
+producer_put(const struct tidei_producer *producer, uint64_t offset, struct tidei_text_record part, const void *text,
+             size_t length)
+{
+    part.length = (uint16_t)length;
+    part.kind = TIDEI_RECORD_TEXT;
+    part.thread = producer->thread_id;
+    memcpy(part.text, text, length);
+    memcpy(&producer->records[(producer->head + offset) & producer->mask], &part, sizeof(part));
+}
+
+static uint32_t
+producer_refusal_records(const struct tidei_event_rest *rest)
+{
+    uint32_t records = (uint32_t)((rest->length + TIDEI_TEXT_BYTES - 1) / TIDEI_TEXT_BYTES);
+
+    return records == 0 && rest->layer != 0 ? 1 : records;
+}
+
+/* Write the text of a refusal behind the event. */
+static void
+producer_put_refusal(const struct tidei_producer *producer, const struct tidei_event_rest *rest, uint32_t records)
+{
+    const struct tidei_text_record part = { .part = TIDEI_PART_REFUSAL, .layer = rest->layer };
+
+    for (uint32_t i = 0; i < records; i++) {
+        size_t done = (size_t)i * TIDEI_TEXT_BYTES, left = rest->length - done;
+
+        producer_put(producer, 1 + i, part, rest->text != NULL ? rest->text + done : "",
+                     left < TIDEI_TEXT_BYTES ? left : TIDEI_TEXT_BYTES);
     }
 }
 
-void
-tidei_producer_event_calls_behind(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
-                                  uint64_t stream, uint64_t word, uint32_t callstack, bool ordered,
-                                  const struct tidei_call_capture *slot)
+/* Write the next `count` calls of an event behind its record, or behind a CALLS record, from `offset` on. */
+static void
+producer_put_calls(const struct tidei_producer *producer, uint64_t offset, const struct tidei_call_capture *slot,
+                   uint32_t *position, uint32_t count, bool more)
 {
-    struct tidei_call_part calls[TIDEI_CALLS_MOST];
-    unsigned count = tidei_call_capture_take(slot, calls);
+    struct tidei_call_part call;
+
+    for (uint32_t i = 0; i < count && tidei_call_capture_next(slot, position, &call); i++) {
+        struct tidei_text_record part = { .part = more && i + 1 == count ? TIDEI_PART_CALL_MORE : TIDEI_PART_TEXT };
+
+        producer_put(producer, offset + i, part, &call, sizeof(call));
+    }
+}
+
+/*
+ * Record the rest of an event's calls, of which there are `left`, in records of their own. `calls` names the event. A
+ * recording that ends meanwhile says so in the trace.
+ */
+static void
+producer_more_calls(struct tidei_producer *producer, struct tidei_record calls, const struct tidei_call_capture *slot,
+                    uint32_t position, uint32_t left)
+{
+    int saved = errno;
+
+    while (left != 0) {
+        uint32_t room = producer_room(producer), count = left < room ? left : room;
+
+        if (!producer_has_space(producer, 1 + count) && !producer_wait(producer, 1 + count))
+            break;
+        left -= count;
+        calls.alignment_log2 = left != 0;
+        calls.text_records = (uint16_t)count;
+        producer_put_calls(producer, 1, slot, &position, count, false);
+        tidei_producer_open(producer, producer->ring, tidei_producer_ticks(producer, false), false);
+        calls.ticks = tidei_producer_ticks(producer, false);
+        producer->records[producer->head & producer->mask] = calls;
+        tidei_producer_publish(producer, producer->ring, 1 + count);
+        TIDEI_TEST_POINT("producer.more-calls");
+    }
+    errno = saved;
+}
+
+void
+tidei_producer_event_behind(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
+                            uint64_t stream, uint64_t word, uint32_t callstack, bool ordered,
+                            const struct tidei_event_rest *rest)
+{
+    uint32_t calls = rest->slot != NULL ? tidei_call_capture_count(rest->slot) : 0;
+    uint32_t texts = producer_refusal_records(rest);
+    uint32_t position = 0;
+    uint32_t room = producer_room(producer) - texts, count = calls < room ? calls : room;
     struct tidei_record *record;
     uint64_t now;
 
     /* The first call may have opened the ring; close it, so that a wait holds up no merge. Pairs with its acquire. */
     atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
-    if (producer->head + 1 + count - producer->tail > producer->mask + 1 &&
-        !tidei_producer_reserve(producer, 1 + count)) {
+    if (producer->head + 1 + texts + count - producer->tail > producer->mask + 1 &&
+        !tidei_producer_reserve(producer, 1 + texts + count)) {
         tidei_producer_dropped(producer, address, word);
         return;
     }
     record = &producer->records[producer->head & producer->mask];
     tidei_producer_fill(producer, record, address, size, stream, word, callstack);
-    record->text_records = (uint16_t)count;
-    producer_put_calls(producer, calls, count);
+    record->text_records = (uint16_t)(texts + count);
+    producer_put_refusal(producer, rest, texts);
+    producer_put_calls(producer, 1 + texts, rest->slot, &position, count, calls > count);
     tidei_producer_open(producer, producer->ring, begin, false);
     now = ordered ? tidei_producer_ticks_ordered(producer, false) : tidei_producer_ticks(producer, false);
     record->ticks = now;
     record->duration_ticks = now - begin;
-    tidei_producer_publish(producer, producer->ring, 1 + count);
+    tidei_producer_publish(producer, producer->ring, 1 + texts + count);
+    if (calls > count) {
+        const struct tidei_record more = { .address = begin,
+                                           .size = now,
+                                           .stream = address,
+                                           .layer = record->layer,
+                                           .kind = TIDEI_RECORD_CALLS,
+                                           .status = record->kind == TIDEI_RECORD_FREE,
+                                           .thread = producer->thread_id };
+
+        producer_more_calls(producer, more, rest->slot, position, calls - count);
+    }
+    if (calls > 1 && rest->slot->armed == 1)
+        tidei_call_capture_shrink(rest->slot);
 }
 
 void

@@ -19,13 +19,16 @@ enum tidei_record_kind {
     TIDEI_RECORD_THREAD = 7,  /* text: name; address: thread id, size: os tid */
     TIDEI_RECORD_LOSS = 8,    /* address: dropped allocations, size: dropped frees, stream: dropped marks */
     TIDEI_RECORD_STACK = 9,   /* text: a stack as text; address: its number from 1 */
-    TIDEI_RECORD_TEXT = 10,   /* more text of the record before; after an event: a driver call */
+    TIDEI_RECORD_TEXT = 10,   /* more of the record before: see enum tidei_text_part */
     TIDEI_RECORD_SAMPLE = 11, /* address: used bytes, size: reserved bytes, stream: the most of these, tag: layer id */
     TIDEI_RECORD_MODULE = 12, /* text: path, NUL, build id; address: module id, size: bytes in memory, stream: base */
     TIDEI_RECORD_CALLSTACK = 13, /* text: addresses of 8 bytes, the innermost first; address: call stack id */
     TIDEI_RECORD_MISUSE = 14,    /* text: struct tidei_misuse; address, size, alignment, callstack: of the call */
     TIDEI_RECORD_DEVICES = 15,   /* text: the machine's GPUs, as meta.devices has them */
     TIDEI_RECORD_HELD = 16,      /* as ALLOC: memory that was held before the trace, or the layer in it, began */
+    TIDEI_RECORD_CALLS = 17, /* text: driver calls of the thread's latest event; address: when that began, size: when
+                                    it ended, stream: its address, status: 1 if it is a free, alignment_log2: 1 if
+                                    another such record follows */
 };
 
 /*
@@ -71,14 +74,33 @@ tidei_record_word(uint16_t layer, uint8_t kind, uint8_t status, uint8_t alignmen
 
 #define TIDEI_TEXT_BYTES 48
 
+/* What a TEXT record holds, by its `part`. */
+enum tidei_text_part {
+    TIDEI_PART_TEXT = 0,      /* after an event or CALLS: a driver call, struct tidei_call_part; else text */
+    TIDEI_PART_REFUSAL = 1,   /* after a failed allocation: text of the refusal; `layer`: the one that refused, or 0 */
+    TIDEI_PART_CALL_MORE = 2, /* after an event: its last call here; a CALLS record of the thread has more */
+};
+
 struct tidei_text_record {
     char text[TIDEI_TEXT_BYTES];
     uint16_t length; /* of the text in this record */
     uint8_t kind;
-    uint8_t reserved[5];
+    uint8_t part;
+    uint16_t layer;
+    uint16_t reserved;
     uint32_t thread;
     uint32_t reserved2;
 };
+
+/* Upper bound of the text of a refusal; longer text is cut. */
+#define TIDEI_REFUSAL_BYTES   256
+#define TIDEI_REFUSAL_RECORDS ((TIDEI_REFUSAL_BYTES + TIDEI_TEXT_BYTES - 1) / TIDEI_TEXT_BYTES)
+
+/*
+ * Upper bound of the driver calls behind one record; a small ring lowers it further, to a quarter of its records. An
+ * event with more of them has the others behind CALLS records, each written as soon as the ring has room.
+ */
+#define TIDEI_CALLS_MOST 1024
 
 /*
  * A driver call within an event, as the text of a TEXT record after the event. Used if the call failed, took too long

@@ -108,11 +108,41 @@ ringfile_map(int fd, uint64_t offset, uint64_t bytes)
     return address == MAP_FAILED ? NULL : address;
 }
 
-/* Allocate and map a new segment at the end of the file. The file's lock is held. */
-static enum tide_status
-ringfile_add_segment(struct tidei_ringfile *file, uint64_t bytes, uint64_t *offset, void **address)
+/* Give back the blocks that a segment got before it failed: ext4 keeps them. Nothing lies behind the last segment. */
+static void
+ringfile_give_back(const struct tidei_ringfile *file)
 {
-    int error = ringfile_allocate(file->fd, file->size, bytes);
+    while (ftruncate(file->fd, (off_t)file->size) != 0 && errno == EINTR)
+        ;
+}
+
+/* Allocate blocks for a new segment, unless that has just failed. The file's lock is held. */
+static int
+ringfile_extend(struct tidei_ringfile *file, uint64_t bytes, bool at_once)
+{
+    uint64_t now = tidei_monotonic_ns();
+    int error;
+
+    if (!at_once && file->refused_ns != 0 && bytes >= file->refused_bytes &&
+        now - file->refused_ns < TIDEI_RING_AGAIN_NS)
+        return file->refused_error;
+    error = ringfile_allocate(file->fd, file->size, bytes);
+    if (error != 0)
+        ringfile_give_back(file);
+    file->refused_ns = error != 0 ? now : 0;
+    file->refused_bytes = bytes;
+    file->refused_error = error;
+    return error;
+}
+
+/*
+ * Allocate and map a new segment at the end of the file; with `at_once`, even where that has just failed. The file's
+ * lock is held.
+ */
+static enum tide_status
+ringfile_add_segment(struct tidei_ringfile *file, uint64_t bytes, bool at_once, uint64_t *offset, void **address)
+{
+    int error = ringfile_extend(file, bytes, at_once);
 
     *offset = 0;
     *address = NULL;
@@ -120,8 +150,11 @@ ringfile_add_segment(struct tidei_ringfile *file, uint64_t bytes, uint64_t *offs
         return ringfile_error(file->path, "no space for another segment", error);
     *offset = file->size;
     *address = ringfile_map(file->fd, file->size, bytes);
-    if (*address == NULL)
-        return ringfile_error(file->path, "mmap", errno);
+    if (*address == NULL) {
+        error = errno;
+        ringfile_give_back(file);
+        return ringfile_error(file->path, "mmap", error);
+    }
     file->size += bytes;
     return TIDE_OK;
 }
@@ -140,7 +173,7 @@ tidei_ringfile_add_ring(struct tidei_ringfile *file, struct tidei_ring **out)
         tide_error_set(status, "log: %s: more than %d threads record at once", file->path, TIDEI_MAX_RINGS);
         goto out;
     }
-    status = ringfile_add_segment(file, TIDEI_PAGE + file->header->ring_bytes, &offset, &address);
+    status = ringfile_add_segment(file, TIDEI_PAGE + file->header->ring_bytes, false, &offset, &address);
     if (status != TIDE_OK)
         goto out;
     file->directory->rings[count] = offset;
@@ -165,7 +198,8 @@ tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned buffer)
     if (file->buffer_chunks[buffer] >= file->buffer_chunks_max || count >= TIDEI_MAX_CHUNKS)
         return tide_error_set(status, "log: %s: the backlog is as large as it may be", file->path);
     pthread_mutex_lock(&file->lock);
-    status = ringfile_add_segment(file, TIDEI_CHUNK_BYTES, &offset, &address);
+    /* Without its first chunk a buffer cannot be filled at all, which ends the recording: so that one is asked for. */
+    status = ringfile_add_segment(file, TIDEI_CHUNK_BYTES, file->buffer_chunks[buffer] == 0, &offset, &address);
     if (status == TIDE_OK) {
         file->directory->chunks[count] = offset | buffer;
         file->chunks[buffer][file->buffer_chunks[buffer]++] = address;

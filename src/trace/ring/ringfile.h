@@ -111,11 +111,20 @@ struct tidei_ring_holder {
     bool recovers; /* it does not record, but recovers another process's records */
 };
 
+/*
+ * After a segment found no space, one of that size or larger is asked for again only so much later. An attempt on a
+ * full disk takes microseconds, up to 130 measured, and a thread without a ring would make one at each event.
+ */
+#define TIDEI_RING_AGAIN_NS 100000000u
+
 struct tidei_ringfile {
     int fd;
     char *path; /* owned */
     uint64_t size;
     pthread_mutex_t lock; /* guards adding segments; held for a few system calls */
+    uint64_t refused_ns;  /* when there was no space for a segment; 0: never. Guarded by the lock, as the next two */
+    uint64_t refused_bytes;
+    int refused_error;
     struct tidei_ring_header *header;
     struct tidei_ring_directory *directory;
     struct tidei_ring *rings[TIDEI_MAX_RINGS];

@@ -19,6 +19,7 @@ tidei_session_new_serial(void)
 void
 tidei_session_set_mode(struct tidei_session *session, enum tidei_session_mode mode)
 {
+    atomic_store_explicit(&session->ring_refused_ns, 0, memory_order_relaxed); /* a forked process has other files */
     /* Pairs with the acquire in tidei_producer_find: a thread that sees the new serial sees the mode. */
     atomic_store_explicit(&session->mode, mode, memory_order_release);
     atomic_store_explicit(&session->serial, tidei_session_new_serial(), memory_order_release);

@@ -42,9 +42,10 @@ struct tidei_session {
     bool tsc;
     bool fence;
     bool drop;
-    _Atomic bool many;    /* several threads have recorded: read clocks in order */
-    _Atomic int mode;     /* enum tidei_session_mode */
-    atomic_flag ringless; /* set once a thread could not get a ring */
+    _Atomic bool many;                /* several threads have recorded: read clocks in order */
+    _Atomic int mode;                 /* enum tidei_session_mode */
+    atomic_flag ringless;             /* set once a thread could not get a ring */
+    _Atomic uint64_t ring_refused_ns; /* when a thread could not get a ring; 0: rings may be had */
 
     /* Guarded by `lock`; used once for each thread. */
     pthread_mutex_t lock;

@@ -1,0 +1,163 @@
+/*
+ * Tests a disk without room for another ring: the program goes on at its speed, since a ring is not asked for at each
+ * event; nothing of a failed attempt stays on the disk; and a ring that can be had again is taken.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "tap.h"
+#include "trace.h"
+
+#define EVENTS   20000
+#define AGAIN_NS 100000000u
+
+static _Atomic bool is_full;
+static _Atomic unsigned attempts;
+
+/* Replaces the C library's. A disk that becomes full keeps what it had room for, as ext4 does. */
+__attribute__((visibility("default"))) int
+posix_fallocate(int fd, off_t offset, off_t bytes)
+{
+    if (!atomic_load(&is_full))
+        return fallocate(fd, 0, offset, bytes) == 0 ? 0 : errno;
+    atomic_fetch_add(&attempts, 1);
+    return fallocate(fd, 0, offset, bytes / 2) == 0 ? ENOSPC : errno;
+}
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void
+pause_ns(long ns)
+{
+    const struct timespec pause = { 0, ns };
+
+    nanosleep(&pause, NULL);
+}
+
+static void
+events(struct tide_resource *stack, unsigned count)
+{
+    for (unsigned i = 0; i < count; i += 2)
+        give(stack, take(stack, 64), 64);
+}
+
+/* The blocks that a file has on the disk. */
+static int64_t
+blocks(const char *path)
+{
+    struct stat info = { 0 };
+
+    return stat(path, &info) == 0 ? info.st_blocks : -1;
+}
+
+/* A thread that records as many events as it is told to, until that is 0. */
+struct worker {
+    struct tide_resource *stack;
+    pthread_t thread;
+    sem_t go, done;
+    unsigned events;
+};
+
+static void *
+work(void *argument)
+{
+    struct worker *worker = argument;
+
+    for (;;) {
+        sem_wait(&worker->go);
+        if (worker->events == 0)
+            return NULL;
+        events(worker->stack, worker->events);
+        sem_post(&worker->done);
+    }
+}
+
+static void
+worker_start(struct worker *worker, struct tide_resource *stack)
+{
+    worker->stack = stack;
+    sem_init(&worker->go, 0, 0);
+    sem_init(&worker->done, 0, 0);
+    pthread_create(&worker->thread, NULL, work, worker);
+}
+
+static void
+worker_records(struct worker *worker, unsigned count)
+{
+    worker->events = count;
+    sem_post(&worker->go);
+    if (count != 0)
+        sem_wait(&worker->done);
+    else
+        pthread_join(worker->thread, NULL);
+}
+
+#define FULL_TESTS 6
+
+static void
+test_full(void)
+{
+    char path[256], rings[256];
+    struct worker worker, other;
+    struct tide_resource *stack;
+    uint64_t begin, most;
+    int64_t before;
+
+    snprintf(path, sizeof(path), "%s", scratch("full.db"));
+    snprintf(rings, sizeof(rings), "%s", scratch("full.db-rings"));
+    stack = stack_of("log(%s, ring=1MiB) | sim", path);
+    worker_start(&worker, stack);
+    worker_start(&other, stack);
+    worker_records(&other, 2);
+    tide_log_flush(stack);
+    before = blocks(rings);
+
+    atomic_store(&is_full, true);
+    begin = now_ns();
+    worker_records(&worker, EVENTS);
+    most = 1 + (now_ns() - begin) / AGAIN_NS;
+    ok(all_of(atomic_load(&attempts) >= 1, atomic_load(&attempts) <= most),
+       "a thread without a ring asks for one every 100 ms at the most, and not at each of its %u events (asked %u "
+       "times)",
+       EVENTS, atomic_load(&attempts));
+    is_i64(blocks(rings), before, "a ring that found no room leaves nothing on the disk");
+    worker_records(&other, 0);
+    worker_records(&worker, 10);
+    is_i64(blocks(rings), before, "the ring of a thread that ends is taken at once, and takes no more of the disk");
+
+    worker_start(&other, stack);
+    worker_records(&other, 4);
+    atomic_store(&is_full, false);
+    pause_ns(AGAIN_NS + AGAIN_NS / 2);
+    worker_records(&other, 6);
+    ok(blocks(rings) > before, "once there is room again a thread gets a ring of its own");
+    worker_records(&other, 0);
+    worker_records(&worker, 0);
+    tide_resource_release(stack);
+    is_i64(sql_number(path, "SELECT sum(events) FROM loss"), EVENTS + 4,
+           "the events of the threads without a ring are counted as lost, and no others");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns IS NOT NULL"), (2 + 10 + 6) / 2,
+           "the events of the threads with a ring are all in the trace");
+}
+
+int
+main(void)
+{
+    plan(FULL_TESTS);
+    test_full();
+    return done();
+}
