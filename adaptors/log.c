@@ -345,7 +345,7 @@ struct log_walk {
     struct tidei_recorder *recorder;
     struct log_seen *seen;
     size_t count, capacity;
-    size_t ordered;          /* how many have their `lower` */
+    size_t ordered;             /* how many have their `lower` */
     struct log_numbered *known; /* layers of logs of earlier stacks, which have numbers */
     size_t known_count, known_capacity;
     uint32_t stack_id;       /* of an earlier stack that this one contains whole; 0: none */
