@@ -492,7 +492,7 @@ log_tap_end(struct tidei_chunk_tap *ended)
     free(tap);
 }
 
-/* Put a tap on the chunks of a layer, or use that of the same trace; *is_new as it says. NULL: another trace has one. */
+/* Put a tap (*is_new) on the chunks of a layer, or use that of the same trace. NULL: another trace has one. */
 static struct log_tap *
 log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks, bool *is_new)
 {
@@ -540,8 +540,8 @@ log_is_new(const struct log_walk *walk, const struct tide_resource *resource)
 }
 
 /*
- * Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base: in those that
- * are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them.
+ * Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base: in those
+ * that are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them.
  */
 static void
 log_hold_below(const struct log_walk *walk, const struct log *top, struct tide_resource *resource,
@@ -632,8 +632,8 @@ log_take_up_chunks(struct log_walk *walk, const struct log_seen *seen, struct ti
 }
 
 /*
- * Begin to record at the logs below, and the chunks of suballocators, those they have included. No suballocator takes or
- * returns one meanwhile. Upper ones are paused first, so that what they wait for comes to an end.
+ * Begin to record at the logs below, and the chunks of suballocators, with those that they have already. No
+ * suballocator takes or returns one meanwhile. Upper ones are paused first, so that what they wait for comes to an end.
  */
 static void
 log_take_up(struct log_walk *walk)
