@@ -66,10 +66,11 @@ struct log_below {
     struct log_tap *tap;            /* on these; borrowed: it ends with them, or with its last user; NULL: none */
 };
 
-#define LOG_CALLS   1u /* record the driver's calls within the events */
-#define LOG_QUICK   2u /* the event ends when the driver's call ends */
-#define LOG_SAMPLES 4u /* sample the layers in `sampled` */
-#define LOG_STACKS  8u /* record call stacks of allocations */
+#define LOG_CALLS   1u  /* record the driver's calls within the events */
+#define LOG_QUICK   2u  /* the event ends when the driver's call ends */
+#define LOG_SAMPLES 4u  /* sample the layers in `sampled` */
+#define LOG_STACKS  8u  /* record call stacks of allocations */
+#define LOG_TAP     16u /* a tap: calls are those of the log above while it records an event */
 
 /* The numbers of the layers of a stack in its trace, sorted by resource. */
 struct log_layers {
@@ -114,6 +115,15 @@ static inline unsigned
 log_extras(const struct log *log)
 {
     return atomic_load_explicit(&log->extras, memory_order_relaxed);
+}
+
+/* LOG_CALLS, if the driver's calls within an event belong to it. `extras` are the log's. */
+static unsigned
+log_calls(unsigned extras, const struct tidei_producer *producer)
+{
+    if ((extras & LOG_TAP) != 0 && tidei_call_capture_waits(tidei_call_capture(tidei_thread), producer->session))
+        return 0;
+    return extras & LOG_CALLS;
 }
 
 static void
@@ -213,7 +223,7 @@ log_allocate_otherwise(struct log *log, struct tidei_producer *producer, size_t 
     /* Before the clock is read, because the walk is no part of the recorded call. */
     if (log_extras(log) & LOG_STACKS)
         callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
-    if (log_extras(log) & LOG_CALLS)
+    if (log_calls(log_extras(log), producer) != 0)
         status = log_allocate_recorded(log, producer, false, LOG_CALLS, callstack, bytes, alignment, stream, out);
     else
         status = log_allocate_recorded(log, producer, false, 0, callstack, bytes, alignment, stream, out);
@@ -264,7 +274,7 @@ log_deallocate_otherwise(struct log *log, struct tidei_producer *producer, void 
 
     if (producer != NULL &&
         !(producer->drop && tidei_producer_drops_free(producer, log->layer_id, (uintptr_t)pointer))) {
-        if (log_extras(log) & LOG_CALLS)
+        if (log_calls(log_extras(log), producer) != 0)
             status = log_deallocate_recorded(log, producer, false, LOG_CALLS, pointer, bytes, alignment, stream);
         else
             status = log_deallocate_recorded(log, producer, false, 0, pointer, bytes, alignment, stream);
@@ -284,7 +294,7 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_FREE);
     unsigned extras = log_extras(log);
 
-    if (__builtin_expect(producer == NULL || !producer->plain || (extras & LOG_SAMPLES) != 0, 0))
+    if (__builtin_expect(producer == NULL || !producer->plain || (extras & (LOG_SAMPLES | LOG_TAP)) != 0, 0))
         return log_deallocate_otherwise(log, producer, pointer, bytes, alignment, stream);
     if (extras & LOG_CALLS)
         return log_deallocate_recorded(log, producer, true, LOG_CALLS | (extras & LOG_QUICK), pointer, bytes, alignment,
@@ -540,33 +550,6 @@ log_is_quick(const struct log *log)
 }
 
 /*
- * Set up the extra records for each log of this trace that is the last one above a base: the driver's calls and the
- * GPUs, if the base has CUDA memory, and its samples. A log of an earlier stack has them already.
- */
-static void
-log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct log *nearest)
-{
-    struct tide_upstream edge;
-
-    if (resource->ops == walk->top->base.ops &&
-        atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
-        nearest = (struct log *)resource;
-    /* A base that allocates through the driver: on a device, or pinned host memory, which belongs to a device. */
-    if (resource->upstream == NULL &&
-        (log_has(resource, TIDE_QUERY_DEVICE) || log_has(resource, TIDE_QUERY_DEVICE_TOTAL))) {
-        walk->is_cuda = true;
-        tidei_recorder_define_devices(walk->recorder);
-        if (tidei_recorder_watch_calls(walk->recorder))
-            atomic_fetch_or_explicit(&nearest->extras, log_is_quick(nearest) ? LOG_CALLS | LOG_QUICK : LOG_CALLS,
-                                     memory_order_relaxed);
-    }
-    if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
-        log_watch_each(walk, nearest, resource);
-    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
-        log_watch_bases(walk, edge.resource, nearest);
-}
-
-/*
  * What layers below have from upstream. The chunks of a suballocator are the allocations of the log below it. Where the
  * trace has no such log, it puts a tap on the chunks, which records them with the suballocator's own number.
  */
@@ -625,7 +608,7 @@ log_tap_end(struct tidei_chunk_tap *ended)
     free(tap);
 }
 
-/* Put a tap on the chunks of a layer, or use that of the same trace; *is_new as it says. NULL: another trace has one. */
+/* Put a tap (*is_new) on the chunks of a layer, or use that of the same trace. NULL: another trace has one. */
 static struct log_tap *
 log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks, bool *is_new)
 {
@@ -642,6 +625,7 @@ log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chu
         tap->chunks = chunks;
         tap->log.base.ops = walk->top->base.ops;
         tap->log.base.upstream = chunks->upstream;
+        atomic_init(&tap->log.extras, LOG_TAP);
         log_attach(&tap->log, walk->recorder, seen->id);
         chunks->tap = &tap->tap;
     } else if (atomic_load_explicit(&tap->log.recorder, memory_order_relaxed) != walk->recorder) {
@@ -672,8 +656,8 @@ log_is_new(const struct log_walk *walk, const struct tide_resource *resource)
 }
 
 /*
- * Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base: in those that
- * are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them.
+ * Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base: in those
+ * that are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them.
  */
 static void
 log_hold_below(const struct log_walk *walk, const struct log *top, struct tide_resource *resource,
@@ -764,8 +748,8 @@ log_take_up_chunks(struct log_walk *walk, const struct log_seen *seen, struct ti
 }
 
 /*
- * Begin to record at the logs below, and the chunks of suballocators, those they have included. No suballocator takes or
- * returns one meanwhile. Upper ones are paused first, so that what they wait for comes to an end.
+ * Begin to record at the logs below, and the chunks of suballocators, with those that they have already. No
+ * suballocator takes or returns one meanwhile. Upper ones are paused first, so that what they wait for comes to an end.
  */
 static void
 log_take_up(struct log_walk *walk)
@@ -884,6 +868,41 @@ log_end_below(struct log *log, struct tidei_recorder *recorder)
     free(leaving.left);
 }
 
+/*
+ * Set up the extra records for each log of this trace that is the last one above a base: the driver's calls and the
+ * GPUs, if the base has CUDA memory, and its samples. A log of an earlier stack has them already. `tap` is the lowest
+ * one below `nearest`, and records calls while that log does not, as when the pool is destroyed.
+ */
+static void
+log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct log *nearest, struct log_tap *tap)
+{
+    struct tide_upstream edge;
+
+    if (resource->ops == walk->top->base.ops &&
+        atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder) {
+        nearest = (struct log *)resource;
+        tap = NULL;
+    }
+    for (const struct log_below *below = walk->top->below; below != NULL; below = below->next)
+        tap = below->resource == resource ? below->tap : tap;
+    /* A base that allocates through the driver: on a device, or pinned host memory, which belongs to a device. */
+    if (resource->upstream == NULL &&
+        (log_has(resource, TIDE_QUERY_DEVICE) || log_has(resource, TIDE_QUERY_DEVICE_TOTAL))) {
+        walk->is_cuda = true;
+        tidei_recorder_define_devices(walk->recorder);
+        if (tidei_recorder_watch_calls(walk->recorder)) {
+            atomic_fetch_or_explicit(&nearest->extras, log_is_quick(nearest) ? LOG_CALLS | LOG_QUICK : LOG_CALLS,
+                                     memory_order_relaxed);
+            if (tap != NULL)
+                atomic_fetch_or_explicit(&tap->log.extras, LOG_CALLS, memory_order_relaxed);
+        }
+    }
+    if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
+        log_watch_each(walk, nearest, resource);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
+        log_watch_bases(walk, edge.resource, nearest, tap);
+}
+
 /* The log that opened the trace is destroyed: stop watching the resources below it. */
 static void
 log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
@@ -935,7 +954,7 @@ log_open(struct log *log)
     if (status == TIDE_OK)
         status = walk.status == TIDE_OK ? TIDE_OK : tide_error_set(walk.status, "log: no host memory");
     if (status == TIDE_OK)
-        log_watch_bases(&walk, &log->base, log);
+        log_watch_bases(&walk, &log->base, log, NULL);
     if (status == TIDE_OK)
         log_keep_layers(&walk);
     if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)

@@ -69,7 +69,7 @@ struct tidei_layer_figures {
 /* What any layer holds now; false where it does not know. Keeps the thread's error. */
 bool tidei_layer_figures(struct tide_resource *layer, struct tidei_layer_figures *out);
 
-/* A figure that is written by one thread at a time, and read by others without its lock: a number, no data behind it. */
+/* A figure that one thread at a time writes, and others read without its lock: a number, no data behind it. */
 static inline uint64_t
 tidei_figure_get(const _Atomic uint64_t *figure)
 {
@@ -82,7 +82,7 @@ tidei_figure_add(_Atomic uint64_t *figure, uint64_t bytes)
     atomic_store_explicit(figure, tidei_figure_get(figure) + bytes, memory_order_relaxed);
 }
 
-/* Raise a high-water mark, which any thread may raise. Relaxed: as above. Lock-free; one load where it does not rise. */
+/* Raise a high-water mark, as any thread may. Relaxed: as above. Lock-free; one load where it does not rise. */
 static inline void
 tidei_figure_raise(_Atomic uint64_t *high, uint64_t bytes)
 {

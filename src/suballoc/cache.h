@@ -91,7 +91,7 @@ struct tidei_cache_sums {
 void tidei_cache_close(struct tidei_cache *cache, struct tidei_cache_sums *out);
 void tidei_cache_open(struct tidei_cache *cache);
 
-/* The sum of used_bytes alone, one slot after the other, while threads go on. Waits only for threads that come or end. */
+/* The sum of used_bytes, one slot after the other, while threads go on. Waits only for threads that come or end. */
 uint64_t tidei_cache_used(struct tidei_cache *cache);
 
 /*

@@ -43,7 +43,7 @@ enum tide_status tidei_chunks_allocate(struct tidei_chunks *chunks, size_t bytes
 enum tide_status tidei_chunks_deallocate(struct tidei_chunks *chunks, void *pointer, size_t bytes, size_t alignment,
                                          tide_stream stream);
 
-/* The figures of a layer that has `used_bytes` handed out; a sum that was read while threads went on may be too large. */
+/* The figures of a layer that has `used_bytes` handed out; a sum read while threads go on may be too large. */
 void tidei_chunks_figures(const struct tidei_chunks *chunks, uint64_t used_bytes, struct tidei_layer_figures *out);
 
 /*

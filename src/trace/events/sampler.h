@@ -18,8 +18,8 @@ struct tidei_pool_sample {
 };
 
 /*
- * What the figures of a layer tell of the most that it had reserved while it was watched. A base may have counted a most
- * of its own before, which tells nothing until it is passed or reached. That may be reset, too; `high_bytes` never falls.
+ * What the figures of a layer tell of the most that it had reserved while it was watched. A base may have counted a
+ * most of its own before, which tells nothing until it is passed or reached. It may be reset, too: `bytes` never falls.
  */
 struct tidei_high {
     uint64_t before_bytes; /* the layer's own most when the watch began, unless that was reserved then: then 0 */
