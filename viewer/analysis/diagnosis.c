@@ -495,6 +495,10 @@ diagnoser_judge(const struct diagnoser *diagnoser, const struct diagnosis_questi
         !(diagnoser_pools(diagnoser, refuser) && !list[refuser].is_device_bound &&
           list[refuser].bound_bytes != ROUTES_UNBOUNDED))
         full = FAILURE_DEVICE;
+    /* What lies free in the chunks of `monotonic` is used only after a reset. */
+    if (at->suballocator != ROUTES_NONE &&
+        strcmp(diagnoser->routes->layers->layers[at->suballocator].kind, "monotonic") == 0)
+        return full;
     if (left >= at->wanted_bytes || !at->has_room || at->room_bytes < at->wanted_bytes)
         return full;
     return at->source == DIAGNOSIS_CHUNKS && at->largest_hole >= at->wanted_bytes ? FAILURE_UNUSED

@@ -259,7 +259,9 @@ failures_note_short(struct report *report, const struct failures *failures, cons
                     at->source == DIAGNOSIS_CHUNKS ? ": the largest hole is " : "",
                     at->source == DIAGNOSIS_CHUNKS ? output_size(&hole, at->largest_hole) : "");
     else if (failure->cause == FAILURE_UNUSED)
-        report_note(report, "A hole of %s was large enough: another stream may still have used that memory.",
+        report_note(report,
+                    "A hole of %s was large enough: another stream may still have used that memory, or a"
+                    " thread kept it in its cache.",
                     output_size(&hole, at->largest_hole));
     else if (route != NULL && route->is_device_bound && at->has_in_use)
         report_note(report,
@@ -268,6 +270,10 @@ failures_note_short(struct report *report, const struct failures *failures, cons
                     " did not record, use it as well.",
                     route->device, wanted.text, output_size(&bound, route->bound_bytes),
                     output_size(&in_use, at->in_use_bytes));
+    else if (route != NULL && route->bound_bytes != ROUTES_UNBOUNDED && at->has_in_use && at->sufficient_bytes == 0)
+        report_note(report, "This trace accounts for %s of the %s of %s; what it did not record used the rest.",
+                    output_size(&in_use, at->in_use_bytes), failures_bound_word(route),
+                    output_size(&bound, route->bound_bytes));
     else if (route != NULL && route->bound_bytes != ROUTES_UNBOUNDED && at->has_in_use)
         report_note(report, "%s of the %s of %s was in use, and %s more was needed.",
                     output_size(&in_use, at->in_use_bytes), failures_bound_word(route),
@@ -354,8 +360,8 @@ failures_report_first(struct report *report, const struct failures *failures, co
     failures_report_figures(report, failures, failure);
     failures_report_space(report, &failure->at);
     failures_note_cause(report, failures, failure);
-    if (failure->at.suballocator != ROUTES_NONE && failure->at.source != DIAGNOSIS_CHUNKS &&
-        failures->routes.list[failure->at.suballocator].is_suballocator)
+    if (failure->cause <= FAILURE_UNUSED && failure->at.suballocator != ROUTES_NONE &&
+        failure->at.source != DIAGNOSIS_CHUNKS && failures->routes.list[failure->at.suballocator].is_suballocator)
         report_note(report, "This trace does not have the chunks of %s: how large its holes were is not known.",
                     failures_layer(failures, failure->at.suballocator, layer, sizeof(layer)));
     if (failure->refuser != ROUTES_NONE && !failure->refuser_is_sure)
