@@ -11,6 +11,7 @@
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/failures.h"
 #include "viewer/analysis/groups.h"
+#include "viewer/base/callstack-text.h"
 #include "viewer/base/output.h"
 
 /* The longest name of a layer with its arguments. */
@@ -433,14 +434,14 @@ failures_block(const struct failures *failures, const struct space_block *block,
     const struct names *names = &failures->view->names;
     const char *name = NULL;
     struct output_figure figure;
-    char text[GROUPS_NAME];
+    char text[GROUPS_NAME], brief[GROUPS_NAME];
 
     if (block->size == 0)
         return edge;
     if (block->tag_id != 0)
         name = names_tag(names, block->tag_id, text, sizeof(text));
     else if (block->callstack_id != 0)
-        name = names_callstack(names, block->callstack_id, text, sizeof(text));
+        name = stack_text_brief(names_callstack(names, block->callstack_id, text, sizeof(text)), brief, sizeof(brief));
     snprintf(buffer, size, "#%" PRId64 " %s%s%s", block->allocation_id, output_size(&figure, block->size),
              name != NULL ? " " : "", name != NULL ? name : "");
     return buffer;
