@@ -116,7 +116,7 @@ make_trace "$trace" "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_lay
     INSERT INTO refused VALUES (3, 11, 200, 20); UPDATE allocation SET status = 3 WHERE allocation_id = 3;"
 has_words "$(ask failures --json "$trace")" '"cause":"device full","refused_by":"layer 12 driver of device 0"' \
     'a full device is full, whatever another device has left'
-has_words "$(ask failures "$trace")" 'Device 0 had no 200 B left: of its 1000 B this stack used 900 B' 'failures names the device and its memory'
+has_words "$(ask failures "$trace")" '900 B of the memory of the device of 1000 B was in use, and 200 B more was needed' 'failures names the device and its memory'
 
 # Six steps: 100 bytes of tag cache stay after each, and tag work is freed.
 steps="

@@ -220,9 +220,9 @@ failures_report_space(struct report *report, const struct diagnosis *at)
         report_label(report, "free", "%s of %s reserved, the largest hole %s", output_size(&free_text, at->free_bytes),
                      output_size(&reserved, at->reserved_bytes), output_size(&hole, at->largest_hole));
     else if (at->source == DIAGNOSIS_SAMPLE)
-        report_label(report, "free", "%s of %s reserved, by the pool sample of %s",
-                     output_size(&free_text, at->free_bytes), output_size(&reserved, at->reserved_bytes),
-                     output_time(&when, at->sample_ns));
+        report_label(report, "free", "%s of %s%s reserved, by the pool sample of %s",
+                     output_size(&free_text, at->free_bytes), at->free_bytes == 0 ? "at least " : "",
+                     output_size(&reserved, at->reserved_bytes), output_time(&when, at->sample_ns));
     if (at->has_left)
         report_label(report, "left", "%s%s", output_size(&left, at->left_bytes),
                      at->suballocator != ROUTES_NONE ? " may still be reserved" : " of its bound");
@@ -264,11 +264,11 @@ failures_note_short(struct report *report, const struct failures *failures, cons
                     "A hole of %s was large enough: another stream may still have used that memory, or a"
                     " thread kept it in its cache.",
                     output_size(&hole, at->largest_hole));
-    else if (route != NULL && route->is_device_bound && at->has_in_use)
+    else if (route != NULL && route->is_device_bound && at->has_in_use && at->sufficient_bytes == 0)
         report_note(report,
                     "Device %" PRId64
-                    " had no %s left: of its %s this stack used %s; other programs, and what the trace"
-                    " did not record, use it as well.",
+                    " had no %s left: of its %s this trace knows of %s in use; other programs, and what it"
+                    " did not record, hold the rest.",
                     route->device, wanted.text, output_size(&bound, route->bound_bytes),
                     output_size(&in_use, at->in_use_bytes));
     else if (route != NULL && route->bound_bytes != ROUTES_UNBOUNDED && at->has_in_use && at->sufficient_bytes == 0)
@@ -639,7 +639,7 @@ failures_analyse(struct view *view, struct report *report, const void *own)
 const struct command command_failures = {
     .name = "failures",
     .arguments = "[OPTIONS] TRACE",
-    .purpose = "Why an allocation failed: which layer refused it, what was free then, what would have sufficed",
+    .purpose = "Why an allocation failed, what was free then, and what would have sufficed",
     .help = "\n"
             "The first failure is explained; those that follow from it are counted. CAUSE is limit\n"
             "(a limit refused it), capacity (a pool was full: less was free and left of its maximum\n"
