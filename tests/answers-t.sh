@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 54
+plan 55
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -100,6 +100,15 @@ has_words "$json" '"failures_count":2,"failed_bytes":1300,"allocations":1,"made_
     'failures --layer leaves out of its count what a layer above made good'
 has_words "$(ask failures "$trace")" 'made good   1 below, of which the program saw nothing' 'the table says what was made good'
 
+make_trace "$trace" "$refusals DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'retry', ''),
+        (3, 5, 'fallback', ''), (4, 5, 'limit', '64'), (5, 6, 'pool', 'maximum=64'), (6, NULL, 'sim', 'capacity=1000');
+    INSERT INTO layer_bin VALUES (3, 9223372036854775807, 4);
+    INSERT INTO refused VALUES (1, 1, 500, 110), (2, 1, 500, 111);
+    INSERT INTO refusal VALUES (1, NULL, 'retry: fallback: limit: no; then sim: no (asked 3 times)');"
+has_words "$(ask failures --json "$trace")" '"refused_by":"layer 6 sim(capacity=1000)","text":"retry' \
+    'behind a retry and a fallback, the last words name the layer that refused'
+
 make_trace "$trace" "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', NULL),
     (2, NULL, 'driver', '', 1), (11, 12, 'log', '', NULL), (12, NULL, 'driver', '', 0);
     INSERT INTO meta VALUES ('devices', '[{\"device\":0,\"name\":\"a\",\"total_bytes\":1000},{\"device\":1,\"name\":\"b\",\"total_bytes\":4000}]');
@@ -107,7 +116,7 @@ make_trace "$trace" "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_lay
     INSERT INTO refused VALUES (3, 11, 200, 20); UPDATE allocation SET status = 3 WHERE allocation_id = 3;"
 has_words "$(ask failures --json "$trace")" '"cause":"device full","refused_by":"layer 12 driver of device 0"' \
     'a full device is full, whatever another device has left'
-has_words "$(ask failures "$trace")" 'Device 0 had no 200 B left: of its 1000 B this stack used 900 B' 'failures names the device and its memory'
+has_words "$(ask failures "$trace")" '900 B of the memory of the device of 1000 B was in use, and 200 B more was needed' 'failures names the device and its memory'
 
 # Six steps: 100 bytes of tag cache stay after each, and tag work is freed.
 steps="

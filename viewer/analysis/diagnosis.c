@@ -169,6 +169,21 @@ diagnoser_pass_all(struct diagnoser *diagnoser, const struct scan *scan)
         scan_each_live(scan, diagnoser_pass, &passing);
 }
 
+/* What the bases of a device have reserved, by their last samples; they may be old. */
+static uint64_t
+diagnoser_on_device(const struct diagnoser *diagnoser, size_t bound)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < diagnoser->routes->layers->count; i++) {
+        const struct diagnosis_sample *sample = &diagnoser->layers[i].sample;
+
+        if (sample->ns >= 0 && diagnoser_shares(diagnoser, bound, i) && sum <= UINT64_MAX - sample->reserved_bytes)
+            sum += sample->reserved_bytes;
+    }
+    return sum;
+}
+
 /* What is in use of a bound, as its layer counts. false: not known. */
 static bool
 diagnoser_in_use(const struct diagnoser *diagnoser, const struct diagnosis *at, size_t bound, uint64_t *out)
@@ -183,6 +198,12 @@ diagnoser_in_use(const struct diagnoser *diagnoser, const struct diagnosis *at, 
         return true;
     }
     *out = vague ? 0 : layer->passed_bytes;
+    if (route->is_device_bound) {
+        uint64_t reserved = diagnoser_on_device(diagnoser, bound);
+
+        *out = *out > reserved ? *out : reserved;
+        return true;
+    }
     /* A driver's pool has more than its requests; other bases have just these, and a sample may be old. */
     if (sampled && !vague && strcmp(route->kind->kind, "driver") == 0 && layer->sample.reserved_bytes > *out)
         *out = layer->sample.reserved_bytes;
@@ -329,11 +350,11 @@ diagnoser_update(struct diagnoser *diagnoser, const struct scan *scan, const str
     return COMMAND_FINE;
 }
 
-/* Without chunks: the last sample of the pool, or of the base below it where that is a pool. */
-static void
-diagnoser_take_sample(const struct diagnoser *diagnoser, size_t refuser, struct diagnosis *at)
+/* Without chunks: the last sample of the pool, or of the base below it where that is a pool. ROUTES_NONE: none. */
+static size_t
+diagnoser_sampled(const struct diagnoser *diagnoser, size_t refuser, const struct diagnosis *at)
 {
-    const struct diagnosis_sample *sample = NULL;
+    size_t sampled = ROUTES_NONE;
 
     for (size_t i = diagnoser->way.count; i-- > 0;) {
         size_t layer = diagnoser->way.layers[i];
@@ -342,14 +363,30 @@ diagnoser_take_sample(const struct diagnoser *diagnoser, size_t refuser, struct 
 
         if (diagnoser->layers[layer].sample.ns >= 0 &&
             (layer == at->suballocator || (is_base && diagnoser_pools(diagnoser, layer))))
-            sample = &diagnoser->layers[layer].sample;
+            sampled = layer;
     }
-    if (sample == NULL)
+    return sampled;
+}
+
+/* What is free by that sample. What is live is known better than by a sample, which may be old. */
+static void
+diagnoser_take_sample(const struct diagnoser *diagnoser, size_t refuser, struct diagnosis *at)
+{
+    size_t sampled = diagnoser_sampled(diagnoser, refuser, at);
+    const struct diagnosis_layer *layer;
+    uint64_t used;
+
+    if (sampled == ROUTES_NONE)
         return;
+    layer = &diagnoser->layers[sampled];
+    used = layer->sample.used_bytes;
+    if (diagnoser->routes->list[sampled].bound_bytes != ROUTES_UNBOUNDED &&
+        (layer->vague_by == ROUTES_NONE || layer->vague_by == at->suballocator))
+        used = layer->passed_bytes;
     at->source = DIAGNOSIS_SAMPLE;
-    at->sample_ns = sample->ns;
-    at->reserved_bytes = sample->reserved_bytes;
-    at->free_bytes = sample->reserved_bytes - sample->used_bytes;
+    at->sample_ns = layer->sample.ns;
+    at->reserved_bytes = layer->sample.reserved_bytes > used ? layer->sample.reserved_bytes : used;
+    at->free_bytes = at->reserved_bytes - used;
 }
 
 /* ---- the verdict ------------------------------------------------------------------------------------------------ */
@@ -495,6 +532,10 @@ diagnoser_judge(const struct diagnoser *diagnoser, const struct diagnosis_questi
         !(diagnoser_pools(diagnoser, refuser) && !list[refuser].is_device_bound &&
           list[refuser].bound_bytes != ROUTES_UNBOUNDED))
         full = FAILURE_DEVICE;
+    /* What lies free in the chunks of `monotonic` is used only after a reset. */
+    if (at->suballocator != ROUTES_NONE &&
+        strcmp(diagnoser->routes->layers->layers[at->suballocator].kind, "monotonic") == 0)
+        return full;
     if (left >= at->wanted_bytes || !at->has_room || at->room_bytes < at->wanted_bytes)
         return full;
     return at->source == DIAGNOSIS_CHUNKS && at->largest_hole >= at->wanted_bytes ? FAILURE_UNUSED

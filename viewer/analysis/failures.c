@@ -54,6 +54,24 @@ failures_no_memory(const struct failures *failures)
 
 /* ---- who refused ------------------------------------------------------------------------------------------------ */
 
+/* Leave out what layers put before the words of the one that refused: "retry: ", "fallback: ...; then ". */
+static const char *
+failures_innermost(const char *words)
+{
+    static const char retry[] = "retry: ", fallback[] = "fallback: ", then[] = "; then ";
+    const char *next;
+
+    while (words != NULL) {
+        if (strncmp(words, retry, sizeof(retry) - 1) == 0)
+            words += sizeof(retry) - 1;
+        else if (strncmp(words, fallback, sizeof(fallback) - 1) == 0 && (next = strstr(words, then)) != NULL)
+            words = next + sizeof(then) - 1;
+        else
+            break;
+    }
+    return words;
+}
+
 /* The layer whose kind begins the words "limit: ..."; ROUTES_NONE: none. */
 static size_t
 failures_kind_of(const struct failures *failures, const char *words)
@@ -80,7 +98,7 @@ failures_read_refusal(void *context, const struct trace *trace, sqlite3_stmt *ro
         layer = routes_find(&failures->routes, sqlite3_column_int64(row, 1));
     number = (uint32_t)layer;
     if (layer == ROUTES_NONE) {
-        layer = failures_kind_of(failures, (const char *)sqlite3_column_text(row, 2));
+        layer = failures_kind_of(failures, failures_innermost((const char *)sqlite3_column_text(row, 2)));
         number = (uint32_t)layer | REFUSAL_OF_KIND;
     }
     if (layer == ROUTES_NONE || id_map_find(&failures->refusals, id) != NULL)

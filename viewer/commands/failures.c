@@ -11,6 +11,7 @@
 #include "viewer/commands/commands.h"
 #include "viewer/analysis/failures.h"
 #include "viewer/analysis/groups.h"
+#include "viewer/base/callstack-text.h"
 #include "viewer/base/output.h"
 
 /* The longest name of a layer with its arguments. */
@@ -219,9 +220,9 @@ failures_report_space(struct report *report, const struct diagnosis *at)
         report_label(report, "free", "%s of %s reserved, the largest hole %s", output_size(&free_text, at->free_bytes),
                      output_size(&reserved, at->reserved_bytes), output_size(&hole, at->largest_hole));
     else if (at->source == DIAGNOSIS_SAMPLE)
-        report_label(report, "free", "%s of %s reserved, by the pool sample of %s",
-                     output_size(&free_text, at->free_bytes), output_size(&reserved, at->reserved_bytes),
-                     output_time(&when, at->sample_ns));
+        report_label(report, "free", "%s of %s%s reserved, by the pool sample of %s",
+                     output_size(&free_text, at->free_bytes), at->free_bytes == 0 ? "at least " : "",
+                     output_size(&reserved, at->reserved_bytes), output_time(&when, at->sample_ns));
     if (at->has_left)
         report_label(report, "left", "%s%s", output_size(&left, at->left_bytes),
                      at->suballocator != ROUTES_NONE ? " may still be reserved" : " of its bound");
@@ -259,15 +260,21 @@ failures_note_short(struct report *report, const struct failures *failures, cons
                     at->source == DIAGNOSIS_CHUNKS ? ": the largest hole is " : "",
                     at->source == DIAGNOSIS_CHUNKS ? output_size(&hole, at->largest_hole) : "");
     else if (failure->cause == FAILURE_UNUSED)
-        report_note(report, "A hole of %s was large enough: another stream may still have used that memory.",
+        report_note(report,
+                    "A hole of %s was large enough: another stream may still have used that memory, or a"
+                    " thread kept it in its cache.",
                     output_size(&hole, at->largest_hole));
-    else if (route != NULL && route->is_device_bound && at->has_in_use)
+    else if (route != NULL && route->is_device_bound && at->has_in_use && at->sufficient_bytes == 0)
         report_note(report,
                     "Device %" PRId64
-                    " had no %s left: of its %s this stack used %s; other programs, and what the trace"
-                    " did not record, use it as well.",
+                    " had no %s left: of its %s this trace knows of %s in use; other programs, and what it"
+                    " did not record, hold the rest.",
                     route->device, wanted.text, output_size(&bound, route->bound_bytes),
                     output_size(&in_use, at->in_use_bytes));
+    else if (route != NULL && route->bound_bytes != ROUTES_UNBOUNDED && at->has_in_use && at->sufficient_bytes == 0)
+        report_note(report, "This trace accounts for %s of the %s of %s; what it did not record used the rest.",
+                    output_size(&in_use, at->in_use_bytes), failures_bound_word(route),
+                    output_size(&bound, route->bound_bytes));
     else if (route != NULL && route->bound_bytes != ROUTES_UNBOUNDED && at->has_in_use)
         report_note(report, "%s of the %s of %s was in use, and %s more was needed.",
                     output_size(&in_use, at->in_use_bytes), failures_bound_word(route),
@@ -354,8 +361,8 @@ failures_report_first(struct report *report, const struct failures *failures, co
     failures_report_figures(report, failures, failure);
     failures_report_space(report, &failure->at);
     failures_note_cause(report, failures, failure);
-    if (failure->at.suballocator != ROUTES_NONE && failure->at.source != DIAGNOSIS_CHUNKS &&
-        failures->routes.list[failure->at.suballocator].is_suballocator)
+    if (failure->cause <= FAILURE_UNUSED && failure->at.suballocator != ROUTES_NONE &&
+        failure->at.source != DIAGNOSIS_CHUNKS && failures->routes.list[failure->at.suballocator].is_suballocator)
         report_note(report, "This trace does not have the chunks of %s: how large its holes were is not known.",
                     failures_layer(failures, failure->at.suballocator, layer, sizeof(layer)));
     if (failure->refuser != ROUTES_NONE && !failure->refuser_is_sure)
@@ -427,14 +434,14 @@ failures_block(const struct failures *failures, const struct space_block *block,
     const struct names *names = &failures->view->names;
     const char *name = NULL;
     struct output_figure figure;
-    char text[GROUPS_NAME];
+    char text[GROUPS_NAME], brief[GROUPS_NAME];
 
     if (block->size == 0)
         return edge;
     if (block->tag_id != 0)
         name = names_tag(names, block->tag_id, text, sizeof(text));
     else if (block->callstack_id != 0)
-        name = names_callstack(names, block->callstack_id, text, sizeof(text));
+        name = stack_text_brief(names_callstack(names, block->callstack_id, text, sizeof(text)), brief, sizeof(brief));
     snprintf(buffer, size, "#%" PRId64 " %s%s%s", block->allocation_id, output_size(&figure, block->size),
              name != NULL ? " " : "", name != NULL ? name : "");
     return buffer;
@@ -632,7 +639,7 @@ failures_analyse(struct view *view, struct report *report, const void *own)
 const struct command command_failures = {
     .name = "failures",
     .arguments = "[OPTIONS] TRACE",
-    .purpose = "Why an allocation failed: which layer refused it, what was free then, what would have sufficed",
+    .purpose = "Why an allocation failed, what was free then, and what would have sufficed",
     .help = "\n"
             "The first failure is explained; those that follow from it are counted. CAUSE is limit\n"
             "(a limit refused it), capacity (a pool was full: less was free and left of its maximum\n"
