@@ -135,6 +135,7 @@ static const char *const trace_commands[] = {
     "export --format=pprof IN -o OUT",
     "query --json IN SELECT*FROM/**/event",
     "query IN SELECT*FROM/**/usage",
+    "query IN SELECT*FROM/**/usage/**/JOIN/**/event/**/USING(ns)",
     "replay --json --stack=sim IN",
     "recover --json IN",
 };
