@@ -138,6 +138,7 @@ options_set(const struct command *self, const struct option_def *def, void *base
 {
     void *target = (char *)base + def->offset;
     const char *wanted = NULL;
+    char why[160];
 
     switch (def->kind) {
     case OPTION_FLAG:
@@ -160,7 +161,8 @@ options_set(const struct command *self, const struct option_def *def, void *base
         wanted = parse_size(value, target) ? NULL : "a size, such as 4096, 64KiB or 1.5GiB";
         break;
     case OPTION_SHARE:
-        wanted = parse_share(value, target) ? NULL : "a share, such as 2% or 0.02";
+        if (!parse_share(value, target))
+            return command_misused(self, "--%s: %s", def->name, parse_share_refusal(value, why, sizeof(why)));
         break;
     case OPTION_MOMENT:
         wanted = parse_moment(value, target) ? NULL : "a moment, such as 1.5s, 50%, #123, mark:TEXT or peak";

@@ -45,6 +45,9 @@ void filter_free(struct filter *filter);
 /* Resolve a moment to a time; not for MOMENT_PEAK. COMMAND_FINE, or COMMAND_WRONG after a message. */
 int filter_moment(const struct trace *trace, const struct moment *moment, int64_t *out);
 
+/* Refuse a time from which on nothing was recorded, as the value of `option`. COMMAND_FINE, or another status. */
+int filter_check_begin(const struct trace *trace, const struct moment *moment, const char *option);
+
 bool filter_set_has(const struct filter_set *set, int64_t id);
 int filter_set_add(struct filter_set *set, int64_t id);
 
