@@ -125,20 +125,25 @@ leaks_report_grown(struct report *report, void *context, uint32_t number)
                cell_unsigned(group->fell));
 }
 
-/* Add a sentence about a group that grew in all steps, or in all but a few. */
+/* Add a sentence about a group that grew: in most steps, or in some. */
 static void
 leaks_note_grown(struct report *report, void *context, uint32_t number)
 {
     const struct leaks *leaks = context;
     const struct leaks_group *group = &leaks->list[number];
+    uint64_t growth = (uint64_t)leaks_growth(group);
     size_t steps = leaks->steps.count - 1;
     struct output_figure figure;
     char name[GROUPS_NAME];
+    const char *brief = groups_brief(&leaks->groups, number, name, sizeof(name));
 
     if (group->rose * 4 >= steps * 3)
-        report_note(report, "%s %s grew in %u of %zu steps, by %s a step.", groups_word(leaks->groups.by),
-                    groups_brief(&leaks->groups, number, name, sizeof(name)), group->rose, steps,
-                    output_size(&figure, (uint64_t)leaks_growth(group) / steps));
+        report_note(report, "%s %s grew in %u of %zu steps, by %s a step.", groups_word(leaks->groups.by), brief,
+                    group->rose, steps, output_size(&figure, growth / steps));
+    else
+        report_note(report, "%s %s grew in %u of %zu steps, in about one of %zu, by %s each time.",
+                    groups_word(leaks->groups.by), brief, group->rose, steps, steps / group->rose,
+                    output_size(&figure, growth / group->rose));
 }
 
 static int
@@ -170,7 +175,7 @@ leaks_report_growth(struct view *view, struct report *report, struct leaks *leak
 }
 
 static int
-leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks)
+leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks, const char *asked)
 {
     static const char *const words[] = { "none", "marks", "rhythm" };
     const struct steps *steps = &leaks->steps;
@@ -180,8 +185,11 @@ leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks
     report_field(report, "steps_source", NULL, REPORT_TEXT, cell_text(words[steps->source]));
     report_field(report, "steps_text", NULL, REPORT_TEXT, cell_text(steps->text));
     report_field(report, "steps_count", NULL, REPORT_COUNT, cell_unsigned(number));
-    if (steps->source == STEPS_NONE)
+    if (steps->source == STEPS_NONE) {
+        if (asked != NULL && strcmp(asked, STEPS_RHYTHM_ALONE) == 0)
+            report_note(report, "No steps by rhythm: %s.", steps->lack);
         return COMMAND_FINE;
+    }
     if (steps->source == STEPS_MARKS)
         report_label(report, "steps", "%zu, between marks \"%.100s\"", number, steps->text);
     else
@@ -222,7 +230,7 @@ leaks_analyse(struct view *view, struct report *report, const void *own)
     leaks_report_head(view, report, &leaks);
     status = leaks_report_groups(view, report, &leaks);
     if (status == COMMAND_FINE)
-        status = leaks_report_steps(view, report, &leaks);
+        status = leaks_report_steps(view, report, &leaks, options->steps);
     if (options->suppressions != NULL)
         leaks_report_suppressions(report, &leaks);
     if (options->blocks > 0)
@@ -239,9 +247,9 @@ const struct command command_leaks = {
             "LIVE is how many allocations of a group are live at the end, or at --to; OF how many it\n"
             "made; SINCE when the oldest of those was made. Steps lie between marks that repeat, or\n"
             "else between the lows of what is live, where it rises and falls in a rhythm. What grows\n"
-            "has more after the last step than after the first, rose in two steps and in an eighth of\n"
-            "them at least, and twice as often as it fell. A pattern to suppress is a line\n"
-            "tag:PATTERN, thread:PATTERN, callstack:REGEX or size:SIZE.\n",
+            "has more after the last step than after the first, rose twice as often as it fell, and\n"
+            "rose in an eighth of the steps or, at least three times, in each third of them. A pattern\n"
+            "to suppress is a line tag:PATTERN, thread:PATTERN, callstack:REGEX or size:SIZE.\n",
     .options = leaks_option_defs,
     COMMAND_OWN(struct leaks_options, .by = -1),
     .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
