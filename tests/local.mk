@@ -134,6 +134,7 @@ command_tests = \
 	tests/export-t.sh \
 	tests/filters-t.sh \
 	tests/formats-t.sh \
+	tests/grouping-t.sh \
 	tests/growth-t.sh \
 	tests/import-t.sh \
 	tests/pickle-t.sh \

@@ -63,6 +63,12 @@ static const struct {
     { OPTIONS_FILTER,
       { "callstack", 0, OPTION_TEXT, "REGEX", "only where a frame of the call stack matches", AT(filter.callstack),
         NULL, 0 } },
+    { OPTIONS_STACKS,
+      { "frames", 0, OPTION_COUNT, "N", "only the N innermost frames of call stacks count; 0: all",
+        AT(filter.stacks.frames), NULL, 0 } },
+    { OPTIONS_STACKS,
+      { "skip", 0, OPTION_LIST, "PATTERN", "these frames do not count: of a function, or FUNCTION (FILE:LINE)",
+        AT(filter.stacks.skip), NULL, 0 } },
     { OPTIONS_REPORT,
       { "format", 'f', OPTION_CHOICE, "FORMAT", "table, json, jsonl, csv or md", AT(report.format), REPORT_FORMATS,
         0 } },
@@ -328,7 +334,10 @@ command_answer(struct invocation *call)
     if (status != COMMAND_FINE)
         return status;
     report_begin(&report, &call->common.report, call->command->name);
-    return command_finish(&view, &report, call->command->analyse(&view, &report, call->own));
+    status = names_check_callstacks(&view.names, NULL);
+    if (status == COMMAND_FINE)
+        status = call->command->analyse(&view, &report, call->own);
+    return command_finish(&view, &report, status);
 }
 
 int

@@ -20,8 +20,9 @@ struct diff_options {
 
 static const struct option_def diff_option_defs[] = {
     { "by", 'b', OPTION_CHOICE, "WHAT",
-      "align by tag, callstack, size, class (of sizes, powers of two), stream,\n"
-      "thread, layer or device alone; else by call stack, tag and size",
+      "align by tag, callstack, function (call stacks without lines), size, class\n"
+      "(of sizes, powers of two), stream, thread, layer or device alone; else by\n"
+      "function, tag and size",
       AT(by), GROUPS_CHOICES, 0 },
     { "tolerance", 0, OPTION_SHARE, "SHARE", "how much higher a peak is not worse yet; 0%", AT(tolerance), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
@@ -127,8 +128,8 @@ diff_note_change(struct diff *diff, const struct align *align, enum groups_by by
 static int
 diff_report_groups(struct diff *diff, size_t by, bool first)
 {
-    static const char *const names[] = { "tags",    "callstacks", "sizes",  "classes",
-                                         "streams", "threads",    "layers", "devices" };
+    static const char *const names[] = { "tags",    "callstacks", "sizes",   "classes",   "streams",
+                                         "threads", "layers",     "devices", "callstacks" };
     static const struct report_column columns[] = {
         { "name", "", REPORT_NAME },
         { "size", NULL, REPORT_COUNT },
@@ -188,6 +189,11 @@ diff_compare(struct diff *diff, const struct diff_options *options)
     else
         count = snapshot_groups_default(&diff->a_view.names, &diff->b_view.names, by);
     diff->tolerance = options->tolerance;
+    status = names_check_callstacks(&diff->a_view.names, &diff->b_view.names);
+    if (status == COMMAND_FINE)
+        status = tables_check_stacks(&diff->b_view, &diff->report, groups_are_stacks(by[0]));
+    if (status != COMMAND_FINE)
+        return status;
     report_field(&diff->report, "a", "A", REPORT_TEXT, cell_text(diff->a_view.trace.path));
     report_field(&diff->report, "b", "B", REPORT_TEXT, cell_text(diff->b_view.trace.path));
     command_subject(&diff->report, &diff->b_view);
@@ -236,10 +242,12 @@ const struct command command_diff = {
             "It is worse where its peak, the peak of its reserved bytes or the number of its failures\n"
             "is higher by more than the tolerance; the exit status is 1 then. The changes of all\n"
             "groups, each what it had live at the peak of B less what it had at that of A, add up to\n"
-            "the change of the peak.\n",
+            "the change of the peak. Call stacks are the same where their functions are, so that a line\n"
+            "that was inserted changes nothing; with --by=callstack lines of the same functions are\n"
+            "aligned in their order.\n",
     .wanted = &(const struct command_arguments){ 2, "which trace?", "two of trace, no more" },
     .options = diff_option_defs,
     COMMAND_OWN(struct diff_options, .by = -1),
-    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_STACKS | OPTIONS_LIMIT,
     .run = diff_run,
 };

@@ -221,10 +221,12 @@ static int
 leaks_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct leaks_options *options = own;
-    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
+    enum groups_by by;
     struct leaks leaks;
-    int status = leaks_make(view, by, options->steps, options->suppressions, options->blocks, &leaks);
+    int status = tables_by(view, report, options->by, &by);
 
+    if (status == COMMAND_FINE)
+        status = leaks_make(view, by, options->steps, options->suppressions, options->blocks, &leaks);
     if (status != COMMAND_FINE)
         return status;
     leaks_report_head(view, report, &leaks);
@@ -252,7 +254,7 @@ const struct command command_leaks = {
             "to suppress is a line tag:PATTERN, thread:PATTERN, callstack:REGEX or size:SIZE.\n",
     .options = leaks_option_defs,
     COMMAND_OWN(struct leaks_options, .by = -1),
-    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_STACKS | OPTIONS_LIMIT,
     .run = command_answer,
     .analyse = leaks_analyse,
 };

@@ -166,10 +166,12 @@ static int
 peak_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct peak_options *options = own;
-    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
+    enum groups_by by;
     struct peak peak;
-    int status = peak_make(view, by, &options->at, options->within, options->blocks, &peak);
+    int status = tables_by(view, report, options->by, &by);
 
+    if (status == COMMAND_FINE)
+        status = peak_make(view, by, &options->at, options->within, options->blocks, &peak);
     if (status != COMMAND_FINE)
         return status;
     peak_report_head(view, report, &peak);
@@ -195,7 +197,7 @@ const struct command command_peak = {
             "of a peak is how far the bytes fell on both its sides before they rose above it.\n",
     .options = peak_option_defs,
     COMMAND_OWN(struct peak_options, .by = -1, .at = { .kind = MOMENT_PEAK }, .within = 0.05, .prominence = 0.05),
-    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_STACKS | OPTIONS_LIMIT,
     .run = command_answer,
     .analyse = peak_analyse,
 };

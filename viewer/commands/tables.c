@@ -1,17 +1,38 @@
 /* Tables that several commands print. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/order.h"
 #include "viewer/commands/tables.h"
 
+int
+tables_check_stacks(const struct view *view, const struct report *report, bool by_stacks)
+{
+    const struct callstack_options *options = &view->options->stacks;
+
+    if (by_stacks || (options->frames == 0 && options->skip.count == 0))
+        return COMMAND_FINE;
+    fprintf(stderr, "tidemark %s: --%s is for groups by callstack or function\n", report->name,
+            options->frames > 0 ? "frames" : "skip");
+    return COMMAND_WRONG;
+}
+
+int
+tables_by(const struct view *view, const struct report *report, int option, enum groups_by *by)
+{
+    *by = option >= 0 ? (enum groups_by)option : groups_default(&view->names);
+    return tables_check_stacks(view, report, groups_are_stacks(*by));
+}
+
 struct report_column
 report_group_column(enum groups_by by)
 {
-    static const char *const titles[] = { "TAG", "CALL STACK", "SIZE", "SIZES", "STREAM", "THREAD", "LAYER", "DEVICE" };
-    enum report_kind kind = by == GROUPS_CALLSTACK ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
+    static const char *const titles[] = { "TAG",    "CALL STACK", "SIZE",   "SIZES",     "STREAM",
+                                          "THREAD", "LAYER",      "DEVICE", "CALL STACK" };
+    enum report_kind kind = groups_are_stacks(by) ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
 
     return (struct report_column){ "name", titles[by], kind };
 }

@@ -139,10 +139,12 @@ static int
 top_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct top_options *options = own;
-    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
+    enum groups_by by;
     struct tallies tallies;
-    int status = tallies_make(view, by, &tallies);
+    int status = tables_by(view, report, options->by, &by);
 
+    if (status == COMMAND_FINE)
+        status = tallies_make(view, by, &tallies);
     if (status != COMMAND_FINE)
         return status;
     status = top_report(view, report, &tallies, (enum top_sort)options->sort);
@@ -160,7 +162,7 @@ const struct command command_top = {
             "freeing, IN DRIVER what of it went into the driver, as CUPTI timed it.\n",
     .options = top_option_defs,
     COMMAND_OWN(struct top_options, .by = -1),
-    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_STACKS | OPTIONS_LIMIT,
     .run = command_answer,
     .analyse = top_analyse,
 };

@@ -10,12 +10,13 @@
 #include "viewer/read/names.h"
 #include "viewer/read/scan.h"
 
-/* The filters of the command line. All zeros: none. */
+/* The filters of the command line, and which frames of call stacks count in groups. All zeros: none, and all. */
 struct filter_options {
     struct option_list layers, tags, threads, streams, devices;
     const char *callstack;
     struct moment from, to;
     uint64_t min_size;
+    struct callstack_options stacks;
 };
 
 /* The ids that pass. An inactive set passes every id. */

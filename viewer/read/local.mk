@@ -1,5 +1,7 @@
 # A trace as a stream of events.
 libviewer_la_SOURCES += \
+	viewer/read/callstacks.c \
+	viewer/read/callstacks.h \
 	viewer/read/filter.c \
 	viewer/read/filter.h \
 	viewer/read/json-pull.c \
