@@ -184,7 +184,18 @@ const char *
 groups_brief(const struct groups *groups, uint32_t group, char *buffer, size_t size)
 {
     const char *name = groups_name(groups, group, buffer, size);
+    uint64_t key = groups->keys[group];
+    struct output_figure exact;
 
+    for (size_t i = 0; groups->by == GROUPS_SIZE && i < groups->count; i++) {
+        /* Sizes that read the same are less than 1% apart. */
+        uint64_t apart = groups->keys[i] > key ? groups->keys[i] - key : key - groups->keys[i];
+
+        if (apart <= key / 100 && strcmp(output_size_beside(&exact, key, groups->keys[i]), name) != 0) {
+            snprintf(buffer, size, "%s", exact.text);
+            return buffer;
+        }
+    }
     return groups_are_stacks(groups->by) ? stack_text_brief(name, buffer, size) : name;
 }
 

@@ -47,10 +47,13 @@ diff_report_figure(struct diff *diff, const char *name, const char *words, enum 
     bool worse = judged && snapshot_exceeds(a, b, diff->tolerance);
     char texts[3][64];
     const struct report_cell cells[3] = { cell_unsigned(a), cell_unsigned(b), cell_unsigned(b - a) };
+    struct output_figure figure;
     struct report_cell change = kind == REPORT_TIME || a == b ? cell_none() : cell_text(texts[2]);
 
     for (size_t i = 0; i < 3; i++)
         report_words(i < 2 ? kind : REPORT_CHANGE, &cells[i], texts[i], sizeof(texts[i]));
+    for (size_t i = 0; kind == REPORT_SIZE && i < 2; i++)
+        snprintf(texts[i], sizeof(texts[i]), "%s", output_size_beside(&figure, cells[i].integer, cells[1 - i].integer));
     if (kind == REPORT_COUNT)
         snprintf(texts[2], sizeof(texts[2]), "%+" PRId64, (int64_t)(b - a));
     REPORT_ROW(&diff->report, cell_text(name), cell_text(words), cell_text(texts[0]), cell_text(texts[1]), change,
@@ -132,7 +135,7 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
                                          "threads", "layers",     "devices", "callstacks" };
     static const struct report_column columns[] = {
         { "name", "", REPORT_NAME },
-        { "size", NULL, REPORT_COUNT },
+        { NULL, NULL, REPORT_SIZE },
         { "change_bytes", "CHANGE", REPORT_CHANGE },
         { "a_bytes", "A", REPORT_SIZE },
         { "b_bytes", "B", REPORT_SIZE },
@@ -150,7 +153,8 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
     if (align_make(&diff->a, &diff->b, by, &align) != COMMAND_FINE)
         return COMMAND_WRONG;
     REPORT_TABLE(report, names[what], first ? "What was live at the two peaks" : NULL, columns);
-    report_set_column(report, 0, report_group_column(what));
+    report_group_columns(report, what, 1);
+    report_set_column(report, 1, (struct report_column){ "size", what == GROUPS_SIZE ? "SIZE" : NULL, REPORT_SIZE });
     report_spare(report, "a_count b_count");
     for (size_t i = 0; i < align.count; i++) {
         const struct align_row *row = &align.rows[i];

@@ -74,19 +74,22 @@ leaks_report_group(struct report *report, void *context, uint32_t number)
 {
     const struct leaks *leaks = context;
     const struct leaks_group *group = &leaks->list[number];
+    const struct report_cell size = report_group_size(&leaks->groups, number);
     char name[GROUPS_NAME];
 
-    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))),
+    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))), size,
                cell_unsigned(group->live_bytes), cell_share((double)group->live_bytes, (double)leaks->live_bytes),
-               cell_unsigned(group->live_count), cell_unsigned(group->allocations), cell_signed(group->oldest_ns));
+               cell_unsigned(group->live_count), cell_unsigned(group->allocations), cell_signed(group->oldest_ns),
+               size);
 }
 
 static int
 leaks_report_groups(struct view *view, struct report *report, struct leaks *leaks)
 {
     static const struct report_column columns[] = {
-        { "name", "", REPORT_NAME },       { "bytes", "BYTES", REPORT_SIZE },     { "share", "SHARE", REPORT_SHARE },
-        { "count", "LIVE", REPORT_COUNT }, { "allocations", "OF", REPORT_COUNT }, { "oldest_ns", "SINCE", REPORT_TIME },
+        { "name", "", REPORT_NAME },           { NULL, NULL, REPORT_SIZE },       { "bytes", "BYTES", REPORT_SIZE },
+        { "share", "SHARE", REPORT_SHARE },    { "count", "LIVE", REPORT_COUNT }, { "allocations", "OF", REPORT_COUNT },
+        { "oldest_ns", "SINCE", REPORT_TIME }, { NULL, NULL, REPORT_SIZE },
     };
     const struct ranking ranking = { leaks->groups.count, 0, report->options.limit, leaks_live_figure,
                                      leaks_report_group };
@@ -94,7 +97,7 @@ leaks_report_groups(struct view *view, struct report *report, struct leaks *leak
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "groups", NULL, columns);
-    report_set_column(report, 0, report_group_column(leaks->groups.by));
+    report_group_columns(report, leaks->groups.by, sizeof(columns) / sizeof(columns[0]) - 1);
     if (ranking_report(view, report, &ranking, leaks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     if (rows.left > 0)
@@ -117,12 +120,13 @@ leaks_report_grown(struct report *report, void *context, uint32_t number)
     const struct leaks *leaks = context;
     const struct leaks_group *group = &leaks->list[number];
     int64_t steps = (int64_t)leaks->steps.count - 1;
+    const struct report_cell size = report_group_size(&leaks->groups, number);
     char name[GROUPS_NAME];
 
-    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))),
+    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))), size,
                cell_signed(leaks_growth(group)), cell_signed(leaks_growth(group) / steps),
                cell_unsigned(group->first_bytes), cell_unsigned(group->last_bytes), cell_unsigned(group->rose),
-               cell_unsigned(group->fell));
+               cell_unsigned(group->fell), size);
 }
 
 /* Add a sentence about a group that grew: in most steps, or in some. */
@@ -151,12 +155,14 @@ leaks_report_growth(struct view *view, struct report *report, struct leaks *leak
 {
     static const struct report_column columns[] = {
         { "name", "", REPORT_NAME },
+        { NULL, NULL, REPORT_SIZE },
         { "growth_bytes", "GROWTH", REPORT_CHANGE },
         { "step_bytes", "PER STEP", REPORT_CHANGE },
         { "first_bytes", "AFTER THE FIRST", REPORT_SIZE },
         { "last_bytes", "AFTER THE LAST", REPORT_SIZE },
         { "rose", "ROSE IN", REPORT_COUNT },
         { "fell", "FELL IN", REPORT_COUNT },
+        { NULL, NULL, REPORT_SIZE },
     };
     const struct ranking table = { leaks->groups.count, 0, report->options.limit, leaks_grown_bytes,
                                    leaks_report_grown };
@@ -164,7 +170,7 @@ leaks_report_growth(struct view *view, struct report *report, struct leaks *leak
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "growth", "Growth from step to step", columns);
-    report_set_column(report, 0, report_group_column(leaks->groups.by));
+    report_group_columns(report, leaks->groups.by, sizeof(columns) / sizeof(columns[0]) - 1);
     report_spare(report, "fell rose first_bytes");
     if (ranking_report(view, report, &table, leaks, &rows) != COMMAND_FINE ||
         ranking_report(view, report, &notes, leaks, &rows) != COMMAND_FINE)

@@ -27,14 +27,23 @@ tables_by(const struct view *view, const struct report *report, int option, enum
     return tables_check_stacks(view, report, groups_are_stacks(*by));
 }
 
-struct report_column
-report_group_column(enum groups_by by)
+void
+report_group_columns(struct report *report, enum groups_by by, size_t last)
 {
-    static const char *const titles[] = { "TAG",    "CALL STACK", "SIZE",   "SIZES",     "STREAM",
+    static const char *const titles[] = { "TAG",    "CALL STACK", NULL,     "SIZES",     "STREAM",
                                           "THREAD", "LAYER",      "DEVICE", "CALL STACK" };
     enum report_kind kind = groups_are_stacks(by) ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
+    bool sizes = by == GROUPS_SIZE;
 
-    return (struct report_column){ "name", titles[by], kind };
+    report_set_column(report, 0, (struct report_column){ "name", titles[by], kind });
+    report_set_column(report, 1, (struct report_column){ NULL, sizes ? "SIZE" : NULL, REPORT_SIZE });
+    report_set_column(report, last, (struct report_column){ sizes ? "size" : NULL, NULL, REPORT_SIZE });
+}
+
+struct report_cell
+report_group_size(const struct groups *groups, uint32_t group)
+{
+    return groups->by == GROUPS_SIZE ? cell_unsigned(groups->keys[group]) : cell_none();
 }
 
 int

@@ -26,8 +26,14 @@ int tables_by(const struct view *view, const struct report *report, int option, 
 /* Refuse --frames and --skip where no table is of call stacks. COMMAND_FINE, or COMMAND_WRONG after a message. */
 int tables_check_stacks(const struct view *view, const struct report *report, bool by_stacks);
 
-/* The column "name" of a table with a row for each group. Its texts are constants. */
-struct report_column report_group_column(enum groups_by by);
+/*
+ * The columns of a table with a row for each group that say which: its name first, then its size for people, and last
+ * its size for programs. Groups by size have the sizes, and no name for people. The texts are constants.
+ */
+void report_group_columns(struct report *report, enum groups_by by, size_t last);
+
+/* The cell of the size of a group; missing unless the groups are by size. */
+struct report_cell report_group_size(const struct groups *groups, uint32_t group);
 
 /* A table with a row for each number from 0 on, the largest figure first. */
 struct ranking {
