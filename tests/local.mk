@@ -141,11 +141,14 @@ command_tests = \
 	tests/export-t.sh \
 	tests/filters-t.sh \
 	tests/formats-t.sh \
+	tests/grouping-t.sh \
+	tests/growth-t.sh \
 	tests/import-t.sh \
 	tests/pickle-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/recover-t.sh \
+	tests/refusals-t.sh \
 	tests/replay-t.sh \
 	tests/stack-text-t.sh \
 	tests/summary-t.sh \

@@ -13,7 +13,7 @@ ask() {
     "$tidemark" "$@" 2>"$scratch/err"
 }
 
-plan 13
+plan 23
 
 # 800 bytes from 0 to 40 of 80 ns, 400 more from 20 on, one that fails; 1600 reserved from 20 on; a limit of 2 KiB.
 make_trace "$trace" "
@@ -86,5 +86,39 @@ has_words "$(ask top --limit=1 --by=size "$trace")" '2 more groups have 1 alloca
     'top --limit says how many groups it leaves out'
 ask top --sort=chrun "$trace"
 has_words "$(cat "$scratch/err")" 'did you mean "churn"?' 'an unknown figure is an error'
+
+# Sizes that differ and would read the same are shown in bytes. The two of 12.89 GiB are 6,456 bytes apart, and around
+# 12 GiB are two that read "12.00 GiB".
+exact=$scratch/exact.db
+make_trace "$exact" "INSERT INTO life VALUES (1, 1, 13844800200, 10, 11), (2, 1, 13844806656, 20, 21),
+    (3, 1, 13844800200, 30, 31), (4, 1, 12884901888, 40, 41), (5, 1, 12884901889, 50, 51), (6, 1, 12884901887, 60, 61),
+    (7, 1, 5000, 70, 71);"
+# sizes COMMAND...: the first column of a table with a title of two lines at most.
+sizes() {
+    "$tidemark" "$@" "$exact" | sed -n '/SIZE/,$s/^ *\([0-9.]* [KMG]*i*B\) .*/\1/p' | sort -u | tr '\n' ','
+}
+all='12 GiB,12884901887 B,12884901889 B,13844800200 B,13844806656 B,4.88 KiB,'
+is "$(sizes top --by=size --only=groups)" "$all" 'top shows sizes in bytes that would read the same'
+is "$(sizes histogram --only=exact)" "$all" 'histogram shows sizes in bytes that would read the same'
+is "$(sizes top --by=size --only=groups --min-size=13844800201)" '12.89 GiB,' \
+    'a size that no other reads the same as is shown as ever'
+is "$("$tidemark" top --by=size --only=groups --format=md "$exact" | grep -c '^| 138448[0-9]* B')" 2 \
+    'Markdown has such sizes in bytes, too'
+has_words "$("$tidemark" top --by=size --json "$exact")" '"size":13844806656}' 'programs get the size of a group by sizes'
+make_trace "$scratch/more.db" "INSERT INTO life VALUES (1, 1, 13844806656, 10, NULL), (2, 1, 13844800200, 20, NULL);"
+make_trace "$exact" "INSERT INTO life VALUES (1, 1, 13844800200, 10, NULL), (2, 1, 13844806656, 20, NULL);"
+is "$(sizes peak --by=size --only=groups)$(sizes leaks --by=size --only=groups)" \
+    '13844800200 B,13844806656 B,13844800200 B,13844806656 B,' \
+    'peak and leaks show sizes in bytes that would read the same'
+has_words "$("$tidemark" peak --by=size "$exact")" 'Without size 13844806656 B' \
+    'a sentence names such a size in bytes'
+make_trace "$exact" "INSERT INTO life VALUES (1, 1, 13844800200, 10, NULL);"
+make_trace "$scratch/more.db" "INSERT INTO life VALUES (1, 1, 13844806656, 10, NULL);"
+has_words "$("$tidemark" diff "$exact" "$scratch/more.db" | tr -s ' ')" 'peak 13844800200 B 13844806656 B +6.30 KiB' \
+    'diff shows figures in bytes that would read the same'
+has_words "$("$tidemark" diff --by=size --only=sizes "$exact" "$scratch/more.db" | tr -s ' ' | sort | tr '\n' '|')" \
+    '13844800200 B -12.89 GiB' 'diff shows sizes in bytes that would read the same'
+has_words "$("$tidemark" check --max-peak=13844800200 "$scratch/more.db" | tr -s ' ')" \
+    'FAILED max-peak 13844800200 B 13844806656 B' 'check shows a bound and what exceeds it in bytes'
 
 done_testing

@@ -219,6 +219,8 @@ fragment_begin(struct view *view, const struct moment *at, uint64_t request_byte
     status = out->moments != NULL ? samples_read(view, &out->samples) : trace_broken(&view->trace, "no memory");
     if (status == COMMAND_FINE)
         status = space_layers_make(view, page_bytes, &out->layers);
+    if (status == COMMAND_FINE)
+        status = filter_check_begin(&view->trace, at, "at");
     if (status == COMMAND_FINE && at->kind != MOMENT_PEAK)
         status = filter_moment(&view->trace, at, &out->at_ns);
     return status;

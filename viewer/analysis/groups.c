@@ -30,17 +30,21 @@ groups_class_name(uint64_t class, char *buffer, size_t size)
 static const struct groups_kind {
     const char *word;
     const char *(*name)(const struct names *names, int64_t key, char *buffer, size_t size); /* NULL: not an id */
-    size_t field;   /* the offset in struct scan_life; 8 bytes */
-    unsigned needs; /* SCAN_* */
+    int64_t (*same)(const struct names *names, int64_t key); /* the key of its group; NULL: each has its own */
+    size_t field;                                            /* the offset in struct scan_life; 8 bytes */
+    unsigned needs;                                          /* SCAN_* */
 } groups_kinds[] = {
-    [GROUPS_TAG] = { "tag", names_tag, offsetof(struct scan_life, tag_id), SCAN_ORIGIN },
-    [GROUPS_CALLSTACK] = { "call stack", names_callstack, offsetof(struct scan_life, callstack_id), SCAN_ORIGIN },
-    [GROUPS_SIZE] = { "size", NULL, offsetof(struct scan_life, size), 0 },
-    [GROUPS_CLASS] = { "class of sizes", NULL, offsetof(struct scan_life, size), 0 },
-    [GROUPS_STREAM] = { "stream", names_stream, offsetof(struct scan_life, alloc_stream_id), SCAN_CALLER },
-    [GROUPS_THREAD] = { "thread", names_thread, offsetof(struct scan_life, alloc_thread_id), SCAN_CALLER },
-    [GROUPS_LAYER] = { "layer", names_layer, offsetof(struct scan_life, layer_id), 0 },
-    [GROUPS_DEVICE] = { "device", NULL, offsetof(struct scan_life, alloc_stream_id), SCAN_CALLER },
+    [GROUPS_TAG] = { "tag", names_tag, NULL, offsetof(struct scan_life, tag_id), SCAN_ORIGIN },
+    [GROUPS_CALLSTACK] = { "call stack", names_counted, names_same_counted, offsetof(struct scan_life, callstack_id),
+                           SCAN_ORIGIN },
+    [GROUPS_SIZE] = { "size", NULL, NULL, offsetof(struct scan_life, size), 0 },
+    [GROUPS_CLASS] = { "class of sizes", NULL, NULL, offsetof(struct scan_life, size), 0 },
+    [GROUPS_STREAM] = { "stream", names_stream, NULL, offsetof(struct scan_life, alloc_stream_id), SCAN_CALLER },
+    [GROUPS_THREAD] = { "thread", names_thread, NULL, offsetof(struct scan_life, alloc_thread_id), SCAN_CALLER },
+    [GROUPS_LAYER] = { "layer", names_layer, NULL, offsetof(struct scan_life, layer_id), 0 },
+    [GROUPS_DEVICE] = { "device", NULL, NULL, offsetof(struct scan_life, alloc_stream_id), SCAN_CALLER },
+    [GROUPS_FUNCTION] = { "call stack", names_functions, names_same_functions, offsetof(struct scan_life, callstack_id),
+                          SCAN_ORIGIN },
 };
 
 void
@@ -106,6 +110,20 @@ groups_add(struct groups *groups, uint64_t key)
     return (uint32_t)groups->count++;
 }
 
+/* The group of a key that is new: that of the first key that is the same, or a new one. */
+static uint32_t
+groups_add_same(struct groups *groups, uint64_t key)
+{
+    const struct groups_kind *kind = &groups_kinds[groups->by];
+    uint64_t first = kind->same != NULL ? (uint64_t)kind->same(groups->names, (int64_t)key) : key;
+    const uint32_t *known = first != key ? id_map_find(&groups->by_key, first) : NULL;
+    uint32_t group = known != NULL ? *known : groups_add(groups, first);
+
+    if (group != GROUPS_FULL && first != key && !id_map_add(&groups->by_key, key, group))
+        return GROUPS_FULL;
+    return group;
+}
+
 uint32_t
 groups_of(struct groups *groups, const struct scan_life *life)
 {
@@ -121,7 +139,7 @@ groups_number(struct groups *groups, uint64_t key)
     if (groups->count > 0 && key == groups->last_key)
         return groups->last;
     number = id_map_find(&groups->by_key, key);
-    group = number != NULL ? *number : groups_add(groups, key);
+    group = number != NULL ? *number : groups_add_same(groups, key);
     groups->last_key = key;
     groups->last = group;
     return group;
@@ -166,8 +184,19 @@ const char *
 groups_brief(const struct groups *groups, uint32_t group, char *buffer, size_t size)
 {
     const char *name = groups_name(groups, group, buffer, size);
+    uint64_t key = groups->keys[group];
+    struct output_figure exact;
 
-    return groups->by == GROUPS_CALLSTACK ? stack_text_brief(name, buffer, size) : name;
+    for (size_t i = 0; groups->by == GROUPS_SIZE && i < groups->count; i++) {
+        /* Sizes that read the same are less than 1% apart. */
+        uint64_t apart = groups->keys[i] > key ? groups->keys[i] - key : key - groups->keys[i];
+
+        if (apart <= key / 100 && strcmp(output_size_beside(&exact, key, groups->keys[i]), name) != 0) {
+            snprintf(buffer, size, "%s", exact.text);
+            return buffer;
+        }
+    }
+    return groups_are_stacks(groups->by) ? stack_text_brief(name, buffer, size) : name;
 }
 
 const char *

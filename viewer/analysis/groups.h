@@ -1,4 +1,7 @@
-/* Groups allocations by tag, call stack, size, size class, stream, thread, layer or device. */
+/*
+ * Groups allocations by tag, call stack, size, size class, stream, thread, layer or device. Call stacks that read the
+ * same are one group.
+ */
 #ifndef VIEWER_ANALYSIS_GROUPS_H
 #define VIEWER_ANALYSIS_GROUPS_H
 
@@ -13,16 +16,24 @@
 /* The order is that of GROUPS_CHOICES. */
 enum groups_by {
     GROUPS_TAG,
-    GROUPS_CALLSTACK,
+    GROUPS_CALLSTACK, /* by functions and lines */
     GROUPS_SIZE,
     GROUPS_CLASS, /* powers of two */
     GROUPS_STREAM,
     GROUPS_THREAD,
     GROUPS_LAYER,
     GROUPS_DEVICE,
+    GROUPS_FUNCTION, /* call stacks without lines */
 };
 
-#define GROUPS_CHOICES "tag|callstack|size|class|stream|thread|layer|device"
+#define GROUPS_CHOICES "tag|callstack|size|class|stream|thread|layer|device|function"
+
+/* Whether the groups are of call stacks. */
+static inline bool
+groups_are_stacks(enum groups_by by)
+{
+    return by == GROUPS_CALLSTACK || by == GROUPS_FUNCTION;
+}
 
 /* The size of a buffer for any name other than a tag's or a call stack's. */
 #define GROUPS_NAME 256

@@ -16,8 +16,12 @@ leaks_count_ends(const struct leaks *leaks, struct leaks_group *group)
     if (group->ends == 0) {
         group->first_bytes = group->live_bytes;
     } else {
-        group->rose += group->live_bytes > group->last_bytes;
+        /* Its step, from 0, is the first that ended since its last change. */
+        bool rose = group->live_bytes > group->last_bytes;
+
+        group->rose += rose;
         group->fell += group->live_bytes < group->last_bytes;
+        group->thirds_rose |= (uint32_t)rose << 3 * (size_t)(group->ends - 1) / (leaks->steps.count - 1);
     }
     group->last_bytes = group->live_bytes;
     group->ends = (uint32_t)leaks->ends;
@@ -194,6 +198,8 @@ leaks_growth(const struct leaks_group *group)
 bool
 leaks_grows(const struct leaks *leaks, const struct leaks_group *group)
 {
-    return leaks_growth(group) > 0 && group->rose >= 2 && group->rose >= 2 * group->fell &&
-           (size_t)group->rose * 8 >= leaks->steps.count - 1;
+    bool often = group->rose >= 2 && (size_t)group->rose * 8 >= leaks->steps.count - 1;
+    bool steadily = group->rose >= 3 && group->thirds_rose == 7;
+
+    return leaks_growth(group) > 0 && group->rose >= 2 * group->fell && (often || steadily);
 }

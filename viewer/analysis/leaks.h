@@ -20,6 +20,7 @@ struct leaks_group {
     uint32_t ends; /* the number of step ends counted so far */
     uint32_t rose; /* the number of steps that ended with more live bytes than the step before */
     uint32_t fell; /* ... with fewer */
+    uint32_t thirds_rose; /* a bit for each third of the steps in which it rose */
 };
 
 struct leaks {
@@ -59,7 +60,11 @@ void leaks_free(void *leaks);
 /* The growth of a group in bytes from the first step end to the last; negative: it shrank. */
 int64_t leaks_growth(const struct leaks_group *group);
 
-/* Whether a group grew repeatedly: in at least two steps and 1/8 of all steps, and twice as often as it shrank. */
+/*
+ * Whether a group grew repeatedly: twice as often as it shrank, and in at least two steps and 1/8 of all steps, or in at
+ * least three steps and in each third of the steps. So a rise in every tenth step is found, and one that the program's
+ * first steps end is not.
+ */
 bool leaks_grows(const struct leaks *leaks, const struct leaks_group *group);
 
 #endif

@@ -315,7 +315,11 @@ peak_begin(struct view *view, enum groups_by by, const struct moment *at, double
     out->at_peak = at->kind == MOMENT_PEAK;
     groups_begin(&out->groups, by, &view->names);
     top_lives_begin(&out->at_lives, lives);
-    return out->at_peak ? COMMAND_FINE : filter_moment(&view->trace, at, &out->at_ns);
+    if (out->at_peak)
+        return COMMAND_FINE;
+    if (filter_check_begin(&view->trace, at, "at") != COMMAND_FINE)
+        return COMMAND_WRONG;
+    return filter_moment(&view->trace, at, &out->at_ns);
 }
 
 int

@@ -221,25 +221,41 @@ profile_tag_frames(struct profile_maker *maker, int64_t tag_id, uint32_t *frames
     return true;
 }
 
-/* Append the frames of a call stack from rows of function, file and line, outermost first. */
+/*
+ * Append the frames of a call stack that count, outermost first, from rows of frame, function, file and line, innermost
+ * first.
+ */
 static int
 profile_callstack_frames(struct profile_maker *maker, sqlite3_stmt *rows, int64_t id, uint32_t *frames, size_t *count)
 {
-    bool done = true;
+    const struct names *names = &maker->view->names;
+    bool lines = maker->callstacks.by == GROUPS_CALLSTACK;
     size_t before = *count;
+    bool any = false;
+    bool done = true;
 
     sqlite3_bind_int64(rows, 1, id);
     while (done && sqlite3_step(rows) == SQLITE_ROW) {
-        const char *function = (const char *)sqlite3_column_text(rows, 0);
-        const char *file = (const char *)sqlite3_column_text(rows, 1);
+        const char *function = (const char *)sqlite3_column_text(rows, 1);
+        const char *file = (const char *)sqlite3_column_text(rows, 2);
 
+        any = true;
+        if ((names->callstack->frames > 0 && *count - before >= names->callstack->frames) ||
+            id_map_find(&names->skipped_frames, (uint64_t)sqlite3_column_int64(rows, 0)) != NULL)
+            continue;
         done = profile_frame(maker, function != NULL ? function : "", file != NULL ? file : "",
-                             sqlite3_column_int64(rows, 2), &frames[(*count)++]);
+                             lines ? sqlite3_column_int64(rows, 3) : 0, &frames[(*count)++]);
     }
     if (sqlite3_reset(rows) != SQLITE_OK)
         return trace_failed(&maker->view->trace);
     if (done && *count == before)
-        done = profile_frame(maker, "(unknown)", "", 0, &frames[(*count)++]);
+        done = profile_frame(maker, any ? "(left out)" : "(unknown)", "", 0, &frames[(*count)++]);
+    for (size_t first = before, last = *count; first + 1 < last; first++) {
+        uint32_t frame = frames[first];
+
+        frames[first] = frames[--last];
+        frames[last] = frame;
+    }
     return done ? COMMAND_FINE : profile_no_memory(maker);
 }
 
@@ -269,10 +285,10 @@ static int
 profile_name_groups(struct profile_maker *maker)
 {
     static const char sql[] =
-        "SELECT coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
+        "SELECT frame_id, coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
         " printf('+0x%%x', address - base), printf('0x%%x', address)), file, line"
         " FROM (SELECT * FROM callstack WHERE callstack_id = ? ORDER BY position LIMIT %d)"
-        " JOIN frame USING (frame_id) LEFT JOIN module USING (module_id) ORDER BY position DESC";
+        " JOIN frame USING (frame_id) LEFT JOIN module USING (module_id) ORDER BY position";
     const struct trace *trace = &maker->view->trace;
     uint32_t frames[PROFILE_DEPTH_MAX + 65];
     sqlite3_stmt *rows = NULL;
@@ -302,7 +318,7 @@ profile_name_groups(struct profile_maker *maker)
 }
 
 int
-profile_make(struct view *view, struct profile *out)
+profile_make(struct view *view, enum groups_by by, struct profile *out)
 {
     struct profile_maker maker = {
         .view = view,
@@ -313,6 +329,7 @@ profile_make(struct view *view, struct profile *out)
     int status;
 
     *out = (struct profile){ 0 };
+    groups_begin(&maker.callstacks, by, &view->names);
     status = view_scan(view, &pass, 1);
     if (status == COMMAND_FINE)
         status = profile_name_groups(&maker);

@@ -46,8 +46,11 @@ struct profile {
     int64_t peak_ns;
 };
 
-/* COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to free. */
-int profile_make(struct view *view, struct profile *out);
+/*
+ * `by` is GROUPS_CALLSTACK, or GROUPS_FUNCTION for frames without lines. COMMAND_FINE; or COMMAND_WRONG after a message,
+ * and there is nothing to free.
+ */
+int profile_make(struct view *view, enum groups_by by, struct profile *out);
 
 void profile_free(struct profile *profile);
 

@@ -140,7 +140,7 @@ snapshot_groups_default(const struct names *a, const struct names *b, enum group
     size_t count = 0;
 
     if (a->callstacks.count > 0 || b->callstacks.count > 0)
-        by[count++] = GROUPS_CALLSTACK;
+        by[count++] = GROUPS_FUNCTION;
     if (a->tags.count > 0 || b->tags.count > 0)
         by[count++] = GROUPS_TAG;
     by[count++] = GROUPS_SIZE;
@@ -204,7 +204,53 @@ align_list(const struct snapshot_groups *by, bool is_b, struct align_row *rows, 
             if (row->name == NULL)
                 return false;
         }
+        if (by->groups.by == GROUPS_CALLSTACK)
+            row->functions = names_functions(by->groups.names, (int64_t)by->groups.keys[i], name, sizeof(name));
+        if (row->functions == name) /* of no call stack */
+            row->functions = row->name;
+        row->is_b = is_b;
         ++*count;
+    }
+    return true;
+}
+
+/* Before the rows are merged: the same functions together, those of A first, and their lines in order. */
+static int
+align_compare_lines(const void *left, const void *right)
+{
+    const struct align_row *a = left;
+    const struct align_row *b = right;
+    int functions = strcmp(a->functions, b->functions);
+
+    if (functions != 0)
+        return functions;
+    return a->is_b != b->is_b ? a->is_b - b->is_b : strverscmp(a->name, b->name);
+}
+
+/*
+ * Where A and B have as many call stacks of the same functions, the lines of A are those of B in their order: give the
+ * rows of A the names of those of B. false: no memory.
+ */
+static bool
+align_lines(struct align *align)
+{
+    struct align_row *rows = align->rows;
+    size_t end;
+
+    qsort(rows, align->count, sizeof(*rows), align_compare_lines);
+    for (size_t i = 0; i < align->count; i = end) {
+        size_t of_a = 0;
+
+        for (end = i; end < align->count && strcmp(rows[i].functions, rows[end].functions) == 0; end++)
+            of_a += !rows[end].is_b;
+        for (size_t j = i; 2 * of_a == end - i && j < i + of_a; j++) {
+            char *name = strdup(rows[j + of_a].name);
+
+            if (name == NULL)
+                return false;
+            free(rows[j].name);
+            rows[j].name = name;
+        }
     }
     return true;
 }
@@ -241,7 +287,8 @@ align_make(const struct snapshot *a, const struct snapshot *b, size_t by, struct
 
     *out = (struct align){ .rows = calloc(most + 1, sizeof(*out->rows)) };
     if (out->rows == NULL || !align_list(&a->by[by], false, out->rows, &out->count) ||
-        !align_list(&b->by[by], true, out->rows, &out->count)) {
+        !align_list(&b->by[by], true, out->rows, &out->count) ||
+        (a->by[by].groups.by == GROUPS_CALLSTACK && !align_lines(out))) {
         align_free(out);
         return trace_broken(&b->view->trace, "no memory for its groups");
     }
@@ -274,5 +321,5 @@ align_brief(const struct align_row *row, enum groups_by by, char *buffer, size_t
 {
     const char *name = align_name(row, buffer, size);
 
-    return by == GROUPS_CALLSTACK ? stack_text_brief(name, buffer, size) : name;
+    return groups_are_stacks(by) ? stack_text_brief(name, buffer, size) : name;
 }

@@ -48,10 +48,15 @@ size_t snapshot_groups_default(const struct names *a, const struct names *b, enu
 /* Whether `b` exceeds `a` by more than the share `tolerance` of `a`. */
 bool snapshot_exceeds(uint64_t a, uint64_t b, double tolerance);
 
-/* The groups of two snapshots: groups of the same name, or of the same size, share a row. */
+/*
+ * The groups of two snapshots: groups of the same name, or of the same size, share a row. Where both have as many call
+ * stacks of the same functions, these share rows in the order of their lines, so that an inserted line changes nothing.
+ */
 struct align_row {
-    char *name;    /* owns; NULL if grouped by size */
-    uint64_t size; /* valid if name is NULL */
+    char *name;            /* owns; NULL if grouped by size */
+    const char *functions; /* GROUPS_CALLSTACK: without lines; borrows; valid until the rows are merged */
+    bool is_b;             /* likewise: the row is of B */
+    uint64_t size;         /* valid if name is NULL */
     struct amount a;
     struct amount b;
 };

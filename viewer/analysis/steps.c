@@ -1,11 +1,13 @@
 /* Finds the steps of a program. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/base/output.h"
 #include "viewer/analysis/steps.h"
 
 /* Fewer steps show no growth. */
@@ -126,9 +128,9 @@ steps_compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Whether three quarters of the steps last between half and twice the median step. */
-static bool
-steps_are_regular(const struct steps *steps)
+/* Count the steps that last between half and twice the median step, and set it. Returns SIZE_MAX without memory. */
+static size_t
+steps_count_regular(const struct steps *steps, int64_t *median)
 {
     size_t count = steps->count - 1;
     size_t regular = 0;
@@ -136,7 +138,7 @@ steps_are_regular(const struct steps *steps)
     int64_t *lasted = calloc(count, sizeof(*lasted));
 
     if (lasted == NULL)
-        return false;
+        return SIZE_MAX;
     for (size_t i = 0; i < count; i++)
         lasted[i] = steps->ends[i + 1] - steps->ends[i];
     qsort(lasted, count, sizeof(*lasted), steps_compare);
@@ -144,7 +146,8 @@ steps_are_regular(const struct steps *steps)
     for (size_t i = 0; i < count; i++)
         regular += lasted[i] >= middle - middle / 2 && lasted[i] / 2 <= middle;
     free(lasted);
-    return regular * 4 >= count * 3;
+    *median = middle;
+    return regular;
 }
 
 /* Find the lows again, with the swing of the final peak. */
@@ -169,6 +172,37 @@ steps_from_swings(const struct view *view, const struct rhythm *rhythm, struct s
     return COMMAND_FINE;
 }
 
+/* Judge the lows that were found: they are the steps, or `out->lack` says why not. */
+static int
+steps_judge(const struct view *view, const struct rhythm *rhythm, struct steps *out)
+{
+    struct output_figure figure;
+    int64_t median = 0;
+    size_t regular;
+
+    if (rhythm->swings.failed) {
+        snprintf(out->lack, sizeof(out->lack), "what is live turns more than %zu times", SWINGS_MAX);
+        return COMMAND_FINE;
+    }
+    if (out->count <= STEPS_LEAST) {
+        snprintf(out->lack, sizeof(out->lack),
+                 "what is live has %zu low%s between rises by a quarter of its peak, %s; %d steps take %d", out->count,
+                 out->count == 1 ? "" : "s", output_size(&figure, rhythm->peak_bytes), STEPS_LEAST, STEPS_LEAST + 1);
+        return COMMAND_FINE;
+    }
+    regular = steps_count_regular(out, &median);
+    if (regular == SIZE_MAX)
+        return trace_broken(&view->trace, "no memory for its steps");
+    if (regular * 4 >= (out->count - 1) * 3)
+        out->source = STEPS_RHYTHM;
+    else
+        snprintf(
+            out->lack, sizeof(out->lack),
+            "only %zu of %zu times between lows are between half and twice the median, %s; it takes three quarters",
+            regular, out->count - 1, output_time(&figure, median));
+    return COMMAND_FINE;
+}
+
 static int
 steps_from_rhythm(struct view *view, struct steps *out)
 {
@@ -178,9 +212,9 @@ steps_from_rhythm(struct view *view, struct steps *out)
 
     if (status == COMMAND_FINE && !rhythm.swings.failed)
         status = steps_from_swings(view, &rhythm, out);
+    if (status == COMMAND_FINE)
+        status = steps_judge(view, &rhythm, out);
     swings_free(&rhythm.swings);
-    if (status == COMMAND_FINE && out->count > STEPS_LEAST && steps_are_regular(out))
-        out->source = STEPS_RHYTHM;
     return status;
 }
 

@@ -19,9 +19,10 @@ enum steps_source {
 
 struct steps {
     enum steps_source source;
-    int64_t *ends; /* owns; the boundaries of steps, in time order */
-    size_t count;  /* of boundaries: the number of steps + 1 */
-    char *text;    /* owns; of the marks, without trailing numbers; NULL: not from marks */
+    int64_t *ends;  /* owns; the boundaries of steps, in time order */
+    size_t count;   /* of boundaries: the number of steps + 1 */
+    char *text;     /* owns; of the marks, without trailing numbers; NULL: not from marks */
+    char lack[160]; /* why there is no rhythm; "": there is one, or it was not looked for */
 };
 
 /* Special values of `pattern`: no steps; and the rhythm even if there are marks. */

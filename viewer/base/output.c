@@ -31,6 +31,23 @@ output_size(struct output_figure *figure, uint64_t bytes)
 }
 
 const char *
+output_bytes(struct output_figure *figure, uint64_t bytes)
+{
+    snprintf(figure->text, sizeof(figure->text), "%" PRIu64 " B", bytes);
+    return figure->text;
+}
+
+const char *
+output_size_beside(struct output_figure *figure, uint64_t bytes, uint64_t other)
+{
+    struct output_figure words;
+
+    if (bytes != other && strcmp(output_size(figure, bytes), output_size(&words, other)) == 0)
+        return output_bytes(figure, bytes);
+    return output_size(figure, bytes);
+}
+
+const char *
 output_time(struct output_figure *figure, int64_t ns)
 {
     static const char *const units[] = { "ns", "us", "ms", "s" };

@@ -15,6 +15,12 @@ struct output_figure {
 /* "1000 B", "64 MiB", "12.89 GiB": three or four digits. A figure without decimals is exact. */
 const char *output_size(struct output_figure *figure, uint64_t bytes);
 
+/* "13844800200 B" */
+const char *output_bytes(struct output_figure *figure, uint64_t bytes);
+
+/* As output_size; but as output_bytes if `other`, which is shown beside it, differs and would read the same. */
+const char *output_size_beside(struct output_figure *figure, uint64_t bytes, uint64_t other);
+
 /* "120 ns", "3.21 ms", "14.5 s". */
 const char *output_time(struct output_figure *figure, int64_t ns);
 

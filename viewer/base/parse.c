@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -91,8 +92,9 @@ parse_size(const char *text, uint64_t *out)
     return true;
 }
 
-bool
-parse_share(const char *text, double *out)
+/* The share that `text` names, 1.5 for "150%" and "1.5". */
+static bool
+parse_any_share(const char *text, double *out)
 {
     double value;
     const char *end;
@@ -105,6 +107,33 @@ parse_share(const char *text, double *out)
         return false;
     *out = value;
     return true;
+}
+
+bool
+parse_share(const char *text, double *out)
+{
+    double value;
+
+    if (!parse_any_share(text, &value) || value > 1)
+        return false;
+    *out = value;
+    return true;
+}
+
+const char *
+parse_share_refusal(const char *text, char *buffer, size_t size)
+{
+    double value;
+
+    if (!parse_any_share(text, &value))
+        snprintf(buffer, size, "\"%.40s\" is not a share, such as 2%% or 0.02", text);
+    else if (strchr(text, '%') != NULL)
+        snprintf(buffer, size, "%.40s is more than the whole: a share is 100%% at most", text);
+    else if (value <= 100)
+        snprintf(buffer, size, "%.40s is %.6g%%, more than the whole: write %.40s%%", text, 100 * value, text);
+    else
+        snprintf(buffer, size, "%.40s is %.6g%%, more than the whole: a share is 100%% at most", text, 100 * value);
+    return buffer;
 }
 
 bool
@@ -121,7 +150,7 @@ parse_moment(const char *text, struct moment *out)
     } else if (strncmp(text, "mark:", 5) == 0) {
         moment.kind = MOMENT_MARK;
         moment.text = text + 5;
-    } else if (strchr(text, '%') != NULL && parse_share(text, &moment.share) && moment.share <= 1) {
+    } else if (strchr(text, '%') != NULL && parse_any_share(text, &moment.share) && moment.share <= 1) {
         moment.kind = MOMENT_SHARE;
     } else if (parse_with_unit(text, time_units, sizeof(time_units) / sizeof(time_units[0]), &moment.number)) {
         moment.kind = MOMENT_TIME;

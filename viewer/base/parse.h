@@ -39,7 +39,7 @@ bool parse_size(const char *text, uint64_t *out);
 /* "123" */
 bool parse_count(const char *text, uint64_t *out);
 
-/* "2%", "0.02" */
+/* "2%", "0.02": at most 100% */
 bool parse_share(const char *text, double *out);
 
 /*
@@ -47,6 +47,9 @@ bool parse_share(const char *text, double *out);
  * (the first mark with that text), "peak".
  */
 bool parse_moment(const char *text, struct moment *out);
+
+/* Why parse_share refuses `text`, and what was probably meant: "5 is 500%, ...: write 5%". Returns `buffer`. */
+const char *parse_share_refusal(const char *text, char *buffer, size_t size);
 
 /*
  * For "did you mean": the one of `nearest` (NULL: none yet) and `word` that is nearer to the mistyped word `typed`.

@@ -75,8 +75,16 @@ budget_take_scope(const struct budget_word *word, const char **value, struct bud
     return *name != NULL ? NULL : budget_no_memory;
 }
 
+/* Take a share. NULL, or why it is none, in the buffer of `self`. */
 static const char *
-budget_take_value(enum budget_value kind, const char *value, const char *folder, struct budget *out)
+budgets_take_share(struct budgets *self, const char *value, double *out)
+{
+    return parse_share(value, out) ? NULL : parse_share_refusal(value, self->wrong, sizeof(self->wrong));
+}
+
+static const char *
+budgets_take_value(struct budgets *self, enum budget_value kind, const char *value, const char *folder,
+                   struct budget *out)
 {
     switch (kind) {
     case VALUE_NONE:
@@ -86,7 +94,7 @@ budget_take_value(enum budget_value kind, const char *value, const char *folder,
     case VALUE_COUNT:
         return parse_count(value, &out->limit) ? NULL : "a number was expected";
     case VALUE_SHARE:
-        return parse_share(value, &out->share) ? NULL : "a share was expected, as 10%";
+        return budgets_take_share(self, value, &out->share);
     case VALUE_PATH:
         if (value[0] == '\0')
             return "the path of a trace was expected";
@@ -114,7 +122,7 @@ budgets_add(struct budgets *self, size_t kind, const char *value, const char *fo
         return budget_no_memory;
     wrong = budget_take_scope(&budget_words[kind], &value, &added);
     if (wrong == NULL)
-        wrong = budget_take_value(budget_words[kind].value, value, folder, &added);
+        wrong = budgets_take_value(self, budget_words[kind].value, value, folder, &added);
     if (wrong != NULL)
         budget_free(&added);
     else
@@ -130,7 +138,7 @@ budgets_set(struct budgets *self, const char *word, const char *value, const cha
             return budgets_add(self, i, value, folder);
     }
     if (strcmp(word, "tolerance") == 0)
-        return parse_share(value, &self->tolerance) ? NULL : "a share was expected, as 2%";
+        return budgets_take_share(self, value, &self->tolerance);
     if (strcmp(word, "suppressions") == 0) {
         free(self->suppressions);
         self->suppressions = budget_path(value, folder);

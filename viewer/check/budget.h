@@ -43,11 +43,12 @@ struct budgets {
     size_t capacity;
     double tolerance;   /* of all baselines */
     char *suppressions; /* owns; the path of a file; NULL: none */
+    char wrong[160];    /* the text that budgets_set returns for a share */
 };
 
 /*
  * Add one setting: "max-peak" and "4GiB", or "no-leaks" and "". `folder` (NULL: none) is prepended to a relative path.
- * Returns NULL, or what was expected instead.
+ * Returns NULL, or what was expected instead: a text that holds until the next call.
  */
 const char *budgets_set(struct budgets *self, const char *word, const char *value, const char *folder);
 

@@ -318,8 +318,8 @@ baseline_explain(const struct check_job *job, struct check_result *out)
     char name[GROUPS_NAME];
 
     check_say(out, "the peak %sis %s: %s more than the %s of the baseline, of which %.4g%% are tolerated",
-              by_peak ? "" : "of the reserved bytes ", output_size(&after, to), output_size(&figure, to - from),
-              output_size(&before, from), 100 * tolerance);
+              by_peak ? "" : "of the reserved bytes ", output_size_beside(&after, to, from),
+              output_size(&figure, to - from), output_size_beside(&before, from, to), 100 * tolerance);
     if (align_make(a, b, 0, &align) == COMMAND_FINE) {
         for (size_t i = 0; i < align.count && i < CHECK_CULPRITS && align_change(&align.rows[i]) != 0; i++) {
             int64_t change = align_change(&align.rows[i]);
@@ -498,7 +498,7 @@ check_free(struct check_result *result)
 }
 
 static const char *
-check_words(const struct check_result *result, uint64_t number, double share, char *buffer, size_t size)
+check_words(const struct check_result *result, uint64_t number, uint64_t other, double share, char *buffer, size_t size)
 {
     struct output_figure figure;
 
@@ -506,7 +506,7 @@ check_words(const struct check_result *result, uint64_t number, double share, ch
     case BUDGET_PEAK:
     case BUDGET_RESERVED:
     case BUDGET_BASELINE:
-        snprintf(buffer, size, "%s", output_size(&figure, number));
+        snprintf(buffer, size, "%s", output_size_beside(&figure, number, other));
         break;
     case BUDGET_FRAGMENTATION:
         snprintf(buffer, size, "%.1f%%", 100 * share);
@@ -521,11 +521,11 @@ check_words(const struct check_result *result, uint64_t number, double share, ch
 const char *
 check_limit_words(const struct check_result *result, char *buffer, size_t size)
 {
-    return check_words(result, result->limit, result->budget->share, buffer, size);
+    return check_words(result, result->limit, result->seen, result->budget->share, buffer, size);
 }
 
 const char *
 check_seen_words(const struct check_result *result, char *buffer, size_t size)
 {
-    return check_words(result, result->seen, result->seen_share, buffer, size);
+    return check_words(result, result->seen, result->limit, result->seen_share, buffer, size);
 }

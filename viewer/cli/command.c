@@ -63,6 +63,12 @@ static const struct {
     { OPTIONS_FILTER,
       { "callstack", 0, OPTION_TEXT, "REGEX", "only where a frame of the call stack matches", AT(filter.callstack),
         NULL, 0 } },
+    { OPTIONS_STACKS,
+      { "frames", 0, OPTION_COUNT, "N", "only the N innermost frames of call stacks count; 0: all",
+        AT(filter.stacks.frames), NULL, 0 } },
+    { OPTIONS_STACKS,
+      { "skip", 0, OPTION_LIST, "PATTERN", "these frames do not count: of a function, or FUNCTION (FILE:LINE)",
+        AT(filter.stacks.skip), NULL, 0 } },
     { OPTIONS_REPORT,
       { "format", 'f', OPTION_CHOICE, "FORMAT", "table, json, jsonl, csv or md", AT(report.format), REPORT_FORMATS,
         0 } },
@@ -138,6 +144,7 @@ options_set(const struct command *self, const struct option_def *def, void *base
 {
     void *target = (char *)base + def->offset;
     const char *wanted = NULL;
+    char why[160];
 
     switch (def->kind) {
     case OPTION_FLAG:
@@ -160,7 +167,8 @@ options_set(const struct command *self, const struct option_def *def, void *base
         wanted = parse_size(value, target) ? NULL : "a size, such as 4096, 64KiB or 1.5GiB";
         break;
     case OPTION_SHARE:
-        wanted = parse_share(value, target) ? NULL : "a share, such as 2% or 0.02";
+        if (!parse_share(value, target))
+            return command_misused(self, "--%s: %s", def->name, parse_share_refusal(value, why, sizeof(why)));
         break;
     case OPTION_MOMENT:
         wanted = parse_moment(value, target) ? NULL : "a moment, such as 1.5s, 50%, #123, mark:TEXT or peak";
@@ -326,7 +334,10 @@ command_answer(struct invocation *call)
     if (status != COMMAND_FINE)
         return status;
     report_begin(&report, &call->common.report, call->command->name);
-    return command_finish(&view, &report, call->command->analyse(&view, &report, call->own));
+    status = names_check_callstacks(&view.names, NULL);
+    if (status == COMMAND_FINE)
+        status = call->command->analyse(&view, &report, call->own);
+    return command_finish(&view, &report, status);
 }
 
 int

@@ -20,8 +20,9 @@ struct diff_options {
 
 static const struct option_def diff_option_defs[] = {
     { "by", 'b', OPTION_CHOICE, "WHAT",
-      "align by tag, callstack, size, class (of sizes, powers of two), stream,\n"
-      "thread, layer or device alone; else by call stack, tag and size",
+      "align by tag, callstack, function (call stacks without lines), size, class\n"
+      "(of sizes, powers of two), stream, thread, layer or device alone; else by\n"
+      "function, tag and size",
       AT(by), GROUPS_CHOICES, 0 },
     { "tolerance", 0, OPTION_SHARE, "SHARE", "how much higher a peak is not worse yet; 0%", AT(tolerance), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
@@ -46,10 +47,13 @@ diff_report_figure(struct diff *diff, const char *name, const char *words, enum 
     bool worse = judged && snapshot_exceeds(a, b, diff->tolerance);
     char texts[3][64];
     const struct report_cell cells[3] = { cell_unsigned(a), cell_unsigned(b), cell_unsigned(b - a) };
+    struct output_figure figure;
     struct report_cell change = kind == REPORT_TIME || a == b ? cell_none() : cell_text(texts[2]);
 
     for (size_t i = 0; i < 3; i++)
         report_words(i < 2 ? kind : REPORT_CHANGE, &cells[i], texts[i], sizeof(texts[i]));
+    for (size_t i = 0; kind == REPORT_SIZE && i < 2; i++)
+        snprintf(texts[i], sizeof(texts[i]), "%s", output_size_beside(&figure, cells[i].integer, cells[1 - i].integer));
     if (kind == REPORT_COUNT)
         snprintf(texts[2], sizeof(texts[2]), "%+" PRId64, (int64_t)(b - a));
     REPORT_ROW(&diff->report, cell_text(name), cell_text(words), cell_text(texts[0]), cell_text(texts[1]), change,
@@ -127,11 +131,11 @@ diff_note_change(struct diff *diff, const struct align *align, enum groups_by by
 static int
 diff_report_groups(struct diff *diff, size_t by, bool first)
 {
-    static const char *const names[] = { "tags",    "callstacks", "sizes",  "classes",
-                                         "streams", "threads",    "layers", "devices" };
+    static const char *const names[] = { "tags",    "callstacks", "sizes",   "classes",   "streams",
+                                         "threads", "layers",     "devices", "callstacks" };
     static const struct report_column columns[] = {
         { "name", "", REPORT_NAME },
-        { "size", NULL, REPORT_COUNT },
+        { NULL, NULL, REPORT_SIZE },
         { "change_bytes", "CHANGE", REPORT_CHANGE },
         { "a_bytes", "A", REPORT_SIZE },
         { "b_bytes", "B", REPORT_SIZE },
@@ -149,7 +153,8 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
     if (align_make(&diff->a, &diff->b, by, &align) != COMMAND_FINE)
         return COMMAND_WRONG;
     REPORT_TABLE(report, names[what], first ? "What was live at the two peaks" : NULL, columns);
-    report_set_column(report, 0, report_group_column(what));
+    report_group_columns(report, what, 1);
+    report_set_column(report, 1, (struct report_column){ "size", what == GROUPS_SIZE ? "SIZE" : NULL, REPORT_SIZE });
     report_spare(report, "a_count b_count");
     for (size_t i = 0; i < align.count; i++) {
         const struct align_row *row = &align.rows[i];
@@ -188,6 +193,11 @@ diff_compare(struct diff *diff, const struct diff_options *options)
     else
         count = snapshot_groups_default(&diff->a_view.names, &diff->b_view.names, by);
     diff->tolerance = options->tolerance;
+    status = names_check_callstacks(&diff->a_view.names, &diff->b_view.names);
+    if (status == COMMAND_FINE)
+        status = tables_check_stacks(&diff->b_view, &diff->report, groups_are_stacks(by[0]));
+    if (status != COMMAND_FINE)
+        return status;
     report_field(&diff->report, "a", "A", REPORT_TEXT, cell_text(diff->a_view.trace.path));
     report_field(&diff->report, "b", "B", REPORT_TEXT, cell_text(diff->b_view.trace.path));
     command_subject(&diff->report, &diff->b_view);
@@ -236,10 +246,12 @@ const struct command command_diff = {
             "It is worse where its peak, the peak of its reserved bytes or the number of its failures\n"
             "is higher by more than the tolerance; the exit status is 1 then. The changes of all\n"
             "groups, each what it had live at the peak of B less what it had at that of A, add up to\n"
-            "the change of the peak.\n",
+            "the change of the peak. Call stacks are the same where their functions are, so that a line\n"
+            "that was inserted changes nothing; with --by=callstack lines of the same functions are\n"
+            "aligned in their order.\n",
     .wanted = &(const struct command_arguments){ 2, "which trace?", "two of trace, no more" },
     .options = diff_option_defs,
     COMMAND_OWN(struct diff_options, .by = -1),
-    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_STACKS | OPTIONS_LIMIT,
     .run = diff_run,
 };

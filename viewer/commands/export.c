@@ -19,6 +19,8 @@ static const struct option_def export_defs[] = {
       &EXPORT_FORMATS(EXPORT_WORD)[1], 0 },
     { "output", 'o', OPTION_TEXT, "FILE", "write to FILE; else to standard output",
       offsetof(struct export_options, output), NULL, 0 },
+    { "by", 'b', OPTION_CHOICE, "WHAT", "of collapsed, speedscope and pprof: callstack, or function (without lines)",
+      offsetof(struct export_options, by_function), "callstack|function", 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
@@ -46,14 +48,20 @@ export_run(struct invocation *call)
 {
     const struct export_options *options = (const struct export_options *)call->own;
     const struct export_format *format = export_formats[options->format];
+    const struct callstack_options *stacks = &call->common.filter.stacks;
     struct view view;
     struct emit out;
     const struct export_job export = { .view = &view, .out = &out, .options = options };
-    int status = view_open(&view, &call->common.filter, call->arguments[0]);
+    int status;
 
+    if (!format->groups && (options->by_function != 0 || stacks->frames > 0 || stacks->skip.count > 0))
+        return command_misused(call->command, "--by, --frames and --skip are for formats that group by call stacks");
+    status = view_open(&view, &call->common.filter, call->arguments[0]);
     if (status != COMMAND_FINE)
         return status;
-    status = emit_open(&out, options->output, format->compress);
+    status = names_check_callstacks(&view.names, NULL);
+    if (status == COMMAND_FINE)
+        status = emit_open(&out, options->output, format->compress);
     if (status == COMMAND_FINE)
         status = emit_close(&out, format->run(&export));
     if (status == COMMAND_FINE)
@@ -71,6 +79,6 @@ const struct command command_export = {
     COMMAND_OWN(struct export_options, .format = 0),
     .more_options = export_more_options,
     .list = export_list_formats,
-    .common = OPTIONS_FILTER,
+    .common = OPTIONS_FILTER | OPTIONS_STACKS,
     .run = export_run,
 };

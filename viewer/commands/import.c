@@ -48,8 +48,14 @@ import_input(const char *path, const struct import_options *options)
         options->format != 0 ? import_formats[options->format - 1] : import_recognise(path);
     struct import import;
     uint64_t start_unix_ns = 0;
-    int status = import_begin(&import, options->output, options->overwrite);
+    int status;
 
+    if (strcmp(path, "-") != 0 && import_is_trace(path, true)) {
+        fprintf(stderr, "%s: it is a trace of Tidemark already and needs no import: `tidemark summary %s` reads it\n",
+                path, path);
+        return COMMAND_WRONG;
+    }
+    status = import_begin(&import, options->output, options->overwrite);
     if (status != COMMAND_FINE)
         return status;
     status = format->run(&import, path, &start_unix_ns);

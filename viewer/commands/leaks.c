@@ -74,19 +74,22 @@ leaks_report_group(struct report *report, void *context, uint32_t number)
 {
     const struct leaks *leaks = context;
     const struct leaks_group *group = &leaks->list[number];
+    const struct report_cell size = report_group_size(&leaks->groups, number);
     char name[GROUPS_NAME];
 
-    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))),
+    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))), size,
                cell_unsigned(group->live_bytes), cell_share((double)group->live_bytes, (double)leaks->live_bytes),
-               cell_unsigned(group->live_count), cell_unsigned(group->allocations), cell_signed(group->oldest_ns));
+               cell_unsigned(group->live_count), cell_unsigned(group->allocations), cell_signed(group->oldest_ns),
+               size);
 }
 
 static int
 leaks_report_groups(struct view *view, struct report *report, struct leaks *leaks)
 {
     static const struct report_column columns[] = {
-        { "name", "", REPORT_NAME },       { "bytes", "BYTES", REPORT_SIZE },     { "share", "SHARE", REPORT_SHARE },
-        { "count", "LIVE", REPORT_COUNT }, { "allocations", "OF", REPORT_COUNT }, { "oldest_ns", "SINCE", REPORT_TIME },
+        { "name", "", REPORT_NAME },           { NULL, NULL, REPORT_SIZE },       { "bytes", "BYTES", REPORT_SIZE },
+        { "share", "SHARE", REPORT_SHARE },    { "count", "LIVE", REPORT_COUNT }, { "allocations", "OF", REPORT_COUNT },
+        { "oldest_ns", "SINCE", REPORT_TIME }, { NULL, NULL, REPORT_SIZE },
     };
     const struct ranking ranking = { leaks->groups.count, 0, report->options.limit, leaks_live_figure,
                                      leaks_report_group };
@@ -94,7 +97,7 @@ leaks_report_groups(struct view *view, struct report *report, struct leaks *leak
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "groups", NULL, columns);
-    report_set_column(report, 0, report_group_column(leaks->groups.by));
+    report_group_columns(report, leaks->groups.by, sizeof(columns) / sizeof(columns[0]) - 1);
     if (ranking_report(view, report, &ranking, leaks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     if (rows.left > 0)
@@ -117,28 +120,34 @@ leaks_report_grown(struct report *report, void *context, uint32_t number)
     const struct leaks *leaks = context;
     const struct leaks_group *group = &leaks->list[number];
     int64_t steps = (int64_t)leaks->steps.count - 1;
+    const struct report_cell size = report_group_size(&leaks->groups, number);
     char name[GROUPS_NAME];
 
-    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))),
+    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))), size,
                cell_signed(leaks_growth(group)), cell_signed(leaks_growth(group) / steps),
                cell_unsigned(group->first_bytes), cell_unsigned(group->last_bytes), cell_unsigned(group->rose),
-               cell_unsigned(group->fell));
+               cell_unsigned(group->fell), size);
 }
 
-/* Add a sentence about a group that grew in all steps, or in all but a few. */
+/* Add a sentence about a group that grew: in most steps, or in some. */
 static void
 leaks_note_grown(struct report *report, void *context, uint32_t number)
 {
     const struct leaks *leaks = context;
     const struct leaks_group *group = &leaks->list[number];
+    uint64_t growth = (uint64_t)leaks_growth(group);
     size_t steps = leaks->steps.count - 1;
     struct output_figure figure;
     char name[GROUPS_NAME];
+    const char *brief = groups_brief(&leaks->groups, number, name, sizeof(name));
 
     if (group->rose * 4 >= steps * 3)
-        report_note(report, "%s %s grew in %u of %zu steps, by %s a step.", groups_word(leaks->groups.by),
-                    groups_brief(&leaks->groups, number, name, sizeof(name)), group->rose, steps,
-                    output_size(&figure, (uint64_t)leaks_growth(group) / steps));
+        report_note(report, "%s %s grew in %u of %zu steps, by %s a step.", groups_word(leaks->groups.by), brief,
+                    group->rose, steps, output_size(&figure, growth / steps));
+    else
+        report_note(report, "%s %s grew in %u of %zu steps, in about one of %zu, by %s each time.",
+                    groups_word(leaks->groups.by), brief, group->rose, steps, steps / group->rose,
+                    output_size(&figure, growth / group->rose));
 }
 
 static int
@@ -146,12 +155,14 @@ leaks_report_growth(struct view *view, struct report *report, struct leaks *leak
 {
     static const struct report_column columns[] = {
         { "name", "", REPORT_NAME },
+        { NULL, NULL, REPORT_SIZE },
         { "growth_bytes", "GROWTH", REPORT_CHANGE },
         { "step_bytes", "PER STEP", REPORT_CHANGE },
         { "first_bytes", "AFTER THE FIRST", REPORT_SIZE },
         { "last_bytes", "AFTER THE LAST", REPORT_SIZE },
         { "rose", "ROSE IN", REPORT_COUNT },
         { "fell", "FELL IN", REPORT_COUNT },
+        { NULL, NULL, REPORT_SIZE },
     };
     const struct ranking table = { leaks->groups.count, 0, report->options.limit, leaks_grown_bytes,
                                    leaks_report_grown };
@@ -159,7 +170,7 @@ leaks_report_growth(struct view *view, struct report *report, struct leaks *leak
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "growth", "Growth from step to step", columns);
-    report_set_column(report, 0, report_group_column(leaks->groups.by));
+    report_group_columns(report, leaks->groups.by, sizeof(columns) / sizeof(columns[0]) - 1);
     report_spare(report, "fell rose first_bytes");
     if (ranking_report(view, report, &table, leaks, &rows) != COMMAND_FINE ||
         ranking_report(view, report, &notes, leaks, &rows) != COMMAND_FINE)
@@ -170,7 +181,7 @@ leaks_report_growth(struct view *view, struct report *report, struct leaks *leak
 }
 
 static int
-leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks)
+leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks, const char *asked)
 {
     static const char *const words[] = { "none", "marks", "rhythm" };
     const struct steps *steps = &leaks->steps;
@@ -180,8 +191,11 @@ leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks
     report_field(report, "steps_source", NULL, REPORT_TEXT, cell_text(words[steps->source]));
     report_field(report, "steps_text", NULL, REPORT_TEXT, cell_text(steps->text));
     report_field(report, "steps_count", NULL, REPORT_COUNT, cell_unsigned(number));
-    if (steps->source == STEPS_NONE)
+    if (steps->source == STEPS_NONE) {
+        if (asked != NULL && strcmp(asked, STEPS_RHYTHM_ALONE) == 0)
+            report_note(report, "No steps by rhythm: %s.", steps->lack);
         return COMMAND_FINE;
+    }
     if (steps->source == STEPS_MARKS)
         report_label(report, "steps", "%zu, between marks \"%.100s\"", number, steps->text);
     else
@@ -213,16 +227,18 @@ static int
 leaks_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct leaks_options *options = own;
-    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
+    enum groups_by by;
     struct leaks leaks;
-    int status = leaks_make(view, by, options->steps, options->suppressions, options->blocks, &leaks);
+    int status = tables_by(view, report, options->by, &by);
 
+    if (status == COMMAND_FINE)
+        status = leaks_make(view, by, options->steps, options->suppressions, options->blocks, &leaks);
     if (status != COMMAND_FINE)
         return status;
     leaks_report_head(view, report, &leaks);
     status = leaks_report_groups(view, report, &leaks);
     if (status == COMMAND_FINE)
-        status = leaks_report_steps(view, report, &leaks);
+        status = leaks_report_steps(view, report, &leaks, options->steps);
     if (options->suppressions != NULL)
         leaks_report_suppressions(report, &leaks);
     if (options->blocks > 0)
@@ -239,12 +255,12 @@ const struct command command_leaks = {
             "LIVE is how many allocations of a group are live at the end, or at --to; OF how many it\n"
             "made; SINCE when the oldest of those was made. Steps lie between marks that repeat, or\n"
             "else between the lows of what is live, where it rises and falls in a rhythm. What grows\n"
-            "has more after the last step than after the first, rose in two steps and in an eighth of\n"
-            "them at least, and twice as often as it fell. A pattern to suppress is a line\n"
-            "tag:PATTERN, thread:PATTERN, callstack:REGEX or size:SIZE.\n",
+            "has more after the last step than after the first, rose twice as often as it fell, and\n"
+            "rose in an eighth of the steps or, at least three times, in each third of them. A pattern\n"
+            "to suppress is a line tag:PATTERN, thread:PATTERN, callstack:REGEX or size:SIZE.\n",
     .options = leaks_option_defs,
     COMMAND_OWN(struct leaks_options, .by = -1),
-    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_STACKS | OPTIONS_LIMIT,
     .run = command_answer,
     .analyse = leaks_analyse,
 };

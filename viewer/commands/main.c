@@ -91,6 +91,38 @@ main_help(const char *name)
     return output_finish(COMMAND_FINE);
 }
 
+/* The options of `tidemark` itself, before a command. */
+static const struct option main_options[] = {
+    { "help", no_argument, NULL, 'h' },
+    { "version", no_argument, NULL, 'V' },
+    { NULL, 0, NULL, 0 },
+};
+
+/* Report an option that is none, in the words of the commands (viewer/cli/command.c). */
+static int
+main_unknown_option(const char *typed)
+{
+    const char *nearest = NULL;
+    char name[64];
+
+    fputs("tidemark: ", stderr);
+    if (strncmp(typed, "--", 2) != 0) {
+        fprintf(stderr, "there is no option -%c", optopt);
+    } else {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+        for (const struct option *option = main_options; option->name != NULL; option++)
+            nearest = parse_nearest(name, nearest, option->name);
+        fputs(optopt != 0 ? "--" : "there is no option --", stderr);
+        output_text(stderr, name, strlen(name));
+        if (optopt != 0)
+            fputs(" takes no value", stderr);
+        else if (nearest != NULL)
+            fprintf(stderr, "; did you mean --%s?", nearest);
+    }
+    fputs("\nUsage: tidemark COMMAND [OPTIONS] ...; an option of a command stands behind the command\n", stderr);
+    return COMMAND_WRONG;
+}
+
 /* Print a message of the library that belongs to no call, such as that a recording ends because the disk is full. */
 static void
 main_message(void *context, enum tide_severity severity, const char *text)
@@ -138,11 +170,6 @@ main_take_descriptors(void)
 int
 main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'V' },
-        { NULL, 0, NULL, 0 },
-    };
     const struct command *command;
     int option;
 
@@ -151,12 +178,13 @@ main(int argc, char **argv)
     unsetenv("DEBUGINFOD_URLS");
     /* Only the character set of the locale: programs, too, read the numbers that are printed. */
     setlocale(LC_CTYPE, "");
-    while ((option = getopt_long(argc, argv, "+hV", options, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "+hV", main_options, NULL)) != -1) {
         if (option == 'h')
             return main_help(NULL);
         if (option == 'V')
             return main_version();
-        return COMMAND_WRONG;
+        return main_unknown_option(argv[optind - 1]);
     }
     if (optind == argc) {
         main_usage(stderr);

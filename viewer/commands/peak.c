@@ -41,11 +41,13 @@ peak_report_group(struct report *report, void *context, uint32_t group)
     const struct peak *peak = context;
     const struct amount *at = &peak->at_groups[group];
     uint64_t without = counterfactual_without(&peak->rest, group);
+    const struct report_cell size = report_group_size(&peak->groups, group);
     char name[GROUPS_NAME];
 
-    REPORT_ROW(report, cell_text(groups_name(&peak->groups, group, name, sizeof(name))), cell_unsigned(at->bytes),
+    REPORT_ROW(report, cell_text(groups_name(&peak->groups, group, name, sizeof(name))), size, cell_unsigned(at->bytes),
                cell_share((double)at->bytes, (double)peak->at_bytes), cell_unsigned(at->count), cell_unsigned(without),
-               cell_unsigned(peak->bytes - without), cell_share((double)(peak->bytes - without), (double)peak->bytes));
+               cell_unsigned(peak->bytes - without), cell_share((double)(peak->bytes - without), (double)peak->bytes),
+               size);
 }
 
 /* Name the group without which the peak would have been lowest. */
@@ -76,19 +78,21 @@ peak_report_groups(struct view *view, struct report *report, struct peak *peak)
 {
     static const struct report_column columns[] = {
         { "name", "", REPORT_NAME },
+        { NULL, NULL, REPORT_SIZE },
         { "bytes", "BYTES", REPORT_SIZE },
         { "share", "SHARE", REPORT_SHARE },
         { "count", "COUNT", REPORT_COUNT },
         { "peak_without_bytes", "PEAK WITHOUT", REPORT_SIZE },
         { "saved_bytes", "SAVES", REPORT_SIZE },
         { "saved_share", "", REPORT_SHARE },
+        { NULL, NULL, REPORT_SIZE },
     };
     const struct ranking ranking = { peak->groups.count, 1, report->options.limit, peak_figure, peak_report_group };
     struct output_figure figure;
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "groups", NULL, columns);
-    report_set_column(report, 0, report_group_column(peak->groups.by));
+    report_group_columns(report, peak->groups.by, sizeof(columns) / sizeof(columns[0]) - 1);
     report_spare(report, "saved_bytes count saved_share");
     if (ranking_report(view, report, &ranking, peak, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
@@ -166,10 +170,12 @@ static int
 peak_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct peak_options *options = own;
-    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
+    enum groups_by by;
     struct peak peak;
-    int status = peak_make(view, by, &options->at, options->within, options->blocks, &peak);
+    int status = tables_by(view, report, options->by, &by);
 
+    if (status == COMMAND_FINE)
+        status = peak_make(view, by, &options->at, options->within, options->blocks, &peak);
     if (status != COMMAND_FINE)
         return status;
     peak_report_head(view, report, &peak);
@@ -195,7 +201,7 @@ const struct command command_peak = {
             "of a peak is how far the bytes fell on both its sides before they rose above it.\n",
     .options = peak_option_defs,
     COMMAND_OWN(struct peak_options, .by = -1, .at = { .kind = MOMENT_PEAK }, .within = 0.05, .prominence = 0.05),
-    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_STACKS | OPTIONS_LIMIT,
     .run = command_answer,
     .analyse = peak_analyse,
 };

@@ -1,19 +1,49 @@
 /* Tables that several commands print. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/order.h"
 #include "viewer/commands/tables.h"
 
-struct report_column
-report_group_column(enum groups_by by)
+int
+tables_check_stacks(const struct view *view, const struct report *report, bool by_stacks)
 {
-    static const char *const titles[] = { "TAG", "CALL STACK", "SIZE", "SIZES", "STREAM", "THREAD", "LAYER", "DEVICE" };
-    enum report_kind kind = by == GROUPS_CALLSTACK ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
+    const struct callstack_options *options = &view->options->stacks;
 
-    return (struct report_column){ "name", titles[by], kind };
+    if (by_stacks || (options->frames == 0 && options->skip.count == 0))
+        return COMMAND_FINE;
+    fprintf(stderr, "tidemark %s: --%s is for groups by callstack or function\n", report->name,
+            options->frames > 0 ? "frames" : "skip");
+    return COMMAND_WRONG;
+}
+
+int
+tables_by(const struct view *view, const struct report *report, int option, enum groups_by *by)
+{
+    *by = option >= 0 ? (enum groups_by)option : groups_default(&view->names);
+    return tables_check_stacks(view, report, groups_are_stacks(*by));
+}
+
+void
+report_group_columns(struct report *report, enum groups_by by, size_t last)
+{
+    static const char *const titles[] = { "TAG",    "CALL STACK", NULL,     "SIZES",     "STREAM",
+                                          "THREAD", "LAYER",      "DEVICE", "CALL STACK" };
+    enum report_kind kind = groups_are_stacks(by) ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
+    bool sizes = by == GROUPS_SIZE;
+
+    report_set_column(report, 0, (struct report_column){ "name", titles[by], kind });
+    report_set_column(report, 1, (struct report_column){ NULL, sizes ? "SIZE" : NULL, REPORT_SIZE });
+    report_set_column(report, last, (struct report_column){ sizes ? "size" : NULL, NULL, REPORT_SIZE });
+}
+
+struct report_cell
+report_group_size(const struct groups *groups, uint32_t group)
+{
+    return groups->by == GROUPS_SIZE ? cell_unsigned(groups->keys[group]) : cell_none();
 }
 
 int

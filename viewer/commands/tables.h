@@ -11,13 +11,29 @@
 #define TABLES_OPTION_BY(offset)                                                                                       \
     {                                                                                                                  \
         "by", 'b', OPTION_CHOICE, "WHAT",                                                                              \
-            "group by tag, callstack, size, class (of sizes, powers of two), stream,\n"                                \
-            "thread, layer or device; else by what the trace has",                                                     \
+            "group by tag, callstack, function (call stacks without lines), size, class\n"                             \
+            "(of sizes, powers of two), stream, thread, layer or device; else by what\n"                               \
+            "the trace has",                                                                                           \
             (offset), GROUPS_CHOICES, 0                                                                                \
     }
 
-/* The column "name" of a table with a row for each group. Its texts are constants. */
-struct report_column report_group_column(enum groups_by by);
+/*
+ * Set *by to the grouping that `option` names, -1: groups_default. COMMAND_FINE; or COMMAND_WRONG after a message, if
+ * --frames or --skip are given and the groups are not of call stacks.
+ */
+int tables_by(const struct view *view, const struct report *report, int option, enum groups_by *by);
+
+/* Refuse --frames and --skip where no table is of call stacks. COMMAND_FINE, or COMMAND_WRONG after a message. */
+int tables_check_stacks(const struct view *view, const struct report *report, bool by_stacks);
+
+/*
+ * The columns of a table with a row for each group that say which: its name first, then its size for people, and last
+ * its size for programs. Groups by size have the sizes, and no name for people. The texts are constants.
+ */
+void report_group_columns(struct report *report, enum groups_by by, size_t last);
+
+/* The cell of the size of a group; missing unless the groups are by size. */
+struct report_cell report_group_size(const struct groups *groups, uint32_t group);
 
 /* A table with a row for each number from 0 on, the largest figure first. */
 struct ranking {

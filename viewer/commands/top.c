@@ -72,6 +72,7 @@ top_figure(const void *context, uint32_t number)
 
 static const struct report_column top_columns[] = {
     { "name", "", REPORT_NAME },
+    { NULL, NULL, REPORT_SIZE },
     { "allocations", "ALLOCATIONS", REPORT_COUNT },
     { "frees", "FREES", REPORT_COUNT },
     { "failures", "FAILURES", REPORT_COUNT },
@@ -88,6 +89,7 @@ static const struct report_column top_columns[] = {
     { "driver_ns", "IN DRIVER", REPORT_TIME },
     { "driver_share", "", REPORT_SHARE },
     { "driver_calls", "CALLS", REPORT_COUNT },
+    { NULL, NULL, REPORT_SIZE },
 };
 
 static void
@@ -97,9 +99,10 @@ top_row(struct report *report, void *context, uint32_t number)
     const struct tally *tally = &top->tallies->list[number];
     const struct tally *all = &top->tallies->all;
     bool driver = all->driver_calls > 0;
+    const struct report_cell size = report_group_size(&top->tallies->groups, number);
     char name[GROUPS_NAME];
 
-    REPORT_ROW(report, cell_text(groups_name(&top->tallies->groups, number, name, sizeof(name))),
+    REPORT_ROW(report, cell_text(groups_name(&top->tallies->groups, number, name, sizeof(name))), size,
                cell_unsigned(tally->allocations), cell_unsigned(tally->frees), cell_unsigned(tally->failures),
                cell_share((double)(tally->allocations + tally->frees), (double)(all->allocations + all->frees)),
                cell_unsigned(tally->bytes), cell_share((double)tally->bytes, (double)all->bytes),
@@ -109,7 +112,7 @@ top_row(struct report *report, void *context, uint32_t number)
                cell_share((double)tally->time_ns, (double)all->time_ns),
                driver ? cell_unsigned(tally->driver_ns) : cell_none(),
                driver ? cell_share((double)tally->driver_ns, (double)all->driver_ns) : cell_none(),
-               driver ? cell_unsigned(tally->driver_calls) : cell_none());
+               driver ? cell_unsigned(tally->driver_calls) : cell_none(), size);
     top->shown_allocations += tally->allocations;
 }
 
@@ -123,7 +126,7 @@ top_report(struct view *view, struct report *report, const struct tallies *talli
     command_subject(report, view);
     report_field(report, "groups_count", NULL, REPORT_COUNT, cell_unsigned(tallies->groups.count));
     REPORT_TABLE(report, "groups", NULL, top_columns);
-    report_set_column(report, 0, report_group_column(tallies->groups.by));
+    report_group_columns(report, tallies->groups.by, sizeof(top_columns) / sizeof(top_columns[0]) - 1);
     report_spare(report, "frees total_share failures live_bytes driver_share driver_calls mean_life_ns time_share");
     if (ranking_report(view, report, &ranking, &top, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
@@ -139,10 +142,12 @@ static int
 top_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct top_options *options = own;
-    enum groups_by by = options->by >= 0 ? (enum groups_by)options->by : groups_default(&view->names);
+    enum groups_by by;
     struct tallies tallies;
-    int status = tallies_make(view, by, &tallies);
+    int status = tables_by(view, report, options->by, &by);
 
+    if (status == COMMAND_FINE)
+        status = tallies_make(view, by, &tallies);
     if (status != COMMAND_FINE)
         return status;
     status = top_report(view, report, &tallies, (enum top_sort)options->sort);
@@ -160,7 +165,7 @@ const struct command command_top = {
             "freeing, IN DRIVER what of it went into the driver, as CUPTI timed it.\n",
     .options = top_option_defs,
     COMMAND_OWN(struct top_options, .by = -1),
-    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_LIMIT,
+    .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_STACKS | OPTIONS_LIMIT,
     .run = command_answer,
     .analyse = top_analyse,
 };

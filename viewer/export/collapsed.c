@@ -43,7 +43,8 @@ collapsed_run(const struct export_job *export)
 {
     struct profile profile;
     struct emit *out = export->out;
-    int status = profile_make(export->view, &profile);
+    int status =
+        profile_make(export->view, export->options->by_function ? GROUPS_FUNCTION : GROUPS_CALLSTACK, &profile);
 
     if (status != COMMAND_FINE)
         return status;
@@ -77,5 +78,6 @@ const struct export_format export_collapsed = {
     .name = "collapsed",
     .purpose = "a line for each call stack, or tag, with its weight: for flame graphs",
     .options = collapsed_options,
+    .groups = true,
     .run = collapsed_run,
 };

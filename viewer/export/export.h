@@ -18,6 +18,7 @@ struct export_options {
     int format;         /* the index in EXPORT_FORMATS */
     const char *output; /* NULL: standard output */
     int weight;         /* of collapsed: enum profile_weight */
+    int by_function;    /* of formats that group: 1: call stacks without lines */
     bool lifetimes;     /* of chrome */
 };
 
@@ -33,6 +34,7 @@ struct export_format {
     const char *purpose;              /* one line, for --help */
     const struct option_def *options; /* those that only this format looks at, in struct export_options; NULL: none */
     bool compress;                    /* the file is compressed with gzip */
+    bool groups;                      /* by call stacks: takes --by, --frames and --skip */
     int (*run)(const struct export_job *export); /* COMMAND_FINE, or COMMAND_WRONG after a message */
 };
 

@@ -176,7 +176,8 @@ pprof_run(const struct export_job *export)
     int status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'start_unix_ns'", &start_unix_ns);
 
     if (status == COMMAND_FINE)
-        status = profile_make(export->view, &profile);
+        status =
+            profile_make(export->view, export->options->by_function ? GROUPS_FUNCTION : GROUPS_CALLSTACK, &profile);
     if (status != COMMAND_FINE)
         return status;
     if (!pprof_write(export->out, &profile))
@@ -192,5 +193,6 @@ const struct export_format export_pprof = {
     .name = "pprof",
     .purpose = "the same for `go tool pprof`, with every weight, compressed with gzip",
     .compress = true,
+    .groups = true,
     .run = pprof_run,
 };

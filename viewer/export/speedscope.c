@@ -80,7 +80,8 @@ speedscope_run(const struct export_job *export)
 {
     struct json json = { .out = export->out };
     struct profile profile;
-    int status = profile_make(export->view, &profile);
+    int status =
+        profile_make(export->view, export->options->by_function ? GROUPS_FUNCTION : GROUPS_CALLSTACK, &profile);
 
     if (status != COMMAND_FINE)
         return status;
@@ -104,5 +105,6 @@ speedscope_run(const struct export_job *export)
 const struct export_format export_speedscope = {
     .name = "speedscope",
     .purpose = "the same for speedscope.app, with every weight",
+    .groups = true,
     .run = speedscope_run,
 };

@@ -63,9 +63,8 @@ import_refused(const char *path, const char *why)
     return COMMAND_WRONG;
 }
 
-/* Whether the file at `path` has a trace's application id: the only files that are replaced. */
-static bool
-import_is_trace(const char *path)
+bool
+import_is_trace(const char *path, bool follow)
 {
     unsigned char header[72];
     bool is_trace = false;
@@ -73,7 +72,7 @@ import_is_trace(const char *path)
 
     if (!file_is_sqlite(path))
         return false;
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow ? 0 : O_NOFOLLOW));
     if (fd < 0)
         return false;
     if (pread(fd, header, sizeof(header), 0) == (ssize_t)sizeof(header))
@@ -104,7 +103,7 @@ import_check(const char *path, bool overwrite)
     }
     if (lstat(path, &info) != 0)
         return errno == ENOENT ? COMMAND_FINE : import_refused(path, strerror(errno));
-    if (!S_ISREG(info.st_mode) || !import_is_trace(path))
+    if (!S_ISREG(info.st_mode) || !import_is_trace(path, false))
         return import_refused(path, "exists and is no trace: it is not overwritten");
     return overwrite ? COMMAND_FINE : import_refused(path, "exists; --overwrite replaces it");
 }

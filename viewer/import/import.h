@@ -91,6 +91,9 @@ struct import_format {
 IMPORT_FORMATS(IMPORT_DECLARE)
 #undef IMPORT_DECLARE
 
+/* Whether the file at `path` has a trace's application id. `follow`: also if the path is a symbolic link to it. */
+bool import_is_trace(const char *path, bool follow);
+
 /*
  * Begin a trace at `path`. An existing trace there is replaced only with `overwrite`; any other file never is.
  * COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to abandon.

@@ -51,6 +51,9 @@ report_shows(const struct report *report, const struct report_item *item)
     return item->kind == REPORT_ITEM_TABLE && strcmp(report->options.only, item->name) == 0;
 }
 
+/* Mark the cells of a column of sizes that differ from another and would read the same. Without memory, none. */
+void report_mark_exact(struct report_item *item, size_t column);
+
 /* The layout of a table on a screen: which columns are shown, in which order, and how wide the last may be. */
 struct report_layout {
     size_t columns[REPORT_COLUMNS_MAX]; /* of the item, those that are shown, from left to right */

@@ -288,14 +288,30 @@ write_check_only(const struct report *report)
     return false;
 }
 
+static void
+write_mark_exact(const struct report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        struct report_item *item = &report->items[i];
+
+        for (size_t c = 0; item->kind == REPORT_ITEM_TABLE && c < item->column_count; c++) {
+            if (item->columns[c].kind == REPORT_SIZE || item->columns[c].kind == REPORT_CHANGE)
+                report_mark_exact(item, c);
+        }
+    }
+}
+
 int
 report_print(const struct report *report, int status)
 {
+    bool people = report->options.format == REPORT_TABLE || report->options.format == REPORT_MARKDOWN;
     struct emit out;
     bool written;
 
     if (!write_check_only(report) || emit_open_memory(&out) != COMMAND_FINE)
         return COMMAND_WRONG;
+    if (people)
+        write_mark_exact(report);
     if (!report->failed)
         write_formats[report->options.format](report, &out);
     written = !report->failed && !out.failed;

@@ -170,6 +170,66 @@ report_has_color(const struct report *report)
     return report->options.color == REPORT_COLOR_ALWAYS || (isatty(STDOUT_FILENO) && (none == NULL || *none == '\0'));
 }
 
+/* A value of a column, and its cell. */
+struct report_size {
+    int64_t bytes;
+    struct report_cell *cell;
+};
+
+static int
+report_compare_sizes(const void *left, const void *right)
+{
+    int64_t a = ((const struct report_size *)left)->bytes;
+    int64_t b = ((const struct report_size *)right)->bytes;
+
+    return (a > b) - (a < b);
+}
+
+/* Mark two cells if they differ and read the same. */
+static void
+report_mark_pair(enum report_kind kind, const struct report_size *a, const struct report_size *b)
+{
+    struct report_cell plain[2] = { *a->cell, *b->cell };
+    char words[2][64];
+
+    plain[0].exact = plain[1].exact = false;
+    if (a->bytes != b->bytes && strcmp(report_words(kind, &plain[0], words[0], sizeof(words[0])),
+                                       report_words(kind, &plain[1], words[1], sizeof(words[1]))) == 0)
+        a->cell->exact = b->cell->exact = true;
+}
+
+void
+report_mark_exact(struct report_item *item, size_t column)
+{
+    enum report_kind kind = item->columns[column].kind;
+    struct report_size *sizes = calloc(item->row_count + 1, sizeof(*sizes));
+    size_t count = 0;
+
+    for (size_t row = 0; sizes != NULL && row < item->row_count; row++) {
+        struct report_cell *cell = &item->cells[row * item->column_count + column];
+
+        if (cell->there)
+            sizes[count++] = (struct report_size){ (int64_t)cell->integer, cell };
+    }
+    if (sizes != NULL)
+        qsort(sizes, count, sizeof(*sizes), report_compare_sizes);
+    /* Between two different sizes that read the same stands at most one other, a whole number of units: "12.00 GiB",
+       "12 GiB", "12.00 GiB". */
+    for (size_t i = 1, last = 0, before = 0; i < count; i++) {
+        if (sizes[i].bytes == sizes[last].bytes)
+            continue;
+        report_mark_pair(kind, &sizes[last], &sizes[i]);
+        report_mark_pair(kind, &sizes[before], &sizes[i]);
+        before = last;
+        last = i;
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (sizes[i].bytes == sizes[i - 1].bytes)
+            sizes[i].cell->exact = sizes[i - 1].cell->exact;
+    }
+    free(sizes);
+}
+
 const char *
 report_words(enum report_kind kind, const struct report_cell *cell, char *buffer, size_t size)
 {
@@ -186,11 +246,11 @@ report_words(enum report_kind kind, const struct report_cell *cell, char *buffer
         snprintf(buffer, size, "%" PRId64, change);
         break;
     case REPORT_SIZE:
-        snprintf(buffer, size, "%s", output_size(&figure, cell->integer));
+        snprintf(buffer, size, "%s", (cell->exact ? output_bytes : output_size)(&figure, cell->integer));
         break;
     case REPORT_CHANGE:
         snprintf(buffer, size, "%c%s", change < 0 ? '-' : '+',
-                 output_size(&figure, change < 0 ? -cell->integer : cell->integer));
+                 (cell->exact ? output_bytes : output_size)(&figure, change < 0 ? -cell->integer : cell->integer));
         break;
     case REPORT_TIME:
         snprintf(buffer, size, "%s", output_time(&figure, change));

@@ -67,6 +67,7 @@ struct report_column {
 /* A value. All zeros is a missing value: an empty cell, no member in JSON. */
 struct report_cell {
     bool there;
+    bool exact; /* a size is shown in bytes, since another row of its column would read the same; set by report_print */
     union {
         uint64_t integer; /* signed kinds cast it to int64_t */
         double real;
@@ -168,11 +169,14 @@ void report_note(struct report *report, const char *format, ...) __attribute__((
 /* Add lines that only tables and Markdown have, such as a drawing. */
 void report_lines(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * Print the report, through a pager if it is longer than the screen. Where two sizes of a column differ and would read
+ * the same, people get both in bytes. `status`, or COMMAND_WRONG after a message.
+ */
+int report_print(const struct report *report, int status);
+
 /* Format a value for a table. Returns `buffer`, or the cell's own text. */
 const char *report_words(enum report_kind kind, const struct report_cell *cell, char *buffer, size_t size);
-
-/* Print the report, through a pager if it is longer than the screen. `status`, or COMMAND_WRONG after a message. */
-int report_print(const struct report *report, int status);
 
 /* Whether the output may have colours. */
 bool report_has_color(const struct report *report);

@@ -163,6 +163,7 @@ static int
 filter_callstack(struct filter *filter, const struct names *names, const char *text)
 {
     int status = COMMAND_FINE;
+    bool found = false;
     regex_t regex;
     char why[128];
     int code = regcomp(&regex, text, REG_EXTENDED | REG_NOSUB);
@@ -174,15 +175,19 @@ filter_callstack(struct filter *filter, const struct names *names, const char *t
     }
     filter->callstacks.active = true;
     for (size_t i = 0; i < names->callstacks.count && status == COMMAND_FINE; i++) {
-        if (regexec(&regex, names->callstacks.names[i].text, 0, NULL, 0) == 0)
-            status = filter_set_add(&filter->callstacks, names->callstacks.names[i].id);
+        if (regexec(&regex, names->callstacks.names[i].text, 0, NULL, 0) != 0)
+            continue;
+        status = filter_set_add(&filter->callstacks, names->callstacks.names[i].id);
+        found = true;
     }
     regfree(&regex);
-    if (names->callstacks.count == 0) {
-        fprintf(stderr, "%s: it has no call stacks for --callstack\n", names->trace->path);
-        return COMMAND_WRONG;
-    }
-    return status;
+    if (status != COMMAND_FINE)
+        return status;
+    if (names->callstacks.count == 0)
+        return trace_broken(names->trace, "it has no call stacks for --callstack");
+    if (!found)
+        return filter_no_such(names, "call stack with a frame that matches", text, NULL);
+    return COMMAND_FINE;
 }
 
 /* Select the logs that have no other log above them. */
@@ -266,6 +271,36 @@ filter_moment(const struct trace *trace, const struct moment *moment, int64_t *o
     }
 }
 
+int
+filter_check_begin(const struct trace *trace, const struct moment *moment, const char *option)
+{
+    struct output_figure asked, ended;
+    int64_t end = 0;
+    int status = moment->kind == MOMENT_TIME ? filter_end(trace, &end) : COMMAND_FINE;
+
+    if (status == COMMAND_FINE && moment->kind == MOMENT_TIME && moment->number > end)
+        return trace_broken(trace, "--%s: %s lies behind the end of the recording, at %s", option,
+                            output_time(&asked, moment->number), output_time(&ended, end));
+    return status;
+}
+
+/* Refuse a time up to which nothing was recorded. */
+static int
+filter_check_to(const struct trace *trace, const struct moment *to)
+{
+    struct output_figure asked, began;
+    int64_t begin = 0;
+    int code;
+
+    if (to->kind != MOMENT_TIME)
+        return COMMAND_FINE;
+    code = trace_look_up(trace, &begin, "SELECT alloc_ns FROM allocation ORDER BY allocation_id LIMIT 1");
+    if (code == SQLITE_ROW && to->number < begin)
+        return trace_broken(trace, "--to: %s lies before the first allocation, at %s", output_time(&asked, to->number),
+                            output_time(&began, begin));
+    return code == SQLITE_ROW || code == SQLITE_DONE ? COMMAND_FINE : trace_failed(trace);
+}
+
 static int
 filter_times(struct filter *filter, const struct trace *trace, const struct filter_options *options)
 {
@@ -277,6 +312,10 @@ filter_times(struct filter *filter, const struct trace *trace, const struct filt
         status = filter_moment(trace, &options->from, &filter->from_ns);
     if (status == COMMAND_FINE && options->to.kind != MOMENT_NONE)
         status = filter_moment(trace, &options->to, &filter->to_ns);
+    if (status == COMMAND_FINE)
+        status = filter_check_begin(trace, &options->from, "from");
+    if (status == COMMAND_FINE)
+        status = filter_check_to(trace, &options->to);
     if (status == COMMAND_FINE && filter->from_ns > filter->to_ns) {
         fputs("tidemark: --from lies behind --to\n", stderr);
         status = COMMAND_WRONG;

@@ -10,12 +10,13 @@
 #include "viewer/read/names.h"
 #include "viewer/read/scan.h"
 
-/* The filters of the command line. All zeros: none. */
+/* The filters of the command line, and which frames of call stacks count in groups. All zeros: none, and all. */
 struct filter_options {
     struct option_list layers, tags, threads, streams, devices;
     const char *callstack;
     struct moment from, to;
     uint64_t min_size;
+    struct callstack_options stacks;
 };
 
 /* The ids that pass. An inactive set passes every id. */
@@ -44,6 +45,9 @@ void filter_free(struct filter *filter);
 
 /* Resolve a moment to a time; not for MOMENT_PEAK. COMMAND_FINE, or COMMAND_WRONG after a message. */
 int filter_moment(const struct trace *trace, const struct moment *moment, int64_t *out);
+
+/* Refuse a time from which on nothing was recorded, as the value of `option`. COMMAND_FINE, or another status. */
+int filter_check_begin(const struct trace *trace, const struct moment *moment, const char *option);
 
 bool filter_set_has(const struct filter_set *set, int64_t id);
 int filter_set_add(struct filter_set *set, int64_t id);

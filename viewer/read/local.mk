@@ -4,6 +4,8 @@ libviewer_la_SOURCES += \
 	viewer/read/event-stream.h \
 	viewer/read/event-tables.c \
 	viewer/read/event-tables.h \
+	viewer/read/callstacks.c \
+	viewer/read/callstacks.h \
 	viewer/read/filter.c \
 	viewer/read/filter.h \
 	viewer/read/json-pull.c \

@@ -10,9 +10,6 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/read/names.h"
 
-/* A file with more names is refused. */
-#define NAMES_MAX 16777216
-
 /* The most levels of nested tags. Beyond them, or in a cycle, outer tags are left out. */
 #define NAMES_TAG_DEPTH 64
 
@@ -91,28 +88,6 @@ names_make_paths(const struct trace *trace, struct name_list *tags)
     return failed ? trace_broken(trace, "no memory for its tags") : COMMAND_FINE;
 }
 
-/*
- * A row of `callstack` is one frame of a call stack; position 0 is the innermost. A row of `frame` describes a frame:
- * by its function if known, else by its offset in a module.
- */
-static int
-names_callstacks(const struct trace *trace, struct name_list *list)
-{
-    static const char sql[] =
-        "SELECT callstack_id, group_concat(text, ' < '), 0, NULL FROM (SELECT callstack_id,"
-        " coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
-        " printf('+0x%%x', address - base), printf('0x%%x', address)) ||"
-        " iif(ifnull(file, '') = '', '', ' (' || file || iif(ifnull(line, 0) = 0, '', ':' || line) || ')') AS text"
-        " FROM callstack JOIN frame USING (frame_id) LEFT JOIN module USING (module_id)"
-        " ORDER BY callstack_id, position) GROUP BY callstack_id";
-
-    if (!trace_has(trace, "callstack", "callstack_id position frame_id") ||
-        !trace_has(trace, "frame", "frame_id address module_id function file line") ||
-        !trace_has(trace, "module", "module_id path base"))
-        return COMMAND_FINE;
-    return trace_each(trace, names_add, list, sql);
-}
-
 int
 names_read_streams(const struct trace *trace, struct name_list *out)
 {
@@ -136,11 +111,14 @@ names_read_devices(const struct trace *trace, struct name_list *out)
 }
 
 int
-names_read(const struct trace *trace, const struct trace_layers *layers, struct names *out)
+names_read(const struct trace *trace, const struct trace_layers *layers, const struct callstack_options *callstack,
+           struct names *out)
 {
+    const struct callstack_lists lists = { &out->callstacks, &out->counted, &out->functions, &out->skipped_frames,
+                                           &out->fitting };
     int status = COMMAND_FINE;
 
-    *out = (struct names){ .trace = trace, .layers = layers };
+    *out = (struct names){ .trace = trace, .layers = layers, .callstack = callstack };
     if (trace_has(trace, "tag", "tag_id parent_tag_id name"))
         status = trace_each(trace, names_add, &out->tags,
                             "SELECT tag_id, name, parent_tag_id, NULL FROM tag ORDER BY tag_id");
@@ -152,7 +130,7 @@ names_read(const struct trace *trace, const struct trace_layers *layers, struct 
     if (status == COMMAND_FINE)
         status = names_read_streams(trace, &out->streams);
     if (status == COMMAND_FINE)
-        status = names_callstacks(trace, &out->callstacks);
+        status = callstacks_read(trace, callstack, &lists);
     if (status != COMMAND_FINE)
         names_free(out);
     return status;
@@ -161,8 +139,10 @@ names_read(const struct trace *trace, const struct trace_layers *layers, struct 
 void
 names_free_list(struct name_list *list)
 {
-    for (size_t i = 0; i < list->count; i++)
-        free(list->names[i].text);
+    for (size_t i = 0; i < list->count; i++) {
+        if (!list->names[i].borrows)
+            free(list->names[i].text);
+    }
     free(list->names);
     id_map_free(&list->by_id);
 }
@@ -174,7 +154,26 @@ names_free(struct names *names)
     names_free_list(&names->threads);
     names_free_list(&names->streams);
     names_free_list(&names->callstacks);
+    names_free_list(&names->counted);
+    names_free_list(&names->functions);
+    id_map_free(&names->skipped_frames);
     memset(names, 0, sizeof(*names));
+}
+
+int
+names_check_callstacks(const struct names *names, const struct names *other)
+{
+    const struct callstack_options *options = names->callstack;
+    uint32_t fitting = names->fitting | (other != NULL ? other->fitting : 0);
+
+    if ((options->frames > 0 || options->skip.count > 0) && names->callstacks.count == 0 &&
+        (other == NULL || other->callstacks.count == 0))
+        return trace_broken(names->trace, "it has no call stacks for --%s", options->frames > 0 ? "frames" : "skip");
+    for (size_t i = 0; i < options->skip.count; i++) {
+        if ((fitting >> i & 1) == 0)
+            return trace_broken(names->trace, "no frame of a call stack fits \"%s\"", options->skip.items[i]);
+    }
+    return COMMAND_FINE;
 }
 
 const struct name *
@@ -202,12 +201,57 @@ names_tag(const struct names *names, int64_t id, char *buffer, size_t size)
     return tag != NULL ? tag->text : names_unknown("tag", id, buffer, size);
 }
 
+static const char *
+names_stack(const struct name_list *list, int64_t id, char *buffer, size_t size)
+{
+    const struct name *stack = names_find(list, id);
+
+    return stack != NULL ? stack->text : names_unknown("call stack", id, buffer, size);
+}
+
+static int64_t
+names_same(const struct name_list *list, int64_t id)
+{
+    const struct name *stack = names_find(list, id);
+
+    return stack != NULL ? stack->number : id;
+}
+
+/* Where all frames count, there is one list for both. */
+static const struct name_list *
+names_counted_list(const struct names *names)
+{
+    return names->counted.count > 0 ? &names->counted : &names->callstacks;
+}
+
 const char *
 names_callstack(const struct names *names, int64_t id, char *buffer, size_t size)
 {
-    const struct name *stack = names_find(&names->callstacks, id);
+    return names_stack(&names->callstacks, id, buffer, size);
+}
 
-    return stack != NULL ? stack->text : names_unknown("call stack", id, buffer, size);
+const char *
+names_counted(const struct names *names, int64_t id, char *buffer, size_t size)
+{
+    return names_stack(names_counted_list(names), id, buffer, size);
+}
+
+const char *
+names_functions(const struct names *names, int64_t id, char *buffer, size_t size)
+{
+    return names_stack(&names->functions, id, buffer, size);
+}
+
+int64_t
+names_same_counted(const struct names *names, int64_t id)
+{
+    return names_same(names_counted_list(names), id);
+}
+
+int64_t
+names_same_functions(const struct names *names, int64_t id)
+{
+    return names_same(&names->functions, id);
 }
 
 const char *

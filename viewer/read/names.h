@@ -7,15 +7,22 @@
 #include <stdint.h>
 
 #include "viewer/base/id-map.h"
+#include "viewer/read/callstacks.h"
 #include "viewer/read/trace-layers.h"
 #include "viewer/read/trace.h"
+
+/* A file with more names is refused. */
+#define NAMES_MAX 16777216
 
 /* One tag, thread, stream, call stack or device. */
 struct name {
     int64_t id;
-    int64_t number; /* os_tid of a thread, handle of a stream, total bytes of a device (0: unknown) */
+    int64_t number; /* os_tid of a thread, handle of a stream, total bytes of a device (0: unknown); of a call stack the
+                       id of the first one that reads the same */
     int64_t device; /* of a stream; -1: none */
-    char *text;     /* owns; a tag's path, innermost last; a call stack's frames, innermost first, joined by " < " */
+    char *text;     /* owns, unless it borrows; a tag's path, innermost last; a call stack's frames, innermost first,
+                       joined by " < " */
+    bool borrows;   /* the text is that of another name of the list */
 };
 
 struct name_list {
@@ -31,14 +38,26 @@ struct names {
     struct name_list tags;
     struct name_list threads;
     struct name_list streams;
-    struct name_list callstacks; /* empty if the trace has none */
+    struct name_list callstacks;               /* empty if the trace has none */
+    struct name_list counted;                  /* the same for groups: only the frames that count; empty if all do */
+    struct name_list functions;                /* the frames that count, without lines */
+    const struct callstack_options *callstack; /* borrows; which frames count */
+    struct id_map skipped_frames;              /* those that do not, by their pattern */
+    uint32_t fitting;                          /* a bit for each of these patterns that a frame fits */
 };
 
 /*
- * Read the names of `trace`; `trace` and `layers` are borrowed until names_free. COMMAND_FINE, or another status and
- * there is nothing to free.
+ * Read the names of `trace`; all are borrowed until names_free. COMMAND_FINE, or another status and there is nothing to
+ * free.
  */
-int names_read(const struct trace *trace, const struct trace_layers *layers, struct names *out);
+int names_read(const struct trace *trace, const struct trace_layers *layers, const struct callstack_options *callstack,
+               struct names *out);
+
+/*
+ * Refuse options of call stacks where no trace has any, and patterns that no frame fits. `other` (NULL: none) is a
+ * second trace, which may have what the first lacks. COMMAND_FINE, or COMMAND_WRONG after a message.
+ */
+int names_check_callstacks(const struct names *names, const struct names *other);
 
 void names_free(struct names *names);
 
@@ -62,5 +81,13 @@ const char *names_thread(const struct names *names, int64_t id, char *buffer, si
 const char *names_stream(const struct names *names, int64_t id, char *buffer, size_t size);
 const char *names_layer(const struct names *names, int64_t id, char *buffer, size_t size);
 const char *names_callstack(const struct names *names, int64_t id, char *buffer, size_t size);
+
+/* The same for groups of call stacks: only the frames that count, and those without their lines. */
+const char *names_counted(const struct names *names, int64_t id, char *buffer, size_t size);
+const char *names_functions(const struct names *names, int64_t id, char *buffer, size_t size);
+
+/* The id of the first call stack that reads the same as `id` by names_counted or by names_functions. */
+int64_t names_same_counted(const struct names *names, int64_t id);
+int64_t names_same_functions(const struct names *names, int64_t id);
 
 #endif
