@@ -94,7 +94,8 @@ main(void)
     ok(figures.bytes.current == 0, "the thrifty code gives everything back");
 
     /* A test of real code ends here. These show that code past its budget does not get through. */
-    ok(run_within(BUDGET_BYTES, greedy, &figures) == TIDE_ELIMIT, "the greedy code is refused the request that exceeds its budget");
+    ok(run_within(BUDGET_BYTES, greedy, &figures) == TIDE_ELIMIT,
+       "the greedy code is refused the request that exceeds its budget");
     ok(strstr(tide_error_text(), "limit:") != NULL, "the error text says that the limit refused");
     ok(figures.bytes.peak == BUDGET_BYTES, "the greedy code gets its budget to the last byte");
     ok(run_within(ROWS * ROW_BYTES, greedy, &figures) == TIDE_OK,

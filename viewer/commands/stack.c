@@ -82,7 +82,8 @@ const struct command command_stack = {
     .name = "stack",
     .arguments = "[--json] [TEXT]",
     .purpose = "Check stack text, and print it with the defaults filled in",
-    .help = "\nWithout TEXT it is that of TIDEMARK_STACK. Nothing is created. `tidemark help LAYER` explains a layer.\n",
+    .help =
+        "\nWithout TEXT it is that of TIDEMARK_STACK. Nothing is created. `tidemark help LAYER` explains a layer.\n",
     .wanted = &(const struct command_arguments){ .count = -1 },
     .common = OPTIONS_JSON,
     .run = stack_run,
