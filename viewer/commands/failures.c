@@ -24,7 +24,9 @@ static const struct report_column failures_columns[] = {
     { "largest_hole_bytes", "LARGEST HOLE", REPORT_SIZE },
     { "tag", "TAG", REPORT_NAME },
     { "callstack", "CALL STACK", REPORT_STACK },
+    { "stream_id", NULL, REPORT_COUNT },
     { "stream", NULL, REPORT_TEXT },
+    { "thread_id", NULL, REPORT_COUNT },
     { "thread", NULL, REPORT_TEXT },
     { "pinned_by", "PINNED BY", REPORT_NAME },
 };
@@ -38,18 +40,19 @@ failures_report_row(struct view *view, struct report *report, const struct failu
     char tag[GROUPS_NAME], stack[GROUPS_NAME], stream[GROUPS_NAME], thread[GROUPS_NAME];
     bool holes = failures->layers.lower.active;
 
-    REPORT_ROW(report, cell_signed(life->allocation_id), cell_signed(life->alloc_ns), cell_unsigned(life->size),
-               cell_text(tide_status_name((enum tide_status)life->status)), cell_text(failures_word(failure->cause)),
-               cell_unsigned(failure->live_bytes), cell_unsigned(failure->live_count),
-               failure->has_space ? cell_unsigned(failure->reserved_bytes) : cell_none(),
-               failure->has_space ? cell_unsigned(failure->free_bytes) : cell_none(),
-               holes ? cell_unsigned(failure->largest_hole) : cell_none(),
-               life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
-               life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
-                                       : cell_none(),
-               cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
-               cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
-               cell_text(failure->pinned_by));
+    REPORT_ROW(
+        report, cell_signed(life->allocation_id), cell_signed(life->alloc_ns), cell_unsigned(life->size),
+        cell_text(tide_status_name((enum tide_status)life->status)), cell_text(failures_word(failure->cause)),
+        cell_unsigned(failure->live_bytes), cell_unsigned(failure->live_count),
+        failure->has_space ? cell_unsigned(failure->reserved_bytes) : cell_none(),
+        failure->has_space ? cell_unsigned(failure->free_bytes) : cell_none(),
+        holes ? cell_unsigned(failure->largest_hole) : cell_none(),
+        life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
+        life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
+                                : cell_none(),
+        cell_id(life->alloc_stream_id), cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
+        cell_id(life->alloc_thread_id), cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
+        cell_text(failure->pinned_by));
 }
 
 /* Name the limits of the stack, as in stack text. */
@@ -105,11 +108,15 @@ static void
 failures_report_list(struct view *view, struct report *report, const struct failures *failures)
 {
     size_t shown = failures->count < report->options.limit ? failures->count : (size_t)report->options.limit;
+    uint64_t shown_bytes = 0;
 
     REPORT_TABLE(report, "failures", NULL, failures_columns);
     report_spare(report, "live_bytes reserved_bytes ns");
     for (size_t i = 0; i < shown; i++)
         failures_report_row(view, report, failures, &failures->list[i]);
+    for (size_t i = 0; i < shown; i++)
+        shown_bytes += failures->list[i].life.size;
+    report_rest(report, failures->total - shown, cell_unsigned(failures->bytes - shown_bytes));
     if (shown < failures->total)
         report_note(report, "These are the first %zu of %llu.", shown, (unsigned long long)failures->total);
     if (failures->by_cause[FAILURE_LIMIT] > 0)
@@ -131,6 +138,8 @@ failures_analyse(struct view *view, struct report *report, const void *own)
     failures_report_causes(report, &failures);
     if (failures.total > 0)
         failures_report_list(view, report, &failures);
+    else
+        report_no_table(report, "failures");
     failures_free(&failures);
     return COMMAND_FINE;
 }

@@ -16,8 +16,32 @@
             (offset), GROUPS_CHOICES, 0                                                                                \
     }
 
-/* The column "name" of a table with a row for each group. Its texts are constants. */
-struct report_column report_group_column(enum groups_by by);
+/*
+ * The first columns of a table with a row for each group: one for people, whose title is report_group_title, and those
+ * for programs.
+ */
+#define GROUP_COLUMNS                                                                                                  \
+    { NULL, "", REPORT_NAME }, { "name", NULL, REPORT_TEXT }, { "callstack", NULL, REPORT_STACK },                     \
+        { "id", NULL, REPORT_COUNT },                                                                                  \
+    {                                                                                                                  \
+        "size", NULL, REPORT_SIZE                                                                                      \
+    }
+
+/* Give the first column of the last table its title. The texts are constants. */
+void report_group_title(struct report *report, enum groups_by by);
+
+/*
+ * The cells of these columns: a call stack, or the name of anything else; what identifies it in the trace; an exact
+ * size. The texts are borrowed from `buffer` and from the groups.
+ */
+struct group_cells {
+    struct report_cell words, name, callstack, id, size;
+    char buffer[GROUPS_NAME];
+};
+
+#define GROUP_CELLS(cells) (cells)->words, (cells)->name, (cells)->callstack, (cells)->id, (cells)->size
+
+void group_cells_make(const struct groups *groups, uint32_t number, struct group_cells *out);
 
 /* A table with a row for each number from 0 on, the largest figure first. */
 struct ranking {
