@@ -135,6 +135,7 @@ command_tests = \
 	tests/filters-t.sh \
 	tests/formats-t.sh \
 	tests/import-t.sh \
+	tests/json-t.sh \
 	tests/pickle-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
@@ -145,7 +146,7 @@ command_tests = \
 	tests/tables-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
-EXTRA_DIST += tests/formats.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 
