@@ -32,6 +32,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -1107,16 +1108,48 @@ tide_log_create(struct tide_resource *upstream, const struct tide_log_options *o
     return status;
 }
 
+/* The recorder of a log resource; NULL with the error set. */
+static struct tidei_recorder *
+log_recorder(struct tide_resource *log)
+{
+    struct tidei_recorder *recorder = NULL;
+
+    if (log == NULL || log->ops != &tidei_log_kind.ops) {
+        tide_error_set(TIDE_EINVAL, "log: not a log");
+        return NULL;
+    }
+    recorder = atomic_load_explicit(&((struct log *)log)->recorder, memory_order_acquire);
+    if (recorder == NULL)
+        tide_error_set(TIDE_EINVAL, "log: no trace: none above it has a path");
+    return recorder;
+}
+
 enum tide_status
 tide_log_flush(struct tide_resource *log)
 {
-    struct tidei_recorder *recorder;
+    struct tidei_recorder *recorder = log_recorder(log);
 
-    if (log == NULL || log->ops != &tidei_log_kind.ops)
-        return tide_error_set(TIDE_EINVAL, "log: not a log");
-    recorder = atomic_load_explicit(&((struct log *)log)->recorder, memory_order_acquire);
     if (recorder == NULL)
-        return tide_error_set(TIDE_EINVAL, "log: no trace: none above it has a path");
+        return TIDE_EINVAL;
     log_sample_last((struct log *)log);
     return log_flush(recorder);
+}
+
+enum tide_status
+tide_log_path(struct tide_resource *log, char *path, size_t capacity, size_t *needed)
+{
+    struct tidei_recorder *recorder;
+
+    if (needed != NULL)
+        *needed = 0;
+    if (path == NULL && capacity != 0)
+        return tide_error_set(TIDE_EINVAL, "log: NULL in place of the path");
+    recorder = log_recorder(log);
+    if (recorder == NULL)
+        return TIDE_EINVAL;
+    if (capacity != 0)
+        snprintf(path, capacity, "%s", recorder->path);
+    if (needed != NULL)
+        *needed = strlen(recorder->path);
+    return TIDE_OK;
 }

@@ -1,5 +1,6 @@
 EXTRA_DIST += \
 	doc/design.md \
+	doc/json.md \
 	doc/stack-text.md \
 	doc/trace.md
 # One to a line, so that two who add one do not meet.

@@ -128,13 +128,13 @@ steps="
 make_trace "$trace" "$steps"
 json=$(ask leaks --json "$trace")
 is $? 0 'blocks that are live at the end are no finding of leaks'
-has_words "$json" '"live_bytes":600,"live_count":6,"end_ns":69,"suppressed_bytes":0,"suppressed_count":0,"groups":[{"name":"cache","bytes":600,"share":1,"count":6,"allocations":6,"oldest_ns":10}]' \
+has_words "$json" '"live_bytes":600,"live_count":6,"end_ns":69,"suppressed_bytes":0,"suppressed_count":0,"groups":[{"name":"cache","callstack":null,"id":1,"size":null,"live_bytes":600,"live_share":1,"live_count":6,"allocations":6,"oldest_ns":10}]' \
     'leaks has the live blocks by tag, the number of its allocations and the time of the oldest'
-has_words "$json" '"steps_source":"rhythm","steps_count":4,"growth":[{"name":"cache","growth_bytes":400,"step_bytes":100,"first_bytes":100,"last_bytes":500,"rose":4,"fell":0}]' \
+has_words "$json" '"steps_source":"rhythm","steps_text":null,"steps_count":4,"growth":[{"name":"cache","callstack":null,"id":1,"size":null,"growth_bytes":400,"step_bytes":100,"first_bytes":100,"last_bytes":500,"rose":4,"fell":0}]' \
     'leaks takes the lows of the live bytes as ends of steps, over which a tag grows'
 has_words "$json" '"notes":["tag cache grew in 4 of 4 steps, by 100 B a step."]' \
     'a note of leaks names the tag that grows'
-has_words "$(ask leaks --steps=none --json "$trace")" '"steps_source":"none","steps_count":0' \
+has_words "$(ask leaks --steps=none --json "$trace")" '"steps_source":"none","steps_text":null,"steps_count":0,"growth":[]' \
     'leaks --steps=none looks for no steps'
 has_words "$(ask leaks --blocks=2 --json "$trace")" '"blocks":[{"allocation_id":1,"size":100,' \
     'leaks --blocks lists allocations'
@@ -145,7 +145,7 @@ has_words "$(ask leaks --tag=work "$trace")" 'Nothing is live at the end.' 'leak
 make_trace "$trace" "$steps
     INSERT INTO mark VALUES (9, 1, 'mark', 'setup', NULL), (15, 1, 'mark', 'step 1', NULL), (30, 1, 'trim', 'step 8', 5),
         (35, 1, 'mark', 'step 2', NULL), (55, 1, 'mark', 'step 3', NULL), (65, 1, 'mark', 'step 4', NULL);"
-has_words "$(ask leaks --by=tag --json "$trace")" '"steps_source":"marks","steps_text":"step ","steps_count":3,"growth":[{"name":"cache","growth_bytes":500,"step_bytes":166,"first_bytes":100,"last_bytes":600,"rose":3,"fell":0}]' \
+has_words "$(ask leaks --by=tag --json "$trace")" '"steps_source":"marks","steps_text":"step ","steps_count":3,"growth":[{"name":"cache","callstack":null,"id":1,"size":null,"growth_bytes":500,"step_bytes":166,"first_bytes":100,"last_bytes":600,"rose":3,"fell":0}]' \
     'leaks takes marks that differ only in numbers as ends of steps'
 has_words "$(ask leaks --steps='step [13]' --json "$trace")" '"steps_text":"step [13]","steps_count":1' \
     'leaks --steps takes marks of a text as ends of steps'
@@ -159,7 +159,7 @@ printf '# known\n\n  tag:cache\t\nsize:9000\nthread:no*\ncallstack:a|b\n' >"$scr
 json=$(ask leaks --suppressions="$scratch/known" --json "$trace")
 has_words "$json" '"live_bytes":0,"live_count":0,"end_ns":69,"suppressed_bytes":600,"suppressed_count":6,"groups":[]' \
     'leaks leaves out and counts what a file of suppressions names'
-has_words "$json" '"suppressions":[{"line":3,"pattern":"tag:cache","bytes":600,"count":6},{"line":4,"pattern":"size:9000","bytes":0,"count":0},' \
+has_words "$json" '"suppressions":[{"line":3,"pattern":"tag:cache","suppressed_bytes":600,"suppressed_count":6},{"line":4,"pattern":"size:9000","suppressed_bytes":0,"suppressed_count":0},' \
     'leaks counts suppressed blocks by line of the file, lines without a match included'
 echo 'tags:cache' >"$scratch/known"
 ask leaks --suppressions="$scratch/known" "$trace" >/dev/null
@@ -185,8 +185,8 @@ json=$(ask diff --json --by=tag "$trace" "$other")
 is $? 1 'a higher peak is a finding of diff'
 has_words "$json" '{"figure":"peak_bytes","a":1500,"b":1520,"change":20,"change_share":0.013333333333333334,"worse":true}' \
     'diff has the peaks of both traces'
-has_words "$json" '{"figure":"live_bytes","a":0,"b":720,"change":720}' 'diff has other figures, which it does not judge'
-has_words "$json" '"tags":[{"name":"a","change_bytes":-1000,"a_bytes":1000,"b_bytes":0,"a_count":1,"b_count":0},{"name":"c","change_bytes":720,"a_bytes":0,"b_bytes":720,"a_count":0,"b_count":1},{"name":"b","change_bytes":300,"a_bytes":500,"b_bytes":800,"a_count":1,"b_count":1}]' \
+has_words "$json" '{"figure":"live_bytes","a":0,"b":720,"change":720,"change_share":null,"worse":null}' 'diff has other figures, which it does not judge'
+has_words "$json" '"tags":[{"name":"a","callstack":null,"size":null,"change_bytes":-1000,"a_bytes":1000,"b_bytes":0,"a_count":1,"b_count":0},{"name":"c","callstack":null,"size":null,"change_bytes":720,"a_bytes":0,"b_bytes":720,"a_count":0,"b_count":1},{"name":"b","callstack":null,"size":null,"change_bytes":300,"a_bytes":500,"b_bytes":800,"a_count":1,"b_count":1}]' \
     'diff aligns tags by their names, the greatest change first'
 has_words "$json" '"The peak is 20 B higher; tag c has 720 B more at it."' \
     'a note of diff names the tag with the greatest change at the peak'
@@ -210,7 +210,7 @@ make_trace "$trace" "INSERT INTO stream VALUES (2, 16, 0), (3, 32, 1);
 for filters in '--device=0' '--device=0 --stream=1' '--stream=1 --device=1' \
     '--device=0 --device=1 --stream=2 --stream=3'; do
     # shellcheck disable=SC2086 # a list of words
-    ask leaks --json $filters "$trace" | sed 's/.*"live_bytes":\([0-9]*\),.*/\1/'
+    ask leaks --json $filters "$trace" | sed 's/.*"live_bytes":\([0-9]*\),"live_count":[0-9]*,"end_ns".*/\1/'
 done >"$scratch/out"
 is "$(tr '\n' ' ' <"$scratch/out")" '21 1 0 320 ' \
     '--stream and --device must both match, and repeated ones widen the choice'

@@ -102,14 +102,15 @@ $(top_size)
 EOF
     "$AWK" -v size="$size" '$3 != size' "$scratch/events" | "$AWK" -f "$scratch/peak.awk" >"$scratch/without"
     read -r without rest <"$scratch/without"
-    is "$(members "$scratch/json" bytes count peak_without_bytes)" "$bytes $count $without " \
+    sed 's/.*"groups":\[//' "$scratch/json" >"$scratch/groups"
+    is "$(members "$scratch/groups" at_bytes at_count peak_without_bytes)" "$bytes $count $without " \
         "$name: the size with the most bytes at the peak, and the peak without it"
 
     "$tidemark" fragmentation --json "$trace" >"$scratch/json"
     read -r rounded reserved free largest holes chunks <<EOF
 $("$AWK" -f "$scratch/map.awk" "$scratch/live")
 EOF
-    is "$(members "$scratch/json" requested_bytes rounded_bytes reserved_bytes free_bytes largest_hole_bytes holes chunks)" \
+    is "$(members "$scratch/json" live_bytes rounded_bytes reserved_bytes free_bytes largest_hole_bytes holes chunks)" \
         "$most $rounded $reserved $free $largest $holes $chunks " \
         "$name: the rounded and reserved bytes at the peak, and the holes"
 

@@ -144,6 +144,7 @@ command_tests = \
 	tests/grouping-t.sh \
 	tests/growth-t.sh \
 	tests/import-t.sh \
+	tests/json-t.sh \
 	tests/pickle-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
@@ -156,7 +157,7 @@ command_tests = \
 	tests/temporary-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
-EXTRA_DIST += tests/formats.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 

@@ -1,6 +1,8 @@
 /* Tests where a log records to: its options, its path, and files that already exist there. */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -106,6 +108,28 @@ test_without_a_trace(void)
     has_words(tide_error_text(), "no trace: none above it has a path",
               "the refusal of a flush without a trace says why");
     is_i64(tide_log_flush(sim), TIDE_EINVAL, "a resource that is no log cannot be flushed");
+    is_i64(tide_log_path(log, NULL, 0, NULL), TIDE_EINVAL, "a log without a path has no path of a trace");
+    is_i64(tide_log_path(sim, NULL, 0, NULL), TIDE_EINVAL, "a resource that is no log has no path of a trace");
+    tide_resource_release(log);
+}
+
+static void
+test_path(void)
+{
+    struct tide_resource *log = stack_of("log(%s) | log | sim", scratch("of-%%p.db"));
+    char folder[PATH_MAX], wanted[2 * PATH_MAX], path[2 * PATH_MAX], part[4];
+    size_t needed = 0;
+
+    snprintf(wanted, sizeof(wanted), "%s/%s", getcwd(folder, sizeof(folder)), scratch("of-%ld.db", (long)getpid()));
+    ok(all_of(tide_log_path(log, path, sizeof(path), &needed) == TIDE_OK, needed == strlen(wanted)),
+       "a log says how long the path of its trace is");
+    is_string(path, wanted, "the path of a trace is absolute, with the id of the process in place of %p");
+    tide_log_path(log->upstream, path, sizeof(path), NULL);
+    is_string(path, wanted, "a log that joined a trace says the same path");
+    tide_log_path(log, part, sizeof(part), &needed);
+    ok(all_of(strncmp(part, wanted, 3) == 0, part[3] == '\0', needed == strlen(wanted)),
+       "a path that does not fit is cut, and its length is still told");
+    is_i64(tide_log_path(log, NULL, 9, NULL), TIDE_EINVAL, "NULL in place of the path is refused");
     tide_resource_release(log);
 }
 
@@ -437,10 +461,11 @@ test_error_text(void)
 int
 main(void)
 {
-    plan(106);
+    plan(113);
     tide_sim_create(NULL, &sim);
     test_options();
     test_without_a_trace();
+    test_path();
     test_existing();
     test_links();
     test_unwritable();

@@ -53,7 +53,7 @@ plan 73
 "$top_builddir/tests/make-trace" "$scratch/whole.db" || exit 99
 is "$(answer recover "$scratch/whole.db")" "$scratch/whole.db: nothing was left: the trace is complete 0" \
     'recover has nothing to do for a complete trace'
-is "$(recover --json "$scratch/whole.db")" '{"format_version":1,"state":"closed","process":0,"records":0,"complete":true}' \
+is "$(recover --json "$scratch/whole.db")" '{"format_version":1,"state":"closed","pid":0,"records":0,"complete":true,"notes":[]}' \
     'recover --json has the state of a complete trace'
 "$top_builddir/tests/make-trace" "$scratch/cut.db" "UPDATE meta SET value = 0 WHERE key = 'complete'" || exit 99
 has_words "$(answer recover "$scratch/cut.db")" 'nothing was left: the trace is cut off, and nothing is there of what it lacks 0' \

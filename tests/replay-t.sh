@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 84
+plan 107
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -52,7 +52,7 @@ data multistream_sort 35998 35998 482675712218 560877059 0 0
 gzip -dc "$data/multistream_sort.csv.gz" |
     awk -F, 'BEGIN { OFS = "," } NR > 1 { $1 = int(NR / 7) % 5 * 1000 + NR % 3 } { print }' >"$csv"
 json=$(replay --json "$csv")
-is "$(figures "$json" events threads streams peak)" '71996 15 8 560877059 ' \
+is "$(figures "$json" events threads_count streams_count peak)" '71996 15 8 560877059 ' \
     'fifteen threads replay in the recorded order, with the same peak to the byte'
 awk '{ printf "%s\r\n", $0 }' "$csv" >"$scratch/crlf.csv"
 is "$(figures "$(replay --json "$scratch/crlf.csv")" events peak)" '71996 560877059 ' \
@@ -83,7 +83,7 @@ rows '1,,allocate,0x100,10,0x0' '1,,free,0x100,11,0x0'
 is "$(figures "$(replay --json "$csv")" frees size_differences)" '1 1 ' \
     'replay counts a free with another size, and frees the block'
 rows
-is "$(figures "$(replay --json "$csv")" events total_ns)" '0 0 ' 'replay of a header without rows has no events'
+is "$(figures "$(replay --json "$csv")" events duration_ns)" '0 0 ' 'replay of a header without rows has no events'
 printf '%s\n1,,allocate,0x100,10,0x0' "$header" >"$csv"
 is "$(figures "$(replay --json "$csv")" events)" '1 ' 'replay reads a last line without its end'
 
@@ -247,5 +247,107 @@ make_trace "$csv" "UPDATE meta SET value = 0 WHERE key = 'complete';
 json=$(replay --json "$csv")
 is "$? $(figures "$json" events)" '3 2 ' \
     'a trace that was cut off is replayed as far as it goes, and replay exits with 3'
+
+# What a trace says of its events goes into the trace of its replay: tags, marks, call stacks, names of threads.
+make_trace "$scratch/noted.db" "
+    INSERT INTO tag VALUES (1, NULL, 'step'), (2, 1, 'for/ward'), (3, NULL, 'other');
+    INSERT INTO thread VALUES (2, 200, 'worker'), (3, 201, '');
+    INSERT INTO module VALUES (1, '/bin/x', 'ab', 4096, 4096);
+    INSERT INTO frame VALUES (1, 4100, 1, 'take', '/src/a.c', 7), (2, 4200, 1, 'main', '', NULL),
+        (3, 4300, 1, 'more', '', NULL);
+    INSERT INTO callstack VALUES (4, 0, 1), (4, 1, 2), (7, 0, 3), (7, 1, 2);
+    INSERT INTO life VALUES (1, 1, 100, 1000, 5000), (2, 1, 200, 2000, NULL), (3, 1, 300, 2000, 3000),
+        (4, 1, 400, 4000, 4000), (5, 1, 500, 6000, 7000), (6, 1, 600, 6400, 8000);
+    INSERT INTO refused VALUES (9, 1, 700, 6500);
+    UPDATE allocation SET tag_id = 2, callstack_id = 4 WHERE allocation_id IN (1, 2);
+    UPDATE allocation SET tag_id = 1 WHERE allocation_id = 3;
+    UPDATE allocation SET callstack_id = 7 WHERE allocation_id = 4;
+    UPDATE allocation SET alloc_thread_id = 2 WHERE allocation_id IN (3, 5);
+    INSERT INTO mark VALUES (500, 1, 'mark', 'begin', NULL), (3500, 2, 'mark', 'middle', NULL),
+        (3600, 2, 'trim', 'no', 3), (9000, NULL, 'mark', 'end', NULL);"
+
+# noted TRACE: what it says of the allocations of layer 1, by their sizes.
+noted() {
+    query "$1" "WITH RECURSIVE path(tag_id, name) AS (SELECT tag_id, name FROM tag WHERE parent_tag_id IS NULL
+            UNION ALL SELECT tag.tag_id, path.name || '|' || tag.name FROM tag JOIN path ON tag.parent_tag_id = path.tag_id)
+        SELECT size, path.name, thread.name, (SELECT group_concat(function || ifnull(file, '') || ifnull(line, ''), '<')
+            FROM callstack JOIN frame USING (frame_id) WHERE callstack.callstack_id = allocation.callstack_id) AS frames
+        FROM allocation LEFT JOIN path USING (tag_id) JOIN thread ON thread_id = alloc_thread_id
+        WHERE layer_id = $2 AND status = 0 ORDER BY size" | tr '\n' ' '
+}
+marks_sql="SELECT text, name FROM mark JOIN thread USING (thread_id) WHERE kind = 'mark' ORDER BY mark.rowid"
+replay --keep-live --stack "log($scratch/kept.db) | pool | log | sim" "$scratch/noted.db" >/dev/null
+is "$? $(cat "$scratch/err")" '0 ' 'a trace with tags, marks and call stacks is replayed into another trace'
+is "$(noted "$scratch/kept.db" 1)" "$(noted "$scratch/noted.db" 1)" \
+    'the trace of the replay has the tags, the call stacks with their frames, and the threads of each allocation'
+has_words "$(noted "$scratch/kept.db" 3)" ',step|for/ward,main,take/src/a.c7<main' \
+    'a chunk below has the tag and the call stack of the allocation that it was taken for'
+is "$(query "$scratch/kept.db" "$marks_sql" | tr '\n' ' ')" 'begin,main middle,worker end,main ' \
+    'the trace of the replay has the marks, on their threads'
+is "$(query "$scratch/kept.db" "SELECT count(*) FROM mark JOIN allocation ON ns > alloc_ns WHERE text = 'middle' AND layer_id = 1")" 3 \
+    'a mark stands between the events that it stood between'
+is "$(query "$scratch/kept.db" "SELECT count(*) FROM tag")" 2 \
+    'the trace of the replay has the tags that were in use, and none that stands for a call stack'
+replay --keep-live --stack "log($scratch/again.db, callstack=8) | sim" "$scratch/kept.db" >/dev/null
+is "$(noted "$scratch/again.db" 1)" "$(noted "$scratch/noted.db" 1)" \
+    'the call stacks of the input go before those that the log of the replay takes itself'
+replay --keep-live --stack "limit(1GiB) | pool | log($scratch/low.db) | sim" "$scratch/noted.db" >/dev/null
+has_words "$(query "$scratch/low.db" 'SELECT name, callstack_id FROM allocation LEFT JOIN tag USING (tag_id)')" 'for/ward,4' \
+    'a log below a pool has the tags and the call stacks, too'
+
+# times TRACE: all times of layer 1.
+times() {
+    query "$1" "SELECT size, alloc_ns, free_ns FROM allocation WHERE layer_id = 1 AND status = 0 ORDER BY allocation_id"
+}
+replay --keep-live --clock=recorded --stack "log($scratch/clock.db) | pool | log | sim" "$scratch/noted.db" >/dev/null
+is "$? $(times "$scratch/clock.db")" "0 $(times "$scratch/noted.db")" 'with --clock=recorded the times are the recorded ones'
+is "$(query "$scratch/clock.db" "SELECT ns, text FROM mark WHERE kind = 'mark' ORDER BY ns" | tr '\n' ' ')" \
+    '500,begin 3500,middle 9000,end ' 'so are those of the marks'
+is "$(query "$scratch/clock.db" "SELECT value FROM meta WHERE key = 'start_unix_ns'") $(query "$scratch/clock.db" \
+    'SELECT count(*) FROM pool_sample WHERE ns > 9000') $(query "$scratch/clock.db" 'SELECT count(*) FROM allocation WHERE alloc_ns > 8000 OR free_ns > 9000')" \
+    '1700000000000000000 0 0' 'the day, samples and lower layers have times of the recording'
+replay --keep-live --clock=recorded --stack "limit(900, alignment=1) | log($scratch/refusals.db) | limit(550, alignment=1) | sim" "$scratch/noted.db" >/dev/null
+is "$? $(query "$scratch/refusals.db" 'SELECT size, alloc_ns, status = 0 FROM allocation ORDER BY allocation_id' | tr '\n' ' ')" \
+    '0 100,1000,1 200,2000,1 300,2000,0 400,4000,0 500,6000,0 600,6400,0 ' \
+    'requests that the new stack refuses have their recorded times'
+replay --keep-live --clock=recorded --stack "limit(900) | log($scratch/above.db) | limit(550, alignment=1) | sim" "$scratch/noted.db" >/dev/null
+is "$? $(query "$scratch/above.db" 'SELECT size, alloc_ns, status = 0 FROM allocation ORDER BY allocation_id' | tr '\n' ' ')" \
+    '0 100,1000,1 200,2000,1 500,6000,0 ' 'requests that a layer above the log refuses do not shift the times of others'
+replay --clock=recorded --stack "pool | log($scratch/chunks.db) | sim" "$scratch/noted.db" >/dev/null
+has_words "$? $(cat "$scratch/err")" 'no log sees every request as it is' \
+    'where no log sees every request, --clock=recorded is an error that says so'
+replay --clock=recorded --stack sim "$scratch/noted.db" >/dev/null
+has_words "$? $(cat "$scratch/err")" '2 tidemark replay: --clock=recorded: the stack has no log' \
+    '--clock=recorded without a log is an error'
+rows '1,,allocate,0x100,10,0x0'
+replay --clock=recorded --stack "log($scratch/none.db) | sim" "$csv" >/dev/null
+is "$? $(cat "$scratch/err")" "2 $csv: no trace, and --clock=recorded is for traces" '--clock=recorded is for traces only'
+"$tidemark" import "$data/gpt_train.csv.gz" -o "$scratch/train.db" >/dev/null 2>&1
+replay --keep-live --clock=recorded --stack "log($scratch/train2.db) | pool | log | sim" "$scratch/train.db" >/dev/null
+is "$? $(times "$scratch/train2.db" | cksum)" "0 $(times "$scratch/train.db" | cksum)" \
+    'gpt_train: all 147,053 times are the recorded ones'
+
+json=$(replay --json --stop-at-failure --stack 'limit(550) | sim' "$scratch/noted.db")
+is "$? $(figures "$json" allocations failures stopped_at live_bytes)" '1 2 1 3 300 ' \
+    '--stop-at-failure stops at the first allocation that is refused, with status 1'
+replay --stop-at-failure --stack 'limit(1GiB) | sim' "$scratch/noted.db" >/dev/null
+is $? 0 '--stop-at-failure without a failure changes nothing'
+
+# Several stacks.
+replay --stack 'pool | sim' --stack 'limit(1GiB) | sim' --stack 'log("a | {sim.db") | sim' --stop-at-failure \
+    "$data/gpt_train.csv.gz" >"$scratch/out"
+rm -f 'a | {sim.db'
+is "$(sed -n '/PEAK-LIVE/,$p' "$scratch/out" | sed 's/  *[0-9.]* ns  */ /; s/  */ /g; s/^ //')" 'PEAK-LIVE PEAK-RESERVED FAILURES CHUNKS CALLS AN-EVENT STACK
+12.89 GiB 13.10 GiB 0 6686 12427 pool | sim
+1003.8 MiB 1003.8 MiB 1 158 159 limit(1GiB) | sim
+12.89 GiB 12.89 GiB 0 73528 147053 log("a | {sim.db") | sim' 'several stacks stand side by side'
+json=$(replay --json --stack 'pool | sim' --stack sim "$csv")
+is "$(echo "$json" | grep -c '^\[{.*},{.*}\]$') $(echo "$json" | grep -o '"stack":"[^"]*"' | tr '\n' ' ')" \
+    '1 "stack":"pool | sim" "stack":"sim" ' 'the JSON of several stacks is an array of their objects'
+replay --stack "log($scratch/first.db) | sim" --stack 'nothing | sim' "$csv" >"$scratch/out"
+is "$? $(wc -c <"$scratch/out") $(ls "$scratch/first.db" 2>/dev/null)" '2 0 ' \
+    'a mistake in one of several stacks is found before anything is replayed'
+replay --stack sim --stop-at-failure=yes "$csv" >/dev/null
+is $? 2 '--stop-at-failure takes no value'
 
 done_testing

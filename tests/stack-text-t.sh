@@ -34,7 +34,7 @@ is "$(answer stack 'pool(growth=1x) | host' | sed 's/,.* / ... /')" 'tidemark st
 is "$(answer stack limit host | head -n 1)" \
     'tidemark stack: one text at a time; put it in quotes, because it has blanks and bars' 'two texts are refused'
 is "$(answer stack --json 'limit(1) | host')" \
-    '{"format_version":1,"text":"limit(1) | host","full":"limit(1, alignment=256)\u000a| host"} 0' 'the JSON has both texts'
+    '{"format_version":1,"text":"limit(1) | host","full":"limit(1, alignment=256)\u000a| host","notes":[]} 0' 'the JSON has both texts'
 is "$(answer stack "log(\"a$(printf '\033')b.db\") | host" | head -n 1 | cut -c 1-20)" 'log("a\x1bb.db", ove' \
     'a control character in a path does not reach the terminal'
 

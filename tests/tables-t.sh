@@ -64,12 +64,12 @@ LIVED COUNT BYTES BYTE-SECONDS
 1 ns to 10 ns 1 25.0% 100 B 1.9% 0.5% ##########
 10 ns to 100 ns 2 50.0% 4.98 KiB 96.2% 95.0% ####################
 to the end 1 25.0% 100 B 1.9% 4.5% ##########' 'lifetimes, with what is live at the end'
-is "$(ask histogram --of=bytes --only=exact --format=csv "$trace" | cut -d, -f2,3,5,9)" 'size,count,bytes,mean_life_ns
+is "$(ask histogram --of=bytes --only=exact --format=csv "$trace" | cut -d, -f1,2,4,8)" 'size,allocations,total_bytes,mean_life_ns
 5000,1,5000,20
 100,3,300,27' 'exact sizes, in the order that was asked for'
-has_words "$(ask histogram --json "$trace")" '"lifetimes_events":[{"from_events":0,"count":2,' \
+has_words "$(ask histogram --json "$trace")" '"lifetimes_events":[{"from_events":0,"allocations":2,' \
     'histogram has lifetimes in events'
-is "$(ask top --by=tag --sort=driver --format=csv --only=groups "$trace" | cut -d, -f 1-4,6,8,9,13,15,17)" \
+is "$(ask top --by=tag --sort=driver --format=csv --only=groups "$trace" | cut -d, -f 1,5-7,9,11,12,16,18,20)" \
     'name,allocations,frees,failures,total_bytes,peak_bytes,live_bytes,time_ns,driver_ns,driver_calls
 big,1,1,0,5000,5000,0,20,7,2
 (none),3,2,1,300,200,100,60,0,0' 'groups with the most time in the driver first'
@@ -79,8 +79,8 @@ make_trace "$scratch/late.db" "
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, result) VALUES
         (524289, 0, 'f', 4, 1000, 0), (1, 1, 'f', 5, 1, 0), (262145, 0, 'f', 3, 100, 0), (7, 0, 'f', 6, 9, 0),
         (524289, 1, 'f', 9, 2000, 0), (2, 0, 'f', 2, 10, 0), (1, 1, 'f', 5, 3, 0), (NULL, 0, 'f', 6, 9, 0)"
-is "$(ask top --by=size --sort=driver --format=csv --only=groups "$scratch/late.db" | cut -d, -f 1,15,17 | tr '\n' ' ')" \
-    'name,driver_ns,driver_calls 40 B,3000,2 30 B,100,1 20 B,10,1 10 B,4,2 ' \
+is "$(ask top --by=size --sort=driver --format=csv --only=groups "$scratch/late.db" | cut -d, -f 4,18,20 | tr '\n' ' ')" \
+    'size,driver_ns,driver_calls 40,3000,2 30,100,1 20,10,1 10,4,2 ' \
     'top adds calls that come in any order to their allocations'
 has_words "$(ask top --limit=1 --by=size "$trace")" '2 more groups have 1 allocations.' \
     'top --limit says how many groups it leaves out'

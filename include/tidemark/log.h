@@ -86,6 +86,14 @@ TIDE_EXPORT enum tide_status tide_log_create(struct tide_resource *upstream, con
  */
 TIDE_EXPORT enum tide_status tide_log_flush(struct tide_resource *log);
 
+/*
+ * Copy the absolute path of the trace that the layer records into, with %p and the like expanded. *needed (may be
+ * NULL) is its full length without the NUL, even where `capacity` was too small and the path was cut.
+ * Errors: TIDE_EINVAL (not a log resource, or one that records into no trace; NULL in place of `path`).
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_log_path(struct tide_resource *log, char *path, size_t capacity, size_t *needed);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,9 +8,8 @@
 
 #include "viewer/base/callstack-text.h"
 
-/* The length of the first frame of `text`; *next is the frame after it, or NULL. */
-static size_t
-stack_frame(const char *text, const char **next)
+size_t
+stack_text_frame(const char *text, const char **next)
 {
     const char *end = strstr(text, " < ");
 
@@ -48,7 +47,7 @@ stack_text_short(const char *text, size_t frames)
 
     for (size_t shown = 0; out != NULL && text != NULL; shown++) {
         const char *after;
-        size_t length = stack_frame(text, &after);
+        size_t length = stack_text_frame(text, &after);
         size_t times = 1;
 
         if (shown == frames) {
@@ -56,7 +55,8 @@ stack_text_short(const char *text, size_t frames)
             break;
         }
         for (const char *next;
-             after != NULL && strncmp(text, after, length) == 0 && stack_frame(after, &next) == length; after = next)
+             after != NULL && strncmp(text, after, length) == 0 && stack_text_frame(after, &next) == length;
+             after = next)
             times++;
         fputs(shown > 0 ? " < " : "", out);
         stack_put_frame(out, text, length);

@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+/* The length of the first frame of `text`; *next is the frame after it, or NULL. */
+size_t stack_text_frame(const char *text, const char **next);
+
 /*
  * Shorten a call stack: drop the folders of files, write a recursive frame once with its count, and keep only the
  * `frames` innermost frames. Text that is not a call stack stays unchanged. The caller frees the result; NULL: no

@@ -29,8 +29,11 @@ command_misused(const struct command *command, const char *format, ...)
 
 #define OPTIONS_MAX 64
 
-/* The default of --limit. */
+/* The default of --limit for tables that people read; programs get all rows. */
 #define OPTIONS_ROWS 20
+
+/* --limit was not given; no number that it takes is as high. */
+#define OPTIONS_NO_LIMIT UINT64_MAX
 
 #define AT(field) offsetof(struct view_options, field)
 
@@ -40,7 +43,9 @@ static const struct {
     struct option_def def;
 } options_common[] = {
     { OPTIONS_LIMIT,
-      { "limit", 'n', OPTION_COUNT, "ROWS", "at most so many rows of a table; 0: all", AT(report.limit), NULL, 0 } },
+      { "limit", 'n', OPTION_COUNT, "ROWS",
+        "at most so many rows of a table; 0: all; else 20 of a table for\npeople, and all for programs",
+        AT(report.limit), NULL, 0 } },
     { OPTIONS_FILTER | OPTIONS_WINDOW,
       { "layer", 'l', OPTION_LIST, "LAYER", "only of this log layer (number); else the outermost ones",
         AT(filter.layers), NULL, 0 } },
@@ -270,6 +275,18 @@ command_help(const struct command *command)
     return output_finish(COMMAND_FINE);
 }
 
+/* Fill in the default of --limit, which depends on the format. */
+static void
+options_default_limit(struct report_options *options)
+{
+    bool people = options->format == REPORT_TABLE || options->format == REPORT_MARKDOWN;
+
+    if (options->limit == OPTIONS_NO_LIMIT && people)
+        options->limit = OPTIONS_ROWS;
+    else if (options->limit == 0)
+        options->limit = UINT64_MAX;
+}
+
 /*
  * Parse the options in argv. Returns OPTIONS_GO, with `optind` at the first argument, or an exit status after the help
  * or a message.
@@ -296,8 +313,7 @@ options_parse(struct invocation *call, int argc, char **argv)
             return command_help(self);
         status = options_set(self, all.defs[place], all.bases[place], optarg);
     }
-    if (call->common.report.limit == 0)
-        call->common.report.limit = UINT64_MAX;
+    options_default_limit(&call->common.report);
     return status;
 }
 
@@ -306,7 +322,7 @@ command_run(const struct command *command, int argc, char **argv)
 {
     static const struct command_arguments trace = { 1, "which trace?", "one trace at a time" };
     const struct command_arguments *wanted = command->wanted != NULL ? command->wanted : &trace;
-    struct invocation call = { .command = command, .common.report.limit = OPTIONS_ROWS };
+    struct invocation call = { .command = command, .common.report.limit = OPTIONS_NO_LIMIT };
     int status;
 
     assert(command->own_bytes <= sizeof(call.own));

@@ -128,14 +128,18 @@ diff_note_change(struct diff *diff, const struct align *align, enum groups_by by
                 change < 0 ? "less" : "more");
 }
 
+/* The tables by enum groups_by. */
+static const char *const diff_tables[] = { "tags",    "callstacks", "sizes",  "classes",
+                                           "streams", "threads",    "layers", "devices" };
+
 static int
 diff_report_groups(struct diff *diff, size_t by, bool first)
 {
-    static const char *const names[] = { "tags",    "callstacks", "sizes",   "classes",   "streams",
-                                         "threads", "layers",     "devices", "callstacks" };
     static const struct report_column columns[] = {
-        { "name", "", REPORT_NAME },
-        { NULL, NULL, REPORT_SIZE },
+        { NULL, "", REPORT_NAME },
+        { "name", NULL, REPORT_TEXT },
+        { "callstack", NULL, REPORT_STACK },
+        { "size", NULL, REPORT_SIZE },
         { "change_bytes", "CHANGE", REPORT_CHANGE },
         { "a_bytes", "A", REPORT_SIZE },
         { "b_bytes", "B", REPORT_SIZE },
@@ -147,31 +151,36 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
     uint64_t limit = report->options.limit;
     struct output_figure figure;
     struct align align;
+    uint64_t left_count = 0;
     int64_t left = 0;
     size_t shown = 0;
 
     if (align_make(&diff->a, &diff->b, by, &align) != COMMAND_FINE)
         return COMMAND_WRONG;
-    REPORT_TABLE(report, names[what], first ? "What was live at the two peaks" : NULL, columns);
-    report_group_columns(report, what, 1);
-    report_set_column(report, 1, (struct report_column){ "size", what == GROUPS_SIZE ? "SIZE" : NULL, REPORT_SIZE });
+    REPORT_TABLE(report, diff_tables[what], first ? "What was live at the two peaks" : NULL, columns);
+    report_group_title(report, what);
     report_spare(report, "a_count b_count");
     for (size_t i = 0; i < align.count; i++) {
         const struct align_row *row = &align.rows[i];
+        struct report_cell words;
         char name[GROUPS_NAME];
 
         if (align_change(row) == 0)
             continue;
         if (shown >= limit) {
             left += align_change(row);
+            left_count++;
             continue;
         }
         shown++;
-        REPORT_ROW(report, cell_text(align_name(row, name, sizeof(name))),
+        words = cell_text(align_name(row, name, sizeof(name)));
+        REPORT_ROW(report, words, what != GROUPS_CALLSTACK ? words : cell_none(),
+                   what == GROUPS_CALLSTACK && strcmp(words.text, "(none)") != 0 ? words : cell_none(),
                    row->name == NULL ? cell_unsigned(row->size) : cell_none(), cell_signed(align_change(row)),
                    cell_unsigned(row->a.bytes), cell_unsigned(row->b.bytes), cell_unsigned(row->a.count),
                    cell_unsigned(row->b.count));
     }
+    report_rest(report, left_count, cell_none());
     if (left != 0)
         report_note(report, "Those by %s that are not listed change it by %s%s.", groups_word(what),
                     left < 0 ? "-" : "+", output_size(&figure, left < 0 ? (uint64_t)-left : (uint64_t)left));
@@ -179,6 +188,20 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
         diff_note_change(diff, &align, what);
     align_free(&align);
     return COMMAND_FINE;
+}
+
+/* Programs find every table; those of groups that were not compared have no rows. */
+static void
+diff_report_others(struct diff *diff, const enum groups_by *by, size_t count)
+{
+    for (size_t i = 0; i < sizeof(diff_tables) / sizeof(diff_tables[0]); i++) {
+        bool compared = false;
+
+        for (size_t j = 0; j < count; j++)
+            compared = compared || by[j] == i;
+        if (!compared)
+            report_no_table(&diff->report, diff_tables[i]);
+    }
 }
 
 static int
@@ -210,6 +233,7 @@ diff_compare(struct diff *diff, const struct diff_options *options)
         diff_note_verdict(diff);
         for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
             status = diff_report_groups(diff, i, i == 0);
+        diff_report_others(diff, by, count);
         snapshot_free(&diff->b);
     }
     snapshot_free(&diff->a);

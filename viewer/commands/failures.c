@@ -45,7 +45,9 @@ static const struct report_column failures_columns[] = {
     { "text", NULL, REPORT_TEXT },
     { "tag", "TAG", REPORT_NAME },
     { "callstack", "CALL STACK", REPORT_STACK },
+    { "stream_id", NULL, REPORT_COUNT },
     { "stream", NULL, REPORT_TEXT },
+    { "thread_id", NULL, REPORT_COUNT },
     { "thread", NULL, REPORT_TEXT },
     { "pinned_by", "PINNED BY", REPORT_NAME },
 };
@@ -102,8 +104,8 @@ failures_report_row(struct view *view, struct report *report, const struct failu
                life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
                life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
                                        : cell_none(),
-               cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
-               cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
+               cell_id(life->alloc_stream_id), cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
+               cell_id(life->alloc_thread_id), cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
                cell_text(failure->pinned_by));
 }
 
@@ -542,11 +544,15 @@ failures_report_list(struct view *view, struct report *report, const struct fail
 {
     size_t shown = failures->count < report->options.limit ? failures->count : (size_t)report->options.limit;
     uint64_t all = failures->count < FAILURES_MAX ? failures->count : failures->total;
+    uint64_t shown_bytes = 0;
 
     REPORT_TABLE(report, "failures", NULL, failures_columns);
     report_spare(report, "live_bytes reserved_bytes ns");
     for (size_t i = 0; i < shown; i++)
         failures_report_row(view, report, failures, &failures->list[i]);
+    for (size_t i = 0; i < shown; i++)
+        shown_bytes += failures->list[i].life.size;
+    report_rest(report, all - shown, cell_unsigned(failures->bytes - shown_bytes));
     if (shown < all)
         report_note(report, "These are the first %zu of %llu.", shown, (unsigned long long)all);
 }

@@ -35,19 +35,19 @@ static const struct option_def fragmentation_option_defs[] = {
 static const struct report_column fragmentation_columns[] = {
     { "moment", "AT", REPORT_TEXT },
     { "ns", "", REPORT_TIME },
-    { "requested_bytes", "REQUESTED", REPORT_SIZE },
+    { "live_bytes", "REQUESTED", REPORT_SIZE },
     { "rounded_bytes", NULL, REPORT_SIZE },
     { "internal_bytes", NULL, REPORT_SIZE },
-    { "internal", "INTERNAL", REPORT_SHARE },
+    { "internal_share", "INTERNAL", REPORT_SHARE },
     { "reserved_bytes", "RESERVED", REPORT_SIZE },
     { "used_share", "USED", REPORT_SHARE },
     { "free_bytes", "FREE", REPORT_SIZE },
     { "largest_hole_bytes", "LARGEST", REPORT_SIZE },
     { "holes", "HOLES", REPORT_COUNT },
-    { "external", "EXTERNAL", REPORT_SHARE },
-    { "unusable", "UNUSABLE", REPORT_SHARE },
+    { "external_share", "EXTERNAL", REPORT_SHARE },
+    { "unusable_share", "UNUSABLE", REPORT_SHARE },
     { "empty_bytes", "EMPTY", REPORT_SIZE },
-    { "blocks", NULL, REPORT_COUNT },
+    { "live_count", NULL, REPORT_COUNT },
     { "chunks", NULL, REPORT_COUNT },
     { "device_bytes", "DEVICE", REPORT_SIZE },
 };
@@ -72,7 +72,7 @@ static void
 fragmentation_report_moments(struct report *report, const struct fragment *fragment)
 {
     REPORT_TABLE(report, "moments", NULL, fragmentation_columns);
-    report_spare(report, "holes empty_bytes device_bytes unusable largest_hole_bytes used_share");
+    report_spare(report, "holes empty_bytes device_bytes unusable_share largest_hole_bytes used_share");
     fragmentation_row(report, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
     if (fragment->reserved_peak_id != 0)
         fragmentation_row(report, "most reserved", &fragment->reserved_figures);
@@ -153,8 +153,8 @@ fragmentation_report_pins(struct view *view, struct report *report, const struct
 {
     static const struct report_column columns[] = {
         { "chunk", "CHUNK", REPORT_ADDRESS },       { "chunk_bytes", "SIZE", REPORT_SIZE },
-        { "blocks", "BLOCKS", REPORT_COUNT },       { "used_bytes", "USED", REPORT_SIZE },
-        { "held_bytes", "HELD BACK", REPORT_SIZE }, { "pinned_by", "PINNED BY", REPORT_NAME },
+        { "live_count", "BLOCKS", REPORT_COUNT },   { "used_bytes", "USED", REPORT_SIZE },
+        { "free_bytes", "HELD BACK", REPORT_SIZE }, { "pinned_by", "PINNED BY", REPORT_NAME },
     };
     const struct ranking ranking = { space->chunk_count, 0, report->options.limit, fragmentation_held,
                                      fragmentation_report_pin };
@@ -166,6 +166,7 @@ fragmentation_report_pins(struct view *view, struct report *report, const struct
     REPORT_TABLE(report, "pins", "Blocks that pin chunks which are otherwise empty", columns);
     if (ranking_report(view, report, &ranking, &chunks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
+    report_rest(report, rows.left, cell_unsigned(rows.left_figures));
     count = rows.shown + rows.left;
     if (count > 0)
         report_note(report, "%llu chunk%s at most a quarter full hold%s back %s.", (unsigned long long)count,
@@ -205,17 +206,20 @@ fragmentation_report_chunks(struct view *view, struct report *report, const stru
         { "free_bytes", "FREE", REPORT_SIZE },
         { "largest_hole_bytes", "LARGEST", REPORT_SIZE },
         { "holes", "HOLES", REPORT_COUNT },
-        { "external", "EXTERNAL", REPORT_SHARE },
-        { "blocks", "BLOCKS", REPORT_COUNT },
+        { "external_share", "EXTERNAL", REPORT_SHARE },
+        { "live_count", "BLOCKS", REPORT_COUNT },
     };
     const struct ranking ranking = { space->chunk_count, SIZE_MAX, report->options.limit, fragmentation_free,
                                      fragmentation_report_chunk };
     struct fragmentation_chunks chunks = { view, space };
     struct ranking_rows rows;
+    int status;
 
     REPORT_TABLE(report, "chunks", "Chunks with the most free bytes", columns);
     report_spare(report, "holes used_share");
-    return ranking_report(view, report, &ranking, &chunks, &rows);
+    status = ranking_report(view, report, &ranking, &chunks, &rows);
+    report_rest(report, rows.left, cell_unsigned(rows.left_figures));
+    return status;
 }
 
 /* The blocks of each stream. The free bytes between blocks belong to no stream. */
@@ -223,12 +227,15 @@ static int
 fragmentation_report_streams(struct view *view, struct report *report, const struct fragment *fragment)
 {
     static const struct report_column columns[] = {
-        { "stream", "STREAM", REPORT_TEXT },           { "requested_bytes", "REQUESTED", REPORT_SIZE },
-        { "internal_bytes", "INTERNAL", REPORT_SIZE }, { "internal", "", REPORT_SHARE },
-        { "blocks", "BLOCKS", REPORT_COUNT },          { "chunks", "IN CHUNKS", REPORT_COUNT },
+        { "stream_id", NULL, REPORT_COUNT },        { "stream", "STREAM", REPORT_TEXT },
+        { "live_bytes", "REQUESTED", REPORT_SIZE }, { "internal_bytes", "INTERNAL", REPORT_SIZE },
+        { "internal_share", "", REPORT_SHARE },     { "live_count", "BLOCKS", REPORT_COUNT },
+        { "chunks", "IN CHUNKS", REPORT_COUNT },
     };
     const struct space *space = &fragment->space;
     size_t count = view->names.streams.count;
+    struct amount left = { 0 };
+    size_t shown = 0;
     struct {
         uint64_t requested, rounded, blocks, chunks, last_chunk;
     } *sums = calloc(count + 1, sizeof(*sums));
@@ -249,16 +256,23 @@ fragmentation_report_streams(struct view *view, struct report *report, const str
         }
     }
     REPORT_TABLE(report, "streams", "By stream", columns);
-    for (size_t i = 0; i < count && i < report->options.limit; i++) {
+    for (size_t i = 0; i < count; i++) {
         char name[GROUPS_NAME];
 
         if (sums[i].blocks == 0)
             continue;
-        REPORT_ROW(report, cell_text(names_stream(&view->names, view->names.streams.names[i].id, name, sizeof(name))),
+        if (shown++ >= report->options.limit) {
+            left.count++;
+            left.bytes += sums[i].requested;
+            continue;
+        }
+        REPORT_ROW(report, cell_id(view->names.streams.names[i].id),
+                   cell_text(names_stream(&view->names, view->names.streams.names[i].id, name, sizeof(name))),
                    cell_unsigned(sums[i].requested), cell_unsigned(sums[i].rounded - sums[i].requested),
                    cell_share((double)(sums[i].rounded - sums[i].requested), (double)sums[i].rounded),
                    cell_unsigned(sums[i].blocks), cell_unsigned(sums[i].chunks));
     }
+    report_rest(report, left.count, cell_unsigned(left.bytes));
     free(sums);
     return COMMAND_FINE;
 }

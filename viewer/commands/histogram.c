@@ -12,10 +12,13 @@
 
 #define HISTOGRAM_BAR 20
 
-/* The places of columns that lifetimes do not have. */
+/* The places of columns that not every table has. */
+#define HISTOGRAM_FROM      1
 #define HISTOGRAM_SIZE      2
 #define HISTOGRAM_MEAN_LIFE 9
 #define HISTOGRAM_LIVE      10
+
+static const struct report_column histogram_hidden = { NULL, NULL, REPORT_COUNT };
 
 /* In the order of HISTOGRAM_CHOICES. */
 enum histogram_of {
@@ -49,7 +52,8 @@ struct histogram_tables {
     const struct histogram *histogram;
     enum histogram_of of;
     bool ascii;
-    double longest; /* the figure of the longest bar of the current table */
+    double longest;       /* the figure of the longest bar of the current table */
+    uint64_t shown_bytes; /* of the exact sizes that have a row */
 };
 
 static double
@@ -69,10 +73,10 @@ histogram_begin(struct histogram_tables *tables, const char *name, const char *t
         { NULL, "SIZES", REPORT_TEXT },
         { "from_bytes", NULL, REPORT_SIZE },
         { "size", "SIZE", REPORT_SIZE },
-        { "count", "COUNT", REPORT_COUNT },
-        { "count_share", "", REPORT_SHARE },
-        { "bytes", "BYTES", REPORT_SIZE },
-        { "bytes_share", "", REPORT_SHARE },
+        { "allocations", "COUNT", REPORT_COUNT },
+        { "allocations_share", "", REPORT_SHARE },
+        { "total_bytes", "BYTES", REPORT_SIZE },
+        { "total_share", "", REPORT_SHARE },
         { "byte_seconds", NULL, REPORT_REAL },
         { "byte_seconds_share", "BYTE-SECONDS", REPORT_SHARE },
         { "mean_life_ns", "MEAN LIFE", REPORT_TIME },
@@ -130,7 +134,8 @@ histogram_report_classes(struct histogram_tables *tables)
     char name[GROUPS_NAME];
 
     histogram_begin(tables, "sizes", "Sizes", classes, HISTOGRAM_CLASSES);
-    report_spare(tables->report, "live_count mean_life_ns bytes_share");
+    report_set_column(tables->report, HISTOGRAM_SIZE, histogram_hidden);
+    report_spare(tables->report, "live_count mean_life_ns total_share");
     for (unsigned i = 0; i < HISTOGRAM_CLASSES; i++) {
         uint64_t from = i == 0 ? 0 : UINT64_C(1) << (i - 1);
 
@@ -154,10 +159,11 @@ histogram_exact_figure(const void *context, uint32_t number)
 static void
 histogram_exact_row(struct report *report, void *context, uint32_t number)
 {
-    const struct histogram_tables *tables = context;
+    struct histogram_tables *tables = context;
     const struct tallies *exact = &tables->histogram->exact;
 
     (void)report;
+    tables->shown_bytes += exact->list[number].bytes;
     histogram_row(tables, NULL, cell_none(), cell_unsigned(exact->groups.keys[number]), &exact->list[number]);
 }
 
@@ -171,8 +177,10 @@ histogram_report_exact(struct view *view, struct histogram_tables *tables)
     int status;
 
     histogram_begin(tables, "exact", "Exact sizes", exact->list, exact->groups.count);
-    report_spare(tables->report, "live_count mean_life_ns bytes_share");
+    report_set_column(tables->report, HISTOGRAM_FROM, histogram_hidden);
+    report_spare(tables->report, "live_count mean_life_ns total_share");
     status = ranking_report(view, tables->report, &ranking, tables, &rows);
+    report_rest(tables->report, rows.left, cell_unsigned(exact->all.bytes - tables->shown_bytes));
     if (rows.left > 0)
         report_note(tables->report, "%llu more sizes.", (unsigned long long)rows.left);
     return status;
@@ -219,7 +227,6 @@ histogram_bin_tally(const struct histogram_bin *bin)
 static void
 histogram_report_bins(struct histogram_tables *tables, bool times)
 {
-    static const struct report_column hidden = { NULL, NULL, REPORT_COUNT };
     const struct histogram *histogram = tables->histogram;
     const struct histogram_bin *bins = times ? histogram->times : histogram->events;
     unsigned count = times ? HISTOGRAM_TIMES : HISTOGRAM_EVENTS;
@@ -232,11 +239,11 @@ histogram_report_bins(struct histogram_tables *tables, bool times)
     histogram_begin(tables, times ? "lifetimes" : "lifetimes_events",
                     times ? "Lifetimes" : "Lifetimes in events between the allocation and its free", rows, count + 1);
     report_set_column(tables->report, 0, (struct report_column){ NULL, times ? "LIVED" : "EVENTS", REPORT_TEXT });
-    report_set_column(tables->report, 1,
+    report_set_column(tables->report, HISTOGRAM_FROM,
                       (struct report_column){ times ? "from_ns" : "from_events", NULL, REPORT_COUNT });
-    report_set_column(tables->report, HISTOGRAM_SIZE, hidden);
-    report_set_column(tables->report, HISTOGRAM_MEAN_LIFE, hidden);
-    report_set_column(tables->report, HISTOGRAM_LIVE, hidden);
+    report_set_column(tables->report, HISTOGRAM_SIZE, histogram_hidden);
+    report_set_column(tables->report, HISTOGRAM_MEAN_LIFE, histogram_hidden);
+    report_set_column(tables->report, HISTOGRAM_LIVE, histogram_hidden);
     for (unsigned i = 0; i < count; i++) {
         uint64_t from = times ? histogram_time_begin(i) : i == 0 ? 0 : UINT64_C(1) << (i - 1);
 

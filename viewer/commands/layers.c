@@ -151,8 +151,10 @@ layers_report_of(struct view *view, struct report *report)
 {
     struct view all = *view; /* borrows */
 
-    if (!summary_is_part(view))
+    if (!summary_is_part(view)) {
+        report_field(report, "of", NULL, REPORT_TEXT, cell_none());
         return;
+    }
     all.filter.layers.active = view->options->layers.count > 0;
     command_subject(report, &all);
 }

@@ -74,22 +74,24 @@ leaks_report_group(struct report *report, void *context, uint32_t number)
 {
     const struct leaks *leaks = context;
     const struct leaks_group *group = &leaks->list[number];
-    const struct report_cell size = report_group_size(&leaks->groups, number);
-    char name[GROUPS_NAME];
+    struct group_cells cells;
 
-    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))), size,
-               cell_unsigned(group->live_bytes), cell_share((double)group->live_bytes, (double)leaks->live_bytes),
-               cell_unsigned(group->live_count), cell_unsigned(group->allocations), cell_signed(group->oldest_ns),
-               size);
+    group_cells_make(&leaks->groups, number, &cells);
+    REPORT_ROW(report, GROUP_CELLS(&cells), cell_unsigned(group->live_bytes),
+               cell_share((double)group->live_bytes, (double)leaks->live_bytes), cell_unsigned(group->live_count),
+               cell_unsigned(group->allocations), cell_signed(group->oldest_ns));
 }
 
 static int
 leaks_report_groups(struct view *view, struct report *report, struct leaks *leaks)
 {
     static const struct report_column columns[] = {
-        { "name", "", REPORT_NAME },           { NULL, NULL, REPORT_SIZE },       { "bytes", "BYTES", REPORT_SIZE },
-        { "share", "SHARE", REPORT_SHARE },    { "count", "LIVE", REPORT_COUNT }, { "allocations", "OF", REPORT_COUNT },
-        { "oldest_ns", "SINCE", REPORT_TIME }, { NULL, NULL, REPORT_SIZE },
+        GROUP_COLUMNS,
+        { "live_bytes", "BYTES", REPORT_SIZE },
+        { "live_share", "SHARE", REPORT_SHARE },
+        { "live_count", "LIVE", REPORT_COUNT },
+        { "allocations", "OF", REPORT_COUNT },
+        { "oldest_ns", "SINCE", REPORT_TIME },
     };
     const struct ranking ranking = { leaks->groups.count, 0, report->options.limit, leaks_live_figure,
                                      leaks_report_group };
@@ -97,9 +99,10 @@ leaks_report_groups(struct view *view, struct report *report, struct leaks *leak
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "groups", NULL, columns);
-    report_group_columns(report, leaks->groups.by, sizeof(columns) / sizeof(columns[0]) - 1);
+    report_group_title(report, leaks->groups.by);
     if (ranking_report(view, report, &ranking, leaks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
+    report_rest(report, rows.left, cell_unsigned(rows.left_figures - rows.left));
     if (rows.left > 0)
         report_note(report, "%llu more hold %s.", (unsigned long long)rows.left,
                     output_size(&figure, rows.left_figures - rows.left));
@@ -120,11 +123,10 @@ leaks_report_grown(struct report *report, void *context, uint32_t number)
     const struct leaks *leaks = context;
     const struct leaks_group *group = &leaks->list[number];
     int64_t steps = (int64_t)leaks->steps.count - 1;
-    const struct report_cell size = report_group_size(&leaks->groups, number);
-    char name[GROUPS_NAME];
+    struct group_cells cells;
 
-    REPORT_ROW(report, cell_text(groups_name(&leaks->groups, number, name, sizeof(name))), size,
-               cell_signed(leaks_growth(group)), cell_signed(leaks_growth(group) / steps),
+    group_cells_make(&leaks->groups, number, &cells);
+    REPORT_ROW(report, GROUP_CELLS(&cells), cell_signed(leaks_growth(group)), cell_signed(leaks_growth(group) / steps),
                cell_unsigned(group->first_bytes), cell_unsigned(group->last_bytes), cell_unsigned(group->rose),
                cell_unsigned(group->fell), size);
 }
@@ -154,8 +156,7 @@ static int
 leaks_report_growth(struct view *view, struct report *report, struct leaks *leaks)
 {
     static const struct report_column columns[] = {
-        { "name", "", REPORT_NAME },
-        { NULL, NULL, REPORT_SIZE },
+        GROUP_COLUMNS,
         { "growth_bytes", "GROWTH", REPORT_CHANGE },
         { "step_bytes", "PER STEP", REPORT_CHANGE },
         { "first_bytes", "AFTER THE FIRST", REPORT_SIZE },
@@ -170,10 +171,12 @@ leaks_report_growth(struct view *view, struct report *report, struct leaks *leak
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "growth", "Growth from step to step", columns);
-    report_group_columns(report, leaks->groups.by, sizeof(columns) / sizeof(columns[0]) - 1);
+    report_group_title(report, leaks->groups.by);
     report_spare(report, "fell rose first_bytes");
-    if (ranking_report(view, report, &table, leaks, &rows) != COMMAND_FINE ||
-        ranking_report(view, report, &notes, leaks, &rows) != COMMAND_FINE)
+    if (ranking_report(view, report, &table, leaks, &rows) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    report_rest(report, rows.left, cell_unsigned(rows.left_figures));
+    if (ranking_report(view, report, &notes, leaks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     if (rows.shown == 0)
         report_note(report, "Nothing grew from step to step.");
@@ -194,6 +197,7 @@ leaks_report_steps(struct view *view, struct report *report, struct leaks *leaks
     if (steps->source == STEPS_NONE) {
         if (asked != NULL && strcmp(asked, STEPS_RHYTHM_ALONE) == 0)
             report_note(report, "No steps by rhythm: %s.", steps->lack);
+        report_no_table(report, "growth");
         return COMMAND_FINE;
     }
     if (steps->source == STEPS_MARKS)
@@ -210,8 +214,8 @@ leaks_report_suppressions(struct report *report, const struct leaks *leaks)
     static const struct report_column columns[] = {
         { "line", "LINE", REPORT_COUNT },
         { "pattern", "PATTERN", REPORT_TEXT },
-        { "bytes", "BYTES", REPORT_SIZE },
-        { "count", "LIVE", REPORT_COUNT },
+        { "suppressed_bytes", "BYTES", REPORT_SIZE },
+        { "suppressed_count", "LIVE", REPORT_COUNT },
     };
 
     REPORT_TABLE(report, "suppressions", "Suppressed", columns);
@@ -241,8 +245,12 @@ leaks_analyse(struct view *view, struct report *report, const void *own)
         status = leaks_report_steps(view, report, &leaks, options->steps);
     if (options->suppressions != NULL)
         leaks_report_suppressions(report, &leaks);
+    else
+        report_no_table(report, "suppressions");
     if (options->blocks > 0)
         report_lives(report, &view->names, &leaks.lives);
+    else
+        report_no_table(report, "blocks");
     leaks_free(&leaks);
     return status;
 }

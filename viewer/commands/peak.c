@@ -41,10 +41,10 @@ peak_report_group(struct report *report, void *context, uint32_t group)
     const struct peak *peak = context;
     const struct amount *at = &peak->at_groups[group];
     uint64_t without = counterfactual_without(&peak->rest, group);
-    const struct report_cell size = report_group_size(&peak->groups, group);
-    char name[GROUPS_NAME];
+    struct group_cells cells;
 
-    REPORT_ROW(report, cell_text(groups_name(&peak->groups, group, name, sizeof(name))), size, cell_unsigned(at->bytes),
+    group_cells_make(&peak->groups, group, &cells);
+    REPORT_ROW(report, GROUP_CELLS(&cells), cell_unsigned(at->bytes),
                cell_share((double)at->bytes, (double)peak->at_bytes), cell_unsigned(at->count), cell_unsigned(without),
                cell_unsigned(peak->bytes - without), cell_share((double)(peak->bytes - without), (double)peak->bytes),
                size);
@@ -77,11 +77,10 @@ static int
 peak_report_groups(struct view *view, struct report *report, struct peak *peak)
 {
     static const struct report_column columns[] = {
-        { "name", "", REPORT_NAME },
-        { NULL, NULL, REPORT_SIZE },
-        { "bytes", "BYTES", REPORT_SIZE },
-        { "share", "SHARE", REPORT_SHARE },
-        { "count", "COUNT", REPORT_COUNT },
+        GROUP_COLUMNS,
+        { "at_bytes", "BYTES", REPORT_SIZE },
+        { "at_share", "SHARE", REPORT_SHARE },
+        { "at_count", "COUNT", REPORT_COUNT },
         { "peak_without_bytes", "PEAK WITHOUT", REPORT_SIZE },
         { "saved_bytes", "SAVES", REPORT_SIZE },
         { "saved_share", "", REPORT_SHARE },
@@ -92,10 +91,11 @@ peak_report_groups(struct view *view, struct report *report, struct peak *peak)
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "groups", NULL, columns);
-    report_group_columns(report, peak->groups.by, sizeof(columns) / sizeof(columns[0]) - 1);
-    report_spare(report, "saved_bytes count saved_share");
+    report_group_title(report, peak->groups.by);
+    report_spare(report, "saved_bytes at_count saved_share");
     if (ranking_report(view, report, &ranking, peak, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
+    report_rest(report, rows.left, cell_unsigned(rows.left_figures));
     if (rows.left > 0)
         report_note(report, "%llu more hold %s.", (unsigned long long)rows.left,
                     output_size(&figure, rows.left_figures));
@@ -109,8 +109,8 @@ peak_report_summits(struct report *report, const struct peak *peak, double share
 {
     static const struct report_column columns[] = {
         { "ns", "AT", REPORT_TIME },
-        { "bytes", "BYTES", REPORT_SIZE },
-        { "share", "OF PEAK", REPORT_SHARE },
+        { "live_bytes", "BYTES", REPORT_SIZE },
+        { "peak_share", "OF PEAK", REPORT_SHARE },
         { "prominence_bytes", "PROMINENCE", REPORT_SIZE },
     };
 
@@ -137,15 +137,16 @@ peak_report_plateaus(struct report *report, const struct peak *peak, double with
     struct output_figure figure;
     size_t shown = peak->plateau_count < PEAK_PLATEAUS_MAX ? peak->plateau_count : PEAK_PLATEAUS_MAX;
 
-    report_field(report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak->plateau_count));
-    report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak->near_ns));
     REPORT_TABLE(report, "plateaus", "Longest plateaus near the peak", columns);
-    for (size_t i = 0; i < shown && i < report->options.limit && i < 5; i++) {
+    if (report->options.limit < shown)
+        shown = (size_t)report->options.limit;
+    for (size_t i = 0; i < shown; i++) {
         const struct peak_plateau *plateau = &peak->plateaus[i];
 
         REPORT_ROW(report, cell_signed(plateau->begin_ns), cell_signed(plateau->end_ns),
                    cell_signed(plateau->end_ns - plateau->begin_ns), cell_unsigned(plateau->most_bytes));
     }
+    report_rest(report, peak->plateau_count - shown, cell_none());
     report_note(report, "Within %.3g%% of the peak %zu time%s, for %s in all.", 100 * within, peak->plateau_count,
                 peak->plateau_count == 1 ? "" : "s", output_time(&figure, peak->near_ns));
 }
@@ -159,10 +160,11 @@ peak_report_head(struct view *view, struct report *report, const struct peak *pe
                  peak->allocation_id != 0 ? cell_signed(peak->ns) : cell_none());
     report_field(report, "peak_allocation_id", "by allocation", REPORT_COUNT,
                  peak->allocation_id != 0 ? cell_signed(peak->allocation_id) : cell_none());
-    if (!peak->at_peak) {
-        report_field(report, "at_ns", "looked at", REPORT_TIME, cell_signed(peak->at_ns));
-        report_field(report, "at_bytes", "live there", REPORT_SIZE, cell_unsigned(peak->at_bytes));
-    }
+    report_field(report, "at_ns", peak->at_peak ? NULL : "looked at", REPORT_TIME,
+                 !peak->at_peak             ? cell_signed(peak->at_ns)
+                 : peak->allocation_id != 0 ? cell_signed(peak->ns)
+                                            : cell_none());
+    report_field(report, "at_bytes", peak->at_peak ? NULL : "live there", REPORT_SIZE, cell_unsigned(peak->at_bytes));
     report_field(report, "at_count", "allocations", REPORT_COUNT, cell_unsigned(peak->at_count));
 }
 
@@ -183,10 +185,16 @@ peak_analyse(struct view *view, struct report *report, const void *own)
         report_note(report, "No allocation is taken in: there is no peak.");
     status = peak_report_groups(view, report, &peak);
     peak_report_summits(report, &peak, options->prominence);
+    report_field(report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak.bytes > 0 ? peak.plateau_count : 0));
+    report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak.bytes > 0 ? peak.near_ns : 0));
     if (peak.bytes > 0)
         peak_report_plateaus(report, &peak, options->within);
+    else
+        report_no_table(report, "plateaus");
     if (options->blocks > 0)
         report_lives(report, &view->names, &peak.at_lives);
+    else
+        report_no_table(report, "blocks");
     peak_free(&peak);
     return status;
 }

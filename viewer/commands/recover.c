@@ -132,7 +132,7 @@ recover_run(struct invocation *call)
                  cell_text(found.state == TIDE_TRACE_RECORDING   ? "recording"
                            : found.state == TIDE_TRACE_RECOVERED ? "recovered"
                                                                  : "closed"));
-    report_field(&report, "process", NULL, REPORT_COUNT, cell_unsigned(found.pid));
+    report_field(&report, "pid", NULL, REPORT_COUNT, cell_unsigned(found.pid));
     report_field(&report, "records", NULL, REPORT_COUNT, cell_unsigned(found.events));
     report_field(&report, "complete", NULL, REPORT_FLAG, cell_unsigned(trace.complete));
     status = report_print(&report, COMMAND_FINE);

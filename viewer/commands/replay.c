@@ -13,6 +13,7 @@
 #include "viewer/base/file.h"
 #include "viewer/commands/commands.h"
 #include "viewer/replay/input.h"
+#include "viewer/replay/keep.h"
 #include "viewer/replay/report.h"
 #include "viewer/replay/run.h"
 
@@ -21,15 +22,25 @@
 /* The value of --layer that stands for the outermost log; no layer has this number. */
 #define REPLAY_OUTERMOST UINT64_MAX
 
-struct replay_options {
-    const char *stack;
+/* In the order of REPLAY_CLOCKS. */
+enum replay_clock {
+    REPLAY_CLOCK_NOW,
+    REPLAY_CLOCK_RECORDED,
+};
+
+#define REPLAY_CLOCKS "now|recorded"
+
+struct replay_choices {
+    struct option_list stacks;
     uint64_t layer_id; /* REPLAY_OUTERMOST where no layer was asked for */
+    int clock;         /* enum replay_clock */
     bool json;
     bool keep_live;
+    bool stop_at_failure;
 };
 
 static int
-replay_read(const char *path, const struct replay_options *options, struct replay_input *input)
+replay_read(const char *path, const struct replay_choices *options, struct replay_input *input)
 {
     if (strcmp(path, "-") != 0 && file_is_sqlite(path))
         return replay_read_trace(path, options->layer_id != REPLAY_OUTERMOST ? (int64_t)options->layer_id : 0, input);
@@ -50,79 +61,157 @@ replay_protect(const char *path)
     return COMMAND_WRONG;
 }
 
+/* Make a stack; NULL: that of the environment, or the default. `counted`: its bases are counted. */
 static int
-replay_make_stack(const struct replay_options *options, struct tide_resource **out)
+replay_make_stack(const char *text, bool counted, struct tide_resource **out)
 {
-    enum tide_status status =
-        options->stack != NULL ? tide_stack_parse(options->stack, out) : tide_stack_from_environment(REPLAY_STACK, out);
+    char *full = counted ? replay_counted_text(text) : NULL;
+    enum tide_status status = text == NULL   ? tide_stack_from_environment(REPLAY_STACK, out)
+                              : !counted     ? tide_stack_parse(text, out)
+                              : full != NULL ? tide_stack_parse(full, out)
+                                             : TIDE_ENOMEM;
 
+    free(full);
     if (status == TIDE_OK)
         return COMMAND_FINE;
     fprintf(stderr, "tidemark replay: %s\n", tide_error_text());
     return COMMAND_WRONG;
 }
 
-/* Replay and print. The figures of the layers are taken before the blocks that the input left live are freed. */
+/* What goes on with the traces of a replay once its stack is released. */
 static int
-replay_through(struct tide_resource *stack, const struct replay_input *input, const struct replay_options *options)
+replay_keep_all(char **paths, size_t count, const struct replay *replay, const struct replay_choices *choices)
 {
-    struct replay replay;
-    struct replay_report report = { 0 };
-    int status = replay_run(&replay, input, stack);
+    int status = COMMAND_FINE;
 
-    if (status == COMMAND_FINE)
-        status = replay_report_make(stack, &report);
-    if (status == COMMAND_FINE) {
-        if (!options->keep_live)
-            replay_free_left(&replay);
-        status = replay_report_print(&report, &replay, options->json);
+    for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
+        status = replay_keep(paths[i], replay, choices->clock == REPLAY_CLOCK_RECORDED);
+    return status;
+}
+
+/* Replay. The figures of the layers are taken before the blocks that the input left live are freed. */
+static int
+replay_through(struct tide_resource *stack, const struct replay_input *input, const struct replay_choices *choices,
+               const char *counted, struct replay_outcome *out)
+{
+    const struct replay_options options = {
+        .keeps_notes = replay_has_log(stack),
+        .stop_at_failure = choices->stop_at_failure,
+    };
+    int status;
+
+    if (choices->clock == REPLAY_CLOCK_RECORDED && !options.keeps_notes) {
+        fputs("tidemark replay: --clock=recorded: the stack has no log, which would record a trace\n", stderr);
+        return COMMAND_WRONG;
     }
-    if (replay.result.first_failure[0] != '\0')
-        fprintf(stderr, "tidemark replay: the first of the failures: %s\n", replay.result.first_failure);
-    replay_report_free(&report);
-    replay_finish(&replay);
+    status = replay_run(&out->replay, input, stack, &options);
+    if (status == COMMAND_FINE)
+        status = replay_report_make(stack, counted, &out->report);
+    if (status == COMMAND_FINE && !choices->keep_live)
+        replay_free_left(&out->replay);
+    if (out->replay.result.first_failure[0] != '\0')
+        fprintf(stderr, "tidemark replay: the first of the failures: %s\n", out->replay.result.first_failure);
+    return status;
+}
+
+/* Make a stack, replay through it, and complete the traces that it recorded. */
+static int
+replay_one(const char *text, const struct replay_input *input, const struct replay_choices *choices,
+           struct replay_outcome *out)
+{
+    bool counted = choices->stacks.count > 1;
+    struct tide_resource *stack;
+    char **paths = NULL;
+    size_t count = 0;
+    int status = replay_make_stack(text, counted, &stack);
+
+    if (status != COMMAND_FINE)
+        return status;
+    status = replay_through(stack, input, choices, counted ? text : NULL, out);
+    if (status == COMMAND_FINE && !replay_report_traces(&out->report, &paths, &count)) {
+        fputs("tidemark replay: no memory for the traces\n", stderr);
+        status = COMMAND_WRONG;
+    }
+    tide_resource_release(stack);
+    if (status == COMMAND_FINE)
+        status = replay_keep_all(paths, count, &out->replay, choices);
+    for (size_t i = 0; i < count; i++)
+        free(paths[i]);
+    free(paths);
     return status;
 }
 
 static int
-replay_input_through(const char *path, const struct replay_options *options)
+replay_all(const struct replay_input *input, const struct replay_choices *choices)
+{
+    struct replay_outcome outcomes[OPTION_LIST_MAX] = { 0 };
+    size_t count = choices->stacks.count > 0 ? choices->stacks.count : 1;
+    int status = COMMAND_FINE;
+
+    /* A mistake in the last text is no reason to find out after all the others have been replayed. */
+    for (size_t i = 0; i < choices->stacks.count; i++) {
+        if (tide_stack_check(choices->stacks.items[i], NULL, 0, NULL) != TIDE_OK) {
+            fprintf(stderr, "tidemark replay: %s\n", tide_error_text());
+            return COMMAND_WRONG;
+        }
+    }
+    for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
+        status = replay_one(choices->stacks.count > 0 ? choices->stacks.items[i] : NULL, input, choices, &outcomes[i]);
+    if (status == COMMAND_FINE)
+        status = replay_report_print(outcomes, count, choices->json);
+    for (size_t i = 0; i < count; i++) {
+        if (status == COMMAND_FINE && outcomes[i].replay.result.stopped_at > 0)
+            status = COMMAND_FINDING;
+        replay_report_free(&outcomes[i].report);
+        replay_finish(&outcomes[i].replay);
+    }
+    return status;
+}
+
+static int
+replay_input_through(const char *path, const struct replay_choices *choices)
 {
     struct replay_input input;
-    struct tide_resource *stack;
-    int status = replay_read(path, options, &input);
+    int status = replay_read(path, choices, &input);
 
     if (status != COMMAND_FINE)
         return status;
-    /* After reading, since the stack may record a trace, which a broken input must not leave behind. */
-    status = replay_protect(path);
-    if (status == COMMAND_FINE)
-        status = replay_make_stack(options, &stack);
-    if (status == COMMAND_FINE) {
-        status = replay_through(stack, &input, options);
-        tide_resource_release(stack);
+    if (choices->clock == REPLAY_CLOCK_RECORDED && input.notes.path == NULL) {
+        fprintf(stderr, "%s: no trace, and --clock=recorded is for traces\n", path);
+        status = COMMAND_WRONG;
     }
+    /* Stacks are made after reading, since they may record traces, which a broken input must not leave behind. */
+    if (status == COMMAND_FINE)
+        status = replay_protect(path);
+    if (status == COMMAND_FINE)
+        status = replay_all(&input, choices);
     if (status == COMMAND_FINE && input.incomplete)
         status = COMMAND_INCOMPLETE;
     replay_input_clear(&input);
     return status;
 }
 
-#define AT(field) offsetof(struct replay_options, field)
+#define AT(field) offsetof(struct replay_choices, field)
 
 static const struct option_def replay_defs[] = {
-    { "stack", 's', OPTION_TEXT, "TEXT", "the stack; else that of TIDEMARK_STACK, else\n\"" REPLAY_STACK "\"",
-      AT(stack), NULL, 0 },
+    { "stack", 's', OPTION_LIST, "TEXT",
+      "the stack; else that of TIDEMARK_STACK, else\n\"" REPLAY_STACK "\"; several are compared in one table",
+      AT(stacks), NULL, 0 },
     { "layer", 'l', OPTION_COUNT, "N", "of a trace: the log layer to replay; else the outermost", AT(layer_id), NULL,
       0 },
     { "keep-live", 'k', OPTION_FLAG, NULL, "do not free at the end what the input left live", AT(keep_live), NULL, 0 },
-    { "json", 'j', OPTION_FLAG, NULL, "print one JSON object, in bytes and nanoseconds", AT(json), NULL, 0 },
+    { "stop-at-failure", 0, OPTION_FLAG, NULL, "stop at the first allocation that the stack refuses, with status 1",
+      AT(stop_at_failure), NULL, 0 },
+    { "clock", 0, OPTION_CHOICE, "CLOCK", "of a new trace of a trace: now, or the recorded times; now", AT(clock),
+      REPLAY_CLOCKS, 0 },
+    { "json", 'j', OPTION_FLAG, NULL, "print a JSON object, or an array of several", AT(json), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
 static int
 replay_command(struct invocation *call)
 {
-    const struct replay_options *options = (const struct replay_options *)call->own;
+    const struct replay_choices *options = (const struct replay_choices *)call->own;
 
     if (options->layer_id != REPLAY_OUTERMOST && (options->layer_id == 0 || options->layer_id > INT64_MAX))
         return command_misused(call->command, "--layer: layers are numbered from 1");
@@ -131,13 +220,14 @@ replay_command(struct invocation *call)
 
 const struct command command_replay = {
     .name = "replay",
-    .arguments = "[--stack TEXT] [--layer N] [--keep-live] [--json] INPUT",
+    .arguments = "[--stack TEXT ...] [OPTIONS] INPUT",
     .purpose = "Replay recorded allocator traffic through a stack, as fast as it can",
     .help = "\nINPUT is RMM's CSV (Thread,Time,Action,Pointer,Size,Stream), plain or gzip, or - for\n"
             "standard input, or a Tidemark trace. Each recorded thread is one of the replay; the events\n"
-            "run in the recorded order.\n",
+            "run in the recorded order. Where a log of the stack records the replay of a trace, the new trace\n"
+            "has its tags, marks, call stacks and names of threads.\n",
     .wanted = &(const struct command_arguments){ 1, "what is to be replayed?", "one input at a time" },
     .options = replay_defs,
-    COMMAND_OWN(struct replay_options, .layer_id = REPLAY_OUTERMOST),
+    COMMAND_OWN(struct replay_choices, .layer_id = REPLAY_OUTERMOST),
     .run = replay_command,
 };

@@ -88,6 +88,8 @@ summary_report_head(struct view *view, struct report *report, const struct summa
 
     if (summary_is_part(view))
         command_subject(report, view);
+    else
+        report_field(report, "of", NULL, REPORT_TEXT, cell_none());
     summary_report_meta(view, report, "command");
     summary_report_meta(view, report, "stack");
     summary_report_used_devices(view, report, devices);
@@ -264,32 +266,31 @@ verdict_report_fields(struct report *report, const struct verdict *verdict)
 {
     const struct summary *summary = verdict->summary;
     const struct tally *total = &summary->total.sums;
+    bool reserved = verdict->source != VERDICT_NONE;
     uint64_t mean_bytes = summary->span_ns > 0 ? (uint64_t)(total->byte_ns / (uint64_t)summary->span_ns) : 0;
 
     report_field(report, "peak_bytes", NULL, REPORT_SIZE, cell_unsigned(total->peak_bytes));
     report_field(report, "peak_ns", NULL, REPORT_TIME, cell_signed(total->peak_ns));
     report_field(report, "peak_count", NULL, REPORT_COUNT, cell_unsigned(total->peak_count));
-    if (verdict->source != VERDICT_NONE) {
-        report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE, cell_unsigned(verdict->reserved_peak_bytes));
-        report_field(report, "reserved_source", NULL, REPORT_TEXT,
-                     cell_text(verdict->source == VERDICT_LAYERS ? "layers" : "samples"));
-    }
+    report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE,
+                 reserved ? cell_unsigned(verdict->reserved_peak_bytes) : cell_none());
+    report_field(report, "reserved_source", NULL, REPORT_TEXT,
+                 reserved ? cell_text(verdict->source == VERDICT_LAYERS ? "layers" : "samples") : cell_none());
     report_field(report, "rounding_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->rounding_bytes));
-    if (summary->has_lowest)
-        report_field(report, "pools_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->pools_bytes));
-    if (verdict->source != VERDICT_NONE)
-        report_field(report, "base_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->base_bytes));
-    if (verdict->limit_bytes > 0)
-        report_field(report, "limit_bytes", NULL, REPORT_SIZE, cell_unsigned(verdict->limit_bytes));
+    report_field(report, "pools_bytes", NULL, REPORT_CHANGE,
+                 summary->has_lowest ? cell_signed(verdict->pools_bytes) : cell_none());
+    report_field(report, "base_bytes", NULL, REPORT_CHANGE, reserved ? cell_signed(verdict->base_bytes) : cell_none());
+    report_field(report, "limit_bytes", NULL, REPORT_SIZE,
+                 verdict->limit_bytes > 0 ? cell_unsigned(verdict->limit_bytes) : cell_none());
     report_field(report, "mean_live_bytes", NULL, REPORT_SIZE, cell_unsigned(mean_bytes));
     report_field(report, "live_bytes", NULL, REPORT_SIZE, cell_unsigned(total->live_bytes));
     report_field(report, "live_count", NULL, REPORT_COUNT, cell_unsigned(total->live_count));
     report_field(report, "failures", NULL, REPORT_COUNT, cell_unsigned(total->failures));
     report_field(report, "time_ns", NULL, REPORT_TIME, cell_unsigned(total->time_ns));
-    if (summary->has_driver) {
-        report_field(report, "driver_ns", NULL, REPORT_TIME, cell_unsigned(summary->driver_ns));
-        report_field(report, "driver_calls", NULL, REPORT_COUNT, cell_unsigned(summary->driver_calls));
-    }
+    report_field(report, "driver_ns", NULL, REPORT_TIME,
+                 summary->has_driver ? cell_unsigned(summary->driver_ns) : cell_none());
+    report_field(report, "driver_calls", NULL, REPORT_COUNT,
+                 summary->has_driver ? cell_unsigned(summary->driver_calls) : cell_none());
 }
 
 static void
@@ -346,6 +347,8 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     verdict_report_fields(report, &verdict);
     if (has_devices)
         summary_report_devices(report, &devices);
+    else
+        report_no_table(report, "devices");
     names_free_list(&devices);
     summary_free(&summary);
     return COMMAND_FINE;

@@ -28,22 +28,29 @@ tables_by(const struct view *view, const struct report *report, int option, enum
 }
 
 void
-report_group_columns(struct report *report, enum groups_by by, size_t last)
+report_group_title(struct report *report, enum groups_by by)
 {
-    static const char *const titles[] = { "TAG",    "CALL STACK", NULL,     "SIZES",     "STREAM",
+    static const char *const titles[] = { "TAG",    "CALL STACK", "SIZE",   "SIZES",     "STREAM",
                                           "THREAD", "LAYER",      "DEVICE", "CALL STACK" };
-    enum report_kind kind = groups_are_stacks(by) ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_FIGURE : REPORT_NAME;
-    bool sizes = by == GROUPS_SIZE;
+    enum report_kind kind = groups_are_stacks(by) ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_SIZE : REPORT_NAME;
 
-    report_set_column(report, 0, (struct report_column){ "name", titles[by], kind });
-    report_set_column(report, 1, (struct report_column){ NULL, sizes ? "SIZE" : NULL, REPORT_SIZE });
-    report_set_column(report, last, (struct report_column){ sizes ? "size" : NULL, NULL, REPORT_SIZE });
+    report_set_column(report, 0, (struct report_column){ NULL, titles[by], kind });
 }
 
-struct report_cell
-report_group_size(const struct groups *groups, uint32_t group)
+void
+group_cells_make(const struct groups *groups, uint32_t number, struct group_cells *out)
 {
-    return groups->by == GROUPS_SIZE ? cell_unsigned(groups->keys[group]) : cell_none();
+    struct report_cell text = cell_text(groups_name(groups, number, out->buffer, sizeof(out->buffer)));
+    uint64_t key = groups->keys[number];
+    bool is_stack = groups_are_stacks(groups->by);
+    bool is_size = groups->by == GROUPS_SIZE || groups->by == GROUPS_CLASS;
+    bool is_none = key == (groups->by == GROUPS_DEVICE ? UINT64_MAX : 0);
+
+    out->words = groups->by == GROUPS_SIZE ? cell_unsigned(key) : text;
+    out->name = is_stack ? cell_none() : text;
+    out->callstack = is_stack && !is_none ? text : cell_none();
+    out->id = is_size || is_none ? cell_none() : cell_unsigned(key);
+    out->size = groups->by == GROUPS_SIZE ? cell_unsigned(key) : cell_none();
 }
 
 int
@@ -78,9 +85,13 @@ report_lives(struct report *report, const struct names *names, const struct top_
         { "address", "ADDRESS", REPORT_ADDRESS },
         { "alloc_ns", "ALLOCATED", REPORT_TIME },
         { "free_ns", "FREED", REPORT_TIME },
+        { "tag_id", NULL, REPORT_COUNT },
         { "tag", "TAG", REPORT_NAME },
+        { "callstack_id", NULL, REPORT_COUNT },
         { "callstack", "CALL STACK", REPORT_STACK },
+        { "thread_id", NULL, REPORT_COUNT },
         { "thread", "THREAD", REPORT_TEXT },
+        { "stream_id", NULL, REPORT_COUNT },
         { "stream", "STREAM", REPORT_TEXT },
     };
 
@@ -92,10 +103,14 @@ report_lives(struct report *report, const struct names *names, const struct top_
 
         REPORT_ROW(report, cell_signed(life->allocation_id), cell_unsigned(life->size), cell_unsigned(life->address),
                    cell_signed(life->alloc_ns), life->freed ? cell_signed(life->free_ns) : cell_none(),
+                   cell_id(life->tag_id),
                    life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
+                   cell_id(life->callstack_id),
                    life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
                                            : cell_none(),
+                   cell_id(life->alloc_thread_id),
                    cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
+                   cell_id(life->alloc_stream_id),
                    cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))));
     }
 }

@@ -27,13 +27,31 @@ int tables_by(const struct view *view, const struct report *report, int option, 
 int tables_check_stacks(const struct view *view, const struct report *report, bool by_stacks);
 
 /*
- * The columns of a table with a row for each group that say which: its name first, then its size for people, and last
- * its size for programs. Groups by size have the sizes, and no name for people. The texts are constants.
+ * The first columns of a table with a row for each group: one for people, whose title is report_group_title, and those
+ * for programs.
  */
-void report_group_columns(struct report *report, enum groups_by by, size_t last);
+#define GROUP_COLUMNS                                                                                                  \
+    { NULL, "", REPORT_NAME }, { "name", NULL, REPORT_TEXT }, { "callstack", NULL, REPORT_STACK },                     \
+        { "id", NULL, REPORT_COUNT },                                                                                  \
+    {                                                                                                                  \
+        "size", NULL, REPORT_SIZE                                                                                      \
+    }
 
-/* The cell of the size of a group; missing unless the groups are by size. */
-struct report_cell report_group_size(const struct groups *groups, uint32_t group);
+/* Give the first column of the last table its title. The texts are constants. */
+void report_group_title(struct report *report, enum groups_by by);
+
+/*
+ * The cells of these columns: a call stack, or the name of anything else; what identifies it in the trace; an exact
+ * size. The texts are borrowed from `buffer` and from the groups.
+ */
+struct group_cells {
+    struct report_cell words, name, callstack, id, size;
+    char buffer[GROUPS_NAME];
+};
+
+#define GROUP_CELLS(cells) (cells)->words, (cells)->name, (cells)->callstack, (cells)->id, (cells)->size
+
+void group_cells_make(const struct groups *groups, uint32_t number, struct group_cells *out);
 
 /* A table with a row for each number from 0 on, the largest figure first. */
 struct ranking {

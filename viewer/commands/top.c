@@ -41,6 +41,7 @@ struct top {
     const struct tallies *tallies;
     enum top_sort sort;
     uint64_t shown_allocations; /* of the groups that have a row */
+    uint64_t shown_bytes;
 };
 
 static uint64_t
@@ -71,8 +72,7 @@ top_figure(const void *context, uint32_t number)
 }
 
 static const struct report_column top_columns[] = {
-    { "name", "", REPORT_NAME },
-    { NULL, NULL, REPORT_SIZE },
+    GROUP_COLUMNS,
     { "allocations", "ALLOCATIONS", REPORT_COUNT },
     { "frees", "FREES", REPORT_COUNT },
     { "failures", "FAILURES", REPORT_COUNT },
@@ -99,11 +99,11 @@ top_row(struct report *report, void *context, uint32_t number)
     const struct tally *tally = &top->tallies->list[number];
     const struct tally *all = &top->tallies->all;
     bool driver = all->driver_calls > 0;
-    const struct report_cell size = report_group_size(&top->tallies->groups, number);
-    char name[GROUPS_NAME];
+    struct group_cells group;
 
-    REPORT_ROW(report, cell_text(groups_name(&top->tallies->groups, number, name, sizeof(name))), size,
-               cell_unsigned(tally->allocations), cell_unsigned(tally->frees), cell_unsigned(tally->failures),
+    group_cells_make(&top->tallies->groups, number, &group);
+    REPORT_ROW(report, GROUP_CELLS(&group), cell_unsigned(tally->allocations), cell_unsigned(tally->frees),
+               cell_unsigned(tally->failures),
                cell_share((double)(tally->allocations + tally->frees), (double)(all->allocations + all->frees)),
                cell_unsigned(tally->bytes), cell_share((double)tally->bytes, (double)all->bytes),
                cell_unsigned(tally->peak_bytes), cell_unsigned(tally->live_bytes), cell_unsigned(tally->live_count),
@@ -114,6 +114,7 @@ top_row(struct report *report, void *context, uint32_t number)
                driver ? cell_share((double)tally->driver_ns, (double)all->driver_ns) : cell_none(),
                driver ? cell_unsigned(tally->driver_calls) : cell_none(), size);
     top->shown_allocations += tally->allocations;
+    top->shown_bytes += tally->bytes;
 }
 
 static int
@@ -126,10 +127,11 @@ top_report(struct view *view, struct report *report, const struct tallies *talli
     command_subject(report, view);
     report_field(report, "groups_count", NULL, REPORT_COUNT, cell_unsigned(tallies->groups.count));
     REPORT_TABLE(report, "groups", NULL, top_columns);
-    report_group_columns(report, tallies->groups.by, sizeof(top_columns) / sizeof(top_columns[0]) - 1);
+    report_group_title(report, tallies->groups.by);
     report_spare(report, "frees total_share failures live_bytes driver_share driver_calls mean_life_ns time_share");
     if (ranking_report(view, report, &ranking, &top, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
+    report_rest(report, rows.left, cell_unsigned(tallies->all.bytes - top.shown_bytes));
     if (rows.left > 0)
         report_note(report, "%llu more groups have %llu allocations.", (unsigned long long)rows.left,
                     (unsigned long long)(tallies->all.allocations - top.shown_allocations));

@@ -29,6 +29,7 @@ csv_begin(struct emit *out)
 
 #define csv_signed(out, value)   emit_signed(out, value)
 #define csv_unsigned(out, value) emit_unsigned(out, value)
+#define csv_stack(out, value)    csv_text(out, value)
 
 /* A field, and the comma before it where it is not the first. */
 #define CSV_FIELD(name, kind)                                                                                          \

@@ -12,6 +12,11 @@
     if ((value)[0] != '\0')                                                                                            \
     json_put_text(&json, name, value)
 
+/* A call stack is an array of its frames, as in the JSON of commands. */
+#define jsonl_stack(name, value)                                                                                       \
+    if ((value)[0] != '\0')                                                                                            \
+    (json_key(&json, name), json_stack(&json, value))
+
 #define JSONL_FIELD(name, kind) jsonl_##kind(#name, row->name);
 
 static void

@@ -18,7 +18,7 @@
     each(alignment, signed) \
     each(status, text) \
     each(tag, text) \
-    each(callstack, text) \
+    each(callstack, stack) \
     each(alloc_ns, signed) \
     each(alloc_duration_ns, signed) \
     each(alloc_thread, unsigned) \
@@ -33,6 +33,7 @@
 #define ROWS_TYPE_signed        int64_t
 #define ROWS_TYPE_unsigned      uint64_t
 #define ROWS_TYPE_text          const char * /* "" where there is none */
+#define ROWS_TYPE_stack         const char * /* its frames; "" where there is none */
 #define ROWS_MEMBER(name, kind) ROWS_TYPE_##kind name;
 
 struct row {

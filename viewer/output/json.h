@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "viewer/base/callstack-text.h"
 #include "viewer/output/emit.h"
 
 struct json {
@@ -105,6 +106,22 @@ json_text(struct json *json, const char *text)
 {
     json_separate(json);
     emit_json(json->out, text, strlen(text));
+}
+
+/* Write a call stack from names.h as an array of its frames, the innermost first. */
+static inline void
+json_stack(struct json *json, const char *text)
+{
+    json_begin(json, '[');
+    while (text != NULL) {
+        const char *next;
+        size_t length = stack_text_frame(text, &next);
+
+        json_separate(json);
+        emit_json(json->out, text, length);
+        text = next;
+    }
+    json_end(json, ']');
 }
 
 /* Write `word` unescaped: true, false, null, or a number that the caller has formatted. */

@@ -14,7 +14,7 @@ enum report_item_kind {
     REPORT_ITEM_LINES,
 };
 
-#define REPORT_COLUMNS_MAX 20
+#define REPORT_COLUMNS_MAX 24
 
 struct report_item {
     enum report_item_kind kind;
@@ -25,6 +25,9 @@ struct report_item {
     struct report_cell *cells; /* owns, with their texts; row by row */
     size_t row_count;
     size_t cell_capacity;
+    bool absent;         /* a table that was not asked for; see report_no_table */
+    uint64_t rest_count; /* of a table: rows that a limit left out */
+    struct report_cell rest_bytes;
     const char *spare; /* borrows; see report_spare; NULL: nothing */
     char *text;        /* owns; of a note or lines */
 };

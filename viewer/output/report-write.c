@@ -29,45 +29,78 @@ write_number(struct emit *out, enum report_kind kind, const struct report_cell *
     }
 }
 
-/* Write a row or a field as members of an object. Missing values and columns without a name are left out. */
+static void
+write_json_cell(struct json *json, enum report_kind kind, const struct report_cell *cell)
+{
+    if (!cell->there) {
+        json_word(json, "null");
+    } else if (kind == REPORT_STACK) {
+        json_stack(json, cell->text);
+    } else if (report_is_text(kind)) {
+        json_text(json, cell->text);
+    } else if (kind == REPORT_FLAG) {
+        json_flag(json, cell->integer != 0);
+    } else {
+        json_separate(json);
+        write_number(json->out, kind, cell);
+    }
+}
+
+/* Write a row or a field as members of an object. A missing value is null; columns without a name are left out. */
 static void
 write_json_cells(struct json *json, const struct report_item *item, size_t row)
 {
     for (size_t i = 0; i < item->column_count; i++) {
-        const struct report_column *column = &item->columns[i];
-        const struct report_cell *cell = &item->cells[row * item->column_count + i];
-
-        if (column->name == NULL || !cell->there)
+        if (item->columns[i].name == NULL)
             continue;
-        json_key_text(json, column->name);
-        if (report_is_text(column->kind)) {
-            json_text(json, cell->text);
-        } else if (column->kind == REPORT_FLAG) {
-            json_flag(json, cell->integer != 0);
-        } else {
-            json_separate(json);
-            write_number(json->out, column->kind, cell);
-        }
+        json_key_text(json, item->columns[i].name);
+        write_json_cell(json, item->columns[i].kind, &item->cells[row * item->column_count + i]);
     }
 }
 
 static void
 write_json_notes(const struct report *report, struct json *json)
 {
+    json_key(json, "notes");
+    json_begin(json, '[');
+    for (size_t i = 0; i < report->count; i++) {
+        if (report->items[i].kind == REPORT_ITEM_NOTE)
+            json_text(json, report->items[i].text);
+    }
+    json_end(json, ']');
+}
+
+static void
+write_json_rest_of(struct json *json, const struct report_item *item)
+{
+    json_put_unsigned(json, "count", item->rest_count);
+    json_key(json, "bytes");
+    write_json_cell(json, REPORT_SIZE, &item->rest_bytes);
+}
+
+/* Say by how much a limit cut each table that it cut. */
+static void
+write_json_rest(const struct report *report, struct json *json)
+{
     bool any = false;
 
     for (size_t i = 0; i < report->count; i++) {
-        if (report->items[i].kind != REPORT_ITEM_NOTE)
+        const struct report_item *item = &report->items[i];
+
+        if (item->rest_count == 0 || !report_shows(report, item))
             continue;
         if (!any) {
-            json_key(json, "notes");
-            json_begin(json, '[');
+            json_key(json, "rest");
+            json_begin(json, '{');
         }
-        json_text(json, report->items[i].text);
         any = true;
+        json_key_text(json, item->name);
+        json_begin(json, '{');
+        write_json_rest_of(json, item);
+        json_end(json, '}');
     }
     if (any)
-        json_end(json, ']');
+        json_end(json, '}');
 }
 
 static void
@@ -95,6 +128,7 @@ write_json(const struct report *report, struct emit *out)
         }
         json_end(&json, ']');
     }
+    write_json_rest(report, &json);
     if (report->options.only == NULL)
         write_json_notes(report, &json);
     json_end(&json, '}');
@@ -134,6 +168,12 @@ write_jsonl(const struct report *report, struct emit *out)
              row++) {
             json = write_jsonl_begin(out, item->name);
             write_json_cells(&json, item, row);
+            emit_string(out, "}\n");
+        }
+        if (item->rest_count > 0 && report_shows(report, item)) {
+            json = write_jsonl_begin(out, "rest");
+            json_put_text(&json, "of", item->name);
+            write_json_rest_of(&json, item);
             emit_string(out, "}\n");
         }
     }
@@ -178,7 +218,7 @@ write_csv(const struct report *report, struct emit *out)
     for (size_t i = 0; i < report->count; i++) {
         const struct report_item *item = &report->items[i];
 
-        if (item->kind != REPORT_ITEM_TABLE || !report_shows(report, item))
+        if (item->kind != REPORT_ITEM_TABLE || item->absent || !report_shows(report, item))
             continue;
         emit_bytes(out, "\n", !first);
         first = false;
@@ -246,7 +286,7 @@ write_markdown(const struct report *report, struct emit *out)
 
         if (!report_shows(report, item))
             continue;
-        if (item->kind == REPORT_ITEM_TABLE) {
+        if (item->kind == REPORT_ITEM_TABLE && !item->absent) {
             write_markdown_table(out, item);
         } else if (item->kind == REPORT_ITEM_FIELD && item->columns[0].title != NULL && item->cells->there) {
             emit_format(out, "- %s: ", item->columns[0].title);
@@ -274,14 +314,14 @@ write_check_only(const struct report *report)
     bool found = report->options.only == NULL;
 
     for (size_t i = 0; i < report->count; i++)
-        found = found || report_shows(report, &report->items[i]);
+        found = found || (report_shows(report, &report->items[i]) && !report->items[i].absent);
     if (found)
         return true;
     fprintf(stderr, "tidemark %s: --only: there is no table \"", report->name);
     output_text(stderr, report->options.only, strlen(report->options.only));
     fputs("\" here:", stderr);
     for (size_t i = 0; i < report->count; i++) {
-        if (report->items[i].kind == REPORT_ITEM_TABLE)
+        if (report->items[i].kind == REPORT_ITEM_TABLE && !report->items[i].absent)
             fprintf(stderr, " %s", report->items[i].name);
     }
     putc('\n', stderr);

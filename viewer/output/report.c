@@ -104,8 +104,26 @@ report_table(struct report *report, const char *name, const char *title, const s
     assert(column_count <= REPORT_COLUMNS_MAX);
     item->name = name;
     item->title = title;
-    memcpy(item->columns, columns, column_count * sizeof(*columns));
+    if (column_count > 0)
+        memcpy(item->columns, columns, column_count * sizeof(*columns));
     item->column_count = column_count;
+}
+
+void
+report_no_table(struct report *report, const char *name)
+{
+    report_table(report, name, NULL, NULL, 0);
+    if (!report->failed)
+        report->items[report->count - 1].absent = true;
+}
+
+void
+report_rest(struct report *report, uint64_t count, struct report_cell bytes)
+{
+    if (report->failed)
+        return;
+    report->items[report->count - 1].rest_count = count;
+    report->items[report->count - 1].rest_bytes = bytes;
 }
 
 void

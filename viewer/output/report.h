@@ -46,7 +46,7 @@ struct report_options {
 enum report_kind {
     REPORT_TEXT,
     REPORT_NAME,    /* a text that may be long: a table then shows it wrapped in the last column */
-    REPORT_STACK,   /* the same for a call stack, which a table shows without folders */
+    REPORT_STACK,   /* the same for a call stack: without folders in a table, an array of its frames in JSON */
     REPORT_FIGURE,  /* a text that is a number */
     REPORT_COUNT,   /* a plain number */
     REPORT_SIZE,    /* bytes, unsigned */
@@ -64,7 +64,7 @@ struct report_column {
     enum report_kind kind;
 };
 
-/* A value. All zeros is a missing value: an empty cell, no member in JSON. */
+/* A value. All zeros is a missing value: an empty cell, null in JSON. */
 struct report_cell {
     bool there;
     bool exact; /* a size is shown in bytes, since another row of its column would read the same; set by report_print */
@@ -103,6 +103,13 @@ static inline struct report_cell
 cell_text(const char *value)
 {
     return (struct report_cell){ .there = value != NULL, .text = value };
+}
+
+/* An id of a trace; 0 is a missing value. */
+static inline struct report_cell
+cell_id(int64_t value)
+{
+    return (struct report_cell){ .there = value != 0, .integer = (uint64_t)value };
 }
 
 /* `part` of `whole`; a missing value if `whole` is 0. */
@@ -149,6 +156,12 @@ void report_table(struct report *report, const char *name, const char *title, co
                   size_t column_count);
 #define REPORT_TABLE(report, name, title, columns)                                                                     \
     report_table((report), (name), (title), (columns), sizeof(columns) / sizeof((columns)[0]))
+
+/* Say that the last table lacks `count` rows that a limit left out, with `bytes` (or none) in them. */
+void report_rest(struct report *report, uint64_t count, struct report_cell bytes);
+
+/* Add a table that was not asked for, or has nothing to say: JSON alone has it, without rows. */
+void report_no_table(struct report *report, const char *name);
 
 /* Replace a column of the last table. One without name and title is shown nowhere. */
 void report_set_column(struct report *report, size_t place, struct report_column column);

@@ -94,6 +94,20 @@ names_read_streams(const struct trace *trace, struct name_list *out)
     return trace_each(trace, names_add, out, "SELECT stream_id, '', handle, device FROM stream ORDER BY 1");
 }
 
+int
+names_read_tags(const struct trace *trace, struct name_list *out)
+{
+    if (!trace_has(trace, "tag", "tag_id parent_tag_id name"))
+        return COMMAND_FINE;
+    return trace_each(trace, names_add, out, "SELECT tag_id, name, parent_tag_id, NULL FROM tag ORDER BY tag_id");
+}
+
+int
+names_read_threads(const struct trace *trace, struct name_list *out)
+{
+    return trace_each(trace, names_add, out, "SELECT thread_id, name, os_tid, NULL FROM thread ORDER BY 1");
+}
+
 bool
 names_read_devices(const struct trace *trace, struct name_list *out)
 {
@@ -116,17 +130,14 @@ names_read(const struct trace *trace, const struct trace_layers *layers, const s
 {
     const struct callstack_lists lists = { &out->callstacks, &out->counted, &out->functions, &out->skipped_frames,
                                            &out->fitting };
-    int status = COMMAND_FINE;
+    int status;
 
     *out = (struct names){ .trace = trace, .layers = layers, .callstack = callstack };
-    if (trace_has(trace, "tag", "tag_id parent_tag_id name"))
-        status = trace_each(trace, names_add, &out->tags,
-                            "SELECT tag_id, name, parent_tag_id, NULL FROM tag ORDER BY tag_id");
+    status = names_read_tags(trace, &out->tags);
     if (status == COMMAND_FINE)
         status = names_make_paths(trace, &out->tags);
     if (status == COMMAND_FINE)
-        status =
-            trace_each(trace, names_add, &out->threads, "SELECT thread_id, name, os_tid, NULL FROM thread ORDER BY 1");
+        status = names_read_threads(trace, &out->threads);
     if (status == COMMAND_FINE)
         status = names_read_streams(trace, &out->streams);
     if (status == COMMAND_FINE)

@@ -64,6 +64,12 @@ void names_free(struct names *names);
 /* Read the streams into `out`, which is zeroed. COMMAND_FINE, or another status. Call names_free_list in any case. */
 int names_read_streams(const struct trace *trace, struct name_list *out);
 
+/* The same for the tags, with their own names and not their paths; `number` is the parent, 0: none. */
+int names_read_tags(const struct trace *trace, struct name_list *out);
+
+/* The same for the threads. */
+int names_read_threads(const struct trace *trace, struct name_list *out);
+
 /*
  * The same for the GPUs in meta.devices. Returns whether that is a list that is not empty. Elements that are not
  * readable as devices are left out.

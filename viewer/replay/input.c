@@ -32,7 +32,7 @@ input_number(struct id_map *numbers, uint64_t id, size_t *count, size_t most, ui
 }
 
 static const char *
-input_event(struct replay_input *input, uint64_t thread, uint64_t stream, struct replay_event event)
+input_add(struct replay_input *input, uint64_t thread, struct replay_event event)
 {
     uint32_t number;
     const char *error = input_number(&input->thread_numbers, thread, &input->thread_count, REPLAY_THREADS_MAX, &number);
@@ -40,15 +40,24 @@ input_event(struct replay_input *input, uint64_t thread, uint64_t stream, struct
     if (error != NULL)
         return error;
     event.thread = (uint16_t)number;
-    if (!tidei_grow(&input->events, &input->event_capacity, input->event_count, 1) ||
-        !tidei_grow(&input->streams, &input->stream_capacity, input->stream_count, 1))
+    if (!tidei_grow(&input->events, &input->event_capacity, input->event_count, 1))
+        return replay_no_memory;
+    input->events[input->event_count++] = event;
+    return NULL;
+}
+
+static const char *
+input_event(struct replay_input *input, uint64_t thread, uint64_t stream, struct replay_event event)
+{
+    const char *error;
+
+    if (!tidei_grow(&input->streams, &input->stream_capacity, input->stream_count, 1))
         return replay_no_memory;
     error = input_number(&input->stream_numbers, stream, &input->stream_count, UINT32_MAX, &event.stream);
     if (error != NULL)
         return error;
     input->streams[event.stream] = stream;
-    input->events[input->event_count++] = event;
-    return NULL;
+    return input_add(input, thread, event);
 }
 
 const char *
@@ -70,13 +79,41 @@ replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream, 
                   uint32_t allocation)
 {
     return input_event(input, thread, stream,
-                       (struct replay_event){
-                           .allocation = allocation, .alignment_shift = (uint8_t)alignment_shift, .is_free = true });
+                       (struct replay_event){ .allocation = allocation,
+                                              .alignment_shift = (uint8_t)alignment_shift,
+                                              .kind = REPLAY_FREE });
+}
+
+const char *
+replay_input_mark(struct replay_input *input, uint64_t thread, uint32_t mark)
+{
+    return input_add(input, thread, (struct replay_event){ .allocation = mark, .kind = REPLAY_MARK });
+}
+
+static void
+input_clear_notes(struct replay_notes *notes, size_t thread_count)
+{
+    for (size_t i = 0; i < notes->label_count; i++) {
+        for (size_t j = 0; j < notes->labels[i].tag_count; j++)
+            free(notes->labels[i].tags[j]);
+        free(notes->labels[i].tags);
+    }
+    for (size_t i = 0; i < notes->mark_count; i++)
+        free(notes->marks[i].text);
+    for (size_t i = 0; notes->thread_names != NULL && i < thread_count; i++)
+        free(notes->thread_names[i]);
+    free(notes->labels);
+    free(notes->label_of);
+    free(notes->marks);
+    free(notes->thread_names);
+    free(notes->times);
+    id_map_free(&notes->label_numbers);
 }
 
 void
 replay_input_clear(struct replay_input *input)
 {
+    input_clear_notes(&input->notes, input->thread_count);
     free(input->events);
     free(input->sizes);
     free(input->streams);

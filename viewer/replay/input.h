@@ -11,13 +11,51 @@
 
 #include "viewer/base/id-map.h"
 
+enum replay_kind {
+    REPLAY_ALLOCATE,
+    REPLAY_FREE,
+    REPLAY_MARK,
+};
+
 /* One call, in 12 bytes: a replay is bound by the speed of reading events. */
 struct replay_event {
-    uint32_t allocation; /* its number, from 0 */
+    uint32_t allocation; /* its number, from 0; of a mark: the index of `marks` */
     uint32_t stream;     /* index of `streams` */
     uint16_t thread;     /* from 0, in the order of appearance */
     uint8_t alignment_shift;
-    bool is_free;
+    uint8_t kind; /* enum replay_kind */
+};
+
+/* What an allocation was noted under: a tag and a call stack. */
+struct replay_label {
+    char **tags; /* owns, with the texts; the outermost first */
+    size_t tag_count;
+    int64_t tag_id;
+    int64_t callstack_id; /* 0: none */
+};
+
+struct replay_mark {
+    int64_t ns;
+    int64_t thread_id;
+    char *text; /* owns */
+};
+
+/* What a trace says about the events, which a replay into another trace keeps. Empty for other inputs. */
+struct replay_notes {
+    const char *path;            /* borrows; of the trace; NULL: the input is none */
+    struct replay_label *labels; /* owns */
+    size_t label_count;
+    size_t label_capacity;
+    struct id_map label_numbers; /* owns; by tag_id and callstack_id */
+    uint32_t *label_of;          /* owns; by allocation: 1 + the index of `labels`, 0: none */
+    size_t label_of_capacity;
+    struct replay_mark *marks; /* owns; in the order of time */
+    size_t mark_count;
+    size_t mark_capacity;
+    char **thread_names; /* owns, with the texts; by thread; NULL: none */
+    int64_t *times;      /* owns; by event: the recorded ns */
+    size_t time_capacity;
+    bool has_callstacks;
 };
 
 struct replay_input {
@@ -39,7 +77,8 @@ struct replay_input {
     uint64_t replaced;            /* pointers allocated again while they were live; the earlier one stays live */
     uint64_t
         size_differences; /* frees with another size than their allocation; the replay uses that of the allocation */
-    bool incomplete;      /* a trace of a recording that is not complete */
+    struct replay_notes notes;
+    bool incomplete; /* a trace of a recording that is not complete */
 };
 
 /* The error of a reader that has no memory for an event. */
@@ -53,6 +92,9 @@ const char *replay_input_alloc(struct replay_input *input, uint64_t thread, uint
                                unsigned alignment_shift, uint32_t *allocation);
 const char *replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream, unsigned alignment_shift,
                               uint32_t allocation);
+
+/* Add a mark, the number of which is `mark`. The same result. */
+const char *replay_input_mark(struct replay_input *input, uint64_t thread, uint32_t mark);
 
 /* Free all that `input` owns. */
 void replay_input_clear(struct replay_input *input);

@@ -3,6 +3,8 @@ libviewer_la_SOURCES += \
 	viewer/replay/csv.c \
 	viewer/replay/input.c \
 	viewer/replay/input.h \
+	viewer/replay/keep.c \
+	viewer/replay/keep.h \
 	viewer/replay/report.c \
 	viewer/replay/report.h \
 	viewer/replay/run.c \

@@ -4,7 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include <tidemark/log.h>
 #include <tidemark/stack.h>
 
 #include "src/tables/grow.h"
@@ -50,9 +52,10 @@ report_visit(struct replay_report *report, struct tide_resource *resource)
 }
 
 static void
-report_ask(struct report_layer *layer)
+report_ask(struct report_layer *layer, bool counted)
 {
     struct tide_resource *resource = layer->resource;
+    struct tide_resource *below = resource->upstream;
     char arguments[128] = "";
     struct tide_text text = { .data = arguments, .capacity = sizeof(arguments) };
 
@@ -63,6 +66,78 @@ report_ask(struct report_layer *layer)
     layer->has_reserved = tide_query(resource, TIDE_QUERY_BYTES_RESERVED, &layer->reserved_bytes) == TIDE_OK;
     layer->statistics.struct_size = sizeof(layer->statistics);
     layer->has_statistics = tide_statistics_read(resource, &layer->statistics) == TIDE_OK;
+    layer->kind = tide_resource_name(resource);
+    layer->is_counter = counted && layer->has_statistics && below != NULL && below->upstream == NULL;
+}
+
+/* Whether `name`, the beginning of a layer in stack text, is a base: a stack by itself. */
+static bool
+report_is_base(const char *name, size_t length)
+{
+    char word[64];
+
+    if (length == 0 || length >= sizeof(word))
+        return false;
+    memcpy(word, name, length);
+    word[length] = '\0';
+    return tide_stack_check(word, NULL, 0, NULL) == TIDE_OK;
+}
+
+char *
+replay_counted_text(const char *text)
+{
+    char *counted = NULL;
+    size_t size;
+    FILE *out = open_memstream(&counted, &size);
+    bool begins = true; /* a layer may begin here */
+    bool quoted = false;
+
+    while (out != NULL && *text != '\0') {
+        size_t name = begins && !quoted ? strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789") : 0;
+
+        if (report_is_base(text, name))
+            fputs("statistics | ", out);
+        if (name == 0) {
+            if (quoted && *text == '\\' && text[1] != '\0')
+                putc(*text++, out);
+            else if (*text == '"')
+                quoted = !quoted;
+            begins = !quoted && (*text == '|' || *text == '{' || (begins && strchr(" \t\r\n", *text) != NULL));
+            putc(*text++, out);
+            continue;
+        }
+        fwrite(text, 1, name, out);
+        text += name;
+        begins = false;
+    }
+    if (out != NULL && fclose(out) == 0)
+        return counted;
+    free(counted);
+    return NULL;
+}
+
+/* Add up the calls of the bases, and find what was reserved at the most. */
+static void
+report_totals(struct tide_resource *stack, bool counted, struct replay_report *report)
+{
+    uint64_t bases_bytes = 0;
+
+    report->has_chunks = counted;
+    for (size_t i = 0; i < report->count; i++) {
+        const struct report_layer *layer = &report->layers[i];
+
+        if (!layer->is_counter)
+            continue;
+        report->chunks += (uint64_t)layer->statistics.count.total;
+        report->calls += (uint64_t)(2 * layer->statistics.count.total - layer->statistics.count.current);
+        bases_bytes += (uint64_t)layer->statistics.bytes.peak;
+    }
+    report->has_reserved_peak =
+        tide_query(stack, TIDE_QUERY_BYTES_RESERVED_HIGH, &report->reserved_peak_bytes) == TIDE_OK;
+    if (!report->has_reserved_peak && counted) {
+        report->has_reserved_peak = true;
+        report->reserved_peak_bytes = bases_bytes;
+    }
 }
 
 static char *
@@ -79,9 +154,9 @@ report_stack_text(struct tide_resource *stack)
 }
 
 int
-replay_report_make(struct tide_resource *stack, struct replay_report *out)
+replay_report_make(struct tide_resource *stack, const char *counted, struct replay_report *out)
 {
-    *out = (struct replay_report){ .stack = report_stack_text(stack) };
+    *out = (struct replay_report){ .stack = counted != NULL ? strdup(counted) : report_stack_text(stack) };
     if (out->stack == NULL || !report_visit(out, stack)) {
         fputs("tidemark: no memory for the layers of the stack\n", stderr);
         replay_report_free(out);
@@ -94,8 +169,59 @@ replay_report_make(struct tide_resource *stack, struct replay_report *out)
         out->layers[out->count - 1 - i] = layer;
     }
     for (size_t i = 0; i < out->count; i++)
-        report_ask(&out->layers[i]);
+        report_ask(&out->layers[i], counted != NULL);
+    report_totals(stack, counted != NULL, out);
     return COMMAND_FINE;
+}
+
+bool
+replay_has_log(struct tide_resource *stack)
+{
+    struct replay_report layers = { 0 };
+    bool found = false;
+
+    report_visit(&layers, stack);
+    for (size_t i = 0; i < layers.count; i++)
+        found = found || strcmp(tide_resource_name(layers.layers[i].resource), "log") == 0;
+    replay_report_free(&layers);
+    return found;
+}
+
+/* The trace that a log records; NULL: none, or no memory, which *failed then says. The caller frees it. */
+static char *
+report_trace(struct tide_resource *log, bool *failed)
+{
+    size_t needed;
+    char *path;
+
+    if (strcmp(tide_resource_name(log), "log") != 0 || tide_log_path(log, NULL, 0, &needed) != TIDE_OK)
+        return NULL;
+    path = malloc(needed + 1);
+    *failed = path == NULL;
+    if (path != NULL && tide_log_path(log, path, needed + 1, NULL) != TIDE_OK)
+        path[0] = '\0';
+    return path;
+}
+
+bool
+replay_report_traces(const struct replay_report *report, char ***paths, size_t *count)
+{
+    bool failed = false;
+
+    *count = 0;
+    *paths = calloc(report->count + 1, sizeof(**paths));
+    for (size_t i = 0; *paths != NULL && !failed && i < report->count; i++) {
+        char *path = report_trace(report->layers[i].resource, &failed);
+        bool known = path == NULL;
+
+        for (size_t j = 0; !known && j < *count; j++)
+            known = strcmp((*paths)[j], path) == 0;
+        if (known)
+            free(path);
+        else
+            (*paths)[(*count)++] = path;
+    }
+    return *paths != NULL && !failed;
 }
 
 void
@@ -117,8 +243,21 @@ report_calls(const struct replay *replay)
 }
 
 static void
+report_known(struct json *json, bool known, uint64_t value)
+{
+    if (known)
+        json_unsigned(json, value);
+    else
+        json_word(json, "null");
+}
+
+static void
 report_counter(struct json *json, const struct tide_counter *counter)
 {
+    if (counter == NULL) {
+        json_word(json, "null");
+        return;
+    }
     json_begin(json, '{');
     json_put_signed(json, "current", counter->current);
     json_put_signed(json, "peak", counter->peak);
@@ -130,52 +269,69 @@ static void
 report_layer(struct json *json, const struct report_layer *layer)
 {
     json_begin(json, '{');
-    json_put_text(json, "kind", tide_resource_name(layer->resource));
+    json_put_text(json, "kind", layer->kind);
     json_put_text(json, "layer", layer->text);
-    if (layer->has_used)
-        json_put_unsigned(json, "used_bytes", layer->used_bytes);
-    if (layer->has_reserved)
-        json_put_unsigned(json, "reserved_bytes", layer->reserved_bytes);
-    if (layer->has_statistics) {
-        json_key(json, "bytes");
-        report_counter(json, &layer->statistics.bytes);
-        json_key(json, "count");
-        report_counter(json, &layer->statistics.count);
-    }
+    json_key(json, "used_bytes");
+    report_known(json, layer->has_used, layer->used_bytes);
+    json_key(json, "reserved_bytes");
+    report_known(json, layer->has_reserved, layer->reserved_bytes);
+    json_key(json, "bytes");
+    report_counter(json, layer->has_statistics ? &layer->statistics.bytes : NULL);
+    json_key(json, "count");
+    report_counter(json, layer->has_statistics ? &layer->statistics.count : NULL);
     json_end(json, '}');
 }
 
 static void
-report_json(struct emit *out, const struct replay *replay, const struct replay_report *report)
+report_json(struct json *json, const struct replay_outcome *outcome)
 {
+    const struct replay_report *report = &outcome->report;
+    const struct replay *replay = &outcome->replay;
     const struct replay_input *input = replay->input;
     const struct replay_result *result = &replay->result;
-    struct json json = { .out = out };
 
-    json_begin(&json, '{');
-    json_put_unsigned(&json, "events", input->recorded_events);
-    json_put_unsigned(&json, "allocations", result->allocations);
-    json_put_unsigned(&json, "frees", result->frees);
-    json_put_unsigned(&json, "failures", result->failures);
-    json_put_unsigned(&json, "free_failures", result->free_failures);
-    json_put_unsigned(&json, "skipped_frees", input->unknown_frees + result->skipped_frees);
-    json_put_unsigned(&json, "unknown_frees", input->unknown_frees);
-    json_put_unsigned(&json, "failed_frees", result->skipped_frees);
-    json_put_unsigned(&json, "recorded_failures", input->recorded_failures);
-    json_put_unsigned(&json, "replaced", input->replaced);
-    json_put_unsigned(&json, "size_differences", input->size_differences);
-    json_put_unsigned(&json, "live_count", result->left_count);
-    json_put_unsigned(&json, "live_bytes", result->left_bytes);
-    json_put_unsigned(&json, "threads", input->thread_count);
-    json_put_unsigned(&json, "streams", input->stream_count);
-    json_put_signed(&json, "total_ns", result->total_ns);
-    json_put_real(&json, "event_ns", (double)result->total_ns / report_calls(replay));
-    json_put_text(&json, "stack", report->stack);
-    json_key(&json, "layers");
-    json_begin(&json, '[');
-    for (size_t i = 0; i < report->count; i++)
-        report_layer(&json, &report->layers[i]);
-    emit_string(out, "]}\n");
+    json_begin(json, '{');
+    json_put_unsigned(json, "format_version", 1);
+    json_put_unsigned(json, "events", input->recorded_events);
+    json_put_unsigned(json, "allocations", result->allocations);
+    json_put_unsigned(json, "frees", result->frees);
+    json_put_unsigned(json, "failures", result->failures);
+    json_put_unsigned(json, "free_failures", result->free_failures);
+    json_put_unsigned(json, "skipped_frees", input->unknown_frees + result->skipped_frees);
+    json_put_unsigned(json, "unknown_frees", input->unknown_frees);
+    json_put_unsigned(json, "failed_frees", result->skipped_frees);
+    json_put_unsigned(json, "recorded_failures", input->recorded_failures);
+    json_put_unsigned(json, "replaced", input->replaced);
+    json_put_unsigned(json, "size_differences", input->size_differences);
+    json_put_unsigned(json, "live_count", result->left_count);
+    json_put_unsigned(json, "live_bytes", result->left_bytes);
+    json_put_unsigned(json, "peak_bytes", result->peak_bytes);
+    json_key(json, "reserved_peak_bytes");
+    report_known(json, report->has_reserved_peak, report->reserved_peak_bytes);
+    json_key(json, "chunks");
+    report_known(json, report->has_chunks, report->chunks);
+    json_key(json, "calls");
+    report_known(json, report->has_chunks, report->calls);
+    json_key(json, "stopped_at");
+    report_known(json, result->stopped_at != 0, result->stopped_at);
+    json_key(json, "first_failure");
+    if (result->first_failure[0] != '\0')
+        json_text(json, result->first_failure);
+    else
+        json_word(json, "null");
+    json_put_unsigned(json, "threads_count", input->thread_count);
+    json_put_unsigned(json, "streams_count", input->stream_count);
+    json_put_signed(json, "duration_ns", result->total_ns);
+    json_put_real(json, "event_ns", (double)result->total_ns / report_calls(replay));
+    json_put_text(json, "stack", report->stack);
+    json_key(json, "layers");
+    json_begin(json, '[');
+    for (size_t i = 0; i < report->count; i++) {
+        if (!report->layers[i].is_counter)
+            report_layer(json, &report->layers[i]);
+    }
+    json_end(json, ']');
+    json_end(json, '}');
 }
 
 static const char *
@@ -266,6 +422,12 @@ report_people(struct emit *out, const struct replay *replay, const struct replay
     if (result->left_count > 0)
         emit_format(out, "%-10s%" PRIu64 " allocations, %s, live after the last event\n", "left", result->left_count,
                     output_size(&figure, result->left_bytes));
+    if (result->stopped_at > 0)
+        emit_format(out, "%-10sat event %zu, at the first failure\n", "stopped", result->stopped_at);
+    emit_format(out, "%-10s%s live", "peak", output_size(&figure, result->peak_bytes));
+    if (report->has_reserved_peak)
+        emit_format(out, ", %s reserved", output_size(&figure, report->reserved_peak_bytes));
+    emit_string(out, "\n");
     emit_format(out, "%-10s%s", "time", output_time(&figure, result->total_ns));
     emit_format(out, ", %.1f ns an event, %zu thread%s, %zu stream%s\n",
                 (double)result->total_ns / report_calls(replay), input->thread_count,
@@ -273,17 +435,68 @@ report_people(struct emit *out, const struct replay *replay, const struct replay
     return report_layers(out, report);
 }
 
+static void
+report_stack_row(struct table *table, const struct replay_outcome *outcome)
+{
+    const struct replay_report *report = &outcome->report;
+    const struct replay_result *result = &outcome->replay.result;
+    struct output_figure figure;
+
+    table_row(table);
+    table_cell(table, 0, output_size(&figure, result->peak_bytes));
+    if (report->has_reserved_peak)
+        table_cell(table, 1, output_size(&figure, report->reserved_peak_bytes));
+    table_cell(table, 2, report_signed(&figure, (int64_t)result->failures));
+    table_cell(table, 3, report_signed(&figure, (int64_t)report->chunks));
+    table_cell(table, 4, report_signed(&figure, (int64_t)report->calls));
+    snprintf(figure.text, sizeof(figure.text), "%.1f ns", (double)result->total_ns / report_calls(&outcome->replay));
+    table_cell(table, 5, figure.text);
+    table_cell(table, 6, report->stack);
+}
+
+/* Several stacks side by side. */
+static int
+report_stacks(struct emit *out, const struct replay_outcome *outcomes, size_t count)
+{
+    const struct replay_input *input = outcomes[0].replay.input;
+    struct table table;
+
+    emit_format(out, "%-10s%" PRIu64 "\n", "events", input->recorded_events);
+    for (size_t i = 0; i < count; i++) {
+        if (outcomes[i].replay.result.stopped_at > 0)
+            emit_format(out, "%-10sat event %zu, at the first failure: %s\n", "stopped",
+                        outcomes[i].replay.result.stopped_at, outcomes[i].report.stack);
+    }
+    emit_string(out, "\n");
+    table_begin(&table, false);
+    table_columns(&table, ">PEAK-LIVE >PEAK-RESERVED >FAILURES >CHUNKS >CALLS >AN-EVENT STACK");
+    for (size_t i = 0; i < count; i++)
+        report_stack_row(&table, &outcomes[i]);
+    if (table_end(&table, out, true))
+        return COMMAND_FINE;
+    fputs("tidemark replay: no memory for the table\n", stderr);
+    return COMMAND_WRONG;
+}
+
 int
-replay_report_print(const struct replay_report *report, const struct replay *replay, bool json)
+replay_report_print(const struct replay_outcome *outcomes, size_t count, bool json)
 {
     struct emit out;
+    struct json writer = { .out = &out };
     int status = emit_open(&out, NULL, false);
 
     if (status != COMMAND_FINE)
         return status;
-    if (json)
-        report_json(&out, replay, report);
-    else
-        status = report_people(&out, replay, report);
+    if (json) {
+        if (count > 1)
+            json_begin(&writer, '[');
+        for (size_t i = 0; i < count; i++)
+            report_json(&writer, &outcomes[i]);
+        emit_string(&out, count > 1 ? "]\n" : "\n");
+    } else if (count > 1) {
+        status = report_stacks(&out, outcomes, count);
+    } else {
+        status = report_people(&out, &outcomes->replay, &outcomes->report);
+    }
     return emit_close(&out, status);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <tidemark/message.h>
+#include <tidemark/tag.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
@@ -114,12 +115,65 @@ run_now(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* The number of an event among the calls, from 1: marks do not count. */
+static size_t
+run_number(const struct replay *replay, const struct replay_event *event)
+{
+    size_t number = 0;
+
+    for (const struct replay_event *at = replay->input->events; at <= event; at++)
+        number += at->kind != REPLAY_MARK;
+    return number;
+}
+
 static void
-run_note_failure(struct replay *replay, size_t event, enum tide_status status)
+run_note_failure(struct replay *replay, const struct replay_event *event, enum tide_status status)
 {
     if (replay->result.first_failure[0] == '\0')
-        snprintf(replay->result.first_failure, sizeof(replay->result.first_failure), "event %zu: %s (%s)", event + 1,
-                 tide_error_text(), tide_status_name(status));
+        snprintf(replay->result.first_failure, sizeof(replay->result.first_failure), "event %zu: %s (%s)",
+                 run_number(replay, event), tide_error_text(), tide_status_name(status));
+}
+
+/* The number of tags that a label puts on the calling thread. */
+static size_t
+run_label_tags(const struct replay *replay, uint32_t label)
+{
+    const struct replay_label *at = label > 0 ? &replay->input->notes.labels[label - 1] : NULL;
+
+    return at != NULL ? at->tag_count + (at->callstack_id != 0) : 0;
+}
+
+/*
+ * Give the calling thread the tags of a label in place of those of the label that it had. A tag that cannot be made is
+ * an allocation without it.
+ */
+static void
+run_set_label(struct replay *replay, size_t thread, uint32_t label)
+{
+    const struct replay_label *to = label > 0 ? &replay->input->notes.labels[label - 1] : NULL;
+    char callstack[64];
+
+    if (replay->labels[thread] == label)
+        return;
+    for (size_t i = run_label_tags(replay, replay->labels[thread]); i > 0; i--)
+        tide_tag_pop();
+    replay->labels[thread] = 0;
+    for (size_t i = 0; to != NULL && i < to->tag_count; i++) {
+        if (tide_tag_push(to->tags[i]) != TIDE_OK) {
+            for (; i > 0; i--)
+                tide_tag_pop();
+            return;
+        }
+    }
+    if (to != NULL && to->callstack_id != 0) {
+        snprintf(callstack, sizeof(callstack), REPLAY_CALLSTACK_TAG "%" PRId64, to->callstack_id);
+        if (tide_tag_push(callstack) != TIDE_OK) {
+            for (size_t i = to->tag_count; i > 0; i--)
+                tide_tag_pop();
+            return;
+        }
+    }
+    replay->labels[thread] = label;
 }
 
 static void
@@ -131,13 +185,20 @@ run_allocate(struct replay *replay, const struct replay_event *event)
                       replay->streams[event->stream], &pointer);
 
     if (status == TIDE_OK) {
+        struct replay_result *result = &replay->result;
+
         replay->pointers[event->allocation] = pointer;
-        replay->result.allocations++;
-    } else {
-        replay->pointers[event->allocation] = REPLAY_FAILED;
-        replay->result.failures++;
-        run_note_failure(replay, (size_t)(event - replay->input->events), status);
+        result->allocations++;
+        result->live_bytes += replay->input->sizes[event->allocation];
+        if (result->live_bytes > result->peak_bytes)
+            result->peak_bytes = result->live_bytes;
+        return;
     }
+    replay->pointers[event->allocation] = REPLAY_FAILED;
+    replay->result.failures++;
+    run_note_failure(replay, event, status);
+    if (replay->options.stop_at_failure && replay->result.stopped_at == 0)
+        replay->result.stopped_at = run_number(replay, event);
 }
 
 static void
@@ -155,9 +216,10 @@ run_free(struct replay *replay, const struct replay_event *event)
                              (size_t)1 << event->alignment_shift, replay->streams[event->stream]);
     if (status == TIDE_OK) {
         replay->result.frees++;
+        replay->result.live_bytes -= replay->input->sizes[event->allocation];
     } else {
         replay->result.free_failures++;
-        run_note_failure(replay, (size_t)(event - replay->input->events), status);
+        run_note_failure(replay, event, status);
     }
 }
 
@@ -166,14 +228,22 @@ static size_t
 run_events(struct replay *replay, size_t position, size_t end, size_t thread)
 {
     const struct replay_event *events = replay->input->events;
+    const uint32_t *labels = replay->options.keeps_notes ? replay->input->notes.label_of : NULL;
 
-    for (; position < end && events[position].thread == thread; position++) {
-        if (events[position].is_free)
-            run_free(replay, &events[position]);
-        else
-            run_allocate(replay, &events[position]);
+    for (; position < end && events[position].thread == thread && replay->result.stopped_at == 0; position++) {
+        const struct replay_event *event = &events[position];
+
+        if (event->kind == REPLAY_FREE) {
+            run_free(replay, event);
+        } else if (event->kind == REPLAY_ALLOCATE) {
+            if (labels != NULL)
+                run_set_label(replay, thread, labels[event->allocation]);
+            run_allocate(replay, event);
+        } else if (replay->options.keeps_notes) {
+            tide_mark(replay->input->notes.marks[event->allocation].text);
+        }
     }
-    return position;
+    return replay->result.stopped_at == 0 ? position : replay->input->event_count;
 }
 
 /* Run the events of `thread` from the shared position on, in slices. */
@@ -192,6 +262,19 @@ run_turn(struct replay_shared *shared, size_t thread)
     shared->position = position;
 }
 
+/* Give the calling thread the name of the recorded one. */
+static void
+run_name_thread(const struct replay *replay, size_t thread)
+{
+    char *const *names = replay->options.keeps_notes ? replay->input->notes.thread_names : NULL;
+    char name[16];
+
+    if (names == NULL || names[thread] == NULL)
+        return;
+    snprintf(name, sizeof(name), "%s", names[thread]); /* no thread has a longer one */
+    pthread_setname_np(pthread_self(), name);
+}
+
 static void *
 run_thread(void *context)
 {
@@ -199,6 +282,7 @@ run_thread(void *context)
     struct replay_shared *shared = self->shared;
     const struct replay_input *input = shared->replay->input;
 
+    run_name_thread(shared->replay, (size_t)(self - shared->threads));
     while (turn_wait(self)) {
         if (shared->position == 0)
             shared->begin_ns = run_now();
@@ -252,11 +336,12 @@ run_all(struct replay *replay)
     int status = COMMAND_FINE;
 
     progress_begin(&shared.progress, "replaying");
-    if (threads == 1) {
+    /* A trace has the names of threads: then a single thread is one of its own, too, and not the command's. */
+    if (threads == 1 && !replay->options.keeps_notes) {
         shared.begin_ns = run_now();
         run_turn(&shared, 0);
         replay->result.total_ns = run_now() - shared.begin_ns;
-    } else if (threads > 1) {
+    } else if (threads > 0) {
         status = run_threads(&shared);
     }
     progress_end(&shared.progress);
@@ -271,7 +356,8 @@ run_prepare(struct replay *replay)
 
     replay->pointers = malloc((input->allocation_count + 1) * sizeof(*replay->pointers));
     replay->streams = calloc(input->stream_count + 1, sizeof(*replay->streams));
-    if (replay->pointers == NULL || replay->streams == NULL) {
+    replay->labels = calloc(input->thread_count + 1, sizeof(*replay->labels));
+    if (replay->pointers == NULL || replay->streams == NULL || replay->labels == NULL) {
         fputs("tidemark replay: no memory for the allocations\n", stderr);
         return COMMAND_WRONG;
     }
@@ -284,6 +370,12 @@ run_prepare(struct replay *replay)
     return COMMAND_FINE;
 }
 
+bool
+replay_has_failed(const struct replay *replay, uint32_t allocation)
+{
+    return replay->pointers[allocation] == REPLAY_FAILED;
+}
+
 static bool
 run_is_live(const struct replay *replay, uint32_t allocation)
 {
@@ -291,11 +383,12 @@ run_is_live(const struct replay *replay, uint32_t allocation)
 }
 
 int
-replay_run(struct replay *replay, const struct replay_input *input, struct tide_resource *stack)
+replay_run(struct replay *replay, const struct replay_input *input, struct tide_resource *stack,
+           const struct replay_options *options)
 {
     int status;
 
-    *replay = (struct replay){ .input = input, .stack = stack };
+    *replay = (struct replay){ .input = input, .stack = stack, .options = *options };
     status = run_prepare(replay);
     if (status == COMMAND_FINE)
         status = run_all(replay);
@@ -315,7 +408,7 @@ replay_free_left(struct replay *replay)
     uint64_t frees = replay->result.frees;
 
     for (size_t i = 0; i < input->event_count; i++) {
-        if (!input->events[i].is_free && run_is_live(replay, input->events[i].allocation))
+        if (input->events[i].kind == REPLAY_ALLOCATE && run_is_live(replay, input->events[i].allocation))
             run_free(replay, &input->events[i]);
     }
     replay->result.frees = frees;
@@ -326,4 +419,5 @@ replay_finish(struct replay *replay)
 {
     free(replay->pointers);
     free(replay->streams);
+    free(replay->labels);
 }

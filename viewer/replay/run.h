@@ -19,19 +19,36 @@ struct replay_result {
     uint64_t frees;         /* successful ones */
     uint64_t skipped_frees; /* of allocations that had failed */
     uint64_t free_failures; /* frees that the stack refused; the memory is not free */
+    uint64_t live_bytes;    /* now */
+    uint64_t peak_bytes;    /* the most that was live */
     uint64_t left_count;    /* live after the last event */
     uint64_t left_bytes;
     int64_t total_ns;        /* from the first event to the last */
     char first_failure[640]; /* the message; "": there was none */
+    size_t stopped_at;       /* the event at whose failure the replay stopped, from 1; 0: it ran to the end */
+};
+
+struct replay_options {
+    bool keeps_notes;     /* a log of the stack records them: make the tags and the marks of the input */
+    bool stop_at_failure; /* end at the first allocation that the stack refuses */
 };
 
 struct replay {
     const struct replay_input *input; /* borrows */
     struct tide_resource *stack;      /* borrows */
-    void **pointers;                  /* owns; by allocation: of the stack, or one of two special values */
-    tide_stream *streams;             /* owns; the replay's stream for each recorded one */
+    struct replay_options options;
+    void **pointers;      /* owns; by allocation: of the stack, or one of two special values */
+    tide_stream *streams; /* owns; the replay's stream for each recorded one */
+    uint32_t *labels;     /* owns; by thread: the label whose tags it has now, as in replay_notes.label_of */
     struct replay_result result;
 };
+
+/*
+ * A call stack of the input goes into the new trace as a tag with this text and its number, within the tags of the
+ * allocation. So it reaches every log of the stack. replay_keep makes a call stack of it again. No program's tag begins
+ * with this character.
+ */
+#define REPLAY_CALLSTACK_TAG "\037callstack "
 
 /*
  * Replay `input` through `stack`. If the stack's memory is stream-ordered, its driver does not know the recorded
@@ -39,7 +56,11 @@ struct replay {
  *
  * COMMAND_FINE, or COMMAND_WRONG after a message. Call replay_finish in any case.
  */
-int replay_run(struct replay *replay, const struct replay_input *input, struct tide_resource *stack);
+int replay_run(struct replay *replay, const struct replay_input *input, struct tide_resource *stack,
+               const struct replay_options *options);
+
+/* Whether the stack refused this allocation of the input. */
+bool replay_has_failed(const struct replay *replay, uint32_t allocation);
 
 /* Free what the input left live. Only the count of frees that the stack refuses changes in the result. */
 void replay_free_left(struct replay *replay);

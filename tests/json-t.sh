@@ -1,0 +1,160 @@
+# Tests the JSON of all commands: it is complete, and doc/json.md describes every object and every field of it.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+unset TIDEMARK_STACK
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
+trace=$scratch/t.db
+folder=$scratch/json
+mkdir "$folder"
+
+# keep COMMAND ARGUMENT...: the JSON of a command, for the comparison with doc/json.md.
+kept=0
+keep() {
+    kept=$((kept + 1))
+    keep_command=$1
+    shift
+    "$tidemark" "$keep_command" --json "$@" >"$folder/$keep_command.$kept.json" 2>"$scratch/err"
+    test $? -le 3 && test -s "$folder/$keep_command.$kept.json" || {
+        diag "tidemark $keep_command --json $*: $(cat "$scratch/err")"
+        rm "$folder/$keep_command.$kept.json"
+    }
+}
+
+plan 17
+
+# 50 sizes, tags, threads and streams, each of some blocks; half of them stay live.
+make_trace "$trace" "
+    INSERT INTO tag WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 50)
+        SELECT x, NULL, 'tag' || x FROM c;
+    INSERT INTO thread SELECT tag_id + 1, 200 + tag_id, 'worker' FROM tag;
+    INSERT INTO stream SELECT tag_id + 1, 4096 * tag_id, 0 FROM tag;
+    INSERT INTO life SELECT tag_id, 1, 1000 * tag_id, 10 * tag_id, iif(tag_id % 2, NULL, 10 * tag_id + 5000) FROM tag;
+    UPDATE allocation SET tag_id = allocation_id, alloc_thread_id = allocation_id + 1,
+        alloc_stream_id = allocation_id + 1;
+    INSERT INTO refused WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 30)
+        SELECT 100 + x, 1, 1000 * x, 600 + x FROM c;"
+rows() {
+    "$tidemark" "$@" "$trace" 2>/dev/null | tr '{' '\n' | grep -c "$row"
+}
+row='"name":"tag'
+is "$(rows peak --by=tag --json) $(rows top --by=tag --json) $(rows leaks --by=tag --json)" '50 50 25' \
+    'the JSON of peak, top and leaks has all groups'
+is "$(rows peak --by=tag --format=jsonl) $(rows top --by=tag --format=jsonl)" '50 50' 'so have JSON lines'
+row='^tag'
+is "$("$tidemark" top --by=tag --format=csv "$trace" | grep -c '^tag')" 50 'so has CSV'
+is "$("$tidemark" top --by=tag "$trace" | grep -c '^tag') $("$tidemark" top --by=tag --format=md "$trace" | grep -c '^| tag')" \
+    '20 20' 'a table for people has 20 rows'
+is "$("$tidemark" top --by=tag --limit=0 "$trace" | grep -c '^tag') $("$tidemark" top --by=tag --limit=30 "$trace" | grep -c '^tag')" \
+    '50 30' 'a table for people has as many rows as --limit says, and all with 0'
+row='"allocation_id":1'
+is "$(rows failures --json) $("$tidemark" failures --limit=3 --json "$trace" | grep -o '"rest":{"failures":{"count":[0-9]*')" \
+    '30 "rest":{"failures":{"count":27' 'the JSON of failures has all, or says how many --limit left out'
+has_words "$("$tidemark" peak --by=tag --limit=48 --json "$trace")" '"rest":{"groups":{"count":2,"bytes":3000}}' \
+    'the JSON of peak says what --limit left out: two groups and their bytes'
+has_words "$("$tidemark" leaks --by=tag --limit=24 --json "$trace")" '"rest":{"groups":{"count":1,"bytes":1000}}' \
+    'the JSON of leaks says what --limit left out'
+has_words "$("$tidemark" top --by=size --limit=49 --sort=bytes --json "$trace")" '"rest":{"groups":{"count":1,"bytes":1000}}' \
+    'the JSON of top says what --limit left out'
+has_words "$("$tidemark" histogram --of=bytes --limit=49 --json "$trace")" '"rest":{"exact":{"count":1,"bytes":1000}}' \
+    'the JSON of histogram says what --limit left out'
+is "$("$tidemark" peak --by=tag --limit=48 --format=jsonl "$trace" | grep '"rest"')" \
+    '{"table":"rest","of":"groups","count":2,"bytes":3000}' 'JSON lines have a line for what --limit left out'
+is "$("$tidemark" top --by=tag --json "$trace" | grep -c '"rest"')" 0 'where nothing is left out there is no rest'
+has_words "$("$tidemark" peak --by=thread --limit=1 --json "$trace")" '"name":"51 worker","callstack":null,"id":51' \
+    'groups of threads have the ids of the threads beside their names'
+has_words "$("$tidemark" top --by=stream --sort=bytes --limit=1 --json "$trace")" '"name":"51 (0x32000)","callstack":null,"id":51' \
+    'groups of streams have the ids of the streams beside their names'
+has_words "$("$tidemark" peak --blocks=1 --json "$trace")" '"thread_id":51,"thread":"51 worker","stream_id":51,"stream":"51 (0x32000)"' \
+    'blocks have the ids of threads and streams beside their names'
+for command in summary peak leaks top histogram layers failures fragmentation timeline; do keep $command "$trace"; done
+keep peak --by=size --blocks=2 --limit=3 "$trace"
+keep leaks --limit=2 --by=thread "$trace"
+
+# Two frames, one of a known place; a pool over a recorded log, samples, GPUs, marks, driver calls.
+make_trace "$trace" "
+    DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', 0),
+        (2, 3, 'limit', '8MiB', 0), (3, 4, 'pool', '', 0), (4, 5, 'log', '', 0), (5, NULL, 'driver', '', 0);
+    INSERT OR REPLACE INTO meta VALUES ('devices', '[{\"device\":0,\"name\":\"A\",\"total_bytes\":1024},{\"device\":1,\"name\":\"B\",\"total_bytes\":null}]');
+    INSERT INTO tag VALUES (1, NULL, 'step'), (2, 1, 'forward');
+    INSERT INTO module VALUES (1, '/bin/x', 'ab', 4096, 4096);
+    INSERT INTO frame VALUES (1, 4100, 1, 'take', '/src/a.c', 7), (2, 4200, 1, 'main', NULL, NULL);
+    INSERT INTO callstack VALUES (1, 0, 1), (1, 1, 2);
+    INSERT INTO life VALUES (1, 4, 1048576, 10, NULL), (2, 1, 4096, 20, NULL), (3, 4, 1048576, 30, NULL),
+        (4, 1, 600000, 40, 90), (5, 1, 4096, 45, NULL), (6, 1, 4096, 46, 48), (7, 1, 4096, 100, NULL),
+        (8, 1, 4096, 120, NULL), (9, 1, 4096, 140, NULL), (20, 1, 4096, 150, NULL);
+    INSERT INTO refused VALUES (10, 1, 700000, 50), (11, 1, 3000000, 51), (12, 1, 4096, 52);
+    UPDATE allocation SET status = 3 WHERE allocation_id IN (10, 11);
+    UPDATE allocation SET tag_id = 2, callstack_id = 1 WHERE layer_id = 1 AND allocation_id <> 20;
+    UPDATE allocation SET address = 1048576 WHERE allocation_id = 1;
+    UPDATE allocation SET address = 1048576 + 524288 WHERE allocation_id = 2;
+    UPDATE allocation SET address = 4194304 WHERE allocation_id = 3;
+    UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
+    UPDATE allocation SET address = 4194304 + 700000 WHERE allocation_id = 5;
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (60, 5, 2097152, 4194304);
+    INSERT INTO mark VALUES (25, 1, 'mark', 'step 1', NULL), (99, 1, 'mark', 'step 2', NULL),
+        (119, 1, 'mark', 'step 3', NULL), (139, 1, 'mark', 'step 4', NULL), (160, 1, 'mark', 'step 5', NULL);
+    INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result) VALUES
+        (1, 0, 'cuMemAllocFromPoolAsync', 5, 4, 1, 0), (2, 0, 'cuMemAllocFromPoolAsync', 15, 4, 1, 0);"
+has_words "$("$tidemark" peak --json "$trace")" '"name":null,"callstack":["take (/src/a.c:7)","main"],"id":1' \
+    'a call stack is an array of its frames, the innermost first'
+printf 'tag:none\n' >"$scratch/known"
+for command in summary peak leaks top histogram layers failures fragmentation timeline; do keep $command "$trace"; done
+keep summary --layer=1 "$trace"
+keep layers --tag=step "$trace"
+keep peak --by=class --blocks=9 --at=47ns "$trace"
+keep leaks --suppressions="$scratch/known" --blocks=9 "$trace"
+keep leaks --steps=none "$trace"
+keep leaks --blocks=99 "$trace"
+keep peak --blocks=99 --at=160ns "$trace"
+for by in tag callstack size stream device layer; do
+    keep top --by=$by "$trace"
+    keep leaks --by=$by "$trace"
+    keep peak --by=$by "$trace"
+done
+keep fragmentation --at=15ns --limit=1 "$trace"
+keep check --max-peak=1 --max-fragmentation=1% --no-leaks --max-failures=100 "$trace"
+keep recover "$trace"
+keep stack 'limit(1) | host'
+make_trace "$scratch/nothing.db" "INSERT INTO life VALUES (1, 1, 0, 10, 20);"
+for command in peak leaks top histogram; do keep $command "$scratch/nothing.db"; done
+keep fragmentation --at=15ns "$scratch/nothing.db"
+make_trace "$scratch/empty.db"
+for command in summary peak leaks top histogram layers failures fragmentation timeline recover; do
+    keep $command "$scratch/empty.db"
+done
+keep leaks --by=tag "$scratch/empty.db"
+keep diff "$trace" "$scratch/empty.db"
+keep diff "$scratch/empty.db" "$trace"
+for by in class stream thread layer device; do keep diff --by=$by "$scratch/empty.db" "$trace"; done
+keep diff --by=size --limit=1 "$scratch/empty.db" "$trace"
+keep replay --stack 'pool | sim' "$trace"
+keep replay --stop-at-failure --stack 'limit(1KiB) | sim' "$trace"
+keep replay --stack 'pool | sim' --stack 'sim' "$trace"
+keep replay --stack 'statistics | limit(1KiB) | sim' "$trace"
+keep devices
+fake=$top_builddir/tests/fake-cuda/.libs
+if test -e "$fake/libcuda.so.1"; then
+    LD_LIBRARY_PATH=$fake
+    FAKE_CUDA_DEVICES=2
+    FAKE_CUDA_MEMORY=1G
+    export LD_LIBRARY_PATH FAKE_CUDA_DEVICES FAKE_CUDA_MEMORY
+    keep devices
+    FAKE_CUDA_FAIL=cuDeviceGetName:46:2
+    export FAKE_CUDA_FAIL
+    keep devices
+fi
+if ! test -e "$fake/libcuda.so.1"; then
+    skip 1 'there is no fake driver in this build, and so no devices'
+elif python3 -c 'import json' 2>/dev/null; then
+    is "$(python3 "$top_srcdir/tests/json-fields.py" "$top_srcdir/doc/json.md" "$folder" 2>&1)" agrees \
+        'doc/json.md describes every field of every command with its type, and no other'
+else
+    skip 1 'there is no python3'
+fi
+
+done_testing
