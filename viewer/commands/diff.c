@@ -129,8 +129,8 @@ diff_note_change(struct diff *diff, const struct align *align, enum groups_by by
 }
 
 /* The tables by enum groups_by. */
-static const char *const diff_tables[] = { "tags",    "callstacks", "sizes",  "classes",
-                                           "streams", "threads",    "layers", "devices" };
+static const char *const diff_tables[] = { "tags",    "callstacks", "sizes",   "classes",   "streams",
+                                           "threads", "layers",     "devices", "callstacks" };
 
 static int
 diff_report_groups(struct diff *diff, size_t by, bool first)
@@ -162,7 +162,7 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
     report_spare(report, "a_count b_count");
     for (size_t i = 0; i < align.count; i++) {
         const struct align_row *row = &align.rows[i];
-        struct report_cell words;
+        struct report_cell words, text;
         char name[GROUPS_NAME];
 
         if (align_change(row) == 0)
@@ -173,9 +173,10 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
             continue;
         }
         shown++;
-        words = cell_text(align_name(row, name, sizeof(name)));
-        REPORT_ROW(report, words, what != GROUPS_CALLSTACK ? words : cell_none(),
-                   what == GROUPS_CALLSTACK && strcmp(words.text, "(none)") != 0 ? words : cell_none(),
+        text = cell_text(align_name(row, name, sizeof(name)));
+        words = what == GROUPS_SIZE ? cell_unsigned(row->size) : text;
+        REPORT_ROW(report, words, groups_are_stacks(what) ? cell_none() : text,
+                   groups_are_stacks(what) && strcmp(text.text, "(none)") != 0 ? text : cell_none(),
                    row->name == NULL ? cell_unsigned(row->size) : cell_none(), cell_signed(align_change(row)),
                    cell_unsigned(row->a.bytes), cell_unsigned(row->b.bytes), cell_unsigned(row->a.count),
                    cell_unsigned(row->b.count));
@@ -194,11 +195,11 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
 static void
 diff_report_others(struct diff *diff, const enum groups_by *by, size_t count)
 {
-    for (size_t i = 0; i < sizeof(diff_tables) / sizeof(diff_tables[0]); i++) {
+    for (size_t i = 0; i < GROUPS_FUNCTION; i++) {
         bool compared = false;
 
         for (size_t j = 0; j < count; j++)
-            compared = compared || by[j] == i;
+            compared = compared || strcmp(diff_tables[by[j]], diff_tables[i]) == 0;
         if (!compared)
             report_no_table(&diff->report, diff_tables[i]);
     }

@@ -128,7 +128,7 @@ leaks_report_grown(struct report *report, void *context, uint32_t number)
     group_cells_make(&leaks->groups, number, &cells);
     REPORT_ROW(report, GROUP_CELLS(&cells), cell_signed(leaks_growth(group)), cell_signed(leaks_growth(group) / steps),
                cell_unsigned(group->first_bytes), cell_unsigned(group->last_bytes), cell_unsigned(group->rose),
-               cell_unsigned(group->fell), size);
+               cell_unsigned(group->fell));
 }
 
 /* Add a sentence about a group that grew: in most steps, or in some. */
@@ -163,7 +163,6 @@ leaks_report_growth(struct view *view, struct report *report, struct leaks *leak
         { "last_bytes", "AFTER THE LAST", REPORT_SIZE },
         { "rose", "ROSE IN", REPORT_COUNT },
         { "fell", "FELL IN", REPORT_COUNT },
-        { NULL, NULL, REPORT_SIZE },
     };
     const struct ranking table = { leaks->groups.count, 0, report->options.limit, leaks_grown_bytes,
                                    leaks_report_grown };

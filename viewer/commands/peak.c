@@ -46,8 +46,7 @@ peak_report_group(struct report *report, void *context, uint32_t group)
     group_cells_make(&peak->groups, group, &cells);
     REPORT_ROW(report, GROUP_CELLS(&cells), cell_unsigned(at->bytes),
                cell_share((double)at->bytes, (double)peak->at_bytes), cell_unsigned(at->count), cell_unsigned(without),
-               cell_unsigned(peak->bytes - without), cell_share((double)(peak->bytes - without), (double)peak->bytes),
-               size);
+               cell_unsigned(peak->bytes - without), cell_share((double)(peak->bytes - without), (double)peak->bytes));
 }
 
 /* Name the group without which the peak would have been lowest. */
@@ -84,7 +83,6 @@ peak_report_groups(struct view *view, struct report *report, struct peak *peak)
         { "peak_without_bytes", "PEAK WITHOUT", REPORT_SIZE },
         { "saved_bytes", "SAVES", REPORT_SIZE },
         { "saved_share", "", REPORT_SHARE },
-        { NULL, NULL, REPORT_SIZE },
     };
     const struct ranking ranking = { peak->groups.count, 1, report->options.limit, peak_figure, peak_report_group };
     struct output_figure figure;

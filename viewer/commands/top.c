@@ -89,7 +89,6 @@ static const struct report_column top_columns[] = {
     { "driver_ns", "IN DRIVER", REPORT_TIME },
     { "driver_share", "", REPORT_SHARE },
     { "driver_calls", "CALLS", REPORT_COUNT },
-    { NULL, NULL, REPORT_SIZE },
 };
 
 static void
@@ -112,7 +111,7 @@ top_row(struct report *report, void *context, uint32_t number)
                cell_share((double)tally->time_ns, (double)all->time_ns),
                driver ? cell_unsigned(tally->driver_ns) : cell_none(),
                driver ? cell_share((double)tally->driver_ns, (double)all->driver_ns) : cell_none(),
-               driver ? cell_unsigned(tally->driver_calls) : cell_none(), size);
+               driver ? cell_unsigned(tally->driver_calls) : cell_none());
     top->shown_allocations += tally->allocations;
     top->shown_bytes += tally->bytes;
 }
