@@ -72,7 +72,8 @@ static void
 fragmentation_report_moments(struct report *report, const struct fragment *fragment)
 {
     REPORT_TABLE(report, "moments", NULL, fragmentation_columns);
-    report_spare(report, "holes empty_bytes device_bytes unusable largest_hole_bytes used_share");
+    report_spare(report, "holes empty_bytes device_bytes unusable used_share largest_hole_bytes external internal"
+                         " free_bytes requested_bytes");
     fragmentation_row(report, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
     if (fragment->reserved_peak_id != 0)
         fragmentation_row(report, "most reserved", &fragment->reserved_figures);
@@ -110,6 +111,7 @@ fragmentation_report_waterfall(struct report *report, const struct fragment *fra
     uint64_t before = 0;
 
     REPORT_TABLE(report, "waterfall", "From the request to the device", columns);
+    report_spare(report, "what");
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         if (!steps[i].there)
             continue;
@@ -164,6 +166,7 @@ fragmentation_report_pins(struct view *view, struct report *report, const struct
     uint64_t count;
 
     REPORT_TABLE(report, "pins", "Blocks that pin chunks which are otherwise empty", columns);
+    report_spare(report, "used_bytes chunk_bytes blocks");
     if (ranking_report(view, report, &ranking, &chunks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     count = rows.shown + rows.left;
@@ -214,7 +217,7 @@ fragmentation_report_chunks(struct view *view, struct report *report, const stru
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "chunks", "Chunks with the most free bytes", columns);
-    report_spare(report, "holes used_share");
+    report_spare(report, "holes used_share external blocks largest_hole_bytes chunk_bytes");
     return ranking_report(view, report, &ranking, &chunks, &rows);
 }
 
@@ -249,6 +252,7 @@ fragmentation_report_streams(struct view *view, struct report *report, const str
         }
     }
     REPORT_TABLE(report, "streams", "By stream", columns);
+    report_spare(report, "internal internal_bytes chunks blocks");
     for (size_t i = 0; i < count && i < report->options.limit; i++) {
         char name[GROUPS_NAME];
 

@@ -87,6 +87,7 @@ histogram_begin(struct histogram_tables *tables, const char *name, const char *t
         tables->longest = figure > tables->longest ? figure : tables->longest;
     }
     REPORT_TABLE(tables->report, name, title, columns);
+    report_spare(tables->report, "live_count mean_life_ns bytes_share byte_seconds_share #11 count_share");
 }
 
 /* A bar of HISTOGRAM_BAR characters, `share` of it filled, of block characters or of ASCII. */
@@ -130,7 +131,6 @@ histogram_report_classes(struct histogram_tables *tables)
     char name[GROUPS_NAME];
 
     histogram_begin(tables, "sizes", "Sizes", classes, HISTOGRAM_CLASSES);
-    report_spare(tables->report, "live_count mean_life_ns bytes_share");
     for (unsigned i = 0; i < HISTOGRAM_CLASSES; i++) {
         uint64_t from = i == 0 ? 0 : UINT64_C(1) << (i - 1);
 
@@ -171,7 +171,6 @@ histogram_report_exact(struct view *view, struct histogram_tables *tables)
     int status;
 
     histogram_begin(tables, "exact", "Exact sizes", exact->list, exact->groups.count);
-    report_spare(tables->report, "live_count mean_life_ns bytes_share");
     status = ranking_report(view, tables->report, &ranking, tables, &rows);
     if (rows.left > 0)
         report_note(tables->report, "%llu more sizes.", (unsigned long long)rows.left);

@@ -93,7 +93,7 @@ peak_report_groups(struct view *view, struct report *report, struct peak *peak)
 
     REPORT_TABLE(report, "groups", NULL, columns);
     report_group_columns(report, peak->groups.by, sizeof(columns) / sizeof(columns[0]) - 1);
-    report_spare(report, "saved_bytes count saved_share");
+    report_spare(report, "saved_share saved_bytes share count peak_without_bytes");
     if (ranking_report(view, report, &ranking, peak, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     if (rows.left > 0)
@@ -115,6 +115,7 @@ peak_report_summits(struct report *report, const struct peak *peak, double share
     };
 
     REPORT_TABLE(report, "peaks", "Distinct peaks", columns);
+    report_spare(report, "prominence_bytes share");
     for (size_t i = 0; i < peak->summits.count && i < report->options.limit; i++) {
         const struct summit *summit = &peak->summits.found[i];
 
@@ -140,6 +141,7 @@ peak_report_plateaus(struct report *report, const struct peak *peak, double with
     report_field(report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak->plateau_count));
     report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak->near_ns));
     REPORT_TABLE(report, "plateaus", "Longest plateaus near the peak", columns);
+    report_spare(report, "most_bytes end_ns");
     for (size_t i = 0; i < shown && i < report->options.limit && i < 5; i++) {
         const struct peak_plateau *plateau = &peak->plateaus[i];
 
