@@ -68,7 +68,7 @@ main(void)
     static const char hundred[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
                                   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
-    plan(21);
+    plan(23);
     is_string(layout_text("short", 0), "name bytes share count 0", "the name column of short names stands first");
     is_string(layout_text(forty_one + 1, 0), "name bytes share count 0",
               "the name column of names of 40 letters stands first");
@@ -86,7 +86,11 @@ main(void)
               "with 52 letters left for the name no column is left out");
     is_string(layout_text(hundred, 69), "bytes share name 57 -count",
               "with fewer than 52 letters left for the name a spare column is left out");
-    is_string(layout_text(hundred, 20), "bytes name 24 -share -count", "a long name has at least 24 letters");
+    is_string(layout_text(hundred, 20), "bytes name 14 -share -count",
+              "on a very narrow terminal a long name has what is left");
+    is_string(layout_text(hundred, 10), "bytes name 12 -share -count", "a long name has at least 12 letters");
+    is_string(layout_text(forty_one + 1, 30), "name bytes 24 -share -count",
+              "a name of 40 letters is wrapped at its place where the terminal is narrower than it");
 
     is_short("f (/a/b.c:1) < main (/a/c.c:22)", 9, "f (b.c:1) < main (c.c:22)",
              "a short call stack has file names without folders");

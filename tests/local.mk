@@ -27,6 +27,10 @@ dist_check_SCRIPTS += $(house_tests)
 TESTS += $(house_tests)
 
 if COMMAND
+# Not a test: runs a command on a terminal of some columns.
+check_PROGRAMS += tests/screen
+tests_screen_SOURCES = tests/screen.c
+
 # Not tests: make the traces of those below.
 check_PROGRAMS += tests/make-trace
 tests_make_trace_SOURCES = tests/make-trace.c src/trace/database/schema.c
@@ -145,6 +149,7 @@ command_tests = \
 	tests/growth-t.sh \
 	tests/import-t.sh \
 	tests/json-t.sh \
+	tests/narrow-t.sh \
 	tests/pickle-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \

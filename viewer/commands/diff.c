@@ -79,6 +79,7 @@ diff_report_figures(struct diff *diff)
     const struct snapshot *a = &diff->a, *b = &diff->b;
 
     REPORT_TABLE(&diff->report, "figures", NULL, columns);
+    report_spare(&diff->report, "change_share worse #4");
     diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->all.peak_bytes, b->all.peak_bytes);
     if (a->has_reserved && b->has_reserved)
         diff_report_figure(diff, "reserved_peak_bytes", "most reserved", REPORT_SIZE, true, a->reserved_peak_bytes,
@@ -159,7 +160,7 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
         return COMMAND_WRONG;
     REPORT_TABLE(report, diff_tables[what], first ? "What was live at the two peaks" : NULL, columns);
     report_group_title(report, what);
-    report_spare(report, "a_count b_count");
+    report_spare(report, "a_count b_count a_bytes b_bytes");
     for (size_t i = 0; i < align.count; i++) {
         const struct align_row *row = &align.rows[i];
         struct report_cell words, text;

@@ -547,7 +547,7 @@ failures_report_list(struct view *view, struct report *report, const struct fail
     uint64_t shown_bytes = 0;
 
     REPORT_TABLE(report, "failures", NULL, failures_columns);
-    report_spare(report, "live_bytes reserved_bytes ns");
+    report_spare(report, "ns reserved_bytes largest_hole_bytes free_bytes pinned_by callstack tag allocation_id");
     for (size_t i = 0; i < shown; i++)
         failures_report_row(view, report, failures, &failures->list[i]);
     for (size_t i = 0; i < shown; i++)

@@ -72,7 +72,8 @@ static void
 fragmentation_report_moments(struct report *report, const struct fragment *fragment)
 {
     REPORT_TABLE(report, "moments", NULL, fragmentation_columns);
-    report_spare(report, "holes empty_bytes device_bytes unusable_share largest_hole_bytes used_share");
+    report_spare(report, "holes empty_bytes device_bytes unusable_share used_share largest_hole_bytes external_share"
+                         " internal_share free_bytes requested_bytes");
     fragmentation_row(report, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
     if (fragment->reserved_peak_id != 0)
         fragmentation_row(report, "most reserved", &fragment->reserved_figures);
@@ -110,6 +111,7 @@ fragmentation_report_waterfall(struct report *report, const struct fragment *fra
     uint64_t before = 0;
 
     REPORT_TABLE(report, "waterfall", "From the request to the device", columns);
+    report_spare(report, "what");
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         if (!steps[i].there)
             continue;
@@ -164,6 +166,7 @@ fragmentation_report_pins(struct view *view, struct report *report, const struct
     uint64_t count;
 
     REPORT_TABLE(report, "pins", "Blocks that pin chunks which are otherwise empty", columns);
+    report_spare(report, "used_bytes chunk_bytes blocks");
     if (ranking_report(view, report, &ranking, &chunks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     report_rest(report, rows.left, cell_unsigned(rows.left_figures));
@@ -216,7 +219,7 @@ fragmentation_report_chunks(struct view *view, struct report *report, const stru
     int status;
 
     REPORT_TABLE(report, "chunks", "Chunks with the most free bytes", columns);
-    report_spare(report, "holes used_share");
+    report_spare(report, "holes used_share external_share live_count largest_hole_bytes chunk_bytes");
     status = ranking_report(view, report, &ranking, &chunks, &rows);
     report_rest(report, rows.left, cell_unsigned(rows.left_figures));
     return status;
@@ -256,6 +259,7 @@ fragmentation_report_streams(struct view *view, struct report *report, const str
         }
     }
     REPORT_TABLE(report, "streams", "By stream", columns);
+    report_spare(report, "internal_share internal_bytes chunks live_count");
     for (size_t i = 0; i < count; i++) {
         char name[GROUPS_NAME];
 

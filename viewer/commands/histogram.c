@@ -91,6 +91,7 @@ histogram_begin(struct histogram_tables *tables, const char *name, const char *t
         tables->longest = figure > tables->longest ? figure : tables->longest;
     }
     REPORT_TABLE(tables->report, name, title, columns);
+    report_spare(tables->report, "live_count mean_life_ns total_share byte_seconds_share #11 allocations_share");
 }
 
 /* A bar of HISTOGRAM_BAR characters, `share` of it filled, of block characters or of ASCII. */
@@ -135,7 +136,6 @@ histogram_report_classes(struct histogram_tables *tables)
 
     histogram_begin(tables, "sizes", "Sizes", classes, HISTOGRAM_CLASSES);
     report_set_column(tables->report, HISTOGRAM_SIZE, histogram_hidden);
-    report_spare(tables->report, "live_count mean_life_ns total_share");
     for (unsigned i = 0; i < HISTOGRAM_CLASSES; i++) {
         uint64_t from = i == 0 ? 0 : UINT64_C(1) << (i - 1);
 
@@ -178,7 +178,6 @@ histogram_report_exact(struct view *view, struct histogram_tables *tables)
 
     histogram_begin(tables, "exact", "Exact sizes", exact->list, exact->groups.count);
     report_set_column(tables->report, HISTOGRAM_FROM, histogram_hidden);
-    report_spare(tables->report, "live_count mean_life_ns total_share");
     status = ranking_report(view, tables->report, &ranking, tables, &rows);
     report_rest(tables->report, rows.left, cell_unsigned(exact->all.bytes - tables->shown_bytes));
     if (rows.left > 0)

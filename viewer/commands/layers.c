@@ -31,7 +31,7 @@ static const struct report_column layers_columns[] = {
 };
 
 #define LAYERS_SPARE                                                                                                   \
-    "frees used_peak_bytes own_time_ns failures total_bytes passed_share time_ns reserved_peak_bytes live_bytes"
+    "frees used_peak_bytes own_time_ns passed_share total_bytes time_ns failures allocations reserved_peak_bytes"
 
 /* The most characters of a layer's arguments in a table. */
 #define LAYERS_CONFIG 40

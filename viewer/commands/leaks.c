@@ -99,6 +99,7 @@ leaks_report_groups(struct view *view, struct report *report, struct leaks *leak
     struct ranking_rows rows;
 
     REPORT_TABLE(report, "groups", NULL, columns);
+    report_spare(report, "oldest_ns live_share allocations");
     report_group_title(report, leaks->groups.by);
     if (ranking_report(view, report, &ranking, leaks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
@@ -171,7 +172,7 @@ leaks_report_growth(struct view *view, struct report *report, struct leaks *leak
 
     REPORT_TABLE(report, "growth", "Growth from step to step", columns);
     report_group_title(report, leaks->groups.by);
-    report_spare(report, "fell rose first_bytes");
+    report_spare(report, "fell rose first_bytes last_bytes step_bytes");
     if (ranking_report(view, report, &table, leaks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     report_rest(report, rows.left, cell_unsigned(rows.left_figures));
@@ -212,12 +213,13 @@ leaks_report_suppressions(struct report *report, const struct leaks *leaks)
 {
     static const struct report_column columns[] = {
         { "line", "LINE", REPORT_COUNT },
-        { "pattern", "PATTERN", REPORT_TEXT },
+        { "pattern", "PATTERN", REPORT_NAME },
         { "suppressed_bytes", "BYTES", REPORT_SIZE },
         { "suppressed_count", "LIVE", REPORT_COUNT },
     };
 
     REPORT_TABLE(report, "suppressions", "Suppressed", columns);
+    report_spare(report, "line bytes");
     for (size_t i = 0; i < leaks->suppress.count; i++) {
         const struct suppression *suppression = &leaks->suppress.list[i];
 

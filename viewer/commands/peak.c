@@ -90,7 +90,7 @@ peak_report_groups(struct view *view, struct report *report, struct peak *peak)
 
     REPORT_TABLE(report, "groups", NULL, columns);
     report_group_title(report, peak->groups.by);
-    report_spare(report, "saved_bytes at_count saved_share");
+    report_spare(report, "saved_share saved_bytes at_share at_count peak_without_bytes");
     if (ranking_report(view, report, &ranking, peak, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     report_rest(report, rows.left, cell_unsigned(rows.left_figures));
@@ -113,6 +113,7 @@ peak_report_summits(struct report *report, const struct peak *peak, double share
     };
 
     REPORT_TABLE(report, "peaks", "Distinct peaks", columns);
+    report_spare(report, "prominence_bytes share");
     for (size_t i = 0; i < peak->summits.count && i < report->options.limit; i++) {
         const struct summit *summit = &peak->summits.found[i];
 
@@ -136,6 +137,7 @@ peak_report_plateaus(struct report *report, const struct peak *peak, double with
     size_t shown = peak->plateau_count < PEAK_PLATEAUS_MAX ? peak->plateau_count : PEAK_PLATEAUS_MAX;
 
     REPORT_TABLE(report, "plateaus", "Longest plateaus near the peak", columns);
+    report_spare(report, "most_bytes end_ns");
     if (report->options.limit < shown)
         shown = (size_t)report->options.limit;
     for (size_t i = 0; i < shown; i++) {

@@ -27,7 +27,7 @@ static const struct report_column summary_columns[] = {
     { NULL, "HIGHEST", REPORT_SIZE },
 };
 
-#define SUMMARY_SPARE "frees live_count peak_count failures total_bytes"
+#define SUMMARY_SPARE "live_count peak_count frees peak_ns #14 total_bytes allocations failures reserved_bytes"
 
 /* Labels come before the table. Fields for programs keep the order of earlier versions. */
 

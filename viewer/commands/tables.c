@@ -96,7 +96,7 @@ report_lives(struct report *report, const struct names *names, const struct top_
     };
 
     REPORT_TABLE(report, "blocks", "Largest allocations", columns);
-    report_spare(report, "thread stream address");
+    report_spare(report, "thread stream address free_ns alloc_ns tag");
     for (size_t i = 0; i < lives->count; i++) {
         const struct scan_life *life = &lives->lives[i];
         char tag[GROUPS_NAME], stack[GROUPS_NAME], thread[GROUPS_NAME], stream[GROUPS_NAME];

@@ -91,6 +91,10 @@ static const struct report_column top_columns[] = {
     { "driver_calls", "CALLS", REPORT_COUNT },
 };
 
+/* The column of each figure, in the order of enum top_sort. Byte-seconds have none: bytes are next to them. */
+static const char *const top_sorted[] = { "churn_share", "total_bytes", "peak_bytes", "live_bytes",
+                                          "total_bytes", "failures",    "time_ns",    "driver_ns" };
+
 static void
 top_row(struct report *report, void *context, uint32_t number)
 {
@@ -127,7 +131,10 @@ top_report(struct view *view, struct report *report, const struct tallies *talli
     report_field(report, "groups_count", NULL, REPORT_COUNT, cell_unsigned(tallies->groups.count));
     REPORT_TABLE(report, "groups", NULL, top_columns);
     report_group_title(report, tallies->groups.by);
-    report_spare(report, "frees total_share failures live_bytes driver_share driver_calls mean_life_ns time_share");
+    report_spare(report,
+                 "driver_share time_share total_share driver_calls mean_life_ns failures frees driver_ns time_ns"
+                 " churn_share total_bytes allocations live_bytes peak_bytes");
+    report_keep(report, top_sorted[sort]);
     if (ranking_report(view, report, &ranking, &top, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     report_rest(report, rows.left, cell_unsigned(tallies->all.bytes - top.shown_bytes));

@@ -29,6 +29,7 @@ struct report_item {
     uint64_t rest_count; /* of a table: rows that a limit left out */
     struct report_cell rest_bytes;
     const char *spare; /* borrows; see report_spare; NULL: nothing */
+    const char *keep;  /* borrows; see report_keep; NULL: nothing */
     char *text;        /* owns; of a note or lines */
 };
 
@@ -61,7 +62,8 @@ void report_mark_exact(struct report_item *item, size_t column);
 struct report_layout {
     size_t columns[REPORT_COLUMNS_MAX]; /* of the item, those that are shown, from left to right */
     size_t count;
-    size_t name_width; /* characters of the last column if it is a long name that must be wrapped; else 0 */
+    size_t name_at;                    /* the place of a long text that must be wrapped; `count`: there is none */
+    size_t name_width;                 /* its characters; 0: there is none */
     bool left_out[REPORT_COLUMNS_MAX]; /* by column of the item: the terminal is too narrow for it */
 };
 

@@ -1,6 +1,7 @@
 /* Lays tables out on a screen, and writes a report in the table format: labelled fields, tables, sentences. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,9 +14,9 @@
 /* A name longer than this is shown in the last column, so that it shifts no other column. */
 #define LAYOUT_NAME 40
 
-/* The characters that such a name should have of a terminal's line, and that it has at least. */
+/* The characters that such a name should have of a terminal's line, and that a wrapped text has at least. */
 #define LAYOUT_NAME_WANTED 52
-#define LAYOUT_NAME_LEAST  24
+#define LAYOUT_NAME_LEAST  12
 
 /* Whether a column is shown: it has a title (one without is for JSON and CSV alone) and is not empty. */
 static bool
@@ -65,12 +66,14 @@ layout_column_width(const struct report_item *item, size_t c)
     return width;
 }
 
-/* The column called `name`, of `length` letters; column_count: there is none. */
+/* The column called `name`, of `length` letters, or "#" and its place; column_count: there is none. */
 static size_t
 layout_find(const struct report_item *item, const char *name, size_t length)
 {
     size_t c = 0;
 
+    if (name[0] == '#')
+        return (size_t)atoi(name + 1);
     while (c < item->column_count && (item->columns[c].name == NULL || strlen(item->columns[c].name) != length ||
                                       strncmp(item->columns[c].name, name, length) != 0))
         c++;
@@ -81,11 +84,13 @@ layout_find(const struct report_item *item, const char *name, size_t length)
 static size_t
 layout_spare(const struct report_item *item, size_t *widths, size_t total, size_t screen, bool *left_out)
 {
+    size_t kept = item->keep != NULL ? layout_find(item, item->keep, strlen(item->keep)) : item->column_count;
+
     for (const char *name = item->spare; name != NULL && *name != '\0' && total > screen;) {
         size_t length = strcspn(name, " ");
         size_t c = layout_find(item, name, length);
 
-        if (c < item->column_count && widths[c] > 0) {
+        if (c < item->column_count && widths[c] > 0 && c != kept) {
             total -= widths[c] + 1;
             widths[c] = 0;
             left_out[c] = true;
@@ -119,6 +124,20 @@ layout_widths(const struct report_item *item, size_t *widths, size_t *last)
     return total > 0 ? total - 1 : 0;
 }
 
+/* The widest column of text that is shown, to be wrapped at its place; column_count: there is none. */
+static size_t
+layout_widest_text(const struct report_item *item, const size_t *widths)
+{
+    size_t widest = item->column_count;
+
+    for (size_t c = 0; c < item->column_count; c++) {
+        if (report_is_left(item->columns[c].kind) && widths[c] > LAYOUT_NAME_LEAST &&
+            (widest == item->column_count || widths[c] > widths[widest]))
+            widest = c;
+    }
+    return widest;
+}
+
 struct report_layout
 report_layout_make(const struct report_item *item, size_t screen)
 {
@@ -127,19 +146,27 @@ report_layout_make(const struct report_item *item, size_t screen)
     size_t last;
     size_t total = layout_widths(item, widths, &last);
     size_t name = widths[last] < LAYOUT_NAME_WANTED ? widths[last] : LAYOUT_NAME_WANTED;
+    size_t wrapped = last;
 
     total -= widths[last] - name;
     if (screen > 0)
         total = layout_spare(item, widths, total, screen, layout.left_out);
+    if (last < item->column_count && widths[last] == 0)
+        wrapped = last = item->column_count;
+    if (wrapped == item->column_count && screen > 0 && total > screen) {
+        wrapped = layout_widest_text(item, widths);
+        name = widths[wrapped];
+    }
     for (size_t c = 0; c < item->column_count; c++) {
         if (widths[c] > 0 && c != last)
             layout.columns[layout.count++] = c;
     }
-    if (last < item->column_count) {
+    if (last < item->column_count)
         layout.columns[layout.count++] = last;
-        if (screen > 0)
-            layout.name_width = screen + name > total + LAYOUT_NAME_LEAST ? screen + name - total : LAYOUT_NAME_LEAST;
-    }
+    while (layout.name_at < layout.count && layout.columns[layout.name_at] != wrapped)
+        layout.name_at++;
+    if (screen > 0 && wrapped < item->column_count)
+        layout.name_width = screen + name > total + LAYOUT_NAME_LEAST ? screen + name - total : LAYOUT_NAME_LEAST;
     return layout;
 }
 
@@ -175,8 +202,8 @@ people_put_row(struct table *table, const struct report_item *item, const struct
         const char *words = cell->there ? report_words(kind, cell, buffer, sizeof(buffer)) : NULL;
         char *name = NULL;
 
-        if (cell->there && report_is_name(kind)) {
-            name = people_name(kind, words, i + 1 == layout->count ? layout->name_width : 0);
+        if (cell->there && (report_is_name(kind) || i == layout->name_at)) {
+            name = people_name(kind, words, i == layout->name_at ? layout->name_width : 0);
             table->failed = table->failed || name == NULL;
             words = name;
         }
@@ -185,20 +212,74 @@ people_put_row(struct table *table, const struct report_item *item, const struct
     }
 }
 
+/* Write words, wrapped to `screen` characters and indented by `indent` from the second line on. */
+static void
+people_put_prose(struct emit *out, const char *words, size_t indent, size_t screen)
+{
+    bool narrow = screen < indent + PEOPLE_PROSE_LEAST;
+    char *lines = narrow ? strdup(words) : stack_text_wrap(words, screen - indent, SIZE_MAX);
+    char *line = lines;
+
+    if (lines == NULL) {
+        out->failed = true;
+        return;
+    }
+    for (;;) {
+        size_t length = narrow ? strlen(line) : strcspn(line, "\n");
+
+        emit_text(out, line, length);
+        emit_string(out, "\n");
+        if (line[length] == '\0')
+            break;
+        emit_format(out, "%*s", (int)indent, "");
+        line += length + 1;
+    }
+    free(lines);
+}
+
+/*
+ * Write lines. Those that are longer than the screen are wrapped as sentences are, below their first word; a drawing is
+ * no longer, but for its colours.
+ */
+static void
+people_put_lines(struct emit *out, const char *text, size_t screen)
+{
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+        size_t indent = strspn(text, " ");
+        char *line = strndup(text, length);
+
+        if (line == NULL) {
+            out->failed = true;
+            return;
+        }
+        if (screen > 0 && text[length] == '\n' && layout_text_width(line) > screen && strchr(line, '\033') == NULL) {
+            emit_text(out, line, indent);
+            people_put_prose(out, line + indent, indent, screen);
+        } else {
+            emit_string(out, line);
+            emit_bytes(out, "\n", text[length] == '\n');
+        }
+        free(line);
+        text += length + (text[length] == '\n');
+    }
+}
+
 /* List the columns that the terminal is too narrow for. */
 static void
-people_put_left_out(const struct report_item *item, const struct report_layout *layout, struct emit *out)
+people_put_left_out(const struct report_item *item, const struct report_layout *layout, struct emit *out, size_t screen)
 {
-    bool any = false;
+    char words[512] = "";
+    size_t length = 0;
 
-    for (size_t c = 0; c < item->column_count; c++) {
+    for (size_t c = 0; c < item->column_count && length < sizeof(words); c++) {
         if (!layout->left_out[c] || item->columns[c].title[0] == '\0')
             continue;
-        emit_format(out, any ? ", %s" : "A wider terminal also shows: %s", item->columns[c].title);
-        any = true;
+        length += (size_t)snprintf(words + length, sizeof(words) - length,
+                                   length > 0 ? ", %s" : "A wider terminal also shows: %s", item->columns[c].title);
     }
-    if (any)
-        emit_string(out, "\n");
+    if (length > 0)
+        people_put_prose(out, words, 0, screen);
 }
 
 static void
@@ -210,7 +291,7 @@ people_put_table(const struct report_item *item, struct emit *out, bool color, s
     table_begin(&table, color);
     for (size_t i = 0; i < layout.count; i++) {
         const struct report_column *column = &item->columns[layout.columns[i]];
-        bool wrapped = layout.name_width > 0 && i + 1 == layout.count;
+        bool wrapped = layout.name_width > 0 && i == layout.name_at;
 
         table_column(&table, column->title,
                      wrapped                        ? TABLE_LINES
@@ -221,7 +302,7 @@ people_put_table(const struct report_item *item, struct emit *out, bool color, s
         people_put_row(&table, item, &layout, row);
     if (!table_end(&table, out, true))
         out->failed = true;
-    people_put_left_out(item, &layout, out);
+    people_put_left_out(item, &layout, out, screen);
 }
 
 /* The width of the terminal in characters; 0: standard output is not a terminal. */
@@ -255,31 +336,6 @@ people_see(const struct report *report, const struct report_item *item)
     return report_shows(report, item);
 }
 
-/* Write words, wrapped to `screen` characters and indented by `indent` from the second line on. */
-static void
-people_put_prose(struct emit *out, const char *words, size_t indent, size_t screen)
-{
-    bool narrow = screen < indent + PEOPLE_PROSE_LEAST;
-    char *lines = narrow ? strdup(words) : stack_text_wrap(words, screen - indent, SIZE_MAX);
-    char *line = lines;
-
-    if (lines == NULL) {
-        out->failed = true;
-        return;
-    }
-    for (;;) {
-        size_t length = narrow ? strlen(line) : strcspn(line, "\n");
-
-        emit_text(out, line, length);
-        emit_string(out, "\n");
-        if (line[length] == '\0')
-            break;
-        emit_format(out, "%*s", (int)indent, "");
-        line += length + 1;
-    }
-    free(lines);
-}
-
 void
 report_write_table(const struct report *report, struct emit *out)
 {
@@ -305,15 +361,17 @@ report_write_table(const struct report *report, struct emit *out)
             people_put_prose(out, words, width, screen);
             break;
         case REPORT_ITEM_TABLE:
-            if (item->title != NULL)
-                emit_format(out, color ? "\033[1m%s\033[0m\n" : "%s\n", item->title);
+            if (item->title != NULL && color)
+                emit_format(out, "\033[1m%s\033[0m\n", item->title);
+            else if (item->title != NULL)
+                people_put_prose(out, item->title, 0, screen);
             people_put_table(item, out, color, screen);
             break;
         case REPORT_ITEM_NOTE:
             people_put_prose(out, item->text, 0, screen);
             break;
         case REPORT_ITEM_LINES:
-            emit_string(out, item->text);
+            people_put_lines(out, item->text, screen);
             break;
         }
     }

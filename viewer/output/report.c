@@ -141,6 +141,13 @@ report_spare(struct report *report, const char *names)
 }
 
 void
+report_keep(struct report *report, const char *name)
+{
+    if (!report->failed)
+        report->items[report->count - 1].keep = name;
+}
+
+void
 report_row(struct report *report, const struct report_cell *cells)
 {
     if (!report->failed)

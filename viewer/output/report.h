@@ -168,9 +168,13 @@ void report_set_column(struct report *report, size_t place, struct report_column
 
 /*
  * Name the columns that a terminal too narrow for the last table leaves out: names separated by blanks (borrowed), in
- * the order in which they are left out.
+ * the order in which they are left out, the least important first; "#3" is the column of that place, from 0, for those
+ * without a name. What is not named says what a row is, and is the main figure of the command.
  */
 void report_spare(struct report *report, const char *names);
+
+/* Never leave this column out (borrowed), although it is spare: the figure that was asked for. */
+void report_keep(struct report *report, const char *name);
 
 /* Add a row to the last table: a cell for each of its columns. */
 void report_row(struct report *report, const struct report_cell *cells);
