@@ -24,7 +24,7 @@ keep() {
     }
 }
 
-plan 17
+plan 18
 
 # 50 sizes, tags, threads and streams, each of some blocks; half of them stay live.
 make_trace "$trace" "
@@ -120,6 +120,13 @@ keep fragmentation --at=15ns --limit=1 "$trace"
 keep check --max-peak=1 --max-fragmentation=1% --no-leaks --max-failures=100 "$trace"
 keep recover "$trace"
 keep stack 'limit(1) | host'
+make_trace "$scratch/deep.db" "
+    INSERT INTO tag WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 40)
+        SELECT x, nullif(x - 1, 0), x || replace(printf('%100d', 0), ' ', 'a') FROM c;
+    INSERT INTO life VALUES (1, 1, 100, 10, NULL); UPDATE allocation SET tag_id = 40;"
+"$tidemark" check --no-leaks --json "$scratch/deep.db" >"$scratch/out" 2>&1
+ok 'the reason of a budget that is not kept is there in full, however long the names are' \
+    grep -q '"reason":".*/40a*0' "$scratch/out"
 make_trace "$scratch/nothing.db" "INSERT INTO life VALUES (1, 1, 0, 10, 20);"
 for command in peak leaks top histogram; do keep $command "$scratch/nothing.db"; done
 keep fragmentation --at=15ns "$scratch/nothing.db"

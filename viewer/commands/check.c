@@ -81,23 +81,36 @@ check_take(const struct check_options *options, struct budgets *budgets)
     return status;
 }
 
+/* The lines of a result, one below the other. The caller frees them; NULL: no memory. */
+static char *
+check_reason(const struct check_result *result)
+{
+    char *reason = NULL;
+    size_t size;
+    FILE *out = open_memstream(&reason, &size);
+
+    for (size_t i = 0; out != NULL && i < result->line_count; i++)
+        fprintf(out, "%s%s", i > 0 ? "\n" : "", result->lines[i]);
+    if (out != NULL && fclose(out) == 0)
+        return reason;
+    free(reason);
+    return NULL;
+}
+
 static void
 check_report_row(struct report *report, const struct check_result *result)
 {
     bool is_share = result->budget->kind == BUDGET_FRAGMENTATION;
     char name[256], limit[64], seen[64];
-    char reason[2048] = "";
-    size_t length = 0;
+    char *reason = check_reason(result);
 
-    for (size_t i = 0; i < result->line_count && length < sizeof(reason); i++)
-        length +=
-            (size_t)snprintf(reason + length, sizeof(reason) - length, "%s%s", i > 0 ? "\n" : "", result->lines[i]);
     REPORT_ROW(
         report, cell_text(result->passed ? "ok" : "FAILED"), cell_text(budget_name(result->budget, name, sizeof(name))),
         cell_unsigned(result->passed), cell_text(check_limit_words(result, limit, sizeof(limit))),
         cell_text(check_seen_words(result, seen, sizeof(seen))), is_share ? cell_none() : cell_unsigned(result->limit),
         is_share ? cell_none() : cell_unsigned(result->seen), is_share ? cell_real(result->budget->share) : cell_none(),
         is_share ? cell_real(result->seen_share) : cell_none(), result->passed ? cell_none() : cell_text(reason));
+    free(reason);
 }
 
 /* Names in `text` come from the trace and may hold control characters. */

@@ -1,6 +1,6 @@
 /*
- * Reads torch.cuda.memory._snapshot(), as JSON or as the pickle that torch.cuda.memory._dump_snapshot() writes: the segments and blocks at the time of the snapshot, and the history
- * of each device.
+ * Reads torch.cuda.memory._snapshot(), as JSON or as the pickle that torch.cuda.memory._dump_snapshot() writes: the
+ * segments and blocks at the time of the snapshot, and the history of each device.
  */
 #ifndef VIEWER_IMPORT_PYTORCH_JSON_H
 #define VIEWER_IMPORT_PYTORCH_JSON_H

@@ -1,6 +1,7 @@
 /*
- * Imports PyTorch's memory snapshot, as JSON or as the pickle that PyTorch writes. Each device is a stack of its own, with a layer of what the program
- * asked for above PyTorch's caching allocator, and one of the segments that it took from the driver below:
+ * Imports PyTorch's memory snapshot, as JSON or as the pickle that PyTorch writes. Each device is a stack of its own,
+ * with a layer of what the program asked for above PyTorch's caching allocator, and one of the segments that it took
+ * from the driver below:
  *
  *     log | pytorch | log | cuda
  *

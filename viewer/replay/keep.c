@@ -124,7 +124,8 @@ keep_callstacks(const struct keep *keep)
     if (status == COMMAND_FINE)
         status = keep_copy_table(keep, "module", "module_id, path, build_id, base, size", "?, ?, ?, ?, ?");
     if (status == COMMAND_FINE)
-        status = keep_copy_table(keep, "frame", "frame_id, address, module_id, function, file, line", "?, ?, ?, ?, ?, ?");
+        status =
+            keep_copy_table(keep, "frame", "frame_id, address, module_id, function, file, line", "?, ?, ?, ?, ?, ?");
     if (status == COMMAND_FINE)
         status = keep_copy_table(keep, "callstack", "callstack_id, position, frame_id", "?, ?, ?");
     return status;
@@ -249,8 +250,7 @@ keep_match(void *context, const struct trace *made, sqlite3_stmt *row)
             life.free_ns = keep->free_times[allocation];
         keep->matched++;
     }
-    if (at < input->event_count &&
-        (!failed || replay_has_failed(keep->replay, input->events[at].allocation)))
+    if (at < input->event_count && (!failed || replay_has_failed(keep->replay, input->events[at].allocation)))
         keep->next = at + 1;
     if (!tidei_grow(&keep->lives, &keep->life_capacity, keep->life_count, 1) ||
         !keep_add_point(keep, sqlite3_column_int64(row, 2), life.alloc_ns) ||
@@ -283,10 +283,11 @@ keep_find_times(struct keep *keep)
         return status;
     status = keep_find_logs(keep, &made);
     if (status == COMMAND_FINE)
-        status = trace_each(&made, keep_match, keep,
-                            "SELECT allocation_id, status, alloc_ns, free_ns, size FROM allocation WHERE layer_id IN (%s)"
-                            " ORDER BY allocation_id",
-                            keep->logs);
+        status =
+            trace_each(&made, keep_match, keep,
+                       "SELECT allocation_id, status, alloc_ns, free_ns, size FROM allocation WHERE layer_id IN (%s)"
+                       " ORDER BY allocation_id",
+                       keep->logs);
     if (status == COMMAND_FINE && keep->matched != keep->replay->result.allocations)
         status = trace_broken(&made, "has the times of the replay: no log sees every request as it is; begin the stack "
                                      "with one");
@@ -315,9 +316,9 @@ keep_recorded_ns(const struct keep *keep, int64_t ns)
         return keep->point_count > 0 ? points[0].recorded_ns : 0;
     if (low == keep->point_count || points[low].recorded_ns < points[low - 1].recorded_ns)
         return points[low - 1].recorded_ns;
-    return points[low - 1].recorded_ns + (int64_t)((double)(points[low].recorded_ns - points[low - 1].recorded_ns) *
-                                                   ((double)(ns - points[low - 1].ns) /
-                                                    (double)(points[low].ns - points[low - 1].ns)));
+    return points[low - 1].recorded_ns +
+           (int64_t)((double)(points[low].recorded_ns - points[low - 1].recorded_ns) *
+                     ((double)(ns - points[low - 1].ns) / (double)(points[low].ns - points[low - 1].ns)));
 }
 
 /* The SQL function recorded(ns). */

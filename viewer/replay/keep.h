@@ -1,6 +1,6 @@
 /*
- * Gives the new trace of a replay what the trace that was replayed has, and a log cannot know: its call stacks, with the
- * names of their frames, and its times.
+ * Gives the new trace of a replay what the trace that was replayed has, and a log cannot know: its call stacks, with
+ * the names of their frames, and its times.
  */
 #ifndef VIEWER_REPLAY_KEEP_H
 #define VIEWER_REPLAY_KEEP_H

@@ -22,6 +22,7 @@ struct reader {
     struct name_list streams; /* owns */
     struct name_list tags;    /* owns */
     size_t next_mark;         /* the first that is not among the events yet */
+    bool has_callstacks;      /* the trace has the tables that say what they are */
 };
 
 /* Deeper tags are cut off; a circle of tags, too. */
@@ -105,10 +106,11 @@ static const char *
 reader_label(struct reader *reader, const struct scan_life *life, uint32_t allocation)
 {
     struct replay_notes *notes = &reader->input->notes;
-    uint64_t key = (uint64_t)life->tag_id << 32 ^ (uint64_t)life->callstack_id;
+    int64_t callstack_id = reader->has_callstacks ? life->callstack_id : 0;
+    uint64_t key = (uint64_t)life->tag_id << 32 ^ (uint64_t)callstack_id;
     const uint32_t *known;
 
-    if (life->tag_id > UINT32_MAX || life->callstack_id > UINT32_MAX)
+    if (life->tag_id < 0 || life->tag_id > UINT32_MAX || callstack_id < 0 || callstack_id > UINT32_MAX)
         return "its tag or its call stack has a number that no recording gives";
     if (!tidei_grow(&notes->label_of, &notes->label_of_capacity, allocation, 1))
         return replay_no_memory;
@@ -117,7 +119,7 @@ reader_label(struct reader *reader, const struct scan_life *life, uint32_t alloc
         return NULL;
     known = id_map_find(&notes->label_numbers, key);
     if (known == NULL) {
-        struct replay_label label = { .tag_id = life->tag_id, .callstack_id = life->callstack_id };
+        struct replay_label label = { .tag_id = life->tag_id, .callstack_id = callstack_id };
 
         if (!tidei_grow(&notes->labels, &notes->label_capacity, notes->label_count, 1))
             return replay_no_memory;
@@ -128,7 +130,7 @@ reader_label(struct reader *reader, const struct scan_life *life, uint32_t alloc
         known = id_map_find(&notes->label_numbers, key);
     }
     notes->label_of[allocation] = *known;
-    notes->has_callstacks = notes->has_callstacks || life->callstack_id != 0;
+    notes->has_callstacks = notes->has_callstacks || callstack_id != 0;
     return NULL;
 }
 
@@ -315,6 +317,10 @@ replay_read_trace(const char *path, int64_t layer_id, struct replay_input *input
         status = names_read_tags(&trace, &reader.tags);
     if (status == COMMAND_FINE)
         status = reader_read_marks(&reader);
+    reader.has_callstacks = status == COMMAND_FINE &&
+                            trace_has(&trace, "callstack", "callstack_id position frame_id") &&
+                            trace_has(&trace, "frame", "frame_id address module_id function file line") &&
+                            trace_has(&trace, "module", "module_id path build_id base size");
     if (status == COMMAND_FINE)
         status = scan_run(&trace, NULL, &pass, 1);
     if (status == COMMAND_FINE)
