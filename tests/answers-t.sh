@@ -46,7 +46,7 @@ has_words "$(ask failures --limit=1 "$trace")" 'These are the first 1 of 4.' \
 has_words "$(ask failures --to=50 --json "$trace")" '"failures_count":1' 'failures --to ignores later failures'
 
 make_trace "$trace" "INSERT INTO refused VALUES (1, 1, 700, 50); UPDATE allocation SET status = 7;
-    INSERT INTO pool_sample VALUES (40, 2, 1000, 2000);"
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (40, 2, 1000, 2000);"
 has_words "$(ask failures --json "$trace")" '"source":"samples","failures_count":1,"failed_bytes":700,"causes":[{"cause":"fragmentation","count":1}]' \
     'without a log below the pool, failures takes the free bytes from the pool sample before'
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 700, 50, 60);"

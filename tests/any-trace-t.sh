@@ -50,7 +50,7 @@ whole="
     INSERT INTO tag VALUES (1, NULL, 'a');
     INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60);
     UPDATE allocation SET tag_id = 1;
-    INSERT INTO pool_sample VALUES (15, 2, 4096, 8192);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 4096, 8192);
     INSERT INTO mark VALUES (30, 1, 'mark', 'here', NULL);"
 trace=$scratch/t.db
 

@@ -53,7 +53,7 @@ make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 3000, 10, 40), (2, 1, 1000, 20, 40), (3, 1, 500, 50, 60);
     INSERT INTO refused VALUES (4, 1, 9999, 70), (5, 1, 9999, 80);
     UPDATE allocation SET tag_id = allocation_id WHERE allocation_id < 3;
-    INSERT INTO pool_sample VALUES (5, 2, 0, 0), (30, 2, 4000, 5000), (50, 2, 500, 5000);"
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (5, 2, 0, 0), (30, 2, 4000, 5000), (50, 2, 500, 5000);"
 check --max-peak=4000 --max-peak=tag=a:3000 --max-peak=layer=1:4000 --max-reserved=5000 --max-fragmentation=20% \
     --max-allocations=3 --max-allocations=tag=b:1 --max-failures=2 --no-leaks "$trace" >"$scratch/out"
 is "$? $(cat "$scratch/err")" '0 ' 'a program exactly at every limit passes'

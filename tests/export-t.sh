@@ -35,7 +35,7 @@ flaws="INSERT INTO life VALUES (1, 1, 1000, 10, 50), (2, 1, 2000, 20, NULL), (4,
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result) VALUES
         (1, 0, 'cuMemAllocAsync', 2, 7, 1, 0), (4, 1, 'cuMemFreeAsync', 1501, 8, 1, 2);
     INSERT INTO driver_call(function, is_free, start_ns, duration_ns, result) VALUES ('cudaMalloc', 0, 60, 5, 0);
-    INSERT INTO pool_sample VALUES (1500, 2, 500, 4096);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (1500, 2, 500, 4096);
     INSERT INTO device_event(ns, kind, device, pool_address, pool_used_bytes, pool_bytes, pid, correlation) VALUES
         (12, 'allocation', 0, 512, 1000, 2048, 1, 1), (13, 'allocation', 0, NULL, NULL, NULL, 1, 2),
         (14, 'pool_trimmed', 0, 512, NULL, NULL, 1, 3);

@@ -34,7 +34,7 @@ random() {
         SELECT allocation_id, 0, 'a', alloc_ns, allocation_id, 1, 0 FROM allocation WHERE status = 0
         UNION ALL SELECT allocation_id, 1, 'f', free_ns, 2 * allocation_id, 1, 0 FROM allocation
         WHERE free_ns IS NOT NULL;
-    INSERT INTO pool_sample VALUES (30, 4, 5, 100000), (70, 4, 5, 300000), (110, 4, 5, 200000), (140, 4, 5, 900000);" ||
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (30, 4, 5, 100000), (70, 4, 5, 300000), (110, 4, 5, 200000), (140, 4, 5, 900000);" ||
     exit 99
 
 # figures COLUMN FROM TO WHERE: the figures of each layer, or of all together, by SQL, one to a line.

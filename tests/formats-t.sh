@@ -35,7 +35,7 @@ plan 31
         SELECT allocation_id, 0, 'cuMemAllocAsync', 400 * allocation_id, 300, 7, 0 FROM allocation
         UNION ALL SELECT allocation_id, 0, 'inner', 400 * allocation_id + 100, 200, 7, 0 FROM allocation
         UNION ALL SELECT NULL, 1, 'of nobody', 90 * allocation_id, 200, NULL, 0 FROM allocation;
-    INSERT INTO pool_sample VALUES (5, 2, 500, 4096), (9, 2, 400, 4096);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (5, 2, 500, 4096), (9, 2, 400, 4096);
     INSERT INTO mark VALUES (35, 7, 'mark', 'step ' || char(9), NULL), (36, NULL, 'trim', NULL, 5)"
 check_all "$scratch/odd.db" 'a trace of oddities'
 "$top_builddir/tests/make-trace" "$scratch/empty.db"

@@ -78,7 +78,7 @@ is "$(comm -23 "$scratch/documented" "$scratch/recorded" | tr '\n' ' ')" 'cupti 
     INSERT INTO refused VALUES (6, 1, 9000, 3500000);
     UPDATE allocation SET tag_id = 3 WHERE allocation_id IN (2, 3);
     UPDATE allocation SET free_stream_id = 2, free_duration_ns = 77 WHERE allocation_id = 3;
-    INSERT INTO pool_sample VALUES (5, 2, 10, 64), (6, 2, 30, 128), (7, 2, 20, 64);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (5, 2, 10, 64), (6, 2, 30, 128), (7, 2, 20, 64);
     INSERT INTO module VALUES (1, '/a/program', '00', 4096, 8192);
     INSERT INTO frame VALUES (1, 5000, 1, 'leaf', 'a.c', 3), (2, 6000, 1, 'main', 'a.c', 9), (3, 7000, NULL, NULL, NULL, NULL);
     INSERT INTO callstack VALUES (1, 0, 1), (1, 1, 2), (2, 0, 3), (2, 1, 2);

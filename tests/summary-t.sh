@@ -66,7 +66,7 @@ make_trace "$trace" "
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, NULL, 'driver', ''), (2, 1, 'log', ''), (3, 2, 'limit', ''), (4, 3, 'log', ''),
         (5, 1, 'log', ''), (6, 4, 'binning', ''), (7, 6, 'log', ''), (8, 4, 'fixed', ''), (9, 8, 'log', '');
     INSERT INTO layer_bin VALUES (6, 4096, 9);
-    INSERT INTO pool_sample VALUES (1, 1, 10, 4000), (2, 1, 10, 9000), (3, 1, 10, 2000);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (1, 1, 10, 4000), (2, 1, 10, 9000), (3, 1, 10, 2000);
     INSERT INTO life VALUES (1, 4, 7, 10, 20), (2, 2, 8, 11, NULL), (3, 77, 9, 12, NULL);"
 json=$(summary --json "$trace")
 is "$(echo "$json" | tr '{' '\n' | sed -n 's/^"layer_id":\([0-9]*\).*/\1/p' | tr '\n' ' ')" '5 7 9 4 2 77 ' \
@@ -77,7 +77,7 @@ has_words "$(summary "$trace")" 'RESERVED' 'the table of layers has the reserved
 
 has_words "$(summary "$trace" | grep '^4 log')" '8.79 KiB' \
     'the table of layers has the highest reserved bytes if the peak is not higher'
-make_trace "$trace" "INSERT INTO pool_sample VALUES (1, 2, 10, 9000); INSERT INTO life VALUES (1, 1, 20000, 10, 20);"
+make_trace "$trace" "INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (1, 2, 10, 9000); INSERT INTO life VALUES (1, 1, 20000, 10, 20);"
 is "$(summary "$trace" | grep '^1 log' | grep -o '8.79 KiB' | wc -l)" 1 \
     'the table leaves out highest reserved bytes that are below the peak'
 has_words "$(summary --json "$trace")" '"reserved_peak_bytes":9000' \
@@ -93,7 +93,7 @@ make_trace "$trace" "
     INSERT INTO life VALUES (1, 4, 4096, 10, 90), (2, 1, 3000, 20, 50), (3, 4, 4096, 60, 90), (4, 1, 1000, 70, 80);
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)
         VALUES (1, 0, 'cuMemAllocFromPoolAsync', 5, 4, 1, 0), (3, 0, 'cuMemAllocFromPoolAsync', 52, 5, 1, 0);
-    INSERT INTO pool_sample VALUES (65, 5, 8192, 10000);"
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (65, 5, 8192, 10000);"
 seen=$(summary "$trace")
 has_words "$(echo "$seen" | tr -s ' ')" 'peak 2.93 KiB requested at 20 ns, in 1 allocation
 most reserved 9.77 KiB, by samples of the pools

@@ -23,7 +23,7 @@ make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 800, 0, 40), (2, 1, 400, 20, 80);
     INSERT INTO refused VALUES (3, 1, 70, 50);
     INSERT INTO mark VALUES (60, 1, 'mark', 'here', NULL), (61, 1, 'refused_free', 'not a mark', NULL);
-    INSERT INTO pool_sample VALUES (20, 3, 1200, 1600);"
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (20, 3, 1200, 1600);"
 LC_ALL=C ask timeline --width=20 --height=4 "$trace" >"$scratch/seen"
 is "$(sed '1,/^$/d' "$scratch/seen")" '     2 KiB |--------
            |  :::```

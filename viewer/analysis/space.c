@@ -102,7 +102,7 @@ space_add(void *context, const struct scan_life *life)
         return;
     if (filter_set_has(&space->layers->upper, life->layer_id))
         space_add_block(space, life);
-    else
+    else if (space->layers->lower.active && filter_set_has(&space->layers->lower, life->layer_id))
         space_add_chunk(space, life->address, life->size);
 }
 

@@ -1,4 +1,4 @@
-/* Reads the pool samples of the bases below the layers of a view. */
+/* Reads the pool samples of a trace. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -38,6 +38,15 @@ samples_add(struct samples *samples, const struct sample *sample)
     return true;
 }
 
+/* Whether a layer is a base below a selected layer. What a pool above it holds, the base has counted. */
+static bool
+samples_is_base(const struct view *view, int64_t layer_id)
+{
+    const struct trace_layer *layer = trace_layers_find(&view->layers, layer_id);
+
+    return layer != NULL && layer->upstream_layer_id == 0 && view_covers(view, layer_id);
+}
+
 /* The base of a row; NULL: there are too many bases. */
 static struct samples_base *
 samples_base(struct samples_reader *reader, int64_t layer_id)
@@ -51,8 +60,20 @@ samples_base(struct samples_reader *reader, int64_t layer_id)
     if (reader->base_count == SAMPLES_BASES)
         return NULL;
     bases[reader->base_count] =
-        (struct samples_base){ .layer_id = layer_id, .counts = view_covers(reader->view, layer_id) };
+        (struct samples_base){ .layer_id = layer_id, .counts = samples_is_base(reader->view, layer_id) };
     return &bases[reader->base_count++];
+}
+
+/* Keep a row as it is. One of an unknown layer is left out. */
+static bool
+samples_keep(struct samples_reader *reader, const struct sample_row *row)
+{
+    struct samples *samples = reader->out;
+
+    if (!tidei_grow(&samples->rows, &samples->row_capacity, samples->row_count, 1))
+        return false;
+    samples->rows[samples->row_count++] = *row;
+    return true;
 }
 
 static int
@@ -64,10 +85,24 @@ samples_row(void *context, const struct trace *trace, sqlite3_stmt *row)
     struct sample sample = { .ns = sqlite3_column_int64(row, 0) };
     int64_t used = sqlite3_column_int64(row, 2);
     int64_t reserved = sqlite3_column_int64(row, 3);
+    int64_t high = sqlite3_column_int64(row, 4);
+    bool has_high =
+        sqlite3_column_type(row, 4) == SQLITE_INTEGER && high >= reserved && high <= INT64_MAX / SAMPLES_BASES;
+    const struct trace_layer *layer = trace_layers_find(&reader->view->layers, sqlite3_column_int64(row, 1));
 
     /* The file is not trusted: the sum over all bases must not overflow. */
-    if (base == NULL || !base->counts || used < 0 || reserved < 0 || used > INT64_MAX / SAMPLES_BASES ||
-        reserved > INT64_MAX / SAMPLES_BASES)
+    if (used < 0 || reserved < 0 || used > INT64_MAX / SAMPLES_BASES || reserved > INT64_MAX / SAMPLES_BASES)
+        return COMMAND_FINE;
+    if (layer != NULL && !samples_keep(reader, &(struct sample_row){
+                                                   .ns = sample.ns,
+                                                   .layer = (size_t)(layer - reader->view->layers.layers),
+                                                   .used_bytes = (uint64_t)used,
+                                                   .reserved_bytes = (uint64_t)reserved,
+                                                   .high_bytes = (uint64_t)high,
+                                                   .has_high = has_high,
+                                               }))
+        return trace_broken(trace, "no memory for its pool samples");
+    if (base == NULL || !base->counts)
         return COMMAND_FINE;
     base->used_bytes = (uint64_t)used;
     base->reserved_bytes = (uint64_t)reserved;
@@ -88,7 +123,8 @@ samples_read(const struct view *view, struct samples *out)
 
     *out = (struct samples){ 0 };
     status = trace_each(&view->trace, samples_row, &reader,
-                        "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample ORDER BY ns, rowid");
+                        "SELECT ns, layer_id, used_bytes, reserved_bytes, %s FROM pool_sample ORDER BY ns, rowid",
+                        trace_has(&view->trace, "pool_sample", "reserved_high_bytes") ? "reserved_high_bytes" : "NULL");
     if (status != COMMAND_FINE)
         samples_free(out);
     return status;
@@ -97,6 +133,7 @@ samples_read(const struct view *view, struct samples *out)
 void
 samples_free(struct samples *samples)
 {
+    free(samples->rows);
     free(samples->list);
     *samples = (struct samples){ 0 };
 }
