@@ -127,6 +127,26 @@ aligned_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size
     return tidei_deallocate(self->upstream, pointer, bytes, aligned_least(aligned, alignment), stream);
 }
 
+static struct tide_resource *
+aligned_beneath(struct tide_resource *self, struct tidei_place *place)
+{
+    struct aligned *aligned = (struct aligned *)self;
+    size_t needed = aligned_for(aligned, place->bytes, place->alignment);
+    uint32_t moved;
+
+    if (needed == 0) {
+        place->alignment = aligned_least(aligned, place->alignment);
+        return self->upstream;
+    }
+    moved = tidei_address_shards_take(aligned->moved, place->pointer);
+    if (moved == 0 || !tidei_address_shards_put_again(aligned->moved, place->pointer, moved))
+        return NULL;
+    place->pointer = (char *)place->pointer - (moved - 1) * TIDE_DEFAULT_ALIGNMENT;
+    place->bytes += needed - TIDE_DEFAULT_ALIGNMENT;
+    place->alignment = TIDE_DEFAULT_ALIGNMENT;
+    return self->upstream;
+}
+
 /* Moved blocks have the alignment requested, whatever upstream's is. */
 static enum tide_status
 aligned_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
@@ -191,6 +211,7 @@ const struct tidei_kind tidei_aligned_kind = {
     TIDEI_KIND_ARGUMENTS(aligned_arguments),
     .options_size = sizeof(struct tide_aligned_options),
     TIDEI_KIND_STRUCT(struct aligned),
+    .beneath = aligned_beneath,
     .check = aligned_check,
     .init = aligned_init,
     .fini = aligned_fini,

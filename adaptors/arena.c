@@ -138,7 +138,7 @@ arena_read(struct tide_resource *self, struct tide_pool_figures *out)
         tidei_lock_acquire(&arena->arenas[i - 1]->lock);
     tidei_lock_acquire(&shared_heap->lock);
     for (uint32_t i = 0; i <= arena->count; i++) {
-        out->used_bytes += arena->arenas[i]->used_bytes;
+        out->used_bytes += tidei_figure_get(&arena->arenas[i]->used_bytes);
         tidei_chunk_heap_add_free(arena->arenas[i], out);
     }
     out->cached_bytes = out->free_bytes;
@@ -309,6 +309,23 @@ arena_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return tidei_chunk_heap_query(&((struct arena *)self)->shared_heap.chunk_heap, self, arena_read, what, out);
 }
 
+static struct tidei_chunks *
+arena_chunks(struct tide_resource *self)
+{
+    return &((struct arena *)self)->shared_heap.chunk_heap.chunks;
+}
+
+static void
+arena_figures(struct tide_resource *self, struct tidei_layer_figures *out)
+{
+    const struct arena *arena = (const struct arena *)self;
+    uint64_t used_bytes = 0;
+
+    for (uint32_t i = 0; i <= arena->count; i++)
+        used_bytes += tidei_figure_get(&arena->arenas[i]->used_bytes);
+    tidei_chunks_figures(&arena->shared_heap.chunk_heap.chunks, used_bytes, out);
+}
+
 static enum tide_status
 shared_heap_init(struct shared_heap *shared_heap, struct tide_resource *upstream, uint64_t maximum_bytes)
 {
@@ -324,8 +341,10 @@ shared_heap_init(struct shared_heap *shared_heap, struct tide_resource *upstream
 
     if (status != TIDE_OK)
         return status;
-    status = tide_resource_init(&shared_heap->base, &shared_heap_ops, upstream);
-    if (status != TIDE_OK)
+    status = tide_resource_init(&shared_heap->base, &shared_heap_ops, NULL);
+    if (status == TIDE_OK)
+        shared_heap->base.upstream = upstream; /* borrowed: the arena holds the only reference */
+    else
         tidei_chunk_heap_fini(&shared_heap->chunk_heap);
     return status;
 }
@@ -340,6 +359,7 @@ arenas_add(struct arena *arena, uint32_t number)
         .growth_bytes = number < arena->count ? arena->block_bytes : TIDE_DEFAULT_ALIGNMENT,
         .maximum_bytes = UINT64_MAX,
         .release_threshold_bytes = number < arena->count ? arena->block_bytes : 1,
+        .is_inner = true,
     };
     struct tidei_chunk_heap *chunk_heap = malloc(sizeof(*chunk_heap));
     enum tide_status status;
@@ -375,6 +395,7 @@ arenas_fini(struct arena *arena)
     }
     free(arena->arenas);
     tidei_chunk_heap_fini(&arena->shared_heap.chunk_heap);
+    arena->shared_heap.base.upstream = NULL;
     tide_resource_fini(&arena->shared_heap.base);
 }
 
@@ -446,6 +467,8 @@ const struct tidei_kind tidei_arena_kind = {
     .check = arena_check,
     .init = arena_init,
     .fini = arena_fini,
+    .chunks = arena_chunks,
+    .figures = arena_figures,
 };
 
 enum tide_status

@@ -51,7 +51,7 @@ struct bin_table {
     struct bin_table *before; /* owned */
     size_t bin_count;
     size_t slot_count;
-    struct bin_route *routes; /* holds a reference to each bin's resource; owns the array, which follows the limits */
+    struct bin_route *routes; /* the latest table holds a reference to each bin; owns the array behind the limits */
     uint64_t limits[];
 };
 
@@ -89,15 +89,15 @@ bin_added(const struct bin_table *table, uint32_t added)
     return table->routes[slot].resource;
 }
 
-/* Free the table and all earlier ones, with their references. */
+/* Free the table, with its references, and all earlier ones. */
 static void
 bin_table_free(struct bin_table *table)
 {
+    for (size_t i = 0; table != NULL && i < table->bin_count; i++)
+        tide_resource_release(table->routes[i].resource);
     while (table != NULL) {
         struct bin_table *before = table->before;
 
-        for (size_t i = 0; i < table->bin_count; i++)
-            tide_resource_release(table->routes[i].resource);
         free(table);
         table = before;
     }
@@ -135,10 +135,10 @@ bin_table_set(struct bin_table *table, size_t slot, uint64_t limit_bytes, struct
               uint32_t added)
 {
     table->limits[slot] = limit_bytes;
-    table->routes[slot] = (struct bin_route){ tide_resource_retain(resource), added };
+    table->routes[slot] = (struct bin_route){ resource, added };
 }
 
-/* A table with the bins of `now`, which it owns, and one more at slot `place`; NULL as above. */
+/* A table with the bins of `now`, which it owns, references included, and one more at slot `place`; NULL as above. */
 static struct bin_table *
 bin_table_grow(struct bin_table *now, size_t place, uint64_t limit_bytes, struct tide_resource *resource,
                uint32_t added)
@@ -148,7 +148,7 @@ bin_table_grow(struct bin_table *now, size_t place, uint64_t limit_bytes, struct
 
     if (table == NULL)
         return NULL;
-    bin_table_set(table, place, limit_bytes, resource, added);
+    bin_table_set(table, place, limit_bytes, tide_resource_retain(resource), added);
     for (size_t i = 0; i < now->bin_count; i++)
         bin_table_set(table, i + (i >= place), now->limits[i], now->routes[i].resource, now->routes[i].added);
     table->before = now;
@@ -218,6 +218,21 @@ binning_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size
     if (__builtin_expect(route->added != 0, 0))
         return binning_deallocate_noted(binning, table, pointer, bytes, alignment, stream);
     return tidei_deallocate(route->resource, pointer, bytes, alignment, stream);
+}
+
+static struct tide_resource *
+binning_beneath(struct tide_resource *self, struct tidei_place *place)
+{
+    struct binning *binning = (struct binning *)self;
+    const struct bin_table *table = binning_table(binning);
+    uint32_t added;
+
+    if (bin_route(table, place->bytes)->added == 0)
+        return bin_route(table, place->bytes)->resource;
+    added = tidei_address_shards_take(binning_out(binning), place->pointer);
+    if (added == 0)
+        return bin_route(binning->first, place->bytes)->resource;
+    return tidei_address_shards_put_again(binning_out(binning), place->pointer, added) ? bin_added(table, added) : NULL;
 }
 
 /* Orders all resources even where one fails, and returns the failure. */
@@ -450,12 +465,13 @@ binning_new(struct tide_resource *upstream, struct bin_list *list, uint64_t *wro
         goto free_both;
     }
     for (size_t i = 0; i < list->count; i++)
-        bin_table_set(table, i, list->bins[i].limit_bytes, list->bins[i].resource, 0);
+        bin_table_set(table, i, list->bins[i].limit_bytes, tide_resource_retain(list->bins[i].resource), 0);
     binning->first = table;
     atomic_init(&binning->table, table);
     tidei_lock_init(&binning->lock);
     status = tide_resource_init(&binning->base, &tidei_binning_kind.ops, upstream);
     if (status == TIDE_OK) {
+        tidei_kind_mark(&binning->base);
         *out = &binning->base;
         return TIDE_OK;
     }
@@ -514,6 +530,7 @@ const struct tidei_kind tidei_binning_kind = {
     TIDEI_KIND_ARGUMENTS(binning_arguments),
     .options_size = sizeof(struct tide_binning_options),
     .fini = binning_fini,
+    .beneath = binning_beneath,
     .create_text = binning_from_text,
 };
 

@@ -91,6 +91,16 @@ fallback_deallocate(struct tide_resource *self, void *pointer, size_t bytes, siz
     return tidei_deallocate(fallback->first, pointer, bytes, alignment, stream);
 }
 
+static struct tide_resource *
+fallback_beneath(struct tide_resource *self, struct tidei_place *place)
+{
+    struct fallback *fallback = (struct fallback *)self;
+
+    if (tidei_address_shards_take(fallback->noted, place->pointer) == 0)
+        return fallback->first;
+    return tidei_address_shards_put_again(fallback->noted, place->pointer, 1) ? self->upstream : NULL;
+}
+
 /* Orders both resources even where one fails, and returns the failure. */
 static enum tide_status
 fallback_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
@@ -230,6 +240,7 @@ const struct tidei_kind tidei_fallback_kind = {
         .upstream_at = fallback_upstream_at,
     },
     TIDEI_KIND_ARGUMENTS(fallback_arguments),
+    .beneath = fallback_beneath,
     .options_size = offsetof(struct tide_fallback_options, reserved),
     TIDEI_KIND_STRUCT(struct fallback),
     .init = fallback_init,

@@ -37,6 +37,7 @@
 #include <tidemark/fixed.h>
 
 #include "src/resource/kind.h"
+#include "src/suballoc/chunks.h"
 #include "src/sync/lock.h"
 #include "src/sync/thread.h"
 #include "src/tables/blocks.h"
@@ -52,7 +53,7 @@ struct block_request {
 
 struct shard {
     _Alignas(128) struct tidei_lock lock; /* guards the fields below */
-    uint64_t used_bytes;                  /* as requested, outstanding */
+    _Atomic uint64_t used_bytes;          /* as requested, outstanding */
     uint32_t moving;                      /* blocks being moved to another stream */
     uint32_t in_flight;                   /* blocks being taken from or returned to upstream */
     struct tidei_blocks blocks;           /* all other blocks, with room for those */
@@ -74,6 +75,7 @@ struct fixed {
     struct tide_fixed_options options;
     uint32_t count;       /* of shards; a power of two: a division would cost as much as all the rest of the lookup */
     struct shard *shards; /* owns; the oldest lock first */
+    struct tidei_chunks chunks; /* the blocks */
 };
 
 /* A thread's part. */
@@ -179,7 +181,7 @@ shard_hand_out(struct shard *shard, uint32_t number, const struct block_request 
     block->bytes = request->bytes;
     block->alignment = request->alignment;
     block->stream = request->stream;
-    shard->used_bytes += request->bytes;
+    tidei_figure_add(&shard->used_bytes, request->bytes);
     return (void *)block->address;
 }
 
@@ -315,8 +317,9 @@ fixed_find(struct fixed *fixed, const void *pointer, uint32_t *number)
 static enum tide_status
 fixed_ask_upstream(struct fixed *fixed, tide_stream stream, void **out)
 {
-    struct tide_resource *upstream = fixed->base.upstream;
-    enum tide_status status = tidei_allocate(upstream, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, stream, out);
+    struct tidei_chunks *chunks = &fixed->chunks;
+    enum tide_status status =
+        tidei_chunks_allocate(chunks, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, stream, out);
     void *pointer = *out;
     struct shard *known;
     uint32_t number;
@@ -330,8 +333,8 @@ fixed_ask_upstream(struct fixed *fixed, tide_stream stream, void **out)
         return TIDE_OK;
     *out = NULL;
     if (pointer != NULL && known == NULL)
-        tidei_deallocate(upstream, pointer, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, stream);
-    return tide_error_set(TIDE_EUPSTREAM, "fixed: %s gave out %p%s", tide_resource_name(upstream), pointer,
+        tidei_chunks_deallocate(chunks, pointer, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, stream);
+    return tide_error_set(TIDE_EUPSTREAM, "fixed: %s gave out %p%s", tide_resource_name(chunks->upstream), pointer,
                           known != NULL     ? ", which it gave before"
                           : pointer != NULL ? ", which is no multiple of 256"
                                             : "");
@@ -392,8 +395,8 @@ fixed_return_one(struct fixed *fixed, struct shard *shard, bool *none)
     tidei_lock_release(&shard->lock);
     if (*none)
         return true;
-    returned = tidei_deallocate(fixed->base.upstream, pointer, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, 0) ==
-               TIDE_OK;
+    returned = tidei_chunks_deallocate(&fixed->chunks, pointer, fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT,
+                                       0) == TIDE_OK;
     tidei_lock_acquire(&shard->lock);
     shard->in_flight--;
     if (!returned)
@@ -450,7 +453,7 @@ fixed_read(struct fixed *fixed, uint64_t *used_bytes, uint64_t *count)
         if ((begun >> i & 1) == 0)
             continue;
         tidei_lock_acquire(&shard->lock);
-        *used_bytes += shard->used_bytes;
+        *used_bytes += tidei_figure_get(&shard->used_bytes);
         *count += shard->blocks.count;
     }
     for (uint32_t i = 0; i < fixed->count; i++) {
@@ -523,8 +526,8 @@ fixed_return_all(struct fixed *fixed, uint64_t count)
 
         for (uint32_t number = 0; number < blocks->capacity; number++) {
             if (blocks->blocks[number].used)
-                tidei_deallocate(upstream, (void *)blocks->blocks[number].address, fixed->options.block_bytes,
-                                 TIDE_DEFAULT_ALIGNMENT, 0);
+                tidei_chunks_deallocate(&fixed->chunks, (void *)blocks->blocks[number].address,
+                                        fixed->options.block_bytes, TIDE_DEFAULT_ALIGNMENT, 0);
         }
     }
 }
@@ -594,7 +597,7 @@ fixed_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
                                 "fixed: %p given back with %zu B at a multiple of %zu, allocated with %zu B at %zu",
                                 pointer, bytes, alignment, block->bytes, block->alignment);
     } else {
-        shard->used_bytes -= bytes;
+        tidei_figure_add(&shard->used_bytes, 0 - (uint64_t)bytes);
         block->bytes = 0;
         shard_put(shard, number, stream);
     }
@@ -644,6 +647,23 @@ fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return TIDE_OK;
 }
 
+static struct tidei_chunks *
+fixed_chunks(struct tide_resource *self)
+{
+    return &((struct fixed *)self)->chunks;
+}
+
+static void
+fixed_figures(struct tide_resource *self, struct tidei_layer_figures *out)
+{
+    const struct fixed *fixed = (const struct fixed *)self;
+    uint64_t used_bytes = 0;
+
+    for (uint32_t i = 0; i < fixed->count; i++)
+        used_bytes += tidei_figure_get(&fixed->shards[i].used_bytes);
+    tidei_chunks_figures(&fixed->chunks, used_bytes, out);
+}
+
 /* Preallocate the first blocks. Those taken before a failure are returned when the resource is destroyed. */
 static enum tide_status
 fixed_preallocate(struct fixed *fixed)
@@ -685,6 +705,7 @@ fixed_fini(struct tide_resource *self)
         tidei_lock_fini(&shard->lock);
     }
     free(fixed->shards);
+    tidei_chunks_fini(&fixed->chunks);
 }
 
 enum { FIXED_BLOCK, FIXED_PREALLOCATE };
@@ -703,6 +724,7 @@ fixed_init(struct tide_resource *self, size_t *fault)
     if (fixed->shards == NULL)
         return tide_error_set(TIDE_ENOMEM, "fixed: no host memory for %zu B", count * sizeof(*fixed->shards));
     memset(fixed->shards, 0, count * sizeof(*fixed->shards));
+    tidei_chunks_init(&fixed->chunks, "fixed", self->upstream);
     for (; fixed->count < count; fixed->count++) {
         tidei_blocks_init(&fixed->shards[fixed->count].blocks);
         tidei_lock_init(&fixed->shards[fixed->count].lock);
@@ -736,6 +758,8 @@ const struct tidei_kind tidei_fixed_kind = {
     TIDEI_KIND_STRUCT(struct fixed),
     .init = fixed_init,
     .fini = fixed_fini,
+    .chunks = fixed_chunks,
+    .figures = fixed_figures,
 };
 
 enum tide_status

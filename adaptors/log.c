@@ -12,6 +12,9 @@
  * pass a call on, the end of the driver's one call serves as the end of the event, which saves one reading of the
  * clock.
  *
+ * Memory that a pool or another suballocator below has from its upstream is recorded by a log below it. Where there is
+ * none, it is recorded with the suballocator's own layer: see log_take_up. What it had before the trace is there, too.
+ *
  * A second log of the same path, in this stack or in another one of the process, records into the same trace, with the
  * options with which it was opened.
  *
@@ -20,6 +23,9 @@
  *    reach upstream.
  *  - It must not be called from a signal handler.
  *  - One trace has at most 65,535 layers.
+ *  - Memory that was allocated from a base, or through layers that an application brings, before the trace began is not
+ *    in it. A freed block that a `guard` below a suballocator still holds is not, either.
+ *  - While a log is opened or released over a suballocator that other threads use, their requests for chunks wait.
  */
 #include "config.h"
 
@@ -33,21 +39,34 @@
 
 #include "src/context/callstack.h"
 #include "src/resource/kind.h"
+#include "src/suballoc/chunks.h"
+#include "src/sync/fork.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/capture.h"
 #include "src/trace/ring/producer.h"
 #include "src/trace/session/recorder.h"
 
-/* A base whose figures are sampled after each event. */
+/* A layer whose figures are sampled after each event. */
 struct log_sampled {
     struct log_sampled *next;
-    struct tide_resource *base; /* borrowed: it lies below */
+    struct tide_resource *layer; /* borrowed: it lies below */
     uint32_t layer_id;
+    struct tidei_lock lock; /* guards `high` */
+    struct tidei_high high;
+};
+
+struct log_tap;
+
+/* A tap that a log uses; see struct log_tap. */
+struct log_tapped {
+    struct log_tapped *next;
+    struct log_tap *tap;            /* borrowed: it ends with the layer, or with its last user */
+    struct tide_resource *resource; /* borrowed: the layer that it is on */
 };
 
 #define LOG_CALLS   1u /* record the driver's calls within the events */
 #define LOG_QUICK   2u /* the event ends when the driver's call ends */
-#define LOG_SAMPLES 4u /* sample the bases in `sampled` */
+#define LOG_SAMPLES 4u /* sample the layers in `sampled` */
 #define LOG_STACKS  8u /* record call stacks of allocations */
 
 struct log {
@@ -58,6 +77,7 @@ struct log {
     bool watches;                              /* opened the trace, and started the watch of its bases */
     _Atomic unsigned extras;                   /* extra records for each event: the flags above */
     _Atomic(struct log_sampled *) sampled;     /* owned */
+    struct log_tapped *tapped;                 /* owned */
     struct tide_log_options options;           /* as given; path is owned */
 };
 
@@ -90,14 +110,14 @@ log_sample(struct log *log, struct tidei_producer *producer)
     /* Pairs with the release in log_watch_each. */
     for (struct log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire); sampled != NULL;
          sampled = sampled->next) {
-        struct tidei_error error;
-        uint64_t used, reserved;
+        struct tidei_layer_figures figures;
 
-        tidei_error_save(&error);
-        if (tide_query(sampled->base, TIDE_QUERY_BYTES_USED, &used) == TIDE_OK &&
-            tide_query(sampled->base, TIDE_QUERY_BYTES_RESERVED, &reserved) == TIDE_OK)
-            tidei_producer_sample(producer, sampled->layer_id, used, reserved);
-        tidei_error_restore(&error);
+        if (!tidei_layer_figures(sampled->layer, &figures))
+            continue;
+        tidei_lock_acquire(&sampled->lock);
+        tidei_high_next(&sampled->high, &figures);
+        tidei_lock_release(&sampled->lock);
+        tidei_producer_sample(producer, sampled->layer_id, &figures);
     }
 }
 
@@ -215,6 +235,20 @@ log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     return log_deallocate_recorded(log, producer, true, 0, pointer, bytes, alignment, stream);
 }
 
+/* What was reserved after the last event, when no event follows soon. */
+static void
+log_sample_last(struct log *log)
+{
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_producer *producer = NULL;
+
+    /* Pairs with the release in log_watch_each. */
+    if (atomic_load_explicit(&log->sampled, memory_order_acquire) != NULL)
+        producer = tidei_producer_get(&recorder->session);
+    if (producer != NULL)
+        log_sample(log, producer);
+}
+
 static bool
 log_has(struct tide_resource *base, enum tide_query what)
 {
@@ -223,16 +257,29 @@ log_has(struct tide_resource *base, enum tide_query what)
     return tide_query(base, what, &figure) == TIDE_OK;
 }
 
-/* Whether a base has figures that can be sampled; see the table pool_sample. */
-static bool
-log_can_watch(struct tide_resource *base)
+/* The chunks of a layer that hands out parts of them; NULL for other layers. */
+static struct tidei_chunks *
+log_chunks_of(struct tide_resource *resource)
 {
-    return base->upstream == NULL && log_has(base, TIDE_QUERY_BYTES_USED) && log_has(base, TIDE_QUERY_BYTES_RESERVED);
+    const struct tidei_kind *kind = tidei_kind_of_any(resource);
+
+    return kind != NULL && kind->chunks != NULL ? kind->chunks(resource) : NULL;
+}
+
+/* Whether a layer has figures of its own that can be sampled; see the table pool_sample. */
+static bool
+log_can_watch(struct tide_resource *layer)
+{
+    struct tidei_layer_figures figures;
+
+    return (layer->upstream == NULL || log_chunks_of(layer) != NULL) && tidei_layer_figures(layer, &figures);
 }
 
 struct log_seen {
     struct tide_resource *resource;
     uint32_t id;
+    size_t lower; /* of all that were seen: the place of the one that stands here in an order from lower to upper */
+    bool is_new;  /* a log that records into this trace from now on */
 };
 
 /* The walk over the resources below a log, which numbers each once. */
@@ -241,6 +288,7 @@ struct log_walk {
     struct tidei_recorder *recorder;
     struct log_seen *seen;
     size_t count, capacity;
+    size_t ordered;          /* how many have their `lower` */
     uint32_t stack_id;       /* of an earlier stack that this one contains whole; 0: none */
     bool is_cuda;            /* a base allocates through the driver */
     enum tide_status status; /* of the first resource that could not be numbered */
@@ -249,16 +297,21 @@ struct log_walk {
 /* Two stacks that share a log may be created at once. */
 static pthread_mutex_t log_attach_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void
+/* Returns whether the log records into the trace from now on. */
+static bool
 log_attach(struct log *log, struct tidei_recorder *recorder, uint32_t layer_id)
 {
+    bool is_free;
+
     pthread_mutex_lock(&log_attach_lock);
-    if (atomic_load_explicit(&log->recorder, memory_order_relaxed) == NULL) {
+    is_free = atomic_load_explicit(&log->recorder, memory_order_relaxed) == NULL;
+    if (is_free) {
         log->layer_id = (uint16_t)layer_id;
         /* Pairs with the acquire in log_allocate and log_deallocate. */
         atomic_store_explicit(&log->recorder, tidei_recorder_retain(recorder), memory_order_release);
     }
     pthread_mutex_unlock(&log_attach_lock);
+    return is_free;
 }
 
 /* Record one layer in the trace, after the layers below it have numbers. */
@@ -297,8 +350,9 @@ static uint32_t
 log_number(struct log_walk *walk, struct tide_resource *resource)
 {
     uint32_t upstream_id = 0;
-    uint32_t id;
     struct tide_upstream edge;
+    uint32_t id;
+    size_t place;
 
     for (size_t i = 0; i < walk->count; i++) {
         if (walk->seen[i].resource == resource)
@@ -316,9 +370,10 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
         walk->status = TIDE_EINVAL;
         return 0;
     }
-    walk->seen[walk->count++] = (struct log_seen){ resource, id };
-    if (resource->ops == walk->top->base.ops)
-        log_attach((struct log *)resource, walk->recorder, id);
+    place = walk->count++;
+    walk->seen[place] = (struct log_seen){ .resource = resource, .id = id };
+    if (resource == &walk->top->base)
+        log_attach(walk->top, walk->recorder, id);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
         uint32_t below = log_number(walk, edge.resource);
 
@@ -327,23 +382,28 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
         else
             tidei_recorder_define_bin(walk->recorder, id, edge.limit_bytes, below);
     }
+    walk->seen[walk->ordered++].lower = place;
     log_define(walk, resource, id, upstream_id);
     if (walk->top->options.samples == TIDE_SAMPLES_AUTO && log_can_watch(resource))
         tidei_recorder_watch(walk->recorder, resource, id);
     return id;
 }
 
-/* Make a log sample a base below it after each event. */
+/* Make a log sample a layer below it after each event. */
 static void
-log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *base)
+log_watch_each(struct log_walk *walk, struct log *log, struct tide_resource *layer)
 {
     struct log_sampled *sampled = malloc(sizeof(*sampled));
+    struct tidei_layer_figures figures;
 
     if (sampled == NULL) {
         walk->status = TIDE_ENOMEM;
         return;
     }
-    *sampled = (struct log_sampled){ .base = base, .layer_id = log_number(walk, base) };
+    *sampled = (struct log_sampled){ .layer = layer, .layer_id = log_number(walk, layer) };
+    tidei_lock_init(&sampled->lock);
+    if (tidei_layer_figures(layer, &figures))
+        tidei_high_begin(&sampled->high, &figures);
     sampled->next = atomic_load_explicit(&log->sampled, memory_order_relaxed);
     /* Pairs with the acquire in log_sample. */
     atomic_store_explicit(&log->sampled, sampled, memory_order_release);
@@ -388,13 +448,291 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct lo
         log_watch_bases(walk, edge.resource, nearest);
 }
 
+/*
+ * What layers below have from upstream. The chunks of a suballocator are the allocations of the log below it. Where the
+ * trace has no such log, it puts a tap on the chunks, which records them with the suballocator's own number.
+ */
+
+/* Ends with the last log of the trace that found the layer below it, or with the layer where that log was its owner. */
+struct log_tap {
+    struct tidei_chunk_tap tap;  /* first */
+    struct tidei_chunks *chunks; /* borrowed */
+    uint32_t users;              /* entries of it in lists of logs; written by the thread that has log_begin_change */
+    struct log log;              /* lies in no stack: a log with the layer's number over the layer's upstream */
+};
+
+/* Other than 0: a thread of this process changes taps; 1 more than its tidei_fork_generation, as it may not exist. */
+static _Atomic uint64_t log_changing;
+
+static void
+log_begin_change(void)
+{
+    uint64_t mine = (uint64_t)tidei_fork_generation() + 1;
+    unsigned looks = 0;
+
+    for (;;) {
+        uint64_t other = 0;
+
+        /* Acquire: pairs with the release in log_end_change. */
+        if (atomic_compare_exchange_strong_explicit(&log_changing, &other, mine, memory_order_acquire,
+                                                    memory_order_relaxed))
+            return;
+        /* A thread of the parent had it. */
+        if (other != mine && atomic_compare_exchange_strong_explicit(&log_changing, &other, mine, memory_order_acquire,
+                                                                     memory_order_relaxed))
+            return;
+        tidei_lock_pause(&looks);
+    }
+}
+
+static void
+log_end_change(void)
+{
+    atomic_store_explicit(&log_changing, 0, memory_order_release);
+}
+
+static void
+log_tap_end(struct tidei_chunk_tap *ended)
+{
+    struct log_tap *tap = (struct log_tap *)ended;
+    struct tidei_error error;
+    int cancel;
+
+    tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    /* Relaxed: nobody else is here. */
+    tidei_recorder_release(atomic_load_explicit(&tap->log.recorder, memory_order_relaxed));
+    pthread_setcancelstate(cancel, NULL);
+    tidei_error_restore(&error);
+    free(tap);
+}
+
+/* Put a tap on the chunks of a layer, or use that of the same trace; *is_new as it says. NULL: another trace has one. */
+static struct log_tap *
+log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks, bool *is_new)
+{
+    struct log_tap *tap = (struct log_tap *)chunks->tap;
+    struct log_tapped *tapped = malloc(sizeof(*tapped));
+
+    *is_new = tap == NULL && tapped != NULL;
+    if (*is_new)
+        tap = calloc(1, sizeof(*tap));
+    if (tap == NULL || tapped == NULL) {
+        walk->status = TIDE_ENOMEM;
+        *is_new = false;
+        free(tapped);
+        return NULL;
+    }
+    if (*is_new) {
+        tap->tap = (struct tidei_chunk_tap){ &tap->log.base, log_tap_end };
+        tap->chunks = chunks;
+        tap->log.base.ops = walk->top->base.ops;
+        tap->log.base.upstream = chunks->upstream;
+        log_attach(&tap->log, walk->recorder, seen->id);
+        chunks->tap = &tap->tap;
+    } else if (atomic_load_explicit(&tap->log.recorder, memory_order_relaxed) != walk->recorder) {
+        free(tapped);
+        return NULL;
+    }
+    tap->users++;
+    *tapped = (struct log_tapped){ walk->top->tapped, tap, seen->resource };
+    walk->top->tapped = tapped;
+    return tap;
+}
+
+/* Record a block that was allocated before the log recorded. */
+static void
+log_hold(struct log *log, const struct tidei_place *place)
+{
+    struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_ALLOC);
+
+    if (producer != NULL && !tidei_producer_held(producer, log->layer_id, place))
+        tidei_session_lost(producer->session, TIDEI_RECORD_ALLOC);
+}
+
+static bool
+log_is_new(const struct log_walk *walk, const struct tide_resource *resource)
+{
+    for (size_t i = 0; i < walk->count; i++) {
+        if (walk->seen[i].resource == resource)
+            return walk->seen[i].is_new;
+    }
+    return false;
+}
+
+/* Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base. */
+static void
+log_hold_below(const struct log_walk *walk, struct tide_resource *resource, struct tidei_place place)
+{
+    while (resource != NULL && log_chunks_of(resource) == NULL) {
+        const struct tidei_kind *kind = tidei_kind_of_any(resource);
+
+        if (kind == NULL || resource->upstream == NULL)
+            return; /* a base; or what an application brings, of which nothing is known */
+        if (resource->ops == walk->top->base.ops && log_is_new(walk, resource))
+            log_hold((struct log *)resource, &place);
+        resource = kind->beneath != NULL ? kind->beneath(resource, &place) : resource->upstream;
+    }
+}
+
+/* Whether each way down from here passes a log of the trace before the next suballocator or base. */
+static bool
+log_is_told(const struct log_walk *walk, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+    size_t edges = 0;
+
+    if (resource->ops == walk->top->base.ops &&
+        atomic_load_explicit(&((struct log *)resource)->recorder, memory_order_acquire) == walk->recorder)
+        return true;
+    if (log_chunks_of(resource) != NULL)
+        return false;
+    for (; resource->ops->upstream_at(resource, edges, &edge) == TIDE_OK; edges++) {
+        if (!log_is_told(walk, edge.resource))
+            return false;
+    }
+    return edges != 0;
+}
+
+/* The chunks are paused. */
+static void
+log_take_up_chunks(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks)
+{
+    struct log_tap *tap = NULL;
+    bool is_new = false;
+
+    if (!log_is_told(walk, chunks->upstream))
+        tap = log_tap_use(walk, seen, chunks, &is_new);
+    for (uint32_t i = 0; i < chunks->held.capacity; i++) {
+        const struct tidei_block *block = &chunks->held.blocks[i];
+        struct tidei_place place = { (void *)block->address, block->bytes, block->alignment, block->stream };
+
+        if (!block->used)
+            continue;
+        if (is_new)
+            log_hold(&tap->log, &place);
+        log_hold_below(walk, chunks->upstream, place);
+    }
+}
+
+/*
+ * Begin to record at the logs below, and the chunks of suballocators, those they have included. No suballocator takes or
+ * returns one meanwhile. Upper ones are paused first, so that what they wait for comes to an end.
+ */
+static void
+log_take_up(struct log_walk *walk)
+{
+    struct tidei_chunks *chunks;
+
+    log_begin_change();
+    for (size_t i = walk->ordered; i-- > 0;) {
+        chunks = log_chunks_of(walk->seen[walk->seen[i].lower].resource);
+        if (chunks != NULL)
+            tidei_chunks_pause(chunks);
+    }
+    TIDEI_TEST_POINT("log.paused");
+    for (size_t i = 0; i < walk->count; i++) {
+        struct log_seen *seen = &walk->seen[i];
+
+        if (seen->resource->ops == walk->top->base.ops)
+            seen->is_new = log_attach((struct log *)seen->resource, walk->recorder, seen->id);
+    }
+    for (size_t i = 0; i < walk->count; i++) {
+        chunks = log_chunks_of(walk->seen[i].resource);
+        if (chunks != NULL)
+            log_take_up_chunks(walk, &walk->seen[i], chunks);
+    }
+    for (size_t i = 0; i < walk->count; i++) {
+        chunks = log_chunks_of(walk->seen[i].resource);
+        if (chunks != NULL)
+            tidei_chunks_resume(chunks);
+    }
+    log_end_change();
+}
+
+/* A resource below a log that is destroyed, and the references to it that would be left. */
+struct log_left {
+    struct tide_resource *resource;
+    uint32_t references;
+};
+
+struct log_leaving {
+    struct log_left *left; /* those that reach 0 references are destroyed with the log */
+    size_t count, capacity;
+};
+
+/* The log, or a layer below that has no other owner, is destroyed: so is what only it refers to. */
+static void
+log_leave(struct log_leaving *leaving, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
+        size_t n = 0;
+
+        while (n < leaving->count && leaving->left[n].resource != edge.resource)
+            n++;
+        if (n == leaving->count) {
+            if (!tidei_grow(&leaving->left, &leaving->capacity, leaving->count, 1))
+                return;
+            leaving->left[leaving->count++] =
+                (struct log_left){ edge.resource, tidei_resource_references(edge.resource) };
+        }
+        if (--leaving->left[n].references == 0)
+            log_leave(leaving, edge.resource);
+    }
+}
+
+static bool
+log_leaves(const struct log_leaving *leaving, const struct tide_resource *resource)
+{
+    for (size_t i = 0; i < leaving->count; i++) {
+        if (leaving->left[i].resource == resource)
+            return leaving->left[i].references == 0;
+    }
+    return false;
+}
+
+/*
+ * The log is destroyed. A suballocator that is destroyed with it keeps the tap to its end, as it would a log below; for
+ * one that stays the recording ends here.
+ */
+static void
+log_end_taps(struct log *log)
+{
+    struct log_leaving leaving = { 0 };
+
+    if (log->tapped == NULL)
+        return;
+    log_leave(&leaving, &log->base);
+    while (log->tapped != NULL) {
+        struct log_tapped *tapped = log->tapped;
+        struct log_tap *tap = tapped->tap;
+        bool ends;
+
+        log_begin_change();
+        ends = --tap->users == 0 && !log_leaves(&leaving, tapped->resource);
+        if (ends) {
+            tidei_chunks_pause(tap->chunks);
+            tap->chunks->tap = NULL;
+            tidei_chunks_resume(tap->chunks);
+        }
+        log_end_change();
+        if (ends)
+            log_tap_end(&tap->tap);
+        log->tapped = tapped->next;
+        free(tapped);
+    }
+    free(leaving.left);
+}
+
 /* The log that opened the trace is destroyed: stop watching the resources below it. */
 static void
 log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
 {
     struct tide_upstream edge;
 
-    if (resource->upstream == NULL)
+    if (resource->upstream == NULL || log_chunks_of(resource) != NULL)
         tidei_recorder_unwatch(recorder, resource);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
         log_unwatch(recorder, edge.resource);
@@ -434,7 +772,11 @@ log_open(struct log *log)
         tide_error_set(status, "log: no host memory");
     else if (status != TIDE_OK)
         tide_error_set(status, "log: no more than %d layers fit into the trace %s", UINT16_MAX, log->options.path);
-    else
+    if (status == TIDE_OK)
+        log_take_up(&walk);
+    if (status == TIDE_OK)
+        status = walk.status == TIDE_OK ? TIDE_OK : tide_error_set(walk.status, "log: no host memory");
+    if (status == TIDE_OK)
         log_watch_bases(&walk, &log->base, log);
     if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
         atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
@@ -459,8 +801,10 @@ log_fini(struct tide_resource *self)
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (recorder != NULL) {
+        log_sample_last(log);
         if (log->watches)
             log_unwatch(recorder, self);
+        log_end_taps(log);
         tidei_recorder_release(recorder);
     }
     pthread_setcancelstate(cancel, NULL);
@@ -468,6 +812,7 @@ log_fini(struct tide_resource *self)
     while (sampled != NULL) {
         struct log_sampled *next = sampled->next;
 
+        tidei_lock_fini(&sampled->lock);
         free(sampled);
         sampled = next;
     }
@@ -591,5 +936,6 @@ tide_log_flush(struct tide_resource *log)
     recorder = atomic_load_explicit(&((struct log *)log)->recorder, memory_order_acquire);
     if (recorder == NULL)
         return tide_error_set(TIDE_EINVAL, "log: no trace: none above it has a path");
+    log_sample_last((struct log *)log);
     return log_flush(recorder);
 }

@@ -22,6 +22,7 @@
 #include <tidemark/monotonic.h>
 
 #include "src/resource/kind.h"
+#include "src/suballoc/chunks.h"
 #include "src/sync/lock.h"
 #include "src/tables/grow.h"
 
@@ -47,8 +48,9 @@ struct monotonic {
     size_t in_flight; /* chunks being taken or returned; `chunks` has room for them */
     size_t capacity;
     size_t current; /* the first chunk that may have room; later ones are empty, except for single large blocks */
-    uint64_t used_bytes;
+    _Atomic uint64_t used_bytes;
     uint64_t reserved_bytes;
+    struct tidei_chunks from_upstream;
 };
 
 /* The chunk, and the address in it, for a block; NULL where none has room. The caller holds `lock`. */
@@ -114,7 +116,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     *found = chunk != NULL;
     if (chunk != NULL) {
         chunk->filled = address + bytes - chunk->address;
-        self->used_bytes += bytes;
+        tidei_figure_add(&self->used_bytes, bytes);
         order = monotonic_must_order(chunk, stream);
         chunk_stream = chunk->stream;
         chunk_address = chunk->address;
@@ -130,7 +132,7 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     }
     /* The block's bytes are lost until the reset; nobody has them. */
     tidei_lock_acquire(&self->lock);
-    self->used_bytes -= bytes;
+    tidei_figure_add(&self->used_bytes, 0 - (uint64_t)bytes);
     tidei_lock_release(&self->lock);
     *out = NULL;
     return status;
@@ -162,9 +164,9 @@ monotonic_overlaps(const struct monotonic *self, const struct monotonic_chunk *c
 static enum tide_status
 monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chunk)
 {
-    struct tide_resource *upstream = self->base.upstream;
     void *pointer;
-    enum tide_status status = tidei_allocate(upstream, chunk->bytes, chunk->alignment, chunk->stream, &pointer);
+    enum tide_status status =
+        tidei_chunks_allocate(&self->from_upstream, chunk->bytes, chunk->alignment, chunk->stream, &pointer);
 
     if (status != TIDE_OK)
         return status;
@@ -172,9 +174,9 @@ monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chu
     if (pointer != NULL && chunk->address % chunk->alignment == 0)
         return TIDE_OK;
     if (pointer != NULL)
-        tidei_deallocate(upstream, pointer, chunk->bytes, chunk->alignment, chunk->stream);
+        tidei_chunks_deallocate(&self->from_upstream, pointer, chunk->bytes, chunk->alignment, chunk->stream);
     return tide_error_set(TIDE_EUPSTREAM, "monotonic: %s gave out %p for a chunk aligned to %s",
-                          tide_resource_name(upstream), pointer, tidei_size_text(chunk->alignment));
+                          tide_resource_name(self->base.upstream), pointer, tidei_size_text(chunk->alignment));
 }
 
 /* Get a chunk in which the request has room. Threads that need one at the same time get one each; all are used. */
@@ -262,9 +264,9 @@ monotonic_deallocate(struct tide_resource *resource, void *pointer, size_t bytes
         return TIDE_OK;
     tidei_lock_acquire(&self->lock);
     known = bytes != 0 && monotonic_owns(self, (uintptr_t)pointer, bytes);
-    used_bytes = self->used_bytes;
+    used_bytes = tidei_figure_get(&self->used_bytes);
     if (known && bytes <= used_bytes)
-        self->used_bytes -= bytes;
+        tidei_figure_add(&self->used_bytes, 0 - (uint64_t)bytes);
     tidei_lock_release(&self->lock);
     if (!known)
         return tide_error_set(TIDE_EPOINTER, "monotonic: %p of %zu B was not handed out", pointer, bytes);
@@ -308,7 +310,8 @@ monotonic_trim(struct tide_resource *resource, uint64_t keep_bytes)
     while (status == TIDE_OK && monotonic_take_empty(self, keep_bytes, &chunk)) {
         status = upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
         if (status == TIDE_OK)
-            status = tidei_deallocate(upstream, (void *)chunk.address, chunk.bytes, chunk.alignment, 0);
+            status =
+                tidei_chunks_deallocate(&self->from_upstream, (void *)chunk.address, chunk.bytes, chunk.alignment, 0);
         tidei_lock_acquire(&self->lock);
         self->in_flight--;
         if (status != TIDE_OK)
@@ -330,7 +333,7 @@ monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *
     *out = 0;
     tidei_lock_acquire(&self->lock);
     if (what == TIDE_QUERY_BYTES_USED)
-        *out = self->used_bytes;
+        *out = tidei_figure_get(&self->used_bytes);
     else if (what == TIDE_QUERY_BYTES_RESERVED)
         *out = self->reserved_bytes;
     for (size_t i = self->current; what == TIDE_QUERY_LARGEST_FREE && i < self->count; i++) {
@@ -354,8 +357,9 @@ monotonic_fini(struct tide_resource *resource)
         tidei_message(TIDE_WARNING, "monotonic: %zu chunks stay with upstream, not ordered behind their use",
                       self->count);
     for (size_t i = 0; ordered && i < self->count; i++)
-        tidei_deallocate(upstream, (void *)self->chunks[i].address, self->chunks[i].bytes, self->chunks[i].alignment,
-                         0);
+        tidei_chunks_deallocate(&self->from_upstream, (void *)self->chunks[i].address, self->chunks[i].bytes,
+                                self->chunks[i].alignment, 0);
+    tidei_chunks_fini(&self->from_upstream);
     free(self->chunks);
     tidei_lock_fini(&self->lock);
 }
@@ -364,8 +368,23 @@ static enum tide_status
 monotonic_init(struct tide_resource *resource, size_t *fault)
 {
     (void)fault;
+    tidei_chunks_init(&((struct monotonic *)resource)->from_upstream, "monotonic", resource->upstream);
     tidei_lock_init(&((struct monotonic *)resource)->lock);
     return TIDE_OK;
+}
+
+static struct tidei_chunks *
+monotonic_chunks(struct tide_resource *resource)
+{
+    return &((struct monotonic *)resource)->from_upstream;
+}
+
+static void
+monotonic_figures(struct tide_resource *resource, struct tidei_layer_figures *out)
+{
+    const struct monotonic *self = (const struct monotonic *)resource;
+
+    tidei_chunks_figures(&self->from_upstream, tidei_figure_get(&self->used_bytes), out);
 }
 
 static const struct tidei_argument monotonic_arguments[] = {
@@ -389,6 +408,8 @@ const struct tidei_kind tidei_monotonic_kind = {
     TIDEI_KIND_STRUCT(struct monotonic),
     .init = monotonic_init,
     .fini = monotonic_fini,
+    .chunks = monotonic_chunks,
+    .figures = monotonic_figures,
 };
 
 enum tide_status
@@ -420,7 +441,7 @@ tide_monotonic_reset(struct tide_resource *monotonic, tide_stream stream)
         self->chunks[i].ordered_count = 0;
     }
     self->current = 0;
-    self->used_bytes = 0;
+    tidei_figure_add(&self->used_bytes, 0 - tidei_figure_get(&self->used_bytes));
     tidei_lock_release(&self->lock);
     return TIDE_OK;
 }

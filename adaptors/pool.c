@@ -122,7 +122,7 @@ pool_read(struct tide_resource *self, struct tide_pool_figures *out)
 
     *out = (struct tide_pool_figures){ TIDE_FIGURES(*out) };
     tidei_cache_close(&pool->cache, &sums);
-    out->used_bytes = chunk_heap->used_bytes + (uint64_t)sums.used_bytes;
+    out->used_bytes = tidei_figure_get(&chunk_heap->used_bytes) + sums.used_bytes;
     out->cached_bytes = sums.bytes;
     /* Relaxed: a number, no data behind it. */
     out->reserved_bytes = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed);
@@ -142,6 +142,21 @@ static enum tide_status
 pool_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     return tidei_chunk_heap_query(&((struct pool *)self)->chunk_heap, self, pool_read, what, out);
+}
+
+static struct tidei_chunks *
+pool_chunks(struct tide_resource *self)
+{
+    return &((struct pool *)self)->chunk_heap.chunks;
+}
+
+static void
+pool_figures(struct tide_resource *self, struct tidei_layer_figures *out)
+{
+    struct pool *pool = (struct pool *)self;
+
+    tidei_chunks_figures(&pool->chunk_heap.chunks,
+                         tidei_figure_get(&pool->chunk_heap.used_bytes) + tidei_cache_used(&pool->cache), out);
 }
 
 static enum tide_status
@@ -270,6 +285,8 @@ const struct tidei_kind tidei_pool_kind = {
     .init = pool_init,
     .fini = pool_fini,
     .create_text = pool_from_text,
+    .chunks = pool_chunks,
+    .figures = pool_figures,
 };
 
 enum tide_status

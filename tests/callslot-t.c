@@ -195,7 +195,7 @@ test_joined(void)
 
     tidei_call_capture_arm(&fronts[0], true);
     begin = first_call(slot);
-    tidei_producer_sample(&fronts[0], 1, 2, 3);
+    tidei_producer_sample(&fronts[0], 1, &(struct tidei_layer_figures){ 2, 3, 3 });
     ok(is_closed(), "a record in between closes the record that a call has opened");
     before = tidei_clock_ticks(true);
     ok(all_of(event(begin)->ticks >= before, is_closed()), "an event after a record in between has its own end time");

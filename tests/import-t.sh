@@ -187,7 +187,7 @@ is "$(query "SELECT kind, device FROM layer WHERE kind <> 'log'")" 'cuda,0 drive
 is "$(query 'SELECT allocation_id, is_free, function, start_ns, duration_ns FROM driver_call')" \
     '1,0,cudaMalloc,900,200 2,0,cudaMallocAsync,1950,100 1,1,cudaFree,3900,200 ' \
     'calls of Nsight Systems belong to their allocations'
-is "$(query 'SELECT * FROM pool_sample')" '2000,4,2000,33554432 5000,4,0,33554432 ' \
+is "$(query 'SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample')" '2000,4,2000,33554432 5000,4,0,33554432 ' \
     'the pool of Nsight Systems has samples'
 "$SQLITE3" "$nsys" 'ALTER TABLE CUDA_GPU_MEMORY_USAGE_EVENTS RENAME TO hidden;
     CREATE VIEW CUDA_GPU_MEMORY_USAGE_EVENTS AS SELECT * FROM hidden'

@@ -541,6 +541,14 @@ tests_merge_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/merge-t
 THREADED_TESTS += tests/merge-t
 
+check_PROGRAMS += tests/chunks-t
+tests_chunks_t_SOURCES = tests/chunks-t.c $(trace_test)
+tests_chunks_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_chunks_t_CFLAGS = $(trace_test_cflags)
+tests_chunks_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/chunks-t
+THREADED_TESTS += tests/chunks-t
+
 check_PROGRAMS += tests/sampler-t
 tests_sampler_t_SOURCES = tests/sampler-t.c $(trace_test)
 tests_sampler_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

@@ -125,7 +125,6 @@ add_pool(struct random_stack *stack, unsigned depth)
     (void)depth;
     switch (choose(stack, 5)) {
     case 0:
-        stack->earlier = true;
         add(stack, "pool(initial=%uKiB, cache=0)", 64u << choose(stack, 6));
         break;
     case 1:
@@ -210,7 +209,6 @@ add_bin(struct random_stack *stack, unsigned exponent)
         add_arena(stack, 0);
         break;
     case 1:
-        stack->earlier = true;
         add(stack, "statistics | fixed(%u, preallocate=%u)", bytes + choose(stack, 100), choose(stack, 5));
         break;
     case 2:

@@ -16,7 +16,6 @@ struct random_stack {
     bool any_alignment; /* the top serves alignments over 256 bytes */
     bool records;       /* a log with the trace's path sees everything that passes the top */
     bool arena;         /* has an arena */
-    bool earlier;       /* a layer allocates at creation, before the trace begins */
     unsigned names;     /* the number of layers with a name so far */
     bool drops;         /* the log drops records that do not fit into its rings */
 };

@@ -22,7 +22,8 @@ static struct {
     pthread_cond_t asked_now;
     uint64_t used_bytes;
     uint64_t reserved_bytes;
-    bool changes; /* each answer differs from the one before */
+    uint64_t high_bytes; /* 0: the base does not count it */
+    bool changes;        /* each answer differs from the one before */
     unsigned asked;
     unsigned asked_in_write; /* queries during a transaction */
     bool in_write;
@@ -54,10 +55,13 @@ told_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
 static enum tide_status
 told_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
-    if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
+    if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED &&
+        (what != TIDE_QUERY_BYTES_RESERVED_HIGH || told.high_bytes == 0))
         return tide_base_query(self, what, out);
     pthread_mutex_lock(&told.lock);
-    if (what == TIDE_QUERY_BYTES_USED) {
+    if (what == TIDE_QUERY_BYTES_RESERVED_HIGH)
+        *out = told.high_bytes;
+    else if (what == TIDE_QUERY_BYTES_USED) {
         told.used_bytes += told.changes;
         *out = told.used_bytes;
     } else {
@@ -117,7 +121,7 @@ told_log(const char *path)
     struct tide_log_options options = { TIDE_OPTIONS(options), .path = path };
     struct tide_resource *log = NULL;
 
-    told.used_bytes = told.reserved_bytes = 0;
+    told.used_bytes = told.reserved_bytes = told.high_bytes = 0;
     told.asked = told.asked_in_write = 0;
     told.changes = false;
     if (tide_resource_init(&told.base, &told_ops, NULL) != TIDE_OK ||
@@ -135,7 +139,7 @@ test_period(void)
     size_t count;
 
     tide_resource_init(&told.base, &told_ops, NULL);
-    tidei_sampler_watch(sampler, &told.base, 7);
+    tidei_sampler_watch(sampler, &told.base, 7, (struct tidei_high){ 0 });
     for (uint64_t ns = PERIOD; ns <= 4 * PERIOD; ns += PERIOD / 4) {
         told_set(ns, 2 * ns);
         tidei_sampler_sample(sampler, ns, false);
@@ -189,6 +193,70 @@ test_values(void)
            50, "the samples are in order, with the figures of their times");
 }
 
+static void
+told_grow(struct tide_resource *log, uint64_t reserved_bytes, uint64_t high_bytes)
+{
+    pthread_mutex_lock(&told.lock);
+    told.used_bytes = 10;
+    told.reserved_bytes = reserved_bytes;
+    told.high_bytes = high_bytes;
+    pthread_mutex_unlock(&told.lock);
+    tide_log_flush(log);
+}
+
+/* What a base counts as its most, also between two samples. */
+static void
+test_high(void)
+{
+    const char *path = scratch("high.db");
+    struct tide_resource *log = told_log(path);
+
+    told_grow(log, 1000, 0);
+    is_string(sql_text(path, "SELECT group_concat(ifnull(reserved_high_bytes, 'NULL')) FROM pool_sample"), "NULL",
+              "where the base does not count its most, that is not known");
+    told_grow(log, 1000, 1500);
+    told_grow(log, 1000, 1700);
+    told_grow(log, 1000, 1700);
+    told_grow(log, 900, 900); /* the program has reset it */
+    told_grow(log, 900, 1600);
+    told_grow(log, 900, 1800);
+    pthread_mutex_lock(&told.lock);
+    told.high_bytes = 1900;
+    pthread_mutex_unlock(&told.lock);
+    tide_resource_release(log);
+    is_string(sql_text(path, "SELECT group_concat(reserved_high_bytes) FROM pool_sample"), "1500,1700,1700,1800,1900",
+              "each rise of the most has a sample, the last word too, and it never falls");
+}
+
+static uint64_t
+high_after(struct tidei_high *high, uint64_t reserved_bytes, uint64_t most_bytes)
+{
+    struct tidei_layer_figures figures = { 0, reserved_bytes, most_bytes };
+
+    tidei_high_next(high, &figures);
+    return figures.reserved_high_bytes;
+}
+
+/* A base had reserved 500 bytes before the watch began, when it has 100. */
+static void
+test_high_before(void)
+{
+    const struct tidei_layer_figures figures = { 0, 100, 500 };
+    struct tidei_high high;
+
+    tidei_high_begin(&high, &figures);
+    ok(all_of(high_after(&high, 100, 500) == 0, high_after(&high, 300, 500) == 0),
+       "what a base had reserved before the trace is not taken for the most since");
+    ok(all_of(high_after(&high, 300, 501) == 501, high_after(&high, 100, 501) == 501),
+       "once it has had more, that is the most since");
+    tidei_high_begin(&high, &figures);
+    ok(all_of(high_after(&high, 500, 500) == 500, high_after(&high, 100, 500) == 500),
+       "once it has as much again, that is the most since");
+    tidei_high_begin(&high, &figures);
+    ok(all_of(high_after(&high, 300, 500) == 0, high_after(&high, 200, 200) == 300, high_after(&high, 200, 400) == 400),
+       "a base that is reset counts from then on, and what was seen before counts, too");
+}
+
 #define EVENTS 40000
 
 /* The writer of a busy trace is in SQLite most of the time. */
@@ -209,8 +277,8 @@ test_busy(void)
     atomic_store(&tidei_test_sample_ns, 0);
     ok(told.asked_in_write >= EVENTS / 4096 / 2, "a base is asked while SQLite writes: %u times", told.asked_in_write);
     tide_resource_release(log);
-    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), told.asked - 1,
-           "each answer but the first, which only checks for figures, is a sample");
+    is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), told.asked - 2,
+           "each answer but those at the begin of the watch is a sample");
     is_i64(sql_number(path, "SELECT max(used_bytes) FROM pool_sample"), (int64_t)told.used_bytes,
            "the last answer before the end is a sample");
 }
@@ -248,9 +316,11 @@ test_quiet(void)
 int
 main(void)
 {
-    plan(13);
+    plan(19);
     test_period();
     test_values();
+    test_high();
+    test_high_before();
     test_busy();
     test_quiet();
     return done();

@@ -232,6 +232,15 @@ guard_allocate_total(struct guard *guard, size_t total, size_t alignment, tide_s
     return status;
 }
 
+static struct tide_resource *
+guard_beneath(struct tide_resource *self, struct tidei_place *place)
+{
+    const struct tidei_watched *blocks = &((struct guard *)self)->blocks;
+
+    place->pointer = (unsigned char *)place->pointer - tidei_watched_front(blocks, place->alignment);
+    return tidei_watched_total(blocks, place->bytes, place->alignment, &place->bytes) ? self->upstream : NULL;
+}
+
 static enum tide_status
 guard_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -444,6 +453,7 @@ const struct tidei_kind tidei_guard_kind = {
     TIDEI_KIND_STRUCT(struct guard),
     .init = guard_init,
     .fini = guard_fini,
+    .beneath = guard_beneath,
 };
 
 enum tide_status

@@ -19,6 +19,7 @@
 struct host {
     struct tide_resource base;
     _Atomic uint64_t used; /* requested bytes outstanding, of all threads */
+    _Atomic uint64_t high; /* the most that this was */
     struct tide_host_options options;
 };
 
@@ -49,6 +50,7 @@ host_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
         return tide_error_set(TIDE_ECAPACITY, "host: the C library has no %s at a multiple of %s left",
                               tidei_size_text(bytes), tidei_size_text(alignment));
     }
+    tidei_figure_raise(&host->high, used + bytes);
     return TIDE_OK;
 }
 
@@ -75,6 +77,8 @@ host_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     const struct tidei_figure figures[] = {
         { TIDE_QUERY_BYTES_USED, used },
         { TIDE_QUERY_BYTES_RESERVED, used },
+        { TIDE_QUERY_BYTES_USED_HIGH, tidei_figure_get(&host->high) },
+        { TIDE_QUERY_BYTES_RESERVED_HIGH, tidei_figure_get(&host->high) },
         { TIDE_QUERY_CAPACITY, host->options.capacity_bytes },
         { TIDE_QUERY_HOST_ACCESS, 1 },
         { TIDE_QUERY_STREAM_ORDERED, 0 },

@@ -57,6 +57,7 @@ struct sim {
     struct tide_sim_options options;
     _Atomic uint64_t used;     /* requested bytes outstanding, of all threads */
     _Atomic uint64_t reserved; /* the same, with requests rounded up to the granularity; the capacity bounds it */
+    _Atomic uint64_t high;     /* the most that `reserved` was */
     struct sim_class classes[SIM_CLASS_COUNT];
 };
 
@@ -160,11 +161,14 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
                                 tidei_size_text(bytes), tidei_size_text(alignment), tidei_size_text(SIM_LARGEST_BYTES));
     else
         status = sim_take(sim, sim_class_of(bytes, slot_alignment), SIM_WORD(bytes, sim_log2(alignment)), out);
-    if (status == TIDE_OK)
-        atomic_fetch_add_explicit(&sim->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */
-    else
-        atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
-    return status;
+    /* Relaxed: as tidei_bounded_add. */
+    if (status != TIDE_OK) {
+        atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed);
+        return status;
+    }
+    atomic_fetch_add_explicit(&sim->used, bytes, memory_order_relaxed);
+    tidei_figure_raise(&sim->high, reserved + rounded);
+    return TIDE_OK;
 }
 
 /* Free the slot of `pointer`, which must hold `word`. */
@@ -224,6 +228,7 @@ sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         /* Relaxed: figures of their own, which order nothing. */
         { TIDE_QUERY_BYTES_USED, atomic_load_explicit(&sim->used, memory_order_relaxed) },
         { TIDE_QUERY_BYTES_RESERVED, atomic_load_explicit(&sim->reserved, memory_order_relaxed) },
+        { TIDE_QUERY_BYTES_RESERVED_HIGH, tidei_figure_get(&sim->high) },
         { TIDE_QUERY_CAPACITY, sim->options.capacity_bytes },
         { TIDE_QUERY_HOST_ACCESS, 0 },
         { TIDE_QUERY_STREAM_ORDERED, 0 },

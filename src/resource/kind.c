@@ -16,6 +16,28 @@ tidei_kind_find(const struct tidei_kind *const *kinds, const char *name)
     return *kinds;
 }
 
+bool
+tidei_layer_figures(struct tide_resource *layer, struct tidei_layer_figures *out)
+{
+    const struct tidei_kind *kind = tidei_kind_of_any(layer);
+    struct tidei_error error;
+    bool known;
+
+    *out = (struct tidei_layer_figures){ 0 };
+    if (kind != NULL && kind->figures != NULL) {
+        kind->figures(layer, out);
+        return true;
+    }
+    tidei_error_save(&error);
+    known = tide_query(layer, TIDE_QUERY_BYTES_USED, &out->used_bytes) == TIDE_OK &&
+            tide_query(layer, TIDE_QUERY_BYTES_RESERVED, &out->reserved_bytes) == TIDE_OK;
+    /* What both were asked for may have grown in between. */
+    if (known && tide_query(layer, TIDE_QUERY_BYTES_RESERVED_HIGH, &out->reserved_high_bytes) != TIDE_OK)
+        out->reserved_high_bytes = 0;
+    tidei_error_restore(&error);
+    return known;
+}
+
 /* A FRACTION is in billionths; the kind itself refuses a double that is not a number. */
 static uint64_t
 field_get(const struct tidei_argument *argument, const void *options)
@@ -351,6 +373,8 @@ kind_create(const struct tidei_kind *kind, struct tide_resource *upstream, const
     memcpy((unsigned char *)self + kind->options_offset, wanted, kind->options_size);
     *fault = kind->argument_count;
     status = tide_resource_init(self, &kind->ops, upstream);
+    if (status == TIDE_OK)
+        tidei_kind_mark(self);
     if (status == TIDE_OK && kind->init != NULL) {
         status = kind->init(self, fault);
         if (status != TIDE_OK)

@@ -137,6 +137,18 @@ struct tidei_kind {
      * undone if a layer above had failed. May be NULL.
      */
     void (*complete)(struct tide_resource *resource);
+    /* The chunks of a layer that hands out parts of chunks from upstream; NULL in other layers. */
+    struct tidei_chunks *(*chunks)(struct tide_resource *self);
+    /*
+     * The figures for samples; NULL: those of the queries. Samples ask often, so no lock is taken that an allocation
+     * takes, and used_bytes is of one moment only while no thread allocates.
+     */
+    void (*figures)(struct tide_resource *self, struct tidei_layer_figures *out);
+    /*
+     * Replace *place, a live block of the layer, by the block of upstream in which it lies, and return which upstream
+     * that is; NULL where that is not known. NULL: upstream has the same block, or `chunks` is set, or it is a base.
+     */
+    struct tide_resource *(*beneath)(struct tide_resource *self, struct tidei_place *place);
 };
 
 /* A layer's struct has its head, `base`, first, and its options in `options`. */
@@ -149,6 +161,22 @@ struct tidei_kind {
 
 /* The operations that are alike in all kinds. */
 #define TIDEI_KIND_OPS(word) .version = TIDE_RESOURCE_OPS_VERSION, .name = word, .destroy = tidei_kind_destroy
+
+/* Mark a layer as one whose operations belong to a kind. */
+static inline void
+tidei_kind_mark(struct tide_resource *resource)
+{
+    resource->reserved[0] |= TIDEI_RESOURCE_KIND;
+}
+
+/* The kind of any layer; NULL for one that an application brings. */
+static inline const struct tidei_kind *
+tidei_kind_of_any(const struct tide_resource *resource)
+{
+    bool is_kind = (__atomic_load_n(&resource->reserved[0], __ATOMIC_RELAXED) & TIDEI_RESOURCE_KIND) != 0;
+
+    return is_kind ? (const struct tidei_kind *)resource->ops : NULL;
+}
 
 /* The kind of a layer whose operations belong to a kind. */
 static inline const struct tidei_kind *

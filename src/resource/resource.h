@@ -28,6 +28,7 @@ void tidei_deallocate_quietly(struct tide_resource *resource, void *pointer, siz
                               tide_stream stream);
 
 #define TIDEI_RESOURCE_QUICK (UINT64_C(1) << 32)
+#define TIDEI_RESOURCE_KIND  (UINT64_C(1) << 33)
 
 /*
  * Mark a resource as quick, in its constructor. Beside calling its upstream (or the driver, for a base) a quick
@@ -43,6 +44,53 @@ static inline bool
 tidei_resource_is_quick(const struct tide_resource *resource)
 {
     return (__atomic_load_n(&resource->reserved[0], __ATOMIC_RELAXED) & TIDEI_RESOURCE_QUICK) != 0;
+}
+
+static inline uint32_t
+tidei_resource_references(const struct tide_resource *resource)
+{
+    return (uint32_t)__atomic_load_n(&resource->reserved[0], __ATOMIC_RELAXED);
+}
+
+/* A block that is live in some layer. */
+struct tidei_place {
+    void *pointer;
+    size_t bytes, alignment;
+    tide_stream stream;
+};
+
+/* What a layer holds, for samples. */
+struct tidei_layer_figures {
+    uint64_t used_bytes;
+    uint64_t reserved_bytes;
+    uint64_t reserved_high_bytes; /* the most that the layer ever had; 0: not known */
+};
+
+/* What any layer holds now; false where it does not know. Keeps the thread's error. */
+bool tidei_layer_figures(struct tide_resource *layer, struct tidei_layer_figures *out);
+
+/* A figure that is written by one thread at a time, and read by others without its lock: a number, no data behind it. */
+static inline uint64_t
+tidei_figure_get(const _Atomic uint64_t *figure)
+{
+    return atomic_load_explicit(figure, memory_order_relaxed);
+}
+
+static inline void
+tidei_figure_add(_Atomic uint64_t *figure, uint64_t bytes)
+{
+    atomic_store_explicit(figure, tidei_figure_get(figure) + bytes, memory_order_relaxed);
+}
+
+/* Raise a high-water mark, which any thread may raise. Relaxed: as above. Lock-free; one load where it does not rise. */
+static inline void
+tidei_figure_raise(_Atomic uint64_t *high, uint64_t bytes)
+{
+    uint64_t before = tidei_figure_get(high);
+
+    while (__builtin_expect(before < bytes, 0) &&
+           !atomic_compare_exchange_weak_explicit(high, &before, bytes, memory_order_relaxed, memory_order_relaxed))
+        ;
 }
 
 /* The name that stack text gave the layer with `as`; NULL where it has none. */

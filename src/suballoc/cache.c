@@ -163,7 +163,7 @@ tidei_cache_close(struct tidei_cache *cache, struct tidei_cache_sums *out)
     for (struct tidei_slot *slot = cache->slots.first; slot != NULL; slot = slot->next) {
         const struct tidei_cache_slot *own = (const struct tidei_cache_slot *)slot;
 
-        out->used_bytes += own->used_bytes;
+        out->used_bytes += tidei_figure_get(&own->used_bytes);
         out->bytes += own->bytes;
         out->count += own->count;
         if (own->count > 0 && out->largest < slot_largest(own))
@@ -176,6 +176,18 @@ tidei_cache_open(struct tidei_cache *cache)
 {
     tidei_lock_release(&cache->chunk_heap->lock);
     tidei_slots_resume(&cache->slots);
+}
+
+uint64_t
+tidei_cache_used(struct tidei_cache *cache)
+{
+    uint64_t used_bytes = 0;
+
+    pthread_mutex_lock(&cache->slots.mutex);
+    for (struct tidei_slot *slot = cache->slots.first; slot != NULL; slot = slot->next)
+        used_bytes += tidei_figure_get(&((struct tidei_cache_slot *)slot)->used_bytes);
+    pthread_mutex_unlock(&cache->slots.mutex);
+    return used_bytes;
 }
 
 /* Make room: free a full bin's older half; else the older halves of all; else all pieces, for another stream. */

@@ -51,9 +51,10 @@ struct tidei_cache_slot {
     struct tidei_slot slot;
     uint32_t stream_count;
     uint64_t most_bytes; /* upper bound of `bytes`; 0: the thread has freed nothing so far */
-    int64_t used_bytes;  /* as requested: handed out here, less taken back here */
-    uint64_t bytes;      /* of all pieces in the bins */
-    uint64_t count;      /* pieces in the bins */
+    /* as requested: handed out here, less taken back here, a negative number in two's complement */
+    _Atomic uint64_t used_bytes;
+    uint64_t bytes; /* of all pieces in the bins */
+    uint64_t count; /* pieces in the bins */
     struct tidei_cache_stream streams[TIDEI_CACHE_STREAMS];
 };
 
@@ -80,7 +81,7 @@ void tidei_cache_gather(struct tidei_cache *cache);
 
 /* Sums over all slots. */
 struct tidei_cache_sums {
-    int64_t used_bytes;
+    uint64_t used_bytes; /* may be negative, as above */
     uint64_t bytes;
     uint64_t count;
     uint64_t largest; /* bytes of the largest piece */
@@ -89,6 +90,9 @@ struct tidei_cache_sums {
 /* Block all threads from their slots and the chunk heap's lock until tidei_cache_open, and sum up all slots. */
 void tidei_cache_close(struct tidei_cache *cache, struct tidei_cache_sums *out);
 void tidei_cache_open(struct tidei_cache *cache);
+
+/* The sum of used_bytes alone, one slot after the other, while threads go on. Waits only for threads that come or end. */
+uint64_t tidei_cache_used(struct tidei_cache *cache);
 
 /*
  * The slow path of tidei_cache_give, for a piece that it has TAKEN. If pieces of this size are cached, free others to
@@ -161,7 +165,7 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
         own->count--;
         slot->count--;
         slot->bytes -= piece->bytes;
-        slot->used_bytes += (int64_t)bytes;
+        tidei_figure_add(&slot->used_bytes, bytes);
         *out = (void *)tidei_piece_address(piece);
         tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
     }
@@ -228,7 +232,7 @@ tidei_cache_give(struct tidei_cache *cache, struct tidei_piece *piece, void *poi
     if (slot == NULL)
         return TIDEI_CACHE_NOT_IT;
     if (tidei_piece_claim(piece, pointer, tidei_piece_live(bytes, alignment), TIDEI_PIECE_CACHED)) {
-        slot->used_bytes -= (int64_t)bytes;
+        tidei_figure_add(&slot->used_bytes, 0 - (uint64_t)bytes);
         given = tidei_cache_keep(slot, piece, stream) ? TIDEI_CACHE_KEPT : TIDEI_CACHE_TAKEN;
     }
     tidei_slot_leave(&slot->slot);

@@ -133,6 +133,26 @@ chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
     atomic_store_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
 }
 
+static enum tide_status
+chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, tide_stream stream, void **out)
+{
+    uint64_t granule = chunk_heap->options.granule;
+
+    if (chunk_heap->options.is_inner)
+        return tidei_allocate(chunk_heap->upstream, bytes, granule, stream, out);
+    return tidei_chunks_allocate(&chunk_heap->chunks, bytes, granule, stream, out);
+}
+
+static enum tide_status
+chunk_heap_give_back(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes, tide_stream stream)
+{
+    uint64_t granule = chunk_heap->options.granule;
+
+    if (chunk_heap->options.is_inner)
+        return tidei_deallocate(chunk_heap->upstream, pointer, bytes, granule, stream);
+    return tidei_chunks_deallocate(&chunk_heap->chunks, pointer, bytes, granule, stream);
+}
+
 /* Reject a chunk from upstream that is invalid or overlaps this heap's memory. The caller holds the lock. */
 static enum tide_status
 chunk_heap_check_chunk(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes)
@@ -159,7 +179,6 @@ static enum tide_status
 chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep)
 {
     tide_stream handle = chunk_heap->heap.streams.streams[stream]->handle;
-    struct tide_resource *upstream = chunk_heap->upstream;
     enum tide_status status;
     bool overlaps = false;
     void *pointer;
@@ -167,7 +186,7 @@ chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     chunk_heap->requesting++;
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.asking");
-    status = tidei_allocate(upstream, bytes, chunk_heap->options.granule, handle, &pointer);
+    status = chunk_heap_ask(chunk_heap, bytes, handle, &pointer);
     tidei_lock_acquire(&chunk_heap->lock);
     chunk_heap->requesting--;
     chunk_heap->requests_ended++;
@@ -187,7 +206,7 @@ chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
 
         tidei_lock_release(&chunk_heap->lock);
         tidei_error_save(&error);
-        tidei_deallocate(upstream, pointer, bytes, chunk_heap->options.granule, handle);
+        chunk_heap_give_back(chunk_heap, pointer, bytes, handle);
         tidei_error_restore(&error);
         tidei_lock_acquire(&chunk_heap->lock);
     }
@@ -273,8 +292,7 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_span *
     tidei_heap_own(&chunk_heap->heap, chunk->first, stream);
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.returning");
-    status =
-        tidei_deallocate(chunk_heap->upstream, (void *)chunk->base, chunk->bytes, chunk_heap->options.granule, handle);
+    status = chunk_heap_give_back(chunk_heap, (void *)chunk->base, chunk->bytes, handle);
     tidei_lock_acquire(&chunk_heap->lock);
     return status;
 }
@@ -543,7 +561,7 @@ chunk_heap_press_free(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
 static void
 chunk_heap_hand_out(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, size_t bytes, size_t alignment)
 {
-    chunk_heap->used_bytes += bytes;
+    tidei_figure_add(&chunk_heap->used_bytes, bytes);
     piece->size_class = TIDEI_PIECE_NO_CLASS;
     if (piece->bytes <= chunk_heap->options.class_bytes)
         piece->size_class = (uint16_t)tidei_class_of(piece->bytes >> chunk_heap->heap.granule_log2);
@@ -636,7 +654,7 @@ chunk_heap_free(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, 
     if (number != TIDEI_STREAM_NONE) {
         tidei_heap_put(&chunk_heap->heap, piece, number);
     } else {
-        chunk_heap->used_bytes += bytes;
+        tidei_figure_add(&chunk_heap->used_bytes, bytes);
         tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
         status = chunk_heap_no_memory(chunk_heap);
     }
@@ -663,7 +681,7 @@ tidei_chunk_heap_deallocate(struct tidei_chunk_heap *chunk_heap, void *pointer, 
         tidei_lock_release(&chunk_heap->lock);
         return status;
     }
-    chunk_heap->used_bytes -= bytes;
+    tidei_figure_add(&chunk_heap->used_bytes, 0 - (uint64_t)bytes);
     return chunk_heap_free(chunk_heap, piece, bytes, alignment, stream);
 }
 
@@ -782,12 +800,16 @@ tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource 
     chunk_heap->upstream = upstream;
     chunk_heap->options = *options;
     chunk_heap->forks = tidei_fork_generation();
+    if (!options->is_inner)
+        tidei_chunks_init(&chunk_heap->chunks, options->name, upstream);
     tidei_lock_init(&chunk_heap->lock);
     if (tidei_heap_init(&chunk_heap->heap, options->granule, options->growth_bytes, chunk_heap_most(chunk_heap)) ==
         TIDE_OK)
         return TIDE_OK;
     tidei_heap_fini(&chunk_heap->heap);
     tidei_lock_fini(&chunk_heap->lock);
+    if (!options->is_inner)
+        tidei_chunks_fini(&chunk_heap->chunks);
     return chunk_heap_no_memory(chunk_heap);
 }
 
@@ -808,10 +830,11 @@ tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap)
         heap->chunk_count = 0;
     }
     for (size_t i = 0; i < heap->chunk_count; i++)
-        tidei_deallocate(upstream, (void *)heap->chunks[i]->base, heap->chunks[i]->bytes, chunk_heap->options.granule,
-                         0);
+        chunk_heap_give_back(chunk_heap, (void *)heap->chunks[i]->base, heap->chunks[i]->bytes, 0);
     tidei_heap_fini(heap);
     tidei_lock_fini(&chunk_heap->lock);
+    if (!chunk_heap->options.is_inner)
+        tidei_chunks_fini(&chunk_heap->chunks);
 }
 
 void

@@ -12,6 +12,7 @@
 
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
+#include "src/suballoc/chunks.h"
 #include "src/suballoc/heap.h"
 
 /* Chunk sizes are multiples of this where possible, because drivers reserve memory in such units. */
@@ -29,16 +30,18 @@ struct tidei_chunk_heap_options {
     uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
     uint64_t release_threshold_bytes; /* UINT64_MAX: the peak of the reserved bytes */
     uint64_t class_bytes;             /* pieces up to this size get a size class, for caches */
+    bool is_inner;                    /* a part of a layer: its upstream is another part of it */
     /* Free the pieces of caches above the chunk heap into it; NULL: there are none. Called without the lock. */
     void (*gather)(struct tidei_chunk_heap *chunk_heap);
 };
 
 struct tidei_chunk_heap {
     struct tide_resource *upstream; /* borrowed: the upstream of the resource that embeds this struct */
+    struct tidei_chunks chunks;     /* unless is_inner */
     struct tidei_chunk_heap_options options;
-    struct tidei_lock lock; /* guards the fields below; never held over a call of upstream */
-    uint64_t used_bytes;    /* as requested: handed out here, less taken back here */
-    uint64_t peak_bytes;    /* peak of `held` */
+    struct tidei_lock lock;      /* guards the fields below; never held over a call of upstream */
+    _Atomic uint64_t used_bytes; /* as requested: handed out here, less taken back here */
+    uint64_t peak_bytes;         /* peak of `held` */
     uint64_t grown, returned, taken_over, orders;
     uint32_t returning;        /* chunks being returned to upstream */
     uint32_t requesting;       /* threads that are requesting a chunk from upstream */

@@ -4,6 +4,8 @@ libtidemark_la_SOURCES += \
 	src/suballoc/cache.h \
 	src/suballoc/chunk-heap.c \
 	src/suballoc/chunk-heap.h \
+	src/suballoc/chunks.c \
+	src/suballoc/chunks.h \
 	src/suballoc/fit.c \
 	src/suballoc/fit.h \
 	src/suballoc/heap.c \

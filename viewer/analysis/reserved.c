@@ -947,9 +947,9 @@ reserved_least(const struct reserved_figure *figure)
 uint64_t
 reserved_used_peak(const struct reserved_group *group)
 {
-    bool is_more = group->reserved.source != RESERVED_LAYERS && group->used_peak_bytes > group->rounded_peak_bytes;
-
-    return is_more ? group->used_peak_bytes : group->rounded_peak_bytes;
+    if (group->reserved.source == RESERVED_LAYERS)
+        return group->rounded_peak_bytes;
+    return group->used_peak_bytes > group->live_peak_bytes ? group->used_peak_bytes : group->live_peak_bytes;
 }
 
 double

@@ -152,8 +152,8 @@ struct reserved_group *reserved_largest(const struct reserved *reserved);
 bool reserved_is_parted(const struct reserved *reserved);
 
 /*
- * The most that was used of what a group had reserved: the live bytes, rounded, or what the samples of the pool or base
- * say, where that is more.
+ * The most that was used of what a group had reserved: of chunks the live bytes, rounded, else what samples say or was
+ * live, the more of both.
  */
 uint64_t reserved_used_peak(const struct reserved_group *group);
 

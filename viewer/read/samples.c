@@ -42,9 +42,7 @@ samples_add(struct samples *samples, const struct sample *sample)
 static bool
 samples_is_base(const struct view *view, int64_t layer_id)
 {
-    const struct trace_layer *layer = trace_layers_find(&view->layers, layer_id);
-
-    return layer != NULL && layer->upstream_layer_id == 0 && view_covers(view, layer_id);
+    return trace_layers_is_base(&view->layers, layer_id) && view_covers(view, layer_id);
 }
 
 /* The base of a row; NULL: there are too many bases. */

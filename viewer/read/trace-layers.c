@@ -244,6 +244,18 @@ trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t b
 }
 
 bool
+trace_layers_is_base(const struct trace_layers *layers, int64_t layer)
+{
+    const struct trace_layer *found = trace_layers_find(layers, layer);
+
+    for (size_t i = 0; found != NULL && i < layers->edge_count; i++) {
+        if (layers->edges[i].from == (size_t)(found - layers->layers))
+            return false;
+    }
+    return found != NULL;
+}
+
+bool
 trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
                          const struct trace_layer *below)
 {

@@ -54,6 +54,9 @@ const struct trace_layer *trace_layers_find(const struct trace_layers *layers, i
 /* Whether `below` is `layer` itself or any layer below it. */
 bool trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t below);
 
+/* Whether no layer is below it. */
+bool trace_layers_is_base(const struct trace_layers *layers, int64_t layer);
+
 /* Whether a layer is in the set, by its index. */
 static inline bool
 trace_layer_set_has(const struct trace_layer_set *set, size_t layer)

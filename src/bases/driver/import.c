@@ -31,6 +31,7 @@ struct import {
     struct tidei_device device;
     CUmemoryPool pool;     /* owns this process's handle of it */
     _Atomic uint64_t used; /* bytes imported and not freed */
+    _Atomic uint64_t high; /* the most that this was */
 };
 
 /* A thread's part: the import in progress. `from` is NULL where there is none, or the base has taken it. */
@@ -65,7 +66,8 @@ import_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, 
     if (result != CUDA_SUCCESS)
         return tidei_device_error(&self->device, result, "cuMemPoolImportPointer");
     import_wanted(tidei_thread)->from = NULL;
-    atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed); /* a figure of its own, orders nothing */
+    /* Relaxed: a figure of its own, orders nothing. */
+    tidei_figure_raise(&self->high, bytes + atomic_fetch_add_explicit(&self->used, bytes, memory_order_relaxed));
     *out = (void *)(uintptr_t)address;
     return TIDE_OK;
 }
@@ -114,6 +116,7 @@ import_query(struct tide_resource *resource, enum tide_query what, uint64_t *out
     const struct tidei_figure figures[] = {
         { TIDE_QUERY_BYTES_USED, used },
         { TIDE_QUERY_BYTES_RESERVED, used },
+        { TIDE_QUERY_BYTES_RESERVED_HIGH, tidei_figure_get(&self->high) },
         { TIDE_QUERY_DEVICE, (uint64_t)self->device.ordinal },
         { TIDE_QUERY_HOST_ACCESS, 0 },
         { TIDE_QUERY_STREAM_ORDERED, 1 },

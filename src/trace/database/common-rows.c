@@ -83,22 +83,25 @@ sample_latest(struct tidei_database *database, uint32_t layer_id)
 }
 
 void
-tidei_database_sample(struct tidei_database *database, uint64_t ns, uint32_t layer_id, uint64_t used_bytes,
-                      uint64_t reserved_bytes)
+tidei_database_sample(struct tidei_database *database, const struct tidei_pool_sample *sample)
 {
-    struct tidei_pool_sample *latest = sample_latest(database, layer_id);
+    struct tidei_pool_sample *latest = sample_latest(database, sample->layer_id);
+    uint64_t high_bytes = sample->reserved_high_bytes;
 
     if (latest == NULL) {
         tidei_database_fail_memory(database);
         return;
     }
-    if (latest->layer_id == layer_id && latest->used_bytes == used_bytes && latest->reserved_bytes == reserved_bytes)
+    /* Threads that sample at once may write the newer high first. */
+    if (latest->layer_id == sample->layer_id && high_bytes < latest->reserved_high_bytes)
+        high_bytes = latest->reserved_high_bytes;
+    if (latest->layer_id == sample->layer_id && latest->used_bytes == sample->used_bytes &&
+        latest->reserved_bytes == sample->reserved_bytes && latest->reserved_high_bytes == high_bytes)
         return;
-    *latest = (struct tidei_pool_sample){
-        .ns = ns, .layer_id = layer_id, .used_bytes = used_bytes, .reserved_bytes = reserved_bytes
-    };
-    tidei_database_insert(database, pool_sample, TIDEI_NUMBER(ns), TIDEI_NUMBER(layer_id), TIDEI_NUMBER(used_bytes),
-                          TIDEI_NUMBER(reserved_bytes));
+    *latest = *sample;
+    latest->reserved_high_bytes = high_bytes;
+    tidei_database_insert(database, pool_sample, TIDEI_NUMBER(sample->ns), TIDEI_NUMBER(sample->layer_id),
+                          TIDEI_NUMBER(sample->used_bytes), TIDEI_NUMBER(sample->reserved_bytes), TIDEI_ID(high_bytes));
 }
 
 void

@@ -19,9 +19,8 @@ void tidei_database_write_streams(struct tidei_database *database);
 /* Add a stream that the trace already has, with its number. False without host memory. */
 bool tidei_database_add_stream(struct tidei_database *database, struct tidei_stream stream);
 
-/* Write a pool's figures if they differ from its previous ones. */
-void tidei_database_sample(struct tidei_database *database, uint64_t ns, uint32_t layer_id, uint64_t used_bytes,
-                           uint64_t reserved_bytes);
+/* Write a layer's figures, whose `ns` is of the trace, if they differ from its previous ones. */
+void tidei_database_sample(struct tidei_database *database, const struct tidei_pool_sample *sample);
 
 /* After a transaction: note whether its rows were committed or rolled back. */
 void tidei_database_rows_ended(struct tidei_database *database, bool committed);

@@ -125,7 +125,11 @@ definitions_other(struct tidei_database *database, uint64_t index)
         tidei_database_meta_text(database, "devices", text);
         break;
     case TIDEI_RECORD_SAMPLE:
-        tidei_database_sample(database, ns, record->tag, record->address, record->size);
+        tidei_database_sample(database, &(struct tidei_pool_sample){ .ns = ns,
+                                                                     .layer_id = record->tag,
+                                                                     .used_bytes = record->address,
+                                                                     .reserved_bytes = record->size,
+                                                                     .reserved_high_bytes = record->stream });
         break;
     case TIDEI_RECORD_MODULE:
         tidei_callstacks_module(database, record, text, length);

@@ -50,7 +50,7 @@ load_live(struct tidei_database *database, sqlite3_stmt *row)
         .callstack = (uint32_t)sqlite3_column_int64(row, TIDEI_allocation_callstack_id),
         .alloc_ns = (uint64_t)alloc_ns,
         /* As near as the nanosecond tells: lives of one address are told apart by it. */
-        .ticks = tidei_timeline_ticks(&database->timeline, alloc_ns > 0 ? (uint64_t)alloc_ns : 0),
+        .ticks = alloc_ns > 0 ? tidei_timeline_ticks(&database->timeline, (uint64_t)alloc_ns) : TIDEI_TICKS_BEFORE,
         .alloc_duration_ns = (uint64_t)sqlite3_column_int64(row, TIDEI_allocation_alloc_duration_ns),
         .alloc_thread_id = (uint32_t)sqlite3_column_int64(row, TIDEI_allocation_alloc_thread_id),
         .alloc_stream_id = (uint32_t)sqlite3_column_int64(row, TIDEI_allocation_alloc_stream_id),
@@ -64,6 +64,7 @@ load_next_id(struct tidei_database *database, sqlite3_stmt *row)
 {
     database->pair->next_id = (uint64_t)sqlite3_column_int64(row, 0) + 1;
     database->floor_ns = (uint64_t)sqlite3_column_int64(row, 1);
+    database->pair->has_begun = database->floor_ns != 0;
     return true;
 }
 

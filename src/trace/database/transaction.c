@@ -80,9 +80,12 @@ tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t r
     tidei_database_write_definitions(database);
     transaction_bulk_from(database, TIDEI_BULK_CLOSED);
     tidei_database_write_streams(database);
-    for (size_t i = 0; i < sample_count; i++)
-        tidei_database_sample(database, tidei_timeline_since_start(&database->timeline, samples[i].ns),
-                              samples[i].layer_id, samples[i].used_bytes, samples[i].reserved_bytes);
+    for (size_t i = 0; i < sample_count; i++) {
+        struct tidei_pool_sample sample = samples[i];
+
+        sample.ns = tidei_timeline_since_start(&database->timeline, sample.ns);
+        tidei_database_sample(database, &sample);
+    }
     if (database->cupti != NULL)
         tidei_database_meta_text(database, "cupti", database->cupti);
     tidei_database_meta_number(database, "epoch", (int64_t)epoch);

@@ -17,6 +17,7 @@
 
 #include "src/tables/grow.h"
 #include "src/trace/events/pair.h"
+#include "src/trace/events/timeline.h"
 
 #define PAIR_LIVE 0x80000000u
 
@@ -120,6 +121,19 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         pair->no_memory = true;
     if (record->address == 0)
         record->call_span = pair->lives.last_null_id; /* free for this use: see tidei_call_capture_fits */
+}
+
+/*
+ * Memory that was held before its layer was recorded. Before all events of the trace it belongs to the trace's
+ * beginning; else ids would not be in the order of time, and it belongs to the moment of the record.
+ */
+static void
+pair_held(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
+{
+    record->duration_ticks = 0;
+    if (!pair->has_begun)
+        record->ticks = TIDEI_TICKS_BEFORE;
+    pair_alloc(pair, record, index);
 }
 
 static uint64_t
@@ -226,12 +240,16 @@ pair_one(struct tidei_pair *pair, uint32_t index)
 {
     struct tidei_record *record = pair_record(pair, index);
 
-    if (record->kind == TIDEI_RECORD_ALLOC)
+    if (record->kind == TIDEI_RECORD_ALLOC) {
+        pair->has_begun = true;
         pair_alloc(pair, record, index);
-    else if (record->kind == TIDEI_RECORD_FREE)
+    } else if (record->kind == TIDEI_RECORD_HELD) {
+        pair_held(pair, record, index);
+    } else if (record->kind == TIDEI_RECORD_FREE) {
         pair_free(pair, record, index);
-    else if (record->kind != TIDEI_RECORD_TEXT)
+    } else if (record->kind != TIDEI_RECORD_TEXT) {
         pair_list(pair, &pair->other, index);
+    }
 }
 
 bool

@@ -60,6 +60,7 @@ struct tidei_pair {
     uint64_t live_count;
 
     uint64_t next_id;
+    bool has_begun; /* an allocation with a time of its own has come */
     bool no_memory;
 
     /* The result of the latest tidei_pair_run. */

@@ -22,8 +22,8 @@
 struct sampler_watch {
     struct tide_resource *resource; /* borrowed */
     uint32_t layer_id;
-    uint64_t used_bytes; /* as last sampled */
-    uint64_t reserved_bytes;
+    struct tidei_layer_figures last; /* as last sampled */
+    struct tidei_high high;
 };
 
 struct sampler_list {
@@ -62,34 +62,67 @@ tidei_sampler_free(struct tidei_sampler *sampler)
     free(sampler);
 }
 
+void
+tidei_high_begin(struct tidei_high *high, const struct tidei_layer_figures *figures)
+{
+    bool now = figures->reserved_high_bytes == figures->reserved_bytes;
+
+    *high = (struct tidei_high){ .before_bytes = now ? 0 : figures->reserved_high_bytes };
+}
+
+void
+tidei_high_next(struct tidei_high *high, struct tidei_layer_figures *figures)
+{
+    uint64_t most = figures->reserved_high_bytes;
+
+    if (high->seen_bytes < figures->reserved_bytes)
+        high->seen_bytes = figures->reserved_bytes;
+    /* It was reset since: what it counts now was while the watch went on. */
+    if (most != 0 && most < high->before_bytes) {
+        high->before_bytes = 0;
+        high->bytes = high->seen_bytes;
+    }
+    if (most > high->before_bytes || (most != 0 && most == figures->reserved_bytes))
+        high->bytes = most > high->bytes ? most : high->bytes;
+    /* A layer may have grown between the two questions. */
+    if (high->bytes != 0 && high->bytes < high->seen_bytes)
+        high->bytes = high->seen_bytes;
+    figures->reserved_high_bytes = high->bytes;
+}
+
 /* Query one resource, and keep its figures if they have changed. The lock is held. */
 static void
 sampler_ask(struct tidei_sampler *sampler, struct sampler_watch *watch, uint64_t now_ns)
 {
     struct sampler_list *list = &sampler->samples;
-    uint64_t used, reserved;
+    const struct tidei_layer_figures *last = &watch->last;
+    struct tidei_layer_figures figures;
 
-    if (tide_query(watch->resource, TIDE_QUERY_BYTES_USED, &used) != TIDE_OK ||
-        tide_query(watch->resource, TIDE_QUERY_BYTES_RESERVED, &reserved) != TIDE_OK)
+    if (!tidei_layer_figures(watch->resource, &figures))
         return;
-    if (used == watch->used_bytes && reserved == watch->reserved_bytes)
+    tidei_high_next(&watch->high, &figures);
+    if (figures.used_bytes == last->used_bytes && figures.reserved_bytes == last->reserved_bytes &&
+        figures.reserved_high_bytes == last->reserved_high_bytes)
         return;
     if (list->count == SAMPLER_MOST ||
         !tidei_grow(&list->items, &list->capacity, list->count, list->capacity == 0 ? SAMPLER_FIRST : 1))
         return;
-    watch->used_bytes = used;
-    watch->reserved_bytes = reserved;
-    list->items[list->count++] = (struct tidei_pool_sample){
-        .ns = now_ns, .layer_id = watch->layer_id, .used_bytes = used, .reserved_bytes = reserved
-    };
+    watch->last = figures;
+    list->items[list->count++] = (struct tidei_pool_sample){ .ns = now_ns,
+                                                             .layer_id = watch->layer_id,
+                                                             .used_bytes = figures.used_bytes,
+                                                             .reserved_bytes = figures.reserved_bytes,
+                                                             .reserved_high_bytes = figures.reserved_high_bytes };
 }
 
 void
-tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resource, uint32_t layer_id)
+tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resource, uint32_t layer_id,
+                    struct tidei_high high)
 {
     pthread_mutex_lock(&sampler->lock);
     if (tidei_grow(&sampler->watches, &sampler->watch_capacity, sampler->watch_count, 1))
-        sampler->watches[sampler->watch_count++] = (struct sampler_watch){ .resource = resource, .layer_id = layer_id };
+        sampler->watches[sampler->watch_count++] =
+            (struct sampler_watch){ .resource = resource, .layer_id = layer_id, .high = high };
     pthread_mutex_unlock(&sampler->lock);
 }
 

@@ -1,4 +1,4 @@
-/* Queries the used and reserved bytes of resources every millisecond, for the table pool_sample. */
+/* Queries the used and reserved bytes of layers every millisecond, for the table pool_sample. */
 #ifndef TIDEI_TRACE_EVENTS_SAMPLER_H
 #define TIDEI_TRACE_EVENTS_SAMPLER_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <tidemark/resource.h>
+#include "src/resource/resource.h"
 
 /* The bytes of one pool at one time. */
 struct tidei_pool_sample {
@@ -14,7 +14,23 @@ struct tidei_pool_sample {
     uint32_t layer_id;
     uint64_t used_bytes;
     uint64_t reserved_bytes;
+    uint64_t reserved_high_bytes; /* the most since the watch began; 0: not known */
 };
+
+/*
+ * What the figures of a layer tell of the most that it had reserved while it was watched. A base may have counted a most
+ * of its own before, which tells nothing until it is passed or reached. That may be reset, too; `high_bytes` never falls.
+ */
+struct tidei_high {
+    uint64_t before_bytes; /* the layer's own most when the watch began, unless that was reserved then: then 0 */
+    uint64_t bytes;        /* 0: not known */
+    uint64_t seen_bytes;   /* the most that a question has found reserved */
+};
+
+void tidei_high_begin(struct tidei_high *high, const struct tidei_layer_figures *figures);
+
+/* Take new figures into account, and set their reserved_high_bytes. */
+void tidei_high_next(struct tidei_high *high, struct tidei_layer_figures *figures);
 
 struct tidei_sampler;
 
@@ -22,8 +38,12 @@ struct tidei_sampler;
 struct tidei_sampler *tidei_sampler_new(void);
 void tidei_sampler_free(struct tidei_sampler *sampler);
 
-/* Query `resource` (borrowed) until it is unwatched; the unwatch queries it once more. Any thread. */
-void tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resource, uint32_t layer_id);
+/*
+ * Query `resource` (borrowed) until it is unwatched; the unwatch queries it once more. `high` is from tidei_high_begin.
+ * Any thread.
+ */
+void tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resource, uint32_t layer_id,
+                         struct tidei_high high);
 void tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resource);
 
 /* Query all resources if the period has passed, or with `at_once`; keep the figures that have changed. */

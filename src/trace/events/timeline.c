@@ -49,6 +49,8 @@ tidei_timeline_ns(const struct tidei_timeline *timeline, uint64_t ticks)
     const struct tidei_clock_line *line = &timeline->line;
     uint64_t ns;
 
+    if (ticks == TIDEI_TICKS_BEFORE)
+        return 0;
     /* A tick has the same nanosecond in every buffer: else lifetimes at one address might overlap. */
     for (unsigned i = 0; ticks < line->base.ticks && i < timeline->before_count; i++)
         line = &timeline->before[i];

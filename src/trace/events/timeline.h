@@ -15,6 +15,9 @@
  */
 #define TIDEI_TIMELINE_LINES 1024
 
+/* The tick of what was there before the trace began; its nanosecond is 0. No clock reads it. */
+#define TIDEI_TICKS_BEFORE 0
+
 /* Initialize to zeros, but for `start_ns` and the first `line`. */
 struct tidei_timeline {
     uint64_t start_ns;                                    /* of CLOCK_MONOTONIC: nanosecond 0 of the trace */

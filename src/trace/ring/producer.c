@@ -458,7 +458,7 @@ tidei_producer_event_calls_behind(struct tidei_producer *producer, uint64_t begi
 }
 
 void
-tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, uint64_t used_bytes, uint64_t reserved_bytes)
+tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, const struct tidei_layer_figures *figures)
 {
     struct tidei_record *record;
 
@@ -466,14 +466,28 @@ tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, uint64
     if (producer->head - producer->tail > producer->mask && !tidei_producer_reserve(producer, 1))
         return;
     record = &producer->records[producer->head & producer->mask];
-    *record = (struct tidei_record){ .address = used_bytes,
-                                     .size = reserved_bytes,
+    *record = (struct tidei_record){ .address = figures->used_bytes,
+                                     .size = figures->reserved_bytes,
+                                     .stream = figures->reserved_high_bytes,
                                      .tag = layer_id,
                                      .kind = TIDEI_RECORD_SAMPLE,
                                      .thread = producer->thread_id };
     tidei_producer_open(producer, producer->ring, tidei_producer_ticks(producer, false), false);
     record->ticks = tidei_producer_ticks(producer, false);
     tidei_producer_publish(producer, producer->ring, 1);
+}
+
+bool
+tidei_producer_held(struct tidei_producer *producer, uint16_t layer_id, const struct tidei_place *place)
+{
+    struct tidei_record record = { .address = (uintptr_t)place->pointer,
+                                   .size = place->bytes,
+                                   .stream = place->stream,
+                                   .layer = layer_id,
+                                   .kind = TIDEI_RECORD_HELD,
+                                   .alignment_log2 = (uint8_t)__builtin_ctzll(place->alignment) };
+
+    return tidei_producer_text(producer, &record, "", 0);
 }
 
 static void

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
 #include "src/sync/thread.h"
 #include "src/trace/ring/session.h"
@@ -168,8 +169,11 @@ tidei_producer_event(struct tidei_producer *producer, uint64_t begin, uint64_t a
 }
 
 /* Record what a pool holds now. */
-void tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, uint64_t used_bytes,
-                           uint64_t reserved_bytes);
+void tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id,
+                           const struct tidei_layer_figures *figures);
+
+/* Record a block that was allocated before the layer was recorded. Waits for room. False if the recording has ended. */
+bool tidei_producer_held(struct tidei_producer *producer, uint16_t layer_id, const struct tidei_place *place);
 
 /*
  * Record something with text. Waits for room even with overflow=drop. Text that is too long for the ring is cut at a

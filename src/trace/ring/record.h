@@ -20,11 +20,12 @@ enum tidei_record_kind {
     TIDEI_RECORD_LOSS = 8,    /* address: dropped allocations, size: dropped frees, stream: dropped marks */
     TIDEI_RECORD_STACK = 9,   /* text: a stack as text; address: its number from 1 */
     TIDEI_RECORD_TEXT = 10,   /* more text of the record before; after an event: a driver call */
-    TIDEI_RECORD_SAMPLE = 11, /* address: used bytes, size: reserved bytes, tag: layer id */
+    TIDEI_RECORD_SAMPLE = 11, /* address: used bytes, size: reserved bytes, stream: the most of these, tag: layer id */
     TIDEI_RECORD_MODULE = 12, /* text: path, NUL, build id; address: module id, size: bytes in memory, stream: base */
     TIDEI_RECORD_CALLSTACK = 13, /* text: addresses of 8 bytes, the innermost first; address: call stack id */
     TIDEI_RECORD_MISUSE = 14,    /* text: struct tidei_misuse; address, size, alignment, callstack: of the call */
     TIDEI_RECORD_DEVICES = 15,   /* text: the machine's GPUs, as meta.devices has them */
+    TIDEI_RECORD_HELD = 16,      /* as ALLOC: memory that was held before the trace, or the layer in it, began */
 };
 
 /*

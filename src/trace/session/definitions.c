@@ -123,11 +123,18 @@ definition_samples(const struct tidei_recorder *recorder)
 void
 tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id)
 {
+    struct tidei_layer_figures figures;
+    struct tidei_high high;
+
+    /* Before the lock: this asks the resource, which has locks of its own. */
+    if (!tidei_layer_figures(resource, &figures))
+        return;
+    tidei_high_begin(&high, &figures);
     pthread_mutex_lock(&recorder->session.lock);
     if (tidei_grow(&recorder->watches, &recorder->watch_capacity, recorder->watch_count, 1)) {
-        recorder->watches[recorder->watch_count++] = (struct tidei_watch){ resource, layer_id };
+        recorder->watches[recorder->watch_count++] = (struct tidei_watch){ resource, layer_id, high };
         if (definition_samples(recorder))
-            tidei_sampler_watch(recorder->writer->sampler, resource, layer_id);
+            tidei_sampler_watch(recorder->writer->sampler, resource, layer_id, high);
     }
     pthread_mutex_unlock(&recorder->session.lock);
 }
@@ -168,7 +175,8 @@ tidei_recorder_define_again(struct tidei_recorder *recorder)
         definition_write(recorder, &recorder->definitions[i]);
     pthread_mutex_lock(&recorder->session.lock);
     for (size_t i = 0; i < recorder->watch_count; i++)
-        tidei_sampler_watch(recorder->writer->sampler, recorder->watches[i].resource, recorder->watches[i].layer_id);
+        tidei_sampler_watch(recorder->writer->sampler, recorder->watches[i].resource, recorder->watches[i].layer_id,
+                            recorder->watches[i].high);
     if (recorder->watches_calls)
         tidei_driver_calls_watch(recorder->writer->calls, recorder->options.cupti == TIDE_CUPTI_MEMORY);
     pthread_mutex_unlock(&recorder->session.lock);

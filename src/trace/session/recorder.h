@@ -13,6 +13,7 @@
 #include <tidemark/log.h>
 #include <tidemark/resource.h>
 
+#include "src/trace/events/sampler.h"
 #include "src/trace/ring/session.h"
 
 struct tidei_writer;
@@ -28,6 +29,7 @@ struct tidei_definition {
 struct tidei_watch {
     struct tide_resource *resource; /* borrowed */
     uint32_t layer_id;
+    struct tidei_high high; /* at the begin of the watch */
 };
 
 struct tidei_recorder {
