@@ -141,6 +141,7 @@ command_tests = \
 	tests/recover-t.sh \
 	tests/replay-t.sh \
 	tests/stack-text-t.sh \
+	tests/reserved-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh
 dist_check_SCRIPTS += $(command_tests)

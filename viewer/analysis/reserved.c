@@ -630,11 +630,11 @@ reserved_upper(struct reserved *reserved, int64_t layer_id)
 }
 
 bool
-reserved_holds(struct reserved *reserved, const struct reserved_group *group, int64_t layer_id)
+reserved_is_chunk(struct reserved *reserved, int64_t layer_id)
 {
     const struct reserved_role *role = reserved_find(reserved, layer_id);
 
-    return role != NULL && role->is_chunks && &reserved->groups[role->group] == group;
+    return role != NULL && !role->is_upper && (role->is_chunks || role->may_have_chunks);
 }
 
 const struct reserved_figure *

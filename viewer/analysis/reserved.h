@@ -138,8 +138,8 @@ struct reserved_figure reserved_of_layer(const struct reserved *reserved, size_t
 /* The lowest bound of the `limit` layers below the logs of a group; 0: there is none. */
 uint64_t reserved_limit(const struct reserved *reserved, const struct reserved_group *group);
 
-/* Whether the lives of a layer are chunks of `group`. */
-bool reserved_holds(struct reserved *reserved, const struct reserved_group *group, int64_t layer_id);
+/* Whether the lives of a layer are chunks, and no blocks of a selected layer. */
+bool reserved_is_chunk(struct reserved *reserved, int64_t layer_id);
 
 /* The layers whose lives are the blocks of `group`, and those whose lives are its chunks. COMMAND_FINE or another. */
 int reserved_space_layers(const struct reserved *reserved, const struct reserved_group *group, uint64_t page_bytes,

@@ -391,9 +391,10 @@ baseline_measure(struct check_job *job)
     out->limit = INT64_MAX;
     if ((1 + tolerance) * (double)a->all.peak_bytes < (double)out->limit)
         out->limit = a->all.peak_bytes + (uint64_t)(tolerance * (double)a->all.peak_bytes);
+    /* What is not exact is the least that it can be: of the baseline that says nothing. */
     out->passed = !snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance) &&
-                  !(a->has_reserved && b->has_reserved &&
-                    snapshot_exceeds(a->reserved_peak_bytes, b->reserved_peak_bytes, tolerance));
+                  !(a->most.is_exact && b->most.source != RESERVED_UNKNOWN &&
+                    snapshot_exceeds(a->most.peak_bytes, b->most.peak_bytes, tolerance));
     if (trace_verdict(&job->baseline.trace) != COMMAND_FINE)
         job->check->baseline_incomplete = true;
     return COMMAND_FINE;
@@ -405,8 +406,8 @@ baseline_explain(const struct check_job *job, struct check_result *out)
     const struct snapshot *a = &job->before, *b = &job->of.snapshot;
     double tolerance = job->check->budgets->tolerance;
     bool by_peak = snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance);
-    uint64_t from = by_peak ? a->all.peak_bytes : a->reserved_peak_bytes;
-    uint64_t to = by_peak ? b->all.peak_bytes : b->reserved_peak_bytes;
+    uint64_t from = by_peak ? a->all.peak_bytes : a->most.peak_bytes;
+    uint64_t to = by_peak ? b->all.peak_bytes : b->most.peak_bytes;
     struct output_figure figure, before, after;
     struct align align = { 0 };
     char name[GROUPS_NAME];

@@ -163,7 +163,8 @@ check_finish(struct view *view, struct report *report, const struct check_option
     status = failed > 0 ? COMMAND_FINDING : unknown > 0 ? COMMAND_INCOMPLETE : COMMAND_FINE;
     if (options->output == CHECK_REPORT) {
         check_report(report, results, count, failed, unknown);
-        return command_finish(view, report, status);
+        status = command_finish(view, report, failed > 0 ? COMMAND_FINDING : COMMAND_FINE);
+        return status == COMMAND_FINE && unknown > 0 ? COMMAND_INCOMPLETE : status;
     }
     if ((options->output == CHECK_TAP ? check_write_tap(results, count, incomplete)
                                       : check_write_junit(view->trace.path, results, count, incomplete)) != 0)

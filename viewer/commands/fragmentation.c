@@ -309,12 +309,11 @@ fragmentation_report_memory(struct report *report, const struct fragment *fragme
 }
 
 static void
-fragmentation_report_head(struct view *view, struct report *report, const struct fragment *fragment)
+fragmentation_report_head(struct report *report, const struct fragment *fragment)
 {
     const struct reserved_group *group = fragment->group;
     double share = reserved_utilisation(group);
 
-    command_subject(report, view);
     fragmentation_report_memory(report, fragment);
     fragmentation_report_source(report, fragment);
     report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(group->live_peak_bytes));
@@ -339,13 +338,14 @@ fragmentation_analyse(struct view *view, struct report *report, const void *own)
         return command_misused(&command_fragmentation, "--memory: kinds of memory are numbered from 1");
     if (options->page == 0 || (options->page & (options->page - 1)) != 0)
         return command_misused(&command_fragmentation, "--page: a power of two");
+    command_subject(report, view); /* before the logs below are taken in */
     status = fragment_make(view,
                            &(struct fragment_options){ options->at, options->request, options->page, options->moments,
                                                        (size_t)options->memory },
                            &fragment);
     if (status != COMMAND_FINE)
         return status;
-    fragmentation_report_head(view, report, &fragment);
+    fragmentation_report_head(report, &fragment);
     fragmentation_report_waterfall(report, &fragment);
     fragmentation_report_moments(report, &fragment);
     status = fragmentation_report_pins(view, report, &fragment.space);

@@ -50,31 +50,28 @@ layers_find(const struct summary *summary, int64_t layer_id)
     return NULL;
 }
 
-/* The sums over the logs next below a log. */
+/* The sums over the recorded layers next below a log: logs, and pools that say their chunks themselves. */
 struct layers_below {
-    bool known; /* there are such logs, all requests of both are looked at, and all that they have come from it */
+    bool known; /* there are such layers, all requests of both are looked at, and all that they have come from it */
     uint64_t requests;
     uint64_t time_ns;
 };
 
-/* Whether a log has requests from below `above` alone. */
 static bool
-layers_is_only_below(const struct view *view, const struct trace_layer *above, const struct trace_layer *log)
+layers_is_recorded(const struct summary *summary, size_t at)
 {
-    for (size_t i = 0; i < view->layers.count; i++) {
-        const struct trace_layer *other = &view->layers.layers[i];
+    const struct reserved_role *role = &summary->reserved.roles[at];
 
-        if (other != above && strcmp(other->kind, "log") == 0 && trace_layers_is_next_log(&view->layers, other, log))
-            return false;
-    }
-    return true;
+    return strcmp(summary->layers->layers[at].kind, "log") == 0 || (role->may_have_chunks && role->has_rows);
 }
 
-/* Whether every way from a layer down to a base meets a log. */
+/* Add the recorded layers next below `at` to `next`. Returns whether every way down to a base meets one. */
 static bool
-layers_meets_logs(const struct trace_layers *layers, size_t at, struct trace_layer_set *seen)
+layers_find_next(const struct summary *summary, size_t at, struct trace_layer_set *seen, struct trace_layer_set *next)
 {
+    const struct trace_layers *layers = summary->layers;
     bool has_below = false;
+    bool meets = true;
 
     if (trace_layer_set_has(seen, at))
         return true; /* looked at already, or in a circle, as in a broken file */
@@ -85,10 +82,29 @@ layers_meets_logs(const struct trace_layers *layers, size_t at, struct trace_lay
         if (layers->edges[i].from != at)
             continue;
         has_below = true;
-        if (strcmp(layers->layers[below].kind, "log") != 0 && !layers_meets_logs(layers, below, seen))
+        if (layers_is_recorded(summary, below))
+            trace_layer_set_add(next, below);
+        else
+            meets = layers_find_next(summary, below, seen, next) && meets;
+    }
+    return has_below && meets;
+}
+
+/* Whether a recorded layer has requests from one of them alone. */
+static bool
+layers_is_only_below(const struct summary *summary, size_t above, size_t below)
+{
+    for (size_t i = 0; i < summary->layers->count; i++) {
+        struct trace_layer_set seen = { { 0 } }, next = { { 0 } };
+
+        if (i == above || !layers_is_recorded(summary, i) ||
+            !trace_layer_set_has(&summary->layers->below[i], below) || i == below)
+            continue;
+        layers_find_next(summary, i, &seen, &next);
+        if (trace_layer_set_has(&next, below))
             return false;
     }
-    return has_below;
+    return true;
 }
 
 /*
@@ -96,26 +112,25 @@ layers_meets_logs(const struct trace_layers *layers, size_t at, struct trace_lay
  * apart.
  */
 static struct layers_below
-layers_sum_below(const struct summary *summary, const struct trace_layer *layer)
+layers_sum_below(const struct summary *summary, size_t at)
 {
-    const struct view *view = summary->view;
-    struct trace_layer_set seen = { { 0 } };
+    struct trace_layer_set seen = { { 0 } }, next = { { 0 } };
     struct layers_below below = { .known = false };
-    bool is_known = strcmp(layer->kind, "log") == 0 &&
-                    layers_meets_logs(&view->layers, (size_t)(layer - view->layers.layers), &seen);
+    bool is_known;
 
     /* A filter by size or time selects other requests here than below. */
-    for (size_t i = 0; is_known && !view->filter.active && i < view->layers.count; i++) {
-        const struct trace_layer *next = &view->layers.layers[i];
-        const struct summary_layer *log =
-            trace_layers_is_next_log(&view->layers, layer, next) ? layers_find(summary, next->layer_id) : NULL;
+    if (summary->view->filter.active || !layers_is_recorded(summary, at))
+        return below;
+    is_known = layers_find_next(summary, at, &seen, &next);
+    for (size_t i = 0; is_known && i < summary->layers->count; i++) {
+        const struct summary_layer *found = layers_find(summary, summary->layers->layers[i].layer_id);
 
-        if (log == NULL)
+        if (!trace_layer_set_has(&next, i) || found == NULL)
             continue;
-        is_known = layers_is_only_below(view, layer, next);
+        is_known = layers_is_only_below(summary, at, i);
         below.known = true;
-        below.requests += log->sums.allocations + log->sums.failures;
-        below.time_ns += log->sums.time_ns;
+        below.requests += found->sums.allocations + found->sums.failures;
+        below.time_ns += found->sums.time_ns;
     }
     below.known = below.known && is_known;
     return below;
@@ -141,7 +156,7 @@ layers_report_row(struct report *report, const struct summary *summary, size_t p
     const struct reserved_role *role = &summary->reserved.roles[place];
     bool covered = view->options->layers.count == 0 || view_covers(view, layer->layer_id);
     struct reserved_figure reserved = reserved_of_layer(&summary->reserved, place);
-    struct layers_below below = layers_sum_below(summary, layer);
+    struct layers_below below = layers_sum_below(summary, place);
     bool passes = log != NULL && below.known;
     unsigned depth = layer->depth;
     const char *config = layer->config;

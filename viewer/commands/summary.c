@@ -163,7 +163,7 @@ verdict_report_reserved(struct report *report, const struct verdict *verdict)
     verdict_prefix(verdict, prefix, sizeof(prefix));
     report_label(report, "peak reserved", "%s%s%s", prefix, memory_words(verdict->reserved, words, sizeof(words)),
                  verdict_source(verdict));
-    if (verdict->base->source != RESERVED_UNKNOWN)
+    if (verdict->base->source != RESERVED_UNKNOWN && verdict->base->peak_bytes != verdict->reserved->peak_bytes)
         report_label(report, "device", "%s%s held by the base at most", prefix,
                      memory_words(verdict->base, words, sizeof(words)));
     if (verdict->has_pools)
