@@ -38,7 +38,7 @@ struct fragment {
     size_t wanted;                      /* its place in reserved.groups and 1; 0: the one with the most reserved */
     struct space_layers layers;         /* of that group */
     uint64_t page_bytes;
-    unsigned turn;                      /* the number of readings asked for so far */
+    unsigned turn; /* the number of readings asked for so far */
     /* Found by the first reading. */
     uint64_t peak_bytes; /* requested, of that group */
     int64_t peak_id;     /* 0: none */

@@ -11,8 +11,7 @@
 
 /* Layers that hand each request on, or refuse it. What is neither a log nor one of these may hold chunks. */
 static const char *const plan_passing[] = {
-    "aligned", "binning", "callback", "fallback",   "fault", "guard",
-    "limit",   "prefetch", "retry",   "statistics", "track",
+    "aligned", "binning", "callback", "fallback", "fault", "guard", "limit", "prefetch", "retry", "statistics", "track",
 };
 
 /* A walk from the selected logs down to what holds their memory. */
@@ -542,10 +541,17 @@ reserved_sum(struct reserved *reserved, int64_t ns)
         if (figure == NULL || !role->has_samples)
             continue;
         figure_set(figure, figure->bytes + role->sampled_bytes, ns, 0);
-        if (role->sampled_bytes > 0 && role->sample_ns > figure->sample_ns)
+        if (role->sample_ns > figure->sample_ns)
             figure->sample_ns = role->sample_ns;
     }
-    reserved_restart(reserved);
+    for (size_t i = 0; i < reserved->group_count; i++) {
+        struct reserved_group *group = &reserved->groups[i];
+
+        group->base.most_bytes = group->base.bytes;
+        group->reserved.most_bytes = group->reserved.bytes;
+        if (group->rows_most_bytes > group->reserved.most_bytes)
+            group->reserved.most_bytes = group->rows_most_bytes;
+    }
 }
 
 void
@@ -554,12 +560,13 @@ reserved_begin(struct reserved *reserved)
     for (size_t i = 0; i < reserved->view->layers.count; i++) {
         reserved->roles[i].held_bytes = reserved->roles[i].held_peak_bytes = 0;
         reserved->roles[i].sampled_bytes = 0;
+        reserved->roles[i].sample_ns = INT64_MIN;
     }
     for (size_t i = 0; i < reserved->group_count; i++) {
         struct reserved_group *group = &reserved->groups[i];
 
         group->live_bytes = group->live_peak_bytes = group->rounded_bytes = group->rounded_peak_bytes = 0;
-        group->rows_peak_bytes = group->largest_request = 0;
+        group->rows_peak_bytes = group->rows_most_bytes = group->largest_request = 0;
         group->live_peak_ns = group->live_peak_id = 0;
     }
     reserved->next = reserved->last_layer = 0;
@@ -599,6 +606,7 @@ void
 reserved_restart(struct reserved *reserved)
 {
     for (size_t i = 0; i < reserved->group_count; i++) {
+        reserved->groups[i].rows_most_bytes = reserved->groups[i].rows_bytes;
         reserved->groups[i].reserved.most_bytes = reserved->groups[i].reserved.bytes;
         reserved->groups[i].base.most_bytes = reserved->groups[i].base.bytes;
     }
@@ -807,6 +815,8 @@ reserved_hold(struct reserved *reserved, struct reserved_role *role, const struc
     if (group->reserved.bytes > (uint64_t)INT64_MAX / 2 - life->size)
         return reserved_too_much(reserved, life);
     group->rows_bytes += life->size;
+    if (group->rows_bytes > group->rows_most_bytes)
+        group->rows_most_bytes = group->rows_bytes;
     if (group->rows_bytes > group->rows_peak_bytes) {
         group->rows_peak_bytes = group->rows_bytes;
         group->rows_peak_id = life->allocation_id;

@@ -42,13 +42,13 @@ struct reserved_figure {
 
 /* The memory of one kind, on one device, of one stack. */
 struct reserved_group {
-    char name[96];            /* "GPU 0", "pinned"; where the trace has several stacks, "log 1, GPU 0" */
-    char memory[64];          /* "GPU 0", "pinned"; more than one, where logs and pools do not tell them apart */
-    int64_t device;           /* -1: none, or several */
+    char name[96];                 /* "GPU 0", "pinned"; where the trace has several stacks, "log 1, GPU 0" */
+    char memory[64];               /* "GPU 0", "pinned"; more than one, where logs and pools do not tell them apart */
+    int64_t device;                /* -1: none, or several */
     size_t stack;                  /* the index of the first layer of its stack */
     size_t number;                 /* of its stack, from 0 */
-    struct trace_layer_set bases; /* one base for each kind of memory */
-    struct trace_layer_set upper; /* the selected logs whose memory it is */
+    struct trace_layer_set bases;  /* one base for each kind of memory */
+    struct trace_layer_set upper;  /* the selected logs whose memory it is */
     struct trace_layer_set chunks; /* the layers whose rows are its chunks */
     bool has_upper;
     uint64_t live_bytes; /* requested through the upper logs */
@@ -60,6 +60,7 @@ struct reserved_group {
     uint64_t rounded_peak_bytes;
     uint64_t used_peak_bytes; /* that samples of the pool or base say, where they are the source */
     uint64_t rows_bytes;      /* of the chunks alone */
+    uint64_t rows_most_bytes; /* since reserved_restart */
     uint64_t rows_peak_bytes;
     int64_t rows_peak_ns;
     int64_t rows_peak_id;
@@ -78,9 +79,9 @@ struct reserved_role {
     bool is_base;
     bool is_unknown; /* nothing says what is reserved in it, though it counts */
     size_t group;
-    uint64_t held_bytes;      /* of its rows */
+    uint64_t held_bytes; /* of its rows */
     uint64_t held_peak_bytes;
-    uint64_t sampled_bytes;   /* by its last sample */
+    uint64_t sampled_bytes; /* by its last sample */
     int64_t sample_ns;
     uint64_t highest_bytes;   /* of its samples */
     uint64_t used_peak_bytes; /* of its samples */

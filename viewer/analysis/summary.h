@@ -15,9 +15,9 @@ struct summary_layer {
     int64_t layer_id;
     const char *kind; /* borrows from the layers; "": the trace does not define the layer */
     struct tally sums;
-    bool asked;       /* selected by --layer; without --layer, every layer is */
-    bool outermost;   /* no selected log is above it: its requests come from the program */
-    bool has_times;   /* how long its calls took was recorded */
+    bool asked;                             /* selected by --layer; without --layer, every layer is */
+    bool outermost;                         /* no selected log is above it: its requests come from the program */
+    bool has_times;                         /* how long its calls took was recorded */
     const struct reserved_figure *reserved; /* below it; NULL: unknown */
 };
 
@@ -25,9 +25,9 @@ struct summary_layer {
 struct summary_total {
     const struct reserved_group *group; /* NULL: of all, or of layers that the trace does not define */
     struct tally sums;
-    uint64_t rounded_bytes;        /* live bytes, each size rounded up to the alignment */
-    uint64_t peak_rounded_bytes;   /* at the peak of the live bytes */
-    uint64_t peak_reserved_bytes;  /* likewise, in chunks */
+    uint64_t rounded_bytes;         /* live bytes, each size rounded up to the alignment */
+    uint64_t peak_rounded_bytes;    /* at the peak of the live bytes */
+    uint64_t peak_reserved_bytes;   /* likewise, in chunks */
     struct scan_life first_failure; /* valid if sums.failures > 0 */
 };
 
@@ -44,7 +44,7 @@ struct summary {
     struct summary_total total;  /* of all; its bytes are of one memory only where there is one part */
     struct summary_total *parts; /* owns; of each group with selected logs, and of undefined layers if there are any */
     size_t part_count;
-    bool has_times; /* how long calls took was recorded */
+    bool has_times;     /* how long calls took was recorded */
     int64_t end_ns;     /* of the whole trace */
     int64_t span_ns;    /* of the selected time range; never negative */
     bool has_driver;    /* driver calls are recorded, which give the next two fields */

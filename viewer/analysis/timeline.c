@@ -207,8 +207,7 @@ timeline_make_parts(struct timeline *timeline)
         if (timeline->parts[i].columns == NULL)
             return trace_broken(&timeline->view->trace, "no memory for its timeline");
     }
-    return timeline->parts != NULL ? COMMAND_FINE
-                                   : trace_broken(&timeline->view->trace, "no memory for its timeline");
+    return timeline->parts != NULL ? COMMAND_FINE : trace_broken(&timeline->view->trace, "no memory for its timeline");
 }
 
 int

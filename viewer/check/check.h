@@ -11,7 +11,7 @@
 struct check_result {
     const struct budget *budget; /* borrows */
     bool passed;
-    bool unknown; /* the trace does not tell whether the budget is kept; then it has not passed */
+    bool unknown;  /* the trace does not tell whether the budget is kept; then it has not passed */
     uint64_t seen; /* in the unit of the budget's limit; of a baseline the peak of the trace */
     uint64_t limit;
     double seen_share;        /* BUDGET_FRAGMENTATION */

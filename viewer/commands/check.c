@@ -125,10 +125,16 @@ static void
 check_report(struct report *report, const struct check_result *results, size_t count, size_t failed, size_t unknown)
 {
     static const struct report_column columns[] = {
-        { NULL, "", REPORT_TEXT },       { "budget", "BUDGET", REPORT_TEXT },   { "passed", NULL, REPORT_FLAG },
+        { NULL, "", REPORT_TEXT },
+        { "budget", "BUDGET", REPORT_TEXT },
+        { "passed", NULL, REPORT_FLAG },
         { "unknown", NULL, REPORT_FLAG },
-        { NULL, "LIMIT", REPORT_TEXT },  { NULL, "SEEN", REPORT_TEXT },         { "limit", NULL, REPORT_COUNT },
-        { "seen", NULL, REPORT_COUNT },  { "limit_share", NULL, REPORT_SHARE }, { "seen_share", NULL, REPORT_SHARE },
+        { NULL, "LIMIT", REPORT_TEXT },
+        { NULL, "SEEN", REPORT_TEXT },
+        { "limit", NULL, REPORT_COUNT },
+        { "seen", NULL, REPORT_COUNT },
+        { "limit_share", NULL, REPORT_SHARE },
+        { "seen_share", NULL, REPORT_SHARE },
         { "reason", NULL, REPORT_TEXT },
     };
 

@@ -114,8 +114,7 @@ fragmentation_report_waterfall(struct report *report, const struct fragment *fra
         { "live in pool", "what lies outside of the chunks is less", at->inside_bytes, lower },
         { "in pages", "free in pages that hold a block", at->space_bytes, !lower },
         { "reserved", lower ? "free in chunks" : old, at->reserved_bytes, at->has_reserved },
-        { "device",
-          at->device_bytes >= at->reserved_bytes ? "held by the base, and not by the layer above it" : old,
+        { "device", at->device_bytes >= at->reserved_bytes ? "held by the base, and not by the layer above it" : old,
           at->device_bytes, at->has_device },
     };
     uint64_t before = 0;
@@ -281,9 +280,9 @@ fragmentation_report_source(struct report *report, const struct fragment *fragme
     const struct reserved_figure *reserved = &fragment->group->reserved;
     struct output_figure figure;
 
-    report_field(report, "source", NULL, REPORT_TEXT,
-                 cell_text(reserved->source != RESERVED_UNKNOWN ? reserved_source_word(reserved->source)
-                                                                : "addresses"));
+    report_field(
+        report, "source", NULL, REPORT_TEXT,
+        cell_text(reserved->source != RESERVED_UNKNOWN ? reserved_source_word(reserved->source) : "addresses"));
     if (fragment->layers.lower.active)
         report_label(report, "from", "two recorded layers: the chunks are what the log below, or the pool, has live%s",
                      fragment->group->base.source != RESERVED_UNKNOWN ? "; the device from pool samples" : "");

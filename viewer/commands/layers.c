@@ -97,8 +97,8 @@ layers_is_only_below(const struct summary *summary, size_t above, size_t below)
     for (size_t i = 0; i < summary->layers->count; i++) {
         struct trace_layer_set seen = { { 0 } }, next = { { 0 } };
 
-        if (i == above || !layers_is_recorded(summary, i) ||
-            !trace_layer_set_has(&summary->layers->below[i], below) || i == below)
+        if (i == above || !layers_is_recorded(summary, i) || !trace_layer_set_has(&summary->layers->below[i], below) ||
+            i == below)
             continue;
         layers_find_next(summary, i, &seen, &next);
         if (trace_layer_set_has(&next, below))
@@ -167,27 +167,25 @@ layers_report_row(struct report *report, const struct summary *summary, size_t p
     snprintf(name, sizeof(name), "%*s%lld %s%s%.*s%s%s", 2 * (int)(depth < 32 ? depth : 32), "",
              (long long)layer->layer_id, layer->kind, config[0] != '\0' ? "(" : "", LAYERS_CONFIG, config,
              strlen(config) > LAYERS_CONFIG ? "..." : "", config[0] != '\0' ? ")" : "");
-    REPORT_ROW(report, cell_text(name), cell_signed(layer->layer_id),
-               layer->upstream_layer_id != 0 ? cell_signed(layer->upstream_layer_id) : cell_none(),
-               cell_text(layer->kind), cell_text(layer->config), cell_unsigned(depth),
-               log != NULL ? cell_unsigned(log->sums.allocations) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.frees) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.failures) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.bytes) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.peak_bytes) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.live_bytes) : cell_none(),
-               passes ? cell_share((double)below.requests, (double)(log->sums.allocations + log->sums.failures))
-                      : cell_none(),
-               log != NULL && log->has_times ? cell_unsigned(log->sums.time_ns) : cell_none(),
-               log != NULL ? cell_text(layers_time(log, time, sizeof(time))) : cell_none(),
-               passes && log->has_times && log->sums.time_ns >= below.time_ns
-                   ? cell_unsigned(log->sums.time_ns - below.time_ns)
-                   : cell_none(),
-               covered && role->has_samples && !summary->reserved.is_off ? cell_unsigned(role->used_peak_bytes)
-                                                                         : cell_none(),
-               memory_peak(&reserved), memory_is_exact(&reserved),
-               reserved.source != RESERVED_UNKNOWN ? cell_text(memory_words(&reserved, words, sizeof(words)))
-                                                   : cell_none());
+    REPORT_ROW(
+        report, cell_text(name), cell_signed(layer->layer_id),
+        layer->upstream_layer_id != 0 ? cell_signed(layer->upstream_layer_id) : cell_none(), cell_text(layer->kind),
+        cell_text(layer->config), cell_unsigned(depth),
+        log != NULL ? cell_unsigned(log->sums.allocations) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.frees) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.failures) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.bytes) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.peak_bytes) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.live_bytes) : cell_none(),
+        passes ? cell_share((double)below.requests, (double)(log->sums.allocations + log->sums.failures)) : cell_none(),
+        log != NULL && log->has_times ? cell_unsigned(log->sums.time_ns) : cell_none(),
+        log != NULL ? cell_text(layers_time(log, time, sizeof(time))) : cell_none(),
+        passes && log->has_times && log->sums.time_ns >= below.time_ns
+            ? cell_unsigned(log->sums.time_ns - below.time_ns)
+            : cell_none(),
+        covered && role->has_samples && !summary->reserved.is_off ? cell_unsigned(role->used_peak_bytes) : cell_none(),
+        memory_peak(&reserved), memory_is_exact(&reserved),
+        reserved.source != RESERVED_UNKNOWN ? cell_text(memory_words(&reserved, words, sizeof(words))) : cell_none());
 }
 
 /* Say which allocations the report covers, unless it covers all. Without --layer, those of all logs count. */

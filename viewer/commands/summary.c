@@ -145,7 +145,8 @@ verdict_source(const struct verdict *verdict)
     case RESERVED_HIGHS:
         return ", by the pool's high-water mark";
     case RESERVED_SAMPLES:
-        return verdict->reserved->is_live ? ": so much was live, and no sample was higher" : ", by samples of the pools";
+        return verdict->reserved->is_live ? ": so much was live, and no sample was higher"
+                                          : ", by samples of the pools";
     default:
         return "";
     }
@@ -312,8 +313,8 @@ verdict_report_sentences(struct report *report, const struct summary *summary)
     struct verdict verdict;
 
     if (summary->total.sums.allocations + summary->total.sums.failures == 0) {
-        report_note(report, summary_is_part(summary->view) ? "The filters take no allocation."
-                                                           : "No allocation was recorded.");
+        report_note(report,
+                    summary_is_part(summary->view) ? "The filters take no allocation." : "No allocation was recorded.");
         return;
     }
     verdict_note_failures(report, summary);
@@ -386,14 +387,14 @@ summary_report_layer(struct report *report, const struct summary_layer *layer)
     char name[64], words[MEMORY_WORDS];
 
     snprintf(name, sizeof(name), "%lld %s", (long long)layer->layer_id, layer->kind);
-    REPORT_ROW(
-        report, cell_text(name), cell_signed(layer->layer_id), cell_text(layer->kind),
-        cell_unsigned(layer->sums.allocations), cell_unsigned(layer->sums.frees), cell_unsigned(layer->sums.failures),
-        cell_unsigned(layer->sums.bytes), cell_unsigned(layer->sums.peak_bytes), cell_signed(layer->sums.peak_ns),
-        cell_unsigned(layer->sums.peak_count), cell_unsigned(layer->sums.live_bytes),
-        cell_unsigned(layer->sums.live_count), is_known ? cell_unsigned(reserved->bytes) : cell_none(),
-        is_known ? memory_peak(reserved) : cell_none(), is_known ? memory_is_exact(reserved) : cell_none(),
-        is_known ? cell_text(memory_words(reserved, words, sizeof(words))) : cell_none());
+    REPORT_ROW(report, cell_text(name), cell_signed(layer->layer_id), cell_text(layer->kind),
+               cell_unsigned(layer->sums.allocations), cell_unsigned(layer->sums.frees),
+               cell_unsigned(layer->sums.failures), cell_unsigned(layer->sums.bytes),
+               cell_unsigned(layer->sums.peak_bytes), cell_signed(layer->sums.peak_ns),
+               cell_unsigned(layer->sums.peak_count), cell_unsigned(layer->sums.live_bytes),
+               cell_unsigned(layer->sums.live_count), is_known ? cell_unsigned(reserved->bytes) : cell_none(),
+               is_known ? memory_peak(reserved) : cell_none(), is_known ? memory_is_exact(reserved) : cell_none(),
+               is_known ? cell_text(memory_words(reserved, words, sizeof(words))) : cell_none());
 }
 
 static int

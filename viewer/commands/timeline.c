@@ -165,8 +165,8 @@ drawing_axis(const struct timeline *timeline, const struct drawing_options *opti
 
 /* Write a row of signs below the columns with failures or marks. False: there are none, and no row. */
 static bool
-drawing_events(const struct timeline *timeline, const struct timeline_part *part,
-               const struct drawing_options *options, enum drawing_sign sign, FILE *out)
+drawing_events(const struct timeline *timeline, const struct timeline_part *part, const struct drawing_options *options,
+               enum drawing_sign sign, FILE *out)
 {
     unsigned char signs[TIMELINE_COLUMNS];
     bool any = false;
