@@ -16,7 +16,7 @@ broken() {
     echo "$1" | tr '{' '\n' | sed -n 's/^"budget":"\([^"]*\)","passed":false.*/\1/p' | tr '\n' ' '
 }
 
-plan 47
+plan 49
 
 # Two programs with one budget.
 printf '# of the nightly job\n\nmax-peak 1MiB\nmax-peak = tag=work:1MiB\n  no-leaks\nmax-failures 0\n' >"$scratch/budget"
@@ -53,7 +53,7 @@ make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 3000, 10, 40), (2, 1, 1000, 20, 40), (3, 1, 500, 50, 60);
     INSERT INTO refused VALUES (4, 1, 9999, 70), (5, 1, 9999, 80);
     UPDATE allocation SET tag_id = allocation_id WHERE allocation_id < 3;
-    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (5, 2, 0, 0), (30, 2, 4000, 5000), (50, 2, 500, 5000);"
+    INSERT INTO pool_sample VALUES (5, 2, 0, 0, 0), (30, 2, 4000, 5000, 5000), (50, 2, 500, 5000, 5000);"
 check --max-peak=4000 --max-peak=tag=a:3000 --max-peak=layer=1:4000 --max-reserved=5000 --max-fragmentation=20% \
     --max-allocations=3 --max-allocations=tag=b:1 --max-failures=2 --no-leaks "$trace" >"$scratch/out"
 is "$? $(cat "$scratch/err")" '0 ' 'a program exactly at every limit passes'
@@ -172,9 +172,13 @@ printf 'no-leaks\nmax-peek 4GiB\n' >"$scratch/budget"
 check --budget="$scratch/budget" "$trace" >/dev/null
 is "$? $(sed 's/: a budget.*//' "$scratch/err")" "2 $scratch/budget:2" \
     'an unknown word in a budget file is an error, with its line'
-make_trace "$scratch/bare.db" "INSERT INTO life VALUES (1, 1, 300, 10, NULL)"
-check --max-reserved=1GiB "$scratch/bare.db" >/dev/null
-is "$? $(cat "$scratch/err")" "2 $scratch/bare.db: no log below the pool and no pool samples: max-reserved cannot be judged" \
-    'a budget that the trace cannot answer is an error'
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 3000, 10, NULL);"
+check --max-reserved=1GiB --max-fragmentation=10% --max-peak=3000 "$trace" >"$scratch/out"
+is "$? $(grep -c '^UNKNOWN' "$scratch/out") $(grep -c '^ok' "$scratch/out")" '3 2 1' \
+    'a budget for reserved memory of which the trace says nothing is unknown, and gives exit status 3'
+has_words "$(cat "$scratch/out")" 'sim: no log below the pool, no chunks of it and no samples say what was reserved' \
+    'check says why a budget is unknown'
+check --max-reserved=2999 "$trace" >/dev/null
+is $? 1 'a budget for reserved memory below what was live is a finding, whatever the trace says of reserved memory'
 
 done_testing

@@ -118,9 +118,9 @@ has_words "$(reserved --from=40 --to=120)" \
     'reserved_bytes 200000,reserved_peak_bytes 300000,' 'filters of time apply to samples'
 is "$(reserved --tag=a)$(reserved --min-size=1)$(reserved --thread=1)" '' \
     'with filters of tag, size or thread there are no reserved bytes'
-is "$("$tidemark" layers --format=csv "$trace" | grep -c ',900000$') $(
-    "$tidemark" layers --format=csv --to=120 "$trace" | grep -c ',300000$') $(
-    "$tidemark" layers --format=csv --tag=a "$trace" | grep -c '00000$')" '1 1 0' \
+is "$("$tidemark" layers --format=csv "$trace" | grep -c ',900000,0$') $(
+    "$tidemark" layers --format=csv --to=120 "$trace" | grep -c ',300000,0$') $(
+    "$tidemark" layers --format=csv --tag=a "$trace" | grep -c '00000,0$')" '1 1 0' \
         'with filters of tag, size or thread layers has no reserved bytes'
 is "$(reserved --layer=1 --layer=5)" "$(reserved)" \
     'naming the outermost logs as layers gives the same reserved bytes as naming none'

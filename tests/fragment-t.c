@@ -30,7 +30,8 @@ same_figures(const struct fragment_figures *seen, const struct random_map *wante
     return same("requested", seen->requested_bytes, wanted->requested) &&
            same("rounded", seen->rounded_bytes, wanted->rounded) &&
            same("inside", seen->inside_bytes, wanted->inside) &&
-           same("reserved", seen->reserved_bytes, wanted->reserved) &&
+           same("reserved", seen->space_bytes, wanted->reserved) &&
+           (wanted->chunks == 0 || same("reserved now", seen->reserved_bytes, wanted->reserved)) &&
            same("free", seen->free_bytes, wanted->reserved - wanted->inside) &&
            same("largest hole", seen->largest_hole, wanted->largest) && same("holes", seen->holes, wanted->holes) &&
            same("unusable", seen->unusable_bytes, wanted->unusable) && same("blocks", seen->blocks, wanted->blocks) &&
@@ -108,14 +109,16 @@ check(struct view *view, const struct moment *at, int64_t request)
     const struct random_life *reserving = highest(3, &reserved);
     bool good;
 
-    if (fragment_make(view, at, (uint64_t)request, SPACE_PAGE, 7, &fragment) != COMMAND_FINE)
+    const struct fragment_options options = { *at, (uint64_t)request, SPACE_PAGE, 7, 0 };
+
+    if (fragment_make(view, &options, &fragment) != COMMAND_FINE)
         return false;
     good = same("the peak", fragment.peak_bytes, most) &&
            same("the peak's allocation", (uint64_t)fragment.peak_id, peak != NULL ? peak->id : 0) &&
-           same("the largest request", fragment.largest_request, largest_request()) &&
-           same("the most reserved", fragment.reserved_peak_bytes, reserved);
+           same("the largest request", fragment.group->largest_request, largest_request()) &&
+           same("the most reserved", fragment.group->reserved.peak_bytes, reserved);
     if (request == 0)
-        request = (int64_t)fragment.largest_request;
+        request = (int64_t)fragment.group->largest_request;
     if (at->kind == MOMENT_PEAK && peak != NULL)
         live_after(peak, 1, live);
     else

@@ -118,6 +118,13 @@ tests_tally_t_CFLAGS = $(random_trace_cflags)
 tests_tally_t_LDADD = $(random_trace_ldadd)
 TESTS += tests/tally-t
 
+check_PROGRAMS += tests/reserved-random-t
+tests_reserved_random_t_SOURCES = tests/reserved-random-t.c $(random_trace)
+tests_reserved_random_t_CPPFLAGS = $(random_trace_cppflags)
+tests_reserved_random_t_CFLAGS = $(random_trace_cflags)
+tests_reserved_random_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/reserved-random-t
+
 check_PROGRAMS += tests/timeline-t
 tests_timeline_t_SOURCES = tests/timeline-t.c $(random_trace)
 tests_timeline_t_CPPFLAGS = $(random_trace_cppflags)
@@ -157,6 +164,7 @@ command_tests = \
 	tests/refusals-t.sh \
 	tests/replay-t.sh \
 	tests/stack-text-t.sh \
+	tests/reserved-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh \
 	tests/temporary-t.sh

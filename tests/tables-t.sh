@@ -33,22 +33,22 @@ is "$(sed '1,/^$/d' "$scratch/seen")" '     2 KiB |--------
             0 ns 80 ns
                  x
                   ^
-            # live  ` reserved  - limit 2 KiB  x failed  ^ mark' \
+            # live  ` reserved, at samples  - limit 2 KiB  x failed  ^ mark' \
     'the drawing has what is live, reserved, the limit, failures and marks'
-is "$(ask timeline --width=4 --only=columns --format=csv "$trace")" 'ns,most_bytes,least_bytes,end_bytes,reserved_bytes,allocations,frees,failures,marks
-0,800,0,800,0,1,0,0,0
-20,1200,800,1200,1600,1,0,0,0
-40,1200,400,400,1600,0,1,1,0
-60,400,0,0,1600,0,1,0,1' 'programs get the columns'
+is "$(ask timeline --width=4 --only=columns --format=csv "$trace")" 'ns,most_bytes,least_bytes,end_bytes,reserved_bytes,allocations,frees,failures,marks,memory
+0,800,0,800,0,1,0,0,0,
+20,1200,800,1200,1600,1,0,0,0,
+40,1200,400,400,1600,0,1,1,0,
+60,400,0,0,1600,0,1,0,1,' 'programs get the columns'
 has_words "$(ask timeline --json --width=2 "$trace")" \
-    '"begin_ns":0,"end_ns":80,"peak_bytes":1200,"peak_ns":20,"reserved_peak_bytes":1600,"reserved_source":"samples","limit_bytes":2048' \
+    '"begin_ns":0,"end_ns":80,"peak_bytes":1200,"peak_ns":20,"reserved_peak_bytes":1600,"reserved_peak_is_exact":false,"reserved_source":"samples","limit_bytes":2048' \
     'the object of timeline has the totals of the whole time'
 make_trace "$trace"
 has_words "$(LC_ALL=C ask timeline "$trace")" '0 ns 1 ns' 'timeline of a trace without an event draws a line'
 ask timeline --width=100 --height=0 --ascii "$trace" >/dev/null
 is $? 0 'timeline with a height of 0 draws one row'
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 10, 0, 1000000);"
-ask timeline --height=1000000000 --width=1000000000 --format=csv "$trace" >"$scratch/seen"
+ask timeline --height=1000000000 --width=1000000000 --only=columns --format=csv "$trace" >"$scratch/seen"
 is "$? $(wc -l <"$scratch/seen")" '0 100001' 'timeline with a very large width is bounded'
 
 # Three allocations of 100 bytes, one of which stays live, and one of 5000 with a tag and a driver call.

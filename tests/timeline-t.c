@@ -69,7 +69,7 @@ take(struct timeline_column *wanted, const struct random_life *life, bool is_fre
 static bool
 check_column(const struct timeline *timeline, size_t at)
 {
-    const struct timeline_column *seen = &timeline->columns[at];
+    const struct timeline_column *seen = &timeline->parts[0].columns[at];
     bool last = at + 1 == timeline->count;
     int64_t end = last ? to_ns + 1 : seen[1].ns;
     struct timeline_column wanted = { .most_bytes = (uint64_t)live_bytes(1, NULL, false, seen->ns),
@@ -122,7 +122,7 @@ check_trace(uint64_t seed, bool window)
         return false;
     if (count > (size_t)(to_ns - from_ns))
         count = to_ns > from_ns ? (size_t)(to_ns - from_ns) : 1;
-    good = timeline.count == count && timeline.begin_ns == from_ns && timeline.columns[0].ns == from_ns;
+    good = timeline.count == count && timeline.begin_ns == from_ns && timeline.parts[0].columns[0].ns == from_ns;
     for (size_t i = 0; good && i < count; i++)
         good = check_column(&timeline, i);
     timeline_free(&timeline);

@@ -1,30 +1,20 @@
 /* Measures fragmentation at the peak, at other moments and over time. */
 #include "config.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/fragment.h"
 
-static bool
-fragment_is_upper(const struct fragment *fragment, const struct scan_life *life)
-{
-    return filter_set_has(&fragment->layers.upper, life->layer_id);
-}
-
-/* The first pass: the peaks of the requested and of the reserved bytes. */
+/* The first pass: the peaks of all groups. */
 
 static int
 find_begin(void *context)
 {
     struct fragment *fragment = context;
 
-    fragment->requested_bytes = fragment->rounded_bytes = fragment->reserved_bytes = 0;
-    fragment->peak_bytes = fragment->rounded_peak_bytes = fragment->reserved_peak_bytes = 0;
-    fragment->peak_id = fragment->reserved_peak_id = 0;
-    fragment->largest_request = 0;
+    reserved_begin(&fragment->reserved);
     fragment->begin_ns = INT64_MAX;
     return COMMAND_FINE;
 }
@@ -36,52 +26,50 @@ find_alloc(void *context, const struct scan_life *life)
 
     if (life->alloc_ns < fragment->begin_ns)
         fragment->begin_ns = life->alloc_ns;
-    if (life->status != 0)
-        return COMMAND_FINE;
-    if (fragment->rounded_bytes + fragment->reserved_bytes > (uint64_t)INT64_MAX / 2 - life->size / 2)
-        return trace_broken(&fragment->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^62 bytes",
-                            life->allocation_id);
-    if (!fragment_is_upper(fragment, life)) {
-        fragment->reserved_bytes += life->size;
-        if (fragment->reserved_bytes > fragment->reserved_peak_bytes) {
-            fragment->reserved_peak_bytes = fragment->reserved_bytes;
-            fragment->reserved_peak_id = life->allocation_id;
-        }
-        return COMMAND_FINE;
-    }
-    fragment->requested_bytes += life->size;
-    fragment->rounded_bytes += space_rounded(life);
-    if (life->size > fragment->largest_request)
-        fragment->largest_request = life->size;
-    if (fragment->rounded_bytes > fragment->rounded_peak_bytes)
-        fragment->rounded_peak_bytes = fragment->rounded_bytes;
-    if (fragment->requested_bytes > fragment->peak_bytes) {
-        fragment->peak_bytes = fragment->requested_bytes;
-        fragment->peak_id = life->allocation_id;
-        fragment->peak_ns = life->alloc_ns;
-    }
-    return COMMAND_FINE;
+    return reserved_alloc(&fragment->reserved, life);
 }
 
 static int
 find_free(void *context, const struct scan_life *life)
 {
-    struct fragment *fragment = context;
-
-    if (!fragment_is_upper(fragment, life)) {
-        fragment->reserved_bytes -= life->size;
-        return COMMAND_FINE;
-    }
-    fragment->requested_bytes -= life->size;
-    fragment->rounded_bytes -= space_rounded(life);
+    reserved_release(&((struct fragment *)context)->reserved, life);
     return COMMAND_FINE;
 }
 
 static int
 find_end(void *context, int64_t last_ns)
 {
-    ((struct fragment *)context)->end_ns = last_ns;
+    struct fragment *fragment = context;
+
+    fragment->end_ns = last_ns;
+    reserved_end(&fragment->reserved);
     return COMMAND_FINE;
+}
+
+/* Choose the group to examine, and keep its results: the second reading counts again. */
+static int
+fragment_choose(struct fragment *fragment)
+{
+    static const struct reserved_group none = { .device = -1,
+                                                .reserved = { .sample_ns = INT64_MIN },
+                                                .base = { .sample_ns = INT64_MIN } };
+    const struct reserved *reserved = &fragment->reserved;
+
+    if (fragment->wanted > reserved->group_count)
+        return trace_broken(&fragment->view->trace, "it has %zu kinds of memory, no %zu", reserved->group_count,
+                            fragment->wanted);
+    fragment->group = fragment->wanted > 0 ? &reserved->groups[fragment->wanted - 1] : reserved_largest(reserved);
+    if (fragment->group == NULL)
+        fragment->group = &none;
+    fragment->peak_bytes = fragment->group->live_peak_bytes;
+    fragment->peak_id = fragment->group->live_peak_id;
+    fragment->peak_ns = fragment->group->live_peak_ns;
+    fragment->reserved_peak_id = fragment->group->reserved.peak_id;
+    if (fragment->begin_ns > fragment->end_ns)
+        fragment->begin_ns = fragment->end_ns;
+    if (fragment->request_bytes == 0)
+        fragment->request_bytes = fragment->group->largest_request;
+    return reserved_space_layers(reserved, fragment->group, fragment->page_bytes, &fragment->layers);
 }
 
 /* The second pass: the state at each moment. */
@@ -91,9 +79,26 @@ look_begin(void *context)
 {
     struct fragment *fragment = context;
 
+    reserved_begin(&fragment->reserved);
     fragment->looked = false;
     fragment->moments_done = 0;
     return COMMAND_FINE;
+}
+
+/* What was reserved at a moment: the chunks, or what the last sample of the pool or base says. */
+static void
+look_reserved(const struct fragment *fragment, struct fragment_figures *out)
+{
+    const struct reserved_group *group = fragment->group;
+    bool is_sampled = group->reserved.sample_ns != INT64_MIN;
+
+    out->has_device = group->base.sample_ns != INT64_MIN;
+    out->device_bytes = group->base.bytes;
+    out->has_reserved = is_sampled || fragment->layers.lower.active;
+    out->reserved_bytes = group->reserved.bytes;
+    out->sample_age_ns = is_sampled        ? out->ns - group->reserved.sample_ns
+                         : out->has_device ? out->ns - group->base.sample_ns
+                                           : -1;
 }
 
 /* Examine the live allocations and `besides`. */
@@ -101,15 +106,13 @@ static void
 look_now(struct fragment *fragment, int64_t ns, const struct scan_life *besides, struct space *space,
          struct fragment_figures *out)
 {
-    const struct sample *sample = samples_at(&fragment->samples, ns);
-
     space_look(space, &fragment->layers, fragment->scan, besides);
     *out = (struct fragment_figures){
         .ns = ns,
         .requested_bytes = space->requested_bytes,
         .rounded_bytes = space->rounded_bytes,
         .inside_bytes = space->inside_bytes,
-        .reserved_bytes = space->reserved_bytes,
+        .space_bytes = space->reserved_bytes,
         .free_bytes = space->free_bytes,
         .empty_bytes = space->empty_bytes,
         .largest_hole = space->largest_hole,
@@ -117,9 +120,8 @@ look_now(struct fragment *fragment, int64_t ns, const struct scan_life *besides,
         .unusable_bytes = space_unusable(space, fragment->request_bytes),
         .blocks = space->block_count,
         .chunks = space->chunk_count,
-        .has_device = sample != NULL,
-        .device_bytes = sample != NULL ? sample->reserved_bytes : 0,
     };
+    look_reserved(fragment, out);
 }
 
 /* The time of one of the moments, which are evenly spaced between the first event and the last. */
@@ -142,11 +144,14 @@ look_before(struct fragment *fragment, int64_t ns, const struct scan_life *freed
 
         if (before ? moment >= ns : moment > ns)
             break;
+        reserved_until(&fragment->reserved, moment + 1);
         look_now(fragment, moment, freed, &fragment->passing, &fragment->moments[fragment->moments_done++]);
     }
     if (!fragment->looked && fragment->at.kind != MOMENT_PEAK &&
         (before ? fragment->at_ns < ns : fragment->at_ns <= ns)) {
         fragment->looked = true;
+        if (fragment->at_ns < INT64_MAX)
+            reserved_until(&fragment->reserved, fragment->at_ns + 1);
         look_now(fragment, fragment->at_ns, freed, &fragment->space, &fragment->figures);
     }
 }
@@ -157,6 +162,8 @@ look_alloc(void *context, const struct scan_life *life)
     struct fragment *fragment = context;
 
     look_before(fragment, life->alloc_ns, NULL);
+    if (reserved_alloc(&fragment->reserved, life) != COMMAND_FINE)
+        return COMMAND_WRONG;
     if (life->allocation_id == fragment->reserved_peak_id)
         look_now(fragment, life->alloc_ns, life, &fragment->passing, &fragment->reserved_figures);
     if (fragment->at.kind == MOMENT_PEAK && life->allocation_id == fragment->peak_id) {
@@ -170,6 +177,7 @@ static int
 look_free(void *context, const struct scan_life *life)
 {
     look_before(context, life->free_ns, life);
+    reserved_release(&((struct fragment *)context)->reserved, life);
     return COMMAND_FINE;
 }
 
@@ -179,6 +187,7 @@ look_end(void *context, int64_t last_ns)
     struct fragment *fragment = context;
 
     look_before(fragment, INT64_MAX, NULL);
+    reserved_end(&fragment->reserved);
     if (!fragment->looked)
         look_now(fragment, fragment->at.kind == MOMENT_PEAK ? last_ns : fragment->at_ns, NULL, &fragment->space,
                  &fragment->figures);
@@ -205,24 +214,25 @@ static const struct scan_unit look_unit = {
 };
 
 int
-fragment_begin(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes,
-               uint64_t moments, struct fragment *out)
+fragment_begin(struct view *view, const struct fragment_options *options, struct fragment *out)
 {
     int status;
 
     memset(out, 0, sizeof(*out));
     out->view = view;
-    out->at = *at;
-    out->request_bytes = request_bytes;
-    out->moment_count = moments < FRAGMENT_MOMENTS ? (size_t)moments : FRAGMENT_MOMENTS;
+    out->at = options->at;
+    out->wanted = options->group;
+    out->request_bytes = options->request_bytes;
+    out->page_bytes = options->page_bytes;
+    out->moment_count = options->moments < FRAGMENT_MOMENTS ? (size_t)options->moments : FRAGMENT_MOMENTS;
     out->moments = calloc(out->moment_count + 1, sizeof(*out->moments));
-    status = out->moments != NULL ? samples_read(view, &out->samples) : trace_broken(&view->trace, "no memory");
+    status = out->moments != NULL ? reserved_make(view, &out->reserved) : trace_broken(&view->trace, "no memory");
     if (status == COMMAND_FINE)
-        status = space_layers_make(view, page_bytes, &out->layers);
+        status = reserved_select(&out->reserved, view);
     if (status == COMMAND_FINE)
-        status = filter_check_begin(&view->trace, at, "at");
-    if (status == COMMAND_FINE && at->kind != MOMENT_PEAK)
-        status = filter_moment(&view->trace, at, &out->at_ns);
+        status = filter_check_begin(&view->trace, &options->at, "at");
+    if (status == COMMAND_FINE && options->at.kind != MOMENT_PEAK)
+        status = filter_moment(&view->trace, &options->at, &out->at_ns);
     return status;
 }
 
@@ -230,28 +240,24 @@ int
 fragment_next(void *context, struct scan_pass *pass)
 {
     struct fragment *fragment = context;
+    int status = COMMAND_FINE;
 
     switch (fragment->turn++) {
     case 0:
         pass->unit = &find_unit;
         break;
     case 1:
-        if (fragment->begin_ns > fragment->end_ns)
-            fragment->begin_ns = fragment->end_ns;
-        if (fragment->request_bytes == 0)
-            fragment->request_bytes = fragment->largest_request;
+        status = fragment_choose(fragment);
         pass->unit = &look_unit;
         break;
     }
-    return COMMAND_FINE;
+    return status;
 }
 
 int
-fragment_make(struct view *view, const struct moment *at, uint64_t request_bytes, uint64_t page_bytes, uint64_t moments,
-              struct fragment *out)
+fragment_make(struct view *view, const struct fragment_options *options, struct fragment *out)
 {
-    return view_run_analysis(view, fragment_begin(view, at, request_bytes, page_bytes, moments, out), fragment_next,
-                             fragment_free, out);
+    return view_run_analysis(view, fragment_begin(view, options, out), fragment_next, fragment_free, out);
 }
 
 void
@@ -260,29 +266,9 @@ fragment_free(void *context)
     struct fragment *fragment = context;
 
     space_layers_free(&fragment->layers);
-    samples_free(&fragment->samples);
+    reserved_free(&fragment->reserved);
     space_free(&fragment->space);
     space_free(&fragment->passing);
     free(fragment->moments);
     fragment->moments = NULL;
-}
-
-uint64_t
-fragment_reserved_peak(const struct fragment *fragment)
-{
-    return fragment->layers.lower.active ? fragment->reserved_peak_bytes : fragment->samples.reserved_peak_bytes;
-}
-
-uint64_t
-fragment_used_peak(const struct fragment *fragment)
-{
-    return fragment->layers.lower.active ? fragment->rounded_peak_bytes : fragment->samples.used_peak_bytes;
-}
-
-double
-fragment_utilisation(const struct fragment *fragment)
-{
-    uint64_t reserved_bytes = fragment_reserved_peak(fragment);
-
-    return reserved_bytes > 0 ? (double)fragment_used_peak(fragment) / (double)reserved_bytes : -1;
 }

@@ -8,7 +8,6 @@
 #include "viewer/base/callstack-text.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
-#include "viewer/read/samples.h"
 #include "viewer/analysis/snapshot.h"
 
 static int
@@ -16,6 +15,7 @@ snapshot_restart(void *context)
 {
     struct snapshot *snapshot = context;
 
+    reserved_begin(&snapshot->reserved);
     snapshot->all = (struct tally){ 0 };
     snapshot->peaks = 0;
     for (size_t i = 0; i < snapshot->by_count; i++) {
@@ -44,8 +44,10 @@ static int
 snapshot_alloc(void *context, const struct scan_life *life)
 {
     struct snapshot *snapshot = context;
-    int status = COMMAND_FINE;
+    int status = reserved_alloc(&snapshot->reserved, life);
 
+    if (status != COMMAND_FINE || reserved_is_chunk(&snapshot->reserved, life->layer_id))
+        return status;
     if (life->status == 0 && snapshot->all.live_bytes > (uint64_t)INT64_MAX - life->size)
         return trace_broken(&snapshot->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
                             life->allocation_id);
@@ -60,6 +62,9 @@ snapshot_release(void *context, const struct scan_life *life)
 {
     struct snapshot *snapshot = context;
 
+    reserved_release(&snapshot->reserved, life);
+    if (reserved_is_chunk(&snapshot->reserved, life->layer_id))
+        return COMMAND_FINE;
     tally_free(&snapshot->all, life);
     return snapshot_change(snapshot, life, true);
 }
@@ -70,6 +75,9 @@ snapshot_end(void *context, int64_t last_ns)
     struct snapshot *snapshot = context;
 
     snapshot->end_ns = last_ns;
+    reserved_end(&snapshot->reserved);
+    if (!reserved_is_parted(&snapshot->reserved) && snapshot->reserved.group_count > 0)
+        snapshot->most = snapshot->reserved.groups[0].reserved;
     for (size_t i = 0; i < snapshot->by_count; i++) {
         for (size_t j = 0; j < snapshot->by[i].groups.count; j++)
             marked_keep(&snapshot->by[i].list[j], snapshot->peaks);
@@ -80,7 +88,6 @@ snapshot_end(void *context, int64_t last_ns)
 int
 snapshot_begin(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out)
 {
-    struct samples samples;
     int status;
 
     memset(out, 0, sizeof(*out));
@@ -88,13 +95,8 @@ snapshot_begin(struct view *view, const enum groups_by *by, size_t by_count, str
     out->by_count = by_count;
     for (size_t i = 0; i < by_count; i++)
         groups_begin(&out->by[i].groups, by[i], &view->names);
-    status = samples_read(view, &samples);
-    if (status == COMMAND_FINE) {
-        out->has_reserved = samples.count > 0;
-        out->reserved_peak_bytes = samples.reserved_high_bytes;
-        samples_free(&samples);
-    }
-    return status;
+    status = reserved_make(view, &out->reserved);
+    return status == COMMAND_FINE ? reserved_select(&out->reserved, view) : status;
 }
 
 int
@@ -103,6 +105,7 @@ snapshot_next(void *context, struct scan_pass *pass)
     struct snapshot *snapshot = context;
 
     snapshot->unit = (struct scan_unit){
+        .needs = SCAN_ALIGNMENT,
         .begin = snapshot_restart,
         .alloc = snapshot_alloc,
         .free = snapshot_release,
@@ -132,6 +135,7 @@ snapshot_free(void *context)
         snapshot->by[i] = (struct snapshot_groups){ 0 };
     }
     snapshot->by_count = 0;
+    reserved_free(&snapshot->reserved);
 }
 
 size_t

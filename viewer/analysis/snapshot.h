@@ -2,6 +2,7 @@
 #ifndef VIEWER_ANALYSIS_SNAPSHOT_H
 #define VIEWER_ANALYSIS_SNAPSHOT_H
 
+#include "viewer/analysis/reserved.h"
 #include "viewer/analysis/tallies.h"
 #include "viewer/read/view.h"
 
@@ -21,8 +22,8 @@ struct snapshot {
     struct tally all;
     uint64_t peaks; /* the number of times that the live bytes reached a new peak: the mark of the groups */
     int64_t end_ns;
-    uint64_t reserved_peak_bytes; /* of the pool samples; valid if has_reserved */
-    bool has_reserved;
+    struct reserved reserved;
+    struct reserved_figure most; /* reserved; its source is RESERVED_UNKNOWN where there are several kinds of memory */
     struct snapshot_groups by[SNAPSHOT_GROUPS];
     size_t by_count;
 };

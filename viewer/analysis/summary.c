@@ -8,7 +8,6 @@
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/driver-calls.h"
-#include "viewer/read/samples.h"
 #include "viewer/analysis/space.h"
 #include "viewer/analysis/summary.h"
 
@@ -22,27 +21,20 @@ summary_asked(const struct summary *summary, int64_t layer_id)
     return summary->view->options->layers.count == 0 || filter_has_layer(&summary->view->filter, layer_id);
 }
 
-/* Set whether a layer is outermost or lowest among the selected layers. */
+/* Set whether a layer is outermost among the selected layers. */
 static void
 summary_place(struct summary *summary, struct summary_layer *layer)
 {
     const struct trace_layer *own = trace_layers_find(summary->layers, layer->layer_id);
     bool has_above = false;
-    bool has_below = false;
 
-    for (size_t i = 0; own != NULL && i < summary->layers->count; i++) {
+    for (size_t i = 0; own != NULL && i < summary->layers->count && !has_above; i++) {
         const struct trace_layer *other = &summary->layers->layers[i];
 
-        if (other == own || strcmp(other->kind, "log") != 0)
-            continue;
-        has_above = has_above || (summary_asked(summary, other->layer_id) &&
-                                  trace_layers_reaches(summary->layers, other->layer_id, own->layer_id));
-        has_below = has_below || trace_layers_is_next_log(summary->layers, own, other);
+        has_above = other != own && strcmp(other->kind, "log") == 0 && summary_asked(summary, other->layer_id) &&
+                    trace_layers_reaches(summary->layers, other->layer_id, own->layer_id);
     }
     layer->outermost = layer->asked && !has_above;
-    layer->lowest = has_above && !has_below;
-    /* A lowest layer also holds memory for allocations that a filter of tags, threads ... leaves out. */
-    summary->has_lowest = summary->has_lowest || (layer->lowest && !filter_has_rows(&summary->view->filter));
 }
 
 /* The layer of an event, mostly that of the event before. NULL: no memory, or too many layers. */
@@ -72,6 +64,13 @@ summary_layer(struct summary *summary, int64_t layer_id)
     return added;
 }
 
+/* The place of the part for layers that the trace does not define: behind those of all groups that there can be. */
+static size_t
+summary_undefined(const struct summary *summary)
+{
+    return 2 * summary->layers->count + 1;
+}
+
 static int
 summary_begin(void *context)
 {
@@ -79,8 +78,10 @@ summary_begin(void *context)
 
     summary->count = 0;
     groups_end(&summary->numbers);
-    summary->has_lowest = false;
     summary->total = (struct summary_total){ 0 };
+    reserved_begin(&summary->reserved);
+    for (size_t i = 0; i <= summary_undefined(summary); i++)
+        summary->parts[i] = (struct summary_total){ 0 };
     for (size_t i = 0; i < summary->layers->count; i++) {
         const struct trace_layer *layer = &summary->layers->layers[i];
 
@@ -90,9 +91,16 @@ summary_begin(void *context)
     return COMMAND_FINE;
 }
 
+/* The part that a life of an outermost layer belongs to, by its group. */
+static struct summary_total *
+summary_part(struct summary *summary, const struct reserved_group *group)
+{
+    return &summary->parts[group != NULL ? (size_t)(group - summary->reserved.groups) : summary_undefined(summary)];
+}
+
 /* An allocation of an outermost layer. */
 static void
-total_alloc(struct summary_total *total, const struct scan_life *life)
+total_alloc(struct summary_total *total, const struct reserved_group *group, const struct scan_life *life)
 {
     if (life->status != 0 && total->sums.failures == 0)
         total->first_failure = *life;
@@ -100,20 +108,8 @@ total_alloc(struct summary_total *total, const struct scan_life *life)
         total->rounded_bytes += space_rounded(life);
     if (tally_alloc(&total->sums, life)) {
         total->peak_rounded_bytes = total->rounded_bytes;
-        total->peak_held_bytes = total->held_bytes;
+        total->peak_reserved_bytes = group != NULL ? group->reserved.bytes : 0;
     }
-}
-
-/* An allocation of a lowest layer. */
-static void
-total_hold(struct summary_total *total, const struct scan_life *life)
-{
-    total->held_bytes += life->size;
-    if (total->held_bytes > total->held_peak_bytes)
-        total->held_peak_bytes = total->held_bytes;
-    /* All clipped lives begin at once, whatever their order, and nothing has been freed since. */
-    if (life->clipped)
-        total->peak_held_bytes = total->held_bytes;
 }
 
 static int
@@ -122,6 +118,7 @@ summary_alloc(void *context, const struct scan_life *life)
     struct summary *summary = context;
     struct summary_layer *layer = summary_layer(summary, life->layer_id);
     uint64_t most = (uint64_t)INT64_MAX - life->size;
+    int status = reserved_alloc(&summary->reserved, life);
 
     if (layer == NULL)
         return trace_broken(summary->trace, "more layers than can be taken in");
@@ -130,11 +127,17 @@ summary_alloc(void *context, const struct scan_life *life)
         return trace_broken(summary->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
                             life->allocation_id);
     tally_alloc(&layer->sums, life);
-    if (layer->outermost)
-        total_alloc(&summary->total, life);
-    else if (layer->lowest && life->status == 0)
-        total_hold(&summary->total, life);
-    return COMMAND_FINE;
+    if (layer->outermost) {
+        const struct reserved_group *group = reserved_upper(&summary->reserved, life->layer_id);
+
+        total_alloc(&summary->total, group, life);
+        total_alloc(summary_part(summary, group), group, life);
+    } else if (life->clipped) {
+        /* All clipped lives begin at once, whatever their order, and nothing has been freed since. */
+        for (size_t i = 0; i < summary->reserved.group_count; i++)
+            summary->parts[i].peak_reserved_bytes = summary->reserved.groups[i].reserved.bytes;
+    }
+    return status;
 }
 
 static int
@@ -144,11 +147,14 @@ summary_free_event(void *context, const struct scan_life *life)
     struct summary_layer *layer = summary_layer(summary, life->layer_id);
 
     tally_free(&layer->sums, life);
+    reserved_release(&summary->reserved, life);
     if (layer->outermost) {
+        struct summary_total *part = summary_part(summary, reserved_upper(&summary->reserved, life->layer_id));
+
         tally_free(&summary->total.sums, life);
+        tally_free(&part->sums, life);
+        part->rounded_bytes -= space_rounded(life);
         summary->total.rounded_bytes -= space_rounded(life);
-    } else if (layer->lowest) {
-        summary->total.held_bytes -= life->size;
     }
     return COMMAND_FINE;
 }
@@ -159,6 +165,7 @@ summary_end(void *context, int64_t last_ns)
     struct summary *summary = context;
 
     summary->end_ns = last_ns;
+    reserved_end(&summary->reserved);
     return COMMAND_FINE;
 }
 
@@ -193,48 +200,6 @@ static const struct scan_unit summary_clock = {
     .begin = summary_clock_begin,
     .alloc = summary_clock_alloc,
 };
-
-/* Add the last and the highest reserved bytes of a layer with pool samples to every layer above it. */
-static void
-summary_sampled(struct summary *summary, int64_t layer_id, int64_t last, int64_t highest)
-{
-    for (size_t i = 0; i < summary->count; i++) {
-        struct summary_layer *layer = &summary->found[i];
-
-        if (last < 0 || highest < 0 || !trace_layers_reaches(summary->layers, layer->layer_id, layer_id))
-            continue;
-        layer->has_samples = true;
-        layer->reserved_bytes += (uint64_t)last;
-        layer->reserved_peak_bytes += (uint64_t)highest;
-    }
-}
-
-static int
-summary_samples(struct summary *summary)
-{
-    /* SQLite takes a bare column beside max() from the row of the maximum: here from the last sample. */
-    static const char sql[] =
-        "SELECT last.layer_id, last.reserved_bytes, highest.reserved_bytes"
-        " FROM (SELECT layer_id, reserved_bytes, max(rowid) FROM pool_sample WHERE ns BETWEEN ?1 AND ?2 GROUP BY 1)"
-        " AS last JOIN (SELECT layer_id, max(reserved_bytes) AS reserved_bytes FROM pool_sample"
-        " WHERE ns BETWEEN ?1 AND ?2 GROUP BY 1) AS highest USING (layer_id)";
-    sqlite3_stmt *statement = NULL;
-    int code = SQLITE_OK;
-
-    if (filter_has_rows(&summary->view->filter))
-        return COMMAND_FINE; /* pools also reserve for allocations that the filter leaves out */
-    code = sqlite3_prepare_v2(summary->trace->db, sql, -1, &statement, NULL);
-    sqlite3_bind_int64(statement, 1, summary->view->filter.from_ns);
-    sqlite3_bind_int64(statement, 2, summary->view->filter.to_ns);
-    while (code == SQLITE_OK || code == SQLITE_ROW) {
-        code = sqlite3_step(statement);
-        if (code == SQLITE_ROW)
-            summary_sampled(summary, sqlite3_column_int64(statement, 0), sqlite3_column_int64(statement, 1),
-                            sqlite3_column_int64(statement, 2));
-    }
-    code = sqlite3_finalize(statement);
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(summary->trace);
-}
 
 /* The time in all driver calls. */
 static int
@@ -306,6 +271,33 @@ summary_finish(struct summary *summary)
 
     summary->span_ns = to_ns > from_ns ? to_ns - from_ns : 0;
     tally_end(&summary->total.sums, to_ns);
+    for (size_t i = 0; i <= summary_undefined(summary); i++) {
+        struct summary_total *part = &summary->parts[summary->part_count];
+        bool is_group = i < summary->reserved.group_count;
+
+        if (is_group ? !summary->reserved.groups[i].has_upper
+                     : summary->parts[i].sums.allocations + summary->parts[i].sums.failures == 0)
+            continue;
+        *part = summary->parts[i];
+        part->group = is_group ? &summary->reserved.groups[i] : NULL;
+        tally_end(&part->sums, to_ns);
+        summary->part_count++;
+    }
+    for (size_t i = 0; i < summary->count; i++)
+        summary->found[i].reserved = reserved_below(&summary->reserved, summary->found[i].layer_id);
+}
+
+/* Imports have calls without a duration. */
+static void
+summary_find_times(struct summary *summary)
+{
+    char *clock = trace_meta(summary->trace, "clock");
+    bool imported = clock != NULL && strcmp(clock, "imported") == 0;
+
+    free(clock);
+    summary->has_times = !imported || summary->total.sums.time_ns > 0;
+    for (size_t i = 0; i < summary->count; i++)
+        summary->found[i].has_times = !imported || summary->found[i].sums.time_ns > 0;
 }
 
 bool
@@ -320,10 +312,14 @@ summary_make(struct view *view, struct summary *out)
     int status;
 
     *out = (struct summary){ .view = view, .trace = &view->trace, .layers = &view->layers };
-    status = summary_scan(out, view);
+    status = reserved_make(view, &out->reserved);
+    if (status == COMMAND_FINE) {
+        out->parts = calloc(2 * view->layers.count + 2, sizeof(*out->parts));
+        status = out->parts != NULL ? summary_scan(out, view) : trace_broken(out->trace, "no memory for its layers");
+    }
     if (status == COMMAND_FINE) {
         summary_finish(out);
-        status = summary_samples(out);
+        summary_find_times(out);
     }
     if (status == COMMAND_FINE)
         status = trace_integer(out->trace, "SELECT count(*) FROM unmatched_free", &out->unmatched_frees);
@@ -338,36 +334,32 @@ void
 summary_free(struct summary *summary)
 {
     free(summary->found);
+    free(summary->parts);
     groups_end(&summary->numbers);
+    reserved_free(&summary->reserved);
+    summary->parts = NULL;
     summary->found = NULL;
     summary->count = 0;
 }
 
-int
-verdict_make(const struct view *view, const struct summary *summary, struct verdict *out)
+void
+verdict_make(const struct summary *summary, const struct summary_total *part, struct verdict *out)
 {
-    const struct summary_total *total = &summary->total;
-    struct samples samples = { 0 };
-    int status = filter_has_rows(&view->filter) ? COMMAND_FINE : samples_read(view, &samples);
-    uint64_t below = summary->has_lowest ? total->peak_held_bytes : total->peak_rounded_bytes;
+    static const struct reserved_figure unknown = { .source = RESERVED_UNKNOWN };
+    const struct reserved_figure *reserved = part->group != NULL ? &part->group->reserved : &unknown;
 
-    if (status != COMMAND_FINE)
-        return status;
-    *out = (struct verdict){ .summary = summary, .limit_bytes = view_limit(view) };
-    if (samples.count > 0) {
-        out->source = VERDICT_SAMPLES;
-        out->reserved_peak_bytes = samples.reserved_peak_bytes;
-    }
-    /* Samples can miss a peak; the lowest log sees every allocation. */
-    if (summary->has_lowest && total->held_peak_bytes >= out->reserved_peak_bytes) {
-        out->source = VERDICT_LAYERS;
-        out->reserved_peak_bytes = total->held_peak_bytes;
-    }
-    samples_free(&samples);
-    out->rounding_bytes = (int64_t)(total->peak_rounded_bytes - total->sums.peak_bytes);
-    if (summary->has_lowest)
-        out->pools_bytes = (int64_t)(total->peak_held_bytes - total->peak_rounded_bytes);
-    if (out->source != VERDICT_NONE)
-        out->base_bytes = (int64_t)(out->reserved_peak_bytes - below);
-    return COMMAND_FINE;
+    *out = (struct verdict){
+        .summary = summary,
+        .part = part,
+        .reserved = reserved,
+        .base = part->group != NULL ? &part->group->base : &unknown,
+        .limit_bytes = part->group != NULL ? reserved_limit(&summary->reserved, part->group) : 0,
+        .has_pools = reserved->source == RESERVED_LAYERS,
+        .rounding_bytes = (int64_t)(part->peak_rounded_bytes - part->sums.peak_bytes),
+    };
+    if (out->has_pools)
+        out->pools_bytes = (int64_t)(part->peak_reserved_bytes - part->peak_rounded_bytes);
+    if (reserved->source != RESERVED_UNKNOWN)
+        out->base_bytes =
+            (int64_t)(reserved->peak_bytes - (out->has_pools ? part->peak_reserved_bytes : part->peak_rounded_bytes));
 }

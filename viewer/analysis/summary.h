@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "viewer/analysis/reserved.h"
 #include "viewer/analysis/tallies.h"
 #include "viewer/read/view.h"
 
@@ -14,22 +15,19 @@ struct summary_layer {
     int64_t layer_id;
     const char *kind; /* borrows from the layers; "": the trace does not define the layer */
     struct tally sums;
-    bool asked;       /* selected by --layer; without --layer, every layer is */
-    bool outermost;   /* no selected log is above it: its requests come from the program */
-    bool lowest;      /* it is below a selected log and no log is below it: its requests go to the base */
-    bool has_samples; /* the base below has pool samples, which give the next two fields */
-    uint64_t reserved_bytes;
-    uint64_t reserved_peak_bytes;
+    bool asked;                             /* selected by --layer; without --layer, every layer is */
+    bool outermost;                         /* no selected log is above it: its requests come from the program */
+    bool has_times;                         /* how long its calls took was recorded */
+    const struct reserved_figure *reserved; /* below it; NULL: unknown */
 };
 
-/* The sum of the outermost selected layers, so that nothing counts twice. */
+/* The sum of the outermost selected layers, so that nothing counts twice: of all, or of those of one group. */
 struct summary_total {
+    const struct reserved_group *group; /* NULL: of all, or of layers that the trace does not define */
     struct tally sums;
-    uint64_t rounded_bytes; /* live bytes, each size rounded up to the alignment */
-    uint64_t held_bytes;    /* live in the lowest layers */
-    uint64_t held_peak_bytes;
-    uint64_t peak_rounded_bytes; /* at the peak of the live bytes */
-    uint64_t peak_held_bytes;
+    uint64_t rounded_bytes;         /* live bytes, each size rounded up to the alignment */
+    uint64_t peak_rounded_bytes;    /* at the peak of the live bytes */
+    uint64_t peak_reserved_bytes;   /* likewise, in chunks */
     struct scan_life first_failure; /* valid if sums.failures > 0 */
 };
 
@@ -42,8 +40,11 @@ struct summary {
     size_t count;
     struct groups numbers; /* of the layers; indices in `found` */
     size_t last;           /* the layer of the last event */
-    bool has_lowest;       /* there is a lowest layer, and all it holds belongs to the selected allocations */
-    struct summary_total total;
+    struct reserved reserved;
+    struct summary_total total;  /* of all; its bytes are of one memory only where there is one part */
+    struct summary_total *parts; /* owns; of each group with selected logs, and of undefined layers if there are any */
+    size_t part_count;
+    bool has_times;     /* how long calls took was recorded */
     int64_t end_ns;     /* of the whole trace */
     int64_t span_ns;    /* of the selected time range; never negative */
     bool has_driver;    /* driver calls are recorded, which give the next two fields */
@@ -66,24 +67,20 @@ bool summary_is_part(const struct view *view);
 
 void summary_free(struct summary *summary);
 
-enum verdict_source {
-    VERDICT_NONE,
-    VERDICT_LAYERS,  /* the live bytes of the lowest logs */
-    VERDICT_SAMPLES, /* pool samples */
-};
-
-/* The difference between the peak of the reserved bytes and the peak of the requested bytes, in three parts. */
+/* Of a part: the difference between what was reserved at most and what was requested at most, in three parts. */
 struct verdict {
-    const struct summary *summary; /* borrows */
-    enum verdict_source source;    /* of the reserved bytes */
-    uint64_t reserved_peak_bytes;
+    const struct summary *summary; /* borrows, as the next one */
+    const struct summary_total *part;
+    const struct reserved_figure *reserved; /* borrows; its source is RESERVED_UNKNOWN where nothing is known */
+    const struct reserved_figure *base;
     uint64_t limit_bytes;   /* the lowest one; 0: none */
     int64_t rounding_bytes; /* alignment, at the peak of the requested bytes */
-    int64_t pools_bytes;    /* free in layers between the outermost and the lowest logs, at that peak */
-    int64_t base_bytes;     /* the rest: reserved below the lowest logs, or reserved at another time */
+    bool has_pools;         /* chunks are recorded */
+    int64_t pools_bytes;    /* free in chunks at that peak */
+    int64_t base_bytes;     /* the rest: reserved at another time, or by a base of which no chunks are recorded */
 };
 
-/* COMMAND_FINE, or another status. There is never anything to free. */
-int verdict_make(const struct view *view, const struct summary *summary, struct verdict *out);
+/* The verdict on a part of `summary`. */
+void verdict_make(const struct summary *summary, const struct summary_total *part, struct verdict *out);
 
 #endif

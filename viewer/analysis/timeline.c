@@ -1,24 +1,39 @@
 /* The live and reserved bytes over time, in columns of equal duration. */
 #include "config.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/timeline.h"
 
+/* Take over what was reserved since the column began, or since the last time. */
+static void
+timeline_take_reserved(struct timeline *timeline)
+{
+    for (size_t i = 0; i < timeline->part_count; i++) {
+        struct timeline_column *column = &timeline->parts[i].columns[timeline->at];
+        uint64_t most = timeline->parts[i].group->reserved.most_bytes;
+
+        if (most > column->reserved_bytes)
+            column->reserved_bytes = most;
+    }
+}
+
 /* Advance to the column of `ns`. Each column begins with the bytes live and reserved at the end of the one before. */
 static void
 timeline_advance(struct timeline *timeline, int64_t ns)
 {
-    while (timeline->at + 1 < timeline->count && ns >= timeline->columns[timeline->at + 1].ns) {
-        struct timeline_column *next = &timeline->columns[++timeline->at];
+    while (timeline->at + 1 < timeline->count && ns >= timeline->parts[0].columns[timeline->at + 1].ns) {
+        reserved_until(&timeline->reserved, timeline->parts[0].columns[timeline->at + 1].ns);
+        timeline_take_reserved(timeline);
+        reserved_restart(&timeline->reserved);
+        timeline->at++;
+        for (size_t i = 0; i < timeline->part_count; i++) {
+            struct timeline_column *next = &timeline->parts[i].columns[timeline->at];
 
-        next->most_bytes = next->least_bytes = next->end_bytes = timeline->live_bytes;
-        if (timeline->reserved == TIMELINE_LAYERS)
-            next->reserved_bytes = timeline->held_bytes;
+            next->most_bytes = next->least_bytes = next->end_bytes = timeline->parts[i].group->live_bytes;
+        }
     }
 }
 
@@ -28,54 +43,55 @@ timeline_begin(void *context)
     struct timeline *timeline = context;
     unsigned __int128 span = (uint64_t)timeline->end_ns - (uint64_t)timeline->begin_ns;
 
-    memset(timeline->columns, 0, timeline->count * sizeof(*timeline->columns));
-    for (size_t i = 0; i < timeline->count; i++)
-        timeline->columns[i].ns = (int64_t)((uint64_t)timeline->begin_ns + (uint64_t)(span * i / timeline->count));
+    for (size_t i = 0; i < timeline->part_count; i++) {
+        struct timeline_column *columns = timeline->parts[i].columns;
+
+        memset(columns, 0, timeline->count * sizeof(*columns));
+        for (size_t j = 0; j < timeline->count; j++)
+            columns[j].ns = (int64_t)((uint64_t)timeline->begin_ns + (uint64_t)(span * j / timeline->count));
+    }
     timeline->at = 0;
-    timeline->live_bytes = timeline->held_bytes = timeline->peak_bytes = 0;
+    reserved_begin(&timeline->reserved);
     return COMMAND_FINE;
 }
 
-/* Whether `life` is of the log below: it changes the reserved bytes. */
-static bool
-timeline_is_chunk(const struct timeline *timeline, const struct scan_life *life)
+/* The current column of the part that a life belongs to; NULL: it is a chunk, or of no part. */
+static struct timeline_column *
+timeline_column(struct timeline *timeline, const struct scan_life *life)
 {
-    return timeline->layers.lower.active && filter_set_has(&timeline->layers.lower, life->layer_id);
+    const struct reserved_group *group = reserved_upper(&timeline->reserved, life->layer_id);
+
+    for (size_t i = 0; i < timeline->part_count && group != NULL; i++) {
+        if (timeline->parts[i].group == group)
+            return &timeline->parts[i].columns[timeline->at];
+    }
+    return NULL;
 }
 
 static int
 timeline_alloc(void *context, const struct scan_life *life)
 {
     struct timeline *timeline = context;
-    bool chunk = timeline_is_chunk(timeline, life);
-    uint64_t *bytes = chunk ? &timeline->held_bytes : &timeline->live_bytes;
     struct timeline_column *column;
+    uint64_t bytes;
+    int status;
 
     timeline_advance(timeline, life->alloc_ns);
-    column = &timeline->columns[timeline->at];
+    status = reserved_alloc(&timeline->reserved, life);
+    column = timeline_column(timeline, life);
+    if (column == NULL || status != COMMAND_FINE)
+        return status;
     if (life->status != 0) {
-        column->failures += !chunk;
+        column->failures++;
         return COMMAND_FINE;
     }
-    if (*bytes > (uint64_t)INT64_MAX - life->size)
-        return trace_broken(&timeline->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
-                            life->allocation_id);
-    *bytes += life->size;
-    if (chunk) {
-        if (*bytes > column->reserved_bytes)
-            column->reserved_bytes = *bytes;
-        return COMMAND_FINE;
-    }
+    bytes = reserved_upper(&timeline->reserved, life->layer_id)->live_bytes;
     column->allocations += !life->clipped;
     if (life->clipped) /* it was live when the column began */
-        column->least_bytes = *bytes;
-    column->end_bytes = *bytes;
-    if (*bytes > column->most_bytes)
-        column->most_bytes = *bytes;
-    if (*bytes > timeline->peak_bytes) {
-        timeline->peak_bytes = *bytes;
-        timeline->peak_ns = life->alloc_ns;
-    }
+        column->least_bytes = bytes;
+    column->end_bytes = bytes;
+    if (bytes > column->most_bytes)
+        column->most_bytes = bytes;
     return COMMAND_FINE;
 }
 
@@ -84,18 +100,18 @@ timeline_release(void *context, const struct scan_life *life)
 {
     struct timeline *timeline = context;
     struct timeline_column *column;
+    uint64_t bytes;
 
     timeline_advance(timeline, life->free_ns);
-    if (timeline_is_chunk(timeline, life)) {
-        timeline->held_bytes -= life->size;
+    reserved_release(&timeline->reserved, life);
+    column = timeline_column(timeline, life);
+    if (column == NULL)
         return COMMAND_FINE;
-    }
-    column = &timeline->columns[timeline->at];
-    timeline->live_bytes -= life->size;
+    bytes = reserved_upper(&timeline->reserved, life->layer_id)->live_bytes;
     column->frees++;
-    column->end_bytes = timeline->live_bytes;
-    if (timeline->live_bytes < column->least_bytes)
-        column->least_bytes = timeline->live_bytes;
+    column->end_bytes = bytes;
+    if (bytes < column->least_bytes)
+        column->least_bytes = bytes;
     return COMMAND_FINE;
 }
 
@@ -106,34 +122,18 @@ timeline_end(void *context, int64_t last_ns)
 
     (void)last_ns;
     timeline_advance(timeline, INT64_MAX);
+    reserved_end(&timeline->reserved);
+    timeline_take_reserved(timeline);
     return COMMAND_FINE;
 }
 
 static const struct scan_unit timeline_unit = {
+    .needs = SCAN_ALIGNMENT,
     .begin = timeline_begin,
     .alloc = timeline_alloc,
     .free = timeline_release,
     .end = timeline_end,
 };
-
-/* The most reserved bytes of each column: of the last sample before it and of the samples in it. */
-static void
-timeline_sample(struct timeline *timeline, const struct samples *samples)
-{
-    size_t next = 0;
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < timeline->count; i++) {
-        struct timeline_column *column = &timeline->columns[i];
-
-        column->reserved_bytes = bytes;
-        for (; next < samples->count && (i + 1 == timeline->count || samples->list[next].ns < column[1].ns); next++) {
-            bytes = samples->list[next].reserved_bytes;
-            if (bytes > column->reserved_bytes)
-                column->reserved_bytes = bytes;
-        }
-    }
-}
 
 /* Count the marks of each column. */
 static int
@@ -152,10 +152,10 @@ timeline_mark(struct timeline *timeline)
         if (code == SQLITE_ROW) {
             int64_t ns = sqlite3_column_int64(statement, 0);
 
-            while (at + 1 < timeline->count && ns >= timeline->columns[at + 1].ns)
+            while (at + 1 < timeline->count && ns >= timeline->parts[0].columns[at + 1].ns)
                 at++;
-            if (ns >= timeline->begin_ns && ns <= timeline->end_ns)
-                timeline->columns[at].marks++;
+            for (size_t i = 0; i < timeline->part_count && ns >= timeline->begin_ns && ns <= timeline->end_ns; i++)
+                timeline->parts[i].columns[at].marks++;
         }
     }
     code = sqlite3_finalize(statement);
@@ -187,45 +187,47 @@ timeline_window(struct timeline *timeline)
     return status;
 }
 
-/* Choose the source of the reserved bytes. The log below also serves allocations that a filter leaves out. */
+/* Make a part of each group with selected logs, or samples. There is one part at least. */
 static int
-timeline_source(struct timeline *timeline, struct samples *samples)
+timeline_make_parts(struct timeline *timeline)
 {
-    struct view *view = timeline->view;
-    int status = samples_read(view, samples);
+    static const struct reserved_group none = { .device = -1 };
+    struct reserved *reserved = &timeline->reserved;
 
-    if (status == COMMAND_FINE && view->filter.needs == 0 && view->filter.min_size == 0)
-        status = space_layers_make(view, SPACE_PAGE, &timeline->layers);
-    timeline->reserved = timeline->layers.lower.active ? TIMELINE_LAYERS
-                         : samples->count > 0          ? TIMELINE_SAMPLES
-                                                       : TIMELINE_UNKNOWN;
-    return status;
+    timeline->parts = calloc(reserved->group_count + 1, sizeof(*timeline->parts));
+    for (size_t i = 0; timeline->parts != NULL && i < reserved->group_count; i++)
+        timeline->parts[timeline->part_count++] = (struct timeline_part){
+            .group = &reserved->groups[i],
+            .limit_bytes = reserved_limit(reserved, &reserved->groups[i]),
+        };
+    if (timeline->parts != NULL && timeline->part_count == 0)
+        timeline->parts[timeline->part_count++] = (struct timeline_part){ .group = &none };
+    for (size_t i = 0; i < timeline->part_count; i++) {
+        timeline->parts[i].columns = calloc(timeline->count, sizeof(*timeline->parts[i].columns));
+        if (timeline->parts[i].columns == NULL)
+            return trace_broken(&timeline->view->trace, "no memory for its timeline");
+    }
+    return timeline->parts != NULL ? COMMAND_FINE : trace_broken(&timeline->view->trace, "no memory for its timeline");
 }
 
 int
 timeline_make(struct view *view, size_t count, struct timeline *out)
 {
     struct scan_pass pass = { &timeline_unit, out };
-    struct samples samples = { 0 };
     int status;
 
     *out = (struct timeline){ .view = view, .count = count < TIMELINE_COLUMNS ? count : TIMELINE_COLUMNS };
-    out->columns = calloc(out->count, sizeof(*out->columns));
-    out->limit_bytes = view_limit(view);
-    status = out->columns != NULL ? timeline_window(out) : trace_broken(&view->trace, "no memory for its timeline");
+    status = reserved_make(view, &out->reserved);
     if (status == COMMAND_FINE)
-        status = timeline_source(out, &samples);
+        status = reserved_select(&out->reserved, view);
+    if (status == COMMAND_FINE)
+        status = timeline_window(out);
+    if (status == COMMAND_FINE)
+        status = timeline_make_parts(out);
     if (status == COMMAND_FINE)
         status = view_scan(view, &pass, 1);
     if (status == COMMAND_FINE)
         status = timeline_mark(out);
-    if (status == COMMAND_FINE && out->reserved == TIMELINE_SAMPLES)
-        timeline_sample(out, &samples);
-    for (size_t i = 0; status == COMMAND_FINE && i < out->count; i++) {
-        if (out->columns[i].reserved_bytes > out->reserved_peak_bytes)
-            out->reserved_peak_bytes = out->columns[i].reserved_bytes;
-    }
-    samples_free(&samples);
     if (status != COMMAND_FINE)
         timeline_free(out);
     return status;
@@ -234,7 +236,10 @@ timeline_make(struct view *view, size_t count, struct timeline *out)
 void
 timeline_free(struct timeline *timeline)
 {
-    space_layers_free(&timeline->layers);
-    free(timeline->columns);
-    timeline->columns = NULL;
+    for (size_t i = 0; i < timeline->part_count; i++)
+        free(timeline->parts[i].columns);
+    free(timeline->parts);
+    reserved_free(&timeline->reserved);
+    timeline->parts = NULL;
+    timeline->part_count = 0;
 }

@@ -2,8 +2,7 @@
 #ifndef VIEWER_ANALYSIS_TIMELINE_H
 #define VIEWER_ANALYSIS_TIMELINE_H
 
-#include "viewer/read/samples.h"
-#include "viewer/analysis/space.h"
+#include "viewer/analysis/reserved.h"
 #include "viewer/read/view.h"
 
 /* The most columns. */
@@ -14,34 +13,29 @@ struct timeline_column {
     uint64_t most_bytes;     /* the most live bytes in it, including those at its begin */
     uint64_t least_bytes;    /* the fewest, likewise */
     uint64_t end_bytes;      /* live at its end */
-    uint64_t reserved_bytes; /* the most, unless the timeline's `reserved` is TIMELINE_UNKNOWN */
+    uint64_t reserved_bytes; /* the most, where the part's source is known; by samples, the most that one says */
     uint64_t allocations;
     uint64_t frees;
     uint64_t failures;
     uint64_t marks; /* that the program set */
 };
 
-enum timeline_reserved {
-    TIMELINE_UNKNOWN,
-    TIMELINE_LAYERS,  /* from the live bytes of the log below */
-    TIMELINE_SAMPLES, /* from pool samples */
+/* The columns of one group: of one kind of memory of one stack. */
+struct timeline_part {
+    const struct reserved_group *group; /* borrows from the timeline */
+    struct timeline_column *columns;    /* owns */
+    uint64_t limit_bytes;               /* the lowest of the limits below; 0: none */
 };
 
 struct timeline {
-    struct view *view;               /* borrows */
-    struct timeline_column *columns; /* owns */
-    size_t count;
+    struct view *view; /* borrows */
+    struct reserved reserved;
+    struct timeline_part *parts; /* owns; of the groups that have figures */
+    size_t part_count;
+    size_t count; /* of the columns of each part */
     int64_t begin_ns;
     int64_t end_ns;
-    uint64_t peak_bytes;
-    int64_t peak_ns;
-    enum timeline_reserved reserved;
-    uint64_t reserved_peak_bytes;
-    uint64_t limit_bytes; /* the lowest of the limits below; 0: none */
-    struct space_layers layers;
     size_t at; /* the column of the current event */
-    uint64_t live_bytes;
-    uint64_t held_bytes; /* live in the log below */
 };
 
 /*

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "viewer/analysis/failures.h"
 #include "viewer/analysis/fragment.h"
@@ -112,21 +113,77 @@ peak_explain(const struct check_job *job, struct check_result *out)
     free(order);
 }
 
+/* What was reserved of a group, the most on any level: a base may hold more than the pools above it. */
+static const struct reserved_figure *
+reserved_figure(const struct reserved_group *group)
+{
+    return group->base.source != RESERVED_UNKNOWN && group->base.peak_bytes > group->reserved.peak_bytes
+               ? &group->base
+               : &group->reserved;
+}
+
+/* Whether a group is only the sum of others, each of which is judged: its logs have memory of several kinds. */
+static bool
+reserved_is_sum(const struct reserved *reserved, const struct reserved_group *group)
+{
+    bool has_parts = false;
+
+    for (size_t i = 0; i < reserved->group_count && !has_parts; i++)
+        has_parts = reserved->groups[i].number == group->number && &reserved->groups[i] != group &&
+                    (reserved->groups[i].reserved.source != RESERVED_UNKNOWN);
+    return has_parts && group->reserved.source == RESERVED_UNKNOWN && strstr(group->memory, " + ") != NULL;
+}
+
+/* The group that is judged, which is the worst for the budget. */
+static const struct reserved_group *
+reserved_worst(const struct check_job *job)
+{
+    const struct reserved *reserved = &job->of.fragment.reserved;
+    const struct reserved_group *worst = NULL;
+    bool by_share = job->result->budget->kind == BUDGET_FRAGMENTATION;
+
+    for (size_t i = 0; i < reserved->group_count; i++) {
+        const struct reserved_group *group = &reserved->groups[i];
+
+        if (reserved_is_sum(reserved, group) || (by_share && !group->has_upper))
+            continue;
+        if (worst == NULL || (by_share ? reserved_utilisation(group) < reserved_utilisation(worst)
+                                       : reserved_figure(group)->peak_bytes > reserved_figure(worst)->peak_bytes))
+            worst = group;
+    }
+    return worst;
+}
+
+/* Whether some group may break the budget without the trace telling. */
+static bool
+reserved_is_unknown(const struct check_job *job)
+{
+    const struct reserved *reserved = &job->of.fragment.reserved;
+
+    for (size_t i = 0; i < reserved->group_count; i++) {
+        const struct reserved_group *group = &reserved->groups[i];
+        bool matters = group->has_upper ? group->live_peak_bytes > 0 : group->reserved.peak_bytes > 0;
+
+        if (matters && !group->reserved.is_exact && !reserved_is_sum(reserved, group))
+            return true;
+    }
+    return reserved->is_off;
+}
+
+/* Each kind of memory of each stack has to keep to the budget: they are not added up. */
 static int
 reserved_measure(struct check_job *job)
 {
-    const struct fragment *fragment = &job->of.fragment;
+    const struct reserved_group *group = reserved_worst(job);
     struct check_result *out = job->result;
-    double used = fragment_utilisation(fragment);
-    char name[128];
+    double used = group != NULL ? reserved_utilisation(group) : -1;
 
-    check_measured(out, fragment_reserved_peak(fragment));
-    out->seen_share = used < 0 || used > 1 ? 0 : 1 - used;
+    check_measured(out, group != NULL ? reserved_figure(group)->peak_bytes : 0);
+    out->seen_share = used < 0 ? 0 : 1 - used;
     if (out->budget->kind == BUDGET_FRAGMENTATION)
         out->passed = out->seen_share <= out->budget->share;
-    if (used < 0 && fragment->peak_bytes > 0)
-        return trace_broken(&job->view.trace, "no log below the pool and no pool samples: %s cannot be judged",
-                            budget_name(out->budget, name, sizeof(name)));
+    out->unknown = out->passed && reserved_is_unknown(job);
+    out->passed = out->passed && !out->unknown;
     return COMMAND_FINE;
 }
 
@@ -146,24 +203,37 @@ reserved_pinned(const struct space *space)
     return most;
 }
 
+/* Why the budget cannot be judged. */
 static void
-reserved_explain(const struct check_job *job, struct check_result *out)
+reserved_explain_unknown(const struct check_job *job, struct check_result *out)
+{
+    const struct reserved *reserved = &job->of.fragment.reserved;
+    struct output_figure figure;
+
+    for (size_t i = 0; i < reserved->group_count; i++) {
+        const struct reserved_group *group = &reserved->groups[i];
+
+        if (group->reserved.is_exact || reserved_is_sum(reserved, group))
+            continue;
+        if (group->reserved.source == RESERVED_UNKNOWN)
+            check_say(out, "%s: no log below the pool, no chunks of it and no samples say what was reserved",
+                      group->name);
+        else
+            check_say(out, "%s: at least %s were reserved, by samples of the pool, which can miss a peak", group->name,
+                      output_size(&figure, group->reserved.peak_bytes));
+    }
+}
+
+/* The holes at the peak, and a chunk that few blocks hold. */
+static void
+reserved_explain_holes(const struct check_job *job, struct check_result *out)
 {
     const struct fragment *fragment = &job->of.fragment;
-    bool layers = fragment->layers.lower.active;
-    const struct space_chunk *pinned = layers ? reserved_pinned(&fragment->space) : NULL;
-    struct output_figure figure, other, third;
+    const struct space_chunk *pinned = reserved_pinned(&fragment->space);
+    struct output_figure figure, other;
     char text[512];
 
-    if (out->budget->kind == BUDGET_RESERVED)
-        check_say(out, "%s were reserved, %s", output_size(&figure, out->seen), check_over(out, text, sizeof(text)));
-    else
-        check_say(out, "%.1f%% of what was reserved was never given out: more than %.1f%%", 100 * out->seen_share,
-                  100 * out->budget->share);
-    check_say(out, "of the %s reserved at most, %s were given out at most; %s were asked for",
-              output_size(&figure, fragment_reserved_peak(fragment)), output_size(&other, fragment_used_peak(fragment)),
-              output_size(&third, fragment->peak_bytes));
-    if (layers && fragment->space.free_bytes > 0)
+    if (fragment->space.free_bytes > 0)
         check_say(out, "at the peak %s were free in %" PRIu64 " holes, the largest of %s",
                   output_size(&figure, fragment->space.free_bytes), fragment->space.holes,
                   output_size(&other, fragment->space.largest_hole));
@@ -172,6 +242,33 @@ reserved_explain(const struct check_job *job, struct check_result *out)
         check_say(out, "then a chunk with %s free of its %s was held by %s",
                   output_size(&figure, pinned->size - pinned->used_bytes), output_size(&other, pinned->size), text);
     }
+}
+
+static void
+reserved_explain(const struct check_job *job, struct check_result *out)
+{
+    const struct fragment *fragment = &job->of.fragment;
+    const struct reserved_group *group = reserved_worst(job);
+    const struct reserved_figure *most = group != NULL ? reserved_figure(group) : NULL;
+    struct output_figure figure, other, third;
+    char text[128];
+
+    if (out->unknown || group == NULL) {
+        reserved_explain_unknown(job, out);
+        return;
+    }
+    if (out->budget->kind == BUDGET_RESERVED)
+        check_say(out, "%s: %s%s were reserved%s, %s", group->name, reserved_least(most),
+                  output_size(&figure, out->seen), most == &group->base ? " by the base" : "",
+                  check_over(out, text, sizeof(text)));
+    else
+        check_say(out, "%s: %s%.1f%% of what was reserved was never given out: more than %.1f%%", group->name,
+                  reserved_least(&group->reserved), 100 * out->seen_share, 100 * out->budget->share);
+    check_say(out, "of the %s reserved at most, %s were given out at most; %s were asked for",
+              output_size(&figure, group->reserved.peak_bytes), output_size(&other, reserved_used_peak(group)),
+              output_size(&third, group->live_peak_bytes));
+    if (fragment->layers.lower.active && fragment->group == group)
+        reserved_explain_holes(job, out);
 }
 
 static int
@@ -297,9 +394,10 @@ baseline_measure(struct check_job *job)
     out->limit = INT64_MAX;
     if ((1 + tolerance) * (double)a->all.peak_bytes < (double)out->limit)
         out->limit = a->all.peak_bytes + (uint64_t)(tolerance * (double)a->all.peak_bytes);
+    /* What is not exact is the least that it can be: of the baseline that says nothing. */
     out->passed = !snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance) &&
-                  !(a->has_reserved && b->has_reserved &&
-                    snapshot_exceeds(a->reserved_peak_bytes, b->reserved_peak_bytes, tolerance));
+                  !(a->most.is_exact && b->most.source != RESERVED_UNKNOWN &&
+                    snapshot_exceeds(a->most.peak_bytes, b->most.peak_bytes, tolerance));
     if (trace_verdict(&job->baseline.trace) != COMMAND_FINE)
         job->check->baseline_incomplete = true;
     return COMMAND_FINE;
@@ -311,8 +409,8 @@ baseline_explain(const struct check_job *job, struct check_result *out)
     const struct snapshot *a = &job->before, *b = &job->of.snapshot;
     double tolerance = job->check->budgets->tolerance;
     bool by_peak = snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance);
-    uint64_t from = by_peak ? a->all.peak_bytes : a->reserved_peak_bytes;
-    uint64_t to = by_peak ? b->all.peak_bytes : b->reserved_peak_bytes;
+    uint64_t from = by_peak ? a->all.peak_bytes : a->most.peak_bytes;
+    uint64_t to = by_peak ? b->all.peak_bytes : b->most.peak_bytes;
     struct output_figure figure, before, after;
     struct align align = { 0 };
     char name[GROUPS_NAME];
@@ -345,7 +443,8 @@ check_begin(struct check_job *job)
         return peak_begin(&job->view, by, &at, 0.05, 0, &job->of.peak);
     case BUDGET_RESERVED:
     case BUDGET_FRAGMENTATION:
-        return fragment_begin(&job->view, &at, 0, SPACE_PAGE, 0, &job->of.fragment);
+        return fragment_begin(&job->view, &(struct fragment_options){ .at = at, .page_bytes = SPACE_PAGE },
+                              &job->of.fragment);
     case BUDGET_ALLOCATIONS:
         return leaks_begin(&job->view, by, STEPS_OFF, NULL, 0, &job->of.leaks);
     case BUDGET_FAILURES:
@@ -528,4 +627,10 @@ const char *
 check_seen_words(const struct check_result *result, char *buffer, size_t size)
 {
     return check_words(result, result->seen, result->limit, result->seen_share, buffer, size);
+}
+
+const char *
+check_word(const struct check_result *result)
+{
+    return result->passed ? "ok" : result->unknown ? "UNKNOWN" : "FAILED";
 }

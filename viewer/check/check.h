@@ -11,6 +11,7 @@
 struct check_result {
     const struct budget *budget; /* borrows */
     bool passed;
+    bool unknown;  /* the trace does not tell whether the budget is kept; then it has not passed */
     uint64_t seen; /* in the unit of the budget's limit; of a baseline the peak of the trace */
     uint64_t limit;
     double seen_share;        /* BUDGET_FRAGMENTATION */
@@ -34,6 +35,9 @@ struct check {
 int check_judge(struct check *check, struct check_result *results);
 
 void check_free(struct check_result *result);
+
+/* "ok", "FAILED" or "UNKNOWN". */
+const char *check_word(const struct check_result *result);
 
 /* The limit and the measured value as text: "4 GiB", "10.0%", "3". */
 const char *check_limit_words(const struct check_result *result, char *buffer, size_t size);

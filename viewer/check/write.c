@@ -51,8 +51,8 @@ write_tap_result(const struct check_result *result, size_t number)
 
     printf("%s %zu - ", result->passed ? "ok" : "not ok", number);
     status = write_text(budget_name(result->budget, name, sizeof(name)), tap_escapes);
-    printf(": %s of %s allowed\n", check_seen_words(result, seen, sizeof(seen)),
-           check_limit_words(result, limit, sizeof(limit)));
+    printf(": %s%s of %s allowed\n", result->unknown ? "unknown, at least " : "",
+           check_seen_words(result, seen, sizeof(seen)), check_limit_words(result, limit, sizeof(limit)));
     for (size_t i = 0; i < result->line_count && status == 0; i++) {
         fputs("#   ", stdout);
         status = write_text(result->lines[i], comment_escapes);
@@ -96,8 +96,8 @@ write_junit_result(const struct check_result *result)
         puts("/>");
         return 0;
     }
-    printf(">\n    <failure message=\"%s of %s allowed\">\n", check_seen_words(result, seen, sizeof(seen)),
-           check_limit_words(result, limit, sizeof(limit)));
+    printf(">\n    <failure message=\"%s%s of %s allowed\">\n", result->unknown ? "unknown, at least " : "",
+           check_seen_words(result, seen, sizeof(seen)), check_limit_words(result, limit, sizeof(limit)));
     for (size_t i = 0; i < result->line_count; i++) {
         if (write_text(result->lines[i], xml_escapes) != 0)
             return -1;

@@ -105,8 +105,9 @@ check_report_row(struct report *report, const struct check_result *result)
     char *reason = check_reason(result);
 
     REPORT_ROW(
-        report, cell_text(result->passed ? "ok" : "FAILED"), cell_text(budget_name(result->budget, name, sizeof(name))),
-        cell_unsigned(result->passed), cell_text(check_limit_words(result, limit, sizeof(limit))),
+        report, cell_text(check_word(result)), cell_text(budget_name(result->budget, name, sizeof(name))),
+        cell_unsigned(result->passed), result->unknown ? cell_unsigned(1) : cell_none(),
+        cell_text(check_limit_words(result, limit, sizeof(limit))),
         cell_text(check_seen_words(result, seen, sizeof(seen))), is_share ? cell_none() : cell_unsigned(result->limit),
         is_share ? cell_none() : cell_unsigned(result->seen), is_share ? cell_real(result->budget->share) : cell_none(),
         is_share ? cell_real(result->seen_share) : cell_none(), result->passed ? cell_none() : cell_text(reason));
@@ -134,17 +135,25 @@ check_report_cause(struct report *report, const struct check_result *result)
 }
 
 static void
-check_report(struct report *report, const struct check_result *results, size_t count, size_t failed)
+check_report(struct report *report, const struct check_result *results, size_t count, size_t failed, size_t unknown)
 {
     static const struct report_column columns[] = {
-        { NULL, "", REPORT_TEXT },       { "budget", "BUDGET", REPORT_TEXT },   { "passed", NULL, REPORT_FLAG },
-        { NULL, "LIMIT", REPORT_TEXT },  { NULL, "SEEN", REPORT_TEXT },         { "limit", NULL, REPORT_COUNT },
-        { "seen", NULL, REPORT_COUNT },  { "limit_share", NULL, REPORT_SHARE }, { "seen_share", NULL, REPORT_SHARE },
+        { NULL, "", REPORT_TEXT },
+        { "budget", "BUDGET", REPORT_TEXT },
+        { "passed", NULL, REPORT_FLAG },
+        { "unknown", NULL, REPORT_FLAG },
+        { NULL, "LIMIT", REPORT_TEXT },
+        { NULL, "SEEN", REPORT_TEXT },
+        { "limit", NULL, REPORT_COUNT },
+        { "seen", NULL, REPORT_COUNT },
+        { "limit_share", NULL, REPORT_SHARE },
+        { "seen_share", NULL, REPORT_SHARE },
         { "reason", NULL, REPORT_TEXT },
     };
 
-    report_field(report, "passed", NULL, REPORT_FLAG, cell_unsigned(failed == 0));
+    report_field(report, "passed", NULL, REPORT_FLAG, cell_unsigned(failed + unknown == 0));
     report_field(report, "failed_count", NULL, REPORT_COUNT, cell_unsigned(failed));
+    report_field(report, "unknown_count", NULL, REPORT_COUNT, cell_unsigned(unknown));
     REPORT_TABLE(report, "budgets", NULL, columns);
     for (size_t i = 0; i < count; i++)
         check_report_row(report, &results[i]);
@@ -163,15 +172,18 @@ check_finish(struct view *view, struct report *report, const struct check_option
                              : view->trace.in_progress    ? "it is in progress"
                              : !view->trace.complete      ? "it was cut off"
                                                           : NULL;
-    size_t failed = 0;
+    size_t failed = 0, unknown = 0;
     int status;
 
-    for (size_t i = 0; i < count; i++)
-        failed += !results[i].passed;
-    status = failed > 0 ? COMMAND_FINDING : COMMAND_FINE;
+    for (size_t i = 0; i < count; i++) {
+        failed += !results[i].passed && !results[i].unknown;
+        unknown += results[i].unknown;
+    }
+    status = failed > 0 ? COMMAND_FINDING : unknown > 0 ? COMMAND_INCOMPLETE : COMMAND_FINE;
     if (options->output == CHECK_REPORT) {
-        check_report(report, results, count, failed);
-        return command_finish(view, report, status);
+        check_report(report, results, count, failed, unknown);
+        status = command_finish(view, report, failed > 0 ? COMMAND_FINDING : COMMAND_FINE);
+        return status == COMMAND_FINE && unknown > 0 ? COMMAND_INCOMPLETE : status;
     }
     if ((options->output == CHECK_TAP ? check_write_tap(results, count, incomplete)
                                       : check_write_junit(view->trace.path, results, count, incomplete)) != 0)
@@ -234,8 +246,9 @@ const struct command command_check = {
     .help = "\n"
             "A budget of a part of the allocations has layer=N: or tag=TAG: before its limit, as in\n"
             "--max-peak=tag=train/forward:2GiB; where tags have no meaning, layers alone. All may be\n"
-            "given several times. Exit status: 0 all are kept, 1 one is not, 2 wrong use, 3 the trace\n"
-            "is incomplete.\n",
+            "given several times. Each stack and kind of memory has to keep to --max-reserved and\n"
+            "--max-fragmentation by itself. Exit status: 0 all are kept, 1 one is not, 2 wrong use, 3 the\n"
+            "trace is incomplete or does not tell.\n",
     .options = check_option_defs,
     COMMAND_OWN(struct check_options, .output = CHECK_REPORT),
     .common = OPTIONS_REPORT | OPTIONS_WINDOW,

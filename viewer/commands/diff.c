@@ -81,9 +81,10 @@ diff_report_figures(struct diff *diff)
     REPORT_TABLE(&diff->report, "figures", NULL, columns);
     report_spare(&diff->report, "change_share worse #4");
     diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->all.peak_bytes, b->all.peak_bytes);
-    if (a->has_reserved && b->has_reserved)
-        diff_report_figure(diff, "reserved_peak_bytes", "most reserved", REPORT_SIZE, true, a->reserved_peak_bytes,
-                           b->reserved_peak_bytes);
+    if (a->most.source != RESERVED_UNKNOWN && b->most.source != RESERVED_UNKNOWN)
+        diff_report_figure(diff, "reserved_peak_bytes",
+                           a->most.is_exact && b->most.is_exact ? "peak reserved" : "peak reserved, at least",
+                           REPORT_SIZE, a->most.is_exact, a->most.peak_bytes, b->most.peak_bytes);
     diff_report_figure(diff, "failures", "failures", REPORT_COUNT, true, a->all.failures, b->all.failures);
     diff_report_figure(diff, "live_bytes", "live at the end", REPORT_SIZE, false, a->all.live_bytes, b->all.live_bytes);
     diff_report_figure(diff, "live_count", "in allocations", REPORT_COUNT, false, a->all.live_count, b->all.live_count);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "viewer/commands/commands.h"
+#include "viewer/commands/memory.h"
 #include "viewer/commands/tables.h"
 #include "viewer/analysis/fragment.h"
 #include "viewer/analysis/groups.h"
@@ -18,6 +19,7 @@ struct fragmentation_options {
     uint64_t request;
     uint64_t page;
     uint64_t moments;
+    uint64_t memory;
 };
 
 #define AT(field) offsetof(struct fragmentation_options, field)
@@ -29,6 +31,8 @@ static const struct option_def fragmentation_option_defs[] = {
       AT(request), NULL, 0 },
     { "page", 0, OPTION_SIZE, "SIZE", "of the runs of pages, where no log is below; 2MiB", AT(page), NULL, 0 },
     { "moments", 0, OPTION_COUNT, "N", "so many moments evenly over the time; 10", AT(moments), NULL, 0 },
+    { "memory", 0, OPTION_COUNT, "N",
+      "of the kinds of memory that the trace has the N-th, else the one with\nthe most reserved", AT(memory), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
@@ -40,6 +44,7 @@ static const struct report_column fragmentation_columns[] = {
     { "internal_bytes", NULL, REPORT_SIZE },
     { "internal_share", "INTERNAL", REPORT_SHARE },
     { "reserved_bytes", "RESERVED", REPORT_SIZE },
+    { "pages_bytes", "IN PAGES", REPORT_SIZE },
     { "used_share", "USED", REPORT_SHARE },
     { "free_bytes", "FREE", REPORT_SIZE },
     { "largest_hole_bytes", "LARGEST", REPORT_SIZE },
@@ -50,35 +55,40 @@ static const struct report_column fragmentation_columns[] = {
     { "live_count", NULL, REPORT_COUNT },
     { "chunks", NULL, REPORT_COUNT },
     { "device_bytes", "DEVICE", REPORT_SIZE },
+    { "sample_age_ns", "OLDER BY", REPORT_TIME },
 };
 
 static void
-fragmentation_row(struct report *report, const char *moment, const struct fragment_figures *figures)
+fragmentation_row(struct report *report, const struct fragment *fragment, const char *moment,
+                  const struct fragment_figures *figures)
 {
+    bool has_chunks = fragment->layers.lower.active;
     double external = figures->free_bytes == 0 ? 0 : 1 - (double)figures->largest_hole / (double)figures->free_bytes;
 
     REPORT_ROW(report, cell_text(moment), cell_signed(figures->ns), cell_unsigned(figures->requested_bytes),
                cell_unsigned(figures->rounded_bytes), cell_unsigned(figures->rounded_bytes - figures->requested_bytes),
                cell_share((double)(figures->rounded_bytes - figures->requested_bytes), (double)figures->rounded_bytes),
-               cell_unsigned(figures->reserved_bytes),
-               cell_share((double)figures->inside_bytes, (double)figures->reserved_bytes),
+               figures->has_reserved ? cell_unsigned(figures->reserved_bytes) : cell_none(),
+               has_chunks ? cell_none() : cell_unsigned(figures->space_bytes),
+               cell_share((double)figures->inside_bytes, (double)figures->space_bytes),
                cell_unsigned(figures->free_bytes), cell_unsigned(figures->largest_hole), cell_unsigned(figures->holes),
                cell_real(external), cell_share((double)figures->unusable_bytes, (double)figures->free_bytes),
                cell_unsigned(figures->empty_bytes), cell_unsigned(figures->blocks), cell_unsigned(figures->chunks),
-               figures->has_device ? cell_unsigned(figures->device_bytes) : cell_none());
+               figures->has_device ? cell_unsigned(figures->device_bytes) : cell_none(),
+               figures->sample_age_ns >= 0 ? cell_signed(figures->sample_age_ns) : cell_none());
 }
 
 static void
 fragmentation_report_moments(struct report *report, const struct fragment *fragment)
 {
     REPORT_TABLE(report, "moments", NULL, fragmentation_columns);
-    report_spare(report, "holes empty_bytes device_bytes unusable_share used_share largest_hole_bytes external_share"
-                         " internal_share free_bytes requested_bytes");
-    fragmentation_row(report, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
+    report_spare(report, "holes empty_bytes sample_age_ns device_bytes unusable_share used_share largest_hole_bytes"
+                         " external_share internal_share free_bytes requested_bytes");
+    fragmentation_row(report, fragment, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
     if (fragment->reserved_peak_id != 0)
-        fragmentation_row(report, "most reserved", &fragment->reserved_figures);
+        fragmentation_row(report, fragment, "most reserved", &fragment->reserved_figures);
     for (size_t i = 0; i < fragment->moments_done; i++)
-        fragmentation_row(report, "", &fragment->moments[i]);
+        fragmentation_row(report, fragment, "", &fragment->moments[i]);
 }
 
 /* The steps from the requested bytes to those of the device, at the moment that is looked at. */
@@ -93,6 +103,7 @@ fragmentation_report_waterfall(struct report *report, const struct fragment *fra
     };
     const struct fragment_figures *at = &fragment->figures;
     bool lower = fragment->layers.lower.active;
+    const char *old = at->sample_age_ns > 0 ? "by a sample older than the moment" : "by a sample of that moment";
     const struct {
         const char *step;
         const char *what;
@@ -102,10 +113,9 @@ fragmentation_report_waterfall(struct report *report, const struct fragment *fra
         { "requested", NULL, at->requested_bytes, true },
         { "rounded", "rounding up to the alignment: internal fragmentation", at->rounded_bytes, true },
         { "live in pool", "what lies outside of the chunks is less", at->inside_bytes, lower },
-        { "reserved", lower ? "free in chunks" : "free in pages that hold a block", at->reserved_bytes, true },
-        { "device",
-          at->device_bytes >= at->reserved_bytes ? "held by the base, and not by the layer above it"
-                                                 : "the pool sample is older than the moment",
+        { "in pages", "free in pages that hold a block", at->space_bytes, !lower },
+        { "reserved", lower ? "free in chunks" : old, at->reserved_bytes, at->has_reserved },
+        { "device", at->device_bytes >= at->reserved_bytes ? "held by the base, and not by the layer above it" : old,
           at->device_bytes, at->has_device },
     };
     uint64_t before = 0;
@@ -285,35 +295,52 @@ fragmentation_report_streams(struct view *view, struct report *report, const str
 static void
 fragmentation_report_source(struct report *report, const struct fragment *fragment)
 {
+    const struct reserved_figure *reserved = &fragment->group->reserved;
     struct output_figure figure;
 
-    report_field(report, "source", NULL, REPORT_TEXT,
-                 cell_text(fragment->layers.lower.active ? "layers"
-                           : fragment->samples.count > 0 ? "samples"
-                                                         : "addresses"));
+    report_field(
+        report, "source", NULL, REPORT_TEXT,
+        cell_text(reserved->source != RESERVED_UNKNOWN ? reserved_source_word(reserved->source) : "addresses"));
     if (fragment->layers.lower.active)
-        report_label(report, "from", "two recorded layers: the chunks are what the log below has live%s",
-                     fragment->samples.count > 0 ? "; the device from pool samples" : "");
+        report_label(report, "from", "two recorded layers: the chunks are what the log below, or the pool, has live%s",
+                     fragment->group->base.source != RESERVED_UNKNOWN ? "; the device from pool samples" : "");
     else
         report_label(report, "from", "%sruns of %s pages that hold a block, by their addresses",
-                     fragment->samples.count > 0 ? "pool samples for utilisation and device; for holes, "
-                                                 : "no log below and no pool samples: ",
+                     reserved->source == RESERVED_HIGHS
+                         ? "pool samples with the most reserved, for reserved and utilisation; for holes, "
+                     : reserved->source == RESERVED_SAMPLES
+                         ? "pool samples, which can miss a peak, for reserved and utilisation; for holes, "
+                         : "no chunks and no pool samples: ",
                      output_size(&figure, fragment->layers.page_bytes));
 }
 
+/* Say which memory the figures are of, where the trace has several kinds, or stacks. */
 static void
-fragmentation_report_head(struct view *view, struct report *report, const struct fragment *fragment)
+fragmentation_report_memory(struct report *report, const struct fragment *fragment)
 {
-    double share = fragment_utilisation(fragment);
+    const struct reserved *reserved = &fragment->reserved;
 
-    command_subject(report, view);
+    memory_report(report, reserved);
+    report_field(report, "memory", reserved_is_parted(reserved) ? "memory" : NULL, REPORT_TEXT,
+                 cell_text(fragment->group->name[0] != '\0' ? fragment->group->name : NULL));
+}
+
+static void
+fragmentation_report_head(struct report *report, const struct fragment *fragment)
+{
+    const struct reserved_group *group = fragment->group;
+    double share = reserved_utilisation(group);
+
+    fragmentation_report_memory(report, fragment);
     fragmentation_report_source(report, fragment);
-    report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(fragment->peak_bytes));
-    report_field(report, "rounded_peak_bytes", "peak, rounded", REPORT_SIZE,
-                 cell_unsigned(fragment->rounded_peak_bytes));
-    report_field(report, "reserved_peak_bytes", "peak reserved", REPORT_SIZE,
-                 share >= 0 ? cell_unsigned(fragment_reserved_peak(fragment)) : cell_none());
-    report_field(report, "utilisation", "utilisation", REPORT_SHARE, share >= 0 ? cell_real(share) : cell_none());
+    report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(group->live_peak_bytes));
+    report_field(report, "rounded_peak_bytes", "peak, rounded", REPORT_SIZE, cell_unsigned(group->rounded_peak_bytes));
+    memory_report_peak(report, &group->reserved);
+    report_field(report, "utilisation", NULL, REPORT_SHARE, share >= 0 ? cell_real(share) : cell_none());
+    if (share >= 0)
+        report_label(report, "utilisation", "%s%.1f%%", group->reserved.is_exact ? "" : "at most ", 100 * share);
+    else
+        report_label(report, "utilisation", "unknown");
     report_field(report, "request_bytes", "request", REPORT_SIZE, cell_unsigned(fragment->request_bytes));
 }
 
@@ -324,12 +351,18 @@ fragmentation_analyse(struct view *view, struct report *report, const void *own)
     struct fragment fragment;
     int status;
 
+    if (options->memory > FRAGMENT_MOMENTS)
+        return command_misused(&command_fragmentation, "--memory: kinds of memory are numbered from 1");
     if (options->page == 0 || (options->page & (options->page - 1)) != 0)
         return command_misused(&command_fragmentation, "--page: a power of two");
-    status = fragment_make(view, &options->at, options->request, options->page, options->moments, &fragment);
+    command_subject(report, view); /* before the logs below are taken in */
+    status = fragment_make(view,
+                           &(struct fragment_options){ options->at, options->request, options->page, options->moments,
+                                                       (size_t)options->memory },
+                           &fragment);
     if (status != COMMAND_FINE)
         return status;
-    fragmentation_report_head(view, report, &fragment);
+    fragmentation_report_head(report, &fragment);
     fragmentation_report_waterfall(report, &fragment);
     fragmentation_report_moments(report, &fragment);
     status = fragmentation_report_pins(view, report, &fragment.space);
@@ -348,15 +381,15 @@ const struct command command_fragmentation = {
     .help = "\n"
             "REQUESTED    bytes that the program asked for and has not freed\n"
             "INTERNAL     (rounded - requested) / rounded, each request rounded up to its alignment\n"
-            "RESERVED     chunks: what the log below has live; without one, the runs of pages that\n"
-            "             hold a block\n"
-            "USED         rounded bytes inside the chunks / reserved\n"
-            "FREE         reserved - those; LARGEST: the largest hole; EMPTY: in chunks with no block\n"
+            "RESERVED     chunks: what the log below, or the pool, has live; without chunks, the\n"
+            "             sample before, and OLDER BY is its age\n"
+            "IN PAGES     without chunks, the runs of pages that hold a block\n"
+            "USED         rounded bytes inside the chunks, or those pages / the bytes of these\n"
+            "FREE         the rest of them; LARGEST: the largest hole; EMPTY: in chunks with no block\n"
             "EXTERNAL     1 - largest hole / free\n"
             "UNUSABLE     the share of the free bytes in holes that are smaller than the request\n"
             "DEVICE       what the bases below held, at the pool sample before\n"
-            "utilisation  most used / most reserved over the whole time: from the log below, or\n"
-            "             from pool samples\n"
+            "utilisation  most used / peak reserved, over the whole time\n"
             "\n"
             "A block pins a chunk that is at most a quarter full; HELD BACK is what is free in it.\n"
             "What another stack would reserve for the same requests says\n"

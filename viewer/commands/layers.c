@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "viewer/commands/commands.h"
 #include "viewer/analysis/summary.h"
-#include "viewer/read/samples.h"
+#include "viewer/base/output.h"
+#include "viewer/commands/commands.h"
+#include "viewer/commands/memory.h"
 #include "viewer/read/view.h"
 
 static const struct report_column layers_columns[] = {
@@ -24,10 +25,13 @@ static const struct report_column layers_columns[] = {
     { "peak_bytes", "PEAK", REPORT_SIZE },
     { "live_bytes", "LIVE", REPORT_SIZE },
     { "passed_share", "PASSED ON", REPORT_SHARE },
-    { "time_ns", "IN CALLS", REPORT_TIME },
+    { "time_ns", NULL, REPORT_TIME },
+    { NULL, "IN CALLS", REPORT_FIGURE },
     { "own_time_ns", "OWN", REPORT_TIME },
     { "used_peak_bytes", "USED", REPORT_SIZE },
-    { "reserved_peak_bytes", "RESERVED", REPORT_SIZE },
+    { "reserved_peak_bytes", NULL, REPORT_SIZE },
+    { "reserved_peak_is_exact", NULL, REPORT_FLAG },
+    { NULL, "PEAK RESERVED", REPORT_FIGURE },
 };
 
 #define LAYERS_SPARE                                                                                                   \
@@ -35,12 +39,6 @@ static const struct report_column layers_columns[] = {
 
 /* The most characters of a layer's arguments in a table. */
 #define LAYERS_CONFIG 40
-
-/* The highest samples of a base; -1: there are none. */
-struct layers_samples {
-    int64_t used_peak_bytes;
-    int64_t reserved_peak_bytes;
-};
 
 static const struct summary_layer *
 layers_find(const struct summary *summary, int64_t layer_id)
@@ -52,97 +50,142 @@ layers_find(const struct summary *summary, int64_t layer_id)
     return NULL;
 }
 
-/* The sums over the logs next below a log. */
+/* The sums over the recorded layers next below a log: logs, and pools that say their chunks themselves. */
 struct layers_below {
-    bool known; /* there is such a log, and all requests of both are looked at */
+    bool known; /* there are such layers, all requests of both are looked at, and all that they have come from it */
     uint64_t requests;
     uint64_t time_ns;
 };
 
-/* A log that is below several others counts for each of them. */
-static struct layers_below
-layers_sum_below(const struct summary *summary, const struct trace_layer *layer)
+static bool
+layers_is_recorded(const struct summary *summary, size_t at)
 {
-    const struct view *view = summary->view;
+    const struct reserved_role *role = &summary->reserved.roles[at];
+
+    return strcmp(summary->layers->layers[at].kind, "log") == 0 || (role->may_have_chunks && role->has_rows);
+}
+
+/* Add the recorded layers next below `at` to `next`. Returns whether every way down to a base meets one. */
+static bool
+layers_find_next(const struct summary *summary, size_t at, struct trace_layer_set *seen, struct trace_layer_set *next)
+{
+    const struct trace_layers *layers = summary->layers;
+    bool has_below = false;
+    bool meets = true;
+
+    if (trace_layer_set_has(seen, at))
+        return true; /* looked at already, or in a circle, as in a broken file */
+    trace_layer_set_add(seen, at);
+    for (size_t i = 0; i < layers->edge_count; i++) {
+        size_t below = layers->edges[i].to;
+
+        if (layers->edges[i].from != at)
+            continue;
+        has_below = true;
+        if (layers_is_recorded(summary, below))
+            trace_layer_set_add(next, below);
+        else
+            meets = layers_find_next(summary, below, seen, next) && meets;
+    }
+    return has_below && meets;
+}
+
+/* Whether a recorded layer has requests from one of them alone. */
+static bool
+layers_is_only_below(const struct summary *summary, size_t above, size_t below)
+{
+    for (size_t i = 0; i < summary->layers->count; i++) {
+        struct trace_layer_set seen = { { 0 } }, next = { { 0 } };
+
+        if (i == above || !layers_is_recorded(summary, i) || !trace_layer_set_has(&summary->layers->below[i], below) ||
+            i == below)
+            continue;
+        layers_find_next(summary, i, &seen, &next);
+        if (trace_layer_set_has(&next, below))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * What a log in one bin has seen is not all that was passed on, and what reaches a log from two sides cannot be told
+ * apart.
+ */
+static struct layers_below
+layers_sum_below(const struct summary *summary, size_t at)
+{
+    struct trace_layer_set seen = { { 0 } }, next = { { 0 } };
     struct layers_below below = { .known = false };
+    bool is_known;
 
     /* A filter by size or time selects other requests here than below. */
-    for (size_t i = 0; !view->filter.active && i < view->layers.count; i++) {
-        const struct trace_layer *next = &view->layers.layers[i];
-        const struct summary_layer *log =
-            trace_layers_is_next_log(&view->layers, layer, next) ? layers_find(summary, next->layer_id) : NULL;
+    if (summary->view->filter.active || !layers_is_recorded(summary, at))
+        return below;
+    is_known = layers_find_next(summary, at, &seen, &next);
+    for (size_t i = 0; is_known && i < summary->layers->count; i++) {
+        const struct summary_layer *found = layers_find(summary, summary->layers->layers[i].layer_id);
 
-        if (log == NULL)
+        if (!trace_layer_set_has(&next, i) || found == NULL)
             continue;
+        is_known = layers_is_only_below(summary, at, i);
         below.known = true;
-        below.requests += log->sums.allocations + log->sums.failures;
-        below.time_ns += log->sums.time_ns;
+        below.requests += found->sums.allocations + found->sums.failures;
+        below.time_ns += found->sums.time_ns;
     }
+    below.known = below.known && is_known;
     return below;
 }
 
-/* Read the highest samples of each layer that has them into `list`, by the place of its layer. */
-static int
-layers_read_samples(const struct view *view, struct layers_samples *list)
+/* How long the calls of a log took; "-" where that was not recorded. */
+static const char *
+layers_time(const struct summary_layer *log, char *buffer, size_t size)
 {
-    sqlite3_stmt *statement = NULL;
-    char sql[256];
-    int code;
+    struct output_figure figure;
 
-    for (size_t i = 0; i < view->layers.count; i++)
-        list[i] = (struct layers_samples){ -1, -1 };
-    if (filter_has_rows(&view->filter))
-        return COMMAND_FINE; /* reserved bytes cannot be split by tag, thread and so on */
-    snprintf(sql, sizeof(sql),
-             "SELECT layer_id, max(used_bytes), max(max(reserved_bytes, %s)) FROM pool_sample"
-             " WHERE ns BETWEEN ? AND ? GROUP BY 1",
-             samples_high(&view->trace, &view->filter));
-    code = sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL);
-    sqlite3_bind_int64(statement, 1, view->filter.from_ns);
-    sqlite3_bind_int64(statement, 2, view->filter.to_ns);
-    while (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW) {
-        const struct trace_layer *layer = trace_layers_find(&view->layers, sqlite3_column_int64(statement, 0));
-
-        if (layer != NULL && (view->options->layers.count == 0 || view_covers(view, layer->layer_id)))
-            list[layer - view->layers.layers] =
-                (struct layers_samples){ sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2) };
-    }
-    code = sqlite3_finalize(statement);
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(&view->trace);
+    snprintf(buffer, size, "%s", log->has_times ? output_time(&figure, (int64_t)log->sums.time_ns) : "-");
+    return buffer;
 }
 
 static void
-layers_report_row(struct report *report, const struct summary *summary, size_t place,
-                  const struct layers_samples *samples)
+layers_report_row(struct report *report, const struct summary *summary, size_t place)
 {
-    const struct trace_layers *layers = &summary->view->layers;
-    const struct trace_layer *layer = &layers->layers[place];
+    const struct view *view = summary->view;
+    const struct trace_layer *layer = &view->layers.layers[place];
     const struct summary_layer *found = layers_find(summary, layer->layer_id);
     const struct summary_layer *log = found != NULL && found->asked ? found : NULL;
-    struct layers_below below = layers_sum_below(summary, layer);
+    const struct reserved_role *role = &summary->reserved.roles[place];
+    bool covered = view->options->layers.count == 0 || view_covers(view, layer->layer_id);
+    struct reserved_figure reserved = reserved_of_layer(&summary->reserved, place);
+    struct layers_below below = layers_sum_below(summary, place);
     bool passes = log != NULL && below.known;
     unsigned depth = layer->depth;
     const char *config = layer->config;
-    char name[256];
+    char name[256], time[32], words[MEMORY_WORDS];
 
+    if (!covered)
+        reserved.source = RESERVED_UNKNOWN;
     snprintf(name, sizeof(name), "%*s%lld %s%s%.*s%s%s", 2 * (int)(depth < 32 ? depth : 32), "",
              (long long)layer->layer_id, layer->kind, config[0] != '\0' ? "(" : "", LAYERS_CONFIG, config,
              strlen(config) > LAYERS_CONFIG ? "..." : "", config[0] != '\0' ? ")" : "");
-    REPORT_ROW(report, cell_text(name), cell_signed(layer->layer_id),
-               layer->upstream_layer_id != 0 ? cell_signed(layer->upstream_layer_id) : cell_none(),
-               cell_text(layer->kind), cell_text(layer->config), cell_unsigned(depth),
-               log != NULL ? cell_unsigned(log->sums.allocations) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.frees) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.failures) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.bytes) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.peak_bytes) : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.live_bytes) : cell_none(),
-               passes ? cell_share((double)below.requests, (double)(log->sums.allocations + log->sums.failures))
-                      : cell_none(),
-               log != NULL ? cell_unsigned(log->sums.time_ns) : cell_none(),
-               passes ? cell_signed((int64_t)(log->sums.time_ns - below.time_ns)) : cell_none(),
-               samples->used_peak_bytes >= 0 ? cell_signed(samples->used_peak_bytes) : cell_none(),
-               samples->reserved_peak_bytes >= 0 ? cell_signed(samples->reserved_peak_bytes) : cell_none());
+    REPORT_ROW(
+        report, cell_text(name), cell_signed(layer->layer_id),
+        layer->upstream_layer_id != 0 ? cell_signed(layer->upstream_layer_id) : cell_none(), cell_text(layer->kind),
+        cell_text(layer->config), cell_unsigned(depth),
+        log != NULL ? cell_unsigned(log->sums.allocations) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.frees) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.failures) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.bytes) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.peak_bytes) : cell_none(),
+        log != NULL ? cell_unsigned(log->sums.live_bytes) : cell_none(),
+        passes ? cell_share((double)below.requests, (double)(log->sums.allocations + log->sums.failures)) : cell_none(),
+        log != NULL && log->has_times ? cell_unsigned(log->sums.time_ns) : cell_none(),
+        log != NULL ? cell_text(layers_time(log, time, sizeof(time))) : cell_none(),
+        passes && log->has_times && log->sums.time_ns >= below.time_ns
+            ? cell_unsigned(log->sums.time_ns - below.time_ns)
+            : cell_none(),
+        covered && role->has_samples && !summary->reserved.is_off ? cell_unsigned(role->used_peak_bytes) : cell_none(),
+        memory_peak(&reserved), memory_is_exact(&reserved),
+        reserved.source != RESERVED_UNKNOWN ? cell_text(memory_words(&reserved, words, sizeof(words))) : cell_none());
 }
 
 /* Say which allocations the report covers, unless it covers all. Without --layer, those of all logs count. */
@@ -162,25 +205,20 @@ layers_report_of(struct view *view, struct report *report)
 static int
 layers_analyse(struct view *view, struct report *report, const void *own)
 {
-    struct layers_samples *samples = calloc(view->layers.count + 1, sizeof(*samples));
     char *text = trace_meta(&view->trace, "stack");
     struct summary summary;
-    int status =
-        samples != NULL ? layers_read_samples(view, samples) : trace_broken(&view->trace, "no memory for its layers");
+    int status = summary_make(view, &summary);
 
     (void)own;
-    if (status == COMMAND_FINE)
-        status = summary_make(view, &summary);
     if (status == COMMAND_FINE) {
         layers_report_of(view, report);
         report_field(report, "stack", "stack", REPORT_TEXT, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
         REPORT_TABLE(report, "layers", NULL, layers_columns);
         report_spare(report, LAYERS_SPARE);
         for (size_t i = 0; i < view->layers.count; i++)
-            layers_report_row(report, &summary, i, &samples[i]);
+            layers_report_row(report, &summary, i);
         summary_free(&summary);
     }
-    free(samples);
     free(text);
     return status;
 }
@@ -190,11 +228,13 @@ const struct command command_layers = {
     .arguments = "[OPTIONS] TRACE",
     .purpose = "The stack, and what each of its layers saw, passed on and took",
     .help = "\n"
-            "A layer stands under those above it. Figures are of log layers, and RESERVED of bases.\n"
+            "A layer stands under those above it. Figures are of log layers; PEAK RESERVED is the most\n"
+            "that a pool or base held, by its chunks, its high-water mark, or at least, by samples.\n"
             "PASSED ON is the share of the requests that reached the next logs below. IN CALLS is the\n"
             "time in the calls that a log saw, OWN what of it was not in those of the next logs below.\n"
-            "Without --layer all logs have figures, not only the outermost ones; with any other filter\n"
-            "there is no PASSED ON and no OWN, and RESERVED with --from and --to alone.\n",
+            "Both are left out where a log is in one bin alone, or below several others. Without\n"
+            "--layer all logs have figures, not only the outermost ones; with any other filter there is\n"
+            "no PASSED ON and no OWN, and PEAK RESERVED with --from and --to alone.\n",
     .common = OPTIONS_REPORT | OPTIONS_FILTER,
     .run = command_answer,
     .analyse = layers_analyse,

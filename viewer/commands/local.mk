@@ -13,6 +13,8 @@ tidemark_SOURCES += \
 	viewer/commands/layers.c \
 	viewer/commands/leaks.c \
 	viewer/commands/main.c \
+	viewer/commands/memory.c \
+	viewer/commands/memory.h \
 	viewer/commands/peak.c \
 	viewer/commands/query.c \
 	viewer/commands/recover.c \

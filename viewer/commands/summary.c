@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "viewer/commands/commands.h"
+#include "viewer/commands/memory.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/summary.h"
 #include "viewer/read/view.h"
@@ -24,7 +25,8 @@ static const struct report_column summary_columns[] = {
     { "live_count", "COUNT", REPORT_COUNT },
     { "reserved_bytes", "RESERVED", REPORT_SIZE },
     { "reserved_peak_bytes", NULL, REPORT_SIZE },
-    { NULL, "HIGHEST", REPORT_SIZE },
+    { "reserved_peak_is_exact", NULL, REPORT_FLAG },
+    { NULL, "PEAK RESERVED", REPORT_FIGURE },
 };
 
 #define SUMMARY_SPARE "live_count peak_count frees peak_ns #14 total_bytes allocations failures reserved_bytes"
@@ -125,104 +127,165 @@ verdict_size(struct output_figure *figure, int64_t bytes)
     return figure->text;
 }
 
-static void
-verdict_report_difference(struct report *report, const struct verdict *verdict)
+/* "GPU 1: " where the trace has several kinds of memory, or stacks; else "". */
+static const char *
+verdict_prefix(const struct verdict *verdict, char *buffer, size_t size)
 {
-    struct output_figure figures[3];
-    char pools[80] = "";
+    buffer[0] = '\0';
+    if (reserved_is_parted(&verdict->summary->reserved))
+        snprintf(buffer, size, "%s: ", verdict->part->group != NULL ? verdict->part->group->name : "unknown");
+    return buffer;
+}
 
-    if (verdict->source == VERDICT_NONE)
-        return;
-    /* A sample is a single moment. If the highest is below the peak of the live bytes, no sample fell on that peak. */
-    report_label(report, "most reserved", "%s%s", output_size(&figures[0], verdict->reserved_peak_bytes),
-                 verdict->source == VERDICT_LAYERS ? ", by the lowest log"
-                 : verdict->base_bytes >= 0        ? ", by samples of the pools"
-                                                   : " or more: no sample of the pools fell on the peak");
-    if (verdict->summary->has_lowest)
-        snprintf(pools, sizeof(pools), ", %s free in pools", verdict_size(&figures[0], verdict->pools_bytes));
-    if (verdict->base_bytes >= 0)
-        report_label(report, "difference", "%s rounding%s, %s more below or at other times",
-                     verdict_size(&figures[1], verdict->rounding_bytes), pools,
-                     verdict_size(&figures[2], verdict->base_bytes));
-    else
-        report_label(report, "difference", "%s rounding%s", verdict_size(&figures[1], verdict->rounding_bytes), pools);
+/* Which source the most reserved is of. */
+static const char *
+verdict_source(const struct verdict *verdict)
+{
+    switch (verdict->reserved->source) {
+    case RESERVED_LAYERS:
+        return ", by its chunks";
+    case RESERVED_HIGHS:
+        return ", by the pool's high-water mark";
+    case RESERVED_SAMPLES:
+        return verdict->reserved->is_live ? ": so much was live, and no sample was higher"
+                                          : ", by samples of the pools";
+    default:
+        return "";
+    }
 }
 
 static void
-verdict_report_lines(struct report *report, const struct verdict *verdict)
+verdict_report_reserved(struct report *report, const struct verdict *verdict)
 {
-    const struct tally *total = &verdict->summary->total.sums;
+    struct output_figure figures[3];
+    char prefix[128], words[MEMORY_WORDS];
+    char pools[80] = "";
+
+    if (verdict->reserved->source == RESERVED_UNKNOWN)
+        return;
+    verdict_prefix(verdict, prefix, sizeof(prefix));
+    report_label(report, "peak reserved", "%s%s%s", prefix, memory_words(verdict->reserved, words, sizeof(words)),
+                 verdict_source(verdict));
+    if (verdict->base->source != RESERVED_UNKNOWN && verdict->base->peak_bytes != verdict->reserved->peak_bytes)
+        report_label(report, "device", "%s%s held by the base at most", prefix,
+                     memory_words(verdict->base, words, sizeof(words)));
+    if (verdict->has_pools)
+        snprintf(pools, sizeof(pools), ", %s free in pools", verdict_size(&figures[0], verdict->pools_bytes));
+    if (verdict->base_bytes >= 0)
+        report_label(report, "difference", "%s%s rounding%s, %s%s more %s", prefix,
+                     verdict_size(&figures[1], verdict->rounding_bytes), pools, reserved_least(verdict->reserved),
+                     verdict_size(&figures[2], verdict->base_bytes),
+                     verdict->has_pools ? "at other times" : "below or at other times");
+    else
+        report_label(report, "difference", "%s%s rounding%s", prefix,
+                     verdict_size(&figures[1], verdict->rounding_bytes), pools);
+}
+
+/* The lines of a part: its peak, what was reserved, and what is live. */
+static void
+verdict_report_part(struct report *report, const struct verdict *verdict)
+{
+    const struct tally *sums = &verdict->part->sums;
+    struct output_figure one, other;
+    char prefix[128];
+
+    verdict_prefix(verdict, prefix, sizeof(prefix));
+    report_label(report, "peak", "%s%s requested at %s, in %llu allocation%s", prefix,
+                 output_size(&one, sums->peak_bytes), output_time(&other, sums->peak_ns),
+                 (unsigned long long)sums->peak_count, sums->peak_count == 1 ? "" : "s");
+    verdict_report_reserved(report, verdict);
+    if (sums->live_count > 0)
+        report_label(report, "at the end", "%s%s live in %llu allocation%s", prefix,
+                     output_size(&one, sums->live_bytes), (unsigned long long)sums->live_count,
+                     sums->live_count == 1 ? "" : "s");
+    else
+        report_label(report, "at the end", "%snothing live", prefix);
+}
+
+static void
+verdict_report_lines(struct report *report, const struct summary *summary)
+{
+    const struct tally *total = &summary->total.sums;
     struct output_figure one, other;
 
-    report_label(report, "peak", "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
-                 output_time(&other, total->peak_ns), (unsigned long long)total->peak_count,
-                 total->peak_count == 1 ? "" : "s");
-    verdict_report_difference(report, verdict);
-    if (total->live_count > 0)
-        report_label(report, "at the end", "%s live in %llu allocation%s", output_size(&one, total->live_bytes),
-                     (unsigned long long)total->live_count, total->live_count == 1 ? "" : "s");
-    else
-        report_label(report, "at the end", "nothing live");
+    for (size_t i = 0; i < summary->part_count; i++) {
+        struct verdict verdict;
+
+        verdict_make(summary, &summary->parts[i], &verdict);
+        verdict_report_part(report, &verdict);
+    }
     report_label(report, "failed", "%llu of %llu allocations", (unsigned long long)total->failures,
                  (unsigned long long)(total->failures + total->allocations));
-    if (verdict->summary->has_driver)
+    if (!summary->has_times)
+        report_label(report, "in calls", "-");
+    else if (summary->has_driver)
         report_label(report, "in calls", "%s, of which %s in %llu calls of the driver",
-                     output_time(&one, (int64_t)total->time_ns),
-                     output_time(&other, (int64_t)verdict->summary->driver_ns),
-                     (unsigned long long)verdict->summary->driver_calls);
+                     output_time(&one, (int64_t)total->time_ns), output_time(&other, (int64_t)summary->driver_ns),
+                     (unsigned long long)summary->driver_calls);
     else if (total->time_ns > 0)
         report_label(report, "in calls", "%s; calls of the driver are not recorded",
                      output_time(&one, (int64_t)total->time_ns));
 }
 
-/* Add sentences about failures and leaks. */
+/* Add a sentence about failures. */
 static void
-verdict_note_wrong(struct report *report, const struct verdict *verdict)
+verdict_note_failures(struct report *report, const struct summary *summary)
 {
-    const struct tally *total = &verdict->summary->total.sums;
+    const struct summary_total *total = &summary->total;
     struct output_figure one, other;
 
-    if (total->failures > 0) {
+    if (total->sums.failures > 0)
         report_note(report, "%llu allocation%s failed, the first one of %s at %s; `tidemark failures` says why.",
-                    (unsigned long long)total->failures, total->failures == 1 ? "" : "s",
-                    output_size(&one, verdict->summary->total.first_failure.size),
-                    output_time(&other, verdict->summary->total.first_failure.alloc_ns));
-    }
-    if (total->live_count > 0) {
-        report_note(report, "%s in %llu allocation%s %s %s, %.1f%% of the peak; `tidemark leaks` says whose.",
-                    output_size(&one, total->live_bytes), (unsigned long long)total->live_count,
-                    total->live_count == 1 ? "" : "s", total->live_count == 1 ? "was" : "were",
+                    (unsigned long long)total->sums.failures, total->sums.failures == 1 ? "" : "s",
+                    output_size(&one, total->first_failure.size), output_time(&other, total->first_failure.alloc_ns));
+}
+
+/* Add a sentence about what is live at the end. */
+static void
+verdict_note_leaks(struct report *report, const struct verdict *verdict)
+{
+    const struct tally *sums = &verdict->part->sums;
+    struct output_figure one;
+    char prefix[128];
+
+    if (sums->live_count > 0)
+        report_note(report, "%s%s in %llu allocation%s %s %s, %.1f%% of the peak; `tidemark leaks` says whose.",
+                    verdict_prefix(verdict, prefix, sizeof(prefix)), output_size(&one, sums->live_bytes),
+                    (unsigned long long)sums->live_count, sums->live_count == 1 ? "" : "s",
+                    sums->live_count == 1 ? "was" : "were",
                     verdict->summary->view->filter.to_ns < INT64_MAX ? "live at the end of that time" : "never freed",
-                    total->peak_bytes > 0 ? 100 * (double)total->live_bytes / (double)total->peak_bytes : 0);
-    }
+                    sums->peak_bytes > 0 ? 100 * (double)sums->live_bytes / (double)sums->peak_bytes : 0);
 }
 
 /* Add sentences about waste and a limit that was near. */
 static void
 verdict_note_waste(struct report *report, const struct verdict *verdict)
 {
-    const struct tally *total = &verdict->summary->total.sums;
-    double more = (double)verdict->reserved_peak_bytes - (double)total->peak_bytes;
+    const struct tally *sums = &verdict->part->sums;
+    double more = (double)verdict->reserved->peak_bytes - (double)sums->peak_bytes;
     struct output_figure one, other;
+    char prefix[128], words[MEMORY_WORDS];
 
-    if (verdict->source != VERDICT_NONE && more > VERDICT_WASTE * (double)total->peak_bytes) {
-        report_note(report, "%s reserved for %s requested is %.0f%% more; `tidemark fragmentation` says what holds it.",
-                    output_size(&one, verdict->reserved_peak_bytes), output_size(&other, total->peak_bytes),
-                    100 * more / (double)total->peak_bytes);
-    }
-    if (verdict->limit_bytes > 0 && (double)total->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes)
-        report_note(report, "The peak came within %s of the limit of %s.",
-                    verdict_size(&one, (int64_t)(verdict->limit_bytes - total->peak_bytes)),
+    verdict_prefix(verdict, prefix, sizeof(prefix));
+    if (verdict->reserved->source != RESERVED_UNKNOWN && sums->peak_bytes > 0 &&
+        more > VERDICT_WASTE * (double)sums->peak_bytes)
+        report_note(
+            report, "%s%s reserved for %s requested is %s%.0f%% more; `tidemark fragmentation` says what holds it.",
+            prefix, memory_words(verdict->reserved, words, sizeof(words)), output_size(&other, sums->peak_bytes),
+            reserved_least(verdict->reserved), 100 * more / (double)sums->peak_bytes);
+    if (verdict->limit_bytes > 0 && (double)sums->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes)
+        report_note(report, "%sThe peak came within %s of the limit of %s.", prefix,
+                    verdict_size(&one, (int64_t)(verdict->limit_bytes - sums->peak_bytes)),
                     output_size(&other, verdict->limit_bytes));
 }
 
-/* Add `left` sentences at most, which hold for any trace. */
+/* Add `left` sentences at most, which hold for any trace of one kind of memory. */
 static void
-verdict_note_rest(struct report *report, const struct verdict *verdict, size_t left)
+verdict_note_rest(struct report *report, const struct summary *summary, size_t left)
 {
-    const struct tally *total = &verdict->summary->total.sums;
-    const struct filter *filter = &verdict->summary->view->filter;
-    double span_ns = (double)verdict->summary->span_ns;
+    const struct tally *total = &summary->total.sums;
+    const struct filter *filter = &summary->view->filter;
+    double span_ns = (double)summary->span_ns;
     double mean = span_ns > 0 ? (double)total->byte_ns / span_ns : 0;
     struct output_figure one, other;
     char each[96] = "";
@@ -239,54 +302,78 @@ verdict_note_rest(struct report *report, const struct verdict *verdict, size_t l
     if (filter->from_ns == INT64_MIN && filter->to_ns == INT64_MAX)
         snprintf(each, sizeof(each), "; an allocation with its free took %s on average",
                  output_time(&other, (int64_t)(total->time_ns / (total->allocations + total->failures))));
-    if (left > 2)
+    if (left > 2 && summary->has_times)
         report_note(report, "The calls took %s, %.3g%% of the time%s.", output_time(&one, (int64_t)total->time_ns),
                     span_ns > 0 ? 100 * (double)total->time_ns / span_ns : 0, each);
 }
 
 static void
-verdict_report_sentences(struct report *report, const struct verdict *verdict)
+verdict_report_sentences(struct report *report, const struct summary *summary)
 {
+    size_t most = VERDICT_SENTENCES + summary->part_count - (summary->part_count > 0);
     size_t first = report->count;
+    struct verdict verdict;
 
-    if (verdict->summary->total.sums.allocations + verdict->summary->total.sums.failures == 0) {
-        report_note(report, summary_is_part(verdict->summary->view) ? "The filters take no allocation."
-                                                                    : "No allocation was recorded.");
+    if (summary->total.sums.allocations + summary->total.sums.failures == 0) {
+        report_note(report,
+                    summary_is_part(summary->view) ? "The filters take no allocation." : "No allocation was recorded.");
         return;
     }
-    verdict_note_wrong(report, verdict);
-    if (report->count - first < VERDICT_SENTENCES)
-        verdict_note_waste(report, verdict);
-    if (report->count - first < VERDICT_SENTENCES && verdict->summary->total.sums.peak_bytes > 0)
-        verdict_note_rest(report, verdict, VERDICT_SENTENCES - (report->count - first));
+    verdict_note_failures(report, summary);
+    for (size_t i = 0; i < summary->part_count && report->count - first < most; i++) {
+        verdict_make(summary, &summary->parts[i], &verdict);
+        verdict_note_leaks(report, &verdict);
+    }
+    for (size_t i = 0; i < summary->part_count && report->count - first < most; i++) {
+        verdict_make(summary, &summary->parts[i], &verdict);
+        verdict_note_waste(report, &verdict);
+    }
+    if (report->count - first < most && summary->total.sums.peak_bytes > 0 && summary->part_count == 1)
+        verdict_note_rest(report, summary, most - (report->count - first));
 }
 
+/* The fields of the only part. Those of several are in the table of memory: their bytes are never added up. */
 static void
-verdict_report_fields(struct report *report, const struct verdict *verdict)
+verdict_report_part_fields(struct report *report, const struct verdict *verdict)
 {
     const struct summary *summary = verdict->summary;
-    const struct tally *total = &summary->total.sums;
-    bool reserved = verdict->source != VERDICT_NONE;
-    uint64_t mean_bytes = summary->span_ns > 0 ? (uint64_t)(total->byte_ns / (uint64_t)summary->span_ns) : 0;
+    const struct reserved_figure *reserved = verdict->reserved;
+    const struct tally *sums = &verdict->part->sums;
+    bool is_known = reserved->source != RESERVED_UNKNOWN;
+    uint64_t mean_bytes = summary->span_ns > 0 ? (uint64_t)(sums->byte_ns / (uint64_t)summary->span_ns) : 0;
 
-    report_field(report, "peak_bytes", NULL, REPORT_SIZE, cell_unsigned(total->peak_bytes));
-    report_field(report, "peak_ns", NULL, REPORT_TIME, cell_signed(total->peak_ns));
-    report_field(report, "peak_count", NULL, REPORT_COUNT, cell_unsigned(total->peak_count));
-    report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE,
-                 reserved ? cell_unsigned(verdict->reserved_peak_bytes) : cell_none());
-    report_field(report, "reserved_source", NULL, REPORT_TEXT,
-                 reserved ? cell_text(verdict->source == VERDICT_LAYERS ? "layers" : "samples") : cell_none());
+    report_field(report, "peak_bytes", NULL, REPORT_SIZE, cell_unsigned(sums->peak_bytes));
+    report_field(report, "peak_ns", NULL, REPORT_TIME, cell_signed(sums->peak_ns));
+    report_field(report, "peak_count", NULL, REPORT_COUNT, cell_unsigned(sums->peak_count));
+    report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE, memory_peak(reserved));
+    report_field(report, "reserved_peak_is_exact", NULL, REPORT_FLAG, memory_is_exact(reserved));
+    report_field(report, "reserved_source", NULL, REPORT_TEXT, cell_text(reserved_source_word(reserved->source)));
+    report_field(report, "device_peak_bytes", NULL, REPORT_SIZE, memory_peak(verdict->base));
+    report_field(report, "device_peak_is_exact", NULL, REPORT_FLAG, memory_is_exact(verdict->base));
     report_field(report, "rounding_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->rounding_bytes));
     report_field(report, "pools_bytes", NULL, REPORT_CHANGE,
-                 summary->has_lowest ? cell_signed(verdict->pools_bytes) : cell_none());
-    report_field(report, "base_bytes", NULL, REPORT_CHANGE, reserved ? cell_signed(verdict->base_bytes) : cell_none());
+                 verdict->has_pools ? cell_signed(verdict->pools_bytes) : cell_none());
+    report_field(report, "base_bytes", NULL, REPORT_CHANGE, is_known ? cell_signed(verdict->base_bytes) : cell_none());
     report_field(report, "limit_bytes", NULL, REPORT_SIZE,
                  verdict->limit_bytes > 0 ? cell_unsigned(verdict->limit_bytes) : cell_none());
     report_field(report, "mean_live_bytes", NULL, REPORT_SIZE, cell_unsigned(mean_bytes));
-    report_field(report, "live_bytes", NULL, REPORT_SIZE, cell_unsigned(total->live_bytes));
+    report_field(report, "live_bytes", NULL, REPORT_SIZE, cell_unsigned(sums->live_bytes));
+}
+
+static void
+verdict_report_fields(struct report *report, const struct summary *summary)
+{
+    const struct tally *total = &summary->total.sums;
+    struct verdict verdict;
+
+    if (!reserved_is_parted(&summary->reserved) && summary->part_count < 2) {
+        verdict_make(summary, summary->part_count > 0 ? &summary->parts[0] : &summary->total, &verdict);
+        verdict_report_part_fields(report, &verdict);
+    }
     report_field(report, "live_count", NULL, REPORT_COUNT, cell_unsigned(total->live_count));
     report_field(report, "failures", NULL, REPORT_COUNT, cell_unsigned(total->failures));
-    report_field(report, "time_ns", NULL, REPORT_TIME, cell_unsigned(total->time_ns));
+    report_field(report, "time_ns", NULL, REPORT_TIME,
+                 summary->has_times ? cell_unsigned(total->time_ns) : cell_none());
     report_field(report, "driver_ns", NULL, REPORT_TIME,
                  summary->has_driver ? cell_unsigned(summary->driver_ns) : cell_none());
     report_field(report, "driver_calls", NULL, REPORT_COUNT,
@@ -296,26 +383,25 @@ verdict_report_fields(struct report *report, const struct verdict *verdict)
 static void
 summary_report_layer(struct report *report, const struct summary_layer *layer)
 {
-    /* A sample is a single moment. If the highest is below the peak of the live bytes, no sample fell on that peak. */
-    bool has_highest = layer->has_samples && layer->reserved_peak_bytes >= layer->sums.peak_bytes;
-    char name[64];
+    const struct reserved_figure *reserved = layer->reserved;
+    bool is_known = reserved != NULL && reserved->source != RESERVED_UNKNOWN;
+    char name[64], words[MEMORY_WORDS];
 
     snprintf(name, sizeof(name), "%lld %s", (long long)layer->layer_id, layer->kind);
-    REPORT_ROW(
-        report, cell_text(name), cell_signed(layer->layer_id), cell_text(layer->kind),
-        cell_unsigned(layer->sums.allocations), cell_unsigned(layer->sums.frees), cell_unsigned(layer->sums.failures),
-        cell_unsigned(layer->sums.bytes), cell_unsigned(layer->sums.peak_bytes), cell_signed(layer->sums.peak_ns),
-        cell_unsigned(layer->sums.peak_count), cell_unsigned(layer->sums.live_bytes),
-        cell_unsigned(layer->sums.live_count), layer->has_samples ? cell_unsigned(layer->reserved_bytes) : cell_none(),
-        layer->has_samples ? cell_unsigned(layer->reserved_peak_bytes) : cell_none(),
-        has_highest ? cell_unsigned(layer->reserved_peak_bytes) : cell_none());
+    REPORT_ROW(report, cell_text(name), cell_signed(layer->layer_id), cell_text(layer->kind),
+               cell_unsigned(layer->sums.allocations), cell_unsigned(layer->sums.frees),
+               cell_unsigned(layer->sums.failures), cell_unsigned(layer->sums.bytes),
+               cell_unsigned(layer->sums.peak_bytes), cell_signed(layer->sums.peak_ns),
+               cell_unsigned(layer->sums.peak_count), cell_unsigned(layer->sums.live_bytes),
+               cell_unsigned(layer->sums.live_count), is_known ? cell_unsigned(reserved->bytes) : cell_none(),
+               is_known ? memory_peak(reserved) : cell_none(), is_known ? memory_is_exact(reserved) : cell_none(),
+               is_known ? cell_text(memory_words(reserved, words, sizeof(words))) : cell_none());
 }
 
 static int
 summary_analyse(struct view *view, struct report *report, const void *own)
 {
     struct summary summary;
-    struct verdict verdict;
     struct name_list devices = { 0 };
     bool has_devices;
     int status = summary_make(view, &summary);
@@ -323,15 +409,10 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     (void)own;
     if (status != COMMAND_FINE)
         return status;
-    status = verdict_make(view, &summary, &verdict);
-    if (status != COMMAND_FINE) {
-        summary_free(&summary);
-        return status;
-    }
     has_devices = names_read_devices(&view->trace, &devices);
     summary_report_head(view, report, &summary, &devices);
-    verdict_report_lines(report, &verdict);
-    verdict_report_sentences(report, &verdict);
+    verdict_report_lines(report, &summary);
+    verdict_report_sentences(report, &summary);
     report_field(report, "complete", NULL, REPORT_FLAG, cell_unsigned(view->trace.complete));
     report_field(report, "unmatched_frees", NULL, REPORT_COUNT, cell_signed(summary.unmatched_frees));
     report_field(report, "lost_events", NULL, REPORT_COUNT, cell_signed(view->trace.lost_events));
@@ -344,7 +425,8 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     }
     report_field(report, "in_progress", NULL, REPORT_FLAG, cell_unsigned(view->trace.in_progress));
     report_field(report, "duration_ns", NULL, REPORT_TIME, cell_signed(summary.end_ns));
-    verdict_report_fields(report, &verdict);
+    verdict_report_fields(report, &summary);
+    memory_report(report, &summary.reserved);
     if (has_devices)
         summary_report_devices(report, &devices);
     else

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "viewer/commands/commands.h"
+#include "viewer/commands/memory.h"
 #include "viewer/analysis/timeline.h"
 #include "viewer/base/output.h"
 
@@ -108,24 +109,25 @@ drawing_eighths(uint64_t bytes, uint64_t top, size_t height)
 }
 
 static enum drawing_sign
-drawing_sign(const struct timeline *timeline, const struct timeline_column *column, uint64_t top, size_t height,
+drawing_sign(const struct timeline_part *part, const struct timeline_column *column, uint64_t top, size_t height,
              size_t row)
 {
     size_t live = drawing_eighths(column->most_bytes, top, height);
     size_t reserved = drawing_eighths(column->reserved_bytes, top, height);
-    size_t limit = drawing_eighths(timeline->limit_bytes, top, height);
+    size_t limit = drawing_eighths(part->limit_bytes, top, height);
 
     if (live >= 8 * (row + 1))
         return DRAWING_FULL;
     if (live > 8 * row)
         return (enum drawing_sign)(DRAWING_LIVE + (live - 8 * row) - 1);
-    if (timeline->limit_bytes > 0 && timeline->limit_bytes <= top && limit > 8 * row && limit <= 8 * (row + 1))
+    if (part->limit_bytes > 0 && part->limit_bytes <= top && limit > 8 * row && limit <= 8 * (row + 1))
         return DRAWING_LIMIT;
     return reserved >= 8 * row + 4 ? DRAWING_RESERVED : DRAWING_BLANK;
 }
 
 static void
-drawing_rows(const struct timeline *timeline, const struct drawing_options *options, uint64_t top, FILE *out)
+drawing_rows(const struct timeline *timeline, const struct timeline_part *part, const struct drawing_options *options,
+             uint64_t top, FILE *out)
 {
     unsigned char signs[TIMELINE_COLUMNS];
 
@@ -139,7 +141,7 @@ drawing_rows(const struct timeline *timeline, const struct drawing_options *opti
                 : labelled     ? "┤"
                                : "│");
         for (size_t i = 0; i < timeline->count; i++)
-            signs[i] = (unsigned char)drawing_sign(timeline, &timeline->columns[i], top, options->height, row);
+            signs[i] = (unsigned char)drawing_sign(part, &part->columns[i], top, options->height, row);
         drawing_line(options, signs, timeline->count, out);
     }
 }
@@ -163,14 +165,14 @@ drawing_axis(const struct timeline *timeline, const struct drawing_options *opti
 
 /* Write a row of signs below the columns with failures or marks. False: there are none, and no row. */
 static bool
-drawing_events(const struct timeline *timeline, const struct drawing_options *options, enum drawing_sign sign,
-               FILE *out)
+drawing_events(const struct timeline *timeline, const struct timeline_part *part, const struct drawing_options *options,
+               enum drawing_sign sign, FILE *out)
 {
     unsigned char signs[TIMELINE_COLUMNS];
     bool any = false;
 
     for (size_t i = 0; i < timeline->count; i++) {
-        const struct timeline_column *column = &timeline->columns[i];
+        const struct timeline_column *column = &part->columns[i];
         bool there = sign == DRAWING_MARK ? column->marks > 0 : column->failures > 0;
 
         signs[i] = (unsigned char)(there ? sign : DRAWING_BLANK);
@@ -184,17 +186,18 @@ drawing_events(const struct timeline *timeline, const struct drawing_options *op
 }
 
 static void
-drawing_legend(const struct timeline *timeline, const struct drawing_options *options, uint64_t top, bool failures,
+drawing_legend(const struct timeline_part *part, const struct drawing_options *options, uint64_t top, bool failures,
                bool marks, FILE *out)
 {
     struct output_figure figure;
 
     fprintf(out, "%*s%s live", DRAWING_MARGIN, "", drawing_text(options, DRAWING_FULL));
-    if (timeline->reserved != TIMELINE_UNKNOWN)
-        fprintf(out, "  %s reserved", drawing_text(options, DRAWING_RESERVED));
-    if (timeline->limit_bytes > 0)
-        fprintf(out, "  %s limit %s%s", timeline->limit_bytes <= top ? drawing_text(options, DRAWING_LIMIT) : "-",
-                output_size(&figure, timeline->limit_bytes), timeline->limit_bytes <= top ? "" : " (above)");
+    if (part->group->reserved.source != RESERVED_UNKNOWN)
+        fprintf(out, "  %s reserved%s", drawing_text(options, DRAWING_RESERVED),
+                part->group->reserved.source == RESERVED_LAYERS ? "" : ", at samples");
+    if (part->limit_bytes > 0)
+        fprintf(out, "  %s limit %s%s", part->limit_bytes <= top ? drawing_text(options, DRAWING_LIMIT) : "-",
+                output_size(&figure, part->limit_bytes), part->limit_bytes <= top ? "" : " (above)");
     if (failures)
         fprintf(out, "  %s failed", drawing_text(options, DRAWING_FAILURE));
     if (marks)
@@ -204,29 +207,34 @@ drawing_legend(const struct timeline *timeline, const struct drawing_options *op
 
 /* The bytes at the top of the drawing: the highest figure, or the limit if that is less than twice as high. */
 static uint64_t
-drawing_top(const struct timeline *timeline)
+drawing_top(const struct timeline *timeline, const struct timeline_part *part)
 {
-    uint64_t top = timeline->peak_bytes;
+    uint64_t top = part->group->live_peak_bytes;
 
-    if (timeline->reserved_peak_bytes > top)
-        top = timeline->reserved_peak_bytes;
-    if (timeline->limit_bytes > top && timeline->limit_bytes / 2 < top)
-        top = timeline->limit_bytes;
+    for (size_t i = 0; i < timeline->count; i++) {
+        if (part->columns[i].reserved_bytes > top)
+            top = part->columns[i].reserved_bytes;
+    }
+    if (part->limit_bytes > top && part->limit_bytes / 2 < top)
+        top = part->limit_bytes;
     return top > 0 ? top : 1;
 }
 
-/* Write the drawing, its axes and its legend. */
+/* Write the drawing of a part, its axes and its legend. */
 static void
-drawing_write(const struct timeline *timeline, const struct drawing_options *options, FILE *out)
+drawing_write(const struct timeline *timeline, const struct timeline_part *part, const struct drawing_options *options,
+              FILE *out)
 {
-    uint64_t top = drawing_top(timeline);
+    uint64_t top = drawing_top(timeline, part);
     bool failures, marks;
 
-    drawing_rows(timeline, options, top, out);
+    if (timeline->part_count > 1)
+        fprintf(out, "%s%s:\n", part != timeline->parts ? "\n" : "", part->group->name);
+    drawing_rows(timeline, part, options, top, out);
     drawing_axis(timeline, options, out);
-    failures = drawing_events(timeline, options, DRAWING_FAILURE, out);
-    marks = drawing_events(timeline, options, DRAWING_MARK, out);
-    drawing_legend(timeline, options, top, failures, marks, out);
+    failures = drawing_events(timeline, part, options, DRAWING_FAILURE, out);
+    marks = drawing_events(timeline, part, options, DRAWING_MARK, out);
+    drawing_legend(part, options, top, failures, marks, out);
 }
 
 /* The number of columns of time. */
@@ -262,8 +270,8 @@ timeline_draw(struct view *view, struct report *report, const struct timeline *t
 
     if (how.height == 0)
         how.height = 1;
-    if (out != NULL)
-        drawing_write(timeline, &how, out);
+    for (size_t i = 0; i < timeline->part_count && out != NULL; i++)
+        drawing_write(timeline, &timeline->parts[i], &how, out);
     if (out == NULL || fclose(out) != 0) {
         free(text);
         return trace_broken(&view->trace, "no memory for its timeline");
@@ -271,6 +279,22 @@ timeline_draw(struct view *view, struct report *report, const struct timeline *t
     report_lines(report, "%s", text);
     free(text);
     return COMMAND_FINE;
+}
+
+static void
+timeline_report_part(struct report *report, const struct timeline *timeline, const struct timeline_part *part)
+{
+    bool known = part->group->reserved.source != RESERVED_UNKNOWN;
+
+    for (size_t i = 0; i < timeline->count; i++) {
+        const struct timeline_column *column = &part->columns[i];
+
+        REPORT_ROW(report, cell_signed(column->ns), cell_unsigned(column->most_bytes),
+                   cell_unsigned(column->least_bytes), cell_unsigned(column->end_bytes),
+                   known ? cell_unsigned(column->reserved_bytes) : cell_none(), cell_unsigned(column->allocations),
+                   cell_unsigned(column->frees), cell_unsigned(column->failures), cell_unsigned(column->marks),
+                   timeline->part_count > 1 ? cell_text(part->group->name) : cell_none());
+    }
 }
 
 /* Add the columns as a table for programs. */
@@ -287,36 +311,32 @@ timeline_report_columns(struct report *report, const struct timeline *timeline)
         { "frees", NULL, REPORT_COUNT },
         { "failures", NULL, REPORT_COUNT },
         { "marks", NULL, REPORT_COUNT },
+        { "memory", NULL, REPORT_TEXT },
     };
 
     REPORT_TABLE(report, "columns", NULL, columns);
-    for (size_t i = 0; i < timeline->count; i++) {
-        const struct timeline_column *column = &timeline->columns[i];
-
-        REPORT_ROW(report, cell_signed(column->ns), cell_unsigned(column->most_bytes),
-                   cell_unsigned(column->least_bytes), cell_unsigned(column->end_bytes),
-                   timeline->reserved != TIMELINE_UNKNOWN ? cell_unsigned(column->reserved_bytes) : cell_none(),
-                   cell_unsigned(column->allocations), cell_unsigned(column->frees), cell_unsigned(column->failures),
-                   cell_unsigned(column->marks));
-    }
+    for (size_t i = 0; i < timeline->part_count; i++)
+        timeline_report_part(report, timeline, &timeline->parts[i]);
 }
 
+/* Figures of one part; those of several are in the table of memory. */
 static void
 timeline_report_head(struct report *report, const struct timeline *timeline)
 {
-    bool known = timeline->reserved != TIMELINE_UNKNOWN;
+    const struct timeline_part *part = &timeline->parts[0];
 
     report_field(report, "begin_ns", NULL, REPORT_TIME, cell_signed(timeline->begin_ns));
     report_field(report, "end_ns", NULL, REPORT_TIME, cell_signed(timeline->end_ns));
-    report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(timeline->peak_bytes));
-    report_field(report, "peak_ns", "reached at", REPORT_TIME,
-                 timeline->peak_bytes > 0 ? cell_signed(timeline->peak_ns) : cell_none());
-    report_field(report, "reserved_peak_bytes", "most reserved", REPORT_SIZE,
-                 known ? cell_unsigned(timeline->reserved_peak_bytes) : cell_none());
-    report_field(report, "reserved_source", NULL, REPORT_TEXT,
-                 known ? cell_text(timeline->reserved == TIMELINE_LAYERS ? "layers" : "samples") : cell_none());
-    report_field(report, "limit_bytes", NULL, REPORT_SIZE,
-                 timeline->limit_bytes > 0 ? cell_unsigned(timeline->limit_bytes) : cell_none());
+    if (timeline->part_count == 1) {
+        report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(part->group->live_peak_bytes));
+        report_field(report, "peak_ns", "reached at", REPORT_TIME,
+                     part->group->live_peak_bytes > 0 ? cell_signed(part->group->live_peak_ns) : cell_none());
+        if (part->group->reserved.source != RESERVED_UNKNOWN)
+            memory_report_peak(report, &part->group->reserved);
+        report_field(report, "limit_bytes", NULL, REPORT_SIZE,
+                     part->limit_bytes > 0 ? cell_unsigned(part->limit_bytes) : cell_none());
+    }
+    memory_report(report, &timeline->reserved);
 }
 
 static int
@@ -343,7 +363,8 @@ const struct command command_timeline = {
     .purpose = "Draw the live and the reserved bytes over time",
     .help = "\n"
             "A column of the drawing is as high as the most that was live, or reserved, at any moment\n"
-            "in it. Reserved is what the log below has live, or else what samples of the pools say.\n"
+            "in it. Reserved is what the log below, or the pool, has live in chunks, or else what samples\n"
+            "say, which can miss a peak. Each stack and kind of memory has a drawing of its own.\n"
             "A limit is drawn where it is less than twice as high as all else.\n",
     .options = timeline_option_defs,
     COMMAND_OWN(struct timeline_options, .height = TIMELINE_HEIGHT),

@@ -1,4 +1,4 @@
-/* Reads the pool samples of the bases below the layers of a view. */
+/* Reads the pool samples of a trace. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -12,10 +12,9 @@
 /* The last figures of each base; their sum is a sample. */
 struct samples_base {
     int64_t layer_id;
-    bool counts; /* a base below a selected layer; the figures of other layers are a part of a base's, and stay 0 */
+    bool counts; /* it is below a selected layer; else its figures stay 0 */
     uint64_t used_bytes;
     uint64_t reserved_bytes;
-    uint64_t high_bytes; /* the most that it had reserved, also between samples; 0: not known */
 };
 
 /* What samples_read collects. */
@@ -39,21 +38,11 @@ samples_add(struct samples *samples, const struct sample *sample)
     return true;
 }
 
-/* Where one base counts, and the time is looked at from the start, its own high is the peak. */
-static void
-samples_apply_high(struct samples_reader *reader)
+/* Whether a layer is a base below a selected layer. What a pool above it holds, the base has counted. */
+static bool
+samples_is_base(const struct view *view, int64_t layer_id)
 {
-    const struct samples_base *only = NULL;
-    size_t count = 0;
-
-    for (size_t i = 0; i < reader->base_count; i++) {
-        count += reader->bases[i].counts;
-        if (reader->bases[i].counts)
-            only = &reader->bases[i];
-    }
-    reader->out->reserved_high_bytes = reader->out->reserved_peak_bytes;
-    if (count == 1 && reader->out->reserved_high_bytes < only->high_bytes)
-        reader->out->reserved_high_bytes = only->high_bytes;
+    return trace_layers_is_base(&view->layers, layer_id) && view_covers(view, layer_id);
 }
 
 /* The base of a row; NULL: there are too many bases. */
@@ -69,10 +58,20 @@ samples_base(struct samples_reader *reader, int64_t layer_id)
     if (reader->base_count == SAMPLES_BASES)
         return NULL;
     bases[reader->base_count] =
-        (struct samples_base){ .layer_id = layer_id,
-                               .counts = trace_layers_is_base(&reader->view->layers, layer_id) &&
-                                         view_covers(reader->view, layer_id) };
+        (struct samples_base){ .layer_id = layer_id, .counts = samples_is_base(reader->view, layer_id) };
     return &bases[reader->base_count++];
+}
+
+/* Keep a row as it is. One of an unknown layer is left out. */
+static bool
+samples_keep(struct samples_reader *reader, const struct sample_row *row)
+{
+    struct samples *samples = reader->out;
+
+    if (!tidei_grow(&samples->rows, &samples->row_capacity, samples->row_count, 1))
+        return false;
+    samples->rows[samples->row_count++] = *row;
+    return true;
 }
 
 static int
@@ -85,12 +84,23 @@ samples_row(void *context, const struct trace *trace, sqlite3_stmt *row)
     int64_t used = sqlite3_column_int64(row, 2);
     int64_t reserved = sqlite3_column_int64(row, 3);
     int64_t high = sqlite3_column_int64(row, 4);
+    bool has_high =
+        sqlite3_column_type(row, 4) == SQLITE_INTEGER && high >= reserved && high <= INT64_MAX / SAMPLES_BASES;
+    const struct trace_layer *layer = trace_layers_find(&reader->view->layers, sqlite3_column_int64(row, 1));
 
     /* The file is not trusted: the sum over all bases must not overflow. */
-    if (base != NULL && base->counts && sample.ns <= filter->to_ns && high > 0 && high <= INT64_MAX / SAMPLES_BASES)
-        base->high_bytes = (uint64_t)high;
-    if (base == NULL || !base->counts || used < 0 || reserved < 0 || used > INT64_MAX / SAMPLES_BASES ||
-        reserved > INT64_MAX / SAMPLES_BASES)
+    if (used < 0 || reserved < 0 || used > INT64_MAX / SAMPLES_BASES || reserved > INT64_MAX / SAMPLES_BASES)
+        return COMMAND_FINE;
+    if (layer != NULL && !samples_keep(reader, &(struct sample_row){
+                                                   .ns = sample.ns,
+                                                   .layer = (size_t)(layer - reader->view->layers.layers),
+                                                   .used_bytes = (uint64_t)used,
+                                                   .reserved_bytes = (uint64_t)reserved,
+                                                   .high_bytes = (uint64_t)high,
+                                                   .has_high = has_high,
+                                               }))
+        return trace_broken(trace, "no memory for its pool samples");
+    if (base == NULL || !base->counts)
         return COMMAND_FINE;
     base->used_bytes = (uint64_t)used;
     base->reserved_bytes = (uint64_t)reserved;
@@ -103,14 +113,6 @@ samples_row(void *context, const struct trace *trace, sqlite3_stmt *row)
     return trace_broken(trace, "no memory for its pool samples");
 }
 
-const char *
-samples_high(const struct trace *trace, const struct filter *filter)
-{
-    bool is_known = filter->from_ns == INT64_MIN && trace_has(trace, "pool_sample", "reserved_high_bytes");
-
-    return is_known ? "ifnull(reserved_high_bytes, 0)" : "0";
-}
-
 int
 samples_read(const struct view *view, struct samples *out)
 {
@@ -120,17 +122,16 @@ samples_read(const struct view *view, struct samples *out)
     *out = (struct samples){ 0 };
     status = trace_each(&view->trace, samples_row, &reader,
                         "SELECT ns, layer_id, used_bytes, reserved_bytes, %s FROM pool_sample ORDER BY ns, rowid",
-                        samples_high(&view->trace, &view->filter));
+                        trace_has(&view->trace, "pool_sample", "reserved_high_bytes") ? "reserved_high_bytes" : "NULL");
     if (status != COMMAND_FINE)
         samples_free(out);
-    else
-        samples_apply_high(&reader);
     return status;
 }
 
 void
 samples_free(struct samples *samples)
 {
+    free(samples->rows);
     free(samples->list);
     *samples = (struct samples){ 0 };
 }

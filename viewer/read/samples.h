@@ -1,4 +1,4 @@
-/* The pool samples of the bases below the layers of a view, summed over several bases. */
+/* The pool samples of a trace: each as it was taken, and their sums over the bases below the layers of a view. */
 #ifndef VIEWER_READ_SAMPLES_H
 #define VIEWER_READ_SAMPLES_H
 
@@ -14,7 +14,20 @@ struct sample {
     uint64_t reserved_bytes;
 };
 
+/* A row of `pool_sample`, of a base or a pool. */
+struct sample_row {
+    int64_t ns;
+    size_t layer; /* its index in the view's layers */
+    uint64_t used_bytes;
+    uint64_t reserved_bytes;
+    uint64_t high_bytes; /* the most reserved so far; valid if has_high */
+    bool has_high;
+};
+
 struct samples {
+    struct sample_row *rows; /* owns; of all layers and times, in the order of time */
+    size_t row_count;
+    size_t row_capacity;
     struct sample *list; /* owns; in the order of time */
     size_t count;
     size_t capacity;
@@ -22,12 +35,6 @@ struct samples {
     uint64_t reserved_peak_bytes;
     uint64_t reserved_high_bytes; /* the same, and between the samples where they tell */
 };
-
-/*
- * The SQL expression of the most that a row's layer had reserved up to the row, also between samples: 0 where the trace
- * does not tell, or where the time is not looked at from its start.
- */
-const char *samples_high(const struct trace *trace, const struct filter *filter);
 
 /*
  * Read the samples of the bases below the selected layers, within the time range of `view`. COMMAND_FINE, or another

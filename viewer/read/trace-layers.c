@@ -47,6 +47,7 @@ layers_add(void *context, const struct trace *trace, sqlite3_stmt *row)
         .upstream_layer_id = sqlite3_column_int64(row, 1),
         .kind = layers_text(row, 2),
         .config = layers_text(row, 3),
+        .device = sqlite3_column_type(row, 4) == SQLITE_INTEGER ? sqlite3_column_int64(row, 4) : -1,
     };
     layers->count++;
     return layer->kind != NULL && layer->config != NULL ? COMMAND_FINE
@@ -127,24 +128,12 @@ layers_sort(struct trace_layers *layers)
     qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
 }
 
-static bool
-layers_has(const struct trace_layer_set *set, size_t layer)
-{
-    return set->bits[layer / 64] >> layer % 64 & 1;
-}
-
-static void
-layers_put(struct trace_layer_set *set, size_t layer)
-{
-    set->bits[layer / 64] |= UINT64_C(1) << layer % 64;
-}
-
 /* Edges are sorted by their upper layer, from the top down, so one backward pass covers every path. */
 static void
 layers_find_below(struct trace_layers *layers)
 {
     for (size_t i = 0; i < layers->count; i++)
-        layers_put(&layers->below[i], i);
+        trace_layer_set_add(&layers->below[i], i);
     for (size_t i = layers->edge_count; i-- > 0;) {
         const struct trace_edge *edge = &layers->edges[i];
 
@@ -153,22 +142,24 @@ layers_find_below(struct trace_layers *layers)
     }
 }
 
-/* Find the nearest logs below the log at `above`: those that are below no other of its logs. */
+/*
+ * Find the next logs below each layer, as above: those directly below it, and those of the layers directly below it
+ * that are no logs. A log in a bin does not hide the log that other bins reach beside it.
+ */
 static void
-layers_find_next_logs(struct trace_layers *layers, size_t above)
+layers_find_next_logs(struct trace_layers *layers)
 {
-    struct trace_layer_set *next = &layers->next_logs[above];
-    struct trace_layer_set covered = { { 0 } };
+    for (size_t i = layers->edge_count; i-- > 0;) {
+        const struct trace_edge *edge = &layers->edges[i];
+        struct trace_layer_set *next = &layers->next_logs[edge->from];
 
-    for (size_t i = 0; i < layers->count; i++) {
-        if (i == above || strcmp(layers->layers[i].kind, "log") != 0 || !layers_has(&layers->below[above], i))
+        if (strcmp(layers->layers[edge->to].kind, "log") == 0) {
+            trace_layer_set_add(next, edge->to);
             continue;
-        layers_put(next, i);
+        }
         for (size_t word = 0; word < TRACE_LAYERS_WORDS; word++)
-            covered.bits[word] |= layers->below[i].bits[word] & ~(word == i / 64 ? UINT64_C(1) << i % 64 : 0);
+            next->bits[word] |= layers->next_logs[edge->to].bits[word];
     }
-    for (size_t word = 0; word < TRACE_LAYERS_WORDS; word++)
-        next->bits[word] &= ~covered.bits[word];
 }
 
 /* As above, one forward pass covers every path. The bound is reached only by layers in a circle. */
@@ -193,10 +184,7 @@ layers_relate(const struct trace *trace, struct trace_layers *layers)
     if (layers->below == NULL || layers->next_logs == NULL)
         return trace_broken(trace, "no memory for its layers");
     layers_find_below(layers);
-    for (size_t i = 0; i < layers->count; i++) {
-        if (strcmp(layers->layers[i].kind, "log") == 0)
-            layers_find_next_logs(layers, i);
-    }
+    layers_find_next_logs(layers);
     layers_find_depths(layers);
     return COMMAND_FINE;
 }
@@ -214,7 +202,8 @@ trace_layers_read(const struct trace *trace, struct trace_layers *out)
         return trace_broken(trace, "no memory for its layers");
     }
     status = trace_each(trace, layers_add, out,
-                        "SELECT layer_id, upstream_layer_id, kind, config FROM layer ORDER BY layer_id");
+                        "SELECT layer_id, upstream_layer_id, kind, config, %s FROM layer ORDER BY layer_id",
+                        trace_has(trace, "layer", "device") ? "device" : "NULL");
     if (status == COMMAND_FINE)
         status = trace_each(trace, layers_add_edge, out,
                             "SELECT layer_id, upstream_layer_id FROM layer WHERE upstream_layer_id IS NOT NULL");
@@ -251,7 +240,7 @@ trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t b
     const struct trace_layer *to = trace_layers_find(layers, below);
 
     return from != NULL && to != NULL &&
-           layers_has(&layers->below[from - layers->layers], (size_t)(to - layers->layers));
+           trace_layer_set_has(&layers->below[from - layers->layers], (size_t)(to - layers->layers));
 }
 
 bool
@@ -270,5 +259,5 @@ bool
 trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
                          const struct trace_layer *below)
 {
-    return layers_has(&layers->next_logs[above - layers->layers], (size_t)(below - layers->layers));
+    return trace_layer_set_has(&layers->next_logs[above - layers->layers], (size_t)(below - layers->layers));
 }

@@ -17,6 +17,7 @@ struct trace_layer {
     int64_t upstream_layer_id; /* 0 for a base */
     char *kind;                /* owns */
     char *config;              /* owns */
+    int64_t device;            /* CUDA's ordinal; -1: on none, or not recorded */
     unsigned depth;            /* the number of layers above it, on the longest path */
     bool visited;              /* used while the layers are sorted */
 };
@@ -39,7 +40,7 @@ struct trace_layers {
     struct trace_edge *edges; /* owns; in the order of `from` */
     size_t edge_count;
     struct trace_layer_set *below;     /* owns; for each layer: itself and all layers below it */
-    struct trace_layer_set *next_logs; /* owns; for each log: the nearest logs below it */
+    struct trace_layer_set *next_logs; /* owns; for each layer: the logs below it with no log between, on some path */
 };
 
 /* Read the layers. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to free. */
@@ -56,7 +57,20 @@ bool trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int6
 /* Whether no layer is below it. */
 bool trace_layers_is_base(const struct trace_layers *layers, int64_t layer);
 
-/* Whether the log `below` is below the log `above` with no other log between them. */
+/* Whether a layer is in the set, by its index. */
+static inline bool
+trace_layer_set_has(const struct trace_layer_set *set, size_t layer)
+{
+    return set->bits[layer / 64] >> layer % 64 & 1;
+}
+
+static inline void
+trace_layer_set_add(struct trace_layer_set *set, size_t layer)
+{
+    set->bits[layer / 64] |= UINT64_C(1) << layer % 64;
+}
+
+/* Whether the log `below` is below `above` and there is a path between them without another log. */
 bool trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
                               const struct trace_layer *below);
 

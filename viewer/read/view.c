@@ -145,6 +145,15 @@ view_subject(const struct view *view)
     return text;
 }
 
+bool
+view_limit_of(const struct trace_layer *layer, uint64_t *out)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "%.*s", (int)strcspn(layer->config, ","), layer->config);
+    return strcmp(layer->kind, "limit") == 0 && parse_size(text, out);
+}
+
 uint64_t
 view_limit(const struct view *view)
 {
@@ -152,13 +161,9 @@ view_limit(const struct view *view)
 
     for (size_t i = 0; i < view->layers.count; i++) {
         const struct trace_layer *limit = &view->layers.layers[i];
-        char text[64];
         uint64_t bytes;
 
-        if (strcmp(limit->kind, "limit") != 0)
-            continue;
-        snprintf(text, sizeof(text), "%.*s", (int)strcspn(limit->config, ","), limit->config);
-        if (parse_size(text, &bytes) && (lowest == 0 || bytes < lowest) && view_covers(view, limit->layer_id))
+        if (view_limit_of(limit, &bytes) && (lowest == 0 || bytes < lowest) && view_covers(view, limit->layer_id))
             lowest = bytes;
     }
     return lowest;

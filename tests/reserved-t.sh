@@ -1,0 +1,146 @@
+# Tests what commands say of reserved memory, over stacks of several shapes: each figure is of one stack and one kind of
+# memory, exact or "at least", and the same in all commands.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+trace=$scratch/t.db
+
+# make_stack LAYERS SQL: a trace with these layers.
+make_stack() {
+    "$top_builddir/tests/make-trace" "$trace" "DELETE FROM layer;
+        INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES $1; $2" || exit 99
+}
+
+ask() {
+    "$tidemark" "$@" "$trace" 2>"$scratch/err"
+}
+
+# said COMMAND FIELDS: the members of the object, "NAME VALUE" each, in its order.
+said() {
+    ask "$1" --json | sed 's/"\(layers\|moments\|columns\|budgets\|waterfall\)":\[[^]]*\]//g' | sed 's/,"/\n"/g; s/[][{}]/\n/g' |
+        sed -n "s/^\"\($2\)\":\(.\)/\1 \2/p" | tr '\n' ' '
+}
+
+# peaks: the peak of the reserved bytes that each command has, once if all have the same one.
+peaks() {
+    for command in summary fragmentation timeline; do
+        said $command 'reserved_peak_bytes\|reserved_peak_is_exact'
+        echo
+    done | sort -u
+}
+
+plan 36
+
+# Two GPUs, each with a stack of its own: 8000 of 12288 on GPU 0, 3000 of 4096 on GPU 1, where the base holds 65536.
+two="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
+    (5, 6, 'log', '', 1), (6, 7, 'pool', '', 1), (7, 8, 'log', '', 1), (8, NULL, 'driver', '', 1)"
+lives="INSERT INTO life VALUES (1, 3, 12288, 10, NULL), (2, 1, 8000, 20, 60), (3, 7, 4096, 30, NULL),
+    (4, 5, 3000, 40, NULL);"
+make_stack "$two" "$lives INSERT INTO pool_sample VALUES (50, 8, 4096, 65536, 65536);"
+seen=$(ask summary)
+has_words "$(echo "$seen" | tr -s ' ')" 'peak 1 log, GPU 0: 7.81 KiB requested at 20 ns, in 1 allocation
+peak reserved 1 log, GPU 0: 12 KiB, by its chunks' 'summary has the peak and what was reserved of the first GPU'
+has_words "$(echo "$seen" | tr -s ' ')" 'peak 5 log, GPU 1: 2.93 KiB requested at 40 ns, in 1 allocation
+peak reserved 5 log, GPU 1: 4 KiB, by its chunks
+device 5 log, GPU 1: 64 KiB held by the base at most' 'summary has those of the second GPU'
+is "$(ask summary --json | sed 's/"layers":\[[^]]*\]//; s/"memory":\[[^]]*\]//' | grep -c '_bytes')" 0 \
+    'summary adds up no bytes of two GPUs'
+has_words "$(echo "$seen")" '5 log, GPU 1: 2.93 KiB in 1 allocation was never freed, 100.0% of the peak' \
+    'the sentence on what was never freed is of one GPU'
+for command in summary fragmentation timeline; do
+    is "$(said $command 'memory\|device\|reserved_peak_bytes' | sed 's/memory "[^"]*GPU 0" *$//; s/ *$//')" \
+        'memory "GPU 0" device 0 reserved_peak_bytes 12288 memory "GPU 1" device 1 reserved_peak_bytes 4096'"$(
+            test $command = fragmentation && echo ' memory "1 log, GPU 0" reserved_peak_bytes 12288')" \
+        "$command --json has a row for each GPU" || ask $command --json
+done
+is "$(ask timeline | grep -c 'GPU [01]:')" 2 'timeline has a drawing for each GPU'
+has_words "$(ask fragmentation --memory=2)" 'memory         5 log, GPU 1' 'fragmentation is of the memory that was asked for'
+ask fragmentation --memory=3 >/dev/null
+is "$? $(cat "$scratch/err")" "2 $trace: it has 2 kinds of memory, no 3" 'a kind of memory that there is not is an error'
+ask check --max-reserved=65536 >/dev/null
+is $? 0 'check adds up no GPUs, and passes where each keeps to the budget'
+seen=$(ask check --max-reserved=65535)
+is $? 1 'check judges what the base holds, where that is more'
+has_words "$seen" '5 log, GPU 1: 64 KiB were reserved by the base, 1 B (0.0%) over the 64.00 KiB allowed' \
+    'check names the GPU that breaks the budget'
+ask check --max-fragmentation=34% >/dev/null
+is $? 0 'check judges the fragmentation of the worst GPU, and passes up to its share'
+
+# Device memory and pinned memory below one log.
+make_stack "(1, 2, 'log', '', NULL), (2, 3, 'fallback', '', NULL), (3, NULL, 'driver', '', 0), (4, NULL, 'pinned', '', NULL)" \
+    "INSERT INTO layer_bin VALUES (2, 9223372036854775807, 4); INSERT INTO life VALUES (1, 1, 5000, 10, NULL), (2, 1, 3000, 20, NULL);
+    INSERT INTO pool_sample VALUES (30, 3, 5000, 8192, 8192), (30, 4, 3000, 3072, 3072);"
+is "$(said summary 'memory\|reserved_peak_bytes')" \
+    'memory "pinned + GPU 0" memory "pinned" reserved_peak_bytes 3072 memory "GPU 0" reserved_peak_bytes 8192 ' \
+    'summary does not add up device memory and pinned memory'
+ask check --max-reserved=8192 >/dev/null
+is $? 0 'check does not add up device memory and pinned memory'
+ask check --max-reserved=8191 >/dev/null
+is $? 1 'check judges the kind of memory that has the most reserved'
+
+# The same traffic with a log below the pool, and with the pool's own chunks.
+traffic="(1, ?, 8192, 5, 90), (2, 1, 3000, 10, 50), (3, ?, 4096, 20, NULL), (4, 1, 4000, 30, NULL)"
+places="UPDATE allocation SET address = CASE allocation_id WHEN 1 THEN 65536 WHEN 2 THEN 65536 WHEN 3 THEN 131072 ELSE 131072 END;"
+make_stack "(1, 2, 'log', '', NULL), (2, 3, 'pool', '', NULL), (3, 4, 'log', '', NULL), (4, NULL, 'sim', '', NULL)" \
+    "INSERT INTO life VALUES $(echo "$traffic" | tr '?' 3); $places"
+ask fragmentation | sed 1d >"$scratch/lower"
+ask layers --format=csv | cut -d, -f 7-15 | sed -n '2p;4p' >"$scratch/layers-lower"
+peaks >"$scratch/peaks-lower"
+make_stack "(1, 2, 'log', '', NULL), (2, 3, 'pool', '', NULL), (3, NULL, 'sim', '', NULL)" \
+    "INSERT INTO life VALUES $(echo "$traffic" | tr '?' 2); $places"
+is "$(ask fragmentation | sed 1d)" "$(cat "$scratch/lower")" \
+    'fragmentation of a pool that says its chunks itself is that with a log below it'
+is "$(ask layers --format=csv | cut -d, -f 7-15 | sed -n '2p;3p')" "$(cat "$scratch/layers-lower")" \
+    'layers has the same figures for both, and what was passed on'
+is "$(peaks)" 'reserved_peak_bytes 12288 reserved_peak_is_exact true reserved_peak_bytes 12288 reserved_peak_is_exact true ' \
+    'summary, fragmentation and timeline have the same most reserved'
+is "$(peaks)" "$(cat "$scratch/peaks-lower")" 'the log below the pool gives the same most reserved'
+ask check --max-reserved=12288 --max-fragmentation=42% >/dev/null
+is $? 0 'check judges a pool by its own chunks, and passes at the limit'
+ask check --max-reserved=12287 --max-fragmentation=41% >"$scratch/out"
+is "$? $(grep -c ^FAILED "$scratch/out")" '1 2' 'check judges a pool by its own chunks, and fails beyond the limit'
+
+# A bin with a log of its own: of 1000 requests ten pass it, and its pool takes a chunk from the log below.
+make_stack "(1, 2, 'log', '', NULL), (2, 5, 'binning', '', NULL), (3, 4, 'log', '', NULL), (4, 5, 'pool', '', NULL),
+    (5, 6, 'log', '', NULL), (6, NULL, 'sim', '', NULL)" "INSERT INTO layer_bin VALUES (2, 256, 3);
+    WITH RECURSIVE n(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 1000)
+    INSERT INTO life SELECT 3 * n + 3, 1, iif(n % 100 = 0, 256, 4096), 10 * n, 10 * n + 5 FROM n;
+    INSERT INTO life SELECT allocation_id - 1, 3, 256, alloc_ns, free_ns FROM allocation WHERE size = 256;
+    INSERT INTO life SELECT allocation_id - 2, 5, 4096, alloc_ns, free_ns FROM allocation WHERE size = 4096 AND layer_id = 1;
+    INSERT INTO life VALUES (1, 5, 65536, 9, NULL);"
+is "$(ask layers --format=csv | tr -d '"' | cut -d, -f 1,6,12,14 | sed -n '2p;4p')" '1,1000,,
+3,10,,' 'layers has no share and no own time of a log whose requests reach the log below on two ways' || ask layers --format=csv
+is "$(peaks | sed 's/ reserved_peak_is_exact.*//')" 'reserved_peak_bytes 69632' \
+    'what a bin holds and what passes beside it add up'
+is "$(said fragmentation utilisation | tr ' ' '\n' | sed -n 2p | cut -c 1-4)" '0.05' 'the utilisation of a stack with bins is below 1'
+
+# Samples: without high-water marks they can miss a peak, and so say the least that was reserved.
+make_stack "(1, 2, 'log', '', 0), (2, NULL, 'driver', '', 0)" "INSERT INTO life VALUES (1, 1, 8000, 10, 20);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (5, 2, 0, 5000), (30, 2, 0, 5500);"
+is "$(peaks)" 'reserved_peak_bytes 8000 reserved_peak_is_exact false reserved_peak_bytes 8000 reserved_peak_is_exact false ' \
+    'what was live was reserved, though no sample says so'
+is "$(ask summary | grep -c 'at least 7.81 KiB') $(ask fragmentation | grep -c 'at least 7.81 KiB') $(
+    ask timeline | grep -c 'at least 7.81 KiB')" '2 1 1' 'summary, fragmentation and timeline say that it is the least'
+ask check --max-reserved=6000 >/dev/null
+is $? 1 'a budget below what was live fails'
+ask check --max-reserved=8000 >"$scratch/out"
+is "$? $(grep -c '^UNKNOWN' "$scratch/out")" '3 1' 'a budget that samples cannot judge is unknown'
+is "$(ask check --max-reserved=8000 --tap | head -n 2 | tail -n 1)" \
+    'not ok 1 - max-reserved: unknown, at least 7.81 KiB of 7.81 KiB allowed' 'TAP has an unknown budget as failed'
+has_words "$(ask fragmentation --at=25 --format=csv)" 'there,25,0,0,0,,5000,0,' 'reserved at a moment is what the sample before it says'
+has_words "$(ask fragmentation --at=25)" 'by a sample older than the moment' 'fragmentation says that the sample is older'
+make_stack "(1, 2, 'log', '', 0), (2, NULL, 'driver', '', 0)" "INSERT INTO life VALUES (1, 1, 8000, 10, 20);
+    INSERT INTO pool_sample VALUES (5, 2, 0, 5000, 5000), (30, 2, 0, 5500, 9000), (50, 2, 0, 0, 9000);"
+is "$(peaks | sed 's/ reserved_peak_bytes 9000.*//')" 'reserved_peak_bytes 9000 reserved_peak_is_exact true' \
+    'the high-water mark is the most that was reserved'
+is "$(for to in 20 30 60; do "$tidemark" summary --to=$to --json "$trace" | grep -o 'peak_is_exact":[a-z]*' | tail -n 1; done |
+    tr '\n' ' ')" 'peak_is_exact":false peak_is_exact":true peak_is_exact":true ' \
+    'a high-water mark tells the peak up to a moment if it did not rise behind it'
+
+# Imports have no times of calls.
+make_stack "(1, 2, 'log', '', NULL), (2, NULL, 'rmm', '', NULL)" "INSERT INTO life VALUES (1, 1, 3000, 10, 20);
+    UPDATE allocation SET alloc_duration_ns = 0, free_duration_ns = 0;
+    INSERT OR REPLACE INTO meta VALUES ('clock', 'imported');"
+is "$(ask summary | sed -n 's/^in calls *//p') $(ask summary | grep -c 'The calls took') $(ask layers | grep -c ' 0 ns')" \
+    '- 0 0' 'times of calls that were not recorded are -, and no sentence is made of them'
+
+done_testing

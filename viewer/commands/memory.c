@@ -1,0 +1,96 @@
+/* What was reserved, for each stack and kind of memory. */
+#include "config.h"
+
+#include <stdio.h>
+
+#include "viewer/base/output.h"
+#include "viewer/commands/memory.h"
+
+const char *
+memory_words(const struct reserved_figure *figure, char *buffer, size_t size)
+{
+    struct output_figure bytes;
+
+    if (figure->source == RESERVED_UNKNOWN)
+        snprintf(buffer, size, "unknown");
+    else
+        snprintf(buffer, size, "%s%s", reserved_least(figure), output_size(&bytes, figure->peak_bytes));
+    return buffer;
+}
+
+struct report_cell
+memory_peak(const struct reserved_figure *figure)
+{
+    return figure->source != RESERVED_UNKNOWN ? cell_unsigned(figure->peak_bytes) : cell_none();
+}
+
+struct report_cell
+memory_is_exact(const struct reserved_figure *figure)
+{
+    return figure->source != RESERVED_UNKNOWN ? cell_unsigned(figure->is_exact) : cell_none();
+}
+
+void
+memory_report_peak(struct report *report, const struct reserved_figure *figure)
+{
+    char words[MEMORY_WORDS];
+
+    report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE, memory_peak(figure));
+    report_field(report, "reserved_peak_is_exact", NULL, REPORT_FLAG, memory_is_exact(figure));
+    report_field(report, "reserved_source", NULL, REPORT_TEXT, cell_text(reserved_source_word(figure->source)));
+    report_label(report, "peak reserved", "%s", memory_words(figure, words, sizeof(words)));
+}
+
+static void
+memory_report_group(struct report *report, const struct reserved_group *group)
+{
+    const struct reserved_figure *reserved = &group->reserved;
+    const struct reserved_figure *base = &group->base;
+    bool has_sample = reserved->sample_ns != INT64_MIN && reserved->source != RESERVED_UNKNOWN;
+    double used = reserved_utilisation(group);
+    char words[MEMORY_WORDS], base_words[MEMORY_WORDS];
+
+    REPORT_ROW(report, cell_text(group->name), cell_text(group->memory), cell_unsigned(group->number + 1),
+               group->device >= 0 ? cell_signed(group->device) : cell_none(),
+               group->has_upper ? cell_unsigned(group->live_peak_bytes) : cell_none(),
+               group->has_upper ? cell_signed(group->live_peak_ns) : cell_none(),
+               group->has_upper ? cell_unsigned(group->live_bytes) : cell_none(),
+               reserved->source != RESERVED_UNKNOWN ? cell_unsigned(reserved->bytes) : cell_none(),
+               has_sample ? cell_signed(reserved->sample_ns) : cell_none(), memory_peak(reserved),
+               memory_is_exact(reserved), cell_text(reserved_source_word(reserved->source)),
+               cell_text(memory_words(reserved, words, sizeof(words))), memory_peak(base), memory_is_exact(base),
+               base->source != RESERVED_UNKNOWN ? cell_text(memory_words(base, base_words, sizeof(base_words)))
+                                                : cell_none(),
+               used >= 0 && group->has_upper ? cell_real(used) : cell_none());
+}
+
+void
+memory_report(struct report *report, const struct reserved *reserved)
+{
+    struct report_column columns[] = {
+        { NULL, "MEMORY", REPORT_TEXT },
+        { "memory", NULL, REPORT_TEXT },
+        { "stack", NULL, REPORT_COUNT },
+        { "device", NULL, REPORT_COUNT },
+        { "peak_bytes", "PEAK", REPORT_SIZE },
+        { "peak_ns", "AT", REPORT_TIME },
+        { "live_bytes", "LIVE", REPORT_SIZE },
+        { "reserved_bytes", "RESERVED", REPORT_SIZE },
+        { "reserved_sample_ns", "SAMPLED AT", REPORT_TIME },
+        { "reserved_peak_bytes", NULL, REPORT_SIZE },
+        { "reserved_peak_is_exact", NULL, REPORT_FLAG },
+        { "reserved_source", NULL, REPORT_TEXT },
+        { NULL, "PEAK RESERVED", REPORT_FIGURE },
+        { "device_peak_bytes", NULL, REPORT_SIZE },
+        { "device_peak_is_exact", NULL, REPORT_FLAG },
+        { NULL, "DEVICE", REPORT_FIGURE },
+        { "utilisation", NULL, REPORT_SHARE },
+    };
+
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]) && !reserved_is_parted(reserved); i++)
+        columns[i].title = NULL;
+    REPORT_TABLE(report, "memory", NULL, columns);
+    report_spare(report, "reserved_sample_ns peak_ns reserved_bytes");
+    for (size_t i = 0; i < reserved->group_count; i++)
+        memory_report_group(report, &reserved->groups[i]);
+}

@@ -1,0 +1,26 @@
+/* What was reserved, for each stack and kind of memory, as several commands print it. */
+#ifndef VIEWER_COMMANDS_MEMORY_H
+#define VIEWER_COMMANDS_MEMORY_H
+
+#include "viewer/analysis/reserved.h"
+#include "viewer/output/report.h"
+
+/* Longer than any text of memory_words. */
+#define MEMORY_WORDS 48
+
+/* "4 GiB", "at least 4 GiB", or "unknown": the most of a figure. */
+const char *memory_words(const struct reserved_figure *figure, char *buffer, size_t size);
+
+/* The peak as a cell for programs; none where it is unknown. */
+struct report_cell memory_peak(const struct reserved_figure *figure);
+
+/* Whether the peak is exact; none where it is unknown. */
+struct report_cell memory_is_exact(const struct reserved_figure *figure);
+
+/* Add the fields reserved_peak_bytes, reserved_peak_is_exact and reserved_source, and the line "peak reserved". */
+void memory_report_peak(struct report *report, const struct reserved_figure *figure);
+
+/* Add the table "memory", with a row for each group. People see it where there are several. */
+void memory_report(struct report *report, const struct reserved *reserved);
+
+#endif
