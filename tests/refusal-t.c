@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "tap.h"
 #include "trace.h"
 
@@ -266,15 +268,46 @@ test_kill(void)
     ok(trace_is_sound(path), "the trace with the refusals is sound");
 }
 
+#define OLD_TESTS 2
+
+/* The killed program had an earlier version of the library: its trace lacks this table, and what else is new. */
+static void
+test_old(void)
+{
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
+    char path[256];
+    sqlite3 *db = NULL;
+
+    if (!CHILDREN_MAY_RECORD) {
+        skip(OLD_TESTS, "ThreadSanitizer does not follow children");
+        return;
+    }
+    snprintf(path, sizeof(path), "%s", scratch("old.db"));
+    in_child(killed, path);
+    if (sqlite3_open(path, &db) != SQLITE_OK ||
+        sqlite3_exec(db, "DROP TABLE refusal; DROP TABLE misuse; ALTER TABLE layer DROP COLUMN device", NULL, NULL,
+                     NULL) != SQLITE_OK)
+        diag("%s", sqlite3_errmsg(db));
+    sqlite3_close(db);
+    if (!ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, recovery.state == TIDE_TRACE_RECOVERED,
+                   trace_is_sound(path)),
+            "the trace of a program that was killed with an earlier version of the library is recovered"))
+        diag("%s", tide_error_text());
+    ok(all_of(sql_number(path, "SELECT count(*) FROM refusal") > 0,
+              sql_number(path, "SELECT count(device) FROM layer") == 0),
+       "a trace of an earlier version gets the tables and columns that it lacked");
+}
+
 int
 main(void)
 {
-    plan((int)GIVENS * 3 + LOG_TESTS + OWN_TESTS + GOOD_TESTS + KILL_TESTS);
+    plan((int)GIVENS * 3 + LOG_TESTS + OWN_TESTS + GOOD_TESTS + KILL_TESTS + OLD_TESTS);
     for (unsigned i = 0; i < GIVENS; i++)
         test_given(&givens[i], i);
     test_logs();
     test_own();
     test_made_good();
     test_kill();
+    test_old();
     return done();
 }

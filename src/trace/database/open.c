@@ -86,6 +86,54 @@ open_create_schema(struct tidei_database *database)
     tidei_database_exec(database, "COMMIT", "schema");
 }
 
+/* The text of the schema that creates a table, to its semicolon; owned by the caller. */
+static char *
+open_table_sql(const char *table)
+{
+    char head[64];
+    const char *begin, *end;
+
+    sqlite3_snprintf(sizeof(head), head, "CREATE TABLE %s(", table);
+    begin = strstr(tidei_trace_schema, head);
+    end = begin != NULL ? strstr(begin, ";\n") : NULL;
+    return end != NULL ? strndup(begin, (size_t)(end + 1 - begin)) : NULL;
+}
+
+/* Add what a trace of an earlier version lacks of a table. */
+static void
+open_complete_table(struct tidei_database *database, const struct tidei_table *table)
+{
+    char sql[128], *create;
+
+    if (sqlite3_table_column_metadata(database->db, NULL, table->name, NULL, NULL, NULL, NULL, NULL, NULL) !=
+        SQLITE_OK) {
+        create = table->required ? NULL : open_table_sql(table->name);
+        if (create != NULL)
+            tidei_database_exec(database, create, table->name);
+        free(create);
+        return;
+    }
+    for (unsigned i = 0; i < table->column_count; i++) {
+        const struct tidei_column *column = &table->columns[i];
+
+        if (column->type != TIDEI_COLUMN_ADDED ||
+            sqlite3_table_column_metadata(database->db, NULL, table->name, column->name, NULL, NULL, NULL, NULL,
+                                          NULL) == SQLITE_OK)
+            continue;
+        sqlite3_snprintf(sizeof(sql), sql, "ALTER TABLE %s ADD COLUMN %s INTEGER", table->name, column->name);
+        tidei_database_exec(database, sql, table->name);
+    }
+}
+
+/* A program with an earlier version of the library may have recorded the trace, and been killed. */
+static void
+open_configure_left(struct tidei_database *database)
+{
+    open_configure(database);
+    for (unsigned i = 0; database->status == TIDE_OK && i < TIDEI_TABLES; i++)
+        open_complete_table(database, &tidei_tables[i]);
+}
+
 /* Open the file that is there, and set the connection up with `configure`. Closes the database on failure. */
 static enum tide_status
 open_file(struct tidei_database *database, void (*configure)(struct tidei_database *), struct tidei_database **out)
@@ -166,5 +214,5 @@ tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waite
     if (database == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     database->poll = poll;
-    return open_file(database, open_configure, out);
+    return open_file(database, open_configure_left, out);
 }
