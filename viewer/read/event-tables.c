@@ -926,10 +926,13 @@ events_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc, s
     int count = conditions_read(table->kind, text, values, list);
     int code;
 
-    (void)argc;
     cursor_stop(cursor);
     cursor->from_ns = INT64_MIN;
     cursor->kind = -1;
+    for (int i = 0; i < argc; i++)
+        cursor->at_end = cursor->at_end || sqlite3_value_type(values[i]) == SQLITE_NULL; /* nothing compares with it */
+    if (cursor->at_end)
+        return SQLITE_OK;
     if ((plan & PLAN_ONE) != 0) {
         int at = 0;
 
