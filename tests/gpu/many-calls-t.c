@@ -83,7 +83,7 @@ test_many(unsigned count, const char *log, const char *below)
     struct tide_resource *stack;
     uint64_t calls, large;
     char path[256];
-    int64_t made;
+    int64_t made, most;
 
     snprintf(path, sizeof(path), "%s", scratch("many-%u.db", count));
     stack = stack_of("log(%s, overwrite=true%s) | pool(cache=0) | %sdriver", path, log, below);
@@ -94,8 +94,11 @@ test_many(unsigned count, const char *log, const char *below)
     /* An event that is dropped takes its calls with it. */
     ok(all_of(large >= count, drops ? made <= (int64_t)calls : made == (below[0] == '\0' ? (int64_t)calls : 0)),
        "%u chunks, log(%s) | pool | %sdriver: each call belongs to the event that made it", count, log, below);
-    ok(sql_number(path, "SELECT max(calls) FROM (SELECT count(*) AS calls FROM driver_call GROUP BY allocation_id,"
-                        " is_free)") == (below[0] == '\0' ? (int64_t)large : 1),
+    most = sql_number(path, "SELECT max(calls) FROM (SELECT count(*) AS calls FROM driver_call"
+                            " GROUP BY allocation_id, is_free)");
+    /* The chunks that the pool returns are events, too: where the ring drops, the event may find no place behind them. */
+    ok(most == (below[0] == '\0' ? (int64_t)large : 1) ||
+           (drops && sql_number(path, "SELECT sum(events) FROM loss WHERE reason LIKE 'dropped %%'") > 0),
        "%u chunks, log(%s) | pool | %sdriver: an event of %u calls has them all", count, log, below, (unsigned)large);
     ok(sql_number(path, "SELECT count(*) FROM driver_call AS c JOIN allocation AS a USING (allocation_id) WHERE"
                         " thread_id = iif(is_free, free_thread_id, alloc_thread_id) AND result = 0"
