@@ -135,6 +135,7 @@ command_tests = \
 	tests/filters-t.sh \
 	tests/formats-t.sh \
 	tests/import-t.sh \
+	tests/live-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/recover-t.sh \

@@ -125,7 +125,7 @@ counterfactual_alloc(struct counterfactual *self, uint32_t group, uint64_t size)
     if (changed == NULL)
         return false;
     changed->live_bytes += size;
-    changed->live_count++;
+    changed->live_count += size != 0;
     self->live_bytes += size;
     return counterfactual_push(self);
 }
@@ -138,7 +138,7 @@ counterfactual_release(struct counterfactual *self, uint32_t group, uint64_t siz
     if (changed == NULL)
         return false;
     changed->live_bytes -= size;
-    changed->live_count--;
+    changed->live_count -= size != 0;
     self->live_bytes -= size;
     return counterfactual_push(self);
 }

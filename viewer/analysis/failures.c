@@ -157,7 +157,7 @@ failures_alloc(void *context, const struct scan_life *life)
         return COMMAND_FINE;
     if (life->status == 0) {
         failures->live_bytes += life->size;
-        failures->live_count++;
+        failures->live_count += scan_live_count(life);
         return COMMAND_FINE;
     }
     failures->total++;
@@ -173,7 +173,7 @@ failures_free_event(void *context, const struct scan_life *life)
 
     if (filter_set_has(&failures->layers.upper, life->layer_id)) {
         failures->live_bytes -= life->size;
-        failures->live_count--;
+        failures->live_count -= scan_live_count(life);
     }
     return COMMAND_FINE;
 }

@@ -81,7 +81,7 @@ leaks_alloc(void *context, const struct scan_life *life)
         return trace_broken(&leaks->view->trace, "the sizes of what is live add up to more than 2^63 bytes");
     group->allocations++;
     group->live_bytes += life->size;
-    group->live_count++;
+    group->live_count += scan_live_count(life);
     return COMMAND_FINE;
 }
 
@@ -98,7 +98,7 @@ leaks_free_event(void *context, const struct scan_life *life)
     if (group == NULL)
         return trace_broken(&leaks->view->trace, "no memory for its groups");
     group->live_bytes -= life->size;
-    group->live_count--;
+    group->live_count -= scan_live_count(life);
     return COMMAND_FINE;
 }
 

@@ -56,7 +56,7 @@ find_alloc(void *context, const struct scan_life *life)
         return peak_no_memory(peak);
     if (life->size > 0 && !summits_rise(&peak->summits, peak->rest.live_bytes, life->alloc_ns))
         return peak_no_memory(peak);
-    peak->count++;
+    peak->count += scan_live_count(life);
     if (peak->rest.live_bytes > peak->bytes) {
         peak->bytes = peak->rest.live_bytes;
         peak->peak_count = peak->count;
@@ -74,7 +74,7 @@ find_free(void *context, const struct scan_life *life)
 {
     struct peak *peak = context;
 
-    peak->count--;
+    peak->count -= scan_live_count(life);
     if (!counterfactual_release(&peak->rest, groups_of(&peak->groups, life), life->size))
         return peak_no_memory(peak);
     if (life->size > 0)
@@ -123,9 +123,9 @@ look_add(void *context, const struct scan_life *life)
     struct peak_group *group = &peak->at_groups[groups_of(&peak->groups, life)];
 
     group->bytes += life->size;
-    group->count++;
+    group->count += scan_live_count(life);
     peak->at_bytes += life->size;
-    peak->at_count++;
+    peak->at_count += scan_live_count(life);
     top_lives_add(&peak->at_lives, life);
 }
 

@@ -37,7 +37,7 @@ figures_alloc(void *context, const struct scan_life *life)
     snapshot->allocations++;
     snapshot->total_bytes += life->size;
     snapshot->live_bytes += life->size;
-    snapshot->live_count++;
+    snapshot->live_count += scan_live_count(life);
     if (snapshot->live_bytes > snapshot->peak_bytes) {
         snapshot->peak_bytes = snapshot->live_bytes;
         snapshot->peak_ns = life->alloc_ns;
@@ -52,7 +52,7 @@ figures_free(void *context, const struct scan_life *life)
     struct snapshot *snapshot = context;
 
     snapshot->live_bytes -= life->size;
-    snapshot->live_count--;
+    snapshot->live_count -= scan_live_count(life);
     return COMMAND_FINE;
 }
 

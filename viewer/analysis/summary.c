@@ -115,7 +115,7 @@ total_alloc(struct summary_total *total, const struct scan_life *life)
     total->allocations++;
     total->bytes += life->size;
     total->live_bytes += life->size;
-    total->live_count++;
+    total->live_count += scan_live_count(life);
     total->rounded_bytes += space_rounded(life);
     /* What is never freed is taken off for the time before it here, and counted to the end there: modulo 2^128. */
     total->byte_ns -= (unsigned __int128)life->size * (unsigned __int128)life->alloc_ns;
@@ -133,7 +133,7 @@ total_free(struct summary_total *total, const struct scan_life *life)
 {
     total->time_ns += (uint64_t)life->free_duration_ns;
     total->live_bytes -= life->size;
-    total->live_count--;
+    total->live_count -= scan_live_count(life);
     total->rounded_bytes -= space_rounded(life);
     total->byte_ns += (unsigned __int128)life->size * (unsigned __int128)life->free_ns;
 }
@@ -173,7 +173,7 @@ summary_alloc(void *context, const struct scan_life *life)
     layer->allocations++;
     layer->total_bytes += life->size;
     layer->live_bytes += life->size;
-    layer->live_count++;
+    layer->live_count += scan_live_count(life);
     if (layer->live_bytes > layer->peak_bytes) {
         layer->peak_bytes = layer->live_bytes;
         layer->peak_ns = life->alloc_ns;
@@ -194,7 +194,7 @@ summary_free_event(void *context, const struct scan_life *life)
 
     layer->frees++;
     layer->live_bytes -= life->size;
-    layer->live_count--;
+    layer->live_count -= scan_live_count(life);
     layer->time_ns += (uint64_t)life->free_duration_ns;
     if (layer->outermost)
         total_free(&summary->total, life);

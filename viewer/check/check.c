@@ -123,14 +123,27 @@ leaks_start(struct check_job *job)
                        &job->of.leaks);
 }
 
+/* Whether the program had no chance to free what is live at the end. */
+static bool
+leaks_are_unknown(const struct check_job *job)
+{
+    const struct check *check = job->check;
+
+    return !check->budgets->even_killed && check->options->to.kind == MOMENT_NONE &&
+           (check->trace->end == TRACE_KILLED || check->trace->end == TRACE_RUNNING);
+}
+
 static int
 leaks_judge(struct check_job *job)
 {
     struct check_result *out = job->result;
 
     out->seen = job->of.leaks.live_count;
-    out->passed = out->seen == 0;
-    if (!out->passed)
+    out->unknown = leaks_are_unknown(job);
+    out->passed = out->seen == 0 && !out->unknown;
+    if (out->unknown)
+        check_explain_killed(job->check, out);
+    else if (!out->passed)
         check_explain_leaks(job->check, &job->of.leaks, out);
     return COMMAND_FINE;
 }

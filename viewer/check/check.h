@@ -11,6 +11,7 @@
 struct check_result {
     const struct budget *budget; /* borrows */
     bool passed;
+    bool unknown;  /* not passed, since the trace cannot tell */
     uint64_t seen; /* in the unit of the budget's limit; of a baseline the peak of the trace */
     uint64_t limit;
     double seen_share;        /* BUDGET_FRAGMENTATION */

@@ -161,7 +161,15 @@ check_leaks_of(const void *context, uint32_t group)
 {
     const struct leaks_group *at = &((const struct leaks *)context)->list[group];
 
-    return at->live_count > 0 ? at->live_bytes + 1 : 0;
+    return at->live_bytes;
+}
+
+void
+check_explain_killed(const struct check *check, struct check_result *out)
+{
+    check_say(out, "unknown: the program %s, and may have been about to free what was live",
+              check->trace->end == TRACE_KILLED ? "was killed" : "still runs");
+    check_say(out, "--even-killed judges it all the same");
 }
 
 void
@@ -171,8 +179,8 @@ check_explain_leaks(const struct check *check, const struct leaks *leaks, struct
     struct output_figure figure, since;
     char name[GROUPS_NAME];
 
-    check_say(out, "%" PRIu64 " allocation%s live at the end, %s", leaks->live_count,
-              leaks->live_count == 1 ? " is" : "s are", output_size(&figure, leaks->live_bytes));
+    check_say(out, "%" PRIu64 " allocation%s %s, %s", leaks->live_count, leaks->live_count == 1 ? " is" : "s are",
+              trace_live_words(check->trace), output_size(&figure, leaks->live_bytes));
     for (size_t i = 0; order != NULL && i < leaks->groups.count && i < CHECK_CULPRITS && order[i].figure > 0; i++) {
         const struct leaks_group *group = &leaks->list[order[i].number];
 

@@ -14,6 +14,7 @@ void check_explain_peak(const struct check *check, const struct peak *peak, stru
 void check_explain_reserved(const struct check *check, const struct view *view, const struct fragment *fragment,
                             struct check_result *out);
 void check_explain_allocations(const struct check *check, const struct leaks *leaks, struct check_result *out);
+void check_explain_killed(const struct check *check, struct check_result *out);
 void check_explain_leaks(const struct check *check, const struct leaks *leaks, struct check_result *out);
 void check_explain_failures(const struct check *check, const struct failures *failures, struct check_result *out);
 void check_explain_baseline(const struct check *check, const struct snapshot *a, const struct snapshot *b,

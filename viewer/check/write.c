@@ -49,11 +49,11 @@ write_tap_result(const struct check_result *result, size_t number)
 }
 
 int
-check_write_tap(const struct check_result *results, size_t count, const char *incomplete)
+check_write_tap(const struct trace *trace, const struct check_result *results, size_t count, const char *incomplete)
 {
     int status = 0;
 
-    printf("1..%zu\n", count + (incomplete != NULL));
+    printf("1..%zu\n# ended: %s\n", count + (incomplete != NULL), trace_end_word(trace));
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_tap_result(&results[i], i + 1);
     if (incomplete != NULL && status == 0)
@@ -125,7 +125,7 @@ write_junit_result(const struct check_result *result)
 }
 
 int
-check_write_junit(const char *path, const struct check_result *results, size_t count, const char *incomplete)
+check_write_junit(const struct trace *trace, const struct check_result *results, size_t count, const char *incomplete)
 {
     size_t failed = incomplete != NULL;
     int status;
@@ -133,8 +133,9 @@ check_write_junit(const char *path, const struct check_result *results, size_t c
     for (size_t i = 0; i < count; i++)
         failed += !results[i].passed;
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"", stdout);
-    status = write_xml_text(path);
+    status = write_xml_text(trace->path);
     printf("\" tests=\"%zu\" failures=\"%zu\">\n", count + (incomplete != NULL), failed);
+    printf("  <properties>\n    <property name=\"ended\" value=\"%s\"/>\n  </properties>\n", trace_end_word(trace));
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_junit_result(&results[i]);
     if (incomplete != NULL && status == 0 && (status = write_junit_begin(CHECK_COMPLETE)) == 0)

@@ -18,6 +18,7 @@ enum check_output {
 struct check_options {
     struct option_list max_peak, max_reserved, max_fragmentation, max_allocations, max_failures, baselines, files;
     bool no_leaks;
+    bool even_killed;
     const char *suppressions;
     const char *tolerance;
     int output; /* enum check_output */
@@ -37,6 +38,7 @@ static const struct option_def check_option_defs[] = {
     { "suppressions", 0, OPTION_TEXT, "FILE", "no leak is what fits a pattern in FILE", AT(suppressions), NULL, 0 },
     { "baseline", 0, OPTION_LIST, "TRACE", "a peak no higher than that of TRACE", AT(baselines), NULL, 0 },
     { "tolerance", 0, OPTION_TEXT, "SHARE", "or no more than this share higher; 0%", AT(tolerance), NULL, 0 },
+    { "even-killed", 0, OPTION_FLAG, NULL, "judge no-leaks although the program was killed", AT(even_killed), NULL, 0 },
     { "budget", 0, OPTION_LIST, "FILE", "also what FILE says: such options without --, one to a line", AT(files), NULL,
       0 },
     { "tap", 0, OPTION_SET, NULL, "print TAP", AT(output), NULL, CHECK_TAP },
@@ -66,6 +68,16 @@ check_take_option(struct budgets *budgets, const struct option_def *def, const v
     return COMMAND_FINE;
 }
 
+static bool
+check_has_leaks(const struct budgets *budgets)
+{
+    for (size_t i = 0; i < budgets->count; i++) {
+        if (budgets->list[i].kind == BUDGET_LEAKS)
+            return true;
+    }
+    return false;
+}
+
 /* Files first, so that a tolerance or suppressions on the command line win. */
 static int
 check_take(const struct check_options *options, struct budgets *budgets)
@@ -76,6 +88,8 @@ check_take(const struct check_options *options, struct budgets *budgets)
         status = budgets_read(budgets, options->files.items[i]);
     for (const struct option_def *def = check_option_defs; status == COMMAND_FINE && def->offset != AT(files); def++)
         status = check_take_option(budgets, def, (const char *)options + def->offset);
+    if (status == COMMAND_FINE && budgets->even_killed && !check_has_leaks(budgets))
+        status = command_misused(&command_check, "--even-killed is for --no-leaks");
     if (status == COMMAND_FINE && budgets->count == 0)
         status = command_misused(&command_check, "which budget? --max-peak=4GiB, say, or --no-leaks");
     return status;
@@ -93,8 +107,12 @@ check_report_row(struct report *report, const struct check_result *result)
         length +=
             (size_t)snprintf(reason + length, sizeof(reason) - length, "%s%s", i > 0 ? "\n" : "", result->lines[i]);
     REPORT_ROW(
-        report, cell_text(result->passed ? "ok" : "FAILED"), cell_text(budget_name(result->budget, name, sizeof(name))),
-        cell_unsigned(result->passed), cell_text(check_limit_words(result, limit, sizeof(limit))),
+        report,
+        cell_text(result->passed    ? "ok"
+                  : result->unknown ? "UNKNOWN"
+                                    : "FAILED"),
+        cell_text(budget_name(result->budget, name, sizeof(name))), cell_unsigned(result->passed),
+        result->unknown ? cell_unsigned(true) : cell_none(), cell_text(check_limit_words(result, limit, sizeof(limit))),
         cell_text(check_seen_words(result, seen, sizeof(seen))), is_share ? cell_none() : cell_unsigned(result->limit),
         is_share ? cell_none() : cell_unsigned(result->seen), is_share ? cell_real(result->budget->share) : cell_none(),
         is_share ? cell_real(result->seen_share) : cell_none(), result->passed ? cell_none() : cell_text(reason));
@@ -121,17 +139,28 @@ check_report_cause(struct report *report, const struct check_result *result)
 }
 
 static void
-check_report(struct report *report, const struct check_result *results, size_t count, size_t failed)
+check_report(struct report *report, const struct trace *trace, const struct check_result *results, size_t count,
+             size_t failed, size_t unknown)
 {
     static const struct report_column columns[] = {
-        { NULL, "", REPORT_TEXT },       { "budget", "BUDGET", REPORT_TEXT },   { "passed", NULL, REPORT_FLAG },
-        { NULL, "LIMIT", REPORT_TEXT },  { NULL, "SEEN", REPORT_TEXT },         { "limit", NULL, REPORT_COUNT },
-        { "seen", NULL, REPORT_COUNT },  { "limit_share", NULL, REPORT_SHARE }, { "seen_share", NULL, REPORT_SHARE },
+        { NULL, "", REPORT_TEXT },
+        { "budget", "BUDGET", REPORT_TEXT },
+        { "passed", NULL, REPORT_FLAG },
+        { "unknown", NULL, REPORT_FLAG },
+        { NULL, "LIMIT", REPORT_TEXT },
+        { NULL, "SEEN", REPORT_TEXT },
+        { "limit", NULL, REPORT_COUNT },
+        { "seen", NULL, REPORT_COUNT },
+        { "limit_share", NULL, REPORT_SHARE },
+        { "seen_share", NULL, REPORT_SHARE },
         { "reason", NULL, REPORT_TEXT },
     };
 
-    report_field(report, "passed", NULL, REPORT_FLAG, cell_unsigned(failed == 0));
+    report_field(report, "passed", NULL, REPORT_FLAG, cell_unsigned(failed == 0 && unknown == 0));
     report_field(report, "failed_count", NULL, REPORT_COUNT, cell_unsigned(failed));
+    report_field(report, "unknown_count", NULL, REPORT_COUNT, cell_unsigned(unknown));
+    report_field(report, "ended", trace->end == TRACE_KILLED || trace->end == TRACE_RUNNING ? "ended" : NULL,
+                 REPORT_TEXT, cell_text(trace_end_word(trace)));
     REPORT_TABLE(report, "budgets", NULL, columns);
     for (size_t i = 0; i < count; i++)
         check_report_row(report, &results[i]);
@@ -150,18 +179,23 @@ check_finish(struct view *view, struct report *report, const struct check_option
                              : view->trace.in_progress    ? "it is in progress"
                              : !view->trace.complete      ? "it was cut off"
                                                           : NULL;
-    size_t failed = 0;
+    size_t failed = 0, unknown = 0;
     int status;
 
-    for (size_t i = 0; i < count; i++)
-        failed += !results[i].passed;
+    for (size_t i = 0; i < count; i++) {
+        failed += !results[i].passed && !results[i].unknown;
+        unknown += results[i].unknown;
+    }
     status = failed > 0 ? COMMAND_FINDING : COMMAND_FINE;
     if (options->output == CHECK_REPORT) {
-        check_report(report, results, count, failed);
-        return command_finish(view, report, status);
+        check_report(report, &view->trace, results, count, failed, unknown);
+        status = command_finish(view, report, status);
+        return status == COMMAND_FINE && unknown > 0 ? COMMAND_INCOMPLETE : status;
     }
-    if ((options->output == CHECK_TAP ? check_write_tap(results, count, incomplete)
-                                      : check_write_junit(view->trace.path, results, count, incomplete)) != 0)
+    if (status == COMMAND_FINE && unknown > 0)
+        status = COMMAND_INCOMPLETE;
+    if ((options->output == CHECK_TAP ? check_write_tap(&view->trace, results, count, incomplete)
+                                      : check_write_junit(&view->trace, results, count, incomplete)) != 0)
         status = trace_broken(&view->trace, "no memory for the answer");
     else if (trace_verdict(&view->trace) != COMMAND_FINE)
         status = COMMAND_INCOMPLETE;
@@ -222,7 +256,7 @@ const struct command command_check = {
             "A budget of a part of the allocations has layer=N: or tag=TAG: before its limit, as in\n"
             "--max-peak=tag=train/forward:2GiB; where tags have no meaning, layers alone. All may be\n"
             "given several times. Exit status: 0 all are kept, 1 one is not, 2 wrong use, 3 the trace\n"
-            "is incomplete.\n",
+            "is incomplete, or cannot tell: --no-leaks of a program that was killed.\n",
     .options = check_option_defs,
     COMMAND_OWN(struct check_options, .output = CHECK_REPORT),
     .common = OPTIONS_REPORT | OPTIONS_WINDOW,

@@ -92,10 +92,11 @@ summary_report_head(struct view *view, struct report *report, const struct summa
     summary_report_meta(view, report, "command");
     summary_report_meta(view, report, "stack");
     summary_report_used_devices(view, report, devices);
-    report_label(report, "recorded", "%s, %s", output_time(&duration, summary->end_ns),
+    report_label(report, "recorded", "%s, %s%s", output_time(&duration, summary->end_ns),
                  view->trace.complete      ? "complete"
                  : view->trace.in_progress ? "in progress"
-                                           : "cut off");
+                                           : "cut off",
+                 view->trace.end == TRACE_KILLED ? "; the program was killed" : "");
     if (summary->unmatched_frees != 0)
         report_label(report, "unmatched", "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
                      summary->unmatched_frees == 1 ? "free" : "frees");
@@ -151,6 +152,7 @@ static void
 verdict_report_lines(struct report *report, const struct verdict *verdict)
 {
     const struct summary_total *total = &verdict->summary->total;
+    const char *when = verdict->summary->trace->end == TRACE_KILLED ? "when killed" : "at the end";
     struct output_figure one, other;
 
     report_label(report, "peak", "%s requested at %s, in %llu allocation%s", output_size(&one, total->peak_bytes),
@@ -158,10 +160,10 @@ verdict_report_lines(struct report *report, const struct verdict *verdict)
                  total->peak_count == 1 ? "" : "s");
     verdict_report_difference(report, verdict);
     if (total->live_count > 0)
-        report_label(report, "at the end", "%s live in %llu allocation%s", output_size(&one, total->live_bytes),
+        report_label(report, when, "%s live in %llu allocation%s", output_size(&one, total->live_bytes),
                      (unsigned long long)total->live_count, total->live_count == 1 ? "" : "s");
     else
-        report_label(report, "at the end", "nothing live");
+        report_label(report, when, "nothing live");
     report_label(report, "failed", "%llu of %llu allocations", (unsigned long long)total->failures,
                  (unsigned long long)(total->failures + total->allocations));
     if (verdict->summary->has_driver)
@@ -172,6 +174,17 @@ verdict_report_lines(struct report *report, const struct verdict *verdict)
     else if (total->time_ns > 0)
         report_label(report, "in calls", "%s; calls of the driver are not recorded",
                      output_time(&one, (int64_t)total->time_ns));
+}
+
+/* What is said of allocations that were not freed. */
+static const char *
+verdict_left(const struct summary *summary)
+{
+    if (summary->view->filter.to_ns < INT64_MAX)
+        return "live at the end of that time";
+    return summary->trace->end == TRACE_KILLED    ? "live when it was killed"
+           : summary->trace->end == TRACE_RUNNING ? "live so far"
+                                                  : "never freed";
 }
 
 /* Add sentences about failures and leaks. */
@@ -190,7 +203,7 @@ verdict_note_wrong(struct report *report, const struct verdict *verdict)
         report_note(report, "%s in %llu allocation%s %s %s, %.1f%% of the peak; `tidemark leaks` says whose.",
                     output_size(&one, total->live_bytes), (unsigned long long)total->live_count,
                     total->live_count == 1 ? "" : "s", total->live_count == 1 ? "was" : "were",
-                    verdict->summary->view->filter.to_ns < INT64_MAX ? "live at the end of that time" : "never freed",
+                    verdict_left(verdict->summary),
                     total->peak_bytes > 0 ? 100 * (double)total->live_bytes / (double)total->peak_bytes : 0);
     }
 }
@@ -341,6 +354,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
             summary_report_layer(report, &summary.found[i]);
     }
     report_field(report, "in_progress", NULL, REPORT_FLAG, cell_unsigned(view->trace.in_progress));
+    report_field(report, "ended", NULL, REPORT_TEXT, cell_text(trace_end_word(&view->trace)));
     report_field(report, "duration_ns", NULL, REPORT_TIME, cell_signed(summary.end_ns));
     verdict_report_fields(report, &verdict);
     if (has_devices)
