@@ -62,7 +62,7 @@ steps="
 make_trace "$trace" "$steps"
 json=$(ask leaks --json "$trace")
 is $? 0 'blocks that are live at the end are no finding of leaks'
-has_words "$json" '"live_bytes":600,"live_count":6,"end_ns":69,"suppressed_bytes":0,"suppressed_count":0,"groups":[{"name":"cache","bytes":600,"share":1,"count":6,"allocations":6,"oldest_ns":10}]' \
+has_words "$json" '"live_bytes":600,"live_count":6,"end_ns":69,"suppressed_bytes":0,"suppressed_count":0,"ended":"closed","groups":[{"name":"cache","bytes":600,"share":1,"count":6,"allocations":6,"oldest_ns":10}]' \
     'leaks has the live blocks by tag, the number of its allocations and the time of the oldest'
 has_words "$json" '"steps_source":"rhythm","steps_count":4,"growth":[{"name":"cache","growth_bytes":400,"step_bytes":100,"first_bytes":100,"last_bytes":500,"rose":4,"fell":0}]' \
     'leaks takes the lows of the live bytes as ends of steps, over which a tag grows'
@@ -91,7 +91,7 @@ is "$? $(cat "$scratch/err")" "2 $trace: 0 marks have this text: steps take two"
 
 printf '# known\n\n  tag:cache\t\nsize:9000\nthread:no*\ncallstack:a|b\n' >"$scratch/known"
 json=$(ask leaks --suppressions="$scratch/known" --json "$trace")
-has_words "$json" '"live_bytes":0,"live_count":0,"end_ns":69,"suppressed_bytes":600,"suppressed_count":6,"groups":[]' \
+has_words "$json" '"live_bytes":0,"live_count":0,"end_ns":69,"suppressed_bytes":600,"suppressed_count":6,"ended":"closed","groups":[]' \
     'leaks leaves out and counts what a file of suppressions names'
 has_words "$json" '"suppressions":[{"line":3,"pattern":"tag:cache","bytes":600,"count":6},{"line":4,"pattern":"size:9000","bytes":0,"count":0},' \
     'leaks counts suppressed blocks by line of the file, lines without a match included'

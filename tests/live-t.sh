@@ -13,7 +13,7 @@ said() {
     echo "$(cat "$scratch/said") $tap_status"
 }
 
-plan 40
+plan 41
 
 # Five requests of 0 bytes that are never freed and one that is, beside one block that is live and one that was.
 empty=$scratch/empty.db
@@ -80,7 +80,10 @@ has_words "$seen" '"passed":false,"failed_count":0,"unknown_count":1,"ended":"ki
 has_words "$seen" '"passed":false,"unknown":true' 'check --json says which budget is unknown'
 is "${seen##* }" 3 'check --no-leaks of a killed program exits with 3'
 has_words "$(said check --no-leaks "$killed")" 'UNKNOWN' 'the report of check says that it is unknown'
-has_words "$(said check --tap --no-leaks "$killed")" 'not ok 1' 'what is unknown is not ok in TAP'
+has_words "$(said check --tap --no-leaks "$killed")" '# ended: killed
+not ok 1' 'what is unknown is not ok in TAP'
+has_words "$(said check --junit --no-leaks "$killed")" '<property name="ended" value="killed"/>' \
+    'JUnit has how the recording ended as a property'
 seen=$(said check --even-killed --no-leaks "$killed")
 is "${seen##* }" 1 'check --even-killed judges a killed program'
 seen=$(said check --no-leaks "$scratch/closed.db")
