@@ -145,8 +145,7 @@ check_write_junit(const struct trace *trace, const struct check_result *results,
     status = write_xml_text(trace->path);
     printf("\" tests=\"%zu\" failures=\"%zu\">\n", count + (incomplete != NULL), failed);
     if (write_says_end(trace))
-        printf("  <properties>\n    <property name=\"ended\" value=\"%s\"/>\n  </properties>\n",
-               trace_end_word(trace));
+        printf("  <properties>\n    <property name=\"ended\" value=\"%s\"/>\n  </properties>\n", trace_end_word(trace));
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_junit_result(&results[i]);
     if (incomplete != NULL && status == 0 && (status = write_junit_begin(CHECK_COMPLETE)) == 0)
