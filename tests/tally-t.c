@@ -215,7 +215,7 @@ check_lifetimes(struct view *view)
             bins[1] = &events[bin];
         }
         for (size_t b = 0; b < 2 && bins[b] != NULL; b++) {
-            bins[b]->count++;
+            bins[b]->count += b == 1 || freed || life->size != 0;
             bins[b]->bytes += (uint64_t)life->size;
             bins[b]->byte_ns += (unsigned __int128)(life->size * ns);
         }
@@ -272,8 +272,8 @@ check_summary(struct view *view)
     good = same("the peak", summary.total.sums.peak_bytes, peak) &&
            same("its time", (uint64_t)summary.total.sums.peak_ns, top != NULL ? top->alloc_ns : 0) &&
            same("rounded at the peak", summary.total.peak_rounded_bytes, rounded) &&
-           same("held at the peak", summary.total.peak_held_bytes, held) &&
-           same("the most held", summary.total.held_peak_bytes, held_peak) &&
+           same("held at the peak", summary.total.peak_reserved_bytes, held) &&
+           same("the most held", summary.reserved.groups[0].rows_peak_bytes, held_peak) &&
            same("bytes times time", (uint64_t)summary.total.sums.byte_ns, (int64_t)tallies.all.byte_ns) &&
            same("time in calls", summary.total.sums.time_ns, (int64_t)tallies.all.time_ns) &&
            same("live", summary.total.sums.live_bytes, (int64_t)tallies.all.live_bytes) &&

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "src/resource/resource.h"
 #include "src/trace/database/files.h"
@@ -132,39 +131,16 @@ recorder_new(const struct tide_log_options *options, char *path, struct tidei_re
     return TIDE_OK;
 }
 
-/* Whether this process records into the session's trace, or did until the disk was full. */
-static bool
-recorder_is_open(const struct tidei_session *session)
-{
-    int mode = atomic_load_explicit(&session->mode, memory_order_relaxed);
-
-    return mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_FAILED;
-}
-
 /* The recorder of the trace at `path`; NULL if there is none. The lock of tidei_sessions is held. */
 static struct tidei_recorder *
 recorder_find(const char *path)
 {
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
-        if (strcmp(tidei_recorder_of(session)->path, path) == 0 && recorder_is_open(session))
+        int mode = atomic_load_explicit(&session->mode, memory_order_relaxed);
+
+        if (strcmp(tidei_recorder_of(session)->path, path) == 0 &&
+            (mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_FAILED))
             return tidei_recorder_of(session);
-    }
-    return NULL;
-}
-
-struct tidei_recorder *
-tidei_recorder_at_locked(const char *path)
-{
-    struct stat sought, info;
-
-    if (lstat(path, &sought) != 0)
-        return NULL;
-    for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
-        struct tidei_recorder *recorder = tidei_recorder_of(session);
-
-        if (recorder_is_open(session) && lstat(recorder->path, &info) == 0 && info.st_dev == sought.st_dev &&
-            info.st_ino == sought.st_ino)
-            return recorder;
     }
     return NULL;
 }

@@ -79,8 +79,8 @@ tidei_recorder_of(struct tidei_session *session)
 enum tide_status tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorder **out);
 
 /*
- * The recorder of this process that writes the file at `path`, which may be another name of it; NULL: none. The lock of
- * tidei_sessions is held.
+ * protect.c: the recorder of this process that writes the file at `path`, which may be another name of it; NULL: none.
+ * The lock of tidei_sessions is held.
  */
 struct tidei_recorder *tidei_recorder_at_locked(const char *path);
 
