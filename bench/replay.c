@@ -42,7 +42,7 @@ peak_live(const struct replay_input *input)
     for (size_t i = 0; i < input->event_count; i++) {
         uint64_t bytes = input->sizes[input->events[i].allocation];
 
-        live = input->events[i].is_free ? live - bytes : live + bytes;
+        live = input->events[i].kind == REPLAY_FREE ? live - bytes : live + bytes;
         peak = live > peak ? live : peak;
     }
     return peak;
@@ -59,7 +59,8 @@ replay_once(const struct replay_input *input, const char *text, bool counted, st
 
     if (tide_stack_parse(text, &stack) != TIDE_OK)
         bench_fail(text);
-    if (replay_run(&replay, input, stack) != COMMAND_FINE || replay.result.failures + replay.result.free_failures > 0)
+    if (replay_run(&replay, input, stack, &(const struct replay_options){ 0 }) != COMMAND_FINE ||
+        replay.result.failures + replay.result.free_failures > 0)
         bench_fail(replay.result.first_failure);
     replay_free_left(&replay);
     if (tide_stack_find(stack, "pool", &layer) == TIDE_OK)

@@ -155,7 +155,7 @@ check_trace(uint64_t seed, bool at_times)
     if (view_open(&view, &options, TRACE) != COMMAND_FINE)
         return false;
     if (at_times)
-        at = (struct moment){ .kind = MOMENT_TIME, .number = (int64_t)random_draw(&state, (uint64_t)trace.end_ns + 2) };
+        at = (struct moment){ .kind = MOMENT_TIME, .number = (int64_t)random_draw(&state, (uint64_t)trace.end_ns + 1) };
     good = check(&view, &at, at_times ? (int64_t)random_draw(&state, 4000) : 0);
     view_close(&view);
     return good;

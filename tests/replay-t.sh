@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 107
+plan 108
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -330,6 +330,9 @@ is "$? $(times "$scratch/train2.db" | cksum)" "0 $(times "$scratch/train.db" | c
 json=$(replay --json --stop-at-failure --stack 'limit(550) | sim' "$scratch/noted.db")
 is "$? $(figures "$json" allocations failures stopped_at live_bytes)" '1 2 1 3 300 ' \
     '--stop-at-failure stops at the first allocation that is refused, with status 1'
+replay --stop-at-failure --clock=recorded --stack "log($scratch/stopped.db) | limit(550) | sim" "$scratch/noted.db" >/dev/null
+is "$? $(query "$scratch/stopped.db" 'SELECT size, alloc_ns, free_ns FROM allocation ORDER BY allocation_id' | tr '\n' ' ')" \
+    '1 100,1000,2000 200,2000,2000 300,2000, ' 'what was live when the replay stopped is freed at that time'
 replay --stop-at-failure --stack 'limit(1GiB) | sim' "$scratch/noted.db" >/dev/null
 is $? 0 '--stop-at-failure without a failure changes nothing'
 

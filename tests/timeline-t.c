@@ -110,8 +110,10 @@ check_trace(uint64_t seed, bool window)
     from_ns = 0;
     to_ns = trace.end_ns;
     if (window) {
-        from_ns = (int64_t)random_draw(&state, (uint64_t)trace.end_ns + 2);
+        from_ns = (int64_t)random_draw(&state, (uint64_t)trace.end_ns + 1);
         to_ns = from_ns + 1 + (int64_t)random_draw(&state, 60);
+        if (trace.count > 0 && to_ns < trace.lives[0].alloc_ns)
+            to_ns = trace.lives[0].alloc_ns; /* an earlier end is refused */
         options.from = (struct moment){ .kind = MOMENT_TIME, .number = from_ns };
         options.to = (struct moment){ .kind = MOMENT_TIME, .number = to_ns };
     }

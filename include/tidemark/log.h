@@ -36,7 +36,7 @@ enum tide_cupti {
     TIDE_CUPTI_MEMORY = 3, /* the calls, and all memory of the process in the table device_event; 1.3 us a pair */
 };
 
-/* When the bases are asked how much memory they hold, for the table pool_sample. */
+/* When bases and suballocators are asked how much memory they hold, for the table pool_sample. */
 enum tide_samples {
     TIDE_SAMPLES_AUTO = 0,  /* about every millisecond while there are events */
     TIDE_SAMPLES_EVERY = 1, /* after each event, on the thread that calls */

@@ -17,9 +17,9 @@ struct leaks_group {
     /* The bytes live at the ends of the first and the last step. */
     uint64_t first_bytes;
     uint64_t last_bytes;
-    uint32_t ends; /* the number of step ends counted so far */
-    uint32_t rose; /* the number of steps that ended with more live bytes than the step before */
-    uint32_t fell; /* ... with fewer */
+    uint32_t ends;        /* the number of step ends counted so far */
+    uint32_t rose;        /* the number of steps that ended with more live bytes than the step before */
+    uint32_t fell;        /* ... with fewer */
     uint32_t thirds_rose; /* a bit for each third of the steps in which it rose */
 };
 

@@ -264,8 +264,11 @@ plan_uppers(struct plan *plan)
     struct reserved_role *roles = plan->reserved->roles;
 
     for (size_t i = 0; i < layers->count; i++) {
+        bool selected = filter_has_layer(filter, layers->layers[i].layer_id);
+
         roles[i] = (struct reserved_role){ .layer_id = layers->layers[i].layer_id,
-                                           .is_upper = filter_has_layer(filter, layers->layers[i].layer_id) };
+                                           .is_selected = selected,
+                                           .is_upper = selected };
         for (size_t j = 0; j < i && roles[i].is_upper; j++)
             roles[i].is_upper = !roles[j].is_upper || !trace_layer_set_has(&layers->below[j], i);
     }
@@ -450,6 +453,17 @@ reserved_select(const struct reserved *reserved, struct view *view)
             status = filter_set_add(&view->filter.layers, role->layer_id);
     }
     return status;
+}
+
+void
+reserved_deselect(const struct reserved *reserved, struct view *view)
+{
+    uint32_t value;
+
+    for (size_t i = 0; i < view->layers.count && view->filter.layers.active; i++) {
+        if (!reserved->roles[i].is_selected)
+            id_map_take(&view->filter.layers.ids, (uint64_t)reserved->roles[i].layer_id, &value);
+    }
 }
 
 int
@@ -640,7 +654,7 @@ reserved_is_chunk(struct reserved *reserved, int64_t layer_id)
 {
     const struct reserved_role *role = reserved_find(reserved, layer_id);
 
-    return role != NULL && !role->is_upper && (role->is_chunks || role->may_have_chunks);
+    return role != NULL && !role->is_selected && (role->is_chunks || role->may_have_chunks);
 }
 
 const struct reserved_figure *

@@ -71,6 +71,7 @@ struct reserved_group {
 /* What a layer is for the figures. */
 struct reserved_role {
     int64_t layer_id;
+    bool is_selected; /* by the filter, before reserved_select */
     bool is_upper;
     bool may_have_chunks; /* a pool that may say its chunks itself */
     bool is_chunks;       /* its rows count as reserved */
@@ -115,6 +116,9 @@ int reserved_select(const struct reserved *reserved, struct view *view);
 
 void reserved_free(struct reserved *reserved);
 
+/* Undo reserved_select, for analyses of the same view that follow. */
+void reserved_deselect(const struct reserved *reserved, struct view *view);
+
 /* As callbacks of a scan unit: begin again, take an event, and set the results of all groups. */
 void reserved_begin(struct reserved *reserved);
 int reserved_alloc(struct reserved *reserved, const struct scan_life *life);
@@ -139,7 +143,7 @@ struct reserved_figure reserved_of_layer(const struct reserved *reserved, size_t
 /* The lowest bound of the `limit` layers below the logs of a group; 0: there is none. */
 uint64_t reserved_limit(const struct reserved *reserved, const struct reserved_group *group);
 
-/* Whether the lives of a layer are chunks, and no blocks of a selected layer. */
+/* Whether the lives of a layer are there as chunks alone: the layer is not selected. */
 bool reserved_is_chunk(struct reserved *reserved, int64_t layer_id);
 
 /* The layers whose lives are the blocks of `group`, and those whose lives are its chunks. COMMAND_FINE or another. */

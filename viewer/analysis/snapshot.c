@@ -114,6 +114,8 @@ snapshot_next(void *context, struct scan_pass *pass)
     for (size_t i = 0; i < snapshot->by_count; i++)
         snapshot->unit.needs |= groups_needs(snapshot->by[i].groups.by);
     pass->unit = snapshot->asked ? NULL : &snapshot->unit;
+    if (snapshot->asked)
+        reserved_deselect(&snapshot->reserved, snapshot->view);
     snapshot->asked = true;
     return COMMAND_FINE;
 }

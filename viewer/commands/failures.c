@@ -94,19 +94,20 @@ failures_report_row(struct view *view, struct report *report, const struct failu
     char tag[GROUPS_NAME], stack[GROUPS_NAME], stream[GROUPS_NAME], thread[GROUPS_NAME];
     bool space = at->source != DIAGNOSIS_NONE;
 
-    REPORT_ROW(report, cell_signed(life->allocation_id), cell_signed(life->alloc_ns), cell_unsigned(life->size),
-               cell_text(tide_status_name((enum tide_status)life->status)), cell_text(failures_word(failure->cause)),
-               cell_unsigned(at->live_bytes), cell_unsigned(at->live_count), failures_if(space, at->reserved_bytes),
-               failures_if(space, at->free_bytes), failures_if(at->source == DIAGNOSIS_CHUNKS, at->largest_hole),
-               failures_if(at->has_left, at->left_bytes), failures_layer_id(failures, failure->layer),
-               failures_layer_id(failures, failure->refuser), failures_layer_id(failures, failure->made_good_by),
-               cell_text(failure->words),
-               life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
-               life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
-                                       : cell_none(),
-               cell_id(life->alloc_stream_id), cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
-               cell_id(life->alloc_thread_id), cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
-               cell_text(failure->pinned_by));
+    REPORT_ROW(
+        report, cell_signed(life->allocation_id), cell_signed(life->alloc_ns), cell_unsigned(life->size),
+        cell_text(tide_status_name((enum tide_status)life->status)), cell_text(failures_word(failure->cause)),
+        cell_unsigned(at->live_bytes), cell_unsigned(at->live_count), failures_if(space, at->reserved_bytes),
+        failures_if(space, at->free_bytes), failures_if(at->source == DIAGNOSIS_CHUNKS, at->largest_hole),
+        failures_if(at->has_left, at->left_bytes), failures_layer_id(failures, failure->layer),
+        failures_layer_id(failures, failure->refuser), failures_layer_id(failures, failure->made_good_by),
+        cell_text(failure->words),
+        life->tag_id != 0 ? cell_text(names_tag(names, life->tag_id, tag, sizeof(tag))) : cell_none(),
+        life->callstack_id != 0 ? cell_text(names_callstack(names, life->callstack_id, stack, sizeof(stack)))
+                                : cell_none(),
+        cell_id(life->alloc_stream_id), cell_text(names_stream(names, life->alloc_stream_id, stream, sizeof(stream))),
+        cell_id(life->alloc_thread_id), cell_text(names_thread(names, life->alloc_thread_id, thread, sizeof(thread))),
+        cell_text(failure->pinned_by));
 }
 
 /* ---- the first failure ------------------------------------------------------------------------------------------ */

@@ -37,7 +37,7 @@ struct keep {
     struct trace_layers layers;
     char *logs;          /* owns; the ids of the logs that see the requests first: "1,5" */
     int64_t *free_times; /* owns; by allocation of the input; -1: it was not freed */
-    int64_t last_ns;     /* of the input */
+    int64_t last_ns;     /* of the events that were replayed */
     size_t next;         /* the next event of the input that the rows have not come to */
     uint64_t matched;
     struct keep_life *lives; /* owns */
@@ -155,18 +155,21 @@ keep_find_logs(struct keep *keep, const struct trace *made)
     return out != NULL && fclose(out) == 0 ? COMMAND_FINE : keep_no_memory(keep);
 }
 
-/* Find when each allocation of the input was freed. */
+/* Find when each allocation of the input was freed, up to the event at which the replay stopped. */
 static int
 keep_find_frees(struct keep *keep)
 {
     const struct replay_input *input = keep->replay->input;
+    size_t stopped_at = keep->replay->result.stopped_at;
+    size_t number = 0;
 
     keep->free_times = malloc((input->allocation_count + 1) * sizeof(*keep->free_times));
     if (keep->free_times == NULL)
         return keep_no_memory(keep);
     for (size_t i = 0; i < input->allocation_count; i++)
         keep->free_times[i] = -1;
-    for (size_t i = 0; i < input->event_count; i++) {
+    for (size_t i = 0; i < input->event_count && (stopped_at == 0 || number < stopped_at); i++) {
+        number += input->events[i].kind != REPLAY_MARK;
         if (input->events[i].kind == REPLAY_FREE)
             keep->free_times[input->events[i].allocation] = input->notes.times[i];
         keep->last_ns = input->notes.times[i];
@@ -416,8 +419,10 @@ keep_times(struct keep *keep)
     if (status == COMMAND_FINE)
         status = keep_set_marks(keep);
     if (status == COMMAND_FINE)
-        status = trace_each(&keep->source, keep_meta, keep,
-                            "SELECT key, value FROM meta WHERE key IN ('start_unix_ns', 'clock', 'end_ns')");
+        status =
+            trace_each(&keep->source, keep_meta, keep,
+                       "SELECT key, value FROM meta WHERE key IN ('start_unix_ns', 'clock') OR (key = 'end_ns' AND %d)",
+                       keep->replay->result.stopped_at == 0);
     return status;
 }
 

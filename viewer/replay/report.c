@@ -64,6 +64,8 @@ report_ask(struct report_layer *layer, bool counted)
              arguments, text.length >= sizeof(arguments) ? "..." : "");
     layer->has_used = tide_query(resource, TIDE_QUERY_BYTES_USED, &layer->used_bytes) == TIDE_OK;
     layer->has_reserved = tide_query(resource, TIDE_QUERY_BYTES_RESERVED, &layer->reserved_bytes) == TIDE_OK;
+    layer->has_reserved_peak =
+        tide_query(resource, TIDE_QUERY_BYTES_RESERVED_HIGH, &layer->reserved_peak_bytes) == TIDE_OK;
     layer->statistics.struct_size = sizeof(layer->statistics);
     layer->has_statistics = tide_statistics_read(resource, &layer->statistics) == TIDE_OK;
     layer->kind = tide_resource_name(resource);
@@ -275,6 +277,8 @@ report_layer(struct json *json, const struct report_layer *layer)
     report_known(json, layer->has_used, layer->used_bytes);
     json_key(json, "reserved_bytes");
     report_known(json, layer->has_reserved, layer->reserved_bytes);
+    json_key(json, "reserved_peak_bytes");
+    report_known(json, layer->has_reserved_peak, layer->reserved_peak_bytes);
     json_key(json, "bytes");
     report_counter(json, layer->has_statistics ? &layer->statistics.bytes : NULL);
     json_key(json, "count");
@@ -350,9 +354,20 @@ report_signed(struct output_figure *figure, int64_t count)
     return figure->text;
 }
 
+/* What a layer that does not know the most has reserved at the end is the least that the most was. */
+static const char *
+report_least(char *buffer, size_t size, uint64_t bytes)
+{
+    struct output_figure figure;
+
+    snprintf(buffer, size, "at least %s", output_size(&figure, bytes));
+    return buffer;
+}
+
 static void
 report_layer_row(struct table *table, const struct report_layer *layer)
 {
+    char least[48];
     struct output_figure figure;
     const struct tide_counter *bytes = &layer->statistics.bytes;
     const struct tide_counter *count = &layer->statistics.count;
@@ -361,8 +376,10 @@ report_layer_row(struct table *table, const struct report_layer *layer)
     table_cell(table, 0, layer->text);
     if (layer->has_used)
         table_cell(table, 1, output_size(&figure, layer->used_bytes));
-    if (layer->has_reserved)
-        table_cell(table, 2, output_size(&figure, layer->reserved_bytes));
+    if (layer->has_reserved_peak)
+        table_cell(table, 2, output_size(&figure, layer->reserved_peak_bytes));
+    else if (layer->has_reserved)
+        table_cell(table, 2, report_least(least, sizeof(least), layer->reserved_bytes));
     if (!layer->has_statistics)
         return;
     table_cell(table, 3, report_signed_size(&figure, bytes->current));
@@ -383,8 +400,8 @@ report_layers(struct emit *out, const struct replay_report *report)
     for (size_t i = 0; i < report->count; i++)
         counts = counts || report->layers[i].has_statistics;
     table_begin(&table, false);
-    table_columns(&table, counts ? "LAYER >USED >RESERVED >LIVE >PEAK >TOTAL >COUNT >PEAK-COUNT >TOTAL-COUNT"
-                                 : "LAYER >USED >RESERVED");
+    table_columns(&table, counts ? "LAYER >USED >PEAK-RESERVED >LIVE >PEAK >TOTAL >COUNT >PEAK-COUNT >TOTAL-COUNT"
+                                 : "LAYER >USED >PEAK-RESERVED");
     for (size_t i = 0; i < report->count; i++)
         report_layer_row(&table, &report->layers[i]);
     emit_string(out, "\n");

@@ -12,10 +12,12 @@ struct report_layer {
     char text[160];                 /* as in stack text: "limit(4GiB)"; truncated */
     bool has_used;
     bool has_reserved;
+    bool has_reserved_peak;
     bool has_statistics;
-    bool is_counter;     /* it was put over a base to count its calls (replay_counted_text), and is not shown */
-    uint64_t used_bytes; /* a layer that does not count reports the figure of the layer below */
-    uint64_t reserved_bytes;
+    bool is_counter;         /* it was put over a base to count its calls (replay_counted_text), and is not shown */
+    uint64_t used_bytes;     /* a layer that does not count reports the figure of the layer below */
+    uint64_t reserved_bytes; /* after the last event */
+    uint64_t reserved_peak_bytes;
     struct tide_statistics_figures statistics;
 };
 

@@ -1,10 +1,9 @@
-/* Keeps the files that this process reads or writes from being replaced by a trace that it makes. */
+/* Keeps the files that this process reads or records into from being replaced by a trace that it makes. */
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,24 +23,6 @@ static struct {
     int *files;
     size_t count, capacity;
 } protect = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-struct tidei_recorder *
-tidei_recorder_at_locked(const char *path)
-{
-    struct stat sought, info;
-
-    if (lstat(path, &sought) != 0)
-        return NULL;
-    for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
-        struct tidei_recorder *recorder = tidei_recorder_of(session);
-        int mode = atomic_load_explicit(&session->mode, memory_order_relaxed);
-
-        if ((mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_FAILED) && lstat(recorder->path, &info) == 0 &&
-            info.st_dev == sought.st_dev && info.st_ino == sought.st_ino)
-            return recorder;
-    }
-    return NULL;
-}
 
 static bool
 protect_has_locked(const struct stat *sought)
@@ -67,6 +48,23 @@ tidei_trace_is_protected(const char *path)
     found = protect_has_locked(&info);
     pthread_mutex_unlock(&protect.lock);
     return found;
+}
+
+struct tidei_recorder *
+tidei_recorder_at_locked(const char *path)
+{
+    struct stat sought, info;
+
+    if (lstat(path, &sought) != 0)
+        return NULL;
+    for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
+        struct tidei_recorder *recorder = tidei_recorder_of(session);
+
+        if (tidei_recorder_is_open(session) && lstat(recorder->path, &info) == 0 && info.st_dev == sought.st_dev &&
+            info.st_ino == sought.st_ino)
+            return recorder;
+    }
+    return NULL;
 }
 
 /* Add the open file, or close it where the list has it already. */

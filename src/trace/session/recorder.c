@@ -136,10 +136,7 @@ static struct tidei_recorder *
 recorder_find(const char *path)
 {
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
-        int mode = atomic_load_explicit(&session->mode, memory_order_relaxed);
-
-        if (strcmp(tidei_recorder_of(session)->path, path) == 0 &&
-            (mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_FAILED))
+        if (strcmp(tidei_recorder_of(session)->path, path) == 0 && tidei_recorder_is_open(session))
             return tidei_recorder_of(session);
     }
     return NULL;

@@ -72,6 +72,15 @@ tidei_recorder_of(struct tidei_session *session)
     return (struct tidei_recorder *)session;
 }
 
+/* Whether this process records into the session's trace, or did until the disk was full. */
+static inline bool
+tidei_recorder_is_open(const struct tidei_session *session)
+{
+    int mode = atomic_load_explicit(&session->mode, memory_order_relaxed);
+
+    return mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_FAILED;
+}
+
 /*
  * Create the trace that options->path names, or take a reference if this process already has it open.
  * Errors: as tide_log_create.
