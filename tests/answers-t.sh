@@ -54,17 +54,15 @@ has_words "$(ask failures --json "$trace")" '"causes":[{"cause":"fragmentation",
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 700, 50, 60);"
 has_words "$(ask failures "$trace")" 'No allocation failed.' 'failures says that no allocation failed'
 
-# Two stacks: log 1 | limit 2 (1000 B, budget b) | log 3 | sim 4, and log 11 | limit 12 (the same) | sim 13. A trace of a
-# recorder that keeps refusals has the table; this one takes any values.
-refusals="DROP TABLE refusal; CREATE TABLE refusal(allocation_id INTEGER, layer_id INTEGER, text TEXT);"
+# Two stacks: log 1 | limit 2 (1000 B, budget b) | log 3 | sim 4, and log 11 | limit 12 (the same) | sim 13.
 two_stacks="DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''),
         (2, 3, 'limit', '1000, alignment=1, budget=\"b, c\"'), (3, 4, 'log', ''), (4, NULL, 'sim', 'capacity=5000'),
         (11, 12, 'log', ''), (12, 13, 'limit', 'count=9, limit=1000, alignment=1, budget=\"b, c\"'), (13, NULL, 'sim', '');"
-make_trace "$trace" "$refusals $two_stacks
+make_trace "$trace" "$two_stacks
     INSERT INTO life VALUES (1, 3, 300, 10, NULL), (2, 1, 300, 11, NULL), (3, 11, 250, 20, NULL);
     INSERT INTO refused VALUES (4, 11, 600, 30), (5, 11, 601, 31), (6, 1, 700, 40);
-    INSERT INTO refusal VALUES (4, 12, 'limit: 600 B request exceeds 1000 B limit (550 B in use)'), (5, 99, NULL), (6, NULL, 'limit: no');"
+    INSERT INTO refusal(allocation_id, layer_id, text) VALUES (4, 12, 'limit: 600 B request exceeds 1000 B limit (550 B in use)'), (5, 99, NULL), (6, NULL, 'limit: no');"
 json=$(ask failures --json "$trace")
 has_words "$json" '"refused_by":"layer 12 limit(count=9, limit=1000, alignment=1, budget=\"b, c\")","text":"limit: 600 B request exceeds 1000 B limit (550 B in use)"' \
     'failures names the layer that refused, and has its words'
@@ -74,11 +72,13 @@ has_words "$json" '"refused":[{"layer_id":11,"refused_by_layer_id":12,"refused_b
     'what follows from the first failure is counted with it, and what another stack refused apart'
 has_words "$(ask failures "$trace")" '1 more failed at the same layer afterwards.' 'failures folds what follows into a count'
 
-make_trace "$trace" "$refusals INSERT INTO refused VALUES (1, 1, 10, 20), (2, 1, 10, 30);
+# A table without the key of the schema: a failure has two rows, and a row is of no failure.
+make_trace "$trace" "DROP TABLE refusal; CREATE TABLE refusal(allocation_id INTEGER, layer_id INTEGER, text TEXT);
+    INSERT INTO refused VALUES (1, 1, 10, 20), (2, 1, 10, 30);
     DELETE FROM layer; INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''),
         (2, 3, 'fault', 'nth=1'), (3, 1, 'limit', 'limit=x, count=0'), (4, 4, 'pool', 'maximum=\"{');
     INSERT INTO layer_bin VALUES (3, 5, 3), (2, -1, 77), (9, 9, 9);
-    INSERT INTO refusal VALUES (1, NULL, 'fault: planted ' || char(27) || '[31m'), ('x', 'y', 5), (2, 4, NULL), (2, 2, 'again');"
+    INSERT INTO refusal(allocation_id, layer_id, text) VALUES (1, NULL, 'fault: planted ' || char(27) || '[31m'), ('x', 'y', 5), (2, 4, NULL), (2, 2, 'again');"
 ask failures "$trace" >"$scratch/out"
 is "$? $(grep -c 'cause       planted' "$scratch/out") $(grep -c "$(printf '\033')" "$scratch/out")" '0 1 0' \
     'failures takes layers in a circle and refusals that cannot be, and tells a planted failure by its words'
@@ -100,12 +100,12 @@ has_words "$json" '"failures_count":2,"failed_bytes":1300,"allocations":1,"made_
     'failures --layer leaves out of its count what a layer above made good'
 has_words "$(ask failures "$trace")" 'made good   1 below, of which the program saw nothing' 'the table says what was made good'
 
-make_trace "$trace" "$refusals DELETE FROM layer;
+make_trace "$trace" "DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'retry', ''),
         (3, 5, 'fallback', ''), (4, 5, 'limit', '64'), (5, 6, 'pool', 'maximum=64'), (6, NULL, 'sim', 'capacity=1000');
     INSERT INTO layer_bin VALUES (3, 9223372036854775807, 4);
     INSERT INTO refused VALUES (1, 1, 500, 110), (2, 1, 500, 111);
-    INSERT INTO refusal VALUES (1, NULL, 'retry: fallback: limit: no; then sim: no (asked 3 times)');"
+    INSERT INTO refusal(allocation_id, layer_id, text) VALUES (1, NULL, 'retry: fallback: limit: no; then sim: no (asked 3 times)');"
 has_words "$(ask failures --json "$trace")" '"refused_by":"layer 6 sim(capacity=1000)","text":"retry' \
     'behind a retry and a fallback, the last words name the layer that refused'
 
