@@ -50,7 +50,7 @@ is "$("$tidemark" top --by=tag "$trace" | grep -c '^tag') $("$tidemark" top --by
     '20 20' 'a table for people has 20 rows'
 is "$("$tidemark" top --by=tag --limit=0 "$trace" | grep -c '^tag') $("$tidemark" top --by=tag --limit=30 "$trace" | grep -c '^tag')" \
     '50 30' 'a table for people has as many rows as --limit says, and all with 0'
-row='"allocation_id":1'
+row='^"allocation_id":1'
 is "$(rows failures --json) $("$tidemark" failures --limit=3 --json "$trace" | grep -o '"rest":{"failures":{"count":[0-9]*')" \
     '30 "rest":{"failures":{"count":27' 'the JSON of failures has all, or says how many --limit left out'
 has_words "$("$tidemark" peak --by=tag --limit=48 --json "$trace")" '"rest":{"groups":{"count":2,"bytes":3000}}' \
@@ -118,6 +118,9 @@ for by in tag callstack size stream device layer; do
 done
 keep fragmentation --at=15ns --limit=1 "$trace"
 keep check --max-peak=1 --max-fragmentation=1% --no-leaks --max-failures=100 "$trace"
+make_trace "$scratch/killed.db" "INSERT INTO life VALUES (1, 1, 100, 10, NULL);
+    INSERT INTO meta VALUES ('ended', 'recovered');"
+keep check --no-leaks "$scratch/killed.db"
 keep recover "$trace"
 keep stack 'limit(1) | host'
 make_trace "$scratch/deep.db" "

@@ -81,7 +81,7 @@ same_group(const struct leaks *leaks, uint32_t number, bool suppressed)
         if (!counts(life, suppressed) || life->tag != tag)
             continue;
         allocations++;
-        if (life->free_ns != RANDOM_NEVER)
+        if (life->free_ns != RANDOM_NEVER || life->size == 0)
             continue;
         live++;
         oldest = life->alloc_ns < oldest ? life->alloc_ns : oldest;

@@ -158,6 +158,7 @@ command_tests = \
 	tests/json-t.sh \
 	tests/narrow-t.sh \
 	tests/pickle-t.sh \
+	tests/live-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/recover-t.sh \

@@ -443,6 +443,52 @@ test_no_locks(void)
     is_u64(scratch_count("locks.db"), 0, "the refused trace leaves no file behind");
 }
 
+/* The errno of the replaced renameat2 and link, for a file system that has neither a rename that spares nor links. */
+static int rename_error, link_error;
+
+__attribute__((visibility("default"))) int
+renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags)
+{
+    if (rename_error != 0) {
+        errno = rename_error;
+        return -1;
+    }
+    return (int)syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+}
+
+__attribute__((visibility("default"))) int
+link(const char *from, const char *to)
+{
+    if (link_error != 0) {
+        errno = link_error;
+        return -1;
+    }
+    return (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+/* Make a trace, refuse to make it again, replace it, and fail to replace it. */
+static bool
+can_be_made(const char *path)
+{
+    bool made = create_at(path) == TIDE_OK && create_at(path) == TIDE_EEXIST &&
+                create((struct tide_log_options){ .path = path, .overwrite = true }) == TIDE_OK;
+
+    build("log(%1$s, overwrite=true) | log(%2$s) | sim", path, scratch("there.db"), "");
+    return made && trace_is_whole(path) && scratch_count(strrchr(path, '/') + 1) == 1;
+}
+
+static void
+test_poor_file_systems(void)
+{
+    rename_error = EINVAL;
+    ok(can_be_made(scratch("spares.db")), "traces are made and replaced where no rename spares what is there");
+    link_error = EPERM;
+    ok(can_be_made(scratch("links.db")), "traces are made and replaced where there are no links either");
+    rename_error = 0;
+    ok(can_be_made(scratch("renames.db")), "traces are made and replaced where there are no links");
+    link_error = 0;
+}
+
 /* A successful call leaves the text of the last failure alone. */
 static void
 test_error_text(void)
@@ -461,7 +507,7 @@ test_error_text(void)
 int
 main(void)
 {
-    plan(113);
+    plan(116);
     tide_sim_create(NULL, &sim);
     test_options();
     test_without_a_trace();
@@ -476,6 +522,7 @@ main(void)
     test_unbuildable_over_left();
     test_many_tags();
     test_no_locks();
+    test_poor_file_systems();
     test_error_text();
     tide_resource_release(sim);
     return done();

@@ -195,6 +195,8 @@ random_trace_write(const struct random_trace *trace, const char *path)
 bool
 random_trace_is_live(const struct random_life *life, const struct random_life *event, bool is_free)
 {
+    if (life->size == 0)
+        return false;
     int64_t ns = is_free ? event->free_ns : event->alloc_ns;
     bool begun = is_free ? life->alloc_ns <= ns : life->id <= event->id;
     bool ended = life->free_ns != RANDOM_NEVER &&

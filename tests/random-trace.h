@@ -44,7 +44,10 @@ void random_trace_make(struct random_trace *trace, uint64_t seed, size_t count);
 /* Write it to `path`, which is replaced. */
 void random_trace_write(const struct random_trace *trace, const char *path);
 
-/* Whether an allocation is live right after the allocation or the free of another. The order is that of scan.h. */
+/*
+ * Whether an allocation is live right after the allocation or the free of another. A request
+ * of 0 bytes never is. The order is that of scan.h.
+ */
 bool random_trace_is_live(const struct random_life *life, const struct random_life *event, bool is_free);
 
 /* The figures of a moment, from a map of every 256 bytes of every chunk. */

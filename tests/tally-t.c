@@ -215,7 +215,7 @@ check_lifetimes(struct view *view)
             bins[1] = &events[bin];
         }
         for (size_t b = 0; b < 2 && bins[b] != NULL; b++) {
-            bins[b]->count++;
+            bins[b]->count += b == 1 || freed || life->size != 0;
             bins[b]->bytes += (uint64_t)life->size;
             bins[b]->byte_ns += (unsigned __int128)(life->size * ns);
         }

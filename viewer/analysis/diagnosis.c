@@ -76,7 +76,7 @@ diagnoser_change(struct diagnoser *diagnoser, const struct scan_life *life, bool
     if (layer == ROUTES_NONE)
         return;
     diagnoser->layers[layer].live_bytes += is_free ? 0 - life->size : life->size;
-    diagnoser->layers[layer].live_count += is_free ? UINT64_MAX : 1;
+    diagnoser->layers[layer].live_count += is_free ? 0 - scan_live_count(life) : scan_live_count(life);
 }
 
 static void

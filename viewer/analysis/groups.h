@@ -75,13 +75,13 @@ marked_keep(struct marked_amount *group, uint64_t mark)
     }
 }
 
-/* An allocation of the group begins or ends. */
+/* An allocation of the group begins or ends. One of 0 bytes counts nowhere as live (scan_live_count). */
 static inline void
 marked_change(struct marked_amount *group, uint64_t mark, uint64_t size, bool is_free)
 {
     marked_keep(group, mark);
     group->live.bytes += is_free ? -size : size;
-    group->live.count += is_free ? -UINT64_C(1) : 1;
+    group->live.count += size == 0 ? 0 : is_free ? -UINT64_C(1) : 1;
 }
 
 /* Not a group: there is no memory for more groups. */

@@ -79,7 +79,7 @@ leaks_change(struct leaks *leaks, const struct scan_life *life, int64_t ns, bool
         return trace_broken(&leaks->view->trace, "the sizes of what is live add up to more than 2^63 bytes");
     group->allocations += !is_free;
     group->live_bytes += is_free ? -life->size : life->size;
-    group->live_count += is_free ? -UINT64_C(1) : 1;
+    group->live_count += is_free ? -scan_live_count(life) : scan_live_count(life);
     return COMMAND_FINE;
 }
 

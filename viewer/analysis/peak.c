@@ -103,7 +103,7 @@ find_alloc(void *context, const struct scan_life *life)
         return peak_no_memory(peak);
     if (life->size > 0 && !summits_rise(&peak->summits, peak->rest.live_bytes, life->alloc_ns))
         return peak_no_memory(peak);
-    peak->count++;
+    peak->count += scan_live_count(life);
     if (peak->rest.live_bytes > peak->bytes) {
         peak->bytes = peak->rest.live_bytes;
         peak->peak_count = peak->count;
@@ -121,7 +121,7 @@ find_free(void *context, const struct scan_life *life)
 {
     struct peak *peak = context;
 
-    peak->count--;
+    peak->count -= scan_live_count(life);
     if (!counterfactual_change(&peak->rest, groups_of(&peak->groups, life), life->size, true))
         return peak_no_memory(peak);
     if (life->size > 0)
@@ -163,6 +163,8 @@ look_add(void *context, const struct scan_life *life)
     struct peak *peak = context;
     struct amount *group = &peak->at_groups[groups_of(&peak->groups, life)];
 
+    if (scan_live_count(life) == 0)
+        return;
     group->bytes += life->size;
     group->count++;
     peak->at_bytes += life->size;

@@ -104,7 +104,7 @@ profile_alloc(void *context, const struct scan_life *life)
     maker->allocated_bytes += life->size;
     profile_keep_peak(maker, group);
     group->values[PROFILE_LIVE].bytes += life->size;
-    group->values[PROFILE_LIVE].count++;
+    group->values[PROFILE_LIVE].count += scan_live_count(life);
     group->values[PROFILE_ALLOCATED].bytes += life->size;
     group->values[PROFILE_ALLOCATED].count++;
     maker->live_bytes += life->size;
@@ -126,7 +126,7 @@ profile_free_event(void *context, const struct scan_life *life)
         return profile_no_memory(maker);
     profile_keep_peak(maker, group);
     group->values[PROFILE_LIVE].bytes -= life->size;
-    group->values[PROFILE_LIVE].count--;
+    group->values[PROFILE_LIVE].count -= scan_live_count(life);
     maker->live_bytes -= life->size;
     return COMMAND_FINE;
 }

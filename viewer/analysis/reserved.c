@@ -433,10 +433,8 @@ reserved_read_samples(struct reserved *reserved)
 static bool
 reserved_has_no_end(const struct view *view)
 {
-    char *ended = trace_meta(&view->trace, "ended");
-    bool killed = !view->trace.complete || (ended != NULL && strcmp(ended, "recovered") == 0);
+    bool killed = !view->trace.complete || view->trace.end == TRACE_KILLED;
 
-    free(ended);
     for (size_t i = 0; i < view->layers.count && killed; i++)
         killed = strcmp(view->layers.layers[i].kind, "log") != 0 ||
                  strstr(view->layers.layers[i].config, "samples=every") == NULL;

@@ -38,7 +38,7 @@ tally_alloc(struct tally *tally, const struct scan_life *life)
     tally->allocations++;
     tally->bytes += life->size;
     tally->live_bytes += life->size;
-    tally->live_count++;
+    tally->live_count += scan_live_count(life);
     /* tally_free or tally_end adds the end of the life; the sum wraps modulo 2^128 until then. */
     tally->byte_ns -= (unsigned __int128)life->size * (unsigned __int128)life->alloc_ns;
     if (tally->live_bytes <= tally->peak_bytes)
@@ -55,7 +55,7 @@ tally_free(struct tally *tally, const struct scan_life *life)
     tally->time_ns += (uint64_t)life->free_duration_ns;
     tally->frees++;
     tally->live_bytes -= life->size;
-    tally->live_count--;
+    tally->live_count -= scan_live_count(life);
     tally->lived_ns += (uint64_t)life->free_ns - (uint64_t)life->alloc_ns;
     tally->byte_ns += (unsigned __int128)life->size * (unsigned __int128)life->free_ns;
 }

@@ -139,13 +139,17 @@ budgets_set(struct budgets *self, const char *word, const char *value, const cha
     }
     if (strcmp(word, "tolerance") == 0)
         return budgets_take_share(self, value, &self->tolerance);
+    if (strcmp(word, "even-killed") == 0) {
+        self->even_killed = true;
+        return value[0] == '\0' ? NULL : "no value was expected";
+    }
     if (strcmp(word, "suppressions") == 0) {
         free(self->suppressions);
         self->suppressions = budget_path(value, folder);
         return self->suppressions != NULL ? NULL : budget_no_memory;
     }
     return "a budget was expected: max-peak, max-reserved, max-fragmentation, max-allocations, max-failures, no-leaks"
-           " or baseline; or suppressions or tolerance";
+           " or baseline; or suppressions, even-killed or tolerance";
 }
 
 /* A file that is being read. */

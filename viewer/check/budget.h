@@ -42,6 +42,7 @@ struct budgets {
     size_t count;
     size_t capacity;
     double tolerance;   /* of all baselines */
+    bool even_killed;   /* judge leaks although the program was killed, or still runs */
     char *suppressions; /* owns; the path of a file; NULL: none */
     char wrong[160];    /* the text that budgets_set returns for a share */
 };

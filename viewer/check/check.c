@@ -304,12 +304,31 @@ allocations_explain(const struct check_job *job, struct check_result *out)
     free(order);
 }
 
+/* Whether the program had no chance to free what is live at the end. */
+static bool
+leaks_are_unknown(const struct check_job *job)
+{
+    const struct check *check = job->check;
+
+    return !check->budgets->even_killed && check->options->to.kind == MOMENT_NONE &&
+           (check->trace->end == TRACE_KILLED || check->trace->end == TRACE_RUNNING);
+}
+
+static int
+leaks_measure(struct check_job *job)
+{
+    struct check_result *out = job->result;
+
+    check_measured(out, job->of.leaks.live_count);
+    out->unknown = leaks_are_unknown(job);
+    out->passed = out->passed && !out->unknown;
+    return COMMAND_FINE;
+}
+
 static uint64_t
 leaks_of(const void *context, uint32_t group)
 {
-    const struct leaks_group *at = &((const struct leaks *)context)->list[group];
-
-    return at->live_count > 0 ? at->live_bytes + 1 : 0;
+    return ((const struct leaks *)context)->list[group].live_bytes;
 }
 
 static void
@@ -320,8 +339,15 @@ leaks_explain(const struct check_job *job, struct check_result *out)
     struct output_figure figure, since;
     char name[GROUPS_NAME];
 
-    check_say(out, "%" PRIu64 " allocation%s live at the end, %s", leaks->live_count,
-              leaks->live_count == 1 ? " is" : "s are", output_size(&figure, leaks->live_bytes));
+    if (out->unknown) {
+        check_say(out, "unknown: the program %s, and may have been about to free what was live",
+                  job->check->trace->end == TRACE_KILLED ? "was killed" : "still runs");
+        check_say(out, "--even-killed judges it all the same");
+        free(order);
+        return;
+    }
+    check_say(out, "%" PRIu64 " allocation%s %s, %s", leaks->live_count, leaks->live_count == 1 ? " is" : "s are",
+              trace_live_words(job->check->trace), output_size(&figure, leaks->live_bytes));
     for (size_t i = 0; order != NULL && i < leaks->groups.count && i < CHECK_CULPRITS && order[i].figure > 0; i++) {
         const struct leaks_group *group = &leaks->list[order[i].number];
 
@@ -472,7 +498,7 @@ check_measure(struct check_job *job)
     case BUDGET_FAILURES:
         return check_measured(job->result, job->of.failures.total);
     case BUDGET_LEAKS:
-        return check_measured(job->result, job->of.leaks.live_count);
+        return leaks_measure(job);
     case BUDGET_BASELINE:
         return baseline_measure(job);
     }

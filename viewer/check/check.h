@@ -47,7 +47,9 @@ const char *check_seen_words(const struct check_result *result, char *buffer, si
  * Write the results on standard output for test runners, as TAP or JUnit XML. `incomplete` is NULL or says why the
  * trace is incomplete, which adds a failed test. -1: no memory.
  */
-int check_write_tap(const struct check_result *results, size_t count, const char *incomplete);
-int check_write_junit(const char *path, const struct check_result *results, size_t count, const char *incomplete);
+int check_write_tap(const struct trace *trace, const struct check_result *results, size_t count,
+                    const char *incomplete);
+int check_write_junit(const struct trace *trace, const struct check_result *results, size_t count,
+                      const char *incomplete);
 
 #endif

@@ -43,6 +43,15 @@ write_text(const char *text, const struct write_escape *escapes)
     return 0;
 }
 
+/* What stands before the figure of a budget of which the trace does not tell. */
+static const char *
+write_unknown(const struct check_result *result)
+{
+    if (!result->unknown)
+        return "";
+    return result->budget->kind == BUDGET_LEAKS ? "unknown, " : "unknown, at least ";
+}
+
 static int
 write_tap_result(const struct check_result *result, size_t number)
 {
@@ -51,8 +60,8 @@ write_tap_result(const struct check_result *result, size_t number)
 
     printf("%s %zu - ", result->passed ? "ok" : "not ok", number);
     status = write_text(budget_name(result->budget, name, sizeof(name)), tap_escapes);
-    printf(": %s%s of %s allowed\n", result->unknown ? "unknown, at least " : "",
-           check_seen_words(result, seen, sizeof(seen)), check_limit_words(result, limit, sizeof(limit)));
+    printf(": %s%s of %s allowed\n", write_unknown(result), check_seen_words(result, seen, sizeof(seen)),
+           check_limit_words(result, limit, sizeof(limit)));
     for (size_t i = 0; i < result->line_count && status == 0; i++) {
         fputs("#   ", stdout);
         status = write_text(result->lines[i], comment_escapes);
@@ -61,12 +70,21 @@ write_tap_result(const struct check_result *result, size_t number)
     return status;
 }
 
+/* Whether the end of the recording matters to who reads the results. */
+static bool
+write_says_end(const struct trace *trace)
+{
+    return trace->end == TRACE_KILLED || trace->end == TRACE_RUNNING;
+}
+
 int
-check_write_tap(const struct check_result *results, size_t count, const char *incomplete)
+check_write_tap(const struct trace *trace, const struct check_result *results, size_t count, const char *incomplete)
 {
     int status = 0;
 
     printf("1..%zu\n", count + (incomplete != NULL));
+    if (write_says_end(trace))
+        printf("# ended: %s\n", trace_end_word(trace));
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_tap_result(&results[i], i + 1);
     if (incomplete != NULL && status == 0)
@@ -96,7 +114,7 @@ write_junit_result(const struct check_result *result)
         puts("/>");
         return 0;
     }
-    printf(">\n    <failure message=\"%s%s of %s allowed\">\n", result->unknown ? "unknown, at least " : "",
+    printf(">\n    <failure message=\"%s%s of %s allowed\">\n", write_unknown(result),
            check_seen_words(result, seen, sizeof(seen)), check_limit_words(result, limit, sizeof(limit)));
     for (size_t i = 0; i < result->line_count; i++) {
         if (write_text(result->lines[i], xml_escapes) != 0)
@@ -108,7 +126,7 @@ write_junit_result(const struct check_result *result)
 }
 
 int
-check_write_junit(const char *path, const struct check_result *results, size_t count, const char *incomplete)
+check_write_junit(const struct trace *trace, const struct check_result *results, size_t count, const char *incomplete)
 {
     size_t failed = incomplete != NULL;
     int status;
@@ -116,8 +134,10 @@ check_write_junit(const char *path, const struct check_result *results, size_t c
     for (size_t i = 0; i < count; i++)
         failed += !results[i].passed;
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"", stdout);
-    status = write_text(path, xml_escapes);
+    status = write_text(trace->path, xml_escapes);
     printf("\" tests=\"%zu\" failures=\"%zu\">\n", count + (incomplete != NULL), failed);
+    if (write_says_end(trace))
+        printf("  <properties>\n    <property name=\"ended\" value=\"%s\"/>\n  </properties>\n", trace_end_word(trace));
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_junit_result(&results[i]);
     if (incomplete != NULL && status == 0 && (status = write_junit_begin(CHECK_COMPLETE)) == 0)

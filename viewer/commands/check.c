@@ -18,6 +18,7 @@ enum check_output {
 struct check_options {
     struct option_list max_peak, max_reserved, max_fragmentation, max_allocations, max_failures, baselines, files;
     bool no_leaks;
+    bool even_killed;
     const char *suppressions;
     const char *tolerance;
     int output; /* enum check_output */
@@ -37,6 +38,7 @@ static const struct option_def check_option_defs[] = {
     { "suppressions", 0, OPTION_TEXT, "FILE", "no leak is what fits a pattern in FILE", AT(suppressions), NULL, 0 },
     { "baseline", 0, OPTION_LIST, "TRACE", "a peak no higher than that of TRACE", AT(baselines), NULL, 0 },
     { "tolerance", 0, OPTION_TEXT, "SHARE", "or no more than this share higher; 0%", AT(tolerance), NULL, 0 },
+    { "even-killed", 0, OPTION_FLAG, NULL, "judge no-leaks although the program was killed", AT(even_killed), NULL, 0 },
     { "budget", 0, OPTION_LIST, "FILE", "also what FILE says: such options without --, one to a line", AT(files), NULL,
       0 },
     { "tap", 0, OPTION_SET, NULL, "print TAP", AT(output), NULL, CHECK_TAP },
@@ -66,6 +68,16 @@ check_take_option(struct budgets *budgets, const struct option_def *def, const v
     return COMMAND_FINE;
 }
 
+static bool
+check_has_leaks(const struct budgets *budgets)
+{
+    for (size_t i = 0; i < budgets->count; i++) {
+        if (budgets->list[i].kind == BUDGET_LEAKS)
+            return true;
+    }
+    return false;
+}
+
 /* Files first, so that a tolerance or suppressions on the command line win. */
 static int
 check_take(const struct check_options *options, struct budgets *budgets)
@@ -76,6 +88,8 @@ check_take(const struct check_options *options, struct budgets *budgets)
         status = budgets_read(budgets, options->files.items[i]);
     for (const struct option_def *def = check_option_defs; status == COMMAND_FINE && def->offset != AT(files); def++)
         status = check_take_option(budgets, def, (const char *)options + def->offset);
+    if (status == COMMAND_FINE && budgets->even_killed && !check_has_leaks(budgets))
+        status = command_misused(&command_check, "--even-killed is for --no-leaks");
     if (status == COMMAND_FINE && budgets->count == 0)
         status = command_misused(&command_check, "which budget? --max-peak=4GiB, say, or --no-leaks");
     return status;
@@ -135,7 +149,8 @@ check_report_cause(struct report *report, const struct check_result *result)
 }
 
 static void
-check_report(struct report *report, const struct check_result *results, size_t count, size_t failed, size_t unknown)
+check_report(struct report *report, const struct trace *trace, const struct check_result *results, size_t count,
+             size_t failed, size_t unknown)
 {
     static const struct report_column columns[] = {
         { NULL, "", REPORT_TEXT },
@@ -154,6 +169,8 @@ check_report(struct report *report, const struct check_result *results, size_t c
     report_field(report, "passed", NULL, REPORT_FLAG, cell_unsigned(failed + unknown == 0));
     report_field(report, "failed_count", NULL, REPORT_COUNT, cell_unsigned(failed));
     report_field(report, "unknown_count", NULL, REPORT_COUNT, cell_unsigned(unknown));
+    report_field(report, "ended", trace->end == TRACE_KILLED || trace->end == TRACE_RUNNING ? "ended" : NULL,
+                 REPORT_TEXT, cell_text(trace_end_word(trace)));
     REPORT_TABLE(report, "budgets", NULL, columns);
     for (size_t i = 0; i < count; i++)
         check_report_row(report, &results[i]);
@@ -181,12 +198,12 @@ check_finish(struct view *view, struct report *report, const struct check_option
     }
     status = failed > 0 ? COMMAND_FINDING : unknown > 0 ? COMMAND_INCOMPLETE : COMMAND_FINE;
     if (options->output == CHECK_REPORT) {
-        check_report(report, results, count, failed, unknown);
+        check_report(report, &view->trace, results, count, failed, unknown);
         status = command_finish(view, report, failed > 0 ? COMMAND_FINDING : COMMAND_FINE);
         return status == COMMAND_FINE && unknown > 0 ? COMMAND_INCOMPLETE : status;
     }
-    if ((options->output == CHECK_TAP ? check_write_tap(results, count, incomplete)
-                                      : check_write_junit(view->trace.path, results, count, incomplete)) != 0)
+    if ((options->output == CHECK_TAP ? check_write_tap(&view->trace, results, count, incomplete)
+                                      : check_write_junit(&view->trace, results, count, incomplete)) != 0)
         status = trace_broken(&view->trace, "no memory for the answer");
     else if (trace_verdict(&view->trace) != COMMAND_FINE)
         status = COMMAND_INCOMPLETE;
@@ -248,7 +265,7 @@ const struct command command_check = {
             "--max-peak=tag=train/forward:2GiB; where tags have no meaning, layers alone. All may be\n"
             "given several times. Each stack and kind of memory has to keep to --max-reserved and\n"
             "--max-fragmentation by itself. Exit status: 0 all are kept, 1 one is not, 2 wrong use, 3 the\n"
-            "trace is incomplete or does not tell.\n",
+            "trace is incomplete or does not tell, as whether a program that was killed has leaks.\n",
     .options = check_option_defs,
     COMMAND_OWN(struct check_options, .output = CHECK_REPORT),
     .common = OPTIONS_REPORT | OPTIONS_WINDOW,

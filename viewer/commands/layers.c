@@ -213,6 +213,8 @@ layers_analyse(struct view *view, struct report *report, const void *own)
     if (status == COMMAND_FINE) {
         layers_report_of(view, report);
         report_field(report, "stack", "stack", REPORT_TEXT, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
+        report_field(report, "ended", view->trace.end == TRACE_CLOSED ? NULL : "ended", REPORT_TEXT,
+                     cell_text(trace_end_word(&view->trace)));
         REPORT_TABLE(report, "layers", NULL, layers_columns);
         report_spare(report, LAYERS_SPARE);
         for (size_t i = 0; i < view->layers.count; i++)

@@ -37,7 +37,7 @@ leaks_note_end(struct view *view, struct report *report)
 
     if (!view->trace.complete)
         report_note(report, "The recording did not come to its end: what is live may be in use.");
-    else if (ended != NULL && strcmp(ended, "recovered") == 0)
+    else if (view->trace.end == TRACE_KILLED)
         report_note(report, "The program was killed: what is live was in use.");
     else if (ended != NULL && strcmp(ended, "exit") == 0)
         report_note(report, "The program ended with its stack in use: what is live may have been meant to stay.");
@@ -47,26 +47,27 @@ leaks_note_end(struct view *view, struct report *report)
 static void
 leaks_report_head(struct view *view, struct report *report, const struct leaks *leaks)
 {
+    const char *live = view->options->to.kind == MOMENT_NONE ? trace_live_words(&view->trace) : "live at the end";
+
     command_subject(report, view);
-    report_field(report, "live_bytes", "live at the end", REPORT_SIZE, cell_unsigned(leaks->live_bytes));
+    report_field(report, "live_bytes", live, REPORT_SIZE, cell_unsigned(leaks->live_bytes));
     report_field(report, "live_count", "allocations", REPORT_COUNT, cell_unsigned(leaks->live_count));
     report_field(report, "end_ns", "last event at", REPORT_TIME, cell_signed(leaks->end_ns));
     report_field(report, "suppressed_bytes", NULL, REPORT_SIZE, cell_unsigned(leaks->suppressed_bytes));
     report_field(report, "suppressed_count", NULL, REPORT_COUNT, cell_unsigned(leaks->suppressed_count));
+    report_field(report, "ended", NULL, REPORT_TEXT, cell_text(trace_end_word(&view->trace)));
     if (leaks->live_count == 0)
-        report_note(report, leaks->suppressed_count > 0 ? "Nothing but what is suppressed is live at the end."
-                                                        : "Nothing is live at the end.");
+        report_note(report, "%s %s.", leaks->suppressed_count > 0 ? "Nothing but what is suppressed is" : "Nothing is",
+                    live);
     else if (view->options->to.kind == MOMENT_NONE)
         leaks_note_end(view, report);
 }
 
-/* The live bytes and 1, since allocations of 0 bytes are live, too; 0: nothing is live. */
+/* 0: nothing is live. */
 static uint64_t
 leaks_live_figure(const void *context, uint32_t group)
 {
-    const struct leaks_group *at = &((const struct leaks *)context)->list[group];
-
-    return at->live_count > 0 ? at->live_bytes + 1 : 0;
+    return ((const struct leaks *)context)->list[group].live_bytes;
 }
 
 static void
@@ -103,10 +104,10 @@ leaks_report_groups(struct view *view, struct report *report, struct leaks *leak
     report_group_title(report, leaks->groups.by);
     if (ranking_report(view, report, &ranking, leaks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
-    report_rest(report, rows.left, cell_unsigned(rows.left_figures - rows.left));
+    report_rest(report, rows.left, cell_unsigned(rows.left_figures));
     if (rows.left > 0)
         report_note(report, "%llu more hold %s.", (unsigned long long)rows.left,
-                    output_size(&figure, rows.left_figures - rows.left));
+                    output_size(&figure, rows.left_figures));
     return COMMAND_FINE;
 }
 

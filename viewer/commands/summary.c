@@ -95,10 +95,11 @@ summary_report_head(struct view *view, struct report *report, const struct summa
     summary_report_meta(view, report, "command");
     summary_report_meta(view, report, "stack");
     summary_report_used_devices(view, report, devices);
-    report_label(report, "recorded", "%s, %s", output_time(&duration, summary->end_ns),
+    report_label(report, "recorded", "%s, %s%s", output_time(&duration, summary->end_ns),
                  view->trace.complete      ? "complete"
                  : view->trace.in_progress ? "in progress"
-                                           : "cut off");
+                                           : "cut off",
+                 view->trace.end == TRACE_KILLED ? "; the program was killed" : "");
     if (summary->unmatched_frees != 0)
         report_label(report, "unmatched", "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
                      summary->unmatched_frees == 1 ? "free" : "frees");
@@ -187,6 +188,7 @@ verdict_report_part(struct report *report, const struct verdict *verdict)
 {
     const struct tally *sums = &verdict->part->sums;
     struct output_figure one, other;
+    const char *when = verdict->summary->trace->end == TRACE_KILLED ? "when killed" : "at the end";
     char prefix[128];
 
     verdict_prefix(verdict, prefix, sizeof(prefix));
@@ -195,11 +197,10 @@ verdict_report_part(struct report *report, const struct verdict *verdict)
                  (unsigned long long)sums->peak_count, sums->peak_count == 1 ? "" : "s");
     verdict_report_reserved(report, verdict);
     if (sums->live_count > 0)
-        report_label(report, "at the end", "%s%s live in %llu allocation%s", prefix,
-                     output_size(&one, sums->live_bytes), (unsigned long long)sums->live_count,
-                     sums->live_count == 1 ? "" : "s");
+        report_label(report, when, "%s%s live in %llu allocation%s", prefix, output_size(&one, sums->live_bytes),
+                     (unsigned long long)sums->live_count, sums->live_count == 1 ? "" : "s");
     else
-        report_label(report, "at the end", "%snothing live", prefix);
+        report_label(report, when, "%snothing live", prefix);
 }
 
 static void
@@ -240,6 +241,17 @@ verdict_note_failures(struct report *report, const struct summary *summary)
                     output_size(&one, total->first_failure.size), output_time(&other, total->first_failure.alloc_ns));
 }
 
+/* What is said of allocations that were not freed. */
+static const char *
+verdict_left(const struct summary *summary)
+{
+    if (summary->view->filter.to_ns < INT64_MAX)
+        return "live at the end of that time";
+    return summary->trace->end == TRACE_KILLED || summary->trace->end == TRACE_RUNNING
+               ? trace_live_words(summary->trace)
+               : "never freed";
+}
+
 /* Add a sentence about what is live at the end. */
 static void
 verdict_note_leaks(struct report *report, const struct verdict *verdict)
@@ -252,8 +264,7 @@ verdict_note_leaks(struct report *report, const struct verdict *verdict)
         report_note(report, "%s%s in %llu allocation%s %s %s, %.1f%% of the peak; `tidemark leaks` says whose.",
                     verdict_prefix(verdict, prefix, sizeof(prefix)), output_size(&one, sums->live_bytes),
                     (unsigned long long)sums->live_count, sums->live_count == 1 ? "" : "s",
-                    sums->live_count == 1 ? "was" : "were",
-                    verdict->summary->view->filter.to_ns < INT64_MAX ? "live at the end of that time" : "never freed",
+                    sums->live_count == 1 ? "was" : "were", verdict_left(verdict->summary),
                     sums->peak_bytes > 0 ? 100 * (double)sums->live_bytes / (double)sums->peak_bytes : 0);
 }
 
@@ -424,6 +435,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
             summary_report_layer(report, &summary.found[i]);
     }
     report_field(report, "in_progress", NULL, REPORT_FLAG, cell_unsigned(view->trace.in_progress));
+    report_field(report, "ended", NULL, REPORT_TEXT, cell_text(trace_end_word(&view->trace)));
     report_field(report, "duration_ns", NULL, REPORT_TIME, cell_signed(summary.end_ns));
     verdict_report_fields(report, &summary);
     memory_report(report, &summary.reserved);

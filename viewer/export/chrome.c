@@ -220,7 +220,7 @@ chrome_alloc(void *context, const struct scan_life *life)
                             "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes", life->allocation_id);
     layer->live_bytes += life->size;
     chrome_counter(chrome, layer, life->alloc_ns);
-    if (chrome->export->options->lifetimes)
+    if (chrome->export->options->lifetimes && scan_live_count(life) != 0)
         chrome_lifetime(chrome, life, 'b', life->alloc_ns);
     return chrome->out->failed ? COMMAND_WRONG : COMMAND_FINE;
 }
@@ -235,7 +235,7 @@ chrome_free(void *context, const struct scan_life *life)
         return COMMAND_WRONG;
     layer->live_bytes -= life->size;
     chrome_counter(chrome, layer, life->free_ns);
-    if (chrome->export->options->lifetimes)
+    if (chrome->export->options->lifetimes && scan_live_count(life) != 0)
         chrome_lifetime(chrome, life, 'e', life->free_ns);
     return chrome->out->failed ? COMMAND_WRONG : COMMAND_FINE;
 }

@@ -95,7 +95,7 @@ speedscope_run(const struct export_job *export)
     json_key(&json, "profiles");
     json_begin(&json, '[');
     speedscope_profile(&json, &profile, PROFILE_PEAK, "live at the peak");
-    speedscope_profile(&json, &profile, PROFILE_LIVE, "live at the end");
+    speedscope_profile(&json, &profile, PROFILE_LIVE, trace_live_words(&export->view->trace));
     speedscope_profile(&json, &profile, PROFILE_ALLOCATED, "allocated");
     emit_string(export->out, "]}\n");
     profile_free(&profile);

@@ -361,8 +361,8 @@ import_alloc(struct import *import, const struct import_event *event)
         return import_no_memory();
     if (earlier == 0)
         return COMMAND_FINE;
-    /* Its free is missing, and so is the time of that: it stays live. */
-    import->replaced++;
+    /* Its free is missing, and so is the time of that: it stays live. What had 0 bytes needs no free. */
+    import->replaced += import->lives[earlier - 1].size != 0;
     return import_end_life(import, earlier - 1);
 }
 

@@ -163,7 +163,7 @@ scan_alloc(struct scan *scan, struct scan_life *life)
         status = scan->passes[i].unit->alloc(scan->passes[i].context, life);
     if (status == COMMAND_FINE && life->freed)
         return scan->has_frees ? scan_push(scan, life) : COMMAND_FINE;
-    if (status == COMMAND_FINE && life->status == 0 && scan->needs & SCAN_LIVE)
+    if (status == COMMAND_FINE && life->status == 0 && scan_live_count(life) != 0 && scan->needs & SCAN_LIVE)
         return scan_keep(scan, life);
     return status;
 }
@@ -182,7 +182,8 @@ scan_each_due(void *context, uint64_t slot)
     struct scan_life life = { 0 };
 
     scan_load(self->scan, slot, &life);
-    self->each(self->context, &life);
+    if (scan_live_count(&life) != 0)
+        self->each(self->context, &life);
 }
 
 void

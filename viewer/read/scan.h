@@ -41,6 +41,16 @@ struct scan_life {
     int64_t free_duration_ns;
 };
 
+/*
+ * How many live allocations this is: a request of 0 bytes succeeds with NULL, holds no memory and need not be freed, so
+ * it never counts as one.
+ */
+static inline uint64_t
+scan_live_count(const struct scan_life *life)
+{
+    return life->size != 0;
+}
+
 /* The further columns that a unit needs. Each costs some time for every row. */
 enum {
     SCAN_PLACE = 1,
@@ -95,8 +105,8 @@ struct scan_part {
 int scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count);
 
 /*
- * Call `each` for every live allocation, in no order. A unit that needs SCAN_LIVE may call this from its callbacks.
- * During `alloc` and `free`, the life of that event is not included.
+ * Call `each` for every live allocation that is not of 0 bytes, in no order. A unit that needs SCAN_LIVE may call this
+ * from its callbacks. During `alloc` and `free`, the life of that event is not included.
  */
 void scan_each_live(const struct scan *scan, void (*each)(void *context, const struct scan_life *life), void *context);
 

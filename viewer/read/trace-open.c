@@ -316,6 +316,21 @@ trace_connect(struct trace *trace)
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
 }
 
+/* Traces that are made by hand may not say how they ended: a complete one did. */
+static enum trace_end
+trace_read_end(const struct trace *trace)
+{
+    char *ended = trace_meta(trace, "ended");
+    enum trace_end end = trace->complete ? TRACE_CLOSED : trace->in_progress ? TRACE_RUNNING : TRACE_KILLED;
+
+    if (ended != NULL)
+        end = strcmp(ended, "recovered") == 0  ? TRACE_KILLED
+              : strcmp(ended, "imported") == 0 ? TRACE_IMPORTED
+                                               : TRACE_CLOSED;
+    free(ended);
+    return end;
+}
+
 static int
 trace_read_state(struct trace *trace)
 {
@@ -327,6 +342,7 @@ trace_read_state(struct trace *trace)
     trace->complete = complete == 1;
     /* The recording may have ended since trace_prepare. */
     trace->in_progress = trace->in_progress && !trace->complete;
+    trace->end = trace_read_end(trace);
     return status;
 }
 

@@ -103,3 +103,20 @@ trace_meta(const struct trace *trace, const char *key)
     sqlite3_finalize(statement);
     return text;
 }
+
+const char *
+trace_end_word(const struct trace *trace)
+{
+    static const char *const words[] = { "closed", "killed", "running", "imported" };
+
+    return words[trace->end];
+}
+
+const char *
+trace_live_words(const struct trace *trace)
+{
+    static const char *const words[] = { "live at the end", "live when it was killed", "live so far",
+                                         "live at the end" };
+
+    return words[trace->end];
+}

@@ -9,6 +9,14 @@
 
 #include <tidemark/status.h>
 
+/* How the recording ended. */
+enum trace_end {
+    TRACE_CLOSED,   /* the program released its stack, or exited */
+    TRACE_KILLED,   /* what it left was taken in, or is still missing */
+    TRACE_RUNNING,  /* it has not ended */
+    TRACE_IMPORTED, /* another program's recording, which does not say */
+};
+
 struct trace {
     sqlite3 *db;      /* owns */
     const char *path; /* borrows: the argument of trace_open */
@@ -16,6 +24,7 @@ struct trace {
     bool in_progress; /* not complete, and the recording process still runs */
     uint32_t process; /* the id of the recording process; 0: unknown */
     int64_t lost_events;
+    enum trace_end end;
 };
 
 /*
@@ -66,6 +75,12 @@ int trace_look_up(const struct trace *trace, int64_t *out, const char *format, .
 
 /* The first column of the first row of `sql` as an integer; 0: there is no row. COMMAND_FINE or COMMAND_WRONG. */
 int trace_integer(const struct trace *trace, const char *sql, int64_t *out);
+
+/* How the recording ended: "closed", "killed", "running", "imported". */
+const char *trace_end_word(const struct trace *trace);
+
+/* What stands at the end of the trace: "live at the end", "live when it was killed", "live so far". */
+const char *trace_live_words(const struct trace *trace);
 
 /* A text of `meta`, which the caller frees; NULL: there is none. */
 char *trace_meta(const struct trace *trace, const char *key);

@@ -394,7 +394,7 @@ replay_run(struct replay *replay, const struct replay_input *input, struct tide_
         status = run_all(replay);
     for (uint32_t i = 0; status == COMMAND_FINE && i < input->allocation_count; i++) {
         if (run_is_live(replay, i)) {
-            replay->result.left_count++;
+            replay->result.left_count += replay->input->sizes[i] != 0;
             replay->result.left_bytes += input->sizes[i];
         }
     }

@@ -88,8 +88,8 @@ tidei_recorder_is_open(const struct tidei_session *session)
 enum tide_status tidei_recorder_open(const struct tide_log_options *options, struct tidei_recorder **out);
 
 /*
- * protect.c: the recorder of this process that writes the file at `path`, which may be another name of it; NULL: none. The lock of
- * tidei_sessions is held.
+ * protect.c: the recorder of this process that writes the file at `path`, which may be another name of it; NULL: none.
+ * The lock of tidei_sessions is held.
  */
 struct tidei_recorder *tidei_recorder_at_locked(const char *path);
 
