@@ -54,31 +54,31 @@ has_words "$(ask failures --json "$trace")" '"causes":[{"cause":"fragmentation",
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 700, 50, 60);"
 has_words "$(ask failures "$trace")" 'No allocation failed.' 'failures says that no allocation failed'
 
-# Two stacks: log 1 | limit 2 (1000 B, budget b) | log 3 | sim 4, and log 11 | limit 12 (the same) | sim 13. A trace of a
-# recorder that keeps refusals has the table; make-trace has it once the schema does.
-refusals="CREATE TABLE IF NOT EXISTS refusal(allocation_id INTEGER, layer_id INTEGER, text TEXT);"
+# Two stacks: log 1 | limit 2 (1000 B, budget b) | log 3 | sim 4, and log 11 | limit 12 (the same) | sim 13.
 two_stacks="DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''),
         (2, 3, 'limit', '1000, alignment=1, budget=\"b, c\"'), (3, 4, 'log', ''), (4, NULL, 'sim', 'capacity=5000'),
         (11, 12, 'log', ''), (12, 13, 'limit', 'count=9, limit=1000, alignment=1, budget=\"b, c\"'), (13, NULL, 'sim', '');"
-make_trace "$trace" "$refusals $two_stacks
+make_trace "$trace" "$two_stacks
     INSERT INTO life VALUES (1, 3, 300, 10, NULL), (2, 1, 300, 11, NULL), (3, 11, 250, 20, NULL);
     INSERT INTO refused VALUES (4, 11, 600, 30), (5, 11, 601, 31), (6, 1, 700, 40);
-    INSERT INTO refusal VALUES (4, 12, 'limit: 600 B request exceeds 1000 B limit (550 B in use)'), (5, 99, NULL), (6, NULL, 'limit: no');"
+    INSERT INTO refusal(allocation_id, layer_id, text) VALUES (4, 12, 'limit: 600 B request exceeds 1000 B limit (550 B in use)'), (5, 99, NULL), (6, NULL, 'limit: no');"
 json=$(ask failures --json "$trace")
 has_words "$json" '"refused_by":"layer 12 limit(count=9, limit=1000, alignment=1, budget=\"b, c\")","text":"limit: 600 B request exceeds 1000 B limit (550 B in use)"' \
     'failures names the layer that refused, and has its words'
-has_words "$json" '"in_use_bytes":550,"live_bytes":250,"live_count":1,"left_bytes":450,"room_bytes":450,"sufficient_bytes":1150,"sufficient":"limit(1150)"' \
+has_words "$json" '"in_use_bytes":550,"live_bytes":250,"live_count":1,"reserved_bytes":null,"free_bytes":null,"left_bytes":450,"room_bytes":450,"largest_hole_bytes":null,"sample_ns":null,"sufficient_bytes":1150,"sufficient_count":null,"sufficient_without_holes_bytes":null,"sufficient":"limit(1150)"' \
     'limits of one budget share what is in use, and the live bytes are those of the stack alone'
-has_words "$json" '"refused":[{"layer_id":11,"refused_by_layer_id":12,"refused_by":"layer 12 limit(count=9, limit=1000, alignment=1, budget=\"b, c\")","count":2,"bytes":1201,"first_ns":30,"first_allocation_id":4},{"layer_id":1,"refused_by_layer_id":2,' \
+has_words "$json" '"refused":[{"layer_id":11,"refused_by_layer_id":12,"refused_by":"layer 12 limit(count=9, limit=1000, alignment=1, budget=\"b, c\")","made_good_by_layer_id":null,"made_good_by":null,"count":2,"bytes":1201,"first_ns":30,"first_allocation_id":4},{"layer_id":1,"refused_by_layer_id":2,' \
     'what follows from the first failure is counted with it, and what another stack refused apart'
 has_words "$(ask failures "$trace")" '1 more failed at the same layer afterwards.' 'failures folds what follows into a count'
 
-make_trace "$trace" "$refusals INSERT INTO refused VALUES (1, 1, 10, 20), (2, 1, 10, 30);
+# A table without the key of the schema: a failure has two rows, and a row is of no failure.
+make_trace "$trace" "DROP TABLE refusal; CREATE TABLE refusal(allocation_id INTEGER, layer_id INTEGER, text TEXT);
+    INSERT INTO refused VALUES (1, 1, 10, 20), (2, 1, 10, 30);
     DELETE FROM layer; INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''),
         (2, 3, 'fault', 'nth=1'), (3, 1, 'limit', 'limit=x, count=0'), (4, 4, 'pool', 'maximum=\"{');
     INSERT INTO layer_bin VALUES (3, 5, 3), (2, -1, 77), (9, 9, 9);
-    INSERT INTO refusal VALUES (1, NULL, 'fault: planted ' || char(27) || '[31m'), ('x', 'y', 5), (2, 4, NULL), (2, 2, 'again');"
+    INSERT INTO refusal(allocation_id, layer_id, text) VALUES (1, NULL, 'fault: planted ' || char(27) || '[31m'), ('x', 'y', 5), (2, 4, NULL), (2, 2, 'again');"
 ask failures "$trace" >"$scratch/out"
 is "$? $(grep -c 'cause       planted' "$scratch/out") $(grep -c "$(printf '\033')" "$scratch/out")" '0 1 0' \
     'failures takes layers in a circle and refusals that cannot be, and tells a planted failure by its words'
@@ -93,19 +93,19 @@ retried="DELETE FROM layer;
     UPDATE allocation SET alloc_duration_ns = 40 WHERE allocation_id IN (4, 6);
     UPDATE allocation SET alloc_thread_id = 2 WHERE allocation_id IN (2, 8);"
 make_trace "$trace" "$retried"
-has_words "$(ask failures --json "$trace")" '"made_good":[{"layer_id":3,"refused_by_layer_id":4,"refused_by":"layer 4 limit(64)","made_good_by_layer_id":2,"made_good_by":"layer 2 retry","count":1,"bytes":500,"first_ns":110,"first_allocation_id":1}],"refused":[{"layer_id":1,"refused_by_layer_id":4,"refused_by":"layer 4 limit(64)","count":1,"bytes":600,' \
+has_words "$(ask failures --json "$trace")" '"made_good":[{"layer_id":3,"refused_by_layer_id":4,"refused_by":"layer 4 limit(64)","made_good_by_layer_id":2,"made_good_by":"layer 2 retry","count":1,"bytes":500,"first_ns":110,"first_allocation_id":1}],"refused":[{"layer_id":1,"refused_by_layer_id":4,"refused_by":"layer 4 limit(64)","made_good_by_layer_id":null,"made_good_by":null,"count":1,"bytes":600,' \
     'failures tells what a retry made good from what failed for good, by the call of the same thread around it'
 json=$(ask failures --layer=3 --json "$trace")
-has_words "$json" '"failures_count":2,"failed_bytes":1300,"allocations":1,"made_good_count":1,"cause":"limit","refused_by"' \
+has_words "$json" '"failures_count":2,"failed_bytes":1300,"allocations":1,"made_good_count":1,"cause":"limit","tag":null,"callstack":null,"refused_by"' \
     'failures --layer leaves out of its count what a layer above made good'
 has_words "$(ask failures "$trace")" 'made good   1 below, of which the program saw nothing' 'the table says what was made good'
 
-make_trace "$trace" "$refusals DELETE FROM layer;
+make_trace "$trace" "DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'retry', ''),
         (3, 5, 'fallback', ''), (4, 5, 'limit', '64'), (5, 6, 'pool', 'maximum=64'), (6, NULL, 'sim', 'capacity=1000');
     INSERT INTO layer_bin VALUES (3, 9223372036854775807, 4);
     INSERT INTO refused VALUES (1, 1, 500, 110), (2, 1, 500, 111);
-    INSERT INTO refusal VALUES (1, NULL, 'retry: fallback: limit: no; then sim: no (asked 3 times)');"
+    INSERT INTO refusal(allocation_id, layer_id, text) VALUES (1, NULL, 'retry: fallback: limit: no; then sim: no (asked 3 times)');"
 has_words "$(ask failures --json "$trace")" '"refused_by":"layer 6 sim(capacity=1000)","text":"retry' \
     'behind a retry and a fallback, the last words name the layer that refused'
 
@@ -114,7 +114,7 @@ make_trace "$trace" "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_lay
     INSERT INTO meta VALUES ('devices', '[{\"device\":0,\"name\":\"a\",\"total_bytes\":1000},{\"device\":1,\"name\":\"b\",\"total_bytes\":4000}]');
     INSERT INTO life VALUES (1, 1, 3000, 10, NULL), (2, 11, 900, 11, NULL);
     INSERT INTO refused VALUES (3, 11, 200, 20); UPDATE allocation SET status = 3 WHERE allocation_id = 3;"
-has_words "$(ask failures --json "$trace")" '"cause":"device full","refused_by":"layer 12 driver of device 0"' \
+has_words "$(ask failures --json "$trace")" '"cause":"device full","tag":null,"callstack":null,"refused_by":"layer 12 driver of device 0"' \
     'a full device is full, whatever another device has left'
 has_words "$(ask failures "$trace")" '900 B of the memory of the device of 1000 B was in use, and 200 B more was needed' 'failures names the device and its memory'
 

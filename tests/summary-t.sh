@@ -19,7 +19,7 @@ make_trace "$trace" "
     INSERT INTO refused VALUES (5, 1, -1, 70);
     INSERT INTO unmatched_free VALUES (1, 1, 1, 1, 1, 1), (2, 1, 1, 1, 1, 1);
     INSERT INTO loss VALUES (1, 'overflow', 3), (NULL, 'disk', 4);"
-is "$(summary --json "$trace")" '{"format_version":1,"complete":true,"unmatched_frees":2,"lost_events":7,"misuses":0,"layers":[{"layer_id":1,"kind":"log","allocations":4,"frees":3,"failures":1,"total_bytes":600,"peak_bytes":600,"peak_ns":30,"peak_count":3,"live_bytes":200,"live_count":1}],"in_progress":false,"duration_ns":70,"peak_bytes":600,"peak_ns":30,"peak_count":3,"rounding_bytes":424,"mean_live_bytes":242,"live_bytes":200,"live_count":1,"failures":1,"time_ns":80,"memory":[{"memory":"sim","stack":1,"peak_bytes":600,"peak_ns":30,"live_bytes":200}],"notes":["1 allocation failed, the first one of 16.00 EiB at 70 ns; `tidemark failures` says why.","200 B in 1 allocation was never freed, 33.3% of the peak; `tidemark leaks` says whose.","On average 242 B was live, 40% of the peak, which was brief; `tidemark peak` says what stood there."]}' \
+is "$(summary --json "$trace")" '{"format_version":1,"of":null,"complete":true,"unmatched_frees":2,"lost_events":7,"misuses":0,"layers":[{"layer_id":1,"kind":"log","allocations":4,"frees":3,"failures":1,"total_bytes":600,"peak_bytes":600,"peak_ns":30,"peak_count":3,"live_bytes":200,"live_count":1,"reserved_bytes":null,"reserved_peak_bytes":null,"reserved_peak_is_exact":null}],"in_progress":false,"duration_ns":70,"peak_bytes":600,"peak_ns":30,"peak_count":3,"reserved_peak_bytes":null,"reserved_peak_is_exact":null,"reserved_source":null,"device_peak_bytes":null,"device_peak_is_exact":null,"rounding_bytes":424,"pools_bytes":null,"base_bytes":null,"limit_bytes":null,"mean_live_bytes":242,"live_bytes":200,"live_count":1,"failures":1,"time_ns":80,"driver_ns":null,"driver_calls":null,"memory":[{"memory":"sim","stack":1,"device":null,"peak_bytes":600,"peak_ns":30,"live_bytes":200,"reserved_bytes":null,"reserved_sample_ns":null,"reserved_peak_bytes":null,"reserved_peak_is_exact":null,"reserved_source":null,"device_peak_bytes":null,"device_peak_is_exact":null,"utilisation":null}],"devices":[],"notes":["1 allocation failed, the first one of 16.00 EiB at 70 ns; `tidemark failures` says why.","200 B in 1 allocation was never freed, 33.3% of the peak; `tidemark leaks` says whose.","On average 242 B was live, 40% of the peak, which was brief; `tidemark peak` says what stood there."]}' \
     'summary --json has every figure in one object, and a failure is no allocation'
 summary "$trace" >/dev/null
 is "$? $(cat "$scratch/err")" "3 $trace: 7 events could not be recorded: the answer is without them" \
@@ -120,7 +120,7 @@ make_trace "$trace" "
         (3, 4, 'log', ''), (4, NULL, 'sim', '');
     INSERT INTO life VALUES (1, 3, 20000, 1, 5), (2, 3, 4096, 10, 90), (3, 1, 3000, 20, 50);"
 has_words "$(summary --json "$trace")" \
-    '"reserved_peak_bytes":20000,"reserved_peak_is_exact":true,"reserved_source":"layers","rounding_bytes":72,"pools_bytes":1024,"base_bytes":15904' \
+    '"reserved_peak_bytes":20000,"reserved_peak_is_exact":true,"reserved_source":"layers","device_peak_bytes":null,"device_peak_is_exact":null,"rounding_bytes":72,"pools_bytes":1024,"base_bytes":15904' \
     'bytes that the lowest log held before the peak do not count as free in pools at the peak'
 make_trace "$trace"
 has_words "$(summary "$trace")" 'No allocation was recorded.' 'summary says that no allocation was recorded'
