@@ -28,7 +28,7 @@ fine() {
     INSERT INTO life VALUES (1, 1, 100, 1000000, 8000000), (2, 1, 50, 2000000, 3000000);
     UPDATE allocation SET callstack_id = 1;" || exit 99
 
-plan 37
+plan 41
 
 refused 'tidemark check: --tolerance: 5 is 500%, more than the whole: write 5%' \
     'a tolerance of 5 is refused with what was meant' check --tolerance=5 --baseline="$trace" "$trace"
@@ -69,6 +69,18 @@ refused "$trace: --at: 3600.0 s lies behind the end of the recording, at 8.00 ms
 
 refused "$trace: --at: 3600.0 s lies behind the end of the recording, at 8.00 ms" \
     'a moment behind the end is refused by fragmentation' fragmentation --at=1h "$trace"
+
+# A trace that was cut off has no end: it is the last event, whatever its kind.
+"$top_builddir/tests/make-trace" "$scratch/cut.db" "INSERT INTO life VALUES (1, 1, 100, 10, 20);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (30, 2, 0, 5000);" || exit 99
+fine 'a moment at the last sample is taken' fragmentation --at=30ns "$scratch/cut.db"
+refused "$scratch/cut.db: --at: 31 ns lies behind the end of the recording, at 30 ns" \
+    'a moment 1 ns behind the last sample is refused' fragmentation --at=31ns "$scratch/cut.db"
+"$top_builddir/tests/make-trace" "$scratch/cut.db" "INSERT INTO life VALUES (1, 1, 100, 10, 20);
+    INSERT INTO mark VALUES (40, 1, 'mark', 'over', NULL);" || exit 99
+fine 'a moment at the last mark is taken' peak --at=40ns "$scratch/cut.db"
+refused "$scratch/cut.db: --at: 41 ns lies behind the end of the recording, at 40 ns" \
+    'a moment 1 ns behind the last mark is refused' peak --at=41ns "$scratch/cut.db"
 
 refused "$trace: no call stack with a frame that matches \"nothing\"" \
     'a pattern that no frame matches is refused' peak --callstack=nothing "$trace"

@@ -226,14 +226,28 @@ filter_add_lists(struct filter *filter, const struct names *names, const struct 
     return status;
 }
 
-/* The end of the recording: the stored one, or the time of the last event. */
+/* The end of the recording: the stored one, or the time of the last allocation, free, sample or mark. */
 static int
 filter_end(const struct trace *trace, int64_t *out)
 {
+    static const struct {
+        const char *table, *column, *last;
+    } others[] = {
+        { "pool_sample", "ns", "SELECT max(ns) FROM pool_sample" },
+        { "mark", "ns", "SELECT max(ns) FROM mark" },
+    };
     int status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'end_ns'", out);
 
-    if (status == COMMAND_FINE && *out <= 0)
-        status = trace_integer(trace, "SELECT max(max(alloc_ns, ifnull(free_ns, 0))) FROM allocation", out);
+    if (status != COMMAND_FINE || *out > 0)
+        return status;
+    status = trace_integer(trace, "SELECT max(max(alloc_ns, ifnull(free_ns, 0))) FROM allocation", out);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]) && status == COMMAND_FINE; i++) {
+        int64_t last = 0;
+
+        if (trace_has(trace, others[i].table, others[i].column))
+            status = trace_integer(trace, others[i].last, &last);
+        *out = last > *out ? last : *out;
+    }
     return status;
 }
 
