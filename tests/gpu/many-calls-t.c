@@ -96,7 +96,7 @@ test_many(unsigned count, const char *log, const char *below)
        "%u chunks, log(%s) | pool | %sdriver: each call belongs to the event that made it", count, log, below);
     most = sql_number(path, "SELECT max(calls) FROM (SELECT count(*) AS calls FROM driver_call"
                             " GROUP BY allocation_id, is_free)");
-    /* The chunks that the pool returns are events, too: where the ring drops, the event may find no place behind them. */
+    /* Returned chunks are events, too: a ring that drops may have no place for the event behind them. */
     ok(most == (below[0] == '\0' ? (int64_t)large : 1) ||
            (drops && sql_number(path, "SELECT sum(events) FROM loss WHERE reason LIKE 'dropped %%'") > 0),
        "%u chunks, log(%s) | pool | %sdriver: an event of %u calls has them all", count, log, below, (unsigned)large);

@@ -424,7 +424,7 @@ diagnoser_find_left(const struct diagnoser *diagnoser, const struct diagnosis_qu
     const struct routes_layer *list = diagnoser->routes->list;
     bool below = at->suballocator == ROUTES_NONE;
 
-    /* What a device has left is not known: others use it as well. Nor is what a driver's pool has reserved just then. */
+    /* What a device has left is not known: others use it as well. Nor is what a driver's pool has reserved then. */
     if (question->refuser == ROUTES_NONE || list[question->refuser].bound_bytes == ROUTES_UNBOUNDED ||
         diagnoser_pools(diagnoser, question->refuser) || list[question->refuser].is_device_bound)
         return;

@@ -61,9 +61,9 @@ void leaks_free(void *leaks);
 int64_t leaks_growth(const struct leaks_group *group);
 
 /*
- * Whether a group grew repeatedly: twice as often as it shrank, and in at least two steps and 1/8 of all steps, or in at
- * least three steps and in each third of the steps. So a rise in every tenth step is found, and one that the program's
- * first steps end is not.
+ * Whether a group grew repeatedly: twice as often as it shrank, and either in at least two steps and 1/8 of all steps,
+ * or in at least three steps and in each third of the steps. So a rise in every tenth step is found, and one that the
+ * program's first steps end is not.
  */
 bool leaks_grows(const struct leaks *leaks, const struct leaks_group *group);
 

@@ -47,8 +47,8 @@ struct profile {
 };
 
 /*
- * `by` is GROUPS_CALLSTACK, or GROUPS_FUNCTION for frames without lines. COMMAND_FINE; or COMMAND_WRONG after a message,
- * and there is nothing to free.
+ * `by` is GROUPS_CALLSTACK, or GROUPS_FUNCTION for frames without lines. COMMAND_FINE; or COMMAND_WRONG after a
+ * message, and there is nothing to free.
  */
 int profile_make(struct view *view, enum groups_by by, struct profile *out);
 

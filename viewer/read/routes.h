@@ -86,7 +86,7 @@ struct route {
  */
 void routes_follow(const struct routes *routes, size_t from, uint64_t size, bool all, struct route *out);
 
-/* Call `each` for every layer below `from` that a request may reach before it comes to a recorded one, that included. */
+/* Call `each` for every layer below `from` that a request may reach up to the first recorded one, that included. */
 void routes_each_near(const struct routes *routes, size_t from, void (*each)(void *context, size_t layer),
                       void *context);
 
