@@ -10,11 +10,15 @@ make_trace() {
     "$top_builddir/tests/make-trace" "$@" || exit 99
 }
 
-# names COMMAND TABLE...: the first two columns of a table of groups, in the order of the names.
+# names COMMAND TABLE...: of a table of groups the call stacks and the first figure, in the order of the call stacks.
 names() {
     command=$1 table=$2
     shift 2
-    "$tidemark" "$command" --format=csv --only="$table" "$@" 2>"$scratch/err" | sed 1d | cut -d, -f 1,2 | sort
+    case $table in
+        groups) first=5 ;; # after name, callstack, id and size
+        *) first=4 ;;
+    esac
+    "$tidemark" "$command" --format=csv --only="$table" "$@" 2>"$scratch/err" | sed 1d | cut -d, -f "2,$first" | sort
 }
 
 # refused WORDS SENTENCE ARGUMENT...
@@ -39,7 +43,7 @@ make_trace "$trace" "$frames
         (5, 1, 1600, 50, NULL);
     UPDATE allocation SET callstack_id = allocation_id;"
 
-plan 40
+plan 42
 
 wrapped='wrap (/src/w.c:5)'
 lines="libown.so+0x388,1600
@@ -77,10 +81,21 @@ take (a.c) < wrap (w.c) < other (m.c),800' 'a call stack of which no frame is le
 is "$(names peak groups --callstack=other --frames=1 "$trace")" 'take (/src/a.c:10),800' \
     '--callstack looks at all frames, also at those that do not count'
 is "$(names peak groups --by=function --blocks=9 "$trace" && "$tidemark" peak --by=function --blocks=1 --only=blocks \
-    --format=csv "$trace" | sed 1d | cut -d, -f 7)" 'libown.so+0x388,1600
+    --format=csv "$trace" | sed 1d | cut -d, -f 9)" 'libown.so+0x388,1600
 take (a.c) < wrap (w.c) < main (m.c),700
 take (a.c) < wrap (w.c) < other (m.c),800
 libown.so+0x388' 'a single allocation keeps its whole call stack'
+
+# ids COMMAND OPTION...: the first frame of each call stack, and its id.
+ids() {
+    "$tidemark" "$@" --json "$trace" | tr '{' '\n' | sed -n 's/^"name":null,"callstack":\["\([^"]*\)".*"id":\([^,]*\),.*/\1 \2/p' |
+        sort | tr '\n' ','
+}
+is "$(ids peak)" 'libown.so+0x388 5,take (/src/a.c:10) 4,take (/src/a.c:10) null,take (/src/a.c:12) 3,' \
+    'a group of call stacks that read the same has no id, and those of one call stack have its id'
+is "$(ids top --by=function)|$(ids leaks --frames=1)" \
+    'libown.so+0x388 5,take (a.c) 4,take (a.c) null,|libown.so+0x388 5,take (/src/a.c:10) null,take (/src/a.c:12) 3,' \
+    'groups by functions and by some frames have an id where no other call stack reads the same'
 
 # Exports.
 export_to() {
@@ -123,7 +138,7 @@ is "$(sed_lines "$trace" "$other")" '' 'diff --by=callstack: inserted lines chan
     UPDATE allocation SET callstack_id = allocation_id;" || exit 99
 is "$(names diff callstacks "$trace" "$scratch/more.db" | cut -d, -f 1)" 'take (a.c) < wrap (w.c) < main (m.c)' \
     'diff names the functions that changed, although their lines did, too'
-is "$(sed_lines "$trace" "$scratch/more.db" | cut -d, -f 1,3-5)" \
+is "$(sed_lines "$trace" "$scratch/more.db" | cut -d, -f 2,4-6)" \
     "take (/src/a.c:14) < $wrapped < main (/src/m.c:7),50,400,450" \
     'diff --by=callstack aligns the lines of the same functions in their order'
 "$tidemark" check --baseline="$trace" "$scratch/more.db" >"$scratch/out"

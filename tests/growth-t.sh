@@ -11,7 +11,7 @@ make_trace() {
 
 # grown [OPTION...]: the tags that grow, with the steps in which they rose and fell, in the order of their names.
 grown() {
-    "$tidemark" leaks --by=tag --limit=0 --only=growth --format=csv "$@" "$trace" | sed 1d | cut -d, -f 1,2,6,7 | sort
+    "$tidemark" leaks --by=tag --limit=0 --only=growth --format=csv "$@" "$trace" | sed 1d | cut -d, -f 1,5,9,10 | sort
 }
 
 # 200 steps of 1000 ns; a call of rise(TAG, STEP) leaves 100 bytes more behind in this step.
@@ -84,7 +84,7 @@ why() {
 }
 has_words "$(why)" 'No steps by rhythm: what is live has 0 lows between rises by a quarter of its peak,' \
     'where what is live only rises, --steps=rhythm says so'
-is "$("$tidemark" leaks --json --steps=rhythm "$trace" | grep -c '"steps_source":"none","steps_count":0.*"No steps by rhythm')" 1 \
+is "$("$tidemark" leaks --json --steps=rhythm "$trace" | grep -c '"steps_source":"none","steps_text":null,"steps_count":0.*"No steps by rhythm')" 1 \
     'the object has the sentence, too'
 is "$("$tidemark" leaks --steps=none "$trace" | grep -c 'No steps')" 0 'who asks for no steps hears nothing of a rhythm'
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 0, 10), (2, 1, 100, 20, 30), (3, 1, 100, 40, 50),

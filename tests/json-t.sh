@@ -110,7 +110,7 @@ keep peak --by=class --blocks=9 --at=47ns "$trace"
 keep leaks --suppressions="$scratch/known" --blocks=9 "$trace"
 keep leaks --steps=none "$trace"
 keep leaks --blocks=99 "$trace"
-keep peak --blocks=99 --at=160ns "$trace"
+keep peak --blocks=99 --at=150ns "$trace"
 for by in tag callstack size stream device layer; do
     keep top --by=$by "$trace"
     keep leaks --by=$by "$trace"

@@ -29,7 +29,7 @@ export LC_ALL=C NO_COLOR=1
     UPDATE allocation SET status = 6 WHERE allocation_id = 100;
     INSERT INTO driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result)
         SELECT allocation_id, 0, 'cuMemAllocAsync', alloc_ns, 1234567, 1, 0 FROM allocation WHERE status = 0;
-    INSERT INTO pool_sample VALUES (20000000000, 5, 1234567890, 12345678901);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (20000000000, 5, 1234567890, 12345678901);
     WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 12)
         INSERT INTO mark SELECT n * 4000000000, 1, 'mark', 'step ' || n, NULL FROM n;" || exit 99
 "$top_builddir/tests/make-trace" "$scratch/other.db" "INSERT INTO life VALUES (1, 1, 12345678901, 1000, NULL);" || exit 99
@@ -53,7 +53,7 @@ narrow() {
     done
 }
 
-plan 90
+plan 93
 
 narrow 'LAYER PEAK LIVE' summary "$trace"
 narrow 'LAYER PEAK LIVE' layers "$trace"
@@ -70,7 +70,8 @@ narrow 'FAILURES' top --by=tag --sort=failures "$trace"
 narrow 'IN_CALLS' top --by=tag --sort=time "$trace"
 narrow 'IN_DRIVER' top --by=tag --sort=driver "$trace"
 narrow 'SIZES COUNT BYTES' histogram "$trace"
-narrow 'SIZE CAUSE LIVE' failures "$trace"
+narrow 'BYTES HOLE' failures "$trace"
+narrow 'SIZE CAUSE LIVE' failures --all "$trace"
 narrow 'RESERVED' fragmentation "$trace"
 narrow 'live' timeline "$trace"
 narrow 'A B CHANGE' diff --by=tag "$trace" "$scratch/other.db"

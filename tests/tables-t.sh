@@ -104,7 +104,8 @@ is "$(sizes top --by=size --only=groups --min-size=13844800201)" '12.89 GiB,' \
     'a size that no other reads the same as is shown as ever'
 is "$("$tidemark" top --by=size --only=groups --format=md "$exact" | grep -c '^| 138448[0-9]* B')" 2 \
     'Markdown has such sizes in bytes, too'
-has_words "$("$tidemark" top --by=size --json "$exact")" '"size":13844806656}' 'programs get the size of a group by sizes'
+has_words "$("$tidemark" top --by=size --json "$exact")" '"id":null,"size":13844806656,"allocations":1,' \
+    'programs get the size of a group by sizes'
 make_trace "$scratch/more.db" "INSERT INTO life VALUES (1, 1, 13844806656, 10, NULL), (2, 1, 13844800200, 20, NULL);"
 make_trace "$exact" "INSERT INTO life VALUES (1, 1, 13844800200, 10, NULL), (2, 1, 13844806656, 20, NULL);"
 is "$(sizes peak --by=size --only=groups)$(sizes leaks --by=size --only=groups)" \

@@ -160,6 +160,26 @@ groups_reach_items(void *array, size_t item_bytes, size_t *capacity, uint32_t gr
     return true;
 }
 
+bool
+groups_has_id(const struct groups *groups, uint32_t group)
+{
+    int64_t key = (int64_t)groups->keys[group];
+
+    switch (groups->by) {
+    case GROUPS_CALLSTACK:
+        return key != 0 && !names_is_shared_counted(groups->names, key);
+    case GROUPS_FUNCTION:
+        return key != 0 && !names_is_shared_functions(groups->names, key);
+    case GROUPS_SIZE:
+    case GROUPS_CLASS:
+        return false;
+    case GROUPS_DEVICE:
+        return groups->keys[group] != UINT64_MAX;
+    default:
+        return key != 0;
+    }
+}
+
 const char *
 groups_name(const struct groups *groups, uint32_t group, char *buffer, size_t size)
 {

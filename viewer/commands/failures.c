@@ -462,6 +462,7 @@ failures_report_holes(struct report *report, const struct failures *failures)
     };
 
     REPORT_TABLE(report, "holes", "The largest holes, and what holds them apart", columns);
+    report_spare(report, "chunk_bytes before");
     for (size_t i = 0; i < failures->diagnoser.hole_count && i < report->options.limit; i++) {
         const struct diagnosis_hole *hole = &failures->diagnoser.holes[i];
         char before[GROUPS_NAME + 80], behind[GROUPS_NAME + 80];

@@ -83,7 +83,7 @@ fragmentation_report_moments(struct report *report, const struct fragment *fragm
 {
     REPORT_TABLE(report, "moments", NULL, fragmentation_columns);
     report_spare(report, "holes empty_bytes sample_age_ns device_bytes unusable_share used_share largest_hole_bytes"
-                         " external_share internal_share free_bytes requested_bytes");
+                         " external_share internal_share free_bytes live_bytes");
     fragmentation_row(report, fragment, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
     if (fragment->reserved_peak_id != 0)
         fragmentation_row(report, fragment, "most reserved", &fragment->reserved_figures);
@@ -176,7 +176,7 @@ fragmentation_report_pins(struct view *view, struct report *report, const struct
     uint64_t count;
 
     REPORT_TABLE(report, "pins", "Blocks that pin chunks which are otherwise empty", columns);
-    report_spare(report, "used_bytes chunk_bytes blocks");
+    report_spare(report, "used_bytes chunk_bytes live_count");
     if (ranking_report(view, report, &ranking, &chunks, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
     report_rest(report, rows.left, cell_unsigned(rows.left_figures));

@@ -35,7 +35,7 @@ static const struct report_column layers_columns[] = {
 };
 
 #define LAYERS_SPARE                                                                                                   \
-    "frees used_peak_bytes own_time_ns passed_share total_bytes time_ns failures allocations reserved_peak_bytes"
+    "frees used_peak_bytes own_time_ns passed_share total_bytes #14 failures allocations #19"
 
 /* The most characters of a layer's arguments in a table. */
 #define LAYERS_CONFIG 40

@@ -220,7 +220,7 @@ leaks_report_suppressions(struct report *report, const struct leaks *leaks)
     };
 
     REPORT_TABLE(report, "suppressions", "Suppressed", columns);
-    report_spare(report, "line bytes");
+    report_spare(report, "line suppressed_bytes");
     for (size_t i = 0; i < leaks->suppress.count; i++) {
         const struct suppression *suppression = &leaks->suppress.list[i];
 

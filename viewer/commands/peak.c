@@ -113,7 +113,7 @@ peak_report_summits(struct report *report, const struct peak *peak, double share
     };
 
     REPORT_TABLE(report, "peaks", "Distinct peaks", columns);
-    report_spare(report, "prominence_bytes share");
+    report_spare(report, "prominence_bytes peak_share");
     for (size_t i = 0; i < peak->summits.count && i < report->options.limit; i++) {
         const struct summit *summit = &peak->summits.found[i];
 

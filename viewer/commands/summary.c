@@ -29,7 +29,7 @@ static const struct report_column summary_columns[] = {
     { NULL, "PEAK RESERVED", REPORT_FIGURE },
 };
 
-#define SUMMARY_SPARE "live_count peak_count frees peak_ns #14 total_bytes allocations failures reserved_bytes"
+#define SUMMARY_SPARE "live_count peak_count frees peak_ns #15 total_bytes allocations failures reserved_bytes"
 
 /* Labels come before the table. Fields for programs keep the order of earlier versions. */
 

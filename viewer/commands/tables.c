@@ -43,13 +43,11 @@ group_cells_make(const struct groups *groups, uint32_t number, struct group_cell
     struct report_cell text = cell_text(groups_name(groups, number, out->buffer, sizeof(out->buffer)));
     uint64_t key = groups->keys[number];
     bool is_stack = groups_are_stacks(groups->by);
-    bool is_size = groups->by == GROUPS_SIZE || groups->by == GROUPS_CLASS;
-    bool is_none = key == (groups->by == GROUPS_DEVICE ? UINT64_MAX : 0);
 
     out->words = groups->by == GROUPS_SIZE ? cell_unsigned(key) : text;
     out->name = is_stack ? cell_none() : text;
-    out->callstack = is_stack && !is_none ? text : cell_none();
-    out->id = is_size || is_none ? cell_none() : cell_unsigned(key);
+    out->callstack = is_stack && key != 0 ? text : cell_none();
+    out->id = groups_has_id(groups, number) ? cell_unsigned(key) : cell_none();
     out->size = groups->by == GROUPS_SIZE ? cell_unsigned(key) : cell_none();
 }
 

@@ -140,7 +140,7 @@ callstacks_end_text(struct callstacks_maker *maker, int64_t id)
     struct name_list *list = maker->list;
     const char *text = maker->frames > 0 ? maker->text : CALLSTACKS_NOTHING;
     struct name name = { .id = id, .number = id, .device = -1 };
-    const struct name *same = NULL;
+    struct name *same = NULL;
     const uint32_t *known;
     uint64_t hash;
 
@@ -151,6 +151,7 @@ callstacks_end_text(struct callstacks_maker *maker, int64_t id)
     if (known != NULL && strcmp(list->names[*known].text, text) == 0)
         same = &list->names[*known];
     if (same != NULL) {
+        same->is_shared = true;
         name.number = same->id;
         name.text = same->text;
         name.borrows = true;

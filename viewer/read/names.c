@@ -265,6 +265,26 @@ names_same_functions(const struct names *names, int64_t id)
     return names_same(&names->functions, id);
 }
 
+static bool
+names_is_shared(const struct name_list *list, int64_t id)
+{
+    const struct name *first = names_find(list, names_same(list, id));
+
+    return first != NULL && first->is_shared;
+}
+
+bool
+names_is_shared_counted(const struct names *names, int64_t id)
+{
+    return names_is_shared(names_counted_list(names), id);
+}
+
+bool
+names_is_shared_functions(const struct names *names, int64_t id)
+{
+    return names_is_shared(&names->functions, id);
+}
+
 const char *
 names_thread(const struct names *names, int64_t id, char *buffer, size_t size)
 {

@@ -23,6 +23,7 @@ struct name {
     char *text;     /* owns, unless it borrows; a tag's path, innermost last; a call stack's frames, innermost first,
                        joined by " < " */
     bool borrows;   /* the text is that of another name of the list */
+    bool is_shared; /* of the first call stack that reads so: others read the same */
 };
 
 struct name_list {
@@ -95,5 +96,9 @@ const char *names_functions(const struct names *names, int64_t id, char *buffer,
 /* The id of the first call stack that reads the same as `id` by names_counted or by names_functions. */
 int64_t names_same_counted(const struct names *names, int64_t id);
 int64_t names_same_functions(const struct names *names, int64_t id);
+
+/* Whether several call stacks of the trace read as that one does. */
+bool names_is_shared_counted(const struct names *names, int64_t id);
+bool names_is_shared_functions(const struct names *names, int64_t id);
 
 #endif
