@@ -130,6 +130,44 @@ make_trace "$scratch/deep.db" "
 "$tidemark" check --no-leaks --json "$scratch/deep.db" >"$scratch/out" 2>&1
 ok 'the reason of a budget that is not kept is there in full, however long the names are' \
     grep -q '"reason":".*/40a*0' "$scratch/out"
+# What refused, and what would have sufficed: a limit of bytes, with its words; a limit of a number; a pool with samples;
+# a pool with chunks over a limit that is too low, too; and a failure that a pool made good.
+stack() {
+    echo "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), $1;"
+}
+make_trace "$scratch/limit.db" "$(stack "(2, 3, 'limit', '1KiB'), (3, NULL, 'sim', '')")
+    INSERT INTO life VALUES (1, 1, 800, 10, NULL); INSERT INTO refused VALUES (2, 1, 600, 50);
+    INSERT INTO refusal VALUES (2, 2, 'at most 1 KiB');"
+make_trace "$scratch/count.db" "$(stack "(2, 3, 'limit', 'count=1'), (3, NULL, 'sim', '')")
+    INSERT INTO life VALUES (1, 1, 800, 10, NULL); INSERT INTO refused VALUES (2, 1, 600, 50);"
+make_trace "$scratch/sampled.db" "$(stack "(2, 3, 'pool', 'maximum=8MiB'), (3, NULL, 'sim', '')")
+    INSERT INTO life VALUES (1, 1, 800000, 10, NULL); INSERT INTO refused VALUES (2, 1, 8000000, 50);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (40, 2, 800000, 4194304);
+    UPDATE allocation SET status = 3 WHERE allocation_id = 2;"
+make_trace "$scratch/chunks.db" "$(stack "(2, 3, 'pool', 'maximum=4MiB'), (3, 4, 'log', ''), (4, 5, 'limit', '4500KiB'),
+    (5, NULL, 'sim', '')")
+    INSERT INTO life VALUES (1, 3, 2097152, 10, NULL), (2, 1, 4096, 20, NULL), (3, 3, 2097152, 30, NULL),
+        (4, 1, 4096, 40, NULL);
+    INSERT INTO refused VALUES (5, 1, 3000000, 50);
+    UPDATE allocation SET address = 4194304 WHERE allocation_id = 1;
+    UPDATE allocation SET address = 4194304 + 1000000 WHERE allocation_id = 2;
+    UPDATE allocation SET address = 16777216 WHERE allocation_id = 3;
+    UPDATE allocation SET address = 16777216 + 1000000 WHERE allocation_id = 4;
+    UPDATE allocation SET status = 3 WHERE allocation_id = 5;"
+make_trace "$scratch/good.db" "$(stack "(2, 3, 'pool', ''), (3, 4, 'log', ''), (4, 5, 'limit', '4MiB'), (5, NULL, 'sim', '')")
+    INSERT INTO refused VALUES (1, 3, 8000000, 12);
+    INSERT INTO life VALUES (2, 3, 2097152, 15, NULL), (3, 1, 4096, 20, NULL);
+    UPDATE allocation SET alloc_duration_ns = iif(allocation_id = 3, 18, 1);"
+for name in limit count sampled chunks good; do keep failures "$scratch/$name.db"; done
+keep failures --layer=3 "$scratch/good.db"
+for command in summary fragmentation timeline layers; do keep $command "$scratch/sampled.db"; done
+# Memory of two devices.
+make_trace "$scratch/two.db" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', 0),
+        (2, NULL, 'driver', '', 0), (3, 4, 'log', '', 1), (4, NULL, 'driver', '', 1);
+    INSERT INTO life VALUES (1, 1, 800, 10, NULL), (2, 3, 600, 20, NULL);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 800, 4096), (30, 4, 600, 4096);"
+for command in summary fragmentation timeline layers; do keep $command "$scratch/two.db"; done
 make_trace "$scratch/nothing.db" "INSERT INTO life VALUES (1, 1, 0, 10, 20);"
 for command in peak leaks top histogram; do keep $command "$scratch/nothing.db"; done
 keep fragmentation --at=15ns "$scratch/nothing.db"

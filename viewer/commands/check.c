@@ -120,7 +120,7 @@ check_report_row(struct report *report, const struct check_result *result)
 
     REPORT_ROW(
         report, cell_text(check_word(result)), cell_text(budget_name(result->budget, name, sizeof(name))),
-        cell_unsigned(result->passed), result->unknown ? cell_unsigned(1) : cell_none(),
+        cell_unsigned(result->passed), cell_unsigned(result->unknown),
         cell_text(check_limit_words(result, limit, sizeof(limit))),
         cell_text(check_seen_words(result, seen, sizeof(seen))), is_share ? cell_none() : cell_unsigned(result->limit),
         is_share ? cell_none() : cell_unsigned(result->seen), is_share ? cell_real(result->budget->share) : cell_none(),

@@ -9,6 +9,7 @@
 #include <tidemark/status.h>
 
 #include "viewer/commands/commands.h"
+#include "viewer/commands/tables.h"
 #include "viewer/analysis/failures.h"
 #include "viewer/analysis/groups.h"
 #include "viewer/base/callstack-text.h"
@@ -168,6 +169,42 @@ failures_more(const struct failures *failures, const struct failure *failure, ch
              life->allocation_id, request, layer, failures->view->trace.path);
 }
 
+/* What would have sufficed, for programs. */
+static void
+failures_report_sufficient(struct report *report, const struct failures *failures, const struct failure *failure)
+{
+    const struct diagnosis *at = &failure->at;
+    char remedy[96], other[96];
+    bool is_short = failure->cause <= FAILURE_UNUSED;
+
+    report_field(report, "sufficient", NULL, REPORT_TEXT,
+                 cell_text(is_short ? failures_remedy(failures, failure, remedy, sizeof(remedy)) : NULL));
+    report_field(report, "sufficient_with", NULL, REPORT_TEXT,
+                 cell_text(is_short ? failures_raised(failures, at->also, at->also_bytes, other, sizeof(other)) : NULL));
+    report_field(report, "sufficient_bytes", NULL, REPORT_SIZE,
+                 failures_if(at->sufficient_bytes > 0, at->sufficient_bytes));
+    report_field(report, "sufficient_count", NULL, REPORT_COUNT,
+                 failures_if(at->sufficient_count > 0, at->sufficient_count));
+    report_field(report, "sufficient_without_holes_bytes", NULL, REPORT_SIZE,
+                 failures_if(at->whole_bytes > 0, at->whole_bytes));
+}
+
+/* The members of the first failure, where there is none. */
+static void
+failures_report_no_first(struct report *report)
+{
+    static const char *const fields[] = {
+        "cause", "tag", "callstack", "refused_by", "text", "allocation_id", "ns", "size", "status", "layer_id",
+        "refused_by_layer_id", "refused_by_is_sure", "device", "bound_bytes", "bound_count", "in_use_bytes",
+        "live_bytes", "live_count", "reserved_bytes", "free_bytes", "left_bytes", "room_bytes", "largest_hole_bytes",
+        "sample_ns", "sufficient", "sufficient_with", "sufficient_bytes", "sufficient_count",
+        "sufficient_without_holes_bytes", "held_by", "more",
+    };
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        report_field(report, fields[i], NULL, REPORT_TEXT, cell_none());
+}
+
 /* The members of the first failure that only JSON has. */
 static void
 failures_report_figures(struct report *report, const struct failures *failures, const struct failure *failure)
@@ -204,12 +241,7 @@ failures_report_figures(struct report *report, const struct failures *failures, 
                  failures_if(at->source == DIAGNOSIS_CHUNKS, at->largest_hole));
     report_field(report, "sample_ns", NULL, REPORT_TIME,
                  at->source == DIAGNOSIS_SAMPLE ? cell_signed(at->sample_ns) : cell_none());
-    report_field(report, "sufficient_bytes", NULL, REPORT_SIZE,
-                 failures_if(at->sufficient_bytes > 0, at->sufficient_bytes));
-    report_field(report, "sufficient_count", NULL, REPORT_COUNT,
-                 failures_if(at->sufficient_count > 0, at->sufficient_count));
-    report_field(report, "sufficient_without_holes_bytes", NULL, REPORT_SIZE,
-                 failures_if(at->whole_bytes > 0, at->whole_bytes));
+    failures_report_sufficient(report, failures, failure);
 }
 
 /* "167.5 MiB free in 11.63 GiB reserved, the largest hole 15.50 MiB; 1.37 GiB may still be reserved" */
@@ -301,12 +333,10 @@ failures_note_remedy(struct report *report, const struct failures *failures, con
     struct output_figure whole;
     char layer[FAILURES_LAYER];
 
-    report_field(report, "sufficient", NULL, REPORT_TEXT, cell_text(enough));
     if (at->whole_bytes > 0 && failure->cause == FAILURE_FRAGMENTATION)
         report_note(report, "Without its holes, %s would have held it as well: %s in all.",
                     failures_layer(failures, at->suballocator, layer, sizeof(layer)),
                     output_size(&whole, at->whole_bytes));
-    report_field(report, "sufficient_with", NULL, REPORT_TEXT, cell_text(also));
     if (enough != NULL)
         report_note(report, "%s%s%s would have sufficed for this request.", enough, also != NULL ? " over " : "",
                     also != NULL ? also : "");
@@ -404,28 +434,24 @@ failures_note_rest(struct report *report, const struct failures *failures, const
 static void
 failures_report_held(struct report *report, const struct failures *failures)
 {
-    struct report_column columns[] = {
-        { "group", NULL, REPORT_NAME },
-        { "bytes", "BYTES", REPORT_SIZE },
-        { "share", "SHARE", REPORT_SHARE },
-        { "count", "COUNT", REPORT_COUNT },
-    };
-    static const char *const titles[] = {
-        [GROUPS_TAG] = "TAG", [GROUPS_CALLSTACK] = "CALL STACK", [GROUPS_CLASS] = "SIZES"
+    static const struct report_column columns[] = {
+        GROUP_COLUMNS,
+        { "live_bytes", "BYTES", REPORT_SIZE },
+        { "live_share", "SHARE", REPORT_SHARE },
+        { "live_count", "COUNT", REPORT_COUNT },
     };
     const struct diagnoser *diagnoser = &failures->diagnoser;
 
-    columns[0].title = titles[diagnoser->groups.by];
-    columns[0].kind = diagnoser->groups.by == GROUPS_CALLSTACK ? REPORT_STACK : REPORT_NAME;
     report_field(report, "held_by", NULL, REPORT_TEXT, cell_text(groups_word(diagnoser->groups.by)));
     REPORT_TABLE(report, "holders", "Who held the memory then", columns);
+    report_group_title(report, diagnoser->groups.by);
     for (size_t i = 0; i < diagnoser->largest_count && i < report->options.limit; i++) {
         const struct diagnosis_group *group = &diagnoser->largest[i];
-        char name[GROUPS_NAME];
+        struct group_cells cells;
 
-        REPORT_ROW(report, cell_text(groups_name(&diagnoser->groups, group->group, name, sizeof(name))),
-                   cell_unsigned(group->bytes), cell_share((double)group->bytes, (double)diagnoser->held_bytes),
-                   cell_unsigned(group->count));
+        group_cells_make(&diagnoser->groups, group->group, &cells);
+        REPORT_ROW(report, GROUP_CELLS(&cells), cell_unsigned(group->bytes),
+                   cell_share((double)group->bytes, (double)diagnoser->held_bytes), cell_unsigned(group->count));
     }
 }
 
@@ -523,6 +549,7 @@ failures_report_groups(struct report *report, const struct failures *failures, b
     };
 
     REPORT_TABLE(report, made_good ? "made_good" : "refused", made_good ? "Made good by a layer above" : NULL, columns);
+    report_spare(report, "first_allocation_id first_ns bytes");
     if (!made_good)
         report_set_column(report, 4, (struct report_column){ "made_good_by", NULL, REPORT_TEXT });
     for (size_t i = 0; i < failures->group_count; i++) {
@@ -603,16 +630,21 @@ failures_report(struct view *view, struct report *report, const struct failures 
     if (first != NULL)
         failures_report_first(report, failures, first);
     else
-        report_note(report, "No allocation failed.");
+        failures_report_no_first(report);
     if (first != NULL)
         failures_note_rest(report, failures, first);
+    else
+        report_note(report, "No allocation failed.");
     if (lists || failures_causes(failures) > 1)
         failures_report_causes(report, failures);
-    if (first != NULL) {
+    if (first != NULL)
         failures_report_held(report, failures);
-        if (first->at.source == DIAGNOSIS_CHUNKS && first->cause != FAILURE_PLANTED)
-            failures_report_holes(report, failures);
-    }
+    else
+        report_no_table(report, "holders");
+    if (first != NULL && first->at.source == DIAGNOSIS_CHUNKS && first->cause != FAILURE_PLANTED)
+        failures_report_holes(report, failures);
+    else
+        report_no_table(report, "holes");
     if (lists || failures->made_good > 0)
         failures_report_groups(report, failures, true);
     if (lists)
