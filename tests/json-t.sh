@@ -184,6 +184,7 @@ keep replay --stack 'pool | sim' "$trace"
 keep replay --stop-at-failure --stack 'limit(1KiB) | sim' "$trace"
 keep replay --stack 'pool | sim' --stack 'sim' "$trace"
 keep replay --stack 'statistics | limit(1KiB) | sim' "$trace"
+keep replay --stack 'guard | host' "$trace"
 keep devices
 fake=$top_builddir/tests/fake-cuda/.libs
 if test -e "$fake/libcuda.so.1"; then

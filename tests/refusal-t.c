@@ -98,16 +98,16 @@ test_given(const struct given *given, unsigned number)
     char path[256];
     struct tide_resource *stack;
     const char *config;
+    void *blocks[4];
     int64_t failures;
+    size_t count = 0;
 
     snprintf(path, sizeof(path), "%s", scratch("%u.db", number));
     stack = stack_of("log(%s) | %s", path, given->stack);
-    for (int i = 0; i < 4; i++) {
-        void *pointer;
-
-        if (tide_allocate(stack, MIB, 256, 0, &pointer) != TIDE_OK)
-            break;
-    }
+    while (count < 4 && tide_allocate(stack, MIB, 256, 0, &blocks[count]) == TIDE_OK)
+        count++;
+    while (count > 0)
+        tide_deallocate(stack, blocks[--count], MIB, 256, 0);
     tide_resource_release(stack);
     config = sql_text(path, "SELECT kind || '(' || config || ')' FROM refusal JOIN layer USING (layer_id) LIMIT 1");
     ok(strcmp(config, given->config) == 0, "over '%s' the refusal names the layer", given->stack);

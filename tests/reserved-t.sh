@@ -47,9 +47,9 @@ is "$(ask summary --json | sed 's/"layers":\[[^]]*\]//; s/"memory":\[[^]]*\]//' 
 has_words "$(echo "$seen")" '5 log, GPU 1: 2.93 KiB in 1 allocation was never freed, 100.0% of the peak' \
     'the sentence on what was never freed is of one GPU'
 for command in summary fragmentation timeline; do
-    is "$(said $command 'memory\|device\|reserved_peak_bytes' | sed 's/memory "[^"]*GPU 0" *$//; s/ *$//')" \
+    is "$(said $command 'memory\|memory_name\|device\|reserved_peak_bytes' | sed 's/memory "[^"]*GPU 0" *$//; s/ *$//')" \
         'memory "GPU 0" device 0 reserved_peak_bytes 12288 memory "GPU 1" device 1 reserved_peak_bytes 4096'"$(
-            test $command = fragmentation && echo ' memory "1 log, GPU 0" reserved_peak_bytes 12288')" \
+            test $command = fragmentation && echo ' memory_name "1 log, GPU 0" reserved_peak_bytes 12288')" \
         "$command --json has a row for each GPU" || ask $command --json
 done
 is "$(ask timeline | grep -c 'GPU [01]:')" 2 'timeline has a drawing for each GPU'

@@ -113,7 +113,7 @@ bool groups_reach_items(void *array, size_t item_bytes, size_t *capacity, uint32
 uint64_t groups_class(uint64_t size);
 const char *groups_class_name(uint64_t class, char *buffer, size_t size);
 
-/* Whether the key of a group is an id. Not of sizes, of none, and of call stacks that read the same: these have several. */
+/* Whether the key of a group is an id: not of sizes, of none, nor of call stacks of which several read the same. */
 bool groups_has_id(const struct groups *groups, uint32_t group);
 
 /* The name of a group, in `buffer` or in the names. */

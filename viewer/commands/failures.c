@@ -179,8 +179,9 @@ failures_report_sufficient(struct report *report, const struct failures *failure
 
     report_field(report, "sufficient", NULL, REPORT_TEXT,
                  cell_text(is_short ? failures_remedy(failures, failure, remedy, sizeof(remedy)) : NULL));
-    report_field(report, "sufficient_with", NULL, REPORT_TEXT,
-                 cell_text(is_short ? failures_raised(failures, at->also, at->also_bytes, other, sizeof(other)) : NULL));
+    report_field(
+        report, "sufficient_with", NULL, REPORT_TEXT,
+        cell_text(is_short ? failures_raised(failures, at->also, at->also_bytes, other, sizeof(other)) : NULL));
     report_field(report, "sufficient_bytes", NULL, REPORT_SIZE,
                  failures_if(at->sufficient_bytes > 0, at->sufficient_bytes));
     report_field(report, "sufficient_count", NULL, REPORT_COUNT,
@@ -194,11 +195,37 @@ static void
 failures_report_no_first(struct report *report)
 {
     static const char *const fields[] = {
-        "cause", "tag", "callstack", "refused_by", "text", "allocation_id", "ns", "size", "status", "layer_id",
-        "refused_by_layer_id", "refused_by_is_sure", "device", "bound_bytes", "bound_count", "in_use_bytes",
-        "live_bytes", "live_count", "reserved_bytes", "free_bytes", "left_bytes", "room_bytes", "largest_hole_bytes",
-        "sample_ns", "sufficient", "sufficient_with", "sufficient_bytes", "sufficient_count",
-        "sufficient_without_holes_bytes", "held_by", "more",
+        "cause",
+        "tag",
+        "callstack",
+        "refused_by",
+        "text",
+        "allocation_id",
+        "ns",
+        "size",
+        "status",
+        "layer_id",
+        "refused_by_layer_id",
+        "refused_by_is_sure",
+        "device",
+        "bound_bytes",
+        "bound_count",
+        "in_use_bytes",
+        "live_bytes",
+        "live_count",
+        "reserved_bytes",
+        "free_bytes",
+        "left_bytes",
+        "room_bytes",
+        "largest_hole_bytes",
+        "sample_ns",
+        "sufficient",
+        "sufficient_with",
+        "sufficient_bytes",
+        "sufficient_count",
+        "sufficient_without_holes_bytes",
+        "held_by",
+        "more",
     };
 
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)

@@ -322,7 +322,7 @@ fragmentation_report_memory(struct report *report, const struct fragment *fragme
 
     memory_report(report, reserved);
     report_field(report, "memory_name", reserved_is_parted(reserved) ? "memory" : NULL, REPORT_TEXT,
-                 cell_text(fragment->group->name[0] != '\0' ? fragment->group->name : NULL));
+                 cell_text(fragment->group->name));
 }
 
 static void

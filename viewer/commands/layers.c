@@ -34,8 +34,7 @@ static const struct report_column layers_columns[] = {
     { NULL, "PEAK RESERVED", REPORT_FIGURE },
 };
 
-#define LAYERS_SPARE                                                                                                   \
-    "frees used_peak_bytes own_time_ns passed_share total_bytes #14 failures allocations #19"
+#define LAYERS_SPARE "frees used_peak_bytes own_time_ns passed_share total_bytes #14 failures allocations #19"
 
 /* The most characters of a layer's arguments in a table. */
 #define LAYERS_CONFIG 40
