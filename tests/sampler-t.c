@@ -55,13 +55,18 @@ told_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
 static enum tide_status
 told_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
-    if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED &&
-        (what != TIDE_QUERY_BYTES_RESERVED_HIGH || told.high_bytes == 0))
-        return tide_base_query(self, what, out);
+    bool known;
+
     pthread_mutex_lock(&told.lock);
-    if (what == TIDE_QUERY_BYTES_RESERVED_HIGH)
+    known = what == TIDE_QUERY_BYTES_USED || what == TIDE_QUERY_BYTES_RESERVED ||
+            (what == TIDE_QUERY_BYTES_RESERVED_HIGH && told.high_bytes != 0);
+    if (!known) {
+        pthread_mutex_unlock(&told.lock);
+        return tide_base_query(self, what, out);
+    }
+    if (what == TIDE_QUERY_BYTES_RESERVED_HIGH) {
         *out = told.high_bytes;
-    else if (what == TIDE_QUERY_BYTES_USED) {
+    } else if (what == TIDE_QUERY_BYTES_USED) {
         told.used_bytes += told.changes;
         *out = told.used_bytes;
     } else {
@@ -266,8 +271,11 @@ test_busy(void)
     const char *path = scratch("busy.db");
     struct tide_resource *log = told_log(path);
     void *pointer = NULL;
+    unsigned asked;
 
+    pthread_mutex_lock(&told.lock);
     told.changes = true;
+    pthread_mutex_unlock(&told.lock);
     atomic_store(&tidei_test_sample_ns, 1);
     atomic_store(&tidei_test_point, told_write);
     for (int i = 0; i < EVENTS; i++)
@@ -275,7 +283,10 @@ test_busy(void)
     tide_log_flush(log);
     atomic_store(&tidei_test_point, NULL);
     atomic_store(&tidei_test_sample_ns, 0);
-    ok(told.asked_in_write >= EVENTS / 4096 / 2, "a base is asked while SQLite writes: %u times", told.asked_in_write);
+    pthread_mutex_lock(&told.lock);
+    asked = told.asked_in_write;
+    pthread_mutex_unlock(&told.lock);
+    ok(asked >= EVENTS / 4096 / 2, "a base is asked while SQLite writes: %u times", asked);
     tide_resource_release(log);
     is_i64(sql_number(path, "SELECT count(*) FROM pool_sample"), told.asked - 2,
            "each answer but those at the begin of the watch is a sample");
