@@ -66,7 +66,7 @@ make_trace "$trace" "$two_stacks
 json=$(ask failures --json "$trace")
 has_words "$json" '"refused_by":"layer 12 limit(count=9, limit=1000, alignment=1, budget=\"b, c\")","text":"limit: 600 B request exceeds 1000 B limit (550 B in use)"' \
     'failures names the layer that refused, and has its words'
-has_words "$json" '"in_use_bytes":550,"live_bytes":250,"live_count":1,"reserved_bytes":null,"free_bytes":null,"left_bytes":450,"room_bytes":450,"largest_hole_bytes":null,"sample_ns":null,"sufficient_bytes":1150,"sufficient_count":null,"sufficient_without_holes_bytes":null,"sufficient":"limit(1150)"' \
+has_words "$json" '"in_use_bytes":550,"live_bytes":250,"live_count":1,"reserved_bytes":null,"free_bytes":null,"left_bytes":450,"room_bytes":450,"largest_hole_bytes":null,"sample_ns":null,"sufficient":"limit(1150)","sufficient_with":null,"sufficient_bytes":1150,"sufficient_count":null,"sufficient_without_holes_bytes":null' \
     'limits of one budget share what is in use, and the live bytes are those of the stack alone'
 has_words "$json" '"refused":[{"layer_id":11,"refused_by_layer_id":12,"refused_by":"layer 12 limit(count=9, limit=1000, alignment=1, budget=\"b, c\")","made_good_by_layer_id":null,"made_good_by":null,"count":2,"bytes":1201,"first_ns":30,"first_allocation_id":4},{"layer_id":1,"refused_by_layer_id":2,' \
     'what follows from the first failure is counted with it, and what another stack refused apart'

@@ -63,7 +63,7 @@ is $? 1 'a program one beyond every limit is a finding'
 is "$(broken "$json")" 'max-peak max-peak tag=a max-peak layer=1 max-reserved max-fragmentation max-allocations max-allocations tag=b max-failures ' \
     'every limit that is exceeded by one fails'
 has_words "$json" '"passed":false,"failed_count":8,' 'the object has the number of failed limits'
-has_words "$json" '{"budget":"max-peak tag=a","passed":false,"unknown":null,"limit":2999,"seen":3000,"limit_share":null,"seen_share":null,' \
+has_words "$json" '{"budget":"max-peak tag=a","passed":false,"unknown":false,"limit":2999,"seen":3000,"limit_share":null,"seen_share":null,' \
     'the object has each limit and its figure'
 has_words "$json" '"limit_share":0.19' 'the object has limits that are shares'
 has_words "$json" '2 allocations failed, 1 more than 1: limit 2' \

@@ -31,13 +31,19 @@ memory_is_exact(const struct reserved_figure *figure)
 }
 
 void
+memory_report_peak_fields(struct report *report, const struct reserved_figure *figure)
+{
+    report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE, memory_peak(figure));
+    report_field(report, "reserved_peak_is_exact", NULL, REPORT_FLAG, memory_is_exact(figure));
+    report_field(report, "reserved_source", NULL, REPORT_TEXT, cell_text(reserved_source_word(figure->source)));
+}
+
+void
 memory_report_peak(struct report *report, const struct reserved_figure *figure)
 {
     char words[MEMORY_WORDS];
 
-    report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE, memory_peak(figure));
-    report_field(report, "reserved_peak_is_exact", NULL, REPORT_FLAG, memory_is_exact(figure));
-    report_field(report, "reserved_source", NULL, REPORT_TEXT, cell_text(reserved_source_word(figure->source)));
+    memory_report_peak_fields(report, figure);
     report_label(report, "peak reserved", "%s", memory_words(figure, words, sizeof(words)));
 }
 

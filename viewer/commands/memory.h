@@ -17,7 +17,10 @@ struct report_cell memory_peak(const struct reserved_figure *figure);
 /* Whether the peak is exact; none where it is unknown. */
 struct report_cell memory_is_exact(const struct reserved_figure *figure);
 
-/* Add the fields reserved_peak_bytes, reserved_peak_is_exact and reserved_source, and the line "peak reserved". */
+/* Add the fields reserved_peak_bytes, reserved_peak_is_exact and reserved_source. */
+void memory_report_peak_fields(struct report *report, const struct reserved_figure *figure);
+
+/* The same, and the line "peak reserved". */
 void memory_report_peak(struct report *report, const struct reserved_figure *figure);
 
 /* Add the table "memory", with a row for each group. People see it where there are several. */

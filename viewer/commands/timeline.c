@@ -331,7 +331,10 @@ timeline_report_head(struct report *report, const struct timeline *timeline)
         report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(part->group->live_peak_bytes));
         report_field(report, "peak_ns", "reached at", REPORT_TIME,
                      part->group->live_peak_bytes > 0 ? cell_signed(part->group->live_peak_ns) : cell_none());
-        memory_report_peak(report, &part->group->reserved);
+        if (part->group->reserved.source != RESERVED_UNKNOWN)
+            memory_report_peak(report, &part->group->reserved);
+        else
+            memory_report_peak_fields(report, &part->group->reserved);
         report_field(report, "limit_bytes", NULL, REPORT_SIZE,
                      part->limit_bytes > 0 ? cell_unsigned(part->limit_bytes) : cell_none());
     }
