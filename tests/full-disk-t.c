@@ -18,6 +18,14 @@
 #define EVENTS   20000
 #define AGAIN_NS 100000000u
 
+/*
+ * Half of a ring of 1 MiB is what a failed attempt of posix_fallocate() below takes. A file system may take a few blocks
+ * more for where the parts of a file lie, and keeps them when the parts are given back: ext4 takes 8 for a file in more
+ * than four parts.
+ */
+#define HALF_RING_BLOCKS ((1 << 20) / 2 / 512)
+#define MAP_BLOCKS       64
+
 static _Atomic bool is_full;
 static _Atomic unsigned attempts;
 
@@ -134,17 +142,20 @@ test_full(void)
        "a thread without a ring asks for one every 100 ms at the most, and not at each of its %u events (asked %u "
        "times)",
        EVENTS, atomic_load(&attempts));
-    is_i64(blocks(rings), before, "a ring that found no room leaves nothing on the disk");
+    ok(blocks(rings) - before <= MAP_BLOCKS, "a ring that found no room leaves nothing on the disk (%jd blocks)",
+       (intmax_t)(blocks(rings) - before));
     worker_records(&other, 0);
     worker_records(&worker, 10);
-    is_i64(blocks(rings), before, "the ring of a thread that ends is taken at once, and takes no more of the disk");
+    ok(blocks(rings) - before <= MAP_BLOCKS,
+       "the ring of a thread that ends is taken at once, and takes no more of the disk (%jd blocks)",
+       (intmax_t)(blocks(rings) - before));
 
     worker_start(&other, stack);
     worker_records(&other, 4);
     atomic_store(&is_full, false);
     pause_ns(AGAIN_NS + AGAIN_NS / 2);
     worker_records(&other, 6);
-    ok(blocks(rings) > before, "once there is room again a thread gets a ring of its own");
+    ok(blocks(rings) - before >= HALF_RING_BLOCKS, "once there is room again a thread gets a ring of its own");
     worker_records(&other, 0);
     worker_records(&worker, 0);
     tide_resource_release(stack);
