@@ -19,9 +19,9 @@
 #define AGAIN_NS 100000000u
 
 /*
- * Half of a ring of 1 MiB is what a failed attempt of posix_fallocate() below takes. A file system may take a few blocks
- * more for where the parts of a file lie, and keeps them when the parts are given back: ext4 takes 8 for a file in more
- * than four parts.
+ * Half of a ring of 1 MiB is what a failed attempt of posix_fallocate() below takes. A file system may take a few
+ * blocks more for where the parts of a file lie, and keeps them when the parts are given back: ext4 takes 8 for a file
+ * in more than four parts.
  */
 #define HALF_RING_BLOCKS ((1 << 20) / 2 / 512)
 #define MAP_BLOCKS       64
