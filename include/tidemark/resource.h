@@ -60,6 +60,7 @@ enum tide_query {
     TIDE_QUERY_HOST_POOLS = 20,    /* 1 if there can be a pool on a NUMA node of the host, else 0 */
 
     TIDE_QUERY_LARGEST_REQUEST = 21, /* bytes; a larger request is refused at once, however much is free */
+    TIDE_QUERY_PAGE = 22,            /* bytes; allocations of whole pages that lie side by side may be used as one */
 };
 
 struct tide_resource;

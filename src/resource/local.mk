@@ -3,6 +3,7 @@ libtidemark_la_SOURCES += \
 	src/resource/kind.c \
 	src/resource/kind.h \
 	src/resource/message.c \
+	src/resource/place.h \
 	src/resource/resource.c \
 	src/resource/resource.h \
 	src/resource/status.c \

@@ -272,6 +272,7 @@ static const char *const resource_query_names[] = {
     [TIDE_QUERY_MANAGED_POOLS] = "managed pools",
     [TIDE_QUERY_HOST_POOLS] = "host pools",
     [TIDE_QUERY_LARGEST_REQUEST] = "largest request",
+    [TIDE_QUERY_PAGE] = "page",
 };
 
 enum tide_status
