@@ -18,23 +18,6 @@ diagnoser_no_memory(const struct diagnoser *diagnoser)
 
 /* ---- what is live, and the samples ------------------------------------------------------------------------------ */
 
-static int
-diagnoser_read_sample(void *context, const struct trace *trace, sqlite3_stmt *row)
-{
-    struct diagnoser *diagnoser = context;
-    int64_t used = sqlite3_column_int64(row, 2);
-    int64_t reserved = sqlite3_column_int64(row, 3);
-    size_t layer = routes_find(diagnoser->routes, sqlite3_column_int64(row, 1));
-
-    if (layer == ROUTES_NONE || used < 0 || reserved < used || sqlite3_column_int64(row, 0) < 0)
-        return COMMAND_FINE;
-    if (!tidei_grow(&diagnoser->samples, &diagnoser->sample_capacity, diagnoser->sample_count, 1))
-        return trace_broken(trace, "no memory for its pool samples");
-    diagnoser->samples[diagnoser->sample_count++] =
-        (struct diagnosis_sample){ sqlite3_column_int64(row, 0), layer, (uint64_t)used, (uint64_t)reserved };
-    return COMMAND_FINE;
-}
-
 int
 diagnoser_begin(struct view *view, struct routes *routes, struct diagnoser *out)
 {
@@ -42,15 +25,14 @@ diagnoser_begin(struct view *view, struct routes *routes, struct diagnoser *out)
     out->layers = calloc(view->layers.count + 1, sizeof(*out->layers));
     if (out->layers == NULL)
         return diagnoser_no_memory(out);
-    return trace_each(&view->trace, diagnoser_read_sample, out,
-                      "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample ORDER BY ns, rowid");
+    return samples_read(&view->trace, &view->layers, &out->samples);
 }
 
 void
 diagnoser_free(struct diagnoser *diagnoser)
 {
     free(diagnoser->layers);
-    free(diagnoser->samples);
+    samples_free(&diagnoser->samples);
     space_layers_free(&diagnoser->stack);
     space_free(&diagnoser->space);
     groups_end(&diagnoser->groups);
@@ -61,7 +43,7 @@ void
 diagnoser_restart(struct diagnoser *diagnoser)
 {
     for (size_t i = 0; i < diagnoser->routes->layers->count; i++)
-        diagnoser->layers[i] = (struct diagnosis_layer){ .sample.ns = -1 };
+        diagnoser->layers[i] = (struct diagnosis_layer){ .sample = NULL };
     diagnoser->sample_next = 0;
     diagnoser->looked_events = 0;
     diagnoser->largest_count = diagnoser->hole_count = diagnoser->group_total = 0;
@@ -82,10 +64,15 @@ diagnoser_change(struct diagnoser *diagnoser, const struct scan_life *life, bool
 static void
 diagnoser_take_samples(struct diagnoser *diagnoser, int64_t ns)
 {
-    while (diagnoser->sample_next < diagnoser->sample_count && diagnoser->samples[diagnoser->sample_next].ns <= ns) {
-        const struct diagnosis_sample *sample = &diagnoser->samples[diagnoser->sample_next++];
+    const struct samples *samples = &diagnoser->samples;
 
-        diagnoser->layers[sample->layer].sample = *sample;
+    for (; diagnoser->sample_next < samples->row_count && samples->rows[diagnoser->sample_next].ns <= ns;
+         diagnoser->sample_next++) {
+        const struct sample_row *row = &samples->rows[diagnoser->sample_next];
+
+        /* In a broken file more may be in use than there is: that says nothing of what is free. */
+        if (row->ns >= 0 && row->reserved_bytes >= row->used_bytes)
+            diagnoser->layers[row->layer].sample = row;
     }
 }
 
@@ -176,9 +163,9 @@ diagnoser_on_device(const struct diagnoser *diagnoser, size_t bound)
     uint64_t sum = 0;
 
     for (size_t i = 0; i < diagnoser->routes->layers->count; i++) {
-        const struct diagnosis_sample *sample = &diagnoser->layers[i].sample;
+        const struct sample_row *sample = diagnoser->layers[i].sample;
 
-        if (sample->ns >= 0 && diagnoser_shares(diagnoser, bound, i) && sum <= UINT64_MAX - sample->reserved_bytes)
+        if (sample != NULL && diagnoser_shares(diagnoser, bound, i) && sum <= UINT64_MAX - sample->reserved_bytes)
             sum += sample->reserved_bytes;
     }
     return sum;
@@ -191,7 +178,7 @@ diagnoser_in_use(const struct diagnoser *diagnoser, const struct diagnosis *at, 
     const struct routes_layer *route = &diagnoser->routes->list[bound];
     const struct diagnosis_layer *layer = &diagnoser->layers[bound];
     bool vague = layer->vague_by != ROUTES_NONE || route->is_suballocator;
-    bool sampled = layer->sample.ns >= 0;
+    bool sampled = layer->sample != NULL;
 
     if (bound == at->suballocator && at->source == DIAGNOSIS_CHUNKS) {
         *out = at->reserved_bytes;
@@ -205,8 +192,8 @@ diagnoser_in_use(const struct diagnoser *diagnoser, const struct diagnosis *at, 
         return true;
     }
     /* A driver's pool has more than its requests; other bases have just these, and a sample may be old. */
-    if (sampled && !vague && strcmp(route->kind->kind, "driver") == 0 && layer->sample.reserved_bytes > *out)
-        *out = layer->sample.reserved_bytes;
+    if (sampled && !vague && strcmp(route->kind->name, "driver") == 0 && layer->sample->reserved_bytes > *out)
+        *out = layer->sample->reserved_bytes;
     return !vague;
 }
 
@@ -290,7 +277,7 @@ diagnoser_is_foreign(const struct diagnoser *diagnoser, const struct diagnosis_q
 {
     const struct space *space = &diagnoser->space;
 
-    if (diagnoser->routes->bin_count == 0 || chunk->block_count == 0)
+    if (!diagnoser->routes->layers->has_bins || chunk->block_count == 0)
         return false;
     for (size_t i = 0; i < chunk->block_count; i++) {
         if (diagnoser_serves(diagnoser, question, suballocator, space->blocks[chunk->first_block + i].size))
@@ -361,7 +348,7 @@ diagnoser_sampled(const struct diagnoser *diagnoser, size_t refuser, const struc
         bool is_base = i + 1 == diagnoser->way.count &&
                        (at->suballocator != ROUTES_NONE || refuser == ROUTES_NONE || refuser == layer);
 
-        if (diagnoser->layers[layer].sample.ns >= 0 &&
+        if (diagnoser->layers[layer].sample != NULL &&
             (layer == at->suballocator || (is_base && diagnoser_pools(diagnoser, layer))))
             sampled = layer;
     }
@@ -379,13 +366,13 @@ diagnoser_take_sample(const struct diagnoser *diagnoser, size_t refuser, struct 
     if (sampled == ROUTES_NONE)
         return;
     layer = &diagnoser->layers[sampled];
-    used = layer->sample.used_bytes;
+    used = layer->sample->used_bytes;
     if (diagnoser->routes->list[sampled].bound_bytes != ROUTES_UNBOUNDED &&
         (layer->vague_by == ROUTES_NONE || layer->vague_by == at->suballocator))
         used = layer->passed_bytes;
     at->source = DIAGNOSIS_SAMPLE;
-    at->sample_ns = layer->sample.ns;
-    at->reserved_bytes = layer->sample.reserved_bytes > used ? layer->sample.reserved_bytes : used;
+    at->sample_ns = layer->sample->ns;
+    at->reserved_bytes = layer->sample->reserved_bytes > used ? layer->sample->reserved_bytes : used;
     at->free_bytes = at->reserved_bytes - used;
 }
 

@@ -12,6 +12,7 @@
 #include "viewer/analysis/groups.h"
 #include "viewer/analysis/space.h"
 #include "viewer/read/routes.h"
+#include "viewer/read/samples.h"
 #include "viewer/read/view.h"
 
 enum failure_cause {
@@ -83,29 +84,20 @@ struct diagnosis_question {
     uint64_t asked_bytes;
 };
 
-struct diagnosis_sample {
-    int64_t ns;
-    size_t layer;
-    uint64_t used_bytes;
-    uint64_t reserved_bytes;
-};
-
 /* The last figures of each layer, up to the failure. */
 struct diagnosis_layer {
     uint64_t live_bytes; /* of its rows */
     uint64_t live_count;
-    struct diagnosis_sample sample; /* ns < 0: none */
-    uint64_t passed_bytes;          /* live bytes that pass it, as it counts; valid for bounds of the last look */
-    size_t vague_by;                /* some of them are in chunks of this one that nothing records; see diagnosis.c */
+    const struct sample_row *sample; /* the last one; NULL: none */
+    uint64_t passed_bytes;           /* live bytes that pass it, as it counts; valid for bounds of the last look */
+    size_t vague_by;                 /* some of them are in chunks of this one that nothing records; see diagnosis.c */
 };
 
 struct diagnoser {
-    struct view *view;                /* borrows */
-    struct routes *routes;            /* borrows */
-    struct diagnosis_layer *layers;   /* owns; by the index in the routes */
-    struct diagnosis_sample *samples; /* owns; in time order */
-    size_t sample_count;
-    size_t sample_capacity;
+    struct view *view;              /* borrows */
+    struct routes *routes;          /* borrows */
+    struct diagnosis_layer *layers; /* owns; by the index in the routes */
+    struct samples samples;
     size_t sample_next;
     struct space_layers stack; /* of the last look */
     struct space space;        /* of the last look */

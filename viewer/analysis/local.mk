@@ -20,6 +20,8 @@ libviewer_la_SOURCES += \
 	viewer/analysis/peak.h \
 	viewer/analysis/profile.c \
 	viewer/analysis/profile.h \
+	viewer/analysis/reserved-plan.c \
+	viewer/analysis/reserved-plan.h \
 	viewer/analysis/reserved.c \
 	viewer/analysis/reserved.h \
 	viewer/analysis/snapshot.c \

@@ -2,374 +2,11 @@
 #include "config.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "viewer/analysis/reserved.h"
 #include "viewer/base/exit-status.h"
-
-/* Layers that hand each request on, or refuse it. What is neither a log nor one of these may hold chunks. */
-static const char *const plan_passing[] = {
-    "aligned", "binning", "callback", "fallback", "fault", "guard", "limit", "prefetch", "retry", "statistics", "track",
-};
-
-/* A walk from the selected logs down to what holds their memory. */
-struct plan {
-    struct reserved *reserved;
-    const struct trace_layers *layers;
-    size_t *stacks;                    /* by layer: the first layer of its stack */
-    struct trace_layer_set visited[2]; /* reached, and reached through a pool */
-    struct trace_layer_set logs;       /* that hold chunks */
-    struct trace_layer_set bases;
-    size_t firsts[TRACE_LAYERS_MAX]; /* of each base: the first one of its stack with memory of its kind */
-    unsigned char covered[TRACE_LAYERS_MAX];
-};
-
-static bool
-plan_is_log(const struct plan *plan, size_t at)
-{
-    return strcmp(plan->layers->layers[at].kind, "log") == 0;
-}
-
-static bool
-plan_is_base(const struct plan *plan, size_t at)
-{
-    return trace_layer_set_has(&plan->bases, at);
-}
-
-static bool
-layer_is_passing(const struct trace_layer *layer)
-{
-    for (size_t i = 0; i < sizeof(plan_passing) / sizeof(plan_passing[0]); i++) {
-        if (strcmp(layer->kind, plan_passing[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool
-plan_is_passing(const struct plan *plan, size_t at)
-{
-    return layer_is_passing(&plan->layers->layers[at]);
-}
-
-/* The memory of a base in one word, and its device. Bases of one word and device are one kind of memory. */
-static const char *
-plan_word(const struct trace_layer *base)
-{
-    static const char *const own[] = { "managed", "pinned", "pageable", "host", "sim" };
-
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        if (strcmp(base->kind, own[i]) == 0)
-            return base->kind;
-    }
-    return base->device >= 0 || strcmp(base->kind, "driver") == 0 || strcmp(base->kind, "cuda") == 0 ? "GPU"
-                                                                                                     : base->kind;
-}
-
-static bool
-plan_is_same(const struct trace_layer *a, const struct trace_layer *b)
-{
-    return a->device == b->device && strcmp(plan_word(a), plan_word(b)) == 0;
-}
-
-/* Find the bases, and which of them have memory of one kind. */
-static void
-plan_find_bases(struct plan *plan)
-{
-    const struct trace_layers *layers = plan->layers;
-
-    for (size_t i = 0; i < layers->count; i++)
-        trace_layer_set_add(&plan->bases, i);
-    for (size_t i = 0; i < layers->edge_count; i++)
-        plan->bases.bits[layers->edges[i].from / 64] &= ~(UINT64_C(1) << layers->edges[i].from % 64);
-    for (size_t i = 0; i < layers->count; i++) {
-        size_t first = 0;
-
-        while (first < i && !(plan_is_base(plan, first) && plan->stacks[first] == plan->stacks[i] &&
-                              plan_is_same(&layers->layers[first], &layers->layers[i])))
-            first++;
-        plan->firsts[i] = first;
-    }
-}
-
-/* The kinds of memory that a layer's blocks may lie in: one base of its stack for each. */
-static void
-plan_bases(const struct plan *plan, size_t at, struct trace_layer_set *out)
-{
-    *out = (struct trace_layer_set){ { 0 } };
-    for (size_t i = 0; i < plan->layers->count; i++) {
-        if (plan_is_base(plan, i) && trace_layer_set_has(&plan->layers->below[at], i))
-            trace_layer_set_add(out, plan->firsts[i]);
-    }
-}
-
-/* "GPU 0 + pinned" */
-static void
-plan_name_memory(const struct plan *plan, struct reserved_group *group)
-{
-    size_t length = 0, count = 0;
-
-    group->device = -1;
-    for (size_t i = 0; i < plan->layers->count && length < sizeof(group->memory); i++) {
-        const struct trace_layer *base = &plan->layers->layers[i];
-
-        if (!trace_layer_set_has(&group->bases, i))
-            continue;
-        length += (size_t)snprintf(group->memory + length, sizeof(group->memory) - length, "%s%s",
-                                   count > 0 ? " + " : "", plan_word(base));
-        if (base->device >= 0 && length < sizeof(group->memory))
-            length += (size_t)snprintf(group->memory + length, sizeof(group->memory) - length, "%s%" PRId64,
-                                       strcmp(plan_word(base), "GPU") == 0 ? " " : " of GPU ", base->device);
-        group->device = count++ == 0 ? base->device : -1;
-    }
-}
-
-/* The group of a layer's memory, which is added where it is new. */
-static size_t
-plan_group(struct plan *plan, size_t at)
-{
-    struct reserved *reserved = plan->reserved;
-    struct reserved_group group = { .stack = plan->stacks[at] };
-    size_t i = 0;
-
-    plan_bases(plan, at, &group.bases);
-    while (i < reserved->group_count && (reserved->groups[i].stack != group.stack ||
-                                         memcmp(&reserved->groups[i].bases, &group.bases, sizeof(group.bases)) != 0))
-        i++;
-    if (i < reserved->group_count)
-        return i;
-    plan_name_memory(plan, &group);
-    reserved->groups[reserved->group_count++] = group; /* there is room for one a layer */
-    return i;
-}
-
-/* Whether every way down from `at` meets a log before it meets a pool or a base. */
-static bool
-plan_is_covered(struct plan *plan, size_t at, bool is_first)
-{
-    enum { NEW, COVERED, OPEN };
-    bool covered = true;
-
-    if (!is_first && plan_is_log(plan, at))
-        return true;
-    if (!is_first && (plan_is_base(plan, at) || !plan_is_passing(plan, at)))
-        return false;
-    if (plan->covered[at] != NEW)
-        return plan->covered[at] == COVERED;
-    plan->covered[at] = COVERED; /* of a circle, as in a broken file */
-    for (size_t i = 0; i < plan->layers->edge_count && covered; i++) {
-        if (plan->layers->edges[i].from == at)
-            covered = plan_is_covered(plan, plan->layers->edges[i].to, false);
-    }
-    plan->covered[at] = covered ? COVERED : OPEN;
-    return covered;
-}
-
-static void plan_visit(struct plan *plan, size_t at, bool through_pool);
-
-static void
-plan_visit_below(struct plan *plan, size_t at, bool through_pool)
-{
-    for (size_t i = 0; i < plan->layers->edge_count; i++) {
-        if (plan->layers->edges[i].from == at)
-            plan_visit(plan, plan->layers->edges[i].to, through_pool);
-    }
-}
-
-/* Visit a layer on the way down: what holds chunks, or says what it holds by samples, is a source and ends the way. */
-static void
-plan_visit(struct plan *plan, size_t at, bool through_pool)
-{
-    struct reserved_role *role = &plan->reserved->roles[at];
-
-    if (trace_layer_set_has(&plan->visited[through_pool], at))
-        return;
-    trace_layer_set_add(&plan->visited[through_pool], at);
-    if (plan_is_log(plan, at) && (through_pool || trace_layer_set_has(&plan->logs, at))) {
-        trace_layer_set_add(&plan->logs, at);
-        role->is_chunks = true;
-    } else if (plan_is_log(plan, at) || (!plan_is_base(plan, at) && plan_is_passing(plan, at))) {
-        plan_visit_below(plan, at, through_pool);
-    } else if (plan_is_base(plan, at)) {
-        role->is_sampled = role->has_samples;
-        role->is_unknown = !role->has_samples;
-    } else if (plan_is_covered(plan, at, true)) {
-        plan_visit_below(plan, at, true);
-    } else {
-        role->may_have_chunks = true;
-        role->is_chunks = role->has_rows;
-        role->is_sampled = !role->has_rows && role->has_samples;
-        if (!role->has_rows && !role->has_samples)
-            plan_visit_below(plan, at, true);
-    }
-}
-
-/* A source above another one has its memory from there, where it is counted. */
-static void
-plan_drop_upper_sources(struct plan *plan)
-{
-    const struct trace_layers *layers = plan->layers;
-    struct reserved_role *roles = plan->reserved->roles;
-
-    for (size_t i = 0; i < layers->count; i++) {
-        for (size_t j = 0; j < layers->count && (roles[i].is_chunks || roles[i].is_sampled); j++) {
-            if (i != j && (roles[j].is_chunks || roles[j].is_sampled) && trace_layer_set_has(&layers->below[i], j) &&
-                !trace_layer_set_has(&layers->below[j], i))
-                roles[i].is_chunks = roles[i].is_sampled = false;
-        }
-    }
-}
-
-/* Choose the sources by what is known of the rows and samples of each layer. */
-static void
-plan_sources(struct plan *plan)
-{
-    struct reserved *reserved = plan->reserved;
-    struct reserved_role *roles = reserved->roles;
-
-    /* The second time the logs that hold chunks of a pool are known to those who reach them past that pool. */
-    for (int time = 0; time < 2; time++) {
-        memset(plan->visited, 0, sizeof(plan->visited));
-        for (size_t i = 0; i < plan->layers->count; i++)
-            roles[i].is_chunks = roles[i].is_sampled = roles[i].is_unknown = false;
-        for (size_t i = 0; i < plan->layers->count; i++) {
-            if (roles[i].is_upper)
-                plan_visit_below(plan, i, false);
-        }
-    }
-    plan_drop_upper_sources(plan);
-    for (size_t i = 0; i < plan->layers->count; i++) {
-        const struct reserved_role *role = &roles[i];
-
-        if (role->is_chunks || role->may_have_chunks || role->is_sampled || role->is_unknown ||
-            (role->is_base && role->has_samples))
-            roles[i].group = plan_group(plan, i);
-    }
-    for (size_t i = 0; i < reserved->group_count; i++)
-        reserved->groups[i].chunks = (struct trace_layer_set){ { 0 } };
-    for (size_t i = 0; i < plan->layers->count; i++) {
-        if (roles[i].is_chunks)
-            trace_layer_set_add(&reserved->groups[roles[i].group].chunks, i);
-    }
-}
-
-/* Mark the selected layers that have no selected layer above them, and the bases below. */
-static void
-plan_uppers(struct plan *plan)
-{
-    const struct trace_layers *layers = plan->layers;
-    const struct filter *filter = &plan->reserved->view->filter;
-    struct reserved_role *roles = plan->reserved->roles;
-
-    for (size_t i = 0; i < layers->count; i++) {
-        bool selected = filter_has_layer(filter, layers->layers[i].layer_id);
-
-        roles[i] = (struct reserved_role){ .layer_id = layers->layers[i].layer_id,
-                                           .is_selected = selected,
-                                           .is_upper = selected };
-        for (size_t j = 0; j < i && roles[i].is_upper; j++)
-            roles[i].is_upper = !roles[j].is_upper || !trace_layer_set_has(&layers->below[j], i);
-    }
-    for (size_t i = 0; i < layers->count; i++) {
-        struct reserved_group *group;
-
-        if (!roles[i].is_upper)
-            continue;
-        roles[i].group = plan_group(plan, i);
-        group = &plan->reserved->groups[roles[i].group];
-        group->has_upper = true;
-        trace_layer_set_add(&group->upper, i);
-        for (size_t j = 0; j < layers->count; j++)
-            roles[j].is_base =
-                roles[j].is_base || (trace_layer_set_has(&layers->below[i], j) && plan_is_base(plan, j) && i != j);
-    }
-}
-
-/* Find the stacks: layers that are connected, in any direction, belong to one. */
-static void
-plan_stacks(struct plan *plan)
-{
-    const struct trace_layers *layers = plan->layers;
-    bool changed = true;
-
-    for (size_t i = 0; i < layers->count; i++)
-        plan->stacks[i] = i;
-    while (changed) {
-        changed = false;
-        for (size_t i = 0; i < layers->edge_count; i++) {
-            size_t *from = &plan->stacks[layers->edges[i].from];
-            size_t *to = &plan->stacks[layers->edges[i].to];
-
-            changed = changed || *from != *to;
-            *from = *to = *from < *to ? *from : *to;
-        }
-    }
-}
-
-/* Number the stacks of the groups from 0 on, and name the groups. */
-static void
-plan_name_groups(struct reserved *reserved, const struct trace_layers *layers)
-{
-    size_t firsts[TRACE_LAYERS_MAX];
-
-    reserved->stack_count = 0;
-    for (size_t i = 0; i < reserved->group_count; i++) {
-        size_t stack = 0;
-
-        while (stack < reserved->stack_count && firsts[stack] != reserved->groups[i].stack)
-            stack++;
-        firsts[stack] = reserved->groups[i].stack;
-        reserved->stack_count += stack == reserved->stack_count;
-        reserved->groups[i].number = stack;
-    }
-    for (size_t i = 0; i < reserved->group_count; i++) {
-        struct reserved_group *group = &reserved->groups[i];
-        const struct trace_layer *first = &layers->layers[group->stack];
-
-        for (size_t j = layers->count; j-- > 0;) {
-            if (reserved->roles[j].is_upper && reserved->groups[reserved->roles[j].group].number == group->number)
-                first = &layers->layers[j];
-        }
-        if (reserved->stack_count > 1)
-            snprintf(group->name, sizeof(group->name), "%" PRId64 " %.20s, %s", first->layer_id, first->kind,
-                     group->memory);
-        else
-            snprintf(group->name, sizeof(group->name), "%s", group->memory);
-    }
-}
-
-/*
- * Choose the sources again: at the beginning, and once a pool turns out to say its chunks itself. `is_new`: find the
- * groups, too.
- */
-static int
-reserved_plan(struct reserved *reserved, bool is_new)
-{
-    const struct trace_layers *layers = &reserved->view->layers;
-    struct plan *plan = calloc(1, sizeof(*plan));
-    int status = COMMAND_FINE;
-
-    if (plan != NULL)
-        *plan = (struct plan){ .reserved = reserved,
-                               .layers = layers,
-                               .stacks = calloc(layers->count + 1, sizeof(*plan->stacks)) };
-    if (plan == NULL || plan->stacks == NULL) {
-        free(plan);
-        return trace_broken(&reserved->view->trace, "no memory for its layers");
-    }
-    plan_stacks(plan);
-    plan_find_bases(plan);
-    if (is_new)
-        plan_uppers(plan);
-    else
-        plan_sources(plan);
-    plan_name_groups(reserved, layers);
-    free(plan->stacks);
-    free(plan);
-    return status;
-}
 
 /*
  * Whether the high-water mark of a layer tells its peak within the selected time: the mark rose between two samples in
@@ -436,7 +73,7 @@ reserved_has_no_end(const struct view *view)
     bool killed = !view->trace.complete || view->trace.end == TRACE_KILLED;
 
     for (size_t i = 0; i < view->layers.count && killed; i++)
-        killed = strcmp(view->layers.layers[i].kind, "log") != 0 ||
+        killed = !trace_layer_is_log(&view->layers.layers[i]) ||
                  strstr(view->layers.layers[i].config, "samples=every") == NULL;
     return killed;
 }
@@ -480,13 +117,13 @@ reserved_make(const struct view *view, struct reserved *out)
     if (out->roles == NULL || out->groups == NULL)
         status = trace_broken(&view->trace, "no memory for its layers");
     if (status == COMMAND_FINE)
-        status = reserved_plan(out, true);
+        status = reserved_plan_groups(out);
     if (status == COMMAND_FINE && !out->is_off) {
-        status = samples_read(view, &out->samples);
+        status = samples_read(&view->trace, &view->layers, &out->samples);
         if (status == COMMAND_FINE)
             status = reserved_read_samples(out);
         if (status == COMMAND_FINE)
-            status = reserved_plan(out, false);
+            status = reserved_plan_sources(out);
     }
     if (status != COMMAND_FINE)
         reserved_free(out);
@@ -719,9 +356,9 @@ reserved_own_log(const struct reserved *reserved, size_t pool)
             bool is_above = j != pool && trace_layer_set_has(&layers->next_logs[j], i);
 
             /* Layers on the way from the pool to the log, or from a log to the pool, are no other pools. */
-            if (is_above && strcmp(other->kind, "log") != 0 && !layer_is_passing(other))
+            if (is_above && !trace_layer_is_log(other) && other->known->role != LAYER_PASSES)
                 return NULL;
-            if (is_above && strcmp(other->kind, "log") == 0 && !trace_layer_set_has(&layers->below[j], pool))
+            if (is_above && trace_layer_is_log(other) && !trace_layer_set_has(&layers->below[j], pool))
                 return NULL;
         }
     }
@@ -737,9 +374,9 @@ reserved_of_layer(const struct reserved *reserved, size_t layer)
     bool has_high = role->has_exact_high && !reserved->was_killed;
     struct reserved_figure figure = { .sample_ns = INT64_MIN };
 
-    if (reserved->is_off || role->is_upper || strcmp(own->kind, "log") == 0)
+    if (reserved->is_off || role->is_upper || trace_layer_is_log(own))
         return figure;
-    if (rows == NULL && !layer_is_passing(own) && !role->may_have_chunks && !role->is_base)
+    if (rows == NULL && own->known->role != LAYER_PASSES && !role->may_have_chunks && !role->is_base)
         rows = reserved_own_log(reserved, layer);
     if (rows != NULL)
         figure = (struct reserved_figure){ .bytes = rows->held_bytes,
@@ -812,7 +449,7 @@ reserved_hold(struct reserved *reserved, struct reserved_role *role, const struc
     if (!role->has_rows) {
         role->has_rows = true;
         if (role->may_have_chunks)
-            status = reserved_plan(reserved, false);
+            status = reserved_plan_sources(reserved);
         if (status == COMMAND_FINE && role->may_have_chunks)
             reserved_sum(reserved, life->alloc_ns);
     }

@@ -15,95 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "viewer/analysis/reserved-plan.h"
 #include "viewer/analysis/space.h"
-#include "viewer/read/samples.h"
 #include "viewer/read/scan.h"
 #include "viewer/read/view.h"
-
-enum reserved_source {
-    RESERVED_UNKNOWN, /* nothing says what was reserved */
-    RESERVED_LAYERS,  /* chunks: rows of the logs below, or of the pools themselves */
-    RESERVED_HIGHS,   /* samples with the high-water mark of a pool or base */
-    RESERVED_SAMPLES, /* samples alone, or beside chunks */
-};
-
-/* What was reserved, of one source or of a group. */
-struct reserved_figure {
-    uint64_t bytes; /* at the moment */
-    uint64_t peak_bytes;
-    uint64_t most_bytes; /* since reserved_restart */
-    int64_t peak_ns;     /* of the peak in rows or samples; a peak by a high-water mark has no time */
-    int64_t peak_id;     /* the chunk with which it was reached; 0: a sample */
-    int64_t sample_ns;   /* when the last sample in `bytes` was taken; INT64_MIN: there is none */
-    enum reserved_source source;
-    bool is_exact; /* else it is the least that `peak_bytes` can be */
-    bool is_live;  /* more was live than the source says: the peak is that */
-};
-
-/* The memory of one kind, on one device, of one stack. */
-struct reserved_group {
-    char name[96];                 /* "GPU 0", "pinned"; where the trace has several stacks, "log 1, GPU 0" */
-    char memory[64];               /* "GPU 0", "pinned"; more than one, where logs and pools do not tell them apart */
-    int64_t device;                /* -1: none, or several */
-    size_t stack;                  /* the index of the first layer of its stack */
-    size_t number;                 /* of its stack, from 0 */
-    struct trace_layer_set bases;  /* one base for each kind of memory */
-    struct trace_layer_set upper;  /* the selected logs whose memory it is */
-    struct trace_layer_set chunks; /* the layers whose rows are its chunks */
-    bool has_upper;
-    uint64_t live_bytes; /* requested through the upper logs */
-    uint64_t live_peak_bytes;
-    int64_t live_peak_ns;
-    int64_t live_peak_id;
-    uint64_t largest_request;
-    uint64_t rounded_bytes; /* live, each size rounded up to the alignment */
-    uint64_t rounded_peak_bytes;
-    uint64_t used_peak_bytes; /* that samples of the pool or base say, where they are the source */
-    uint64_t rows_bytes;      /* of the chunks alone */
-    uint64_t rows_most_bytes; /* since reserved_restart */
-    uint64_t rows_peak_bytes;
-    int64_t rows_peak_ns;
-    int64_t rows_peak_id;
-    struct reserved_figure reserved;
-    struct reserved_figure base; /* what the bases hold, where pools above them are the source of `reserved` */
-};
-
-/* What a layer is for the figures. */
-struct reserved_role {
-    int64_t layer_id;
-    bool is_selected; /* by the filter, before reserved_select */
-    bool is_upper;
-    bool may_have_chunks; /* a pool that may say its chunks itself */
-    bool is_chunks;       /* its rows count as reserved */
-    bool has_rows;        /* it had a row */
-    bool is_sampled;      /* its samples count as reserved */
-    bool is_base;
-    bool is_unknown; /* nothing says what is reserved in it, though it counts */
-    size_t group;
-    uint64_t held_bytes; /* of its rows */
-    uint64_t held_peak_bytes;
-    uint64_t sampled_bytes; /* by its last sample */
-    int64_t sample_ns;
-    uint64_t highest_bytes;   /* of its samples */
-    uint64_t used_peak_bytes; /* of its samples */
-    uint64_t high_bytes;      /* the high-water mark; valid if `has_high` */
-    bool has_samples;
-    bool has_high;
-    bool has_exact_high; /* the mark tells the peak of the selected time */
-};
-
-struct reserved {
-    const struct view *view;       /* borrows */
-    struct reserved_role *roles;   /* owns; by the index of the layer */
-    struct reserved_group *groups; /* owns; outermost first */
-    size_t group_count;
-    size_t stack_count;
-    struct samples samples;
-    bool is_off;       /* a filter takes a part of the allocations: what is reserved for them cannot be told */
-    bool was_killed;   /* the last samples are missing */
-    size_t next;       /* the next sample */
-    size_t last_layer; /* the index of the last event's layer */
-};
 
 /*
  * Find the groups, their sources and samples, for what `view` (borrowed) selects. COMMAND_FINE, or another status and

@@ -6,40 +6,9 @@
 #include <string.h>
 
 #include "src/tables/grow.h"
-#include "viewer/base/exit-status.h"
 #include "viewer/analysis/groups.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/space.h"
-
-int
-space_layers_make(struct view *view, uint64_t page_bytes, struct space_layers *out)
-{
-    int status = COMMAND_FINE;
-
-    *out = (struct space_layers){ .page_bytes = page_bytes };
-    for (size_t i = 0; i < view->layers.count && status == COMMAND_FINE; i++) {
-        const struct trace_layer *above = &view->layers.layers[i];
-
-        if (filter_has_layer(&view->filter, above->layer_id))
-            status = filter_set_add(&out->upper, above->layer_id);
-    }
-    for (size_t i = 0; i < view->layers.count && status == COMMAND_FINE; i++) {
-        const struct trace_layer *below = &view->layers.layers[i];
-
-        for (size_t j = 0; j < view->layers.count && status == COMMAND_FINE; j++) {
-            const struct trace_layer *above = &view->layers.layers[j];
-
-            if (filter_set_has(&out->upper, above->layer_id) && !filter_set_has(&out->upper, below->layer_id) &&
-                trace_layers_is_next_log(&view->layers, above, below))
-                status = filter_set_add(&out->lower, below->layer_id);
-        }
-        if (status == COMMAND_FINE && out->lower.active && filter_set_has(&out->lower, below->layer_id))
-            status = filter_set_add(&view->filter.layers, below->layer_id);
-    }
-    if (status != COMMAND_FINE)
-        space_layers_free(out);
-    return status;
-}
 
 void
 space_layers_free(struct space_layers *layers)

@@ -65,8 +65,6 @@ struct space {
     uint64_t empty_bytes; /* of chunks without a block */
 };
 
-/* Find the upper and lower logs of `view`, and extend its filter to the lower ones. */
-int space_layers_make(struct view *view, uint64_t page_bytes, struct space_layers *out);
 void space_layers_free(struct space_layers *layers);
 
 void space_free(struct space *space);

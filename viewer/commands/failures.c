@@ -132,13 +132,13 @@ failures_raised(const struct failures *failures, size_t layer, uint64_t bytes, c
     const struct routes_layer *route = layer != ROUTES_NONE ? &failures->routes.list[layer] : NULL;
     char enough[32];
 
-    if (route == NULL || route->kind == NULL || route->kind->key == NULL || route->is_device_bound || bytes == 0)
+    if (route == NULL || route->kind == NULL || route->kind->bound_key == NULL || route->is_device_bound || bytes == 0)
         return NULL;
     failures_enough(bytes, enough, sizeof(enough));
-    if (route->kind->is_first)
-        snprintf(buffer, size, "%s(%s)", route->kind->kind, enough);
+    if (route->kind->bound_is_first)
+        snprintf(buffer, size, "%s(%s)", route->kind->name, enough);
     else
-        snprintf(buffer, size, "%s(%s=%s)", route->kind->kind, route->kind->key, enough);
+        snprintf(buffer, size, "%s(%s=%s)", route->kind->name, route->kind->bound_key, enough);
     return buffer;
 }
 
@@ -296,9 +296,9 @@ failures_bound_word(const struct routes_layer *route)
 {
     if (route->is_device_bound)
         return "memory of the device";
-    return strcmp(route->kind->kind, "limit") == 0     ? "limit"
-           : strcmp(route->kind->key, "capacity") == 0 ? "capacity"
-                                                       : "maximum";
+    return strcmp(route->kind->name, "limit") == 0           ? "limit"
+           : strcmp(route->kind->bound_key, "capacity") == 0 ? "capacity"
+                                                             : "maximum";
 }
 
 /* Say what was short. */

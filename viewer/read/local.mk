@@ -10,6 +10,10 @@ libviewer_la_SOURCES += \
 	viewer/read/filter.h \
 	viewer/read/json-pull.c \
 	viewer/read/json-pull.h \
+	viewer/read/layer-graph.c \
+	viewer/read/layer-graph.h \
+	viewer/read/layer-kinds.c \
+	viewer/read/layer-kinds.h \
 	viewer/read/names.c \
 	viewer/read/names.h \
 	viewer/read/pickle.c \

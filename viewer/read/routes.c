@@ -4,23 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/parse.h"
 #include "viewer/read/names.h"
 #include "viewer/read/routes.h"
-
-static const struct routes_bound routes_bounds[] = {
-    { "limit", "limit", true, "alignment", 256 },
-    { "pool", "maximum", false, "alignment", 256 },
-    { "arena", "size", false, NULL, 256 },
-    { "sim", "capacity", false, "granularity", 1 },
-    { "host", "capacity", false, NULL, 1 },
-    { "driver", "maximum", false, NULL, 1 },
-    { "cuda", NULL, false, NULL, 1 },
-};
-
-static const char *const routes_suballocators[] = { "pool", "arena", "fixed", "monotonic" };
 
 /* The end of the argument at `text`: the comma behind it or the end, outside of quotes and braces. */
 static size_t
@@ -91,16 +78,6 @@ routes_size(const char *config, const char *key, bool first, uint64_t missing)
                                                                                                               : missing;
 }
 
-static bool
-routes_is_suballocator(const char *kind)
-{
-    for (size_t i = 0; i < sizeof(routes_suballocators) / sizeof(routes_suballocators[0]); i++) {
-        if (strcmp(kind, routes_suballocators[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* What the arguments of a layer say. false: no memory. */
 static bool
 routes_configure(struct routes_layer *to, const struct trace_layer *layer)
@@ -112,22 +89,20 @@ routes_configure(struct routes_layer *to, const struct trace_layer *layer)
                                  .bound_bytes = ROUTES_UNBOUNDED,
                                  .bound_count = ROUTES_UNBOUNDED,
                                  .rounding = 1,
-                                 .device = -1,
+                                 .device = layer->device,
+                                 .is_log = trace_layer_is_log(layer),
+                                 .is_recorded = trace_layer_is_log(layer),
+                                 .is_suballocator = layer->known->role == LAYER_CUTS,
                                  .is_top = true };
-    to->is_log = to->is_recorded = strcmp(layer->kind, "log") == 0;
-    to->is_suballocator = routes_is_suballocator(layer->kind);
-    for (size_t i = 0; i < sizeof(routes_bounds) / sizeof(routes_bounds[0]); i++) {
-        if (strcmp(layer->kind, routes_bounds[i].kind) == 0)
-            to->kind = &routes_bounds[i];
-    }
-    if (to->kind == NULL)
+    if (!layer->known->has_bound)
         return true;
-    to->bound_bytes = routes_size(layer->config, to->kind->key, to->kind->is_first, ROUTES_UNBOUNDED);
+    to->kind = layer->known;
+    to->bound_bytes = routes_size(layer->config, to->kind->bound_key, to->kind->bound_is_first, ROUTES_UNBOUNDED);
     to->rounding = routes_size(layer->config, to->kind->rounder, false, to->kind->rounding);
     if (to->rounding == 0)
         to->rounding = 1;
-    if (strcmp(layer->kind, "sim") == 0 && to->rounding < 256)
-        to->rounding = 256; /* the distance of its addresses */
+    if (to->rounding < to->kind->least_rounding)
+        to->rounding = to->kind->least_rounding;
     if (strcmp(layer->kind, "limit") != 0)
         return true;
     if (routes_argument(layer->config, "count", false, text, sizeof(text)) && parse_count(text, &count))
@@ -137,51 +112,8 @@ routes_configure(struct routes_layer *to, const struct trace_layer *layer)
     return to->budget != NULL || !routes_argument(layer->config, "budget", false, text, sizeof(text));
 }
 
-static int
-routes_add_upstream(void *context, const struct trace *trace, sqlite3_stmt *row)
-{
-    struct routes *routes = context;
-    size_t from = routes_find(routes, sqlite3_column_int64(row, 0));
-    size_t to = routes_find(routes, sqlite3_column_int64(row, 1));
-
-    (void)trace;
-    if (from != ROUTES_NONE)
-        routes->list[from].upstream = to;
-    return COMMAND_FINE;
-}
-
-static int
-routes_add_device(void *context, const struct trace *trace, sqlite3_stmt *row)
-{
-    struct routes *routes = context;
-    size_t layer = routes_find(routes, sqlite3_column_int64(row, 0));
-
-    (void)trace;
-    if (layer != ROUTES_NONE)
-        routes->list[layer].device = sqlite3_column_int64(row, 1);
-    return COMMAND_FINE;
-}
-
-/* The rows come in the order of layers and limits. */
-static int
-routes_add_bin(void *context, const struct trace *trace, sqlite3_stmt *row)
-{
-    struct routes *routes = context;
-    size_t layer = routes_find(routes, sqlite3_column_int64(row, 0));
-    size_t upstream = routes_find(routes, sqlite3_column_int64(row, 2));
-
-    if (layer == ROUTES_NONE || upstream == ROUTES_NONE)
-        return COMMAND_FINE;
-    if (!tidei_grow(&routes->bins, &routes->bin_capacity, routes->bin_count, 1))
-        return trace_broken(trace, "no memory for its layers");
-    if (routes->list[layer].bin_count++ == 0)
-        routes->list[layer].first_bin = routes->bin_count;
-    routes->bins[routes->bin_count++] = (struct routes_bin){ layer, (uint64_t)sqlite3_column_int64(row, 1), upstream };
-    return COMMAND_FINE;
-}
-
 /* A base of a device without a bound of its own is bounded by the device. */
-static int
+static void
 routes_bound_devices(const struct trace *trace, struct routes *routes)
 {
     struct name_list devices = { 0 };
@@ -189,10 +121,9 @@ routes_bound_devices(const struct trace *trace, struct routes *routes)
     names_read_devices(trace, &devices);
     for (size_t i = 0; i < routes->layers->count; i++) {
         struct routes_layer *layer = &routes->list[i];
-        const char *kind = routes->layers->layers[i].kind;
         const struct name *device;
 
-        if (strcmp(kind, "driver") != 0 && strcmp(kind, "cuda") != 0)
+        if (!routes->layers->layers[i].known->is_of_device)
             continue;
         device = layer->device >= 0 ? names_find(&devices, layer->device) : NULL;
         if (layer->bound_bytes == ROUTES_UNBOUNDED && device != NULL && device->number > 0) {
@@ -201,23 +132,26 @@ routes_bound_devices(const struct trace *trace, struct routes *routes)
         }
     }
     names_free_list(&devices);
-    return COMMAND_FINE;
 }
 
-static int
-routes_read_edges(const struct trace *trace, struct routes *routes)
+/* Which logs are topmost, and which layers may be asked for chunks. */
+static void
+routes_relate(struct routes *routes)
 {
-    int status = trace_each(trace, routes_add_upstream, routes,
-                            "SELECT layer_id, upstream_layer_id FROM layer WHERE upstream_layer_id IS NOT NULL");
+    const struct trace_layers *layers = routes->layers;
 
-    if (status == COMMAND_FINE)
-        status = trace_each(trace, routes_add_bin, routes,
-                            "SELECT layer_id, limit_bytes, upstream_layer_id FROM layer_bin"
-                            " ORDER BY layer_id, limit_bytes");
-    if (status == COMMAND_FINE && trace_has(trace, "layer", "device"))
-        status =
-            trace_each(trace, routes_add_device, routes, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL");
-    return status == COMMAND_FINE ? routes_bound_devices(trace, routes) : status;
+    for (size_t i = 0; i < layers->edge_count; i++) {
+        if (!layers->edges[i].is_bin)
+            routes->list[layers->edges[i].from].upstream = layers->edges[i].to;
+    }
+    for (size_t i = 0; i < layers->count; i++) {
+        for (size_t j = 0; j < layers->count && (routes->list[i].is_log || routes->list[i].is_suballocator); j++) {
+            bool below = routes_is_below(routes, i, j);
+
+            routes->list[j].is_top = routes->list[j].is_top && !(below && routes->list[i].is_log);
+            routes->list[j].is_chunked = routes->list[j].is_chunked || (below && routes->list[i].is_suballocator);
+        }
+    }
 }
 
 int
@@ -235,15 +169,9 @@ routes_read(const struct trace *trace, const struct trace_layers *layers, struct
             status = trace_broken(trace, "no memory for its layers");
     }
     out->last = ROUTES_NONE;
-    if (status == COMMAND_FINE)
-        status = routes_read_edges(trace, out);
-    for (size_t i = 0; i < layers->count && status == COMMAND_FINE; i++) {
-        for (size_t j = 0; j < layers->count && (out->list[i].is_log || out->list[i].is_suballocator); j++) {
-            bool below = routes_is_below(out, i, j);
-
-            out->list[j].is_top = out->list[j].is_top && !(below && out->list[i].is_log);
-            out->list[j].is_chunked = out->list[j].is_chunked || (below && out->list[i].is_suballocator);
-        }
+    if (status == COMMAND_FINE) {
+        routes_relate(out);
+        routes_bound_devices(trace, out);
     }
     if (status != COMMAND_FINE)
         routes_free(out);
@@ -256,7 +184,6 @@ routes_free(struct routes *routes)
     for (size_t i = 0; routes->list != NULL && i < routes->layers->count; i++)
         free(routes->list[i].budget);
     free(routes->list);
-    free(routes->bins);
     id_map_free(&routes->by_id);
     *routes = (struct routes){ 0 };
 }
@@ -278,17 +205,21 @@ routes_find(struct routes *routes, int64_t layer_id)
 static size_t
 routes_next(const struct routes *routes, size_t from, uint64_t size, bool *unsure)
 {
-    const struct routes_layer *layer = &routes->list[from];
+    const struct trace_layer *layer = &routes->layers->layers[from];
+    const struct trace_edge *edges = routes->layers->edges + layer->first_edge, *best = NULL;
+    bool is_first_choice = false;
 
-    for (size_t i = 0; i < layer->bin_count; i++) {
-        const struct routes_bin *bin = &routes->bins[layer->first_bin + i];
-
-        if (bin->limit_bytes >= (uint64_t)INT64_MAX)
-            *unsure = true;
-        else if (size <= bin->limit_bytes)
-            return bin->upstream;
+    for (size_t i = 0; i < layer->edge_count; i++) {
+        if (edges[i].is_bin && edges[i].limit_bytes >= (uint64_t)INT64_MAX)
+            is_first_choice = true;
+        else if (edges[i].is_bin && size <= edges[i].limit_bytes &&
+                 (best == NULL || edges[i].limit_bytes < best->limit_bytes))
+            best = &edges[i];
     }
-    return layer->upstream;
+    if (best != NULL)
+        return best->to;
+    *unsure = *unsure || is_first_choice;
+    return routes->list[from].upstream;
 }
 
 void
@@ -305,38 +236,35 @@ routes_follow(const struct routes *routes, size_t from, uint64_t size, bool all,
     }
 }
 
-static void
-routes_visit(const struct routes *routes, size_t from, bool *visited, void (*each)(void *context, size_t layer),
-             void *context)
+/* The context of routes_near. */
+struct routes_nearing {
+    const struct routes *routes;
+    void (*each)(void *context, size_t layer);
+    void *context;
+};
+
+static int
+routes_near(void *context, size_t layer, int state)
 {
-    const struct routes_layer *layer = &routes->list[from];
+    const struct routes_nearing *nearing = context;
 
-    for (size_t i = 0; i <= layer->bin_count; i++) {
-        size_t next = i < layer->bin_count ? routes->bins[layer->first_bin + i].upstream : layer->upstream;
-
-        if (next == ROUTES_NONE || visited[next])
-            continue;
-        visited[next] = true;
-        each(context, next);
-        if (!routes->list[next].is_recorded)
-            routes_visit(routes, next, visited, each, context);
-    }
+    nearing->each(nearing->context, layer);
+    return nearing->routes->list[layer].is_recorded ? LAYER_WALK_ENDS : state;
 }
 
 void
 routes_each_near(const struct routes *routes, size_t from, void (*each)(void *context, size_t layer), void *context)
 {
-    bool visited[TRACE_LAYERS_MAX] = { false };
+    struct routes_nearing nearing = { routes, each, context };
+    struct layer_walk walk = { .layers = routes->layers, .each = routes_near, .context = &nearing };
 
-    routes_visit(routes, from, visited, each, context);
+    layer_walk_below(&walk, from, 0);
 }
 
 bool
 routes_is_below(const struct routes *routes, size_t above, size_t below)
 {
-    const struct trace_layer *layers = routes->layers->layers;
-
-    return above != below && trace_layers_reaches(routes->layers, layers[above].layer_id, layers[below].layer_id);
+    return above != below && trace_layer_set_has(&routes->layers->below[above], below);
 }
 
 uint64_t

@@ -21,16 +21,14 @@
 #define ROUTES_UNBOUNDED UINT64_MAX
 
 struct routes_layer {
-    size_t upstream; /* the index of the layer below; ROUTES_NONE: a base */
-    size_t first_bin;
-    size_t bin_count;
-    const struct routes_bound *kind; /* its kind's bound; NULL: this kind has none */
-    uint64_t bound_bytes;            /* what its arguments allow, or the whole device; ROUTES_UNBOUNDED: nothing does */
-    uint64_t bound_count;            /* of a limit; ROUTES_UNBOUNDED: nothing does */
-    uint64_t rounding;               /* each request counts rounded up to a multiple of this */
-    char *budget;                    /* owns; of a limit that shares its account; NULL: none */
-    int64_t device;                  /* -1: none, or unknown */
-    bool is_device_bound;            /* bound_bytes is all of the device's memory, which others use as well */
+    size_t upstream;               /* the index of the layer below; ROUTES_NONE: a base */
+    const struct layer_kind *kind; /* NULL: this kind has no bound */
+    uint64_t bound_bytes;          /* what its arguments allow, or the whole device; ROUTES_UNBOUNDED: nothing does */
+    uint64_t bound_count;          /* of a limit; ROUTES_UNBOUNDED: nothing does */
+    uint64_t rounding;             /* each request counts rounded up to a multiple of this */
+    char *budget;                  /* owns; of a limit that shares its account; NULL: none */
+    int64_t device;                /* -1: none, or unknown */
+    bool is_device_bound;          /* bound_bytes is all of the device's memory, which others use as well */
     bool is_log;
     bool is_suballocator; /* it takes chunks from below and cuts them into blocks */
     bool is_recorded;     /* it has rows; of a suballocator: the owner of the routes sets it */
@@ -38,30 +36,11 @@ struct routes_layer {
     bool is_chunked;      /* a suballocator is above it: it may be asked for chunks */
 };
 
-/* The kinds that have a bound, with the arguments that set it. */
-struct routes_bound {
-    const char *kind;
-    const char *key;     /* of the bound: "maximum" */
-    bool is_first;       /* may stand without its key */
-    const char *rounder; /* of the rounding; NULL: none */
-    uint64_t rounding;   /* where the argument is missing */
-};
-
-/* A bin of a layer. The bins of a layer are in the order of their limits. */
-struct routes_bin {
-    size_t layer;
-    uint64_t limit_bytes;
-    size_t upstream;
-};
-
 struct routes {
     const struct trace_layers *layers; /* borrows */
     struct routes_layer *list;         /* owns; by the index in `layers` */
-    struct routes_bin *bins;           /* owns */
-    size_t bin_count;
-    size_t bin_capacity;
-    struct id_map by_id; /* to the index */
-    int64_t last_id;     /* the layer that was asked for last */
+    struct id_map by_id;               /* to the index */
+    int64_t last_id;                   /* the layer that was asked for last */
     size_t last;
 };
 

@@ -1,4 +1,4 @@
-/* The layers of a trace, ordered from the top of each stack down. */
+/* Reads the layers of a trace, and puts them in order. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -24,16 +24,6 @@ layers_text(sqlite3_stmt *statement, int column)
     return strdup(text != NULL ? text : "");
 }
 
-const struct trace_layer *
-trace_layers_find(const struct trace_layers *layers, int64_t layer_id)
-{
-    for (size_t i = 0; i < layers->count; i++) {
-        if (layers->layers[i].layer_id == layer_id)
-            return &layers->layers[i];
-    }
-    return NULL;
-}
-
 static int
 layers_add(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
@@ -50,8 +40,10 @@ layers_add(void *context, const struct trace *trace, sqlite3_stmt *row)
         .device = sqlite3_column_type(row, 4) == SQLITE_INTEGER ? sqlite3_column_int64(row, 4) : -1,
     };
     layers->count++;
-    return layer->kind != NULL && layer->config != NULL ? COMMAND_FINE
-                                                        : trace_broken(trace, "no memory for its layers");
+    if (layer->kind == NULL || layer->config == NULL)
+        return trace_broken(trace, "no memory for its layers");
+    layer->known = layer_kind_find(layer->kind);
+    return COMMAND_FINE;
 }
 
 /* An edge that leads nowhere is left out. */
@@ -65,8 +57,12 @@ layers_add_edge(void *context, const struct trace *trace, sqlite3_stmt *row)
     if (layers->edge_count == TRACE_EDGES_MAX)
         return layers_too_many(trace);
     if (from != NULL && to != NULL)
-        layers->edges[layers->edge_count++] =
-            (struct trace_edge){ .from = (size_t)(from - layers->layers), .to = (size_t)(to - layers->layers) };
+        layers->edges[layers->edge_count++] = (struct trace_edge){
+            .from = (size_t)(from - layers->layers),
+            .to = (size_t)(to - layers->layers),
+            .is_bin = sqlite3_column_type(row, 2) != SQLITE_NULL,
+            .limit_bytes = (uint64_t)sqlite3_column_int64(row, 2),
+        };
     return COMMAND_FINE;
 }
 
@@ -98,7 +94,9 @@ layers_compare_edges(const void *a, const void *b)
     const struct trace_edge *one = a;
     const struct trace_edge *other = b;
 
-    return one->from < other->from ? -1 : one->from > other->from;
+    if (one->from != other->from || one->is_bin != other->is_bin)
+        return one->from != other->from ? (one->from < other->from ? -1 : 1) : one->is_bin ? 1 : -1;
+    return one->limit_bytes > other->limit_bytes ? -1 : one->limit_bytes < other->limit_bytes;
 }
 
 /* Sort topologically, from the last layer to the first. Layers in a circle, as in a broken file, come first. */
@@ -123,70 +121,11 @@ layers_sort(struct trace_layers *layers)
         place[order[i]] = i;
     }
     memcpy(layers->layers, sorted, layers->count * sizeof(sorted[0]));
-    for (size_t i = 0; i < layers->edge_count; i++)
-        layers->edges[i] = (struct trace_edge){ place[layers->edges[i].from], place[layers->edges[i].to] };
-    qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
-}
-
-/* Edges are sorted by their upper layer, from the top down, so one backward pass covers every path. */
-static void
-layers_find_below(struct trace_layers *layers)
-{
-    for (size_t i = 0; i < layers->count; i++)
-        trace_layer_set_add(&layers->below[i], i);
-    for (size_t i = layers->edge_count; i-- > 0;) {
-        const struct trace_edge *edge = &layers->edges[i];
-
-        for (size_t word = 0; word < TRACE_LAYERS_WORDS; word++)
-            layers->below[edge->from].bits[word] |= layers->below[edge->to].bits[word];
-    }
-}
-
-/*
- * Find the next logs below each layer, as above: those directly below it, and those of the layers directly below it
- * that are no logs. A log in a bin does not hide the log that other bins reach beside it.
- */
-static void
-layers_find_next_logs(struct trace_layers *layers)
-{
-    for (size_t i = layers->edge_count; i-- > 0;) {
-        const struct trace_edge *edge = &layers->edges[i];
-        struct trace_layer_set *next = &layers->next_logs[edge->from];
-
-        if (strcmp(layers->layers[edge->to].kind, "log") == 0) {
-            trace_layer_set_add(next, edge->to);
-            continue;
-        }
-        for (size_t word = 0; word < TRACE_LAYERS_WORDS; word++)
-            next->bits[word] |= layers->next_logs[edge->to].bits[word];
-    }
-}
-
-/* As above, one forward pass covers every path. The bound is reached only by layers in a circle. */
-static void
-layers_find_depths(struct trace_layers *layers)
-{
     for (size_t i = 0; i < layers->edge_count; i++) {
-        unsigned above = layers->layers[layers->edges[i].from].depth;
-        struct trace_layer *below = &layers->layers[layers->edges[i].to];
-
-        if (below->depth < above + 1 && above < TRACE_LAYERS_MAX)
-            below->depth = above + 1;
+        layers->edges[i].from = place[layers->edges[i].from];
+        layers->edges[i].to = place[layers->edges[i].to];
     }
-}
-
-/* Compute which layer is below which once: for a file of a thousand layers, there are a million such queries. */
-static int
-layers_relate(const struct trace *trace, struct trace_layers *layers)
-{
-    layers->below = calloc(layers->count + 1, sizeof(*layers->below));
-    layers->next_logs = calloc(layers->count + 1, sizeof(*layers->next_logs));
-    if (layers->below == NULL || layers->next_logs == NULL)
-        return trace_broken(trace, "no memory for its layers");
-    layers_find_below(layers);
-    layers_find_next_logs(layers);
-    layers_find_depths(layers);
-    return COMMAND_FINE;
+    qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
 }
 
 int
@@ -206,13 +145,14 @@ trace_layers_read(const struct trace *trace, struct trace_layers *out)
                         trace_has(trace, "layer", "device") ? "device" : "NULL");
     if (status == COMMAND_FINE)
         status = trace_each(trace, layers_add_edge, out,
-                            "SELECT layer_id, upstream_layer_id FROM layer WHERE upstream_layer_id IS NOT NULL");
+                            "SELECT layer_id, upstream_layer_id, NULL FROM layer WHERE upstream_layer_id IS NOT NULL");
     if (status == COMMAND_FINE)
         status = trace_each(trace, layers_add_edge, out,
-                            "SELECT layer_id, upstream_layer_id FROM layer_bin ORDER BY layer_id, limit_bytes DESC");
+                            "SELECT layer_id, upstream_layer_id, ifnull(limit_bytes, 0) FROM layer_bin"
+                            " ORDER BY layer_id, limit_bytes DESC");
     if (status == COMMAND_FINE) {
         layers_sort(out);
-        status = layers_relate(trace, out);
+        status = layer_graph_relate(out) ? COMMAND_FINE : trace_broken(trace, "no memory for its layers");
     }
     if (status != COMMAND_FINE)
         trace_layers_free(out);
@@ -231,33 +171,4 @@ trace_layers_free(struct trace_layers *layers)
     free(layers->below);
     free(layers->next_logs);
     memset(layers, 0, sizeof(*layers));
-}
-
-bool
-trace_layers_reaches(const struct trace_layers *layers, int64_t layer, int64_t below)
-{
-    const struct trace_layer *from = trace_layers_find(layers, layer);
-    const struct trace_layer *to = trace_layers_find(layers, below);
-
-    return from != NULL && to != NULL &&
-           trace_layer_set_has(&layers->below[from - layers->layers], (size_t)(to - layers->layers));
-}
-
-bool
-trace_layers_is_base(const struct trace_layers *layers, int64_t layer)
-{
-    const struct trace_layer *found = trace_layers_find(layers, layer);
-
-    for (size_t i = 0; found != NULL && i < layers->edge_count; i++) {
-        if (layers->edges[i].from == (size_t)(found - layers->layers))
-            return false;
-    }
-    return found != NULL;
-}
-
-bool
-trace_layers_is_next_log(const struct trace_layers *layers, const struct trace_layer *above,
-                         const struct trace_layer *below)
-{
-    return trace_layer_set_has(&layers->next_logs[above - layers->layers], (size_t)(below - layers->layers));
 }

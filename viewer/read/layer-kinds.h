@@ -1,0 +1,32 @@
+/* What the viewer knows of each kind of layer: what it does with a request, its memory, and what bounds it. */
+#ifndef VIEWER_READ_LAYER_KINDS_H
+#define VIEWER_READ_LAYER_KINDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum layer_role {
+    LAYER_OTHER,   /* of an application: it may hold chunks, but nothing is known of it */
+    LAYER_RECORDS, /* a log: hands each request on, and has a row for it */
+    LAYER_PASSES,  /* hands each request on, or refuses it */
+    LAYER_CUTS,    /* a suballocator: takes chunks from below and cuts them into blocks */
+    LAYER_BASE,    /* has its memory from outside */
+};
+
+struct layer_kind {
+    const char *name; /* NULL: of LAYER_OTHER */
+    enum layer_role role;
+    const char *memory;    /* of a base, in one word; NULL: that of its device, or its name */
+    bool has_bound;        /* the next ones are valid */
+    const char *bound_key; /* the argument that bounds it: "maximum"; NULL: the device alone does */
+    bool bound_is_first;   /* it may stand without its key */
+    bool is_of_device;     /* without that argument its device bounds it */
+    const char *rounder;   /* the argument with the rounding of each request; NULL: none */
+    uint64_t rounding;     /* where that argument is missing */
+    uint64_t least_rounding;
+};
+
+/* The kind of that name; where there is none, one of LAYER_OTHER. */
+const struct layer_kind *layer_kind_find(const char *name);
+
+#endif
