@@ -42,7 +42,8 @@ libtidemark_la_SOURCES += adaptors/limit.c
 pkginclude_HEADERS += include/tidemark/limit.h
 kinds += limit
 
-libtidemark_la_SOURCES += adaptors/log.c
+libtidemark_la_SOURCES += adaptors/log/log.c adaptors/log/opening.c adaptors/log/opening.h adaptors/log/record.c \
+	adaptors/log/record.h
 pkginclude_HEADERS += include/tidemark/log.h
 kinds += log
 

@@ -1,0 +1,697 @@
+/* Opens the trace of a `log`, and ends it. */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <tidemark/stack.h>
+
+#include "adaptors/log/opening.h"
+#include "src/resource/kind.h"
+#include "src/suballoc/chunks.h"
+#include "src/sync/fork.h"
+#include "src/tables/grow.h"
+
+struct log_tap;
+
+/* A suballocator below the log that opened the trace for it. */
+struct tidei_log_below {
+    struct tidei_log_below *next;
+    struct tide_resource *resource; /* borrowed */
+    struct tidei_chunks *chunks;    /* borrowed: its own */
+    struct log_tap *tap;            /* on these; borrowed: it ends with them, or with its last user; NULL: none */
+};
+
+static bool
+log_has(struct tide_resource *base, enum tide_query what)
+{
+    uint64_t figure;
+
+    return tide_query(base, what, &figure) == TIDE_OK;
+}
+
+/* The chunks of a layer that hands out parts of them; NULL for other layers. */
+static struct tidei_chunks *
+log_chunks_of(struct tide_resource *resource)
+{
+    const struct tidei_kind *kind = tidei_kind_of_any(resource);
+
+    return kind != NULL && kind->chunks != NULL ? kind->chunks(resource) : NULL;
+}
+
+/* Whether a layer has figures of its own that can be sampled; see the table pool_sample. */
+static bool
+log_can_watch(struct tide_resource *layer)
+{
+    struct tidei_layer_figures figures;
+
+    return (layer->upstream == NULL || log_chunks_of(layer) != NULL) && tidei_layer_figures(layer, &figures);
+}
+
+struct log_seen {
+    struct tide_resource *resource;
+    uint32_t id;
+    size_t lower; /* of all that were seen: the place of the one that stands here in an order from lower to upper */
+    bool is_new;  /* a log that records into this trace from now on */
+};
+
+/* The walk over the resources below a log, which numbers each once. */
+struct log_walk {
+    struct tidei_log *top;
+    struct tidei_recorder *recorder;
+    struct log_seen *seen;
+    size_t count, capacity;
+    size_t ordered;                   /* how many have their `lower` */
+    struct tidei_log_numbered *known; /* layers of logs of earlier stacks, which have numbers */
+    size_t known_count, known_capacity;
+    uint32_t stack_id;       /* of an earlier stack that this one contains whole; 0: none */
+    bool is_cuda;            /* a base allocates through the driver */
+    enum tide_status status; /* of the first resource that could not be numbered */
+};
+
+/* Two stacks that share a log may be created at once. */
+static pthread_mutex_t log_attach_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Returns whether the log records into the trace from now on. */
+static bool
+log_attach(struct tidei_log *log, struct tidei_recorder *recorder, uint32_t layer_id)
+{
+    bool is_free;
+
+    pthread_mutex_lock(&log_attach_lock);
+    is_free = atomic_load_explicit(&log->recorder, memory_order_relaxed) == NULL;
+    if (is_free) {
+        log->layer_id = (uint16_t)layer_id;
+        /* Pairs with the acquire in record.c, log_producer. */
+        atomic_store_explicit(&log->recorder, tidei_recorder_retain(recorder), memory_order_release);
+    }
+    pthread_mutex_unlock(&log_attach_lock);
+    return is_free;
+}
+
+/* Record one layer in the trace, after the layers below it have numbers. */
+static void
+log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, uint32_t upstream_id)
+{
+    char config[4096] = "";
+    struct tide_text text = { .data = config, .capacity = sizeof(config) };
+    uint64_t device;
+
+    if (tide_query(resource, TIDE_QUERY_DEVICE, &device) != TIDE_OK)
+        device = UINT64_MAX;
+    resource->ops->describe(resource, &text);
+    tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource), config, (int64_t)device);
+}
+
+/* Remember the layers of a log of an earlier stack. False without host memory. */
+static bool
+log_see_known(struct log_walk *walk, struct tidei_log *log)
+{
+    /* Pairs with the release in log_keep_layers. */
+    const struct tidei_log_layers *known = atomic_load_explicit(&log->layers, memory_order_acquire);
+    size_t count = known != NULL ? known->count : 0;
+
+    if (!tidei_grow(&walk->known, &walk->known_capacity, walk->known_count, count)) {
+        walk->status = TIDE_ENOMEM;
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        walk->known[walk->known_count++] = known->items[i];
+    return true;
+}
+
+/* The numbers of all layers of the walk, those of earlier stacks included; NULL without host memory. */
+static struct tidei_log_layers *
+log_layers_new(const struct log_walk *walk)
+{
+    size_t count = walk->count + walk->known_count;
+    struct tidei_log_layers *layers =
+        malloc(offsetof(struct tidei_log_layers, items) + count * sizeof(layers->items[0]));
+
+    if (layers == NULL)
+        return NULL;
+    layers->count = 0;
+    for (size_t i = 0; i < walk->count; i++)
+        layers->items[layers->count++] = (struct tidei_log_numbered){ walk->seen[i].resource, walk->seen[i].id };
+    for (size_t i = 0; i < walk->known_count; i++)
+        layers->items[layers->count++] = walk->known[i];
+    qsort(layers->items, layers->count, sizeof(layers->items[0]), tidei_log_by_resource);
+    return layers;
+}
+
+/* Give each log of the walk that has none the numbers of all its layers. Without host memory refusals name no layer. */
+static void
+log_keep_layers(struct log_walk *walk)
+{
+    for (size_t i = 0; i < walk->count; i++) {
+        struct tidei_log *log = (struct tidei_log *)walk->seen[i].resource;
+        struct tidei_log_layers *layers, *none = NULL;
+
+        if (log->base.ops != walk->top->base.ops ||
+            atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder ||
+            atomic_load_explicit(&log->layers, memory_order_relaxed) != NULL)
+            continue;
+        layers = log_layers_new(walk);
+        if (layers == NULL)
+            return;
+        /* Pairs with the acquire in record.c, log_layer_number. Another thread may create a stack over the same log. */
+        if (!atomic_compare_exchange_strong_explicit(&log->layers, &none, layers, memory_order_release,
+                                                     memory_order_relaxed))
+            free(layers);
+    }
+}
+
+/*
+ * Handle a log that already records into this trace, from an earlier stack: it and all layers below it have numbers. If
+ * it had opened the trace for that stack, this stack's text includes the other's, and replaces it.
+ */
+static uint32_t
+log_known(struct log_walk *walk, struct tide_resource *resource)
+{
+    struct tidei_log *log = (struct tidei_log *)resource;
+
+    if (resource->ops != walk->top->base.ops ||
+        atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder)
+        return 0;
+    if (!log_see_known(walk, log))
+        return 0;
+    if (walk->stack_id == 0) /* relaxed: its holder has it alone */
+        walk->stack_id = atomic_exchange_explicit(&log->stack_id, 0, memory_order_relaxed);
+    return log->layer_id;
+}
+
+/* Number a resource and all below it. Returns its number; on failure 0, and walk->status. */
+static uint32_t
+log_number(struct log_walk *walk, struct tide_resource *resource)
+{
+    uint32_t upstream_id = 0;
+    struct tide_upstream edge;
+    uint32_t id;
+    size_t place;
+
+    for (size_t i = 0; i < walk->count; i++) {
+        if (walk->seen[i].resource == resource)
+            return walk->seen[i].id;
+    }
+    id = log_known(walk, resource);
+    if (id != 0 || walk->status != TIDE_OK)
+        return id;
+    if (!tidei_grow(&walk->seen, &walk->capacity, walk->count, 1)) {
+        walk->status = TIDE_ENOMEM;
+        return 0;
+    }
+    id = tidei_recorder_new_layer(walk->recorder);
+    if (id > UINT16_MAX) {
+        walk->status = TIDE_EINVAL;
+        return 0;
+    }
+    place = walk->count++;
+    walk->seen[place] = (struct log_seen){ .resource = resource, .id = id };
+    if (resource == &walk->top->base)
+        log_attach(walk->top, walk->recorder, id);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
+        uint32_t below = log_number(walk, edge.resource);
+
+        if (i == 0)
+            upstream_id = below;
+        else
+            tidei_recorder_define_bin(walk->recorder, id, edge.limit_bytes, below);
+    }
+    walk->seen[walk->ordered++].lower = place;
+    log_define(walk, resource, id, upstream_id);
+    if (walk->top->options.samples == TIDE_SAMPLES_AUTO && log_can_watch(resource))
+        tidei_recorder_watch(walk->recorder, resource, id);
+    return id;
+}
+
+/* Make a log sample a layer below it after each event. */
+static void
+log_watch_each(struct log_walk *walk, struct tidei_log *log, struct tide_resource *layer)
+{
+    struct tidei_log_sampled *sampled = malloc(sizeof(*sampled));
+    struct tidei_layer_figures figures;
+
+    if (sampled == NULL) {
+        walk->status = TIDE_ENOMEM;
+        return;
+    }
+    *sampled = (struct tidei_log_sampled){ .layer = layer, .layer_id = log_number(walk, layer) };
+    tidei_lock_init(&sampled->lock);
+    if (tidei_layer_figures(layer, &figures))
+        tidei_high_begin(&sampled->high, &figures);
+    sampled->next = atomic_load_explicit(&log->sampled, memory_order_relaxed);
+    /* Pairs with the acquire in record.c, log_sample. */
+    atomic_store_explicit(&log->sampled, sampled, memory_order_release);
+    atomic_fetch_or_explicit(&log->extras, TIDEI_LOG_SAMPLES, memory_order_relaxed);
+}
+
+/* Whether the driver's call takes nearly all the time of an event of this log. */
+static bool
+log_is_quick(const struct tidei_log *log)
+{
+    for (const struct tide_resource *below = log->base.upstream; below != NULL; below = below->upstream) {
+        if (!tidei_resource_is_quick(below))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * What layers below have from upstream. The chunks of a suballocator are the allocations of the log below it. Where the
+ * trace has no such log, it puts a tap on the chunks, which records them with the suballocator's own number.
+ */
+
+/* Ends with the last log of the trace that found the layer below it, or with the layer where that log was its owner. */
+struct log_tap {
+    struct tidei_chunk_tap tap;  /* first */
+    struct tidei_chunks *chunks; /* borrowed */
+    uint32_t users;              /* entries of it in lists of logs; written by the thread that has log_begin_change */
+    struct tidei_log log;        /* lies in no stack: a log with the layer's number over the layer's upstream */
+};
+
+/* Other than 0: a thread of this process changes taps; 1 more than its tidei_fork_generation, as it may not exist. */
+static _Atomic uint64_t log_changing;
+
+static void
+log_begin_change(void)
+{
+    uint64_t mine = (uint64_t)tidei_fork_generation() + 1;
+    unsigned looks = 0;
+
+    for (;;) {
+        uint64_t other = 0;
+
+        /* Acquire: pairs with the release in log_end_change. */
+        if (atomic_compare_exchange_strong_explicit(&log_changing, &other, mine, memory_order_acquire,
+                                                    memory_order_relaxed))
+            return;
+        /* A thread of the parent had it. */
+        if (other != mine && atomic_compare_exchange_strong_explicit(&log_changing, &other, mine, memory_order_acquire,
+                                                                     memory_order_relaxed))
+            return;
+        tidei_lock_pause(&looks);
+    }
+}
+
+static void
+log_end_change(void)
+{
+    atomic_store_explicit(&log_changing, 0, memory_order_release);
+}
+
+static void
+log_tap_end(struct tidei_chunk_tap *ended)
+{
+    struct log_tap *tap = (struct log_tap *)ended;
+    struct tidei_error error;
+    int cancel;
+
+    tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    /* Relaxed: nobody else is here. */
+    tidei_recorder_release(atomic_load_explicit(&tap->log.recorder, memory_order_relaxed));
+    pthread_setcancelstate(cancel, NULL);
+    tidei_error_restore(&error);
+    free(tap);
+}
+
+/* Put a tap (*is_new) on the chunks of a layer, or use that of the same trace. NULL: another trace has one. */
+static struct log_tap *
+log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks, bool *is_new)
+{
+    struct log_tap *tap = (struct log_tap *)chunks->tap;
+
+    *is_new = tap == NULL;
+    if (*is_new) {
+        tap = calloc(1, sizeof(*tap));
+        if (tap == NULL) {
+            walk->status = TIDE_ENOMEM;
+            return NULL;
+        }
+        tap->tap = (struct tidei_chunk_tap){ &tap->log.base, log_tap_end };
+        tap->chunks = chunks;
+        tap->log.base.ops = walk->top->base.ops;
+        tap->log.base.upstream = chunks->upstream;
+        atomic_init(&tap->log.extras, TIDEI_LOG_TAP);
+        log_attach(&tap->log, walk->recorder, seen->id);
+        chunks->tap = &tap->tap;
+    } else if (atomic_load_explicit(&tap->log.recorder, memory_order_relaxed) != walk->recorder) {
+        return NULL;
+    }
+    tap->users++;
+    return tap;
+}
+
+static bool
+log_is_new(const struct log_walk *walk, const struct tide_resource *resource)
+{
+    for (size_t i = 0; i < walk->count; i++) {
+        if (walk->seen[i].resource == resource)
+            return walk->seen[i].is_new;
+    }
+    return false;
+}
+
+/*
+ * Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base: in those
+ * that are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them.
+ */
+static void
+log_hold_below(const struct log_walk *walk, const struct tidei_log *top, struct tide_resource *resource,
+               struct tidei_place place)
+{
+    const struct tidei_recorder *recorder = atomic_load_explicit(&top->recorder, memory_order_acquire);
+
+    while (resource != NULL && log_chunks_of(resource) == NULL) {
+        const struct tidei_kind *kind = tidei_kind_of_any(resource);
+
+        if (kind == NULL || resource->upstream == NULL)
+            return; /* a base; or what an application brings, of which nothing is known */
+        if (resource->ops == top->base.ops &&
+            atomic_load_explicit(&((struct tidei_log *)resource)->recorder, memory_order_acquire) == recorder &&
+            (walk == NULL || log_is_new(walk, resource)))
+            tidei_log_hold((struct tidei_log *)resource, &place);
+        resource = kind->beneath != NULL ? kind->beneath(resource, &place) : resource->upstream;
+    }
+}
+
+/* Whether each way down from here passes a log of the trace before the next suballocator or base. */
+static bool
+log_is_told(const struct log_walk *walk, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+    size_t edges = 0;
+
+    if (resource->ops == walk->top->base.ops &&
+        atomic_load_explicit(&((struct tidei_log *)resource)->recorder, memory_order_acquire) == walk->recorder)
+        return true;
+    if (log_chunks_of(resource) != NULL)
+        return false;
+    for (; resource->ops->upstream_at(resource, edges, &edge) == TIDE_OK; edges++) {
+        if (!log_is_told(walk, edge.resource))
+            return false;
+    }
+    return edges != 0;
+}
+
+/* Record what a suballocator holds now, in its tap and in the logs below; `walk` as above. Its chunks do not change. */
+static void
+log_hold_all(const struct log_walk *walk, const struct tidei_log *top, const struct tidei_chunks *chunks,
+             struct log_tap *tap)
+{
+    for (uint32_t i = 0; i < chunks->held.capacity; i++) {
+        const struct tidei_block *block = &chunks->held.blocks[i];
+        struct tidei_place place = { (void *)block->address, block->bytes, block->alignment, block->stream };
+
+        if (!block->used)
+            continue;
+        if (tap != NULL)
+            tidei_log_hold(&tap->log, &place);
+        log_hold_below(walk, top, chunks->upstream, place);
+    }
+}
+
+/*
+ * A forked process begins a trace of its own. The suballocators are not paused, because this thread may be in the midst
+ * of a request for a chunk.
+ */
+static void
+log_hold_again(void *context)
+{
+    const struct tidei_log *log = context;
+
+    for (const struct tidei_log_below *below = log->below; below != NULL; below = below->next) {
+        tidei_lock_acquire(&below->chunks->lock);
+        log_hold_all(NULL, log, below->chunks, below->tap);
+        tidei_lock_release(&below->chunks->lock);
+    }
+}
+
+/* The chunks are paused. */
+static void
+log_take_up_chunks(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks)
+{
+    struct tidei_log_below *below = malloc(sizeof(*below));
+    bool is_new = false;
+
+    if (below == NULL) {
+        walk->status = TIDE_ENOMEM;
+        return;
+    }
+    *below = (struct tidei_log_below){ .next = walk->top->below, .resource = seen->resource, .chunks = chunks };
+    if (!log_is_told(walk, chunks->upstream))
+        below->tap = log_tap_use(walk, seen, chunks, &is_new);
+    walk->top->below = below;
+    log_hold_all(walk, walk->top, chunks, is_new ? below->tap : NULL);
+}
+
+/*
+ * Begin to record at the logs below, and the chunks of suballocators, with those that they have already. No
+ * suballocator takes or returns one meanwhile. Upper ones are paused first, so that what they wait for comes to an end.
+ */
+static void
+log_take_up(struct log_walk *walk)
+{
+    struct tidei_chunks *chunks;
+
+    log_begin_change();
+    for (size_t i = walk->ordered; i-- > 0;) {
+        chunks = log_chunks_of(walk->seen[walk->seen[i].lower].resource);
+        if (chunks != NULL)
+            tidei_chunks_pause(chunks);
+    }
+    TIDEI_TEST_POINT("log.paused");
+    for (size_t i = 0; i < walk->count; i++) {
+        struct log_seen *seen = &walk->seen[i];
+
+        if (seen->resource->ops == walk->top->base.ops)
+            seen->is_new = log_attach((struct tidei_log *)seen->resource, walk->recorder, seen->id);
+    }
+    for (size_t i = 0; i < walk->count; i++) {
+        chunks = log_chunks_of(walk->seen[i].resource);
+        if (chunks != NULL)
+            log_take_up_chunks(walk, &walk->seen[i], chunks);
+    }
+    for (size_t i = 0; i < walk->count; i++) {
+        chunks = log_chunks_of(walk->seen[i].resource);
+        if (chunks != NULL)
+            tidei_chunks_resume(chunks);
+    }
+    log_end_change();
+    if (walk->top->below != NULL)
+        tidei_recorder_begin_with(walk->recorder, log_hold_again, walk->top);
+}
+
+/* A resource below a log that is destroyed, and the references to it that would be left. */
+struct log_left {
+    struct tide_resource *resource;
+    uint32_t references;
+};
+
+struct log_leaving {
+    struct log_left *left; /* those that reach 0 references are destroyed with the log */
+    size_t count, capacity;
+};
+
+/* The log, or a layer below that has no other owner, is destroyed: so is what only it refers to. */
+static void
+log_leave(struct log_leaving *leaving, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
+        size_t n = 0;
+
+        while (n < leaving->count && leaving->left[n].resource != edge.resource)
+            n++;
+        if (n == leaving->count) {
+            if (!tidei_grow(&leaving->left, &leaving->capacity, leaving->count, 1))
+                return;
+            leaving->left[leaving->count++] =
+                (struct log_left){ edge.resource, tidei_resource_references(edge.resource) };
+        }
+        if (--leaving->left[n].references == 0)
+            log_leave(leaving, edge.resource);
+    }
+}
+
+static bool
+log_leaves(const struct log_leaving *leaving, const struct tide_resource *resource)
+{
+    for (size_t i = 0; i < leaving->count; i++) {
+        if (leaving->left[i].resource == resource)
+            return leaving->left[i].references == 0;
+    }
+    return false;
+}
+
+/*
+ * The last log of the trace that found the layer is destroyed. A suballocator that `leaves`, because it is destroyed
+ * with the log, keeps the tap to its end, as it would a log below; for one that stays the recording ends here.
+ */
+static void
+log_end_tap(struct log_tap *tap, bool leaves)
+{
+    bool ends;
+
+    log_begin_change();
+    ends = --tap->users == 0 && !leaves;
+    if (ends) {
+        tidei_chunks_pause(tap->chunks);
+        tap->chunks->tap = NULL;
+        tidei_chunks_resume(tap->chunks);
+    }
+    log_end_change();
+    if (ends)
+        log_tap_end(&tap->tap);
+}
+
+static void
+log_end_below(struct tidei_log *log, struct tidei_recorder *recorder)
+{
+    struct log_leaving leaving = { 0 };
+
+    if (log->below == NULL)
+        return;
+    tidei_recorder_begin_without(recorder, log);
+    log_leave(&leaving, &log->base);
+    while (log->below != NULL) {
+        struct tidei_log_below *below = log->below;
+
+        if (below->tap != NULL)
+            log_end_tap(below->tap, log_leaves(&leaving, below->resource));
+        log->below = below->next;
+        free(below);
+    }
+    free(leaving.left);
+}
+
+/*
+ * Set up the extra records for each log of this trace that is the last one above a base: the driver's calls and the
+ * GPUs, if the base has CUDA memory, and its samples. A log of an earlier stack has them already. `tap` is the lowest
+ * one below `nearest`, and records calls while that log does not, as when the pool is destroyed.
+ */
+static void
+log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct tidei_log *nearest, struct log_tap *tap)
+{
+    struct tide_upstream edge;
+
+    if (resource->ops == walk->top->base.ops &&
+        atomic_load_explicit(&((struct tidei_log *)resource)->recorder, memory_order_acquire) == walk->recorder) {
+        nearest = (struct tidei_log *)resource;
+        tap = NULL;
+    }
+    for (const struct tidei_log_below *below = walk->top->below; below != NULL; below = below->next)
+        tap = below->resource == resource ? below->tap : tap;
+    /* A base that allocates through the driver: on a device, or pinned host memory, which belongs to a device. */
+    if (resource->upstream == NULL &&
+        (log_has(resource, TIDE_QUERY_DEVICE) || log_has(resource, TIDE_QUERY_DEVICE_TOTAL))) {
+        walk->is_cuda = true;
+        tidei_recorder_define_devices(walk->recorder);
+        if (tidei_recorder_watch_calls(walk->recorder)) {
+            atomic_fetch_or_explicit(&nearest->extras,
+                                     log_is_quick(nearest) ? TIDEI_LOG_CALLS | TIDEI_LOG_QUICK : TIDEI_LOG_CALLS,
+                                     memory_order_relaxed);
+            if (tap != NULL)
+                atomic_fetch_or_explicit(&tap->log.extras, TIDEI_LOG_CALLS, memory_order_relaxed);
+        }
+    }
+    if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
+        log_watch_each(walk, nearest, resource);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
+        log_watch_bases(walk, edge.resource, nearest, tap);
+}
+
+/* The log that opened the trace is destroyed: stop watching the resources below it. */
+static void
+log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+
+    if (resource->upstream == NULL || log_chunks_of(resource) != NULL)
+        tidei_recorder_unwatch(recorder, resource);
+    for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
+        log_unwatch(recorder, edge.resource);
+}
+
+enum tide_status
+tidei_log_flush(struct tidei_recorder *recorder)
+{
+    enum tide_status status;
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    status = tidei_recorder_flush(recorder);
+    pthread_setcancelstate(cancel, NULL);
+    return status;
+}
+
+enum tide_status
+tidei_log_open(struct tidei_log *log)
+{
+    struct log_walk walk = { .top = log };
+    enum tide_status status;
+    char text[4096];
+    int cancel;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    status = tidei_recorder_open(&log->options, &walk.recorder);
+    pthread_setcancelstate(cancel, NULL);
+
+    if (status != TIDE_OK)
+        return status;
+    log->watches = true;
+    log_number(&walk, &log->base);
+    status = walk.status;
+    if (status == TIDE_ENOMEM)
+        tide_error_set(status, "log: no host memory");
+    else if (status != TIDE_OK)
+        tide_error_set(status, "log: no more than %d layers fit into the trace %s", UINT16_MAX, log->options.path);
+    if (status == TIDE_OK)
+        log_take_up(&walk);
+    if (status == TIDE_OK)
+        status = walk.status == TIDE_OK ? TIDE_OK : tide_error_set(walk.status, "log: no host memory");
+    if (status == TIDE_OK)
+        log_watch_bases(&walk, &log->base, log, NULL);
+    if (status == TIDE_OK)
+        log_keep_layers(&walk);
+    if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
+        atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
+                              memory_order_relaxed);
+    /* So that the trace says which CUPTI records are available, even if the process is killed soon. */
+    if (status == TIDE_OK && walk.is_cuda)
+        tidei_log_flush(walk.recorder);
+    free(walk.seen);
+    free(walk.known);
+    tidei_recorder_release(walk.recorder);
+    return status;
+}
+
+void
+tidei_log_close(struct tidei_log *log)
+{
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire);
+    struct tidei_error error;
+    int cancel;
+
+    tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    if (recorder != NULL) {
+        tidei_log_sample_last(log);
+        if (log->watches)
+            log_unwatch(recorder, &log->base);
+        log_end_below(log, recorder);
+        tidei_recorder_release(recorder);
+    }
+    pthread_setcancelstate(cancel, NULL);
+    tidei_error_restore(&error);
+    while (sampled != NULL) {
+        struct tidei_log_sampled *next = sampled->next;
+
+        tidei_lock_fini(&sampled->lock);
+        free(sampled);
+        sampled = next;
+    }
+    free(atomic_load_explicit(&log->layers, memory_order_acquire));
+}
