@@ -244,7 +244,7 @@ main(int argc, char **argv)
 {
     enum tide_unwind unwinds[] = { TIDE_UNWIND_AUTO, TIDE_UNWIND_FP, TIDE_UNWIND_DWARF };
 
-    if (tidei_callstack_options("bench", STACKS_FRAMES, TIDE_UNWIND_AUTO) != TIDE_OK)
+    if (tidei_callstack_options("bench", STACKS_FRAMES, &(enum tide_unwind){ TIDE_UNWIND_AUTO }) != TIDE_OK)
         bench_fail("call stacks");
     for (unsigned i = 0; i < STACKS_THREADS; i++) {
         stacks_threads[i].pointers = calloc(STACKS_LIVE, sizeof(void *));

@@ -280,8 +280,9 @@ check_numbers(void)
     ok(all_of(tidei_callstack_get(0) == NULL, tidei_callstack_get(UINT32_MAX) == NULL),
        "ids 0 and UINT32_MAX have no call stack");
     is_string(tidei_callstack_brief(0, text, sizeof(text)), "?", "the short text of call stack 0 is a question mark");
-    ok(all_of(tidei_callstack_options("t", TIDE_CALLSTACK_MOST + 1, TIDE_UNWIND_AUTO) == TIDE_EINVAL,
-              tidei_callstack_options("t", 1, (enum tide_unwind)7) == TIDE_EINVAL),
+    ok(all_of(tidei_callstack_options("t", TIDE_CALLSTACK_MOST + 1, &(enum tide_unwind){ TIDE_UNWIND_AUTO }) ==
+                  TIDE_EINVAL,
+              tidei_callstack_options("t", 1, &(enum tide_unwind){ 7 }) == TIDE_EINVAL),
        "a depth over the maximum and an unknown unwinder are refused");
 }
 
@@ -314,7 +315,7 @@ int
 main(void)
 {
     plan(6 + 6 + 3 + 6 + 5 + 2 + 3 + 3 + 1);
-    tidei_callstack_options("test", 1, TIDE_UNWIND_AUTO);
+    tidei_callstack_options("test", 1, &(enum tide_unwind){ TIDE_UNWIND_AUTO });
     check_one(chain_with_pointers, "with frame pointers");
     check_one(chain_without_pointers, "without");
     check_learning();

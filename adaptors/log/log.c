@@ -68,12 +68,9 @@ static enum tide_status
 log_check(void *options, size_t *fault)
 {
     struct tide_log_options *wanted = options;
-    enum tide_status status = tidei_callstack_options("log", wanted->callstack_depth, wanted->unwind);
 
     (void)fault;
-    if (wanted->callstack_depth == 0)
-        wanted->unwind = TIDE_UNWIND_AUTO;
-    return status;
+    return tidei_callstack_options("log", wanted->callstack_depth, &wanted->unwind);
 }
 
 static enum tide_status

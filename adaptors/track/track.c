@@ -233,12 +233,9 @@ static enum tide_status
 track_check(void *options, size_t *fault)
 {
     struct tide_track_options *wanted = options;
-    enum tide_status status = tidei_callstack_options("track", wanted->callstack_depth, wanted->unwind);
 
     (void)fault;
-    if (wanted->callstack_depth == 0)
-        wanted->unwind = TIDE_UNWIND_AUTO;
-    return status;
+    return tidei_callstack_options("track", wanted->callstack_depth, &wanted->unwind);
 }
 
 static enum tide_status

@@ -37,16 +37,18 @@ static struct {
 const char *const tidei_unwind_words[] = { "auto", "fp", "dwarf", NULL };
 
 enum tide_status
-tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind unwind)
+tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind *unwind)
 {
     if (depth > TIDE_CALLSTACK_MOST)
         return tide_error_set(TIDE_EINVAL, "%s: call stacks of %u frames, expected at most %u", subject,
                               (unsigned)depth, TIDE_CALLSTACK_MOST);
-    if (unwind > TIDE_UNWIND_DWARF)
+    if (*unwind > TIDE_UNWIND_DWARF)
         return tide_error_set(TIDE_EINVAL, "%s: unknown unwind", subject);
-    if (unwind == TIDE_UNWIND_FP && !TIDEI_WALK_HAS_FP)
+    if (*unwind == TIDE_UNWIND_FP && !TIDEI_WALK_HAS_FP)
         return tide_error_set(TIDE_EUNSUPPORTED, "%s: unwind=fp: frame pointers are not known on this machine",
                               subject);
+    if (depth == 0)
+        *unwind = TIDE_UNWIND_AUTO;
     tidei_walk_begin();
     tidei_callstack_handle_forks();
     return TIDE_OK;

@@ -37,10 +37,11 @@ struct tidei_callstack {
 };
 
 /*
- * Check the options of a layer that captures call stacks, and prepare for tidei_callstack_here if `depth` is not 0.
- * Errors: TIDE_EINVAL, with the error text set. Cheap; may be repeated.
+ * Check the options of a layer that captures call stacks, and prepare for tidei_callstack_here. *unwind says nothing
+ * where `depth` is 0, and becomes auto. Errors: TIDE_EINVAL or TIDE_EUNSUPPORTED, with the error text set. Cheap; may
+ * be repeated.
  */
-enum tide_status tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind unwind);
+enum tide_status tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind *unwind);
 
 /* The words for enum tide_unwind in stack text; NULL-terminated. */
 extern const char *const tidei_unwind_words[];
