@@ -245,13 +245,16 @@ report_calls(const struct replay *replay)
 }
 
 static void
-report_known(struct json *json, bool known, uint64_t value)
+report_number(struct json *json, bool known, uint64_t value)
 {
     if (known)
         json_unsigned(json, value);
     else
         json_word(json, "null");
 }
+
+/* A field with a literal key; null unless `known`. */
+#define report_known(json, name, known, value) (json_key(json, name), report_number(json, known, value))
 
 static void
 report_counter(struct json *json, const struct tide_counter *counter)
@@ -273,12 +276,9 @@ report_layer(struct json *json, const struct report_layer *layer)
     json_begin(json, '{');
     json_put_text(json, "kind", layer->kind);
     json_put_text(json, "layer", layer->text);
-    json_key(json, "used_bytes");
-    report_known(json, layer->has_used, layer->used_bytes);
-    json_key(json, "reserved_bytes");
-    report_known(json, layer->has_reserved, layer->reserved_bytes);
-    json_key(json, "reserved_peak_bytes");
-    report_known(json, layer->has_reserved_peak, layer->reserved_peak_bytes);
+    report_known(json, "used_bytes", layer->has_used, layer->used_bytes);
+    report_known(json, "reserved_bytes", layer->has_reserved, layer->reserved_bytes);
+    report_known(json, "reserved_peak_bytes", layer->has_reserved_peak, layer->reserved_peak_bytes);
     json_key(json, "bytes");
     report_counter(json, layer->has_statistics ? &layer->statistics.bytes : NULL);
     json_key(json, "count");
@@ -310,14 +310,10 @@ report_json(struct json *json, const struct replay_outcome *outcome)
     json_put_unsigned(json, "live_count", result->left_count);
     json_put_unsigned(json, "live_bytes", result->left_bytes);
     json_put_unsigned(json, "peak_bytes", result->peak_bytes);
-    json_key(json, "reserved_peak_bytes");
-    report_known(json, report->has_reserved_peak, report->reserved_peak_bytes);
-    json_key(json, "chunks");
-    report_known(json, report->has_chunks, report->chunks);
-    json_key(json, "calls");
-    report_known(json, report->has_chunks, report->calls);
-    json_key(json, "stopped_at");
-    report_known(json, result->stopped_at != 0, result->stopped_at);
+    report_known(json, "reserved_peak_bytes", report->has_reserved_peak, report->reserved_peak_bytes);
+    report_known(json, "chunks", report->has_chunks, report->chunks);
+    report_known(json, "calls", report->has_chunks, report->calls);
+    report_known(json, "stopped_at", result->stopped_at != 0, result->stopped_at);
     json_key(json, "first_failure");
     if (result->first_failure[0] != '\0')
         json_text(json, result->first_failure);
