@@ -118,6 +118,13 @@ tests_tally_t_CFLAGS = $(random_trace_cflags)
 tests_tally_t_LDADD = $(random_trace_ldadd)
 TESTS += tests/tally-t
 
+check_PROGRAMS += tests/layer-graph-t
+tests_layer_graph_t_SOURCES = tests/layer-graph-t.c $(random_trace)
+tests_layer_graph_t_CPPFLAGS = $(random_trace_cppflags)
+tests_layer_graph_t_CFLAGS = $(random_trace_cflags)
+tests_layer_graph_t_LDADD = libviewer.la libtidemark-test.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+TESTS += tests/layer-graph-t
+
 check_PROGRAMS += tests/reserved-random-t
 tests_reserved_random_t_SOURCES = tests/reserved-random-t.c $(random_trace)
 tests_reserved_random_t_CPPFLAGS = $(random_trace_cppflags)
