@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 55
+plan 58
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -71,6 +71,45 @@ has_words "$json" '"in_use_bytes":550,"live_bytes":250,"live_count":1,"reserved_
 has_words "$json" '"refused":[{"layer_id":11,"refused_by_layer_id":12,"refused_by":"layer 12 limit(count=9, limit=1000, alignment=1, budget=\"b, c\")","made_good_by_layer_id":null,"made_good_by":null,"count":2,"bytes":1201,"first_ns":30,"first_allocation_id":4},{"layer_id":1,"refused_by_layer_id":2,' \
     'what follows from the first failure is counted with it, and what another stack refused apart'
 has_words "$(ask failures "$trace")" '1 more failed at the same layer afterwards.' 'failures folds what follows into a count'
+
+# figures LAYER: what failures says of the pool of a layer.
+figures() {
+    ask failures --layer="$1" --json "$trace" |
+        sed 's/.*"cause":"\([^"]*\)","live_bytes.*"reserved_bytes":\([0-9]*\),"free_bytes":\([0-9]*\),.*/\1 \2 \3/'
+}
+
+# Two pools over one log: log 1 | pool 2 | log 5 | sim 6, and log 3 | pool 4 | log 5. The second chunk is of pool 4.
+make_trace "$trace" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 5, 'pool', ''),
+        (3, 4, 'log', ''), (4, 5, 'pool', ''), (5, 6, 'log', ''), (6, NULL, 'sim', '');
+    INSERT INTO life VALUES (1, 5, 1048576, 10, NULL), (2, 1, 600064, 20, NULL), (3, 5, 1048576, 30, NULL),
+        (4, 3, 4096, 40, NULL);
+    UPDATE allocation SET address = 1048576 WHERE allocation_id IN (1, 2);
+    UPDATE allocation SET address = 4194304 WHERE allocation_id IN (3, 4);
+    INSERT INTO refused VALUES (5, 1, 700000, 50); UPDATE allocation SET status = 3 WHERE allocation_id = 5;"
+is "$(figures 1)" 'capacity 1048576 448512' \
+    'a chunk of another pool over the same log below is not free in the pool that failed'
+
+# Two logs over one pool: log 1 | pool 3 | log 4 | sim 5, and log 2 | pool 3. The blocks are of log 2.
+make_trace "$trace" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 3, 'log', ''), (2, 3, 'log', ''),
+        (3, 4, 'pool', ''), (4, 5, 'log', ''), (5, NULL, 'sim', '');
+    INSERT INTO life VALUES (1, 4, 1048576, 10, NULL), (2, 2, 1000192, 20, NULL);
+    UPDATE allocation SET address = 1048576;
+    INSERT INTO refused VALUES (3, 1, 700000, 50); UPDATE allocation SET status = 3 WHERE allocation_id = 3;"
+is "$(figures 1)" 'capacity 1048576 48384' 'what another log has of the pool that failed is not free in it'
+
+# A log in a bin: log 1 | binning 2 (4 KiB: log 3 | pool 4) | pool 5 | log 6 | sim 7. The second chunk is of pool 5.
+make_trace "$trace" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 5, 'binning', ''),
+        (3, 4, 'log', ''), (4, 6, 'pool', ''), (5, 6, 'pool', ''), (6, 7, 'log', ''), (7, NULL, 'sim', '');
+    INSERT INTO layer_bin VALUES (2, 4096, 3);
+    INSERT INTO life VALUES (1, 6, 8192, 10, NULL), (2, 3, 4096, 20, NULL), (3, 1, 4096, 21, NULL),
+        (4, 6, 1048576, 30, NULL), (5, 1, 8192, 40, NULL);
+    UPDATE allocation SET address = 1048576 WHERE allocation_id <= 3;
+    UPDATE allocation SET address = 4194304 WHERE allocation_id > 3;
+    INSERT INTO refused VALUES (6, 3, 4096, 50); UPDATE allocation SET status = 3 WHERE allocation_id = 6;"
+is "$(figures 3)" 'unused hole 8192 4096' 'of a bin that failed only its own chunks count, and each block in them once'
 
 # A table without the key of the schema: a failure has two rows, and a row is of no failure.
 make_trace "$trace" "DROP TABLE refusal; CREATE TABLE refusal(allocation_id INTEGER, layer_id INTEGER, text TEXT);

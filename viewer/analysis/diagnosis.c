@@ -237,6 +237,28 @@ diagnoser_add_lower(void *context, size_t layer)
             filter_set_add(&lower->diagnoser->stack.lower, lower->diagnoser->routes->layers->layers[layer].layer_id);
 }
 
+/* Blocks of other topmost logs lie in the same chunks where pools share a log below, or logs a pool. */
+static int
+diagnoser_add_others(struct diagnoser *diagnoser, size_t layer)
+{
+    const struct trace_layers *layers = diagnoser->routes->layers;
+    struct space_layers *stack = &diagnoser->stack;
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; i < layers->count && stack->lower.active; i++) {
+        bool reaches = false;
+
+        if (i == layer || !diagnoser->routes->list[i].is_log || !diagnoser->routes->list[i].is_top)
+            continue;
+        for (size_t j = 0; j < layers->count && !reaches; j++)
+            reaches =
+                filter_set_has(&stack->lower, layers->layers[j].layer_id) && routes_is_below(diagnoser->routes, i, j);
+        if (reaches && status == COMMAND_FINE)
+            status = filter_set_add(&stack->others, layers->layers[i].layer_id);
+    }
+    return status;
+}
+
 /* Of which layers the blocks and the chunks are. */
 static int
 diagnoser_set_stack(struct diagnoser *diagnoser, size_t layer, size_t suballocator)
@@ -250,19 +272,19 @@ diagnoser_set_stack(struct diagnoser *diagnoser, size_t layer, size_t suballocat
     if (lower.status != COMMAND_FINE || suballocator == ROUTES_NONE)
         return lower.status;
     if (diagnoser->routes->list[suballocator].is_recorded)
-        return filter_set_add(&diagnoser->stack.lower, layers[suballocator].layer_id);
-    routes_each_near(diagnoser->routes, suballocator, diagnoser_add_lower, &lower);
-    return lower.status;
+        diagnoser_add_lower(&lower, suballocator);
+    else
+        routes_each_near(diagnoser->routes, suballocator, diagnoser_add_lower, &lower);
+    return lower.status == COMMAND_FINE ? diagnoser_add_others(diagnoser, layer) : lower.status;
 }
 
-/* Whether requests of this size go through the suballocator. */
+/* Whether the suballocator handed out a block. */
 static bool
-diagnoser_serves(const struct diagnoser *diagnoser, const struct diagnosis_question *question, size_t suballocator,
-                 uint64_t size)
+diagnoser_serves(const struct diagnoser *diagnoser, size_t suballocator, const struct space_block *block)
 {
     struct route way;
 
-    routes_follow(diagnoser->routes, question->layer, size, true, &way);
+    routes_follow(diagnoser->routes, routes_find(diagnoser->routes, block->layer_id), block->size, true, &way);
     for (size_t i = 0; i < way.count; i++) {
         if (way.layers[i] == suballocator)
             return true;
@@ -270,17 +292,16 @@ diagnoser_serves(const struct diagnoser *diagnoser, const struct diagnosis_quest
     return false;
 }
 
-/* Where bins share a log below: whether a chunk has only blocks of other bins. It is of the pool, else. */
+/* Where pools share a log below: whether a chunk has only blocks of other pools. It is of this one, else. */
 static bool
-diagnoser_is_foreign(const struct diagnoser *diagnoser, const struct diagnosis_question *question, size_t suballocator,
-                     const struct space_chunk *chunk)
+diagnoser_is_foreign(const struct diagnoser *diagnoser, size_t suballocator, const struct space_chunk *chunk)
 {
     const struct space *space = &diagnoser->space;
 
-    if (!diagnoser->routes->layers->has_bins || chunk->block_count == 0)
+    if ((!diagnoser->routes->layers->has_bins && !diagnoser->stack.others.active) || chunk->block_count == 0)
         return false;
     for (size_t i = 0; i < chunk->block_count; i++) {
-        if (diagnoser_serves(diagnoser, question, suballocator, space->blocks[chunk->first_block + i].size))
+        if (diagnoser_serves(diagnoser, suballocator, &space->blocks[chunk->first_block + i]))
             return false;
     }
     return true;
@@ -288,7 +309,7 @@ diagnoser_is_foreign(const struct diagnoser *diagnoser, const struct diagnosis_q
 
 /* Leave only the chunks of the pool, and sum them up. */
 static void
-diagnoser_take_chunks(struct diagnoser *diagnoser, const struct diagnosis_question *question, size_t suballocator)
+diagnoser_take_chunks(struct diagnoser *diagnoser, size_t suballocator)
 {
     struct space *space = &diagnoser->space;
     size_t kept = 0;
@@ -297,7 +318,7 @@ diagnoser_take_chunks(struct diagnoser *diagnoser, const struct diagnosis_questi
     for (size_t i = 0; i < space->chunk_count; i++) {
         struct space_chunk *chunk = &space->chunks[i];
 
-        if (diagnoser_is_foreign(diagnoser, question, suballocator, chunk))
+        if (diagnoser_is_foreign(diagnoser, suballocator, chunk))
             continue;
         space->reserved_bytes += chunk->size;
         space->inside_bytes += chunk->used_bytes;
@@ -327,7 +348,7 @@ diagnoser_update(struct diagnoser *diagnoser, const struct scan *scan, const str
         space_look(&diagnoser->space, &diagnoser->stack, scan, NULL);
         if (diagnoser->space.failed)
             return diagnoser_no_memory(diagnoser);
-        diagnoser_take_chunks(diagnoser, question, suballocator);
+        diagnoser_take_chunks(diagnoser, suballocator);
     }
     diagnoser_pass_all(diagnoser, scan);
     diagnoser->looked_events = scan_events(scan) + 1;

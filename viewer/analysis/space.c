@@ -14,6 +14,7 @@ void
 space_layers_free(struct space_layers *layers)
 {
     id_map_free(&layers->upper.ids);
+    id_map_free(&layers->others.ids);
     id_map_free(&layers->lower.ids);
 }
 
@@ -37,7 +38,7 @@ space_rounded(const struct scan_life *life)
 }
 
 static void
-space_add_block(struct space *space, const struct scan_life *life)
+space_add_block(struct space *space, const struct scan_life *life, bool is_other)
 {
     space->failed = space->failed || !tidei_grow(&space->blocks, &space->block_capacity, space->block_count, 1);
     if (space->failed)
@@ -47,6 +48,8 @@ space_add_block(struct space *space, const struct scan_life *life)
         .size = life->size,
         .rounded = space_rounded(life),
         .allocation_id = life->allocation_id,
+        .layer_id = life->layer_id,
+        .is_other = is_other,
         .tag_id = life->tag_id,
         .callstack_id = life->callstack_id,
         .stream_id = life->alloc_stream_id,
@@ -71,9 +74,11 @@ space_add(void *context, const struct scan_life *life)
     if (life->size == 0 || life->status != 0)
         return;
     if (filter_set_has(&space->layers->upper, life->layer_id))
-        space_add_block(space, life);
+        space_add_block(space, life, false);
     else if (space->layers->lower.active && filter_set_has(&space->layers->lower, life->layer_id))
         space_add_chunk(space, life->address, life->size);
+    else if (space->layers->others.active && filter_set_has(&space->layers->others, life->layer_id))
+        space_add_block(space, life, true);
 }
 
 /* Blocks and chunks begin with their address. */
@@ -84,6 +89,30 @@ space_compare(const void *a, const void *b)
     uint64_t other = *(const uint64_t *)b;
 
     return one < other ? -1 : one > other;
+}
+
+/* The same block has a row of each log that it passes: by their addresses, those of the upper logs first. */
+static int
+space_compare_blocks(const void *a, const void *b)
+{
+    const struct space_block *one = a;
+    const struct space_block *other = b;
+    int order = space_compare(a, b);
+
+    return order != 0 ? order : one->is_other - other->is_other;
+}
+
+/* Of the sorted blocks, drop the rows of other logs that are of a block before. */
+static void
+space_drop_copies(struct space *space)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < space->block_count; i++) {
+        if (kept == 0 || !space->blocks[i].is_other || space->blocks[i].address != space->blocks[kept - 1].address)
+            space->blocks[kept++] = space->blocks[i];
+    }
+    space->block_count = kept;
 }
 
 /* Without a log below: make chunks from the runs of pages that the blocks, sorted by address, touch. */
@@ -198,12 +227,14 @@ space_look(struct space *space, const struct space_layers *layers, const struct 
     scan_each_live(scan, space_add, space);
     if (besides != NULL)
         space_add(space, besides);
+    if (space->block_count > 0)
+        qsort(space->blocks, space->block_count, sizeof(*space->blocks), space_compare_blocks);
+    if (layers->others.active)
+        space_drop_copies(space);
     for (size_t i = 0; i < space->block_count; i++) {
         space->requested_bytes += space->blocks[i].size;
         space->rounded_bytes += space->blocks[i].rounded;
     }
-    if (space->block_count > 0)
-        qsort(space->blocks, space->block_count, sizeof(*space->blocks), space_compare);
     if (!layers->lower.active)
         space_make_runs(space, layers->page_bytes);
     if (space->chunk_count > 0)

@@ -20,7 +20,8 @@
 /* The blocks of the upper logs lie in the chunks of the lower logs. */
 struct space_layers {
     struct filter_set upper;
-    struct filter_set lower; /* inactive: there is no lower log */
+    struct filter_set others; /* logs whose blocks may lie there, too; inactive: there are none */
+    struct filter_set lower;  /* inactive: there is no lower log */
     uint64_t page_bytes;
 };
 
@@ -29,6 +30,8 @@ struct space_block {
     uint64_t size;    /* requested */
     uint64_t rounded; /* size, rounded up to the alignment */
     int64_t allocation_id;
+    int64_t layer_id;
+    bool is_other; /* of one of `others` */
     int64_t tag_id;
     int64_t callstack_id;
     int64_t stream_id;
