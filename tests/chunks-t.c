@@ -273,6 +273,57 @@ test_late(void)
        "a chunk of a stack that joins the trace later begins when the stack joins");
 }
 
+/* `guard | log | host`, where the log has no trace yet. */
+static struct tide_resource *
+guard_over_log(void)
+{
+    struct tide_log_options no_path = { TIDE_OPTIONS(no_path) };
+    struct tide_resource *base = stack_of("host"), *middle, *guard;
+
+    tide_log_create(base, &no_path, &middle);
+    tide_guard_create(middle, NULL, &guard);
+    tide_resource_release(base);
+    tide_resource_release(middle);
+    return guard;
+}
+
+/* What a guard keeps was freed to it before the trace, and goes to upstream later. */
+static void
+test_kept(void)
+{
+    const char *path = scratch("kept.db"), *pooled = scratch("kept-pool.db");
+    struct tide_pool_options no_threshold = { TIDE_OPTIONS(no_threshold), .cache_bytes = TIDE_NONE };
+    struct tide_resource *lower = guard_over_log(), *pool, *stack;
+    struct tide_log_options options = { TIDE_OPTIONS(options), .path = path };
+
+    give(lower, take(lower, 4096), 4096);
+    tide_log_create(lower, &options, &stack);
+    give(stack, take(stack, 100), 100);
+    tide_log_flush(stack);
+    ok(all_of(rows_of(path, "log", "alloc_ns = 0 AND size = 4096 + 512 AND free_ns IS NULL") == 1,
+              rows_of(path, "log", "alloc_ns = 0") == 1),
+       "a freed block that a guard keeps is live in the log below, from the beginning of the trace");
+    tide_trim(stack, 0);
+    tide_resource_release(stack);
+    tide_resource_release(lower);
+    ok(all_of(trace_is_whole(path), sql_number(path, "SELECT count(*) FROM live") == 0),
+       "when the guard gives the blocks back, their frees end them");
+    lower = guard_over_log();
+    tide_pool_create(lower, &no_threshold, &pool);
+    give(pool, take(pool, 3 * MIB), 3 * MIB);
+    tide_pool_trim(pool, 0);
+    options.path = pooled;
+    tide_log_create(pool, &options, &stack);
+    traffic(stack, 300, MIB);
+    tide_trim(stack, 0);
+    tide_resource_release(stack);
+    tide_resource_release(pool);
+    tide_resource_release(lower);
+    ok(all_of(trace_is_whole(pooled), rows_of(pooled, "log", "alloc_ns = 0") > 0,
+              sql_number(pooled, "SELECT count(*) FROM live") == 0),
+       "chunks that a pool has returned to a guard are in the log below it");
+}
+
 /* Everything but the last half second is in no transaction when the process is killed. */
 static int
 record_and_die(void *path)
@@ -424,13 +475,14 @@ test_threads(void)
 int
 main(void)
 {
-    plan((int)LAYERS * 5 + 1 + 24 + 3 + 1 + 2 + 2 + 2);
+    plan((int)LAYERS * 5 + 1 + 24 + 3 + 1 + 3 + 2 + 2 + 2);
     state = random_seed("CHUNKS_SEED");
     test_own_word();
     test_two();
     test_ways();
     test_shared();
     test_late();
+    test_kept();
     test_kill();
     test_fork();
     test_threads();

@@ -587,6 +587,13 @@ tests_merge_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/merge-t
 THREADED_TESTS += tests/merge-t
 
+check_PROGRAMS += tests/protect-fork-t
+tests_protect_fork_t_SOURCES = tests/protect-fork-t.c
+tests_protect_fork_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
+tests_protect_fork_t_LDADD = libtidemark-test.la -lpthread
+TESTS += tests/protect-fork-t
+THREADED_TESTS += tests/protect-fork-t
+
 check_PROGRAMS += tests/chunks-t
 tests_chunks_t_SOURCES = tests/chunks-t.c $(trace_test)
 tests_chunks_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

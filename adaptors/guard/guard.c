@@ -430,6 +430,36 @@ guard_init(struct tide_resource *self, size_t *fault)
     return status;
 }
 
+static void
+guard_pause(struct tide_resource *self, bool wait)
+{
+    tidei_watched_pause(&((struct guard *)self)->blocks, wait && !guard_is_reporting());
+}
+
+static void
+guard_resume(struct tide_resource *self)
+{
+    tidei_watched_resume(&((struct guard *)self)->blocks);
+}
+
+/* Tell the blocks of upstream in which the held blocks lie. They were freed in the order of all streams. */
+static void
+guard_each_kept(struct tide_resource *self, void (*tell)(void *context, const struct tidei_place *place), void *context)
+{
+    const struct tidei_watched *blocks = &((struct guard *)self)->blocks;
+    struct tidei_watched_block block;
+    uint32_t number = 0;
+
+    while (tidei_watched_next_held(blocks, &number, &block)) {
+        struct tidei_place place = { block.pointer, block.bytes, block.alignment, 0 };
+
+        if (guard_beneath(self, &place) != NULL)
+            tell(context, &place);
+    }
+}
+
+static const struct tidei_kept_ops guard_kept = { guard_pause, guard_each_kept, guard_resume };
+
 static const struct tidei_argument guard_arguments[] = {
     TIDEI_ARGUMENT("canary", SIZE, struct tide_guard_options, canary_bytes, "a power of two from 16 to 1MiB",
                    .power_of_two = true, .least = 16, .most = UINT64_C(1) << 20, .default_value = 256),
@@ -455,6 +485,7 @@ const struct tidei_kind tidei_guard_kind = {
     .init = guard_init,
     .fini = guard_fini,
     .beneath = guard_beneath,
+    .kept = &guard_kept,
 };
 
 enum tide_status

@@ -223,6 +223,42 @@ tidei_watched_wait(struct tidei_watched *watched)
     }
 }
 
+void
+tidei_watched_pause(struct tidei_watched *watched, bool wait)
+{
+    unsigned looks = 0;
+
+    tidei_lock_acquire(&watched->lock);
+    while (wait && watched->leaving[0] + watched->leaving[1] != 0) {
+        tidei_lock_release(&watched->lock);
+        tidei_lock_pause(&looks);
+        tidei_lock_acquire(&watched->lock);
+    }
+}
+
+void
+tidei_watched_resume(struct tidei_watched *watched)
+{
+    tidei_lock_release(&watched->lock);
+}
+
+bool
+tidei_watched_next_held(const struct tidei_watched *watched, uint32_t *number, struct tidei_watched_block *out)
+{
+    for (; *number < watched->blocks.capacity; ++*number) {
+        const struct tidei_block *block = &watched->blocks.blocks[*number];
+
+        if (!block->used || block->out)
+            continue;
+        *out = (struct tidei_watched_block){ .pointer = (unsigned char *)block->address,
+                                             .bytes = block->bytes,
+                                             .alignment = block->alignment };
+        ++*number;
+        return true;
+    }
+    return false;
+}
+
 uint64_t
 tidei_watched_bytes(struct tidei_watched *watched, bool reserved)
 {

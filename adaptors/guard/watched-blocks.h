@@ -87,6 +87,16 @@ uint64_t tidei_watched_left(struct tidei_watched *watched);
 /* Wait until none of the blocks that are leaving now leaves any more. The caller must have none of them. */
 void tidei_watched_wait(struct tidei_watched *watched);
 
+/*
+ * Let the table stay as it is, by its lock, until tidei_watched_resume; `wait`: once no block is leaving. The caller
+ * must have none that leaves then, and calls nothing of the table but tidei_watched_next_held.
+ */
+void tidei_watched_pause(struct tidei_watched *watched, bool wait);
+void tidei_watched_resume(struct tidei_watched *watched);
+
+/* The next block that is held, from *number (at first 0) on. False: there is none. */
+bool tidei_watched_next_held(const struct tidei_watched *watched, uint32_t *number, struct tidei_watched_block *out);
+
 /* The bytes of the blocks handed out; or of all blocks, with the room. */
 uint64_t tidei_watched_bytes(struct tidei_watched *watched, bool reserved);
 

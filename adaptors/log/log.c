@@ -25,7 +25,7 @@
  *  - It must not be called from a signal handler.
  *  - One trace has at most 65,535 layers.
  *  - Memory that was allocated from a base, or through layers that an application brings, before the trace began is not
- *    in it. A freed block that a `guard` below a suballocator still holds is not, either.
+ *    in it, but for the chunks of a suballocator and the freed blocks that a `guard` keeps.
  *  - A log that is opened or released over a suballocator that other threads use waits for their requests for chunks,
  *    and they wait for it.
  */

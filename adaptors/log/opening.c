@@ -14,11 +14,11 @@
 
 struct log_tap;
 
-/* A suballocator below the log that opened the trace for it. */
+/* A suballocator, or a layer that keeps freed blocks, below the log that opened the trace for it. */
 struct tidei_log_below {
     struct tidei_log_below *next;
     struct tide_resource *resource; /* borrowed */
-    struct tidei_chunks *chunks;    /* borrowed: its own */
+    struct tidei_chunks *chunks;    /* borrowed: its own; NULL: the layer keeps freed blocks */
     struct log_tap *tap;            /* on these; borrowed: it ends with them, or with its last user; NULL: none */
 };
 
@@ -46,6 +46,15 @@ log_can_watch(struct tide_resource *layer)
     struct tidei_layer_figures figures;
 
     return (layer->upstream == NULL || log_chunks_of(layer) != NULL) && tidei_layer_figures(layer, &figures);
+}
+
+/* What a layer does about the freed blocks that it keeps; NULL for other layers. */
+static const struct tidei_kept_ops *
+log_kept_of(struct tide_resource *resource)
+{
+    const struct tidei_kind *kind = tidei_kind_of_any(resource);
+
+    return kind != NULL ? kind->kept : NULL;
 }
 
 struct log_seen {
@@ -411,6 +420,30 @@ log_hold_all(const struct log_walk *walk, const struct tidei_log *top, const str
     }
 }
 
+/* The context of log_hold_kept. */
+struct log_keeper {
+    const struct log_walk *walk;
+    const struct tidei_log *top;
+    struct tide_resource *upstream; /* of the layer that keeps the blocks */
+};
+
+static void
+log_hold_kept(void *context, const struct tidei_place *place)
+{
+    const struct log_keeper *keeper = context;
+
+    log_hold_below(keeper->walk, keeper->top, keeper->upstream, *place);
+}
+
+/* Record the freed blocks that a layer keeps now, in the logs below; `walk` as above. They do not change. */
+static void
+log_hold_all_kept(const struct log_walk *walk, const struct tidei_log *top, struct tide_resource *resource)
+{
+    struct log_keeper keeper = { walk, top, resource->upstream };
+
+    log_kept_of(resource)->each(resource, log_hold_kept, &keeper);
+}
+
 /*
  * A forked process begins a trace of its own. The suballocators are not paused, because this thread may be in the midst
  * of a request for a chunk.
@@ -421,15 +454,21 @@ log_hold_again(void *context)
     const struct tidei_log *log = context;
 
     for (const struct tidei_log_below *below = log->below; below != NULL; below = below->next) {
+        if (below->chunks == NULL) {
+            log_kept_of(below->resource)->pause(below->resource, false);
+            log_hold_all_kept(NULL, log, below->resource);
+            log_kept_of(below->resource)->resume(below->resource);
+            continue;
+        }
         tidei_lock_acquire(&below->chunks->lock);
         log_hold_all(NULL, log, below->chunks, below->tap);
         tidei_lock_release(&below->chunks->lock);
     }
 }
 
-/* The chunks are paused. */
+/* The layer is paused; `chunks`: its own, or NULL. */
 static void
-log_take_up_chunks(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks)
+log_take_up_layer(struct log_walk *walk, const struct log_seen *seen, struct tidei_chunks *chunks)
 {
     struct tidei_log_below *below = malloc(sizeof(*below));
     bool is_new = false;
@@ -439,6 +478,11 @@ log_take_up_chunks(struct log_walk *walk, const struct log_seen *seen, struct ti
         return;
     }
     *below = (struct tidei_log_below){ .next = walk->top->below, .resource = seen->resource, .chunks = chunks };
+    if (chunks == NULL) {
+        walk->top->below = below;
+        log_hold_all_kept(walk, walk->top, seen->resource);
+        return;
+    }
     if (!log_is_told(walk, chunks->upstream))
         below->tap = log_tap_use(walk, seen, chunks, &is_new);
     walk->top->below = below;
@@ -456,9 +500,13 @@ log_take_up(struct log_walk *walk)
 
     log_begin_change();
     for (size_t i = walk->ordered; i-- > 0;) {
-        chunks = log_chunks_of(walk->seen[walk->seen[i].lower].resource);
+        struct tide_resource *layer = walk->seen[walk->seen[i].lower].resource;
+
+        chunks = log_chunks_of(layer);
         if (chunks != NULL)
             tidei_chunks_pause(chunks);
+        else if (log_kept_of(layer) != NULL)
+            log_kept_of(layer)->pause(layer, true);
     }
     TIDEI_TEST_POINT("log.paused");
     for (size_t i = 0; i < walk->count; i++) {
@@ -469,13 +517,15 @@ log_take_up(struct log_walk *walk)
     }
     for (size_t i = 0; i < walk->count; i++) {
         chunks = log_chunks_of(walk->seen[i].resource);
-        if (chunks != NULL)
-            log_take_up_chunks(walk, &walk->seen[i], chunks);
+        if (chunks != NULL || log_kept_of(walk->seen[i].resource) != NULL)
+            log_take_up_layer(walk, &walk->seen[i], chunks);
     }
     for (size_t i = 0; i < walk->count; i++) {
         chunks = log_chunks_of(walk->seen[i].resource);
         if (chunks != NULL)
             tidei_chunks_resume(chunks);
+        else if (log_kept_of(walk->seen[i].resource) != NULL)
+            log_kept_of(walk->seen[i].resource)->resume(walk->seen[i].resource);
     }
     log_end_change();
     if (walk->top->below != NULL)
@@ -582,7 +632,7 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct ti
         tap = NULL;
     }
     for (const struct tidei_log_below *below = walk->top->below; below != NULL; below = below->next)
-        tap = below->resource == resource ? below->tap : tap;
+        tap = below->resource == resource && below->chunks != NULL ? below->tap : tap;
     /* A base that allocates through the driver: on a device, or pinned host memory, which belongs to a device. */
     if (resource->upstream == NULL &&
         (log_has(resource, TIDE_QUERY_DEVICE) || log_has(resource, TIDE_QUERY_DEVICE_TOTAL))) {

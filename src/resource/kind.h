@@ -149,6 +149,16 @@ struct tidei_kind {
      * that is; NULL where that is not known. NULL: upstream has the same block, or `chunks` is set, or it is a base.
      */
     struct tide_resource *(*beneath)(struct tide_resource *self, struct tidei_place *place);
+    const struct tidei_kept_ops *kept; /* NULL: the layer keeps no blocks that were freed to it */
+};
+
+/* Blocks of upstream that a layer keeps though they were freed to it, and that no layer above knows any more. */
+struct tidei_kept_ops {
+    /* They stay as they are until `resume`. `wait`: none is on its way to upstream any more. */
+    void (*pause)(struct tide_resource *self, bool wait);
+    void (*each)(struct tide_resource *self, void (*tell)(void *context, const struct tidei_place *place),
+                 void *context);
+    void (*resume)(struct tide_resource *self);
 };
 
 /* A layer's struct has its head, `base`, first, and its options in `options`. */

@@ -90,7 +90,7 @@ static int
 failures_read_refusal(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
     struct failures *failures = context;
-    uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
+    int64_t id = sqlite3_column_int64(row, 0);
     size_t layer = ROUTES_NONE;
     uint32_t number;
 
@@ -101,9 +101,37 @@ failures_read_refusal(void *context, const struct trace *trace, sqlite3_stmt *ro
         layer = failures_kind_of(failures, failures_innermost((const char *)sqlite3_column_text(row, 2)));
         number = (uint32_t)layer | REFUSAL_OF_KIND;
     }
-    if (layer == ROUTES_NONE || id_map_find(&failures->refusals, id) != NULL)
+    if (layer == ROUTES_NONE)
         return COMMAND_FINE;
-    return id_map_add(&failures->refusals, id, number) ? COMMAND_FINE : trace_broken(trace, "no memory");
+    if (!tidei_grow(&failures->refusals, &failures->refusal_capacity, failures->refusal_count, 1))
+        return trace_broken(trace, "no memory");
+    failures->refusals[failures->refusal_count++] = (struct failures_refusal){ id, number };
+    return COMMAND_FINE;
+}
+
+static int
+failures_compare_refusals(const void *left, const void *right)
+{
+    int64_t a = ((const struct failures_refusal *)left)->allocation_id;
+    int64_t b = ((const struct failures_refusal *)right)->allocation_id;
+
+    return (a > b) - (a < b);
+}
+
+/* The refusal of an allocation; NULL: the trace has none. */
+static const struct failures_refusal *
+failures_refusal(struct failures *failures, int64_t allocation_id)
+{
+    const struct failures_refusal wanted = { .allocation_id = allocation_id };
+    const struct failures_refusal *list = failures->refusals, *found = NULL;
+
+    if (failures->refusal_next < failures->refusal_count && list[failures->refusal_next].allocation_id == allocation_id)
+        found = &list[failures->refusal_next];
+    else if (failures->refusal_count > 0)
+        found = bsearch(&wanted, list, failures->refusal_count, sizeof(*list), failures_compare_refusals);
+    if (found != NULL)
+        failures->refusal_next = (size_t)(found - list) + 1;
+    return found;
 }
 
 /* What failures_infer looks for, and the best that it has found. */
@@ -176,18 +204,18 @@ static size_t
 failures_refuser(struct failures *failures, const struct scan_life *life, size_t layer,
                  const struct failures_pending *inner, bool *sure)
 {
-    const uint32_t *found = id_map_find(&failures->refusals, (uint64_t)life->allocation_id);
+    const struct failures_refusal *found = failures_refusal(failures, life->allocation_id);
 
-    *sure = found != NULL && (*found & REFUSAL_OF_KIND) == 0;
+    *sure = found != NULL && (found->layer & REFUSAL_OF_KIND) == 0;
     if (*sure)
-        return *found;
+        return found->layer;
     if (inner != NULL) {
         *sure = inner->refuser_is_sure;
         return inner->refuser;
     }
     if (found != NULL)
-        return failures_infer(failures, layer, life, failures->view->layers.layers[*found & ~REFUSAL_OF_KIND].kind,
-                              sure);
+        return failures_infer(failures, layer, life,
+                              failures->view->layers.layers[found->layer & ~REFUSAL_OF_KIND].kind, sure);
     return failures_infer(failures, layer, life, NULL, sure);
 }
 
@@ -521,17 +549,23 @@ failures_read_words(void *context, const struct trace *trace, sqlite3_stmt *row)
 static int
 failures_words(struct failures *failures)
 {
+    int64_t least = INT64_MAX, most = INT64_MIN; /* the list has the first ones, of many */
+
     if (!failures->has_refusals || failures->count == 0)
         return COMMAND_FINE;
     id_map_free(&failures->thread_by_id);
     for (size_t i = 0; i < failures->count; i++) {
         uint64_t id = (uint64_t)failures->list[i].life.allocation_id;
 
+        least = (int64_t)id < least ? (int64_t)id : least;
+        most = (int64_t)id > most ? (int64_t)id : most;
         if (id_map_find(&failures->thread_by_id, id) == NULL && !id_map_add(&failures->thread_by_id, id, (uint32_t)i))
             return failures_no_memory(failures);
     }
     return trace_each(&failures->view->trace, failures_read_words, failures,
-                      "SELECT allocation_id, text FROM refusal WHERE text IS NOT NULL");
+                      "SELECT allocation_id, text FROM refusal WHERE text IS NOT NULL"
+                      " AND allocation_id BETWEEN %lld AND %lld",
+                      (long long)least, (long long)most);
 }
 
 int
@@ -551,8 +585,9 @@ failures_begin(struct view *view, struct failures *out)
         status = diagnoser_begin(view, &out->routes, &out->diagnoser);
     out->has_refusals = trace_has(&view->trace, "refusal", "allocation_id layer_id text");
     if (status == COMMAND_FINE && out->has_refusals)
-        status =
-            trace_each(&view->trace, failures_read_refusal, out, "SELECT allocation_id, layer_id, text FROM refusal");
+        status = trace_each(&view->trace, failures_read_refusal, out,
+                            "SELECT allocation_id, layer_id, iif(layer_id IS NULL, text, NULL) FROM refusal"
+                            " WHERE typeof(allocation_id) = 'integer' ORDER BY allocation_id");
     return status;
 }
 
@@ -589,7 +624,7 @@ failures_free(void *context)
     free(failures->threads);
     free(failures->list);
     id_map_free(&failures->thread_by_id);
-    id_map_free(&failures->refusals);
+    free(failures->refusals);
     id_map_free(&failures->upper.ids);
     diagnoser_free(&failures->diagnoser);
     routes_free(&failures->routes);

@@ -42,13 +42,22 @@ struct failure_group {
 /* More groups than this are not told apart. */
 #define FAILURES_GROUPS 256
 
+/* Which layer refused, of a row of the table `refusal`. */
+struct failures_refusal {
+    int64_t allocation_id;
+    uint32_t layer; /* its index; or of one of its kind, marked so */
+};
+
 struct failures {
     const struct scan *scan; /* while one runs */
     struct view *view;       /* borrows */
     struct filter_set upper; /* the selected layers: those of the view's filter, which lets all pass from then on */
     struct routes routes;
-    struct id_map refusals; /* allocation_id to the layer that refused, or to one of its kind; see failures.c */
-    bool has_refusals;      /* the trace has that table */
+    struct failures_refusal *refusals; /* owns; in the order of allocation_id */
+    size_t refusal_count;
+    size_t refusal_capacity;
+    size_t refusal_next;             /* behind the one that was found last: rows come in the same order, mostly */
+    bool has_refusals;               /* the trace has that table */
     struct failures_thread *threads; /* owns */
     size_t thread_count;
     size_t thread_capacity;

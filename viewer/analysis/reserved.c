@@ -116,6 +116,8 @@ reserved_make(const struct view *view, struct reserved *out)
                               .was_killed = reserved_has_no_end(view) };
     if (out->roles == NULL || out->groups == NULL)
         status = trace_broken(&view->trace, "no memory for its layers");
+    else
+        out->roles[count].layer_id = INT64_MIN; /* of no layer, where there are none */
     if (status == COMMAND_FINE)
         status = reserved_plan_groups(out);
     if (status == COMMAND_FINE && !out->is_off) {
@@ -249,6 +251,7 @@ reserved_until(struct reserved *reserved, int64_t ns)
             break;
         reserved_take_sample(reserved, row);
     }
+    reserved->next_ns = reserved->next < samples->row_count ? samples->rows[reserved->next].ns : INT64_MAX;
 }
 
 void
@@ -261,37 +264,33 @@ reserved_restart(struct reserved *reserved)
     }
 }
 
-/* The role of a layer, mostly that of the event before. */
-static struct reserved_role *
-reserved_find(struct reserved *reserved, int64_t layer_id)
+struct reserved_role *
+reserved_look_up(struct reserved *reserved, int64_t layer_id)
 {
-    const struct trace_layer *layer;
+    const struct trace_layer *layer = trace_layers_find(&reserved->view->layers, layer_id);
 
-    if (reserved->view->layers.count == 0)
-        return NULL;
-    if (reserved->roles[reserved->last_layer].layer_id == layer_id)
-        return &reserved->roles[reserved->last_layer];
-    layer = trace_layers_find(&reserved->view->layers, layer_id);
     if (layer == NULL)
         return NULL;
     reserved->last_layer = (size_t)(layer - reserved->view->layers.layers);
     return &reserved->roles[reserved->last_layer];
 }
 
-struct reserved_group *
-reserved_upper(struct reserved *reserved, int64_t layer_id)
-{
-    const struct reserved_role *role = reserved_find(reserved, layer_id);
-
-    return role != NULL && role->is_upper ? &reserved->groups[role->group] : NULL;
-}
-
 bool
 reserved_is_chunk(struct reserved *reserved, int64_t layer_id)
 {
-    const struct reserved_role *role = reserved_find(reserved, layer_id);
+    const struct reserved_role *role = reserved_role(reserved, layer_id);
 
     return role != NULL && !role->is_selected && (role->is_chunks || role->may_have_chunks);
+}
+
+bool
+reserved_may_have_chunks(const struct reserved *reserved)
+{
+    bool may = false;
+
+    for (size_t i = 0; i < reserved->view->layers.count && !reserved->is_off; i++)
+        may = may || reserved->roles[i].is_chunks || reserved->roles[i].may_have_chunks;
+    return may;
 }
 
 const struct reserved_figure *
@@ -478,9 +477,9 @@ reserved_hold(struct reserved *reserved, struct reserved_role *role, const struc
 int
 reserved_alloc(struct reserved *reserved, const struct scan_life *life)
 {
-    struct reserved_role *role = reserved_find(reserved, life->layer_id);
+    struct reserved_role *role = reserved_role(reserved, life->layer_id);
 
-    if (reserved->next < reserved->samples.row_count)
+    if (life->alloc_ns > reserved->next_ns)
         reserved_until(reserved, life->alloc_ns);
     if (role == NULL || life->status != 0)
         return COMMAND_FINE;
@@ -492,10 +491,10 @@ reserved_alloc(struct reserved *reserved, const struct scan_life *life)
 void
 reserved_release(struct reserved *reserved, const struct scan_life *life)
 {
-    struct reserved_role *role = reserved_find(reserved, life->layer_id);
+    struct reserved_role *role = reserved_role(reserved, life->layer_id);
     struct reserved_group *group;
 
-    if (reserved->next < reserved->samples.row_count)
+    if (life->free_ns > reserved->next_ns)
         reserved_until(reserved, life->free_ns);
     if (role == NULL)
         return;

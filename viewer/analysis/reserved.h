@@ -46,8 +46,29 @@ void reserved_until(struct reserved *reserved, int64_t ns);
 /* Let `most_bytes` of all groups begin again with what is reserved now. */
 void reserved_restart(struct reserved *reserved);
 
+/* The role of a layer; NULL: the trace does not define the layer. */
+struct reserved_role *reserved_look_up(struct reserved *reserved, int64_t layer_id);
+
+/* The same for a layer that is mostly that of the event before. */
+static inline struct reserved_role *
+reserved_role(struct reserved *reserved, int64_t layer_id)
+{
+    struct reserved_role *last = &reserved->roles[reserved->last_layer];
+
+    return last->layer_id == layer_id ? last : reserved_look_up(reserved, layer_id);
+}
+
 /* The group whose blocks are the lives of a layer; NULL: those of none. */
-struct reserved_group *reserved_upper(struct reserved *reserved, int64_t layer_id);
+static inline struct reserved_group *
+reserved_upper(struct reserved *reserved, int64_t layer_id)
+{
+    const struct reserved_role *role = reserved_role(reserved, layer_id);
+
+    return role != NULL && role->is_upper ? &reserved->groups[role->group] : NULL;
+}
+
+/* Whether rows may say what is reserved: reserved_utilisation needs the alignments then, and no others. */
+bool reserved_may_have_chunks(const struct reserved *reserved);
 
 /* What is reserved below a layer: in its group, or by the base below it; NULL: nothing says that. */
 const struct reserved_figure *reserved_below(const struct reserved *reserved, int64_t layer_id);

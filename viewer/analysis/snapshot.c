@@ -120,10 +120,46 @@ snapshot_next(void *context, struct scan_pass *pass)
     return COMMAND_FINE;
 }
 
+/*
+ * Keep the groups that had something live at the peak alone. A trace may have sizes by the hundred thousand, of which few
+ * are live at a time, and the snapshot of a second trace is made beside this one.
+ */
+static void
+snapshot_keep_peak(struct snapshot_groups *by)
+{
+    struct groups *groups = &by->groups;
+    struct marked_amount *list;
+    uint64_t *keys;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < groups->count; i++) {
+        if (by->list[i].marked.count == 0)
+            continue;
+        groups->keys[kept] = groups->keys[i];
+        by->list[kept++] = by->list[i];
+    }
+    id_map_free(&groups->by_key); /* no further lives come */
+    groups->count = kept;
+    keys = realloc(groups->keys, (kept + 1) * sizeof(*keys));
+    if (keys != NULL) {
+        groups->keys = keys;
+        groups->capacity = kept + 1;
+    }
+    list = realloc(by->list, (kept + 1) * sizeof(*list));
+    if (list != NULL) {
+        by->list = list;
+        by->capacity = kept + 1;
+    }
+}
+
 int
 snapshot_make(struct view *view, const enum groups_by *by, size_t by_count, struct snapshot *out)
 {
-    return view_run_analysis(view, snapshot_begin(view, by, by_count, out), snapshot_next, snapshot_free, out);
+    int status = view_run_analysis(view, snapshot_begin(view, by, by_count, out), snapshot_next, snapshot_free, out);
+
+    for (size_t i = 0; i < by_count && status == COMMAND_FINE; i++)
+        snapshot_keep_peak(&out->by[i]);
+    return status;
 }
 
 void

@@ -26,17 +26,6 @@ space_free(struct space *space)
     *space = (struct space){ 0 };
 }
 
-uint64_t
-space_rounded(const struct scan_life *life)
-{
-    uint64_t alignment = life->alignment > 0 ? (uint64_t)life->alignment : 1;
-    uint64_t rest = life->size % alignment;
-
-    if (rest == 0 || life->size > (uint64_t)INT64_MAX - alignment)
-        return life->size;
-    return life->size + (alignment - rest);
-}
-
 static void
 space_add_block(struct space *space, const struct scan_life *life, bool is_other)
 {

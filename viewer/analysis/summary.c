@@ -14,6 +14,9 @@
 /* No program has more; a damaged trace may. */
 #define SUMMARY_LAYERS_MAX 65536
 
+/* No event of an outermost layer yet. */
+#define SUMMARY_NO_PART SIZE_MAX
+
 /* Whether --layer selects the layer; without --layer, every layer is selected. */
 static bool
 summary_asked(const struct summary *summary, int64_t layer_id)
@@ -79,6 +82,8 @@ summary_begin(void *context)
     summary->count = 0;
     groups_end(&summary->numbers);
     summary->total = (struct summary_total){ 0 };
+    summary->sole = SUMMARY_NO_PART;
+    summary->told_apart = false;
     reserved_begin(&summary->reserved);
     for (size_t i = 0; i <= summary_undefined(summary); i++)
         summary->parts[i] = (struct summary_total){ 0 };
@@ -91,11 +96,29 @@ summary_begin(void *context)
     return COMMAND_FINE;
 }
 
-/* The part that a life of an outermost layer belongs to, by its group. */
-static struct summary_total *
+/* From now on each part has sums of its own. */
+static void
+summary_tell_apart(struct summary *summary)
+{
+    if (!summary->told_apart && summary->sole != SUMMARY_NO_PART)
+        summary->parts[summary->sole] = summary->total;
+    summary->told_apart = true;
+}
+
+/*
+ * The part that a life of an outermost layer belongs to, by its group. As long as all lives are of one part, its sums
+ * are those of the total: then the result is NULL, and each event is added up once.
+ */
+static inline struct summary_total *
 summary_part(struct summary *summary, const struct reserved_group *group)
 {
-    return &summary->parts[group != NULL ? (size_t)(group - summary->reserved.groups) : summary_undefined(summary)];
+    size_t part = group != NULL ? (size_t)(group - summary->reserved.groups) : summary_undefined(summary);
+
+    if (summary->sole == SUMMARY_NO_PART)
+        summary->sole = part;
+    if (part != summary->sole)
+        summary_tell_apart(summary);
+    return summary->told_apart ? &summary->parts[part] : NULL;
 }
 
 /* An allocation of an outermost layer. */
@@ -130,9 +153,13 @@ summary_alloc(void *context, const struct scan_life *life)
     if (layer->outermost) {
         const struct reserved_group *group = reserved_upper(&summary->reserved, life->layer_id);
 
+        struct summary_total *part = summary_part(summary, group);
+
         total_alloc(&summary->total, group, life);
-        total_alloc(summary_part(summary, group), group, life);
+        if (part != NULL)
+            total_alloc(part, group, life);
     } else if (life->clipped) {
+        summary_tell_apart(summary);
         /* All clipped lives begin at once, whatever their order, and nothing has been freed since. */
         for (size_t i = 0; i < summary->reserved.group_count; i++)
             summary->parts[i].peak_reserved_bytes = summary->reserved.groups[i].reserved.bytes;
@@ -152,9 +179,11 @@ summary_free_event(void *context, const struct scan_life *life)
         struct summary_total *part = summary_part(summary, reserved_upper(&summary->reserved, life->layer_id));
 
         tally_free(&summary->total.sums, life);
-        tally_free(&part->sums, life);
-        part->rounded_bytes -= space_rounded(life);
         summary->total.rounded_bytes -= space_rounded(life);
+        if (part != NULL) {
+            tally_free(&part->sums, life);
+            part->rounded_bytes -= space_rounded(life);
+        }
     }
     return COMMAND_FINE;
 }
@@ -165,6 +194,7 @@ summary_end(void *context, int64_t last_ns)
     struct summary *summary = context;
 
     summary->end_ns = last_ns;
+    summary_tell_apart(summary);
     reserved_end(&summary->reserved);
     return COMMAND_FINE;
 }

@@ -44,6 +44,8 @@ struct summary {
     struct summary_total total;  /* of all; its bytes are of one memory only where there is one part */
     struct summary_total *parts; /* owns; of each group with selected logs, and of undefined layers if there are any */
     size_t part_count;
+    size_t sole;        /* while the scan runs: the only part so far, whose sums are those of the total */
+    bool told_apart;    /* parts have sums of their own */
     bool has_times;     /* how long calls took was recorded */
     int64_t end_ns;     /* of the whole trace */
     int64_t span_ns;    /* of the selected time range; never negative */

@@ -20,21 +20,36 @@ timeline_take_reserved(struct timeline *timeline)
     }
 }
 
-/* Advance to the column of `ns`. Each column begins with the bytes live and reserved at the end of the one before. */
+/* Set where the column after the current one begins. */
 static void
+timeline_look_ahead(struct timeline *timeline)
+{
+    timeline->next_ns =
+        timeline->at + 1 < timeline->count ? timeline->parts[0].columns[timeline->at + 1].ns : INT64_MAX;
+}
+
+/* Advance by a column. It begins with the bytes live and reserved at the end of the one before. */
+static void
+timeline_step(struct timeline *timeline)
+{
+    reserved_until(&timeline->reserved, timeline->next_ns);
+    timeline_take_reserved(timeline);
+    reserved_restart(&timeline->reserved);
+    timeline->at++;
+    for (size_t i = 0; i < timeline->part_count; i++) {
+        struct timeline_column *next = &timeline->parts[i].columns[timeline->at];
+
+        next->most_bytes = next->least_bytes = next->end_bytes = timeline->parts[i].group->live_bytes;
+    }
+    timeline_look_ahead(timeline);
+}
+
+/* Advance to the column of `ns`. */
+static inline void
 timeline_advance(struct timeline *timeline, int64_t ns)
 {
-    while (timeline->at + 1 < timeline->count && ns >= timeline->parts[0].columns[timeline->at + 1].ns) {
-        reserved_until(&timeline->reserved, timeline->parts[0].columns[timeline->at + 1].ns);
-        timeline_take_reserved(timeline);
-        reserved_restart(&timeline->reserved);
-        timeline->at++;
-        for (size_t i = 0; i < timeline->part_count; i++) {
-            struct timeline_column *next = &timeline->parts[i].columns[timeline->at];
-
-            next->most_bytes = next->least_bytes = next->end_bytes = timeline->parts[i].group->live_bytes;
-        }
-    }
+    while (ns >= timeline->next_ns && timeline->at + 1 < timeline->count)
+        timeline_step(timeline);
 }
 
 static int
@@ -51,16 +66,15 @@ timeline_begin(void *context)
             columns[j].ns = (int64_t)((uint64_t)timeline->begin_ns + (uint64_t)(span * j / timeline->count));
     }
     timeline->at = 0;
+    timeline_look_ahead(timeline);
     reserved_begin(&timeline->reserved);
     return COMMAND_FINE;
 }
 
-/* The current column of the part that a life belongs to; NULL: it is a chunk, or of no part. */
+/* The current column of the part of a group; NULL: the life is a chunk, or of no part. */
 static struct timeline_column *
-timeline_column(struct timeline *timeline, const struct scan_life *life)
+timeline_column(const struct timeline *timeline, const struct reserved_group *group)
 {
-    const struct reserved_group *group = reserved_upper(&timeline->reserved, life->layer_id);
-
     for (size_t i = 0; i < timeline->part_count && group != NULL; i++) {
         if (timeline->parts[i].group == group)
             return &timeline->parts[i].columns[timeline->at];
@@ -72,20 +86,22 @@ static int
 timeline_alloc(void *context, const struct scan_life *life)
 {
     struct timeline *timeline = context;
+    const struct reserved_group *group;
     struct timeline_column *column;
     uint64_t bytes;
     int status;
 
     timeline_advance(timeline, life->alloc_ns);
     status = reserved_alloc(&timeline->reserved, life);
-    column = timeline_column(timeline, life);
+    group = reserved_upper(&timeline->reserved, life->layer_id);
+    column = timeline_column(timeline, group);
     if (column == NULL || status != COMMAND_FINE)
         return status;
     if (life->status != 0) {
         column->failures++;
         return COMMAND_FINE;
     }
-    bytes = reserved_upper(&timeline->reserved, life->layer_id)->live_bytes;
+    bytes = group->live_bytes;
     column->allocations += !life->clipped;
     if (life->clipped) /* it was live when the column began */
         column->least_bytes = bytes;
@@ -99,15 +115,17 @@ static int
 timeline_release(void *context, const struct scan_life *life)
 {
     struct timeline *timeline = context;
+    const struct reserved_group *group;
     struct timeline_column *column;
     uint64_t bytes;
 
     timeline_advance(timeline, life->free_ns);
     reserved_release(&timeline->reserved, life);
-    column = timeline_column(timeline, life);
+    group = reserved_upper(&timeline->reserved, life->layer_id);
+    column = timeline_column(timeline, group);
     if (column == NULL)
         return COMMAND_FINE;
-    bytes = reserved_upper(&timeline->reserved, life->layer_id)->live_bytes;
+    bytes = group->live_bytes;
     column->frees++;
     column->end_bytes = bytes;
     if (bytes < column->least_bytes)
@@ -127,12 +145,21 @@ timeline_end(void *context, int64_t last_ns)
     return COMMAND_FINE;
 }
 
-static const struct scan_unit timeline_unit = {
-    .needs = SCAN_ALIGNMENT,
-    .begin = timeline_begin,
-    .alloc = timeline_alloc,
-    .free = timeline_release,
-    .end = timeline_end,
+/* With rounded sizes, of which the utilisation of chunks is made, and without. */
+static const struct scan_unit timeline_units[] = {
+    {
+        .needs = SCAN_ALIGNMENT,
+        .begin = timeline_begin,
+        .alloc = timeline_alloc,
+        .free = timeline_release,
+        .end = timeline_end,
+    },
+    {
+        .begin = timeline_begin,
+        .alloc = timeline_alloc,
+        .free = timeline_release,
+        .end = timeline_end,
+    },
 };
 
 /* Count the marks of each column. */
@@ -213,7 +240,7 @@ timeline_make_parts(struct timeline *timeline)
 int
 timeline_make(struct view *view, size_t count, struct timeline *out)
 {
-    struct scan_pass pass = { &timeline_unit, out };
+    struct scan_pass pass = { NULL, out };
     int status;
 
     *out = (struct timeline){ .view = view, .count = count < TIMELINE_COLUMNS ? count : TIMELINE_COLUMNS };
@@ -224,6 +251,7 @@ timeline_make(struct view *view, size_t count, struct timeline *out)
         status = timeline_window(out);
     if (status == COMMAND_FINE)
         status = timeline_make_parts(out);
+    pass.unit = &timeline_units[status == COMMAND_FINE && !reserved_may_have_chunks(&out->reserved)];
     if (status == COMMAND_FINE)
         status = view_scan(view, &pass, 1);
     if (status == COMMAND_FINE)

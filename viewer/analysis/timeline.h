@@ -35,7 +35,8 @@ struct timeline {
     size_t count; /* of the columns of each part */
     int64_t begin_ns;
     int64_t end_ns;
-    size_t at; /* the column of the current event */
+    size_t at;       /* the column of the current event */
+    int64_t next_ns; /* where the next column begins; INT64_MAX: it is the last */
 };
 
 /*

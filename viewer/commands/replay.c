@@ -39,11 +39,28 @@ struct replay_choices {
     bool stop_at_failure;
 };
 
+/*
+ * Whether a stack that is made after reading may have a log, which keeps the notes of the input. The text of one that
+ * has one has the word; where the word stands for something else, they are read for nothing.
+ */
+static bool
+replay_may_record(const struct replay_choices *options)
+{
+    const char *environment = getenv("TIDEMARK_STACK");
+
+    for (size_t i = 0; i < options->stacks.count; i++) {
+        if (strstr(options->stacks.items[i], "log") != NULL)
+            return true;
+    }
+    return options->stacks.count == 0 && environment != NULL && strstr(environment, "log") != NULL;
+}
+
 static int
 replay_read(const char *path, const struct replay_choices *options, struct replay_input *input)
 {
     if (strcmp(path, "-") != 0 && file_is_sqlite(path))
-        return replay_read_trace(path, options->layer_id != REPLAY_OUTERMOST ? (int64_t)options->layer_id : 0, input);
+        return replay_read_trace(path, options->layer_id != REPLAY_OUTERMOST ? (int64_t)options->layer_id : 0,
+                                 replay_may_record(options), input);
     if (options->layer_id != REPLAY_OUTERMOST) {
         fprintf(stderr, "%s: no trace, and --layer is for traces\n", path);
         return COMMAND_WRONG;

@@ -56,12 +56,24 @@ enum {
     PLAN_DETAILS = 8,   /* of `event`: with the details */
     PLAN_ONE = 16,      /* of `event`: a single allocation_id */
     PLAN_BACKWARD = 32, /* from the latest to the earliest, of one layer in `usage` */
+    PLAN_TOP = 64,      /* of `event`: the first few in any order */
     PLAN_USED = 256,    /* of `event`: this bit and those above it: the columns that the question uses */
 };
 
 /* Conditions `column` OP value: idxStr has OP and the column for each, in the order of the values. */
 #define PLAN_MOST     12
 #define PLAN_COLUMN_A 'a'
+
+/*
+ * In a plan for the first few rows, LIMIT and OFFSET come behind the conditions, and the columns of ORDER BY behind a
+ * bar: "=bL?|h-a+" has layer_id = the first value, LIMIT the second, ORDER BY duration_ns DESC, ns.
+ */
+#define PLAN_LIMIT  'L'
+#define PLAN_OFFSET 'O'
+#define PLAN_BAR    '|'
+
+/* More rows than these are streamed: SQLite would hold them all while it looks for the first ones. */
+#define TOP_MOST 10000
 
 /* A copy is made once so many times the rows of a table were read. Making it takes about as long as three readings. */
 #define COPY_AFTER 3
@@ -197,7 +209,7 @@ events_disconnect(sqlite3_vtab *base)
 /* The conditions that a plan uses, so far. */
 struct plan {
     const struct events_kind *kind;
-    char text[2 * PLAN_MOST + 1];
+    char text[2 * PLAN_MOST + 2 * EVENT_COLUMNS + 2];
     int count;
     unsigned equal; /* bit n: column n equals a value */
     unsigned ends;  /* ends of a range of ns */
@@ -328,6 +340,102 @@ plan_order(const struct plan *plan, sqlite3_index_info *info)
     return info->nOrderBy > 0 || info->colUsed == 0 ? PLAN_ANY : PLAN_BY_TIME;
 }
 
+#if SQLITE_VERSION_NUMBER >= 3038000
+/* The sign of a condition of a plan for the first few rows, or of their number; 0: it is another condition. */
+static char
+top_operator(int op)
+{
+    switch (op) {
+    case SQLITE_INDEX_CONSTRAINT_EQ:
+        return '=';
+    case SQLITE_INDEX_CONSTRAINT_GT:
+        return '>';
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        return 'g';
+    case SQLITE_INDEX_CONSTRAINT_LT:
+        return '<';
+    case SQLITE_INDEX_CONSTRAINT_LE:
+        return 'l';
+    case SQLITE_INDEX_CONSTRAINT_LIMIT:
+        return PLAN_LIMIT;
+    case SQLITE_INDEX_CONSTRAINT_OFFSET:
+        return PLAN_OFFSET;
+    default:
+        return 0;
+    }
+}
+
+/*
+ * Take a condition into a plan for the first few rows: its value is known, and of the type that the column has, so that
+ * the view finds the same rows. A number of rows is added to *rows. False: there is no such plan.
+ */
+static bool
+top_take(struct plan *plan, sqlite3_index_info *info, int i, int64_t *rows)
+{
+    const struct sqlite3_index_constraint *each = &info->aConstraint[i];
+    char sign = top_operator(each->op);
+    bool is_number = sign == PLAN_LIMIT || sign == PLAN_OFFSET;
+    int type = !is_number && each->iColumn == plan->kind->kind ? SQLITE_TEXT : SQLITE_INTEGER;
+    sqlite3_value *value;
+
+    if (sign == 0 || !each->usable || plan->count == PLAN_MOST || (!is_number && each->iColumn < 0) ||
+        sqlite3_vtab_rhs_value(info, i, &value) != SQLITE_OK || sqlite3_value_type(value) != type)
+        return false;
+    if (!is_number && (strcmp(sqlite3_vtab_collation(info, i), "BINARY") != 0 || plan_is_in(info, i)))
+        return false;
+    if (is_number && (sqlite3_value_int64(value) < 0 || sqlite3_value_int64(value) > TOP_MOST))
+        return false;
+    if (is_number)
+        *rows += sqlite3_value_int64(value);
+    plan->text[2 * plan->count] = sign;
+    plan->text[2 * plan->count + 1] = (char)(PLAN_COLUMN_A + (is_number ? 0 : each->iColumn));
+    plan->count++;
+    return true;
+}
+
+/*
+ * Plan to ask the view for the first few rows in an order: SQLite then keeps only these while it reads the trace, which
+ * takes half as long as to check the trace for a stream, and less than to take each row from here.
+ */
+static bool
+plan_top(struct plan *plan, sqlite3_index_info *info)
+{
+    int64_t rows = 0;
+    bool limited = false;
+    int at;
+
+    for (int i = 0; i < info->nConstraint; i++) {
+        limited = limited || info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_LIMIT;
+        if (!top_take(plan, info, i, &rows))
+            return false;
+    }
+    if (!limited || rows > TOP_MOST || info->nOrderBy < 1 || info->nOrderBy > EVENT_COLUMNS)
+        return false;
+    at = 2 * plan->count;
+    plan->text[at++] = PLAN_BAR;
+    for (int i = 0; i < info->nOrderBy; i++) {
+        if (info->aOrderBy[i].iColumn < 0)
+            return false;
+        plan->text[at++] = (char)(PLAN_COLUMN_A + info->aOrderBy[i].iColumn);
+        plan->text[at++] = info->aOrderBy[i].desc ? '-' : '+';
+    }
+    for (int i = 0; i < info->nConstraint; i++)
+        info->aConstraintUsage[i].argvIndex = i + 1;
+    info->orderByConsumed = 1;
+    info->estimatedRows = rows + 1;
+    return true;
+}
+#else
+/* Older versions tell nothing of LIMIT. */
+static bool
+plan_top(struct plan *plan, sqlite3_index_info *info)
+{
+    (void)plan;
+    (void)info;
+    return false;
+}
+#endif
+
 /* Guess what a plan costs. A condition is worth the most where it saves reading the whole table. */
 static void
 plan_cost(const struct plan *plan, const struct events_table *table, sqlite3_index_info *info)
@@ -365,12 +473,23 @@ events_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 
     plan_conditions(&plan, info);
     info->idxNum = plan_order(&plan, info);
+    if (!table->kind->sums && (info->idxNum & PLAN_ONE) == 0) {
+        struct plan top = { .kind = table->kind };
+
+        if (plan_top(&top, info)) {
+            memcpy(plan.text, top.text, sizeof(plan.text));
+            info->idxNum = PLAN_TOP;
+        }
+    }
     for (int i = 0; !table->kind->sums && i < EVENT_COLUMNS; i++)
         details |= EVENT_IS_DETAIL(i) ? UINT64_C(1) << i : 0;
     if ((info->colUsed & details) != 0)
         info->idxNum |= PLAN_DETAILS;
     info->idxNum |= (int)(info->colUsed & ((1u << EVENT_COLUMNS) - 1)) * PLAN_USED;
-    plan_cost(&plan, table, info);
+    if ((info->idxNum & PLAN_TOP) == 0)
+        plan_cost(&plan, table, info);
+    else
+        info->estimatedCost = (double)table->rows;
     info->idxStr = sqlite3_mprintf("%s", plan.text);
     info->needToFreeIdxStr = 1;
     return info->idxStr != NULL ? SQLITE_OK : SQLITE_NOMEM;
@@ -754,6 +873,75 @@ view_ask(struct events_table *table, struct events_cursor *cursor, int plan)
     return events_failed(table, sqlite3_prepare_v2(table->db, sql, -1, &cursor->rows.rows, NULL));
 }
 
+static const char *
+top_relation(char sign)
+{
+    switch (sign) {
+    case 'g':
+        return ">=";
+    case 'l':
+        return "<=";
+    case '>':
+        return ">";
+    default:
+        return sign == '<' ? "<" : "=";
+    }
+}
+
+/* Write the conditions and the order of a plan for the first few rows as SQL. */
+static void
+top_sql(const struct events_kind *kind, const char *text, char *out, size_t size)
+{
+    const char *separator = " WHERE ";
+    size_t length = strlen(out);
+
+    for (; text[0] != PLAN_BAR; text += 2) {
+
+        if (text[0] == PLAN_LIMIT || text[0] == PLAN_OFFSET)
+            continue;
+        length += (size_t)snprintf(out + length, size - length, "%s%s %s ?", separator,
+                                   kind->names[text[1] - PLAN_COLUMN_A], top_relation(text[0]));
+        separator = " AND ";
+    }
+    separator = " ORDER BY ";
+    for (text++; text[0] != '\0'; text += 2) {
+        length += (size_t)snprintf(out + length, size - length, "%s%s%s", separator,
+                                   kind->names[text[0] - PLAN_COLUMN_A], text[1] == '-' ? " DESC" : "");
+        separator = ", ";
+    }
+    snprintf(out + length, size - length, " LIMIT ?");
+}
+
+/* Ask the view for the first few rows. Those that OFFSET leaves out are among them: SQLite counts them here, too. */
+static int
+top_ask(struct events_table *table, struct events_cursor *cursor, int plan, const char *text, sqlite3_value **values)
+{
+    const struct events_kind *kind = table->kind;
+    unsigned used = (unsigned)plan / PLAN_USED;
+    char sql[1024] = "SELECT ";
+    sqlite3_int64 rows = 0;
+    int bound = 0;
+    int code;
+
+    for (int i = 0; i < kind->column_count; i++) {
+        size_t length = strlen(sql);
+
+        snprintf(sql + length, sizeof(sql) - length, "%s%s", i > 0 ? ", " : "",
+                 (used & 1u << i) != 0 ? kind->names[i] : "NULL");
+    }
+    snprintf(sql + strlen(sql), sizeof(sql) - strlen(sql), " FROM main.%s", kind->view);
+    top_sql(kind, text, sql, sizeof(sql));
+    cursor->source = CURSOR_STATEMENT;
+    code = events_failed(table, sqlite3_prepare_v2(table->db, sql, -1, &cursor->rows.rows, NULL));
+    for (int i = 0; text[2 * i] != PLAN_BAR && code == SQLITE_OK; i++) {
+        if (text[2 * i] == PLAN_LIMIT || text[2 * i] == PLAN_OFFSET)
+            rows += sqlite3_value_int64(values[i]);
+        else
+            code = sqlite3_bind_value(cursor->rows.rows, ++bound, values[i]);
+    }
+    return code == SQLITE_OK ? sqlite3_bind_int64(cursor->rows.rows, bound + 1, rows) : code;
+}
+
 /* Begin to stream, the layer at `cursor->layer` or all. */
 static int
 stream_begin(struct events_table *table, struct events_cursor *cursor)
@@ -923,7 +1111,6 @@ events_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc, s
     struct events_cursor *cursor = (struct events_cursor *)base;
     struct events_table *table = (struct events_table *)base->pVtab;
     struct condition list[PLAN_MOST];
-    int count = conditions_read(table->kind, text, values, list);
     int code;
 
     cursor_stop(cursor);
@@ -939,8 +1126,10 @@ events_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc, s
         while (text[2 * at + 1] != PLAN_COLUMN_A + table->kind->allocation_id || text[2 * at] != '=')
             at++;
         code = pairs_ask(table, cursor, plan, values[at]);
+    } else if ((plan & PLAN_TOP) != 0) {
+        code = top_ask(table, cursor, plan, text, values);
     } else {
-        code = events_ask(table, cursor, plan, list, count);
+        code = events_ask(table, cursor, plan, list, conditions_read(table->kind, text, values, list));
     }
     if (code != SQLITE_OK || cursor->at_end)
         return code;

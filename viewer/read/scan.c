@@ -318,6 +318,11 @@ struct reading {
     size_t scan_count;
     const struct reading_column *columns[READING_COLUMNS]; /* those of the statement */
     int column_count;
+    struct reading_other {
+        size_t offset; /* in the life */
+        bool has_null;
+    } others[READING_COLUMNS]; /* what each row asks of the columns after the first ones */
+    struct scan_life life;     /* the row; columns that no unit needs stay 0 */
     struct progress progress;
     uint64_t row;
     uint64_t total;
@@ -346,12 +351,12 @@ static void
 reading_others(const struct reading *reading, sqlite3_value **values, struct scan_life *life, int *broken)
 {
     for (int i = READING_FIRST; i < reading->column_count; i++) {
+        const struct reading_other *other = &reading->others[i];
         int64_t value = 0;
 
-        if (reading_column(reading, i)->type != TIDEI_COLUMN_INTEGER_OR_NULL ||
-            sqlite3_value_type(values[i]) != SQLITE_NULL)
+        if (!other->has_null || sqlite3_value_type(values[i]) != SQLITE_NULL)
             value = reading_integer(values, i, broken);
-        memcpy((char *)life + reading->columns[i]->offset, &value, sizeof(value));
+        memcpy((char *)life + other->offset, &value, sizeof(value));
     }
 }
 
@@ -374,6 +379,7 @@ reading_life(const struct reading *reading, sqlite3_value **values, struct scan_
     life->status = reading_integer(values, READING_STATUS, &broken);
     life->freed = life->status == 0 && sqlite3_value_type(values[READING_FREE_NS]) != SQLITE_NULL;
     life->free_ns = life->freed ? reading_integer(values, READING_FREE_NS, &broken) : 0;
+    life->clipped = false;
     if (life->freed && life->free_ns < life->alloc_ns)
         life->free_ns = life->alloc_ns;
     if (reading->column_count > READING_FIRST)
@@ -388,20 +394,26 @@ reading_life(const struct reading *reading, sqlite3_value **values, struct scan_
     return COMMAND_FINE;
 }
 
-/* Pass a row to all scans. */
-static int
-reading_pass(struct reading *reading, const struct scan_life *life)
+/* Pass the row to a scan. Its filter may clip the life. */
+static inline int
+reading_pass_to(struct scan *scan, struct scan_life *life)
 {
+    return scan->filter == NULL || filter_takes(scan->filter, life) ? scan_alloc(scan, life) : COMMAND_FINE;
+}
+
+/* Pass the row to all scans; only the last one need not leave it as it is. */
+static int
+reading_pass(struct reading *reading)
+{
+    size_t last = reading->scan_count - 1;
     int status = COMMAND_FINE;
 
-    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
-        struct scan *scan = &reading->scans[i];
-        struct scan_life own = *life; /* a filter may clip it */
+    for (size_t i = 0; i < last && status == COMMAND_FINE; i++) {
+        struct scan_life own = reading->life;
 
-        if (scan->filter == NULL || filter_takes(scan->filter, &own))
-            status = scan_alloc(scan, &own);
+        status = reading_pass_to(&reading->scans[i], &own);
     }
-    return status;
+    return status == COMMAND_FINE ? reading_pass_to(&reading->scans[last], &reading->life) : status;
 }
 
 /*
@@ -412,14 +424,15 @@ static void
 reading_row(sqlite3_context *context, int count, sqlite3_value **values)
 {
     struct reading *reading = sqlite3_user_data(context);
-    struct scan_life life = { 0 };
+    int64_t ns;
 
     (void)count;
-    reading->status = reading_life(reading, values, &life);
-    reading->disordered = reading->status == COMMAND_FINE && life.alloc_ns < reading->previous_ns;
-    reading->previous_ns = life.alloc_ns;
+    reading->status = reading_life(reading, values, &reading->life);
+    ns = reading->life.alloc_ns;
+    reading->disordered = reading->status == COMMAND_FINE && ns < reading->previous_ns;
+    reading->previous_ns = ns;
     if (reading->status == COMMAND_FINE && !reading->disordered)
-        reading->status = reading_pass(reading, &life);
+        reading->status = reading_pass(reading);
     if (reading->status != COMMAND_FINE || reading->disordered)
         sqlite3_result_error(context, "enough", -1);
     if (reading->row++ % 4096 == 0)
@@ -499,8 +512,14 @@ reading_run(struct reading *reading, unsigned needs)
     int status = trace_integer(reading->trace, "SELECT max(allocation_id) FROM allocation", &total);
 
     for (size_t i = 0; i < READING_COLUMNS; i++) {
-        if (i < READING_FIRST || (needs & reading_columns[i].need) != 0)
-            reading->columns[reading->column_count++] = &reading_columns[i];
+        if (i >= READING_FIRST && (needs & reading_columns[i].need) == 0)
+            continue;
+        reading->columns[reading->column_count] = &reading_columns[i];
+        reading->others[reading->column_count] = (struct reading_other){
+            .offset = reading_columns[i].offset,
+            .has_null = reading_column(reading, reading->column_count)->type == TIDEI_COLUMN_INTEGER_OR_NULL,
+        };
+        reading->column_count++;
     }
     reading->total = total > 0 ? (uint64_t)total : 0;
     if (status == COMMAND_FINE)

@@ -18,11 +18,14 @@ struct reader {
     const struct trace *trace;
     struct replay_input *input;
     int64_t layer_id;
-    struct id_map live;       /* owns; allocations by allocation_id */
-    struct name_list streams; /* owns */
-    struct name_list tags;    /* owns */
-    size_t next_mark;         /* the first that is not among the events yet */
-    bool has_callstacks;      /* the trace has the tables that say what they are */
+    struct id_map live;        /* owns; allocations by allocation_id */
+    struct name_list streams;  /* owns */
+    struct name_list tags;     /* owns */
+    const struct name *stream; /* borrows; that of the event before; NULL: one that the trace does not know */
+    size_t next_mark;          /* the first that is not among the events yet */
+    int64_t next_mark_ns;      /* its time; INT64_MAX: there is none */
+    bool has_callstacks;       /* the trace has the tables that say what they are */
+    bool keeps_notes;          /* else no times, tags and call stacks */
 };
 
 /* Deeper tags are cut off; a circle of tags, too. */
@@ -49,6 +52,7 @@ reader_begin(void *context)
     reader->input->notes = notes;
     id_map_free(&reader->live);
     reader->next_mark = 0;
+    reader->next_mark_ns = INT64_MIN;
     return COMMAND_FINE;
 }
 
@@ -58,6 +62,8 @@ reader_time(const struct reader *reader, int64_t ns)
 {
     struct replay_input *input = reader->input;
 
+    if (!reader->keeps_notes)
+        return true;
     if (!tidei_grow(&input->notes.times, &input->notes.time_capacity, input->event_count - 1, 1))
         return false;
     input->notes.times[input->event_count - 1] = ns;
@@ -79,6 +85,7 @@ reader_marks(struct reader *reader, int64_t ns)
         if (error == NULL && !reader_time(reader, mark->ns))
             error = replay_no_memory;
     }
+    reader->next_mark_ns = reader->next_mark < notes->mark_count ? notes->marks[reader->next_mark].ns : INT64_MAX;
     return error;
 }
 
@@ -110,6 +117,8 @@ reader_label(struct reader *reader, const struct scan_life *life, uint32_t alloc
     uint64_t key = (uint64_t)life->tag_id << 32 ^ (uint64_t)callstack_id;
     const uint32_t *known;
 
+    if (!reader->keeps_notes)
+        return NULL;
     if (life->tag_id < 0 || life->tag_id > UINT32_MAX || callstack_id < 0 || callstack_id > UINT32_MAX)
         return "its tag or its call stack has a number that no recording gives";
     if (!tidei_grow(&notes->label_of, &notes->label_of_capacity, allocation, 1))
@@ -136,11 +145,11 @@ reader_label(struct reader *reader, const struct scan_life *life, uint32_t alloc
 
 /* The handle that was recorded; a stream that the trace does not know goes by its id. */
 static uint64_t
-reader_stream(const struct reader *reader, int64_t stream_id)
+reader_stream(struct reader *reader, int64_t stream_id)
 {
-    const struct name *stream = names_find(&reader->streams, stream_id);
-
-    return (uint64_t)(stream != NULL ? stream->number : stream_id);
+    if (reader->stream == NULL || reader->stream->id != stream_id)
+        reader->stream = names_find(&reader->streams, stream_id);
+    return (uint64_t)(reader->stream != NULL ? reader->stream->number : stream_id);
 }
 
 static int
@@ -160,7 +169,7 @@ reader_alloc(void *context, const struct scan_life *life)
     if (life->alignment == 0 || (life->alignment & (life->alignment - 1)) != 0)
         return trace_broken(reader->trace, "allocation %" PRId64 ": alignment %" PRIu64 " is no power of two",
                             life->allocation_id, life->alignment);
-    error = reader_marks(reader, life->alloc_ns);
+    error = life->alloc_ns >= reader->next_mark_ns ? reader_marks(reader, life->alloc_ns) : NULL;
     if (error != NULL)
         return reader_added(reader, life, error);
     error =
@@ -183,7 +192,7 @@ reader_free(void *context, const struct scan_life *life)
     if (life->layer_id != reader->layer_id || !id_map_take(&reader->live, (uint64_t)life->allocation_id, &allocation))
         return COMMAND_FINE;
     reader->input->recorded_events++;
-    error = reader_marks(reader, life->free_ns);
+    error = life->free_ns >= reader->next_mark_ns ? reader_marks(reader, life->free_ns) : NULL;
     if (error == NULL)
         error = replay_input_free(reader->input, (uint64_t)life->free_thread_id,
                                   reader_stream(reader, life->free_stream_id),
@@ -204,12 +213,22 @@ reader_end(void *context, int64_t last_ns)
     return error == NULL ? COMMAND_FINE : trace_broken(reader->trace, "its marks: %s", error);
 }
 
-static const struct scan_unit reader_unit = {
-    .needs = SCAN_DETAILS | SCAN_ORIGIN,
-    .begin = reader_begin,
-    .alloc = reader_alloc,
-    .free = reader_free,
-    .end = reader_end,
+/* With the notes, and without. */
+static const struct scan_unit reader_units[] = {
+    {
+        .needs = SCAN_DETAILS | SCAN_ORIGIN,
+        .begin = reader_begin,
+        .alloc = reader_alloc,
+        .free = reader_free,
+        .end = reader_end,
+    },
+    {
+        .needs = SCAN_DETAILS,
+        .begin = reader_begin,
+        .alloc = reader_alloc,
+        .free = reader_free,
+        .end = reader_end,
+    },
 };
 
 /* The layer that was asked for, or the outermost log layer. */
@@ -300,11 +319,11 @@ reader_name_threads(struct reader *reader)
 }
 
 int
-replay_read_trace(const char *path, int64_t layer_id, struct replay_input *input)
+replay_read_trace(const char *path, int64_t layer_id, bool keeps_notes, struct replay_input *input)
 {
     struct trace trace;
-    struct reader reader = { .trace = &trace, .input = input };
-    struct scan_pass pass = { .unit = &reader_unit, .context = &reader };
+    struct reader reader = { .trace = &trace, .input = input, .keeps_notes = keeps_notes };
+    struct scan_pass pass = { .unit = &reader_units[!keeps_notes], .context = &reader };
     int status = trace_open(path, &trace);
 
     *input = (struct replay_input){ 0 };

@@ -474,6 +474,15 @@ producer_put_refusal(const struct tidei_producer *producer, const struct tidei_e
     }
 }
 
+/* How many records an event needs with all that follows it: `calls` of them, `count` behind its own record. */
+static uint64_t
+producer_all_records(const struct tidei_producer *producer, uint32_t texts, uint32_t calls, uint32_t count)
+{
+    uint64_t left = calls - count, room = producer_room(producer);
+
+    return 1 + texts + count + left + (left + room - 1) / room;
+}
+
 /* Write the next `count` calls of an event behind its record, or behind a CALLS record, from `offset` on. */
 static void
 producer_put_calls(const struct tidei_producer *producer, uint64_t offset, const struct tidei_call_capture *slot,
@@ -525,13 +534,14 @@ tidei_producer_event_behind(struct tidei_producer *producer, uint64_t begin, uin
     uint32_t texts = producer_refusal_records(rest);
     uint32_t position = 0;
     uint32_t room = producer_room(producer) - texts, count = calls < room ? calls : room;
+    /* A ring that drops has room for the whole event, or drops it: its thread waits for nothing. */
+    uint64_t needed = producer->drop ? producer_all_records(producer, texts, calls, count) : 1 + texts + count;
     struct tidei_record *record;
     uint64_t now;
 
     /* The first call may have opened the ring; close it, so that a wait holds up no merge. Pairs with its acquire. */
     atomic_store_explicit(&producer->ring->open, 0, memory_order_release);
-    if (producer->head + 1 + texts + count - producer->tail > producer->mask + 1 &&
-        !tidei_producer_reserve(producer, 1 + texts + count)) {
+    if (producer->head + needed - producer->tail > producer->mask + 1 && !tidei_producer_reserve(producer, needed)) {
         tidei_producer_dropped(producer, address, word);
         return;
     }

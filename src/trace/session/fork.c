@@ -117,6 +117,7 @@ tidei_recorder_handle_forks(void)
     tidei_tags_handle_forks();
     tidei_callstack_handle_forks();
     tidei_fork_hook_set(TIDEI_FORK_RECORDERS, &recorders);
+    tidei_protect_handle_forks();
 }
 
 bool

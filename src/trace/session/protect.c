@@ -11,6 +11,8 @@
 #include <tidemark/trace.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/fork.h"
+#include "src/sync/testpoint.h"
 #include "src/tables/grow.h"
 #include "src/trace/session/recorder.h"
 
@@ -23,6 +25,26 @@ static struct {
     int *files;
     size_t count, capacity;
 } protect = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void
+protect_hold(void)
+{
+    pthread_mutex_lock(&protect.lock);
+}
+
+static void
+protect_release(void)
+{
+    pthread_mutex_unlock(&protect.lock);
+}
+
+void
+tidei_protect_handle_forks(void)
+{
+    static const struct tidei_fork_hook hook = { protect_hold, protect_release, protect_release };
+
+    tidei_fork_hook_set(TIDEI_FORK_PROTECT, &hook);
+}
 
 static bool
 protect_has_locked(const struct stat *sought)
@@ -44,9 +66,9 @@ tidei_trace_is_protected(const char *path)
 
     if (lstat(path, &info) != 0)
         return false;
-    pthread_mutex_lock(&protect.lock);
+    protect_hold();
     found = protect_has_locked(&info);
-    pthread_mutex_unlock(&protect.lock);
+    protect_release();
     return found;
 }
 
@@ -75,7 +97,8 @@ protect_add(int file)
     bool added = false;
     struct stat info;
 
-    pthread_mutex_lock(&protect.lock);
+    protect_hold();
+    TIDEI_TEST_POINT("protect.locked");
     if (fstat(file, &info) != 0)
         status = tide_error_set(TIDE_EIO, "trace: %s", strerror(errno));
     else if (!protect_has_locked(&info))
@@ -84,7 +107,7 @@ protect_add(int file)
         protect.files[protect.count++] = file;
     else if (status == TIDE_OK && !protect_has_locked(&info))
         status = tide_error_set(TIDE_ENOMEM, "trace: no host memory");
-    pthread_mutex_unlock(&protect.lock);
+    protect_release();
     if (!added)
         close(file);
     return status;
@@ -97,6 +120,7 @@ tide_trace_protect(const char *path)
 
     if (path == NULL)
         return tide_error_set(TIDE_EINVAL, "trace: the path is NULL");
+    tidei_protect_handle_forks();
     file = open(path, O_PATH | O_CLOEXEC);
     if (file < 0)
         return tide_error_set(TIDE_EIO, "trace: %s: %s", path, strerror(errno));

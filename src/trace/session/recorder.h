@@ -96,6 +96,9 @@ struct tidei_recorder *tidei_recorder_at_locked(const char *path);
 /* protect.c: whether tide_trace_protect was called for the file at `path`, by this or another name. */
 bool tidei_trace_is_protected(const char *path);
 
+/* protect.c: make its lock one of those that fork() takes. The caller holds no lock of the library. */
+void tidei_protect_handle_forks(void);
+
 /* Take another reference; returns `recorder`. */
 struct tidei_recorder *tidei_recorder_retain(struct tidei_recorder *recorder);
 
