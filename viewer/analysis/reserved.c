@@ -701,6 +701,34 @@ reserved_limit(const struct reserved *reserved, const struct reserved_group *gro
     return lowest;
 }
 
+/* Whether requests reach the layer at `at` on a way that leaves out `pool`. */
+static bool
+reserved_is_reached_past(const struct trace_layers *layers, size_t at, size_t pool)
+{
+    struct trace_layer_set reached = { { 0 } }, asked = { { 0 } }; /* asked: by a layer above */
+    bool changed = true;
+
+    trace_layer_set_add(&reached, at);
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < layers->edge_count; i++) {
+            size_t from = layers->edges[i].from;
+
+            trace_layer_set_add(&asked, layers->edges[i].to);
+            if (from == pool || !trace_layer_set_has(&reached, layers->edges[i].to) ||
+                trace_layer_set_has(&reached, from))
+                continue;
+            trace_layer_set_add(&reached, from);
+            changed = true;
+        }
+    }
+    for (size_t i = 0; i < layers->count; i++) {
+        if (trace_layer_set_has(&reached, i) && !trace_layer_set_has(&asked, i))
+            return true;
+    }
+    return false;
+}
+
 /* The log whose rows are the chunks of a pool and of nothing else; NULL: there is none. */
 static const struct reserved_role *
 reserved_own_log(const struct reserved *reserved, size_t pool)
@@ -718,12 +746,12 @@ reserved_own_log(const struct reserved *reserved, size_t pool)
             const struct trace_layer *other = &layers->layers[j];
             bool is_above = j != pool && trace_layer_set_has(&layers->next_logs[j], i);
 
-            /* Layers on the way from the pool to the log, or from a log to the pool, are no other pools. */
+            /* Layers on the way from the pool to the log are no other pools. */
             if (is_above && strcmp(other->kind, "log") != 0 && !layer_is_passing(other))
                 return NULL;
-            if (is_above && strcmp(other->kind, "log") == 0 && !trace_layer_set_has(&layers->below[j], pool))
-                return NULL;
         }
+        if (reserved_is_reached_past(layers, i, pool))
+            return NULL;
     }
     return found;
 }
@@ -811,6 +839,7 @@ reserved_hold(struct reserved *reserved, struct reserved_role *role, const struc
 
     if (!role->has_rows) {
         role->has_rows = true;
+        reserved->plans += role->may_have_chunks;
         if (role->may_have_chunks)
             status = reserved_plan(reserved, false);
         if (status == COMMAND_FINE && role->may_have_chunks)
