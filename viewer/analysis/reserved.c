@@ -729,6 +729,13 @@ reserved_is_reached_past(const struct trace_layers *layers, size_t at, size_t po
     return false;
 }
 
+/* Whether the trace has all rows and samples: none was lost, and none is still to come. */
+static bool
+reserved_has_all(const struct reserved *reserved)
+{
+    return reserved->view->trace.complete && reserved->view->trace.lost_events == 0;
+}
+
 /* The log whose rows are the chunks of a pool and of nothing else; NULL: there is none. */
 static const struct reserved_role *
 reserved_own_log(const struct reserved *reserved, size_t pool)
@@ -744,10 +751,11 @@ reserved_own_log(const struct reserved *reserved, size_t pool)
         found = &reserved->roles[i];
         for (size_t j = 0; j < layers->count; j++) {
             const struct trace_layer *other = &layers->layers[j];
-            bool is_above = j != pool && trace_layer_set_has(&layers->next_logs[j], i);
+            bool is_between =
+                trace_layer_set_has(&layers->below[pool], j) && trace_layer_set_has(&layers->next_logs[j], i);
 
             /* Layers on the way from the pool to the log are no other pools. */
-            if (is_above && strcmp(other->kind, "log") != 0 && !layer_is_passing(other))
+            if (is_between && j != pool && strcmp(other->kind, "log") != 0 && !layer_is_passing(other))
                 return NULL;
         }
         if (reserved_is_reached_past(layers, i, pool))
@@ -774,13 +782,13 @@ reserved_of_layer(const struct reserved *reserved, size_t layer)
                                            .peak_bytes = rows->held_peak_bytes,
                                            .sample_ns = INT64_MIN,
                                            .source = RESERVED_LAYERS,
-                                           .is_exact = reserved->view->trace.lost_events == 0 };
+                                           .is_exact = reserved_has_all(reserved) };
     else if (role->has_samples)
         figure = (struct reserved_figure){ .bytes = role->sampled_bytes,
                                            .peak_bytes = has_high ? role->high_bytes : role->highest_bytes,
                                            .sample_ns = role->sample_ns,
                                            .source = has_high ? RESERVED_HIGHS : RESERVED_SAMPLES,
-                                           .is_exact = has_high };
+                                           .is_exact = has_high && reserved_has_all(reserved) };
     return figure;
 }
 
@@ -935,7 +943,7 @@ reserved_judge(const struct reserved *reserved, size_t at, bool is_base, struct 
                      : sampled > 0                             ? RESERVED_SAMPLES
                                                                : RESERVED_UNKNOWN;
     figure->is_exact = (figure->source == RESERVED_LAYERS || figure->source == RESERVED_HIGHS) && unknown == 0 &&
-                       reserved->view->trace.lost_events == 0;
+                       reserved_has_all(reserved);
 }
 
 void
