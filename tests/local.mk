@@ -133,9 +133,15 @@ tests_reserved_random_t_CFLAGS = $(random_trace_cflags)
 tests_reserved_random_t_LDADD = $(answers_ldadd)
 TESTS += tests/reserved-random-t
 
+check_PROGRAMS += tests/reserved-killed-t
+tests_reserved_killed_t_SOURCES = tests/reserved-killed-t.c tests/trace.c $(random_trace)
+tests_reserved_killed_t_CPPFLAGS = $(random_trace_cppflags)
+tests_reserved_killed_t_CFLAGS = $(random_trace_cflags)
+tests_reserved_killed_t_LDADD = $(answers_ldadd)
+TESTS += tests/reserved-killed-t
+
 # Many more random traces than `make check` has; ROUNDS sets their number, and each test prints its seed.
-agree_tests = tests/reserved-random-t tests/failures-t
-.PHONY: agree
+agree_tests = tests/reserved-random-t tests/reserved-killed-t tests/failures-t
 agree: $(agree_tests)
 	for test in $(agree_tests); do ROUNDS=$${ROUNDS:-5000} $$test || exit 1; done
 
@@ -188,6 +194,8 @@ TESTS += $(command_tests)
 EXTRA_DIST += tests/formats.py tests/json-fields.py
 THREADED_TESTS += tests/replay-t.sh
 endif
+
+.PHONY: agree
 
 include tests/fuzz/local.mk
 

@@ -28,7 +28,7 @@ peaks() {
     done | sort -u
 }
 
-plan 43
+plan 45
 
 # Two GPUs, each with a stack of its own: 8000 of 12288 on GPU 0, 3000 of 4096 on GPU 1, where the base holds 65536.
 two="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
@@ -169,5 +169,13 @@ make_stack "(1, 2, 'log', '', NULL), (2, 3, 'binning', '', NULL), (3, 5, 'log', 
     INSERT INTO life VALUES (1, 3, 65536, 9, NULL), (2, 1, 256, 10, NULL), (3, 3, 4096, 19, NULL), (4, 1, 4096, 20, NULL);"
 is "$(ask layers --json | grep -o '"kind":"pool".*' | grep -o '"reserved_peak_bytes":[0-9a-z]*' | head -n 1)" \
     '"reserved_peak_bytes":null' 'what passes beside a pool into the log below is not what the pool holds'
+
+# Rows that are still to come, or never will.
+make_stack "(1, 2, 'log', '', NULL), (2, 3, 'pool', '', NULL), (3, 4, 'log', '', NULL), (4, NULL, 'sim', '', NULL)" \
+    "INSERT INTO life VALUES $(echo "$traffic" | tr '?' 3); $places UPDATE meta SET value = 0 WHERE key = 'complete';"
+is "$(peaks)" 'reserved_peak_bytes 12288 reserved_peak_is_exact false reserved_peak_bytes 12288 reserved_peak_is_exact false ' \
+    'the chunks of a trace that was cut off say the least that was reserved'
+is "$(ask layers --json | grep -o '"kind":"pool".*' | grep -o '"reserved_peak_is_exact":[a-z]*' | head -n 1)" \
+    '"reserved_peak_is_exact":false' 'layers says so of the pool'
 
 done_testing
