@@ -140,8 +140,15 @@ tests_reserved_killed_t_CFLAGS = $(random_trace_cflags)
 tests_reserved_killed_t_LDADD = $(answers_ldadd)
 TESTS += tests/reserved-killed-t
 
+check_PROGRAMS += tests/imported-random-t
+tests_imported_random_t_SOURCES = tests/imported-random-t.c $(random_trace)
+tests_imported_random_t_CPPFLAGS = $(random_trace_cppflags)
+tests_imported_random_t_CFLAGS = $(random_trace_cflags)
+tests_imported_random_t_LDADD = $(answers_ldadd)
+TESTS += tests/imported-random-t
+
 # Many more random traces than `make check` has; ROUNDS sets their number, and each test prints its seed.
-agree_tests = tests/reserved-random-t tests/reserved-killed-t tests/failures-t
+agree_tests = tests/reserved-random-t tests/reserved-killed-t tests/imported-random-t tests/failures-t
 agree: $(agree_tests)
 	for test in $(agree_tests); do ROUNDS=$${ROUNDS:-5000} $$test || exit 1; done
 
