@@ -109,7 +109,7 @@ check_PROGRAMS += tests/failures-t
 tests_failures_t_SOURCES = tests/failures-t.c $(random_trace)
 tests_failures_t_CPPFLAGS = $(random_trace_cppflags)
 tests_failures_t_CFLAGS = $(random_trace_cflags)
-tests_failures_t_LDADD = $(random_trace_ldadd)
+tests_failures_t_LDADD = $(answers_ldadd)
 TESTS += tests/failures-t
 
 check_PROGRAMS += tests/leaks-t

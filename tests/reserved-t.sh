@@ -28,7 +28,7 @@ peaks() {
     done | sort -u
 }
 
-plan 45
+plan 46
 
 # Two GPUs, each with a stack of its own: 8000 of 12288 on GPU 0, 3000 of 4096 on GPU 1, where the base holds 65536.
 two="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
@@ -177,5 +177,12 @@ is "$(peaks)" 'reserved_peak_bytes 12288 reserved_peak_is_exact false reserved_p
     'the chunks of a trace that was cut off say the least that was reserved'
 is "$(ask layers --json | grep -o '"kind":"pool".*' | grep -o '"reserved_peak_is_exact":[a-z]*' | head -n 1)" \
     '"reserved_peak_is_exact":false' 'layers says so of the pool'
+
+# Until a pool says its first chunk, samples of the base are all there is.
+make_stack "(1, 2, 'log', '', NULL), (2, 3, 'pool', '', NULL), (3, NULL, 'sim', '', NULL)" \
+    "INSERT INTO life VALUES (1, 2, 8192, 50, 90), (2, 1, 3000, 60, 80);
+    INSERT INTO pool_sample VALUES (10, 3, 0, 65536, 65536), (70, 3, 8192, 65536, 65536);"
+is "$(ask timeline --width=3 --format=csv | tr -d '"' | cut -d, -f 1,5 | tail -n 3 | tr '\n' ' ')" '0,0 30,8192 60,8192 ' \
+    'the columns before the first chunk of a pool hold no bytes of the base' || ask timeline --width=3 --format=csv
 
 done_testing
