@@ -19,7 +19,7 @@
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 
-#define ROUNDS 200
+#define ROUNDS 150
 #define TRACE  "reserved-random-t.db"
 #define STACKS 3
 #define LIVES  120
@@ -669,6 +669,99 @@ check_gates(void)
     return check_verdict(1 + (int64_t)random_draw(&state, 60000), -1) && good;
 }
 
+/* ---- a part of the time ----------------------------------------------------------------------------------------- */
+
+/* The most that layers had live from a time to another. */
+static int64_t
+most_within(int64_t from, int64_t to, int one, int other)
+{
+    int64_t most = live_at(from, one, other, false);
+
+    for (size_t i = 0; i < life_count; i++) {
+        int64_t bytes = lives[i].begin > from && lives[i].begin <= to ? live_at(lives[i].begin, one, other, false) : 0;
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/*
+ * Whether the model knows what is reserved in a part of the time: chunks say it, and each layer that says its chunks
+ * itself has one then.
+ */
+static bool
+is_known_within(const struct stack *stack, int64_t from, int64_t to)
+{
+    const int *rows = stack->shape->kinds[0].rows;
+    bool known = rows[0] != 0;
+
+    for (int i = 0; i < 2 && rows[i] != 0; i++) {
+        bool is_own = strcmp(stack->shape->parts[rows[i] - 1].kind, "log") != 0;
+
+        known = known &&
+                !(is_own && (stack->shape->others[0] != 0 || most_within(from, to, stack->first + rows[i], 0) == 0));
+    }
+    return known;
+}
+
+static bool
+check_within(const struct answer *answer, int64_t from, int64_t to)
+{
+    bool good = answer->status == 0;
+    size_t at = 0;
+
+    for (size_t i = 0; i < stack_count; i++) {
+        const struct stack *stack = &stacks[i];
+        int upper = stack->first + 1;
+        int one = stack->first + stack->shape->kinds[0].rows[0];
+        int other = stack->shape->kinds[0].rows[1] != 0 ? stack->first + stack->shape->kinds[0].rows[1] : one;
+        int64_t live = most_within(from, to, upper, 0), chunks = most_within(from, to, one, other);
+        int64_t j = 0, count = answer_length(answer, "memory");
+
+        while (wanted[at].stack != (int)i + 1)
+            at++;
+        while (j < count && (answer_number(answer, "memory[%" PRId64 "].stack", j) != (int64_t)i + 1 ||
+                             strcmp(answer_text(answer, "memory[%" PRId64 "].memory", j), wanted[at].memory) != 0))
+            j++;
+        good = same(answer, wanted[at].memory, "peak_bytes", answer_number(answer, "memory[%" PRId64 "].peak_bytes", j),
+                    live) &&
+               same(answer, wanted[at].memory, "live_bytes", answer_number(answer, "memory[%" PRId64 "].live_bytes", j),
+                    live_at(to, upper, 0, false)) &&
+               good;
+        if (!is_known_within(stack, from, to))
+            continue;
+        good =
+            same(answer, wanted[at].memory, "reserved_peak_bytes",
+                 answer_number(answer, "memory[%" PRId64 "].reserved_peak_bytes", j), live > chunks ? live : chunks) &&
+            same(answer, wanted[at].memory, "reserved_peak_is_exact",
+                 answer_number(answer, "memory[%" PRId64 "].reserved_peak_is_exact", j), live <= chunks) &&
+            same(answer, wanted[at].memory, "reserved_bytes",
+                 answer_number(answer, "memory[%" PRId64 "].reserved_bytes", j), live_at(to, one, other, false)) &&
+            good;
+    }
+    return good;
+}
+
+/* From an even time, at which lives may begin, to an odd one, at which they may end. */
+static bool
+check_part(void)
+{
+    static const char *const commands[] = { "summary", "fragmentation", "timeline" };
+    int64_t first = lives[0].begin, last = lives[life_count - 1].begin;
+    int64_t from = first + 2 * (int64_t)random_draw(&state, (uint64_t)(last - first) / 2 + 1);
+    int64_t to = from + 1 + 2 * (int64_t)random_draw(&state, (uint64_t)(last - from) / 2 + 1);
+    bool good = true;
+
+    for (size_t i = 0; i < 3; i++) {
+        struct answer answer;
+
+        answer_ask(&answer, "%s --json --from=%" PRId64 " --to=%" PRId64 " %s", commands[i], from, to, TRACE);
+        good = check_within(&answer, from, to) && good;
+        answer_free(&answer);
+    }
+    return good;
+}
+
 static bool
 check_trace(void)
 {
@@ -690,6 +783,7 @@ check_trace(void)
     answer_ask(&answer, "layers --json %s", TRACE);
     good = check_layers(&answer) && good;
     answer_free(&answer);
+    good = check_part() && good;
     return check_gates() && good;
 }
 
