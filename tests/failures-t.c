@@ -3,6 +3,7 @@
  * addresses overlap. A model keeps a map of the bytes of each chunk, and knows which layer refused and why; for the
  * bound that would have sufficed, it asks itself again with that bound.
  */
+#include "tests/answers.h"
 #include "tests/random-trace.h"
 #include "tests/tap.h"
 
@@ -40,6 +41,7 @@ enum form {
     FORM_OLD,        /* log | pool | sim, and nothing says the chunks */
     FORM_RETRY,      /* log | retry | log | limit | sim */
     FORM_FAULT,      /* log | fault | pool | log | sim */
+    FORM_FALLBACK,   /* log | fallback({log | limit | sim}) | log | sim */
     FORMS,
 };
 
@@ -52,6 +54,7 @@ struct chunk {
 struct block {
     uint64_t address, size;
     int chunk; /* -1: it came from below the pool */
+    int way;   /* of a fallback: the first one or the second */
     int64_t row, lower;
 };
 
@@ -68,7 +71,7 @@ struct stack {
 };
 
 /* What became of a request, as the model has it. */
-enum refuser { BY_NONE, BY_LIMIT, BY_POOL, BY_SIM, BY_FAULT };
+enum refuser { BY_NONE, BY_LIMIT, BY_POOL, BY_SIM, BY_FAULT, REFUSERS };
 
 struct expected {
     int64_t row;
@@ -79,13 +82,14 @@ struct expected {
     bool chunks, room_known, sufficient_known;
 };
 
-static uint64_t rounds = 200; /* or ROUNDS of the environment */
+static uint64_t rounds = 150; /* or ROUNDS of the environment */
 static sqlite3 *db;
 static struct stack stacks[STACKS];
 static struct expected expected[STEPS * STACKS];
 static size_t expected_count;
 static uint64_t made_good;
 static int64_t row_count, now_ns;
+static int stack_count;
 static uint64_t seed;
 static bool has_refusals;
 static int seen_causes[FAILURE_CAUSES];
@@ -114,7 +118,8 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 static bool
 has_pool(const struct stack *stack)
 {
-    return stack->form != FORM_LIMIT && stack->form != FORM_BARE && stack->form != FORM_RETRY;
+    return stack->form != FORM_LIMIT && stack->form != FORM_BARE && stack->form != FORM_RETRY &&
+           stack->form != FORM_FALLBACK;
 }
 
 static bool
@@ -127,7 +132,7 @@ pools(const struct stack *stack, uint64_t size)
 static int64_t
 id_of(const struct stack *stack, enum refuser who)
 {
-    static const int offsets[FORMS][5] = {
+    static const int offsets[FORMS][REFUSERS] = {
         [FORM_LIMIT] = { [BY_LIMIT] = 1, [BY_SIM] = 3 },
         [FORM_BARE] = { [BY_LIMIT] = 1, [BY_SIM] = 2 },
         [FORM_POOL] = { [BY_POOL] = 1, [BY_SIM] = 3 },
@@ -138,6 +143,7 @@ id_of(const struct stack *stack, enum refuser who)
         [FORM_OLD] = { [BY_POOL] = 1, [BY_SIM] = 2 },
         [FORM_RETRY] = { [BY_LIMIT] = 3, [BY_SIM] = 4 },
         [FORM_FAULT] = { [BY_FAULT] = 1, [BY_POOL] = 2, [BY_SIM] = 4 },
+        [FORM_FALLBACK] = { [BY_LIMIT] = 3, [BY_SIM] = 6 },
     };
 
     return stack->first + offsets[stack->form][who];
@@ -146,7 +152,7 @@ id_of(const struct stack *stack, enum refuser who)
 static void
 write_layers(const struct stack *stack)
 {
-    static const char *const kinds[FORMS][6] = {
+    static const char *const kinds[FORMS][8] = {
         [FORM_LIMIT] = { "log", "limit", "log", "sim" },
         [FORM_BARE] = { "log", "limit", "sim" },
         [FORM_POOL] = { "log", "pool", "log", "sim" },
@@ -157,27 +163,30 @@ write_layers(const struct stack *stack)
         [FORM_OLD] = { "log", "pool", "sim" },
         [FORM_RETRY] = { "log", "retry", "log", "limit", "sim" },
         [FORM_FAULT] = { "log", "fault", "pool", "log", "sim" },
+        [FORM_FALLBACK] = { "log", "fallback", "log", "limit", "sim", "log", "sim" },
     };
 
     for (int i = 0; kinds[stack->form][i] != NULL; i++) {
         const char *kind = kinds[stack->form][i];
         char config[64] = "", upstream[32] = "NULL";
+        bool is_base = strcmp(kind, "sim") == 0;
+        bool is_first_way = stack->form == FORM_FALLBACK && i == 4;
+        int below = strcmp(kind, "fallback") == 0  ? 4
+                    : strcmp(kind, "binning") != 0 ? 1
+                    : stack->form == FORM_BIN      ? 2
+                                                   : 3;
 
         if (strcmp(kind, "limit") == 0)
             snprintf(config, sizeof(config), "%" PRIu64, stack->limit);
         if (strcmp(kind, "pool") == 0 && stack->maximum != NEVER)
             snprintf(config, sizeof(config), "maximum=%" PRIu64 ", cache=0", stack->maximum);
-        if (strcmp(kind, "sim") == 0 && stack->capacity != NEVER)
+        if (is_base && !is_first_way && stack->capacity != NEVER)
             snprintf(config, sizeof(config), "capacity=%" PRIu64, stack->capacity);
-        if (kinds[stack->form][i + 1] != NULL) {
-            bool skips = strcmp(kind, "binning") == 0;
-
-            snprintf(upstream, sizeof(upstream), "%" PRId64,
-                     stack->first + i + (skips ? stack->form == FORM_BIN ? 2 : 3 : 1));
-            if (skips)
-                say("INSERT INTO layer_bin VALUES (%" PRId64 ", %d, %" PRId64 ")", stack->first + i, SMALL,
-                    stack->first + i + 1);
-        }
+        if (!is_base)
+            snprintf(upstream, sizeof(upstream), "%" PRId64, stack->first + i + below);
+        if (below != 1)
+            say("INSERT INTO layer_bin VALUES (%" PRId64 ", %" PRId64 ", %" PRId64 ")", stack->first + i,
+                strcmp(kind, "fallback") == 0 ? INT64_MAX : SMALL, stack->first + i + 1);
         say("INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (%" PRId64
             ", %s, '%s', '%s', %d)",
             stack->first + i, upstream, kind, config, stack->device);
@@ -221,17 +230,24 @@ reserved_of(const struct stack *stack)
     return sum;
 }
 
-/* What the base has handed out. */
+/* What the base of a way has handed out. */
 static uint64_t
-base_used(const struct stack *stack)
+way_used(const struct stack *stack, int way)
 {
     uint64_t sum = reserved_of(stack);
 
     for (int i = 0; i < stack->block_count; i++) {
-        if (stack->blocks[i].chunk < 0)
+        if (stack->blocks[i].chunk < 0 && stack->blocks[i].way == way)
             sum += rounded(stack->blocks[i].size);
     }
     return sum;
+}
+
+/* The same of the only base, or of the one that a fallback comes to last. */
+static uint64_t
+base_used(const struct stack *stack)
+{
+    return way_used(stack, stack->form == FORM_FALLBACK);
 }
 
 /* Who refuses `size` bytes that are asked of what lies below the pool. */
@@ -261,6 +277,8 @@ lower_of(const struct stack *stack, bool chunk)
     case FORM_BIN:
     case FORM_FAULT:
         return stack->first + 3;
+    case FORM_FALLBACK:
+        return stack->first + 5;
     case FORM_BIN_LOG:
         return chunk ? stack->first + 3 : 0;
     default:
@@ -305,6 +323,28 @@ take_below(struct stack *stack, uint64_t size, bool chunk, uint64_t *address, in
     *row = lower != 0 ? write_row(lower, *address, size, status_of(refuser), begin) : 0;
     if (lower != 0)
         write_refusal(stack, *row, refuser);
+    return refuser;
+}
+
+/* A fallback: first what lies below the limit, then the other base, which may make it good. */
+static enum refuser
+take_fallback(struct stack *stack, uint64_t size, struct block *block)
+{
+    bool limited = way_used(stack, 0) + rounded(size) > stack->limit;
+    int64_t begin = ++now_ns;
+    enum refuser refuser;
+
+    if (!limited) {
+        block->address = stack->next;
+        stack->next += rounded(size);
+    }
+    block->lower = write_row(stack->first + 2, block->address, size, status_of(limited ? BY_LIMIT : BY_NONE), begin);
+    if (!limited)
+        return BY_NONE;
+    write_refusal(stack, block->lower, BY_LIMIT);
+    block->way = 1;
+    refuser = take_below(stack, size, false, &block->address, &block->lower);
+    made_good += refuser == BY_NONE;
     return refuser;
 }
 
@@ -469,6 +509,8 @@ allocate(struct stack *stack, uint64_t *state)
 
     if (stack->form == FORM_FAULT && random_draw(state, 10) == 0)
         refuser = BY_FAULT;
+    else if (stack->form == FORM_FALLBACK)
+        refuser = take_fallback(stack, size, &block);
     else if (pools(stack, size))
         refuser = take_pool(stack, size, &block);
     else
@@ -524,7 +566,7 @@ make_stack(struct stack *stack, int number, uint64_t *state)
                              .growth = UNIT * (8 + random_draw(state, 24)),
                              .next = UINT64_C(1) << 20 };
     if (stack->form == FORM_LIMIT || stack->form == FORM_BARE || stack->form == FORM_RETRY ||
-        stack->form == FORM_POOL_LIMIT)
+        stack->form == FORM_POOL_LIMIT || stack->form == FORM_FALLBACK)
         stack->limit = UNIT * (40 + random_draw(state, 150));
     if (has_pool(stack) && (stack->form == FORM_OLD || random_draw(state, 2) == 0))
         stack->maximum = UNIT * (40 + random_draw(state, 150));
@@ -539,7 +581,6 @@ make_trace(uint64_t trace_seed)
 {
     uint64_t state = trace_seed * 2 + 88172645463325253u;
     char pragma[64];
-    int stack_count;
 
     unlink(TRACE);
     if (sqlite3_open(TRACE, &db) != SQLITE_OK)
@@ -612,6 +653,56 @@ check_one(const struct failures *failures, const struct failure *failure, const 
     return good;
 }
 
+/* The whole, and the first failures, in the JSON; and what other commands say of their number. */
+static bool
+check_json(void)
+{
+    struct answer failures, other;
+    uint64_t causes[FAILURE_CAUSES] = { 0 };
+    const struct expected none = { 0 }, *first = expected_count > 0 ? &expected[0] : &none;
+    bool good;
+
+    answer_ask(&failures, "failures --json %s", TRACE);
+    good = same("failures_count", first, (uint64_t)answer_number(&failures, "failures_count"), expected_count) &&
+           same("made_good_count", first, (uint64_t)answer_number(&failures, "made_good_count"), made_good);
+    for (size_t i = 0; i < expected_count; i++)
+        causes[expected[i].cause]++;
+    for (int cause = 0; cause < FAILURE_CAUSES && good; cause++) {
+        int64_t at = answer_find(&failures, "causes", "cause", failures_word((enum failure_cause)cause));
+
+        good = same("the number of a cause", first,
+                    at < 0 ? 0 : (uint64_t)answer_number(&failures, "causes[%" PRId64 "].count", at), causes[cause]);
+    }
+    if (expected_count > 0)
+        good =
+            good &&
+            same("the first one's id", first, (uint64_t)answer_number(&failures, "allocation_id"),
+                 (uint64_t)first->row) &&
+            same("its cause", first, strcmp(answer_text(&failures, "cause"), failures_word(first->cause)) == 0, 1) &&
+            same("who refused it", first, (uint64_t)answer_number(&failures, "refused_by_layer_id"),
+                 (uint64_t)first->refuser_id) &&
+            same("live then", first, (uint64_t)answer_number(&failures, "live_bytes"), first->live) &&
+            (!first->chunks ||
+             same("reserved then", first, (uint64_t)answer_number(&failures, "reserved_bytes"), first->reserved)) &&
+            (!first->sufficient_known || first->sufficient == 0 ||
+             same("what suffices", first, (uint64_t)answer_number(&failures, "sufficient_bytes"), first->sufficient));
+    answer_free(&failures);
+    answer_ask(&other, "summary --json %s", TRACE);
+    if (stack_count == 1)
+        good = good && same("failures of summary", first, (uint64_t)answer_number(&other, "failures"), expected_count);
+    answer_free(&other);
+    answer_ask(&other, "check --json --max-failures=%zu %s", expected_count, TRACE);
+    good = good && same("the exit status of check", first, (uint64_t)other.status, 0) &&
+           same("failures of check", first, (uint64_t)answer_number(&other, "budgets[0].seen"), expected_count);
+    answer_free(&other);
+    if (expected_count > 0) {
+        answer_ask(&other, "check --json --max-failures=%zu %s", expected_count - 1, TRACE);
+        good = good && same("the exit status of check", first, (uint64_t)other.status, 1);
+        answer_free(&other);
+    }
+    return good;
+}
+
 static bool
 check_trace(void)
 {
@@ -637,7 +728,7 @@ check_trace(void)
     failures_free(failures);
     view_close(&view);
     free(failures);
-    return good;
+    return check_json() && good;
 }
 
 int

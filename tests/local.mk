@@ -76,6 +76,14 @@ random_trace_cppflags = $(AM_CPPFLAGS)
 random_trace_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 random_trace_ldadd = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 
+# Run commands in the test's process, for their JSON.
+EXTRA_DIST += tests/answers.h
+check_LTLIBRARIES += tests/libanswers.la
+tests_libanswers_la_SOURCES = tests/answers.c $(tidemark_SOURCES)
+tests_libanswers_la_CPPFLAGS = $(AM_CPPFLAGS) -Dmain=tidemark_main
+tests_libanswers_la_CFLAGS = $(tidemark_CFLAGS)
+answers_ldadd = tests/libanswers.la $(tidemark_LDADD)
+
 check_PROGRAMS += tests/event-tables-t
 tests_event_tables_t_SOURCES = tests/event-tables-t.c $(random_trace)
 tests_event_tables_t_CPPFLAGS = $(random_trace_cppflags)
@@ -101,7 +109,7 @@ check_PROGRAMS += tests/failures-t
 tests_failures_t_SOURCES = tests/failures-t.c $(random_trace)
 tests_failures_t_CPPFLAGS = $(random_trace_cppflags)
 tests_failures_t_CFLAGS = $(random_trace_cflags)
-tests_failures_t_LDADD = $(random_trace_ldadd)
+tests_failures_t_LDADD = $(answers_ldadd)
 TESTS += tests/failures-t
 
 check_PROGRAMS += tests/leaks-t
@@ -129,8 +137,27 @@ check_PROGRAMS += tests/reserved-random-t
 tests_reserved_random_t_SOURCES = tests/reserved-random-t.c $(random_trace)
 tests_reserved_random_t_CPPFLAGS = $(random_trace_cppflags)
 tests_reserved_random_t_CFLAGS = $(random_trace_cflags)
-tests_reserved_random_t_LDADD = $(random_trace_ldadd)
+tests_reserved_random_t_LDADD = $(answers_ldadd)
 TESTS += tests/reserved-random-t
+
+check_PROGRAMS += tests/reserved-killed-t
+tests_reserved_killed_t_SOURCES = tests/reserved-killed-t.c tests/trace.c $(random_trace)
+tests_reserved_killed_t_CPPFLAGS = $(random_trace_cppflags)
+tests_reserved_killed_t_CFLAGS = $(random_trace_cflags)
+tests_reserved_killed_t_LDADD = $(answers_ldadd)
+TESTS += tests/reserved-killed-t
+
+check_PROGRAMS += tests/imported-random-t
+tests_imported_random_t_SOURCES = tests/imported-random-t.c $(random_trace)
+tests_imported_random_t_CPPFLAGS = $(random_trace_cppflags)
+tests_imported_random_t_CFLAGS = $(random_trace_cflags)
+tests_imported_random_t_LDADD = $(answers_ldadd)
+TESTS += tests/imported-random-t
+
+# Many more random traces than `make check` has; ROUNDS sets their number, and each test prints its seed.
+agree_tests = tests/reserved-random-t tests/reserved-killed-t tests/imported-random-t tests/failures-t
+agree: $(agree_tests)
+	for test in $(agree_tests); do ROUNDS=$${ROUNDS:-5000} $$test || exit 1; done
 
 check_PROGRAMS += tests/timeline-t
 tests_timeline_t_SOURCES = tests/timeline-t.c $(random_trace)
@@ -181,6 +208,8 @@ TESTS += $(command_tests)
 EXTRA_DIST += tests/formats.py tests/json-fields.py
 THREADED_TESTS += tests/replay-t.sh
 endif
+
+.PHONY: agree
 
 include tests/fuzz/local.mk
 

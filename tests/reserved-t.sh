@@ -28,7 +28,7 @@ peaks() {
     done | sort -u
 }
 
-plan 36
+plan 46
 
 # Two GPUs, each with a stack of its own: 8000 of 12288 on GPU 0, 3000 of 4096 on GPU 1, where the base holds 65536.
 two="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
@@ -143,5 +143,46 @@ make_stack "(1, 2, 'log', '', NULL), (2, NULL, 'rmm', '', NULL)" "INSERT INTO li
     INSERT OR REPLACE INTO meta VALUES ('clock', 'imported');"
 is "$(ask summary | sed -n 's/^in calls *//p') $(ask summary | grep -c 'The calls took') $(ask layers | grep -c ' 0 ns')" \
     '- 0 0' 'times of calls that were not recorded are -, and no sentence is made of them'
+
+# What is unknown of one stack, or may be more than a sample saw.
+make_stack "(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
+    (5, 6, 'log', '', 1), (6, NULL, 'driver', '', 1)" "INSERT INTO life VALUES (1, 3, 12288, 10, NULL),
+    (2, 1, 8000, 20, 60), (4, 5, 3000, 40, NULL);"
+ask check --max-fragmentation=10% >/dev/null
+is $? 1 'a stack of which nothing is known hides no other one that breaks --max-fragmentation'
+ask check --max-fragmentation=40% >/dev/null
+is $? 3 'a stack of which nothing is known leaves --max-fragmentation unknown where all others keep to it'
+make_stack "(1, 2, 'log', '', NULL), (2, 3, 'fallback', '', NULL), (3, NULL, 'driver', '', 0), (4, NULL, 'pinned', '', NULL)" \
+    "INSERT INTO layer_bin VALUES (2, 9223372036854775807, 4); INSERT INTO life VALUES (1, 1, 5000, 10, NULL);
+    INSERT INTO pool_sample VALUES (30, 3, 5000, 800000, 800000), (30, 4, 3000, 3072, 3072);"
+ask check --max-fragmentation=10% >"$scratch/out"
+is "$?" 3 'whether blocks in two kinds of memory keep to --max-fragmentation is unknown'
+has_words "$(cat "$scratch/out")" 'pinned + GPU 0: the trace does not tell how much of each of them was used' \
+    'check says why that is unknown'
+make_stack "$two" "$lives INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (50, 8, 4096, 65536);"
+ask check --max-reserved=65536 >"$scratch/out"
+is "$?" 3 'what the base held at least, by samples, keeps to no budget' || cat "$scratch/out"
+ask check --max-reserved=65535 >/dev/null
+is $? 1 'what the base held at least breaks a smaller budget'
+make_stack "(1, 2, 'log', '', NULL), (2, 3, 'binning', '', NULL), (3, 5, 'log', '', NULL), (4, 3, 'pool', '', NULL),
+    (5, NULL, 'sim', '', NULL)" "INSERT INTO layer_bin VALUES (2, 256, 4);
+    INSERT INTO life VALUES (1, 3, 65536, 9, NULL), (2, 1, 256, 10, NULL), (3, 3, 4096, 19, NULL), (4, 1, 4096, 20, NULL);"
+is "$(ask layers --json | grep -o '"kind":"pool".*' | grep -o '"reserved_peak_bytes":[0-9a-z]*' | head -n 1)" \
+    '"reserved_peak_bytes":null' 'what passes beside a pool into the log below is not what the pool holds'
+
+# Rows that are still to come, or never will.
+make_stack "(1, 2, 'log', '', NULL), (2, 3, 'pool', '', NULL), (3, 4, 'log', '', NULL), (4, NULL, 'sim', '', NULL)" \
+    "INSERT INTO life VALUES $(echo "$traffic" | tr '?' 3); $places UPDATE meta SET value = 0 WHERE key = 'complete';"
+is "$(peaks)" 'reserved_peak_bytes 12288 reserved_peak_is_exact false reserved_peak_bytes 12288 reserved_peak_is_exact false ' \
+    'the chunks of a trace that was cut off say the least that was reserved'
+is "$(ask layers --json | grep -o '"kind":"pool".*' | grep -o '"reserved_peak_is_exact":[a-z]*' | head -n 1)" \
+    '"reserved_peak_is_exact":false' 'layers says so of the pool'
+
+# Until a pool says its first chunk, samples of the base are all there is.
+make_stack "(1, 2, 'log', '', NULL), (2, 3, 'pool', '', NULL), (3, NULL, 'sim', '', NULL)" \
+    "INSERT INTO life VALUES (1, 2, 8192, 50, 90), (2, 1, 3000, 60, 80);
+    INSERT INTO pool_sample VALUES (10, 3, 0, 65536, 65536), (70, 3, 8192, 65536, 65536);"
+is "$(ask timeline --width=3 --format=csv | tr -d '"' | cut -d, -f 1,5 | tail -n 3 | tr '\n' ' ')" '0,0 30,8192 60,8192 ' \
+    'the columns before the first chunk of a pool hold no bytes of the base' || ask timeline --width=3 --format=csv
 
 done_testing

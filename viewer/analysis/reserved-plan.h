@@ -96,6 +96,7 @@ struct reserved {
     struct samples samples;
     bool is_off;       /* a filter takes a part of the allocations: what is reserved for them cannot be told */
     bool was_killed;   /* the last samples are missing */
+    unsigned plans;    /* how often a layer turned out to say its chunks itself, so that sources changed */
     size_t next;       /* the next sample */
     int64_t next_ns;   /* its time; INT64_MAX: there is none */
     size_t last_layer; /* the index of the last event's layer */

@@ -337,6 +337,41 @@ reserved_limit(const struct reserved *reserved, const struct reserved_group *gro
     return lowest;
 }
 
+/* Whether requests reach the layer at `at` on a way that leaves out `pool`. */
+static bool
+reserved_is_reached_past(const struct trace_layers *layers, size_t at, size_t pool)
+{
+    struct trace_layer_set reached = { { 0 } }, asked = { { 0 } }; /* asked: by a layer above */
+    bool changed = true;
+
+    trace_layer_set_add(&reached, at);
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < layers->edge_count; i++) {
+            size_t from = layers->edges[i].from;
+
+            trace_layer_set_add(&asked, layers->edges[i].to);
+            if (from == pool || !trace_layer_set_has(&reached, layers->edges[i].to) ||
+                trace_layer_set_has(&reached, from))
+                continue;
+            trace_layer_set_add(&reached, from);
+            changed = true;
+        }
+    }
+    for (size_t i = 0; i < layers->count; i++) {
+        if (trace_layer_set_has(&reached, i) && !trace_layer_set_has(&asked, i))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the trace has all rows and samples: none was lost, and none is still to come. */
+static bool
+reserved_has_all(const struct reserved *reserved)
+{
+    return reserved->view->trace.complete && reserved->view->trace.lost_events == 0;
+}
+
 /* The log whose rows are the chunks of a pool and of nothing else; NULL: there is none. */
 static const struct reserved_role *
 reserved_own_log(const struct reserved *reserved, size_t pool)
@@ -352,14 +387,15 @@ reserved_own_log(const struct reserved *reserved, size_t pool)
         found = &reserved->roles[i];
         for (size_t j = 0; j < layers->count; j++) {
             const struct trace_layer *other = &layers->layers[j];
-            bool is_above = j != pool && trace_layer_set_has(&layers->next_logs[j], i);
+            bool is_between =
+                trace_layer_set_has(&layers->below[pool], j) && trace_layer_set_has(&layers->next_logs[j], i);
 
-            /* Layers on the way from the pool to the log, or from a log to the pool, are no other pools. */
-            if (is_above && !trace_layer_is_log(other) && other->known->role != LAYER_PASSES)
-                return NULL;
-            if (is_above && trace_layer_is_log(other) && !trace_layer_set_has(&layers->below[j], pool))
+            /* Layers on the way from the pool to the log are no other pools. */
+            if (is_between && j != pool && !trace_layer_is_log(other) && other->known->role != LAYER_PASSES)
                 return NULL;
         }
+        if (reserved_is_reached_past(layers, i, pool))
+            return NULL;
     }
     return found;
 }
@@ -382,13 +418,13 @@ reserved_of_layer(const struct reserved *reserved, size_t layer)
                                            .peak_bytes = rows->held_peak_bytes,
                                            .sample_ns = INT64_MIN,
                                            .source = RESERVED_LAYERS,
-                                           .is_exact = reserved->view->trace.lost_events == 0 };
+                                           .is_exact = reserved_has_all(reserved) };
     else if (role->has_samples)
         figure = (struct reserved_figure){ .bytes = role->sampled_bytes,
                                            .peak_bytes = has_high ? role->high_bytes : role->highest_bytes,
                                            .sample_ns = role->sample_ns,
                                            .source = has_high ? RESERVED_HIGHS : RESERVED_SAMPLES,
-                                           .is_exact = has_high };
+                                           .is_exact = has_high && reserved_has_all(reserved) };
     return figure;
 }
 
@@ -447,6 +483,7 @@ reserved_hold(struct reserved *reserved, struct reserved_role *role, const struc
 
     if (!role->has_rows) {
         role->has_rows = true;
+        reserved->plans += role->may_have_chunks;
         if (role->may_have_chunks)
             status = reserved_plan_sources(reserved);
         if (status == COMMAND_FINE && role->may_have_chunks)
@@ -542,7 +579,7 @@ reserved_judge(const struct reserved *reserved, size_t at, bool is_base, struct 
                      : sampled > 0                             ? RESERVED_SAMPLES
                                                                : RESERVED_UNKNOWN;
     figure->is_exact = (figure->source == RESERVED_LAYERS || figure->source == RESERVED_HIGHS) && unknown == 0 &&
-                       reserved->view->trace.lost_events == 0;
+                       reserved_has_all(reserved);
 }
 
 void

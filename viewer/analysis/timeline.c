@@ -17,6 +17,8 @@ timeline_take_reserved(struct timeline *timeline)
 
         if (most > column->reserved_bytes)
             column->reserved_bytes = most;
+        if (timeline->parts[i].group->rows_most_bytes > column->rows_bytes)
+            column->rows_bytes = timeline->parts[i].group->rows_most_bytes;
     }
 }
 
@@ -82,6 +84,17 @@ timeline_column(const struct timeline *timeline, const struct reserved_group *gr
     return NULL;
 }
 
+/* The sources have changed: of the time before, the chunks alone count, as in the peak. */
+static void
+timeline_change_sources(struct timeline *timeline)
+{
+    timeline->plans = timeline->reserved.plans;
+    for (size_t i = 0; i < timeline->part_count; i++) {
+        for (size_t j = 0; j <= timeline->at; j++)
+            timeline->parts[i].columns[j].reserved_bytes = timeline->parts[i].columns[j].rows_bytes;
+    }
+}
+
 static int
 timeline_alloc(void *context, const struct scan_life *life)
 {
@@ -93,6 +106,8 @@ timeline_alloc(void *context, const struct scan_life *life)
 
     timeline_advance(timeline, life->alloc_ns);
     status = reserved_alloc(&timeline->reserved, life);
+    if (timeline->plans != timeline->reserved.plans)
+        timeline_change_sources(timeline);
     group = reserved_upper(&timeline->reserved, life->layer_id);
     column = timeline_column(timeline, group);
     if (column == NULL || status != COMMAND_FINE)

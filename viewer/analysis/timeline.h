@@ -14,6 +14,7 @@ struct timeline_column {
     uint64_t least_bytes;    /* the fewest, likewise */
     uint64_t end_bytes;      /* live at its end */
     uint64_t reserved_bytes; /* the most, where the part's source is known; by samples, the most that one says */
+    uint64_t rows_bytes;     /* the most of the chunks alone */
     uint64_t allocations;
     uint64_t frees;
     uint64_t failures;
@@ -37,6 +38,7 @@ struct timeline {
     int64_t end_ns;
     size_t at;       /* the column of the current event */
     int64_t next_ns; /* where the next column begins; INT64_MAX: it is the last */
+    unsigned plans;  /* of `reserved`, as of the event before */
 };
 
 /*

@@ -145,13 +145,32 @@ reserved_worst(const struct check_job *job)
     for (size_t i = 0; i < reserved->group_count; i++) {
         const struct reserved_group *group = &reserved->groups[i];
 
-        if (reserved_is_sum(reserved, group) || (by_share && !group->has_upper))
+        /* What is not known of one group hides no other's share. */
+        if (reserved_is_sum(reserved, group) || (by_share && (!group->has_upper || reserved_utilisation(group) < 0)))
             continue;
         if (worst == NULL || (by_share ? reserved_utilisation(group) < reserved_utilisation(worst)
                                        : reserved_figure(group)->peak_bytes > reserved_figure(worst)->peak_bytes))
             worst = group;
     }
     return worst;
+}
+
+/* What a budget judges of a group. */
+static const struct reserved_figure *
+reserved_judged(const struct check_job *job, const struct reserved_group *group)
+{
+    return job->result->budget->kind == BUDGET_FRAGMENTATION ? &group->reserved : reserved_figure(group);
+}
+
+/* Whether a group has to keep to the budget. Of blocks that lie in several kinds of memory the share is unknown. */
+static bool
+reserved_matters(const struct check_job *job, const struct reserved_group *group)
+{
+    bool by_share = job->result->budget->kind == BUDGET_FRAGMENTATION;
+
+    if (group->has_upper)
+        return group->live_peak_bytes > 0 && (by_share || !reserved_is_sum(&job->of.fragment.reserved, group));
+    return !by_share && reserved_figure(group)->peak_bytes > 0;
 }
 
 /* Whether some group may break the budget without the trace telling. */
@@ -162,9 +181,9 @@ reserved_is_unknown(const struct check_job *job)
 
     for (size_t i = 0; i < reserved->group_count; i++) {
         const struct reserved_group *group = &reserved->groups[i];
-        bool matters = group->has_upper ? group->live_peak_bytes > 0 : group->reserved.peak_bytes > 0;
+        const struct reserved_figure *judged = reserved_judged(job, group);
 
-        if (matters && !group->reserved.is_exact && !reserved_is_sum(reserved, group))
+        if (!judged->is_exact && reserved_matters(job, group))
             return true;
     }
     return reserved->is_off;
@@ -212,15 +231,18 @@ reserved_explain_unknown(const struct check_job *job, struct check_result *out)
 
     for (size_t i = 0; i < reserved->group_count; i++) {
         const struct reserved_group *group = &reserved->groups[i];
+        const struct reserved_figure *judged = reserved_judged(job, group);
 
-        if (group->reserved.is_exact || reserved_is_sum(reserved, group))
+        if (judged->is_exact || !reserved_matters(job, group))
             continue;
-        if (group->reserved.source == RESERVED_UNKNOWN)
+        if (reserved_is_sum(reserved, group))
+            check_say(out, "%s: the trace does not tell how much of each of them was used", group->name);
+        else if (judged->source == RESERVED_UNKNOWN)
             check_say(out, "%s: no log below the pool, no chunks of it and no samples say what was reserved",
                       group->name);
         else
-            check_say(out, "%s: at least %s were reserved, by samples of the pool, which can miss a peak", group->name,
-                      output_size(&figure, group->reserved.peak_bytes));
+            check_say(out, "%s: at least %s were reserved, by samples of the %s, which can miss a peak", group->name,
+                      output_size(&figure, judged->peak_bytes), judged == &group->base ? "base" : "pool");
     }
 }
 
