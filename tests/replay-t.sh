@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 108
+plan 112
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -350,6 +350,32 @@ is "$(echo "$json" | grep -c '^\[{.*},{.*}\]$') $(echo "$json" | grep -o '"stack
 replay --stack "log($scratch/first.db) | sim" --stack 'nothing | sim' "$csv" >"$scratch/out"
 is "$? $(wc -c <"$scratch/out") $(ls "$scratch/first.db" 2>/dev/null)" '2 0 ' \
     'a mistake in one of several stacks is found before anything is replayed'
+# Recorded handles of streams belong to another process. The fake driver takes each for an address, as the real one.
+rows '1,,allocate,0x100,1048576,0' '1,,allocate,0x200,2097152,140001' '1,,free,0x200,2097152,140001' \
+    '1,,allocate,0x300,2097152,150001' '2,,free,0x300,2097152,140001' '1,,free,0x100,1048576,1' \
+    '2,,allocate,0x100,1000,2'
+fake=$top_builddir/tests/fake-cuda/.libs
+if test -e "$fake/libcuda.so.1"; then
+    seen=
+    for stack in cuda driver managed pinned 'pool | cuda' 'pool | driver' 'arena | cuda' 'monotonic | driver' \
+        'fallback({pinned}) | cuda(device=1)' 'guard | cuda' "log($scratch/own.db) | pool | log | cuda"; do
+        json=$(LD_LIBRARY_PATH=$fake FAKE_CUDA_DEVICES=2 replay --json --keep-live --stack "$stack" "$csv")
+        seen="$seen$? $(figures "$json" allocations frees free_failures streams_count live_bytes)"
+    done
+    is "$seen" "$(printf '%.s0 4 3 0 5 1000 ' 1 2 3 4 5 6 7 8 9 10 11)" \
+        'over bases with streams a replay has a stream of its own for each recorded one'
+    is "$(query "$scratch/own.db" "SELECT count(*), sum(handle = 0), sum(handle IN (1, 2, 1310721, 1376257)) FROM stream")" '5,1,0' \
+        'the recorded stream 0 stays 0, and no other handle reaches the driver'
+    has_words "$(LD_LIBRARY_PATH=$fake FAKE_CUDA_FAIL=cuStreamCreate:2:2 replay --stack cuda "$csv") $? $(cat "$scratch/err")" \
+        ' 2 tidemark replay: no streams on the device: cuStreamCreate: CUDA error 2' \
+        'a driver that makes no stream is an error that says so'
+else
+    skip 3 'there is no fake driver in this build'
+fi
+replay --stack "log($scratch/numbers.db) | sim" "$csv" >/dev/null
+is "$(query "$scratch/numbers.db" 'SELECT group_concat(handle) FROM (SELECT handle FROM stream ORDER BY 1)')" \
+    '"0,1,2,1310721,1376257"' 'over bases without streams the recorded numbers stay'
+
 replay --stack sim --stop-at-failure=yes "$csv" >/dev/null
 is $? 2 '--stop-at-failure takes no value'
 

@@ -182,7 +182,7 @@ run_allocate(struct replay *replay, const struct replay_event *event)
     void *pointer;
     enum tide_status status =
         tide_allocate(replay->stack, replay->input->sizes[event->allocation], (size_t)1 << event->alignment_shift,
-                      replay->streams[event->stream], &pointer);
+                      replay->streams.streams[event->stream], &pointer);
 
     if (status == TIDE_OK) {
         struct replay_result *result = &replay->result;
@@ -213,7 +213,7 @@ run_free(struct replay *replay, const struct replay_event *event)
     }
     replay->pointers[event->allocation] = REPLAY_NOTHING;
     status = tide_deallocate(replay->stack, pointer, replay->input->sizes[event->allocation],
-                             (size_t)1 << event->alignment_shift, replay->streams[event->stream]);
+                             (size_t)1 << event->alignment_shift, replay->streams.streams[event->stream]);
     if (status == TIDE_OK) {
         replay->result.frees++;
         replay->result.live_bytes -= replay->input->sizes[event->allocation];
@@ -352,22 +352,16 @@ static int
 run_prepare(struct replay *replay)
 {
     const struct replay_input *input = replay->input;
-    uint64_t ordered = 0;
 
     replay->pointers = malloc((input->allocation_count + 1) * sizeof(*replay->pointers));
-    replay->streams = calloc(input->stream_count + 1, sizeof(*replay->streams));
     replay->labels = calloc(input->thread_count + 1, sizeof(*replay->labels));
-    if (replay->pointers == NULL || replay->streams == NULL || replay->labels == NULL) {
+    if (replay->pointers == NULL || replay->labels == NULL) {
         fputs("tidemark replay: no memory for the allocations\n", stderr);
         return COMMAND_WRONG;
     }
     for (size_t i = 0; i < input->allocation_count; i++)
         replay->pointers[i] = REPLAY_NOTHING;
-    if (tide_query(replay->stack, TIDE_QUERY_STREAM_ORDERED, &ordered) == TIDE_OK && ordered == 1)
-        return COMMAND_FINE;
-    for (size_t i = 0; i < input->stream_count; i++)
-        replay->streams[i] = (tide_stream)input->streams[i];
-    return COMMAND_FINE;
+    return replay_streams_make(replay->stack, input->streams, input->stream_count, &replay->streams);
 }
 
 bool
@@ -418,6 +412,6 @@ void
 replay_finish(struct replay *replay)
 {
     free(replay->pointers);
-    free(replay->streams);
+    replay_streams_finish(&replay->streams);
     free(replay->labels);
 }
