@@ -10,6 +10,7 @@
 
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/read/replayed.h"
 #include "viewer/read/trace-layers.h"
 #include "viewer/read/trace.h"
 #include "viewer/replay/keep.h"

@@ -19,6 +19,7 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
+#include "viewer/read/replayed.h"
 #include "viewer/replay/run.h"
 
 /* Values in place of pointers; no stack returns them. */

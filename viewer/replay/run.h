@@ -42,14 +42,8 @@ struct replay {
     struct replay_streams streams; /* the replay's stream for each recorded one */
     uint32_t *labels;              /* owns; by thread: the label whose tags it has now, as in replay_notes.label_of */
     struct replay_result result;
+    uint32_t *allocated_on; /* owns; by allocation: the index of its stream; NULL: streams need no order */
 };
-
-/*
- * A call stack of the input goes into the new trace as a tag with this text and its number, within the tags of the
- * allocation. So it reaches every log of the stack. replay_keep makes a call stack of it again. No program's tag begins
- * with this character.
- */
-#define REPLAY_CALLSTACK_TAG "\037callstack "
 
 /*
  * Replay `input` through `stack`, on streams of its own where the stack uses a CUDA device (replay_streams_make).
