@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 112
+plan 114
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -350,6 +350,23 @@ is "$(echo "$json" | grep -c '^\[{.*},{.*}\]$') $(echo "$json" | grep -o '"stack
 replay --stack "log($scratch/first.db) | sim" --stack 'nothing | sim' "$csv" >"$scratch/out"
 is "$? $(wc -c <"$scratch/out") $(ls "$scratch/first.db" 2>/dev/null)" '2 0 ' \
     'a mistake in one of several stacks is found before anything is replayed'
+# A replay that was killed leaves tags that stand for call stacks; so does one that lives and is not done.
+unfinished() {
+    make_trace "$scratch/unfinished.db" "
+        DELETE FROM meta WHERE key = 'pid'; INSERT INTO meta VALUES ('pid', $1);
+        INSERT INTO tag VALUES (1, NULL, 'step'), (2, 1, char(31) || 'callstack 4'), (3, NULL, char(31) || 'callstack 7'),
+            (4, 1, 'callstack 4');
+        INSERT INTO life VALUES (1, 1, 100, 10, NULL), (2, 1, 200, 20, NULL), (3, 1, 300, 30, NULL), (4, 1, 400, 40, NULL);
+        UPDATE allocation SET tag_id = allocation_id;"
+}
+tags_sql='SELECT group_concat(ifnull(tag_id, 0)), (SELECT count(*) FROM tag) FROM (SELECT tag_id FROM allocation ORDER BY allocation_id)'
+unfinished "$(sh -c 'echo $$')"
+is "$("$tidemark" leaks --by=tag "$scratch/unfinished.db" | awk '/%/ { print $1, $2 }' | tr '\n' ' ')$(
+    query "$scratch/unfinished.db" "$tags_sql")" 'step/callstack 4 step 300 (none) 300 "1,1,0,4",2' \
+    'where a replay was killed, what it has noted under a call stack has the tag around it'
+unfinished $$
+is "$(query "$scratch/unfinished.db" "$tags_sql")" '"1,2,3,4",4' 'the trace of a replay that is not done is left to it'
+
 # Recorded handles of streams belong to another process. The fake driver takes each for an address, as the real one.
 rows '1,,allocate,0x100,1048576,0' '1,,allocate,0x200,2097152,140001' '1,,free,0x200,2097152,140001' \
     '1,,allocate,0x300,2097152,150001' '2,,free,0x300,2097152,140001' '1,,free,0x100,1048576,1' \
