@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 114
+plan 115
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -316,6 +316,10 @@ is "$? $(query "$scratch/above.db" 'SELECT size, alloc_ns, status = 0 FROM alloc
 replay --clock=recorded --stack "pool | log($scratch/chunks.db) | sim" "$scratch/noted.db" >/dev/null
 has_words "$? $(cat "$scratch/err")" 'no log sees every request as it is' \
     'where no log sees every request, --clock=recorded is an error that says so'
+prlimit --fsize=2600000 "$tidemark" replay --clock=recorded --stack "log($scratch/small.db) | sim" "$scratch/noted.db" \
+    >/dev/null 2>"$scratch/err"
+has_words "$? $(cat "$scratch/err")" 'has the times of the replay: 12 events of it could not be recorded' \
+    'where events of the replay were lost, --clock=recorded is an error that says so'
 replay --clock=recorded --stack sim "$scratch/noted.db" >/dev/null
 has_words "$? $(cat "$scratch/err")" '2 tidemark replay: --clock=recorded: the stack has no log' \
     '--clock=recorded without a log is an error'
