@@ -48,7 +48,7 @@ refused() {
         "a command on the trace beside $1 says that something was left"
 }
 
-plan 74
+plan 75
 
 "$top_builddir/tests/make-trace" "$scratch/whole.db" || exit 99
 is "$(answer recover "$scratch/whole.db")" "$scratch/whole.db: nothing was left: the trace is complete 0" \
@@ -263,4 +263,8 @@ else
     "$tidemark" summary "$trace" >/dev/null 2>&1
     is $? 3 'the trace beside an unreadable ring file can be read, and is incomplete'
 fi
+is "$("$tidemark" recover --into= "$scratch/whole.db" 2>&1 | head -n 1) $("$tidemark" export -o '' "$scratch/whole.db" 2>&1 | head -n 1)" \
+    'tidemark recover: --into: FILE was expected, and not an empty text tidemark export: --output: FILE was expected, and not an empty text' \
+    'an empty path, as of a variable that is not set, is wrong use that names the option'
+
 done_testing
