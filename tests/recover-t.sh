@@ -48,7 +48,7 @@ refused() {
         "a command on the trace beside $1 says that something was left"
 }
 
-plan 73
+plan 75
 
 "$top_builddir/tests/make-trace" "$scratch/whole.db" || exit 99
 is "$(answer recover "$scratch/whole.db")" "$scratch/whole.db: nothing was left: the trace is complete 0" \
@@ -242,8 +242,11 @@ left damaged
 byte "$trace-rings" 3 130
 refused 'a damaged ring file' 'no ring file of a trace'
 left newer
-byte "$trace-rings" 8 002
-refused 'a ring file of a newer format' 'ring file of format 2, this version reads format 1'
+byte "$trace-rings" 8 003
+refused 'a ring file of a newer format' 'ring file of format 3, this version reads format 2'
+left older
+byte "$trace-rings" 8 001
+has_words "$(answer recover "$trace") $(ls "$trace-rings" 2>&1)" 'No such file' 'a ring file of the format before is taken in'
 left other
 byte "$trace-rings" 16 177
 byte "$trace-rings" 17 177
@@ -260,4 +263,8 @@ else
     "$tidemark" summary "$trace" >/dev/null 2>&1
     is $? 3 'the trace beside an unreadable ring file can be read, and is incomplete'
 fi
+is "$("$tidemark" recover --into= "$scratch/whole.db" 2>&1 | head -n 1) $("$tidemark" export -o '' "$scratch/whole.db" 2>&1 | head -n 1)" \
+    'tidemark recover: --into: FILE was expected, and not an empty text tidemark export: --output: FILE was expected, and not an empty text' \
+    'an empty path, as of a variable that is not set, is wrong use that names the option'
+
 done_testing

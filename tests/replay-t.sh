@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 108
+plan 115
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -316,6 +316,10 @@ is "$? $(query "$scratch/above.db" 'SELECT size, alloc_ns, status = 0 FROM alloc
 replay --clock=recorded --stack "pool | log($scratch/chunks.db) | sim" "$scratch/noted.db" >/dev/null
 has_words "$? $(cat "$scratch/err")" 'no log sees every request as it is' \
     'where no log sees every request, --clock=recorded is an error that says so'
+prlimit --fsize=2600000 "$tidemark" replay --clock=recorded --stack "log($scratch/small.db) | sim" "$scratch/noted.db" \
+    >/dev/null 2>"$scratch/err"
+has_words "$? $(cat "$scratch/err")" 'has the times of the replay: 12 events of it could not be recorded' \
+    'where events of the replay were lost, --clock=recorded is an error that says so'
 replay --clock=recorded --stack sim "$scratch/noted.db" >/dev/null
 has_words "$? $(cat "$scratch/err")" '2 tidemark replay: --clock=recorded: the stack has no log' \
     '--clock=recorded without a log is an error'
@@ -350,6 +354,49 @@ is "$(echo "$json" | grep -c '^\[{.*},{.*}\]$') $(echo "$json" | grep -o '"stack
 replay --stack "log($scratch/first.db) | sim" --stack 'nothing | sim' "$csv" >"$scratch/out"
 is "$? $(wc -c <"$scratch/out") $(ls "$scratch/first.db" 2>/dev/null)" '2 0 ' \
     'a mistake in one of several stacks is found before anything is replayed'
+# A replay that was killed leaves tags that stand for call stacks; so does one that lives and is not done.
+unfinished() {
+    make_trace "$scratch/unfinished.db" "
+        DELETE FROM meta WHERE key = 'pid'; INSERT INTO meta VALUES ('pid', $1);
+        INSERT INTO tag VALUES (1, NULL, 'step'), (2, 1, char(31) || 'callstack 4'), (3, NULL, char(31) || 'callstack 7'),
+            (4, 1, 'callstack 4');
+        INSERT INTO life VALUES (1, 1, 100, 10, NULL), (2, 1, 200, 20, NULL), (3, 1, 300, 30, NULL), (4, 1, 400, 40, NULL);
+        UPDATE allocation SET tag_id = allocation_id;"
+}
+tags_sql='SELECT group_concat(ifnull(tag_id, 0)), (SELECT count(*) FROM tag) FROM (SELECT tag_id FROM allocation ORDER BY allocation_id)'
+unfinished "$(sh -c 'echo $$')"
+is "$("$tidemark" leaks --by=tag "$scratch/unfinished.db" | awk '/%/ { print $1, $2 }' | tr '\n' ' ')$(
+    query "$scratch/unfinished.db" "$tags_sql")" 'step/callstack 4 step 300 (none) 300 "1,1,0,4",2' \
+    'where a replay was killed, what it has noted under a call stack has the tag around it'
+unfinished $$
+is "$(query "$scratch/unfinished.db" "$tags_sql")" '"1,2,3,4",4' 'the trace of a replay that is not done is left to it'
+
+# Recorded handles of streams belong to another process. The fake driver takes each for an address, as the real one.
+rows '1,,allocate,0x100,1048576,0' '1,,allocate,0x200,2097152,140001' '1,,free,0x200,2097152,140001' \
+    '1,,allocate,0x300,2097152,150001' '2,,free,0x300,2097152,140001' '1,,free,0x100,1048576,1' \
+    '2,,allocate,0x100,1000,2'
+fake=$top_builddir/tests/fake-cuda/.libs
+if test -e "$fake/libcuda.so.1"; then
+    seen=
+    for stack in cuda driver managed pinned 'pool | cuda' 'pool | driver' 'arena | cuda' 'monotonic | driver' \
+        'fallback({pinned}) | cuda(device=1)' 'guard | cuda' "log($scratch/own.db) | pool | log | cuda"; do
+        json=$(LD_LIBRARY_PATH=$fake FAKE_CUDA_DEVICES=2 replay --json --keep-live --stack "$stack" "$csv")
+        seen="$seen$? $(figures "$json" allocations frees free_failures streams_count live_bytes)"
+    done
+    is "$seen" "$(printf '%.s0 4 3 0 5 1000 ' 1 2 3 4 5 6 7 8 9 10 11)" \
+        'over bases with streams a replay has a stream of its own for each recorded one'
+    is "$(query "$scratch/own.db" "SELECT count(*), sum(handle = 0), sum(handle IN (1, 2, 1310721, 1376257)) FROM stream")" '5,1,0' \
+        'the recorded stream 0 stays 0, and no other handle reaches the driver'
+    has_words "$(LD_LIBRARY_PATH=$fake FAKE_CUDA_FAIL=cuStreamCreate:2:2 replay --stack cuda "$csv") $? $(cat "$scratch/err")" \
+        ' 2 tidemark replay: no streams on the device: cuStreamCreate: CUDA error 2' \
+        'a driver that makes no stream is an error that says so'
+else
+    skip 3 'there is no fake driver in this build'
+fi
+replay --stack "log($scratch/numbers.db) | sim" "$csv" >/dev/null
+is "$(query "$scratch/numbers.db" 'SELECT group_concat(handle) FROM (SELECT handle FROM stream ORDER BY 1)')" \
+    '"0,1,2,1310721,1376257"' 'over bases without streams the recorded numbers stay'
+
 replay --stack sim --stop-at-failure=yes "$csv" >/dev/null
 is $? 2 '--stop-at-failure takes no value'
 

@@ -98,6 +98,10 @@ check_texts(void)
               "guard(canary=256, hold=16MiB)\n| prefetch(to=device)\n| managed(device=0, attach=global, "
               "preferred=none, read_mostly=false)",
               "layers that ask what the memory below is are checked without it");
+    is_string(check("fallback({pinned}) | cuda"),
+              "fallback({pinned(device=0, portable=false, mapped=false, write_combined=false)}, any=false)\n"
+              "| cuda(device=0)",
+              "two bases of a stack are two resources");
 }
 
 static void
@@ -145,7 +149,7 @@ main(void)
 {
     const char *seed = getenv("TEST_SEED");
 
-    plan(16);
+    plan(17);
     check_all_random(seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)getpid() * 7919 + 1);
     check_texts();
     check_refusals();

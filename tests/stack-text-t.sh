@@ -15,7 +15,7 @@ section() {
     "$tidemark" help "$1" | grep -qF -- "  $2"
 }
 
-plan 17
+plan 18
 is "$(answer stack 'statistics | limit(4GiB) as gpu | pool | host')" 'statistics(tags=false)
 | limit(4GiB, alignment=256) as gpu
 | pool(growth=2MiB, alignment=256, cache=64MiB)
@@ -54,6 +54,8 @@ is "$(for layer in $layers; do "$tidemark" help "$layer" | sed '/^    /d' | "$AW
 is "$("$tidemark" help pool | grep -c '[`[]')" 1 'the marks of the document are not in the help'
 is "$(answer help poool)" 'tidemark: there is no command or layer "poool"; did you mean "pool"? 2' \
     'a layer that does not exist is refused with the nearest name'
+is "$(answer help limit pool)$(answer help log --json)" 'tidemark help: one command or layer at a time 2tidemark help: one command or layer at a time 2' \
+    'help refuses what stands behind the layer'
 is "$(answer help summary | head -n 1 | cut -d' ' -f 1-3)" 'Usage: tidemark summary' 'the help of a command is as before'
 if test -s "$top_builddir/doc/tidemark-stack.7" || test -s "$top_srcdir/doc/tidemark-stack.7"; then
     page() {

@@ -12,7 +12,7 @@ summary() {
     "$tidemark" summary "$@" 2>"$scratch/err"
 }
 
-plan 36
+plan 37
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
@@ -154,5 +154,13 @@ summary "$trace" "$trace" >/dev/null
 is $? 2 'summary of two traces is wrong use'
 summary >/dev/null
 is $? 2 'summary without a trace is wrong use'
+
+# A limit of the first of two resources is none of the whole.
+make_trace "$trace" "
+    DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'fallback', ''),
+        (3, NULL, 'host', ''), (4, 5, 'limit', '1000B'), (5, NULL, 'sim', '');
+    INSERT INTO layer_bin VALUES (2, 9223372036854775807, 4); INSERT INTO life VALUES (1, 1, 900, 10, 50), (2, 1, 2000, 20, 50);"
+is "$(summary "$trace" | grep -c 'came within')" 0 'a limit below the peak is none that the peak came near'
 
 done_testing

@@ -127,7 +127,7 @@ build_create(const struct stack_layer *layer, const struct tidei_arguments *argu
     if (status == TIDE_OK && !kind->is_base)
         status = tidei_kind_create(stand_in->kind, upstream, NULL, out);
     else if (status == TIDE_OK)
-        *out = tide_resource_retain(stand_in->base);
+        status = tidei_kind_create(stand_in->base, NULL, stand_in->base_options, out);
     return status;
 }
 

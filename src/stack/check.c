@@ -125,17 +125,18 @@ enum tide_status
 tidei_stack_check(const struct tidei_kind *const *kinds, const char *text, struct tide_text *out)
 {
     struct tide_sim_options capacity = { .struct_size = sizeof(capacity), .capacity_bytes = CHECK_CAPACITY };
-    struct stack_stand_in stand_in = { .kind = tidei_kind_find(kinds, "statistics") };
+    const struct stack_stand_in stand_in = {
+        .base = tidei_kind_find(kinds, "sim"),
+        .base_options = &capacity,
+        .kind = tidei_kind_find(kinds, "statistics"),
+    };
     struct stack_tree tree;
     enum tide_status status = tidei_stack_read(kinds, text, &tree);
 
     if (status == TIDE_OK)
-        status = tidei_kind_create(tidei_kind_find(kinds, "sim"), NULL, &capacity, &stand_in.base);
-    if (status == TIDE_OK)
         status = tidei_stack_build_over(&tree, &stand_in);
     if (status == TIDE_OK)
         check_print_stack(tree.top, "\n| ", out);
-    tide_resource_release(stand_in.base);
     tidei_stack_tree_free(&tree);
     return status;
 }

@@ -128,7 +128,8 @@ void tidei_stack_tree_free(struct stack_tree *tree);
 
 /* What takes the place of layers that cannot be created where a text is only checked. */
 struct stack_stand_in {
-    struct tide_resource *base;    /* borrowed; of each base */
+    const struct tidei_kind *base; /* of each base */
+    const void *base_options;      /* borrowed */
     const struct tidei_kind *kind; /* of layers that take an argument from one above, such as logs, and those that ask
                                       what the memory below is: one that passes requests on */
 };

@@ -159,6 +159,9 @@ options_set(const struct command *self, const struct option_def *def, void *base
         *(int *)target = def->value;
         break;
     case OPTION_TEXT:
+        /* A script's variable that is not set; as a path it would be nobody's file in an error. */
+        if (value[0] == '\0')
+            return command_misused(self, "--%s: %s was expected, and not an empty text", def->name, def->argument);
         *(const char **)target = value;
         break;
     case OPTION_LIST:

@@ -91,6 +91,16 @@ main_help(const char *name)
     return output_finish(COMMAND_FINE);
 }
 
+/* `tidemark help [COMMAND|LAYER]`. */
+static int
+main_help_of(int count, char **names)
+{
+    if (count <= 1)
+        return main_help(count == 1 ? names[0] : NULL);
+    fputs("tidemark help: one command or layer at a time\n", stderr);
+    return COMMAND_WRONG;
+}
+
 /* The options of `tidemark` itself, before a command. */
 static const struct option main_options[] = {
     { "help", no_argument, NULL, 'h' },
@@ -191,7 +201,7 @@ main(int argc, char **argv)
         return COMMAND_WRONG;
     }
     if (strcmp(argv[optind], "help") == 0)
-        return main_help(argv[optind + 1]);
+        return main_help_of(argc - optind - 1, argv + optind + 1);
     command = main_find(argv[optind]);
     if (command == NULL)
         return main_unknown(argv[optind], false);

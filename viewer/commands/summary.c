@@ -284,7 +284,9 @@ verdict_note_waste(struct report *report, const struct verdict *verdict)
             report, "%s%s reserved for %s requested is %s%.0f%% more; `tidemark fragmentation` says what holds it.",
             prefix, memory_words(verdict->reserved, words, sizeof(words)), output_size(&other, sums->peak_bytes),
             reserved_least(verdict->reserved), 100 * more / (double)sums->peak_bytes);
-    if (verdict->limit_bytes > 0 && (double)sums->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes)
+    /* A limit below the peak is one of a part of the stack, such as the first of a fallback. */
+    if (verdict->limit_bytes >= sums->peak_bytes &&
+        (double)sums->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes)
         report_note(report, "%sThe peak came within %s of the limit of %s.", prefix,
                     verdict_size(&one, (int64_t)(verdict->limit_bytes - sums->peak_bytes)),
                     output_size(&other, verdict->limit_bytes));

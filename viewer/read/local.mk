@@ -18,6 +18,8 @@ libviewer_la_SOURCES += \
 	viewer/read/names.h \
 	viewer/read/pickle.c \
 	viewer/read/pickle.h \
+	viewer/read/replayed.c \
+	viewer/read/replayed.h \
 	viewer/read/rmm-csv.c \
 	viewer/read/rmm-csv.h \
 	viewer/read/routes.c \

@@ -14,6 +14,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
 #include "viewer/base/output.h"
+#include "viewer/read/replayed.h"
 #include "viewer/read/trace.h"
 
 /* The listing of what the viewer does not know ends after this many names. */
@@ -407,8 +408,8 @@ trace_begin(const char *path, bool own, struct trace *out)
     return status;
 }
 
-int
-trace_open(const char *path, struct trace *out)
+static int
+trace_read_head(const char *path, struct trace *out)
 {
     int status = trace_begin(path, true, out);
 
@@ -416,6 +417,19 @@ trace_open(const char *path, struct trace *out)
         status = schema_check_all(out);
     if (status == COMMAND_FINE)
         status = trace_read_state(out);
+    return status;
+}
+
+int
+trace_open(const char *path, struct trace *out)
+{
+    int status = trace_read_head(path, out);
+
+    if (status == COMMAND_FINE && trace_has(out, "tag", "tag_id parent_tag_id name") && trace_has_replay_tags(out)) {
+        trace_close(out);
+        trace_drop_replay_tags(path);
+        status = trace_read_head(path, out);
+    }
     if (status == COMMAND_FINE)
         status = trace_check_size(out);
     if (status != COMMAND_FINE)

@@ -10,6 +10,7 @@
 
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/read/replayed.h"
 #include "viewer/read/trace-layers.h"
 #include "viewer/read/trace.h"
 #include "viewer/replay/keep.h"
@@ -292,8 +293,12 @@ keep_find_times(struct keep *keep)
                        " ORDER BY allocation_id",
                        keep->logs);
     if (status == COMMAND_FINE && keep->matched != keep->replay->result.allocations)
-        status = trace_broken(&made, "has the times of the replay: no log sees every request as it is; begin the stack "
-                                     "with one");
+        status =
+            made.lost_events > 0
+                ? trace_broken(&made, "has the times of the replay: %" PRId64 " events of it could not be recorded",
+                               made.lost_events)
+                : trace_broken(&made, "has the times of the replay: no log sees every request as it is; begin the "
+                                      "stack with one");
     trace_close(&made);
     if (keep->point_count > 0)
         qsort(keep->points, keep->point_count, sizeof(*keep->points), keep_compare_points);

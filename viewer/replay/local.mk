@@ -9,4 +9,6 @@ libviewer_la_SOURCES += \
 	viewer/replay/report.h \
 	viewer/replay/run.c \
 	viewer/replay/run.h \
+	viewer/replay/streams.c \
+	viewer/replay/streams.h \
 	viewer/replay/trace.c

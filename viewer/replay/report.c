@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,30 @@ replay_has_log(struct tide_resource *stack)
     report_visit(&layers, stack);
     for (size_t i = 0; i < layers.count; i++)
         found = found || strcmp(tide_resource_name(layers.layers[i].resource), "log") == 0;
+    replay_report_free(&layers);
+    return found;
+}
+
+bool
+replay_find_device(struct tide_resource *stack, int *ordinal)
+{
+    struct replay_report layers = { 0 };
+    bool found = false, on_device = false;
+    uint64_t device;
+
+    *ordinal = 0;
+    report_visit(&layers, stack);
+    for (size_t i = 0; i < layers.count && !on_device; i++) {
+        struct tide_resource *resource = layers.layers[i].resource;
+
+        if (resource->upstream != NULL)
+            continue;
+        on_device = tide_query(resource, TIDE_QUERY_DEVICE, &device) == TIDE_OK && device <= INT_MAX;
+        if (on_device)
+            *ordinal = (int)device;
+        /* Pinned memory lies on no device, and yet its base knows one. */
+        found = found || on_device || tide_query(resource, TIDE_QUERY_DEVICE_TOTAL, &device) == TIDE_OK;
+    }
     replay_report_free(&layers);
     return found;
 }

@@ -54,6 +54,12 @@ int replay_report_make(struct tide_resource *stack, const char *counted, struct 
 /* Whether there is a log in the stack, which notes tags, marks and threads. */
 bool replay_has_log(struct tide_resource *stack);
 
+/*
+ * Whether a base of the stack uses a CUDA device, the ordinal of which goes to *ordinal: that of its memory, or 0 where
+ * all of its memory is the host's.
+ */
+bool replay_find_device(struct tide_resource *stack, int *ordinal);
+
 /* The paths of the traces that the logs of the stack record, each once. False: no memory. The caller frees both. */
 bool replay_report_traces(const struct replay_report *report, char ***paths, size_t *count);
 

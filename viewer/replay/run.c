@@ -19,6 +19,7 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
+#include "viewer/read/replayed.h"
 #include "viewer/replay/run.h"
 
 /* Values in place of pointers; no stack returns them. */
@@ -182,12 +183,14 @@ run_allocate(struct replay *replay, const struct replay_event *event)
     void *pointer;
     enum tide_status status =
         tide_allocate(replay->stack, replay->input->sizes[event->allocation], (size_t)1 << event->alignment_shift,
-                      replay->streams[event->stream], &pointer);
+                      replay->streams.streams[event->stream], &pointer);
 
     if (status == TIDE_OK) {
         struct replay_result *result = &replay->result;
 
         replay->pointers[event->allocation] = pointer;
+        if (replay->allocated_on != NULL)
+            replay->allocated_on[event->allocation] = event->stream;
         result->allocations++;
         result->live_bytes += replay->input->sizes[event->allocation];
         if (result->live_bytes > result->peak_bytes)
@@ -201,19 +204,35 @@ run_allocate(struct replay *replay, const struct replay_event *event)
         replay->result.stopped_at = run_number(replay, event);
 }
 
+/*
+ * Order the stream of a free after that of its allocation. The program has done so, by events that no input has; and
+ * a layer may have submitted work of its own, as guard does to fill what it watches.
+ */
+static enum tide_status
+run_order(const struct replay *replay, const struct replay_event *event)
+{
+    tide_stream earlier = replay->streams.streams[replay->allocated_on[event->allocation]];
+    tide_stream later = replay->streams.streams[event->stream];
+
+    return earlier == later ? TIDE_OK : tide_order(replay->stack, earlier, later);
+}
+
 static void
 run_free(struct replay *replay, const struct replay_event *event)
 {
     void *pointer = replay->pointers[event->allocation];
-    enum tide_status status;
+    enum tide_status status = TIDE_OK;
 
     if (pointer == REPLAY_FAILED) {
         replay->result.skipped_frees++;
         return;
     }
     replay->pointers[event->allocation] = REPLAY_NOTHING;
-    status = tide_deallocate(replay->stack, pointer, replay->input->sizes[event->allocation],
-                             (size_t)1 << event->alignment_shift, replay->streams[event->stream]);
+    if (replay->allocated_on != NULL)
+        status = run_order(replay, event);
+    if (status == TIDE_OK)
+        status = tide_deallocate(replay->stack, pointer, replay->input->sizes[event->allocation],
+                                 (size_t)1 << event->alignment_shift, replay->streams.streams[event->stream]);
     if (status == TIDE_OK) {
         replay->result.frees++;
         replay->result.live_bytes -= replay->input->sizes[event->allocation];
@@ -349,25 +368,29 @@ run_all(struct replay *replay)
 }
 
 static int
+run_no_memory(void)
+{
+    fputs("tidemark replay: no memory for the allocations\n", stderr);
+    return COMMAND_WRONG;
+}
+
+static int
 run_prepare(struct replay *replay)
 {
     const struct replay_input *input = replay->input;
-    uint64_t ordered = 0;
+    int status;
 
     replay->pointers = malloc((input->allocation_count + 1) * sizeof(*replay->pointers));
-    replay->streams = calloc(input->stream_count + 1, sizeof(*replay->streams));
     replay->labels = calloc(input->thread_count + 1, sizeof(*replay->labels));
-    if (replay->pointers == NULL || replay->streams == NULL || replay->labels == NULL) {
-        fputs("tidemark replay: no memory for the allocations\n", stderr);
-        return COMMAND_WRONG;
-    }
+    if (replay->pointers == NULL || replay->labels == NULL)
+        return run_no_memory();
     for (size_t i = 0; i < input->allocation_count; i++)
         replay->pointers[i] = REPLAY_NOTHING;
-    if (tide_query(replay->stack, TIDE_QUERY_STREAM_ORDERED, &ordered) == TIDE_OK && ordered == 1)
-        return COMMAND_FINE;
-    for (size_t i = 0; i < input->stream_count; i++)
-        replay->streams[i] = (tide_stream)input->streams[i];
-    return COMMAND_FINE;
+    status = replay_streams_make(replay->stack, input->streams, input->stream_count, &replay->streams);
+    if (status != COMMAND_FINE || replay->streams.driver == NULL)
+        return status;
+    replay->allocated_on = calloc(input->allocation_count + 1, sizeof(*replay->allocated_on));
+    return replay->allocated_on != NULL ? COMMAND_FINE : run_no_memory();
 }
 
 bool
@@ -418,6 +441,7 @@ void
 replay_finish(struct replay *replay)
 {
     free(replay->pointers);
-    free(replay->streams);
+    replay_streams_finish(&replay->streams);
     free(replay->labels);
+    free(replay->allocated_on);
 }

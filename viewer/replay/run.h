@@ -11,6 +11,7 @@
 #include <tidemark/resource.h>
 
 #include "viewer/replay/input.h"
+#include "viewer/replay/streams.h"
 
 /* The result of a replay. The current thread writes it. */
 struct replay_result {
@@ -37,24 +38,17 @@ struct replay {
     const struct replay_input *input; /* borrows */
     struct tide_resource *stack;      /* borrows */
     struct replay_options options;
-    void **pointers;      /* owns; by allocation: of the stack, or one of two special values */
-    tide_stream *streams; /* owns; the replay's stream for each recorded one */
-    uint32_t *labels;     /* owns; by thread: the label whose tags it has now, as in replay_notes.label_of */
+    void **pointers;               /* owns; by allocation: of the stack, or one of two special values */
+    struct replay_streams streams; /* the replay's stream for each recorded one */
+    uint32_t *labels;              /* owns; by thread: the label whose tags it has now, as in replay_notes.label_of */
     struct replay_result result;
+    uint32_t *allocated_on; /* owns; by allocation: the index of its stream; NULL: streams need no order */
 };
 
 /*
- * A call stack of the input goes into the new trace as a tag with this text and its number, within the tags of the
- * allocation. So it reaches every log of the stack. replay_keep makes a call stack of it again. No program's tag begins
- * with this character.
- */
-#define REPLAY_CALLSTACK_TAG "\037callstack "
-
-/*
- * Replay `input` through `stack`. If the stack's memory is stream-ordered, its driver does not know the recorded
- * handles, so everything uses stream 0. Otherwise the handles are passed on, so that a log layer records them.
+ * Replay `input` through `stack`, on streams of its own where the stack uses a CUDA device (replay_streams_make).
  *
- * COMMAND_FINE, or COMMAND_WRONG after a message. Call replay_finish in any case.
+ * COMMAND_FINE, or COMMAND_WRONG after a message. Call replay_finish in any case, once the stack is released.
  */
 int replay_run(struct replay *replay, const struct replay_input *input, struct tide_resource *stack,
                const struct replay_options *options);

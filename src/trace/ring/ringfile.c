@@ -373,7 +373,7 @@ ringfile_check_header(const struct tidei_ringfile *file)
 
     if (memcmp(header->magic, TIDEI_RING_MAGIC, sizeof(header->magic)) != 0)
         return ringfile_damaged(file, "no ring file of a trace");
-    if (header->format != TIDEI_RING_FORMAT)
+    if (header->format < 1 || header->format > TIDEI_RING_FORMAT)
         return tide_error_set(TIDE_EFORMAT, "%s: ring file of format %u, this version reads format %d", file->path,
                               header->format, TIDEI_RING_FORMAT);
     if (!tidei_is_power_of_two(header->ring_bytes) || header->ring_bytes < TIDEI_PAGE ||

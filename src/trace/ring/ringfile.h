@@ -28,7 +28,7 @@
 #define TIDEI_RINGS_SUFFIX "-rings"
 
 #define TIDEI_RING_MAGIC    "TIDERING"
-#define TIDEI_RING_FORMAT   1
+#define TIDEI_RING_FORMAT   2 /* 1 had no records of the kinds 16 and 17, and is read, too */
 #define TIDEI_MAX_RINGS     4096
 #define TIDEI_MAX_CHUNKS    16384 /* of both buffers together: 16 GiB */
 #define TIDEI_PAGE          4096

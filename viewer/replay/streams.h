@@ -1,0 +1,26 @@
+/* The streams of a replay: recorded handles belong to a process that is gone, and a driver crashes on them. */
+#ifndef VIEWER_REPLAY_STREAMS_H
+#define VIEWER_REPLAY_STREAMS_H
+
+#include <stddef.h>
+
+#include <tidemark/resource.h>
+
+struct replay_streams {
+    tide_stream *streams; /* owns; the replay's stream for each recorded one */
+    size_t count;
+    struct replay_driver *driver; /* owns; NULL: the streams are the recorded numbers */
+};
+
+/*
+ * Make a stream for each of the `count` recorded ones. Where a base of `stack` uses a CUDA device they are new streams
+ * of that device, and the recorded stream 0 stays 0. Otherwise they are the recorded numbers. COMMAND_FINE, or
+ * COMMAND_WRONG after a message. Call replay_streams_finish in any case, once the stack is released: what it holds may
+ * be given back in the order of a stream.
+ */
+int replay_streams_make(struct tide_resource *stack, const uint64_t *recorded, size_t count,
+                        struct replay_streams *out);
+
+void replay_streams_finish(struct replay_streams *streams);
+
+#endif
