@@ -28,7 +28,7 @@ peaks() {
     done | sort -u
 }
 
-plan 36
+plan 39
 
 # Two GPUs, each with a stack of its own: 8000 of 12288 on GPU 0, 3000 of 4096 on GPU 1, where the base holds 65536.
 two="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
@@ -60,7 +60,7 @@ ask check --max-reserved=65536 >/dev/null
 is $? 0 'check adds up no GPUs, and passes where each keeps to the budget'
 seen=$(ask check --max-reserved=65535)
 is $? 1 'check judges what the base holds, where that is more'
-has_words "$seen" '5 log, GPU 1: 64 KiB were reserved by the base, 1 B (0.0%) over the 64.00 KiB allowed' \
+has_words "$seen" '5 log, GPU 1: 65536 B were reserved by the base, 1 B over the 65535 B allowed' \
     'check names the GPU that breaks the budget'
 ask check --max-fragmentation=34% >/dev/null
 is $? 0 'check judges the fragmentation of the worst GPU, and passes up to its share'
@@ -143,5 +143,17 @@ make_stack "(1, 2, 'log', '', NULL), (2, NULL, 'rmm', '', NULL)" "INSERT INTO li
     INSERT OR REPLACE INTO meta VALUES ('clock', 'imported');"
 is "$(ask summary | sed -n 's/^in calls *//p') $(ask summary | grep -c 'The calls took') $(ask layers | grep -c ' 0 ns')" \
     '- 0 0' 'times of calls that were not recorded are -, and no sentence is made of them'
+
+ask fragmentation --memory=0 >/dev/null
+is "$? $(head -n 1 "$scratch/err")" '2 tidemark fragmentation: --memory: kinds of memory are numbered from 1' \
+    'fragmentation refuses the memory of number 0'
+ask fragmentation --memory=2000000 >/dev/null
+is "$? $(sed "s,$trace,,;s/it has [0-9]* kinds* of/it has N kinds of/" "$scratch/err")" \
+    '2 : it has N kinds of memory, no 2000000' 'fragmentation says that the trace has not as many kinds of memory'
+# The limit is of a bin, and of none of what the bin does not take.
+make_stack "(1, 2, 'log', '', NULL), (2, 4, 'binning', '4096={limit(1MiB) | fixed}', NULL), (3, 4, 'limit', '1048576', NULL),
+    (4, NULL, 'sim', '', NULL)" "INSERT INTO layer_bin VALUES (2, 4096, 3);
+    INSERT INTO life VALUES (1, 1, 1073741824, 5, 90), (2, 1, 1024, 10, 20);"
+is "$(ask summary | grep -c 'came within')" 0 'summary does not measure the peak by a limit of a bin that it exceeds'
 
 done_testing

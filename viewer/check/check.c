@@ -60,18 +60,18 @@ check_say(struct check_result *out, const char *format, ...)
     va_end(arguments);
 }
 
-/* "1.2 GiB (30.0%) over the 4 GiB allowed" */
+/* "1.2 GiB (30.0%) over the 4 GiB allowed"; a share that would read 0.0% is left out. */
 static const char *
 check_over(const struct check_result *result, char *buffer, size_t size)
 {
+    double over_share = result->limit > 0 ? (double)(result->seen - result->limit) / (double)result->limit : 0;
     struct output_figure over, limit;
     char share[32] = "";
 
-    if (result->limit > 0)
-        snprintf(share, sizeof(share), " (%.1f%%)",
-                 100 * (double)(result->seen - result->limit) / (double)result->limit);
+    if (over_share >= 0.0005)
+        snprintf(share, sizeof(share), " (%.1f%%)", 100 * over_share);
     snprintf(buffer, size, "%s%s over the %s allowed", output_size(&over, result->seen - result->limit), share,
-             output_size(&limit, result->limit));
+             output_size_beside(&limit, result->limit, result->seen));
     return buffer;
 }
 
@@ -98,7 +98,8 @@ peak_explain(const struct check_job *job, struct check_result *out)
     struct output_figure figure, without, ns;
     char buffer[128];
 
-    check_say(out, "the peak is %s, %s", output_size(&figure, peak->bytes), check_over(out, buffer, sizeof(buffer)));
+    check_say(out, "the peak is %s, %s", output_size_beside(&figure, peak->bytes, out->limit),
+              check_over(out, buffer, sizeof(buffer)));
     check_say(out, "it was reached after %s, by allocation #%" PRId64 ", with %" PRIu64 " live",
               output_time(&ns, peak->ns), peak->allocation_id, peak->at_count);
     for (size_t i = 0; order != NULL && i < peak->groups.count && i < CHECK_CULPRITS - 1; i++) {
@@ -145,7 +146,10 @@ reserved_worst(const struct check_job *job)
     for (size_t i = 0; i < reserved->group_count; i++) {
         const struct reserved_group *group = &reserved->groups[i];
 
-        if (reserved_is_sum(reserved, group) || (by_share && !group->has_upper))
+        if (reserved_is_sum(reserved, group))
+            continue;
+        /* Where nothing was reserved, or it is unknown, there is no share: it hides none of another group. */
+        if (by_share && (!group->has_upper || reserved_utilisation(group) < 0))
             continue;
         if (worst == NULL || (by_share ? reserved_utilisation(group) < reserved_utilisation(worst)
                                        : reserved_figure(group)->peak_bytes > reserved_figure(worst)->peak_bytes))
@@ -259,7 +263,7 @@ reserved_explain(const struct check_job *job, struct check_result *out)
     }
     if (out->budget->kind == BUDGET_RESERVED)
         check_say(out, "%s: %s%s were reserved%s, %s", group->name, reserved_least(most),
-                  output_size(&figure, out->seen), most == &group->base ? " by the base" : "",
+                  output_size_beside(&figure, out->seen, out->limit), most == &group->base ? " by the base" : "",
                   check_over(out, text, sizeof(text)));
     else
         check_say(out, "%s: %s%.1f%% of what was reserved was never given out: more than %.1f%%", group->name,
@@ -347,7 +351,7 @@ leaks_explain(const struct check_job *job, struct check_result *out)
         return;
     }
     check_say(out, "%" PRIu64 " allocation%s %s, %s", leaks->live_count, leaks->live_count == 1 ? " is" : "s are",
-              trace_live_words(job->check->trace), output_size(&figure, leaks->live_bytes));
+              view_live_words(&job->view), output_size(&figure, leaks->live_bytes));
     for (size_t i = 0; order != NULL && i < leaks->groups.count && i < CHECK_CULPRITS && order[i].figure > 0; i++) {
         const struct leaks_group *group = &leaks->list[order[i].number];
 
@@ -390,6 +394,19 @@ failures_explain(const struct check_job *job, struct check_result *out)
         check_say(out, "in its way: %s", first->pinned_by);
 }
 
+/* What the groups are by, where `otherwise` is the default. */
+static enum groups_by
+check_by(const struct check *check, enum groups_by otherwise)
+{
+    return check->by >= 0 ? (enum groups_by)check->by : otherwise;
+}
+
+bool
+check_has_groups(enum budget_kind kind)
+{
+    return kind == BUDGET_PEAK || kind == BUDGET_ALLOCATIONS || kind == BUDGET_LEAKS || kind == BUDGET_BASELINE;
+}
+
 /* The baseline itself is read here, before the shared readings. */
 static int
 baseline_begin(struct check_job *job)
@@ -400,7 +417,10 @@ baseline_begin(struct check_job *job)
     if (status != COMMAND_FINE)
         return status;
     snapshot_groups_default(&job->baseline.names, &job->view.names, by);
-    status = snapshot_make(&job->baseline, by, 1, &job->before);
+    by[0] = check_by(job->check, by[0]);
+    status = names_check_callstacks(&job->view.names, &job->baseline.names);
+    if (status == COMMAND_FINE)
+        status = snapshot_make(&job->baseline, by, 1, &job->before);
     job->has_baseline = status == COMMAND_FINE;
     if (!job->has_baseline) {
         view_close(&job->baseline);
@@ -462,7 +482,7 @@ static int
 check_begin(struct check_job *job)
 {
     const struct moment at = { .kind = MOMENT_PEAK };
-    enum groups_by by = groups_default(&job->view.names);
+    enum groups_by by = check_by(job->check, groups_default(&job->view.names));
 
     switch (job->result->budget->kind) {
     case BUDGET_PEAK:

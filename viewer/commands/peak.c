@@ -112,16 +112,20 @@ peak_report_summits(struct report *report, const struct peak *peak, double share
         { "prominence_bytes", "PROMINENCE", REPORT_SIZE },
     };
 
+    size_t count = 0;
+
     REPORT_TABLE(report, "peaks", "Distinct peaks", columns);
     report_spare(report, "prominence_bytes peak_share");
-    for (size_t i = 0; i < peak->summits.count && i < report->options.limit; i++) {
-        const struct summit *summit = &peak->summits.found[i];
+    for (; count < peak->summits.count; count++) {
+        const struct summit *summit = &peak->summits.found[count];
 
         if ((double)summit->prominence_bytes < share * (double)peak->bytes)
             break;
-        REPORT_ROW(report, cell_signed(summit->ns), cell_unsigned(summit->bytes),
-                   cell_share((double)summit->bytes, (double)peak->bytes), cell_unsigned(summit->prominence_bytes));
+        if (count < report->options.limit)
+            REPORT_ROW(report, cell_signed(summit->ns), cell_unsigned(summit->bytes),
+                       cell_share((double)summit->bytes, (double)peak->bytes), cell_unsigned(summit->prominence_bytes));
     }
+    report_rest(report, count > report->options.limit ? count - report->options.limit : 0, cell_none());
 }
 
 static void

@@ -188,7 +188,11 @@ verdict_report_part(struct report *report, const struct verdict *verdict)
 {
     const struct tally *sums = &verdict->part->sums;
     struct output_figure one, other;
-    const char *when = verdict->summary->trace->end == TRACE_KILLED ? "when killed" : "at the end";
+    enum trace_end end = verdict->summary->trace->end;
+    const char *when = verdict->summary->view->filter.to_ns < INT64_MAX ? "at the end"
+                       : end == TRACE_KILLED                            ? "when killed"
+                       : end == TRACE_RUNNING                           ? "so far"
+                                                                        : "at the end";
     char prefix[128];
 
     verdict_prefix(verdict, prefix, sizeof(prefix));
@@ -284,7 +288,9 @@ verdict_note_waste(struct report *report, const struct verdict *verdict)
             report, "%s%s reserved for %s requested is %s%.0f%% more; `tidemark fragmentation` says what holds it.",
             prefix, memory_words(verdict->reserved, words, sizeof(words)), output_size(&other, sums->peak_bytes),
             reserved_least(verdict->reserved), 100 * more / (double)sums->peak_bytes);
-    if (verdict->limit_bytes > 0 && (double)sums->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes)
+    /* More than the limit was live where that is of a bin, or of another branch: then it says nothing of the peak. */
+    if (verdict->limit_bytes >= sums->peak_bytes &&
+        (double)sums->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes)
         report_note(report, "%sThe peak came within %s of the limit of %s.", prefix,
                     verdict_size(&one, (int64_t)(verdict->limit_bytes - sums->peak_bytes)),
                     output_size(&other, verdict->limit_bytes));
