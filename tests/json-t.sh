@@ -171,6 +171,13 @@ make_trace "$scratch/two.db" "DELETE FROM layer;
     INSERT INTO life VALUES (1, 1, 800, 10, NULL), (2, 3, 600, 20, NULL);
     INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 800, 4096), (30, 4, 600, 4096);"
 for command in summary fragmentation timeline layers; do keep $command "$scratch/two.db"; done
+# Memory of two kinds below one log: whose blocks are whose is not told.
+make_trace "$scratch/mixed.db" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', 0),
+        (2, 3, 'binning', '4096={pinned}', 0), (3, NULL, 'driver', '', 0), (4, NULL, 'pinned', '', NULL);
+    INSERT INTO layer_bin VALUES (2, 4096, 4); INSERT INTO life VALUES (1, 1, 800, 10, NULL), (2, 1, 60000, 20, NULL);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 3, 800, 4096);"
+for command in summary fragmentation timeline layers; do keep $command "$scratch/mixed.db"; done
 make_trace "$scratch/nothing.db" "INSERT INTO life VALUES (1, 1, 0, 10, 20);"
 for command in peak leaks top histogram; do keep $command "$scratch/nothing.db"; done
 keep fragmentation --at=15ns "$scratch/nothing.db"

@@ -73,7 +73,8 @@ check_take_option(struct budgets *budgets, const struct option_def *def, const v
 
 /* Refuse --by, --frames and --skip where no budget has groups, or those are not of call stacks. */
 static int
-check_groups(const struct invocation *call, const struct budgets *budgets, struct view *view, const struct report *report)
+check_groups(const struct invocation *call, const struct budgets *budgets, struct view *view,
+             const struct report *report)
 {
     int option = ((const struct check_options *)call->own)->by;
     const struct callstack_options *stacks = &call->common.filter.stacks;

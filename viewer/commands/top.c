@@ -136,9 +136,8 @@ top_report(struct view *view, struct report *report, const struct tallies *talli
     report_field(report, "groups_count", NULL, REPORT_COUNT, cell_unsigned(tallies->groups.count));
     REPORT_TABLE(report, "groups", NULL, top_columns);
     report_group_title(report, tallies->groups.by);
-    report_spare(report,
-                 "driver_share time_share total_share driver_calls mean_life_ns failures frees driver_ns #18"
-                 " churn_share total_bytes allocations live_bytes peak_bytes");
+    report_spare(report, "driver_share time_share total_share driver_calls mean_life_ns failures frees driver_ns #18"
+                         " churn_share total_bytes allocations live_bytes peak_bytes");
     report_keep(report, top_sorted[sort]);
     if (ranking_report(view, report, &ranking, &top, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
