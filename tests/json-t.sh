@@ -191,6 +191,7 @@ for command in summary peak leaks top histogram layers failures fragmentation ti
 done
 keep leaks --by=tag "$scratch/empty.db"
 keep diff "$trace" "$scratch/empty.db"
+keep diff "$scratch/two.db" "$scratch/two.db"
 keep diff "$scratch/empty.db" "$trace"
 for by in class stream thread layer device; do keep diff --by=$by "$scratch/empty.db" "$trace"; done
 keep diff --by=size --limit=1 "$scratch/empty.db" "$trace"

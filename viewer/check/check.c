@@ -36,6 +36,8 @@ struct check_job {
     struct view baseline;
     struct snapshot before; /* of the baseline */
     bool has_baseline;      /* `baseline` and `before` are open */
+    struct snapshot_memories memories;
+    struct snapshot_worst worst; /* against the baseline */
     union {
         struct peak peak;
         struct fragment fragment;
@@ -429,21 +431,22 @@ baseline_begin(struct check_job *job)
     return snapshot_begin(&job->view, by, 1, &job->of.snapshot);
 }
 
+/* The figure that is worst is what the budget is judged by. */
 static int
 baseline_measure(struct check_job *job)
 {
-    const struct snapshot *a = &job->before, *b = &job->of.snapshot;
     struct check_result *out = job->result;
     double tolerance = job->check->budgets->tolerance;
+    int status = snapshot_pair(&job->before, &job->of.snapshot, &job->memories);
+    struct snapshot_worst *worst = &job->worst;
 
-    out->seen = b->all.peak_bytes;
+    if (status != COMMAND_FINE)
+        return status;
+    out->passed = !snapshot_find_worst(&job->memories, tolerance, worst);
+    out->seen = worst->b_bytes;
     out->limit = INT64_MAX;
-    if ((1 + tolerance) * (double)a->all.peak_bytes < (double)out->limit)
-        out->limit = a->all.peak_bytes + (uint64_t)(tolerance * (double)a->all.peak_bytes);
-    /* What is not exact is the least that it can be: of the baseline that says nothing. */
-    out->passed = !snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance) &&
-                  !(a->most.is_exact && b->most.source != RESERVED_UNKNOWN &&
-                    snapshot_exceeds(a->most.peak_bytes, b->most.peak_bytes, tolerance));
+    if ((1 + tolerance) * (double)worst->a_bytes < (double)out->limit)
+        out->limit = worst->a_bytes + (uint64_t)(tolerance * (double)worst->a_bytes);
     if (trace_verdict(&job->baseline.trace) != COMMAND_FINE)
         job->check->baseline_incomplete = true;
     return COMMAND_FINE;
@@ -453,25 +456,27 @@ static void
 baseline_explain(const struct check_job *job, struct check_result *out)
 {
     const struct snapshot *a = &job->before, *b = &job->of.snapshot;
-    double tolerance = job->check->budgets->tolerance;
-    bool by_peak = snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance);
-    uint64_t from = by_peak ? a->all.peak_bytes : a->most.peak_bytes;
-    uint64_t to = by_peak ? b->all.peak_bytes : b->most.peak_bytes;
+    const struct snapshot_worst *worst = &job->worst;
+    uint64_t from = worst->a_bytes, to = worst->b_bytes;
+    bool has_name = worst->memory != NULL;
     struct output_figure figure, before, after;
     struct align align = { 0 };
     char name[GROUPS_NAME];
 
-    check_say(out, "the peak %sis %s: %s more than the %s of the baseline, of which %.4g%% are tolerated",
-              by_peak ? "" : "of the reserved bytes ", output_size_beside(&after, to, from),
-              output_size(&figure, to - from), output_size_beside(&before, from, to), 100 * tolerance);
+    check_say(out, "%s%sthe peak %sis %s: %s more than the %s of the baseline, of which %.4g%% are tolerated",
+              has_name ? worst->memory : "", has_name ? ": " : "", worst->is_reserved ? "of the reserved bytes " : "",
+              output_size_beside(&after, to, from), output_size(&figure, to - from),
+              output_size_beside(&before, from, to), 100 * job->check->budgets->tolerance);
     if (align_make(a, b, 0, &align) == COMMAND_FINE) {
         for (size_t i = 0; i < align.count && i < CHECK_CULPRITS && align_change(&align.rows[i]) != 0; i++) {
-            int64_t change = align_change(&align.rows[i]);
+            const struct align_row *row = &align.rows[i];
+            int64_t change = align_change(row);
 
-            check_say(out, "%s %s: %s%s at the peak, from %s to %s", groups_word(b->by[0].groups.by),
-                      align_brief(&align.rows[i], b->by[0].groups.by, name, sizeof(name)), change < 0 ? "-" : "+",
+            check_say(out, "%s %s: %s%s at the peak%s, from %s to %s", groups_word(b->by[0].groups.by),
+                      align_brief(row, b->by[0].groups.by, name, sizeof(name)), change < 0 ? "-" : "+",
                       output_size(&figure, change < 0 ? (uint64_t)-change : (uint64_t)change),
-                      output_size(&before, align.rows[i].a.bytes), output_size(&after, align.rows[i].b.bytes));
+                      has_name ? " of all together" : "", output_size_beside(&before, row->a.bytes, row->b.bytes),
+                      output_size_beside(&after, row->b.bytes, row->a.bytes));
         }
         align_free(&align);
     }
@@ -545,6 +550,7 @@ static void
 check_close(struct check_job *job)
 {
     check_kinds[job->result->budget->kind].release(&job->of);
+    snapshot_memories_free(&job->memories);
     if (job->has_baseline) {
         snapshot_free(&job->before);
         view_close(&job->baseline);
