@@ -53,7 +53,7 @@ narrow() {
     done
 }
 
-plan 96
+plan 108
 
 narrow 'LAYER PEAK LIVE' summary "$trace"
 narrow 'LAYER PEAK LIVE' layers "$trace"
@@ -85,4 +85,16 @@ narrow 'BUDGET LIMIT SEEN' check --baseline="$scratch/other.db" "$trace"
     INSERT INTO life VALUES (1, 1, 3000000, 10, NULL), (2, 3, 1000000, 15, NULL);" || exit 99
 narrow 'A B' diff --by=tag "$scratch/gpus.db" "$scratch/other.db"
 narrow 'LAYER' layers --layer=4 "$trace"
+narrow 'LAYER PEAK_RESERVED PEAK' replay --stack 'statistics | limit(64GiB) | pool(initial=256MiB) | statistics | sim' "$trace"
+narrow 'PEAK_RESERVED STACK' replay --stack 'statistics | limit(64GiB) | pool(initial=256MiB) | sim' --stack sim "$trace"
+narrow 'layer bytes' query "$trace" 'SELECT *, layer_id AS layer, size AS bytes FROM allocation'
+fake=$top_builddir/tests/fake-cuda/.libs
+if test -e "$fake/libcuda.so.1"; then
+    LD_LIBRARY_PATH=$fake
+    FAKE_CUDA_DEVICES=2
+    export LD_LIBRARY_PATH FAKE_CUDA_DEVICES
+    narrow 'NAME MEMORY' devices
+else
+    skip 3 'there is no fake driver in this build, and so no devices'
+fi
 done_testing

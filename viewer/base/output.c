@@ -30,6 +30,14 @@ output_size(struct output_figure *figure, uint64_t bytes)
     return figure->text;
 }
 
+size_t
+output_screen(void)
+{
+    struct winsize screen;
+
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &screen) == 0 ? screen.ws_col : 0;
+}
+
 const char *
 output_bytes(struct output_figure *figure, uint64_t bytes)
 {

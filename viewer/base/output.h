@@ -15,6 +15,9 @@ struct output_figure {
 /* "1000 B", "64 MiB", "12.89 GiB": three or four digits. A figure without decimals is exact. */
 const char *output_size(struct output_figure *figure, uint64_t bytes);
 
+/* The width of the terminal in characters; 0: standard output is not a terminal. */
+size_t output_screen(void);
+
 /* "13844800200 B" */
 const char *output_bytes(struct output_figure *figure, uint64_t bytes);
 
