@@ -63,8 +63,8 @@ struct snapshot_memories {
 
 /*
  * Pair the memory of two snapshots: the kinds of memory of each stack, which are never added up. What only one has is 0
- * in the other. Where both have one memory alone, these are a pair, whatever their names. COMMAND_FINE, or COMMAND_WRONG
- * after a message.
+ * in the other. Where both have one memory alone, these are a pair, whatever their names. COMMAND_FINE, or
+ * COMMAND_WRONG after a message.
  */
 int snapshot_pair(const struct snapshot *a, const struct snapshot *b, struct snapshot_memories *out);
 void snapshot_memories_free(struct snapshot_memories *self);
