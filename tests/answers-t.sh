@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 66
+plan 68
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -221,6 +221,9 @@ words=$(ask check --baseline="$scratch/gpus-a.db" "$scratch/gpus-b.db")
 is $? 1 'check fails where one GPU is worse than that of the baseline'
 has_words "$words" '3 log, GPU 1: the peak is 1.91 MiB: 976.6 KiB more than the 976.6 KiB of the baseline' \
     'check says which GPU is worse than that of the baseline'
+has_words "$(ask peak "$scratch/gpus-a.db")" 'This is of 2 kinds of memory together: `tidemark summary` has the peak of each, and --layer looks at those of one log.' \
+    'peak says that it is of two GPUs together'
+is "$(ask peak --layer=3 "$scratch/gpus-a.db" | grep -c together)" 0 'peak of the log of one GPU does not'
 # The peaks are the same; what is reserved is a byte more than 6 GiB.
 for bytes in 6442450944 6442450945; do
     make_trace "$scratch/$bytes.db" "INSERT INTO life VALUES (1, 1, 3000, 10, 20);

@@ -7,6 +7,7 @@
 #include "viewer/commands/tables.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/peak.h"
+#include "viewer/analysis/reserved.h"
 
 struct peak_options {
     int by; /* enum groups_by; -1: what the trace has */
@@ -172,6 +173,24 @@ peak_report_head(struct view *view, struct report *report, const struct peak *pe
     report_field(report, "at_count", "allocations", REPORT_COUNT, cell_unsigned(peak->at_count));
 }
 
+/* Say where the peak is of several kinds of memory, or stacks: none of them need have had its own peak then. */
+static int
+peak_note_memories(struct view *view, struct report *report)
+{
+    struct reserved reserved;
+    int status = reserved_make(view, &reserved);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (reserved_is_parted(&reserved))
+        report_note(report,
+                    "This is of %zu kinds of memory together: `tidemark summary` has the peak of each, and --layer"
+                    " looks at those of one log.",
+                    reserved.group_count);
+    reserved_free(&reserved);
+    return COMMAND_FINE;
+}
+
 static int
 peak_analyse(struct view *view, struct report *report, const void *own)
 {
@@ -188,6 +207,8 @@ peak_analyse(struct view *view, struct report *report, const void *own)
     if (peak.groups.count == 0)
         report_note(report, "No allocation is taken in: there is no peak.");
     status = peak_report_groups(view, report, &peak);
+    if (status == COMMAND_FINE)
+        status = peak_note_memories(view, report);
     peak_report_summits(report, &peak, options->prominence);
     report_field(report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak.bytes > 0 ? peak.plateau_count : 0));
     report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak.bytes > 0 ? peak.near_ns : 0));
