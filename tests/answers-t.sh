@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 58
+plan 71
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -222,9 +222,9 @@ make_trace "$other" "INSERT INTO tag VALUES (1, NULL, 'b'), (2, NULL, 'c');
     INSERT INTO life VALUES (1, 1, 800, 10, 60), (2, 1, 720, 20, NULL); UPDATE allocation SET tag_id = allocation_id;"
 json=$(ask diff --json --by=tag "$trace" "$other")
 is $? 1 'a higher peak is a finding of diff'
-has_words "$json" '{"figure":"peak_bytes","a":1500,"b":1520,"change":20,"change_share":0.013333333333333334,"worse":true}' \
+has_words "$json" '{"figure":"peak_bytes","a":1500,"b":1520,"change":20,"change_share":0.013333333333333334,"worse":true,"memory":null}' \
     'diff has the peaks of both traces'
-has_words "$json" '{"figure":"live_bytes","a":0,"b":720,"change":720,"change_share":null,"worse":null}' 'diff has other figures, which it does not judge'
+has_words "$json" '{"figure":"live_bytes","a":0,"b":720,"change":720,"change_share":null,"worse":null,"memory":null}' 'diff has other figures, which it does not judge'
 has_words "$json" '"tags":[{"name":"a","callstack":null,"size":null,"change_bytes":-1000,"a_bytes":1000,"b_bytes":0,"a_count":1,"b_count":0},{"name":"c","callstack":null,"size":null,"change_bytes":720,"a_bytes":0,"b_bytes":720,"a_count":0,"b_count":1},{"name":"b","callstack":null,"size":null,"change_bytes":300,"a_bytes":500,"b_bytes":800,"a_count":1,"b_count":1}]' \
     'diff aligns tags by their names, the greatest change first'
 has_words "$json" '"The peak is 20 B higher; tag c has 720 B more at it."' \
@@ -236,6 +236,42 @@ has_words "$words" 'B is no worse than A, with a tolerance of 2%.' 'diff says th
 ask diff "$other" "$trace" >/dev/null
 is $? 0 'a lower peak is no finding of diff'
 has_words "$(ask diff "$trace" "$other")" 'SIZE' 'without --by diff also aligns groups by size'
+# Two GPUs: together the peak is lower, on GPU 1 it is higher; and the program was killed.
+gpus="DELETE FROM layer; INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES
+    (1, 2, 'log', '', 0), (2, NULL, 'driver', '', 0), (3, 4, 'log', '', 1), (4, NULL, 'driver', '', 1);"
+make_trace "$scratch/gpus-a.db" "$gpus INSERT INTO life VALUES (1, 1, 3000000, 10, 20), (2, 3, 1000000, 15, NULL);"
+make_trace "$scratch/gpus-b.db" "$gpus INSERT INTO life VALUES (1, 1, 1000000, 10, 20), (2, 3, 2000000, 15, NULL);
+    INSERT INTO meta VALUES ('ended', 'recovered');"
+json=$(ask diff --json "$scratch/gpus-a.db" "$scratch/gpus-b.db")
+is $? 1 'a higher peak of one GPU is a finding of diff, although that of both together is lower'
+has_words "$json" '{"figure":"peak_bytes","a":4000000,"b":3000000,"change":-1000000,"change_share":-0.25,"worse":null,"memory":null},{"figure":"peak_bytes","a":3000000,"b":1000000,"change":-2000000,"change_share":-0.66666666666666663,"worse":false,"memory":"1 log, GPU 0"},{"figure":"peak_bytes","a":1000000,"b":2000000,"change":1000000,"change_share":1,"worse":true,"memory":"3 log, GPU 1"}' \
+    'diff has the peak of each GPU, and judges no sum of them'
+has_words "$json" '{"figure":"live_bytes","a":1000000,"b":2000000,"change":1000000,"change_share":1,"worse":null,"memory":"3 log, GPU 1"}' \
+    'diff has what is live of each GPU'
+words=$(ask diff "$scratch/gpus-a.db" "$scratch/gpus-b.db")
+has_words "$words" 'B is worse than A: peak (3 log, GPU 1) +976.6 KiB.' 'diff says which GPU is worse'
+has_words "$words" 'Live in the end: of A it is what was live at the end, of B what was live when it was killed.' \
+    'diff says how each program ended where that is not the same'
+has_words "$(ask diff "$scratch/gpus-b.db" "$scratch/gpus-b.db")" 'live when it was killed (3 log, GPU 1)' \
+    'diff calls what two killed programs had live by how they ended'
+ask diff "$scratch/gpus-a.db" "$scratch/gpus-a.db" >/dev/null
+is $? 0 'diff of a trace of two GPUs with itself is no finding'
+words=$(ask check --baseline="$scratch/gpus-a.db" "$scratch/gpus-b.db")
+is $? 1 'check fails where one GPU is worse than that of the baseline'
+has_words "$words" '3 log, GPU 1: the peak is 1.91 MiB: 976.6 KiB more than the 976.6 KiB of the baseline' \
+    'check says which GPU is worse than that of the baseline'
+has_words "$(ask peak "$scratch/gpus-a.db")" 'This is of 2 kinds of memory together: `tidemark summary` has the peak of each, and --layer looks at those of one log.' \
+    'peak says that it is of two GPUs together'
+is "$(ask peak --layer=3 "$scratch/gpus-a.db" | grep -c together)" 0 'peak of the log of one GPU does not'
+# The peaks are the same; what is reserved is a byte more than 6 GiB.
+for bytes in 6442450944 6442450945; do
+    make_trace "$scratch/$bytes.db" "INSERT INTO life VALUES (1, 1, 3000, 10, 20);
+        INSERT INTO pool_sample VALUES (15, 2, 3000, $bytes, $bytes);"
+done
+is "$(ask check --baseline="$scratch/6442450944.db" "$scratch/6442450945.db" | sed -n 2p | tr -s ' ' | cut -d ' ' -f 1,4-)" \
+    'FAILED 6442450944 B 6442450945 B' 'check shows the reserved bytes where these fail beside a baseline, not the peak'
+ask check --baseline="$scratch/6442450945.db" "$scratch/6442450944.db" >/dev/null
+is $? 0 'check passes where less is reserved than in the baseline'
 make_trace "$other" "UPDATE meta SET value = 0 WHERE key = 'complete';"
 ask diff "$other" "$trace" >/dev/null
 is "$? $(grep -c 'cut off' "$scratch/err")" '3 1' 'diff exits with 3 if trace A is incomplete'

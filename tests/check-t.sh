@@ -16,7 +16,7 @@ broken() {
     echo "$1" | tr '{' '\n' | sed -n 's/^"budget":"\([^"]*\)","passed":false.*/\1/p' | tr '\n' ' '
 }
 
-plan 49
+plan 61
 
 # Two programs with one budget.
 printf '# of the nightly job\n\nmax-peak 1MiB\nmax-peak = tag=work:1MiB\n  no-leaks\nmax-failures 0\n' >"$scratch/budget"
@@ -105,6 +105,60 @@ has_words "$(cat "$scratch/out")" 'at the peak 768 KiB were free in 3 holes, the
 has_words "$(cat "$scratch/out")" 'then a chunk with 768 KiB free of its 1 MiB was held by #2 4 KiB, #3 252 KiB' \
     'check names the blocks that hold a chunk'
 
+# A GPU of which nothing was used says nothing of the other one.
+make_trace "$trace" "
+    DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', 0),
+        (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0), (5, 6, 'log', '', 1),
+        (6, 7, 'pool', '', 1), (7, 8, 'log', '', 1), (8, NULL, 'driver', '', 1);
+    INSERT INTO life VALUES (1, 3, 1048576, 5, 90), (2, 1, 1024, 10, 20);"
+check --max-fragmentation=10% "$trace" >"$scratch/out"
+is "$? $(sed -n 2p "$scratch/out")" '1 FAILED max-fragmentation 10.0% 99.9%' \
+    'fragmentation of one GPU is a finding where another GPU has nothing reserved'
+
+# Sizes that would read the same.
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 6442450945, 10, 20), (2, 1, 12884901888, 30, 40);
+    INSERT INTO pool_sample VALUES (15, 2, 6442450945, 6442450945, 6442450945);"
+check --max-peak=6GiB --to=25 "$trace" >"$scratch/out"
+is "$(sed -n 2p "$scratch/out" | tr -s ' ')" 'FAILED max-peak 6442450944 B 6442450945 B' \
+    'check shows a peak and its limit in bytes where both would read 6 GiB'
+has_words "$(cat "$scratch/out")" 'the peak is 6442450945 B, 1 B over the 6442450944 B allowed' \
+    'the reason why a peak failed has exact sizes where both would read 6 GiB'
+check --max-reserved=6GiB --to=25 "$trace" >"$scratch/out"
+has_words "$(cat "$scratch/out")" '6442450945 B were reserved, 1 B over the 6442450944 B allowed' \
+    'the reason why reserved memory failed has exact sizes where both would read 6 GiB'
+
+# What groups are by.
+make_trace "$trace" "
+    INSERT INTO frame VALUES (1, 1, NULL, 'take', 'a.c', 7), (2, 2, NULL, 'take', 'a.c', 9), (3, 3, NULL, 'main', 'm.c', 1),
+        (4, 4, NULL, 'wrap', 'w.c', 1);
+    INSERT INTO callstack VALUES (1, 0, 4), (1, 1, 1), (1, 2, 3), (2, 0, 4), (2, 1, 2), (2, 2, 3);
+    INSERT INTO life VALUES (1, 1, 100, 10, NULL), (2, 1, 200, 20, NULL);
+    UPDATE allocation SET callstack_id = allocation_id;"
+check --no-leaks "$trace" >"$scratch/out"
+is "$(grep -c '^  call stack wrap .w.c:1. < take' "$scratch/out")" 2 'check tells call stacks of two lines apart'
+check --no-leaks --by=function "$trace" >"$scratch/out"
+has_words "$(cat "$scratch/out")" 'call stack wrap (w.c) < take (a.c) < ...: 2 of its 2 allocations' \
+    'with --by=function check names call stacks without their lines'
+check --no-leaks --by=function --skip=wrap "$trace" >"$scratch/out"
+has_words "$(cat "$scratch/out")" 'call stack take (a.c) < main (m.c): 2 of its 2 allocations' \
+    'with --skip check leaves frames out'
+check --max-peak=1 --frames=1 "$trace" >"$scratch/out"
+has_words "$(cat "$scratch/out")" 'call stack wrap (w.c:1) has 300 B of it (100.0%)' \
+    'with --frames only so many frames count for check'
+check --baseline="$scratch/good.db" --by=size "$trace" >/dev/null
+is $? 0 'check takes --by with a baseline'
+check --max-reserved=1GiB --by=size "$trace" >/dev/null
+is "$? $(head -n 1 "$scratch/err")" \
+    '2 tidemark check: --by is for --max-peak, --max-allocations, --no-leaks and --baseline' \
+    '--by is wrong use where no budget has groups'
+check --no-leaks --by=size --frames=2 "$trace" >/dev/null
+is "$? $(head -n 1 "$scratch/err")" '2 tidemark check: --frames is for groups by callstack or function' \
+    '--frames is wrong use where groups are not of call stacks'
+check --no-leaks --skip=nothing "$trace" >/dev/null
+is "$? $(cut -d: -f 2 "$scratch/err")" '2  no frame of a call stack fits "nothing"' \
+    '--skip with a pattern that no frame fits is an error of check'
+
 # TAP and JUnit.
 make_trace "$trace" "INSERT INTO tag VALUES (1, NULL, 'a<b&#' || char(27) || 'c');
     INSERT INTO life VALUES (1, 1, 3000, 10, NULL); UPDATE allocation SET tag_id = 1;"
@@ -124,7 +178,8 @@ has_words "$(cat "$scratch/out")" 'tag a&lt;b&amp;#\x1bc: 1 of its' '--junit pri
 if command -v xmllint >/dev/null; then
     ok '--junit prints well-formed XML' xmllint --noout "$scratch/out"
 elif command -v python3 >/dev/null; then
-    ok 'that is well formed' python3 -c "--junit prints well-formed XML" "$scratch/out"
+    ok '--junit prints well-formed XML' \
+        python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$scratch/out"
 else
     skip 1 'no xmllint and no python3 here'
 fi

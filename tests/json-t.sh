@@ -24,7 +24,7 @@ keep() {
     }
 }
 
-plan 18
+plan 19
 
 # 50 sizes, tags, threads and streams, each of some blocks; half of them stay live.
 make_trace "$trace" "
@@ -37,6 +37,7 @@ make_trace "$trace" "
         alloc_stream_id = allocation_id + 1;
     INSERT INTO refused WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 30)
         SELECT 100 + x, 1, 1000 * x, 600 + x FROM c;"
+make_trace "$scratch/peaks.db" "INSERT INTO life VALUES (1, 1, 300, 10, 20), (2, 1, 200, 30, 40), (3, 1, 100, 50, 60);"
 rows() {
     "$tidemark" "$@" "$trace" 2>/dev/null | tr '{' '\n' | grep -c "$row"
 }
@@ -55,6 +56,8 @@ is "$(rows failures --json) $("$tidemark" failures --limit=3 --json "$trace" | g
     '30 "rest":{"failures":{"count":27' 'the JSON of failures has all, or says how many --limit left out'
 has_words "$("$tidemark" peak --by=tag --limit=48 --json "$trace")" '"rest":{"groups":{"count":2,"bytes":3000}}' \
     'the JSON of peak says what --limit left out: two groups and their bytes'
+has_words "$("$tidemark" peak --by=tag --limit=1 --prominence=0% --json "$scratch/peaks.db")" '"peaks":{"count":2,"bytes":null}' \
+    'the JSON of peak says how many distinct peaks --limit left out'
 has_words "$("$tidemark" leaks --by=tag --limit=24 --json "$trace")" '"rest":{"groups":{"count":1,"bytes":1000}}' \
     'the JSON of leaks says what --limit left out'
 has_words "$("$tidemark" top --by=size --limit=49 --sort=bytes --json "$trace")" '"rest":{"groups":{"count":1,"bytes":1000}}' \
@@ -168,15 +171,27 @@ make_trace "$scratch/two.db" "DELETE FROM layer;
     INSERT INTO life VALUES (1, 1, 800, 10, NULL), (2, 3, 600, 20, NULL);
     INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 800, 4096), (30, 4, 600, 4096);"
 for command in summary fragmentation timeline layers; do keep $command "$scratch/two.db"; done
+# Memory of two kinds below one log: whose blocks are whose is not told.
+make_trace "$scratch/mixed.db" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', 0),
+        (2, 3, 'binning', '4096={pinned}', 0), (3, NULL, 'driver', '', 0), (4, NULL, 'pinned', '', NULL);
+    INSERT INTO layer_bin VALUES (2, 4096, 4); INSERT INTO life VALUES (1, 1, 800, 10, NULL), (2, 1, 60000, 20, NULL);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 3, 800, 4096);"
+for command in summary fragmentation timeline layers; do keep $command "$scratch/mixed.db"; done
 make_trace "$scratch/nothing.db" "INSERT INTO life VALUES (1, 1, 0, 10, 20);"
 for command in peak leaks top histogram; do keep $command "$scratch/nothing.db"; done
 keep fragmentation --at=15ns "$scratch/nothing.db"
+make_trace "$scratch/imported.db" "INSERT INTO life VALUES (1, 1, 10, 1, 5);
+    UPDATE allocation SET alloc_duration_ns = 0, free_duration_ns = 0;
+    INSERT OR REPLACE INTO meta VALUES ('clock', 'imported');"
+for command in summary top layers; do keep $command "$scratch/imported.db"; done
 make_trace "$scratch/empty.db"
 for command in summary peak leaks top histogram layers failures fragmentation timeline recover; do
     keep $command "$scratch/empty.db"
 done
 keep leaks --by=tag "$scratch/empty.db"
 keep diff "$trace" "$scratch/empty.db"
+keep diff "$scratch/two.db" "$scratch/two.db"
 keep diff "$scratch/empty.db" "$trace"
 for by in class stream thread layer device; do keep diff --by=$by "$scratch/empty.db" "$trace"; done
 keep diff --by=size --limit=1 "$scratch/empty.db" "$trace"

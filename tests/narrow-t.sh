@@ -53,7 +53,7 @@ narrow() {
     done
 }
 
-plan 93
+plan 108
 
 narrow 'LAYER PEAK LIVE' summary "$trace"
 narrow 'LAYER PEAK LIVE' layers "$trace"
@@ -79,5 +79,22 @@ narrow 'CHANGE' diff --only=sizes "$trace" "$scratch/other.db"
 narrow 'BUDGET LIMIT SEEN' check --max-peak=12345678901 "$trace"
 narrow 'BUDGET LIMIT SEEN' check --max-peak='tag=training/forward/attention of the second layer:1' --max-failures=1 "$trace"
 narrow 'BUDGET LIMIT SEEN' check --baseline="$scratch/other.db" "$trace"
+"$top_builddir/tests/make-trace" "$scratch/gpus.db" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', 0),
+        (2, NULL, 'driver', '', 0), (3, 4, 'log', '', 1), (4, NULL, 'driver', '', 1);
+    INSERT INTO life VALUES (1, 1, 3000000, 10, NULL), (2, 3, 1000000, 15, NULL);" || exit 99
+narrow 'A B' diff --by=tag "$scratch/gpus.db" "$scratch/other.db"
 narrow 'LAYER' layers --layer=4 "$trace"
+narrow 'LAYER PEAK_RESERVED PEAK' replay --stack 'statistics | limit(64GiB) | pool(initial=256MiB) | statistics | sim' "$trace"
+narrow 'PEAK_RESERVED STACK' replay --stack 'statistics | limit(64GiB) | pool(initial=256MiB) | sim' --stack sim "$trace"
+narrow 'layer bytes' query "$trace" 'SELECT *, layer_id AS layer, size AS bytes FROM allocation'
+fake=$top_builddir/tests/fake-cuda/.libs
+if test -e "$fake/libcuda.so.1"; then
+    LD_LIBRARY_PATH=$fake
+    FAKE_CUDA_DEVICES=2
+    export LD_LIBRARY_PATH FAKE_CUDA_DEVICES
+    narrow 'NAME MEMORY' devices
+else
+    skip 3 'there is no fake driver in this build, and so no devices'
+fi
 done_testing

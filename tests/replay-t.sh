@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 115
+plan 116
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -295,12 +295,12 @@ replay --keep-live --stack "limit(1GiB) | pool | log($scratch/low.db) | sim" "$s
 has_words "$(query "$scratch/low.db" 'SELECT name, callstack_id FROM allocation LEFT JOIN tag USING (tag_id)')" 'for/ward,4' \
     'a log below a pool has the tags and the call stacks, too'
 
-# times TRACE: all times of layer 1.
-times() {
+# kept_times TRACE: all times of layer 1.
+kept_times() {
     query "$1" "SELECT size, alloc_ns, free_ns FROM allocation WHERE layer_id = 1 AND status = 0 ORDER BY allocation_id"
 }
 replay --keep-live --clock=recorded --stack "log($scratch/clock.db) | pool | log | sim" "$scratch/noted.db" >/dev/null
-is "$? $(times "$scratch/clock.db")" "0 $(times "$scratch/noted.db")" 'with --clock=recorded the times are the recorded ones'
+is "$? $(kept_times "$scratch/clock.db")" "0 $(kept_times "$scratch/noted.db")" 'with --clock=recorded the times are the recorded ones'
 is "$(query "$scratch/clock.db" "SELECT ns, text FROM mark WHERE kind = 'mark' ORDER BY ns" | tr '\n' ' ')" \
     '500,begin 3500,middle 9000,end ' 'so are those of the marks'
 is "$(query "$scratch/clock.db" "SELECT value FROM meta WHERE key = 'start_unix_ns'") $(query "$scratch/clock.db" \
@@ -328,7 +328,7 @@ replay --clock=recorded --stack "log($scratch/none.db) | sim" "$csv" >/dev/null
 is "$? $(cat "$scratch/err")" "2 $csv: no trace, and --clock=recorded is for traces" '--clock=recorded is for traces only'
 "$tidemark" import "$data/gpt_train.csv.gz" -o "$scratch/train.db" >/dev/null 2>&1
 replay --keep-live --clock=recorded --stack "log($scratch/train2.db) | pool | log | sim" "$scratch/train.db" >/dev/null
-is "$? $(times "$scratch/train2.db" | cksum)" "0 $(times "$scratch/train.db" | cksum)" \
+is "$? $(kept_times "$scratch/train2.db" | cksum)" "0 $(kept_times "$scratch/train.db" | cksum)" \
     'gpt_train: all 147,053 times are the recorded ones'
 
 json=$(replay --json --stop-at-failure --stack 'limit(550) | sim' "$scratch/noted.db")
@@ -344,13 +344,19 @@ is $? 0 '--stop-at-failure without a failure changes nothing'
 replay --stack 'pool | sim' --stack 'limit(1GiB) | sim' --stack 'log("a | {sim.db") | sim' --stop-at-failure \
     "$data/gpt_train.csv.gz" >"$scratch/out"
 rm -f 'a | {sim.db'
-is "$(sed -n '/PEAK-LIVE/,$p' "$scratch/out" | sed 's/  *[0-9.]* ns  */ /; s/  */ /g; s/^ //')" 'PEAK-LIVE PEAK-RESERVED FAILURES CHUNKS CALLS AN-EVENT STACK
+is "$(sed -n '/PEAK LIVE/,$p' "$scratch/out" | sed 's/  *[0-9.]* ns  */ /; s/  */ /g; s/^ //')" 'PEAK LIVE PEAK RESERVED FAILURES CHUNKS CALLS AN EVENT STACK
 12.89 GiB 13.10 GiB 0 6686 12427 pool | sim
 1003.8 MiB 1003.8 MiB 1 158 159 limit(1GiB) | sim
 12.89 GiB 12.89 GiB 0 73528 147053 log("a | {sim.db") | sim' 'several stacks stand side by side'
 json=$(replay --json --stack 'pool | sim' --stack sim "$csv")
 is "$(echo "$json" | grep -c '^\[{.*},{.*}\]$') $(echo "$json" | grep -o '"stack":"[^"]*"' | tr '\n' ' ')" \
     '1 "stack":"pool | sim" "stack":"sim" ' 'the JSON of several stacks is an array of their objects'
+printf '%s\n' Thread,Time,Action,Pointer,Size,Stream 1,1,allocate,0x1000,1000,0x0 1,2,free,0x1000,1000,0x0 \
+    1,3,allocate,0x2000,100000,0x0 1,4,free,0x2000,100000,0x0 >"$scratch/bases.csv"
+is "$(replay --json --stack 'fallback({limit(2KiB) | sim}) | sim' --stack sim "$scratch/bases.csv" |
+    grep -o '"reserved_peak_bytes":[0-9a-z]*,"chunks"' | tr '\n' ' ')" \
+    '"reserved_peak_bytes":null,"chunks" "reserved_peak_bytes":100000,"chunks" ' \
+    'the most that two bases held, at different times, is not added up'
 replay --stack "log($scratch/first.db) | sim" --stack 'nothing | sim' "$csv" >"$scratch/out"
 is "$? $(wc -c <"$scratch/out") $(ls "$scratch/first.db" 2>/dev/null)" '2 0 ' \
     'a mistake in one of several stacks is found before anything is replayed'

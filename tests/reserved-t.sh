@@ -28,7 +28,7 @@ peaks() {
     done | sort -u
 }
 
-plan 46
+plan 51
 
 # Two GPUs, each with a stack of its own: 8000 of 12288 on GPU 0, 3000 of 4096 on GPU 1, where the base holds 65536.
 two="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
@@ -42,13 +42,18 @@ peak reserved 1 log, GPU 0: 12 KiB, by its chunks' 'summary has the peak and wha
 has_words "$(echo "$seen" | tr -s ' ')" 'peak 5 log, GPU 1: 2.93 KiB requested at 40 ns, in 1 allocation
 peak reserved 5 log, GPU 1: 4 KiB, by its chunks
 device 5 log, GPU 1: 64 KiB held by the base at most' 'summary has those of the second GPU'
-is "$(ask summary --json | sed 's/"layers":\[[^]]*\]//; s/"memory":\[[^]]*\]//' | grep -c '_bytes')" 0 \
+is "$(ask summary --json | sed 's/"layers":\[[^]]*\]//; s/"memory":\[[^]]*\]//' | grep -o '"[a-z_]*_bytes":[0-9]')" '' \
     'summary adds up no bytes of two GPUs'
+is "$(ask summary --json | sed 's/"layers":\[[^]]*\]//; s/"memory":\[[^]]*\]//' | grep -o '_bytes":null' | wc -l)" 9 \
+    'summary --json of two GPUs has the fields that only one memory has values for'
+is "$(said summary 'memory\|rounding_bytes\|pools_bytes\|base_bytes\|mean_live_bytes\|live_count')" \
+    'rounding_bytes null pools_bytes null base_bytes null mean_live_bytes null live_count 1 memory "GPU 0" rounding_bytes 192 pools_bytes 4096 base_bytes 0 mean_live_bytes 5333 live_count 0 memory "GPU 1" rounding_bytes 72 pools_bytes 1024 base_bytes 0 mean_live_bytes 1000 live_count 1 ' \
+    'summary --json has for each GPU what it has for one'
 has_words "$(echo "$seen")" '5 log, GPU 1: 2.93 KiB in 1 allocation was never freed, 100.0% of the peak' \
     'the sentence on what was never freed is of one GPU'
 for command in summary fragmentation timeline; do
     is "$(said $command 'memory\|memory_name\|device\|reserved_peak_bytes' | sed 's/memory "[^"]*GPU 0" *$//; s/ *$//')" \
-        'memory "GPU 0" device 0 reserved_peak_bytes 12288 memory "GPU 1" device 1 reserved_peak_bytes 4096'"$(
+        "$(test $command = fragmentation || echo 'reserved_peak_bytes null ')"'memory "GPU 0" device 0 reserved_peak_bytes 12288 memory "GPU 1" device 1 reserved_peak_bytes 4096'"$(
             test $command = fragmentation && echo ' memory_name "1 log, GPU 0" reserved_peak_bytes 12288')" \
         "$command --json has a row for each GPU" || ask $command --json
 done
@@ -60,7 +65,7 @@ ask check --max-reserved=65536 >/dev/null
 is $? 0 'check adds up no GPUs, and passes where each keeps to the budget'
 seen=$(ask check --max-reserved=65535)
 is $? 1 'check judges what the base holds, where that is more'
-has_words "$seen" '5 log, GPU 1: 64 KiB were reserved by the base, 1 B (0.0%) over the 64.00 KiB allowed' \
+has_words "$seen" '5 log, GPU 1: 65536 B were reserved by the base, 1 B over the 65535 B allowed' \
     'check names the GPU that breaks the budget'
 ask check --max-fragmentation=34% >/dev/null
 is $? 0 'check judges the fragmentation of the worst GPU, and passes up to its share'
@@ -70,7 +75,7 @@ make_stack "(1, 2, 'log', '', NULL), (2, 3, 'fallback', '', NULL), (3, NULL, 'dr
     "INSERT INTO layer_bin VALUES (2, 9223372036854775807, 4); INSERT INTO life VALUES (1, 1, 5000, 10, NULL), (2, 1, 3000, 20, NULL);
     INSERT INTO pool_sample VALUES (30, 3, 5000, 8192, 8192), (30, 4, 3000, 3072, 3072);"
 is "$(said summary 'memory\|reserved_peak_bytes')" \
-    'memory "pinned + GPU 0" reserved_peak_bytes null memory "pinned" reserved_peak_bytes 3072 memory "GPU 0" reserved_peak_bytes 8192 ' \
+    'reserved_peak_bytes null memory "pinned + GPU 0" reserved_peak_bytes null memory "pinned" reserved_peak_bytes 3072 memory "GPU 0" reserved_peak_bytes 8192 ' \
     'summary does not add up device memory and pinned memory'
 ask check --max-reserved=8192 >/dev/null
 is $? 0 'check does not add up device memory and pinned memory'
@@ -184,5 +189,17 @@ make_stack "(1, 2, 'log', '', NULL), (2, 3, 'pool', '', NULL), (3, NULL, 'sim', 
     INSERT INTO pool_sample VALUES (10, 3, 0, 65536, 65536), (70, 3, 8192, 65536, 65536);"
 is "$(ask timeline --width=3 --format=csv | tr -d '"' | cut -d, -f 1,5 | tail -n 3 | tr '\n' ' ')" '0,0 30,8192 60,8192 ' \
     'the columns before the first chunk of a pool hold no bytes of the base' || ask timeline --width=3 --format=csv
+
+ask fragmentation --memory=0 >/dev/null
+is "$? $(head -n 1 "$scratch/err")" '2 tidemark fragmentation: --memory: kinds of memory are numbered from 1' \
+    'fragmentation refuses the memory of number 0'
+ask fragmentation --memory=2000000 >/dev/null
+is "$? $(sed "s,$trace,,;s/it has [0-9]* kinds* of/it has N kinds of/" "$scratch/err")" \
+    '2 : it has N kinds of memory, no 2000000' 'fragmentation says that the trace has not as many kinds of memory'
+# The limit is of a bin, and of none of what the bin does not take.
+make_stack "(1, 2, 'log', '', NULL), (2, 4, 'binning', '4096={limit(1MiB) | fixed}', NULL), (3, 4, 'limit', '1048576', NULL),
+    (4, NULL, 'sim', '', NULL)" "INSERT INTO layer_bin VALUES (2, 4096, 3);
+    INSERT INTO life VALUES (1, 1, 1073741824, 5, 90), (2, 1, 1024, 10, 20);"
+is "$(ask summary | grep -c 'came within')" 0 'summary does not measure the peak by a limit of a bin that it exceeds'
 
 done_testing

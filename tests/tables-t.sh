@@ -13,7 +13,7 @@ ask() {
     "$tidemark" "$@" 2>"$scratch/err"
 }
 
-plan 23
+plan 25
 
 # 800 bytes from 0 to 40 of 80 ns, 400 more from 20 on, one that fails; 1600 reserved from 20 on; a limit of 2 KiB.
 make_trace "$trace" "
@@ -73,6 +73,13 @@ is "$(ask top --by=tag --sort=driver --format=csv --only=groups "$trace" | cut -
     'name,allocations,frees,failures,total_bytes,peak_bytes,live_bytes,time_ns,driver_ns,driver_calls
 big,1,1,0,5000,5000,0,20,7,2
 (none),3,2,1,300,200,100,60,0,0' 'groups with the most time in the driver first'
+# What a trace was imported from need not say how long calls took.
+"$top_builddir/tests/make-trace" "$scratch/imported.db" "INSERT INTO life VALUES (1, 1, 10, 1, 5);
+    UPDATE allocation SET alloc_duration_ns = 0, free_duration_ns = 0; INSERT OR REPLACE INTO meta VALUES ('clock', 'imported');" || exit 99
+is "$(ask top --sort=time "$scratch/imported.db" | grep -c '0 ns')|$(ask top --sort=time "$scratch/imported.db" | tail -n 1)" \
+    '0|The trace does not say how long the calls took.' 'top has no 0 ns for calls whose time was not recorded'
+has_words "$(ask top --json "$scratch/imported.db")" '"time_ns":null,"time_share":null' \
+    'the time in calls is null where it was not recorded'
 # Driver calls long after their allocation, before it, of an unknown allocation, and of two whose ids end alike.
 make_trace "$scratch/late.db" "
     INSERT INTO life VALUES (1, 1, 10, 1, 5), (2, 1, 20, 2, NULL), (262145, 1, 30, 3, NULL), (524289, 1, 40, 4, 9);

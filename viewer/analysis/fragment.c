@@ -56,8 +56,8 @@ fragment_choose(struct fragment *fragment)
     const struct reserved *reserved = &fragment->reserved;
 
     if (fragment->wanted > reserved->group_count)
-        return trace_broken(&fragment->view->trace, "it has %zu kinds of memory, no %zu", reserved->group_count,
-                            fragment->wanted);
+        return trace_broken(&fragment->view->trace, "it has %zu kind%s of memory, no %zu", reserved->group_count,
+                            reserved->group_count == 1 ? "" : "s", fragment->wanted);
     fragment->group = fragment->wanted > 0 ? &reserved->groups[fragment->wanted - 1] : reserved_largest(reserved);
     if (fragment->group == NULL)
         fragment->group = &none;

@@ -76,8 +76,6 @@ snapshot_end(void *context, int64_t last_ns)
 
     snapshot->end_ns = last_ns;
     reserved_end(&snapshot->reserved);
-    if (!reserved_is_parted(&snapshot->reserved) && snapshot->reserved.group_count > 0)
-        snapshot->most = snapshot->reserved.groups[0].reserved;
     for (size_t i = 0; i < snapshot->by_count; i++) {
         for (size_t j = 0; j < snapshot->by[i].groups.count; j++)
             marked_keep(&snapshot->by[i].list[j], snapshot->peaks);
@@ -193,6 +191,125 @@ bool
 snapshot_exceeds(uint64_t a, uint64_t b, double tolerance)
 {
     return b > a && (double)(b - a) > tolerance * (double)a;
+}
+
+/* Whether a memory has anything to compare. */
+static bool
+memory_has_figures(const struct reserved_group *group)
+{
+    return group->has_upper || group->reserved.source != RESERVED_UNKNOWN;
+}
+
+/* The memory of another snapshot that is that of `group`: of the same kind, of the stack of the same number. */
+static const struct reserved_group *
+memory_find(const struct snapshot *snapshot, const struct reserved_group *group)
+{
+    for (size_t i = 0; i < snapshot->reserved.group_count; i++) {
+        const struct reserved_group *other = &snapshot->reserved.groups[i];
+
+        if (other->number == group->number && strcmp(other->memory, group->memory) == 0)
+            return other;
+    }
+    return NULL;
+}
+
+/* What is reserved of a memory that a trace does not have. */
+static struct reserved_figure
+memory_reserved(const struct reserved_group *group)
+{
+    static const struct reserved_figure none = { .source = RESERVED_LAYERS, .is_exact = true };
+
+    return group != NULL ? group->reserved : none;
+}
+
+static void
+memories_add(struct snapshot_memories *self, const struct reserved_group *a, const struct reserved_group *b)
+{
+    self->list[self->count++] = (struct snapshot_memory){
+        .name = a != NULL ? a->name : b->name,
+        .a_peak_bytes = a != NULL ? a->live_peak_bytes : 0,
+        .b_peak_bytes = b != NULL ? b->live_peak_bytes : 0,
+        .a_live_bytes = a != NULL ? a->live_bytes : 0,
+        .b_live_bytes = b != NULL ? b->live_bytes : 0,
+        .a_most = memory_reserved(a),
+        .b_most = memory_reserved(b),
+    };
+}
+
+int
+snapshot_pair(const struct snapshot *a, const struct snapshot *b, struct snapshot_memories *out)
+{
+    const struct reserved *of_a = &a->reserved, *of_b = &b->reserved;
+
+    *out = (struct snapshot_memories){ .list = calloc(of_a->group_count + of_b->group_count + 1, sizeof(*out->list)) };
+    if (out->list == NULL)
+        return trace_broken(&b->view->trace, "no memory for its kinds of memory");
+    if (!reserved_is_parted(of_a) && !reserved_is_parted(of_b)) {
+        out->list[out->count++] = (struct snapshot_memory){
+            .a_peak_bytes = a->all.peak_bytes,
+            .b_peak_bytes = b->all.peak_bytes,
+            .a_live_bytes = a->all.live_bytes,
+            .b_live_bytes = b->all.live_bytes,
+        };
+        if (of_a->group_count > 0)
+            out->list[0].a_most = of_a->groups[0].reserved;
+        if (of_b->group_count > 0)
+            out->list[0].b_most = of_b->groups[0].reserved;
+        return COMMAND_FINE;
+    }
+    for (size_t i = 0; i < of_a->group_count; i++) {
+        if (memory_has_figures(&of_a->groups[i]))
+            memories_add(out, &of_a->groups[i], memory_find(b, &of_a->groups[i]));
+    }
+    for (size_t i = 0; i < of_b->group_count; i++) {
+        const struct reserved_group *other = memory_find(a, &of_b->groups[i]);
+
+        if (memory_has_figures(&of_b->groups[i]) && (other == NULL || !memory_has_figures(other)))
+            memories_add(out, other, &of_b->groups[i]);
+    }
+    return COMMAND_FINE;
+}
+
+void
+snapshot_memories_free(struct snapshot_memories *self)
+{
+    free(self->list);
+    *self = (struct snapshot_memories){ 0 };
+}
+
+bool
+snapshot_judges_reserved(const struct snapshot_memory *memory)
+{
+    return memory->a_most.source != RESERVED_UNKNOWN && memory->b_most.source != RESERVED_UNKNOWN &&
+           memory->a_most.is_exact;
+}
+
+bool
+snapshot_find_worst(const struct snapshot_memories *memories, double tolerance, struct snapshot_worst *out)
+{
+    bool is_worse = false;
+
+    *out = (struct snapshot_worst){ 0 };
+    /* The peaks first: what is reserved is named only where no peak exceeds. */
+    for (size_t i = 0; i < 2 * memories->count; i++) {
+        const struct snapshot_memory *memory = &memories->list[i % memories->count];
+        bool is_reserved = i >= memories->count;
+        struct snapshot_worst one = {
+            .memory = memory->name,
+            .is_reserved = is_reserved,
+            .a_bytes = is_reserved ? memory->a_most.peak_bytes : memory->a_peak_bytes,
+            .b_bytes = is_reserved ? memory->b_most.peak_bytes : memory->b_peak_bytes,
+        };
+        bool exceeds = snapshot_exceeds(one.a_bytes, one.b_bytes, tolerance);
+        int64_t more = (int64_t)(one.b_bytes - one.a_bytes), most = (int64_t)(out->b_bytes - out->a_bytes);
+
+        if (is_reserved && !snapshot_judges_reserved(memory))
+            continue;
+        if (i == 0 || (exceeds && !is_worse) || (exceeds == is_worse && is_reserved == out->is_reserved && more > most))
+            *out = one;
+        is_worse = is_worse || exceeds;
+    }
+    return is_worse;
 }
 
 int64_t

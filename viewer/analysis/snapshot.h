@@ -22,8 +22,7 @@ struct snapshot {
     struct tally all;
     uint64_t peaks; /* the number of times that the live bytes reached a new peak: the mark of the groups */
     int64_t end_ns;
-    struct reserved reserved;
-    struct reserved_figure most; /* reserved; its source is RESERVED_UNKNOWN where there are several kinds of memory */
+    struct reserved reserved; /* the memory of each kind of each stack */
     struct snapshot_groups by[SNAPSHOT_GROUPS];
     size_t by_count;
 };
@@ -48,6 +47,43 @@ size_t snapshot_groups_default(const struct names *a, const struct names *b, enu
 
 /* Whether `b` exceeds `a` by more than the share `tolerance` of `a`. */
 bool snapshot_exceeds(uint64_t a, uint64_t b, double tolerance);
+
+/* What one memory of A and the same of B had live and reserved at most, and what is live at the end. */
+struct snapshot_memory {
+    const char *name; /* borrows; NULL: each trace has one memory alone */
+    uint64_t a_peak_bytes, b_peak_bytes;
+    uint64_t a_live_bytes, b_live_bytes;
+    struct reserved_figure a_most, b_most; /* the source is RESERVED_UNKNOWN where nothing says it */
+};
+
+struct snapshot_memories {
+    struct snapshot_memory *list; /* owns */
+    size_t count;
+};
+
+/*
+ * Pair the memory of two snapshots: the kinds of memory of each stack, which are never added up. What only one has is 0
+ * in the other. Where both have one memory alone, these are a pair, whatever their names. COMMAND_FINE, or
+ * COMMAND_WRONG after a message.
+ */
+int snapshot_pair(const struct snapshot *a, const struct snapshot *b, struct snapshot_memories *out);
+void snapshot_memories_free(struct snapshot_memories *self);
+
+/*
+ * Whether what both have reserved can be compared: of B at least so much, of A the exact peak. What is not exact is the
+ * least that it can be: of A that says nothing.
+ */
+bool snapshot_judges_reserved(const struct snapshot_memory *memory);
+
+/* A figure that is judged: the peak of a memory, or the most that was reserved. */
+struct snapshot_worst {
+    const char *memory; /* borrows; NULL: as in struct snapshot_memory */
+    bool is_reserved;
+    uint64_t a_bytes, b_bytes;
+};
+
+/* The figure of B that exceeds that of A the most, or else the peak that comes nearest. Whether it exceeds it. */
+bool snapshot_find_worst(const struct snapshot_memories *memories, double tolerance, struct snapshot_worst *out);
 
 /*
  * The groups of two snapshots: groups of the same name, or of the same size, share a row. Where both have as many call

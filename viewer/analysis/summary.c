@@ -317,17 +317,12 @@ summary_finish(struct summary *summary)
         summary->found[i].reserved = reserved_below(&summary->reserved, summary->found[i].layer_id);
 }
 
-/* Imports have calls without a duration. */
 static void
 summary_find_times(struct summary *summary)
 {
-    char *clock = trace_meta(summary->trace, "clock");
-    bool imported = clock != NULL && strcmp(clock, "imported") == 0;
-
-    free(clock);
-    summary->has_times = !imported || summary->total.sums.time_ns > 0;
+    summary->has_times = tally_has_times(summary->trace, &summary->total.sums);
     for (size_t i = 0; i < summary->count; i++)
-        summary->found[i].has_times = !imported || summary->found[i].sums.time_ns > 0;
+        summary->found[i].has_times = tally_has_times(summary->trace, &summary->found[i].sums);
 }
 
 bool

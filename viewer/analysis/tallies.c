@@ -9,6 +9,12 @@
 #include "viewer/analysis/driver-calls.h"
 #include "viewer/analysis/tallies.h"
 
+bool
+tally_has_times(const struct trace *trace, const struct tally *tally)
+{
+    return trace->end != TRACE_IMPORTED || tally->time_ns > 0;
+}
+
 void
 tallies_begin(struct tallies *tallies, struct view *view, enum groups_by by)
 {

@@ -107,6 +107,12 @@ tally_mean_life(const struct tally *tally)
     return tally->frees > 0 ? (int64_t)(tally->lived_ns / tally->frees) : 0;
 }
 
+/*
+ * Whether how long the calls of `tally` took was recorded. That of an imported trace is unknown where the input says
+ * nothing of it, and 0 stands in its rows.
+ */
+bool tally_has_times(const struct trace *trace, const struct tally *tally);
+
 struct tallies {
     struct view *view; /* borrows */
     struct groups groups;

@@ -30,6 +30,14 @@ output_size(struct output_figure *figure, uint64_t bytes)
     return figure->text;
 }
 
+size_t
+output_screen(void)
+{
+    struct winsize screen;
+
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &screen) == 0 ? screen.ws_col : 0;
+}
+
 const char *
 output_bytes(struct output_figure *figure, uint64_t bytes)
 {
@@ -37,12 +45,23 @@ output_bytes(struct output_figure *figure, uint64_t bytes)
     return figure->text;
 }
 
+/* Whether two sizes read the same: "6 GiB" and "6.00 GiB" do. */
+static bool
+output_reads_same(const struct output_figure *a, const struct output_figure *b)
+{
+    char *a_unit, *b_unit;
+
+    return strtod(a->text, &a_unit) == strtod(b->text, &b_unit) && strcmp(a_unit, b_unit) == 0;
+}
+
 const char *
 output_size_beside(struct output_figure *figure, uint64_t bytes, uint64_t other)
 {
     struct output_figure words;
 
-    if (bytes != other && strcmp(output_size(figure, bytes), output_size(&words, other)) == 0)
+    output_size(figure, bytes);
+    output_size(&words, other);
+    if (bytes != other && output_reads_same(figure, &words))
         return output_bytes(figure, bytes);
     return output_size(figure, bytes);
 }

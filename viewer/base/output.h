@@ -15,10 +15,14 @@ struct output_figure {
 /* "1000 B", "64 MiB", "12.89 GiB": three or four digits. A figure without decimals is exact. */
 const char *output_size(struct output_figure *figure, uint64_t bytes);
 
+/* The width of the terminal in characters; 0: standard output is not a terminal. */
+size_t output_screen(void);
+
 /* "13844800200 B" */
 const char *output_bytes(struct output_figure *figure, uint64_t bytes);
 
-/* As output_size; but as output_bytes if `other`, which is shown beside it, differs and would read the same. */
+/* As output_size; but as output_bytes if `other`, which is shown beside it, differs and would read the same.
+   "6 GiB" and "6.00 GiB" do. */
 const char *output_size_beside(struct output_figure *figure, uint64_t bytes, uint64_t other);
 
 /* "120 ns", "3.21 ms", "14.5 s". */

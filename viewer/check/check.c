@@ -36,6 +36,8 @@ struct check_job {
     struct view baseline;
     struct snapshot before; /* of the baseline */
     bool has_baseline;      /* `baseline` and `before` are open */
+    struct snapshot_memories memories;
+    struct snapshot_worst worst; /* against the baseline */
     union {
         struct peak peak;
         struct fragment fragment;
@@ -60,18 +62,18 @@ check_say(struct check_result *out, const char *format, ...)
     va_end(arguments);
 }
 
-/* "1.2 GiB (30.0%) over the 4 GiB allowed" */
+/* "1.2 GiB (30.0%) over the 4 GiB allowed"; a share that would read 0.0% is left out. */
 static const char *
 check_over(const struct check_result *result, char *buffer, size_t size)
 {
+    double over_share = result->limit > 0 ? (double)(result->seen - result->limit) / (double)result->limit : 0;
     struct output_figure over, limit;
     char share[32] = "";
 
-    if (result->limit > 0)
-        snprintf(share, sizeof(share), " (%.1f%%)",
-                 100 * (double)(result->seen - result->limit) / (double)result->limit);
+    if (over_share >= 0.0005)
+        snprintf(share, sizeof(share), " (%.1f%%)", 100 * over_share);
     snprintf(buffer, size, "%s%s over the %s allowed", output_size(&over, result->seen - result->limit), share,
-             output_size(&limit, result->limit));
+             output_size_beside(&limit, result->limit, result->seen));
     return buffer;
 }
 
@@ -98,7 +100,8 @@ peak_explain(const struct check_job *job, struct check_result *out)
     struct output_figure figure, without, ns;
     char buffer[128];
 
-    check_say(out, "the peak is %s, %s", output_size(&figure, peak->bytes), check_over(out, buffer, sizeof(buffer)));
+    check_say(out, "the peak is %s, %s", output_size_beside(&figure, peak->bytes, out->limit),
+              check_over(out, buffer, sizeof(buffer)));
     check_say(out, "it was reached after %s, by allocation #%" PRId64 ", with %" PRIu64 " live",
               output_time(&ns, peak->ns), peak->allocation_id, peak->at_count);
     for (size_t i = 0; order != NULL && i < peak->groups.count && i < CHECK_CULPRITS - 1; i++) {
@@ -145,8 +148,10 @@ reserved_worst(const struct check_job *job)
     for (size_t i = 0; i < reserved->group_count; i++) {
         const struct reserved_group *group = &reserved->groups[i];
 
-        /* What is not known of one group hides no other's share. */
-        if (reserved_is_sum(reserved, group) || (by_share && (!group->has_upper || reserved_utilisation(group) < 0)))
+        if (reserved_is_sum(reserved, group))
+            continue;
+        /* Where nothing was reserved, or it is unknown, there is no share: it hides none of another group. */
+        if (by_share && (!group->has_upper || reserved_utilisation(group) < 0))
             continue;
         if (worst == NULL || (by_share ? reserved_utilisation(group) < reserved_utilisation(worst)
                                        : reserved_figure(group)->peak_bytes > reserved_figure(worst)->peak_bytes))
@@ -281,7 +286,7 @@ reserved_explain(const struct check_job *job, struct check_result *out)
     }
     if (out->budget->kind == BUDGET_RESERVED)
         check_say(out, "%s: %s%s were reserved%s, %s", group->name, reserved_least(most),
-                  output_size(&figure, out->seen), most == &group->base ? " by the base" : "",
+                  output_size_beside(&figure, out->seen, out->limit), most == &group->base ? " by the base" : "",
                   check_over(out, text, sizeof(text)));
     else
         check_say(out, "%s: %s%.1f%% of what was reserved was never given out: more than %.1f%%", group->name,
@@ -369,7 +374,7 @@ leaks_explain(const struct check_job *job, struct check_result *out)
         return;
     }
     check_say(out, "%" PRIu64 " allocation%s %s, %s", leaks->live_count, leaks->live_count == 1 ? " is" : "s are",
-              trace_live_words(job->check->trace), output_size(&figure, leaks->live_bytes));
+              view_live_words(&job->view), output_size(&figure, leaks->live_bytes));
     for (size_t i = 0; order != NULL && i < leaks->groups.count && i < CHECK_CULPRITS && order[i].figure > 0; i++) {
         const struct leaks_group *group = &leaks->list[order[i].number];
 
@@ -412,6 +417,19 @@ failures_explain(const struct check_job *job, struct check_result *out)
         check_say(out, "in its way: %s", first->pinned_by);
 }
 
+/* What the groups are by, where `otherwise` is the default. */
+static enum groups_by
+check_by(const struct check *check, enum groups_by otherwise)
+{
+    return check->by >= 0 ? (enum groups_by)check->by : otherwise;
+}
+
+bool
+check_has_groups(enum budget_kind kind)
+{
+    return kind == BUDGET_PEAK || kind == BUDGET_ALLOCATIONS || kind == BUDGET_LEAKS || kind == BUDGET_BASELINE;
+}
+
 /* The baseline itself is read here, before the shared readings. */
 static int
 baseline_begin(struct check_job *job)
@@ -422,7 +440,10 @@ baseline_begin(struct check_job *job)
     if (status != COMMAND_FINE)
         return status;
     snapshot_groups_default(&job->baseline.names, &job->view.names, by);
-    status = snapshot_make(&job->baseline, by, 1, &job->before);
+    by[0] = check_by(job->check, by[0]);
+    status = names_check_callstacks(&job->view.names, &job->baseline.names);
+    if (status == COMMAND_FINE)
+        status = snapshot_make(&job->baseline, by, 1, &job->before);
     job->has_baseline = status == COMMAND_FINE;
     if (!job->has_baseline) {
         view_close(&job->baseline);
@@ -431,21 +452,22 @@ baseline_begin(struct check_job *job)
     return snapshot_begin(&job->view, by, 1, &job->of.snapshot);
 }
 
+/* The figure that is worst is what the budget is judged by. */
 static int
 baseline_measure(struct check_job *job)
 {
-    const struct snapshot *a = &job->before, *b = &job->of.snapshot;
     struct check_result *out = job->result;
     double tolerance = job->check->budgets->tolerance;
+    int status = snapshot_pair(&job->before, &job->of.snapshot, &job->memories);
+    struct snapshot_worst *worst = &job->worst;
 
-    out->seen = b->all.peak_bytes;
+    if (status != COMMAND_FINE)
+        return status;
+    out->passed = !snapshot_find_worst(&job->memories, tolerance, worst);
+    out->seen = worst->b_bytes;
     out->limit = INT64_MAX;
-    if ((1 + tolerance) * (double)a->all.peak_bytes < (double)out->limit)
-        out->limit = a->all.peak_bytes + (uint64_t)(tolerance * (double)a->all.peak_bytes);
-    /* What is not exact is the least that it can be: of the baseline that says nothing. */
-    out->passed = !snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance) &&
-                  !(a->most.is_exact && b->most.source != RESERVED_UNKNOWN &&
-                    snapshot_exceeds(a->most.peak_bytes, b->most.peak_bytes, tolerance));
+    if ((1 + tolerance) * (double)worst->a_bytes < (double)out->limit)
+        out->limit = worst->a_bytes + (uint64_t)(tolerance * (double)worst->a_bytes);
     if (trace_verdict(&job->baseline.trace) != COMMAND_FINE)
         job->check->baseline_incomplete = true;
     return COMMAND_FINE;
@@ -455,25 +477,27 @@ static void
 baseline_explain(const struct check_job *job, struct check_result *out)
 {
     const struct snapshot *a = &job->before, *b = &job->of.snapshot;
-    double tolerance = job->check->budgets->tolerance;
-    bool by_peak = snapshot_exceeds(a->all.peak_bytes, b->all.peak_bytes, tolerance);
-    uint64_t from = by_peak ? a->all.peak_bytes : a->most.peak_bytes;
-    uint64_t to = by_peak ? b->all.peak_bytes : b->most.peak_bytes;
+    const struct snapshot_worst *worst = &job->worst;
+    uint64_t from = worst->a_bytes, to = worst->b_bytes;
+    bool has_name = worst->memory != NULL;
     struct output_figure figure, before, after;
     struct align align = { 0 };
     char name[GROUPS_NAME];
 
-    check_say(out, "the peak %sis %s: %s more than the %s of the baseline, of which %.4g%% are tolerated",
-              by_peak ? "" : "of the reserved bytes ", output_size_beside(&after, to, from),
-              output_size(&figure, to - from), output_size_beside(&before, from, to), 100 * tolerance);
+    check_say(out, "%s%sthe peak %sis %s: %s more than the %s of the baseline, of which %.4g%% are tolerated",
+              has_name ? worst->memory : "", has_name ? ": " : "", worst->is_reserved ? "of the reserved bytes " : "",
+              output_size_beside(&after, to, from), output_size(&figure, to - from),
+              output_size_beside(&before, from, to), 100 * job->check->budgets->tolerance);
     if (align_make(a, b, 0, &align) == COMMAND_FINE) {
         for (size_t i = 0; i < align.count && i < CHECK_CULPRITS && align_change(&align.rows[i]) != 0; i++) {
-            int64_t change = align_change(&align.rows[i]);
+            const struct align_row *row = &align.rows[i];
+            int64_t change = align_change(row);
 
-            check_say(out, "%s %s: %s%s at the peak, from %s to %s", groups_word(b->by[0].groups.by),
-                      align_brief(&align.rows[i], b->by[0].groups.by, name, sizeof(name)), change < 0 ? "-" : "+",
+            check_say(out, "%s %s: %s%s at the peak%s, from %s to %s", groups_word(b->by[0].groups.by),
+                      align_brief(row, b->by[0].groups.by, name, sizeof(name)), change < 0 ? "-" : "+",
                       output_size(&figure, change < 0 ? (uint64_t)-change : (uint64_t)change),
-                      output_size(&before, align.rows[i].a.bytes), output_size(&after, align.rows[i].b.bytes));
+                      has_name ? " of all together" : "", output_size_beside(&before, row->a.bytes, row->b.bytes),
+                      output_size_beside(&after, row->b.bytes, row->a.bytes));
         }
         align_free(&align);
     }
@@ -484,7 +508,7 @@ static int
 check_begin(struct check_job *job)
 {
     const struct moment at = { .kind = MOMENT_PEAK };
-    enum groups_by by = groups_default(&job->view.names);
+    enum groups_by by = check_by(job->check, groups_default(&job->view.names));
 
     switch (job->result->budget->kind) {
     case BUDGET_PEAK:
@@ -547,6 +571,7 @@ static void
 check_close(struct check_job *job)
 {
     check_kinds[job->result->budget->kind].release(&job->of);
+    snapshot_memories_free(&job->memories);
     if (job->has_baseline) {
         snapshot_free(&job->before);
         view_close(&job->baseline);

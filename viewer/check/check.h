@@ -25,6 +25,7 @@ struct check {
     const struct trace *trace;            /* borrows; open, and read through */
     const struct filter_options *options; /* borrows; what all budgets are filtered by */
     const struct budgets *budgets;        /* borrows */
+    int by;                               /* enum groups_by, of the explanations; -1: what the trace has */
     bool baseline_incomplete;             /* a baseline was incomplete; a message was printed */
 };
 
@@ -35,6 +36,9 @@ struct check {
 int check_judge(struct check *check, struct check_result *results);
 
 void check_free(struct check_result *result);
+
+/* Whether what is said of such a budget names groups, so that it matters what they are by. */
+bool check_has_groups(enum budget_kind kind);
 
 /* "ok", "FAILED" or "UNKNOWN". */
 const char *check_word(const struct check_result *result);

@@ -7,6 +7,7 @@
 
 #include "viewer/check/check.h"
 #include "viewer/commands/commands.h"
+#include "viewer/commands/tables.h"
 #include "viewer/base/output.h"
 
 enum check_output {
@@ -21,6 +22,7 @@ struct check_options {
     bool even_killed;
     const char *suppressions;
     const char *tolerance;
+    int by;     /* enum groups_by; -1: what the trace has */
     int output; /* enum check_output */
 };
 
@@ -41,6 +43,7 @@ static const struct option_def check_option_defs[] = {
     { "even-killed", 0, OPTION_FLAG, NULL, "judge no-leaks although the program was killed", AT(even_killed), NULL, 0 },
     { "budget", 0, OPTION_LIST, "FILE", "also what FILE says: such options without --, one to a line", AT(files), NULL,
       0 },
+    TABLES_OPTION_BY(AT(by)),
     { "tap", 0, OPTION_SET, NULL, "print TAP", AT(output), NULL, CHECK_TAP },
     { "junit", 0, OPTION_SET, NULL, "print JUnit's XML", AT(output), NULL, CHECK_JUNIT },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
@@ -66,6 +69,32 @@ check_take_option(struct budgets *budgets, const struct option_def *def, const v
             return command_misused(&command_check, "--%s: %s", def->name, wrong);
     }
     return COMMAND_FINE;
+}
+
+/* Refuse --by, --frames and --skip where no budget has groups, or those are not of call stacks. */
+static int
+check_groups(const struct invocation *call, const struct budgets *budgets, struct view *view,
+             const struct report *report)
+{
+    int option = ((const struct check_options *)call->own)->by;
+    const struct callstack_options *stacks = &call->common.filter.stacks;
+    const char *given = option >= 0 ? "by" : stacks->frames > 0 ? "frames" : stacks->skip.count > 0 ? "skip" : NULL;
+    bool has_groups = false, has_baseline = false;
+    enum groups_by by;
+
+    for (size_t i = 0; i < budgets->count; i++) {
+        has_groups = has_groups || check_has_groups(budgets->list[i].kind);
+        has_baseline = has_baseline || budgets->list[i].kind == BUDGET_BASELINE;
+    }
+    if (given != NULL && !has_groups)
+        return command_misused(&command_check, "--%s is for --max-peak, --max-allocations, --no-leaks and --baseline",
+                               given);
+    /* A baseline may have the call stacks that the trace lacks: they are looked at once it is open. */
+    if (has_baseline && option < 0)
+        return COMMAND_FINE;
+    if (!has_baseline && names_check_callstacks(&view->names, NULL) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    return tables_by(view, report, option, &by);
 }
 
 static bool
@@ -220,7 +249,13 @@ check_all(const struct invocation *call, const struct budgets *budgets)
     struct check_result *results = calloc(budgets->count, sizeof(*results));
     struct report report;
     struct view view;
-    struct check check = { .path = path, .trace = &view.trace, .options = filter, .budgets = budgets };
+    struct check check = {
+        .path = path,
+        .trace = &view.trace,
+        .options = filter,
+        .budgets = budgets,
+        .by = ((const struct check_options *)call->own)->by,
+    };
     int status = view_open(&view, filter, path);
 
     if (status != COMMAND_FINE) {
@@ -230,7 +265,9 @@ check_all(const struct invocation *call, const struct budgets *budgets)
     report_begin(&report, &call->common.report, "check");
     if (results == NULL)
         return command_finish(&view, &report, trace_broken(&view.trace, "no memory for its budgets"));
-    status = check_judge(&check, results);
+    status = check_groups(call, budgets, &view, &report);
+    if (status == COMMAND_FINE)
+        status = check_judge(&check, results);
     if (status == COMMAND_FINE) {
         status = check_finish(&view, &report, (const struct check_options *)call->own, results, budgets->count);
         if (check.baseline_incomplete && status != COMMAND_WRONG)
@@ -264,10 +301,11 @@ const struct command command_check = {
             "A budget of a part of the allocations has layer=N: or tag=TAG: before its limit, as in\n"
             "--max-peak=tag=train/forward:2GiB; where tags have no meaning, layers alone. All may be\n"
             "given several times. Each stack and kind of memory has to keep to --max-reserved and\n"
-            "--max-fragmentation by itself. Exit status: 0 all are kept, 1 one is not, 2 wrong use, 3 the\n"
+            "--max-fragmentation by itself. What is said of a budget names groups: --by, --frames and\n"
+            "--skip say of what. Exit status: 0 all are kept, 1 one is not, 2 wrong use, 3 the\n"
             "trace is incomplete or does not tell, as whether a program that was killed has leaks.\n",
     .options = check_option_defs,
-    COMMAND_OWN(struct check_options, .output = CHECK_REPORT),
-    .common = OPTIONS_REPORT | OPTIONS_WINDOW,
+    COMMAND_OWN(struct check_options, .by = -1, .output = CHECK_REPORT),
+    .common = OPTIONS_REPORT | OPTIONS_WINDOW | OPTIONS_STACKS,
     .run = check_run,
 };

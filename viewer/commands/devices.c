@@ -191,7 +191,7 @@ devices_table(struct emit *out, int count, const char *version)
         devices_row(&table, &device);
     }
     emit_format(out, "NVIDIA driver of CUDA %s\n", version);
-    if (table_end(&table, out, false))
+    if (table_end_whole(&table, out))
         return status;
     fputs("tidemark devices: no memory for the table\n", stderr);
     return COMMAND_WRONG;

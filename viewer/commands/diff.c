@@ -34,9 +34,11 @@ struct diff {
     struct report report;
     struct snapshot a;
     struct snapshot b;
+    struct snapshot_memories memories;
+    const char *memory; /* borrows; that the next figure is of; NULL: of all */
     double tolerance;
     bool worse;
-    char why[128]; /* the figures that are worse, for a sentence */
+    char why[512]; /* the figures that are worse, for a sentence */
 };
 
 /* Compare one figure: `name` is for programs, `words` for people. `judged`: a higher figure is worse. */
@@ -49,22 +51,56 @@ diff_report_figure(struct diff *diff, const char *name, const char *words, enum 
     const struct report_cell cells[3] = { cell_unsigned(a), cell_unsigned(b), cell_unsigned(b - a) };
     struct output_figure figure;
     struct report_cell change = kind == REPORT_TIME || a == b ? cell_none() : cell_text(texts[2]);
+    char of[160];
 
+    snprintf(of, sizeof(of), diff->memory != NULL ? "%s (%s)" : "%s", words, diff->memory);
     for (size_t i = 0; i < 3; i++)
         report_words(i < 2 ? kind : REPORT_CHANGE, &cells[i], texts[i], sizeof(texts[i]));
     for (size_t i = 0; kind == REPORT_SIZE && i < 2; i++)
         snprintf(texts[i], sizeof(texts[i]), "%s", output_size_beside(&figure, cells[i].integer, cells[1 - i].integer));
     if (kind == REPORT_COUNT)
         snprintf(texts[2], sizeof(texts[2]), "%+" PRId64, (int64_t)(b - a));
-    REPORT_ROW(&diff->report, cell_text(name), cell_text(words), cell_text(texts[0]), cell_text(texts[1]), change,
+    REPORT_ROW(&diff->report, cell_text(name), cell_text(of), cell_text(texts[0]), cell_text(texts[1]), change,
                cells[0], cells[1], cells[2], cell_share((double)b - (double)a, (double)a),
-               judged ? cell_unsigned(worse) : cell_none());
+               judged ? cell_unsigned(worse) : cell_none(), cell_text(diff->memory));
     if (worse) {
         size_t length = strlen(diff->why);
 
-        snprintf(diff->why + length, sizeof(diff->why) - length, "%s%s %s", diff->worse ? ", " : "", words, texts[2]);
+        snprintf(diff->why + length, sizeof(diff->why) - length, "%s%s %s", diff->worse ? ", " : "", of, texts[2]);
         diff->worse = true;
     }
+}
+
+/* Whether the traces have several kinds of memory, or stacks, each of which has rows of its own. */
+static bool
+diff_is_parted(const struct diff *diff)
+{
+    return diff->memories.list[0].name != NULL;
+}
+
+/* A figure of each memory: "peak (GPU 0)", or "peak" where there is one memory alone. */
+static void
+diff_report_memory(struct diff *diff, const struct snapshot_memory *memory)
+{
+    bool is_known = memory->a_most.source != RESERVED_UNKNOWN && memory->b_most.source != RESERVED_UNKNOWN;
+    bool is_exact = memory->a_most.is_exact && memory->b_most.is_exact;
+
+    diff->memory = memory->name;
+    diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, memory->a_peak_bytes, memory->b_peak_bytes);
+    if (is_known)
+        diff_report_figure(diff, "reserved_peak_bytes", is_exact ? "peak reserved" : "peak reserved, at least",
+                           REPORT_SIZE, snapshot_judges_reserved(memory), memory->a_most.peak_bytes,
+                           memory->b_most.peak_bytes);
+    diff->memory = NULL;
+}
+
+/* What is said of the bytes that are live in the end: how both programs ended, where that is the same. */
+static const char *
+diff_live_words(const struct diff *diff)
+{
+    const char *a = view_live_words(&diff->a_view), *b = view_live_words(&diff->b_view);
+
+    return strcmp(a, b) == 0 ? b : "live in the end";
 }
 
 static void
@@ -74,23 +110,40 @@ diff_report_figures(struct diff *diff)
         { "figure", NULL, REPORT_TEXT },   { NULL, "", REPORT_TEXT },         { NULL, "A", REPORT_FIGURE },
         { NULL, "B", REPORT_FIGURE },      { NULL, "CHANGE", REPORT_FIGURE }, { "a", NULL, REPORT_COUNT },
         { "b", NULL, REPORT_COUNT },       { "change", NULL, REPORT_COUNT },  { "change_share", "", REPORT_SHARE },
-        { "worse", "WORSE", REPORT_FLAG },
+        { "worse", "WORSE", REPORT_FLAG }, { "memory", NULL, REPORT_TEXT },
     };
     const struct snapshot *a = &diff->a, *b = &diff->b;
 
     REPORT_TABLE(&diff->report, "figures", NULL, columns);
     report_spare(&diff->report, "change_share worse #4");
-    diff_report_figure(diff, "peak_bytes", "peak", REPORT_SIZE, true, a->all.peak_bytes, b->all.peak_bytes);
-    if (a->most.source != RESERVED_UNKNOWN && b->most.source != RESERVED_UNKNOWN)
-        diff_report_figure(diff, "reserved_peak_bytes",
-                           a->most.is_exact && b->most.is_exact ? "peak reserved" : "peak reserved, at least",
-                           REPORT_SIZE, a->most.is_exact, a->most.peak_bytes, b->most.peak_bytes);
+    if (diff_is_parted(diff))
+        diff_report_figure(diff, "peak_bytes", "peak of all together", REPORT_SIZE, false, a->all.peak_bytes,
+                           b->all.peak_bytes);
+    for (size_t i = 0; i < diff->memories.count; i++)
+        diff_report_memory(diff, &diff->memories.list[i]);
     diff_report_figure(diff, "failures", "failures", REPORT_COUNT, true, a->all.failures, b->all.failures);
-    diff_report_figure(diff, "live_bytes", "live at the end", REPORT_SIZE, false, a->all.live_bytes, b->all.live_bytes);
+    for (size_t i = 0; i < diff->memories.count; i++) {
+        const struct snapshot_memory *memory = &diff->memories.list[i];
+
+        diff->memory = memory->name;
+        diff_report_figure(diff, "live_bytes", diff_live_words(diff), REPORT_SIZE, false, memory->a_live_bytes,
+                           memory->b_live_bytes);
+        diff->memory = NULL;
+    }
     diff_report_figure(diff, "live_count", "in allocations", REPORT_COUNT, false, a->all.live_count, b->all.live_count);
     diff_report_figure(diff, "allocations", "allocations", REPORT_COUNT, false, a->all.allocations, b->all.allocations);
     diff_report_figure(diff, "total_bytes", "allocated", REPORT_SIZE, false, a->all.bytes, b->all.bytes);
     diff_report_figure(diff, "duration_ns", "recorded", REPORT_TIME, false, (uint64_t)a->end_ns, (uint64_t)b->end_ns);
+}
+
+/* Say how each program ended, where that is not the same. */
+static void
+diff_note_ends(struct diff *diff)
+{
+    const char *a = view_live_words(&diff->a_view), *b = view_live_words(&diff->b_view);
+
+    if (strcmp(a, b) != 0)
+        report_note(&diff->report, "Live in the end: of A it is what was %s, of B what was %s.", a, b);
 }
 
 static void
@@ -124,8 +177,9 @@ diff_note_change(struct diff *diff, const struct align *align, enum groups_by by
     if (a == b || most == NULL)
         return;
     change = align_change(most);
-    report_note(report, "The peak is %s %s; %s %s has %s %s at it.", output_size(&change_figure, b > a ? b - a : a - b),
-                b > a ? "higher" : "lower", groups_word(by), align_brief(most, by, name, sizeof(name)),
+    report_note(report, "The peak%s is %s %s; %s %s has %s %s at it.", diff_is_parted(diff) ? " of all together" : "",
+                output_size(&change_figure, b > a ? b - a : a - b), b > a ? "higher" : "lower", groups_word(by),
+                align_brief(most, by, name, sizeof(name)),
                 output_size(&own_figure, change < 0 ? (uint64_t)-change : (uint64_t)change),
                 change < 0 ? "less" : "more");
 }
@@ -159,7 +213,11 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
 
     if (align_make(&diff->a, &diff->b, by, &align) != COMMAND_FINE)
         return COMMAND_WRONG;
-    REPORT_TABLE(report, diff_tables[what], first ? "What was live at the two peaks" : NULL, columns);
+    REPORT_TABLE(report, diff_tables[what],
+                 !first                 ? NULL
+                 : diff_is_parted(diff) ? "What was live at the two peaks of all together"
+                                        : "What was live at the two peaks",
+                 columns);
     report_group_title(report, what);
     report_spare(report, "a_count b_count a_bytes b_bytes");
     for (size_t i = 0; i < align.count; i++) {
@@ -208,6 +266,23 @@ diff_report_others(struct diff *diff, const enum groups_by *by, size_t count)
 }
 
 static int
+diff_report(struct diff *diff, const enum groups_by *by, size_t count)
+{
+    int status = snapshot_pair(&diff->a, &diff->b, &diff->memories);
+
+    if (status != COMMAND_FINE)
+        return status;
+    diff_report_figures(diff);
+    diff_note_verdict(diff);
+    diff_note_ends(diff);
+    for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
+        status = diff_report_groups(diff, i, i == 0);
+    diff_report_others(diff, by, count);
+    snapshot_memories_free(&diff->memories);
+    return status;
+}
+
+static int
 diff_compare(struct diff *diff, const struct diff_options *options)
 {
     enum groups_by by[SNAPSHOT_GROUPS];
@@ -232,11 +307,7 @@ diff_compare(struct diff *diff, const struct diff_options *options)
         return status;
     status = snapshot_make(&diff->b_view, by, count, &diff->b);
     if (status == COMMAND_FINE) {
-        diff_report_figures(diff);
-        diff_note_verdict(diff);
-        for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
-            status = diff_report_groups(diff, i, i == 0);
-        diff_report_others(diff, by, count);
+        status = diff_report(diff, by, count);
         snapshot_free(&diff->b);
     }
     snapshot_free(&diff->a);
@@ -271,7 +342,8 @@ const struct command command_diff = {
     .purpose = "Whether trace B is worse than trace A, and what the change in its peak consists of",
     .help = "\n"
             "It is worse where its peak, the peak of its reserved bytes or the number of its failures\n"
-            "is higher by more than the tolerance; the exit status is 1 then. The changes of all\n"
+            "is higher by more than the tolerance; the exit status is 1 then. Each stack and kind of\n"
+            "memory is compared by itself. The changes of all\n"
             "groups, each what it had live at the peak of B less what it had at that of A, add up to\n"
             "the change of the peak. Call stacks are the same where their functions are, so that a line\n"
             "that was inserted changes nothing; with --by=callstack lines of the same functions are\n"

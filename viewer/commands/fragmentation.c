@@ -19,7 +19,7 @@ struct fragmentation_options {
     uint64_t request;
     uint64_t page;
     uint64_t moments;
-    uint64_t memory;
+    uint64_t memory; /* from 1; UINT64_MAX: that with the most reserved */
 };
 
 #define AT(field) offsetof(struct fragmentation_options, field)
@@ -351,14 +351,14 @@ fragmentation_analyse(struct view *view, struct report *report, const void *own)
     struct fragment fragment;
     int status;
 
-    if (options->memory > FRAGMENT_MOMENTS)
+    if (options->memory == 0)
         return command_misused(&command_fragmentation, "--memory: kinds of memory are numbered from 1");
     if (options->page == 0 || (options->page & (options->page - 1)) != 0)
         return command_misused(&command_fragmentation, "--page: a power of two");
     command_subject(report, view); /* before the logs below are taken in */
     status = fragment_make(view,
                            &(struct fragment_options){ options->at, options->request, options->page, options->moments,
-                                                       (size_t)options->memory },
+                                                       options->memory < SIZE_MAX ? (size_t)options->memory : 0 },
                            &fragment);
     if (status != COMMAND_FINE)
         return status;
@@ -395,7 +395,8 @@ const struct command command_fragmentation = {
             "What another stack would reserve for the same requests says\n"
             "  tidemark replay --stack 'pool | sim' TRACE\n",
     .options = fragmentation_option_defs,
-    COMMAND_OWN(struct fragmentation_options, .at = { .kind = MOMENT_PEAK }, .page = SPACE_PAGE, .moments = 10),
+    COMMAND_OWN(struct fragmentation_options, .at = { .kind = MOMENT_PEAK }, .page = SPACE_PAGE, .moments = 10,
+                .memory = UINT64_MAX),
     .common = OPTIONS_REPORT | OPTIONS_WINDOW | OPTIONS_LIMIT,
     .run = command_answer,
     .analyse = fragmentation_analyse,

@@ -47,7 +47,7 @@ leaks_note_end(struct view *view, struct report *report)
 static void
 leaks_report_head(struct view *view, struct report *report, const struct leaks *leaks)
 {
-    const char *live = view->options->to.kind == MOMENT_NONE ? trace_live_words(&view->trace) : "live at the end";
+    const char *live = view_live_words(view);
 
     command_subject(report, view);
     report_field(report, "live_bytes", live, REPORT_SIZE, cell_unsigned(leaks->live_bytes));

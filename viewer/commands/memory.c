@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "viewer/base/output.h"
 #include "viewer/commands/memory.h"
@@ -47,56 +48,85 @@ memory_report_peak(struct report *report, const struct reserved_figure *figure)
     report_label(report, "peak reserved", "%s", memory_words(figure, words, sizeof(words)));
 }
 
+/* The cells of a group, in the order of memory_columns. The texts are copied into `words` or borrowed. */
 static void
-memory_report_group(struct report *report, const struct reserved_group *group)
+memory_cells(const struct reserved_group *group, char words[2][MEMORY_WORDS], struct report_cell *out)
 {
     const struct reserved_figure *reserved = &group->reserved;
     const struct reserved_figure *base = &group->base;
     bool has_sample = reserved->sample_ns != INT64_MIN && reserved->source != RESERVED_UNKNOWN;
     double used = reserved_utilisation(group);
-    char words[MEMORY_WORDS], base_words[MEMORY_WORDS];
+    const struct report_cell cells[] = {
+        cell_text(group->name),
+        cell_text(group->memory),
+        cell_unsigned(group->number + 1),
+        group->device >= 0 ? cell_signed(group->device) : cell_none(),
+        group->has_upper ? cell_unsigned(group->live_peak_bytes) : cell_none(),
+        group->has_upper ? cell_signed(group->live_peak_ns) : cell_none(),
+        group->has_upper ? cell_unsigned(group->live_bytes) : cell_none(),
+        reserved->source != RESERVED_UNKNOWN ? cell_unsigned(reserved->bytes) : cell_none(),
+        has_sample ? cell_signed(reserved->sample_ns) : cell_none(),
+        memory_peak(reserved),
+        memory_is_exact(reserved),
+        cell_text(reserved_source_word(reserved->source)),
+        cell_text(memory_words(reserved, words[0], MEMORY_WORDS)),
+        memory_peak(base),
+        memory_is_exact(base),
+        base->source != RESERVED_UNKNOWN ? cell_text(memory_words(base, words[1], MEMORY_WORDS)) : cell_none(),
+        used >= 0 && group->has_upper ? cell_real(used) : cell_none(),
+    };
 
-    REPORT_ROW(report, cell_text(group->name), cell_text(group->memory), cell_unsigned(group->number + 1),
-               group->device >= 0 ? cell_signed(group->device) : cell_none(),
-               group->has_upper ? cell_unsigned(group->live_peak_bytes) : cell_none(),
-               group->has_upper ? cell_signed(group->live_peak_ns) : cell_none(),
-               group->has_upper ? cell_unsigned(group->live_bytes) : cell_none(),
-               reserved->source != RESERVED_UNKNOWN ? cell_unsigned(reserved->bytes) : cell_none(),
-               has_sample ? cell_signed(reserved->sample_ns) : cell_none(), memory_peak(reserved),
-               memory_is_exact(reserved), cell_text(reserved_source_word(reserved->source)),
-               cell_text(memory_words(reserved, words, sizeof(words))), memory_peak(base), memory_is_exact(base),
-               base->source != RESERVED_UNKNOWN ? cell_text(memory_words(base, base_words, sizeof(base_words)))
-                                                : cell_none(),
-               used >= 0 && group->has_upper ? cell_real(used) : cell_none());
+    memcpy(out, cells, sizeof(cells));
+}
+
+static const struct report_column memory_columns[] = {
+    { NULL, "MEMORY", REPORT_TEXT },
+    { "memory", NULL, REPORT_TEXT },
+    { "stack", NULL, REPORT_COUNT },
+    { "device", NULL, REPORT_COUNT },
+    { "peak_bytes", "PEAK", REPORT_SIZE },
+    { "peak_ns", "AT", REPORT_TIME },
+    { "live_bytes", "LIVE", REPORT_SIZE },
+    { "reserved_bytes", "RESERVED", REPORT_SIZE },
+    { "reserved_sample_ns", "SAMPLED AT", REPORT_TIME },
+    { "reserved_peak_bytes", NULL, REPORT_SIZE },
+    { "reserved_peak_is_exact", NULL, REPORT_FLAG },
+    { "reserved_source", NULL, REPORT_TEXT },
+    { NULL, "PEAK RESERVED", REPORT_FIGURE },
+    { "device_peak_bytes", NULL, REPORT_SIZE },
+    { "device_peak_is_exact", NULL, REPORT_FLAG },
+    { NULL, "DEVICE", REPORT_FIGURE },
+    { "utilisation", NULL, REPORT_SHARE },
+};
+
+#define MEMORY_COLUMNS (sizeof(memory_columns) / sizeof(memory_columns[0]))
+
+void
+memory_report_more(struct report *report, const struct reserved *reserved, const struct memory_more *more)
+{
+    struct report_column columns[MEMORY_COLUMNS + MEMORY_MORE];
+    size_t count = MEMORY_COLUMNS;
+
+    memcpy(columns, memory_columns, sizeof(memory_columns));
+    for (size_t i = 0; i < MEMORY_COLUMNS && !reserved_is_parted(reserved); i++)
+        columns[i].title = NULL;
+    for (size_t i = 0; more != NULL && i < more->count; i++)
+        columns[count++] = more->columns[i];
+    report_table(report, "memory", NULL, columns, count);
+    report_spare(report, "reserved_sample_ns peak_ns reserved_bytes");
+    for (size_t i = 0; i < reserved->group_count; i++) {
+        struct report_cell cells[MEMORY_COLUMNS + MEMORY_MORE] = { { 0 } };
+        char words[2][MEMORY_WORDS];
+
+        memory_cells(&reserved->groups[i], words, cells);
+        if (more != NULL)
+            more->cells(more->context, &reserved->groups[i], cells + MEMORY_COLUMNS);
+        report_row(report, cells);
+    }
 }
 
 void
 memory_report(struct report *report, const struct reserved *reserved)
 {
-    struct report_column columns[] = {
-        { NULL, "MEMORY", REPORT_TEXT },
-        { "memory", NULL, REPORT_TEXT },
-        { "stack", NULL, REPORT_COUNT },
-        { "device", NULL, REPORT_COUNT },
-        { "peak_bytes", "PEAK", REPORT_SIZE },
-        { "peak_ns", "AT", REPORT_TIME },
-        { "live_bytes", "LIVE", REPORT_SIZE },
-        { "reserved_bytes", "RESERVED", REPORT_SIZE },
-        { "reserved_sample_ns", "SAMPLED AT", REPORT_TIME },
-        { "reserved_peak_bytes", NULL, REPORT_SIZE },
-        { "reserved_peak_is_exact", NULL, REPORT_FLAG },
-        { "reserved_source", NULL, REPORT_TEXT },
-        { NULL, "PEAK RESERVED", REPORT_FIGURE },
-        { "device_peak_bytes", NULL, REPORT_SIZE },
-        { "device_peak_is_exact", NULL, REPORT_FLAG },
-        { NULL, "DEVICE", REPORT_FIGURE },
-        { "utilisation", NULL, REPORT_SHARE },
-    };
-
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]) && !reserved_is_parted(reserved); i++)
-        columns[i].title = NULL;
-    REPORT_TABLE(report, "memory", NULL, columns);
-    report_spare(report, "reserved_sample_ns peak_ns reserved_bytes");
-    for (size_t i = 0; i < reserved->group_count; i++)
-        memory_report_group(report, &reserved->groups[i]);
+    memory_report_more(report, reserved, NULL);
 }

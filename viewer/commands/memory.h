@@ -23,7 +23,21 @@ void memory_report_peak_fields(struct report *report, const struct reserved_figu
 /* The same, and the line "peak reserved". */
 void memory_report_peak(struct report *report, const struct reserved_figure *figure);
 
+/* The most columns that a command adds to the table "memory". */
+#define MEMORY_MORE 12
+
+/* Columns behind those of the table, and what sets their cells, which are missing values before. */
+struct memory_more {
+    const struct report_column *columns;
+    size_t count;
+    void (*cells)(const void *context, const struct reserved_group *group, struct report_cell *out);
+    const void *context;
+};
+
 /* Add the table "memory", with a row for each group. People see it where there are several. */
 void memory_report(struct report *report, const struct reserved *reserved);
+
+/* The same with further columns (borrowed). */
+void memory_report_more(struct report *report, const struct reserved *reserved, const struct memory_more *more);
 
 #endif

@@ -7,6 +7,7 @@
 #include "viewer/commands/tables.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/peak.h"
+#include "viewer/analysis/reserved.h"
 
 struct peak_options {
     int by; /* enum groups_by; -1: what the trace has */
@@ -112,16 +113,20 @@ peak_report_summits(struct report *report, const struct peak *peak, double share
         { "prominence_bytes", "PROMINENCE", REPORT_SIZE },
     };
 
+    size_t count = 0;
+
     REPORT_TABLE(report, "peaks", "Distinct peaks", columns);
     report_spare(report, "prominence_bytes peak_share");
-    for (size_t i = 0; i < peak->summits.count && i < report->options.limit; i++) {
-        const struct summit *summit = &peak->summits.found[i];
+    for (; count < peak->summits.count; count++) {
+        const struct summit *summit = &peak->summits.found[count];
 
         if ((double)summit->prominence_bytes < share * (double)peak->bytes)
             break;
-        REPORT_ROW(report, cell_signed(summit->ns), cell_unsigned(summit->bytes),
-                   cell_share((double)summit->bytes, (double)peak->bytes), cell_unsigned(summit->prominence_bytes));
+        if (count < report->options.limit)
+            REPORT_ROW(report, cell_signed(summit->ns), cell_unsigned(summit->bytes),
+                       cell_share((double)summit->bytes, (double)peak->bytes), cell_unsigned(summit->prominence_bytes));
     }
+    report_rest(report, count > report->options.limit ? count - report->options.limit : 0, cell_none());
 }
 
 static void
@@ -168,6 +173,24 @@ peak_report_head(struct view *view, struct report *report, const struct peak *pe
     report_field(report, "at_count", "allocations", REPORT_COUNT, cell_unsigned(peak->at_count));
 }
 
+/* Say where the peak is of several kinds of memory, or stacks: none of them need have had its own peak then. */
+static int
+peak_note_memories(struct view *view, struct report *report)
+{
+    struct reserved reserved;
+    int status = reserved_make(view, &reserved);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (reserved_is_parted(&reserved))
+        report_note(report,
+                    "This is of %zu kinds of memory together: `tidemark summary` has the peak of each, and --layer"
+                    " looks at those of one log.",
+                    reserved.group_count);
+    reserved_free(&reserved);
+    return COMMAND_FINE;
+}
+
 static int
 peak_analyse(struct view *view, struct report *report, const void *own)
 {
@@ -184,6 +207,8 @@ peak_analyse(struct view *view, struct report *report, const void *own)
     if (peak.groups.count == 0)
         report_note(report, "No allocation is taken in: there is no peak.");
     status = peak_report_groups(view, report, &peak);
+    if (status == COMMAND_FINE)
+        status = peak_note_memories(view, report);
     peak_report_summits(report, &peak, options->prominence);
     report_field(report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak.bytes > 0 ? peak.plateau_count : 0));
     report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak.bytes > 0 ? peak.near_ns : 0));

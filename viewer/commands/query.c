@@ -331,7 +331,7 @@ query_end(struct query_answer *answer, int status)
 
     if (answer->format == QUERY_JSON && status == COMMAND_FINE)
         emit_string(&answer->out, shown ? "\n]\n" : "[]\n");
-    if (answer->format == QUERY_TABLE && !table_end(&answer->table, shown ? &answer->out : NULL, false) &&
+    if (answer->format == QUERY_TABLE && !table_end_whole(&answer->table, shown ? &answer->out : NULL) &&
         status == COMMAND_FINE)
         status = query_no_memory();
     for (int i = 0; answer->names != NULL && i < answer->columns; i++)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "viewer/commands/commands.h"
 #include "viewer/commands/memory.h"
@@ -188,7 +189,11 @@ verdict_report_part(struct report *report, const struct verdict *verdict)
 {
     const struct tally *sums = &verdict->part->sums;
     struct output_figure one, other;
-    const char *when = verdict->summary->trace->end == TRACE_KILLED ? "when killed" : "at the end";
+    enum trace_end end = verdict->summary->trace->end;
+    const char *when = verdict->summary->view->filter.to_ns < INT64_MAX ? "at the end"
+                       : end == TRACE_KILLED                            ? "when killed"
+                       : end == TRACE_RUNNING                           ? "so far"
+                                                                        : "at the end";
     char prefix[128];
 
     verdict_prefix(verdict, prefix, sizeof(prefix));
@@ -284,7 +289,7 @@ verdict_note_waste(struct report *report, const struct verdict *verdict)
             report, "%s%s reserved for %s requested is %s%.0f%% more; `tidemark fragmentation` says what holds it.",
             prefix, memory_words(verdict->reserved, words, sizeof(words)), output_size(&other, sums->peak_bytes),
             reserved_least(verdict->reserved), 100 * more / (double)sums->peak_bytes);
-    /* A limit below the peak is one of a part of the stack, such as the first of a fallback. */
+    /* More than the limit was live where that is of a bin, or of another branch: then it says nothing of the peak. */
     if (verdict->limit_bytes >= sums->peak_bytes &&
         (double)sums->peak_bytes > VERDICT_NEAR * (double)verdict->limit_bytes)
         report_note(report, "%sThe peak came within %s of the limit of %s.", prefix,
@@ -345,44 +350,87 @@ verdict_report_sentences(struct report *report, const struct summary *summary)
         verdict_note_rest(report, summary, most - (report->count - first));
 }
 
-/* The fields of the only part. Those of several are in the table of memory: their bytes are never added up. */
+/* The fields of a part that are no fields of its memory, in the order of verdict_columns. */
+static const struct report_column verdict_columns[] = {
+    { "peak_count", NULL, REPORT_COUNT },   { "rounding_bytes", NULL, REPORT_CHANGE },
+    { "pools_bytes", NULL, REPORT_CHANGE }, { "base_bytes", NULL, REPORT_CHANGE },
+    { "limit_bytes", NULL, REPORT_SIZE },   { "mean_live_bytes", NULL, REPORT_SIZE },
+    { "live_count", NULL, REPORT_COUNT },   { "allocations", NULL, REPORT_COUNT },
+    { "failures", NULL, REPORT_COUNT },
+};
+
+#define VERDICT_COLUMNS (sizeof(verdict_columns) / sizeof(verdict_columns[0]))
+
+static void
+verdict_cells(const struct verdict *verdict, struct report_cell *out)
+{
+    const struct summary *summary = verdict->summary;
+    const struct tally *sums = &verdict->part->sums;
+    bool is_known = verdict->reserved->source != RESERVED_UNKNOWN;
+    uint64_t mean_bytes = summary->span_ns > 0 ? (uint64_t)(sums->byte_ns / (uint64_t)summary->span_ns) : 0;
+    const struct report_cell cells[VERDICT_COLUMNS] = {
+        cell_unsigned(sums->peak_count),
+        cell_signed(verdict->rounding_bytes),
+        verdict->has_pools ? cell_signed(verdict->pools_bytes) : cell_none(),
+        is_known ? cell_signed(verdict->base_bytes) : cell_none(),
+        verdict->limit_bytes > 0 ? cell_unsigned(verdict->limit_bytes) : cell_none(),
+        cell_unsigned(mean_bytes),
+        cell_unsigned(sums->live_count),
+        cell_unsigned(sums->allocations),
+        cell_unsigned(sums->failures),
+    };
+
+    memcpy(out, cells, sizeof(cells));
+}
+
+/* The cells of a row of the table of memory; none where its blocks cannot be told from those of other memory. */
+static void
+verdict_memory_cells(const void *context, const struct reserved_group *group, struct report_cell *out)
+{
+    const struct summary *summary = context;
+    struct verdict verdict;
+
+    for (size_t i = 0; i < summary->part_count; i++) {
+        if (summary->parts[i].group != group)
+            continue;
+        verdict_make(summary, &summary->parts[i], &verdict);
+        verdict_cells(&verdict, out);
+    }
+}
+
+/* The fields of the only part; `verdict` is NULL where there are several, whose bytes are never added up: no values. */
 static void
 verdict_report_part_fields(struct report *report, const struct verdict *verdict)
 {
-    const struct summary *summary = verdict->summary;
-    const struct reserved_figure *reserved = verdict->reserved;
-    const struct tally *sums = &verdict->part->sums;
-    bool is_known = reserved->source != RESERVED_UNKNOWN;
-    uint64_t mean_bytes = summary->span_ns > 0 ? (uint64_t)(sums->byte_ns / (uint64_t)summary->span_ns) : 0;
+    static const struct reserved_figure unknown = { .source = RESERVED_UNKNOWN };
+    const struct reserved_figure *reserved = verdict != NULL ? verdict->reserved : &unknown;
+    const struct reserved_figure *base = verdict != NULL ? verdict->base : &unknown;
+    const struct tally *sums = verdict != NULL ? &verdict->part->sums : NULL;
+    struct report_cell cells[VERDICT_COLUMNS] = { { 0 } };
 
-    report_field(report, "peak_bytes", NULL, REPORT_SIZE, cell_unsigned(sums->peak_bytes));
-    report_field(report, "peak_ns", NULL, REPORT_TIME, cell_signed(sums->peak_ns));
-    report_field(report, "peak_count", NULL, REPORT_COUNT, cell_unsigned(sums->peak_count));
-    report_field(report, "reserved_peak_bytes", NULL, REPORT_SIZE, memory_peak(reserved));
-    report_field(report, "reserved_peak_is_exact", NULL, REPORT_FLAG, memory_is_exact(reserved));
-    report_field(report, "reserved_source", NULL, REPORT_TEXT, cell_text(reserved_source_word(reserved->source)));
-    report_field(report, "device_peak_bytes", NULL, REPORT_SIZE, memory_peak(verdict->base));
-    report_field(report, "device_peak_is_exact", NULL, REPORT_FLAG, memory_is_exact(verdict->base));
-    report_field(report, "rounding_bytes", NULL, REPORT_CHANGE, cell_signed(verdict->rounding_bytes));
-    report_field(report, "pools_bytes", NULL, REPORT_CHANGE,
-                 verdict->has_pools ? cell_signed(verdict->pools_bytes) : cell_none());
-    report_field(report, "base_bytes", NULL, REPORT_CHANGE, is_known ? cell_signed(verdict->base_bytes) : cell_none());
-    report_field(report, "limit_bytes", NULL, REPORT_SIZE,
-                 verdict->limit_bytes > 0 ? cell_unsigned(verdict->limit_bytes) : cell_none());
-    report_field(report, "mean_live_bytes", NULL, REPORT_SIZE, cell_unsigned(mean_bytes));
-    report_field(report, "live_bytes", NULL, REPORT_SIZE, cell_unsigned(sums->live_bytes));
+    if (verdict != NULL)
+        verdict_cells(verdict, cells);
+    report_field(report, "peak_bytes", NULL, REPORT_SIZE, sums != NULL ? cell_unsigned(sums->peak_bytes) : cell_none());
+    report_field(report, "peak_ns", NULL, REPORT_TIME, sums != NULL ? cell_signed(sums->peak_ns) : cell_none());
+    report_field(report, "peak_count", NULL, REPORT_COUNT, cells[0]);
+    memory_report_peak_fields(report, reserved);
+    report_field(report, "device_peak_bytes", NULL, REPORT_SIZE, memory_peak(base));
+    report_field(report, "device_peak_is_exact", NULL, REPORT_FLAG, memory_is_exact(base));
+    for (size_t i = 1; i <= 5; i++)
+        report_field(report, verdict_columns[i].name, NULL, verdict_columns[i].kind, cells[i]);
+    report_field(report, "live_bytes", NULL, REPORT_SIZE, sums != NULL ? cell_unsigned(sums->live_bytes) : cell_none());
 }
 
 static void
 verdict_report_fields(struct report *report, const struct summary *summary)
 {
     const struct tally *total = &summary->total.sums;
+    bool is_one = !reserved_is_parted(&summary->reserved) && summary->part_count < 2;
     struct verdict verdict;
 
-    if (!reserved_is_parted(&summary->reserved) && summary->part_count < 2) {
+    if (is_one)
         verdict_make(summary, summary->part_count > 0 ? &summary->parts[0] : &summary->total, &verdict);
-        verdict_report_part_fields(report, &verdict);
-    }
+    verdict_report_part_fields(report, is_one ? &verdict : NULL);
     report_field(report, "live_count", NULL, REPORT_COUNT, cell_unsigned(total->live_count));
     report_field(report, "failures", NULL, REPORT_COUNT, cell_unsigned(total->failures));
     report_field(report, "time_ns", NULL, REPORT_TIME,
@@ -440,7 +488,8 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     report_field(report, "ended", NULL, REPORT_TEXT, cell_text(trace_end_word(&view->trace)));
     report_field(report, "duration_ns", NULL, REPORT_TIME, cell_signed(summary.end_ns));
     verdict_report_fields(report, &summary);
-    memory_report(report, &summary.reserved);
+    memory_report_more(report, &summary.reserved,
+                       &(struct memory_more){ verdict_columns, VERDICT_COLUMNS, verdict_memory_cells, &summary });
     if (has_devices)
         summary_report_devices(report, &devices);
     else

@@ -319,25 +319,27 @@ timeline_report_columns(struct report *report, const struct timeline *timeline)
         timeline_report_part(report, timeline, &timeline->parts[i]);
 }
 
-/* Figures of one part; those of several are in the table of memory. */
+/* Figures of one part. Those of several are in the table of memory, and have no value here. */
 static void
 timeline_report_head(struct report *report, const struct timeline *timeline)
 {
-    const struct timeline_part *part = &timeline->parts[0];
+    static const struct reserved_figure unknown = { .source = RESERVED_UNKNOWN };
+    const struct timeline_part *part = timeline->part_count == 1 ? &timeline->parts[0] : NULL;
+    const struct reserved_figure *reserved = part != NULL ? &part->group->reserved : &unknown;
 
     report_field(report, "begin_ns", NULL, REPORT_TIME, cell_signed(timeline->begin_ns));
     report_field(report, "end_ns", NULL, REPORT_TIME, cell_signed(timeline->end_ns));
-    if (timeline->part_count == 1) {
-        report_field(report, "peak_bytes", "peak", REPORT_SIZE, cell_unsigned(part->group->live_peak_bytes));
-        report_field(report, "peak_ns", "reached at", REPORT_TIME,
-                     part->group->live_peak_bytes > 0 ? cell_signed(part->group->live_peak_ns) : cell_none());
-        if (part->group->reserved.source != RESERVED_UNKNOWN)
-            memory_report_peak(report, &part->group->reserved);
-        else
-            memory_report_peak_fields(report, &part->group->reserved);
-        report_field(report, "limit_bytes", NULL, REPORT_SIZE,
-                     part->limit_bytes > 0 ? cell_unsigned(part->limit_bytes) : cell_none());
-    }
+    report_field(report, "peak_bytes", part != NULL ? "peak" : NULL, REPORT_SIZE,
+                 part != NULL ? cell_unsigned(part->group->live_peak_bytes) : cell_none());
+    report_field(report, "peak_ns", part != NULL ? "reached at" : NULL, REPORT_TIME,
+                 part != NULL && part->group->live_peak_bytes > 0 ? cell_signed(part->group->live_peak_ns)
+                                                                  : cell_none());
+    if (reserved->source != RESERVED_UNKNOWN)
+        memory_report_peak(report, reserved);
+    else
+        memory_report_peak_fields(report, reserved);
+    report_field(report, "limit_bytes", NULL, REPORT_SIZE,
+                 part != NULL && part->limit_bytes > 0 ? cell_unsigned(part->limit_bytes) : cell_none());
     memory_report(report, &timeline->reserved);
 }
 

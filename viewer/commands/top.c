@@ -6,6 +6,7 @@
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
 #include "viewer/analysis/tallies.h"
+#include "viewer/base/output.h"
 
 /* In the order of TOP_SORTS. */
 enum top_sort {
@@ -84,7 +85,8 @@ static const struct report_column top_columns[] = {
     { "live_count", NULL, REPORT_COUNT },
     { "mean_life_ns", "MEAN LIFE", REPORT_TIME },
     { "byte_seconds", NULL, REPORT_REAL },
-    { "time_ns", "IN CALLS", REPORT_TIME },
+    { "time_ns", NULL, REPORT_TIME },
+    { NULL, "IN CALLS", REPORT_FIGURE },
     { "time_share", "", REPORT_SHARE },
     { "driver_ns", "IN DRIVER", REPORT_TIME },
     { "driver_share", "", REPORT_SHARE },
@@ -93,7 +95,7 @@ static const struct report_column top_columns[] = {
 
 /* The column of each figure, in the order of enum top_sort. Byte-seconds have none: bytes are next to them. */
 static const char *const top_sorted[] = { "churn_share", "total_bytes", "peak_bytes", "live_bytes",
-                                          "total_bytes", "failures",    "time_ns",    "driver_ns" };
+                                          "total_bytes", "failures",    "#18",        "driver_ns" };
 
 static void
 top_row(struct report *report, void *context, uint32_t number)
@@ -102,6 +104,8 @@ top_row(struct report *report, void *context, uint32_t number)
     const struct tally *tally = &top->tallies->list[number];
     const struct tally *all = &top->tallies->all;
     bool driver = all->driver_calls > 0;
+    bool times = tally_has_times(&top->tallies->view->trace, all);
+    struct output_figure time;
     struct group_cells group;
 
     group_cells_make(&top->tallies->groups, number, &group);
@@ -111,7 +115,8 @@ top_row(struct report *report, void *context, uint32_t number)
                cell_unsigned(tally->bytes), cell_share((double)tally->bytes, (double)all->bytes),
                cell_unsigned(tally->peak_bytes), cell_unsigned(tally->live_bytes), cell_unsigned(tally->live_count),
                tally->frees > 0 ? cell_signed(tally_mean_life(tally)) : cell_none(),
-               cell_real(tally_byte_seconds(tally)), cell_unsigned(tally->time_ns),
+               cell_real(tally_byte_seconds(tally)), times ? cell_unsigned(tally->time_ns) : cell_none(),
+               cell_text(times ? output_time(&time, (int64_t)tally->time_ns) : "-"),
                cell_share((double)tally->time_ns, (double)all->time_ns),
                driver ? cell_unsigned(tally->driver_ns) : cell_none(),
                driver ? cell_share((double)tally->driver_ns, (double)all->driver_ns) : cell_none(),
@@ -131,9 +136,8 @@ top_report(struct view *view, struct report *report, const struct tallies *talli
     report_field(report, "groups_count", NULL, REPORT_COUNT, cell_unsigned(tallies->groups.count));
     REPORT_TABLE(report, "groups", NULL, top_columns);
     report_group_title(report, tallies->groups.by);
-    report_spare(report,
-                 "driver_share time_share total_share driver_calls mean_life_ns failures frees driver_ns time_ns"
-                 " churn_share total_bytes allocations live_bytes peak_bytes");
+    report_spare(report, "driver_share time_share total_share driver_calls mean_life_ns failures frees driver_ns #18"
+                         " churn_share total_bytes allocations live_bytes peak_bytes");
     report_keep(report, top_sorted[sort]);
     if (ranking_report(view, report, &ranking, &top, &rows) != COMMAND_FINE)
         return COMMAND_WRONG;
@@ -143,6 +147,8 @@ top_report(struct view *view, struct report *report, const struct tallies *talli
                     (unsigned long long)(tallies->all.allocations - top.shown_allocations));
     if (sort == TOP_DRIVER && tallies->all.driver_calls == 0)
         report_note(report, "The trace has no driver calls.");
+    if (sort == TOP_TIME && !tally_has_times(&view->trace, &tallies->all))
+        report_note(report, "The trace does not say how long the calls took.");
     return COMMAND_FINE;
 }
 

@@ -14,7 +14,7 @@ enum report_item_kind {
     REPORT_ITEM_LINES,
 };
 
-#define REPORT_COLUMNS_MAX 24
+#define REPORT_COLUMNS_MAX 32
 
 struct report_item {
     enum report_item_kind kind;

@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "viewer/base/callstack-text.h"
+#include "viewer/base/output.h"
 #include "viewer/output/report-item.h"
 #include "viewer/output/table.h"
 
@@ -305,15 +304,6 @@ people_put_table(const struct report_item *item, struct emit *out, bool color, s
     people_put_left_out(item, &layout, out, screen);
 }
 
-/* The width of the terminal in characters; 0: standard output is not a terminal. */
-static size_t
-people_screen(void)
-{
-    struct winsize screen;
-
-    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &screen) == 0 ? screen.ws_col : 0;
-}
-
 static size_t
 people_field_width(const struct report *report)
 {
@@ -341,7 +331,7 @@ report_write_table(const struct report *report, struct emit *out)
 {
     bool color = report_has_color(report);
     size_t width = people_field_width(report);
-    size_t screen = people_screen();
+    size_t screen = output_screen();
     int before = -1; /* the kind of the previous item: an empty line separates two kinds, and two tables */
     char buffer[64];
 

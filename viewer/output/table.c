@@ -7,6 +7,7 @@
 
 #include <libsmartcols.h>
 
+#include "viewer/base/output.h"
 #include "viewer/output/table.h"
 
 void
@@ -82,6 +83,92 @@ table_put_trimmed(const char *text, struct emit *out)
         if (*text == '\n')
             emit_bytes(out, text++, 1);
     }
+}
+
+/* The characters of the longest line. */
+static size_t
+table_width(const char *text)
+{
+    size_t width = 0, most = 0;
+
+    for (; *text != '\0'; text++) {
+        width = *text == '\n' ? 0 : width + (((unsigned char)*text & 0xc0) != 0x80);
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
+/* Write a cell behind its title, in lines of at most `width` characters that begin below each other. */
+static void
+table_put_field(const char *title, const char *text, size_t indent, size_t width, struct emit *out)
+{
+    emit_text(out, title, strlen(title));
+    if (*text != '\0')
+        emit_format(out, "%*s", (int)(indent - table_width(title)), "");
+    while (*text != '\0') {
+        size_t length = 0;
+
+        for (size_t shown = 0; text[length] != '\0' && shown < width; shown++) {
+            do
+                length++;
+            while (((unsigned char)text[length] & 0xc0) == 0x80);
+        }
+        emit_text(out, text, length);
+        text += length;
+        if (*text != '\0')
+            emit_format(out, "\n%*s", (int)indent, "");
+    }
+    emit_string(out, "\n");
+}
+
+/* Write each row as lines of a title and a cell. */
+static void
+table_put_rows(const struct table *table, struct emit *out, size_t screen)
+{
+    size_t columns = scols_table_get_ncols(table->columns);
+    struct libscols_iter *rows = scols_new_iter(SCOLS_ITER_FORWARD);
+    struct libscols_line *row;
+    size_t indent = 0;
+    bool first = true;
+
+    if (rows == NULL) {
+        out->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < columns; i++) {
+        size_t width = table_width(scols_column_get_name(scols_table_get_column(table->columns, i)));
+
+        indent = width > indent ? width : indent;
+    }
+    indent += 2;
+    while (scols_table_next_line(table->columns, rows, &row) == 0) {
+        emit_bytes(out, "\n", !first);
+        first = false;
+        for (size_t i = 0; i < columns; i++) {
+            const char *text = scols_cell_get_data(scols_line_get_cell(row, i));
+
+            table_put_field(scols_column_get_name(scols_table_get_column(table->columns, i)), text != NULL ? text : "",
+                            indent, screen > indent + 8 ? screen - indent : 8, out);
+        }
+    }
+    scols_free_iter(rows);
+}
+
+bool
+table_end_whole(struct table *table, struct emit *out)
+{
+    size_t screen = output_screen();
+    char *text = NULL;
+    bool narrow;
+
+    if (out == NULL || table->failed || screen == 0 || scols_print_table_to_string(table->columns, &text) != 0)
+        return table_end(table, out, false);
+    narrow = table_width(text) > screen;
+    free(text);
+    if (!narrow)
+        return table_end(table, out, false);
+    table_put_rows(table, out, screen);
+    return table_end(table, NULL, false);
 }
 
 bool

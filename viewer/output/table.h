@@ -41,4 +41,10 @@ void table_cell(struct table *table, size_t column, const char *text);
  */
 bool table_end(struct table *table, struct emit *out, bool trim);
 
+/*
+ * The same for tables of which no column may be left out: on a terminal that is too narrow for them, each row is a
+ * block of lines, "TITLE  cell", with an empty line between two rows.
+ */
+bool table_end_whole(struct table *table, struct emit *out);
+
 #endif

@@ -317,18 +317,22 @@ trace_connect(struct trace *trace)
     return code == SQLITE_OK ? COMMAND_FINE : trace_failed(trace);
 }
 
-/* Traces that are made by hand may not say how they ended: a complete one did. */
+/* Traces that are made by hand may not say how they ended: a complete one did. Imports have a clock of their own. */
 static enum trace_end
 trace_read_end(const struct trace *trace)
 {
     char *ended = trace_meta(trace, "ended");
+    char *clock = trace_meta(trace, "clock");
     enum trace_end end = trace->complete ? TRACE_CLOSED : trace->in_progress ? TRACE_RUNNING : TRACE_KILLED;
 
+    if (end == TRACE_CLOSED && clock != NULL && strcmp(clock, "imported") == 0)
+        end = TRACE_IMPORTED;
     if (ended != NULL)
         end = strcmp(ended, "recovered") == 0  ? TRACE_KILLED
               : strcmp(ended, "imported") == 0 ? TRACE_IMPORTED
                                                : TRACE_CLOSED;
     free(ended);
+    free(clock);
     return end;
 }
 

@@ -108,6 +108,12 @@ view_add_list(FILE *out, const char *what, const struct option_list *list)
         fprintf(out, "%s%s %s", i > 0 ? " or " : ", ", what, list->items[i]);
 }
 
+const char *
+view_live_words(const struct view *view)
+{
+    return view->options->to.kind == MOMENT_NONE ? trace_live_words(&view->trace) : "live at the end";
+}
+
 char *
 view_subject(const struct view *view)
 {

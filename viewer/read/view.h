@@ -58,6 +58,9 @@ bool view_limit_of(const struct trace_layer *layer, uint64_t *out);
 /* The lowest bound, in bytes, of the `limit` layers below the selected layers; 0: there is none. */
 uint64_t view_limit(const struct view *view);
 
+/* "live when it was killed": what is live at the end of the trace, or "live at the end" of a range of time. */
+const char *view_live_words(const struct view *view);
+
 /* Describe the selected allocations: "layer 1 log, tag step". The caller frees the text; NULL: no memory. */
 char *view_subject(const struct view *view);
 

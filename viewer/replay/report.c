@@ -14,7 +14,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/output/json.h"
-#include "viewer/output/table.h"
+#include "viewer/output/report-item.h"
 #include "viewer/replay/report.h"
 
 static bool
@@ -124,6 +124,7 @@ static void
 report_totals(struct tide_resource *stack, bool counted, struct replay_report *report)
 {
     uint64_t bases_bytes = 0;
+    size_t bases = 0;
 
     report->has_chunks = counted;
     for (size_t i = 0; i < report->count; i++) {
@@ -134,10 +135,12 @@ report_totals(struct tide_resource *stack, bool counted, struct replay_report *r
         report->chunks += (uint64_t)layer->statistics.count.total;
         report->calls += (uint64_t)(2 * layer->statistics.count.total - layer->statistics.count.current);
         bases_bytes += (uint64_t)layer->statistics.bytes.peak;
+        bases += layer->statistics.bytes.peak > 0;
     }
     report->has_reserved_peak =
         tide_query(stack, TIDE_QUERY_BYTES_RESERVED_HIGH, &report->reserved_peak_bytes) == TIDE_OK;
-    if (!report->has_reserved_peak && counted) {
+    /* The most of several bases need not have been at the same time. */
+    if (!report->has_reserved_peak && counted && bases < 2) {
         report->has_reserved_peak = true;
         report->reserved_peak_bytes = bases_bytes;
     }
@@ -375,145 +378,152 @@ report_signed(struct output_figure *figure, int64_t count)
     return figure->text;
 }
 
-/* What a layer that does not know the most has reserved at the end is the least that the most was. */
-static const char *
-report_least(char *buffer, size_t size, uint64_t bytes)
+static struct report_cell
+report_size(struct output_figure *figure, bool known, uint64_t bytes)
 {
-    struct output_figure figure;
-
-    snprintf(buffer, size, "at least %s", output_size(&figure, bytes));
-    return buffer;
+    return known ? cell_text(output_size(figure, bytes)) : cell_none();
 }
 
 static void
-report_layer_row(struct table *table, const struct report_layer *layer)
+report_layer_row(struct report *answer, const struct report_layer *layer)
 {
-    char least[48];
-    struct output_figure figure;
     const struct tide_counter *bytes = &layer->statistics.bytes;
     const struct tide_counter *count = &layer->statistics.count;
+    bool counts = layer->has_statistics;
+    struct output_figure used, reserved, live, peak, total, now, most, all;
+    char least[48];
 
-    table_row(table);
-    table_cell(table, 0, layer->text);
-    if (layer->has_used)
-        table_cell(table, 1, output_size(&figure, layer->used_bytes));
-    if (layer->has_reserved_peak)
-        table_cell(table, 2, output_size(&figure, layer->reserved_peak_bytes));
-    else if (layer->has_reserved)
-        table_cell(table, 2, report_least(least, sizeof(least), layer->reserved_bytes));
-    if (!layer->has_statistics)
-        return;
-    table_cell(table, 3, report_signed_size(&figure, bytes->current));
-    table_cell(table, 4, report_signed_size(&figure, bytes->peak));
-    table_cell(table, 5, report_signed_size(&figure, bytes->total));
-    table_cell(table, 6, report_signed(&figure, count->current));
-    table_cell(table, 7, report_signed(&figure, count->peak));
-    table_cell(table, 8, report_signed(&figure, count->total));
+    /* What a layer that does not know the most has reserved at the end is the least that the most was. */
+    snprintf(least, sizeof(least), "%s%s", layer->has_reserved_peak ? "" : "at least ",
+             output_size(&reserved, layer->has_reserved_peak ? layer->reserved_peak_bytes : layer->reserved_bytes));
+    REPORT_ROW(answer, cell_text(layer->text), report_size(&used, layer->has_used, layer->used_bytes),
+               layer->has_reserved_peak || layer->has_reserved ? cell_text(least) : cell_none(),
+               counts ? cell_text(report_signed_size(&live, bytes->current)) : cell_none(),
+               counts ? cell_text(report_signed_size(&peak, bytes->peak)) : cell_none(),
+               counts ? cell_text(report_signed_size(&total, bytes->total)) : cell_none(),
+               counts ? cell_text(report_signed(&now, count->current)) : cell_none(),
+               counts ? cell_text(report_signed(&most, count->peak)) : cell_none(),
+               counts ? cell_text(report_signed(&all, count->total)) : cell_none());
 }
 
-/* The columns of statistics layers come last, and are left out if the stack has no such layer. */
-static int
-report_layers(struct emit *out, const struct replay_report *report)
-{
-    bool counts = false;
-    struct table table;
-
-    for (size_t i = 0; i < report->count; i++)
-        counts = counts || report->layers[i].has_statistics;
-    table_begin(&table, false);
-    table_columns(&table, counts ? "LAYER >USED >PEAK-RESERVED >LIVE >PEAK >TOTAL >COUNT >PEAK-COUNT >TOTAL-COUNT"
-                                 : "LAYER >USED >PEAK-RESERVED");
-    for (size_t i = 0; i < report->count; i++)
-        report_layer_row(&table, &report->layers[i]);
-    emit_string(out, "\n");
-    if (table_end(&table, out, false))
-        return COMMAND_FINE;
-    fputs("tidemark replay: no memory for the table\n", stderr);
-    return COMMAND_WRONG;
-}
-
-/* Print a line unless the count is 0. */
+/* The columns of statistics layers come last, and are empty if the stack has no such layer. */
 static void
-report_line(struct emit *out, const char *label, uint64_t count, const char *words)
+report_layers(struct report *answer, const struct replay_report *report)
+{
+    static const struct report_column columns[] = {
+        { NULL, "LAYER", REPORT_NAME },           { NULL, "USED", REPORT_FIGURE },
+        { NULL, "PEAK RESERVED", REPORT_FIGURE }, { NULL, "LIVE", REPORT_FIGURE },
+        { NULL, "PEAK", REPORT_FIGURE },          { NULL, "TOTAL", REPORT_FIGURE },
+        { NULL, "COUNT", REPORT_FIGURE },         { NULL, "PEAK COUNT", REPORT_FIGURE },
+        { NULL, "TOTAL COUNT", REPORT_FIGURE },
+    };
+
+    REPORT_TABLE(answer, "layers", NULL, columns);
+    report_spare(answer, "#8 #6 #7 #5 #3 #1");
+    for (size_t i = 0; i < report->count; i++)
+        report_layer_row(answer, &report->layers[i]);
+}
+
+/* Add a line unless the count is 0. */
+static void
+report_line(struct report *answer, const char *label, uint64_t count, const char *words)
 {
     if (count > 0)
-        emit_format(out, "%-10s%" PRIu64 " %s\n", label, count, words);
+        report_label(answer, label, "%" PRIu64 " %s", count, words);
 }
 
-static int
-report_people(struct emit *out, const struct replay *replay, const struct replay_report *report)
+static void
+report_people(struct report *answer, const struct replay *replay, const struct replay_report *report)
 {
     const struct replay_input *input = replay->input;
     const struct replay_result *result = &replay->result;
-    struct output_figure figure;
+    struct output_figure one, other;
 
-    emit_format(out, "%-10s%s\n", "stack", report->stack);
-    emit_format(out, "%-10s%" PRIu64 ": %" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64 " failures\n", "events",
-                input->recorded_events, result->allocations, result->frees, result->failures);
-    report_line(out, "skipped", input->unknown_frees, "frees of pointers never seen");
-    report_line(out, "skipped", result->skipped_frees, "frees of allocations that failed");
-    report_line(out, "skipped", input->recorded_failures, "allocations that failed when they were recorded");
-    report_line(out, "refused", result->free_failures, "frees, by the stack");
-    report_line(out, "replaced", input->replaced,
+    report_field(answer, NULL, "stack", REPORT_TEXT, cell_text(report->stack));
+    report_label(answer, "events", "%" PRIu64 ": %" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64 " failures",
+                 input->recorded_events, result->allocations, result->frees, result->failures);
+    report_line(answer, "skipped", input->unknown_frees, "frees of pointers never seen");
+    report_line(answer, "skipped", result->skipped_frees, "frees of allocations that failed");
+    report_line(answer, "skipped", input->recorded_failures, "allocations that failed when they were recorded");
+    report_line(answer, "refused", result->free_failures, "frees, by the stack");
+    report_line(answer, "replaced", input->replaced,
                 "pointers allocated again while live; the earlier allocations stay live");
-    report_line(out, "differ", input->size_differences, "frees that name another size than their allocation");
+    report_line(answer, "differ", input->size_differences, "frees that name another size than their allocation");
     if (result->left_count > 0)
-        emit_format(out, "%-10s%" PRIu64 " allocations, %s, live after the last event\n", "left", result->left_count,
-                    output_size(&figure, result->left_bytes));
+        report_label(answer, "left", "%" PRIu64 " allocations, %s, live after the last event", result->left_count,
+                     output_size(&one, result->left_bytes));
     if (result->stopped_at > 0)
-        emit_format(out, "%-10sat event %zu, at the first failure\n", "stopped", result->stopped_at);
-    emit_format(out, "%-10s%s live", "peak", output_size(&figure, result->peak_bytes));
+        report_label(answer, "stopped", "at event %zu, at the first failure", result->stopped_at);
     if (report->has_reserved_peak)
-        emit_format(out, ", %s reserved", output_size(&figure, report->reserved_peak_bytes));
-    emit_string(out, "\n");
-    emit_format(out, "%-10s%s", "time", output_time(&figure, result->total_ns));
-    emit_format(out, ", %.1f ns an event, %zu thread%s, %zu stream%s\n",
-                (double)result->total_ns / report_calls(replay), input->thread_count,
-                input->thread_count == 1 ? "" : "s", input->stream_count, input->stream_count == 1 ? "" : "s");
-    return report_layers(out, report);
+        report_label(answer, "peak", "%s live, %s reserved", output_size(&one, result->peak_bytes),
+                     output_size(&other, report->reserved_peak_bytes));
+    else
+        report_label(answer, "peak", "%s live", output_size(&one, result->peak_bytes));
+    report_label(answer, "time", "%s, %.1f ns an event, %zu thread%s, %zu stream%s",
+                 output_time(&one, result->total_ns), (double)result->total_ns / report_calls(replay),
+                 input->thread_count, input->thread_count == 1 ? "" : "s", input->stream_count,
+                 input->stream_count == 1 ? "" : "s");
+    report_layers(answer, report);
 }
 
 static void
-report_stack_row(struct table *table, const struct replay_outcome *outcome)
+report_stack_row(struct report *answer, const struct replay_outcome *outcome)
 {
     const struct replay_report *report = &outcome->report;
     const struct replay_result *result = &outcome->replay.result;
-    struct output_figure figure;
+    struct output_figure live, reserved;
+    char time[48];
 
-    table_row(table);
-    table_cell(table, 0, output_size(&figure, result->peak_bytes));
-    if (report->has_reserved_peak)
-        table_cell(table, 1, output_size(&figure, report->reserved_peak_bytes));
-    table_cell(table, 2, report_signed(&figure, (int64_t)result->failures));
-    table_cell(table, 3, report_signed(&figure, (int64_t)report->chunks));
-    table_cell(table, 4, report_signed(&figure, (int64_t)report->calls));
-    snprintf(figure.text, sizeof(figure.text), "%.1f ns", (double)result->total_ns / report_calls(&outcome->replay));
-    table_cell(table, 5, figure.text);
-    table_cell(table, 6, report->stack);
+    snprintf(time, sizeof(time), "%.1f ns", (double)result->total_ns / report_calls(&outcome->replay));
+    REPORT_ROW(answer, cell_text(output_size(&live, result->peak_bytes)),
+               report_size(&reserved, report->has_reserved_peak, report->reserved_peak_bytes),
+               cell_unsigned(result->failures), cell_unsigned(report->chunks), cell_unsigned(report->calls),
+               cell_text(time), cell_text(report->stack));
 }
 
 /* Several stacks side by side. */
-static int
-report_stacks(struct emit *out, const struct replay_outcome *outcomes, size_t count)
+static void
+report_stacks(struct report *answer, const struct replay_outcome *outcomes, size_t count)
 {
-    const struct replay_input *input = outcomes[0].replay.input;
-    struct table table;
+    static const struct report_column columns[] = {
+        { NULL, "PEAK LIVE", REPORT_FIGURE }, { NULL, "PEAK RESERVED", REPORT_FIGURE },
+        { NULL, "FAILURES", REPORT_COUNT },   { NULL, "CHUNKS", REPORT_COUNT },
+        { NULL, "CALLS", REPORT_COUNT },      { NULL, "AN EVENT", REPORT_FIGURE },
+        { NULL, "STACK", REPORT_NAME },
+    };
 
-    emit_format(out, "%-10s%" PRIu64 "\n", "events", input->recorded_events);
+    report_label(answer, "events", "%" PRIu64, outcomes[0].replay.input->recorded_events);
     for (size_t i = 0; i < count; i++) {
         if (outcomes[i].replay.result.stopped_at > 0)
-            emit_format(out, "%-10sat event %zu, at the first failure: %s\n", "stopped",
-                        outcomes[i].replay.result.stopped_at, outcomes[i].report.stack);
+            report_label(answer, "stopped", "at event %zu, at the first failure: %s",
+                         outcomes[i].replay.result.stopped_at, outcomes[i].report.stack);
     }
-    emit_string(out, "\n");
-    table_begin(&table, false);
-    table_columns(&table, ">PEAK-LIVE >PEAK-RESERVED >FAILURES >CHUNKS >CALLS >AN-EVENT STACK");
+    REPORT_TABLE(answer, "stacks", NULL, columns);
+    report_spare(answer, "#4 #3 #5 #0 #2");
     for (size_t i = 0; i < count; i++)
-        report_stack_row(&table, &outcomes[i]);
-    if (table_end(&table, out, true))
-        return COMMAND_FINE;
-    fputs("tidemark replay: no memory for the table\n", stderr);
-    return COMMAND_WRONG;
+        report_stack_row(answer, &outcomes[i]);
+}
+
+/* For people: an answer as that of other commands, which fits the screen. */
+static int
+report_write_people(struct emit *out, const struct replay_outcome *outcomes, size_t count)
+{
+    static const struct report_options options = { .format = REPORT_TABLE, .color = REPORT_COLOR_NEVER };
+    struct report answer;
+    bool failed;
+
+    report_begin(&answer, &options, "replay");
+    if (count > 1)
+        report_stacks(&answer, outcomes, count);
+    else
+        report_people(&answer, &outcomes->replay, &outcomes->report);
+    failed = answer.failed;
+    if (!failed)
+        report_write_table(&answer, out);
+    report_end(&answer);
+    if (failed)
+        fputs("tidemark replay: no memory for the answer\n", stderr);
+    return failed ? COMMAND_WRONG : COMMAND_FINE;
 }
 
 int
@@ -531,10 +541,8 @@ replay_report_print(const struct replay_outcome *outcomes, size_t count, bool js
         for (size_t i = 0; i < count; i++)
             report_json(&writer, &outcomes[i]);
         emit_string(&out, count > 1 ? "]\n" : "\n");
-    } else if (count > 1) {
-        status = report_stacks(&out, outcomes, count);
     } else {
-        status = report_people(&out, &outcomes->replay, &outcomes->report);
+        status = report_write_people(&out, outcomes, count);
     }
     return emit_close(&out, status);
 }
