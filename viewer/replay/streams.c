@@ -43,7 +43,7 @@ streams_failed(const char *what, int result)
     return COMMAND_WRONG;
 }
 
-/* Find the functions. The bases have loaded and started the driver. Returns the name of one that is missing, or NULL. */
+/* Find the functions. The bases have started the driver. Returns the name of one that is missing, or NULL. */
 static const char *
 streams_load(struct replay_driver *driver)
 {
