@@ -119,8 +119,8 @@ snapshot_next(void *context, struct scan_pass *pass)
 }
 
 /*
- * Keep the groups that had something live at the peak alone. A trace may have sizes by the hundred thousand, of which few
- * are live at a time, and the snapshot of a second trace is made beside this one.
+ * Keep the groups that had something live at the peak alone. A trace may have sizes by the hundred thousand, of which
+ * few are live at a time, and the snapshot of a second trace is made beside this one.
  */
 static void
 snapshot_keep_peak(struct snapshot_groups *by)
