@@ -91,8 +91,11 @@ struct vmm_queue tidei_vmm_queue(const struct vmm *self, tide_stream stream);
 enum tide_status tidei_vmm_block_take(struct vmm *self, const struct vmm_request *request, struct vmm_block **out,
                                       struct vmm_block **wait_for);
 
-/* Wait, without the lock meanwhile, for the work before the free of a block. */
-void tidei_vmm_wait(struct vmm *self, struct vmm_block *block);
+/*
+ * Wait, without the lock meanwhile, for the work before the free of a block: that work may wait for what another thread
+ * does, which may need the lock. Errors: TIDE_EDRIVER.
+ */
+enum tide_status tidei_vmm_wait(struct vmm *self, struct vmm_block *block);
 
 /* A block whose free is ordered behind `event` (NULL: the work is done). */
 void tidei_vmm_block_put(struct vmm *self, struct vmm_block *block, CUevent event);

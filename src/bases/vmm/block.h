@@ -43,11 +43,11 @@ struct vmm_block {
     struct vmm_piece *pieces; /* owns the array; side by side */
     size_t piece_count;
     enum vmm_state state;
-    bool imported; /* the memory of another process */
-    bool planned;  /* its handles are about to go to a new block; within one section of the lock */
-    bool stuck;    /* its event never passes: it was recorded in a capture, or the driver refuses to wait for it */
-    uint32_t pins; /* threads that wait for the event without the lock */
-    struct vmm_block *before, *after;           /* in the list of its state, in the order of the frees */
+    bool imported;                    /* the memory of another process */
+    bool planned;                     /* its handles are about to go to a new block; within one section of the lock */
+    bool stuck;                       /* its event never passes: it was recorded in a capture */
+    uint32_t pins;                    /* threads that wait for the event without the lock */
+    struct vmm_block *before, *after; /* in the list of its state, in the order of the frees */
     struct vmm_block *size_before, *size_after; /* while going or ready: in the bucket of its size */
 };
 

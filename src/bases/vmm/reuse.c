@@ -216,6 +216,23 @@ block_ready(struct vmm *self, struct vmm_block *block)
         (void)block_retire(self, block);
 }
 
+/* End the mappings of blocks that are leaving, where the work on them is done, of at most `most` that are asked. */
+static void
+poll_leaving(struct vmm *self, size_t most)
+{
+    struct vmm_block *next;
+    size_t asked = 0;
+
+    for (struct vmm_block *block = self->leaving.first; block != NULL && asked < most; block = next) {
+        next = block->after;
+        asked++;
+        if (block_passed(self, block)) {
+            block_event_end(self, block);
+            (void)block_leave(self, block);
+        }
+    }
+}
+
 void
 tidei_vmm_poll(struct vmm *self, size_t most)
 {
@@ -230,17 +247,7 @@ tidei_vmm_poll(struct vmm *self, size_t most)
         if (block_passed(self, block))
             block_ready(self, block);
     }
-    asked = 0;
-    for (struct vmm_block *block = self->leaving.first; block != NULL && asked < most; block = next) {
-        next = block->after;
-        if (block->stuck)
-            continue;
-        asked++;
-        if (block_passed(self, block)) {
-            block_event_end(self, block);
-            (void)block_leave(self, block);
-        }
-    }
+    poll_leaving(self, most);
 }
 
 void
@@ -492,10 +499,13 @@ CUresult
 tidei_vmm_shrink(struct vmm *self, uint64_t keep_bytes, const char **function)
 {
     CUresult first = CUDA_SUCCESS;
-    size_t cached = self->cache_count;
     struct vmm_block *next;
+    size_t cached;
 
+    /* The device has the memory of a handle back when its last mapping ends. */
+    poll_leaving(self, SIZE_MAX);
     *function = "cuMemRelease";
+    cached = self->cache_count;
     while (cached > 0 && tidei_figure_get(&self->reserved) > keep_bytes) {
         struct vmm_piece piece = self->cache[--cached];
         CUresult result;
@@ -740,7 +750,7 @@ tidei_vmm_block_take(struct vmm *self, const struct vmm_request *asked, struct v
     return status;
 }
 
-void
+enum tide_status
 tidei_vmm_wait(struct vmm *self, struct vmm_block *block)
 {
     const struct tidei_driver *cuda = self->device.cuda;
@@ -752,7 +762,9 @@ tidei_vmm_wait(struct vmm *self, struct vmm_block *block)
     result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->event_synchronize(block->event));
     tidei_lock_acquire(&self->lock);
     block->pins--;
-    block->stuck = result != CUDA_SUCCESS && !block_passed(self, block);
+    if (result == CUDA_SUCCESS || block_passed(self, block) || block->stuck)
+        return TIDE_OK;
+    return tidei_device_error(&self->device, result, "cuEventSynchronize");
 }
 
 void

@@ -72,7 +72,7 @@ tidei_vmm_usable(const struct vmm *self)
 
 /* The operations. */
 
-/* Set the text for a request that finds no room. `result` is the driver's, if it was asked. */
+/* Note a refusal; one for want of memory gets the request's size and what is free. */
 static enum tide_status
 vmm_refuse(struct vmm *self, uint64_t bytes, enum tide_status status)
 {
@@ -138,7 +138,9 @@ vmm_take(struct vmm *self, const struct vmm_request *request, size_t bytes, size
         *status = tidei_vmm_block_take(self, request, &block, &wait_for);
         if (wait_for == NULL)
             break;
-        tidei_vmm_wait(self, wait_for);
+        *status = tidei_vmm_wait(self, wait_for);
+        if (*status != TIDE_OK)
+            break;
     }
     if (within && *status == TIDE_OK) {
         tidei_vmm_hand_out(self, block, bytes, alignment);
