@@ -106,8 +106,12 @@ FAKE_API(11010, cuEventRecordWithFlags, (CUevent event, CUstream handle, unsigne
 static CUresult
 do_cuEventQuery(CUevent event)
 {
+    CUresult result = fake_capture_unsafe();
+
     if (event == NULL || !event->alive)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (result != CUDA_SUCCESS)
+        return result;
     if (event->capture != NULL)
         return CUDA_ERROR_CAPTURED_EVENT;
     if (fake_environment_bytes("FAKE_CUDA_EVENTS_LIE", 0))

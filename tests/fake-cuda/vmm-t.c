@@ -502,9 +502,11 @@ scene_capture(void *unused)
 
     (void)unused;
     NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && (block = have(vmm, PAGE, work.first)) != NULL);
-    NEED(gpu.stream_begin_capture(work.first, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    NEED(gpu.stream_begin_capture(work.first, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
     NEED(gpu_fill(&work.kernels, work.first, block, WORDS, 1) && gpu_frees(vmm, block, PAGE, work.first));
     NEED((again = have(vmm, PAGE, work.first)) == block && gpu_frees(vmm, again, PAGE, work.first));
+    NEED((other = have(vmm, PAGE, work.second)) != NULL && other != block);
+    NEED(gpu_frees(vmm, other, PAGE, work.second) && tide_trim(vmm, PAGE) == TIDE_OK);
     NEED((other = have(vmm, PAGE, work.second)) != NULL && other != block);
     NEED(gpu.stream_end_capture(work.first, &graph) == CUDA_SUCCESS && graph != NULL);
     NEED((again = have(vmm, 2 * PAGE, work.second)) != NULL && figures_of(vmm).remapped == 0);

@@ -54,6 +54,13 @@ enum tide_status tidei_vmm_usable(const struct vmm *self);
 /* A block becomes live. The caller holds the lock. */
 void tidei_vmm_hand_out(struct vmm *self, struct vmm_block *block, size_t bytes, size_t alignment);
 
+/*
+ * Let this thread make calls that a capture would refuse, and be spoilt by: they belong to no stream. Returns what
+ * tidei_vmm_captures_end takes.
+ */
+CUstreamCaptureMode tidei_vmm_captures_begin(const struct vmm *self);
+void tidei_vmm_captures_end(const struct vmm *self, CUstreamCaptureMode mode);
+
 /* Handles and mappings; see pages.c. The caller holds the lock. */
 
 /* Reserve a range of addresses. Errors: TIDE_ECAPACITY, TIDE_ENOMEM, TIDE_EDRIVER. */

@@ -15,6 +15,23 @@ pages_gone(CUresult result)
     return result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED;
 }
 
+CUstreamCaptureMode
+tidei_vmm_captures_begin(const struct vmm *self)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+    if (self->device.cuda->thread_exchange_capture_mode != NULL)
+        (void)self->device.cuda->thread_exchange_capture_mode(&mode);
+    return mode;
+}
+
+void
+tidei_vmm_captures_end(const struct vmm *self, CUstreamCaptureMode mode)
+{
+    if (self->device.cuda->thread_exchange_capture_mode != NULL)
+        (void)self->device.cuda->thread_exchange_capture_mode(&mode);
+}
+
 enum tide_status
 tidei_vmm_range_add(struct vmm *self)
 {

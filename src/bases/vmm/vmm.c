@@ -128,6 +128,7 @@ vmm_take(struct vmm *self, const struct vmm_request *request, size_t bytes, size
 {
     struct vmm_block *wait_for = NULL;
     struct vmm_block *block = NULL;
+    CUstreamCaptureMode mode = tidei_vmm_captures_begin(self);
     bool within;
 
     tidei_lock_acquire(&self->lock);
@@ -147,6 +148,7 @@ vmm_take(struct vmm *self, const struct vmm_request *request, size_t bytes, size
         *out = (void *)block->address;
     }
     tidei_lock_release(&self->lock);
+    tidei_vmm_captures_end(self, mode);
     return within;
 }
 
@@ -196,6 +198,8 @@ static void
 vmm_free_end(struct vmm *self, struct vmm_block *block, const struct vmm_queue *queue, CUevent event,
              enum tide_status status)
 {
+    CUstreamCaptureMode mode = tidei_vmm_captures_begin(self);
+
     tidei_lock_acquire(&self->lock);
     if (status == TIDE_OK) {
         tidei_figure_add(&self->used, -(uint64_t)block->requested_bytes);
@@ -208,6 +212,7 @@ vmm_free_end(struct vmm *self, struct vmm_block *block, const struct vmm_queue *
         block->state = VMM_LIVE;
     }
     tidei_lock_release(&self->lock);
+    tidei_vmm_captures_end(self, mode);
 }
 
 /*
@@ -281,15 +286,18 @@ vmm_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
     struct vmm *self = (struct vmm *)resource;
     enum tide_status status = tidei_vmm_usable(self);
+    CUstreamCaptureMode mode;
     const char *function;
     CUresult result;
 
     if (status != TIDE_OK)
         return status;
+    mode = tidei_vmm_captures_begin(self);
     tidei_lock_acquire(&self->lock);
     tidei_vmm_poll(self, SIZE_MAX);
     result = tidei_vmm_shrink(self, keep_bytes, &function);
     tidei_lock_release(&self->lock);
+    tidei_vmm_captures_end(self, mode);
     return tidei_device_error(&self->device, result, function);
 }
 
