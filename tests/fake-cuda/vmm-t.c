@@ -189,6 +189,40 @@ scene_live(void *unused)
     return !nothing_left();
 }
 
+/* Allocates a block for which the host has to wait. */
+static void *
+allocate_small(void *vmm)
+{
+    return have(vmm, 3 * PAGE, (CUstream)2);
+}
+
+/* While one thread waits for freed memory, another one frees, and so may end the work that is waited for. */
+static int
+scene_waits(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    struct gpu_hold hold = { 0 };
+    pthread_t thread;
+    void *large, *other, *small;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && gpu_hold_open(&hold));
+    NEED((large = have(vmm, 4 * PAGE, work.first)) != NULL && (other = have(vmm, PAGE, work.second)) != NULL);
+    NEED(gpu_hold_fill(&hold, work.first, large, WORDS, 1) && gpu_frees(vmm, large, 4 * PAGE, work.first));
+    NEED(pthread_create(&thread, NULL, allocate_small, vmm) == 0);
+    while (figures_of(vmm).waits == 0)
+        usleep(1000);
+    NEED(gpu_frees(vmm, other, PAGE, work.second) && gpu.stream_query(work.first) == CUDA_ERROR_NOT_READY);
+    gpu_hold_go(&hold);
+    NEED(pthread_join(thread, &small) == 0 && small != NULL && figures_of(vmm).waits == 1);
+    NEED(gpu_frees(vmm, small, 3 * PAGE, NULL) && figures_are_right(vmm));
+    gpu_hold_close(&hold);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
 /* The driver's functions that fail once while the base is used, each a scene of its own. */
 static const char *const refused_calls[] = {
     "cuMemCreate:2:1",      "cuMemCreate:2:2",         "cuMemCreate:2:3",          "cuMemCreate:999:2",
@@ -577,6 +611,7 @@ static const struct {
     { "memory that is unmapped under its work is seen by the fake driver", scene_planted },
     { "the fake driver refuses what is not legal", scene_legal },
     { "a base that is released with live blocks and pending work leaves nothing", scene_live },
+    { "a thread that waits for freed memory holds up no other", scene_waits },
     { "a full device refuses a request in words, and live blocks stay", scene_full },
     { "a device that others fill gets what the base has cached", scene_squeezed },
     { "too few addresses are an error", scene_addresses },

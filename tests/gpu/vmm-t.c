@@ -132,7 +132,31 @@ test_reuse(struct gpu_work *work)
     tide_resource_release(vmm);
 }
 
-#define STREAMS_TESTS 6
+#define STREAMS_TESTS 8
+
+/* As long as less is held than was in use, streams do not wait for each other. Two pages were in use. */
+static void
+test_apart(struct gpu_work *work, struct tide_resource *vmm)
+{
+    struct gpu_hold hold = { 0 };
+    void *first = NULL, *other = NULL;
+
+    if (!gpu_hold_open(&hold)) {
+        skip(2, "no kernel that waits");
+        return;
+    }
+    ok(all_of(gpu_allocates(vmm, PAGE, work->first, &first), gpu_hold_fill(&hold, work->first, first, WORDS, 1),
+              gpu_frees(vmm, first, PAGE, work->first), gpu_allocates(vmm, PAGE, work->second, &other), other != first,
+              gpu_fill(&work->kernels, work->second, other, WORDS, 2),
+              gpu.stream_synchronize(work->second) == CUDA_SUCCESS),
+       "another stream gets other memory, and waits for nothing");
+    gpu_hold_go(&hold);
+    ok(all_of(gpu.stream_synchronize(work->first) == CUDA_SUCCESS,
+              gpu_count_wrong(&work->kernels, work->second, other, WORDS, 2) == 0,
+              gpu_frees(vmm, other, PAGE, work->second)),
+       "the late kernel has not written to the other memory");
+    gpu_hold_close(&hold);
+}
 
 /* Memory that is on its way on one stream, and is needed on another one. */
 static void
@@ -163,6 +187,7 @@ test_streams(struct gpu_work *work)
               gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0),
        "nothing is held after all streams are done");
     say(vmm);
+    test_apart(work, vmm);
 out:
     gpu_hold_close(&hold);
     tide_resource_release(vmm);
