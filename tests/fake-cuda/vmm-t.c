@@ -1,7 +1,8 @@
 /*
- * Tests the base `vmm` where a GPU gives no answer: what is left of handles, ranges and mappings, a driver that refuses,
- * devices that cannot, too little memory and too few addresses, fork, and contexts and streams that are gone. Runs on
- * the fake driver alone, each scene in a child that has not loaded it yet.
+ * Tests the base `vmm` where a GPU gives no answer: what is left of handles and mappings, a driver that refuses,
+ * devices that cannot, too little memory and too few addresses, fork, and contexts and streams that are gone.
+ *
+ * Runs on the fake driver alone, each scene in a child that has not loaded it yet.
  */
 #include "config.h"
 

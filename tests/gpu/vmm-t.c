@@ -541,13 +541,13 @@ contract_create(void *context)
 }
 
 static void
-check_contract(const char *text)
+check_contract(const char *name, const char *text)
 {
-    struct contract contract = { .name = "vmm",
+    struct contract contract = { .name = name,
                                  .create = contract_create,
                                  .context = (void *)(uintptr_t)text,
                                  .largest_bytes = MIB,
-                                 .knows_pointers = true };
+                                 .knows_pointers = strcmp(name, "vmm") == 0 };
 
     contract_check(&contract);
 }
@@ -582,13 +582,13 @@ part_reuse(void)
 static void
 part_contract(void)
 {
-    check_contract("vmm");
+    check_contract("vmm", "vmm");
 }
 
 static void
 part_contract_stress(void)
 {
-    check_contract("vmm(stress=true)");
+    check_contract("vmm", "vmm(stress=true)");
 }
 
 static void
@@ -613,6 +613,13 @@ part_threads(void)
     gpu_with_work(all_threads, 2 * THREADS_TESTS);
 }
 
+static void
+part_contract_above(void)
+{
+    check_contract("pool", "pool(growth=2MiB) | vmm(stress=true)");
+    check_contract("arena", "arena | vmm");
+}
+
 static const struct gpu_part parts[] = {
     { "blocks", BLOCKS_TESTS + MAXIMUM_TESTS + OPTIONS_TESTS, part_blocks },
     { "reuse", ALL_REUSE_TESTS, part_reuse },
@@ -621,6 +628,7 @@ static const struct gpu_part parts[] = {
     { "threads", 2 * THREADS_TESTS, part_threads },
     { "contract", CONTRACT_TESTS, part_contract },
     { "contract-stress", CONTRACT_TESTS, part_contract_stress },
+    { "contract-above", 2 * CONTRACT_TESTS, part_contract_above },
 };
 
 int
