@@ -132,6 +132,50 @@ test_reuse(struct gpu_work *work)
     tide_resource_release(vmm);
 }
 
+#define PARTS_TESTS 5
+
+/* A block of several handles that is on its way gives some of them to a smaller one. */
+static void
+test_parts(struct gpu_work *work)
+{
+    struct tide_resource *vmm = gpu_stack("vmm");
+    void *pages[4] = { NULL }, *large = NULL, *small = NULL, *other = NULL;
+    struct gpu_hold hold = { 0 };
+    bool done = gpu_hold_open(&hold);
+
+    if (!done) {
+        skip(PARTS_TESTS, "no kernel that waits");
+        goto out;
+    }
+    for (int i = 0; i < 4; i++)
+        done = gpu_allocates(vmm, PAGE, work->first, &pages[i]) && done;
+    for (int i = 0; i < 4; i++)
+        done = gpu_frees(vmm, pages[i], PAGE, work->first) && done;
+    ok(all_of(done, gpu_allocates(vmm, 4 * PAGE, work->first, &large), figures_of(vmm).handles == 4,
+              gpu_hold_fill(&hold, work->first, large, 4 * WORDS, 1), gpu_frees(vmm, large, 4 * PAGE, work->first)),
+       "a block of four handles is freed while a kernel that will write to it is held");
+    ok(all_of(gpu_allocates(vmm, 3 * PAGE, work->first, &small), gpu_allocates(vmm, PAGE, work->second, &other),
+              figures_of(vmm).remapped == 8, figures_of(vmm).waits == 0, figures_of(vmm).created == 4),
+       "two smaller blocks get its handles at once");
+    gpu_fill(&work->kernels, work->first, small, 3 * WORDS, 3);
+    gpu_fill(&work->kernels, work->second, other, WORDS, 4);
+    gpu_hold_go(&hold);
+    ok(all_of(gpu_count_wrong(&work->kernels, work->first, small, 3 * WORDS, 3) == 0,
+              gpu_count_wrong(&work->kernels, work->second, other, WORDS, 4) == 0),
+       "both smaller blocks hold what is written after the late kernel");
+    ok(all_of(gpu_frees(vmm, small, 3 * PAGE, work->first), gpu_allocates(vmm, PAGE, work->first, &small),
+              gpu_allocates(vmm, 2 * PAGE, work->first, &large), gpu_frees(vmm, small, PAGE, work->first),
+              gpu_frees(vmm, large, 2 * PAGE, work->first), gpu_frees(vmm, other, PAGE, work->second)),
+       "the parts come and go");
+    ok(all_of(tide_order(vmm, TIDE_STREAM_ALL, 0) == TIDE_OK, tide_trim(vmm, 0) == TIDE_OK,
+              gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0, figures_of(vmm).handles == 0,
+              gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED_HIGH) == 4 * PAGE),
+       "every part is given back, and no more was held than was in use");
+out:
+    gpu_hold_close(&hold);
+    tide_resource_release(vmm);
+}
+
 #define STREAMS_TESTS 8
 
 /* As long as less is held than was in use, streams do not wait for each other. Two pages were in use. */
@@ -565,13 +609,14 @@ static void
 all_reuse(struct gpu_work *work)
 {
     test_reuse(work);
+    test_parts(work);
     test_streams(work);
     test_waits(work);
     test_places(work);
     test_pool(work);
 }
 
-#define ALL_REUSE_TESTS (REUSE_TESTS + STREAMS_TESTS + WAITS_TESTS + PLACE_TESTS + POOL_TESTS)
+#define ALL_REUSE_TESTS (REUSE_TESTS + PARTS_TESTS + STREAMS_TESTS + WAITS_TESTS + PLACE_TESTS + POOL_TESTS)
 
 static void
 part_reuse(void)

@@ -84,8 +84,7 @@ tidei_vmm_handle_create(struct vmm *self, uint64_t bytes, struct vmm_piece *out)
 void
 tidei_vmm_cache_put(struct vmm *self, const struct vmm_piece *piece)
 {
-    self->cache[self->cache_count] = *piece;
-    self->cache[self->cache_count++].mapped = false;
+    self->cache[self->cache_count++] = (struct vmm_piece){ .handle = piece->handle, .bytes = piece->bytes };
 }
 
 CUresult
