@@ -56,6 +56,14 @@ static const struct layer_kind layer_kinds[] = {
       .rounder = "granularity",
       .rounding = 1,
       .least_rounding = 256 }, /* the distance of its addresses */
+    { .name = "vmm",
+      .role = LAYER_BASE,
+      .memory = "GPU",
+      .has_bound = true,
+      .bound_key = "maximum",
+      .is_of_device = true,
+      .rounder = "granularity",
+      .rounding = 2 << 20 },
 };
 
 const struct layer_kind *
