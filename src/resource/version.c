@@ -18,7 +18,7 @@
 SIZED(tide_aligned_options, above_bytes, 24);
 SIZED(tide_arena_options, size_bytes, 16);
 SIZED(tide_host_options, capacity_bytes, 16);
-SIZED(tide_sim_options, granularity_bytes, 24);
+SIZED(tide_sim_options, page_bytes, 40);
 SIZED(tide_cuda_options, reserved, 16);
 SIZED(tide_managed_options, reserved, 24);
 SIZED(tide_pinned_options, reserved, 16);
