@@ -175,6 +175,10 @@ EXTRA_DIST += tests/formats.py tests/json-fields.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 
+dist_check_SCRIPTS += tests/bench-torch-t.sh
+TESTS += tests/bench-torch-t.sh
+EXTRA_DIST += tests/fake-torch/torch/__init__.py
+
 include tests/fuzz/local.mk
 
 EXTRA_DIST += \
