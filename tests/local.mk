@@ -147,6 +147,7 @@ command_tests = \
 	tests/completion-t.sh \
 	tests/data-t.sh \
 	tests/callstacks-t.sh \
+	tests/device-use-t.sh \
 	tests/devices-t.sh \
 	tests/doc-commands-t.sh \
 	tests/export-t.sh \

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "viewer/analysis/space.h"
+#include "viewer/read/device-use.h"
 #include "viewer/read/samples.h"
 #include "viewer/read/scan.h"
 #include "viewer/read/view.h"
@@ -99,6 +100,7 @@ struct reserved {
     size_t group_count;
     size_t stack_count;
     struct samples samples;
+    struct device_uses devices; /* empty where is_off */
     bool is_off;       /* a filter takes a part of the allocations: what is reserved for them cannot be told */
     bool was_killed;   /* the last samples are missing */
     size_t next;       /* the next sample */
