@@ -14,4 +14,5 @@ pkginclude_HEADERS = \
 	include/tidemark/text.h \
 	include/tidemark/trace.h \
 	include/tidemark/version.h \
+	include/tidemark/vmm.h \
 	include/tidemark/tidemark.h

@@ -5,7 +5,7 @@
 
 # Stacks over CUDA are made over sim, since there may be no GPU.
 sed -n '/^```stack$/,/^```$/p' "$top_srcdir/doc/stack-text.md" | grep -v '^```' |
-    sed -E 's/(driver|cuda|managed|pinned)(\([^)]*\))?(\}|$)/sim(capacity=80GiB)\3/g' >"$scratch/stacks"
+    sed -E 's/(driver|vmm|cuda|managed|pinned)(\([^)]*\))?(\}|$)/sim(capacity=80GiB)\3/g' >"$scratch/stacks"
 
 # described TEXT: the description of the stack that the text makes.
 described() {

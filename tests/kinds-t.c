@@ -137,8 +137,8 @@ argument_lacks(const struct tidei_argument *argument, const char *section)
 static bool
 has_test(const char *name)
 {
-    static const char *const places[] = { "tests/%s-t.c", "tests/%s-layer-t.c", "tests/gpu/bases-t.c",
-                                          "tests/gpu/guard-t.c" };
+    static const char *const places[] = { "tests/%s-t.c", "tests/%s-layer-t.c", "tests/gpu/%s-t.c",
+                                          "tests/gpu/bases-t.c", "tests/gpu/guard-t.c" };
     bool found = false;
 
     for (size_t i = 0; !found && i < TIDEI_COUNT_OF(places); i++) {

@@ -43,5 +43,6 @@
 #include <tidemark/trace.h>
 #include <tidemark/track.h>
 #include <tidemark/version.h>
+#include <tidemark/vmm.h>
 
 #endif

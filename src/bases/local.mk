@@ -9,5 +9,13 @@ libtidemark_la_SOURCES += \
 	src/bases/host.c \
 	src/bases/none.c \
 	src/bases/sim.c \
-	src/bases/unpooled.c
-kinds += cuda driver host managed pinned sim
+	src/bases/unpooled.c \
+	src/bases/vmm/base.h \
+	src/bases/vmm/block.h \
+	src/bases/vmm/pages.c \
+	src/bases/vmm/reuse.c \
+	src/bases/vmm/share.c \
+	src/bases/vmm/space.c \
+	src/bases/vmm/space.h \
+	src/bases/vmm/vmm.c
+kinds += cuda driver host managed pinned sim vmm

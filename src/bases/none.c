@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include <tidemark/driver.h>
+#include <tidemark/vmm.h>
 
 #include "src/resource/kind.h"
 
 /* The functions below use only those parameters that return a result. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-extern const struct tidei_kind tidei_driver_kind;
+extern const struct tidei_kind tidei_driver_kind, tidei_vmm_kind;
 
 static enum tide_status
 none(const char *subject)
@@ -91,6 +92,36 @@ tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver
     if (out != NULL)
         *out = NULL;
     return none("driver_import");
+}
+
+enum tide_status
+tide_vmm_create(const struct tide_vmm_options *options, struct tide_resource **out)
+{
+    return tidei_kind_create(&tidei_vmm_kind, NULL, options, out);
+}
+
+enum tide_status
+tide_vmm_read(struct tide_resource *vmm, struct tide_vmm_figures *out)
+{
+    enum tide_status status = tidei_figures_clear("vmm", out);
+
+    return status == TIDE_OK ? none("vmm") : status;
+}
+
+enum tide_status
+tide_vmm_export(struct tide_resource *vmm, void *pointer, int *fd)
+{
+    if (fd != NULL)
+        *fd = -1;
+    return none("vmm");
+}
+
+enum tide_status
+tide_vmm_import(struct tide_resource *vmm, int fd, uint64_t bytes, void **out)
+{
+    if (out != NULL)
+        *out = NULL;
+    return none("vmm");
 }
 
 enum tide_status

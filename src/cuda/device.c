@@ -64,6 +64,8 @@ tidei_device_close(struct tidei_device *self)
 
     for (size_t i = 0; usable && i < self->event_count; i++)
         cuda->event_destroy(self->events[i]);
+    if (usable && self->bridge != NULL)
+        cuda->stream_destroy(self->bridge);
     tidei_lock_fini(&self->event_lock);
     if (pushed)
         tidei_driver_leave(cuda);
@@ -228,6 +230,92 @@ enum tide_status
 tidei_device_order(struct tidei_device *self, tide_stream earlier, tide_stream later)
 {
     return earlier == TIDE_STREAM_ALL ? order_all(self) : order_one(self, (CUstream)earlier, (CUstream)later);
+}
+
+/* Record an event of our own context behind the stream's work. CUDA_ERROR_INVALID_HANDLE: the stream is of another. */
+static CUresult
+mark_own(struct tidei_device *self, CUstream stream, CUevent *out, const char **function)
+{
+    CUresult result = order_event_take(self, self->context, out, function);
+
+    if (result != CUDA_SUCCESS) {
+        *out = NULL;
+        return result;
+    }
+    *function = "cuEventRecord";
+    result = self->cuda->event_record(*out, stream);
+    if (result != CUDA_SUCCESS) {
+        order_event_give(self, self->context, *out);
+        *out = NULL;
+    }
+    return result;
+}
+
+/* The stream of our own context that waits for streams of other contexts. */
+static CUresult
+mark_bridge(struct tidei_device *self, CUstream *out, const char **function)
+{
+    const struct tidei_driver *cuda = self->cuda;
+    CUstream made = NULL;
+    CUresult result;
+
+    tidei_lock_acquire(&self->event_lock);
+    *out = self->bridge;
+    tidei_lock_release(&self->event_lock);
+    if (*out != NULL)
+        return CUDA_SUCCESS;
+    *function = "cuCtxPushCurrent";
+    result = cuda->context_push(self->context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *function = "cuStreamCreate";
+    result = cuda->stream_create(&made, CU_STREAM_NON_BLOCKING);
+    tidei_driver_leave(cuda);
+    if (result != CUDA_SUCCESS)
+        return result;
+    tidei_lock_acquire(&self->event_lock);
+    if (self->bridge == NULL) {
+        self->bridge = made;
+        made = NULL;
+    }
+    *out = self->bridge;
+    tidei_lock_release(&self->event_lock);
+    if (made != NULL)
+        cuda->stream_destroy(made);
+    return CUDA_SUCCESS;
+}
+
+/*
+ * A stream of another context takes only events of that context, which may be destroyed with it before we ask. So a
+ * stream of ours waits for such an event, and ours is recorded there.
+ */
+static CUresult
+mark_stream(struct tidei_device *self, CUstream stream, CUevent *out, const char **function)
+{
+    const struct tidei_driver *cuda = self->cuda;
+    CUresult result = mark_own(self, stream, out, function);
+    CUstream bridge;
+
+    if (result != CUDA_ERROR_INVALID_HANDLE || cuda->stream_get_ctx == NULL || cuda->stream_wait_event == NULL ||
+        cuda->stream_create == NULL || cuda->stream_destroy == NULL)
+        return result;
+    result = mark_bridge(self, &bridge, function);
+    if (result == CUDA_SUCCESS)
+        result = order_streams(self, stream, bridge, function);
+    return result == CUDA_SUCCESS ? mark_own(self, bridge, out, function) : result;
+}
+
+CUresult
+tidei_device_mark(struct tidei_device *self, tide_stream stream, CUevent *out, const char **function)
+{
+    *out = NULL;
+    return TIDEI_DRIVER_CALL(self->cuda, self->context, mark_stream(self, (CUstream)stream, out, function));
+}
+
+void
+tidei_device_mark_end(struct tidei_device *self, CUevent event)
+{
+    order_event_give(self, self->context, event);
 }
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "src/sync/lock.h"
 
-#define TIDEI_DEVICE_EVENTS 16
+#define TIDEI_DEVICE_EVENTS 64
 
 struct tidei_device {
     const struct tidei_driver *cuda; /* static */
@@ -22,6 +22,7 @@ struct tidei_device {
     struct tidei_lock event_lock;
     size_t event_count;                  /* under event_lock */
     CUevent events[TIDEI_DEVICE_EVENTS]; /* under event_lock: idle ones of `context`, kept for reuse */
+    CUstream bridge; /* under event_lock: a stream of `context` that waits for streams of others; NULL until needed */
 };
 
 /* Find the device `ordinal` in `cuda`. Errors: TIDE_EINVAL (no such device), TIDE_EDRIVER. */
@@ -61,6 +62,16 @@ enum tide_status tidei_device_free_error(const struct tidei_device *self, CUresu
  * events, a child of fork()), TIDE_EDRIVER (also for work that failed). Thread safety: any thread; takes a short lock.
  */
 enum tide_status tidei_device_order(struct tidei_device *self, tide_stream earlier, tide_stream later);
+
+/*
+ * Put an event behind all work submitted to `stream` so far, for a caller that asks later whether that work is done.
+ * The event belongs to the device's own context, whichever context the stream belongs to, and is given back by
+ * tidei_device_mark_end. On failure *out is NULL, and *function is the function of the driver that failed.
+ */
+CUresult tidei_device_mark(struct tidei_device *self, tide_stream stream, CUevent *out, const char **function);
+
+/* Give an event back. It may be pending: what waits for it goes on waiting. */
+void tidei_device_mark_end(struct tidei_device *self, CUevent event);
 
 /*
  * Answer figures and capabilities of the device: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS. For any other return

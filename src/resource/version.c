@@ -49,6 +49,8 @@ SIZED(tide_trace_recovery, pid, 24);
 SIZED(tide_trace_resolution, unresolved, 24);
 SIZED(tide_track_options, unwind, 16);
 SIZED(tide_track_block, callstack, 56);
+SIZED(tide_vmm_figures, waits, 104);
+SIZED(tide_vmm_options, reserved, 48);
 
 /* These never grow: they are embedded in others, or sent between processes of different versions. */
 _Static_assert(sizeof(struct tide_counter) == 24, "tide_counter has another size");

@@ -21,6 +21,7 @@ fake_cuda_count(struct fake_count *out)
     for (CUevent event = fake_events(); event != NULL; event = event->next)
         out->events += event->alive;
     out->blocks = fake_memory_count();
+    fake_virtual_count(out);
     out->depth = fake_context_depth();
     pthread_mutex_unlock(&fake_lock);
 }

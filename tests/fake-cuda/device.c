@@ -110,7 +110,7 @@ static const struct {
     { CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1 },
 };
 
-/* FAKE_CUDA_NO_POOLS=1: the device has no memory pools. */
+/* FAKE_CUDA_NO_POOLS=1: the device has no memory pools. FAKE_CUDA_NO_VMM=1: nor virtual memory. */
 static CUresult
 do_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
@@ -125,6 +125,9 @@ do_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice devic
     }
     if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
         *value = device + 1;
+    if (attribute == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED &&
+        fake_environment_bytes("FAKE_CUDA_NO_VMM", 0))
+        *value = 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED && fake_environment_bytes("FAKE_CUDA_NO_POOLS", 0))
         *value = 0;
     return CUDA_SUCCESS;

@@ -119,6 +119,7 @@ struct fake_operation {
     uint64_t seq;
     struct fake_clock waits;
     fake_work work; /* NULL: the operation only waits */
+    size_t bytes;   /* of the argument */
     max_align_t argument[];
 };
 
@@ -188,6 +189,8 @@ CUresult fake_submit(CUstream stream, CUgraphNodeType type, fake_work work, cons
 CUresult fake_submit_now(CUstream stream, fake_work work, const void *argument, size_t bytes);
 void fake_submit_wait(CUstream stream, const struct fake_clock *waits);
 bool fake_point_is_done(struct fake_point point);
+/* Whether work that is not done names an address from `start` up to `end` in its arguments. */
+bool fake_work_names(uint64_t start, uint64_t end);
 /* Whether everything that the stream gets from here on comes after the point. */
 bool fake_stream_knows(CUstream stream, struct fake_point point);
 void fake_stream_order_legacy(CUstream stream);

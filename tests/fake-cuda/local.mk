@@ -26,7 +26,8 @@ tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/pool.c \
 	tests/fake-cuda/share.c \
 	tests/fake-cuda/stream.c \
-	tests/fake-cuda/tracer.h
+	tests/fake-cuda/tracer.h \
+	tests/fake-cuda/virtual.c
 tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nonexistent -pthread
 
 check_LTLIBRARIES += tests/fake-cuda/libcupti.la

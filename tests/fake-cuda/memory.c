@@ -103,7 +103,7 @@ fake_place_find(uint64_t address, struct fake_place *out)
             return true;
         }
     }
-    return memory_find_block(address, out) || fake_graph_place(address, out);
+    return memory_find_block(address, out) || fake_virtual_place(address, out) || fake_graph_place(address, out);
 }
 
 /* A pool's memory needs access, and another device's memory an enabled peer; an unknown address is refused. */
@@ -114,6 +114,8 @@ fake_place_check(CUcontext context, uint64_t address, uint64_t bytes)
 
     if (!fake_place_find(address, &place))
         return CUDA_ERROR_INVALID_VALUE;
+    if (place.mapping != NULL)
+        return fake_virtual_check(context->device, address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (bytes > place.bytes - (address - place.start))
         return CUDA_ERROR_INVALID_VALUE;
     if (place.kind == FAKE_MANAGED)
@@ -290,7 +292,8 @@ do_cuMemFree(CUdeviceptr address)
 
     if (address == 0)
         return CUDA_SUCCESS;
-    if (!fake_place_find(address, &place) || place.start != address || (place.kind == FAKE_HOST && place.pool == NULL))
+    if (!fake_place_find(address, &place) || place.start != address || place.mapping != NULL ||
+        (place.kind == FAKE_HOST && place.pool == NULL))
         return CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         result = fake_capture_unsafe();

@@ -59,6 +59,7 @@ struct fake_place {
     CUcontext context; /* NULL: memory of a pool */
     CUmemoryPool pool; /* NULL: not memory of a pool */
     struct fake_block *block;
+    const struct fake_mapping *mapping; /* NULL: not virtual memory */
     bool of_graph;
 };
 
@@ -72,6 +73,12 @@ int fake_memory_number(enum fake_memory_kind kind);
 /* Take bytes of the device's memory. False if there are not enough. */
 bool fake_device_take(int device, uint64_t bytes);
 void fake_device_give(int device, uint64_t bytes);
+
+/* Virtual memory; see virtual.c. */
+bool fake_virtual_place(uint64_t address, struct fake_place *out);
+/* Whether all of `bytes` from `address` on are mapped and the device has access. */
+bool fake_virtual_check(int device, uint64_t address, uint64_t bytes);
+void fake_virtual_count(struct fake_count *out);
 
 /* The number of blocks outside of pools. */
 unsigned fake_memory_count(void);

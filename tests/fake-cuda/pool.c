@@ -428,7 +428,7 @@ do_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
         return result;
     if (stream->capture != NULL)
         return fake_capture_free(stream, address);
-    if (!fake_place_find(address, &place) || place.start != address)
+    if (!fake_place_find(address, &place) || place.start != address || place.mapping != NULL)
         return CUDA_ERROR_INVALID_VALUE;
     result = fake_capture_unsafe();
     if (result != CUDA_SUCCESS)

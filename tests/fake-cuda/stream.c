@@ -220,6 +220,7 @@ stream_put(CUstream stream, fake_work work, const void *argument, size_t bytes, 
     if (operation == NULL)
         abort();
     operation->work = work;
+    operation->bytes = bytes;
     if (bytes > 0)
         memcpy(operation->argument, argument, bytes);
     if (waits != NULL)
@@ -265,6 +266,26 @@ fake_stream_knows(CUstream stream, struct fake_point point)
     for (size_t i = 0; i < stream->known.count; i++) {
         if (stream->known.points[i].stream == point.stream)
             return stream->known.points[i].seq >= point.seq;
+    }
+    return false;
+}
+
+/* An operation that runs is still in its queue. */
+bool
+fake_work_names(uint64_t start, uint64_t end)
+{
+    for (CUstream stream = fake.streams; stream != NULL; stream = stream->next) {
+        for (const struct fake_operation *operation = stream->first; operation != NULL; operation = operation->next) {
+            const char *argument = (const char *)operation->argument;
+
+            for (size_t i = 0; i + sizeof(uint64_t) <= operation->bytes; i += sizeof(uint64_t)) {
+                uint64_t word;
+
+                memcpy(&word, argument + i, sizeof(word));
+                if (word >= start && word < end)
+                    return true;
+            }
+        }
     }
     return false;
 }

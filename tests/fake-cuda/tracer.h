@@ -52,6 +52,9 @@ bool fake_cuda_has_context(void);
 struct fake_count {
     unsigned pools, pool_blocks, references, streams, events, blocks;
     unsigned depth; /* contexts on this thread's stack */
+    unsigned handles, ranges, maps; /* of virtual memory */
+    unsigned faults;                /* mappings that were undone while work that names them was not done */
+    uint64_t handle_bytes;
 };
 void fake_cuda_count(struct fake_count *out);
 

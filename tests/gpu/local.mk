@@ -143,6 +143,12 @@ tests_gpu_traces_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/traces-t
 GPU_TESTS += tests/gpu/traces-t
 
+check_PROGRAMS += tests/gpu/vmm-t
+tests_gpu_vmm_t_SOURCES = tests/gpu/vmm-t.c $(gpu_work_test) $(gpu_parts_test) $(contract_test)
+tests_gpu_vmm_t_LDADD = libtidemark-test.la -ldl
+TESTS += tests/gpu/vmm-t
+GPU_TESTS += tests/gpu/vmm-t
+
 # On the fake driver every stream is a thread.
 THREADED_TESTS += $(GPU_TESTS)
 

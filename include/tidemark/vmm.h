@@ -1,0 +1,123 @@
+/*
+ * The base `vmm`: physical pages of a CUDA device, mapped where they are needed.
+ *
+ * The base makes physical memory in handles (cuMemCreate) and maps them into addresses that it has reserved. Memory that
+ * comes back is mapped at other addresses for other sizes, so it does not fragment: the base holds no more than was ever
+ * in use at one time. Each allocation is made of whole pages, 2 MiB with today's devices; a `pool` or an `arena` above
+ * cuts them into blocks.
+ *
+ * The functions with a parameter `vmm` take the base itself: tide_stack_find(stack, "vmm", &vmm).
+ */
+#ifndef TIDEMARK_VMM_H
+#define TIDEMARK_VMM_H
+
+#include <stdbool.h>
+
+#include <tidemark/resource.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The base to create where the device has no virtual memory calls. */
+enum tide_vmm_fallback {
+    TIDE_VMM_NO_FALLBACK = 0,
+    TIDE_VMM_FALLBACK_DRIVER = 1, /* as tide_driver_create does */
+    TIDE_VMM_FALLBACK_CUDA = 2,   /* as tide_cuda_create does; without a maximum */
+};
+
+struct tide_vmm_options {
+    size_t struct_size;     /* TIDE_OPTIONS */
+    uint64_t maximum_bytes; /* the most bytes of pages in use; 0: the device's memory, which is the most it can be */
+    uint64_t granularity_bytes; /* page size, a power of two, no less than the device's; 0: the device's */
+    /*
+     * Other devices that read and write the memory: "all" for each that can reach it, or ordinals such as "1" or "1+3";
+     * NULL: none. Copied.
+     */
+    const char *access;
+    int32_t device;      /* CUDA ordinal */
+    uint32_t fallback;   /* enum tide_vmm_fallback */
+    bool shareable;      /* blocks can be exported to other processes; each is one handle then, and is reused whole */
+    bool stress;         /* for tests: give all memory other addresses as often as possible */
+    uint8_t reserved[6]; /* 0 */
+};
+
+/*
+ * Create a base over the physical memory of a CUDA device. It retains the device's primary context. It works without a
+ * current context, with the application's own one, and on threads that have never used CUDA.
+ *
+ * Streams: a freed block is on its way until the work submitted to its stream is done. A request for the same size on
+ * the same stream takes it back as it is. For other requests its memory is mapped at other addresses: on the same stream
+ * at once, on another stream once the work is done, or with the other stream made to wait for that work where the base
+ * would otherwise hold more than was ever in use. The host waits only where the memory is of the wrong sizes and all of
+ * it is needed. A program that frees memory on another stream than it allocated it on, or uses it on several, has to
+ * order these streams itself. An order behind TIDE_STREAM_ALL is as tide_driver_create says.
+ *
+ * Graphs: an allocation on a stream that is being captured is made at once, and stays outside of the graph. A block that
+ * is freed there is handed out again only to requests for its size on that stream, until the base is destroyed: the
+ * graph may be launched again.
+ *
+ * Figures: TIDE_QUERY_BYTES_USED are the requested bytes of live blocks, TIDE_QUERY_BYTES_RESERVED the bytes of all
+ * handles. TIDE_QUERY_PAGE is the size of a page; allocations of whole pages that lie side by side may be used as one.
+ *
+ * It knows its blocks, so it refuses pointers that are not live blocks of its own, and wrong sizes.
+ *
+ * With a fallback, where the device has no virtual memory calls, *out is a base of that kind, with the same device and
+ * maximum. Neither base has `access` or `shareable`, nor `cuda` a maximum, so asking for one of them is
+ * TIDE_EUNSUPPORTED then. They ignore granularity_bytes.
+ *
+ * `options` may be NULL. On failure *out is NULL.
+ * Errors: TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver; the device has no virtual memory calls,
+ * or no file descriptors for it; a device of `access` cannot reach the memory; the error text says which), TIDE_EINVAL
+ * (NULL; no such device; a granularity that is no power of two or below the device's), TIDE_ECAPACITY (too little
+ * address space), TIDE_EDRIVER, TIDE_ENOMEM. A maximum above the device's memory is a warning, and means all of it.
+ * Errors of its allocations: TIDE_ECAPACITY (above the maximum; CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (an alignment
+ * over a page), TIDE_EDRIVER, TIDE_ENOMEM. Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_EDRIVER.
+ * Thread safety: any thread; takes a lock. Source: CUDA Driver API, virtual memory management. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_vmm_create(const struct tide_vmm_options *options, struct tide_resource **out);
+
+struct tide_vmm_figures {
+    size_t struct_size;      /* TIDE_FIGURES */
+    uint64_t page_bytes;     /* size of a page */
+    uint64_t used_bytes;     /* of live blocks, as requested */
+    uint64_t mapped_bytes;   /* of live blocks, in whole pages */
+    uint64_t cached_bytes;   /* of memory that no live block has: on its way, or free */
+    uint64_t reserved_bytes; /* of all handles: mapped_bytes and cached_bytes */
+    uint64_t handles;        /* handles that there are now */
+    uint64_t created;        /* handles created so far, */
+    uint64_t released;       /* and released */
+    uint64_t kept;           /* requests that took a freed block back as it was */
+    uint64_t remapped;       /* handles that were mapped at other addresses */
+    uint64_t orders;         /* how often a stream was made to wait for freed memory of another one */
+    uint64_t waits;          /* how often the host waited for freed memory */
+};
+
+/*
+ * Read the figures, all of one moment.
+ * Errors: TIDE_EINVAL (not a vmm resource, NULL). Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_vmm_read(struct tide_resource *vmm, struct tide_vmm_figures *out);
+
+/*
+ * Make a file descriptor of the live block at `pointer`, to be passed to another process through a socket (SCM_RIGHTS).
+ * The base was created with `shareable`. The caller owns the descriptor. The other process may use the block after the
+ * work of its allocation's stream is done, and stops using it before this process frees it. On failure *fd is -1.
+ * Errors: TIDE_EINVAL (not a vmm resource, or not shareable; NULL), TIDE_EPOINTER (not a live block), TIDE_EUNSUPPORTED,
+ * TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_vmm_export(struct tide_resource *vmm, void *pointer, int *fd);
+
+/*
+ * Map the block of another process, of `bytes` bytes there, into this process. `fd` is borrowed for the call. The page
+ * sizes of both bases are the same. Free the block with tide_deallocate(vmm, *out, bytes, TIDE_DEFAULT_ALIGNMENT,
+ * stream). It counts as used, and not as reserved: the other process holds the memory. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (not a vmm resource, 0 bytes, NULL), TIDE_EUNSUPPORTED, TIDE_EDRIVER (not a block's descriptor, or
+ * another size), TIDE_ENOMEM, TIDE_ECAPACITY (addresses). Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_vmm_import(struct tide_resource *vmm, int fd, uint64_t bytes, void **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

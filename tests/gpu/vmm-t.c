@@ -1,0 +1,399 @@
+/* Tests the base `vmm` on a GPU: blocks and their figures, memory that gets other addresses, streams, and refusals. */
+#include "tests/gpu/lock.h"
+#include "tests/gpu/work.h"
+
+#include "src/resource/place.h"
+#include "tests/contract.h"
+#include "tests/gpu/parts.h"
+#include "tests/tap.h"
+
+#ifdef HAVE_CUDA_H
+
+#define PAGE  (2 * MIB) /* or a multiple of the device's, where that has larger pages */
+#define WORDS ((uint32_t)(PAGE / sizeof(uint32_t)))
+
+/* A time that is long beside a few calls of the driver. */
+#define WHILE_NS UINT64_C(100000000)
+
+static struct tide_vmm_figures
+figures_of(struct tide_resource *vmm)
+{
+    struct tide_vmm_figures figures = { TIDE_FIGURES(figures) };
+
+    if (tide_vmm_read(vmm, &figures) != TIDE_OK)
+        diag("%s", tide_error_text());
+    return figures;
+}
+
+static void
+say(struct tide_resource *vmm)
+{
+    struct tide_vmm_figures figures = figures_of(vmm);
+
+    diag("%" PRIu64 " in use, %" PRIu64 " cached, %" PRIu64 " reserved in %" PRIu64 " handles, %" PRIu64
+         " created, %" PRIu64 " released, %" PRIu64 " kept, %" PRIu64 " remapped, %" PRIu64 " orders, %" PRIu64
+         " waits",
+         figures.mapped_bytes, figures.cached_bytes, figures.reserved_bytes, figures.handles, figures.created,
+         figures.released, figures.kept, figures.remapped, figures.orders, figures.waits);
+}
+
+static uint64_t
+device_free(void)
+{
+    uint64_t bytes = 0;
+
+    tide_device_query(0, TIDE_QUERY_DEVICE_FREE, &bytes);
+    return bytes;
+}
+
+#define BLOCKS_TESTS 9
+
+/* No context is current on this thread. */
+static void
+test_blocks(void)
+{
+    struct tide_resource *vmm = gpu_stack("vmm");
+    struct tide_vmm_figures figures;
+    CUcontext current = (CUcontext)&gpu;
+    void *block = NULL, *other = NULL, *none = &gpu;
+    uint64_t page = gpu_figure(vmm, TIDE_QUERY_PAGE);
+
+    ok(all_of(gpu_allocates(vmm, 3 * MIB, NULL, &block), (uintptr_t)block % page == 0, page >= 64 << 10),
+       "a thread without a context allocates whole pages");
+    ok(all_of(gpu_figure(vmm, TIDE_QUERY_BYTES_USED) == 3 * MIB,
+              gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == (3 * MIB + page - 1) / page * page),
+       "a block counts as used as it was requested, and as reserved in pages");
+    ok(all_of(gpu_figure(vmm, TIDE_QUERY_STREAM_ORDERED) == 1, gpu_figure(vmm, TIDE_QUERY_ALIGNMENT) == page,
+              gpu_figure(vmm, TIDE_QUERY_CAPACITY) == gpu_figure(vmm, TIDE_QUERY_DEVICE_TOTAL),
+              gpu_figure(vmm, TIDE_QUERY_LARGEST_REQUEST) == gpu_figure(vmm, TIDE_QUERY_CAPACITY)),
+       "the base answers for its device");
+    ok(all_of(tide_allocate(vmm, 1, 2 * page, 0, &none) == TIDE_EINVAL, none == NULL),
+       "an alignment above a page is refused");
+    ok(all_of(gpu_allocates(vmm, 1, NULL, &other), tide_deallocate(vmm, other, 2, 256, 0) == TIDE_EMISMATCH,
+              tide_deallocate(vmm, (char *)other + 256, 1, 256, 0) == TIDE_EPOINTER, gpu_frees(vmm, other, 1, NULL),
+              tide_deallocate(vmm, other, 1, 256, 0) == TIDE_EPOINTER),
+       "a wrong size, a pointer into a block and a second free are refused");
+    diag("%s", tide_error_text());
+    ok(all_of(gpu_frees(vmm, block, 3 * MIB, NULL), gpu_figure(vmm, TIDE_QUERY_BYTES_USED) == 0,
+              gpu.context_get(&current) == CUDA_SUCCESS, current == NULL),
+       "the block is freed, and the thread has no context afterwards");
+    is_u64(gpu_figure(vmm, TIDE_QUERY_BYTES_USED_HIGH), 3 * MIB + 1, "the most that was in use is exact");
+    ok(all_of(tide_order(vmm, TIDE_STREAM_ALL, 0) == TIDE_OK, tide_trim(vmm, 0) == TIDE_OK,
+              gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0),
+       "a trim after all streams gives everything back");
+    figures = figures_of(vmm);
+    ok(all_of(figures.handles == 0, figures.created == figures.released, figures.cached_bytes == 0),
+       "after the trim every handle that was created is released");
+    tide_resource_release(vmm);
+}
+
+#define REUSE_TESTS 8
+
+static void
+test_reuse(struct gpu_work *work)
+{
+    struct tide_resource *vmm = gpu_stack("vmm");
+    void *blocks[4] = { NULL }, *again = NULL, *large = NULL;
+    struct tide_vmm_figures figures;
+    bool done = true;
+
+    for (int i = 0; i < 4; i++)
+        done = gpu_allocates(vmm, PAGE, work->first, &blocks[i]) && done;
+    ok(all_of(done, gpu_frees(vmm, blocks[0], PAGE, work->first), gpu_allocates(vmm, PAGE, work->first, &again),
+              again == blocks[0], figures_of(vmm).kept == 1),
+       "a request for the same size on the same stream takes the block back as it is");
+    for (int i = 0; i < 4; i++)
+        done = gpu_fill(&work->kernels, work->first, blocks[i], WORDS, 1) &&
+               gpu_frees(vmm, blocks[i], PAGE, work->first) && done;
+    ok(all_of(done, gpu_allocates(vmm, 4 * PAGE, work->first, &large)),
+       "four blocks are freed, and one of their sum is allocated at once on the same stream");
+    figures = figures_of(vmm);
+    ok(all_of(figures.remapped == 4, figures.created == 4, figures.reserved_bytes == 4 * PAGE),
+       "the large block has the memory of the four");
+    is_u64(figures.waits, 0, "the host has not waited for the same stream");
+    say(vmm);
+    gpu_fill(&work->kernels, work->first, large, 4 * WORDS, 7);
+    is_u64(gpu_count_wrong(&work->kernels, work->first, large, 4 * WORDS, 7), 0,
+           "the large block holds what is written to it after the work on the four");
+    ok(gpu_frees(vmm, large, 4 * PAGE, work->first), "the large block is freed");
+    gpu.stream_synchronize(work->first);
+    ok(all_of(gpu_allocates(vmm, 2 * PAGE, work->second, &again), figures_of(vmm).reserved_bytes <= 4 * PAGE,
+              gpu_fill(&work->kernels, work->second, again, 2 * WORDS, 9),
+              gpu_count_wrong(&work->kernels, work->second, again, 2 * WORDS, 9) == 0,
+              gpu_frees(vmm, again, 2 * PAGE, work->second)),
+       "a smaller block on another stream takes no more memory than was ever in use");
+    is_u64(gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED_HIGH), 4 * PAGE, "the base never held more than was in use");
+    tide_resource_release(vmm);
+}
+
+#define STREAMS_TESTS 6
+
+/* Memory that is on its way on one stream, and is needed on another one. */
+static void
+test_streams(struct gpu_work *work)
+{
+    struct tide_resource *vmm = gpu_stack("vmm");
+    struct gpu_hold hold = { 0 };
+    void *first = NULL, *again = NULL, *other = NULL;
+
+    if (!gpu_hold_open(&hold)) {
+        skip(STREAMS_TESTS, "no kernel that waits");
+        goto out;
+    }
+    ok(all_of(gpu_allocates(vmm, PAGE, work->first, &first), gpu_allocates(vmm, PAGE, work->first, &other),
+              gpu_hold_fill(&hold, work->first, first, WORDS, 1), gpu_frees(vmm, first, PAGE, work->first),
+              gpu_frees(vmm, other, PAGE, work->first)),
+       "two blocks are freed while a kernel that will write to one is held");
+    ok(all_of(gpu_allocates(vmm, 2 * PAGE, work->second, &again), figures_of(vmm).orders == 2,
+              figures_of(vmm).waits == 0, figures_of(vmm).reserved_bytes == 2 * PAGE),
+       "another stream gets their memory at once, behind their work, and the base holds no more");
+    gpu_fill(&work->kernels, work->second, again, 2 * WORDS, 2);
+    ok(gpu.stream_query(work->second) == CUDA_ERROR_NOT_READY, "the other stream waits to write to it");
+    gpu_hold_go(&hold);
+    is_u64(gpu_count_wrong(&work->kernels, work->second, again, 2 * WORDS, 2), 0,
+           "the late kernel has overwritten no word of the other stream's block");
+    ok(gpu_frees(vmm, again, 2 * PAGE, work->second), "the other stream frees the block");
+    ok(all_of(tide_order(vmm, TIDE_STREAM_ALL, 0) == TIDE_OK, tide_trim(vmm, 0) == TIDE_OK,
+              gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0),
+       "nothing is held after all streams are done");
+    say(vmm);
+out:
+    gpu_hold_close(&hold);
+    tide_resource_release(vmm);
+}
+
+#define WAITS_TESTS 3
+
+/* The only free memory is of the wrong size, and its work is not done: the host waits rather than hold more. */
+static void
+test_waits(struct gpu_work *work)
+{
+    struct tide_resource *vmm = gpu_stack("vmm");
+    void *large = NULL, *small = NULL;
+
+    ok(all_of(gpu_allocates(vmm, 4 * PAGE, work->first, &large), gpu_delay(&work->kernels, work->first, WHILE_NS),
+              gpu_fill(&work->kernels, work->first, large, 4 * WORDS, 1), gpu_frees(vmm, large, 4 * PAGE, work->first),
+              gpu_allocates(vmm, 3 * PAGE, work->second, &small)),
+       "a smaller block is allocated while the work of the larger one goes on");
+    ok(all_of(figures_of(vmm).waits == 1, gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED_HIGH) == 4 * PAGE,
+              gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 3 * PAGE),
+       "the host has waited once, and the base has never held more than was in use");
+    say(vmm);
+    ok(all_of(gpu_fill(&work->kernels, work->second, small, 3 * WORDS, 3),
+              gpu_count_wrong(&work->kernels, work->second, small, 3 * WORDS, 3) == 0,
+              gpu_frees(vmm, small, 3 * PAGE, work->second)),
+       "the smaller block is used and freed");
+    tide_resource_release(vmm);
+}
+
+#define PLACE_TESTS 6
+
+/* Allocate at a wished address. */
+static void *
+wished(struct tide_resource *vmm, void *address, size_t bytes)
+{
+    void *block = NULL;
+
+    tidei_place_wish((uintptr_t)address);
+    gpu_allocates(vmm, bytes, NULL, &block);
+    return block;
+}
+
+static void
+test_places(struct gpu_work *work)
+{
+    struct tide_resource *vmm = gpu_stack("vmm");
+    char *first = wished(vmm, NULL, PAGE), *other = wished(vmm, NULL, PAGE), *second, *third, *again;
+
+    second = wished(vmm, first + PAGE, 2 * PAGE);
+    third = wished(vmm, first + 3 * PAGE, PAGE);
+    ok(all_of(second == first + PAGE, third == first + 3 * PAGE), "blocks lie side by side where that is wished");
+    ok(all_of(other + PAGE <= first || other >= first + 1024 * PAGE / 8), "a block without a wish leaves room behind");
+    ok(all_of(gpu_fill(&work->kernels, NULL, first, 4 * WORDS, 5),
+              gpu_count_wrong(&work->kernels, NULL, first, 4 * WORDS, 5) == 0),
+       "blocks side by side are used as one");
+    again = wished(vmm, first, PAGE);
+    ok(all_of(again != NULL, again != first, gpu_frees(vmm, again, PAGE, NULL)),
+       "a wish for addresses in use is no failure");
+    ok(all_of(gpu_frees(vmm, second, 2 * PAGE, NULL), gpu.context_synchronize() == CUDA_SUCCESS,
+              (again = wished(vmm, second, PAGE)) == second, gpu_frees(vmm, again, PAGE, NULL)),
+       "a smaller block lies in the gap where that is wished");
+    gpu.context_synchronize();
+    ok(all_of((again = wished(vmm, second, 2 * PAGE)) == second, gpu_fill(&work->kernels, NULL, first, 4 * WORDS, 6),
+              gpu_count_wrong(&work->kernels, NULL, first, 4 * WORDS, 6) == 0, gpu_frees(vmm, again, 2 * PAGE, NULL),
+              gpu_frees(vmm, first, PAGE, NULL), gpu_frees(vmm, third, PAGE, NULL), gpu_frees(vmm, other, PAGE, NULL)),
+       "the gap is filled again, and its neighbours are as they were");
+    say(vmm);
+    tide_resource_release(vmm);
+}
+
+#define MAXIMUM_TESTS 5
+
+static void
+test_maximum(void)
+{
+    struct tide_resource *vmm = gpu_stack("vmm(maximum=%zu)", 8 * PAGE);
+    uint64_t before = device_free();
+    void *block = NULL, *more = &gpu;
+
+    ok(all_of(gpu_allocates(vmm, 8 * PAGE, NULL, &block), tide_allocate(vmm, 1, 256, 0, &more) == TIDE_ECAPACITY,
+              more == NULL, strstr(tide_error_text(), "maximum") != NULL),
+       "the maximum is reached to the byte, and not passed");
+    diag("%s", tide_error_text());
+    ok(device_free() <= before - 8 * PAGE, "the device has less free memory meanwhile");
+    ok(all_of(gpu_frees(vmm, block, 8 * PAGE, NULL), gpu_allocates(vmm, 1, NULL, &more), gpu_frees(vmm, more, 1, NULL)),
+       "what was freed is available again");
+    ok(all_of(tide_allocate(vmm, 8 * PAGE + 1, 256, 0, &more) == TIDE_ECAPACITY, more == NULL,
+              tide_allocate(vmm, SIZE_MAX, 256, 0, &more) == TIDE_ECAPACITY),
+       "a request above the maximum never reaches the driver");
+    tide_resource_release(vmm);
+    is_u64(device_free(), before, "the device has all its memory back after the base");
+}
+
+#define POOL_TESTS 3
+
+static void
+test_pool(struct gpu_work *work)
+{
+    struct tide_resource *pool = gpu_stack("pool | vmm");
+    void *blocks[64] = { NULL };
+    uint32_t wrong = 0;
+    bool done = true;
+
+    for (uint32_t i = 0; i < 64 && done; i++)
+        done = gpu_allocates(pool, (i + 1) * 4096, i % 2 ? work->first : work->second, &blocks[i]) &&
+               gpu_fill(&work->kernels, i % 2 ? work->first : work->second, blocks[i], (i + 1) * 1024, i);
+    ok(done, "a pool over the base serves 64 blocks of two streams");
+    for (uint32_t i = 0; i < 64 && done; i++)
+        wrong += gpu_count_wrong(&work->kernels, i % 2 ? work->first : work->second, blocks[i], (i + 1) * 1024, i) != 0;
+    is_u64(wrong, 0, "every block of the pool holds what was written to it");
+    for (uint32_t i = 0; i < 64 && done; i++)
+        done = gpu_frees(pool, blocks[i], (i + 1) * 4096, i % 2 ? work->first : work->second);
+    gpu.context_synchronize();
+    ok(all_of(done, tide_trim(pool, 0) == TIDE_OK, gpu_figure(pool, TIDE_QUERY_BYTES_RESERVED) == 0),
+       "the pool gives all memory back");
+    tide_resource_release(pool);
+}
+
+#define OPTIONS_TESTS 10
+
+static bool
+is_refused(const char *text, enum tide_status wanted, const char *words)
+{
+    struct tide_resource *stack = NULL;
+    enum tide_status status = tide_stack_parse(text, &stack);
+    bool right = status == wanted && stack == NULL && strstr(tide_error_text(), words) != NULL;
+
+    diag("%s: %s", tide_status_name(status), tide_error_text());
+    tide_resource_release(stack);
+    return right;
+}
+
+static void
+test_options(void)
+{
+    struct tide_resource *stack = gpu_stack("vmm(maximum=50%%, granularity=4MiB, access=all, stress=true)");
+    char text[256] = "";
+    void *block = NULL;
+
+    ok(is_refused("vmm(granularity=3MiB)", TIDE_ESYNTAX, "power of two"),
+       "a granularity that is no power of two is refused");
+    ok(is_refused("vmm(granularity=4KiB)", TIDE_EINVAL, "below the"), "a granularity below the device's is refused");
+    ok(is_refused("vmm(device=99)", TIDE_EINVAL, "no device 99"), "a device that is not there is refused");
+    ok(is_refused("vmm(access=1+)", TIDE_EINVAL, "CUDA ordinals"), "words that are no ordinals are refused");
+    ok(is_refused("vmm(access=99)", TIDE_EINVAL, "no device 99"), "access for a device that is not there is refused");
+    ok(is_refused("vmm(maximum=0)", TIDE_ESYNTAX, "maximum"), "a maximum of 0 is refused");
+    ok(is_refused("vmm(fallback=host)", TIDE_ESYNTAX, "none, driver or cuda"), "a fallback to no base is refused");
+    ok(all_of(stack != NULL, gpu_figure(stack, TIDE_QUERY_PAGE) == 4 * MIB,
+              gpu_figure(stack, TIDE_QUERY_CAPACITY) == gpu_figure(stack, TIDE_QUERY_DEVICE_TOTAL) / 2),
+       "a maximum is a share of the device's memory, and the page is the granularity");
+    tide_describe(stack, text, sizeof(text), NULL);
+    diag("%s", text);
+    ok(all_of(strstr(text, "granularity=4MiB") != NULL, strstr(text, "access=\"all\"") != NULL),
+       "the base describes itself with its options");
+    ok(all_of(gpu_allocates(stack, 1, NULL, &block), gpu_figure(stack, TIDE_QUERY_BYTES_RESERVED) == 4 * MIB,
+              gpu_frees(stack, block, 1, NULL)),
+       "a request takes pages of the granularity");
+    tide_resource_release(stack);
+}
+
+static struct tide_resource *
+contract_create(void *context)
+{
+    return gpu_stack("%s", (const char *)context);
+}
+
+static void
+check_contract(const char *text)
+{
+    struct contract contract = { .name = "vmm",
+                                 .create = contract_create,
+                                 .context = (void *)(uintptr_t)text,
+                                 .largest_bytes = MIB,
+                                 .knows_pointers = true };
+
+    contract_check(&contract);
+}
+
+static void
+part_blocks(void)
+{
+    gpu_diag();
+    test_blocks();
+    test_maximum();
+    test_options();
+}
+
+static void
+all_reuse(struct gpu_work *work)
+{
+    test_reuse(work);
+    test_streams(work);
+    test_waits(work);
+    test_places(work);
+    test_pool(work);
+}
+
+#define ALL_REUSE_TESTS (REUSE_TESTS + STREAMS_TESTS + WAITS_TESTS + PLACE_TESTS + POOL_TESTS)
+
+static void
+part_reuse(void)
+{
+    gpu_with_work(all_reuse, ALL_REUSE_TESTS);
+}
+
+static void
+part_contract(void)
+{
+    check_contract("vmm");
+}
+
+static void
+part_contract_stress(void)
+{
+    check_contract("vmm(stress=true)");
+}
+
+static const struct gpu_part parts[] = {
+    { "blocks", BLOCKS_TESTS + MAXIMUM_TESTS + OPTIONS_TESTS, part_blocks },
+    { "reuse", ALL_REUSE_TESTS, part_reuse },
+    { "contract", CONTRACT_TESTS, part_contract },
+    { "contract-stress", CONTRACT_TESTS, part_contract_stress },
+};
+
+int
+main(int argc, char **argv)
+{
+    gpu_lock(true);
+    return gpu_parts_main(argc, argv, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("no GPU: this build has no CUDA");
+}
+
+#endif
