@@ -137,6 +137,7 @@ pool_read(struct tide_resource *self, struct tide_pool_figures *out)
     out->returned = chunk_heap->returned;
     out->taken_over = chunk_heap->taken_over;
     out->orders = chunk_heap->orders;
+    out->remapped = chunk_heap->remapped;
     tidei_cache_open(&pool->cache);
 }
 

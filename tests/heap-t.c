@@ -182,7 +182,7 @@ step_chunk(void)
 {
     size_t chunk = contract_random(&model.seed) % CHUNKS;
     uint32_t stream = 1 + (uint32_t)(contract_random(&model.seed) % STREAMS);
-    struct tidei_span *taken;
+    struct tidei_piece *taken;
 
     if (contract_random(&model.seed) % 2 == 0) {
         taken = tidei_heap_chunk_take(&model.heap, contract_random(&model.seed) % 2 == 0, UINT64_MAX);
@@ -192,7 +192,7 @@ step_chunk(void)
             tidei_heap_chunk_put_back(&model.heap, taken);
             return;
         }
-        model.there[chunk_of(taken->base)] = false;
+        model.there[chunk_of(tidei_piece_address(taken))] = false;
         tidei_heap_chunk_forget(&model.heap, taken);
         return;
     }
@@ -245,7 +245,7 @@ heap_differs(void)
 static void
 check_model(void)
 {
-    struct tidei_span *taken;
+    struct tidei_piece *taken;
     uint64_t differs = 0;
 
     model.seed = contract_seed(20261121);
@@ -280,8 +280,8 @@ check_model(void)
             step_put(&model.live[i]);
     }
     while ((taken = tidei_heap_chunk_take(&model.heap, true, UINT64_MAX)) != NULL) {
-        model.there[chunk_of(taken->base)] = false;
-        differs += taken->first->bytes != CHUNK_BYTES;
+        model.there[chunk_of(tidei_piece_address(taken))] = false;
+        differs += taken->bytes != CHUNK_BYTES;
         tidei_heap_chunk_forget(&model.heap, taken);
     }
     for (size_t i = 0; i < CHUNKS; i++)
@@ -364,7 +364,7 @@ static void
 check_chunks(void)
 {
     struct tidei_heap heap;
-    struct tidei_span *away[8];
+    struct tidei_piece *away[8];
     size_t count = 0;
 
     if (tidei_heap_init(&heap, GRANULE, CHUNK_BYTES, UINT64_MAX) != TIDE_OK)

@@ -417,6 +417,11 @@ tests_pool_threads_t_LDADD = libtidemark.la
 TESTS += tests/pool-threads-t
 THREADED_TESTS += tests/pool-threads-t
 
+check_PROGRAMS += tests/pool-pages-t
+tests_pool_pages_t_SOURCES = tests/pool-pages-t.c $(adaptor_test)
+tests_pool_pages_t_LDADD = libtidemark.la
+TESTS += tests/pool-pages-t
+
 check_PROGRAMS += tests/pool-streams-t
 tests_pool_streams_t_SOURCES = tests/pool-streams-t.c $(adaptor_test)
 tests_pool_streams_t_LDADD = libtidemark.la

@@ -1,6 +1,7 @@
 /* Tests sim: exact capacity, addresses that never overlap, and pointer queries, at any size and with threads. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,6 +150,46 @@ check_extremes(void)
     tide_resource_release(sim);
 }
 
+/* Sixteen pages in three blocks, of which the middle one goes. */
+static void
+check_pages(void)
+{
+    struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_VMM };
+    struct tide_resource *sim = create(&options), *wrong = NULL;
+    uintptr_t addresses[3];
+    uint64_t page;
+    void *pointer;
+
+    for (int i = 0; i < 3; i++) {
+        tide_allocate(sim, (i + 1) * 2 * MIB - 1, 256, 0, &pointer);
+        addresses[i] = (uintptr_t)pointer;
+    }
+    is_u64(figure(sim, TIDE_QUERY_PAGE), 2 * MIB, "with model=vmm a page has 2 MiB unless given");
+    ok(all_of(addresses[1] == addresses[0] + 2 * MIB, addresses[2] == addresses[1] + 4 * MIB),
+       "blocks of whole pages lie side by side");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 12 * MIB, "each request takes whole pages");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), 12 * MIB - 3, "the bytes used are those of the requests");
+    ok(tide_deallocate(sim, (void *)(addresses[1] + 2 * MIB), 2 * MIB, 256, 0) == TIDE_EPOINTER,
+       "a page within a block is none that can be freed");
+    ok(tide_deallocate(sim, (void *)addresses[1], 4 * MIB, 256, 0) == TIDE_EMISMATCH,
+       "a block of pages is not freed with another size");
+    ok(tide_deallocate(sim, (void *)addresses[1], 4 * MIB - 1, 256, 0) == TIDE_OK, "a block of pages is freed");
+    ok(tide_deallocate(sim, (void *)addresses[1], 4 * MIB - 1, 256, 0) == TIDE_EPOINTER,
+       "a block of pages is freed once");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 8 * MIB, "a freed block's pages are no longer reserved");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED_HIGH), 12 * MIB, "the most pages are remembered");
+    tide_resource_release(sim);
+    options = (struct tide_sim_options){ TIDE_OPTIONS(options), .page_bytes = MIB };
+    ok(tide_sim_create(&options, &wrong) == TIDE_EINVAL && strstr(tide_error_text(), "model=vmm") != NULL,
+       "a page without model=vmm is refused, and the refusal says what it belongs to");
+    options.model = TIDE_SIM_VMM;
+    options.granularity_bytes = 512;
+    ok(tide_sim_create(&options, &wrong) == TIDE_EINVAL, "a granularity with model=vmm is refused");
+    sim = create(NULL);
+    ok(tide_query(sim, TIDE_QUERY_PAGE, &page) == TIDE_EUNSUPPORTED, "model=plain has no pages");
+    tide_resource_release(sim);
+}
+
 static int
 block_compare(const void *left, const void *right)
 {
@@ -163,10 +204,10 @@ block_compare(const void *left, const void *right)
  * addresses.
  */
 static void
-check_overlap(void)
+check_overlap(struct tide_sim_options *options, const char *model)
 {
     static struct block blocks[RANDOM_LIVE];
-    struct tide_resource *sim = create(NULL);
+    struct tide_resource *sim = create(options);
     uint64_t seed = contract_seed(4711);
     uint64_t used = 0;
     uint64_t failures = 0;
@@ -190,13 +231,14 @@ check_overlap(void)
         misaligned += block->address % block->alignment != 0;
         used += block->bytes;
     }
-    is_u64(failures, 0, "random requests of 1 byte to 1 TiB all succeed");
-    is_u64(figure(sim, TIDE_QUERY_BYTES_USED), used, "the bytes in use are exact after random traffic");
+    ok(failures == 0, "%s: random requests of 1 byte to 1 TiB all succeed", model);
+    ok(figure(sim, TIDE_QUERY_BYTES_USED) == used, "%s: the bytes in use are exact after random traffic", model);
     qsort(blocks, RANDOM_LIVE, sizeof(blocks[0]), block_compare);
     for (size_t i = 0; i + 1 < RANDOM_LIVE; i++)
         overlaps += blocks[i].address != 0 && blocks[i].address + blocks[i].bytes > blocks[i + 1].address;
-    is_u64(misaligned, 0, "every address has the requested alignment");
-    is_u64(overlaps, 0, "no two live blocks overlap");
+    ok(misaligned == 0, "%s: every address has the requested alignment", model);
+    ok(overlaps == 0, "%s: no two live blocks overlap", model);
+    memset(blocks, 0, sizeof(blocks));
     tide_resource_release(sim);
 }
 
@@ -303,14 +345,17 @@ main(void)
     const struct contract contract = {
         .name = "sim", .create = create, .largest_bytes = (size_t)512 << 30, .knows_pointers = true
     };
+    struct tide_sim_options pages = { TIDE_OPTIONS(pages), .model = TIDE_SIM_VMM, .page_bytes = 4096 };
 
-    plan(CONTRACT_TESTS + 10 + 7 + 15 + 10 + 4 + 3 + 1);
+    plan(CONTRACT_TESTS + 10 + 7 + 15 + 10 + 13 + 2 * 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
     check_pointers();
     check_extremes();
-    check_overlap();
+    check_pages();
+    check_overlap(NULL, "model=plain");
+    check_overlap(&pages, "model=vmm");
     check_crowd();
     check_fork();
     return done();

@@ -31,11 +31,20 @@ struct tide_host_options {
  */
 TIDE_EXPORT enum tide_status tide_host_create(const struct tide_host_options *options, struct tide_resource **out);
 
+/* What `sim` accounts for as. */
+enum tide_sim_model {
+    TIDE_SIM_PLAIN = 0, /* addresses alone */
+    TIDE_SIM_VMM = 1,   /* physical pages, which are mapped side by side as the base `vmm` maps them */
+};
+
 /* sim: addresses with no memory behind them. */
 struct tide_sim_options {
     size_t struct_size;         /* TIDE_OPTIONS */
     uint64_t capacity_bytes;    /* the most bytes outstanding, as rounded up to the granularity; 0: no bound */
-    uint64_t granularity_bytes; /* power of two that each request is rounded up to; 0: 1 */
+    uint64_t granularity_bytes; /* power of two that each request is rounded up to; 0: 1; not with TIDE_SIM_VMM */
+    uint32_t model;             /* enum tide_sim_model */
+    uint32_t reserved;          /* 0 */
+    uint64_t page_bytes;        /* of TIDE_SIM_VMM: size of a page, a power of two from 4 KiB to 1 GiB; 0: 2 MiB */
 };
 
 /*
@@ -45,8 +54,12 @@ struct tide_sim_options {
  * Addresses that are in use never overlap. Freed addresses are handed out again. The base knows its own blocks,
  * and refuses to free any other.
  *
+ * With TIDE_SIM_VMM each request takes whole pages. Addresses lie side by side, and are handed out again only where a
+ * layer above wishes so; the base answers TIDE_QUERY_PAGE, so a pool above uses its chunks as one.
+ *
  * `options` may be NULL. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, granularity_bytes), TIDE_ENOMEM.
+ * Errors: TIDE_EINVAL (NULL; granularity_bytes; model; page_bytes; a granularity with TIDE_SIM_VMM, a page without),
+ * TIDE_ENOMEM.
  * Errors of its allocations: TIDE_ECAPACITY, TIDE_EOVERFLOW, TIDE_ENOMEM. Of its deallocations: TIDE_EPOINTER,
  * TIDE_EMISMATCH.
  * Thread safety: any thread. Takes a short lock for each size class. Since 0.1.

@@ -33,6 +33,7 @@ struct tide_pool_figures {
     uint64_t returned;            /* number of chunks that went back to upstream so far */
     uint64_t taken_over;          /* number of blocks that went to a stream that had to wait for another one first */
     uint64_t orders;              /* number of waits that this took */
+    uint64_t remapped;            /* chunks of `returned` that went back to have as much mapped where it was needed */
 };
 
 /*

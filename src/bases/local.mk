@@ -8,6 +8,8 @@ libtidemark_la_SOURCES += \
 	src/bases/figures.h \
 	src/bases/host.c \
 	src/bases/none.c \
+	src/bases/sim-pages.c \
+	src/bases/sim-pages.h \
 	src/bases/sim.c \
 	src/bases/unpooled.c \
 	src/bases/vmm/base.h \

@@ -1,19 +1,25 @@
 /*
  * The base `sim`: addresses with no memory behind them, for replays and planning on any machine.
  *
- * Usage: sim(capacity=SIZE, granularity=SIZE)
+ * Usage: sim(capacity=SIZE, granularity=SIZE, model=plain|vmm, page=SIZE)
+ *     capacity     the most that is outstanding, rounded up; no bound unless given
+ *     granularity  each request is rounded up to a multiple of this power of two; 1 unless given; of model=plain
+ *     model        plain: addresses alone, the default; vmm: physical pages, mapped side by side, as the base `vmm` has
+ *     page         of model=vmm: the size of a page, a power of two; 2 MiB unless given
  *
  * Example: log(trace.db) | statistics | sim(capacity=80GiB, granularity=2MiB)
  *
  * LIMITATIONS
- *  - The addresses do not model a real allocator's: nothing fragments, and requests of different size classes lie far
- *    apart.
+ *  - The addresses of model=plain do not model a real allocator's: nothing fragments, and requests of different size
+ *    classes lie far apart.
  *  - The largest request is 1 PiB.
  *  - Two sims hand out the same addresses.
  *
- * Each size class (a power of two cut into eight steps) has its own 2^54 bytes of addresses, and a table with one word
+ * model=plain: each size class (a power of two cut into eight steps) has its own 2^54 bytes of addresses, and a table with one word
  * for each slot. Arithmetic on an address yields its class and slot. So allocating and freeing take constant time, live
  * addresses cannot overlap, and host memory is eight bytes for each allocation that is live at the peak.
+ *
+ * model=vmm: src/bases/sim-pages.h. Both models count what is outstanding in their units, pages or the granularity.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +27,7 @@
 #include <tidemark/base.h>
 
 #include "src/bases/figures.h"
+#include "src/bases/sim-pages.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
 #include "src/tables/grow.h"
@@ -55,11 +62,19 @@ struct sim_class {
 struct sim {
     struct tide_resource base;
     struct tide_sim_options options;
-    _Atomic uint64_t used;     /* requested bytes outstanding, of all threads */
-    _Atomic uint64_t reserved; /* the same, with requests rounded up to the granularity; the capacity bounds it */
-    _Atomic uint64_t high;     /* the most that `reserved` was */
+    uint64_t unit_bytes;          /* the granularity, or a page */
+    _Atomic uint64_t used;        /* requested bytes outstanding, of all threads */
+    _Atomic uint64_t reserved;    /* the same, with requests rounded up to the unit; the capacity bounds it */
+    _Atomic uint64_t high;        /* the most that `reserved` was */
+    struct tidei_sim_pages pages; /* model=vmm */
     struct sim_class classes[SIM_CLASS_COUNT];
 };
+
+static bool
+sim_has_pages(const struct sim *sim)
+{
+    return sim->options.model == TIDE_SIM_VMM;
+}
 
 static unsigned
 sim_log2(uint64_t value)
@@ -127,6 +142,21 @@ sim_take(struct sim *sim, size_t class_index, uint64_t word, void **out)
     return status;
 }
 
+/* Addresses for a request of `bytes` that counts as `rounded`. */
+static enum tide_status
+sim_place(struct sim *sim, uint64_t bytes, uint64_t rounded, size_t alignment, void **out)
+{
+    uint64_t slot_alignment = alignment > SIM_ALIGNMENT ? alignment : SIM_ALIGNMENT;
+    uint64_t word = SIM_WORD(bytes, sim_log2(alignment));
+
+    if (bytes > SIM_LARGEST_BYTES || slot_alignment > SIM_LARGEST_BYTES)
+        return tide_error_set(TIDE_ECAPACITY, "sim: %s request at a multiple of %s exceeds the largest of %s",
+                              tidei_size_text(bytes), tidei_size_text(alignment), tidei_size_text(SIM_LARGEST_BYTES));
+    if (sim_has_pages(sim))
+        return tidei_sim_pages_take(&sim->pages, rounded, alignment, word, out);
+    return sim_take(sim, sim_class_of(bytes, slot_alignment), word, out);
+}
+
 static enum tide_status
 sim_refuse(const struct sim *sim, uint64_t bytes, uint64_t rounded, uint64_t reserved)
 {
@@ -153,16 +183,11 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     *out = NULL;
     if (bytes == 0)
         return TIDE_OK;
-    if (!tidei_round_up(bytes, slot_alignment, &rounded) ||
-        !tidei_round_up(bytes, sim->options.granularity_bytes, &rounded))
+    if (!tidei_round_up(bytes, slot_alignment, &rounded) || !tidei_round_up(bytes, sim->unit_bytes, &rounded))
         return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes));
     if (!tidei_bounded_add(&sim->reserved, rounded, sim->options.capacity_bytes, &reserved))
         return sim_refuse(sim, bytes, rounded, reserved);
-    if (bytes > SIM_LARGEST_BYTES || slot_alignment > SIM_LARGEST_BYTES)
-        status = tide_error_set(TIDE_ECAPACITY, "sim: %s request at a multiple of %s exceeds the largest of %s",
-                                tidei_size_text(bytes), tidei_size_text(alignment), tidei_size_text(SIM_LARGEST_BYTES));
-    else
-        status = sim_take(sim, sim_class_of(bytes, slot_alignment), SIM_WORD(bytes, sim_log2(alignment)), out);
+    status = sim_place(sim, bytes, rounded, alignment, out);
     /* Relaxed: as tidei_bounded_add. */
     if (status != TIDE_OK) {
         atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed);
@@ -203,20 +228,21 @@ static enum tide_status
 sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct sim *sim = (struct sim *)self;
+    /* a size too large to be live may not fit into a word: bare SIM_LIVE means 0 bytes, which no slot has */
+    uint64_t word = bytes <= SIM_LARGEST_BYTES ? SIM_WORD(bytes, sim_log2(alignment)) : SIM_LIVE;
     uint64_t rounded;
     enum tide_status status;
 
     (void)stream;
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
-    /* a size too large to be live may not fit into a word: bare SIM_LIVE means 0 bytes, which no slot has */
-    status = sim_give(sim, pointer, bytes <= SIM_LARGEST_BYTES ? SIM_WORD(bytes, sim_log2(alignment)) : SIM_LIVE);
+    status = sim_has_pages(sim) ? tidei_sim_pages_give(&sim->pages, pointer, word) : sim_give(sim, pointer, word);
     if (status == TIDE_EMISMATCH)
         return tide_error_set(status, "sim: %zu bytes at a multiple of %zu given back at %p, allocated otherwise",
                               bytes, alignment, pointer);
     if (status != TIDE_OK)
         return tide_error_set(status, "sim: %p given back, which is no live address", pointer);
-    (void)tidei_round_up(bytes, sim->options.granularity_bytes, &rounded);    /* it fitted when it was allocated */
+    (void)tidei_round_up(bytes, sim->unit_bytes, &rounded);                   /* it fitted when it was allocated */
     atomic_fetch_sub_explicit(&sim->used, bytes, memory_order_relaxed);       /* as tidei_bounded_add */
     atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
     return TIDE_OK;
@@ -235,9 +261,23 @@ sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         { TIDE_QUERY_HOST_ACCESS, 0 },
         { TIDE_QUERY_STREAM_ORDERED, 0 },
         { TIDE_QUERY_ALIGNMENT, SIM_ALIGNMENT },
+        { TIDE_QUERY_PAGE, sim_has_pages(sim) ? sim->unit_bytes : UINT64_MAX },
     };
 
     return tidei_figures_find(figures, TIDEI_COUNT_OF(figures), what, out) ? TIDE_OK : tide_base_query(self, what, out);
+}
+
+static enum tide_status
+sim_check(void *given, size_t *fault)
+{
+    const struct tide_sim_options *options = given;
+
+    (void)fault;
+    if (options->model == TIDE_SIM_VMM && options->granularity_bytes != 0)
+        return tide_error_set(TIDE_EINVAL, "sim: a granularity is of model=plain; model=vmm rounds up to its page");
+    if (options->model != TIDE_SIM_VMM && options->page_bytes != 0)
+        return tide_error_set(TIDE_EINVAL, "sim: a page is of model=vmm; model=plain rounds up to its granularity");
+    return TIDE_OK;
 }
 
 static enum tide_status
@@ -246,6 +286,8 @@ sim_init(struct tide_resource *self, size_t *fault)
     struct sim *sim = (struct sim *)self;
 
     (void)fault;
+    sim->unit_bytes = sim_has_pages(sim) ? sim->options.page_bytes : sim->options.granularity_bytes;
+    tidei_sim_pages_init(&sim->pages, (SIM_CLASS_COUNT + 1) * SIM_REGION_BYTES, sim->unit_bytes);
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
         tidei_lock_init(&sim->classes[i].lock);
         sim->classes[i].free_slot = SIM_NO_SLOT;
@@ -258,17 +300,23 @@ sim_fini(struct tide_resource *self)
 {
     struct sim *sim = (struct sim *)self;
 
+    tidei_sim_pages_fini(&sim->pages);
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
         tidei_lock_fini(&sim->classes[i].lock);
         free(sim->classes[i].slots);
     }
 }
 
+static const char *const sim_models[] = { "plain", "vmm", NULL };
+
 static const struct tidei_argument sim_arguments[] = {
     TIDEI_ARGUMENT("capacity", SIZE, struct tide_sim_options, capacity_bytes, "a size such as 80GiB", .least = 1,
                    .default_value = UINT64_MAX),
     TIDEI_ARGUMENT("granularity", SIZE, struct tide_sim_options, granularity_bytes, "a power of two such as 2MiB",
                    .power_of_two = true, .default_value = 1),
+    TIDEI_ARGUMENT("model", CHOICE, struct tide_sim_options, model, "plain or vmm", .choices = sim_models),
+    TIDEI_ARGUMENT("page", SIZE, struct tide_sim_options, page_bytes, "a power of two from 4KiB to 1GiB",
+                   .power_of_two = true, .least = 4096, .most = UINT64_C(1) << 30, .default_value = UINT64_C(2) << 20),
 };
 
 const struct tidei_kind tidei_sim_kind = {
@@ -286,6 +334,7 @@ const struct tidei_kind tidei_sim_kind = {
     TIDEI_KIND_ARGUMENTS(sim_arguments),
     .options_size = sizeof(struct tide_sim_options),
     TIDEI_KIND_STRUCT(struct sim),
+    .check = sim_check,
     .init = sim_init,
     .fini = sim_fini,
 };

@@ -18,7 +18,7 @@
 SIZED(tide_aligned_options, above_bytes, 24);
 SIZED(tide_arena_options, size_bytes, 16);
 SIZED(tide_host_options, capacity_bytes, 16);
-SIZED(tide_sim_options, granularity_bytes, 24);
+SIZED(tide_sim_options, page_bytes, 40);
 SIZED(tide_cuda_options, reserved, 16);
 SIZED(tide_managed_options, reserved, 24);
 SIZED(tide_pinned_options, reserved, 16);
@@ -39,7 +39,7 @@ SIZED(tide_limit_figures, used_count, 24);
 SIZED(tide_log_options, reserved, 64);
 SIZED(tide_monotonic_options, chunk_bytes, 16);
 SIZED(tide_pool_options, cache_bytes, 56);
-SIZED(tide_pool_figures, orders, 104);
+SIZED(tide_pool_figures, remapped, 112);
 SIZED(tide_prefetch_options, reserved, 24);
 SIZED(tide_retry_options, reserved, 32);
 SIZED(tide_retry_figures, served, 24);

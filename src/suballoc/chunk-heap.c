@@ -7,20 +7,14 @@
 #include <sched.h>
 #include <string.h>
 
+#include "src/suballoc/chunk-heap-inner.h"
+#include "src/suballoc/range.h"
 #include "src/sync/fork.h"
 
 static uint64_t
-chunk_heap_reserved(struct tidei_chunk_heap *chunk_heap)
+round_up(uint64_t bytes, uint64_t unit)
 {
-    return atomic_load_explicit(&chunk_heap->reserved, memory_order_relaxed); /* relaxed: a number, no data behind it */
-}
-
-static enum tide_status
-chunk_heap_no_memory(const struct tidei_chunk_heap *chunk_heap)
-{
-    return tidei_refused(
-        chunk_heap->options.layer,
-        tide_error_set(TIDE_ENOMEM, "%s: no host memory to note another block", chunk_heap->options.name));
+    return (bytes + unit - 1) / unit * unit;
 }
 
 void
@@ -44,180 +38,6 @@ tidei_chunk_heap_reset_contention(struct tidei_chunk_heap *chunk_heap)
     chunk_heap->entered = chunk_heap->waited = chunk_heap->contention = 0;
 }
 
-/* Stream order. */
-
-/*
- * Make stream `later` wait for all streams on which the piece was freed. On failure the piece keeps its freed runs, and
- * does not belong to `later`.
- */
-static enum tide_status
-chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, uint32_t later)
-{
-    struct tidei_streams *streams = &chunk_heap->heap.streams;
-    enum tide_status status = TIDE_OK;
-    uint32_t earlier;
-    uint64_t epoch, orders = 0;
-
-    tidei_streams_hold(streams, later);
-    while (status == TIDE_OK && tidei_heap_wait(&chunk_heap->heap, piece, later, &earlier, &epoch)) {
-        tide_stream from = streams->streams[earlier]->handle, to = streams->streams[later]->handle;
-
-        tidei_lock_release(&chunk_heap->lock);
-        TIDEI_TEST_POINT("chunk-heap.moving");
-        status = chunk_heap->upstream->ops->order(chunk_heap->upstream, from, to);
-        tidei_lock_acquire(&chunk_heap->lock);
-        if (status != TIDE_OK)
-            break;
-        orders++;
-        tidei_heap_waited(&chunk_heap->heap, piece, later, earlier, epoch);
-    }
-    tidei_streams_release(streams, later);
-    chunk_heap->orders += orders;
-    return status;
-}
-
-/* Make the request's stream wait for the piece. On failure the piece goes back to the heap, and the result is NULL. */
-static struct tidei_piece *
-chunk_heap_take_over(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
-                     const struct tidei_heap_request *request)
-{
-    uint64_t orders = chunk_heap->orders;
-
-    if (piece == NULL)
-        return NULL;
-    if (chunk_heap_wait(chunk_heap, piece, request->stream) == TIDE_OK) {
-        chunk_heap->taken_over += chunk_heap->orders != orders;
-        return piece;
-    }
-    tidei_heap_put_back(&chunk_heap->heap, piece);
-    return NULL;
-}
-
-/* A piece for the request, MOVING; NULL where none fits, or where the stream could not be made to wait for it. */
-static struct tidei_piece *
-chunk_heap_take(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
-{
-    return chunk_heap_take_over(chunk_heap, tidei_heap_take(&chunk_heap->heap, request), request);
-}
-
-/* Chunks: taking them from upstream and returning them. */
-
-/*
- * Add the bytes of a chunk that has arrived, or subtract (a negative number) those of one that was returned. The caller
- * holds the lock, so no atomic addition is needed.
- */
-static void
-chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
-{
-    bytes += atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
-    atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
-    if (chunk_heap->peak_bytes < bytes)
-        chunk_heap->peak_bytes = bytes;
-}
-
-/*
- * In the child of a fork() the threads that were calling upstream do not exist, and nobody may wait for them. Chunks
- * that they were requesting never arrive, and chunks that they were about to return are lost. Keeps the lock.
- */
-static void
-chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
-{
-    uint64_t bytes;
-
-    if (chunk_heap->forks == tidei_fork_generation())
-        return;
-    chunk_heap->forks = tidei_fork_generation();
-    chunk_heap->requesting = chunk_heap->returning = 0;
-    chunk_heap->returning_bytes = 0;
-    bytes = tidei_heap_free_bytes(&chunk_heap->heap) + chunk_heap->heap.out_bytes;
-    /* Relaxed: as above. */
-    atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
-    atomic_store_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
-}
-
-static enum tide_status
-chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, tide_stream stream, void **out)
-{
-    uint64_t granule = chunk_heap->options.granule;
-
-    if (chunk_heap->options.is_inner)
-        return tidei_allocate(chunk_heap->upstream, bytes, granule, stream, out);
-    return tidei_chunks_allocate(&chunk_heap->chunks, bytes, granule, stream, out);
-}
-
-static enum tide_status
-chunk_heap_give_back(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes, tide_stream stream)
-{
-    uint64_t granule = chunk_heap->options.granule;
-
-    if (chunk_heap->options.is_inner)
-        return tidei_deallocate(chunk_heap->upstream, pointer, bytes, granule, stream);
-    return tidei_chunks_deallocate(&chunk_heap->chunks, pointer, bytes, granule, stream);
-}
-
-/* Reject a chunk from upstream that is invalid or overlaps this heap's memory. The caller holds the lock. */
-static enum tide_status
-chunk_heap_check_chunk(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes)
-{
-    const char *name = chunk_heap->options.name, *below = tide_resource_name(chunk_heap->upstream);
-    uintptr_t base = (uintptr_t)pointer;
-
-    if (pointer == NULL)
-        return tidei_refused(chunk_heap->options.layer, tide_error_set(TIDE_EUPSTREAM, "%s: %s gave NULL for %llu B",
-                                                                       name, below, (unsigned long long)bytes));
-    if (base % chunk_heap->options.granule != 0)
-        return tidei_refused(chunk_heap->options.layer,
-                             tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %p, which is no multiple of %llu", name, below,
-                                            pointer, (unsigned long long)chunk_heap->options.granule));
-    if (base + (bytes - 1) < base || tidei_heap_overlaps(&chunk_heap->heap, base, bytes))
-        return tidei_refused(chunk_heap->options.layer,
-                             tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %llu B at %p, which it gave before", name,
-                                            below, (unsigned long long)bytes, pointer));
-    return TIDE_OK;
-}
-
-/*
- * Get a chunk of exactly this size with one call to upstream. A chunk that cannot be used is returned, unless that
- * would free memory of this heap.
- */
-static enum tide_status
-chunk_heap_chunk_new(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep)
-{
-    tide_stream handle = chunk_heap->heap.streams.streams[stream]->handle;
-    enum tide_status status;
-    bool overlaps = false;
-    void *pointer;
-
-    chunk_heap->requesting++;
-    tidei_lock_release(&chunk_heap->lock);
-    TIDEI_TEST_POINT("chunk-heap.asking");
-    status = chunk_heap_ask(chunk_heap, bytes, handle, &pointer);
-    tidei_lock_acquire(&chunk_heap->lock);
-    chunk_heap->requesting--;
-    chunk_heap->requests_ended++;
-    if (status != TIDE_OK)
-        return status;
-    status = chunk_heap_check_chunk(chunk_heap, pointer, bytes);
-    if (status == TIDE_OK && !tidei_heap_reserve(&chunk_heap->heap))
-        status = chunk_heap_no_memory(chunk_heap);
-    if (status == TIDE_OK) {
-        tidei_heap_chunk_add(&chunk_heap->heap, (uintptr_t)pointer, bytes, stream, keep);
-        chunk_heap->grown++;
-        return TIDE_OK;
-    }
-    overlaps = pointer != NULL && tidei_heap_overlaps(&chunk_heap->heap, (uintptr_t)pointer, bytes);
-    if (pointer != NULL && !overlaps) {
-        struct tidei_error error;
-
-        tidei_lock_release(&chunk_heap->lock);
-        tidei_error_save(&error);
-        chunk_heap_give_back(chunk_heap, pointer, bytes, handle);
-        tidei_error_restore(&error);
-        tidei_lock_acquire(&chunk_heap->lock);
-    }
-    return status;
-}
-
 /* Whether only the requests of other threads to upstream leave no room below the maximum. The caller holds the lock. */
 static bool
 refusal_is_temporary(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
@@ -225,7 +45,7 @@ refusal_is_temporary(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
     uint64_t most = chunk_heap->options.maximum_bytes;
 
-    return chunk_heap_reserved(chunk_heap) > held && held <= most && bytes <= most - held;
+    return tidei_chunk_heap_reserved(chunk_heap) > held && held <= most && bytes <= most - held;
 }
 
 /*
@@ -235,24 +55,24 @@ refusal_is_temporary(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 static enum tide_status
 chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep, bool *temporary)
 {
-    enum tide_status status;
-    uint64_t before;
+    enum tide_status status = tidei_chunk_heap_count(chunk_heap, bytes);
+    uintptr_t address;
 
-    *temporary = false;
-    if (!tidei_bounded_add(&chunk_heap->reserved, bytes, chunk_heap->options.maximum_bytes, &before)) {
-        *temporary = refusal_is_temporary(chunk_heap, bytes);
-        return tidei_refused(chunk_heap->options.layer,
-                             tide_error_set(TIDE_ECAPACITY, "%s: another %s exceed its maximum of %s (%s reserved)",
-                                            chunk_heap->options.name, tidei_size_text(bytes),
-                                            tidei_size_text(chunk_heap->options.maximum_bytes),
-                                            tidei_size_text(before)));
-    }
-    status = chunk_heap_chunk_new(chunk_heap, bytes, stream, keep);
+    *temporary = status != TIDE_OK && refusal_is_temporary(chunk_heap, bytes);
     if (status != TIDE_OK)
+        return status;
+    status = tidei_chunk_heap_ask(chunk_heap, bytes, stream, 0, &address);
+    if (status != TIDE_OK) {
         atomic_fetch_sub_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed); /* as tidei_bounded_add */
+        return status;
+    }
+    if (tidei_chunk_heap_joins(chunk_heap))
+        tidei_range_free(&chunk_heap->heap, tidei_range_add(&chunk_heap->heap, address, bytes, stream, keep));
     else
-        chunk_heap_hold(chunk_heap, bytes);
-    return status;
+        tidei_heap_chunk_add(&chunk_heap->heap, address, bytes, stream, keep);
+    chunk_heap->grown++;
+    tidei_chunk_heap_hold(chunk_heap, bytes);
+    return TIDE_OK;
 }
 
 enum tide_status
@@ -263,87 +83,25 @@ tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     bool temporary; /* nobody else is here yet */
 
     tidei_lock_acquire(&chunk_heap->lock);
+    if (tidei_chunk_heap_joins(chunk_heap))
+        bytes = round_up(bytes, chunk_heap->heap.range.page_bytes);
     stream = tidei_streams_number(&chunk_heap->heap.streams, 0);
     if (stream == TIDEI_STREAM_NONE)
-        status = chunk_heap_no_memory(chunk_heap);
+        status = tidei_chunk_heap_no_memory(chunk_heap);
     else
         status = chunk_heap_chunk_add(chunk_heap, bytes, stream, true, &temporary);
     tidei_lock_release(&chunk_heap->lock);
     return status;
 }
 
-/* The stream of the latest freed run: ordering all others before it needs the fewest waits. */
-static uint32_t
-chunk_stream(const struct tidei_span *chunk)
-{
-    const struct tidei_freed_run *latest = chunk->first->freed_runs.first;
-
-    for (const struct tidei_freed_run *freed_run = latest; freed_run != NULL; freed_run = freed_run->next) {
-        if (freed_run->epoch > latest->epoch)
-            latest = freed_run;
-    }
-    return latest->stream;
-}
-
-/* Return a chunk that is out of the heap, ordered behind all streams on which it was freed. */
-static enum tide_status
-chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_span *chunk)
-{
-    uint32_t stream = chunk_stream(chunk);
-    enum tide_status status = chunk_heap_wait(chunk_heap, chunk->first, stream);
-    tide_stream handle;
-
-    if (status != TIDE_OK)
-        return status;
-    handle = chunk_heap->heap.streams.streams[stream]->handle;
-    tidei_heap_own(&chunk_heap->heap, chunk->first, stream);
-    tidei_lock_release(&chunk_heap->lock);
-    TIDEI_TEST_POINT("chunk-heap.returning");
-    status = chunk_heap_give_back(chunk_heap, (void *)chunk->base, chunk->bytes, handle);
-    tidei_lock_acquire(&chunk_heap->lock);
-    return status;
-}
-
-/*
- * Return to upstream the chunk that has been free for longest, among those of at most `most_bytes`; with `all`, also
- * the first one. False where there is none, or where returning failed and left it in the heap.
- */
-static bool
-chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes)
-{
-    enum tide_status status;
-    struct tidei_span *chunk;
-
-    chunk_heap_note_fork(chunk_heap);
-    chunk = tidei_heap_chunk_take(&chunk_heap->heap, all, most_bytes);
-    if (chunk == NULL)
-        return false;
-    chunk_heap->returning++;
-    chunk_heap->returning_bytes += chunk->bytes;
-    status = chunk_heap_return_chunk(chunk_heap, chunk);
-    chunk_heap->returning--;
-    chunk_heap->returns_ended++;
-    chunk_heap->returning_bytes -= chunk->bytes;
-    if (status != TIDE_OK) {
-        tidei_heap_chunk_put_back(&chunk_heap->heap, chunk);
-        return false;
-    }
-    chunk_heap_hold(chunk_heap, 0 - chunk->bytes);
-    atomic_fetch_sub_explicit(&chunk_heap->reserved, chunk->bytes, memory_order_relaxed); /* as tidei_bounded_add */
-    chunk_heap->returned++;
-    tidei_heap_chunk_forget(&chunk_heap->heap, chunk);
-    return true;
-}
-
 /* Return free chunks, as far as there are any, so that a new one of `bytes` does not raise the peak. */
 static void
 chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 {
-    uint64_t most = chunk_heap->options.release_threshold_bytes;
+    uint64_t most = tidei_chunk_heap_limit(chunk_heap);
 
-    if (most == UINT64_MAX || most < chunk_heap->peak_bytes)
-        most = chunk_heap->peak_bytes;
-    while (chunk_heap_reserved(chunk_heap) + bytes > most && chunk_heap_return_one(chunk_heap, false, UINT64_MAX))
+    while (tidei_chunk_heap_reserved(chunk_heap) + bytes > most &&
+           tidei_chunk_heap_return_one(chunk_heap, false, UINT64_MAX) != 0)
         ;
 }
 
@@ -353,10 +111,11 @@ chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t most = chunk_heap->options.release_threshold_bytes;
 
-    if (most == UINT64_MAX || chunk_heap_reserved(chunk_heap) <= most)
+    if (most == UINT64_MAX || tidei_chunk_heap_reserved(chunk_heap) <= most)
         return;
     tidei_lock_acquire(&chunk_heap->lock);
-    while (chunk_heap_reserved(chunk_heap) > most && chunk_heap_return_one(chunk_heap, false, UINT64_MAX))
+    while (tidei_chunk_heap_reserved(chunk_heap) > most &&
+           tidei_chunk_heap_return_one(chunk_heap, false, UINT64_MAX) != 0)
         ;
     tidei_lock_release(&chunk_heap->lock);
 }
@@ -382,12 +141,6 @@ chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t requesting)
 
 /* Where nothing fits: choosing the size of a new chunk, and what to free first. */
 
-static uint64_t
-round_up(uint64_t bytes, uint64_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
-
 /* Wait until another thread has its answer from upstream, or has returned a chunk. Releases the lock meanwhile. */
 static void
 chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
@@ -401,14 +154,15 @@ chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
     } while (chunk_heap->requesting > 0 && chunk_heap->requests_ended + chunk_heap->returned == before);
 }
 
-/* The size that the policy chooses for a new chunk for the request. */
-static uint64_t
-chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
+uint64_t
+tidei_chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
 {
     uint64_t bytes = tidei_heap_need(&chunk_heap->heap, request);
 
     if (request->zone == TIDEI_ZONE_SMALL && bytes < tidei_heap_region_bytes(&chunk_heap->heap))
         bytes = tidei_heap_region_bytes(&chunk_heap->heap);
+    if (tidei_chunk_heap_joins(chunk_heap))
+        return bytes;
     bytes = round_up(bytes, TIDEI_CHUNK_HEAP_CHUNK_BYTES);
     if (bytes < chunk_heap->options.growth_bytes)
         bytes = round_up(chunk_heap->options.growth_bytes, chunk_heap->options.granule);
@@ -435,21 +189,6 @@ chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_hea
     }
 }
 
-/* Take any free piece that fits, however it must be cut. *out is NULL where none fits. */
-static enum tide_status
-chunk_heap_take_hard(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
-                     struct tidei_piece **out)
-{
-    struct tidei_heap_request any = *request;
-
-    any.last_resort = true;
-    *out = NULL;
-    if (!tidei_heap_reserve(&chunk_heap->heap))
-        return chunk_heap_no_memory(chunk_heap);
-    *out = chunk_heap_take(chunk_heap, &any);
-    return TIDE_OK;
-}
-
 /*
  * The same after a chunk was added for the request. Only that chunk is used where the best fit is memory of another
  * stream that the request's stream cannot be made to wait for.
@@ -458,13 +197,13 @@ static enum tide_status
 chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
                       struct tidei_piece **out)
 {
-    enum tide_status status = chunk_heap_take_hard(chunk_heap, request, out);
+    enum tide_status status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
 
     if (status != TIDE_OK || *out != NULL)
         return status;
     if (!tidei_heap_reserve(&chunk_heap->heap))
-        return chunk_heap_no_memory(chunk_heap);
-    *out = chunk_heap_take_over(chunk_heap, tidei_heap_take_newest(&chunk_heap->heap, request), request);
+        return tidei_chunk_heap_no_memory(chunk_heap);
+    *out = tidei_chunk_heap_take_over(chunk_heap, tidei_heap_take_newest(&chunk_heap->heap, request), request);
     return TIDE_OK;
 }
 
@@ -498,15 +237,15 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
         tidei_lock_release(&chunk_heap->lock);
         chunk_heap_gather(chunk_heap);
         tidei_lock_acquire(&chunk_heap->lock);
-        status = chunk_heap_take_hard(chunk_heap, request, out);
+        status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
         bytes = tidei_heap_need(&chunk_heap->heap, request); /* more was refused, and nothing has changed */
-        for (; chunk_heap_return_one(chunk_heap, true, UINT64_MAX); changes++)
-            bytes = chunk_heap_wanted(chunk_heap, request);
+        for (; tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX) != 0; changes++)
+            bytes = tidei_chunk_heap_wanted(chunk_heap, request);
         refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &temporary);
         status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, out)
-                                    : chunk_heap_take_hard(chunk_heap, request, out);
+                                    : tidei_chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
         again = refused == TIDE_OK || temporary || chunk_heap->grown + chunk_heap->returned != changes;
@@ -520,6 +259,48 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
     return refused;
 }
 
+/*
+ * The same where chunks are joined. What upstream has refused, and the maximum, was taken out of free memory as far as
+ * there are free chunks. So this repeats only where other threads have returned some.
+ */
+static enum tide_status
+chunk_heap_press_pages(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                       struct tidei_piece **out)
+{
+    enum tide_status status, refused;
+    uint64_t left;
+
+    do {
+        tidei_lock_release(&chunk_heap->lock);
+        chunk_heap_gather(chunk_heap);
+        tidei_lock_acquire(&chunk_heap->lock);
+        status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
+        if (status != TIDE_OK || *out != NULL)
+            return status;
+        refused = tidei_chunk_heap_grow_pages(chunk_heap, request, tidei_heap_need(&chunk_heap->heap, request), out);
+        if (refused == TIDE_OK || refused == TIDE_ENOMEM || refused == TIDE_EUPSTREAM)
+            return refused;
+        status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
+        if (status != TIDE_OK || *out != NULL)
+            return status;
+        left = chunk_heap->returns_ended;
+        chunk_heap_await_all(chunk_heap, chunk_heap->requesting);
+    } while (chunk_heap->returns_ended != left);
+    return refused;
+}
+
+static enum tide_status
+chunk_heap_grow_in_place(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                         struct tidei_piece **out)
+{
+    enum tide_status status =
+        tidei_chunk_heap_grow_pages(chunk_heap, request, tidei_chunk_heap_wanted(chunk_heap, request), out);
+
+    if (status == TIDE_OK || status == TIDE_ENOMEM || status == TIDE_EUPSTREAM)
+        return status;
+    return chunk_heap_press_pages(chunk_heap, request, out);
+}
+
 /* Serve a request that no free piece fits: call upstream. The caller holds the request's stream. */
 static enum tide_status
 chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, struct tidei_piece **out)
@@ -527,15 +308,17 @@ chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
     enum tide_status status = TIDE_OK;
     bool temporary;
 
-    chunk_heap_note_fork(chunk_heap);
+    tidei_chunk_heap_note_fork(chunk_heap);
+    if (tidei_chunk_heap_joins(chunk_heap))
+        return chunk_heap_grow_in_place(chunk_heap, request, out);
     do {
         /* At the maximum, a region or a chunk of its own may be too much for a request that fits somewhere else. */
-        if (chunk_heap->options.maximum_bytes - chunk_heap_reserved(chunk_heap) < request->bytes) {
-            status = chunk_heap_take_hard(chunk_heap, request, out);
+        if (chunk_heap->options.maximum_bytes - tidei_chunk_heap_reserved(chunk_heap) < request->bytes) {
+            status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
             if (status != TIDE_OK || *out != NULL)
                 return status;
         }
-        status = chunk_heap_chunk_for(chunk_heap, request, chunk_heap_wanted(chunk_heap, request), &temporary);
+        status = chunk_heap_chunk_for(chunk_heap, request, tidei_chunk_heap_wanted(chunk_heap, request), &temporary);
         if (temporary)
             chunk_heap_await(chunk_heap);
     } while (temporary);
@@ -553,12 +336,12 @@ static enum tide_status
 chunk_heap_press_free(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
                       struct tidei_piece **out)
 {
-    enum tide_status status = chunk_heap_take_hard(chunk_heap, request, out);
+    enum tide_status status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
 
     if (status != TIDE_OK || *out != NULL)
         return status;
     chunk_heap_await_all(chunk_heap, chunk_heap->requesting);
-    status = chunk_heap_take_hard(chunk_heap, request, out);
+    status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
     return status != TIDE_OK || *out != NULL ? status : TIDE_ECAPACITY;
 }
 
@@ -585,9 +368,9 @@ chunk_heap_request(struct tidei_chunk_heap *chunk_heap, size_t bytes, size_t ali
     *out = (struct tidei_heap_request){ .alignment = alignment > granule ? alignment : granule };
     out->bytes = tidei_heap_round(&chunk_heap->heap, bytes, &out->zone);
     if (!tidei_heap_reserve(&chunk_heap->heap))
-        return chunk_heap_no_memory(chunk_heap);
+        return tidei_chunk_heap_no_memory(chunk_heap);
     out->stream = tidei_streams_number(&chunk_heap->heap.streams, stream);
-    return out->stream != TIDEI_STREAM_NONE ? TIDE_OK : chunk_heap_no_memory(chunk_heap);
+    return out->stream != TIDEI_STREAM_NONE ? TIDE_OK : tidei_chunk_heap_no_memory(chunk_heap);
 }
 
 /* The slow path holds the request's stream meanwhile. */
@@ -602,7 +385,7 @@ tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, siz
     tidei_chunk_heap_enter(chunk_heap);
     status = chunk_heap_request(chunk_heap, bytes, alignment, stream, &request);
     if (status == TIDE_OK) {
-        *out = chunk_heap_take(chunk_heap, &request);
+        *out = tidei_chunk_heap_take(chunk_heap, &request);
         if (*out == NULL) {
             tidei_streams_hold(&chunk_heap->heap.streams, request.stream);
             status = may_grow ? chunk_heap_grow(chunk_heap, &request, out)
@@ -663,7 +446,7 @@ chunk_heap_free(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, 
     } else {
         tidei_figure_add(&chunk_heap->used_bytes, bytes);
         tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
-        status = chunk_heap_no_memory(chunk_heap);
+        status = tidei_chunk_heap_no_memory(chunk_heap);
     }
     tidei_lock_release(&chunk_heap->lock);
     if (status == TIDE_OK)
@@ -723,7 +506,7 @@ tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch)
     if (number != TIDEI_STREAM_NONE)
         tidei_heap_reassign(&chunk_heap->heap, epoch, number);
     else
-        status = chunk_heap_no_memory(chunk_heap);
+        status = tidei_chunk_heap_no_memory(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
     return status;
 }
@@ -743,10 +526,10 @@ tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
 void
 tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap)
 {
-    if (chunk_heap_reserved(chunk_heap) == 0)
+    if (tidei_chunk_heap_reserved(chunk_heap) == 0)
         return;
     tidei_lock_acquire(&chunk_heap->lock);
-    while (chunk_heap_return_one(chunk_heap, true, UINT64_MAX))
+    while (tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX) != 0)
         ;
     chunk_heap_await_all(chunk_heap, 0); /* a thread that releases arenas may be requesting for one of them */
     tidei_lock_release(&chunk_heap->lock);
@@ -766,7 +549,7 @@ void
 tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {
     tidei_lock_acquire(&chunk_heap->lock);
-    while (chunk_heap_return_one(chunk_heap, true, chunk_heap_above(chunk_heap, keep_bytes)))
+    while (tidei_chunk_heap_return_one(chunk_heap, true, chunk_heap_above(chunk_heap, keep_bytes)) != 0)
         ;
     tidei_lock_release(&chunk_heap->lock);
 }
@@ -776,7 +559,7 @@ tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {
     enum tide_status status;
 
-    if (chunk_heap_reserved(chunk_heap) <= keep_bytes)
+    if (tidei_chunk_heap_reserved(chunk_heap) <= keep_bytes)
         return TIDE_OK;
     /* Streams on which memory was freed may be destroyed: no call may name one. */
     status = tidei_chunk_heap_order_all(chunk_heap);
@@ -799,10 +582,28 @@ chunk_heap_most(const struct tidei_chunk_heap *chunk_heap)
     return capacity < chunk_heap->options.maximum_bytes ? capacity : chunk_heap->options.maximum_bytes;
 }
 
+/* The page of upstream's memory, or the granule where that is larger; 0 where its chunks may not be joined. */
+static uint64_t
+chunk_heap_page(const struct tidei_chunk_heap *chunk_heap)
+{
+    struct tidei_error error;
+    uint64_t page;
+
+    if (chunk_heap->options.is_inner)
+        return 0;
+    tidei_error_save(&error);
+    if (tide_query(chunk_heap->upstream, TIDE_QUERY_PAGE, &page) != TIDE_OK || (page & (page - 1)) != 0)
+        page = 0;
+    tidei_error_restore(&error);
+    return page != 0 && page < chunk_heap->options.granule ? chunk_heap->options.granule : page;
+}
+
 enum tide_status
 tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource *upstream,
                       const struct tidei_chunk_heap_options *options)
 {
+    uint64_t page;
+
     memset(chunk_heap, 0, sizeof(*chunk_heap));
     chunk_heap->upstream = upstream;
     chunk_heap->options = *options;
@@ -810,14 +611,17 @@ tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource 
     if (!options->is_inner)
         tidei_chunks_init(&chunk_heap->chunks, options->name, upstream);
     tidei_lock_init(&chunk_heap->lock);
+    page = chunk_heap_page(chunk_heap);
     if (tidei_heap_init(&chunk_heap->heap, options->granule, options->growth_bytes, chunk_heap_most(chunk_heap)) ==
-        TIDE_OK)
+            TIDE_OK &&
+        (page == 0 || tidei_range_init(&chunk_heap->heap, page)))
         return TIDE_OK;
+    tidei_range_fini(&chunk_heap->heap);
     tidei_heap_fini(&chunk_heap->heap);
     tidei_lock_fini(&chunk_heap->lock);
     if (!options->is_inner)
         tidei_chunks_fini(&chunk_heap->chunks);
-    return chunk_heap_no_memory(chunk_heap);
+    return tidei_chunk_heap_no_memory(chunk_heap);
 }
 
 /*
@@ -833,11 +637,13 @@ tidei_chunk_heap_fini(struct tidei_chunk_heap *chunk_heap)
 
     if (heap->chunk_count > 0 && upstream->ops->order(upstream, TIDE_STREAM_ALL, 0) != TIDE_OK) {
         tidei_message(TIDE_WARNING, "%s: %s in %zu chunks stay with upstream, not ordered behind their use",
-                      chunk_heap->options.name, tidei_size_text(chunk_heap_reserved(chunk_heap)), heap->chunk_count);
+                      chunk_heap->options.name, tidei_size_text(tidei_chunk_heap_reserved(chunk_heap)),
+                      heap->chunk_count);
         heap->chunk_count = 0;
     }
     for (size_t i = 0; i < heap->chunk_count; i++)
-        chunk_heap_give_back(chunk_heap, (void *)heap->chunks[i]->base, heap->chunks[i]->bytes, 0);
+        tidei_chunk_heap_give_back(chunk_heap, (void *)heap->chunks[i]->base, heap->chunks[i]->bytes, 0);
+    tidei_range_fini(heap);
     tidei_heap_fini(heap);
     tidei_lock_fini(&chunk_heap->lock);
     if (!chunk_heap->options.is_inner)
@@ -885,6 +691,7 @@ tidei_chunk_heap_query(struct tidei_chunk_heap *chunk_heap, struct tide_resource
         *out = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
         return TIDE_OK;
     case TIDE_QUERY_BYTES_USED_HIGH:
+    case TIDE_QUERY_PAGE:
         return tide_base_query(layer, what, out); /* upstream's figure is about chunks */
     case TIDE_QUERY_BYTES_USED:
     case TIDE_QUERY_BYTES_RESERVED_HIGH:

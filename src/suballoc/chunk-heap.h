@@ -44,6 +44,8 @@ struct tidei_chunk_heap {
     _Atomic uint64_t used_bytes; /* as requested: handed out here, less taken back here */
     uint64_t peak_bytes;         /* peak of `held` */
     uint64_t grown, returned, taken_over, orders;
+    uint64_t remapped;         /* of `returned`: to have as much mapped elsewhere, where chunks are joined */
+    bool growing;              /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
     uint32_t returning;        /* chunks being returned to upstream */
     uint32_t requesting;       /* threads that are requesting a chunk from upstream */
     uint64_t returns_ended;    /* events: a chunk in `returning` arrived or came back */

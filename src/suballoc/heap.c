@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/suballoc/heap-inner.h"
+
 #include "src/tables/grow.h"
 
 /* The bound of all chunks must have room for this many regions of the first size. */
@@ -604,6 +606,26 @@ tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request 
     return heap_take_out_of(heap, newest->first, request);
 }
 
+struct tidei_piece *
+tidei_heap_take_held(struct tidei_heap *heap, struct tidei_piece *piece, const struct tidei_heap_request *request)
+{
+    struct tidei_piece *rests[2];
+
+    piece->size_class = TIDEI_PIECE_NO_CLASS;
+    tidei_piece_set_word(piece, TIDEI_PIECE_FREE);
+    index_add(heap, piece);
+    piece = heap_take_out_of(heap, piece, request);
+    rests[0] = piece->before;
+    rests[1] = piece->after;
+    for (int i = 0; i < 2; i++) {
+        if (rests[i] != NULL && piece_state(rests[i]) == TIDEI_PIECE_FREE) {
+            index_remove(heap, rests[i]);
+            heap_put_runs(heap, rests[i]);
+        }
+    }
+    return piece;
+}
+
 bool
 tidei_heap_wait(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t later, uint32_t *earlier, uint64_t *epoch)
 {
@@ -703,7 +725,7 @@ tidei_heap_around(const struct tidei_heap *heap, const void *pointer)
 
     if (i == heap->chunk_count || heap->chunks[i]->base > address)
         return NULL;
-    piece = pieces_at(heap->chunks[i]->first, address);
+    piece = pieces_at(heap->range.page_bytes != 0 ? heap->range.span.first : heap->chunks[i]->first, address);
     return piece->size_class == TIDEI_PIECE_REGION ? pieces_at(region_first(piece), address) : piece;
 }
 
@@ -712,10 +734,9 @@ tidei_heap_chunk_add(struct tidei_heap *heap, uintptr_t base, uint64_t bytes, ui
 {
     struct tidei_span *span = tidei_slab_take(&heap->spans);
     struct tidei_piece *piece = piece_new(heap, span, base, bytes);
-    struct tidei_freed_run *freed_run = run_new(heap, bytes, stream, heap->streams.epoch);
 
     *span = (struct tidei_span){ .base = base, .bytes = bytes, .first = piece, .keep = keep };
-    piece->freed_runs.first = piece->freed_runs.last = freed_run;
+    tidei_heap_piece_freed(heap, piece, stream);
     chunks_insert(heap, span);
     index_add(heap, piece);
 }
@@ -726,7 +747,7 @@ chunk_is_free(const struct tidei_span *span)
     return span->first->bytes == span->bytes && piece_state(span->first) == TIDEI_PIECE_FREE;
 }
 
-struct tidei_span *
+struct tidei_piece *
 tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes)
 {
     struct tidei_span *span;
@@ -745,25 +766,98 @@ tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes)
     tidei_piece_set_word(span->first, TIDEI_PIECE_MOVING);
     chunks_remove(heap, span);
     heap->chunks_away++;
-    return span;
+    return span->first;
 }
 
 void
-tidei_heap_chunk_put_back(struct tidei_heap *heap, struct tidei_span *chunk)
+tidei_heap_chunk_put_back(struct tidei_heap *heap, struct tidei_piece *chunk)
 {
     heap->chunks_away--;
-    chunks_insert(heap, chunk);
-    tidei_piece_set_word(chunk->first, TIDEI_PIECE_FREE);
-    index_add(heap, chunk->first);
+    chunks_insert(heap, chunk->span);
+    tidei_piece_set_word(chunk, TIDEI_PIECE_FREE);
+    index_add(heap, chunk);
 }
 
 void
-tidei_heap_chunk_forget(struct tidei_heap *heap, struct tidei_span *chunk)
+tidei_heap_chunk_forget(struct tidei_heap *heap, struct tidei_piece *chunk)
 {
+    struct tidei_span *span = chunk->span;
+
     heap->chunks_away--;
-    runs_free(heap, &chunk->first->freed_runs);
-    tidei_slab_give(&heap->pieces, chunk->first);
-    tidei_slab_give(&heap->spans, chunk);
+    runs_free(heap, &chunk->freed_runs);
+    tidei_slab_give(&heap->pieces, chunk);
+    tidei_slab_give(&heap->spans, span);
+}
+
+/* For range.c: see heap-inner.h. */
+
+void
+tidei_heap_region_release(struct tidei_heap *heap)
+{
+    region_release(heap);
+}
+
+struct tidei_piece *
+tidei_heap_piece_new(struct tidei_heap *heap, struct tidei_span *span, uintptr_t address, uint64_t bytes)
+{
+    return piece_new(heap, span, address, bytes);
+}
+
+void
+tidei_heap_piece_freed(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream)
+{
+    piece->freed_runs.first = piece->freed_runs.last = run_new(heap, piece->bytes, stream, heap->streams.epoch);
+}
+
+void
+tidei_heap_runs_free(struct tidei_heap *heap, struct tidei_piece *piece)
+{
+    runs_free(heap, &piece->freed_runs);
+}
+
+void
+tidei_heap_link_after(struct tidei_piece *piece, struct tidei_piece *other)
+{
+    piece_link_after(piece, other);
+}
+
+bool
+tidei_heap_is_free(const struct tidei_piece *piece)
+{
+    return piece_state(piece) == TIDEI_PIECE_FREE;
+}
+
+struct tidei_piece *
+tidei_heap_hold(struct tidei_heap *heap, struct tidei_piece *piece, uint64_t offset, uint64_t bytes)
+{
+    index_remove(heap, piece);
+    piece_cut(heap, &piece, offset, bytes);
+    tidei_piece_set_word(piece, TIDEI_PIECE_MOVING);
+    return piece;
+}
+
+void
+tidei_heap_free_held(struct tidei_heap *heap, struct tidei_piece *piece)
+{
+    heap_put_runs(heap, piece);
+}
+
+size_t
+tidei_heap_chunks_at(const struct tidei_heap *heap, uintptr_t address)
+{
+    return chunks_at(heap, address);
+}
+
+void
+tidei_heap_chunks_insert(struct tidei_heap *heap, struct tidei_span *span)
+{
+    chunks_insert(heap, span);
+}
+
+void
+tidei_heap_chunks_remove(struct tidei_heap *heap, const struct tidei_span *span)
+{
+    chunks_remove(heap, span);
 }
 
 static void
@@ -772,6 +866,8 @@ pieces_reassign(struct tidei_heap *heap, struct tidei_piece *piece, uint64_t epo
     for (; piece != NULL; piece = piece->after) {
         if (piece->size_class == TIDEI_PIECE_REGION)
             pieces_reassign(heap, region_first(piece), epoch, stream);
+        if (piece->size_class == TIDEI_PIECE_HELD)
+            runs_reassign(heap, &piece->freed_runs, epoch, stream);
         if (piece_state(piece) != TIDEI_PIECE_FREE)
             continue;
         index_remove(heap, piece);
@@ -784,6 +880,10 @@ void
 tidei_heap_reassign(struct tidei_heap *heap, uint64_t epoch, uint32_t stream)
 {
     tidei_streams_forget(&heap->streams, epoch);
+    if (heap->range.page_bytes != 0) {
+        pieces_reassign(heap, heap->range.span.first, epoch, stream);
+        return;
+    }
     for (size_t i = 0; i < heap->chunk_count; i++)
         pieces_reassign(heap, heap->chunks[i]->first, epoch, stream);
 }

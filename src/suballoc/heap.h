@@ -28,11 +28,14 @@
 /* Small requests, or large ones. */
 enum tidei_zone { TIDEI_ZONE_SMALL, TIDEI_ZONE_LARGE };
 
-/* Contiguous memory: a chunk from upstream, or a region within one. */
+/*
+ * Contiguous memory: a chunk from upstream, or a region within one. A heap whose chunks may be joined has one span of
+ * all pieces besides (range.h); a chunk's own has none then.
+ */
 struct tidei_span {
     uintptr_t base;
     uint64_t bytes;
-    struct tidei_piece *first;        /* the piece at `base` */
+    struct tidei_piece *first;        /* the piece at `base`; NULL: pieces may span chunks */
     struct tidei_piece *parent;       /* of a region: its piece in the chunk */
     bool keep;                        /* of a chunk: the first one, which is never returned */
     struct tidei_span *older, *newer; /* of a free chunk: a list in the order in which they became free */
@@ -45,6 +48,16 @@ struct tidei_heap_request {
     uint32_t stream;
     enum tidei_zone zone;
     bool last_resort; /* cut any piece that fits */
+};
+
+/* The pieces of chunks that may be joined; see range.h. */
+struct tidei_range {
+    uint64_t page_bytes;       /* 0: chunks are not joined */
+    struct tidei_span span;    /* of all pieces and gaps */
+    struct tidei_piece **gaps; /* owns; by address */
+    size_t gap_count;
+    size_t gap_capacity;
+    uintptr_t lowest; /* that any chunk had */
 };
 
 struct tidei_heap {
@@ -66,6 +79,7 @@ struct tidei_heap {
     uint64_t region_bytes;              /* of all regions */
     uint64_t out_bytes;                 /* of all pieces that are out */
     uint64_t free_count;                /* free pieces */
+    struct tidei_range range;           /* range.h; used where `page_bytes` is set */
 };
 
 /*
@@ -96,6 +110,10 @@ struct tidei_piece *tidei_heap_take(struct tidei_heap *heap, const struct tidei_
 /* The same from one chunk only: the one that was added last, or became free last. */
 struct tidei_piece *tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request *request);
 
+/* The same from a held piece that fits it whatever its address; see range.h. */
+struct tidei_piece *tidei_heap_take_held(struct tidei_heap *heap, struct tidei_piece *piece,
+                                         const struct tidei_heap_request *request);
+
 /*
  * Whether `later` has to wait for another stream before it may use the piece. If so, *earlier is that stream, and
  * *epoch is the epoch that ends with this call. If not, the piece belongs to `later` from now on.
@@ -124,17 +142,17 @@ void tidei_heap_chunk_add(struct tidei_heap *heap, uintptr_t base, uint64_t byte
 
 /*
  * Take out the chunk that has been free for longest, among those of at most `most_bytes`. With `all`, also a chunk that
- * would stay, or that has the idle region. NULL where there is none. Its one piece covers the whole chunk, and its
- * freed runs still hold their streams.
+ * would stay, or that has the idle region. NULL where there is none. The result is the piece that covers exactly the
+ * chunk; its freed runs still hold their streams.
  */
-struct tidei_span *tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes);
+struct tidei_piece *tidei_heap_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes);
 
 /* Set the one freed run of a piece that has waited for all streams that tidei_heap_wait named: `stream`, now. */
 void tidei_heap_own(struct tidei_heap *heap, struct tidei_piece *piece, uint32_t stream);
 
 /* Put the chunk back into the heap, or forget it. */
-void tidei_heap_chunk_put_back(struct tidei_heap *heap, struct tidei_span *chunk);
-void tidei_heap_chunk_forget(struct tidei_heap *heap, struct tidei_span *chunk);
+void tidei_heap_chunk_put_back(struct tidei_heap *heap, struct tidei_piece *chunk);
+void tidei_heap_chunk_forget(struct tidei_heap *heap, struct tidei_piece *chunk);
 
 /* Make all memory that was freed up to `epoch`, which has ended, and is still free, free on `stream`. */
 void tidei_heap_reassign(struct tidei_heap *heap, uint64_t epoch, uint32_t stream);

@@ -39,6 +39,10 @@
 #define TIDEI_PIECE_NO_CLASS UINT16_MAX
 /* The size class of a piece that is a region; see heap.h. */
 #define TIDEI_PIECE_REGION (UINT16_MAX - 1)
+/* The size class of a piece that is a gap between chunks; see range.h. */
+#define TIDEI_PIECE_GAP (UINT16_MAX - 2)
+/* The size class of a free piece that is in no index, because it is held for a request; see range.h. */
+#define TIDEI_PIECE_HELD (UINT16_MAX - 3)
 
 /*
  * A freed run is free memory that was freed on one stream: another stream has to wait for that one first. A free piece

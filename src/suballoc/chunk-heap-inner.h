@@ -1,0 +1,131 @@
+/*
+ * The parts of a chunk heap: chunk-heap-upstream.c asks upstream for chunks and returns them, chunk-heap-pages.c lets
+ * the heap grow in place, and chunk-heap.c uses both. All are called with the lock held. What calls upstream releases
+ * it for the call, and holds it again on return.
+ */
+#ifndef TIDEI_SUBALLOC_CHUNK_HEAP_INNER_H
+#define TIDEI_SUBALLOC_CHUNK_HEAP_INNER_H
+
+#include "src/suballoc/chunk-heap.h"
+
+/* Bytes of all chunks, and of those requested. */
+static inline uint64_t
+tidei_chunk_heap_reserved(struct tidei_chunk_heap *chunk_heap)
+{
+    return atomic_load_explicit(&chunk_heap->reserved, memory_order_relaxed); /* relaxed: a number, no data behind it */
+}
+
+/* Whether upstream's chunks are joined. */
+static inline bool
+tidei_chunk_heap_joins(const struct tidei_chunk_heap *chunk_heap)
+{
+    return chunk_heap->heap.range.page_bytes != 0;
+}
+
+/*
+ * Make stream `later` wait for all streams on which the piece was freed. On failure the piece keeps its freed runs, and
+ * does not belong to `later`.
+ */
+static inline enum tide_status
+tidei_chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, uint32_t later)
+{
+    struct tidei_streams *streams = &chunk_heap->heap.streams;
+    enum tide_status status = TIDE_OK;
+    uint32_t earlier;
+    uint64_t epoch, orders = 0;
+
+    tidei_streams_hold(streams, later);
+    while (status == TIDE_OK && tidei_heap_wait(&chunk_heap->heap, piece, later, &earlier, &epoch)) {
+        tide_stream from = streams->streams[earlier]->handle, to = streams->streams[later]->handle;
+
+        tidei_lock_release(&chunk_heap->lock);
+        TIDEI_TEST_POINT("chunk-heap.moving");
+        status = chunk_heap->upstream->ops->order(chunk_heap->upstream, from, to);
+        tidei_lock_acquire(&chunk_heap->lock);
+        if (status != TIDE_OK)
+            break;
+        orders++;
+        tidei_heap_waited(&chunk_heap->heap, piece, later, earlier, epoch);
+    }
+    tidei_streams_release(streams, later);
+    chunk_heap->orders += orders;
+    return status;
+}
+
+/* Make the request's stream wait for the piece. On failure the piece goes back to the heap, and the result is NULL. */
+static inline struct tidei_piece *
+tidei_chunk_heap_take_over(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
+                           const struct tidei_heap_request *request)
+{
+    uint64_t orders = chunk_heap->orders;
+
+    if (piece == NULL)
+        return NULL;
+    if (tidei_chunk_heap_wait(chunk_heap, piece, request->stream) == TIDE_OK) {
+        chunk_heap->taken_over += chunk_heap->orders != orders;
+        return piece;
+    }
+    tidei_heap_put_back(&chunk_heap->heap, piece);
+    return NULL;
+}
+
+/* A piece for the request, MOVING; NULL where none fits, or where the stream could not be made to wait for it. */
+static inline struct tidei_piece *
+tidei_chunk_heap_take(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request)
+{
+    return tidei_chunk_heap_take_over(chunk_heap, tidei_heap_take(&chunk_heap->heap, request), request);
+}
+
+/* The error of a host without memory. */
+enum tide_status tidei_chunk_heap_no_memory(const struct tidei_chunk_heap *chunk_heap);
+
+/* In the child of a fork(): forget what other threads of the parent had begun. */
+void tidei_chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap);
+
+/* Give upstream a chunk. Called without the lock. */
+enum tide_status tidei_chunk_heap_give_back(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes,
+                                            tide_stream stream);
+
+/*
+ * Ask upstream for a chunk that is counted in `reserved`; `wish` is the address at which it should lie, or 0. A chunk
+ * that cannot be used is returned, unless that would free memory of this heap. There is room for a usable one in the
+ * heap, and the caller adds it.
+ */
+enum tide_status tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream,
+                                      uintptr_t wish, uintptr_t *out);
+
+/* Count the bytes of a chunk that may be requested; on failure, at the maximum, the error text is set. */
+enum tide_status tidei_chunk_heap_count(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
+
+/* Add the bytes of a chunk that has arrived. */
+void tidei_chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
+
+/*
+ * Return to upstream a free chunk of at most `most_bytes`: the one that has been free for longest, or, where chunks are
+ * joined, one of the largest free piece that has any; with `all`, also the first one. The result is its size; 0 where
+ * there is none, or where returning failed and left it in the heap.
+ */
+uint64_t tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes);
+
+/* Reserved bytes that need no free chunk to be returned first: the peak, or the release threshold. */
+uint64_t tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap);
+
+/* The size of the piece or region that the policy wants for the request. */
+uint64_t tidei_chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request);
+
+/* Take any free piece that fits, however it must be cut. *out is NULL where none fits. */
+enum tide_status tidei_chunk_heap_take_hard(struct tidei_chunk_heap *chunk_heap,
+                                            const struct tidei_heap_request *request, struct tidei_piece **out);
+
+/* Host memory for a chunk that is added or cut out of a piece; on failure the error text is set. */
+enum tide_status tidei_chunk_heap_reserve(struct tidei_chunk_heap *chunk_heap);
+
+/*
+ * Serve a request that no free piece fits, where upstream's chunks may be joined: have what is missing of `bytes`
+ * mapped beside free memory. On failure *out is NULL. Errors: upstream's, TIDE_ECAPACITY, TIDE_ENOMEM.
+ */
+enum tide_status tidei_chunk_heap_grow_pages(struct tidei_chunk_heap *chunk_heap,
+                                             const struct tidei_heap_request *request, uint64_t bytes,
+                                             struct tidei_piece **out);
+
+#endif

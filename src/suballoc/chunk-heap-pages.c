@@ -1,0 +1,258 @@
+/*
+ * Grows a chunk heap in place, where upstream's chunks may be joined: only what is missing beside free memory is asked
+ * for. Before the heap would hold more than it ever has, it returns free chunks out of holes, one for each that it asks
+ * for, and so has their pages mapped where they are needed.
+ *
+ * One thread at a time does this. The others wait, as what it gets may serve them, too.
+ */
+#include <sched.h>
+
+#include "src/suballoc/chunk-heap-inner.h"
+#include "src/suballoc/range.h"
+
+/*
+ * Upstream is asked for parts of this share of what is reserved then. A part is what can be moved later, so small ones
+ * waste less; each costs some tens of microseconds.
+ */
+#define PAGES_UNIT_SHARE 64
+#define PAGES_UNIT_LEAST (UINT64_C(2) << 20)
+#define PAGES_UNIT_MOST  (UINT64_C(64) << 20)
+
+/* What one request has upstream map. */
+struct growth {
+    struct tidei_chunk_heap *chunk_heap;
+    const struct tidei_heap_request *request;
+    struct tidei_window window;
+    bool elsewhere; /* a chunk came to lie where it does not help */
+};
+
+static uint64_t
+pages_reserved(const struct tidei_chunk_heap *chunk_heap)
+{
+    return atomic_load_explicit(&chunk_heap->reserved, memory_order_relaxed); /* relaxed: a number */
+}
+
+static uint64_t
+pages_up(const struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+{
+    uint64_t page = chunk_heap->heap.range.page_bytes;
+
+    return (bytes + page - 1) & ~(page - 1);
+}
+
+/* The size of the parts in which upstream is asked for `missing` bytes. */
+static uint64_t
+pages_unit(const struct tidei_chunk_heap *chunk_heap, uint64_t missing)
+{
+    uint64_t unit = (pages_reserved(chunk_heap) + missing) / PAGES_UNIT_SHARE;
+
+    if (unit < PAGES_UNIT_LEAST)
+        unit = PAGES_UNIT_LEAST;
+    if (unit > PAGES_UNIT_MOST)
+        unit = PAGES_UNIT_MOST;
+    if (unit < chunk_heap->options.growth_bytes)
+        unit = chunk_heap->options.growth_bytes;
+    return pages_up(chunk_heap, unit);
+}
+
+/* Get a chunk, which is held; `wish` as for tidei_chunk_heap_ask. */
+static enum tide_status
+pages_ask(struct growth *growth, uint64_t bytes, uintptr_t wish, struct tidei_piece **out)
+{
+    struct tidei_chunk_heap *chunk_heap = growth->chunk_heap;
+    enum tide_status status = tidei_chunk_heap_count(chunk_heap, bytes);
+    uintptr_t address;
+
+    *out = NULL;
+    if (status != TIDE_OK)
+        return status;
+    status = tidei_chunk_heap_ask(chunk_heap, bytes, growth->request->stream, wish, &address);
+    if (status != TIDE_OK) {
+        atomic_fetch_sub_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed); /* as tidei_bounded_add */
+        return status;
+    }
+    *out = tidei_range_add(&chunk_heap->heap, address, bytes, growth->request->stream, false);
+    chunk_heap->grown++;
+    tidei_chunk_heap_hold(chunk_heap, bytes);
+    return TIDE_OK;
+}
+
+/* Whether upstream, or the maximum, has refused memory, which returning free chunks may help. */
+static bool
+is_refusal(enum tide_status status)
+{
+    return status != TIDE_OK && status != TIDE_ENOMEM && status != TIDE_EUPSTREAM;
+}
+
+/*
+ * Choose how much to ask for at the gap. Where more would be reserved than ever, a free chunk is returned, and as much
+ * asked for, so that a base that keeps its pages can map the same ones; where there is none, no more than is missing.
+ */
+static uint64_t
+pages_part(struct growth *growth, const struct tidei_range_gap *gap)
+{
+    struct tidei_chunk_heap *chunk_heap = growth->chunk_heap;
+    uint64_t unit = pages_unit(chunk_heap, gap->bytes), bytes = gap->bytes < unit ? gap->bytes : unit, moved;
+
+    if (gap->at_end && unit <= gap->room_bytes)
+        bytes = unit;
+    if (pages_reserved(chunk_heap) + bytes <= tidei_chunk_heap_limit(chunk_heap))
+        return bytes;
+    moved = tidei_chunk_heap_return_one(chunk_heap, false, UINT64_MAX);
+    chunk_heap->remapped += moved != 0;
+    if (moved != 0 && moved <= (gap->at_end ? gap->room_bytes : gap->bytes))
+        return moved;
+    return bytes < gap->bytes ? bytes : gap->bytes;
+}
+
+/* Have the first part of a gap filled. */
+static enum tide_status
+pages_fill_part(struct growth *growth, const struct tidei_range_gap *gap)
+{
+    struct tidei_chunk_heap *chunk_heap = growth->chunk_heap;
+    uint64_t bytes = pages_part(growth, gap);
+    struct tidei_piece *piece;
+    enum tide_status status;
+
+    for (;;) {
+        status = pages_ask(growth, bytes, gap->begin, &piece);
+        if (!is_refusal(status))
+            break;
+        if (bytes > gap->bytes) {
+            bytes = gap->bytes;
+            continue;
+        }
+        if (tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX) == 0)
+            break;
+        chunk_heap->remapped++;
+    }
+    if (status != TIDE_OK)
+        return status;
+    growth->elsewhere = tidei_piece_address(piece) != gap->begin;
+    if (growth->elsewhere) {
+        tidei_range_free(&chunk_heap->heap, piece);
+        tidei_range_refused(&chunk_heap->heap, gap->begin);
+    } else {
+        tidei_range_window_add(&growth->window, piece);
+    }
+    return TIDE_OK;
+}
+
+/* Have the gaps of a window filled, one part after the other. */
+static enum tide_status
+pages_fill(struct growth *growth)
+{
+    struct tidei_heap *heap = &growth->chunk_heap->heap;
+    enum tide_status status = TIDE_OK;
+    struct tidei_range_gap gap;
+
+    while (status == TIDE_OK && !growth->elsewhere && tidei_range_gap(heap, &growth->window, &gap))
+        status = pages_fill_part(growth, &gap);
+    tidei_range_release(heap, &growth->window);
+    return status;
+}
+
+/* Get one chunk that serves the whole request, wherever it lies. */
+static enum tide_status
+pages_alone(struct growth *growth, uint64_t bytes, struct tidei_piece **out)
+{
+    struct tidei_chunk_heap *chunk_heap = growth->chunk_heap;
+    struct tidei_piece *piece;
+    enum tide_status status;
+
+    bytes = pages_up(chunk_heap, bytes);
+    while (pages_reserved(chunk_heap) + bytes > tidei_chunk_heap_limit(chunk_heap) &&
+           tidei_chunk_heap_return_one(chunk_heap, false, UINT64_MAX) != 0)
+        ;
+    do {
+        status = pages_ask(growth, bytes, 0, &piece);
+    } while (is_refusal(status) && tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX) != 0);
+    if (status != TIDE_OK)
+        return status;
+    status = tidei_chunk_heap_reserve(chunk_heap);
+    if (status == TIDE_OK)
+        *out = tidei_heap_take_held(&chunk_heap->heap, piece, growth->request);
+    else
+        tidei_range_free(&chunk_heap->heap, piece);
+    return status;
+}
+
+/* The first chunk, beside which others are wished for. */
+static enum tide_status
+pages_first(struct growth *growth, uint64_t bytes)
+{
+    struct tidei_piece *piece;
+    enum tide_status status = pages_ask(growth, pages_unit(growth->chunk_heap, bytes), 0, &piece);
+
+    if (is_refusal(status))
+        status = pages_ask(growth, pages_up(growth->chunk_heap, bytes), 0, &piece);
+    if (status == TIDE_OK)
+        tidei_range_free(&growth->chunk_heap->heap, piece);
+    return status;
+}
+
+/* Wait for a thread that has upstream map something. False where there is none. */
+static bool
+pages_await(struct tidei_chunk_heap *chunk_heap)
+{
+    if (!chunk_heap->growing)
+        return false;
+    while (chunk_heap->growing) {
+        TIDEI_TEST_POINT("chunk-heap.awaits-growth");
+        tidei_lock_release(&chunk_heap->lock);
+        sched_yield();
+        tidei_lock_acquire(&chunk_heap->lock);
+    }
+    return true;
+}
+
+/* One attempt. With `alone` the request gets a chunk of its own, else its piece is taken afterwards. */
+static enum tide_status
+pages_attempt(struct growth *growth, uint64_t bytes, bool alone, struct tidei_piece **out)
+{
+    struct tidei_chunk_heap *chunk_heap = growth->chunk_heap;
+    enum tide_status status = tidei_chunk_heap_reserve(chunk_heap);
+
+    if (status != TIDE_OK)
+        return status;
+    growth->elsewhere = false;
+    chunk_heap->growing = true;
+    if (alone)
+        status = pages_alone(growth, bytes, out);
+    else if (tidei_range_window(&chunk_heap->heap, bytes, &growth->window))
+        status = pages_fill(growth);
+    else if (chunk_heap->heap.chunk_count == 0)
+        status = pages_first(growth, bytes);
+    else
+        growth->elsewhere = true;
+    chunk_heap->growing = false;
+    return status;
+}
+
+enum tide_status
+tidei_chunk_heap_grow_pages(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                            uint64_t bytes, struct tidei_piece **out)
+{
+    struct growth growth = { .chunk_heap = chunk_heap, .request = request };
+    enum tide_status status;
+    unsigned attempts = 0;
+
+    for (;;) {
+        while (pages_await(chunk_heap)) {
+            status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
+            if (status != TIDE_OK || *out != NULL)
+                return status;
+        }
+        /* The first attempt may only have got the first chunk. */
+        status = pages_attempt(&growth, bytes, attempts >= 2 || growth.elsewhere, out);
+        if (status != TIDE_OK)
+            return status;
+        attempts++;
+        if (*out != NULL)
+            *out = tidei_chunk_heap_take_over(chunk_heap, *out, request);
+        else
+            status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
+        if (status != TIDE_OK || *out != NULL)
+            return status;
+    }
+}

@@ -1,0 +1,272 @@
+/* What a chunk heap asks of upstream, and gives back; see chunk-heap-inner.h. */
+#include "src/resource/place.h"
+#include "src/suballoc/chunk-heap-inner.h"
+#include "src/suballoc/range.h"
+#include "src/sync/fork.h"
+
+enum tide_status
+tidei_chunk_heap_no_memory(const struct tidei_chunk_heap *chunk_heap)
+{
+    return tidei_refused(
+        chunk_heap->options.layer,
+        tide_error_set(TIDE_ENOMEM, "%s: no host memory to note another block", chunk_heap->options.name));
+}
+
+enum tide_status
+tidei_chunk_heap_reserve(struct tidei_chunk_heap *chunk_heap)
+{
+    bool reserved = tidei_chunk_heap_joins(chunk_heap) ? tidei_range_reserve(&chunk_heap->heap)
+                                                       : tidei_heap_reserve(&chunk_heap->heap);
+
+    return reserved ? TIDE_OK : tidei_chunk_heap_no_memory(chunk_heap);
+}
+
+/*
+ * Add the bytes of a chunk that has arrived, or subtract (a negative number) those of one that was returned. The caller
+ * holds the lock, so no atomic addition is needed.
+ */
+void
+tidei_chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+{
+    bytes += atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
+    atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
+    if (chunk_heap->peak_bytes < bytes)
+        chunk_heap->peak_bytes = bytes;
+}
+
+/*
+ * In the child of a fork() the threads that were calling upstream do not exist, and nobody may wait for them. Chunks
+ * that they were requesting never arrive, and chunks that they were about to return are lost. Keeps the lock.
+ */
+void
+tidei_chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
+{
+    uint64_t bytes;
+
+    if (chunk_heap->forks == tidei_fork_generation())
+        return;
+    chunk_heap->forks = tidei_fork_generation();
+    chunk_heap->requesting = chunk_heap->returning = 0;
+    chunk_heap->returning_bytes = 0;
+    chunk_heap->growing = false;
+    bytes = tidei_heap_free_bytes(&chunk_heap->heap) + chunk_heap->heap.out_bytes;
+    /* Relaxed: as above. */
+    atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
+    atomic_store_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
+}
+
+/* Of chunks. */
+static uint64_t
+chunk_heap_alignment(const struct tidei_chunk_heap *chunk_heap)
+{
+    return tidei_chunk_heap_joins(chunk_heap) ? chunk_heap->heap.range.page_bytes : chunk_heap->options.granule;
+}
+
+static enum tide_status
+chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, tide_stream stream, void **out)
+{
+    uint64_t alignment = chunk_heap_alignment(chunk_heap);
+
+    if (chunk_heap->options.is_inner)
+        return tidei_allocate(chunk_heap->upstream, bytes, alignment, stream, out);
+    return tidei_chunks_allocate(&chunk_heap->chunks, bytes, alignment, stream, out);
+}
+
+enum tide_status
+tidei_chunk_heap_give_back(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes, tide_stream stream)
+{
+    uint64_t alignment = chunk_heap_alignment(chunk_heap);
+
+    if (chunk_heap->options.is_inner)
+        return tidei_deallocate(chunk_heap->upstream, pointer, bytes, alignment, stream);
+    return tidei_chunks_deallocate(&chunk_heap->chunks, pointer, bytes, alignment, stream);
+}
+
+/* A heap whose chunks are joined has them in its range. */
+
+static bool
+chunk_overlaps(const struct tidei_chunk_heap *chunk_heap, uintptr_t base, uint64_t bytes)
+{
+    if (tidei_chunk_heap_joins(chunk_heap))
+        return !tidei_range_is_gap(&chunk_heap->heap, base, bytes);
+    return tidei_heap_overlaps(&chunk_heap->heap, base, bytes);
+}
+
+/* Reject a chunk from upstream that is invalid or overlaps this heap's memory. The caller holds the lock. */
+static enum tide_status
+chunk_heap_check_chunk(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes)
+{
+    const char *name = chunk_heap->options.name, *below = tide_resource_name(chunk_heap->upstream);
+    uintptr_t base = (uintptr_t)pointer;
+
+    if (pointer == NULL)
+        return tidei_refused(chunk_heap->options.layer, tide_error_set(TIDE_EUPSTREAM, "%s: %s gave NULL for %llu B",
+                                                                       name, below, (unsigned long long)bytes));
+    if (base % chunk_heap_alignment(chunk_heap) != 0)
+        return tidei_refused(chunk_heap->options.layer,
+                             tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %p, which is no multiple of %llu", name, below,
+                                            pointer, (unsigned long long)chunk_heap_alignment(chunk_heap)));
+    if (base + (bytes - 1) < base || chunk_overlaps(chunk_heap, base, bytes))
+        return tidei_refused(chunk_heap->options.layer,
+                             tide_error_set(TIDE_EUPSTREAM, "%s: %s gave %llu B at %p, which it gave before", name,
+                                            below, (unsigned long long)bytes, pointer));
+    return TIDE_OK;
+}
+
+/* A chunk of upstream's that overlaps memory of this heap is not returned: that would free it. */
+enum tide_status
+tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, uintptr_t wish,
+                     uintptr_t *out)
+{
+    tide_stream handle = chunk_heap->heap.streams.streams[stream]->handle;
+    enum tide_status status;
+    void *pointer;
+
+    chunk_heap->requesting++;
+    tidei_lock_release(&chunk_heap->lock);
+    TIDEI_TEST_POINT("chunk-heap.asking");
+    tidei_place_wish(wish);
+    status = chunk_heap_ask(chunk_heap, bytes, handle, &pointer);
+    tidei_place_wish(0);
+    tidei_lock_acquire(&chunk_heap->lock);
+    chunk_heap->requesting--;
+    chunk_heap->requests_ended++;
+    *out = (uintptr_t)pointer;
+    if (status != TIDE_OK)
+        return status;
+    status = chunk_heap_check_chunk(chunk_heap, pointer, bytes);
+    if (status == TIDE_OK)
+        status = tidei_chunk_heap_reserve(chunk_heap);
+    if (status != TIDE_OK && pointer != NULL && !chunk_overlaps(chunk_heap, (uintptr_t)pointer, bytes)) {
+        struct tidei_error error;
+
+        tidei_lock_release(&chunk_heap->lock);
+        tidei_error_save(&error);
+        tidei_chunk_heap_give_back(chunk_heap, pointer, bytes, handle);
+        tidei_error_restore(&error);
+        tidei_lock_acquire(&chunk_heap->lock);
+    }
+    return status;
+}
+
+enum tide_status
+tidei_chunk_heap_count(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+{
+    uint64_t before;
+
+    if (tidei_bounded_add(&chunk_heap->reserved, bytes, chunk_heap->options.maximum_bytes, &before))
+        return TIDE_OK;
+    return tidei_refused(chunk_heap->options.layer,
+                         tide_error_set(TIDE_ECAPACITY, "%s: another %s exceed its maximum of %s (%s reserved)",
+                                        chunk_heap->options.name, tidei_size_text(bytes),
+                                        tidei_size_text(chunk_heap->options.maximum_bytes), tidei_size_text(before)));
+}
+
+static struct tidei_piece *
+chunk_out(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes)
+{
+    if (tidei_chunk_heap_joins(chunk_heap))
+        return tidei_range_chunk_take(&chunk_heap->heap, all, most_bytes);
+    return tidei_heap_chunk_take(&chunk_heap->heap, all, most_bytes);
+}
+
+static void
+chunk_back(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *chunk)
+{
+    if (tidei_chunk_heap_joins(chunk_heap))
+        tidei_range_chunk_put_back(&chunk_heap->heap, chunk);
+    else
+        tidei_heap_chunk_put_back(&chunk_heap->heap, chunk);
+}
+
+static void
+chunk_gone(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *chunk)
+{
+    if (tidei_chunk_heap_joins(chunk_heap))
+        tidei_range_chunk_forget(&chunk_heap->heap, chunk);
+    else
+        tidei_heap_chunk_forget(&chunk_heap->heap, chunk);
+}
+
+/* The stream of the latest freed run: ordering all others before it needs the fewest waits. */
+static uint32_t
+chunk_stream(const struct tidei_piece *chunk)
+{
+    const struct tidei_freed_run *latest = chunk->freed_runs.first;
+
+    for (const struct tidei_freed_run *freed_run = latest; freed_run != NULL; freed_run = freed_run->next) {
+        if (freed_run->epoch > latest->epoch)
+            latest = freed_run;
+    }
+    return latest->stream;
+}
+
+/* Return a chunk that is out of the heap, ordered behind all streams on which it was freed. */
+static enum tide_status
+chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *chunk)
+{
+    uint32_t stream = chunk_stream(chunk);
+    enum tide_status status = tidei_chunk_heap_wait(chunk_heap, chunk, stream);
+    tide_stream handle;
+
+    if (status != TIDE_OK)
+        return status;
+    handle = chunk_heap->heap.streams.streams[stream]->handle;
+    tidei_heap_own(&chunk_heap->heap, chunk, stream);
+    tidei_lock_release(&chunk_heap->lock);
+    TIDEI_TEST_POINT("chunk-heap.returning");
+    status = tidei_chunk_heap_give_back(chunk_heap, (void *)tidei_piece_address(chunk), chunk->bytes, handle);
+    tidei_lock_acquire(&chunk_heap->lock);
+    return status;
+}
+
+uint64_t
+tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes)
+{
+    enum tide_status status;
+    struct tidei_piece *chunk;
+    uint64_t bytes;
+
+    tidei_chunk_heap_note_fork(chunk_heap);
+    chunk = chunk_out(chunk_heap, all, most_bytes);
+    if (chunk == NULL)
+        return 0;
+    bytes = chunk->bytes;
+    chunk_heap->returning++;
+    chunk_heap->returning_bytes += bytes;
+    status = chunk_heap_return_chunk(chunk_heap, chunk);
+    chunk_heap->returning--;
+    chunk_heap->returns_ended++;
+    chunk_heap->returning_bytes -= bytes;
+    if (status != TIDE_OK) {
+        chunk_back(chunk_heap, chunk);
+        return 0;
+    }
+    tidei_chunk_heap_hold(chunk_heap, 0 - bytes);
+    atomic_fetch_sub_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed); /* as tidei_bounded_add */
+    chunk_heap->returned++;
+    chunk_gone(chunk_heap, chunk);
+    return bytes;
+}
+
+uint64_t
+tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap)
+{
+    uint64_t most = chunk_heap->options.release_threshold_bytes;
+
+    return most == UINT64_MAX || most < chunk_heap->peak_bytes ? chunk_heap->peak_bytes : most;
+}
+
+enum tide_status
+tidei_chunk_heap_take_hard(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                           struct tidei_piece **out)
+{
+    struct tidei_heap_request any = *request;
+
+    any.last_resort = true;
+    *out = NULL;
+    if (!tidei_heap_reserve(&chunk_heap->heap))
+        return tidei_chunk_heap_no_memory(chunk_heap);
+    *out = tidei_chunk_heap_take(chunk_heap, &any);
+    return TIDE_OK;
+}
