@@ -9,7 +9,7 @@ fake=$top_builddir/tests/fake-cuda/.libs
 test -e "$library" && test -e "$shim" || skip_all 'this build has no shared library'
 test -e "$fake/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
 $NM -D "$library" 2>/dev/null | grep -q '__asan_init\|__tsan_init' && skip_all 'a sanitizer has to be in python3 itself'
-plan 19
+plan 20
 
 # measure ARGUMENT...: everything that it prints goes to $said, its status to $status.
 measure() {
@@ -80,17 +80,19 @@ def three(random):
         del held
 PY
 measure --workloads=three --also="$scratch/mine.py" --warmup=2 --sampler=1 --stack='pool | driver' \
-    --stack='log({trace}, cupti=off) | driver' --stack='limit(2MiB) | driver' --stack='pool | nowhere'
+    --stack='log({trace}, cupti=off) | driver' --stack='limit(2MiB) | driver' --stack='pool | nowhere' --stack='pool | vmm'
 diag "$said"
 is "$status" 1 'a run that failed makes the exit status 1'
 is "$(found "[runs[name]['live_peak_bytes'] >> 20 for name in ('native', 'pool | driver')]")" '[3, 3]' \
     'the live peak of a stack is that of the native run'
-is "$(found "len({run['turn'] for run in whole['runs']}), len(whole['runs'])")" '(1, 6)' \
+is "$(found "len({run['turn'] for run in whole['runs']}), len(whole['runs'])")" '(1, 7)' \
     'a turn runs every configuration once'
 is "$(found "runs['pool | driver']['driver_calls_step'], runs['log({trace}, cupti=off) | driver']['driver_calls_step']")" \
     '(0.0, 6.0)' 'what reaches the base is counted: nothing through a warm pool, every pair without one'
 is "$(found "all(run['device_bytes'] >= run['live_peak_bytes'] for run in whole['runs'] if run['status'] == 'ok')")" True \
     'the device holds at least what is live'
+is "$(found "runs['pool | vmm']['handles_step'], runs['pool | vmm']['steps'][0]['handles']")" '(0.0, 1)' \
+    'handles of physical pages are counted: one at first, and none from the third step on'
 ok 'the sampler has looked at the device' test "$(found "min(run['samples'] for run in whole['runs'] \
     if run['status'] == 'ok') > 0")" = True
 has_words "$(found "runs['limit(2MiB) | driver']['reason']")" 'limit: 1 MiB request exceeds 2 MiB limit' \

@@ -19,7 +19,7 @@ class Figures(ctypes.Structure):
     """struct bench_figures of shim.c."""
 
     NAMES = ('live_bytes', 'peak_bytes', 'allocations', 'empty', 'refused', 'base_allocations', 'base_deallocations',
-             'base_reserved', 'base_reserved_high')
+             'handles', 'waits', 'base_reserved', 'base_reserved_high')
     _fields_ = [(name, ctypes.c_uint64) for name in NAMES]
 
 
@@ -84,6 +84,8 @@ class Stack:
             'reserved': figures.base_reserved,
             'reserved_high': figures.base_reserved_high,
             'driver_calls': figures.base_allocations + figures.base_deallocations,
+            'handles': figures.handles,
+            'waits': figures.waits,
         }
 
     def notes(self, wants_expandable):
@@ -125,6 +127,8 @@ def summarize(rows, warmup):
         'allocations_step': per_step(rows, 'allocations', warmup),
         'driver_calls': rows[-1]['driver_calls'],
         'driver_calls_step': per_step(rows, 'driver_calls', min(2, warmup)),
+        'handles_step': per_step(rows, 'handles', min(2, warmup)) if 'handles' in rows[0] else None,
+        'waits': rows[-1].get('waits'),
     }
 
 

@@ -286,23 +286,26 @@ def row_of(workload, configuration, runs, native, outside):
         'of_native': statistics.median(beside) if beside else None,
         'driver_calls': middle('driver_calls'),
         'driver_calls_step': middle('driver_calls_step'),
+        'handles_step': middle('handles_step') if runs[0]['handles_step'] is not None else None,
+        'waits': middle('waits') if runs[0]['waits'] is not None else None,
         'notes': sorted({note for found in runs for note in found['notes']}),
     }
 
 
 def table(rows):
     print('| workload | configuration | live peak, MiB | base reserved | outside | device | of the floor | ms a step |'
-          ' of native | mean ms | driver calls | a step |')
-    print('|' + ' --- |' * 12)
+          ' of native | mean ms | base calls | a step | handles a step | waits |')
+    print('|' + ' --- |' * 14)
     for row in rows:
         def mib(name, row=row):
             return f'{row[name] / MIB:,.0f}'
 
         of_native = '' if row['of_native'] is None else f"{row['of_native']:.3f}"
+        pages = ' | |' if row['handles_step'] is None else f" {row['handles_step']:.2f} | {row['waits']:,.0f} |"
         print(f"| {row['workload']} | `{row['configuration'].replace('|', chr(92) + '|')}` | {mib('live_peak_bytes')} |"
               f" {mib('reserved_peak_bytes')} | {mib('outside_bytes')} | {mib('device_bytes')} |"
               f" {row['of_floor']:.3f} | {row['ms_step']:.2f} | {of_native} | {row['ms_step_mean']:.2f} |"
-              f" {row['driver_calls']:,.0f} | {row['driver_calls_step']:.2f} |")
+              f" {row['driver_calls']:,.0f} | {row['driver_calls_step']:.2f} |{pages}")
 
 
 def bars(arguments, rows):

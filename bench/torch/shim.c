@@ -27,6 +27,8 @@ struct bench_figures {
     uint64_t refused;            /* allocations that raised an error */
     uint64_t base_allocations;   /* what reached the layer named bench_base, both ways; 0 where there is none */
     uint64_t base_deallocations; /* likewise */
+    uint64_t handles;            /* of a base `vmm`: handles created, released and given other addresses */
+    uint64_t waits;              /* of such a base: how often the host waited */
     uint64_t base_reserved;      /* bytes that the base holds */
     uint64_t base_reserved_high; /* the most of it */
 };
@@ -150,6 +152,7 @@ void
 bench_read(struct bench_figures *out)
 {
     struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
+    struct tide_vmm_figures pages = { TIDE_FIGURES(pages) };
 
     *out = (struct bench_figures){
         .live_bytes = live_bytes,
@@ -163,6 +166,10 @@ bench_read(struct bench_figures *out)
     if (counter != NULL && tide_statistics_read(counter, &figures) == TIDE_OK) {
         out->base_allocations = (uint64_t)figures.count.total;
         out->base_deallocations = (uint64_t)(figures.count.total - figures.count.current);
+    }
+    if (tide_vmm_read(base, &pages) == TIDE_OK) {
+        out->handles = pages.created + pages.released + pages.remapped;
+        out->waits = pages.waits;
     }
     tide_query(base, TIDE_QUERY_BYTES_RESERVED, &out->base_reserved);
     tide_query(base, TIDE_QUERY_BYTES_RESERVED_HIGH, &out->base_reserved_high);

@@ -1,5 +1,6 @@
 # Where memory comes from.
 libtidemark_la_SOURCES += \
+	src/bases/default.c \
 	src/bases/driver/driver.c \
 	src/bases/driver/import.c \
 	src/bases/driver/pool.c \
