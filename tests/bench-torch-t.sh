@@ -91,8 +91,8 @@ is "$(found "runs['pool | driver']['driver_calls_step'], runs['log({trace}, cupt
     '(0.0, 6.0)' 'what reaches the base is counted: nothing through a warm pool, every pair without one'
 is "$(found "all(run['device_bytes'] >= run['live_peak_bytes'] for run in whole['runs'] if run['status'] == 'ok')")" True \
     'the device holds at least what is live'
-is "$(found "runs['pool | vmm']['handles_step'], runs['pool | vmm']['steps'][0]['handles']")" '(0.0, 1)' \
-    'handles of physical pages are counted: one at first, and none from the third step on'
+is "$(found "runs['pool | vmm']['handles_step'], runs['pool | vmm']['steps'][0]['handles'] > 0")" '(0.0, True)' \
+    'handles of physical pages are counted: some at first, and none from the third step on'
 ok 'the sampler has looked at the device' test "$(found "min(run['samples'] for run in whole['runs'] \
     if run['status'] == 'ok') > 0")" = True
 has_words "$(found "runs['limit(2MiB) | driver']['reason']")" 'limit: 1 MiB request exceeds 2 MiB limit' \
