@@ -11,6 +11,8 @@ libtidemark_la_SOURCES += \
 	src/bases/none.c \
 	src/bases/sim-pages.c \
 	src/bases/sim-pages.h \
+	src/bases/sim-units.c \
+	src/bases/sim-units.h \
 	src/bases/sim.c \
 	src/bases/unpooled.c \
 	src/bases/vmm/base.h \
