@@ -187,6 +187,24 @@ units_extend(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, 
     return TIDE_OK;
 }
 
+/* The same at the capacity. Free units are given back; where the last one is among them, more is missing than before. */
+static enum tide_status
+units_extend_again(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, uint64_t capacity,
+                   uint64_t *missing)
+{
+    enum tide_status status;
+    uint64_t before;
+
+    do {
+        before = tidei_figure_get(&units->reserved_bytes);
+        units_trim(units, capacity > *missing ? capacity - *missing : 0);
+        if (!units_has_room(units))
+            return TIDE_ENOMEM;
+        status = units_extend(units, bytes, alignment, capacity, missing);
+    } while (status == TIDE_ECAPACITY && tidei_figure_get(&units->reserved_bytes) < before);
+    return status;
+}
+
 /* Enter a live block, for which there is room. */
 static bool
 units_enter(struct tidei_sim_units *units, uint64_t address, uint64_t bytes, uint64_t word)
@@ -214,12 +232,8 @@ units_take(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, ui
 
     if (i == units->piece_count) {
         status = units_extend(units, bytes, alignment, capacity, missing);
-        if (status == TIDE_ECAPACITY) {
-            units_trim(units, capacity > *missing ? capacity - *missing : 0);
-            if (!units_has_room(units))
-                return TIDE_ENOMEM;
-            status = units_extend(units, bytes, alignment, capacity, missing);
-        }
+        if (status == TIDE_ECAPACITY)
+            status = units_extend_again(units, bytes, alignment, capacity, missing);
         i = units->piece_count - 1;
     }
     if (status != TIDE_OK)

@@ -49,6 +49,8 @@
 #define SIM_REGION_LOG2  54u
 #define SIM_REGION_BYTES (UINT64_C(1) << SIM_REGION_LOG2)
 
+#define SIM_PAGE_BYTES (UINT64_C(2) << 20) /* unless another page is given */
+
 /* Where the addresses of the other models begin. */
 #define SIM_BEHIND ((SIM_CLASS_COUNT + 1) * SIM_REGION_BYTES)
 
@@ -335,10 +337,10 @@ sim_check(void *given, size_t *fault)
     const struct tide_sim_options *options = given;
 
     (void)fault;
-    if (options->model != TIDE_SIM_PLAIN && options->granularity_bytes != 0)
-        return tide_error_set(TIDE_EINVAL, "sim: a granularity is of model=plain; the other models have units of their "
-                                           "own");
-    if (options->model != TIDE_SIM_VMM && options->page_bytes != 0)
+    /* What the full text of any model says, the defaults, is no contradiction. */
+    if (options->model != TIDE_SIM_PLAIN && options->granularity_bytes > 1)
+        return tide_error_set(TIDE_EINVAL, "sim: a granularity is of model=plain; the others have units of their own");
+    if (options->model != TIDE_SIM_VMM && options->page_bytes != 0 && options->page_bytes != SIM_PAGE_BYTES)
         return tide_error_set(TIDE_EINVAL, "sim: a page is of model=vmm; model=plain rounds up to its granularity");
     return TIDE_OK;
 }
@@ -389,7 +391,7 @@ static const struct tidei_argument sim_arguments[] = {
     TIDEI_ARGUMENT("model", CHOICE, struct tide_sim_options, model, "plain, vmm, driver or cuda",
                    .choices = sim_models),
     TIDEI_ARGUMENT("page", SIZE, struct tide_sim_options, page_bytes, "a power of two from 4KiB to 1GiB",
-                   .power_of_two = true, .least = 4096, .most = UINT64_C(1) << 30, .default_value = UINT64_C(2) << 20),
+                   .power_of_two = true, .least = 4096, .most = UINT64_C(1) << 30, .default_value = SIM_PAGE_BYTES),
 };
 
 const struct tidei_kind tidei_sim_kind = {
