@@ -58,7 +58,7 @@ CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/front$(EXEEX
 
 # PYTHON names another interpreter than python3, TORCH_ARGS the options of measure.py.
 bench_torch_run = "$${PYTHON:-python3}" -B $(srcdir)/bench/torch/measure.py --library=.libs/libtidemark.so \
-	--shim=bench/torch/.libs/shim.so
+	--shim=bench/torch/.libs/shim.so --tidemark=./tidemark$(EXEEXT)
 
 .PHONY: bench bench-gpu bench-replay bench-torch bench-viewer bench-walls
 bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer

@@ -9,7 +9,7 @@ fake=$top_builddir/tests/fake-cuda/.libs
 test -e "$library" && test -e "$shim" || skip_all 'this build has no shared library'
 test -e "$fake/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
 $NM -D "$library" 2>/dev/null | grep -q '__asan_init\|__tsan_init' && skip_all 'a sanitizer has to be in python3 itself'
-plan 20
+plan 23
 
 # measure ARGUMENT...: everything that it prints goes to $said, its status to $status.
 measure() {
@@ -63,6 +63,7 @@ unset FAKE_TORCH_NO_GPU
 
 refused "there is no 'gtp2'; there are gpt2, " 'a workload that is none' --workloads=gtp2
 refused "invalid number from 1 value: '0'" 'a run of 0 steps' --steps=0
+refused 'no stack records a {trace}' 'a prediction of nothing' --predict --stack='pool | driver'
 refused '--warmup=5 leaves no step of blocks to time' 'a warm-up as long as the run' --workloads=blocks --steps=5
 
 # A workload of the test's own. A request of 0 bytes is one that the stack does not see.
@@ -100,4 +101,12 @@ has_words "$(found "runs['limit(2MiB) | driver']['reason']")" 'limit: 1 MiB requ
 has_words "$(found "runs['pool | nowhere']")" "'status': 'skipped'" \
     'a stack that cannot be made is skipped, and the others are measured'
 has_words "$said" '| three | `pool \| driver` | 3 | ' 'the table has a row for each configuration'
+if test -x "$top_builddir/tidemark"; then
+    measure --workloads=three --also="$scratch/mine.py" --warmup=2 --stack='log({trace}, cupti=off) | pool | driver' \
+        --no-expandable --predict --tidemark="$top_builddir/tidemark"
+    has_words "$said" '| three | `log({trace}, cupti=off) \| pool \| driver` | 32 | 32 | +0.0% |' \
+        'a replay of the recorded traffic predicts what the base reserved'
+else
+    skip 1 'this build has no command'
+fi
 done_testing

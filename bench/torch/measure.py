@@ -35,15 +35,31 @@ class Configuration:
     def __init__(self, name, stack='', settings=''):
         self.name, self.stack, self.settings = name, stack, settings
 
-    def text(self, trace, count):
-        """The stack's text, with a layer above the base that counts what reaches it."""
-        text = self.stack.replace('{trace}', trace)
-        cut, depth = 0, 0
-        for at, letter in enumerate(text):
+    def layers(self):
+        """The texts of the layers, the top first."""
+        layers, depth = [''], 0
+        for letter in self.stack:
             depth += (letter in '({') - (letter in ')}')
             if letter == '|' and depth == 0:
-                cut = at + 1
-        return f'{text[:cut]} statistics as bench_base | {text[cut:]}'.strip() if text and count else text
+                layers.append('')
+            else:
+                layers[-1] += letter
+        return [layer.strip() for layer in layers]
+
+    def text(self, trace, count):
+        """The stack's text, with a layer above the base that counts what reaches it."""
+        layers = self.layers()
+        if self.stack and count:
+            layers.insert(-1, 'statistics as bench_base')
+        return ' | '.join(layers).replace('{trace}', trace)
+
+    def model(self):
+        """The stack over the model of its base, without a log; None where there is no model."""
+        *above, base = self.layers()
+        kind = base.split('(')[0].strip()
+        if kind not in ('vmm', 'driver', 'cuda'):
+            return None
+        return ' | '.join([layer for layer in above if layer.split('(')[0].strip() != 'log'] + [f'sim(model={kind})'])
 
 
 NATIVE = Configuration('native')
@@ -92,6 +108,9 @@ def read_arguments():
     add('--timeout', metavar='S', type=positive, default=180, help='seconds for one run (180)')
     add('--time', metavar='S', type=positive, help='begin no run later than after so many seconds')
     add('--traces', metavar='FOLDER', help='keep the traces of {trace} there')
+    add('--predict', action='store_true', help='replay what {trace} has recorded through sim(model=...) for each '
+        'stack, and print what that says would be reserved beside what was')
+    add('--tidemark', metavar='FILE', default='./tidemark', help='the command, for --predict (./tidemark)')
     add('--json', metavar='FILE', default='bench-torch.json', help='(bench-torch.json)')
     add('--library', metavar='FILE', required=True, help='libtidemark.so, which make bench-torch gives')
     add('--shim', metavar='FILE', required=True, help='the shim, likewise')
@@ -128,6 +147,10 @@ def check_arguments(parser, arguments):
         if not os.path.exists(path):
             parser.error(f'--{name}: there is no {path}')
         setattr(arguments, name, path)
+    if arguments.predict and not any('{trace}' in configuration.stack for configuration in arguments.configurations):
+        parser.error('--predict: no stack records a {trace}')
+    if arguments.predict and not os.access(arguments.tidemark, os.X_OK):
+        parser.error(f'--predict: there is no command {arguments.tidemark}; --tidemark=FILE names it')
     if arguments.traces:
         os.makedirs(arguments.traces, exist_ok=True)
 
@@ -209,6 +232,22 @@ class Run:
                 os.remove(self.trace + tail)
 
 
+def predict(arguments, trace):
+    """What the base of each stack would reserve for the traffic of a trace, by the model of that base."""
+    found = {}
+    for configuration in arguments.configurations:
+        text = configuration.stack and configuration.model()
+        if not text:
+            continue
+        done = subprocess.run([arguments.tidemark, 'replay', '--json', '--stack', text, trace], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        if done.returncode == 0:
+            found[configuration.name] = json.loads(done.stdout)['layers'][-1]['reserved_peak_bytes']
+        else:
+            say(f'{text}: {done.stderr.strip()}')
+    return found
+
+
 def measure(arguments, scratch, after_each):
     """All runs, some at a time prepared together and then measured one after the other."""
     order = random.Random(arguments.seed)
@@ -235,6 +274,8 @@ def measure(arguments, scratch, after_each):
                 run.stop()
                 continue
             found = run.result()
+            if arguments.predict and found['status'] == 'ok' and '{trace}' in run.configuration.stack:
+                found['predicted'] = predict(arguments, run.trace)
             run.clean(arguments.traces)
             if found['status'] == 'skipped':
                 cannot[found['configuration']] = found['reason']
@@ -308,6 +349,23 @@ def table(rows):
               f" {row['driver_calls']:,.0f} | {row['driver_calls_step']:.2f} |{pages}")
 
 
+def prediction_rows(results, rows):
+    """What replays predict to be reserved beside what was, where both are known: medians."""
+    for row in rows:
+        said = [found['predicted'][row['configuration']] for found in results
+                if found['workload'] == row['workload'] and row['configuration'] in found.get('predicted', {})]
+        if said and row['reserved_peak_bytes']:
+            yield row['workload'], row['configuration'], statistics.median(said), row['reserved_peak_bytes']
+
+
+def predictions(results, rows):
+    print('\n| workload | stack | predicted, MiB | reserved | error |')
+    print('|' + ' --- |' * 5)
+    for workload, name, said, was in prediction_rows(results, rows):
+        print(f"| {workload} | `{name.replace('|', chr(92) + '|')}` | {said / MIB:,.0f} | {was / MIB:,.0f} |"
+              f' {100 * (said / was - 1):+.1f}% |')
+
+
 def bars(arguments, rows):
     """Each stack beside the bars, and beside PyTorch."""
     peers = {(row['workload'], row['configuration']): row for row in rows}
@@ -336,6 +394,8 @@ def report(arguments, results, machine):
     table(rows)
     print('\nThe floor is the live peak and what the native run shows outside of its reserved memory.')
     bars(arguments, rows)
+    if arguments.predict:
+        predictions(results, rows)
     for row in rows:
         for note in row['notes']:
             print(f"note: {row['workload']}, {row['configuration']}: {note}")
