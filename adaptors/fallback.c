@@ -163,7 +163,7 @@ fallback_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 
     if (fallback->joined)
         return tide_pass_query(self, what, out);
-    if (what >= TIDE_QUERY_DEVICE_FREE && what <= TIDE_QUERY_HOST_POOLS)
+    if ((what >= TIDE_QUERY_DEVICE_FREE && what <= TIDE_QUERY_HOST_POOLS) || what == TIDE_QUERY_VIRTUAL_MEMORY)
         return fallback->first->ops->query(fallback->first, what, out);
     status = fallback->first->ops->query(fallback->first, what, &first);
     if (status == TIDE_OK)

@@ -25,6 +25,16 @@ tide_stack_parse(const char *text, struct tide_resource **out)
 enum tide_status
 tide_stack_from_environment(const char *default_text, struct tide_resource **out)
 {
+    char text[64];
+    enum tide_status status;
+
+    if (default_text == NULL && out != NULL && tidei_stack_environment() == NULL) {
+        *out = NULL;
+        status = tide_stack_default(0, text, sizeof(text), NULL);
+        if (status != TIDE_OK)
+            return status;
+        default_text = text;
+    }
     return tidei_stack_build_environment(tidei_kinds, default_text, out);
 }
 

@@ -42,13 +42,25 @@ bench_writer_CPPFLAGS = $(AM_CPPFLAGS)
 bench_writer_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
 bench_writer_LDADD = libtidemark.la $(SQLITE_LIBS)
 
-EXTRA_DIST += bench/README.md
+# What PyTorch loads as its allocator; tests/bench-torch-t.sh loads it, too. -rpath makes libtool build a shared
+# library, which nobody installs.
+check_LTLIBRARIES += bench/torch/shim.la
+bench_torch_shim_la_SOURCES = bench/torch/shim.c
+bench_torch_shim_la_CFLAGS = $(AM_CFLAGS) -fexceptions
+bench_torch_shim_la_LDFLAGS = -module -avoid-version -rpath $(abs_top_builddir)/bench/torch
+bench_torch_shim_la_LIBADD = libtidemark.la -ldl
+
+EXTRA_DIST += bench/README.md bench/torch/child.py bench/torch/measure.py bench/torch/nets.py bench/torch/workloads.py
 
 CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
 	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv bench/writer$(EXEEXT) bench-front.json \
-	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-viewer.json bench-writer.json
+	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json
 
-.PHONY: bench bench-gpu bench-replay bench-viewer bench-walls
+# PYTHON names another interpreter than python3, TORCH_ARGS the options of measure.py.
+bench_torch_run = "$${PYTHON:-python3}" -B $(srcdir)/bench/torch/measure.py --library=.libs/libtidemark.so \
+	--shim=bench/torch/.libs/shim.so --tidemark=./tidemark$(EXEEXT)
+
+.PHONY: bench bench-gpu bench-replay bench-torch bench-viewer bench-walls
 bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
 	bench/front$(EXEEXT) bench-front.json
 	@echo
@@ -80,3 +92,8 @@ endif
 
 bench-gpu: bench/gpu$(EXEEXT)
 	bench/gpu$(EXEEXT) bench-gpu.json
+
+# What PyTorch's own allocator and stacks take of the device, and of time: TORCH_ARGS='--turns=5 --stack="pool | cuda"'
+bench-torch: bench/torch/shim.la
+	@command -v "$${PYTHON:-python3}" >/dev/null || { echo 'bench-torch: skipped: there is no python3'; exit 0; }; \
+	$(bench_torch_run) $(TORCH_ARGS)

@@ -169,7 +169,8 @@ make_trace "$scratch/two.db" "DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', 0),
         (2, NULL, 'driver', '', 0), (3, 4, 'log', '', 1), (4, NULL, 'driver', '', 1);
     INSERT INTO life VALUES (1, 1, 800, 10, NULL), (2, 3, 600, 20, NULL);
-    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 800, 4096), (30, 4, 600, 4096);"
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 800, 4096), (30, 4, 600, 4096);
+    INSERT INTO device_sample VALUES (5, 0, 90000, 100000), (16, 0, 80000, 100000), (30, 1, 80000, 90000);"
 for command in summary fragmentation timeline layers; do keep $command "$scratch/two.db"; done
 # Memory of two kinds below one log: whose blocks are whose is not told.
 make_trace "$scratch/mixed.db" "DELETE FROM layer;

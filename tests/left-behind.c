@@ -134,8 +134,8 @@ number_of(sqlite3 *db, const char *sql)
 bool
 left_keeps_what_it_had(bool untouched)
 {
-    static const char *const tables[] = { "status", "layer",       "layer_bin", "thread",         "stream",
-                                          "tag",    "pool_sample", "mark",      "unmatched_free", "loss" };
+    static const char *const tables[] = { "status",      "layer", "layer_bin",      "thread", "stream",       "tag",
+                                          "pool_sample", "mark",  "unmatched_free", "loss",   "device_sample" };
     bool good = true;
     char sql[512];
     sqlite3 *db;

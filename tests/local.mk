@@ -181,6 +181,7 @@ command_tests = \
 	tests/completion-t.sh \
 	tests/data-t.sh \
 	tests/callstacks-t.sh \
+	tests/device-use-t.sh \
 	tests/devices-t.sh \
 	tests/doc-commands-t.sh \
 	tests/export-t.sh \
@@ -210,6 +211,9 @@ THREADED_TESTS += tests/replay-t.sh
 endif
 
 .PHONY: agree
+dist_check_SCRIPTS += tests/bench-torch-t.sh
+TESTS += tests/bench-torch-t.sh
+EXTRA_DIST += tests/fake-torch/torch/__init__.py
 
 include tests/fuzz/local.mk
 

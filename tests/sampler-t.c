@@ -12,6 +12,7 @@
 #include "tests/tap.h"
 #include "tests/trace.h"
 #include "src/trace/events/sampler.h"
+#include "src/trace/ring/clock.h"
 
 #define PERIOD 1000000u
 
@@ -26,6 +27,8 @@ static struct {
     bool changes;        /* each answer differs from the one before */
     unsigned asked;
     unsigned asked_in_write; /* queries during a transaction */
+    uint64_t free_bytes;     /* of device 5; 0: the base is on none */
+    unsigned asked_device;
     bool in_write;
 } told = { .lock = PTHREAD_MUTEX_INITIALIZER, .asked_now = PTHREAD_COND_INITIALIZER };
 
@@ -57,6 +60,12 @@ told_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     bool known;
 
+    if ((what == TIDE_QUERY_DEVICE || what == TIDE_QUERY_DEVICE_TOTAL || what == TIDE_QUERY_DEVICE_FREE) &&
+        told.free_bytes != 0) {
+        *out = what == TIDE_QUERY_DEVICE ? 5 : what == TIDE_QUERY_DEVICE_TOTAL ? 1000000 : told.free_bytes;
+        told.asked_device += what == TIDE_QUERY_DEVICE_FREE;
+        return TIDE_OK;
+    }
     pthread_mutex_lock(&told.lock);
     known = what == TIDE_QUERY_BYTES_USED || what == TIDE_QUERY_BYTES_RESERVED ||
             (what == TIDE_QUERY_BYTES_RESERVED_HIGH && told.high_bytes != 0);
@@ -171,6 +180,46 @@ test_period(void)
        "at the end the base is asked a last time");
     tidei_sampler_free(sampler);
     tide_resource_fini(&told.base);
+}
+
+/* A device is asked less often than its layers, and once for all its bases. */
+static void
+test_device(void)
+{
+    struct tidei_sampler *sampler = tidei_sampler_new();
+    const uint64_t begin = tidei_monotonic_ns();
+    const struct tidei_device_sample *samples;
+    struct tide_resource twin;
+    size_t count;
+
+    tide_resource_init(&told.base, &told_ops, NULL);
+    tide_resource_init(&twin, &told_ops, NULL);
+    told.free_bytes = 700000;
+    atomic_store(&tidei_test_device_ns, 3600ull * 1000000000);
+    tidei_sampler_watch_device(sampler, &told.base, 5);
+    tidei_sampler_watch_device(sampler, &twin, 5);
+    for (int i = 0; i < 4; i++)
+        tidei_sampler_sample(sampler, begin + i * PERIOD, false);
+    is_u64(told.asked_device, 1, "two bases of a device are asked for it once within its period");
+    told.free_bytes = 600000;
+    tidei_sampler_sample(sampler, begin + 5 * PERIOD, true);
+    tidei_sampler_sample(sampler, begin + 6 * PERIOD, true);
+    ok(tidei_sampler_has(sampler), "samples of a device alone are to be written");
+    samples = tidei_sampler_take_devices(sampler, &count);
+    ok(all_of(count == 2, samples[0].ns == begin, samples[0].device == 5, samples[0].free_bytes == 700000,
+              samples[0].total_bytes == 1000000, samples[1].free_bytes == 600000),
+       "a change of a device's free bytes is a sample, with the device and its total");
+    tidei_sampler_written(sampler);
+    told.free_bytes = 500000;
+    tidei_sampler_unwatch(sampler, &told.base);
+    tidei_sampler_sample(sampler, begin + 7 * PERIOD, true);
+    ok(all_of(tidei_sampler_take_devices(sampler, &count)->free_bytes == 500000, count == 2),
+       "at the end of the first base the device is asked a last time, and through the other one from then on");
+    atomic_store(&tidei_test_device_ns, 0);
+    told.free_bytes = 0;
+    tidei_sampler_free(sampler);
+    tide_resource_fini(&told.base);
+    tide_resource_fini(&twin);
 }
 
 /* Each change that a flush follows has a sample, with used and reserved bytes of its own. */
@@ -327,8 +376,9 @@ test_quiet(void)
 int
 main(void)
 {
-    plan(19);
+    plan(23);
     test_period();
+    test_device();
     test_values();
     test_high();
     test_high_before();

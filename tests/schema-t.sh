@@ -49,7 +49,7 @@ answer() {
 test -n "$SQLITE3" || skip_all 'there is no sqlite3 command'
 test -x "$top_builddir/tests/make-trace" || skip_all 'this build has no command'
 
-plan 18
+plan 19
 trace=$scratch/trace.db
 block 1 >"$scratch/documented.sql"
 ok 'the schema on the page makes a database' "$SQLITE3" -bail "$scratch/documented.db" ".read $scratch/documented.sql"
@@ -79,6 +79,8 @@ is "$(comm -23 "$scratch/documented" "$scratch/recorded" | tr '\n' ' ')" 'cupti 
     UPDATE allocation SET tag_id = 3 WHERE allocation_id IN (2, 3);
     UPDATE allocation SET free_stream_id = 2, free_duration_ns = 77 WHERE allocation_id = 3;
     INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (5, 2, 10, 64), (6, 2, 30, 128), (7, 2, 20, 64);
+    UPDATE layer SET device = 1 WHERE layer_id IN (2, 3);
+    INSERT INTO device_sample VALUES (4, 1, 900, 1000), (7, 1, 700, 1000), (8, 1, 800, 1000);
     INSERT INTO module VALUES (1, '/a/program', '00', 4096, 8192);
     INSERT INTO frame VALUES (1, 5000, 1, 'leaf', 'a.c', 3), (2, 6000, 1, 'main', 'a.c', 9), (3, 7000, NULL, NULL, NULL, NULL);
     INSERT INTO callstack VALUES (1, 0, 1), (1, 1, 2), (2, 0, 3), (2, 1, 2);
@@ -97,7 +99,8 @@ is "$(answer 7)" "$(printf '1|100\n2|700\n3|450\n4|350')" 'the query of memory o
 is "$(answer 8)" '0x0|0xff|1|300' 'the query of frees on another stream gives its rows'
 is "$(answer 9)" "$(printf '300|2|1|0.0\n100|1|1|3000.0\n50|1|0|')" 'the query of sizes and lifetimes gives its rows'
 is "$(answer 10)" '2|128|30|6' 'the query of what the pool held at the most gives its row'
-is "$(answer 11) $(blocks)" '2023-11-14 22:13:21.500|epoch 1 12' 'the query of marks gives them with the time of day'
-is "$(answer 12)" "$(printf '|||1|300\nleaf|a.c|3|1|50')" \
+is "$(answer 11)" '1|300|1000|7|64' 'the query of what a device had in use gives its row, with what the bases held'
+is "$(answer 12) $(blocks)" '2023-11-14 22:13:21.500|epoch 1 13' 'the query of marks gives them with the time of day'
+is "$(answer 13)" "$(printf '|||1|300\nleaf|a.c|3|1|50')" \
     'the query of what was never freed, by place in the code, gives its rows, and is the last query'
 done_testing

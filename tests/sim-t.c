@@ -190,6 +190,84 @@ check_pages(void)
     tide_resource_release(sim);
 }
 
+static void *
+take(struct tide_resource *sim, uint64_t bytes)
+{
+    void *pointer = NULL;
+
+    if (tide_allocate(sim, bytes, 256, 0, &pointer) != TIDE_OK)
+        diag("%s", tide_error_text());
+    return pointer;
+}
+
+/* What the driver's pool has of a device. */
+static void
+check_driver(void)
+{
+    struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER };
+    struct tide_resource *sim = create(&options), *wrong = NULL;
+    void *first = take(sim, 1), *second = take(sim, 10 * MIB), *third, *pointer;
+
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 32 * MIB, "model=driver: small requests share a unit of 32 MiB");
+    third = take(sim, 40 * MIB);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB,
+           "model=driver: a large request is rounded up to 32 MiB, and uses the free end of the last unit");
+    tide_deallocate(sim, second, 10 * MIB, 256, 0);
+    ok(take(sim, 8 * MIB) == second, "model=driver: the first free piece that suffices serves a request");
+    tide_deallocate(sim, third, 40 * MIB, 256, 0);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB, "model=driver: what is free stays reserved");
+    ok(tide_deallocate(sim, third, 40 * MIB, 256, 0) == TIDE_EPOINTER, "model=driver: a block is freed once");
+    ok(tide_deallocate(sim, first, 2, 256, 0) == TIDE_EMISMATCH,
+       "model=driver: a block is not freed with another size");
+    tide_trim(sim, 80 * MIB);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 64 * MIB,
+           "model=driver: a trim gives units back until it has enough");
+    tide_trim(sim, 0);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 32 * MIB, "model=driver: a unit in use is not given back");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED_HIGH), 96 * MIB,
+           "model=driver: the most that was reserved stays known");
+    tide_resource_release(sim);
+    options.capacity_bytes = 96 * MIB;
+    sim = create(&options);
+    first = take(sim, 20 * MIB);
+    second = take(sim, 20 * MIB);
+    third = take(sim, 20 * MIB);
+    ok(tide_allocate(sim, 5 * MIB, 256, 0, &pointer) == TIDE_ECAPACITY && pointer == NULL &&
+           strstr(tide_error_text(),
+                  "5 MiB request, for which it reserves 32 MiB, exceeds 96 MiB capacity (96 MiB in use)") != NULL,
+       "model=driver: a request that needs one unit more than the capacity is refused in words");
+    tide_deallocate(sim, first, 20 * MIB, 256, 0);
+    tide_deallocate(sim, third, 20 * MIB, 256, 0);
+    ok(second != NULL && take(sim, 64 * MIB) != NULL,
+       "model=driver: at the capacity free units that lie apart serve a request of both");
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB, "model=driver: they are given back for that");
+    tide_resource_release(sim);
+    options = (struct tide_sim_options){ TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER, .granularity_bytes = 512 };
+    ok(tide_sim_create(&options, &wrong) == TIDE_EINVAL, "a granularity with model=driver is refused");
+}
+
+/* What cuMemAlloc has of a device. */
+static void
+check_cuda(void)
+{
+    struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_CUDA };
+    struct tide_resource *sim = create(&options);
+    void *first = take(sim, MIB), *second = take(sim, MIB), *third, *fourth;
+
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 2 * MIB, "model=cuda: two requests of 1 MiB share 2 MiB");
+    third = take(sim, MIB + 1);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 4 * MIB, "model=cuda: a larger one has 2 MiB of its own");
+    fourth = take(sim, 1);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 6 * MIB, "model=cuda: a third small one begins another unit");
+    tide_deallocate(sim, third, MIB + 1, 256, 0);
+    tide_deallocate(sim, first, MIB, 256, 0);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 4 * MIB, "model=cuda: a unit that is used in part stays");
+    tide_deallocate(sim, second, MIB, 256, 0);
+    tide_deallocate(sim, fourth, 1, 256, 0);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 0, "model=cuda: what is free goes back at once");
+    tide_resource_release(sim);
+}
+
 static int
 block_compare(const void *left, const void *right)
 {
@@ -347,15 +425,22 @@ main(void)
     };
     struct tide_sim_options pages = { TIDE_OPTIONS(pages), .model = TIDE_SIM_VMM, .page_bytes = 4096 };
 
-    plan(CONTRACT_TESTS + 10 + 7 + 15 + 10 + 13 + 2 * 4 + 3 + 1);
+    struct tide_sim_options driver = { TIDE_OPTIONS(driver), .model = TIDE_SIM_DRIVER };
+    struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
+
+    plan(CONTRACT_TESTS + 10 + 7 + 15 + 10 + 13 + 13 + 5 + 4 * 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
     check_pointers();
     check_extremes();
     check_pages();
+    check_driver();
+    check_cuda();
     check_overlap(NULL, "model=plain");
     check_overlap(&pages, "model=vmm");
+    check_overlap(&driver, "model=driver");
+    check_overlap(&cuda, "model=cuda");
     check_crowd();
     check_fork();
     return done();

@@ -230,6 +230,8 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
     log_define(walk, resource, id, upstream_id);
     if (walk->top->options.samples == TIDE_SAMPLES_AUTO && log_can_watch(resource))
         tidei_recorder_watch(walk->recorder, resource, id);
+    if (walk->top->options.samples != TIDE_SAMPLES_OFF && resource->upstream == NULL)
+        tidei_recorder_watch_device(walk->recorder, resource);
     return id;
 }
 

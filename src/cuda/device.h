@@ -74,7 +74,8 @@ CUresult tidei_device_mark(struct tidei_device *self, tide_stream stream, CUeven
 void tidei_device_mark_end(struct tidei_device *self, CUevent event);
 
 /*
- * Answer figures and capabilities of the device: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS. For any other return
+ * Answer figures and capabilities of the device: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS, and
+ * TIDE_QUERY_VIRTUAL_MEMORY. For any other return
  * false and leave *status unchanged. *out is 0 on failure.
  */
 bool tidei_device_query(struct tidei_device *self, enum tide_query what, uint64_t *out, enum tide_status *status);

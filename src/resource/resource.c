@@ -273,6 +273,7 @@ static const char *const resource_query_names[] = {
     [TIDE_QUERY_HOST_POOLS] = "host pools",
     [TIDE_QUERY_LARGEST_REQUEST] = "largest request",
     [TIDE_QUERY_PAGE] = "page",
+    [TIDE_QUERY_VIRTUAL_MEMORY] = "virtual memory calls",
 };
 
 enum tide_status

@@ -230,14 +230,22 @@ tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struc
     return status;
 }
 
+const char *
+tidei_stack_environment(void)
+{
+    const char *text = getenv("TIDEMARK_STACK");
+
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
 enum tide_status
 tidei_stack_build_environment(const struct tidei_kind *const *kinds, const char *default_text,
                               struct tide_resource **out)
 {
-    const char *text = getenv("TIDEMARK_STACK");
+    const char *text = tidei_stack_environment();
     enum tide_status status;
 
-    if (text == NULL || text[0] == '\0')
+    if (text == NULL)
         return tidei_stack_build(kinds, default_text, out);
     status = tidei_stack_build(kinds, text, out);
     if (status != TIDE_OK)

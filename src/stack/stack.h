@@ -7,7 +7,10 @@
 /* tide_stack_parse, with layers of `kinds` (ends in NULL). */
 enum tide_status tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struct tide_resource **out);
 
-/* tide_stack_from_environment, with layers of `kinds`. */
+/* The text in TIDEMARK_STACK, borrowed; NULL where that is unset or empty. */
+const char *tidei_stack_environment(void);
+
+/* tide_stack_from_environment, with layers of `kinds`, and a default text that is not NULL where it is needed. */
 enum tide_status tidei_stack_build_environment(const struct tidei_kind *const *kinds, const char *default_text,
                                                struct tide_resource **out);
 

@@ -49,8 +49,10 @@ do_cuInit(unsigned int flags)
         fake.device_count = FAKE_MOST_DEVICES;
     if (fake.device_count == 0)
         return CUDA_ERROR_NO_DEVICE;
-    for (int i = 0; i < fake.device_count; i++)
+    for (int i = 0; i < fake.device_count; i++) {
         fake.devices[i].total_bytes = fake_environment_bytes("FAKE_CUDA_MEMORY", 1024 * FAKE_MIB);
+        fake.devices[i].others_bytes = fake_environment_bytes("FAKE_CUDA_OTHERS", 0);
+    }
     atexit(driver_gone);
     fake.initialized = true;
     return CUDA_SUCCESS;

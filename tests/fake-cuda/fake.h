@@ -154,6 +154,7 @@ struct fake_device {
     struct CUctx_st *primary;
     CUmemoryPool default_pool, pool;
     uint64_t total_bytes, used_bytes;
+    uint64_t others_bytes; /* of other processes */
     unsigned int primary_flags;
 };
 

@@ -131,7 +131,7 @@ ask(struct tide_resource *base)
 {
     uint64_t figure;
 
-    for (int what = TIDE_QUERY_BYTES_USED; what <= TIDE_QUERY_PAGE; what++) {
+    for (int what = TIDE_QUERY_BYTES_USED; what <= TIDE_QUERY_VIRTUAL_MEMORY; what++) {
         if (tide_query(base, (enum tide_query)what, &figure) == TIDE_EDRIVER)
             failed(TIDE_EDRIVER, "query");
     }
@@ -253,6 +253,7 @@ use_device(void)
     failed(tide_device_name(1, name, sizeof(name)), "name");
     for (int what = TIDE_QUERY_DEVICE_FREE; what <= TIDE_QUERY_HOST_POOLS; what++)
         failed(tide_device_query(1, (enum tide_query)what, &figure), "device query");
+    failed(tide_device_query(1, TIDE_QUERY_VIRTUAL_MEMORY, &figure), "device query");
 }
 
 /* The scene, in the child. The test's own reference keeps the context, so that what is left in it can be counted. */

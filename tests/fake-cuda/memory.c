@@ -50,7 +50,7 @@ fake_device_take(int device, uint64_t bytes)
     if (device < 0)
         return true;
     entry = &fake.devices[device];
-    if (bytes > entry->total_bytes - FAKE_OWN_BYTES - entry->used_bytes)
+    if (bytes > entry->total_bytes - FAKE_OWN_BYTES - entry->others_bytes - entry->used_bytes)
         return false;
     entry->used_bytes += bytes;
     return true;
@@ -389,7 +389,7 @@ do_cuMemGetInfo(size_t *free_bytes, size_t *total_bytes)
         return result;
     entry = &fake.devices[context->device];
     if (free_bytes != NULL)
-        *free_bytes = entry->total_bytes - FAKE_OWN_BYTES - entry->used_bytes;
+        *free_bytes = entry->total_bytes - FAKE_OWN_BYTES - entry->used_bytes - entry->others_bytes;
     if (total_bytes != NULL)
         *total_bytes = entry->total_bytes;
     return CUDA_SUCCESS;

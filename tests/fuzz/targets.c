@@ -145,7 +145,7 @@ static const char *const trace_commands[] = {
 static const char *const trace_tables[] = {
     "allocation", "meta",        "layer",       "layer_bin",    "thread",    "stream",
     "tag",        "loss",        "mark",        "frame",        "callstack", "unmatched_free",
-    "status",     "pool_sample", "driver_call", "device_event", "module",
+    "status",     "pool_sample", "driver_call", "device_event", "module",    "device_sample",
 };
 
 /* A schema without types keeps every value as it is; the real one would make numbers of some. */
@@ -158,6 +158,7 @@ static const char trace_untyped[] =
     "    alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, "
     "free_stream_id);"
     "CREATE TABLE pool_sample(ns, layer_id, used_bytes, reserved_bytes);"
+    "CREATE TABLE device_sample(ns, device, free_bytes, total_bytes);"
     "CREATE TABLE driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result);"
     "CREATE TABLE unmatched_free(ns, layer_id, address, size, thread_id, stream_id);"
     "CREATE TABLE mark(ns, thread_id, kind, text, value); CREATE TABLE loss(thread_id, reason, events);"

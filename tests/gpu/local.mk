@@ -32,6 +32,12 @@ check_PROGRAMS += tests/gpu-lock-t
 tests_gpu_lock_t_SOURCES = tests/gpu-lock-t.c tests/gpu/lock.c tests/gpu/lock.h
 TESTS += tests/gpu-lock-t
 
+check_PROGRAMS += tests/gpu/default-t
+tests_gpu_default_t_SOURCES = tests/gpu/default-t.c $(gpu_test)
+tests_gpu_default_t_LDADD = libtidemark.la -ldl
+TESTS += tests/gpu/default-t
+GPU_TESTS += tests/gpu/default-t
+
 # Test the driver itself.
 EXTRA_DIST += tests/gpu/call.h
 check_PROGRAMS += tests/gpu/conduct-t

@@ -112,6 +112,42 @@ test_high(struct gpu_work *work)
            (int64_t)high_bytes, "a reset by the program does not take it back");
 }
 
+#define DEVICE_TESTS 4
+#define BESIDE_BYTES (32 * MIB)
+
+/* What the device says, beside what passes through the stack: here an allocation of the program's own. */
+static void
+test_device(struct gpu_work *work)
+{
+    const char *path = scratch("device.db");
+    const char *off = scratch("device-off.db");
+    struct tide_resource *stack = gpu_stack("log(%s, cupti=off, samples=every) | driver", path);
+    CUdeviceptr beside = 0;
+    int64_t before, after;
+    void *block = NULL;
+
+    gpu_allocates(stack, BLOCK_BYTES, work->first, &block);
+    tide_log_flush(stack);
+    before = sql_number(path, "SELECT total_bytes - free_bytes FROM device_sample ORDER BY rowid DESC LIMIT 1");
+    gpu.mem_alloc(&beside, BESIDE_BYTES);
+    tide_log_flush(stack);
+    after = sql_number(path, "SELECT total_bytes - free_bytes FROM device_sample ORDER BY rowid DESC LIMIT 1");
+    gpu.mem_free(beside);
+    gpu_frees(stack, block, BLOCK_BYTES, work->first);
+    tide_resource_release(stack);
+    ok(before >= (int64_t)BLOCK_BYTES, "the device has in use what the base holds at least: %lld bytes",
+       (long long)before);
+    is_i64(after - before, BESIDE_BYTES, "what another allocator takes shows in the samples of the device");
+    is_i64(sql_number(path, "SELECT count(*) FROM device_sample WHERE device <> 0 OR total_bytes <> "
+                            "(SELECT json_extract(value, '$[0].total_bytes') FROM meta WHERE key = 'devices')"),
+           0, "the samples are of the base's device, with its total");
+    stack = gpu_stack("log(%s, cupti=off, samples=off) | driver", off);
+    gpu_allocates(stack, BLOCK_BYTES, work->first, &block);
+    gpu_frees(stack, block, BLOCK_BYTES, work->first);
+    tide_resource_release(stack);
+    is_i64(sql_number(off, "SELECT count(*) FROM device_sample"), 0, "samples=off does not ask the device");
+}
+
 #define DEVICES_TESTS 4
 
 static void
@@ -150,11 +186,12 @@ main(void)
 
     if (reason != NULL)
         skip_all(reason);
-    plan(AUTO_TESTS + EVERY_TESTS + HIGH_TESTS + DEVICES_TESTS);
+    plan(AUTO_TESTS + EVERY_TESTS + HIGH_TESTS + DEVICE_TESTS + DEVICES_TESTS);
     gpu_diag();
     gpu_with_work(test_auto, AUTO_TESTS);
     gpu_with_work(test_every, EVERY_TESTS);
     gpu_with_work(test_high, HIGH_TESTS);
+    gpu_with_work(test_device, DEVICE_TESTS);
     gpu_with_work(test_devices, DEVICES_TESTS);
     return done();
 }

@@ -90,12 +90,15 @@ static void
 look_reserved(const struct fragment *fragment, struct fragment_figures *out)
 {
     const struct reserved_group *group = fragment->group;
+    const struct device_use_row *use = device_use_at(&fragment->reserved.devices, group->device, out->ns);
     bool is_sampled = group->reserved.sample_ns != INT64_MIN;
 
     out->has_device = group->base.sample_ns != INT64_MIN;
     out->device_bytes = group->base.bytes;
     out->has_reserved = is_sampled || fragment->layers.lower.active;
     out->reserved_bytes = group->reserved.bytes;
+    out->has_in_use = use != NULL;
+    out->in_use_bytes = use != NULL ? use->used_bytes : 0;
     out->sample_age_ns = is_sampled        ? out->ns - group->reserved.sample_ns
                          : out->has_device ? out->ns - group->base.sample_ns
                                            : -1;

@@ -25,8 +25,10 @@ struct fragment_figures {
     uint64_t chunks;
     uint64_t reserved_bytes; /* valid if has_reserved: the chunks, or the last sample */
     uint64_t device_bytes;   /* valid if has_device: what the bases held at the last sample */
+    uint64_t in_use_bytes;   /* valid if has_in_use: of the whole device, at its last sample */
     bool has_reserved;
     bool has_device;
+    bool has_in_use;
     int64_t sample_age_ns; /* of the sample in one of them; -1: none is */
 };
 

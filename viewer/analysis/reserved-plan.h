@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "viewer/read/device-use.h"
 #include "viewer/read/samples.h"
 #include "viewer/read/view.h"
 
@@ -94,12 +95,13 @@ struct reserved {
     size_t group_count;
     size_t stack_count;
     struct samples samples;
-    bool is_off;       /* a filter takes a part of the allocations: what is reserved for them cannot be told */
-    bool was_killed;   /* the last samples are missing */
-    unsigned plans;    /* how often a layer turned out to say its chunks itself, so that sources changed */
-    size_t next;       /* the next sample */
-    int64_t next_ns;   /* its time; INT64_MAX: there is none */
-    size_t last_layer; /* the index of the last event's layer */
+    struct device_uses devices; /* empty where is_off */
+    bool is_off;                /* a filter takes a part of the allocations: what is reserved for them cannot be told */
+    bool was_killed;            /* the last samples are missing */
+    unsigned plans;             /* how often a layer turned out to say its chunks itself, so that sources changed */
+    size_t next;                /* the next sample */
+    int64_t next_ns;            /* its time; INT64_MAX: there is none */
+    size_t last_layer;          /* the index of the last event's layer */
 };
 
 /* Find the groups of the selected logs. COMMAND_FINE, or another status after a message. */

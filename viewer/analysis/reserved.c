@@ -126,6 +126,8 @@ reserved_make(const struct view *view, struct reserved *out)
             status = reserved_read_samples(out);
         if (status == COMMAND_FINE)
             status = reserved_plan_sources(out);
+        if (status == COMMAND_FINE)
+            status = device_use_read(view, &out->samples, &out->devices);
     }
     if (status != COMMAND_FINE)
         reserved_free(out);
@@ -136,6 +138,7 @@ void
 reserved_free(struct reserved *reserved)
 {
     samples_free(&reserved->samples);
+    device_use_free(&reserved->devices);
     free(reserved->roles);
     free(reserved->groups);
     reserved->roles = NULL;

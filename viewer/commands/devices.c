@@ -34,12 +34,13 @@ static const struct {
     { "fabric", DEVICES_FLAG, TIDE_QUERY_FABRIC },
     { "managed_pools", DEVICES_FLAG, TIDE_QUERY_MANAGED_POOLS },
     { "host_pools", DEVICES_FLAG, TIDE_QUERY_HOST_POOLS },
+    { "virtual_memory", DEVICES_FLAG, TIDE_QUERY_VIRTUAL_MEMORY },
 };
 
 #define DEVICES_FIGURES (sizeof(devices_figures) / sizeof(devices_figures[0]))
 
 /* The titles of the table: those of the device and its name, and of the figures. */
-#define DEVICES_TITLES ">DEVICE NAME >MEMORY >FREE POOLS PEERS IPC FABRIC MANAGED-POOLS HOST-POOLS"
+#define DEVICES_TITLES ">DEVICE NAME >MEMORY >FREE POOLS PEERS IPC FABRIC MANAGED-POOLS HOST-POOLS VIRTUAL-MEMORY"
 
 struct device {
     int ordinal;

@@ -56,6 +56,7 @@ static const struct report_column fragmentation_columns[] = {
     { "chunks", NULL, REPORT_COUNT },
     { "device_bytes", "DEVICE", REPORT_SIZE },
     { "sample_age_ns", "OLDER BY", REPORT_TIME },
+    { "in_use_bytes", "IN USE", REPORT_SIZE },
 };
 
 static void
@@ -75,15 +76,17 @@ fragmentation_row(struct report *report, const struct fragment *fragment, const 
                cell_real(external), cell_share((double)figures->unusable_bytes, (double)figures->free_bytes),
                cell_unsigned(figures->empty_bytes), cell_unsigned(figures->blocks), cell_unsigned(figures->chunks),
                figures->has_device ? cell_unsigned(figures->device_bytes) : cell_none(),
-               figures->sample_age_ns >= 0 ? cell_signed(figures->sample_age_ns) : cell_none());
+               figures->sample_age_ns >= 0 ? cell_signed(figures->sample_age_ns) : cell_none(),
+               figures->has_in_use ? cell_unsigned(figures->in_use_bytes) : cell_none());
 }
 
 static void
 fragmentation_report_moments(struct report *report, const struct fragment *fragment)
 {
     REPORT_TABLE(report, "moments", NULL, fragmentation_columns);
-    report_spare(report, "holes empty_bytes sample_age_ns device_bytes unusable_share used_share largest_hole_bytes"
-                         " external_share internal_share free_bytes live_bytes");
+    report_spare(
+        report, "holes empty_bytes sample_age_ns in_use_bytes device_bytes unusable_share used_share largest_hole_bytes"
+                " external_share internal_share free_bytes live_bytes");
     fragmentation_row(report, fragment, fragment->at.kind == MOMENT_PEAK ? "peak" : "there", &fragment->figures);
     if (fragment->reserved_peak_id != 0)
         fragmentation_row(report, fragment, "most reserved", &fragment->reserved_figures);
@@ -117,6 +120,8 @@ fragmentation_report_waterfall(struct report *report, const struct fragment *fra
         { "reserved", lower ? "free in chunks" : old, at->reserved_bytes, at->has_reserved },
         { "device", at->device_bytes >= at->reserved_bytes ? "held by the base, and not by the layer above it" : old,
           at->device_bytes, at->has_device },
+        { "in use", at->in_use_bytes >= (at->has_device ? at->device_bytes : at->reserved_bytes) ? MEMORY_BESIDE : old,
+          at->in_use_bytes, at->has_in_use },
     };
     uint64_t before = 0;
 
@@ -341,6 +346,7 @@ fragmentation_report_head(struct report *report, const struct fragment *fragment
         report_label(report, "utilisation", "%s%.1f%%", group->reserved.is_exact ? "" : "at most ", 100 * share);
     else
         report_label(report, "utilisation", "unknown");
+    memory_report_use(report, &fragment->reserved.devices);
     report_field(report, "request_bytes", "request", REPORT_SIZE, cell_unsigned(fragment->request_bytes));
 }
 
@@ -370,6 +376,7 @@ fragmentation_analyse(struct view *view, struct report *report, const void *own)
         status = fragmentation_report_chunks(view, report, &fragment.space);
     if (status == COMMAND_FINE)
         status = fragmentation_report_streams(view, report, &fragment);
+    memory_report_use_table(report, &fragment.reserved.devices);
     fragment_free(&fragment);
     return status;
 }
@@ -389,6 +396,7 @@ const struct command command_fragmentation = {
             "EXTERNAL     1 - largest hole / free\n"
             "UNUSABLE     the share of the free bytes in holes that are smaller than the request\n"
             "DEVICE       what the bases below held, at the pool sample before\n"
+            "IN USE       of the whole device, at its sample before: not all of it is through this stack\n"
             "utilisation  most used / peak reserved, over the whole time\n"
             "\n"
             "A block pins a chunk that is at most a quarter full; HELD BACK is what is free in it.\n"

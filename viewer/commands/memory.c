@@ -130,3 +130,40 @@ memory_report(struct report *report, const struct reserved *reserved)
 {
     memory_report_more(report, reserved, NULL);
 }
+
+void
+memory_report_use(struct report *report, const struct device_uses *uses)
+{
+    for (size_t i = 0; i < uses->count; i++) {
+        const struct device_use *use = &uses->list[i];
+        struct output_figure most, total, when;
+        char prefix[32] = "";
+
+        if (uses->count > 1)
+            snprintf(prefix, sizeof(prefix), "GPU %lld: ", (long long)use->device);
+        report_label(report, "device in use", "%s%s of %s at %s", prefix, output_size(&most, use->peak_bytes),
+                     output_size(&total, use->total_bytes), output_time(&when, use->peak_ns));
+        report_label(report, "not this stack", "%s%s of that was " MEMORY_BESIDE, prefix,
+                     output_size(&most, device_use_beside_peak(use)));
+    }
+}
+
+void
+memory_report_use_table(struct report *report, const struct device_uses *uses)
+{
+    static const struct report_column columns[] = {
+        { "device", NULL, REPORT_COUNT },        { "total_bytes", NULL, REPORT_SIZE },
+        { "in_use_bytes", NULL, REPORT_SIZE },   { "in_use_peak_bytes", NULL, REPORT_SIZE },
+        { "in_use_peak_ns", NULL, REPORT_TIME }, { "bases_bytes", NULL, REPORT_SIZE },
+        { "beside_bytes", NULL, REPORT_SIZE },   { "beside_peak_bytes", NULL, REPORT_SIZE },
+    };
+
+    REPORT_TABLE(report, "device_use", NULL, columns);
+    for (size_t i = 0; i < uses->count; i++) {
+        const struct device_use *use = &uses->list[i];
+
+        REPORT_ROW(report, cell_signed(use->device), cell_unsigned(use->total_bytes), cell_unsigned(use->used_bytes),
+                   cell_unsigned(use->peak_bytes), cell_signed(use->peak_ns), cell_unsigned(use->peak_held_bytes),
+                   cell_unsigned(device_use_beside_peak(use)), cell_unsigned(use->beside_bytes));
+    }
+}

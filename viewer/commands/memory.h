@@ -8,6 +8,9 @@
 /* Longer than any text of memory_words. */
 #define MEMORY_WORDS 48
 
+/* What takes memory of a device beside the bases of a trace. */
+#define MEMORY_BESIDE "not through this stack: contexts, kernels, other libraries and processes"
+
 /* "4 GiB", "at least 4 GiB", or "unknown": the most of a figure. */
 const char *memory_words(const struct reserved_figure *figure, char *buffer, size_t size);
 
@@ -33,6 +36,12 @@ struct memory_more {
     void (*cells)(const void *context, const struct reserved_group *group, struct report_cell *out);
     const void *context;
 };
+
+/* Add the most that each device had in use, and how much of it was not through the trace's stacks, for people. */
+void memory_report_use(struct report *report, const struct device_uses *uses);
+
+/* Add the table "device_use", for programs. */
+void memory_report_use_table(struct report *report, const struct device_uses *uses);
 
 /* Add the table "memory", with a row for each group. People see it where there are several. */
 void memory_report(struct report *report, const struct reserved *reserved);

@@ -220,6 +220,7 @@ verdict_report_lines(struct report *report, const struct summary *summary)
         verdict_make(summary, &summary->parts[i], &verdict);
         verdict_report_part(report, &verdict);
     }
+    memory_report_use(report, &summary->reserved.devices);
     report_label(report, "failed", "%llu of %llu allocations", (unsigned long long)total->failures,
                  (unsigned long long)(total->failures + total->allocations));
     if (!summary->has_times)
@@ -490,6 +491,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     verdict_report_fields(report, &summary);
     memory_report_more(report, &summary.reserved,
                        &(struct memory_more){ verdict_columns, VERDICT_COLUMNS, verdict_memory_cells, &summary });
+    memory_report_use_table(report, &summary.reserved.devices);
     if (has_devices)
         summary_report_devices(report, &devices);
     else

@@ -333,6 +333,23 @@ chrome_sample(struct chrome *chrome, sqlite3_stmt *row)
     chrome_pool_event(chrome, ns, name, sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3));
 }
 
+/* ns, device, the bytes in use, total_bytes */
+static void
+chrome_device(struct chrome *chrome, sqlite3_stmt *row)
+{
+    int64_t ns = sqlite3_column_int64(row, 0);
+    char name[64];
+
+    if (!chrome_is_in_time(chrome, ns))
+        return;
+    snprintf(name, sizeof(name), "GPU %" PRId64 " in use", (int64_t)sqlite3_column_int64(row, 1));
+    chrome_begin_event(chrome, 'C', ns);
+    chrome_text(chrome, "name", name);
+    chrome_begin_arguments(chrome);
+    chrome_signed(chrome, "in_use_bytes", sqlite3_column_int64(row, 2));
+    chrome_end_event(chrome, true);
+}
+
 /* ns, kind, device, pool_address, pool_used_bytes, pool_bytes: what CUPTI says of a pool of the driver's own. */
 static void
 chrome_pool(struct chrome *chrome, sqlite3_stmt *row)
@@ -383,6 +400,8 @@ static const struct chrome_table {
       chrome_call },
     { "pool_sample", "ns layer_id used_bytes reserved_bytes",
       "SELECT ns, layer_id, used_bytes, reserved_bytes FROM pool_sample", NULL, chrome_sample },
+    { "device_sample", "ns device free_bytes total_bytes",
+      "SELECT ns, device, total_bytes - free_bytes, total_bytes FROM device_sample", NULL, chrome_device },
     { "device_event", "ns kind device pool_address pool_used_bytes pool_bytes",
       "SELECT ns, kind, device, pool_address, pool_used_bytes, pool_bytes FROM device_event"
       " WHERE pool_address IS NOT NULL",

@@ -234,6 +234,7 @@ filter_end(const struct trace *trace, int64_t *out)
         const char *table, *column, *last;
     } others[] = {
         { "pool_sample", "ns", "SELECT max(ns) FROM pool_sample" },
+        { "device_sample", "ns", "SELECT max(ns) FROM device_sample" },
         { "mark", "ns", "SELECT max(ns) FROM mark" },
     };
     int status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'end_ns'", out);

@@ -6,6 +6,8 @@ libviewer_la_SOURCES += \
 	viewer/read/event-tables.h \
 	viewer/read/callstacks.c \
 	viewer/read/callstacks.h \
+	viewer/read/device-use.c \
+	viewer/read/device-use.h \
 	viewer/read/filter.c \
 	viewer/read/filter.h \
 	viewer/read/json-pull.c \

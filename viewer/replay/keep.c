@@ -414,6 +414,7 @@ keep_times(struct keep *keep)
     if (status == COMMAND_FINE)
         status = keep_run(keep, "UPDATE allocation SET alloc_ns = recorded(alloc_ns), free_ns = recorded(free_ns);"
                                 "UPDATE pool_sample SET ns = recorded(ns);"
+                                "UPDATE device_sample SET ns = recorded(ns);"
                                 "UPDATE driver_call SET start_ns = recorded(start_ns);"
                                 "UPDATE device_event SET ns = recorded(ns);"
                                 "UPDATE unmatched_free SET ns = recorded(ns);"

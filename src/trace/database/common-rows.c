@@ -105,6 +105,18 @@ tidei_database_sample(struct tidei_database *database, const struct tidei_pool_s
 }
 
 void
+tidei_database_write_device_samples(struct tidei_database *database)
+{
+    for (size_t i = 0; i < database->device_sample_count; i++) {
+        const struct tidei_device_sample *sample = &database->device_samples[i];
+
+        tidei_database_insert(
+            database, device_sample, TIDEI_NUMBER(tidei_timeline_since_start(&database->timeline, sample->ns)),
+            TIDEI_NUMBER(sample->device), TIDEI_NUMBER(sample->free_bytes), TIDEI_NUMBER(sample->total_bytes));
+    }
+}
+
+void
 tidei_database_rows_ended(struct tidei_database *database, bool committed)
 {
     for (size_t i = 0; committed && i < database->stream_count; i++)

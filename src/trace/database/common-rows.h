@@ -22,6 +22,9 @@ bool tidei_database_add_stream(struct tidei_database *database, struct tidei_str
 /* Write a layer's figures, whose `ns` is of the trace, if they differ from its previous ones. */
 void tidei_database_sample(struct tidei_database *database, const struct tidei_pool_sample *sample);
 
+/* Write the samples of devices, for which there are few, as they are. */
+void tidei_database_write_device_samples(struct tidei_database *database);
+
 /* After a transaction: note whether its rows were committed or rolled back. */
 void tidei_database_rows_ended(struct tidei_database *database, bool committed);
 

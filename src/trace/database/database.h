@@ -65,6 +65,8 @@ struct tidei_database {
     struct tidei_pool_sample *samples_latest; /* owned; the latest sample of each sampled layer */
     size_t sampled_layers;
     size_t sample_capacity;
+    const struct tidei_device_sample *device_samples; /* borrowed; for the next transaction */
+    size_t device_sample_count;
     int64_t *layer_devices; /* owned; by layer id */
     size_t layer_count;
     size_t layer_capacity;

@@ -12,6 +12,10 @@
 #define SAMPLER_PERIOD_NS 1000000u
 #define SAMPLER_MOST      65536u /* between two transactions */
 
+/* A device is asked no more often than this, and for no more than one part in so many of the time. */
+#define SAMPLER_DEVICE_NS    10000000u
+#define SAMPLER_DEVICE_PARTS 100u
+
 /*
  * The first room of a list, made in the midst of a transaction: 8 KiB, more than malloc keeps of freed blocks for the
  * next request. A smaller list lay behind SQLite's pages in the writer's arena, and kept up to 8 MiB of them from being
@@ -26,18 +30,32 @@ struct sampler_watch {
     struct tidei_high high;
 };
 
+struct sampler_device {
+    struct tide_resource *resource;  /* borrowed; answers for the device */
+    struct tidei_device_sample last; /* as last sampled */
+    uint64_t next_ns;                /* not to be asked before */
+};
+
 struct sampler_list {
     struct tidei_pool_sample *items;
     size_t count, capacity;
 };
 
+struct sampler_devices {
+    struct tidei_device_sample *items;
+    size_t count, capacity;
+};
+
 struct tidei_sampler {
-    pthread_mutex_t lock; /* for the watches and `samples` */
+    pthread_mutex_t lock; /* for the watches, `samples` and `device_samples` */
     struct sampler_watch *watches;
     size_t watch_count, watch_capacity;
-    struct sampler_list samples; /* taken since the last transaction */
-    struct sampler_list written; /* in the transaction that is under way; the writer's */
-    uint64_t sampled_ns;         /* the writer's */
+    struct sampler_device *devices;
+    size_t device_count, device_capacity;
+    struct sampler_list samples;                           /* taken since the last transaction */
+    struct sampler_list written;                           /* in the transaction that is under way; the writer's */
+    struct sampler_devices device_samples, device_written; /* likewise */
+    uint64_t sampled_ns;                                   /* the writer's */
 };
 
 struct tidei_sampler *
@@ -57,8 +75,11 @@ tidei_sampler_free(struct tidei_sampler *sampler)
         return;
     pthread_mutex_destroy(&sampler->lock);
     free(sampler->watches);
+    free(sampler->devices);
     free(sampler->samples.items);
     free(sampler->written.items);
+    free(sampler->device_samples.items);
+    free(sampler->device_written.items);
     free(sampler);
 }
 
@@ -115,6 +136,45 @@ sampler_ask(struct tidei_sampler *sampler, struct sampler_watch *watch, uint64_t
                                                              .reserved_high_bytes = figures.reserved_high_bytes };
 }
 
+/* Whether an earlier watch answers for the same device. */
+static bool
+sampler_is_asked(const struct tidei_sampler *sampler, const struct sampler_device *device)
+{
+    for (const struct sampler_device *other = sampler->devices; other < device; other++) {
+        if (other->last.device == device->last.device)
+            return true;
+    }
+    return false;
+}
+
+/* Query one device, and keep its figures if they have changed. The lock is held. */
+static void
+sampler_ask_device(struct tidei_sampler *sampler, struct sampler_device *device, uint64_t now_ns)
+{
+    struct sampler_devices *list = &sampler->device_samples;
+    struct tidei_device_sample *last = &device->last;
+    struct tidei_device_sample sample = { .ns = now_ns, .device = last->device };
+    struct tide_resource *resource = device->resource;
+    struct tidei_error error;
+    bool known;
+
+    if (sampler_is_asked(sampler, device))
+        return;
+    tidei_error_save(&error);
+    known = tide_query(resource, TIDE_QUERY_DEVICE_TOTAL, &sample.total_bytes) == TIDE_OK &&
+            tide_query(resource, TIDE_QUERY_DEVICE_FREE, &sample.free_bytes) == TIDE_OK;
+    tidei_error_restore(&error);
+    device->next_ns = tidei_monotonic_ns();
+    device->next_ns += TIDEI_TEST_LIMIT(device_ns, SAMPLER_DEVICE_NS) +
+                       SAMPLER_DEVICE_PARTS * (device->next_ns > now_ns ? device->next_ns - now_ns : 0);
+    if (!known || (sample.free_bytes == last->free_bytes && sample.total_bytes == last->total_bytes))
+        return;
+    if (list->count == SAMPLER_MOST ||
+        !tidei_grow(&list->items, &list->capacity, list->count, list->capacity == 0 ? SAMPLER_FIRST : 1))
+        return;
+    *last = list->items[list->count++] = sample;
+}
+
 void
 tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resource, uint32_t layer_id,
                     struct tidei_high high)
@@ -124,6 +184,33 @@ tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resourc
         sampler->watches[sampler->watch_count++] =
             (struct sampler_watch){ .resource = resource, .layer_id = layer_id, .high = high };
     pthread_mutex_unlock(&sampler->lock);
+}
+
+void
+tidei_sampler_watch_device(struct tidei_sampler *sampler, struct tide_resource *resource, int32_t device)
+{
+    pthread_mutex_lock(&sampler->lock);
+    if (tidei_grow(&sampler->devices, &sampler->device_capacity, sampler->device_count, 1))
+        sampler->devices[sampler->device_count++] =
+            (struct sampler_device){ .resource = resource, .last = { .device = device } };
+    pthread_mutex_unlock(&sampler->lock);
+}
+
+/* The order stays: the first watch of a device is the one that answers. */
+static void
+sampler_unwatch_device(struct tidei_sampler *sampler, const struct tide_resource *resource)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < sampler->device_count; i++) {
+        if (sampler->devices[i].resource == resource)
+            sampler_ask_device(sampler, &sampler->devices[i], tidei_monotonic_ns());
+    }
+    for (size_t i = 0; i < sampler->device_count; i++) {
+        if (sampler->devices[i].resource != resource)
+            sampler->devices[kept++] = sampler->devices[i];
+    }
+    sampler->device_count = kept;
 }
 
 void
@@ -137,6 +224,7 @@ tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resou
             break;
         }
     }
+    sampler_unwatch_device(sampler, resource);
     pthread_mutex_unlock(&sampler->lock);
 }
 
@@ -149,6 +237,10 @@ tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_onc
     pthread_mutex_lock(&sampler->lock);
     for (size_t i = 0; i < sampler->watch_count; i++)
         sampler_ask(sampler, &sampler->watches[i], now_ns);
+    for (size_t i = 0; i < sampler->device_count; i++) {
+        if (at_once || now_ns >= sampler->devices[i].next_ns)
+            sampler_ask_device(sampler, &sampler->devices[i], now_ns);
+    }
     pthread_mutex_unlock(&sampler->lock);
 }
 
@@ -158,9 +250,9 @@ tidei_sampler_has(struct tidei_sampler *sampler)
     bool has;
 
     pthread_mutex_lock(&sampler->lock);
-    has = sampler->samples.count != 0;
+    has = sampler->samples.count != 0 || sampler->device_samples.count != 0;
     pthread_mutex_unlock(&sampler->lock);
-    return has || sampler->written.count != 0;
+    return has || sampler->written.count != 0 || sampler->device_written.count != 0;
 }
 
 const struct tidei_pool_sample *
@@ -179,8 +271,25 @@ tidei_sampler_take(struct tidei_sampler *sampler, size_t *count)
     return sampler->written.items;
 }
 
+const struct tidei_device_sample *
+tidei_sampler_take_devices(struct tidei_sampler *sampler, size_t *count)
+{
+    struct sampler_devices taken;
+
+    if (sampler->device_written.count == 0) {
+        pthread_mutex_lock(&sampler->lock);
+        taken = sampler->device_samples;
+        sampler->device_samples = sampler->device_written;
+        pthread_mutex_unlock(&sampler->lock);
+        sampler->device_written = taken;
+    }
+    *count = sampler->device_written.count;
+    return sampler->device_written.items;
+}
+
 void
 tidei_sampler_written(struct tidei_sampler *sampler)
 {
     sampler->written.count = 0;
+    sampler->device_written.count = 0;
 }

@@ -1,4 +1,7 @@
-/* Queries the used and reserved bytes of layers every millisecond, for the table pool_sample. */
+/*
+ * Queries the used and reserved bytes of layers every millisecond, for the table pool_sample, and now and then the free
+ * bytes of their devices, for device_sample.
+ */
 #ifndef TIDEI_TRACE_EVENTS_SAMPLER_H
 #define TIDEI_TRACE_EVENTS_SAMPLER_H
 
@@ -15,6 +18,14 @@ struct tidei_pool_sample {
     uint64_t used_bytes;
     uint64_t reserved_bytes;
     uint64_t reserved_high_bytes; /* the most since the watch began; 0: not known */
+};
+
+/* The bytes of one device at one time. */
+struct tidei_device_sample {
+    uint64_t ns;    /* CLOCK_MONOTONIC */
+    int32_t device; /* CUDA ordinal */
+    uint64_t free_bytes;
+    uint64_t total_bytes;
 };
 
 /*
@@ -44,16 +55,29 @@ void tidei_sampler_free(struct tidei_sampler *sampler);
  */
 void tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resource, uint32_t layer_id,
                          struct tidei_high high);
+
+/*
+ * Query the free and total bytes of `device`, CUDA ordinal, of `resource` (borrowed) until that is unwatched. A device of
+ * several resources is asked through one of them. Any thread.
+ */
+void tidei_sampler_watch_device(struct tidei_sampler *sampler, struct tide_resource *resource, int32_t device);
+
+/* End both watches of a resource. */
 void tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resource);
 
-/* Query all resources if the period has passed, or with `at_once`; keep the figures that have changed. */
+/*
+ * Query all resources if the period has passed, or with `at_once`; keep the figures that have changed. Devices are asked
+ * in the same turn as the layers, less often: the driver's answer may take long, and is bought for a hundredth of the
+ * time.
+ */
 void tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once);
 
 /* Whether there are samples to write. */
 bool tidei_sampler_has(struct tidei_sampler *sampler);
 
-/* The samples to write (borrowed). Returns the same ones until tidei_sampler_written. Writer thread only. */
+/* The samples to write (borrowed). Both return the same ones until tidei_sampler_written. Writer thread only. */
 const struct tidei_pool_sample *tidei_sampler_take(struct tidei_sampler *sampler, size_t *count);
+const struct tidei_device_sample *tidei_sampler_take_devices(struct tidei_sampler *sampler, size_t *count);
 void tidei_sampler_written(struct tidei_sampler *sampler);
 
 #endif

@@ -45,6 +45,8 @@ commit_write(struct tidei_writer *writer)
     if (tidei_driver_calls_watched(writer->calls))
         writer->database->has_calls = true;
     taken = tidei_sampler_take(writer->sampler, &sample_count);
+    writer->database->device_samples =
+        tidei_sampler_take_devices(writer->sampler, &writer->database->device_sample_count);
     tidei_gate_enter(&writer->gate);
     status = tidei_database_write(writer->database, sealed->epoch, sealed->paired, taken, sample_count);
     tidei_gate_leave(&writer->gate);
@@ -54,6 +56,7 @@ commit_write(struct tidei_writer *writer)
     tidei_driver_calls_slice(writer->calls, pair);
     sealed->done = sealed->paired;
     tidei_sampler_written(writer->sampler);
+    writer->database->device_sample_count = 0;
     commit_adapt(writer);
     tidei_pair_forget_closed(pair);
     pair->no_memory = !tidei_database_keep_live(writer->database);

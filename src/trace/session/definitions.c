@@ -120,34 +120,68 @@ definition_samples(const struct tidei_recorder *recorder)
            atomic_load_explicit(&recorder->session.mode, memory_order_acquire) != TIDEI_SESSION_FORKED;
 }
 
+/* Begin a watch in the sampler. The session's lock is held. */
+static void
+definition_watch(const struct tidei_recorder *recorder, const struct tidei_watch *watch)
+{
+    struct tidei_sampler *sampler = recorder->writer->sampler;
+
+    if (watch->layer_id != 0)
+        tidei_sampler_watch(sampler, watch->resource, watch->layer_id, watch->high);
+    else
+        tidei_sampler_watch_device(sampler, watch->resource, watch->device);
+}
+
+static void
+definition_add_watch(struct tidei_recorder *recorder, const struct tidei_watch *watch)
+{
+    pthread_mutex_lock(&recorder->session.lock);
+    if (tidei_grow(&recorder->watches, &recorder->watch_capacity, recorder->watch_count, 1)) {
+        recorder->watches[recorder->watch_count++] = *watch;
+        if (definition_samples(recorder))
+            definition_watch(recorder, watch);
+    }
+    pthread_mutex_unlock(&recorder->session.lock);
+}
+
 void
 tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id)
 {
+    struct tidei_watch watch = { .resource = resource, .layer_id = layer_id };
     struct tidei_layer_figures figures;
-    struct tidei_high high;
 
     /* Before the lock: this asks the resource, which has locks of its own. */
     if (!tidei_layer_figures(resource, &figures))
         return;
-    tidei_high_begin(&high, &figures);
-    pthread_mutex_lock(&recorder->session.lock);
-    if (tidei_grow(&recorder->watches, &recorder->watch_capacity, recorder->watch_count, 1)) {
-        recorder->watches[recorder->watch_count++] = (struct tidei_watch){ resource, layer_id, high };
-        if (definition_samples(recorder))
-            tidei_sampler_watch(recorder->writer->sampler, resource, layer_id, high);
-    }
-    pthread_mutex_unlock(&recorder->session.lock);
+    tidei_high_begin(&watch.high, &figures);
+    definition_add_watch(recorder, &watch);
+}
+
+void
+tidei_recorder_watch_device(struct tidei_recorder *recorder, struct tide_resource *base)
+{
+    struct tidei_watch watch = { .resource = base };
+    struct tidei_error error;
+    uint64_t device, bytes;
+    bool known;
+
+    tidei_error_save(&error);
+    known = tide_query(base, TIDE_QUERY_DEVICE, &device) == TIDE_OK &&
+            tide_query(base, TIDE_QUERY_DEVICE_TOTAL, &bytes) == TIDE_OK;
+    tidei_error_restore(&error);
+    if (!known)
+        return;
+    watch.device = (int32_t)device;
+    definition_add_watch(recorder, &watch);
 }
 
 void
 tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
 {
     pthread_mutex_lock(&recorder->session.lock);
-    for (size_t i = 0; i < recorder->watch_count; i++) {
-        if (recorder->watches[i].resource == resource) {
+    for (size_t i = recorder->watch_count; i-- > 0;) {
+        if (recorder->watches[i].resource == resource)
             recorder->watches[i] = recorder->watches[--recorder->watch_count];
-            break;
-        }
     }
     pthread_mutex_unlock(&recorder->session.lock);
     /* Without the lock: this asks the resource, which has locks of its own. */
@@ -199,8 +233,7 @@ tidei_recorder_define_again(struct tidei_recorder *recorder)
         recorder->beginnings[i].begin(recorder->beginnings[i].context);
     pthread_mutex_lock(&recorder->session.lock);
     for (size_t i = 0; i < recorder->watch_count; i++)
-        tidei_sampler_watch(recorder->writer->sampler, recorder->watches[i].resource, recorder->watches[i].layer_id,
-                            recorder->watches[i].high);
+        definition_watch(recorder, &recorder->watches[i]);
     if (recorder->watches_calls)
         tidei_driver_calls_watch(recorder->writer->calls, recorder->options.cupti == TIDE_CUPTI_MEMORY);
     pthread_mutex_unlock(&recorder->session.lock);

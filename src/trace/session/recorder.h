@@ -28,7 +28,8 @@ struct tidei_definition {
 /* A resource whose used and reserved bytes are sampled. */
 struct tidei_watch {
     struct tide_resource *resource; /* borrowed */
-    uint32_t layer_id;
+    uint32_t layer_id;              /* whose figures are sampled; 0: the device is */
+    int32_t device;
     struct tidei_high high; /* at the begin of the watch */
 };
 
@@ -125,6 +126,11 @@ void tidei_recorder_define_devices(struct tidei_recorder *recorder);
 
 /* Make the writer sample the used and reserved bytes of `resource` (borrowed until the matching unwatch). */
 void tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id);
+
+/* Sample the free memory of the device of a base, if it has one, until that is unwatched. */
+void tidei_recorder_watch_device(struct tidei_recorder *recorder, struct tide_resource *base);
+
+/* End both watches of a resource. */
 void tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource);
 
 /*

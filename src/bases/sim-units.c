@@ -1,0 +1,313 @@
+/* Cuts requests out of units of physical memory; see sim-units.h. */
+#include "src/bases/sim-units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/tables/grow.h"
+
+/* Addresses end below 2^63, since traces hold signed integers. */
+#define UNITS_END (UINT64_C(1) << 63)
+
+/* What small requests are rounded up to. */
+#define UNITS_STEP UINT64_C(512)
+
+static uint64_t
+units_up(uint64_t bytes, uint64_t step)
+{
+    return (bytes + step - 1) & ~(step - 1);
+}
+
+void
+tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_rules rules)
+{
+    *units = (struct tidei_sim_units){ .rules = rules, .end = begin, .cut_free = UINT64_MAX };
+    tidei_lock_init(&units->lock);
+}
+
+void
+tidei_sim_units_fini(struct tidei_sim_units *units)
+{
+    tidei_map_free(&units->places);
+    free(units->pieces);
+    free(units->cuts);
+    tidei_lock_fini(&units->lock);
+}
+
+/* Under the lock: units come or go. */
+static void
+units_count(struct tidei_sim_units *units, uint64_t added, uint64_t removed)
+{
+    uint64_t reserved = tidei_figure_get(&units->reserved_bytes) + added - removed;
+
+    /* Relaxed: figures of their own, which order nothing. */
+    atomic_store_explicit(&units->reserved_bytes, reserved, memory_order_relaxed);
+    tidei_figure_raise(&units->high_bytes, reserved);
+}
+
+/* The first piece at or behind the address. */
+static size_t
+units_piece_at(const struct tidei_sim_units *units, uint64_t address)
+{
+    size_t low = 0, high = units->piece_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (units->pieces[middle].address < address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Put `count` pieces, none of 0 bytes, in the place of the one at `i`, for which there is room. */
+static void
+units_replace(struct tidei_sim_units *units, size_t i, const struct tidei_sim_piece *by, size_t count)
+{
+    struct tidei_sim_piece *at = &units->pieces[i];
+
+    memmove(at + count, at + 1, (units->piece_count - i - 1) * sizeof(*at));
+    memcpy(at, by, count * sizeof(*at));
+    units->piece_count = units->piece_count - 1 + count;
+}
+
+/* Take [address, end) out of the piece at `i`, which has it. */
+static void
+units_cut(struct tidei_sim_units *units, size_t i, uint64_t address, uint64_t end)
+{
+    struct tidei_sim_piece piece = units->pieces[i], rest[2];
+    size_t count = 0;
+
+    if (address > piece.address)
+        rest[count++] = (struct tidei_sim_piece){ piece.address, address - piece.address };
+    if (end < piece.address + piece.bytes)
+        rest[count++] = (struct tidei_sim_piece){ end, piece.address + piece.bytes - end };
+    units_replace(units, i, rest, count);
+}
+
+/* Give back whole units in the piece at `i`, `most` bytes of them at most. Returns their bytes. There is room. */
+static uint64_t
+units_release(struct tidei_sim_units *units, size_t i, uint64_t most)
+{
+    uint64_t unit = units->rules.unit_bytes;
+    uint64_t first = units_up(units->pieces[i].address, unit);
+    uint64_t end = (units->pieces[i].address + units->pieces[i].bytes) & ~(unit - 1);
+
+    most &= ~(unit - 1);
+    if (first >= end || most == 0)
+        return 0;
+    if (end - first > most)
+        first = end - most;
+    units_cut(units, i, first, end);
+    units_count(units, 0, end - first);
+    return end - first;
+}
+
+/* Room for two more pieces than there are. */
+static bool
+units_has_room(struct tidei_sim_units *units)
+{
+    return tidei_grow(&units->pieces, &units->piece_capacity, units->piece_count, 2);
+}
+
+/* Under the lock, as the driver does where it would run out of memory, and when it is trimmed. */
+static void
+units_trim(struct tidei_sim_units *units, uint64_t keep_bytes)
+{
+    for (size_t i = units->piece_count; i-- > 0 && units_has_room(units);) {
+        uint64_t reserved = tidei_figure_get(&units->reserved_bytes);
+
+        if (reserved <= keep_bytes)
+            return;
+        units_release(units, i, units_up(reserved - keep_bytes, units->rules.unit_bytes));
+    }
+}
+
+void
+tidei_sim_units_trim(struct tidei_sim_units *units, uint64_t keep_bytes)
+{
+    tidei_lock_acquire(&units->lock);
+    units_trim(units, keep_bytes);
+    tidei_lock_release(&units->lock);
+}
+
+/* The first piece that has room for the block; its index, or the number of pieces. */
+static size_t
+units_find(const struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment)
+{
+    size_t i;
+
+    if (!units->rules.keeps && bytes >= units->rules.large_bytes)
+        return units->piece_count;
+    for (i = 0; i < units->piece_count; i++) {
+        const struct tidei_sim_piece *piece = &units->pieces[i];
+
+        if (piece->bytes >= bytes && units_up(piece->address, alignment) - piece->address <= piece->bytes - bytes)
+            break;
+    }
+    return i;
+}
+
+/* How much of the last piece a block that reaches beyond the end may use. */
+static uint64_t
+units_tail(const struct tidei_sim_units *units, uint64_t alignment)
+{
+    const struct tidei_sim_piece *last = units->pieces + units->piece_count - 1;
+    uint64_t address;
+
+    if (!units->rules.keeps || units->piece_count == 0 || last->address + last->bytes != units->end)
+        return 0;
+    address = units_up(last->address, alignment);
+    return address < units->end ? units->end - address : 0;
+}
+
+/* Reserve what a block needs that no piece has room for. The last piece has it then. */
+static enum tide_status
+units_extend(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, uint64_t capacity, uint64_t *missing)
+{
+    uint64_t unit = units->rules.unit_bytes;
+    uint64_t tail = units_tail(units, alignment);
+    uint64_t begin = tail > 0 ? units->end : units_up(units->end, alignment > unit ? alignment : unit);
+    uint64_t need = units_up(bytes - tail, unit);
+
+    *missing = need;
+    if (begin >= UNITS_END || need > UNITS_END - begin)
+        return tide_error_set(TIDE_ENOMEM, "sim: no more addresses");
+    if (need > capacity || tidei_figure_get(&units->reserved_bytes) > capacity - need)
+        return TIDE_ECAPACITY;
+    if (tail > 0)
+        units->pieces[units->piece_count - 1].bytes += need;
+    else
+        units->pieces[units->piece_count++] = (struct tidei_sim_piece){ begin, need };
+    /* Units that are given back whole must not touch: a piece would hide where one ends. */
+    units->end = begin + need + (units->rules.keeps ? 0 : unit);
+    units_count(units, need, 0);
+    return TIDE_OK;
+}
+
+/* The same at the capacity. Free units are given back; where the last one is among them, more is missing than before. */
+static enum tide_status
+units_extend_again(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, uint64_t capacity,
+                   uint64_t *missing)
+{
+    enum tide_status status;
+    uint64_t before;
+
+    do {
+        before = tidei_figure_get(&units->reserved_bytes);
+        units_trim(units, capacity > *missing ? capacity - *missing : 0);
+        if (!units_has_room(units))
+            return TIDE_ENOMEM;
+        status = units_extend(units, bytes, alignment, capacity, missing);
+    } while (status == TIDE_ECAPACITY && tidei_figure_get(&units->reserved_bytes) < before);
+    return status;
+}
+
+/* Enter a live block, for which there is room. */
+static bool
+units_enter(struct tidei_sim_units *units, uint64_t address, uint64_t bytes, uint64_t word)
+{
+    uint64_t entry = units->cut_free != UINT64_MAX ? units->cut_free : units->cut_count;
+
+    if (entry >= UINT32_MAX || !tidei_map_add(&units->places, address, 0, (uint32_t)entry))
+        return false;
+    if (entry == units->cut_count)
+        units->cut_count++;
+    else
+        units->cut_free = units->cuts[entry].bytes;
+    units->cuts[entry] = (struct tidei_sim_cut){ address, bytes, word };
+    return true;
+}
+
+/* tidei_sim_units_take under the lock, of rounded bytes. */
+static enum tide_status
+units_take(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, uint64_t word, uint64_t capacity,
+           uint64_t *missing, void **out)
+{
+    enum tide_status status = TIDE_OK;
+    size_t i = units_find(units, bytes, alignment);
+    uint64_t address;
+
+    if (i == units->piece_count) {
+        status = units_extend(units, bytes, alignment, capacity, missing);
+        if (status == TIDE_ECAPACITY)
+            status = units_extend_again(units, bytes, alignment, capacity, missing);
+        i = units->piece_count - 1;
+    }
+    if (status != TIDE_OK)
+        return status;
+    address = units_up(units->pieces[i].address, alignment);
+    if (!units_enter(units, address, bytes, word))
+        return TIDE_ENOMEM;
+    units_cut(units, i, address, address + bytes);
+    *out = (void *)(uintptr_t)address;
+    return TIDE_OK;
+}
+
+enum tide_status
+tidei_sim_units_take(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, uint64_t word,
+                     uint64_t capacity_bytes, uint64_t *missing, void **out)
+{
+    enum tide_status status = TIDE_ENOMEM;
+
+    bytes = units_up(bytes, bytes >= units->rules.large_bytes ? units->rules.large_step : UNITS_STEP);
+    if (alignment < UNITS_STEP)
+        alignment = UNITS_STEP;
+    tidei_lock_acquire(&units->lock);
+    if (units_has_room(units) && tidei_grow(&units->cuts, &units->cut_capacity, units->cut_count, 1))
+        status = units_take(units, bytes, alignment, word, capacity_bytes, missing, out);
+    if (status == TIDE_ENOMEM)
+        tide_error_set(status, "sim: no memory to note %zu requests", units->cut_count + 1);
+    tidei_lock_release(&units->lock);
+    return status;
+}
+
+/* A block is free: its piece, joined with those that it touches, for which there is room. */
+static void
+units_free(struct tidei_sim_units *units, uint64_t address, uint64_t bytes)
+{
+    size_t i = units_piece_at(units, address);
+    struct tidei_sim_piece *piece = &units->pieces[i];
+
+    memmove(piece + 1, piece, (units->piece_count - i) * sizeof(*piece));
+    units->piece_count++;
+    *piece = (struct tidei_sim_piece){ address, bytes };
+    if (i + 1 < units->piece_count && piece[1].address == address + bytes) {
+        piece->bytes += piece[1].bytes;
+        units_replace(units, i + 1, NULL, 0);
+    }
+    if (i > 0 && piece[-1].address + piece[-1].bytes == address) {
+        piece[-1].bytes += piece->bytes;
+        units_replace(units, i--, NULL, 0);
+    }
+    if (!units->rules.keeps)
+        units_release(units, i, UINT64_MAX);
+}
+
+enum tide_status
+tidei_sim_units_give(struct tidei_sim_units *units, const void *pointer, uint64_t word)
+{
+    enum tide_status status = TIDE_EPOINTER;
+    struct tidei_sim_cut *cut;
+    uint32_t *place, entry;
+
+    tidei_lock_acquire(&units->lock);
+    place = tidei_map_find(&units->places, (uintptr_t)pointer, 0);
+    if (place != NULL) {
+        entry = *place;
+        cut = &units->cuts[entry];
+        status = cut->word == word ? TIDE_OK : TIDE_EMISMATCH;
+        if (status == TIDE_OK && !units_has_room(units))
+            status = tide_error_set(TIDE_ENOMEM, "sim: no memory to free a block");
+    }
+    if (status == TIDE_OK) {
+        tidei_map_take(&units->places, (uintptr_t)pointer, 0, &entry);
+        units_free(units, cut->address, cut->bytes);
+        *cut = (struct tidei_sim_cut){ .bytes = units->cut_free };
+        units->cut_free = entry;
+    }
+    tidei_lock_release(&units->lock);
+    return status;
+}

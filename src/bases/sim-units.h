@@ -1,0 +1,69 @@
+/*
+ * Addresses for `sim(model=driver)` and `sim(model=cuda)`: physical memory comes in units, and requests are cut out of
+ * them, the first free piece that suffices.
+ *
+ * driver: units of 32 MiB, one behind the other, as a pool of the driver reserves them. Free pieces that touch are one,
+ * also across units. Requests of 16 MiB and more are rounded up to 32 MiB. What is free stays reserved until it is
+ * trimmed, or the capacity is reached. How the driver does it is not published: these rules are those of twenty tried
+ * that came nearest to what a device showed for recorded traffic, directly and below `pool` and `arena`: -7 to +4%.
+ *
+ * cuda: requests of up to 1 MiB share units of 2 MiB, a larger one has units of its own, as cuMemAlloc hands them out. A
+ * unit goes back as soon as nothing in it is in use.
+ *
+ * A request takes time in proportion to the free pieces.
+ */
+#ifndef TIDEI_BASES_SIM_UNITS_H
+#define TIDEI_BASES_SIM_UNITS_H
+
+#include "src/resource/resource.h"
+#include "src/sync/lock.h"
+#include "src/tables/map.h"
+
+struct tidei_sim_rules {
+    uint64_t unit_bytes;
+    uint64_t large_bytes; /* requests from here on are rounded up to large_step */
+    uint64_t large_step;  /* a power of two */
+    bool keeps;           /* what is free, for any later request; else it goes back, and large requests share no unit */
+};
+
+/* A free piece. */
+struct tidei_sim_piece {
+    uint64_t address, bytes;
+};
+
+/* A live block. */
+struct tidei_sim_cut {
+    uint64_t address, bytes;
+    uint64_t word; /* of the base, not 0; 0: no block, and `bytes` is the next such entry */
+};
+
+struct tidei_sim_units {
+    struct tidei_lock lock; /* guards the fields below */
+    struct tidei_sim_rules rules;
+    struct tidei_sim_piece *pieces; /* owns; by address, none touches the next */
+    size_t piece_count, piece_capacity;
+    struct tidei_sim_cut *cuts; /* owns */
+    size_t cut_count, cut_capacity;
+    uint64_t cut_free;                           /* the entry freed last; UINT64_MAX: none */
+    struct tidei_map places;                     /* of the live blocks in `cuts`, by address */
+    uint64_t end;                                /* of all addresses so far */
+    _Atomic uint64_t reserved_bytes, high_bytes; /* of units; written under the lock */
+};
+
+void tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_rules rules);
+void tidei_sim_units_fini(struct tidei_sim_units *units);
+
+/*
+ * Place a block whose word is `word`, without having more than `capacity_bytes` reserved. `bytes` and `alignment` are at
+ * most 2^50. Errors: TIDE_ECAPACITY (without text; *missing is what would have had to be reserved), TIDE_ENOMEM.
+ */
+enum tide_status tidei_sim_units_take(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, uint64_t word,
+                                      uint64_t capacity_bytes, uint64_t *missing, void **out);
+
+/* Free the block at `pointer`. Errors: TIDE_EPOINTER (there is none), TIDE_EMISMATCH (another word), without text. */
+enum tide_status tidei_sim_units_give(struct tidei_sim_units *units, const void *pointer, uint64_t word);
+
+/* Give units that are free back until `keep_bytes` are reserved. */
+void tidei_sim_units_trim(struct tidei_sim_units *units, uint64_t keep_bytes);
+
+#endif
