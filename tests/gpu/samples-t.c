@@ -4,6 +4,7 @@
  */
 #include "tests/gpu/work.h"
 
+#include "tests/gpu/lock.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
 
@@ -182,8 +183,10 @@ test_devices(struct gpu_work *work)
 int
 main(void)
 {
-    const char *reason = gpu_open();
+    const char *reason;
 
+    gpu_lock(true); /* what the device has in use must be of this test alone */
+    reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
     plan(AUTO_TESTS + EVERY_TESTS + HIGH_TESTS + DEVICE_TESTS + DEVICES_TESTS);
