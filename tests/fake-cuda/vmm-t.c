@@ -224,6 +224,28 @@ scene_waits(void *unused)
     return !nothing_left();
 }
 
+/* A mapping that the driver once refuses to end holds its memory: the handle is released after it. */
+static int
+scene_unmap(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    char *first, *second;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && (first = have(vmm, PAGE, work.first)) != NULL);
+    NEED(gpu_delay(&work.kernels, work.first, 20000000) && gpu_frees(vmm, first, PAGE, work.first));
+    tidei_place_wish((uintptr_t)first + 4 * PAGE);
+    NEED((second = have(vmm, PAGE, work.first)) == first + 4 * PAGE && count().maps == 2 && count().handles == 1);
+    NEED(gpu_frees(vmm, second, PAGE, work.first) && gpu.stream_synchronize(work.first) == CUDA_SUCCESS);
+    setenv("FAKE_CUDA_FAIL", "cuMemUnmap:999:1", 1);
+    NEED(tide_trim(vmm, 0) == TIDE_OK && figures_are_right(vmm));
+    NEED(count().maps == 0 && count().handle_bytes == 0);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
 /* The driver's functions that fail once while the base is used, each a scene of its own. */
 static const char *const refused_calls[] = {
     "cuMemCreate:2:1",      "cuMemCreate:2:2",         "cuMemCreate:2:3",          "cuMemCreate:999:2",
@@ -613,6 +635,7 @@ static const struct {
     { "the fake driver refuses what is not legal", scene_legal },
     { "a base that is released with live blocks and pending work leaves nothing", scene_live },
     { "a thread that waits for freed memory holds up no other", scene_waits },
+    { "a mapping that the driver refuses to end once ends before its handle", scene_unmap },
     { "a full device refuses a request in words, and live blocks stay", scene_full },
     { "a device that others fill gets what the base has cached", scene_squeezed },
     { "too few addresses are an error", scene_addresses },

@@ -819,7 +819,7 @@ plan_keeps(const struct vmm *self, const struct vmm_plan *plan, const struct vmm
 {
     const struct vmm_block *source = self->source_count == 1 ? self->sources[0] : NULL;
 
-    if (source == NULL || !source->whole || source->bytes != request->bytes || self->options.stress ||
+    if (source == NULL || source->bytes != request->bytes || self->options.stress ||
         (request->wish != 0 && request->wish != source->address))
         return false;
     for (size_t i = 0; i < plan->block->piece_count; i++) {
