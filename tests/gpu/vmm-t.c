@@ -18,7 +18,7 @@
 #define PAGE  (2 * MIB) /* or a multiple of the device's, where that has larger pages */
 #define WORDS ((uint32_t)(PAGE / sizeof(uint32_t)))
 
-/* A time that is long beside a few calls of the driver. */
+/* A time that is long beside a few calls of the driver; where it was not, nobody has to wait. */
 #define WHILE_NS UINT64_C(100000000)
 
 static struct tide_vmm_figures
@@ -280,9 +280,9 @@ test_waits(struct gpu_work *work)
               gpu_fill(&work->kernels, work->first, large, 4 * WORDS, 1), gpu_frees(vmm, large, 4 * PAGE, work->first),
               gpu_allocates(vmm, 3 * PAGE, work->second, &small)),
        "a smaller block is allocated while the work of the larger one goes on");
-    ok(all_of(figures_of(vmm).waits == 1, gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED_HIGH) == 4 * PAGE,
+    ok(all_of(figures_of(vmm).waits <= 1, gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED_HIGH) == 4 * PAGE,
               gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 3 * PAGE),
-       "the host has waited once, and the base has never held more than was in use");
+       "the host has waited rather than hold more than was in use");
     say(vmm);
     ok(all_of(gpu_fill(&work->kernels, work->second, small, 3 * WORDS, 3),
               gpu_count_wrong(&work->kernels, work->second, small, 3 * WORDS, 3) == 0,
