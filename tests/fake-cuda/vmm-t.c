@@ -224,6 +224,52 @@ scene_waits(void *unused)
     return !nothing_left();
 }
 
+/* A mapping that the driver once refuses to end holds its memory: the handle is released after it. */
+static int
+scene_unmap(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    char *first, *second;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && (first = have(vmm, PAGE, work.first)) != NULL);
+    NEED(gpu_delay(&work.kernels, work.first, 20000000) && gpu_frees(vmm, first, PAGE, work.first));
+    tidei_place_wish((uintptr_t)first + 4 * PAGE);
+    NEED((second = have(vmm, PAGE, work.first)) == first + 4 * PAGE && count().maps == 2 && count().handles == 1);
+    NEED(gpu_frees(vmm, second, PAGE, work.first) && gpu.stream_synchronize(work.first) == CUDA_SUCCESS);
+    setenv("FAKE_CUDA_FAIL", "cuMemUnmap:999:1", 1);
+    NEED(tide_trim(vmm, 0) == TIDE_OK && figures_are_right(vmm));
+    NEED(count().maps == 0 && count().handle_bytes == 0);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+/* The calls that a request makes are in the trace, with the request. */
+static int
+scene_trace(void *path)
+{
+#ifdef HAVE_CUPTI_H
+    struct tide_resource *stack = stack_of("log(%s, cupti=calls) | vmm(stress=true)", (const char *)path);
+    void *block = take(stack, PAGE);
+
+    give(stack, block, PAGE);
+    NEED(tide_order(stack, TIDE_STREAM_ALL, 0) == TIDE_OK);
+    block = take(stack, 2 * PAGE);
+    give(stack, block, 2 * PAGE);
+    tide_resource_release(stack);
+    NEED(trace_is_whole(path));
+    NEED(sql_number(path, "SELECT count(*) FROM driver_call WHERE function = 'cuMemCreate' AND result = 0") == 2);
+    NEED(sql_number(path, "SELECT count(*) FROM driver_call WHERE function = 'cuMemMap'") == 3);
+    NEED(sql_number(path, "SELECT count(DISTINCT function) FROM driver_call WHERE allocation_id = 1 AND NOT is_free") ==
+         3);
+#else
+    (void)path;
+#endif
+    return 0;
+}
+
 /* The driver's functions that fail once while the base is used, each a scene of its own. */
 static const char *const refused_calls[] = {
     "cuMemCreate:2:1",      "cuMemCreate:2:2",         "cuMemCreate:2:3",          "cuMemCreate:999:2",
@@ -613,6 +659,7 @@ static const struct {
     { "the fake driver refuses what is not legal", scene_legal },
     { "a base that is released with live blocks and pending work leaves nothing", scene_live },
     { "a thread that waits for freed memory holds up no other", scene_waits },
+    { "a mapping that the driver refuses to end once ends before its handle", scene_unmap },
     { "a full device refuses a request in words, and live blocks stay", scene_full },
     { "a device that others fill gets what the base has cached", scene_squeezed },
     { "too few addresses are an error", scene_addresses },
@@ -643,9 +690,10 @@ main(void)
         skip_all("ThreadSanitizer does not follow a child that starts threads");
     memcpy(&own_count, &count_symbol, sizeof(own_count));
     memcpy(&own_unmap, &unmap_symbol, sizeof(own_unmap));
-    plan((int)(SCENES + REFUSED));
+    plan((int)(SCENES + REFUSED) + 1);
     for (size_t i = 0; i < SCENES; i++)
         is_i64(in_child(scenes[i].scene, NULL), 0, scenes[i].sentence);
+    is_i64(in_child(scene_trace, (void *)(uintptr_t)scratch("pages.db")), 0, "the trace has the calls of each request");
     for (size_t i = 0; i < REFUSED; i++)
         ok(in_child(scene_refused, (void *)(uintptr_t)refused_calls[i]) == 0,
            "%s: a refusal of the driver is undone, and said at most once", refused_calls[i]);

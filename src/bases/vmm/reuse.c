@@ -15,6 +15,9 @@
 /* More handles than this for one block cost more than a new handle: 35 us each for mapping, access and unmapping. */
 #define REUSE_FEW ((size_t)4)
 
+/* How many streams with unfinished work a poll remembers. */
+#define REUSE_QUEUES ((size_t)8)
+
 /* The handle of the stream that each thread has for itself. */
 #define REUSE_PER_THREAD ((tide_stream)2)
 
@@ -240,19 +243,38 @@ poll_leaving(struct vmm *self, size_t most)
     }
 }
 
+/* The queues of which a block was just asked in vain: later blocks of them are on their way, too. */
+struct poll_queues {
+    struct vmm_queue queues[REUSE_QUEUES];
+    size_t count;
+};
+
+static bool
+poll_is_waiting(const struct poll_queues *waiting, const struct vmm_queue *queue)
+{
+    for (size_t i = 0; i < waiting->count; i++) {
+        if (queue_is(&waiting->queues[i], queue))
+            return true;
+    }
+    return false;
+}
+
 void
 tidei_vmm_poll(struct vmm *self, size_t most)
 {
+    struct poll_queues waiting = { .count = 0 };
     struct vmm_block *next;
     size_t asked = 0;
 
     for (struct vmm_block *block = self->going.first; block != NULL && asked < most; block = next) {
         next = block->after;
-        if (block->pins > 0 || block->stuck)
+        if (block->pins > 0 || block->stuck || poll_is_waiting(&waiting, &block->queue))
             continue;
         asked++;
         if (block_passed(self, block))
             block_ready(self, block);
+        else if (!block->stuck && waiting.count < REUSE_QUEUES)
+            waiting.queues[waiting.count++] = block->queue;
     }
     poll_leaving(self, most);
 }
@@ -819,7 +841,7 @@ plan_keeps(const struct vmm *self, const struct vmm_plan *plan, const struct vmm
 {
     const struct vmm_block *source = self->source_count == 1 ? self->sources[0] : NULL;
 
-    if (source == NULL || !source->whole || source->bytes != request->bytes || self->options.stress ||
+    if (source == NULL || source->bytes != request->bytes || self->options.stress ||
         (request->wish != 0 && request->wish != source->address))
         return false;
     for (size_t i = 0; i < plan->block->piece_count; i++) {

@@ -22,6 +22,11 @@
     D(11, cuMemAllocHost_v2, false)                                                                                    \
     D(12, cuMemHostAlloc, false)                                                                                       \
     D(13, cuMemFreeHost, true)                                                                                         \
+    D(14, cuMemCreate, false)                                                                                          \
+    D(15, cuMemMap, false)                                                                                             \
+    D(16, cuMemSetAccess, false)                                                                                       \
+    D(17, cuMemUnmap, true)                                                                                            \
+    D(18, cuMemRelease, true)                                                                                          \
     R(64, cudaMalloc_v3020, false)                                                                                     \
     R(65, cudaMallocPitch_v3020, false)                                                                                \
     R(66, cudaMalloc3D_v3020, false)                                                                                   \
