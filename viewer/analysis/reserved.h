@@ -101,10 +101,10 @@ struct reserved {
     size_t stack_count;
     struct samples samples;
     struct device_uses devices; /* empty where is_off */
-    bool is_off;       /* a filter takes a part of the allocations: what is reserved for them cannot be told */
-    bool was_killed;   /* the last samples are missing */
-    size_t next;       /* the next sample */
-    size_t last_layer; /* the index of the last event's layer */
+    bool is_off;                /* a filter takes a part of the allocations: what is reserved for them cannot be told */
+    bool was_killed;            /* the last samples are missing */
+    size_t next;                /* the next sample */
+    size_t last_layer;          /* the index of the last event's layer */
 };
 
 /*
