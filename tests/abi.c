@@ -132,6 +132,7 @@ check_options(struct tide_resource *sim, struct tide_resource *host, const char 
     CHECK_OPTIONS(struct tide_prefetch_options, options.above_bytes = 4096,
                   tide_prefetch_create(host, &options, &made));
     CHECK_OPTIONS(struct tide_retry_options, options.function = NULL, tide_retry_create(host, &options, &made));
+    CHECK_OPTIONS(struct tide_vmm_options, options.maximum_bytes = (uint64_t)1 << 30, tide_vmm_create(&options, &made));
     CHECK_OPTIONS(struct tide_sim_options, options.capacity_bytes = 4096, tide_sim_create(&options, &made));
     CHECK_OPTIONS(struct tide_statistics_options, options.by_tag = true, tide_statistics_create(host, &options, &made));
     CHECK_OPTIONS(struct tide_track_options, options.callstack_depth = 4, tide_track_create(host, &options, &made));
@@ -181,6 +182,7 @@ check_figures(void)
     tide_deallocate(stack, first, 100, 256, 0);
     tide_deallocate(stack, second, 200, 256, 0);
     tide_deallocate(stack, third, 300, 256, 0);
+    CHECK_FIGURES(struct tide_vmm_figures, tide_vmm_read(stack, out), out->handles == 0); /* not one: cleared */
     CHECK_FIGURES(struct tide_fallback_figures, tide_fallback_read(fallback, out), true);
     CHECK_FIGURES(struct tide_limit_figures, tide_limit_read(fallback, out), out->used_bytes == 0);
     CHECK_FIGURES(struct tide_trace_recovery, tide_trace_recover("/nonexistent/trace.db", out), out->events == 0);

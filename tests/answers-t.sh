@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 55
+plan 57
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -117,6 +117,14 @@ make_trace "$trace" "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_lay
 has_words "$(ask failures --json "$trace")" '"cause":"device full","tag":null,"callstack":null,"refused_by":"layer 12 driver of device 0"' \
     'a full device is full, whatever another device has left'
 has_words "$(ask failures "$trace")" '900 B of the memory of the device of 1000 B was in use, and 200 B more was needed' 'failures names the device and its memory'
+
+make_trace "$trace" "DELETE FROM layer; INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', NULL),
+    (2, NULL, 'vmm', 'maximum=8MiB', 0);
+    INSERT INTO life VALUES (1, 1, 5000000, 10, NULL);
+    INSERT INTO refused VALUES (2, 1, 3000000, 20); UPDATE allocation SET status = 3 WHERE allocation_id = 2;"
+has_words "$(ask failures "$trace")" '6 MiB of the maximum of 8 MiB was in use' 'failures counts requests to vmm in whole pages'
+has_words "$(ask failures "$trace")" 'vmm(maximum=10240KiB) would have sufficed' \
+    'failures names the maximum of vmm that would have sufficed'
 
 # Six steps: 100 bytes of tag cache stay after each, and tag work is freed.
 steps="

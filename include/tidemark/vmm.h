@@ -1,10 +1,10 @@
 /*
  * The base `vmm`: physical pages of a CUDA device, mapped where they are needed.
  *
- * The base makes physical memory in handles (cuMemCreate) and maps them into addresses that it has reserved. Memory that
- * comes back is mapped at other addresses for other sizes, so it does not fragment: the base holds no more than was ever
- * in use at one time. Each allocation is made of whole pages, 2 MiB with today's devices; a `pool` or an `arena` above
- * cuts them into blocks.
+ * The base makes physical memory in handles (cuMemCreate) and maps them into addresses that it has reserved. Memory
+ * that comes back is mapped at other addresses for other sizes, so it does not fragment: the base holds no more than
+ * was ever in use at one time. Each allocation is made of whole pages, 2 MiB with today's devices; a `pool` or an
+ * `arena` above cuts them into blocks.
  *
  * The functions with a parameter `vmm` take the base itself: tide_stack_find(stack, "vmm", &vmm).
  */
@@ -47,15 +47,15 @@ struct tide_vmm_options {
  * current context, with the application's own one, and on threads that have never used CUDA.
  *
  * Streams: a freed block is on its way until the work submitted to its stream is done. A request for the same size on
- * the same stream takes it back as it is. For other requests its memory is mapped at other addresses: on the same stream
- * at once, on another stream once the work is done, or with the other stream made to wait for that work where the base
- * would otherwise hold more than was ever in use. The host waits only where the memory is of the wrong sizes and all of
- * it is needed. A program that frees memory on another stream than it allocated it on, or uses it on several, has to
- * order these streams itself. An order behind TIDE_STREAM_ALL is as tide_driver_create says.
+ * the same stream takes it back as it is. For other requests its memory is mapped at other addresses: on the same
+ * stream at once, on another stream once the work is done, or with the other stream made to wait for that work where
+ * the base would otherwise hold more than was ever in use. The host waits only where the memory is of the wrong sizes
+ * and all of it is needed. A program that frees memory on another stream than it allocated it on, or uses it on
+ * several, has to order these streams itself. An order behind TIDE_STREAM_ALL is as tide_driver_create says.
  *
- * Graphs: an allocation on a stream that is being captured is made at once, and stays outside of the graph. A block that
- * is freed there is handed out again only to requests for its size on that stream, until the base is destroyed: the
- * graph may be launched again.
+ * Graphs: an allocation on a stream that is being captured is made at once, and stays outside of the graph. A block
+ * that is freed there is handed out again only to requests for its size on that stream, until the base is destroyed:
+ * the graph may be launched again.
  *
  * Figures: TIDE_QUERY_BYTES_USED are the requested bytes of live blocks, TIDE_QUERY_BYTES_RESERVED the bytes of all
  * handles. TIDE_QUERY_PAGE is the size of a page; allocations of whole pages that lie side by side may be used as one.
@@ -100,11 +100,12 @@ struct tide_vmm_figures {
 TIDE_EXPORT enum tide_status tide_vmm_read(struct tide_resource *vmm, struct tide_vmm_figures *out);
 
 /*
- * Make a file descriptor of the live block at `pointer`, to be passed to another process through a socket (SCM_RIGHTS).
- * The base was created with `shareable`. The caller owns the descriptor. The other process may use the block after the
- * work of its allocation's stream is done, and stops using it before this process frees it. On failure *fd is -1.
- * Errors: TIDE_EINVAL (not a vmm resource, or not shareable; NULL), TIDE_EPOINTER (not a live block), TIDE_EUNSUPPORTED,
- * TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
+ * Make a file descriptor of the live block at `pointer`, for another process, to which it goes through a socket
+ * (SCM_RIGHTS). The base was created with `shareable`. The caller owns the descriptor. The other process may use the
+ * block after the work of its allocation's stream is done, and stops using it before this process frees it. On failure
+ * *fd is -1.
+ * Errors: TIDE_EINVAL (not a vmm resource, or not shareable; NULL), TIDE_EPOINTER (not a live block),
+ * TIDE_EUNSUPPORTED, TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_vmm_export(struct tide_resource *vmm, void *pointer, int *fd);
 
@@ -112,8 +113,8 @@ TIDE_EXPORT enum tide_status tide_vmm_export(struct tide_resource *vmm, void *po
  * Map the block of another process, of `bytes` bytes there, into this process. `fd` is borrowed for the call. The page
  * sizes of both bases are the same. Free the block with tide_deallocate(vmm, *out, bytes, TIDE_DEFAULT_ALIGNMENT,
  * stream). It counts as used, and not as reserved: the other process holds the memory. On failure *out is NULL.
- * Errors: TIDE_EINVAL (not a vmm resource, 0 bytes, NULL), TIDE_EUNSUPPORTED, TIDE_EDRIVER (not a block's descriptor, or
- * another size), TIDE_ENOMEM, TIDE_ECAPACITY (addresses). Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (not a vmm resource, 0 bytes, NULL), TIDE_EUNSUPPORTED, TIDE_EDRIVER (not a block's descriptor,
+ * or another size), TIDE_ENOMEM, TIDE_ECAPACITY (addresses). Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_vmm_import(struct tide_resource *vmm, int fd, uint64_t bytes, void **out);
 

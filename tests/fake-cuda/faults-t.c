@@ -182,6 +182,49 @@ use_pool(const char *text, bool shared)
     tide_resource_release(driver);
 }
 
+/* Export a block, map it once more, and free that. */
+static void
+share_pages(struct tide_resource *vmm, void *block, size_t bytes)
+{
+    void *there = NULL;
+    int fd = -1;
+
+    if (block == NULL || failed(tide_vmm_export(vmm, block, &fd), "export"))
+        return;
+    if (failed(tide_vmm_import(vmm, fd, bytes, &there), "import") != (there == NULL))
+        wrong("a failed import has a result");
+    give_back(vmm, there, bytes, 0);
+    close(fd);
+}
+
+/* A block that comes back as it is, one of the memory of others, and one that has to be created. */
+static void
+use_pages(const char *text, bool shared)
+{
+    struct tide_resource *vmm = make(text);
+    void *first, *second;
+
+    if (vmm == NULL)
+        return;
+    first = have(vmm, MIB, 0);
+    second = have(vmm, 4 * MIB, 1); /* CU_STREAM_LEGACY */
+    if (shared)
+        share_pages(vmm, first, MIB);
+    give_back(vmm, first, MIB, 0);
+    first = have(vmm, MIB, 0);
+    give_back(vmm, first, MIB, 0);
+    give_back(vmm, second, 4 * MIB, 1);
+    first = have(vmm, 6 * MIB, 0);
+    second = have(vmm, 3 * MIB, 0);
+    ask(vmm);
+    failed(tide_order(vmm, 0, 1), "order");
+    give_back(vmm, second, 3 * MIB, 0);
+    give_back(vmm, first, 6 * MIB, 0);
+    failed(tide_order(vmm, TIDE_STREAM_ALL, 0), "order behind all");
+    failed(tide_trim(vmm, 0), "trim");
+    tide_resource_release(vmm);
+}
+
 static void
 use_plain(const char *text)
 {
@@ -230,6 +273,8 @@ scene(void *unused)
     use_pool("driver(handle=posix_fd, initial=64MiB, release_threshold=50%, reuse_opportunistic=false)", true);
     use_pool("driver(default=true, release_threshold=1GiB)", false);
     use_pool("driver(location=host_numa)", false);
+    use_pages("vmm", false);
+    use_pages("vmm(access=all, shareable=true)", true);
     use_plain("cuda");
     use_plain("managed(preferred=host, read_mostly=true)");
     use_plain("pinned");
@@ -249,14 +294,15 @@ static bool
 gives_back(const char *function, int nth)
 {
     return (strcmp(function, "cuMemFreeAsync") == 0 && nth == 1) || strstr(function, "Destroy") != NULL ||
-           strstr(function, "Release") != NULL || strstr(function, "PopCurrent") != NULL;
+           strstr(function, "Release") != NULL || strstr(function, "PopCurrent") != NULL ||
+           strstr(function, "Unmap") != NULL || strstr(function, "AddressFree") != NULL;
 }
 
 static bool
 nothing_left(const struct fake_count *left)
 {
     return left->pools + left->pool_blocks + left->references + left->streams + left->events + left->blocks +
-               left->depth ==
+               left->depth + left->handles + left->ranges + left->maps + left->faults ==
            0;
 }
 
@@ -278,9 +324,9 @@ survives(const char *function, int result, int nth)
     else if (seen->wrong[0] == '\0' && !gives_back(function, nth) && !nothing_left(left))
         snprintf(seen->wrong, sizeof(seen->wrong),
                  "%s:%d:%d: left: %u pools, %u blocks of pools, %u references, %u streams, %u events, %u blocks, "
-                 "%u contexts",
+                 "%u contexts, %u handles, %u ranges, %u maps",
                  function, result, nth, left->pools, left->pool_blocks, left->references, left->streams, left->events,
-                 left->blocks, left->depth);
+                 left->blocks, left->depth, left->handles, left->ranges, left->maps);
     if (seen->wrong[0] != '\0')
         diag("%s", seen->wrong);
     return seen->wrong[0] == '\0';

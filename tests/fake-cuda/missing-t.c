@@ -143,6 +143,28 @@ try_import(struct tide_resource *driver)
 }
 
 static enum tide_status
+try_pages(struct tide_resource *driver)
+{
+    (void)driver;
+    return make("vmm");
+}
+
+static enum tide_status
+try_shared_pages(struct tide_resource *driver)
+{
+    (void)driver;
+    return make("vmm(shareable=true)");
+}
+
+static enum tide_status
+try_pages_import(struct tide_resource *vmm)
+{
+    void *block;
+
+    return tide_vmm_import(vmm, 0, MIB, &block);
+}
+
+static enum tide_status
 try_free_memory(struct tide_resource *driver)
 {
     uint64_t bytes;
@@ -186,6 +208,16 @@ static const struct {
     { "cuMemAllocManaged", try_managed, "managed: the NVIDIA driver has no cuMemAllocManaged", "pinned" },
     { "cuMemAdvise", try_advice, "managed: the NVIDIA driver has no cuMemAdvise", "managed" },
     { "cuMemHostAlloc", try_pinned, "pinned: the NVIDIA driver has no cuMemHostAlloc", "cuda" },
+    { "cuMemAddressReserve", try_pages, "vmm: the NVIDIA driver has no cuMemAddressReserve", "vmm(fallback=driver)" },
+    { "cuMemSetAccess", try_pages, "vmm: the NVIDIA driver has no cuMemSetAccess", "vmm(fallback=cuda)" },
+    { "cuEventQuery", try_pages, "vmm: the NVIDIA driver has no cuEventQuery", "driver" },
+    { "cuThreadExchangeStreamCaptureMode", NULL, NULL, "vmm" },
+    { "cuStreamGetCtx", NULL, NULL, "vmm" },
+    { "cuDeviceCanAccessPeer", NULL, NULL, "vmm(access=all)" },
+    { "cuMemExportToShareableHandle", try_shared_pages, "vmm: the NVIDIA driver has no cuMemExportToShareableHandle",
+      "vmm" },
+    { "cuMemImportFromShareableHandle", try_pages_import,
+      "vmm: the NVIDIA driver has no cuMemImportFromShareableHandle", "vmm" },
     { "cuMemGetInfo_v2", try_free_memory, "driver: the NVIDIA driver has no cuMemGetInfo", "driver" },
     { "cuDeviceGetName", try_name, "device: the NVIDIA driver has no cuDeviceGetName", "driver" },
 };

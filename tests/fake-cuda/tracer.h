@@ -51,7 +51,7 @@ bool fake_cuda_has_context(void);
 /* Objects that were made and not destroyed, without default pools and streams 0. */
 struct fake_count {
     unsigned pools, pool_blocks, references, streams, events, blocks;
-    unsigned depth; /* contexts on this thread's stack */
+    unsigned depth;                 /* contexts on this thread's stack */
     unsigned handles, ranges, maps; /* of virtual memory */
     unsigned faults;                /* mappings that were undone while work that names them was not done */
     uint64_t handle_bytes;

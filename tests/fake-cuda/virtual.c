@@ -1,10 +1,10 @@
 /*
  * Virtual memory of the fake driver: ranges of addresses, handles of physical memory, and the mappings between them.
  *
- * A handle is a file in memory, which can be mapped at several addresses and given to another process. A mapping without
- * access cannot be read or written by the host either. It is checked that use is legal: no mapping over another one, an
- * end of whole mappings alone, and none that work still names: that is what a GPU answers with a fault, so the contexts
- * of the device then have CUDA_ERROR_ILLEGAL_ADDRESS, and `faults` counts it.
+ * A handle is a file in memory, which can be mapped at several addresses and given to another process. Without access,
+ * the host cannot read or write a mapping either. It is checked that use is legal: no mapping over another one, an end
+ * of whole mappings alone, and of none that work still names. A GPU answers the last with a fault: the contexts then
+ * have CUDA_ERROR_ILLEGAL_ADDRESS, and `faults` counts it.
  */
 #include "tests/fake-cuda/memory.h"
 

@@ -3,6 +3,7 @@
 gpu_test = tests/gpu/gpu.c tests/gpu/gpu.h tests/gpu/kernels.c tests/gpu/kernels.h tests/gpu/lock.c tests/gpu/lock.h
 gpu_work_test = $(gpu_test) tests/gpu/work.c tests/gpu/work.h
 gpu_parts_test = tests/gpu/parts.c tests/gpu/parts.h
+gpu_process_test = tests/gpu/process.c tests/gpu/process.h
 
 # Tests with traces.
 gpu_trace_test = $(gpu_work_test) $(trace_test) tests/gpu/summary.c tests/gpu/summary.h
@@ -124,7 +125,7 @@ TESTS += tests/gpu/samples-t
 GPU_TESTS += tests/gpu/samples-t
 
 check_PROGRAMS += tests/gpu/share-t
-tests_gpu_share_t_SOURCES = tests/gpu/share-t.c $(gpu_trace_test) $(gpu_parts_test)
+tests_gpu_share_t_SOURCES = tests/gpu/share-t.c $(gpu_trace_test) $(gpu_parts_test) $(gpu_process_test)
 tests_gpu_share_t_CFLAGS = $(trace_test_cflags)
 tests_gpu_share_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/share-t
@@ -150,7 +151,8 @@ TESTS += tests/gpu/traces-t
 GPU_TESTS += tests/gpu/traces-t
 
 check_PROGRAMS += tests/gpu/vmm-t
-tests_gpu_vmm_t_SOURCES = tests/gpu/vmm-t.c $(gpu_work_test) $(gpu_parts_test) $(contract_test)
+tests_gpu_vmm_t_SOURCES = tests/gpu/vmm-t.c $(gpu_work_test) $(gpu_parts_test) $(gpu_process_test) \
+	$(contract_test)
 tests_gpu_vmm_t_LDADD = libtidemark-test.la -ldl
 TESTS += tests/gpu/vmm-t
 GPU_TESTS += tests/gpu/vmm-t

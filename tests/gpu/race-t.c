@@ -46,12 +46,12 @@ static const struct tide_resource_ops careless_ops = {
     .destroy = careless_destroy,
 };
 
-/* A pool of one chunk over the driver's pool. NULL, with a diag, if it cannot be made. */
+/* A pool of one chunk over the base. NULL, with a diag, if it cannot be made. */
 static struct tide_resource *
-race_pool(uint64_t bytes, bool careless)
+race_pool(const char *base_text, uint64_t bytes, bool careless)
 {
     struct tide_pool_options options = { TIDE_OPTIONS(options), .maximum_bytes = bytes, .growth_bytes = bytes };
-    struct tide_resource *base = gpu_stack("driver"), *above = NULL, *pool = NULL;
+    struct tide_resource *base = gpu_stack("%s", base_text), *above = NULL, *pool = NULL;
 
     if (base != NULL && careless) {
         above = calloc(1, sizeof(*above));
@@ -73,7 +73,7 @@ static void
 test_held(struct gpu_work *work, bool careless)
 {
     const char *what = careless ? "without order" : "pool";
-    struct tide_resource *pool = race_pool(2 * MIB, careless);
+    struct tide_resource *pool = race_pool("driver", 2 * MIB, careless);
     struct gpu_hold hold = { 0 };
     void *block = NULL, *again = NULL;
 
@@ -117,6 +117,8 @@ struct storm {
     CUstream streams[STREAMS]; /* they outlive the pool, which may name them until its end */
     CUevent events[STREAMS];
     CUdeviceptr wrong; /* one word for each stream */
+    uint32_t most_words;
+    bool trims; /* have the pool give its chunks back now and then */
     _Atomic uint32_t next;
     _Atomic uint32_t failures;
 };
@@ -133,11 +135,13 @@ storm_step(struct storm *storm, uint32_t number, uint32_t step, uint64_t *seed)
     void *block;
 
     *seed = *seed * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX generator */
-    words = 1000 + (uint32_t)(*seed >> 33) % (uint32_t)(2 * MIB / sizeof(uint32_t) - 1000);
+    words = 1000 + (uint32_t)(*seed >> 33) % (storm->most_words - 1000);
     bytes = words * sizeof(uint32_t);
     if (!gpu_allocates(storm->pool, bytes, own, &block) || !gpu_fill(kernels, own, block, words, value) ||
         !gpu_delay(kernels, own, STORM_DELAY_NS) ||
         !gpu_verify(kernels, own, block, words, value, storm->wrong + number * sizeof(uint32_t)))
+        return false;
+    if (storm->trims && step % 8 == number && tide_trim(storm->pool, 0) != TIDE_OK)
         return false;
     if (step % 4 != 0)
         return gpu_frees(storm->pool, block, bytes, own);
@@ -163,12 +167,13 @@ storm_run(void *context)
     return NULL;
 }
 
+/* `pool` is the storm's from here on. */
 static bool
-storm_open(struct storm *storm, const struct gpu_work *work, bool careless)
+storm_open(struct storm *storm, const struct gpu_work *work, struct tide_resource *pool)
 {
     bool done = true;
 
-    *storm = (struct storm){ .work = work, .pool = race_pool(STORM_BYTES, careless) };
+    *storm = (struct storm){ .work = work, .pool = pool, .most_words = 2 * MIB / sizeof(uint32_t) };
     for (int i = 0; i < STREAMS; i++)
         done = gpu.stream_create(&storm->streams[i], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
                gpu.event_create(&storm->events[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS && done;
@@ -218,7 +223,7 @@ test_storm(struct gpu_work *work)
     struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
     struct storm storm;
 
-    if (!storm_open(&storm, work, false)) {
+    if (!storm_open(&storm, work, race_pool("driver", STORM_BYTES, false))) {
         skip(STORM_TESTS, "no pool, or no streams");
     } else {
         is_u64(storm_wrong(&storm), 0,
@@ -241,7 +246,7 @@ test_planted(struct gpu_work *work)
     uint64_t wrong = 0;
     struct storm storm;
 
-    if (!storm_open(&storm, work, true)) {
+    if (!storm_open(&storm, work, race_pool("driver", STORM_BYTES, true))) {
         skip(PLANTED_TESTS, "no pool, or no streams");
     } else {
         for (int i = 0; i < PLANTED_ROUNDS && wrong == 0; i++)
@@ -251,6 +256,45 @@ test_planted(struct gpu_work *work)
     for (int i = 0; i < STREAMS; i++)
         gpu.stream_synchronize(storm.streams[i]);
     storm_close(&storm);
+}
+
+#define PAGES_TESTS 3
+
+/* The storm over pages that get other addresses all the time. */
+static void
+test_pages(struct gpu_work *work, const char *text)
+{
+    struct tide_resource *stack = gpu_stack("%s", text), *vmm = NULL;
+    struct tide_vmm_figures figures = { TIDE_FIGURES(figures) };
+    struct storm storm;
+    bool trimmed = true;
+
+    if (stack == NULL || tide_stack_find(stack, "vmm", &vmm) != TIDE_OK || !storm_open(&storm, work, stack)) {
+        skip(PAGES_TESTS, "no pages, or no streams");
+        tide_resource_release(stack);
+        return;
+    }
+    storm.most_words = 6 * MIB / sizeof(uint32_t);
+    storm.trims = vmm != stack;
+    is_u64(storm_wrong(&storm), 0, "eight streams over remapped pages see no word of others");
+    tide_vmm_read(vmm, &figures);
+    diag("%s: %" PRIu64 " remapped, %" PRIu64 " orders, %" PRIu64 " waits, %" PRIu64 " created", text, figures.remapped,
+         figures.orders, figures.waits, figures.created);
+    ok(figures.remapped > 0, "%s: pages got other addresses in the storm", text);
+    for (int i = 0; i < 2; i++) /* the chunks of a pool, and then their memory */
+        trimmed = tide_order(stack, TIDE_STREAM_ALL, 0) == TIDE_OK && tide_trim(stack, 0) == TIDE_OK && trimmed;
+    ok(all_of(figures.used_bytes == 0 || vmm != stack, trimmed, gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0,
+              vmm != stack || gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED_HIGH) <= STREAMS * 6 * MIB),
+       "%s: after the storm all pages are given back, and no more was held than was in use", text);
+    storm_close(&storm);
+}
+
+static void
+all_pages(struct gpu_work *work)
+{
+    test_pages(work, "vmm(stress=true)");
+    test_pages(work, "vmm");
+    test_pages(work, "pool(growth=2MiB) | vmm(stress=true)");
 }
 
 static void
@@ -285,9 +329,16 @@ part_planted(void)
         skip(PLANTED_TESTS, "ThreadSanitizer would see the race that is planted");
 }
 
+static void
+part_pages(void)
+{
+    gpu_with_work(all_pages, 3 * PAGES_TESTS);
+}
+
 static const struct gpu_part parts[] = {
     { "held", 2 * HELD_TESTS, part_held },
     { "storm", STORM_TESTS, part_storm },
+    { "pages", 3 * PAGES_TESTS, part_pages },
     { "planted", PLANTED_TESTS, part_planted },
 };
 

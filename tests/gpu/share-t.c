@@ -3,12 +3,12 @@
 #include "tests/gpu/work.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/gpu/parts.h"
+#include "tests/gpu/process.h"
 #include "tests/gpu/summary.h"
 #include "tests/find.h"
 #include "tests/tap.h"
@@ -19,8 +19,6 @@
 #define IMPORTER    "importer"
 #define BLOCKS      3
 #define BLOCK_BYTES (41 * MIB + 4096)
-
-extern char **environ;
 
 static const size_t share_bytes[BLOCKS] = { MIB, 4096, 40 * MIB };
 
@@ -38,48 +36,6 @@ struct answer {
     enum tide_status bad;   /* the status of importing an invalid pointer */
     char text[160];         /* of the last error */
 };
-
-static bool
-send_descriptor(int socket, int fd)
-{
-    char control[CMSG_SPACE(sizeof(fd))] = { 0 };
-    struct iovec part = { .iov_base = "f", .iov_len = 1 };
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-    };
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(fd));
-    memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
-}
-
-/* Returns -1 if the other process has ended. */
-static int
-receive_descriptor(int socket)
-{
-    char control[CMSG_SPACE(sizeof(int))] = { 0 };
-    char byte;
-    struct iovec part = { .iov_base = &byte, .iov_len = 1 };
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-    };
-    struct cmsghdr *header;
-    int fd = -1;
-
-    if (recvmsg(socket, &message, 0) != 1 || (header = CMSG_FIRSTHDR(&message)) == NULL)
-        return -1;
-    memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-    return fd;
-}
-
-static bool
-receive(int socket, void *data, size_t bytes)
-{
-    return recv(socket, data, bytes, MSG_WAITALL) == (ssize_t)bytes;
-}
 
 /* The stack of the importing process. NULL, with an error text, if the descriptor is no pool. */
 static struct tide_resource *
@@ -139,8 +95,8 @@ import_main(int socket, const char *trace, enum tide_cupti cupti)
     int fd;
 
     alarm(gpu_part_seconds());
-    fd = receive_descriptor(socket);
-    if (fd < 0 || !receive(socket, &offer, sizeof(offer)) || gpu_open() != NULL || !gpu_work_open(&work, 0))
+    fd = gpu_receive_descriptor(socket);
+    if (fd < 0 || !gpu_receive(socket, &offer, sizeof(offer)) || gpu_open() != NULL || !gpu_work_open(&work, 0))
         return 1;
     stack = import_stack(fd, trace, cupti);
     close(fd);
@@ -167,7 +123,7 @@ export_blocks(struct gpu_work *work, struct tide_resource *stack, void **blocks,
             gpu_allocates(stack, share_bytes[i], work->first, &blocks[i]) &&
             gpu_fill(&work->kernels, work->first, blocks[i], (uint32_t)(share_bytes[i] / sizeof(uint32_t)), 10 + i) &&
             tide_driver_pointer_export(driver, blocks[i], share_bytes[i], &offer.pointers[i]) == TIDE_OK;
-    done = done && gpu.stream_synchronize(work->first) == CUDA_SUCCESS && send_descriptor(socket, fd) &&
+    done = done && gpu.stream_synchronize(work->first) == CUDA_SUCCESS && gpu_send_descriptor(socket, fd) &&
            send(socket, &offer, sizeof(offer), MSG_NOSIGNAL) == sizeof(offer);
     if (!done)
         diag("%s", tide_error_text());
@@ -178,24 +134,15 @@ export_blocks(struct gpu_work *work, struct tide_resource *stack, void **blocks,
     return done;
 }
 
-/* Start the importing process, this program again, with its end of the socket. -1 if that fails. */
+/* Start the importing process with its end of the socket. -1 if that fails. */
 static pid_t
 import_start(int socket, const char *trace, const char *cupti)
 {
-    posix_spawn_file_actions_t actions;
     char number[16];
-    pid_t pid = -1;
 
     snprintf(number, sizeof(number), "%d", socket);
-    posix_spawn_file_actions_init(&actions);
-    /* Duplicate the descriptor onto itself: a duplicate is inherited, unlike all other descriptors. */
-    posix_spawn_file_actions_adddup2(&actions, socket, socket);
-    if (posix_spawn(&pid, "/proc/self/exe", &actions, NULL,
-                    (char *[]){ IMPORTER, IMPORTER, number, (char *)(uintptr_t)trace, (char *)(uintptr_t)cupti, NULL },
-                    environ) != 0)
-        pid = -1;
-    posix_spawn_file_actions_destroy(&actions);
-    return pid;
+    return gpu_process_start(
+        socket, (char *[]){ IMPORTER, IMPORTER, number, (char *)(uintptr_t)trace, (char *)(uintptr_t)cupti, NULL });
 }
 
 #define SHARE_TESTS 16
@@ -222,7 +169,7 @@ test_share(struct gpu_work *work, const char *cupti)
     close(sockets[1]);
     ok(all_of(child > 0, stack != NULL, export_blocks(work, stack, blocks, sockets[0])),
        "a process exports its pool and three blocks");
-    ok(all_of(receive(sockets[0], &answer, sizeof(answer)), waitpid(child, &status, 0) == child, status == 0),
+    ok(all_of(gpu_receive(sockets[0], &answer, sizeof(answer)), waitpid(child, &status, 0) == child, status == 0),
        "the importing process answers, and exits with 0");
     if (!ok(answer.imported, "the other process has imported the pool and the blocks"))
         diag("%s", answer.text);

@@ -59,13 +59,17 @@ static const char *
 plan_word(const struct trace_layer *base)
 {
     static const char *const own[] = { "managed", "pinned", "pageable", "host", "sim" };
+    static const char *const on_device[] = { "driver", "vmm", "cuda" };
 
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         if (strcmp(base->kind, own[i]) == 0)
             return base->kind;
     }
-    return base->device >= 0 || strcmp(base->kind, "driver") == 0 || strcmp(base->kind, "cuda") == 0 ? "GPU"
-                                                                                                     : base->kind;
+    for (size_t i = 0; i < sizeof(on_device) / sizeof(on_device[0]); i++) {
+        if (base->device >= 0 || strcmp(base->kind, on_device[i]) == 0)
+            return "GPU";
+    }
+    return base->kind;
 }
 
 static bool

@@ -17,6 +17,7 @@ static const struct routes_bound routes_bounds[] = {
     { "sim", "capacity", false, "granularity", 1 },
     { "host", "capacity", false, NULL, 1 },
     { "driver", "maximum", false, NULL, 1 },
+    { "vmm", "maximum", false, "granularity", 2 << 20 },
     { "cuda", NULL, false, NULL, 1 },
 };
 
@@ -192,7 +193,7 @@ routes_bound_devices(const struct trace *trace, struct routes *routes)
         const char *kind = routes->layers->layers[i].kind;
         const struct name *device;
 
-        if (strcmp(kind, "driver") != 0 && strcmp(kind, "cuda") != 0)
+        if (strcmp(kind, "driver") != 0 && strcmp(kind, "vmm") != 0 && strcmp(kind, "cuda") != 0)
             continue;
         device = layer->device >= 0 ? names_find(&devices, layer->device) : NULL;
         if (layer->bound_bytes == ROUTES_UNBOUNDED && device != NULL && device->number > 0) {

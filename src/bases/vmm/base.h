@@ -54,6 +54,13 @@ enum tide_status tidei_vmm_usable(const struct vmm *self);
 /* A block becomes live. The caller holds the lock. */
 void tidei_vmm_hand_out(struct vmm *self, struct vmm_block *block, size_t bytes, size_t alignment);
 
+/*
+ * Let this thread make calls that a capture would refuse, and be spoilt by: they belong to no stream. Returns what
+ * tidei_vmm_captures_end takes.
+ */
+CUstreamCaptureMode tidei_vmm_captures_begin(const struct vmm *self);
+void tidei_vmm_captures_end(const struct vmm *self, CUstreamCaptureMode mode);
+
 /* Handles and mappings; see pages.c. The caller holds the lock. */
 
 /* Reserve a range of addresses. Errors: TIDE_ECAPACITY, TIDE_ENOMEM, TIDE_EDRIVER. */
@@ -91,8 +98,11 @@ struct vmm_queue tidei_vmm_queue(const struct vmm *self, tide_stream stream);
 enum tide_status tidei_vmm_block_take(struct vmm *self, const struct vmm_request *request, struct vmm_block **out,
                                       struct vmm_block **wait_for);
 
-/* Wait, without the lock meanwhile, for the work before the free of a block. */
-void tidei_vmm_wait(struct vmm *self, struct vmm_block *block);
+/*
+ * Wait, without the lock meanwhile, for the work before the free of a block: that work may wait for what another thread
+ * does, which may need the lock. Errors: TIDE_EDRIVER.
+ */
+enum tide_status tidei_vmm_wait(struct vmm *self, struct vmm_block *block);
 
 /* A block whose free is ordered behind `event` (NULL: the work is done). */
 void tidei_vmm_block_put(struct vmm *self, struct vmm_block *block, CUevent event);

@@ -26,11 +26,14 @@ struct vmm_queue {
     uint64_t thread;   /* 0 for other handles */
 };
 
-/* A handle, and whether it is mapped at the place of the block. */
+/* A handle at the place of a block. */
 struct vmm_piece {
     CUmemGenericAllocationHandle handle;
     uint64_t bytes;
-    bool mapped;
+    bool mapped;  /* here */
+    bool gone;    /* it has gone to another block, or to the cache, and may still be mapped here */
+    bool planned; /* it is about to go to a new block; within one section of the lock */
+    bool own;     /* of a new block, within one section of the lock: no other block has it */
 };
 
 struct vmm_block {
@@ -43,12 +46,13 @@ struct vmm_block {
     struct vmm_piece *pieces; /* owns the array; side by side */
     size_t piece_count;
     enum vmm_state state;
-    bool imported; /* the memory of another process */
-    bool planned;  /* its handles are about to go to a new block; within one section of the lock */
-    bool stuck;    /* its event never passes: it was recorded in a capture, or the driver refuses to wait for it */
-    uint32_t pins; /* threads that wait for the event without the lock */
-    struct vmm_block *before, *after;           /* in the list of its state, in the order of the frees */
-    struct vmm_block *size_before, *size_after; /* while going or ready: in the bucket of its size */
+    bool imported;                    /* the memory of another process */
+    bool whole;                       /* while freed: it has all of its handles, and is in the bucket of its size */
+    bool planned;                     /* some of its handles are planned */
+    bool stuck;                       /* its event never passes: it was recorded in a capture */
+    uint32_t pins;                    /* threads that wait for the event without the lock */
+    struct vmm_block *before, *after; /* in the list of its state, in the order of the frees */
+    struct vmm_block *size_before, *size_after; /* while whole: in the bucket of its size */
 };
 
 struct vmm_list {

@@ -15,6 +15,23 @@ pages_gone(CUresult result)
     return result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED;
 }
 
+CUstreamCaptureMode
+tidei_vmm_captures_begin(const struct vmm *self)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+    if (self->device.cuda->thread_exchange_capture_mode != NULL)
+        (void)self->device.cuda->thread_exchange_capture_mode(&mode);
+    return mode;
+}
+
+void
+tidei_vmm_captures_end(const struct vmm *self, CUstreamCaptureMode mode)
+{
+    if (self->device.cuda->thread_exchange_capture_mode != NULL)
+        (void)self->device.cuda->thread_exchange_capture_mode(&mode);
+}
+
 enum tide_status
 tidei_vmm_range_add(struct vmm *self)
 {
@@ -67,8 +84,7 @@ tidei_vmm_handle_create(struct vmm *self, uint64_t bytes, struct vmm_piece *out)
 void
 tidei_vmm_cache_put(struct vmm *self, const struct vmm_piece *piece)
 {
-    self->cache[self->cache_count] = *piece;
-    self->cache[self->cache_count++].mapped = false;
+    self->cache[self->cache_count++] = (struct vmm_piece){ .handle = piece->handle, .bytes = piece->bytes };
 }
 
 CUresult

@@ -15,6 +15,9 @@
 /* More handles than this for one block cost more than a new handle: 35 us each for mapping, access and unmapping. */
 #define REUSE_FEW ((size_t)4)
 
+/* How many streams with unfinished work a poll remembers. */
+#define REUSE_QUEUES ((size_t)8)
+
 /* The handle of the stream that each thread has for itself. */
 #define REUSE_PER_THREAD ((tide_stream)2)
 
@@ -95,6 +98,7 @@ bucket_add(struct vmm *self, struct vmm_block *block)
 {
     struct vmm_block **bucket = bucket_of(self, block->bytes);
 
+    block->whole = true;
     block->size_before = NULL;
     block->size_after = *bucket;
     if (*bucket != NULL)
@@ -105,6 +109,9 @@ bucket_add(struct vmm *self, struct vmm_block *block)
 static void
 bucket_remove(struct vmm *self, struct vmm_block *block)
 {
+    if (!block->whole)
+        return;
+    block->whole = false;
     if (block->size_before != NULL)
         block->size_before->size_after = block->size_after;
     else
@@ -152,12 +159,15 @@ block_leave(struct vmm *self, struct vmm_block *block)
     return true;
 }
 
-/* Take the handles of a block that is ready into the cache, and end its mappings. */
+/* Take the handles that a block which is ready still has into the cache, and end its mappings. */
 static bool
 block_retire(struct vmm *self, struct vmm_block *block)
 {
-    for (size_t i = 0; i < block->piece_count; i++)
-        tidei_vmm_cache_put(self, &block->pieces[i]);
+    for (size_t i = 0; i < block->piece_count; i++) {
+        if (!block->pieces[i].gone)
+            tidei_vmm_cache_put(self, &block->pieces[i]);
+        block->pieces[i].gone = true;
+    }
     list_remove(self, block);
     bucket_remove(self, block);
     list_add(self, block, VMM_LEAVING);
@@ -212,35 +222,61 @@ block_ready(struct vmm *self, struct vmm_block *block)
     list_add(self, block, VMM_READY);
     if (block->imported)
         (void)block_release(self, block, &function);
-    else if (self->options.stress)
+    else if (self->options.stress || !block->whole)
         (void)block_retire(self, block);
 }
 
-void
-tidei_vmm_poll(struct vmm *self, size_t most)
+/* End the mappings of blocks that are leaving, where the work on them is done, of at most `most` that are asked. */
+static void
+poll_leaving(struct vmm *self, size_t most)
 {
     struct vmm_block *next;
     size_t asked = 0;
 
-    for (struct vmm_block *block = self->going.first; block != NULL && asked < most; block = next) {
-        next = block->after;
-        if (block->pins > 0 || block->stuck)
-            continue;
-        asked++;
-        if (block_passed(self, block))
-            block_ready(self, block);
-    }
-    asked = 0;
     for (struct vmm_block *block = self->leaving.first; block != NULL && asked < most; block = next) {
         next = block->after;
-        if (block->stuck)
-            continue;
         asked++;
         if (block_passed(self, block)) {
             block_event_end(self, block);
             (void)block_leave(self, block);
         }
     }
+}
+
+/* The queues of which a block was just asked in vain: later blocks of them are on their way, too. */
+struct poll_queues {
+    struct vmm_queue queues[REUSE_QUEUES];
+    size_t count;
+};
+
+static bool
+poll_is_waiting(const struct poll_queues *waiting, const struct vmm_queue *queue)
+{
+    for (size_t i = 0; i < waiting->count; i++) {
+        if (queue_is(&waiting->queues[i], queue))
+            return true;
+    }
+    return false;
+}
+
+void
+tidei_vmm_poll(struct vmm *self, size_t most)
+{
+    struct poll_queues waiting = { .count = 0 };
+    struct vmm_block *next;
+    size_t asked = 0;
+
+    for (struct vmm_block *block = self->going.first; block != NULL && asked < most; block = next) {
+        next = block->after;
+        if (block->pins > 0 || block->stuck || poll_is_waiting(&waiting, &block->queue))
+            continue;
+        asked++;
+        if (block_passed(self, block))
+            block_ready(self, block);
+        else if (!block->stuck && waiting.count < REUSE_QUEUES)
+            waiting.queues[waiting.count++] = block->queue;
+    }
+    poll_leaving(self, most);
 }
 
 void
@@ -330,7 +366,7 @@ enum plan_from { PLAN_READY, PLAN_SAME_QUEUE, PLAN_ANY_QUEUE };
 static bool
 plan_may(const struct vmm_block *block, const struct vmm_request *request, enum plan_from from)
 {
-    if (block->planned || block->pins > 0 || block->imported)
+    if (block->pins > 0 || block->imported)
         return false;
     if (block->state == VMM_READY)
         return true;
@@ -338,16 +374,49 @@ plan_may(const struct vmm_block *block, const struct vmm_request *request, enum 
            (from == PLAN_ANY_QUEUE || (from == PLAN_SAME_QUEUE && queue_is(&block->queue, &request->queue)));
 }
 
-/* The largest block of the list that is not larger than `most_bytes`, of those that the request may have. */
+/* The largest whole block of the list that is not larger than `most_bytes`, of those that the request may have. */
 static struct vmm_block *
 plan_largest(const struct vmm_list *list, const struct vmm_request *request, enum plan_from from, uint64_t most_bytes)
 {
     struct vmm_block *best = NULL;
 
     for (struct vmm_block *block = list->first; block != NULL; block = block->after) {
-        if (block->bytes <= most_bytes && plan_may(block, request, from) &&
+        if (block->bytes <= most_bytes && block->whole && !block->planned && plan_may(block, request, from) &&
             (best == NULL || block->bytes > best->bytes))
             best = block;
+    }
+    return best;
+}
+
+static struct vmm_piece *
+plan_largest_of(struct vmm_block *block, uint64_t most_bytes)
+{
+    struct vmm_piece *best = NULL;
+
+    for (size_t i = 0; i < block->piece_count; i++) {
+        struct vmm_piece *piece = &block->pieces[i];
+
+        if (!piece->gone && !piece->planned && piece->bytes <= most_bytes &&
+            (best == NULL || piece->bytes > best->bytes))
+            best = piece;
+    }
+    return best;
+}
+
+/* The largest handle of the list's blocks that is not larger, and its block. */
+static struct vmm_piece *
+plan_largest_piece(const struct vmm_list *list, const struct vmm_request *request, enum plan_from from,
+                   uint64_t most_bytes, struct vmm_block **out)
+{
+    struct vmm_piece *best = NULL;
+
+    for (struct vmm_block *block = list->first; block != NULL; block = block->after) {
+        struct vmm_piece *piece = plan_may(block, request, from) ? plan_largest_of(block, most_bytes) : NULL;
+
+        if (piece == NULL || (best != NULL && piece->bytes <= best->bytes))
+            continue;
+        best = piece;
+        *out = block;
     }
     return best;
 }
@@ -369,7 +438,6 @@ plan_cached(const struct vmm *self, uint64_t most_bytes)
 struct vmm_plan {
     struct vmm_block *block; /* the new one; its pieces are the plan */
     size_t piece_capacity;
-    size_t own_count; /* the last pieces, which no other block has */
     uint64_t missing_bytes;
 };
 
@@ -380,42 +448,59 @@ plan_room(struct vmm_plan *plan, size_t more)
 }
 
 static void
-plan_add(struct vmm_plan *plan, const struct vmm_piece *piece)
+plan_add(struct vmm_plan *plan, const struct vmm_piece *piece, bool own)
 {
     struct vmm_block *block = plan->block;
 
-    block->pieces[block->piece_count] = *piece;
-    block->pieces[block->piece_count++].mapped = false;
+    block->pieces[block->piece_count++] =
+        (struct vmm_piece){ .handle = piece->handle, .bytes = piece->bytes, .own = own };
     plan->missing_bytes -= piece->bytes;
 }
 
-/* Plan all handles of a freed block. False without host memory. */
+/* Note a block of which handles will be planned. False without host memory. */
 static bool
-plan_add_source(struct vmm *self, struct vmm_plan *plan, struct vmm_block *source)
+plan_add_source(struct vmm *self, struct vmm_plan *plan, struct vmm_block *source, size_t more)
 {
-    if (!plan_room(plan, source->piece_count) ||
-        !tidei_grow(&self->sources, &self->source_capacity, self->source_count, 1))
+    if (!plan_room(plan, more) || !tidei_grow(&self->sources, &self->source_capacity, self->source_count, 1))
         return false;
-    for (size_t i = 0; i < source->piece_count; i++)
-        plan_add(plan, &source->pieces[i]);
+    if (!source->planned)
+        self->sources[self->source_count++] = source;
     source->planned = true;
-    self->sources[self->source_count++] = source;
     return true;
 }
 
-/* Give up a plan: what came from the cache goes there, as does a handle that was created for it. */
+/* Plan all handles of a whole block. */
+static bool
+plan_add_block(struct vmm *self, struct vmm_plan *plan, struct vmm_block *source)
+{
+    if (!plan_add_source(self, plan, source, source->piece_count))
+        return false;
+    for (size_t i = 0; i < source->piece_count; i++) {
+        source->pieces[i].planned = true;
+        plan_add(plan, &source->pieces[i], false);
+    }
+    return true;
+}
+
+/* Give up a plan: what came from the cache goes there, as do handles that were created for it. */
 static void
 plan_undo(struct vmm *self, struct vmm_plan *plan)
 {
     struct vmm_block *block = plan->block;
 
-    for (size_t i = block->piece_count - plan->own_count; i < block->piece_count; i++)
-        tidei_vmm_cache_put(self, &block->pieces[i]);
-    for (size_t i = 0; i < self->source_count; i++)
-        self->sources[i]->planned = false;
+    for (size_t i = 0; i < block->piece_count; i++) {
+        if (block->pieces[i].own)
+            tidei_vmm_cache_put(self, &block->pieces[i]);
+    }
+    for (size_t i = 0; i < self->source_count; i++) {
+        struct vmm_block *source = self->sources[i];
+
+        for (size_t j = 0; j < source->piece_count; j++)
+            source->pieces[j].planned = false;
+        source->planned = false;
+    }
     self->source_count = 0;
     block->piece_count = 0;
-    plan->own_count = 0;
     plan->missing_bytes = block->bytes;
 }
 
@@ -427,12 +512,12 @@ plan_gather_blocks(struct vmm *self, struct vmm_plan *plan, const struct vmm_lis
     while (plan->missing_bytes > 0 && plan->block->piece_count < most) {
         struct vmm_block *source = plan_largest(list, request, from, plan->missing_bytes);
 
-        if (source == NULL || !plan_add_source(self, plan, source))
+        if (source == NULL || !plan_add_block(self, plan, source))
             return;
     }
 }
 
-/* Plan cached handles, which come last: those of other blocks stay with them until the new block is mapped. */
+/* Plan cached handles. */
 static void
 plan_gather_cached(struct vmm *self, struct vmm_plan *plan, size_t most)
 {
@@ -441,8 +526,7 @@ plan_gather_cached(struct vmm *self, struct vmm_plan *plan, size_t most)
 
         if (index == self->cache_count)
             return;
-        plan_add(plan, &self->cache[index]);
-        plan->own_count++;
+        plan_add(plan, &self->cache[index], true);
         self->cache[index] = self->cache[--self->cache_count];
     }
 }
@@ -460,42 +544,99 @@ plan_exactly(struct vmm *self, struct vmm_plan *plan, const struct vmm_request *
     }
     for (enum plan_from from = PLAN_READY; from <= PLAN_SAME_QUEUE; from++) {
         source = plan_largest(from == PLAN_READY ? &self->ready : &self->going, request, from, request->bytes);
-        if (source != NULL && source->bytes == request->bytes && plan_add_source(self, plan, source))
+        if (source != NULL && source->bytes == request->bytes && plan_add_block(self, plan, source))
             return true;
     }
     return false;
 }
 
+/* Plan whole blocks and cached handles, up to `most` handles. */
 static void
-plan_gather(struct vmm *self, struct vmm_plan *plan, const struct vmm_request *request, enum plan_from from,
-            size_t most)
+plan_gather(struct vmm *self, struct vmm_plan *plan, const struct vmm_request *request, size_t most)
 {
     plan_gather_blocks(self, plan, &self->ready, request, PLAN_READY, most);
-    plan_gather_blocks(self, plan, &self->going, request, PLAN_SAME_QUEUE, most);
-    if (from == PLAN_ANY_QUEUE)
-        plan_gather_blocks(self, plan, &self->going, request, from, most);
     plan_gather_cached(self, plan, most);
+    plan_gather_blocks(self, plan, &self->going, request, PLAN_SAME_QUEUE, most);
 }
 
-/* The block on its way that was freed first, which can be waited for; NULL where there is none. */
+/* Plan single handles of larger blocks that are ready, whose handles all go to the cache. */
+static void
+plan_gather_ready_pieces(struct vmm *self, struct vmm_plan *plan, const struct vmm_request *request)
+{
+    struct vmm_block *source;
+
+    while (plan->missing_bytes > 0 &&
+           plan_largest_piece(&self->ready, request, PLAN_READY, plan->missing_bytes, &source) != NULL) {
+        (void)block_retire(self, source);
+        plan_gather_cached(self, plan, SIZE_MAX);
+    }
+}
+
+/* Plan blocks on their way, and then single handles of larger ones. */
+static void
+plan_gather_going(struct vmm *self, struct vmm_plan *plan, const struct vmm_request *request)
+{
+    for (enum plan_from from = PLAN_SAME_QUEUE; from <= PLAN_ANY_QUEUE; from++)
+        plan_gather_blocks(self, plan, &self->going, request, from, SIZE_MAX);
+    for (enum plan_from from = PLAN_SAME_QUEUE; from <= PLAN_ANY_QUEUE; from++) {
+        struct vmm_block *source;
+        struct vmm_piece *piece;
+
+        while (plan->missing_bytes > 0 &&
+               (piece = plan_largest_piece(&self->going, request, from, plan->missing_bytes, &source)) != NULL &&
+               plan_add_source(self, plan, source, 1)) {
+            piece->planned = true;
+            plan_add(plan, piece, false);
+        }
+    }
+}
+
+/*
+ * Plan without new memory, as far as that goes. Many small handles that are free cost as much to map as to release, and
+ * one large new handle in their place costs less from then on. What is on its way cannot be released without a wait.
+ */
+static void
+plan_gather_all(struct vmm *self, struct vmm_plan *plan, const struct vmm_request *request)
+{
+    plan_gather_blocks(self, plan, &self->ready, request, PLAN_READY, SIZE_MAX);
+    plan_gather_cached(self, plan, SIZE_MAX);
+    plan_gather_ready_pieces(self, plan, request);
+    if (plan->block->piece_count > REUSE_FEW && !self->options.stress)
+        plan_undo(self, plan);
+    plan_gather_going(self, plan, request);
+}
+
+/*
+ * The block on its way that was freed first, which can be waited for; NULL where there is none. One of which a part is
+ * planned is taken where there is no other.
+ */
 static struct vmm_block *
 plan_oldest(const struct vmm *self)
 {
-    struct vmm_block *block = self->going.first;
+    struct vmm_block *partly = NULL;
 
-    while (block != NULL && (block->planned || block->pins > 0 || block->stuck || block->imported))
-        block = block->after;
-    return block;
+    for (struct vmm_block *block = self->going.first; block != NULL; block = block->after) {
+        if (block->pins > 0 || block->stuck || block->imported)
+            continue;
+        if (!block->planned)
+            return block;
+        if (partly == NULL && plan_largest_of(block, UINT64_MAX) != NULL)
+            partly = block;
+    }
+    return partly;
 }
 
 CUresult
 tidei_vmm_shrink(struct vmm *self, uint64_t keep_bytes, const char **function)
 {
     CUresult first = CUDA_SUCCESS;
-    size_t cached = self->cache_count;
     struct vmm_block *next;
+    size_t cached;
 
+    /* The device has the memory of a handle back when its last mapping ends. */
+    poll_leaving(self, SIZE_MAX);
     *function = "cuMemRelease";
+    cached = self->cache_count;
     while (cached > 0 && tidei_figure_get(&self->reserved) > keep_bytes) {
         struct vmm_piece piece = self->cache[--cached];
         CUresult result;
@@ -551,8 +692,7 @@ plan_create(struct vmm *self, struct vmm_plan *plan, uint64_t most_bytes, struct
         *wait_for = plan_oldest(self);
     if (result != CUDA_SUCCESS)
         return *wait_for != NULL ? CUDA_SUCCESS : result;
-    plan_add(plan, &piece);
-    plan->own_count++;
+    plan_add(plan, &piece, true);
     return CUDA_SUCCESS;
 }
 
@@ -570,12 +710,12 @@ plan_make(struct vmm *self, struct vmm_plan *plan, const struct vmm_request *req
     if (self->options.shareable)
         return plan_create(self, plan, most_bytes, wait_for);
     if (within && !self->options.stress) {
-        plan_gather(self, plan, request, PLAN_SAME_QUEUE, REUSE_FEW);
+        plan_gather(self, plan, request, REUSE_FEW);
         if (plan->missing_bytes == 0 && plan->block->piece_count <= REUSE_FEW)
             return CUDA_SUCCESS;
         plan_undo(self, plan);
     } else {
-        plan_gather(self, plan, request, PLAN_ANY_QUEUE, SIZE_MAX);
+        plan_gather_all(self, plan, request);
     }
     return plan->missing_bytes > 0 ? plan_create(self, plan, most_bytes, wait_for) : CUDA_SUCCESS;
 }
@@ -600,20 +740,36 @@ plan_order(struct vmm *self, const struct vmm_request *request, const char **fun
     return result;
 }
 
-/* The handles of the planned blocks belong to the new block from here on. */
+/* The planned handles belong to the new block from here on. A block that has none left is leaving. */
 static void
-plan_commit(struct vmm *self)
+plan_commit_source(struct vmm *self, struct vmm_block *source)
 {
-    for (size_t i = 0; i < self->source_count; i++) {
-        struct vmm_block *source = self->sources[i];
+    bool left = false;
 
-        self->figures.remapped += source->piece_count;
-        source->planned = false;
-        list_remove(self, source);
-        bucket_remove(self, source);
-        list_add(self, source, VMM_LEAVING);
+    for (size_t i = 0; i < source->piece_count; i++) {
+        struct vmm_piece *piece = &source->pieces[i];
+
+        self->figures.remapped += piece->planned;
+        piece->gone = piece->gone || piece->planned;
+        piece->planned = false;
+        left = left || !piece->gone;
     }
+    source->planned = false;
+    bucket_remove(self, source);
+    if (left)
+        return;
+    list_remove(self, source);
+    list_add(self, source, VMM_LEAVING);
+}
+
+static void
+plan_commit(struct vmm *self, struct vmm_plan *plan)
+{
+    for (size_t i = 0; i < self->source_count; i++)
+        plan_commit_source(self, self->sources[i]);
     self->source_count = 0;
+    for (size_t i = 0; i < plan->block->piece_count; i++)
+        plan->block->pieces[i].own = false;
 }
 
 static enum tide_status
@@ -647,7 +803,7 @@ plan_carry_out(struct vmm *self, struct vmm_plan *plan, const struct vmm_request
         return status;
     result = tidei_vmm_map(self, block, &function);
     if (result == CUDA_SUCCESS) {
-        plan_commit(self);
+        plan_commit(self, plan);
         return TIDE_OK;
     }
     return reuse_error(self, result, function);
@@ -669,6 +825,8 @@ plan_fail(struct vmm *self, struct vmm_plan *plan)
     plan_undo(self, plan);
     if (mapped) {
         block->piece_count = pieces;
+        for (size_t i = 0; i < pieces; i++)
+            block->pieces[i].gone = true;
         list_add(self, block, VMM_LEAVING);
         return;
     }
@@ -677,12 +835,20 @@ plan_fail(struct vmm *self, struct vmm_plan *plan)
     tidei_vmm_block_destroy(block);
 }
 
-/* One block of another stream that is on its way, of the right size: it is taken as it is, after an order. */
+/* Whether the plan is one whole block of another stream, on its way: it is taken as it is, after an order. */
 static bool
 plan_keeps(const struct vmm *self, const struct vmm_plan *plan, const struct vmm_request *request)
 {
-    return self->source_count == 1 && self->sources[0]->bytes == request->bytes && plan->own_count == 0 &&
-           !self->options.stress && (request->wish == 0 || request->wish == self->sources[0]->address);
+    const struct vmm_block *source = self->source_count == 1 ? self->sources[0] : NULL;
+
+    if (source == NULL || source->bytes != request->bytes || self->options.stress ||
+        (request->wish != 0 && request->wish != source->address))
+        return false;
+    for (size_t i = 0; i < plan->block->piece_count; i++) {
+        if (plan->block->pieces[i].own)
+            return false;
+    }
+    return true;
 }
 
 static enum tide_status
@@ -740,7 +906,7 @@ tidei_vmm_block_take(struct vmm *self, const struct vmm_request *asked, struct v
     return status;
 }
 
-void
+enum tide_status
 tidei_vmm_wait(struct vmm *self, struct vmm_block *block)
 {
     const struct tidei_driver *cuda = self->device.cuda;
@@ -752,7 +918,9 @@ tidei_vmm_wait(struct vmm *self, struct vmm_block *block)
     result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->event_synchronize(block->event));
     tidei_lock_acquire(&self->lock);
     block->pins--;
-    block->stuck = result != CUDA_SUCCESS && !block_passed(self, block);
+    if (result == CUDA_SUCCESS || block_passed(self, block) || block->stuck)
+        return TIDE_OK;
+    return tidei_device_error(&self->device, result, "cuEventSynchronize");
 }
 
 void
@@ -765,8 +933,10 @@ tidei_vmm_end(struct vmm *self)
             struct vmm_block *block = arena->blocks[--arena->count];
 
             (void)tidei_vmm_unmap(self, block);
-            for (size_t j = 0; j < block->piece_count && block->state != VMM_LEAVING; j++)
-                self->device.cuda->mem_release(block->pieces[j].handle);
+            for (size_t j = 0; j < block->piece_count; j++) {
+                if (!block->pieces[j].gone)
+                    self->device.cuda->mem_release(block->pieces[j].handle);
+            }
             block_event_end(self, block);
             tidei_vmm_block_destroy(block);
         }

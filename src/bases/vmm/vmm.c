@@ -72,7 +72,7 @@ tidei_vmm_usable(const struct vmm *self)
 
 /* The operations. */
 
-/* Set the text for a request that finds no room. `result` is the driver's, if it was asked. */
+/* Note a refusal; one for want of memory gets the request's size and what is free. */
 static enum tide_status
 vmm_refuse(struct vmm *self, uint64_t bytes, enum tide_status status)
 {
@@ -128,6 +128,7 @@ vmm_take(struct vmm *self, const struct vmm_request *request, size_t bytes, size
 {
     struct vmm_block *wait_for = NULL;
     struct vmm_block *block = NULL;
+    CUstreamCaptureMode mode = tidei_vmm_captures_begin(self);
     bool within;
 
     tidei_lock_acquire(&self->lock);
@@ -138,13 +139,16 @@ vmm_take(struct vmm *self, const struct vmm_request *request, size_t bytes, size
         *status = tidei_vmm_block_take(self, request, &block, &wait_for);
         if (wait_for == NULL)
             break;
-        tidei_vmm_wait(self, wait_for);
+        *status = tidei_vmm_wait(self, wait_for);
+        if (*status != TIDE_OK)
+            break;
     }
     if (within && *status == TIDE_OK) {
         tidei_vmm_hand_out(self, block, bytes, alignment);
         *out = (void *)block->address;
     }
     tidei_lock_release(&self->lock);
+    tidei_vmm_captures_end(self, mode);
     return within;
 }
 
@@ -194,6 +198,8 @@ static void
 vmm_free_end(struct vmm *self, struct vmm_block *block, const struct vmm_queue *queue, CUevent event,
              enum tide_status status)
 {
+    CUstreamCaptureMode mode = tidei_vmm_captures_begin(self);
+
     tidei_lock_acquire(&self->lock);
     if (status == TIDE_OK) {
         tidei_figure_add(&self->used, -(uint64_t)block->requested_bytes);
@@ -206,6 +212,7 @@ vmm_free_end(struct vmm *self, struct vmm_block *block, const struct vmm_queue *
         block->state = VMM_LIVE;
     }
     tidei_lock_release(&self->lock);
+    tidei_vmm_captures_end(self, mode);
 }
 
 /*
@@ -279,15 +286,18 @@ vmm_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
     struct vmm *self = (struct vmm *)resource;
     enum tide_status status = tidei_vmm_usable(self);
+    CUstreamCaptureMode mode;
     const char *function;
     CUresult result;
 
     if (status != TIDE_OK)
         return status;
+    mode = tidei_vmm_captures_begin(self);
     tidei_lock_acquire(&self->lock);
     tidei_vmm_poll(self, SIZE_MAX);
     result = tidei_vmm_shrink(self, keep_bytes, &function);
     tidei_lock_release(&self->lock);
+    tidei_vmm_captures_end(self, mode);
     return tidei_device_error(&self->device, result, function);
 }
 

@@ -1,0 +1,686 @@
+/*
+ * Tests the base `vmm` where a GPU gives no answer: what is left of handles and mappings, a driver that refuses,
+ * devices that cannot, too little memory and too few addresses, fork, and contexts and streams that are gone.
+ *
+ * Runs on the fake driver alone, each scene in a child that has not loaded it yet.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tidemark/tidemark.h>
+
+#include "tests/gpu/work.h"
+#include "tests/tap.h"
+#include "tests/trace.h"
+
+#ifdef HAVE_CUDA_H
+
+#include "src/resource/place.h"
+#include "tests/fake-cuda/tracer.h"
+
+#define PAGE  (2 * MIB)
+#define WORDS ((uint32_t)(PAGE / sizeof(uint32_t)))
+
+/* A condition of a scene: if it is false, the scene ends with 1. */
+#define NEED(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            diag("line %d is false: %s (%s)", __LINE__, #condition, tide_error_text());                                \
+            return 1;                                                                                                  \
+        }                                                                                                              \
+    } while (0)
+
+static void (*own_count)(struct fake_count *out);
+static CUresult (*own_unmap)(CUdeviceptr pointer, size_t bytes);
+
+static struct fake_count
+count(void)
+{
+    struct fake_count left;
+
+    own_count(&left);
+    return left;
+}
+
+static bool
+nothing_left(void)
+{
+    struct fake_count left = count();
+
+    if (left.handles + left.ranges + left.maps + left.events + left.faults == 0 && left.handle_bytes == 0)
+        return true;
+    diag("left: %u handles, %u ranges, %u maps, %u events, %u faults", left.handles, left.ranges, left.maps,
+         left.events, left.faults);
+    return false;
+}
+
+static struct tide_resource *
+make(const char *text)
+{
+    struct tide_resource *stack = NULL;
+
+    if (tide_stack_parse(text, &stack) != TIDE_OK)
+        diag("%s: %s", text, tide_error_text());
+    return stack;
+}
+
+static void *
+have(struct tide_resource *vmm, size_t bytes, CUstream stream)
+{
+    void *block = NULL;
+
+    gpu_allocates(vmm, bytes, stream, &block);
+    return block;
+}
+
+static struct tide_vmm_figures
+figures_of(struct tide_resource *vmm)
+{
+    struct tide_vmm_figures figures = { TIDE_FIGURES(figures) };
+
+    tide_vmm_read(vmm, &figures);
+    return figures;
+}
+
+/* Whether the figures are those that the driver counts. */
+static bool
+figures_are_right(struct tide_resource *vmm)
+{
+    struct tide_vmm_figures figures = figures_of(vmm);
+    struct fake_count real = count();
+
+    return figures.handles == real.handles && figures.reserved_bytes == real.handle_bytes &&
+           figures.created - figures.released == figures.handles &&
+           figures.mapped_bytes + figures.cached_bytes == figures.reserved_bytes &&
+           gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == figures.reserved_bytes;
+}
+
+/* The mapping of a freed block ends once its work is done, and not before. */
+static int
+scene_mappings(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    struct gpu_hold hold = { 0 };
+    void *first, *second;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && gpu_hold_open(&hold));
+    NEED((first = have(vmm, 2 * PAGE, work.first)) != NULL);
+    NEED(count().handles == 1 && count().maps == 1 && count().ranges == 1);
+    NEED(gpu_hold_fill(&hold, work.first, first, 2 * WORDS, 1) && gpu_frees(vmm, first, 2 * PAGE, work.first));
+    tidei_place_wish((uintptr_t)first + 4 * PAGE);
+    NEED((second = have(vmm, 2 * PAGE, work.first)) == (char *)first + 4 * PAGE);
+    NEED(count().handles == 1 && count().maps == 2 && figures_of(vmm).remapped == 1);
+    NEED(tide_trim(vmm, 0) == TIDE_OK && count().maps == 2);
+    gpu_hold_go(&hold);
+    NEED(gpu.stream_synchronize(work.first) == CUDA_SUCCESS && tide_trim(vmm, 0) == TIDE_OK);
+    NEED(count().maps == 1 && count().handles == 1 && count().faults == 0);
+    NEED(gpu_count_wrong(&work.kernels, work.first, second, 2 * WORDS, 1) == 0);
+    NEED(figures_are_right(vmm) && gpu_frees(vmm, second, 2 * PAGE, work.first));
+    tide_resource_release(vmm);
+    gpu_hold_close(&hold);
+    gpu_work_close(&work);
+    NEED(nothing_left());
+    return 0;
+}
+
+/* A driver whose events pass at once makes the base unmap memory in use: the fake driver sees it. */
+static int
+scene_planted(void *unused)
+{
+    struct tide_resource *vmm;
+    struct gpu_work work = { 0 };
+    struct gpu_hold hold = { 0 };
+    void *block;
+
+    (void)unused;
+    setenv("FAKE_CUDA_EVENTS_LIE", "1", 1);
+    vmm = make("vmm");
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && gpu_hold_open(&hold));
+    NEED((block = have(vmm, PAGE, work.first)) != NULL && gpu_hold_fill(&hold, work.first, block, WORDS, 1));
+    NEED(gpu_frees(vmm, block, PAGE, work.first) && tide_trim(vmm, 0) == TIDE_OK);
+    NEED(count().faults == 1 && gpu.stream_query(work.first) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    gpu_hold_go(&hold);
+    return 0;
+}
+
+/* What the fake driver refuses, so that a base which does it is found out. */
+static int
+scene_legal(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    char *block;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && (block = have(vmm, 2 * PAGE, NULL)) != NULL);
+    NEED(own_unmap((CUdeviceptr)(uintptr_t)block, PAGE) == CUDA_ERROR_INVALID_VALUE);
+    NEED(own_unmap((CUdeviceptr)(uintptr_t)(block + 2 * PAGE), PAGE) == CUDA_ERROR_INVALID_VALUE);
+    NEED(gpu.mem_free((CUdeviceptr)(uintptr_t)block) != CUDA_SUCCESS);
+    NEED(count().maps == 1 && gpu_frees(vmm, block, 2 * PAGE, NULL));
+    tide_resource_release(vmm);
+    return !nothing_left();
+}
+
+/* A base that is released with live blocks and pending work waits for the work, and leaves nothing. */
+static int
+scene_live(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    void *blocks[3];
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0));
+    for (int i = 0; i < 3; i++) {
+        NEED((blocks[i] = have(vmm, (size_t)(i + 1) * PAGE, work.first)) != NULL);
+        NEED(gpu_delay(&work.kernels, work.first, 20000000) &&
+             gpu_fill(&work.kernels, work.first, blocks[i], WORDS, 1));
+    }
+    NEED(gpu_frees(vmm, blocks[0], PAGE, work.first));
+    tide_resource_release(vmm);
+    NEED(count().handles == 0 && count().maps == 0 && count().ranges == 0 && count().faults == 0);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+/* Allocates a block for which the host has to wait. */
+static void *
+allocate_small(void *vmm)
+{
+    return have(vmm, 3 * PAGE, (CUstream)2);
+}
+
+/* While one thread waits for freed memory, another one frees, and so may end the work that is waited for. */
+static int
+scene_waits(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    struct gpu_hold hold = { 0 };
+    pthread_t thread;
+    void *large, *other, *small;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && gpu_hold_open(&hold));
+    NEED((large = have(vmm, 4 * PAGE, work.first)) != NULL && (other = have(vmm, PAGE, work.second)) != NULL);
+    NEED(gpu_hold_fill(&hold, work.first, large, WORDS, 1) && gpu_frees(vmm, large, 4 * PAGE, work.first));
+    NEED(pthread_create(&thread, NULL, allocate_small, vmm) == 0);
+    while (figures_of(vmm).waits == 0)
+        usleep(1000);
+    NEED(gpu_frees(vmm, other, PAGE, work.second) && gpu.stream_query(work.first) == CUDA_ERROR_NOT_READY);
+    gpu_hold_go(&hold);
+    NEED(pthread_join(thread, &small) == 0 && small != NULL && figures_of(vmm).waits == 1);
+    NEED(gpu_frees(vmm, small, 3 * PAGE, NULL) && figures_are_right(vmm));
+    gpu_hold_close(&hold);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+/* A mapping that the driver once refuses to end holds its memory: the handle is released after it. */
+static int
+scene_unmap(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    char *first, *second;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && (first = have(vmm, PAGE, work.first)) != NULL);
+    NEED(gpu_delay(&work.kernels, work.first, 20000000) && gpu_frees(vmm, first, PAGE, work.first));
+    tidei_place_wish((uintptr_t)first + 4 * PAGE);
+    NEED((second = have(vmm, PAGE, work.first)) == first + 4 * PAGE && count().maps == 2 && count().handles == 1);
+    NEED(gpu_frees(vmm, second, PAGE, work.first) && gpu.stream_synchronize(work.first) == CUDA_SUCCESS);
+    setenv("FAKE_CUDA_FAIL", "cuMemUnmap:999:1", 1);
+    NEED(tide_trim(vmm, 0) == TIDE_OK && figures_are_right(vmm));
+    NEED(count().maps == 0 && count().handle_bytes == 0);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+/* The driver's functions that fail once while the base is used, each a scene of its own. */
+static const char *const refused_calls[] = {
+    "cuMemCreate:2:1",      "cuMemCreate:2:2",         "cuMemCreate:2:3",          "cuMemCreate:999:2",
+    "cuMemMap:2:1",         "cuMemMap:999:2",          "cuMemMap:999:3",           "cuMemMap:999:4",
+    "cuMemSetAccess:999:1", "cuMemSetAccess:2:2",      "cuMemSetAccess:1:3",       "cuMemUnmap:999:1",
+    "cuMemUnmap:999:2",     "cuMemUnmap:1:3",          "cuMemRelease:999:1",       "cuMemRelease:1:2",
+    "cuEventRecord:999:1",  "cuEventRecord:2:2",       "cuEventCreate:2:1",        "cuEventQuery:999:1",
+    "cuEventQuery:1:2",     "cuStreamWaitEvent:999:1", "cuEventSynchronize:999:1", "cuMemAddressReserve:999:2",
+    "cuMemMap:2:5",         "cuMemSetAccess:2:4",      "cuMemUnmap:999:4",         "cuMemRelease:2:3",
+    "cuEventRecord:999:3",  "cuEventRecord:999:4",     "cuStreamWaitEvent:2:2",
+};
+
+#define REFUSED (sizeof(refused_calls) / sizeof(refused_calls[0]))
+
+/* Allocate; a call that fails is made again. */
+static void *
+insist(struct tide_resource *vmm, size_t bytes, CUstream stream, unsigned *failures)
+{
+    void *block = NULL;
+
+    if (tide_allocate(vmm, bytes, TIDE_DEFAULT_ALIGNMENT, (tide_stream)stream, &block) == TIDE_OK)
+        return block;
+    ++*failures;
+    return block == NULL && figures_are_right(vmm) ? have(vmm, bytes, stream) : NULL;
+}
+
+static bool
+insist_free(struct tide_resource *vmm, void *block, size_t bytes, CUstream stream, unsigned *failures)
+{
+    if (tide_deallocate(vmm, block, bytes, TIDE_DEFAULT_ALIGNMENT, (tide_stream)stream) == TIDE_OK)
+        return true;
+    ++*failures;
+    return figures_are_right(vmm) && gpu_frees(vmm, block, bytes, stream);
+}
+
+/* Use all ways in which the base gets memory. One call of the driver fails: one call of the base may, and no other. */
+static int
+scene_refused(void *call)
+{
+    struct gpu_work work = { 0 };
+    struct tide_resource *vmm;
+    void *blocks[4], *large, *other, *small;
+    unsigned failures = 0;
+
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0));
+    vmm = make("vmm");
+    setenv("FAKE_CUDA_FAIL", call, 1);
+    for (int i = 0; i < 4; i++)
+        NEED((blocks[i] = insist(vmm, PAGE, work.first, &failures)) != NULL);
+    NEED(gpu_delay(&work.kernels, work.first, 30000000));
+    for (int i = 0; i < 4; i++)
+        NEED(insist_free(vmm, blocks[i], PAGE, work.first, &failures));
+    NEED((large = insist(vmm, 3 * PAGE, work.first, &failures)) != NULL);
+    NEED((other = insist(vmm, PAGE, work.second, &failures)) != NULL);
+    NEED(insist_free(vmm, large, 3 * PAGE, work.first, &failures));
+    NEED((small = insist(vmm, 2 * PAGE, work.second, &failures)) != NULL);
+    NEED(gpu_fill(&work.kernels, work.second, small, 2 * WORDS, 3));
+    NEED(gpu_count_wrong(&work.kernels, work.second, small, 2 * WORDS, 3) == 0);
+    NEED(figures_are_right(vmm));
+    NEED(insist_free(vmm, small, 2 * PAGE, work.second, &failures));
+    NEED(insist_free(vmm, other, PAGE, work.second, &failures));
+    NEED(tide_order(vmm, TIDE_STREAM_ALL, 0) == TIDE_OK);
+    failures += tide_trim(vmm, 0) != TIDE_OK;
+    NEED(tide_trim(vmm, 0) == TIDE_OK && gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0 && figures_are_right(vmm));
+    NEED(gpu_figure(vmm, TIDE_QUERY_BYTES_USED) == 0 && count().maps == 0 && count().handles == 0);
+    unsetenv("FAKE_CUDA_FAIL");
+    NEED(failures <= 1);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+static int
+scene_full(void *unused)
+{
+    struct tide_resource *vmm;
+    struct gpu_work work = { 0 };
+    void *blocks[8], *more = &work;
+
+    (void)unused;
+    setenv("FAKE_CUDA_MEMORY", "64M", 1); /* of which the driver keeps 32M, and the test 2M for a word */
+    vmm = make("vmm");
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0));
+    for (int i = 0; i < 7; i++)
+        NEED((blocks[i] = have(vmm, 2 * PAGE, work.first)) != NULL);
+    NEED(tide_allocate(vmm, 2 * PAGE, 256, 0, &more) == TIDE_ECAPACITY && more == NULL);
+    diag("%s", tide_error_text());
+    NEED(tide_error_driver() == CUDA_ERROR_OUT_OF_MEMORY && strstr(tide_error_text(), "28 MiB in live blocks") != NULL);
+    NEED(figures_are_right(vmm) && gpu_figure(vmm, TIDE_QUERY_BYTES_USED) == 14 * PAGE);
+    NEED(gpu_delay(&work.kernels, work.first, 30000000) && gpu_frees(vmm, blocks[0], 2 * PAGE, work.first));
+    NEED(gpu_frees(vmm, blocks[1], 2 * PAGE, work.first) && (more = have(vmm, 4 * PAGE, work.second)) != NULL);
+    NEED(figures_of(vmm).orders == 2 && figures_of(vmm).reserved_bytes == 14 * PAGE);
+    for (int i = 2; i < 7; i++)
+        NEED(gpu_frees(vmm, blocks[i], 2 * PAGE, work.first));
+    NEED(gpu_frees(vmm, more, 4 * PAGE, work.second));
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+/* Memory that another part of the program holds is missing on the device: the base gives up what it caches. */
+static int
+scene_squeezed(void *unused)
+{
+    struct tide_resource *vmm;
+    CUdeviceptr taken = 0;
+    CUcontext context;
+    void *large, *small, *other;
+
+    (void)unused;
+    setenv("FAKE_CUDA_MEMORY", "64M", 1);
+    vmm = make("vmm");
+    NEED(gpu_open() == NULL && gpu.primary_retain(&context, 0) == CUDA_SUCCESS &&
+         gpu.context_set(context) == CUDA_SUCCESS);
+    NEED((large = have(vmm, 6 * PAGE, NULL)) != NULL && (other = have(vmm, PAGE, NULL)) != NULL);
+    NEED(gpu.mem_alloc(&taken, 16 * MIB) == CUDA_SUCCESS && gpu_frees(vmm, large, 6 * PAGE, NULL));
+    NEED((small = have(vmm, 5 * PAGE, NULL)) != NULL && figures_are_right(vmm));
+    NEED(gpu_frees(vmm, small, 5 * PAGE, NULL) && gpu_frees(vmm, other, PAGE, NULL));
+    tide_resource_release(vmm);
+    gpu.mem_free(taken);
+    gpu.primary_release(0);
+    return !nothing_left();
+}
+
+static int
+scene_addresses(void *unused)
+{
+    struct tide_resource *vmm = NULL;
+    void *blocks[3];
+
+    (void)unused;
+    setenv("FAKE_CUDA_MEMORY", "64M", 1);
+    setenv("FAKE_CUDA_ADDRESSES", "126M", 1); /* an arena is 128M */
+    NEED(gpu_open() == NULL && tide_stack_parse("vmm", &vmm) == TIDE_ECAPACITY && vmm == NULL);
+    NEED(strstr(tide_error_text(), "128 MiB of addresses") != NULL && nothing_left());
+    setenv("FAKE_CUDA_ADDRESSES", "256M", 1);
+    NEED((vmm = make("vmm")) != NULL && count().ranges == 1);
+    for (int i = 0; i < 3; i++)
+        NEED((blocks[i] = have(vmm, PAGE, NULL)) != NULL);
+    NEED((char *)blocks[2] == (char *)blocks[1] + PAGE); /* both arenas are taken: the last one is shared */
+    for (int i = 0; i < 3; i++)
+        NEED(gpu_frees(vmm, blocks[i], PAGE, NULL));
+    tide_resource_release(vmm);
+    return !nothing_left();
+}
+
+/* Gaps that are too small everywhere: another range is reserved. */
+static int
+scene_ranges(void *unused)
+{
+    struct tide_resource *vmm;
+    char *first, *block, *large;
+
+    (void)unused;
+    setenv("FAKE_CUDA_MEMORY", "64M", 1);
+    setenv("FAKE_CUDA_ADDRESSES", "192M", 1);
+    vmm = make("vmm");
+    setenv("FAKE_CUDA_ADDRESSES", "256M", 1);
+    NEED(gpu_open() == NULL && (first = have(vmm, PAGE, NULL)) != NULL);
+    for (size_t i = 1; i < 4; i++) {
+        tidei_place_wish((uintptr_t)first + i * 32 * MIB);
+        NEED((block = have(vmm, PAGE, NULL)) == first + i * 32 * MIB);
+    }
+    NEED((large = have(vmm, 10 * PAGE, NULL)) == first + PAGE);
+    NEED(gpu_frees(vmm, large, 10 * PAGE, NULL) && count().ranges == 1);
+    tidei_place_wish((uintptr_t)first + 16 * MIB);
+    NEED(have(vmm, PAGE, NULL) == first + 16 * MIB);
+    return 0;
+}
+
+static int
+scene_missing(void *unused)
+{
+    struct tide_resource *vmm = NULL;
+
+    (void)unused;
+    setenv("FAKE_CUDA_NO_VMM", "1", 1);
+    NEED(tide_stack_parse("vmm", &vmm) == TIDE_EUNSUPPORTED && vmm == NULL);
+    NEED(strstr(tide_error_text(), "device 0 has no virtual memory calls") != NULL);
+    NEED((vmm = make("vmm(fallback=driver, maximum=64MiB)")) != NULL);
+    NEED(strcmp(tide_resource_name(vmm), "driver") == 0 && gpu_figure(vmm, TIDE_QUERY_CAPACITY) == 64 * MIB);
+    tide_resource_release(vmm);
+    NEED((vmm = make("vmm(fallback=cuda, device=1)")) != NULL && gpu_figure(vmm, TIDE_QUERY_DEVICE) == 1);
+    NEED(strcmp(tide_resource_name(vmm), "cuda") == 0);
+    tide_resource_release(vmm);
+    NEED(tide_stack_parse("vmm(fallback=cuda, maximum=64MiB)", &vmm) == TIDE_EUNSUPPORTED);
+    NEED(strstr(tide_error_text(), "the base cuda no maximum") != NULL);
+    NEED(tide_stack_parse("vmm(fallback=driver, access=all)", &vmm) == TIDE_EUNSUPPORTED);
+    NEED(tide_stack_parse("vmm(fallback=driver, shareable=true)", &vmm) == TIDE_EUNSUPPORTED);
+    NEED(strstr(tide_error_text(), "the base driver no shareable") != NULL);
+    return 0;
+}
+
+/* A driver that is too old for the calls. */
+static int
+scene_old(void *unused)
+{
+    struct tide_resource *vmm = NULL;
+
+    (void)unused;
+    setenv("FAKE_CUDA_FAIL", "cuMemGetAllocationGranularity:801", 1);
+    NEED(tide_stack_parse("vmm", &vmm) == TIDE_EDRIVER && vmm == NULL);
+    NEED(strstr(tide_error_text(), "cuMemGetAllocationGranularity") != NULL);
+    unsetenv("FAKE_CUDA_FAIL");
+    setenv("FAKE_CUDA_NO_PEERS", "1", 1);
+    NEED(tide_stack_parse("vmm(access=1)", &vmm) == TIDE_EUNSUPPORTED);
+    NEED(strstr(tide_error_text(), "device 1 cannot reach the memory of device 0") != NULL);
+    NEED((vmm = make("vmm(access=all)")) != NULL);
+    tide_resource_release(vmm);
+    return !nothing_left();
+}
+
+static unsigned warnings;
+
+static void
+hear_warning(void *context, enum tide_severity severity, const char *text)
+{
+    (void)context;
+    warnings += severity == TIDE_WARNING && strstr(text, "a maximum of 2 GiB exceeds") != NULL;
+}
+
+static int
+scene_maximum(void *unused)
+{
+    struct tide_resource *vmm;
+
+    (void)unused;
+    tide_message_sink_set(hear_warning, NULL);
+    vmm = make("vmm(maximum=2GiB)");
+    NEED(vmm != NULL && warnings == 1 && gpu_figure(vmm, TIDE_QUERY_CAPACITY) == 1024 * MIB);
+    tide_resource_release(vmm);
+    return 0;
+}
+
+static int
+child_of_fork(void *vmm)
+{
+    void *block = &block;
+
+    NEED(tide_allocate(vmm, PAGE, 256, 0, &block) == TIDE_EUNSUPPORTED && block == NULL);
+    NEED(strstr(tide_error_text(), "after fork()") != NULL && tide_trim(vmm, 0) == TIDE_EUNSUPPORTED);
+    NEED(tide_order(vmm, 0, 0) == TIDE_EUNSUPPORTED && tide_allocate(vmm, 0, 256, 0, &block) == TIDE_EUNSUPPORTED);
+    tide_resource_release(vmm);
+    return count().handles == 1 && count().maps == 1 && count().ranges == 1 ? 0 : 1;
+}
+
+static int
+scene_fork(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    void *block = have(vmm, PAGE, NULL);
+
+    (void)unused;
+    NEED(block != NULL && in_child(child_of_fork, vmm) == 0);
+    NEED(tide_deallocate(vmm, block, PAGE, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK);
+    tide_resource_release(vmm);
+    return !nothing_left();
+}
+
+/* A stream of a context that the application made, which it destroys with the work on it. */
+static int
+scene_contexts(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    CUcontext own = NULL;
+    CUstream stream;
+    void *block, *again;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu.context_create(&own, 0, 0) == CUDA_SUCCESS);
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((block = have(vmm, PAGE, stream)) != NULL && gpu_frees(vmm, block, PAGE, stream));
+    NEED((again = have(vmm, PAGE, stream)) == block && figures_of(vmm).kept == 1 &&
+         gpu_frees(vmm, again, PAGE, stream));
+    NEED((block = have(vmm, 2 * PAGE, NULL)) != NULL && gpu_frees(vmm, block, 2 * PAGE, NULL));
+    NEED(gpu.context_destroy(own) == CUDA_SUCCESS && tide_order(vmm, TIDE_STREAM_ALL, 0) == TIDE_OK);
+    NEED(tide_trim(vmm, 0) == TIDE_OK && gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0);
+    NEED((block = have(vmm, PAGE, NULL)) != NULL && gpu_frees(vmm, block, PAGE, NULL));
+    tide_resource_release(vmm);
+    return !nothing_left();
+}
+
+static int
+scene_reset(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    CUcontext context;
+    void *block, *live, *none = &context;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && (live = have(vmm, PAGE, NULL)) != NULL && (block = have(vmm, PAGE, NULL)) != NULL);
+    NEED(gpu_frees(vmm, block, PAGE, NULL) && gpu.primary_reset(0) == CUDA_SUCCESS);
+    NEED(tide_deallocate(vmm, live, PAGE, TIDE_DEFAULT_ALIGNMENT, 0) == TIDE_OK ||
+         strstr(tide_error_text(), "CUDA_ERROR_CONTEXT_IS_DESTROYED") != NULL);
+    (void)tide_allocate(vmm, 3 * PAGE, 256, 0, &none);
+    NEED(gpu.primary_retain(&context, 0) == CUDA_SUCCESS && (block = have(vmm, 2 * PAGE, NULL)) != NULL);
+    NEED(gpu_frees(vmm, block, 2 * PAGE, NULL) && figures_are_right(vmm));
+    tide_resource_release(vmm);
+    NEED(count().handles == 0 && count().maps == 0 && count().ranges == 0);
+    return 0;
+}
+
+/* A block that is freed in a capture goes to nobody else, and does not hold the host. */
+static int
+scene_capture(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    CUgraph graph = NULL;
+    void *block, *again, *other;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && (block = have(vmm, PAGE, work.first)) != NULL);
+    NEED(gpu.stream_begin_capture(work.first, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+    NEED(gpu_fill(&work.kernels, work.first, block, WORDS, 1) && gpu_frees(vmm, block, PAGE, work.first));
+    NEED((again = have(vmm, PAGE, work.first)) == block && gpu_frees(vmm, again, PAGE, work.first));
+    NEED((other = have(vmm, PAGE, work.second)) != NULL && other != block);
+    NEED(gpu_frees(vmm, other, PAGE, work.second) && tide_trim(vmm, PAGE) == TIDE_OK);
+    NEED((other = have(vmm, PAGE, work.second)) != NULL && other != block);
+    NEED(gpu.stream_end_capture(work.first, &graph) == CUDA_SUCCESS && graph != NULL);
+    NEED((again = have(vmm, 2 * PAGE, work.second)) != NULL && figures_of(vmm).remapped == 0);
+    NEED(gpu_frees(vmm, again, 2 * PAGE, work.second) && gpu_frees(vmm, other, PAGE, work.second));
+    NEED(figures_are_right(vmm));
+    gpu.graph_destroy(graph);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+/* The program ends with memory live: its base is released after the driver is gone. */
+static struct tide_resource *at_exit_vmm;
+
+static void
+release_at_exit(void)
+{
+    tide_resource_release(at_exit_vmm);
+}
+
+static int
+scene_exit(void *unused)
+{
+    void *block;
+
+    (void)unused;
+    atexit(release_at_exit); /* before the driver's own, so that it runs after */
+    at_exit_vmm = make("vmm");
+    NEED((block = have(at_exit_vmm, PAGE, NULL)) != NULL && have(at_exit_vmm, PAGE, NULL) != NULL);
+    NEED(gpu_frees(at_exit_vmm, block, PAGE, NULL));
+    exit(0);
+}
+
+/* One block shared with the base itself: as between two processes, but that both are here. */
+static int
+scene_share(void *unused)
+{
+    struct tide_resource *vmm = make("vmm(shareable=true)"), *plain = make("vmm");
+    struct gpu_work work = { 0 };
+    void *block, *there, *none = &work;
+    int fd = -1, wrong = 99;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && (block = have(vmm, PAGE + 5, work.first)) != NULL);
+    NEED(tide_vmm_export(plain, block, &wrong) == TIDE_EINVAL && wrong == -1);
+    NEED(tide_vmm_export(vmm, (char *)block + PAGE, &wrong) == TIDE_EPOINTER && wrong == -1);
+    NEED(tide_vmm_export(vmm, block, &fd) == TIDE_OK && fd >= 0);
+    NEED(tide_vmm_import(plain, fd, PAGE, &none) == TIDE_EDRIVER && none == NULL); /* of two pages */
+    NEED(tide_vmm_import(plain, 0, PAGE, &none) == TIDE_EDRIVER && tide_vmm_import(plain, fd, 0, &none) == TIDE_EINVAL);
+    NEED(tide_vmm_import(plain, fd, PAGE + 5, &there) == TIDE_OK && there != block);
+    NEED(gpu_figure(plain, TIDE_QUERY_BYTES_USED) == PAGE + 5 && gpu_figure(plain, TIDE_QUERY_BYTES_RESERVED) == 0);
+    NEED(gpu_fill(&work.kernels, work.first, block, WORDS, 5));
+    NEED(gpu_count_wrong(&work.kernels, work.first, there, WORDS, 5) == 0);
+    NEED(gpu_frees(plain, there, PAGE + 5, work.first) && tide_order(plain, TIDE_STREAM_ALL, 0) == TIDE_OK);
+    NEED(count().handles == 1 && count().maps == 1 && gpu_figure(plain, TIDE_QUERY_BYTES_USED) == 0);
+    NEED(gpu_frees(vmm, block, PAGE + 5, work.first) && close(fd) == 0);
+    tide_resource_release(vmm);
+    tide_resource_release(plain);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+static const struct {
+    const char *sentence;
+    int (*scene)(void *);
+} scenes[] = {
+    { "the mapping of a freed block ends once its work is done, and not before", scene_mappings },
+    { "memory that is unmapped under its work is seen by the fake driver", scene_planted },
+    { "the fake driver refuses what is not legal", scene_legal },
+    { "a base that is released with live blocks and pending work leaves nothing", scene_live },
+    { "a thread that waits for freed memory holds up no other", scene_waits },
+    { "a mapping that the driver refuses to end once ends before its handle", scene_unmap },
+    { "a full device refuses a request in words, and live blocks stay", scene_full },
+    { "a device that others fill gets what the base has cached", scene_squeezed },
+    { "too few addresses are an error", scene_addresses },
+    { "gaps of addresses are used", scene_ranges },
+    { "a device without virtual memory is refused, or another base takes its place", scene_missing },
+    { "a driver that refuses the granularity and devices that are no peers are named", scene_old },
+    { "a maximum above the device's memory is a warning", scene_maximum },
+    { "a child of fork() is refused and calls no driver", scene_fork },
+    { "streams of other contexts are ordered, also where the context is destroyed", scene_contexts },
+    { "a reset of the context is an error until the context is retained again", scene_reset },
+    { "memory that is freed in a capture goes to nobody else", scene_capture },
+    { "a program may end with memory live", scene_exit },
+    { "a block is shared by a descriptor", scene_share },
+};
+
+#define SCENES (sizeof(scenes) / sizeof(scenes[0]))
+
+int
+main(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *count_symbol = library != NULL ? dlsym(library, FAKE_CUDA_COUNT) : NULL;
+    void *unmap_symbol = library != NULL ? dlsym(library, "cuMemUnmap") : NULL;
+
+    if (count_symbol == NULL)
+        skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
+    if (!CHILDREN_MAY_RECORD)
+        skip_all("ThreadSanitizer does not follow a child that starts threads");
+    memcpy(&own_count, &count_symbol, sizeof(own_count));
+    memcpy(&own_unmap, &unmap_symbol, sizeof(own_unmap));
+    plan((int)(SCENES + REFUSED));
+    for (size_t i = 0; i < SCENES; i++)
+        is_i64(in_child(scenes[i].scene, NULL), 0, scenes[i].sentence);
+    for (size_t i = 0; i < REFUSED; i++)
+        ok(in_child(scene_refused, (void *)(uintptr_t)refused_calls[i]) == 0,
+           "%s: a refusal of the driver is undone, and said at most once", refused_calls[i]);
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("this build has no CUDA");
+}
+
+#endif
