@@ -422,6 +422,17 @@ tests_pool_pages_t_SOURCES = tests/pool-pages-t.c $(adaptor_test)
 tests_pool_pages_t_LDADD = libtidemark.la
 TESTS += tests/pool-pages-t
 
+check_PROGRAMS += tests/pool-pages-threads-t
+tests_pool_pages_threads_t_SOURCES = tests/pool-pages-threads-t.c $(contract_test)
+tests_pool_pages_threads_t_LDADD = libtidemark.la
+TESTS += tests/pool-pages-threads-t
+THREADED_TESTS += tests/pool-pages-threads-t
+
+check_PROGRAMS += tests/pool-decay-t
+tests_pool_decay_t_SOURCES = tests/pool-decay-t.c
+tests_pool_decay_t_LDADD = libtidemark.la
+TESTS += tests/pool-decay-t
+
 check_PROGRAMS += tests/pool-streams-t
 tests_pool_streams_t_SOURCES = tests/pool-streams-t.c $(adaptor_test)
 tests_pool_streams_t_LDADD = libtidemark.la
@@ -471,6 +482,13 @@ tests_lock_fork_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
 tests_lock_fork_t_LDADD = -lpthread
 TESTS += tests/lock-fork-t
 THREADED_TESTS += tests/lock-fork-t
+
+check_PROGRAMS += tests/range-t
+tests_range_t_SOURCES = tests/range-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \
+	src/suballoc/piece-map.c src/suballoc/range.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
+tests_range_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_range_t_LDADD = libtidemark.la
+TESTS += tests/range-t
 
 check_PROGRAMS += tests/heap-t
 tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \

@@ -13,6 +13,7 @@
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
 #include "src/suballoc/chunks.h"
+#include "src/suballoc/decay.h"
 #include "src/suballoc/heap.h"
 
 /* Chunk sizes are multiples of this where possible, because drivers reserve memory in such units. */
@@ -30,6 +31,7 @@ struct tidei_chunk_heap_options {
     uint64_t growth_bytes;
     uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
     uint64_t release_threshold_bytes; /* UINT64_MAX: the peak of the reserved bytes */
+    uint64_t decay_ms;                /* free chunks are returned that were not needed for so long; 0: never */
     uint64_t class_bytes;             /* pieces up to this size get a size class, for caches */
     bool is_inner;                    /* a part of a layer: its upstream is another part of it */
     /* Free the pieces of caches above the chunk heap into it; NULL: there are none. Called without the lock. */
@@ -44,18 +46,21 @@ struct tidei_chunk_heap {
     _Atomic uint64_t used_bytes; /* as requested: handed out here, less taken back here */
     uint64_t peak_bytes;         /* peak of `held` */
     uint64_t grown, returned, taken_over, orders;
-    uint64_t remapped;         /* of `returned`: to have as much mapped elsewhere, where chunks are joined */
-    bool growing;              /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
-    uint32_t returning;        /* chunks being returned to upstream */
-    uint32_t requesting;       /* threads that are requesting a chunk from upstream */
-    uint64_t returns_ended;    /* events: a chunk in `returning` arrived or came back */
-    uint64_t requests_ended;   /* events: a thread in `requesting` got its answer */
-    uint64_t returning_bytes;  /* of the chunks in `returning` */
-    uint32_t entered, waited;  /* recent count: threads that took the lock for a request, and those that had to wait */
-    uint32_t contention;       /* level of contention: how often `waited` was too high */
-    uint32_t forks;            /* tidei_fork_generation when the two were counted */
-    _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
+    uint64_t used_peak_bytes; /* of all pieces that are out, when chunks had to be requested; where chunks are joined */
+    uint64_t remapped;        /* of `returned`: to have as much mapped elsewhere, where chunks are joined */
+    bool growing;             /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
+    uint32_t returning;       /* chunks being returned to upstream */
+    uint32_t requesting;      /* threads that are requesting a chunk from upstream */
+    uint64_t returns_ended;   /* events: a chunk in `returning` arrived or came back */
+    uint64_t requests_ended;  /* events: a thread in `requesting` got its answer */
+    uint64_t returning_bytes; /* of the chunks in `returning` */
+    uint32_t entered, waited; /* recent count: threads that took the lock for a request, and those that had to wait */
+    uint32_t contention;      /* level of contention: how often `waited` was too high */
+    uint32_t forks;           /* tidei_fork_generation when the two were counted */
+    _Atomic uint64_t held;    /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
+    struct tidei_decay decay;
+    uint64_t decayed; /* of `returned`: because of it */
     struct tidei_heap heap;
 };
 
