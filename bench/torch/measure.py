@@ -198,11 +198,14 @@ class Run:
         timer.cancel()
 
     def result(self):
-        if self.line == 'ready\n':
-            self.process.stdin.write('go\n')
-            self.process.stdin.flush()
-            self.read()
-        self.process.stdin.close()
+        try:
+            if self.line == 'ready\n':
+                self.process.stdin.write('go\n')
+                self.process.stdin.flush()
+                self.read()
+            self.process.stdin.close()
+        except BrokenPipeError:  # it ended meanwhile, and its messages say why
+            self.line = ''
         status = self.end()
         try:
             found = json.loads(self.line)
@@ -259,9 +262,12 @@ def measure(arguments, scratch, after_each):
         order.shuffle(pairs)
         plan += pairs
     done, count = 0, len(plan)
+
+    def is_late():
+        return arguments.time and time.monotonic() - begun > arguments.time
+
     while plan:
-        if arguments.time and time.monotonic() - begun > arguments.time:
-            say(f'{len(plan)} runs are left out: --time={arguments.time} is over')
+        if is_late():
             break
         batch = [Run(arguments, scratch, *pair) for pair in plan[:arguments.ahead] if pair[2].name not in cannot]
         done += len(plan[:arguments.ahead]) - len(batch)
@@ -270,7 +276,7 @@ def measure(arguments, scratch, after_each):
             run.read()
         for run in batch:
             done += 1
-            if run.configuration.name in cannot:
+            if run.configuration.name in cannot or is_late():
                 run.stop()
                 continue
             found = run.result()
@@ -282,6 +288,8 @@ def measure(arguments, scratch, after_each):
             results.append(found)
             say(f'{done} of {count}: {describe(found)}')
             after_each(results)
+    if is_late():
+        say(f'{count - len(results)} runs are left out: --time={arguments.time} is over')
     return results
 
 

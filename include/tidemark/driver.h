@@ -245,8 +245,8 @@ TIDE_EXPORT enum tide_status tide_device_count(int *count, int *driver_version);
 TIDE_EXPORT enum tide_status tide_device_name(int device, char *name, size_t capacity);
 
 /*
- * Ask for a figure or a capability of a device, without a resource: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS, and
- * TIDE_QUERY_VIRTUAL_MEMORY. On failure *out is 0.
+ * Ask for a figure or a capability of a device, without a resource: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS,
+ * and TIDE_QUERY_VIRTUAL_MEMORY. On failure *out is 0.
  *
  * TIDE_QUERY_DEVICE_FREE needs the device's primary context. Where there is none, it is created for the time of the
  * call, which takes up to a second and some of the device's memory.

@@ -22,8 +22,8 @@ TIDE_EXPORT enum tide_status tide_stack_parse(const char *text, struct tide_reso
 
 /*
  * Create the stack that the environment variable TIDEMARK_STACK describes; where that is unset or empty, the one of
- * `default_text`; where that is NULL, the one of tide_stack_default for device 0. Errors: as tide_stack_parse; messages begin with "TIDEMARK_STACK: " where the text is the variable's.
- * Since 0.1.
+ * `default_text`; where that is NULL, the one of tide_stack_default for device 0. Errors: as tide_stack_parse, and with
+ * NULL as tide_stack_default; messages begin with "TIDEMARK_STACK: " where the text is the variable's. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_stack_from_environment(const char *default_text, struct tide_resource **out);
 
@@ -38,8 +38,8 @@ TIDE_EXPORT enum tide_status tide_stack_from_environment(const char *default_tex
  * with the argument device= where that is not 0. A later version may choose another stack. *needed (may be NULL) is the
  * full length without the NUL, even where `capacity` was too small and the text was cut. On failure the text is empty.
  *
- * Errors: TIDE_EINVAL (NULL, no such device), TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver or no
- * device), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (NULL, no such device), TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver or
+ * no device), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_stack_default(int device, char *text, size_t capacity, size_t *needed);
 

@@ -69,7 +69,8 @@ units_replace(struct tidei_sim_units *units, size_t i, const struct tidei_sim_pi
     struct tidei_sim_piece *at = &units->pieces[i];
 
     memmove(at + count, at + 1, (units->piece_count - i - 1) * sizeof(*at));
-    memcpy(at, by, count * sizeof(*at));
+    for (size_t k = 0; k < count; k++)
+        at[k] = by[k];
     units->piece_count = units->piece_count - 1 + count;
 }
 
@@ -187,7 +188,7 @@ units_extend(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, 
     return TIDE_OK;
 }
 
-/* The same at the capacity. Free units are given back; where the last one is among them, more is missing than before. */
+/* The same at the capacity: free units go back; where the last one is among them, more is missing than before. */
 static enum tide_status
 units_extend_again(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, uint64_t capacity,
                    uint64_t *missing)

@@ -7,8 +7,8 @@
  * trimmed, or the capacity is reached. How the driver does it is not published: these rules are those of twenty tried
  * that came nearest to what a device showed for recorded traffic, directly and below `pool` and `arena`: -7 to +4%.
  *
- * cuda: requests of up to 1 MiB share units of 2 MiB, a larger one has units of its own, as cuMemAlloc hands them out. A
- * unit goes back as soon as nothing in it is in use.
+ * cuda: requests of up to 1 MiB share units of 2 MiB, a larger one has units of its own, as cuMemAlloc hands them out.
+ * A unit goes back as soon as nothing in it is in use.
  *
  * A request takes time in proportion to the free pieces.
  */
@@ -54,8 +54,8 @@ void tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct 
 void tidei_sim_units_fini(struct tidei_sim_units *units);
 
 /*
- * Place a block whose word is `word`, without having more than `capacity_bytes` reserved. `bytes` and `alignment` are at
- * most 2^50. Errors: TIDE_ECAPACITY (without text; *missing is what would have had to be reserved), TIDE_ENOMEM.
+ * Place a block whose word is `word`, without having more than `capacity_bytes` reserved. `bytes` and `alignment` are
+ * at most 2^50. Errors: TIDE_ECAPACITY (without text; *missing is what would have had to be reserved), TIDE_ENOMEM.
  */
 enum tide_status tidei_sim_units_take(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, uint64_t word,
                                       uint64_t capacity_bytes, uint64_t *missing, void **out);

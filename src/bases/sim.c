@@ -4,8 +4,8 @@
  * Usage: sim(capacity=SIZE, granularity=SIZE, model=plain|vmm|driver|cuda, page=SIZE)
  *     capacity     the most that is outstanding, rounded up; no bound unless given
  *     granularity  each request is rounded up to a multiple of this power of two; 1 unless given; of model=plain
- *     model        plain: addresses alone, the default; vmm: physical pages, mapped side by side, as the base `vmm` has;
- *                  driver, cuda: units of memory, as the bases of these names have from the device
+ *     model        plain: addresses alone, the default; vmm: physical pages, mapped side by side, as the base `vmm` has
+ *                  them; driver, cuda: units of memory, as the bases of these names have from the device
  *     page         of model=vmm: the size of a page, a power of two; 2 MiB unless given
  *
  * Example: log(trace.db) | statistics | sim(capacity=80GiB, granularity=2MiB)

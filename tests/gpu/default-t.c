@@ -1,4 +1,4 @@
-/* Tests the stack that a program gets which chooses none, and on the fake driver what devices that lack something get. */
+/* Tests the stack of a program that chooses none, and on the fake driver what devices that lack something get. */
 #include "tests/gpu/gpu.h"
 
 #include <stdlib.h>

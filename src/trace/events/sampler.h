@@ -57,8 +57,8 @@ void tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *re
                          struct tidei_high high);
 
 /*
- * Query the free and total bytes of `device`, CUDA ordinal, of `resource` (borrowed) until that is unwatched. A device of
- * several resources is asked through one of them. Any thread.
+ * Query the free and total bytes of `device`, CUDA ordinal, of `resource` (borrowed) until that is unwatched. A device
+ * of several resources is asked through one of them. Any thread.
  */
 void tidei_sampler_watch_device(struct tidei_sampler *sampler, struct tide_resource *resource, int32_t device);
 
@@ -66,9 +66,9 @@ void tidei_sampler_watch_device(struct tidei_sampler *sampler, struct tide_resou
 void tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resource);
 
 /*
- * Query all resources if the period has passed, or with `at_once`; keep the figures that have changed. Devices are asked
- * in the same turn as the layers, less often: the driver's answer may take long, and is bought for a hundredth of the
- * time.
+ * Query all resources if the period has passed, or with `at_once`; keep the figures that have changed. Devices are
+ * asked in the same turn as the layers, less often: the driver's answer may take long, and is bought for a hundredth of
+ * the time.
  */
 void tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once);
 
