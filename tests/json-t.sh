@@ -123,6 +123,9 @@ for by in tag callstack size stream device layer; do
     keep leaks --by=$by "$trace"
     keep peak --by=$by "$trace"
 done
+"$top_builddir/tests/make-trace" "$scratch/many.db" "WITH RECURSIVE n(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n
+    WHERE n < 1002) INSERT INTO refused SELECT n, 1, 700, n FROM n; UPDATE allocation SET status = 3;" || exit 99
+keep failures --limit=1 "$scratch/many.db"
 keep fragmentation --at=15ns --limit=1 "$trace"
 keep check --max-peak=1 --max-fragmentation=1% --no-leaks --max-failures=100 "$trace"
 make_trace "$scratch/killed.db" "INSERT INTO life VALUES (1, 1, 100, 10, NULL);
