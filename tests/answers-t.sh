@@ -27,7 +27,7 @@ two_chunks="
     UPDATE allocation SET address = 4194304 WHERE allocation_id = 4;
     UPDATE allocation SET address = 4194304 + 1048576 - 4096 WHERE allocation_id = 5;"
 
-plan 73
+plan 79
 
 make_trace "$trace" "$two_chunks
     INSERT INTO refused VALUES (6, 1, 700000, 50), (7, 1, 3000000, 51), (8, 1, 4096, 52), (9, 1, 500000, 53);
@@ -38,6 +38,12 @@ has_words "$json" '"source":"chunks","failures_count":4,"failed_bytes":4204096,"
     'failures counts what failed, and has the cause of the first'
 has_words "$json" '"causes":[{"cause":"limit","count":1},{"cause":"capacity","count":1},{"cause":"fragmentation","count":1},{"cause":"unused hole","count":1}]' \
     'failures has four causes: a limit, a full pool, no hole that is large enough, and an unused hole'
+has_words "$json" '"refused_causes":[{"layer_id":1,"refused_by_layer_id":2,"refused_by":"layer 2 pool","cause":"capacity","count":1},{' \
+    'failures counts the failures by the layer that refused and the cause'
+has_words "$(ask failures "$trace" | tr -s ' ')" 'layer 2 pool unused hole 1' \
+    'the screen of failures has the counts where not all follow from the first'
+has_words "$(ask failures "$trace")" '2 more failed at the same layer afterwards, 2 for another cause.' \
+    'failures does not say of another cause that it follows from the first'
 has_words "$json" '"allocation_id":6,"ns":50,"size":700000,"status":"TIDE_ECAPACITY","cause":"fragmentation","live_bytes":608192,"live_count":3,"reserved_bytes":2097152,"free_bytes":1488896,"largest_hole_bytes":524288' \
     'failures has the live, reserved and free bytes and the largest hole at a failure'
 has_words "$json" '"pinned_by":"#2 4 KiB cache"' 'failures has the block in the emptiest chunk'
@@ -47,6 +53,15 @@ has_words "$(ask failures --all --limit=1 "$trace")" 'These are the first 1 of 4
     'failures --limit says how many failures it leaves out'
 has_words "$(ask failures --to=50 --json "$trace")" '"failures_count":1' 'failures --to ignores later failures'
 
+# What is live at the last failure of the list is found behind it, where rows are not in the order of time.
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, NULL), (3, 1, 20, 5, 60); INSERT INTO refused VALUES (2, 1, 700, 50);"
+has_words "$(ask failures --json "$trace")" '"live_bytes":120,"live_count":2' \
+    'a failure is looked at with the rows behind it that are earlier'
+make_trace "$trace" "WITH RECURSIVE n(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 1500)
+    INSERT INTO refused SELECT n, 1, 700, n FROM n; UPDATE allocation SET status = 3; INSERT INTO life VALUES (1501, 1, 1, 1600, NULL);"
+has_words "$(ask failures "$trace" | tr -s ' ')" 'not looked at 500' 'failures says how many were not looked at, of which layer'
+is "$(ask failures --json "$trace" | grep -o '"cause":null,"count":500') $(ask check --max-failures=1499 --max-allocations=1501 "$trace" |
+    grep -c ^ok)" '"cause":null,"count":500 1' 'the JSON of failures has those without a cause, and check counts on behind the list'
 make_trace "$trace" "INSERT INTO refused VALUES (1, 1, 700, 50); UPDATE allocation SET status = 7;
     UPDATE layer SET kind = 'driver' WHERE layer_id = 2; INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (40, 2, 1000, 2000);"
 has_words "$(ask failures --json "$trace")" '"causes":[{"cause":"fragmentation","count":1}]' \

@@ -46,7 +46,7 @@ same_as_peak(struct view *view, const struct snapshot *snapshot, size_t number)
     struct peak peak;
     bool good;
 
-    if (peak_make(view, by->groups.by, &at, 0.05, 0, &peak) != COMMAND_FINE)
+    if (peak_make(view, by->groups.by, &at, &(struct peak_shares){ 0.05, 0.05 }, 0, &peak) != COMMAND_FINE)
         return false;
     good = same("the peak", (int64_t)snapshot->all.peak_bytes, (int64_t)peak.bytes) &&
            same("its time", snapshot->all.peak_ns, peak.ns);

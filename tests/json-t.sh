@@ -24,7 +24,7 @@ keep() {
     }
 }
 
-plan 19
+plan 20
 
 # 50 sizes, tags, threads and streams, each of some blocks; half of them stay live.
 make_trace "$trace" "
@@ -58,6 +58,10 @@ has_words "$("$tidemark" peak --by=tag --limit=48 --json "$trace")" '"rest":{"gr
     'the JSON of peak says what --limit left out: two groups and their bytes'
 has_words "$("$tidemark" peak --by=tag --limit=1 --prominence=0% --json "$scratch/peaks.db")" '"peaks":{"count":2,"bytes":null}' \
     'the JSON of peak says how many distinct peaks --limit left out'
+"$top_builddir/tests/make-trace" "$scratch/fifty.db" "WITH RECURSIVE n(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n
+    WHERE n < 50) INSERT INTO life SELECT n, 1, 1000 + n, 10 * n, 10 * n + 5 FROM n;" || exit 99
+is "$("$tidemark" peak --json "$scratch/fifty.db" | grep -o '"prominence_bytes"' | wc -l)" 50 \
+    'the JSON of peak has all distinct peaks'
 has_words "$("$tidemark" leaks --by=tag --limit=24 --json "$trace")" '"rest":{"groups":{"count":1,"bytes":1000}}' \
     'the JSON of leaks says what --limit left out'
 has_words "$("$tidemark" top --by=size --limit=49 --sort=bytes --json "$trace")" '"rest":{"groups":{"count":1,"bytes":1000}}' \
@@ -119,6 +123,9 @@ for by in tag callstack size stream device layer; do
     keep leaks --by=$by "$trace"
     keep peak --by=$by "$trace"
 done
+"$top_builddir/tests/make-trace" "$scratch/many.db" "WITH RECURSIVE n(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n
+    WHERE n < 1002) INSERT INTO refused SELECT n, 1, 700, n FROM n; UPDATE allocation SET status = 3;" || exit 99
+keep failures --limit=1 "$scratch/many.db"
 keep fragmentation --at=15ns --limit=1 "$trace"
 keep check --max-peak=1 --max-fragmentation=1% --no-leaks --max-failures=100 "$trace"
 make_trace "$scratch/killed.db" "INSERT INTO life VALUES (1, 1, 100, 10, NULL);

@@ -28,7 +28,7 @@ peaks() {
     done | sort -u
 }
 
-plan 51
+plan 70
 
 # Two GPUs, each with a stack of its own: 8000 of 12288 on GPU 0, 3000 of 4096 on GPU 1, where the base holds 65536.
 two="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
@@ -201,5 +201,71 @@ make_stack "(1, 2, 'log', '', NULL), (2, 4, 'binning', '4096={limit(1MiB) | fixe
     (4, NULL, 'sim', '', NULL)" "INSERT INTO layer_bin VALUES (2, 4096, 3);
     INSERT INTO life VALUES (1, 1, 1073741824, 5, 90), (2, 1, 1024, 10, 20);"
 is "$(ask summary | grep -c 'came within')" 0 'summary does not measure the peak by a limit of a bin that it exceeds'
+
+# A limit on one of several ways of the requests bounds them not.
+limit_of() {
+    make_stack "$1" "$2 INSERT INTO life VALUES (1, 1, 900, 10, NULL), (2, 1, 50, 20, NULL);"
+    echo "$(ask summary --json | grep -o '"limit_bytes":[0-9a-z]*' | sort -u) $(
+        ask timeline --json | grep -o '"limit_bytes":[0-9a-z]*') $(ask timeline | grep -c ' limit ')"
+}
+bins="INSERT INTO layer_bin VALUES (2, 100, 3);"
+is "$(limit_of "(1, 2, 'log', '', NULL), (2, 4, 'binning', '', NULL), (3, 4, 'limit', '1000B', NULL),
+    (4, NULL, 'sim', '', NULL)" "$bins")" '"limit_bytes":null "limit_bytes":null 0' 'the limit of one bin is none of all requests'
+is "$(limit_of "(1, 2, 'log', '', NULL), (2, 4, 'fallback', '', NULL), (3, 4, 'limit', '1000B', NULL),
+    (4, NULL, 'sim', '', NULL)" "INSERT INTO layer_bin VALUES (2, 9223372036854775807, 3);")" \
+    '"limit_bytes":null "limit_bytes":null 0' 'the limit of the first choice of a fallback is none of all requests'
+is "$(limit_of "(1, 2, 'log', '', NULL), (2, 3, 'binning', '', NULL), (3, 4, 'limit', 'count=9, limit=1000', NULL),
+    (4, NULL, 'sim', '', NULL)" "$bins")" '"limit_bytes":1000 "limit_bytes":1000 1' \
+    'a limit that all ways pass bounds them, wherever its bound stands among its arguments'
+is "$(limit_of "(1, 2, 'log', '', NULL), (2, 3, 'limit', 'count=9', NULL), (3, 4, 'limit', 'budget=\"a, limit=7\", limit=1200', NULL),
+    (4, NULL, 'sim', '', NULL)" '')" '"limit_bytes":1200 "limit_bytes":1200 1' \
+    'a limit of allocations bounds no bytes, and a comma in quotes parts no arguments'
+is "$(limit_of "(1, 3, 'log', '', NULL), (2, 4, 'log', '', NULL), (3, 4, 'limit', '1000B', NULL),
+    (4, NULL, 'sim', '', NULL)" '')" '"limit_bytes":null "limit_bytes":null 0' \
+    'a limit below one of two logs of one memory is none of both'
+
+# Each GPU has to keep to --max-peak by itself.
+make_stack "$two" "$lives"
+ask check --max-peak=8000 >/dev/null
+is $? 0 'check --max-peak adds up no GPUs, and passes where the peak of each keeps to it'
+ask check --max-peak=7999 >"$scratch/out"
+is $? 1 'check --max-peak fails where one GPU exceeds it'
+has_words "$(cat "$scratch/out")" '1 log, GPU 0: the peak is 8000 B, 1 B over the 7999 B allowed' \
+    'check names the GPU whose peak is over the budget'
+has_words "$(cat "$scratch/out")" 'tidemark peak --layer=1 ' 'check says with which command to look at that GPU alone'
+ask check --max-peak=2999 --json | grep -o '"seen":[0-9]*' >"$scratch/out"
+is "$(cat "$scratch/out")" '"seen":8000' 'check judges the GPU with the highest peak'
+ask check --max-peak=layer=5:3000 --max-peak=layer=1:7999 >"$scratch/out"
+is "$? $(grep -c '^FAILED' "$scratch/out")" '1 1' 'a budget of one layer is of that alone'
+make_stack "$two" "$lives INSERT INTO tag VALUES (1, NULL, 'a'); UPDATE allocation SET tag_id = 1 WHERE layer_id IN (1, 5);"
+ask check --max-peak=tag=a:8000 >/dev/null
+is $? 0 'a budget of a tag is judged on each GPU by itself'
+
+# A baseline by which what was reserved cannot be judged.
+base=$scratch/base.db
+pool="(1, 2, 'log', '', 0), (2, NULL, 'driver', '', 0)"
+lived="INSERT INTO life VALUES (1, 1, 2000, 10, 20); INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes, reserved_high_bytes)"
+# against A B: the exit status of B with A as its baseline, where samples are of these bytes and marks.
+against() {
+    make_stack "$pool" "$lived VALUES (15, 2, 2000, $1);"
+    mv "$trace" "$base"
+    make_stack "$pool" "$lived VALUES (15, 2, 2000, $2);"
+    ask check --baseline="$base" >"$scratch/out"
+    echo $?
+}
+is "$(against '5000, 5000' '5000, 5000') $(against '5000, 5000' '5001, 5001')" '0 1' \
+    'a baseline judges what was reserved where both know the most'
+is "$(against '5000, 5000' '5000, NULL')" 3 'whether samples alone keep to the most that a baseline had reserved is unknown'
+has_words "$(cat "$scratch/out")" 'reserved: at least 4.88 KiB by this trace, which can miss a peak' \
+    'check says why it cannot judge by the baseline'
+is "$(against '5000, 5000' '5001, NULL')" 1 'samples above the most that a baseline had reserved are a finding'
+is "$(against '5000, NULL' '5001, 5001') $(against '5000, NULL' '5000, 5000')" '3 0' \
+    'a baseline that says the least alone is kept to below that, and unknown above it'
+make_stack "$pool" "INSERT INTO life VALUES (1, 1, 2000, 10, 20);"
+ask check --baseline="$base" >/dev/null
+is $? 3 'a trace that says nothing of what was reserved is unknown beside a baseline that does'
+cp "$trace" "$base"
+ask check --baseline="$base" >/dev/null
+is $? 0 'peaks alone are judged where neither trace says what was reserved'
 
 done_testing

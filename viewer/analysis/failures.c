@@ -27,6 +27,8 @@ struct failures_pending {
     size_t place; /* in failures.list; SIZE_MAX: not there */
     bool selected;
     bool refuser_is_sure;
+    bool has_cause; /* the next is valid, of one that is not in failures.list */
+    enum failure_cause cause;
     uint64_t asked_bytes;
 };
 
@@ -94,6 +96,8 @@ failures_read_refusal(void *context, const struct trace *trace, sqlite3_stmt *ro
     size_t layer = ROUTES_NONE;
     uint32_t number;
 
+    if (sqlite3_column_type(row, 0) != SQLITE_INTEGER)
+        return COMMAND_FINE;
     if (sqlite3_column_type(row, 1) != SQLITE_NULL)
         layer = routes_find(&failures->routes, sqlite3_column_int64(row, 1));
     number = (uint32_t)layer;
@@ -248,7 +252,11 @@ failures_group(struct failures *failures, const struct scan_life *life, size_t l
     if (failures->group_count == FAILURES_GROUPS)
         return &failures->groups[FAILURES_GROUPS - 1];
     group = &failures->groups[failures->group_count++];
-    *group = (struct failure_group){ layer, refuser, good, 0, 0, life->alloc_ns, life->allocation_id };
+    *group = (struct failure_group){ .layer = layer,
+                                     .refuser = refuser,
+                                     .made_good_by = good,
+                                     .first_ns = life->alloc_ns,
+                                     .first_id = life->allocation_id };
     return group;
 }
 
@@ -270,10 +278,18 @@ failures_count(struct failures *failures, const struct failures_pending *failed,
         group->first_ns = failed->life.alloc_ns;
         group->first_id = failed->life.allocation_id;
     }
+    if (failed->place != SIZE_MAX) {
+        failures->list[failed->place].made_good_by = good;
+        failures->list[failed->place].group = (size_t)(group - failures->groups);
+    } else if (failed->has_cause) {
+        group->by_cause[failed->cause]++;
+        failures->by_cause[failed->cause] += good == ROUTES_NONE;
+    } else {
+        group->unexplained++;
+        failures->unexplained += good == ROUTES_NONE;
+    }
     if (good != ROUTES_NONE) {
         failures->made_good++;
-        if (failed->place != SIZE_MAX)
-            failures->list[failed->place].made_good_by = good;
         return;
     }
     failures->total++;
@@ -370,12 +386,7 @@ failures_failed(struct failures *failures, struct failures_thread *thread, const
                                                          .asked_bytes = failed.asked_bytes,
                                                          .refuser_is_sure = failed.refuser_is_sure };
     } else if (failed.selected) {
-        enum failure_cause cause;
-
-        if (diagnosis_plain_cause(&failures->routes, life->status, failed.refuser, &cause))
-            failures->by_cause[cause]++;
-        else
-            failures->unexplained++;
+        failed.has_cause = diagnosis_plain_cause(&failures->routes, life->status, failed.refuser, &failed.cause);
     }
     if (!failures->routes.list[layer].is_top)
         return failures_wait(failures, thread, &failed) ? COMMAND_FINE : failures_no_memory(failures);
@@ -405,6 +416,7 @@ static int
 failures_begin_scan(void *context)
 {
     failures_clear(context);
+    ((struct failures *)context)->begun++;
     return COMMAND_FINE;
 }
 
@@ -453,13 +465,29 @@ failures_found(void *context, int64_t last_ns)
     return COMMAND_FINE;
 }
 
-static const struct scan_unit failures_finding = {
-    .needs = SCAN_ORIGIN | SCAN_CALLER | SCAN_DURATION | SCAN_PLACE,
-    .attach = true,
-    .begin = failures_begin_scan,
-    .alloc = failures_find,
-    .end = failures_found,
+/*
+ * The second reading has the rest of those in the list. Where each recorded layer is topmost, no call lies within
+ * another one: then the caller and the duration say nothing.
+ */
+static const struct scan_unit failures_finding[2] = {
+    { .attach = true, .begin = failures_begin_scan, .alloc = failures_find, .end = failures_found },
+    { .needs = SCAN_CALLER | SCAN_DURATION,
+      .attach = true,
+      .begin = failures_begin_scan,
+      .alloc = failures_find,
+      .end = failures_found },
 };
+
+static bool
+failures_may_nest(const struct failures *failures)
+{
+    const struct routes *routes = &failures->routes;
+    bool may = false;
+
+    for (size_t i = 0; i < routes->layers->count; i++)
+        may = may || ((routes->list[i].is_log || routes->list[i].is_suballocator) && !routes->list[i].is_top);
+    return may;
+}
 
 static int
 failures_begin_look(void *context)
@@ -485,8 +513,6 @@ failures_look(struct failures *failures, struct failure *failure)
     char text[512];
     int status = diagnoser_look(&failures->diagnoser, failures->scan, &question, &failure->at, &failure->cause);
 
-    if (failure->made_good_by == ROUTES_NONE)
-        failures->by_cause[failure->cause]++;
     if (status == COMMAND_FINE && failure == failures->first)
         status = diagnoser_explain(&failures->diagnoser, failures->scan, &question);
     if (status != COMMAND_FINE || failure->at.source != DIAGNOSIS_CHUNKS ||
@@ -505,14 +531,18 @@ static int
 failures_alloc(void *context, const struct scan_life *life)
 {
     struct failures *failures = context;
+    int status = COMMAND_FINE;
 
     if (life->status == 0) {
         diagnoser_change(&failures->diagnoser, life, false);
         return COMMAND_FINE;
     }
-    if (failures->next == failures->count || failures->list[failures->next].life.allocation_id != life->allocation_id)
-        return COMMAND_FINE;
-    return failures_look(failures, &failures->list[failures->next++]);
+    if (failures->next < failures->count && failures->list[failures->next].life.allocation_id == life->allocation_id) {
+        failures->list[failures->next].life = *life;
+        status = failures_look(failures, &failures->list[failures->next++]);
+    }
+    /* Where rows are not in the order of time, a later one may have been live at an earlier failure. */
+    return status == COMMAND_FINE && failures->next == failures->count && failures->begun == 1 ? SCAN_ENOUGH : status;
 }
 
 static int
@@ -522,12 +552,29 @@ failures_free_event(void *context, const struct scan_life *life)
     return COMMAND_FINE;
 }
 
+/* Count the causes of the failures in the list: here, since a reading may begin again. */
+static int
+failures_looked(void *context, int64_t last_ns)
+{
+    struct failures *failures = context;
+
+    (void)last_ns;
+    for (size_t i = 0; i < failures->next; i++) {
+        const struct failure *failure = &failures->list[i];
+
+        failures->groups[failure->group].by_cause[failure->cause]++;
+        failures->by_cause[failure->cause] += failure->made_good_by == ROUTES_NONE;
+    }
+    return COMMAND_FINE;
+}
+
 static const struct scan_unit failures_looking = {
     .needs = SCAN_PLACE | SCAN_ORIGIN | SCAN_CALLER | SCAN_LIVE,
     .attach = true,
     .begin = failures_begin_look,
     .alloc = failures_alloc,
     .free = failures_free_event,
+    .end = failures_looked,
 };
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------ */
@@ -587,7 +634,7 @@ failures_begin(struct view *view, struct failures *out)
     if (status == COMMAND_FINE && out->has_refusals)
         status = trace_each(&view->trace, failures_read_refusal, out,
                             "SELECT allocation_id, layer_id, iif(layer_id IS NULL, text, NULL) FROM refusal"
-                            " WHERE typeof(allocation_id) = 'integer' ORDER BY allocation_id");
+                            " ORDER BY allocation_id");
     return status;
 }
 
@@ -598,7 +645,7 @@ failures_next(void *context, struct scan_pass *pass)
     int status = COMMAND_FINE;
 
     if (failures->turn == 0) {
-        pass->unit = &failures_finding;
+        pass->unit = &failures_finding[failures_may_nest(failures)];
     } else if (failures->turn == 1 && failures->count > 0) {
         pass->unit = &failures_looking;
         status = failures_words(failures);

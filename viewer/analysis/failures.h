@@ -17,6 +17,7 @@ struct failure {
     size_t layer;         /* the log that recorded it: an index, as the next ones */
     size_t refuser;       /* ROUTES_NONE: unknown */
     size_t made_good_by;  /* the layer above that got the memory after all; ROUTES_NONE: none */
+    size_t group;         /* its place in failures.groups */
     uint64_t asked_bytes; /* of the request that was refused: the pool's for a chunk, say */
     bool refuser_is_sure; /* the trace names the layer that refused, or only that one can have been it */
     char *words;          /* owns; of the refusal; NULL: the trace does not have them */
@@ -34,6 +35,8 @@ struct failure_group {
     uint64_t bytes; /* requested; saturates */
     int64_t first_ns;
     int64_t first_id;
+    uint64_t by_cause[FAILURE_CAUSES];
+    uint64_t unexplained; /* the others of `count` */
 };
 
 /* Failures beyond this many are counted, and judged by their status alone. */
@@ -64,6 +67,7 @@ struct failures {
     struct id_map thread_by_id;
     struct diagnoser diagnoser;
     unsigned turn;
+    unsigned begun; /* how often the first reading began: twice where rows are not in the order of time */
     struct failure *list; /* owns; in time order; at most FAILURES_MAX */
     size_t count;
     size_t next;     /* the next one to look at in the second reading */

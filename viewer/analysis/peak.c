@@ -70,7 +70,6 @@ find_begin(void *context)
 
     counterfactual_free(&peak->rest);
     summits_free(&peak->summits);
-    peak->summits = (struct summits){ 0 };
     levels_free(&peak->levels);
     peak->bytes = peak->count = peak->peak_count = 0;
     peak->near_bytes = 1;
@@ -135,9 +134,8 @@ find_end(void *context, int64_t last_ns)
 {
     struct peak *peak = context;
 
-    summits_end(&peak->summits);
     peak->end_ns = last_ns;
-    return COMMAND_FINE;
+    return summits_end(&peak->summits) ? COMMAND_FINE : peak_no_memory(peak);
 }
 
 /*
@@ -308,12 +306,13 @@ peak_look(struct peak *peak)
 }
 
 int
-peak_begin(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
-           struct peak *out)
+peak_begin(struct view *view, enum groups_by by, const struct moment *at, const struct peak_shares *shares,
+           uint64_t lives, struct peak *out)
 {
     memset(out, 0, sizeof(*out));
     out->view = view;
-    out->within = within;
+    out->within = shares->within;
+    out->summits.share = shares->prominence;
     out->at_peak = at->kind == MOMENT_PEAK;
     groups_begin(&out->groups, by, &view->names);
     top_lives_begin(&out->at_lives, lives);
@@ -352,10 +351,10 @@ peak_next(void *context, struct scan_pass *pass)
 }
 
 int
-peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
-          struct peak *out)
+peak_make(struct view *view, enum groups_by by, const struct moment *at, const struct peak_shares *shares,
+          uint64_t lives, struct peak *out)
 {
-    return view_run_analysis(view, peak_begin(view, by, at, within, lives, out), peak_next, peak_free, out);
+    return view_run_analysis(view, peak_begin(view, by, at, shares, lives, out), peak_next, peak_free, out);
 }
 
 void

@@ -85,17 +85,23 @@ struct peak {
     int64_t near_ns;                                 /* the length of all together */
 };
 
+/* What counts, as shares of the peak. */
+struct peak_shares {
+    double within;     /* how near to the peak a plateau is */
+    double prominence; /* the least of a distinct peak */
+};
+
 /*
  * Find the peak of the allocations that `view` selects, grouped by `by`. Then examine what is live at `at`
  * (MOMENT_PEAK: the peak), and keep the `lives` largest allocations of it. COMMAND_FINE, or another status and there is
  * nothing to free.
  */
-int peak_make(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
-              struct peak *out);
+int peak_make(struct view *view, enum groups_by by, const struct moment *at, const struct peak_shares *shares,
+              uint64_t lives, struct peak *out);
 
 /* The same as one of several analyses (viewer/read/view.h). Call peak_free also if a turn fails. */
-int peak_begin(struct view *view, enum groups_by by, const struct moment *at, double within, uint64_t lives,
-               struct peak *out);
+int peak_begin(struct view *view, enum groups_by by, const struct moment *at, const struct peak_shares *shares,
+               uint64_t lives, struct peak *out);
 int peak_next(void *peak, struct scan_pass *pass);
 
 void peak_free(void *peak);

@@ -84,6 +84,7 @@ plan_name_memory(const struct plan *plan, struct reserved_group *group)
                                        strcmp(plan_word(base), "GPU") == 0 ? " " : " of GPU ", base->device);
         group->device = count++ == 0 ? base->device : -1;
     }
+    group->is_mixed = count > 1;
 }
 
 /* The group of a layer's memory, which is added where it is new. */

@@ -47,6 +47,7 @@ struct reserved_group {
     struct trace_layer_set upper;  /* the selected logs whose memory it is */
     struct trace_layer_set chunks; /* the layers whose rows are its chunks */
     bool has_upper;
+    bool is_mixed;       /* of several kinds of memory */
     uint64_t live_bytes; /* requested through the upper logs */
     uint64_t live_peak_bytes;
     int64_t live_peak_ns;

@@ -7,6 +7,7 @@
 
 #include "viewer/analysis/reserved.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/read/routes.h"
 
 /*
  * Whether the high-water mark of a layer tells its peak within the selected time: the mark rose between two samples in
@@ -320,24 +321,59 @@ reserved_below(const struct reserved *reserved, int64_t layer_id)
     return found;
 }
 
+/* As a step of a walk: the way ends at the layer `at`, and one that comes to a base past it is told. */
+struct reserved_pass {
+    const struct trace_layers *layers;
+    size_t at;
+    bool is_met;
+    bool is_left_out;
+};
+
+static int
+reserved_pass(void *context, size_t at, int state)
+{
+    struct reserved_pass *pass = context;
+
+    pass->is_met = pass->is_met || at == pass->at;
+    if (at == pass->at)
+        return LAYER_WALK_ENDS;
+    pass->is_left_out = pass->is_left_out || trace_layer_is_base(&pass->layers->layers[at]);
+    return state;
+}
+
+/* Whether all requests of a group pass the layer `at`: it is on every way from each of its logs to a base. */
+static bool
+reserved_all_pass(const struct reserved *reserved, const struct reserved_group *group, size_t at)
+{
+    struct reserved_pass pass = { .layers = &reserved->view->layers, .at = at };
+
+    for (size_t i = 0; i < pass.layers->count; i++) {
+        struct layer_walk walk = { .layers = pass.layers, .each = reserved_pass, .context = &pass };
+
+        if (!trace_layer_set_has(&group->upper, i))
+            continue;
+        pass.is_met = false;
+        layer_walk_below(&walk, i, 0);
+        if (!pass.is_met || pass.is_left_out)
+            return false;
+    }
+    return group->has_upper;
+}
+
 uint64_t
 reserved_limit(const struct reserved *reserved, const struct reserved_group *group)
 {
     const struct trace_layers *layers = &reserved->view->layers;
-    uint64_t lowest = 0;
+    uint64_t lowest = ROUTES_UNBOUNDED;
 
     for (size_t i = 0; i < layers->count; i++) {
-        bool is_below = false;
-        uint64_t bytes;
+        const struct trace_layer *layer = &layers->layers[i];
+        uint64_t bytes = strcmp(layer->kind, "limit") == 0 ? routes_bound(layer) : ROUTES_UNBOUNDED;
 
-        if (!view_limit_of(&layers->layers[i], &bytes))
-            continue;
-        for (size_t j = 0; j < layers->count && !is_below; j++)
-            is_below = trace_layer_set_has(&group->upper, j) && trace_layer_set_has(&layers->below[j], i);
-        if (is_below && (lowest == 0 || bytes < lowest))
+        if (bytes < lowest && reserved_all_pass(reserved, group, i))
             lowest = bytes;
     }
-    return lowest;
+    return lowest != ROUTES_UNBOUNDED ? lowest : 0;
 }
 
 /* Whether requests reach the layer at `at` on a way that leaves out `pool`. */

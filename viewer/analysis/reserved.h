@@ -76,7 +76,10 @@ const struct reserved_figure *reserved_below(const struct reserved *reserved, in
 /* What the layer at an index holds itself: a pool by its chunks or samples, a base by its samples. */
 struct reserved_figure reserved_of_layer(const struct reserved *reserved, size_t layer);
 
-/* The lowest bound of the `limit` layers below the logs of a group; 0: there is none. */
+/*
+ * The lowest bound of the `limit` layers that all requests of a group pass; 0: there is none. One of a bin, or of the
+ * first choice of a `fallback`, does not bound what takes another way.
+ */
 uint64_t reserved_limit(const struct reserved *reserved, const struct reserved_group *group);
 
 /* Whether the lives of a layer are there as chunks alone: the layer is not selected. */

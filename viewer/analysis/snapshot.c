@@ -285,6 +285,18 @@ snapshot_judges_reserved(const struct snapshot_memory *memory)
 }
 
 bool
+snapshot_is_unsure(const struct snapshot_memory *memory, double tolerance)
+{
+    const struct reserved_figure *a = &memory->a_most, *b = &memory->b_most;
+
+    if (a->source == RESERVED_UNKNOWN && b->source == RESERVED_UNKNOWN)
+        return false;
+    if (a->source == RESERVED_UNKNOWN || b->source == RESERVED_UNKNOWN || !b->is_exact)
+        return true;
+    return !a->is_exact && snapshot_exceeds(a->peak_bytes, b->peak_bytes, tolerance);
+}
+
+bool
 snapshot_find_worst(const struct snapshot_memories *memories, double tolerance, struct snapshot_worst *out)
 {
     bool is_worse = false;

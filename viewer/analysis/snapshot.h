@@ -75,6 +75,12 @@ void snapshot_memories_free(struct snapshot_memories *self);
  */
 bool snapshot_judges_reserved(const struct snapshot_memory *memory);
 
+/*
+ * Whether it cannot be told that B has reserved no more than A: one of them says the least alone, or nothing. False
+ * where neither says anything, or where B is exact and no more than the least of A.
+ */
+bool snapshot_is_unsure(const struct snapshot_memory *memory, double tolerance);
+
 /* A figure that is judged: the peak of a memory, or the most that was reserved. */
 struct snapshot_worst {
     const char *memory; /* borrows; NULL: as in struct snapshot_memory */

@@ -34,7 +34,7 @@ summary_place(struct summary *summary, struct summary_layer *layer)
     for (size_t i = 0; own != NULL && i < summary->layers->count && !has_above; i++) {
         const struct trace_layer *other = &summary->layers->layers[i];
 
-        has_above = other != own && strcmp(other->kind, "log") == 0 && summary_asked(summary, other->layer_id) &&
+        has_above = other != own && trace_layer_is_log(other) && summary_asked(summary, other->layer_id) &&
                     trace_layers_reaches(summary->layers, other->layer_id, own->layer_id);
     }
     layer->outermost = layer->asked && !has_above;
@@ -62,7 +62,7 @@ summary_layer(struct summary *summary, int64_t layer_id)
         .asked = summary_asked(summary, layer_id),
     };
     /* A layer that is no log is not part of the total, unless --layer names it. */
-    if (strcmp(added->kind, "log") == 0 || (added->asked && summary->view->options->layers.count > 0))
+    if ((layer != NULL && trace_layer_is_log(layer)) || (added->asked && summary->view->options->layers.count > 0))
         summary_place(summary, added);
     return added;
 }
@@ -90,7 +90,7 @@ summary_begin(void *context)
     for (size_t i = 0; i < summary->layers->count; i++) {
         const struct trace_layer *layer = &summary->layers->layers[i];
 
-        if (strcmp(layer->kind, "log") == 0 && summary_layer(summary, layer->layer_id) == NULL)
+        if (trace_layer_is_log(layer) && summary_layer(summary, layer->layer_id) == NULL)
             return trace_broken(summary->trace, "more layers than can be taken in");
     }
     return COMMAND_FINE;

@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SUMMITS_MAX 32
-
 struct summit {
     uint64_t bytes;
     int64_t ns;
@@ -24,10 +22,13 @@ struct summits_open {
     uint64_t valley_bytes; /* the lowest value since the previous open peak, which is at least as high; or 0 */
 };
 
-/* All zeros is the initial state. */
+/* All zeros but `share` is the initial state. */
 struct summits {
-    struct summit found[SUMMITS_MAX]; /* the most prominent first; of equal ones, the earlier first */
+    double share;          /* of the highest value: what is less prominent is left out; 0: nothing is */
+    struct summit *found;  /* owns; after summits_end the most prominent first; of equal ones, the earlier first */
     size_t count;
+    size_t found_capacity;
+    uint64_t highest_bytes;
     struct summits_open *open; /* owns; bytes decrease */
     size_t depth;
     size_t capacity;
@@ -41,7 +42,7 @@ void summits_free(struct summits *self);
 bool summits_rise(struct summits *self, uint64_t bytes, int64_t ns);
 void summits_fall(struct summits *self, uint64_t bytes);
 
-/* The curve is complete. Afterwards `found` has the result. */
-void summits_end(struct summits *self);
+/* The curve is complete. Afterwards `found` has the result. false: no memory. */
+bool summits_end(struct summits *self);
 
 #endif

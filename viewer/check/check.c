@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/analysis/failures.h"
 #include "viewer/analysis/fragment.h"
 #include "viewer/analysis/leaks.h"
@@ -27,8 +28,11 @@
 /* The most groups that an explanation names. */
 #define CHECK_CULPRITS 3
 
-/* A budget that is being judged. */
+/* A budget that is being judged; of the peak, one memory of those that each have to keep to it. */
 struct check_job {
+    struct check_job *next;      /* owns; of the next memory */
+    char *memory;                /* owns; its name; NULL: the budget is of all that the view selects */
+    int64_t layer_id;            /* whose blocks it has; 0: those of several layers */
     struct check *check;         /* borrows */
     struct check_result *result; /* borrows */
     struct filter_options options;
@@ -100,7 +104,8 @@ peak_explain(const struct check_job *job, struct check_result *out)
     struct output_figure figure, without, ns;
     char buffer[128];
 
-    check_say(out, "the peak is %s, %s", output_size_beside(&figure, peak->bytes, out->limit),
+    check_say(out, "%s%sthe peak is %s, %s", job->memory != NULL ? job->memory : "", job->memory != NULL ? ": " : "",
+              output_size_beside(&figure, peak->bytes, out->limit),
               check_over(out, buffer, sizeof(buffer)));
     check_say(out, "it was reached after %s, by allocation #%" PRId64 ", with %" PRIu64 " live",
               output_time(&ns, peak->ns), peak->allocation_id, peak->at_count);
@@ -134,7 +139,7 @@ reserved_is_sum(const struct reserved *reserved, const struct reserved_group *gr
     for (size_t i = 0; i < reserved->group_count && !has_parts; i++)
         has_parts = reserved->groups[i].number == group->number && &reserved->groups[i] != group &&
                     (reserved->groups[i].reserved.source != RESERVED_UNKNOWN);
-    return has_parts && group->reserved.source == RESERVED_UNKNOWN && strstr(group->memory, " + ") != NULL;
+    return has_parts && group->reserved.source == RESERVED_UNKNOWN && group->is_mixed;
 }
 
 /* The group that is judged, which is the worst for the budget. */
@@ -464,6 +469,9 @@ baseline_measure(struct check_job *job)
     if (status != COMMAND_FINE)
         return status;
     out->passed = !snapshot_find_worst(&job->memories, tolerance, worst);
+    for (size_t i = 0; out->passed && i < job->memories.count && !out->unknown; i++)
+        out->unknown = snapshot_is_unsure(&job->memories.list[i], tolerance);
+    out->passed = out->passed && !out->unknown;
     out->seen = worst->b_bytes;
     out->limit = INT64_MAX;
     if ((1 + tolerance) * (double)worst->a_bytes < (double)out->limit)
@@ -471,6 +479,35 @@ baseline_measure(struct check_job *job)
     if (trace_verdict(&job->baseline.trace) != COMMAND_FINE)
         job->check->baseline_incomplete = true;
     return COMMAND_FINE;
+}
+
+/* Why what was reserved cannot be judged, by the trace whose figure is `most`. */
+static void
+baseline_say_unsure(const struct snapshot_memory *memory, const struct reserved_figure *most, const char *of,
+                    struct check_result *out)
+{
+    const char *prefix = memory->name != NULL ? memory->name : "reserved";
+    struct output_figure figure;
+
+    if (most->source == RESERVED_UNKNOWN)
+        check_say(out, "%s: %s does not say what was reserved", prefix, of);
+    else if (!most->is_exact)
+        check_say(out, "%s: at least %s by %s, which can miss a peak", prefix, output_size(&figure, most->peak_bytes),
+                  of);
+}
+
+static void
+baseline_explain_unknown(const struct check_job *job, struct check_result *out)
+{
+    check_say(out, "unknown: no peak is higher, but whether more was reserved cannot be told");
+    for (size_t i = 0; i < job->memories.count; i++) {
+        const struct snapshot_memory *memory = &job->memories.list[i];
+
+        if (!snapshot_is_unsure(memory, job->check->budgets->tolerance))
+            continue;
+        baseline_say_unsure(memory, &memory->a_most, "the baseline", out);
+        baseline_say_unsure(memory, &memory->b_most, "this trace", out);
+    }
 }
 
 static void
@@ -484,6 +521,10 @@ baseline_explain(const struct check_job *job, struct check_result *out)
     struct align align = { 0 };
     char name[GROUPS_NAME];
 
+    if (out->unknown) {
+        baseline_explain_unknown(job, out);
+        return;
+    }
     check_say(out, "%s%sthe peak %sis %s: %s more than the %s of the baseline, of which %.4g%% are tolerated",
               has_name ? worst->memory : "", has_name ? ": " : "", worst->is_reserved ? "of the reserved bytes " : "",
               output_size_beside(&after, to, from), output_size(&figure, to - from),
@@ -503,6 +544,28 @@ baseline_explain(const struct check_job *job, struct check_result *out)
     }
 }
 
+/* Let the view of a job select the logs of one memory alone. */
+static int
+check_narrow(struct check_job *job, const struct reserved_group *group)
+{
+    const struct trace_layers *layers = &job->view.layers;
+    struct filter_set *set = &job->view.filter.layers;
+    size_t count = 0;
+    int status = COMMAND_FINE;
+
+    id_map_free(&set->ids);
+    *set = (struct filter_set){ .active = true };
+    for (size_t i = 0; i < layers->count && status == COMMAND_FINE; i++) {
+        if (!trace_layer_set_has(&group->upper, i))
+            continue;
+        status = filter_set_add(set, layers->layers[i].layer_id);
+        job->layer_id = count++ == 0 ? layers->layers[i].layer_id : 0;
+    }
+    job->memory = strdup(group->name);
+    return status == COMMAND_FINE && job->memory == NULL ? trace_broken(job->check->trace, "no memory for its budgets")
+                                                         : status;
+}
+
 /* Begin the analysis of a budget. `of` is released even on failure. */
 static int
 check_begin(struct check_job *job)
@@ -512,7 +575,8 @@ check_begin(struct check_job *job)
 
     switch (job->result->budget->kind) {
     case BUDGET_PEAK:
-        return peak_begin(&job->view, by, &at, 0.05, 0, &job->of.peak);
+        return peak_begin(&job->view, by, &at, &(struct peak_shares){ .within = 0.05, .prominence = 1 }, 0,
+                          &job->of.peak);
     case BUDGET_RESERVED:
     case BUDGET_FRAGMENTATION:
         return fragment_begin(&job->view, &(struct fragment_options){ .at = at, .page_bytes = SPACE_PAGE },
@@ -567,81 +631,180 @@ static const struct check_kind {
     [BUDGET_BASELINE] = { snapshot_next, snapshot_free, baseline_explain, "diff" },
 };
 
+/* End the jobs of a budget. */
 static void
 check_close(struct check_job *job)
 {
-    check_kinds[job->result->budget->kind].release(&job->of);
-    snapshot_memories_free(&job->memories);
-    if (job->has_baseline) {
-        snapshot_free(&job->before);
-        view_close(&job->baseline);
+    while (job != NULL) {
+        struct check_job *next = job->next;
+
+        check_kinds[job->result->budget->kind].release(&job->of);
+        snapshot_memories_free(&job->memories);
+        if (job->has_baseline) {
+            snapshot_free(&job->before);
+            view_close(&job->baseline);
+        }
+        view_close(&job->view);
+        free(job->memory);
+        free(job);
+        job = next;
     }
-    view_close(&job->view);
+}
+
+/* Of the jobs of a budget the one that is worst for it. */
+static const struct check_job *
+check_worst(const struct check_job *job)
+{
+    const struct check_job *worst = job;
+
+    for (; job != NULL; job = job->next) {
+        if (job->result->budget->kind == BUDGET_PEAK && job->of.peak.bytes > worst->of.peak.bytes)
+            worst = job;
+    }
+    return worst;
+}
+
+/* Name the command that says more. */
+static void
+check_say_more(const struct check_job *job, struct check_result *out)
+{
+    const struct budget *budget = out->budget;
+    const char *option = budget->tag != NULL ? "--tag=" : budget->layer != NULL ? "--layer=" : "";
+    const char *of = budget->tag != NULL ? budget->tag : budget->layer != NULL ? budget->layer : budget->path;
+    char layer[48] = "";
+
+    if (job->layer_id != 0)
+        snprintf(layer, sizeof(layer), "--layer=%" PRId64 " ", job->layer_id);
+    check_say(out, "more: tidemark %s %s%s%s%s%s", check_kinds[budget->kind].command, layer, option,
+              of != NULL ? of : "", of != NULL ? " " : "", job->check->path);
 }
 
 static int
-check_judge_one(struct check_job *job)
+check_judge_one(struct check_job *first)
 {
+    struct check_job *job = (struct check_job *)check_worst(first);
     struct check_result *out = job->result;
-    const struct budget *budget = out->budget;
-    const struct check_kind *kind = &check_kinds[budget->kind];
-    const char *option = budget->tag != NULL ? "--tag=" : budget->layer != NULL ? "--layer=" : "";
-    const char *of = budget->tag != NULL ? budget->tag : budget->layer != NULL ? budget->layer : budget->path;
     int status = check_measure(job);
 
     if (status != COMMAND_FINE || out->passed)
         return status;
-    kind->explain(job, out);
-    check_say(out, "more: tidemark %s %s%s%s%s", kind->command, option, of != NULL ? of : "", of != NULL ? " " : "",
-              job->check->path);
+    check_kinds[out->budget->kind].explain(job, out);
+    check_say_more(job, out);
     return COMMAND_FINE;
 }
 
-/* COMMAND_FINE, or another status and there is nothing to close. */
-static int
-check_open(struct check *check, struct check_result *result, struct check_job *job)
+/* Begin a job of a budget: of one memory, or where `group` is NULL of all. NULL, and *status is another than fine. */
+static struct check_job *
+check_open_job(struct check *check, struct check_result *result, const struct reserved_group *group, int *status)
 {
     const struct budget *budget = result->budget;
-    int status;
+    struct check_job *job = calloc(1, sizeof(*job));
 
-    *job = (struct check_job){ .check = check, .result = result, .options = *check->options };
+    *status = job != NULL ? COMMAND_FINE : trace_broken(check->trace, "no memory for its budgets");
+    if (job == NULL)
+        return NULL;
+    job->check = check;
+    job->result = result;
+    job->options = *check->options;
     if (budget->tag != NULL)
         job->options.tags = (struct option_list){ { budget->tag }, 1 };
     if (budget->layer != NULL)
         job->options.layers = (struct option_list){ { budget->layer }, 1 };
-    status = view_open(&job->view, &job->options, check->path);
+    *status = view_open(&job->view, &job->options, check->path);
+    if (*status != COMMAND_FINE) {
+        free(job);
+        return NULL;
+    }
+    if (group != NULL)
+        *status = check_narrow(job, group);
+    if (*status == COMMAND_FINE)
+        *status = check_begin(job);
+    if (*status == COMMAND_FINE)
+        return job;
+    check_close(job);
+    return NULL;
+}
+
+/* The memories that have to keep to a budget of the peak, each by itself: those with selected logs. */
+static int
+check_open_memories(struct check *check, struct check_result *result, struct check_job *all, struct check_job **out)
+{
+    struct check_job **last = out;
+    struct reserved reserved;
+    size_t count = 0;
+    int status = reserved_make(&all->view, &reserved);
+
+    *out = all;
     if (status != COMMAND_FINE)
         return status;
-    status = check_begin(job);
-    if (status != COMMAND_FINE)
-        check_close(job);
+    for (size_t i = 0; i < reserved.group_count; i++)
+        count += reserved.groups[i].has_upper;
+    for (size_t i = 0; i < reserved.group_count && count > 1 && status == COMMAND_FINE; i++) {
+        if (!reserved.groups[i].has_upper)
+            continue;
+        if (*out == all)
+            *out = NULL;
+        *last = check_open_job(check, result, &reserved.groups[i], &status);
+        if (*last != NULL)
+            last = &(*last)->next;
+    }
+    reserved_free(&reserved);
+    if (*out != all)
+        check_close(all);
+    return status;
+}
+
+/* Open the jobs of a budget. On failure *out has those that are to be closed. */
+static int
+check_open(struct check *check, struct check_result *result, struct check_job **out)
+{
+    int status;
+
+    *out = check_open_job(check, result, NULL, &status);
+    if (status != COMMAND_FINE || result->budget->kind != BUDGET_PEAK)
+        return status;
+    return check_open_memories(check, result, *out, out);
+}
+
+/* Read the trace for all jobs. */
+static int
+check_run(const struct check *check, struct check_job *const *jobs, size_t count)
+{
+    struct view_analysis *analyses = NULL;
+    size_t capacity = 0, used = 0;
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; i < count && status == COMMAND_FINE; i++) {
+        for (struct check_job *job = jobs[i]; job != NULL && status == COMMAND_FINE; job = job->next) {
+            if (!tidei_grow(&analyses, &capacity, used, 1))
+                status = trace_broken(check->trace, "no memory for its budgets");
+            else
+                analyses[used++] = (struct view_analysis){ .filter = &job->view.filter,
+                                                           .next = check_kinds[job->result->budget->kind].next,
+                                                           .context = &job->of };
+        }
+    }
+    if (status == COMMAND_FINE)
+        status = view_run_analyses(check->trace, analyses, used);
+    free(analyses);
     return status;
 }
 
 static int
 check_judge_some(struct check *check, struct check_result *results, size_t count)
 {
-    struct check_job *jobs = calloc(count, sizeof(*jobs));
-    struct view_analysis analyses[CHECK_TOGETHER];
-    size_t opened = 0;
-    int status = jobs != NULL ? COMMAND_FINE : trace_broken(check->trace, "no memory for its budgets");
+    struct check_job *jobs[CHECK_TOGETHER] = { NULL };
+    int status = COMMAND_FINE;
 
-    for (; opened < count && status == COMMAND_FINE; opened += status == COMMAND_FINE) {
-        struct check_job *job = &jobs[opened];
-
-        status = check_open(check, &results[opened], job);
-        analyses[opened] = (struct view_analysis){ .filter = &job->view.filter,
-                                                   .next = check_kinds[results[opened].budget->kind].next,
-                                                   .context = &job->of };
-    }
+    for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
+        status = check_open(check, &results[i], &jobs[i]);
     if (status == COMMAND_FINE)
-        status = view_run_analyses(check->trace, analyses, opened);
-    for (size_t i = 0; i < opened; i++) {
+        status = check_run(check, jobs, count);
+    for (size_t i = 0; i < count; i++) {
         if (status == COMMAND_FINE)
-            status = check_judge_one(&jobs[i]);
-        check_close(&jobs[i]);
+            status = check_judge_one(jobs[i]);
+        check_close(jobs[i]);
     }
-    free(jobs);
     return status;
 }
 

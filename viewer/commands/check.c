@@ -300,10 +300,11 @@ const struct command command_check = {
     .help = "\n"
             "A budget of a part of the allocations has layer=N: or tag=TAG: before its limit, as in\n"
             "--max-peak=tag=train/forward:2GiB; where tags have no meaning, layers alone. All may be\n"
-            "given several times. Each stack and kind of memory has to keep to --max-reserved and\n"
-            "--max-fragmentation by itself. What is said of a budget names groups: --by, --frames and\n"
-            "--skip say of what. Exit status: 0 all are kept, 1 one is not, 2 wrong use, 3 the\n"
-            "trace is incomplete or does not tell, as whether a program that was killed has leaks.\n",
+            "given several times. Each stack and kind of memory has to keep to --max-peak,\n"
+            "--max-reserved, --max-fragmentation and --baseline by itself. What is said of a budget\n"
+            "names groups: --by, --frames and --skip say of what. Exit status: 0 all are kept, 1 one\n"
+            "is not, 2 wrong use, 3 the trace is incomplete or does not tell, as whether a program\n"
+            "that was killed has leaks.\n",
     .options = check_option_defs,
     COMMAND_OWN(struct check_options, .by = -1, .output = CHECK_REPORT),
     .common = OPTIONS_REPORT | OPTIONS_WINDOW | OPTIONS_STACKS,

@@ -65,7 +65,7 @@ failures_layer(const struct failures *failures, size_t layer, char *buffer, size
     if (layer == ROUTES_NONE)
         return "an unknown layer";
     config = list[layer].config;
-    shown = strlen(config) < 80 && strcmp(list[layer].kind, "log") != 0 ? (int)strlen(config) : 0;
+    shown = strlen(config) < 80 && !trace_layer_is_log(&list[layer]) ? (int)strlen(config) : 0;
     if (failures->routes.list[layer].device >= 0 && failures->routes.list[layer].upstream == ROUTES_NONE)
         snprintf(device, sizeof(device), " of device %" PRId64, failures->routes.list[layer].device);
     snprintf(buffer, size, "layer %" PRId64 " %s%s%.*s%s%s", list[layer].layer_id, list[layer].kind,
@@ -432,6 +432,21 @@ failures_report_first(struct report *report, const struct failures *failures, co
                     failures->has_refusals ? "" : ": its recorder kept none");
 }
 
+/* Those of the same layer follow from the first, unless their cause is another. */
+static void
+failures_note_same(struct report *report, const struct failure_group *group, enum failure_cause first)
+{
+    uint64_t others = 0;
+
+    for (int cause = 0; cause < FAILURE_CAUSES; cause++)
+        others += cause != (int)first ? group->by_cause[cause] : 0;
+    if (others > 0)
+        report_note(report, "%" PRIu64 " more failed at the same layer afterwards, %" PRIu64 " for another cause.",
+                    group->count - 1, others);
+    else
+        report_note(report, "%" PRIu64 " more failed at the same layer afterwards.", group->count - 1);
+}
+
 /* Those that follow from the first, and those of other layers. */
 static void
 failures_note_rest(struct report *report, const struct failures *failures, const struct failure *first)
@@ -446,7 +461,7 @@ failures_note_rest(struct report *report, const struct failures *failures, const
         if (group->made_good_by != first->made_good_by || (same && group->count == 1))
             continue;
         if (same)
-            report_note(report, "%" PRIu64 " more failed at the same layer afterwards.", group->count - 1);
+            failures_note_same(report, group, first->cause);
         else
             report_note(report, "%" PRIu64 " of %s, %s in all, %s refused by %s, the first at %s.", group->count,
                         failures_layer(failures, group->layer, layer, sizeof(layer)), output_size(&bytes, group->bytes),
@@ -530,16 +545,6 @@ failures_report_holes(struct report *report, const struct failures *failures)
     }
 }
 
-static int
-failures_causes(const struct failures *failures)
-{
-    int count = failures->unexplained > 0;
-
-    for (int cause = 0; cause < FAILURE_CAUSES; cause++)
-        count += failures->by_cause[cause] > 0;
-    return count;
-}
-
 static void
 failures_report_causes(struct report *report, const struct failures *failures)
 {
@@ -554,6 +559,58 @@ failures_report_causes(struct report *report, const struct failures *failures)
             REPORT_ROW(report, cell_text(failures_word((enum failure_cause)cause)),
                        cell_unsigned(failures->by_cause[cause]));
     }
+}
+
+/* Call `each` for every layer that refused and cause, with their count; a cause of FAILURE_CAUSES was not looked at. */
+static size_t
+failures_each_cause(struct report *report, const struct failures *failures,
+                    void (*each)(struct report *report, const struct failures *failures,
+                                 const struct failure_group *group, int cause, uint64_t count))
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < failures->group_count; i++) {
+        const struct failure_group *group = &failures->groups[i];
+
+        for (int cause = 0; cause <= FAILURE_CAUSES && group->made_good_by == ROUTES_NONE; cause++) {
+            uint64_t count = cause < FAILURE_CAUSES ? group->by_cause[cause] : group->unexplained;
+
+            found += count > 0;
+            if (count > 0 && each != NULL)
+                each(report, failures, group, cause, count);
+        }
+    }
+    return found;
+}
+
+static void
+failures_report_cause_of(struct report *report, const struct failures *failures, const struct failure_group *group,
+                         int cause, uint64_t count)
+{
+    char refuser[FAILURES_LAYER];
+    bool is_known = cause < FAILURE_CAUSES;
+
+    REPORT_ROW(report, failures_layer_id(failures, group->layer), failures_layer_id(failures, group->refuser),
+               cell_text(failures_layer(failures, group->refuser, refuser, sizeof(refuser))),
+               is_known ? cell_text(failures_word((enum failure_cause)cause)) : cell_none(),
+               cell_text(is_known ? failures_word((enum failure_cause)cause) : "not looked at"), cell_unsigned(count));
+}
+
+/* All failures by the layer that refused and the cause: those of another layer or cause do not follow from the first. */
+static void
+failures_report_refusers(struct report *report, const struct failures *failures)
+{
+    static const struct report_column columns[] = {
+        { "layer_id", NULL, REPORT_COUNT },
+        { "refused_by_layer_id", NULL, REPORT_COUNT },
+        { "refused_by", "REFUSED BY", REPORT_TEXT },
+        { "cause", NULL, REPORT_TEXT },
+        { NULL, "CAUSE", REPORT_TEXT },
+        { "count", "COUNT", REPORT_COUNT },
+    };
+
+    REPORT_TABLE(report, "refused_causes", "All by the layer that refused and the cause", columns);
+    failures_each_cause(report, failures, failures_report_cause_of);
     if (failures->unexplained > 0)
         report_note(report, "Why %llu of the later ones failed was not looked at.",
                     (unsigned long long)failures->unexplained);
@@ -662,8 +719,10 @@ failures_report(struct view *view, struct report *report, const struct failures 
         failures_note_rest(report, failures, first);
     else
         report_note(report, "No allocation failed.");
-    if (lists || failures_causes(failures) > 1)
+    if (lists)
         failures_report_causes(report, failures);
+    if (lists || failures_each_cause(report, failures, NULL) > 1)
+        failures_report_refusers(report, failures);
     if (first != NULL)
         failures_report_held(report, failures);
     else

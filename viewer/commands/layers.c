@@ -49,6 +49,42 @@ layers_find(const struct summary *summary, int64_t layer_id)
     return NULL;
 }
 
+/* The layers that have rows, logs and pools that say their chunks themselves, and which of them are next below each. */
+struct layers_recorded {
+    struct trace_layer_set all;
+    struct trace_layer_set *next; /* owns; by the index of the layer */
+    struct trace_layer_set open;  /* from which a way leads to a base past all of them */
+};
+
+/* Find them; false: no memory. */
+static bool
+layers_find_recorded(const struct summary *summary, struct layers_recorded *out)
+{
+    const struct trace_layers *layers = summary->layers;
+
+    *out = (struct layers_recorded){ .next = calloc(layers->count + 1, sizeof(*out->next)) };
+    for (size_t i = 0; i < layers->count; i++) {
+        const struct reserved_role *role = &summary->reserved.roles[i];
+
+        if (trace_layer_is_log(&layers->layers[i]) || (role->may_have_chunks && role->has_rows))
+            trace_layer_set_add(&out->all, i);
+    }
+    if (out->next != NULL)
+        layer_graph_next(layers, &out->all, out->next, &out->open);
+    return out->next != NULL;
+}
+
+/* Whether a recorded layer has requests from one of them alone. */
+static bool
+layers_is_only_below(const struct summary *summary, const struct layers_recorded *recorded, size_t above, size_t below)
+{
+    for (size_t i = 0; i < summary->layers->count; i++) {
+        if (i != above && trace_layer_set_has(&recorded->all, i) && trace_layer_set_has(&recorded->next[i], below))
+            return false;
+    }
+    return true;
+}
+
 /* The sums over the recorded layers next below a log: logs, and pools that say their chunks themselves. */
 struct layers_below {
     bool known; /* there are such layers, all requests of both are looked at, and all that they have come from it */
@@ -56,77 +92,28 @@ struct layers_below {
     uint64_t time_ns;
 };
 
-static bool
-layers_is_recorded(const struct summary *summary, size_t at)
-{
-    const struct reserved_role *role = &summary->reserved.roles[at];
-
-    return strcmp(summary->layers->layers[at].kind, "log") == 0 || (role->may_have_chunks && role->has_rows);
-}
-
-/* Add the recorded layers next below `at` to `next`. Returns whether every way down to a base meets one. */
-static bool
-layers_find_next(const struct summary *summary, size_t at, struct trace_layer_set *seen, struct trace_layer_set *next)
-{
-    const struct trace_layers *layers = summary->layers;
-    bool has_below = false;
-    bool meets = true;
-
-    if (trace_layer_set_has(seen, at))
-        return true; /* looked at already, or in a circle, as in a broken file */
-    trace_layer_set_add(seen, at);
-    for (size_t i = 0; i < layers->edge_count; i++) {
-        size_t below = layers->edges[i].to;
-
-        if (layers->edges[i].from != at)
-            continue;
-        has_below = true;
-        if (layers_is_recorded(summary, below))
-            trace_layer_set_add(next, below);
-        else
-            meets = layers_find_next(summary, below, seen, next) && meets;
-    }
-    return has_below && meets;
-}
-
-/* Whether a recorded layer has requests from one of them alone. */
-static bool
-layers_is_only_below(const struct summary *summary, size_t above, size_t below)
-{
-    for (size_t i = 0; i < summary->layers->count; i++) {
-        struct trace_layer_set seen = { { 0 } }, next = { { 0 } };
-
-        if (i == above || !layers_is_recorded(summary, i) || !trace_layer_set_has(&summary->layers->below[i], below) ||
-            i == below)
-            continue;
-        layers_find_next(summary, i, &seen, &next);
-        if (trace_layer_set_has(&next, below))
-            return false;
-    }
-    return true;
-}
-
 /*
  * What a log in one bin has seen is not all that was passed on, and what reaches a log from two sides cannot be told
  * apart.
  */
 static struct layers_below
-layers_sum_below(const struct summary *summary, size_t at)
+layers_sum_below(const struct summary *summary, const struct layers_recorded *recorded, size_t at)
 {
-    struct trace_layer_set seen = { { 0 } }, next = { { 0 } };
     struct layers_below below = { .known = false };
-    bool is_known;
+    bool is_known = !trace_layer_set_has(&recorded->open, at);
 
     /* A filter by size or time selects other requests here than below. */
-    if (summary->view->filter.active || !layers_is_recorded(summary, at))
+    if (summary->view->filter.active || !trace_layer_set_has(&recorded->all, at))
         return below;
-    is_known = layers_find_next(summary, at, &seen, &next);
     for (size_t i = 0; is_known && i < summary->layers->count; i++) {
-        const struct summary_layer *found = layers_find(summary, summary->layers->layers[i].layer_id);
+        const struct summary_layer *found;
 
-        if (!trace_layer_set_has(&next, i) || found == NULL)
+        if (!trace_layer_set_has(&recorded->next[at], i))
             continue;
-        is_known = layers_is_only_below(summary, at, i);
+        found = layers_find(summary, summary->layers->layers[i].layer_id);
+        if (found == NULL)
+            continue;
+        is_known = layers_is_only_below(summary, recorded, at, i);
         below.known = true;
         below.requests += found->sums.allocations + found->sums.failures;
         below.time_ns += found->sums.time_ns;
@@ -146,7 +133,8 @@ layers_time(const struct summary_layer *log, char *buffer, size_t size)
 }
 
 static void
-layers_report_row(struct report *report, const struct summary *summary, size_t place)
+layers_report_row(struct report *report, const struct summary *summary, const struct layers_recorded *recorded,
+                  size_t place)
 {
     const struct view *view = summary->view;
     const struct trace_layer *layer = &view->layers.layers[place];
@@ -155,7 +143,7 @@ layers_report_row(struct report *report, const struct summary *summary, size_t p
     const struct reserved_role *role = &summary->reserved.roles[place];
     bool covered = view->options->layers.count == 0 || view_covers(view, layer->layer_id);
     struct reserved_figure reserved = reserved_of_layer(&summary->reserved, place);
-    struct layers_below below = layers_sum_below(summary, place);
+    struct layers_below below = layers_sum_below(summary, recorded, place);
     bool passes = log != NULL && below.known;
     unsigned depth = layer->depth;
     const char *config = layer->config;
@@ -205,10 +193,15 @@ static int
 layers_analyse(struct view *view, struct report *report, const void *own)
 {
     char *text = trace_meta(&view->trace, "stack");
+    struct layers_recorded recorded = { .next = NULL };
     struct summary summary;
     int status = summary_make(view, &summary);
 
     (void)own;
+    if (status == COMMAND_FINE && !layers_find_recorded(&summary, &recorded)) {
+        status = trace_broken(&view->trace, "no memory for its layers");
+        summary_free(&summary);
+    }
     if (status == COMMAND_FINE) {
         layers_report_of(view, report);
         report_field(report, "stack", "stack", REPORT_TEXT, cell_text(text != NULL && text[0] != '\0' ? text : NULL));
@@ -217,9 +210,10 @@ layers_analyse(struct view *view, struct report *report, const void *own)
         REPORT_TABLE(report, "layers", NULL, layers_columns);
         report_spare(report, LAYERS_SPARE);
         for (size_t i = 0; i < view->layers.count; i++)
-            layers_report_row(report, &summary, i);
+            layers_report_row(report, &summary, &recorded, i);
         summary_free(&summary);
     }
+    free(recorded.next);
     free(text);
     return status;
 }

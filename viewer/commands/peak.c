@@ -12,8 +12,7 @@
 struct peak_options {
     int by; /* enum groups_by; -1: what the trace has */
     struct moment at;
-    double within;
-    double prominence;
+    struct peak_shares shares;
     uint64_t blocks;
 };
 
@@ -23,9 +22,9 @@ static const struct option_def peak_option_defs[] = {
     TABLES_OPTION_BY(AT(by)),
     { "at", 'a', OPTION_MOMENT, "MOMENT", "look at 1.5s, 50%, #ALLOCATION or mark:TEXT instead of the peak", AT(at),
       NULL, 0 },
-    { "within", 0, OPTION_SHARE, "SHARE", "how near to the peak a plateau is; 5%", AT(within), NULL, 0 },
+    { "within", 0, OPTION_SHARE, "SHARE", "how near to the peak a plateau is; 5%", AT(shares.within), NULL, 0 },
     { "prominence", 0, OPTION_SHARE, "SHARE", "the least prominence of a distinct peak, of the highest; 5%",
-      AT(prominence), NULL, 0 },
+      AT(shares.prominence), NULL, 0 },
     { "blocks", 0, OPTION_COUNT, "N", "also the N largest allocations that were live", AT(blocks), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
@@ -104,7 +103,7 @@ peak_report_groups(struct view *view, struct report *report, struct peak *peak)
 }
 
 static void
-peak_report_summits(struct report *report, const struct peak *peak, double share)
+peak_report_summits(struct report *report, const struct peak *peak)
 {
     static const struct report_column columns[] = {
         { "ns", "AT", REPORT_TIME },
@@ -113,20 +112,17 @@ peak_report_summits(struct report *report, const struct peak *peak, double share
         { "prominence_bytes", "PROMINENCE", REPORT_SIZE },
     };
 
-    size_t count = 0;
+    size_t count = peak->summits.count, shown = report->options.limit < count ? report->options.limit : count;
 
     REPORT_TABLE(report, "peaks", "Distinct peaks", columns);
     report_spare(report, "prominence_bytes peak_share");
-    for (; count < peak->summits.count; count++) {
-        const struct summit *summit = &peak->summits.found[count];
+    for (size_t i = 0; i < shown; i++) {
+        const struct summit *summit = &peak->summits.found[i];
 
-        if ((double)summit->prominence_bytes < share * (double)peak->bytes)
-            break;
-        if (count < report->options.limit)
-            REPORT_ROW(report, cell_signed(summit->ns), cell_unsigned(summit->bytes),
-                       cell_share((double)summit->bytes, (double)peak->bytes), cell_unsigned(summit->prominence_bytes));
+        REPORT_ROW(report, cell_signed(summit->ns), cell_unsigned(summit->bytes),
+                   cell_share((double)summit->bytes, (double)peak->bytes), cell_unsigned(summit->prominence_bytes));
     }
-    report_rest(report, count > report->options.limit ? count - report->options.limit : 0, cell_none());
+    report_rest(report, count - shown, cell_none());
 }
 
 static void
@@ -200,7 +196,7 @@ peak_analyse(struct view *view, struct report *report, const void *own)
     int status = tables_by(view, report, options->by, &by);
 
     if (status == COMMAND_FINE)
-        status = peak_make(view, by, &options->at, options->within, options->blocks, &peak);
+        status = peak_make(view, by, &options->at, &options->shares, options->blocks, &peak);
     if (status != COMMAND_FINE)
         return status;
     peak_report_head(view, report, &peak);
@@ -209,11 +205,11 @@ peak_analyse(struct view *view, struct report *report, const void *own)
     status = peak_report_groups(view, report, &peak);
     if (status == COMMAND_FINE)
         status = peak_note_memories(view, report);
-    peak_report_summits(report, &peak, options->prominence);
+    peak_report_summits(report, &peak);
     report_field(report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak.bytes > 0 ? peak.plateau_count : 0));
     report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak.bytes > 0 ? peak.near_ns : 0));
     if (peak.bytes > 0)
-        peak_report_plateaus(report, &peak, options->within);
+        peak_report_plateaus(report, &peak, options->shares.within);
     else
         report_no_table(report, "plateaus");
     if (options->blocks > 0)
@@ -233,7 +229,7 @@ const struct command command_peak = {
             "most that all others together ever had live; SAVES is the difference. The prominence\n"
             "of a peak is how far the bytes fell on both its sides before they rose above it.\n",
     .options = peak_option_defs,
-    COMMAND_OWN(struct peak_options, .by = -1, .at = { .kind = MOMENT_PEAK }, .within = 0.05, .prominence = 0.05),
+    COMMAND_OWN(struct peak_options, .by = -1, .at = { .kind = MOMENT_PEAK }, .shares = { 0.05, 0.05 }),
     .common = OPTIONS_REPORT | OPTIONS_FILTER | OPTIONS_STACKS | OPTIONS_LIMIT,
     .run = command_answer,
     .analyse = peak_analyse,

@@ -109,7 +109,7 @@ check_row(struct event_check *check, struct check_state *state, sqlite3_stmt *ro
 }
 
 int
-event_check(sqlite3 *db, bool details, struct event_check *out)
+event_check(sqlite3 *db, bool details, int64_t most, struct event_check *out)
 {
     struct event_selection selection = { .details = details };
     struct check_state state = { .any = false };
@@ -118,7 +118,7 @@ event_check(sqlite3 *db, bool details, struct event_check *out)
     int code = event_prepare(db, &selection, &rows);
 
     *out = (struct event_check){ .regular = true, .details = details };
-    while (code == SQLITE_OK || code == SQLITE_ROW) {
+    for (; most > 0 && (code == SQLITE_OK || code == SQLITE_ROW); most--) {
         int64_t layer_id;
 
         code = sqlite3_step(rows);
@@ -131,7 +131,7 @@ event_check(sqlite3 *db, bool details, struct event_check *out)
         last_layer = layer_id;
     }
     sqlite3_finalize(rows);
-    return code == SQLITE_DONE ? SQLITE_OK : code;
+    return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
 int

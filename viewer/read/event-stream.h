@@ -38,7 +38,7 @@ enum event_column {
 /* More layers with allocations than this are left to SQLite. */
 #define EVENT_LAYERS 64
 
-/* What one reading of all rows found. */
+/* What one reading of the rows found. */
 struct event_check {
     bool regular;                 /* all values have the types of the schema, and times and sizes are as they must be */
     bool details;                 /* the details were looked at, too */
@@ -47,8 +47,8 @@ struct event_check {
     size_t layer_count;           /* EVENT_LAYERS + 1: there are more */
 };
 
-/* Read all rows of `db`, with or without the details. An SQLite result code. */
-int event_check(sqlite3 *db, bool details, struct event_check *out);
+/* Read the first `most` rows of `db`, with or without the details; INT64_MAX: all. An SQLite result code. */
+int event_check(sqlite3 *db, bool details, int64_t most, struct event_check *out);
 
 /* The details of an event; what the trace does not know is NULL. */
 struct event_details {

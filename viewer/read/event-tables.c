@@ -57,6 +57,7 @@ enum {
     PLAN_ONE = 16,      /* of `event`: a single allocation_id */
     PLAN_BACKWARD = 32, /* from the latest to the earliest, of one layer in `usage` */
     PLAN_TOP = 64,      /* of `event`: the first few in any order */
+    PLAN_FIRST = 128,   /* of `event`: a few, of which no order is asked */
     PLAN_USED = 256,    /* of `event`: this bit and those above it: the columns that the question uses */
 };
 
@@ -425,8 +426,37 @@ plan_top(struct plan *plan, sqlite3_index_info *info)
     info->estimatedRows = rows + 1;
     return true;
 }
+/* Plan to stream a few rows of all, where no order is asked: only the rows that these come from need be checked. */
+static bool
+plan_first(struct plan *plan, sqlite3_index_info *info)
+{
+    int64_t rows = 0;
+    bool limited = false;
+
+    for (int i = 0; i < info->nConstraint; i++) {
+        char sign = top_operator(info->aConstraint[i].op);
+
+        limited = limited || sign == PLAN_LIMIT;
+        if ((sign != PLAN_LIMIT && sign != PLAN_OFFSET) || !top_take(plan, info, i, &rows))
+            return false;
+    }
+    if (!limited || rows > TOP_MOST || info->nOrderBy > 0)
+        return false;
+    for (int i = 0; i < info->nConstraint; i++)
+        info->aConstraintUsage[i].argvIndex = i + 1;
+    info->estimatedRows = rows + 1;
+    return true;
+}
 #else
 /* Older versions tell nothing of LIMIT. */
+static bool
+plan_first(struct plan *plan, sqlite3_index_info *info)
+{
+    (void)plan;
+    (void)info;
+    return false;
+}
+
 static bool
 plan_top(struct plan *plan, sqlite3_index_info *info)
 {
@@ -474,11 +504,14 @@ events_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     plan_conditions(&plan, info);
     info->idxNum = plan_order(&plan, info);
     if (!table->kind->sums && (info->idxNum & PLAN_ONE) == 0) {
-        struct plan top = { .kind = table->kind };
+        struct plan top = { .kind = table->kind }, first = { .kind = table->kind };
 
         if (plan_top(&top, info)) {
             memcpy(plan.text, top.text, sizeof(plan.text));
             info->idxNum = PLAN_TOP;
+        } else if (plan_first(&first, info)) {
+            memcpy(plan.text, first.text, sizeof(plan.text));
+            info->idxNum = PLAN_FIRST;
         }
     }
     for (int i = 0; !table->kind->sums && i < EVENT_COLUMNS; i++)
@@ -486,10 +519,10 @@ events_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
     if ((info->colUsed & details) != 0)
         info->idxNum |= PLAN_DETAILS;
     info->idxNum |= (int)(info->colUsed & ((1u << EVENT_COLUMNS) - 1)) * PLAN_USED;
-    if ((info->idxNum & PLAN_TOP) == 0)
+    if ((info->idxNum & (PLAN_TOP | PLAN_FIRST)) == 0)
         plan_cost(&plan, table, info);
     else
-        info->estimatedCost = (double)table->rows;
+        info->estimatedCost = (info->idxNum & PLAN_TOP) != 0 ? (double)table->rows : (double)info->estimatedRows;
     info->idxStr = sqlite3_mprintf("%s", plan.text);
     info->needToFreeIdxStr = 1;
     return info->idxStr != NULL ? SQLITE_OK : SQLITE_NOMEM;
@@ -569,7 +602,7 @@ events_check(struct events_table *table, bool details)
 
     if (table->checked && (!details || table->check.details))
         return SQLITE_OK;
-    code = event_check(table->db, details, &table->check);
+    code = event_check(table->db, details, INT64_MAX, &table->check);
     table->checked = code == SQLITE_OK;
     return events_failed(table, code);
 }
@@ -1082,6 +1115,31 @@ events_next(sqlite3_vtab_cursor *base)
     return cursor->source == CURSOR_STREAM ? stream_step(table, cursor) : rows_step(table, cursor);
 }
 
+/*
+ * Read a few events in order. As many rows as that, and the one that the stream reads ahead, have all of them: only
+ * these are checked. Where one of them is not as it must be, rows come as they lie.
+ */
+static int
+first_ask(struct events_table *table, struct events_cursor *cursor, int plan, int argc, sqlite3_value **values)
+{
+    struct event_check check;
+    int64_t rows = 2;
+    int code;
+
+    for (int i = 0; i < argc; i++)
+        rows += sqlite3_value_int64(values[i]);
+    code = event_check(table->db, (plan & PLAN_DETAILS) != 0, rows, &check);
+    if (code != SQLITE_OK)
+        return events_failed(table, code);
+    if (!check.regular)
+        return pairs_ask(table, cursor, plan, NULL);
+    cursor->source = CURSOR_STREAM;
+    cursor->selection = (struct event_selection){ .details = (plan & PLAN_DETAILS) != 0,
+                                                  .frees = true,
+                                                  .until_ns = INT64_MAX };
+    return stream_begin(table, cursor);
+}
+
 /* Choose where the rows come from. */
 static int
 events_ask(struct events_table *table, struct events_cursor *cursor, int plan, const struct condition *list, int count)
@@ -1126,6 +1184,8 @@ events_filter(sqlite3_vtab_cursor *base, int plan, const char *text, int argc, s
         while (text[2 * at + 1] != PLAN_COLUMN_A + table->kind->allocation_id || text[2 * at] != '=')
             at++;
         code = pairs_ask(table, cursor, plan, values[at]);
+    } else if ((plan & PLAN_FIRST) != 0) {
+        code = first_ask(table, cursor, plan, argc, values);
     } else if ((plan & PLAN_TOP) != 0) {
         code = top_ask(table, cursor, plan, text, values);
     } else {

@@ -152,7 +152,7 @@ filter_layer(struct filter *filter, const struct names *names, const char *text)
     if (!parse_count(text, &number) || number > INT64_MAX)
         return filter_no_such(names, "layer", text, NULL);
     layer = trace_layers_find(names->layers, (int64_t)number);
-    if (layer == NULL || strcmp(layer->kind, "log") != 0)
+    if (layer == NULL || !trace_layer_is_log(layer))
         code = trace_look_up(names->trace, &found, "SELECT 1 FROM allocation WHERE layer_id = %lld LIMIT 1", number);
     if (code == SQLITE_ROW)
         return filter_set_add(&filter->layers, (int64_t)number);
@@ -198,10 +198,10 @@ filter_outermost(struct filter *filter, const struct trace_layers *layers)
 
     for (size_t i = 0; i < layers->count && status == COMMAND_FINE; i++) {
         const struct trace_layer *layer = &layers->layers[i];
-        bool outermost = strcmp(layer->kind, "log") == 0;
+        bool outermost = trace_layer_is_log(layer);
 
         for (size_t j = 0; outermost && j < layers->count; j++)
-            outermost = i == j || strcmp(layers->layers[j].kind, "log") != 0 ||
+            outermost = i == j || !trace_layer_is_log(&layers->layers[j]) ||
                         !trace_layers_reaches(layers, layers->layers[j].layer_id, layer->layer_id);
         if (outermost)
             status = filter_set_add(&filter->layers, layer->layer_id);

@@ -51,24 +51,41 @@ graph_find_below(struct trace_layers *layers)
     }
 }
 
-/*
- * Find the next logs below each layer, as above: those directly below it, and those of the layers directly below it
- * that are no logs. A log in a bin does not hide the log that other bins reach beside it.
- */
+/* As above, one backward pass covers every path. A layer of `some` in a bin hides none that other bins reach. */
+void
+layer_graph_next(const struct trace_layers *layers, const struct trace_layer_set *some, struct trace_layer_set *next,
+                 struct trace_layer_set *open)
+{
+    *open = (struct trace_layer_set){ { 0 } };
+    for (size_t i = 0; i < layers->count; i++) {
+        next[i] = (struct trace_layer_set){ { 0 } };
+        if (trace_layer_is_base(&layers->layers[i]))
+            trace_layer_set_add(open, i);
+    }
+    for (size_t i = layers->edge_count; i-- > 0;) {
+        const struct trace_edge *edge = &layers->edges[i];
+
+        if (trace_layer_set_has(some, edge->to)) {
+            trace_layer_set_add(&next[edge->from], edge->to);
+            continue;
+        }
+        if (trace_layer_set_has(open, edge->to))
+            trace_layer_set_add(open, edge->from);
+        for (size_t word = 0; word < TRACE_LAYERS_WORDS; word++)
+            next[edge->from].bits[word] |= next[edge->to].bits[word];
+    }
+}
+
 static void
 graph_find_next_logs(struct trace_layers *layers)
 {
-    for (size_t i = layers->edge_count; i-- > 0;) {
-        const struct trace_edge *edge = &layers->edges[i];
-        struct trace_layer_set *next = &layers->next_logs[edge->from];
+    struct trace_layer_set logs = { { 0 } }, open;
 
-        if (trace_layer_is_log(&layers->layers[edge->to])) {
-            trace_layer_set_add(next, edge->to);
-            continue;
-        }
-        for (size_t word = 0; word < TRACE_LAYERS_WORDS; word++)
-            next->bits[word] |= layers->next_logs[edge->to].bits[word];
+    for (size_t i = 0; i < layers->count; i++) {
+        if (trace_layer_is_log(&layers->layers[i]))
+            trace_layer_set_add(&logs, i);
     }
+    layer_graph_next(layers, &logs, layers->next_logs, &open);
 }
 
 /* As above, one forward pass covers every path. The bound is reached only by layers in a circle. */

@@ -88,6 +88,13 @@ trace_layer_is_base(const struct trace_layer *layer)
 /* From the edges, which are in the order of `from`, find which layer is below which. false: no memory. */
 bool layer_graph_relate(struct trace_layers *layers);
 
+/*
+ * For each layer, by its index, the layers of `some` below it with none of `some` between, on some path; and in `open`
+ * the layers from which a path leads to a base past all of `some`, and the bases. Not valid in a circle.
+ */
+void layer_graph_next(const struct trace_layers *layers, const struct trace_layer_set *some,
+                      struct trace_layer_set *next, struct trace_layer_set *open);
+
 /* The way of a walk ends at this layer. */
 #define LAYER_WALK_ENDS (-1)
 

@@ -78,6 +78,15 @@ routes_size(const char *config, const char *key, bool first, uint64_t missing)
                                                                                                               : missing;
 }
 
+uint64_t
+routes_bound(const struct trace_layer *layer)
+{
+    const struct layer_kind *kind = layer->known;
+
+    return kind->has_bound ? routes_size(layer->config, kind->bound_key, kind->bound_is_first, ROUTES_UNBOUNDED)
+                           : ROUTES_UNBOUNDED;
+}
+
 /* What the arguments of a layer say. false: no memory. */
 static bool
 routes_configure(struct routes_layer *to, const struct trace_layer *layer)
@@ -97,7 +106,7 @@ routes_configure(struct routes_layer *to, const struct trace_layer *layer)
     if (!layer->known->has_bound)
         return true;
     to->kind = layer->known;
-    to->bound_bytes = routes_size(layer->config, to->kind->bound_key, to->kind->bound_is_first, ROUTES_UNBOUNDED);
+    to->bound_bytes = routes_bound(layer);
     to->rounding = routes_size(layer->config, to->kind->rounder, false, to->kind->rounding);
     if (to->rounding == 0)
         to->rounding = 1;

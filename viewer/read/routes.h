@@ -75,6 +75,9 @@ bool routes_is_below(const struct routes *routes, size_t above, size_t below);
 /* The value of `key` in the arguments of a layer (stack text), unquoted, into `out`. `first`: also without its key. */
 bool routes_argument(const char *config, const char *key, bool first, char *out, size_t size);
 
+/* The bound in bytes that a layer has by its arguments; ROUTES_UNBOUNDED: none. */
+uint64_t routes_bound(const struct trace_layer *layer);
+
 /* `bytes`, rounded up to a multiple of `rounding`; UINT64_MAX where that overflows. */
 uint64_t routes_round(uint64_t bytes, uint64_t rounding);
 

@@ -34,6 +34,7 @@ struct scan {
     struct scan_life freed; /* the life whose free is passed to the units */
     int64_t last_ns;
     uint64_t events;
+    bool enough; /* its units want no further events */
 };
 
 /* The number of upcoming frees whose lives are prefetched. */
@@ -155,12 +156,18 @@ static int
 scan_alloc(struct scan *scan, struct scan_life *life)
 {
     int status = scan_free_before(scan, life->alloc_ns);
+    size_t enough = 0;
 
     scan->last_ns = life->alloc_ns;
     life->event = scan->events;
     scan->events += life->status == 0;
-    for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++)
+    for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++) {
         status = scan->passes[i].unit->alloc(scan->passes[i].context, life);
+        if (status == SCAN_ENOUGH) {
+            scan->enough = ++enough == scan->pass_count;
+            status = COMMAND_FINE;
+        }
+    }
     if (status == COMMAND_FINE && life->freed)
         return scan->has_frees ? scan_push(scan, life) : COMMAND_FINE;
     if (status == COMMAND_FINE && life->status == 0 && scan_live_count(life) != 0 && scan->needs & SCAN_LIVE)
@@ -211,6 +218,7 @@ scan_begin(struct scan *scan)
     scan->slot_count = scan->free_count = scan->kept_count = 0;
     scan->last_ns = 0;
     scan->events = 0;
+    scan->enough = false;
     for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++) {
         if (scan->passes[i].unit->begin != NULL)
             status = scan->passes[i].unit->begin(scan->passes[i].context);
@@ -221,7 +229,7 @@ scan_begin(struct scan *scan)
 static int
 scan_end(struct scan *scan)
 {
-    int status = scan_free_before(scan, INT64_MAX);
+    int status = scan->enough ? COMMAND_FINE : scan_free_before(scan, INT64_MAX);
 
     for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++) {
         if (scan->passes[i].unit->end != NULL)
@@ -329,6 +337,7 @@ struct reading {
     int64_t previous_ns; /* alloc_ns of the previous row */
     int status;          /* if not COMMAND_FINE, why the reading ended early */
     bool disordered;     /* a row began before the previous one, which ended the reading */
+    bool enough;         /* no scan wants further events, which ended the reading */
 };
 
 static const struct tidei_column *
@@ -398,7 +407,8 @@ reading_life(const struct reading *reading, sqlite3_value **values, struct scan_
 static inline int
 reading_pass_to(struct scan *scan, struct scan_life *life)
 {
-    return scan->filter == NULL || filter_takes(scan->filter, life) ? scan_alloc(scan, life) : COMMAND_FINE;
+    return !scan->enough && (scan->filter == NULL || filter_takes(scan->filter, life)) ? scan_alloc(scan, life)
+                                                                                       : COMMAND_FINE;
 }
 
 /* Pass the row to all scans; only the last one need not leave it as it is. */
@@ -413,7 +423,12 @@ reading_pass(struct reading *reading)
 
         status = reading_pass_to(&reading->scans[i], &own);
     }
-    return status == COMMAND_FINE ? reading_pass_to(&reading->scans[last], &reading->life) : status;
+    if (status == COMMAND_FINE)
+        status = reading_pass_to(&reading->scans[last], &reading->life);
+    reading->enough = reading->scans[last].enough;
+    for (size_t i = 0; i < last && reading->enough; i++)
+        reading->enough = reading->scans[i].enough;
+    return status;
 }
 
 /*
@@ -433,7 +448,7 @@ reading_row(sqlite3_context *context, int count, sqlite3_value **values)
     reading->previous_ns = ns;
     if (reading->status == COMMAND_FINE && !reading->disordered)
         reading->status = reading_pass(reading);
-    if (reading->status != COMMAND_FINE || reading->disordered)
+    if (reading->status != COMMAND_FINE || reading->disordered || reading->enough)
         sqlite3_result_error(context, "enough", -1);
     if (reading->row++ % 4096 == 0)
         progress_update(&reading->progress, reading->row, reading->total);
@@ -448,7 +463,7 @@ reading_rows(struct reading *reading, const char *sql)
     progress_begin(&reading->progress, "reading");
     code = sqlite3_exec(reading->trace->db, sql, NULL, NULL, NULL);
     progress_end(&reading->progress);
-    if (code != SQLITE_OK && reading->status == COMMAND_FINE && !reading->disordered)
+    if (code != SQLITE_OK && reading->status == COMMAND_FINE && !reading->disordered && !reading->enough)
         reading->status = trace_failed(reading->trace);
     return reading->status;
 }
@@ -474,7 +489,7 @@ reading_attempt(struct reading *reading, bool sorted)
 
     reading->row = 0;
     reading->previous_ns = INT64_MIN;
-    reading->disordered = false;
+    reading->disordered = reading->enough = false;
     for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
         reading->scans[i].due.compare = sorted ? scan_compare : NULL;
         status = scan_begin(&reading->scans[i]);

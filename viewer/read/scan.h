@@ -66,8 +66,12 @@ enum {
 struct scan;
 struct filter;
 
+/* What `alloc` may return, besides an exit status: the unit wants no further events; once all say so, the scan ends. */
+#define SCAN_ENOUGH (-1)
+
 /*
  * One analysis. Each callback returns COMMAND_FINE, or another exit status after a message, which ends the scan.
+ * A unit that has said SCAN_ENOUGH may get further events, for which it says so again, and gets its `end`.
  * A second call of `begin` discards all events before it (see scan_run).
  */
 struct scan_unit {

@@ -129,7 +129,7 @@ view_subject(const struct view *view)
         const struct trace_layer *layer = &view->layers.layers[i];
         char name[64];
 
-        if (strcmp(layer->kind, "log") != 0 || !filter_has_layer(&view->filter, layer->layer_id))
+        if (!trace_layer_is_log(layer) || !filter_has_layer(&view->filter, layer->layer_id))
             continue;
         fprintf(out, "%slayer %s", separator, names_layer(&view->names, layer->layer_id, name, sizeof(name)));
         separator = " + ";
@@ -149,28 +149,4 @@ view_subject(const struct view *view)
         return NULL;
     }
     return text;
-}
-
-bool
-view_limit_of(const struct trace_layer *layer, uint64_t *out)
-{
-    char text[64];
-
-    snprintf(text, sizeof(text), "%.*s", (int)strcspn(layer->config, ","), layer->config);
-    return strcmp(layer->kind, "limit") == 0 && parse_size(text, out);
-}
-
-uint64_t
-view_limit(const struct view *view)
-{
-    uint64_t lowest = 0;
-
-    for (size_t i = 0; i < view->layers.count; i++) {
-        const struct trace_layer *limit = &view->layers.layers[i];
-        uint64_t bytes;
-
-        if (view_limit_of(limit, &bytes) && (lowest == 0 || bytes < lowest) && view_covers(view, limit->layer_id))
-            lowest = bytes;
-    }
-    return lowest;
 }

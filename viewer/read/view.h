@@ -52,12 +52,6 @@ void view_close(struct view *view);
 /* Whether a layer is one of the selected layers or below one. */
 bool view_covers(const struct view *view, int64_t layer_id);
 
-/* Whether a layer is a `limit`, and its bound in bytes. */
-bool view_limit_of(const struct trace_layer *layer, uint64_t *out);
-
-/* The lowest bound, in bytes, of the `limit` layers below the selected layers; 0: there is none. */
-uint64_t view_limit(const struct view *view);
-
 /* "live when it was killed": what is live at the end of the trace, or "live at the end" of a range of time. */
 const char *view_live_words(const struct view *view);
 

@@ -145,10 +145,10 @@ keep_find_logs(struct keep *keep, const struct trace *made)
         return status;
     out = open_memstream(&keep->logs, &length);
     for (size_t i = 0; out != NULL && i < layers->count; i++) {
-        bool outermost = strcmp(layers->layers[i].kind, "log") == 0;
+        bool outermost = trace_layer_is_log(&layers->layers[i]);
 
         for (size_t j = 0; outermost && j < layers->count; j++)
-            outermost = i == j || strcmp(layers->layers[j].kind, "log") != 0 ||
+            outermost = i == j || !trace_layer_is_log(&layers->layers[j]) ||
                         !trace_layers_reaches(layers, layers->layers[j].layer_id, layers->layers[i].layer_id);
         if (outermost)
             fprintf(out, "%s%" PRId64, ftell(out) > 0 ? "," : "", layers->layers[i].layer_id);

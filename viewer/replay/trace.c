@@ -242,7 +242,7 @@ reader_layer(const struct trace *trace, int64_t wanted, int64_t *out)
     if (status != COMMAND_FINE)
         return status;
     for (size_t i = 0; i < layers.count && found == NULL; i++) {
-        if (strcmp(layers.layers[i].kind, "log") == 0 && (wanted == 0 || layers.layers[i].layer_id == wanted))
+        if (trace_layer_is_log(&layers.layers[i]) && (wanted == 0 || layers.layers[i].layer_id == wanted))
             found = &layers.layers[i];
     }
     if (found != NULL)
