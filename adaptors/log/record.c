@@ -66,9 +66,8 @@ tidei_log_by_resource(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The number of a layer of this log's stack; 0: it is none. */
-static uint16_t
-log_layer_number(struct tidei_log *log, const struct tide_resource *resource)
+uint16_t
+tidei_log_layer_number(struct tidei_log *log, const struct tide_resource *resource)
 {
     /* Pairs with the release in log_keep_layers. */
     const struct tidei_log_layers *layers = atomic_load_explicit(&log->layers, memory_order_acquire);
@@ -92,7 +91,7 @@ log_failed(struct tidei_log *log, struct tidei_producer *producer, uint64_t begi
     if (error != NULL) {
         rest.text = error->text;
         rest.length = tidei_utf8_length(error->text, TIDEI_REFUSAL_BYTES);
-        rest.layer = log_layer_number(log, error->refused);
+        rest.layer = tidei_log_layer_number(log, error->refused);
     }
     tidei_producer_event_behind(producer, begin, 0, bytes, stream, word, callstack, true, &rest);
     if (slot != NULL)
