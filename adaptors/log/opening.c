@@ -298,7 +298,8 @@ log_is_quick(const struct tidei_log *log)
 
 /*
  * What layers below have from upstream. The chunks of a suballocator are the allocations of the log below it. Where the
- * trace has no such log, it puts a tap on the chunks, which records them with the suballocator's own number.
+ * trace has no such log on some way down, it puts a tap on the chunks, which records those that passed no log with the
+ * suballocator's own number.
  */
 
 /* Ends with the last log of the trace that found the layer below it, or with the layer where that log was its owner. */
@@ -338,7 +339,7 @@ log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chu
             walk->status = TIDE_ENOMEM;
             return NULL;
         }
-        tap->tap = (struct tidei_chunk_tap){ &tap->log.base, log_tap_end };
+        tap->tap = (struct tidei_chunk_tap){ &tap->log.base, walk->recorder, log_tap_end };
         tap->chunks = chunks;
         tap->log.base.ops = walk->top->base.ops;
         tap->log.base.upstream = chunks->upstream;
@@ -373,25 +374,38 @@ log_is_new(const struct log_walk *walk, const struct tide_resource *resource)
 
 /*
  * Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base: in those
- * that are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them.
+ * that are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them. Returns
+ * whether there is one of the trace.
  */
-static void
+static bool
 log_hold_below(const struct log_walk *walk, const struct tidei_log *top, struct tide_resource *resource,
                struct tidei_place place)
 {
     const struct tidei_recorder *recorder = atomic_load_explicit(&top->recorder, memory_order_acquire);
+    bool is_told = false;
 
     while (resource != NULL && log_chunks_of(resource) == NULL) {
         const struct tidei_kind *kind = tidei_kind_of_any(resource);
 
         if (kind == NULL || resource->upstream == NULL)
-            return; /* a base; or what an application brings, of which nothing is known */
+            break; /* a base; or what an application brings, of which nothing is known */
         if (resource->ops == top->base.ops &&
-            atomic_load_explicit(&((struct tidei_log *)resource)->recorder, memory_order_acquire) == recorder &&
-            (walk == NULL || log_is_new(walk, resource)))
-            tidei_log_hold((struct tidei_log *)resource, &place);
+            atomic_load_explicit(&((struct tidei_log *)resource)->recorder, memory_order_acquire) == recorder) {
+            is_told = true;
+            if (walk == NULL || log_is_new(walk, resource))
+                tidei_log_hold((struct tidei_log *)resource, &place);
+        }
         resource = kind->beneath != NULL ? kind->beneath(resource, &place) : resource->upstream;
     }
+    return is_told;
+}
+
+/* Whether a layer is a log of the trace. */
+static bool
+log_is_of(const struct log_walk *walk, const struct tide_resource *resource)
+{
+    return resource->ops == walk->top->base.ops && atomic_load_explicit(&((const struct tidei_log *)resource)->recorder,
+                                                                        memory_order_acquire) == walk->recorder;
 }
 
 /* Whether each way down from here passes a log of the trace before the next suballocator or base. */
@@ -401,8 +415,7 @@ log_is_told(const struct log_walk *walk, struct tide_resource *resource)
     struct tide_upstream edge;
     size_t edges = 0;
 
-    if (resource->ops == walk->top->base.ops &&
-        atomic_load_explicit(&((struct tidei_log *)resource)->recorder, memory_order_acquire) == walk->recorder)
+    if (log_is_of(walk, resource))
         return true;
     if (log_chunks_of(resource) != NULL)
         return false;
@@ -413,20 +426,41 @@ log_is_told(const struct log_walk *walk, struct tide_resource *resource)
     return edges != 0;
 }
 
-/* Record what a suballocator holds now, in its tap and in the logs below; `walk` as above. Its chunks do not change. */
+/* Make the logs of the trace tell a tap above, which are the next ones on the ways down before a suballocator. */
 static void
-log_hold_all(const struct log_walk *walk, const struct tidei_log *top, const struct tidei_chunks *chunks,
-             struct log_tap *tap)
+log_make_tell(const struct log_walk *walk, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+
+    if (log_is_of(walk, resource)) {
+        atomic_fetch_or_explicit(&((struct tidei_log *)resource)->extras, TIDEI_LOG_TELLS, memory_order_relaxed);
+        return;
+    }
+    for (size_t i = 0; log_chunks_of(resource) == NULL && resource->ops->upstream_at(resource, i, &edge) == TIDE_OK;
+         i++)
+        log_make_tell(walk, edge.resource);
+}
+
+/*
+ * Record what a suballocator holds now, in the logs below or, where a chunk's way has none, in its tap; `walk` as above.
+ * Its chunks do not change. `tap` is NULL where it has none, or one that knows them.
+ */
+static void
+log_hold_all(const struct log_walk *walk, const struct tidei_log *top, struct tidei_chunks *chunks, struct log_tap *tap)
 {
     for (uint32_t i = 0; i < chunks->held.capacity; i++) {
-        const struct tidei_block *block = &chunks->held.blocks[i];
+        struct tidei_block *block = &chunks->held.blocks[i];
         struct tidei_place place = { (void *)block->address, block->bytes, block->alignment, block->stream };
+        bool told;
 
         if (!block->used)
             continue;
-        if (tap != NULL)
+        told = log_hold_below(walk, top, chunks->upstream, place);
+        if (tap == NULL)
+            continue;
+        block->told = told;
+        if (!told)
             tidei_log_hold(&tap->log, &place);
-        log_hold_below(walk, top, chunks->upstream, place);
     }
 }
 
@@ -495,6 +529,8 @@ log_take_up_layer(struct log_walk *walk, const struct log_seen *seen, struct tid
     }
     if (!log_is_told(walk, chunks->upstream))
         below->tap = log_tap_use(walk, seen, chunks, &is_new);
+    if (is_new)
+        log_make_tell(walk, chunks->upstream);
     walk->top->below = below;
     log_hold_all(walk, walk->top, chunks, is_new ? below->tap : NULL);
 }
@@ -721,6 +757,51 @@ log_keep_all(struct log_walk *walk, uint16_t id)
     log_keep_layers(walk);
 }
 
+/* Whether a way down from here leads to the layer that grows, past no log of the trace and no suballocator. */
+static bool
+log_leads_to_grown(const struct log_walk *walk, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+    bool leads = resource == walk->grown;
+
+    if (log_is_of(walk, resource) || log_chunks_of(resource) != NULL)
+        return false;
+    for (size_t i = 0; !leads && resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
+        leads = log_leads_to_grown(walk, edge.resource);
+    return leads;
+}
+
+/* Put a tap on the chunks of a suballocator above, which logs have said so far; their returns are those logs' as well. */
+static void
+log_tap_later(struct log_walk *walk, struct tidei_log_below *above)
+{
+    const struct log_seen seen = { .resource = above->resource,
+                                   .id = tidei_log_layer_number(walk->top, above->resource) };
+    bool is_new = false;
+
+    tidei_chunks_pause(above->chunks);
+    above->tap = log_tap_use(walk, &seen, above->chunks, &is_new);
+    for (uint32_t i = 0; is_new && i < above->chunks->held.capacity; i++)
+        above->chunks->held.blocks[i].told = true;
+    if (is_new)
+        log_make_tell(walk, above->chunks->upstream);
+    tidei_chunks_resume(above->chunks);
+}
+
+/* Suballocators above the layer that grows have another way down: with a log, or without one. */
+static void
+log_tap_above(struct log_walk *walk)
+{
+    for (struct tidei_log_below *above = walk->top->below; above != NULL; above = above->next) {
+        if (above->chunks == NULL || !log_leads_to_grown(walk, above->chunks->upstream))
+            continue;
+        if (above->tap == NULL && !log_is_told(walk, walk->added->resource))
+            log_tap_later(walk, above);
+        if (above->tap != NULL)
+            log_make_tell(walk, walk->added->resource);
+    }
+}
+
 /* Number and watch in the trace of `log` what lies below an upstream that a layer gets. */
 static void
 log_grow(struct tidei_log *log, struct tide_resource *grown, const struct tide_upstream *added)
@@ -735,6 +816,8 @@ log_grow(struct tidei_log *log, struct tide_resource *grown, const struct tide_u
         tidei_recorder_define_bin(walk.recorder, id, added->limit_bytes, below);
     if (walk.status == TIDE_OK)
         log_take_up(&walk);
+    if (walk.status == TIDE_OK)
+        log_tap_above(&walk);
     if (walk.status == TIDE_OK)
         log_watch_bases(&walk, &log->base, log, NULL);
     if (walk.status == TIDE_OK)
