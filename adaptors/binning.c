@@ -20,8 +20,7 @@
  *  - Figures are those of the layer that follows, for which all blocks of a bin are in use.
  *  - Streams are ordered through the layer that follows, which must serve the same device. An order behind
  *    TIDE_STREAM_ALL also goes through every bin, so that bins which keep blocks forget their streams.
- *  - A bin that is added later costs a short lock for each call that it serves. A trace that is being recorded lists
- *    only the bins that existed when it began.
+ *  - A bin that is added later costs a short lock for each call that it serves.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@
 #include "src/tables/address-shards.h"
 #include "src/stack/stack.h"
 #include "src/resource/kind.h"
-#include "src/sync/lock.h"
+#include "src/resource/upstreams.h"
 
 #define RANGE_MOST 64 /* powers of two in 64 bits */
 
@@ -71,10 +70,9 @@ bin_route(const struct bin_table *table, uint64_t bytes)
 
 struct binning {
     struct tide_resource base;
-    _Atomic(struct bin_table *) table;        /* owned; written under the lock */
+    _Atomic(struct bin_table *) table;        /* owned; written with tidei_upstreams_lock */
     struct bin_table *first;                  /* the first table; borrowed */
-    struct tidei_lock lock;                   /* held by threads that add bins */
-    uint32_t added;                           /* number of bins added, guarded by the lock */
+    uint32_t added;                           /* number of bins added, guarded by the same lock */
     struct tidei_address_shards *_Atomic out; /* owned; addresses from added bins, with the bin's number */
 };
 
@@ -330,7 +328,6 @@ binning_fini(struct tide_resource *self)
 
     bin_table_free(atomic_load_explicit(&binning->table, memory_order_relaxed)); /* relaxed: nobody else is here */
     tidei_address_shards_destroy(binning_out(binning));
-    tidei_lock_fini(&binning->lock);
 }
 
 extern const struct tidei_kind tidei_binning_kind;
@@ -468,14 +465,12 @@ binning_new(struct tide_resource *upstream, struct bin_list *list, uint64_t *wro
         bin_table_set(table, i, list->bins[i].limit_bytes, tide_resource_retain(list->bins[i].resource), 0);
     binning->first = table;
     atomic_init(&binning->table, table);
-    tidei_lock_init(&binning->lock);
     status = tide_resource_init(&binning->base, &tidei_binning_kind.ops, upstream);
     if (status == TIDE_OK) {
         tidei_kind_mark(&binning->base);
         *out = &binning->base;
         return TIDE_OK;
     }
-    tidei_lock_fini(&binning->lock);
 free_both:
     bin_table_free(table);
     free(binning);
@@ -558,11 +553,15 @@ tide_binning_create(struct tide_resource *upstream, const struct tide_binning_op
     return status;
 }
 
-/* Add a bin with a new limit. The caller holds the lock, so that only one is added at a time. */
+/*
+ * Add a bin with a new limit. The caller has tidei_upstreams_lock, so that only one is added at a time. A trace knows
+ * the bin before it gets a request.
+ */
 static enum tide_status
 binning_publish(struct binning *binning, uint64_t limit_bytes, struct tide_resource *resource)
 {
-    struct bin_table *now = atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: holds the lock */
+    struct bin_table *now = atomic_load_explicit(&binning->table, memory_order_relaxed); /* relaxed: has the lock */
+    const struct tide_upstream bin = { resource, limit_bytes };
     struct bin_table *table;
     size_t place = 0;
 
@@ -574,8 +573,10 @@ binning_publish(struct binning *binning, uint64_t limit_bytes, struct tide_resou
     if (table == NULL)
         return TIDE_ENOMEM;
     binning->added++;
+    tidei_upstreams_begin(&binning->base, &bin);
     /* Release: pairs with the acquire in binning_table. */
     atomic_store_explicit(&binning->table, table, memory_order_release);
+    tidei_upstreams_end(&binning->base);
     return TIDE_OK;
 }
 
@@ -612,8 +613,8 @@ tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct ti
         status = binning_make_out(binning);
     if (status != TIDE_OK)
         return status;
-    tidei_lock_acquire(&binning->lock);
+    tidei_upstreams_lock();
     status = binning_publish(binning, limit_bytes, bin);
-    tidei_lock_release(&binning->lock);
+    tidei_upstreams_unlock();
     return status;
 }

@@ -658,6 +658,14 @@ tests_chunks_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/chunks-t
 THREADED_TESTS += tests/chunks-t
 
+check_PROGRAMS += tests/later-bins-t
+tests_later_bins_t_SOURCES = tests/later-bins-t.c $(trace_test)
+tests_later_bins_t_CPPFLAGS = $(trace_test_cppflags)
+tests_later_bins_t_CFLAGS = $(trace_test_cflags)
+tests_later_bins_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/later-bins-t
+THREADED_TESTS += tests/later-bins-t
+
 check_PROGRAMS += tests/sampler-t
 tests_sampler_t_SOURCES = tests/sampler-t.c $(trace_test)
 tests_sampler_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

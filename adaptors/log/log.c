@@ -12,8 +12,8 @@
  * pass a call on, the end of the driver's one call serves as the end of the event, which saves one reading of the
  * clock.
  *
- * Memory that a pool or another suballocator below has from its upstream is recorded by a log below it. Where there is
- * none, it is recorded with the suballocator's own layer: see log_take_up in opening.c. What it had before the trace is
+ * Memory that a pool or another suballocator below has from its upstream is recorded by a log below it. What passes
+ * none is recorded with the suballocator's own layer: see log_take_up in opening.c. What it had before the trace is
  * there, too.
  *
  * A second log of the same path, in this stack or in another one of the process, records into the same trace, with the

@@ -3,13 +3,14 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidemark/stack.h>
 
 #include "adaptors/log/opening.h"
 #include "src/resource/kind.h"
+#include "src/resource/upstreams.h"
 #include "src/suballoc/chunks.h"
-#include "src/sync/fork.h"
 #include "src/tables/grow.h"
 
 struct log_tap;
@@ -73,9 +74,11 @@ struct log_walk {
     size_t ordered;                   /* how many have their `lower` */
     struct tidei_log_numbered *known; /* layers of logs of earlier stacks, which have numbers */
     size_t known_count, known_capacity;
-    uint32_t stack_id;       /* of an earlier stack that this one contains whole; 0: none */
-    bool is_cuda;            /* a base allocates through the driver */
-    enum tide_status status; /* of the first resource that could not be numbered */
+    struct tide_resource *grown;       /* gets `added`, and what is new lies below that; NULL: the stack is new */
+    const struct tide_upstream *added; /* borrowed */
+    uint32_t stack_id;                 /* of an earlier stack that this one contains whole; 0: none */
+    bool is_cuda;                      /* a base allocates through the driver */
+    enum tide_status status;           /* of the first resource that could not be numbered */
 };
 
 /* Two stacks that share a log may be created at once. */
@@ -139,6 +142,7 @@ log_layers_new(const struct log_walk *walk)
 
     if (layers == NULL)
         return NULL;
+    layers->before = NULL;
     layers->count = 0;
     for (size_t i = 0; i < walk->count; i++)
         layers->items[layers->count++] = (struct tidei_log_numbered){ walk->seen[i].resource, walk->seen[i].id };
@@ -148,13 +152,39 @@ log_layers_new(const struct log_walk *walk)
     return layers;
 }
 
+/* The logs that have the numbers of their layers, in the order in which they got them. With tidei_upstreams_lock. */
+static struct tidei_log *log_list;
+
+static void
+log_enlist(struct tidei_log *log)
+{
+    struct tidei_log **link = &log_list;
+
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = log;
+}
+
+static void
+log_delist(struct tidei_log *log)
+{
+    struct tidei_log **link = &log_list;
+
+    tidei_upstreams_lock();
+    while (*link != NULL && *link != log)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = log->next;
+    tidei_upstreams_unlock();
+}
+
 /* Give each log of the walk that has none the numbers of all its layers. Without host memory refusals name no layer. */
 static void
 log_keep_layers(struct log_walk *walk)
 {
     for (size_t i = 0; i < walk->count; i++) {
         struct tidei_log *log = (struct tidei_log *)walk->seen[i].resource;
-        struct tidei_log_layers *layers, *none = NULL;
+        struct tidei_log_layers *layers;
 
         if (log->base.ops != walk->top->base.ops ||
             atomic_load_explicit(&log->recorder, memory_order_acquire) != walk->recorder ||
@@ -163,10 +193,9 @@ log_keep_layers(struct log_walk *walk)
         layers = log_layers_new(walk);
         if (layers == NULL)
             return;
-        /* Pairs with the acquire in record.c, log_layer_number. Another thread may create a stack over the same log. */
-        if (!atomic_compare_exchange_strong_explicit(&log->layers, &none, layers, memory_order_release,
-                                                     memory_order_relaxed))
-            free(layers);
+        /* Pairs with the acquire in record.c, tidei_log_layer_number. */
+        atomic_store_explicit(&log->layers, layers, memory_order_release);
+        log_enlist(log);
     }
 }
 
@@ -184,7 +213,7 @@ log_known(struct log_walk *walk, struct tide_resource *resource)
         return 0;
     if (!log_see_known(walk, log))
         return 0;
-    if (walk->stack_id == 0) /* relaxed: its holder has it alone */
+    if (walk->grown == NULL && walk->stack_id == 0) /* relaxed: its holder has it alone */
         walk->stack_id = atomic_exchange_explicit(&log->stack_id, 0, memory_order_relaxed);
     return log->layer_id;
 }
@@ -202,7 +231,9 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
         if (walk->seen[i].resource == resource)
             return walk->seen[i].id;
     }
-    id = log_known(walk, resource);
+    id = walk->grown != NULL ? tidei_log_layer_number(walk->top, resource) : 0;
+    if (id == 0)
+        id = log_known(walk, resource);
     if (id != 0 || walk->status != TIDE_OK)
         return id;
     if (!tidei_grow(&walk->seen, &walk->capacity, walk->count, 1)) {
@@ -269,46 +300,17 @@ log_is_quick(const struct tidei_log *log)
 
 /*
  * What layers below have from upstream. The chunks of a suballocator are the allocations of the log below it. Where the
- * trace has no such log, it puts a tap on the chunks, which records them with the suballocator's own number.
+ * trace has no such log on some way down, it puts a tap on the chunks, which records those that passed no log with the
+ * suballocator's own number.
  */
 
 /* Ends with the last log of the trace that found the layer below it, or with the layer where that log was its owner. */
 struct log_tap {
     struct tidei_chunk_tap tap;  /* first */
     struct tidei_chunks *chunks; /* borrowed */
-    uint32_t users;              /* entries of it in lists of logs; written by the thread that has log_begin_change */
+    uint32_t users;              /* entries of it in lists of logs; written with tidei_upstreams_lock */
     struct tidei_log log;        /* lies in no stack: a log with the layer's number over the layer's upstream */
 };
-
-/* Other than 0: a thread of this process changes taps; 1 more than its tidei_fork_generation, as it may not exist. */
-static _Atomic uint64_t log_changing;
-
-static void
-log_begin_change(void)
-{
-    uint64_t mine = (uint64_t)tidei_fork_generation() + 1;
-    unsigned looks = 0;
-
-    for (;;) {
-        uint64_t other = 0;
-
-        /* Acquire: pairs with the release in log_end_change. */
-        if (atomic_compare_exchange_strong_explicit(&log_changing, &other, mine, memory_order_acquire,
-                                                    memory_order_relaxed))
-            return;
-        /* A thread of the parent had it. */
-        if (other != mine && atomic_compare_exchange_strong_explicit(&log_changing, &other, mine, memory_order_acquire,
-                                                                     memory_order_relaxed))
-            return;
-        tidei_lock_pause(&looks);
-    }
-}
-
-static void
-log_end_change(void)
-{
-    atomic_store_explicit(&log_changing, 0, memory_order_release);
-}
 
 static void
 log_tap_end(struct tidei_chunk_tap *ended)
@@ -339,7 +341,7 @@ log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chu
             walk->status = TIDE_ENOMEM;
             return NULL;
         }
-        tap->tap = (struct tidei_chunk_tap){ &tap->log.base, log_tap_end };
+        tap->tap = (struct tidei_chunk_tap){ &tap->log.base, walk->recorder, log_tap_end };
         tap->chunks = chunks;
         tap->log.base.ops = walk->top->base.ops;
         tap->log.base.upstream = chunks->upstream;
@@ -353,37 +355,59 @@ log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chu
     return tap;
 }
 
-static bool
-log_is_new(const struct log_walk *walk, const struct tide_resource *resource)
+/* What the walk has numbered for a resource; NULL: nothing, because it had a number or lies elsewhere. */
+static const struct log_seen *
+log_seen_of(const struct log_walk *walk, const struct tide_resource *resource)
 {
     for (size_t i = 0; i < walk->count; i++) {
         if (walk->seen[i].resource == resource)
-            return walk->seen[i].is_new;
+            return &walk->seen[i];
     }
-    return false;
+    return NULL;
+}
+
+static bool
+log_is_new(const struct log_walk *walk, const struct tide_resource *resource)
+{
+    const struct log_seen *seen = log_seen_of(walk, resource);
+
+    return seen != NULL && seen->is_new;
 }
 
 /*
  * Record a chunk in the logs that its request would pass now, on the way to the next suballocator or base: in those
- * that are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them.
+ * that are new to the trace of `top`; where `walk` is NULL, because the trace itself is new, in all of them. Returns
+ * whether there is one of the trace.
  */
-static void
+static bool
 log_hold_below(const struct log_walk *walk, const struct tidei_log *top, struct tide_resource *resource,
                struct tidei_place place)
 {
     const struct tidei_recorder *recorder = atomic_load_explicit(&top->recorder, memory_order_acquire);
+    bool is_told = false;
 
     while (resource != NULL && log_chunks_of(resource) == NULL) {
         const struct tidei_kind *kind = tidei_kind_of_any(resource);
 
         if (kind == NULL || resource->upstream == NULL)
-            return; /* a base; or what an application brings, of which nothing is known */
+            break; /* a base; or what an application brings, of which nothing is known */
         if (resource->ops == top->base.ops &&
-            atomic_load_explicit(&((struct tidei_log *)resource)->recorder, memory_order_acquire) == recorder &&
-            (walk == NULL || log_is_new(walk, resource)))
-            tidei_log_hold((struct tidei_log *)resource, &place);
+            atomic_load_explicit(&((struct tidei_log *)resource)->recorder, memory_order_acquire) == recorder) {
+            is_told = true;
+            if (walk == NULL || log_is_new(walk, resource))
+                tidei_log_hold((struct tidei_log *)resource, &place);
+        }
         resource = kind->beneath != NULL ? kind->beneath(resource, &place) : resource->upstream;
     }
+    return is_told;
+}
+
+/* Whether a layer is a log of the trace. */
+static bool
+log_is_of(const struct log_walk *walk, const struct tide_resource *resource)
+{
+    return resource->ops == walk->top->base.ops && atomic_load_explicit(&((const struct tidei_log *)resource)->recorder,
+                                                                        memory_order_acquire) == walk->recorder;
 }
 
 /* Whether each way down from here passes a log of the trace before the next suballocator or base. */
@@ -393,8 +417,7 @@ log_is_told(const struct log_walk *walk, struct tide_resource *resource)
     struct tide_upstream edge;
     size_t edges = 0;
 
-    if (resource->ops == walk->top->base.ops &&
-        atomic_load_explicit(&((struct tidei_log *)resource)->recorder, memory_order_acquire) == walk->recorder)
+    if (log_is_of(walk, resource))
         return true;
     if (log_chunks_of(resource) != NULL)
         return false;
@@ -405,20 +428,41 @@ log_is_told(const struct log_walk *walk, struct tide_resource *resource)
     return edges != 0;
 }
 
-/* Record what a suballocator holds now, in its tap and in the logs below; `walk` as above. Its chunks do not change. */
+/* Make the logs of the trace tell a tap above, which are the next ones on the ways down before a suballocator. */
 static void
-log_hold_all(const struct log_walk *walk, const struct tidei_log *top, const struct tidei_chunks *chunks,
-             struct log_tap *tap)
+log_make_tell(const struct log_walk *walk, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+
+    if (log_is_of(walk, resource)) {
+        atomic_fetch_or_explicit(&((struct tidei_log *)resource)->extras, TIDEI_LOG_TELLS, memory_order_relaxed);
+        return;
+    }
+    for (size_t i = 0; log_chunks_of(resource) == NULL && resource->ops->upstream_at(resource, i, &edge) == TIDE_OK;
+         i++)
+        log_make_tell(walk, edge.resource);
+}
+
+/*
+ * Record what a suballocator holds now, in the logs below or, where a chunk's way has none, in its tap; `walk` as above.
+ * Its chunks do not change. `tap` is NULL where it has none, or one that knows them.
+ */
+static void
+log_hold_all(const struct log_walk *walk, const struct tidei_log *top, struct tidei_chunks *chunks, struct log_tap *tap)
 {
     for (uint32_t i = 0; i < chunks->held.capacity; i++) {
-        const struct tidei_block *block = &chunks->held.blocks[i];
+        struct tidei_block *block = &chunks->held.blocks[i];
         struct tidei_place place = { (void *)block->address, block->bytes, block->alignment, block->stream };
+        bool told;
 
         if (!block->used)
             continue;
-        if (tap != NULL)
+        told = log_hold_below(walk, top, chunks->upstream, place);
+        if (tap == NULL)
+            continue;
+        block->told = told;
+        if (!told)
             tidei_log_hold(&tap->log, &place);
-        log_hold_below(walk, top, chunks->upstream, place);
     }
 }
 
@@ -487,6 +531,8 @@ log_take_up_layer(struct log_walk *walk, const struct log_seen *seen, struct tid
     }
     if (!log_is_told(walk, chunks->upstream))
         below->tap = log_tap_use(walk, seen, chunks, &is_new);
+    if (is_new)
+        log_make_tell(walk, chunks->upstream);
     walk->top->below = below;
     log_hold_all(walk, walk->top, chunks, is_new ? below->tap : NULL);
 }
@@ -498,9 +544,9 @@ log_take_up_layer(struct log_walk *walk, const struct log_seen *seen, struct tid
 static void
 log_take_up(struct log_walk *walk)
 {
+    bool had_below = walk->top->below != NULL;
     struct tidei_chunks *chunks;
 
-    log_begin_change();
     for (size_t i = walk->ordered; i-- > 0;) {
         struct tide_resource *layer = walk->seen[walk->seen[i].lower].resource;
 
@@ -529,8 +575,7 @@ log_take_up(struct log_walk *walk)
         else if (log_kept_of(walk->seen[i].resource) != NULL)
             log_kept_of(walk->seen[i].resource)->resume(walk->seen[i].resource);
     }
-    log_end_change();
-    if (walk->top->below != NULL)
+    if (walk->top->below != NULL && !had_below)
         tidei_recorder_begin_with(walk->recorder, log_hold_again, walk->top);
 }
 
@@ -586,14 +631,14 @@ log_end_tap(struct log_tap *tap, bool leaves)
 {
     bool ends;
 
-    log_begin_change();
+    tidei_upstreams_lock();
     ends = --tap->users == 0 && !leaves;
     if (ends) {
         tidei_chunks_pause(tap->chunks);
         tap->chunks->tap = NULL;
         tidei_chunks_resume(tap->chunks);
     }
-    log_end_change();
+    tidei_upstreams_unlock();
     if (ends)
         log_tap_end(&tap->tap);
 }
@@ -626,6 +671,7 @@ log_end_below(struct tidei_log *log, struct tidei_recorder *recorder)
 static void
 log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct tidei_log *nearest, struct log_tap *tap)
 {
+    bool is_new = walk->grown == NULL || log_seen_of(walk, resource) != NULL;
     struct tide_upstream edge;
 
     if (resource->ops == walk->top->base.ops &&
@@ -648,11 +694,169 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct ti
                 atomic_fetch_or_explicit(&tap->log.extras, TIDEI_LOG_CALLS, memory_order_relaxed);
         }
     }
-    if (walk->top->options.samples == TIDE_SAMPLES_EVERY && log_can_watch(resource))
+    if (walk->top->options.samples == TIDE_SAMPLES_EVERY && is_new && log_can_watch(resource))
         log_watch_each(walk, nearest, resource);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
         log_watch_bases(walk, edge.resource, nearest, tap);
+    if (resource == walk->grown)
+        log_watch_bases(walk, walk->added->resource, nearest, tap);
 }
+
+/*
+ * Layers that get another upstream while they are recorded. What is new below it is numbered, taken up and watched, once
+ * in each trace, before the first request reaches it.
+ */
+
+/* Whether another log of the trace, which is earlier in the list, has done so. */
+static bool
+log_has_grown(const struct tidei_log *log, struct tide_resource *grown, uint16_t id)
+{
+    const struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+
+    for (struct tidei_log *earlier = log_list; earlier != log; earlier = earlier->next) {
+        if (earlier->watches && atomic_load_explicit(&earlier->recorder, memory_order_acquire) == recorder &&
+            tidei_log_layer_number(earlier, grown) == id)
+            return true;
+    }
+    return false;
+}
+
+/* Give a log that has numbers those of the walk, too. Its readers keep the former ones until it ends. */
+static bool
+log_keep_more(const struct log_walk *walk, struct tidei_log *log)
+{
+    /* Relaxed: only the holder of the lock writes it. */
+    struct tidei_log_layers *before = atomic_load_explicit(&log->layers, memory_order_relaxed);
+    size_t count = before->count + walk->count;
+    struct tidei_log_layers *layers =
+        malloc(offsetof(struct tidei_log_layers, items) + count * sizeof(layers->items[0]));
+
+    if (layers == NULL)
+        return false;
+    layers->before = before;
+    layers->count = before->count;
+    memcpy(layers->items, before->items, before->count * sizeof(layers->items[0]));
+    for (size_t i = 0; i < walk->count; i++) {
+        if (tidei_log_layer_number(log, walk->seen[i].resource) == 0)
+            layers->items[layers->count++] = (struct tidei_log_numbered){ walk->seen[i].resource, walk->seen[i].id };
+    }
+    qsort(layers->items, layers->count, sizeof(layers->items[0]), tidei_log_by_resource);
+    /* Pairs with the acquire in record.c, tidei_log_layer_number. */
+    atomic_store_explicit(&log->layers, layers, memory_order_release);
+    return true;
+}
+
+/* Give the numbers of the walk to all logs of the trace that know the layer by the number `id`, and to new ones. */
+static void
+log_keep_all(struct log_walk *walk, uint16_t id)
+{
+    log_see_known(walk, walk->top);
+    for (struct tidei_log *log = log_list; log != NULL; log = log->next) {
+        if (atomic_load_explicit(&log->recorder, memory_order_acquire) == walk->recorder &&
+            tidei_log_layer_number(log, walk->grown) == id && !log_keep_more(walk, log))
+            walk->status = TIDE_ENOMEM;
+    }
+    log_keep_layers(walk);
+}
+
+/* Whether a way down from here leads to the layer that grows, past no log of the trace and no suballocator. */
+static bool
+log_leads_to_grown(const struct log_walk *walk, struct tide_resource *resource)
+{
+    struct tide_upstream edge;
+    bool leads = resource == walk->grown;
+
+    if (log_is_of(walk, resource) || log_chunks_of(resource) != NULL)
+        return false;
+    for (size_t i = 0; !leads && resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
+        leads = log_leads_to_grown(walk, edge.resource);
+    return leads;
+}
+
+/* Put a tap on the chunks of a suballocator above, which logs have said so far; their returns are those logs' as well. */
+static void
+log_tap_later(struct log_walk *walk, struct tidei_log_below *above)
+{
+    const struct log_seen seen = { .resource = above->resource,
+                                   .id = tidei_log_layer_number(walk->top, above->resource) };
+    bool is_new = false;
+
+    tidei_chunks_pause(above->chunks);
+    above->tap = log_tap_use(walk, &seen, above->chunks, &is_new);
+    for (uint32_t i = 0; is_new && i < above->chunks->held.capacity; i++)
+        above->chunks->held.blocks[i].told = true;
+    if (is_new)
+        log_make_tell(walk, above->chunks->upstream);
+    tidei_chunks_resume(above->chunks);
+}
+
+/* Suballocators above the layer that grows have another way down: with a log, or without one. */
+static void
+log_tap_above(struct log_walk *walk)
+{
+    for (struct tidei_log_below *above = walk->top->below; above != NULL; above = above->next) {
+        if (above->chunks == NULL || !log_leads_to_grown(walk, above->chunks->upstream))
+            continue;
+        if (above->tap == NULL && !log_is_told(walk, walk->added->resource))
+            log_tap_later(walk, above);
+        if (above->tap != NULL)
+            log_make_tell(walk, walk->added->resource);
+    }
+}
+
+/* Number and watch in the trace of `log` what lies below an upstream that a layer gets. */
+static void
+log_grow(struct tidei_log *log, struct tide_resource *grown, const struct tide_upstream *added)
+{
+    struct log_walk walk = { .top = log, .grown = grown, .added = added };
+    uint16_t id = tidei_log_layer_number(log, grown);
+    uint32_t below;
+
+    walk.recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    below = log_number(&walk, added->resource);
+    if (walk.status == TIDE_OK)
+        tidei_recorder_define_bin(walk.recorder, id, added->limit_bytes, below);
+    if (walk.status == TIDE_OK)
+        log_take_up(&walk);
+    if (walk.status == TIDE_OK)
+        log_tap_above(&walk);
+    if (walk.status == TIDE_OK)
+        log_watch_bases(&walk, &log->base, log, NULL);
+    if (walk.status == TIDE_OK)
+        log_keep_all(&walk, id);
+    if (walk.status != TIDE_OK)
+        tidei_message(TIDE_WARNING, "log: the trace %s lacks a part of an upstream that a %s gets: %s",
+                      walk.recorder->path, tide_resource_name(grown), tide_status_text(walk.status));
+    free(walk.seen);
+    free(walk.known);
+}
+
+static void
+log_growth_begins(struct tide_resource *grown, const struct tide_upstream *added)
+{
+    for (struct tidei_log *log = log_list; log != NULL; log = log->next) {
+        uint16_t id = log->watches ? tidei_log_layer_number(log, grown) : 0;
+
+        if (id != 0 && !log_has_grown(log, grown, id))
+            log_grow(log, grown, added);
+    }
+}
+
+/* The texts of the stacks have the upstream, too. */
+static void
+log_growth_ended(struct tide_resource *grown)
+{
+    for (struct tidei_log *log = log_list; log != NULL; log = log->next) {
+        uint32_t stack_id = atomic_load_explicit(&log->stack_id, memory_order_relaxed);
+        char text[4096];
+
+        if (stack_id != 0 && tidei_log_layer_number(log, grown) != 0 &&
+            tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
+            tidei_recorder_define_stack(atomic_load_explicit(&log->recorder, memory_order_acquire), stack_id, text);
+    }
+}
+
+static const struct tidei_upstreams_listener log_growth = { .begins = log_growth_begins, .ended = log_growth_ended };
 
 /* The log that opened the trace is destroyed: stop watching the resources below it. */
 static void
@@ -693,6 +897,8 @@ tidei_log_open(struct tidei_log *log)
     if (status != TIDE_OK)
         return status;
     log->watches = true;
+    tidei_upstreams_lock();
+    tidei_upstreams_listen(&log_growth);
     log_number(&walk, &log->base);
     status = walk.status;
     if (status == TIDE_ENOMEM)
@@ -707,6 +913,7 @@ tidei_log_open(struct tidei_log *log)
         log_watch_bases(&walk, &log->base, log, NULL);
     if (status == TIDE_OK)
         log_keep_layers(&walk);
+    tidei_upstreams_unlock();
     if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
         atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
                               memory_order_relaxed);
@@ -724,12 +931,14 @@ tidei_log_close(struct tidei_log *log)
 {
     struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
     struct tidei_log_sampled *sampled = atomic_load_explicit(&log->sampled, memory_order_acquire);
+    struct tidei_log_layers *layers = atomic_load_explicit(&log->layers, memory_order_acquire);
     struct tidei_error error;
     int cancel;
 
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (recorder != NULL) {
+        log_delist(log);
         tidei_log_sample_last(log);
         if (log->watches)
             log_unwatch(recorder, &log->base);
@@ -745,5 +954,10 @@ tidei_log_close(struct tidei_log *log)
         free(sampled);
         sampled = next;
     }
-    free(atomic_load_explicit(&log->layers, memory_order_acquire));
+    while (layers != NULL) {
+        struct tidei_log_layers *before = layers->before;
+
+        free(layers);
+        layers = before;
+    }
 }

@@ -66,9 +66,8 @@ tidei_log_by_resource(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The number of a layer of this log's stack; 0: it is none. */
-static uint16_t
-log_layer_number(struct tidei_log *log, const struct tide_resource *resource)
+uint16_t
+tidei_log_layer_number(struct tidei_log *log, const struct tide_resource *resource)
 {
     /* Pairs with the release in log_keep_layers. */
     const struct tidei_log_layers *layers = atomic_load_explicit(&log->layers, memory_order_acquire);
@@ -92,23 +91,39 @@ log_failed(struct tidei_log *log, struct tidei_producer *producer, uint64_t begi
     if (error != NULL) {
         rest.text = error->text;
         rest.length = tidei_utf8_length(error->text, TIDEI_REFUSAL_BYTES);
-        rest.layer = log_layer_number(log, error->refused);
+        rest.layer = tidei_log_layer_number(log, error->refused);
     }
     tidei_producer_event_behind(producer, begin, 0, bytes, stream, word, callstack, true, &rest);
     if (slot != NULL)
         tidei_call_capture_disarm(slot);
 }
 
+/* Of a tap: whether a log of its trace below has recorded the chunk that this thread requests. See chunks.h. */
+static bool
+log_is_told(struct tidei_log *tap)
+{
+    return tidei_thread->untold != atomic_load_explicit(&tap->recorder, memory_order_acquire);
+}
+
+/* Tell the tap above, if there is one of this trace, that the chunk which this thread requests is recorded. */
+static void
+log_tell(struct tidei_log *log)
+{
+    if (tidei_thread->untold != NULL && !log_is_told(log))
+        tidei_thread->untold = NULL;
+}
+
 /*
- * Record an allocation; see tidei_producer_ticks for `plain`. `calls` is 0; or TIDEI_LOG_CALLS, alone or with
- * TIDEI_LOG_QUICK, to record the driver's calls, too.
+ * Record an allocation; see tidei_producer_ticks for `plain`. `extras` has no more than TIDEI_LOG_CALLS, alone or with
+ * TIDEI_LOG_QUICK, to record the driver's calls, too, and TIDEI_LOG_TAP.
  */
 static inline __attribute__((always_inline)) enum tide_status
-log_allocate_recorded(struct tidei_log *log, struct tidei_producer *producer, bool plain, unsigned calls,
+log_allocate_recorded(struct tidei_log *log, struct tidei_producer *producer, bool plain, unsigned extras,
                       uint32_t callstack, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
+    unsigned calls = extras & TIDEI_LOG_CALLS;
     struct tidei_call_capture *slot =
-        calls != 0 ? tidei_call_capture_arm(producer, (calls & TIDEI_LOG_QUICK) != 0) : NULL;
+        calls != 0 ? tidei_call_capture_arm(producer, (extras & TIDEI_LOG_QUICK) != 0) : NULL;
     uint64_t begin = tidei_producer_ticks(producer, plain);
     enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
     uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, TIDE_OK, (uint8_t)__builtin_ctzll(alignment));
@@ -117,11 +132,12 @@ log_allocate_recorded(struct tidei_log *log, struct tidei_producer *producer, bo
         log_failed(log, producer, begin, bytes, alignment, stream, callstack, status, slot);
         return status;
     }
-    if (calls == 0) {
+    if (calls == 0 && !((extras & TIDEI_LOG_TAP) != 0 && log_is_told(log)))
         tidei_producer_event(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain);
+    if (calls == 0)
         return TIDE_OK;
-    }
-    tidei_producer_event_calls(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain, slot);
+    if (!((extras & TIDEI_LOG_TAP) != 0 && log_is_told(log)))
+        tidei_producer_event_calls(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain, slot);
     tidei_call_capture_disarm(slot);
     return TIDE_OK;
 }
@@ -130,18 +146,22 @@ static __attribute__((noinline)) enum tide_status
 log_allocate_otherwise(struct tidei_log *log, struct tidei_producer *producer, size_t bytes, size_t alignment,
                        tide_stream stream, void **out)
 {
+    unsigned extras = log_extras(log), tap = extras & TIDEI_LOG_TAP;
     uint32_t callstack = 0;
     enum tide_status status;
 
     if (producer == NULL)
         return tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
     /* Before the clock is read, because the walk is no part of the recorded call. */
-    if (log_extras(log) & TIDEI_LOG_STACKS)
+    if (extras & TIDEI_LOG_STACKS)
         callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
-    if (log_calls(log_extras(log), producer) != 0)
-        status = log_allocate_recorded(log, producer, false, TIDEI_LOG_CALLS, callstack, bytes, alignment, stream, out);
+    if (log_calls(extras, producer) != 0)
+        status = log_allocate_recorded(log, producer, false, TIDEI_LOG_CALLS | tap, callstack, bytes, alignment, stream,
+                                       out);
     else
-        status = log_allocate_recorded(log, producer, false, 0, callstack, bytes, alignment, stream, out);
+        status = log_allocate_recorded(log, producer, false, tap, callstack, bytes, alignment, stream, out);
+    if ((extras & TIDEI_LOG_TELLS) != 0 && status == TIDE_OK)
+        log_tell(log);
     log_sample(log, producer);
     return status;
 }

@@ -32,10 +32,12 @@ struct tidei_log_sampled {
 #define TIDEI_LOG_QUICK   2u  /* the event ends when the driver's call ends */
 #define TIDEI_LOG_SAMPLES 4u  /* sample the layers in `sampled` */
 #define TIDEI_LOG_STACKS  8u  /* record call stacks of allocations */
-#define TIDEI_LOG_TAP     16u /* a tap: calls are those of the log above while it records an event */
+#define TIDEI_LOG_TAP     16u /* a tap: records what no log below has; calls are those of the log above, if it records */
+#define TIDEI_LOG_TELLS   32u /* lies below a tap, which is to know what is recorded */
 
 /* The numbers of the layers of a stack in its trace, sorted by resource. */
 struct tidei_log_layers {
+    struct tidei_log_layers *before; /* owned; readers may still have it */
     size_t count;
     struct tidei_log_numbered {
         const struct tide_resource *resource; /* only compared */
@@ -53,6 +55,7 @@ struct tidei_log {
     _Atomic(struct tidei_log_sampled *) sampled; /* owned */
     struct tidei_log_below *below;               /* owned */
     _Atomic(struct tidei_log_layers *) layers;   /* owned; NULL until the whole stack has numbers */
+    struct tidei_log *next;                      /* of those with `layers`; with tidei_upstreams_lock */
     struct tide_log_options options;             /* as given; path is owned */
 };
 
@@ -70,5 +73,8 @@ void tidei_log_sample_last(struct tidei_log *log);
 
 /* The order of tidei_log_layers.items, for qsort and bsearch. */
 int tidei_log_by_resource(const void *left, const void *right);
+
+/* The number of a layer of this log's stack; 0: it is none. */
+uint16_t tidei_log_layer_number(struct tidei_log *log, const struct tide_resource *resource);
 
 #endif

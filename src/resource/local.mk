@@ -8,4 +8,6 @@ libtidemark_la_SOURCES += \
 	src/resource/resource.h \
 	src/resource/status.c \
 	src/resource/text.c \
+	src/resource/upstreams.c \
+	src/resource/upstreams.h \
 	src/resource/version.c

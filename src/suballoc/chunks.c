@@ -2,6 +2,7 @@
 #include "src/suballoc/chunks.h"
 
 #include "src/sync/fork.h"
+#include "src/sync/thread.h"
 
 void
 tidei_chunks_init(struct tidei_chunks *chunks, const char *name, struct tide_resource *upstream)
@@ -49,10 +50,35 @@ chunks_enter(struct tidei_chunks *chunks)
     }
 }
 
-static struct tide_resource *
-chunks_through(const struct tidei_chunks *chunks)
+/* The layer or tap to call, and the trace of the tap. Read with the lock. */
+struct chunks_way {
+    struct tide_resource *through;
+    const void *trace;
+};
+
+static struct chunks_way
+chunks_way(const struct tidei_chunks *chunks)
 {
-    return chunks->tap != NULL ? chunks->tap->through : chunks->upstream;
+    if (chunks->tap == NULL)
+        return (struct chunks_way){ .through = chunks->upstream };
+    return (struct chunks_way){ chunks->tap->through, chunks->tap->trace };
+}
+
+/* Request a chunk; *told: a log below the tap has recorded it. A thread without an object records nothing. */
+static enum tide_status
+chunks_request(struct chunks_way way, size_t bytes, size_t alignment, tide_stream stream, void **out, bool *told)
+{
+    struct tidei_thread *thread = tidei_thread_get();
+    const void *outer = thread != NULL ? thread->untold : NULL;
+    enum tide_status status;
+
+    if (thread != NULL)
+        thread->untold = way.trace;
+    status = tidei_allocate(way.through, bytes, alignment, stream, out);
+    *told = thread != NULL && thread->untold != way.trace;
+    if (thread != NULL)
+        thread->untold = outer;
+    return status;
 }
 
 /* A call has ended; the thread may have forked within it. Takes the lock. */
@@ -74,7 +100,7 @@ chunks_hold(struct tidei_chunks *chunks, uint64_t bytes)
 
 /* Note a chunk, for which there is room. The caller holds the lock. */
 static void
-chunks_note(struct tidei_chunks *chunks, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+chunks_note(struct tidei_chunks *chunks, void *pointer, const struct tidei_block *chunk)
 {
     struct tidei_block *block;
 
@@ -82,16 +108,18 @@ chunks_note(struct tidei_chunks *chunks, void *pointer, size_t bytes, size_t ali
     if (tidei_blocks_find(&chunks->held, pointer) != TIDEI_BLOCK_NONE ||
         !tidei_blocks_reserve(&chunks->held, (uint64_t)chunks->held.count + 1))
         return;
-    block = &chunks->held.blocks[tidei_blocks_add(&chunks->held, pointer, stream)];
-    block->bytes = bytes;
-    block->alignment = alignment;
-    chunks_hold(chunks, bytes);
+    block = &chunks->held.blocks[tidei_blocks_add(&chunks->held, pointer, chunk->stream)];
+    block->bytes = chunk->bytes;
+    block->alignment = chunk->alignment;
+    block->told = chunk->told;
+    chunks_hold(chunks, chunk->bytes);
 }
 
 enum tide_status
 tidei_chunks_allocate(struct tidei_chunks *chunks, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    struct tide_resource *through;
+    struct tidei_block chunk = { .bytes = bytes, .alignment = alignment, .stream = stream };
+    struct chunks_way way;
     enum tide_status status;
     bool room;
 
@@ -99,16 +127,16 @@ tidei_chunks_allocate(struct tidei_chunks *chunks, size_t bytes, size_t alignmen
     chunks_enter(chunks);
     room = tidei_blocks_reserve(&chunks->held, (uint64_t)chunks->held.count + chunks->calls + 1);
     chunks->calls += room;
-    through = chunks_through(chunks);
+    way = chunks_way(chunks);
     tidei_lock_release(&chunks->lock);
     if (!room)
         return tide_error_set(TIDE_ENOMEM, "%s: no host memory to note another chunk of %s", chunks->name,
                               tidei_size_text(bytes));
     TIDEI_TEST_POINT("chunks.asking");
-    status = tidei_allocate(through, bytes, alignment, stream, out);
+    status = chunks_request(way, bytes, alignment, stream, out, &chunk.told);
     chunks_end_call(chunks);
     if (status == TIDE_OK && *out != NULL)
-        chunks_note(chunks, *out, bytes, alignment, stream);
+        chunks_note(chunks, *out, &chunk);
     tidei_lock_release(&chunks->lock);
     return status;
 }
@@ -130,13 +158,13 @@ tidei_chunks_deallocate(struct tidei_chunks *chunks, void *pointer, size_t bytes
         chunks_hold(chunks, 0 - (uint64_t)block.bytes);
     }
     chunks->calls++;
-    through = chunks_through(chunks);
+    through = block.told ? chunks->upstream : chunks_way(chunks).through;
     tidei_lock_release(&chunks->lock);
     TIDEI_TEST_POINT("chunks.returning");
     status = tidei_deallocate(through, pointer, bytes, alignment, stream);
     chunks_end_call(chunks);
     if (status != TIDE_OK && number != TIDEI_BLOCK_NONE)
-        chunks_note(chunks, pointer, block.bytes, block.alignment, block.stream);
+        chunks_note(chunks, pointer, &block);
     tidei_lock_release(&chunks->lock);
     return status;
 }

@@ -3,6 +3,10 @@
  * trace without a `log` below the layer attaches a tap, through which the requests then pass; so it records them as
  * such a `log` would. What the layer had before is listed for it.
  *
+ * Where some of several ways down have a `log` of that trace, the tap says the chunks that passed none of them. While a
+ * chunk is requested, tidei_thread->untold is the trace of the tap, and a log below that records it sets NULL. What
+ * another suballocator on the way requests for that chunk is none of the tap's.
+ *
  * A request for a chunk takes a short lock here, and so does a return; an allocation that a chunk serves takes none.
  */
 #ifndef TIDEI_SUBALLOC_CHUNKS_H
@@ -14,7 +18,8 @@
 
 /* What a trace attaches to a layer's chunks; the trace embeds it. */
 struct tidei_chunk_tap {
-    struct tide_resource *through; /* called in place of upstream */
+    struct tide_resource *through; /* called in place of upstream, but for returns of chunks that a log below knows */
+    const void *trace;             /* only compared */
     /* The layer is destroyed: it has returned its chunks, and no call is in progress. */
     void (*end)(struct tidei_chunk_tap *tap);
 };
@@ -23,7 +28,7 @@ struct tidei_chunks {
     const char *name;               /* of the layer, for messages */
     struct tide_resource *upstream; /* borrowed: the layer's */
     struct tidei_lock lock;         /* guards the fields below; never held over a call of upstream */
-    struct tidei_blocks held;       /* with room for the calls in progress */
+    struct tidei_blocks held;       /* with room for the calls in progress; `told`: a log below the tap knows it */
     uint32_t calls;                 /* in progress: requests and returns */
     bool paused;                    /* new calls wait */
     uint32_t forks;                 /* tidei_fork_generation when these two were set */

@@ -22,11 +22,12 @@
 #include <stdint.h>
 
 struct tidei_thread {
-    uint64_t number; /* from 1 upwards, never used again; 0 in the shared object */
-    uint32_t os_id;  /* see tidei_thread_os_id; 0: not known yet */
-    uint32_t tag;    /* of this thread's allocations; 0: none; written by src/context/tag.c */
-    bool refused;    /* set in the shared object of threads that could not get their own */
-    uintptr_t place; /* src/resource/place.h; 0: none */
+    uint64_t number;    /* from 1 upwards, never used again; 0 in the shared object */
+    uint32_t os_id;     /* see tidei_thread_os_id; 0: not known yet */
+    uint32_t tag;       /* of this thread's allocations; 0: none; written by src/context/tag.c */
+    bool refused;       /* set in the shared object of threads that could not get their own */
+    uintptr_t place;    /* src/resource/place.h; 0: none */
+    const void *untold; /* src/suballoc/chunks.h; NULL: none */
 
     _Alignas(64) unsigned char capture[128]; /* src/trace/ring/capture.h */
     unsigned char producers[160];            /* src/trace/ring/producer.h */

@@ -29,6 +29,7 @@ struct tidei_block {
     tide_stream stream; /* while out: of the allocation; while idle: of the free */
     bool out;
     bool used;            /* false: the entry is unused */
+    bool told;            /* for the caller's use; false at first */
     uint32_t pins;        /* threads that use it without the caller's lock; 0 unless the caller counts them */
     uint32_t epoch;       /* while idle: the table's when the block was freed; while out: for the caller's use */
     uint32_t next;        /* idle: next block of the stream; unused: next unused entry */
