@@ -9,7 +9,7 @@
 #include "tap.h"
 
 #define UNITS  "expected B, KiB, MiB, GiB, TiB, PiB or EiB, or KB, MB, GB, TB, PB or EB of 1000"
-#define LAYERS "expected aligned, arena, binning, * or track"
+#define LAYERS "expected aligned, arena, binning, * or vmm"
 #define BIN    "expected a bin such as 256KiB={fixed(256KiB)}, or powers of two such as 256..64KiB"
 
 static const struct {
