@@ -3,7 +3,7 @@
  *
  * The base makes physical memory in handles (cuMemCreate) and maps them into addresses that it has reserved. Memory
  * that comes back is mapped at other addresses for other sizes, so it does not fragment: the base holds no more than
- * was ever in use at one time. Each allocation is made of whole pages, 2 MiB with today's devices; a `pool` or an
+ * was in use at one time of late. Each allocation is made of whole pages, 2 MiB with today's devices; a `pool` or an
  * `arena` above cuts them into blocks.
  *
  * The functions with a parameter `vmm` take the base itself: tide_stack_find(stack, "vmm", &vmm).
@@ -37,9 +37,10 @@ struct tide_vmm_options {
     const char *access;
     int32_t device;      /* CUDA ordinal */
     uint32_t fallback;   /* enum tide_vmm_fallback */
+    uint32_t decay_ms;   /* how long memory that is no longer in use is kept; see below; 0: 10000 */
     bool shareable;      /* blocks can be exported to other processes; each is one handle then, and is reused whole */
     bool stress;         /* for tests: give all memory other addresses as often as possible */
-    uint8_t reserved[6]; /* 0 */
+    uint8_t reserved[2]; /* 0 */
 };
 
 /*
@@ -49,9 +50,14 @@ struct tide_vmm_options {
  * Streams: a freed block is on its way until the work submitted to its stream is done. A request for the same size on
  * the same stream takes it back as it is. For other requests its memory is mapped at other addresses: on the same
  * stream at once, on another stream once the work is done, or with the other stream made to wait for that work where
- * the base would otherwise hold more than was ever in use. The host waits only where the memory is of the wrong sizes
+ * the base would otherwise hold more than was in use. The host waits only where the memory is of the wrong sizes
  * and all of it is needed. A program that frees memory on another stream than it allocated it on, or uses it on
  * several, has to order these streams itself. An order behind TIDE_STREAM_ALL is as tide_driver_create says.
+ *
+ * Decay: the base holds no more than was in use at any one moment of late: in the current period of decay_ms, and in
+ * the one before. What it holds beyond is released with the frees that follow, a part with each. So memory follows what
+ * is in use down, and a loop whose steps are shorter than a period keeps what each step needs. Without frees nothing is
+ * released but by tide_trim.
  *
  * Graphs: an allocation on a stream that is being captured is made at once, and stays outside of the graph. A block
  * that is freed there is handed out again only to requests for its size on that stream, until the base is destroyed:

@@ -270,6 +270,36 @@ scene_trace(void *path)
     return 0;
 }
 
+/* What was in use long ago is released as other blocks come and go, and what a repeated step needs stays. */
+static int
+scene_decay(void *unused)
+{
+    struct tide_resource *vmm = make("vmm(decay=10)"), *slow = make("vmm");
+    struct tide_resource *both[2] = { vmm, slow };
+    void *blocks[8], *block;
+
+    (void)unused;
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < 8; j++)
+            NEED((blocks[j] = have(both[i], 4 * PAGE, NULL)) != NULL);
+        for (int j = 0; j < 8; j++)
+            NEED(gpu_frees(both[i], blocks[j], 4 * PAGE, NULL));
+        NEED(tide_order(both[i], TIDE_STREAM_ALL, 0) == TIDE_OK);
+    }
+    usleep(60000);
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < 40; j++)
+            NEED((block = have(both[i], PAGE, NULL)) != NULL && gpu_frees(both[i], block, PAGE, NULL));
+        NEED(figures_of(both[i]).created == 9);
+    }
+    NEED(gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == PAGE &&
+         gpu_figure(slow, TIDE_QUERY_BYTES_RESERVED) == 29 * PAGE);
+    NEED(gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED_HIGH) == 32 * PAGE);
+    tide_resource_release(vmm);
+    tide_resource_release(slow);
+    return !nothing_left();
+}
+
 /* The driver's functions that fail once while the base is used, each a scene of its own. */
 static const char *const refused_calls[] = {
     "cuMemCreate:2:1",      "cuMemCreate:2:2",         "cuMemCreate:2:3",          "cuMemCreate:999:2",
@@ -660,6 +690,7 @@ static const struct {
     { "a base that is released with live blocks and pending work leaves nothing", scene_live },
     { "a thread that waits for freed memory holds up no other", scene_waits },
     { "a mapping that the driver refuses to end once ends before its handle", scene_unmap },
+    { "memory that was in use long ago is released, and what was in use of late is kept", scene_decay },
     { "a full device refuses a request in words, and live blocks stay", scene_full },
     { "a device that others fill gets what the base has cached", scene_squeezed },
     { "too few addresses are an error", scene_addresses },

@@ -380,7 +380,7 @@ test_pool(struct gpu_work *work)
     tide_resource_release(pool);
 }
 
-#define OPTIONS_TESTS 10
+#define OPTIONS_TESTS 11
 
 static bool
 is_refused(const char *text, enum tide_status wanted, const char *words)
@@ -408,6 +408,7 @@ test_options(void)
     ok(is_refused("vmm(access=1+)", TIDE_EINVAL, "CUDA ordinals"), "words that are no ordinals are refused");
     ok(is_refused("vmm(access=99)", TIDE_EINVAL, "no device 99"), "access for a device that is not there is refused");
     ok(is_refused("vmm(maximum=0)", TIDE_ESYNTAX, "maximum"), "a maximum of 0 is refused");
+    ok(is_refused("vmm(decay=0)", TIDE_ESYNTAX, "milliseconds"), "a decay of 0 is refused");
     ok(is_refused("vmm(fallback=host)", TIDE_ESYNTAX, "none, driver or cuda"), "a fallback to no base is refused");
     ok(all_of(stack != NULL, gpu_figure(stack, TIDE_QUERY_PAGE) == 4 * MIB,
               gpu_figure(stack, TIDE_QUERY_CAPACITY) == gpu_figure(stack, TIDE_QUERY_DEVICE_TOTAL) / 2),

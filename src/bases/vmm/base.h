@@ -41,7 +41,9 @@ struct vmm {
     struct vmm_block **sources; /* owns; the blocks that are planned, within one section of the lock */
     size_t source_count, source_capacity;
     uint64_t mapped_bytes;      /* of live blocks, in pages */
-    uint64_t mapped_high_bytes; /* the most of them that there was, which is the most that the base wants to hold */
+    uint64_t mapped_high_bytes; /* the most of them of late, which is the most that the base wants to hold */
+    uint64_t period_ms;         /* when the current period of the decay began */
+    uint64_t period_high_bytes; /* the most mapped bytes since then */
     struct tide_vmm_figures figures;
 };
 

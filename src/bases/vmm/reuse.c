@@ -664,8 +664,8 @@ tidei_vmm_shrink(struct vmm *self, uint64_t keep_bytes, const char **function)
 }
 
 /*
- * Create the handle that a plan misses. The base holds no more than was ever in use: before, free memory of other sizes
- * is released, and the host waits for blocks on their way. Without room on the device it releases all that is free.
+ * Create the handle that a plan misses. The base holds no more than was in use of late: first it releases free memory
+ * of other sizes, and waits for blocks on their way. Without room on the device it releases all that is free.
  */
 static CUresult
 plan_create(struct vmm *self, struct vmm_plan *plan, uint64_t most_bytes, struct vmm_block **wait_for)

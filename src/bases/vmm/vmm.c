@@ -1,12 +1,13 @@
 /*
  * The base `vmm`: physical pages of a CUDA device, mapped where they are needed.
  *
- * Usage: vmm(device=ORDINAL, maximum=SIZE, granularity=SIZE, access=all|ORDINAL+..., shareable=BOOL, stress=BOOL,
- *            fallback=none|driver|cuda)
+ * Usage: vmm(device=ORDINAL, maximum=SIZE, granularity=SIZE, access=all|ORDINAL+..., decay=MILLISECONDS,
+ *            shareable=BOOL, stress=BOOL, fallback=none|driver|cuda)
  *     device       0 unless given
  *     maximum      the most bytes of pages in use
  *     granularity  the size of a page; the device's unless given
  *     access       other devices that reach the memory
+ *     decay        how long memory that is no longer in use is kept; 10000 unless given
  *
  * Example: statistics | pool | vmm
  *
@@ -24,6 +25,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <tidemark/base.h>
 #include <tidemark/driver.h>
@@ -42,6 +44,7 @@ enum vmm_argument {
     VMM_MAXIMUM,
     VMM_GRANULARITY,
     VMM_ACCESS,
+    VMM_DECAY,
     VMM_SHAREABLE,
     VMM_STRESS,
     VMM_FALLBACK,
@@ -51,6 +54,9 @@ enum vmm_argument {
 
 /* How many blocks each free asks whether their work is done: more than it adds, so that none is left for long. */
 #define VMM_ASK ((size_t)2)
+
+/* The part of what is held in excess that each free releases. */
+#define VMM_DECAY_PART 16
 
 struct vmm *
 tidei_vmm_of(struct tide_resource *resource)
@@ -115,6 +121,8 @@ tidei_vmm_hand_out(struct vmm *self, struct vmm_block *block, size_t bytes, size
     block->alignment = alignment;
     if (!block->imported)
         self->mapped_bytes += block->bytes;
+    if (self->mapped_bytes > self->period_high_bytes)
+        self->period_high_bytes = self->mapped_bytes;
     if (self->mapped_bytes > self->mapped_high_bytes)
         self->mapped_high_bytes = self->mapped_bytes;
     tidei_figure_add(&self->used, bytes);
@@ -193,21 +201,57 @@ vmm_free_begin(struct vmm *self, void *pointer, size_t bytes, size_t alignment, 
     return block;
 }
 
+/* A few ns: the time may be some milliseconds old. */
+static uint64_t
+vmm_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/*
+ * Forget what was in use before the last period, and release a part of what is held beyond what was in use since.
+ * `bytes` were in use until now. The caller holds the lock.
+ */
+static void
+vmm_decay(struct vmm *self, uint64_t bytes)
+{
+    uint64_t now_ms = vmm_now_ms();
+    uint64_t passed_ms = now_ms - self->period_ms;
+    uint64_t reserved, excess;
+    const char *function;
+
+    if (passed_ms >= self->options.decay_ms) {
+        self->mapped_high_bytes =
+            passed_ms / 2 >= self->options.decay_ms ? self->mapped_bytes + bytes : self->period_high_bytes;
+        self->period_high_bytes = self->mapped_bytes;
+        self->period_ms = now_ms;
+    }
+    reserved = tidei_figure_get(&self->reserved);
+    if (reserved <= self->mapped_high_bytes)
+        return;
+    excess = (reserved - self->mapped_high_bytes) / VMM_DECAY_PART;
+    (void)tidei_vmm_shrink(self, reserved - (excess > 0 ? excess : 1), &function);
+}
+
 /* Handle the result of the event: a block that could not be freed is live again. */
 static void
 vmm_free_end(struct vmm *self, struct vmm_block *block, const struct vmm_queue *queue, CUevent event,
              enum tide_status status)
 {
     CUstreamCaptureMode mode = tidei_vmm_captures_begin(self);
+    uint64_t bytes = block->imported ? 0 : block->bytes;
 
     tidei_lock_acquire(&self->lock);
     if (status == TIDE_OK) {
         tidei_figure_add(&self->used, -(uint64_t)block->requested_bytes);
-        if (!block->imported)
-            self->mapped_bytes -= block->bytes;
+        self->mapped_bytes -= bytes;
         block->queue = *queue;
         tidei_vmm_block_put(self, block, event);
         tidei_vmm_poll(self, VMM_ASK);
+        vmm_decay(self, bytes);
     } else {
         block->state = VMM_LIVE;
     }
@@ -562,6 +606,7 @@ vmm_init(struct tide_resource *resource, size_t *fault)
         return status;
     tidei_lock_init(&self->lock);
     self->generation = tidei_fork_generation();
+    self->period_ms = vmm_now_ms();
     self->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     self->properties.location = (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = self->device.handle };
     status = vmm_possible(&self->device);
@@ -643,6 +688,8 @@ static const struct tidei_argument vmm_arguments[] = {
                    .power_of_two = true, .least = 1),
     TIDEI_ARGUMENT("access", WORD, struct tide_vmm_options, access, "all, or CUDA ordinals such as 1 or 1+3",
                    .least = 1),
+    TIDEI_ARGUMENT("decay", COUNT, struct tide_vmm_options, decay_ms, "milliseconds such as 10000", .least = 1,
+                   .most = UINT32_MAX, .default_value = 10000),
     TIDEI_FLAG("shareable", struct tide_vmm_options, shareable),
     TIDEI_FLAG("stress", struct tide_vmm_options, stress),
     TIDEI_ARGUMENT("fallback", CHOICE, struct tide_vmm_options, fallback, "none, driver or cuda",
