@@ -26,12 +26,13 @@
 #define LAYERS 8
 #define GROUPS 3
 #define NEVER  INT64_MAX
+#define ALL    (-1)
 
 /* A layer of a shape. Layers are numbered from 1 on; 0 is none. */
 struct part {
     const char *kind;
     int below, bin; /* the layer below, and that of the bin */
-    int own;        /* the layer whose rows are what this one holds */
+    int own;        /* the layer whose rows are what this one holds; ALL: all that are the chunks of the first kind */
 };
 
 enum samples { NO_SAMPLES, WITH_HIGHS, WITHOUT_HIGHS };
@@ -144,6 +145,11 @@ static const struct shape {
         { "pinned", 0, 0, 0 } },
       { { .memory = BOTH }, { .rows = { 4 }, .device = 5 }, { .memory = PINNED, .sampled = 6 } },
       WITHOUT_HIGHS,
+      { 0 } },
+    /* log | pool | binning({log}) | driver: the pool says what passes no log */
+    { { { "log", 2, 0, 0 }, { "pool", 3, 0, ALL }, { "binning", 5, 4, 0 }, { "log", 5, 0, 0 }, { "driver", 0, 0, 0 } },
+      { { .rows = { 2, 4 } } },
+      NO_SAMPLES,
       { 0 } },
     /* log | driver */
     { { { "log", 2, 0, 0 }, { "driver", 0, 0, 0 } }, { { .sampled = 0 } }, NO_SAMPLES, { 0 } },
@@ -577,10 +583,12 @@ check_layers(const struct answer *answer)
         for (int j = 0; j < LAYERS && stack->shape->parts[j].kind != NULL; j++) {
             const struct part *part = &stack->shape->parts[j];
             int id = stack->first + j + 1, row = rows[id];
-            int own = part->own != 0 && !is_silent(stack, part->own) ? stack->first + part->own : 0;
+            const int *rows_of = part->own == ALL ? stack->shape->kinds[0].rows : &part->own;
+            int own = rows_of[0] != 0 && !is_silent(stack, rows_of[0]) ? stack->first + rows_of[0] : 0;
+            int other = part->own == ALL ? stack->first + rows_of[1] : 0;
             bool sampled = stack->curves[j].high > 0;
             bool has_rows = strcmp(part->kind, "log") == 0 || most_live(id, 0, false) > 0;
-            int64_t peak = own != 0 ? most_live(own, 0, false) : stack->curves[j].high;
+            int64_t peak = own != 0 ? most_live(own, other, false) : stack->curves[j].high;
 
             good = same(answer, part->kind, "reserved_peak_bytes",
                         answer_number(answer, "layers[%d].reserved_peak_bytes", row),

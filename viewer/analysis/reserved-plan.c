@@ -109,6 +109,7 @@ plan_group(struct plan *plan, size_t at)
 /* As a step of a walk: the way ends at a log; a pool or a base without one before it is told to `context`, a flag. */
 struct plan_cover {
     const struct trace_layers *layers;
+    struct trace_layer_set logs; /* at which ways ended */
     bool is_open;
 };
 
@@ -118,8 +119,10 @@ plan_look_for_log(void *context, size_t at, int state)
     struct plan_cover *cover = context;
     const struct trace_layer *layer = &cover->layers->layers[at];
 
-    if (trace_layer_is_log(layer))
+    if (trace_layer_is_log(layer)) {
+        trace_layer_set_add(&cover->logs, at);
         return LAYER_WALK_ENDS;
+    }
     if (trace_layer_is_base(layer) || layer->known->role != LAYER_PASSES) {
         cover->is_open = true;
         return LAYER_WALK_ENDS;
@@ -127,15 +130,34 @@ plan_look_for_log(void *context, size_t at, int state)
     return state;
 }
 
-/* Whether every way down from `at` meets a log before it meets a pool or a base. */
-static bool
-plan_is_covered(const struct plan *plan, size_t at)
+/* The logs that ways down from `at` meet before a pool or a base, and whether some meet none. */
+static struct plan_cover
+plan_cover(const struct plan *plan, size_t at)
 {
     struct plan_cover cover = { .layers = plan->layers };
     struct layer_walk walk = { .layers = plan->layers, .each = plan_look_for_log, .context = &cover };
 
     layer_walk_below(&walk, at, 0);
-    return !cover.is_open;
+    return cover;
+}
+
+/* Only some ways down from a pool have a log: the chunks are the rows of these logs and the pool's own. */
+static void
+plan_join_parts(struct plan *plan, size_t pool, const struct trace_layer_set *logs)
+{
+    struct reserved_role *roles = plan->reserved->roles;
+
+    for (size_t i = 0; i < plan->layers->count; i++) {
+        if (!trace_layer_set_has(logs, i) || roles[i].is_upper)
+            continue;
+        roles[i].may_have_chunks = true;
+        if (roles[i].part_of == 0)
+            roles[i].part_of = pool + 1;
+        if (!roles[pool].has_rows)
+            continue;
+        trace_layer_set_add(&plan->logs, i);
+        roles[i].is_chunks = true;
+    }
 }
 
 /* The states of the walk from the selected logs down: whether it has come through a pool. */
@@ -148,6 +170,7 @@ plan_visit(void *context, size_t at, int state)
     struct plan *plan = context;
     const struct trace_layer *layer = &plan->layers->layers[at];
     struct reserved_role *role = &plan->reserved->roles[at];
+    struct plan_cover cover;
 
     if (trace_layer_is_log(layer) && (state == PLAN_THROUGH_POOL || trace_layer_set_has(&plan->logs, at))) {
         trace_layer_set_add(&plan->logs, at);
@@ -161,12 +184,27 @@ plan_visit(void *context, size_t at, int state)
         role->is_unknown = !role->has_samples;
         return LAYER_WALK_ENDS;
     }
-    if (plan_is_covered(plan, at))
+    cover = plan_cover(plan, at);
+    if (!cover.is_open)
         return PLAN_THROUGH_POOL;
+    plan_join_parts(plan, at, &cover.logs);
     role->may_have_chunks = true;
     role->is_chunks = role->has_rows;
     role->is_sampled = !role->has_rows && role->has_samples;
     return role->has_rows || role->has_samples ? LAYER_WALK_ENDS : PLAN_THROUGH_POOL;
+}
+
+/* Whether a log has chunks of a pool, which says the others itself. */
+static bool
+plan_is_part(const struct plan *plan, size_t pool, size_t log)
+{
+    const struct trace_layer *layers = plan->layers->layers;
+    struct plan_cover cover;
+
+    if (trace_layer_is_log(&layers[pool]) || !trace_layer_is_log(&layers[log]))
+        return false;
+    cover = plan_cover(plan, pool);
+    return trace_layer_set_has(&cover.logs, log);
 }
 
 /* A source above another one has its memory from there, where it is counted. */
@@ -179,7 +217,7 @@ plan_drop_upper_sources(struct plan *plan)
     for (size_t i = 0; i < layers->count; i++) {
         for (size_t j = 0; j < layers->count && (roles[i].is_chunks || roles[i].is_sampled); j++) {
             if (i != j && (roles[j].is_chunks || roles[j].is_sampled) && trace_layer_set_has(&layers->below[i], j) &&
-                !trace_layer_set_has(&layers->below[j], i))
+                !trace_layer_set_has(&layers->below[j], i) && !plan_is_part(plan, i, j))
                 roles[i].is_chunks = roles[i].is_sampled = false;
         }
     }
@@ -208,7 +246,7 @@ plan_sources(struct plan *plan)
 
         if (role->is_chunks || role->may_have_chunks || role->is_sampled || role->is_unknown ||
             (role->is_base && role->has_samples))
-            roles[i].group = plan_group(plan, i);
+            roles[i].group = plan_group(plan, role->part_of != 0 ? role->part_of - 1 : i);
     }
     for (size_t i = 0; i < reserved->group_count; i++)
         reserved->groups[i].chunks = (struct trace_layer_set){ { 0 } };

@@ -2,7 +2,7 @@
  * From which layers it is known what was reserved: the plan of viewer/analysis/reserved.h.
  *
  * A walk from the selected logs down finds what holds their memory. The rows of a log below a pool are its chunks, as
- * are a pool's own; else samples of the pool or of the base say what it holds. Layers that are connected are one stack.
+ * are a pool's own, and both together where only some of its ways down have a log; else samples of the pool or of the base say what it holds. Layers that are connected are one stack.
  * Memory of one stack that lies in bases of the same kinds and devices is one group.
  */
 #ifndef VIEWER_ANALYSIS_RESERVED_PLAN_H
@@ -70,7 +70,8 @@ struct reserved_role {
     int64_t layer_id;
     bool is_selected; /* by the filter, before reserved_select */
     bool is_upper;
-    bool may_have_chunks; /* a pool that may say its chunks itself */
+    bool may_have_chunks; /* a pool that may say its chunks itself, or a log that may have those of some of its ways */
+    size_t part_of;       /* 1 more than the index of that pool; 0: none */
     bool is_chunks;       /* its rows count as reserved */
     bool has_rows;        /* it had a row */
     bool is_sampled;      /* its samples count as reserved */
@@ -79,6 +80,8 @@ struct reserved_role {
     size_t group;
     uint64_t held_bytes; /* of its rows */
     uint64_t held_peak_bytes;
+    uint64_t whole_bytes; /* of a pool: with the rows of the logs that are parts of it */
+    uint64_t whole_peak_bytes;
     uint64_t sampled_bytes; /* by its last sample */
     int64_t sample_ns;
     uint64_t highest_bytes;   /* of its samples */

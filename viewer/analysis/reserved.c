@@ -214,6 +214,7 @@ reserved_begin(struct reserved *reserved)
 {
     for (size_t i = 0; i < reserved->view->layers.count; i++) {
         reserved->roles[i].held_bytes = reserved->roles[i].held_peak_bytes = 0;
+        reserved->roles[i].whole_bytes = reserved->roles[i].whole_peak_bytes = 0;
         reserved->roles[i].sampled_bytes = 0;
         reserved->roles[i].sample_ns = INT64_MIN;
     }
@@ -445,6 +446,7 @@ reserved_of_layer(const struct reserved *reserved, size_t layer)
     const struct trace_layer *own = &reserved->view->layers.layers[layer];
     const struct reserved_role *role = &reserved->roles[layer];
     const struct reserved_role *rows = role->may_have_chunks && role->has_rows ? role : NULL;
+    bool is_whole = rows != NULL;
     bool has_high = role->has_exact_high && !reserved->was_killed;
     struct reserved_figure figure = { .sample_ns = INT64_MIN };
 
@@ -453,8 +455,8 @@ reserved_of_layer(const struct reserved *reserved, size_t layer)
     if (rows == NULL && own->known->role != LAYER_PASSES && !role->may_have_chunks && !role->is_base)
         rows = reserved_own_log(reserved, layer);
     if (rows != NULL)
-        figure = (struct reserved_figure){ .bytes = rows->held_bytes,
-                                           .peak_bytes = rows->held_peak_bytes,
+        figure = (struct reserved_figure){ .bytes = is_whole ? rows->whole_bytes : rows->held_bytes,
+                                           .peak_bytes = is_whole ? rows->whole_peak_bytes : rows->held_peak_bytes,
                                            .sample_ns = INT64_MIN,
                                            .source = RESERVED_LAYERS,
                                            .is_exact = reserved_has_all(reserved) };
@@ -513,10 +515,18 @@ reserved_request(struct reserved *reserved, struct reserved_group *group, const 
     return COMMAND_FINE;
 }
 
+/* The layer whose chunks the rows of a role are a part of: the pool above a log, or the layer itself. */
+static struct reserved_role *
+reserved_whole(struct reserved *reserved, struct reserved_role *role)
+{
+    return role->part_of != 0 ? &reserved->roles[role->part_of - 1] : role;
+}
+
 /* Where a chunk belongs to the sources, `group` has it now. */
 static int
 reserved_hold(struct reserved *reserved, struct reserved_role *role, const struct scan_life *life)
 {
+    struct reserved_role *whole;
     struct reserved_group *group;
     int status = COMMAND_FINE;
 
@@ -533,6 +543,10 @@ reserved_hold(struct reserved *reserved, struct reserved_role *role, const struc
     role->held_bytes += life->size;
     if (role->held_bytes > role->held_peak_bytes)
         role->held_peak_bytes = role->held_bytes;
+    whole = reserved_whole(reserved, role);
+    whole->whole_bytes += life->size;
+    if (whole->whole_bytes > whole->whole_peak_bytes)
+        whole->whole_peak_bytes = whole->whole_bytes;
     group = &reserved->groups[role->group];
     if (!role->is_chunks || status != COMMAND_FINE)
         return status;
@@ -580,6 +594,7 @@ reserved_release(struct reserved *reserved, const struct scan_life *life)
         group->rounded_bytes -= space_rounded(life);
     } else if (!reserved->is_off) {
         role->held_bytes -= life->size;
+        reserved_whole(reserved, role)->whole_bytes -= life->size;
         if (role->is_chunks) {
             group->rows_bytes -= life->size;
             figure_set(&group->reserved, group->reserved.bytes - life->size, life->free_ns, 0);
