@@ -32,7 +32,8 @@ export LC_ALL=C NO_COLOR=1
     INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (20000000000, 5, 1234567890, 12345678901);
     WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 12)
         INSERT INTO mark SELECT n * 4000000000, 1, 'mark', 'step ' || n, NULL FROM n;" || exit 99
-"$top_builddir/tests/make-trace" "$scratch/other.db" "INSERT INTO life VALUES (1, 1, 12345678901, 1000, NULL);" || exit 99
+"$top_builddir/tests/make-trace" "$scratch/other.db" "INSERT INTO life VALUES (1, 1, 12345678901, 1000, NULL);
+    INSERT INTO pool_sample VALUES (2000, 2, 12345678901, 12345678901, 12345678901);" || exit 99
 printf 'callstack:a name that nothing in the trace has|and another one\ntag:b\n' >"$scratch/known"
 
 # narrow TITLES ARGUMENT...: on each terminal no line is longer, and each title is in a line. A test for each width.

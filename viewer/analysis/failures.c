@@ -93,14 +93,12 @@ failures_read_refusal(void *context, const struct trace *trace, sqlite3_stmt *ro
 {
     struct failures *failures = context;
     int64_t id = sqlite3_column_int64(row, 0);
-    size_t layer = ROUTES_NONE;
-    uint32_t number;
+    size_t layer = routes_find(&failures->routes, sqlite3_column_int64(row, 1)); /* NULL: 0, which is no layer */
+    uint32_t number = (uint32_t)layer;
 
-    if (sqlite3_column_type(row, 0) != SQLITE_INTEGER)
+    /* What is no number, as in a damaged trace, comes as 0 behind all numbers. */
+    if (failures->refusal_count > 0 && id <= failures->refusals[failures->refusal_count - 1].allocation_id)
         return COMMAND_FINE;
-    if (sqlite3_column_type(row, 1) != SQLITE_NULL)
-        layer = routes_find(&failures->routes, sqlite3_column_int64(row, 1));
-    number = (uint32_t)layer;
     if (layer == ROUTES_NONE) {
         layer = failures_kind_of(failures, failures_innermost((const char *)sqlite3_column_text(row, 2)));
         number = (uint32_t)layer | REFUSAL_OF_KIND;
@@ -471,11 +469,7 @@ failures_found(void *context, int64_t last_ns)
  */
 static const struct scan_unit failures_finding[2] = {
     { .attach = true, .begin = failures_begin_scan, .alloc = failures_find, .end = failures_found },
-    { .needs = SCAN_CALLER | SCAN_DURATION,
-      .attach = true,
-      .begin = failures_begin_scan,
-      .alloc = failures_find,
-      .end = failures_found },
+    { .needs = SCAN_CALL, .attach = true, .begin = failures_begin_scan, .alloc = failures_find, .end = failures_found },
 };
 
 static bool
@@ -633,8 +627,7 @@ failures_begin(struct view *view, struct failures *out)
     out->has_refusals = trace_has(&view->trace, "refusal", "allocation_id layer_id text");
     if (status == COMMAND_FINE && out->has_refusals)
         status = trace_each(&view->trace, failures_read_refusal, out,
-                            "SELECT allocation_id, layer_id, iif(layer_id IS NULL, text, NULL) FROM refusal"
-                            " ORDER BY allocation_id");
+                            "SELECT allocation_id, layer_id, text FROM refusal ORDER BY allocation_id");
     return status;
 }
 

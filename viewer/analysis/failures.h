@@ -67,7 +67,7 @@ struct failures {
     struct id_map thread_by_id;
     struct diagnoser diagnoser;
     unsigned turn;
-    unsigned begun; /* how often the first reading began: twice where rows are not in the order of time */
+    unsigned begun;       /* how often the first reading began: twice where rows are not in the order of time */
     struct failure *list; /* owns; in time order; at most FAILURES_MAX */
     size_t count;
     size_t next;     /* the next one to look at in the second reading */

@@ -105,7 +105,7 @@ reserved_deselect(const struct reserved *reserved, struct view *view)
 }
 
 int
-reserved_make(const struct view *view, struct reserved *out)
+reserved_make_groups(const struct view *view, struct reserved *out)
 {
     size_t count = view->layers.count;
     int status = COMMAND_FINE;
@@ -121,15 +121,25 @@ reserved_make(const struct view *view, struct reserved *out)
         out->roles[count].layer_id = INT64_MIN; /* of no layer, where there are none */
     if (status == COMMAND_FINE)
         status = reserved_plan_groups(out);
-    if (status == COMMAND_FINE && !out->is_off) {
-        status = samples_read(&view->trace, &view->layers, &out->samples);
-        if (status == COMMAND_FINE)
-            status = reserved_read_samples(out);
-        if (status == COMMAND_FINE)
-            status = reserved_plan_sources(out);
-        if (status == COMMAND_FINE)
-            status = device_use_read(view, &out->samples, &out->devices);
-    }
+    if (status != COMMAND_FINE)
+        reserved_free(out);
+    return status;
+}
+
+int
+reserved_make(const struct view *view, struct reserved *out)
+{
+    int status = reserved_make_groups(view, out);
+
+    if (status != COMMAND_FINE || out->is_off)
+        return status;
+    status = samples_read(&view->trace, &view->layers, &out->samples);
+    if (status == COMMAND_FINE)
+        status = reserved_read_samples(out);
+    if (status == COMMAND_FINE)
+        status = reserved_plan_sources(out);
+    if (status == COMMAND_FINE)
+        status = device_use_read(view, &out->samples, &out->devices);
     if (status != COMMAND_FINE)
         reserved_free(out);
     return status;

@@ -26,6 +26,9 @@
  */
 int reserved_make(const struct view *view, struct reserved *out);
 
+/* The groups of the selected logs alone, without sources and samples. Likewise. */
+int reserved_make_groups(const struct view *view, struct reserved *out);
+
 /* Extend the filter of `view` to the layers that may hold chunks. COMMAND_FINE, or another status. */
 int reserved_select(const struct reserved *reserved, struct view *view);
 

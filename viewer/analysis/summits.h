@@ -24,8 +24,8 @@ struct summits_open {
 
 /* All zeros but `share` is the initial state. */
 struct summits {
-    double share;          /* of the highest value: what is less prominent is left out; 0: nothing is */
-    struct summit *found;  /* owns; after summits_end the most prominent first; of equal ones, the earlier first */
+    double share;         /* of the highest value: what is less prominent is left out; 0: nothing is */
+    struct summit *found; /* owns; after summits_end the most prominent first; of equal ones, the earlier first */
     size_t count;
     size_t found_capacity;
     uint64_t highest_bytes;

@@ -105,8 +105,7 @@ peak_explain(const struct check_job *job, struct check_result *out)
     char buffer[128];
 
     check_say(out, "%s%sthe peak is %s, %s", job->memory != NULL ? job->memory : "", job->memory != NULL ? ": " : "",
-              output_size_beside(&figure, peak->bytes, out->limit),
-              check_over(out, buffer, sizeof(buffer)));
+              output_size_beside(&figure, peak->bytes, out->limit), check_over(out, buffer, sizeof(buffer)));
     check_say(out, "it was reached after %s, by allocation #%" PRId64 ", with %" PRIu64 " live",
               output_time(&ns, peak->ns), peak->allocation_id, peak->at_count);
     for (size_t i = 0; order != NULL && i < peak->groups.count && i < CHECK_CULPRITS - 1; i++) {
@@ -732,7 +731,7 @@ check_open_memories(struct check *check, struct check_result *result, struct che
     struct check_job **last = out;
     struct reserved reserved;
     size_t count = 0;
-    int status = reserved_make(&all->view, &reserved);
+    int status = reserved_make_groups(&all->view, &reserved);
 
     *out = all;
     if (status != COMMAND_FINE)

@@ -49,7 +49,8 @@ write_unknown(const struct check_result *result)
 {
     if (!result->unknown)
         return "";
-    return result->budget->kind == BUDGET_LEAKS || result->budget->kind == BUDGET_BASELINE ? "unknown, " : "unknown, at least ";
+    return result->budget->kind == BUDGET_LEAKS || result->budget->kind == BUDGET_BASELINE ? "unknown, "
+                                                                                           : "unknown, at least ";
 }
 
 static int

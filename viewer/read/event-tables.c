@@ -1134,9 +1134,8 @@ first_ask(struct events_table *table, struct events_cursor *cursor, int plan, in
     if (!check.regular)
         return pairs_ask(table, cursor, plan, NULL);
     cursor->source = CURSOR_STREAM;
-    cursor->selection = (struct event_selection){ .details = (plan & PLAN_DETAILS) != 0,
-                                                  .frees = true,
-                                                  .until_ns = INT64_MAX };
+    cursor->selection =
+        (struct event_selection){ .details = (plan & PLAN_DETAILS) != 0, .frees = true, .until_ns = INT64_MAX };
     return stream_begin(table, cursor);
 }
 

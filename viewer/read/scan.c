@@ -309,11 +309,11 @@ static const struct reading_column {
     READING_COLUMN(SCAN_PLACE, address),
     READING_COLUMN(SCAN_ORIGIN, tag_id),
     READING_COLUMN(SCAN_ORIGIN, callstack_id),
-    READING_COLUMN(SCAN_CALLER, alloc_thread_id),
+    READING_COLUMN(SCAN_CALLER | SCAN_CALL, alloc_thread_id),
     READING_COLUMN(SCAN_CALLER, alloc_stream_id),
     READING_COLUMN(SCAN_FREER, free_thread_id),
     READING_COLUMN(SCAN_FREER, free_stream_id),
-    READING_COLUMN(SCAN_DURATION, alloc_duration_ns),
+    READING_COLUMN(SCAN_DURATION | SCAN_CALL, alloc_duration_ns),
     READING_COLUMN(SCAN_DURATION, free_duration_ns),
 };
 

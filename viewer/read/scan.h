@@ -60,6 +60,7 @@ enum {
     SCAN_DURATION = 16,
     SCAN_LIVE = 32,      /* for scan_each_live: also keeps the lives that are never freed */
     SCAN_ALIGNMENT = 64, /* the alignment without the rest of SCAN_PLACE */
+    SCAN_CALL = 128,     /* the thread and the duration of the allocating call without the rest of both */
     SCAN_DETAILS = SCAN_PLACE | SCAN_CALLER | SCAN_FREER,
 };
 
