@@ -260,6 +260,8 @@ scene_trace(void *path)
     give(stack, block, 2 * PAGE);
     tide_resource_release(stack);
     NEED(trace_is_whole(path));
+    if (sql_number(path, "SELECT value = 'calls' FROM meta WHERE key = 'cupti'") == 0)
+        return 0; /* the fake CUPTI was not built */
     NEED(sql_number(path, "SELECT count(*) FROM driver_call WHERE function = 'cuMemCreate' AND result = 0") == 2);
     NEED(sql_number(path, "SELECT count(*) FROM driver_call WHERE function = 'cuMemMap'") == 3);
     NEED(sql_number(path, "SELECT count(DISTINCT function) FROM driver_call WHERE allocation_id = 1 AND NOT is_free") ==
