@@ -467,6 +467,13 @@ tests_lock_fork_t_LDADD = -lpthread
 TESTS += tests/lock-fork-t
 THREADED_TESTS += tests/lock-fork-t
 
+check_PROGRAMS += tests/range-t
+tests_range_t_SOURCES = tests/range-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \
+	src/suballoc/piece-map.c src/suballoc/range.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
+tests_range_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_range_t_LDADD = libtidemark.la
+TESTS += tests/range-t
+
 check_PROGRAMS += tests/heap-t
 tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \
 	src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c

@@ -2,6 +2,8 @@
  * Tests pools over a base whose chunks may be joined, `sim(model=vmm)`: they grow in place, and have free chunks mapped
  * elsewhere before they hold more than ever.
  */
+#include <string.h>
+
 #include <tidemark/tidemark.h>
 
 #include "contract.h"
@@ -128,12 +130,265 @@ check_remapped(void)
     tide_resource_release(pool);
 }
 
+/* A base that places chunks where it likes, and each answer that it may give. */
+static void
+check_elsewhere(void)
+{
+    struct upstream *upstream = upstream_create();
+    void *const chosen[] = { (void *)(uintptr_t)(UINT64_C(1) << 40), (void *)(uintptr_t)(UINT64_C(2) << 40),
+                             (void *)(uintptr_t)(UINT64_C(3) << 40), (void *)(uintptr_t)(UINT64_C(3) << 40) };
+    struct tide_resource *pool;
+    void *a, *b, *c;
+
+    upstream->page_bytes = 2 * MIB;
+    tide_pool_create(&upstream->base, NULL, &pool);
+    upstream->chosen = chosen;
+    upstream->chosen_count = 4;
+    a = get(pool, 2 * MIB, 0);
+    b = get(pool, 4 * MIB, 0);
+    ok(all_of(a == chosen[0], b == chosen[2]), "where chunks do not lie as wished, a request gets one of its own");
+    is_u64(upstream->live_bytes, 8 * MIB, "a chunk that came to lie elsewhere is kept");
+    c = get(pool, 2 * MIB, 0);
+    ok(c == chosen[1], "a chunk that came to lie elsewhere serves later requests");
+    ok(get(pool, 8 * MIB, 0) == NULL && strstr(tide_error_text(), "which it gave before") != NULL,
+       "a chunk that overlaps memory in use is refused");
+    upstream->chosen_count = 1;
+    ok(get(pool, 8 * MIB, 0) == NULL && strstr(tide_error_text(), "no multiple of") != NULL,
+       "a chunk that is not aligned to a page is refused");
+    upstream->chosen_count = 0;
+    tide_deallocate(pool, a, 2 * MIB, 256, 0);
+    tide_deallocate(pool, b, 4 * MIB, 256, 0);
+    tide_deallocate(pool, c, 2 * MIB, 256, 0);
+    tide_resource_release(pool);
+    ok(all_of(upstream->live_bytes == 0, upstream->wrong_frees == 0), "all chunks go back as they were got");
+    tide_resource_release(&upstream->base);
+}
+
+/* A chunk goes back on the stream on which it was used last, behind the others on which parts of it were freed. */
+static void
+check_streams(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool;
+    void *a, *b, *c;
+
+    upstream->page_bytes = 2 * MIB;
+    tide_pool_create(&upstream->base, NULL, &pool);
+    a = get(pool, 4 * MIB, 1);
+    b = get(pool, 2 * MIB, 1);
+    c = get(pool, 4 * MIB, 1);
+    tide_deallocate(pool, a, 4 * MIB, 256, 7);
+    get(pool, 8 * MIB, 5);
+    is_u64(upstream->order_calls, 0, "a chunk that was freed on one stream goes back without a wait");
+    is_u64(pool_figures(pool).remapped, 2, "the free chunks were mapped elsewhere");
+    ok(upstream->deallocate_calls == 2, "each of them went back once");
+    tide_deallocate(pool, c, 4 * MIB, 256, 7);
+    tide_deallocate(pool, b, 2 * MIB, 256, 7);
+    tide_trim(pool, 0);
+    is_u64(upstream->last_stream, 0, "a trim returns chunks on stream 0, behind all streams");
+    upstream->gone = 7;
+    tide_order(pool, TIDE_STREAM_ALL, 0);
+    get(pool, 16 * MIB, 5);
+    tide_trim(pool, 0);
+    is_u64(upstream->gone_named, 0, "no call names a stream that was destroyed behind an order for all streams");
+    tide_resource_release(pool);
+    ok(all_of(upstream->live_bytes == 0, upstream->wrong_frees == 0), "all chunks go back to upstream");
+    tide_resource_release(&upstream->base);
+}
+
+/* At the maximum, and where upstream has no more, free chunks of holes serve before a request is refused. */
+static void
+check_bounds(const char *text)
+{
+    struct tide_resource *pool = stack_of(text);
+    void *a = get(pool, 8 * MIB, 0), *b = get(pool, 8 * MIB, 0), *c = get(pool, 8 * MIB, 0), *d;
+
+    tide_deallocate(pool, a, 8 * MIB, 256, 0);
+    tide_deallocate(pool, c, 8 * MIB, 256, 0);
+    d = get(pool, 16 * MIB, 0);
+    ok(d != NULL, "%s: a request of all free memory is served though it lies in two holes", text);
+    ok(get(pool, 2 * MIB, 0) == NULL, "%s: with all memory in use a request is refused", text);
+    tide_deallocate(pool, d, 16 * MIB, 256, 0);
+    tide_deallocate(pool, b, 8 * MIB, 256, 0);
+    d = get(pool, 24 * MIB, 0);
+    ok(d != NULL, "%s: after all frees one request gets all memory", text);
+    tide_deallocate(pool, d, 24 * MIB, 256, 0);
+    ok(get(pool, 26 * MIB, 0) == NULL, "%s: a request of more than there is is refused", text);
+    ok(figure(pool, TIDE_QUERY_BYTES_USED) == 0, "%s: a refused request leaves nothing in use", text);
+    tide_resource_release(pool);
+}
+
+/*
+ * The steps of a training loop: 30 blocks that stay for the step, each after a temporary one, and frees in another
+ * order. Returns the calls of upstream in the last step.
+ */
+static uint64_t
+run_steps(struct tide_resource *pool, uint64_t seed, int steps)
+{
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
+    struct tide_resource *statistics;
+    uint64_t before = 0, sizes[30];
+    void *blocks[30];
+
+    tide_stack_find(pool, "statistics", &statistics);
+    for (int step = 0; step < steps; step++) {
+        uint64_t state = seed;
+
+        tide_statistics_read(statistics, &figures);
+        before = (uint64_t)figures.count.total;
+        for (size_t i = 0; i < 30; i++) {
+            uint64_t bytes = (1 + contract_random(&state) % 60) * MIB;
+            void *temporary = get(pool, bytes, 0);
+
+            sizes[i] = (1 + contract_random(&state) % 30) * MIB;
+            blocks[i] = get(pool, sizes[i], 0);
+            tide_deallocate(pool, temporary, bytes, 256, 0);
+        }
+        for (size_t i = 0; i < 30; i++)
+            tide_deallocate(pool, blocks[i * 7 % 30], sizes[i * 7 % 30], 256, 0);
+    }
+    tide_statistics_read(statistics, &figures);
+    return (uint64_t)figures.count.total - before;
+}
+
+static void
+check_steps(void)
+{
+    uint64_t seed = contract_seed(20261124), calls = 0;
+
+    for (uint64_t i = 1; i <= 20; i++) {
+        struct tide_resource *pool = stack_of("pool | statistics | sim(model=vmm)");
+
+        calls += run_steps(pool, seed + i, 3);
+        tide_resource_release(pool);
+    }
+    is_u64(calls, 0, "the third of equal steps asks upstream for nothing");
+}
+
+#define LIVE_MOST 60
+
+struct live {
+    uint64_t address; /* 0: none */
+    uint64_t bytes;
+    size_t alignment;
+};
+
+static bool
+overlaps_any(const struct live live[LIVE_MOST], uint64_t address, uint64_t bytes)
+{
+    for (size_t i = 0; i < LIVE_MOST; i++) {
+        if (live[i].address != 0 && live[i].address < address + bytes && address < live[i].address + live[i].bytes)
+            return true;
+    }
+    return false;
+}
+
+/* What holds for the figures at any moment: nothing is held that the base does not count, and the peaks agree. */
+static bool
+figures_are_odd(struct tide_resource *pool, struct tide_resource *base, uint64_t used)
+{
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
+
+    if (figure(pool, TIDE_QUERY_BYTES_USED) != used ||
+        figure(pool, TIDE_QUERY_BYTES_RESERVED) != figure(base, TIDE_QUERY_BYTES_RESERVED) ||
+        figure(pool, TIDE_QUERY_BYTES_RESERVED_HIGH) < figure(base, TIDE_QUERY_BYTES_RESERVED_HIGH))
+        return true;
+    if (tide_pool_read(pool, &figures) != TIDE_OK)
+        return false; /* an arena */
+    return figures.remapped > figures.returned || figures.used_bytes + figures.free_bytes > figures.reserved_bytes;
+}
+
+/* Random traffic on three streams; refusals of the base anywhere, where the stack has them. */
+static void
+check_random(const char *text, uint64_t seed, bool may_fail)
+{
+    struct tide_resource *pool = stack_of(text), *base;
+    struct live live[LIVE_MOST] = { { 0 } };
+    uint64_t used = 0, overlaps = 0, failures = 0, wrong = 0, odd = 0;
+
+    for (base = pool; base->upstream != NULL; base = base->upstream)
+        ;
+    for (int i = 0; i < 20000; i++) {
+        struct live *block = &live[contract_random(&seed) % LIVE_MOST];
+        uint64_t what = contract_random(&seed) % 2000;
+        void *pointer = (void *)(uintptr_t)block->address;
+
+        if (what == 0)
+            wrong += tide_trim(pool, contract_random(&seed) % (64 * MIB)) != TIDE_OK;
+        if (what == 1)
+            wrong += tide_order(pool, TIDE_STREAM_ALL, 0) != TIDE_OK;
+        if (i % 64 == 0)
+            odd += figures_are_odd(pool, base, used);
+        if (pointer != NULL) {
+            wrong += tide_deallocate(pool, pointer, block->bytes, block->alignment, 1 + what % 3) != TIDE_OK;
+            used -= block->bytes;
+            block->address = 0;
+            continue;
+        }
+        block->bytes = 1 + contract_random(&seed) % (UINT64_C(1) << contract_random(&seed) % 25);
+        block->alignment = (size_t)256 << (what % 8 == 0 ? contract_random(&seed) % 14 : 0);
+        if (tide_allocate(pool, block->bytes, block->alignment, 1 + what % 3, &pointer) != TIDE_OK) {
+            failures++;
+            continue;
+        }
+        overlaps += overlaps_any(live, (uintptr_t)pointer, block->bytes);
+        wrong += (uintptr_t)pointer % block->alignment != 0;
+        block->address = (uintptr_t)pointer;
+        used += block->bytes;
+    }
+    ok(all_of(overlaps == 0, wrong == 0, odd == 0, may_fail || failures == 0),
+       "%s: in random traffic no blocks overlap, no free fails, and the figures are those of the base", text);
+    for (size_t i = 0; i < LIVE_MOST; i++) {
+        if (live[i].address != 0)
+            tide_deallocate(pool, (void *)(uintptr_t)live[i].address, live[i].bytes, live[i].alignment, 0);
+    }
+    tide_trim(pool, 0);
+    ok(all_of(figure(pool, TIDE_QUERY_BYTES_USED) == 0, figure(pool, TIDE_QUERY_FREE_BLOCKS) == 0,
+              figure(base, TIDE_QUERY_BYTES_USED) == 0),
+       "%s: after all frees the base has every page back", text);
+    tide_resource_release(pool);
+}
+
+static const struct {
+    const char *text;
+    bool may_fail;
+} randoms[] = {
+    { "pool | sim(model=vmm)", false },
+    { "pool(cache=0) | sim(model=vmm, page=64KiB)", false },
+    { "pool(cache=0, alignment=1MiB) | sim(model=vmm, page=4KiB)", false },
+    { "pool(release_threshold=0, cache=0) | sim(model=vmm)", false },
+    { "pool(initial=10MiB, growth=32MiB, cache=64KiB) | sim(model=vmm)", false },
+    { "pool(maximum=128MiB) | sim(model=vmm)", true },
+    { "pool | sim(model=vmm, capacity=100MiB)", true },
+    { "pool(cache=0) | fault(probability=30%) | sim(model=vmm)", true },
+    { "pool | fault(every=2) | sim(model=vmm, capacity=200MiB)", true },
+    { "arena | sim(model=vmm)", false },
+    { "arena(size=128MiB) | fault(every=5) | sim(model=vmm)", true },
+};
+
+#define RANDOMS (sizeof(randoms) / sizeof(randoms[0]))
+
+static void
+check_randoms(void)
+{
+    uint64_t seed = contract_seed(20261125);
+
+    for (size_t i = 0; i < RANDOMS; i++)
+        check_random(randoms[i].text, seed + i, randoms[i].may_fail);
+}
+
 int
 main(void)
 {
-    plan(7 + 4 + 9);
+    plan(7 + 4 + 9 + 6 + 6 + 2 * 5 + 1 + 2 * RANDOMS);
     check_joined();
     check_missing();
     check_remapped();
+    check_elsewhere();
+    check_streams();
+    check_bounds("pool(maximum=24MiB) | sim(model=vmm)");
+    check_bounds("pool | sim(model=vmm, capacity=24MiB)");
+    check_steps();
+    check_randoms();
     return done();
 }

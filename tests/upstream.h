@@ -30,6 +30,7 @@ struct upstream {
     bool memory;                       /* its own addresses are backed by host memory */
     bool *destroyed;                   /* set when the last reference is released; may be NULL */
     tide_stream gone;                  /* a destroyed stream; 0: none */
+    uint64_t page_bytes;               /* unless 0: its blocks may be used as one where they touch */
     enum tide_status order_all_status; /* unless TIDE_OK, an order behind TIDE_STREAM_ALL returns it */
 
     /* figures */

@@ -10,7 +10,7 @@
 
 /* Bytes of all chunks, and of those requested. */
 static inline uint64_t
-tidei_chunk_heap_reserved(struct tidei_chunk_heap *chunk_heap)
+tidei_chunk_heap_reserved(const struct tidei_chunk_heap *chunk_heap)
 {
     return atomic_load_explicit(&chunk_heap->reserved, memory_order_relaxed); /* relaxed: a number, no data behind it */
 }
