@@ -417,6 +417,12 @@ tests_pool_pages_t_SOURCES = tests/pool-pages-t.c $(adaptor_test)
 tests_pool_pages_t_LDADD = libtidemark.la
 TESTS += tests/pool-pages-t
 
+check_PROGRAMS += tests/pool-pages-threads-t
+tests_pool_pages_threads_t_SOURCES = tests/pool-pages-threads-t.c $(contract_test)
+tests_pool_pages_threads_t_LDADD = libtidemark.la
+TESTS += tests/pool-pages-threads-t
+THREADED_TESTS += tests/pool-pages-threads-t
+
 check_PROGRAMS += tests/pool-streams-t
 tests_pool_streams_t_SOURCES = tests/pool-streams-t.c $(adaptor_test)
 tests_pool_streams_t_LDADD = libtidemark.la
