@@ -1,7 +1,8 @@
 /*
  * pool: take big chunks from upstream and serve requests with blocks of them, in the order of streams.
  *
- * Usage: pool([initial=SIZE, maximum=SIZE, growth=SIZE, release_threshold=SIZE, alignment=SIZE, cache=SIZE])
+ * Usage: pool([initial=SIZE, maximum=SIZE, growth=SIZE, release_threshold=SIZE, alignment=SIZE, cache=SIZE,
+ *              decay=MILLISECONDS])
  *     initial            size of a chunk that is taken at creation and kept; none unless given
  *     maximum            the most memory that is reserved at a time; no bound unless given
  *     growth             the least memory that is requested from upstream at a time; 2 MiB unless given
@@ -11,6 +12,8 @@
  *     cache              upper bound of each thread's cache; 64 MiB unless given, 0 for none. A thread may always cache
  *                        4 MiB; beyond that all caches together stay below 1/64 of the reserved memory (1/4 while
  *                        threads often wait for each other)
+ *     decay              free chunks that were not needed for so many milliseconds are returned, a half of them at a
+ *                        time, at the pool's own calls; never unless given
  *
  * Example: a training program that shares the card with another one:
  *     log(trace.db) | pool(initial=1GiB, maximum=20GiB) | driver
@@ -25,7 +28,8 @@
  * LIMITATIONS
  *  - A stream on which blocks were freed must live until they are taken again, because another stream that takes one is
  *    ordered behind it. Else the application calls tide_order(stack, TIDE_STREAM_ALL, 0) when it destroys streams.
- *  - Chunks from upstream are not merged, even where they touch: a request does not span two.
+ *  - Chunks from upstream are merged where they touch only over a base of pages, such as `vmm` and `sim(model=vmm)`,
+ *    with no layer between that adds to blocks or chooses among several upstreams. Elsewhere no request spans two.
  *  - Requests of up to 1 MiB are rounded up by a sixteenth at most, or by a third where the thread's cache has a block
  *    of about that size.
  *  - Fragmentation: a request fails where enough bytes are free but not contiguous.
@@ -138,6 +142,7 @@ pool_read(struct tide_resource *self, struct tide_pool_figures *out)
     out->taken_over = chunk_heap->taken_over;
     out->orders = chunk_heap->orders;
     out->remapped = chunk_heap->remapped;
+    out->decayed = chunk_heap->decayed;
     tidei_cache_open(&pool->cache);
 }
 
@@ -172,6 +177,7 @@ pool_chunk_heap_init(struct pool *pool, struct tide_resource *upstream)
         .growth_bytes = pool->options.growth_bytes,
         .maximum_bytes = pool->options.maximum_bytes,
         .release_threshold_bytes = pool->options.release_threshold_bytes,
+        .decay_ms = pool->options.decay_ms,
         .class_bytes = tidei_cache_class_bytes(pool->options.cache_bytes, pool->options.alignment),
         .gather = pool_gather,
     };
@@ -269,6 +275,8 @@ static const struct tidei_argument pool_arguments[] = {
                    .power_of_two = true, .default_value = TIDE_DEFAULT_ALIGNMENT),
     TIDEI_ARGUMENT("cache", SIZE, struct tide_pool_options, cache_bytes, "a size such as 4MiB",
                    .default_value = UINT64_C(64) << 20, .zero_value = TIDE_NONE),
+    TIDEI_ARGUMENT("decay", COUNT, struct tide_pool_options, decay_ms, "milliseconds such as 10000, up to a year",
+                   .least = 8, .most = UINT64_C(366) * 86400 * 1000),
 };
 
 const struct tidei_kind tidei_pool_kind = {

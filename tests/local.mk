@@ -423,6 +423,11 @@ tests_pool_pages_threads_t_LDADD = libtidemark.la
 TESTS += tests/pool-pages-threads-t
 THREADED_TESTS += tests/pool-pages-threads-t
 
+check_PROGRAMS += tests/pool-decay-t
+tests_pool_decay_t_SOURCES = tests/pool-decay-t.c
+tests_pool_decay_t_LDADD = libtidemark.la
+TESTS += tests/pool-decay-t
+
 check_PROGRAMS += tests/pool-streams-t
 tests_pool_streams_t_SOURCES = tests/pool-streams-t.c $(adaptor_test)
 tests_pool_streams_t_LDADD = libtidemark.la

@@ -16,6 +16,7 @@ struct tide_pool_options {
     uint64_t release_threshold_bytes; /* free chunks go back while more than this is reserved; 0: they are kept */
     uint64_t alignment;               /* power of two, 16 bytes to 2 MiB, of every address and size; 0: 256 */
     uint64_t cache_bytes;             /* upper bound of each thread's cache; 0: 64 MiB; TIDE_NONE: no cache */
+    uint64_t decay_ms;                /* free chunks go back that were not needed for so long, at least 8; 0: never */
 };
 
 /* What a pool holds and has done; see tide_pool_read. */
@@ -34,6 +35,7 @@ struct tide_pool_figures {
     uint64_t taken_over;          /* number of blocks that went to a stream that had to wait for another one first */
     uint64_t orders;              /* number of waits that this took */
     uint64_t remapped;            /* chunks of `returned` that went back to have as much mapped where it was needed */
+    uint64_t decayed;             /* chunks of `returned` that went back because they were not needed for decay_ms */
 };
 
 /*
@@ -52,8 +54,17 @@ struct tide_pool_figures {
  * any request fails, and, with a release threshold, as soon as more than that is reserved. TIDE_NONE as threshold gives
  * every free chunk back at once.
  *
+ * With decay_ms, what was not needed for so long goes back, too: of the bytes above the most that was in use in that
+ * time, and 1/16 of it, a half at the end of each eighth of it. That happens at allocations and deallocations that take
+ * the lock, with at most 32 chunks in a call. A load that comes again within decay_ms finds its memory.
+ *
+ * Over a base of pages (TIDE_QUERY_PAGE) the pool grows in place. Chunks that touch are used as one, and upstream is
+ * asked only for what is missing beside free memory, in parts of at most 16 MiB, or 1/1024 of what is reserved up to
+ * 64 MiB. Before more would be reserved than ever, and than 1/128 above what was ever in use, free chunks within other
+ * blocks go back, one for each part that is asked for, so the base can map the same pages where they are needed.
+ *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL; alignment; initial_bytes or growth_bytes above the maximum, or no multiple of the
+ * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; initial_bytes or growth_bytes above the maximum, or no multiple of the
  * alignment; sizes above 2^47), TIDE_ENOMEM, and what upstream returns for the initial chunk.
  * Errors of its allocations: TIDE_ECAPACITY (the maximum is used up), TIDE_EINVAL (more than 2^47 bytes), TIDE_ENOMEM,
  * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.

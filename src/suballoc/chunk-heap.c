@@ -120,6 +120,26 @@ chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
     tidei_lock_release(&chunk_heap->lock);
 }
 
+/* Chunks that one call returns at most because they were not needed for long: the call's thread waits for them. */
+#define CHUNK_HEAP_DECAY_MOST 32
+
+/* Note what is in use; return free chunks that were not needed for long. Called with the lock, which calls release. */
+static void
+chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
+{
+    uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
+    uint64_t surplus = tidei_decay_note(&chunk_heap->decay, chunk_heap->heap.out_bytes, held), returned = 0;
+
+    for (int i = 0; i < CHUNK_HEAP_DECAY_MOST && returned < surplus / 2; i++) {
+        uint64_t bytes = tidei_chunk_heap_return_one(chunk_heap, false, surplus - returned);
+
+        if (bytes == 0)
+            return;
+        chunk_heap->decayed++;
+        returned += bytes;
+    }
+}
+
 /*
  * Wait until the chunks that are being returned have arrived or are back, and until `requesting` of the threads that
  * call upstream have their answers. A thread that itself requests or returns a chunk never waits here.
@@ -395,6 +415,8 @@ tidei_chunk_heap_allocate(struct tidei_chunk_heap *chunk_heap, size_t bytes, siz
     }
     if (status == TIDE_OK)
         chunk_heap_hand_out(chunk_heap, *out, bytes, alignment);
+    if (chunk_heap->decay.window_ns != 0 && status == TIDE_OK)
+        chunk_heap_decay(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
     return status;
 }
@@ -448,6 +470,8 @@ chunk_heap_free(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, 
         tidei_piece_set_word(piece, tidei_piece_live(bytes, alignment));
         status = tidei_chunk_heap_no_memory(chunk_heap);
     }
+    if (chunk_heap->decay.window_ns != 0 && status == TIDE_OK)
+        chunk_heap_decay(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
     if (status == TIDE_OK)
         chunk_heap_keep_threshold(chunk_heap);
@@ -608,6 +632,7 @@ tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource 
     chunk_heap->upstream = upstream;
     chunk_heap->options = *options;
     chunk_heap->forks = tidei_fork_generation();
+    tidei_decay_init(&chunk_heap->decay, options->decay_ms);
     if (!options->is_inner)
         tidei_chunks_init(&chunk_heap->chunks, options->name, upstream);
     tidei_lock_init(&chunk_heap->lock);

@@ -13,6 +13,7 @@
 #include "src/sync/lock.h"
 #include "src/resource/resource.h"
 #include "src/suballoc/chunks.h"
+#include "src/suballoc/decay.h"
 #include "src/suballoc/heap.h"
 
 /* Chunk sizes are multiples of this where possible, because drivers reserve memory in such units. */
@@ -30,6 +31,7 @@ struct tidei_chunk_heap_options {
     uint64_t growth_bytes;
     uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
     uint64_t release_threshold_bytes; /* UINT64_MAX: the peak of the reserved bytes */
+    uint64_t decay_ms;                /* free chunks are returned that were not needed for so long; 0: never */
     uint64_t class_bytes;             /* pieces up to this size get a size class, for caches */
     bool is_inner;                    /* a part of a layer: its upstream is another part of it */
     /* Free the pieces of caches above the chunk heap into it; NULL: there are none. Called without the lock. */
@@ -57,6 +59,8 @@ struct tidei_chunk_heap {
     uint32_t forks;           /* tidei_fork_generation when the two were counted */
     _Atomic uint64_t held;    /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
+    struct tidei_decay decay;
+    uint64_t decayed; /* of `returned`: because of it */
     struct tidei_heap heap;
 };
 

@@ -9,6 +9,8 @@ libtidemark_la_SOURCES += \
 	src/suballoc/chunk-heap.h \
 	src/suballoc/chunks.c \
 	src/suballoc/chunks.h \
+	src/suballoc/decay.c \
+	src/suballoc/decay.h \
 	src/suballoc/fit.c \
 	src/suballoc/fit.h \
 	src/suballoc/heap-inner.h \
