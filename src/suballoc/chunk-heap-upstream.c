@@ -125,9 +125,11 @@ tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     chunk_heap->requesting++;
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.asking");
-    tidei_place_wish(wish);
+    if (wish != 0)
+        tidei_place_wish(wish);
     status = chunk_heap_ask(chunk_heap, bytes, handle, &pointer);
-    tidei_place_wish(0);
+    if (wish != 0)
+        tidei_place_wish(0);
     tidei_lock_acquire(&chunk_heap->lock);
     chunk_heap->requesting--;
     chunk_heap->requests_ended++;

@@ -99,7 +99,8 @@ run_free(struct tidei_heap *heap, struct tidei_freed_run *freed_run)
     tidei_slab_give(&heap->freed_runs, freed_run);
 }
 
-static void
+/* Inlined in each place, here and below, as it was with one caller: 2% of the instructions of a request. */
+static inline __attribute__((always_inline)) void
 runs_free(struct tidei_heap *heap, struct tidei_freed_runs *list)
 {
     while (list->first != NULL) {
@@ -418,7 +419,7 @@ piece_link_after(struct tidei_piece *piece, struct tidei_piece *other)
 }
 
 /* Cut the bytes at `offset` out of a free piece that is in no index; the rest before and behind stays free. */
-static void
+static inline __attribute__((always_inline)) void
 piece_cut(struct tidei_heap *heap, struct tidei_piece **cut, uint64_t offset, uint64_t bytes)
 {
     struct tidei_piece *piece = *cut;
@@ -691,7 +692,7 @@ chunks_insert(struct tidei_heap *heap, struct tidei_span *span)
     heap->chunk_count++;
 }
 
-static void
+static inline __attribute__((always_inline)) void
 chunks_remove(struct tidei_heap *heap, const struct tidei_span *span)
 {
     size_t i = chunks_at(heap, span->base);
