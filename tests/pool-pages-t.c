@@ -165,6 +165,31 @@ check_elsewhere(void)
     tide_resource_release(&upstream->base);
 }
 
+/* Two pools in turn over one base: where the one wishes a chunk, the other has one. */
+static void
+check_two_pools(void)
+{
+    struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_VMM };
+    struct tide_resource *sim, *pools[2];
+    uint64_t begin[16], overlaps = 0;
+
+    tide_sim_create(&options, &sim);
+    tide_pool_create(sim, NULL, &pools[0]);
+    tide_pool_create(sim, NULL, &pools[1]);
+    for (size_t i = 0; i < 16; i++) {
+        begin[i] = (uintptr_t)get(pools[i % 2], 6 * MIB, 0);
+        for (size_t j = 0; j < i; j++)
+            overlaps += begin[i] == 0 || (begin[i] < begin[j] + 6 * MIB && begin[j] < begin[i] + 6 * MIB);
+    }
+    is_u64(overlaps, 0, "two pools over one base get chunks that do not overlap");
+    for (size_t i = 0; i < 16; i++)
+        tide_deallocate(pools[i % 2], (void *)(uintptr_t)begin[i], 6 * MIB, 256, 0);
+    tide_resource_release(pools[0]);
+    tide_resource_release(pools[1]);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 0, "two pools over one base give all chunks back");
+    tide_resource_release(sim);
+}
+
 /* A chunk goes back on the stream on which it was used last, behind the others on which parts of it were freed. */
 static void
 check_streams(void)
@@ -406,11 +431,12 @@ check_randoms(void)
 int
 main(void)
 {
-    plan(7 + 4 + 9 + 5 + 6 + 2 * 5 + 2 + 2 * RANDOMS);
+    plan(7 + 4 + 9 + 5 + 2 + 6 + 2 * 5 + 2 + 2 * RANDOMS);
     check_joined();
     check_missing();
     check_remapped();
     check_elsewhere();
+    check_two_pools();
     check_streams();
     check_bounds("pool(maximum=24MiB) | sim(model=vmm)");
     check_bounds("pool | sim(model=vmm, capacity=24MiB)");
