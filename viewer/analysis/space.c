@@ -143,6 +143,48 @@ space_make_runs(struct space *space, uint64_t page_bytes)
         space_add_chunk(space, begin, end - begin);
 }
 
+/* Whether a block, of the sorted ones, lies in two chunks that touch, and so says that they are used as one. */
+static bool
+space_spans(const struct space *space)
+{
+    size_t chunk = 0;
+
+    for (size_t i = 0; i < space->block_count; i++) {
+        const struct space_block *block = &space->blocks[i];
+        uint64_t end;
+
+        while (chunk + 1 < space->chunk_count && space->chunks[chunk + 1].address <= block->address)
+            chunk++;
+        end = space->chunks[chunk].address + space->chunks[chunk].size;
+        if (block->address >= space->chunks[chunk].address && block->address < end &&
+            block->rounded > end - block->address && chunk + 1 < space->chunk_count &&
+            space->chunks[chunk + 1].address == end)
+            return true;
+    }
+    return false;
+}
+
+/* Make one of the chunks that touch, where the pool uses them so; once it has done so, it always does. */
+static void
+space_join(struct space *space)
+{
+    size_t kept = 0;
+
+    if (space->failed || space->chunk_count == 0)
+        return;
+    space->joins = space->joins || space_spans(space);
+    for (size_t i = 1; space->joins && i < space->chunk_count; i++) {
+        struct space_chunk *before = &space->chunks[kept];
+
+        if (before->address + before->size == space->chunks[i].address)
+            before->size += space->chunks[i].size;
+        else
+            space->chunks[++kept] = space->chunks[i];
+    }
+    if (space->joins)
+        space->chunk_count = kept + 1;
+}
+
 static void
 space_add_hole(struct space_chunk *chunk, uint64_t bytes)
 {
@@ -239,6 +281,7 @@ space_look(struct space *space, const struct space_layers *layers, const struct 
         space_make_runs(space, layers->page_bytes);
     if (space->chunk_count > 0)
         qsort(space->chunks, space->chunk_count, sizeof(*space->chunks), space_compare);
+    space_join(space);
     space_measure(space);
 }
 

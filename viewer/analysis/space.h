@@ -3,6 +3,9 @@
  *
  * Chunks are the live allocations of the next log below. Without such a log they are guessed from the addresses: a
  * chunk is a run of pages that hold blocks, since a page with a block cannot be released.
+ *
+ * A pool over a base of pages uses chunks that touch as one. The trace shows it by a block that lies in two: then all
+ * chunks that touch count as one.
  */
 #ifndef VIEWER_ANALYSIS_SPACE_H
 #define VIEWER_ANALYSIS_SPACE_H
@@ -53,6 +56,7 @@ struct space {
     struct space_chunk *chunks; /* owns; sorted by address once measured */
     size_t chunk_count;
     size_t chunk_capacity;
+    bool joins;  /* chunks that touch are one */
     bool failed; /* no memory */
     /* The results of space_measure. */
     uint64_t requested_bytes;
