@@ -1,4 +1,4 @@
-/* Tests the pool's decay with a clock of its own: memory follows the load down, and stays where the load comes again. */
+/* Tests the pool's decay with a clock of its own: memory follows the load down, and stays where it comes again. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

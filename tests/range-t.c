@@ -209,7 +209,7 @@ step_window(struct live *live, const struct tidei_heap_request *request)
     bool filled = true;
     struct tidei_piece *piece;
 
-    if (!tidei_range_reserve(&model.heap) || !tidei_range_window(&model.heap, request->bytes, &window))
+    if (!tidei_range_reserve(&model.heap) || !tidei_range_window(&model.heap, request->bytes, choose(8) == 0, &window))
         return;
     model.odd_windows += window.bytes < request->bytes || window.missing_bytes == 0;
     while (filled && tidei_range_gap(&model.heap, &window, &gap)) {

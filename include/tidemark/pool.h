@@ -64,8 +64,8 @@ struct tide_pool_figures {
  * blocks go back, one for each part that is asked for, so the base can map the same pages where they are needed.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; initial_bytes or growth_bytes above the maximum, or no multiple of the
- * alignment; sizes above 2^47), TIDE_ENOMEM, and what upstream returns for the initial chunk.
+ * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; initial_bytes or growth_bytes above the maximum, or no multiple of
+ * the alignment; sizes above 2^47), TIDE_ENOMEM, and what upstream returns for the initial chunk.
  * Errors of its allocations: TIDE_ECAPACITY (the maximum is used up), TIDE_EINVAL (more than 2^47 bytes), TIDE_ENOMEM,
  * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.
  * Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.

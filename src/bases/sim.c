@@ -15,9 +15,10 @@
  *  - The largest request is 1 PiB.
  *  - Two sims hand out the same addresses.
  *
- * model=plain: each size class (a power of two cut into eight steps) has its own 2^54 bytes of addresses, and a table with one word
- * for each slot. Arithmetic on an address yields its class and slot. So allocating and freeing take constant time, live
- * addresses cannot overlap, and host memory is eight bytes for each allocation that is live at the peak.
+ * model=plain: each size class (a power of two cut into eight steps) has its own 2^54 bytes of addresses, and a table
+ * with one word for each slot. Arithmetic on an address yields its class and slot. So allocating and freeing take
+ * constant time, live addresses cannot overlap, and host memory is eight bytes for each allocation that is live at the
+ * peak.
  *
  * model=vmm: src/bases/sim-pages.h. Both models count what is outstanding in their units, pages or the granularity.
  */

@@ -29,6 +29,9 @@
  */
 #define PAGES_SLACK_SHARE 128
 
+/* Attempts that may have a chunk elsewhere than wished; then the request gets one of its own. */
+#define PAGES_MISSED_MOST 2
+
 /* What one request has upstream map. */
 struct growth {
     struct tidei_chunk_heap *chunk_heap;
@@ -222,9 +225,13 @@ pages_await(struct tidei_chunk_heap *chunk_heap)
     return true;
 }
 
-/* One attempt. With `alone` the request gets a chunk of its own, else its piece is taken afterwards. */
+/*
+ * One attempt, after `missed` ones that had a chunk where it did not help. The base may still have the addresses of a
+ * chunk that went back a moment ago, so then others are asked for behind all chunks only. At last the request gets a
+ * chunk of its own; else its piece is taken afterwards.
+ */
 static enum tide_status
-pages_attempt(struct growth *growth, uint64_t bytes, bool alone, struct tidei_piece **out)
+pages_attempt(struct growth *growth, uint64_t bytes, unsigned missed, struct tidei_piece **out)
 {
     struct tidei_chunk_heap *chunk_heap = growth->chunk_heap;
     enum tide_status status = tidei_chunk_heap_reserve(chunk_heap);
@@ -235,9 +242,9 @@ pages_attempt(struct growth *growth, uint64_t bytes, bool alone, struct tidei_pi
     chunk_heap->growing = true;
     if (chunk_heap->used_peak_bytes < chunk_heap->heap.out_bytes + bytes)
         chunk_heap->used_peak_bytes = chunk_heap->heap.out_bytes + bytes;
-    if (alone)
+    if (missed > PAGES_MISSED_MOST)
         status = pages_alone(growth, bytes, out);
-    else if (tidei_range_window(&chunk_heap->heap, bytes, &growth->window))
+    else if (tidei_range_window(&chunk_heap->heap, bytes, missed > 0, &growth->window))
         status = pages_fill(growth);
     else if (chunk_heap->heap.chunk_count == 0)
         status = pages_first(growth, bytes);
@@ -253,7 +260,8 @@ tidei_chunk_heap_grow_pages(struct tidei_chunk_heap *chunk_heap, const struct ti
 {
     struct growth growth = { .chunk_heap = chunk_heap, .request = request };
     enum tide_status status;
-    unsigned attempts = 0;
+    unsigned missed = 0;
+    bool first;
 
     for (;;) {
         while (pages_await(chunk_heap)) {
@@ -261,16 +269,19 @@ tidei_chunk_heap_grow_pages(struct tidei_chunk_heap *chunk_heap, const struct ti
             if (status != TIDE_OK || *out != NULL)
                 return status;
         }
-        /* The first attempt may only have got the first chunk. */
-        status = pages_attempt(&growth, bytes, attempts >= 2 || growth.elsewhere, out);
+        first = chunk_heap->heap.chunk_count == 0;
+        status = pages_attempt(&growth, bytes, missed, out);
         if (status != TIDE_OK)
             return status;
-        attempts++;
+        missed += growth.elsewhere;
         if (*out != NULL)
             *out = tidei_chunk_heap_take_over(chunk_heap, *out, request);
         else
             status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
+        /* The memory is of a stream that cannot be waited for, or another thread took it. */
+        if (!growth.elsewhere && !first)
+            missed = PAGES_MISSED_MOST + 1;
     }
 }

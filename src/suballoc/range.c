@@ -410,19 +410,19 @@ window_hold(struct tidei_heap *heap, struct tidei_window *window)
 }
 
 bool
-tidei_range_window(struct tidei_heap *heap, uint64_t bytes, struct tidei_window *out)
+tidei_range_window(struct tidei_heap *heap, uint64_t bytes, bool at_end, struct tidei_window *out)
 {
     const struct tidei_range *range = &heap->range;
 
     *out = (struct tidei_window){ .missing_bytes = UINT64_MAX };
-    for (size_t i = 0; range->lowest != 0 && i < range->gap_count; i++) {
+    for (size_t i = at_end ? range->gap_count - 1 : 0; range->lowest != 0 && i < range->gap_count; i++) {
         const struct tidei_piece *first = range->gaps[i];
 
         if (!gap_is_place(heap, first))
             continue;
         if (first->before != NULL && tidei_heap_is_free(first->before))
             first = first->before;
-        if (!is_gap(first) && gap_is_place(heap, first->before))
+        if (!at_end && !is_gap(first) && gap_is_place(heap, first->before))
             continue; /* its row began at an earlier gap */
         windows_of_row(heap, first, bytes, out);
     }

@@ -38,10 +38,10 @@ bool tidei_range_reserve(struct tidei_heap *heap);
 
 /*
  * Choose the window of `bytes` whose gaps are the least bytes to fill, among equal ones the lowest, and hold its free
- * pieces. False where there is no chunk yet, or no gap may be filled. Takes time for each gap and each free piece
- * beside one.
+ * pieces. With `at_end` only the last gap is filled. False where there is no chunk yet, or no gap may be filled. Takes
+ * time for each gap and each free piece beside one.
  */
-bool tidei_range_window(struct tidei_heap *heap, uint64_t bytes, struct tidei_window *out);
+bool tidei_range_window(struct tidei_heap *heap, uint64_t bytes, bool at_end, struct tidei_window *out);
 
 /* The first gap of the window; false where none is left. */
 bool tidei_range_gap(const struct tidei_heap *heap, const struct tidei_window *window, struct tidei_range_gap *out);
@@ -52,7 +52,7 @@ void tidei_range_window_add(struct tidei_window *window, struct tidei_piece *pie
 /* Give the pieces that the window holds free, and merge them. */
 void tidei_range_release(struct tidei_heap *heap, struct tidei_window *window);
 
-/* Upstream did not grant the wish at this address: the gap there is no place for chunks, until a chunk beside it goes. */
+/* Upstream did not grant the wish at this address: the gap there is no place, until a chunk beside it goes. */
 void tidei_range_refused(struct tidei_heap *heap, uintptr_t address);
 
 /* Whether the bytes lie in a gap, as a new chunk must. */
