@@ -12,7 +12,7 @@
  * thread frees is searched for in all arenas.
  *
  * LIMITATIONS
- *  - What `pool` says about destroyed streams, rounding, and requests that do not span two chunks holds here, too.
+ *  - What `pool` says about destroyed streams, rounding, and chunks that are merged holds here, too.
  *  - Arenas are assigned in the order in which threads come. With more threads than processors some threads share one.
  *  - A request that fails has tried all arenas, which takes time for each of them.
  */

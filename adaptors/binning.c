@@ -276,8 +276,11 @@ static enum tide_status
 binning_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     const struct bin_table *table = binning_table((struct binning *)self);
-    enum tide_status status = tide_pass_query(self, what, out);
+    enum tide_status status;
 
+    if (what == TIDE_QUERY_PAGE)
+        return tide_base_query(self, what, out); /* blocks of several upstreams are not used as one */
+    status = tide_pass_query(self, what, out);
     if (what != TIDE_QUERY_ALIGNMENT && what != TIDE_QUERY_LARGEST_REQUEST)
         return status;
     for (size_t i = 0; status == TIDE_OK && i < table->bin_count; i++) {

@@ -2,6 +2,7 @@
  * Tests pools over a base whose chunks may be joined, `sim(model=vmm)`: they grow in place, and have free chunks mapped
  * elsewhere before they hold more than ever.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include <tidemark/tidemark.h>
@@ -190,6 +191,44 @@ check_two_pools(void)
     tide_resource_release(pools[1]);
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 0, "two pools over one base give all chunks back");
     tide_resource_release(sim);
+}
+
+/* Whether the blocks of a stack may be used as one where they touch: not behind layers that hand out other blocks. */
+static void
+check_page(const char *layers, bool passes)
+{
+    char text[128];
+    struct tide_resource *stack;
+    uint64_t page = 0;
+
+    snprintf(text, sizeof(text), "%s | sim(model=vmm)", layers);
+    stack = stack_of(text);
+    if (passes)
+        ok(tide_query(stack, TIDE_QUERY_PAGE, &page) == TIDE_OK && page == 2 * MIB, "%s passes the page on", layers);
+    else
+        ok(tide_query(stack, TIDE_QUERY_PAGE, &page) == TIDE_EUNSUPPORTED, "%s does not pass the page on", layers);
+    tide_resource_release(stack);
+}
+
+static const char *const passing[] = {
+    "limit(1TiB)", "statistics", "track", "retry", "fault(nth=9)", "limit(1TiB) | statistics | retry",
+};
+
+static const char *const keeping[] = {
+    "aligned(4096)",   "arena", "binning(1MiB={statistics})", "fixed(2MiB)",
+    "monotonic(2MiB)", "pool",  "fallback({limit(1GiB)})",
+};
+
+#define PASSING (sizeof(passing) / sizeof(passing[0]))
+#define KEEPING (sizeof(keeping) / sizeof(keeping[0]))
+
+static void
+check_pages_passed(void)
+{
+    for (size_t i = 0; i < PASSING; i++)
+        check_page(passing[i], true);
+    for (size_t i = 0; i < KEEPING; i++)
+        check_page(keeping[i], false);
 }
 
 /* A chunk goes back on the stream on which it was used last, behind the others on which parts of it were freed. */
@@ -433,12 +472,13 @@ check_randoms(void)
 int
 main(void)
 {
-    plan(7 + 4 + 9 + 5 + 2 + 6 + 2 * 5 + 2 + 2 * RANDOMS);
+    plan(7 + 4 + 9 + 5 + 2 + PASSING + KEEPING + 6 + 2 * 5 + 2 + 2 * RANDOMS);
     check_joined();
     check_missing();
     check_remapped();
     check_elsewhere();
     check_two_pools();
+    check_pages_passed();
     check_streams();
     check_bounds("pool(maximum=24MiB) | sim(model=vmm)");
     check_bounds("pool | sim(model=vmm, capacity=24MiB)");
