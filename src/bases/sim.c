@@ -33,10 +33,11 @@
 #include "src/sync/lock.h"
 #include "src/tables/grow.h"
 
-#define SIM_ALIGNMENT     ((uint64_t)256) /* every address is a multiple of this, as the driver's addresses are */
-#define SIM_SMALLEST_LOG2 8u              /* of the smallest class */
-#define SIM_LARGEST_LOG2  50u             /* of the largest class: 16 of its slots fit its region */
-#define SIM_STEPS_LOG2    3u              /* classes to a power of two */
+#define SIM_PAGE_BYTES    (UINT64_C(2) << 20) /* model=vmm, unless given */
+#define SIM_ALIGNMENT     ((uint64_t)256)     /* every address is a multiple of this, as the driver's addresses are */
+#define SIM_SMALLEST_LOG2 8u                  /* of the smallest class */
+#define SIM_LARGEST_LOG2  50u                 /* of the largest class: 16 of its slots fit its region */
+#define SIM_STEPS_LOG2    3u                  /* classes to a power of two */
 #define SIM_STEPS         (1u << SIM_STEPS_LOG2)
 #define SIM_CLASS_COUNT   ((SIM_LARGEST_LOG2 - SIM_SMALLEST_LOG2) * SIM_STEPS + 1)
 #define SIM_LARGEST_BYTES (UINT64_C(1) << SIM_LARGEST_LOG2)
@@ -274,7 +275,7 @@ sim_check(void *given, size_t *fault)
     const struct tide_sim_options *options = given;
 
     (void)fault;
-    if (options->model == TIDE_SIM_VMM && options->granularity_bytes != 0)
+    if (options->model == TIDE_SIM_VMM && options->granularity_bytes > 1)
         return tide_error_set(TIDE_EINVAL, "sim: a granularity is of model=plain; model=vmm rounds up to its page");
     if (options->model != TIDE_SIM_VMM && options->page_bytes != 0)
         return tide_error_set(TIDE_EINVAL, "sim: a page is of model=vmm; model=plain rounds up to its granularity");
@@ -287,7 +288,9 @@ sim_init(struct tide_resource *self, size_t *fault)
     struct sim *sim = (struct sim *)self;
 
     (void)fault;
-    sim->unit_bytes = sim_has_pages(sim) ? sim->options.page_bytes : sim->options.granularity_bytes;
+    sim->unit_bytes = sim->options.granularity_bytes;
+    if (sim_has_pages(sim))
+        sim->unit_bytes = sim->options.page_bytes != 0 ? sim->options.page_bytes : SIM_PAGE_BYTES;
     tidei_sim_pages_init(&sim->pages, (SIM_CLASS_COUNT + 1) * SIM_REGION_BYTES, sim->unit_bytes);
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
         tidei_lock_init(&sim->classes[i].lock);
@@ -317,7 +320,7 @@ static const struct tidei_argument sim_arguments[] = {
                    .power_of_two = true, .default_value = 1),
     TIDEI_ARGUMENT("model", CHOICE, struct tide_sim_options, model, "plain or vmm", .choices = sim_models),
     TIDEI_ARGUMENT("page", SIZE, struct tide_sim_options, page_bytes, "a power of two from 4KiB to 1GiB",
-                   .power_of_two = true, .least = 4096, .most = UINT64_C(1) << 30, .default_value = UINT64_C(2) << 20),
+                   .power_of_two = true, .least = 4096, .most = UINT64_C(1) << 30),
 };
 
 const struct tidei_kind tidei_sim_kind = {
