@@ -88,7 +88,7 @@ check_texts(void)
     is_string(check("log(\"a b.db\") | limit(1) as gpu | log(callstack=4) | sim"),
               "log(\"a b.db\", overwrite=false, clock=auto, overflow=wait, cupti=auto, samples=auto, ring=1MiB, "
               "backlog=128MiB, callstack=0, unwind=auto)\n| limit(1, alignment=256) as gpu\n| log(callstack=4)\n| "
-              "sim(granularity=1, model=plain, page=2MiB)",
+              "sim(granularity=1, model=plain)",
               "a log that joins the trace of one above is printed with what is given, and names are kept");
     is_string(check("binning(64KiB..1MiB, 4MiB={statistics | fixed(4MiB)}) | fallback({limit(9) | host}) | host"),
               "binning(64KiB..1MiB, 4MiB={statistics(tags=false) | fixed(4MiB, preallocate=0)})\n"

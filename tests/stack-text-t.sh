@@ -24,7 +24,7 @@ full=$("$tidemark" stack 'log(t.db) | pool | driver')
 is "$("$tidemark" stack "$full")" "$full" 'the full text is right, and full'
 ok 'no trace is created' test ! -e t.db
 is "$(TIDEMARK_STACK='limit(1) | sim' answer stack)" 'limit(1, alignment=256)
-| sim(granularity=1, model=plain, page=2MiB) 0' 'without a text it is that of TIDEMARK_STACK'
+| sim(granularity=1, model=plain) 0' 'without a text it is that of TIDEMARK_STACK'
 is "$(answer stack | head -n 1)" 'tidemark stack: which text? TIDEMARK_STACK is not set' 'without either it is asked for'
 is "$(TIDEMARK_STACK='limit(-1) | sim' answer stack)" \
     "tidemark stack: TIDEMARK_STACK: stack text, column 7: limit: argument 'limit': '-1' is negative, expected a size such as 4GiB, or a share such as 25% 2" \

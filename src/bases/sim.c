@@ -37,10 +37,11 @@
 #include "src/sync/lock.h"
 #include "src/tables/grow.h"
 
-#define SIM_ALIGNMENT     ((uint64_t)256) /* every address is a multiple of this, as the driver's addresses are */
-#define SIM_SMALLEST_LOG2 8u              /* of the smallest class */
-#define SIM_LARGEST_LOG2  50u             /* of the largest class: 16 of its slots fit its region */
-#define SIM_STEPS_LOG2    3u              /* classes to a power of two */
+#define SIM_PAGE_BYTES    (UINT64_C(2) << 20) /* model=vmm, unless given */
+#define SIM_ALIGNMENT     ((uint64_t)256)     /* every address is a multiple of this, as the driver's addresses are */
+#define SIM_SMALLEST_LOG2 8u                  /* of the smallest class */
+#define SIM_LARGEST_LOG2  50u                 /* of the largest class: 16 of its slots fit its region */
+#define SIM_STEPS_LOG2    3u                  /* classes to a power of two */
 #define SIM_STEPS         (1u << SIM_STEPS_LOG2)
 #define SIM_CLASS_COUNT   ((SIM_LARGEST_LOG2 - SIM_SMALLEST_LOG2) * SIM_STEPS + 1)
 #define SIM_LARGEST_BYTES (UINT64_C(1) << SIM_LARGEST_LOG2)
@@ -337,10 +338,10 @@ sim_check(void *given, size_t *fault)
     const struct tide_sim_options *options = given;
 
     (void)fault;
-    /* What the full text of any model says, the defaults, is no contradiction. */
+    /* What the full text of any model says, the default, is no contradiction. */
     if (options->model != TIDE_SIM_PLAIN && options->granularity_bytes > 1)
         return tide_error_set(TIDE_EINVAL, "sim: a granularity is of model=plain; the others have units of their own");
-    if (options->model != TIDE_SIM_VMM && options->page_bytes != 0 && options->page_bytes != SIM_PAGE_BYTES)
+    if (options->model != TIDE_SIM_VMM && options->page_bytes != 0)
         return tide_error_set(TIDE_EINVAL, "sim: a page is of model=vmm; model=plain rounds up to its granularity");
     return TIDE_OK;
 }
@@ -358,7 +359,9 @@ sim_init(struct tide_resource *self, size_t *fault)
     struct sim *sim = (struct sim *)self;
 
     (void)fault;
-    sim->unit_bytes = sim_has_pages(sim) ? sim->options.page_bytes : sim->options.granularity_bytes;
+    sim->unit_bytes = sim->options.granularity_bytes;
+    if (sim_has_pages(sim))
+        sim->unit_bytes = sim->options.page_bytes != 0 ? sim->options.page_bytes : SIM_PAGE_BYTES;
     tidei_sim_pages_init(&sim->pages, SIM_BEHIND, sim->unit_bytes);
     tidei_sim_units_init(&sim->units, SIM_BEHIND, sim->options.model == TIDE_SIM_CUDA ? cuda : driver);
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
@@ -391,7 +394,7 @@ static const struct tidei_argument sim_arguments[] = {
     TIDEI_ARGUMENT("model", CHOICE, struct tide_sim_options, model, "plain, vmm, driver or cuda",
                    .choices = sim_models),
     TIDEI_ARGUMENT("page", SIZE, struct tide_sim_options, page_bytes, "a power of two from 4KiB to 1GiB",
-                   .power_of_two = true, .least = 4096, .most = UINT64_C(1) << 30, .default_value = SIM_PAGE_BYTES),
+                   .power_of_two = true, .least = 4096, .most = UINT64_C(1) << 30),
 };
 
 const struct tidei_kind tidei_sim_kind = {
