@@ -701,8 +701,8 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct ti
 }
 
 /*
- * Layers that get another upstream while they are recorded. What is new below it is numbered, taken up and watched, once
- * in each trace, before the first request reaches it.
+ * Layers that get another upstream while they are recorded. What is new below it is numbered, taken up and watched,
+ * once in each trace, before the first request reaches it.
  */
 
 /* Whether another log of the trace, which is earlier in the list, has done so. */
@@ -771,7 +771,7 @@ log_leads_to_grown(const struct log_walk *walk, struct tide_resource *resource)
     return leads;
 }
 
-/* Put a tap on the chunks of a suballocator above, which logs have said so far; their returns are those logs' as well. */
+/* Put a tap on a suballocator above, whose chunks logs have said so far; their returns are those logs', too. */
 static void
 log_tap_later(struct log_walk *walk, struct tidei_log_below *above)
 {
