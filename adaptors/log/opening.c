@@ -442,8 +442,8 @@ log_make_tell(const struct log_walk *walk, struct tide_resource *resource)
 }
 
 /*
- * Record what a suballocator holds now, in the logs below or, where a chunk's way has none, in its tap; `walk` as above.
- * Its chunks do not change. `tap` is NULL where it has none, or one that knows them.
+ * Record what a suballocator holds now, in the logs below or, where a chunk's way has none, in its tap; `walk` as
+ * above. Its chunks do not change. `tap` is NULL where it has none, or one that knows them.
  */
 static void
 log_hold_all(const struct log_walk *walk, const struct tidei_log *top, struct tidei_chunks *chunks, struct log_tap *tap)
