@@ -229,7 +229,7 @@ test_ways(void)
 #define LIVES_TOLD  LIVES("main", "SELECT 1 UNION " SAYS)
 #define LIVES_MODEL LIVES("model", "1")
 
-/* Whether the chunks that a layer of `told` says, and those of the log below it, layer 1, are the rows of `model`, each once. */
+/* Whether the chunks that a layer of `told` says, and those of the log below it, are the rows of `model`, each once. */
 static bool
 same_lives(const char *told, const char *model)
 {

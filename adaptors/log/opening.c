@@ -444,8 +444,8 @@ log_make_tell(const struct log_walk *walk, struct tide_resource *resource)
 }
 
 /*
- * Record what a suballocator holds now, in the logs below or, where a chunk's way has none, in its tap; `walk` as above.
- * Its chunks do not change. `tap` is NULL where it has none, or one that knows them.
+ * Record what a suballocator holds now, in the logs below or, where a chunk's way has none, in its tap; `walk` as
+ * above. Its chunks do not change. `tap` is NULL where it has none, or one that knows them.
  */
 static void
 log_hold_all(const struct log_walk *walk, const struct tidei_log *top, struct tidei_chunks *chunks, struct log_tap *tap)
@@ -703,8 +703,8 @@ log_watch_bases(struct log_walk *walk, struct tide_resource *resource, struct ti
 }
 
 /*
- * Layers that get another upstream while they are recorded. What is new below it is numbered, taken up and watched, once
- * in each trace, before the first request reaches it.
+ * Layers that get another upstream while they are recorded. What is new below it is numbered, taken up and watched,
+ * once in each trace, before the first request reaches it.
  */
 
 /* Whether another log of the trace, which is earlier in the list, has done so. */
@@ -773,7 +773,7 @@ log_leads_to_grown(const struct log_walk *walk, struct tide_resource *resource)
     return leads;
 }
 
-/* Put a tap on the chunks of a suballocator above, which logs have said so far; their returns are those logs' as well. */
+/* Put a tap on a suballocator above, whose chunks logs have said so far; their returns are those logs', too. */
 static void
 log_tap_later(struct log_walk *walk, struct tidei_log_below *above)
 {

@@ -32,7 +32,7 @@ struct tidei_log_sampled {
 #define TIDEI_LOG_QUICK   2u  /* the event ends when the driver's call ends */
 #define TIDEI_LOG_SAMPLES 4u  /* sample the layers in `sampled` */
 #define TIDEI_LOG_STACKS  8u  /* record call stacks of allocations */
-#define TIDEI_LOG_TAP     16u /* a tap: records what no log below has; calls are those of the log above, if it records */
+#define TIDEI_LOG_TAP     16u /* a tap: records what no log below has; calls are those of a log above that records */
 #define TIDEI_LOG_TELLS   32u /* lies below a tap, which is to know what is recorded */
 
 /* The numbers of the layers of a stack in its trace, sorted by resource. */

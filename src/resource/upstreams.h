@@ -8,9 +8,9 @@
 #include <tidemark/resource.h>
 
 /*
- * Held while a layer gets an upstream, and while a trace begins or ends over a stack. No allocation takes it. Its holder
- * is not cancelled. A fork() does not wait for it: the child has the lock free, and what its holder did may be half done
- * there. Blocks.
+ * Held while a layer gets an upstream, and while a trace begins or ends over a stack. No allocation takes it. Its
+ * holder is not cancelled. A fork() does not wait for it: the child has the lock free, and what its holder did may be
+ * half done there. Blocks.
  */
 void tidei_upstreams_lock(void);
 void tidei_upstreams_unlock(void);

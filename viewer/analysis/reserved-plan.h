@@ -2,8 +2,9 @@
  * From which layers it is known what was reserved: the plan of viewer/analysis/reserved.h.
  *
  * A walk from the selected logs down finds what holds their memory. The rows of a log below a pool are its chunks, as
- * are a pool's own, and both together where only some of its ways down have a log; else samples of the pool or of the base say what it holds. Layers that are connected are one stack.
- * Memory of one stack that lies in bases of the same kinds and devices is one group.
+ * are a pool's own, and both together where only some of its ways have a log; else samples of the pool or of the base
+ * say what it holds. Layers that are connected are one stack. Memory of one stack that lies in bases of the same kinds
+ * and devices is one group.
  */
 #ifndef VIEWER_ANALYSIS_RESERVED_PLAN_H
 #define VIEWER_ANALYSIS_RESERVED_PLAN_H
