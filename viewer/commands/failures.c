@@ -596,7 +596,7 @@ failures_report_cause_of(struct report *report, const struct failures *failures,
                cell_text(is_known ? failures_word((enum failure_cause)cause) : "not looked at"), cell_unsigned(count));
 }
 
-/* All failures by the layer that refused and the cause: those of another layer or cause do not follow from the first. */
+/* All failures by the layer that refused and the cause: those of another one do not follow from the first. */
 static void
 failures_report_refusers(struct report *report, const struct failures *failures)
 {
