@@ -40,7 +40,7 @@ is "$(table summary)" 'device:0,total_bytes:1000000,in_use_bytes:7096,in_use_pea
 is "$(table fragmentation)" "$(table summary)" 'fragmentation has the same table'
 is "$(lines fragmentation | sed -n 3p)" 'in use 8.98 KiB +1000 B not through this stack: contexts, kernels, other libraries and processes' \
     'the steps from the request to the device end with what is in use'
-is "$(lines fragmentation --at=60ns | sed -n 3p)" 'in use 6.93 KiB +2.93 KiB not through this stack: contexts, kernels, other libraries and processes' \
+is "$(lines fragmentation --at=60ns | sed -n 3p)" 'in use 6.93 KiB +1.93 KiB not through this stack: contexts, kernels, other libraries and processes' \
     'so they do at another moment, by the sample before it'
 has_words "$(ask fragmentation --json)" '"in_use_bytes":7096' 'each moment has what was in use'
 is "$(table summary --from=30ns)" 'device:0,total_bytes:1000000,in_use_bytes:7096,in_use_peak_bytes:9192,in_use_peak_ns:30,bases_bytes:8192,beside_bytes:1000,beside_peak_bytes:3000' \

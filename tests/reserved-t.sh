@@ -28,7 +28,7 @@ peaks() {
     done | sort -u
 }
 
-plan 70
+plan 71
 
 # Two GPUs, each with a stack of its own: 8000 of 12288 on GPU 0, 3000 of 4096 on GPU 1, where the base holds 65536.
 two="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
@@ -133,6 +133,8 @@ is "$(ask check --max-reserved=8000 --tap | head -n 2 | tail -n 1)" \
     'not ok 1 - max-reserved: unknown, at least 7.81 KiB of 7.81 KiB allowed' 'TAP has an unknown budget as failed'
 has_words "$(ask fragmentation --at=25 --format=csv)" 'there,25,0,0,0,,5000,0,' 'reserved at a moment is what the sample before it says'
 has_words "$(ask fragmentation --at=25)" 'by a sample older than the moment' 'fragmentation says that the sample is older'
+is "$(ask fragmentation --at=15 | tr -s ' ' | sed -n 's/^reserved //p')" '8 KiB -1.99 MiB at least that: the last sample says less' \
+    'in fragmentation the base holds no less than what is live, whatever an older sample says'
 make_stack "(1, 2, 'log', '', 0), (2, NULL, 'driver', '', 0)" "INSERT INTO life VALUES (1, 1, 8000, 10, 20);
     INSERT INTO pool_sample VALUES (5, 2, 0, 5000, 5000), (30, 2, 0, 5500, 9000), (50, 2, 0, 0, 9000);"
 is "$(peaks | sed 's/ reserved_peak_bytes 9000.*//')" 'reserved_peak_bytes 9000 reserved_peak_is_exact true' \

@@ -112,28 +112,34 @@ fragmentation_report_waterfall(struct report *report, const struct fragment *fra
         const char *what;
         uint64_t bytes;
         bool there;
+        bool sampled;
     } steps[] = {
-        { "requested", NULL, at->requested_bytes, true },
-        { "rounded", "rounding up to the alignment: internal fragmentation", at->rounded_bytes, true },
-        { "live in pool", "what lies outside of the chunks is less", at->inside_bytes, lower },
-        { "in pages", "free in pages that hold a block", at->space_bytes, !lower },
-        { "reserved", lower ? "free in chunks" : old, at->reserved_bytes, at->has_reserved },
-        { "device", at->device_bytes >= at->reserved_bytes ? "held by the base, and not by the layer above it" : old,
-          at->device_bytes, at->has_device },
-        { "in use", at->in_use_bytes >= (at->has_device ? at->device_bytes : at->reserved_bytes) ? MEMORY_BESIDE : old,
-          at->in_use_bytes, at->has_in_use },
+        { "requested", NULL, at->requested_bytes, true, false },
+        { "rounded", "rounding up to the alignment: internal fragmentation", at->rounded_bytes, true, false },
+        { "live in pool", "what lies outside of the chunks is less", at->inside_bytes, lower, false },
+        { "in pages", "free in pages that hold a block", at->space_bytes, !lower, false },
+        { "reserved", lower ? "free in chunks" : old, at->reserved_bytes, at->has_reserved, !lower },
+        { "device", "held by the base, and not by the layer above it", at->device_bytes, at->has_device, true },
+        { "in use", MEMORY_BESIDE, at->in_use_bytes, at->has_in_use, true },
     };
-    uint64_t before = 0;
+    uint64_t before = 0, least = 0;
 
     REPORT_TABLE(report, "waterfall", "From the request to the device", columns);
     report_spare(report, "what");
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        /* What is sampled holds all of the steps before but the guess of the pages: less is of an earlier moment. */
+        bool is_least = steps[i].sampled && steps[i].bytes < least;
+        uint64_t bytes = is_least ? least : steps[i].bytes;
+
         if (!steps[i].there)
             continue;
-        REPORT_ROW(report, cell_text(steps[i].step), cell_unsigned(steps[i].bytes),
-                   i > 0 ? cell_signed((int64_t)(steps[i].bytes - before)) : cell_none(),
-                   cell_text(steps[i].bytes != before ? steps[i].what : NULL));
-        before = steps[i].bytes;
+        REPORT_ROW(report, cell_text(steps[i].step), cell_unsigned(bytes),
+                   i > 0 ? cell_signed((int64_t)(bytes - before)) : cell_none(),
+                   cell_text(is_least          ? "at least that: the last sample says less"
+                             : bytes != before ? steps[i].what
+                                               : NULL));
+        before = bytes;
+        least = !lower && !steps[i].sampled ? at->rounded_bytes : bytes;
     }
 }
 
