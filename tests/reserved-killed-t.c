@@ -320,7 +320,7 @@ check_gates(const struct answer *summary, const char *path, bool is_whole)
         if (device > peak)
             exact = answer_number(summary, "memory[%zu].device_peak_is_exact", i);
         most = larger(most, larger(larger(peak, live_peak), device));
-        live += answer_number(summary, "memory[%zu].live_bytes", i);
+        live += larger(answer_number(summary, "memory[%zu].live_bytes", i), 0); /* null: nothing is known of it */
         unsure |= exact == 0 && live_peak > 0;
         unknown |= exact == ANSWER_NULL && live_peak > 0;
     }
