@@ -21,7 +21,7 @@
 #define REPLAY_ROUNDS 5
 #define MIB           1048576.0
 
-static const char *const inputs[] = { "gpt_train", "maskrcnn_infer", "multistream_sort" };
+static const char *const inputs[] = { "gpt_train", "maskrcnn_infer", "multistream_sort", "torch_generate" };
 
 /* The layers above `statistics`, and the base below it. */
 static const struct {

@@ -9,6 +9,7 @@ EXTRA_DIST += \
 	tests/data/multistream_sort.csv.gz \
 	tests/data/nsys.sql \
 	tests/data/pytorch.json \
+	tests/data/torch_generate.csv.gz \
 	tests/mutate \
 	tests/mutations \
 	tests/tap.h \

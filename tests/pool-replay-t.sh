@@ -13,13 +13,14 @@ reserved() {
     is $? 0 "$1: at most $3 percent of the peak live bytes are reserved over $4"
 }
 
-plan 8
+plan 9
 reserved gpt_train 13844800200 110 'sim(capacity=80GiB)'
 reserved maskrcnn_infer 3998912135 110 'sim(capacity=80GiB)'
 reserved multistream_sort 560877059 125 'sim(capacity=80GiB)'
 reserved gpt_train 13844800200 102 'sim(model=vmm)'
 reserved maskrcnn_infer 3998912135 104 'sim(model=vmm)'
 reserved multistream_sort 560877059 125 'sim(model=vmm)'
+reserved torch_generate 1469327544 111 'sim(model=vmm)'
 
 # Blocks that lie in two chunks: the chunks that touch are one, and each block lies in a chunk.
 trace=$scratch/pages.db

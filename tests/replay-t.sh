@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 116
+plan 118
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -48,6 +48,7 @@ data() {
 data gpt_train 73528 73525 1013665151873 13844800200 3 68157440
 data maskrcnn_infer 238381 238381 612103481034 3998912135 0 0
 data multistream_sort 35998 35998 482675712218 560877059 0 0
+data torch_generate 183210 183059 226526921864 1469327544 151 532362272
 
 gzip -dc "$data/multistream_sort.csv.gz" |
     awk -F, 'BEGIN { OFS = "," } NR > 1 { $1 = int(NR / 7) % 5 * 1000 + NR % 3 } { print }' >"$csv"
