@@ -142,7 +142,7 @@ aligned_beneath(struct tide_resource *self, struct tidei_place *place)
         return self->upstream;
     }
     moved = tidei_address_shards_take(aligned->moved, place->pointer);
-    if (moved == 0 || !tidei_address_shards_put_again(aligned->moved, place->pointer, moved))
+    if (moved == 0 || !tidei_address_shards_put(aligned->moved, place->pointer, moved))
         return NULL;
     place->pointer = (char *)place->pointer - (moved - 1) * TIDE_DEFAULT_ALIGNMENT;
     place->bytes += needed - TIDE_DEFAULT_ALIGNMENT;

@@ -455,6 +455,12 @@ static const struct tidei_argument arena_arguments[] = {
                    .share = true, .least = 1, .default_value = UINT64_MAX),
 };
 
+static const struct tidei_count arena_counts[] = {
+    TIDEI_COUNT("grown", struct arena, shared_heap.chunk_heap.grown),
+    TIDEI_COUNT("returned", struct arena, shared_heap.chunk_heap.returned),
+    TIDEI_COUNT("remapped", struct arena, shared_heap.chunk_heap.remapped),
+};
+
 const struct tidei_kind tidei_arena_kind = {
     .ops = {
         TIDEI_KIND_OPS("arena"),
@@ -474,6 +480,7 @@ const struct tidei_kind tidei_arena_kind = {
     .fini = arena_fini,
     .chunks = arena_chunks,
     .figures = arena_figures,
+    TIDEI_KIND_COUNTS(arena_counts),
 };
 
 enum tide_status

@@ -230,7 +230,7 @@ binning_beneath(struct tide_resource *self, struct tidei_place *place)
     added = tidei_address_shards_take(binning_out(binning), place->pointer);
     if (added == 0)
         return bin_route(binning->first, place->bytes)->resource;
-    return tidei_address_shards_put_again(binning_out(binning), place->pointer, added) ? bin_added(table, added) : NULL;
+    return tidei_address_shards_put(binning_out(binning), place->pointer, added) ? bin_added(table, added) : NULL;
 }
 
 /* Orders all resources even where one fails, and returns the failure. */

@@ -29,6 +29,7 @@ struct fallback {
     bool joined;                 /* the first resource ends in the second */
     struct tide_fallback_options options;
     struct tidei_address_shards *noted; /* owned; addresses of the second resource's blocks */
+    _Atomic uint64_t served;            /* allocations of the second resource so far */
 };
 
 static bool
@@ -53,8 +54,10 @@ fallback_allocate_second(struct fallback *fallback, size_t bytes, size_t alignme
         return tidei_error_pass_on(&then, status, "fallback: %s; then %s", error.text, then.text);
     }
     /* Before the block can be freed. */
-    if (tidei_address_shards_put(fallback->noted, *out, 1))
+    if (tidei_address_shards_put(fallback->noted, *out, 1)) {
+        atomic_fetch_add_explicit(&fallback->served, 1, memory_order_relaxed); /* a figure: orders nothing */
         return TIDE_OK;
+    }
     tidei_deallocate(second, *out, bytes, alignment, stream);
     *out = NULL;
     return tidei_refused(&fallback->base, tide_error_set(TIDE_ENOMEM, "fallback: no host memory to note an address"));
@@ -76,7 +79,7 @@ fallback_deallocate_second(struct fallback *fallback, void *pointer, size_t byte
 {
     enum tide_status status = tidei_deallocate(fallback->base.upstream, pointer, bytes, alignment, stream);
 
-    if (status != TIDE_OK && !tidei_address_shards_put_again(fallback->noted, pointer, 1))
+    if (status != TIDE_OK && !tidei_address_shards_put(fallback->noted, pointer, 1))
         tidei_message(TIDE_ERROR, "fallback: no host memory to note an address again that was not taken back");
     return status;
 }
@@ -99,7 +102,7 @@ fallback_beneath(struct tide_resource *self, struct tidei_place *place)
 
     if (tidei_address_shards_take(fallback->noted, place->pointer) == 0)
         return fallback->first;
-    return tidei_address_shards_put_again(fallback->noted, place->pointer, 1) ? self->upstream : NULL;
+    return tidei_address_shards_put(fallback->noted, place->pointer, 1) ? self->upstream : NULL;
 }
 
 /* Orders both resources even where one fails, and returns the failure. */
@@ -231,6 +234,8 @@ static const struct tidei_argument fallback_arguments[] = {
     TIDEI_FLAG("any", struct tide_fallback_options, any),
 };
 
+static const struct tidei_count fallback_counts[] = { TIDEI_COUNT("served", struct fallback, served) };
+
 const struct tidei_kind tidei_fallback_kind = {
     .ops = {
         TIDEI_KIND_OPS("fallback"),
@@ -246,6 +251,7 @@ const struct tidei_kind tidei_fallback_kind = {
     .beneath = fallback_beneath,
     .options_size = offsetof(struct tide_fallback_options, reserved),
     TIDEI_KIND_STRUCT(struct fallback),
+    TIDEI_KIND_COUNTS(fallback_counts),
     .init = fallback_init,
     .fini = fallback_fini,
     .create_text = fallback_from_text,
@@ -297,7 +303,7 @@ tide_fallback_read(struct tide_resource *resource, struct tide_fallback_figures 
 
     if (status != TIDE_OK)
         return status;
-    figures.served = tidei_address_shards_noted(fallback->noted);
+    figures.served = tidei_figure_get(&fallback->served);
     tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }

@@ -169,6 +169,11 @@ static const struct tidei_argument fault_arguments[] = {
                    .choices = fault_status_names, .choice_values = fault_statuses, .default_value = TIDE_ECAPACITY),
 };
 
+static const struct tidei_count fault_counts[] = {
+    TIDEI_COUNT("counted", struct fault, counted),
+    TIDEI_COUNT("planted", struct fault, planted),
+};
+
 const struct tidei_kind tidei_fault_kind = {
     .ops = {
         TIDEI_KIND_OPS("fault"),
@@ -183,6 +188,7 @@ const struct tidei_kind tidei_fault_kind = {
     TIDEI_KIND_ARGUMENTS(fault_arguments),
     .options_size = offsetof(struct tide_fault_options, reserved),
     TIDEI_KIND_STRUCT(struct fault),
+    TIDEI_KIND_COUNTS(fault_counts),
     .check = fault_check,
     .init = fault_init,
 };

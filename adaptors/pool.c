@@ -137,12 +137,12 @@ pool_read(struct tide_resource *self, struct tide_pool_figures *out)
     out->free_blocks = sums.count;
     tidei_chunk_heap_add_free(chunk_heap, out);
     out->chunks = chunk_heap->heap.chunk_count;
-    out->grown = chunk_heap->grown;
-    out->returned = chunk_heap->returned;
-    out->taken_over = chunk_heap->taken_over;
-    out->orders = chunk_heap->orders;
-    out->remapped = chunk_heap->remapped;
-    out->decayed = chunk_heap->decayed;
+    out->grown = tidei_figure_get(&chunk_heap->grown);
+    out->returned = tidei_figure_get(&chunk_heap->returned);
+    out->taken_over = tidei_figure_get(&chunk_heap->taken_over);
+    out->orders = tidei_figure_get(&chunk_heap->orders);
+    out->remapped = tidei_figure_get(&chunk_heap->remapped);
+    out->decayed = tidei_figure_get(&chunk_heap->decayed);
     tidei_cache_open(&pool->cache);
 }
 
@@ -279,6 +279,15 @@ static const struct tidei_argument pool_arguments[] = {
                    .least = 8, .most = UINT64_C(366) * 86400 * 1000),
 };
 
+static const struct tidei_count pool_counts[] = {
+    TIDEI_COUNT("grown", struct pool, chunk_heap.grown),
+    TIDEI_COUNT("returned", struct pool, chunk_heap.returned),
+    TIDEI_COUNT("taken_over", struct pool, chunk_heap.taken_over),
+    TIDEI_COUNT("orders", struct pool, chunk_heap.orders),
+    TIDEI_COUNT("remapped", struct pool, chunk_heap.remapped),
+    TIDEI_COUNT("decayed", struct pool, chunk_heap.decayed),
+};
+
 const struct tidei_kind tidei_pool_kind = {
     .ops = {
         TIDEI_KIND_OPS("pool"),
@@ -299,6 +308,7 @@ const struct tidei_kind tidei_pool_kind = {
     .create_text = pool_from_text,
     .chunks = pool_chunks,
     .figures = pool_figures,
+    TIDEI_KIND_COUNTS(pool_counts),
 };
 
 enum tide_status

@@ -89,6 +89,11 @@ static const struct tidei_argument retry_arguments[] = {
     TIDEI_FLAG("any", struct tide_retry_options, any),
 };
 
+static const struct tidei_count retry_counts[] = {
+    TIDEI_COUNT("failed", struct retry, failed),
+    TIDEI_COUNT("served", struct retry, served),
+};
+
 const struct tidei_kind tidei_retry_kind = {
     .ops = {
         TIDEI_KIND_OPS("retry"),
@@ -103,6 +108,7 @@ const struct tidei_kind tidei_retry_kind = {
     TIDEI_KIND_ARGUMENTS(retry_arguments),
     .options_size = offsetof(struct tide_retry_options, reserved),
     TIDEI_KIND_STRUCT(struct retry),
+    TIDEI_KIND_COUNTS(retry_counts),
 };
 
 enum tide_status

@@ -177,6 +177,7 @@ make_trace "$scratch/two.db" "DELETE FROM layer;
         (2, NULL, 'driver', '', 0), (3, 4, 'log', '', 1), (4, NULL, 'driver', '', 1);
     INSERT INTO life VALUES (1, 1, 800, 10, NULL), (2, 3, 600, 20, NULL);
     INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 800, 4096), (30, 4, 600, 4096);
+    INSERT INTO layer_count VALUES (2, 'orders', 3);
     INSERT INTO device_sample VALUES (5, 0, 90000, 100000), (16, 0, 80000, 100000), (30, 1, 80000, 90000);"
 for command in summary fragmentation timeline layers; do keep $command "$scratch/two.db"; done
 # Memory of two kinds below one log: whose blocks are whose is not told.

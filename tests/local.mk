@@ -675,6 +675,14 @@ tests_sampler_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/sampler-t
 THREADED_TESTS += tests/sampler-t
 
+check_PROGRAMS += tests/layer-count-t
+tests_layer_count_t_SOURCES = tests/layer-count-t.c $(trace_test)
+tests_layer_count_t_CPPFLAGS = $(trace_test_cppflags)
+tests_layer_count_t_CFLAGS = $(trace_test_cflags)
+tests_layer_count_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/layer-count-t
+THREADED_TESTS += tests/layer-count-t
+
 check_PROGRAMS += tests/overflow-t
 tests_overflow_t_SOURCES = tests/overflow-t.c $(point_test)
 tests_overflow_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

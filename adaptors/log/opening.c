@@ -12,6 +12,7 @@
 #include "src/resource/upstreams.h"
 #include "src/suballoc/chunks.h"
 #include "src/tables/grow.h"
+#include "src/trace/events/counts.h"
 
 struct log_tap;
 
@@ -263,6 +264,8 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
         tidei_recorder_watch(walk->recorder, resource, id);
     if (walk->top->options.samples != TIDE_SAMPLES_OFF && resource->upstream == NULL)
         tidei_recorder_watch_device(walk->recorder, resource);
+    if (walk->top->options.samples != TIDE_SAMPLES_OFF)
+        tidei_recorder_watch_counts(walk->recorder, resource, id);
     return id;
 }
 
@@ -864,7 +867,7 @@ log_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
 {
     struct tide_upstream edge;
 
-    if (resource->upstream == NULL || log_chunks_of(resource) != NULL)
+    if (resource->upstream == NULL || log_chunks_of(resource) != NULL || tidei_counts_has(resource))
         tidei_recorder_unwatch(recorder, resource);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++)
         log_unwatch(recorder, edge.resource);

@@ -150,7 +150,28 @@ struct tidei_kind {
      */
     struct tide_resource *(*beneath)(struct tide_resource *self, struct tidei_place *place);
     const struct tidei_kept_ops *kept; /* NULL: the layer keeps no blocks that were freed to it */
+    const struct tidei_count *counts;  /* what it counts */
+    size_t count_count;
 };
+
+/* Something that a layer counts, for the table layer_count: a number in its struct that any thread may read. */
+struct tidei_count {
+    const char *name;
+    size_t offset; /* of an _Atomic uint64_t */
+};
+
+/* A row: what is counted, and where; a field that is not atomic does not compile. */
+#define TIDEI_COUNT(what, type, field)                                                                                 \
+    {                                                                                                                  \
+        .name = what, .offset = _Generic(&((type *)NULL)->field, _Atomic uint64_t * : offsetof(type, field))           \
+    }
+
+/* The value of a layer's count. */
+static inline uint64_t
+tidei_count_get(const struct tide_resource *layer, const struct tidei_count *count)
+{
+    return tidei_figure_get((const _Atomic uint64_t *)((const char *)layer + count->offset));
+}
 
 /* Blocks of upstream that a layer keeps though they were freed to it, and that no layer above knows any more. */
 struct tidei_kept_ops {
@@ -168,6 +189,7 @@ struct tidei_kept_ops {
 #define TIDEI_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 #define TIDEI_KIND_ARGUMENTS(table) .arguments = (table), .argument_count = TIDEI_COUNT_OF(table)
+#define TIDEI_KIND_COUNTS(table)    .counts = (table), .count_count = TIDEI_COUNT_OF(table)
 
 /* The operations that are alike in all kinds. */
 #define TIDEI_KIND_OPS(word) .version = TIDE_RESOURCE_OPS_VERSION, .name = word, .destroy = tidei_kind_destroy

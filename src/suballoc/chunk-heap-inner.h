@@ -48,7 +48,7 @@ tidei_chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *p
         tidei_heap_waited(&chunk_heap->heap, piece, later, earlier, epoch);
     }
     tidei_streams_release(streams, later);
-    chunk_heap->orders += orders;
+    tidei_figure_add(&chunk_heap->orders, orders);
     return status;
 }
 
@@ -57,12 +57,12 @@ static inline struct tidei_piece *
 tidei_chunk_heap_take_over(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
                            const struct tidei_heap_request *request)
 {
-    uint64_t orders = chunk_heap->orders;
+    uint64_t orders = tidei_figure_get(&chunk_heap->orders);
 
     if (piece == NULL)
         return NULL;
     if (tidei_chunk_heap_wait(chunk_heap, piece, request->stream) == TIDE_OK) {
-        chunk_heap->taken_over += chunk_heap->orders != orders;
+        tidei_figure_add(&chunk_heap->taken_over, tidei_figure_get(&chunk_heap->orders) != orders);
         return piece;
     }
     tidei_heap_put_back(&chunk_heap->heap, piece);

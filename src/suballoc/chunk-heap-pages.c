@@ -84,7 +84,7 @@ pages_ask(struct growth *growth, uint64_t bytes, uintptr_t wish, struct tidei_pi
         return status;
     }
     *out = tidei_range_add(&chunk_heap->heap, address, bytes, growth->request->stream, false);
-    chunk_heap->grown++;
+    tidei_figure_add(&chunk_heap->grown, 1);
     tidei_chunk_heap_hold(chunk_heap, bytes);
     return TIDE_OK;
 }
@@ -120,7 +120,7 @@ pages_part(struct growth *growth, const struct tidei_range_gap *gap)
     if (tidei_chunk_heap_reserved(chunk_heap) + wanted <= pages_limit(chunk_heap))
         return wanted;
     moved = tidei_chunk_heap_return_one(chunk_heap, false, UINT64_MAX);
-    chunk_heap->remapped += moved != 0;
+    tidei_figure_add(&chunk_heap->remapped, moved != 0);
     return moved != 0 && moved <= (gap->at_end ? gap->room_bytes : gap->bytes) ? moved : bytes;
 }
 
@@ -143,7 +143,7 @@ pages_fill_part(struct growth *growth, const struct tidei_range_gap *gap)
         }
         if (tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX) == 0)
             break;
-        chunk_heap->remapped++;
+        tidei_figure_add(&chunk_heap->remapped, 1);
     }
     if (status != TIDE_OK)
         return status;

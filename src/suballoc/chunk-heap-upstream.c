@@ -246,7 +246,7 @@ tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint6
     }
     tidei_chunk_heap_hold(chunk_heap, 0 - bytes);
     atomic_fetch_sub_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed); /* as tidei_bounded_add */
-    chunk_heap->returned++;
+    tidei_figure_add(&chunk_heap->returned, 1);
     chunk_gone(chunk_heap, chunk);
     return bytes;
 }

@@ -70,7 +70,7 @@ chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
         tidei_range_free(&chunk_heap->heap, tidei_range_add(&chunk_heap->heap, address, bytes, stream, keep));
     else
         tidei_heap_chunk_add(&chunk_heap->heap, address, bytes, stream, keep);
-    chunk_heap->grown++;
+    tidei_figure_add(&chunk_heap->grown, 1);
     tidei_chunk_heap_hold(chunk_heap, bytes);
     return TIDE_OK;
 }
@@ -135,7 +135,7 @@ chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
 
         if (bytes == 0)
             return;
-        chunk_heap->decayed++;
+        tidei_figure_add(&chunk_heap->decayed, 1);
         returned += bytes;
     }
 }
@@ -161,17 +161,25 @@ chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t requesting)
 
 /* Where nothing fits: choosing the size of a new chunk, and what to free first. */
 
+/* How often a chunk has come or gone. */
+static uint64_t
+chunk_heap_changes(const struct tidei_chunk_heap *chunk_heap)
+{
+    return tidei_figure_get(&chunk_heap->grown) + tidei_figure_get(&chunk_heap->returned);
+}
+
 /* Wait until another thread has its answer from upstream, or has returned a chunk. Releases the lock meanwhile. */
 static void
 chunk_heap_await(struct tidei_chunk_heap *chunk_heap)
 {
-    uint64_t before = chunk_heap->requests_ended + chunk_heap->returned;
+    uint64_t before = chunk_heap->requests_ended + tidei_figure_get(&chunk_heap->returned);
 
     do {
         tidei_lock_release(&chunk_heap->lock);
         sched_yield();
         tidei_lock_acquire(&chunk_heap->lock);
-    } while (chunk_heap->requesting > 0 && chunk_heap->requests_ended + chunk_heap->returned == before);
+    } while (chunk_heap->requesting > 0 &&
+             chunk_heap->requests_ended + tidei_figure_get(&chunk_heap->returned) == before);
 }
 
 uint64_t
@@ -253,7 +261,7 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
     bool again, temporary;
 
     do {
-        changes = chunk_heap->grown + chunk_heap->returned;
+        changes = chunk_heap_changes(chunk_heap);
         tidei_lock_release(&chunk_heap->lock);
         chunk_heap_gather(chunk_heap);
         tidei_lock_acquire(&chunk_heap->lock);
@@ -268,13 +276,13 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
                                     : tidei_chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        again = refused == TIDE_OK || temporary || chunk_heap->grown + chunk_heap->returned != changes;
+        again = refused == TIDE_OK || temporary || chunk_heap_changes(chunk_heap) != changes;
         left = chunk_heap->returns_ended;
         if (again)
             chunk_heap_await(chunk_heap);
         else
             chunk_heap_await_all(chunk_heap, chunk_heap->requesting);
-        again = again || chunk_heap->returns_ended != left || chunk_heap->grown + chunk_heap->returned != changes;
+        again = again || chunk_heap->returns_ended != left || chunk_heap_changes(chunk_heap) != changes;
     } while (again);
     return refused;
 }

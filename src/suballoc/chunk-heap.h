@@ -45,22 +45,22 @@ struct tidei_chunk_heap {
     struct tidei_lock lock;      /* guards the fields below; never held over a call of upstream */
     _Atomic uint64_t used_bytes; /* as requested: handed out here, less taken back here */
     uint64_t peak_bytes;         /* peak of `held` */
-    uint64_t grown, returned, taken_over, orders;
+    _Atomic uint64_t grown, returned, taken_over, orders; /* as in struct tide_pool_figures */
     uint64_t used_peak_bytes; /* of all pieces that are out, when chunks had to be requested; where chunks are joined */
-    uint64_t remapped;        /* of `returned`: to have as much mapped elsewhere, where chunks are joined */
-    bool growing;             /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
-    uint32_t returning;       /* chunks being returned to upstream */
-    uint32_t requesting;      /* threads that are requesting a chunk from upstream */
-    uint64_t returns_ended;   /* events: a chunk in `returning` arrived or came back */
-    uint64_t requests_ended;  /* events: a thread in `requesting` got its answer */
-    uint64_t returning_bytes; /* of the chunks in `returning` */
-    uint32_t entered, waited; /* recent count: threads that took the lock for a request, and those that had to wait */
-    uint32_t contention;      /* level of contention: how often `waited` was too high */
-    uint32_t forks;           /* tidei_fork_generation when the two were counted */
-    _Atomic uint64_t held;    /* bytes of all chunks; written with the lock */
+    _Atomic uint64_t remapped; /* of `returned`: to have as much mapped elsewhere, where chunks are joined */
+    bool growing;              /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
+    uint32_t returning;        /* chunks being returned to upstream */
+    uint32_t requesting;       /* threads that are requesting a chunk from upstream */
+    uint64_t returns_ended;    /* events: a chunk in `returning` arrived or came back */
+    uint64_t requests_ended;   /* events: a thread in `requesting` got its answer */
+    uint64_t returning_bytes;  /* of the chunks in `returning` */
+    uint32_t entered, waited;  /* recent count: threads that took the lock for a request, and those that had to wait */
+    uint32_t contention;       /* level of contention: how often `waited` was too high */
+    uint32_t forks;            /* tidei_fork_generation when the two were counted */
+    _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
     struct tidei_decay decay;
-    uint64_t decayed; /* of `returned`: because of it */
+    _Atomic uint64_t decayed; /* of `returned`: because of it */
     struct tidei_heap heap;
 };
 

@@ -13,7 +13,6 @@ struct shard {
     _Alignas(128) struct tidei_lock lock;
     struct tidei_map map;   /* guarded by the lock */
     _Atomic uint64_t count; /* of the map; written with the lock */
-    _Atomic uint64_t noted; /* addresses put so far, without those put again; written with the lock */
 };
 
 struct tidei_address_shards {
@@ -51,47 +50,17 @@ tidei_address_shards_destroy(struct tidei_address_shards *shards)
     free(shards);
 }
 
-/* Add to a number that is written only with the lock held. Relaxed: it orders no other data. */
-static void
-shard_add(_Atomic uint64_t *number, uint64_t change)
-{
-    atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + change, memory_order_relaxed);
-}
-
-static bool
-shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value, bool again)
+bool
+tidei_address_shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value)
 {
     struct shard *shard = shards_of(shards, address);
     bool done;
 
     tidei_lock_acquire(&shard->lock);
     done = tidei_map_add(&shard->map, (uintptr_t)address, 0, value);
-    shard_add(&shard->count, done);
-    shard_add(&shard->noted, done && !again);
+    tidei_figure_add(&shard->count, done);
     tidei_lock_release(&shard->lock);
     return done;
-}
-
-bool
-tidei_address_shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value)
-{
-    return shards_put(shards, address, value, false);
-}
-
-bool
-tidei_address_shards_put_again(struct tidei_address_shards *shards, const void *address, uint32_t value)
-{
-    return shards_put(shards, address, value, true);
-}
-
-uint64_t
-tidei_address_shards_noted(const struct tidei_address_shards *shards)
-{
-    uint64_t noted = 0;
-
-    for (unsigned i = 0; i < TIDEI_ADDRESS_SHARDS; i++)
-        noted += atomic_load_explicit(&shards->shards[i].noted, memory_order_relaxed); /* a figure: orders nothing */
-    return noted;
 }
 
 uint32_t
@@ -105,7 +74,7 @@ tidei_address_shards_take(struct tidei_address_shards *shards, const void *addre
         return 0;
     tidei_lock_acquire(&shard->lock);
     if (tidei_map_take(&shard->map, (uintptr_t)address, 0, &value))
-        shard_add(&shard->count, UINT64_MAX);
+        tidei_figure_add(&shard->count, UINT64_MAX);
     tidei_lock_release(&shard->lock);
     return value;
 }

@@ -23,12 +23,6 @@ void tidei_address_shards_destroy(struct tidei_address_shards *shards);
 /* Add `value`, not 0, for `address`. False without host memory. */
 bool tidei_address_shards_put(struct tidei_address_shards *shards, const void *address, uint32_t value);
 
-/* Put back an address that was just taken: tidei_address_shards_noted does not count it again. */
-bool tidei_address_shards_put_again(struct tidei_address_shards *shards, const void *address, uint32_t value);
-
-/* How many addresses were put since creation. */
-uint64_t tidei_address_shards_noted(const struct tidei_address_shards *shards);
-
 /* Remove `address` and return its value; 0 if it is not there. Takes no lock while the address's map is empty. */
 uint32_t tidei_address_shards_take(struct tidei_address_shards *shards, const void *address);
 

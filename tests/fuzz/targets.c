@@ -143,9 +143,9 @@ static const char *const trace_commands[] = {
 #define TRACE_COMMANDS (sizeof(trace_commands) / sizeof(trace_commands[0]))
 
 static const char *const trace_tables[] = {
-    "allocation", "meta",        "layer",       "layer_bin",    "thread",    "stream",
-    "tag",        "loss",        "mark",        "frame",        "callstack", "unmatched_free",
-    "status",     "pool_sample", "driver_call", "device_event", "module",    "device_sample",
+    "allocation",  "meta",         "layer",  "layer_bin",     "thread",         "stream", "tag",
+    "loss",        "mark",         "frame",  "callstack",     "unmatched_free", "status", "pool_sample",
+    "driver_call", "device_event", "module", "device_sample", "layer_count",
 };
 
 /* A schema without types keeps every value as it is; the real one would make numbers of some. */
@@ -159,6 +159,7 @@ static const char trace_untyped[] =
     "free_stream_id);"
     "CREATE TABLE pool_sample(ns, layer_id, used_bytes, reserved_bytes);"
     "CREATE TABLE device_sample(ns, device, free_bytes, total_bytes);"
+    "CREATE TABLE layer_count(layer_id, name, value);"
     "CREATE TABLE driver_call(allocation_id, is_free, function, start_ns, duration_ns, thread_id, result);"
     "CREATE TABLE unmatched_free(ns, layer_id, address, size, thread_id, stream_id);"
     "CREATE TABLE mark(ns, thread_id, kind, text, value); CREATE TABLE loss(thread_id, reason, events);"

@@ -36,6 +36,13 @@ static const struct report_column layers_columns[] = {
 
 #define LAYERS_SPARE "frees used_peak_bytes own_time_ns passed_share total_bytes #14 failures allocations #19"
 
+static const struct report_column layers_count_columns[] = {
+    { "layer_id", "LAYER", REPORT_COUNT },
+    { "kind", "KIND", REPORT_TEXT },
+    { "name", "COUNT", REPORT_TEXT },
+    { "value", "VALUE", REPORT_COUNT },
+};
+
 /* The most characters of a layer's arguments in a table. */
 #define LAYERS_CONFIG 40
 
@@ -175,6 +182,38 @@ layers_report_row(struct report *report, const struct summary *summary, const st
         reserved.source != RESERVED_UNKNOWN ? cell_text(memory_words(&reserved, words, sizeof(words))) : cell_none());
 }
 
+struct layers_counts {
+    const struct view *view;
+    struct report *report;
+};
+
+static int
+layers_count_row(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    const struct layers_counts *counts = context;
+    const struct trace_layer *layer = trace_layers_find(&counts->view->layers, sqlite3_column_int64(row, 0));
+    const char *name = (const char *)sqlite3_column_text(row, 1);
+
+    (void)trace;
+    if (layer != NULL)
+        REPORT_ROW(counts->report, cell_signed(layer->layer_id), cell_text(layer->kind), cell_text(name),
+                   cell_signed(sqlite3_column_int64(row, 2)));
+    return COMMAND_FINE;
+}
+
+/* What layers have counted themselves, over the whole trace: a filter cannot tell what of it to take. */
+static int
+layers_report_counts(struct view *view, struct report *report)
+{
+    struct layers_counts counts = { view, report };
+
+    REPORT_TABLE(report, "counts", "Counted by the layers", layers_count_columns);
+    if (!trace_has(&view->trace, "layer_count", "layer_id name value"))
+        return COMMAND_FINE;
+    return trace_each(&view->trace, layers_count_row, &counts,
+                      "SELECT layer_id, name, value FROM layer_count ORDER BY layer_id, name");
+}
+
 /* Say which allocations the report covers, unless it covers all. Without --layer, those of all logs count. */
 static void
 layers_report_of(struct view *view, struct report *report)
@@ -211,6 +250,7 @@ layers_analyse(struct view *view, struct report *report, const void *own)
         report_spare(report, LAYERS_SPARE);
         for (size_t i = 0; i < view->layers.count; i++)
             layers_report_row(report, &summary, &recorded, i);
+        status = layers_report_counts(view, report);
         summary_free(&summary);
     }
     free(recorded.next);
@@ -229,7 +269,8 @@ const struct command command_layers = {
             "time in the calls that a log saw, OWN what of it was not in those of the next logs below.\n"
             "Both are left out where a log is in one bin alone, or below several others. Without\n"
             "--layer all logs have figures, not only the outermost ones; with any other filter there is\n"
-            "no PASSED ON and no OWN, and PEAK RESERVED with --from and --to alone.\n",
+            "no PASSED ON and no OWN, and PEAK RESERVED with --from and --to alone. What the layers\n"
+            "have counted is of the whole recording.\n",
     .common = OPTIONS_REPORT | OPTIONS_FILTER,
     .run = command_answer,
     .analyse = layers_analyse,

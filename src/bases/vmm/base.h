@@ -26,6 +26,7 @@ struct vmm {
 
     /* Written under the lock, read without it. */
     _Atomic uint64_t used, used_high, reserved, reserved_high;
+    _Atomic uint64_t created, released, kept, remapped, orders, waits; /* as in struct tide_vmm_figures */
 
     /*
      * Guards all below. The driver is called under it, but for the event of a free, which every free records, and for
@@ -44,7 +45,7 @@ struct vmm {
     uint64_t mapped_high_bytes; /* the most of them of late, which is the most that the base wants to hold */
     uint64_t period_ms;         /* when the current period of the decay began */
     uint64_t period_high_bytes; /* the most mapped bytes since then */
-    struct tide_vmm_figures figures;
+    uint64_t handles;           /* that there are now */
 };
 
 /* `resource` as a vmm; NULL, with the text set, where it is another kind. */

@@ -67,15 +67,15 @@ tidei_vmm_handle_create(struct vmm *self, uint64_t bytes, struct vmm_piece *out)
     CUresult result;
 
     /* Every handle has a place in the cache, so that none is lost where host memory is short. */
-    if (!tidei_grow(&self->cache, &self->cache_capacity, (size_t)self->figures.handles, 1))
+    if (!tidei_grow(&self->cache, &self->cache_capacity, (size_t)self->handles, 1))
         return CUDA_ERROR_OUT_OF_MEMORY;
     result =
         TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_create(&handle, (size_t)bytes, &self->properties, 0));
     if (result != CUDA_SUCCESS)
         return result;
     *out = (struct vmm_piece){ .handle = handle, .bytes = bytes };
-    self->figures.handles++;
-    self->figures.created++;
+    self->handles++;
+    tidei_figure_add(&self->created, 1);
     tidei_figure_add(&self->reserved, bytes);
     tidei_figure_raise(&self->reserved_high, tidei_figure_get(&self->reserved));
     return CUDA_SUCCESS;
@@ -97,8 +97,8 @@ tidei_vmm_handle_release(struct vmm *self, const struct vmm_piece *piece)
         tidei_vmm_cache_put(self, piece);
         return result;
     }
-    self->figures.handles--;
-    self->figures.released++;
+    self->handles--;
+    tidei_figure_add(&self->released, 1);
     tidei_figure_add(&self->reserved, -piece->bytes);
     return CUDA_SUCCESS;
 }

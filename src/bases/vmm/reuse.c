@@ -297,7 +297,7 @@ block_keep(struct vmm *self, struct vmm_block *block)
     block_event_end(self, block);
     list_remove(self, block);
     bucket_remove(self, block);
-    self->figures.kept++;
+    tidei_figure_add(&self->kept, 1);
 }
 
 /* A freed block of the size that serves the request as it is: of the same stream if there is one, else a ready one. */
@@ -735,7 +735,7 @@ plan_order(struct vmm *self, const struct vmm_request *request, const char **fun
             continue;
         result = TIDEI_DRIVER_CALL(cuda, self->device.context,
                                    cuda->stream_wait_event((CUstream)request->queue.stream, source->event, 0));
-        self->figures.orders += result == CUDA_SUCCESS;
+        tidei_figure_add(&self->orders, result == CUDA_SUCCESS);
     }
     return result;
 }
@@ -749,7 +749,7 @@ plan_commit_source(struct vmm *self, struct vmm_block *source)
     for (size_t i = 0; i < source->piece_count; i++) {
         struct vmm_piece *piece = &source->pieces[i];
 
-        self->figures.remapped += piece->planned;
+        tidei_figure_add(&self->remapped, piece->planned);
         piece->gone = piece->gone || piece->planned;
         piece->planned = false;
         left = left || !piece->gone;
@@ -913,7 +913,7 @@ tidei_vmm_wait(struct vmm *self, struct vmm_block *block)
     CUresult result;
 
     block->pins++;
-    self->figures.waits++;
+    tidei_figure_add(&self->waits, 1);
     tidei_lock_release(&self->lock);
     result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->event_synchronize(block->event));
     tidei_lock_acquire(&self->lock);

@@ -374,17 +374,23 @@ tide_vmm_read(struct tide_resource *vmm, struct tide_vmm_figures *out)
 {
     enum tide_status status = tidei_kind_check_figures(&tidei_vmm_kind, vmm, out);
     struct vmm *self = (struct vmm *)vmm;
-    struct tide_vmm_figures figures;
+    struct tide_vmm_figures figures = { TIDE_FIGURES(figures) };
 
     if (status != TIDE_OK)
         return status;
     tidei_lock_acquire(&self->lock);
-    figures = self->figures;
     figures.page_bytes = self->page_bytes;
     figures.used_bytes = tidei_figure_get(&self->used);
     figures.mapped_bytes = self->mapped_bytes;
     figures.reserved_bytes = tidei_figure_get(&self->reserved);
     figures.cached_bytes = figures.reserved_bytes - figures.mapped_bytes;
+    figures.handles = self->handles;
+    figures.created = tidei_figure_get(&self->created);
+    figures.released = tidei_figure_get(&self->released);
+    figures.kept = tidei_figure_get(&self->kept);
+    figures.remapped = tidei_figure_get(&self->remapped);
+    figures.orders = tidei_figure_get(&self->orders);
+    figures.waits = tidei_figure_get(&self->waits);
     tidei_lock_release(&self->lock);
     tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
@@ -578,7 +584,7 @@ vmm_fini(struct tide_resource *resource)
     if (tidei_driver_usable()) {
         bool pushed = self->device.cuda->context_push(self->device.context) == CUDA_SUCCESS;
 
-        if (self->figures.created > 0)
+        if (tidei_figure_get(&self->created) > 0)
             (void)tidei_device_order(&self->device, TIDE_STREAM_ALL, 0);
         tidei_vmm_end(self);
         if (pushed)
@@ -748,6 +754,14 @@ vmm_from_text(const struct tidei_arguments *arguments, struct tide_resource *ups
     return status == TIDE_EUNSUPPORTED && options.fallback != 0 ? tide_vmm_create(&options, out) : status;
 }
 
+#ifdef HAVE_CUDA_H
+static const struct tidei_count vmm_counts[] = {
+    TIDEI_COUNT("created", struct vmm, created), TIDEI_COUNT("released", struct vmm, released),
+    TIDEI_COUNT("kept", struct vmm, kept),       TIDEI_COUNT("remapped", struct vmm, remapped),
+    TIDEI_COUNT("orders", struct vmm, orders),   TIDEI_COUNT("waits", struct vmm, waits),
+};
+#endif
+
 const struct tidei_kind tidei_vmm_kind = {
 #ifdef HAVE_CUDA_H
     .ops = {
@@ -763,6 +777,7 @@ const struct tidei_kind tidei_vmm_kind = {
     TIDEI_KIND_STRUCT(struct vmm),
     .init = vmm_init,
     .fini = vmm_fini,
+    TIDEI_KIND_COUNTS(vmm_counts),
 #else
     .ops.name = "vmm",
 #endif

@@ -117,6 +117,17 @@ tidei_database_write_device_samples(struct tidei_database *database)
 }
 
 void
+tidei_database_write_layer_counts(struct tidei_database *database)
+{
+    for (size_t i = 0; i < database->layer_count_count; i++) {
+        const struct tidei_layer_count *count = &database->layer_counts[i];
+
+        tidei_database_insert(database, layer_count, TIDEI_NUMBER(count->layer_id), TIDEI_TEXT(count->name),
+                              TIDEI_NUMBER(count->value));
+    }
+}
+
+void
 tidei_database_rows_ended(struct tidei_database *database, bool committed)
 {
     for (size_t i = 0; committed && i < database->stream_count; i++)

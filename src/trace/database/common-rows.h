@@ -25,6 +25,9 @@ void tidei_database_sample(struct tidei_database *database, const struct tidei_p
 /* Write the samples of devices, for which there are few, as they are. */
 void tidei_database_write_device_samples(struct tidei_database *database);
 
+/* Write what layers count; a new value replaces the one before. */
+void tidei_database_write_layer_counts(struct tidei_database *database);
+
 /* After a transaction: note whether its rows were committed or rolled back. */
 void tidei_database_rows_ended(struct tidei_database *database, bool committed);
 

@@ -11,6 +11,7 @@
 #include <tidemark/status.h>
 
 #include "src/trace/database/insert.h"
+#include "src/trace/events/counts.h"
 #include "src/trace/events/pair.h"
 #include "src/trace/events/sampler.h"
 #include "src/trace/events/timeline.h"
@@ -67,6 +68,8 @@ struct tidei_database {
     size_t sample_capacity;
     const struct tidei_device_sample *device_samples; /* borrowed; for the next transaction */
     size_t device_sample_count;
+    const struct tidei_layer_count *layer_counts; /* likewise */
+    size_t layer_count_count;
     int64_t *layer_devices; /* owned; by layer id */
     size_t layer_count;
     size_t layer_capacity;

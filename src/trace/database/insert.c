@@ -39,7 +39,7 @@ tidei_inserts_prepare(struct tidei_inserts *inserts, sqlite3 *db, bool known_sta
 
         if (i == TIDEI_TABLE_status)
             continue;
-        if (known_stay && i == TIDEI_TABLE_meta)
+        if ((known_stay && i == TIDEI_TABLE_meta) || i == TIDEI_TABLE_layer_count)
             verb = "INSERT OR REPLACE";
         else if (known_stay && tidei_tables[i].columns[0].type == TIDEI_COLUMN_ID)
             verb = "INSERT OR IGNORE";

@@ -44,7 +44,8 @@ struct tidei_inserts {
 
 /*
  * Prepare the statements. With `known_stay`, a row whose id the table already has is skipped, and an existing key of
- * `meta` gets the new value; otherwise both are errors. Returns an SQLite result code.
+ * `meta` gets the new value; otherwise both are errors. A count of a layer replaces the one before. Returns an SQLite
+ * result code.
  */
 int tidei_inserts_prepare(struct tidei_inserts *inserts, sqlite3 *db, bool known_stay);
 void tidei_inserts_finalize(struct tidei_inserts *inserts);

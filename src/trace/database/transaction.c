@@ -87,6 +87,7 @@ tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t r
         tidei_database_sample(database, &sample);
     }
     tidei_database_write_device_samples(database);
+    tidei_database_write_layer_counts(database);
     if (database->cupti != NULL)
         tidei_database_meta_text(database, "cupti", database->cupti);
     tidei_database_meta_number(database, "epoch", (int64_t)epoch);

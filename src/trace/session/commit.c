@@ -28,6 +28,12 @@ commit_adapt(struct tidei_writer *writer)
         writer->slice /= 2;
 }
 
+bool
+tidei_writer_has_samples(struct tidei_writer *writer)
+{
+    return tidei_sampler_has(writer->sampler) || tidei_counts_wait(writer->counts);
+}
+
 /* Write the slice that is paired. */
 static enum tide_status
 commit_write(struct tidei_writer *writer)
@@ -47,6 +53,7 @@ commit_write(struct tidei_writer *writer)
     taken = tidei_sampler_take(writer->sampler, &sample_count);
     writer->database->device_samples =
         tidei_sampler_take_devices(writer->sampler, &writer->database->device_sample_count);
+    writer->database->layer_counts = tidei_counts_take(writer->counts, &writer->database->layer_count_count);
     tidei_gate_enter(&writer->gate);
     status = tidei_database_write(writer->database, sealed->epoch, sealed->paired, taken, sample_count);
     tidei_gate_leave(&writer->gate);
@@ -57,6 +64,8 @@ commit_write(struct tidei_writer *writer)
     sealed->done = sealed->paired;
     tidei_sampler_written(writer->sampler);
     writer->database->device_sample_count = 0;
+    tidei_counts_written(writer->counts);
+    writer->database->layer_count_count = 0;
     commit_adapt(writer);
     tidei_pair_forget_closed(pair);
     pair->no_memory = !tidei_database_keep_live(writer->database);
@@ -155,7 +164,7 @@ tidei_writer_drain(struct tidei_writer *writer)
         if (writer->merge->full)
             status = tidei_writer_commit(writer);
     } while (status == TIDE_OK && (writer->merge->full || writer->merge->watermark < until));
-    if (status == TIDE_OK && (writer->merge->count != 0 || tidei_sampler_has(writer->sampler)))
+    if (status == TIDE_OK && (writer->merge->count != 0 || tidei_writer_has_samples(writer)))
         status = tidei_writer_commit(writer);
     return status;
 }
@@ -173,7 +182,7 @@ tidei_writer_write_rest(struct tidei_writer *writer)
     if (status == TIDE_OK)
         status = tidei_writer_drain(writer);
     /* The samples that were taken while that was written. */
-    if (status == TIDE_OK && tidei_sampler_has(writer->sampler))
+    if (status == TIDE_OK && tidei_writer_has_samples(writer))
         status = tidei_writer_commit(writer);
     return status;
 }

@@ -126,7 +126,9 @@ definition_watch(const struct tidei_recorder *recorder, const struct tidei_watch
 {
     struct tidei_sampler *sampler = recorder->writer->sampler;
 
-    if (watch->layer_id != 0)
+    if (watch->counts)
+        tidei_counts_watch(recorder->writer->counts, watch->resource, watch->layer_id);
+    else if (watch->layer_id != 0)
         tidei_sampler_watch(sampler, watch->resource, watch->layer_id, watch->high);
     else
         tidei_sampler_watch_device(sampler, watch->resource, watch->device);
@@ -176,6 +178,15 @@ tidei_recorder_watch_device(struct tidei_recorder *recorder, struct tide_resourc
 }
 
 void
+tidei_recorder_watch_counts(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id)
+{
+    struct tidei_watch watch = { .resource = resource, .layer_id = layer_id, .counts = true };
+
+    if (tidei_counts_has(resource))
+        definition_add_watch(recorder, &watch);
+}
+
+void
 tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
 {
     pthread_mutex_lock(&recorder->session.lock);
@@ -185,8 +196,10 @@ tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *re
     }
     pthread_mutex_unlock(&recorder->session.lock);
     /* Without the lock: this asks the resource, which has locks of its own. */
-    if (definition_samples(recorder))
-        tidei_sampler_unwatch(recorder->writer->sampler, resource);
+    if (!definition_samples(recorder))
+        return;
+    tidei_sampler_unwatch(recorder->writer->sampler, resource);
+    tidei_counts_unwatch(recorder->writer->counts, resource);
 }
 
 void

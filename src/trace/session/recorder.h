@@ -29,6 +29,7 @@ struct tidei_definition {
 struct tidei_watch {
     struct tide_resource *resource; /* borrowed */
     uint32_t layer_id;              /* whose figures are sampled; 0: the device is */
+    bool counts;                    /* what the layer counts is read, and not its figures */
     int32_t device;
     struct tidei_high high; /* at the begin of the watch */
 };
@@ -130,7 +131,10 @@ void tidei_recorder_watch(struct tidei_recorder *recorder, struct tide_resource 
 /* Sample the free memory of the device of a base, if it has one, until that is unwatched. */
 void tidei_recorder_watch_device(struct tidei_recorder *recorder, struct tide_resource *base);
 
-/* End both watches of a resource. */
+/* Read what `resource` counts, if anything, likewise. */
+void tidei_recorder_watch_counts(struct tidei_recorder *recorder, struct tide_resource *resource, uint32_t layer_id);
+
+/* End all watches of a resource. */
 void tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource);
 
 /*

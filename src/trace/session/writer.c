@@ -68,11 +68,14 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
     writer->merge = tidei_merge_new(file, tsc);
     writer->pair = tidei_pair_new(file);
     writer->sampler = tidei_sampler_new();
+    writer->counts = tidei_counts_new();
     writer->calls = tidei_driver_calls_new(session, tsc);
-    if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL || writer->calls == NULL) {
+    if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL || writer->counts == NULL ||
+        writer->calls == NULL) {
         tidei_merge_free(writer->merge);
         tidei_pair_free(writer->pair);
         tidei_sampler_free(writer->sampler);
+        tidei_counts_free(writer->counts);
         tidei_driver_calls_free(writer->calls);
         free(writer);
         return NULL;
@@ -199,7 +202,7 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
     if (now - writer->moved_ns < TIDEI_TEST_LIMIT(quiet_ns, WRITER_QUIET_NS))
         tidei_sampler_sample(writer->sampler, now, false);
     if ((tidei_driver_calls_round(writer->calls, &writer->database->timeline, false) || writer->merge->count != 0 ||
-         tidei_sampler_has(writer->sampler)) &&
+         tidei_writer_has_samples(writer)) &&
         writer->first_ns == 0)
         writer->first_ns = now;
     *pause = moved != 0 ? WRITER_BUSY_NS : WRITER_IDLE_NS;
@@ -308,6 +311,7 @@ tidei_writer_free(struct tidei_writer *writer)
     tidei_merge_free(writer->merge);
     tidei_pair_free(writer->pair);
     tidei_sampler_free(writer->sampler);
+    tidei_counts_free(writer->counts);
     tidei_driver_calls_free(writer->calls);
     tidei_ringfile_close(writer->file, false);
     pthread_mutex_destroy(&writer->lock);

@@ -38,6 +38,7 @@ struct tidei_writer {
     struct tidei_pair *pair;
     struct tidei_database *database;
     struct tidei_sampler *sampler;
+    struct tidei_counts *counts;
     struct tidei_driver_calls *calls;
     bool tsc;
     struct tidei_sealed sealed;
@@ -100,6 +101,9 @@ enum tide_status tidei_writer_resume(struct tidei_writer *writer, uint64_t *even
 
 /* Seal the filling buffer and write it; the other buffer fills from then on. Errors: TIDE_EIO, TIDE_ENOMEM. */
 enum tide_status tidei_writer_commit(struct tidei_writer *writer);
+
+/* Whether there are samples or counts that wait for a transaction. */
+bool tidei_writer_has_samples(struct tidei_writer *writer);
 
 /* Drain until all records from before the call are in the backlog, and write them. Errors: as above. */
 enum tide_status tidei_writer_drain(struct tidei_writer *writer);

@@ -1,0 +1,147 @@
+/* Reads what layers count. A count is a number that anybody may read at any time: nothing of the layer is called. */
+#include "config.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "src/resource/kind.h"
+#include "src/tables/grow.h"
+#include "src/trace/events/counts.h"
+
+struct counts_watch {
+    const struct tide_resource *resource; /* borrowed; NULL: it is watched no more, and `value` is its last */
+    const struct tidei_count *count;
+    uint32_t layer_id;
+    bool is_written; /* the trace has `written`; else nothing of it */
+    bool is_taken;   /* `value` is in the transaction that is under way */
+    uint64_t value, written;
+};
+
+struct tidei_counts {
+    pthread_mutex_t lock; /* for the watches */
+    struct counts_watch *watches;
+    size_t watch_count, watch_capacity;
+    struct tidei_layer_count *taken; /* the writer's */
+    size_t taken_capacity;
+};
+
+struct tidei_counts *
+tidei_counts_new(void)
+{
+    struct tidei_counts *counts = calloc(1, sizeof(*counts));
+
+    if (counts != NULL)
+        pthread_mutex_init(&counts->lock, NULL);
+    return counts;
+}
+
+void
+tidei_counts_free(struct tidei_counts *counts)
+{
+    if (counts == NULL)
+        return;
+    pthread_mutex_destroy(&counts->lock);
+    free(counts->watches);
+    free(counts->taken);
+    free(counts);
+}
+
+bool
+tidei_counts_has(const struct tide_resource *resource)
+{
+    const struct tidei_kind *kind = tidei_kind_of_any(resource);
+
+    return kind != NULL && kind->count_count != 0;
+}
+
+void
+tidei_counts_watch(struct tidei_counts *counts, struct tide_resource *resource, uint32_t layer_id)
+{
+    const struct tidei_kind *kind = tidei_kind_of_any(resource);
+
+    pthread_mutex_lock(&counts->lock);
+    if (kind != NULL && tidei_grow(&counts->watches, &counts->watch_capacity, counts->watch_count, kind->count_count)) {
+        for (size_t i = 0; i < kind->count_count; i++)
+            counts->watches[counts->watch_count++] =
+                (struct counts_watch){ .resource = resource, .count = &kind->counts[i], .layer_id = layer_id };
+    }
+    pthread_mutex_unlock(&counts->lock);
+}
+
+void
+tidei_counts_unwatch(struct tidei_counts *counts, const struct tide_resource *resource)
+{
+    pthread_mutex_lock(&counts->lock);
+    for (size_t i = 0; i < counts->watch_count; i++) {
+        struct counts_watch *watch = &counts->watches[i];
+
+        if (watch->resource == resource) {
+            watch->value = tidei_count_get(resource, watch->count);
+            watch->is_taken = false;
+            watch->resource = NULL;
+        }
+    }
+    pthread_mutex_unlock(&counts->lock);
+}
+
+static bool
+counts_has_changed(const struct counts_watch *watch)
+{
+    return !watch->is_written || watch->value != watch->written;
+}
+
+const struct tidei_layer_count *
+tidei_counts_take(struct tidei_counts *counts, size_t *count)
+{
+    size_t taken = 0;
+
+    pthread_mutex_lock(&counts->lock);
+    if (tidei_grow(&counts->taken, &counts->taken_capacity, 0, counts->watch_count)) {
+        for (size_t i = 0; i < counts->watch_count; i++) {
+            struct counts_watch *watch = &counts->watches[i];
+
+            if (watch->resource != NULL)
+                watch->value = tidei_count_get(watch->resource, watch->count);
+            watch->is_taken = counts_has_changed(watch);
+            if (watch->is_taken)
+                counts->taken[taken++] =
+                    (struct tidei_layer_count){ watch->layer_id, watch->count->name, watch->value };
+        }
+    }
+    pthread_mutex_unlock(&counts->lock);
+    *count = taken;
+    return taken != 0 ? counts->taken : NULL;
+}
+
+void
+tidei_counts_written(struct tidei_counts *counts)
+{
+    size_t kept = 0;
+
+    pthread_mutex_lock(&counts->lock);
+    for (size_t i = 0; i < counts->watch_count; i++) {
+        struct counts_watch *watch = &counts->watches[i];
+
+        if (watch->is_taken) {
+            watch->written = watch->value;
+            watch->is_written = true;
+            watch->is_taken = false;
+        }
+        if (watch->resource != NULL || counts_has_changed(watch))
+            counts->watches[kept++] = *watch;
+    }
+    counts->watch_count = kept;
+    pthread_mutex_unlock(&counts->lock);
+}
+
+bool
+tidei_counts_wait(struct tidei_counts *counts)
+{
+    bool wait = false;
+
+    pthread_mutex_lock(&counts->lock);
+    for (size_t i = 0; i < counts->watch_count && !wait; i++)
+        wait = counts->watches[i].resource == NULL;
+    pthread_mutex_unlock(&counts->lock);
+    return wait;
+}
