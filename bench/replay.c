@@ -1,6 +1,7 @@
 /*
  * Replays recorded traffic through pools over `sim`, compared with `sim` alone: the time for each event, and the
- * highest reserved bytes beside the highest live bytes, which no placement can go below, and the chunks asked for.
+ * highest reserved bytes beside the highest live bytes, which no placement can go below, and the chunks asked for; over
+ * pages also the chunks that were moved into other addresses, which is the rest of what a base is called for.
  *
  * Usage: bench/replay [JSON-FILE]
  */
@@ -43,6 +44,7 @@ struct outcome {
     double event_ns;
     uint64_t reserved_peak_bytes;
     uint64_t taken_over;
+    uint64_t remapped;
     uint64_t upstream_count; /* allocations that reached the base */
 };
 
@@ -83,6 +85,7 @@ replay_once(const struct replay_input *input, const char *text, bool counted, st
     out->reserved_peak_bytes = (uint64_t)statistics.bytes.peak;
     out->upstream_count = (uint64_t)statistics.count.total;
     out->taken_over = figures.taken_over;
+    out->remapped = figures.remapped;
     replay_finish(&replay);
     tide_resource_release(stack);
 }
@@ -132,6 +135,10 @@ measure_input(const char *name)
             continue;
         snprintf(row, sizeof(row), "%s, %s%s, taken over", name, pools[i].layers, pools[i].over);
         bench_report(row, 1, (double)outcome.taken_over, "blocks", 0, NULL);
+        if (pools[i].over[0] == '\0')
+            continue;
+        snprintf(row, sizeof(row), "%s, %s%s, moved", name, pools[i].layers, pools[i].over);
+        bench_report(row, 1, (double)outcome.remapped, "chunks", 0, NULL);
     }
     replay_input_clear(&input);
 }

@@ -357,6 +357,95 @@ check_steps(void)
     ok(calls[39] < calls[0] / 50, "with layers of random sizes, too, equal steps come to ask upstream for little");
 }
 
+#define SMALL_HOLES 64
+
+/* Holes that are small beside what is reserved can be moved, too. */
+static void
+check_small_holes(void)
+{
+    struct tide_resource *pool = stack_of("pool | sim(model=vmm)");
+    void *large[SMALL_HOLES], *small[SMALL_HOLES], *one;
+    uint64_t reserved;
+
+    for (size_t i = 0; i < SMALL_HOLES; i++) {
+        large[i] = get(pool, 10 * MIB, 0);
+        small[i] = get(pool, 6 * MIB, 0);
+    }
+    reserved = figure(pool, TIDE_QUERY_BYTES_RESERVED);
+    for (size_t i = 0; i < SMALL_HOLES; i += 2)
+        tide_deallocate(pool, small[i], 6 * MIB, 256, 0);
+    one = get(pool, 128 * MIB, 0);
+    ok(one != NULL && figure(pool, TIDE_QUERY_BYTES_RESERVED) <= reserved + reserved / 128,
+       "with 1 GiB reserved, one block takes the memory of 32 holes of 6 MiB");
+    tide_deallocate(pool, one, 128 * MIB, 256, 0);
+    for (size_t i = 0; i < SMALL_HOLES; i++) {
+        tide_deallocate(pool, large[i], 10 * MIB, 256, 0);
+        if (i % 2 == 1)
+            tide_deallocate(pool, small[i], 6 * MIB, 256, 0);
+    }
+    tide_resource_release(pool);
+}
+
+/* The largest hole is the most likely to serve the next request as it is. */
+static void
+check_smallest_first(void)
+{
+    struct tide_resource *pool = stack_of("pool | sim(model=vmm)");
+    void *a = get(pool, 8 * MIB, 0), *b = get(pool, 2 * MIB, 0), *c = get(pool, 32 * MIB, 0),
+         *d = get(pool, 2 * MIB, 0);
+    void *e;
+
+    tide_deallocate(pool, a, 8 * MIB, 256, 0);
+    tide_deallocate(pool, c, 32 * MIB, 256, 0);
+    e = get(pool, 34 * MIB, 0);
+    ok(all_of(e != NULL, figure(pool, TIDE_QUERY_BYTES_RESERVED) <= 46 * MIB, pool_figures(pool).remapped > 0),
+       "a request that fits in no hole has the memory of holes mapped elsewhere");
+    is_u64(figure(pool, TIDE_QUERY_LARGEST_FREE), figure(pool, TIDE_QUERY_BYTES_RESERVED) - 38 * MIB,
+           "the smaller hole is moved first: what is left is in one piece");
+    tide_deallocate(pool, b, 2 * MIB, 256, 0);
+    tide_deallocate(pool, d, 2 * MIB, 256, 0);
+    tide_deallocate(pool, e, 34 * MIB, 256, 0);
+    tide_resource_release(pool);
+}
+
+#define CHURN_BLOCKS   40
+#define CHURN_REQUESTS 20000
+
+/* Large blocks of random sizes that replace each other at random: the calls of upstream. */
+static uint64_t
+run_churn(uint64_t state)
+{
+    struct tide_resource *pool = stack_of("pool | statistics | sim(model=vmm)");
+    uint64_t bytes[CHURN_BLOCKS] = { 0 }, calls;
+    void *blocks[CHURN_BLOCKS] = { NULL };
+
+    for (int i = 0; i < CHURN_REQUESTS; i++) {
+        size_t k = contract_random(&state) % CHURN_BLOCKS;
+
+        if (blocks[k] != NULL)
+            tide_deallocate(pool, blocks[k], bytes[k], 256, 0);
+        bytes[k] = MIB + contract_random(&state) % (24 * MIB);
+        blocks[k] = get(pool, bytes[k], 0);
+    }
+    calls = upstream_calls(pool);
+    for (size_t k = 0; k < CHURN_BLOCKS; k++)
+        tide_deallocate(pool, blocks[k], bytes[k], 256, 0);
+    tide_resource_release(pool);
+    return calls;
+}
+
+/* Where memory would be moved for ever, it is moved in larger parts. */
+static void
+check_churn(void)
+{
+    uint64_t seed = contract_seed(20261126), calls = 0;
+
+    for (uint64_t i = 0; i < 10; i++)
+        calls += run_churn(seed + i) / 10;
+    diag("%d blocks that replace each other: %d calls of upstream", CHURN_REQUESTS, (int)calls);
+    ok(calls < CHURN_REQUESTS / 11, "large blocks that replace each other at random take few calls of upstream");
+}
+
 #define LIVE_MOST 60
 
 struct live {
@@ -472,7 +561,7 @@ check_randoms(void)
 int
 main(void)
 {
-    plan(7 + 4 + 9 + 5 + 2 + PASSING + KEEPING + 6 + 2 * 5 + 2 + 2 * RANDOMS);
+    plan(7 + 4 + 9 + 5 + 2 + PASSING + KEEPING + 6 + 2 * 5 + 2 + 4 + 2 * RANDOMS);
     check_joined();
     check_missing();
     check_remapped();
@@ -483,6 +572,9 @@ main(void)
     check_bounds("pool(maximum=24MiB) | sim(model=vmm)");
     check_bounds("pool | sim(model=vmm, capacity=24MiB)");
     check_steps();
+    check_small_holes();
+    check_smallest_first();
+    check_churn();
     check_randoms();
     return done();
 }

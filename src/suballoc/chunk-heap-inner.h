@@ -15,6 +15,13 @@ tidei_chunk_heap_reserved(const struct tidei_chunk_heap *chunk_heap)
     return atomic_load_explicit(&chunk_heap->reserved, memory_order_relaxed); /* relaxed: a number, no data behind it */
 }
 
+/* Requests and frees that took the lock. */
+static inline uint64_t
+tidei_chunk_heap_requests(const struct tidei_chunk_heap *chunk_heap)
+{
+    return chunk_heap->requests + chunk_heap->entered;
+}
+
 /* Whether upstream's chunks are joined. */
 static inline bool
 tidei_chunk_heap_joins(const struct tidei_chunk_heap *chunk_heap)
@@ -102,7 +109,7 @@ void tidei_chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
 
 /*
  * Return to upstream a free chunk of at most `most_bytes`: the one that has been free for longest, or, where chunks are
- * joined, one of the largest free piece that has any; with `all`, also the first one. The result is its size; 0 where
+ * joined, one of the smallest free piece that has any; with `all`, also the first one. The result is its size; 0 where
  * there is none, or where returning failed and left it in the heap.
  */
 uint64_t tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes);

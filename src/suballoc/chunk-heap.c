@@ -29,12 +29,14 @@ tidei_chunk_heap_enter(struct tidei_chunk_heap *chunk_heap)
         return;
     if (chunk_heap->waited >= TIDEI_CHUNK_HEAP_WAITED && chunk_heap->contention < TIDEI_CHUNK_HEAP_CONTENTION_MOST)
         chunk_heap->contention++;
+    chunk_heap->requests += chunk_heap->entered;
     chunk_heap->entered = chunk_heap->waited = 0;
 }
 
 void
 tidei_chunk_heap_reset_contention(struct tidei_chunk_heap *chunk_heap)
 {
+    chunk_heap->requests += chunk_heap->entered;
     chunk_heap->entered = chunk_heap->waited = chunk_heap->contention = 0;
 }
 

@@ -48,12 +48,16 @@ struct tidei_chunk_heap {
     _Atomic uint64_t grown, returned, taken_over, orders; /* as in struct tide_pool_figures */
     uint64_t used_peak_bytes; /* of all pieces that are out, when chunks had to be requested; where chunks are joined */
     _Atomic uint64_t remapped; /* of `returned`: to have as much mapped elsewhere, where chunks are joined */
+    uint64_t unpaid_moves;     /* as `remapped`; this and the next two: see chunk-heap-pages.c */
+    uint64_t paid_requests;    /* how many of all requests have paid for moves */
+    bool coarse;               /* upstream is asked for larger parts, as moving goes on and on */
     bool growing;              /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
     uint32_t returning;        /* chunks being returned to upstream */
     uint32_t requesting;       /* threads that are requesting a chunk from upstream */
     uint64_t returns_ended;    /* events: a chunk in `returning` arrived or came back */
     uint64_t requests_ended;   /* events: a thread in `requesting` got its answer */
     uint64_t returning_bytes;  /* of the chunks in `returning` */
+    uint64_t requests;         /* threads that took the lock for a request, before those in `entered` */
     uint32_t entered, waited;  /* recent count: threads that took the lock for a request, and those that had to wait */
     uint32_t contention;       /* level of contention: how often `waited` was too high */
     uint32_t forks;            /* tidei_fork_generation when the two were counted */

@@ -174,37 +174,6 @@ tidei_tree_largest(const struct tidei_tree *tree)
     return tree->octaves != 0 ? tree_largest(tree->roots[tidei_log2(tree->octaves)]) : NULL;
 }
 
-/* The mirror of tree_find_within: the largest piece of less than `bytes` within one octave. */
-static struct tidei_piece *
-tree_below_within(struct tidei_piece *node, uint64_t bytes, uint64_t digits)
-{
-    struct tidei_piece *best = NULL, *left = NULL;
-
-    while (node != NULL) {
-        if (node->bytes < bytes && (best == NULL || node->bytes > best->bytes))
-            best = node;
-        if (digits >> 63 != 0 && node->fit.child[0] != NULL)
-            left = node->fit.child[0];
-        node = node->fit.child[digits >> 63];
-        digits <<= 1;
-    }
-    left = tree_largest(left);
-    return left != NULL && (best == NULL || left->bytes > best->bytes) ? left : best;
-}
-
-struct tidei_piece *
-tidei_tree_below(const struct tidei_tree *tree, uint64_t bytes, unsigned granule_log2)
-{
-    uint64_t granules = (bytes + (UINT64_C(1) << granule_log2) - 1) >> granule_log2, smaller;
-    unsigned octave = tidei_log2(granules);
-    struct tidei_piece *best = tree_below_within(tree->roots[octave], bytes, tree_digits(granules));
-
-    if (best != NULL)
-        return best;
-    smaller = tree->octaves & ((UINT64_C(1) << octave) - 1);
-    return smaller != 0 ? tree_largest(tree->roots[tidei_log2(smaller)]) : NULL;
-}
-
 static struct tidei_piece **
 class_next(struct tidei_piece *piece, enum tidei_links links)
 {

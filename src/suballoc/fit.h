@@ -29,9 +29,6 @@ struct tidei_piece *tidei_tree_find(const struct tidei_tree *tree, uint64_t byte
 /* The largest piece; NULL where there is none. */
 struct tidei_piece *tidei_tree_largest(const struct tidei_tree *tree);
 
-/* The largest piece of less than `bytes`; NULL where there is none. */
-struct tidei_piece *tidei_tree_below(const struct tidei_tree *tree, uint64_t bytes, unsigned granule_log2);
-
 /*
  * Two levels: powers of two, each cut into 16 classes. A class holds the pieces from its size up to the next class's.
  * So a class that begins at or above a size holds no smaller piece.

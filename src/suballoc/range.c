@@ -250,31 +250,38 @@ chunk_within(const struct tidei_heap *heap, const struct tidei_piece *piece, boo
     return NULL;
 }
 
+/* The smallest free piece that has such a chunk, which *out is; NULL where there is none. */
+static struct tidei_piece *
+piece_with_chunk(const struct tidei_heap *heap, bool all, uint64_t most_bytes, struct tidei_span **out)
+{
+    uint64_t least = heap->range.page_bytes;
+    struct tidei_piece *first, *piece;
+
+    while ((first = tidei_tree_find(&heap->large, least, heap->granule_log2)) != NULL) {
+        piece = first;
+        do {
+            *out = chunk_within(heap, piece, all, most_bytes);
+            if (*out != NULL)
+                return piece;
+            piece = piece->next;
+        } while (piece != first);
+        least = first->bytes + 1;
+    }
+    return NULL;
+}
+
 struct tidei_piece *
 tidei_range_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes)
 {
-    struct tidei_piece *largest, *piece;
-    struct tidei_span *chunk = NULL;
+    struct tidei_span *chunk;
+    struct tidei_piece *piece;
 
     if (all)
         tidei_heap_region_release(heap);
     if (!tidei_range_reserve(heap))
         return NULL;
-    largest = tidei_tree_largest(&heap->large);
-    for (; largest != NULL; largest = tidei_tree_below(&heap->large, largest->bytes, heap->granule_log2)) {
-        if (largest->bytes < heap->range.page_bytes)
-            return NULL;
-        piece = largest;
-        do {
-            chunk = chunk_within(heap, piece, all, most_bytes);
-            if (chunk != NULL)
-                break;
-            piece = piece->next;
-        } while (piece != largest);
-        if (chunk != NULL)
-            break;
-    }
-    if (chunk == NULL)
+    piece = piece_with_chunk(heap, all, most_bytes, &chunk);
+    if (piece == NULL)
         return NULL;
     tidei_heap_chunks_remove(heap, chunk);
     heap->chunks_away++;

@@ -66,8 +66,9 @@ struct tidei_piece *tidei_range_add(struct tidei_heap *heap, uintptr_t base, uin
 void tidei_range_free(struct tidei_heap *heap, struct tidei_piece *piece);
 
 /*
- * Take out a chunk of at most `most_bytes` within the largest free piece that has one; with `all`, also a chunk that
- * would stay, or that has the idle region. As tidei_heap_chunk_take.
+ * Take out a chunk of at most `most_bytes` within the smallest free piece that has one, as a larger piece more likely
+ * serves the next request as it is; with `all`, also a chunk that would stay, or that has the idle region. As
+ * tidei_heap_chunk_take.
  */
 struct tidei_piece *tidei_range_chunk_take(struct tidei_heap *heap, bool all, uint64_t most_bytes);
 
