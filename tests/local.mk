@@ -202,6 +202,7 @@ command_tests = \
 	tests/replay-t.sh \
 	tests/stack-text-t.sh \
 	tests/reserved-t.sh \
+	tests/shown-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh \
 	tests/temporary-t.sh
@@ -255,14 +256,19 @@ tests_version_t_SOURCES = tests/version-t.c
 tests_version_t_LDADD = libtidemark.la
 TESTS += tests/version-t
 
+check_PROGRAMS += tests/visible-t
+tests_visible_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_visible_t_SOURCES = tests/visible-t.c src/resource/visible.c
+TESTS += tests/visible-t
+
 check_PROGRAMS += tests/text-t
 tests_text_t_CPPFLAGS = $(AM_CPPFLAGS)
-tests_text_t_SOURCES = tests/text-t.c src/resource/text.c src/sync/fork.c src/sync/thread.c
+tests_text_t_SOURCES = tests/text-t.c src/resource/text.c src/resource/visible.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/text-t
 
 check_PROGRAMS += tests/message-t
 tests_message_t_CPPFLAGS = $(AM_CPPFLAGS)
-tests_message_t_SOURCES = tests/message-t.c src/resource/message.c src/sync/fork.c src/sync/thread.c
+tests_message_t_SOURCES = tests/message-t.c src/resource/message.c src/resource/visible.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/message-t
 THREADED_TESTS += tests/message-t
 
@@ -289,7 +295,7 @@ check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
 	src/stack/error.c src/stack/layers.c src/stack/lex.c src/stack/parse.c \
-	src/stack/value.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
+	src/stack/value.c src/resource/kind.c src/resource/message.c src/resource/visible.c src/resource/resource.c \
 	src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/stack-t
 
@@ -319,7 +325,7 @@ tests_driver_t_SOURCES = \
 	src/sync/lock.c \
 	src/resource/kind.c \
 	src/sync/thread.c \
-	src/resource/message.c \
+	src/resource/message.c src/resource/visible.c \
 	src/resource/resource.c \
 	src/resource/status.c \
 	src/resource/text.c \

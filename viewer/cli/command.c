@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/output.h"
 #include "viewer/cli/command.h"
 
@@ -18,12 +19,15 @@ int
 command_misused(const struct command *command, const char *format, ...)
 {
     va_list arguments;
+    char *text;
 
-    fprintf(stderr, "tidemark %s: ", command->name);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
     va_end(arguments);
-    fprintf(stderr, "\nUsage: tidemark %s %s\n", command->name, command->arguments);
+    message("tidemark %s: %s", command->name, text != NULL ? text : "no memory for a message");
+    free(text);
+    message("Usage: tidemark %s %s", command->name, command->arguments);
     return COMMAND_WRONG;
 }
 

@@ -10,8 +10,9 @@
 
 #include <tidemark/tidemark.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/file.h"
-#include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 #include "viewer/base/temporary.h"
 #include "viewer/commands/commands.h"
 #include "viewer/read/trace.h"
@@ -23,7 +24,7 @@ struct recover_options {
 static void
 recover_report_into(struct report *report, const char *into)
 {
-    char *name = into != NULL ? output_clean(into) : NULL;
+    char *name = into != NULL ? shown_copy(into) : NULL;
 
     if (name != NULL)
         report_lines(report, " is copied to %s", name);
@@ -35,7 +36,7 @@ static void
 recover_report_line(struct report *report, const char *name, const char *into, const struct trace *trace,
                     const struct tide_trace_recovery *found)
 {
-    char *path = output_clean(name); /* it may hold control characters */
+    char *path = shown_copy(name); /* it may hold control characters */
 
     report_lines(report, "%s", path != NULL ? path : "");
     free(path);
@@ -57,11 +58,11 @@ recover_copy(const char *path, const struct temporary *copy, const char *into, s
     struct trace trace;
 
     if (!file_is_sqlite(path)) {
-        fprintf(stderr, "%s: no trace: not an SQLite file\n", path);
+        message("%s: no trace: not an SQLite file", path);
         return COMMAND_WRONG;
     }
     if (tide_trace_copy(path, copy->path) != TIDE_OK || tide_trace_recover(copy->path, found) != TIDE_OK) {
-        fprintf(stderr, "%s: not recovered into %s: %s\n", path, into, tide_error_text());
+        message("%s: not recovered into %s: %s", path, into, tide_error_text());
         return COMMAND_WRONG;
     }
     if (trace_open(copy->path, &trace) != COMMAND_FINE)
@@ -78,16 +79,16 @@ recover_into(const char *path, const char *into, struct tide_trace_recovery *fou
     int status;
 
     if (lstat(into, &info) == 0) {
-        fprintf(stderr, "%s: exists: it is not overwritten\n", into);
+        message("%s: exists: it is not overwritten", into);
         return COMMAND_WRONG;
     }
     if (!temporary_open(&copy, into, "recover", 0666)) {
-        fprintf(stderr, "%s: %s\n", into, strerror(errno));
+        message("%s: %s", into, strerror(errno));
         return COMMAND_WRONG;
     }
     status = recover_copy(path, &copy, into, found);
     if (status == COMMAND_FINE && !temporary_publish(&copy, into, false)) {
-        fprintf(stderr, "%s: %s\n", into, strerror(errno));
+        message("%s: %s", into, strerror(errno));
         status = COMMAND_WRONG;
     }
     temporary_close(&copy);
