@@ -261,6 +261,12 @@ tests_visible_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_visible_t_SOURCES = tests/visible-t.c src/resource/visible.c
 TESTS += tests/visible-t
 
+# Of the static library: a set-uid program does not find a shared one in a folder that its user cannot read.
+check_PROGRAMS += tests/secure-t
+tests_secure_t_SOURCES = tests/secure-t.c
+tests_secure_t_LDADD = libtidemark-test.la
+TESTS += tests/secure-t
+
 check_PROGRAMS += tests/text-t
 tests_text_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_text_t_SOURCES = tests/text-t.c src/resource/text.c src/resource/visible.c src/sync/fork.c src/sync/thread.c
