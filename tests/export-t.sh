@@ -195,7 +195,7 @@ pprof() {
 if python3 -c 'import gzip' 2>/dev/null; then
     is "$(export_to -f pprof "$trace") $(pprof)" \
         '0 peak_objects/count peak_space/bytes inuse_objects/count inuse_space/bytes alloc_objects/count alloc_space/bytes
-a,"b";\x1b[1m@:0;train@:0 1 1000 0 0 1 1000
+a,"b";\\x1b[1m@:0;train@:0 1 1000 0 0 1 1000
 train@:0 1 2000 1 2000 1 2000
 (unnamed)@:0 1 500 0 0 1 500
 [1700000000123456789] [1500] peak_space' 'pprof: another decoder reads every weight, the innermost frame first'

@@ -85,6 +85,12 @@ tests_libanswers_la_CPPFLAGS = $(AM_CPPFLAGS) -Dmain=tidemark_main
 tests_libanswers_la_CFLAGS = $(tidemark_CFLAGS)
 answers_ldadd = tests/libanswers.la $(tidemark_LDADD)
 
+check_PROGRAMS += tests/no-symbols-t
+tests_no_symbols_t_SOURCES = tests/no-symbols-t.c $(trace_test)
+tests_no_symbols_t_CFLAGS = $(trace_test_cflags)
+tests_no_symbols_t_LDADD = $(answers_ldadd)
+TESTS += tests/no-symbols-t
+
 check_PROGRAMS += tests/event-tables-t
 tests_event_tables_t_SOURCES = tests/event-tables-t.c $(random_trace)
 tests_event_tables_t_CPPFLAGS = $(random_trace_cppflags)
@@ -202,6 +208,7 @@ command_tests = \
 	tests/replay-t.sh \
 	tests/stack-text-t.sh \
 	tests/reserved-t.sh \
+	tests/shown-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh \
 	tests/temporary-t.sh
@@ -255,14 +262,25 @@ tests_version_t_SOURCES = tests/version-t.c
 tests_version_t_LDADD = libtidemark.la
 TESTS += tests/version-t
 
+check_PROGRAMS += tests/visible-t
+tests_visible_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_visible_t_SOURCES = tests/visible-t.c src/resource/visible.c
+TESTS += tests/visible-t
+
+# Of the static library: a set-uid program does not find a shared one in a folder that its user cannot read.
+check_PROGRAMS += tests/secure-t
+tests_secure_t_SOURCES = tests/secure-t.c
+tests_secure_t_LDADD = libtidemark-test.la
+TESTS += tests/secure-t
+
 check_PROGRAMS += tests/text-t
 tests_text_t_CPPFLAGS = $(AM_CPPFLAGS)
-tests_text_t_SOURCES = tests/text-t.c src/resource/text.c src/sync/fork.c src/sync/thread.c
+tests_text_t_SOURCES = tests/text-t.c src/resource/text.c src/resource/visible.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/text-t
 
 check_PROGRAMS += tests/message-t
 tests_message_t_CPPFLAGS = $(AM_CPPFLAGS)
-tests_message_t_SOURCES = tests/message-t.c src/resource/message.c src/sync/fork.c src/sync/thread.c
+tests_message_t_SOURCES = tests/message-t.c src/resource/message.c src/resource/visible.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/message-t
 THREADED_TESTS += tests/message-t
 
@@ -289,7 +307,7 @@ check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
 	src/stack/error.c src/stack/layers.c src/stack/lex.c src/stack/parse.c \
-	src/stack/value.c src/resource/kind.c src/resource/message.c src/resource/resource.c \
+	src/stack/value.c src/resource/kind.c src/resource/message.c src/resource/visible.c src/resource/resource.c \
 	src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/stack-t
 
@@ -319,7 +337,7 @@ tests_driver_t_SOURCES = \
 	src/sync/lock.c \
 	src/resource/kind.c \
 	src/sync/thread.c \
-	src/resource/message.c \
+	src/resource/message.c src/resource/visible.c \
 	src/resource/resource.c \
 	src/resource/status.c \
 	src/resource/text.c \
@@ -746,7 +764,7 @@ THREADED_TESTS += tests/callstack-t
 check_PROGRAMS += tests/resolve-t
 tests_resolve_t_SOURCES = tests/resolve-t.c $(trace_test)
 tests_resolve_t_CFLAGS = $(trace_test_cflags)
-tests_resolve_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_resolve_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/resolve-t
 
 check_PROGRAMS += tests/track-table-t

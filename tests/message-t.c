@@ -227,12 +227,38 @@ check_fork(void)
     is_i64(good, 20, "a forked child can set the sink while a thread of its parent sends messages");
 }
 
+/* Names with an override of direction, a line end and bytes that are no UTF-8. */
+static void
+check_names(void)
+{
+    struct listener listener = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    char longest[2 * TIDE_ERROR_TEXT_BYTES];
+
+    tide_error_set(TIDE_EINVAL, "log: %s: no folder",
+                   "a\xe2\x80\xae"
+                   "b\n\xff/\xd1\x88");
+    is_string(tide_error_text(), "log: a\\u202eb\\x0a\\xff/\xd1\x88: no folder", "names in an error are escaped");
+    tide_error_set(TIDE_EINVAL, "stack: %s", tide_error_text());
+    is_string(tide_error_text(), "stack: log: a\\u202eb\\x0a\\xff/\xd1\x88: no folder",
+              "an error that is passed on is not escaped twice");
+    tide_message_sink_set(listen, &listener);
+    tidei_message(TIDE_NOTE, "%s ends", "a\033[2J");
+    tide_message_sink_set(NULL, NULL);
+    is_string(listener.last, "a\\x1b[2J ends", "names in a message to the sink are escaped");
+    memset(longest, '\n', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    tide_error_set(TIDE_EINVAL, "%s", longest);
+    ok(strlen(tide_error_text()) / 4 == (TIDE_ERROR_TEXT_BYTES - 1) / 4 && strlen(tide_error_text()) % 4 == 0,
+       "an error of escapes alone is cut behind a whole one (%zu bytes)", strlen(tide_error_text()));
+}
+
 int
 main(void)
 {
-    plan(20);
+    plan(24);
     check_error();
     check_error_copy();
+    check_names();
     check_sink();
     check_sink_waits();
     check_sink_threads();

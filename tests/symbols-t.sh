@@ -21,11 +21,13 @@ unversioned() {
 library=$top_builddir/.libs/libtidemark.so
 test -f "$library" || skip_all "there is no shared library in $top_builddir/.libs"
 
-plan 4
+plan 5
 declared >"$scratch/declared"
 exported >"$scratch/exported"
 ok 'the headers declare functions' test -s "$scratch/declared"
 ok 'the library exports what the headers declare, and nothing else' diff "$scratch/declared" "$scratch/exported"
+is "$($NM -D --undefined-only "$library" | "$AWK" '$NF ~ /^getenv(@|$)/ { print $NF }')" '' \
+    'the library reads the environment with secure_getenv alone'
 if test "${SYMBOL_VERSIONS:-yes}" = yes && command -v readelf >/dev/null; then
     ok 'the library has a symbol of version TIDEMARK_0.1' \
         sh -c "readelf -W --dyn-syms '$library' | grep -q 'tide_allocate@@TIDEMARK_0.1\$'"

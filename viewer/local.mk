@@ -3,6 +3,8 @@ noinst_LTLIBRARIES += libviewer.la
 libviewer_la_CPPFLAGS = $(AM_CPPFLAGS)
 libviewer_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 libviewer_la_SOURCES = \
+	src/resource/visible.c \
+	src/resource/visible.h \
 	src/tables/lives.c \
 	src/tables/lives.h \
 	src/tables/map.c \

@@ -373,12 +373,15 @@ report_stack(struct tide_text *text, struct tidei_frames *frames, uint32_t calls
         struct tide_frame frame;
 
         tidei_frames_find(frames, stack->frames[i], &frame);
-        if (frame.function[0] != '\0')
-            tide_text_format(text, "    %s", frame.function);
-        else
-            tide_text_format(text, "    %s+0x%llx", frame.module, (unsigned long long)frame.offset);
-        if (frame.file[0] != '\0')
-            tide_text_format(text, " (%s:%u)", frame.file, (unsigned)frame.line);
+        tide_text_format(text, "    ");
+        tidei_text_shown(text, frame.function[0] != '\0' ? frame.function : frame.module);
+        if (frame.function[0] == '\0')
+            tide_text_format(text, "+0x%llx", (unsigned long long)frame.offset);
+        if (frame.file[0] != '\0') {
+            tide_text_format(text, " (");
+            tidei_text_shown(text, frame.file);
+            tide_text_format(text, ":%u)", (unsigned)frame.line);
+        }
         tide_text_format(text, "\n");
     }
 }
@@ -394,9 +397,11 @@ report_block(void *context, const struct tide_track_block *block)
 {
     struct report *report = context;
 
-    tide_text_format(&report->text, "%s at %p, thread %u, stream 0x%llx%s%s\n", tidei_size_text(block->bytes),
+    tide_text_format(&report->text, "%s at %p, thread %u, stream 0x%llx%s", tidei_size_text(block->bytes),
                      block->pointer, (unsigned)block->thread, (unsigned long long)block->stream,
-                     block->tag[0] != '\0' ? ", tag " : "", block->tag);
+                     block->tag[0] != '\0' ? ", tag " : "");
+    tidei_text_shown(&report->text, block->tag);
+    tide_text_format(&report->text, "\n");
     report_stack(&report->text, report->frames, block->callstack);
 }
 

@@ -20,6 +20,9 @@ extern "C" {
  * The words for the calling thread's last failure: subject, fact and numbers, such as
  * "limit: 64 MiB request exceeds 1 GiB limit (1008 MiB in use)". "" before the first failure; never NULL.
  *
+ * Names that the words carry are escaped where they have control characters, bytes that are not UTF-8, or characters
+ * that turn text around or show nothing: "\x1b", "\u202e", "\U000e0041".
+ *
  * Borrowed: valid until the next call on this thread that fails, and no longer than the thread.
  * Thread safety: any thread; each thread has its own text. Since 0.1.
  */
@@ -57,7 +60,7 @@ enum tide_severity {
     TIDE_ERROR = 2,   /* something has ended, such as a recording because the disk is full */
 };
 
-/* `text` is borrowed for the call. */
+/* `text` is borrowed for the call, and escaped as tide_error_text() is. */
 typedef void (*tide_message_function)(void *context, enum tide_severity severity, const char *text);
 
 /*

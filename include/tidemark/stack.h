@@ -23,7 +23,9 @@ TIDE_EXPORT enum tide_status tide_stack_parse(const char *text, struct tide_reso
 /*
  * Create the stack that the environment variable TIDEMARK_STACK describes; where that is unset or empty, the one of
  * `default_text`; where that is NULL, the one of tide_stack_default for device 0. Errors: as tide_stack_parse, and with
- * NULL as tide_stack_default; messages begin with "TIDEMARK_STACK: " where the text is the variable's. Since 0.1.
+ * NULL as tide_stack_default; messages begin with "TIDEMARK_STACK: " where the text is the variable's. In a program
+ * with rights that its caller lacks (set-uid, capabilities; see secure_getenv(3)) the variable counts as unset, as do
+ * those of the rank in the path of a log. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_stack_from_environment(const char *default_text, struct tide_resource **out);
 

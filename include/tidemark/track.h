@@ -74,7 +74,8 @@ TIDE_EXPORT enum tide_status tide_track_report(struct tide_resource *track, tide
 
 /*
  * The same report as text: how much is outstanding in all, and the `most` largest blocks with the frames of their call
- * stacks. Text that exceeds `capacity` is cut. *needed (may be NULL) is the full length without the NUL.
+ * stacks. Names are escaped as in tide_error_text(). Text that exceeds `capacity` is cut. *needed (may be NULL) is the
+ * full length without the NUL.
  * Errors and thread safety: as tide_track_report. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_track_report_text(struct tide_resource *track, size_t most, char *text,

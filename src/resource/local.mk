@@ -10,4 +10,6 @@ libtidemark_la_SOURCES += \
 	src/resource/text.c \
 	src/resource/upstreams.c \
 	src/resource/upstreams.h \
-	src/resource/version.c
+	src/resource/version.c \
+	src/resource/visible.c \
+	src/resource/visible.h

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/resource/resource.h"
+#include "src/resource/visible.h"
 #include "src/sync/fork.h"
 #include "src/sync/thread.h"
 
@@ -88,7 +89,7 @@ error_format(enum tide_status status, const char *format, va_list arguments)
     if (vsnprintf(text, sizeof(text), format, arguments) < 0)
         text[0] = '\0';
     error = error_of(thread);
-    memcpy(error->text, text, strlen(text) + 1);
+    tidei_visible_copy(text, error->text, sizeof(error->text));
     error->status = status;
     error->refused = NULL;
     error->told_to = NULL;
@@ -189,7 +190,7 @@ tide_message_sink_set(tide_message_function function, void *context)
 void
 tidei_message(enum tide_severity severity, const char *format, ...)
 {
-    char text[MESSAGE_CAPACITY];
+    char text[MESSAGE_CAPACITY], shown[MESSAGE_CAPACITY];
     tide_message_function function;
     va_list arguments;
 
@@ -200,9 +201,10 @@ tidei_message(enum tide_severity severity, const char *format, ...)
     if (vsnprintf(text, sizeof(text), format, arguments) < 0)
         text[0] = '\0';
     va_end(arguments);
+    tidei_visible_copy(text, shown, sizeof(shown));
     pthread_rwlock_rdlock(&sink_lock);
     function = atomic_load_explicit(&sink_function, memory_order_relaxed);
     if (function != NULL)
-        function(sink_context, severity, text);
+        function(sink_context, severity, shown);
     pthread_rwlock_unlock(&sink_lock);
 }

@@ -171,6 +171,9 @@ tidei_none_to_zero(uint64_t bytes)
 /* Print a readable size, for messages, into one of the thread's few buffers: "64 MiB", "1.50 GiB", "1000 B". */
 const char *tidei_size_text(uint64_t bytes);
 
+/* Append a name from elsewhere as it is shown to people; see src/resource/visible.h. */
+void tidei_text_shown(struct tide_text *text, const char *name);
+
 /* The length, at most `most`, at which a longer text can be cut without splitting a UTF-8 character. */
 size_t tidei_utf8_cut(const char *text, size_t most);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/resource/resource.h"
+#include "src/resource/visible.h"
 #include "src/sync/thread.h"
 
 static const char *const text_units[] = { "", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
@@ -123,4 +124,20 @@ tidei_utf8_length(const char *text, size_t most)
     size_t length = strnlen(text, most + 1);
 
     return length <= most ? length : tidei_utf8_cut(text, most);
+}
+
+void
+tidei_text_shown(struct tide_text *text, const char *name)
+{
+    for (size_t length = strlen(name); length > 0;) {
+        struct tidei_visible character = tidei_visible_at(name, length);
+        char escape[TIDEI_VISIBLE_ESCAPE];
+
+        if (character.is_plain)
+            tide_text_format(text, "%.*s", (int)character.bytes, name);
+        else if (tidei_visible_escape(character, escape) > 0)
+            tide_text_format(text, "%s", escape);
+        name += character.bytes;
+        length -= character.bytes;
+    }
 }

@@ -1,4 +1,6 @@
 /* Builds stacks, bottom up, from parsed text, after a check of what layers take from those above them. */
+#include "config.h"
+
 #include "src/stack/stack.h"
 
 #include <stdlib.h>
@@ -233,7 +235,7 @@ tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struc
 const char *
 tidei_stack_environment(void)
 {
-    const char *text = getenv("TIDEMARK_STACK");
+    const char *text = secure_getenv("TIDEMARK_STACK");
 
     return text != NULL && text[0] != '\0' ? text : NULL;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/tables/grow.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
 #include "viewer/base/output.h"
@@ -21,9 +22,7 @@ static const char *const suppress_words[] = { "tag", "thread", "callstack", "siz
 static int
 suppress_wrong(const char *path, size_t line, const char *why, const char *text)
 {
-    fprintf(stderr, "%s:%zu: %s: \"", path, line, why);
-    output_text(stderr, text, strlen(text));
-    fputs("\"\n", stderr);
+    message("%s:%zu: %s: \"%s\"", path, line, why, text);
     return COMMAND_WRONG;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
 
@@ -68,7 +69,7 @@ file_each_line(const char *path, int (*each)(void *context, char *line, size_t n
             status = each(context, text, number);
     }
     if (file == NULL || (status == COMMAND_FINE && ferror(file))) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        message("%s: %s", path, strerror(errno));
         status = COMMAND_WRONG;
     }
     free(line);

@@ -8,6 +8,8 @@ libviewer_la_SOURCES += \
 	viewer/base/file.c \
 	viewer/base/file.h \
 	viewer/base/id-map.h \
+	viewer/base/message.c \
+	viewer/base/message.h \
 	viewer/base/order.c \
 	viewer/base/order.h \
 	viewer/base/output.c \
@@ -18,5 +20,7 @@ libviewer_la_SOURCES += \
 	viewer/base/progress.h \
 	viewer/base/range-set.c \
 	viewer/base/range-set.h \
+	viewer/base/shown.c \
+	viewer/base/shown.h \
 	viewer/base/temporary.c \
 	viewer/base/temporary.h

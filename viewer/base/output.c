@@ -1,16 +1,18 @@
-/* Formats text, sizes and times for people, and shows long text through a pager. */
+/* Formats sizes and times for people, and shows long text through a pager. */
 #include "config.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <langinfo.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "viewer/base/exit-status.h"
+#include "viewer/base/message.h"
 #include "viewer/base/output.h"
 
 const char *
@@ -90,59 +92,6 @@ output_is_ascii(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
 }
 
-size_t
-output_character(const char *character, size_t length, bool *is_utf8)
-{
-    const unsigned char *text = (const unsigned char *)character;
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t bytes = text[0] < 0x80 ? 1 : text[0] >> 5 == 6 ? 2 : text[0] >> 4 == 14 ? 3 : text[0] >> 3 == 30 ? 4 : 0;
-    uint32_t code;
-
-    *is_utf8 = false;
-    if (bytes == 0 || bytes > length)
-        return 0;
-    code = bytes == 1 ? text[0] : text[0] & (0x7fu >> bytes);
-    for (size_t i = 1; i < bytes; i++) {
-        if (text[i] >> 6 != 2)
-            return 0;
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    if (code < least[bytes] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-        return 0;
-    *is_utf8 = true;
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) ? 0 : bytes;
-}
-
-void
-output_text(FILE *out, const char *text, size_t length)
-{
-    for (size_t i = 0; i < length;) {
-        bool is_utf8;
-        size_t count = output_character(text + i, length - i, &is_utf8);
-
-        if (count == 0)
-            fprintf(out, "\\x%02x", (unsigned char)text[i++]);
-        for (; count > 0; count--)
-            putc(text[i++], out);
-    }
-}
-
-char *
-output_clean(const char *text)
-{
-    size_t length;
-    char *clean = NULL;
-    FILE *out = open_memstream(&clean, &length);
-
-    if (out == NULL)
-        return NULL;
-    output_text(out, text, strlen(text));
-    if (fclose(out) == 0)
-        return clean;
-    free(clean);
-    return NULL;
-}
-
 int
 output_finish(int status)
 {
@@ -152,7 +101,7 @@ output_finish(int status)
         return COMMAND_WRONG;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         reported = true;
-        fprintf(stderr, "tidemark: standard output cannot be written: %s\n", strerror(errno));
+        message("tidemark: standard output cannot be written: %s", strerror(errno));
         return COMMAND_WRONG;
     }
     return status;

@@ -1,11 +1,10 @@
-/* Formats text, sizes and times for people, and shows long text through a pager. */
+/* Formats sizes and times for people, and shows long text through a pager. */
 #ifndef VIEWER_BASE_OUTPUT_H
 #define VIEWER_BASE_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* A buffer for one formatted figure. */
 struct output_figure {
@@ -30,21 +29,6 @@ const char *output_time(struct output_figure *figure, int64_t ns);
 
 /* Whether the locale has no block characters to draw with. */
 bool output_is_ascii(void);
-
-/*
- * The length of the UTF-8 character at the start of `text`, 1 to 4 bytes. Returns 0 for a control character (C0, C1,
- * DEL; then *is_utf8 is true) and for bytes that are not UTF-8 (then *is_utf8 is false).
- */
-size_t output_character(const char *text, size_t length, bool *is_utf8);
-
-/*
- * Write text from a file. Control characters and bytes that are not UTF-8 become \xNN, so that no file can send escape
- * sequences to a terminal.
- */
-void output_text(FILE *out, const char *text, size_t length);
-
-/* The same into a copy, which the caller frees; NULL: no memory. */
-char *output_clean(const char *text);
 
 /*
  * Write `text` to standard output through TIDEMARK_PAGER, PAGER or less. The text is written directly if standard

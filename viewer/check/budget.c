@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/tables/grow.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
 #include "viewer/base/output.h"
@@ -173,7 +174,7 @@ budgets_line(void *context, char *line, size_t number)
     }
     wrong = budgets_set(file->budgets, line, value, file->folder);
     if (wrong != NULL)
-        fprintf(stderr, "%s:%zu: %s\n", file->path, number, wrong);
+        message("%s:%zu: %s", file->path, number, wrong);
     return wrong == NULL ? COMMAND_FINE : COMMAND_WRONG;
 }
 
@@ -186,7 +187,7 @@ budgets_read(struct budgets *self, const char *path)
     int status = COMMAND_WRONG;
 
     if (slash != NULL && folder == NULL)
-        fprintf(stderr, "%s: no memory\n", path);
+        message("%s: no memory", path);
     else
         status = file_each_line(path, budgets_line, &file);
     free(folder);

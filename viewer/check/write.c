@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "viewer/check/check.h"
-#include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 
 #define CHECK_COMPLETE "the recording is complete"
 
@@ -25,7 +25,7 @@ static const struct write_escape xml_escapes[] = {
 static int
 write_text(const char *text, const struct write_escape *escapes)
 {
-    char *clean = output_clean(text);
+    char *clean = shown_copy(text);
 
     if (clean == NULL)
         return -1;

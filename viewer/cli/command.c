@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/output.h"
 #include "viewer/cli/command.h"
 
@@ -18,12 +19,15 @@ int
 command_misused(const struct command *command, const char *format, ...)
 {
     va_list arguments;
+    char *text;
 
-    fprintf(stderr, "tidemark %s: ", command->name);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
     va_end(arguments);
-    fprintf(stderr, "\nUsage: tidemark %s %s\n", command->name, command->arguments);
+    message("tidemark %s: %s", command->name, text != NULL ? text : "no memory for a message");
+    free(text);
+    message("Usage: tidemark %s %s", command->name, command->arguments);
     return COMMAND_WRONG;
 }
 
@@ -74,6 +78,9 @@ static const struct {
     { OPTIONS_STACKS,
       { "skip", 0, OPTION_LIST, "PATTERN", "these frames do not count: of a function, or FUNCTION (FILE:LINE)",
         AT(filter.stacks.skip), NULL, 0 } },
+    { OPTIONS_FILTER | OPTIONS_WINDOW | OPTIONS_SYMBOLS,
+      { "no-symbols", 0, OPTION_FLAG, NULL, "open no files to look up the names of call stacks", AT(filter.no_symbols),
+        NULL, 0 } },
     { OPTIONS_REPORT,
       { "format", 'f', OPTION_CHOICE, "FORMAT", "table, json, jsonl, csv or md", AT(report.format), REPORT_FORMATS,
         0 } },

@@ -9,6 +9,7 @@
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
 #include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 
 enum check_output {
     CHECK_REPORT,
@@ -161,7 +162,7 @@ check_report_row(struct report *report, const struct check_result *result)
 static void
 check_report_line(struct report *report, const char *indent, const char *text, const char *end)
 {
-    char *clean = output_clean(text);
+    char *clean = shown_copy(text);
 
     report_lines(report, "%s%s%s\n", indent, clean != NULL ? clean : "", end);
     free(clean);

@@ -7,6 +7,7 @@
 
 #include <tidemark/tidemark.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/output.h"
 #include "viewer/commands/commands.h"
 #include "viewer/output/json.h"
@@ -65,7 +66,7 @@ devices_ask(int ordinal, struct device *out)
     for (size_t i = 0; answers && i < DEVICES_FIGURES; i++) {
         out->known[i] = tide_device_query(ordinal, devices_figures[i].query, &out->figures[i]) == TIDE_OK;
         if (!out->known[i] && devices_figures[i].query == TIDE_QUERY_DEVICE_FREE)
-            fprintf(stderr, "tidemark devices: device %d: free memory is not known: %s\n", ordinal, tide_error_text());
+            message("tidemark devices: device %d: free memory is not known: %s", ordinal, tide_error_text());
         else
             answers = out->known[i];
     }
@@ -73,7 +74,7 @@ devices_ask(int ordinal, struct device *out)
         return true;
     memset(out->known, 0, sizeof(out->known));
     snprintf(out->error, sizeof(out->error), "%s", tide_error_text());
-    fprintf(stderr, "tidemark devices: device %d: %s\n", ordinal, out->error);
+    message("tidemark devices: device %d: %s", ordinal, out->error);
     return false;
 }
 
@@ -194,7 +195,7 @@ devices_table(struct emit *out, int count, const char *version)
     emit_format(out, "NVIDIA driver of CUDA %s\n", version);
     if (table_end_whole(&table, out))
         return status;
-    fputs("tidemark devices: no memory for the table\n", stderr);
+    message("tidemark devices: no memory for the table");
     return COMMAND_WRONG;
 }
 
@@ -213,7 +214,7 @@ devices_run(struct invocation *call)
         snprintf(driver, sizeof(driver), "%d.%d", version / 1000, version % 1000 / 10);
         status = json ? devices_json(&out, count, driver, NULL) : devices_table(&out, count, driver);
     } else {
-        fprintf(stderr, "tidemark devices: %s\n", tide_error_text());
+        message("tidemark devices: %s", tide_error_text());
         status = json ? devices_json(&out, 0, NULL, tide_error_text()) : COMMAND_FINDING;
     }
     return emit_close(&out, status);

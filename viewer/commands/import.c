@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "viewer/base/message.h"
 #include "viewer/commands/commands.h"
 #include "viewer/import/import.h"
 
@@ -51,8 +52,8 @@ import_input(const char *path, const struct import_options *options)
     int status;
 
     if (strcmp(path, "-") != 0 && import_is_trace(path, true)) {
-        fprintf(stderr, "%s: it is a trace of Tidemark already and needs no import: `tidemark summary %s` reads it\n",
-                path, path);
+        message("%s: it is a trace of Tidemark already and needs no import: `tidemark summary %s` reads it", path,
+                path);
         return COMMAND_WRONG;
     }
     status = import_begin(&import, options->output, options->overwrite);

@@ -15,6 +15,7 @@
 #include <tidemark/tidemark.h>
 
 #include "src/trace/database/schema.h"
+#include "viewer/base/message.h"
 #include "viewer/commands/commands.h"
 #include "viewer/cli/layer-help.h"
 #include "viewer/base/output.h"
@@ -64,12 +65,10 @@ main_unknown(const char *name, bool help)
         nearest = parse_nearest(name, nearest, commands[i]->name);
     for (size_t i = 0; help && layer_help_name(i) != NULL; i++)
         nearest = parse_nearest(name, nearest, layer_help_name(i));
-    fprintf(stderr, "tidemark: there is no command %s\"", help ? "or layer " : "");
-    output_text(stderr, name, strlen(name));
     if (nearest != NULL)
-        fprintf(stderr, "\"; did you mean \"%s\"?\n", nearest);
+        message("tidemark: there is no command %s\"%s\"; did you mean \"%s\"?", help ? "or layer " : "", name, nearest);
     else
-        fputs("\"; `tidemark --help` lists them\n", stderr);
+        message("tidemark: there is no command %s\"%s\"; `tidemark --help` lists them", help ? "or layer " : "", name);
     return COMMAND_WRONG;
 }
 
@@ -97,7 +96,7 @@ main_help_of(int count, char **names)
 {
     if (count <= 1)
         return main_help(count == 1 ? names[0] : NULL);
-    fputs("tidemark help: one command or layer at a time\n", stderr);
+    message("tidemark help: one command or layer at a time");
     return COMMAND_WRONG;
 }
 
@@ -115,21 +114,18 @@ main_unknown_option(const char *typed)
     const char *nearest = NULL;
     char name[64];
 
-    fputs("tidemark: ", stderr);
-    if (strncmp(typed, "--", 2) != 0) {
-        fprintf(stderr, "there is no option -%c", optopt);
-    } else {
-        snprintf(name, sizeof(name), "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
-        for (const struct option *option = main_options; option->name != NULL; option++)
-            nearest = parse_nearest(name, nearest, option->name);
-        fputs(optopt != 0 ? "--" : "there is no option --", stderr);
-        output_text(stderr, name, strlen(name));
-        if (optopt != 0)
-            fputs(" takes no value", stderr);
-        else if (nearest != NULL)
-            fprintf(stderr, "; did you mean --%s?", nearest);
-    }
-    fputs("\nUsage: tidemark COMMAND [OPTIONS] ...; an option of a command stands behind the command\n", stderr);
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(typed + 2, "="), typed + 2);
+    for (const struct option *option = main_options; option->name != NULL; option++)
+        nearest = parse_nearest(name, nearest, option->name);
+    if (strncmp(typed, "--", 2) != 0)
+        message("tidemark: there is no option -%c", optopt);
+    else if (optopt != 0)
+        message("tidemark: --%s takes no value", name);
+    else if (nearest != NULL)
+        message("tidemark: there is no option --%s; did you mean --%s?", name, nearest);
+    else
+        message("tidemark: there is no option --%s", name);
+    message("Usage: tidemark COMMAND [OPTIONS] ...; an option of a command stands behind the command");
     return COMMAND_WRONG;
 }
 
@@ -142,7 +138,7 @@ main_message(void *context, enum tide_severity severity, const char *text)
     /* Relaxed: it carries nothing, and the recorder's thread is joined before main_run reads it. */
     if (severity == TIDE_ERROR)
         atomic_store_explicit(failed, true, memory_order_relaxed);
-    fprintf(stderr, "tidemark: %s%s\n", severity == TIDE_WARNING ? "warning: " : "", text);
+    message("tidemark: %s%s", severity == TIDE_WARNING ? "warning: " : "", text);
 }
 
 static int

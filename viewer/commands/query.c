@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "viewer/base/message.h"
 #include "viewer/commands/commands.h"
 #include "viewer/output/json.h"
 #include "viewer/output/table.h"
@@ -86,12 +87,13 @@ static int
 query_failed(const struct trace *trace, const char *sql)
 {
     int code = sqlite3_errcode(trace->db) & 0xff;
+    char where[64] = "";
     int line = 1;
     int column = 1;
     int offset = -1;
 
     if (code == SQLITE_AUTH) {
-        fputs("tidemark query: the trace is open for reading only: this statement does more\n", stderr);
+        message("tidemark query: the trace is open for reading only: this statement does more");
         return COMMAND_WRONG;
     }
     if (code != SQLITE_ERROR)
@@ -103,12 +105,11 @@ query_failed(const struct trace *trace, const char *sql)
         column = sql[i] == '\n' ? 1 : column + 1;
         line += sql[i] == '\n';
     }
-    fputs("tidemark query: SQL", stderr);
     if (offset >= 0 && line > 1)
-        fprintf(stderr, ", line %d", line);
-    if (offset >= 0)
-        fprintf(stderr, ", column %d", column);
-    fprintf(stderr, ": %s\n", sqlite3_errmsg(trace->db));
+        snprintf(where, sizeof(where), ", line %d, column %d", line, column);
+    else if (offset >= 0)
+        snprintf(where, sizeof(where), ", column %d", column);
+    message("tidemark query: SQL%s: %s", where, sqlite3_errmsg(trace->db));
     return COMMAND_WRONG;
 }
 
@@ -123,7 +124,7 @@ query_prepare(const struct trace *trace, const char *sql, sqlite3_stmt **out)
     if (sqlite3_prepare_v2(trace->db, sql, -1, out, &rest) != SQLITE_OK)
         return query_failed(trace, sql);
     if (*out == NULL) {
-        fputs("tidemark query: the SQL holds no statement\n", stderr);
+        message("tidemark query: the SQL holds no statement");
         return COMMAND_WRONG;
     }
     /* The rest may be blanks and comments, which make no statement. */
@@ -132,7 +133,7 @@ query_prepare(const struct trace *trace, const char *sql, sqlite3_stmt **out)
     sqlite3_finalize(more);
     sqlite3_finalize(*out);
     *out = NULL;
-    fprintf(stderr, "tidemark query: one statement at a time; the second begins at column %d\n",
+    message("tidemark query: one statement at a time; the second begins at column %d",
             (int)(rest - sql) + 1 + (int)strspn(rest, " \t\r\n"));
     return COMMAND_WRONG;
 }
@@ -140,7 +141,7 @@ query_prepare(const struct trace *trace, const char *sql, sqlite3_stmt **out)
 static int
 query_no_memory(void)
 {
-    fputs("tidemark query: no memory for the answer\n", stderr);
+    message("tidemark query: no memory for the answer");
     return COMMAND_WRONG;
 }
 
@@ -177,8 +178,8 @@ query_put_text(struct query_answer *answer, struct emit *out, const char *text, 
         emit_json(out, text, length);
     else if (answer->format == QUERY_CSV)
         query_put_csv(answer, text, length);
-    else /* the table escapes what it prints */
-        emit_bytes(out, text, length);
+    else
+        emit_text(out, text, length);
 }
 
 static void
@@ -366,12 +367,18 @@ query_rows(const struct trace *trace, sqlite3_stmt *statement, enum query_format
     return query_end(&answer, status);
 }
 
+struct query_options {
+    int format; /* enum query_format */
+};
+
 static int
-query_ask(const char *path, const char *sql, enum query_format format)
+query_ask(const struct invocation *call)
 {
+    enum query_format format = (enum query_format)((const struct query_options *)call->own)->format;
+    const char *sql = call->arguments[1];
     struct trace trace;
     sqlite3_stmt *statement = NULL;
-    int status = trace_open(path, &trace);
+    int status = trace_open(call->arguments[0], call->common.filter.no_symbols, &trace);
 
     if (status != COMMAND_FINE)
         return status;
@@ -379,7 +386,7 @@ query_ask(const char *path, const char *sql, enum query_format format)
     sqlite3_set_authorizer(trace.db, query_authorize, NULL);
     status = query_prepare(&trace, sql, &statement);
     if (status == COMMAND_FINE && !sqlite3_stmt_readonly(statement)) {
-        fputs("tidemark query: the trace is open for reading only: this statement does more\n", stderr);
+        message("tidemark query: the trace is open for reading only: this statement does more");
         status = COMMAND_WRONG;
     }
     if (status == COMMAND_FINE)
@@ -390,10 +397,6 @@ query_ask(const char *path, const char *sql, enum query_format format)
     trace_close(&trace);
     return status;
 }
-
-struct query_options {
-    int format; /* enum query_format */
-};
 
 #define AT(field) offsetof(struct query_options, field)
 
@@ -414,17 +417,17 @@ query_run(struct invocation *call)
                                call->count == 0   ? "which trace?"
                                : call->count == 1 ? "what is the question, in SQL?"
                                                   : "one trace and one statement; quote the SQL");
-    return query_ask(call->arguments[0], call->arguments[1],
-                     (enum query_format)((const struct query_options *)call->own)->format);
+    return query_ask(call);
 }
 
 const struct command command_query = {
     .name = "query",
-    .arguments = "[--table | --csv | --json] TRACE SQL",
+    .arguments = "[--table | --csv | --json] [--no-symbols] TRACE SQL",
     .purpose = "Ask a trace one question in SQL; nothing is changed",
     .help = "",
     .wanted = &(const struct command_arguments){ .count = -1 },
     .options = query_defs,
     COMMAND_OWN(struct query_options, .format = QUERY_TABLE),
+    .common = OPTIONS_SYMBOLS,
     .run = query_run,
 };

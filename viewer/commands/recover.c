@@ -10,8 +10,9 @@
 
 #include <tidemark/tidemark.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/file.h"
-#include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 #include "viewer/base/temporary.h"
 #include "viewer/commands/commands.h"
 #include "viewer/read/trace.h"
@@ -23,7 +24,7 @@ struct recover_options {
 static void
 recover_report_into(struct report *report, const char *into)
 {
-    char *name = into != NULL ? output_clean(into) : NULL;
+    char *name = into != NULL ? shown_copy(into) : NULL;
 
     if (name != NULL)
         report_lines(report, " is copied to %s", name);
@@ -35,7 +36,7 @@ static void
 recover_report_line(struct report *report, const char *name, const char *into, const struct trace *trace,
                     const struct tide_trace_recovery *found)
 {
-    char *path = output_clean(name); /* it may hold control characters */
+    char *path = shown_copy(name); /* it may hold control characters */
 
     report_lines(report, "%s", path != NULL ? path : "");
     free(path);
@@ -52,42 +53,43 @@ recover_report_line(struct report *report, const char *name, const char *into, c
 
 /* Complete a copy of the trace, which gets its name then. */
 static int
-recover_copy(const char *path, const struct temporary *copy, const char *into, struct tide_trace_recovery *found)
+recover_copy(const char *path, const struct temporary *copy, const char *into, bool no_symbols,
+             struct tide_trace_recovery *found)
 {
     struct trace trace;
 
     if (!file_is_sqlite(path)) {
-        fprintf(stderr, "%s: no trace: not an SQLite file\n", path);
+        message("%s: no trace: not an SQLite file", path);
         return COMMAND_WRONG;
     }
     if (tide_trace_copy(path, copy->path) != TIDE_OK || tide_trace_recover(copy->path, found) != TIDE_OK) {
-        fprintf(stderr, "%s: not recovered into %s: %s\n", path, into, tide_error_text());
+        message("%s: not recovered into %s: %s", path, into, tide_error_text());
         return COMMAND_WRONG;
     }
-    if (trace_open(copy->path, &trace) != COMMAND_FINE)
+    if (trace_open(copy->path, no_symbols, &trace) != COMMAND_FINE)
         return COMMAND_WRONG;
     trace_close(&trace);
     return COMMAND_FINE;
 }
 
 static int
-recover_into(const char *path, const char *into, struct tide_trace_recovery *found)
+recover_into(const char *path, const char *into, bool no_symbols, struct tide_trace_recovery *found)
 {
     struct temporary copy;
     struct stat info;
     int status;
 
     if (lstat(into, &info) == 0) {
-        fprintf(stderr, "%s: exists: it is not overwritten\n", into);
+        message("%s: exists: it is not overwritten", into);
         return COMMAND_WRONG;
     }
     if (!temporary_open(&copy, into, "recover", 0666)) {
-        fprintf(stderr, "%s: %s\n", into, strerror(errno));
+        message("%s: %s", into, strerror(errno));
         return COMMAND_WRONG;
     }
-    status = recover_copy(path, &copy, into, found);
+    status = recover_copy(path, &copy, into, no_symbols, found);
     if (status == COMMAND_FINE && !temporary_publish(&copy, into, false)) {
-        fprintf(stderr, "%s: %s\n", into, strerror(errno));
+        message("%s: %s", into, strerror(errno));
         status = COMMAND_WRONG;
     }
     temporary_close(&copy);
@@ -96,12 +98,13 @@ recover_into(const char *path, const char *into, struct tide_trace_recovery *fou
 
 /* The trace itself, or the copy that is completed. */
 static int
-recover_files(const char *path, const struct recover_options *options, struct tide_trace_recovery *found)
+recover_files(const char *path, const struct recover_options *options, bool no_symbols,
+              struct tide_trace_recovery *found)
 {
     enum tide_status status;
 
     if (options->into != NULL)
-        return recover_into(path, options->into, found);
+        return recover_into(path, options->into, no_symbols, found);
     status = tide_trace_recover(path, found);
     if (status != TIDE_OK)
         trace_not_recovered(path, "not recovered", status);
@@ -114,14 +117,15 @@ recover_run(struct invocation *call)
     const struct recover_options *options = (const struct recover_options *)call->own;
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     const char *path = call->arguments[0];
+    bool no_symbols = call->common.filter.no_symbols;
     struct report report;
     struct trace trace;
-    int status = recover_files(path, options, &found);
+    int status = recover_files(path, options, no_symbols, &found);
 
     if (status != COMMAND_FINE)
         return status;
     /* This checks that there is a trace at all. */
-    status = trace_open(options->into != NULL ? options->into : path, &trace);
+    status = trace_open(options->into != NULL ? options->into : path, no_symbols, &trace);
     if (status != COMMAND_FINE)
         return status;
     report_begin(&report, &call->common.report, call->command->name);
@@ -150,11 +154,11 @@ static const struct option_def recover_defs[] = {
 
 const struct command command_recover = {
     .name = "recover",
-    .arguments = "[--into FILE] [--json] TRACE",
+    .arguments = "[--into FILE] [--json] [--no-symbols] TRACE",
     .purpose = "Take over what a killed program has left beside its trace",
     .help = "",
     .options = recover_defs,
     COMMAND_OWN(struct recover_options, .into = NULL),
-    .common = OPTIONS_JSON,
+    .common = OPTIONS_JSON | OPTIONS_SYMBOLS,
     .run = recover_run,
 };

@@ -10,6 +10,7 @@
 #include <tidemark/stack.h>
 #include <tidemark/trace.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/file.h"
 #include "viewer/commands/commands.h"
 #include "viewer/replay/input.h"
@@ -56,13 +57,13 @@ replay_may_record(const struct replay_choices *options)
 }
 
 static int
-replay_read(const char *path, const struct replay_choices *options, struct replay_input *input)
+replay_read(const char *path, const struct replay_choices *options, bool no_symbols, struct replay_input *input)
 {
     if (strcmp(path, "-") != 0 && file_is_sqlite(path))
         return replay_read_trace(path, options->layer_id != REPLAY_OUTERMOST ? (int64_t)options->layer_id : 0,
-                                 replay_may_record(options), input);
+                                 replay_may_record(options), no_symbols, input);
     if (options->layer_id != REPLAY_OUTERMOST) {
-        fprintf(stderr, "%s: no trace, and --layer is for traces\n", path);
+        message("%s: no trace, and --layer is for traces", path);
         return COMMAND_WRONG;
     }
     return replay_read_csv(path, input);
@@ -74,7 +75,7 @@ replay_protect(const char *path)
 {
     if (strcmp(path, "-") == 0 || tide_trace_protect(path) == TIDE_OK)
         return COMMAND_FINE;
-    fprintf(stderr, "tidemark replay: %s\n", tide_error_text());
+    message("tidemark replay: %s", tide_error_text());
     return COMMAND_WRONG;
 }
 
@@ -91,7 +92,7 @@ replay_make_stack(const char *text, bool counted, struct tide_resource **out)
     free(full);
     if (status == TIDE_OK)
         return COMMAND_FINE;
-    fprintf(stderr, "tidemark replay: %s\n", tide_error_text());
+    message("tidemark replay: %s", tide_error_text());
     return COMMAND_WRONG;
 }
 
@@ -118,7 +119,7 @@ replay_through(struct tide_resource *stack, const struct replay_input *input, co
     int status;
 
     if (choices->clock == REPLAY_CLOCK_RECORDED && !options.keeps_notes) {
-        fputs("tidemark replay: --clock=recorded: the stack has no log, which would record a trace\n", stderr);
+        message("tidemark replay: --clock=recorded: the stack has no log, which would record a trace");
         return COMMAND_WRONG;
     }
     status = replay_run(&out->replay, input, stack, &options);
@@ -127,7 +128,7 @@ replay_through(struct tide_resource *stack, const struct replay_input *input, co
     if (status == COMMAND_FINE && !choices->keep_live)
         replay_free_left(&out->replay);
     if (out->replay.result.first_failure[0] != '\0')
-        fprintf(stderr, "tidemark replay: the first of the failures: %s\n", out->replay.result.first_failure);
+        message("tidemark replay: the first of the failures: %s", out->replay.result.first_failure);
     return status;
 }
 
@@ -146,7 +147,7 @@ replay_one(const char *text, const struct replay_input *input, const struct repl
         return status;
     status = replay_through(stack, input, choices, counted ? text : NULL, out);
     if (status == COMMAND_FINE && !replay_report_traces(&out->report, &paths, &count)) {
-        fputs("tidemark replay: no memory for the traces\n", stderr);
+        message("tidemark replay: no memory for the traces");
         status = COMMAND_WRONG;
     }
     tide_resource_release(stack);
@@ -168,7 +169,7 @@ replay_all(const struct replay_input *input, const struct replay_choices *choice
     /* A mistake in the last text is no reason to find out after all the others have been replayed. */
     for (size_t i = 0; i < choices->stacks.count; i++) {
         if (tide_stack_check(choices->stacks.items[i], NULL, 0, NULL) != TIDE_OK) {
-            fprintf(stderr, "tidemark replay: %s\n", tide_error_text());
+            message("tidemark replay: %s", tide_error_text());
             return COMMAND_WRONG;
         }
     }
@@ -186,15 +187,15 @@ replay_all(const struct replay_input *input, const struct replay_choices *choice
 }
 
 static int
-replay_input_through(const char *path, const struct replay_choices *choices)
+replay_input_through(const char *path, const struct replay_choices *choices, bool no_symbols)
 {
     struct replay_input input;
-    int status = replay_read(path, choices, &input);
+    int status = replay_read(path, choices, no_symbols, &input);
 
     if (status != COMMAND_FINE)
         return status;
     if (choices->clock == REPLAY_CLOCK_RECORDED && input.notes.path == NULL) {
-        fprintf(stderr, "%s: no trace, and --clock=recorded is for traces\n", path);
+        message("%s: no trace, and --clock=recorded is for traces", path);
         status = COMMAND_WRONG;
     }
     /* Stacks are made after reading, since they may record traces, which a broken input must not leave behind. */
@@ -232,7 +233,7 @@ replay_command(struct invocation *call)
 
     if (options->layer_id != REPLAY_OUTERMOST && (options->layer_id == 0 || options->layer_id > INT64_MAX))
         return command_misused(call->command, "--layer: layers are numbered from 1");
-    return replay_input_through(call->arguments[0], options);
+    return replay_input_through(call->arguments[0], options, call->common.filter.no_symbols);
 }
 
 const struct command command_replay = {
@@ -246,5 +247,6 @@ const struct command command_replay = {
     .wanted = &(const struct command_arguments){ 1, "what is to be replayed?", "one input at a time" },
     .options = replay_defs,
     COMMAND_OWN(struct replay_choices, .layer_id = REPLAY_OUTERMOST),
+    .common = OPTIONS_SYMBOLS,
     .run = replay_command,
 };

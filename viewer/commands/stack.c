@@ -7,7 +7,8 @@
 
 #include <tidemark/tidemark.h>
 
-#include "viewer/base/output.h"
+#include "viewer/base/message.h"
+#include "viewer/base/shown.h"
 #include "viewer/commands/commands.h"
 
 /* For people: the text a line at a time, because a path in it may hold control characters. */
@@ -17,7 +18,7 @@ stack_report_lines(struct report *report, const char *full)
     while (*full != '\0') {
         size_t length = strcspn(full, "\n");
         char *line = strndup(full, length);
-        char *clean = line != NULL ? output_clean(line) : NULL;
+        char *clean = line != NULL ? shown_copy(line) : NULL;
 
         report_lines(report, "%s\n", clean != NULL ? clean : "");
         free(clean);
@@ -50,14 +51,14 @@ stack_check(struct invocation *call, const char *text, const char *subject)
     int status;
 
     if (tide_stack_check(text, NULL, 0, &needed) != TIDE_OK) {
-        fprintf(stderr, "tidemark stack: %s%s\n", subject, tide_error_text());
+        message("tidemark stack: %s%s", subject, tide_error_text());
         return COMMAND_WRONG;
     }
     full = malloc(needed + 1);
     if (full != NULL && tide_stack_check(text, full, needed + 1, NULL) == TIDE_OK) {
         status = stack_report(call, text, full);
     } else {
-        fputs("tidemark stack: no memory\n", stderr);
+        message("tidemark stack: no memory");
         status = COMMAND_WRONG;
     }
     free(full);

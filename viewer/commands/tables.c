@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/order.h"
 #include "viewer/commands/tables.h"
@@ -15,7 +16,7 @@ tables_check_stacks(const struct view *view, const struct report *report, bool b
 
     if (by_stacks || (options->frames == 0 && options->skip.count == 0))
         return COMMAND_FINE;
-    fprintf(stderr, "tidemark %s: --%s is for groups by callstack or function\n", report->name,
+    message("tidemark %s: --%s is for groups by callstack or function", report->name,
             options->frames > 0 ? "frames" : "skip");
     return COMMAND_WRONG;
 }

@@ -11,6 +11,7 @@
 #include "viewer/commands/memory.h"
 #include "viewer/analysis/timeline.h"
 #include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 
 #define TIMELINE_WIDTH     80 /* where there is no terminal */
 #define TIMELINE_LEAST     8  /* columns, and rows of 100 at most */
@@ -228,8 +229,11 @@ drawing_write(const struct timeline *timeline, const struct timeline_part *part,
     uint64_t top = drawing_top(timeline, part);
     bool failures, marks;
 
-    if (timeline->part_count > 1)
-        fprintf(out, "%s%s:\n", part != timeline->parts ? "\n" : "", part->group->name);
+    if (timeline->part_count > 1) {
+        fputs(part != timeline->parts ? "\n" : "", out);
+        shown_put(out, part->group->name, strlen(part->group->name));
+        fputs(":\n", out);
+    }
     drawing_rows(timeline, part, options, top, out);
     drawing_axis(timeline, options, out);
     failures = drawing_events(timeline, part, options, DRAWING_FAILURE, out);

@@ -90,6 +90,14 @@ pprof_message(struct emit *out, unsigned field, struct emit *message)
     message->used = 0;
 }
 
+/* Write a name. It is escaped as in other exports of text: `pprof` prints it to a terminal, and wants UTF-8. */
+static void
+pprof_name(struct emit *out, const char *name, struct emit *message)
+{
+    emit_text(message, name, strlen(name));
+    pprof_message(out, PPROF_STRING, message);
+}
+
 /* Six values for each sample: counts and bytes at the peak, at the end and in all. */
 static void
 pprof_types(struct pprof *pprof)
@@ -138,13 +146,13 @@ pprof_frames(struct pprof *pprof, const struct profile *profile)
 }
 
 static void
-pprof_texts(struct emit *out, const struct profile *profile)
+pprof_texts(struct emit *out, const struct profile *profile, struct emit *message)
 {
     for (size_t i = 0; i < PPROF_FRAME_STRINGS; i++)
         pprof_bytes(out, PPROF_STRING, pprof_strings[i], strlen(pprof_strings[i]));
     for (size_t i = 0; i < profile->frame_count; i++) {
-        pprof_bytes(out, PPROF_STRING, profile->frames[i].function, strlen(profile->frames[i].function));
-        pprof_bytes(out, PPROF_STRING, profile->frames[i].file, strlen(profile->frames[i].file));
+        pprof_name(out, profile->frames[i].function, message);
+        pprof_name(out, profile->frames[i].file, message);
     }
 }
 
@@ -159,7 +167,7 @@ pprof_write(struct emit *out, const struct profile *profile)
         pprof_types(&pprof);
         pprof_samples(&pprof, profile);
         pprof_frames(&pprof, profile);
-        pprof_texts(out, profile);
+        pprof_texts(out, profile, &pprof.message);
         done = !pprof.message.failed && !pprof.nested.failed;
     }
     free(pprof.message.buffer);

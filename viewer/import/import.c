@@ -17,6 +17,7 @@
 
 #include "src/tables/grow.h"
 #include "src/trace/database/schema.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
 #include "viewer/import/import.h"
@@ -51,15 +52,14 @@ static const char *const import_companions[] = { "-wal", "-journal", "-rings" };
 static int
 import_failed(const struct import *import)
 {
-    fprintf(stderr, "%s: cannot be written: %s\n", import->path,
-            import->db != NULL ? sqlite3_errmsg(import->db) : "no memory");
+    message("%s: cannot be written: %s", import->path, import->db != NULL ? sqlite3_errmsg(import->db) : "no memory");
     return COMMAND_WRONG;
 }
 
 static int
 import_refused(const char *path, const char *why)
 {
-    fprintf(stderr, "%s: %s\n", path, why);
+    message("%s: %s", path, why);
     return COMMAND_WRONG;
 }
 
@@ -95,8 +95,7 @@ import_check(const char *path, bool overwrite)
             return import_refused(path, "no memory");
         taken = lstat(beside, &info) == 0;
         if (taken)
-            fprintf(stderr, "%s: %s stands beside it: a trace that is being recorded, or was left behind\n", path,
-                    beside);
+            message("%s: %s stands beside it: a trace that is being recorded, or was left behind", path, beside);
         free(beside);
         if (taken)
             return COMMAND_WRONG;
@@ -142,7 +141,7 @@ import_make_schema(struct import *import)
 static int
 import_no_memory(void)
 {
-    fputs("tidemark import: no memory for what is live\n", stderr);
+    message("tidemark import: no memory for what is live");
     return COMMAND_WRONG;
 }
 
@@ -195,7 +194,7 @@ import_add_layer(struct import *import, const char *kind, const char *config, bo
 
     if (strcmp(kind, "log") == 0) {
         if (import->layer_count == IMPORT_LAYERS_MAX) {
-            fprintf(stderr, "tidemark import: more than %d devices and kinds of memory\n", IMPORT_LAYERS_MAX);
+            message("tidemark import: more than %d devices and kinds of memory", IMPORT_LAYERS_MAX);
             return COMMAND_WRONG;
         }
         import->layers[import->layer_count++] =
@@ -471,7 +470,7 @@ import_write_losses(struct import *import)
     for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
         if (losses[i].count == 0)
             continue;
-        fprintf(stderr, "tidemark import: %" PRIu64 " %s\n", losses[i].count, losses[i].words);
+        message("tidemark import: %" PRIu64 " %s", losses[i].count, losses[i].words);
         if (losses[i].reason != NULL && status == COMMAND_FINE)
             status = import_row(import, loss, TIDEI_NULL, TIDEI_TEXT(losses[i].reason), TIDEI_NUMBER(losses[i].count));
     }

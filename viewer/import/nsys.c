@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
 #include "viewer/base/file.h"
@@ -455,7 +456,7 @@ nsys_run(struct import *import, const char *path, uint64_t *start_unix_ns)
     int status;
 
     if (nsys == NULL) {
-        fprintf(stderr, "%s: no memory\n", path);
+        message("%s: no memory", path);
         return COMMAND_WRONG;
     }
     nsys->import = import;

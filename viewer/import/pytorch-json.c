@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/import/pytorch-json.h"
 
@@ -324,7 +325,7 @@ pytorch_open(struct pytorch_reader *reader, const char *path, const struct pickl
     reader->frames = malloc(PYTORCH_FRAMES_MAX * sizeof(*reader->frames));
     if (reader->frames != NULL)
         return COMMAND_FINE;
-    fprintf(stderr, "%s: no memory\n", path);
+    message("%s: no memory", path);
     return COMMAND_WRONG;
 }
 

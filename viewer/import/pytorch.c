@@ -20,6 +20,7 @@
 #include <zlib.h>
 
 #include "src/tables/grow.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
 #include "viewer/base/progress.h"
@@ -86,7 +87,7 @@ torch_before(const struct pytorch_item *item, bool is_segment)
 static int
 torch_no_memory(const struct torch *torch)
 {
-    fprintf(stderr, "%s: no memory for what is live\n", torch->path);
+    message("%s: no memory for what is live", torch->path);
     return COMMAND_WRONG;
 }
 
@@ -312,11 +313,11 @@ torch_survey(struct torch *torch)
         status = torch_survey_item(torch, &item);
     }
     if (status == COMMAND_FINE && item.kind == PYTORCH_FAILED) {
-        fprintf(stderr, "%s\n", reader.json.message);
+        message("%s", reader.json.message);
         torch->import->cut_off = 1;
         status = items > 0 ? COMMAND_FINE : COMMAND_WRONG;
     } else if (status == COMMAND_FINE && items == 0) {
-        fprintf(stderr, "%s: no memory snapshot of PyTorch: it has neither segments nor device_traces\n", torch->path);
+        message("%s: no memory snapshot of PyTorch: it has neither segments nor device_traces", torch->path);
         status = COMMAND_WRONG;
     }
     pytorch_close(&reader);

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
 #include "viewer/read/rmm-csv.h"
@@ -106,7 +107,7 @@ rmm_rows(struct rmm *rmm)
             status = rmm_row(rmm, &row);
         } else {
             if (rmm->import->unreadable == 0 || found == RMM_FAILED)
-                fprintf(stderr, "%s\n", rmm->csv.message);
+                message("%s", rmm->csv.message);
             rmm->import->unreadable += found == RMM_UNREADABLE;
             rmm->import->cut_off = found == RMM_FAILED;
         }

@@ -13,7 +13,9 @@
 
 #include <zlib.h>
 
+#include "src/resource/visible.h"
 #include "src/tables/grow.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/output/emit.h"
 #include "viewer/base/output.h"
@@ -28,9 +30,9 @@ static void
 emit_failed(struct emit *emit, const char *why)
 {
     if (!emit->failed && emit->path != NULL)
-        fprintf(stderr, "%s: cannot be written: %s\n", emit->path, why);
+        message("%s: cannot be written: %s", emit->path, why);
     else if (!emit->failed)
-        fprintf(stderr, "tidemark: standard output cannot be written: %s\n", why);
+        message("tidemark: standard output cannot be written: %s", why);
     emit->failed = true;
 }
 
@@ -80,7 +82,7 @@ emit_open_file(struct emit *emit)
     bool direct = exists && !S_ISREG(there.st_mode);
 
     if (file_is_sqlite(emit->path)) {
-        fprintf(stderr, "%s: is a database: it is not overwritten\n", emit->path);
+        message("%s: is a database: it is not overwritten", emit->path);
         return COMMAND_WRONG;
     }
     if (!direct && !temporary_open(&emit->temporary, emit->path, "export", exists ? there.st_mode & 0777 : 0666))
@@ -90,7 +92,7 @@ emit_open_file(struct emit *emit)
         emit->file = open(emit->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
     if (emit->file >= 0)
         return COMMAND_FINE;
-    fprintf(stderr, "%s: %s\n", emit->path, strerror(errno));
+    message("%s: %s", emit->path, strerror(errno));
     return COMMAND_WRONG;
 }
 
@@ -112,7 +114,7 @@ emit_open(struct emit *emit, const char *path, bool compress)
 {
     *emit = (struct emit){ .path = path, .file = STDOUT_FILENO, .temporary = { .file = -1 } };
     if (path == NULL && compress && isatty(STDOUT_FILENO)) {
-        fputs("tidemark: this format is no text for a terminal; -o FILE takes it\n", stderr);
+        message("tidemark: this format is no text for a terminal; -o FILE takes it");
         return COMMAND_WRONG;
     }
     if (path != NULL && emit_open_file(emit) != COMMAND_FINE)
@@ -333,16 +335,19 @@ emit_text(struct emit *emit, const char *text, size_t length)
 {
     while (length > 0) {
         size_t count = emit_plain(text, length, '\0', '\0');
-        bool is_utf8;
+        struct tidei_visible character = { .is_plain = true };
+        char escape[TIDEI_VISIBLE_ESCAPE];
 
-        if (count == 0)
-            count = output_character(text, length, &is_utf8);
-        if (count == 0)
-            emit_format(emit, "\\x%02x", (unsigned char)*text);
-        else
+        if (count == 0) {
+            character = tidei_visible_at(text, length);
+            count = character.bytes;
+        }
+        if (character.is_plain)
             emit_bytes(emit, text, count);
-        text += count > 0 ? count : 1;
-        length -= count > 0 ? count : 1;
+        else
+            emit_bytes(emit, escape, tidei_visible_escape(character, escape));
+        text += count;
+        length -= count;
     }
 }
 
@@ -350,23 +355,23 @@ emit_text(struct emit *emit, const char *text, size_t length)
 static size_t
 emit_json_character(struct emit *emit, const char *text, size_t length)
 {
-    bool is_utf8;
-    size_t count = output_character(text, length, &is_utf8);
+    struct tidei_visible character = tidei_visible_at(text, length);
+    unsigned code = (unsigned)character.code;
 
-    if (!is_utf8) {
+    if (!character.is_utf8) {
         emit_string(emit, "\xef\xbf\xbd");
-        return 1;
+    } else if (!character.is_plain && code > 0xffff) {
+        /* A pair of surrogates, which share the bits above the first plane. */
+        code -= 0x10000;
+        emit_format(emit, "\\u%04x\\u%04x", 0xd800 | code >> 10, 0xdc00 | (code & 0x3ff));
+    } else if (!character.is_plain) {
+        emit_format(emit, "\\u%04x", code);
+    } else {
+        if (*text == '"' || *text == '\\')
+            emit_bytes(emit, "\\", 1);
+        emit_bytes(emit, text, character.bytes);
     }
-    if (count == 0) {
-        /* A control character. One of C1 has two bytes, the second of which is its code. */
-        count = (unsigned char)*text < 0x80 ? 1 : 2;
-        emit_format(emit, "\\u%04x", (unsigned char)text[count - 1]);
-        return count;
-    }
-    if (*text == '"' || *text == '\\')
-        emit_bytes(emit, "\\", 1);
-    emit_bytes(emit, text, count);
-    return count;
+    return character.bytes;
 }
 
 void

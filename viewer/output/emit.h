@@ -85,9 +85,9 @@ void emit_real(struct emit *emit, double value);
 void emit_format(struct emit *emit, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Write a text from a trace. emit_text writes control characters and bytes that are not UTF-8 as \xNN, so that no
- * file can send escape sequences to a terminal. emit_json writes a quoted string, with U+FFFD for bytes that are not
- * UTF-8. emit_csv writes a field, in quotes if `quote` is set, and escapes like emit_text unless `raw` is set.
+ * Write a text from a trace. emit_text escapes what is not shown as it is, as shown_put does. emit_json writes a
+ * quoted string, with \uXXXX for the same characters, and U+FFFD for bytes that are not UTF-8. emit_csv writes a field,
+ * in quotes if `quote` is set, and escapes like emit_text unless `raw` is set.
  */
 void emit_text(struct emit *emit, const char *text, size_t length);
 void emit_json(struct emit *emit, const char *text, size_t length);

@@ -7,6 +7,7 @@
 
 #include "viewer/base/callstack-text.h"
 #include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 #include "viewer/output/report-item.h"
 #include "viewer/output/table.h"
 
@@ -38,27 +39,15 @@ layout_has_any(const struct report_item *item)
     return false;
 }
 
-/* The approximate width of a text in characters. */
-static size_t
-layout_text_width(const char *text)
-{
-    size_t width = 0;
-
-    for (; *text != '\0'; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
-    return width;
-}
-
 static size_t
 layout_column_width(const struct report_item *item, size_t c)
 {
-    size_t width = layout_text_width(item->columns[c].title);
+    size_t width = shown_width(item->columns[c].title);
     char buffer[64];
 
     for (size_t row = 0; row < item->row_count; row++) {
         const struct report_cell *cell = &item->cells[row * item->column_count + c];
-        size_t own =
-            cell->there ? layout_text_width(report_words(item->columns[c].kind, cell, buffer, sizeof(buffer))) : 0;
+        size_t own = cell->there ? shown_width(report_words(item->columns[c].kind, cell, buffer, sizeof(buffer))) : 0;
 
         width = own > width ? own : width;
     }
@@ -252,7 +241,7 @@ people_put_lines(struct emit *out, const char *text, size_t screen)
             out->failed = true;
             return;
         }
-        if (screen > 0 && text[length] == '\n' && layout_text_width(line) > screen && strchr(line, '\033') == NULL) {
+        if (screen > 0 && text[length] == '\n' && shown_width(line) > screen && strchr(line, '\033') == NULL) {
             emit_text(out, line, indent);
             people_put_prose(out, line + indent, indent, screen);
         } else {

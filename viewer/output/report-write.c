@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 #include "viewer/output/json.h"
 #include "viewer/output/report-item.h"
 
@@ -233,13 +235,30 @@ static void
 write_markdown_text(struct emit *out, const char *text)
 {
     while (*text != '\0') {
-        size_t plain = strcspn(text, "|\\`*_<>[]");
+        size_t plain = strcspn(text, "|\\`*_<>[]&");
 
         emit_text(out, text, plain);
         text += plain;
         if (*text != '\0')
             emit_format(out, "\\%c", *text++);
     }
+}
+
+/* Write lines, whose text is clean, between fences that are longer than any row of backticks in them. */
+static void
+write_markdown_lines(struct emit *out, const char *text)
+{
+    size_t row = 0, longest = 2;
+    char fence[64];
+
+    for (const char *at = text; *at != '\0'; at++) {
+        row = *at == '`' ? row + 1 : 0;
+        longest = row > longest ? row : longest;
+    }
+    longest = longest < sizeof(fence) - 2 ? longest : sizeof(fence) - 2;
+    memset(fence, '`', longest + 1);
+    fence[longest + 1] = '\0';
+    emit_format(out, "\n%stext\n%s%s\n", fence, text, fence);
 }
 
 static void
@@ -297,7 +316,7 @@ write_markdown(const struct report *report, struct emit *out)
             write_markdown_text(out, item->text);
             emit_string(out, "\n");
         } else if (item->kind == REPORT_ITEM_LINES) {
-            emit_format(out, "\n```text\n%s```\n", item->text);
+            write_markdown_lines(out, item->text);
         }
     }
 }
@@ -312,20 +331,55 @@ static bool
 write_check_only(const struct report *report)
 {
     bool found = report->options.only == NULL;
+    struct emit names;
 
     for (size_t i = 0; i < report->count; i++)
         found = found || (report_shows(report, &report->items[i]) && !report->items[i].absent);
     if (found)
         return true;
-    fprintf(stderr, "tidemark %s: --only: there is no table \"", report->name);
-    output_text(stderr, report->options.only, strlen(report->options.only));
-    fputs("\" here:", stderr);
+    if (emit_open_memory(&names) != COMMAND_FINE)
+        return false;
     for (size_t i = 0; i < report->count; i++) {
         if (report->items[i].kind == REPORT_ITEM_TABLE && !report->items[i].absent)
-            fprintf(stderr, " %s", report->items[i].name);
+            emit_format(&names, " %s", report->items[i].name);
     }
-    putc('\n', stderr);
+    message("tidemark %s: --only: there is no table \"%s\" here:%.*s", report->name, report->options.only,
+            (int)names.used, names.buffer);
+    free(names.buffer);
     return false;
+}
+
+/* Escape what is not shown as it is before columns and lines are laid out, so that they fit. */
+static bool
+write_clean(char **text)
+{
+    char *clean = *text != NULL ? shown_copy(*text) : NULL;
+    bool done = *text == NULL || clean != NULL;
+
+    if (clean != NULL) {
+        free(*text);
+        *text = clean;
+    }
+    return done;
+}
+
+/* The same for all names and sentences; lines are clean when they are added, since a drawing may have colours. */
+static bool
+write_clean_all(const struct report *report)
+{
+    bool done = true;
+
+    for (size_t i = 0; i < report->count; i++) {
+        struct report_item *item = &report->items[i];
+
+        for (size_t cell = 0; cell < item->row_count * item->column_count; cell++) {
+            if (item->cells[cell].there && report_is_text(item->columns[cell % item->column_count].kind))
+                done = write_clean((char **)&item->cells[cell].text) && done;
+        }
+        if (item->kind == REPORT_ITEM_NOTE)
+            done = write_clean(&item->text) && done;
+    }
+    return done;
 }
 
 static void
@@ -350,13 +404,14 @@ report_print(const struct report *report, int status)
 
     if (!write_check_only(report) || emit_open_memory(&out) != COMMAND_FINE)
         return COMMAND_WRONG;
+    written = !report->failed && (!people || write_clean_all(report));
     if (people)
         write_mark_exact(report);
-    if (!report->failed)
+    if (written)
         write_formats[report->options.format](report, &out);
-    written = !report->failed && !out.failed;
+    written = written && !out.failed;
     if (!written)
-        fprintf(stderr, "tidemark %s: no memory for the answer\n", report->name);
+        message("tidemark %s: no memory for the answer", report->name);
     else if (report->options.format == REPORT_TABLE && !report->options.no_pager)
         output_page(out.buffer, out.used);
     else

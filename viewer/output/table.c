@@ -8,6 +8,7 @@
 #include <libsmartcols.h>
 
 #include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 #include "viewer/output/table.h"
 
 void
@@ -17,16 +18,21 @@ table_begin(struct table *table, bool color)
     table->failed = table->columns == NULL;
     if (!table->failed)
         scols_table_enable_colors(table->columns, color);
+    /* Cells are escaped before; libsmartcols would escape the escapes. */
+    if (!table->failed)
+        scols_table_enable_noencoding(table->columns, 1);
 }
 
 void
 table_column(struct table *table, const char *title, enum table_align align)
 {
     struct libscols_column *made = NULL;
+    char *clean = shown_copy(title); /* of a query it is a name in the trace */
     int flags = align == TABLE_RIGHT ? SCOLS_FL_RIGHT : align == TABLE_LINES ? SCOLS_FL_WRAP : 0;
 
-    if (!table->failed)
-        made = scols_table_new_column(table->columns, title, 0, flags);
+    if (!table->failed && clean != NULL)
+        made = scols_table_new_column(table->columns, clean, 0, flags);
+    free(clean);
     if (made == NULL) {
         table->failed = true;
         return;
@@ -85,15 +91,20 @@ table_put_trimmed(const char *text, struct emit *out)
     }
 }
 
-/* The characters of the longest line. */
+/* The width of the longest line. */
 static size_t
 table_width(const char *text)
 {
-    size_t width = 0, most = 0;
+    size_t most = 0;
 
-    for (; *text != '\0'; text++) {
-        width = *text == '\n' ? 0 : width + (((unsigned char)*text & 0xc0) != 0x80);
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+        char *line = strndup(text, length);
+        size_t width = line != NULL ? shown_width(line) : length;
+
         most = width > most ? width : most;
+        text += length + (text[length] == '\n');
+        free(line);
     }
     return most;
 }

@@ -32,12 +32,13 @@ void table_columns(struct table *table, const char *words);
 /* Begin a row of empty cells. */
 void table_row(struct table *table);
 
-/* Fill a cell of the current row; the text is copied. NULL leaves the cell empty. */
+/* Fill a cell of the current row; the text is copied. NULL leaves the cell empty. What is not shown as it is must be
+   escaped (shown_copy) but for the line ends of TABLE_LINES. */
 void table_cell(struct table *table, size_t column, const char *text);
 
 /*
- * Write the table into `out` (NULL: nowhere), and free it. Characters that cannot be printed are escaped. `trim` drops
- * the blanks at line ends, which would make lines wrap on a narrow terminal. False: no memory.
+ * Write the table into `out` (NULL: nowhere), and free it. `trim` drops the blanks at line ends, which would make lines
+ * wrap on a narrow terminal. False: no memory.
  */
 bool table_end(struct table *table, struct emit *out, bool trim);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/filter.h"
 #include "viewer/base/parse.h"
@@ -23,7 +24,7 @@ filter_set_add(struct filter_set *set, int64_t id)
 {
     set->active = true;
     if (id_map_find(&set->ids, (uint64_t)id) == NULL && !id_map_add(&set->ids, (uint64_t)id, 0)) {
-        fputs("tidemark: no memory for the filters\n", stderr);
+        message("tidemark: no memory for the filters");
         return COMMAND_WRONG;
     }
     return COMMAND_FINE;
@@ -35,17 +36,12 @@ filter_no_such(const struct names *names, const char *what, const char *text, co
 {
     const char *nearest = NULL;
 
-    fprintf(stderr, "%s: no %s \"", names->trace->path, what);
-    output_text(stderr, text, strlen(text));
-    putc('"', stderr);
     for (size_t i = 0; list != NULL && i < list->count; i++)
         nearest = parse_nearest(text, nearest, list->names[i].text);
-    if (nearest != NULL && nearest[0] != '\0') {
-        fputs("; did you mean \"", stderr);
-        output_text(stderr, nearest, strlen(nearest));
-        fputs("\"?", stderr);
-    }
-    putc('\n', stderr);
+    if (nearest != NULL && nearest[0] != '\0')
+        message("%s: no %s \"%s\"; did you mean \"%s\"?", names->trace->path, what, text, nearest);
+    else
+        message("%s: no %s \"%s\"", names->trace->path, what, text);
     return COMMAND_WRONG;
 }
 
@@ -170,7 +166,7 @@ filter_callstack(struct filter *filter, const struct names *names, const char *t
 
     if (code != 0) {
         regerror(code, &regex, why, sizeof(why));
-        fprintf(stderr, "tidemark: --callstack: %s\n", why);
+        message("tidemark: --callstack: %s", why);
         return COMMAND_WRONG;
     }
     filter->callstacks.active = true;
@@ -279,7 +275,7 @@ filter_moment(const struct trace *trace, const struct moment *moment, int64_t *o
             return trace_broken(trace, "no mark has this text");
         return code == SQLITE_ROW ? COMMAND_FINE : trace_failed(trace);
     case MOMENT_PEAK:
-        fputs("tidemark: \"peak\" is no moment to begin or end at\n", stderr);
+        message("tidemark: \"peak\" is no moment to begin or end at");
         return COMMAND_WRONG;
     default:
         return COMMAND_FINE;
@@ -332,7 +328,7 @@ filter_times(struct filter *filter, const struct trace *trace, const struct filt
     if (status == COMMAND_FINE)
         status = filter_check_to(trace, &options->to);
     if (status == COMMAND_FINE && filter->from_ns > filter->to_ns) {
-        fputs("tidemark: --from lies behind --to\n", stderr);
+        message("tidemark: --from lies behind --to");
         status = COMMAND_WRONG;
     }
     return status;

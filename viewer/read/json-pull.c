@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "src/tables/grow.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/json-pull.h"
 
@@ -387,14 +388,14 @@ json_pull_open(struct json_pull *pull, const char *path)
     else
         pull->file = gzopen(path, "r");
     if (pull->file == NULL) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        message("%s: %s", path, strerror(errno));
         return COMMAND_WRONG;
     }
     gzbuffer(pull->file, PULL_BUFFER_BYTES);
     pull->buffer = malloc(PULL_BUFFER_BYTES);
     if (pull->buffer != NULL)
         return COMMAND_FINE;
-    fprintf(stderr, "%s: no memory\n", path);
+    message("%s: no memory", path);
     return COMMAND_WRONG;
 }
 

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "src/tables/grow.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/pickle.h"
 
@@ -433,14 +434,14 @@ pickle_read(struct pickle *pickle, const char *path)
 
     *pickle = (struct pickle){ 0 };
     if (machine.file == NULL) {
-        fprintf(stderr, "%s: cannot be opened\n", path);
+        message("%s: cannot be opened", path);
         return COMMAND_WRONG;
     }
     gzbuffer(machine.file, PICKLE_BUFFER_BYTES);
     fine = pickle_run(&machine);
     if (!fine)
-        fprintf(stderr, "%s: offset %" PRIu64 ", operation 0x%02x: %s\n", path,
-                pickle->bytes > 0 ? pickle->bytes - 1 : 0, (unsigned)machine.operation, machine.fault);
+        message("%s: offset %" PRIu64 ", operation 0x%02x: %s", path, pickle->bytes > 0 ? pickle->bytes - 1 : 0,
+                (unsigned)machine.operation, machine.fault);
     gzclose(machine.file);
     free(machine.stack);
     free(machine.marks);

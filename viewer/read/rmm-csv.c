@@ -10,8 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
-#include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 #include "viewer/read/rmm-csv.h"
 
 #define CSV_HEADER       "Thread,Time,Action,Pointer,Size,Stream"
@@ -48,7 +49,7 @@ csv_field_broken(struct rmm_csv *csv, enum rmm_column column, const struct csv_f
     FILE *out = fmemopen(seen, sizeof(seen), "w");
 
     if (out != NULL) {
-        output_text(out, field->text, field->length < 40 ? field->length : 40);
+        shown_put(out, field->text, field->length < 40 ? field->length : 40);
         fclose(out);
     }
     return csv_complain(csv, RMM_UNREADABLE, "column %d (%s): expected %s, seen \"%s\"", csv->columns[column] + 1,
@@ -325,7 +326,7 @@ rmm_csv_open(struct rmm_csv *csv, const char *path, bool lenient, const char *wh
     else
         csv->file = is_input ? gzdopen(dup(STDIN_FILENO), "r") : gzopen(path, "r");
     if (csv->file == NULL) {
-        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        message("%s: %s", path, strerror(errno));
         return COMMAND_WRONG;
     }
     progress_begin(&csv->progress, what);
@@ -336,7 +337,7 @@ rmm_csv_open(struct rmm_csv *csv, const char *path, bool lenient, const char *wh
         csv_complain(csv, RMM_FAILED, "no memory to read it");
     else if (csv_header(csv) == RMM_ROW)
         return COMMAND_FINE;
-    fprintf(stderr, "%s\n", csv->message);
+    message("%s", csv->message);
     return COMMAND_WRONG;
 }
 

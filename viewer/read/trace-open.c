@@ -11,6 +11,7 @@
 #include <tidemark/tidemark.h>
 
 #include "src/trace/database/schema.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
 #include "viewer/base/output.h"
@@ -135,24 +136,23 @@ schema_check_all(const struct trace *trace)
     return status;
 }
 
-/* List an unknown table, or an unknown column of a known table. `count` is the number of those before it. */
+/* Tables and columns that the viewer does not know. */
+struct schema_unknown {
+    FILE *list;
+    size_t count;
+};
+
+/* List an unknown table, or an unknown column of a known table. */
 static void
-schema_list(const struct trace *trace, size_t count, const char *table, const char *column)
+schema_list(struct schema_unknown *unknown, const char *table, const char *column)
 {
-    if (count == 0)
-        fprintf(stderr, "%s: it has what this tidemark does not know: ", trace->path);
-    else if (count <= SCHEMA_LISTED)
-        fputs(", ", stderr);
-    if (count < SCHEMA_LISTED) {
-        fputs(column != NULL ? "column " : "table ", stderr);
-        output_text(stderr, table, strlen(table));
-        if (column != NULL) {
-            putc('.', stderr);
-            output_text(stderr, column, strlen(column));
-        }
-    } else if (count == SCHEMA_LISTED) {
-        fputs("...", stderr);
-    }
+    if (unknown->count > 0 && unknown->count <= SCHEMA_LISTED)
+        fputs(", ", unknown->list);
+    if (unknown->count < SCHEMA_LISTED)
+        fprintf(unknown->list, column != NULL ? "column %s.%s" : "table %s", table, column);
+    else if (unknown->count == SCHEMA_LISTED)
+        fputs("...", unknown->list);
+    unknown->count++;
 }
 
 static bool
@@ -169,17 +169,18 @@ schema_has_column(const struct tidei_table *table, const char *column)
 static int
 schema_compare(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
-    size_t *count = context;
+    struct schema_unknown *unknown = context;
     const char *table = (const char *)sqlite3_column_text(row, 0);
     const char *column = (const char *)sqlite3_column_text(row, 1);
     const struct tidei_table *known = table != NULL ? tidei_table_find(table) : NULL;
 
+    (void)trace;
     if (table == NULL || column == NULL)
         return COMMAND_FINE;
     if (known != NULL && !schema_has_column(known, column))
-        schema_list(trace, (*count)++, table, column);
+        schema_list(unknown, table, column);
     else if (known == NULL && sqlite3_column_int64(row, 2) == 0)
-        schema_list(trace, (*count)++, table, NULL);
+        schema_list(unknown, table, NULL);
     return COMMAND_FINE;
 }
 
@@ -192,20 +193,26 @@ schema_say_unknown(const struct trace *trace)
         "SELECT t.name, c.name, c.cid FROM sqlite_master AS t, pragma_table_xinfo(t.name) AS c"
         " WHERE t.type = 'table' AND t.rootpage <> 0 AND t.name NOT LIKE 'sqlite\\_%%' ESCAPE '\\'"
         " AND t.name NOT IN ('callstack', 'frame') ORDER BY t.rowid, c.cid";
-    size_t count = 0;
+    struct schema_unknown unknown = { NULL, 0 };
+    char *list = NULL;
+    size_t length;
 
-    trace_each(trace, schema_compare, &count, sql);
-    if (count > 0)
-        putc('\n', stderr);
+    unknown.list = open_memstream(&list, &length);
+    if (unknown.list == NULL)
+        return;
+    trace_each(trace, schema_compare, &unknown, sql);
+    if (fclose(unknown.list) == 0 && unknown.count > 0)
+        message("%s: it has what this tidemark does not know: %s", trace->path, list);
+    free(list);
 }
 
 void
 trace_not_recovered(const char *path, const char *what, enum tide_status status)
 {
-    fprintf(stderr, "%s: %s: %s\n", path, what, tide_error_text());
+    message("%s: %s: %s", path, what, tide_error_text());
     /* The disk is full or read-only, or the files are another user's. */
     if (status == TIDE_EIO)
-        fprintf(stderr, "%s: `tidemark recover --into=FILE %s` takes it in to another place\n", path, path);
+        message("%s: `tidemark recover --into=FILE %s` takes it in to another place", path, path);
 }
 
 /*
@@ -213,7 +220,7 @@ trace_not_recovered(const char *path, const char *what, enum tide_status status)
  * that is impossible, the trace is read as it is, and meta.complete says that it is incomplete.
  */
 static void
-trace_prepare(struct trace *trace)
+trace_prepare(struct trace *trace, bool no_symbols)
 {
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     struct tide_trace_resolution frames = { TIDE_FIGURES(frames) };
@@ -222,11 +229,15 @@ trace_prepare(struct trace *trace)
 
     if (status != TIDE_OK)
         trace_not_recovered(trace->path, "what was left beside it is not taken in", status);
-    else if (found.state != TIDE_TRACE_RECORDING)
+    else if (found.state != TIDE_TRACE_RECORDING && !no_symbols)
         tide_trace_resolve(trace->path, &frames); /* without a message: on failure, call stacks are addresses */
+    if (frames.postponed)
+        message("%s: looking up the names of call stacks takes longer: the next command goes on with %" PRIu64
+                " frames",
+                trace->path, frames.unresolved);
     if (found.state == TIDE_TRACE_RECOVERED)
-        fprintf(stderr, "%s: taken over what process %" PRIu32 " had left: %" PRIu64 " record%s\n", trace->path,
-                found.pid, found.events, found.events == 1 ? "" : "s");
+        message("%s: taken over what process %" PRIu32 " had left: %" PRIu64 " record%s", trace->path, found.pid,
+                found.events, found.events == 1 ? "" : "s");
     trace->in_progress = found.state == TIDE_TRACE_RECORDING;
     trace->process = found.pid;
 }
@@ -393,9 +404,16 @@ trace_check_beside(const struct trace *trace)
     return status;
 }
 
-/* Check the file, recover it if it is a trace of our `own`, and begin to read. On failure the file is closed. */
+/* How the file is opened. */
+enum trace_kind {
+    TRACE_OTHER,   /* another program's */
+    TRACE_OWN,     /* a trace, whose call stacks get names */
+    TRACE_UNNAMED, /* a trace, without a look at other files than its own */
+};
+
+/* Check the file, recover it if it is a trace, and begin to read. On failure the file is closed. */
 static int
-trace_begin(const char *path, bool own, struct trace *out)
+trace_begin(const char *path, enum trace_kind kind, struct trace *out)
 {
     int status;
 
@@ -403,8 +421,8 @@ trace_begin(const char *path, bool own, struct trace *out)
     status = trace_check_head(out);
     if (status == COMMAND_FINE)
         status = trace_check_beside(out);
-    if (status == COMMAND_FINE && own)
-        trace_prepare(out);
+    if (status == COMMAND_FINE && kind != TRACE_OTHER)
+        trace_prepare(out, kind == TRACE_UNNAMED);
     if (status == COMMAND_FINE)
         status = trace_connect(out);
     if (status != COMMAND_FINE)
@@ -413,9 +431,9 @@ trace_begin(const char *path, bool own, struct trace *out)
 }
 
 static int
-trace_read_head(const char *path, struct trace *out)
+trace_read_head(const char *path, bool no_symbols, struct trace *out)
 {
-    int status = trace_begin(path, true, out);
+    int status = trace_begin(path, no_symbols ? TRACE_UNNAMED : TRACE_OWN, out);
 
     if (status == COMMAND_FINE)
         status = schema_check_all(out);
@@ -425,14 +443,14 @@ trace_read_head(const char *path, struct trace *out)
 }
 
 int
-trace_open(const char *path, struct trace *out)
+trace_open(const char *path, bool no_symbols, struct trace *out)
 {
-    int status = trace_read_head(path, out);
+    int status = trace_read_head(path, no_symbols, out);
 
     if (status == COMMAND_FINE && trace_has(out, "tag", "tag_id parent_tag_id name") && trace_has_replay_tags(out)) {
         trace_close(out);
         trace_drop_replay_tags(path);
-        status = trace_read_head(path, out);
+        status = trace_read_head(path, no_symbols, out);
     }
     if (status == COMMAND_FINE)
         status = trace_check_size(out);
@@ -444,7 +462,7 @@ trace_open(const char *path, struct trace *out)
 int
 trace_open_other(const char *path, struct trace *out)
 {
-    return trace_begin(path, false, out);
+    return trace_begin(path, TRACE_OTHER, out);
 }
 
 void
@@ -461,14 +479,14 @@ trace_verdict(const struct trace *trace)
     if (trace->complete && trace->lost_events == 0)
         return COMMAND_FINE;
     if (trace->lost_events != 0)
-        fprintf(stderr, "%s: %" PRId64 " events could not be recorded: the answer is without them\n", trace->path,
+        message("%s: %" PRId64 " events could not be recorded: the answer is without them", trace->path,
                 trace->lost_events);
     if (trace->complete)
         return COMMAND_INCOMPLETE;
     if (trace->in_progress)
-        fprintf(stderr, "%s: the recording is in progress (process %" PRIu32 "): the answer is of this moment\n",
-                trace->path, trace->process);
+        message("%s: the recording is in progress (process %" PRIu32 "): the answer is of this moment", trace->path,
+                trace->process);
     else
-        fprintf(stderr, "%s: the recording was cut off: what came after the last write is missing\n", trace->path);
+        message("%s: the recording was cut off: what came after the last write is missing", trace->path);
     return COMMAND_INCOMPLETE;
 }

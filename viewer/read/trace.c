@@ -3,8 +3,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/trace.h"
 
@@ -12,12 +15,14 @@ int
 trace_broken(const struct trace *trace, const char *format, ...)
 {
     va_list arguments;
+    char *text;
 
-    fprintf(stderr, "%s: ", trace->path);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    if (vasprintf(&text, format, arguments) < 0)
+        text = NULL;
     va_end(arguments);
-    putc('\n', stderr);
+    message("%s: %s", trace->path, text != NULL ? text : "no memory for a message");
+    free(text);
     return COMMAND_WRONG;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "src/tables/lives.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/replay/input.h"
 #include "viewer/read/rmm-csv.h"
@@ -65,7 +66,7 @@ csv_row(struct csv *csv, const struct rmm_row *row)
         csv->input->recorded_failures++;
     if (error == NULL)
         return COMMAND_FINE;
-    fprintf(stderr, "%s:%" PRIu64 ": %s\n", csv->file.path, csv->file.line, error);
+    message("%s:%" PRIu64 ": %s", csv->file.path, csv->file.line, error);
     return COMMAND_WRONG;
 }
 
@@ -80,7 +81,7 @@ csv_rows(struct csv *csv)
         if (found == RMM_ROW) {
             status = csv_row(csv, &row);
         } else {
-            fprintf(stderr, "%s\n", csv->file.message);
+            message("%s", csv->file.message);
             status = COMMAND_WRONG;
         }
     }

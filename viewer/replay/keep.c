@@ -9,6 +9,7 @@
 #include <sqlite3.h>
 
 #include "src/tables/grow.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/replayed.h"
 #include "viewer/read/trace-layers.h"
@@ -50,7 +51,7 @@ struct keep {
 static int
 keep_failed(const struct keep *keep)
 {
-    fprintf(stderr, "%s: keeps the times and call stacks of the replay: %s\n", keep->path,
+    message("%s: keeps the times and call stacks of the replay: %s", keep->path,
             keep->db != NULL ? sqlite3_errmsg(keep->db) : "no memory");
     return COMMAND_WRONG;
 }
@@ -58,7 +59,7 @@ keep_failed(const struct keep *keep)
 static int
 keep_no_memory(const struct keep *keep)
 {
-    fprintf(stderr, "%s: keeps the times and call stacks of the replay: no memory\n", keep->path);
+    message("%s: keeps the times and call stacks of the replay: no memory", keep->path);
     return COMMAND_WRONG;
 }
 
@@ -282,7 +283,7 @@ keep_find_times(struct keep *keep)
     int status = keep_find_frees(keep);
 
     if (status == COMMAND_FINE)
-        status = trace_open(keep->path, &made);
+        status = trace_open(keep->path, true, &made);
     if (status != COMMAND_FINE)
         return status;
     status = keep_find_logs(keep, &made);
@@ -456,7 +457,7 @@ replay_keep(const char *path, const struct replay *replay, bool recorded_times)
 
     if (replay->input->notes.path == NULL || (!recorded_times && !replay->input->notes.has_callstacks))
         return COMMAND_FINE;
-    status = trace_open(replay->input->notes.path, &keep.source);
+    status = trace_open(replay->input->notes.path, true, &keep.source);
     if (status != COMMAND_FINE)
         return status;
     if (recorded_times)

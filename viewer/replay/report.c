@@ -11,6 +11,7 @@
 #include <tidemark/stack.h>
 
 #include "src/tables/grow.h"
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/output.h"
 #include "viewer/output/json.h"
@@ -164,7 +165,7 @@ replay_report_make(struct tide_resource *stack, const char *counted, struct repl
 {
     *out = (struct replay_report){ .stack = counted != NULL ? strdup(counted) : report_stack_text(stack) };
     if (out->stack == NULL || !report_visit(out, stack)) {
-        fputs("tidemark: no memory for the layers of the stack\n", stderr);
+        message("tidemark: no memory for the layers of the stack");
         replay_report_free(out);
         return COMMAND_WRONG;
     }
@@ -522,7 +523,7 @@ report_write_people(struct emit *out, const struct replay_outcome *outcomes, siz
         report_write_table(&answer, out);
     report_end(&answer);
     if (failed)
-        fputs("tidemark replay: no memory for the answer\n", stderr);
+        message("tidemark replay: no memory for the answer");
     return failed ? COMMAND_WRONG : COMMAND_FINE;
 }
 

@@ -17,6 +17,7 @@
 #include <tidemark/message.h>
 #include <tidemark/tag.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
 #include "viewer/read/replayed.h"
@@ -337,7 +338,7 @@ run_threads(struct replay_shared *shared)
     if (error == 0) {
         turn_set(&threads[input->events[0].thread], TURN_GIVEN);
     } else {
-        fprintf(stderr, "tidemark replay: the input has %zu threads: %s\n", count, strerror(error));
+        message("tidemark replay: the input has %zu threads: %s", count, strerror(error));
         for (size_t i = 0; i < started; i++)
             turn_set(&threads[i], TURN_OVER);
     }
@@ -370,7 +371,7 @@ run_all(struct replay *replay)
 static int
 run_no_memory(void)
 {
-    fputs("tidemark replay: no memory for the allocations\n", stderr);
+    message("tidemark replay: no memory for the allocations");
     return COMMAND_WRONG;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/replay/report.h"
 #include "viewer/replay/streams.h"
@@ -36,10 +37,10 @@ struct replay_driver {
 static int
 streams_failed(const char *what, int result)
 {
-    fprintf(stderr, "tidemark replay: no streams on the device: %s", what);
     if (result != 0)
-        fprintf(stderr, ": CUDA error %d", result);
-    fputc('\n', stderr);
+        message("tidemark replay: no streams on the device: %s: CUDA error %d", what, result);
+    else
+        message("tidemark replay: no streams on the device: %s", what);
     return COMMAND_WRONG;
 }
 
@@ -144,7 +145,7 @@ replay_streams_make(struct tide_resource *stack, const uint64_t *recorded, size_
     out->streams = calloc(count + 1, sizeof(*out->streams));
     out->count = count;
     if (out->streams == NULL) {
-        fputs("tidemark replay: no memory for the streams\n", stderr);
+        message("tidemark replay: no memory for the streams");
         return COMMAND_WRONG;
     }
 #ifdef HAVE_CUDA_H

@@ -21,7 +21,7 @@ path_rank(void)
     static const char *const variables[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID" };
 
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-        const char *rank = getenv(variables[i]);
+        const char *rank = secure_getenv(variables[i]);
 
         /* Only a number is a rank: no other text of the variable gets into a path. */
         if (rank != NULL && rank[0] != '\0' && strspn(rank, "0123456789") == strlen(rank))
