@@ -1,5 +1,7 @@
 # Records in the order of time, paired.
 libtidemark_la_SOURCES += \
+	src/trace/events/early.c \
+	src/trace/events/early.h \
 	src/trace/events/event-calls.c \
 	src/trace/events/event-calls.h \
 	src/trace/events/merge.c \
@@ -8,5 +10,7 @@ libtidemark_la_SOURCES += \
 	src/trace/events/pair.h \
 	src/trace/events/sampler.c \
 	src/trace/events/sampler.h \
+	src/trace/events/steady.c \
+	src/trace/events/steady.h \
 	src/trace/events/timeline.c \
 	src/trace/events/timeline.h
