@@ -133,8 +133,8 @@ test_stop(bool resumes)
     if (resumes)
         pthread_create(&thread, NULL, resume_work, NULL);
     work(stack, 300);
-    is_i64(tide_log_flush(stack), TIDE_OK, resumes ? "the clock stood still for a while: a flush ends"
-                                                   : "the clock stands still: a flush ends");
+    is_i64(tide_log_flush(stack), TIDE_OK,
+           resumes ? "the clock stood still for a while: a flush ends" : "the clock stands still: a flush ends");
     if (resumes)
         pthread_join(thread, NULL);
     work(stack, 10);

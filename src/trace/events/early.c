@@ -44,9 +44,8 @@ tidei_earlies_add(struct tidei_earlies *earlies, const struct tidei_record *reco
     if (slot == TIDEI_NO_EARLY || !tidei_map_add(&earlies->waiting, record->address, record->layer, slot + 1))
         return TIDEI_NO_EARLY;
     earlies->unused = earlies->items[slot].next_unused;
-    earlies->items[slot] = (struct tidei_early){
-        .record = *record, .index = index, .place = UINT32_MAX, .state = TIDEI_EARLY_WAITING
-    };
+    earlies->items[slot] =
+        (struct tidei_early){ .record = *record, .index = index, .place = UINT32_MAX, .state = TIDEI_EARLY_WAITING };
     earlies->items[slot].record.text_records = 0; /* they stay behind */
     earlies->used++;
     return slot;

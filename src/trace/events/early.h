@@ -39,8 +39,8 @@ struct tidei_earlies {
     size_t capacity;
     size_t used; /* that are not unused */
     size_t assumed;
-    uint32_t unused;           /* the first unused item */
-    struct tidei_map waiting;  /* those that wait, by address and layer */
+    uint32_t unused;          /* the first unused item */
+    struct tidei_map waiting; /* those that wait, by address and layer */
 };
 
 void tidei_earlies_free(struct tidei_earlies *earlies);
