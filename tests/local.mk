@@ -654,6 +654,21 @@ TESTS += tests/process-t
 # These stop at test points.
 point_test = tests/point.c $(trace_test)
 
+check_PROGRAMS += tests/lives-killed-t
+tests_lives_killed_t_SOURCES = tests/lives-killed-t.c $(point_test)
+tests_lives_killed_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_lives_killed_t_CFLAGS = $(trace_test_cflags)
+tests_lives_killed_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/lives-killed-t
+
+check_PROGRAMS += tests/skew-t
+tests_skew_t_SOURCES = tests/skew-t.c $(point_test)
+tests_skew_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_skew_t_CFLAGS = $(trace_test_cflags)
+tests_skew_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/skew-t
+THREADED_TESTS += tests/skew-t
+
 check_PROGRAMS += tests/merge-t
 tests_merge_t_SOURCES = tests/merge-t.c $(point_test)
 tests_merge_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

@@ -630,7 +630,8 @@ coarse_run(uint64_t seed)
     diag("%" PRId64 " ticks for %u allocations", sql_number(path, "SELECT count(DISTINCT alloc_ns) FROM allocation"),
          calls * RANDOM_THREADS);
     /* Within a tick, the sizes tell the allocations of an address apart only if the address was free in between. */
-    is_i64(sql_number(path, "SELECT (SELECT count(free_ns) FROM allocation) + (SELECT count(*) FROM unmatched_free)"),
+    is_i64(sql_number(path,
+                      "SELECT (SELECT count(free_thread_id) FROM allocation) + (SELECT count(*) FROM unmatched_free)"),
            (int64_t)calls * RANDOM_THREADS - RANDOM_SLOTS, "with a coarse clock every free is in the trace once");
     atomic_store(&tidei_test_clock, NULL);
     free(run->alloc_thread);

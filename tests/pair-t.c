@@ -70,8 +70,10 @@ test_earlier_slice(void)
     put(TIDEI_RECORD_ALLOC, 600, 10);
     put(TIDEI_RECORD_FREE, 800, 100);
     run();
-    ok(pair->rows[0].free == 10 && pair->closing_count == 0,
-       "of an earlier slice's allocation and this slice's, a free that begins later ends this slice's");
+    is_u64(pair->rows[0].free, 10,
+           "of an earlier slice's allocation and this slice's, a free that begins later ends this slice's");
+    ok(all_of(pair->closing_count == 1, pair->closings[0].id == live.id, pair->closings[0].free == TIDEI_NO_FREE),
+       "the earlier slice's allocation ends where its address is allocated again, until its free comes");
     put(TIDEI_RECORD_FREE, 900, 0);
     run();
     ok(pair->closing_count == 1 && pair->closings[0].id == live.id,
@@ -124,7 +126,7 @@ test_free_between(void)
 int
 main(void)
 {
-    plan(13);
+    plan(14);
     file = calloc(1, sizeof(*file));
     file->chunks[0][0] = calloc(TIDEI_CHUNK_RECORDS, sizeof(struct tidei_record));
     pair = tidei_pair_new(file);

@@ -17,12 +17,16 @@ struct field {
     }
 
 static const struct field header_fields[] = {
-    FIELD(tidei_ring_header, magic),      FIELD(tidei_ring_header, format),      FIELD(tidei_ring_header, pid),
-    FIELD(tidei_ring_header, trace_id),   FIELD(tidei_ring_header, ring_bytes),  FIELD(tidei_ring_header, start_ns),
-    FIELD(tidei_ring_header, tsc),        FIELD(tidei_ring_header, ready),       FIELD(tidei_ring_header, first),
-    FIELD(tidei_ring_header, lines),      FIELD(tidei_ring_header, buffers),     FIELD(tidei_ring_header, published),
-    FIELD(tidei_ring_header, ring_count), FIELD(tidei_ring_header, chunk_count), FIELD(tidei_ring_header, lost_allocs),
-    FIELD(tidei_ring_header, lost_frees), FIELD(tidei_ring_header, line),
+    FIELD(tidei_ring_header, magic),        FIELD(tidei_ring_header, format),
+    FIELD(tidei_ring_header, pid),          FIELD(tidei_ring_header, trace_id),
+    FIELD(tidei_ring_header, ring_bytes),   FIELD(tidei_ring_header, start_ns),
+    FIELD(tidei_ring_header, tsc),          FIELD(tidei_ring_header, ready),
+    FIELD(tidei_ring_header, first),        FIELD(tidei_ring_header, lines),
+    FIELD(tidei_ring_header, buffers),      FIELD(tidei_ring_header, published),
+    FIELD(tidei_ring_header, ring_count),   FIELD(tidei_ring_header, chunk_count),
+    FIELD(tidei_ring_header, lost_allocs),  FIELD(tidei_ring_header, lost_frees),
+    FIELD(tidei_ring_header, line),         FIELD(tidei_ring_header, shift),
+    FIELD(tidei_ring_header, shift_before), FIELD(tidei_ring_header, apart_ticks),
 };
 
 static const struct field directory_fields[] = {
@@ -100,7 +104,7 @@ main(void)
     is_documented(page, "text record", text_fields, sizeof(text_fields) / sizeof(*text_fields));
     ok(all_of(TIDEI_PAGE == 4096, TIDEI_RING_PREFIX_BYTES == 167936), "the first ring begins at 167936");
     ok(all_of(TIDEI_CHUNK_BYTES == 1048576, TIDEI_CHUNK_RECORDS == 16384, TIDEI_MAX_RINGS == 4096,
-              TIDEI_MAX_CHUNKS == 16384, TIDEI_RING_FORMAT == 2),
+              TIDEI_MAX_CHUNKS == 16384, TIDEI_RING_FORMAT == 3),
        "chunks, the most rings and chunks, and the format are those of the page");
     return done();
 }

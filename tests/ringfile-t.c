@@ -228,7 +228,7 @@ test_each_check(void)
     uint64_t nan = UINT64_C(0x7ff8000000000000);
 
     test_refused(0, 'X', 1, "no ring file of a trace", "a file of another kind is refused");
-    test_refused(HEADER(format), 3, 4, "format 3", "a file of a newer format is refused");
+    test_refused(HEADER(format), TIDEI_RING_FORMAT + 1, 4, "format 4", "a file of a newer format is refused");
     test_refused(HEADER(trace_id), header->trace_id + 1, 8, "another trace", "a file of another trace is refused");
     test_refused(HEADER(ring_bytes), 8192, 8, "segments",
                  "a file with a ring size that does not fit its rings is refused");
@@ -240,6 +240,8 @@ test_each_check(void)
                  "a file with a clock rate that is no number is refused");
     test_refused(HEADER(lines[header->line].base.ns), UINT64_MAX, 8, "time",
                  "a file with an impossible clock time is refused");
+    test_refused(HEADER(lines[header->line].base.ns), ((uint64_t)1 << 62) + 1, 8, "time",
+                 "a file with a clock time of which later times would not fit into 63 bits is refused");
     test_refused(HEADER(published), header->published + (1 << 20), 8, "fuller",
                  "a file with a filling buffer over its capacity is refused");
     test_refused(HEADER(buffers[1 - filling].count), (uint64_t)1 << 40, 8, "fuller",
@@ -256,6 +258,42 @@ test_each_check(void)
     test_refused(ring, UINT64_MAX, 8, "more records", "a file with a ring over its capacity is refused");
     test_refused(ring + offsetof(struct tidei_ring, state), 7, 4, "impossible",
                  "a file with a ring in an unknown state is refused");
+}
+
+/* The first allocation that a ring still holds. */
+static struct tidei_record *
+pending_alloc(unsigned char *rings)
+{
+    const struct tidei_ring_header *header = (const struct tidei_ring_header *)rings;
+    struct tidei_ring *ring = (struct tidei_ring *)(rings + directory_entry(rings, left_pending_ring()));
+    uint64_t mask = header->ring_bytes / sizeof(struct tidei_record) - 1;
+
+    for (uint64_t i = ring->tail; i < ring->head; i++) {
+        struct tidei_record *record = &tidei_ring_records(ring)[i & mask];
+
+        if (record->kind == TIDEI_RECORD_ALLOC && record->status == TIDE_OK)
+            return record;
+    }
+    abort();
+}
+
+/* Extreme values in a record whose file is otherwise right. */
+static void
+test_extreme_record(void)
+{
+    unsigned char *rings = copy_rings();
+    struct tide_trace_recovery found = { TIDE_FIGURES(found) };
+    struct tidei_record *record = pending_alloc(rings);
+    enum tide_status status;
+
+    record->alignment_log2 = 63;
+    record->duration_ticks = UINT64_MAX;
+    ok(all_of(recover_any(rings, left.rings.length, &status, &found), status == TIDE_OK),
+       "a record with an impossible alignment and duration is recovered");
+    is_i64(left_number("SELECT min(alignment) FROM allocation") > 0, 1, "no recovered row has a negative alignment");
+    is_i64(left_number("SELECT count(*) FROM allocation WHERE alloc_duration_ns < 0"), 0,
+           "no recovered row has a negative duration");
+    free(rings);
 }
 
 /* A ring file of this trace from an earlier moment, or from a later one. */
@@ -402,7 +440,7 @@ main(void)
     const char *rounds = getenv("RINGFILE_ROUNDS"), *first = getenv("RINGFILE_FIRST");
     uint64_t events = 0;
 
-    plan(35);
+    plan(39);
     if (!ok(leave_behind(), "a program that records is killed and leaves its files"))
         return done();
     test_sound(&events);
@@ -414,6 +452,7 @@ main(void)
     test_second_definition(TIDEI_RECORD_STACK, "stack");
     test_each_check();
     test_other_moment();
+    test_extreme_record();
     test_rounds(first != NULL ? strtoull(first, NULL, 10) : 1, rounds != NULL ? strtoull(rounds, NULL, 10) : 250);
     test_no_files();
     left_remove();

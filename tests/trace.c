@@ -190,12 +190,9 @@ trace_is_sound(const char *path)
                   "rows freed before they were allocated");
     good &=
         sound(path,
-              sql_number(path, "SELECT count(*) FROM (SELECT alloc_ns < lag(coalesce(free_ns, open)) OVER"
+              sql_number(path, "SELECT count(*) FROM (SELECT alloc_ns < lag(coalesce(free_ns, 1 << 62)) OVER"
                                " (PARTITION BY layer_id, address ORDER BY alloc_ns, coalesce(free_ns, 1 << 62)) AS over"
-                               " FROM allocation, (SELECT iif(count(*), 0, 1 << 62) AS open FROM"
-                               " (SELECT 1 FROM loss WHERE reason = 'dropped free' UNION ALL"
-                               " SELECT 1 FROM meta WHERE key = 'ended' AND value = 'recovered')) WHERE status = 0 AND "
-                               "address <> 0) WHERE over"),
+                               " FROM allocation WHERE status = 0 AND address <> 0) WHERE over"),
               0, "lives that overlap another of their address");
     return good;
 }

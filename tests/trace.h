@@ -28,8 +28,7 @@ const char *sql_text(const char *path, const char *format, ...) __attribute__((f
 
 /*
  * Check what holds in every trace: integrity, ids in the order of alloc_ns, frees after allocations, and no overlapping
- * allocations of one address at one layer, except if a free was dropped or cut off by a kill. Prints what does not
- * hold.
+ * allocations of one address at one layer. Prints what does not hold.
  */
 bool trace_is_sound(const char *path);
 

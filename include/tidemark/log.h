@@ -13,7 +13,7 @@ extern "C" {
 
 /* Which clock the times of a trace come from. */
 enum tide_clock {
-    TIDE_CLOCK_AUTO = 0,      /* the time stamp counter if it is invariant, else CLOCK_MONOTONIC */
+    TIDE_CLOCK_AUTO = 0,      /* the time stamp counter if the kernel keeps its time by it, else CLOCK_MONOTONIC */
     TIDE_CLOCK_TSC = 1,       /* the time stamp counter; creation fails if it is not invariant */
     TIDE_CLOCK_MONOTONIC = 2, /* clock_gettime(CLOCK_MONOTONIC) */
 };

@@ -25,6 +25,7 @@ TIDEI_TEST_SHARED _Atomic(tidei_test_point_function) tidei_test_point;
 
 /* Limits that a test may override; 0: no override. */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_patience_ns; /* how long an open record holds up all others */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_wait_ns;     /* how long a thread waits for room in its ring */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_busy_ns;     /* how long the writer waits for another process's lock */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_sample_ns;   /* sampling period of used and reserved bytes */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_device_ns;   /* sampling period of a device's free bytes */

@@ -47,7 +47,7 @@ enum tidei_bulk {
 struct tidei_database {
     sqlite3 *db;
     char *path; /* owned */
-    sqlite3_stmt *stack, *frame, *callstack;
+    sqlite3_stmt *stack, *frame, *callstack, *revoke;
     sqlite3_stmt *bulk[TIDEI_BULKS];
     struct tidei_inserts inserts;
     struct tidei_timeline timeline;

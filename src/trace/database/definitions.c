@@ -148,15 +148,26 @@ definitions_other(struct tidei_database *database, uint64_t index)
 }
 
 static void
-definitions_unmatched(struct tidei_database *database, uint64_t index)
+definitions_unmatched(struct tidei_database *database, uint32_t index)
 {
-    const struct tidei_record *record = definitions_record(database, index);
+    const struct tidei_record *record = tidei_pair_event_record(database->pair, index);
     uint64_t began = record->ticks - record->duration_ticks;
 
     tidei_database_insert(database, unmatched_free, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, began)),
                           TIDEI_NUMBER(record->layer), TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
                           TIDEI_NUMBER(record->thread),
                           TIDEI_NUMBER(tidei_database_stream(database, record->stream, record->layer)));
+    /* The row goes if an allocation comes that the free was of. */
+    if (index & TIDEI_FREE_EARLY)
+        database->pair->early.items[index & ~TIDEI_FREE_EARLY].row = sqlite3_last_insert_rowid(database->db);
+}
+
+/* Remove the row of a free whose allocation has come. */
+static void
+definitions_revoke(struct tidei_database *database, uint32_t early)
+{
+    sqlite3_bind_int64(database->revoke, 1, database->pair->early.items[early].row);
+    tidei_database_run(database, database->revoke, "unmatched_free");
 }
 
 /* A free that was refused, or that gave another size than its allocation's. */
@@ -186,8 +197,12 @@ tidei_database_write_definitions(struct tidei_database *database)
     for (size_t i = 0; database->status == TIDE_OK && i < pair->other.count; i++)
         definitions_other(database, pair->other.items[i]);
     tidei_database_loss(database, 0, "unreadable record", database->unreadable);
-    for (size_t i = 0; i < pair->unmatched.count; i++)
-        definitions_unmatched(database, pair->unmatched.items[i]);
+    for (size_t i = 0; i < pair->revoked.count; i++)
+        definitions_revoke(database, pair->revoked.items[i]);
+    for (size_t i = 0; i < pair->unmatched.count; i++) {
+        if (pair->unmatched.items[i] != TIDEI_NO_FREE)
+            definitions_unmatched(database, pair->unmatched.items[i]);
+    }
     for (size_t i = 0; i < pair->odd.count; i++)
         definitions_odd(database, pair->odd.items[i]);
 }

@@ -54,9 +54,31 @@ load_live(struct tidei_database *database, sqlite3_stmt *row)
         .alloc_duration_ns = (uint64_t)sqlite3_column_int64(row, TIDEI_allocation_alloc_duration_ns),
         .alloc_thread_id = (uint32_t)sqlite3_column_int64(row, TIDEI_allocation_alloc_thread_id),
         .alloc_stream_id = (uint32_t)sqlite3_column_int64(row, TIDEI_allocation_alloc_stream_id),
+        /* Its address was allocated again, while the record of its free had not come. */
+        .until_ns = (uint64_t)sqlite3_column_int64(row, TIDEI_allocation_free_ns),
     };
 
     return tidei_pair_keep(database->pair, &live, SIZE_MAX);
+}
+
+/* A free of no known allocation: that may still come, where clocks differ. */
+static bool
+load_unmatched(struct tidei_database *database, sqlite3_stmt *row)
+{
+    const struct tidei_record record = {
+        .ticks = tidei_timeline_ticks(&database->timeline, (uint64_t)sqlite3_column_int64(row, 1)),
+        .address = (uint64_t)sqlite3_column_int64(row, 3),
+        .size = (uint64_t)sqlite3_column_int64(row, 4),
+        .stream = (uint64_t)sqlite3_column_int64(row, 6),
+        .layer = (uint16_t)sqlite3_column_int(row, 2),
+        .kind = TIDEI_RECORD_FREE,
+        .thread = (uint32_t)sqlite3_column_int64(row, 5),
+    };
+    uint32_t slot = tidei_earlies_add(&database->pair->early, &record, UINT32_MAX);
+
+    if (slot != TIDEI_NO_EARLY)
+        database->pair->early.items[slot].row = sqlite3_column_int64(row, 0);
+    return true;
 }
 
 static bool
@@ -131,13 +153,19 @@ tidei_database_load(struct tidei_database *database)
 {
     char sql[512];
 
-    sqlite3_snprintf(sizeof(sql), sql, "SELECT %s FROM allocation WHERE free_ns IS NULL AND status = 0 ORDER BY 1",
+    sqlite3_snprintf(sizeof(sql), sql,
+                     "SELECT %s FROM allocation WHERE free_thread_id IS NULL AND status = 0 ORDER BY 1",
                      tidei_tables[TIDEI_TABLE_allocation].names);
     load_each(database, "SELECT max(allocation_id), max(alloc_ns) FROM allocation", load_next_id);
     load_each(database, "SELECT stream_id, handle, device FROM stream ORDER BY stream_id", load_stream);
     load_each(database, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
     load_each(database, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
     load_each(database, sql, load_live);
+    /* The latest ones: those that are too old to be of an allocation yet to come go with the first slice. */
+    load_each(database,
+              "SELECT u.rowid, u.ns, u.layer_id, u.address, u.size, u.thread_id, s.handle FROM unmatched_free u"
+              " JOIN stream s USING (stream_id) WHERE u.address <> 0 ORDER BY u.rowid DESC LIMIT 4096",
+              load_unmatched);
     database->pair->find_event = load_event;
     database->pair->find_context = database;
     return database->status;

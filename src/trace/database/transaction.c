@@ -35,6 +35,7 @@ tidei_database_prepare(struct tidei_database *database)
                             " WHERE NOT EXISTS (SELECT 1 FROM frame WHERE address = ?1 AND module_id IS ?2)" },
         { &database->callstack, "INSERT OR IGNORE INTO callstack SELECT ?3, ?4, frame_id FROM frame"
                                 " WHERE address = ?1 AND module_id IS ?2" },
+        { &database->revoke, "DELETE FROM unmatched_free WHERE rowid = ?1" },
     };
     int code;
 

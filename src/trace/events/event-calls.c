@@ -29,7 +29,7 @@ eventcalls_record(const struct tidei_pair *pair, size_t step, uint32_t *index, s
         out->allocation_id = pair->closings[step].id;
         out->is_free = true;
         *index = pair->closings[step].free;
-        return true;
+        return *index != TIDEI_NO_FREE;
     }
     step -= pair->closing_count;
     out->allocation_id = pair->more_calls[step].id;
@@ -93,7 +93,7 @@ tidei_event_calls_next(struct tidei_event_calls *walk, const struct tidei_pair *
     for (; walk->step < steps; walk->step++, walk->part = 0) {
         if (!eventcalls_record(pair, walk->step, &index, out))
             continue;
-        record = tidei_buffer_record(pair->file, pair->buffer, index);
+        record = tidei_pair_event_record(pair, index);
         eventcalls_event(record, out);
         if (walk->part == 0 && record->call_function != 0) {
             walk->part++;
@@ -118,8 +118,7 @@ tidei_event_calls_any_after(const struct tidei_pair *pair, uint64_t ticks)
     uint32_t index;
 
     for (size_t step = 0; step < steps; step++) {
-        if (eventcalls_record(pair, step, &index, &unused) &&
-            tidei_buffer_record(pair->file, pair->buffer, index)->ticks > ticks)
+        if (eventcalls_record(pair, step, &index, &unused) && tidei_pair_event_record(pair, index)->ticks > ticks)
             return true;
     }
     return false;

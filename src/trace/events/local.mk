@@ -2,6 +2,8 @@
 libtidemark_la_SOURCES += \
 	src/trace/events/counts.c \
 	src/trace/events/counts.h \
+	src/trace/events/early.c \
+	src/trace/events/early.h \
 	src/trace/events/event-calls.c \
 	src/trace/events/event-calls.h \
 	src/trace/events/merge.c \
@@ -10,5 +12,7 @@ libtidemark_la_SOURCES += \
 	src/trace/events/pair.h \
 	src/trace/events/sampler.c \
 	src/trace/events/sampler.h \
+	src/trace/events/steady.c \
+	src/trace/events/steady.h \
 	src/trace/events/timeline.c \
 	src/trace/events/timeline.h

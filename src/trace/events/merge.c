@@ -23,7 +23,7 @@ tidei_merge_new(struct tidei_ringfile *file, bool tsc)
     if (merge == NULL)
         return NULL;
     merge->file = file;
-    merge->tsc = tsc;
+    merge->clock = (struct tidei_steady){ .header = file->header, .tsc = tsc };
     return merge;
 }
 
@@ -44,28 +44,35 @@ merge_tail(const struct tidei_merge *merge, const struct tidei_ring *ring)
     return atomic_load_explicit(&ring->tail, memory_order_relaxed);
 }
 
+uint64_t
+tidei_merge_patience_ns(void)
+{
+    return TIDEI_TEST_LIMIT(patience_ns, TIDEI_MERGE_PATIENCE_NS);
+}
+
 /*
  * The earliest tick that the ring's next record can have, by `open`. A record that has been open for too long is not
  * waited for; it will count as late.
  */
 static uint64_t
-merge_bound(struct tidei_merge *merge, uint32_t index, uint64_t open, uint64_t now)
+merge_bound(const struct tidei_merge *merge, struct tidei_merge_seen *seen, uint64_t open, uint64_t now)
 {
-    uint64_t ns;
+    uint64_t ns, bound;
 
     if (open == 0) {
-        merge->open_seen[index] = 0;
+        seen->open = 0;
         return now;
     }
     ns = tidei_monotonic_ns();
-    if (merge->open_seen[index] != open) {
-        merge->open_seen[index] = open;
-        merge->open_since_ns[index] = ns;
+    if (seen->open != open) {
+        seen->open = open;
+        seen->open_since_ns = ns;
     }
-    if (ns - merge->open_since_ns[index] > TIDEI_TEST_LIMIT(patience_ns, TIDEI_MERGE_PATIENCE_NS))
+    if (merge->hurry || ns - seen->open_since_ns > tidei_merge_patience_ns())
         return now;
     /* The record's tick may equal the one at which its call began; `open` is that tick | 1, so one more if even. */
-    return open - 1 < now ? open - 1 : now;
+    bound = open - 1 + tidei_steady_shift(&merge->clock, open - 1);
+    return bound < now ? bound : now;
 }
 
 static void
@@ -76,41 +83,6 @@ merge_barrier(struct tidei_merge *merge)
     merge->barrier_refused = merge->membarrier;
     tidei_clock_serialize();
     atomic_thread_fence(memory_order_seq_cst);
-}
-
-/* Find the rings that have records, and the tick before which they may be merged. Returns the number of rings. */
-static uint32_t
-merge_look(struct tidei_merge *merge)
-{
-    uint32_t found = 0, rings;
-    uint64_t now;
-
-    TIDEI_TEST_POINT("merge.look");
-    now = merge->post_mortem ? UINT64_MAX : tidei_clock_ticks(merge->tsc);
-    merge->watermark = now;
-    /* See producer.h: a thread whose `open` is read as 0 after this barrier will read its clock after `now`. */
-    merge_barrier(merge);
-    /* After the barrier, too: a ring that is not counted yet gets its first record after `now`. */
-    rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
-    for (uint32_t i = 0; i < rings; i++) {
-        struct tidei_ring *ring = merge->file->rings[i];
-        /* These pair with the releases in producer.h, in reverse order: first open, then head. */
-        uint64_t open = merge->post_mortem ? 0 : atomic_load_explicit(&ring->open, memory_order_acquire);
-        uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
-        uint64_t tail = merge_tail(merge, ring);
-        uint64_t bound = merge_bound(merge, i, open, now);
-        struct tidei_merge_cursor *cursor = &merge->cursors[found];
-
-        if (bound < merge->watermark)
-            merge->watermark = bound;
-        if (head == tail)
-            continue;
-        cursor->ring = ring;
-        cursor->position = tail;
-        cursor->head = head;
-        found++;
-    }
-    return found;
 }
 
 static struct tidei_record *
@@ -127,13 +99,114 @@ merge_at(const struct tidei_merge *merge, const struct tidei_merge_cursor *curso
     return merge_at_offset(merge, cursor, 0);
 }
 
-/* The record's tick, clamped below the watermark of a recovery: else a damaged file could stop it from ending. */
+/* The record's corrected tick, clamped below the watermark: else a damaged file could stop a recovery from ending. */
 static uint64_t
 merge_ticks(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor)
 {
     uint64_t ticks = merge_at(merge, cursor)->ticks;
 
-    return ticks < INT64_MAX ? ticks : INT64_MAX;
+    ticks += tidei_steady_shift(&merge->clock, ticks);
+    ticks = ticks < INT64_MAX ? ticks : INT64_MAX;
+    return ticks < cursor->most ? ticks : cursor->most;
+}
+
+/* Note where the time of a ring's new record shows that its thread's counter is behind, or ahead of, the writer's. */
+static void
+merge_compare(struct tidei_merge *merge, const struct tidei_merge_cursor *cursor, const struct tidei_merge_seen *seen)
+{
+    const struct tidei_record *first = merge_at_offset(merge, cursor, seen->head - cursor->position);
+    const struct tidei_record *last = merge_at_offset(merge, cursor, cursor->head - cursor->position - 1);
+    uint64_t ticks;
+
+    /* The ring was not open then, so that this record's clock was read later. */
+    if (seen->head - cursor->position < cursor->head - cursor->position && first->kind != TIDEI_RECORD_TEXT) {
+        ticks = first->ticks + tidei_steady_shift(&merge->clock, first->ticks);
+        if ((int64_t)(seen->now - ticks) > 0)
+            tidei_steady_differs(&merge->clock, seen->now - ticks);
+    }
+    if (last->kind == TIDEI_RECORD_TEXT)
+        return;
+    /* And this one's earlier than the writer's now. */
+    ticks = tidei_clock_ticks_ordered(merge->clock.tsc) + merge->file->header->shift;
+    if ((int64_t)(last->ticks + tidei_steady_shift(&merge->clock, last->ticks) - ticks) > 0)
+        tidei_steady_differs(&merge->clock, last->ticks + tidei_steady_shift(&merge->clock, last->ticks) - ticks);
+}
+
+/*
+ * Whether the ring's first record has waited long enough for its time to come: the counter of its processor is ahead,
+ * or the writer's was set back. It then counts as late.
+ */
+static bool
+merge_is_ahead(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor, struct tidei_merge_seen *seen,
+               uint64_t now)
+{
+    uint64_t ns;
+
+    if (merge->post_mortem || merge_ticks(merge, cursor) < now) {
+        seen->ahead_since_ns = 0;
+        return false;
+    }
+    ns = tidei_monotonic_ns();
+    if (seen->ahead_since_ns == 0)
+        seen->ahead_since_ns = ns;
+    return merge->hurry || ns - seen->ahead_since_ns > tidei_merge_patience_ns();
+}
+
+/* Look at one ring. False if it has no records to merge. */
+static bool
+merge_look_at(struct tidei_merge *merge, uint32_t index, uint64_t now, struct tidei_merge_cursor *cursor)
+{
+    struct tidei_ring *ring = merge->file->rings[index];
+    struct tidei_merge_seen *seen = &merge->seen[index];
+    /* These pair with the releases in producer.h, in reverse order: first open, then head. */
+    uint64_t open = merge->post_mortem ? 0 : atomic_load_explicit(&ring->open, memory_order_acquire);
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+    uint64_t bound = merge_bound(merge, seen, open, now);
+
+    if (bound < merge->watermark)
+        merge->watermark = bound;
+    *cursor = (struct tidei_merge_cursor){
+        .ring = ring, .position = merge_tail(merge, ring), .head = head, .most = UINT64_MAX
+    };
+    if (head != cursor->position) {
+        if (!merge->post_mortem && head != seen->head)
+            merge_compare(merge, cursor, seen);
+        cursor->ticks = merge_ticks(merge, cursor);
+        if (merge_is_ahead(merge, cursor, seen, now))
+            cursor->most = 0; /* for now: below the watermark, which is not known yet */
+    }
+    if (open == 0) {
+        seen->head = head;
+        seen->now = now;
+    }
+    return head != cursor->position;
+}
+
+/* Find the rings that have records, and the tick before which they may be merged. Returns the number of rings. */
+static uint32_t
+merge_look(struct tidei_merge *merge)
+{
+    uint32_t found = 0, rings;
+    uint64_t now;
+
+    TIDEI_TEST_POINT("merge.look");
+    now = merge->post_mortem ? UINT64_MAX : tidei_steady_now(&merge->clock);
+    merge->watermark = now;
+    /* See producer.h: a thread whose `open` is read as 0 after this barrier will read its clock after `now`. */
+    merge_barrier(merge);
+    /* After the barrier, too: a ring that is not counted yet gets its first record after `now`. */
+    rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
+    for (uint32_t i = 0; i < rings; i++)
+        found += merge_look_at(merge, i, now, &merge->cursors[found]);
+    for (uint32_t i = 0; i < found; i++) {
+        struct tidei_merge_cursor *cursor = &merge->cursors[i];
+
+        if (cursor->most == 0)
+            cursor->most = merge->watermark - 1;
+        if (cursor->ticks > cursor->most)
+            cursor->ticks = cursor->most;
+    }
+    return found;
 }
 
 /* Restore the heap below `i`: the cursor with the earliest record stands at 0. */
@@ -171,11 +244,38 @@ merge_reserve(struct tidei_merge *merge, uint64_t records)
     return true;
 }
 
+/* Correct the times of the driver's calls behind a record that was copied to the end of the buffer. */
+static __attribute__((noinline)) void
+merge_shift_calls(const struct tidei_merge *merge, struct tidei_record *to, uint64_t shift)
+{
+    bool more = to->kind == TIDEI_RECORD_CALLS;
+
+    if (!more && to->kind != TIDEI_RECORD_ALLOC && to->kind != TIDEI_RECORD_FREE)
+        return;
+    if (more) {
+        to->address += shift;
+        to->size += shift;
+    }
+    for (uint64_t i = 1; i <= to->text_records; i++) {
+        struct tidei_text_record *part =
+            (struct tidei_text_record *)tidei_buffer_record(merge->file, merge->buffer, merge->count + i);
+        struct tidei_call_part call;
+
+        if (part->part == TIDEI_PART_REFUSAL || part->length != sizeof(call))
+            continue;
+        memcpy(&call, part->text, sizeof(call));
+        call.start += shift;
+        call.end += shift;
+        memcpy(part->text, &call, sizeof(call));
+    }
+}
+
 /* Copy the record at the cursor, with its text. False if the buffer is full. */
 static inline bool
 merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
 {
     struct tidei_record *from = merge_at(merge, cursor);
+    uint64_t shift = tidei_steady_shift(&merge->clock, from->ticks);
     uint64_t records = 1;
     struct tidei_record *to;
 
@@ -194,6 +294,8 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
         to->duration_ticks += merge->last_ticks - to->ticks;
         to->ticks = merge->last_ticks;
         merge->late++;
+    } else if (to->ticks == cursor->most && from->ticks + shift > to->ticks) {
+        merge->late++;
     }
     merge->last_ticks = to->ticks;
     cursor->position++;
@@ -201,6 +303,8 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
         *tidei_buffer_record(merge->file, merge->buffer, merge->count + i) = *merge_at(merge, cursor);
         cursor->position++;
     }
+    if (__builtin_expect(shift != 0, 0))
+        merge_shift_calls(merge, to, shift);
     merge->count += records;
     return true;
 }
@@ -281,7 +385,7 @@ tidei_merge_resume(struct tidei_merge *merge)
         const struct tidei_record *record = tidei_buffer_record(merge->file, merge->buffer, i);
 
         if (record->kind != TIDEI_RECORD_TEXT) {
-            merge->last_ticks = record->ticks;
+            merge->clock.now = merge->last_ticks = record->ticks;
             break;
         }
     }
@@ -297,8 +401,6 @@ tidei_merge_drain(struct tidei_merge *merge)
     merge->full = false;
     if (rings == 0)
         return 0;
-    for (uint32_t i = 0; i < rings; i++)
-        merge->cursors[i].ticks = merge_ticks(merge, &merge->cursors[i]);
     for (uint32_t i = rings / 2; i-- > 0;)
         merge_sift(merge, i, rings);
     while (merge_run(merge, &active))
@@ -306,6 +408,30 @@ tidei_merge_drain(struct tidei_merge *merge)
     if (merge->count != before)
         merge_publish(merge, rings);
     return merge->count - before;
+}
+
+void
+tidei_merge_mark(struct tidei_merge *merge)
+{
+    uint32_t rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
+
+    for (uint32_t i = 0; i < TIDEI_MAX_RINGS; i++)
+        merge->seen[i].wanted =
+            i < rings ? atomic_load_explicit(&merge->file->rings[i]->head, memory_order_acquire) : 0;
+}
+
+bool
+tidei_merge_reached(const struct tidei_merge *merge)
+{
+    uint32_t rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
+
+    for (uint32_t i = 0; i < rings; i++) {
+        uint64_t tail = atomic_load_explicit(&merge->file->rings[i]->tail, memory_order_relaxed);
+
+        if ((int64_t)(tail - merge->seen[i].wanted) < 0)
+            return false;
+    }
+    return true;
 }
 
 uint64_t

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/trace/events/steady.h"
 #include "src/trace/ring/ringfile.h"
 
 /* A ring with records to merge. */
@@ -12,15 +13,30 @@ struct tidei_merge_cursor {
     uint64_t ticks; /* of the record at `position` */
     uint64_t position;
     uint64_t head;
+    uint64_t most; /* a later tick counts as this one: the ring is not waited for any more */
     struct tidei_ring *ring;
 };
 
-/* How long an open record may hold up all others: a debugger may have stopped its thread. */
+/*
+ * How long an open record may hold up all others: a debugger may have stopped its thread. And how long a record waits
+ * whose time is yet to come, as another processor's counter may say.
+ */
 #define TIDEI_MERGE_PATIENCE_NS 100000000u
+uint64_t tidei_merge_patience_ns(void); /* a test may have set another */
+
+/* What the merge remembers of a ring from one look to the next. */
+struct tidei_merge_seen {
+    uint64_t open;           /* the record that is being written */
+    uint64_t open_since_ns;  /* since when it has been seen */
+    uint64_t ahead_since_ns; /* since when the ring's first record has been later than now; 0: it is not */
+    uint64_t head;           /* of the latest look that found no open record */
+    uint64_t now;            /* when that was: later records have later times */
+    uint64_t wanted;         /* a head, see tidei_merge_mark */
+};
 
 struct tidei_merge {
     struct tidei_ringfile *file;
-    bool tsc;
+    struct tidei_steady clock;
     bool membarrier;      /* producers have no fence: the writer runs a barrier in all threads */
     bool barrier_refused; /* the kernel has begun to refuse it (sandbox): a pause replaces it */
     bool post_mortem;     /* the recording process is gone: nothing writes to the rings */
@@ -28,12 +44,12 @@ struct tidei_merge {
     uint64_t count;       /* records in it */
     uint64_t number;      /* of the latest publication */
     bool full;            /* the buffer has no room for the records in the rings */
+    bool hurry;           /* wait for no record any more */
     uint64_t last_ticks;
     uint64_t watermark; /* of the latest drain: all records before it are in the backlog, unless `full` */
-    uint64_t late;      /* records that arrived after a record with a later time was merged */
+    uint64_t late;      /* records that got another time: a later one was merged, or theirs was too far ahead */
     struct tidei_merge_cursor cursors[TIDEI_MAX_RINGS];
-    uint64_t open_seen[TIDEI_MAX_RINGS];
-    uint64_t open_since_ns[TIDEI_MAX_RINGS];
+    struct tidei_merge_seen seen[TIDEI_MAX_RINGS];
 };
 
 /* NULL without host memory. */
@@ -45,6 +61,13 @@ void tidei_merge_resume(struct tidei_merge *merge);
 
 /* Move all records that can be moved; returns how many. Does not block, and a kill at any time loses no record. */
 uint64_t tidei_merge_drain(struct tidei_merge *merge);
+
+/*
+ * Mark what the rings hold now; and whether all of that has been moved. Whatever the clock does, it is after a while:
+ * a drain moves it once it has held up others for as long as it may.
+ */
+void tidei_merge_mark(struct tidei_merge *merge);
+bool tidei_merge_reached(const struct tidei_merge *merge);
 
 /*
  * Seal the filling buffer, and begin to fill the other one, whose records must be committed. Returns the epoch of the

@@ -16,10 +16,17 @@
 #include <string.h>
 
 #include "src/tables/grow.h"
+#include "src/trace/events/merge.h"
 #include "src/trace/events/pair.h"
 #include "src/trace/events/timeline.h"
 
 #define PAIR_LIVE 0x80000000u
+
+/*
+ * What was seen of the difference between clocks is the least that it can be: only readings that the writer happened
+ * to see just then show it.
+ */
+#define PAIR_APART 4
 
 /* How many records ahead the table is prefetched. */
 #define PAIR_AHEAD 12
@@ -34,6 +41,7 @@ tidei_pair_new(struct tidei_ringfile *file)
     pair->file = file;
     pair->next_id = 1;
     pair->live_free = UINT32_MAX;
+    pair->early.unused = TIDEI_NO_EARLY;
     return pair;
 }
 
@@ -43,10 +51,13 @@ tidei_pair_free(struct tidei_pair *pair)
     if (pair == NULL)
         return;
     tidei_lives_free(&pair->lives);
+    tidei_earlies_free(&pair->early);
     free(pair->live);
     free(pair->rows);
     free(pair->closings);
     free(pair->unmatched.items);
+    free(pair->revoked.items);
+    free(pair->succeeded.items);
     free(pair->odd.items);
     free(pair->other.items);
     free(pair->failed.items);
@@ -91,30 +102,57 @@ pair_finish_free(struct tidei_pair *pair, uint32_t index)
 }
 
 /*
- * Pair the latest row with an unmatched free of the same tick and size, if there is one: the free's ring came first.
- * Returns whether there was.
+ * Pair the latest row with an early free, if there is one that may be its own. Returns whether that is sure: the free
+ * has the same tick, and its ring came first, or the clocks differ. Else it is assumed, and the row stays live.
  */
 static bool
 pair_freed_before(struct tidei_pair *pair, const struct tidei_record *record)
 {
-    struct tidei_index_list *list = &pair->unmatched;
+    uint32_t slot = tidei_earlies_take(&pair->early, record, pair->window_ticks);
     struct tidei_row *row = &pair->rows[pair->row_count - 1];
+    struct tidei_early *early;
+    uint64_t gap;
 
-    for (size_t i = list->count; i-- > 0;) {
-        const struct tidei_record *free = pair_record(pair, list->items[i]);
-
-        if (free->ticks != record->ticks)
-            break;
-        if (free->status != TIDE_OK || free->address != record->address || free->layer != record->layer ||
-            free->size != record->size)
-            continue;
-        row->free = list->items[i];
-        pair_finish_free(pair, list->items[i]);
-        memmove(&list->items[i], &list->items[i + 1], (list->count - i - 1) * sizeof(*list->items));
-        list->count--;
+    if (slot == TIDEI_NO_EARLY)
+        return false;
+    early = &pair->early.items[slot];
+    gap = record->ticks - (early->record.ticks - early->record.duration_ticks);
+    row->free = early->index != UINT32_MAX ? early->index : slot | TIDEI_FREE_EARLY;
+    if (early->place != UINT32_MAX)
+        pair->unmatched.items[early->place] = TIDEI_NO_FREE;
+    else
+        pair_list(pair, &pair->revoked, slot);
+    if (early->index != UINT32_MAX)
+        pair_finish_free(pair, early->index);
+    early->state = TIDEI_EARLY_DONE;
+    if (early->record.ticks == record->ticks || gap <= PAIR_APART * pair->apart_ticks)
         return true;
-    }
+    early->state = TIDEI_EARLY_ASSUMED;
+    row->early = slot + 1;
     return false;
+}
+
+/*
+ * The latest row has an address where other allocations live: their frees have begun, though their records are still to
+ * come. So they end before it, whatever the clock says.
+ */
+static __attribute__((noinline)) void
+pair_succeed(struct tidei_pair *pair, const struct tidei_record *record)
+{
+    const struct tidei_map *map = &pair->lives.by_address;
+
+    for (size_t i = tidei_map_first(map, record->address, record->layer); i != TIDEI_MAP_NONE;
+         i = tidei_map_next(map, i)) {
+        uint32_t value = map->entries[i].number;
+        struct tidei_live *live = value & PAIR_LIVE ? &pair->live[value & ~PAIR_LIVE] : NULL;
+
+        if (live == NULL && pair->rows[value - 1].next == 0)
+            pair->rows[value - 1].next = (uint32_t)pair->row_count;
+        if (live == NULL || live->next_row != 0 || live->until_ns != 0)
+            continue;
+        live->next_row = (uint32_t)pair->row_count;
+        pair_list(pair, &pair->succeeded, value & ~PAIR_LIVE);
+    }
 }
 
 static void
@@ -124,14 +162,15 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         pair->no_memory = true;
         return;
     }
-    pair->rows[pair->row_count].alloc = index;
-    pair->rows[pair->row_count].free = TIDEI_NO_FREE;
+    pair->rows[pair->row_count] = (struct tidei_row){ .alloc = index, .free = TIDEI_NO_FREE };
     pair->latest_id = pair->first_id + pair->row_count++;
     if (record->status != TIDE_OK) {
         pair_list(pair, &pair->failed, (uint32_t)pair->row_count - 1);
         return;
     }
-    if (pair->unmatched.count != 0 && pair_freed_before(pair, record))
+    if (record->address != 0 && tidei_lives_has(&pair->lives, record->address, record->layer))
+        pair_succeed(pair, record);
+    if (pair->early.used != 0 && pair_freed_before(pair, record))
         return;
     if (!tidei_lives_add(&pair->lives, record->address, record->layer, (uint32_t)pair->row_count))
         pair->no_memory = true;
@@ -177,14 +216,15 @@ struct pair_free {
 
 /*
  * Whether a free belongs to allocation `one` rather than `other` at the same address. If only one of them has the freed
- * size, it is that one. Else it is the later of those made before the free began, or the earlier if neither was.
+ * size, it is that one. Else it is the later of those made before the free began, or the earlier if neither was. Where
+ * clocks differ, an allocation counts as made before only if it is by more than that.
  */
 static bool
 pair_is_better(const void *context, uint32_t one, uint32_t other)
 {
     const struct pair_free *free = context;
     const struct tidei_pair *pair = free->pair;
-    uint64_t began = free->record->ticks - free->record->duration_ticks;
+    uint64_t began = free->record->ticks - free->record->duration_ticks - PAIR_APART * pair->apart_ticks;
     uint64_t one_ticks = pair_ticks(pair, one), other_ticks = pair_ticks(pair, other);
     bool one_fits = pair_size(pair, one) == free->record->size;
     bool other_fits = pair_size(pair, other) == free->record->size;
@@ -211,34 +251,80 @@ pair_close_earlier(struct tidei_pair *pair, uint32_t live, uint32_t index)
     closing->id = pair->live[live].id;
     closing->live = live;
     closing->free = index;
+    pair->live[live].closed = true;
+}
+
+/* A free of no known allocation. It may be that of one that comes a little later. */
+static void
+pair_unmatched(struct tidei_pair *pair, const struct tidei_record *record, uint32_t index)
+{
+    uint32_t slot = TIDEI_NO_EARLY;
+
+    if (record->status == TIDE_OK && record->address != 0)
+        slot = tidei_earlies_add(&pair->early, record, index);
+    if (slot != TIDEI_NO_EARLY)
+        pair->early.items[slot].place = (uint32_t)pair->unmatched.count;
+    pair_list(pair, &pair->unmatched, slot != TIDEI_NO_EARLY ? slot | TIDEI_FREE_EARLY : index);
+}
+
+/*
+ * A free of an allocation that was assumed to be freed by an early one. So that one was of something else, unless the
+ * clocks were seen to differ meanwhile. Returns whether the allocation is this free's.
+ */
+static bool
+pair_is_own(struct tidei_pair *pair, uint32_t value, uint32_t *early)
+{
+    struct tidei_early *assumed = &pair->early.items[*early - 1];
+    uint64_t gap = pair_ticks(pair, value) - (assumed->record.ticks - assumed->record.duration_ticks);
+    bool own = gap > PAIR_APART * pair->apart_ticks;
+
+    assumed->state = TIDEI_EARLY_DONE;
+    if (own)
+        pair_list(pair, &pair->unmatched, (*early - 1) | TIDEI_FREE_EARLY);
+    *early = 0;
+    return own;
+}
+
+static void
+pair_forget(struct tidei_pair *pair, uint32_t slot)
+{
+    pair->live[slot].closed = true;
+    pair->live[slot].next_free = pair->live_free;
+    pair->live_free = slot;
+    pair->live_count--;
 }
 
 static void
 pair_free(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
 {
     const struct pair_free compared = { pair, record };
+    uint32_t value, *early;
     uint64_t size;
-    uint32_t value;
 
     if (record->status != TIDE_OK) {
         if (record->address == 0 || !tidei_lives_has(&pair->lives, record->address, record->layer))
-            pair_list(pair, &pair->unmatched, index);
+            pair_unmatched(pair, record, index);
         pair_list(pair, &pair->odd, index);
         return;
     }
     value = tidei_lives_take(&pair->lives, record->address, record->layer, pair_is_better, &compared);
     if (value == 0) {
-        pair_list(pair, &pair->unmatched, index);
+        pair_unmatched(pair, record, index);
+        return;
+    }
+    early = value & PAIR_LIVE ? &pair->live[value & ~PAIR_LIVE].early : &pair->rows[value - 1].early;
+    if (*early != 0 && !pair_is_own(pair, value, early)) {
+        if (value & PAIR_LIVE)
+            pair_forget(pair, value & ~PAIR_LIVE);
+        pair_unmatched(pair, record, index);
         return;
     }
     pair->latest_id = pair_id(pair, value);
-    if (value & PAIR_LIVE) {
-        size = pair->live[value & ~PAIR_LIVE].size;
+    size = pair_size(pair, value);
+    if (value & PAIR_LIVE)
         pair_close_earlier(pair, value & ~PAIR_LIVE, index);
-    } else {
-        size = pair_record(pair, pair->rows[value - 1].alloc)->size;
+    else
         pair->rows[value - 1].free = index;
-    }
     if (size != record->size)
         pair_list(pair, &pair->odd, index);
 }
@@ -354,18 +440,48 @@ pair_one(struct tidei_pair *pair, uint32_t index)
     }
 }
 
-bool
-tidei_pair_run(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t end)
+/* Forget the results of the slice before. */
+static void
+pair_begin(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t end)
 {
+    const struct tidei_ring_header *header = pair->file->header;
+
     pair->buffer = buffer;
     pair->end = end;
     pair->first_id = pair->next_id;
     pair->row_count = pair->closing_count = 0;
     pair->unmatched.count = pair->odd.count = pair->other.count = pair->failed.count = 0;
+    pair->revoked.count = pair->succeeded.count = 0;
     pair->more_count = 0;
     pair->latest = UINT32_MAX;
     for (size_t i = 0; i < pair->unfinished_count; i++)
         pair->unfinished[i].index = UINT32_MAX;
+    if (header != NULL) {
+        uint64_t patience_ns = tidei_merge_patience_ns();
+
+        pair->window_ticks = (uint64_t)((double)patience_ns / tidei_ring_line(header)->ns_per_tick);
+        pair->apart_ticks = header->apart_ticks < pair->window_ticks ? header->apart_ticks : pair->window_ticks;
+    }
+    if (pair->early.used != 0 && from < end)
+        tidei_earlies_next_slice(&pair->early, pair_record(pair, (uint32_t)from)->ticks, pair->window_ticks);
+}
+
+/* Allocations whose addresses were allocated again, and that no free of this slice has ended. */
+static void
+pair_end_succeeded(struct tidei_pair *pair)
+{
+    for (size_t i = 0; i < pair->succeeded.count; i++) {
+        uint32_t slot = pair->succeeded.items[i];
+
+        if (!pair->live[slot].closed && pair->live[slot].early == 0)
+            pair_close_earlier(pair, slot, TIDEI_NO_FREE);
+    }
+}
+
+bool
+tidei_pair_run(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t end)
+{
+    pair_begin(pair, buffer, from, end);
     for (uint64_t i = from; i < end; i++) {
         if (i + PAIR_AHEAD < end) {
             const struct tidei_record *ahead = pair_record(pair, (uint32_t)(i + PAIR_AHEAD));
@@ -375,6 +491,7 @@ tidei_pair_run(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t
         }
         pair_one(pair, (uint32_t)i);
     }
+    pair_end_succeeded(pair);
     pair->next_id += pair->row_count;
     /* Sorted, neighbours in the file are written together: this takes a third of the time of random order. */
     if (pair->closing_count > 1)
@@ -423,10 +540,17 @@ void
 tidei_pair_forget_closed(struct tidei_pair *pair)
 {
     for (size_t i = 0; i < pair->closing_count; i++) {
-        uint32_t slot = pair->closings[i].live;
-
-        pair->live[slot].next_free = pair->live_free;
-        pair->live_free = slot;
-        pair->live_count--;
+        if (pair->closings[i].free != TIDEI_NO_FREE)
+            pair_forget(pair, pair->closings[i].live);
     }
+}
+
+uint64_t
+tidei_pair_assumed(const struct tidei_pair *pair)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < pair->early.capacity; i++)
+        count += pair->early.items[i].state == TIDEI_EARLY_ASSUMED;
+    return count;
 }

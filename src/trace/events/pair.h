@@ -10,14 +10,20 @@
 #include <stdint.h>
 
 #include "src/tables/lives.h"
+#include "src/trace/events/early.h"
 #include "src/trace/ring/ringfile.h"
 
 #define TIDEI_NO_FREE UINT32_MAX
+
+/* Set in the index of a free's record: it is not in the buffer, but an early one, whose number this is. */
+#define TIDEI_FREE_EARLY 0x80000000u
 
 /* A new row: the indices of its two records in the buffer. */
 struct tidei_row {
     uint32_t alloc;
     uint32_t free; /* TIDEI_NO_FREE while it lives, and for a failed allocation */
+    uint32_t next; /* 1 + the row of this slice that got the address next: its life ends there at the latest; 0: none */
+    uint32_t early; /* 1 + the number of the early free that is assumed to end it; 0: none is */
 };
 
 /* A live allocation of an earlier buffer, with the values of its row. */
@@ -34,10 +40,17 @@ struct tidei_live {
     uint32_t callstack;
     uint16_t layer;
     uint8_t alignment_log2;
+    bool closed;        /* in this slice */
     uint32_t next_free; /* the next slot that is not in use */
+    uint32_t next_row;  /* as in a row, of this slice */
+    uint32_t early;     /* as in a row */
+    uint64_t until_ns;  /* the alloc_ns of the allocation that got the address next, in an earlier slice; 0: none */
 };
 
-/* A free in this buffer that ends an allocation of an earlier buffer. */
+/*
+ * A free in this buffer that ends an allocation of an earlier buffer. TIDEI_NO_FREE: its address was allocated again,
+ * and the record of its free has not come yet; if the process is killed now, it never will.
+ */
 struct tidei_closing {
     uint64_t id;
     uint32_t live;
@@ -74,6 +87,10 @@ struct tidei_pair {
     uint32_t live_free; /* first slot not in use; UINT32_MAX: none */
     uint64_t live_count;
 
+    struct tidei_earlies early;
+    uint64_t window_ticks; /* for so long an early free waits */
+    uint64_t apart_ticks;  /* what counters of two processors were seen to differ by */
+
     uint64_t next_id;
     bool has_begun; /* an allocation with a time of its own has come */
     bool no_memory;
@@ -95,7 +112,9 @@ struct tidei_pair {
     struct tidei_closing *closings; /* sorted by id */
     size_t closing_count;
     size_t closing_capacity;
-    struct tidei_index_list unmatched; /* frees of no known allocation */
+    struct tidei_index_list unmatched; /* frees of no known allocation; TIDEI_NO_FREE: no longer */
+    struct tidei_index_list revoked;   /* numbers of early frees whose rows in unmatched_free go */
+    struct tidei_index_list succeeded; /* slots of live allocations whose address was allocated again */
     struct tidei_index_list odd;       /* frees that were refused, or gave another size */
     struct tidei_index_list other;     /* records that are neither allocations nor frees */
     struct tidei_index_list failed;    /* rows of failed allocations */
@@ -111,6 +130,18 @@ void tidei_pair_free(struct tidei_pair *pair);
 
 /* Pair the records [from, end) of a buffer. False without host memory. */
 bool tidei_pair_run(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t end);
+
+/* The record of an event, by its index: that of a free may be early. */
+static inline struct tidei_record *
+tidei_pair_event_record(const struct tidei_pair *pair, uint32_t index)
+{
+    if (index & TIDEI_FREE_EARLY)
+        return &pair->early.items[index & ~TIDEI_FREE_EARLY].record;
+    return tidei_buffer_record(pair->file, pair->buffer, index);
+}
+
+/* The allocations that are assumed to be freed, though the clocks were not seen to differ by so much. */
+uint64_t tidei_pair_assumed(const struct tidei_pair *pair);
 
 /*
  * Keep a live allocation beyond its buffer. The caller sets all fields of `live` but next_free. `row` is the index of

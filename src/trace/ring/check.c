@@ -12,6 +12,9 @@
 /* More than any counter of events or nanoseconds reaches. */
 #define RINGCHECK_COUNTER_MOST ((uint64_t)1 << 56)
 
+/* 146 years. A clock line adds to its begin no more than another 73, so that the sum fits below 2^63. */
+#define RINGCHECK_NS_MOST ((uint64_t)1 << 62)
+
 static enum tide_status
 ringcheck_damaged(const struct tidei_ringfile *file, const char *what)
 {
@@ -68,7 +71,8 @@ ringcheck_clock(const struct tidei_ringfile *file)
     /* From a counter of 10 THz to one of 1 MHz; not a number fails both. */
     if (!(rate >= 1e-4 && rate <= 1e3))
         return ringcheck_damaged(file, "the clock's rate is impossible");
-    if (header->start_ns > INT64_MAX || header->first.ns > INT64_MAX || line->base.ns > INT64_MAX)
+    if (header->start_ns > RINGCHECK_NS_MOST || header->first.ns > RINGCHECK_NS_MOST ||
+        line->base.ns > RINGCHECK_NS_MOST)
         return ringcheck_damaged(file, "the clock's time is impossible");
     return TIDE_OK;
 }

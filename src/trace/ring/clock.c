@@ -1,6 +1,10 @@
 /* Calibrates the time stamp counter against CLOCK_MONOTONIC. */
 #include "config.h"
 
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "src/trace/ring/clock.h"
 
 #if TIDEI_HAVE_TSC
@@ -20,14 +24,35 @@ tidei_clock_tsc_is_invariant(void)
 #endif
 }
 
+bool
+tidei_clock_source_is_tsc(const char *path)
+{
+    char name[16] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length;
+
+    if (fd < 0)
+        return false;
+    length = read(fd, name, sizeof(name) - 1);
+    close(fd);
+    return length == 4 && memcmp(name, "tsc\n", 4) == 0;
+}
+
+bool
+tidei_clock_tsc_is_trusted(void)
+{
+    return tidei_clock_tsc_is_invariant() &&
+           tidei_clock_source_is_tsc("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+}
+
 struct tidei_clock_sample
 tidei_clock_sample_now(bool tsc)
 {
-    struct tidei_clock_sample best = { 0, 0 };
+    struct tidei_clock_sample best = { tidei_clock_ticks(tsc), tidei_monotonic_ns() };
     uint64_t narrowest = UINT64_MAX;
 
     if (!tsc) {
-        best.ns = best.ticks = tidei_clock_ticks(false);
+        best.ns = best.ticks;
         return best;
     }
     for (int i = 0; i < 5; i++) {
@@ -35,7 +60,8 @@ tidei_clock_sample_now(bool tsc)
         uint64_t ns = tidei_monotonic_ns();
         uint64_t after = tidei_clock_ticks(true);
 
-        if (after - before < narrowest) {
+        /* A counter that goes back meanwhile has no middle. */
+        if (after >= before && after - before < narrowest) {
             narrowest = after - before;
             best.ticks = before + narrowest / 2;
             best.ns = ns;

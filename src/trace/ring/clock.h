@@ -34,17 +34,17 @@ tidei_monotonic_ns(void)
 static inline uint64_t
 tidei_clock_ticks(bool tsc)
 {
-#if TIDEI_HAVE_TSC
-    if (tsc)
-        return __rdtsc();
-#endif
-    (void)tsc;
 #ifdef TIDEI_TEST_POINTS
     tidei_test_clock_function clock = atomic_load_explicit(&tidei_test_clock, memory_order_relaxed);
 
     if (clock != NULL)
         return clock();
 #endif
+#if TIDEI_HAVE_TSC
+    if (tsc)
+        return __rdtsc();
+#endif
+    (void)tsc;
     return tidei_monotonic_ns();
 }
 
@@ -70,8 +70,17 @@ tidei_clock_ticks_ordered(bool tsc)
     return tidei_clock_ticks(tsc);
 }
 
-/* Whether this machine's TSC runs at one rate on all cores, in sleep states, too. */
+/* Whether this machine's TSC runs at one rate on all cores, in sleep states, too. The processor says so. */
 bool tidei_clock_tsc_is_invariant(void);
+
+/*
+ * Whether the kernel keeps its own time by the TSC. It does where its checks of rate and of the differences between
+ * processors have passed, which the processor's word says nothing about. False where the kernel does not tell.
+ */
+bool tidei_clock_tsc_is_trusted(void);
+
+/* The same for another file than the kernel's, for tests. */
+bool tidei_clock_source_is_tsc(const char *path);
 
 /* Read both clocks as close together as possible: the best of a few tries. */
 struct tidei_clock_sample tidei_clock_sample_now(bool tsc);

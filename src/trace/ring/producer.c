@@ -164,6 +164,55 @@ producer_prune(struct tidei_producers *mine)
     pthread_mutex_unlock(&tidei_sessions.lock);
 }
 
+/*
+ * Whether a thread has just found no ring, and none was left since: then each event would look for one in vain, among
+ * thousands of rings and on a full disk. When it is time to look again, one thread does, and the others go on without.
+ */
+static bool
+producer_lacks_ring(struct tidei_session *session)
+{
+    /* Relaxed: it only says when to look again. */
+    uint64_t refused_ns = atomic_load_explicit(&session->ring_refused_ns, memory_order_relaxed), now;
+
+    if (refused_ns == 0)
+        return false;
+    now = tidei_monotonic_ns();
+    return now - refused_ns < TIDEI_RING_AGAIN_NS ||
+           !atomic_compare_exchange_strong_explicit(&session->ring_refused_ns, &refused_ns, now, memory_order_relaxed,
+                                                    memory_order_relaxed);
+}
+
+static void
+producer_refuse_ring(struct tidei_session *session)
+{
+    atomic_store_explicit(&session->ring_refused_ns, tidei_monotonic_ns(), memory_order_relaxed);
+}
+
+/* A ring for this thread; NULL if there is none. */
+static struct tidei_ring *
+producer_ask_ring(struct tidei_session *session)
+{
+    uint64_t refused_ns = atomic_load_explicit(&session->ring_refused_ns, memory_order_relaxed);
+    struct tidei_ring *ring = NULL;
+    bool asked;
+
+    pthread_mutex_lock(&session->lock);
+    /* Threads that waited for the lock need not ask in vain, too. */
+    asked = atomic_load_explicit(&session->ring_refused_ns, memory_order_relaxed) == refused_ns;
+    if (asked) {
+        TIDEI_TEST_POINT("producer.ask-ring");
+        ring = producer_take_ring(session);
+        if (ring == NULL)
+            producer_refuse_ring(session);
+        else if (refused_ns != 0)
+            atomic_store_explicit(&session->ring_refused_ns, 0, memory_order_relaxed); /* there is room again */
+    }
+    pthread_mutex_unlock(&session->lock);
+    if (asked && ring == NULL)
+        tidei_session_no_ring(session);
+    return ring;
+}
+
 static struct tidei_producer *
 producer_new(struct tidei_session *session, uint64_t serial)
 {
@@ -172,17 +221,15 @@ producer_new(struct tidei_session *session, uint64_t serial)
     struct tidei_producer *producer;
 
     /* Without its object the thread could not return its ring when it ends. */
-    if (thread == NULL || (producer = calloc(1, sizeof(*producer))) == NULL)
+    if (thread == NULL || (producer = calloc(1, sizeof(*producer))) == NULL) {
+        producer_refuse_ring(session);
         return NULL;
+    }
     mine = tidei_producers(thread);
     producer_prune(mine);
-    pthread_mutex_lock(&session->lock);
-    producer->ring = producer_take_ring(session);
-    pthread_mutex_unlock(&session->lock);
+    producer->ring = producer_ask_ring(session);
     if (producer->ring == NULL) {
         free(producer);
-        atomic_store_explicit(&session->ring_refused_ns, tidei_monotonic_ns(), memory_order_relaxed);
-        tidei_session_no_ring(session);
         return NULL;
     }
     producer->records = tidei_ring_records(producer->ring);
@@ -216,16 +263,6 @@ producer_share(struct tidei_session *session)
         (void)tidei_barrier_run();
     }
     pthread_mutex_unlock(&session->lock);
-}
-
-/* Whether a thread has just found no ring, and none was left since: then each event would look for one in vain. */
-static bool
-producer_lacks_ring(struct tidei_session *session)
-{
-    /* Relaxed: it only says when to look again. */
-    uint64_t refused_ns = atomic_load_explicit(&session->ring_refused_ns, memory_order_relaxed);
-
-    return refused_ns != 0 && tidei_monotonic_ns() - refused_ns < TIDEI_RING_AGAIN_NS;
 }
 
 /* Keeps the thread's error, since the caller can do without a producer. Cancellation is off while locks are held. */
@@ -297,17 +334,30 @@ producer_has_space(struct tidei_producer *producer, uint64_t records)
 {
     /* Pairs with the release in the merge: the writer has read the records before the tail. */
     producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
-    return producer->head + records - producer->tail <= producer->mask + 1;
+    if (producer->head + records - producer->tail > producer->mask + 1)
+        return false;
+    producer->stalled = false;
+    return true;
 }
+
+/*
+ * A writer that makes no room for so long hangs in the file system, or is gone: it waits for 10 s at the most by itself.
+ * From then on the thread waits no more until there is room, and its events are counted as lost.
+ */
+#define PRODUCER_WAIT_MOST_NS UINT64_C(60000000000)
 
 /* Sleep until there is room; false if the writer has stopped. */
 static bool
-producer_sleep(struct tidei_producer *producer, uint64_t records)
+producer_sleep(struct tidei_producer *producer, uint64_t records, uint64_t begin)
 {
     struct timespec pause = { 0, 20000 };
 
     do {
         if (atomic_load_explicit(&producer->session->mode, memory_order_acquire) != TIDEI_SESSION_RECORDING)
+            return false;
+        producer->stalled =
+            producer->stalled || tidei_monotonic_ns() - begin > TIDEI_TEST_LIMIT(wait_ns, PRODUCER_WAIT_MOST_NS);
+        if (producer->stalled)
             return false;
         producer->session->hooks->wake(producer->session);
         nanosleep(&pause, NULL);
@@ -328,7 +378,7 @@ producer_wait(struct tidei_producer *producer, uint64_t records)
 
     /* No cancellation here: locks of the session and of the layers above may be held. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    room = producer_sleep(producer, records);
+    room = producer_sleep(producer, records, begin);
     pthread_setcancelstate(cancel, NULL);
     if (!room)
         return false;

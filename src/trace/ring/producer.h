@@ -36,6 +36,7 @@ struct tidei_producer {
     bool drop;
     bool plain; /* tsc, and neither fence nor drop: an event needs no further checks */
     bool has_events;
+    bool stalled; /* the ring has been full for very long: see producer_sleep */
     uint64_t serial;
     struct tidei_session *session;
     struct tidei_producer *next;

@@ -28,7 +28,7 @@
 #define TIDEI_RINGS_SUFFIX "-rings"
 
 #define TIDEI_RING_MAGIC    "TIDERING"
-#define TIDEI_RING_FORMAT   2 /* 1 had no records of the kinds 16 and 17, and is read, too */
+#define TIDEI_RING_FORMAT   3 /* 2 had no correction of the clock, 1 no records of the kinds 16 and 17: both are read */
 #define TIDEI_MAX_RINGS     4096
 #define TIDEI_MAX_CHUNKS    16384 /* of both buffers together: 16 GiB */
 #define TIDEI_PAGE          4096
@@ -94,6 +94,11 @@ struct tidei_ring_header {
     _Atomic uint64_t lost_allocs; /* events after a failure, and of threads without a ring */
     _Atomic uint64_t lost_frees;
     _Atomic uint32_t line; /* index into `lines`; one word, so that a kill never leaves a torn line */
+    uint32_t reserved;
+    /* Since format 3, written by the writer alone: see steady.h. */
+    uint64_t shift;        /* the backlog's ticks less those of the counter */
+    uint64_t shift_before; /* the same before the counter was last set */
+    uint64_t apart_ticks;  /* what counters of two processors were seen to differ by; 0: nothing */
 };
 
 /* The offset of each segment, a multiple of the page size; bit 0 of a chunk's offset is its buffer. */

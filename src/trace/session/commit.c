@@ -12,6 +12,9 @@
 
 #define COMMIT_SLICE_MOST 1048576u
 
+/* After so many times the patience a flush waits for no unfinished record: one may follow another. */
+#define COMMIT_DRAIN_PATIENCES 20
+
 /*
  * Set the number of records in the next transaction. A small number keeps them in the processor's cache until SQLite
  * copies the rows into its log: 32,768 were 20% faster than a million. If many allocations outlive their slice the
@@ -129,9 +132,15 @@ commit_set_line(struct tidei_writer *writer)
 {
     struct tidei_ring_header *header = writer->file->header;
     struct tidei_clock_line before = *tidei_ring_line(header);
-    struct tidei_clock_sample now = tidei_clock_sample_now(writer->tsc);
+    struct tidei_clock_sample now = tidei_steady_sample(&writer->merge->clock);
     double rate = tidei_clock_line_between(header->first, now, before.ns_per_tick).ns_per_tick;
 
+    /* The counter was set back a little, or stands still: the line goes on until it is later than before. */
+    if (now.ticks <= before.base.ticks || now.ns <= before.base.ns)
+        return;
+    /* A rate like no other is the sign of a clock that was set: a recovery would not believe it. */
+    if (rate > before.ns_per_tick * 2 || rate < before.ns_per_tick / 2)
+        rate = before.ns_per_tick;
     tidei_timeline_add(&writer->database->timeline, tidei_clock_line_between(before.base, now, before.ns_per_tick));
     tidei_ring_set_line(header, (struct tidei_clock_line){ .base = now, .ns_per_tick = rate });
 }
@@ -153,18 +162,21 @@ tidei_writer_commit(struct tidei_writer *writer)
 enum tide_status
 tidei_writer_drain(struct tidei_writer *writer)
 {
-    /* Past now: a record may have the very tick that is read here. */
-    uint64_t until = tidei_clock_ticks_ordered(writer->tsc) + 1;
+    struct tidei_merge *merge = writer->merge;
     const struct timespec pause = { 0, 100000 };
+    uint64_t began_ns = tidei_monotonic_ns();
     enum tide_status status = TIDE_OK;
 
+    tidei_merge_mark(merge);
     do {
-        if (tidei_merge_drain(writer->merge) == 0 && writer->merge->watermark < until)
+        if (tidei_merge_drain(merge) == 0 && !tidei_merge_reached(merge) && !merge->full)
             nanosleep(&pause, NULL);
-        if (writer->merge->full)
+        merge->hurry = tidei_monotonic_ns() - began_ns > COMMIT_DRAIN_PATIENCES * tidei_merge_patience_ns();
+        if (merge->full)
             status = tidei_writer_commit(writer);
-    } while (status == TIDE_OK && (writer->merge->full || writer->merge->watermark < until));
-    if (status == TIDE_OK && (writer->merge->count != 0 || tidei_writer_has_samples(writer)))
+    } while (status == TIDE_OK && (merge->full || !tidei_merge_reached(merge)));
+    merge->hurry = false;
+    if (status == TIDE_OK && (merge->count != 0 || tidei_writer_has_samples(writer)))
         status = tidei_writer_commit(writer);
     return status;
 }

@@ -32,6 +32,7 @@ finish_write_losses(struct tidei_writer *writer)
     }
     tidei_database_loss(database, 0, "allocation after the recording ended", header->lost_allocs);
     tidei_database_loss(database, 0, "free after the recording ended", header->lost_frees);
+    tidei_database_loss(database, 0, "free before its allocation", tidei_pair_assumed(writer->pair));
 }
 
 /* Why the trace is incomplete; NULL if it is complete, or already says why not. */
@@ -70,7 +71,8 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
     tidei_database_meta_text(database, "ended", ended);
     if (failure != NULL)
         tidei_database_meta_text(database, "failure", failure);
-    tidei_database_meta_number(database, "complete", failure == NULL && !writer->had_failed);
+    tidei_database_meta_number(database, "complete",
+                               failure == NULL && !writer->had_failed && tidei_pair_assumed(writer->pair) == 0);
 }
 
 /* Write the last rows from CUPTI, and meta.cupti. */

@@ -118,7 +118,7 @@ recorder_new(const struct tide_log_options *options, char *path, struct tidei_re
     status = recorder_check(&recorder->options);
     recorder->session.drop = recorder->options.overflow == TIDE_OVERFLOW_DROP;
     recorder->session.tsc = recorder->options.clock == TIDE_CLOCK_TSC ||
-                            (recorder->options.clock == TIDE_CLOCK_AUTO && tidei_clock_tsc_is_invariant());
+                            (recorder->options.clock == TIDE_CLOCK_AUTO && tidei_clock_tsc_is_trusted());
     if (status == TIDE_OK && (recorder->path_pattern == NULL || recorder->session.drops == NULL))
         status = tide_error_set(TIDE_ENOMEM, "log: no host memory");
     if (status == TIDE_OK)
