@@ -667,6 +667,13 @@ tests_later_bins_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/later-bins-t
 THREADED_TESTS += tests/later-bins-t
 
+check_PROGRAMS += tests/exit-t
+tests_exit_t_SOURCES = tests/exit-t.c $(trace_test)
+tests_exit_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_exit_t_CFLAGS = $(trace_test_cflags)
+tests_exit_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/exit-t
+
 check_PROGRAMS += tests/sampler-t
 tests_sampler_t_SOURCES = tests/sampler-t.c $(trace_test)
 tests_sampler_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

@@ -170,6 +170,7 @@ producer_new(struct tidei_session *session, uint64_t serial)
     struct tidei_thread *thread = tidei_thread_get();
     struct tidei_producers *mine;
     struct tidei_producer *producer;
+    bool records;
 
     /* Without its object the thread could not return its ring when it ends. */
     if (thread == NULL || (producer = calloc(1, sizeof(*producer))) == NULL)
@@ -177,10 +178,14 @@ producer_new(struct tidei_session *session, uint64_t serial)
     mine = tidei_producers(thread);
     producer_prune(mine);
     pthread_mutex_lock(&session->lock);
-    producer->ring = producer_take_ring(session);
+    /* Again, with the lock: the end at exit() looks with it whether another thread has a ring. */
+    records = tidei_session_records(session);
+    producer->ring = records ? producer_take_ring(session) : NULL;
     pthread_mutex_unlock(&session->lock);
     if (producer->ring == NULL) {
         free(producer);
+        if (!records)
+            return NULL;
         atomic_store_explicit(&session->ring_refused_ns, tidei_monotonic_ns(), memory_order_relaxed);
         tidei_session_no_ring(session);
         return NULL;
@@ -253,7 +258,7 @@ tidei_producer_for_text(struct tidei_session *session)
     uint64_t serial = atomic_load_explicit(&session->serial, memory_order_acquire);
     struct tidei_producer *producer = tidei_producers(tidei_thread)->list;
 
-    if (atomic_load_explicit(&session->mode, memory_order_acquire) != TIDEI_SESSION_RECORDING) {
+    if (!tidei_session_records(session)) {
         if (!session->hooks->revive(session))
             return NULL;
         serial = atomic_load_explicit(&session->serial, memory_order_acquire);
@@ -286,7 +291,7 @@ tidei_producer_find(struct tidei_session *session)
 static struct tidei_producer *
 producer_get_recording(struct tidei_session *session)
 {
-    if (atomic_load_explicit(&session->mode, memory_order_acquire) != TIDEI_SESSION_RECORDING)
+    if (!tidei_session_records(session))
         return NULL;
     return tidei_producer_for_text(session);
 }
@@ -349,6 +354,9 @@ tidei_producer_reserve(struct tidei_producer *producer, uint64_t records)
 
     if (!room && !producer->drop)
         room = producer_wait(producer, records);
+    /* Relaxed: a writer that is about to rest looks at the rings again soon enough. */
+    else if (!room && atomic_load_explicit(&producer->session->resting, memory_order_relaxed))
+        producer->session->hooks->wake(producer->session);
     errno = saved;
     return room;
 }

@@ -118,6 +118,7 @@ tidei_recorder_handle_forks(void)
     tidei_callstack_handle_forks();
     tidei_fork_hook_set(TIDEI_FORK_RECORDERS, &recorders);
     tidei_protect_handle_forks();
+    tidei_thread_handle_forks();
 }
 
 bool
@@ -173,10 +174,12 @@ tidei_recorder_revive(struct tidei_session *session)
     struct tidei_recorder *recorder = tidei_recorder_of(session);
     enum tide_status status = TIDE_OK;
     struct tidei_error error;
-    int mode, cancel;
+    int mode = atomic_load_explicit(&recorder->session.mode, memory_order_acquire);
+    int cancel;
 
-    if (atomic_load_explicit(&recorder->session.mode, memory_order_acquire) != TIDEI_SESSION_FORKED ||
-        !tidei_trace_path_is_own(recorder->path_pattern))
+    if (mode == TIDEI_SESSION_CLOSED)
+        return tidei_recorder_late(recorder);
+    if (mode != TIDEI_SESSION_FORKED || !tidei_trace_path_is_own(recorder->path_pattern))
         return false;
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
