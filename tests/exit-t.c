@@ -437,7 +437,8 @@ test_rest(void)
         nap(999999999);
     after = of_threads("tidemark-writer", "voluntary_ctxt_switches:");
     diag("%ld wake-ups in 3 s", after - before);
-    ok(all_of(before >= 0, after - before <= 40), "where nothing is recorded, the writer wakes about 10 times a second");
+    ok(all_of(before >= 0, after - before <= 40),
+       "where nothing is recorded, the writer wakes about 10 times a second");
     tide_resource_release(stack);
 }
 

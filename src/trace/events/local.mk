@@ -1,5 +1,7 @@
 # Records in the order of time, paired.
 libtidemark_la_SOURCES += \
+	src/trace/events/asker.c \
+	src/trace/events/asker.h \
 	src/trace/events/event-calls.c \
 	src/trace/events/event-calls.h \
 	src/trace/events/merge.c \

@@ -38,6 +38,8 @@ fork_before(void)
         pthread_mutex_lock(&session->lock);
         if (session->file != NULL)
             pthread_mutex_lock(&session->file->lock);
+        if (writer != NULL)
+            tidei_sampler_hold(writer->sampler);
     }
 }
 
@@ -47,6 +49,8 @@ fork_after(void)
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
         struct tidei_writer *writer = tidei_recorder_of(session)->writer;
 
+        if (writer != NULL)
+            tidei_sampler_release(writer->sampler);
         if (session->file != NULL)
             pthread_mutex_unlock(&session->file->lock);
         pthread_mutex_unlock(&session->lock);
@@ -65,9 +69,12 @@ fork_in_child(void)
 {
     pthread_mutex_init(&tidei_files_lock, NULL); /* its holder may not exist in this process */
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
+        const struct tidei_writer *writer = tidei_recorder_of(session)->writer;
         struct tidei_ringfile *file = session->file;
         int mode = atomic_load_explicit(&session->mode, memory_order_relaxed);
 
+        if (writer != NULL)
+            tidei_sampler_forked(writer->sampler);
         if (file == NULL || mode == TIDEI_SESSION_FORKED)
             continue;
         for (uint32_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
