@@ -700,6 +700,20 @@ tests_later_bins_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/later-bins-t
 THREADED_TESTS += tests/later-bins-t
 
+check_PROGRAMS += tests/own-query-t
+tests_own_query_t_SOURCES = tests/own-query-t.c $(trace_test)
+tests_own_query_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_own_query_t_CFLAGS = $(trace_test_cflags)
+tests_own_query_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/own-query-t
+
+check_PROGRAMS += tests/exit-t
+tests_exit_t_SOURCES = tests/exit-t.c $(trace_test)
+tests_exit_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_exit_t_CFLAGS = $(trace_test_cflags)
+tests_exit_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/exit-t
+
 check_PROGRAMS += tests/sampler-t
 tests_sampler_t_SOURCES = tests/sampler-t.c $(trace_test)
 tests_sampler_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

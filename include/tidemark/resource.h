@@ -120,7 +120,17 @@ struct tide_resource_ops {
      */
     enum tide_status (*trim)(struct tide_resource *self, uint64_t keep_bytes);
 
-    /* Answer tide_query. TIDE_EUNSUPPORTED and *out = 0 for what neither this resource nor one below it knows. */
+    /*
+     * Answer tide_query. TIDE_EUNSUPPORTED and *out = 0 for what neither this resource nor one below it knows.
+     *
+     * The query of a base that an application brings is also called by a thread of the library, named "tidemark-query",
+     * while a `log` above it records (unless that has TIDE_SAMPLES_OFF): for its bytes and those of its device, about
+     * every millisecond while there are events. It may take locks of the application, such as an interpreter's.
+     * Whoever flushes, ends a recording, releases the resource or forks waits 0.1 s at most for such a query, and may
+     * hold what it waits for. After a release that did not wait to the end, the library keeps a reference until the
+     * query has returned; then destroy is called by that thread. A child of fork() finds no lock that a query had
+     * taken, unless the query takes longer than 0.1 s.
+     */
     enum tide_status (*query)(struct tide_resource *self, enum tide_query what, uint64_t *out);
 
     /* Add the arguments to `text` as stack text reads them, without name and parentheses. */

@@ -30,6 +30,7 @@ TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_busy_ns;     /* how long the write
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_sample_ns;   /* sampling period of used and reserved bytes */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_device_ns;   /* sampling period of a device's free bytes */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_quiet_ns;    /* how long sampling continues after the last event */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_query_ns;    /* how long anybody waits for a query of the program's */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_slice;       /* records in the first transactions */
 
 #define TIDEI_TEST_LIMIT(name, limit)                                                                                  \

@@ -1,9 +1,13 @@
 /* Creates the object of each thread, and frees it when the thread ends. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -96,22 +100,33 @@ tidei_thread_at_end(enum tidei_thread_end end, void (*function)(struct tidei_thr
     atomic_store_explicit(&thread_ends[end], function, memory_order_release);
 }
 
-/* The thread that forked has another thread id in the child. */
+/* The threads of tidei_thread_start that have not ended; relaxed: only a number, read again and again. */
+static _Atomic uint32_t thread_own_count;
+
+/* The thread that forked has another thread id in the child, and is alone there. */
 static void
 thread_in_child(void)
 {
+    atomic_store_explicit(&thread_own_count, 0, memory_order_relaxed);
     if (tidei_thread->number != 0)
         tidei_thread->os_id = 0;
+}
+
+static const struct tidei_fork_hook thread_fork_hook = { .child = thread_in_child };
+
+void
+tidei_thread_handle_forks(void)
+{
+    tidei_fork_hook_set(TIDEI_FORK_THREAD, &thread_fork_hook);
 }
 
 static uint32_t
 thread_ask_os_id(void)
 {
-    static const struct tidei_fork_hook hook = { .child = thread_in_child };
     struct tidei_thread *thread = tidei_thread_get();
     uint32_t id = (uint32_t)syscall(SYS_gettid);
 
-    tidei_fork_hook_set(TIDEI_FORK_THREAD, &hook);
+    tidei_thread_handle_forks();
     if (thread != NULL)
         thread->os_id = id;
     return id;
@@ -123,4 +138,79 @@ tidei_thread_os_id(void)
     uint32_t id = tidei_thread->os_id;
 
     return __builtin_expect(id != 0, 1) ? id : thread_ask_os_id();
+}
+
+/* What a thread of the library begins with. Owned by that thread. */
+struct thread_own {
+    const char *name;
+    void (*function)(void *argument);
+    void *argument;
+    sigset_t signals; /* blocked in the thread that started it */
+};
+
+static void *
+thread_own_main(void *argument)
+{
+    struct thread_own own = *(struct thread_own *)argument;
+
+    free(argument);
+    prctl(PR_SET_NAME, own.name, 0, 0, 0);
+    own.function(own.argument);
+    /* The last thread calls exit(): then the program's handlers at exit find the signals that it left unblocked. */
+    if (tidei_thread_is_left())
+        pthread_sigmask(SIG_SETMASK, &own.signals, NULL);
+    atomic_fetch_sub_explicit(&thread_own_count, 1, memory_order_relaxed);
+    return NULL;
+}
+
+int
+tidei_thread_start(pthread_t *thread, const char *name, void (*function)(void *argument), void *argument)
+{
+    struct thread_own *own = malloc(sizeof(*own));
+    sigset_t all;
+    int error;
+
+    if (own == NULL)
+        return ENOMEM;
+    *own = (struct thread_own){ .name = name, .function = function, .argument = argument };
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &own->signals);
+    all = own->signals;
+    atomic_fetch_add_explicit(&thread_own_count, 1, memory_order_relaxed);
+    error = pthread_create(thread, NULL, thread_own_main, own);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    if (error != 0) {
+        atomic_fetch_sub_explicit(&thread_own_count, 1, memory_order_relaxed);
+        free(own);
+    }
+    return error;
+}
+
+/*
+ * The main thread stays in the list of threads when it has ended, in state Z, until the process ends. Its file tells
+ * its state, and the number of all threads. A thread of the library that is just ending is still one of them, which
+ * makes this say no once more.
+ */
+bool
+tidei_thread_is_left(void)
+{
+    unsigned long threads = 0;
+    char path[64], text[512], state = '?';
+    const char *rest;
+    ssize_t length;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    /* The name of the program, in parentheses, may have any character. The state is field 3, the number field 20. */
+    rest = strrchr(text, ')');
+    if (rest == NULL ||
+        sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu", &state, &threads) != 2)
+        return false;
+    return state == 'Z' && threads == 1 + atomic_load_explicit(&thread_own_count, memory_order_relaxed);
 }

@@ -17,6 +17,7 @@
 #ifndef TIDEI_SYNC_THREAD_H
 #define TIDEI_SYNC_THREAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -72,5 +73,20 @@ void tidei_thread_at_end(enum tidei_thread_end end, void (*function)(struct tide
 
 /* The thread id of the system, gettid(2). The caller holds no lock of the library. */
 uint32_t tidei_thread_os_id(void);
+
+/*
+ * Threads of the library's own. They block all signals, so that the program's handlers run on the program's threads. A
+ * process ends with its last thread: a thread of the library returns once tidei_thread_is_left, so that a program whose
+ * main thread ended with pthread_exit ends as it would without the library.
+ */
+
+/* Have fork() set the number of the library's threads to 0 in a child. The caller holds no lock of the library. */
+void tidei_thread_handle_forks(void);
+
+/* Start a thread, after that; `name` has 15 characters at most. 0 or an error number. */
+int tidei_thread_start(pthread_t *thread, const char *name, void (*function)(void *argument), void *argument);
+
+/* Whether all threads of the program have ended, and only the library's are left. Some system calls. */
+bool tidei_thread_is_left(void);
 
 #endif

@@ -4,6 +4,8 @@ libtidemark_la_SOURCES += \
 	src/trace/events/counts.h \
 	src/trace/events/early.c \
 	src/trace/events/early.h \
+	src/trace/events/asker.c \
+	src/trace/events/asker.h \
 	src/trace/events/event-calls.c \
 	src/trace/events/event-calls.h \
 	src/trace/events/merge.c \

@@ -7,6 +7,7 @@
 #include "src/sync/testpoint.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/clock.h"
+#include "src/trace/events/asker.h"
 #include "src/trace/events/sampler.h"
 
 #define SAMPLER_PERIOD_NS 1000000u
@@ -56,6 +57,7 @@ struct tidei_sampler {
     struct sampler_list written;                           /* in the transaction that is under way; the writer's */
     struct sampler_devices device_samples, device_written; /* likewise */
     uint64_t sampled_ns;                                   /* the writer's */
+    struct tidei_asker *asker; /* of resources that the program brings; NULL: there was none yet, or it has no thread */
 };
 
 struct tidei_sampler *
@@ -73,6 +75,7 @@ tidei_sampler_free(struct tidei_sampler *sampler)
 {
     if (sampler == NULL)
         return;
+    tidei_asker_free(sampler->asker);
     pthread_mutex_destroy(&sampler->lock);
     free(sampler->watches);
     free(sampler->devices);
@@ -111,16 +114,26 @@ tidei_high_next(struct tidei_high *high, struct tidei_layer_figures *figures)
     figures->reserved_high_bytes = high->bytes;
 }
 
-/* Query one resource, and keep its figures if they have changed. The lock is held. */
+/* Query a resource; one of the program's on the asker's thread. The lock is held. */
+static bool
+sampler_query(const struct tidei_sampler *sampler, struct tide_resource *resource, bool device,
+              struct tidei_answer *answer)
+{
+    if (!tidei_asker_is_for(resource))
+        tidei_asker_query(resource, device, answer);
+    else if (sampler->asker == NULL || !tidei_asker_ask(sampler->asker, resource, device, answer))
+        return false;
+    return answer->known;
+}
+
+/* Keep the figures of a resource if they have changed. The lock is held. */
 static void
-sampler_ask(struct tidei_sampler *sampler, struct sampler_watch *watch, uint64_t now_ns)
+sampler_keep(struct tidei_sampler *sampler, struct sampler_watch *watch, struct tidei_layer_figures figures,
+             uint64_t now_ns)
 {
     struct sampler_list *list = &sampler->samples;
     const struct tidei_layer_figures *last = &watch->last;
-    struct tidei_layer_figures figures;
 
-    if (!tidei_layer_figures(watch->resource, &figures))
-        return;
     tidei_high_next(&watch->high, &figures);
     if (figures.used_bytes == last->used_bytes && figures.reserved_bytes == last->reserved_bytes &&
         figures.reserved_high_bytes == last->reserved_high_bytes)
@@ -147,32 +160,47 @@ sampler_is_asked(const struct tidei_sampler *sampler, const struct sampler_devic
     return false;
 }
 
-/* Query one device, and keep its figures if they have changed. The lock is held. */
+/* Keep the figures of a device if they have changed. The lock is held. */
 static void
-sampler_ask_device(struct tidei_sampler *sampler, struct sampler_device *device, uint64_t now_ns)
+sampler_keep_device(struct tidei_sampler *sampler, struct sampler_device *device, const struct tidei_answer *answer,
+                    uint64_t now_ns)
 {
     struct sampler_devices *list = &sampler->device_samples;
     struct tidei_device_sample *last = &device->last;
-    struct tidei_device_sample sample = { .ns = now_ns, .device = last->device };
-    struct tide_resource *resource = device->resource;
-    struct tidei_error error;
-    bool known;
 
-    if (sampler_is_asked(sampler, device))
-        return;
-    tidei_error_save(&error);
-    known = tide_query(resource, TIDE_QUERY_DEVICE_TOTAL, &sample.total_bytes) == TIDE_OK &&
-            tide_query(resource, TIDE_QUERY_DEVICE_FREE, &sample.free_bytes) == TIDE_OK;
-    tidei_error_restore(&error);
-    device->next_ns = tidei_monotonic_ns();
-    device->next_ns += TIDEI_TEST_LIMIT(device_ns, SAMPLER_DEVICE_NS) +
-                       SAMPLER_DEVICE_PARTS * (device->next_ns > now_ns ? device->next_ns - now_ns : 0);
-    if (!known || (sample.free_bytes == last->free_bytes && sample.total_bytes == last->total_bytes))
+    if (answer->free_bytes == last->free_bytes && answer->total_bytes == last->total_bytes)
         return;
     if (list->count == SAMPLER_MOST ||
         !tidei_grow(&list->items, &list->capacity, list->count, list->capacity == 0 ? SAMPLER_FIRST : 1))
         return;
-    *last = list->items[list->count++] = sample;
+    *last = list->items[list->count++] = (struct tidei_device_sample){
+        .ns = now_ns, .device = last->device, .free_bytes = answer->free_bytes, .total_bytes = answer->total_bytes
+    };
+}
+
+/* Query one device, and keep its figures. The lock is held. */
+static void
+sampler_ask_device(struct tidei_sampler *sampler, struct sampler_device *device, uint64_t now_ns)
+{
+    struct tidei_answer answer;
+    bool known;
+
+    if (sampler_is_asked(sampler, device))
+        return;
+    known = sampler_query(sampler, device->resource, true, &answer);
+    device->next_ns = tidei_monotonic_ns();
+    device->next_ns += TIDEI_TEST_LIMIT(device_ns, SAMPLER_DEVICE_NS) +
+                       SAMPLER_DEVICE_PARTS * (device->next_ns > now_ns ? device->next_ns - now_ns : 0);
+    if (known)
+        sampler_keep_device(sampler, device, &answer, now_ns);
+}
+
+/* The lock is held. */
+static void
+sampler_expect(struct tidei_sampler *sampler, struct tide_resource *resource)
+{
+    if (sampler->asker == NULL && tidei_asker_is_for(resource))
+        sampler->asker = tidei_asker_new();
 }
 
 void
@@ -183,6 +211,7 @@ tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resourc
     if (tidei_grow(&sampler->watches, &sampler->watch_capacity, sampler->watch_count, 1))
         sampler->watches[sampler->watch_count++] =
             (struct sampler_watch){ .resource = resource, .layer_id = layer_id, .high = high };
+    sampler_expect(sampler, resource);
     pthread_mutex_unlock(&sampler->lock);
 }
 
@@ -193,55 +222,123 @@ tidei_sampler_watch_device(struct tidei_sampler *sampler, struct tide_resource *
     if (tidei_grow(&sampler->devices, &sampler->device_capacity, sampler->device_count, 1))
         sampler->devices[sampler->device_count++] =
             (struct sampler_device){ .resource = resource, .last = { .device = device } };
+    sampler_expect(sampler, resource);
     pthread_mutex_unlock(&sampler->lock);
 }
 
-/* The order stays: the first watch of a device is the one that answers. */
-static void
-sampler_unwatch_device(struct tidei_sampler *sampler, const struct tide_resource *resource)
+/* Take a resource's watch out of the list; false if it has none. The lock is held. */
+static bool
+sampler_take_watch(struct tidei_sampler *sampler, const struct tide_resource *resource, struct sampler_watch *out)
+{
+    for (size_t i = 0; i < sampler->watch_count; i++) {
+        if (sampler->watches[i].resource == resource) {
+            *out = sampler->watches[i];
+            sampler->watches[i] = sampler->watches[--sampler->watch_count];
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Take a resource's devices out of the list, whose order stays: the first watch of a device is the one that answers.
+ * False if there was none, or another one answers. The lock is held.
+ */
+static bool
+sampler_take_device(struct tidei_sampler *sampler, const struct tide_resource *resource, struct sampler_device *out)
 {
     size_t kept = 0;
+    bool found = false;
 
     for (size_t i = 0; i < sampler->device_count; i++) {
-        if (sampler->devices[i].resource == resource)
-            sampler_ask_device(sampler, &sampler->devices[i], tidei_monotonic_ns());
+        if (sampler->devices[i].resource != resource)
+            continue;
+        if (!found && !sampler_is_asked(sampler, &sampler->devices[i])) {
+            *out = sampler->devices[i];
+            found = true;
+        }
     }
     for (size_t i = 0; i < sampler->device_count; i++) {
         if (sampler->devices[i].resource != resource)
             sampler->devices[kept++] = sampler->devices[i];
     }
     sampler->device_count = kept;
+    return found;
 }
 
+/*
+ * The last query is made by this thread, without the lock: the resource may be the program's, and wait for a lock that
+ * another thread holds while it calls the library.
+ */
 void
 tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resource)
 {
+    struct tidei_answer answer, device_answer;
+    struct sampler_device device;
+    struct sampler_watch watch;
+    bool watched, device_watched;
+
     pthread_mutex_lock(&sampler->lock);
-    for (size_t i = 0; i < sampler->watch_count; i++) {
-        if (sampler->watches[i].resource == resource) {
-            sampler_ask(sampler, &sampler->watches[i], tidei_monotonic_ns());
-            sampler->watches[i] = sampler->watches[--sampler->watch_count];
-            break;
-        }
-    }
-    sampler_unwatch_device(sampler, resource);
+    watched = sampler_take_watch(sampler, resource, &watch);
+    device_watched = sampler_take_device(sampler, resource, &device);
+    pthread_mutex_unlock(&sampler->lock);
+    if (!watched && !device_watched)
+        return;
+    if (sampler->asker != NULL && !tidei_asker_leave(sampler->asker, resource))
+        return;
+    if (watched)
+        tidei_asker_query(resource, false, &answer);
+    if (device_watched)
+        tidei_asker_query(resource, true, &device_answer);
+    pthread_mutex_lock(&sampler->lock);
+    if (watched && answer.known)
+        sampler_keep(sampler, &watch, answer.figures, tidei_monotonic_ns());
+    if (device_watched && device_answer.known)
+        sampler_keep_device(sampler, &device, &device_answer, tidei_monotonic_ns());
     pthread_mutex_unlock(&sampler->lock);
 }
 
 void
 tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once)
 {
+    struct tidei_answer answer;
+
     if (!at_once && now_ns - sampler->sampled_ns < TIDEI_TEST_LIMIT(sample_ns, SAMPLER_PERIOD_NS))
         return;
     sampler->sampled_ns = now_ns;
     pthread_mutex_lock(&sampler->lock);
-    for (size_t i = 0; i < sampler->watch_count; i++)
-        sampler_ask(sampler, &sampler->watches[i], now_ns);
+    for (size_t i = 0; i < sampler->watch_count; i++) {
+        if (sampler_query(sampler, sampler->watches[i].resource, false, &answer))
+            sampler_keep(sampler, &sampler->watches[i], answer.figures, now_ns);
+    }
     for (size_t i = 0; i < sampler->device_count; i++) {
         if (at_once || now_ns >= sampler->devices[i].next_ns)
             sampler_ask_device(sampler, &sampler->devices[i], now_ns);
     }
     pthread_mutex_unlock(&sampler->lock);
+}
+
+void
+tidei_sampler_hold(struct tidei_sampler *sampler)
+{
+    pthread_mutex_lock(&sampler->lock);
+    if (sampler->asker != NULL)
+        tidei_asker_hold(sampler->asker);
+}
+
+void
+tidei_sampler_release(struct tidei_sampler *sampler)
+{
+    if (sampler->asker != NULL)
+        tidei_asker_release(sampler->asker);
+    pthread_mutex_unlock(&sampler->lock);
+}
+
+void
+tidei_sampler_forked(struct tidei_sampler *sampler)
+{
+    if (sampler->asker != NULL)
+        tidei_asker_forked(sampler->asker);
 }
 
 bool

@@ -62,7 +62,9 @@ void tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *re
  */
 void tidei_sampler_watch_device(struct tidei_sampler *sampler, struct tide_resource *resource, int32_t device);
 
-/* End both watches of a resource. */
+/*
+ * End both watches of a resource. Where a query of it does not return in time, it is kept until it has: see asker.h.
+ */
 void tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resource);
 
 /*
@@ -71,6 +73,11 @@ void tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *
  * the time.
  */
 void tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once);
+
+/* Around fork(): no query is under way and none begins, unless one takes too long. In the child: there is no thread. */
+void tidei_sampler_hold(struct tidei_sampler *sampler);
+void tidei_sampler_release(struct tidei_sampler *sampler);
+void tidei_sampler_forked(struct tidei_sampler *sampler);
 
 /* Whether there are samples to write. */
 bool tidei_sampler_has(struct tidei_sampler *sampler);

@@ -133,3 +133,22 @@ tidei_ringfile_check_epochs(const struct tidei_ringfile *file, uint64_t epoch, u
         return ringcheck_damaged(file, "the trace has more of the sealed half than there is");
     return TIDE_OK;
 }
+
+bool
+tidei_ringfile_is_spent(const struct tidei_ringfile *file)
+{
+    const struct tidei_ring_header *header = file->header;
+    uint64_t published = atomic_load_explicit(&header->published, memory_order_relaxed);
+
+    if (TIDEI_PUBLISHED_COUNT(published) != 0 || header->lost_allocs != 0 || header->lost_frees != 0)
+        return false;
+    for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++) {
+        const struct tidei_ring *ring = file->rings[i];
+
+        if (atomic_load_explicit(&ring->head, memory_order_relaxed) !=
+                tidei_ring_left_tail(ring, TIDEI_PUBLISHED_NUMBER(published)) ||
+            ring->dropped_allocs != 0 || ring->dropped_frees != 0 || ring->dropped_marks != 0)
+            return false;
+    }
+    return true;
+}

@@ -197,8 +197,12 @@ producer_ask_ring(struct tidei_session *session)
     bool asked;
 
     pthread_mutex_lock(&session->lock);
-    /* Threads that waited for the lock need not ask in vain, too. */
-    asked = atomic_load_explicit(&session->ring_refused_ns, memory_order_relaxed) == refused_ns;
+    /*
+     * Threads that waited for the lock need not ask in vain, too. Nor is there a ring any more after the end at exit(),
+     * which looks with this lock whether another thread has one.
+     */
+    asked = tidei_session_records(session) &&
+            atomic_load_explicit(&session->ring_refused_ns, memory_order_relaxed) == refused_ns;
     if (asked) {
         TIDEI_TEST_POINT("producer.ask-ring");
         ring = producer_take_ring(session);
@@ -290,7 +294,7 @@ tidei_producer_for_text(struct tidei_session *session)
     uint64_t serial = atomic_load_explicit(&session->serial, memory_order_acquire);
     struct tidei_producer *producer = tidei_producers(tidei_thread)->list;
 
-    if (atomic_load_explicit(&session->mode, memory_order_acquire) != TIDEI_SESSION_RECORDING) {
+    if (!tidei_session_records(session)) {
         if (!session->hooks->revive(session))
             return NULL;
         serial = atomic_load_explicit(&session->serial, memory_order_acquire);
@@ -323,7 +327,7 @@ tidei_producer_find(struct tidei_session *session)
 static struct tidei_producer *
 producer_get_recording(struct tidei_session *session)
 {
-    if (atomic_load_explicit(&session->mode, memory_order_acquire) != TIDEI_SESSION_RECORDING)
+    if (!tidei_session_records(session))
         return NULL;
     return tidei_producer_for_text(session);
 }
@@ -399,6 +403,9 @@ tidei_producer_reserve(struct tidei_producer *producer, uint64_t records)
 
     if (!room && !producer->drop)
         room = producer_wait(producer, records);
+    /* Relaxed: a writer that is about to rest looks at the rings again soon enough. */
+    else if (!room && atomic_load_explicit(&producer->session->resting, memory_order_relaxed))
+        producer->session->hooks->wake(producer->session);
     errno = saved;
     return room;
 }

@@ -94,7 +94,7 @@ struct tidei_ring_header {
     _Atomic uint64_t lost_allocs; /* events after a failure, and of threads without a ring */
     _Atomic uint64_t lost_frees;
     _Atomic uint32_t line; /* index into `lines`; one word, so that a kill never leaves a torn line */
-    uint32_t reserved;
+    uint32_t exited;       /* 1: the process has ended the trace at exit(), and threads recorded on, or could */
     /* Since format 3, written by the writer alone: see steady.h. */
     uint64_t shift;        /* the backlog's ticks less those of the counter */
     uint64_t shift_before; /* the same before the counter was last set */
@@ -205,6 +205,9 @@ bool tidei_ringfile_is_at(const struct tidei_ringfile *file);
 
 /* Whether no thread has recorded anything into the file: its process was killed as soon as it had made the files. */
 bool tidei_ringfile_is_blank(const struct tidei_ringfile *file);
+
+/* Whether nothing has been recorded or lost since the last transaction of the process, which had written all. */
+bool tidei_ringfile_is_spent(const struct tidei_ringfile *file);
 
 /* Check everything that a reader of the file relies on, except the records. Errors: TIDE_EFORMAT, TIDE_ENOMEM. */
 enum tide_status tidei_ringfile_check(const struct tidei_ringfile *file);

@@ -40,7 +40,7 @@ tidei_session_lost(struct tidei_session *session, enum tidei_record_kind kind)
 {
     int mode = atomic_load_explicit(&session->mode, memory_order_acquire);
 
-    if (mode != TIDEI_SESSION_RECORDING && mode != TIDEI_SESSION_FAILED)
+    if (mode == TIDEI_SESSION_FORKED || (mode == TIDEI_SESSION_CLOSED && !session->hooks->revive(session)))
         return;
     if (kind == TIDEI_RECORD_ALLOC)
         atomic_fetch_add_explicit(&session->file->header->lost_allocs, 1, memory_order_relaxed);

@@ -20,8 +20,9 @@ struct tidei_session;
 enum tidei_session_mode {
     TIDEI_SESSION_RECORDING = 0,
     TIDEI_SESSION_FAILED = 1, /* for example, the disk is full: events are counted as lost */
-    TIDEI_SESSION_CLOSED = 2, /* the process exits */
+    TIDEI_SESSION_CLOSED = 2, /* it is complete: see `exited` */
     TIDEI_SESSION_FORKED = 3, /* it is the parent's: this process does not record into it */
+    TIDEI_SESSION_EXITED = 4, /* the process exits, and nobody empties the rings: what finds no room is lost */
 };
 
 struct tidei_session_hooks {
@@ -29,8 +30,9 @@ struct tidei_session_hooks {
     void (*wake)(struct tidei_session *session);
 
     /*
-     * The session is the parent's, and this process a child of fork(): begin its own trace if the path has %p. Returns
-     * whether the session records now. The caller holds none of the recorder's locks.
+     * The session is the parent's, and this process a child of fork(): begin its own trace if the path has %p. Or it
+     * is closed since the process exits: record into a new ring file. Returns whether the session records now. The
+     * caller holds none of the recorder's locks.
      */
     bool (*revive)(struct tidei_session *session);
 };
@@ -45,10 +47,12 @@ struct tidei_session {
     _Atomic bool many;                /* several threads have recorded: read clocks in order */
     _Atomic int mode;                 /* enum tidei_session_mode */
     atomic_flag ringless;             /* set once a thread could not get a ring */
+    _Atomic bool resting;             /* the writer sleeps for long: a thread that drops an event wakes it */
     _Atomic uint64_t ring_refused_ns; /* when a thread could not get a ring; 0: rings may be had */
 
     /* Guarded by `lock`; used once for each thread. */
     pthread_mutex_t lock;
+    _Atomic bool exited; /* closed at exit(), without a ring file: what comes still gets a new one */
     uint32_t next_thread_id;
     uint32_t event_threads; /* threads that have recorded more than definitions */
 
@@ -76,6 +80,15 @@ void tidei_session_set_mode(struct tidei_session *session, enum tidei_session_mo
 
 /* The recording has failed: from now on events are only counted as lost. Called by the writer. */
 void tidei_session_fail(struct tidei_session *session);
+
+/* Whether threads may record: rings are read, by this process or by the next one that opens the trace. */
+static inline bool
+tidei_session_records(const struct tidei_session *session)
+{
+    int mode = atomic_load_explicit(&session->mode, memory_order_acquire);
+
+    return mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_EXITED;
+}
 
 /* Count an event that could not be recorded. */
 void tidei_session_lost(struct tidei_session *session, enum tidei_record_kind kind);

@@ -83,7 +83,8 @@ create_check_existing(const struct tidei_recorder *recorder, mode_t mode)
 static enum tide_status
 create_check_left(const char *path, const struct tidei_ringfile *left)
 {
-    if (tidei_ringfile_is_blank(left))
+    /* What threads did after the exit() of a program that ended in order keeps nobody from running it again. */
+    if (tidei_ringfile_is_blank(left) || left->header->exited != 0)
         return TIDE_OK;
     return tide_error_set(TIDE_EBUSY,
                           "log: %s is not replaced: what process %u recorded last, before it was killed, is still in "

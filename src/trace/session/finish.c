@@ -1,9 +1,12 @@
 /* Ends a recording: writes the last transaction with meta and losses, and leaves a single file. */
 #include "config.h"
 
+#include <string.h>
+
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/filelimit.h"
+#include "src/trace/ring/producer.h"
 #include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
@@ -21,6 +24,8 @@ finish_write_losses(struct tidei_writer *writer)
     uint32_t rings = atomic_load_explicit(&header->ring_count, memory_order_acquire);
     struct tidei_database *database = writer->database;
 
+    if (writer->leaves_more)
+        return; /* see finish_why_incomplete */
     for (uint32_t i = 0; i < rings; i++) {
         struct tidei_ring *ring = writer->file->rings[i];
 
@@ -43,9 +48,25 @@ finish_why_incomplete(const struct tidei_writer *writer)
 
     if (writer->failure[0] != '\0')
         return writer->failure;
-    if (!writer->had_failed && (header->lost_allocs != 0 || header->lost_frees != 0))
-        return "there was no room for the rings of some threads";
+    /* Those are counted once, by the recovery, which says then why the trace is incomplete. */
+    if (!writer->had_failed && !writer->leaves_more && (header->lost_allocs != 0 || header->lost_frees != 0))
+        return header->exited != 0 ? "threads went on after exit() until their rings were full"
+                                   : "there was no room for the rings of some threads";
     return NULL;
+}
+
+/* The end of the recording. A recovery adds to a trace that has one already what threads recorded after exit(). */
+static void
+finish_write_end(struct tidei_writer *writer)
+{
+    struct tidei_database *database = writer->database;
+    uint64_t ns = writer->merge->post_mortem ? tidei_timeline_ns(&database->timeline, writer->merge->last_ticks)
+                                             : tidei_timeline_since_start(&database->timeline, tidei_monotonic_ns());
+    int64_t before;
+
+    if (writer->merge->post_mortem && (!tidei_database_meta_read(database, "end_ns", &before) || (int64_t)ns < before))
+        return;
+    tidei_database_meta_number(database, "end_ns", (int64_t)ns);
 }
 
 static void
@@ -65,14 +86,13 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
     tidei_database_meta_number(database, "ring_waits", (int64_t)waits);
     tidei_database_meta_number(database, "ring_longest_wait_ns", (int64_t)longest);
     tidei_database_meta_number(database, "late_records", (int64_t)writer->merge->late);
-    if (!writer->merge->post_mortem)
-        tidei_database_meta_number(database, "end_ns",
-                                   (int64_t)tidei_timeline_since_start(&database->timeline, tidei_monotonic_ns()));
+    finish_write_end(writer);
     tidei_database_meta_text(database, "ended", ended);
     if (failure != NULL)
         tidei_database_meta_text(database, "failure", failure);
     tidei_database_meta_number(database, "complete",
-                               failure == NULL && !writer->had_failed && tidei_pair_assumed(writer->pair) == 0);
+                               failure == NULL && !writer->had_failed && !writer->leaves_more &&
+                                   tidei_pair_assumed(writer->pair) == 0);
 }
 
 /* Write the last rows from CUPTI, and meta.cupti. */
@@ -118,12 +138,60 @@ finish_report_log_stays(const struct tidei_writer *writer)
         tidei_gate_enter(&tidei_recovery_gate);
 }
 
+/* Whether a thread other than this one has a ring. The session's lock is held. */
+static bool
+finish_others(const struct tidei_writer *writer)
+{
+    uint32_t rings = atomic_load_explicit(&writer->file->header->ring_count, memory_order_acquire);
+    const struct tidei_ring *own = NULL;
+
+    for (const struct tidei_producer *mine = tidei_producers(tidei_thread)->list; mine != NULL; mine = mine->next) {
+        if (mine->session == writer->session)
+            own = mine->ring;
+    }
+    for (uint32_t i = 0; i < rings; i++) {
+        const struct tidei_ring *ring = writer->file->rings[i];
+
+        if (ring != own && atomic_load_explicit(&ring->state, memory_order_relaxed) == TIDEI_RING_TAKEN)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * At exit(), from here on no thread waits for the writer. Where other threads have rings, each goes on in its own until
+ * the process has ended, and the ring file stays: the next command that opens the trace adds what it holds, and counts
+ * what found no room. Where none has, the trace is one file; a thread that comes later yet gets a ring file of its own.
+ */
+static void
+finish_leave(struct tidei_writer *writer, enum tide_status written)
+{
+    struct tidei_session *session = writer->session;
+    int recording = TIDEI_SESSION_RECORDING;
+
+    pthread_mutex_lock(&session->lock);
+    writer->leaves = written != TIDE_OK || finish_others(writer);
+    if (writer->leaves) {
+        writer->file->header->exited = written == TIDE_OK;
+        atomic_compare_exchange_strong_explicit(&session->mode, &recording, TIDEI_SESSION_EXITED, memory_order_release,
+                                                memory_order_relaxed);
+    } else {
+        atomic_store_explicit(&session->exited, true, memory_order_relaxed);
+        tidei_session_set_mode(session, TIDEI_SESSION_CLOSED);
+    }
+    pthread_mutex_unlock(&session->lock);
+    TIDEI_TEST_POINT("writer.left");
+    writer->leaves_more = writer->leaves && !tidei_ringfile_is_spent(writer->file);
+}
+
 /* Write the remaining records and the last transaction, and leave a single file. */
 static enum tide_status
 finish_all(struct tidei_writer *writer, const char *ended)
 {
     enum tide_status status = tidei_writer_write_rest(writer);
 
+    if (strcmp(ended, "exit") == 0 && writer->session != NULL)
+        finish_leave(writer, status);
     if (status == TIDE_OK)
         status = finish_complete(writer, ended);
     if (status != TIDE_OK) {
@@ -139,7 +207,8 @@ finish_all(struct tidei_writer *writer, const char *ended)
         finish_report_log_stays(writer);
     /* Last: while the ring file exists, every command that opens the trace checkpoints the write-ahead log. */
     TIDEI_TEST_POINT("writer.before-unlink");
-    tidei_ringfile_unlink(writer->file);
+    if (!writer->leaves)
+        tidei_ringfile_unlink(writer->file);
     TIDEI_TEST_POINT("writer.after-unlink");
     return TIDE_OK;
 }

@@ -38,6 +38,8 @@ fork_before(void)
         pthread_mutex_lock(&session->lock);
         if (session->file != NULL)
             pthread_mutex_lock(&session->file->lock);
+        if (writer != NULL)
+            tidei_sampler_hold(writer->sampler);
     }
 }
 
@@ -47,6 +49,8 @@ fork_after(void)
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
         struct tidei_writer *writer = tidei_recorder_of(session)->writer;
 
+        if (writer != NULL)
+            tidei_sampler_release(writer->sampler);
         if (session->file != NULL)
             pthread_mutex_unlock(&session->file->lock);
         pthread_mutex_unlock(&session->lock);
@@ -65,9 +69,12 @@ fork_in_child(void)
 {
     pthread_mutex_init(&tidei_files_lock, NULL); /* its holder may not exist in this process */
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
+        const struct tidei_writer *writer = tidei_recorder_of(session)->writer;
         struct tidei_ringfile *file = session->file;
         int mode = atomic_load_explicit(&session->mode, memory_order_relaxed);
 
+        if (writer != NULL)
+            tidei_sampler_forked(writer->sampler);
         if (file == NULL || mode == TIDEI_SESSION_FORKED)
             continue;
         for (uint32_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
@@ -118,6 +125,7 @@ tidei_recorder_handle_forks(void)
     tidei_callstack_handle_forks();
     tidei_fork_hook_set(TIDEI_FORK_RECORDERS, &recorders);
     tidei_protect_handle_forks();
+    tidei_thread_handle_forks();
 }
 
 bool
@@ -173,10 +181,12 @@ tidei_recorder_revive(struct tidei_session *session)
     struct tidei_recorder *recorder = tidei_recorder_of(session);
     enum tide_status status = TIDE_OK;
     struct tidei_error error;
-    int mode, cancel;
+    int mode = atomic_load_explicit(&recorder->session.mode, memory_order_acquire);
+    int cancel;
 
-    if (atomic_load_explicit(&recorder->session.mode, memory_order_acquire) != TIDEI_SESSION_FORKED ||
-        !tidei_trace_path_is_own(recorder->path_pattern))
+    if (mode == TIDEI_SESSION_CLOSED)
+        return tidei_recorder_late(recorder);
+    if (mode != TIDEI_SESSION_FORKED || !tidei_trace_path_is_own(recorder->path_pattern))
         return false;
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);

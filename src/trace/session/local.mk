@@ -7,6 +7,7 @@ libtidemark_la_SOURCES += \
 	src/trace/session/definitions.c \
 	src/trace/session/finish.c \
 	src/trace/session/fork.c \
+	src/trace/session/late.c \
 	src/trace/session/notes.c \
 	src/trace/session/protect.c \
 	src/trace/session/recorder.c \

@@ -14,18 +14,17 @@
 #define RECORDER_RING_BYTES    ((uint64_t)1 << 20)
 #define RECORDER_BACKLOG_BYTES ((uint64_t)128 << 20)
 
-/* Complete the open traces when the process exits. Their memory stays, for threads that still run. */
+/*
+ * Complete the open traces when the process exits. Other threads run on until it has: what they record after the last
+ * transaction stays in the ring file. The memory stays, too.
+ */
 __attribute__((destructor)) static void
 recorder_at_exit(void)
 {
     pthread_mutex_lock(&tidei_sessions.lock);
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
-        int mode = atomic_load_explicit(&session->mode, memory_order_relaxed);
-
-        if (mode != TIDEI_SESSION_RECORDING && mode != TIDEI_SESSION_FAILED)
-            continue;
-        tidei_session_set_mode(session, TIDEI_SESSION_CLOSED);
-        tidei_writer_stop(tidei_recorder_of(session)->writer, "exit");
+        if (tidei_recorder_is_open(session))
+            tidei_writer_stop(tidei_recorder_of(session)->writer, "exit");
     }
     pthread_mutex_unlock(&tidei_sessions.lock);
 }

@@ -178,6 +178,12 @@ void tidei_recorder_handle_forks(void);
  */
 bool tidei_recorder_revive(struct tidei_session *session);
 
+/*
+ * late.c, after the end at exit(): have what comes recorded into a new ring file, from which the next command adds it.
+ * Returns whether the recorder records now.
+ */
+bool tidei_recorder_late(struct tidei_recorder *recorder);
+
 /* Set the parent's objects aside without freeing them. False without host memory. Caller holds tidei_sessions.lock. */
 bool tidei_recorder_leave_behind(struct tidei_recorder *recorder);
 

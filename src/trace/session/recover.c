@@ -32,16 +32,20 @@ recover_poll(void *context, uint64_t waited_ns)
     return waited_ns < RECOVER_LOCK_LIMIT_NS;
 }
 
-/* Check that both files belong together. *closed: the trace already has everything. */
+/*
+ * Check that both files belong together. *ended: the process has ended the trace. *closed: the trace already has
+ * everything, which threads that recorded on at exit() may have changed.
+ */
 static enum tide_status
-recover_check(struct tidei_database *database, const struct tidei_ringfile *file, bool *closed)
+recover_check(struct tidei_database *database, const struct tidei_ringfile *file, bool *ended, bool *closed)
 {
     int64_t trace_id, epoch, records, ignored;
 
     tidei_database_meta_read(database, "trace_id", &trace_id);
     tidei_database_meta_read(database, "epoch", &epoch);
     tidei_database_meta_read(database, "epoch_records", &records);
-    *closed = tidei_database_meta_read(database, "ended", &ignored);
+    *ended = tidei_database_meta_read(database, "ended", &ignored);
+    *closed = *ended && (file->header->exited == 0 || tidei_ringfile_is_spent(file));
     if (database->status == TIDE_OK && (uint64_t)trace_id != file->header->trace_id) {
         *closed = false;
         return tide_error_set(TIDE_EFORMAT, "%s: belongs to another trace than %s", file->path, database->path);
@@ -69,9 +73,9 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
 {
     struct tidei_writer *writer;
     enum tide_status status;
-    bool closed;
+    bool ended, closed;
 
-    status = recover_check(database, file, &closed);
+    status = recover_check(database, file, &ended, &closed);
     if (status == TIDE_EFORMAT && tidei_ringfile_is_blank(file)) {
         /* Killed before its trace had taken the place of this one. */
         recover_remove_begun(database->path);
@@ -83,7 +87,8 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
         if (closed) {
             /* The process was killed after the last transaction. */
             *folded = tidei_database_finish(database) == TIDE_OK;
-            out->state = TIDE_TRACE_RECOVERED;
+            if (file->header->exited == 0)
+                out->state = TIDE_TRACE_RECOVERED;
         }
         tidei_database_close(database);
         tidei_ringfile_close(file, closed);
@@ -102,7 +107,7 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
         status = tidei_writer_resume(writer, &out->events);
     TIDEI_TEST_POINT("recover.before-stop");
     if (status == TIDE_OK)
-        status = tidei_writer_stop(writer, "recovered");
+        status = tidei_writer_stop(writer, ended ? "exit" : "recovered");
     if (status == TIDE_OK)
         out->state = TIDE_TRACE_RECOVERED;
     tidei_writer_free(writer);

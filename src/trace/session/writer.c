@@ -8,7 +8,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "src/resource/resource.h"
 #include "src/sync/testpoint.h"
+#include "src/sync/thread.h"
 #include "src/trace/ring/session.h"
 #include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
@@ -23,7 +23,9 @@
 #define WRITER_COMMIT_NS     500000000u   /* age at which a quiet program's events are committed */
 #define WRITER_BUSY_NS       1000000u     /* between two drains, if the last one moved records */
 #define WRITER_IDLE_NS       10000000u    /* and if it moved none */
+#define WRITER_REST_NS       125000000u   /* and where nothing is recorded: 8 times a second */
 #define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are sampled */
+#define WRITER_LEFT_NS       250000000u   /* between two looks for threads of the program */
 #define WRITER_LOCK_LIMIT_NS 10000000000u /* how long to wait for another process's lock on the trace */
 
 pthread_mutex_t tidei_files_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -148,6 +150,8 @@ writer_sleep(struct tidei_writer *writer, uint64_t ns, bool *flush)
     struct timespec until;
     bool stop;
 
+    /* Relaxed: see tidei_producer_reserve. */
+    atomic_store_explicit(&writer->session->resting, ns >= WRITER_REST_NS, memory_order_relaxed);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)ns;
     if (until.tv_nsec >= 1000000000) {
@@ -195,17 +199,19 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
 {
     uint64_t moved = tidei_merge_drain(writer->merge);
     uint64_t now = tidei_monotonic_ns();
+    bool quiet;
 
     if (moved != 0)
         writer->moved_ns = now;
     /* After the last event, too: a pool may release memory when a stream is synchronized. */
-    if (now - writer->moved_ns < TIDEI_TEST_LIMIT(quiet_ns, WRITER_QUIET_NS))
+    quiet = now - writer->moved_ns < TIDEI_TEST_LIMIT(quiet_ns, WRITER_QUIET_NS);
+    if (quiet)
         tidei_sampler_sample(writer->sampler, now, false);
     if ((tidei_driver_calls_round(writer->calls, &writer->database->timeline, false) || writer->merge->count != 0 ||
          tidei_writer_has_samples(writer)) &&
         writer->first_ns == 0)
         writer->first_ns = now;
-    *pause = moved != 0 ? WRITER_BUSY_NS : WRITER_IDLE_NS;
+    *pause = moved != 0 ? WRITER_BUSY_NS : writer->first_ns != 0 || quiet ? WRITER_IDLE_NS : WRITER_REST_NS;
     if (flush)
         return writer_flush_now(writer);
     if (writer->merge->full || (writer->first_ns != 0 && now - writer->first_ns >= WRITER_COMMIT_NS)) {
@@ -226,7 +232,19 @@ writer_report_barrier(struct tidei_writer *writer)
                   writer->database->path);
 }
 
-static void *
+/* Whether the program's threads have ended without exit(): the process ends with the last of the library's. */
+static bool
+writer_is_left(struct tidei_writer *writer)
+{
+    uint64_t now = tidei_monotonic_ns();
+
+    if (now - writer->looked_ns < WRITER_LEFT_NS)
+        return false;
+    writer->looked_ns = now;
+    return tidei_thread_is_left();
+}
+
+static void
 writer_main(void *argument)
 {
     struct tidei_writer *writer = argument;
@@ -234,6 +252,8 @@ writer_main(void *argument)
     bool flush = false;
 
     while (!writer_sleep(writer, pause, &flush)) {
+        if (pause != WRITER_BUSY_NS && writer_is_left(writer))
+            break;
         if (writer->failure[0] != '\0') {
             pause = WRITER_COMMIT_NS;
             continue;
@@ -242,20 +262,14 @@ writer_main(void *argument)
             tidei_writer_fail(writer);
         writer_report_barrier(writer);
     }
-    return NULL;
 }
 
 enum tide_status
 tidei_writer_start(struct tidei_writer *writer)
 {
-    sigset_t all, before;
-    int error;
+    /* It blocks SIGXFSZ, too: a file size limit is an error to it and no signal. */
+    int error = tidei_thread_start(&writer->thread, "tidemark-writer", writer_main, writer);
 
-    /* The thread handles no signals of the application, and a file size limit is an error to it and no signal. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&writer->thread, NULL, writer_main, writer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return tide_error_set(TIDE_ENOMEM, "log: %s: no thread: %s", writer->database->path, strerror(error));
     writer->running = true;
@@ -300,7 +314,9 @@ tidei_writer_join(struct tidei_writer *writer)
     writer->stop = true;
     pthread_cond_signal(&writer->wake);
     pthread_mutex_unlock(&writer->lock);
-    pthread_join(writer->thread, NULL);
+    /* The writer itself is the last thread where the program's have ended by pthread_exit: it then calls exit(). */
+    if (!pthread_equal(writer->thread, pthread_self()))
+        pthread_join(writer->thread, NULL);
     writer->running = false;
 }
 

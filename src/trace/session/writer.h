@@ -42,12 +42,15 @@ struct tidei_writer {
     struct tidei_driver_calls *calls;
     bool tsc;
     struct tidei_sealed sealed;
-    uint64_t slice;    /* records in the next transaction */
-    uint64_t first_ns; /* when the oldest record of the filling buffer arrived */
-    uint64_t moved_ns; /* when the last record was drained */
+    uint64_t slice;     /* records in the next transaction */
+    uint64_t first_ns;  /* when the oldest record of the filling buffer arrived */
+    uint64_t moved_ns;  /* when the last record was drained */
+    uint64_t looked_ns; /* for threads of the program */
     uint64_t busy_limit_ns;
     bool reported_barrier; /* reported that the kernel refuses the barrier */
     bool had_failed;       /* the recording had failed before its process was killed */
+    bool leaves;           /* at exit(): the ring file stays */
+    bool leaves_more;      /* with records or losses that the trace lacks */
     char cupti[256];       /* for meta.cupti */
     char failure[256];     /* why the recording ended; "" while it goes on. Writer thread only */
 
@@ -87,7 +90,11 @@ void tidei_writer_wake(struct tidei_writer *writer);
 /* Wait until all events recorded before the call are in the trace. Errors: TIDE_EIO (the recording has ended). */
 enum tide_status tidei_writer_flush(struct tidei_writer *writer);
 
-/* Stop the thread, write all remaining records, complete and close the trace. The caller still frees the writer. */
+/*
+ * Stop the thread, write all remaining records, complete and close the trace. The caller still frees the writer. With
+ * "exit" for `ended` other threads go on until the process has ended: those that have rings record on into them, and
+ * the ring file stays.
+ */
 enum tide_status tidei_writer_stop(struct tidei_writer *writer, const char *ended);
 
 /* Stop the thread and close a trace that is to be discarded, as it is. The caller still frees the writer. */
