@@ -11,6 +11,7 @@ libtidemark_la_SOURCES += \
 	src/bases/none.c \
 	src/bases/sim-pages.c \
 	src/bases/sim-pages.h \
+	src/bases/sim-search.h \
 	src/bases/sim-units.c \
 	src/bases/sim-units.h \
 	src/bases/sim.c \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/bases/sim-search.h"
 #include "src/resource/place.h"
 #include "src/tables/grow.h"
 
@@ -30,17 +31,7 @@ tidei_sim_pages_fini(struct tidei_sim_pages *pages)
 static size_t
 pages_at(const struct tidei_sim_pages *pages, uint64_t address)
 {
-    size_t low = 0, high = pages->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (pages->blocks[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return pages->count != 0 ? TIDEI_SIM_SEARCH(pages->blocks, pages->count, address) : 0;
 }
 
 /* Whether no live block lies in the `bytes` bytes at `address`. */

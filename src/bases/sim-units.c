@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/bases/sim-search.h"
 #include "src/tables/grow.h"
 
 /* Addresses end below 2^63, since traces hold signed integers. */
@@ -49,17 +50,7 @@ units_count(struct tidei_sim_units *units, uint64_t added, uint64_t removed)
 static size_t
 units_piece_at(const struct tidei_sim_units *units, uint64_t address)
 {
-    size_t low = 0, high = units->piece_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (units->pieces[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return units->piece_count != 0 ? TIDEI_SIM_SEARCH(units->pieces, units->piece_count, address) : 0;
 }
 
 /* Put `count` pieces, none of 0 bytes, in the place of the one at `i`, for which there is room. */
