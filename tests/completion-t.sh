@@ -51,7 +51,7 @@ if command -v bash >/dev/null; then
     is "$(complete tidemark peak --by = str)" stream 'bash completes a value behind a "=" that breaks words'
     is "$(complete tidemark peak --by=str)" stream 'bash completes a value behind a "=" that does not break words'
     is "$(complete tidemark replay --keep)" --keep-live 'bash completes options of commands that parse their own'
-    is "$(complete tidemark check --no)" '--no-leaks --no-pager' 'bash offers all options that fit'
+    is "$(complete tidemark check --no)" '--no-leaks --no-symbols --no-pager' 'bash offers all options that fit'
     is "$(cat "$scratch/err")" '' 'bash prints no message'
     : >"$scratch/some.db"
     is "$(complete tidemark peak "$scratch/so")" "$scratch/some.db" 'bash completes files'
@@ -94,7 +94,7 @@ if command -v zsh >/dev/null && zsh -f -c 'zmodload zsh/zpty' 2>/dev/null; then
     is "$(complete_zsh 'tidemark leaks --sup')" --suppressions 'zsh completes an option'
     is "$(complete_zsh 'tidemark peak --by=str')" stream 'zsh completes a value'
     is "$(complete_zsh 'tidemark replay --keep')" --keep-live 'zsh completes options of commands that parse their own'
-    is "$(complete_zsh 'tidemark check --no')" '--no-leaks --no-pager' 'zsh offers all options that fit'
+    is "$(complete_zsh 'tidemark check --no')" '--no-leaks --no-symbols --no-pager' 'zsh offers all options that fit'
     : >"$scratch/some.db"
     is "$(complete_zsh "tidemark peak $scratch/so")" some.db 'zsh completes files'
     is "$(complete_zsh "tidemark check --baseline=$scratch/so")" some.db 'zsh completes files as values'

@@ -1,10 +1,13 @@
 /* Tests how much of an ELF file is read for a build id. */
 #include "config.h"
 
+#include <fcntl.h>
 #include <link.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "src/context/elf.h"
+#include "src/context/symbols.h"
 #include "tests/tap.h"
 
 #define SECTIONS   2000
@@ -96,12 +99,102 @@ build_id_after(size_t before)
     return contents_build_id();
 }
 
+/* Write the contents, and zeros up to `bytes`. */
+static void
+contents_write(off_t bytes)
+{
+    FILE *file = fopen(path, "w");
+
+    if (file == NULL || fwrite(&contents, sizeof(contents), 1, file) != 1 || fclose(file) != 0 ||
+        truncate(path, bytes) != 0) {
+        perror(path);
+        exit(99);
+    }
+}
+
+/* A table of two functions, at 0x100 and 0x200, whose names have `first` and `second` letters, of `bytes` in all. */
+static void
+functions_write(size_t first, size_t second, uint64_t bytes)
+{
+    const ElfW(Sym) symbols[2] = {
+        { .st_info = STT_FUNC, .st_shndx = 1, .st_value = 0x100, .st_size = 16, .st_name = 1 },
+        { .st_info = STT_FUNC, .st_shndx = 1, .st_value = 0x200, .st_size = 16, .st_name = (ElfW(Word))first + 2 },
+    };
+    int file;
+
+    contents_begin(2);
+    contents.sections[0] =
+        (ElfW(Shdr)){ .sh_type = SHT_SYMTAB, .sh_link = 1, .sh_offset = sizeof(contents), .sh_size = sizeof(symbols) };
+    contents.sections[1] =
+        (ElfW(Shdr)){ .sh_type = SHT_STRTAB, .sh_offset = sizeof(contents) + sizeof(symbols), .sh_size = bytes };
+    contents_write((off_t)(sizeof(contents) + sizeof(symbols) + bytes));
+    file = open(path, O_WRONLY);
+    pwrite(file, symbols, sizeof(symbols), sizeof(contents));
+    for (size_t i = 0; i < first + second + 1; i++) {
+        if (i != first)
+            pwrite(file, "n", 1, (off_t)(sizeof(contents) + sizeof(symbols) + 1 + i));
+    }
+    close(file);
+}
+
+/* The length of the name at an address; 0: there is none. The file is opened as the build `build_id`. */
+static size_t
+name_at(const char *build_id, uint64_t address)
+{
+    struct tidei_symbol symbol = { .function = "", .file = "" };
+    void *file = tidei_elf_reader.open(path, build_id, 0);
+    size_t length;
+
+    if (file == NULL)
+        return 0;
+    tidei_elf_reader.find(file, address - 1, &symbol); /* the file has no segments: its lowest address is the last */
+    length = strlen(symbol.function);
+    tidei_elf_reader.close(file);
+    return length;
+}
+
+static void
+test_sections(void)
+{
+    functions_write(TIDEI_ELF_NAME_MOST, 5, 1 << 20);
+    ok(all_of(name_at("", 0x108) == TIDEI_ELF_NAME_MOST, name_at("", 0x208) == 5),
+       "functions have names of up to that many bytes");
+    ok(name_at("12ab", 0x208) == 0, "a file without a build id is not opened as one of a build");
+    functions_write(TIDEI_ELF_NAME_MOST + 1, 5, 1 << 20);
+    ok(all_of(name_at("", 0x108) == 0, name_at("", 0x208) == 5), "a name that is one byte longer is left out");
+}
+
+static void
+test_sizes(void)
+{
+    uint64_t before, read;
+    int file;
+
+    functions_write(4, 5, TIDEI_ELF_SECTION_MOST + 1);
+    before = bytes_read();
+    ok(name_at("", 0x108) == 0, "a section of names that is one byte too large gives no names");
+    read = bytes_read() - before;
+    if (before == 0)
+        skip(1, "the system does not say how much was read");
+    else
+        ok(read < 1 << 20, "such a section is not read (%" PRIu64 " bytes)", read);
+    if (truncate(path, (off_t)TIDEI_ELF_FILE_MOST + 1) != 0) {
+        skip(1, "no file of 16 GiB is possible here");
+        return;
+    }
+    file = tidei_elf_open_file(path);
+    read = truncate(path, (off_t)TIDEI_ELF_FILE_MOST) == 0;
+    before = (uint64_t)tidei_elf_open_file(path);
+    ok(all_of(file < 0, read == 1, (int)before >= 0), "a file of 16 GiB is opened, and one of a byte more is not");
+    close((int)before);
+}
+
 int
 main(void)
 {
     uint64_t before, read;
 
-    plan(6);
+    plan(12);
     close(mkstemp(path));
     is_string(build_id_after(0), "12ab", "a build id is found in a section of notes");
     is_string(build_id_after(TIDEI_ELF_NOTES_MOST - sizeof(contents.note)), "12ab",
@@ -121,6 +214,8 @@ main(void)
     else
         ok(read < 2 * TIDEI_ELF_NOTES_MOST, "such a file is read no further than its head and that bound (%" PRIu64 ")",
            read);
+    test_sections();
+    test_sizes();
     unlink(path);
     return done();
 }

@@ -85,6 +85,12 @@ tests_libanswers_la_CPPFLAGS = $(AM_CPPFLAGS) -Dmain=tidemark_main
 tests_libanswers_la_CFLAGS = $(tidemark_CFLAGS)
 answers_ldadd = tests/libanswers.la $(tidemark_LDADD)
 
+check_PROGRAMS += tests/no-symbols-t
+tests_no_symbols_t_SOURCES = tests/no-symbols-t.c $(trace_test)
+tests_no_symbols_t_CFLAGS = $(trace_test_cflags)
+tests_no_symbols_t_LDADD = $(answers_ldadd)
+TESTS += tests/no-symbols-t
+
 check_PROGRAMS += tests/event-tables-t
 tests_event_tables_t_SOURCES = tests/event-tables-t.c $(random_trace)
 tests_event_tables_t_CPPFLAGS = $(random_trace_cppflags)
@@ -750,7 +756,7 @@ THREADED_TESTS += tests/callstack-t
 check_PROGRAMS += tests/resolve-t
 tests_resolve_t_SOURCES = tests/resolve-t.c $(trace_test)
 tests_resolve_t_CFLAGS = $(trace_test_cflags)
-tests_resolve_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_resolve_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/resolve-t
 
 check_PROGRAMS += tests/track-table-t

@@ -105,7 +105,8 @@ main(int argc, char **argv)
         return 99;
     }
     seen = run("plain", 0755, getuid());
-    ok(seen == (SEEN_NORMAL | SEEN_STACK | SEEN_RANK), "a program without further rights has its caller's stack and rank");
+    ok(seen == (SEEN_NORMAL | SEEN_STACK | SEEN_RANK),
+       "a program without further rights has its caller's stack and rank");
     seen = geteuid() == 0 ? run("set-uid", 04755, OTHER_USER) : -1;
     if (seen < 0 || (seen & SEEN_NORMAL) != 0) {
         skip(3, geteuid() != 0 ? "only root makes a set-uid program of another user" : "no set-uid programs run here");

@@ -63,15 +63,19 @@ TIDE_EXPORT enum tide_status tide_trace_protect(const char *path);
 struct tide_trace_resolution {
     size_t struct_size;  /* TIDE_FIGURES */
     uint64_t resolved;   /* frames that were looked up and written to the trace now */
-    uint64_t unresolved; /* frames without a name whose files are not on this machine */
+    uint64_t unresolved; /* frames without a name, whose files are not on this machine or were not looked at */
+    uint64_t postponed;  /* 1: the time was over; another call goes on where this one ended */
 };
 
 /*
  * Look up function, file and line of every frame in the trace's call stacks, in the files that the program ran from,
  * and write them to the trace. They stay there, wherever the trace is copied to.
  *
- * A file is used if its build id is the one in the trace. A file without a build id is used only on the machine that
- * recorded, and if it has not changed since. Needs libdw. Do not call it while a process records into the trace.
+ * A file is used if it is a regular file of 16 GiB at the most with the build id in the trace; nothing else that the
+ * trace names is opened. A file without a build id is used only where the module had none, on the machine that
+ * recorded, and if it has not changed since. No server is asked. After 30 s no further frame is looked up; one file is
+ * read to its end, so that a file system that does not answer, or a damaged file, can hold the call for longer. Needs
+ * libdw for source files and lines. Do not call it while a process records into the trace.
  *
  * Errors: TIDE_EINVAL (NULL, struct_size), TIDE_EFORMAT (not a trace), TIDE_EIO (the trace cannot be written). On
  * failure nothing has changed. *out is defined on every return.

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,13 +43,17 @@ struct tidei_elf {
 int
 tidei_elf_open_file(const char *path)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int found = open(path, O_PATH | O_CLOEXEC), file = -1;
     struct stat status;
+    char name[64];
 
-    if (file >= 0 && (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))) {
-        close(file);
-        file = -1;
+    if (found < 0)
+        return -1;
+    if (fstat(found, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size <= TIDEI_ELF_FILE_MOST) {
+        snprintf(name, sizeof(name), "/proc/self/fd/%d", found);
+        file = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     }
+    close(found);
     return file;
 }
 
@@ -65,7 +70,7 @@ elf_copy(const struct tidei_elf *elf, uint64_t offset, uint64_t bytes)
 {
     char *copy;
 
-    if (offset > elf->file_bytes || bytes > elf->file_bytes - offset)
+    if (bytes > TIDEI_ELF_SECTION_MOST || offset > elf->file_bytes || bytes > elf->file_bytes - offset)
         return NULL;
     copy = malloc((size_t)bytes + 1);
     if (copy == NULL)
@@ -162,6 +167,21 @@ tidei_elf_build_id(struct tidei_elf *elf, char out[TIDEI_BUILD_ID_TEXT])
     }
     if (!found)
         out[0] = '\0';
+}
+
+struct tidei_elf *
+tidei_elf_open_build(const char *path, const char *build_id)
+{
+    struct tidei_elf *elf = tidei_elf_open(path);
+    char found[TIDEI_BUILD_ID_TEXT];
+
+    if (elf == NULL)
+        return NULL;
+    tidei_elf_build_id(elf, found);
+    if (strcmp(found, build_id) == 0)
+        return elf;
+    tidei_elf_close(elf);
+    return NULL;
 }
 
 /* The section with this name; NULL if there is none. */
@@ -278,7 +298,10 @@ elf_find(void *file, uint64_t address_in_memory, struct tidei_symbol *out)
         const struct elf_function *function = &elf->functions[i];
 
         if (address < function->end || (function->begin == function->end && i + 1 == low)) {
-            out->function = elf->names + function->name;
+            const char *name = elf->names + function->name;
+
+            if (strnlen(name, TIDEI_ELF_NAME_MOST + 1) <= TIDEI_ELF_NAME_MOST)
+                out->function = name;
             break;
         }
     }
@@ -287,17 +310,11 @@ elf_find(void *file, uint64_t address_in_memory, struct tidei_symbol *out)
 static void *
 elf_open(const char *path, const char *build_id, uint64_t base)
 {
-    struct tidei_elf *elf = tidei_elf_open(path);
-    char found[TIDEI_BUILD_ID_TEXT];
+    struct tidei_elf *elf = tidei_elf_open_build(path, build_id);
 
-    if (elf == NULL)
-        return NULL;
-    elf->base = base;
-    tidei_elf_build_id(elf, found);
-    if (build_id[0] == '\0' || strcmp(found, build_id) == 0)
-        return elf;
-    tidei_elf_close(elf);
-    return NULL;
+    if (elf != NULL)
+        elf->base = base;
+    return elf;
 }
 
 static void

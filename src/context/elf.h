@@ -15,11 +15,24 @@ struct tidei_elf;
 /* Bytes of notes that are read for a build id: sections of a malformed file may all name the whole file as notes. */
 #define TIDEI_ELF_NOTES_MOST ((size_t)1 << 20)
 
-/* Open a regular file; a descriptor, or -1. Does not block on a pipe or device that a trace may name. */
+/* No larger file is opened, and no larger section read: a sparse file takes time and memory, and no disk. */
+#define TIDEI_ELF_FILE_MOST    ((uint64_t)16 << 30)
+#define TIDEI_ELF_SECTION_MOST ((uint64_t)512 << 20)
+
+/* Names of functions that are longer are left out; they would become rows of the trace. */
+#define TIDEI_ELF_NAME_MOST ((size_t)64 << 10)
+
+/*
+ * Open a regular file of TIDEI_ELF_FILE_MOST bytes at the most; a descriptor, or -1. What a trace names instead, a pipe
+ * or a device, is not opened at all: that alone may wait, or set the device going.
+ */
 int tidei_elf_open_file(const char *path);
 
 /* NULL if there is no ELF file for this machine at `path`, or without host memory. */
 struct tidei_elf *tidei_elf_open(const char *path);
+
+/* The same, if the file has the build id `build_id`; "": it has none. */
+struct tidei_elf *tidei_elf_open_build(const char *path, const char *build_id);
 void tidei_elf_close(struct tidei_elf *elf); /* NULL is allowed */
 
 /* The descriptor of the file, valid until tidei_elf_close. */

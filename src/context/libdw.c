@@ -221,14 +221,24 @@ libdw_close(void *file)
     free(libdw);
 }
 
+/* A descriptor of the file, if it is of this build; else -1. libdw sees no other file that a trace names. */
+static int
+libdw_open_file(const char *path, const char *build_id)
+{
+    struct tidei_elf *elf = tidei_elf_open_build(path, build_id);
+    int file = elf != NULL ? fcntl(tidei_elf_file(elf), F_DUPFD_CLOEXEC, 0) : -1;
+
+    tidei_elf_close(elf);
+    return file;
+}
+
 static void *
 libdw_open(const char *path, const char *build_id, uint64_t base)
 {
     static char *debuginfo_path; /* the default: by build id, under /usr/lib/debug */
     static Dwfl_Callbacks callbacks;
-    int file = tidei_elf_open_file(path);
+    int file = libdw_open_file(path, build_id);
     struct libdw *libdw = file >= 0 ? calloc(1, sizeof(*libdw)) : NULL;
-    char found[TIDEI_BUILD_ID_TEXT];
 
     if (libdw != NULL) {
         callbacks.find_elf = libdw_find_no_file;
@@ -242,13 +252,10 @@ libdw_open(const char *path, const char *build_id, uint64_t base)
         libdw->module = api.dwfl_report_elf(libdw->dwfl, path, path, file, base, false);
         api.dwfl_report_end(libdw->dwfl, NULL, NULL);
     }
-    if (libdw != NULL && libdw->module != NULL) {
-        libdw_build_id(libdw->module, found);
-        if (build_id[0] == '\0' || strcmp(found, build_id) == 0)
-            return libdw;
-    } else if (file >= 0) {
+    if (libdw != NULL && libdw->module != NULL)
+        return libdw;
+    if (file >= 0)
         close(file); /* with a module it is libdw's */
-    }
     if (libdw != NULL)
         libdw_close(libdw);
     return NULL;
@@ -304,13 +311,13 @@ libdw_find(void *file, uint64_t address, struct tidei_symbol *out)
     Dwarf_Die *unit;
     int number = 0;
 
-    if (name != NULL)
+    if (name != NULL && strnlen(name, TIDEI_ELF_NAME_MOST + 1) <= TIDEI_ELF_NAME_MOST)
         out->function = name;
     unit = libdw_unit(libdw, address, &bias);
     if (unit != NULL)
         line = api.dwarf_getsrc_die(unit, address - bias);
     name = line != NULL ? api.dwarf_linesrc(line, NULL, NULL) : NULL;
-    if (name == NULL)
+    if (name == NULL || strnlen(name, TIDEI_ELF_NAME_MOST + 1) > TIDEI_ELF_NAME_MOST)
         return;
     out->file = libdw_path(libdw, unit, name);
     if (api.dwarf_lineno(line, &number) == 0 && number > 0)

@@ -36,8 +36,8 @@ const struct tidei_symbol_reader *tidei_libdw_reader(void);
 bool tidei_symbols_have_lines(void);
 
 /*
- * Open the file at `path`, whose code was at `base` in memory. NULL if there is no such file, or if its build id is not
- * `build_id` (hexadecimal digits; "" accepts any).
+ * Open the file at `path`, whose code was at `base` in memory. NULL if there is no such regular file, or if its build
+ * id is not `build_id` (hexadecimal digits; "": it has none).
  */
 struct tidei_symbols *tidei_symbols_open(const char *path, const char *build_id, uint64_t base);
 void tidei_symbols_close(struct tidei_symbols *symbols); /* NULL is allowed */

@@ -46,7 +46,7 @@ SIZED(tide_retry_figures, served, 24);
 SIZED(tide_statistics_figures, count, 56);
 SIZED(tide_statistics_options, reserved, 16);
 SIZED(tide_trace_recovery, pid, 24);
-SIZED(tide_trace_resolution, unresolved, 24);
+SIZED(tide_trace_resolution, postponed, 32);
 SIZED(tide_track_options, unwind, 16);
 SIZED(tide_track_block, callstack, 56);
 SIZED(tide_vmm_figures, waits, 104);

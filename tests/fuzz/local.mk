@@ -4,7 +4,7 @@ EXTRA_DIST += tests/fuzz/corpus tests/fuzz/fuzz.h tests/fuzz/libfuzzer.c
 
 check_PROGRAMS += tests/fuzz/corpus-t
 tests_fuzz_corpus_t_SOURCES = tests/fuzz/corpus-t.c tests/fuzz/rows.c tests/fuzz/targets.c $(tidemark_SOURCES) \
-	src/trace/database/schema.c
+	src/context/elf.c src/context/modules.c src/trace/database/schema.c
 tests_fuzz_corpus_t_CPPFLAGS = $(AM_CPPFLAGS) -Dmain=tidemark_main
 tests_fuzz_corpus_t_CFLAGS = $(tidemark_CFLAGS)
 tests_fuzz_corpus_t_LDADD = $(tidemark_LDADD)
@@ -13,7 +13,7 @@ TESTS += tests/fuzz/corpus-t
 # clang compiles everything once more here, with its fuzzer and sanitizers, whatever compiler the build has.
 # FUZZ_SECONDS and FUZZ_TARGETS say how long and what; new inputs go to tests/fuzz/found, what fails to tests/fuzz.
 FUZZ_SECONDS = 60
-FUZZ_TARGETS = trace rmm nsys pytorch
+FUZZ_TARGETS = trace rmm nsys pytorch elf
 fuzz_cflags = -std=gnu11 -g -O1 -pthread -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=undefined
 fuzz_compile = $(FUZZ_CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) -Dmain=tidemark_main \

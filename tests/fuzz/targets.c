@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/context/elf.h"
+#include "src/context/symbols.h"
 #include "src/trace/database/schema.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -248,9 +250,37 @@ nsys_run(const uint8_t *data, size_t size, bool every)
     import_check(fuzz_command("import --from=nsys IN -o OUT"), every);
 }
 
+/* A file that a trace names as a module: its build ids, and the functions at addresses in it and past its ends. */
+static void
+elf_run(const uint8_t *data, size_t size, bool every)
+{
+    char build_id[TIDEI_BUILD_ID_TEXT], alternate[TIDEI_BUILD_ID_TEXT];
+    struct tidei_elf *elf;
+    void *file;
+
+    fuzz_write(fuzz_in, data, size);
+    elf = tidei_elf_open(fuzz_in);
+    if (elf != NULL) {
+        tidei_elf_build_id(elf, build_id);
+        tidei_elf_alternate_id(elf, alternate);
+        if (strlen(build_id) >= TIDEI_BUILD_ID_TEXT || strlen(alternate) >= TIDEI_BUILD_ID_TEXT)
+            abort();
+        tidei_elf_close(elf);
+        file = tidei_elf_reader.open(fuzz_in, build_id, 0x10000);
+        if (file == NULL || tidei_elf_reader.open(fuzz_in, "none", 0x10000) != NULL)
+            abort();
+        for (uint64_t address = 0; address < (every ? 0x20000 : 0x14000); address += every ? 64 : 0x1000) {
+            struct tidei_symbol symbol = { .function = "", .file = "" };
+
+            tidei_elf_reader.find(file, address - 0x100, &symbol);
+            if (strlen(symbol.function) > TIDEI_ELF_NAME_MOST)
+                abort();
+        }
+        tidei_elf_reader.close(file);
+    }
+    fuzz_clear();
+}
+
 const struct fuzz_target fuzz_targets[FUZZ_TARGETS] = {
-    { "trace", trace_run },
-    { "rmm", rmm_run },
-    { "nsys", nsys_run },
-    { "pytorch", pytorch_run },
+    { "trace", trace_run }, { "rmm", rmm_run }, { "nsys", nsys_run }, { "pytorch", pytorch_run }, { "elf", elf_run },
 };

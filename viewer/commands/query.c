@@ -367,12 +367,18 @@ query_rows(const struct trace *trace, sqlite3_stmt *statement, enum query_format
     return query_end(&answer, status);
 }
 
+struct query_options {
+    int format; /* enum query_format */
+};
+
 static int
-query_ask(const char *path, const char *sql, enum query_format format)
+query_ask(const struct invocation *call)
 {
+    enum query_format format = (enum query_format)((const struct query_options *)call->own)->format;
+    const char *sql = call->arguments[1];
     struct trace trace;
     sqlite3_stmt *statement = NULL;
-    int status = trace_open(path, &trace);
+    int status = trace_open(call->arguments[0], call->common.filter.no_symbols, &trace);
 
     if (status != COMMAND_FINE)
         return status;
@@ -391,10 +397,6 @@ query_ask(const char *path, const char *sql, enum query_format format)
     trace_close(&trace);
     return status;
 }
-
-struct query_options {
-    int format; /* enum query_format */
-};
 
 #define AT(field) offsetof(struct query_options, field)
 
@@ -415,17 +417,17 @@ query_run(struct invocation *call)
                                call->count == 0   ? "which trace?"
                                : call->count == 1 ? "what is the question, in SQL?"
                                                   : "one trace and one statement; quote the SQL");
-    return query_ask(call->arguments[0], call->arguments[1],
-                     (enum query_format)((const struct query_options *)call->own)->format);
+    return query_ask(call);
 }
 
 const struct command command_query = {
     .name = "query",
-    .arguments = "[--table | --csv | --json] TRACE SQL",
+    .arguments = "[--table | --csv | --json] [--no-symbols] TRACE SQL",
     .purpose = "Ask a trace one question in SQL; nothing is changed",
     .help = "",
     .wanted = &(const struct command_arguments){ .count = -1 },
     .options = query_defs,
     COMMAND_OWN(struct query_options, .format = QUERY_TABLE),
+    .common = OPTIONS_SYMBOLS,
     .run = query_run,
 };

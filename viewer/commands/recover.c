@@ -53,7 +53,8 @@ recover_report_line(struct report *report, const char *name, const char *into, c
 
 /* Complete a copy of the trace, which gets its name then. */
 static int
-recover_copy(const char *path, const struct temporary *copy, const char *into, struct tide_trace_recovery *found)
+recover_copy(const char *path, const struct temporary *copy, const char *into, bool no_symbols,
+             struct tide_trace_recovery *found)
 {
     struct trace trace;
 
@@ -65,14 +66,14 @@ recover_copy(const char *path, const struct temporary *copy, const char *into, s
         message("%s: not recovered into %s: %s", path, into, tide_error_text());
         return COMMAND_WRONG;
     }
-    if (trace_open(copy->path, &trace) != COMMAND_FINE)
+    if (trace_open(copy->path, no_symbols, &trace) != COMMAND_FINE)
         return COMMAND_WRONG;
     trace_close(&trace);
     return COMMAND_FINE;
 }
 
 static int
-recover_into(const char *path, const char *into, struct tide_trace_recovery *found)
+recover_into(const char *path, const char *into, bool no_symbols, struct tide_trace_recovery *found)
 {
     struct temporary copy;
     struct stat info;
@@ -86,7 +87,7 @@ recover_into(const char *path, const char *into, struct tide_trace_recovery *fou
         message("%s: %s", into, strerror(errno));
         return COMMAND_WRONG;
     }
-    status = recover_copy(path, &copy, into, found);
+    status = recover_copy(path, &copy, into, no_symbols, found);
     if (status == COMMAND_FINE && !temporary_publish(&copy, into, false)) {
         message("%s: %s", into, strerror(errno));
         status = COMMAND_WRONG;
@@ -97,12 +98,13 @@ recover_into(const char *path, const char *into, struct tide_trace_recovery *fou
 
 /* The trace itself, or the copy that is completed. */
 static int
-recover_files(const char *path, const struct recover_options *options, struct tide_trace_recovery *found)
+recover_files(const char *path, const struct recover_options *options, bool no_symbols,
+              struct tide_trace_recovery *found)
 {
     enum tide_status status;
 
     if (options->into != NULL)
-        return recover_into(path, options->into, found);
+        return recover_into(path, options->into, no_symbols, found);
     status = tide_trace_recover(path, found);
     if (status != TIDE_OK)
         trace_not_recovered(path, "not recovered", status);
@@ -115,14 +117,15 @@ recover_run(struct invocation *call)
     const struct recover_options *options = (const struct recover_options *)call->own;
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     const char *path = call->arguments[0];
+    bool no_symbols = call->common.filter.no_symbols;
     struct report report;
     struct trace trace;
-    int status = recover_files(path, options, &found);
+    int status = recover_files(path, options, no_symbols, &found);
 
     if (status != COMMAND_FINE)
         return status;
     /* This checks that there is a trace at all. */
-    status = trace_open(options->into != NULL ? options->into : path, &trace);
+    status = trace_open(options->into != NULL ? options->into : path, no_symbols, &trace);
     if (status != COMMAND_FINE)
         return status;
     report_begin(&report, &call->common.report, call->command->name);
@@ -151,11 +154,11 @@ static const struct option_def recover_defs[] = {
 
 const struct command command_recover = {
     .name = "recover",
-    .arguments = "[--into FILE] [--json] TRACE",
+    .arguments = "[--into FILE] [--json] [--no-symbols] TRACE",
     .purpose = "Take over what a killed program has left beside its trace",
     .help = "",
     .options = recover_defs,
     COMMAND_OWN(struct recover_options, .into = NULL),
-    .common = OPTIONS_JSON,
+    .common = OPTIONS_JSON | OPTIONS_SYMBOLS,
     .run = recover_run,
 };

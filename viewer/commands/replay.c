@@ -57,11 +57,11 @@ replay_may_record(const struct replay_choices *options)
 }
 
 static int
-replay_read(const char *path, const struct replay_choices *options, struct replay_input *input)
+replay_read(const char *path, const struct replay_choices *options, bool no_symbols, struct replay_input *input)
 {
     if (strcmp(path, "-") != 0 && file_is_sqlite(path))
         return replay_read_trace(path, options->layer_id != REPLAY_OUTERMOST ? (int64_t)options->layer_id : 0,
-                                 replay_may_record(options), input);
+                                 replay_may_record(options), no_symbols, input);
     if (options->layer_id != REPLAY_OUTERMOST) {
         message("%s: no trace, and --layer is for traces", path);
         return COMMAND_WRONG;
@@ -187,10 +187,10 @@ replay_all(const struct replay_input *input, const struct replay_choices *choice
 }
 
 static int
-replay_input_through(const char *path, const struct replay_choices *choices)
+replay_input_through(const char *path, const struct replay_choices *choices, bool no_symbols)
 {
     struct replay_input input;
-    int status = replay_read(path, choices, &input);
+    int status = replay_read(path, choices, no_symbols, &input);
 
     if (status != COMMAND_FINE)
         return status;
@@ -233,7 +233,7 @@ replay_command(struct invocation *call)
 
     if (options->layer_id != REPLAY_OUTERMOST && (options->layer_id == 0 || options->layer_id > INT64_MAX))
         return command_misused(call->command, "--layer: layers are numbered from 1");
-    return replay_input_through(call->arguments[0], options);
+    return replay_input_through(call->arguments[0], options, call->common.filter.no_symbols);
 }
 
 const struct command command_replay = {
@@ -247,5 +247,6 @@ const struct command command_replay = {
     .wanted = &(const struct command_arguments){ 1, "what is to be replayed?", "one input at a time" },
     .options = replay_defs,
     COMMAND_OWN(struct replay_choices, .layer_id = REPLAY_OUTERMOST),
+    .common = OPTIONS_SYMBOLS,
     .run = replay_command,
 };

@@ -10,13 +10,14 @@
 #include "viewer/read/names.h"
 #include "viewer/read/scan.h"
 
-/* The filters of the command line, and which frames of call stacks count in groups. All zeros: none, and all. */
+/* What a command line says of its input: filters, and which frames of call stacks count. All zeros: none, and all. */
 struct filter_options {
     struct option_list layers, tags, threads, streams, devices;
     const char *callstack;
     struct moment from, to;
     uint64_t min_size;
     struct callstack_options stacks;
+    bool no_symbols; /* no file is opened to look up names of call stacks */
 };
 
 /* The ids that pass. An inactive set passes every id. */

@@ -220,7 +220,7 @@ trace_not_recovered(const char *path, const char *what, enum tide_status status)
  * that is impossible, the trace is read as it is, and meta.complete says that it is incomplete.
  */
 static void
-trace_prepare(struct trace *trace)
+trace_prepare(struct trace *trace, bool no_symbols)
 {
     struct tide_trace_recovery found = { TIDE_FIGURES(found) };
     struct tide_trace_resolution frames = { TIDE_FIGURES(frames) };
@@ -229,8 +229,12 @@ trace_prepare(struct trace *trace)
 
     if (status != TIDE_OK)
         trace_not_recovered(trace->path, "what was left beside it is not taken in", status);
-    else if (found.state != TIDE_TRACE_RECORDING)
+    else if (found.state != TIDE_TRACE_RECORDING && !no_symbols)
         tide_trace_resolve(trace->path, &frames); /* without a message: on failure, call stacks are addresses */
+    if (frames.postponed)
+        message("%s: looking up the names of call stacks takes longer: the next command goes on with %" PRIu64
+                " frames",
+                trace->path, frames.unresolved);
     if (found.state == TIDE_TRACE_RECOVERED)
         message("%s: taken over what process %" PRIu32 " had left: %" PRIu64 " record%s", trace->path, found.pid,
                 found.events, found.events == 1 ? "" : "s");
@@ -400,9 +404,16 @@ trace_check_beside(const struct trace *trace)
     return status;
 }
 
-/* Check the file, recover it if it is a trace of our `own`, and begin to read. On failure the file is closed. */
+/* How the file is opened. */
+enum trace_kind {
+    TRACE_OTHER,   /* another program's */
+    TRACE_OWN,     /* a trace, whose call stacks get names */
+    TRACE_UNNAMED, /* a trace, without a look at other files than its own */
+};
+
+/* Check the file, recover it if it is a trace, and begin to read. On failure the file is closed. */
 static int
-trace_begin(const char *path, bool own, struct trace *out)
+trace_begin(const char *path, enum trace_kind kind, struct trace *out)
 {
     int status;
 
@@ -410,8 +421,8 @@ trace_begin(const char *path, bool own, struct trace *out)
     status = trace_check_head(out);
     if (status == COMMAND_FINE)
         status = trace_check_beside(out);
-    if (status == COMMAND_FINE && own)
-        trace_prepare(out);
+    if (status == COMMAND_FINE && kind != TRACE_OTHER)
+        trace_prepare(out, kind == TRACE_UNNAMED);
     if (status == COMMAND_FINE)
         status = trace_connect(out);
     if (status != COMMAND_FINE)
@@ -420,9 +431,9 @@ trace_begin(const char *path, bool own, struct trace *out)
 }
 
 static int
-trace_read_head(const char *path, struct trace *out)
+trace_read_head(const char *path, bool no_symbols, struct trace *out)
 {
-    int status = trace_begin(path, true, out);
+    int status = trace_begin(path, no_symbols ? TRACE_UNNAMED : TRACE_OWN, out);
 
     if (status == COMMAND_FINE)
         status = schema_check_all(out);
@@ -432,14 +443,14 @@ trace_read_head(const char *path, struct trace *out)
 }
 
 int
-trace_open(const char *path, struct trace *out)
+trace_open(const char *path, bool no_symbols, struct trace *out)
 {
-    int status = trace_read_head(path, out);
+    int status = trace_read_head(path, no_symbols, out);
 
     if (status == COMMAND_FINE && trace_has(out, "tag", "tag_id parent_tag_id name") && trace_has_replay_tags(out)) {
         trace_close(out);
         trace_drop_replay_tags(path);
-        status = trace_read_head(path, out);
+        status = trace_read_head(path, no_symbols, out);
     }
     if (status == COMMAND_FINE)
         status = trace_check_size(out);
@@ -451,7 +462,7 @@ trace_open(const char *path, struct trace *out)
 int
 trace_open_other(const char *path, struct trace *out)
 {
-    return trace_begin(path, false, out);
+    return trace_begin(path, TRACE_OTHER, out);
 }
 
 void

@@ -29,11 +29,11 @@ struct trace {
 
 /*
  * Open the trace at `path` (borrowed until trace_close) read-only, in one read transaction, and check that it has
- * every table and column that the viewer reads.
+ * every table and column that the viewer reads. Before, look up the names of its call stacks, unless `no_symbols`.
  *
  * COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to close.
  */
-int trace_open(const char *path, struct trace *out);
+int trace_open(const char *path, bool no_symbols, struct trace *out);
 
 /* Open another program's SQLite file, without the check of tables and columns; use trace_has. */
 int trace_open_other(const char *path, struct trace *out);

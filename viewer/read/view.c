@@ -14,7 +14,7 @@ view_open(struct view *view, const struct filter_options *options, const char *p
     int status;
 
     *view = (struct view){ .options = options };
-    status = trace_open(path, &view->trace);
+    status = trace_open(path, options->no_symbols, &view->trace);
     if (status == COMMAND_FINE)
         status = trace_layers_read(&view->trace, &view->layers);
     if (status == COMMAND_FINE)

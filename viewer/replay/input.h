@@ -102,9 +102,11 @@ void replay_input_clear(struct replay_input *input);
 /*
  * Read RMM's CSV (plain or gzip; "-" is standard input), or a layer of a trace (`layer_id` 0: the outermost log
  * layer; `keeps_notes`: with the tags, call stacks and times that a trace of the replay keeps, 12 bytes an event).
- * *input is zeroed first. COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to clear.
+ * `no_symbols` is as for trace_open. *input is zeroed first. COMMAND_FINE, or COMMAND_WRONG after a message and there
+ * is nothing to clear.
  */
 int replay_read_csv(const char *path, struct replay_input *input);
-int replay_read_trace(const char *path, int64_t layer_id, bool keeps_notes, struct replay_input *input);
+int replay_read_trace(const char *path, int64_t layer_id, bool keeps_notes, bool no_symbols,
+                      struct replay_input *input);
 
 #endif

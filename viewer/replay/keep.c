@@ -283,7 +283,7 @@ keep_find_times(struct keep *keep)
     int status = keep_find_frees(keep);
 
     if (status == COMMAND_FINE)
-        status = trace_open(keep->path, &made);
+        status = trace_open(keep->path, true, &made);
     if (status != COMMAND_FINE)
         return status;
     status = keep_find_logs(keep, &made);
@@ -457,7 +457,7 @@ replay_keep(const char *path, const struct replay *replay, bool recorded_times)
 
     if (replay->input->notes.path == NULL || (!recorded_times && !replay->input->notes.has_callstacks))
         return COMMAND_FINE;
-    status = trace_open(replay->input->notes.path, &keep.source);
+    status = trace_open(replay->input->notes.path, true, &keep.source);
     if (status != COMMAND_FINE)
         return status;
     if (recorded_times)

@@ -319,12 +319,12 @@ reader_name_threads(struct reader *reader)
 }
 
 int
-replay_read_trace(const char *path, int64_t layer_id, bool keeps_notes, struct replay_input *input)
+replay_read_trace(const char *path, int64_t layer_id, bool keeps_notes, bool no_symbols, struct replay_input *input)
 {
     struct trace trace;
     struct reader reader = { .trace = &trace, .input = input, .keeps_notes = keeps_notes };
     struct scan_pass pass = { .unit = &reader_units[!keeps_notes], .context = &reader };
-    int status = trace_open(path, &trace);
+    int status = trace_open(path, no_symbols, &trace);
 
     *input = (struct replay_input){ 0 };
     if (status != COMMAND_FINE)

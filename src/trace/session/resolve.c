@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -19,11 +20,18 @@
 /* How long a lock on the trace is waited for. */
 #define RESOLVE_BUSY_MS 2000
 
+/*
+ * After so long no further frame is looked up: what has names is written, and the next lookup goes on. A hostile trace
+ * may name any number of large files.
+ */
+#define RESOLVE_SECONDS 30
+
 struct resolve {
     sqlite3 *db;
     const char *path;
     bool is_here;          /* it was recorded on this machine */
     int64_t start_unix_ns; /* of the trace */
+    time_t deadline;       /* in seconds of CLOCK_MONOTONIC */
     struct tide_trace_resolution *out;
 };
 
@@ -46,6 +54,16 @@ resolve_unwritable(const struct resolve *resolve)
 {
     return tide_error_set(TIDE_EIO, "trace: %s: call stacks: the names of their frames cannot be written to it",
                           resolve->path);
+}
+
+/* Whether the time is over. */
+static bool
+resolve_is_late(const struct resolve *resolve)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec > resolve->deadline;
 }
 
 /* The first column of the first row; 0 where there is none. */
@@ -167,7 +185,7 @@ resolve_module(struct resolve *resolve, const struct resolve_module *module)
     if (status == TIDE_OK && (sqlite3_prepare_v2(resolve->db, select_sql, -1, &select, NULL) != SQLITE_OK ||
                               sqlite3_prepare_v2(resolve->db, update_sql, -1, &update, NULL) != SQLITE_OK))
         status = resolve_failed(resolve);
-    while (status == TIDE_OK) {
+    while (status == TIDE_OK && !resolve_is_late(resolve)) {
         uint64_t address;
 
         sqlite3_bind_int64(select, 1, module->id);
@@ -241,9 +259,13 @@ resolve_all(struct resolve *resolve)
         return resolve_unwritable(resolve);
     status = resolve_list(resolve, &list);
     for (struct resolve_module *module = list; status == TIDE_OK && module != NULL && module->id != 0; module++) {
+        resolve->out->postponed = resolve_is_late(resolve);
+        if (resolve->out->postponed)
+            break;
         if (module->path != NULL && module->build_id != NULL)
             status = resolve_module(resolve, module);
     }
+    resolve->out->postponed = resolve->out->postponed || resolve_is_late(resolve);
     resolve_free_list(list);
     if (status == TIDE_OK && sqlite3_get_autocommit(resolve->db) == 0 &&
         sqlite3_exec(resolve->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
@@ -286,6 +308,7 @@ tide_trace_resolve(const char *path, struct tide_trace_resolution *out)
 {
     struct tide_trace_resolution frames = { TIDE_FIGURES(frames) };
     struct resolve resolve = { .path = path, .out = &frames };
+    struct timespec now;
     enum tide_status status = tidei_figures_clear("trace", out);
     sigset_t before;
 
@@ -293,6 +316,8 @@ tide_trace_resolve(const char *path, struct tide_trace_resolution *out)
         return status;
     if (path == NULL)
         return tide_error_set(TIDE_EINVAL, "trace: the path is NULL");
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    resolve.deadline = now.tv_sec + RESOLVE_SECONDS;
     tidei_filelimit_hold(&before);
     if (sqlite3_open_v2(path, &resolve.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         status = tide_error_set(TIDE_EIO, "trace: %s: %s", path,
