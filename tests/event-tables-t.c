@@ -342,7 +342,7 @@ ask_trace(const char *path, uint64_t seed, bool *groups, bool *known)
     struct trace trace;
     bool rows = true;
 
-    if (trace_open(path, &trace) != COMMAND_FINE)
+    if (trace_open(path, true, &trace) != COMMAND_FINE)
         return false;
     event_tables_add(&trace);
     for (int i = 0; i < QUESTIONS; i++) {
@@ -379,7 +379,7 @@ fails_with(const char *path, const char *sql, const char *words)
     struct trace trace;
     bool fails = false;
 
-    if (trace_open(path, &trace) == COMMAND_FINE) {
+    if (trace_open(path, true, &trace) == COMMAND_FINE) {
         char *answer;
 
         event_tables_add(&trace);
@@ -399,7 +399,7 @@ first_are_earliest(const char *path)
     char *seen, *wanted;
     bool same;
 
-    if (trace_open(path, &trace) != COMMAND_FINE)
+    if (trace_open(path, true, &trace) != COMMAND_FINE)
         return false;
     event_tables_add(&trace);
     seen = answer_of(trace.db, "SELECT * FROM event LIMIT 17 OFFSET 3", true);
@@ -420,7 +420,7 @@ tables_before(const char *path)
     struct trace trace;
     int64_t count = -1;
 
-    if (trace_open(path, &trace) != COMMAND_FINE)
+    if (trace_open(path, true, &trace) != COMMAND_FINE)
         return -1;
     event_tables_add(&trace);
     trace_integer(&trace, "SELECT count(*) FROM temp.sqlite_master", &count);
@@ -436,7 +436,7 @@ is_planned(const char *path, const char *sql, const char *words)
     sqlite3_stmt *statement = NULL;
     bool found = false;
 
-    if (trace_open(path, &trace) != COMMAND_FINE)
+    if (trace_open(path, true, &trace) != COMMAND_FINE)
         return false;
     event_tables_add(&trace);
     sqlite3_prepare_v2(trace.db, sql, -1, &statement, NULL);

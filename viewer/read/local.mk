@@ -2,6 +2,14 @@
 libviewer_la_SOURCES += \
 	viewer/read/event-stream.c \
 	viewer/read/event-stream.h \
+	viewer/read/event-copy.c \
+	viewer/read/event-copy.h \
+	viewer/read/event-cursor.c \
+	viewer/read/event-cursor.h \
+	viewer/read/event-plan.c \
+	viewer/read/event-plan.h \
+	viewer/read/event-table.c \
+	viewer/read/event-table.h \
 	viewer/read/event-tables.c \
 	viewer/read/event-tables.h \
 	viewer/read/callstacks.c \
