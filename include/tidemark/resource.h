@@ -5,6 +5,10 @@
  * A constructor gives its caller one reference, and holds one of its own to each resource below. So release every
  * resource that you created, in any order; the stack is destroyed with its top.
  *
+ * No function of the library may be called from a signal handler: a handler that interrupts a call of the same thread
+ * could wait for ever, or damage what that call was changing. Have the handler wake a thread, or block the signal
+ * around the calls. The library's own threads block all signals, so that a handler never runs on them.
+ *
  * An application can bring a resource of its own: a struct with struct tide_resource as its first member, and a table
  * of operations. See examples/own-resource.c.
  */

@@ -1,6 +1,7 @@
 /* Follows driver calls through CUPTI's callbacks, and collects CUPTI's records of memory. */
 #include "config.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -412,10 +413,14 @@ static enum tide_status
 calls_attach(struct tidei_cupti_queue *queue, bool memory)
 {
     enum tide_status status = TIDE_OK;
+    sigset_t all, before;
 
     /* A child of a process that has used CUPTI, or was about to, does not use it. */
     if (calls_pid != 0 && calls_pid != getpid())
         return tide_error_set(TIDE_EUNSUPPORTED, "cupti: not in a child of fork() whose parent has used it");
+    /* CUPTI starts threads, which block what this one blocks: the program's signals are not theirs. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_mutex_lock(&calls_control);
     TIDEI_TEST_POINT("calls.locked");
     if (calls_ended)
@@ -431,6 +436,7 @@ calls_attach(struct tidei_cupti_queue *queue, bool memory)
         tidei_cupti_queue_open(queue);
     }
     pthread_mutex_unlock(&calls_control);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 
