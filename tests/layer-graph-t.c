@@ -59,6 +59,15 @@ test_kinds(void)
 /* ---- random graphs ---------------------------------------------------------------------------------------------- */
 
 static void
+graph_free(void)
+{
+    free(layers.above);
+    trace_layer_sets_free(&layers.below);
+    trace_layer_sets_free(&layers.next_logs);
+    id_map_free(&layers.by_id);
+}
+
+static void
 add_edge(size_t from, size_t to, bool is_bin, uint64_t limit)
 {
     if (layers.edge_count < EDGES)
@@ -127,8 +136,8 @@ relations_are_right(void)
         bool has_edges = false;
 
         for (size_t j = 0; j < layers.count; j++) {
-            if (trace_layer_set_has(&layers.below[i], j) != (i == j || reach[i][j]) ||
-                (trace_layer_is_log(&list[j]) && trace_layer_set_has(&layers.next_logs[i], j) != is_next_log(i, j)))
+            if (trace_layer_sets_has(&layers.below, i, j) != (i == j || reach[i][j]) ||
+                (trace_layer_is_log(&list[j]) && trace_layer_sets_has(&layers.next_logs, i, j) != is_next_log(i, j)))
                 return false;
             has_edges = has_edges || reach[i][j];
         }
@@ -269,8 +278,7 @@ test_order(void)
     walk = (struct layer_walk){ .layers = &layers, .each = write_down, .context = text };
     layer_walk_below(&walk, 0, 0);
     is_string(text, "132", "a walk comes to the smallest bin first and to the upstream last, and to each layer once");
-    free(layers.below);
-    free(layers.next_logs);
+    graph_free();
 }
 
 int
@@ -295,8 +303,7 @@ main(void)
         ways = ways_are_right();
         if (!relations || !walks || !ways)
             diag("seed %" PRIu64, seed);
-        free(layers.below);
-        free(layers.next_logs);
+        graph_free();
     }
     ok(relations, "which layers and which next logs are below a layer is by brute force the same");
     ok(walks, "a walk reaches each layer once in each state, in circles, too");

@@ -98,7 +98,7 @@ diagnoser_shares(const struct diagnoser *diagnoser, size_t bound, size_t layer)
 /* The context of diagnoser_pass. */
 struct diagnoser_passing {
     struct diagnoser *diagnoser;
-    size_t bounds[TRACE_LAYERS_MAX]; /* the bounded layers on the way of the request */
+    size_t bounds[TRACE_LAYERS_DEPTH]; /* the bounded layers on the way of the request */
     size_t count;
 };
 
@@ -250,9 +250,8 @@ diagnoser_add_others(struct diagnoser *diagnoser, size_t layer)
 
         if (i == layer || !diagnoser->routes->list[i].is_log || !diagnoser->routes->list[i].is_top)
             continue;
-        for (size_t j = 0; j < layers->count && !reaches; j++)
-            reaches =
-                filter_set_has(&stack->lower, layers->layers[j].layer_id) && routes_is_below(diagnoser->routes, i, j);
+        TRACE_LAYER_SETS_EACH(j, &layers->below, i)
+        reaches = reaches || (i != j && filter_set_has(&stack->lower, layers->layers[j].layer_id));
         if (reaches && status == COMMAND_FINE)
             status = filter_set_add(&stack->others, layers->layers[i].layer_id);
     }

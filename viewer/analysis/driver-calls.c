@@ -164,12 +164,12 @@ driver_filter(struct driver_calls *calls)
     int status = filter_make(&view->names, view->options, &calls->filter);
 
     for (size_t i = 0; status == COMMAND_FINE && i < view->layers.count; i++) {
-        for (size_t j = 0; status == COMMAND_FINE && j < view->layers.count; j++) {
-            int64_t above = view->layers.layers[i].layer_id;
-            int64_t below = view->layers.layers[j].layer_id;
-
-            if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, below))
-                status = filter_set_add(&calls->filter.layers, below);
+        if (!filter_has_layer(&view->filter, view->layers.layers[i].layer_id))
+            continue;
+        TRACE_LAYER_SETS_EACH(j, &view->layers.below, i)
+        {
+            if (status == COMMAND_FINE)
+                status = filter_set_add(&calls->filter.layers, view->layers.layers[j].layer_id);
         }
     }
     return status;

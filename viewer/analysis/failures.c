@@ -302,7 +302,8 @@ failures_helper(const struct failures *failures, size_t above, size_t below)
     size_t best = above;
     int best_rank = 0;
 
-    for (size_t i = 0; i < layers->count; i++) {
+    TRACE_LAYER_SETS_EACH(i, &layers->below, above)
+    {
         const char *kind = layers->layers[i].kind;
         int rank = strcmp(kind, "retry") == 0 || strcmp(kind, "fallback") == 0 ? 2
                    : failures->routes.list[i].is_suballocator                  ? 1

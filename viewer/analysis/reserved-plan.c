@@ -6,18 +6,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/analysis/reserved-plan.h"
 #include "viewer/base/exit-status.h"
+
+/* What the plan knows of a layer. All but `stack` are TRACE_LAYERS_NONE where there is none. */
+struct plan_layer {
+    size_t stack;       /* the first layer of its stack */
+    size_t first_alike; /* of a base: one of its stack with memory of its kind, the same for all of them */
+    size_t first_base;  /* of the first layer of a stack: the list of these bases */
+    size_t next_base;
+    size_t first_group; /* of the first layer of a stack: the list of its groups; see plan.next_group */
+    size_t first_upper; /* of the first layer of a stack: the first selected log without another one above */
+};
 
 /* What the plan knows of the layers while it is made. */
 struct plan {
     struct reserved *reserved;
     const struct trace_layers *layers;
+    struct plan_layer *of; /* owns; by the index of the layer */
     struct layer_walk walk;
-    struct trace_layer_set logs;     /* that hold chunks */
-    size_t stacks[TRACE_LAYERS_MAX]; /* by layer: the first layer of its stack */
-    size_t firsts[TRACE_LAYERS_MAX]; /* of each base: the first one of its stack with memory of its kind */
+    struct trace_layer_set logs; /* that hold chunks */
 };
+
+static int
+plan_no_memory(const struct plan *plan)
+{
+    return trace_broken(&plan->reserved->view->trace, "no memory for its layers");
+}
 
 static bool
 plan_is_base(const struct plan *plan, size_t at)
@@ -38,31 +54,52 @@ plan_is_same(const struct trace_layer *a, const struct trace_layer *b)
     return a->device == b->device && strcmp(plan_word(a), plan_word(b)) == 0;
 }
 
-/* Find which bases have memory of one kind. */
+/* Find which bases have memory of one kind. Those of a stack that are the first of theirs form a list. */
 static void
 plan_find_bases(struct plan *plan)
 {
     const struct trace_layers *layers = plan->layers;
 
     for (size_t i = 0; i < layers->count; i++) {
-        size_t first = 0;
+        struct plan_layer *stack = &plan->of[plan->of[i].stack];
+        size_t first = stack->first_base;
 
-        while (first < i && !(plan_is_base(plan, first) && plan->stacks[first] == plan->stacks[i] &&
-                              plan_is_same(&layers->layers[first], &layers->layers[i])))
-            first++;
-        plan->firsts[i] = first;
+        if (!plan_is_base(plan, i))
+            continue;
+        while (first != TRACE_LAYERS_NONE && !plan_is_same(&layers->layers[first], &layers->layers[i]))
+            first = plan->of[first].next_base;
+        if (first == TRACE_LAYERS_NONE) {
+            first = i;
+            plan->of[i].next_base = stack->first_base;
+            stack->first_base = i;
+        }
+        plan->of[i].first_alike = first;
     }
 }
 
-/* The kinds of memory that a layer's blocks may lie in: one base of its stack for each. */
-static void
-plan_bases(const struct plan *plan, size_t at, struct trace_layer_set *out)
+/* The kinds of memory that a layer's blocks may lie in: one base of its stack for each, in ascending order. */
+static int
+plan_bases(const struct plan *plan, size_t at, struct reserved_group *out)
 {
-    *out = (struct trace_layer_set){ { 0 } };
-    for (size_t i = 0; i < plan->layers->count; i++) {
-        if (plan_is_base(plan, i) && trace_layer_set_has(&plan->layers->below[at], i))
-            trace_layer_set_add(out, plan->firsts[i]);
+    size_t capacity = 0;
+
+    TRACE_LAYER_SETS_EACH(i, &plan->layers->below, at)
+    {
+        size_t first = plan->of[i].first_alike, place = out->base_count;
+
+        if (!plan_is_base(plan, i))
+            continue;
+        while (place > 0 && out->bases[place - 1] > first)
+            place--;
+        if (place > 0 && out->bases[place - 1] == first)
+            continue;
+        if (!tidei_grow(&out->bases, &capacity, out->base_count, 1))
+            return plan_no_memory(plan);
+        memmove(out->bases + place + 1, out->bases + place, (out->base_count - place) * sizeof(*out->bases));
+        out->bases[place] = first;
+        out->base_count++;
     }
+    return COMMAND_FINE;
 }
 
 /* "GPU 0 + pinned" */
@@ -72,11 +109,9 @@ plan_name_memory(const struct plan *plan, struct reserved_group *group)
     size_t length = 0, count = 0;
 
     group->device = -1;
-    for (size_t i = 0; i < plan->layers->count && length < sizeof(group->memory); i++) {
-        const struct trace_layer *base = &plan->layers->layers[i];
+    for (size_t i = 0; i < group->base_count && length < sizeof(group->memory); i++) {
+        const struct trace_layer *base = &plan->layers->layers[group->bases[i]];
 
-        if (!trace_layer_set_has(&group->bases, i))
-            continue;
         length += (size_t)snprintf(group->memory + length, sizeof(group->memory) - length, "%s%s",
                                    count > 0 ? " + " : "", plan_word(base));
         if (base->device >= 0 && length < sizeof(group->memory))
@@ -87,23 +122,39 @@ plan_name_memory(const struct plan *plan, struct reserved_group *group)
     group->is_mixed = count > 1;
 }
 
-/* The group of a layer's memory, which is added where it is new. */
-static size_t
-plan_group(struct plan *plan, size_t at)
+static bool
+plan_has_bases(const struct reserved_group *a, const struct reserved_group *b)
+{
+    return a->base_count == b->base_count &&
+           (a->base_count == 0 || memcmp(a->bases, b->bases, a->base_count * sizeof(*a->bases)) == 0);
+}
+
+/* Find the group of a layer's memory, which is added where it is new. */
+static int
+plan_group(struct plan *plan, size_t at, size_t *out)
 {
     struct reserved *reserved = plan->reserved;
-    struct reserved_group group = { .stack = plan->stacks[at] };
-    size_t i = 0;
+    struct plan_layer *stack = &plan->of[plan->of[at].stack];
+    struct reserved_group group = { .stack = plan->of[at].stack,
+                                    .first_upper = TRACE_LAYERS_NONE,
+                                    .first_source = TRACE_LAYERS_NONE };
+    size_t i = stack->first_group;
 
-    plan_bases(plan, at, &group.bases);
-    while (i < reserved->group_count && (reserved->groups[i].stack != group.stack ||
-                                         memcmp(&reserved->groups[i].bases, &group.bases, sizeof(group.bases)) != 0))
-        i++;
-    if (i < reserved->group_count)
-        return i;
+    *out = 0;
+    if (plan_bases(plan, at, &group) != COMMAND_FINE)
+        return COMMAND_WRONG;
+    while (i != TRACE_LAYERS_NONE && !plan_has_bases(&reserved->groups[i], &group))
+        i = reserved->groups[i].next_group;
+    if (i != TRACE_LAYERS_NONE) {
+        free(group.bases);
+        *out = i;
+        return COMMAND_FINE;
+    }
     plan_name_memory(plan, &group);
+    group.next_group = stack->first_group;
+    *out = stack->first_group = reserved->group_count;
     reserved->groups[reserved->group_count++] = group; /* there is room for one a layer */
-    return i;
+    return COMMAND_FINE;
 }
 
 /* As a step of a walk: the way ends at a log; a pool or a base without one before it is told to `context`, a flag. */
@@ -147,7 +198,8 @@ plan_join_parts(struct plan *plan, size_t pool, const struct trace_layer_set *lo
 {
     struct reserved_role *roles = plan->reserved->roles;
 
-    for (size_t i = 0; i < plan->layers->count; i++) {
+    TRACE_LAYER_SETS_EACH(i, &plan->layers->below, pool)
+    {
         if (!trace_layer_set_has(logs, i) || roles[i].is_upper)
             continue;
         roles[i].may_have_chunks = true;
@@ -215,20 +267,52 @@ plan_drop_upper_sources(struct plan *plan)
     struct reserved_role *roles = plan->reserved->roles;
 
     for (size_t i = 0; i < layers->count; i++) {
-        for (size_t j = 0; j < layers->count && (roles[i].is_chunks || roles[i].is_sampled); j++) {
-            if (i != j && (roles[j].is_chunks || roles[j].is_sampled) && trace_layer_set_has(&layers->below[i], j) &&
-                !trace_layer_set_has(&layers->below[j], i) && !plan_is_part(plan, i, j))
+        if (!roles[i].is_chunks && !roles[i].is_sampled)
+            continue;
+        TRACE_LAYER_SETS_EACH(j, &layers->below, i)
+        {
+            if (i != j && (roles[j].is_chunks || roles[j].is_sampled) && !trace_layer_sets_has(&layers->below, j, i) &&
+                !plan_is_part(plan, i, j)) {
                 roles[i].is_chunks = roles[i].is_sampled = false;
+                break;
+            }
         }
     }
 }
 
-/* Choose the sources by what is known of the rows and samples of each layer. */
-static void
-plan_sources(struct plan *plan)
+/* Find the groups of all layers that say something, and list for each the layers that say what it has reserved. */
+static int
+plan_source_groups(struct plan *plan)
 {
     struct reserved *reserved = plan->reserved;
     struct reserved_role *roles = reserved->roles;
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; i < plan->layers->count && status == COMMAND_FINE; i++) {
+        const struct reserved_role *role = &roles[i];
+
+        if (role->is_chunks || role->may_have_chunks || role->is_sampled || role->is_unknown ||
+            (role->is_base && role->has_samples))
+            status = plan_group(plan, role->part_of != 0 ? role->part_of - 1 : i, &roles[i].group);
+    }
+    for (size_t i = 0; i < reserved->group_count; i++)
+        reserved->groups[i].first_source = TRACE_LAYERS_NONE;
+    for (size_t i = plan->layers->count; i-- > 0 && status == COMMAND_FINE;) {
+        const struct reserved_role *role = &roles[i];
+
+        if (!role->is_chunks && !role->is_sampled && !role->is_unknown && !(role->is_base && role->has_samples))
+            continue;
+        roles[i].next_source = reserved->groups[role->group].first_source;
+        reserved->groups[role->group].first_source = i;
+    }
+    return status;
+}
+
+/* Choose the sources by what is known of the rows and samples of each layer. */
+static int
+plan_sources(struct plan *plan)
+{
+    struct reserved_role *roles = plan->reserved->roles;
 
     /* The second time the logs that hold chunks of a pool are known to those who reach them past that pool. */
     for (int time = 0; time < 2; time++) {
@@ -241,51 +325,52 @@ plan_sources(struct plan *plan)
         }
     }
     plan_drop_upper_sources(plan);
-    for (size_t i = 0; i < plan->layers->count; i++) {
-        const struct reserved_role *role = &roles[i];
-
-        if (role->is_chunks || role->may_have_chunks || role->is_sampled || role->is_unknown ||
-            (role->is_base && role->has_samples))
-            roles[i].group = plan_group(plan, role->part_of != 0 ? role->part_of - 1 : i);
-    }
-    for (size_t i = 0; i < reserved->group_count; i++)
-        reserved->groups[i].chunks = (struct trace_layer_set){ { 0 } };
-    for (size_t i = 0; i < plan->layers->count; i++) {
-        if (roles[i].is_chunks)
-            trace_layer_set_add(&reserved->groups[roles[i].group].chunks, i);
-    }
+    return plan_source_groups(plan);
 }
 
 /* Mark the selected layers that have no selected layer above them, and the bases below. */
-static void
+static int
 plan_uppers(struct plan *plan)
 {
     const struct trace_layers *layers = plan->layers;
     const struct filter *filter = &plan->reserved->view->filter;
     struct reserved_role *roles = plan->reserved->roles;
+    struct trace_layer_set covered = { { 0 } };
+    int status = COMMAND_FINE;
 
     for (size_t i = 0; i < layers->count; i++) {
         bool selected = filter_has_layer(filter, layers->layers[i].layer_id);
 
         roles[i] = (struct reserved_role){ .layer_id = layers->layers[i].layer_id,
                                            .is_selected = selected,
-                                           .is_upper = selected };
-        for (size_t j = 0; j < i && roles[i].is_upper; j++)
-            roles[i].is_upper = !roles[j].is_upper || !trace_layer_set_has(&layers->below[j], i);
+                                           .is_upper = selected && !trace_layer_set_has(&covered, i) };
+        roles[i].is_base = !roles[i].is_upper && plan_is_base(plan, i) && trace_layer_set_has(&covered, i);
+        if (roles[i].is_upper)
+            trace_layer_sets_add_to(&layers->below, i, &covered);
     }
-    for (size_t i = 0; i < layers->count; i++) {
-        struct reserved_group *group;
+    for (size_t i = 0; i < layers->count && status == COMMAND_FINE; i++) {
+        if (roles[i].is_upper)
+            status = plan_group(plan, i, &roles[i].group);
+    }
+    for (size_t i = layers->count; i-- > 0 && status == COMMAND_FINE;) {
+        struct reserved_group *group = &plan->reserved->groups[roles[i].group];
 
         if (!roles[i].is_upper)
             continue;
-        roles[i].group = plan_group(plan, i);
-        group = &plan->reserved->groups[roles[i].group];
         group->has_upper = true;
-        trace_layer_set_add(&group->upper, i);
-        for (size_t j = 0; j < layers->count; j++)
-            roles[j].is_base =
-                roles[j].is_base || (trace_layer_set_has(&layers->below[i], j) && plan_is_base(plan, j) && i != j);
+        roles[i].next_upper = group->first_upper;
+        group->first_upper = i;
     }
+    return status;
+}
+
+/* The first layer that is known to be of the stack of `at`. Halving the way to it makes further searches short. */
+static size_t
+plan_stack(struct plan *plan, size_t at)
+{
+    while (plan->of[at].stack != at)
+        at = plan->of[at].stack = plan->of[plan->of[at].stack].stack;
+    return at;
 }
 
 /* Find the stacks: layers that are connected, in any direction, belong to one. */
@@ -293,46 +378,48 @@ static void
 plan_stacks(struct plan *plan)
 {
     const struct trace_layers *layers = plan->layers;
-    bool changed = true;
 
     for (size_t i = 0; i < layers->count; i++)
-        plan->stacks[i] = i;
-    while (changed) {
-        changed = false;
-        for (size_t i = 0; i < layers->edge_count; i++) {
-            size_t *from = &plan->stacks[layers->edges[i].from];
-            size_t *to = &plan->stacks[layers->edges[i].to];
+        plan->of[i] = (struct plan_layer){
+            i, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE
+        };
+    for (size_t i = 0; i < layers->edge_count; i++) {
+        size_t from = plan_stack(plan, layers->edges[i].from);
+        size_t to = plan_stack(plan, layers->edges[i].to);
 
-            changed = changed || *from != *to;
-            *from = *to = *from < *to ? *from : *to;
-        }
+        if (from < to)
+            plan->of[to].stack = from;
+        else
+            plan->of[from].stack = to;
     }
+    for (size_t i = 0; i < layers->count; i++)
+        plan->of[i].stack = plan_stack(plan, i);
 }
 
 /* Number the stacks of the groups from 0 on, and name the groups. */
 static void
-plan_name_groups(struct reserved *reserved, const struct trace_layers *layers)
+plan_name_groups(struct plan *plan)
 {
-    size_t firsts[TRACE_LAYERS_MAX];
+    struct reserved *reserved = plan->reserved;
+    const struct trace_layers *layers = plan->layers;
 
     reserved->stack_count = 0;
     for (size_t i = 0; i < reserved->group_count; i++) {
-        size_t stack = 0;
+        struct reserved_group *group = &reserved->groups[i];
 
-        while (stack < reserved->stack_count && firsts[stack] != reserved->groups[i].stack)
-            stack++;
-        firsts[stack] = reserved->groups[i].stack;
-        reserved->stack_count += stack == reserved->stack_count;
-        reserved->groups[i].number = stack;
+        /* The earliest group of a stack is the last one of its list. */
+        group->number = group->next_group != TRACE_LAYERS_NONE ? reserved->groups[group->next_group].number
+                                                               : reserved->stack_count++;
+    }
+    for (size_t i = layers->count; i-- > 0;) {
+        if (reserved->roles[i].is_upper)
+            plan->of[plan->of[i].stack].first_upper = i;
     }
     for (size_t i = 0; i < reserved->group_count; i++) {
         struct reserved_group *group = &reserved->groups[i];
-        const struct trace_layer *first = &layers->layers[group->stack];
+        size_t upper = plan->of[group->stack].first_upper;
+        const struct trace_layer *first = &layers->layers[upper != TRACE_LAYERS_NONE ? upper : group->stack];
 
-        for (size_t j = layers->count; j-- > 0;) {
-            if (reserved->roles[j].is_upper && reserved->groups[reserved->roles[j].group].number == group->number)
-                first = &layers->layers[j];
-        }
         if (reserved->stack_count > 1)
             snprintf(group->name, sizeof(group->name), "%" PRId64 " %.20s, %s", first->layer_id, first->kind,
                      group->memory);
@@ -341,20 +428,34 @@ plan_name_groups(struct reserved *reserved, const struct trace_layers *layers)
     }
 }
 
-/* A new plan, which the caller frees; NULL, after a message: no memory. */
+static void
+plan_free(struct plan *plan)
+{
+    if (plan != NULL)
+        free(plan->of);
+    free(plan);
+}
+
+/* A new plan; NULL, after a message: no memory. */
 static struct plan *
 plan_new(struct reserved *reserved)
 {
+    const struct trace_layers *layers = &reserved->view->layers;
     struct plan *plan = calloc(1, sizeof(*plan));
 
-    if (plan == NULL) {
+    if (plan != NULL)
+        plan->of = calloc(layers->count + 1, sizeof(*plan->of));
+    if (plan == NULL || plan->of == NULL) {
         trace_broken(&reserved->view->trace, "no memory for its layers");
+        plan_free(plan);
         return NULL;
     }
     plan->reserved = reserved;
-    plan->layers = &reserved->view->layers;
+    plan->layers = layers;
     plan_stacks(plan);
     plan_find_bases(plan);
+    for (size_t i = 0; i < reserved->group_count; i++)
+        plan->of[reserved->groups[i].stack].first_group = i;
     return plan;
 }
 
@@ -362,24 +463,22 @@ int
 reserved_plan_groups(struct reserved *reserved)
 {
     struct plan *plan = plan_new(reserved);
+    int status = plan != NULL ? plan_uppers(plan) : COMMAND_WRONG;
 
-    if (plan == NULL)
-        return COMMAND_WRONG;
-    plan_uppers(plan);
-    plan_name_groups(reserved, plan->layers);
-    free(plan);
-    return COMMAND_FINE;
+    if (status == COMMAND_FINE)
+        plan_name_groups(plan);
+    plan_free(plan);
+    return status;
 }
 
 int
 reserved_plan_sources(struct reserved *reserved)
 {
     struct plan *plan = plan_new(reserved);
+    int status = plan != NULL ? plan_sources(plan) : COMMAND_WRONG;
 
-    if (plan == NULL)
-        return COMMAND_WRONG;
-    plan_sources(plan);
-    plan_name_groups(reserved, plan->layers);
-    free(plan);
-    return COMMAND_FINE;
+    if (status == COMMAND_FINE)
+        plan_name_groups(plan);
+    plan_free(plan);
+    return status;
 }

@@ -39,14 +39,16 @@ struct reserved_figure {
 
 /* The memory of one kind, on one device, of one stack. */
 struct reserved_group {
-    char name[96];                 /* "GPU 0", "pinned"; where the trace has several stacks, "log 1, GPU 0" */
-    char memory[64];               /* "GPU 0", "pinned"; more than one, where logs and pools do not tell them apart */
-    int64_t device;                /* -1: none, or several */
-    size_t stack;                  /* the index of the first layer of its stack */
-    size_t number;                 /* of its stack, from 0 */
-    struct trace_layer_set bases;  /* one base for each kind of memory */
-    struct trace_layer_set upper;  /* the selected logs whose memory it is */
-    struct trace_layer_set chunks; /* the layers whose rows are its chunks */
+    char name[96];   /* "GPU 0", "pinned"; where the trace has several stacks, "log 1, GPU 0" */
+    char memory[64]; /* "GPU 0", "pinned"; more than one, where logs and pools do not tell them apart */
+    int64_t device;  /* -1: none, or several */
+    size_t stack;    /* the index of the first layer of its stack */
+    size_t number;   /* of its stack, from 0 */
+    size_t *bases;   /* owns; one base for each kind of memory, in ascending order */
+    size_t base_count;
+    size_t next_group;   /* an earlier one of its stack; as the next two an index, or TRACE_LAYERS_NONE */
+    size_t first_upper;  /* the first of the selected logs whose memory it is; see reserved_role.next_upper */
+    size_t first_source; /* the first of the layers that say what is reserved; see reserved_role.next_source */
     bool has_upper;
     bool is_mixed;       /* of several kinds of memory */
     uint64_t live_bytes; /* requested through the upper logs */
@@ -79,6 +81,8 @@ struct reserved_role {
     bool is_base;
     bool is_unknown; /* nothing says what is reserved in it, though it counts */
     size_t group;
+    size_t next_upper;   /* of the group, in ascending order; as the next one an index, or TRACE_LAYERS_NONE */
+    size_t next_source;  /* likewise, of the layers with chunks, samples that count, or nothing */
     uint64_t held_bytes; /* of its rows */
     uint64_t held_peak_bytes;
     uint64_t whole_bytes; /* of a pool: with the rows of the logs that are parts of it */

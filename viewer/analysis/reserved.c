@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/analysis/reserved.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/routes.h"
@@ -126,6 +127,42 @@ reserved_make_groups(const struct view *view, struct reserved *out)
     return status;
 }
 
+/*
+ * Where more layers than this may turn out to say their chunks themselves, it is asked beforehand which do. A plan for
+ * each as its first row comes took minutes for 20,000 pools; asking costs one more look at all rows.
+ */
+#define RESERVED_PLANS 64
+
+static int
+reserved_note_rows(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct reserved *reserved = context;
+    struct reserved_role *role = reserved_look_up(reserved, sqlite3_column_int64(row, 0));
+
+    (void)trace;
+    if (role != NULL && role->may_have_chunks)
+        role->has_rows = true;
+    return COMMAND_FINE;
+}
+
+/* Plan with the layers that may say their chunks themselves, and again with those that do. */
+static int
+reserved_plan(struct reserved *reserved)
+{
+    const struct view *view = reserved->view;
+    size_t may_have = 0;
+    int status = reserved_plan_sources(reserved);
+
+    for (size_t i = 0; i < view->layers.count; i++)
+        may_have += reserved->roles[i].may_have_chunks;
+    if (status != COMMAND_FINE || may_have <= RESERVED_PLANS)
+        return status;
+    status = trace_each(&view->trace, reserved_note_rows, reserved,
+                        "SELECT DISTINCT layer_id FROM allocation WHERE status = 0 AND alloc_ns <= %lld",
+                        (long long)view->filter.to_ns);
+    return status == COMMAND_FINE ? reserved_plan_sources(reserved) : status;
+}
+
 int
 reserved_make(const struct view *view, struct reserved *out)
 {
@@ -137,7 +174,7 @@ reserved_make(const struct view *view, struct reserved *out)
     if (status == COMMAND_FINE)
         status = reserved_read_samples(out);
     if (status == COMMAND_FINE)
-        status = reserved_plan_sources(out);
+        status = reserved_plan(out);
     if (status == COMMAND_FINE)
         status = device_use_read(view, &out->samples, &out->devices);
     if (status != COMMAND_FINE)
@@ -150,6 +187,8 @@ reserved_free(struct reserved *reserved)
 {
     samples_free(&reserved->samples);
     device_use_free(&reserved->devices);
+    for (size_t i = 0; i < reserved->group_count; i++)
+        free(reserved->groups[i].bases);
     free(reserved->roles);
     free(reserved->groups);
     reserved->roles = NULL;
@@ -191,10 +230,8 @@ reserved_sum(struct reserved *reserved, int64_t ns)
         struct reserved_group *group = &reserved->groups[i];
 
         group->rows_bytes = 0;
-        for (size_t j = 0; j < reserved->view->layers.count; j++) {
-            if (reserved->roles[j].is_chunks && reserved->roles[j].group == i)
-                group->rows_bytes += reserved->roles[j].held_bytes;
-        }
+        for (size_t j = group->first_source; j != TRACE_LAYERS_NONE; j = reserved->roles[j].next_source)
+            group->rows_bytes += reserved->roles[j].is_chunks ? reserved->roles[j].held_bytes : 0;
         group->reserved = group->base = (struct reserved_figure){ .sample_ns = INT64_MIN };
         figure_set(&group->reserved, group->rows_peak_bytes, group->rows_peak_ns, group->rows_peak_id);
         figure_set(&group->reserved, group->rows_bytes, ns, 0);
@@ -316,14 +353,17 @@ reserved_below(const struct reserved *reserved, int64_t layer_id)
     const struct reserved_figure *found = NULL;
     size_t at = layer != NULL ? (size_t)(layer - layers->layers) : 0;
 
-    if (layer != NULL && reserved->roles[at].is_upper)
+    if (layer == NULL)
+        return NULL;
+    if (reserved->roles[at].is_upper)
         return &reserved->groups[reserved->roles[at].group].reserved;
-    for (size_t i = 0; layer != NULL && i < layers->count; i++) {
+    TRACE_LAYER_SETS_EACH(i, &layers->below, at)
+    {
         const struct reserved_role *role = &reserved->roles[i];
         const struct reserved_group *group = &reserved->groups[role->group];
         const struct reserved_figure *figure = role->is_sampled ? &group->reserved : &group->base;
 
-        if (!role->is_base || !role->has_samples || !trace_layer_set_has(&layers->below[at], i))
+        if (!role->is_base || !role->has_samples)
             continue;
         if (found != NULL && found != figure)
             return NULL;
@@ -358,11 +398,9 @@ reserved_all_pass(const struct reserved *reserved, const struct reserved_group *
 {
     struct reserved_pass pass = { .layers = &reserved->view->layers, .at = at };
 
-    for (size_t i = 0; i < pass.layers->count; i++) {
+    for (size_t i = group->first_upper; i != TRACE_LAYERS_NONE; i = reserved->roles[i].next_upper) {
         struct layer_walk walk = { .layers = pass.layers, .each = reserved_pass, .context = &pass };
 
-        if (!trace_layer_set_has(&group->upper, i))
-            continue;
         pass.is_met = false;
         layer_walk_below(&walk, i, 0);
         if (!pass.is_met || pass.is_left_out)
@@ -377,7 +415,10 @@ reserved_limit(const struct reserved *reserved, const struct reserved_group *gro
     const struct trace_layers *layers = &reserved->view->layers;
     uint64_t lowest = ROUTES_UNBOUNDED;
 
-    for (size_t i = 0; i < layers->count; i++) {
+    if (!group->has_upper)
+        return 0;
+    TRACE_LAYER_SETS_EACH(i, &layers->below, group->first_upper)
+    {
         const struct trace_layer *layer = &layers->layers[i];
         uint64_t bytes = strcmp(layer->kind, "limit") == 0 ? routes_bound(layer) : ROUTES_UNBOUNDED;
 
@@ -387,32 +428,45 @@ reserved_limit(const struct reserved *reserved, const struct reserved_group *gro
     return lowest != ROUTES_UNBOUNDED ? lowest : 0;
 }
 
-/* Whether requests reach the layer at `at` on a way that leaves out `pool`. */
+/* Layers that are left to look at, and all that ever were. */
+struct reserved_climb {
+    size_t *left; /* owns */
+    size_t count, capacity;
+    struct trace_layer_set reached;
+};
+
+/* False: no memory. */
+static bool
+reserved_climb_to(struct reserved_climb *climb, size_t layer)
+{
+    if (trace_layer_set_has(&climb->reached, layer))
+        return true;
+    trace_layer_set_add(&climb->reached, layer);
+    if (!tidei_grow(&climb->left, &climb->capacity, climb->count, 1))
+        return false;
+    climb->left[climb->count++] = layer;
+    return true;
+}
+
+/* Whether requests reach the layer at `at` on a way that leaves out `pool`. Without memory: that is not known. */
 static bool
 reserved_is_reached_past(const struct trace_layers *layers, size_t at, size_t pool)
 {
-    struct trace_layer_set reached = { { 0 } }, asked = { { 0 } }; /* asked: by a layer above */
-    bool changed = true;
+    struct reserved_climb climb = { .count = 0 };
+    bool is_past = !reserved_climb_to(&climb, at);
 
-    trace_layer_set_add(&reached, at);
-    while (changed) {
-        changed = false;
-        for (size_t i = 0; i < layers->edge_count; i++) {
-            size_t from = layers->edges[i].from;
+    while (climb.count > 0 && !is_past) {
+        const struct trace_layer *layer = &layers->layers[climb.left[--climb.count]];
 
-            trace_layer_set_add(&asked, layers->edges[i].to);
-            if (from == pool || !trace_layer_set_has(&reached, layers->edges[i].to) ||
-                trace_layer_set_has(&reached, from))
-                continue;
-            trace_layer_set_add(&reached, from);
-            changed = true;
+        is_past = layer->above_count == 0;
+        for (size_t i = layer->first_above; i < layer->first_above + layer->above_count && !is_past; i++) {
+            size_t from = layers->edges[layers->above[i]].from;
+
+            is_past = from != pool && !reserved_climb_to(&climb, from);
         }
     }
-    for (size_t i = 0; i < layers->count; i++) {
-        if (trace_layer_set_has(&reached, i) && !trace_layer_set_has(&asked, i))
-            return true;
-    }
-    return false;
+    free(climb.left);
+    return is_past;
 }
 
 /* Whether the trace has all rows and samples: none was lost, and none is still to come. */
@@ -429,16 +483,15 @@ reserved_own_log(const struct reserved *reserved, size_t pool)
     const struct trace_layers *layers = &reserved->view->layers;
     const struct reserved_role *found = NULL;
 
-    for (size_t i = 0; i < layers->count; i++) {
-        if (!trace_layer_set_has(&layers->next_logs[pool], i))
-            continue;
+    TRACE_LAYER_SETS_EACH(i, &layers->next_logs, pool)
+    {
         if (found != NULL)
             return NULL;
         found = &reserved->roles[i];
-        for (size_t j = 0; j < layers->count; j++) {
+        TRACE_LAYER_SETS_EACH(j, &layers->below, pool)
+        {
             const struct trace_layer *other = &layers->layers[j];
-            bool is_between =
-                trace_layer_set_has(&layers->below[pool], j) && trace_layer_set_has(&layers->next_logs[j], i);
+            bool is_between = trace_layer_sets_has(&layers->next_logs, j, i);
 
             /* Layers on the way from the pool to the log are no other pools. */
             if (is_between && j != pool && !trace_layer_is_log(other) && other->known->role != LAYER_PASSES)
@@ -486,10 +539,12 @@ reserved_space_layers(const struct reserved *reserved, const struct reserved_gro
     int status = COMMAND_FINE;
 
     *out = (struct space_layers){ .page_bytes = page_bytes };
-    for (size_t i = 0; i < reserved->view->layers.count && status == COMMAND_FINE; i++) {
-        if (trace_layer_set_has(&group->upper, i))
-            status = filter_set_add(&out->upper, reserved->roles[i].layer_id);
-        else if (trace_layer_set_has(&group->chunks, i))
+    for (size_t i = group->first_upper; i != TRACE_LAYERS_NONE && status == COMMAND_FINE;
+         i = reserved->roles[i].next_upper)
+        status = filter_set_add(&out->upper, reserved->roles[i].layer_id);
+    for (size_t i = group->first_source; i != TRACE_LAYERS_NONE && status == COMMAND_FINE;
+         i = reserved->roles[i].next_source) {
+        if (reserved->roles[i].is_chunks && !reserved->roles[i].is_upper)
             status = filter_set_add(&out->lower, reserved->roles[i].layer_id);
     }
     if (status == COMMAND_FINE && !out->upper.active) /* an inactive set has every layer */
@@ -619,13 +674,13 @@ reserved_judge(const struct reserved *reserved, size_t at, bool is_base, struct 
     struct reserved_group *group = &reserved->groups[at];
     size_t rows = 0, sampled = 0, highs = 0, unknown = 0;
 
-    for (size_t i = 0; i < reserved->view->layers.count; i++) {
+    for (size_t i = group->first_source; i != TRACE_LAYERS_NONE; i = reserved->roles[i].next_source) {
         const struct reserved_role *role = &reserved->roles[i];
         bool counts = is_base ? role->is_base && role->has_samples && !role->is_sampled : role->is_sampled;
         bool has_high = role->has_exact_high && !reserved->was_killed;
         uint64_t most = has_high ? role->high_bytes : role->highest_bytes;
 
-        if (role->group != at || role->is_upper)
+        if (role->is_upper)
             continue;
         rows += !is_base && role->is_chunks;
         unknown += !is_base && role->is_unknown;

@@ -24,19 +24,27 @@ summary_asked(const struct summary *summary, int64_t layer_id)
     return summary->view->options->layers.count == 0 || filter_has_layer(&summary->view->filter, layer_id);
 }
 
+/* Find the layers that are not outermost: a selected log is above. */
+static void
+summary_find_inner(struct summary *summary)
+{
+    const struct trace_layers *layers = summary->layers;
+    struct trace_layer_set asked = { { 0 } };
+
+    for (size_t i = 0; i < layers->count; i++) {
+        if (trace_layer_is_log(&layers->layers[i]) && summary_asked(summary, layers->layers[i].layer_id))
+            trace_layer_set_add(&asked, i);
+    }
+    layer_graph_inner(layers, &asked, &summary->inner);
+}
+
 /* Set whether a layer is outermost among the selected layers. */
 static void
 summary_place(struct summary *summary, struct summary_layer *layer)
 {
     const struct trace_layer *own = trace_layers_find(summary->layers, layer->layer_id);
-    bool has_above = false;
+    bool has_above = own != NULL && trace_layer_set_has(&summary->inner, (size_t)(own - summary->layers->layers));
 
-    for (size_t i = 0; own != NULL && i < summary->layers->count && !has_above; i++) {
-        const struct trace_layer *other = &summary->layers->layers[i];
-
-        has_above = other != own && trace_layer_is_log(other) && summary_asked(summary, other->layer_id) &&
-                    trace_layers_reaches(summary->layers, other->layer_id, own->layer_id);
-    }
     layer->outermost = layer->asked && !has_above;
 }
 
@@ -337,6 +345,7 @@ summary_make(struct view *view, struct summary *out)
     int status;
 
     *out = (struct summary){ .view = view, .trace = &view->trace, .layers = &view->layers };
+    summary_find_inner(out);
     status = reserved_make(view, &out->reserved);
     if (status == COMMAND_FINE) {
         out->parts = calloc(2 * view->layers.count + 2, sizeof(*out->parts));

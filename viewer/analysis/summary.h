@@ -38,8 +38,9 @@ struct summary {
     struct summary_layer *found; /* owns; in the order of `layers` */
     size_t capacity;
     size_t count;
-    struct groups numbers; /* of the layers; indices in `found` */
-    size_t last;           /* the layer of the last event */
+    struct groups numbers;        /* of the layers; indices in `found` */
+    struct trace_layer_set inner; /* layers that have a selected log above */
+    size_t last;                  /* the layer of the last event */
     struct reserved reserved;
     struct summary_total total;  /* of all; its bytes are of one memory only where there is one part */
     struct summary_total *parts; /* owns; of each group with selected logs, and of undefined layers if there are any */

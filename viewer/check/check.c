@@ -545,7 +545,7 @@ baseline_explain(const struct check_job *job, struct check_result *out)
 
 /* Let the view of a job select the logs of one memory alone. */
 static int
-check_narrow(struct check_job *job, const struct reserved_group *group)
+check_narrow(struct check_job *job, const struct reserved *reserved, const struct reserved_group *group)
 {
     const struct trace_layers *layers = &job->view.layers;
     struct filter_set *set = &job->view.filter.layers;
@@ -554,9 +554,8 @@ check_narrow(struct check_job *job, const struct reserved_group *group)
 
     id_map_free(&set->ids);
     *set = (struct filter_set){ .active = true };
-    for (size_t i = 0; i < layers->count && status == COMMAND_FINE; i++) {
-        if (!trace_layer_set_has(&group->upper, i))
-            continue;
+    for (size_t i = group->first_upper; i != TRACE_LAYERS_NONE && status == COMMAND_FINE;
+         i = reserved->roles[i].next_upper) {
         status = filter_set_add(set, layers->layers[i].layer_id);
         job->layer_id = count++ == 0 ? layers->layers[i].layer_id : 0;
     }
@@ -692,9 +691,13 @@ check_judge_one(struct check_job *first)
     return COMMAND_FINE;
 }
 
-/* Begin a job of a budget: of one memory, or where `group` is NULL of all. NULL, and *status is another than fine. */
+/*
+ * Begin a job of a budget: of one memory, a `group` of `reserved`, or where that is NULL of all. NULL, and *status is
+ * another than fine.
+ */
 static struct check_job *
-check_open_job(struct check *check, struct check_result *result, const struct reserved_group *group, int *status)
+check_open_job(struct check *check, struct check_result *result, const struct reserved *reserved,
+               const struct reserved_group *group, int *status)
 {
     const struct budget *budget = result->budget;
     struct check_job *job = calloc(1, sizeof(*job));
@@ -715,7 +718,7 @@ check_open_job(struct check *check, struct check_result *result, const struct re
         return NULL;
     }
     if (group != NULL)
-        *status = check_narrow(job, group);
+        *status = check_narrow(job, reserved, group);
     if (*status == COMMAND_FINE)
         *status = check_begin(job);
     if (*status == COMMAND_FINE)
@@ -724,30 +727,104 @@ check_open_job(struct check *check, struct check_result *result, const struct re
     return NULL;
 }
 
+/*
+ * Above so many memories, the one with the highest peak is found by a scan of its own. The analysis of a peak takes
+ * 16 MB: one for each of 204 memories took 3.3 GB.
+ */
+#define CHECK_MEMORIES 8
+
+/* That scan. */
+struct check_peaks {
+    struct reserved reserved;
+    struct scan_unit unit;
+    unsigned turn;
+};
+
+static int
+peaks_begin_scan(void *context)
+{
+    reserved_begin(&((struct check_peaks *)context)->reserved);
+    return COMMAND_FINE;
+}
+
+static int
+peaks_alloc(void *context, const struct scan_life *life)
+{
+    return reserved_alloc(&((struct check_peaks *)context)->reserved, life);
+}
+
+static int
+peaks_release(void *context, const struct scan_life *life)
+{
+    reserved_release(&((struct check_peaks *)context)->reserved, life);
+    return COMMAND_FINE;
+}
+
+static int
+peaks_next(void *context, struct scan_pass *pass)
+{
+    struct check_peaks *peaks = context;
+
+    if (peaks->turn++ > 0)
+        return COMMAND_FINE;
+    peaks->unit = (struct scan_unit){
+        .needs = SCAN_ALIGNMENT, .begin = peaks_begin_scan, .alloc = peaks_alloc, .free = peaks_release
+    };
+    pass->unit = &peaks->unit;
+    return COMMAND_FINE;
+}
+
+static void
+peaks_free(void *context)
+{
+    reserved_free(&((struct check_peaks *)context)->reserved);
+}
+
+/* Of the memories with selected logs, keep only the one with the highest peak, the first of those as high. */
+static int
+peaks_keep_highest(struct check_peaks *peaks, struct view *view)
+{
+    struct reserved_group *highest = NULL;
+    int status = view_run_analysis(view, COMMAND_FINE, peaks_next, peaks_free, peaks);
+
+    for (size_t i = 0; i < peaks->reserved.group_count && status == COMMAND_FINE; i++) {
+        struct reserved_group *group = &peaks->reserved.groups[i];
+
+        if (group->has_upper && (highest == NULL || group->live_peak_bytes > highest->live_peak_bytes))
+            highest = group;
+    }
+    for (size_t i = 0; i < peaks->reserved.group_count && status == COMMAND_FINE; i++)
+        peaks->reserved.groups[i].has_upper = &peaks->reserved.groups[i] == highest;
+    return status;
+}
+
 /* The memories that have to keep to a budget of the peak, each by itself: those with selected logs. */
 static int
 check_open_memories(struct check *check, struct check_result *result, struct check_job *all, struct check_job **out)
 {
     struct check_job **last = out;
-    struct reserved reserved;
+    struct check_peaks peaks = { .turn = 0 };
+    struct reserved *reserved = &peaks.reserved;
     size_t count = 0;
-    int status = reserved_make_groups(&all->view, &reserved);
+    int status = reserved_make_groups(&all->view, reserved);
 
     *out = all;
     if (status != COMMAND_FINE)
         return status;
-    for (size_t i = 0; i < reserved.group_count; i++)
-        count += reserved.groups[i].has_upper;
-    for (size_t i = 0; i < reserved.group_count && count > 1 && status == COMMAND_FINE; i++) {
-        if (!reserved.groups[i].has_upper)
+    for (size_t i = 0; i < reserved->group_count; i++)
+        count += reserved->groups[i].has_upper;
+    if (count > CHECK_MEMORIES)
+        status = peaks_keep_highest(&peaks, &all->view);
+    for (size_t i = 0; i < reserved->group_count && count > 1 && status == COMMAND_FINE; i++) {
+        if (!reserved->groups[i].has_upper)
             continue;
         if (*out == all)
             *out = NULL;
-        *last = check_open_job(check, result, &reserved.groups[i], &status);
+        *last = check_open_job(check, result, reserved, &reserved->groups[i], &status);
         if (*last != NULL)
             last = &(*last)->next;
     }
-    reserved_free(&reserved);
+    reserved_free(reserved);
     if (*out != all)
         check_close(all);
     return status;
@@ -759,7 +836,7 @@ check_open(struct check *check, struct check_result *result, struct check_job **
 {
     int status;
 
-    *out = check_open_job(check, result, NULL, &status);
+    *out = check_open_job(check, result, NULL, NULL, &status);
     if (status != COMMAND_FINE || result->budget->kind != BUDGET_PEAK)
         return status;
     return check_open_memories(check, result, *out, out);

@@ -46,22 +46,30 @@ static const struct report_column layers_count_columns[] = {
 /* The most characters of a layer's arguments in a table. */
 #define LAYERS_CONFIG 40
 
+/* The sums of a layer; NULL: it had no events. */
 static const struct summary_layer *
 layers_find(const struct summary *summary, int64_t layer_id)
 {
-    for (size_t i = 0; i < summary->count; i++) {
-        if (summary->found[i].layer_id == layer_id)
-            return &summary->found[i];
-    }
-    return NULL;
+    const uint32_t *found = id_map_find(&summary->numbers.by_key, (uint64_t)layer_id);
+
+    return found != NULL && *found < summary->count ? &summary->found[*found] : NULL;
 }
 
 /* The layers that have rows, logs and pools that say their chunks themselves, and which of them are next below each. */
 struct layers_recorded {
     struct trace_layer_set all;
-    struct trace_layer_set *next; /* owns; by the index of the layer */
-    struct trace_layer_set open;  /* from which a way leads to a base past all of them */
+    struct trace_layer_sets next;
+    struct trace_layer_set open;    /* from which a way leads to a base past all of them */
+    struct trace_layer_set covered; /* by the filter */
+    uint32_t *askers;               /* owns; by the index of a layer: how many of them it is next below */
 };
+
+static void
+layers_free_recorded(struct layers_recorded *recorded)
+{
+    trace_layer_sets_free(&recorded->next);
+    free(recorded->askers);
+}
 
 /* Find them; false: no memory. */
 static bool
@@ -69,25 +77,21 @@ layers_find_recorded(const struct summary *summary, struct layers_recorded *out)
 {
     const struct trace_layers *layers = summary->layers;
 
-    *out = (struct layers_recorded){ .next = calloc(layers->count + 1, sizeof(*out->next)) };
+    *out = (struct layers_recorded){ .askers = calloc(layers->count + 1, sizeof(*out->askers)) };
+    view_covered(summary->view, &out->covered);
     for (size_t i = 0; i < layers->count; i++) {
         const struct reserved_role *role = &summary->reserved.roles[i];
 
         if (trace_layer_is_log(&layers->layers[i]) || (role->may_have_chunks && role->has_rows))
             trace_layer_set_add(&out->all, i);
     }
-    if (out->next != NULL)
-        layer_graph_next(layers, &out->all, out->next, &out->open);
-    return out->next != NULL;
-}
-
-/* Whether a recorded layer has requests from one of them alone. */
-static bool
-layers_is_only_below(const struct summary *summary, const struct layers_recorded *recorded, size_t above, size_t below)
-{
-    for (size_t i = 0; i < summary->layers->count; i++) {
-        if (i != above && trace_layer_set_has(&recorded->all, i) && trace_layer_set_has(&recorded->next[i], below))
-            return false;
+    if (!layer_graph_next(layers, &out->all, &out->next, &out->open) || out->askers == NULL)
+        return false;
+    for (size_t i = 0; i < layers->count; i++) {
+        if (!trace_layer_set_has(&out->all, i))
+            continue;
+        TRACE_LAYER_SETS_EACH(below, &out->next, i)
+        out->askers[below]++;
     }
     return true;
 }
@@ -112,15 +116,12 @@ layers_sum_below(const struct summary *summary, const struct layers_recorded *re
     /* A filter by size or time selects other requests here than below. */
     if (summary->view->filter.active || !trace_layer_set_has(&recorded->all, at))
         return below;
-    for (size_t i = 0; is_known && i < summary->layers->count; i++) {
-        const struct summary_layer *found;
-
-        if (!trace_layer_set_has(&recorded->next[at], i))
+    TRACE_LAYER_SETS_EACH(i, &recorded->next, at)
+    {
+        const struct summary_layer *found = layers_find(summary, summary->layers->layers[i].layer_id);
+        if (found == NULL || !is_known)
             continue;
-        found = layers_find(summary, summary->layers->layers[i].layer_id);
-        if (found == NULL)
-            continue;
-        is_known = layers_is_only_below(summary, recorded, at, i);
+        is_known = recorded->askers[i] == 1;
         below.known = true;
         below.requests += found->sums.allocations + found->sums.failures;
         below.time_ns += found->sums.time_ns;
@@ -148,7 +149,7 @@ layers_report_row(struct report *report, const struct summary *summary, const st
     const struct summary_layer *found = layers_find(summary, layer->layer_id);
     const struct summary_layer *log = found != NULL && found->asked ? found : NULL;
     const struct reserved_role *role = &summary->reserved.roles[place];
-    bool covered = view->options->layers.count == 0 || view_covers(view, layer->layer_id);
+    bool covered = view->options->layers.count == 0 || trace_layer_set_has(&recorded->covered, place);
     struct reserved_figure reserved = reserved_of_layer(&summary->reserved, place);
     struct layers_below below = layers_sum_below(summary, recorded, place);
     bool passes = log != NULL && below.known;
@@ -232,7 +233,7 @@ static int
 layers_analyse(struct view *view, struct report *report, const void *own)
 {
     char *text = trace_meta(&view->trace, "stack");
-    struct layers_recorded recorded = { .next = NULL };
+    struct layers_recorded recorded = { .askers = NULL };
     struct summary summary;
     int status = summary_make(view, &summary);
 
@@ -253,7 +254,7 @@ layers_analyse(struct view *view, struct report *report, const void *own)
         status = layers_report_counts(view, report);
         summary_free(&summary);
     }
-    free(recorded.next);
+    layers_free_recorded(&recorded);
     free(text);
     return status;
 }

@@ -11,13 +11,22 @@
 /* No machine has more; a damaged trace may. */
 #define DEVICE_USE_DEVICES 256
 
+/* What all bases hold on a device. */
+struct device_sum {
+    int64_t device;
+    uint64_t bytes;
+};
+
 /* What device_use_read collects. */
 struct device_use_reader {
     const struct view *view;
     const struct samples *samples;
     struct device_uses *out;
-    size_t next;    /* the next of the samples */
-    uint64_t *held; /* what each base holds, by the index of the layer; 0 for other layers */
+    size_t next;             /* the next of the samples */
+    uint64_t *held;          /* what each base holds, by the index of the layer; 0 for other layers */
+    struct device_sum *sums; /* owns; of each device with a sampled base */
+    size_t sum_count, sum_capacity;
+    struct id_map sum_places; /* device to the place in `sums` */
 };
 
 /* The figures of a device; NULL: there are too many devices, or no memory. */
@@ -34,23 +43,40 @@ device_use_of(struct device_uses *uses, int64_t device)
     return &uses->list[uses->count++];
 }
 
+/* A base holds what the sample says from now on. */
+static void
+device_use_hold(struct device_use_reader *reader, const struct sample_row *row)
+{
+    int64_t device = reader->view->layers.layers[row->layer].device;
+    const uint32_t *place = id_map_find(&reader->sum_places, (uint64_t)device);
+
+    if (place == NULL) {
+        if (!tidei_grow(&reader->sums, &reader->sum_capacity, reader->sum_count, 1) ||
+            !id_map_add(&reader->sum_places, (uint64_t)device, (uint32_t)reader->sum_count))
+            return;
+        reader->sums[reader->sum_count++] = (struct device_sum){ .device = device };
+        place = id_map_find(&reader->sum_places, (uint64_t)device);
+    }
+    reader->sums[*place].bytes += row->reserved_bytes - reader->held[row->layer];
+    reader->held[row->layer] = row->reserved_bytes;
+}
+
 /* What all bases hold on a device, by their last samples up to `ns`. */
 static uint64_t
 device_use_held(struct device_use_reader *reader, int64_t device, int64_t ns)
 {
     const struct trace_layers *layers = &reader->view->layers;
     const struct samples *samples = reader->samples;
-    uint64_t held = 0;
+    const uint32_t *place;
 
     for (; reader->next < samples->row_count && samples->rows[reader->next].ns <= ns; reader->next++) {
         const struct sample_row *row = &samples->rows[reader->next];
 
         if (trace_layer_is_base(&layers->layers[row->layer]))
-            reader->held[row->layer] = row->reserved_bytes;
+            device_use_hold(reader, row);
     }
-    for (size_t i = 0; i < layers->count; i++)
-        held += layers->layers[i].device == device ? reader->held[i] : 0;
-    return held;
+    place = id_map_find(&reader->sum_places, (uint64_t)device);
+    return place != NULL ? reader->sums[*place].bytes : 0;
 }
 
 static void
@@ -114,6 +140,8 @@ device_use_read(const struct view *view, const struct samples *samples, struct d
     status = trace_each(&view->trace, device_use_row, &reader,
                         "SELECT ns, device, free_bytes, total_bytes FROM device_sample ORDER BY ns, rowid");
     free(reader.held);
+    free(reader.sums);
+    id_map_free(&reader.sum_places);
     if (status != COMMAND_FINE)
         device_use_free(out);
     return status;

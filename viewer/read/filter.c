@@ -190,17 +190,13 @@ filter_callstack(struct filter *filter, const struct names *names, const char *t
 static int
 filter_outermost(struct filter *filter, const struct trace_layers *layers)
 {
+    struct trace_layer_set logs, inner;
     int status = COMMAND_FINE;
 
+    layer_graph_logs(layers, &logs, &inner);
     for (size_t i = 0; i < layers->count && status == COMMAND_FINE; i++) {
-        const struct trace_layer *layer = &layers->layers[i];
-        bool outermost = trace_layer_is_log(layer);
-
-        for (size_t j = 0; outermost && j < layers->count; j++)
-            outermost = i == j || !trace_layer_is_log(&layers->layers[j]) ||
-                        !trace_layers_reaches(layers, layers->layers[j].layer_id, layer->layer_id);
-        if (outermost)
-            status = filter_set_add(&filter->layers, layer->layer_id);
+        if (trace_layer_set_has(&logs, i) && !trace_layer_set_has(&inner, i))
+            status = filter_set_add(&filter->layers, layers->layers[i].layer_id);
     }
     return status;
 }

@@ -148,19 +148,23 @@ static void
 routes_relate(struct routes *routes)
 {
     const struct trace_layers *layers = routes->layers;
+    struct trace_layer_set some, below;
 
     for (size_t i = 0; i < layers->edge_count; i++) {
         if (!layers->edges[i].is_bin)
             routes->list[layers->edges[i].from].upstream = layers->edges[i].to;
     }
+    layer_graph_logs(layers, &some, &below);
+    for (size_t i = 0; i < layers->count; i++)
+        routes->list[i].is_top = !trace_layer_set_has(&below, i);
+    some = (struct trace_layer_set){ { 0 } };
     for (size_t i = 0; i < layers->count; i++) {
-        for (size_t j = 0; j < layers->count && (routes->list[i].is_log || routes->list[i].is_suballocator); j++) {
-            bool below = routes_is_below(routes, i, j);
-
-            routes->list[j].is_top = routes->list[j].is_top && !(below && routes->list[i].is_log);
-            routes->list[j].is_chunked = routes->list[j].is_chunked || (below && routes->list[i].is_suballocator);
-        }
+        if (routes->list[i].is_suballocator)
+            trace_layer_set_add(&some, i);
     }
+    layer_graph_inner(layers, &some, &below);
+    for (size_t i = 0; i < layers->count; i++)
+        routes->list[i].is_chunked = trace_layer_set_has(&below, i);
 }
 
 int
@@ -237,7 +241,7 @@ routes_follow(const struct routes *routes, size_t from, uint64_t size, bool all,
     size_t at = routes_next(routes, from, size, (out->is_unsure = false, &out->is_unsure));
 
     /* A broken file may have a circle. */
-    for (out->count = 0; at != ROUTES_NONE && out->count < routes->layers->count;) {
+    for (out->count = 0; at != ROUTES_NONE && out->count < TRACE_LAYERS_DEPTH;) {
         out->layers[out->count++] = at;
         if (routes->list[at].is_recorded && !all)
             break;
@@ -273,7 +277,7 @@ routes_each_near(const struct routes *routes, size_t from, void (*each)(void *co
 bool
 routes_is_below(const struct routes *routes, size_t above, size_t below)
 {
-    return above != below && trace_layer_set_has(&routes->layers->below[above], below);
+    return above != below && trace_layer_sets_has(&routes->layers->below, above, below);
 }
 
 uint64_t

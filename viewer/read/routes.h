@@ -54,7 +54,7 @@ size_t routes_find(struct routes *routes, int64_t layer_id);
 
 /* The layers that a request passes, below the one where it begins. */
 struct route {
-    size_t layers[TRACE_LAYERS_MAX];
+    size_t layers[TRACE_LAYERS_DEPTH];
     size_t count;
     bool is_unsure; /* a layer on it may have sent the request elsewhere (`fallback`) */
 };

@@ -89,16 +89,14 @@ view_close(struct view *view)
     trace_close(&view->trace);
 }
 
-bool
-view_covers(const struct view *view, int64_t layer_id)
+void
+view_covered(const struct view *view, struct trace_layer_set *out)
 {
+    *out = (struct trace_layer_set){ { 0 } };
     for (size_t i = 0; i < view->layers.count; i++) {
-        int64_t above = view->layers.layers[i].layer_id;
-
-        if (filter_has_layer(&view->filter, above) && trace_layers_reaches(&view->layers, above, layer_id))
-            return true;
+        if (filter_has_layer(&view->filter, view->layers.layers[i].layer_id))
+            trace_layer_sets_add_to(&view->layers.below, i, out);
     }
-    return false;
 }
 
 static void

@@ -49,8 +49,8 @@ int view_run_analysis(struct view *view, int status, int (*next)(void *context, 
 
 void view_close(struct view *view);
 
-/* Whether a layer is one of the selected layers or below one. */
-bool view_covers(const struct view *view, int64_t layer_id);
+/* The selected layers, and all below them. */
+void view_covered(const struct view *view, struct trace_layer_set *out);
 
 /* "live when it was killed": what is live at the end of the trace, or "live at the end" of a range of time. */
 const char *view_live_words(const struct view *view);

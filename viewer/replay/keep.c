@@ -138,6 +138,7 @@ static int
 keep_find_logs(struct keep *keep, const struct trace *made)
 {
     const struct trace_layers *layers = &keep->layers;
+    struct trace_layer_set logs, inner;
     size_t length;
     FILE *out;
     int status = trace_layers_read(made, &keep->layers);
@@ -145,13 +146,9 @@ keep_find_logs(struct keep *keep, const struct trace *made)
     if (status != COMMAND_FINE)
         return status;
     out = open_memstream(&keep->logs, &length);
+    layer_graph_logs(layers, &logs, &inner);
     for (size_t i = 0; out != NULL && i < layers->count; i++) {
-        bool outermost = trace_layer_is_log(&layers->layers[i]);
-
-        for (size_t j = 0; outermost && j < layers->count; j++)
-            outermost = i == j || !trace_layer_is_log(&layers->layers[j]) ||
-                        !trace_layers_reaches(layers, layers->layers[j].layer_id, layers->layers[i].layer_id);
-        if (outermost)
+        if (trace_layer_set_has(&logs, i) && !trace_layer_set_has(&inner, i))
             fprintf(out, "%s%" PRId64, ftell(out) > 0 ? "," : "", layers->layers[i].layer_id);
     }
     return out != NULL && fclose(out) == 0 ? COMMAND_FINE : keep_no_memory(keep);
