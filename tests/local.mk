@@ -593,6 +593,19 @@ trace_test = tests/trace.c tests/gate.c tests/upstream.c
 trace_test_cppflags = $(AM_CPPFLAGS)
 trace_test_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 
+check_PROGRAMS += tests/bus-t
+tests_bus_t_SOURCES = tests/bus-t.c $(trace_test)
+tests_bus_t_CFLAGS = $(trace_test_cflags)
+tests_bus_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/bus-t
+
+check_PROGRAMS += tests/bus-page-t
+tests_bus_page_t_SOURCES = tests/bus-page-t.c $(trace_test)
+tests_bus_page_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_bus_page_t_CFLAGS = $(trace_test_cflags)
+tests_bus_page_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/bus-page-t
+
 check_PROGRAMS += tests/full-disk-t
 tests_full_disk_t_SOURCES = tests/full-disk-t.c $(trace_test)
 tests_full_disk_t_CFLAGS = $(trace_test_cflags)

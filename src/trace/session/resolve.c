@@ -15,6 +15,7 @@
 #include "src/tables/grow.h"
 #include "src/trace/ring/filelimit.h"
 #include "src/trace/database/database.h"
+#include "src/trace/database/vfs.h"
 
 /* How long a lock on the trace is waited for. */
 #define RESOLVE_BUSY_MS 2000
@@ -294,7 +295,7 @@ tide_trace_resolve(const char *path, struct tide_trace_resolution *out)
     if (path == NULL)
         return tide_error_set(TIDE_EINVAL, "trace: the path is NULL");
     tidei_filelimit_hold(&before);
-    if (sqlite3_open_v2(path, &resolve.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+    if (sqlite3_open_v2(path, &resolve.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, tidei_vfs()) != SQLITE_OK)
         status = tide_error_set(TIDE_EIO, "trace: %s: %s", path,
                                 resolve.db != NULL ? sqlite3_errmsg(resolve.db) : "no host memory");
     else

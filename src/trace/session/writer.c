@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/fault.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/session.h"
 #include "src/trace/session/recorder.h"
@@ -24,6 +25,7 @@
 #define WRITER_BUSY_NS       1000000u     /* between two drains, if the last one moved records */
 #define WRITER_IDLE_NS       10000000u    /* and if it moved none */
 #define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are sampled */
+#define WRITER_FAULT_NS      1000000000u  /* between two looks at the handler for SIGBUS */
 #define WRITER_LOCK_LIMIT_NS 10000000000u /* how long to wait for another process's lock on the trace */
 
 pthread_mutex_t tidei_files_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -99,6 +101,8 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
         /* Addresses and handles come from a file that this process has not written. */
         tidei_map_draw_key(&writer->pair->lives.by_address);
         tidei_map_draw_key(&database->stream_places);
+    } else {
+        file->trace_id = file->header->trace_id;
     }
     database->poll = writer_poll;
     database->poll_context = writer;
@@ -186,13 +190,29 @@ writer_flush_now(struct tidei_writer *writer)
     return status;
 }
 
+/* The program may have installed a handler of its own for SIGBUS. */
+static void
+writer_look_at_faults(struct tidei_writer *writer, uint64_t now)
+{
+    if (now - writer->looked_ns < WRITER_FAULT_NS)
+        return;
+    writer->looked_ns = now;
+    tidei_fault_look();
+}
+
 /* One round while the recording goes on. */
 static enum tide_status
 writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
 {
-    uint64_t moved = tidei_merge_drain(writer->merge);
-    uint64_t now = tidei_monotonic_ns();
+    enum tide_status status = tidei_ringfile_check_sound(writer->file, true);
+    uint64_t moved, now;
 
+    /* Memory goes on without the file, so that a kill would lose what is in it: the end, as on a full disk. */
+    if (status != TIDE_OK)
+        return status;
+    moved = tidei_merge_drain(writer->merge);
+    now = tidei_monotonic_ns();
+    writer_look_at_faults(writer, now);
     if (moved != 0)
         writer->moved_ns = now;
     /* After the last event, too: a pool may release memory when a stream is synchronized. */
@@ -233,6 +253,7 @@ writer_main(void *argument)
     while (!writer_sleep(writer, pause, &flush)) {
         if (writer->failure[0] != '\0') {
             pause = WRITER_COMMIT_NS;
+            writer_look_at_faults(writer, tidei_monotonic_ns()); /* the counters of what is lost are in the file */
             continue;
         }
         if (writer_round(writer, flush, &pause) != TIDE_OK)
@@ -248,8 +269,12 @@ tidei_writer_start(struct tidei_writer *writer)
     sigset_t all, before;
     int error;
 
-    /* The thread handles no signals of the application, and a file size limit is an error to it and no signal. */
+    /*
+     * The thread handles no signals of the application, and a file size limit is an error to it and no signal. A fault
+     * that is blocked ends the process.
+     */
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&writer->thread, NULL, writer_main, writer);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
