@@ -1,6 +1,7 @@
 EXTRA_DIST += \
 	doc/design.md \
 	doc/json.md \
+	doc/reliability.md \
 	doc/stack-text.md \
 	doc/trace.md
 # One to a line, so that two who add one do not meet.

@@ -59,6 +59,12 @@ tests_callstack_program_CFLAGS = $(AM_CFLAGS) -g -fno-omit-frame-pointer -pthrea
 tests_callstack_program_LDFLAGS = -no-install -Wl,--build-id
 tests_callstack_program_LDADD = libtidemark.la -ldl
 
+# Without libtool's wrapper script, since the test kills it.
+check_PROGRAMS += tests/pairs
+tests_pairs_SOURCES = tests/pairs.c
+tests_pairs_LDFLAGS = -no-install
+tests_pairs_LDADD = libtidemark.la
+
 check_PROGRAMS += tests/recording
 tests_recording_SOURCES = tests/recording.c
 tests_recording_LDADD = libtidemark.la
@@ -190,6 +196,7 @@ command_tests = \
 	tests/callstacks-t.sh \
 	tests/device-use-t.sh \
 	tests/devices-t.sh \
+	tests/disks-t.sh \
 	tests/doc-commands-t.sh \
 	tests/export-t.sh \
 	tests/filters-t.sh \
@@ -611,6 +618,19 @@ trace_test = tests/trace.c tests/gate.c tests/upstream.c
 trace_test_cppflags = $(AM_CPPFLAGS)
 trace_test_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 
+check_PROGRAMS += tests/bus-t
+tests_bus_t_SOURCES = tests/bus-t.c $(trace_test)
+tests_bus_t_CFLAGS = $(trace_test_cflags)
+tests_bus_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/bus-t
+
+check_PROGRAMS += tests/bus-page-t
+tests_bus_page_t_SOURCES = tests/bus-page-t.c $(trace_test)
+tests_bus_page_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_bus_page_t_CFLAGS = $(trace_test_cflags)
+tests_bus_page_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/bus-page-t
+
 check_PROGRAMS += tests/full-disk-t
 tests_full_disk_t_SOURCES = tests/full-disk-t.c $(trace_test)
 tests_full_disk_t_CFLAGS = $(trace_test_cflags)
@@ -867,6 +887,12 @@ tests_callslot_t_SOURCES = tests/callslot-t.c
 tests_callslot_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
 tests_callslot_t_LDADD = libtidemark-test.la
 TESTS += tests/callslot-t
+
+# Disks that fill up, a hundred times each.
+.PHONY: disk-torture
+disk-torture: tests/pairs
+	DISK_ROUNDS=$${DISK_ROUNDS:-100} top_srcdir=$(abs_top_srcdir) top_builddir=$(abs_top_builddir) \
+		$(SHELL) $(srcdir)/tests/disks-t.sh
 
 .PHONY: torture
 torture: tests/torture-t

@@ -68,7 +68,7 @@ struct tide_log_options {
  *
  * The trace is complete when the last `log` that records into it is released, or when the process has exited. Threads
  * that go on after exit() has begun are recorded until the process has ended; the next command that opens the trace
- * adds what they did, and counts what found no room. The recorder's thread blocks all signals, is named
+ * adds what they did, and counts what found no room. The recorder's thread blocks all signals but SIGBUS, is named
  * "tidemark-writer", and keeps no process alive whose main thread has ended with pthread_exit.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.

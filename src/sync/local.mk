@@ -2,6 +2,8 @@
 libtidemark_la_SOURCES += \
 	src/sync/barrier.c \
 	src/sync/barrier.h \
+	src/sync/fault.c \
+	src/sync/fault.h \
 	src/sync/fork.c \
 	src/sync/fork.h \
 	src/sync/lock.c \

@@ -173,7 +173,9 @@ tidei_thread_start(pthread_t *thread, const char *name, void (*function)(void *a
     if (own == NULL)
         return ENOMEM;
     *own = (struct thread_own){ .name = name, .function = function, .argument = argument };
+    /* A fault that is blocked ends the process; see fault.h. */
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &own->signals);
     all = own->signals;
     atomic_fetch_add_explicit(&thread_own_count, 1, memory_order_relaxed);

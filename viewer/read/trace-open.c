@@ -11,6 +11,7 @@
 #include <tidemark/tidemark.h>
 
 #include "src/trace/database/schema.h"
+#include "src/trace/database/vfs.h"
 #include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
@@ -298,7 +299,9 @@ trace_harden(sqlite3 *db)
 static int
 trace_try_connect(const char *path, int flags, sqlite3 **out)
 {
-    int code = sqlite3_open_v2(path, out, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL);
+    /* tide_trace_recover has brought it. */
+    const char *vfs = sqlite3_vfs_find(TIDEI_VFS_NAME) != NULL ? TIDEI_VFS_NAME : NULL;
+    int code = sqlite3_open_v2(path, out, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, vfs);
 
     if (code != SQLITE_OK)
         return code;

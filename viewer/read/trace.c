@@ -4,9 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "src/trace/database/vfs.h"
 #include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/trace.h"
@@ -32,6 +32,14 @@ trace_failed(const struct trace *trace)
     int code = sqlite3_errcode(trace->db) & 0xff;
     const char *text = sqlite3_errmsg(trace->db);
 
+    switch (tidei_vfs_index(trace->db)) {
+    case TIDEI_VFS_INDEX_TORN:
+        return trace_broken(trace, "the file %s-shm was cut off while it was read", trace->path);
+    case TIDEI_VFS_INDEX_NO_ROOM:
+        return trace_broken(trace, "no space for the file %s-shm, by which SQLite reads it", trace->path);
+    default:
+        break;
+    }
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT)
         return trace_broken(trace, "the file is damaged or cut short: %s", text);
     return trace_broken(trace, "cannot be read: %s", text);

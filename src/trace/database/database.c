@@ -1,19 +1,26 @@
 /* Shared by all writers of a trace's SQLite file: running statements, transactions, meta, closing. */
 #include "config.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/resource/resource.h"
 #include "src/trace/database/database.h"
+#include "src/trace/database/vfs.h"
 
 void
 tidei_database_fail(struct tidei_database *database, const char *what)
 {
     int code = sqlite3_extended_errcode(database->db);
     int system_error = sqlite3_system_errno(database->db);
+    enum tidei_vfs_index index = tidei_vfs_index(database->db);
 
-    if ((code & 0xff) == SQLITE_IOERR && system_error != 0)
+    if (index != TIDEI_VFS_INDEX_FINE)
+        database->status = tide_error_set(TIDE_EIO, "log: %s-shm: %s: %s", database->path, what,
+                                          index == TIDEI_VFS_INDEX_TORN ? "another process has cut it off, or no space"
+                                                                        : strerror(ENOSPC));
+    else if ((code & 0xff) == SQLITE_IOERR && system_error != 0)
         database->status = tide_error_set(TIDE_EIO, "log: %s: %s: %s (%s)", database->path, what,
                                           sqlite3_errmsg(database->db), strerror(system_error));
     else
@@ -38,6 +45,8 @@ tidei_database_exec(struct tidei_database *database, const char *sql, const char
 void
 tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, const char *what)
 {
+    if (statement == NULL) /* to connect again has failed */
+        return;
     if (database->status == TIDE_OK && sqlite3_step(statement) != SQLITE_DONE)
         tidei_database_fail(database, what);
     sqlite3_reset(statement);
@@ -85,10 +94,48 @@ tidei_database_meta_read(struct tidei_database *database, const char *key, int64
     return result == SQLITE_ROW;
 }
 
+static void
+database_finalize(struct tidei_database *database)
+{
+    sqlite3_stmt *statement;
+
+    while (database->db != NULL && (statement = sqlite3_next_stmt(database->db, NULL)) != NULL)
+        sqlite3_finalize(statement);
+}
+
+static void
+database_disconnect(struct tidei_database *database)
+{
+    database_finalize(database);
+    sqlite3_close(database->db);
+    database->db = NULL;
+    database->stack = database->frame = database->callstack = NULL;
+    memset(database->bulk, 0, sizeof(database->bulk));
+    memset(&database->inserts, 0, sizeof(database->inserts));
+}
+
+enum tide_status
+tidei_database_reopen(struct tidei_database *database)
+{
+    database_disconnect(database);
+    database->reopened++;
+    database->status = TIDE_OK;
+    database->connect(database);
+    return database->status;
+}
+
+bool
+tidei_database_is_torn(const struct tidei_database *database)
+{
+    return tidei_vfs_index(database->db) == TIDEI_VFS_INDEX_TORN;
+}
+
 void
 tidei_database_begin(struct tidei_database *database)
 {
     database->status = TIDE_OK;
+    if (tidei_database_is_torn(database) && database->connect != NULL)
+        tidei_database_reopen(database);
     tidei_database_exec(database, "BEGIN IMMEDIATE", "begin");
 }
 
@@ -96,7 +143,10 @@ enum tide_status
 tidei_database_end(struct tidei_database *database)
 {
     tidei_database_exec(database, "COMMIT", "commit");
-    if (database->status != TIDE_OK && sqlite3_get_autocommit(database->db) == 0)
+    /* Others may not see what was committed, since its index did not reach the file. */
+    if (database->status == TIDE_OK && tidei_database_is_torn(database))
+        tidei_database_fail(database, "commit");
+    if (database->status != TIDE_OK && database->db != NULL && sqlite3_get_autocommit(database->db) == 0)
         sqlite3_exec(database->db, "ROLLBACK", NULL, NULL, NULL);
     return database->status;
 }
@@ -117,15 +167,6 @@ tidei_database_devices_cut_off(struct tidei_database *database)
                         "meta");
 }
 
-static void
-database_finalize(struct tidei_database *database)
-{
-    sqlite3_stmt *statement;
-
-    while (database->db != NULL && (statement = sqlite3_next_stmt(database->db, NULL)) != NULL)
-        sqlite3_finalize(statement);
-}
-
 enum tide_status
 tidei_database_finish(struct tidei_database *database)
 {
@@ -141,8 +182,7 @@ tidei_database_close(struct tidei_database *database)
 {
     if (database == NULL)
         return;
-    database_finalize(database);
-    sqlite3_close(database->db);
+    database_disconnect(database);
     free(database->path);
     free(database->streams);
     tidei_map_free(&database->stream_places);

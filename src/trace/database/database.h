@@ -73,7 +73,9 @@ struct tidei_database {
     int64_t *layer_devices; /* owned; by layer id */
     size_t layer_count;
     size_t layer_capacity;
-    uint64_t unreadable; /* invalid records in the slice */
+    uint64_t unreadable;                              /* invalid records in the slice */
+    void (*connect)(struct tidei_database *database); /* open.c's: as the database was opened; NULL: never again */
+    unsigned reopened;                                /* how often the connection was replaced */
     bool no_memory;
     enum tide_status status; /* the first error of the transaction; see below */
     /* Called during long transactions, and while waiting for a lock. False: give up. */
@@ -118,8 +120,18 @@ void tidei_database_close(struct tidei_database *database);
 enum tide_status tidei_database_finish(struct tidei_database *database);
 
 /*
- * A transaction, between these two. Its first error stays in database->status, with its text as the thread's error.
- * After it the functions below do nothing, and the end rolls back and returns the error: TIDE_EIO or TIDE_ENOMEM.
+ * Connect again, after the index of the write-ahead log was cut off: what was committed is in the log, from which
+ * SQLite makes the index again. Errors: TIDE_EIO.
+ */
+enum tide_status tidei_database_reopen(struct tidei_database *database);
+
+/* Whether the connection has lost the index of the write-ahead log: it can do nothing more. */
+bool tidei_database_is_torn(const struct tidei_database *database);
+
+/*
+ * A transaction, between these two. A connection that has lost its index is replaced first. The first error of the
+ * transaction stays in database->status, with its text as the thread's error. After it the functions below do nothing,
+ * and the end rolls back and returns the error: TIDE_EIO or TIDE_ENOMEM.
  */
 void tidei_database_begin(struct tidei_database *database);
 enum tide_status tidei_database_end(struct tidei_database *database);

@@ -21,4 +21,6 @@ libtidemark_la_SOURCES += \
 	src/trace/database/files.h \
 	src/trace/database/schema.c \
 	src/trace/database/schema.h \
-	src/trace/database/transaction.c
+	src/trace/database/transaction.c \
+	src/trace/database/vfs.c \
+	src/trace/database/vfs.h

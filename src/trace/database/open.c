@@ -11,6 +11,7 @@
 #include "src/resource/resource.h"
 #include "src/trace/database/files.h"
 #include "src/trace/database/database.h"
+#include "src/trace/database/vfs.h"
 
 /* How long a thread that makes a trace waits for a reader that has just come. */
 #define OPEN_LIMIT_NS 10000000000u
@@ -134,18 +135,25 @@ open_configure_left(struct tidei_database *database)
         open_complete_table(database, &tidei_tables[i]);
 }
 
+static enum tide_status
+open_connect(struct tidei_database *database, void (*configure)(struct tidei_database *))
+{
+    if (sqlite3_open_v2(database->path, &database->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, tidei_vfs()) !=
+        SQLITE_OK)
+        tidei_database_fail(database, "open");
+    else
+        configure(database);
+    tidei_database_prepare(database);
+    return database->status;
+}
+
 /* Open the file that is there, and set the connection up with `configure`. Closes the database on failure. */
 static enum tide_status
 open_file(struct tidei_database *database, void (*configure)(struct tidei_database *), struct tidei_database **out)
 {
     enum tide_status status;
 
-    if (sqlite3_open_v2(database->path, &database->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
-        tidei_database_fail(database, "open");
-    else
-        configure(database);
-    tidei_database_prepare(database);
-    status = database->status;
+    status = open_connect(database, configure);
     if (status == TIDE_OK)
         *out = database;
     else
@@ -205,6 +213,12 @@ tidei_database_born(struct tidei_database *database)
     return status;
 }
 
+static void
+open_again(struct tidei_database *database)
+{
+    open_connect(database, open_configure);
+}
+
 enum tide_status
 tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns), struct tidei_database **out)
 {
@@ -214,5 +228,6 @@ tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waite
     if (database == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     database->poll = poll;
+    database->connect = open_again;
     return open_file(database, open_configure_left, out);
 }

@@ -65,6 +65,22 @@ tidei_database_write_devices(struct tidei_database *database)
     transaction_bulk_from(database, TIDEI_BULK_OUTSIDE);
 }
 
+/*
+ * The connection has lost its index in the transaction: connect again, and look whether that has been committed. A
+ * process that had the trace open all the while may keep an index in which it has not.
+ */
+static bool
+transaction_has_held(struct tidei_database *database, uint64_t epoch, uint64_t records)
+{
+    int64_t epoch_there, records_there;
+
+    if (!tidei_database_is_torn(database) || database->connect == NULL || tidei_database_reopen(database) != TIDE_OK)
+        return false;
+    tidei_database_meta_read(database, "epoch", &epoch_there);
+    tidei_database_meta_read(database, "epoch_records", &records_there);
+    return database->status == TIDE_OK && (uint64_t)epoch_there == epoch && (uint64_t)records_there == records;
+}
+
 enum tide_status
 tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t records,
                      const struct tidei_pool_sample *samples, size_t sample_count)
@@ -73,7 +89,8 @@ tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t r
     int moved = 0;
 
     /* What is written to a trace without a name is lost with the process. */
-    sqlite3_file_control(database->db, NULL, SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (database->db != NULL)
+        sqlite3_file_control(database->db, NULL, SQLITE_FCNTL_HAS_MOVED, &moved);
     if (moved)
         return tide_error_set(TIDE_EIO, "log: %s: removed or replaced while it was being written", database->path);
     tidei_database_begin(database);
@@ -95,8 +112,13 @@ tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t r
     tidei_database_meta_number(database, "epoch_records", (int64_t)records);
     if (database->no_memory)
         tidei_database_fail_memory(database);
+    /* Its records are where they were, or the rows are wrong. */
+    if (database->status == TIDE_OK && database->pair->file != NULL)
+        database->status = tidei_ringfile_check_sound(database->pair->file, false);
     TIDEI_TEST_POINT("database.before-commit");
     status = tidei_database_end(database);
+    if (status != TIDE_OK && transaction_has_held(database, epoch, records))
+        status = TIDE_OK;
     tidei_database_rows_ended(database, status == TIDE_OK);
     if (status != TIDE_OK)
         return status;

@@ -88,7 +88,7 @@ merge_barrier(struct tidei_merge *merge)
 static struct tidei_record *
 merge_at_offset(const struct tidei_merge *merge, const struct tidei_merge_cursor *cursor, uint64_t offset)
 {
-    uint64_t mask = merge->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
+    uint64_t mask = merge->file->ring_bytes / sizeof(struct tidei_record) - 1;
 
     return &tidei_ring_records(cursor->ring)[(cursor->position + offset) & mask];
 }
@@ -405,6 +405,9 @@ tidei_merge_drain(struct tidei_merge *merge)
         merge_sift(merge, i, rings);
     while (merge_run(merge, &active))
         ;
+    /* A page that has just become memory of this process alone is not published to the next recovery. */
+    if (merge->post_mortem && tidei_ringfile_check_sound(merge->file, true) != TIDE_OK)
+        merge->count = before;
     if (merge->count != before)
         merge_publish(merge, rings);
     return merge->count - before;

@@ -240,7 +240,7 @@ producer_new(struct tidei_session *session, uint64_t serial)
     producer->thread_id = producer->ring->thread_id;
     producer->head = atomic_load_explicit(&producer->ring->head, memory_order_relaxed);
     producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
-    producer->mask = session->file->header->ring_bytes / sizeof(struct tidei_record) - 1;
+    producer->mask = session->file->ring_bytes / sizeof(struct tidei_record) - 1;
     producer->tsc = session->tsc;
     producer->fence = session->fence;
     producer->drop = session->drop;

@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "src/resource/resource.h"
@@ -101,11 +104,84 @@ ringfile_allocate(int fd, uint64_t offset, uint64_t bytes)
 }
 
 static void *
-ringfile_map(int fd, uint64_t offset, uint64_t bytes)
+ringfile_map(struct tidei_ringfile *file, uint64_t offset, uint64_t bytes)
 {
-    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t)offset);
 
-    return address == MAP_FAILED ? NULL : address;
+    if (address == MAP_FAILED)
+        return NULL;
+    if (tidei_fault_add(&file->fault, address, bytes, offset))
+        return address;
+    munmap(address, bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
+#define RINGFILE_BTRFS 0x9123683e /* statfs(2), as the headers of older kernels lack it */
+
+bool
+tidei_ringfile_copies_on_write(const char *path)
+{
+    struct statfs info;
+
+    return statfs(path, &info) == 0 && (unsigned long)info.f_type == RINGFILE_BTRFS;
+}
+
+void
+tidei_ringfile_write_in_place(int fd)
+{
+    struct statfs info;
+    int flags;
+
+    /* Elsewhere the flag is unknown, or there is no need of it. A failure leaves the file as it is. */
+    if (fstatfs(fd, &info) != 0 || (unsigned long)info.f_type != RINGFILE_BTRFS ||
+        ioctl(fd, FS_IOC_GETFLAGS, &flags) != 0)
+        return;
+    flags |= FS_NOCOW_FL;
+    (void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
+/*
+ * In the handler of a fault: the memory of this process goes on without the file. What the file has from now on is no
+ * state that the memory ever had, so nobody may recover from it.
+ */
+static void
+ringfile_faulted(struct tidei_fault_owner *owner)
+{
+    struct tidei_ringfile *file = (struct tidei_ringfile *)((char *)owner - offsetof(struct tidei_ringfile, fault));
+
+    tidei_ringfile_unlink(file);
+}
+
+/* Whether another process has cut the file off, or emptied it and made it long again. */
+static bool
+ringfile_is_cut(struct tidei_ringfile *file)
+{
+    struct stat info;
+    uint64_t size;
+
+    /* First what this process has made of it, since that grows after the file. */
+    pthread_mutex_lock(&file->lock);
+    size = file->size;
+    pthread_mutex_unlock(&file->lock);
+    if (file->fd < 0 || fstat(file->fd, &info) != 0)
+        return false;
+    return (uint64_t)info.st_size < size || (file->trace_id != 0 && file->trace_id != file->header->trace_id);
+}
+
+enum tide_status
+tidei_ringfile_check_sound(struct tidei_ringfile *file, bool exactly)
+{
+    enum tidei_fault_state state = tidei_fault_state(&file->fault);
+
+    if (state == TIDEI_FAULT_LOST || ringfile_is_cut(file)) {
+        /* For good: a new segment would make the file long again. */
+        tidei_fault_tell(&file->fault, TIDEI_FAULT_LOST);
+        return tide_error_set(TIDE_EIO, "log: %s: another process has cut it off, or the disk fails", file->path);
+    }
+    if (state == TIDEI_FAULT_KEPT && (exactly || file->left))
+        return tide_error_set(TIDE_EIO, "log: %s: no space to write a page again", file->path);
+    return TIDE_OK;
 }
 
 /* Give back the blocks that a segment got before it failed: ext4 keeps them. Nothing lies behind the last segment. */
@@ -149,7 +225,7 @@ ringfile_add_segment(struct tidei_ringfile *file, uint64_t bytes, bool at_once, 
     if (error != 0)
         return ringfile_error(file->path, "no space for another segment", error);
     *offset = file->size;
-    *address = ringfile_map(file->fd, file->size, bytes);
+    *address = ringfile_map(file, file->size, bytes);
     if (*address == NULL) {
         error = errno;
         ringfile_give_back(file);
@@ -167,13 +243,17 @@ tidei_ringfile_add_ring(struct tidei_ringfile *file, struct tidei_ring **out)
     void *address = NULL;
     uint32_t count;
 
+    status = tidei_ringfile_check_sound(file, true);
+    if (status != TIDE_OK)
+        goto out_unlocked;
     pthread_mutex_lock(&file->lock);
     count = atomic_load_explicit(&file->header->ring_count, memory_order_relaxed);
     if (count == TIDEI_MAX_RINGS) {
+        status = TIDE_ENOMEM;
         tide_error_set(status, "log: %s: more than %d threads record at once", file->path, TIDEI_MAX_RINGS);
         goto out;
     }
-    status = ringfile_add_segment(file, TIDEI_PAGE + file->header->ring_bytes, false, &offset, &address);
+    status = ringfile_add_segment(file, TIDEI_PAGE + file->ring_bytes, false, &offset, &address);
     if (status != TIDE_OK)
         goto out;
     file->directory->rings[count] = offset;
@@ -182,6 +262,7 @@ tidei_ringfile_add_ring(struct tidei_ringfile *file, struct tidei_ring **out)
     atomic_store_explicit(&file->header->ring_count, count + 1, memory_order_release);
 out:
     pthread_mutex_unlock(&file->lock);
+out_unlocked:
     *out = address;
     return status;
 }
@@ -197,6 +278,9 @@ tidei_ringfile_add_chunk(struct tidei_ringfile *file, unsigned buffer)
     count = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
     if (file->buffer_chunks[buffer] >= file->buffer_chunks_max || count >= TIDEI_MAX_CHUNKS)
         return tide_error_set(status, "log: %s: the backlog is as large as it may be", file->path);
+    status = tidei_ringfile_check_sound(file, false);
+    if (status != TIDE_OK)
+        return status;
     pthread_mutex_lock(&file->lock);
     /* Without its first chunk a buffer cannot be filled at all, which ends the recording: so that one is asked for. */
     status = ringfile_add_segment(file, TIDEI_CHUNK_BYTES, file->buffer_chunks[buffer] == 0, &offset, &address);
@@ -218,6 +302,7 @@ ringfile_new(const char *path)
     if (file == NULL)
         return NULL;
     file->fd = -1;
+    file->fault.file = &file->fd;
     pthread_mutex_init(&file->lock, NULL);
     file->path = strdup(path);
     if (file->path == NULL) {
@@ -231,7 +316,7 @@ ringfile_new(const char *path)
 static enum tide_status
 ringfile_map_prefix(struct tidei_ringfile *file)
 {
-    char *address = ringfile_map(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
+    char *address = ringfile_map(file, 0, TIDEI_RING_PREFIX_BYTES);
 
     if (address == NULL)
         return ringfile_error(file->path, "mmap", errno);
@@ -340,6 +425,8 @@ tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_byte
     status = ringfile_claim(file, replaced);
     claimed = status == TIDE_OK;
     if (claimed) {
+        file->fault.found = ringfile_faulted;
+        tidei_ringfile_write_in_place(file->fd);
         error = ringfile_allocate(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
         status = error == 0 ? ringfile_map_prefix(file) : ringfile_error(path, "no space", error);
     }
@@ -355,7 +442,7 @@ tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_byte
     memcpy(file->header->magic, TIDEI_RING_MAGIC, sizeof(file->header->magic));
     file->header->format = TIDEI_RING_FORMAT;
     file->header->pid = (uint32_t)getpid();
-    file->header->ring_bytes = ring_bytes;
+    file->header->ring_bytes = file->ring_bytes = ring_bytes;
     *out = file;
     return TIDE_OK;
 }
@@ -402,7 +489,7 @@ ringfile_map_segment(struct tidei_ringfile *file, uint64_t offset, uint64_t byte
     error = ringfile_allocate(file->fd, offset, bytes);
     if (error != 0)
         return ringfile_error(file->path, "no space", error);
-    address = ringfile_map(file->fd, offset, bytes);
+    address = ringfile_map(file, offset, bytes);
     if (address == NULL)
         return ringfile_error(file->path, "mmap", errno);
     memcpy(out, &address, sizeof(address));
@@ -417,8 +504,7 @@ ringfile_map_segments(struct tidei_ringfile *file)
     enum tide_status status = TIDE_OK;
 
     for (uint32_t i = 0; status == TIDE_OK && i < rings; i++)
-        status = ringfile_map_segment(file, file->directory->rings[i], TIDEI_PAGE + file->header->ring_bytes,
-                                      &file->rings[i]);
+        status = ringfile_map_segment(file, file->directory->rings[i], TIDEI_PAGE + file->ring_bytes, &file->rings[i]);
     for (uint32_t i = 0; status == TIDE_OK && i < chunks; i++) {
         unsigned buffer = file->directory->chunks[i] & 1;
 
@@ -428,7 +514,7 @@ ringfile_map_segments(struct tidei_ringfile *file)
     }
     file->buffer_chunks_max = TIDEI_MAX_CHUNKS / 2;
     /* Not the file's end: a kill may have left a segment there that the directory does not name. It is reused. */
-    file->size = TIDEI_RING_PREFIX_BYTES + rings * (TIDEI_PAGE + file->header->ring_bytes) + chunks * TIDEI_CHUNK_BYTES;
+    file->size = TIDEI_RING_PREFIX_BYTES + rings * (TIDEI_PAGE + file->ring_bytes) + chunks * TIDEI_CHUNK_BYTES;
     return status;
 }
 
@@ -514,6 +600,8 @@ ringfile_open_locked(struct tidei_ringfile *file)
     status = ringfile_map_prefix(file);
     if (status == TIDE_OK)
         status = ringfile_check_header(file);
+    file->ring_bytes = status == TIDE_OK ? file->header->ring_bytes : 0;
+    file->trace_id = status == TIDE_OK ? file->header->trace_id : 0;
     return status == TIDE_OK ? ringfile_map_segments(file) : status;
 }
 
@@ -530,6 +618,7 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     /* Not blocking: what has the name may be a pipe. */
     file->fd = ringfile_open_high(path, O_RDWR | O_NONBLOCK);
+    file->left = true;
     if (file->fd < 0 || fstat(file->fd, &info) != 0)
         status = ringfile_error(path, "open", errno);
     else if (!S_ISREG(info.st_mode))
@@ -568,10 +657,11 @@ tidei_ringfile_unlink(struct tidei_ringfile *file)
 void
 tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it)
 {
-    uint64_t ring_bytes = file->header != NULL ? TIDEI_PAGE + file->header->ring_bytes : 0;
+    uint64_t ring_bytes = TIDEI_PAGE + file->ring_bytes;
 
     if (unlink_it)
         tidei_ringfile_unlink(file);
+    tidei_fault_remove(&file->fault, NULL);
     for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
         munmap(file->rings[i], ring_bytes);
     for (unsigned buffer = 0; buffer < 2; buffer++) {

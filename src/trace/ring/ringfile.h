@@ -5,7 +5,9 @@
  * The file is memory-mapped, so that all records written survive the process. It begins with a header page and a
  * directory; segments follow in the order in which they were needed. A segment is a ring (a header page, then records)
  * or a chunk of the backlog (records). The file is not sparse: the blocks of a segment are allocated before its use, so
- * that a full disk is an error at that point and not a SIGBUS later.
+ * that a full disk is an error at that point and not a SIGBUS later. A file system that copies on write may need
+ * a block for a page that was there, and another process may cut the file off: then the memory goes on without
+ * the file (src/sync/fault.h), which loses its name, and the recording ends.
  *
  * The backlog is a double buffer. Merged records go into one buffer while the other is being written to SQLite. Each
  * filling of a buffer has a number, its epoch; meta.epoch in the trace names the last one committed.
@@ -21,6 +23,7 @@
 
 #include <tidemark/status.h>
 
+#include "src/sync/fault.h"
 #include "src/trace/ring/clock.h"
 #include "src/trace/ring/record.h"
 
@@ -124,7 +127,11 @@ struct tidei_ring_holder {
 
 struct tidei_ringfile {
     int fd;
-    char *path; /* owned */
+    char *path;                     /* owned */
+    struct tidei_fault_owner fault; /* of all segments */
+    bool left;                      /* of a dead process; else this process has created it */
+    uint64_t ring_bytes;            /* the header's */
+    uint64_t trace_id;              /* the header's, set with the writer; 0 before */
     uint64_t size;
     pthread_mutex_t lock; /* guards adding segments; held for a few system calls */
     uint64_t refused_ns;  /* when there was no space for a segment; 0: never. Guarded by the lock, as the next two */
@@ -199,6 +206,17 @@ enum tide_status tidei_ringfile_open(const char *path, struct tidei_ringfile **o
  * Errors: TIDE_EBUSY (another process has it: *holder), TIDE_EIO, TIDE_ENOMEM.
  */
 enum tide_status tidei_ringfile_hold(const char *path, int *fd, struct tidei_ring_holder *holder);
+
+/*
+ * Whether the memory is still what has been recorded. Where the file was cut off, or a page of one that was left behind
+ * has found no room, it is not: nothing is to be taken from it any more. With `exactly`, it also is the file's still;
+ * if not, a kill from now on loses what is not in the trace. Any thread. Errors: TIDE_EIO.
+ */
+enum tide_status tidei_ringfile_check_sound(struct tidei_ringfile *file, bool exactly);
+
+/* Whether a page of the file is copied when it is written again; and have a new, empty file written in place there. */
+bool tidei_ringfile_copies_on_write(const char *path);
+void tidei_ringfile_write_in_place(int fd);
 
 /* Whether the path still names this file: nobody has removed or replaced it. */
 bool tidei_ringfile_is_at(const struct tidei_ringfile *file);

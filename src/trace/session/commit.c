@@ -14,6 +14,8 @@
 
 /* After so many times the patience a flush waits for no unfinished record: one may follow another. */
 #define COMMIT_DRAIN_PATIENCES 20
+/* How often a transaction is tried again that has lost the index of the write-ahead log. */
+#define COMMIT_TRIES 3
 
 /*
  * Set the number of records in the next transaction. A small number keeps them in the processor's cache until SQLite
@@ -37,6 +39,28 @@ tidei_writer_has_samples(struct tidei_writer *writer)
     return tidei_sampler_has(writer->sampler) || tidei_counts_wait(writer->counts);
 }
 
+/*
+ * Write the slice in one transaction. Where another process has cut off the index of the write-ahead log meanwhile,
+ * write it again by a new one: nothing is lost with an index.
+ */
+static enum tide_status
+commit_transaction(struct tidei_writer *writer, const struct tidei_pool_sample *samples, size_t sample_count)
+{
+    const struct tidei_sealed *sealed = &writer->sealed;
+    struct tidei_database *database = writer->database;
+    enum tide_status status;
+    unsigned before;
+    int tries = 0;
+
+    tidei_gate_enter(&writer->gate);
+    do {
+        before = database->reopened;
+        status = tidei_database_write(database, sealed->epoch, sealed->paired, samples, sample_count);
+    } while (status != TIDE_OK && database->reopened != before && ++tries < COMMIT_TRIES);
+    tidei_gate_leave(&writer->gate);
+    return status;
+}
+
 /* Write the slice that is paired. */
 static enum tide_status
 commit_write(struct tidei_writer *writer)
@@ -57,9 +81,7 @@ commit_write(struct tidei_writer *writer)
     writer->database->device_samples =
         tidei_sampler_take_devices(writer->sampler, &writer->database->device_sample_count);
     writer->database->layer_counts = tidei_counts_take(writer->counts, &writer->database->layer_count_count);
-    tidei_gate_enter(&writer->gate);
-    status = tidei_database_write(writer->database, sealed->epoch, sealed->paired, taken, sample_count);
-    tidei_gate_leave(&writer->gate);
+    status = commit_transaction(writer, taken, sample_count);
     if (status != TIDE_OK)
         return status;
     TIDEI_TEST_POINT("writer.after-write");

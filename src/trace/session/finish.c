@@ -16,16 +16,58 @@
  */
 #define FINISH_LOCK_LIMIT_NS 100000000u
 
+/* Whether the ring file has lost what this process recorded: nothing more is taken from it. Sets the error. */
+static bool
+finish_has_lost(const struct tidei_writer *writer)
+{
+    return writer->session != NULL && tidei_ringfile_check_sound(writer->file, false) != TIDE_OK;
+}
+
+/* The rings of the file, as many as there are in memory: what the header says may be gone. */
+static uint32_t
+finish_rings(const struct tidei_writer *writer)
+{
+    uint32_t rings = 0;
+
+    while (rings < TIDEI_MAX_RINGS && writer->file->rings[rings] != NULL)
+        rings++;
+    return rings;
+}
+
+/*
+ * How many records the ring file has lost, as far as that can still be seen: those in the backlog, and those in rings
+ * whose heads and tails are still there. One at least.
+ */
+static uint64_t
+finish_count_lost(const struct tidei_writer *writer)
+{
+    uint64_t lost = writer->merge->count, most = writer->file->ring_bytes / sizeof(struct tidei_record);
+    uint32_t rings = finish_rings(writer);
+
+    if (writer->sealed.pending)
+        lost += writer->sealed.count - writer->sealed.done;
+    for (uint32_t i = 0; i < rings; i++) {
+        const struct tidei_ring *ring = writer->file->rings[i];
+        uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+        uint64_t held = head - atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+        lost += held <= most ? held : 0;
+    }
+    return lost != 0 ? lost : 1;
+}
+
 /* Write the drops that threads have counted but not yet recorded. */
 static void
 finish_write_losses(struct tidei_writer *writer)
 {
     struct tidei_ring_header *header = writer->file->header;
-    uint32_t rings = atomic_load_explicit(&header->ring_count, memory_order_acquire);
     struct tidei_database *database = writer->database;
+    uint32_t rings = finish_rings(writer);
 
     if (writer->leaves_more)
         return; /* see finish_why_incomplete */
+    if (finish_has_lost(writer))
+        tidei_database_loss(database, 0, "record lost with the ring file", finish_count_lost(writer));
     for (uint32_t i = 0; i < rings; i++) {
         struct tidei_ring *ring = writer->file->rings[i];
 
@@ -72,7 +114,7 @@ finish_write_end(struct tidei_writer *writer)
 static void
 finish_write_figures(struct tidei_writer *writer, const char *ended)
 {
-    uint32_t rings = atomic_load_explicit(&writer->file->header->ring_count, memory_order_acquire);
+    uint32_t rings = finish_rings(writer);
     struct tidei_database *database = writer->database;
     const char *failure = finish_why_incomplete(writer);
     uint64_t waits = 0, longest = 0;
@@ -109,6 +151,23 @@ finish_write_calls(struct tidei_writer *writer)
     tidei_database_loss(writer->database, 0, "record dropped by CUPTI", tidei_driver_calls_dropped(writer->calls));
 }
 
+/*
+ * Whether to write the last transaction again: the connection has lost the index of the write-ahead log, and without
+ * that index the trace has no end. Each turn needs somebody who cuts the index off.
+ */
+static bool
+finish_is_undone(struct tidei_database *database, enum tide_status *status)
+{
+    int64_t ignored;
+
+    if (*status == TIDE_OK || !tidei_database_is_torn(database) || tidei_database_reopen(database) != TIDE_OK)
+        return false;
+    if (!tidei_database_meta_read(database, "ended", &ignored))
+        return database->status == TIDE_OK;
+    *status = TIDE_OK;
+    return false;
+}
+
 /* The last transaction. */
 static enum tide_status
 finish_complete(struct tidei_writer *writer, const char *ended)
@@ -117,12 +176,14 @@ finish_complete(struct tidei_writer *writer, const char *ended)
 
     tidei_driver_calls_end(writer->calls, &writer->database->timeline);
     tidei_gate_enter(&writer->gate);
-    tidei_database_begin(writer->database);
-    finish_write_calls(writer);
-    finish_write_losses(writer);
-    finish_write_figures(writer, ended);
-    TIDEI_TEST_POINT("writer.before-complete");
-    status = tidei_database_end(writer->database);
+    do {
+        tidei_database_begin(writer->database);
+        finish_write_calls(writer);
+        finish_write_losses(writer);
+        finish_write_figures(writer, ended);
+        TIDEI_TEST_POINT("writer.before-complete");
+        status = tidei_database_end(writer->database);
+    } while (finish_is_undone(writer->database, &status));
     tidei_gate_leave(&writer->gate);
     return status;
 }
@@ -184,13 +245,25 @@ finish_leave(struct tidei_writer *writer, enum tide_status written)
     writer->leaves_more = writer->leaves && !tidei_ringfile_is_spent(writer->file);
 }
 
+/* Write the remaining records, unless the ring file has lost them. */
+static enum tide_status
+finish_write_rest(struct tidei_writer *writer)
+{
+    enum tide_status status = finish_has_lost(writer) ? TIDE_EIO : tidei_writer_write_rest(writer);
+
+    if (status == TIDE_OK || !finish_has_lost(writer))
+        return status;
+    tidei_writer_fail(writer);
+    return TIDE_OK;
+}
+
 /* Write the remaining records and the last transaction, and leave a single file. */
 static enum tide_status
 finish_all(struct tidei_writer *writer, const char *ended)
 {
-    enum tide_status status = tidei_writer_write_rest(writer);
+    enum tide_status status = finish_write_rest(writer);
 
-    if (strcmp(ended, "exit") == 0 && writer->session != NULL)
+    if (strcmp(ended, "exit") == 0 && writer->session != NULL && !finish_has_lost(writer))
         finish_leave(writer, status);
     if (status == TIDE_OK)
         status = finish_complete(writer, ended);

@@ -78,7 +78,7 @@ fork_in_child(void)
         if (file == NULL || mode == TIDEI_SESSION_FORKED)
             continue;
         for (uint32_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
-            mmap(file->rings[i], TIDEI_PAGE + file->header->ring_bytes, PROT_READ | PROT_WRITE,
+            mmap(file->rings[i], TIDEI_PAGE + file->ring_bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         close(file->fd);
         file->fd = -1;

@@ -15,6 +15,7 @@
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/filelimit.h"
 #include "src/trace/database/files.h"
+#include "src/trace/database/vfs.h"
 #include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
@@ -221,6 +222,7 @@ tide_trace_recover(const char *path, struct tide_trace_recovery *out)
     }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     tidei_filelimit_hold(&before);
+    (void)tidei_vfs(); /* the caller may read the trace through it from now on */
     tidei_recorder_handle_forks();
     pthread_mutex_lock(&tidei_files_lock);
     status = recover_files(real != NULL ? real : path, rings, &found);

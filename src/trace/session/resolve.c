@@ -16,6 +16,7 @@
 #include "src/tables/grow.h"
 #include "src/trace/ring/filelimit.h"
 #include "src/trace/database/database.h"
+#include "src/trace/database/vfs.h"
 
 /* How long a lock on the trace is waited for. */
 #define RESOLVE_BUSY_MS 2000
@@ -319,7 +320,7 @@ tide_trace_resolve(const char *path, struct tide_trace_resolution *out)
     clock_gettime(CLOCK_MONOTONIC, &now);
     resolve.deadline = now.tv_sec + RESOLVE_SECONDS;
     tidei_filelimit_hold(&before);
-    if (sqlite3_open_v2(path, &resolve.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+    if (sqlite3_open_v2(path, &resolve.db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, tidei_vfs()) != SQLITE_OK)
         status = tide_error_set(TIDE_EIO, "trace: %s: %s", path,
                                 resolve.db != NULL ? sqlite3_errmsg(resolve.db) : "no host memory");
     else

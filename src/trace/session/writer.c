@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/fault.h"
 #include "src/sync/testpoint.h"
 #include "src/sync/thread.h"
 #include "src/trace/ring/session.h"
@@ -26,6 +27,7 @@
 #define WRITER_REST_NS       125000000u   /* and where nothing is recorded: 8 times a second */
 #define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are sampled */
 #define WRITER_LEFT_NS       250000000u   /* between two looks for threads of the program */
+#define WRITER_FAULT_NS      1000000000u  /* between two looks at the handler for SIGBUS */
 #define WRITER_LOCK_LIMIT_NS 10000000000u /* how long to wait for another process's lock on the trace */
 
 pthread_mutex_t tidei_files_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -104,6 +106,8 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
         /* Addresses and handles come from a file that this process has not written. */
         tidei_map_draw_key(&writer->pair->lives.by_address);
         tidei_map_draw_key(&database->stream_places);
+    } else {
+        file->trace_id = file->header->trace_id;
     }
     database->poll = writer_poll;
     database->poll_context = writer;
@@ -193,14 +197,30 @@ writer_flush_now(struct tidei_writer *writer)
     return status;
 }
 
+/* The program may have installed a handler of its own for SIGBUS. */
+static void
+writer_look_at_faults(struct tidei_writer *writer, uint64_t now)
+{
+    if (now - writer->faults_ns < WRITER_FAULT_NS)
+        return;
+    writer->faults_ns = now;
+    tidei_fault_look();
+}
+
 /* One round while the recording goes on. */
 static enum tide_status
 writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
 {
-    uint64_t moved = tidei_merge_drain(writer->merge);
-    uint64_t now = tidei_monotonic_ns();
+    enum tide_status status = tidei_ringfile_check_sound(writer->file, true);
+    uint64_t moved, now;
     bool quiet;
 
+    /* Memory goes on without the file, so that a kill would lose what is in it: the end, as on a full disk. */
+    if (status != TIDE_OK)
+        return status;
+    moved = tidei_merge_drain(writer->merge);
+    now = tidei_monotonic_ns();
+    writer_look_at_faults(writer, now);
     if (moved != 0)
         writer->moved_ns = now;
     /* After the last event, too: a pool may release memory when a stream is synchronized. */
@@ -256,6 +276,7 @@ writer_main(void *argument)
             break;
         if (writer->failure[0] != '\0') {
             pause = WRITER_COMMIT_NS;
+            writer_look_at_faults(writer, tidei_monotonic_ns()); /* the counters of what is lost are in the file */
             continue;
         }
         if (writer_round(writer, flush, &pause) != TIDE_OK)

@@ -46,6 +46,7 @@ struct tidei_writer {
     uint64_t first_ns;  /* when the oldest record of the filling buffer arrived */
     uint64_t moved_ns;  /* when the last record was drained */
     uint64_t looked_ns; /* for threads of the program */
+    uint64_t faults_ns; /* when it was last made sure that this library handles its faults */
     uint64_t busy_limit_ns;
     bool reported_barrier; /* reported that the kernel refuses the barrier */
     bool had_failed;       /* the recording had failed before its process was killed */
