@@ -156,7 +156,7 @@ aligned_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     const struct aligned *aligned = (const struct aligned *)self;
 
-    if (what == TIDE_QUERY_PAGE)
+    if (tidei_query_is_of_blocks(what))
         return tide_base_query(self, what, out); /* upstream's block is larger than what it is handed out as */
     if (what != TIDE_QUERY_ALIGNMENT)
         return tide_pass_query(self, what, out);

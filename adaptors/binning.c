@@ -276,8 +276,8 @@ binning_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     const struct bin_table *table = binning_table((struct binning *)self);
     enum tide_status status;
 
-    if (what == TIDE_QUERY_PAGE)
-        return tide_base_query(self, what, out); /* blocks of several upstreams are not used as one */
+    if (tidei_query_is_of_blocks(what))
+        return tide_base_query(self, what, out); /* blocks come from several upstreams */
     status = tide_pass_query(self, what, out);
     if (what != TIDE_QUERY_ALIGNMENT && what != TIDE_QUERY_LARGEST_REQUEST)
         return status;

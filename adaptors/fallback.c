@@ -164,8 +164,8 @@ fallback_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     uint64_t first, second;
     enum tide_status status;
 
-    if (what == TIDE_QUERY_PAGE)
-        return tide_base_query(self, what, out); /* blocks of two upstreams are not used as one */
+    if (tidei_query_is_of_blocks(what))
+        return tide_base_query(self, what, out); /* blocks come from two upstreams */
     if (fallback->joined)
         return tide_pass_query(self, what, out);
     if ((what >= TIDE_QUERY_DEVICE_FREE && what <= TIDE_QUERY_HOST_POOLS) || what == TIDE_QUERY_VIRTUAL_MEMORY)

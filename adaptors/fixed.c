@@ -636,7 +636,7 @@ fixed_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     struct fixed *fixed = (struct fixed *)self;
     uint64_t used_bytes, count;
 
-    if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH || what == TIDE_QUERY_PAGE)
+    if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH || tidei_query_is_of_blocks(what))
         return tide_base_query(self, what, out); /* upstream's figures are about other bytes */
     if (what == TIDE_QUERY_LARGEST_REQUEST) {
         *out = fixed->options.block_bytes;

@@ -330,7 +330,7 @@ monotonic_query(struct tide_resource *resource, enum tide_query what, uint64_t *
 {
     struct monotonic *self = (struct monotonic *)resource;
 
-    if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH || what == TIDE_QUERY_PAGE)
+    if (what == TIDE_QUERY_BYTES_USED_HIGH || what == TIDE_QUERY_BYTES_RESERVED_HIGH || tidei_query_is_of_blocks(what))
         return tide_base_query(resource, what, out); /* upstream's figures are about other bytes */
     if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED && what != TIDE_QUERY_LARGEST_FREE)
         return tide_pass_query(resource, what, out);

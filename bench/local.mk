@@ -1,5 +1,5 @@
 # Benchmarks: built on demand, run by `make bench`; figures in bench/README.md.
-EXTRA_PROGRAMS += bench/callstacks bench/front bench/gpu bench/layers bench/pool bench/replay bench/viewer bench/writer
+EXTRA_PROGRAMS += bench/callstacks bench/day bench/front bench/gpu bench/layers bench/pool bench/replay bench/viewer bench/writer
 bench_common = bench/bench.c bench/bench.h
 
 # The whole library, as taking a call stack alone is nothing that it exports.
@@ -7,6 +7,11 @@ bench_callstacks_SOURCES = bench/callstacks.c bench/nothing.c bench/nothing.h $(
 bench_callstacks_CPPFLAGS = $(AM_CPPFLAGS)
 bench_callstacks_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer -pthread
 bench_callstacks_LDADD = libtidemark-test.la
+
+bench_day_SOURCES = bench/day.c tests/server-day.c tests/server-day.h $(bench_common)
+bench_day_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/data"'
+bench_day_CFLAGS = $(AM_CFLAGS) -pthread
+bench_day_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 
 bench_front_SOURCES = bench/front.c bench/nothing.c bench/nothing.h $(bench_common) src/trace/ring/clock.c
 bench_front_CPPFLAGS = $(AM_CPPFLAGS)
@@ -52,7 +57,7 @@ bench_torch_shim_la_LIBADD = libtidemark.la -ldl
 
 EXTRA_DIST += bench/README.md bench/torch/child.py bench/torch/measure.py bench/torch/nets.py bench/torch/workloads.py
 
-CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
+CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/day$(EXEEXT) bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
 	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv bench/writer$(EXEEXT) bench-front.json \
 	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json
 
@@ -73,8 +78,10 @@ bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) benc
 	bench/writer$(EXEEXT) bench-writer.json
 
 if COMMAND
-bench-replay: bench/replay$(EXEEXT)
+bench-replay: bench/replay$(EXEEXT) bench/day$(EXEEXT)
 	bench/replay$(EXEEXT) bench-replay.json
+	@echo
+	bench/day$(EXEEXT)
 
 bench-viewer: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
 	bench/viewer$(EXEEXT) ./tidemark$(EXEEXT) bench-viewer.json

@@ -489,10 +489,20 @@ tests_pool_pages_threads_t_LDADD = libtidemark.la
 TESTS += tests/pool-pages-threads-t
 THREADED_TESTS += tests/pool-pages-threads-t
 
+check_PROGRAMS += tests/pool-units-t
+tests_pool_units_t_SOURCES = tests/pool-units-t.c $(adaptor_test)
+tests_pool_units_t_LDADD = libtidemark.la
+TESTS += tests/pool-units-t
+
 check_PROGRAMS += tests/pool-decay-t
 tests_pool_decay_t_SOURCES = tests/pool-decay-t.c
 tests_pool_decay_t_LDADD = libtidemark.la
 TESTS += tests/pool-decay-t
+
+check_PROGRAMS += tests/server-day-t
+tests_server_day_t_SOURCES = tests/server-day-t.c tests/server-day.c tests/server-day.h $(contract_test)
+tests_server_day_t_LDADD = libtidemark.la
+TESTS += tests/server-day-t
 
 check_PROGRAMS += tests/pool-streams-t
 tests_pool_streams_t_SOURCES = tests/pool-streams-t.c $(adaptor_test)

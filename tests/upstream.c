@@ -217,10 +217,14 @@ upstream_query(struct tide_resource *resource, enum tide_query what, uint64_t *o
         *out = self->page_bytes;
         return TIDE_OK;
     }
+    if (what == TIDE_QUERY_UNIT && self->unit_bytes != 0) {
+        *out = self->unit_bytes;
+        return TIDE_OK;
+    }
     if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
         return tide_base_query(resource, what, out);
     pthread_mutex_lock(&self->lock);
-    *out = self->live_bytes;
+    *out = self->live_bytes + (what == TIDE_QUERY_BYTES_RESERVED ? self->kept_bytes : 0);
     pthread_mutex_unlock(&self->lock);
     return TIDE_OK;
 }
@@ -246,7 +250,7 @@ upstream_trim(struct tide_resource *resource, uint64_t keep_bytes)
     self->trim_calls++;
     self->last_keep_bytes = keep_bytes;
     pthread_mutex_unlock(&self->lock);
-    return TIDE_OK;
+    return self->trim_status == TIDE_OK ? TIDE_OK : tide_error_set(self->trim_status, "upstream: told to fail");
 }
 
 static void

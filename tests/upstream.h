@@ -31,6 +31,9 @@ struct upstream {
     bool *destroyed;                   /* set when the last reference is released; may be NULL */
     tide_stream gone;                  /* a destroyed stream; 0: none */
     uint64_t page_bytes;               /* unless 0: its blocks may be used as one where they touch */
+    uint64_t unit_bytes;               /* unless 0: it keeps memory in these units for later requests, */
+    uint64_t kept_bytes;               /* and has so many beside those in use */
+    enum tide_status trim_status;      /* unless TIDE_OK, a trim returns it */
     enum tide_status order_all_status; /* unless TIDE_OK, an order behind TIDE_STREAM_ALL returns it */
 
     /* figures */

@@ -365,6 +365,7 @@ guard_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     case TIDE_QUERY_BYTES_USED_HIGH:
     case TIDE_QUERY_BYTES_RESERVED_HIGH:
     case TIDE_QUERY_PAGE:
+    case TIDE_QUERY_UNIT:
         return tide_base_query(self, what, out); /* upstream's figures are about other bytes */
     case TIDE_QUERY_BYTES_USED:
     case TIDE_QUERY_BYTES_RESERVED:

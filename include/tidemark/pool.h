@@ -59,9 +59,15 @@ struct tide_pool_figures {
  * the lock, with at most 32 chunks in a call. A load that comes again within decay_ms finds its memory.
  *
  * Over a base of pages (TIDE_QUERY_PAGE) the pool grows in place. Chunks that touch are used as one, and upstream is
- * asked only for what is missing beside free memory, in parts of at most 16 MiB, or 1/1024 of what is reserved up to
- * 64 MiB. Before more would be reserved than ever, and than 1/128 above what was ever in use, free chunks within other
- * blocks go back, one for each part that is asked for, so the base can map the same pages where they are needed.
+ * asked only for what is missing beside free memory, in parts of 1/512 of what is reserved, from 2 MiB to 64 MiB, or
+ * of twice that where chunks go back and forth all the time. Before more would be reserved than ever, and than 1/128
+ * above what was ever in use, free chunks between blocks go back, as many bytes as are asked for, so the base can map
+ * the same pages where they are needed.
+ *
+ * Over a base that keeps what comes back (TIDE_QUERY_UNIT), as `driver` does, chunks are whole units of the base: one
+ * at least, and two from eight units on, unless the maximum is below 16 units. Before the base would reserve more than
+ * the pool ever had in chunks, and 1/128 of that, it is asked to give back free memory (tide_trim), as it may have no
+ * place for the chunk in what it keeps.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; initial_bytes or growth_bytes above the maximum, or no multiple of

@@ -66,6 +66,7 @@ enum tide_query {
     TIDE_QUERY_LARGEST_REQUEST = 21, /* bytes; a larger request is refused at once, however much is free */
     TIDE_QUERY_PAGE = 22,            /* bytes; allocations of whole pages that lie side by side may be used as one */
     TIDE_QUERY_VIRTUAL_MEMORY = 23, /* 1 if the device has the virtual memory calls that the base `vmm` makes, else 0 */
+    TIDE_QUERY_UNIT = 24, /* bytes; it keeps what comes back, and reserves the least where all requests are multiples */
 };
 
 struct tide_resource;

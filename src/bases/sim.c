@@ -327,6 +327,7 @@ sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         { TIDE_QUERY_STREAM_ORDERED, 0 },
         { TIDE_QUERY_ALIGNMENT, SIM_ALIGNMENT },
         { TIDE_QUERY_PAGE, sim_has_pages(sim) ? sim->unit_bytes : UINT64_MAX },
+        { TIDE_QUERY_UNIT, sim_has_units(sim) && sim->units.rules.keeps ? sim->units.rules.unit_bytes : UINT64_MAX },
     };
 
     return tidei_figures_find(figures, TIDEI_COUNT_OF(figures), what, out) ? TIDE_OK : tide_base_query(self, what, out);

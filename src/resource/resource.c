@@ -274,6 +274,7 @@ static const char *const resource_query_names[] = {
     [TIDE_QUERY_LARGEST_REQUEST] = "largest request",
     [TIDE_QUERY_PAGE] = "page",
     [TIDE_QUERY_VIRTUAL_MEMORY] = "virtual memory calls",
+    [TIDE_QUERY_UNIT] = "unit of the memory that it keeps",
 };
 
 enum tide_status

@@ -218,4 +218,11 @@ const struct tidei_error *tidei_error_tell(enum tide_status status, const void *
 /* Set this thread's last driver error, beside the text of tide_error_set. */
 void tidei_error_driver_set(int result);
 
+/* Whether the answer holds for upstream's own blocks, so a layer that hands out others does not pass it on. */
+static inline bool
+tidei_query_is_of_blocks(enum tide_query what)
+{
+    return what == TIDE_QUERY_PAGE || what == TIDE_QUERY_UNIT;
+}
+
 #endif

@@ -117,6 +117,16 @@ uint64_t tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool a
 /* Reserved bytes that need no free chunk to be returned first: the peak, or the release threshold. */
 uint64_t tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap);
 
+/*
+ * Count chunks that went back to have others in their place, less one for each 64 requests, which pay for it. The heap
+ * is restless from the moment that as many as it has are unpaid (over units 32 times as many), until as many
+ * requests have passed as pay for them: then it asks for larger parts, or makes do with what it has.
+ */
+void tidei_chunk_heap_pay(struct tidei_chunk_heap *chunk_heap, uint64_t moved);
+
+/* Have an upstream that keeps what comes back give back what neither this heap nor others use. Releases the lock. */
+void tidei_chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap);
+
 /* The size of the piece or region that the policy wants for the request. */
 uint64_t tidei_chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request);
 

@@ -14,8 +14,7 @@
  * Upstream is asked for parts of a share of what is reserved then. A part is what can be moved later, and what lies in
  * a hole smaller than a part cannot be moved. So small parts hold the least memory. Each costs some tens of
  * microseconds, in the first growth once, and then for each move. So the parts are twice as large where moving goes on
- * and on: from the moment that as many chunks were moved as there are, beyond one in PAGES_FREE_MOVE requests, until as
- * many requests have passed as pay for moving all chunks. Peak reserved over peak live, and the parts asked for, of
+ * and on (tidei_chunk_heap_pay). Peak reserved over peak live, and the parts asked for, of
  * torch_generate, torch_gpt2, maskrcnn_infer and multistream_sort: 1.026 with 936, 1.047 with 2,002, 1.017 with 1,438,
  * 1.182 with 1,691; with parts of a 64th, up to 16 MiB: 1.102 with 292, 1.048 with 1,045, 1.024 with 598, 1.212 with
  * 3,006. Parts four times as large in place of twice: multistream_sort 1.290 with 814.
@@ -23,7 +22,6 @@
 #define PAGES_UNIT_SHARE 512
 #define PAGES_UNIT_LEAST (UINT64_C(2) << 20)
 #define PAGES_UNIT_MOST  (UINT64_C(64) << 20)
-#define PAGES_FREE_MOVE  64
 
 /*
  * What was ever in use, and this share above it, may be held before anything is moved: a loop of equal steps then comes
@@ -63,28 +61,11 @@ pages_unit(const struct tidei_chunk_heap *chunk_heap, uint64_t missing)
     uint64_t reserved = tidei_chunk_heap_reserved(chunk_heap) + missing;
     uint64_t unit = between(PAGES_UNIT_LEAST, reserved / PAGES_UNIT_SHARE, PAGES_UNIT_MOST);
 
-    if (chunk_heap->coarse)
+    if (chunk_heap->restless)
         unit *= 2;
     if (unit < chunk_heap->options.growth_bytes)
         unit = chunk_heap->options.growth_bytes;
     return pages_up(chunk_heap, unit);
-}
-
-/* Count chunks that were moved, less those for which the requests have paid since. */
-static void
-pages_pay(struct tidei_chunk_heap *chunk_heap, uint64_t moved)
-{
-    uint64_t paid = (tidei_chunk_heap_requests(chunk_heap) - chunk_heap->paid_requests) / PAGES_FREE_MOVE;
-
-    chunk_heap->paid_requests += paid * PAGES_FREE_MOVE;
-    if (paid > chunk_heap->unpaid_moves + chunk_heap->heap.chunk_count)
-        chunk_heap->coarse = false;
-    chunk_heap->unpaid_moves -= paid < chunk_heap->unpaid_moves ? paid : chunk_heap->unpaid_moves;
-    chunk_heap->unpaid_moves += moved;
-    if (chunk_heap->unpaid_moves <= chunk_heap->heap.chunk_count)
-        return;
-    chunk_heap->unpaid_moves = 0;
-    chunk_heap->coarse = true;
 }
 
 /* Get a chunk, which is held; `wish` as for tidei_chunk_heap_ask. */
@@ -137,7 +118,7 @@ pages_return(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
         moves++;
     }
     tidei_figure_add(&chunk_heap->remapped, moves);
-    pages_pay(chunk_heap, moves);
+    tidei_chunk_heap_pay(chunk_heap, moves);
     return returned;
 }
 

@@ -113,18 +113,55 @@ chunk_heap_check_chunk(struct tidei_chunk_heap *chunk_heap, void *pointer, uint6
     return TIDE_OK;
 }
 
+/* A share of what the heap may hold, above which upstream gives memory back first. */
+#define UPSTREAM_SLACK_SHARE 128
+
+/*
+ * Have an upstream that keeps what comes back give back free memory, where it would have more than `most_bytes` of this
+ * heap with another chunk: it may find no place for the chunk in what it keeps. Memory of its other users that is in
+ * use comes on top. Called without the lock.
+ */
+static void
+chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint64_t most_bytes)
+{
+    uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed), reserved, used; /* as above */
+    struct tidei_error error;
+
+    tidei_error_save(&error);
+    if (tide_query(chunk_heap->upstream, TIDE_QUERY_BYTES_RESERVED, &reserved) == TIDE_OK &&
+        tide_query(chunk_heap->upstream, TIDE_QUERY_BYTES_USED, &used) == TIDE_OK) {
+        most_bytes += most_bytes / UPSTREAM_SLACK_SHARE + (used > held ? used - held : 0);
+        if (reserved > most_bytes - bytes)
+            tide_trim(chunk_heap->upstream, most_bytes - bytes);
+    }
+    tidei_error_restore(&error);
+}
+
+void
+tidei_chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap)
+{
+    uint64_t reserved = tidei_chunk_heap_reserved(chunk_heap);
+
+    tidei_lock_release(&chunk_heap->lock);
+    chunk_heap_trim_upstream(chunk_heap, 0, reserved);
+    tidei_lock_acquire(&chunk_heap->lock);
+}
+
 /* A chunk of upstream's that overlaps memory of this heap is not returned: that would free it. */
 enum tide_status
 tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, uintptr_t wish,
                      uintptr_t *out)
 {
     tide_stream handle = chunk_heap->heap.streams.streams[stream]->handle;
+    uint64_t most_bytes = tidei_chunk_heap_limit(chunk_heap), reserved = tidei_chunk_heap_reserved(chunk_heap);
     enum tide_status status;
     void *pointer;
 
     chunk_heap->requesting++;
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.asking");
+    if (chunk_heap->unit_bytes != 0)
+        chunk_heap_trim_upstream(chunk_heap, bytes, most_bytes > reserved ? most_bytes : reserved);
     if (wish != 0)
         tidei_place_wish(wish);
     status = chunk_heap_ask(chunk_heap, bytes, handle, &pointer);
@@ -257,6 +294,28 @@ tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap)
     uint64_t most = chunk_heap->options.release_threshold_bytes;
 
     return most == UINT64_MAX || most < chunk_heap->peak_bytes ? chunk_heap->peak_bytes : most;
+}
+
+/* Requests that pay for a chunk that goes back to have another in its place. */
+#define UPSTREAM_FREE_MOVE 64
+/* Over units there are few chunks, and cutting them up costs memory: so many times as many may be unpaid. */
+#define UPSTREAM_UNPAID_UNITS 32
+
+void
+tidei_chunk_heap_pay(struct tidei_chunk_heap *chunk_heap, uint64_t moved)
+{
+    uint64_t most = chunk_heap->heap.chunk_count * (chunk_heap->unit_bytes != 0 ? UPSTREAM_UNPAID_UNITS : 1);
+    uint64_t paid = (tidei_chunk_heap_requests(chunk_heap) - chunk_heap->paid_requests) / UPSTREAM_FREE_MOVE;
+
+    chunk_heap->paid_requests += paid * UPSTREAM_FREE_MOVE;
+    if (paid > chunk_heap->unpaid_moves + most)
+        chunk_heap->restless = false;
+    chunk_heap->unpaid_moves -= paid < chunk_heap->unpaid_moves ? paid : chunk_heap->unpaid_moves;
+    chunk_heap->unpaid_moves += moved;
+    if (chunk_heap->unpaid_moves <= most)
+        return;
+    chunk_heap->unpaid_moves = 0;
+    chunk_heap->restless = true;
 }
 
 enum tide_status

@@ -48,9 +48,9 @@ struct tidei_chunk_heap {
     _Atomic uint64_t grown, returned, taken_over, orders; /* as in struct tide_pool_figures */
     uint64_t used_peak_bytes; /* of all pieces that are out, when chunks had to be requested; where chunks are joined */
     _Atomic uint64_t remapped; /* of `returned`: to have as much mapped elsewhere, where chunks are joined */
-    uint64_t unpaid_moves;     /* as `remapped`; this and the next two: see chunk-heap-pages.c */
-    uint64_t paid_requests;    /* how many of all requests have paid for moves */
-    bool coarse;               /* upstream is asked for larger parts, as moving goes on and on */
+    uint64_t unpaid_moves;     /* this and the next two: see tidei_chunk_heap_pay */
+    uint64_t paid_requests;    /* of all requests */
+    bool restless;             /* more chunks go back for others than the requests pay for */
     bool growing;              /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
     uint32_t returning;        /* chunks being returned to upstream */
     uint32_t requesting;       /* threads that are requesting a chunk from upstream */
@@ -63,6 +63,7 @@ struct tidei_chunk_heap {
     uint32_t forks;            /* tidei_fork_generation when the two were counted */
     _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
+    uint64_t unit_bytes; /* of the memory that upstream keeps for later requests (TIDE_QUERY_UNIT); 0: it keeps none */
     struct tidei_decay decay;
     _Atomic uint64_t decayed; /* of `returned`: because of it */
     struct tidei_heap heap;

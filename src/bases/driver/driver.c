@@ -109,6 +109,18 @@ driver_trim(struct tide_resource *resource, uint64_t keep_bytes)
     return tidei_device_error(&self->device, result, "cuMemPoolTrimTo");
 }
 
+/*
+ * A pool on a device reserves memory in these units, and keeps them (H200, driver 580.159). Others use the default
+ * pool, too: what it keeps may be what they need next.
+ */
+#define DRIVER_UNIT_BYTES (UINT64_C(32) << 20)
+
+static bool
+driver_has_units(const struct tide_driver_options *options)
+{
+    return options->location == TIDE_DRIVER_ON_DEVICE && !options->use_default_pool;
+}
+
 static enum tide_status
 driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
@@ -129,6 +141,7 @@ driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out
         { TIDE_QUERY_HOST_ACCESS, options->location != TIDE_DRIVER_ON_DEVICE },
         { TIDE_QUERY_STREAM_ORDERED, 1 },
         { TIDE_QUERY_ALIGNMENT, TIDEI_POOL_ALIGNMENT },
+        { TIDE_QUERY_UNIT, driver_has_units(options) ? DRIVER_UNIT_BYTES : UINT64_MAX },
     };
     enum tide_status status = TIDE_OK;
 

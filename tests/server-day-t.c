@@ -1,0 +1,118 @@
+/*
+ * Tests that the memory of a pool with decay follows a server's day down within a bounded time, and does not go back
+ * and forth, over pages and over units. `bench/day` runs the same day with a million requests.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "contract.h"
+#include "server-day.h"
+#include "tap.h"
+
+#define REQUESTS 60000
+#define DECAY_MS (UINT64_C(10) * 60 * 1000)
+
+/* The most that was live in each part of the last two decay times. */
+#define PARTS   16
+#define PART_MS (2 * DECAY_MS / PARTS)
+
+struct watch {
+    struct tide_resource *stack, *base;
+    uint64_t most_live[PARTS + 1];
+    uint64_t part;
+    uint64_t worst;        /* reserved in parts per hundred of the most live lately */
+    uint64_t base_of_pool; /* what the base has in parts per hundred of the chunks, of 1 GiB or more of them */
+};
+
+static void
+watch_call(void *context, uint64_t live_bytes)
+{
+    struct watch *watch = context;
+    uint64_t part = server_day_now_ms / PART_MS, most = 0, reserved = 0, of_base = 0;
+
+    for (; watch->part < part; watch->part++)
+        watch->most_live[(watch->part + 1) % (PARTS + 1)] = live_bytes;
+    if (watch->most_live[part % (PARTS + 1)] < live_bytes)
+        watch->most_live[part % (PARTS + 1)] = live_bytes;
+    for (size_t i = 0; i <= PARTS; i++)
+        most = most < watch->most_live[i] ? watch->most_live[i] : most;
+    tide_query(watch->stack, TIDE_QUERY_BYTES_RESERVED, &reserved);
+    tide_query(watch->base, TIDE_QUERY_BYTES_RESERVED, &of_base);
+    if (reserved >= UINT64_C(1) << 30 && watch->base_of_pool < of_base * 100 / reserved)
+        watch->base_of_pool = of_base * 100 / reserved;
+    if (live_bytes != 0 && most != 0 && watch->worst < reserved * 100 / most)
+        watch->worst = reserved * 100 / most;
+}
+
+struct outcome {
+    uint64_t worst, failures, asked_of_peak, base_of_pool;
+};
+
+static void
+run(const char *text, uint64_t seed, struct outcome *out)
+{
+    struct server_day day = { .requests = REQUESTS, .seed = seed };
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
+    struct watch watch = { .part = server_day_now_ms / PART_MS };
+    struct tide_resource *statistics;
+
+    if (tide_stack_parse(text, &watch.stack) != TIDE_OK ||
+        tide_stack_find(watch.stack, "statistics", &statistics) != TIDE_OK)
+        abort();
+    watch.base = statistics->upstream;
+    day.stack = watch.stack;
+    day.watch = watch_call;
+    day.context = &watch;
+    server_day_run(&day);
+    tide_statistics_read(statistics, &figures);
+    *out = (struct outcome){ .worst = watch.worst, .failures = day.failures, .base_of_pool = watch.base_of_pool };
+    out->asked_of_peak = (uint64_t)figures.bytes.total / day.peak_live_bytes;
+    tide_resource_release(watch.stack);
+}
+
+static void
+run_both(const char *base, struct outcome *decaying, struct outcome *keeping)
+{
+    uint64_t seed = contract_seed(20261129);
+    char text[128];
+
+    snprintf(text, sizeof(text), "pool(decay=%d) | statistics | %s", (int)DECAY_MS, base);
+    run(text, seed, decaying);
+    snprintf(text, sizeof(text), "pool | statistics | %s", base);
+    run(text, seed, keeping);
+    diag("%s: reserved at most %d%% of the most live in the last two decay times, %d%% without decay; the peak was "
+         "asked for %d and %d times; the base had %d%% and %d%% of the pool's chunks",
+         base, (int)decaying->worst, (int)keeping->worst, (int)decaying->asked_of_peak, (int)keeping->asked_of_peak,
+         (int)decaying->base_of_pool, (int)keeping->base_of_pool);
+    ok(decaying->failures + keeping->failures == 0, "%s: a server's day is served", base);
+}
+
+static void
+check_pages(void)
+{
+    struct outcome decaying, keeping;
+
+    run_both("sim(model=vmm)", &decaying, &keeping);
+    ok(decaying.worst <= 160, "with decay, what is reserved follows what is live within two decay times");
+    ok(keeping.worst > 300, "without decay, what the day needed is kept for the night");
+    ok(decaying.asked_of_peak <= 40, "with decay, memory does not go back and forth");
+}
+
+/* A chunk over units goes back only as a whole; then the base must not keep it. */
+static void
+check_units(void)
+{
+    struct outcome decaying, keeping;
+
+    run_both("sim(model=driver)", &decaying, &keeping);
+    ok(decaying.base_of_pool <= 125, "what decays in a pool over units does not stay with the base");
+}
+
+int
+main(void)
+{
+    plan(6);
+    check_pages();
+    check_units();
+    return done();
+}
