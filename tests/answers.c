@@ -121,6 +121,15 @@ answer_member(const struct answer *answer, const char *sql, const char *format, 
     return answer_row(answer, sql, path);
 }
 
+/* The row of a member that is there and not null; NULL otherwise. */
+static sqlite3_stmt *
+answer_value(const struct answer *answer, const char *format, va_list arguments)
+{
+    sqlite3_stmt *row = answer_member(answer, "SELECT json_extract(?1, ?2)", format, arguments);
+
+    return row != NULL && sqlite3_column_type(row, 0) != SQLITE_NULL ? row : NULL;
+}
+
 int64_t
 answer_number(const struct answer *answer, const char *format, ...)
 {
@@ -128,9 +137,9 @@ answer_number(const struct answer *answer, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    row = answer_member(answer, "SELECT json_extract(?1, ?2)", format, arguments);
+    row = answer_value(answer, format, arguments);
     va_end(arguments);
-    return row == NULL || sqlite3_column_type(row, 0) == SQLITE_NULL ? ANSWER_NULL : sqlite3_column_int64(row, 0);
+    return row != NULL ? sqlite3_column_int64(row, 0) : ANSWER_NULL;
 }
 
 double
@@ -140,24 +149,21 @@ answer_share(const struct answer *answer, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    row = answer_member(answer, "SELECT json_extract(?1, ?2)", format, arguments);
+    row = answer_value(answer, format, arguments);
     va_end(arguments);
-    return row == NULL || sqlite3_column_type(row, 0) == SQLITE_NULL ? -1 : sqlite3_column_double(row, 0);
+    return row != NULL ? sqlite3_column_double(row, 0) : -1;
 }
 
 const char *
 answer_text(const struct answer *answer, const char *format, ...)
 {
-    const char *text = NULL;
     sqlite3_stmt *row;
     va_list arguments;
 
     va_start(arguments, format);
-    row = answer_member(answer, "SELECT json_extract(?1, ?2)", format, arguments);
+    row = answer_value(answer, format, arguments);
     va_end(arguments);
-    if (row != NULL)
-        text = (const char *)sqlite3_column_text(row, 0);
-    return text != NULL ? text : "";
+    return row != NULL ? (const char *)sqlite3_column_text(row, 0) : "";
 }
 
 int64_t
