@@ -70,7 +70,8 @@ struct tidei_database {
     int64_t *layer_devices; /* owned; by layer id */
     size_t layer_count;
     size_t layer_capacity;
-    uint64_t unreadable; /* invalid records in the slice */
+    uint64_t unreadable;     /* invalid records in the slice */
+    uint64_t unreadable_all; /* and in all */
     bool no_memory;
     enum tide_status status; /* the first error of the transaction; see below */
     /* Called during long transactions, and while waiting for a lock. False: give up. */

@@ -203,6 +203,7 @@ commit_resume_sealed(struct tidei_writer *writer, unsigned buffer, uint64_t epoc
     sealed->count = written->count;
     sealed->done = sealed->paired = written->epoch == epoch && done <= sealed->count ? done : 0;
     *events += sealed->count - sealed->done;
+    tidei_merge_check(writer->merge, buffer, sealed->done, sealed->count);
     /* An empty one too, so that epochs follow each other. */
     return sealed->done < sealed->count || sealed->epoch == epoch + 1 ? commit_sealed(writer) : TIDE_OK;
 }

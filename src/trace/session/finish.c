@@ -72,7 +72,8 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
     if (failure != NULL)
         tidei_database_meta_text(database, "failure", failure);
     tidei_database_meta_number(database, "complete",
-                               failure == NULL && !writer->had_failed && tidei_pair_assumed(writer->pair) == 0);
+                               failure == NULL && !writer->had_failed && tidei_pair_assumed(writer->pair) == 0 &&
+                                   database->unreadable_all == 0);
 }
 
 /* Write the last rows from CUPTI, and meta.cupti. */
