@@ -523,9 +523,7 @@ tidei_merge_reached(const struct tidei_merge *merge)
     uint32_t rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
 
     for (uint32_t i = 0; i < rings; i++) {
-        uint64_t tail = atomic_load_explicit(&merge->file->rings[i]->tail, memory_order_relaxed);
-
-        if ((int64_t)(tail - merge->seen[i].wanted) < 0)
+        if ((int64_t)(merge_tail(merge, merge->file->rings[i]) - merge->seen[i].wanted) < 0)
             return false;
     }
     return true;

@@ -160,8 +160,11 @@ tidei_writer_drain(struct tidei_writer *writer)
 
     tidei_merge_mark(merge);
     do {
-        if (tidei_merge_drain(merge) == 0 && !tidei_merge_reached(merge) && !merge->full)
+        if (tidei_merge_drain(merge) == 0 && !tidei_merge_reached(merge) && !merge->full) {
+            if (merge->post_mortem)
+                break; /* nothing moves there any more */
             nanosleep(&pause, NULL);
+        }
         merge->hurry = tidei_monotonic_ns() - began_ns > COMMIT_DRAIN_PATIENCES * tidei_merge_patience_ns();
         if (merge->full)
             status = tidei_writer_commit(writer);
