@@ -51,7 +51,7 @@ floor_round(void *context, unsigned thread)
 
         atomic_signal_fence(memory_order_seq_cst);
         after = tidei_clock_ticks(floor_tsc);
-        *record = (struct tidei_record){ .ticks = after, .duration_ticks = after - before, .address = head };
+        *record = (struct tidei_record){ .ticks = after, .duration_check = after - before, .address = head };
         atomic_store_explicit(&ring->head, ++head, memory_order_release);
     }
     return (double)(bench_now_ns() - begin) / (2 * FRONT_PAIRS);

@@ -207,7 +207,7 @@ test_joined(void)
 
     is_u64(atomic_load(&ring.open), slot->first.start | 1, "a call that ends opens the record of its event");
     record = event(begin);
-    ok(all_of(record->ticks == slot->first.end, record->duration_ticks == slot->first.end - begin),
+    ok(all_of(record->ticks == slot->first.end, tidei_record_duration(record) == slot->first.end - begin),
        "the event's record ends with the call");
     ok(all_of(record->call_function == 1, record->text_records == 0,
               (record->call_span & UINT16_MAX) == slot->first.end - slot->first.start),

@@ -26,7 +26,7 @@ put(enum tidei_record_kind kind, uint64_t end, uint64_t address)
     struct tidei_record *record = tidei_buffer_record(file, 0, record_count++);
 
     *record = (struct tidei_record){ .ticks = end,
-                                     .duration_ticks = 100,
+                                     .duration_check = 100,
                                      .address = address,
                                      .size = 64,
                                      .layer = 1,

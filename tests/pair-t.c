@@ -13,7 +13,7 @@ static void
 put_at(uint64_t address, uint64_t size, enum tidei_record_kind kind, uint64_t end, uint64_t ticks)
 {
     *tidei_buffer_record(file, 0, record_count++) = (struct tidei_record){ .ticks = end,
-                                                                           .duration_ticks = ticks,
+                                                                           .duration_check = ticks,
                                                                            .address = address,
                                                                            .size = size,
                                                                            .layer = 1,

@@ -46,7 +46,7 @@ static const struct field ring_fields[] = {
 };
 
 static const struct field record_fields[] = {
-    FIELD(tidei_record, ticks),        FIELD(tidei_record, duration_ticks), FIELD(tidei_record, address),
+    FIELD(tidei_record, ticks),        FIELD(tidei_record, duration_check), FIELD(tidei_record, address),
     FIELD(tidei_record, size),         FIELD(tidei_record, stream),         FIELD(tidei_record, tag),
     FIELD(tidei_record, callstack),    FIELD(tidei_record, layer),          FIELD(tidei_record, kind),
     FIELD(tidei_record, status),       FIELD(tidei_record, alignment_log2), FIELD(tidei_record, call_function),
@@ -54,9 +54,9 @@ static const struct field record_fields[] = {
 };
 
 static const struct field text_fields[] = {
-    FIELD(tidei_text_record, text),   FIELD(tidei_text_record, length),    FIELD(tidei_text_record, kind),
-    FIELD(tidei_text_record, part),   FIELD(tidei_text_record, layer),     FIELD(tidei_text_record, reserved),
-    FIELD(tidei_text_record, thread), FIELD(tidei_text_record, reserved2),
+    FIELD(tidei_text_record, text),   FIELD(tidei_text_record, length), FIELD(tidei_text_record, kind),
+    FIELD(tidei_text_record, part),   FIELD(tidei_text_record, layer),  FIELD(tidei_text_record, reserved),
+    FIELD(tidei_text_record, thread), FIELD(tidei_text_record, check),
 };
 
 /* The rows of the table whose first column is called `title` are the fields, each at its offset. */

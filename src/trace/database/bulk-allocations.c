@@ -37,7 +37,7 @@ allocations_live_of(struct tidei_database *database, size_t row, struct tidei_li
 
     *out = (struct tidei_live){ .id = pair->first_id + row, .ticks = record->ticks };
     out->alloc_ns = allocations_ns(database, row);
-    out->alloc_duration_ns = tidei_timeline_duration_ns(&database->timeline, record->duration_ticks);
+    out->alloc_duration_ns = tidei_timeline_duration_ns(&database->timeline, tidei_record_duration(record));
     out->address = record->address;
     out->size = record->size;
     out->alloc_stream_id = tidei_database_stream(database, record->stream, record->layer);
@@ -70,7 +70,7 @@ allocations_set_free(struct tidei_bulk_cursor *cursor, const struct tidei_live *
     struct tidei_database *database = cursor->database;
     uint64_t until = allocations_until(database, alloc);
     bool ended = free != NULL || (until != UINT64_MAX && alloc->address != 0);
-    uint64_t duration_ticks = free != NULL ? free->duration_ticks : 0;
+    uint64_t duration_ticks = free != NULL ? tidei_record_duration(free) : 0;
     uint64_t ns = free != NULL ? tidei_timeline_ns(&database->timeline, free->ticks - duration_ticks) : until;
     uint32_t stream_id = alloc->alloc_stream_id, thread = 0;
 

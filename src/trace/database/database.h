@@ -74,6 +74,7 @@ struct tidei_database {
     size_t layer_count;
     size_t layer_capacity;
     uint64_t unreadable;                              /* invalid records in the slice */
+    uint64_t unreadable_all;                          /* and in all */
     void (*connect)(struct tidei_database *database); /* open.c's: as the database was opened; NULL: never again */
     unsigned reopened;                                /* how often the connection was replaced */
     bool no_memory;

@@ -151,7 +151,7 @@ static void
 definitions_unmatched(struct tidei_database *database, uint32_t index)
 {
     const struct tidei_record *record = tidei_pair_event_record(database->pair, index);
-    uint64_t began = record->ticks - record->duration_ticks;
+    uint64_t began = record->ticks - tidei_record_duration(record);
 
     tidei_database_insert(database, unmatched_free, TIDEI_NUMBER(tidei_timeline_ns(&database->timeline, began)),
                           TIDEI_NUMBER(record->layer), TIDEI_NUMBER(record->address), TIDEI_NUMBER(record->size),
@@ -197,6 +197,7 @@ tidei_database_write_definitions(struct tidei_database *database)
     for (size_t i = 0; database->status == TIDE_OK && i < pair->other.count; i++)
         definitions_other(database, pair->other.items[i]);
     tidei_database_loss(database, 0, "unreadable record", database->unreadable);
+    database->unreadable_all += database->unreadable;
     for (size_t i = 0; i < pair->revoked.count; i++)
         definitions_revoke(database, pair->revoked.items[i]);
     for (size_t i = 0; i < pair->unmatched.count; i++) {

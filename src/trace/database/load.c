@@ -91,6 +91,13 @@ load_next_id(struct tidei_database *database, sqlite3_stmt *row)
 }
 
 static bool
+load_unreadable(struct tidei_database *database, sqlite3_stmt *row)
+{
+    database->unreadable_all = (uint64_t)sqlite3_column_int64(row, 0);
+    return true;
+}
+
+static bool
 load_stream(struct tidei_database *database, sqlite3_stmt *row)
 {
     bool has_device = sqlite3_column_type(row, 2) != SQLITE_NULL;
@@ -160,6 +167,7 @@ tidei_database_load(struct tidei_database *database)
     load_each(database, "SELECT stream_id, handle, device FROM stream ORDER BY stream_id", load_stream);
     load_each(database, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
     load_each(database, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
+    load_each(database, "SELECT total(events) FROM loss WHERE reason = 'unreadable record'", load_unreadable);
     load_each(database, sql, load_live);
     /* The latest ones: those that are too old to be of an allocation yet to come go with the first slice. */
     load_each(database,

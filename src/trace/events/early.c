@@ -54,7 +54,7 @@ tidei_earlies_add(struct tidei_earlies *earlies, const struct tidei_record *reco
 static bool
 early_may_end(const struct tidei_record *early, const struct tidei_record *alloc, uint64_t window)
 {
-    int64_t gap = (int64_t)(alloc->ticks - (early->ticks - early->duration_ticks));
+    int64_t gap = (int64_t)(alloc->ticks - (early->ticks - tidei_record_duration(early)));
 
     return early->size == alloc->size && early->thread != alloc->thread &&
            (gap <= (int64_t)window || early->ticks == alloc->ticks);

@@ -44,7 +44,7 @@ eventcalls_event(const struct tidei_record *record, struct tidei_event_call *out
 {
     bool more = record->kind == TIDEI_RECORD_CALLS;
 
-    out->began = more ? record->address : record->ticks - record->duration_ticks;
+    out->began = more ? record->address : record->ticks - tidei_record_duration(record);
     out->ended = more ? record->size : record->ticks;
     out->thread = record->thread;
 }
@@ -53,7 +53,7 @@ eventcalls_event(const struct tidei_record *record, struct tidei_event_call *out
 static void
 eventcalls_own(const struct tidei_record *event, struct tidei_call_part *part)
 {
-    uint64_t start = event->ticks - event->duration_ticks + (event->call_span >> 16);
+    uint64_t start = event->ticks - tidei_record_duration(event) + (event->call_span >> 16);
 
     *part = (struct tidei_call_part){ .start = start,
                                       .end = start + (event->call_span & UINT16_MAX),

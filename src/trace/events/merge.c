@@ -255,6 +255,7 @@ merge_shift_calls(const struct tidei_merge *merge, struct tidei_record *to, uint
     if (more) {
         to->address += shift;
         to->size += shift;
+        tidei_record_seal(to, tidei_record_duration(to));
     }
     for (uint64_t i = 1; i <= to->text_records; i++) {
         struct tidei_text_record *part =
@@ -267,7 +268,89 @@ merge_shift_calls(const struct tidei_merge *merge, struct tidei_record *to, uint
         call.start += shift;
         call.end += shift;
         memcpy(part->text, &call, sizeof(call));
+        part->check = tidei_text_record_check(part);
     }
+}
+
+/* Make a record that is not what was written one that is counted and has no meaning. Its text goes with it. */
+static void
+merge_spoil(struct tidei_record *record, uint64_t ticks, uint16_t text_records)
+{
+    *record = (struct tidei_record){ .ticks = ticks, .kind = TIDEI_RECORD_BAD, .text_records = text_records };
+    tidei_record_seal(record, 0);
+}
+
+/* Records of a buffer or a ring, from `position` to `end`. */
+struct merge_walk {
+    /* The record so many behind `position`; NULL behind the end. */
+    struct tidei_record *(*at)(struct tidei_merge *merge, const struct merge_walk *walk, uint64_t ahead);
+    struct tidei_ring *ring;
+    unsigned buffer;
+    uint64_t position;
+    uint64_t end;
+};
+
+/* Whether a record, in a file that was left behind, is what was written. */
+static bool
+merge_is_sealed(const struct tidei_record *record)
+{
+    struct tidei_text_record text;
+
+    if (record->kind != TIDEI_RECORD_TEXT)
+        return tidei_record_is_sealed(record);
+    memcpy(&text, record, sizeof(text));
+    return text.check == tidei_text_record_check(&text);
+}
+
+/*
+ * Check a record, in a file that was left behind; `at` gives one of those behind it, NULL after the last. The sealed texts behind one that is
+ * not what was written go with it.
+ */
+static void
+merge_check_one(struct tidei_merge *merge, struct merge_walk walk, uint64_t *ticks)
+{
+    struct tidei_record *record = walk.at(merge, &walk, 0), *next;
+    uint16_t texts = 0;
+
+    if (merge_is_sealed(record)) {
+        *ticks = record->kind != TIDEI_RECORD_TEXT ? record->ticks : *ticks;
+        return;
+    }
+    while (texts < UINT16_MAX && (next = walk.at(merge, &walk, texts + 1u)) != NULL &&
+           next->kind == TIDEI_RECORD_TEXT && merge_is_sealed(next))
+        texts++;
+    merge_spoil(record, *ticks, texts);
+}
+
+static struct tidei_record *
+merge_walk_buffer(struct tidei_merge *merge, const struct merge_walk *walk, uint64_t ahead)
+{
+    return ahead < walk->end - walk->position ? tidei_buffer_record(merge->file, walk->buffer, walk->position + ahead)
+                                              : NULL;
+}
+
+static struct tidei_record *
+merge_walk_ring(struct tidei_merge *merge, const struct merge_walk *walk, uint64_t ahead)
+{
+    const struct tidei_merge_cursor cursor = { .ring = walk->ring, .position = walk->position };
+
+    return ahead < walk->end - walk->position ? merge_at_offset(merge, &cursor, ahead) : NULL;
+}
+
+static void
+merge_check_all(struct tidei_merge *merge, struct merge_walk walk, uint64_t ticks)
+{
+    if (merge->file->header->format < TIDEI_RING_FORMAT)
+        return;
+    for (; walk.position != walk.end; walk.position++)
+        merge_check_one(merge, walk, &ticks);
+}
+
+void
+tidei_merge_check(struct tidei_merge *merge, unsigned buffer, uint64_t from, uint64_t count)
+{
+    merge_check_all(
+        merge, (struct merge_walk){ .at = merge_walk_buffer, .buffer = buffer, .position = from, .end = count }, 0);
 }
 
 /* Copy the record at the cursor, with its text. False if the buffer is full. */
@@ -276,7 +359,7 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
 {
     struct tidei_record *from = merge_at(merge, cursor);
     uint64_t shift = tidei_steady_shift(&merge->clock, from->ticks);
-    uint64_t records = 1;
+    uint64_t records = 1, duration;
     struct tidei_record *to;
 
     /* A damaged file may have fewer text records than text_records says. */
@@ -287,16 +370,19 @@ merge_copy(struct tidei_merge *merge, struct tidei_merge_cursor *cursor)
         return false;
     to = tidei_buffer_record(merge->file, merge->buffer, merge->count);
     *to = *from;
+    duration = tidei_record_duration(to);
     to->text_records = (uint16_t)(records - 1);
     to->ticks = cursor->ticks;
     if (to->ticks < merge->last_ticks) {
         /* Keep the time at which its call began: frees are paired by it. */
-        to->duration_ticks += merge->last_ticks - to->ticks;
+        duration += merge->last_ticks - to->ticks;
         to->ticks = merge->last_ticks;
         merge->late++;
     } else if (to->ticks == cursor->most && from->ticks + shift > to->ticks) {
         merge->late++;
     }
+    if (to->ticks != from->ticks || to->text_records != from->text_records)
+        tidei_record_seal(to, duration);
     merge->last_ticks = to->ticks;
     cursor->position++;
     for (uint64_t i = 1; i < records; i++) {
@@ -381,6 +467,7 @@ tidei_merge_resume(struct tidei_merge *merge)
     merge->buffer = TIDEI_PUBLISHED_BUFFER(published);
     merge->count = TIDEI_PUBLISHED_COUNT(published);
     merge->number = TIDEI_PUBLISHED_NUMBER(published);
+    tidei_merge_check(merge, merge->buffer, 0, merge->count);
     for (uint64_t i = merge->count; i-- > 0;) {
         const struct tidei_record *record = tidei_buffer_record(merge->file, merge->buffer, i);
 
@@ -388,6 +475,16 @@ tidei_merge_resume(struct tidei_merge *merge)
             merge->clock.now = merge->last_ticks = record->ticks;
             break;
         }
+    }
+    for (uint32_t i = 0; i < header->ring_count; i++) {
+        struct tidei_ring *ring = merge->file->rings[i];
+
+        merge_check_all(merge,
+                        (struct merge_walk){ .at = merge_walk_ring,
+                                             .ring = ring,
+                                             .position = merge_tail(merge, ring),
+                                             .end = atomic_load_explicit(&ring->head, memory_order_relaxed) },
+                        merge->last_ticks - header->shift);
     }
 }
 
@@ -429,9 +526,7 @@ tidei_merge_reached(const struct tidei_merge *merge)
     uint32_t rings = atomic_load_explicit(&merge->file->header->ring_count, memory_order_acquire);
 
     for (uint32_t i = 0; i < rings; i++) {
-        uint64_t tail = atomic_load_explicit(&merge->file->rings[i]->tail, memory_order_relaxed);
-
-        if ((int64_t)(tail - merge->seen[i].wanted) < 0)
+        if ((int64_t)(merge_tail(merge, merge->file->rings[i]) - merge->seen[i].wanted) < 0)
             return false;
     }
     return true;

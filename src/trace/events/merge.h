@@ -59,6 +59,9 @@ void tidei_merge_free(struct tidei_merge *merge);
 /* Resume where the process was killed. The ring file has been checked. */
 void tidei_merge_resume(struct tidei_merge *merge);
 
+/* Check the records [from, count) of a buffer that was left behind; those that were damaged are of kind BAD then. */
+void tidei_merge_check(struct tidei_merge *merge, unsigned buffer, uint64_t from, uint64_t count);
+
 /* Move all records that can be moved; returns how many. Does not block, and a kill at any time loses no record. */
 uint64_t tidei_merge_drain(struct tidei_merge *merge);
 

@@ -116,7 +116,7 @@ pair_freed_before(struct tidei_pair *pair, const struct tidei_record *record)
     if (slot == TIDEI_NO_EARLY)
         return false;
     early = &pair->early.items[slot];
-    gap = record->ticks - (early->record.ticks - early->record.duration_ticks);
+    gap = record->ticks - (early->record.ticks - tidei_record_duration(&early->record));
     row->free = early->index != UINT32_MAX ? early->index : slot | TIDEI_FREE_EARLY;
     if (early->place != UINT32_MAX)
         pair->unmatched.items[early->place] = TIDEI_NO_FREE;
@@ -185,9 +185,9 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
 static void
 pair_held(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
 {
-    record->duration_ticks = 0;
     if (!pair->has_begun)
         record->ticks = TIDEI_TICKS_BEFORE;
+    tidei_record_seal(record, 0);
     pair_alloc(pair, record, index);
 }
 
@@ -224,7 +224,7 @@ pair_is_better(const void *context, uint32_t one, uint32_t other)
 {
     const struct pair_free *free = context;
     const struct tidei_pair *pair = free->pair;
-    uint64_t began = free->record->ticks - free->record->duration_ticks - PAIR_APART * pair->apart_ticks;
+    uint64_t began = free->record->ticks - tidei_record_duration(free->record) - PAIR_APART * pair->apart_ticks;
     uint64_t one_ticks = pair_ticks(pair, one), other_ticks = pair_ticks(pair, other);
     bool one_fits = pair_size(pair, one) == free->record->size;
     bool other_fits = pair_size(pair, other) == free->record->size;
@@ -275,7 +275,7 @@ static bool
 pair_is_own(struct tidei_pair *pair, uint32_t value, uint32_t *early)
 {
     struct tidei_early *assumed = &pair->early.items[*early - 1];
-    uint64_t gap = pair_ticks(pair, value) - (assumed->record.ticks - assumed->record.duration_ticks);
+    uint64_t gap = pair_ticks(pair, value) - (assumed->record.ticks - tidei_record_duration(&assumed->record));
     bool own = gap > PAIR_APART * pair->apart_ticks;
 
     assumed->state = TIDEI_EARLY_DONE;
@@ -436,6 +436,8 @@ pair_one(struct tidei_pair *pair, uint32_t index)
     } else if (record->kind == TIDEI_RECORD_CALLS) {
         pair_calls(pair, record, index);
     } else {
+        if (record->kind == TIDEI_RECORD_BAD)
+            pair->latest = UINT32_MAX; /* its calls are no other event's */
         pair_list(pair, &pair->other, index);
     }
 }

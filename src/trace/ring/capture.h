@@ -164,6 +164,7 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
 {
     struct tidei_ring *ring = producer->ring;
     struct tidei_record *record;
+    uint32_t span = 0;
     uint64_t now;
 
     if (__builtin_expect(
@@ -176,8 +177,10 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
     record = &producer->records[producer->head & producer->mask];
     tidei_producer_fill(producer, record, address, size, stream, word, callstack);
     if (slot->count != 0) {
+        span = (uint32_t)((slot->first.start - begin) << 16 | (slot->first.end - slot->first.start));
+        word |= tidei_record_call_word(slot->first.function);
         record->call_function = slot->first.function;
-        record->call_span = (uint32_t)((slot->first.start - begin) << 16 | (slot->first.end - slot->first.start));
+        record->call_span = span;
     }
     if (plain && tidei_call_capture_is_open(slot, ring)) {
         now = slot->first.end;
@@ -187,7 +190,8 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
         now = ordered ? tidei_producer_ticks_ordered(producer, plain) : tidei_producer_ticks(producer, plain);
     }
     record->ticks = now;
-    record->duration_ticks = now - begin;
+    record->duration_check =
+        tidei_producer_sealed(producer, now, now - begin, address, size, stream, word, callstack, span);
     tidei_producer_publish(producer, ring, 1);
 }
 

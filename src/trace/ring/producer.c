@@ -474,12 +474,14 @@ tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record
     record->thread = producer->thread_id;
     tidei_producer_open(producer, producer->ring, tidei_producer_ticks(producer, false), false);
     record->ticks = tidei_producer_ticks(producer, false);
+    tidei_record_seal(record, 0);
     producer->records[producer->head & producer->mask] = *record;
     for (uint64_t i = 0; i < records; i++) {
         struct tidei_text_record part = { .kind = TIDEI_RECORD_TEXT };
 
         part.length = (uint16_t)(length < TIDEI_TEXT_BYTES ? length : TIDEI_TEXT_BYTES);
         memcpy(part.text, text, part.length);
+        part.check = tidei_text_record_check(&part);
         text += part.length;
         length -= part.length;
         memcpy(&producer->records[(producer->head + 1 + i) & producer->mask], &part, sizeof(part));
@@ -506,6 +508,7 @@ producer_put(const struct tidei_producer *producer, uint64_t offset, struct tide
     part.kind = TIDEI_RECORD_TEXT;
     part.thread = producer->thread_id;
     memcpy(part.text, text, length);
+    part.check = tidei_text_record_check(&part);
     memcpy(&producer->records[(producer->head + offset) & producer->mask], &part, sizeof(part));
 }
 
@@ -575,6 +578,7 @@ producer_more_calls(struct tidei_producer *producer, struct tidei_record calls, 
         producer_put_calls(producer, 1, slot, &position, count, false);
         tidei_producer_open(producer, producer->ring, tidei_producer_ticks(producer, false), false);
         calls.ticks = tidei_producer_ticks(producer, false);
+        tidei_record_seal(&calls, 0);
         producer->records[producer->head & producer->mask] = calls;
         tidei_producer_publish(producer, producer->ring, 1 + count);
         TIDEI_TEST_POINT("producer.more-calls");
@@ -610,7 +614,7 @@ tidei_producer_event_behind(struct tidei_producer *producer, uint64_t begin, uin
     tidei_producer_open(producer, producer->ring, begin, false);
     now = ordered ? tidei_producer_ticks_ordered(producer, false) : tidei_producer_ticks(producer, false);
     record->ticks = now;
-    record->duration_ticks = now - begin;
+    tidei_record_seal(record, now - begin);
     tidei_producer_publish(producer, producer->ring, 1 + texts + count);
     if (calls > count) {
         const struct tidei_record more = { .address = begin,
@@ -644,6 +648,7 @@ tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id, const 
                                      .thread = producer->thread_id };
     tidei_producer_open(producer, producer->ring, tidei_producer_ticks(producer, false), false);
     record->ticks = tidei_producer_ticks(producer, false);
+    tidei_record_seal(record, 0);
     tidei_producer_publish(producer, producer->ring, 1);
 }
 

@@ -143,6 +143,20 @@ tidei_producer_fill(const struct tidei_producer *producer, struct tidei_record *
 }
 
 /*
+ * The check of an event with its duration, of values in registers. After the clock was read: the processor then works
+ * on it while it waits for the reading. Before, it costs 1.3 ns where clocks are read in order, and so 0.6 ns.
+ */
+static inline __attribute__((always_inline)) uint64_t
+tidei_producer_sealed(const struct tidei_producer *producer, uint64_t now, uint64_t duration, uint64_t address,
+                      uint64_t size, uint64_t stream, uint64_t word, uint32_t callstack, uint32_t call_span)
+{
+    __asm__ volatile("" : "+r"(address)); /* not before the reading */
+    return tidei_record_sealed(
+        tidei_record_lanes(address, size, stream, word, tidei_thread->tag, callstack, producer->thread_id, call_span),
+        now, duration);
+}
+
+/*
  * Record an allocation or a free whose call began at `begin` and has just returned. `word` comes from
  * tidei_record_word; `callstack` 0 means none. Pass `ordered` for an allocation: its lifetime must begin after the free
  * that returned its address, whichever thread made that.
@@ -165,7 +179,8 @@ tidei_producer_event(struct tidei_producer *producer, uint64_t begin, uint64_t a
     TIDEI_TEST_POINT("producer.open");
     now = ordered ? tidei_producer_ticks_ordered(producer, plain) : tidei_producer_ticks(producer, plain);
     record->ticks = now;
-    record->duration_ticks = now - begin;
+    record->duration_check =
+        tidei_producer_sealed(producer, now, now - begin, address, size, stream, word, callstack, 0);
     tidei_producer_publish(producer, ring, 1);
 }
 

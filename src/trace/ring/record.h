@@ -7,9 +7,12 @@
 #ifndef TIDEI_TRACE_RING_RECORD_H
 #define TIDEI_TRACE_RING_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum tidei_record_kind {
+    TIDEI_RECORD_BAD = 0, /* a recovery found that it is not what was written */
     TIDEI_RECORD_ALLOC = 1,
     TIDEI_RECORD_FREE = 2,
     TIDEI_RECORD_MARK = 3,    /* text: the mark's; tag: its length */
@@ -33,11 +36,11 @@ enum tidei_record_kind {
 
 /*
  * `ticks` of an event is the time at which its call returned, for allocations, failures and frees alike; the call began
- * `duration_ticks` earlier. Fields that a kind does not name above have the meaning that they have for an allocation.
+ * as many ticks earlier as `duration_check` says. Fields that a kind does not name above have the meaning that they have for an allocation.
  */
 struct tidei_record {
     uint64_t ticks;
-    uint64_t duration_ticks;
+    uint64_t duration_check; /* in ticks; the upper 16 bits are a check of the record: see tidei_record_seal */
     uint64_t address;
     uint64_t size;
     uint64_t stream;
@@ -72,6 +75,76 @@ tidei_record_word(uint16_t layer, uint8_t kind, uint8_t status, uint8_t alignmen
     return both.word;
 }
 
+/* The word of a record with nothing but the function of a call. */
+static inline uint64_t
+tidei_record_call_word(uint8_t function)
+{
+    union {
+        uint8_t bytes[8];
+        uint64_t word;
+    } both = { .bytes = { [5] = function } };
+
+    return both.word;
+}
+
+/*
+ * The check of a record: a ring file that lies on a disk after a kill, or in memory that fails, may lose a bit, which
+ * would end an allocation of another address. It is in the bits that no duration has. Each lane is a word of the record;
+ * the xor of them has a flipped bit, whichever it was, and the product with this odd number then differs in the upper
+ * 16 bits, for every single bit.
+ */
+#define TIDEI_CHECK_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+#define TIDEI_CHECK_MASK   UINT64_C(0xffff000000000000)
+
+/* 13 hours at 3 GHz. A longer call counts as this long. */
+#define TIDEI_DURATION_MOST ((UINT64_C(1) << 47) - 1)
+
+/* The lanes but for the times. `call_span` is 0 where the record has no call: the field then has any value. */
+static inline __attribute__((always_inline)) uint64_t
+tidei_record_lanes(uint64_t address, uint64_t size, uint64_t stream, uint64_t word, uint32_t tag, uint32_t callstack,
+                   uint32_t thread, uint32_t call_span)
+{
+    return (address ^ size ^ stream ^ word) ^
+           (((uint64_t)callstack << 32 | tag) ^ ((uint64_t)call_span << 32 | thread) << 16 ^ call_span >> 16);
+}
+
+/* The value of `duration_check`. A clock that differs between processors may make a duration negative. */
+static inline __attribute__((always_inline)) uint64_t
+tidei_record_sealed(uint64_t lanes, uint64_t ticks, uint64_t duration_ticks)
+{
+    if (__builtin_expect(duration_ticks > TIDEI_DURATION_MOST, 0))
+        duration_ticks = (int64_t)duration_ticks < 0 ? 0 : TIDEI_DURATION_MOST;
+    return duration_ticks ^ (((lanes ^ ticks ^ duration_ticks) * TIDEI_CHECK_FACTOR) & TIDEI_CHECK_MASK);
+}
+
+static inline uint64_t
+tidei_record_duration(const struct tidei_record *record)
+{
+    return record->duration_check & ~TIDEI_CHECK_MASK;
+}
+
+/* Set the duration and the check; all other fields are set. */
+static inline void
+tidei_record_seal(struct tidei_record *record, uint64_t duration_ticks)
+{
+    uint64_t word, lanes;
+
+    memcpy(&word, &record->layer, sizeof(word));
+    lanes = tidei_record_lanes(record->address, record->size, record->stream, word, record->tag, record->callstack,
+                               record->thread, record->call_function != 0 ? record->call_span : 0);
+    record->duration_check = tidei_record_sealed(lanes, record->ticks, duration_ticks);
+}
+
+/* Whether a record is what was sealed. */
+static inline bool
+tidei_record_is_sealed(const struct tidei_record *record)
+{
+    struct tidei_record again = *record;
+
+    tidei_record_seal(&again, tidei_record_duration(record));
+    return again.duration_check == record->duration_check;
+}
+
 #define TIDEI_TEXT_BYTES 48
 
 /* What a TEXT record holds, by its `part`. */
@@ -89,8 +162,22 @@ struct tidei_text_record {
     uint16_t layer;
     uint16_t reserved;
     uint32_t thread;
-    uint32_t reserved2;
+    uint32_t check; /* of the other fields */
 };
+
+/* The check of a text record: a flipped bit of any of its words changes it. */
+static inline uint32_t
+tidei_text_record_check(const struct tidei_text_record *record)
+{
+    struct tidei_text_record all = *record;
+    uint64_t words[sizeof(all) / sizeof(uint64_t)], sum = 0;
+
+    all.check = 0;
+    memcpy(words, &all, sizeof(words));
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        sum = (sum ^ words[i] ^ sum >> 29) * TIDEI_CHECK_FACTOR;
+    return (uint32_t)(sum >> 32);
+}
 
 /* Upper bound of the text of a refusal; longer text is cut. */
 #define TIDEI_REFUSAL_BYTES   256

@@ -191,8 +191,11 @@ tidei_writer_drain(struct tidei_writer *writer)
 
     tidei_merge_mark(merge);
     do {
-        if (tidei_merge_drain(merge) == 0 && !tidei_merge_reached(merge) && !merge->full)
+        if (tidei_merge_drain(merge) == 0 && !tidei_merge_reached(merge) && !merge->full) {
+            if (merge->post_mortem)
+                break; /* nothing moves there any more */
             nanosleep(&pause, NULL);
+        }
         merge->hurry = tidei_monotonic_ns() - began_ns > COMMIT_DRAIN_PATIENCES * tidei_merge_patience_ns();
         if (merge->full)
             status = tidei_writer_commit(writer);
@@ -234,6 +237,7 @@ commit_resume_sealed(struct tidei_writer *writer, unsigned buffer, uint64_t epoc
     sealed->count = written->count;
     sealed->done = sealed->paired = written->epoch == epoch && done <= sealed->count ? done : 0;
     *events += sealed->count - sealed->done;
+    tidei_merge_check(writer->merge, buffer, sealed->done, sealed->count);
     /* An empty one too, so that epochs follow each other. */
     return sealed->done < sealed->count || sealed->epoch == epoch + 1 ? commit_sealed(writer) : TIDE_OK;
 }

@@ -134,7 +134,7 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
         tidei_database_meta_text(database, "failure", failure);
     tidei_database_meta_number(database, "complete",
                                failure == NULL && !writer->had_failed && !writer->leaves_more &&
-                                   tidei_pair_assumed(writer->pair) == 0);
+                                   tidei_pair_assumed(writer->pair) == 0 && database->unreadable_all == 0);
 }
 
 /* Write the last rows from CUPTI, and meta.cupti. */
