@@ -429,6 +429,8 @@ test_rest(void)
     memset(journal, 0, sizeof(*journal));
     stack = stack_of("log(%s) | sim", scratch("rest.db"));
     call(0);
+    for (int i = 0; i < 2000 && of_threads("tidemark-writer", "Pid:") < 0; i++)
+        nap(1000000); /* it gives itself the name when it first runs */
     ok(of_threads("tidemark-writer", "Pid:") > 0, "the writer's thread has a name of its own");
     nap(999999999);
     nap(999999999);
