@@ -213,6 +213,7 @@ command_tests = \
 	tests/recover-t.sh \
 	tests/refusals-t.sh \
 	tests/replay-t.sh \
+	tests/scale-t.sh \
 	tests/stack-text-t.sh \
 	tests/reserved-t.sh \
 	tests/shown-t.sh \
@@ -653,6 +654,18 @@ tests_refusal_t_SOURCES = tests/refusal-t.c $(trace_test)
 tests_refusal_t_CFLAGS = $(trace_test_cflags)
 tests_refusal_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/refusal-t
+
+check_PROGRAMS += tests/scale-t
+tests_scale_t_SOURCES = tests/scale-t.c $(trace_test)
+tests_scale_t_CFLAGS = $(trace_test_cflags)
+tests_scale_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/scale-t
+THREADED_TESTS += tests/scale-t
+
+# All layers that a trace can number, and 20,000 threads over its life.
+.PHONY: scale
+scale: tests/scale-t
+	SCALE_LAYERS=65535 SCALE_THREADS=20000 tests/scale-t
 
 check_PROGRAMS += tests/recorder-t
 tests_recorder_t_SOURCES = tests/recorder-t.c $(trace_test)

@@ -23,7 +23,7 @@
  *  - It records the calls at its place in the stack: above `limit` also the refused requests, below it only those that
  *    reach upstream.
  *  - It must not be called from a signal handler.
- *  - One trace has at most 65,535 layers.
+ *  - One trace has at most 65,535 layers over its life, and 4,096 threads that record at once.
  *  - Memory that was allocated from a base, or through layers that an application brings, before the trace began is not
  *    in it, but for the chunks of a suballocator and the freed blocks that a `guard` keeps.
  *  - A log that is opened or released over a suballocator that other threads use waits for their requests for chunks,

@@ -155,27 +155,28 @@ log_layers_new(const struct log_walk *walk)
 
 /* The logs that have the numbers of their layers, in the order in which they got them. With tidei_upstreams_lock. */
 static struct tidei_log *log_list;
+static struct tidei_log **log_list_end = &log_list;
 
 static void
 log_enlist(struct tidei_log *log)
 {
-    struct tidei_log **link = &log_list;
-
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = log;
+    log->link = log_list_end;
+    *log_list_end = log;
+    log_list_end = &log->next;
 }
 
 static void
 log_delist(struct tidei_log *log)
 {
-    struct tidei_log **link = &log_list;
-
     tidei_upstreams_lock();
-    while (*link != NULL && *link != log)
-        link = &(*link)->next;
-    if (*link != NULL)
-        *link = log->next;
+    if (log->link != NULL) {
+        *log->link = log->next;
+        if (log->next != NULL)
+            log->next->link = log->link;
+        else
+            log_list_end = log->link;
+        log->link = NULL;
+    }
     tidei_upstreams_unlock();
 }
 

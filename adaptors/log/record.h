@@ -56,6 +56,7 @@ struct tidei_log {
     struct tidei_log_below *below;               /* owned */
     _Atomic(struct tidei_log_layers *) layers;   /* owned; NULL until the whole stack has numbers */
     struct tidei_log *next;                      /* of those with `layers`; with tidei_upstreams_lock */
+    struct tidei_log **link;                     /* what points to it in that list; NULL: it is in none */
     struct tide_log_options options;             /* as given; path is owned */
 };
 

@@ -59,7 +59,8 @@ tidei_database_stream(struct tidei_database *database, uint64_t handle, uint32_t
 void
 tidei_database_write_streams(struct tidei_database *database)
 {
-    for (size_t i = 0; i < database->stream_count; i++) {
+    /* Not from the first: a trace may have 100,000, and has a transaction for every 32,768 records. */
+    for (size_t i = database->streams_written; i < database->stream_count; i++) {
         const struct tidei_stream *stream = &database->streams[i];
 
         if (!stream->written)
@@ -72,11 +73,12 @@ tidei_database_write_streams(struct tidei_database *database)
 static struct tidei_pool_sample *
 sample_latest(struct tidei_database *database, uint32_t layer_id)
 {
-    for (size_t i = 0; i < database->sampled_layers; i++) {
-        if (database->samples_latest[i].layer_id == layer_id)
-            return &database->samples_latest[i];
-    }
-    if (!tidei_grow(&database->samples_latest, &database->sample_capacity, database->sampled_layers, 1))
+    const uint32_t *place = tidei_map_find(&database->sample_places, layer_id, 0);
+
+    if (place != NULL)
+        return &database->samples_latest[*place];
+    if (!tidei_grow(&database->samples_latest, &database->sample_capacity, database->sampled_layers, 1) ||
+        !tidei_map_add(&database->sample_places, layer_id, 0, (uint32_t)database->sampled_layers))
         return NULL;
     memset(&database->samples_latest[database->sampled_layers], 0, sizeof(*database->samples_latest));
     return &database->samples_latest[database->sampled_layers++];
@@ -130,10 +132,12 @@ tidei_database_write_layer_counts(struct tidei_database *database)
 void
 tidei_database_rows_ended(struct tidei_database *database, bool committed)
 {
-    for (size_t i = 0; committed && i < database->stream_count; i++)
-        database->streams[i].written = true;
-    if (!committed)
+    for (; committed && database->streams_written < database->stream_count; database->streams_written++)
+        database->streams[database->streams_written].written = true;
+    if (!committed) {
         database->sampled_layers = 0;
+        tidei_map_free(&database->sample_places);
+    }
 }
 
 void

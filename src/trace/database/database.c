@@ -187,6 +187,7 @@ tidei_database_close(struct tidei_database *database)
     free(database->streams);
     tidei_map_free(&database->stream_places);
     free(database->samples_latest);
+    tidei_map_free(&database->sample_places);
     free(database->layer_devices);
     free(database->modules);
     free(database);

@@ -64,6 +64,8 @@ struct tidei_database {
     size_t stream_capacity;
     struct tidei_map stream_places;           /* indices into `streams`, by handle */
     struct tidei_pool_sample *samples_latest; /* owned; the latest sample of each sampled layer */
+    size_t streams_written;         /* of the streams, those at the beginning of the list that the trace has */
+    struct tidei_map sample_places; /* from the layer to its place there */
     size_t sampled_layers;
     size_t sample_capacity;
     const struct tidei_device_sample *device_samples; /* borrowed; for the next transaction */

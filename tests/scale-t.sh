@@ -1,0 +1,108 @@
+# Tests that every command reads a trace of 65,535 layers, 100,000 streams and 20,000 threads.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+trace=$scratch/t.db
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
+numbers="
+    CREATE TEMP TABLE number(n INTEGER PRIMARY KEY);
+    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 100000) INSERT INTO number SELECT n FROM n;
+    DELETE FROM layer;
+    INSERT INTO thread SELECT n, 1000 + n, 't' || n FROM number WHERE n BETWEEN 2 AND 20000;
+    INSERT INTO stream SELECT n, n * 64, 0 FROM number WHERE n > 1;"
+spread="
+    UPDATE allocation SET alloc_thread_id = 1 + allocation_id % 20000, alloc_stream_id = allocation_id,
+        free_thread_id = iif(free_ns IS NULL, NULL, 1 + allocation_id * 7 % 20000),
+        free_stream_id = iif(free_ns IS NULL, NULL, 1 + allocation_id * 3 % 100000);"
+
+# 13,107 stacks log | limit | pool | log | sim; number N of them allocates N bytes once more than the others.
+stacks="
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
+        SELECT n, iif(n % 5 = 0, NULL, n + 1), substr('sim  log  limitpool log  ', n % 5 * 5 + 1, 5), iif(n % 5 = 2,
+            '1GiB', '') FROM number WHERE n <= 65535;
+    UPDATE layer SET kind = trim(kind);
+    INSERT INTO life SELECT n, iif(n % 4 = 0, 4, 1) + 5 * (n % 13107), n, 10 * n, iif(n % 50 = 0, NULL, 10 * n + 5000)
+        FROM number;
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes)
+        SELECT n * 10, 5 * (1 + n % 13107), 0, 4096 FROM number WHERE n <= 30000;"
+
+# 32,767 stacks log | pool over one sim, whose pools say their chunks themselves.
+pools="
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
+        SELECT n, CASE WHEN n = 65535 THEN NULL WHEN n % 2 = 1 THEN n + 1 ELSE 65535 END,
+            CASE WHEN n = 65535 THEN 'sim' WHEN n % 2 = 1 THEN 'log' ELSE 'pool' END, '' FROM number WHERE n <= 65535;
+    INSERT INTO life SELECT n, iif(n % 3 = 0, 2, 1) + 2 * (n % 32767), n, 10 * n, iif(n % 50 = 0, NULL, 10 * n + 5000)
+        FROM number;"
+
+commands='summary
+summary --json
+layers
+layers --layer=1
+peak
+leaks
+top --by=stream
+histogram
+fragmentation
+timeline
+failures
+check --max-peak=1TiB
+diff
+export --format=csv
+export --format=jsonl
+export --format=chrome
+export --format=collapsed
+export --format=speedscope
+export --format=pprof
+export --format=rmm
+replay --stack=sim
+query'
+
+# fails: the commands that do not read the trace, with what they say.
+fails() {
+    echo "$commands" | while read -r command; do
+        set -- "$trace"
+        [ "$command" = diff ] && set -- "$trace" "$trace"
+        [ "$command" = query ] && set -- "$trace" 'SELECT count(*) FROM layer'
+        # shellcheck disable=SC2086 # words
+        timeout 120 "$tidemark" $command "$@" >"$scratch/out" 2>"$scratch/err"
+        status=$?
+        [ $status -le 1 ] || echo "$command: $status $(head -n 1 "$scratch/err")"
+    done
+}
+
+plan 8
+
+make_trace "$trace" "$numbers $stacks $spread"
+is "$(fails)" '' 'every command reads a trace of 65,535 layers in 13,107 stacks, 100,000 streams and 20,000 threads'
+"$tidemark" layers --format=csv "$trace" >"$scratch/layers"
+is "$(sed 1d "$scratch/layers" | wc -l)" 65535 'layers lists all 65,535 layers'
+is "$(grep -c ',log,' "$scratch/layers")" 26214 'layers lists each log of 13,107 stacks'
+is "$("$tidemark" check --max-peak=1TiB --json "$trace" | grep -o '"seen": *[0-9]*' | grep -o '[0-9]*')" \
+    "$("$tidemark" query --csv "$trace" "
+        SELECT max(bytes) FROM (SELECT sum(CASE kind WHEN 0 THEN size ELSE -size END) OVER (
+                PARTITION BY layer_id ORDER BY ns, kind DESC, id) AS bytes
+            FROM (SELECT allocation_id AS id, layer_id, size, alloc_ns AS ns, 0 AS kind FROM allocation
+                UNION ALL SELECT allocation_id, layer_id, size, free_ns, 1 FROM allocation WHERE free_ns IS NOT NULL)
+            WHERE layer_id % 5 = 1)" | sed 1d)" \
+    'check finds the highest peak of 13,107 memories, that of brute force'
+
+make_trace "$trace" "$numbers $pools $spread"
+commands=$(echo "$commands" | grep -v 'export\|query\|histogram\|json\|top\|peak$')
+is "$(fails)" '' 'every command reads a trace of 32,767 stacks over one base, whose pools say their chunks themselves'
+is "$("$tidemark" layers --format=csv "$trace" | sed 1d | wc -l)" 65535 'layers lists all layers over one base'
+
+# A way down is bounded, since walks are recursive; more layers than a record can number are no trace's.
+make_trace "$trace" "$numbers
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) SELECT n, nullif(n + 1, 65536), 'log', ''
+        FROM number WHERE n <= 65535;"
+has_words "$("$tidemark" summary "$trace" 2>&1)" 'more layers on one way down than can be taken in (4096)' \
+    'a stack of 65,535 layers on one way down is refused in words'
+make_trace "$trace" "$numbers
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) SELECT n, NULL, 'sim', '' FROM number
+        WHERE n <= 65536;"
+has_words "$("$tidemark" summary "$trace" 2>&1)" 'more layers than can be taken in (65535)' \
+    'a trace of 65,536 layers is refused in words'
+done_testing
