@@ -98,12 +98,23 @@ fault_is_writable(uintptr_t address)
                    FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0)) >= 0;
 }
 
+/*
+ * Private memory full of zeros, at `address` if that is not 0; MAP_FAILED if there is none. Not by mmap(), which
+ * ThreadSanitizer takes for a write into all of it.
+ */
+static void *
+fault_zeros(uintptr_t address, size_t bytes)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (address != 0 ? MAP_FIXED : 0);
+
+    return (void *)syscall(SYS_mmap, address, bytes, PROT_READ | PROT_WRITE, flags, -1, 0L);
+}
+
 /* Replace [begin, end) by zeros, in one step. */
 static bool
 fault_clear(uintptr_t begin, uintptr_t end)
 {
-    return mmap((void *)begin, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
-           MAP_FAILED;
+    return fault_zeros(begin, end - begin) != MAP_FAILED;
 }
 
 /*
@@ -117,17 +128,17 @@ fault_replace_page(const struct fault_range *range, uintptr_t begin, uintptr_t p
     void *fresh;
     long got;
 
-    fresh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fresh = fault_zeros(0, bytes);
     if (fresh == MAP_FAILED)
         return TIDEI_FAULT_NONE;
     /* Not pread(), where a thread may be cancelled. */
     got = file >= 0 ? syscall(SYS_pread64, file, fresh, bytes, (long)(range->offset + (page - begin))) : -1;
     if (got >= 0 && got < (long)bytes) {
-        munmap(fresh, bytes);
+        syscall(SYS_munmap, fresh, bytes);
         return fault_clear(page, range->end) ? TIDEI_FAULT_LOST : TIDEI_FAULT_NONE;
     }
-    if (mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)page) == MAP_FAILED) {
-        munmap(fresh, bytes);
+    if (syscall(SYS_mremap, fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, page) < 0) {
+        syscall(SYS_munmap, fresh, bytes);
         return TIDEI_FAULT_NONE;
     }
     return got < 0 ? TIDEI_FAULT_LOST : TIDEI_FAULT_KEPT;
