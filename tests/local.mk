@@ -633,6 +633,13 @@ tests_process_t_CFLAGS = $(trace_test_cflags)
 tests_process_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/process-t
 
+check_PROGRAMS += tests/claim-t
+tests_claim_t_SOURCES = tests/claim-t.c $(trace_test)
+tests_claim_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_claim_t_CFLAGS = $(trace_test_cflags)
+tests_claim_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/claim-t
+
 # These stop at test points.
 point_test = tests/point.c $(trace_test)
 

@@ -424,7 +424,7 @@ fcntl(int fd, int command, ...)
     va_start(arguments, command);
     argument = va_arg(arguments, void *);
     va_end(arguments);
-    if (command == F_SETLK && lock_error != 0) {
+    if ((command == F_SETLK || command == F_OFD_SETLK) && lock_error != 0) {
         errno = lock_error;
         return -1;
     }

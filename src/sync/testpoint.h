@@ -30,6 +30,7 @@ TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_sample_ns;   /* sampling period of
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_device_ns;   /* sampling period of a device's free bytes */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_quiet_ns;    /* how long sampling continues after the last event */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_slice;       /* records in the first transactions */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_no_open_file_locks; /* 1: as a kernel that has none */
 
 #define TIDEI_TEST_LIMIT(name, limit)                                                                                  \
     (atomic_load_explicit(&tidei_test_##name, memory_order_relaxed) != 0                                               \

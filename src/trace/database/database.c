@@ -90,11 +90,18 @@ tidei_database_begin(struct tidei_database *database)
 {
     database->status = TIDE_OK;
     tidei_database_exec(database, "BEGIN IMMEDIATE", "begin");
+    if (database->status == TIDE_OK)
+        tidei_guard_begin(&database->guard);
 }
 
 enum tide_status
 tidei_database_end(struct tidei_database *database)
 {
+    if (database->status == TIDE_OK && !tidei_guard_check(&database->guard))
+        database->status = tide_error_set(TIDE_EIO,
+                                          "log: %s: another program has written into it, in the midst of a "
+                                          "transaction whose lock it took",
+                                          database->path);
     tidei_database_exec(database, "COMMIT", "commit");
     if (database->status != TIDE_OK && sqlite3_get_autocommit(database->db) == 0)
         sqlite3_exec(database->db, "ROLLBACK", NULL, NULL, NULL);
@@ -130,6 +137,7 @@ enum tide_status
 tidei_database_finish(struct tidei_database *database)
 {
     database_finalize(database);
+    tidei_guard_release(&database->guard);
     if (sqlite3_wal_checkpoint_v2(database->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) != SQLITE_OK)
         tidei_database_fail(database, "checkpoint");
     tidei_database_exec(database, "PRAGMA journal_mode = DELETE", "journal mode");
@@ -142,7 +150,9 @@ tidei_database_close(struct tidei_database *database)
     if (database == NULL)
         return;
     database_finalize(database);
+    tidei_guard_release(&database->guard);
     sqlite3_close(database->db);
+    tidei_guard_close(&database->guard);
     free(database->path);
     free(database->streams);
     tidei_map_free(&database->stream_places);

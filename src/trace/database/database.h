@@ -10,6 +10,7 @@
 
 #include <tidemark/status.h>
 
+#include "src/trace/database/guard.h"
 #include "src/trace/database/insert.h"
 #include "src/trace/events/pair.h"
 #include "src/trace/events/sampler.h"
@@ -46,6 +47,7 @@ enum tidei_bulk {
 struct tidei_database {
     sqlite3 *db;
     char *path; /* owned */
+    struct tidei_guard guard;
     sqlite3_stmt *stack, *frame, *callstack;
     sqlite3_stmt *bulk[TIDEI_BULKS];
     struct tidei_inserts inserts;

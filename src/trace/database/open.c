@@ -161,6 +161,7 @@ open_new(const char *path)
 
     if (database == NULL)
         return NULL;
+    database->guard.trace.fd = database->guard.index.fd = -1;
     database->path = strdup(path);
     if (database->path == NULL) {
         free(database);
@@ -209,10 +210,14 @@ enum tide_status
 tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns), struct tidei_database **out)
 {
     struct tidei_database *database = open_new(path);
+    enum tide_status status;
 
     *out = NULL;
     if (database == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     database->poll = poll;
-    return open_file(database, open_configure_left, out);
+    status = open_file(database, open_configure_left, out);
+    if (status == TIDE_OK)
+        tidei_guard_open(&database->guard, path);
+    return status;
 }

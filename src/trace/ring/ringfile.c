@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/resource/resource.h"
@@ -22,58 +23,101 @@ ringfile_error(const char *path, const char *what, int error)
 }
 
 /*
- * Lock the file for this process while it has the descriptor open. This is a POSIX record lock: it ends with the
- * process's descriptors, at once after a kill, and a child does not inherit it. A lock of the open file description
- * would last until the kernel has torn down the mappings (100 ms and more on Linux 6.18). The price: this process must
- * never open the ring file of its own recorder, since closing that descriptor would drop the lock. A caller that might
- * do so calls tidei_session_owns first.
- *
  * A recorder locks all bytes below RINGFILE_RECOVERY. A recovery locks that byte first, and then the bytes below it. So
- * another recovery can tell whether the process that has the file records into it or recovers it.
+ * another recovery can tell whether the process that has the file records into it or recovers it. The lock says nothing
+ * of who has it: for that, the process that has one of the two sets a POSIX lock on a byte of its own, which is gone
+ * where the process has closed the file meanwhile. Earlier versions have POSIX locks alone, of the same bytes.
  */
 #define RINGFILE_RECOVERY ((off_t)1 << 62)
+#define RINGFILE_NAMES    (RINGFILE_RECOVERY + 1)
 
-static bool
-ringfile_try_lock(int fd, off_t first, uint32_t *pid)
+/* The lock of process that died vanishes soon: attempts, 5 ms apart; and where nothing is known of the process. */
+#define RINGFILE_TRIES         200
+#define RINGFILE_TRIES_UNKNOWN 20
+
+/* The bytes to lock from `first` on, and the byte that tells who has. */
+static off_t
+ringfile_lock_length(off_t first)
 {
-    struct flock lock = {
-        .l_type = F_WRLCK,
-        .l_whence = SEEK_SET,
-        .l_start = first,
-        .l_len = first == 0 ? RINGFILE_RECOVERY : 1,
-    };
+    return first == 0 ? RINGFILE_RECOVERY : 1;
+}
 
-    if (fcntl(fd, F_SETLK, &lock) == 0)
-        return true;
-    if (errno == EACCES)
-        errno = EAGAIN;
-    if (errno == EAGAIN && fcntl(fd, F_GETLK, &lock) == 0) {
-        *pid = lock.l_type == F_UNLCK ? 0 : (uint32_t)lock.l_pid;
-        errno = EAGAIN;
+static off_t
+ringfile_lock_name(off_t first)
+{
+    return RINGFILE_NAMES + (first == 0 ? 0 : 1);
+}
+
+/* Who records into the file, and whether that process lives, as its header says. */
+static enum tidei_owner_state
+ringfile_owner(const struct tidei_ringfile *file, uint32_t *pid, bool *posix)
+{
+    struct tidei_ring_header header;
+
+    *pid = 0;
+    *posix = false;
+    if (pread(file->claim.fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
+        memcmp(header.magic, TIDEI_RING_MAGIC, sizeof(header.magic)) != 0)
+        return TIDEI_OWNER_UNKNOWN;
+    *pid = header.pid;
+    *posix = header.owner.posix != 0;
+    return tidei_owner_look(&header.owner, header.pid, file->claim.fd);
+}
+
+/* Lock, or say who has the lock; *state: whether that process lives. 0, EAGAIN, or the error number. */
+static int
+ringfile_try_lock(struct tidei_ringfile *file, off_t first, uint32_t *pid, enum tidei_owner_state *state)
+{
+    enum tidei_owner_state owner;
+    bool posix, weak;
+    uint32_t recorder;
+    int error = tidei_claim_lock(&file->claim, F_WRLCK, first, ringfile_lock_length(first), &posix);
+    pid_t holder;
+
+    owner = first == 0 ? ringfile_owner(file, &recorder, &weak) : TIDEI_OWNER_UNKNOWN;
+    *state = TIDEI_OWNER_UNKNOWN;
+    if (error == 0) {
+        file->posix = posix;
+        tidei_claim_lock_process(&file->claim, F_WRLCK, ringfile_lock_name(first), 1);
+        if (first != 0 || !weak || owner != TIDEI_OWNER_LIVES)
+            return 0;
+        tidei_claim_lock(&file->claim, F_UNLCK, first, ringfile_lock_length(first), NULL);
+        error = EAGAIN;
     }
-    return false;
+    if (error != EAGAIN)
+        return error;
+    holder = tidei_claim_holder(&file->claim, F_WRLCK, first, ringfile_lock_length(first));
+    if (holder <= 0)
+        holder = tidei_claim_holder(&file->claim, F_WRLCK, ringfile_lock_name(first), 1);
+    *state = owner;
+    if (holder > 0)
+        *state = kill(holder, 0) == 0 || errno != ESRCH ? TIDEI_OWNER_LIVES : TIDEI_OWNER_UNKNOWN;
+    *pid = holder > 0 ? (uint32_t)holder : first == 0 ? recorder : 0;
+    return EAGAIN;
 }
 
 /*
  * Lock with retries, since the lock of a process that has just died or closed the file vanishes soon. Returns 0, EAGAIN
- * if another process has the lock (*pid; 0: not known), or the error number.
+ * if another process has the lock (*pid; 0: not known), or the error number. A recorder that is certainly dead has no
+ * claim any more: a child that it made without fork() may have its descriptors, and with them its lock.
  */
 static int
-ringfile_lock(int fd, off_t first, uint32_t *pid)
+ringfile_lock(struct tidei_ringfile *file, off_t first, uint32_t *pid)
 {
     const struct timespec pause = { 0, 5000000 };
+    enum tidei_owner_state state = TIDEI_OWNER_UNKNOWN;
 
     *pid = 0;
-    for (int tries = 0; tries < 200; tries++) {
-        if (ringfile_try_lock(fd, first, pid))
-            return 0;
-        if (errno != EAGAIN)
-            return errno;
-        if (*pid != 0 && (kill((pid_t)*pid, 0) == 0 || errno != ESRCH))
-            break;
+    for (int tries = 0; tries < RINGFILE_TRIES; tries++) {
+        int error = ringfile_try_lock(file, first, pid, &state);
+
+        if (error != EAGAIN)
+            return error;
+        if (state == TIDEI_OWNER_LIVES || (state == TIDEI_OWNER_UNKNOWN && tries >= RINGFILE_TRIES_UNKNOWN))
+            return EAGAIN;
         nanosleep(&pause, NULL);
     }
-    return EAGAIN;
+    return state == TIDEI_OWNER_DEAD ? 0 : EAGAIN;
 }
 
 /* The status and error text for a result of ringfile_lock. */
@@ -218,6 +262,7 @@ ringfile_new(const char *path)
     if (file == NULL)
         return NULL;
     file->fd = -1;
+    file->claim.fd = -1;
     pthread_mutex_init(&file->lock, NULL);
     file->path = strdup(path);
     if (file->path == NULL) {
@@ -260,23 +305,34 @@ ringfile_may_go(int fd)
            (memcmp(magic, TIDEI_RING_MAGIC, sizeof(magic)) == 0 || memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0);
 }
 
-/*
- * As open(), but never returns one of the first three descriptors: if the program has closed its standard output, its
- * prints would go into the ring file.
- */
+/* Open the file, and once more for its lock. Returns 0, or the error number. */
 static int
-ringfile_open_high(const char *path, int flags)
+ringfile_open_both(struct tidei_ringfile *file, int flags)
 {
-    int fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int high, error;
+    int error;
 
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    error = errno;
-    close(fd);
-    errno = error;
-    return high;
+    do {
+        file->fd = tidei_open_high(file->path, flags, 0600);
+        if (file->fd < 0)
+            return errno;
+        error = tidei_claim_open(&file->claim, file->path, flags & ~(O_CREAT | O_EXCL), file->fd);
+        if (error != 0 && error != ESTALE && (flags & O_EXCL) != 0)
+            unlink(file->path);
+        if (error != 0) {
+            close(file->fd);
+            file->fd = -1;
+        }
+    } while (error == ESTALE); /* it was replaced in between */
+    return error;
+}
+
+static void
+ringfile_close_both(struct tidei_ringfile *file)
+{
+    tidei_claim_close(&file->claim);
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
 }
 
 /* Create and lock a new file. A dead process's file is renamed to `replaced`, or removed if that is NULL. */
@@ -289,18 +345,18 @@ ringfile_claim(struct tidei_ringfile *file, const char *replaced)
     for (int tries = 0; tries < 100; tries++) {
         bool created = true;
 
-        file->fd = ringfile_open_high(file->path, O_RDWR | O_CREAT | O_EXCL);
-        if (file->fd < 0 && errno == EEXIST) {
+        error = ringfile_open_both(file, O_RDWR | O_CREAT | O_EXCL);
+        if (error == EEXIST) {
             created = false;
-            file->fd = ringfile_open_high(file->path, O_RDWR | O_NONBLOCK);
-            if (file->fd < 0 && errno == ENOENT)
-                continue;
+            error = ringfile_open_both(file, O_RDWR | O_NONBLOCK);
         }
-        if (file->fd < 0)
-            return ringfile_error(file->path, "open", errno);
+        if (error == ENOENT)
+            continue;
+        if (error != 0)
+            return ringfile_error(file->path, "open", error);
         if (!created && !ringfile_may_go(file->fd))
             return tide_error_set(TIDE_EEXIST, "log: %s exists and is no ring file: it stays", file->path);
-        error = ringfile_lock(file->fd, 0, &pid);
+        error = ringfile_lock(file, 0, &pid);
         if (error != 0 && error != EAGAIN && created)
             unlink(file->path);
         if (error != 0)
@@ -311,8 +367,7 @@ ringfile_claim(struct tidei_ringfile *file, const char *replaced)
             if ((replaced != NULL ? rename(file->path, replaced) : unlink(file->path)) != 0)
                 return ringfile_error(file->path, replaced != NULL ? "rename" : "unlink", errno);
         }
-        close(file->fd);
-        file->fd = -1;
+        ringfile_close_both(file);
     }
     return tide_error_set(TIDE_EBUSY, "log: %s: other processes keep creating it", file->path);
 }
@@ -356,6 +411,9 @@ tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_byte
     file->header->format = TIDEI_RING_FORMAT;
     file->header->pid = (uint32_t)getpid();
     file->header->ring_bytes = ring_bytes;
+    tidei_owner_set(&file->header->owner, file->fd);
+    file->header->owner.posix = file->posix;
+    file->records = true;
     *out = file;
     return TIDE_OK;
 }
@@ -444,13 +502,13 @@ ringfile_is_unborn(const struct tidei_ringfile *file)
 
 /* Lock a file that was left behind, or tell which process has locked it, and whether that recovers it. */
 static enum tide_status
-ringfile_lock_left(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
+ringfile_lock_left(struct tidei_ringfile *file, struct tidei_ring_holder *holder)
 {
-    int error = ringfile_lock(file->fd, RINGFILE_RECOVERY, &holder->pid);
+    int error = ringfile_lock(file, RINGFILE_RECOVERY, &holder->pid);
 
     holder->recovers = error == EAGAIN;
     if (error == 0)
-        error = ringfile_lock(file->fd, 0, &holder->pid);
+        error = ringfile_lock(file, 0, &holder->pid);
     if (error == 0)
         return TIDE_OK;
     return ringfile_lock_error(file->path, error, holder->pid, holder->recovers ? "is recovering it" : "records there");
@@ -460,41 +518,43 @@ ringfile_lock_left(const struct tidei_ringfile *file, struct tidei_ring_holder *
 static enum tide_status
 ringfile_check_unlocked(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
 {
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    pid_t pid = tidei_claim_holder(&file->claim, F_WRLCK, 0, 0);
+    bool posix;
 
-    if (fcntl(file->fd, F_GETLK, &lock) != 0)
-        return ringfile_error(file->path, "lock", errno);
-    if (lock.l_type == F_UNLCK)
+    if (pid == 0)
         return TIDE_OK;
-    holder->pid = (uint32_t)lock.l_pid;
+    if (pid > 0)
+        holder->pid = (uint32_t)pid;
+    else
+        ringfile_owner(file, &holder->pid, &posix);
     return ringfile_lock_error(file->path, EAGAIN, holder->pid, "has it open");
 }
 
 enum tide_status
-tidei_ringfile_hold(const char *path, int *fd, struct tidei_ring_holder *holder)
+tidei_ringfile_hold(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder)
 {
     struct tidei_ringfile *file = ringfile_new(path);
     enum tide_status status;
     bool readable = false;
+    int error;
 
-    *fd = -1;
+    *out = NULL;
     *holder = (struct tidei_ring_holder){ 0 };
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    file->fd = ringfile_open_high(path, O_RDWR | O_NONBLOCK);
-    if (file->fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
-        file->fd = ringfile_open_high(path, O_RDONLY | O_NONBLOCK);
+    error = ringfile_open_both(file, O_RDWR | O_NONBLOCK);
+    if (error == EACCES || error == EROFS || error == EPERM) {
+        error = ringfile_open_both(file, O_RDONLY | O_NONBLOCK);
         readable = true;
     }
-    if (file->fd < 0)
-        status = errno == ENOENT ? TIDE_OK : ringfile_error(path, "open", errno);
+    if (error != 0)
+        status = error == ENOENT ? TIDE_OK : ringfile_error(path, "open", error);
     else
         status = readable ? ringfile_check_unlocked(file, holder) : ringfile_lock_left(file, holder);
-    if (status == TIDE_OK) {
-        *fd = file->fd;
-        file->fd = -1;
-    }
-    tidei_ringfile_close(file, false);
+    if (status == TIDE_OK && error == 0)
+        *out = file;
+    else
+        tidei_ringfile_close(file, false);
     return status;
 }
 
@@ -523,15 +583,18 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_
     struct tidei_ringfile *file = ringfile_new(path);
     enum tide_status status;
     struct stat info;
+    int error;
 
     *out = NULL;
     *holder = (struct tidei_ring_holder){ 0 };
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     /* Not blocking: what has the name may be a pipe. */
-    file->fd = ringfile_open_high(path, O_RDWR | O_NONBLOCK);
-    if (file->fd < 0 || fstat(file->fd, &info) != 0)
-        status = ringfile_error(path, "open", errno);
+    error = ringfile_open_both(file, O_RDWR | O_NONBLOCK);
+    if (error == 0 && fstat(file->fd, &info) != 0)
+        error = errno;
+    if (error != 0)
+        status = ringfile_error(path, "open", error);
     else if (!S_ISREG(info.st_mode))
         status = ringfile_damaged(file, "no regular file");
     else
@@ -572,6 +635,9 @@ tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it)
 
     if (unlink_it)
         tidei_ringfile_unlink(file);
+    /* Whoever finds the file from here on need not wait for this process to end. */
+    if (file->records && file->fd >= 0 && file->header != NULL)
+        memset(&file->header->owner, 0, sizeof(file->header->owner));
     for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
         munmap(file->rings[i], ring_bytes);
     for (unsigned buffer = 0; buffer < 2; buffer++) {
@@ -580,8 +646,7 @@ tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it)
     }
     if (file->header != NULL)
         munmap(file->header, TIDEI_RING_PREFIX_BYTES);
-    if (file->fd >= 0)
-        close(file->fd);
+    ringfile_close_both(file);
     pthread_mutex_destroy(&file->lock);
     free(file->path);
     free(file);

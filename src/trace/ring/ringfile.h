@@ -21,7 +21,9 @@
 
 #include <tidemark/status.h>
 
+#include "src/trace/ring/claim.h"
 #include "src/trace/ring/clock.h"
+#include "src/trace/ring/owner.h"
 #include "src/trace/ring/record.h"
 
 /* The suffix of the ring file beside a trace. */
@@ -93,7 +95,8 @@ struct tidei_ring_header {
     _Atomic uint32_t chunk_count; /* of both buffers; the directory says which buffer has a chunk */
     _Atomic uint64_t lost_allocs; /* events after a failure, and of threads without a ring */
     _Atomic uint64_t lost_frees;
-    _Atomic uint32_t line; /* index into `lines`; one word, so that a kill never leaves a torn line */
+    _Atomic uint32_t line;    /* index into `lines`; one word, so that a kill never leaves a torn line */
+    struct tidei_owner owner; /* the process that records */
 };
 
 /* The offset of each segment, a multiple of the page size; bit 0 of a chunk's offset is its buffer. */
@@ -119,7 +122,10 @@ struct tidei_ring_holder {
 
 struct tidei_ringfile {
     int fd;
-    char *path; /* owned */
+    struct tidei_claim claim; /* its lock */
+    bool posix;               /* the lock is a POSIX lock */
+    bool records;             /* this process records into it */
+    char *path;               /* owned */
     uint64_t size;
     pthread_mutex_t lock; /* guards adding segments; held for a few system calls */
     uint64_t refused_ns;  /* when there was no space for a segment; 0: never. Guarded by the lock, as the next two */
@@ -180,7 +186,8 @@ enum tide_status tidei_ringfile_create(const char *path, const char *replaced, u
                                        uint64_t backlog_bytes, struct tidei_ringfile **out);
 
 /*
- * Open and lock the ring file of a dead process. Never for a file that this process has open: see ringfile_try_lock.
+ * Open and lock the ring file of a dead process. Never for a file that this process has open: where its lock is a POSIX
+ * lock, closing the file would end it. A caller that might do so calls tidei_session_owns first.
  * If that process was killed while it created the file, the header is missing or not ready.
  * Errors: TIDE_EBUSY (another process has it: *holder), TIDE_EFORMAT (no ring file, a newer one, a damaged
  * one), TIDE_EIO, TIDE_ENOMEM.
@@ -188,12 +195,12 @@ enum tide_status tidei_ringfile_create(const char *path, const char *replaced, u
 enum tide_status tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder);
 
 /*
- * Keep the ring file of a dead process from being recovered or removed while *fd is open. On a read-only medium it is
- * not locked: nobody can change it there. Not for a file that this process has open, as above. *fd is -1 where there is
- * no ring file.
+ * Keep the ring file of a dead process from being recovered or removed until *out is closed. It is opened, but not
+ * mapped. On a read-only medium it is not locked: nobody can change it there. Not for a file that this process has
+ * open, as above. *out is NULL where there is no ring file.
  * Errors: TIDE_EBUSY (another process has it: *holder), TIDE_EIO, TIDE_ENOMEM.
  */
-enum tide_status tidei_ringfile_hold(const char *path, int *fd, struct tidei_ring_holder *holder);
+enum tide_status tidei_ringfile_hold(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder);
 
 /* Whether the path still names this file: nobody has removed or replaced it. */
 bool tidei_ringfile_is_at(const struct tidei_ringfile *file);

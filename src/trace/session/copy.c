@@ -130,7 +130,7 @@ copy_files(struct copy *copy, const char *rings)
 {
     struct tidei_ring_holder holder;
     enum tide_status status;
-    int held;
+    struct tidei_ringfile *held;
 
     if (tidei_session_owns(rings))
         return tide_error_set(TIDE_EBUSY, "%s: this process records there", copy->from);
@@ -138,10 +138,10 @@ copy_files(struct copy *copy, const char *rings)
     if (status != TIDE_OK)
         return status;
     status = copy_database(copy);
-    if (status == TIDE_OK && held >= 0)
-        status = copy_file(copy, TIDEI_RINGS_SUFFIX, held, 0600);
-    if (held >= 0)
-        close(held);
+    if (status == TIDE_OK && held != NULL)
+        status = copy_file(copy, TIDEI_RINGS_SUFFIX, held->fd, 0600);
+    if (held != NULL)
+        tidei_ringfile_close(held, false);
     return status;
 }
 

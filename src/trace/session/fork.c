@@ -118,6 +118,7 @@ tidei_recorder_handle_forks(void)
     tidei_callstack_handle_forks();
     tidei_fork_hook_set(TIDEI_FORK_RECORDERS, &recorders);
     tidei_protect_handle_forks();
+    tidei_claim_handle_forks();
 }
 
 bool

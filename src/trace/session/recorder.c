@@ -222,7 +222,7 @@ tidei_recorder_release(struct tidei_recorder *recorder)
     pthread_mutex_unlock(&tidei_sessions.lock);
     if (!last)
         return;
-    /* It stays in the list until its file is closed: see ringfile_try_lock. */
+    /* It stays in the list until its file is closed: see claim.h. */
     if (mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_FAILED) {
         if (kept)
             tidei_writer_stop(recorder->writer, "closed");
