@@ -1,4 +1,6 @@
 /* Tests where a log records to: its options, its path, and files that already exist there. */
+#include "config.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>

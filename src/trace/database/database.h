@@ -97,6 +97,9 @@ enum tide_status tidei_database_open(const char *path, bool (*poll)(void *contex
 /* open.c: do not trust a trace that another process has left: run no code that its schema contains. */
 void tidei_database_distrust(sqlite3 *db);
 
+/* look.c: leave the write-ahead log as it is when the trace is closed, unless it was folded in before. */
+void tidei_database_spare_log(struct tidei_database *database);
+
 /* load.c: load the live allocations, streams, layers and last ids of a trace that was opened again. */
 enum tide_status tidei_database_load(struct tidei_database *database);
 

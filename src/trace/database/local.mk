@@ -18,6 +18,8 @@ libtidemark_la_SOURCES += \
 	src/trace/database/insert.c \
 	src/trace/database/insert.h \
 	src/trace/database/load.c \
+	src/trace/database/look.c \
+	src/trace/database/look.h \
 	src/trace/database/open.c \
 	src/trace/database/files.c \
 	src/trace/database/files.h \

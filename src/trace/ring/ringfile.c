@@ -444,22 +444,15 @@ ringfile_check_header(const struct tidei_ringfile *file)
     return TIDE_OK;
 }
 
-/*
- * Map one segment that the directory names, if it lies in the file. Its blocks are allocated where they are not: a copy
- * of a ring file may have holes, and a store into one is a signal where the disk is full.
- */
+/* Map one segment that the directory names, if it lies in the file. */
 static enum tide_status
 ringfile_map_segment(struct tidei_ringfile *file, uint64_t offset, uint64_t bytes, void *out)
 {
     void *address;
-    int error;
 
     if (offset % TIDEI_PAGE != 0 || offset < TIDEI_RING_PREFIX_BYTES || offset > file->size ||
         bytes > file->size - offset)
-        return ringfile_damaged(file, "damaged ring file: a segment lies outside of it");
-    error = ringfile_allocate(file->fd, offset, bytes);
-    if (error != 0)
-        return ringfile_error(file->path, "no space", error);
+        return ringfile_damaged(file, "damaged ring file: a segment lies outside of it, or it was cut off");
     address = ringfile_map(file->fd, offset, bytes);
     if (address == NULL)
         return ringfile_error(file->path, "mmap", errno);
@@ -487,6 +480,34 @@ ringfile_map_segments(struct tidei_ringfile *file)
     file->buffer_chunks_max = TIDEI_MAX_CHUNKS / 2;
     /* Not the file's end: a kill may have left a segment there that the directory does not name. It is reused. */
     file->size = TIDEI_RING_PREFIX_BYTES + rings * (TIDEI_PAGE + file->header->ring_bytes) + chunks * TIDEI_CHUNK_BYTES;
+    return status;
+}
+
+/* Allocate what recovery writes of one segment. */
+static enum tide_status
+ringfile_make_room_at(const struct tidei_ringfile *file, uint64_t offset, uint64_t bytes)
+{
+    int error = ringfile_allocate(file->fd, offset, bytes);
+
+    return error == 0 ? TIDE_OK : ringfile_error(file->path, "no space", error);
+}
+
+enum tide_status
+tidei_ringfile_make_room(const struct tidei_ringfile *file)
+{
+    uint32_t rings = atomic_load_explicit(&file->header->ring_count, memory_order_relaxed);
+    uint32_t chunks = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
+    enum tide_status status = ringfile_make_room_at(file, 0, TIDEI_RING_PREFIX_BYTES);
+    uint64_t left = tidei_ringfile_left(file), needed[2], seen[2] = { 0, 0 };
+
+    for (unsigned buffer = 0; buffer < 2; buffer++)
+        needed[buffer] = (tidei_ringfile_count(file, buffer) + left) / TIDEI_CHUNK_RECORDS + 1;
+    for (uint32_t i = 0; status == TIDE_OK && i < rings; i++)
+        status = ringfile_make_room_at(file, file->directory->rings[i], TIDEI_PAGE);
+    for (uint32_t i = 0; status == TIDE_OK && i < chunks; i++) {
+        if (seen[file->directory->chunks[i] & 1]++ < needed[file->directory->chunks[i] & 1])
+            status = ringfile_make_room_at(file, file->directory->chunks[i] & ~(uint64_t)1, TIDEI_CHUNK_BYTES);
+    }
     return status;
 }
 

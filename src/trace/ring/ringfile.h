@@ -211,6 +211,16 @@ bool tidei_ringfile_is_blank(const struct tidei_ringfile *file);
 /* Check everything that a reader of the file relies on, except the records. Errors: TIDE_EFORMAT, TIDE_ENOMEM. */
 enum tide_status tidei_ringfile_check(const struct tidei_ringfile *file);
 
+/* What the checked file holds: the records of a half of the backlog, and those in all rings. */
+uint64_t tidei_ringfile_count(const struct tidei_ringfile *file, unsigned buffer);
+uint64_t tidei_ringfile_left(const struct tidei_ringfile *file);
+
+/*
+ * Allocate what a recovery writes of the checked file: a copy of a ring file may have holes, and a store into one is a
+ * signal where the disk is full. Errors: TIDE_EIO (disk full).
+ */
+enum tide_status tidei_ringfile_make_room(const struct tidei_ringfile *file);
+
 /*
  * Check that the file continues a trace that has all epochs before `epoch`, and the first `records` records of `epoch`.
  * Errors: TIDE_EFORMAT.
