@@ -198,6 +198,7 @@ command_tests = \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/recover-t.sh \
+	tests/shared-folder-t.sh \
 	tests/refusals-t.sh \
 	tests/replay-t.sh \
 	tests/stack-text-t.sh \

@@ -81,7 +81,7 @@ recover_into(const char *path, const char *into, struct tide_trace_recovery *fou
         fprintf(stderr, "%s: exists: it is not overwritten\n", into);
         return COMMAND_WRONG;
     }
-    if (!temporary_open(&copy, into, "recover", 0666)) {
+    if (!temporary_open(&copy, into, "recover", 0600)) {
         fprintf(stderr, "%s: %s\n", into, strerror(errno));
         return COMMAND_WRONG;
     }

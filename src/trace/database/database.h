@@ -81,8 +81,8 @@ struct tidei_database {
     uint64_t busy_since_ns;
 };
 
-/* open.c: create the file of a trace, with its schema. Errors: TIDE_EEXIST, TIDE_EIO, TIDE_ENOMEM. */
-enum tide_status tidei_database_create(const char *path, struct tidei_database **out);
+/* open.c: create the file of a trace, with its schema and `mode`. Errors: TIDE_EEXIST, TIDE_EIO, TIDE_ENOMEM. */
+enum tide_status tidei_database_create(const char *path, mode_t mode, struct tidei_database **out);
 
 /* open.c: the file that was created is whole: close it. The struct is freed on every return. Errors: TIDE_EIO. */
 enum tide_status tidei_database_born(struct tidei_database *database);

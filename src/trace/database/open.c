@@ -144,6 +144,9 @@ open_file(struct tidei_database *database, void (*configure)(struct tidei_databa
         tidei_database_fail(database, "open");
     else
         configure(database);
+    /* Again, now that SQLite has them open: somebody may have made one in between. */
+    if (database->status == TIDE_OK)
+        database->status = tidei_trace_check_beside(database->path);
     tidei_database_prepare(database);
     status = database->status;
     if (status == TIDE_OK)
@@ -171,7 +174,7 @@ open_new(const char *path)
 }
 
 enum tide_status
-tidei_database_create(const char *path, struct tidei_database **out)
+tidei_database_create(const char *path, mode_t mode, struct tidei_database **out)
 {
     struct tidei_database *database = open_new(path);
     enum tide_status status;
@@ -181,7 +184,7 @@ tidei_database_create(const char *path, struct tidei_database **out)
     if (database == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     /* SQLite would open what is there; this makes sure that the file is new, and ours. */
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd < 0) {
         status = tide_error_set(errno == EEXIST ? TIDE_EEXIST : TIDE_EIO, "log: %s: %s", path, strerror(errno));
         tidei_database_close(database);
@@ -201,7 +204,7 @@ tidei_database_born(struct tidei_database *database)
 
     /* While nobody else can have the file open: a reader would hold up the change of the mode. */
     tidei_database_exec(database, "PRAGMA journal_mode = WAL", "journal mode");
-    status = database->status;
+    status = database->status == TIDE_OK ? tidei_trace_check_beside(database->path) : database->status;
     tidei_database_close(database);
     return status;
 }

@@ -307,12 +307,12 @@ ringfile_may_go(int fd)
 
 /* Open the file, and once more for its lock. Returns 0, or the error number. */
 static int
-ringfile_open_both(struct tidei_ringfile *file, int flags)
+ringfile_open_both(struct tidei_ringfile *file, int flags, mode_t mode)
 {
     int error;
 
     do {
-        file->fd = tidei_open_high(file->path, flags, 0600);
+        file->fd = tidei_open_high(file->path, flags, mode);
         if (file->fd < 0)
             return errno;
         error = tidei_claim_open(&file->claim, file->path, flags & ~(O_CREAT | O_EXCL), file->fd);
@@ -337,7 +337,7 @@ ringfile_close_both(struct tidei_ringfile *file)
 
 /* Create and lock a new file. A dead process's file is renamed to `replaced`, or removed if that is NULL. */
 static enum tide_status
-ringfile_claim(struct tidei_ringfile *file, const char *replaced)
+ringfile_claim(struct tidei_ringfile *file, const char *replaced, mode_t mode)
 {
     uint32_t pid = 0;
     int error;
@@ -345,10 +345,10 @@ ringfile_claim(struct tidei_ringfile *file, const char *replaced)
     for (int tries = 0; tries < 100; tries++) {
         bool created = true;
 
-        error = ringfile_open_both(file, O_RDWR | O_CREAT | O_EXCL);
+        error = ringfile_open_both(file, O_RDWR | O_CREAT | O_EXCL, mode);
         if (error == EEXIST) {
             created = false;
-            error = ringfile_open_both(file, O_RDWR | O_NONBLOCK);
+            error = ringfile_open_both(file, O_RDWR | O_NONBLOCK, 0);
         }
         if (error == ENOENT)
             continue;
@@ -381,7 +381,7 @@ ringfile_put_back(const char *replaced, const char *path)
 }
 
 enum tide_status
-tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_bytes, uint64_t backlog_bytes,
+tidei_ringfile_create(const char *path, const char *replaced, mode_t mode, uint64_t ring_bytes, uint64_t backlog_bytes,
                       struct tidei_ringfile **out)
 {
     struct tidei_ringfile *file = ringfile_new(path);
@@ -392,7 +392,7 @@ tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_byte
     *out = NULL;
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    status = ringfile_claim(file, replaced);
+    status = ringfile_claim(file, replaced, mode);
     claimed = status == TIDE_OK;
     if (claimed) {
         error = ringfile_allocate(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
@@ -563,9 +563,9 @@ tidei_ringfile_hold(const char *path, struct tidei_ringfile **out, struct tidei_
     *holder = (struct tidei_ring_holder){ 0 };
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    error = ringfile_open_both(file, O_RDWR | O_NONBLOCK);
+    error = ringfile_open_both(file, O_RDWR | O_NONBLOCK, 0);
     if (error == EACCES || error == EROFS || error == EPERM) {
-        error = ringfile_open_both(file, O_RDONLY | O_NONBLOCK);
+        error = ringfile_open_both(file, O_RDONLY | O_NONBLOCK, 0);
         readable = true;
     }
     if (error != 0)
@@ -611,7 +611,7 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     /* Not blocking: what has the name may be a pipe. */
-    error = ringfile_open_both(file, O_RDWR | O_NONBLOCK);
+    error = ringfile_open_both(file, O_RDWR | O_NONBLOCK, 0);
     if (error == 0 && fstat(file->fd, &info) != 0)
         error = errno;
     if (error != 0)

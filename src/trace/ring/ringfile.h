@@ -178,11 +178,11 @@ tidei_buffer_record(struct tidei_ringfile *file, unsigned buffer, uint64_t index
 }
 
 /*
- * Create the file (mode 0600, never through a symbolic link) and lock it for this process. A dead process's ring file
+ * Create the file (with `mode`, never through a symbolic link) and lock it for this process. A dead process's ring file
  * at `path` is renamed to `replaced`, and comes back on failure; if `replaced` is NULL, it is removed.
  * Errors: TIDE_EBUSY (another process has it), TIDE_EIO, TIDE_ENOMEM.
  */
-enum tide_status tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_bytes,
+enum tide_status tidei_ringfile_create(const char *path, const char *replaced, mode_t mode, uint64_t ring_bytes,
                                        uint64_t backlog_bytes, struct tidei_ringfile **out);
 
 /*

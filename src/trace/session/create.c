@@ -129,10 +129,12 @@ create_check(struct tidei_recorder *recorder, const char *rings)
         return tide_error_set(TIDE_EBUSY, "log: %s: this process is still completing it", recorder->path);
     if (lstat(recorder->path, &info) != 0) {
         if (errno == ENOENT)
-            return TIDE_OK;
+            return tidei_trace_check_beside(recorder->path);
         return tide_error_set(TIDE_EIO, "log: %s: %s", recorder->path, strerror(errno));
     }
     status = create_check_own(recorder->path);
+    if (status == TIDE_OK && S_ISREG(info.st_mode))
+        status = tidei_trace_check_beside(recorder->path);
     if (status != TIDE_OK)
         return status;
     found = tidei_ringfile_open(rings, &left, &holder);
@@ -162,8 +164,8 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
         if (rings_replaced == NULL)
             return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
-    status = tidei_ringfile_create(rings, rings_replaced, options->ring_bytes, options->backlog_bytes,
-                                   &recorder->session.file);
+    status = tidei_ringfile_create(rings, rings_replaced, (mode_t)options->mode, options->ring_bytes,
+                                   options->backlog_bytes, &recorder->session.file);
     free(rings_replaced);
     return status;
 }
@@ -276,7 +278,7 @@ create_begin(struct tidei_recorder *recorder, const char *begun, uint64_t start_
     if (status != TIDE_OK)
         return status;
     tidei_replaced_drop(begun, false);
-    status = tidei_database_create(begun, &database);
+    status = tidei_database_create(begun, (mode_t)recorder->options.mode, &database);
     TIDEI_TEST_POINT("create.database");
     if (status != TIDE_OK)
         return status;

@@ -140,6 +140,8 @@ recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_
     status = tidei_ringfile_check(file);
     if (status == TIDE_OK && access(path, F_OK) != 0)
         status = tide_error_set(TIDE_EIO, "%s: %s", path, strerror(errno));
+    if (status == TIDE_OK)
+        status = tidei_trace_check_beside(path);
     if (status != TIDE_OK) {
         tidei_ringfile_close(file, false);
         return status;
@@ -188,13 +190,18 @@ recover_files(const char *path, const char *rings, struct tide_trace_recovery *o
 {
     struct tidei_ring_holder holder;
     struct tidei_ringfile *file;
-    enum tide_status status;
+    enum tide_status status = TIDE_OK;
+    struct stat info;
 
     if (tidei_session_owns(rings)) {
         out->state = TIDE_TRACE_RECORDING;
         out->pid = (uint32_t)getpid();
         return TIDE_OK;
     }
+    if (lstat(rings, &info) == 0)
+        status = tidei_trace_check_beside(path);
+    if (status != TIDE_OK)
+        return status;
     status = recover_open(rings, &file, &holder);
     if (status == TIDE_OK)
         return file != NULL ? recover_opened(path, file, out) : TIDE_OK;
