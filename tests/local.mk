@@ -634,6 +634,12 @@ tests_process_t_CFLAGS = $(trace_test_cflags)
 tests_process_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/process-t
 
+check_PROGRAMS += tests/creation-t
+tests_creation_t_SOURCES = tests/creation-t.c $(trace_test)
+tests_creation_t_CFLAGS = $(trace_test_cflags)
+tests_creation_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/creation-t
+
 check_PROGRAMS += tests/claim-t
 tests_claim_t_SOURCES = tests/claim-t.c $(trace_test)
 tests_claim_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

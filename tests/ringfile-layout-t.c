@@ -22,7 +22,7 @@ static const struct field header_fields[] = {
     FIELD(tidei_ring_header, tsc),        FIELD(tidei_ring_header, ready),       FIELD(tidei_ring_header, first),
     FIELD(tidei_ring_header, lines),      FIELD(tidei_ring_header, buffers),     FIELD(tidei_ring_header, published),
     FIELD(tidei_ring_header, ring_count), FIELD(tidei_ring_header, chunk_count), FIELD(tidei_ring_header, lost_allocs),
-    FIELD(tidei_ring_header, lost_frees), FIELD(tidei_ring_header, line),
+    FIELD(tidei_ring_header, lost_frees), FIELD(tidei_ring_header, line),        FIELD(tidei_ring_header, owner),
 };
 
 static const struct field directory_fields[] = {

@@ -142,6 +142,9 @@ open_file(struct tidei_database *database, void (*configure)(struct tidei_databa
 
     if (sqlite3_open_v2(database->path, &database->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
         tidei_database_fail(database, "open");
+    else if (sqlite3_db_readonly(database->db, "main") == 1)
+        /* SQLite does so where it gets no file to write, for want of a descriptor too. */
+        database->status = tide_error_set(TIDE_EIO, "log: %s: it cannot be opened for writing", database->path);
     else
         configure(database);
     /* Again, now that SQLite has them open: somebody may have made one in between. */

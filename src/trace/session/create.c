@@ -379,7 +379,9 @@ static void
 create_failed(struct tidei_recorder *recorder, struct tidei_database *database, bool put)
 {
     struct tidei_writer *writer = recorder->writer;
+    struct tidei_error error;
 
+    tidei_error_save(&error); /* the reason is what failed first */
     if (writer != NULL)
         tidei_writer_abandon(writer);
     else
@@ -391,6 +393,7 @@ create_failed(struct tidei_recorder *recorder, struct tidei_database *database, 
         tidei_ringfile_close(recorder->session.file, false);
     recorder->writer = NULL;
     recorder->session.file = NULL;
+    tidei_error_restore(&error);
 }
 
 static enum tide_status
