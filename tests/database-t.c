@@ -14,7 +14,7 @@ main(void)
     struct tidei_database *database;
 
     plan(7);
-    is_i64(tidei_database_create(path, &database), TIDE_OK, "a trace is created");
+    is_i64(tidei_database_create(path, 0600, &database), TIDE_OK, "a trace is created");
     database->pair = &pair;
     database->no_memory = true;
     is_i64(tidei_database_write(database, 1, 0, &sample, 1), TIDE_ENOMEM, "a transaction fails for want of memory");

@@ -79,9 +79,11 @@ static const char *
 type_word(const struct tidei_argument *argument)
 {
     static const char *const words[] = {
-        [TIDEI_ARGUMENT_SIZE] = "| size", [TIDEI_ARGUMENT_COUNT] = "| count", [TIDEI_ARGUMENT_FRACTION] = "| fraction",
-        [TIDEI_ARGUMENT_FLAG] = "| flag", [TIDEI_ARGUMENT_WORD] = "| word",   [TIDEI_ARGUMENT_CHOICE] = "| choice",
-        [TIDEI_ARGUMENT_BIN] = "| bin",   [TIDEI_ARGUMENT_STACK] = "| stack",
+        [TIDEI_ARGUMENT_SIZE] = "| size",         [TIDEI_ARGUMENT_COUNT] = "| count",
+        [TIDEI_ARGUMENT_FRACTION] = "| fraction", [TIDEI_ARGUMENT_MODE] = "| mode",
+        [TIDEI_ARGUMENT_FLAG] = "| flag",         [TIDEI_ARGUMENT_WORD] = "| word",
+        [TIDEI_ARGUMENT_CHOICE] = "| choice",     [TIDEI_ARGUMENT_BIN] = "| bin",
+        [TIDEI_ARGUMENT_STACK] = "| stack",
     };
 
     return words[argument->type];
@@ -103,6 +105,8 @@ says_default(const struct tidei_argument *argument, const char *row)
             if (argument->choice_values[i] == argument->default_value)
                 tide_text_format(&text, "`%s`", argument->choices[i]);
         }
+    else if (argument->type == TIDEI_ARGUMENT_MODE)
+        tide_text_format(&text, "0%llo", (unsigned long long)argument->default_value);
     else
         tide_text_size(&text, argument->default_value);
     return has(row, "%s unless given", shown);

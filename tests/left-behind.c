@@ -103,6 +103,27 @@ write_file(const char *path, const unsigned char *bytes, size_t length)
     close(fd);
 }
 
+/* The time of the last change, in a text. */
+static void
+time_of(const char *path, char text[64])
+{
+    struct stat info;
+
+    snprintf(text, 64, "none");
+    if (stat(path, &info) == 0)
+        snprintf(text, 64, "%lld.%09ld", (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+static char laid_out[3][64];
+
+static void
+times_of_all(char times[3][64])
+{
+    time_of(left.trace_path, times[0]);
+    time_of(left.log_path, times[1]);
+    time_of(left.rings_path, times[2]);
+}
+
 void
 left_lay_out(const unsigned char *rings, size_t length)
 {
@@ -112,6 +133,7 @@ left_lay_out(const unsigned char *rings, size_t length)
     write_file(left.log_path, left.log.bytes, left.log.length);
     if (rings != NULL)
         write_file(left.rings_path, rings, length);
+    times_of_all(laid_out);
 }
 
 /* The number that a query returns; -1 if it fails. */
@@ -177,6 +199,27 @@ left_rings_are(const unsigned char *bytes, size_t length)
 
     free(now.bytes);
     return same;
+}
+
+static bool
+is_as_left(const char *path, const struct left_file *file)
+{
+    struct left_file now = read_file(path);
+    bool same = now.bytes != NULL && now.length == file->length && memcmp(now.bytes, file->bytes, file->length) == 0;
+
+    free(now.bytes);
+    return same;
+}
+
+bool
+left_is_untouched(const unsigned char *bytes, size_t length)
+{
+    char now[3][64] = { "", "", "" };
+
+    times_of_all(now);
+    return left_rings_are(bytes, length) && is_as_left(left.trace_path, &left.trace) &&
+           is_as_left(left.log_path, &left.log) && access(left.index_path, F_OK) != 0 &&
+           strcmp(now[0], laid_out[0]) == 0 && strcmp(now[1], laid_out[1]) == 0 && strcmp(now[2], laid_out[2]) == 0;
 }
 
 int64_t

@@ -32,6 +32,9 @@ void left_lay_out(const unsigned char *rings, size_t length);
 /* Whether the ring file is unchanged. */
 bool left_rings_are(const unsigned char *bytes, size_t length);
 
+/* Whether no file of the trace was changed since left_lay_out, its times included, and none has come. */
+bool left_is_untouched(const unsigned char *bytes, size_t length);
+
 /*
  * Whether the trace has everything that it had when it was left, unchanged, and is sound. Unless it must be untouched,
  * live allocations may have been freed and more may have been added.

@@ -211,6 +211,7 @@ command_tests = \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/recover-t.sh \
+	tests/shared-folder-t.sh \
 	tests/refusals-t.sh \
 	tests/replay-t.sh \
 	tests/scale-t.sh \
@@ -693,6 +694,19 @@ tests_process_t_SOURCES = tests/process-t.c $(trace_test)
 tests_process_t_CFLAGS = $(trace_test_cflags)
 tests_process_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/process-t
+
+check_PROGRAMS += tests/creation-t
+tests_creation_t_SOURCES = tests/creation-t.c $(trace_test)
+tests_creation_t_CFLAGS = $(trace_test_cflags)
+tests_creation_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/creation-t
+
+check_PROGRAMS += tests/claim-t
+tests_claim_t_SOURCES = tests/claim-t.c $(trace_test)
+tests_claim_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_claim_t_CFLAGS = $(trace_test_cflags)
+tests_claim_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/claim-t
 
 # These stop at test points.
 point_test = tests/point.c $(trace_test)

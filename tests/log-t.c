@@ -1,4 +1,6 @@
 /* Tests where a log records to: its options, its path, and files that already exist there. */
+#include "config.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -249,6 +251,13 @@ test_modes(void)
     stat(rings, &info);
     is_u64(info.st_mode & 07777, 0600, "only the owner may read and write the ring file");
     tide_resource_release(log);
+    stat(path, &info);
+    is_u64(info.st_mode & 07777, 0600, "only the owner may read and write the trace");
+    ok(all_of(create((struct tide_log_options){ .path = scratch("m.db"), .mode = 0577 }) == TIDE_EINVAL,
+              create((struct tide_log_options){ .path = scratch("m.db"), .mode = 0700 }) == TIDE_EINVAL,
+              create((struct tide_log_options){ .path = scratch("m.db"), .mode = 0610 }) == TIDE_EINVAL,
+              create((struct tide_log_options){ .path = scratch("m.db"), .mode = 0666 }) == TIDE_OK),
+       "the mode of a trace lets the owner read and write it, and nobody execute it");
 }
 
 static void
@@ -261,6 +270,8 @@ test_again_in_this_process(void)
            "a second log with the same path and options joins the trace");
     is_i64(create((struct tide_log_options){ .path = path, .ring_bytes = 4096 }), TIDE_EINVAL,
            "a second log with the same path and other options is refused");
+    is_i64(create((struct tide_log_options){ .path = path, .mode = 0640 }), TIDE_EINVAL,
+           "a second log with the same path and other permissions is refused");
     has_words(tide_error_text(), "already open in this process with other options",
               "the refusal says that the trace is open with other options");
     give(log, take(log, 9), 9);
@@ -424,7 +435,7 @@ fcntl(int fd, int command, ...)
     va_start(arguments, command);
     argument = va_arg(arguments, void *);
     va_end(arguments);
-    if (command == F_SETLK && lock_error != 0) {
+    if ((command == F_SETLK || command == F_OFD_SETLK) && lock_error != 0) {
         errno = lock_error;
         return -1;
     }
@@ -507,7 +518,7 @@ test_error_text(void)
 int
 main(void)
 {
-    plan(116);
+    plan(119);
     tide_sim_create(NULL, &sim);
     test_options();
     test_without_a_trace();

@@ -36,11 +36,16 @@ sums() {
     cksum "$1" "$1-wal" "$1-rings" 2>&1
 }
 
+# state FOLDER: all files, with their contents, owners and times.
+state() {
+    (cd "$1" && stat -c '%n %s %f %u %y' ./* && cksum ./* 2>&1)
+}
+
 # refused NAME WORDS: whether $trace is not recovered, its files stay, and it can be read.
 refused() {
-    tap_before=$(cksum "$trace-rings" 2>&1)
+    tap_before=$(state "${trace%/*}")
     tap_seen=$(recover "$trace")
-    is "$? $(cksum "$trace-rings" 2>&1)" "2 $tap_before" "$1 is an error, and is not changed"
+    is "$? $(state "${trace%/*}")" "2 $tap_before" "$1 is an error, and no file is changed"
     has_words "$tap_seen" "$2" "the message about $1 names the problem"
     tap_seen=$("$tidemark" summary "$trace" 2>&1)
     is $? 3 "the trace beside $1 can be read, and is incomplete"
@@ -48,7 +53,7 @@ refused() {
         "a command on the trace beside $1 says that something was left"
 }
 
-plan 75
+plan 87
 
 "$top_builddir/tests/make-trace" "$scratch/whole.db" || exit 99
 is "$(answer recover "$scratch/whole.db")" "$scratch/whole.db: nothing was left: the trace is complete 0" \
@@ -251,6 +256,24 @@ left other
 byte "$trace-rings" 16 177
 byte "$trace-rings" 17 177
 refused 'a ring file of another trace' 'belongs to another trace'
+left cut
+truncate -s 200000 "$trace-rings"
+refused 'a ring file that was cut off' 'a segment lies outside of it, or it was cut off'
+left head
+truncate -s 5000 "$trace-rings"
+refused 'a ring file that ends in its head' 'damaged ring file: it is cut off'
+left garbled
+rm "$trace-wal" && byte "$trace" 3 130
+before=$(state "$scratch/garbled")
+has_words "$(answer recover "$trace")" "$trace: file is not a database 2" 'recover names the trace where that is damaged'
+is "$(state "$scratch/garbled")" "$before" 'a recovery into a damaged trace changes no file'
+left exchanged
+"$top_builddir/tests/make-trace" "$scratch/exchanged/new.db" "INSERT INTO meta VALUES ('trace_id', 5)" || exit 99
+rm "$trace"* && mv "$scratch/exchanged/new.db" "$trace" && cp "$killed-rings" "$trace-rings"
+before=$(state "$scratch/exchanged")
+has_words "$(answer recover "$trace")" "$trace-rings: belongs to another trace than $trace 2" \
+    'the ring file beside a trace that took the place of its own is of another trace'
+is "$(state "$scratch/exchanged")" "$before" 'a recovery from the ring file of another trace changes no file'
 left folder
 rm "$trace-rings" && mkdir "$trace-rings"
 has_words "$(answer recover "$trace")" 'Is a directory' 'a folder in place of the ring file is an error'

@@ -2,8 +2,8 @@
  * log: record all calls that pass through into an SQLite trace.
  *
  * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, cupti=auto|calls|memory|off,
- * samples=auto|every|off, ring=1MiB, backlog=128MiB, callstack=0, unwind=auto|fp|dwarf). A log below another one may
- * have no path: it records into the trace of the log above, with its own setting of callstack.
+ * samples=auto|every|off, ring=1MiB, backlog=128MiB, mode=0600, callstack=0, unwind=auto|fp|dwarf). A log below another
+ * one may have no path: it records into the trace of the log above, with its own setting of callstack.
  *
  * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
  *
@@ -118,6 +118,8 @@ static const struct tidei_argument log_arguments[] = {
                    .default_value = UINT64_C(1) << 20),
     TIDEI_ARGUMENT("backlog", SIZE, struct tide_log_options, backlog_bytes, "a size from 1MiB to 16GiB",
                    .least = UINT64_C(1) << 20, .most = UINT64_C(16) << 30, .default_value = UINT64_C(128) << 20),
+    TIDEI_ARGUMENT("mode", MODE, struct tide_log_options, mode, "permissions from 0600 to 0666", .least = 0600,
+                   .most = 0666, .default_value = 0600),
     TIDEI_CALLSTACK_ARGUMENTS(struct tide_log_options),
 };
 
@@ -133,7 +135,7 @@ const struct tidei_kind tidei_log_kind = {
         .upstream_at = tide_pass_upstream_at,
     },
     TIDEI_KIND_ARGUMENTS(log_arguments),
-    .options_size = offsetof(struct tide_log_options, reserved),
+    .options_size = sizeof(struct tide_log_options),
     TIDEI_KIND_STRUCT(struct tidei_log),
     .keeps_unset = true,
     .inherits = "path",

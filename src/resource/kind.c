@@ -149,6 +149,9 @@ field_print_number(const struct tidei_argument *argument, uint64_t number, struc
         else
             tide_text_size(text, tidei_none_to_zero(number));
         break;
+    case TIDEI_ARGUMENT_MODE:
+        tide_text_format(text, "0%" PRIo64, number);
+        break;
     case TIDEI_ARGUMENT_FRACTION:
         for (decimals = number % FIELD_BILLION; digits > 1 && decimals % 10 == 0; digits--)
             decimals /= 10;
@@ -177,6 +180,8 @@ tidei_argument_fault(const struct tidei_argument *argument, uint64_t number)
         return "is no power of two";
     if (number < argument->least)
         return "is too small";
+    if (argument->type == TIDEI_ARGUMENT_MODE && (number & 0111) != 0)
+        return "has a right to execute";
     return argument->most != 0 && number > argument->most ? "is too large" : NULL;
 }
 
@@ -278,6 +283,7 @@ tidei_field_has_value(const struct tidei_argument *argument, const void *options
     case TIDEI_ARGUMENT_SIZE:
         return number == UINT64_MAX ? argument->all : number != 0 || argument->default_value != 0;
     case TIDEI_ARGUMENT_COUNT:
+    case TIDEI_ARGUMENT_MODE:
     case TIDEI_ARGUMENT_FRACTION:
         return number != UINT64_MAX && (number != 0 || argument->least == 0);
     case TIDEI_ARGUMENT_FLAG:

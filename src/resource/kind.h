@@ -13,6 +13,7 @@
 enum tidei_argument_type {
     TIDEI_ARGUMENT_SIZE,     /* 4096, 64KiB, 1.5GiB; a share such as 25% where the table allows one */
     TIDEI_ARGUMENT_COUNT,    /* a plain whole number */
+    TIDEI_ARGUMENT_MODE,     /* the permissions of a file in octal, such as 0640 */
     TIDEI_ARGUMENT_FRACTION, /* 0.25 or 25%, from 0 to 1; its value is in billionths, its field a double */
     TIDEI_ARGUMENT_FLAG,     /* true or false; the key alone means true */
     TIDEI_ARGUMENT_WORD,     /* anything, quoted where it needs it: a path; its field points to it */
@@ -29,8 +30,8 @@ struct tidei_argument {
     bool share;                 /* SIZE: a share of the device's memory is allowed; resolved by the parser */
     bool all;                   /* SIZE: the word "all" is allowed, and means UINT64_MAX */
     bool power_of_two;          /* SIZE: only powers of two are allowed */
-    uint64_t least;             /* SIZE, COUNT, FRACTION: lower bound; WORD: 1 where it must not be empty */
-    uint64_t most;              /* SIZE, COUNT: upper bound; 0: none */
+    uint64_t least;             /* SIZE, COUNT, MODE, FRACTION: lower bound; WORD: 1 where it must not be empty */
+    uint64_t most;              /* SIZE, COUNT, MODE: upper bound; 0: none */
     const char *const *choices; /* CHOICE: the words; ends in NULL */
     const char *expected;       /* for messages: "a size such as 4GiB" */
 

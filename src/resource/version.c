@@ -36,7 +36,7 @@ SIZED(tide_guard_damage, reserved, 72);
 SIZED(tide_guard_options, context, 40);
 SIZED(tide_limit_options, budget, 64);
 SIZED(tide_limit_figures, used_count, 24);
-SIZED(tide_log_options, reserved, 64);
+SIZED(tide_log_options, mode, 64);
 SIZED(tide_monotonic_options, chunk_bytes, 16);
 SIZED(tide_pool_options, decay_ms, 64);
 SIZED(tide_pool_figures, decayed, 120);

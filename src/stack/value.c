@@ -195,6 +195,18 @@ value_count(const struct stack_value *value, uint64_t *out)
     return TIDE_OK;
 }
 
+/* Read "0640" or "640". */
+static enum tide_status
+value_mode(const struct stack_value *value, uint64_t *out)
+{
+    *out = 0;
+    if (value->length == 0 || value->length > 6 || strspn(value->text, "01234567") != value->length)
+        return value_fail(value, "is no mode in octal");
+    for (size_t i = 0; i < value->length; i++)
+        *out = *out * 8 + (uint64_t)(value->text[i] - '0');
+    return TIDE_OK;
+}
+
 /* Read "0.25" or "25%" as billionths; smaller digits are cut off. */
 static enum tide_status
 value_fraction(const struct stack_value *value, uint64_t *out)
@@ -255,6 +267,9 @@ tidei_stack_value(const struct stack_value *value, struct tidei_value *out)
         break;
     case TIDEI_ARGUMENT_COUNT:
         status = value_count(value, &out->number);
+        break;
+    case TIDEI_ARGUMENT_MODE:
+        status = value_mode(value, &out->number);
         break;
     case TIDEI_ARGUMENT_FRACTION:
         status = value_fraction(value, &out->number);

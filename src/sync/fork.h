@@ -21,6 +21,7 @@ enum tidei_fork_place {
     TIDEI_FORK_CALLSTACKS, /* the call stacks; a new stack is written to all traces */
     TIDEI_FORK_RECORDERS,  /* of all recorders, and of each; see src/trace/session/fork.c, fork_before */
     TIDEI_FORK_PROTECT,    /* the files that no trace may replace; src/trace/session/protect.c */
+    TIDEI_FORK_CLAIMS,     /* the locked files, which a child closes; src/trace/ring/claim.c */
     TIDEI_FORK_SLOTS,      /* the per-thread slots of objects; see slots.h */
     TIDEI_FORK_LOCKS,      /* the locks of layers and bases, newest first; see lock.h */
     TIDEI_FORK_SINK,       /* the message sink */

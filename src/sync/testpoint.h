@@ -33,6 +33,7 @@ TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_quiet_ns;    /* how long sampling 
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_query_ns;    /* how long anybody waits for a query of the program's */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_slice;       /* records in the first transactions */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_fault;       /* not 0: a SIGBUS counts as a fault that lasts */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_no_open_file_locks; /* 1: as a kernel that has none */
 
 #define TIDEI_TEST_LIMIT(name, limit)                                                                                  \
     (atomic_load_explicit(&tidei_test_##name, memory_order_relaxed) != 0                                               \

@@ -83,7 +83,7 @@ recover_into(const char *path, const char *into, bool no_symbols, struct tide_tr
         message("%s: exists: it is not overwritten", into);
         return COMMAND_WRONG;
     }
-    if (!temporary_open(&copy, into, "recover", 0666)) {
+    if (!temporary_open(&copy, into, "recover", 0600)) {
         message("%s: %s", into, strerror(errno));
         return COMMAND_WRONG;
     }

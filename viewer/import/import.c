@@ -114,7 +114,7 @@ import_make_file(struct import *import, const char *path)
     import->path = strdup(path);
     if (import->path == NULL)
         return import_refused(path, "no memory");
-    return temporary_open(&import->temporary, path, "import", 0666) ? COMMAND_FINE
+    return temporary_open(&import->temporary, path, "import", 0600) ? COMMAND_FINE
                                                                     : import_refused(path, strerror(errno));
 }
 

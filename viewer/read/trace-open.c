@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <tidemark/tidemark.h>
 
@@ -385,6 +386,13 @@ trace_check_size(const struct trace *trace)
     return COMMAND_FINE;
 }
 
+/* A file that neither belongs to the trace's owner nor to this user or root: anybody may have put it there. */
+static bool
+trace_is_of_others(const struct stat *beside, const struct stat *trace)
+{
+    return beside->st_uid != trace->st_uid && beside->st_uid != geteuid() && beside->st_uid != 0;
+}
+
 /* Check the files that SQLite opens beside the trace: on a pipe it would wait forever. */
 static int
 trace_check_beside(const struct trace *trace)
@@ -392,6 +400,7 @@ trace_check_beside(const struct trace *trace)
     static const char *const endings[] = { "-journal", "-wal", "-shm" };
     char *real = realpath(trace->path, NULL);
     int status = COMMAND_FINE;
+    struct stat own;
 
     for (size_t i = 0; real != NULL && status == COMMAND_FINE && i < sizeof(endings) / sizeof(endings[0]); i++) {
         struct stat info;
@@ -401,6 +410,9 @@ trace_check_beside(const struct trace *trace)
             continue;
         if (lstat(beside, &info) == 0 && !S_ISREG(info.st_mode))
             status = trace_broken(trace, "%s beside it is no regular file", beside);
+        else if (lstat(beside, &info) == 0 && stat(real, &own) == 0 && trace_is_of_others(&info, &own))
+            status = trace_broken(trace, "%s beside it belongs to user %lu: it is not used", beside,
+                                  (unsigned long)info.st_uid);
         free(beside);
     }
     free(real);

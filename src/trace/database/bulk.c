@@ -101,8 +101,11 @@ bulk_next(sqlite3_vtab_cursor *base)
     struct tidei_bulk_cursor *cursor = (struct tidei_bulk_cursor *)base;
     const struct tidei_database *database = cursor->database;
 
-    if (++cursor->row % BULK_POLL_ROWS == 0 && database->poll != NULL)
-        database->poll(database->poll_context, 0);
+    if (++cursor->row % BULK_POLL_ROWS == 0) {
+        tidei_guard_renew(&database->guard);
+        if (database->poll != NULL)
+            database->poll(database->poll_context, 0);
+    }
     cursor->at_end = !cursor->table->load(cursor);
     return SQLITE_OK;
 }

@@ -107,7 +107,9 @@ static void
 database_disconnect(struct tidei_database *database)
 {
     database_finalize(database);
+    tidei_guard_release(&database->guard);
     sqlite3_close(database->db);
+    tidei_guard_close(&database->guard);
     database->db = NULL;
     database->stack = database->frame = database->callstack = NULL;
     memset(database->bulk, 0, sizeof(database->bulk));
@@ -137,11 +139,18 @@ tidei_database_begin(struct tidei_database *database)
     if (tidei_database_is_torn(database) && database->connect != NULL)
         tidei_database_reopen(database);
     tidei_database_exec(database, "BEGIN IMMEDIATE", "begin");
+    if (database->status == TIDE_OK)
+        tidei_guard_begin(&database->guard);
 }
 
 enum tide_status
 tidei_database_end(struct tidei_database *database)
 {
+    if (database->status == TIDE_OK && !tidei_database_is_torn(database) && !tidei_guard_check(&database->guard))
+        database->status = tide_error_set(TIDE_EIO,
+                                          "log: %s: another program has written into it, in the midst of a "
+                                          "transaction whose lock it took",
+                                          database->path);
     tidei_database_exec(database, "COMMIT", "commit");
     /* Others may not see what was committed, since its index did not reach the file. */
     if (database->status == TIDE_OK && tidei_database_is_torn(database))
@@ -171,6 +180,7 @@ enum tide_status
 tidei_database_finish(struct tidei_database *database)
 {
     database_finalize(database);
+    tidei_guard_release(&database->guard);
     if (sqlite3_wal_checkpoint_v2(database->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) != SQLITE_OK)
         tidei_database_fail(database, "checkpoint");
     tidei_database_exec(database, "PRAGMA journal_mode = DELETE", "journal mode");

@@ -10,6 +10,7 @@
 
 #include <tidemark/status.h>
 
+#include "src/trace/database/guard.h"
 #include "src/trace/database/insert.h"
 #include "src/trace/events/counts.h"
 #include "src/trace/events/pair.h"
@@ -47,6 +48,7 @@ enum tidei_bulk {
 struct tidei_database {
     sqlite3 *db;
     char *path; /* owned */
+    struct tidei_guard guard;
     sqlite3_stmt *stack, *frame, *callstack, *revoke;
     sqlite3_stmt *bulk[TIDEI_BULKS];
     struct tidei_inserts inserts;
@@ -87,8 +89,8 @@ struct tidei_database {
     uint64_t busy_since_ns;
 };
 
-/* open.c: create the file of a trace, with its schema. Errors: TIDE_EEXIST, TIDE_EIO, TIDE_ENOMEM. */
-enum tide_status tidei_database_create(const char *path, struct tidei_database **out);
+/* open.c: create the file of a trace, with its schema and `mode`. Errors: TIDE_EEXIST, TIDE_EIO, TIDE_ENOMEM. */
+enum tide_status tidei_database_create(const char *path, mode_t mode, struct tidei_database **out);
 
 /* open.c: the file that was created is whole: close it. The struct is freed on every return. Errors: TIDE_EIO. */
 enum tide_status tidei_database_born(struct tidei_database *database);
@@ -102,6 +104,9 @@ enum tide_status tidei_database_open(const char *path, bool (*poll)(void *contex
 
 /* open.c: do not trust a trace that another process has left: run no code that its schema contains. */
 void tidei_database_distrust(sqlite3 *db);
+
+/* look.c: leave the write-ahead log as it is when the trace is closed, unless it was folded in before. */
+void tidei_database_spare_log(struct tidei_database *database);
 
 /* load.c: load the live allocations, streams, layers and last ids of a trace that was opened again. */
 enum tide_status tidei_database_load(struct tidei_database *database);

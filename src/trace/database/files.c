@@ -142,6 +142,43 @@ tidei_trace_is_at(const char *path)
            memcmp(header + 68, id, sizeof(id)) == 0;
 }
 
+/*
+ * Whether the file beside a trace may be used: SQLite and this library write into it. In a folder where others may make
+ * files, one of them could have put it there.
+ */
+static enum tide_status
+files_check_beside(const char *beside, const char *path, uid_t owner)
+{
+    struct stat info;
+
+    if (lstat(beside, &info) != 0)
+        return errno == ENOENT ? TIDE_OK : tide_error_set(TIDE_EIO, "log: %s: %s", beside, strerror(errno));
+    if (S_ISLNK(info.st_mode))
+        return tide_error_set(TIDE_EIO, "log: %s is a symbolic link: it is not followed", beside);
+    if (info.st_uid == owner || info.st_uid == geteuid() || info.st_uid == 0)
+        return TIDE_OK;
+    return tide_error_set(TIDE_EFORMAT, "log: %s belongs to user %lu, and %s to user %lu: it is not used", beside,
+                          (unsigned long)info.st_uid, path, (unsigned long)owner);
+}
+
+enum tide_status
+tidei_trace_check_beside(const char *path)
+{
+    static const char *const suffixes[] = { TIDEI_RINGS_SUFFIX, "-wal", "-shm", "-journal" };
+    enum tide_status status = TIDE_OK;
+    struct stat info;
+    uid_t owner = stat(path, &info) == 0 ? info.st_uid : geteuid();
+
+    for (size_t i = 0; status == TIDE_OK && i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        char *beside = tidei_trace_path_beside(path, suffixes[i]);
+
+        status = beside != NULL ? files_check_beside(beside, path, owner)
+                                : tide_error_set(TIDE_ENOMEM, "log: no host memory");
+        free(beside);
+    }
+    return status;
+}
+
 /* The trace itself is last, so that after a kill in between it still has its name. */
 static const char *const replaced_suffixes[] = { "-wal", "-shm", "-journal", "" };
 

@@ -28,6 +28,12 @@ char *tidei_trace_path_beside(const char *path, const char *suffix);
  */
 bool tidei_trace_is_at(const char *path);
 
+/*
+ * Check that the files beside the trace at `path` belong to its owner, to this user or to root. SQLite follows no
+ * symbolic link there. Errors: TIDE_EFORMAT (another user's), TIDE_EIO (a symbolic link), TIDE_ENOMEM.
+ */
+enum tide_status tidei_trace_check_beside(const char *path);
+
 /* The suffix of a trace that is being replaced; the suffixes of its other files follow it. */
 #define TIDEI_REPLACED_SUFFIX "-replaced"
 

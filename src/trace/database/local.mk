@@ -13,9 +13,13 @@ libtidemark_la_SOURCES += \
 	src/trace/database/database.h \
 	src/trace/database/definitions.c \
 	src/trace/database/gate.h \
+	src/trace/database/guard.c \
+	src/trace/database/guard.h \
 	src/trace/database/insert.c \
 	src/trace/database/insert.h \
 	src/trace/database/load.c \
+	src/trace/database/look.c \
+	src/trace/database/look.h \
 	src/trace/database/open.c \
 	src/trace/database/files.c \
 	src/trace/database/files.h \

@@ -141,8 +141,14 @@ open_connect(struct tidei_database *database, void (*configure)(struct tidei_dat
     if (sqlite3_open_v2(database->path, &database->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, tidei_vfs()) !=
         SQLITE_OK)
         tidei_database_fail(database, "open");
+    else if (sqlite3_db_readonly(database->db, "main") == 1)
+        /* SQLite does so where it gets no file to write, for want of a descriptor too. */
+        database->status = tide_error_set(TIDE_EIO, "log: %s: it cannot be opened for writing", database->path);
     else
         configure(database);
+    /* Again, now that SQLite has them open: somebody may have made one in between. */
+    if (database->status == TIDE_OK)
+        database->status = tidei_trace_check_beside(database->path);
     tidei_database_prepare(database);
     return database->status;
 }
@@ -169,6 +175,7 @@ open_new(const char *path)
 
     if (database == NULL)
         return NULL;
+    database->guard.trace.fd = database->guard.index.fd = -1;
     database->path = strdup(path);
     if (database->path == NULL) {
         free(database);
@@ -178,7 +185,7 @@ open_new(const char *path)
 }
 
 enum tide_status
-tidei_database_create(const char *path, struct tidei_database **out)
+tidei_database_create(const char *path, mode_t mode, struct tidei_database **out)
 {
     struct tidei_database *database = open_new(path);
     enum tide_status status;
@@ -188,7 +195,7 @@ tidei_database_create(const char *path, struct tidei_database **out)
     if (database == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     /* SQLite would open what is there; this makes sure that the file is new, and ours. */
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (fd < 0) {
         status = tide_error_set(errno == EEXIST ? TIDE_EEXIST : TIDE_EIO, "log: %s: %s", path, strerror(errno));
         tidei_database_close(database);
@@ -208,7 +215,7 @@ tidei_database_born(struct tidei_database *database)
 
     /* While nobody else can have the file open: a reader would hold up the change of the mode. */
     tidei_database_exec(database, "PRAGMA journal_mode = WAL", "journal mode");
-    status = database->status;
+    status = database->status == TIDE_OK ? tidei_trace_check_beside(database->path) : database->status;
     tidei_database_close(database);
     return status;
 }
@@ -216,18 +223,23 @@ tidei_database_born(struct tidei_database *database)
 static void
 open_again(struct tidei_database *database)
 {
-    open_connect(database, open_configure);
+    if (open_connect(database, open_configure) == TIDE_OK)
+        tidei_guard_open(&database->guard, database->path);
 }
 
 enum tide_status
 tidei_database_open(const char *path, bool (*poll)(void *context, uint64_t waited_ns), struct tidei_database **out)
 {
     struct tidei_database *database = open_new(path);
+    enum tide_status status;
 
     *out = NULL;
     if (database == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     database->poll = poll;
     database->connect = open_again;
-    return open_file(database, open_configure_left, out);
+    status = open_file(database, open_configure_left, out);
+    if (status == TIDE_OK)
+        tidei_guard_open(&database->guard, path);
+    return status;
 }

@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "src/resource/resource.h"
 #include "src/trace/ring/ringfile.h"
@@ -14,6 +15,8 @@
 
 /* 146 years. A clock line adds to its begin no more than another 73, so that the sum fits below 2^63. */
 #define RINGCHECK_NS_MOST ((uint64_t)1 << 62)
+/* Records that may lie in holes of the file, beside as many as there are: 16 MiB. */
+#define RINGCHECK_HOLES_MOST (((uint64_t)16 << 20) / sizeof(struct tidei_record))
 
 static enum tide_status
 ringcheck_damaged(const struct tidei_ringfile *file, const char *what)
@@ -92,6 +95,95 @@ ringcheck_ring(const struct tidei_ringfile *file, const struct tidei_ring *ring,
     return TIDE_OK;
 }
 
+uint64_t
+tidei_ringfile_count(const struct tidei_ringfile *file, unsigned buffer)
+{
+    uint64_t published = atomic_load_explicit(&file->header->published, memory_order_relaxed);
+
+    return buffer == TIDEI_PUBLISHED_BUFFER(published) ? TIDEI_PUBLISHED_COUNT(published)
+                                                       : file->header->buffers[buffer].count;
+}
+
+/* Where the records of a ring begin that are not in the backlog, and how many there are. */
+static uint64_t
+ringcheck_left(const struct tidei_ringfile *file, const struct tidei_ring *ring, uint64_t *tail)
+{
+    uint64_t published = atomic_load_explicit(&file->header->published, memory_order_relaxed);
+
+    *tail = tidei_ring_left_tail(ring, TIDEI_PUBLISHED_NUMBER(published));
+    return atomic_load_explicit(&ring->head, memory_order_relaxed) - *tail;
+}
+
+uint64_t
+tidei_ringfile_left(const struct tidei_ringfile *file)
+{
+    uint32_t rings = atomic_load_explicit(&file->header->ring_count, memory_order_relaxed);
+    uint64_t left = 0, tail;
+
+    for (uint32_t i = 0; i < rings; i++)
+        left += ringcheck_left(file, file->rings[i], &tail);
+    return left;
+}
+
+/* The records of a part of the file that lie where nothing was ever written. */
+static uint64_t
+ringcheck_holes(const struct tidei_ringfile *file, uint64_t offset, uint64_t records)
+{
+    uint64_t end = offset + records * sizeof(struct tidei_record), bytes = 0, at = offset;
+
+    while (at < end) {
+        off_t hole = lseek(file->fd, (off_t)at, SEEK_HOLE), data;
+
+        if (hole < 0 || (uint64_t)hole >= end)
+            break;
+        data = lseek(file->fd, hole, SEEK_DATA);
+        at = data < 0 || (uint64_t)data > end ? end : (uint64_t)data;
+        bytes += at - (uint64_t)hole;
+    }
+    return bytes / sizeof(struct tidei_record);
+}
+
+/* The holes among the records of a ring, which go round its end. */
+static uint64_t
+ringcheck_ring_holes(const struct tidei_ringfile *file, uint32_t index)
+{
+    uint64_t room = file->header->ring_bytes / sizeof(struct tidei_record), tail;
+    uint64_t left = ringcheck_left(file, file->rings[index], &tail), first;
+    uint64_t offset = file->directory->rings[index] + TIDEI_PAGE;
+
+    tail %= room;
+    first = left < room - tail ? left : room - tail;
+    return ringcheck_holes(file, offset + tail * sizeof(struct tidei_record), first) +
+           ringcheck_holes(file, offset, left - first);
+}
+
+/*
+ * Records that lie in holes of the file are none, however many the file says that there are: reading them would take as
+ * long as it wishes. Where the machine has lost power, a few may be missing, which are counted.
+ */
+static enum tide_status
+ringcheck_on_disk(const struct tidei_ringfile *file)
+{
+    uint32_t rings = atomic_load_explicit(&file->header->ring_count, memory_order_relaxed);
+    uint32_t chunks = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
+    uint64_t left[2] = { tidei_ringfile_count(file, 0), tidei_ringfile_count(file, 1) };
+    uint64_t said = left[0] + left[1] + tidei_ringfile_left(file), missing = 0;
+
+    for (uint32_t i = 0; i < rings; i++)
+        missing += ringcheck_ring_holes(file, i);
+    for (uint32_t i = 0; i < chunks; i++) {
+        unsigned buffer = file->directory->chunks[i] & 1;
+        uint64_t here = left[buffer] < TIDEI_CHUNK_RECORDS ? left[buffer] : TIDEI_CHUNK_RECORDS;
+
+        missing += ringcheck_holes(file, file->directory->chunks[i] & ~(uint64_t)1, here);
+        left[buffer] -= here;
+    }
+    if (missing <= RINGCHECK_HOLES_MOST + (said - missing))
+        return TIDE_OK;
+    return tide_error_set(TIDE_EFORMAT, "%s: damaged ring file: it says that it holds %llu records, and has %llu",
+                          file->path, (unsigned long long)said, (unsigned long long)(said - missing));
+}
+
 enum tide_status
 tidei_ringfile_check(const struct tidei_ringfile *file)
 {
@@ -112,7 +204,7 @@ tidei_ringfile_check(const struct tidei_ringfile *file)
         status = ringcheck_segments(file);
     for (uint32_t i = 0; status == TIDE_OK && i < rings; i++)
         status = ringcheck_ring(file, file->rings[i], TIDEI_PUBLISHED_NUMBER(published));
-    return status;
+    return status == TIDE_OK ? ringcheck_on_disk(file) : status;
 }
 
 enum tide_status

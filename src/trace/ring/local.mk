@@ -3,6 +3,8 @@ libtidemark_la_SOURCES += \
 	src/trace/ring/capture.c \
 	src/trace/ring/capture.h \
 	src/trace/ring/check.c \
+	src/trace/ring/claim.c \
+	src/trace/ring/claim.h \
 	src/trace/ring/clock.c \
 	src/trace/ring/clock.h \
 	src/trace/ring/drops.c \
@@ -11,6 +13,8 @@ libtidemark_la_SOURCES += \
 	src/trace/ring/filelimit.h \
 	src/trace/ring/function.c \
 	src/trace/ring/function.h \
+	src/trace/ring/owner.c \
+	src/trace/ring/owner.h \
 	src/trace/ring/producer.c \
 	src/trace/ring/producer.h \
 	src/trace/ring/record.h \

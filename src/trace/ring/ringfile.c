@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/resource/resource.h"
@@ -25,58 +26,101 @@ ringfile_error(const char *path, const char *what, int error)
 }
 
 /*
- * Lock the file for this process while it has the descriptor open. This is a POSIX record lock: it ends with the
- * process's descriptors, at once after a kill, and a child does not inherit it. A lock of the open file description
- * would last until the kernel has torn down the mappings (100 ms and more on Linux 6.18). The price: this process must
- * never open the ring file of its own recorder, since closing that descriptor would drop the lock. A caller that might
- * do so calls tidei_session_owns first.
- *
  * A recorder locks all bytes below RINGFILE_RECOVERY. A recovery locks that byte first, and then the bytes below it. So
- * another recovery can tell whether the process that has the file records into it or recovers it.
+ * another recovery can tell whether the process that has the file records into it or recovers it. The lock says nothing
+ * of who has it: for that, the process that has one of the two sets a POSIX lock on a byte of its own, which is gone
+ * where the process has closed the file meanwhile. Earlier versions have POSIX locks alone, of the same bytes.
  */
 #define RINGFILE_RECOVERY ((off_t)1 << 62)
+#define RINGFILE_NAMES    (RINGFILE_RECOVERY + 1)
 
-static bool
-ringfile_try_lock(int fd, off_t first, uint32_t *pid)
+/* The lock of process that died vanishes soon: attempts, 5 ms apart; and where nothing is known of the process. */
+#define RINGFILE_TRIES         200
+#define RINGFILE_TRIES_UNKNOWN 20
+
+/* The bytes to lock from `first` on, and the byte that tells who has. */
+static off_t
+ringfile_lock_length(off_t first)
 {
-    struct flock lock = {
-        .l_type = F_WRLCK,
-        .l_whence = SEEK_SET,
-        .l_start = first,
-        .l_len = first == 0 ? RINGFILE_RECOVERY : 1,
-    };
+    return first == 0 ? RINGFILE_RECOVERY : 1;
+}
 
-    if (fcntl(fd, F_SETLK, &lock) == 0)
-        return true;
-    if (errno == EACCES)
-        errno = EAGAIN;
-    if (errno == EAGAIN && fcntl(fd, F_GETLK, &lock) == 0) {
-        *pid = lock.l_type == F_UNLCK ? 0 : (uint32_t)lock.l_pid;
-        errno = EAGAIN;
+static off_t
+ringfile_lock_name(off_t first)
+{
+    return RINGFILE_NAMES + (first == 0 ? 0 : 1);
+}
+
+/* Who records into the file, and whether that process lives, as its header says. */
+static enum tidei_owner_state
+ringfile_owner(const struct tidei_ringfile *file, uint32_t *pid, bool *posix)
+{
+    struct tidei_ring_header header;
+
+    *pid = 0;
+    *posix = false;
+    if (pread(file->claim.fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
+        memcmp(header.magic, TIDEI_RING_MAGIC, sizeof(header.magic)) != 0)
+        return TIDEI_OWNER_UNKNOWN;
+    *pid = header.pid;
+    *posix = header.owner.posix != 0;
+    return tidei_owner_look(&header.owner, header.pid, file->claim.fd);
+}
+
+/* Lock, or say who has the lock; *state: whether that process lives. 0, EAGAIN, or the error number. */
+static int
+ringfile_try_lock(struct tidei_ringfile *file, off_t first, uint32_t *pid, enum tidei_owner_state *state)
+{
+    enum tidei_owner_state owner;
+    bool posix, weak;
+    uint32_t recorder;
+    int error = tidei_claim_lock(&file->claim, F_WRLCK, first, ringfile_lock_length(first), &posix);
+    pid_t holder;
+
+    owner = first == 0 ? ringfile_owner(file, &recorder, &weak) : TIDEI_OWNER_UNKNOWN;
+    *state = TIDEI_OWNER_UNKNOWN;
+    if (error == 0) {
+        file->posix = posix;
+        tidei_claim_lock_process(&file->claim, F_WRLCK, ringfile_lock_name(first), 1);
+        if (first != 0 || !weak || owner != TIDEI_OWNER_LIVES)
+            return 0;
+        tidei_claim_lock(&file->claim, F_UNLCK, first, ringfile_lock_length(first), NULL);
+        error = EAGAIN;
     }
-    return false;
+    if (error != EAGAIN)
+        return error;
+    holder = tidei_claim_holder(&file->claim, F_WRLCK, first, ringfile_lock_length(first));
+    if (holder <= 0)
+        holder = tidei_claim_holder(&file->claim, F_WRLCK, ringfile_lock_name(first), 1);
+    *state = owner;
+    if (holder > 0)
+        *state = kill(holder, 0) == 0 || errno != ESRCH ? TIDEI_OWNER_LIVES : TIDEI_OWNER_UNKNOWN;
+    *pid = holder > 0 ? (uint32_t)holder : first == 0 ? recorder : 0;
+    return EAGAIN;
 }
 
 /*
  * Lock with retries, since the lock of a process that has just died or closed the file vanishes soon. Returns 0, EAGAIN
- * if another process has the lock (*pid; 0: not known), or the error number.
+ * if another process has the lock (*pid; 0: not known), or the error number. A recorder that is certainly dead has no
+ * claim any more: a child that it made without fork() may have its descriptors, and with them its lock.
  */
 static int
-ringfile_lock(int fd, off_t first, uint32_t *pid)
+ringfile_lock(struct tidei_ringfile *file, off_t first, uint32_t *pid)
 {
     const struct timespec pause = { 0, 5000000 };
+    enum tidei_owner_state state = TIDEI_OWNER_UNKNOWN;
 
     *pid = 0;
-    for (int tries = 0; tries < 200; tries++) {
-        if (ringfile_try_lock(fd, first, pid))
-            return 0;
-        if (errno != EAGAIN)
-            return errno;
-        if (*pid != 0 && (kill((pid_t)*pid, 0) == 0 || errno != ESRCH))
-            break;
+    for (int tries = 0; tries < RINGFILE_TRIES; tries++) {
+        int error = ringfile_try_lock(file, first, pid, &state);
+
+        if (error != EAGAIN)
+            return error;
+        if (state == TIDEI_OWNER_LIVES || (state == TIDEI_OWNER_UNKNOWN && tries >= RINGFILE_TRIES_UNKNOWN))
+            return EAGAIN;
         nanosleep(&pause, NULL);
     }
-    return EAGAIN;
+    return state == TIDEI_OWNER_DEAD ? 0 : EAGAIN;
 }
 
 /* The status and error text for a result of ringfile_lock. */
@@ -303,6 +347,7 @@ ringfile_new(const char *path)
         return NULL;
     file->fd = -1;
     file->fault.file = &file->fd;
+    file->claim.fd = -1;
     pthread_mutex_init(&file->lock, NULL);
     file->path = strdup(path);
     if (file->path == NULL) {
@@ -345,28 +390,39 @@ ringfile_may_go(int fd)
            (memcmp(magic, TIDEI_RING_MAGIC, sizeof(magic)) == 0 || memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0);
 }
 
-/*
- * As open(), but never returns one of the first three descriptors: if the program has closed its standard output, its
- * prints would go into the ring file.
- */
+/* Open the file, and once more for its lock. Returns 0, or the error number. */
 static int
-ringfile_open_high(const char *path, int flags)
+ringfile_open_both(struct tidei_ringfile *file, int flags, mode_t mode)
 {
-    int fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int high, error;
+    int error;
 
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    error = errno;
-    close(fd);
-    errno = error;
-    return high;
+    do {
+        file->fd = tidei_open_high(file->path, flags, mode);
+        if (file->fd < 0)
+            return errno;
+        error = tidei_claim_open(&file->claim, file->path, flags & ~(O_CREAT | O_EXCL), file->fd);
+        if (error != 0 && error != ESTALE && (flags & O_EXCL) != 0)
+            unlink(file->path);
+        if (error != 0) {
+            close(file->fd);
+            file->fd = -1;
+        }
+    } while (error == ESTALE); /* it was replaced in between */
+    return error;
+}
+
+static void
+ringfile_close_both(struct tidei_ringfile *file)
+{
+    tidei_claim_close(&file->claim);
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
 }
 
 /* Create and lock a new file. A dead process's file is renamed to `replaced`, or removed if that is NULL. */
 static enum tide_status
-ringfile_claim(struct tidei_ringfile *file, const char *replaced)
+ringfile_claim(struct tidei_ringfile *file, const char *replaced, mode_t mode)
 {
     uint32_t pid = 0;
     int error;
@@ -374,18 +430,18 @@ ringfile_claim(struct tidei_ringfile *file, const char *replaced)
     for (int tries = 0; tries < 100; tries++) {
         bool created = true;
 
-        file->fd = ringfile_open_high(file->path, O_RDWR | O_CREAT | O_EXCL);
-        if (file->fd < 0 && errno == EEXIST) {
+        error = ringfile_open_both(file, O_RDWR | O_CREAT | O_EXCL, mode);
+        if (error == EEXIST) {
             created = false;
-            file->fd = ringfile_open_high(file->path, O_RDWR | O_NONBLOCK);
-            if (file->fd < 0 && errno == ENOENT)
-                continue;
+            error = ringfile_open_both(file, O_RDWR | O_NONBLOCK, 0);
         }
-        if (file->fd < 0)
-            return ringfile_error(file->path, "open", errno);
+        if (error == ENOENT)
+            continue;
+        if (error != 0)
+            return ringfile_error(file->path, "open", error);
         if (!created && !ringfile_may_go(file->fd))
             return tide_error_set(TIDE_EEXIST, "log: %s exists and is no ring file: it stays", file->path);
-        error = ringfile_lock(file->fd, 0, &pid);
+        error = ringfile_lock(file, 0, &pid);
         if (error != 0 && error != EAGAIN && created)
             unlink(file->path);
         if (error != 0)
@@ -396,8 +452,7 @@ ringfile_claim(struct tidei_ringfile *file, const char *replaced)
             if ((replaced != NULL ? rename(file->path, replaced) : unlink(file->path)) != 0)
                 return ringfile_error(file->path, replaced != NULL ? "rename" : "unlink", errno);
         }
-        close(file->fd);
-        file->fd = -1;
+        ringfile_close_both(file);
     }
     return tide_error_set(TIDE_EBUSY, "log: %s: other processes keep creating it", file->path);
 }
@@ -411,7 +466,7 @@ ringfile_put_back(const char *replaced, const char *path)
 }
 
 enum tide_status
-tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_bytes, uint64_t backlog_bytes,
+tidei_ringfile_create(const char *path, const char *replaced, mode_t mode, uint64_t ring_bytes, uint64_t backlog_bytes,
                       struct tidei_ringfile **out)
 {
     struct tidei_ringfile *file = ringfile_new(path);
@@ -422,7 +477,7 @@ tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_byte
     *out = NULL;
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    status = ringfile_claim(file, replaced);
+    status = ringfile_claim(file, replaced, mode);
     claimed = status == TIDE_OK;
     if (claimed) {
         file->fault.found = ringfile_faulted;
@@ -443,6 +498,9 @@ tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_byte
     file->header->format = TIDEI_RING_FORMAT;
     file->header->pid = (uint32_t)getpid();
     file->header->ring_bytes = file->ring_bytes = ring_bytes;
+    tidei_owner_set(&file->header->owner, file->fd);
+    file->header->owner.posix = file->posix;
+    file->records = true;
     *out = file;
     return TIDE_OK;
 }
@@ -473,22 +531,15 @@ ringfile_check_header(const struct tidei_ringfile *file)
     return TIDE_OK;
 }
 
-/*
- * Map one segment that the directory names, if it lies in the file. Its blocks are allocated where they are not: a copy
- * of a ring file may have holes, and a store into one is a signal where the disk is full.
- */
+/* Map one segment that the directory names, if it lies in the file. */
 static enum tide_status
 ringfile_map_segment(struct tidei_ringfile *file, uint64_t offset, uint64_t bytes, void *out)
 {
     void *address;
-    int error;
 
     if (offset % TIDEI_PAGE != 0 || offset < TIDEI_RING_PREFIX_BYTES || offset > file->size ||
         bytes > file->size - offset)
-        return ringfile_damaged(file, "damaged ring file: a segment lies outside of it");
-    error = ringfile_allocate(file->fd, offset, bytes);
-    if (error != 0)
-        return ringfile_error(file->path, "no space", error);
+        return ringfile_damaged(file, "damaged ring file: a segment lies outside of it, or it was cut off");
     address = ringfile_map(file, offset, bytes);
     if (address == NULL)
         return ringfile_error(file->path, "mmap", errno);
@@ -518,6 +569,34 @@ ringfile_map_segments(struct tidei_ringfile *file)
     return status;
 }
 
+/* Allocate what recovery writes of one segment. */
+static enum tide_status
+ringfile_make_room_at(const struct tidei_ringfile *file, uint64_t offset, uint64_t bytes)
+{
+    int error = ringfile_allocate(file->fd, offset, bytes);
+
+    return error == 0 ? TIDE_OK : ringfile_error(file->path, "no space", error);
+}
+
+enum tide_status
+tidei_ringfile_make_room(const struct tidei_ringfile *file)
+{
+    uint32_t rings = atomic_load_explicit(&file->header->ring_count, memory_order_relaxed);
+    uint32_t chunks = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
+    enum tide_status status = ringfile_make_room_at(file, 0, TIDEI_RING_PREFIX_BYTES);
+    uint64_t left = tidei_ringfile_left(file), needed[2], seen[2] = { 0, 0 };
+
+    for (unsigned buffer = 0; buffer < 2; buffer++)
+        needed[buffer] = (tidei_ringfile_count(file, buffer) + left) / TIDEI_CHUNK_RECORDS + 1;
+    for (uint32_t i = 0; status == TIDE_OK && i < rings; i++)
+        status = ringfile_make_room_at(file, file->directory->rings[i], TIDEI_PAGE);
+    for (uint32_t i = 0; status == TIDE_OK && i < chunks; i++) {
+        if (seen[file->directory->chunks[i] & 1]++ < needed[file->directory->chunks[i] & 1])
+            status = ringfile_make_room_at(file, file->directory->chunks[i] & ~(uint64_t)1, TIDEI_CHUNK_BYTES);
+    }
+    return status;
+}
+
 /* Whether the process was killed before it wrote the header: then there are no segments, and no records. */
 static bool
 ringfile_is_unborn(const struct tidei_ringfile *file)
@@ -530,13 +609,13 @@ ringfile_is_unborn(const struct tidei_ringfile *file)
 
 /* Lock a file that was left behind, or tell which process has locked it, and whether that recovers it. */
 static enum tide_status
-ringfile_lock_left(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
+ringfile_lock_left(struct tidei_ringfile *file, struct tidei_ring_holder *holder)
 {
-    int error = ringfile_lock(file->fd, RINGFILE_RECOVERY, &holder->pid);
+    int error = ringfile_lock(file, RINGFILE_RECOVERY, &holder->pid);
 
     holder->recovers = error == EAGAIN;
     if (error == 0)
-        error = ringfile_lock(file->fd, 0, &holder->pid);
+        error = ringfile_lock(file, 0, &holder->pid);
     if (error == 0)
         return TIDE_OK;
     return ringfile_lock_error(file->path, error, holder->pid, holder->recovers ? "is recovering it" : "records there");
@@ -546,41 +625,43 @@ ringfile_lock_left(const struct tidei_ringfile *file, struct tidei_ring_holder *
 static enum tide_status
 ringfile_check_unlocked(const struct tidei_ringfile *file, struct tidei_ring_holder *holder)
 {
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    pid_t pid = tidei_claim_holder(&file->claim, F_WRLCK, 0, 0);
+    bool posix;
 
-    if (fcntl(file->fd, F_GETLK, &lock) != 0)
-        return ringfile_error(file->path, "lock", errno);
-    if (lock.l_type == F_UNLCK)
+    if (pid == 0)
         return TIDE_OK;
-    holder->pid = (uint32_t)lock.l_pid;
+    if (pid > 0)
+        holder->pid = (uint32_t)pid;
+    else
+        ringfile_owner(file, &holder->pid, &posix);
     return ringfile_lock_error(file->path, EAGAIN, holder->pid, "has it open");
 }
 
 enum tide_status
-tidei_ringfile_hold(const char *path, int *fd, struct tidei_ring_holder *holder)
+tidei_ringfile_hold(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder)
 {
     struct tidei_ringfile *file = ringfile_new(path);
     enum tide_status status;
     bool readable = false;
+    int error;
 
-    *fd = -1;
+    *out = NULL;
     *holder = (struct tidei_ring_holder){ 0 };
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
-    file->fd = ringfile_open_high(path, O_RDWR | O_NONBLOCK);
-    if (file->fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) {
-        file->fd = ringfile_open_high(path, O_RDONLY | O_NONBLOCK);
+    error = ringfile_open_both(file, O_RDWR | O_NONBLOCK, 0);
+    if (error == EACCES || error == EROFS || error == EPERM) {
+        error = ringfile_open_both(file, O_RDONLY | O_NONBLOCK, 0);
         readable = true;
     }
-    if (file->fd < 0)
-        status = errno == ENOENT ? TIDE_OK : ringfile_error(path, "open", errno);
+    if (error != 0)
+        status = error == ENOENT ? TIDE_OK : ringfile_error(path, "open", error);
     else
         status = readable ? ringfile_check_unlocked(file, holder) : ringfile_lock_left(file, holder);
-    if (status == TIDE_OK) {
-        *fd = file->fd;
-        file->fd = -1;
-    }
-    tidei_ringfile_close(file, false);
+    if (status == TIDE_OK && error == 0)
+        *out = file;
+    else
+        tidei_ringfile_close(file, false);
     return status;
 }
 
@@ -611,16 +692,19 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_
     struct tidei_ringfile *file = ringfile_new(path);
     enum tide_status status;
     struct stat info;
+    int error;
 
     *out = NULL;
     *holder = (struct tidei_ring_holder){ 0 };
     if (file == NULL)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     /* Not blocking: what has the name may be a pipe. */
-    file->fd = ringfile_open_high(path, O_RDWR | O_NONBLOCK);
     file->left = true;
-    if (file->fd < 0 || fstat(file->fd, &info) != 0)
-        status = ringfile_error(path, "open", errno);
+    error = ringfile_open_both(file, O_RDWR | O_NONBLOCK, 0);
+    if (error == 0 && fstat(file->fd, &info) != 0)
+        error = errno;
+    if (error != 0)
+        status = ringfile_error(path, "open", error);
     else if (!S_ISREG(info.st_mode))
         status = ringfile_damaged(file, "no regular file");
     else
@@ -661,6 +745,9 @@ tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it)
 
     if (unlink_it)
         tidei_ringfile_unlink(file);
+    /* Whoever finds the file from here on need not wait for this process to end. */
+    if (file->records && file->fd >= 0 && file->header != NULL)
+        memset(&file->header->owner, 0, sizeof(file->header->owner));
     tidei_fault_remove(&file->fault, NULL);
     for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
         munmap(file->rings[i], ring_bytes);
@@ -670,8 +757,7 @@ tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it)
     }
     if (file->header != NULL)
         munmap(file->header, TIDEI_RING_PREFIX_BYTES);
-    if (file->fd >= 0)
-        close(file->fd);
+    ringfile_close_both(file);
     pthread_mutex_destroy(&file->lock);
     free(file->path);
     free(file);

@@ -24,7 +24,9 @@
 #include <tidemark/status.h>
 
 #include "src/sync/fault.h"
+#include "src/trace/ring/claim.h"
 #include "src/trace/ring/clock.h"
+#include "src/trace/ring/owner.h"
 #include "src/trace/ring/record.h"
 
 /* The suffix of the ring file beside a trace. */
@@ -99,9 +101,10 @@ struct tidei_ring_header {
     _Atomic uint32_t line; /* index into `lines`; one word, so that a kill never leaves a torn line */
     uint32_t exited;       /* 1: the process has ended the trace at exit(), and threads recorded on, or could */
     /* Since format 3, written by the writer alone: see steady.h. */
-    uint64_t shift;        /* the backlog's ticks less those of the counter */
-    uint64_t shift_before; /* the same before the counter was last set */
-    uint64_t apart_ticks;  /* what counters of two processors were seen to differ by; 0: nothing */
+    uint64_t shift;           /* the backlog's ticks less those of the counter */
+    uint64_t shift_before;    /* the same before the counter was last set */
+    uint64_t apart_ticks;     /* what counters of two processors were seen to differ by; 0: nothing */
+    struct tidei_owner owner; /* the process that records */
 };
 
 /* The offset of each segment, a multiple of the page size; bit 0 of a chunk's offset is its buffer. */
@@ -127,6 +130,9 @@ struct tidei_ring_holder {
 
 struct tidei_ringfile {
     int fd;
+    struct tidei_claim claim;       /* its lock */
+    bool posix;                     /* the lock is a POSIX lock */
+    bool records;                   /* this process records into it */
     char *path;                     /* owned */
     struct tidei_fault_owner fault; /* of all segments */
     bool left;                      /* of a dead process; else this process has created it */
@@ -184,15 +190,16 @@ tidei_buffer_record(struct tidei_ringfile *file, unsigned buffer, uint64_t index
 }
 
 /*
- * Create the file (mode 0600, never through a symbolic link) and lock it for this process. A dead process's ring file
+ * Create the file (with `mode`, never through a symbolic link) and lock it for this process. A dead process's ring file
  * at `path` is renamed to `replaced`, and comes back on failure; if `replaced` is NULL, it is removed.
  * Errors: TIDE_EBUSY (another process has it), TIDE_EIO, TIDE_ENOMEM.
  */
-enum tide_status tidei_ringfile_create(const char *path, const char *replaced, uint64_t ring_bytes,
+enum tide_status tidei_ringfile_create(const char *path, const char *replaced, mode_t mode, uint64_t ring_bytes,
                                        uint64_t backlog_bytes, struct tidei_ringfile **out);
 
 /*
- * Open and lock the ring file of a dead process. Never for a file that this process has open: see ringfile_try_lock.
+ * Open and lock the ring file of a dead process. Never for a file that this process has open: where its lock is a POSIX
+ * lock, closing the file would end it. A caller that might do so calls tidei_session_owns first.
  * If that process was killed while it created the file, the header is missing or not ready.
  * Errors: TIDE_EBUSY (another process has it: *holder), TIDE_EFORMAT (no ring file, a newer one, a damaged
  * one), TIDE_EIO, TIDE_ENOMEM.
@@ -200,12 +207,12 @@ enum tide_status tidei_ringfile_create(const char *path, const char *replaced, u
 enum tide_status tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder);
 
 /*
- * Keep the ring file of a dead process from being recovered or removed while *fd is open. On a read-only medium it is
- * not locked: nobody can change it there. Not for a file that this process has open, as above. *fd is -1 where there is
- * no ring file.
+ * Keep the ring file of a dead process from being recovered or removed until *out is closed. It is opened, but not
+ * mapped. On a read-only medium it is not locked: nobody can change it there. Not for a file that this process has
+ * open, as above. *out is NULL where there is no ring file.
  * Errors: TIDE_EBUSY (another process has it: *holder), TIDE_EIO, TIDE_ENOMEM.
  */
-enum tide_status tidei_ringfile_hold(const char *path, int *fd, struct tidei_ring_holder *holder);
+enum tide_status tidei_ringfile_hold(const char *path, struct tidei_ringfile **out, struct tidei_ring_holder *holder);
 
 /*
  * Whether the memory is still what has been recorded. Where the file was cut off, or a page of one that was left behind
@@ -229,6 +236,16 @@ bool tidei_ringfile_is_spent(const struct tidei_ringfile *file);
 
 /* Check everything that a reader of the file relies on, except the records. Errors: TIDE_EFORMAT, TIDE_ENOMEM. */
 enum tide_status tidei_ringfile_check(const struct tidei_ringfile *file);
+
+/* What the checked file holds: the records of a half of the backlog, and those in all rings. */
+uint64_t tidei_ringfile_count(const struct tidei_ringfile *file, unsigned buffer);
+uint64_t tidei_ringfile_left(const struct tidei_ringfile *file);
+
+/*
+ * Allocate what a recovery writes of the checked file: a copy of a ring file may have holes, and a store into one is a
+ * signal where the disk is full. Errors: TIDE_EIO (disk full).
+ */
+enum tide_status tidei_ringfile_make_room(const struct tidei_ringfile *file);
 
 /*
  * Check that the file continues a trace that has all epochs before `epoch`, and the first `records` records of `epoch`.

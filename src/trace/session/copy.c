@@ -34,24 +34,45 @@ copy_failed(const char *path)
     return tide_error_set(TIDE_EIO, "%s: %s", path, strerror(errno));
 }
 
-/* Copy the bytes of the open file `source`, which is read from its begin. */
+/* Copy what was read at `at`. */
+static bool
+copy_write(const struct copy *copy, int target, off_t at, ssize_t count)
+{
+    for (ssize_t done = 0, put; done < count; done += put) {
+        put = pwrite(target, copy->buffer + done, (size_t)(count - done), at + done);
+        if (put <= 0)
+            return false;
+    }
+    return true;
+}
+
+/* Copy the bytes of the open file `source`, without its holes: a sparse file may say that it has any size. */
 static enum tide_status
 copy_bytes(struct copy *copy, int source, const char *from, int target, const char *into)
 {
-    off_t at = 0;
+    struct stat info;
+    off_t at = 0, data;
     ssize_t got;
 
     if (ftruncate(target, 0) != 0)
         return copy_failed(into);
-    while ((got = pread(source, copy->buffer, sizeof(copy->buffer), at)) > 0) {
-        for (ssize_t done = 0, put; done < got; done += put) {
-            put = pwrite(target, copy->buffer + done, (size_t)(got - done), at + done);
-            if (put <= 0)
-                return copy_failed(into);
-        }
+    for (;;) {
+        data = lseek(source, at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO)
+            break; /* no data from here on */
+        at = data > at ? data : at;
+        got = pread(source, copy->buffer, sizeof(copy->buffer), at);
+        if (got < 0)
+            return copy_failed(from);
+        if (got == 0)
+            break;
+        if (!copy_write(copy, target, at, got))
+            return copy_failed(into);
         at += got;
     }
-    return got == 0 ? TIDE_OK : copy_failed(from);
+    if (fstat(source, &info) != 0)
+        return copy_failed(from);
+    return info.st_size <= at || ftruncate(target, info.st_size) == 0 ? TIDE_OK : copy_failed(into);
 }
 
 /* Copy one file of the trace. `source`: its descriptor; -1: it is opened here. One that is missing is not copied. */
@@ -73,7 +94,10 @@ copy_file(struct copy *copy, const char *suffix, int source, mode_t mode)
         if (source < 0)
             goto out;
     }
-    target = open(into, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, mode);
+    /* The files beside the copy are new: another user's would hand out what is written into it. */
+    if (suffix[0] != '\0')
+        unlink(into);
+    target = open(into, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (suffix[0] != '\0' ? O_EXCL : 0), mode);
     status = target < 0 ? copy_failed(into) : copy_bytes(copy, source, from, target, into);
 out:
     if (target >= 0 && close(target) != 0 && status == TIDE_OK)
@@ -113,9 +137,9 @@ copy_database(struct copy *copy)
         if (!copy_look(copy, before))
             return copy_failed(copy->from);
         tidei_trace_drop_beside(copy->into);
-        status = copy_file(copy, "", -1, 0666);
+        status = copy_file(copy, "", -1, 0600);
         if (status == TIDE_OK)
-            status = copy_file(copy, "-wal", -1, 0666);
+            status = copy_file(copy, "-wal", -1, 0600);
         if (status != TIDE_OK)
             return status;
         if (copy_look(copy, after) && memcmp(before, after, sizeof(before)) == 0)
@@ -130,18 +154,21 @@ copy_files(struct copy *copy, const char *rings)
 {
     struct tidei_ring_holder holder;
     enum tide_status status;
-    int held;
+    struct tidei_ringfile *held;
 
     if (tidei_session_owns(rings))
         return tide_error_set(TIDE_EBUSY, "%s: this process records there", copy->from);
+    status = tidei_trace_check_beside(copy->from);
+    if (status != TIDE_OK)
+        return status;
     status = tidei_ringfile_hold(rings, &held, &holder);
     if (status != TIDE_OK)
         return status;
     status = copy_database(copy);
-    if (status == TIDE_OK && held >= 0)
-        status = copy_file(copy, TIDEI_RINGS_SUFFIX, held, 0600);
-    if (held >= 0)
-        close(held);
+    if (status == TIDE_OK && held != NULL)
+        status = copy_file(copy, TIDEI_RINGS_SUFFIX, held->fd, 0600);
+    if (held != NULL)
+        tidei_ringfile_close(held, false);
     return status;
 }
 

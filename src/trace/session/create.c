@@ -130,10 +130,12 @@ create_check(struct tidei_recorder *recorder, const char *rings)
         return tide_error_set(TIDE_EBUSY, "log: %s: this process is still completing it", recorder->path);
     if (lstat(recorder->path, &info) != 0) {
         if (errno == ENOENT)
-            return TIDE_OK;
+            return tidei_trace_check_beside(recorder->path);
         return tide_error_set(TIDE_EIO, "log: %s: %s", recorder->path, strerror(errno));
     }
     status = create_check_own(recorder->path);
+    if (status == TIDE_OK && S_ISREG(info.st_mode))
+        status = tidei_trace_check_beside(recorder->path);
     if (status != TIDE_OK)
         return status;
     found = tidei_ringfile_open(rings, &left, &holder);
@@ -163,8 +165,8 @@ create_claim(struct tidei_recorder *recorder, const char *rings)
         if (rings_replaced == NULL)
             return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     }
-    status = tidei_ringfile_create(rings, rings_replaced, options->ring_bytes, options->backlog_bytes,
-                                   &recorder->session.file);
+    status = tidei_ringfile_create(rings, rings_replaced, (mode_t)options->mode, options->ring_bytes,
+                                   options->backlog_bytes, &recorder->session.file);
     free(rings_replaced);
     return status;
 }
@@ -277,7 +279,7 @@ create_begin(struct tidei_recorder *recorder, const char *begun, uint64_t start_
     if (status != TIDE_OK)
         return status;
     tidei_replaced_drop(begun, false);
-    status = tidei_database_create(begun, &database);
+    status = tidei_database_create(begun, (mode_t)recorder->options.mode, &database);
     TIDEI_TEST_POINT("create.database");
     if (status != TIDE_OK)
         return status;
@@ -378,7 +380,9 @@ static void
 create_failed(struct tidei_recorder *recorder, struct tidei_database *database, bool put)
 {
     struct tidei_writer *writer = recorder->writer;
+    struct tidei_error error;
 
+    tidei_error_save(&error); /* the reason is what failed first */
     if (writer != NULL)
         tidei_writer_abandon(writer);
     else
@@ -390,6 +394,7 @@ create_failed(struct tidei_recorder *recorder, struct tidei_database *database, 
         tidei_ringfile_close(recorder->session.file, false);
     recorder->writer = NULL;
     recorder->session.file = NULL;
+    tidei_error_restore(&error);
 }
 
 static enum tide_status

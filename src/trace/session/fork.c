@@ -126,6 +126,7 @@ tidei_recorder_handle_forks(void)
     tidei_fork_hook_set(TIDEI_FORK_RECORDERS, &recorders);
     tidei_protect_handle_forks();
     tidei_thread_handle_forks();
+    tidei_claim_handle_forks();
 }
 
 bool

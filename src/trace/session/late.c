@@ -41,8 +41,9 @@ tidei_recorder_late(struct tidei_recorder *recorder)
     pthread_mutex_lock(&session->lock);
     if (atomic_load_explicit(&session->exited, memory_order_relaxed))
         rings = tidei_trace_path_beside(recorder->path, TIDEI_RINGS_SUFFIX);
-    if (rings != NULL && tidei_ringfile_create(rings, NULL, recorder->options.ring_bytes,
-                                               recorder->options.backlog_bytes, &file) == TIDE_OK) {
+    if (rings != NULL &&
+        tidei_ringfile_create(rings, NULL, (mode_t)recorder->options.mode, recorder->options.ring_bytes,
+                              recorder->options.backlog_bytes, &file) == TIDE_OK) {
         recorder_continue(file, session->file->header);
         session->file = file;
         /* Pairs with the acquire where the mode is read: the file is there before. */

@@ -13,6 +13,7 @@
 
 #define RECORDER_RING_BYTES    ((uint64_t)1 << 20)
 #define RECORDER_BACKLOG_BYTES ((uint64_t)128 << 20)
+#define RECORDER_MODE          0600 /* a trace has the command line and the tags */
 
 /*
  * Complete the open traces when the process exits. Other threads run on until it has: what they record after the last
@@ -37,6 +38,8 @@ recorder_check(struct tide_log_options *options)
         options->ring_bytes = RECORDER_RING_BYTES;
     if (options->backlog_bytes == 0)
         options->backlog_bytes = RECORDER_BACKLOG_BYTES;
+    if (options->mode == 0)
+        options->mode = RECORDER_MODE;
     if (!tidei_is_power_of_two(options->ring_bytes) || options->ring_bytes < 4096 ||
         options->ring_bytes > (uint64_t)1 << 30)
         return tide_error_set(TIDE_EINVAL, "log: ring of %s, expected a power of two from 4 KiB to 1 GiB",
@@ -44,6 +47,8 @@ recorder_check(struct tide_log_options *options)
     if (options->backlog_bytes < (uint64_t)1 << 20 || options->backlog_bytes > (uint64_t)16 << 30)
         return tide_error_set(TIDE_EINVAL, "log: backlog of %s, expected 1 MiB to 16 GiB",
                               tidei_size_text(options->backlog_bytes));
+    if ((options->mode & 0600) != 0600 || (options->mode & ~(uint32_t)0666) != 0)
+        return tide_error_set(TIDE_EINVAL, "log: mode of 0%o, expected permissions from 0600 to 0666", options->mode);
     if (options->clock > TIDE_CLOCK_MONOTONIC || options->overflow > TIDE_OVERFLOW_DROP ||
         options->cupti > TIDE_CUPTI_MEMORY || options->samples > TIDE_SAMPLES_OFF)
         return tide_error_set(TIDE_EINVAL, "log: unknown clock, overflow, cupti or samples");
@@ -60,6 +65,7 @@ recorder_check_same(const struct tidei_recorder *recorder, const struct tide_log
 
     if ((options->ring_bytes != 0 && options->ring_bytes != open->ring_bytes) ||
         (options->backlog_bytes != 0 && options->backlog_bytes != open->backlog_bytes) ||
+        (options->mode != 0 && options->mode != open->mode) ||
         (options->clock != TIDE_CLOCK_AUTO && options->clock != open->clock) ||
         (options->overflow != TIDE_OVERFLOW_WAIT && options->overflow != open->overflow) ||
         (options->cupti != TIDE_CUPTI_AUTO && options->cupti != open->cupti) ||
@@ -221,7 +227,7 @@ tidei_recorder_release(struct tidei_recorder *recorder)
     pthread_mutex_unlock(&tidei_sessions.lock);
     if (!last)
         return;
-    /* It stays in the list until its file is closed: see ringfile_try_lock. */
+    /* It stays in the list until its file is closed: see claim.h. */
     if (mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_FAILED) {
         if (kept)
             tidei_writer_stop(recorder->writer, "closed");

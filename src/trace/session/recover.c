@@ -15,6 +15,7 @@
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/filelimit.h"
 #include "src/trace/database/files.h"
+#include "src/trace/database/look.h"
 #include "src/trace/database/vfs.h"
 #include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
@@ -33,27 +34,15 @@ recover_poll(void *context, uint64_t waited_ns)
     return waited_ns < RECOVER_LOCK_LIMIT_NS;
 }
 
-/*
- * Check that both files belong together. *ended: the process has ended the trace. *closed: the trace already has
- * everything, which threads that recorded on at exit() may have changed.
- */
+/* Check that both files belong together. `closed`: the trace already has everything. */
 static enum tide_status
-recover_check(struct tidei_database *database, const struct tidei_ringfile *file, bool *ended, bool *closed)
+recover_check(const char *path, const struct tidei_look *look, const struct tidei_ringfile *file, bool closed)
 {
-    int64_t trace_id, epoch, records, ignored;
-
-    tidei_database_meta_read(database, "trace_id", &trace_id);
-    tidei_database_meta_read(database, "epoch", &epoch);
-    tidei_database_meta_read(database, "epoch_records", &records);
-    *ended = tidei_database_meta_read(database, "ended", &ignored);
-    *closed = *ended && (file->header->exited == 0 || tidei_ringfile_is_spent(file));
-    if (database->status == TIDE_OK && (uint64_t)trace_id != file->header->trace_id) {
-        *closed = false;
-        return tide_error_set(TIDE_EFORMAT, "%s: belongs to another trace than %s", file->path, database->path);
-    }
-    if (database->status != TIDE_OK || *closed)
-        return database->status;
-    return tidei_ringfile_check_epochs(file, (uint64_t)epoch, (uint64_t)records);
+    if ((uint64_t)look->trace_id != file->header->trace_id)
+        return tide_error_set(TIDE_EFORMAT, "%s: belongs to another trace than %s", file->path, path);
+    if (closed)
+        return TIDE_OK;
+    return tidei_ringfile_check_epochs(file, (uint64_t)look->epoch, (uint64_t)look->epoch_records);
 }
 
 /* Remove the trace that a killed process had begun; its ring file is locked. Anything else of that name stays. */
@@ -67,35 +56,22 @@ recover_remove_begun(const char *path)
     free(begun);
 }
 
-/* Recover into the open trace. Closes both files. *folded is false if the trace's write-ahead log stays. */
-static enum tide_status
-recover_store(struct tidei_database *database, struct tidei_ringfile *file, struct tide_trace_recovery *out,
-              bool *folded)
+/* The process was killed after the last transaction. *folded is false if the trace's write-ahead log stays. */
+static void
+recover_finish(struct tidei_database *database, struct tidei_ringfile *file, bool *folded)
 {
-    struct tidei_writer *writer;
-    enum tide_status status;
-    bool ended, closed;
+    *folded = tidei_database_finish(database) == TIDE_OK;
+    tidei_database_close(database);
+    tidei_ringfile_close(file, true);
+}
 
-    status = recover_check(database, file, &ended, &closed);
-    if (status == TIDE_EFORMAT && tidei_ringfile_is_blank(file)) {
-        /* Killed before its trace had taken the place of this one. */
-        recover_remove_begun(database->path);
-        tidei_database_close(database);
-        tidei_ringfile_close(file, true);
-        return TIDE_OK;
-    }
-    if (status != TIDE_OK || closed) {
-        if (closed) {
-            /* The process was killed after the last transaction. */
-            *folded = tidei_database_finish(database) == TIDE_OK;
-            if (file->header->exited == 0)
-                out->state = TIDE_TRACE_RECOVERED;
-        }
-        tidei_database_close(database);
-        tidei_ringfile_close(file, closed);
-        return status;
-    }
-    writer = tidei_writer_new(NULL, file, database, file->header->tsc != 0);
+/* Recover into the open trace, which its process may have `ended` at exit(). Closes both files. */
+static enum tide_status
+recover_store(struct tidei_database *database, struct tidei_ringfile *file, bool ended, struct tide_trace_recovery *out)
+{
+    struct tidei_writer *writer = tidei_writer_new(NULL, file, database, file->header->tsc != 0);
+    enum tide_status status;
+
     if (writer == NULL) {
         tidei_database_close(database);
         tidei_ringfile_close(file, false);
@@ -115,11 +91,46 @@ recover_store(struct tidei_database *database, struct tidei_ringfile *file, stru
     return status;
 }
 
+/* Recover into the trace at `path`: nothing is written before both files are known to belong together. */
+static enum tide_status
+recover_into(const char *path, struct tidei_ringfile *file, struct tide_trace_recovery *out, bool *folded)
+{
+    struct tidei_database *database;
+    struct tidei_look look = { 0 };
+    enum tide_status status = tidei_database_look(path, recover_poll, &look);
+    /* Threads that recorded on at exit() may have left more than the trace has. */
+    bool closed = look.ended && (file->header->exited == 0 || tidei_ringfile_is_spent(file));
+
+    if (status == TIDE_OK)
+        status = recover_check(path, &look, file, closed);
+    if (status == TIDE_EFORMAT && look.trace_id != 0 && tidei_ringfile_is_blank(file)) {
+        /* Killed before its trace had taken the place of this one. */
+        recover_remove_begun(path);
+        tidei_ringfile_close(file, true);
+        return TIDE_OK;
+    }
+    if (status == TIDE_OK && !closed)
+        status = tidei_ringfile_make_room(file);
+    if (status == TIDE_OK)
+        status = tidei_database_open(path, recover_poll, &database);
+    if (status != TIDE_OK) {
+        tidei_ringfile_close(file, false);
+        return status;
+    }
+    tidei_database_spare_log(database);
+    if (!closed)
+        return recover_store(database, file, look.ended, out);
+    /* Where the process left the file at exit() and nothing came after, there is nothing to tell. */
+    if (file->header->exited == 0)
+        out->state = TIDE_TRACE_RECOVERED;
+    recover_finish(database, file, folded);
+    return TIDE_OK;
+}
+
 /* Recover from the ring file, which is open and locked by this process. */
 static enum tide_status
 recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_recovery *out)
 {
-    struct tidei_database *database;
     enum tide_status status;
     bool folded = true;
 
@@ -134,13 +145,14 @@ recover_opened(const char *path, struct tidei_ringfile *file, struct tide_trace_
     status = tidei_ringfile_check(file);
     if (status == TIDE_OK && access(path, F_OK) != 0)
         status = tide_error_set(TIDE_EIO, "%s: %s", path, strerror(errno));
-    tidei_gate_enter(&tidei_recovery_gate);
     if (status == TIDE_OK)
-        status = tidei_database_open(path, recover_poll, &database);
-    if (status == TIDE_OK)
-        status = recover_store(database, file, out, &folded);
-    else
+        status = tidei_trace_check_beside(path);
+    if (status != TIDE_OK) {
         tidei_ringfile_close(file, false);
+        return status;
+    }
+    tidei_gate_enter(&tidei_recovery_gate);
+    status = recover_into(path, file, out, &folded);
     tidei_gate_leave(&tidei_recovery_gate);
     if (!folded)
         tidei_message(TIDE_WARNING, "%s", tide_error_text());
@@ -183,13 +195,18 @@ recover_files(const char *path, const char *rings, struct tide_trace_recovery *o
 {
     struct tidei_ring_holder holder;
     struct tidei_ringfile *file;
-    enum tide_status status;
+    enum tide_status status = TIDE_OK;
+    struct stat info;
 
     if (tidei_session_owns(rings)) {
         out->state = TIDE_TRACE_RECORDING;
         out->pid = (uint32_t)getpid();
         return TIDE_OK;
     }
+    if (lstat(rings, &info) == 0)
+        status = tidei_trace_check_beside(path);
+    if (status != TIDE_OK)
+        return status;
     status = recover_open(rings, &file, &holder);
     if (status == TIDE_OK)
         return file != NULL ? recover_opened(path, file, out) : TIDE_OK;
