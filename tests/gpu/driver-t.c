@@ -264,6 +264,32 @@ test_threshold(void)
     ok(reserved_after_free(&options) >= 100 * MIB, "with a threshold of 1 GiB a synchronize releases nothing");
 }
 
+/* A pool of its own keeps memory for its user alone, so a suballocator above may have it trimmed. */
+static void
+test_unit(void)
+{
+    struct tide_driver_options options = { TIDE_OPTIONS(options), .use_default_pool = true };
+    struct tide_resource *driver, *pool = NULL;
+    uint64_t unit = 0;
+    void *pointer = NULL;
+
+    ok(tide_driver_create(&options, &driver) == TIDE_OK && tide_query(driver, TIDE_QUERY_UNIT, &unit) != TIDE_OK,
+       "the default pool has no unit, as others use it, too");
+    tide_resource_release(driver);
+    options.use_default_pool = false;
+    ok(tide_driver_create(&options, &driver) == TIDE_OK && tide_query(driver, TIDE_QUERY_UNIT, &unit) == TIDE_OK,
+       "a pool of its own on a device keeps memory in units");
+    tide_pool_create(driver, NULL, &pool);
+    ok(tide_allocate(pool, 3 * MIB, 256, 0, &pointer) == TIDE_OK &&
+           tide_query(pool, TIDE_QUERY_BYTES_RESERVED, &unit) == TIDE_OK && unit == 32 * MIB,
+       "a pool over it takes a whole unit");
+    ok(tide_deallocate(pool, pointer, 3 * MIB, 256, 0) == TIDE_OK && tide_trim(pool, 0) == TIDE_OK &&
+           tide_query(pool, TIDE_QUERY_BYTES_RESERVED, &unit) == TIDE_OK && unit == 0,
+       "a trim returns the unit");
+    tide_resource_release(pool);
+    tide_resource_release(driver);
+}
+
 static void
 test_default_pool(void)
 {
@@ -593,7 +619,7 @@ main(void)
     reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
-    plan(50 + 2 * ORDER_TESTS + OTHER_DEVICE_TESTS + CONTRACT_TESTS);
+    plan(54 + 2 * ORDER_TESTS + OTHER_DEVICE_TESTS + CONTRACT_TESTS);
     gpu_diag();
     ok(late, "a process exits well if it frees and releases after the driver has shut down");
     test_create();
@@ -602,6 +628,7 @@ main(void)
     test_maximum();
     test_threshold();
     test_default_pool();
+    test_unit();
     test_threads();
     test_own_context();
     test_order();
