@@ -668,7 +668,8 @@ diagnoser_add_hole(struct diagnoser *diagnoser, const struct diagnosis_hole *hol
 static void
 diagnoser_find_holes(struct diagnoser *diagnoser, const struct space_chunk *chunk)
 {
-    const struct space_block *blocks = diagnoser->space.blocks + chunk->first_block;
+    /* Where no chunk has a block there is no array, to whose address nothing may be added. */
+    const struct space_block *blocks = chunk->block_count > 0 ? diagnoser->space.blocks + chunk->first_block : NULL;
     uint64_t end = chunk->address + chunk->size;
     uint64_t at = chunk->address;
     struct diagnosis_hole hole = { .chunk_bytes = chunk->size };
