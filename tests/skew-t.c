@@ -1,6 +1,6 @@
 /*
- * Tests a recording whose clock is wrong: it is set back or forward, it stops, or the counters of two processors differ.
- * Nothing waits for ever, nothing is missing, and frees find their allocations. SKEW_SEED sets the random run's seed.
+ * Tests a recording whose clock is wrong: it is set back or forward, it stops, or the counters of processors differ.
+ * Nothing waits for ever, nothing is missing, and frees find their allocations.
  */
 #include <pthread.h>
 #include <semaphore.h>

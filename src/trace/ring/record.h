@@ -89,7 +89,7 @@ tidei_record_call_word(uint8_t function)
 
 /*
  * The check of a record: a ring file that lies on a disk after a kill, or in memory that fails, may lose a bit, which
- * would end an allocation of another address. It is in the bits that no duration has. Each lane is a word of the record;
+ * would end an allocation of another address. It is in bits that no duration has. Each lane is a word of the record;
  * the xor of them has a flipped bit, whichever it was, and the product with this odd number then differs in the upper
  * 16 bits, for every single bit.
  */
