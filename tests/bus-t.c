@@ -504,11 +504,13 @@ test_handlers(void)
 static void *
 on_small_stack(void *stack)
 {
-    stack_t small = { .ss_sp = malloc(32768), .ss_size = 32768 };
+    stack_t small = { .ss_sp = malloc(32768), .ss_size = 32768 }, before;
 
-    sigaltstack(&small, NULL);
+    sigaltstack(&small, &before);
     for (int i = 0; i < 1000; i++)
         give(stack, take(stack, 64), 64);
+    sigaltstack(&before, NULL); /* AddressSanitizer gives its own back */
+    free(small.ss_sp);
     return NULL;
 }
 
