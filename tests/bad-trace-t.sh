@@ -83,7 +83,7 @@ bad_sql 'a trace with a long tag name that many paths repeat' 'longer names of t
     "INSERT INTO tag VALUES (1, NULL, printf('%.*c', 20000000, 'x'));
     INSERT INTO tag WITH RECURSIVE c(x) AS (SELECT 2 UNION ALL SELECT x + 1 FROM c WHERE x < 200) SELECT x, 1, 'a' FROM c"
 bad_sql 'a trace with too many layers' 'more layers' \
-    "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) WITH RECURSIVE c(x) AS (SELECT 10 UNION ALL SELECT x + 1 FROM c WHERE x < 3000)
+    "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) WITH RECURSIVE c(x) AS (SELECT 10 UNION ALL SELECT x + 1 FROM c WHERE x < 70000)
         SELECT x, x + 1, 'log', '' FROM c"
 
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 50);

@@ -302,7 +302,7 @@ merge_is_sealed(const struct tidei_record *record)
     return text.check == tidei_text_record_check(&text);
 }
 
-/* Check a record, in a file that was left behind. The sealed texts behind one that is not what was written go with it. */
+/* Check a record of a file that was left behind. The texts behind one that is not what was written go with it. */
 static void
 merge_check_one(struct tidei_merge *merge, struct merge_walk walk, uint64_t *ticks)
 {

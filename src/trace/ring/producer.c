@@ -345,7 +345,7 @@ producer_has_space(struct tidei_producer *producer, uint64_t records)
 }
 
 /*
- * A writer that makes no room for so long hangs in the file system, or is gone: it waits for 10 s at the most by itself.
+ * A writer that makes no room for so long hangs in the file system, or is gone: it waits for 10 s at the most itself.
  * From then on the thread waits no more until there is room, and its events are counted as lost.
  */
 #define PRODUCER_WAIT_MOST_NS UINT64_C(60000000000)

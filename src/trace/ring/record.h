@@ -36,7 +36,8 @@ enum tidei_record_kind {
 
 /*
  * `ticks` of an event is the time at which its call returned, for allocations, failures and frees alike; the call began
- * as many ticks earlier as `duration_check` says. Fields that a kind does not name above have the meaning that they have for an allocation.
+ * as many ticks earlier as `duration_check` says. Fields that a kind does not name above have the meaning that they
+ * have for an allocation.
  */
 struct tidei_record {
     uint64_t ticks;
