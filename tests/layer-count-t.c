@@ -54,9 +54,11 @@ test_pool(void)
     tide_pool_read(pool, &figures);
     tide_resource_release(stack);
     ok(all_of(counted(path, "pool", "grown") == (int64_t)figures.grown,
-              counted(path, "pool", "returned") == (int64_t)figures.returned, figures.grown >= 5, figures.returned >= 5),
+              counted(path, "pool", "returned") == (int64_t)figures.returned, figures.grown >= 5,
+              figures.returned >= 5),
        "at the end the counts are those of the pool's own figures");
-    is_i64(sql_number(path, "SELECT count(*) FROM layer_count"), 6, "each count of the one layer that counts has one row");
+    is_i64(sql_number(path, "SELECT count(*) FROM layer_count"), 6,
+           "each count of the one layer that counts has one row");
 }
 
 static void
@@ -72,9 +74,11 @@ test_others(void)
         tide_deallocate(stack, pointer, 256, 256, 0);
     }
     tide_resource_release(stack);
-    is_i64(counted(path, "fault", "planted"), sql_number(path, "SELECT sum(value) FROM layer_count WHERE name = 'failed'"),
+    is_i64(counted(path, "fault", "planted"),
+           sql_number(path, "SELECT sum(value) FROM layer_count WHERE name = 'failed'"),
            "each planted failure is a failed request of retry");
-    ok(all_of(counted(path, "fault", "planted") > 0, counted(path, "retry", "served") == counted(path, "fault", "planted"),
+    ok(all_of(counted(path, "fault", "planted") > 0,
+              counted(path, "retry", "served") == counted(path, "fault", "planted"),
               counted(path, "fallback", "served") == 0),
        "what retry has saved reaches no second resource");
 }

@@ -25,9 +25,9 @@ static const struct field header_fields[] = {
     FIELD(tidei_ring_header, buffers),      FIELD(tidei_ring_header, published),
     FIELD(tidei_ring_header, ring_count),   FIELD(tidei_ring_header, chunk_count),
     FIELD(tidei_ring_header, lost_allocs),  FIELD(tidei_ring_header, lost_frees),
-    FIELD(tidei_ring_header, line),         FIELD(tidei_ring_header, shift),
-    FIELD(tidei_ring_header, shift_before), FIELD(tidei_ring_header, apart_ticks),
-    FIELD(tidei_ring_header, exited),       FIELD(tidei_ring_header, owner),
+    FIELD(tidei_ring_header, line),         FIELD(tidei_ring_header, exited),
+    FIELD(tidei_ring_header, shift),        FIELD(tidei_ring_header, shift_before),
+    FIELD(tidei_ring_header, apart_ticks),  FIELD(tidei_ring_header, owner),
 };
 
 static const struct field directory_fields[] = {

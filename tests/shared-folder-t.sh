@@ -48,7 +48,7 @@ is "$(stat -c %a "$scratch/imported.db" "$scratch/copied.db" | tr '\n' ' ')" '60
 # While it is recorded, the files beside it have the same permissions.
 mkfifo "$scratch/in" "$scratch/out"
 trace=$scratch/live.db
-(umask 022; "$top_builddir/tests/recording" "$trace" <"$scratch/in" >"$scratch/out") &
+(umask 022; exec "$top_builddir/tests/recording" "$trace" <"$scratch/in" >"$scratch/out") &
 recording=$!
 exec 3>"$scratch/in" 4<"$scratch/out"
 read -r ready <&4

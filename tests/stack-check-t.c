@@ -85,11 +85,12 @@ check_texts(void)
         "limit(25%, alignment=256)\n| pool(maximum=12.5%, growth=2MiB, alignment=256, cache=64MiB)\n"
         "| driver(device=0, maximum=50%, default=false, location=device, host_numa=0, handle=none, fallback=none)",
         "shares stay shares, and a base of a device is printed where there is none");
-    is_string(check("log(\"a b.db\") | limit(1) as gpu | log(callstack=4) | sim"),
-              "log(\"a b.db\", overwrite=false, clock=auto, overflow=wait, cupti=auto, samples=auto, ring=1MiB, "
-              "backlog=128MiB, callstack=0, unwind=auto)\n| limit(1, alignment=256) as gpu\n| log(callstack=4)\n| "
-              "sim(granularity=1, model=plain)",
-              "a log that joins the trace of one above is printed with what is given, and names are kept");
+    is_string(
+        check("log(\"a b.db\") | limit(1) as gpu | log(callstack=4) | sim"),
+        "log(\"a b.db\", overwrite=false, clock=auto, overflow=wait, cupti=auto, samples=auto, ring=1MiB, "
+        "backlog=128MiB, mode=0600, callstack=0, unwind=auto)\n| limit(1, alignment=256) as gpu\n| log(callstack=4)\n| "
+        "sim(granularity=1, model=plain)",
+        "a log that joins the trace of one above is printed with what is given, and names are kept");
     is_string(check("binning(64KiB..1MiB, 4MiB={statistics | fixed(4MiB)}) | fallback({limit(9) | host}) | host"),
               "binning(64KiB..1MiB, 4MiB={statistics(tags=false) | fixed(4MiB, preallocate=0)})\n"
               "| fallback({limit(9, alignment=256) | host}, any=false)\n| host",

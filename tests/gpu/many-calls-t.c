@@ -1,6 +1,7 @@
 /*
  * Tests events that make very many calls of the driver: a pool gives back all its free chunks for one request that they
- * have no room for. Every call is in the trace, with its event, and nothing counts as lost.
+ * have no room for. The base is the device's default pool, of which a pool takes small chunks. Every call is in the
+ * trace, with its event, and nothing counts as lost.
  */
 #include "tests/gpu/gpu.h"
 
@@ -86,7 +87,7 @@ test_many(unsigned count, const char *log, const char *below)
     int64_t made, most;
 
     snprintf(path, sizeof(path), "%s", scratch("many-%u.db", count));
-    stack = stack_of("log(%s, overwrite=true%s) | pool(cache=0) | %sdriver", path, log, below);
+    stack = stack_of("log(%s, overwrite=true%s) | pool(cache=0) | %sdriver(default=true)", path, log, below);
     large = work(stack, count, &calls);
     tide_resource_release(stack);
     made = sql_number(path, "SELECT count(*) FROM driver_call WHERE allocation_id IN (SELECT allocation_id FROM"
