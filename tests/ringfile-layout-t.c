@@ -17,17 +17,14 @@ struct field {
     }
 
 static const struct field header_fields[] = {
-    FIELD(tidei_ring_header, magic),        FIELD(tidei_ring_header, format),
-    FIELD(tidei_ring_header, pid),          FIELD(tidei_ring_header, trace_id),
-    FIELD(tidei_ring_header, ring_bytes),   FIELD(tidei_ring_header, start_ns),
-    FIELD(tidei_ring_header, tsc),          FIELD(tidei_ring_header, ready),
-    FIELD(tidei_ring_header, first),        FIELD(tidei_ring_header, lines),
-    FIELD(tidei_ring_header, buffers),      FIELD(tidei_ring_header, published),
-    FIELD(tidei_ring_header, ring_count),   FIELD(tidei_ring_header, chunk_count),
-    FIELD(tidei_ring_header, lost_allocs),  FIELD(tidei_ring_header, lost_frees),
-    FIELD(tidei_ring_header, line),         FIELD(tidei_ring_header, exited),
-    FIELD(tidei_ring_header, shift),        FIELD(tidei_ring_header, shift_before),
-    FIELD(tidei_ring_header, apart_ticks),  FIELD(tidei_ring_header, owner),
+    FIELD(tidei_ring_header, magic),      FIELD(tidei_ring_header, format),       FIELD(tidei_ring_header, pid),
+    FIELD(tidei_ring_header, trace_id),   FIELD(tidei_ring_header, ring_bytes),   FIELD(tidei_ring_header, start_ns),
+    FIELD(tidei_ring_header, tsc),        FIELD(tidei_ring_header, ready),        FIELD(tidei_ring_header, first),
+    FIELD(tidei_ring_header, lines),      FIELD(tidei_ring_header, buffers),      FIELD(tidei_ring_header, published),
+    FIELD(tidei_ring_header, ring_count), FIELD(tidei_ring_header, chunk_count),  FIELD(tidei_ring_header, lost_allocs),
+    FIELD(tidei_ring_header, lost_frees), FIELD(tidei_ring_header, line),         FIELD(tidei_ring_header, exited),
+    FIELD(tidei_ring_header, shift),      FIELD(tidei_ring_header, shift_before), FIELD(tidei_ring_header, apart_ticks),
+    FIELD(tidei_ring_header, owner),
 };
 
 static const struct field directory_fields[] = {

@@ -491,7 +491,7 @@ bytes_on_disk(const char *path)
 
 #define SPARSE_RINGS 900
 
-/* Make the ring file one of almost 1 TiB that has a few pages: rings of 1 GiB, which say that they are `full` or empty. */
+/* Make the ring file one of almost 1 TiB with a few pages: rings of 1 GiB, which say that they are `full` or empty. */
 static bool
 lay_out_sparse(bool full)
 {

@@ -50,9 +50,6 @@ find_end(void *context, int64_t last_ns)
 static int
 fragment_choose(struct fragment *fragment)
 {
-    static const struct reserved_group none = { .device = -1,
-                                                .reserved = { .sample_ns = INT64_MIN },
-                                                .base = { .sample_ns = INT64_MIN } };
     const struct reserved *reserved = &fragment->reserved;
 
     if (fragment->wanted > reserved->group_count)
@@ -60,7 +57,7 @@ fragment_choose(struct fragment *fragment)
                             reserved->group_count == 1 ? "" : "s", fragment->wanted);
     fragment->group = fragment->wanted > 0 ? &reserved->groups[fragment->wanted - 1] : reserved_largest(reserved);
     if (fragment->group == NULL)
-        fragment->group = &none;
+        fragment->group = &reserved_no_group;
     fragment->peak_bytes = fragment->group->live_peak_bytes;
     fragment->peak_id = fragment->group->live_peak_id;
     fragment->peak_ns = fragment->group->live_peak_ns;

@@ -10,6 +10,13 @@
 #include "viewer/analysis/reserved-plan.h"
 #include "viewer/base/exit-status.h"
 
+const struct reserved_group reserved_no_group = { .device = -1,
+                                                  .next_group = TRACE_LAYERS_NONE,
+                                                  .first_upper = TRACE_LAYERS_NONE,
+                                                  .first_source = TRACE_LAYERS_NONE,
+                                                  .reserved = { .sample_ns = INT64_MIN },
+                                                  .base = { .sample_ns = INT64_MIN } };
+
 /* What the plan knows of a layer. All but `stack` are TRACE_LAYERS_NONE where there is none. */
 struct plan_layer {
     size_t stack;       /* the first layer of its stack */

@@ -68,6 +68,9 @@ struct reserved_group {
     struct reserved_figure base; /* what the bases hold, where pools above them are the source of `reserved` */
 };
 
+/* Stands where a trace has no memory of any kind. */
+extern const struct reserved_group reserved_no_group;
+
 /* What a layer is for the figures. */
 struct reserved_role {
     int64_t layer_id;

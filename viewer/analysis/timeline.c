@@ -233,7 +233,6 @@ timeline_window(struct timeline *timeline)
 static int
 timeline_make_parts(struct timeline *timeline)
 {
-    static const struct reserved_group none = { .device = -1 };
     struct reserved *reserved = &timeline->reserved;
 
     timeline->parts = calloc(reserved->group_count + 1, sizeof(*timeline->parts));
@@ -243,7 +242,7 @@ timeline_make_parts(struct timeline *timeline)
             .limit_bytes = reserved_limit(reserved, &reserved->groups[i]),
         };
     if (timeline->parts != NULL && timeline->part_count == 0)
-        timeline->parts[timeline->part_count++] = (struct timeline_part){ .group = &none };
+        timeline->parts[timeline->part_count++] = (struct timeline_part){ .group = &reserved_no_group };
     for (size_t i = 0; i < timeline->part_count; i++) {
         timeline->parts[i].columns = calloc(timeline->count, sizeof(*timeline->parts[i].columns));
         if (timeline->parts[i].columns == NULL)
