@@ -73,13 +73,13 @@ struct tide_log_options {
  * "tidemark-writer", and keeps no process alive whose main thread has ended with pthread_exit.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
- * The trace holds the command line and the tags, so that only its owner may read it unless `mode` says otherwise: 0600 to
- * 0666, of which the process's umask takes bits away. A symbolic link at the path is not followed. The files beside the
- * trace are used only where they belong to the user who records, or to root.
+ * The trace holds the command line and the tags, so that only its owner may read it unless `mode` says otherwise: 0600
+ * to 0666, of which the process's umask takes bits away. A symbolic link at the path is not followed. The files beside
+ * the trace are used only where they belong to the user who records, or to root.
  *
  * Errors: TIDE_EINVAL (NULL; ring_bytes, backlog_bytes, callstack_depth or mode out of its range; more than 65,535
- * layers in one trace), TIDE_EEXIST (the file exists), TIDE_EBUSY (another process records into it; with overwrite: what a
- * killed process recorded there is not recovered yet, or tide_trace_protect was called for it), TIDE_EIO,
+ * layers in one trace), TIDE_EEXIST (the file exists), TIDE_EBUSY (another process records into it; with overwrite:
+ * what a killed process recorded there is not recovered yet, or tide_trace_protect was called for it), TIDE_EIO,
  * TIDE_EUNSUPPORTED (clock), TIDE_ENOMEM.
  * Thread safety: any thread. Recording an event takes no lock and makes no system call, except for what
  * TIDE_SAMPLES_EVERY asks and a short lock for each call of the driver with TIDE_CUPTI_MEMORY. Since 0.1.

@@ -75,9 +75,9 @@ void tidei_thread_at_end(enum tidei_thread_end end, void (*function)(struct tide
 uint32_t tidei_thread_os_id(void);
 
 /*
- * Threads of the library's own. They block all signals but SIGBUS, so that the program's handlers run on the program's threads. A
- * process ends with its last thread: a thread of the library returns once tidei_thread_is_left, so that a program whose
- * main thread ended with pthread_exit ends as it would without the library.
+ * Threads of the library's own. They block all signals but SIGBUS, so that the program's handlers run on the program's
+ * threads. A process ends with its last thread: a thread of the library returns once tidei_thread_is_left, so that a
+ * program whose main thread ended with pthread_exit ends as it would without the library.
  */
 
 /* Have fork() set the number of the library's threads to 0 in a child. The caller holds no lock of the library. */

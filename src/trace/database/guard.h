@@ -5,9 +5,9 @@
  * of SQLite that reads the trace, a program that copies its own files. Without them a reader of another process takes
  * itself for the last one when it closes the trace: it folds the write-ahead log in and removes it, while it is being
  * written; and the next one that opens the trace cuts off the index that is mapped. So the guard holds read locks of
- * its own open files (claim.h) beside SQLite's: on the trace's shared range, so that nobody gets the exclusive lock that
- * the log's removal needs, and on the byte of the index that its first opener locks. Each transaction sets SQLite's
- * locks again, and sees whether another writer was there meanwhile.
+ * its own open files (claim.h) beside SQLite's: on the trace's shared range, so that nobody gets the exclusive lock
+ * that the log's removal needs, and on the byte of the index that its first opener locks. Each transaction sets
+ * SQLite's locks again, and sees whether another writer was there meanwhile.
  */
 #ifndef TIDEI_TRACE_DATABASE_GUARD_H
 #define TIDEI_TRACE_DATABASE_GUARD_H
