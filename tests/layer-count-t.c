@@ -21,7 +21,7 @@ counted(const char *path, const char *kind, const char *name)
              "SELECT ifnull((SELECT value FROM layer_count JOIN layer USING (layer_id) WHERE kind = '%s' AND name = "
              "'%s'), -1)",
              kind, name);
-    return sql_number(path, sql);
+    return sql_number(path, "%s", sql);
 }
 
 /* Blocks that need `count` chunks of 2 MiB. */

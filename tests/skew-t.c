@@ -313,7 +313,7 @@ killed_child(void *argument)
     usleep(50000);
     atomic_store(&off_ns, killed->step_ns);
     work(stack, 100);
-    usleep(50000);
+    tide_log_flush(stack); /* the writer has seen the step: a recovery cannot tell it from time that has passed */
     work(stack, 100);
     point_kill("merge.look", 1);
     sleep(10);

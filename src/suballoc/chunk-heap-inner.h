@@ -119,8 +119,8 @@ uint64_t tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap);
 
 /*
  * Count chunks that went back to have others in their place, less one for each 64 requests, which pay for it. The heap
- * is restless from the moment that as many as it has are unpaid (over units 32 times as many), until as many
- * requests have passed as pay for them: then it asks for larger parts, or makes do with what it has.
+ * is restless from the moment that as many as it has are unpaid (over units 32 times as many), until so many
+ * requests have passed without one as pay for as many: then it asks for larger parts, or makes do with what it has.
  */
 void tidei_chunk_heap_pay(struct tidei_chunk_heap *chunk_heap, uint64_t moved);
 

@@ -178,13 +178,13 @@ tidei_thread_start(pthread_t *thread, const char *name, void (*function)(void *a
     sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &own->signals);
     all = own->signals;
-    atomic_fetch_add_explicit(&thread_own_count, 1, memory_order_relaxed);
     error = pthread_create(thread, NULL, thread_own_main, own);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
-    if (error != 0) {
-        atomic_fetch_sub_explicit(&thread_own_count, 1, memory_order_relaxed);
+    /* After it is there: counted too early, it would stand for a thread of the program in tidei_thread_is_left. */
+    if (error == 0)
+        atomic_fetch_add_explicit(&thread_own_count, 1, memory_order_relaxed);
+    else
         free(own);
-    }
     return error;
 }
 

@@ -251,7 +251,11 @@ diagnoser_add_others(struct diagnoser *diagnoser, size_t layer)
         if (i == layer || !diagnoser->routes->list[i].is_log || !diagnoser->routes->list[i].is_top)
             continue;
         TRACE_LAYER_SETS_EACH(j, &layers->below, i)
-        reaches = reaches || (i != j && filter_set_has(&stack->lower, layers->layers[j].layer_id));
+        {
+            reaches = i != j && filter_set_has(&stack->lower, layers->layers[j].layer_id);
+            if (reaches)
+                break;
+        }
         if (reaches && status == COMMAND_FINE)
             status = filter_set_add(&stack->others, layers->layers[i].layer_id);
     }

@@ -253,19 +253,6 @@ plan_visit(void *context, size_t at, int state)
     return role->has_rows || role->has_samples ? LAYER_WALK_ENDS : PLAN_THROUGH_POOL;
 }
 
-/* Whether a log has chunks of a pool, which says the others itself. */
-static bool
-plan_is_part(const struct plan *plan, size_t pool, size_t log)
-{
-    const struct trace_layer *layers = plan->layers->layers;
-    struct plan_cover cover;
-
-    if (trace_layer_is_log(&layers[pool]) || !trace_layer_is_log(&layers[log]))
-        return false;
-    cover = plan_cover(plan, pool);
-    return trace_layer_set_has(&cover.logs, log);
-}
-
 /* A source above another one has its memory from there, where it is counted. */
 static void
 plan_drop_upper_sources(struct plan *plan)
@@ -274,12 +261,20 @@ plan_drop_upper_sources(struct plan *plan)
     struct reserved_role *roles = plan->reserved->roles;
 
     for (size_t i = 0; i < layers->count; i++) {
+        bool is_pool = !trace_layer_is_log(&layers->layers[i]);
+        struct plan_cover cover;
+
         if (!roles[i].is_chunks && !roles[i].is_sampled)
             continue;
+        if (is_pool)
+            cover = plan_cover(plan, i);
         TRACE_LAYER_SETS_EACH(j, &layers->below, i)
         {
+            /* A log that has some chunks of a pool, which says the others itself. */
+            bool is_part = is_pool && trace_layer_is_log(&layers->layers[j]) && trace_layer_set_has(&cover.logs, j);
+
             if (i != j && (roles[j].is_chunks || roles[j].is_sampled) && !trace_layer_sets_has(&layers->below, j, i) &&
-                !plan_is_part(plan, i, j)) {
+                !is_part) {
                 roles[i].is_chunks = roles[i].is_sampled = false;
                 break;
             }

@@ -77,11 +77,12 @@ timeline_begin(void *context)
 static struct timeline_column *
 timeline_column(const struct timeline *timeline, const struct reserved_group *group)
 {
-    for (size_t i = 0; i < timeline->part_count && group != NULL; i++) {
-        if (timeline->parts[i].group == group)
-            return &timeline->parts[i].columns[timeline->at];
-    }
-    return NULL;
+    /* Parts are in the order of the groups; groups that were found later have none. */
+    size_t place = group != NULL ? (size_t)(group - timeline->reserved.groups) : SIZE_MAX;
+
+    if (place >= timeline->part_count || timeline->parts[place].group != group)
+        return NULL;
+    return &timeline->parts[place].columns[timeline->at];
 }
 
 /* The sources have changed: of the time before, the chunks alone count, as in the peak. */

@@ -135,10 +135,12 @@ reserved_is_sum(const struct reserved *reserved, const struct reserved_group *gr
 {
     bool has_parts = false;
 
+    if (group->reserved.source != RESERVED_UNKNOWN || !group->is_mixed)
+        return false;
     for (size_t i = 0; i < reserved->group_count && !has_parts; i++)
         has_parts = reserved->groups[i].number == group->number && &reserved->groups[i] != group &&
                     (reserved->groups[i].reserved.source != RESERVED_UNKNOWN);
-    return has_parts && group->reserved.source == RESERVED_UNKNOWN && group->is_mixed;
+    return has_parts;
 }
 
 /* The group that is judged, which is the worst for the budget. */
@@ -547,7 +549,6 @@ baseline_explain(const struct check_job *job, struct check_result *out)
 static int
 check_narrow(struct check_job *job, const struct reserved *reserved, const struct reserved_group *group)
 {
-    const struct trace_layers *layers = &job->view.layers;
     struct filter_set *set = &job->view.filter.layers;
     size_t count = 0;
     int status = COMMAND_FINE;
@@ -556,8 +557,10 @@ check_narrow(struct check_job *job, const struct reserved *reserved, const struc
     *set = (struct filter_set){ .active = true };
     for (size_t i = group->first_upper; i != TRACE_LAYERS_NONE && status == COMMAND_FINE;
          i = reserved->roles[i].next_upper) {
-        status = filter_set_add(set, layers->layers[i].layer_id);
-        job->layer_id = count++ == 0 ? layers->layers[i].layer_id : 0;
+        int64_t id = reserved->roles[i].layer_id;
+
+        status = filter_set_add(set, id);
+        job->layer_id = count++ == 0 ? id : 0;
     }
     job->memory = strdup(group->name);
     return status == COMMAND_FINE && job->memory == NULL ? trace_broken(job->check->trace, "no memory for its budgets")

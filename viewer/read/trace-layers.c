@@ -164,7 +164,8 @@ layers_sort(const struct trace *trace, struct trace_layers *layers)
     if (order.edges == NULL || order.order == NULL || sorted == NULL)
         status = trace_broken(trace, "no memory for its layers");
     if (status == COMMAND_FINE) {
-        qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
+        if (layers->edge_count != 0)
+            qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
         for (size_t i = 0; i < layers->edge_count; i++)
             order.edges[layers->edges[i].from + 1] = i + 1;
         for (size_t i = 0; i < layers->count; i++) {

@@ -45,9 +45,7 @@ tidei_database_exec(struct tidei_database *database, const char *sql, const char
 void
 tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, const char *what)
 {
-    if (statement == NULL) /* to connect again has failed */
-        return;
-    if (database->status == TIDE_OK && sqlite3_step(statement) != SQLITE_DONE)
+    if (database->status == TIDE_OK && (statement == NULL || sqlite3_step(statement) != SQLITE_DONE))
         tidei_database_fail(database, what);
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
@@ -111,7 +109,8 @@ database_disconnect(struct tidei_database *database)
     sqlite3_close(database->db);
     tidei_guard_close(&database->guard);
     database->db = NULL;
-    database->stack = database->frame = database->callstack = NULL;
+    database->stack = database->frame = database->callstack = database->revoke = NULL;
+    database->is_prepared = false;
     memset(database->bulk, 0, sizeof(database->bulk));
     memset(&database->inserts, 0, sizeof(database->inserts));
 }
@@ -136,7 +135,8 @@ void
 tidei_database_begin(struct tidei_database *database)
 {
     database->status = TIDE_OK;
-    if (tidei_database_is_torn(database) && database->connect != NULL)
+    /* Without its statements it would write nothing, and say that it had. */
+    if (database->connect != NULL && (!database->is_prepared || tidei_database_is_torn(database)))
         tidei_database_reopen(database);
     tidei_database_exec(database, "BEGIN IMMEDIATE", "begin");
     if (database->status == TIDE_OK)

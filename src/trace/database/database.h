@@ -80,6 +80,7 @@ struct tidei_database {
     uint64_t unreadable;                              /* invalid records in the slice */
     uint64_t unreadable_all;                          /* and in all */
     void (*connect)(struct tidei_database *database); /* open.c's: as the database was opened; NULL: never again */
+    bool is_prepared;                                 /* the connection has its statements */
     unsigned reopened;                                /* how often the connection was replaced */
     bool no_memory;
     enum tide_status status; /* the first error of the transaction; see below */

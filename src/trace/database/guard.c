@@ -104,11 +104,11 @@ tidei_guard_release(struct tidei_guard *guard)
         tidei_claim_lock(&guard->index, F_UNLCK, GUARD_OPENED, 1, NULL);
 }
 
-/* Whether this process has locks on the file, which are not the claim's. */
+/* Whether somebody has locks on the file, which are not the claim's: this process may be one of them. */
 static bool
 guard_is_used(const struct tidei_claim *claim)
 {
-    return claim->fd >= 0 && tidei_claim_holder(claim, F_WRLCK, 0, 0) == getpid();
+    return claim->fd >= 0 && tidei_claim_holder(claim, F_WRLCK, 0, 0) != 0;
 }
 
 /* Close what was left open and is not used any more. */

@@ -62,6 +62,8 @@ tidei_insert_row(struct tidei_inserts *inserts, enum tidei_table_number table, c
     sqlite3_stmt *insert = inserts->rows[table];
     int columns = (int)tidei_tables[table].column_count;
 
+    if (insert == NULL)
+        return SQLITE_MISUSE;
     for (int i = 0; i < columns; i++) {
         const struct tidei_value *value = &values[i];
 

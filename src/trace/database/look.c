@@ -55,6 +55,7 @@ look_read(struct look *look, struct tidei_look *out)
         if (key == NULL)
             continue;
         out->ended = out->ended || strcmp(key, "ended") == 0;
+        out->exit_recovered = out->exit_recovered || strcmp(key, "exit_recovered") == 0;
         if (strcmp(key, "trace_id") == 0)
             out->trace_id = value;
         else if (strcmp(key, "epoch") == 0)

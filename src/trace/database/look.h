@@ -11,6 +11,7 @@
 struct tidei_look {
     int64_t trace_id, epoch, epoch_records;
     bool ended;
+    bool exit_recovered; /* what threads recorded after the end at exit() is in the trace */
 };
 
 /*

@@ -47,6 +47,7 @@ tidei_database_prepare(struct tidei_database *database)
                                   statements[i].statement, NULL);
     for (unsigned i = 0; code == SQLITE_OK && i < TIDEI_BULKS; i++)
         code = tidei_bulk_prepare(database, transaction_bulk[i], &database->bulk[i]);
+    database->is_prepared = code == SQLITE_OK;
     if (code != SQLITE_OK)
         tidei_database_fail(database, "prepare");
 }

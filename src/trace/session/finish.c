@@ -64,7 +64,8 @@ finish_write_losses(struct tidei_writer *writer)
     struct tidei_database *database = writer->database;
     uint32_t rings = finish_rings(writer);
 
-    if (writer->leaves_more)
+    tidei_database_loss(database, 0, "free before its allocation", tidei_pair_assumed(writer->pair));
+    if (writer->leaves)
         return; /* see finish_why_incomplete */
     if (finish_has_lost(writer))
         tidei_database_loss(database, 0, "record lost with the ring file", finish_count_lost(writer));
@@ -79,7 +80,6 @@ finish_write_losses(struct tidei_writer *writer)
     }
     tidei_database_loss(database, 0, "allocation after the recording ended", header->lost_allocs);
     tidei_database_loss(database, 0, "free after the recording ended", header->lost_frees);
-    tidei_database_loss(database, 0, "free before its allocation", tidei_pair_assumed(writer->pair));
 }
 
 /* Why the trace is incomplete; NULL if it is complete, or already says why not. */
@@ -91,7 +91,7 @@ finish_why_incomplete(const struct tidei_writer *writer)
     if (writer->failure[0] != '\0')
         return writer->failure;
     /* Those are counted once, by the recovery, which says then why the trace is incomplete. */
-    if (!writer->had_failed && !writer->leaves_more && (header->lost_allocs != 0 || header->lost_frees != 0))
+    if (!writer->had_failed && !writer->leaves && (header->lost_allocs != 0 || header->lost_frees != 0))
         return header->exited != 0 ? "threads went on after exit() until their rings were full"
                                    : "there was no room for the rings of some threads";
     return NULL;
@@ -109,6 +109,28 @@ finish_write_end(struct tidei_writer *writer)
     if (writer->merge->post_mortem && (!tidei_database_meta_read(database, "end_ns", &before) || (int64_t)ns < before))
         return;
     tidei_database_meta_number(database, "end_ns", (int64_t)ns);
+}
+
+/* Whether this is the recovery of what threads recorded after the end at exit(): the trace had an end before. */
+static bool
+finish_is_late(const struct tidei_writer *writer, const char *ended)
+{
+    return writer->merge->post_mortem && strcmp(ended, "exit") == 0;
+}
+
+/* Whether the trace counts frees that came before their allocations, from this process or an earlier end. */
+static bool
+finish_has_assumed(const struct tidei_writer *writer)
+{
+    sqlite3_stmt *select = NULL;
+    bool has = tidei_pair_assumed(writer->pair) != 0;
+
+    if (!has && writer->merge->post_mortem &&
+        sqlite3_prepare_v2(writer->database->db, "SELECT 1 FROM loss WHERE reason = 'free before its allocation'", -1,
+                           &select, NULL) == SQLITE_OK)
+        has = sqlite3_step(select) == SQLITE_ROW;
+    sqlite3_finalize(select);
+    return has;
 }
 
 static void
@@ -130,11 +152,13 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
     tidei_database_meta_number(database, "late_records", (int64_t)writer->merge->late);
     finish_write_end(writer);
     tidei_database_meta_text(database, "ended", ended);
+    if (finish_is_late(writer, ended))
+        tidei_database_meta_number(database, "exit_recovered", 1);
     if (failure != NULL)
         tidei_database_meta_text(database, "failure", failure);
     tidei_database_meta_number(database, "complete",
                                failure == NULL && !writer->had_failed && !writer->leaves_more &&
-                                   tidei_pair_assumed(writer->pair) == 0 && database->unreadable_all == 0);
+                                   !finish_has_assumed(writer) && database->unreadable_all == 0);
 }
 
 /* Write the last rows from CUPTI, and meta.cupti. */
@@ -156,13 +180,14 @@ finish_write_calls(struct tidei_writer *writer)
  * that index the trace has no end. Each turn needs somebody who cuts the index off.
  */
 static bool
-finish_is_undone(struct tidei_database *database, enum tide_status *status)
+finish_is_undone(const struct tidei_writer *writer, const char *ended, enum tide_status *status)
 {
+    struct tidei_database *database = writer->database;
     int64_t ignored;
 
     if (*status == TIDE_OK || !tidei_database_is_torn(database) || tidei_database_reopen(database) != TIDE_OK)
         return false;
-    if (!tidei_database_meta_read(database, "ended", &ignored))
+    if (!tidei_database_meta_read(database, finish_is_late(writer, ended) ? "exit_recovered" : "ended", &ignored))
         return database->status == TIDE_OK;
     *status = TIDE_OK;
     return false;
@@ -183,7 +208,7 @@ finish_complete(struct tidei_writer *writer, const char *ended)
         finish_write_figures(writer, ended);
         TIDEI_TEST_POINT("writer.before-complete");
         status = tidei_database_end(writer->database);
-    } while (finish_is_undone(writer->database, &status));
+    } while (finish_is_undone(writer, ended, &status));
     tidei_gate_leave(&writer->gate);
     return status;
 }
@@ -242,7 +267,8 @@ finish_leave(struct tidei_writer *writer, enum tide_status written)
     }
     pthread_mutex_unlock(&session->lock);
     TIDEI_TEST_POINT("writer.left");
-    writer->leaves_more = writer->leaves && !tidei_ringfile_is_spent(writer->file);
+    writer->leaves_more = writer->leaves && (!tidei_ringfile_is_spent(writer->file) ||
+                                             tidei_ringfile_check_sound(writer->file, true) != TIDE_OK);
 }
 
 /* Write the remaining records, unless the ring file has lost them. */
@@ -306,6 +332,10 @@ tidei_writer_stop(struct tidei_writer *writer, const char *ended)
     tidei_filelimit_hold(&before);
     status = finish_all(writer, ended);
     finish_close(writer);
+    pthread_mutex_lock(&writer->lock);
+    writer->stopped = true;
+    pthread_cond_broadcast(&writer->flushed);
+    pthread_mutex_unlock(&writer->lock);
     tidei_filelimit_release(&before);
     return status;
 }

@@ -185,8 +185,16 @@ tidei_recorder_revive(struct tidei_session *session)
     int mode = atomic_load_explicit(&recorder->session.mode, memory_order_acquire);
     int cancel;
 
-    if (mode == TIDEI_SESSION_CLOSED)
-        return tidei_recorder_late(recorder);
+    if (mode == TIDEI_SESSION_CLOSED) {
+        bool records;
+
+        tidei_error_save(&error);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+        records = tidei_recorder_late(recorder);
+        pthread_setcancelstate(cancel, NULL);
+        tidei_error_restore(&error);
+        return records;
+    }
     if (mode != TIDEI_SESSION_FORKED || !tidei_trace_path_is_own(recorder->path_pattern))
         return false;
     tidei_error_save(&error);

@@ -20,6 +20,9 @@ recorder_continue(struct tidei_ringfile *file, const struct tidei_ring_header *b
     header->tsc = before->tsc;
     header->first = before->first;
     header->lines[0] = *tidei_ring_line(before);
+    header->shift = before->shift;
+    header->shift_before = before->shift_before;
+    header->apart_ticks = before->apart_ticks;
     for (unsigned i = 0; i < 2; i++)
         header->buffers[i].epoch = before->buffers[i].epoch;
     atomic_store_explicit(&header->published, published, memory_order_relaxed);

@@ -99,7 +99,7 @@ recover_into(const char *path, struct tidei_ringfile *file, struct tide_trace_re
     struct tidei_look look = { 0 };
     enum tide_status status = tidei_database_look(path, recover_poll, &look);
     /* Threads that recorded on at exit() may have left more than the trace has. */
-    bool closed = look.ended && (file->header->exited == 0 || tidei_ringfile_is_spent(file));
+    bool closed = look.ended && (file->header->exited == 0 || look.exit_recovered || tidei_ringfile_is_spent(file));
 
     if (status == TIDE_OK)
         status = recover_check(path, &look, file, closed);

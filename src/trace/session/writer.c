@@ -319,7 +319,7 @@ tidei_writer_flush(struct tidei_writer *writer)
     if (writer->failed)
         writer->flush_done = mine;
     pthread_cond_signal(&writer->wake);
-    while (writer->flush_done < mine && !writer->failed)
+    while (writer->flush_done < mine && !writer->failed && !writer->stopped)
         pthread_cond_wait(&writer->flushed, &writer->lock);
     failed = writer->failed;
     pthread_mutex_unlock(&writer->lock);

@@ -65,6 +65,7 @@ struct tidei_writer {
     bool awake;
     bool stop;
     bool failed;
+    bool stopped; /* all is written: nobody waits for a flush any more */
     uint64_t flush_wanted;
     uint64_t flush_done;
 };
