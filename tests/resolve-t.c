@@ -18,7 +18,7 @@
 #include "tests/trace.h"
 
 /* LeakSanitizer's own thread, which has no thread-local storage, calls the function below. */
-const char *__lsan_default_options(void);
+__attribute__((visibility("default"))) const char *__lsan_default_options(void);
 const char *
 __lsan_default_options(void)
 {

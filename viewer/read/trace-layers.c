@@ -86,6 +86,13 @@ layers_compare_edges(const void *a, const void *b)
     return one->limit_bytes > other->limit_bytes ? -1 : one->limit_bytes < other->limit_bytes;
 }
 
+static void
+layers_sort_edges(struct trace_layers *layers)
+{
+    if (layers->edge_count != 0) /* else there is no list */
+        qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
+}
+
 /* What the sort knows of the layers, by their places before it. */
 struct layers_order {
     struct trace_layers *layers;
@@ -147,7 +154,7 @@ order_apply(struct layers_order *order, struct trace_layer *sorted)
         layers->edges[i].from = place[layers->edges[i].from];
         layers->edges[i].to = place[layers->edges[i].to];
     }
-    qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
+    layers_sort_edges(layers);
 }
 
 /* Sort topologically, from the last layer to the first. Layers in a circle, as in a broken file, come first. */
@@ -164,8 +171,7 @@ layers_sort(const struct trace *trace, struct trace_layers *layers)
     if (order.edges == NULL || order.order == NULL || sorted == NULL)
         status = trace_broken(trace, "no memory for its layers");
     if (status == COMMAND_FINE) {
-        if (layers->edge_count != 0)
-            qsort(layers->edges, layers->edge_count, sizeof(layers->edges[0]), layers_compare_edges);
+        layers_sort_edges(layers);
         for (size_t i = 0; i < layers->edge_count; i++)
             order.edges[layers->edges[i].from + 1] = i + 1;
         for (size_t i = 0; i < layers->count; i++) {
