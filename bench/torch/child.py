@@ -116,11 +116,13 @@ def per_step(rows, name, after):
 def summarize(rows, warmup):
     most = max(rows, key=lambda row: row['device_bytes'])
     outside = most['device_bytes'] - most['reserved']
+    # What was held within a step and given back before its end is not in any row.
+    device = max(most['device_bytes'], rows[-1]['reserved_high'] + outside)
     after = [row['ms'] for row in rows[warmup:]]
     return {
         'ms_step': statistics.median(after),
         'ms_step_mean': statistics.fmean(after),
-        'device_bytes': most['device_bytes'],
+        'device_bytes': device,
         'outside_bytes': outside,
         'live_peak_bytes': rows[-1]['peak_bytes'],
         'reserved_peak_bytes': rows[-1]['reserved_high'],
