@@ -24,7 +24,7 @@ bad_sql() {
     bad "$1" "$2"
 }
 
-plan 41
+plan 42
 
 bad 'a file that is not there' '2 1 0 '"$scratch/none.db: No such file" "$scratch/none.db"
 bad 'a folder' 'Is a directory' "$scratch"
@@ -46,6 +46,19 @@ head -c $((size / 2)) "$scratch/whole.db" >"$trace"
 bad 'half of a trace' 'damaged or cut short'
 head -c $((size - 1)) "$scratch/whole.db" >"$trace"
 bad 'a trace that lacks its last byte' 'damaged or cut short'
+
+# A checkpoint that met a full disk may have written a part of a page; the write-ahead log still has all of it.
+if test -n "$SQLITE3"; then
+    cp "$scratch/whole.db" "$trace"
+    printf '%s\n' 'PRAGMA journal_mode = wal;' '.dbconfig no_ckpt_on_close on' '.filectrl persist_wal 1' \
+        'UPDATE allocation SET size = size + 1;' | "$SQLITE3" "$trace" >/dev/null
+    head -c 5000 /dev/zero >>"$trace"
+    ok 'a part of a page at the end is no damage while a write-ahead log lies beside' \
+        sh -c 'test -s "$2-wal" && "$1" summary "$2"' - "$tidemark" "$trace"
+    rm -f "$trace-wal" "$trace-shm"
+else
+    skip 1 'there is no sqlite3'
+fi
 head -c 100 "$scratch/whole.db" >"$trace"
 bad 'a trace that is only its header' 'damaged or cut short'
 { head -c 4096 "$scratch/whole.db"; head -c $((size - 4096)) /dev/zero | tr '\0' '\252'; } >"$trace"

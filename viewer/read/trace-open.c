@@ -366,9 +366,22 @@ trace_read_state(struct trace *trace)
     return status;
 }
 
+/* Whether a write-ahead log with something in it lies beside the trace. */
+static bool
+trace_has_wal(const struct trace *trace)
+{
+    char *real = realpath(trace->path, NULL), *beside = NULL;
+    struct stat info;
+    bool has = real != NULL && asprintf(&beside, "%s-wal", real) >= 0 && stat(beside, &info) == 0 && info.st_size > 0;
+
+    free(beside);
+    free(real);
+    return has;
+}
+
 /*
- * SQLite reads the missing rest of a last page as zeros. A file that is being written may end within a page; a complete
- * file never does.
+ * SQLite reads the missing rest of a last page as zeros. A file that is being written may end within a page, and so may
+ * one whose last checkpoint met a full disk: its write-ahead log has these pages. Any other complete file never does.
  */
 static int
 trace_check_size(const struct trace *trace)
@@ -380,7 +393,7 @@ trace_check_size(const struct trace *trace)
         return COMMAND_FINE;
     if (trace_integer(trace, "PRAGMA page_size", &page_bytes) != COMMAND_FINE)
         return COMMAND_WRONG;
-    if (page_bytes > 0 && status.st_size % page_bytes != 0)
+    if (page_bytes > 0 && status.st_size % page_bytes != 0 && !trace_has_wal(trace))
         return trace_broken(trace, "the file is damaged or cut short: %lld bytes are no multiple of %" PRId64,
                             (long long)status.st_size, page_bytes);
     return COMMAND_FINE;
