@@ -158,8 +158,8 @@ typedef void (*tide_bridge_live_function)(void *context, const char *path, uint6
 TIDE_EXPORT enum tide_status tide_bridge_live(int device, tide_bridge_live_function function, void *context);
 
 /*
- * Have all stacks of the device give back what they hold and have not handed out. Errors: TIDE_EINVAL (device), those
- * of tide_trim. Since 0.1.
+ * Have all stacks of the device give back what they hold and have not handed out; nothing happens while a graph is
+ * captured. Errors: TIDE_EINVAL (device), those of tide_trim. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_bridge_trim(int device);
 

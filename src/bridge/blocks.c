@@ -14,7 +14,7 @@
 /* An entry that is not in use is linked to the next one through `tag`. */
 struct blocks_shard {
     _Alignas(128) struct tidei_lock lock;
-    struct tidei_map map; /* address to index; this and the rest: guarded by the lock */
+    struct tidei_map map;               /* address to index; this and the rest: guarded by the lock */
     struct tidei_bridge_entry *entries; /* owned */
     size_t count, capacity;
     uint32_t unused;

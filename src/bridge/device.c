@@ -54,8 +54,7 @@ tidei_bridge_limit_take(struct tidei_bridge_device *device, size_t bytes, bool *
     *counted = tidei_bounded_add(&device->limited_used, bytes, most, &before);
     if (*counted)
         return TIDE_OK;
-    return tide_error_set(TIDE_ELIMIT,
-                          "bridge: %s request exceeds the memory fraction of device %d, %s (%s in use)",
+    return tide_error_set(TIDE_ELIMIT, "bridge: %s request exceeds the memory fraction of device %d, %s (%s in use)",
                           tidei_size_text(bytes), device->ordinal, tidei_size_text(most), tidei_size_text(before));
 }
 

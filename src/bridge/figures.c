@@ -285,5 +285,8 @@ tide_bridge_trim(int ordinal)
 
     if (device == NULL && (ordinal < 0 || ordinal >= TIDE_BRIDGE_DEVICES))
         return tidei_bridge_device_get(ordinal, &device);
+    /* The driver may wait for all streams, of which one is being captured. */
+    if (device != NULL && atomic_load_explicit(&device->captures, memory_order_acquire) != 0)
+        return TIDE_OK;
     return device != NULL ? tidei_bridge_stacks_each(device, figures_trim, NULL) : TIDE_OK;
 }

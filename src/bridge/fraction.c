@@ -31,9 +31,9 @@ fraction_whole(int ordinal, uint64_t *bytes)
         return status;
     if (tide_query(top, TIDE_QUERY_DEVICE_TOTAL, bytes) != TIDE_OK &&
         tide_query(top, TIDE_QUERY_CAPACITY, bytes) != TIDE_OK)
-        status = tide_error_set(TIDE_EUNSUPPORTED,
-                                "bridge: no memory fraction of device %d: no layer of its stack knows its memory",
-                                ordinal);
+        status =
+            tide_error_set(TIDE_EUNSUPPORTED,
+                           "bridge: no memory fraction of device %d: no layer of its stack knows its memory", ordinal);
     tide_resource_release(top);
     return status;
 }

@@ -4,10 +4,13 @@ libtidemark_la_SOURCES += \
 	src/bridge/allocate.h \
 	src/bridge/blocks.c \
 	src/bridge/blocks.h \
+	src/bridge/capture.c \
+	src/bridge/capture.h \
 	src/bridge/device.c \
 	src/bridge/device.h \
 	src/bridge/figures.c \
 	src/bridge/fraction.c \
+	src/bridge/graphs.c \
 	src/bridge/presence.c \
 	src/bridge/presence.h \
 	src/bridge/torch.c \

@@ -53,8 +53,8 @@ torch_refuse(enum tide_status status)
 {
     char text[TIDE_ERROR_TEXT_BYTES + 64];
 
-    snprintf(text, sizeof(text), "%s%s", status != TIDE_EINVAL ? "CUDA out of memory. " : "tidemark: ",
-             tide_error_text());
+    snprintf(text, sizeof(text), "%s%s",
+             status != TIDE_EINVAL ? "CUDA out of memory. " : "tidemark: ", tide_error_text());
     raise_torch(text);
     raise_bad_alloc();
     tidei_message(TIDE_ERROR, "%s; nothing can be raised here, the program gets NULL", text);
@@ -64,8 +64,7 @@ void *
 tide_torch_alloc(size_t bytes, int device, void *stream)
 {
     void *pointer;
-    enum tide_status status =
-        tidei_bridge_allocate(TIDEI_BRIDGE_BLOCKS, device, bytes, (tide_stream)stream, &pointer);
+    enum tide_status status = tidei_bridge_allocate(TIDEI_BRIDGE_BLOCKS, device, bytes, (tide_stream)stream, &pointer);
 
     if (__builtin_expect(status != TIDE_OK, 0))
         torch_refuse(status);
@@ -161,26 +160,4 @@ tide_cupy_free(void *parameter, void *pointer, int device)
 {
     (void)parameter;
     tide_torch_free(pointer, 0, device, NULL);
-}
-
-void
-tide_torch_begin(int device, struct tide_torch_pool id, void *filter)
-{
-    (void)device;
-    (void)id;
-    (void)filter;
-}
-
-void
-tide_torch_end(int device, struct tide_torch_pool id)
-{
-    (void)device;
-    (void)id;
-}
-
-void
-tide_torch_release(int device, struct tide_torch_pool id)
-{
-    (void)device;
-    (void)id;
 }

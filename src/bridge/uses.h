@@ -13,12 +13,12 @@
 #include "src/resource/resource.h"
 
 struct tidei_bridge_stack {
-    struct tide_resource *top;          /* holds a reference */
-    struct tidei_bridge_device *device; /* borrowed; devices stay for ever */
-    struct tidei_bridge_use *use;       /* only compared: it may be gone */
-    bool on_device;                     /* its memory is a CUDA device's */
-    _Atomic bool forked;                /* it is the parent's, and on a device: nothing may be asked of it */
-    _Atomic uint64_t left;              /* blocks that the end of its use has left, and 1 until that has ended */
+    struct tide_resource *top;                /* holds a reference */
+    struct tidei_bridge_device *device;       /* borrowed; devices stay for ever */
+    struct tidei_bridge_use *use;             /* only compared: it may be gone */
+    bool on_device;                           /* its memory is a CUDA device's */
+    _Atomic bool forked;                      /* it is the parent's, and on a device: nothing may be asked of it */
+    _Atomic uint64_t left;                    /* blocks that the end of its use has left, and 1 until that has ended */
     struct tidei_bridge_stack *older, *newer; /* of all that exist; guarded by the lock of uses.c */
 };
 
