@@ -104,11 +104,11 @@ is "$(said plain cupy)" bad_alloc 'for CuPy a refusal is std::bad_alloc'
 ok 'a refusal ends no program of PyTorch that catches it' \
     sh -c "'$scratch/raise-torch' '$stack' >'$scratch/torch.out'"
 is "$(said torch torch)" \
-    'tide_torch_alloc: CUDA out of memory. limit: 2 MiB request exceeds 1 MiB limit (0 B in use)' \
+    'tide_torch_alloc: CUDA out of memory. limit: 2 MiB request exceeds 1 MiB limit' \
     'with PyTorch a refusal is its exception, with its words first and then those of the layer'
 is "$(said torch cupy)" bad_alloc 'for CuPy a refusal is std::bad_alloc, also beside PyTorch'
 is "$(said torch thread)" \
-    'tide_torch_alloc: CUDA out of memory. limit: 3 MiB request exceeds 1 MiB limit (0 B in use)' \
+    'tide_torch_alloc: CUDA out of memory. limit: 3 MiB request exceeds 1 MiB limit' \
     'on another thread it is the same exception'
 is "$(said torch after)" memory 'after a thousand refusals a smaller request is served'
 is "$(said torch destroyed)" 1004 'each exception destroys what lies on its way'
