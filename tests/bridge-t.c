@@ -149,6 +149,40 @@ test_exchange(void)
        "an end without a use is refused");
 }
 
+#define CUPTI_TESTS 3
+
+static const char *
+text_of(const char *format, const char *path)
+{
+    static char text[4096];
+    struct tide_resource *stack = NULL;
+
+    use(format, path);
+    if (tide_bridge_stack(0, &stack) == TIDE_OK)
+        tide_describe(stack, text, sizeof(text), NULL);
+    tide_resource_release(stack);
+    tide_bridge_end();
+    return text;
+}
+
+/* A profiler may want CUPTI, of which a process has one user. */
+static void
+test_cupti(void)
+{
+    const char *path = scratch("cupti.db");
+    const struct tide_stack_options wrong = { TIDE_OPTIONS(wrong), .device = -1 };
+    struct tide_resource *stack;
+
+    ok(strstr(text_of("log(%s) | pool | log | host", path), "cupti=off) | pool | log | host") != NULL,
+       "a log does without CUPTI behind the bridge");
+    ok(strstr(text_of("log(%s, cupti=calls, overwrite=true) | host", path), "cupti=calls") != NULL,
+       "a text that wants CUPTI gets it");
+    ok(all_of(tide_stack_parse_with("host", &wrong, &stack) == TIDE_EINVAL, stack == NULL,
+              tide_stack_parse_with("sim", NULL, &stack) == TIDE_OK),
+       "a stack on a device below 0 is refused, and one without options is made");
+    tide_resource_release(stack);
+}
+
 #define SAME_TESTS 6
 
 /* One path again and again, also while blocks of the former recording live. */
@@ -556,10 +590,11 @@ int
 main(void)
 {
     unsetenv("TIDEMARK_STACK");
-    plan(ABI_TESTS + EXCHANGE_TESTS + SAME_TESTS + FIGURES_TESTS + LIVE_TESTS + FRACTION_TESTS + REFUSAL_TESTS +
-         PROCESS_TESTS + RANDOM_TESTS);
+    plan(ABI_TESTS + EXCHANGE_TESTS + CUPTI_TESTS + SAME_TESTS + FIGURES_TESTS + LIVE_TESTS + FRACTION_TESTS +
+         REFUSAL_TESTS + PROCESS_TESTS + RANDOM_TESTS);
     test_abi();
     test_exchange();
+    test_cupti();
     test_same_path();
     test_figures();
     test_live();

@@ -269,6 +269,39 @@ test_thread(struct gpu_work *work)
     }
 }
 
+#define DEVICE_TESTS 4
+
+/* One text, a stack for each device. */
+static void
+test_devices(void)
+{
+    struct tide_bridge_block found = { TIDE_FIGURES(found) };
+    struct tide_resource *stack = NULL;
+    char text[4096] = "";
+    void *block;
+    int ordinal = -1;
+
+    if (gpu.devices < 2) {
+        skip(DEVICE_TESTS, "this machine has one device");
+        return;
+    }
+    use("fallback({limit(4KiB) | vmm(device=0)}) | pool | driver");
+    tide_bridge_stack(1, &stack);
+    tide_describe(stack, text, sizeof(text), NULL);
+    tide_resource_release(stack);
+    ok(all_of(strstr(text, "driver(device=1)") != NULL, strstr(text, "vmm(device=1)") == NULL),
+       "a base lies on the device that is asked for, unless its text says another");
+    diag("%s", text);
+    block = tide_torch_alloc(MIB, 1, NULL);
+    gpu.pointer_get_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)(uintptr_t)block);
+    is_i64(ordinal, 1, "memory of device 1 is device 1's");
+    ok(all_of(tide_bridge_find((char *)block + 5, &found) == TIDE_OK, found.device == 1, found.base == block),
+       "a block knows its device");
+    tide_torch_free(block, MIB, 1, NULL);
+    ok(figures_now().live_bytes == 0, "each device has figures of its own");
+    tide_bridge_end();
+}
+
 #define DEFAULT_TESTS 4
 
 static void
@@ -305,7 +338,7 @@ main(void)
         skip_all(reason);
     if (!gpu_work_open(&work, 0))
         skip_all("this device cannot run the tests' kernels");
-    plan(3 * CAPTURE_TESTS + KEPT_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS + DEFAULT_TESTS);
+    plan(3 * CAPTURE_TESTS + KEPT_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS + DEVICE_TESTS + DEFAULT_TESTS);
     gpu_diag();
     test_capture(&work, "driver");
     test_capture(&work, "vmm");
@@ -315,6 +348,7 @@ main(void)
     test_record(&work, true);
     test_limit();
     test_thread(&work);
+    test_devices();
     test_default();
     gpu_work_close(&work);
     return done();
