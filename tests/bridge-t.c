@@ -343,7 +343,7 @@ test_fraction(void)
     tide_bridge_end();
 }
 
-#define REFUSAL_TESTS 9
+#define REFUSAL_TESTS 10
 
 static void
 test_refusals(void)
@@ -384,6 +384,10 @@ test_refusals(void)
     use("log(%s) | host", "/nonexistent/folder/x.db");
     ok(all_of(tide_bridge_allocate(0, 1, 0, &block) == TIDE_EIO, strstr(tide_error_text(), "device 0: ") != NULL),
        "a stack that cannot be made refuses each allocation, and names the device");
+    hear(&heard);
+    ok(all_of(torch_alloc(1, 0, NULL) == NULL, strncmp(heard.text, "tidemark: bridge: device 0: ", 28) == 0),
+       "what is no lack of memory does not say so");
+    hear(NULL);
     tide_bridge_end();
 }
 
