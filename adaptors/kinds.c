@@ -19,7 +19,13 @@ const struct tidei_kind *const tidei_kinds[] = {
 enum tide_status
 tide_stack_parse(const char *text, struct tide_resource **out)
 {
-    return tidei_stack_build(tidei_kinds, text, out);
+    return tidei_stack_build(tidei_kinds, text, NULL, out);
+}
+
+enum tide_status
+tide_stack_parse_with(const char *text, const struct tide_stack_options *options, struct tide_resource **out)
+{
+    return tidei_stack_build(tidei_kinds, text, options, out);
 }
 
 enum tide_status

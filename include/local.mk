@@ -2,6 +2,7 @@
 pkgincludedir = $(includedir)/tidemark
 pkginclude_HEADERS = \
 	include/tidemark/base.h \
+	include/tidemark/bridge.h \
 	include/tidemark/callstack.h \
 	include/tidemark/driver.h \
 	include/tidemark/export.h \

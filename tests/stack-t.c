@@ -219,7 +219,7 @@ static const struct tidei_kind *const kinds[] = { &bound_kind, &faulty_kind, &gr
 enum tide_status
 tide_stack_parse(const char *text, struct tide_resource **out)
 {
-    return tidei_stack_build(kinds, text, out);
+    return tidei_stack_build(kinds, text, NULL, out);
 }
 
 enum tide_status

@@ -182,6 +182,31 @@ tide_log_flush(struct tide_resource *log)
     return tidei_log_flush(recorder);
 }
 
+/* A layer may be reached on several ways, and then does nothing from the second time on. */
+static void
+log_end_all(struct tide_resource *layer)
+{
+    struct tide_upstream edge;
+
+    if (layer->ops == &tidei_log_kind.ops)
+        tidei_log_end((struct tidei_log *)layer);
+    for (size_t i = 0; layer->ops->upstream_at(layer, i, &edge) == TIDE_OK; i++)
+        log_end_all(edge.resource);
+}
+
+enum tide_status
+tide_log_end(struct tide_resource *top)
+{
+    struct tidei_error error;
+
+    if (top == NULL)
+        return tide_error_set(TIDE_EINVAL, "log: NULL in place of a stack");
+    tidei_error_save(&error);
+    log_end_all(top);
+    tidei_error_restore(&error);
+    return TIDE_OK;
+}
+
 enum tide_status
 tide_log_path(struct tide_resource *log, char *path, size_t capacity, size_t *needed)
 {

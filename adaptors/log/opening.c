@@ -647,15 +647,17 @@ log_end_tap(struct log_tap *tap, bool leaves)
         log_tap_end(&tap->tap);
 }
 
+/* `destroyed`: the log is, and what it alone holds with it; else all layers below stay. */
 static void
-log_end_below(struct tidei_log *log, struct tidei_recorder *recorder)
+log_end_below(struct tidei_log *log, struct tidei_recorder *recorder, bool destroyed)
 {
     struct log_leaving leaving = { 0 };
 
     if (log->below == NULL)
         return;
     tidei_recorder_begin_without(recorder, log);
-    log_leave(&leaving, &log->base);
+    if (destroyed)
+        log_leave(&leaving, &log->base);
     while (log->below != NULL) {
         struct tidei_log_below *below = log->below;
 
@@ -930,6 +932,44 @@ tidei_log_open(struct tidei_log *log)
     return status;
 }
 
+/* What the log has set up below it ends, once. */
+static void
+log_finish(struct tidei_log *log, struct tidei_recorder *recorder, bool destroyed)
+{
+    if (log->ended)
+        return;
+    log->ended = true;
+    log_delist(log);
+    tidei_log_sample_last(log);
+    if (log->watches)
+        log_unwatch(recorder, &log->base);
+    log_end_below(log, recorder, destroyed);
+}
+
+void
+tidei_log_end(struct tidei_log *log)
+{
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_error error;
+    bool first;
+    int cancel;
+
+    if (recorder == NULL)
+        return;
+    pthread_mutex_lock(&log_attach_lock);
+    first = !log->leaving;
+    log->leaving = true;
+    pthread_mutex_unlock(&log_attach_lock);
+    if (!first)
+        return;
+    tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    log_finish(log, recorder, false);
+    tidei_recorder_leave(recorder);
+    pthread_setcancelstate(cancel, NULL);
+    tidei_error_restore(&error);
+}
+
 void
 tidei_log_close(struct tidei_log *log)
 {
@@ -942,12 +982,10 @@ tidei_log_close(struct tidei_log *log)
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (recorder != NULL) {
-        log_delist(log);
-        tidei_log_sample_last(log);
-        if (log->watches)
-            log_unwatch(recorder, &log->base);
-        log_end_below(log, recorder);
-        tidei_recorder_release(recorder);
+        bool left = log->ended;
+
+        log_finish(log, recorder, true);
+        tidei_recorder_release_as(recorder, left);
     }
     pthread_setcancelstate(cancel, NULL);
     tidei_error_restore(&error);

@@ -15,6 +15,9 @@ enum tide_status tidei_log_open(struct tidei_log *log);
 /* The log is destroyed: what it has set up below it ends, and it lets go of its recorder. */
 void tidei_log_close(struct tidei_log *log);
 
+/* The log lives on and records no more; its trace is completed where that holds for all who record there. */
+void tidei_log_end(struct tidei_log *log);
+
 /* Wait until what was recorded is in the trace. Errors: as tide_log_flush. */
 enum tide_status tidei_log_flush(struct tidei_recorder *recorder);
 

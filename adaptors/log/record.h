@@ -51,6 +51,8 @@ struct tidei_log {
     uint16_t layer_id;                           /* set before `recorder` */
     _Atomic uint32_t stack_id;                   /* of the stack that it opened the trace for; 0: another log did */
     bool watches;                                /* opened the trace, and started the watch of its bases */
+    bool leaving;                                /* tidei_log_end was called; with the lock of opening.c */
+    bool ended;                                  /* what it has set up below it has ended */
     _Atomic unsigned extras;                     /* extra records for each event: the flags above */
     _Atomic(struct tidei_log_sampled *) sampled; /* owned */
     struct tidei_log_below *below;               /* owned */

@@ -95,6 +95,16 @@ TIDE_EXPORT enum tide_status tide_log_create(struct tide_resource *upstream, con
 TIDE_EXPORT enum tide_status tide_log_flush(struct tide_resource *log);
 
 /*
+ * End the recording of all logs in the stack under `top`, while it lives and may have blocks outstanding. From then on
+ * they pass calls on, unrecorded. A trace into which no other log records is complete and closed when this returns; its
+ * `live` says what was outstanding. Calls that other threads make meanwhile are recorded or not.
+ *
+ * Errors: TIDE_EINVAL (NULL). Logs that record nothing, or have ended, are passed over.
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_log_end(struct tide_resource *top);
+
+/*
  * Copy the absolute path of the trace that the layer records into, with %p and the like expanded. *needed (may be
  * NULL) is its full length without the NUL, even where `capacity` was too small and the path was cut.
  * Errors: TIDE_EINVAL (not a log resource, or one that records into no trace; NULL in place of `path`).

@@ -2,6 +2,8 @@
 #ifndef TIDEMARK_STACK_H
 #define TIDEMARK_STACK_H
 
+#include <stdbool.h>
+
 #include <tidemark/resource.h>
 
 #ifdef __cplusplus
@@ -19,6 +21,21 @@ extern "C" {
  * safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_stack_parse(const char *text, struct tide_resource **out);
+
+/* What stack text leaves open. */
+struct tide_stack_options {
+    size_t struct_size;  /* TIDE_OPTIONS */
+    int32_t device;      /* CUDA ordinal for bases whose text does not say device= */
+    bool without_cupti;  /* logs do without CUPTI, unless the text of one says cupti= */
+    uint8_t reserved[3]; /* 0 */
+};
+
+/*
+ * tide_stack_parse, with options: for a program that makes the same stack on several devices. `options` may be NULL.
+ * Errors: as tide_stack_parse, and TIDE_EINVAL (a negative device). Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_stack_parse_with(const char *text, const struct tide_stack_options *options,
+                                                   struct tide_resource **out);
 
 /*
  * Create the stack that the environment variable TIDEMARK_STACK describes; where that is unset or empty, the one of

@@ -18,6 +18,7 @@
 #include <tidemark/arena.h>
 #include <tidemark/base.h>
 #include <tidemark/binning.h>
+#include <tidemark/bridge.h>
 #include <tidemark/callback.h>
 #include <tidemark/callstack.h>
 #include <tidemark/driver.h>

@@ -210,9 +210,76 @@ tidei_stack_build_over(const struct stack_tree *tree, const struct stack_stand_i
     return status;
 }
 
-enum tide_status
-tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struct tide_resource **out)
+/* The index of an argument; argument_count where the kind has none of that name. */
+static size_t
+build_argument(const struct tidei_kind *kind, const char *key)
 {
+    size_t index = 0;
+
+    while (index < kind->argument_count && strcmp(kind->arguments[index].key, key) != 0)
+        index++;
+    return index;
+}
+
+/* Have each base below `top` lie on the device, unless the text says which. */
+static void
+build_set_device(struct stack_layer *top, uint64_t device)
+{
+    for (struct stack_layer *layer = top; layer != NULL; layer = layer->below) {
+        size_t index = build_argument(layer->kind, "device");
+
+        if (layer->kind->is_base && index < layer->kind->argument_count && !layer->values[index].given) {
+            layer->values[index].given = true;
+            layer->values[index].number = device;
+        }
+        for (struct stack_bin *bin = layer->bins; bin != NULL; bin = bin->next)
+            build_set_device(bin->top, device);
+    }
+}
+
+/*
+ * Have layers that name a trace do without CUPTI; where `set` is false, only say whether a layer has the argument. A
+ * layer that joins a trace has its options from there.
+ */
+static bool
+build_set_cupti(struct stack_layer *top, bool set)
+{
+    bool given = false;
+
+    for (struct stack_layer *layer = top; layer != NULL; layer = layer->below) {
+        const struct tidei_kind *kind = layer->kind;
+        size_t index = build_argument(kind, "cupti"), inherited = build_inherited(kind);
+
+        if (index < kind->argument_count && layer->values[index].given)
+            given = true;
+        else if (index < kind->argument_count && set && inherited < kind->argument_count &&
+                 layer->values[inherited].given) {
+            layer->values[index].given = true;
+            for (uint64_t i = 0; kind->arguments[index].choices[i] != NULL; i++)
+                if (strcmp(kind->arguments[index].choices[i], "off") == 0)
+                    layer->values[index].number = i;
+        }
+        for (struct stack_bin *bin = layer->bins; bin != NULL; bin = bin->next)
+            given |= build_set_cupti(bin->top, set);
+    }
+    return given;
+}
+
+/* Fill in what the text leaves open. */
+static void
+build_fill_in(struct stack_layer *top, const struct tide_stack_options *options)
+{
+    if (options->device != 0)
+        build_set_device(top, (uint64_t)options->device);
+    if (options->without_cupti && !build_set_cupti(top, false))
+        build_set_cupti(top, true);
+}
+
+enum tide_status
+tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, const struct tide_stack_options *options,
+                  struct tide_resource **out)
+{
+    struct tide_stack_options known;
     struct stack_tree tree;
     enum tide_status status;
 
@@ -221,7 +288,14 @@ tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struc
     *out = NULL;
     if (text == NULL)
         return tide_error_set(TIDE_EINVAL, "stack text: NULL in place of the text");
+    status = tidei_options_copy("stack text", options, &known, sizeof(known));
+    if (status == TIDE_OK && known.device < 0)
+        status = tide_error_set(TIDE_EINVAL, "stack text: device %d, expected a CUDA ordinal such as 0", known.device);
+    if (status != TIDE_OK)
+        return status;
     status = tidei_stack_read(kinds, text, &tree);
+    if (status == TIDE_OK)
+        build_fill_in(tree.top, &known);
     if (status == TIDE_OK)
         status = build_check_inherited(tree.top, NULL);
     if (status == TIDE_OK)
@@ -248,8 +322,8 @@ tidei_stack_build_environment(const struct tidei_kind *const *kinds, const char 
     enum tide_status status;
 
     if (text == NULL)
-        return tidei_stack_build(kinds, default_text, out);
-    status = tidei_stack_build(kinds, text, out);
+        return tidei_stack_build(kinds, default_text, NULL, out);
+    status = tidei_stack_build(kinds, text, NULL, out);
     if (status != TIDE_OK)
         tide_error_set(status, "TIDEMARK_STACK: %s", tide_error_text());
     return status;

@@ -2,10 +2,13 @@
 #ifndef TIDEI_STACK_STACK_H
 #define TIDEI_STACK_STACK_H
 
+#include <tidemark/stack.h>
+
 #include "src/resource/kind.h"
 
-/* tide_stack_parse, with layers of `kinds` (ends in NULL). */
-enum tide_status tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, struct tide_resource **out);
+/* tide_stack_parse_with, with layers of `kinds` (ends in NULL). */
+enum tide_status tidei_stack_build(const struct tidei_kind *const *kinds, const char *text,
+                                   const struct tide_stack_options *options, struct tide_resource **out);
 
 /* The text in TIDEMARK_STACK, borrowed; NULL where that is unset or empty. */
 const char *tidei_stack_environment(void);

@@ -21,6 +21,13 @@ tests_gpu_bases_t_LDADD = libtidemark.la -ldl
 TESTS += tests/gpu/bases-t
 GPU_TESTS += tests/gpu/bases-t
 
+check_PROGRAMS += tests/gpu/bridge-t
+tests_gpu_bridge_t_SOURCES = tests/gpu/bridge-t.c $(gpu_trace_test)
+tests_gpu_bridge_t_CFLAGS = $(trace_test_cflags)
+tests_gpu_bridge_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+TESTS += tests/gpu/bridge-t
+GPU_TESTS += tests/gpu/bridge-t
+
 check_PROGRAMS += tests/gpu/calls-t
 tests_gpu_calls_t_SOURCES = tests/gpu/calls-t.c $(gpu_test) $(trace_test)
 tests_gpu_calls_t_CFLAGS = $(trace_test_cflags)

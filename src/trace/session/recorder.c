@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/context/tag.h"
 #include "src/resource/resource.h"
 #include "src/trace/database/files.h"
 #include "src/trace/ring/drops.h"
@@ -97,7 +98,9 @@ recorder_wake(struct tidei_session *session)
     tidei_writer_wake(tidei_recorder_of(session)->writer);
 }
 
-static const struct tidei_session_hooks recorder_hooks = { .wake = recorder_wake, .revive = tidei_recorder_revive };
+static const struct tidei_session_hooks recorder_hooks = { .wake = recorder_wake,
+                                                           .revive = tidei_recorder_revive,
+                                                           .noticed = tidei_tag_notice };
 
 static enum tide_status
 recorder_new(const struct tide_log_options *options, char *path, struct tidei_recorder **out)
@@ -119,6 +122,7 @@ recorder_new(const struct tide_log_options *options, char *path, struct tidei_re
     recorder->references = 1;
     recorder->session.hooks = &recorder_hooks;
     recorder->session.serial = tidei_session_new_serial();
+    recorder->session.stamp = recorder->session.serial;
     recorder->session.slot = recorder->session.serial % TIDEI_PRODUCER_SLOTS;
     status = recorder_check(&recorder->options);
     recorder->session.drop = recorder->options.overflow == TIDE_OVERFLOW_DROP;
@@ -210,35 +214,88 @@ tidei_recorder_keep(struct tidei_recorder *recorder)
     free(replaced);
 }
 
-void
-tidei_recorder_release(struct tidei_recorder *recorder)
+/* Whether nobody records into the open trace any more; then it is marked as closed. The list's lock is held. */
+static bool
+recorder_is_abandoned(struct tidei_recorder *recorder)
 {
-    bool last, kept;
+    if (recorder->left != recorder->references || !tidei_recorder_is_open(&recorder->session))
+        return false;
+    recorder->ended = true;
+    tidei_session_set_mode(&recorder->session, TIDEI_SESSION_CLOSED);
+    return true;
+}
+
+/* Complete the trace, or discard it where its stack was never made. */
+static void
+recorder_complete(struct tidei_recorder *recorder)
+{
+    if (recorder->kept)
+        tidei_writer_stop(recorder->writer, "closed");
+    else
+        tidei_recorder_discard_files(recorder);
+}
+
+void
+tidei_recorder_leave(struct tidei_recorder *recorder)
+{
+    bool abandoned;
+
+    pthread_mutex_lock(&tidei_sessions.lock);
+    recorder->left++;
+    abandoned = recorder_is_abandoned(recorder);
+    pthread_mutex_unlock(&tidei_sessions.lock);
+    if (abandoned)
+        recorder_complete(recorder);
+}
+
+/* The last reference is gone. `mode` was the session's. */
+static void
+recorder_end(struct tidei_recorder *recorder, int mode)
+{
+    bool open = mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_FAILED;
+
+    /* It stays in the list until its file is closed: see claim.h. */
+    if (open)
+        recorder_complete(recorder);
+    tidei_session_unlist(&recorder->session);
+    /* What a child of fork() has of its parent's is never freed; see fork.c. */
+    if (open || (recorder->ended && recorder->session.file != NULL && recorder->session.file->fd >= 0))
+        tidei_writer_free(recorder->writer);
+    recorder_free(recorder);
+}
+
+void
+tidei_recorder_release_as(struct tidei_recorder *recorder, bool left)
+{
+    bool last, abandoned;
     int mode;
 
     pthread_mutex_lock(&tidei_sessions.lock);
+    recorder->left -= left;
     last = --recorder->references == 0;
-    kept = recorder->kept;
+    abandoned = !last && recorder_is_abandoned(recorder);
+    if (abandoned) { /* it stays until the trace is complete */
+        recorder->references++;
+        recorder->left++;
+    }
     mode = atomic_load_explicit(&recorder->session.mode, memory_order_acquire);
     if (last)
         tidei_session_set_mode(&recorder->session, TIDEI_SESSION_CLOSED);
     if (last && mode == TIDEI_SESSION_FORKED)
         tidei_recorder_leave_behind(recorder);
     pthread_mutex_unlock(&tidei_sessions.lock);
-    if (!last)
-        return;
-    /* It stays in the list until its file is closed: see claim.h. */
-    if (mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_FAILED) {
-        if (kept)
-            tidei_writer_stop(recorder->writer, "closed");
-        else
-            tidei_recorder_discard_files(recorder);
-        tidei_session_unlist(&recorder->session);
-        tidei_writer_free(recorder->writer);
-    } else {
-        tidei_session_unlist(&recorder->session);
+    if (last)
+        recorder_end(recorder, mode);
+    if (abandoned) {
+        recorder_complete(recorder);
+        tidei_recorder_release_as(recorder, true);
     }
-    recorder_free(recorder);
+}
+
+void
+tidei_recorder_release(struct tidei_recorder *recorder)
+{
+    tidei_recorder_release_as(recorder, false);
 }
 
 enum tide_status

@@ -57,7 +57,9 @@ struct tidei_recorder {
     struct tidei_beginning *beginnings;
     size_t beginning_count, beginning_capacity;
     uint32_t references;
+    uint32_t left; /* of these, whose holders record no more */
     bool kept;
+    bool ended; /* the trace is complete, though there are references */
 
     /* Set at creation. */
     char *path;         /* owned; %p and the like expanded */
@@ -109,6 +111,14 @@ void tidei_recorder_keep(struct tidei_recorder *recorder);
 
 /* Release a reference; the last release completes the trace. */
 void tidei_recorder_release(struct tidei_recorder *recorder);
+
+/*
+ * The holder of a reference records no more, but keeps it: threads may be within events of its layer. Where that holds
+ * for all references, the trace is completed now, and events that come yet are passed over. The memory stays until the
+ * last release, each by tidei_recorder_release_as with `left` true.
+ */
+void tidei_recorder_leave(struct tidei_recorder *recorder);
+void tidei_recorder_release_as(struct tidei_recorder *recorder, bool left);
 
 /* A number for a new layer. */
 uint32_t tidei_recorder_new_layer(struct tidei_recorder *recorder);

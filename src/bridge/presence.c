@@ -1,0 +1,67 @@
+/* Waits for the threads that are within calls of the bridge. */
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "src/bridge/presence.h"
+#include "src/sync/lock.h"
+
+struct tidei_presence tidei_presence;
+
+/* A thread has ended, or does not exist in a child of fork(): it is inside no more. */
+static void
+presence_thread_left(struct tidei_slots *slots, struct tidei_slot *slot)
+{
+    struct tidei_presence_slot *left = (struct tidei_presence_slot *)slot;
+    uint64_t calls = atomic_load_explicit(&left->calls, memory_order_relaxed);
+
+    (void)slots;
+    left->depth = 0;
+    atomic_store_explicit(&left->calls, (calls + 1) & ~UINT64_C(1), memory_order_release);
+}
+
+__attribute__((constructor)) static void
+presence_start(void)
+{
+    tidei_slots_init(&tidei_presence.slots, sizeof(struct tidei_presence_slot), presence_thread_left);
+}
+
+bool
+tidei_presence_here(void)
+{
+    const struct tidei_presence_slot *mine =
+        (const struct tidei_presence_slot *)tidei_slot_known(&tidei_presence.slots);
+
+    return mine != NULL && mine->depth != 0;
+}
+
+/* A slot that was odd has been left when its number is another: the thread may be inside again, in a later call. */
+static void
+presence_wait_for(const struct tidei_presence_slot *slot, uint64_t calls)
+{
+    unsigned looks = 0;
+
+    while (calls % 2 != 0 && atomic_load_explicit(&slot->calls, memory_order_acquire) == calls)
+        tidei_lock_pause(&looks);
+}
+
+void
+tidei_presence_wait(void)
+{
+    struct tidei_presence_slot *first;
+    unsigned looks = 0;
+
+    /*
+     * After that, what a thread does in a call begun later follows what this one has exchanged before. Slots are never
+     * freed, and new ones come before the first.
+     */
+    tidei_slots_quiesce(&tidei_presence.slots);
+    first = (struct tidei_presence_slot *)tidei_presence.slots.first;
+    tidei_slots_resume(&tidei_presence.slots);
+    while (first != NULL) {
+        presence_wait_for(first, atomic_load_explicit(&first->calls, memory_order_acquire));
+        first = (struct tidei_presence_slot *)first->slot.next;
+    }
+    while (atomic_load_explicit(&tidei_presence.others, memory_order_seq_cst) != 0)
+        tidei_lock_pause(&looks);
+}
