@@ -32,6 +32,7 @@ enum tidei_record_kind {
     TIDEI_RECORD_CALLS = 17, /* text: driver calls of the thread's latest event; address: when that began, size: when
                                     it ended, stream: its address, status: 1 if it is a free, alignment_log2: 1 if
                                     another such record follows */
+    TIDEI_RECORD_SOURCE = 18, /* text: function, NUL, file; address: its number, size: line */
 };
 
 /*
