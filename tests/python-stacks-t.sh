@@ -11,7 +11,7 @@ test -f "$library" || skip_all 'there is no shared library'
 $NM -D "$library" 2>/dev/null | grep -q '__asan_init\|__tsan_init' && skip_all 'a sanitizer has to be in python3 itself'
 $python -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 9) or sys.version_info >= (3, 14))' 2>/dev/null ||
     skip_all 'there is no Python of 3.9 to 3.13'
-plan 45
+plan 46
 
 # run STACK WHAT...: run a part of the program, with $python.
 run() {
@@ -72,6 +72,8 @@ same 'eight threads that make and run code have the frames that Python reports'
 run "log($trace, callstack=python) | host" same 500
 same 'new code objects of the same source have their frames'
 is "$(value 'SELECT count(DISTINCT callstack_id) FROM allocation')" 1 'code objects of the same source have one call stack'
+run "log($trace, callstack=python) | host" unbegun
+same 'what the collector runs while a function is called has the frames that Python reports'
 run "log($trace, callstack=python) | host" raising
 is $? 0 'an exception that is being handled stays as it is'
 same 'a call stack is taken while an exception is handled'

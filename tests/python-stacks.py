@@ -5,6 +5,7 @@ line of both is the size of an allocation and its frames, the innermost first.
 """
 
 import ctypes
+import gc
 import os
 import sys
 import threading
@@ -203,6 +204,30 @@ def same(times):
     """The same source again and again, in new code objects."""
     for _ in range(times):
         exec(compile("def made():\n take(100)\nmade()", "<made>", "exec"), {"take": take})
+
+
+class Knot:
+    """Garbage that allocates when the collector finds it."""
+
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        outer(2400)
+
+
+def unbegun():
+    """The collector runs while a function is called that has not begun: its variables are made first."""
+
+    def cells():
+        a = b = c = d = 1
+        return lambda: (a, b, c, d)
+
+    gc.set_threshold(1, 1, 1)
+    for _ in range(200):
+        Knot()
+        cells()
+    gc.set_threshold(700, 10, 10)
 
 
 def between():

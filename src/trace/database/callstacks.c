@@ -49,7 +49,7 @@ tidei_callstacks_source(struct tidei_database *database, const struct tidei_reco
     size_t function = strlen(text);
 
     /* As a frame: the frames of call stacks have the number negated in place of an address. */
-    sqlite3_bind_int64(database->frame, 1, -(int64_t)record->address);
+    sqlite3_bind_int64(database->frame, 1, (int64_t)-record->address);
     sqlite3_bind_text(database->frame, 3, text, (int)function, SQLITE_STATIC);
     sqlite3_bind_text(database->frame, 4, function < length ? text + function + 1 : "", -1, SQLITE_STATIC);
     if (record->size != 0)
