@@ -1,5 +1,5 @@
 /*
- * Runs Python inside of a program that brings a function of C which allocates. tests/python-stacks-t.sh reads the trace.
+ * Runs Python inside of a program that brings functions of C which allocate. tests/python-stacks-t.sh reads the trace.
  *
  * Usage: python-embed LIBPYTHON STACK. The library of Python is loaded after the stack was made, and its symbols are
  * not global. Python is ended, and begun again. Sizes tell the allocations apart in the trace.

@@ -227,8 +227,8 @@ callstack_warn_full(void)
 }
 
 /*
- * A stack, which is stored if it is new; NULL without frames or room. `checked`: which walk by frame pointers is trusted
- * for it.
+ * A stack, which is stored if it is new; NULL without frames or room. `checked`: which walk by frame pointers is
+ * trusted for it.
  */
 static __attribute__((noinline)) const struct tidei_callstack *
 callstack_keep(struct store *store, const uint64_t *frames, unsigned count, enum tidei_callstack_check checked)

@@ -88,7 +88,10 @@ void tidei_frames_end(struct tidei_frames *frames);
 /* Resolve a frame of a call stack; the texts are valid until the next call, or tidei_frames_end. */
 void tidei_frames_find(struct tidei_frames *frames, uint64_t frame, struct tide_frame *out);
 
-/* Call `listener` for every module, every line of source and then every call stack so far; between the lock and the unlock below. */
+/*
+ * Call `listener` for every module, every line of source and then every call stack so far; between the lock and the
+ * unlock below.
+ */
 void tidei_callstacks_notify_locked(const struct tidei_context_listener *listener, void *context);
 
 /* Have fork() take the lock of sources.h from now on. */

@@ -7,15 +7,15 @@
  * in a call of C, and they hold their code objects. Before that is trusted, a small Python program is run, once in a
  * process, and its frames as they are read are compared with those that Python itself reports.
  *
- * What a frame stands for is looked up once for each code object and instruction, and found again by both. A code object
- * may die, and another may be made at its address. So each entry has what tells code objects at one address apart: their
- * number (3.12 and later), or a weak reference to the object, which Python keeps in it (3.9 to 3.11). The library owns
- * that reference, and gives it back when it finds another object at the address. To make it, a thread must hold the GIL.
- * A thread that does not has names looked up at each event, until the main thread makes the references for the functions
- * that it is in.
+ * What a frame stands for is looked up once for each code object and instruction, and found again by both. A code
+ * object may die, and another may be made at its address. So each entry has what tells code objects at one address
+ * apart: their number (3.12 and later), or a weak reference to the object, which Python keeps in it (3.9 to 3.11). The
+ * library owns that reference, and gives it back when it finds another object at the address. To make it, a thread
+ * must hold the GIL. A thread that does not has names looked up at each event, until the main thread makes the
+ * references for the functions that it is in.
  *
- * Progress: lock-free where all frames are known, else it takes the lock of call stacks. No thread waits for the GIL but
- * in tidei_python_begin.
+ * Progress: lock-free where all frames are known, else it takes the lock of call stacks. No thread waits for the GIL
+ * but in tidei_python_begin.
  */
 #ifndef TIDEI_CONTEXT_PYTHON_H
 #define TIDEI_CONTEXT_PYTHON_H

@@ -1,7 +1,8 @@
 /*
- * The lines of source that frames of an interpreter stand at, each kept once for the life of the process: a function, a
- * file and a line. They have numbers, which stand for them among the addresses of a call stack. And the lock of all that
- * call stacks are made of. A new line is recorded into the traces of this process before its number is first used.
+ * The lines of source that frames of an interpreter stand at, each kept once for the life of the process: a function,
+ * a file and a line. They have numbers, which stand for them among the addresses of a call stack. And the lock of all
+ * that call stacks are made of. A new line is recorded into the traces of this process before its number is first
+ * used.
  */
 #ifndef TIDEI_CONTEXT_SOURCES_H
 #define TIDEI_CONTEXT_SOURCES_H
@@ -23,8 +24,8 @@ struct tidei_source {
 };
 
 /*
- * The lock of lines, modules and call stacks. It is held around fork(), and while a forked process begins its own trace.
- * Taken before the lock of tidei_sessions.
+ * The lock of lines, modules and call stacks. It is held around fork(), and while a forked process begins its own
+ * trace. Taken before the lock of tidei_sessions.
  */
 void tidei_callstack_lock(void);
 void tidei_callstack_unlock(void);
@@ -39,8 +40,8 @@ bool tidei_source_get(uint64_t frame, struct tidei_source *out);
 void tidei_sources_notify_locked(const struct tidei_context_listener *listener, void *context);
 
 /*
- * A line as a frame of a call stack: its number, negated. No code lies at such an address. The page of system calls that
- * old kernels have there calls nothing.
+ * A line as a frame of a call stack: its number, negated. No code lies at such an address. The page of system calls
+ * that old kernels have there calls nothing.
  */
 static inline uint64_t
 tidei_source_frame(uint32_t number)
