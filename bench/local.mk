@@ -1,5 +1,5 @@
 # Benchmarks: built on demand, run by `make bench`; figures in bench/README.md.
-EXTRA_PROGRAMS += bench/callstacks bench/day bench/front bench/gpu bench/layers bench/pool bench/replay bench/viewer bench/writer
+EXTRA_PROGRAMS += bench/callstacks bench/day bench/front bench/gpu bench/layers bench/pool bench/python bench/replay bench/viewer bench/writer
 bench_common = bench/bench.c bench/bench.h
 
 # The whole library, as taking a call stack alone is nothing that it exports.
@@ -37,6 +37,10 @@ bench_pool_SOURCES = bench/pool.c $(bench_common)
 bench_pool_CFLAGS = $(AM_CFLAGS) -pthread
 bench_pool_LDADD = libtidemark.la
 
+bench_python_SOURCES = bench/python.c $(bench_common)
+bench_python_CFLAGS = $(AM_CFLAGS) -pthread
+bench_python_LDADD = libtidemark.la -ldl
+
 bench_replay_SOURCES = bench/replay.c $(bench_common)
 bench_replay_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/data"'
 bench_replay_CFLAGS = $(AM_CFLAGS) -pthread
@@ -59,13 +63,13 @@ EXTRA_DIST += bench/README.md bench/torch/child.py bench/torch/measure.py bench/
 
 CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/day$(EXEEXT) bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
 	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv bench/writer$(EXEEXT) bench-front.json \
-	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json
+	bench/python$(EXEEXT) bench-python.json bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json
 
 # PYTHON names another interpreter than python3, TORCH_ARGS the options of measure.py.
 bench_torch_run = "$${PYTHON:-python3}" -B $(srcdir)/bench/torch/measure.py --library=.libs/libtidemark.so \
 	--shim=bench/torch/.libs/shim.so --tidemark=./tidemark$(EXEEXT)
 
-.PHONY: bench bench-gpu bench-replay bench-torch bench-viewer bench-walls
+.PHONY: bench bench-gpu bench-python bench-replay bench-torch bench-viewer bench-walls
 bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
 	bench/front$(EXEEXT) bench-front.json
 	@echo
@@ -96,6 +100,11 @@ else
 bench-replay bench-viewer bench-walls:
 	@echo '$@ needs the command: configure without --disable-command'
 endif
+
+# Call stacks of Python: make bench-python LIBPYTHON=/path/to/libpython3.12.so.1.0
+bench-python: bench/python$(EXEEXT)
+	@test -n '$(LIBPYTHON)' || { echo 'bench-python: LIBPYTHON=/path/to/libpython3.12.so names what to measure with'; exit 1; }
+	bench/python$(EXEEXT) '$(LIBPYTHON)' bench-python.json
 
 bench-gpu: bench/gpu$(EXEEXT)
 	bench/gpu$(EXEEXT) bench-gpu.json

@@ -275,11 +275,17 @@ check_threads(void)
 static void
 check_numbers(void)
 {
+    enum tide_unwind unwind = TIDE_UNWIND_AUTO;
     char text[64];
 
     ok(all_of(tidei_callstack_get(0) == NULL, tidei_callstack_get(UINT32_MAX) == NULL),
        "ids 0 and UINT32_MAX have no call stack");
     is_string(tidei_callstack_brief(0, text, sizeof(text)), "?", "the short text of call stack 0 is a question mark");
+    ok(all_of(tidei_callstack_options("t", TIDE_CALLSTACK_PYTHON | TIDE_CALLSTACK_MIXED, &unwind) == TIDE_EINVAL,
+              tidei_callstack_options("t", TIDE_CALLSTACK_MIXED + TIDE_CALLSTACK_MOST + 1, &unwind) == TIDE_EINVAL,
+              tidei_callstack_options("t", 8 * TIDE_CALLSTACK_PYTHON, &unwind) == TIDE_EINVAL,
+              tidei_callstack_options("t", TIDE_CALLSTACK_MIXED + TIDE_CALLSTACK_MOST, &unwind) == TIDE_OK),
+       "call stacks of Python alone and mixed at once, of too many frames, and of unknown kinds are refused");
     ok(all_of(tidei_callstack_options("t", TIDE_CALLSTACK_MOST + 1, &(enum tide_unwind){ TIDE_UNWIND_AUTO }) ==
                   TIDE_EINVAL,
               tidei_callstack_options("t", 1, &(enum tide_unwind){ 7 }) == TIDE_EINVAL),
@@ -314,7 +320,7 @@ check_fork(void)
 int
 main(void)
 {
-    plan(6 + 6 + 3 + 6 + 5 + 2 + 3 + 3 + 1);
+    plan(6 + 6 + 3 + 6 + 5 + 2 + 3 + 4 + 1);
     tidei_callstack_options("test", 1, &(enum tide_unwind){ TIDE_UNWIND_AUTO });
     check_one(chain_with_pointers, "with frame pointers");
     check_one(chain_without_pointers, "without");

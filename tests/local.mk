@@ -53,6 +53,10 @@ TESTS += tests/layout-t
 check_PROGRAMS += tests/spender
 tests_spender_SOURCES = tests/spender.c
 tests_spender_LDADD = libtidemark.la
+check_PROGRAMS += tests/python-embed
+tests_python_embed_SOURCES = tests/python-embed.c
+tests_python_embed_LDADD = libtidemark.la -ldl
+
 # Without libtool's wrapper script, since the test looks at the name of the running file.
 check_PROGRAMS += tests/callstack-program
 tests_callstack_program_SOURCES = tests/callstack-program.c
@@ -207,6 +211,7 @@ command_tests = \
 	tests/json-t.sh \
 	tests/narrow-t.sh \
 	tests/pickle-t.sh \
+	tests/python-stacks-t.sh \
 	tests/live-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
@@ -223,7 +228,7 @@ command_tests = \
 	tests/temporary-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
-EXTRA_DIST += tests/formats.py tests/json-fields.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 

@@ -102,7 +102,7 @@ main(void)
     is_documented(page, "text record", text_fields, sizeof(text_fields) / sizeof(*text_fields));
     ok(all_of(TIDEI_PAGE == 4096, TIDEI_RING_PREFIX_BYTES == 167936), "the first ring begins at 167936");
     ok(all_of(TIDEI_CHUNK_BYTES == 1048576, TIDEI_CHUNK_RECORDS == 16384, TIDEI_MAX_RINGS == 4096,
-              TIDEI_MAX_CHUNKS == 16384, TIDEI_RING_FORMAT == 3),
+              TIDEI_MAX_CHUNKS == 16384, TIDEI_RING_FORMAT == 4),
        "chunks, the most rings and chunks, and the format are those of the page");
     return done();
 }

@@ -2,8 +2,9 @@
  * log: record all calls that pass through into an SQLite trace.
  *
  * Usage: log(PATH, overwrite=false, clock=auto|tsc|monotonic, overflow=wait|drop, cupti=auto|calls|memory|off,
- * samples=auto|every|off, ring=1MiB, backlog=128MiB, mode=0600, callstack=0, unwind=auto|fp|dwarf). A log below another
- * one may have no path: it records into the trace of the log above, with its own setting of callstack.
+ * samples=auto|every|off, ring=1MiB, backlog=128MiB, mode=0600, callstack=0|python|mixed,
+ * unwind=auto|fp|dwarf). A log below another one may have no path: it records into the trace of the log above, with its
+ * own setting of callstack.
  *
  * Example: log(trace.db) | statistics | limit(4GiB) | log | driver
  *
@@ -81,6 +82,7 @@ log_init(struct tide_resource *self, size_t *fault)
     struct tidei_error error;
 
     (void)fault;
+    tidei_callstack_begin(log->options.callstack_depth);
     atomic_init(&log->extras, log->options.callstack_depth != 0 ? TIDEI_LOG_STACKS : 0);
     if (log->options.path == NULL)
         return TIDE_OK;

@@ -245,6 +245,7 @@ track_init(struct tide_resource *self, size_t *fault)
     enum tide_status status = tidei_track_table_create(&track->table);
 
     (void)fault;
+    tidei_callstack_begin(track->options.callstack_depth);
     return status == TIDE_OK ? status : tide_error_set(status, "track: %s", tide_error_text());
 }
 

@@ -12,7 +12,17 @@ extern "C" {
 /* The most frames of a call stack that `track` and `log` take. */
 #define TIDE_CALLSTACK_MOST 128
 
-/* How a call stack is walked. */
+/*
+ * What the frames of a call stack are: a number of frames alone takes those of native code. One of these added to it,
+ * as in TIDE_CALLSTACK_PYTHON + 32, takes those of a Python program, or both: native frames, with those of Python in
+ * the places of the interpreter's. Without a number they take as many frames as there are, up to TIDE_CALLSTACK_MOST.
+ *
+ * They need CPython 3.9 to 3.13 in the process. A thread that runs no Python code has no frames of Python.
+ */
+#define TIDE_CALLSTACK_PYTHON 0x10000u
+#define TIDE_CALLSTACK_MIXED  0x20000u
+
+/* How a call stack is walked: its native frames. */
 enum tide_unwind {
     TIDE_UNWIND_AUTO = 0,  /* by frame pointers where the unwinder has once found the same frames, else the unwinder */
     TIDE_UNWIND_FP = 1,    /* only by frame pointers; frames of code compiled without them are missing or wrong */
@@ -22,8 +32,8 @@ enum tide_unwind {
 /* One frame of a call stack. The texts are borrowed for the call, and "" where they are not known. */
 struct tide_frame {
     size_t struct_size;   /* set by the library: see TIDE_HAS_FIELD */
-    uint64_t address;     /* the return address */
-    const char *module;   /* path of the program or library that the address lies in */
+    uint64_t address;     /* the return address; 0: a frame of Python */
+    const char *module;   /* path of the program or library that the address lies in; "" with a frame of Python */
     uint64_t offset;      /* bytes from the begin of that module in memory to the address */
     const char *function; /* demangled */
     const char *file;     /* source file */

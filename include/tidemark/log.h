@@ -52,7 +52,7 @@ struct tide_log_options {
     uint32_t overflow;        /* enum tide_overflow */
     uint32_t cupti;           /* enum tide_cupti; meta.cupti says whether it worked */
     uint32_t samples;         /* enum tide_samples */
-    uint32_t callstack_depth; /* frames of the call stack of each allocation, up to TIDE_CALLSTACK_MOST; 0: none */
+    uint32_t callstack_depth; /* frames of each allocation's call stack: see TIDE_CALLSTACK_PYTHON; 0: none */
     uint32_t unwind;          /* enum tide_unwind: how call stacks are walked */
     bool overwrite;           /* replace an existing trace, once the new one (of text: the whole stack) is made */
     uint8_t reserved[3];      /* 0 */

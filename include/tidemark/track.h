@@ -11,7 +11,7 @@ extern "C" {
 
 struct tide_track_options {
     size_t struct_size;       /* TIDE_OPTIONS */
-    uint32_t callstack_depth; /* frames of call stack kept with each block, to TIDE_CALLSTACK_MOST; 0: none */
+    uint32_t callstack_depth; /* frames of the call stack of each block: see TIDE_CALLSTACK_PYTHON; 0: none */
     uint32_t unwind;          /* enum tide_unwind: how call stacks are walked */
 };
 

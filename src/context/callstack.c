@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "src/context/callstack.h"
+#include "src/context/python.h"
+#include "src/context/sources.h"
 #include "src/resource/resource.h"
 #include "src/sync/fork.h"
 #include "src/tables/grow.h"
@@ -24,29 +26,45 @@ struct table {
     _Atomic(struct tidei_callstack *) slots[];
 };
 
-static struct {
-    pthread_mutex_t lock;
+/* Distinct call stacks. */
+struct store {
     _Atomic(struct table *) table; /* written under the lock */
     struct tidei_callstack **all;  /* owned; by number - 1; this and all that follows under the lock */
     uint32_t count;
     size_t capacity;
-    size_t notified_modules; /* the listener was called for this many */
+};
+
+static struct {
+    struct store told;       /* those of events: the listener is called for each */
+    struct store walked;     /* those of native code that become a part of one with frames of Python */
+    size_t notified_modules; /* the listener was called for this many; under the lock, as all that follows */
     struct tidei_modules modules;
-} callstacks = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} callstacks;
 
 const char *const tidei_unwind_words[] = { "auto", "fp", "dwarf", NULL };
+const char *const tidei_callstack_words[] = { "python", "mixed", NULL };
+const unsigned tidei_callstack_bits[] = { TIDE_CALLSTACK_PYTHON, TIDE_CALLSTACK_MIXED };
+
+#define CALLSTACK_BITS (TIDE_CALLSTACK_PYTHON | TIDE_CALLSTACK_MIXED)
 
 enum tide_status
 tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind *unwind)
 {
-    if (depth > TIDE_CALLSTACK_MOST)
+    uint32_t bits = depth & CALLSTACK_BITS;
+
+    if (bits == CALLSTACK_BITS)
+        return tide_error_set(TIDE_EINVAL, "%s: call stacks of Python's frames alone and of mixed ones", subject);
+    if ((depth ^ bits) > TIDE_CALLSTACK_MOST)
         return tide_error_set(TIDE_EINVAL, "%s: call stacks of %u frames, expected at most %u", subject,
-                              (unsigned)depth, TIDE_CALLSTACK_MOST);
+                              (unsigned)(depth ^ bits), TIDE_CALLSTACK_MOST);
     if (*unwind > TIDE_UNWIND_DWARF)
         return tide_error_set(TIDE_EINVAL, "%s: unknown unwind", subject);
     if (*unwind == TIDE_UNWIND_FP && !TIDEI_WALK_HAS_FP)
         return tide_error_set(TIDE_EUNSUPPORTED, "%s: unwind=fp: frame pointers are not known on this machine",
                               subject);
+    if (bits == TIDE_CALLSTACK_PYTHON && *unwind != TIDE_UNWIND_AUTO)
+        return tide_error_set(TIDE_EINVAL,
+                              "%s: unwind says how native frames are found, which callstack=python has not", subject);
     if (depth == 0)
         *unwind = TIDE_UNWIND_AUTO;
     tidei_walk_begin();
@@ -55,21 +73,23 @@ tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind *u
 }
 
 void
-tidei_callstack_lock(void)
+tidei_callstack_begin(uint32_t depth)
 {
-    pthread_mutex_lock(&callstacks.lock);
+    if ((depth & CALLSTACK_BITS) != 0)
+        tidei_python_begin();
 }
 
-void
-tidei_callstack_unlock(void)
+static void
+callstack_forked(void)
 {
-    pthread_mutex_unlock(&callstacks.lock);
+    tidei_python_forked();
+    tidei_callstack_unlock();
 }
 
 void
 tidei_callstack_handle_forks(void)
 {
-    static const struct tidei_fork_hook hook = { tidei_callstack_lock, tidei_callstack_unlock, tidei_callstack_unlock };
+    static const struct tidei_fork_hook hook = { tidei_callstack_lock, tidei_callstack_unlock, callstack_forked };
 
     tidei_fork_hook_set(TIDEI_FORK_CALLSTACKS, &hook);
 }
@@ -121,31 +141,31 @@ table_put(struct table *table, struct tidei_callstack *stack)
 
 /* The table, grown if it has no free slot; NULL without host memory. The lock is held. */
 static struct table *
-table_with_room(void)
+table_with_room(struct store *store)
 {
-    struct table *table = atomic_load_explicit(&callstacks.table, memory_order_relaxed), *larger;
+    struct table *table = atomic_load_explicit(&store->table, memory_order_relaxed), *larger;
     size_t slots = table == NULL ? CALLSTACK_SLOTS_FIRST : 2 * (table->mask + 1);
 
-    if (table != NULL && callstacks.count < (table->mask + 1) / 2)
+    if (table != NULL && store->count < (table->mask + 1) / 2)
         return table;
     larger = calloc(1, sizeof(*larger) + slots * sizeof(larger->slots[0]));
     if (larger == NULL)
         return NULL;
     larger->mask = slots - 1;
     larger->smaller = table;
-    for (uint32_t i = 0; i < callstacks.count; i++)
-        table_put(larger, callstacks.all[i]);
+    for (uint32_t i = 0; i < store->count; i++)
+        table_put(larger, store->all[i]);
     /* Release: pairs with the acquire in callstack_find. Readers of the smaller table look again under the lock. */
-    atomic_store_explicit(&callstacks.table, larger, memory_order_release);
+    atomic_store_explicit(&store->table, larger, memory_order_release);
     return larger;
 }
 
 /* The stored call stack; NULL if it was not seen yet. Lock-free. */
 static struct tidei_callstack *
-callstack_find(uint64_t hash, const uint64_t *frames, unsigned count)
+callstack_find(struct store *store, uint64_t hash, const uint64_t *frames, unsigned count)
 {
     /* Acquire: pairs with the release in table_with_room. */
-    struct table *table = atomic_load_explicit(&callstacks.table, memory_order_acquire);
+    struct table *table = atomic_load_explicit(&store->table, memory_order_acquire);
     struct tidei_callstack *found = NULL;
 
     if (table != NULL)
@@ -170,24 +190,25 @@ callstack_notify(const struct tidei_callstack *stack)
 
 /* Store a new call stack; NULL without host memory. The lock is held. */
 static struct tidei_callstack *
-callstack_add(uint64_t hash, const uint64_t *frames, unsigned count)
+callstack_add(struct store *store, uint64_t hash, const uint64_t *frames, unsigned count)
 {
     struct tidei_callstack *stack;
     struct table *table;
 
-    if (callstacks.count == CALLSTACK_MOST || !tidei_grow(&callstacks.all, &callstacks.capacity, callstacks.count, 1) ||
-        (table = table_with_room()) == NULL)
+    if (store->count == CALLSTACK_MOST || !tidei_grow(&store->all, &store->capacity, store->count, 1) ||
+        (table = table_with_room(store)) == NULL)
         return NULL;
     stack = malloc(sizeof(*stack) + count * sizeof(*frames));
     if (stack == NULL)
         return NULL;
     stack->hash = hash;
     atomic_init(&stack->checked, 0);
-    stack->id = callstacks.count + 1;
+    stack->id = store->count + 1;
     stack->count = count;
     memcpy(stack->frames, frames, count * sizeof(*frames));
-    callstack_notify(stack);
-    callstacks.all[callstacks.count++] = stack;
+    if (store == &callstacks.told)
+        callstack_notify(stack);
+    store->all[store->count++] = stack;
     /* Last: a thread that finds it uses its number in events, and by now the rings have it. */
     table_put(table, stack);
     return stack;
@@ -205,25 +226,28 @@ callstack_warn_full(void)
                       "call stacks: no room for another; allocations with a new one are recorded without it");
 }
 
-/* The number of a stack, which is stored if it is new. `checked`: which walk by frame pointers is trusted for it. */
-static __attribute__((noinline)) uint32_t
-callstack_keep(const uint64_t *frames, unsigned count, enum tidei_callstack_check checked)
+/*
+ * A stack, which is stored if it is new; NULL without frames or room. `checked`: which walk by frame pointers is
+ * trusted for it.
+ */
+static __attribute__((noinline)) const struct tidei_callstack *
+callstack_keep(struct store *store, const uint64_t *frames, unsigned count, enum tidei_callstack_check checked)
 {
     uint64_t hash = callstack_hash(frames, count);
     struct tidei_callstack *stack;
     int cancel;
 
     if (count == 0)
-        return 0;
-    stack = callstack_find(hash, frames, count);
+        return NULL;
+    stack = callstack_find(store, hash, frames, count);
     if (stack == NULL) {
         /* No cancellation: the thread holds locks, and may wait for a trace's writer. */
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-        pthread_mutex_lock(&callstacks.lock);
-        stack = callstack_find(hash, frames, count);
+        tidei_callstack_lock();
+        stack = callstack_find(store, hash, frames, count);
         if (stack == NULL)
-            stack = callstack_add(hash, frames, count);
-        pthread_mutex_unlock(&callstacks.lock);
+            stack = callstack_add(store, hash, frames, count);
+        tidei_callstack_unlock();
         if (stack == NULL)
             callstack_warn_full();
         pthread_setcancelstate(cancel, NULL);
@@ -231,7 +255,7 @@ callstack_keep(const uint64_t *frames, unsigned count, enum tidei_callstack_chec
     /* Relaxed: it orders no other data, and any thread finds the same. */
     if (stack != NULL && checked != TIDEI_CALLSTACK_UNCHECKED)
         atomic_fetch_or_explicit(&stack->checked, checked, memory_order_relaxed);
-    return stack != NULL ? stack->id : 0;
+    return stack;
 }
 
 static inline enum tidei_callstack_check
@@ -240,9 +264,9 @@ callstack_check_of(const struct tidei_walk *walk, unsigned depth)
     return walk->raw_count == depth ? TIDEI_CALLSTACK_CUT : TIDEI_CALLSTACK_ENDED;
 }
 
-/* Check a new walk by frame pointers against the unwinder's. Returns the number of the right stack. */
-static __attribute__((noinline)) uint32_t
-callstack_check(const struct tidei_walk *walk, uint64_t from, unsigned depth)
+/* Check a new walk by frame pointers against the unwinder's. Returns the right stack. */
+static __attribute__((noinline)) const struct tidei_callstack *
+callstack_check(struct store *store, const struct tidei_walk *walk, uint64_t from, unsigned depth)
 {
     struct tidei_walk dwarf;
     unsigned same = 0;
@@ -254,44 +278,109 @@ callstack_check(const struct tidei_walk *walk, uint64_t from, unsigned depth)
     /* The unwinder ends at code without tables, such as is generated at run time: frame pointers are all there is. */
     without_tables = same == dwarf.count && same == dwarf.raw_count && dwarf.ended;
     if ((same == walk->count && same == dwarf.count) || without_tables)
-        return callstack_keep(walk->frames, walk->count, callstack_check_of(walk, depth));
+        return callstack_keep(store, walk->frames, walk->count, callstack_check_of(walk, depth));
     if (same == dwarf.count && same < dwarf.raw_count && walk->frames[same] == dwarf.frames[same])
         tidei_walk_learn_end(dwarf.frames[same]);
     else
         tidei_walk_learn_stray(same > 0 ? walk->frames[same - 1] : walk->last_own);
-    return callstack_keep(dwarf.frames, dwarf.count, TIDEI_CALLSTACK_UNCHECKED);
+    return callstack_keep(store, dwarf.frames, dwarf.count, TIDEI_CALLSTACK_UNCHECKED);
 }
 
-static __attribute__((noinline)) uint32_t
-callstack_unwind(uint64_t from, unsigned depth)
+static __attribute__((noinline)) const struct tidei_callstack *
+callstack_unwind(struct store *store, uint64_t from, unsigned depth)
 {
     struct tidei_walk walk;
 
     tidei_walk_dwarf(from, depth, &walk);
-    return callstack_keep(walk.frames, walk.count, TIDEI_CALLSTACK_UNCHECKED);
+    return callstack_keep(store, walk.frames, walk.count, TIDEI_CALLSTACK_UNCHECKED);
+}
+
+/* The native call stack outside of the frame `frame`, which returns to `from`. */
+static inline __attribute__((always_inline)) const struct tidei_callstack *
+callstack_native(struct store *store, const void *frame, uint64_t from, unsigned depth, enum tide_unwind unwind)
+{
+    struct tidei_callstack *stack;
+    struct tidei_walk walk;
+
+    if (unwind == TIDE_UNWIND_DWARF)
+        return callstack_unwind(store, from, depth);
+    tidei_walk_fp(frame, depth, unwind == TIDE_UNWIND_AUTO, &walk);
+    if (unwind == TIDE_UNWIND_FP)
+        return callstack_keep(store, walk.frames, walk.count, TIDEI_CALLSTACK_UNCHECKED);
+    if (__builtin_expect(walk.stopped || walk.off_stack, 0))
+        return callstack_unwind(store, from, depth);
+    stack = callstack_find(store, callstack_hash(walk.frames, walk.count), walk.frames, walk.count);
+    /* Relaxed: as in callstack_keep. */
+    if (__builtin_expect(stack != NULL && (atomic_load_explicit(&stack->checked, memory_order_relaxed) &
+                                           callstack_check_of(&walk, depth)) != 0,
+                         1))
+        return stack;
+    return callstack_check(store, &walk, from, depth);
+}
+
+/*
+ * Put frames of Python in the places of the evaluation loop's frames, each of which runs as many as up to an entry. Of
+ * the interpreter's other frames none is kept: they say how it calls, and not what. Frames of Python that are left,
+ * because the native ones were cut off, come last.
+ */
+static unsigned
+callstack_merge(const struct tidei_callstack *native, const struct tidei_python_walk *python, unsigned depth,
+                uint64_t *frames)
+{
+    unsigned count = 0, next = 0;
+
+    for (uint32_t i = 0; native != NULL && i < native->count && count < depth; i++) {
+        enum tidei_python_code code = tidei_python_code_of(native->frames[i]);
+
+        if (code == TIDEI_PYTHON_ELSEWHERE)
+            frames[count++] = native->frames[i];
+        if (code != TIDEI_PYTHON_LOOP)
+            continue;
+        while (next < python->count && count < depth) {
+            frames[count++] = python->frames[next++];
+            if (python->is_entry[next - 1])
+                break;
+        }
+    }
+    while (next < python->count && count < depth)
+        frames[count++] = python->frames[next++];
+    return count;
+}
+
+/* A call stack with frames of Python: alone, or among those of native code. */
+static __attribute__((noinline)) uint32_t
+callstack_python(const void *frame, uint64_t from, uint32_t depth, enum tide_unwind unwind)
+{
+    unsigned most = (depth & ~CALLSTACK_BITS) != 0 ? depth & ~CALLSTACK_BITS : TIDE_CALLSTACK_MOST;
+    bool mixed = (depth & TIDE_CALLSTACK_MIXED) != 0;
+    const struct tidei_callstack *stack;
+    uint64_t frames[TIDE_CALLSTACK_MOST];
+    struct tidei_python_walk python;
+
+    tidei_python_walk(most, &python);
+    if (!mixed) {
+        stack = callstack_keep(&callstacks.told, python.frames, python.count, TIDEI_CALLSTACK_UNCHECKED);
+    } else if (python.count == 0) {
+        stack = callstack_native(&callstacks.told, frame, from, most, unwind);
+    } else {
+        stack = callstack_native(&callstacks.walked, frame, from, most, unwind);
+        stack = callstack_keep(&callstacks.told, frames, callstack_merge(stack, &python, most, frames),
+                               TIDEI_CALLSTACK_UNCHECKED);
+    }
+    return stack != NULL ? stack->id : 0;
 }
 
 __attribute__((noinline)) uint32_t
 tidei_callstack_here(unsigned depth, enum tide_unwind unwind)
 {
     uint64_t from = (uint64_t)(uintptr_t)__builtin_return_address(0);
-    struct tidei_callstack *stack;
-    struct tidei_walk walk;
+    const void *frame = __builtin_frame_address(0);
+    const struct tidei_callstack *stack;
 
-    if (unwind == TIDE_UNWIND_DWARF)
-        return callstack_unwind(from, depth);
-    tidei_walk_fp(__builtin_frame_address(0), depth, unwind == TIDE_UNWIND_AUTO, &walk);
-    if (unwind == TIDE_UNWIND_FP)
-        return callstack_keep(walk.frames, walk.count, TIDEI_CALLSTACK_UNCHECKED);
-    if (__builtin_expect(walk.stopped || walk.off_stack, 0))
-        return callstack_unwind(from, depth);
-    stack = callstack_find(callstack_hash(walk.frames, walk.count), walk.frames, walk.count);
-    /* Relaxed: as in callstack_keep. */
-    if (__builtin_expect(stack != NULL && (atomic_load_explicit(&stack->checked, memory_order_relaxed) &
-                                           callstack_check_of(&walk, depth)) != 0,
-                         1))
-        return stack->id;
-    return callstack_check(&walk, from, depth);
+    if (__builtin_expect((depth & CALLSTACK_BITS) != 0, 0))
+        return callstack_python(frame, from, depth, unwind);
+    stack = callstack_native(&callstacks.told, frame, from, depth, unwind);
+    return stack != NULL ? stack->id : 0;
 }
 
 const struct tidei_callstack *
@@ -299,10 +388,10 @@ tidei_callstack_get(uint32_t id)
 {
     const struct tidei_callstack *stack = NULL;
 
-    pthread_mutex_lock(&callstacks.lock);
-    if (id != 0 && id <= callstacks.count)
-        stack = callstacks.all[id - 1];
-    pthread_mutex_unlock(&callstacks.lock);
+    tidei_callstack_lock();
+    if (id != 0 && id <= callstacks.told.count)
+        stack = callstacks.told.all[id - 1];
+    tidei_callstack_unlock();
     return stack;
 }
 
@@ -312,11 +401,11 @@ tidei_callstack_module(uint64_t address, struct tidei_module *out)
     const struct tidei_module *module;
 
     *out = (struct tidei_module){ 0 };
-    pthread_mutex_lock(&callstacks.lock);
+    tidei_callstack_lock();
     module = tidei_modules_find(&callstacks.modules, address);
     if (module != NULL)
         *out = *module;
-    pthread_mutex_unlock(&callstacks.lock);
+    tidei_callstack_unlock();
     return module != NULL;
 }
 
@@ -324,13 +413,19 @@ const char *
 tidei_callstack_brief(uint32_t id, char *buffer, size_t size)
 {
     const struct tidei_callstack *stack = tidei_callstack_get(id);
+    struct tidei_source source;
     uint64_t address;
     Dl_info info;
 
     if (stack == NULL)
         return "?";
     address = stack->frames[0];
-    if (dladdr((const void *)(uintptr_t)(address - 1), &info) == 0 || info.dli_fname == NULL) {
+    if (tidei_source_get(address, &source)) {
+        const char *slash = strrchr(source.file, '/');
+
+        snprintf(buffer, size, "%s (%s:%u)", source.function, slash != NULL ? slash + 1 : source.file,
+                 (unsigned)source.line);
+    } else if (dladdr((const void *)(uintptr_t)(address - 1), &info) == 0 || info.dli_fname == NULL) {
         snprintf(buffer, size, "0x%llx", (unsigned long long)address);
     } else if (info.dli_sname != NULL) {
         snprintf(buffer, size, "%s+0x%llx", info.dli_sname,
@@ -349,6 +444,7 @@ tidei_callstacks_notify_locked(const struct tidei_context_listener *listener, vo
 {
     for (size_t i = 0; i < callstacks.notified_modules; i++)
         listener->module(&callstacks.modules.items[i], context);
-    for (uint32_t i = 0; i < callstacks.count; i++)
-        listener->callstack(callstacks.all[i], context);
+    tidei_sources_notify_locked(listener, context);
+    for (uint32_t i = 0; i < callstacks.told.count; i++)
+        listener->callstack(callstacks.told.all[i], context);
 }

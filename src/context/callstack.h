@@ -20,6 +20,7 @@
 
 #include "src/context/listener.h"
 #include "src/context/modules.h"
+#include "src/context/sources.h"
 
 /* Bits. A walk that reaches the end has trusted one frame pointer more than a walk cut off after as many frames. */
 enum tidei_callstack_check {
@@ -31,9 +32,9 @@ enum tidei_callstack_check {
 struct tidei_callstack {
     uint64_t hash;
     _Atomic uint32_t checked; /* enum tidei_callstack_check: which walks by frame pointers are trusted */
-    uint32_t id;              /* from 1 */
+    uint32_t id;              /* from 1, in its list */
     uint32_t count;           /* of frames */
-    uint64_t frames[];
+    uint64_t frames[];        /* return addresses, and lines of source: see sources.h */
 };
 
 /*
@@ -43,19 +44,28 @@ struct tidei_callstack {
  */
 enum tide_status tidei_callstack_options(const char *subject, uint32_t depth, enum tide_unwind *unwind);
 
+/* Once the options are good, before the first call stack is taken: for those of Python it may take the GIL. */
+void tidei_callstack_begin(uint32_t depth);
+
 /* The words for enum tide_unwind in stack text; NULL-terminated. */
 extern const char *const tidei_unwind_words[];
 
+/* The words of which one may stand before the number of frames, as python:32, or in its place; and what they are. */
+extern const char *const tidei_callstack_words[];
+extern const unsigned tidei_callstack_bits[];
+
 /* The two argument rows for stack text, for an options struct that has both fields. */
 #define TIDEI_CALLSTACK_ARGUMENTS(options)                                                                             \
-    TIDEI_ARGUMENT("callstack", COUNT, options, callstack_depth, "frames of a call stack, at most 128",                \
-                   .most = TIDE_CALLSTACK_MOST),                                                                       \
+    TIDEI_ARGUMENT("callstack", COUNT, options, callstack_depth,                                                       \
+                   "frames of a call stack, at most 128, or python, mixed, or such as python:32",                      \
+                   .most = TIDE_CALLSTACK_MOST, .choices = tidei_callstack_words,                                      \
+                   .choice_values = tidei_callstack_bits),                                                             \
         TIDEI_ARGUMENT("unwind", CHOICE, options, unwind, "auto, fp or dwarf", .choices = tidei_unwind_words)
 
 /*
- * The number of the calling thread's call stack: its innermost `depth` frames outside of the library. 0 without a
- * frame, without host memory, or if the table of distinct stacks is full. Not for signal handlers. Lock-free if the
- * stack was seen before.
+ * The number of the calling thread's call stack: its innermost frames outside of the library, as many and of what kind
+ * as `depth` says (options.callstack_depth). 0 without a frame, without host memory, or if the table of distinct stacks
+ * is full. Not for signal handlers. Lock-free if the stack was seen before.
  */
 uint32_t tidei_callstack_here(unsigned depth, enum tide_unwind unwind);
 
@@ -75,15 +85,16 @@ struct tidei_frames;
 struct tidei_frames *tidei_frames_begin(void);
 void tidei_frames_end(struct tidei_frames *frames);
 
-/* Resolve a return address; the texts are valid until the next call, or tidei_frames_end. */
-void tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_frame *out);
+/* Resolve a frame of a call stack; the texts are valid until the next call, or tidei_frames_end. */
+void tidei_frames_find(struct tidei_frames *frames, uint64_t frame, struct tide_frame *out);
 
-/* Call `listener` for every module and then every call stack so far; between the lock and the unlock below. */
+/*
+ * Call `listener` for every module, every line of source and then every call stack so far; between the lock and the
+ * unlock below.
+ */
 void tidei_callstacks_notify_locked(const struct tidei_context_listener *listener, void *context);
 
-/* Held around fork(), and while a forked process begins its own trace. Taken before the lock of tidei_sessions. */
-void tidei_callstack_handle_forks(void); /* from now on fork() takes the lock */
-void tidei_callstack_lock(void);
-void tidei_callstack_unlock(void);
+/* Have fork() take the lock of sources.h from now on. */
+void tidei_callstack_handle_forks(void);
 
 #endif

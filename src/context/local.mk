@@ -9,6 +9,12 @@ libtidemark_la_SOURCES += \
 	src/context/listener.h \
 	src/context/modules.c \
 	src/context/modules.h \
+	src/context/python-api.c \
+	src/context/python-api.h \
+	src/context/python.c \
+	src/context/python.h \
+	src/context/sources.c \
+	src/context/sources.h \
 	src/context/symbols.c \
 	src/context/symbols.h \
 	src/context/tag.c \

@@ -145,8 +145,9 @@ frames_module(struct tidei_frames *frames, uint64_t address)
     return module;
 }
 
-void
-tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_frame *out)
+/* The frame of an address. */
+static void
+frames_find_address(struct tidei_frames *frames, uint64_t address, struct tide_frame *out)
 {
     /* A call precedes its return address, which may belong to the next function, or to the next file. */
     struct frames_module *module = frames_module(frames, address - 1);
@@ -167,6 +168,18 @@ tidei_frames_find(struct tidei_frames *frames, uint64_t address, struct tide_fra
                                 .function = symbol.function,
                                 .file = symbol.file,
                                 .line = symbol.line };
+}
+
+void
+tidei_frames_find(struct tidei_frames *frames, uint64_t frame, struct tide_frame *out)
+{
+    struct tidei_source source;
+
+    if (tidei_source_get(frame, &source))
+        *out = (struct tide_frame){ TIDE_FIGURES(*out), .module = "", .function = source.function, .file = source.file,
+                                    .line = source.line };
+    else
+        frames_find_address(frames, frame, out);
 }
 
 enum tide_status

@@ -118,7 +118,7 @@ field_read(const struct tidei_argument *argument, const struct tidei_value *valu
         number = argument->zero_value;
     else if (number == TIDE_NONE)
         number--; /* as a number of the text, not as the word for 0: a byte less makes no difference to so many */
-    else if (argument->choice_values != NULL)
+    else if (argument->type == TIDEI_ARGUMENT_CHOICE && argument->choice_values != NULL)
         number = argument->choice_values[number];
     field_set(argument, options, number);
 }
@@ -132,6 +132,33 @@ tidei_kind_read_text(const struct tidei_kind *kind, const struct tidei_arguments
         if (kind->arguments[i].width != 0)
             field_read(&kind->arguments[i], &arguments->values[i], options);
     }
+}
+
+/* The word of a COUNT that has one, and the bits that stand for it; NULL and 0 where it has none. */
+static const char *
+field_count_word(const struct tidei_argument *argument, uint64_t number, uint64_t *bits)
+{
+    size_t index = 0;
+
+    *bits = 0;
+    if (argument->type != TIDEI_ARGUMENT_COUNT || argument->choices == NULL)
+        return NULL;
+    index = field_choice(argument, number & ~(uint64_t)UINT16_MAX);
+    if (argument->choices[index] != NULL)
+        *bits = argument->choice_values[index];
+    return argument->choices[index];
+}
+
+static void
+field_print_count(const struct tidei_argument *argument, uint64_t number, struct tide_text *text)
+{
+    uint64_t bits;
+    const char *word = field_count_word(argument, number, &bits);
+
+    if (word != NULL)
+        tide_text_format(text, "%s%s", word, number != bits ? ":" : "");
+    if (word == NULL || number != bits)
+        tide_text_format(text, "%" PRIu64, number ^ bits);
 }
 
 /* Print a number in the syntax of stack text. */
@@ -168,7 +195,7 @@ field_print_number(const struct tidei_argument *argument, uint64_t number, struc
             tide_text_format(text, "%" PRIu64, number);
         break;
     default:
-        tide_text_format(text, "%" PRIu64, number);
+        field_print_count(argument, number, text);
         break;
     }
 }
@@ -176,6 +203,10 @@ field_print_number(const struct tidei_argument *argument, uint64_t number, struc
 const char *
 tidei_argument_fault(const struct tidei_argument *argument, uint64_t number)
 {
+    uint64_t bits;
+
+    (void)field_count_word(argument, number, &bits);
+    number ^= bits;
     if (argument->power_of_two && !tidei_is_power_of_two(number))
         return "is no power of two";
     if (number < argument->least)

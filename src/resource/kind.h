@@ -12,7 +12,7 @@
 
 enum tidei_argument_type {
     TIDEI_ARGUMENT_SIZE,     /* 4096, 64KiB, 1.5GiB; a share such as 25% where the table allows one */
-    TIDEI_ARGUMENT_COUNT,    /* a plain whole number */
+    TIDEI_ARGUMENT_COUNT,    /* a plain whole number; one of `choices`, if there are any, or both as in python:32 */
     TIDEI_ARGUMENT_MODE,     /* the permissions of a file in octal, such as 0640 */
     TIDEI_ARGUMENT_FRACTION, /* 0.25 or 25%, from 0 to 1; its value is in billionths, its field a double */
     TIDEI_ARGUMENT_FLAG,     /* true or false; the key alone means true */
@@ -32,7 +32,7 @@ struct tidei_argument {
     bool power_of_two;          /* SIZE: only powers of two are allowed */
     uint64_t least;             /* SIZE, COUNT, MODE, FRACTION: lower bound; WORD: 1 where it must not be empty */
     uint64_t most;              /* SIZE, COUNT, MODE: upper bound; 0: none */
-    const char *const *choices; /* CHOICE: the words; ends in NULL */
+    const char *const *choices; /* CHOICE, COUNT: the words; ends in NULL */
     const char *expected;       /* for messages: "a size such as 4GiB" */
 
     /* The field in the options struct: set by TIDEI_FIELD. BIN and STACK have none, and width 0. */
@@ -46,7 +46,8 @@ struct tidei_argument {
      */
     uint64_t default_value;
     uint64_t zero_value;
-    const unsigned *choice_values; /* CHOICE: the field's value for each choice; NULL: the choice's index */
+    /* CHOICE: the field's value for each choice; NULL: the choice's index. COUNT: bits over `most`, one set. */
+    const unsigned *choice_values;
 };
 
 /* The objection of an argument's bounds to a number, such as "is too small"; NULL where there is none. */

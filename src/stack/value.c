@@ -181,17 +181,43 @@ value_share(const struct stack_value *value, struct tidei_value *out)
     return TIDE_OK;
 }
 
+/* The bits of the word at the begin of a COUNT, and how long it is with the colon behind it; 0: there is none. */
+static unsigned
+value_count_word(const struct stack_value *value, size_t *length)
+{
+    const struct tidei_argument *argument = value->argument;
+
+    for (size_t i = 0; argument->choices != NULL && argument->choices[i] != NULL; i++) {
+        size_t word = strlen(argument->choices[i]);
+
+        *length = word < value->length ? word + 1 : word;
+        if (strncmp(value->text, argument->choices[i], word) == 0 && (*length == word || value->text[word] == ':'))
+            return argument->choice_values[i];
+    }
+    *length = 0;
+    return 0;
+}
+
 static enum tide_status
 value_count(const struct stack_value *value, uint64_t *out)
 {
     struct value_number number;
+    size_t word;
+    unsigned bits = value_count_word(value, &word);
 
-    value_read(value->text, value->length, &number);
+    *out = bits;
+    if (bits != 0 && word == value->length && value->text[word - 1] != ':')
+        return TIDE_OK;
+    value_read(value->text + word, value->length - word, &number);
     if (number.fault == NULL && (number.scale != 1 || number.unit_length != 0))
         number.fault = "is no whole number";
+    if (number.fault == NULL && bits != 0 && number.whole == 0)
+        number.fault = "is too small";
+    if (number.fault == NULL && value->argument->choices != NULL && number.whole > value->argument->most)
+        number.fault = "is too large";
     if (number.fault != NULL)
         return value_fail(value, number.fault);
-    *out = number.whole;
+    *out = bits | number.whole;
     return TIDE_OK;
 }
 

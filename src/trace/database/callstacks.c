@@ -1,4 +1,4 @@
-/* Writes call stacks, the modules that they lead through, and misuse that names them. */
+/* Writes call stacks, the modules and lines that they lead through, and misuse that names them. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -40,6 +40,21 @@ tidei_callstacks_module(struct tidei_database *database, const struct tidei_reco
     tidei_database_insert(database, module, TIDEI_NUMBER(record->address), TIDEI_TEXT_OF(text, path),
                           TIDEI_TEXT(path < length ? text + path + 1 : ""), TIDEI_NUMBER(record->stream),
                           TIDEI_NUMBER(record->size));
+}
+
+void
+tidei_callstacks_source(struct tidei_database *database, const struct tidei_record *record, const char *text,
+                        size_t length)
+{
+    size_t function = strlen(text);
+
+    /* As a frame: the frames of call stacks have the number negated in place of an address. */
+    sqlite3_bind_int64(database->frame, 1, (int64_t)-record->address);
+    sqlite3_bind_text(database->frame, 3, text, (int)function, SQLITE_STATIC);
+    sqlite3_bind_text(database->frame, 4, function < length ? text + function + 1 : "", -1, SQLITE_STATIC);
+    if (record->size != 0)
+        sqlite3_bind_int64(database->frame, 5, (int64_t)record->size);
+    tidei_database_run(database, database->frame, "frame");
 }
 
 /* One frame: its row where it has none, and its place in the call stack. */

@@ -34,8 +34,10 @@ void tidei_database_rows_ended(struct tidei_database *database, bool committed);
 /* definitions.c: write the rows of the paired slice that are not events, and of its unmatched frees. */
 void tidei_database_write_definitions(struct tidei_database *database);
 
-/* callstacks.c: write a module, a call stack, or a misuse. `text` is the record's text. */
+/* callstacks.c: write a module, a line of source, a call stack, or a misuse. `text` is the record's text. */
 void tidei_callstacks_module(struct tidei_database *database, const struct tidei_record *record, const char *text,
+                             size_t length);
+void tidei_callstacks_source(struct tidei_database *database, const struct tidei_record *record, const char *text,
                              size_t length);
 void tidei_callstacks_stack(struct tidei_database *database, const struct tidei_record *record, const char *text,
                             size_t length);

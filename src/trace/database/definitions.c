@@ -134,6 +134,9 @@ definitions_other(struct tidei_database *database, uint64_t index)
     case TIDEI_RECORD_MODULE:
         tidei_callstacks_module(database, record, text, length);
         break;
+    case TIDEI_RECORD_SOURCE:
+        tidei_callstacks_source(database, record, text, length);
+        break;
     case TIDEI_RECORD_CALLSTACK:
         tidei_callstacks_stack(database, record, text, length);
         break;

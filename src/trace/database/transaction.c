@@ -31,7 +31,7 @@ tidei_database_prepare(struct tidei_database *database)
     } statements[] = {
         { &database->stack, "INSERT INTO meta(key, value) VALUES (?1, ?2)"
                             " ON CONFLICT(key) DO UPDATE SET value = ?2 WHERE ?2 <> ''" },
-        { &database->frame, "INSERT INTO frame(address, module_id) SELECT ?1, ?2"
+        { &database->frame, "INSERT INTO frame(address, module_id, function, file, line) SELECT ?1, ?2, ?3, ?4, ?5"
                             " WHERE NOT EXISTS (SELECT 1 FROM frame WHERE address = ?1 AND module_id IS ?2)" },
         { &database->callstack, "INSERT OR IGNORE INTO callstack SELECT ?3, ?4, frame_id FROM frame"
                                 " WHERE address = ?1 AND module_id IS ?2" },

@@ -337,7 +337,7 @@ merge_walk_ring(struct tidei_merge *merge, const struct merge_walk *walk, uint64
 static void
 merge_check_all(struct tidei_merge *merge, struct merge_walk walk, uint64_t ticks)
 {
-    if (merge->file->header->format < TIDEI_RING_FORMAT)
+    if (merge->file->header->format < TIDEI_RING_CHECKED)
         return;
     for (; walk.position != walk.end; walk.position++)
         merge_check_one(merge, walk, &ticks);

@@ -29,9 +29,10 @@ enum tidei_record_kind {
     TIDEI_RECORD_MISUSE = 14,    /* text: struct tidei_misuse; address, size, alignment, callstack: of the call */
     TIDEI_RECORD_DEVICES = 15,   /* text: the machine's GPUs, as meta.devices has them */
     TIDEI_RECORD_HELD = 16,      /* as ALLOC: memory that was held before the trace, or the layer in it, began */
-    TIDEI_RECORD_CALLS = 17, /* text: driver calls of the thread's latest event; address: when that began, size: when
+    TIDEI_RECORD_CALLS = 17,  /* text: driver calls of the thread's latest event; address: when that began, size: when
                                     it ended, stream: its address, status: 1 if it is a free, alignment_log2: 1 if
                                     another such record follows */
+    TIDEI_RECORD_SOURCE = 18, /* text: function, NUL, file; address: its number, size: line */
 };
 
 /*

@@ -32,8 +32,13 @@
 /* The suffix of the ring file beside a trace. */
 #define TIDEI_RINGS_SUFFIX "-rings"
 
-#define TIDEI_RING_MAGIC    "TIDERING"
-#define TIDEI_RING_FORMAT   3 /* 2 had no correction of the clock, 1 no records of the kinds 16 and 17: both are read */
+#define TIDEI_RING_MAGIC "TIDERING"
+/*
+ * 3 had no records of the kind 18, 2 no correction of the clock and no checks, 1 no records of the kinds 16 and 17: all
+ * are read.
+ */
+#define TIDEI_RING_FORMAT   4
+#define TIDEI_RING_CHECKED  3 /* the first format in which records have checks */
 #define TIDEI_MAX_RINGS     4096
 #define TIDEI_MAX_CHUNKS    16384 /* of both buffers together: 16 GiB */
 #define TIDEI_PAGE          4096

@@ -1,4 +1,4 @@
-/* Records tags, modules and call stacks into traces. */
+/* Records tags, modules, lines of source and call stacks into traces. */
 #include "config.h"
 
 #include <stdio.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/context/callstack.h"
+#include "src/context/sources.h"
 #include "src/context/tag.h"
 #include "src/trace/ring/producer.h"
 #include "src/trace/session/recorder.h"
@@ -34,6 +35,18 @@ context_module(const struct tidei_module *module, void *session)
 }
 
 static void
+context_source(const struct tidei_source *source, void *session)
+{
+    struct tidei_record record = { .kind = TIDEI_RECORD_SOURCE, .address = source->number, .size = source->line };
+    char text[2 * (TIDEI_SOURCE_NAME + 1)];
+    size_t function = strlen(source->function), file = strlen(source->file);
+
+    memcpy(text, source->function, function + 1);
+    memcpy(text + function + 1, source->file, file);
+    tidei_producer_tell(session, &record, text, function + 1 + file);
+}
+
+static void
 context_callstack(const struct tidei_callstack *callstack, void *session)
 {
     struct tidei_record record = { .kind = TIDEI_RECORD_CALLSTACK, .address = callstack->id };
@@ -49,8 +62,8 @@ context_ambient(void)
     pthread_mutex_unlock(&tidei_sessions.lock);
 }
 
-static const struct tidei_context_listener context_listener = { context_tag, context_module, context_callstack,
-                                                                context_ambient };
+static const struct tidei_context_listener context_listener = { context_tag, context_module, context_source,
+                                                                context_callstack, context_ambient };
 
 void
 tidei_context_follow(void)

@@ -1,0 +1,416 @@
+/* Walks the frames of CPython's interpreter, and finds out which lines they stand at. */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "src/context/python-api.h"
+#include "src/context/python.h"
+#include "src/context/sources.h"
+#include "src/tables/grow.h"
+#include "src/tables/map.h"
+
+#define PYTHON_PLACES_FIRST 1024
+#define PYTHON_PLACES_MOST  (1u << 20) /* further ones are looked up at each event */
+
+/* In place of a line: a frame that is left out, since its function has not begun. */
+#define PYTHON_LEFT_OUT UINT32_MAX
+
+/*
+ * What a code object and an instruction in it stand for. A place whose `identity` is not that of the code object says
+ * nothing: it is of one that lay at the same address before.
+ */
+struct python_place {
+    _Atomic uintptr_t at; /* 0: free; written last, once, as `code` */
+    uintptr_t code;
+    _Atomic uint64_t identity; /* 0: says nothing */
+    _Atomic uint32_t line;     /* its number */
+};
+
+/* Open addressing, with a load factor of at most 1/2. */
+struct python_table {
+    size_t mask;
+    struct python_table *smaller; /* the one before, which other threads may still read */
+    struct python_place places[];
+};
+
+/* A weak reference to a code object, which is owned. */
+struct python_watch {
+    uintptr_t code;
+    void *reference;
+};
+
+/* Written with the lock of call stacks. */
+static _Atomic(struct python_table *) python_table;
+static size_t python_place_count;
+static struct python_watch *python_watches;
+static size_t python_watch_count, python_watch_capacity;
+static struct tidei_map python_watch_of; /* by the address of the code object */
+
+static atomic_flag python_watch_pending = ATOMIC_FLAG_INIT;
+
+static inline size_t
+python_hash(uintptr_t code, uintptr_t at)
+{
+    uint64_t hash = ((uint64_t)code * 0x9e3779b97f4a7c15u ^ (uint64_t)at) * 0xff51afd7ed558ccdu;
+
+    return (size_t)(hash ^ hash >> 32);
+}
+
+/* The place, or the free one that it would get. */
+static inline struct python_place *
+python_table_look(struct python_table *table, uintptr_t code, uintptr_t at)
+{
+    for (size_t i = python_hash(code, at);; i++) {
+        struct python_place *place = &table->places[i & table->mask];
+        /* Acquire: pairs with the release in python_put, to see the code. */
+        uintptr_t found = atomic_load_explicit(&place->at, memory_order_acquire);
+
+        if (found == 0 || (found == at && place->code == code))
+            return place;
+    }
+}
+
+/* What tells a code object from others that lay at its address; 0: nothing does. */
+static inline uint64_t
+python_identity(const struct tidei_python_layout *layout, uintptr_t code)
+{
+    if (layout->identity_bytes == 8)
+        return tidei_python_pointer(code, layout->identity);
+    return (uint32_t)tidei_python_int(code, layout->identity) != 0
+               ? (uint32_t)tidei_python_int(code, layout->identity) | (uint64_t)tidei_python_epoch() << 32
+               : 0;
+}
+
+/* The table with room for another place; NULL where there is none. The lock is held. */
+static struct python_table *
+python_table_with_room(void)
+{
+    struct python_table *table = atomic_load_explicit(&python_table, memory_order_relaxed), *larger;
+    size_t slots = table == NULL ? PYTHON_PLACES_FIRST : 2 * (table->mask + 1);
+
+    if (table != NULL && python_place_count < (table->mask + 1) / 2)
+        return table;
+    larger = slots / 2 <= PYTHON_PLACES_MOST ? calloc(1, sizeof(*larger) + slots * sizeof(larger->places[0])) : NULL;
+    if (larger == NULL)
+        return NULL;
+    larger->mask = slots - 1;
+    larger->smaller = table;
+    for (size_t i = 0; table != NULL && i <= table->mask; i++) {
+        struct python_place *from = &table->places[i], *to;
+        uintptr_t at = atomic_load_explicit(&from->at, memory_order_relaxed);
+
+        if (at == 0)
+            continue;
+        to = python_table_look(larger, from->code, at);
+        to->code = from->code;
+        atomic_init(&to->identity, atomic_load_explicit(&from->identity, memory_order_relaxed));
+        atomic_init(&to->line, atomic_load_explicit(&from->line, memory_order_relaxed));
+        atomic_init(&to->at, at);
+    }
+    /* Release: pairs with the acquire in python_find_line. */
+    atomic_store_explicit(&python_table, larger, memory_order_release);
+    return larger;
+}
+
+/* Keep what a place stands for. The lock is held. */
+static void
+python_put(uintptr_t code, uintptr_t at, uint64_t identity, uint32_t line)
+{
+    struct python_table *table = python_table_with_room();
+    struct python_place *place;
+
+    if (table == NULL)
+        return;
+    place = python_table_look(table, code, at);
+    /*
+     * A thread that reads this place runs the code object that is there now. The one before is dead, and no thread
+     * looks for its identity. So the line may be written before: release, pairs with the acquire in python_find_line.
+     */
+    atomic_store_explicit(&place->line, line, memory_order_relaxed);
+    atomic_store_explicit(&place->identity, identity, memory_order_release);
+    if (atomic_load_explicit(&place->at, memory_order_relaxed) == 0) {
+        place->code = code;
+        atomic_store_explicit(&place->at, at, memory_order_release);
+        python_place_count++;
+    }
+}
+
+/* The number of the line that a place stands for; 0: not known. Lock-free. */
+static inline uint32_t
+python_find_line(uintptr_t code, uintptr_t at, uint64_t identity)
+{
+    struct python_table *table = atomic_load_explicit(&python_table, memory_order_acquire);
+    struct python_place *place;
+
+    if (table == NULL || identity == 0)
+        return 0;
+    place = python_table_look(table, code, at);
+    if (atomic_load_explicit(&place->identity, memory_order_acquire) != identity)
+        return 0;
+    return atomic_load_explicit(&place->line, memory_order_relaxed);
+}
+
+/* Append a character as UTF-8. What is none, a half of a surrogate pair, and NUL are written as Python shows them. */
+static size_t
+python_put_character(char *out, uint32_t character)
+{
+    size_t length = character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+    static const uint8_t first[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+
+    if (character == 0 || character > 0x10ffff)
+        return (size_t)sprintf(out, "\\x00");
+    if (character >= 0xd800 && character < 0xe000)
+        return (size_t)sprintf(out, "\\u%04x", (unsigned)character);
+    for (size_t i = length; i-- > 1; character >>= 6)
+        out[i] = (char)(0x80 | (character & 0x3f));
+    out[0] = (char)(first[length == 1 ? 0 : length] | character);
+    return length;
+}
+
+/* Copy a text of Python's, as much of it as there is room for. Needs no GIL: a text never changes. */
+static void
+python_text(uintptr_t text, char out[TIDEI_SOURCE_NAME + 1])
+{
+    ssize_t characters = tidei_python.PyUnicode_GetLength((void *)text);
+    size_t length = 0;
+
+    for (ssize_t i = 0; i < characters && length <= TIDEI_SOURCE_NAME - 6; i++)
+        length += python_put_character(out + length, tidei_python.PyUnicode_ReadChar((void *)text, i));
+    out[length] = '\0';
+}
+
+/* The index of the reference to what lies, or lay, at an address; the count of them if there is none. With the lock. */
+static size_t
+python_watch_index(uintptr_t code)
+{
+    const uint32_t *found = tidei_map_find(&python_watch_of, code, 0);
+
+    return found != NULL ? *found : python_watch_count;
+}
+
+/* Own a weak reference to a code object. The thread holds the GIL, and the lock is not held. */
+static void
+python_watch(uintptr_t code)
+{
+    void *type, *value, *trace, *reference, *left;
+    size_t i;
+
+    /* The program may be raising an exception, which stays. */
+    tidei_python.PyErr_Fetch(&type, &value, &trace);
+    left = reference = tidei_python.PyWeakref_NewRef((void *)code, NULL);
+    tidei_python.PyErr_Clear();
+    tidei_python.PyErr_Restore(type, value, trace);
+    if (reference == NULL)
+        return;
+    tidei_callstack_lock();
+    i = python_watch_index(code);
+    if (i < python_watch_count) {
+        /* The same one, of which another reference is owned already, or that of a dead object. */
+        left = python_watches[i].reference;
+        python_watches[i].reference = reference;
+    } else if (tidei_grow(&python_watches, &python_watch_capacity, i, 1) &&
+               tidei_map_add(&python_watch_of, code, 0, (uint32_t)i)) {
+        python_watches[python_watch_count++] = (struct python_watch){ code, reference };
+        left = NULL;
+    }
+    tidei_callstack_unlock();
+    tidei_python.Py_DecRef(left);
+}
+
+/* Whether what tells the code object apart is ours, and so no other will have it. The lock is held. */
+static bool
+python_is_watched(const struct tidei_python_layout *layout, uintptr_t code, uint64_t identity)
+{
+    size_t i = layout->identity_bytes == 8 ? python_watch_index(code) : 0;
+
+    return identity != 0 && (layout->identity_bytes != 8 ||
+                             (i < python_watch_count && (uintptr_t)python_watches[i].reference == identity));
+}
+
+/* Called by the main thread with the GIL: own references to the code objects of the functions that it is in. */
+static int
+python_watch_main(void *context)
+{
+    void *thread = tidei_python.PyGILState_GetThisThreadState();
+    const struct tidei_python_layout *layout = tidei_python_layout;
+    bool holds;
+
+    (void)context;
+    if (thread != NULL && tidei_python_enter(thread, &holds)) {
+        for (uintptr_t frame = tidei_python_first(layout, thread); holds && frame != 0;
+             frame = tidei_python_pointer(frame, layout->previous)) {
+            uintptr_t code = tidei_python_pointer(frame, layout->code);
+
+            if (!tidei_python_is_outside(layout, frame) && tidei_python_pointer(code, 8) == tidei_python.code_type)
+                python_watch(code);
+        }
+        tidei_python_leave(holds);
+    }
+    atomic_flag_clear(&python_watch_pending);
+    return 0;
+}
+
+static void
+python_ask_for_watch(void)
+{
+    if (!atomic_flag_test_and_set(&python_watch_pending) &&
+        tidei_python.Py_AddPendingCall(python_watch_main, NULL) != 0)
+        atomic_flag_clear(&python_watch_pending);
+}
+
+/* Look up the line of a place that is not known; 0: none. */
+static __attribute__((noinline)) uint32_t
+python_look_up(const struct tidei_python_layout *layout, uintptr_t frame, uintptr_t code, uintptr_t at, bool holds)
+{
+    char function[TIDEI_SOURCE_NAME + 1], file[TIDEI_SOURCE_NAME + 1];
+    uint32_t number = PYTHON_LEFT_OUT;
+    uint64_t identity;
+    bool watched;
+    int line = 0, cancel;
+
+    if (tidei_python_pointer(code, 8) != tidei_python.code_type)
+        return 0;
+    if (layout->identity_bytes == 8 && holds)
+        python_watch(code);
+    identity = python_identity(layout, code);
+    if (tidei_python_has_begun(layout, frame, code, at)) {
+        python_text(tidei_python_pointer(code, layout->function), function);
+        python_text(tidei_python_pointer(code, layout->file), file);
+        if (function[0] == '\0')
+            strcpy(function, "?");
+        line = tidei_python.PyCode_Addr2Line((void *)code, tidei_python_offset(layout, code, at));
+        number = 0;
+    }
+    /* No cancellation: the thread holds a lock, and may wait for a trace's writer. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    tidei_callstack_lock();
+    if (number == 0)
+        number = tidei_source_find_locked(function, file, line > 0 ? (uint32_t)line : 0);
+    watched = python_is_watched(layout, code, identity);
+    if (watched && number != 0)
+        python_put(code, at, identity, number);
+    tidei_callstack_unlock();
+    if (!watched && layout->identity_bytes == 8 && !holds)
+        python_ask_for_watch();
+    pthread_setcancelstate(cancel, NULL);
+    return number;
+}
+
+static void
+python_walk(const struct tidei_python_layout *layout, void *thread, unsigned depth, bool holds,
+            struct tidei_python_walk *walk)
+{
+    unsigned count = 0;
+
+    for (uintptr_t frame = tidei_python_first(layout, thread), code, at; frame != 0 && count < depth;
+         frame = tidei_python_pointer(frame, layout->previous)) {
+        bool is_entry = layout->entry != 0 ? tidei_python_byte(frame, layout->entry) != 0 : layout->at_scale != 0;
+        uint32_t line = PYTHON_LEFT_OUT;
+
+        if (!tidei_python_is_outside(layout, frame)) {
+            code = tidei_python_pointer(frame, layout->code);
+            at = tidei_python_at(layout, frame);
+            line = python_find_line(code, at, python_identity(layout, code));
+            if (__builtin_expect(line == 0, 0))
+                line = python_look_up(layout, frame, code, at, holds);
+        } else {
+            is_entry = true;
+        }
+        if (line == PYTHON_LEFT_OUT || line == 0) {
+            /* What is left out ends a run of frames all the same. */
+            if (count > 0)
+                walk->is_entry[count - 1] |= is_entry;
+            continue;
+        }
+        walk->frames[count] = tidei_source_frame(line);
+        walk->is_entry[count++] = is_entry;
+    }
+    walk->count = count;
+}
+
+void
+tidei_python_walk(unsigned depth, struct tidei_python_walk *walk)
+{
+    void *thread;
+    bool holds;
+
+    walk->count = 0;
+    if (__builtin_expect(tidei_python_state() == TIDEI_PYTHON_NONE, 0))
+        tidei_python_begin_within();
+    if (tidei_python_state() == TIDEI_PYTHON_NONE || tidei_python_state() == TIDEI_PYTHON_UNUSABLE)
+        return;
+    thread = tidei_python.PyGILState_GetThisThreadState();
+    if (thread == NULL || !tidei_python_enter(thread, &holds))
+        return;
+    if (tidei_python_pointer((uintptr_t)thread, TIDEI_PYTHON_THREAD_INTERPRETER) ==
+        (uintptr_t)tidei_python.PyInterpreterState_Main())
+        python_walk(tidei_python_layout, thread, depth, holds, walk);
+    tidei_python_leave(holds);
+}
+
+/* Where the interpreter's code lies; written once. */
+static struct {
+    uint64_t loop, loop_bytes;
+    uint64_t begin, bytes; /* of a file that has nothing but the interpreter; else nothing */
+} python_code;
+
+/* Called for each object: the one that has the evaluation loop. */
+static int
+python_see_code(struct dl_phdr_info *info, size_t size, void *context)
+{
+    char program[PATH_MAX] = "";
+    const char *path = info->dlpi_name, *slash;
+
+    (void)size;
+    (void)context;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uint64_t begin = info->dlpi_addr + segment->p_vaddr;
+
+        if (segment->p_type != PT_LOAD || python_code.loop - begin >= segment->p_memsz)
+            continue;
+        if (path[0] == '\0' && readlink("/proc/self/exe", program, sizeof(program) - 1) > 0)
+            path = program;
+        slash = strrchr(path, '/');
+        path = slash != NULL ? slash + 1 : path;
+        if (strncmp(path, "libpython3", 10) == 0 || strncmp(path, "python3", 7) == 0) {
+            python_code.begin = begin;
+            python_code.bytes = segment->p_memsz;
+        }
+        return 1;
+    }
+    return 0;
+}
+
+static void
+python_find_code(void)
+{
+    void *loop = tidei_python.eval_loop;
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+
+    if (loop == NULL || dladdr1(loop, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
+        return;
+    python_code.loop = (uintptr_t)loop;
+    python_code.loop_bytes = symbol->st_size;
+    dl_iterate_phdr(python_see_code, NULL);
+}
+
+enum tidei_python_code
+tidei_python_code_of(uint64_t address)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, python_find_code);
+    /* A call precedes the address to which it returns. */
+    if (address - 1 - python_code.loop < python_code.loop_bytes)
+        return TIDEI_PYTHON_LOOP;
+    return address - 1 - python_code.begin < python_code.bytes ? TIDEI_PYTHON_INSIDE : TIDEI_PYTHON_ELSEWHERE;
+}

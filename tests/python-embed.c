@@ -1,0 +1,175 @@
+/*
+ * Runs Python inside of a program that brings functions of C which allocate. tests/python-stacks-t.sh reads the trace.
+ *
+ * Usage: python-embed LIBPYTHON STACK. The library of Python is loaded after the stack was made, and its symbols are
+ * not global. Python is ended, and begun again. Sizes tell the allocations apart in the trace.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <tidemark/tidemark.h>
+
+/* Python's PyMethodDef. */
+struct method {
+    const char *name;
+    void *(*function)(void *self, void *argument);
+    int flags; /* 8: METH_O */
+    const char *doc;
+};
+
+static struct tide_resource *stack;
+
+static void (*initialize)(int handlers);
+static int (*finalize)(void);
+static int (*run_string)(const char *code);
+static long (*as_long)(void *number);
+static void *(*from_long)(long number);
+static void *(*add_module)(const char *name);
+static int (*set_attribute)(void *object, const char *name, void *value);
+static void *(*function_new)(struct method *method, void *self, void *module);
+static void *(*save_thread)(void);
+static void (*restore_thread)(void *thread);
+static int (*ensure)(void);
+static void (*release)(int before);
+static void *(*interpreter_new)(void);
+static void (*interpreter_end)(void *thread);
+static void *(*swap)(void *thread);
+
+static void
+allocate(size_t bytes)
+{
+    void *block = NULL;
+
+    if (tide_allocate(stack, bytes, 256, 0, &block) != TIDE_OK ||
+        tide_deallocate(stack, block, bytes, 256, 0) != TIDE_OK)
+        exit(1);
+}
+
+static void *
+take(void *self, void *argument)
+{
+    (void)self;
+    allocate((size_t)as_long(argument));
+    return from_long(0);
+}
+
+/* The same without the GIL. */
+static void *
+take_without(void *self, void *argument)
+{
+    size_t bytes = (size_t)as_long(argument);
+    void *thread = save_thread();
+
+    (void)self;
+    allocate(bytes);
+    restore_thread(thread);
+    return from_long(0);
+}
+
+static void
+look_up(void *library, const char *name, void *function)
+{
+    *(void **)function = dlsym(library, name);
+    if (*(void **)function == NULL) {
+        fprintf(stderr, "there is no %s\n", name);
+        exit(1);
+    }
+}
+
+/* Give the main module of an interpreter the functions. */
+static void
+add_functions(void)
+{
+    static struct method methods[] = { { "take", take, 8, NULL }, { "take_without", take_without, 8, NULL } };
+    void *module = add_module("__main__");
+
+    for (int i = 0; i < 2; i++)
+        set_attribute(module, methods[i].name, function_new(&methods[i], NULL, NULL));
+}
+
+static void *
+thread_run(void *argument)
+{
+    int before;
+
+    allocate(10);
+    before = ensure();
+    run_string("def of_thread():\n take(11)\n take_without(12)\nof_thread()");
+    release(before);
+    allocate(13);
+    return argument;
+}
+
+static void
+run_thread(void)
+{
+    void *thread = save_thread();
+    pthread_t other;
+
+    pthread_create(&other, NULL, thread_run, NULL);
+    pthread_join(other, NULL);
+    restore_thread(thread);
+}
+
+static void
+run_another_interpreter(void)
+{
+    void *main_thread = swap(NULL);
+    void *other;
+
+    swap(main_thread);
+    other = interpreter_new();
+    if (other == NULL)
+        exit(1);
+    add_functions();
+    run_string("def elsewhere():\n take(20)\n take_without(21)\nelsewhere()");
+    interpreter_end(other);
+    swap(main_thread);
+}
+
+int
+main(int argc, char **argv)
+{
+    void *library;
+
+    if (argc != 3 || tide_stack_parse(argv[2], &stack) != TIDE_OK)
+        return 2;
+    allocate(1);
+    library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        return 3;
+    look_up(library, "Py_InitializeEx", &initialize);
+    look_up(library, "Py_FinalizeEx", &finalize);
+    look_up(library, "PyRun_SimpleString", &run_string);
+    look_up(library, "PyLong_AsLong", &as_long);
+    look_up(library, "PyLong_FromLong", &from_long);
+    look_up(library, "PyImport_AddModule", &add_module);
+    look_up(library, "PyObject_SetAttrString", &set_attribute);
+    look_up(library, "PyCFunction_NewEx", &function_new);
+    look_up(library, "PyEval_SaveThread", &save_thread);
+    look_up(library, "PyEval_RestoreThread", &restore_thread);
+    look_up(library, "PyGILState_Ensure", &ensure);
+    look_up(library, "PyGILState_Release", &release);
+    look_up(library, "Py_NewInterpreter", &interpreter_new);
+    look_up(library, "Py_EndInterpreter", &interpreter_end);
+    look_up(library, "PyThreadState_Swap", &swap);
+    allocate(2);
+    initialize(0);
+    add_functions();
+    run_string("def first():\n for i in range(64): take(3)\nfirst()");
+    run_string("def second():\n take(4)\n take_without(5)\nsecond()");
+    run_thread();
+    run_another_interpreter();
+    run_string("def after():\n take(30)\nafter()");
+    finalize();
+    allocate(40);
+    initialize(0);
+    add_functions();
+    run_string("def again():\n for i in range(64): take(41)\nagain()");
+    run_string("def third():\n take(42)\n take_without(43)\nthird()");
+    finalize();
+    tide_resource_release(stack);
+    return 0;
+}
