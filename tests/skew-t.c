@@ -335,6 +335,51 @@ test_killed(int64_t step_ns, const char *what)
        "%s: the recovered trace has no times that were not", what);
 }
 
+static int
+assuming_child(void *argument)
+{
+    struct handing handing = { .skew_ns = MS, .pairs = 3 };
+
+    begin_fault();
+    handing.stack = stack_of("log(%s) | sim", (const char *)argument);
+    hand_over(&handing, 1);
+    tide_log_flush(handing.stack);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+static int
+recovering_child(void *argument)
+{
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
+
+    point_kill("recover.before-stop", 1);
+    return tide_trace_recover(argument, &recovery) == TIDE_OK;
+}
+
+/* Killed when the trace has frees that came before their allocations, and so may be of something else. */
+static void
+test_killed_assumed(void)
+{
+    const char *path = scratch("killed-assumed.db");
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
+    int64_t assumed;
+
+    ok(WIFSIGNALED(in_child(assuming_child, (void *)(uintptr_t)path)),
+       "killed with early frees: the program is killed after a flush");
+    assumed = sql_number(path, "SELECT count(*) FROM allocation WHERE free_thread_id IS NOT NULL AND"
+                               " free_ns = alloc_ns");
+    ok(assumed > 0, "killed with early frees: the trace has allocations that are assumed to be freed");
+    ok(WIFSIGNALED(in_child(recovering_child, (void *)(uintptr_t)path)),
+       "killed with early frees: the recovery is killed, too");
+    is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "killed with early frees: the next recovery ends");
+    is_i64(sql_number(path, "SELECT total(events) FROM loss WHERE reason = 'free before its allocation'"), assumed,
+           "killed with early frees: each is counted as a loss");
+    ok(all_of(meta(path, "complete") == 0,
+              sql_number(path, "SELECT count(*) FROM meta WHERE key = 'assumed_frees'") == 0),
+       "killed with early frees: the trace does not say that it is complete");
+}
+
 static void
 calibrate(void)
 {
@@ -351,7 +396,7 @@ calibrate(void)
 int
 main(void)
 {
-    plan(4 * 5 + 2 * 3 + 3 * 3 + 5 * 5 + 4 + 2 * 5);
+    plan(4 * 5 + 2 * 3 + 3 * 3 + 5 * 5 + 4 + 2 * 5 + 6);
     calibrate();
     test_step(-3600 * S, "the clock is set back by an hour");
     test_step(3600 * S, "the clock is set forward by an hour");
@@ -370,5 +415,6 @@ main(void)
     test_foreign();
     test_killed(-3600 * S, "killed after the clock was set back");
     test_killed(3600 * S, "killed after the clock was set forward");
+    test_killed_assumed();
     return done();
 }

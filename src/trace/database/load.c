@@ -98,6 +98,13 @@ load_unreadable(struct tidei_database *database, sqlite3_stmt *row)
 }
 
 static bool
+load_assumed(struct tidei_database *database, sqlite3_stmt *row)
+{
+    database->pair->early.assumed_before = database->assumed_written = (uint64_t)sqlite3_column_int64(row, 0);
+    return true;
+}
+
+static bool
 load_stream(struct tidei_database *database, sqlite3_stmt *row)
 {
     bool has_device = sqlite3_column_type(row, 2) != SQLITE_NULL;
@@ -168,6 +175,7 @@ tidei_database_load(struct tidei_database *database)
     load_each(database, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
     load_each(database, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
     load_each(database, "SELECT total(events) FROM loss WHERE reason = 'unreadable record'", load_unreadable);
+    load_each(database, "SELECT max(0, value) FROM meta WHERE key = 'assumed_frees'", load_assumed);
     load_each(database, sql, load_live);
     /* The latest ones: those that are too old to be of an allocation yet to come go with the first slice. */
     load_each(database,

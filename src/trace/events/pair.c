@@ -550,9 +550,9 @@ tidei_pair_forget_closed(struct tidei_pair *pair)
 uint64_t
 tidei_pair_assumed(const struct tidei_pair *pair)
 {
-    uint64_t count = 0;
+    uint64_t count = pair->early.assumed_before;
 
-    for (size_t i = 0; i < pair->early.capacity; i++)
+    for (size_t i = 0; pair->early.used != 0 && i < pair->early.capacity; i++)
         count += pair->early.items[i].state == TIDEI_EARLY_ASSUMED;
     return count;
 }

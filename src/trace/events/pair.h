@@ -140,7 +140,10 @@ tidei_pair_event_record(const struct tidei_pair *pair, uint32_t index)
     return tidei_buffer_record(pair->file, pair->buffer, index);
 }
 
-/* The allocations that are assumed to be freed, though the clocks were not seen to differ by so much. */
+/*
+ * The allocations that are assumed to be freed, though the clocks were not seen to differ by so much: those that a
+ * killed process had assumed, too.
+ */
 uint64_t tidei_pair_assumed(const struct tidei_pair *pair);
 
 /*

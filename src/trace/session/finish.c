@@ -65,6 +65,8 @@ finish_write_losses(struct tidei_writer *writer)
     uint32_t rings = finish_rings(writer);
 
     tidei_database_loss(database, 0, "free before its allocation", tidei_pair_assumed(writer->pair));
+    /* It counts them from here on, and a recovery of what came after exit() counts its own. */
+    tidei_database_exec(database, "DELETE FROM meta WHERE key = 'assumed_frees'", "meta");
     if (writer->leaves)
         return; /* see finish_why_incomplete */
     if (finish_has_lost(writer))
