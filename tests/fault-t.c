@@ -163,6 +163,38 @@ test_one_write(int code, const char *words)
        words);
 }
 
+/* The disk is full, and before it has room again the program is killed: only its ring file knows why it ended. */
+static int
+full_then_killed(void *argument)
+{
+    struct tide_resource *stack = stack_of(STACK, (const char *)argument);
+    struct heard heard;
+
+    hear(&heard);
+    give(stack, take(stack, 64), 64);
+    vfs_fail(1, UINT64_MAX, SQLITE_FULL);
+    tide_log_flush(stack);
+    give(stack, take(stack, 64), 64);
+    raise(SIGKILL);
+    return 0;
+}
+
+static void
+test_full_then_killed(void)
+{
+    const char *path = scratch("full-killed.db");
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
+
+    if (!CHILDREN_MAY_RECORD) {
+        skip(2, "ThreadSanitizer does not follow children");
+        return;
+    }
+    in_child(full_then_killed, (void *)(uintptr_t)path);
+    ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, accounts_for(path, 2)),
+       "after a full disk and a kill all is recovered or counted");
+    ok(says_why(path, "disk is full"), "the recovered trace says that the disk was full");
+}
+
 /* SQLite fails for good while threads record; the rest is recovered once it works again. */
 static void
 test_all_writes(void)
@@ -556,11 +588,12 @@ test_small_disk(const char *name, int (*child)(void *))
 int
 main(void)
 {
-    plan(33);
+    plan(35);
     vfs_install();
     test_one_write(SQLITE_FULL, "full");
     test_one_write(SQLITE_IOERR_WRITE, "I/O error");
     test_all_writes();
+    test_full_then_killed();
     test_creation();
     test_removed("the folder is removed", remove_folder);
     test_removed("the trace is removed", remove_trace);

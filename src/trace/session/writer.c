@@ -135,6 +135,7 @@ tidei_writer_fail(struct tidei_writer *writer)
     /* A failed recovery can be repeated: report it to the caller, and leave the trace as it is. */
     if (writer->session == NULL)
         return;
+    tidei_ringfile_note_failure(writer->file, writer->failure);
     tidei_session_fail(writer->session);
     /* Detach from CUPTI, since its events are no longer written. */
     tidei_driver_calls_end(writer->calls, &writer->database->timeline);
