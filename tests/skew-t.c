@@ -380,6 +380,42 @@ test_killed_assumed(void)
        "killed with early frees: the trace does not say that it is complete");
 }
 
+/* The clock that a recording with clock=auto takes where the kernel keeps its time by `source`; NULL: it does not say. */
+static void
+test_source(const char *source, const char *wanted, const char *what)
+{
+    char path[256], name[256];
+    struct tide_resource *stack;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s", scratch("source-%s.db", source != NULL ? source : "none"));
+    snprintf(name, sizeof(name), "%s", scratch("source-%s", source != NULL ? source : "none"));
+    if (source != NULL && (file = fopen(name, "w")) != NULL) {
+        fprintf(file, "%s\n", source);
+        fclose(file);
+    }
+    atomic_store(&tidei_test_clocksource, name);
+    stack = stack_of("log(%s, clock=auto) | sim", path);
+    work(stack, 3);
+    tide_resource_release(stack);
+    atomic_store(&tidei_test_clocksource, NULL);
+    ok(all_of(strcmp(sql_text(path, "SELECT value FROM meta WHERE key = 'clock'"), wanted) == 0, trace_is_whole(path)),
+       "clock=auto %s", what);
+}
+
+static void
+test_sources(void)
+{
+    const char *counter = tidei_clock_tsc_is_invariant() ? "tsc" : "monotonic";
+
+    atomic_store(&tidei_test_clock, NULL);
+    test_source("tsc", counter, "takes the time stamp counter where the kernel does, and it is invariant");
+    test_source("hpet", "monotonic",
+                "takes CLOCK_MONOTONIC where the kernel has another clock, as after a failed check");
+    test_source("tsc_early", "monotonic", "takes CLOCK_MONOTONIC where the kernel has not yet checked the counter");
+    test_source(NULL, "monotonic", "takes CLOCK_MONOTONIC where the kernel does not tell");
+}
+
 static void
 calibrate(void)
 {
@@ -396,7 +432,7 @@ calibrate(void)
 int
 main(void)
 {
-    plan(4 * 5 + 2 * 3 + 3 * 3 + 5 * 5 + 4 + 2 * 5 + 6);
+    plan(4 * 5 + 2 * 3 + 3 * 3 + 5 * 5 + 4 + 2 * 5 + 6 + 4);
     calibrate();
     test_step(-3600 * S, "the clock is set back by an hour");
     test_step(3600 * S, "the clock is set forward by an hour");
@@ -416,5 +452,6 @@ main(void)
     test_killed(-3600 * S, "killed after the clock was set back");
     test_killed(3600 * S, "killed after the clock was set forward");
     test_killed_assumed();
+    test_sources();
     return done();
 }

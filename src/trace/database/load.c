@@ -86,7 +86,7 @@ load_next_id(struct tidei_database *database, sqlite3_stmt *row)
 {
     database->pair->next_id = (uint64_t)sqlite3_column_int64(row, 0) + 1;
     database->floor_ns = (uint64_t)sqlite3_column_int64(row, 1);
-    database->pair->has_begun = database->floor_ns != 0;
+    database->pair->begun_id = database->floor_ns != 0 ? 1 : UINT64_MAX;
     return true;
 }
 
