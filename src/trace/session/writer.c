@@ -73,7 +73,8 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
     writer->pair = tidei_pair_new(file);
     writer->sampler = tidei_sampler_new();
     writer->counts = tidei_counts_new();
-    writer->calls = tidei_driver_calls_new(session, tsc);
+    if (writer->merge != NULL)
+        writer->calls = tidei_driver_calls_new(session, &writer->merge->clock);
     if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL || writer->counts == NULL ||
         writer->calls == NULL) {
         tidei_merge_free(writer->merge);
