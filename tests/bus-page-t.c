@@ -126,10 +126,58 @@ test_table(void)
     munmap(memory, RANGES * page);
 }
 
+static volatile sig_atomic_t own_calls;
+
+static void
+own_handler(int number)
+{
+    (void)number;
+    own_calls++;
+}
+
+static void
+install_own(const char *label)
+{
+    if (strcmp(label, "fault.before-install") != 0)
+        return;
+    atomic_store(&tidei_test_point, NULL);
+    signal(SIGBUS, own_handler);
+}
+
+/* The program installs a handler at the moment at which the library does. */
+static int
+install_at_once(void *argument)
+{
+    struct tide_resource *stack;
+    char *memory;
+
+    atomic_store(&tidei_test_point, install_own);
+    stack = stack_of(STACK, (const char *)argument);
+    pairs(stack, 1);
+    memory = (char *)ring_file()->header;
+    raise(SIGBUS);
+    fault_at(memory);
+    tide_resource_release(stack);
+    return own_calls == 1 ? 0 : 1;
+}
+
+#define INSTALL_TESTS 1
+
+static void
+test_install(void)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s", scratch("install.db"));
+    ok(in_child(install_at_once, path) == 0,
+       "a handler that the program installs while the library does gets the signals that are its own, and no others");
+}
+
 int
 main(void)
 {
-    plan(KEPT_TESTS + TABLE_TESTS);
+    plan(INSTALL_TESTS + KEPT_TESTS + TABLE_TESTS);
+    test_install();
     test_kept();
     test_table();
     return done();

@@ -163,6 +163,92 @@ test_one_write(int code, const char *words)
        words);
 }
 
+/* The writer hangs in the file system: a thread waits for room in its ring once, and not for ever. */
+static _Atomic bool hangs, has_hung;
+
+static void
+hang(const char *label)
+{
+    if (strcmp(label, "writer.before-write") != 0)
+        return;
+    atomic_store(&has_hung, true);
+    while (atomic_load(&hangs))
+        usleep(1000);
+}
+
+static void *
+flush_work(void *stack)
+{
+    tide_log_flush(stack);
+    return NULL;
+}
+
+static void
+test_stalled(void)
+{
+    const char *path = scratch("stalled.db");
+    struct tide_resource *stack = stack_of("log(%s, ring=4KiB) | sim", path);
+    pthread_t thread;
+
+    atomic_store(&tidei_test_wait_ns, 50000000);
+    atomic_store(&hangs, true);
+    atomic_store(&tidei_test_point, hang);
+    give(stack, take(stack, 64), 64);
+    pthread_create(&thread, NULL, flush_work, stack);
+    while (!atomic_load(&has_hung))
+        usleep(1000);
+    alarm(60); /* each event that waits takes 50 ms */
+    for (int i = 0; i < 10000; i++)
+        give(stack, take(stack, 64), 64);
+    alarm(0);
+    atomic_store(&hangs, false);
+    pthread_join(thread, NULL);
+    tide_log_flush(stack);
+    for (int i = 0; i < 10; i++)
+        give(stack, take(stack, 96), 96);
+    tide_resource_release(stack);
+    atomic_store(&tidei_test_point, NULL);
+    atomic_store(&tidei_test_wait_ns, 0);
+    ok(all_of(accounts_for(path, 10011), sql_number(path, "SELECT count(*) FROM loss WHERE reason NOT LIKE"
+                                                          " '%%that found no room for a minute'") == 0),
+       "what finds no room in a ring while the writer hangs is counted, by that reason");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE size = 96 AND free_ns IS NOT NULL"), 10,
+           "a thread that has waited in vain records again once there is room");
+    ok(says_why(path, "had no room for a minute"), "the trace says that rings had no room");
+}
+
+/* The disk is full, and before it has room again the program is killed: only its ring file knows why it ended. */
+static int
+full_then_killed(void *argument)
+{
+    struct tide_resource *stack = stack_of(STACK, (const char *)argument);
+    struct heard heard;
+
+    hear(&heard);
+    give(stack, take(stack, 64), 64);
+    vfs_fail(1, UINT64_MAX, SQLITE_FULL);
+    tide_log_flush(stack);
+    give(stack, take(stack, 64), 64);
+    raise(SIGKILL);
+    return 0;
+}
+
+static void
+test_full_then_killed(void)
+{
+    const char *path = scratch("full-killed.db");
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
+
+    if (!CHILDREN_MAY_RECORD) {
+        skip(2, "ThreadSanitizer does not follow children");
+        return;
+    }
+    in_child(full_then_killed, (void *)(uintptr_t)path);
+    ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, accounts_for(path, 2)),
+       "after a full disk and a kill all is recovered or counted");
+    ok(says_why(path, "disk is full"), "the recovered trace says that the disk was full");
+}
+
 /* SQLite fails for good while threads record; the rest is recovered once it works again. */
 static void
 test_all_writes(void)
@@ -556,11 +642,13 @@ test_small_disk(const char *name, int (*child)(void *))
 int
 main(void)
 {
-    plan(33);
+    plan(38);
     vfs_install();
     test_one_write(SQLITE_FULL, "full");
     test_one_write(SQLITE_IOERR_WRITE, "I/O error");
     test_all_writes();
+    test_full_then_killed();
+    test_stalled();
     test_creation();
     test_removed("the folder is removed", remove_folder);
     test_removed("the trace is removed", remove_trace);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -14,9 +15,12 @@
 
 #include "tap.h"
 #include "trace.h"
+#include "src/sync/testpoint.h"
 
 #define EVENTS   20000
 #define AGAIN_NS 100000000u
+#define MANY     64
+#define RINGS    3
 
 /*
  * Half of a ring of 1 MiB is what a failed attempt of posix_fallocate() below takes. A file system may take a few
@@ -122,7 +126,7 @@ worker_records(struct worker *worker, unsigned count)
         pthread_join(worker->thread, NULL);
 }
 
-#define FULL_TESTS 6
+#define FULL_TESTS 8
 
 static void
 test_full(void)
@@ -170,14 +174,88 @@ test_full(void)
     tide_resource_release(stack);
     is_i64(sql_number(path, "SELECT sum(events) FROM loss"), EVENTS + 4,
            "the events of the threads without a ring are counted as lost, and no others");
+    is_string(sql_text(path, "SELECT group_concat(reason, '; ') FROM (SELECT reason FROM loss ORDER BY 1)"),
+              "allocation of a thread without a ring; free of a thread without a ring",
+              "the reason of the loss is that threads had no ring");
+    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'failure'"),
+              "there was no room for the rings of some threads", "the trace says that some threads had no ring");
     is_i64(sql_number(path, "SELECT count(*) FROM allocation WHERE free_ns IS NOT NULL"), (2 + 10 + 6) / 2,
            "the events of the threads with a ring are all in the trace");
+}
+
+/* Many threads at once on a full disk, none of which has a ring. */
+static void
+test_many(void)
+{
+    static struct worker workers[MANY];
+    char path[256];
+    struct tide_resource *stack;
+    uint64_t begin, most;
+
+    snprintf(path, sizeof(path), "%s", scratch("many.db"));
+    stack = stack_of("log(%s, ring=1MiB) | sim", path);
+    events(stack, 2);
+    atomic_store(&attempts, 0);
+    atomic_store(&is_full, true);
+    for (unsigned i = 0; i < MANY; i++)
+        worker_start(&workers[i], stack);
+    begin = now_ns();
+    for (unsigned i = 0; i < MANY; i++) {
+        workers[i].events = EVENTS;
+        sem_post(&workers[i].go);
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        sem_wait(&workers[i].done);
+    most = 1 + (now_ns() - begin) / AGAIN_NS;
+    diag("%u threads made %u events each in %" PRIu64 " ms", MANY, EVENTS, (now_ns() - begin) / 1000000);
+    ok(all_of(atomic_load(&attempts) >= 1, atomic_load(&attempts) <= most),
+       "of %u threads without a ring one asks for it every 100 ms at the most (asked %u times)", MANY,
+       atomic_load(&attempts));
+    atomic_store(&is_full, false);
+    for (unsigned i = 0; i < MANY; i++)
+        worker_records(&workers[i], 0);
+    events(stack, 2);
+    tide_resource_release(stack);
+    is_i64(sql_number(path, "SELECT sum(events) FROM loss WHERE reason LIKE '%%of a thread without a ring'"),
+           (int64_t)MANY * EVENTS, "each event of many threads without a ring is counted");
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), 2, "the thread that has a ring goes on");
+    ok(trace_is_sound(path), "a trace of which many threads have no ring is sound");
+}
+
+/* More threads at once than a file has rings. The one that makes the stack has the first. */
+static void
+test_most(void)
+{
+    struct worker workers[RINGS + 2];
+    char path[256];
+    struct tide_resource *stack;
+
+    snprintf(path, sizeof(path), "%s", scratch("most.db"));
+    atomic_store(&tidei_test_rings, RINGS);
+    stack = stack_of("log(%s, ring=4KiB) | sim", path);
+    for (unsigned i = 0; i < RINGS + 2; i++) {
+        worker_start(&workers[i], stack);
+        worker_records(&workers[i], 10);
+    }
+    for (unsigned i = 0; i < RINGS + 2; i++)
+        worker_records(&workers[i], 0);
+    tide_resource_release(stack);
+    atomic_store(&tidei_test_rings, 0);
+    is_i64(sql_number(path, "SELECT count(*) FROM allocation"), (RINGS - 1) * 5,
+           "where more threads record at once than there can be rings, those with a ring are recorded");
+    is_i64(sql_number(path, "SELECT sum(events) FROM loss WHERE reason LIKE '%%of a thread without a ring'"), 30,
+           "the events of the others are counted, by that reason");
+    is_string(sql_text(path, "SELECT value FROM meta WHERE key = 'failure'"),
+              "more than 3 threads recorded at once: the others had no ring",
+              "the trace says how many threads may record at once");
 }
 
 int
 main(void)
 {
-    plan(FULL_TESTS);
+    plan(FULL_TESTS + 4 + 3);
     test_full();
+    test_many();
+    test_most();
     return done();
 }

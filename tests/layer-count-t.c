@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <tidemark/tidemark.h>
@@ -145,14 +146,50 @@ test_threads(void)
        "the counts of a pool that threads have used are those of its figures");
 }
 
+#define STACKS 200
+
+/* Many stacks of one trace end in any order, in several transactions: each layer keeps its own counts and samples. */
+static void
+test_any_order(void)
+{
+    const char *path = scratch("order.db");
+    struct tide_resource *first = stack_of("log(%s) | sim", path), *stacks[STACKS];
+    uint64_t random = random_seed("COUNTS_SEED");
+    char wanted[4 * STACKS] = "";
+
+    for (unsigned i = 0; i < STACKS; i++) {
+        stacks[i] = stack_of("log(%s) | pool | sim", path);
+        fill(stacks[i], 1 + i % 7);
+        snprintf(wanted + strlen(wanted), sizeof(wanted) - strlen(wanted), i == 0 ? "%u" : " %u", 1 + i % 7);
+    }
+    for (unsigned left = STACKS; left > 0; left--) {
+        unsigned i = (unsigned)(next_random(&random) % left);
+
+        if (next_random(&random) % 16 == 0)
+            tide_log_flush(first);
+        tide_resource_release(stacks[i]);
+        stacks[i] = stacks[left - 1];
+    }
+    tide_resource_release(first);
+    is_string(sql_text(path, "SELECT group_concat(value, ' ') FROM (SELECT value FROM layer_count JOIN layer USING"
+                             " (layer_id) WHERE kind = 'pool' AND name = 'grown' ORDER BY layer_id)"),
+              wanted, "the layers of stacks that end in any order have their own counts");
+    is_i64(sql_number(path, "SELECT count(*) FROM (SELECT layer_id, reserved_bytes, max(rowid) FROM pool_sample"
+                            " GROUP BY layer_id) JOIN layer USING (layer_id) WHERE kind = 'pool' AND reserved_bytes <>"
+                            " (SELECT value FROM layer_count AS c WHERE c.layer_id = layer.layer_id AND name ="
+                            " 'grown') * (2 << 20)"),
+           0, "and their last samples have what their pools had");
+}
+
 int
 main(void)
 {
-    plan(9);
+    plan(11);
     test_pool();
     test_others();
     test_off();
     test_ended();
     test_threads();
+    test_any_order();
     return done();
 }

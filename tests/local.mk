@@ -650,8 +650,9 @@ TESTS += tests/bus-page-t
 
 check_PROGRAMS += tests/full-disk-t
 tests_full_disk_t_SOURCES = tests/full-disk-t.c $(trace_test)
+tests_full_disk_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_full_disk_t_CFLAGS = $(trace_test_cflags)
-tests_full_disk_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_full_disk_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/full-disk-t
 THREADED_TESTS += tests/full-disk-t
 

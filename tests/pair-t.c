@@ -1,5 +1,6 @@
 /* Tests which allocation a free ends if an address has two live ones, with handmade records. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tap.h"
 #include "src/trace/events/pair.h"
@@ -123,10 +124,36 @@ test_free_between(void)
     is_u64(pair->rows[1].free, record_count - 1, "a free that began after the later allocation ends it");
 }
 
+/*
+ * Memory that was held before the trace began. Records are not changed: a kill would find one whose check is another's.
+ */
+static void
+test_held(void)
+{
+    struct tidei_pair *first = tidei_pair_new(file);
+    uint64_t from = record_count;
+    struct tidei_record before[4];
+
+    put_at(0x3000, 64, TIDEI_RECORD_HELD, 3000, 0);
+    put_at(0x4000, 64, TIDEI_RECORD_ALLOC, 3100, 10);
+    put_at(0x5000, 64, TIDEI_RECORD_HELD, 3200, 0);
+    put_at(0x3000, 64, TIDEI_RECORD_FREE, 3300, 10);
+    for (uint64_t i = from; i < record_count; i++)
+        tidei_record_seal(tidei_buffer_record(file, 0, i), 0);
+    memcpy(before, tidei_buffer_record(file, 0, from), sizeof(before));
+    tidei_pair_run(first, 0, from, record_count);
+    ok(memcmp(before, tidei_buffer_record(file, 0, from), sizeof(before)) == 0,
+       "pairing changes no record of memory that was held before");
+    ok(all_of(tidei_pair_row_ticks(first, 0) == TIDEI_TICKS_BEFORE, tidei_pair_row_ticks(first, 1) == 3100,
+              tidei_pair_row_ticks(first, 2) == 3200, first->rows[0].free == from + 3),
+       "what was held before the first allocation belongs to the beginning of the trace, later ones to their moment");
+    tidei_pair_free(first);
+}
+
 int
 main(void)
 {
-    plan(14);
+    plan(16);
     file = calloc(1, sizeof(*file));
     file->chunks[0][0] = calloc(TIDEI_CHUNK_RECORDS, sizeof(struct tidei_record));
     pair = tidei_pair_new(file);
@@ -134,6 +161,7 @@ main(void)
     test_earlier_slice();
     test_sizes();
     test_free_between();
+    test_held();
     tidei_pair_free(pair);
     free(file->chunks[0][0]);
     free(file);

@@ -17,14 +17,18 @@ struct field {
     }
 
 static const struct field header_fields[] = {
-    FIELD(tidei_ring_header, magic),      FIELD(tidei_ring_header, format),       FIELD(tidei_ring_header, pid),
-    FIELD(tidei_ring_header, trace_id),   FIELD(tidei_ring_header, ring_bytes),   FIELD(tidei_ring_header, start_ns),
-    FIELD(tidei_ring_header, tsc),        FIELD(tidei_ring_header, ready),        FIELD(tidei_ring_header, first),
-    FIELD(tidei_ring_header, lines),      FIELD(tidei_ring_header, buffers),      FIELD(tidei_ring_header, published),
-    FIELD(tidei_ring_header, ring_count), FIELD(tidei_ring_header, chunk_count),  FIELD(tidei_ring_header, lost_allocs),
-    FIELD(tidei_ring_header, lost_frees), FIELD(tidei_ring_header, line),         FIELD(tidei_ring_header, exited),
-    FIELD(tidei_ring_header, shift),      FIELD(tidei_ring_header, shift_before), FIELD(tidei_ring_header, apart_ticks),
-    FIELD(tidei_ring_header, owner),
+    FIELD(tidei_ring_header, magic),         FIELD(tidei_ring_header, format),
+    FIELD(tidei_ring_header, pid),           FIELD(tidei_ring_header, trace_id),
+    FIELD(tidei_ring_header, ring_bytes),    FIELD(tidei_ring_header, start_ns),
+    FIELD(tidei_ring_header, tsc),           FIELD(tidei_ring_header, ready),
+    FIELD(tidei_ring_header, first),         FIELD(tidei_ring_header, lines),
+    FIELD(tidei_ring_header, buffers),       FIELD(tidei_ring_header, published),
+    FIELD(tidei_ring_header, ring_count),    FIELD(tidei_ring_header, chunk_count),
+    FIELD(tidei_ring_header, lost),          FIELD(tidei_ring_header, line),
+    FIELD(tidei_ring_header, exited),        FIELD(tidei_ring_header, shift),
+    FIELD(tidei_ring_header, shift_before),  FIELD(tidei_ring_header, apart_ticks),
+    FIELD(tidei_ring_header, owner),         FIELD(tidei_ring_header, lost_more),
+    FIELD(tidei_ring_header, failure_bytes), FIELD(tidei_ring_header, failure),
 };
 
 static const struct field directory_fields[] = {
@@ -60,7 +64,7 @@ static const struct field text_fields[] = {
 static void
 is_documented(const char *page, const char *title, const struct field *fields, size_t count)
 {
-    char head[64], line[256] = "", name[64];
+    char head[64], line[1024] = "", name[64];
     size_t row = 0, offset, bytes;
     bool on = false, good = true;
     FILE *file = fopen(page, "r");

@@ -66,7 +66,7 @@ ok 'the page says what each column holds, with its type, and knows no other' \
 keys_documented >"$scratch/documented"
 "$SQLITE3" -readonly "$trace" 'SELECT key FROM meta' | sort >"$scratch/recorded"
 is "$(comm -13 "$scratch/documented" "$scratch/recorded")" '' 'the page says what each key of meta holds'
-is "$(comm -23 "$scratch/documented" "$scratch/recorded" | tr '\n' ' ')" 'cupti exit_recovered failure import_events import_format import_guessed_times import_source stack.N ' \
+is "$(comm -23 "$scratch/documented" "$scratch/recorded" | tr '\n' ' ')" 'assumed_frees cupti exit_recovered failure import_events import_format import_guessed_times import_source stack.N ' \
     'the page lists no other key of meta, but for special cases'
 
 "$top_builddir/tests/make-trace" "$scratch/hand.db" "

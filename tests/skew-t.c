@@ -335,6 +335,87 @@ test_killed(int64_t step_ns, const char *what)
        "%s: the recovered trace has no times that were not", what);
 }
 
+static int
+assuming_child(void *argument)
+{
+    struct handing handing = { .skew_ns = MS, .pairs = 3 };
+
+    begin_fault();
+    handing.stack = stack_of("log(%s) | sim", (const char *)argument);
+    hand_over(&handing, 1);
+    tide_log_flush(handing.stack);
+    kill(getpid(), SIGKILL);
+    return 1;
+}
+
+static int
+recovering_child(void *argument)
+{
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
+
+    point_kill("recover.before-stop", 1);
+    return tide_trace_recover(argument, &recovery) == TIDE_OK;
+}
+
+/* Killed when the trace has frees that came before their allocations, and so may be of something else. */
+static void
+test_killed_assumed(void)
+{
+    const char *path = scratch("killed-assumed.db");
+    struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
+    int64_t assumed;
+
+    ok(WIFSIGNALED(in_child(assuming_child, (void *)(uintptr_t)path)),
+       "killed with early frees: the program is killed after a flush");
+    assumed = sql_number(path, "SELECT count(*) FROM allocation WHERE free_thread_id IS NOT NULL AND"
+                               " free_ns = alloc_ns");
+    ok(assumed > 0, "killed with early frees: the trace has allocations that are assumed to be freed");
+    ok(WIFSIGNALED(in_child(recovering_child, (void *)(uintptr_t)path)),
+       "killed with early frees: the recovery is killed, too");
+    is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "killed with early frees: the next recovery ends");
+    is_i64(sql_number(path, "SELECT total(events) FROM loss WHERE reason = 'free before its allocation'"), assumed,
+           "killed with early frees: each is counted as a loss");
+    ok(all_of(meta(path, "complete") == 0,
+              sql_number(path, "SELECT count(*) FROM meta WHERE key = 'assumed_frees'") == 0),
+       "killed with early frees: the trace does not say that it is complete");
+}
+
+/* The clock that a recording with clock=auto takes where the kernel keeps its time by `source`; NULL: it does not say. */
+static void
+test_source(const char *source, const char *wanted, const char *what)
+{
+    char path[256], name[256];
+    struct tide_resource *stack;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s", scratch("source-%s.db", source != NULL ? source : "none"));
+    snprintf(name, sizeof(name), "%s", scratch("source-%s", source != NULL ? source : "none"));
+    if (source != NULL && (file = fopen(name, "w")) != NULL) {
+        fprintf(file, "%s\n", source);
+        fclose(file);
+    }
+    atomic_store(&tidei_test_clocksource, name);
+    stack = stack_of("log(%s, clock=auto) | sim", path);
+    work(stack, 3);
+    tide_resource_release(stack);
+    atomic_store(&tidei_test_clocksource, NULL);
+    ok(all_of(strcmp(sql_text(path, "SELECT value FROM meta WHERE key = 'clock'"), wanted) == 0, trace_is_whole(path)),
+       "clock=auto %s", what);
+}
+
+static void
+test_sources(void)
+{
+    const char *counter = tidei_clock_tsc_is_invariant() ? "tsc" : "monotonic";
+
+    atomic_store(&tidei_test_clock, NULL);
+    test_source("tsc", counter, "takes the time stamp counter where the kernel does, and it is invariant");
+    test_source("hpet", "monotonic",
+                "takes CLOCK_MONOTONIC where the kernel has another clock, as after a failed check");
+    test_source("tsc_early", "monotonic", "takes CLOCK_MONOTONIC where the kernel has not yet checked the counter");
+    test_source(NULL, "monotonic", "takes CLOCK_MONOTONIC where the kernel does not tell");
+}
+
 static void
 calibrate(void)
 {
@@ -351,7 +432,7 @@ calibrate(void)
 int
 main(void)
 {
-    plan(4 * 5 + 2 * 3 + 3 * 3 + 5 * 5 + 4 + 2 * 5);
+    plan(4 * 5 + 2 * 3 + 3 * 3 + 5 * 5 + 4 + 2 * 5 + 6 + 4);
     calibrate();
     test_step(-3600 * S, "the clock is set back by an hour");
     test_step(3600 * S, "the clock is set forward by an hour");
@@ -370,5 +451,7 @@ main(void)
     test_foreign();
     test_killed(-3600 * S, "killed after the clock was set back");
     test_killed(3600 * S, "killed after the clock was set forward");
+    test_killed_assumed();
+    test_sources();
     return done();
 }

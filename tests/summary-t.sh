@@ -12,7 +12,7 @@ summary() {
     "$tidemark" summary "$@" 2>"$scratch/err"
 }
 
-plan 37
+plan 39
 
 make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 300, 30, 40), (4, 1, 0, 60, 60);
@@ -130,6 +130,11 @@ json=$(summary --json "$trace")
 is $? 3 'summary of a recording that was cut off prints the figures, and exits with 3'
 has_words "$json" '"complete":false' 'the object says that the recording was cut off'
 has_words "$(cat "$scratch/err")" 'cut off' 'a message says that the recording was cut off'
+make_trace "$trace" "UPDATE meta SET value = 0 WHERE key = 'complete'; INSERT INTO life VALUES (1, 1, 5, 10, NULL);
+    INSERT INTO meta VALUES ('failure', 'the disk ' || char(27) || ' is full');"
+has_words "$(summary "$trace")" ', incomplete' 'summary of a trace of which the recorder says why it lacks something calls it incomplete'
+has_words "$(cat "$scratch/err")" 'the trace is incomplete: the disk \x1b is full' \
+    'a message has the reason, with control characters escaped'
 
 # A recording program that has made three allocations and waits.
 mkfifo "$scratch/in" "$scratch/out"

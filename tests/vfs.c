@@ -14,16 +14,23 @@ static struct {
     _Atomic int code;
 } shim;
 
-/* An open file: SQLite's file lies behind this head. */
+/* What lies behind SQLite's own file: its methods, of which one is replaced. */
 struct vfs_file {
-    sqlite3_file base;
-    sqlite3_file real[];
+    sqlite3_io_methods methods;
+    const sqlite3_io_methods *real;
 };
 
-static sqlite3_file *
-vfs_real(sqlite3_file *file)
+/* The bytes of SQLite's own file, up to where what lies behind it is aligned. */
+static size_t
+vfs_real_bytes(void)
 {
-    return ((struct vfs_file *)file)->real;
+    return ((size_t)shim.real->szOsFile + 15) & ~(size_t)15;
+}
+
+static struct vfs_file *
+vfs_behind(sqlite3_file *file)
+{
+    return (struct vfs_file *)(void *)((char *)file + vfs_real_bytes());
 }
 
 void
@@ -52,132 +59,27 @@ vfs_next(void)
 }
 
 static int
-vfs_close(sqlite3_file *file)
-{
-    sqlite3_file *real = vfs_real(file);
-
-    return real->pMethods != NULL ? real->pMethods->xClose(real) : SQLITE_OK;
-}
-
-static int
-vfs_read(sqlite3_file *file, void *buffer, int bytes, sqlite3_int64 offset)
-{
-    return vfs_real(file)->pMethods->xRead(vfs_real(file), buffer, bytes, offset);
-}
-
-static int
 vfs_write(sqlite3_file *file, const void *buffer, int bytes, sqlite3_int64 offset)
 {
     int code = vfs_next();
 
-    return code != SQLITE_OK ? code : vfs_real(file)->pMethods->xWrite(vfs_real(file), buffer, bytes, offset);
+    return code != SQLITE_OK ? code : vfs_behind(file)->real->xWrite(file, buffer, bytes, offset);
 }
-
-static int
-vfs_truncate(sqlite3_file *file, sqlite3_int64 bytes)
-{
-    return vfs_real(file)->pMethods->xTruncate(vfs_real(file), bytes);
-}
-
-static int
-vfs_sync(sqlite3_file *file, int flags)
-{
-    return vfs_real(file)->pMethods->xSync(vfs_real(file), flags);
-}
-
-static int
-vfs_size(sqlite3_file *file, sqlite3_int64 *out)
-{
-    return vfs_real(file)->pMethods->xFileSize(vfs_real(file), out);
-}
-
-static int
-vfs_lock(sqlite3_file *file, int level)
-{
-    return vfs_real(file)->pMethods->xLock(vfs_real(file), level);
-}
-
-static int
-vfs_unlock(sqlite3_file *file, int level)
-{
-    return vfs_real(file)->pMethods->xUnlock(vfs_real(file), level);
-}
-
-static int
-vfs_check_lock(sqlite3_file *file, int *out)
-{
-    return vfs_real(file)->pMethods->xCheckReservedLock(vfs_real(file), out);
-}
-
-static int
-vfs_control(sqlite3_file *file, int what, void *argument)
-{
-    return vfs_real(file)->pMethods->xFileControl(vfs_real(file), what, argument);
-}
-
-static int
-vfs_sector_size(sqlite3_file *file)
-{
-    return vfs_real(file)->pMethods->xSectorSize(vfs_real(file));
-}
-
-static int
-vfs_characteristics(sqlite3_file *file)
-{
-    return vfs_real(file)->pMethods->xDeviceCharacteristics(vfs_real(file));
-}
-
-static int
-vfs_shm_map(sqlite3_file *file, int page, int bytes, int extend, void volatile **out)
-{
-    return vfs_real(file)->pMethods->xShmMap(vfs_real(file), page, bytes, extend, out);
-}
-
-static int
-vfs_shm_lock(sqlite3_file *file, int offset, int count, int flags)
-{
-    return vfs_real(file)->pMethods->xShmLock(vfs_real(file), offset, count, flags);
-}
-
-static void
-vfs_shm_barrier(sqlite3_file *file)
-{
-    vfs_real(file)->pMethods->xShmBarrier(vfs_real(file));
-}
-
-static int
-vfs_shm_unmap(sqlite3_file *file, int remove)
-{
-    return vfs_real(file)->pMethods->xShmUnmap(vfs_real(file), remove);
-}
-
-static const sqlite3_io_methods vfs_methods = {
-    .iVersion = 2,
-    .xClose = vfs_close,
-    .xRead = vfs_read,
-    .xWrite = vfs_write,
-    .xTruncate = vfs_truncate,
-    .xSync = vfs_sync,
-    .xFileSize = vfs_size,
-    .xLock = vfs_lock,
-    .xUnlock = vfs_unlock,
-    .xCheckReservedLock = vfs_check_lock,
-    .xFileControl = vfs_control,
-    .xSectorSize = vfs_sector_size,
-    .xDeviceCharacteristics = vfs_characteristics,
-    .xShmMap = vfs_shm_map,
-    .xShmLock = vfs_shm_lock,
-    .xShmBarrier = vfs_shm_barrier,
-    .xShmUnmap = vfs_shm_unmap,
-};
 
 static int
 vfs_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags, int *out_flags)
 {
-    int code = shim.real->xOpen(shim.real, name, vfs_real(file), flags, out_flags);
+    struct vfs_file *behind = vfs_behind(file);
+    int code = shim.real->xOpen(shim.real, name, file, flags, out_flags);
 
     (void)vfs;
-    file->pMethods = vfs_real(file)->pMethods != NULL ? &vfs_methods : NULL;
+    if (file->pMethods == NULL)
+        return code;
+    behind->real = file->pMethods;
+    behind->methods = *behind->real;
+    behind->methods.iVersion = behind->real->iVersion < 2 ? behind->real->iVersion : 2; /* the database is not mapped */
+    behind->methods.xWrite = vfs_write;
+    file->pMethods = &behind->methods;
     return code;
 }
 
@@ -189,7 +91,7 @@ vfs_install(void)
         abort();
     shim.vfs = *shim.real;
     shim.vfs.zName = "failing";
-    shim.vfs.szOsFile = (int)sizeof(struct vfs_file) + shim.real->szOsFile;
+    shim.vfs.szOsFile = (int)(vfs_real_bytes() + sizeof(struct vfs_file));
     shim.vfs.xOpen = vfs_open;
     shim.vfs.pNext = NULL;
     vfs_fail(0, 0, SQLITE_OK);

@@ -20,7 +20,7 @@ log_producer(struct tidei_log *log, enum tidei_record_kind kind)
         return NULL;
     producer = tidei_producer_get(&recorder->session);
     if (__builtin_expect(producer == NULL, 0))
-        tidei_session_lost(&recorder->session, kind);
+        tidei_session_lost(&recorder->session, kind, TIDEI_LOST_NO_RING);
     return producer;
 }
 
@@ -258,5 +258,5 @@ tidei_log_hold(struct tidei_log *log, const struct tidei_place *place)
     struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_ALLOC);
 
     if (producer != NULL && !tidei_producer_held(producer, log->layer_id, place))
-        tidei_session_lost(producer->session, TIDEI_RECORD_ALLOC);
+        tidei_session_lost(producer->session, TIDEI_RECORD_ALLOC, TIDEI_LOST_STALLED);
 }

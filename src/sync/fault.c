@@ -41,7 +41,7 @@ static const struct sigaction fault_default = { .sa_handler = SIG_DFL };
  * Each installation is a function of its own, which calls the action that was there when it was installed. So a handler
  * of the program that calls the one before it, which may be ours, comes to its end.
  */
-static struct sigaction fault_actions[FAULT_LEVELS];
+static struct sigaction fault_actions[FAULT_LEVELS][2];
 static _Atomic(const struct sigaction *) fault_before[FAULT_LEVELS];
 static unsigned fault_levels; /* guarded by fault_installing */
 
@@ -340,23 +340,42 @@ fault_forget(const struct sigaction *action)
     }
 }
 
+/* Let the handler of a level call `action`, which it takes the place of. */
+static void
+fault_put_before(unsigned level, const struct sigaction *action)
+{
+    /* Two, since a handler on another thread may be reading the one that was put there first. */
+    const struct sigaction *used = atomic_load_explicit(&fault_before[level], memory_order_relaxed);
+    struct sigaction *room = &fault_actions[level][used == &fault_actions[level][0]];
+
+    fault_forget(action);
+    *room = *action;
+    atomic_store_explicit(&fault_before[level], room, memory_order_release);
+}
+
+static bool
+fault_is_same(const struct sigaction *one, const struct sigaction *other)
+{
+    return one->sa_handler == other->sa_handler && one->sa_flags == other->sa_flags;
+}
+
 /* Install the handler before the action that is there. A program that keeps installing others has the last word. */
 static void
 fault_install(void)
 {
-    struct sigaction mine = { .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART }, present;
+    struct sigaction mine = { .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART }, present, replaced;
     unsigned level = fault_levels;
 
     if (sigaction(SIGBUS, NULL, &present) != 0 || fault_is_ours(&present) || level == FAULT_LEVELS)
         return;
-    fault_forget(&present);
-    fault_actions[level] = present;
-    atomic_store_explicit(&fault_before[level], &fault_actions[level], memory_order_release);
+    fault_put_before(level, &present);
     fault_levels = level + 1;
+    TIDEI_TEST_POINT("fault.before-install");
     /* No other handler of this thread runs while memory is put under a fault. */
     sigfillset(&mine.sa_mask);
     mine.sa_sigaction = fault_handlers[level];
-    sigaction(SIGBUS, &mine, NULL);
+    if (sigaction(SIGBUS, &mine, &replaced) == 0 && !fault_is_same(&replaced, &present))
+        fault_put_before(level, &replaced); /* the program has installed it just now */
 }
 
 /* Wait for another thread that installs the handler, if there is to be one when this returns. */

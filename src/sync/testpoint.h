@@ -31,9 +31,13 @@ TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_sample_ns;   /* sampling period of
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_device_ns;   /* sampling period of a device's free bytes */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_quiet_ns;    /* how long sampling continues after the last event */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_query_ns;    /* how long anybody waits for a query of the program's */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_rings;       /* how many threads may record at once */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_slice;       /* records in the first transactions */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_fault;       /* not 0: a SIGBUS counts as a fault that lasts */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_no_open_file_locks; /* 1: as a kernel that has none */
+
+/* A file that stands for the kernel's with the name of its clock; NULL: no override. */
+TIDEI_TEST_SHARED _Atomic(const char *) tidei_test_clocksource;
 
 #define TIDEI_TEST_LIMIT(name, limit)                                                                                  \
     (atomic_load_explicit(&tidei_test_##name, memory_order_relaxed) != 0                                               \

@@ -112,17 +112,8 @@ void
 tidei_lives_renumber(struct tidei_lives *lives, uint64_t address, uint32_t null_id, uint16_t layer, uint32_t number,
                      uint32_t now)
 {
-    struct tidei_map *map = &lives->by_address;
-    size_t i;
-
-    if (address == 0) {
-        if (null_id != 0 && null_id <= lives->null_count && lives->nulls[null_id - 1].number == number)
-            lives->nulls[null_id - 1].number = now;
-        return;
-    }
-    i = tidei_map_first(map, address, layer);
-    while (i != TIDEI_MAP_NONE && map->entries[i].number != number)
-        i = tidei_map_next(map, i);
-    if (i != TIDEI_MAP_NONE)
-        map->entries[i].number = now;
+    if (address != 0)
+        tidei_map_renumber(&lives->by_address, address, layer, number, now);
+    else if (null_id != 0 && null_id <= lives->null_count && lives->nulls[null_id - 1].number == number)
+        lives->nulls[null_id - 1].number = now;
 }

@@ -116,6 +116,18 @@ tidei_map_take(struct tidei_map *map, uint64_t id, uint16_t layer, uint32_t *num
     return true;
 }
 
+/* Give the key's entry with the number `from` the number `to`, as when an item of a list moves. */
+static inline void
+tidei_map_renumber(struct tidei_map *map, uint64_t id, uint16_t layer, uint32_t from, uint32_t to)
+{
+    size_t index = tidei_map_first(map, id, layer);
+
+    while (index != TIDEI_MAP_NONE && map->entries[index].number != from)
+        index = tidei_map_next(map, index);
+    if (index != TIDEI_MAP_NONE)
+        map->entries[index].number = to;
+}
+
 /* Prefetch the cache line of the key's home: with 100,000 entries the table does not stay in the cache. */
 static inline void
 tidei_map_prefetch(const struct tidei_map *map, uint64_t id, uint16_t layer)

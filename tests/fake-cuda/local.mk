@@ -67,6 +67,13 @@ tests_fake_cuda_fork_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_fork_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/fork-t
 
+check_PROGRAMS += tests/fake-cuda/step-t
+tests_fake_cuda_step_t_SOURCES = tests/fake-cuda/step-t.c $(trace_test)
+tests_fake_cuda_step_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_fake_cuda_step_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_step_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/step-t
+
 check_PROGRAMS += tests/fake-cuda/vmm-t
 tests_fake_cuda_vmm_t_SOURCES = tests/fake-cuda/vmm-t.c $(gpu_work_test) $(trace_test)
 tests_fake_cuda_vmm_t_CFLAGS = $(trace_test_cflags)

@@ -217,6 +217,7 @@ check_finish(struct view *view, struct report *report, const struct check_option
 {
     const char *incomplete = view->trace.lost_events != 0 ? "it has lost events"
                              : view->trace.in_progress    ? "it is in progress"
+                             : view->trace.failed         ? "it is incomplete"
                              : !view->trace.complete      ? "it was cut off"
                                                           : NULL;
     size_t failed = 0, unknown = 0;

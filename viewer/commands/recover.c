@@ -45,10 +45,12 @@ recover_report_line(struct report *report, const char *name, const char *into, c
         report_lines(report, ": process %" PRIu32 " still records: nothing was touched\n", found->pid);
     else if (found->state == TIDE_TRACE_RECOVERED)
         report_lines(report, ": %" PRIu64 " records of process %" PRIu32 " were taken over%s\n", found->events,
-                     found->pid, trace->complete ? "" : "; its recording had ended early");
+                     found->pid, trace->complete ? "" : "; the trace is incomplete");
     else
         report_lines(report, ": nothing was left: the trace is %s\n",
-                     trace->complete ? "complete" : "cut off, and nothing is there of what it lacks");
+                     trace->complete ? "complete"
+                     : trace->failed ? "incomplete, and nothing is there of what it lacks"
+                                     : "cut off, and nothing is there of what it lacks");
 }
 
 /* Complete a copy of the trace, which gets its name then. */

@@ -97,10 +97,7 @@ summary_report_head(struct view *view, struct report *report, const struct summa
     summary_report_meta(view, report, "stack");
     summary_report_used_devices(view, report, devices);
     report_label(report, "recorded", "%s, %s%s", output_time(&duration, summary->end_ns),
-                 view->trace.complete      ? "complete"
-                 : view->trace.in_progress ? "in progress"
-                                           : "cut off",
-                 view->trace.end == TRACE_KILLED ? "; the program was killed" : "");
+                 trace_state_word(&view->trace), view->trace.end == TRACE_KILLED ? "; the program was killed" : "");
     if (summary->unmatched_frees != 0)
         report_label(report, "unmatched", "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
                      summary->unmatched_frees == 1 ? "free" : "frees");

@@ -355,6 +355,7 @@ static int
 trace_read_state(struct trace *trace)
 {
     int64_t complete;
+    char *failure;
     int status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'complete'", &complete);
 
     if (status == COMMAND_FINE)
@@ -363,6 +364,9 @@ trace_read_state(struct trace *trace)
     /* The recording may have ended since trace_prepare. */
     trace->in_progress = trace->in_progress && !trace->complete;
     trace->end = trace_read_end(trace);
+    failure = trace_failure(trace);
+    trace->failed = !trace->complete && !trace->in_progress && failure != NULL;
+    free(failure);
     return status;
 }
 
@@ -500,6 +504,34 @@ trace_close(struct trace *trace)
     trace->db = NULL;
 }
 
+char *
+trace_failure(const struct trace *trace)
+{
+    return trace_meta(trace, "failure");
+}
+
+const char *
+trace_state_word(const struct trace *trace)
+{
+    return trace->complete ? "complete" : trace->in_progress ? "in progress" : trace->failed ? "incomplete" : "cut off";
+}
+
+/* Why a trace is not complete, for people. */
+static void
+trace_say_why(const struct trace *trace)
+{
+    char *failure = trace->failed ? trace_failure(trace) : NULL;
+
+    if (trace->in_progress)
+        message("%s: the recording is in progress (process %" PRIu32 "): the answer is of this moment", trace->path,
+                trace->process);
+    else if (trace->failed)
+        message("%s: the trace is incomplete: %s", trace->path, failure != NULL ? failure : "no memory");
+    else
+        message("%s: the recording was cut off: what came after the last write is missing", trace->path);
+    free(failure);
+}
+
 int
 trace_verdict(const struct trace *trace)
 {
@@ -509,12 +541,7 @@ trace_verdict(const struct trace *trace)
     if (trace->lost_events != 0)
         message("%s: %" PRId64 " events could not be recorded: the answer is without them", trace->path,
                 trace->lost_events);
-    if (trace->complete)
-        return COMMAND_INCOMPLETE;
-    if (trace->in_progress)
-        message("%s: the recording is in progress (process %" PRIu32 "): the answer is of this moment", trace->path,
-                trace->process);
-    else
-        message("%s: the recording was cut off: what came after the last write is missing", trace->path);
+    if (!trace->complete)
+        trace_say_why(trace);
     return COMMAND_INCOMPLETE;
 }

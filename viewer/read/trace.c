@@ -34,6 +34,7 @@ trace_failed(const struct trace *trace)
 
     switch (tidei_vfs_index(trace->db)) {
     case TIDEI_VFS_INDEX_TORN:
+    case TIDEI_VFS_INDEX_KEPT:
         return trace_broken(trace, "the file %s-shm was cut off while it was read", trace->path);
     case TIDEI_VFS_INDEX_NO_ROOM:
         return trace_broken(trace, "no space for the file %s-shm, by which SQLite reads it", trace->path);

@@ -21,6 +21,7 @@ struct trace {
     sqlite3 *db;      /* owns */
     const char *path; /* borrows: the argument of trace_open */
     bool complete;
+    bool failed;      /* not complete, and the recorder says why: see trace_failure */
     bool in_progress; /* not complete, and the recording process still runs */
     uint32_t process; /* the id of the recording process; 0: unknown */
     int64_t lost_events;
@@ -75,6 +76,12 @@ int trace_look_up(const struct trace *trace, int64_t *out, const char *format, .
 
 /* The first column of the first row of `sql` as an integer; 0: there is no row. COMMAND_FINE or COMMAND_WRONG. */
 int trace_integer(const struct trace *trace, const char *sql, int64_t *out);
+
+/* Whether the trace has everything: "complete", "in progress", "incomplete", and "cut off" where its end is missing. */
+const char *trace_state_word(const struct trace *trace);
+
+/* Why the trace is incomplete, as the recorder says; NULL: it does not. The caller frees it. */
+char *trace_failure(const struct trace *trace);
 
 /* How the recording ended: "closed", "killed", "running", "imported". */
 const char *trace_end_word(const struct trace *trace);

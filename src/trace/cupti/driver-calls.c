@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 #include "src/resource/resource.h"
-#include "src/trace/ring/clock.h"
+#include "src/trace/events/steady.h"
+#include "src/trace/ring/ringfile.h"
 #include "src/trace/cupti/driver-calls.h"
 
 /* Period of flushing CUPTI. A flush loses no record, but starts a new buffer. */
@@ -21,7 +22,8 @@ struct tidei_driver_calls {
     struct tidei_cupti_list taken_calls, taken_events; /* the queue's other lists; the writer's */
     uint64_t flushed_ns;                               /* when CUPTI was last asked; the writer's */
     uint64_t flushed_ticks;
-    uint64_t overflown; /* of the process before this trace */
+    uint64_t overflown;               /* of the process before this trace */
+    const struct tidei_steady *clock; /* borrowed; CUPTI's side has ticks of the counter, rows have corrected ones */
     bool tsc;
 
     pthread_mutex_t lock; /* for the fields below */
@@ -34,7 +36,7 @@ struct tidei_driver_calls {
 };
 
 struct tidei_driver_calls *
-tidei_driver_calls_new(const struct tidei_session *session, bool tsc)
+tidei_driver_calls_new(const struct tidei_session *session, const struct tidei_steady *clock)
 {
     struct tidei_driver_calls *calls = calloc(1, sizeof(*calls));
 
@@ -46,7 +48,8 @@ tidei_driver_calls_new(const struct tidei_session *session, bool tsc)
         return NULL;
     }
     calls->session = session;
-    calls->tsc = tsc;
+    calls->clock = clock;
+    calls->tsc = clock->tsc;
     pthread_mutex_init(&calls->lock, NULL);
     return calls;
 }
@@ -145,6 +148,30 @@ drivercalls_swap(struct tidei_cupti_list *full, struct tidei_cupti_list *empty)
     *empty = list;
 }
 
+/* The corrected time of a tick that was read on CUPTI's side. */
+static uint64_t
+drivercalls_ticks(const struct tidei_driver_calls *calls, uint64_t ticks)
+{
+    return ticks + tidei_steady_shift(calls->clock, ticks);
+}
+
+/* Correct the times of what was taken. */
+static void
+drivercalls_correct(struct tidei_driver_calls *calls)
+{
+    struct tidei_call *call = calls->taken_calls.items;
+    struct tidei_device_event *event = calls->taken_events.items;
+
+    if (calls->clock->header->shift == 0 && calls->clock->header->shift_before == 0)
+        return;
+    for (size_t i = 0; i < calls->taken_calls.count; i++) {
+        call[i].part.start = drivercalls_ticks(calls, call[i].part.start);
+        call[i].part.end = drivercalls_ticks(calls, call[i].part.end);
+    }
+    for (size_t i = 0; i < calls->taken_events.count; i++)
+        event[i].ticks = drivercalls_ticks(calls, event[i].ticks);
+}
+
 /* Exchange the queue's lists, and process the full ones. */
 static void
 drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_timeline *timeline)
@@ -153,6 +180,7 @@ drivercalls_take(struct tidei_driver_calls *calls, const struct tidei_timeline *
     drivercalls_swap(&calls->queue.calls, &calls->taken_calls);
     drivercalls_swap(&calls->queue.events, &calls->taken_events);
     pthread_mutex_unlock(&calls->queue.lock);
+    drivercalls_correct(calls);
     tidei_device_events_add_calls(calls->devices, timeline, calls->taken_calls.items, calls->taken_calls.count);
     tidei_device_events_add_events(calls->devices, calls->taken_events.items, calls->taken_events.count);
 }
@@ -178,7 +206,7 @@ drivercalls_look_for_import(struct tidei_driver_calls *calls, const struct tidei
     uint64_t imported = tidei_calls_imported();
 
     if (imported != 0)
-        drivercalls_say_end(calls, timeline, imported, TIDEI_CALLS_IMPORTED);
+        drivercalls_say_end(calls, timeline, drivercalls_ticks(calls, imported), TIDEI_CALLS_IMPORTED);
 }
 
 void
@@ -187,6 +215,7 @@ tidei_driver_calls_look(struct tidei_driver_calls *calls, const struct tidei_tim
 {
     uint64_t exited = calls->attached && calls->memory ? tidei_calls_exited() : 0;
 
+    exited = exited != 0 ? drivercalls_ticks(calls, exited) : 0;
     if (exited != 0 && tidei_event_calls_any_after(pair, exited))
         drivercalls_say_end(calls, timeline, exited, TIDEI_CALLS_EXITED);
 }
@@ -198,7 +227,7 @@ drivercalls_collect(struct tidei_driver_calls *calls, const struct tidei_timelin
     uint64_t until = calls->flushed_ticks;
 
     calls->flushed_ns = now;
-    calls->flushed_ticks = tidei_clock_ticks(calls->tsc);
+    calls->flushed_ticks = drivercalls_ticks(calls, tidei_clock_ticks(calls->tsc));
     tidei_calls_flush();
     drivercalls_take(calls, timeline);
     tidei_device_events_run(calls->devices, timeline, until);

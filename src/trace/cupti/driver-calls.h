@@ -10,9 +10,14 @@
 
 struct tidei_driver_calls;
 struct tidei_session;
+struct tidei_steady;
 
-/* For the trace of `session` (NULL in a recovery; never dereferenced). NULL without host memory. */
-struct tidei_driver_calls *tidei_driver_calls_new(const struct tidei_session *session, bool tsc);
+/*
+ * For the trace of `session` (NULL in a recovery; never dereferenced), by whose `clock` (borrowed) times are corrected.
+ * NULL without host memory.
+ */
+struct tidei_driver_calls *tidei_driver_calls_new(const struct tidei_session *session,
+                                                  const struct tidei_steady *clock);
 void tidei_driver_calls_free(struct tidei_driver_calls *calls);
 
 /* The rows of memory events, for the database. */

@@ -13,8 +13,7 @@ static uint64_t
 allocations_ns(const struct tidei_database *database, size_t row)
 {
     const struct tidei_pair *pair = database->pair;
-    const struct tidei_record *record = tidei_buffer_record(pair->file, pair->buffer, pair->rows[row].alloc);
-    uint64_t ns = tidei_timeline_ns(&database->timeline, record->ticks);
+    uint64_t ns = tidei_timeline_ns(&database->timeline, tidei_pair_row_ticks(pair, row));
 
     return ns < database->floor_ns ? database->floor_ns : ns;
 }
@@ -35,9 +34,11 @@ allocations_live_of(struct tidei_database *database, size_t row, struct tidei_li
     const struct tidei_pair *pair = database->pair;
     const struct tidei_record *record = tidei_buffer_record(pair->file, pair->buffer, pair->rows[row].alloc);
 
-    *out = (struct tidei_live){ .id = pair->first_id + row, .ticks = record->ticks };
+    *out = (struct tidei_live){ .id = pair->first_id + row, .ticks = tidei_pair_row_ticks(pair, row) };
     out->alloc_ns = allocations_ns(database, row);
-    out->alloc_duration_ns = tidei_timeline_duration_ns(&database->timeline, tidei_record_duration(record));
+    /* What was held before has a duration only where it was late. */
+    if (record->kind != TIDEI_RECORD_HELD)
+        out->alloc_duration_ns = tidei_timeline_duration_ns(&database->timeline, tidei_record_duration(record));
     out->address = record->address;
     out->size = record->size;
     out->alloc_stream_id = tidei_database_stream(database, record->stream, record->layer);

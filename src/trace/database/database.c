@@ -9,6 +9,19 @@
 #include "src/trace/database/database.h"
 #include "src/trace/database/vfs.h"
 
+static const char *
+database_index_text(enum tidei_vfs_index index)
+{
+    switch (index) {
+    case TIDEI_VFS_INDEX_TORN:
+        return "another process has cut it off, or no space";
+    case TIDEI_VFS_INDEX_KEPT:
+        return "it was cut off, and a connection that this process has open keeps what is left of it";
+    default:
+        return strerror(ENOSPC);
+    }
+}
+
 void
 tidei_database_fail(struct tidei_database *database, const char *what)
 {
@@ -17,9 +30,8 @@ tidei_database_fail(struct tidei_database *database, const char *what)
     enum tidei_vfs_index index = tidei_vfs_index(database->db);
 
     if (index != TIDEI_VFS_INDEX_FINE)
-        database->status = tide_error_set(TIDE_EIO, "log: %s-shm: %s: %s", database->path, what,
-                                          index == TIDEI_VFS_INDEX_TORN ? "another process has cut it off, or no space"
-                                                                        : strerror(ENOSPC));
+        database->status =
+            tide_error_set(TIDE_EIO, "log: %s-shm: %s: %s", database->path, what, database_index_text(index));
     else if ((code & 0xff) == SQLITE_IOERR && system_error != 0)
         database->status = tide_error_set(TIDE_EIO, "log: %s: %s: %s (%s)", database->path, what,
                                           sqlite3_errmsg(database->db), strerror(system_error));
@@ -47,6 +59,8 @@ tidei_database_run(struct tidei_database *database, sqlite3_stmt *statement, con
 {
     if (database->status == TIDE_OK && (statement == NULL || sqlite3_step(statement) != SQLITE_DONE))
         tidei_database_fail(database, what);
+    if (statement == NULL)
+        return; /* the file could not be opened again */
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
 }
@@ -128,7 +142,9 @@ tidei_database_reopen(struct tidei_database *database)
 bool
 tidei_database_is_torn(const struct tidei_database *database)
 {
-    return tidei_vfs_index(database->db) == TIDEI_VFS_INDEX_TORN;
+    enum tidei_vfs_index index = tidei_vfs_index(database->db);
+
+    return index == TIDEI_VFS_INDEX_TORN || index == TIDEI_VFS_INDEX_KEPT;
 }
 
 void

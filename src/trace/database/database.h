@@ -78,6 +78,8 @@ struct tidei_database {
     size_t layer_count;
     size_t layer_capacity;
     uint64_t unreadable;                              /* invalid records in the slice */
+    uint64_t assumed;                                 /* see tidei_pair_assumed: as of this transaction */
+    uint64_t assumed_written;                         /* what meta.assumed_frees has; 0: no such key */
     uint64_t unreadable_all;                          /* and in all */
     void (*connect)(struct tidei_database *database); /* open.c's: as the database was opened; NULL: never again */
     bool is_prepared;                                 /* the connection has its statements */

@@ -86,7 +86,7 @@ load_next_id(struct tidei_database *database, sqlite3_stmt *row)
 {
     database->pair->next_id = (uint64_t)sqlite3_column_int64(row, 0) + 1;
     database->floor_ns = (uint64_t)sqlite3_column_int64(row, 1);
-    database->pair->has_begun = database->floor_ns != 0;
+    database->pair->begun_id = database->floor_ns != 0 ? 1 : UINT64_MAX;
     return true;
 }
 
@@ -94,6 +94,13 @@ static bool
 load_unreadable(struct tidei_database *database, sqlite3_stmt *row)
 {
     database->unreadable_all = (uint64_t)sqlite3_column_int64(row, 0);
+    return true;
+}
+
+static bool
+load_assumed(struct tidei_database *database, sqlite3_stmt *row)
+{
+    database->pair->early.assumed_before = database->assumed_written = (uint64_t)sqlite3_column_int64(row, 0);
     return true;
 }
 
@@ -168,6 +175,7 @@ tidei_database_load(struct tidei_database *database)
     load_each(database, "SELECT layer_id, device FROM layer WHERE device IS NOT NULL", load_device);
     load_each(database, "SELECT module_id, base, size FROM module ORDER BY module_id", load_module);
     load_each(database, "SELECT total(events) FROM loss WHERE reason = 'unreadable record'", load_unreadable);
+    load_each(database, "SELECT max(0, value) FROM meta WHERE key = 'assumed_frees'", load_assumed);
     load_each(database, sql, load_live);
     /* The latest ones: those that are too old to be of an allocation yet to come go with the first slice. */
     load_each(database,

@@ -66,6 +66,15 @@ tidei_database_write_devices(struct tidei_database *database)
     transaction_bulk_from(database, TIDEI_BULK_OUTSIDE);
 }
 
+/* How many frees the rows show that may be of something else: what a kill must not forget. */
+static void
+transaction_write_assumed(struct tidei_database *database)
+{
+    database->assumed = tidei_pair_assumed(database->pair);
+    if (database->assumed != database->assumed_written)
+        tidei_database_meta_number(database, "assumed_frees", (int64_t)database->assumed);
+}
+
 /*
  * The connection has lost its index in the transaction: connect again, and look whether that has been committed. A
  * process that had the trace open all the while may keep an index in which it has not.
@@ -111,6 +120,7 @@ tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t r
         tidei_database_meta_text(database, "cupti", database->cupti);
     tidei_database_meta_number(database, "epoch", (int64_t)epoch);
     tidei_database_meta_number(database, "epoch_records", (int64_t)records);
+    transaction_write_assumed(database);
     if (database->no_memory)
         tidei_database_fail_memory(database);
     /* Its records are where they were, or the rows are wrong. */
@@ -124,6 +134,7 @@ tidei_database_write(struct tidei_database *database, uint64_t epoch, uint64_t r
     if (status != TIDE_OK)
         return status;
     database->cupti = NULL;
+    database->assumed_written = database->assumed;
     if (database->devices != NULL)
         tidei_device_events_written(database->devices);
     return TIDE_OK;

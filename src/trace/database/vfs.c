@@ -24,6 +24,7 @@ static struct {
     sqlite3_vfs vfs;
     sqlite3_vfs *real;
     bool registered;
+    _Atomic bool faulted; /* an index of this process was cut off */
     pthread_once_t once;
 } shim = { .once = PTHREAD_ONCE_INIT };
 
@@ -34,6 +35,7 @@ struct vfs_file {
     struct tidei_fault_owner owner; /* of the mapped parts of the index */
     const char *path;               /* borrowed from SQLite */
     bool no_room;
+    bool kept;              /* another connection of the process keeps what is left of an index that was cut off */
     alignas(8) char real[]; /* as SQLite aligns this struct */
 };
 
@@ -117,7 +119,8 @@ static int
 vfs_control(sqlite3_file *file, int what, void *argument)
 {
     if (what == TIDEI_VFS_INDEX) {
-        *(int *)argument = vfs_is_torn(file)       ? TIDEI_VFS_INDEX_TORN
+        *(int *)argument = vfs_of(file)->kept      ? TIDEI_VFS_INDEX_KEPT
+                           : vfs_is_torn(file)     ? TIDEI_VFS_INDEX_TORN
                            : vfs_of(file)->no_room ? TIDEI_VFS_INDEX_NO_ROOM
                                                    : TIDEI_VFS_INDEX_FINE;
         return SQLITE_OK;
@@ -162,11 +165,17 @@ vfs_make_index(const struct vfs_file *file)
     sqlite3_free(path);
 }
 
+static size_t
+vfs_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Have the disk give blocks for the whole part, since SQLite writes one byte of each page. False: there is no room. */
 static bool
 vfs_populate(struct vfs_file *file, void *memory, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = vfs_page();
 
     if ((uintptr_t)memory % page != 0)
         return true; /* in the heap, as SQLite has it for a connection that excludes others */
@@ -180,12 +189,56 @@ vfs_populate(struct vfs_file *file, void *memory, size_t bytes)
     return tidei_fault_state(&file->owner) == TIDEI_FAULT_NONE;
 }
 
+/* In the handler of a fault: from now on parts of an index may be private memory of this process. */
+static void
+vfs_faulted(struct tidei_fault_owner *owner)
+{
+    (void)owner;
+    atomic_store_explicit(&shim.faulted, true, memory_order_relaxed);
+}
+
+/* Whether the memory is that of a file. Where /proc does not tell, it is not known to be. */
+static bool
+vfs_is_of_file(uintptr_t memory)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned long begin, end, inode = 0;
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false;
+
+    while (!found && maps != NULL && getline(&line, &room, maps) > 0)
+        found = sscanf(line, "%lx-%lx %*s %*s %*s %lu", &begin, &end, &inode) == 3 && memory >= begin && memory < end;
+    free(line);
+    if (maps != NULL)
+        fclose(maps);
+    return found && inode != 0;
+}
+
+/*
+ * Whether SQLite gives out a part that a fault has replaced: it maps an index once for all connections of the process,
+ * and unmaps it with the last. What is written into such a part no other process sees.
+ */
+static bool
+vfs_is_left(const void *memory, size_t bytes)
+{
+    /* Relaxed: the connection that has seen the fault is closed by now, in this thread or with SQLite's mutex. */
+    return atomic_load_explicit(&shim.faulted, memory_order_relaxed) && (uintptr_t)memory % vfs_page() == 0 &&
+           (!vfs_is_of_file((uintptr_t)memory) || !vfs_is_of_file((uintptr_t)memory + bytes - 1));
+}
+
 /* A new part of the index: know it, and see that it has room. */
 static int
 vfs_take_part(struct vfs_file *file, void *memory, size_t bytes, bool writable)
 {
     if (!tidei_fault_add(&file->owner, memory, bytes, 0))
         return SQLITE_NOMEM;
+    /* Afterwards: from now on a fault of the part is told to this connection, too. */
+    if (vfs_is_left(memory, bytes)) {
+        file->kept = true;
+        tidei_fault_tell(&file->owner, TIDEI_FAULT_LOST);
+        return SQLITE_IOERR_SHMMAP;
+    }
     if (!writable || vfs_populate(file, memory, bytes))
         return SQLITE_OK;
     tidei_fault_remove(&file->owner, memory);
@@ -253,7 +306,7 @@ vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int flags, int 
     int code;
 
     (void)vfs;
-    *file = (struct vfs_file){ .database = file, .path = name, .owner = { .whole = true } };
+    *file = (struct vfs_file){ .database = file, .path = name, .owner = { .whole = true, .found = vfs_faulted } };
     if ((flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL)) != 0 && name != NULL)
         file->database = vfs_of(sqlite3_database_file_object(name));
     vfs_real(base)->pMethods = NULL;

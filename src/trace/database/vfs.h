@@ -25,6 +25,7 @@ enum tidei_vfs_index {
     TIDEI_VFS_INDEX_FINE = 0,
     TIDEI_VFS_INDEX_NO_ROOM = 1, /* the disk had no room for it */
     TIDEI_VFS_INDEX_TORN = 2,    /* it was cut off, or a page of it found no room, while it was used */
+    TIDEI_VFS_INDEX_KEPT = 3,    /* so it was before, and another connection of the process keeps what is left of it */
 };
 
 /* Register the VFS with SQLite, once. Returns its name; NULL, SQLite's default, if that is impossible. Any thread. */

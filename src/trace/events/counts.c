@@ -6,6 +6,7 @@
 
 #include "src/resource/kind.h"
 #include "src/tables/grow.h"
+#include "src/tables/map.h"
 #include "src/trace/events/counts.h"
 
 struct counts_watch {
@@ -21,8 +22,10 @@ struct tidei_counts {
     pthread_mutex_t lock; /* for the watches */
     struct counts_watch *watches;
     size_t watch_count, watch_capacity;
+    struct tidei_map places; /* of the watches of a resource in that list: a trace may have thousands of stacks */
     struct tidei_layer_count *taken; /* the writer's */
     size_t taken_capacity;
+    size_t ended; /* watches without a resource */
 };
 
 struct tidei_counts *
@@ -42,6 +45,7 @@ tidei_counts_free(struct tidei_counts *counts)
         return;
     pthread_mutex_destroy(&counts->lock);
     free(counts->watches);
+    tidei_map_free(&counts->places);
     free(counts->taken);
     free(counts);
 }
@@ -61,9 +65,12 @@ tidei_counts_watch(struct tidei_counts *counts, struct tide_resource *resource, 
 
     pthread_mutex_lock(&counts->lock);
     if (kind != NULL && tidei_grow(&counts->watches, &counts->watch_capacity, counts->watch_count, kind->count_count)) {
-        for (size_t i = 0; i < kind->count_count; i++)
+        for (size_t i = 0; i < kind->count_count; i++) {
+            if (!tidei_map_add(&counts->places, (uintptr_t)resource, 0, (uint32_t)counts->watch_count))
+                break;
             counts->watches[counts->watch_count++] =
                 (struct counts_watch){ .resource = resource, .count = &kind->counts[i], .layer_id = layer_id };
+        }
     }
     pthread_mutex_unlock(&counts->lock);
 }
@@ -71,15 +78,16 @@ tidei_counts_watch(struct tidei_counts *counts, struct tide_resource *resource, 
 void
 tidei_counts_unwatch(struct tidei_counts *counts, const struct tide_resource *resource)
 {
-    pthread_mutex_lock(&counts->lock);
-    for (size_t i = 0; i < counts->watch_count; i++) {
-        struct counts_watch *watch = &counts->watches[i];
+    uint32_t place;
 
-        if (watch->resource == resource) {
-            watch->value = tidei_count_get(resource, watch->count);
-            watch->is_taken = false;
-            watch->resource = NULL;
-        }
+    pthread_mutex_lock(&counts->lock);
+    while (tidei_map_take(&counts->places, (uintptr_t)resource, 0, &place)) {
+        struct counts_watch *watch = &counts->watches[place];
+
+        watch->value = tidei_count_get(resource, watch->count);
+        watch->is_taken = false;
+        watch->resource = NULL;
+        counts->ended++;
     }
     pthread_mutex_unlock(&counts->lock);
 }
@@ -127,8 +135,13 @@ tidei_counts_written(struct tidei_counts *counts)
             watch->is_written = true;
             watch->is_taken = false;
         }
-        if (watch->resource != NULL || counts_has_changed(watch))
-            counts->watches[kept++] = *watch;
+        if (watch->resource == NULL && !counts_has_changed(watch)) {
+            counts->ended--;
+            continue;
+        }
+        if (watch->resource != NULL && kept != i)
+            tidei_map_renumber(&counts->places, (uintptr_t)watch->resource, 0, (uint32_t)i, (uint32_t)kept);
+        counts->watches[kept++] = *watch;
     }
     counts->watch_count = kept;
     pthread_mutex_unlock(&counts->lock);
@@ -137,11 +150,10 @@ tidei_counts_written(struct tidei_counts *counts)
 bool
 tidei_counts_wait(struct tidei_counts *counts)
 {
-    bool wait = false;
+    bool wait;
 
     pthread_mutex_lock(&counts->lock);
-    for (size_t i = 0; i < counts->watch_count && !wait; i++)
-        wait = counts->watches[i].resource == NULL;
+    wait = counts->ended != 0;
     pthread_mutex_unlock(&counts->lock);
     return wait;
 }

@@ -37,8 +37,8 @@ struct tidei_early {
 struct tidei_earlies {
     struct tidei_early *items; /* owned */
     size_t capacity;
-    size_t used; /* that are not unused */
-    size_t assumed;
+    size_t used;              /* that are not unused */
+    uint64_t assumed_before;  /* how many a killed process has left assumed in the trace */
     uint32_t unused;          /* the first unused item */
     struct tidei_map waiting; /* those that wait, by address and layer */
 };

@@ -40,6 +40,7 @@ tidei_pair_new(struct tidei_ringfile *file)
         return NULL;
     pair->file = file;
     pair->next_id = 1;
+    pair->begun_id = UINT64_MAX;
     pair->live_free = UINT32_MAX;
     pair->early.unused = TIDEI_NO_EARLY;
     return pair;
@@ -86,9 +87,7 @@ pair_record(const struct tidei_pair *pair, uint32_t index)
 static uint64_t
 pair_ticks(const struct tidei_pair *pair, uint32_t value)
 {
-    if (value & PAIR_LIVE)
-        return pair->live[value & ~PAIR_LIVE].ticks;
-    return pair_record(pair, pair->rows[value - 1].alloc)->ticks;
+    return value & PAIR_LIVE ? pair->live[value & ~PAIR_LIVE].ticks : tidei_pair_row_ticks(pair, value - 1);
 }
 
 /* The latest row's free came before it, and its driver calls may not have come yet. */
@@ -176,19 +175,6 @@ pair_alloc(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         pair->no_memory = true;
     if (record->address == 0)
         record->call_span = pair->lives.last_null_id; /* free for this use: see tidei_call_capture_fits */
-}
-
-/*
- * Memory that was held before its layer was recorded. Before all events of the trace it belongs to the trace's
- * beginning; else ids would not be in the order of time, and it belongs to the moment of the record.
- */
-static void
-pair_held(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
-{
-    if (!pair->has_begun)
-        record->ticks = TIDEI_TICKS_BEFORE;
-    tidei_record_seal(record, 0);
-    pair_alloc(pair, record, index);
 }
 
 static uint64_t
@@ -420,11 +406,12 @@ pair_one(struct tidei_pair *pair, uint32_t index)
     struct tidei_record *record = pair_record(pair, index);
 
     if (record->kind == TIDEI_RECORD_ALLOC) {
-        pair->has_begun = true;
+        if (__builtin_expect(pair->begun_id == UINT64_MAX, 0))
+            pair->begun_id = pair->first_id + pair->row_count;
         pair->latest = index;
         pair_alloc(pair, record, index);
     } else if (record->kind == TIDEI_RECORD_HELD) {
-        pair_held(pair, record, index);
+        pair_alloc(pair, record, index);
     } else if (record->kind == TIDEI_RECORD_FREE) {
         pair->latest = index;
         pair->latest_id = 0;
@@ -550,9 +537,9 @@ tidei_pair_forget_closed(struct tidei_pair *pair)
 uint64_t
 tidei_pair_assumed(const struct tidei_pair *pair)
 {
-    uint64_t count = 0;
+    uint64_t count = pair->early.assumed_before;
 
-    for (size_t i = 0; i < pair->early.capacity; i++)
+    for (size_t i = 0; pair->early.used != 0 && i < pair->early.capacity; i++)
         count += pair->early.items[i].state == TIDEI_EARLY_ASSUMED;
     return count;
 }

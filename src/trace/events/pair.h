@@ -11,6 +11,7 @@
 
 #include "src/tables/lives.h"
 #include "src/trace/events/early.h"
+#include "src/trace/events/timeline.h"
 #include "src/trace/ring/ringfile.h"
 
 #define TIDEI_NO_FREE UINT32_MAX
@@ -92,7 +93,7 @@ struct tidei_pair {
     uint64_t apart_ticks;  /* what counters of two processors were seen to differ by */
 
     uint64_t next_id;
-    bool has_begun; /* an allocation with a time of its own has come */
+    uint64_t begun_id; /* the first allocation of the trace that has a time of its own; UINT64_MAX: none has come */
     bool no_memory;
     struct tidei_unfinished *unfinished;
     size_t unfinished_count;
@@ -140,7 +141,23 @@ tidei_pair_event_record(const struct tidei_pair *pair, uint32_t index)
     return tidei_buffer_record(pair->file, pair->buffer, index);
 }
 
-/* The allocations that are assumed to be freed, though the clocks were not seen to differ by so much. */
+/*
+ * The tick of a row's allocation. Memory that was held before its layer was recorded (TIDEI_RECORD_HELD) belongs to the
+ * trace's beginning where it comes before all events of the trace. Later ids would not be in the order of time, and it
+ * belongs to the moment of the record. The record itself stays as it is, as after a kill it is looked at again.
+ */
+static inline uint64_t
+tidei_pair_row_ticks(const struct tidei_pair *pair, size_t row)
+{
+    return pair->first_id + row < pair->begun_id
+               ? TIDEI_TICKS_BEFORE
+               : tidei_buffer_record(pair->file, pair->buffer, pair->rows[row].alloc)->ticks;
+}
+
+/*
+ * The allocations that are assumed to be freed, though the clocks were not seen to differ by so much: those that a
+ * killed process had assumed, too.
+ */
 uint64_t tidei_pair_assumed(const struct tidei_pair *pair);
 
 /*

@@ -6,6 +6,7 @@
 
 #include "src/sync/testpoint.h"
 #include "src/tables/grow.h"
+#include "src/tables/map.h"
 #include "src/trace/ring/clock.h"
 #include "src/trace/events/asker.h"
 #include "src/trace/events/sampler.h"
@@ -51,6 +52,7 @@ struct tidei_sampler {
     pthread_mutex_t lock; /* for the watches, `samples` and `device_samples` */
     struct sampler_watch *watches;
     size_t watch_count, watch_capacity;
+    struct tidei_map places; /* of the watches of a resource in that list */
     struct sampler_device *devices;
     size_t device_count, device_capacity;
     struct sampler_list samples;                           /* taken since the last transaction */
@@ -78,6 +80,7 @@ tidei_sampler_free(struct tidei_sampler *sampler)
     tidei_asker_free(sampler->asker);
     pthread_mutex_destroy(&sampler->lock);
     free(sampler->watches);
+    tidei_map_free(&sampler->places);
     free(sampler->devices);
     free(sampler->samples.items);
     free(sampler->written.items);
@@ -208,7 +211,8 @@ tidei_sampler_watch(struct tidei_sampler *sampler, struct tide_resource *resourc
                     struct tidei_high high)
 {
     pthread_mutex_lock(&sampler->lock);
-    if (tidei_grow(&sampler->watches, &sampler->watch_capacity, sampler->watch_count, 1))
+    if (tidei_grow(&sampler->watches, &sampler->watch_capacity, sampler->watch_count, 1) &&
+        tidei_map_add(&sampler->places, (uintptr_t)resource, 0, (uint32_t)sampler->watch_count))
         sampler->watches[sampler->watch_count++] =
             (struct sampler_watch){ .resource = resource, .layer_id = layer_id, .high = high };
     sampler_expect(sampler, resource);
@@ -230,14 +234,18 @@ tidei_sampler_watch_device(struct tidei_sampler *sampler, struct tide_resource *
 static bool
 sampler_take_watch(struct tidei_sampler *sampler, const struct tide_resource *resource, struct sampler_watch *out)
 {
-    for (size_t i = 0; i < sampler->watch_count; i++) {
-        if (sampler->watches[i].resource == resource) {
-            *out = sampler->watches[i];
-            sampler->watches[i] = sampler->watches[--sampler->watch_count];
-            return true;
-        }
+    const struct sampler_watch *last;
+    uint32_t place;
+
+    if (!tidei_map_take(&sampler->places, (uintptr_t)resource, 0, &place))
+        return false;
+    *out = sampler->watches[place];
+    last = &sampler->watches[--sampler->watch_count];
+    if (place != sampler->watch_count) {
+        sampler->watches[place] = *last;
+        tidei_map_renumber(&sampler->places, (uintptr_t)last->resource, 0, (uint32_t)sampler->watch_count, place);
     }
-    return false;
+    return true;
 }
 
 /*

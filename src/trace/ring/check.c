@@ -197,8 +197,14 @@ tidei_ringfile_check(const struct tidei_ringfile *file)
         return ringcheck_damaged(file, "the half that fills is fuller than it can be");
     if (header->buffers[1 - buffer].count > file->buffer_chunks[1 - buffer] * TIDEI_CHUNK_RECORDS)
         return ringcheck_damaged(file, "the sealed half is fuller than it can be");
-    if (header->lost_allocs > RINGCHECK_COUNTER_MOST || header->lost_frees > RINGCHECK_COUNTER_MOST)
-        return ringcheck_damaged(file, "its counts of lost events are impossible");
+    for (unsigned cause = 0; cause < TIDEI_LOST_CAUSES; cause++) {
+        const struct tidei_lost *lost = tidei_ring_lost(file->header, cause);
+
+        if (lost->allocs > RINGCHECK_COUNTER_MOST || lost->frees > RINGCHECK_COUNTER_MOST)
+            return ringcheck_damaged(file, "its counts of lost events are impossible");
+    }
+    if (header->failure_bytes >= TIDEI_RING_FAILURE_BYTES)
+        return ringcheck_damaged(file, "the reason for its end is impossible");
     status = ringcheck_clock(file);
     if (status == TIDE_OK)
         status = ringcheck_segments(file);
@@ -227,13 +233,26 @@ tidei_ringfile_check_epochs(const struct tidei_ringfile *file, uint64_t epoch, u
 }
 
 bool
+tidei_ringfile_has_lost(const struct tidei_ringfile *file, enum tidei_lost_cause cause)
+{
+    const struct tidei_lost *lost = tidei_ring_lost(file->header, cause);
+
+    return atomic_load_explicit(&lost->allocs, memory_order_relaxed) != 0 ||
+           atomic_load_explicit(&lost->frees, memory_order_relaxed) != 0;
+}
+
+bool
 tidei_ringfile_is_spent(const struct tidei_ringfile *file)
 {
     const struct tidei_ring_header *header = file->header;
     uint64_t published = atomic_load_explicit(&header->published, memory_order_relaxed);
 
-    if (TIDEI_PUBLISHED_COUNT(published) != 0 || header->lost_allocs != 0 || header->lost_frees != 0)
+    if (TIDEI_PUBLISHED_COUNT(published) != 0)
         return false;
+    for (unsigned cause = 0; cause < TIDEI_LOST_CAUSES; cause++) {
+        if (tidei_ringfile_has_lost(file, cause))
+            return false;
+    }
     for (size_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++) {
         const struct tidei_ring *ring = file->rings[i];
 

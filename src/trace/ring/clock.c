@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "src/sync/testpoint.h"
 #include "src/trace/ring/clock.h"
 
 #if TIDEI_HAVE_TSC
@@ -24,8 +25,8 @@ tidei_clock_tsc_is_invariant(void)
 #endif
 }
 
-bool
-tidei_clock_source_is_tsc(const char *path)
+static bool
+clock_source_is_tsc(const char *path)
 {
     char name[16] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -42,7 +43,8 @@ bool
 tidei_clock_tsc_is_trusted(void)
 {
     return tidei_clock_tsc_is_invariant() &&
-           tidei_clock_source_is_tsc("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+           clock_source_is_tsc(
+               TIDEI_TEST_LIMIT(clocksource, "/sys/devices/system/clocksource/clocksource0/current_clocksource"));
 }
 
 struct tidei_clock_sample

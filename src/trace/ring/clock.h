@@ -79,9 +79,6 @@ bool tidei_clock_tsc_is_invariant(void);
  */
 bool tidei_clock_tsc_is_trusted(void);
 
-/* The same for another file than the kernel's, for tests. */
-bool tidei_clock_source_is_tsc(const char *path);
-
 /* Read both clocks as close together as possible: the best of a few tries. */
 struct tidei_clock_sample tidei_clock_sample_now(bool tsc);
 

@@ -427,7 +427,7 @@ tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, uint64
 
     memcpy(&event.layer, &word, sizeof(word));
     if (!producer->drop) {
-        tidei_session_lost(producer->session, event.kind);
+        tidei_session_lost(producer->session, event.kind, TIDEI_LOST_STALLED);
         return;
     }
     if (event.kind == TIDEI_RECORD_ALLOC) {

@@ -292,9 +292,9 @@ tidei_ringfile_add_ring(struct tidei_ringfile *file, struct tidei_ring **out)
         goto out_unlocked;
     pthread_mutex_lock(&file->lock);
     count = atomic_load_explicit(&file->header->ring_count, memory_order_relaxed);
-    if (count == TIDEI_MAX_RINGS) {
+    if (count == tidei_ringfile_rings_most()) {
         status = TIDE_ENOMEM;
-        tide_error_set(status, "log: %s: more than %d threads record at once", file->path, TIDEI_MAX_RINGS);
+        tide_error_set(status, "log: %s: more than %u threads record at once", file->path, count);
         goto out;
     }
     status = ringfile_add_segment(file, TIDEI_PAGE + file->ring_bytes, false, &offset, &address);
@@ -717,6 +717,16 @@ tidei_ringfile_open(const char *path, struct tidei_ringfile **out, struct tidei_
     }
     *out = file;
     return TIDE_OK;
+}
+
+void
+tidei_ringfile_note_failure(struct tidei_ringfile *file, const char *why)
+{
+    size_t bytes = tidei_utf8_length(why, TIDEI_RING_FAILURE_BYTES - 1);
+
+    memcpy(file->header->failure, why, bytes);
+    /* Release: a kill in between leaves no text, and never a part of one. */
+    atomic_store_explicit(&file->header->failure_bytes, (uint32_t)bytes, memory_order_release);
 }
 
 bool

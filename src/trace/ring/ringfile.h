@@ -24,6 +24,7 @@
 #include <tidemark/status.h>
 
 #include "src/sync/fault.h"
+#include "src/sync/testpoint.h"
 #include "src/trace/ring/claim.h"
 #include "src/trace/ring/clock.h"
 #include "src/trace/ring/owner.h"
@@ -85,6 +86,21 @@ struct tidei_buffer {
 #define TIDEI_PUBLISHED_BUFFER(word)           ((unsigned)((word) >> 28 & 1))
 #define TIDEI_PUBLISHED_COUNT(word)            ((word)&0xfffffffu)
 
+/* Why events were lost that found no ring, or no room in one. */
+enum tidei_lost_cause {
+    TIDEI_LOST_ENDED = 0,   /* the recording had ended, or the process exited */
+    TIDEI_LOST_NO_RING = 1, /* their threads got no ring */
+    TIDEI_LOST_STALLED = 2, /* the writer made no room in their ring for a minute */
+    TIDEI_LOST_CAUSES = 3,
+};
+
+struct tidei_lost {
+    _Atomic uint64_t allocs;
+    _Atomic uint64_t frees;
+};
+
+#define TIDEI_RING_FAILURE_BYTES 256
+
 struct tidei_ring_header {
     char magic[8];
     uint32_t format;
@@ -101,15 +117,18 @@ struct tidei_ring_header {
     _Atomic uint64_t published;
     _Atomic uint32_t ring_count;
     _Atomic uint32_t chunk_count; /* of both buffers; the directory says which buffer has a chunk */
-    _Atomic uint64_t lost_allocs; /* events after a failure, and of threads without a ring */
-    _Atomic uint64_t lost_frees;
-    _Atomic uint32_t line; /* index into `lines`; one word, so that a kill never leaves a torn line */
-    uint32_t exited;       /* 1: the process has ended the trace at exit(), and threads recorded on, or could */
+    struct tidei_lost lost;       /* TIDEI_LOST_ENDED; see tidei_ring_lost */
+    _Atomic uint32_t line;        /* index into `lines`; one word, so that a kill never leaves a torn line */
+    uint32_t exited;              /* 1: the process has ended the trace at exit(), and threads recorded on, or could */
     /* Since format 3, written by the writer alone: see steady.h. */
     uint64_t shift;           /* the backlog's ticks less those of the counter */
     uint64_t shift_before;    /* the same before the counter was last set */
     uint64_t apart_ticks;     /* what counters of two processors were seen to differ by; 0: nothing */
     struct tidei_owner owner; /* the process that records */
+    /* Zeros in a file of an earlier version, which counted all in `lost`. */
+    struct tidei_lost lost_more[TIDEI_LOST_CAUSES - 1];
+    _Atomic uint32_t failure_bytes;         /* set after the text */
+    char failure[TIDEI_RING_FAILURE_BYTES]; /* why the recording has ended early: the trace may not have it */
 };
 
 /* The offset of each segment, a multiple of the page size; bit 0 of a chunk's offset is its buffer. */
@@ -117,6 +136,8 @@ struct tidei_ring_directory {
     uint64_t rings[TIDEI_MAX_RINGS];
     uint64_t chunks[TIDEI_MAX_CHUNKS];
 };
+
+_Static_assert(sizeof(struct tidei_ring_header) <= TIDEI_PAGE, "the header of the file is one page");
 
 #define TIDEI_RING_PREFIX_BYTES                                                                                        \
     ((TIDEI_PAGE + sizeof(struct tidei_ring_directory) + TIDEI_PAGE - 1) / TIDEI_PAGE * TIDEI_PAGE)
@@ -169,6 +190,12 @@ tidei_ring_left_tail(const struct tidei_ring *ring, uint64_t latest_publication)
     if (ring->next_publish != 0 && ring->next_publish <= latest_publication)
         return ring->next_tail;
     return atomic_load_explicit(&ring->tail, memory_order_relaxed);
+}
+
+static inline struct tidei_lost *
+tidei_ring_lost(struct tidei_ring_header *header, enum tidei_lost_cause cause)
+{
+    return cause == TIDEI_LOST_ENDED ? &header->lost : &header->lost_more[cause - 1];
 }
 
 /* The clock line in force since the latest seal. The mask keeps the index valid in a damaged file. */
@@ -236,6 +263,12 @@ bool tidei_ringfile_is_at(const struct tidei_ringfile *file);
 /* Whether no thread has recorded anything into the file: its process was killed as soon as it had made the files. */
 bool tidei_ringfile_is_blank(const struct tidei_ringfile *file);
 
+/* Note why the recording has ended early, before events are counted as lost for it. Once. */
+void tidei_ringfile_note_failure(struct tidei_ringfile *file, const char *why);
+
+/* Whether events were lost by that cause. */
+bool tidei_ringfile_has_lost(const struct tidei_ringfile *file, enum tidei_lost_cause cause);
+
 /* Whether nothing has been recorded or lost since the last transaction of the process, which had written all. */
 bool tidei_ringfile_is_spent(const struct tidei_ringfile *file);
 
@@ -263,6 +296,13 @@ void tidei_ringfile_unlink(struct tidei_ringfile *file);
 
 /* Unmap and close; `unlink_it` removes the file first. */
 void tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it);
+
+/* How many rings a file has at most. */
+static inline uint32_t
+tidei_ringfile_rings_most(void)
+{
+    return (uint32_t)TIDEI_TEST_LIMIT(rings, TIDEI_MAX_RINGS);
+}
 
 /* Add a ring, not yet taken. Errors: TIDE_EIO (disk full), TIDE_ENOMEM (too many). */
 enum tide_status tidei_ringfile_add_ring(struct tidei_ringfile *file, struct tidei_ring **out);

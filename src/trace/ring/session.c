@@ -53,16 +53,15 @@ tidei_session_fail(struct tidei_session *session)
 }
 
 void
-tidei_session_lost(struct tidei_session *session, enum tidei_record_kind kind)
+tidei_session_lost(struct tidei_session *session, enum tidei_record_kind kind, enum tidei_lost_cause cause)
 {
     int mode = atomic_load_explicit(&session->mode, memory_order_acquire);
+    struct tidei_lost *lost;
 
     if (mode == TIDEI_SESSION_FORKED || (mode == TIDEI_SESSION_CLOSED && !session->hooks->revive(session)))
         return;
-    if (kind == TIDEI_RECORD_ALLOC)
-        atomic_fetch_add_explicit(&session->file->header->lost_allocs, 1, memory_order_relaxed);
-    else
-        atomic_fetch_add_explicit(&session->file->header->lost_frees, 1, memory_order_relaxed);
+    lost = tidei_ring_lost(session->file->header, mode == TIDEI_SESSION_RECORDING ? cause : TIDEI_LOST_ENDED);
+    atomic_fetch_add_explicit(kind == TIDEI_RECORD_ALLOC ? &lost->allocs : &lost->frees, 1, memory_order_relaxed);
 }
 
 void

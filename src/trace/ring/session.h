@@ -97,8 +97,8 @@ tidei_session_records(const struct tidei_session *session)
     return mode == TIDEI_SESSION_RECORDING || mode == TIDEI_SESSION_EXITED;
 }
 
-/* Count an event that could not be recorded. */
-void tidei_session_lost(struct tidei_session *session, enum tidei_record_kind kind);
+/* Count an event that could not be recorded. `cause`: why, if the recording has not ended. */
+void tidei_session_lost(struct tidei_session *session, enum tidei_record_kind kind, enum tidei_lost_cause cause);
 
 /* The thread could not get a ring; its error text says why. Its events are lost. Reported once to the message sink. */
 void tidei_session_no_ring(struct tidei_session *session);

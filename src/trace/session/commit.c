@@ -97,9 +97,8 @@ commit_write(struct tidei_writer *writer)
     if (pair->no_memory)
         return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->database->path);
     if (pair->row_count != 0) {
-        const struct tidei_record *last =
-            tidei_buffer_record(pair->file, pair->buffer, pair->rows[pair->row_count - 1].alloc);
-        uint64_t ns = tidei_timeline_ns(&writer->database->timeline, last->ticks);
+        uint64_t last = tidei_pair_row_ticks(pair, pair->row_count - 1);
+        uint64_t ns = tidei_timeline_ns(&writer->database->timeline, last);
 
         if (ns > writer->database->floor_ns)
             writer->database->floor_ns = ns;

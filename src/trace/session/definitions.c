@@ -138,7 +138,8 @@ static void
 definition_add_watch(struct tidei_recorder *recorder, const struct tidei_watch *watch)
 {
     pthread_mutex_lock(&recorder->session.lock);
-    if (tidei_grow(&recorder->watches, &recorder->watch_capacity, recorder->watch_count, 1)) {
+    if (tidei_grow(&recorder->watches, &recorder->watch_capacity, recorder->watch_count, 1) &&
+        tidei_map_add(&recorder->watch_places, (uintptr_t)watch->resource, 0, (uint32_t)recorder->watch_count)) {
         recorder->watches[recorder->watch_count++] = *watch;
         if (definition_samples(recorder))
             definition_watch(recorder, watch);
@@ -189,10 +190,17 @@ tidei_recorder_watch_counts(struct tidei_recorder *recorder, struct tide_resourc
 void
 tidei_recorder_unwatch(struct tidei_recorder *recorder, struct tide_resource *resource)
 {
+    uint32_t place;
+
     pthread_mutex_lock(&recorder->session.lock);
-    for (size_t i = recorder->watch_count; i-- > 0;) {
-        if (recorder->watches[i].resource == resource)
-            recorder->watches[i] = recorder->watches[--recorder->watch_count];
+    while (tidei_map_take(&recorder->watch_places, (uintptr_t)resource, 0, &place)) {
+        const struct tidei_watch *last = &recorder->watches[--recorder->watch_count];
+
+        if (place == recorder->watch_count)
+            continue;
+        recorder->watches[place] = *last;
+        tidei_map_renumber(&recorder->watch_places, (uintptr_t)last->resource, 0, (uint32_t)recorder->watch_count,
+                           place);
     }
     pthread_mutex_unlock(&recorder->session.lock);
     /* Without the lock: this asks the resource, which has locks of its own. */

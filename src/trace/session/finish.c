@@ -1,6 +1,7 @@
 /* Ends a recording: writes the last transaction with meta and losses, and leaves a single file. */
 #include "config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/resource/resource.h"
@@ -56,15 +57,25 @@ finish_count_lost(const struct tidei_writer *writer)
     return lost != 0 ? lost : 1;
 }
 
+static const struct {
+    const char *allocation;
+    const char *free;
+} finish_causes[TIDEI_LOST_CAUSES] = {
+    [TIDEI_LOST_ENDED] = { "allocation after the recording ended", "free after the recording ended" },
+    [TIDEI_LOST_NO_RING] = { "allocation of a thread without a ring", "free of a thread without a ring" },
+    [TIDEI_LOST_STALLED] = { "allocation that found no room for a minute", "free that found no room for a minute" },
+};
+
 /* Write the drops that threads have counted but not yet recorded. */
 static void
 finish_write_losses(struct tidei_writer *writer)
 {
-    struct tidei_ring_header *header = writer->file->header;
     struct tidei_database *database = writer->database;
     uint32_t rings = finish_rings(writer);
 
     tidei_database_loss(database, 0, "free before its allocation", tidei_pair_assumed(writer->pair));
+    /* It counts them from here on, and a recovery of what came after exit() counts its own. */
+    tidei_database_exec(database, "DELETE FROM meta WHERE key = 'assumed_frees'", "meta");
     if (writer->leaves)
         return; /* see finish_why_incomplete */
     if (finish_has_lost(writer))
@@ -78,23 +89,72 @@ finish_write_losses(struct tidei_writer *writer)
         tidei_database_loss(database, ring->thread_id, "dropped free", ring->dropped_frees);
         tidei_database_loss(database, ring->thread_id, "dropped mark", ring->dropped_marks);
     }
-    tidei_database_loss(database, 0, "allocation after the recording ended", header->lost_allocs);
-    tidei_database_loss(database, 0, "free after the recording ended", header->lost_frees);
+    for (unsigned cause = 0; cause < TIDEI_LOST_CAUSES; cause++) {
+        const struct tidei_lost *lost = tidei_ring_lost(writer->file->header, cause);
+
+        tidei_database_loss(database, 0, finish_causes[cause].allocation, lost->allocs);
+        tidei_database_loss(database, 0, finish_causes[cause].free, lost->frees);
+    }
 }
 
-/* Why the trace is incomplete; NULL if it is complete, or already says why not. */
+/* Why events were lost that no ring has; NULL: none were. The first reason is that which lost the most for good. */
 static const char *
-finish_why_incomplete(const struct tidei_writer *writer)
+finish_why_lost(const struct tidei_writer *writer, char *text, size_t bytes)
+{
+    struct tidei_ringfile *file = writer->file;
+    uint32_t rings = finish_rings(writer);
+
+    if (tidei_ringfile_has_lost(file, TIDEI_LOST_ENDED))
+        return file->header->exited != 0 ? "threads went on after exit() until their rings were full"
+                                         : "the recording ended early";
+    if (tidei_ringfile_has_lost(file, TIDEI_LOST_STALLED))
+        return "the rings of some threads had no room for a minute";
+    if (!tidei_ringfile_has_lost(file, TIDEI_LOST_NO_RING))
+        return NULL;
+    if (rings < tidei_ringfile_rings_most())
+        return "there was no room for the rings of some threads";
+    snprintf(text, bytes, "more than %u threads recorded at once: the others had no ring", rings);
+    return text;
+}
+
+/* Whether the trace counts frees that came before their allocations, from this process or an earlier end. */
+static bool
+finish_has_assumed(const struct tidei_writer *writer)
+{
+    sqlite3_stmt *select = NULL;
+    bool has = tidei_pair_assumed(writer->pair) != 0;
+
+    if (!has && writer->merge->post_mortem &&
+        sqlite3_prepare_v2(writer->database->db, "SELECT 1 FROM loss WHERE reason = 'free before its allocation'", -1,
+                           &select, NULL) == SQLITE_OK)
+        has = sqlite3_step(select) == SQLITE_ROW;
+    sqlite3_finalize(select);
+    return has;
+}
+
+/* Why the trace is incomplete; NULL if it is complete, or already says why not. `text` is room for it. */
+static const char *
+finish_why_incomplete(const struct tidei_writer *writer, char *text, size_t bytes)
 {
     const struct tidei_ring_header *header = writer->file->header;
+    const char *lost;
 
     if (writer->failure[0] != '\0')
         return writer->failure;
-    /* Those are counted once, by the recovery, which says then why the trace is incomplete. */
-    if (!writer->had_failed && !writer->leaves && (header->lost_allocs != 0 || header->lost_frees != 0))
-        return header->exited != 0 ? "threads went on after exit() until their rings were full"
-                                   : "there was no room for the rings of some threads";
-    return NULL;
+    if (writer->had_failed)
+        return NULL;
+    /* The process could not write it into the trace itself. */
+    if (header->failure_bytes != 0) {
+        snprintf(text, bytes, "%.*s", (int)header->failure_bytes, header->failure);
+        return text;
+    }
+    /* What is lost is counted once, by the recovery, which says then why the trace is incomplete. */
+    lost = writer->leaves ? NULL : finish_why_lost(writer, text, bytes);
+    if (lost != NULL)
+        return lost;
+    if (finish_has_assumed(writer))
+        return "frees came before the allocations that they may be of";
+    return writer->database->unreadable_all != 0 ? "records were unreadable" : NULL;
 }
 
 /* The end of the recording. A recovery adds to a trace that has one already what threads recorded after exit(). */
@@ -118,27 +178,13 @@ finish_is_late(const struct tidei_writer *writer, const char *ended)
     return writer->merge->post_mortem && strcmp(ended, "exit") == 0;
 }
 
-/* Whether the trace counts frees that came before their allocations, from this process or an earlier end. */
-static bool
-finish_has_assumed(const struct tidei_writer *writer)
-{
-    sqlite3_stmt *select = NULL;
-    bool has = tidei_pair_assumed(writer->pair) != 0;
-
-    if (!has && writer->merge->post_mortem &&
-        sqlite3_prepare_v2(writer->database->db, "SELECT 1 FROM loss WHERE reason = 'free before its allocation'", -1,
-                           &select, NULL) == SQLITE_OK)
-        has = sqlite3_step(select) == SQLITE_ROW;
-    sqlite3_finalize(select);
-    return has;
-}
-
 static void
 finish_write_figures(struct tidei_writer *writer, const char *ended)
 {
     uint32_t rings = finish_rings(writer);
     struct tidei_database *database = writer->database;
-    const char *failure = finish_why_incomplete(writer);
+    char text[TIDEI_RING_FAILURE_BYTES];
+    const char *failure = finish_why_incomplete(writer, text, sizeof(text));
     uint64_t waits = 0, longest = 0;
 
     for (uint32_t i = 0; i < rings; i++) {
@@ -156,9 +202,7 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
         tidei_database_meta_number(database, "exit_recovered", 1);
     if (failure != NULL)
         tidei_database_meta_text(database, "failure", failure);
-    tidei_database_meta_number(database, "complete",
-                               failure == NULL && !writer->had_failed && !writer->leaves_more &&
-                                   !finish_has_assumed(writer) && database->unreadable_all == 0);
+    tidei_database_meta_number(database, "complete", failure == NULL && !writer->had_failed && !writer->leaves_more);
 }
 
 /* Write the last rows from CUPTI, and meta.cupti. */

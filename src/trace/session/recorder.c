@@ -83,6 +83,7 @@ recorder_free(struct tidei_recorder *recorder)
         free(recorder->definitions[i].text);
     free(recorder->definitions);
     free(recorder->watches);
+    tidei_map_free(&recorder->watch_places);
     free(recorder->beginnings);
     tidei_drops_free(recorder->session.drops);
     pthread_mutex_destroy(&recorder->session.lock);

@@ -13,6 +13,7 @@
 #include <tidemark/log.h>
 #include <tidemark/resource.h>
 
+#include "src/tables/map.h"
 #include "src/trace/events/sampler.h"
 #include "src/trace/ring/session.h"
 
@@ -51,7 +52,8 @@ struct tidei_recorder {
     size_t definition_count, definition_capacity;
     struct tidei_watch *watches;
     size_t watch_count, watch_capacity;
-    bool watches_calls; /* CUPTI was requested */
+    struct tidei_map watch_places; /* of a resource's watches in that list */
+    bool watches_calls;            /* CUPTI was requested */
 
     /* Guarded by the lock of tidei_sessions. */
     struct tidei_beginning *beginnings;

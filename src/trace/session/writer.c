@@ -73,7 +73,8 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
     writer->pair = tidei_pair_new(file);
     writer->sampler = tidei_sampler_new();
     writer->counts = tidei_counts_new();
-    writer->calls = tidei_driver_calls_new(session, tsc);
+    if (writer->merge != NULL)
+        writer->calls = tidei_driver_calls_new(session, &writer->merge->clock);
     if (writer->merge == NULL || writer->pair == NULL || writer->sampler == NULL || writer->counts == NULL ||
         writer->calls == NULL) {
         tidei_merge_free(writer->merge);
@@ -135,6 +136,7 @@ tidei_writer_fail(struct tidei_writer *writer)
     /* A failed recovery can be repeated: report it to the caller, and leave the trace as it is. */
     if (writer->session == NULL)
         return;
+    tidei_ringfile_note_failure(writer->file, writer->failure);
     tidei_session_fail(writer->session);
     /* Detach from CUPTI, since its events are no longer written. */
     tidei_driver_calls_end(writer->calls, &writer->database->timeline);
