@@ -55,6 +55,16 @@ refused' 'what outlives its trace goes back, and the allocator can be set by han
 
 program <<'PY'
 from common import *
+
+class Redirector:  # as that of numba-cuda: asks all finders
+    def find_spec(self, name, path, target=None):
+        if name == 'numba.cuda':
+            for finder in sys.meta_path:
+                spec = finder.find_spec(name, path, target) if finder is not self else None
+                if spec is not None:
+                    return spec
+
+sys.meta_path.insert(0, Redirector())
 tidemark.trace('late.db', stack='host').start()
 import cupy
 from numba import cuda

@@ -67,15 +67,26 @@ class _Loader(importlib.abc.Loader):
 class _Finder(importlib.abc.MetaPathFinder):
     """Notices the import of a framework while a stack is in use."""
 
+    def __init__(self) -> None:
+        self._busy = threading.local()
+
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name not in _FRAMEWORKS or not _uses:
+        if name not in _FRAMEWORKS or not _uses or getattr(self._busy, 'name', None):
             return None
-        for finder in sys.meta_path:
+        self._busy.name = name  # other finders may ask all finders in turn, as that of numba-cuda does
+        try:
+            spec = self._find(name, path, target)
+        finally:
+            self._busy.name = None
+        if spec is not None and hasattr(spec.loader, 'exec_module'):
+            spec.loader = _Loader(name, spec.loader)
+        return spec
+
+    def _find(self, name: str, path: Any, target: Any) -> Any:
+        for finder in list(sys.meta_path):
             find = getattr(finder, 'find_spec', None)
             spec = find(name, path, target) if find is not None and finder is not self else None
             if spec is not None:
-                if hasattr(spec.loader, 'exec_module'):
-                    spec.loader = _Loader(name, spec.loader)
                 return spec
         return None
 
