@@ -232,8 +232,17 @@ TESTS += tests/bench-torch-t.sh
 EXTRA_DIST += tests/fake-torch/torch/__init__.py tests/fake-torch/torch/_nn.py
 
 # The Python package.
-EXTRA_DIST += tests/python.sh tests/tap.py tests/fake-arrays
-EXTRA_DIST += tests/python-package.py
+EXTRA_DIST += \
+	tests/fake-arrays/cupy/__init__.py \
+	tests/fake-arrays/cupy/cuda.py \
+	tests/fake-arrays/numba/__init__.py \
+	tests/fake-arrays/numba/cuda/__init__.py \
+	tests/fake-arrays/numba/cuda/cudadrv/__init__.py \
+	tests/fake-arrays/numba/cuda/cudadrv/devices.py \
+	tests/fake-arrays/numba/cuda/cudadrv/driver.py \
+	tests/python-package.py \
+	tests/python.sh \
+	tests/tap.py
 python_tests = \
 	tests/python-frameworks-t.sh \
 	tests/python-install-t.sh \

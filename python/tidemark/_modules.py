@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import importlib
 import threading
 import warnings
 import weakref
@@ -269,7 +270,8 @@ def _hooks(torch: Any) -> List[Callable[[], Any]]:
         if not is_compiling():
             _harmless(_watch.step_ends, optimizer)
 
-    module, optimizer = torch.nn.modules.module, torch.optim.optimizer
+    # torch.optim deletes the name of its module.
+    module, optimizer = (importlib.import_module(f'torch.{name}') for name in ('nn.modules.module', 'optim.optimizer'))
     handles = [module.register_module_forward_pre_hook(before_forward)]
     try:
         handles.append(module.register_module_forward_hook(after_forward, always_call=True))

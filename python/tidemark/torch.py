@@ -129,6 +129,8 @@ class _Route:
 
     def __init__(self, torch: Any, device: int) -> None:
         self._torch, self._device = torch, device
+        if not torch.cuda.is_initialized():
+            torch.cuda.init()  # pools are of an allocator that has begun
         raw = _allocator('tide_torch_segment_alloc', 'tide_torch_segment_free').allocator()
         with torch.cuda.device(device):
             self.pool: Any = torch.cuda.MemPool(raw)

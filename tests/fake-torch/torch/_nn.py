@@ -1,5 +1,6 @@
 """Modules with PyTorch's global hooks, a graph whose backward runs on a thread of its own, and an optimizer."""
 import collections
+import sys
 import threading
 import types
 
@@ -172,12 +173,20 @@ class Optimizer:
             hook(self, (), {})
 
 
-nn = types.SimpleNamespace(Module=Module, Linear=Linear, ModuleList=ModuleList, modules=types.SimpleNamespace(
-    module=types.SimpleNamespace(
-        register_module_forward_pre_hook=lambda hook: Handle('pre', (hook, False)),
-        register_module_forward_hook=lambda hook, always_call=False: Handle('post', (hook, always_call)))))
-optim = types.SimpleNamespace(Optimizer=Optimizer, optimizer=types.SimpleNamespace(
-    register_optimizer_step_pre_hook=lambda hook: Handle('step_pre', (hook, False)),
-    register_optimizer_step_post_hook=lambda hook: Handle('step_post', (hook, False))))
+def register(name, **functions):
+    """A module that is only imported, as torch.optim.optimizer."""
+    module = sys.modules[f'torch.{name}'] = types.ModuleType(f'torch.{name}')
+    vars(module).update(functions)
+
+
+register('nn')
+register('nn.modules')
+register('nn.modules.module', register_module_forward_pre_hook=lambda hook: Handle('pre', (hook, False)),
+         register_module_forward_hook=lambda hook, always_call=False: Handle('post', (hook, always_call)))
+register('optim')
+register('optim.optimizer', register_optimizer_step_pre_hook=lambda hook: Handle('step_pre', (hook, False)),
+         register_optimizer_step_post_hook=lambda hook: Handle('step_post', (hook, False)))
+nn = types.SimpleNamespace(Module=Module, Linear=Linear, ModuleList=ModuleList)
+optim = types.SimpleNamespace(Optimizer=Optimizer)
 autograd = types.SimpleNamespace(backward=backward, Variable=types.SimpleNamespace(_execution_engine=engine))
 compiler = types.SimpleNamespace(is_compiling=lambda: False)
