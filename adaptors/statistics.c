@@ -253,7 +253,7 @@ tag_counters_free(struct tag_counters *counters)
 static __attribute__((noinline)) enum tide_status
 tag_counters_add(struct tag_counters *counters, const void *pointer, uint64_t bytes)
 {
-    struct tag_counter *counter = counter_get(counters, tidei_thread->tag);
+    struct tag_counter *counter = counter_get(counters, tidei_tag_now());
     struct tidei_ledger_answer answer;
 
     if (counter == NULL || !tidei_address_shards_put(counters->live, pointer, counter->tag + 1))

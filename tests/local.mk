@@ -17,6 +17,7 @@ EXTRA_DIST += \
 
 house_tests = \
 	tests/abi-t.sh \
+	tests/bridge-raise-t.sh \
 	tests/doc-readme-t.sh \
 	tests/doc-stack-text-t.sh \
 	tests/headers-t.sh \
@@ -969,3 +970,17 @@ THREADED_TESTS += tests/soak-t
 .PHONY: soak
 soak: tests/soak-t
 	SOAK_EVENTS=$${SOAK_EVENTS:-100000000} tests/soak-t
+
+# The bridge, and what it needs of others.
+check_PROGRAMS += tests/bridge-t tests/ambient-t tests/log-end-t
+tests_bridge_t_SOURCES = tests/bridge-t.c $(trace_test)
+tests_bridge_t_CFLAGS = $(trace_test_cflags)
+tests_bridge_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_ambient_t_SOURCES = tests/ambient-t.c $(trace_test)
+tests_ambient_t_CFLAGS = $(trace_test_cflags)
+tests_ambient_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_log_end_t_SOURCES = tests/log-end-t.c $(trace_test)
+tests_log_end_t_CFLAGS = $(trace_test_cflags)
+tests_log_end_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
+THREADED_TESTS += tests/bridge-t tests/ambient-t tests/log-end-t

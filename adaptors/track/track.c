@@ -151,7 +151,7 @@ track_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
                                         .bytes = bytes,
                                         .stream = stream,
                                         .alignment_log2 = (uint32_t)__builtin_ctzll(alignment),
-                                        .tag = tidei_thread->tag,
+                                        .tag = tidei_tag_now(),
                                         .caller = track_caller(track) };
     answer = tidei_track_put(track->table, &block, &known);
     if (__builtin_expect(answer == TIDEI_TRACK_FINE, 1))

@@ -342,7 +342,7 @@ unpooled_free(struct unpooled *self, void *pointer, tide_stream stream, const ch
     const struct tidei_driver *cuda = self->device.cuda;
 
     if (cuda->stream_synchronize != NULL)
-        (void)cuda->stream_synchronize((CUstream)stream);
+        (void)cuda->stream_synchronize((CUstream)tidei_device_stream(&self->device, stream));
     *function = self->memory->on_host ? "cuMemFreeHost" : "cuMemFree";
     return self->memory->on_host ? cuda->mem_free_host(pointer) : cuda->mem_free((CUdeviceptr)(uintptr_t)pointer);
 }

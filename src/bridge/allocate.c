@@ -8,7 +8,7 @@
 #include "src/bridge/capture.h"
 #include "src/bridge/presence.h"
 #include "src/bridge/uses.h"
-#include "src/sync/thread.h"
+#include "src/context/tag.h"
 #include "src/tables/grow.h"
 
 /* What frameworks expect of memory of a device, as cudaMalloc gives it. */
@@ -143,7 +143,7 @@ bridge_try(struct tidei_bridge_device *device, enum tidei_bridge_asker asker, si
     struct tidei_presence_slot *presence = tidei_presence_enter();
     /* Acquire: pairs with the release in tidei_bridge_stack_make. */
     struct tidei_bridge_stack *stack = atomic_load_explicit(&device->current[asker], memory_order_acquire);
-    struct tidei_bridge_entry entry = { .bytes = bytes, .stream = stream, .stack = stack, .tag = tidei_thread->tag };
+    struct tidei_bridge_entry entry = { .bytes = bytes, .stream = stream, .stack = stack, .tag = tidei_tag_now() };
     enum tide_status status = TIDE_OK;
 
     *retry = stack == NULL;

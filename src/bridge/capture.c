@@ -7,6 +7,7 @@
 #include "src/bridge/capture.h"
 #include "src/cuda/device.h"
 #include "src/sync/lock.h"
+#include "src/sync/thread.h"
 #include "src/tables/grow.h"
 
 struct tidei_bridge_pool {
@@ -103,22 +104,51 @@ capture_open(struct tidei_bridge_device *device)
     return status;
 }
 
+/* The thread's mode before, and whether it was relaxed by the bridge already. */
+#define CAPTURE_WAS_RELAXED 0x100
+
 int
 tidei_capture_relax(void)
 {
     const struct tidei_driver *cuda = capture_driver();
+    struct tidei_thread *thread = tidei_thread_get();
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    int before;
 
-    return cuda != NULL && cuda->thread_exchange_capture_mode(&mode) == CUDA_SUCCESS ? (int)mode : -1;
+    if (cuda == NULL || thread == NULL || cuda->thread_exchange_capture_mode(&mode) != CUDA_SUCCESS)
+        return -1;
+    before = (int)mode | (thread->relaxed ? CAPTURE_WAS_RELAXED : 0);
+    thread->relaxed = true;
+    return before;
 }
 
 void
 tidei_capture_restore(int before)
 {
-    CUstreamCaptureMode mode = (CUstreamCaptureMode)before;
+    CUstreamCaptureMode mode = (CUstreamCaptureMode)(before & ~CAPTURE_WAS_RELAXED);
 
-    if (before >= 0)
-        capture_driver()->thread_exchange_capture_mode(&mode);
+    if (before < 0)
+        return;
+    capture_driver()->thread_exchange_capture_mode(&mode);
+    tidei_thread->relaxed = (before & CAPTURE_WAS_RELAXED) != 0;
+}
+
+/* See tidei_device_stream. While another graph is captured the driver refuses, and would end that capture. */
+void
+tidei_capture_synchronize(const struct tidei_bridge_device *device)
+{
+    struct capture_device *mine = &capture_devices[device->ordinal];
+    uint32_t open;
+
+    if (!atomic_load_explicit(&mine->has_cuda, memory_order_acquire))
+        return;
+    tidei_lock_acquire(&capture_lock);
+    open = mine->open;
+    tidei_lock_release(&capture_lock);
+    if (open == 1 && mine->cuda.cuda->context_push(mine->cuda.context) == CUDA_SUCCESS) {
+        (void)mine->cuda.cuda->context_synchronize(); /* what has failed is told to those who ask for it */
+        tidei_driver_leave(mine->cuda.cuda);
+    }
 }
 
 /* Whether and how the driver captures the stream. */
@@ -161,6 +191,12 @@ capture_open(struct tidei_bridge_device *device)
 {
     (void)device;
     return TIDE_OK;
+}
+
+void
+tidei_capture_synchronize(const struct tidei_bridge_device *device)
+{
+    (void)device;
 }
 
 int

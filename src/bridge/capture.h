@@ -30,7 +30,13 @@ enum tidei_capture_state {
 enum tidei_capture_state tidei_capture_state(struct tidei_bridge_device *device, tide_stream stream,
                                              struct tidei_bridge_pool **pool);
 
-/* Have the driver allow this thread what could disturb a capture elsewhere, and forbid it again. */
+/* Wait for all work of the device, before the driver begins the capture that has been begun here. */
+void tidei_capture_synchronize(const struct tidei_bridge_device *device);
+
+/*
+ * Have the driver allow this thread what could disturb a capture elsewhere, and the library keep off captured streams
+ * (src/cuda/device.h, tidei_device_stream); and undo that.
+ */
 int tidei_capture_relax(void);
 void tidei_capture_restore(int before);
 

@@ -88,6 +88,7 @@ tide_torch_begin(int ordinal, struct tide_torch_pool id, void *filter)
     /* Calls that are under way do not know of the capture, and could spoil it. */
     if (!tidei_presence_here())
         tidei_presence_wait();
+    tidei_capture_synchronize(device);
 }
 
 void

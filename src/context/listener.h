@@ -20,6 +20,7 @@ struct tidei_context_listener {
     void (*tag)(uint32_t id, uint32_t parent, const char *name, void *context);
     void (*module)(const struct tidei_module *module, void *context);
     void (*callstack)(const struct tidei_callstack *callstack, void *context);
+    void (*ambient)(void); /* the ambient tag has changed: threads are to call tidei_tag_notice */
 };
 
 /* Call `listener` for all that is new from now on. A process has one listener, which never changes. */

@@ -36,6 +36,13 @@ static size_t tag_capacity;
 /* Their numbers by the hash of name and parent. Under tag_lock. */
 static struct tidei_map tag_numbers;
 
+/*
+ * The tag of threads that have none of their own. A change tells no thread: each finds that out by itself, in the slow
+ * path of its next event, or in tidei_tag_now. So no thread ever writes the tag of another.
+ */
+static _Atomic uint32_t tag_ambient;
+_Atomic uint32_t tidei_tag_ambient_changes;
+
 /* A thread's open tags, and a cache of those that it has used lately. */
 struct tag_thread {
     uint32_t *stack;
@@ -172,7 +179,7 @@ enum tide_status
 tide_tag_push(const char *name)
 {
     struct tag_thread *mine = tag_thread_mine();
-    uint32_t parent = tidei_thread->tag;
+    uint32_t parent = mine != NULL && mine->depth > 0 ? tidei_thread->tag : 0; /* the ambient tag is nobody's parent */
     struct tag_cached *cached;
 
     if (name == NULL || name[0] == '\0')
@@ -196,8 +203,48 @@ tide_tag_pop(void)
 {
     struct tag_thread *mine = *tag_thread_of(tidei_thread);
 
-    if (mine != NULL && mine->depth > 0)
-        tidei_thread->tag = mine->stack[--mine->depth];
+    if (mine == NULL || mine->depth == 0)
+        return;
+    tidei_thread->tag = mine->stack[--mine->depth];
+    if (mine->depth == 0)
+        tidei_tag_notice();
+}
+
+void
+tidei_tag_notice(void)
+{
+    /* Acquire: pairs with the release in tide_tag_ambient. A later change is noticed later. */
+    uint32_t changes = atomic_load_explicit(&tidei_tag_ambient_changes, memory_order_acquire);
+    struct tidei_thread *thread = changes != 0 ? tidei_thread_get() : NULL;
+
+    if (thread == NULL)
+        return;
+    thread->ambient = changes;
+    if (*tag_thread_of(thread) == NULL || (*tag_thread_of(thread))->depth == 0)
+        thread->tag = atomic_load_explicit(&tag_ambient, memory_order_relaxed);
+}
+
+enum tide_status
+tide_tag_ambient(const char *name)
+{
+    const struct tidei_context_listener *listener;
+    const char *kept;
+    uint32_t id = 0;
+
+    if (name != NULL && name[0] == '\0')
+        return tide_error_set(TIDE_EINVAL, "tag: the ambient name is empty, expected NULL for none");
+    tidei_tags_handle_forks();
+    if (name != NULL)
+        id = tag_find(0, name, tidei_utf8_length(name, TAG_NAME_MAX), &kept);
+    if (name != NULL && id == 0)
+        return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
+    atomic_store_explicit(&tag_ambient, id, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tidei_tag_ambient_changes, 1, memory_order_release);
+    listener = tidei_context_listener();
+    if (listener != NULL)
+        listener->ambient();
+    tidei_tag_notice();
+    return TIDE_OK;
 }
 
 uint32_t

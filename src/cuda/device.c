@@ -96,6 +96,7 @@ tidei_device_free_async(struct tidei_device *self, void *pointer, size_t bytes, 
         return bytes == 0
                    ? TIDE_OK
                    : tide_error_set(TIDE_EPOINTER, "%s: NULL is no allocation of %zu bytes", self->subject, bytes);
+    stream = tidei_device_stream(self, stream);
     result = TIDEI_DRIVER_CALL(cuda, self->context, cuda->mem_free_async(address, (CUstream)stream));
     return result == CUDA_SUCCESS ? TIDE_OK : tidei_device_free_error(self, result, pointer, "cuMemFreeAsync");
 }
@@ -226,12 +227,6 @@ order_all(struct tidei_device *self)
     return order_is_done(result) ? TIDE_OK : tidei_device_error(self, result, function);
 }
 
-enum tide_status
-tidei_device_order(struct tidei_device *self, tide_stream earlier, tide_stream later)
-{
-    return earlier == TIDE_STREAM_ALL ? order_all(self) : order_one(self, (CUstream)earlier, (CUstream)later);
-}
-
 /* Record an event of our own context behind the stream's work. CUDA_ERROR_INVALID_HANDLE: the stream is of another. */
 static CUresult
 mark_own(struct tidei_device *self, CUstream stream, CUevent *out, const char **function)
@@ -251,7 +246,7 @@ mark_own(struct tidei_device *self, CUstream stream, CUevent *out, const char **
     return result;
 }
 
-/* The stream of our own context that waits for streams of other contexts. */
+/* The stream of our own context, which waits for streams of other contexts, and stands in for captured ones. */
 static CUresult
 mark_bridge(struct tidei_device *self, CUstream *out, const char **function)
 {
@@ -285,6 +280,46 @@ mark_bridge(struct tidei_device *self, CUstream *out, const char **function)
     return CUDA_SUCCESS;
 }
 
+/* Whether what is done on the stream becomes a part of a graph, or would have to wait for one. */
+static bool
+stream_is_captured(struct tidei_device *self, tide_stream stream)
+{
+    const struct tidei_driver *cuda = self->cuda;
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result;
+
+    if (cuda->stream_is_capturing == NULL || cuda->stream_create == NULL || cuda->stream_destroy == NULL)
+        return false;
+    result = TIDEI_DRIVER_CALL(cuda, self->context, cuda->stream_is_capturing((CUstream)stream, &status));
+    return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+           (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+tide_stream
+tidei_device_stream(struct tidei_device *self, tide_stream stream)
+{
+    const char *function;
+    CUstream bridge;
+
+    if (__builtin_expect(!tidei_thread->relaxed, 1) || !stream_is_captured(self, stream) ||
+        mark_bridge(self, &bridge, &function) != CUDA_SUCCESS)
+        return stream;
+    return (tide_stream)bridge;
+}
+
+enum tide_status
+tidei_device_order(struct tidei_device *self, tide_stream earlier, tide_stream later)
+{
+    if (earlier == TIDE_STREAM_ALL && tidei_thread->relaxed) /* the driver would end the capture */
+        return tide_error_set(TIDE_EUNSUPPORTED, "%s: no wait for all streams while a CUDA graph is captured",
+                              self->subject);
+    if (earlier == TIDE_STREAM_ALL)
+        return order_all(self);
+    if (tidei_device_stream(self, earlier) != earlier)
+        return TIDE_OK; /* what came before the capture is done */
+    return order_one(self, (CUstream)earlier, (CUstream)later);
+}
+
 /*
  * A stream of another context takes only events of that context, which may be destroyed with it before we ask. So a
  * stream of ours waits for such an event, and ours is recorded there.
@@ -309,6 +344,7 @@ CUresult
 tidei_device_mark(struct tidei_device *self, tide_stream stream, CUevent *out, const char **function)
 {
     *out = NULL;
+    stream = tidei_device_stream(self, stream);
     return TIDEI_DRIVER_CALL(self->cuda, self->context, mark_stream(self, (CUstream)stream, out, function));
 }
 

@@ -57,6 +57,13 @@ enum tide_status tidei_device_free_error(const struct tidei_device *self, CUresu
                                          const char *function);
 
 /*
+ * The stream on which to do what `stream` is named for. That is another one, of the device's own, where this thread is
+ * `relaxed` (src/sync/thread.h) and `stream` is being captured, or would wait for one that is: whoever made the thread
+ * relaxed has waited for all work of the device before the capture began, so that there is none to follow.
+ */
+tide_stream tidei_device_stream(struct tidei_device *self, tide_stream stream);
+
+/*
  * The order operation of a base: make future work on `later` wait for all work submitted to `earlier` so far. A thread
  * without a context uses the device's. With TIDE_STREAM_ALL the host waits. Errors: TIDE_EUNSUPPORTED (a driver without
  * events, a child of fork()), TIDE_EDRIVER (also for work that failed). Thread safety: any thread; takes a short lock.

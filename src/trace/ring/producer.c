@@ -309,16 +309,20 @@ tidei_producer_for_text(struct tidei_session *session)
 struct tidei_producer *
 tidei_producer_find(struct tidei_session *session)
 {
+    /* Before all that it stands for is looked at. Acquire: pairs with the release in session_touch. */
+    uint64_t stamp = atomic_load_explicit(&session->stamp, memory_order_acquire);
     struct tidei_producer *producer = tidei_producer_for_text(session);
     struct tidei_producer_slot *slot;
 
     if (producer == NULL)
         return NULL;
+    if (session->hooks->noticed != NULL)
+        session->hooks->noticed();
     if (!producer->has_events)
         producer_share(session);
     producer->has_events = true;
     slot = &tidei_producers(tidei_thread)->slots[session->slot];
-    slot->serial = producer->serial;
+    slot->stamp = stamp;
     slot->producer = producer;
     return producer;
 }

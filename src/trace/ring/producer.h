@@ -42,11 +42,11 @@ struct tidei_producer {
     struct tidei_producer *next;
 };
 
-/* A thread's producers, indexed by the session's slot; an entry is valid only if the serials are equal. */
+/* A thread's producers, indexed by the session's slot; an entry is valid only if the stamps are equal. */
 #define TIDEI_PRODUCER_SLOTS 8
 
 struct tidei_producer_slot {
-    uint64_t serial; /* never 0 */
+    uint64_t stamp; /* never 0 in a session */
     struct tidei_producer *producer;
 };
 
@@ -71,7 +71,7 @@ tidei_producer_get(struct tidei_session *session)
 {
     const struct tidei_producer_slot *slot = &tidei_producers(tidei_thread)->slots[session->slot];
 
-    if (__builtin_expect(slot->serial == atomic_load_explicit(&session->serial, memory_order_relaxed), 1))
+    if (__builtin_expect(slot->stamp == atomic_load_explicit(&session->stamp, memory_order_relaxed), 1))
         return slot->producer;
     return tidei_producer_find(session);
 }

@@ -16,6 +16,13 @@ tidei_session_new_serial(void)
     return atomic_fetch_add_explicit(&session_latest_serial, 1, memory_order_relaxed) + 1;
 }
 
+/* Pairs with the acquire in tidei_producer_find: who sees the new stamp sees what has changed. */
+static void
+session_touch(struct tidei_session *session)
+{
+    atomic_store_explicit(&session->stamp, tidei_session_new_serial(), memory_order_release);
+}
+
 void
 tidei_session_set_mode(struct tidei_session *session, enum tidei_session_mode mode)
 {
@@ -23,6 +30,14 @@ tidei_session_set_mode(struct tidei_session *session, enum tidei_session_mode mo
     /* Pairs with the acquire in tidei_producer_find: a thread that sees the new serial sees the mode. */
     atomic_store_explicit(&session->mode, mode, memory_order_release);
     atomic_store_explicit(&session->serial, tidei_session_new_serial(), memory_order_release);
+    session_touch(session);
+}
+
+void
+tidei_session_touch_all_locked(void)
+{
+    for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next)
+        session_touch(session);
 }
 
 void
@@ -31,8 +46,10 @@ tidei_session_fail(struct tidei_session *session)
     int recording = TIDEI_SESSION_RECORDING;
 
     if (atomic_compare_exchange_strong_explicit(&session->mode, &recording, TIDEI_SESSION_FAILED, memory_order_release,
-                                                memory_order_relaxed))
+                                                memory_order_relaxed)) {
         atomic_store_explicit(&session->serial, tidei_session_new_serial(), memory_order_release);
+        session_touch(session);
+    }
 }
 
 void

@@ -35,11 +35,15 @@ struct tidei_session_hooks {
      * caller holds none of the recorder's locks.
      */
     bool (*revive)(struct tidei_session *session);
+
+    /* A thread has seen a new stamp. NULL: none. */
+    void (*noticed)(void);
 };
 
 struct tidei_session {
     /* Read for each event; written only when recording begins or ends. */
     _Atomic uint64_t serial; /* changes when producers must look up the session again */
+    _Atomic uint64_t stamp;  /* changes then, too, and when threads must look at what else has changed */
     uint32_t slot;
     bool tsc;
     bool fence;
@@ -77,6 +81,9 @@ uint64_t tidei_session_new_serial(void);
 
 /* Set the mode, and make every producer look up the session again. */
 void tidei_session_set_mode(struct tidei_session *session, enum tidei_session_mode mode);
+
+/* Have each thread call the hook `noticed` before its next event. The list's lock is held. */
+void tidei_session_touch_all_locked(void);
 
 /* The recording has failed: from now on events are only counted as lost. Called by the writer. */
 void tidei_session_fail(struct tidei_session *session);

@@ -41,7 +41,16 @@ context_callstack(const struct tidei_callstack *callstack, void *session)
     tidei_producer_tell(session, &record, callstack->frames, callstack->count * sizeof(callstack->frames[0]));
 }
 
-static const struct tidei_context_listener context_listener = { context_tag, context_module, context_callstack };
+static void
+context_ambient(void)
+{
+    pthread_mutex_lock(&tidei_sessions.lock);
+    tidei_session_touch_all_locked();
+    pthread_mutex_unlock(&tidei_sessions.lock);
+}
+
+static const struct tidei_context_listener context_listener = { context_tag, context_module, context_callstack,
+                                                                context_ambient };
 
 void
 tidei_context_follow(void)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/context/tag.h"
 #include "src/resource/resource.h"
 #include "src/trace/database/files.h"
 #include "src/trace/ring/drops.h"
@@ -97,7 +98,9 @@ recorder_wake(struct tidei_session *session)
     tidei_writer_wake(tidei_recorder_of(session)->writer);
 }
 
-static const struct tidei_session_hooks recorder_hooks = { .wake = recorder_wake, .revive = tidei_recorder_revive };
+static const struct tidei_session_hooks recorder_hooks = { .wake = recorder_wake,
+                                                           .revive = tidei_recorder_revive,
+                                                           .noticed = tidei_tag_notice };
 
 static enum tide_status
 recorder_new(const struct tide_log_options *options, char *path, struct tidei_recorder **out)
@@ -119,6 +122,7 @@ recorder_new(const struct tide_log_options *options, char *path, struct tidei_re
     recorder->references = 1;
     recorder->session.hooks = &recorder_hooks;
     recorder->session.serial = tidei_session_new_serial();
+    recorder->session.stamp = recorder->session.serial;
     recorder->session.slot = recorder->session.serial % TIDEI_PRODUCER_SLOTS;
     status = recorder_check(&recorder->options);
     recorder->session.drop = recorder->options.overflow == TIDE_OVERFLOW_DROP;
