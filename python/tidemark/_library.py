@@ -160,9 +160,6 @@ class Library:
             self._match_versions()
             for name, arguments in _CHECKED.items():
                 handle = self._holding if name in _HOLDING else self._handle
-                if name == 'tide_tag_ambient' and not hasattr(handle, name):  # TEMPORARY
-                    self.tide_tag_ambient = lambda name: 0
-                    continue
                 self._bind(handle, name, _status, arguments).errcheck = self._check
             self._addresses = {name: ctypes.cast(getattr(self._handle, name), ctypes.c_void_p).value or 0
                                for name in _ADDRESSES}
