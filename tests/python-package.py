@@ -148,7 +148,10 @@ def test_trace():
     is_([limit_text('4GiB'), limit_text(' 4 GB '), limit_text('50%'), limit_text(7)], ['4GiB', '4GB', '50%', '7'],
         'limits are sizes, shares and bytes')
     is_(compose('x.db', '1GiB', 'host', {'cupti': 'off', 'overwrite': True, 'callstack': None}),
-        'log("x.db", cupti="off", overwrite="true") | limit(1GiB) | host', 'the text of a trace leaves CUPTI alone')
+        'log("x.db", cupti="off", overwrite="true") | limit(1GiB) | host', 'a trace is stack text')
+    with tidemark.trace('text.db', stack='host') as trace:
+        free(allocate(10))
+    ok('cupti="off"' in trace.text, 'a trace leaves CUPTI to profilers of the program')
     raises(ValueError, 'nonsense', tidemark.trace('x.db', stack='host', nonsense=1).start,
            'an option that the layer log has not is an error')
     ok(not os.path.exists('x.db'), 'no trace is left behind by wrong arguments')
@@ -479,7 +482,7 @@ def test_threads():
 if __name__ == '__main__':
     import ctypes.util
     diag(f'Python {sys.version.split()[0]}')
-    plan(94)
+    plan(95)
     for test in (test_library, test_errors, test_use, test_trace, test_tags, test_tasks, test_phase, test_figures,
                  test_profile, test_processes, test_threads):
         test()

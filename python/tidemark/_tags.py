@@ -39,14 +39,16 @@ def move_to(path: Path) -> None:
     if pushed == path:
         return
     tide = library()
-    common = 0
-    for old, new in zip(pushed, path):
-        if old != new:
-            break
-        common += 1
-    for _ in range(len(pushed) - common):
-        tide.tide_tag_pop()
-    _thread.pushed = path[:common]
+    common = len(pushed)
+    if path[:common] != pushed:  # not just a tag more
+        common = len(path)
+        if pushed[:common] != path:  # nor one less
+            common = 0
+            while pushed[common] == path[common]:
+                common += 1
+        for _ in range(len(pushed) - common):
+            tide.tide_tag_pop()
+        _thread.pushed = path[:common]
     for count in range(common, len(path)):
         tide.tide_tag_push(path[count])
         _thread.pushed = path[:count + 1]
