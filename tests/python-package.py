@@ -7,6 +7,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import re
 import sqlite3
 import subprocess
 import sys
@@ -438,6 +439,8 @@ def test_processes():
                 try:
                     with tidemark.tag('child'), tidemark.peak() as p:
                         free(allocate(4002))
+                    with tidemark.trace('forked.db', stack='host'):
+                        free(allocate(4003))
                     os._exit(p.bytes != 4002)
                 except BaseException as failure:
                     print('#', failure, flush=True)
@@ -445,6 +448,7 @@ def test_processes():
             is_(os.waitpid(pid, 0)[1], 0, 'a forked process goes on with tags and peaks')
     is_(rows(f'parent-{os.getpid()}.db', 'SELECT size FROM allocation'), [(4000,)],
         'the trace of the process that forked has its own allocations')
+    is_(rows('forked.db', 'SELECT size FROM allocation'), [(4003,)], 'a forked process can begin a trace of its own')
     process = multiprocessing.get_context('spawn').Process(target=spawned, args=('spawned.db',))
     process.start()
     process.join(60)
@@ -454,6 +458,27 @@ def test_processes():
         process.start()
         process.join(60)
     is_(process.exitcode, 0, 'a forked worker ends as it would')
+
+
+def manual_mistakes():
+    """Programs of doc/python.md that do not compile, and names in them that the package has not."""
+    with open(os.path.join(os.environ['top_srcdir'], 'doc', 'python.md')) as manual:
+        blocks = [block.split('\n', 1)[1] for block in manual.read().split('```') if block[:6] == 'python']
+    wrong = [] if len(blocks) > 5 else ['there are few programs']
+    for block in blocks:
+        try:
+            compile('\n'.join(line for line in block.split('\n') if line[:8] != '@pytest.'), 'doc/python.md', 'exec')
+        except SyntaxError as failure:
+            wrong.append(f'{failure}: {block}')
+        wrong += [name for name in re.findall(r'\btidemark\.(\w+)', block) if name not in tidemark.__all__]
+    return wrong
+
+
+def test_manual():
+    is_(manual_mistakes(), [], 'every program of doc/python.md compiles, with names that the package has')
+    public = {name: getattr(tidemark, name) for name in tidemark.__all__ if name not in ('cupy', 'numba')}
+    is_([name for name, value in public.items() if not getattr(value, '__doc__', None)], [],
+        'every public name says what it is')
 
 
 def test_threads():
@@ -482,8 +507,8 @@ def test_threads():
 if __name__ == '__main__':
     import ctypes.util
     diag(f'Python {sys.version.split()[0]}')
-    plan(95)
+    plan(98)
     for test in (test_library, test_errors, test_use, test_trace, test_tags, test_tasks, test_phase, test_figures,
-                 test_profile, test_processes, test_threads):
+                 test_profile, test_processes, test_manual, test_threads):
         test()
     done_testing()

@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/python.sh"
 test -e "$fake_cuda/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
-plan 37
+plan 38
 PYTHONPATH=$PYTHONPATH:$top_srcdir/tests/fake-torch
 LD_LIBRARY_PATH=$fake_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
@@ -110,6 +110,20 @@ has_words "$said" 'routes in a capture 0 after 1' 'the capture of a graph keeps 
 has_words "$said" 'auto [4194304, 2097152, 16777216] [(1,)] 0' 'the trace has segments and the failure, and a mark that says so'
 has_words "$said" 'True CUDAGraph.capture_begin' 'nothing of PyTorch stays replaced'
 has_words "$said" 'live 0' 'all segments have gone back'
+
+program <<'PY'
+from common import *
+import torch
+torch.cuda.init()
+for make in (lambda: tidemark.use(), lambda: tidemark.trace('base.db').start()._use, lambda: tidemark.use(mode='none')):
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        with make() as used:
+            print(used.text)
+PY
+is "$said" "cuda
+log(\"base.db\", cupti=\"off\") | cuda
+None" 'where PyTorch has begun, segments come from the base cuda unless a stack is given'
 
 program <<'PY'
 from common import *

@@ -118,6 +118,8 @@ class use:
         self._is_made = False
         self.mode = check_mode(mode)
         self.text = text
+        if text is None and not os.environ.get('TIDEMARK_STACK') and _serves_segments(mode):
+            self.text = 'cuda'
         self._begin()
 
     def _begin(self) -> None:
@@ -192,12 +194,19 @@ def mark(text: str) -> None:
     library().tide_mark(encoded)
 
 
-def default_text() -> str:
+def _serves_segments(mode: str) -> bool:
+    """Whether PyTorch's own allocator stays, above the stack."""
+    if mode == 'auto' and 'torch' in sys.modules:
+        return bool(importlib.import_module('tidemark.torch').is_native())
+    return mode == 'mempool'
+
+
+def default_text(mode: str) -> str:
     """The stack of this process where nobody chooses one."""
     for used in reversed(_uses):
         if used.text:
             return used.text
-    return os.environ.get('TIDEMARK_STACK') or DEFAULT_STACK
+    return os.environ.get('TIDEMARK_STACK') or ('cuda' if _serves_segments(mode) else DEFAULT_STACK)
 
 
 _SIZE = re.compile(r'(\d+(?:\.\d+)?)\s*([KMGTPE]i?B|B|%)?', re.ASCII)
@@ -282,18 +291,11 @@ class trace:
                 raise UsageError(f'{_tracing.path} is being recorded: a process records one trace at a time; end that '
                                  'one first')
             _check_path(self.path, bool(self.options['overwrite']))
-            self.text = compose(self.path, self.limit, self.stack or self._base(), self.options)
+            self.text = compose(self.path, self.limit, self.stack or default_text(self.mode), self.options)
             self._allocations = stats_of_all()
             self._use = use(self.text, mode=self.mode)
             _tracing = self
         return self
-
-    def _base(self) -> str:
-        torch = sys.modules.get('tidemark.torch')
-        is_late = torch is not None and torch.is_native()
-        if self.mode == 'mempool' or (self.mode == 'auto' and is_late):
-            return 'cuda'
-        return default_text()
 
     def stop(self) -> None:
         """End the recording: the trace is complete when it returns."""
@@ -334,8 +336,9 @@ def stats_of_all() -> int:
 
 
 def _after_fork() -> None:
-    global _lock
+    global _lock, _tracing
     _lock = threading.RLock()
+    _tracing = None  # it records into a trace of its own, if at all, and may begin another one
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -206,7 +206,7 @@ class _Measure:
         refused = limits.peak if limits.enforce else None
         if self._folder is None:
             if refused is not None:
-                around.enter_context(tidemark.use(f'limit({refused}) | {default_text()}', mode=self._mode))
+                around.enter_context(tidemark.use(f'limit({refused}) | {default_text(self._mode)}', mode=self._mode))
             return None
         path = os.path.join(self._folder, self._name(item.nodeid))
         around.enter_context(_quietly(tidemark.trace(path, limit=refused, mode=self._mode, overwrite=True)))
