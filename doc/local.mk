@@ -1,6 +1,7 @@
 EXTRA_DIST += \
 	doc/design.md \
 	doc/json.md \
+	doc/python.md \
 	doc/reliability.md \
 	doc/stack-text.md \
 	doc/trace.md

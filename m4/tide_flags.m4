@@ -47,6 +47,7 @@ $PACKAGE_STRING
   SQLite            $SQLITE_version, $SQLITE_source
   libdw             $libdw_summary
   command           $command_summary
+  Python            $python_summary
   sqlite3 command   ${SQLITE3:-no: tests of the trace are skipped}
   sanitizers        $enable_sanitizers
   warnings          $(test -n "$WERROR_CFLAGS" && echo errors || echo warnings)

@@ -235,7 +235,28 @@ endif
 .PHONY: agree
 dist_check_SCRIPTS += tests/bench-torch-t.sh
 TESTS += tests/bench-torch-t.sh
-EXTRA_DIST += tests/fake-torch/torch/__init__.py
+EXTRA_DIST += tests/fake-torch/torch/__init__.py tests/fake-torch/torch/_nn.py
+
+# The Python package.
+EXTRA_DIST += \
+	tests/fake-arrays/cupy/__init__.py \
+	tests/fake-arrays/cupy/cuda.py \
+	tests/fake-arrays/numba/__init__.py \
+	tests/fake-arrays/numba/cuda/__init__.py \
+	tests/fake-arrays/numba/cuda/cudadrv/__init__.py \
+	tests/fake-arrays/numba/cuda/cudadrv/devices.py \
+	tests/fake-arrays/numba/cuda/cudadrv/driver.py \
+	tests/python-package.py \
+	tests/python.sh \
+	tests/tap.py
+python_tests = \
+	tests/python-frameworks-t.sh \
+	tests/python-install-t.sh \
+	tests/python-package-t.sh \
+	tests/python-pytest-t.sh \
+	tests/python-torch-t.sh
+dist_check_SCRIPTS += $(python_tests)
+TESTS += $(python_tests)
 
 include tests/fuzz/local.mk
 

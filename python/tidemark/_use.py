@@ -1,0 +1,345 @@
+"""use() and trace(): which stack serves this process, and which frameworks are told to allocate there."""
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.abc
+import os
+import re
+import sys
+import threading
+import warnings
+from typing import Any, Callable, Dict, List, Optional, Union
+
+from ._library import (ArgumentError, Error, TIDE_EEXIST, TIDE_EINVAL, TIDE_EIO, UsageError, library, text_bytes)
+from ._memory import current_device, stats
+from ._tags import Decorated, around
+
+MODES = ('auto', 'pluggable', 'mempool', 'none')
+
+Undo = Callable[[], None]
+
+# The module that a program imports, and the one here that leads its allocations into the stack in use.
+_FRAMEWORKS = {'torch': 'tidemark.torch', 'cupy': 'tidemark.cupy', 'numba.cuda': 'tidemark.numba'}
+
+# What tide_stack_default says, without asking the device: CUDA must not start before the program starts it.
+DEFAULT_STACK = 'pool | vmm(fallback=driver)'
+
+_lock = threading.RLock()
+_uses: List['use'] = []
+
+
+def check_mode(mode: str) -> str:
+    if mode not in MODES:
+        raise ArgumentError(f"mode={mode!r}: there are {', '.join(repr(word) for word in MODES)}", TIDE_EINVAL,
+                            'TIDE_EINVAL')
+    return mode
+
+
+def _stack_bytes(text: str) -> bytes:
+    return text_bytes(text, 'stack text', 'surrogateescape')  # as paths have what is no UTF-8
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads a framework as its own loader does, and then leads it into the stack in use."""
+
+    def __init__(self, name: str, inner: Any) -> None:
+        self._name, self._inner = name, inner
+
+    def create_module(self, spec: Any) -> Any:
+        return self._inner.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__loader__ = module.__spec__.loader = self._inner
+        self._inner.exec_module(module)
+        with _lock:
+            if not _uses:
+                return
+            try:
+                _uses[-1]._install(self._name)
+            except Exception as failure:  # an import must not fail for it
+                warnings.warn(f'tidemark does not see the memory of {self._name}: {failure}', stacklevel=2)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Notices the import of a framework while a stack is in use."""
+
+    def __init__(self) -> None:
+        self._busy = threading.local()
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name not in _FRAMEWORKS or not _uses or getattr(self._busy, 'name', None):
+            return None
+        self._busy.name = name  # other finders may ask all finders in turn, as that of numba-cuda does
+        try:
+            spec = self._find(name, path, target)
+        finally:
+            self._busy.name = None
+        if spec is not None and hasattr(spec.loader, 'exec_module'):
+            spec.loader = _Loader(name, spec.loader)
+        return spec
+
+    def _find(self, name: str, path: Any, target: Any) -> Any:
+        for finder in list(sys.meta_path):
+            find = getattr(finder, 'find_spec', None)
+            spec = find(name, path, target) if find is not None and finder is not self else None
+            if spec is not None:
+                return spec
+        return None
+
+
+_finder = _Finder()
+
+
+def _is_imported(name: str) -> bool:
+    module = sys.modules.get(name)
+    spec = getattr(module, '__spec__', None)
+    return module is not None and not getattr(spec, '_initializing', False)
+
+
+class use:
+    """Have PyTorch, CuPy and Numba allocate from a stack, described by its text: ``tidemark.use("limit(8GiB) | pool |
+    vmm")``. Without a text it is that of the environment variable TIDEMARK_STACK, else the stack that takes the least
+    of the device.
+
+    It holds from the call to ``end()``, or to the end of a ``with`` block over it, or to the end of the program.
+    Frameworks that are imported later follow when they are. `mode` is how PyTorch is led there: "pluggable" (each
+    tensor comes from the stack, PyTorch's own allocator and its statistics are off; only before the first CUDA tensor),
+    "mempool" (PyTorch's allocator gets its segments from the stack), "auto" (pluggable where it still can be), or
+    "none" (no framework is touched).
+    """
+
+    def __init__(self, text: Optional[str] = None, *, mode: str = 'auto') -> None:
+        self._undo: Dict[str, Undo] = {}
+        self._alive = False
+        self._is_made = False
+        self.mode = check_mode(mode)
+        self.text = text
+        if text is None and not os.environ.get('TIDEMARK_STACK') and _serves_segments(mode):
+            self.text = 'cuda'
+        self._begin()
+
+    def _begin(self) -> None:
+        with _lock:
+            library().tide_bridge_use(None if self.text is None else _stack_bytes(self.text))
+            self._alive = True
+            _uses.append(self)
+            try:
+                if self.mode != 'none' and _finder not in sys.meta_path:
+                    sys.meta_path.insert(0, _finder)
+                for name in _FRAMEWORKS:
+                    if _is_imported(name):
+                        self._install(name)
+            except BaseException:
+                self.end()
+                raise
+
+    def _install(self, name: str) -> None:
+        if self.mode == 'none' or name in self._undo:
+            return
+        if any(name in outer._undo for outer in _uses if outer is not self):
+            return  # it allocates there already, whichever stack is in use
+        undo = importlib.import_module(_FRAMEWORKS[name])._install(self.mode)
+        if undo is not None:
+            self._undo[name] = undo
+
+    def _make(self) -> None:
+        """Make the stack now, if it records: a mark has its place in a trace that is there."""
+        if self._is_made or 'log' not in (self.text or os.environ.get('TIDEMARK_STACK') or ''):
+            return
+        self._is_made = True
+        stack = ctypes.c_void_p()
+        try:
+            library().tide_bridge_stack(current_device(), stack)
+        except Error:
+            return  # the first allocation will say it
+        library().tide_resource_release(stack)
+
+    def end(self) -> None:
+        """Go back to the stack that was in use before; traces of this one are complete when it returns."""
+        with _lock:
+            if not self._alive:
+                return
+            if _uses[-1] is not self:
+                raise UsageError(f'end what was begun later first: {_uses[-1]!r}')
+            for undo in reversed(list(self._undo.values())):
+                undo()
+            self._undo.clear()
+            self._alive = False
+            _uses.pop()
+            if not _uses and _finder in sys.meta_path:
+                sys.meta_path.remove(_finder)
+            library().tide_bridge_end()
+
+    def __enter__(self) -> 'use':
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.end()
+
+    def __repr__(self) -> str:
+        return f'tidemark.use({self.text!r})'
+
+
+def mark(text: str) -> None:
+    """Put a point in time with a text, such as "epoch 3", into the trace that is recorded now, if any. The first one
+    starts CUDA, where no tensor has."""
+    encoded = text_bytes(text, 'the text of a mark')
+    with _lock:
+        if _uses:
+            _uses[-1]._make()
+    library().tide_mark(encoded)
+
+
+def _serves_segments(mode: str) -> bool:
+    """Whether PyTorch's own allocator stays, above the stack."""
+    if mode == 'auto' and 'torch' in sys.modules:
+        return bool(importlib.import_module('tidemark.torch').is_native())
+    return mode == 'mempool'
+
+
+def default_text(mode: str) -> str:
+    """The stack of this process where nobody chooses one."""
+    for used in reversed(_uses):
+        if used.text:
+            return used.text
+    return os.environ.get('TIDEMARK_STACK') or ('cuda' if _serves_segments(mode) else DEFAULT_STACK)
+
+
+_SIZE = re.compile(r'(\d+(?:\.\d+)?)\s*([KMGTPE]i?B|B|%)?', re.ASCII)
+
+
+def limit_text(limit: Union[int, str]) -> str:
+    """A size or a share as stack text has it: 4294967296, "4GiB", "4 GB" (GB is 1000^3), "50%"."""
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+        return str(limit)
+    match = _SIZE.fullmatch(limit.strip()) if isinstance(limit, str) else None
+    if match is None:
+        raise ArgumentError(f'limit={limit!r}: expected a number of bytes above 0, or a size such as "4GiB"',
+                            TIDE_EINVAL, 'TIDE_EINVAL')
+    return match.group(1) + (match.group(2) or '')
+
+
+def quoted(text: str) -> str:
+    return '"' + text.replace('\\', '\\\\').replace('"', '\\"') + '"'
+
+
+def compose(path: str, limit: Union[int, str, None], stack: str, options: Dict[str, Any]) -> str:
+    """The text of a stack that records into `path`."""
+    words = [quoted(path)]
+    for key, value in options.items():
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            value = 'true' if value else 'false'
+        words.append(f'{key}={quoted(str(value))}')
+    layers = [f'log({", ".join(words)})']
+    if limit is not None:
+        layers.append(f'limit({limit_text(limit)})')
+    return ' | '.join([*layers, stack])
+
+
+def _check_path(path: str, overwrite: bool) -> None:
+    """Say now what would else come with the first allocation, amid the program."""
+    folder = os.path.dirname(path) or '.'
+    if '%' not in folder and not os.path.isdir(folder):
+        raise Error(f'log: {path}: there is no folder {folder}', TIDE_EIO, 'TIDE_EIO')
+    if '%' not in folder and not os.access(folder, os.W_OK | os.X_OK):
+        raise Error(f'log: {path}: the folder cannot be written', TIDE_EIO, 'TIDE_EIO')
+    if '%' not in path and os.path.lexists(path) and not overwrite:
+        raise Error(f'log: {path} exists already: choose another path, or overwrite=True', TIDE_EEXIST, 'TIDE_EEXIST')
+
+
+_tracing: Optional['trace'] = None
+
+
+class trace:
+    """Record what is allocated into a trace: ``with tidemark.trace("x.db"):``, or ``tidemark.trace("x.db").start()``
+    to the end of the program. ``tidemark peak x.db`` then says what stood at the peak.
+
+    `limit` refuses what would take a device past it, as "4GiB", "50%" or bytes. `stack` is what serves the allocations,
+    as stack text; without it the stack that is in use, and in MemPool mode cuMemAlloc. `mode` is that of use().
+    `callstack` records who called: "python", "mixed", or a number of native frames. Other options of the layer `log`
+    are named as in stack text: ``overwrite=True``, ``cupti="calls"`` (PyTorch's profiler then works no more).
+    """
+
+    def __init__(self, path: Union[str, 'os.PathLike[str]'], limit: Union[int, str, None] = None,
+                 stack: Optional[str] = None, mode: str = 'auto', *, callstack: Union[int, str, None] = None,
+                 overwrite: bool = False, cupti: str = 'off', **options: Any) -> None:
+        self._use: Optional[use] = None
+        self._started = True  # until all of it is right
+        self.path = os.fsdecode(os.fspath(path))
+        self.limit = limit
+        self.stack = stack
+        self.mode = check_mode(mode)
+        self.options: Dict[str, Any] = {'cupti': cupti, 'overwrite': True if overwrite else None,
+                                        'callstack': callstack, **options}
+        text_bytes(self.path, 'the path of a trace')
+        self.text = ''
+        compose(self.path, limit, stack or '', self.options)
+        self._started = False
+
+    def start(self) -> 'trace':
+        """Begin to record. Errors of the path and of the text come now."""
+        global _tracing
+        self._started = True
+        with _lock:
+            if _tracing is not None:
+                raise UsageError(f'{_tracing.path} is being recorded: a process records one trace at a time; end that '
+                                 'one first')
+            _check_path(self.path, bool(self.options['overwrite']))
+            self.text = compose(self.path, self.limit, self.stack or default_text(self.mode), self.options)
+            self._allocations = stats_of_all()
+            self._use = use(self.text, mode=self.mode)
+            _tracing = self
+        return self
+
+    def stop(self) -> None:
+        """End the recording: the trace is complete when it returns."""
+        global _tracing
+        with _lock:
+            if self._use is None:
+                return
+            self._use.end()
+            self._use = None
+            _tracing = None
+        if stats_of_all() == self._allocations:
+            warnings.warn(f'nothing was allocated through Tidemark while {self.path} was recorded, so it was not '
+                          'written', stacklevel=3)
+
+    def __enter__(self) -> 'trace':
+        return self.start()
+
+    def __exit__(self, *exception: Any) -> None:
+        self.stop()
+
+    def __call__(self, function: Decorated) -> Decorated:
+        self._started = True
+        return around(function, lambda: trace(self.path, self.limit, self.stack, self.mode, **self.options))
+
+    def __del__(self) -> None:
+        if not getattr(self, '_started', True):
+            warnings.warn(f'tidemark.trace({self.path!r}) was never started: use it with `with`, or call its start()',
+                          ResourceWarning, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f'tidemark.trace({self.path!r})'
+
+
+def stats_of_all() -> int:
+    """How many allocations were asked for, on the devices that this process uses."""
+    figures = [stats(device) for device in range(64)]
+    return sum(each.allocations + each.failures for each in figures)
+
+
+def _after_fork() -> None:
+    global _lock, _tracing
+    _lock = threading.RLock()
+    _tracing = None  # it records into a trace of its own, if at all, and may begin another one
+
+
+os.register_at_fork(after_in_child=_after_fork)
+

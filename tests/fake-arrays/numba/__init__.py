@@ -1,0 +1,1 @@
+"""As much of Numba as tests/python-frameworks-t.sh needs."""

@@ -1,0 +1,3 @@
+import types
+
+_runtime = types.SimpleNamespace(gpus=types.SimpleNamespace(lst=[]))
