@@ -202,6 +202,7 @@ command_tests = \
 	tests/formats-t.sh \
 	tests/grouping-t.sh \
 	tests/tags-t.sh \
+	tests/training-t.sh \
 	tests/growth-t.sh \
 	tests/import-t.sh \
 	tests/json-t.sh \

@@ -1,6 +1,7 @@
 /*
  * A memory profile of a trace: bytes and counts in total, at the end and at the peak, for each call stack. Allocations
- * without a call stack go by tag, a frame for each level of it; a trace with neither goes by size class. Memory is bounded by the number of stacks.
+ * without a call stack go by tag, a frame for each level of it; a trace with neither goes by size class. Memory is
+ * bounded by the number of stacks.
  */
 #ifndef VIEWER_ANALYSIS_PROFILE_H
 #define VIEWER_ANALYSIS_PROFILE_H

@@ -56,7 +56,7 @@ filter_tag_fits(const char *path, const char *pattern)
     return fnmatch(pattern, path, 0) == 0;
 }
 
-/* An argument of a filter with the list that it selects from: as text, as a number, and as a handle ("0x..."), where it is one. */
+/* An argument of a filter, with the list that it selects from: as text, and as a number or a handle ("0x..."). */
 struct filter_argument {
     const struct name_list *list;
     const char *text;

@@ -58,8 +58,8 @@ int names_read(const struct trace *trace, const struct trace_layers *layers, con
                uint64_t depth, struct names *out);
 
 /*
- * Refuse options of call stacks or tags where no trace has any, and patterns that no frame fits. `other` (NULL: none) is a
- * second trace, which may have what the first lacks. COMMAND_FINE, or COMMAND_WRONG after a message.
+ * Refuse options of call stacks or tags where no trace has any, and patterns that no frame fits. `other` (NULL: none)
+ * is a second trace, which may have what the first lacks. COMMAND_FINE, or COMMAND_WRONG after a message.
  */
 int names_check_callstacks(const struct names *names, const struct names *other);
 
