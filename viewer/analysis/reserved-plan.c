@@ -29,8 +29,8 @@ struct plan_layer {
 struct plan {
     struct reserved *reserved;
     const struct trace_layers *layers;
-    struct plan_layer *of;      /* owns; by the index of the layer */
-    struct id_map by_bases;     /* owns; the index of the newest group of a hash of its stack and bases */
+    struct plan_layer *of;  /* owns; by the index of the layer */
+    struct id_map by_bases; /* owns; the index of the newest group of a hash of its stack and bases */
     struct layer_walk walk;
     struct trace_layer_set logs; /* that hold chunks */
 };

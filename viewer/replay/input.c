@@ -76,9 +76,8 @@ replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream, 
                   uint32_t allocation)
 {
     return input_event(input, thread, stream,
-                       (struct replay_event){ .allocation = allocation,
-                                              .alignment_shift = alignment_shift & 63,
-                                              .kind = REPLAY_FREE });
+                       (struct replay_event){
+                           .allocation = allocation, .alignment_shift = alignment_shift & 63, .kind = REPLAY_FREE });
 }
 
 const char *

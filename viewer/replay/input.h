@@ -19,8 +19,8 @@ enum replay_kind {
 
 /* One call, in 12 bytes: a replay is bound by the speed of reading events. */
 struct replay_event {
-    uint32_t allocation; /* its number, from 0; of a mark: the index of `marks` */
-    uint32_t stream;     /* index of `streams` */
+    uint32_t allocation;  /* its number, from 0; of a mark: the index of `marks` */
+    uint32_t stream;      /* index of `streams` */
     uint32_t thread : 24; /* from 0, in the order of appearance */
     uint32_t alignment_shift : 6;
     uint32_t kind : 2; /* enum replay_kind */
