@@ -153,7 +153,7 @@ refused "$trace: no frame of a call stack fits \"nothing\"" 'a pattern that no f
     diff --skip=nothing "$trace" "$other"
 refused 'tidemark peak: --frames is for groups by callstack or function' '--frames of groups by tags is refused' \
     peak --frames=2 --by=tag "$trace"
-refused 'tidemark diff: --skip is for groups by callstack or function' '--skip of groups by sizes is refused' \
+refused 'tidemark diff: --skip is for groups by callstack, function or file' '--skip of groups by sizes is refused' \
     diff --skip=take --by=size "$trace" "$trace"
 refused 'tidemark top: --frames: "two" is not a number' '--frames takes a number' top --frames=two "$trace"
 refused 'tidemark export: --by, --frames and --skip are for formats that group by call stacks' \

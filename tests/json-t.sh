@@ -118,6 +118,14 @@ keep leaks --suppressions="$scratch/known" --blocks=9 "$trace"
 keep leaks --steps=none "$trace"
 keep leaks --blocks=99 "$trace"
 keep peak --blocks=99 --at=150ns "$trace"
+make_trace "$scratch/training.db" "UPDATE layer SET kind = 'driver' WHERE layer_id = 2;
+    INSERT INTO tag VALUES (1, 0, 'forward/net.h'), (2, 0, 'backward/net.h'), (3, 0, 'forward');
+    INSERT INTO life VALUES (1, 1, 100, 10, 50), (2, 1, 200, 20, NULL), (3, 1, 400, 30, NULL);
+    UPDATE allocation SET tag_id = allocation_id;
+    INSERT INTO pool_sample(layer_id, ns, used_bytes, reserved_bytes) VALUES (2, 15, 0, 2000);"
+keep peak --by=file "$scratch/training.db"
+keep peak --by=tag --depth=1 --at=5 "$scratch/training.db"
+keep diff --by=tag --depth=1 "$scratch/training.db" "$scratch/peaks.db"
 for by in tag callstack size stream device layer; do
     keep top --by=$by "$trace"
     keep leaks --by=$by "$trace"

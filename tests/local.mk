@@ -206,6 +206,8 @@ command_tests = \
 	tests/filters-t.sh \
 	tests/formats-t.sh \
 	tests/grouping-t.sh \
+	tests/tags-t.sh \
+	tests/training-t.sh \
 	tests/growth-t.sh \
 	tests/import-t.sh \
 	tests/json-t.sh \

@@ -73,7 +73,7 @@ fails() {
     done
 }
 
-plan 8
+plan 12
 
 make_trace "$trace" "$numbers $stacks $spread"
 is "$(fails)" '' 'every command reads a trace of 65,535 layers in 13,107 stacks, 100,000 streams and 20,000 threads'
@@ -93,6 +93,36 @@ make_trace "$trace" "$numbers $pools $spread"
 commands=$(echo "$commands" | grep -v 'export\|query\|histogram\|json\|top\|peak$')
 is "$(fails)" '' 'every command reads a trace of 32,767 stacks over one base, whose pools say their chunks themselves'
 is "$("$tidemark" layers --format=csv "$trace" | sed 1d | wc -l)" 65535 'layers lists all layers over one base'
+
+# A log over 32,766 bins of one layer, each with a limit and a base on a device of its own; and as many logs, each over
+# the memory of its own device, all in one stack.
+make_trace "$trace" "$numbers
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device)
+        SELECT n, CASE WHEN n = 1 THEN 2 WHEN n = 2 THEN 4 WHEN n % 2 = 1 THEN n + 1 END,
+            CASE WHEN n = 1 THEN 'log' WHEN n = 2 THEN 'binning' WHEN n % 2 = 1 THEN 'limit' ELSE 'cuda' END,
+            iif(n % 2 = 1 AND n > 1, (1000000 - n) || '', ''), iif(n % 2 = 0 AND n > 2, n, NULL)
+        FROM number WHERE n <= 65534;
+    INSERT INTO layer_bin SELECT 2, n, n FROM number WHERE n % 2 = 1 AND n BETWEEN 3 AND 65533;
+    INSERT INTO life SELECT n, 1, n, 10 * n, 10 * n + 5000 FROM number WHERE n <= 1000;"
+is "$(fails)" '' 'every command reads a trace of 32,766 bins with limits, each over memory of its own device'
+make_trace "$trace" "$numbers
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device)
+        SELECT n, iif(n % 2 = 1, n + 1, NULL), iif(n % 2 = 1, 'log', 'cuda'), '', iif(n % 2 = 0, n, NULL)
+        FROM number WHERE n <= 65532;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (65533, 1, 'binning', '');
+    INSERT INTO layer_bin SELECT 65533, n, n FROM number WHERE n % 2 = 1 AND n BETWEEN 3 AND 65531;
+    INSERT INTO life SELECT n, 1 + 2 * (n % 32766), n, 10 * n, 10 * n + 5000 FROM number;"
+is "$(fails)" '' 'every command reads a trace of one stack with 32,766 logs, each over memory of its own device'
+is "$("$tidemark" diff --json "$trace" "$trace" | grep -o '"figure":"peak_bytes"' | wc -l)" 32767 \
+    'diff compares each of 32,766 memories by itself'
+
+# 20,000 threads over the life of a trace, of which each has two events.
+make_trace "$trace" "$numbers INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''),
+        (2, NULL, 'sim', '');
+    INSERT INTO life SELECT n, 1, n, 10 * n, 10 * n + 5 FROM number WHERE n <= 20000;
+    UPDATE allocation SET alloc_thread_id = allocation_id, free_thread_id = allocation_id;"
+is "$("$tidemark" replay --stack=sim --json "$trace" 2>&1 | grep -o '"frees":[0-9]*\|"threads_count":[0-9]*' | tr '\n' ' ')" \
+    '"frees":20000 "threads_count":20000 ' 'a replay has a thread for each of 20,000'
 
 # A way down is bounded, since walks are recursive; more layers than a record can number are no trace's.
 make_trace "$trace" "$numbers

@@ -34,7 +34,7 @@ static const struct groups_kind {
     size_t field;                                            /* the offset in struct scan_life; 8 bytes */
     unsigned needs;                                          /* SCAN_* */
 } groups_kinds[] = {
-    [GROUPS_TAG] = { "tag", names_tag, NULL, offsetof(struct scan_life, tag_id), SCAN_ORIGIN },
+    [GROUPS_TAG] = { "tag", names_branch, names_same_branch, offsetof(struct scan_life, tag_id), SCAN_ORIGIN },
     [GROUPS_CALLSTACK] = { "call stack", names_counted, names_same_counted, offsetof(struct scan_life, callstack_id),
                            SCAN_ORIGIN },
     [GROUPS_SIZE] = { "size", NULL, NULL, offsetof(struct scan_life, size), 0 },
@@ -45,6 +45,7 @@ static const struct groups_kind {
     [GROUPS_DEVICE] = { "device", NULL, NULL, offsetof(struct scan_life, alloc_stream_id), SCAN_CALLER },
     [GROUPS_FUNCTION] = { "call stack", names_functions, names_same_functions, offsetof(struct scan_life, callstack_id),
                           SCAN_ORIGIN },
+    [GROUPS_FILE] = { "file", names_file, names_same_file, offsetof(struct scan_life, callstack_id), SCAN_ORIGIN },
 };
 
 void
@@ -166,12 +167,15 @@ groups_has_id(const struct groups *groups, uint32_t group)
     int64_t key = (int64_t)groups->keys[group];
 
     switch (groups->by) {
+    case GROUPS_TAG:
+        return key != 0 && !names_is_shared_branch(groups->names, key);
     case GROUPS_CALLSTACK:
         return key != 0 && !names_is_shared_counted(groups->names, key);
     case GROUPS_FUNCTION:
         return key != 0 && !names_is_shared_functions(groups->names, key);
     case GROUPS_SIZE:
     case GROUPS_CLASS:
+    case GROUPS_FILE:
         return false;
     case GROUPS_DEVICE:
         return groups->keys[group] != UINT64_MAX;

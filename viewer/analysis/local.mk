@@ -41,4 +41,6 @@ libviewer_la_SOURCES += \
 	viewer/analysis/timeline.c \
 	viewer/analysis/timeline.h \
 	viewer/analysis/top-lives.c \
-	viewer/analysis/top-lives.h
+	viewer/analysis/top-lives.h \
+	viewer/analysis/training.c \
+	viewer/analysis/training.h

@@ -10,6 +10,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/analysis/groups.h"
 #include "viewer/analysis/profile.h"
+#include "viewer/read/tag-levels.h"
 
 /* Deeper stacks lose their outer frames. */
 #define PROFILE_DEPTH_MAX 1024
@@ -17,7 +18,8 @@
 struct profile_maker {
     struct view *view;
     struct profile *profile;
-    bool by_class; /* the trace has neither tags nor call stacks */
+    enum groups_by by;
+    bool by_class; /* the trace has neither tags nor call stacks, or no tags where they alone count */
     size_t group_capacity;
     size_t frame_capacity;
     /* Small numbers for ids, so that a layer with a tag or a call stack makes one key of `groups`. */
@@ -39,7 +41,7 @@ static struct profile_group *
 profile_group(struct profile_maker *maker, const struct scan_life *life)
 {
     struct profile *profile = maker->profile;
-    bool has_callstack = !maker->by_class && life->callstack_id != 0;
+    bool has_callstack = !maker->by_class && maker->by != GROUPS_TAG && life->callstack_id != 0;
     uint32_t layer = groups_number(&maker->layers, (uint64_t)life->layer_id);
     uint32_t stack = maker->by_class ? (uint32_t)groups_class(life->size)
                      : has_callstack ? groups_number(&maker->callstacks, (uint64_t)life->callstack_id)
@@ -188,63 +190,69 @@ profile_frame(struct profile_maker *maker, const char *function, const char *fil
     return frame->function != NULL && frame->file != NULL;
 }
 
-/* The name of a tag without the path of its parent. */
-static const char *
-profile_tag_name(const struct name *tag, const struct name *parent)
-{
-    size_t length = parent != NULL ? strlen(parent->text) : 0;
-
-    if (parent != NULL && strncmp(tag->text, parent->text, length) == 0 && tag->text[length] == '/')
-        return tag->text + length + 1;
-    return tag->text;
-}
-
-/* Append the frames of a tag, outermost first. */
+/* Append a frame for each level of a tag, outermost first. */
 static bool
 profile_tag_frames(struct profile_maker *maker, int64_t tag_id, uint32_t *frames, size_t *count)
 {
-    const struct name_list *tags = &maker->view->names.tags;
-    const struct name *chain[64];
-    size_t depth = 0;
+    const struct names *names = &maker->view->names;
+    struct tag_levels levels;
+    bool done = true;
 
-    for (const struct name *tag = names_find(tags, tag_id); tag != NULL && depth < 64;
-         tag = tag->number != 0 ? names_find(tags, tag->number) : NULL)
-        chain[depth++] = tag;
-    if (depth == 0)
-        return profile_frame(maker, "(none)", "", 0, &frames[(*count)++]);
-    for (; depth > 0; depth--) {
-        const struct name *parent = chain[depth - 1]->number != 0 ? names_find(tags, chain[depth - 1]->number) : NULL;
+    tag_levels_of(&names->tags, tag_id, &levels);
+    if (levels.count == 0)
+        return profile_frame(maker, names_find(&names->tags, tag_id) == NULL ? "(none)" : "(unnamed)", "", 0,
+                             &frames[(*count)++]);
+    if (names->depth > 0 && levels.count > names->depth)
+        levels.count = (size_t)names->depth;
+    for (size_t i = 0; i < levels.count && done; i++) {
+        char *level = tag_levels_join(&levels, i, 1);
 
-        if (!profile_frame(maker, profile_tag_name(chain[depth - 1], parent), "", 0, &frames[(*count)++]))
-            return false;
+        done = level != NULL && profile_frame(maker, level, "", 0, &frames[(*count)++]);
+        free(level);
     }
+    return done;
+}
+
+/* Append a frame of a call stack; of one by files, unless it is in the same file as the one before. */
+static bool
+profile_callstack_frame(struct profile_maker *maker, sqlite3_stmt *row, uint32_t *frames, size_t first, size_t *count)
+{
+    const char *function = (const char *)sqlite3_column_text(row, 1);
+    const char *file = (const char *)sqlite3_column_text(row, 2);
+    const char *module = (const char *)sqlite3_column_text(row, 4);
+    int64_t line = maker->by == GROUPS_CALLSTACK ? sqlite3_column_int64(row, 3) : 0;
+
+    if (maker->by == GROUPS_FILE) {
+        function = file != NULL && file[0] != '\0' ? file : module != NULL ? module : "(unknown)";
+        file = NULL;
+    }
+    if (!profile_frame(maker, function != NULL ? function : "", file != NULL ? file : "", line, &frames[*count]))
+        return false;
+    *count += maker->by != GROUPS_FILE || *count == first || frames[*count] != frames[*count - 1];
     return true;
 }
 
 /*
- * Append the frames of a call stack that count, outermost first, from rows of frame, function, file and line, innermost
- * first.
+ * Append the frames of a call stack that count, outermost first, from rows of frame, function, file, line and module,
+ * innermost first.
  */
 static int
 profile_callstack_frames(struct profile_maker *maker, sqlite3_stmt *rows, int64_t id, uint32_t *frames, size_t *count)
 {
     const struct names *names = &maker->view->names;
-    bool lines = maker->callstacks.by == GROUPS_CALLSTACK;
+    size_t counted = 0;
     size_t before = *count;
     bool any = false;
     bool done = true;
 
     sqlite3_bind_int64(rows, 1, id);
     while (done && sqlite3_step(rows) == SQLITE_ROW) {
-        const char *function = (const char *)sqlite3_column_text(rows, 1);
-        const char *file = (const char *)sqlite3_column_text(rows, 2);
-
         any = true;
-        if ((names->callstack->frames > 0 && *count - before >= names->callstack->frames) ||
+        if ((names->callstack->frames > 0 && counted >= names->callstack->frames) ||
             id_map_find(&names->skipped_frames, (uint64_t)sqlite3_column_int64(rows, 0)) != NULL)
             continue;
-        done = profile_frame(maker, function != NULL ? function : "", file != NULL ? file : "",
-                             lines ? sqlite3_column_int64(rows, 3) : 0, &frames[(*count)++]);
+        counted++;
+        done = profile_callstack_frame(maker, rows, frames, before, count);
     }
     if (sqlite3_reset(rows) != SQLITE_OK)
         return trace_failed(&maker->view->trace);
@@ -286,11 +294,12 @@ profile_name_groups(struct profile_maker *maker)
 {
     static const char sql[] =
         "SELECT frame_id, coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
-        " printf('+0x%%x', address - base), printf('0x%%x', address)), file, line"
+        " printf('+0x%%x', address - base), printf('0x%%x', address)), file, line,"
+        " replace(path, rtrim(path, replace(path, '/', '')), '')"
         " FROM (SELECT * FROM callstack WHERE callstack_id = ? ORDER BY position LIMIT %d)"
         " JOIN frame USING (frame_id) LEFT JOIN module USING (module_id) ORDER BY position";
     const struct trace *trace = &maker->view->trace;
-    uint32_t frames[PROFILE_DEPTH_MAX + 65];
+    uint32_t frames[PROFILE_DEPTH_MAX + TAG_LEVELS_MAX + 2];
     sqlite3_stmt *rows = NULL;
     char text[sizeof(sql) + 16];
     int status = COMMAND_FINE;
@@ -317,22 +326,68 @@ profile_name_groups(struct profile_maker *maker)
     return status;
 }
 
+static bool
+profile_reads_same(const struct profile_group *a, const struct profile_group *b)
+{
+    return a->frame_count == b->frame_count && memcmp(a->frames, b->frames, a->frame_count * sizeof(*a->frames)) == 0;
+}
+
+/* Make one of the groups that have the same frames. If two others share a hash, one of them may stay apart. */
+static int
+profile_merge(struct profile_maker *maker)
+{
+    struct profile *profile = maker->profile;
+    struct id_map by_hash = { 0 };
+    size_t kept = 0;
+    bool done = true;
+
+    for (size_t i = 0; i < profile->group_count; i++) {
+        struct profile_group *group = &profile->groups[i];
+        uint64_t hash = 0;
+        const uint32_t *known;
+
+        for (size_t j = 0; j < group->frame_count; j++)
+            hash = (hash ^ (group->frames[j] + UINT64_C(1))) * UINT64_C(0x9e3779b97f4a7c15);
+        known = id_map_find(&by_hash, hash);
+        if (known != NULL && profile_reads_same(&profile->groups[*known], group)) {
+            for (size_t weight = 0; weight < PROFILE_WEIGHTS; weight++) {
+                profile->groups[*known].values[weight].bytes += group->values[weight].bytes;
+                profile->groups[*known].values[weight].count += group->values[weight].count;
+            }
+            free(group->frames);
+            continue;
+        }
+        done = done && (known != NULL || id_map_add(&by_hash, hash, (uint32_t)kept));
+        profile->groups[kept++] = *group;
+    }
+    profile->group_count = kept;
+    id_map_free(&by_hash);
+    return done ? COMMAND_FINE : profile_no_memory(maker);
+}
+
 int
 profile_make(struct view *view, enum groups_by by, struct profile *out)
 {
     struct profile_maker maker = {
         .view = view,
         .profile = out,
-        .by_class = view->names.tags.count == 0 && view->names.callstacks.count == 0,
+        .by = by,
+        .by_class = view->names.tags.count == 0 && (by == GROUPS_TAG || view->names.callstacks.count == 0),
     };
     struct scan_pass pass = { .unit = &profile_unit, .context = &maker };
     int status;
 
     *out = (struct profile){ 0 };
-    groups_begin(&maker.callstacks, by, &view->names);
+    groups_begin(&maker.layers, GROUPS_LAYER, &view->names);
+    groups_begin(&maker.groups, GROUPS_LAYER, &view->names);
+    groups_begin(&maker.tags, GROUPS_TAG, &view->names);
+    /* Call stacks of the same functions are of the same files; what is one file then, profile_merge makes one. */
+    groups_begin(&maker.callstacks, by == GROUPS_CALLSTACK ? by : GROUPS_FUNCTION, &view->names);
     status = view_scan(view, &pass, 1);
     if (status == COMMAND_FINE)
         status = profile_name_groups(&maker);
+    if (status == COMMAND_FINE && by == GROUPS_FILE)
+        status = profile_merge(&maker);
     groups_end(&maker.layers);
     groups_end(&maker.tags);
     groups_end(&maker.callstacks);

@@ -1,6 +1,7 @@
 /*
  * A memory profile of a trace: bytes and counts in total, at the end and at the peak, for each call stack. Allocations
- * without a call stack go by tag; a trace with neither goes by size class. Memory is bounded by the number of stacks.
+ * without a call stack go by tag, a frame for each level of it; a trace with neither goes by size class. Memory is
+ * bounded by the number of stacks.
  */
 #ifndef VIEWER_ANALYSIS_PROFILE_H
 #define VIEWER_ANALYSIS_PROFILE_H
@@ -47,8 +48,8 @@ struct profile {
 };
 
 /*
- * `by` is GROUPS_CALLSTACK, or GROUPS_FUNCTION for frames without lines. COMMAND_FINE; or COMMAND_WRONG after a
- * message, and there is nothing to free.
+ * `by` is GROUPS_CALLSTACK, GROUPS_FUNCTION for frames without lines, GROUPS_FILE for the files of the frames, or
+ * GROUPS_TAG for tags alone. COMMAND_FINE; or COMMAND_WRONG after a message, and there is nothing to free.
  */
 int profile_make(struct view *view, enum groups_by by, struct profile *out);
 

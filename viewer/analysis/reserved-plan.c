@@ -20,10 +20,8 @@ const struct reserved_group reserved_no_group = { .device = -1,
 /* What the plan knows of a layer. All but `stack` are TRACE_LAYERS_NONE where there is none. */
 struct plan_layer {
     size_t stack;       /* the first layer of its stack */
-    size_t first_alike; /* of a base: one of its stack with memory of its kind, the same for all of them */
-    size_t first_base;  /* of the first layer of a stack: the list of these bases */
-    size_t next_base;
-    size_t first_group; /* of the first layer of a stack: the list of its groups; see plan.next_group */
+    size_t first_alike; /* of a base: the first of its stack with memory of its kind */
+    size_t first_group; /* of the first layer of a stack: the list of its groups; see reserved_group.next_group */
     size_t first_upper; /* of the first layer of a stack: the first selected log without another one above */
 };
 
@@ -31,7 +29,8 @@ struct plan_layer {
 struct plan {
     struct reserved *reserved;
     const struct trace_layers *layers;
-    struct plan_layer *of; /* owns; by the index of the layer */
+    struct plan_layer *of;  /* owns; by the index of the layer */
+    struct id_map by_bases; /* owns; the index of the newest group of a hash of its stack and bases */
     struct layer_walk walk;
     struct trace_layer_set logs; /* that hold chunks */
 };
@@ -55,57 +54,89 @@ plan_word(const struct trace_layer *base)
     return base->known->memory != NULL ? base->known->memory : base->device >= 0 ? "GPU" : base->kind;
 }
 
-static bool
-plan_is_same(const struct trace_layer *a, const struct trace_layer *b)
+/* A base, while those of a stack with memory of one kind are brought together. */
+struct plan_base {
+    const struct trace_layer *layer;
+    size_t stack;
+    size_t at;
+};
+
+static int
+plan_compare_kinds(const struct plan_base *a, const struct plan_base *b)
 {
-    return a->device == b->device && strcmp(plan_word(a), plan_word(b)) == 0;
+    if (a->stack != b->stack)
+        return a->stack < b->stack ? -1 : 1;
+    if (a->layer->device != b->layer->device)
+        return a->layer->device < b->layer->device ? -1 : 1;
+    return strcmp(plan_word(a->layer), plan_word(b->layer));
 }
 
-/* Find which bases have memory of one kind. Those of a stack that are the first of theirs form a list. */
-static void
+static int
+plan_compare_bases(const void *left, const void *right)
+{
+    const struct plan_base *a = left, *b = right;
+    int kinds = plan_compare_kinds(a, b);
+
+    return kinds != 0 ? kinds : (a->at > b->at) - (a->at < b->at);
+}
+
+/* Find which bases have memory of one kind: those that follow each other once they are sorted. False: no memory. */
+static bool
 plan_find_bases(struct plan *plan)
 {
     const struct trace_layers *layers = plan->layers;
+    struct plan_base *bases = calloc(layers->count + 1, sizeof(*bases));
+    size_t count = 0;
 
-    for (size_t i = 0; i < layers->count; i++) {
-        struct plan_layer *stack = &plan->of[plan->of[i].stack];
-        size_t first = stack->first_base;
-
-        if (!plan_is_base(plan, i))
-            continue;
-        while (first != TRACE_LAYERS_NONE && !plan_is_same(&layers->layers[first], &layers->layers[i]))
-            first = plan->of[first].next_base;
-        if (first == TRACE_LAYERS_NONE) {
-            first = i;
-            plan->of[i].next_base = stack->first_base;
-            stack->first_base = i;
-        }
-        plan->of[i].first_alike = first;
+    for (size_t i = 0; i < layers->count && bases != NULL; i++) {
+        if (plan_is_base(plan, i))
+            bases[count++] = (struct plan_base){ &layers->layers[i], plan->of[i].stack, i };
     }
+    if (bases != NULL)
+        qsort(bases, count, sizeof(*bases), plan_compare_bases);
+    for (size_t i = 0; i < count; i++) {
+        bool is_first = i == 0 || plan_compare_kinds(&bases[i - 1], &bases[i]) != 0;
+
+        plan->of[bases[i].at].first_alike = is_first ? bases[i].at : plan->of[bases[i - 1].at].first_alike;
+    }
+    free(bases);
+    return bases != NULL;
+}
+
+static int
+plan_compare_places(const void *left, const void *right)
+{
+    size_t a = *(const size_t *)left, b = *(const size_t *)right;
+
+    return (a > b) - (a < b);
 }
 
 /* The kinds of memory that a layer's blocks may lie in: one base of its stack for each, in ascending order. */
 static int
 plan_bases(const struct plan *plan, size_t at, struct reserved_group *out)
 {
-    size_t capacity = 0;
+    size_t capacity = 0, kept = 0;
 
     TRACE_LAYER_SETS_EACH(i, &plan->layers->below, at)
     {
-        size_t first = plan->of[i].first_alike, place = out->base_count;
+        size_t first = plan->of[i].first_alike;
 
-        if (!plan_is_base(plan, i))
+        /* Many bases of one kind mostly follow each other. */
+        if (!plan_is_base(plan, i) || (out->base_count > 0 && out->bases[out->base_count - 1] == first))
             continue;
-        while (place > 0 && out->bases[place - 1] > first)
-            place--;
-        if (place > 0 && out->bases[place - 1] == first)
-            continue;
-        if (!tidei_grow(&out->bases, &capacity, out->base_count, 1))
+        if (!tidei_grow(&out->bases, &capacity, out->base_count, 1)) {
+            free(out->bases);
             return plan_no_memory(plan);
-        memmove(out->bases + place + 1, out->bases + place, (out->base_count - place) * sizeof(*out->bases));
-        out->bases[place] = first;
-        out->base_count++;
+        }
+        out->bases[out->base_count++] = first;
     }
+    if (out->base_count > 0)
+        qsort(out->bases, out->base_count, sizeof(*out->bases), plan_compare_places);
+    for (size_t i = 0; i < out->base_count; i++) {
+        if (kept == 0 || out->bases[i] != out->bases[kept - 1])
+            out->bases[kept++] = out->bases[i];
+    }
+    out->base_count = kept;
     return COMMAND_FINE;
 }
 
@@ -136,6 +167,43 @@ plan_has_bases(const struct reserved_group *a, const struct reserved_group *b)
            (a->base_count == 0 || memcmp(a->bases, b->bases, a->base_count * sizeof(*a->bases)) == 0);
 }
 
+static uint64_t
+plan_hash(const struct reserved_group *group)
+{
+    uint64_t hash = (uint64_t)group->stack + 1;
+
+    for (size_t i = 0; i < group->base_count; i++)
+        hash = (hash ^ (group->bases[i] + UINT64_C(1))) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash;
+}
+
+/* A group of the same stack and bases; TRACE_LAYERS_NONE: there is none. Where another has its hash, all are searched. */
+static size_t
+plan_find_group(const struct plan *plan, const struct reserved_group *group)
+{
+    const struct reserved *reserved = plan->reserved;
+    const uint32_t *known = id_map_find(&plan->by_bases, plan_hash(group));
+    size_t i = plan->of[group->stack].first_group;
+
+    if (known == NULL)
+        return TRACE_LAYERS_NONE;
+    if (reserved->groups[*known].stack == group->stack && plan_has_bases(&reserved->groups[*known], group))
+        return *known;
+    while (i != TRACE_LAYERS_NONE && !plan_has_bases(&reserved->groups[i], group))
+        i = reserved->groups[i].next_group;
+    return i;
+}
+
+/* Remember the group at an index. False: no memory. */
+static bool
+plan_note_group(struct plan *plan, size_t at)
+{
+    uint64_t hash = plan_hash(&plan->reserved->groups[at]);
+
+    plan->of[plan->reserved->groups[at].stack].first_group = at;
+    return id_map_find(&plan->by_bases, hash) != NULL || id_map_add(&plan->by_bases, hash, (uint32_t)at);
+}
+
 /* Find the group of a layer's memory, which is added where it is new. */
 static int
 plan_group(struct plan *plan, size_t at, size_t *out)
@@ -145,13 +213,12 @@ plan_group(struct plan *plan, size_t at, size_t *out)
     struct reserved_group group = { .stack = plan->of[at].stack,
                                     .first_upper = TRACE_LAYERS_NONE,
                                     .first_source = TRACE_LAYERS_NONE };
-    size_t i = stack->first_group;
+    size_t i;
 
     *out = 0;
     if (plan_bases(plan, at, &group) != COMMAND_FINE)
         return COMMAND_WRONG;
-    while (i != TRACE_LAYERS_NONE && !plan_has_bases(&reserved->groups[i], &group))
-        i = reserved->groups[i].next_group;
+    i = plan_find_group(plan, &group);
     if (i != TRACE_LAYERS_NONE) {
         free(group.bases);
         *out = i;
@@ -159,9 +226,9 @@ plan_group(struct plan *plan, size_t at, size_t *out)
     }
     plan_name_memory(plan, &group);
     group.next_group = stack->first_group;
-    *out = stack->first_group = reserved->group_count;
+    *out = reserved->group_count;
     reserved->groups[reserved->group_count++] = group; /* there is room for one a layer */
-    return COMMAND_FINE;
+    return plan_note_group(plan, *out) ? COMMAND_FINE : plan_no_memory(plan);
 }
 
 /* As a step of a walk: the way ends at a log; a pool or a base without one before it is told to `context`, a flag. */
@@ -382,9 +449,7 @@ plan_stacks(struct plan *plan)
     const struct trace_layers *layers = plan->layers;
 
     for (size_t i = 0; i < layers->count; i++)
-        plan->of[i] = (struct plan_layer){
-            i, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE
-        };
+        plan->of[i] = (struct plan_layer){ i, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE, TRACE_LAYERS_NONE };
     for (size_t i = 0; i < layers->edge_count; i++) {
         size_t from = plan_stack(plan, layers->edges[i].from);
         size_t to = plan_stack(plan, layers->edges[i].to);
@@ -433,8 +498,10 @@ plan_name_groups(struct plan *plan)
 static void
 plan_free(struct plan *plan)
 {
-    if (plan != NULL)
+    if (plan != NULL) {
+        id_map_free(&plan->by_bases);
         free(plan->of);
+    }
     free(plan);
 }
 
@@ -444,21 +511,21 @@ plan_new(struct reserved *reserved)
 {
     const struct trace_layers *layers = &reserved->view->layers;
     struct plan *plan = calloc(1, sizeof(*plan));
+    bool done = plan != NULL && (plan->of = calloc(layers->count + 1, sizeof(*plan->of))) != NULL;
 
-    if (plan != NULL)
-        plan->of = calloc(layers->count + 1, sizeof(*plan->of));
-    if (plan == NULL || plan->of == NULL) {
-        trace_broken(&reserved->view->trace, "no memory for its layers");
-        plan_free(plan);
-        return NULL;
+    if (done) {
+        plan->reserved = reserved;
+        plan->layers = layers;
+        plan_stacks(plan);
+        done = plan_find_bases(plan);
     }
-    plan->reserved = reserved;
-    plan->layers = layers;
-    plan_stacks(plan);
-    plan_find_bases(plan);
-    for (size_t i = 0; i < reserved->group_count; i++)
-        plan->of[reserved->groups[i].stack].first_group = i;
-    return plan;
+    for (size_t i = 0; i < reserved->group_count && done; i++)
+        done = plan_note_group(plan, i);
+    if (done)
+        return plan;
+    trace_broken(&reserved->view->trace, "no memory for its layers");
+    plan_free(plan);
+    return NULL;
 }
 
 int

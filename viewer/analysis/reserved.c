@@ -158,8 +158,9 @@ reserved_plan(struct reserved *reserved)
     if (status != COMMAND_FINE || may_have <= RESERVED_PLANS)
         return status;
     status = trace_each(&view->trace, reserved_note_rows, reserved,
-                        "SELECT DISTINCT layer_id FROM allocation WHERE status = 0 AND alloc_ns <= %lld",
-                        (long long)view->filter.to_ns);
+                        "SELECT DISTINCT layer_id FROM allocation WHERE status = 0 AND alloc_ns <= %lld"
+                        " AND ifnull(free_ns, %lld) >= %lld",
+                        (long long)view->filter.to_ns, (long long)INT64_MAX, (long long)view->filter.from_ns);
     return status == COMMAND_FINE ? reserved_plan_sources(reserved) : status;
 }
 
@@ -409,23 +410,57 @@ reserved_all_pass(const struct reserved *reserved, const struct reserved_group *
     return group->has_upper;
 }
 
+/* A layer `limit` that may bound a group. */
+struct reserved_bound {
+    uint64_t bytes;
+    size_t at;
+};
+
+static int
+reserved_compare_bounds(const void *left, const void *right)
+{
+    const struct reserved_bound *a = left, *b = right;
+
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? -1 : 1) : (a->at > b->at) - (a->at < b->at);
+}
+
+/*
+ * The limits on one way from a layer down, the lowest first: what all ways pass is on each. So no limit of another way
+ * is looked at, of which a layer with many bins may have tens of thousands. A way in a circle ends.
+ */
+static size_t
+reserved_bounds(const struct trace_layers *layers, size_t at, struct reserved_bound bounds[TRACE_LAYERS_DEPTH])
+{
+    size_t count = 0;
+
+    for (size_t steps = 0; steps < TRACE_LAYERS_DEPTH; steps++) {
+        const struct trace_layer *layer = &layers->layers[at];
+        uint64_t bytes = strcmp(layer->kind, "limit") == 0 ? routes_bound(layer) : ROUTES_UNBOUNDED;
+
+        if (bytes < ROUTES_UNBOUNDED)
+            bounds[count++] = (struct reserved_bound){ bytes, at };
+        if (layer->edge_count == 0)
+            break;
+        at = layers->edges[layer->first_edge].to;
+    }
+    qsort(bounds, count, sizeof(*bounds), reserved_compare_bounds);
+    return count;
+}
+
 uint64_t
 reserved_limit(const struct reserved *reserved, const struct reserved_group *group)
 {
-    const struct trace_layers *layers = &reserved->view->layers;
-    uint64_t lowest = ROUTES_UNBOUNDED;
+    struct reserved_bound bounds[TRACE_LAYERS_DEPTH];
+    size_t count;
 
     if (!group->has_upper)
         return 0;
-    TRACE_LAYER_SETS_EACH(i, &layers->below, group->first_upper)
-    {
-        const struct trace_layer *layer = &layers->layers[i];
-        uint64_t bytes = strcmp(layer->kind, "limit") == 0 ? routes_bound(layer) : ROUTES_UNBOUNDED;
-
-        if (bytes < lowest && reserved_all_pass(reserved, group, i))
-            lowest = bytes;
+    count = reserved_bounds(&reserved->view->layers, group->first_upper, bounds);
+    for (size_t i = 0; i < count; i++) {
+        if (reserved_all_pass(reserved, group, bounds[i].at))
+            return bounds[i].bytes;
     }
-    return lowest != ROUTES_UNBOUNDED ? lowest : 0;
+    return 0;
 }
 
 /* Layers that are left to look at, and all that ever were. */

@@ -201,17 +201,51 @@ memory_has_figures(const struct reserved_group *group)
     return group->has_upper || group->reserved.source != RESERVED_UNKNOWN;
 }
 
-/* The memory of another snapshot that is that of `group`: of the same kind, of the stack of the same number. */
-static const struct reserved_group *
-memory_find(const struct snapshot *snapshot, const struct reserved_group *group)
+static int
+memory_compare(const struct reserved_group *a, const struct reserved_group *b)
 {
-    for (size_t i = 0; i < snapshot->reserved.group_count; i++) {
-        const struct reserved_group *other = &snapshot->reserved.groups[i];
+    return a->number != b->number ? (a->number < b->number ? -1 : 1) : strcmp(a->memory, b->memory);
+}
 
-        if (other->number == group->number && strcmp(other->memory, group->memory) == 0)
-            return other;
+static int
+memory_compare_places(const void *left, const void *right)
+{
+    const struct reserved_group *a = *(const struct reserved_group *const *)left;
+    const struct reserved_group *b = *(const struct reserved_group *const *)right;
+    int order = memory_compare(a, b);
+
+    return order != 0 ? order : (a > b) - (a < b);
+}
+
+/* The groups of a snapshot in the order of memory_compare. The caller frees the list; NULL: no memory. */
+static const struct reserved_group **
+memory_sort(const struct snapshot *snapshot)
+{
+    size_t count = snapshot->reserved.group_count;
+    const struct reserved_group **sorted = calloc(count + 1, sizeof(*sorted));
+
+    for (size_t i = 0; i < count && sorted != NULL; i++)
+        sorted[i] = &snapshot->reserved.groups[i];
+    if (sorted != NULL)
+        qsort(sorted, count, sizeof(*sorted), memory_compare_places);
+    return sorted;
+}
+
+/* The first memory of another snapshot, sorted, that is of the same kind and of the stack of the same number. */
+static const struct reserved_group *
+memory_find(const struct reserved_group *const *sorted, size_t count, const struct reserved_group *group)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (memory_compare(sorted[middle], group) < 0)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return NULL;
+    return low < count && memory_compare(sorted[low], group) == 0 ? sorted[low] : NULL;
 }
 
 /* What is reserved of a memory that a trace does not have. */
@@ -237,6 +271,31 @@ memories_add(struct snapshot_memories *self, const struct reserved_group *a, con
     };
 }
 
+/* Add each memory that either has, with that of the other: those of `a` first. */
+static int
+memories_pair(const struct snapshot *a, const struct snapshot *b, struct snapshot_memories *out)
+{
+    const struct reserved *of_a = &a->reserved, *of_b = &b->reserved;
+    const struct reserved_group **in_a = memory_sort(a), **in_b = memory_sort(b);
+    bool done = in_a != NULL && in_b != NULL;
+
+    for (size_t i = 0; i < of_a->group_count && done; i++) {
+        if (memory_has_figures(&of_a->groups[i]))
+            memories_add(out, &of_a->groups[i], memory_find(in_b, of_b->group_count, &of_a->groups[i]));
+    }
+    for (size_t i = 0; i < of_b->group_count && done; i++) {
+        const struct reserved_group *other = memory_find(in_a, of_a->group_count, &of_b->groups[i]);
+
+        if (memory_has_figures(&of_b->groups[i]) && (other == NULL || !memory_has_figures(other)))
+            memories_add(out, other, &of_b->groups[i]);
+    }
+    free(in_a);
+    free(in_b);
+    if (!done)
+        snapshot_memories_free(out);
+    return done ? COMMAND_FINE : trace_broken(&b->view->trace, "no memory for its kinds of memory");
+}
+
 int
 snapshot_pair(const struct snapshot *a, const struct snapshot *b, struct snapshot_memories *out)
 {
@@ -258,17 +317,7 @@ snapshot_pair(const struct snapshot *a, const struct snapshot *b, struct snapsho
             out->list[0].b_most = of_b->groups[0].reserved;
         return COMMAND_FINE;
     }
-    for (size_t i = 0; i < of_a->group_count; i++) {
-        if (memory_has_figures(&of_a->groups[i]))
-            memories_add(out, &of_a->groups[i], memory_find(b, &of_a->groups[i]));
-    }
-    for (size_t i = 0; i < of_b->group_count; i++) {
-        const struct reserved_group *other = memory_find(a, &of_b->groups[i]);
-
-        if (memory_has_figures(&of_b->groups[i]) && (other == NULL || !memory_has_figures(other)))
-            memories_add(out, other, &of_b->groups[i]);
-    }
-    return COMMAND_FINE;
+    return memories_pair(a, b, out);
 }
 
 void

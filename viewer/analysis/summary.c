@@ -345,6 +345,7 @@ summary_make(struct view *view, struct summary *out)
     int status;
 
     *out = (struct summary){ .view = view, .trace = &view->trace, .layers = &view->layers };
+    groups_begin(&out->numbers, GROUPS_LAYER, &view->names);
     summary_find_inner(out);
     status = reserved_make(view, &out->reserved);
     if (status == COMMAND_FINE) {

@@ -46,7 +46,7 @@ enum {
     OPTIONS_LIMIT = 4,    /* number of rows */
     OPTIONS_WINDOW = 8,   /* only the filters by layer and time, for commands that need every block of a pool */
     OPTIONS_JSON = 16,    /* JSON alone, for commands without other formats */
-    OPTIONS_STACKS = 32,  /* which frames of call stacks count */
+    OPTIONS_STACKS = 32,  /* which frames of call stacks, and levels of tags, count */
     OPTIONS_SYMBOLS = 64, /* no look at symbols, for commands without filters that open a trace */
 };
 

@@ -72,14 +72,27 @@ check_take_option(struct budgets *budgets, const struct option_def *def, const v
     return COMMAND_FINE;
 }
 
-/* Refuse --by, --frames and --skip where no budget has groups, or those are not of call stacks. */
+/* The value of --by, which --depth implies. */
+static int
+check_option_by(const struct invocation *call)
+{
+    int option = ((const struct check_options *)call->own)->by;
+
+    return option < 0 && call->common.filter.depth > 0 ? GROUPS_TAG : option;
+}
+
+/* Refuse --by, --frames, --skip and --depth where no budget has groups, or those are of something else. */
 static int
 check_groups(const struct invocation *call, const struct budgets *budgets, struct view *view,
              const struct report *report)
 {
-    int option = ((const struct check_options *)call->own)->by;
-    const struct callstack_options *stacks = &call->common.filter.stacks;
-    const char *given = option >= 0 ? "by" : stacks->frames > 0 ? "frames" : stacks->skip.count > 0 ? "skip" : NULL;
+    int option = check_option_by(call);
+    const struct filter_options *filter = &call->common.filter;
+    const char *given = ((const struct check_options *)call->own)->by >= 0 ? "by"
+                        : filter->stacks.frames > 0                        ? "frames"
+                        : filter->stacks.skip.count > 0                    ? "skip"
+                        : filter->depth > 0                                ? "depth"
+                                                                           : NULL;
     bool has_groups = false, has_baseline = false;
     enum groups_by by;
 
@@ -256,7 +269,7 @@ check_all(const struct invocation *call, const struct budgets *budgets)
         .trace = &view.trace,
         .options = filter,
         .budgets = budgets,
-        .by = ((const struct check_options *)call->own)->by,
+        .by = check_option_by(call),
     };
     int status = view_open(&view, filter, path);
 

@@ -20,9 +20,9 @@ struct diff_options {
 
 static const struct option_def diff_option_defs[] = {
     { "by", 'b', OPTION_CHOICE, "WHAT",
-      "align by tag, callstack, function (call stacks without lines), size, class\n"
-      "(of sizes, powers of two), stream, thread, layer or device alone; else by\n"
-      "function, tag and size",
+      "align by tag, callstack, function (call stacks without lines), file (of the\n"
+      "innermost frame), size, class (of sizes, powers of two), stream, thread,\n"
+      "layer or device alone; else by function, tag and size",
       AT(by), GROUPS_CHOICES, 0 },
     { "tolerance", 0, OPTION_SHARE, "SHARE", "how much higher a peak is not worse yet; 0%", AT(tolerance), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
@@ -185,8 +185,8 @@ diff_note_change(struct diff *diff, const struct align *align, enum groups_by by
 }
 
 /* The tables by enum groups_by. */
-static const char *const diff_tables[] = { "tags",    "callstacks", "sizes",   "classes",   "streams",
-                                           "threads", "layers",     "devices", "callstacks" };
+static const char *const diff_tables[] = { "tags",    "callstacks", "sizes",   "classes",    "streams",
+                                           "threads", "layers",     "devices", "callstacks", "files" };
 
 static int
 diff_report_groups(struct diff *diff, size_t by, bool first)
@@ -255,8 +255,8 @@ diff_report_groups(struct diff *diff, size_t by, bool first)
 static void
 diff_report_others(struct diff *diff, const enum groups_by *by, size_t count)
 {
-    for (size_t i = 0; i < GROUPS_FUNCTION; i++) {
-        bool compared = false;
+    for (size_t i = 0; i < GROUPS_KINDS; i++) {
+        bool compared = i == GROUPS_FUNCTION; /* its table is that of call stacks */
 
         for (size_t j = 0; j < count; j++)
             compared = compared || strcmp(diff_tables[by[j]], diff_tables[i]) == 0;
@@ -287,6 +287,7 @@ diff_compare(struct diff *diff, const struct diff_options *options)
 {
     enum groups_by by[SNAPSHOT_GROUPS];
     size_t count = 0;
+    unsigned bits = 0;
     int status;
 
     if (options->by >= 0)
@@ -295,8 +296,10 @@ diff_compare(struct diff *diff, const struct diff_options *options)
         count = snapshot_groups_default(&diff->a_view.names, &diff->b_view.names, by);
     diff->tolerance = options->tolerance;
     status = names_check_callstacks(&diff->a_view.names, &diff->b_view.names);
+    for (size_t i = 0; i < count; i++)
+        bits |= 1U << by[i];
     if (status == COMMAND_FINE)
-        status = tables_check_stacks(&diff->b_view, &diff->report, groups_are_stacks(by[0]));
+        status = tables_check_stacks(&diff->b_view, &diff->report, bits);
     if (status != COMMAND_FINE)
         return status;
     report_field(&diff->report, "a", "A", REPORT_TEXT, cell_text(diff->a_view.trace.path));

@@ -19,8 +19,10 @@ static const struct option_def export_defs[] = {
       &EXPORT_FORMATS(EXPORT_WORD)[1], 0 },
     { "output", 'o', OPTION_TEXT, "FILE", "write to FILE; else to standard output",
       offsetof(struct export_options, output), NULL, 0 },
-    { "by", 'b', OPTION_CHOICE, "WHAT", "of collapsed, speedscope and pprof: callstack, or function (without lines)",
-      offsetof(struct export_options, by_function), "callstack|function", 0 },
+    { "by", 'b', OPTION_CHOICE, "WHAT",
+      "of collapsed, speedscope and pprof: callstack, function (without lines),\n"
+      "file, or tag (tags alone, as a tree); callstack, or tag with --depth",
+      offsetof(struct export_options, by), EXPORT_GROUPS, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
@@ -43,19 +45,35 @@ export_list_formats(void)
         printf("  %-11s %s\n", export_formats[i]->name, export_formats[i]->purpose);
 }
 
+/* The first option that is of no use to a format; NULL: none. */
+static const char *
+export_useless(const struct export_format *format, const struct export_options *options,
+               const struct filter_options *filter)
+{
+    if (!format->groups && (options->by >= 0 || filter->stacks.frames > 0 || filter->stacks.skip.count > 0))
+        return "--by, --frames and --skip are for formats that group by call stacks";
+    if (!format->groups && filter->depth > 0)
+        return "--depth is for formats that group by tags";
+    if (export_groups(options, filter) != GROUPS_TAG)
+        return filter->depth > 0 ? "--depth is for --by=tag" : NULL;
+    if (filter->stacks.frames > 0 || filter->stacks.skip.count > 0)
+        return "--frames and --skip are for --by=callstack, function or file";
+    return NULL;
+}
+
 static int
 export_run(struct invocation *call)
 {
     const struct export_options *options = (const struct export_options *)call->own;
     const struct export_format *format = export_formats[options->format];
-    const struct callstack_options *stacks = &call->common.filter.stacks;
+    const char *useless = export_useless(format, options, &call->common.filter);
     struct view view;
     struct emit out;
     const struct export_job export = { .view = &view, .out = &out, .options = options };
     int status;
 
-    if (!format->groups && (options->by_function != 0 || stacks->frames > 0 || stacks->skip.count > 0))
-        return command_misused(call->command, "--by, --frames and --skip are for formats that group by call stacks");
+    if (useless != NULL)
+        return command_misused(call->command, "%s", useless);
     status = view_open(&view, &call->common.filter, call->arguments[0]);
     if (status != COMMAND_FINE)
         return status;
@@ -76,7 +94,7 @@ const struct command command_export = {
     .purpose = "Write a trace in the format of another tool",
     .help = "",
     .options = export_defs,
-    COMMAND_OWN(struct export_options, .format = 0),
+    COMMAND_OWN(struct export_options, .by = -1),
     .more_options = export_more_options,
     .list = export_list_formats,
     .common = OPTIONS_FILTER | OPTIONS_STACKS,

@@ -24,4 +24,6 @@ tidemark_SOURCES += \
 	viewer/commands/tables.c \
 	viewer/commands/tables.h \
 	viewer/commands/timeline.c \
-	viewer/commands/top.c
+	viewer/commands/top.c \
+	viewer/commands/training.c \
+	viewer/commands/training.h

@@ -5,6 +5,7 @@
 
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
+#include "viewer/commands/training.h"
 #include "viewer/base/output.h"
 #include "viewer/analysis/peak.h"
 #include "viewer/analysis/reserved.h"
@@ -188,6 +189,34 @@ peak_note_memories(struct view *view, struct report *report)
 }
 
 static int
+peak_report(struct view *view, struct report *report, struct peak *peak, const struct peak_options *options)
+{
+    int status;
+
+    peak_report_head(view, report, peak);
+    if (peak->groups.count == 0)
+        report_note(report, "No allocation is taken in: there is no peak.");
+    status = training_report(view, report, peak);
+    if (status == COMMAND_FINE)
+        status = peak_report_groups(view, report, peak);
+    if (status == COMMAND_FINE)
+        status = peak_note_memories(view, report);
+    peak_report_summits(report, peak);
+    report_field(report, "plateaus_count", NULL, REPORT_COUNT,
+                 cell_unsigned(peak->bytes > 0 ? peak->plateau_count : 0));
+    report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak->bytes > 0 ? peak->near_ns : 0));
+    if (peak->bytes > 0)
+        peak_report_plateaus(report, peak, options->shares.within);
+    else
+        report_no_table(report, "plateaus");
+    if (options->blocks > 0)
+        report_lives(report, &view->names, &peak->at_lives);
+    else
+        report_no_table(report, "blocks");
+    return status;
+}
+
+static int
 peak_analyse(struct view *view, struct report *report, const void *own)
 {
     const struct peak_options *options = own;
@@ -199,23 +228,7 @@ peak_analyse(struct view *view, struct report *report, const void *own)
         status = peak_make(view, by, &options->at, &options->shares, options->blocks, &peak);
     if (status != COMMAND_FINE)
         return status;
-    peak_report_head(view, report, &peak);
-    if (peak.groups.count == 0)
-        report_note(report, "No allocation is taken in: there is no peak.");
-    status = peak_report_groups(view, report, &peak);
-    if (status == COMMAND_FINE)
-        status = peak_note_memories(view, report);
-    peak_report_summits(report, &peak);
-    report_field(report, "plateaus_count", NULL, REPORT_COUNT, cell_unsigned(peak.bytes > 0 ? peak.plateau_count : 0));
-    report_field(report, "near_peak_ns", NULL, REPORT_TIME, cell_signed(peak.bytes > 0 ? peak.near_ns : 0));
-    if (peak.bytes > 0)
-        peak_report_plateaus(report, &peak, options->shares.within);
-    else
-        report_no_table(report, "plateaus");
-    if (options->blocks > 0)
-        report_lives(report, &view->names, &peak.at_lives);
-    else
-        report_no_table(report, "blocks");
+    status = peak_report(view, report, &peak, options);
     peak_free(&peak);
     return status;
 }

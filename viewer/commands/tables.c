@@ -10,29 +10,34 @@
 #include "viewer/commands/tables.h"
 
 int
-tables_check_stacks(const struct view *view, const struct report *report, bool by_stacks)
+tables_check_stacks(const struct view *view, const struct report *report, unsigned by)
 {
-    const struct callstack_options *options = &view->options->stacks;
+    const struct filter_options *options = view->options;
+    unsigned stacks = 1U << GROUPS_CALLSTACK | 1U << GROUPS_FUNCTION;
 
-    if (by_stacks || (options->frames == 0 && options->skip.count == 0))
+    if (options->stacks.frames > 0 && (by & stacks) == 0)
+        message("tidemark %s: --frames is for groups by callstack or function", report->name);
+    else if (options->stacks.skip.count > 0 && (by & (stacks | 1U << GROUPS_FILE)) == 0)
+        message("tidemark %s: --skip is for groups by callstack, function or file", report->name);
+    else if (options->depth > 0 && (by & 1U << GROUPS_TAG) == 0)
+        message("tidemark %s: --depth is for groups by tag", report->name);
+    else
         return COMMAND_FINE;
-    message("tidemark %s: --%s is for groups by callstack or function", report->name,
-            options->frames > 0 ? "frames" : "skip");
     return COMMAND_WRONG;
 }
 
 int
 tables_by(const struct view *view, const struct report *report, int option, enum groups_by *by)
 {
-    *by = option >= 0 ? (enum groups_by)option : groups_default(&view->names);
-    return tables_check_stacks(view, report, groups_are_stacks(*by));
+    *by = option >= 0 ? (enum groups_by)option : view->options->depth > 0 ? GROUPS_TAG : groups_default(&view->names);
+    return tables_check_stacks(view, report, 1U << *by);
 }
 
 void
 report_group_title(struct report *report, enum groups_by by)
 {
-    static const char *const titles[] = { "TAG",    "CALL STACK", "SIZE",   "SIZES",     "STREAM",
-                                          "THREAD", "LAYER",      "DEVICE", "CALL STACK" };
+    static const char *const titles[] = { "TAG",    "CALL STACK", "SIZE",   "SIZES",      "STREAM",
+                                          "THREAD", "LAYER",      "DEVICE", "CALL STACK", "FILE" };
     enum report_kind kind = groups_are_stacks(by) ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_SIZE : REPORT_NAME;
 
     report_set_column(report, 0, (struct report_column){ NULL, titles[by], kind });

@@ -11,20 +11,23 @@
 #define TABLES_OPTION_BY(offset)                                                                                       \
     {                                                                                                                  \
         "by", 'b', OPTION_CHOICE, "WHAT",                                                                              \
-            "group by tag, callstack, function (call stacks without lines), size, class\n"                             \
-            "(of sizes, powers of two), stream, thread, layer or device; else by what\n"                               \
-            "the trace has",                                                                                           \
+            "group by tag, callstack, function (call stacks without lines), file (of\n"                                \
+            "the innermost frame), size, class (of sizes, powers of two), stream,\n"                                   \
+            "thread, layer or device; else by what the trace has",                                                     \
             (offset), GROUPS_CHOICES, 0                                                                                \
     }
 
 /*
- * Set *by to the grouping that `option` names, -1: groups_default. COMMAND_FINE; or COMMAND_WRONG after a message, if
- * --frames or --skip are given and the groups are not of call stacks.
+ * Set *by to the grouping that `option` names, -1: tags where --depth is given, else groups_default. COMMAND_FINE; or
+ * COMMAND_WRONG after a message, if --frames, --skip or --depth are given and the groups are of something else.
  */
 int tables_by(const struct view *view, const struct report *report, int option, enum groups_by *by);
 
-/* Refuse --frames and --skip where no table is of call stacks. COMMAND_FINE, or COMMAND_WRONG after a message. */
-int tables_check_stacks(const struct view *view, const struct report *report, bool by_stacks);
+/*
+ * Refuse --frames, --skip and --depth where no table is of what they are for. `by` has a bit for each enum groups_by of
+ * a table. COMMAND_FINE, or COMMAND_WRONG after a message.
+ */
+int tables_check_stacks(const struct view *view, const struct report *report, unsigned by);
 
 /*
  * The first columns of a table with a row for each group: one for people, whose title is report_group_title, and those

@@ -43,8 +43,7 @@ collapsed_run(const struct export_job *export)
 {
     struct profile profile;
     struct emit *out = export->out;
-    int status =
-        profile_make(export->view, export->options->by_function ? GROUPS_FUNCTION : GROUPS_CALLSTACK, &profile);
+    int status = profile_make(export->view, export_groups(export->options, export->view->options), &profile);
 
     if (status != COMMAND_FINE)
         return status;

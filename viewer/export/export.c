@@ -36,3 +36,13 @@ export_takes(const struct export_job *export, const struct scan_life *life)
 
     return life->alloc_ns >= export->view->filter.from_ns && filter_takes(&export->view->filter, &own);
 }
+
+enum groups_by
+export_groups(const struct export_options *options, const struct filter_options *filter)
+{
+    static const enum groups_by by[] = { GROUPS_CALLSTACK, GROUPS_FUNCTION, GROUPS_FILE, GROUPS_TAG };
+
+    if (options->by >= 0)
+        return by[options->by];
+    return filter->depth > 0 ? GROUPS_TAG : GROUPS_CALLSTACK;
+}

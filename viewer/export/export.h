@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "viewer/analysis/groups.h"
 #include "viewer/cli/command.h"
 #include "viewer/output/emit.h"
 #include "viewer/read/view.h"
@@ -13,12 +14,15 @@
 /* Every format, in the order of --help. The first is the default. */
 #define EXPORT_FORMATS(each) each(csv) each(jsonl) each(rmm) each(chrome) each(collapsed) each(speedscope) each(pprof)
 
+/* What a format groups by: see export_groups. */
+#define EXPORT_GROUPS "callstack|function|file|tag"
+
 /* The values of the options of all formats. */
 struct export_options {
     int format;         /* the index in EXPORT_FORMATS */
     const char *output; /* NULL: standard output */
     int weight;         /* of collapsed: enum profile_weight */
-    int by_function;    /* of formats that group: 1: call stacks without lines */
+    int by;             /* of formats that group: the place in EXPORT_GROUPS */
     bool lifetimes;     /* of chrome */
 };
 
@@ -34,13 +38,16 @@ struct export_format {
     const char *purpose;              /* one line, for --help */
     const struct option_def *options; /* those that only this format looks at, in struct export_options; NULL: none */
     bool compress;                    /* the file is compressed with gzip */
-    bool groups;                      /* by call stacks: takes --by, --frames and --skip */
+    bool groups;                      /* by call stacks or tags: takes --by, --frames, --skip and --depth */
     int (*run)(const struct export_job *export); /* COMMAND_FINE, or COMMAND_WRONG after a message */
 };
 
 #define EXPORT_DECLARE(name) extern const struct export_format export_##name;
 EXPORT_FORMATS(EXPORT_DECLARE)
 #undef EXPORT_DECLARE
+
+/* What --by names; without it call stacks, or tags where --depth is given. */
+enum groups_by export_groups(const struct export_options *options, const struct filter_options *filter);
 
 /* The name of a row's `status`: "TIDE_OK", or the error. */
 const char *export_status(int64_t status);

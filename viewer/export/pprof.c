@@ -184,8 +184,7 @@ pprof_run(const struct export_job *export)
     int status = trace_integer(trace, "SELECT value FROM meta WHERE key = 'start_unix_ns'", &start_unix_ns);
 
     if (status == COMMAND_FINE)
-        status =
-            profile_make(export->view, export->options->by_function ? GROUPS_FUNCTION : GROUPS_CALLSTACK, &profile);
+        status = profile_make(export->view, export_groups(export->options, export->view->options), &profile);
     if (status != COMMAND_FINE)
         return status;
     if (!pprof_write(export->out, &profile))

@@ -80,8 +80,7 @@ speedscope_run(const struct export_job *export)
 {
     struct json json = { .out = export->out };
     struct profile profile;
-    int status =
-        profile_make(export->view, export->options->by_function ? GROUPS_FUNCTION : GROUPS_CALLSTACK, &profile);
+    int status = profile_make(export->view, export_groups(export->options, export->view->options), &profile);
 
     if (status != COMMAND_FINE)
         return status;

@@ -9,30 +9,31 @@
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/callstacks.h"
+#include "viewer/read/name-texts.h"
 #include "viewer/read/names.h"
 
-/* The most bytes of the different texts of a list. A real program has some MiB. */
+/* The most bytes of one text. */
 #define CALLSTACKS_BYTES ((size_t)1 << 30)
 
 /* The text of a call stack whose frames all do not count. */
 #define CALLSTACKS_NOTHING "(left out)"
 
-/* A frame: "function (file:line)", and "function (file)" without folders. */
+/* A frame: "function (file:line)", "function (file)" without folders, and where its function is. */
 struct callstacks_frame {
     char *text;     /* owns */
     char *function; /* owns */
+    char *place;    /* owns; the source file, or else the name of the module; "": neither is known */
+    bool has_file;
     bool skipped;
 };
 
 /* A list that is being filled. */
 struct callstacks_maker {
-    struct name_list *list; /* NULL: not wanted */
-    struct id_map by_hash;  /* owns; the index of the first name with a text of this hash */
-    char *text;             /* owns; of the current call stack so far */
+    struct name_texts texts; /* its list is NULL: not wanted */
+    char *text;              /* owns; of the current call stack so far */
     size_t length;
     size_t capacity;
     uint64_t frames; /* in it */
-    size_t bytes;    /* of all different texts */
 };
 
 struct callstacks {
@@ -43,8 +44,11 @@ struct callstacks {
     size_t frame_capacity;
     struct id_map frame_by_id; /* owns */
     struct callstacks_maker whole, counted, functions;
-    int64_t id; /* of the current call stack */
-    bool any;   /* there is one */
+    struct name_texts files;
+    const struct callstacks_frame *file;      /* of the current call stack: its innermost frame with a file, or NULL */
+    const struct callstacks_frame *innermost; /* that counts; NULL: none */
+    int64_t id;                               /* of the current call stack */
+    bool any;                                 /* there is one */
 };
 
 static int
@@ -68,16 +72,16 @@ callstacks_skips(struct callstacks *self, const char *function, const char *text
     return skipped;
 }
 
-/* Add a frame: id, function or place in a module, " (file:line)" or "", " (file)" or "". */
+/* Add a frame: id, function or place in a module, " (file:line)" or "", " (file)" or "", file or "", module or "". */
 static int
 callstacks_add_frame(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
     struct callstacks *self = context;
-    const char *parts[3] = { "", "", "" };
+    const char *parts[5] = { "", "", "", "", "" };
     struct callstacks_frame *frame;
     uint64_t id = (uint64_t)sqlite3_column_int64(row, 0);
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         if (sqlite3_column_text(row, i + 1) != NULL)
             parts[i] = (const char *)sqlite3_column_text(row, i + 1);
     }
@@ -89,8 +93,11 @@ callstacks_add_frame(void *context, const struct trace *trace, sqlite3_stmt *row
         frame->text = NULL;
         return callstacks_no_memory(trace);
     }
-    if (asprintf(&frame->function, "%s%s", parts[0], parts[2]) < 0) {
+    frame->has_file = parts[3][0] != '\0';
+    frame->place = strdup(frame->has_file ? parts[3] : parts[4]);
+    if (frame->place == NULL || asprintf(&frame->function, "%s%s", parts[0], parts[2]) < 0) {
         free(frame->text);
+        free(frame->place);
         return callstacks_no_memory(trace);
     }
     frame->skipped = callstacks_skips(self, parts[0], frame->text);
@@ -108,7 +115,7 @@ callstacks_append(struct callstacks_maker *maker, const char *frame)
     size_t before = strlen(separator);
     size_t length = strlen(frame);
 
-    if (maker->list == NULL)
+    if (maker->texts.list == NULL)
         return true;
     if (maker->length + length > CALLSTACKS_BYTES ||
         !tidei_grow(&maker->text, &maker->capacity, maker->length, before + length + 1))
@@ -120,53 +127,25 @@ callstacks_append(struct callstacks_maker *maker, const char *frame)
     return true;
 }
 
-static uint64_t
-callstacks_hash(const char *text)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-/*
- * End the current text: add a name for the call stack `id`. If two texts share a hash, which those of real programs do
- * not, those of the second are not found to be the same.
- */
+/* End the current text: add a name for the call stack `id`. */
 static bool
 callstacks_end_text(struct callstacks_maker *maker, int64_t id)
 {
-    struct name_list *list = maker->list;
     const char *text = maker->frames > 0 ? maker->text : CALLSTACKS_NOTHING;
-    struct name name = { .id = id, .number = id, .device = -1 };
-    struct name *same = NULL;
-    const uint32_t *known;
-    uint64_t hash;
 
-    if (list == NULL)
-        return true;
-    hash = callstacks_hash(text);
-    known = id_map_find(&maker->by_hash, hash);
-    if (known != NULL && strcmp(list->names[*known].text, text) == 0)
-        same = &list->names[*known];
-    if (same != NULL) {
-        same->is_shared = true;
-        name.number = same->id;
-        name.text = same->text;
-        name.borrows = true;
-    } else if ((maker->bytes += strlen(text)) > CALLSTACKS_BYTES || (name.text = strdup(text)) == NULL) {
-        return false;
-    }
     maker->length = maker->frames = 0;
-    if (list->count >= NAMES_MAX || !tidei_grow(&list->names, &list->capacity, list->count, 1)) {
-        if (same == NULL)
-            free(name.text);
-        return false;
-    }
-    list->names[list->count] = name;
-    return (known != NULL || id_map_add(&maker->by_hash, hash, (uint32_t)list->count)) &&
-           id_map_add(&list->by_id, (uint64_t)id, (uint32_t)list->count++);
+    return maker->texts.list == NULL || name_texts_add(&maker->texts, id, text) != NULL;
+}
+
+/* The file of a call stack is that of the innermost frame that counts and has one; without any, a module. */
+static bool
+callstacks_end_file(struct callstacks *self)
+{
+    const struct callstacks_frame *frame = self->file != NULL ? self->file : self->innermost;
+    const char *text = frame == NULL ? CALLSTACKS_NOTHING : frame->place[0] != '\0' ? frame->place : "(unknown)";
+
+    self->file = self->innermost = NULL;
+    return name_texts_add(&self->files, self->id, text) != NULL;
 }
 
 static bool
@@ -174,7 +153,7 @@ callstacks_end(struct callstacks *self)
 {
     return !self->any ||
            (callstacks_end_text(&self->whole, self->id) && callstacks_end_text(&self->counted, self->id) &&
-            callstacks_end_text(&self->functions, self->id));
+            callstacks_end_text(&self->functions, self->id) && callstacks_end_file(self));
 }
 
 /* Add a row of a call stack and a frame, the innermost first. A frame that is not defined is left out. */
@@ -194,6 +173,10 @@ callstacks_add_row(void *context, const struct trace *trace, sqlite3_stmt *row)
     self->id = id;
     self->any = true;
     frame = &self->frames[*place];
+    if (!frame->skipped && self->innermost == NULL)
+        self->innermost = frame;
+    if (!frame->skipped && self->file == NULL && frame->has_file)
+        self->file = frame;
     counts = !frame->skipped && (self->options->frames == 0 || self->functions.frames < self->options->frames);
     if (!callstacks_append(&self->whole, frame->text) ||
         (counts &&
@@ -206,12 +189,13 @@ static int
 callstacks_read_rows(const struct trace *trace, struct callstacks *self)
 {
     /* The last part of a path: what is left of it without all that ends in a slash. */
-    static const char frames_sql[] =
-        "SELECT frame_id, coalesce(nullif(function, ''), replace(path, rtrim(path, replace(path, '/', '')), '') ||"
-        " printf('+0x%%x', address - base), printf('0x%%x', address)),"
-        " iif(ifnull(file, '') = '', '', ' (' || file || iif(ifnull(line, 0) = 0, '', ':' || line) || ')'),"
-        " iif(ifnull(file, '') = '', '', ' (' || replace(file, rtrim(file, replace(file, '/', '')), '') || ')')"
-        " FROM frame LEFT JOIN module USING (module_id)";
+#define CALLSTACKS_LAST(path) "replace(" path ", rtrim(" path ", replace(" path ", '/', '')), '')"
+    static const char frames_sql[] = "SELECT frame_id, coalesce(nullif(function, ''), " CALLSTACKS_LAST(
+        "path") " ||"
+                " printf('+0x%%x', address - base), printf('0x%%x', address)),"
+                " iif(ifnull(file, '') = '', '', ' (' || file || iif(ifnull(line, 0) = 0, '', ':' || line) || ')'),"
+                " iif(ifnull(file, '') = '', '', ' (' || " CALLSTACKS_LAST("file") " || ')'), file, " CALLSTACKS_LAST(
+                    "path") " FROM frame LEFT JOIN module USING (module_id)";
     int status = trace_each(trace, callstacks_add_frame, self, frames_sql);
 
     if (status == COMMAND_FINE)
@@ -225,7 +209,7 @@ callstacks_read_rows(const struct trace *trace, struct callstacks *self)
 static void
 callstacks_free_maker(struct callstacks_maker *maker)
 {
-    id_map_free(&maker->by_hash);
+    name_texts_free(&maker->texts);
     free(maker->text);
 }
 
@@ -235,9 +219,10 @@ callstacks_read(const struct trace *trace, const struct callstack_options *optio
     bool all = options->frames == 0 && options->skip.count == 0;
     struct callstacks self = { .options = options,
                                .out = out,
-                               .whole.list = out->whole,
-                               .counted.list = all ? NULL : out->counted,
-                               .functions.list = out->functions };
+                               .whole.texts.list = out->whole,
+                               .counted.texts.list = all ? NULL : out->counted,
+                               .functions.texts.list = out->functions,
+                               .files.list = out->files };
     int status;
 
     if (!trace_has(trace, "callstack", "callstack_id position frame_id") ||
@@ -248,11 +233,13 @@ callstacks_read(const struct trace *trace, const struct callstack_options *optio
     for (size_t i = 0; i < self.frame_count; i++) {
         free(self.frames[i].text);
         free(self.frames[i].function);
+        free(self.frames[i].place);
     }
     free(self.frames);
     id_map_free(&self.frame_by_id);
     callstacks_free_maker(&self.whole);
     callstacks_free_maker(&self.counted);
     callstacks_free_maker(&self.functions);
+    name_texts_free(&self.files);
     return status;
 }

@@ -25,6 +25,7 @@ struct callstack_lists {
     struct name_list *whole;
     struct name_list *counted;   /* only the frames that count; stays empty if all do */
     struct name_list *functions; /* the frames that count without lines and folders: "function (file) < ..." */
+    struct name_list *files;     /* the source file of the innermost frame that counts and has one */
     struct id_map *skipped;      /* the frames that do not count; empty before */
     uint32_t *fitting;           /* a bit for each pattern that a frame fits */
 };

@@ -10,6 +10,7 @@
 #include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/filter.h"
+#include "viewer/read/tag-levels.h"
 #include "viewer/base/parse.h"
 #include "viewer/base/output.h"
 
@@ -55,8 +56,9 @@ filter_tag_fits(const char *path, const char *pattern)
     return fnmatch(pattern, path, 0) == 0;
 }
 
-/* An argument of a filter: as text, as a number, and as a handle ("0x..."), where it is one. */
+/* An argument of a filter, with the list that it selects from: as text, and as a number or a handle ("0x..."). */
 struct filter_argument {
+    const struct name_list *list;
     const char *text;
     bool is_number;
     bool is_handle;
@@ -67,7 +69,12 @@ struct filter_argument {
 static bool
 filter_fits_tag(const struct name *tag, const struct filter_argument *argument)
 {
-    return filter_tag_fits(tag->text, argument->text);
+    struct tag_levels levels;
+
+    if (filter_tag_fits(tag->text, argument->text))
+        return true;
+    tag_levels_of(argument->list, tag->id, &levels);
+    return tag_levels_lie_in(&levels, argument->text);
 }
 
 static bool
@@ -117,7 +124,7 @@ filter_add_names(struct filter *filter, const struct names *names, const struct 
 {
     const struct name_list *list = (const void *)((const char *)names + kind->list);
     struct filter_set *set = (void *)((char *)filter + kind->set);
-    struct filter_argument argument = { .text = text };
+    struct filter_argument argument = { .list = list, .text = text };
     bool found = kind->none != NULL && strcmp(text, kind->none) == 0;
     int status = found ? filter_set_add(set, 0) : COMMAND_FINE;
     char *end = NULL;

@@ -17,6 +17,7 @@ struct filter_options {
     struct moment from, to;
     uint64_t min_size;
     struct callstack_options stacks;
+    uint64_t depth;  /* of tags, in groups: so many levels; 0: all */
     bool no_symbols; /* no file is opened to look up names of call stacks */
 };
 

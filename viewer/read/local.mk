@@ -24,6 +24,8 @@ libviewer_la_SOURCES += \
 	viewer/read/layer-graph.h \
 	viewer/read/layer-kinds.c \
 	viewer/read/layer-kinds.h \
+	viewer/read/name-texts.c \
+	viewer/read/name-texts.h \
 	viewer/read/names.c \
 	viewer/read/names.h \
 	viewer/read/pickle.c \
@@ -38,6 +40,8 @@ libviewer_la_SOURCES += \
 	viewer/read/samples.h \
 	viewer/read/scan.c \
 	viewer/read/scan.h \
+	viewer/read/tag-levels.c \
+	viewer/read/tag-levels.h \
 	viewer/read/trace-layers.c \
 	viewer/read/trace-layers.h \
 	viewer/read/trace-open.c \

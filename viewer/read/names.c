@@ -9,6 +9,7 @@
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/names.h"
+#include "viewer/read/tag-levels.h"
 
 /* The most levels of nested tags. Beyond them, or in a cycle, outer tags are left out. */
 #define NAMES_TAG_DEPTH 64
@@ -126,16 +127,22 @@ names_read_devices(const struct trace *trace, struct name_list *out)
 
 int
 names_read(const struct trace *trace, const struct trace_layers *layers, const struct callstack_options *callstack,
-           struct names *out)
+           uint64_t depth, struct names *out)
 {
-    const struct callstack_lists lists = { &out->callstacks, &out->counted, &out->functions, &out->skipped_frames,
-                                           &out->fitting };
+    const struct callstack_lists lists = { .whole = &out->callstacks,
+                                           .counted = &out->counted,
+                                           .functions = &out->functions,
+                                           .files = &out->files,
+                                           .skipped = &out->skipped_frames,
+                                           .fitting = &out->fitting };
     int status;
 
-    *out = (struct names){ .trace = trace, .layers = layers, .callstack = callstack };
+    *out = (struct names){ .trace = trace, .layers = layers, .callstack = callstack, .depth = depth };
     status = names_read_tags(trace, &out->tags);
     if (status == COMMAND_FINE)
         status = names_make_paths(trace, &out->tags);
+    if (status == COMMAND_FINE && depth > 0)
+        status = tag_levels_cut(trace, &out->tags, depth, &out->branches);
     if (status == COMMAND_FINE)
         status = names_read_threads(trace, &out->threads);
     if (status == COMMAND_FINE)
@@ -167,6 +174,8 @@ names_free(struct names *names)
     names_free_list(&names->callstacks);
     names_free_list(&names->counted);
     names_free_list(&names->functions);
+    names_free_list(&names->files);
+    names_free_list(&names->branches);
     id_map_free(&names->skipped_frames);
     memset(names, 0, sizeof(*names));
 }
@@ -180,19 +189,13 @@ names_check_callstacks(const struct names *names, const struct names *other)
     if ((options->frames > 0 || options->skip.count > 0) && names->callstacks.count == 0 &&
         (other == NULL || other->callstacks.count == 0))
         return trace_broken(names->trace, "it has no call stacks for --%s", options->frames > 0 ? "frames" : "skip");
+    if (names->depth > 0 && names->tags.count == 0 && (other == NULL || other->tags.count == 0))
+        return trace_broken(names->trace, "it has no tags for --depth");
     for (size_t i = 0; i < options->skip.count; i++) {
         if ((fitting >> i & 1) == 0)
             return trace_broken(names->trace, "no frame of a call stack fits \"%s\"", options->skip.items[i]);
     }
     return COMMAND_FINE;
-}
-
-const struct name *
-names_find(const struct name_list *list, int64_t id)
-{
-    const uint32_t *place = id_map_find(&list->by_id, (uint64_t)id);
-
-    return place != NULL ? &list->names[*place] : NULL;
 }
 
 static const char *
@@ -253,6 +256,20 @@ names_functions(const struct names *names, int64_t id, char *buffer, size_t size
     return names_stack(&names->functions, id, buffer, size);
 }
 
+const char *
+names_file(const struct names *names, int64_t id, char *buffer, size_t size)
+{
+    return names_stack(&names->files, id, buffer, size);
+}
+
+const char *
+names_branch(const struct names *names, int64_t id, char *buffer, size_t size)
+{
+    const struct name *branch = names_find(&names->branches, id);
+
+    return branch != NULL ? branch->text : names_tag(names, id, buffer, size);
+}
+
 int64_t
 names_same_counted(const struct names *names, int64_t id)
 {
@@ -263,6 +280,18 @@ int64_t
 names_same_functions(const struct names *names, int64_t id)
 {
     return names_same(&names->functions, id);
+}
+
+int64_t
+names_same_file(const struct names *names, int64_t id)
+{
+    return names_same(&names->files, id);
+}
+
+int64_t
+names_same_branch(const struct names *names, int64_t id)
+{
+    return names_same(&names->branches, id);
 }
 
 static bool
@@ -283,6 +312,12 @@ bool
 names_is_shared_functions(const struct names *names, int64_t id)
 {
     return names_is_shared(&names->functions, id);
+}
+
+bool
+names_is_shared_branch(const struct names *names, int64_t id)
+{
+    return names_is_shared(&names->branches, id);
 }
 
 const char *

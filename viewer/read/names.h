@@ -42,6 +42,9 @@ struct names {
     struct name_list callstacks;               /* empty if the trace has none */
     struct name_list counted;                  /* the same for groups: only the frames that count; empty if all do */
     struct name_list functions;                /* the frames that count, without lines */
+    struct name_list files;                    /* the file of the innermost frame that counts and has one */
+    struct name_list branches;                 /* the tags, cut off below the levels that count; empty if all do */
+    uint64_t depth;                            /* the levels of tags that count; 0: all */
     const struct callstack_options *callstack; /* borrows; which frames count */
     struct id_map skipped_frames;              /* those that do not, by their pattern */
     uint32_t fitting;                          /* a bit for each of these patterns that a frame fits */
@@ -52,11 +55,11 @@ struct names {
  * free.
  */
 int names_read(const struct trace *trace, const struct trace_layers *layers, const struct callstack_options *callstack,
-               struct names *out);
+               uint64_t depth, struct names *out);
 
 /*
- * Refuse options of call stacks where no trace has any, and patterns that no frame fits. `other` (NULL: none) is a
- * second trace, which may have what the first lacks. COMMAND_FINE, or COMMAND_WRONG after a message.
+ * Refuse options of call stacks or tags where no trace has any, and patterns that no frame fits. `other` (NULL: none)
+ * is a second trace, which may have what the first lacks. COMMAND_FINE, or COMMAND_WRONG after a message.
  */
 int names_check_callstacks(const struct names *names, const struct names *other);
 
@@ -80,7 +83,13 @@ bool names_read_devices(const struct trace *trace, struct name_list *out);
 void names_free_list(struct name_list *list);
 
 /* NULL if the list has no such id. */
-const struct name *names_find(const struct name_list *list, int64_t id);
+static inline const struct name *
+names_find(const struct name_list *list, int64_t id)
+{
+    const uint32_t *place = id_map_find(&list->by_id, (uint64_t)id);
+
+    return place != NULL ? &list->names[*place] : NULL;
+}
 
 /* A name to print, in `buffer` or in the list: "(none)" for id 0, "tag 7" for an id that the trace does not define. */
 const char *names_tag(const struct names *names, int64_t id, char *buffer, size_t size);
@@ -89,16 +98,24 @@ const char *names_stream(const struct names *names, int64_t id, char *buffer, si
 const char *names_layer(const struct names *names, int64_t id, char *buffer, size_t size);
 const char *names_callstack(const struct names *names, int64_t id, char *buffer, size_t size);
 
-/* The same for groups of call stacks: only the frames that count, and those without their lines. */
+/*
+ * The same for groups: of call stacks only the frames that count, those without their lines, or one file; of tags only
+ * the levels that count.
+ */
 const char *names_counted(const struct names *names, int64_t id, char *buffer, size_t size);
 const char *names_functions(const struct names *names, int64_t id, char *buffer, size_t size);
+const char *names_file(const struct names *names, int64_t id, char *buffer, size_t size);
+const char *names_branch(const struct names *names, int64_t id, char *buffer, size_t size);
 
-/* The id of the first call stack that reads the same as `id` by names_counted or by names_functions. */
+/* The id of the first call stack, or tag, that reads the same as `id` by the function above. */
 int64_t names_same_counted(const struct names *names, int64_t id);
 int64_t names_same_functions(const struct names *names, int64_t id);
+int64_t names_same_file(const struct names *names, int64_t id);
+int64_t names_same_branch(const struct names *names, int64_t id);
 
-/* Whether several call stacks of the trace read as that one does. */
+/* Whether several call stacks, or tags, of the trace read as that one does, or it is cut off. */
 bool names_is_shared_counted(const struct names *names, int64_t id);
 bool names_is_shared_functions(const struct names *names, int64_t id);
+bool names_is_shared_branch(const struct names *names, int64_t id);
 
 #endif

@@ -18,7 +18,7 @@ view_open(struct view *view, const struct filter_options *options, const char *p
     if (status == COMMAND_FINE)
         status = trace_layers_read(&view->trace, &view->layers);
     if (status == COMMAND_FINE)
-        status = names_read(&view->trace, &view->layers, &options->stacks, &view->names);
+        status = names_read(&view->trace, &view->layers, &options->stacks, options->depth, &view->names);
     if (status == COMMAND_FINE)
         status = filter_make(&view->names, options, &view->filter);
     if (status != COMMAND_FINE)

@@ -6,11 +6,8 @@
 #include "src/tables/grow.h"
 #include "viewer/replay/input.h"
 
-/* Each recorded thread is a thread of the replay. */
-#define REPLAY_THREADS_MAX 4096
-
 const char replay_no_memory[] = "no memory for more events";
-static const char input_too_many[] = "more threads (4096), streams or allocations (4294967295) than a replay takes";
+static const char input_too_many[] = "more threads (16777216), streams or allocations (4294967295) than a replay takes";
 
 /* The number of `id` in `numbers`; a new id gets *count, which grows. NULL, or an error. */
 static const char *
@@ -39,7 +36,7 @@ input_add(struct replay_input *input, uint64_t thread, struct replay_event event
 
     if (error != NULL)
         return error;
-    event.thread = (uint16_t)number;
+    event.thread = number & (REPLAY_THREADS_MAX - 1);
     if (!tidei_grow(&input->events, &input->event_capacity, input->event_count, 1))
         return replay_no_memory;
     input->events[input->event_count++] = event;
@@ -71,7 +68,7 @@ replay_input_alloc(struct replay_input *input, uint64_t thread, uint64_t stream,
     input->sizes[input->allocation_count] = size;
     *allocation = (uint32_t)input->allocation_count++;
     return input_event(input, thread, stream,
-                       (struct replay_event){ .allocation = *allocation, .alignment_shift = (uint8_t)alignment_shift });
+                       (struct replay_event){ .allocation = *allocation, .alignment_shift = alignment_shift & 63 });
 }
 
 const char *
@@ -79,9 +76,8 @@ replay_input_free(struct replay_input *input, uint64_t thread, uint64_t stream, 
                   uint32_t allocation)
 {
     return input_event(input, thread, stream,
-                       (struct replay_event){ .allocation = allocation,
-                                              .alignment_shift = (uint8_t)alignment_shift,
-                                              .kind = REPLAY_FREE });
+                       (struct replay_event){
+                           .allocation = allocation, .alignment_shift = alignment_shift & 63, .kind = REPLAY_FREE });
 }
 
 const char *

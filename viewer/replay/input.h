@@ -19,12 +19,15 @@ enum replay_kind {
 
 /* One call, in 12 bytes: a replay is bound by the speed of reading events. */
 struct replay_event {
-    uint32_t allocation; /* its number, from 0; of a mark: the index of `marks` */
-    uint32_t stream;     /* index of `streams` */
-    uint16_t thread;     /* from 0, in the order of appearance */
-    uint8_t alignment_shift;
-    uint8_t kind; /* enum replay_kind */
+    uint32_t allocation;  /* its number, from 0; of a mark: the index of `marks` */
+    uint32_t stream;      /* index of `streams` */
+    uint32_t thread : 24; /* from 0, in the order of appearance */
+    uint32_t alignment_shift : 6;
+    uint32_t kind : 2; /* enum replay_kind */
 };
+
+/* The most threads of an input; a trace with more is refused as well. */
+#define REPLAY_THREADS_MAX ((size_t)1 << 24)
 
 /* What an allocation was noted under: a tag and a call stack. */
 struct replay_label {

@@ -27,6 +27,9 @@
 #define REPLAY_NOTHING ((void *)UINTPTR_MAX)       /* not allocated yet, or freed */
 #define REPLAY_FAILED  ((void *)(UINTPTR_MAX - 1)) /* refused by the stack */
 
+/* So many threads are there before the first event. Those of a long life of a program are not there all at once. */
+#define REPLAY_AHEAD 4096
+
 /* Events between two looks at the clock for the progress line. */
 #define REPLAY_SLICE 65536
 
@@ -35,12 +38,17 @@ struct replay_thread {
     _Alignas(64) atomic_int turn; /* TURN_*; written by the thread that gives the turn, and by this one */
     struct replay_shared *shared; /* borrows */
     pthread_t pthread;
+    size_t last;   /* its last event */
+    bool is_there; /* it was started, and nobody has waited for its end */
 };
 
 /* What all threads of a replay share. All but `turn` belongs to the thread that has the turn. */
 struct replay_shared {
     struct replay *replay;
     struct replay_thread *threads; /* owns */
+    struct replay_thread *ended;   /* with its last event, and nobody has waited for it; NULL: none */
+    struct replay_thread caller;   /* has its turn once the replay is over */
+    int error;                     /* of a thread that could not be started; 0: none */
     size_t position;               /* the next event */
     int64_t begin_ns;
     struct progress progress;
@@ -295,57 +303,113 @@ run_name_thread(const struct replay *replay, size_t thread)
     pthread_setname_np(pthread_self(), name);
 }
 
+static void *run_thread(void *context);
+
+/* Start a thread that is not there. 0, or an error of pthread_create. */
+static int
+run_start(struct replay_thread *thread)
+{
+    int error = pthread_create(&thread->pthread, NULL, run_thread, thread);
+
+    thread->is_there = error == 0;
+    return error;
+}
+
+/* Wait for the thread that ended with the turn before this one, which takes no time. */
+static void
+run_join_ended(struct replay_shared *shared)
+{
+    if (shared->ended == NULL)
+        return;
+    pthread_join(shared->ended->pthread, NULL);
+    shared->ended->is_there = false;
+    shared->ended = NULL;
+}
+
+/* Give the turn to the thread of the next event. False: there is none, or it cannot be started. */
+static bool
+run_give(struct replay_shared *shared)
+{
+    const struct replay_input *input = shared->replay->input;
+    struct replay_thread *next;
+
+    if (shared->position >= input->event_count)
+        return false;
+    next = &shared->threads[input->events[shared->position].thread];
+    if (!next->is_there)
+        shared->error = run_start(next);
+    if (shared->error == 0)
+        turn_set(next, TURN_GIVEN);
+    return shared->error == 0;
+}
+
+/* Tell all threads that the replay is over, and at last its caller, who waits for their end. */
+static void
+run_finish(struct replay_shared *shared)
+{
+    shared->replay->result.total_ns = run_now() - shared->begin_ns;
+    for (size_t i = 0; i < shared->replay->input->thread_count; i++)
+        turn_set(&shared->threads[i], TURN_OVER);
+    turn_set(&shared->caller, TURN_OVER);
+}
+
 static void *
 run_thread(void *context)
 {
     struct replay_thread *self = context;
     struct replay_shared *shared = self->shared;
-    const struct replay_input *input = shared->replay->input;
 
     run_name_thread(shared->replay, (size_t)(self - shared->threads));
     while (turn_wait(self)) {
+        bool is_last;
+
+        run_join_ended(shared);
         if (shared->position == 0)
             shared->begin_ns = run_now();
         run_turn(shared, (size_t)(self - shared->threads));
-        if (shared->position < input->event_count) {
-            turn_set(&shared->threads[input->events[shared->position].thread], TURN_GIVEN);
-            continue;
-        }
-        shared->replay->result.total_ns = run_now() - shared->begin_ns;
-        for (size_t i = 0; i < input->thread_count; i++)
-            turn_set(&shared->threads[i], TURN_OVER);
+        is_last = self->last < shared->position;
+        if (is_last)
+            shared->ended = self;
+        if (!run_give(shared))
+            run_finish(shared);
+        if (is_last)
+            break;
     }
     return NULL;
 }
 
-/* Start the threads, give the thread of the first event its turn, and wait for all. */
+/* Start the first threads, give the thread of the first event its turn, and wait for all. */
 static int
 run_threads(struct replay_shared *shared)
 {
     const struct replay_input *input = shared->replay->input;
     size_t count = input->thread_count;
     struct replay_thread *threads = aligned_alloc(_Alignof(struct replay_thread), count * sizeof(*threads));
-    int error = threads == NULL ? ENOMEM : 0;
-    size_t started = 0;
 
     shared->threads = threads;
-    for (size_t i = 0; i < count && error == 0; i++) {
-        threads[i].shared = shared;
+    shared->error = threads == NULL ? ENOMEM : 0;
+    atomic_init(&shared->caller.turn, TURN_NONE);
+    for (size_t i = 0; i < count && threads != NULL; i++) {
+        threads[i] = (struct replay_thread){ .shared = shared };
         atomic_init(&threads[i].turn, TURN_NONE);
-        error = pthread_create(&threads[i].pthread, NULL, run_thread, &threads[i]);
-        started += error == 0;
     }
-    if (error == 0) {
-        turn_set(&threads[input->events[0].thread], TURN_GIVEN);
-    } else {
-        message("tidemark replay: the input has %zu threads: %s", count, strerror(error));
-        for (size_t i = 0; i < started; i++)
-            turn_set(&threads[i], TURN_OVER);
+    for (size_t i = 0; i < input->event_count && threads != NULL; i++)
+        threads[input->events[i].thread].last = i;
+    for (size_t i = 0; i < count && i < REPLAY_AHEAD && shared->error == 0; i++)
+        shared->error = run_start(&threads[i]);
+    if (shared->error == 0 && run_give(shared)) {
+        turn_wait(&shared->caller);
+    } else if (threads != NULL) {
+        run_finish(shared);
     }
-    for (size_t i = 0; i < started; i++)
-        pthread_join(threads[i].pthread, NULL);
+    if (shared->error != 0)
+        message("tidemark replay: the input has %zu threads: %s", count, strerror(shared->error));
+    for (size_t i = 0; i < count && threads != NULL; i++) {
+        if (threads[i].is_there)
+            pthread_join(threads[i].pthread, NULL);
+    }
     free(threads);
-    return error == 0 ? COMMAND_FINE : COMMAND_WRONG;
+    return shared->error == 0 ? COMMAND_FINE : COMMAND_WRONG;
 }
 
 static int
