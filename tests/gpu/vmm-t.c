@@ -380,7 +380,7 @@ test_pool(struct gpu_work *work)
     tide_resource_release(pool);
 }
 
-#define OPTIONS_TESTS 11
+#define OPTIONS_TESTS 13
 
 static bool
 is_refused(const char *text, enum tide_status wanted, const char *words)
@@ -404,6 +404,10 @@ test_options(void)
     ok(is_refused("vmm(granularity=3MiB)", TIDE_ESYNTAX, "power of two"),
        "a granularity that is no power of two is refused");
     ok(is_refused("vmm(granularity=4KiB)", TIDE_EINVAL, "below the"), "a granularity below the device's is refused");
+    ok(is_refused("vmm(granularity=8388608TiB)", TIDE_EINVAL, "does not fit in the memory"),
+       "a granularity above the device's memory is refused");
+    ok(is_refused("vmm(maximum=4KiB)", TIDE_EINVAL, "does not fit in the maximum of 4 KiB"),
+       "a maximum below one page is refused");
     ok(is_refused("vmm(device=99)", TIDE_EINVAL, "no device 99"), "a device that is not there is refused");
     ok(is_refused("vmm(access=1+)", TIDE_EINVAL, "CUDA ordinals"), "words that are no ordinals are refused");
     ok(is_refused("vmm(access=99)", TIDE_EINVAL, "no device 99"), "access for a device that is not there is refused");
