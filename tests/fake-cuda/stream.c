@@ -307,8 +307,8 @@ fake_wait_context(CUcontext context)
 }
 
 /*
- * A stream that was destroyed and still works, where a test asks that its handle be used again. As the new stream has its
- * thread, work of the new one is late, but nothing that the driver knows orders it.
+ * A stream that was destroyed and still works, where a test asks that its handle be used again. The new stream has its
+ * thread: its work comes late, but by nothing that the driver knows of.
  */
 static CUstream
 stream_again(CUcontext context)

@@ -614,6 +614,35 @@ test_refused(const struct refused_way *way)
     }
 }
 
+/* The driver ends one of a block's two mappings, and refuses to end the other: nobody gets the block as it was. */
+static int
+scene_half(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    void *pages[2], *large, *again;
+    char call[64];
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0));
+    for (int i = 0; i < 2; i++)
+        NEED((pages[i] = have(vmm, PAGE, work.first)) != NULL);
+    for (int i = 0; i < 2; i++)
+        NEED(gpu_frees(vmm, pages[i], PAGE, work.first));
+    NEED((large = have(vmm, 2 * PAGE, work.first)) != NULL && gpu_frees(vmm, large, 2 * PAGE, work.first));
+    NEED(tide_order(vmm, TIDE_STREAM_ALL, 0) == TIDE_OK && count().maps == 2 && count().handles == 2);
+    snprintf(call, sizeof(call), "cuMemUnmap:999:%d", calls_of("cuMemUnmap") + 2);
+    setenv("FAKE_CUDA_FAIL", call, 1);
+    NEED(tide_trim(vmm, 0) == TIDE_EDRIVER && figures_are_right(vmm));
+    NEED((again = have(vmm, 2 * PAGE, work.first)) != NULL);
+    NEED(gpu_fill(&work.kernels, work.first, again, 2 * WORDS, 3));
+    NEED(gpu_count_wrong(&work.kernels, work.first, again, 2 * WORDS, 3) == 0 && figures_are_right(vmm));
+    NEED(gpu_frees(vmm, again, 2 * PAGE, work.first));
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
 static int
 scene_full(void *unused)
 {
@@ -966,6 +995,7 @@ static const struct {
     { "two threads wait for one block where the device has no other memory", scene_waiters },
     { "a new stream with the handle of a destroyed one is ordered behind the work of that one", scene_destroyed },
     { "a mapping that the driver refuses to end once ends before its handle", scene_unmap },
+    { "a block of which the driver has ended half of the mappings is not handed out as it was", scene_half },
     { "memory that was in use long ago is released, and what was in use of late is kept", scene_decay },
     { "a full device refuses a request in words, and live blocks stay", scene_full },
     { "a device that others fill gets what the base has cached", scene_squeezed },

@@ -70,7 +70,7 @@ void tidei_vmm_captures_end(const struct vmm *self, CUstreamCaptureMode mode);
 /* Reserve a range of addresses. Errors: TIDE_ECAPACITY, TIDE_ENOMEM, TIDE_EDRIVER. */
 enum tide_status tidei_vmm_range_add(struct vmm *self);
 
-/* Whether the call was done. It is as well at exit, where the driver has shut down before us and has freed everything. */
+/* Whether the call was done. At exit, where the driver has shut down before us, it has freed everything. */
 bool tidei_vmm_gone(CUresult result);
 
 /* Create a handle of `bytes`. CUDA_ERROR_OUT_OF_MEMORY also where host memory is short. */
@@ -128,8 +128,8 @@ struct vmm_block *tidei_vmm_block_new(uint64_t bytes);
 void tidei_vmm_block_destroy(struct vmm_block *block);
 
 /*
- * End a block that has an address and no handle that the base counts. What the driver refuses to end is tried again with
- * every later poll.
+ * End a block that has an address and no handle that the base counts. What the driver refuses to end is tried again
+ * with every later poll.
  */
 void tidei_vmm_block_leave(struct vmm *self, struct vmm_block *block);
 

@@ -205,15 +205,20 @@ block_retire(struct vmm *self, struct vmm_block *block)
     return block_leave(self, block);
 }
 
-/* End the mappings of a block that is ready, and release its handles. Where the driver refuses, it stays. */
+/*
+ * End the mappings of a block that is ready, and release its handles. Where the driver refuses to end one, others have
+ * ended: the handles go to the cache, and the block is leaving.
+ */
 static CUresult
 block_release(struct vmm *self, struct vmm_block *block, const char **function)
 {
     CUresult result = tidei_vmm_unmap(self, block);
 
     *function = "cuMemUnmap";
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
+        (void)block_retire(self, block);
         return result;
+    }
     *function = "cuMemRelease";
     for (size_t i = 0; i < block->piece_count; i++) {
         CUresult released = tidei_vmm_handle_release(self, &block->pieces[i]);
