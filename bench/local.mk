@@ -97,8 +97,9 @@ bench-replay bench-viewer bench-walls:
 	@echo '$@ needs the command: configure without --disable-command'
 endif
 
+# BENCH_GPU=--only=vmm for the rows of one process.
 bench-gpu: bench/gpu$(EXEEXT)
-	bench/gpu$(EXEEXT) bench-gpu.json
+	bench/gpu$(EXEEXT) $(BENCH_GPU) bench-gpu.json
 
 # What PyTorch's own allocator and stacks take of the device, and of time: TORCH_ARGS='--turns=5 --stack="pool | cuda"'
 bench-torch: bench/torch/shim.la
