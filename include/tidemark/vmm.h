@@ -109,6 +109,17 @@ struct tide_vmm_figures {
 TIDE_EXPORT enum tide_status tide_vmm_read(struct tide_resource *vmm, struct tide_vmm_figures *out);
 
 /*
+ * Find the live block in which `pointer` lies: where it begins, and its bytes. A layer above, such as a pool, cuts
+ * blocks into its own; to share memory of it, export the block with tide_vmm_export, and send the offset along. The
+ * memory of one allocation of a pool may lie in several blocks, side by side: each is found and exported for itself. A
+ * block stays as long as an allocation above is live in it. On failure *block is NULL and *bytes is 0.
+ * Errors: TIDE_EINVAL (not a vmm resource, NULL), TIDE_EPOINTER (in no live block). Thread safety: any thread. Since
+ * 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_vmm_find_block(struct tide_resource *vmm, const void *pointer, void **block,
+                                                 uint64_t *bytes);
+
+/*
  * Make a file descriptor of the live block at `pointer`, for another process, to which it goes through a socket
  * (SCM_RIGHTS). The base was created with `shareable`. The caller owns the descriptor. The other process may use the
  * block after the work of its allocation's stream is done, and stops using it before this process frees it. On failure

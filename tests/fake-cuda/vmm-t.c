@@ -983,6 +983,61 @@ scene_share(void *unused)
     return !nothing_left();
 }
 
+/* Memory of a pool is shared by the blocks that it lies in: here two, side by side. */
+static int
+scene_share_pool(void *unused)
+{
+    struct tide_resource *pool = make("pool(growth=2MiB) | vmm(shareable=true)"), *plain = make("vmm"), *vmm = NULL;
+    struct gpu_work work = { 0 };
+    char *first, *second, *memory;
+    uint64_t offset = 0, bytes = 9;
+    void *block = &work;
+    size_t blocks = 0;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && tide_stack_find(pool, "vmm", &vmm) == TIDE_OK);
+    NEED((first = have(pool, PAGE, work.first)) != NULL && (second = have(pool, PAGE, work.first)) == first + PAGE);
+    NEED(gpu_frees(pool, first, PAGE, work.first) && gpu_frees(pool, second, PAGE, work.first));
+    NEED((memory = have(pool, 3 * MIB, work.first)) == first);
+    NEED(gpu_fill(&work.kernels, work.first, memory, WORDS / 2 * 3, 6));
+    for (offset = 0; offset < 3 * MIB; offset = (uint64_t)((char *)block + bytes - memory), blocks++) {
+        void *there = NULL;
+        uint64_t part;
+        int fd = -1;
+
+        NEED(tide_vmm_find_block(vmm, memory + offset, &block, &bytes) == TIDE_OK);
+        NEED(tide_vmm_export(vmm, memory + MIB / 2, &fd) == TIDE_EPOINTER); /* a block is exported by its begin */
+        NEED(tide_vmm_export(vmm, block, &fd) == TIDE_OK && tide_vmm_import(plain, fd, bytes, &there) == TIDE_OK);
+        part = (uint64_t)((char *)block + bytes - (memory + offset));
+        part = part < 3 * MIB - offset ? part : 3 * MIB - offset;
+        NEED(gpu_count_wrong(&work.kernels, work.first, (char *)there + (memory + offset - (char *)block),
+                             (uint32_t)(part / 4), 6) == 0);
+        NEED(gpu_frees(plain, there, bytes, work.first) && close(fd) == 0);
+    }
+    NEED(blocks == 2);
+    NEED(tide_vmm_find_block(vmm, memory + 64 * MIB, &block, &bytes) == TIDE_EPOINTER && block == NULL && bytes == 0);
+    NEED(tide_vmm_find_block(pool, memory, &block, &bytes) == TIDE_EINVAL);
+    NEED(tide_vmm_find_block(vmm, memory, NULL, &bytes) == TIDE_EINVAL);
+    NEED(gpu_frees(pool, memory, 3 * MIB, work.first));
+    tide_resource_release(pool);
+    tide_resource_release(plain);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+/* The program ends with memory live that nobody releases, in a traced stack. */
+static int
+scene_abandoned(void *path)
+{
+    struct tide_resource *stack = stack_of("log(%s) | pool | vmm", (const char *)path);
+    void *block;
+
+    NEED((block = have(stack, PAGE, NULL)) != NULL && have(stack, 2 * PAGE, NULL) != NULL);
+    NEED(gpu_frees(stack, block, PAGE, NULL));
+    exit(0);
+}
+
 static const struct {
     const char *sentence;
     int (*scene)(void *);
@@ -1011,6 +1066,7 @@ static const struct {
     { "memory that is freed in a capture goes to nobody else", scene_capture },
     { "a program may end with memory live", scene_exit },
     { "a block is shared by a descriptor", scene_share },
+    { "memory of a pool is shared by the blocks that it lies in", scene_share_pool },
 };
 
 #define SCENES (sizeof(scenes) / sizeof(scenes[0]))
@@ -1034,10 +1090,14 @@ main(void)
                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (refused_spans == MAP_FAILED)
         abort();
-    plan((int)(SCENES + REFUSED_WAYS * (REFUSED_FUNCTIONS + 1)) + 1);
+    plan((int)(SCENES + REFUSED_WAYS * (REFUSED_FUNCTIONS + 1)) + 2);
     for (size_t i = 0; i < SCENES; i++)
         is_i64(in_child(scenes[i].scene, NULL), 0, scenes[i].sentence);
     is_i64(in_child(scene_trace, (void *)(uintptr_t)scratch("pages.db")), 0, "the trace has the calls of each request");
+    ok(all_of(in_child(scene_abandoned, (void *)(uintptr_t)scratch("abandoned.db")) == 0,
+              sql_number(scratch("abandoned.db"),
+                         "SELECT count(*) FROM allocation WHERE layer_id = 1 AND free_ns IS NULL") == 1),
+       "a program may end with memory live that nobody releases, and its trace says so");
     for (size_t i = 0; i < REFUSED_WAYS; i++)
         test_refused(&refused_ways[i]);
     return done();

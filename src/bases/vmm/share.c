@@ -6,6 +6,34 @@
 #include "src/tables/grow.h"
 
 enum tide_status
+tide_vmm_find_block(struct tide_resource *vmm, const void *pointer, void **block, uint64_t *bytes)
+{
+    struct vmm *self = tidei_vmm_of(vmm);
+    const struct vmm_block *found;
+    enum tide_status status = TIDE_OK;
+    bool inside;
+
+    if (block != NULL)
+        *block = NULL;
+    if (bytes != NULL)
+        *bytes = 0;
+    if (block == NULL || bytes == NULL)
+        return tide_error_set(TIDE_EINVAL, "vmm: NULL in place of an address for the block or its bytes");
+    if (self == NULL)
+        return TIDE_EINVAL;
+    tidei_lock_acquire(&self->lock);
+    found = tidei_vmm_space_overlap(&self->space, (uintptr_t)pointer, 1, &inside);
+    if (found != NULL && found->state == VMM_LIVE) {
+        *block = (void *)found->address;
+        *bytes = found->requested_bytes;
+    } else {
+        status = tide_error_set(TIDE_EPOINTER, "vmm: %p is in no live allocation of this base", pointer);
+    }
+    tidei_lock_release(&self->lock);
+    return status;
+}
+
+enum tide_status
 tide_vmm_export(struct tide_resource *vmm, void *pointer, int *fd)
 {
     struct vmm *self = tidei_vmm_of(vmm);
