@@ -18,11 +18,21 @@
 #define CHILD_MAX_CONFIGS 8
 #define CHILD_MAX_THREADS 64
 
+/* The live blocks of one thread, for random replacement. */
+struct child_live {
+    uint64_t seed;
+    struct {
+        void *pointer;
+        size_t bytes;
+    } blocks[GPU_LIVE];
+};
+
 /* A configuration that this process measures. */
 struct child_config {
     const struct gpu_config *config;
-    struct tide_resource *stack; /* NULL: the driver's pool, skipped, or not open in this round */
-    char trace[96];              /* empty: without a log */
+    struct tide_resource *stack;                /* NULL: the driver's pool, skipped, or not open in this round */
+    struct child_live *live[CHILD_MAX_THREADS]; /* owns; by thread; NULL until its first round */
+    char trace[96];                             /* empty: without a log */
     unsigned place;
     bool skipped;
 };
@@ -78,9 +88,63 @@ child_pairs_stack(struct tide_resource *stack, tide_stream stream, unsigned pair
 }
 
 static void
-child_pairs(CUstream stream, unsigned pairs)
+child_replace(struct child_live *live, size_t i, struct tide_resource *stack, tide_stream stream, size_t bytes)
 {
-    if (child.turn->stack != NULL)
+    if (live->blocks[i].bytes != 0 && tide_deallocate(stack, live->blocks[i].pointer, live->blocks[i].bytes,
+                                                      TIDE_DEFAULT_ALIGNMENT, stream) != TIDE_OK)
+        bench_fail(tide_error_text());
+    live->blocks[i].bytes = bytes;
+    if (bytes != 0 && tide_allocate(stack, bytes, TIDE_DEFAULT_ALIGNMENT, stream, &live->blocks[i].pointer) != TIDE_OK)
+        bench_fail(tide_error_text());
+}
+
+static uint64_t
+child_random(struct child_live *live)
+{
+    live->seed = live->seed * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX generator */
+    return live->seed >> 33;
+}
+
+/* The first round of a thread, which does not count, fills its blocks first. */
+static void
+child_pairs_replace(struct child_config *config, unsigned thread, tide_stream stream, unsigned pairs)
+{
+    struct child_live *live = config->live[thread];
+
+    if (live == NULL) {
+        live = config->live[thread] = calloc(1, sizeof(*live));
+        if (live == NULL)
+            bench_fail("no memory");
+        live->seed = 12345 + thread;
+        for (size_t i = 0; i < GPU_LIVE; i++)
+            child_replace(live, i, config->stack, stream, 1 + child_random(live) % GPU_LARGEST);
+    }
+    for (unsigned i = 0; i < pairs; i++) {
+        size_t block = child_random(live) % GPU_LIVE;
+
+        child_replace(live, block, config->stack, stream, 1 + child_random(live) % GPU_LARGEST);
+    }
+}
+
+/* The stream of the thread is about to go. */
+static void
+child_free_live(unsigned thread, tide_stream stream)
+{
+    for (unsigned i = 0; i < child.count; i++) {
+        struct child_config *config = &child.configs[i];
+
+        for (size_t j = 0; j < GPU_LIVE && config->live[thread] != NULL; j++)
+            child_replace(config->live[thread], j, config->stack, stream, 0);
+        free(config->live[thread]);
+    }
+}
+
+static void
+child_pairs(CUstream stream, unsigned thread, unsigned pairs)
+{
+    if (child.turn->config->pairs == GPU_REPLACE)
+        child_pairs_replace(child.turn, thread, (tide_stream)stream, pairs);
+    else if (child.turn->stack != NULL)
         child_pairs_stack(child.turn->stack, (tide_stream)stream, pairs);
     else
         child_pairs_bare(stream, pairs);
@@ -90,10 +154,11 @@ static void *
 child_thread(void *argument)
 {
     double *result = argument;
+    unsigned thread = (unsigned)(result - child.results);
     CUstream stream = NULL;
     uint64_t begin;
 
-    bench_pin((unsigned)(result - child.results));
+    bench_pin(thread);
     if (gpu.context_set(child.context) != CUDA_SUCCESS ||
         gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
         bench_fail("cuStreamCreate");
@@ -102,10 +167,11 @@ child_thread(void *argument)
         if (child.turn == NULL)
             break;
         begin = bench_now_ns();
-        child_pairs(stream, GPU_PAIRS(child.threads));
+        child_pairs(stream, thread, GPU_PAIRS(child.threads));
         *result = (double)(bench_now_ns() - begin) / GPU_PAIRS(child.threads);
         pthread_barrier_wait(&child.barrier);
     }
+    child_free_live(thread, (tide_stream)stream);
     gpu.stream_destroy(stream);
     return NULL;
 }

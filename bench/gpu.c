@@ -2,7 +2,8 @@
  * Measures what a pair, an allocation and its free, costs on a GPU: from the driver's pool alone to stacks over it, and
  * what CUPTI adds. 4 KiB, warm, each thread on a stream of its own, all from the device's default pool.
  *
- * Usage: bench/gpu [JSON-FILE]. BENCH_GPU_SECONDS (default 6): how long each number of threads is measured. Writes its
+ * Usage: bench/gpu [--only=PROCESS] [JSON-FILE]. With --only, the configurations of one process alone run, such as
+ * vmm: less than a minute. BENCH_GPU_SECONDS (default 6): how long each number of threads is measured. Writes its
  * traces into the current directory and removes them.
  *
  * The processes (see gpu.h) wait while one of them runs a round. In each turn every configuration runs one round, in a
@@ -30,6 +31,9 @@
 #define FULL_CALLS     "log(cupti=calls) | statistics | limit | driver"
 #define BASE           "driver(default=true, release_threshold=1TiB)"
 #define LAYERS         "statistics | limit(1TiB) | "
+#define OVER_DRIVER    "pool | driver"
+#define OVER_PAGES     "pool | vmm"
+#define REPLACE        ", random replacement"
 
 const struct gpu_config gpu_configs[] = {
     { .name = BARE, .process = "plain" },
@@ -90,6 +94,21 @@ const struct gpu_config gpu_configs[] = {
       .stack = "log(%s, overwrite=true) | " LAYERS "binning(4KiB..1MiB) | " BASE,
       .beside = BARE,
       .word = "bare" },
+    { .name = OVER_DRIVER, .process = "vmm", .stack = OVER_DRIVER },
+    { .name = OVER_PAGES,
+      .process = "vmm",
+      .stack = OVER_PAGES,
+      .beside = OVER_DRIVER,
+      .word = OVER_DRIVER,
+      .most_ratio = 1.05 },
+    { .name = OVER_DRIVER REPLACE, .process = "vmm", .stack = OVER_DRIVER, .pairs = GPU_REPLACE },
+    { .name = OVER_PAGES REPLACE,
+      .process = "vmm",
+      .stack = OVER_PAGES,
+      .pairs = GPU_REPLACE,
+      .beside = OVER_DRIVER REPLACE,
+      .word = OVER_DRIVER,
+      .most_ratio = 1.05 },
 };
 
 #define GPU_CONFIGS (sizeof(gpu_configs) / sizeof(gpu_configs[0]))
@@ -111,8 +130,8 @@ struct gpu_process {
 
 /* The results of one configuration's rounds, at one number of threads. */
 struct gpu_result {
-    struct gpu_process *process;
-    unsigned place; /* its index in its process */
+    struct gpu_process *process; /* NULL: not chosen */
+    unsigned place;              /* its index in its process */
     bool skipped;
     unsigned rounds;
     double ns[GPU_MAX_ROUNDS];
@@ -122,7 +141,9 @@ struct gpu_result {
 static struct gpu_process gpu_processes[GPU_CONFIGS];
 static unsigned gpu_process_count;
 static struct gpu_result gpu_results[GPU_CONFIGS];
-static double gpu_one_thread[GPU_CONFIGS]; /* medians; 0: skipped */
+static double gpu_one_thread[GPU_CONFIGS];   /* medians; 0: skipped */
+static double gpu_most_threads[GPU_CONFIGS]; /* the same, of the last number of threads */
+static const char *gpu_only;                 /* the only process to run; NULL: all */
 
 extern char **environ;
 
@@ -185,6 +206,9 @@ gpu_open_all(unsigned threads, bool say)
         struct gpu_result *result = &gpu_results[i];
 
         memset(result, 0, sizeof(*result));
+        result->skipped = gpu_only != NULL && strcmp(gpu_only, gpu_configs[i].process) != 0;
+        if (result->skipped)
+            continue;
         for (size_t j = 0; j < i; j++) {
             if (strcmp(gpu_configs[j].process, gpu_configs[i].process) == 0) {
                 result->process = gpu_results[j].process;
@@ -195,6 +219,8 @@ gpu_open_all(unsigned threads, bool say)
             result->process = gpu_start(gpu_configs[i].process, threads);
     }
     for (size_t i = 0; i < GPU_CONFIGS; i++) {
+        if (gpu_results[i].process == NULL)
+            continue;
         gpu_read_line(gpu_results[i].process, line, sizeof(line));
         gpu_results[i].skipped = strcmp(line, "ready") != 0;
         if (gpu_results[i].skipped && say)
@@ -212,6 +238,8 @@ gpu_close_all(bool say)
     for (unsigned i = 0; i < gpu_process_count; i++)
         fclose(gpu_processes[i].ask);
     for (size_t i = 0; i < GPU_CONFIGS; i++) {
+        if (gpu_results[i].process == NULL)
+            continue;
         gpu_read_line(gpu_results[i].process, line, sizeof(line));
         if (say && line[0] != '\0')
             printf("# %s: %s\n", gpu_configs[i].name, line);
@@ -320,17 +348,18 @@ gpu_report(unsigned threads)
         }
         if (threads == 1)
             gpu_one_thread[i] = gpu_results[i].median;
+        gpu_most_threads[i] = gpu_results[i].median;
     }
 }
 
-/* Compare with the bars on one thread. They do not change the exit status, since the times depend on the machine. */
+/* Compare with the bars. They do not change the exit status, since the times depend on the machine. */
 static void
-gpu_report_bars(void)
+gpu_report_bars(const char *when, const double *medians)
 {
-    printf("\nbars, one thread:\n");
+    printf("\nbars, %s:\n", when);
     for (size_t i = 0; i < GPU_CONFIGS; i++) {
         const struct gpu_config *config = &gpu_configs[i];
-        double ns = gpu_one_thread[i], floor = config->beside != NULL ? gpu_one_thread[gpu_find(config->beside)] : 0;
+        double ns = medians[i], floor = config->beside != NULL ? medians[gpu_find(config->beside)] : 0;
 
         if (ns == 0 || floor == 0)
             continue;
@@ -343,28 +372,67 @@ gpu_report_bars(void)
     }
 }
 
+/* Only the configurations over the pool have bars on many threads: the driver's pool has one lock for all. */
+static void
+gpu_report_all_bars(unsigned threads)
+{
+    gpu_report_bars("one thread", gpu_one_thread);
+    for (size_t i = 0; i < GPU_CONFIGS; i++) {
+        if (strcmp(gpu_configs[i].process, "vmm") != 0)
+            gpu_most_threads[i] = 0;
+    }
+    if (threads > 1)
+        gpu_report_bars("as many threads as there were", gpu_most_threads);
+}
+
+/* Read --only=PROCESS. Exits with 2 where there is no such process. */
+static void
+gpu_choose(const char *word)
+{
+    for (size_t i = 0; i < GPU_CONFIGS; i++) {
+        if (strcmp(gpu_configs[i].process, word) == 0)
+            gpu_only = word;
+    }
+    if (gpu_only != NULL)
+        return;
+    fprintf(stderr, "bench/gpu: --only=%s: the processes are", word);
+    for (size_t i = 0; i < GPU_CONFIGS; i++) {
+        if (i == 0 || strcmp(gpu_configs[i].process, gpu_configs[i - 1].process) != 0)
+            fprintf(stderr, " %s", gpu_configs[i].process);
+    }
+    fputc('\n', stderr);
+    exit(2);
+}
+
 int
 main(int argc, char **argv)
 {
     const char *seconds = getenv("BENCH_GPU_SECONDS");
     char machine[128];
+    unsigned threads = 0, most = 0;
 
     if (argc == 4 && strcmp(argv[1], "--child") == 0)
         return gpu_child(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+    if (argc > 1 && strncmp(argv[1], "--only=", 7) == 0) {
+        gpu_choose(argv[1] + 7);
+        argc--;
+        argv++;
+    }
     /* Writing to a process that has ended must not end this one: the end of its answers shows that it has ended. */
     signal(SIGPIPE, SIG_IGN);
     gpu_say_machine(machine, sizeof(machine));
     fputs(machine, stdout);
     bench_begin("gpu");
-    for (unsigned threads = 0; (threads = bench_next_threads(threads, GPU_THREADS)) != 0;) {
+    while ((threads = bench_next_threads(threads, GPU_THREADS)) != 0) {
         bool first = threads == bench_next_threads(0, GPU_THREADS);
 
         gpu_open_all(threads, first);
         gpu_measure((uint64_t)((seconds != NULL ? strtod(seconds, NULL) : 6) * 1e9));
         gpu_report(threads);
         gpu_close_all(first);
+        most = threads;
     }
-    gpu_report_bars();
+    gpu_report_all_bars(most);
     bench_end(argc > 1 ? argv[1] : NULL);
     return 0;
 }

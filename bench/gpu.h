@@ -11,6 +11,16 @@
 #define GPU_PAIRS(threads) ((threads) <= 4 ? 4096U / (threads) : 1024U)
 #define GPU_BYTES          4096
 
+/* Random replacement: how many blocks of each thread are live, and their largest size. */
+#define GPU_LIVE    1000u
+#define GPU_LARGEST 65536u
+
+/* What a pair is. */
+enum gpu_pairs {
+    GPU_BACK_TO_BACK, /* a block of GPU_BYTES, freed at once */
+    GPU_REPLACE       /* a random one of GPU_LIVE blocks is freed, and one of a random size takes its place */
+};
+
 /* What a process enables in CUPTI, apart from what its stacks enable. */
 enum gpu_cupti {
     GPU_CUPTI_NOTHING,
@@ -30,6 +40,7 @@ struct gpu_config {
     const char *process;
     const char *stack; /* stack text, with %s in place of the trace; NULL: the driver's pool without any layer */
     enum gpu_cupti cupti;
+    enum gpu_pairs pairs;
     bool for_round;     /* opened for each of its rounds, and closed after it */
     const char *beside; /* the name of the configuration that it is compared with; NULL: none */
     const char *word;   /* the word for `beside` in the table */

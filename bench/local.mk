@@ -106,8 +106,9 @@ bench-python: bench/python$(EXEEXT)
 	@test -n '$(LIBPYTHON)' || { echo 'bench-python: LIBPYTHON=/path/to/libpython3.12.so names what to measure with'; exit 1; }
 	bench/python$(EXEEXT) '$(LIBPYTHON)' bench-python.json
 
+# BENCH_GPU=--only=vmm for the rows of one process.
 bench-gpu: bench/gpu$(EXEEXT)
-	bench/gpu$(EXEEXT) bench-gpu.json
+	bench/gpu$(EXEEXT) $(BENCH_GPU) bench-gpu.json
 
 # What PyTorch's own allocator and stacks take of the device, and of time: TORCH_ARGS='--turns=5 --stack="pool | cuda"'
 bench-torch: bench/torch/shim.la

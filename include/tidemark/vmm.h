@@ -52,7 +52,9 @@ struct tide_vmm_options {
  * stream at once, on another stream once the work is done, or with the other stream made to wait for that work where
  * the base would otherwise hold more than was in use. The host waits only where the memory is of the wrong sizes
  * and all of it is needed. A program that frees memory on another stream than it allocated it on, or uses it on
- * several, has to order these streams itself. An order behind TIDE_STREAM_ALL is as tide_driver_create says.
+ * several, has to order these streams itself. An order behind TIDE_STREAM_ALL is as tide_driver_create says. A stream
+ * may be destroyed while memory that was freed on it is on its way. A new stream that gets the same handle counts as
+ * another one, with a driver of CUDA 12.0 or later; with an older one, the program waits for the stream's work first.
  *
  * Decay: the base holds no more than was in use at any one moment of late: in the current period of decay_ms, and in
  * the one before. What it holds beyond is released with the frees that follow, a part with each. So memory follows what
@@ -75,8 +77,9 @@ struct tide_vmm_options {
  * `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver; the device has no virtual memory calls,
  * or no file descriptors for it; a device of `access` cannot reach the memory; the error text says which), TIDE_EINVAL
- * (NULL; no such device; a granularity that is no power of two or below the device's), TIDE_ECAPACITY (too little
- * address space), TIDE_EDRIVER, TIDE_ENOMEM. A maximum above the device's memory is a warning, and means all of it.
+ * (NULL; no such device; a granularity that is no power of two or below the device's; a page above the maximum or the
+ * device's memory), TIDE_ECAPACITY (too little address space), TIDE_EDRIVER, TIDE_ENOMEM. A maximum above the device's
+ * memory is a warning, and means all of it. So is memory that the driver does not take back when the base is released.
  * Errors of its allocations: TIDE_ECAPACITY (above the maximum; CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (an alignment
  * over a page), TIDE_EDRIVER, TIDE_ENOMEM. Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_EDRIVER.
  * Thread safety: any thread; takes a lock. Source: CUDA Driver API, virtual memory management. Since 0.1.
@@ -104,6 +107,17 @@ struct tide_vmm_figures {
  * Errors: TIDE_EINVAL (not a vmm resource, NULL). Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_vmm_read(struct tide_resource *vmm, struct tide_vmm_figures *out);
+
+/*
+ * Find the live block in which `pointer` lies: where it begins, and its bytes. A layer above, such as a pool, cuts
+ * blocks into its own; to share memory of it, export the block with tide_vmm_export, and send the offset along. The
+ * memory of one allocation of a pool may lie in several blocks, side by side: each is found and exported for itself. A
+ * block stays as long as an allocation above is live in it. On failure *block is NULL and *bytes is 0.
+ * Errors: TIDE_EINVAL (not a vmm resource, NULL), TIDE_EPOINTER (in no live block). Thread safety: any thread. Since
+ * 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_vmm_find_block(struct tide_resource *vmm, const void *pointer, void **block,
+                                                 uint64_t *bytes);
 
 /*
  * Make a file descriptor of the live block at `pointer`, for another process, to which it goes through a socket

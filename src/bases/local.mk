@@ -18,6 +18,7 @@ libtidemark_la_SOURCES += \
 	src/bases/unpooled.c \
 	src/bases/vmm/base.h \
 	src/bases/vmm/block.h \
+	src/bases/vmm/end.c \
 	src/bases/vmm/pages.c \
 	src/bases/vmm/reuse.c \
 	src/bases/vmm/share.c \

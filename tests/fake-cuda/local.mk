@@ -73,6 +73,12 @@ tests_fake_cuda_step_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_fake_cuda_step_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_step_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/step-t
+check_PROGRAMS += tests/fake-cuda/vmm-random-t
+tests_fake_cuda_vmm_random_t_SOURCES = tests/fake-cuda/vmm-random-t.c $(gpu_work_test) $(trace_test)
+tests_fake_cuda_vmm_random_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_vmm_random_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/vmm-random-t
+THREADED_TESTS += tests/fake-cuda/vmm-random-t
 
 check_PROGRAMS += tests/fake-cuda/vmm-t
 tests_fake_cuda_vmm_t_SOURCES = tests/fake-cuda/vmm-t.c $(gpu_work_test) $(trace_test)

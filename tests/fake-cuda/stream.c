@@ -306,6 +306,25 @@ fake_wait_context(CUcontext context)
     }
 }
 
+/*
+ * A stream that was destroyed and still works, where a test asks that its handle be used again. The new stream has its
+ * thread: its work comes late, but by nothing that the driver knows of.
+ */
+static CUstream
+stream_again(CUcontext context)
+{
+    CUstream stream = fake_environment_bytes("FAKE_CUDA_REUSE_STREAMS", 0) != 0 ? fake.streams : NULL;
+
+    while (stream != NULL && (stream->alive || stream->legacy || stream->context != context || !stream->started ||
+                              stream->submitted == stream->done))
+        stream = stream->next;
+    if (stream == NULL)
+        return NULL;
+    stream->alive = true;
+    stream->id = ++stream_ids;
+    return stream;
+}
+
 static CUresult
 do_cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
 {
@@ -316,7 +335,9 @@ do_cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
         return result;
     if (out == NULL || flags > CU_STREAM_NON_BLOCKING)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = fake_stream_new(context, flags, priority);
+    *out = stream_again(context);
+    if (*out == NULL)
+        *out = fake_stream_new(context, flags, priority);
     return CUDA_SUCCESS;
 }
 

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,7 @@
 
 static void (*own_count)(struct fake_count *out);
 static CUresult (*own_unmap)(CUdeviceptr pointer, size_t bytes);
+static const char *(*own_function)(unsigned place, int *calls);
 
 static struct fake_count
 count(void)
@@ -224,6 +226,69 @@ scene_waits(void *unused)
     return !nothing_left();
 }
 
+/* Two threads need what one block on its way has, and the device has no more: the second waits as well. */
+static int
+scene_waiters(void *unused)
+{
+    struct tide_resource *vmm;
+    struct gpu_work work = { 0 };
+    struct gpu_hold hold = { 0 };
+    pthread_t threads[2];
+    void *large, *small[2];
+
+    (void)unused;
+    setenv("FAKE_CUDA_MEMORY", "64M", 1); /* of which the driver keeps 32M, and the test 2M for a word */
+    vmm = make("vmm");
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && gpu_hold_open(&hold));
+    NEED((large = have(vmm, 14 * PAGE, work.first)) != NULL);
+    NEED(gpu_hold_fill(&hold, work.first, large, WORDS, 1) && gpu_frees(vmm, large, 14 * PAGE, work.first));
+    for (uint64_t i = 0; i < 2; i++) {
+        NEED(pthread_create(&threads[i], NULL, allocate_small, vmm) == 0);
+        for (int ms = 0; ms < 5000 && figures_of(vmm).waits <= i; ms++)
+            usleep(1000);
+    }
+    gpu_hold_go(&hold);
+    for (int i = 0; i < 2; i++)
+        NEED(pthread_join(threads[i], &small[i]) == 0);
+    NEED(small[0] != NULL && small[1] != NULL && small[0] != small[1]);
+    NEED(gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED_HIGH) == 14 * PAGE && figures_are_right(vmm));
+    for (int i = 0; i < 2; i++)
+        NEED(gpu_frees(vmm, small[i], 3 * PAGE, NULL));
+    gpu_hold_close(&hold);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+/* A stream is destroyed while its memory is on the way, and a new one gets its handle. */
+static int
+scene_destroyed(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    struct gpu_hold hold = { 0 };
+    CUstream stream, later;
+    void *block, *again;
+
+    (void)unused;
+    setenv("FAKE_CUDA_REUSE_STREAMS", "1", 1);
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && gpu_hold_open(&hold));
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((block = have(vmm, PAGE, stream)) != NULL && gpu_hold_fill(&hold, stream, block, WORDS, 1));
+    NEED(gpu_frees(vmm, block, PAGE, stream) && gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    NEED(gpu.stream_create(&later, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS && later == stream);
+    NEED((again = have(vmm, PAGE, later)) != NULL);
+    NEED(figures_of(vmm).orders == 1); /* a new stream does not wait for the old one by itself */
+    gpu_hold_go(&hold);
+    NEED(gpu_frees(vmm, again, PAGE, later) && gpu.stream_destroy(later) == CUDA_SUCCESS);
+    NEED(tide_order(vmm, TIDE_STREAM_ALL, 0) == TIDE_OK && figures_are_right(vmm) && tide_trim(vmm, 0) == TIDE_OK &&
+         gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0);
+    gpu_hold_close(&hold);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
 /* A mapping that the driver once refuses to end holds its memory: the handle is released after it. */
 static int
 scene_unmap(void *unused)
@@ -302,19 +367,75 @@ scene_decay(void *unused)
     return !nothing_left();
 }
 
-/* The driver's functions that fail once while the base is used, each a scene of its own. */
-static const char *const refused_calls[] = {
-    "cuMemCreate:2:1",      "cuMemCreate:2:2",         "cuMemCreate:2:3",          "cuMemCreate:999:2",
-    "cuMemMap:2:1",         "cuMemMap:999:2",          "cuMemMap:999:3",           "cuMemMap:999:4",
-    "cuMemSetAccess:999:1", "cuMemSetAccess:2:2",      "cuMemSetAccess:1:3",       "cuMemUnmap:999:1",
-    "cuMemUnmap:999:2",     "cuMemUnmap:1:3",          "cuMemRelease:999:1",       "cuMemRelease:1:2",
-    "cuEventRecord:999:1",  "cuEventRecord:2:2",       "cuEventCreate:2:1",        "cuEventQuery:999:1",
-    "cuEventQuery:1:2",     "cuStreamWaitEvent:999:1", "cuEventSynchronize:999:1", "cuMemAddressReserve:999:2",
-    "cuMemMap:2:5",         "cuMemSetAccess:2:4",      "cuMemUnmap:999:4",         "cuMemRelease:2:3",
-    "cuEventRecord:999:3",  "cuEventRecord:999:4",     "cuStreamWaitEvent:2:2",
+/*
+ * Refusals. One scene uses all ways in which a base gets memory and gives it back, from its creation to its release. It
+ * runs once to count the driver's calls, and then once for each of them and each result, with that call refused: one
+ * call of the base may fail, and no other, and nothing may be left.
+ */
+static const struct refused_way {
+    const char *text;
+    bool shares; /* with another process, which is the same one here */
+    bool ranges; /* needs a second range of addresses */
+} refused_ways[] = {
+    { "vmm", false, false },
+    { "vmm(stress=true)", false, false },
+    { "vmm(access=1)", false, true },
+    { "vmm(shareable=true)", true, false },
 };
 
-#define REFUSED (sizeof(refused_calls) / sizeof(refused_calls[0]))
+static const char *const refused_functions[] = {
+    "cuMemGetAllocationGranularity",
+    "cuMemAddressReserve",
+    "cuMemAddressFree",
+    "cuMemCreate",
+    "cuMemRelease",
+    "cuMemMap",
+    "cuMemUnmap",
+    "cuMemSetAccess",
+    "cuMemExportToShareableHandle",
+    "cuMemImportFromShareableHandle",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuEventSynchronize",
+    "cuStreamWaitEvent",
+    "cuDevicePrimaryCtxRetain",
+};
+
+#define REFUSED_WAYS      (sizeof(refused_ways) / sizeof(refused_ways[0]))
+#define REFUSED_FUNCTIONS (sizeof(refused_functions) / sizeof(refused_functions[0]))
+
+/* The numbers of a function's first call in the scene, and of its last; the child writes them. */
+struct refused_span {
+    int first, last;
+};
+
+static struct refused_span *refused_spans; /* one for each function, in memory that children share */
+
+static int
+calls_of(const char *function)
+{
+    const char *name;
+    int calls = 0;
+
+    for (unsigned place = 0; (name = own_function(place, &calls)) != NULL; place++) {
+        if (strcmp(name, function) == 0)
+            return calls;
+    }
+    return 0;
+}
+
+/* Make a base; where that fails, once more. */
+static struct tide_resource *
+insist_make(const char *text, unsigned *failures)
+{
+    struct tide_resource *stack = NULL;
+
+    if (tide_stack_parse(text, &stack) == TIDE_OK)
+        return stack;
+    ++*failures;
+    return stack == NULL ? make(text) : NULL;
+}
 
 /* Allocate; a call that fails is made again. */
 static void *
@@ -337,38 +458,186 @@ insist_free(struct tide_resource *vmm, void *block, size_t bytes, CUstream strea
     return figures_are_right(vmm) && gpu_frees(vmm, block, bytes, stream);
 }
 
-/* Use all ways in which the base gets memory. One call of the driver fails: one call of the base may, and no other. */
+/* Blocks that come and go, on two streams, with work that goes on. */
 static int
-scene_refused(void *call)
+refused_blocks(struct tide_resource *vmm, struct gpu_work *work, unsigned *failures)
 {
-    struct gpu_work work = { 0 };
-    struct tide_resource *vmm;
     void *blocks[4], *large, *other, *small;
-    unsigned failures = 0;
 
-    NEED(gpu_open() == NULL && gpu_work_open(&work, 0));
-    vmm = make("vmm");
-    setenv("FAKE_CUDA_FAIL", call, 1);
     for (int i = 0; i < 4; i++)
-        NEED((blocks[i] = insist(vmm, PAGE, work.first, &failures)) != NULL);
-    NEED(gpu_delay(&work.kernels, work.first, 30000000));
+        NEED((blocks[i] = insist(vmm, PAGE, work->first, failures)) != NULL);
+    NEED(gpu_delay(&work->kernels, work->first, 5000000));
     for (int i = 0; i < 4; i++)
-        NEED(insist_free(vmm, blocks[i], PAGE, work.first, &failures));
-    NEED((large = insist(vmm, 3 * PAGE, work.first, &failures)) != NULL);
-    NEED((other = insist(vmm, PAGE, work.second, &failures)) != NULL);
-    NEED(insist_free(vmm, large, 3 * PAGE, work.first, &failures));
-    NEED((small = insist(vmm, 2 * PAGE, work.second, &failures)) != NULL);
-    NEED(gpu_fill(&work.kernels, work.second, small, 2 * WORDS, 3));
-    NEED(gpu_count_wrong(&work.kernels, work.second, small, 2 * WORDS, 3) == 0);
-    NEED(figures_are_right(vmm));
-    NEED(insist_free(vmm, small, 2 * PAGE, work.second, &failures));
-    NEED(insist_free(vmm, other, PAGE, work.second, &failures));
+        NEED(insist_free(vmm, blocks[i], PAGE, work->first, failures));
+    NEED((large = insist(vmm, 3 * PAGE, work->first, failures)) != NULL);
+    NEED((other = insist(vmm, PAGE, work->second, failures)) != NULL);
+    NEED(insist_free(vmm, large, 3 * PAGE, work->first, failures));
+    NEED((small = insist(vmm, 2 * PAGE, work->second, failures)) != NULL);
+    NEED(gpu_fill(&work->kernels, work->second, small, 2 * WORDS, 3));
+    NEED(gpu_count_wrong(&work->kernels, work->second, small, 2 * WORDS, 3) == 0 && figures_are_right(vmm));
+    NEED(insist_free(vmm, small, 2 * PAGE, work->second, failures));
+    NEED(insist_free(vmm, other, PAGE, work->second, failures));
     NEED(tide_order(vmm, TIDE_STREAM_ALL, 0) == TIDE_OK);
-    failures += tide_trim(vmm, 0) != TIDE_OK;
+    *failures += tide_trim(vmm, 0) != TIDE_OK;
     NEED(tide_trim(vmm, 0) == TIDE_OK && gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0 && figures_are_right(vmm));
     NEED(gpu_figure(vmm, TIDE_QUERY_BYTES_USED) == 0 && count().maps == 0 && count().handles == 0);
+    return 0;
+}
+
+/* A block goes to another base by a descriptor, and is freed there while work on it goes on. */
+static int
+refused_share(struct tide_resource *vmm, struct gpu_work *work, unsigned *failures)
+{
+    struct tide_resource *other = insist_make("vmm", failures);
+    void *block = insist(vmm, PAGE, work->first, failures), *there = NULL;
+    int fd = -1;
+
+    NEED(other != NULL && block != NULL);
+    if (tide_vmm_export(vmm, block, &fd) != TIDE_OK) {
+        ++*failures;
+        NEED(fd == -1 && tide_vmm_export(vmm, block, &fd) == TIDE_OK);
+    }
+    if (tide_vmm_import(other, fd, PAGE, &there) != TIDE_OK) {
+        ++*failures;
+        NEED(there == NULL && gpu_figure(other, TIDE_QUERY_BYTES_USED) == 0);
+        NEED(tide_vmm_import(other, fd, PAGE, &there) == TIDE_OK);
+    }
+    NEED(gpu_delay(&work->kernels, work->first, 5000000));
+    NEED(gpu_fill(&work->kernels, work->first, there, WORDS, 7) && close(fd) == 0);
+    NEED(tide_deallocate(other, there, PAGE, TIDE_DEFAULT_ALIGNMENT, (tide_stream)work->first) == TIDE_OK);
+    NEED(gpu_figure(other, TIDE_QUERY_BYTES_USED) == 0);
+    NEED(gpu_count_wrong(&work->kernels, work->first, block, WORDS, 7) == 0);
+    for (int i = 0; i < 2; i++)
+        NEED(tide_order(other, TIDE_STREAM_ALL, 0) == TIDE_OK && tide_trim(other, 0) == TIDE_OK);
+    NEED(count().maps == 1 && count().handles == 1);
+    NEED(insist_free(vmm, block, PAGE, work->first, failures));
+    tide_resource_release(other);
+    return 0;
+}
+
+/* All gaps of the first range are too small for a large block: another range is needed. The device has 128 MiB. */
+static int
+refused_ranges(struct tide_resource *vmm, unsigned *failures)
+{
+    char *blocks[8], *large;
+
+    NEED((blocks[0] = insist(vmm, PAGE, NULL, failures)) != NULL);
+    for (size_t i = 1; i < 8; i++) {
+        tidei_place_wish((uintptr_t)blocks[0] + i * 32 * MIB);
+        blocks[i] = insist(vmm, PAGE, NULL, failures);
+        if (blocks[i] != blocks[0] + i * 32 * MIB) { /* the wish was for the call that failed */
+            NEED(blocks[i] != NULL && insist_free(vmm, blocks[i], PAGE, NULL, failures));
+            NEED(gpu.context_synchronize() == CUDA_SUCCESS);
+            tidei_place_wish((uintptr_t)blocks[0] + i * 32 * MIB);
+            NEED((blocks[i] = have(vmm, PAGE, NULL)) == blocks[0] + i * 32 * MIB);
+        }
+    }
+    NEED((large = insist(vmm, 32 * MIB, NULL, failures)) != NULL && count().ranges == 2);
+    NEED(insist_free(vmm, large, 32 * MIB, NULL, failures));
+    for (int i = 0; i < 8; i++)
+        NEED(insist_free(vmm, blocks[i], PAGE, NULL, failures));
+    return 0;
+}
+
+struct refused {
+    const struct refused_way *way;
+    char call[64]; /* empty: none is refused */
+};
+
+static int
+scene_refused(void *context)
+{
+    const struct refused *self = context;
+    struct gpu_work work = { 0 };
+    struct tide_resource *vmm;
+    unsigned failures = 0;
+
+    if (self->way->ranges)
+        setenv("FAKE_CUDA_MEMORY", "128M", 1);
+    setenv("FAKE_CUDA_ADDRESSES", self->way->ranges ? "384M" : "1024G",
+           1); /* an arena is 256M where there are ranges */
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0));
+    for (size_t i = 0; i < REFUSED_FUNCTIONS; i++)
+        refused_spans[i].first = calls_of(refused_functions[i]) + 1;
+    setenv("FAKE_CUDA_FAIL", self->call, 1);
+    NEED((vmm = insist_make(self->way->text, &failures)) != NULL);
+    setenv("FAKE_CUDA_ADDRESSES", "1024G", 1);
+    NEED(refused_blocks(vmm, &work, &failures) == 0);
+    NEED(!self->way->shares || refused_share(vmm, &work, &failures) == 0);
+    NEED(!self->way->ranges || refused_ranges(vmm, &failures) == 0);
+    NEED(have(vmm, 2 * PAGE, work.first) != NULL || ++failures == 1); /* left live */
+    tide_resource_release(vmm);
+    for (size_t i = 0; i < REFUSED_FUNCTIONS; i++)
+        refused_spans[i].last = calls_of(refused_functions[i]);
     unsetenv("FAKE_CUDA_FAIL");
     NEED(failures <= 1);
+    gpu_work_close(&work);
+    NEED(count().references == 0);
+    return !nothing_left();
+}
+
+/* Refuse each call of one function, with each result, in a child of its own. */
+static bool
+refuse_each(const struct refused_way *way, const char *function, const struct refused_span *calls)
+{
+    static const int results[] = { CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN };
+    struct refused refused = { .way = way };
+    bool right = true;
+
+    for (int number = calls->first; number <= calls->last; number++) {
+        for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+            snprintf(refused.call, sizeof(refused.call), "%s:%d:%d", function, results[i], number);
+            if (in_child(scene_refused, &refused) == 0)
+                continue;
+            diag("%s, %s", way->text, refused.call);
+            right = false;
+        }
+    }
+    return right;
+}
+
+static void
+test_refused(const struct refused_way *way)
+{
+    struct refused refused = { .way = way };
+    struct refused_span spans[REFUSED_FUNCTIONS];
+
+    ok(in_child(scene_refused, &refused) == 0, "%s: without refusals nothing fails", way->text);
+    memcpy(spans, refused_spans, sizeof(spans));
+    for (size_t i = 0; i < REFUSED_FUNCTIONS; i++) {
+        if (spans[i].last < spans[i].first)
+            skip(1, "the function is not called here");
+        else
+            ok(refuse_each(way, refused_functions[i], &spans[i]),
+               "%s: each call of %s refused once is at most one error, and leaves nothing", way->text,
+               refused_functions[i]);
+    }
+}
+
+/* The driver ends one of a block's two mappings, and refuses to end the other: nobody gets the block as it was. */
+static int
+scene_half(void *unused)
+{
+    struct tide_resource *vmm = make("vmm");
+    struct gpu_work work = { 0 };
+    void *pages[2], *large, *again;
+    char call[64];
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0));
+    for (int i = 0; i < 2; i++)
+        NEED((pages[i] = have(vmm, PAGE, work.first)) != NULL);
+    for (int i = 0; i < 2; i++)
+        NEED(gpu_frees(vmm, pages[i], PAGE, work.first));
+    NEED((large = have(vmm, 2 * PAGE, work.first)) != NULL && gpu_frees(vmm, large, 2 * PAGE, work.first));
+    NEED(tide_order(vmm, TIDE_STREAM_ALL, 0) == TIDE_OK && count().maps == 2 && count().handles == 2);
+    snprintf(call, sizeof(call), "cuMemUnmap:999:%d", calls_of("cuMemUnmap") + 2);
+    setenv("FAKE_CUDA_FAIL", call, 1);
+    NEED(tide_trim(vmm, 0) == TIDE_EDRIVER && figures_are_right(vmm));
+    NEED((again = have(vmm, 2 * PAGE, work.first)) != NULL);
+    NEED(gpu_fill(&work.kernels, work.first, again, 2 * WORDS, 3));
+    NEED(gpu_count_wrong(&work.kernels, work.first, again, 2 * WORDS, 3) == 0 && figures_are_right(vmm));
+    NEED(gpu_frees(vmm, again, 2 * PAGE, work.first));
     tide_resource_release(vmm);
     gpu_work_close(&work);
     return !nothing_left();
@@ -536,6 +805,35 @@ scene_maximum(void *unused)
     return 0;
 }
 
+static unsigned left_warnings;
+
+static void
+hear_left(void *context, enum tide_severity severity, const char *text)
+{
+    (void)context;
+    left_warnings += severity == TIDE_WARNING && strstr(text, "the driver takes not all back (cuMem") != NULL;
+}
+
+/* A driver that never ends a mapping again, or takes no handle back: a warning says what stays taken. */
+static int
+scene_kept(void *unused)
+{
+    static const char *const calls[] = { "cuMemUnmap:999", "cuMemRelease:999", "cuMemAddressFree:999" };
+
+    (void)unused;
+    tide_message_sink_set(hear_left, NULL);
+    for (unsigned i = 0; i < 3; i++) {
+        struct tide_resource *vmm = make("vmm");
+
+        NEED(gpu_open() == NULL && have(vmm, PAGE, NULL) != NULL && left_warnings == i);
+        setenv("FAKE_CUDA_FAIL", calls[i], 1);
+        tide_resource_release(vmm);
+        NEED(left_warnings == i + 1);
+        unsetenv("FAKE_CUDA_FAIL");
+    }
+    return 0;
+}
+
 static int
 child_of_fork(void *vmm)
 {
@@ -638,6 +936,8 @@ static void
 release_at_exit(void)
 {
     tide_resource_release(at_exit_vmm);
+    if (left_warnings > 0)
+        _exit(1);
 }
 
 static int
@@ -647,6 +947,7 @@ scene_exit(void *unused)
 
     (void)unused;
     atexit(release_at_exit); /* before the driver's own, so that it runs after */
+    tide_message_sink_set(hear_left, NULL);
     at_exit_vmm = make("vmm");
     NEED((block = have(at_exit_vmm, PAGE, NULL)) != NULL && have(at_exit_vmm, PAGE, NULL) != NULL);
     NEED(gpu_frees(at_exit_vmm, block, PAGE, NULL));
@@ -682,6 +983,61 @@ scene_share(void *unused)
     return !nothing_left();
 }
 
+/* Memory of a pool is shared by the blocks that it lies in: here two, side by side. */
+static int
+scene_share_pool(void *unused)
+{
+    struct tide_resource *pool = make("pool(growth=2MiB) | vmm(shareable=true)"), *plain = make("vmm"), *vmm = NULL;
+    struct gpu_work work = { 0 };
+    char *first, *second, *memory;
+    uint64_t offset = 0, bytes = 9;
+    void *block = &work;
+    size_t blocks = 0;
+
+    (void)unused;
+    NEED(gpu_open() == NULL && gpu_work_open(&work, 0) && tide_stack_find(pool, "vmm", &vmm) == TIDE_OK);
+    NEED((first = have(pool, PAGE, work.first)) != NULL && (second = have(pool, PAGE, work.first)) == first + PAGE);
+    NEED(gpu_frees(pool, first, PAGE, work.first) && gpu_frees(pool, second, PAGE, work.first));
+    NEED((memory = have(pool, 3 * MIB, work.first)) == first);
+    NEED(gpu_fill(&work.kernels, work.first, memory, WORDS / 2 * 3, 6));
+    for (offset = 0; offset < 3 * MIB; offset = (uint64_t)((char *)block + bytes - memory), blocks++) {
+        void *there = NULL;
+        uint64_t part;
+        int fd = -1;
+
+        NEED(tide_vmm_find_block(vmm, memory + offset, &block, &bytes) == TIDE_OK);
+        NEED(tide_vmm_export(vmm, memory + MIB / 2, &fd) == TIDE_EPOINTER); /* a block is exported by its begin */
+        NEED(tide_vmm_export(vmm, block, &fd) == TIDE_OK && tide_vmm_import(plain, fd, bytes, &there) == TIDE_OK);
+        part = (uint64_t)((char *)block + bytes - (memory + offset));
+        part = part < 3 * MIB - offset ? part : 3 * MIB - offset;
+        NEED(gpu_count_wrong(&work.kernels, work.first, (char *)there + (memory + offset - (char *)block),
+                             (uint32_t)(part / 4), 6) == 0);
+        NEED(gpu_frees(plain, there, bytes, work.first) && close(fd) == 0);
+    }
+    NEED(blocks == 2);
+    NEED(tide_vmm_find_block(vmm, memory + 64 * MIB, &block, &bytes) == TIDE_EPOINTER && block == NULL && bytes == 0);
+    NEED(tide_vmm_find_block(pool, memory, &block, &bytes) == TIDE_EINVAL);
+    NEED(tide_vmm_find_block(vmm, memory, NULL, &bytes) == TIDE_EINVAL);
+    NEED(gpu_frees(pool, memory, 3 * MIB, work.first));
+    tide_resource_release(pool);
+    tide_resource_release(plain);
+    tide_resource_release(vmm);
+    gpu_work_close(&work);
+    return !nothing_left();
+}
+
+/* The program ends with memory live that nobody releases, in a traced stack. */
+static int
+scene_abandoned(void *path)
+{
+    struct tide_resource *stack = stack_of("log(%s) | pool | vmm", (const char *)path);
+    void *block;
+
+    NEED((block = have(stack, PAGE, NULL)) != NULL && have(stack, 2 * PAGE, NULL) != NULL);
+    NEED(gpu_frees(stack, block, PAGE, NULL));
+    exit(0);
+}
+
 static const struct {
     const char *sentence;
     int (*scene)(void *);
@@ -691,7 +1047,10 @@ static const struct {
     { "the fake driver refuses what is not legal", scene_legal },
     { "a base that is released with live blocks and pending work leaves nothing", scene_live },
     { "a thread that waits for freed memory holds up no other", scene_waits },
+    { "two threads wait for one block where the device has no other memory", scene_waiters },
+    { "a new stream with the handle of a destroyed one is ordered behind the work of that one", scene_destroyed },
     { "a mapping that the driver refuses to end once ends before its handle", scene_unmap },
+    { "a block of which the driver has ended half of the mappings is not handed out as it was", scene_half },
     { "memory that was in use long ago is released, and what was in use of late is kept", scene_decay },
     { "a full device refuses a request in words, and live blocks stay", scene_full },
     { "a device that others fill gets what the base has cached", scene_squeezed },
@@ -700,12 +1059,14 @@ static const struct {
     { "a device without virtual memory is refused, or another base takes its place", scene_missing },
     { "a driver that refuses the granularity and devices that are no peers are named", scene_old },
     { "a maximum above the device's memory is a warning", scene_maximum },
+    { "what the driver does not take back at the end is a warning", scene_kept },
     { "a child of fork() is refused and calls no driver", scene_fork },
     { "streams of other contexts are ordered, also where the context is destroyed", scene_contexts },
     { "a reset of the context is an error until the context is retained again", scene_reset },
     { "memory that is freed in a capture goes to nobody else", scene_capture },
     { "a program may end with memory live", scene_exit },
     { "a block is shared by a descriptor", scene_share },
+    { "memory of a pool is shared by the blocks that it lies in", scene_share_pool },
 };
 
 #define SCENES (sizeof(scenes) / sizeof(scenes[0]))
@@ -716,6 +1077,7 @@ main(void)
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *count_symbol = library != NULL ? dlsym(library, FAKE_CUDA_COUNT) : NULL;
     void *unmap_symbol = library != NULL ? dlsym(library, "cuMemUnmap") : NULL;
+    void *function_symbol = library != NULL ? dlsym(library, FAKE_CUDA_FUNCTION) : NULL;
 
     if (count_symbol == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
@@ -723,13 +1085,21 @@ main(void)
         skip_all("ThreadSanitizer does not follow a child that starts threads");
     memcpy(&own_count, &count_symbol, sizeof(own_count));
     memcpy(&own_unmap, &unmap_symbol, sizeof(own_unmap));
-    plan((int)(SCENES + REFUSED) + 1);
+    memcpy(&own_function, &function_symbol, sizeof(own_function));
+    refused_spans = mmap(NULL, REFUSED_FUNCTIONS * sizeof(*refused_spans), PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (refused_spans == MAP_FAILED)
+        abort();
+    plan((int)(SCENES + REFUSED_WAYS * (REFUSED_FUNCTIONS + 1)) + 2);
     for (size_t i = 0; i < SCENES; i++)
         is_i64(in_child(scenes[i].scene, NULL), 0, scenes[i].sentence);
     is_i64(in_child(scene_trace, (void *)(uintptr_t)scratch("pages.db")), 0, "the trace has the calls of each request");
-    for (size_t i = 0; i < REFUSED; i++)
-        ok(in_child(scene_refused, (void *)(uintptr_t)refused_calls[i]) == 0,
-           "%s: a refusal of the driver is undone, and said at most once", refused_calls[i]);
+    ok(all_of(in_child(scene_abandoned, (void *)(uintptr_t)scratch("abandoned.db")) == 0,
+              sql_number(scratch("abandoned.db"),
+                         "SELECT count(*) FROM allocation WHERE layer_id = 1 AND free_ns IS NULL") == 1),
+       "a program may end with memory live that nobody releases, and its trace says so");
+    for (size_t i = 0; i < REFUSED_WAYS; i++)
+        test_refused(&refused_ways[i]);
     return done();
 }
 

@@ -120,7 +120,7 @@ GPU_TESTS += tests/gpu/pool-t
 
 check_PROGRAMS += tests/gpu/race-t
 tests_gpu_race_t_SOURCES = tests/gpu/race-t.c $(gpu_work_test) $(gpu_parts_test)
-tests_gpu_race_t_LDADD = libtidemark.la -ldl
+tests_gpu_race_t_LDADD = libtidemark-test.la -ldl
 TESTS += tests/gpu/race-t
 GPU_TESTS += tests/gpu/race-t
 

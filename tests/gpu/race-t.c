@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "src/cuda/driver-table.h"
 #include "tests/gpu/parts.h"
 #include "tests/sanitized.h"
 #include "tests/tap.h"
@@ -297,6 +298,43 @@ all_pages(struct gpu_work *work)
     test_pages(work, "pool(growth=2MiB) | vmm(stress=true)");
 }
 
+#define UNMAPPED_TESTS 3
+
+/* The work before every event is said to be done. */
+static CUresult CUDAAPI
+lying_query(CUevent event)
+{
+    (void)event;
+    return CUDA_SUCCESS;
+}
+
+/* A base that ends mappings before the work on them is done: the device faults, and so this test would notice it. */
+static void
+test_unmapped(struct gpu_work *work)
+{
+    struct tide_resource *vmm = gpu_stack("vmm");
+    const struct tidei_driver *table = NULL;
+    struct gpu_hold hold = { 0 };
+    void *block = NULL;
+
+    if (vmm == NULL || !gpu_hold_open(&hold) || tidei_driver_get("race", &table) != TIDE_OK) {
+        skip(UNMAPPED_TESTS, "no pages, or no kernel that waits");
+        tide_resource_release(vmm);
+        return;
+    }
+    /* The library never changes its table, but it is not const: this process is alone with what it plants. */
+    ((struct tidei_driver *)(uintptr_t)table)->event_query = lying_query;
+    ok(all_of(gpu_allocates(vmm, 2 * MIB, work->first, &block), gpu_hold_fill(&hold, work->first, block, HELD_WORDS, 1),
+              gpu_frees(vmm, block, 2 * MIB, work->first)),
+       "a block is freed while a kernel that will write to it is held");
+    ok(all_of(tide_trim(vmm, 0) == TIDE_OK, gpu_figure(vmm, TIDE_QUERY_BYTES_RESERVED) == 0),
+       "a base to which every event lies unmaps the block at once");
+    gpu_hold_go(&hold);
+    ok(gpu.stream_synchronize(work->first) != CUDA_SUCCESS,
+       "the kernel that writes to the unmapped block fails, and its stream with it");
+    /* The context is of no use any more: the end of the process cleans up. */
+}
+
 static void
 all_held(struct gpu_work *work)
 {
@@ -329,6 +367,16 @@ part_planted(void)
         skip(PLANTED_TESTS, "ThreadSanitizer would see the race that is planted");
 }
 
+/* Under compute-sanitizer the planted error would be the run's. */
+static void
+part_unmapped(void)
+{
+    if (gpu_is_sanitized())
+        skip(UNMAPPED_TESTS, "compute-sanitizer would report the error that is planted");
+    else
+        gpu_with_work(test_unmapped, UNMAPPED_TESTS);
+}
+
 static void
 part_pages(void)
 {
@@ -336,10 +384,9 @@ part_pages(void)
 }
 
 static const struct gpu_part parts[] = {
-    { "held", 2 * HELD_TESTS, part_held },
-    { "storm", STORM_TESTS, part_storm },
-    { "pages", 3 * PAGES_TESTS, part_pages },
-    { "planted", PLANTED_TESTS, part_planted },
+    { "held", 2 * HELD_TESTS, part_held },         { "storm", STORM_TESTS, part_storm },
+    { "pages", 3 * PAGES_TESTS, part_pages },      { "planted", PLANTED_TESTS, part_planted },
+    { "unmapped", UNMAPPED_TESTS, part_unmapped },
 };
 
 int

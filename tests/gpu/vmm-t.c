@@ -380,7 +380,7 @@ test_pool(struct gpu_work *work)
     tide_resource_release(pool);
 }
 
-#define OPTIONS_TESTS 11
+#define OPTIONS_TESTS 13
 
 static bool
 is_refused(const char *text, enum tide_status wanted, const char *words)
@@ -404,6 +404,10 @@ test_options(void)
     ok(is_refused("vmm(granularity=3MiB)", TIDE_ESYNTAX, "power of two"),
        "a granularity that is no power of two is refused");
     ok(is_refused("vmm(granularity=4KiB)", TIDE_EINVAL, "below the"), "a granularity below the device's is refused");
+    ok(is_refused("vmm(granularity=8388608TiB)", TIDE_EINVAL, "does not fit in the memory"),
+       "a granularity above the device's memory is refused");
+    ok(is_refused("vmm(maximum=4KiB)", TIDE_EINVAL, "does not fit in the maximum of 4 KiB"),
+       "a maximum below one page is refused");
     ok(is_refused("vmm(device=99)", TIDE_EINVAL, "no device 99"), "a device that is not there is refused");
     ok(is_refused("vmm(access=1+)", TIDE_EINVAL, "CUDA ordinals"), "words that are no ordinals are refused");
     ok(is_refused("vmm(access=99)", TIDE_EINVAL, "no device 99"), "access for a device that is not there is refused");
@@ -536,6 +540,61 @@ test_peer(void)
 out:
     tide_resource_release(vmm);
     gpu_work_close(&work);
+}
+
+#define DEVICES_TESTS 4
+
+/* A thread has the context of one device, and uses a pool on each of two, in turns. */
+static void
+test_devices(void)
+{
+    struct tide_resource *pools[2] = { NULL }, *pages[2] = { NULL };
+    struct gpu_work works[2] = { { 0 }, { 0 } };
+    void *blocks[2][16] = { { NULL } };
+    uint32_t wrong = 0;
+    bool done = true;
+
+    if (gpu.devices < 2 || !gpu_work_open(&works[0], 0) || !gpu_work_open(&works[1], 1)) {
+        skip(DEVICES_TESTS, "there are no two devices");
+        goto out;
+    }
+    for (int device = 0; device < 2; device++) {
+        pools[device] = gpu_stack("pool | vmm(device=%d)", device);
+        done = tide_stack_find(pools[device], "vmm", &pages[device]) == TIDE_OK && done;
+    }
+    for (uint32_t i = 0; i < 32 && done; i++)
+        done = gpu_allocates(pools[i % 2], (1 + i) * MIB / 4, works[i % 2].first, &blocks[i % 2][i / 2]);
+    ok(done, "a thread allocates from a pool on each of two devices, whichever context is current");
+    for (uint32_t i = 0; i < 32 && done; i++) {
+        const struct gpu_work *work = &works[i % 2];
+
+        gpu.context_set(work->context);
+        wrong += !gpu_fill(&work->kernels, work->first, blocks[i % 2][i / 2], (1 + i) * 65536, 100 + i);
+    }
+    for (uint32_t i = 0; i < 32 && done; i++) {
+        const struct gpu_work *work = &works[i % 2];
+
+        gpu.context_set(work->context);
+        wrong += gpu_count_wrong(&work->kernels, work->first, blocks[i % 2][i / 2], (1 + i) * 65536, 100 + i) != 0;
+    }
+    is_u64(wrong, 0, "every block of two devices holds what kernels of its own device wrote");
+    /* Freed with the other device's context current, half of them on the stream 0, which is then of that context. */
+    for (uint32_t i = 0; i < 32 && done; i++) {
+        gpu.context_set(works[1 - i % 2].context);
+        done = gpu_frees(pools[i % 2], blocks[i % 2][i / 2], (1 + i) * MIB / 4, i % 4 < 2 ? works[i % 2].first : NULL);
+    }
+    ok(all_of(done, gpu_figure(pages[0], TIDE_QUERY_DEVICE) == 0, gpu_figure(pages[1], TIDE_QUERY_DEVICE) == 1),
+       "blocks are freed while the context of the other device is current");
+    for (int i = 0; i < 4 && done; i++)
+        done = tide_order(pools[i % 2], TIDE_STREAM_ALL, 0) == TIDE_OK && tide_trim(pools[i % 2], 0) == TIDE_OK;
+    ok(all_of(done, gpu_figure(pages[0], TIDE_QUERY_BYTES_RESERVED) == 0,
+              gpu_figure(pages[1], TIDE_QUERY_BYTES_RESERVED) == 0),
+       "both devices have their memory back");
+out:
+    for (int device = 0; device < 2; device++) {
+        tide_resource_release(pools[device]);
+        gpu_work_close(&works[device]);
+    }
 }
 
 #define THREADS       8
@@ -701,6 +760,7 @@ static const struct gpu_part parts[] = {
     { "reuse", ALL_REUSE_TESTS, part_reuse },
     { "share", SHARE_TESTS, part_share },
     { "peer", PEER_TESTS, test_peer },
+    { "devices", DEVICES_TESTS, test_devices },
     { "threads", 2 * THREADS_TESTS, part_threads },
     { "contract", CONTRACT_TESTS, part_contract },
     { "contract-stress", CONTRACT_TESTS, part_contract_stress },

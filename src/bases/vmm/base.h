@@ -36,6 +36,7 @@ struct vmm {
     struct tidei_lock lock;
     struct vmm_space space;
     struct vmm_list going, ready, leaving;  /* the blocks in these states */
+    struct vmm_waiter *waiters;             /* borrowed; the threads that wait for events */
     struct vmm_block *by_size[VMM_BUCKETS]; /* the blocks that are going or ready */
     struct vmm_piece *cache;                /* owns; handles that no block has; with room for every handle there is */
     size_t cache_count, cache_capacity;
@@ -69,11 +70,17 @@ void tidei_vmm_captures_end(const struct vmm *self, CUstreamCaptureMode mode);
 /* Reserve a range of addresses. Errors: TIDE_ECAPACITY, TIDE_ENOMEM, TIDE_EDRIVER. */
 enum tide_status tidei_vmm_range_add(struct vmm *self);
 
+/* Whether the call was done. At exit, where the driver has shut down before us, it has freed everything. */
+bool tidei_vmm_gone(CUresult result);
+
 /* Create a handle of `bytes`. CUDA_ERROR_OUT_OF_MEMORY also where host memory is short. */
 CUresult tidei_vmm_handle_create(struct vmm *self, uint64_t bytes, struct vmm_piece *out);
 
 /* Release a handle. If the driver refuses, the handle goes to the cache. */
 CUresult tidei_vmm_handle_release(struct vmm *self, const struct vmm_piece *piece);
+
+/* Release the handle of an imported block, whose mapping has ended. False where the driver refuses. */
+bool tidei_vmm_imported_release(struct vmm *self, struct vmm_block *block);
 
 /* Put a handle that no block has into the cache. */
 void tidei_vmm_cache_put(struct vmm *self, const struct vmm_piece *piece);
@@ -120,10 +127,16 @@ CUresult tidei_vmm_shrink(struct vmm *self, uint64_t keep_bytes, const char **fu
 struct vmm_block *tidei_vmm_block_new(uint64_t bytes);
 void tidei_vmm_block_destroy(struct vmm_block *block);
 
+/*
+ * End a block that has an address and no handle that the base counts. What the driver refuses to end is tried again
+ * with every later poll.
+ */
+void tidei_vmm_block_leave(struct vmm *self, struct vmm_block *block);
+
 /* Choose an address for a block and enter the block there. Errors: TIDE_ECAPACITY, TIDE_ENOMEM, TIDE_EDRIVER. */
 enum tide_status tidei_vmm_block_place(struct vmm *self, struct vmm_block *block, uintptr_t wish);
 
-/* Unmap all and release all, whatever state it is in. */
+/* Unmap all and release all, whatever state it is in; see end.c. A warning says what the driver does not take back. */
 void tidei_vmm_end(struct vmm *self);
 
 #endif

@@ -18,12 +18,14 @@ enum vmm_state {
 
 /*
  * Which queue of work a stream's handle means. The handles 0 to 2 stand for a stream of the current context, the last
- * for one of the thread.
+ * for one of the thread. Any other handle may be that of a destroyed stream, whose work goes on, and later that of a
+ * new one.
  */
 struct vmm_queue {
     tide_stream stream;
-    CUcontext context; /* NULL for other handles */
-    uint64_t thread;   /* 0 for other handles */
+    unsigned long long id; /* which no other stream ever has; 0: the driver has none, or the handle is 0 to 2 */
+    CUcontext context;     /* NULL for other handles */
+    uint64_t thread;       /* 0 for other handles */
 };
 
 /* A handle at the place of a block. */
@@ -50,9 +52,15 @@ struct vmm_block {
     bool whole;                       /* while freed: it has all of its handles, and is in the bucket of its size */
     bool planned;                     /* some of its handles are planned */
     bool stuck;                       /* its event never passes: it was recorded in a capture */
-    uint32_t pins;                    /* threads that wait for the event without the lock */
     struct vmm_block *before, *after; /* in the list of its state, in the order of the frees */
     struct vmm_block *size_before, *size_after; /* while whole: in the bucket of its size */
+};
+
+/* A thread that waits for an event without the lock; on its stack. The event lives until nobody waits for it. */
+struct vmm_waiter {
+    struct vmm_waiter *next;
+    CUevent event;
+    bool ended; /* no block has the event any more: the work is done */
 };
 
 struct vmm_list {

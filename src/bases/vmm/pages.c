@@ -8,9 +8,8 @@
 /* How many arenas a range has at first; see space.h. */
 #define PAGES_ARENAS 16u
 
-/* A refusal of a driver that has shut down before us at exit: it has freed everything. */
-static bool
-pages_gone(CUresult result)
+bool
+tidei_vmm_gone(CUresult result)
 {
     return result == CUDA_SUCCESS || result == CUDA_ERROR_DEINITIALIZED;
 }
@@ -93,7 +92,7 @@ tidei_vmm_handle_release(struct vmm *self, const struct vmm_piece *piece)
     const struct tidei_driver *cuda = self->device.cuda;
     CUresult result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_release(piece->handle));
 
-    if (!pages_gone(result)) {
+    if (!tidei_vmm_gone(result)) {
         tidei_vmm_cache_put(self, piece);
         return result;
     }
@@ -101,6 +100,23 @@ tidei_vmm_handle_release(struct vmm *self, const struct vmm_piece *piece)
     tidei_figure_add(&self->released, 1);
     tidei_figure_add(&self->reserved, -piece->bytes);
     return CUDA_SUCCESS;
+}
+
+bool
+tidei_vmm_imported_release(struct vmm *self, struct vmm_block *block)
+{
+    const struct tidei_driver *cuda = self->device.cuda;
+
+    for (size_t i = 0; i < block->piece_count; i++) {
+        struct vmm_piece *piece = &block->pieces[i];
+
+        if (!piece->gone)
+            piece->gone =
+                tidei_vmm_gone(TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_release(piece->handle)));
+        if (!piece->gone)
+            return false;
+    }
+    return true;
 }
 
 CUresult
@@ -117,7 +133,7 @@ tidei_vmm_unmap(struct vmm *self, struct vmm_block *block)
         if (piece->mapped)
             result = TIDEI_DRIVER_CALL(cuda, self->device.context,
                                        cuda->mem_unmap((CUdeviceptr)address, (size_t)piece->bytes));
-        piece->mapped = piece->mapped && !pages_gone(result);
+        piece->mapped = piece->mapped && !tidei_vmm_gone(result);
         if (piece->mapped && first == CUDA_SUCCESS)
             first = result;
         address += piece->bytes;

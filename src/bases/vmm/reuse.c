@@ -28,8 +28,13 @@ tidei_vmm_queue(const struct vmm *self, tide_stream stream)
     struct vmm_queue queue = { .stream = stream };
     struct tidei_thread *thread;
 
-    if (stream > REUSE_PER_THREAD)
+    if (stream > REUSE_PER_THREAD) {
+        if (cuda->stream_get_id == NULL ||
+            TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->stream_get_id((CUstream)stream, &queue.id)) !=
+                CUDA_SUCCESS)
+            queue.id = 0;
         return queue;
+    }
     if (cuda->stream_get_ctx == NULL || cuda->stream_get_ctx((CUstream)stream, &queue.context) != CUDA_SUCCESS)
         queue.context = self->device.context;
     thread = stream == REUSE_PER_THREAD ? tidei_thread_get() : NULL;
@@ -41,8 +46,8 @@ tidei_vmm_queue(const struct vmm *self, tide_stream stream)
 static bool
 queue_is(const struct vmm_queue *one, const struct vmm_queue *other)
 {
-    return one->stream == other->stream && one->context == other->context && one->thread == other->thread &&
-           (one->stream != REUSE_PER_THREAD || one->thread != 0);
+    return one->stream == other->stream && one->id == other->id && one->context == other->context &&
+           one->thread == other->thread && (one->stream != REUSE_PER_THREAD || one->thread != 0);
 }
 
 /* Lists and buckets. */
@@ -139,24 +144,50 @@ tidei_vmm_block_destroy(struct vmm_block *block)
     free(block);
 }
 
+/* Tell the threads that wait for the event that no block has it any more. False where there are none. */
+static bool
+event_is_awaited(struct vmm *self, CUevent event)
+{
+    bool awaited = false;
+
+    for (struct vmm_waiter *waiter = self->waiters; waiter != NULL; waiter = waiter->next) {
+        if (waiter->event != event)
+            continue;
+        waiter->ended = true;
+        awaited = true;
+    }
+    return awaited;
+}
+
+/* The last thread that waits for the event ends it, or nobody does and we do. */
 static void
 block_event_end(struct vmm *self, struct vmm_block *block)
 {
-    if (block->event != NULL)
+    if (block->event != NULL && !event_is_awaited(self, block->event))
         tidei_device_mark_end(&self->device, block->event);
     block->event = NULL;
 }
 
-/* End the mappings of a block that has no handles any more. Where the driver refuses, it stays among the leaving. */
+/*
+ * End the mappings of a block that has no handles any more but the one of another process. Where the driver refuses, it
+ * stays among the leaving.
+ */
 static bool
 block_leave(struct vmm *self, struct vmm_block *block)
 {
-    if (tidei_vmm_unmap(self, block) != CUDA_SUCCESS)
+    if (tidei_vmm_unmap(self, block) != CUDA_SUCCESS || (block->imported && !tidei_vmm_imported_release(self, block)))
         return false;
     list_remove(self, block);
     tidei_vmm_space_remove(&self->space, block);
     tidei_vmm_block_destroy(block);
     return true;
+}
+
+void
+tidei_vmm_block_leave(struct vmm *self, struct vmm_block *block)
+{
+    list_add(self, block, VMM_LEAVING);
+    (void)block_leave(self, block);
 }
 
 /* Take the handles that a block which is ready still has into the cache, and end its mappings. */
@@ -174,19 +205,23 @@ block_retire(struct vmm *self, struct vmm_block *block)
     return block_leave(self, block);
 }
 
-/* End the mappings of a block that is ready, and release its handles. Where the driver refuses, it stays. */
+/*
+ * End the mappings of a block that is ready, and release its handles. Where the driver refuses to end one, others have
+ * ended: the handles go to the cache, and the block is leaving.
+ */
 static CUresult
 block_release(struct vmm *self, struct vmm_block *block, const char **function)
 {
     CUresult result = tidei_vmm_unmap(self, block);
 
     *function = "cuMemUnmap";
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
+        (void)block_retire(self, block);
         return result;
+    }
     *function = "cuMemRelease";
     for (size_t i = 0; i < block->piece_count; i++) {
-        CUresult released = block->imported ? self->device.cuda->mem_release(block->pieces[i].handle)
-                                            : tidei_vmm_handle_release(self, &block->pieces[i]);
+        CUresult released = tidei_vmm_handle_release(self, &block->pieces[i]);
 
         if (released != CUDA_SUCCESS && result == CUDA_SUCCESS)
             result = released;
@@ -215,14 +250,15 @@ block_passed(struct vmm *self, struct vmm_block *block)
 static void
 block_ready(struct vmm *self, struct vmm_block *block)
 {
-    const char *function;
-
     block_event_end(self, block);
     list_remove(self, block);
+    if (block->imported) {
+        bucket_remove(self, block);
+        tidei_vmm_block_leave(self, block);
+        return;
+    }
     list_add(self, block, VMM_READY);
-    if (block->imported)
-        (void)block_release(self, block, &function);
-    else if (self->options.stress || !block->whole)
+    if (self->options.stress || !block->whole)
         (void)block_retire(self, block);
 }
 
@@ -268,7 +304,7 @@ tidei_vmm_poll(struct vmm *self, size_t most)
 
     for (struct vmm_block *block = self->going.first; block != NULL && asked < most; block = next) {
         next = block->after;
-        if (block->pins > 0 || block->stuck || poll_is_waiting(&waiting, &block->queue))
+        if (block->stuck || poll_is_waiting(&waiting, &block->queue))
             continue;
         asked++;
         if (block_passed(self, block))
@@ -309,7 +345,7 @@ block_find(struct vmm *self, const struct vmm_request *request)
     if (self->options.stress)
         return NULL;
     for (struct vmm_block *block = *bucket_of(self, request->bytes); block != NULL; block = block->size_after) {
-        if (block->bytes != request->bytes || block->pins > 0 || block->imported ||
+        if (block->bytes != request->bytes || block->imported ||
             (request->wish != 0 && request->wish != block->address))
             continue;
         if (queue_is(&block->queue, &request->queue))
@@ -337,7 +373,7 @@ wish_clear(struct vmm *self, const struct vmm_request *request)
             return false;
         if (block == NULL)
             return true;
-        if (block->state != VMM_READY || block->imported || !block_retire(self, block))
+        if (block->state != VMM_READY || !block_retire(self, block))
             return false;
     }
 }
@@ -366,7 +402,7 @@ enum plan_from { PLAN_READY, PLAN_SAME_QUEUE, PLAN_ANY_QUEUE };
 static bool
 plan_may(const struct vmm_block *block, const struct vmm_request *request, enum plan_from from)
 {
-    if (block->pins > 0 || block->imported)
+    if (block->imported)
         return false;
     if (block->state == VMM_READY)
         return true;
@@ -608,7 +644,7 @@ plan_gather_all(struct vmm *self, struct vmm_plan *plan, const struct vmm_reques
 
 /*
  * The block on its way that was freed first, which can be waited for; NULL where there is none. One of which a part is
- * planned is taken where there is no other.
+ * planned is taken where there is no other. Several threads may wait for one block, since it may have enough for all.
  */
 static struct vmm_block *
 plan_oldest(const struct vmm *self)
@@ -616,7 +652,7 @@ plan_oldest(const struct vmm *self)
     struct vmm_block *partly = NULL;
 
     for (struct vmm_block *block = self->going.first; block != NULL; block = block->after) {
-        if (block->pins > 0 || block->stuck || block->imported)
+        if (block->stuck || block->imported)
             continue;
         if (!block->planned)
             return block;
@@ -910,42 +946,24 @@ enum tide_status
 tidei_vmm_wait(struct vmm *self, struct vmm_block *block)
 {
     const struct tidei_driver *cuda = self->device.cuda;
+    struct vmm_waiter waiter = { .next = self->waiters, .event = block->event };
+    struct vmm_waiter **link = &self->waiters;
     CUresult result;
 
-    block->pins++;
+    self->waiters = &waiter;
     tidei_figure_add(&self->waits, 1);
     tidei_lock_release(&self->lock);
-    result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->event_synchronize(block->event));
+    result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->event_synchronize(waiter.event));
     tidei_lock_acquire(&self->lock);
-    block->pins--;
-    if (result == CUDA_SUCCESS || block_passed(self, block) || block->stuck)
+    while (*link != &waiter)
+        link = &(*link)->next;
+    *link = waiter.next;
+    if (waiter.ended && !event_is_awaited(self, waiter.event))
+        tidei_device_mark_end(&self->device, waiter.event);
+    /* The block may be gone where its event has ended. */
+    if (result == CUDA_SUCCESS || waiter.ended || block_passed(self, block) || block->stuck)
         return TIDE_OK;
     return tidei_device_error(&self->device, result, "cuEventSynchronize");
-}
-
-void
-tidei_vmm_end(struct vmm *self)
-{
-    for (size_t i = 0; i < self->space.arena_count; i++) {
-        struct vmm_arena *arena = &self->space.arenas[i];
-
-        while (arena->count > 0) {
-            struct vmm_block *block = arena->blocks[--arena->count];
-
-            (void)tidei_vmm_unmap(self, block);
-            for (size_t j = 0; j < block->piece_count; j++) {
-                if (!block->pieces[j].gone)
-                    self->device.cuda->mem_release(block->pieces[j].handle);
-            }
-            block_event_end(self, block);
-            tidei_vmm_block_destroy(block);
-        }
-    }
-    for (size_t i = 0; i < self->cache_count; i++)
-        self->device.cuda->mem_release(self->cache[i].handle);
-    for (size_t i = 0; i < self->space.range_count; i++)
-        self->device.cuda->mem_address_free((CUdeviceptr)self->space.ranges[i].address,
-                                            (size_t)self->space.ranges[i].bytes);
 }
 
 #endif

@@ -260,8 +260,8 @@ vmm_free_end(struct vmm *self, struct vmm_block *block, const struct vmm_queue *
 }
 
 /*
- * Put an event behind the stream's work. Where that fails, as for a stream that was destroyed, wait for all work of the
- * device instead. *event is NULL then.
+ * Put an event behind the stream's work. Where that fails, wait for all work of the device instead. *event is NULL
+ * then.
  */
 static enum tide_status
 vmm_mark(struct vmm *self, tide_stream stream, CUevent *event)
@@ -486,10 +486,12 @@ vmm_init_sizes(struct vmm *self)
                       self->device.ordinal);
     else if (self->options.maximum_bytes != 0)
         self->capacity_bytes = self->options.maximum_bytes;
+    if (self->page_bytes > self->capacity_bytes)
+        return tide_error_set(
+            TIDE_EINVAL, "vmm: a page of %s does not fit in the %s of %s", tidei_size_text(self->page_bytes),
+            self->options.maximum_bytes != 0 ? "maximum" : "memory", tidei_size_text(self->capacity_bytes));
     /* As much as all blocks can be together, and as much again, so that a layer can move on at its end. */
-    if (!tidei_round_up(2 * (uint64_t)self->device.total_bytes, self->page_bytes, &self->space.arena_bytes))
-        return tide_error_set(TIDE_EOVERFLOW, "vmm: a granularity of %s is too large",
-                              tidei_size_text(self->page_bytes));
+    (void)tidei_round_up(2 * (uint64_t)self->device.total_bytes, self->page_bytes, &self->space.arena_bytes);
     return TIDE_OK;
 }
 
@@ -622,7 +624,7 @@ vmm_init(struct tide_resource *resource, size_t *fault)
     if (status == TIDE_OK)
         status = vmm_init_sizes(self);
     if (status == TIDE_EINVAL)
-        *fault = VMM_GRANULARITY;
+        *fault = self->options.granularity_bytes != 0 ? VMM_GRANULARITY : VMM_MAXIMUM;
     if (status == TIDE_OK) {
         self->options.access = access;
         status = vmm_init_access(self);
