@@ -39,6 +39,7 @@
 
 #include "src/resource/kind.h"
 #include "src/suballoc/cache.h"
+#include "src/sync/inside.h"
 
 struct pool {
     struct tide_resource base;
@@ -326,6 +327,8 @@ is_pool(const struct tide_resource *resource)
 enum tide_status
 tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
+    TIDEI_INSIDE(resource);
+
     if (!is_pool(resource))
         return tide_error_set(TIDE_EINVAL, "pool: not a pool resource");
     return tidei_chunk_heap_trim(&((struct pool *)resource)->chunk_heap, keep_bytes);
@@ -334,6 +337,7 @@ tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
 enum tide_status
 tide_pool_read(struct tide_resource *resource, struct tide_pool_figures *out)
 {
+    TIDEI_INSIDE(resource);
     enum tide_status status = tidei_figures_clear("pool", out);
     struct tide_pool_figures figures;
 

@@ -18,6 +18,8 @@
 #include "src/tables/grow.h"
 #include "src/tables/map.h"
 #include "src/context/tag.h"
+#include "src/resource/interrupted.h"
+#include "src/sync/inside.h"
 
 #define TAG_NAME_MAX   255
 #define TAG_CACHE_SIZE 64
@@ -168,8 +170,8 @@ tag_thread_mine(void)
     return *tag_thread_of(thread);
 }
 
-enum tide_status
-tide_tag_push(const char *name)
+static enum tide_status
+tag_push(const char *name)
 {
     struct tag_thread *mine = tag_thread_mine();
     uint32_t parent = tidei_thread->tag;
@@ -191,13 +193,31 @@ tide_tag_push(const char *name)
     return TIDE_OK;
 }
 
-void
-tide_tag_pop(void)
+enum tide_status
+tide_tag_push(const char *name)
+{
+    if (tidei_interrupted_refuses())
+        return TIDE_ESIGNAL;
+    TIDEI_INSIDE(NULL);
+    return tag_push(name);
+}
+
+static void
+tag_pop(void)
 {
     struct tag_thread *mine = *tag_thread_of(tidei_thread);
 
     if (mine != NULL && mine->depth > 0)
         tidei_thread->tag = mine->stack[--mine->depth];
+}
+
+void
+tide_tag_pop(void)
+{
+    if (tidei_interrupted_refuses())
+        return;
+    TIDEI_INSIDE(NULL);
+    tag_pop();
 }
 
 uint32_t
