@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #include "src/sync/fork.h"
-#include "src/sync/inside.h"
 
 static struct {
     pthread_mutex_t mutex; /* held while a hook is set, and from before fork() until after it */
@@ -25,6 +24,16 @@ fork_hook(int place)
     const struct tidei_fork_hook *hook = atomic_load_explicit(&forks.hooks[place], memory_order_relaxed);
 
     return hook != NULL ? hook : &none;
+}
+
+void
+tidei_signals_block(sigset_t *before)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, before);
 }
 
 static void

@@ -12,7 +12,6 @@
 #ifndef TIDEI_SYNC_INSIDE_H
 #define TIDEI_SYNC_INSIDE_H
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,8 +83,5 @@ tidei_inside_end(const void **before)
         statement;                                                                                                     \
         tidei_inside_set(inside_);                                                                                     \
     } while (0)
-
-/* Block all signals of this thread but SIGBUS: a fault that is blocked ends the process. *before had it before. */
-void tidei_signals_block(sigset_t *before);
 
 #endif

@@ -32,16 +32,6 @@ static _Atomic(void (*)(struct tidei_thread *thread)) thread_ends[TIDEI_THREAD_E
 /* The key whose destructor runs when a thread ends, plus 1; 0: none yet. */
 static _Atomic uint64_t thread_key;
 
-void
-tidei_signals_block(sigset_t *before)
-{
-    sigset_t all;
-
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, before);
-}
-
 /* With signals blocked: a handler would use an object that is half gone, and leave frees that nobody makes. */
 static void
 thread_end(void *argument)
