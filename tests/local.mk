@@ -315,7 +315,7 @@ check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
 	src/stack/error.c src/stack/layers.c src/stack/lex.c src/stack/parse.c \
-	src/stack/value.c src/resource/interrupted.c src/resource/kind.c src/resource/message.c \
+	src/stack/value.c src/resource/calls.c src/resource/interrupted.c src/resource/kind.c src/resource/message.c \
 	src/resource/resource.c src/resource/visible.c src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/stack-t
 
@@ -346,6 +346,7 @@ tests_driver_t_SOURCES = \
 	src/resource/kind.c \
 	src/sync/thread.c \
 	src/resource/message.c src/resource/visible.c \
+	src/resource/calls.c \
 	src/resource/interrupted.c \
 	src/resource/resource.c \
 	src/resource/status.c \

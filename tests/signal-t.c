@@ -34,7 +34,7 @@
 
 static struct {
     struct tide_resource *stack;
-    bool armed;            /* raise the signal at test points of this thread */
+    bool armed; /* raise the signal at test points of this thread */
     pthread_t thread;
     const char *places[PLACES_MOST]; /* those that the handler has been at */
     size_t place_count;
@@ -620,13 +620,14 @@ test_storms(uint64_t seed)
         even = text_keeps(i) || books_are_even(stack);
         tide_resource_release(stack);
         if (text_records(i))
-            even = all_of(even, trace_is_whole(text_path(i)),
-                          sql_number(text_path(i),
-                                     "SELECT count(*) FROM allocation WHERE status = 0 AND layer_id = (SELECT"
-                                     " min(layer_id) FROM allocation)") == (int64_t)atomic_load(&counts.allocated),
-                          sql_number(text_path(i), "SELECT count(*) FROM allocation WHERE status = 0 AND free_ns IS "
-                                                   "NULL AND layer_id = (SELECT min(layer_id) FROM allocation)") == 0) &&
-                   even;
+            even =
+                all_of(even, trace_is_whole(text_path(i)),
+                       sql_number(text_path(i),
+                                  "SELECT count(*) FROM allocation WHERE status = 0 AND layer_id = (SELECT"
+                                  " min(layer_id) FROM allocation)") == (int64_t)atomic_load(&counts.allocated),
+                       sql_number(text_path(i), "SELECT count(*) FROM allocation WHERE status = 0 AND free_ns IS "
+                                                "NULL AND layer_id = (SELECT min(layer_id) FROM allocation)") == 0) &&
+                even;
         if (!right || !even)
             diag("%" PRIu64 " failures, %" PRIu64 " allocated", atomic_load(&state.failures),
                  atomic_load(&counts.allocated));

@@ -30,39 +30,6 @@ interrupted_count(_Atomic uint64_t *figure)
     atomic_fetch_add_explicit(figure, 1, memory_order_relaxed);
 }
 
-/* Whether operations that the program brings lie in the layer or below it. Reads only what a call does not change. */
-static bool
-calls_program(struct tide_resource *layer)
-{
-    struct tide_upstream below;
-
-    if (!tidei_resource_is_own(layer))
-        return true;
-    for (size_t i = 0; layer->ops->upstream_at(layer, i, &below) == TIDE_OK; i++) {
-        if (calls_program(below.resource))
-            return true;
-    }
-    return false;
-}
-
-bool
-tidei_interrupted_by(const void *call)
-{
-    struct tide_resource *layer = (struct tide_resource *)(uintptr_t)call;
-
-    if (call == NULL)
-        return false;
-    if (call == &tidei_inside_library)
-        return true;
-    if (tidei_resource_is_mixed(layer))
-        return false;
-    if (!calls_program(layer))
-        return true;
-    /* Layers keep what lies below them, so this stays true: nested calls find it without another walk. */
-    tidei_resource_set_mixed(layer);
-    return false;
-}
-
 bool
 tidei_interrupted_refuses(void)
 {
