@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 #include <tidemark/arena.h>
-#include <tidemark/tag.h>
 
 #include "src/resource/kind.h"
 #include "src/suballoc/chunk-heap.h"
 #include "src/sync/slots.h"
+#include "src/trace/session/recorder.h"
 
 #define ARENA_COUNT_MOST  64
 #define ARENA_BLOCK_BYTES (UINT64_C(8) << 20)
@@ -170,7 +170,7 @@ arena_mark(struct arena *arena, size_t bytes)
              (unsigned long long)figures.free_bytes, (unsigned long long)figures.free_blocks,
              (unsigned long long)figures.largest_free_bytes, figures.free_bytes > 0 ? 1 - whole : 0.0);
     tidei_error_save(&error);
-    tide_mark(text);
+    tidei_trace_mark(text);
     tidei_error_restore(&error);
 }
 
@@ -346,11 +346,13 @@ shared_heap_init(struct arena *arena, struct tide_resource *upstream, uint64_t m
     if (status != TIDE_OK)
         return status;
     status = tide_resource_init(&shared_heap->base, &shared_heap_ops, NULL);
-    if (status == TIDE_OK)
-        shared_heap->base.upstream = upstream; /* borrowed: the arena holds the only reference */
-    else
+    if (status != TIDE_OK) {
         tidei_chunk_heap_fini(&shared_heap->chunk_heap);
-    return status;
+        return status;
+    }
+    tidei_resource_set_own(&shared_heap->base);
+    shared_heap->base.upstream = upstream; /* borrowed: the arena holds the only reference */
+    return TIDE_OK;
 }
 
 /* Create one arena; the one for large requests returns free chunks at once. */

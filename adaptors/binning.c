@@ -32,6 +32,7 @@
 #include "src/stack/stack.h"
 #include "src/resource/kind.h"
 #include "src/resource/upstreams.h"
+#include "src/sync/inside.h"
 
 #define RANGE_MOST 64 /* powers of two in 64 bits */
 
@@ -536,6 +537,7 @@ enum tide_status
 tide_binning_create(struct tide_resource *upstream, const struct tide_binning_options *options,
                     struct tide_resource **out)
 {
+    TIDEI_INSIDE(upstream);
     struct tide_binning_options wanted;
     struct bin_list list;
     enum tide_status status = tidei_kind_options(&tidei_binning_kind, upstream, options, &wanted, out);
@@ -605,6 +607,7 @@ binning_make_out(struct binning *binning)
 enum tide_status
 tide_binning_add(struct tide_resource *resource, uint64_t limit_bytes, struct tide_resource *bin)
 {
+    TIDEI_INSIDE(resource);
     struct binning *binning = (struct binning *)resource;
     struct tide_upstream checked = { bin, limit_bytes };
     enum tide_status status;

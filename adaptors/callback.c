@@ -16,6 +16,7 @@
 #include <tidemark/callback.h>
 
 #include "src/resource/kind.h"
+#include "src/sync/inside.h"
 #include "src/sync/slots.h"
 
 /* The bytes that one thread has allocated less those that it has freed; negative if it frees others' blocks. */
@@ -72,7 +73,7 @@ callback_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
     if (bytes > (size_t)PTRDIFF_MAX || alignment > (size_t)PTRDIFF_MAX)
         return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "callback: a request of %zu B at a multiple of %zu",
                                                   bytes, alignment));
-    status = callback->options.allocate(callback->options.context, bytes, alignment, stream, out);
+    TIDEI_OUTSIDE(status = callback->options.allocate(callback->options.context, bytes, alignment, stream, out));
     if (status != TIDE_OK) {
         *out = NULL;
         return tidei_refused(self, status);
@@ -85,7 +86,7 @@ callback_allocate(struct tide_resource *self, size_t bytes, size_t alignment, ti
         status = tidei_refused(self, tide_error_set(TIDE_EUPSTREAM,
                                                     "callback: the function returned %p, expected a multiple of %zu",
                                                     *out, alignment));
-        callback->options.deallocate(callback->options.context, *out, bytes, alignment, stream);
+        TIDEI_OUTSIDE(callback->options.deallocate(callback->options.context, *out, bytes, alignment, stream));
         *out = NULL;
         return status;
     }
@@ -105,7 +106,7 @@ callback_deallocate(struct tide_resource *self, void *pointer, size_t bytes, siz
         return tide_error_set(TIDE_EPOINTER, "callback: %p of %zu B is nothing that was given out", pointer, bytes);
     /* Before the function, after which another thread may get the memory: no sum counts it twice. */
     callback_count(callback, -(int64_t)bytes);
-    status = callback->options.deallocate(callback->options.context, pointer, bytes, alignment, stream);
+    TIDEI_OUTSIDE(status = callback->options.deallocate(callback->options.context, pointer, bytes, alignment, stream));
     if (status != TIDE_OK)
         callback_count(callback, (int64_t)bytes);
     return status;
@@ -115,10 +116,11 @@ static enum tide_status
 callback_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
     const struct callback *callback = (const struct callback *)self;
+    enum tide_status status = TIDE_OK;
 
-    if (callback->options.order == NULL)
-        return TIDE_OK;
-    return callback->options.order(callback->options.context, earlier, later);
+    if (callback->options.order != NULL)
+        TIDEI_OUTSIDE(status = callback->options.order(callback->options.context, earlier, later));
+    return status;
 }
 
 static enum tide_status
@@ -154,7 +156,7 @@ callback_fini(struct tide_resource *self)
     struct callback *callback = (struct callback *)self;
 
     if (callback->options.destroy != NULL)
-        callback->options.destroy(callback->options.context);
+        TIDEI_OUTSIDE(callback->options.destroy(callback->options.context));
     tidei_slots_fini(&callback->slots);
 }
 

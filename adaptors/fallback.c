@@ -22,6 +22,7 @@
 #include "src/stack/stack.h"
 #include "src/resource/kind.h"
 #include "src/resource/resource.h"
+#include "src/sync/inside.h"
 
 struct fallback {
     struct tide_resource base;   /* its upstream is the second resource */
@@ -276,6 +277,7 @@ enum tide_status
 tide_fallback_create(struct tide_resource *first, struct tide_resource *second,
                      const struct tide_fallback_options *options, struct tide_resource **out)
 {
+    TIDEI_INSIDE(second);
     struct fallback *fallback;
     enum tide_status status;
 
@@ -297,6 +299,7 @@ tide_fallback_create(struct tide_resource *first, struct tide_resource *second,
 enum tide_status
 tide_fallback_read(struct tide_resource *resource, struct tide_fallback_figures *out)
 {
+    TIDEI_INSIDE(resource);
     const struct fallback *fallback = (const struct fallback *)resource;
     enum tide_status status = tidei_kind_check_figures(&tidei_fallback_kind, resource, out);
     struct tide_fallback_figures figures;

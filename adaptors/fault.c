@@ -22,6 +22,7 @@
 #include <tidemark/fault.h>
 
 #include "src/resource/kind.h"
+#include "src/sync/inside.h"
 
 #define FAULT_BILLION UINT64_C(1000000000)
 
@@ -203,6 +204,7 @@ tide_fault_create(struct tide_resource *upstream, const struct tide_fault_option
 enum tide_status
 tide_fault_restart(struct tide_resource *resource, uint64_t nth)
 {
+    TIDEI_INSIDE(resource);
     struct fault *fault = (struct fault *)resource;
 
     if (tidei_kind_check(&tidei_fault_kind, resource) != TIDE_OK)
@@ -217,6 +219,7 @@ tide_fault_restart(struct tide_resource *resource, uint64_t nth)
 enum tide_status
 tide_fault_read(struct tide_resource *resource, struct tide_fault_figures *out)
 {
+    TIDEI_INSIDE(resource);
     const struct fault *fault = (const struct fault *)resource;
     enum tide_status status = tidei_kind_check_figures(&tidei_fault_kind, resource, out);
     struct tide_fault_figures figures;

@@ -2,6 +2,7 @@
 #include <tidemark/stack.h>
 
 #include "src/stack/stack.h"
+#include "src/sync/inside.h"
 
 /* The list comes from `kinds` of each folder's local.mk. */
 #define KIND(name) extern const struct tidei_kind tidei_##name##_kind;
@@ -25,12 +26,15 @@ tide_stack_parse(const char *text, struct tide_resource **out)
 enum tide_status
 tide_stack_parse_with(const char *text, const struct tide_stack_options *options, struct tide_resource **out)
 {
+    TIDEI_INSIDE(NULL);
+
     return tidei_stack_build(tidei_kinds, text, options, out);
 }
 
 enum tide_status
 tide_stack_from_environment(const char *default_text, struct tide_resource **out)
 {
+    TIDEI_INSIDE(NULL);
     char text[64];
     enum tide_status status;
 
@@ -47,6 +51,7 @@ tide_stack_from_environment(const char *default_text, struct tide_resource **out
 enum tide_status
 tide_stack_check(const char *text, char *full, size_t capacity, size_t *needed)
 {
+    TIDEI_INSIDE(NULL);
     struct tide_text out = { .data = full, .capacity = capacity };
     enum tide_status status;
 

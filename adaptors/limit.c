@@ -33,6 +33,7 @@
 
 #include "src/resource/kind.h"
 #include "src/account/ledger.h"
+#include "src/sync/inside.h"
 #include "src/sync/lock.h"
 
 /* The account of all limits with the same budget name, whichever stack they are in; or of one limit without a name. */
@@ -232,7 +233,7 @@ limit_warn(const struct limit *limit, uint64_t used_bytes)
     uint64_t soft_limit_bytes = limit->budget->soft_limit_bytes;
 
     if (limit->options.function != NULL)
-        limit->options.function(limit->options.context, used_bytes, soft_limit_bytes);
+        TIDEI_OUTSIDE(limit->options.function(limit->options.context, used_bytes, soft_limit_bytes));
     else
         tidei_message(TIDE_WARNING, "limit: %s in use pass the soft limit of %s", tidei_size_text(used_bytes),
                       tidei_size_text(soft_limit_bytes));
@@ -425,6 +426,7 @@ tide_limit_create(struct tide_resource *upstream, const struct tide_limit_option
 enum tide_status
 tide_limit_read(struct tide_resource *resource, struct tide_limit_figures *out)
 {
+    TIDEI_INSIDE(resource);
     enum tide_status status = tidei_kind_check_figures(&tidei_limit_kind, resource, out);
     struct tide_limit_figures figures;
     struct tidei_ledger_figures counted;

@@ -23,6 +23,7 @@
 
 #include "src/resource/kind.h"
 #include "src/suballoc/chunks.h"
+#include "src/sync/inside.h"
 #include "src/sync/lock.h"
 #include "src/tables/grow.h"
 
@@ -426,6 +427,7 @@ tide_monotonic_create(struct tide_resource *upstream, const struct tide_monotoni
 enum tide_status
 tide_monotonic_reset(struct tide_resource *monotonic, tide_stream stream)
 {
+    TIDEI_INSIDE(monotonic);
     struct monotonic *self = (struct monotonic *)monotonic;
 
     if (monotonic == NULL || monotonic->ops != &tidei_monotonic_kind.ops)

@@ -39,6 +39,7 @@
 
 #include "src/resource/kind.h"
 #include "src/suballoc/cache.h"
+#include "src/sync/inside.h"
 
 struct pool {
     struct tide_resource base;
@@ -61,7 +62,7 @@ pool_allocate_shared(struct pool *pool, size_t bytes, size_t alignment, tide_str
     enum tide_status status;
     struct tidei_piece *piece;
 
-    if (bytes == 0)
+    if (bytes == 0 || tidei_cache_take(&pool->cache, false, bytes, alignment, stream, out))
         return TIDE_OK;
     if (bytes > TIDEI_CHUNK_HEAP_BYTES_MAX || alignment > TIDEI_CHUNK_HEAP_BYTES_MAX)
         return tidei_refused(&pool->base,
@@ -80,25 +81,49 @@ pool_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
     struct pool *pool = (struct pool *)self;
 
     *out = NULL;
-    if (tidei_cache_take(&pool->cache, bytes, alignment, stream, out))
+    if (tidei_cache_take(&pool->cache, true, bytes, alignment, stream, out))
         return TIDE_OK;
     return pool_allocate_shared(pool, bytes, alignment, stream, out);
+}
+
+/* Give the block to the cache; `quickly` as for tidei_cache_give. Also the piece, NULL where none is there. */
+static inline __attribute__((always_inline)) enum tidei_cache_given
+pool_give(struct pool *pool, bool quickly, void *pointer, size_t bytes, size_t alignment, tide_stream stream,
+          struct tidei_piece **piece)
+{
+    *piece = tidei_piece_map_find(&pool->chunk_heap.heap.out, pointer);
+    if (__builtin_expect(*piece == NULL || bytes > TIDEI_CHUNK_HEAP_BYTES_MAX, 0))
+        return TIDEI_CACHE_NOT_IT;
+    return tidei_cache_give(&pool->cache, quickly, *piece, pointer, bytes, alignment, stream);
+}
+
+static __attribute__((noinline)) enum tide_status
+pool_deallocate_shared(struct pool *pool, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct tidei_piece *piece;
+
+    switch (pool_give(pool, false, pointer, bytes, alignment, stream, &piece)) {
+    case TIDEI_CACHE_KEPT:
+        return TIDE_OK;
+    case TIDEI_CACHE_TAKEN:
+        return tidei_cache_put(&pool->cache, piece, bytes, alignment, stream);
+    default:
+        return tidei_chunk_heap_deallocate(&pool->chunk_heap, pointer, bytes, alignment, stream);
+    }
 }
 
 static enum tide_status
 pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct pool *pool = (struct pool *)self;
-    struct tidei_piece *piece = tidei_piece_map_find(&pool->chunk_heap.heap.out, pointer);
-    enum tidei_cache_given given = TIDEI_CACHE_NOT_IT;
+    struct tidei_piece *piece;
+    enum tidei_cache_given given = pool_give(pool, true, pointer, bytes, alignment, stream, &piece);
 
-    if (__builtin_expect(piece != NULL && bytes <= TIDEI_CHUNK_HEAP_BYTES_MAX, 1))
-        given = tidei_cache_give(&pool->cache, piece, pointer, bytes, alignment, stream);
     if (__builtin_expect(given == TIDEI_CACHE_KEPT, 1))
         return TIDE_OK;
     if (given == TIDEI_CACHE_TAKEN)
         return tidei_cache_put(&pool->cache, piece, bytes, alignment, stream);
-    return tidei_chunk_heap_deallocate(&pool->chunk_heap, pointer, bytes, alignment, stream);
+    return pool_deallocate_shared(pool, pointer, bytes, alignment, stream);
 }
 
 /* The application orders stream 0 behind all streams to say that streams may be destroyed. */
@@ -326,6 +351,8 @@ is_pool(const struct tide_resource *resource)
 enum tide_status
 tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
+    TIDEI_INSIDE(resource);
+
     if (!is_pool(resource))
         return tide_error_set(TIDE_EINVAL, "pool: not a pool resource");
     return tidei_chunk_heap_trim(&((struct pool *)resource)->chunk_heap, keep_bytes);
@@ -334,6 +361,7 @@ tide_pool_trim(struct tide_resource *resource, uint64_t keep_bytes)
 enum tide_status
 tide_pool_read(struct tide_resource *resource, struct tide_pool_figures *out)
 {
+    TIDEI_INSIDE(resource);
     enum tide_status status = tidei_figures_clear("pool", out);
     struct tide_pool_figures figures;
 

@@ -19,6 +19,7 @@
 #include <tidemark/retry.h>
 
 #include "src/resource/kind.h"
+#include "src/sync/inside.h"
 
 struct retry {
     struct tide_resource base;
@@ -39,8 +40,12 @@ retry_prepare(const struct retry *retry, size_t bytes, unsigned number, enum tid
 {
     struct tide_resource *upstream = retry->base.upstream;
 
-    if (retry->options.function != NULL)
-        return retry->options.function(retry->options.context, bytes, number, status);
+    bool again = true;
+
+    if (retry->options.function != NULL) {
+        TIDEI_OUTSIDE(again = retry->options.function(retry->options.context, bytes, number, status));
+        return again;
+    }
     if (number > 1)
         (void)upstream->ops->order(upstream, TIDE_STREAM_ALL, 0);
     (void)upstream->ops->trim(upstream, 0);
@@ -120,6 +125,7 @@ tide_retry_create(struct tide_resource *upstream, const struct tide_retry_option
 enum tide_status
 tide_retry_read(struct tide_resource *resource, struct tide_retry_figures *out)
 {
+    TIDEI_INSIDE(resource);
     const struct retry *retry = (const struct retry *)resource;
     enum tide_status status = tidei_kind_check_figures(&tidei_retry_kind, resource, out);
     struct tide_retry_figures figures;

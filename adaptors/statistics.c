@@ -31,6 +31,7 @@
 #include "src/account/ledger.h"
 #include "src/context/tag.h"
 #include "src/resource/kind.h"
+#include "src/sync/inside.h"
 #include "src/tables/address-shards.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/producer.h"
@@ -356,7 +357,7 @@ tag_counters_report(struct tag_counters *counters, tide_statistics_function func
         if (path == NULL)
             status = tide_error_set(TIDE_ENOMEM, "statistics: no host memory for a report");
         else
-            function(context, path, &entries[i].figures);
+            TIDEI_OUTSIDE(function(context, path, &entries[i].figures));
         free(path);
     }
     free(entries);
@@ -490,6 +491,7 @@ tide_statistics_create(struct tide_resource *upstream, const struct tide_statist
 enum tide_status
 tide_statistics_read(struct tide_resource *resource, struct tide_statistics_figures *out)
 {
+    TIDEI_INSIDE(resource);
     enum tide_status status = tidei_kind_check_figures(&tidei_statistics_kind, resource, out);
     struct tide_statistics_figures figures;
     struct tidei_ledger_figures counted;
@@ -513,6 +515,7 @@ statistics_check(struct tide_resource *resource, struct tide_statistics_figures 
 enum tide_status
 tide_statistics_push(struct tide_resource *resource, struct tide_statistics_figures *out)
 {
+    TIDEI_INSIDE(resource);
     static const struct tide_statistics_figures zeros = { TIDE_FIGURES(zeros) };
     enum tide_status status = statistics_check(resource, out);
     struct statistics *statistics = (struct statistics *)resource;
@@ -539,6 +542,7 @@ tide_statistics_push(struct tide_resource *resource, struct tide_statistics_figu
 enum tide_status
 tide_statistics_pop(struct tide_resource *resource, struct tide_statistics_figures *out)
 {
+    TIDEI_INSIDE(resource);
     enum tide_status status = statistics_check(resource, out);
     struct statistics *statistics = (struct statistics *)resource;
     struct tide_statistics_figures inner, figures;
@@ -568,6 +572,7 @@ tide_statistics_pop(struct tide_resource *resource, struct tide_statistics_figur
 enum tide_status
 tide_statistics_report(struct tide_resource *resource, tide_statistics_function function, void *context)
 {
+    TIDEI_INSIDE(resource);
     struct statistics *statistics = (struct statistics *)resource;
 
     if (tidei_kind_check(&tidei_statistics_kind, resource) != TIDE_OK)
@@ -590,6 +595,7 @@ report_line(void *context, const char *path, const struct tide_statistics_figure
 enum tide_status
 tide_statistics_report_text(struct tide_resource *resource, char *text, size_t capacity, size_t *needed)
 {
+    TIDEI_INSIDE(resource);
     struct tide_text report = { text, text != NULL ? capacity : 0, 0 };
     enum tide_status status;
 

@@ -179,6 +179,7 @@ check_figures(void)
                   out->used_bytes == 3 * 256 + 256);
     CHECK_FIGURES(struct tide_retry_figures, tide_retry_read(layer_of(stack, "retry"), out), out->failed == 1);
     CHECK_FIGURES(struct tide_fault_figures, tide_fault_read(layer_of(stack, "fault"), out), out->counted == 4);
+    CHECK_FIGURES(struct tide_interrupted_figures, tide_interrupted_read(out), out->refused == 0);
     CHECK_FIGURES(struct tide_pool_figures, tide_pool_read(layer_of(stack, "pool"), out), out->used_bytes == 600);
     tide_deallocate(stack, first, 100, 256, 0);
     tide_deallocate(stack, second, 200, 256, 0);

@@ -80,7 +80,7 @@ kept_of_many(void)
     for (size_t i = 0; i < BLOCKS; i++) {
         void *pointer = (void *)tidei_piece_address(pieces[i]);
 
-        if (tidei_cache_give(&model.cache, pieces[i], pointer, BLOCK_BYTES(i), 256, 0) == TIDEI_CACHE_TAKEN)
+        if (tidei_cache_give(&model.cache, false, pieces[i], pointer, BLOCK_BYTES(i), 256, 0) == TIDEI_CACHE_TAKEN)
             tidei_cache_put(&model.cache, pieces[i], BLOCK_BYTES(i), 256, 0);
         if (most < kept())
             most = kept();

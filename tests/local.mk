@@ -344,8 +344,8 @@ check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
 	src/stack/error.c src/stack/layers.c src/stack/lex.c src/stack/parse.c \
-	src/stack/value.c src/resource/kind.c src/resource/message.c src/resource/visible.c src/resource/resource.c \
-	src/resource/text.c src/sync/fork.c src/sync/thread.c
+	src/stack/value.c src/resource/calls.c src/resource/interrupted.c src/resource/kind.c src/resource/message.c \
+	src/resource/resource.c src/resource/visible.c src/resource/text.c src/sync/fork.c src/sync/thread.c
 TESTS += tests/stack-t
 
 check_PROGRAMS += tests/stack-mistakes-t
@@ -375,6 +375,8 @@ tests_driver_t_SOURCES = \
 	src/resource/kind.c \
 	src/sync/thread.c \
 	src/resource/message.c src/resource/visible.c \
+	src/resource/calls.c \
+	src/resource/interrupted.c \
 	src/resource/resource.c \
 	src/resource/status.c \
 	src/resource/text.c \
@@ -799,6 +801,14 @@ tests_exit_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_exit_t_CFLAGS = $(trace_test_cflags)
 tests_exit_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/exit-t
+
+check_PROGRAMS += tests/signal-t
+tests_signal_t_SOURCES = tests/signal-t.c $(trace_test)
+tests_signal_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_signal_t_CFLAGS = $(trace_test_cflags)
+tests_signal_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/signal-t
+THREADED_TESTS += tests/signal-t
 
 check_PROGRAMS += tests/sampler-t
 tests_sampler_t_SOURCES = tests/sampler-t.c $(trace_test)

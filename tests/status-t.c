@@ -11,7 +11,7 @@ static const struct {
     { 4, "TIDE_ELIMIT" },    { 5, "TIDE_EOVERFLOW" }, { 6, "TIDE_EUNSUPPORTED" }, { 7, "TIDE_EDRIVER" },
     { 8, "TIDE_EPOINTER" },  { 9, "TIDE_EMISMATCH" }, { 10, "TIDE_ESYNTAX" },     { 11, "TIDE_EEXIST" },
     { 12, "TIDE_EIO" },      { 13, "TIDE_EFORMAT" },  { 14, "TIDE_EBUSY" },       { 15, "TIDE_EUPSTREAM" },
-    { 16, "TIDE_EDAMAGED" },
+    { 16, "TIDE_EDAMAGED" }, { 17, "TIDE_ESIGNAL" },
 };
 
 #define KNOWN_COUNT (sizeof(known) / sizeof(known[0]))

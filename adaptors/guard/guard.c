@@ -31,6 +31,7 @@
 #include "adaptors/guard/watched-blocks.h"
 #include "src/cuda/memory-io.h"
 #include "src/resource/kind.h"
+#include "src/sync/inside.h"
 #include "src/sync/thread.h"
 
 #define CANARY_BYTE 0xa5
@@ -70,7 +71,7 @@ guard_report(const struct guard *guard, const struct tide_guard_damage *damage)
     if (thread != NULL)
         (*guard_reports(thread))++;
     if (guard->options.function != NULL)
-        guard->options.function(guard->options.context, damage);
+        TIDEI_OUTSIDE(guard->options.function(guard->options.context, damage));
     else
         tidei_message(TIDE_ERROR,
                       "guard: %" PRIu64 " bytes have changed %s block %p of %s: at %s%" PRIu64
@@ -523,6 +524,7 @@ guard_check_all(struct guard *guard, unsigned char *buffer, uint64_t *damaged)
 enum tide_status
 tide_guard_check(struct tide_resource *resource, uint64_t *damaged)
 {
+    TIDEI_INSIDE(resource);
     struct guard *guard = (struct guard *)resource;
     unsigned char *buffer;
     enum tide_status status;

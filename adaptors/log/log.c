@@ -40,6 +40,7 @@
 #include "adaptors/log/record.h"
 #include "src/context/callstack.h"
 #include "src/resource/kind.h"
+#include "src/sync/inside.h"
 
 static void
 log_fini(struct tide_resource *self)
@@ -150,6 +151,7 @@ const struct tidei_kind tidei_log_kind = {
 enum tide_status
 tide_log_create(struct tide_resource *upstream, const struct tide_log_options *options, struct tide_resource **out)
 {
+    TIDEI_INSIDE(upstream);
     enum tide_status status = tidei_kind_create(&tidei_log_kind, upstream, options, out);
 
     if (status == TIDE_OK)
@@ -176,6 +178,7 @@ log_recorder(struct tide_resource *log)
 enum tide_status
 tide_log_flush(struct tide_resource *log)
 {
+    TIDEI_INSIDE(log);
     struct tidei_recorder *recorder = log_recorder(log);
 
     if (recorder == NULL)
@@ -212,6 +215,7 @@ tide_log_end(struct tide_resource *top)
 enum tide_status
 tide_log_path(struct tide_resource *log, char *path, size_t capacity, size_t *needed)
 {
+    TIDEI_INSIDE(log);
     struct tidei_recorder *recorder;
 
     if (needed != NULL)

@@ -35,6 +35,7 @@
 #include "src/trace/ring/producer.h"
 #include "src/trace/session/recorder.h"
 #include "adaptors/track/table.h"
+#include "src/sync/inside.h"
 
 struct track {
     struct tide_resource base;       /* first */
@@ -287,6 +288,7 @@ tide_track_create(struct tide_resource *upstream, const struct tide_track_option
 enum tide_status
 tide_track_size(struct tide_resource *resource, const void *pointer, uint64_t *bytes)
 {
+    TIDEI_INSIDE(resource);
     struct tidei_track_block known;
     char freed[160];
 
@@ -343,7 +345,7 @@ report_each(const struct tidei_track_block *blocks, size_t count, tide_track_fun
                                                 .callstack = blocks[i].caller.callstack,
                                                 .tag = tag != NULL ? tag : "" };
 
-        function(context, &block);
+        TIDEI_OUTSIDE(function(context, &block));
         free(tag);
     }
 }
@@ -351,6 +353,7 @@ report_each(const struct tidei_track_block *blocks, size_t count, tide_track_fun
 enum tide_status
 tide_track_report(struct tide_resource *resource, tide_track_function function, void *context)
 {
+    TIDEI_INSIDE(resource);
     struct tidei_track_block *blocks;
     enum tide_status status;
     size_t count;
@@ -409,6 +412,7 @@ report_block(void *context, const struct tide_track_block *block)
 enum tide_status
 tide_track_report_text(struct tide_resource *resource, size_t most, char *text, size_t capacity, size_t *needed)
 {
+    TIDEI_INSIDE(resource);
     struct report report = { .text = { text, text != NULL ? capacity : 0, 0 } };
     struct tidei_track_block *blocks;
     enum tide_status status;

@@ -5,9 +5,21 @@
  * A constructor gives its caller one reference, and holds one of its own to each resource below. So release every
  * resource that you created, in any order; the stack is destroyed with its top.
  *
- * No function of the library may be called from a signal handler: a handler that interrupts a call of the same thread
- * could wait for ever, or damage what that call was changing. Have the handler wake a thread, or block the signal
- * around the calls. The library's own threads block all signals, so that a handler never runs on them.
+ * Signal handlers may call tide_allocate, tide_deallocate, tide_tag_push, tide_tag_pop, tide_mark, tide_status_name and
+ * tide_status_text, and no other function of the library. What they get depends on what they have interrupted:
+ *
+ *  - another call of the library on the same thread: tide_allocate, tide_tag_push and tide_mark return TIDE_ESIGNAL and
+ *    do nothing, nor does tide_tag_pop. tide_deallocate returns TIDE_OK; the interrupted call frees the memory as its
+ *    last act. A call keeps 100 such frees; a further one returns TIDE_ESIGNAL, and the memory stays allocated. None
+ *    of them waits, allocates, or changes tide_error_text() or errno. tide_interrupted_read counts them.
+ *  - anything else: they work as anywhere, and as little safe as what lies below: where the handler has interrupted
+ *    malloc or a call of the driver that the program made itself, a call that needs the same may wait for ever. The
+ *    first call of a thread, and the first to each layer, takes host memory; so do calls of the base `host`.
+ *
+ * Not covered: calls on a stack with a resource that the program brings (tide_resource_init). Such a resource may call
+ * the library from within a call, which looks the same as a handler; so all calls within a call on that stack go ahead.
+ * Nor is a handler that leaves a call by siglongjmp: locks stay held, and the thread counts as within that call.
+ * The library's own threads block all signals but SIGBUS, so that a handler never runs on them.
  *
  * An application can bring a resource of its own: a struct with struct tide_resource as its first member, and a table
  * of operations. See examples/own-resource.c.
@@ -189,8 +201,9 @@ TIDE_EXPORT const char *tide_resource_name(const struct tide_resource *resource)
  * be used in the order of `stream`. 0 bytes succeed with NULL, which may be given to tide_deallocate. On failure *out
  * is NULL.
  *
- * Errors: TIDE_EINVAL (NULL, alignment, TIDE_STREAM_ALL), and all that the layers return.
- * Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (NULL, alignment, TIDE_STREAM_ALL), TIDE_ESIGNAL (from a signal handler within another call), and
+ * all that the layers return.
+ * Thread safety: any thread, and signal handlers. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment,
                                            tide_stream stream, void **out);
@@ -200,8 +213,9 @@ TIDE_EXPORT enum tide_status tide_allocate(struct tide_resource *resource, size_
  * the work submitted to `stream`.
  *
  * Errors: TIDE_EINVAL (NULL, alignment, TIDE_STREAM_ALL), TIDE_EPOINTER and TIDE_EMISMATCH from layers that know their
- * blocks, and all else that the layers return. On failure the memory has not been freed.
- * Thread safety: any thread. Since 0.1.
+ * blocks, TIDE_ESIGNAL (after 100 frees from signal handlers within one call), and all else that the layers return. On
+ * failure the memory has not been freed.
+ * Thread safety: any thread, and signal handlers. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes,
                                              size_t alignment, tide_stream stream);
@@ -234,6 +248,21 @@ TIDE_EXPORT enum tide_status tide_trim(struct tide_resource *resource, uint64_t 
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_query(struct tide_resource *resource, enum tide_query what, uint64_t *out);
+
+/* Calls from signal handlers that had interrupted another call of the library, of all threads since the start. */
+struct tide_interrupted_figures {
+    size_t struct_size; /* TIDE_FIGURES */
+    uint64_t refused;   /* calls that returned TIDE_ESIGNAL, and those of tide_tag_pop that did nothing */
+    uint64_t deferred;  /* frees that the interrupted call made at its end */
+    uint64_t failed;    /* frees of these that failed: the message sink has been told why, the memory stays allocated */
+};
+
+/*
+ * Read how often signal handlers have interrupted calls; see the top of this file.
+ *
+ * Errors: TIDE_EINVAL (NULL, struct_size). Thread safety: any thread; lock-free. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_interrupted_read(struct tide_interrupted_figures *out);
 
 /* Each calls the same operation of the upstream: for a layer that changes nothing there. Since 0.1. */
 TIDE_EXPORT enum tide_status tide_pass_allocate(struct tide_resource *self, size_t bytes, size_t alignment,

@@ -30,6 +30,7 @@ enum tide_status {
     TIDE_EBUSY = 14,       /* another process is using this trace */
     TIDE_EUPSTREAM = 15,   /* the layer below gave out memory that cannot be right: NULL, unaligned, or in use */
     TIDE_EDAMAGED = 16,    /* bytes around a block, or in a freed block, have changed */
+    TIDE_ESIGNAL = 17,     /* the caller is a signal handler that has interrupted another call of its thread */
 };
 
 /*

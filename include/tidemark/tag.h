@@ -19,14 +19,15 @@ extern "C" {
  * longer than 255 bytes is cut.
  *
  * On failure no tag has begun, so do not pop it.
- * Errors: TIDE_EINVAL (NULL or empty), TIDE_ENOMEM.
- * Thread safety: any thread; each thread has its own tags. Since 0.1.
+ * Errors: TIDE_EINVAL (NULL or empty), TIDE_ENOMEM, TIDE_ESIGNAL (from a signal handler within another call).
+ * Thread safety: any thread, and signal handlers; each thread has its own tags. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_tag_push(const char *name);
 
 /*
- * End the innermost tag of the calling thread. Does nothing where the thread has none.
- * Thread safety: any thread; each thread has its own tags. Since 0.1.
+ * End the innermost tag of the calling thread. Does nothing where the thread has none, and in a signal handler within
+ * another call.
+ * Thread safety: any thread, and signal handlers; each thread has its own tags. Since 0.1.
  */
 TIDE_EXPORT void tide_tag_pop(void);
 
@@ -46,8 +47,8 @@ TIDE_EXPORT enum tide_status tide_tag_ambient(const char *name);
  * Put a mark with `text` into every trace that this process records now, at the time of this call. `text` is UTF-8
  * and copied; what is longer than 1023 bytes is cut. Does nothing where no trace is recorded.
  *
- * Errors: TIDE_EINVAL (NULL).
- * Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (NULL), TIDE_ESIGNAL (from a signal handler within another call).
+ * Thread safety: any thread, and signal handlers. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_mark(const char *text);
 

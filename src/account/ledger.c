@@ -255,9 +255,7 @@ ledger_serve_take_off(struct tidei_ledger *ledger, struct tidei_ledger_slot *slo
 static struct tidei_ledger_slot *
 ledger_mine(struct tidei_ledger *ledger)
 {
-    struct tidei_slot *slot = tidei_slot_known(&ledger->slots);
-
-    return (struct tidei_ledger_slot *)(slot != NULL ? slot : tidei_slot_find(&ledger->slots));
+    return (struct tidei_ledger_slot *)tidei_slot_find(&ledger->slots);
 }
 
 /* Serve all requests of one kind; returns how many. Sets *short_of if one needs the leases of others. */

@@ -4,6 +4,7 @@
 #include <tidemark/text.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/inside.h"
 
 /* The bases over device memory, the best first; `needs` is what the device must have for it, 0: nothing. */
 static const struct {
@@ -18,6 +19,7 @@ static const struct {
 enum tide_status
 tide_stack_default(int device, char *text, size_t capacity, size_t *needed)
 {
+    TIDEI_INSIDE(NULL);
     struct tide_text out = { .data = text, .capacity = capacity };
     enum tide_status status = TIDE_OK;
     uint64_t has = 0;

@@ -10,6 +10,7 @@
 #include "src/context/modules.h"
 #include "src/context/symbols.h"
 #include "src/resource/resource.h"
+#include "src/sync/inside.h"
 
 #define SYMBOLS_LIBSTDCXX "libstdc++.so.6"
 
@@ -185,6 +186,7 @@ tidei_frames_find(struct tidei_frames *frames, uint64_t frame, struct tide_frame
 enum tide_status
 tide_callstack_frames(uint32_t callstack, tide_frame_function function, void *context)
 {
+    TIDEI_INSIDE(NULL);
     const struct tidei_callstack *stack = tidei_callstack_get(callstack);
     struct tidei_frames *frames;
 
@@ -199,7 +201,7 @@ tide_callstack_frames(uint32_t callstack, tide_frame_function function, void *co
         struct tide_frame frame;
 
         tidei_frames_find(frames, stack->frames[i], &frame);
-        function(context, &frame);
+        TIDEI_OUTSIDE(function(context, &frame));
     }
     tidei_frames_end(frames);
     return TIDE_OK;

@@ -18,6 +18,8 @@
 #include "src/tables/grow.h"
 #include "src/tables/map.h"
 #include "src/context/tag.h"
+#include "src/resource/interrupted.h"
+#include "src/sync/inside.h"
 
 #define TAG_NAME_MAX   255
 #define TAG_CACHE_SIZE 64
@@ -175,8 +177,8 @@ tag_thread_mine(void)
     return *tag_thread_of(thread);
 }
 
-enum tide_status
-tide_tag_push(const char *name)
+static enum tide_status
+tag_push(const char *name)
 {
     struct tag_thread *mine = tag_thread_mine();
     uint32_t parent = mine != NULL && mine->depth > 0 ? tidei_thread->tag : 0; /* the ambient tag is nobody's parent */
@@ -198,8 +200,17 @@ tide_tag_push(const char *name)
     return TIDE_OK;
 }
 
-void
-tide_tag_pop(void)
+enum tide_status
+tide_tag_push(const char *name)
+{
+    if (tidei_interrupted_refuses())
+        return TIDE_ESIGNAL;
+    TIDEI_INSIDE(NULL);
+    return tag_push(name);
+}
+
+static void
+tag_pop(void)
 {
     struct tag_thread *mine = *tag_thread_of(tidei_thread);
 
@@ -245,6 +256,15 @@ tide_tag_ambient(const char *name)
         listener->ambient();
     tidei_tag_notice();
     return TIDE_OK;
+}
+
+void
+tide_tag_pop(void)
+{
+    if (tidei_interrupted_refuses())
+        return;
+    TIDEI_INSIDE(NULL);
+    tag_pop();
 }
 
 uint32_t

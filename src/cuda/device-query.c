@@ -1,5 +1,6 @@
 /* Answers queries about CUDA devices, with a resource and without, and lists the devices as text. */
 #include "src/cuda/device.h"
+#include "src/sync/inside.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -134,6 +135,7 @@ query_find(int ordinal, const struct tidei_driver **cuda, CUdevice *out)
 enum tide_status
 tide_device_count(int *count, int *driver_version)
 {
+    TIDEI_INSIDE(NULL);
     const struct tidei_driver *cuda;
     enum tide_status status;
 
@@ -153,6 +155,7 @@ tide_device_count(int *count, int *driver_version)
 enum tide_status
 tide_device_name(int device, char *name, size_t capacity)
 {
+    TIDEI_INSIDE(NULL);
     const struct tidei_driver *cuda;
     char full[256] = "";
     CUdevice handle;
@@ -175,6 +178,7 @@ tide_device_name(int device, char *name, size_t capacity)
 enum tide_status
 tide_device_query(int device, enum tide_query what, uint64_t *out)
 {
+    TIDEI_INSIDE(NULL);
     const struct tidei_driver *cuda;
     struct tidei_device opened;
     CUdevice handle;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/sync/inside.h"
+
 #define FIELD_BILLION UINT64_C(1000000000)
 
 const struct tidei_kind *
@@ -428,6 +430,7 @@ enum tide_status
 tidei_kind_create(const struct tidei_kind *kind, struct tide_resource *upstream, const void *options,
                   struct tide_resource **out)
 {
+    TIDEI_INSIDE(upstream);
     size_t fault;
 
     return kind_create(kind, upstream, options, out, &fault);

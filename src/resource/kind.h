@@ -201,6 +201,7 @@ static inline void
 tidei_kind_mark(struct tide_resource *resource)
 {
     resource->reserved[0] |= TIDEI_RESOURCE_KIND;
+    tidei_resource_set_own(resource);
 }
 
 /* The kind of any layer; NULL for one that an application brings. */

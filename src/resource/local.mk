@@ -1,5 +1,8 @@
 # What a layer is.
 libtidemark_la_SOURCES += \
+	src/resource/calls.c \
+	src/resource/interrupted.c \
+	src/resource/interrupted.h \
 	src/resource/kind.c \
 	src/resource/kind.h \
 	src/resource/message.c \

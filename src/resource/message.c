@@ -8,6 +8,7 @@
 #include "src/resource/resource.h"
 #include "src/resource/visible.h"
 #include "src/sync/fork.h"
+#include "src/sync/inside.h"
 #include "src/sync/thread.h"
 
 #define MESSAGE_CAPACITY sizeof(((struct tidei_error *)NULL)->text)
@@ -80,6 +81,7 @@ tide_error_driver(void)
 static void
 error_format(enum tide_status status, const char *format, va_list arguments)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_thread *thread = tidei_thread_get();
     char text[MESSAGE_CAPACITY]; /* an argument may be tide_error_text() itself */
     struct tidei_error *error;
@@ -175,6 +177,7 @@ tidei_error_restore(const struct tidei_error *error)
 void
 tide_message_sink_set(tide_message_function function, void *context)
 {
+    TIDEI_INSIDE(NULL);
     static const struct tidei_fork_hook hook = { sink_before_fork, sink_after_fork, sink_in_child };
 
     tidei_fork_hook_set(TIDEI_FORK_SINK, &hook);

@@ -1,7 +1,8 @@
-/* Counts references, checks calls that enter a stack from outside, and forwards for layers that change nothing. */
+/* Counts references, and forwards for layers that change nothing. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/resource/interrupted.h"
 #include "src/resource/resource.h"
 
 /*
@@ -73,6 +74,51 @@ tide_resource_retain(struct tide_resource *resource)
     return resource;
 }
 
+/* Whether operations that the program brings lie in the layer or below it. Reads only what a call does not change. */
+static bool
+calls_program(struct tide_resource *layer)
+{
+    struct tide_upstream below;
+
+    if (!tidei_resource_is_own(layer))
+        return true;
+    for (size_t i = 0; layer->ops->upstream_at(layer, i, &below) == TIDE_OK; i++) {
+        if (calls_program(below.resource))
+            return true;
+    }
+    return false;
+}
+
+bool
+tidei_interrupted_by(const void *call)
+{
+    struct tide_resource *layer = (struct tide_resource *)(uintptr_t)call;
+
+    if (call == NULL)
+        return false;
+    if (call == &tidei_inside_library)
+        return true;
+    if (tidei_resource_is_mixed(layer))
+        return false;
+    if (!calls_program(layer))
+        return true;
+    /* Layers keep what lies below them, so this stays true: nested calls find it without another walk. */
+    tidei_resource_set_mixed(layer);
+    return false;
+}
+
+/* The mark must not name the resource, which goes away. Operations of the program's may free what they hold below. */
+static void
+resource_destroy(struct tide_resource *resource)
+{
+    if (!tidei_interrupted_by(resource)) {
+        resource->ops->destroy(resource);
+        return;
+    }
+    TIDEI_INSIDE(NULL);
+    resource->ops->destroy(resource);
+}
+
 void
 tide_resource_release(struct tide_resource *resource)
 {
@@ -83,100 +129,13 @@ tide_resource_release(struct tide_resource *resource)
      * the use by all others. Both sides are this line.
      */
     if ((__atomic_fetch_sub(&resource->reserved[REFERENCES], 1, __ATOMIC_ACQ_REL) & REFERENCE_MASK) == 1)
-        resource->ops->destroy(resource);
+        resource_destroy(resource);
 }
 
 const char *
 tide_resource_name(const struct tide_resource *resource)
 {
     return resource != NULL ? resource->ops->name : "";
-}
-
-static enum tide_status
-resource_check(const struct tide_resource *resource, size_t alignment)
-{
-    if (resource == NULL)
-        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of a resource");
-    if (!tidei_is_power_of_two(alignment))
-        return tide_error_set(TIDE_EINVAL, "%s: alignment %zu is no power of two", resource->ops->name, alignment);
-    return TIDE_OK;
-}
-
-/* Whether resource_refuse has a reason; the only check on the path of allocations and frees. */
-static inline bool
-resource_refuses(const struct tide_resource *resource, size_t alignment, tide_stream stream)
-{
-    return __builtin_expect(resource == NULL || !tidei_is_power_of_two(alignment) || stream == TIDE_STREAM_ALL, 0);
-}
-
-static __attribute__((noinline, cold)) enum tide_status
-resource_refuse(const struct tide_resource *resource, size_t alignment)
-{
-    enum tide_status status = resource_check(resource, alignment);
-
-    if (status == TIDE_OK)
-        status =
-            tide_error_set(TIDE_EINVAL, "%s: TIDE_STREAM_ALL is no stream to allocate or free on", resource->ops->name);
-    return status;
-}
-
-enum tide_status
-tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
-{
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of an address for the pointer");
-    *out = NULL;
-    if (resource_refuses(resource, alignment, stream))
-        return resource_refuse(resource, alignment);
-    status = resource->ops->allocate(resource, bytes, alignment, stream, out);
-    if (status != TIDE_OK)
-        *out = NULL;
-    return status;
-}
-
-enum tide_status
-tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
-{
-    if (resource_refuses(resource, alignment, stream))
-        return resource_refuse(resource, alignment);
-    return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
-}
-
-enum tide_status
-tide_order(struct tide_resource *resource, tide_stream earlier, tide_stream later)
-{
-    enum tide_status status = resource_check(resource, 1);
-
-    if (status == TIDE_OK && later == TIDE_STREAM_ALL)
-        status = tide_error_set(TIDE_EINVAL, "%s: TIDE_STREAM_ALL cannot be made to wait", resource->ops->name);
-    return status != TIDE_OK ? status : resource->ops->order(resource, earlier, later);
-}
-
-enum tide_status
-tide_trim(struct tide_resource *resource, uint64_t keep_bytes)
-{
-    enum tide_status status = resource_check(resource, 1);
-
-    return status != TIDE_OK ? status : resource->ops->trim(resource, keep_bytes);
-}
-
-enum tide_status
-tide_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
-{
-    enum tide_status status;
-
-    if (out == NULL)
-        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of an address for the figure");
-    *out = 0;
-    status = resource_check(resource, 1);
-    if (status != TIDE_OK)
-        return status;
-    status = resource->ops->query(resource, what, out);
-    if (status != TIDE_OK)
-        *out = 0;
-    return status;
 }
 
 enum tide_status

@@ -29,6 +29,34 @@ void tidei_deallocate_quietly(struct tide_resource *resource, void *pointer, siz
 
 #define TIDEI_RESOURCE_QUICK (UINT64_C(1) << 32)
 #define TIDEI_RESOURCE_KIND  (UINT64_C(1) << 33)
+#define TIDEI_RESOURCE_OWN   (UINT64_C(1) << 34)
+#define TIDEI_RESOURCE_MIXED (UINT64_C(1) << 35)
+
+/* Mark a resource whose operations are the library's; in its constructor. */
+static inline void
+tidei_resource_set_own(struct tide_resource *resource)
+{
+    resource->reserved[0] |= TIDEI_RESOURCE_OWN;
+}
+
+static inline bool
+tidei_resource_is_own(const struct tide_resource *resource)
+{
+    return (__atomic_load_n(&resource->reserved[0], __ATOMIC_RELAXED) & TIDEI_RESOURCE_OWN) != 0;
+}
+
+/* Note that operations of the program were seen in the resource or below it. Any thread, any time. */
+static inline void
+tidei_resource_set_mixed(struct tide_resource *resource)
+{
+    __atomic_fetch_or(&resource->reserved[0], TIDEI_RESOURCE_MIXED, __ATOMIC_RELAXED);
+}
+
+static inline bool
+tidei_resource_is_mixed(const struct tide_resource *resource)
+{
+    return (__atomic_load_n(&resource->reserved[0], __ATOMIC_RELAXED) & TIDEI_RESOURCE_MIXED) != 0;
+}
 
 /*
  * Mark a resource as quick, in its constructor. Beside calling its upstream (or the driver, for a base) a quick

@@ -25,6 +25,7 @@ static const struct {
     [TIDE_EBUSY] = { "TIDE_EBUSY", "another process records into this trace" },
     [TIDE_EUPSTREAM] = { "TIDE_EUPSTREAM", "the layer below gave out memory that it cannot have meant" },
     [TIDE_EDAMAGED] = { "TIDE_EDAMAGED", "bytes around an allocation, or of a freed one, have changed" },
+    [TIDE_ESIGNAL] = { "TIDE_ESIGNAL", "called by a signal handler within another call of its thread" },
 };
 
 #define STATUS_COUNT (sizeof(statuses) / sizeof(statuses[0]))

@@ -6,6 +6,7 @@
 #include <tidemark/stack.h>
 
 #include "src/stack/parse.h"
+#include "src/sync/inside.h"
 
 #define FIND_NAMES_MOST 32 /* names that a message lists */
 
@@ -51,6 +52,7 @@ tidei_describe_until(struct tide_resource *top, struct tide_resource *stop, stru
 enum tide_status
 tide_describe(struct tide_resource *top, char *text, size_t capacity, size_t *needed)
 {
+    TIDEI_INSIDE(top);
     struct tide_text out = { .data = text, .capacity = capacity };
 
     if (needed != NULL)
@@ -112,6 +114,7 @@ find_names(struct tide_resource *top, find_name name_of, const char **names)
 enum tide_status
 tide_stack_find(struct tide_resource *top, const char *name, struct tide_resource **out)
 {
+    TIDEI_INSIDE(top);
     const char *names[FIND_NAMES_MOST + 1] = { NULL };
     char list[512];
     char hint[64];

@@ -140,9 +140,20 @@ tidei_cache_bin_near(struct tidei_cache_stream *own, unsigned size_class)
     return NULL;
 }
 
-/* Take a block for the request from this thread's cache; false where it has none. Wait-free. */
-static inline bool
-tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide_stream stream, void **out)
+static inline __attribute__((always_inline)) struct tidei_cache_slot *
+tidei_cache_enter(struct tidei_cache *cache, bool quickly)
+{
+    return (struct tidei_cache_slot *)(quickly ? tidei_slot_enter_quickly(&cache->slots)
+                                               : tidei_slot_enter(&cache->slots));
+}
+
+/*
+ * Take a block for the request from this thread's cache; false where it has none. Wait-free. `quickly`: false, too, if
+ * the slot cannot be entered without a call of a function.
+ */
+static inline __attribute__((always_inline)) bool
+tidei_cache_take(struct tidei_cache *cache, bool quickly, size_t bytes, size_t alignment, tide_stream stream,
+                 void **out)
 {
     unsigned size_class = tidei_cache_class(cache, bytes, alignment);
     struct tidei_cache_stream *own;
@@ -151,7 +162,7 @@ tidei_cache_take(struct tidei_cache *cache, size_t bytes, size_t alignment, tide
 
     if (size_class >= TIDEI_CACHE_CLASSES)
         return false;
-    slot = (struct tidei_cache_slot *)tidei_slot_enter(&cache->slots);
+    slot = tidei_cache_enter(cache, quickly);
     if (slot == NULL)
         return false;
     own = tidei_cache_find(slot, stream);
@@ -221,12 +232,13 @@ enum tidei_cache_given {
 /*
  * Take back a block of this size and alignment if `piece` is that block, and keep it if there is room. Only the piece's
  * atomic fields may be read before it is claimed, because another thread may be reusing the struct. Wait-free.
+ * `quickly` as above.
  */
-static inline enum tidei_cache_given
-tidei_cache_give(struct tidei_cache *cache, struct tidei_piece *piece, void *pointer, size_t bytes, size_t alignment,
-                 tide_stream stream)
+static inline __attribute__((always_inline)) enum tidei_cache_given
+tidei_cache_give(struct tidei_cache *cache, bool quickly, struct tidei_piece *piece, void *pointer, size_t bytes,
+                 size_t alignment, tide_stream stream)
 {
-    struct tidei_cache_slot *slot = (struct tidei_cache_slot *)tidei_slot_enter(&cache->slots);
+    struct tidei_cache_slot *slot = tidei_cache_enter(cache, quickly);
     enum tidei_cache_given given = TIDEI_CACHE_NOT_IT;
 
     if (slot == NULL)

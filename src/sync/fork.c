@@ -1,5 +1,6 @@
 /* Calls the hooks of all places around fork(). */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@ static struct {
     pthread_mutex_t mutex; /* held while a hook is set, and from before fork() until after it */
     bool installed;        /* by the constructor; after that guarded by the mutex */
     uint32_t generation;   /* written in a child, where it is the only thread */
+    sigset_t signals;      /* of the thread that forks, which blocks them: a handler would wait for what it holds */
     /* Written with the mutex held; also read without it, to check whether a hook is installed. */
     _Atomic(const struct tidei_fork_hook *) hooks[TIDEI_FORK_PLACES];
 } forks = { .mutex = PTHREAD_MUTEX_INITIALIZER };
@@ -24,14 +26,37 @@ fork_hook(int place)
     return hook != NULL ? hook : &none;
 }
 
+void
+tidei_signals_block(sigset_t *before)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
 static void
 fork_prepare(void)
 {
+    sigset_t signals;
+
+    tidei_signals_block(&signals);
     pthread_mutex_lock(&forks.mutex);
+    forks.signals = signals;
     for (int place = 0; place < TIDEI_FORK_PLACES; place++) {
         if (fork_hook(place)->prepare != NULL)
             fork_hook(place)->prepare();
     }
+}
+
+static void
+fork_release(void)
+{
+    sigset_t signals = forks.signals;
+
+    pthread_mutex_unlock(&forks.mutex);
+    pthread_sigmask(SIG_SETMASK, &signals, NULL);
 }
 
 static void
@@ -41,7 +66,7 @@ fork_in_parent(void)
         if (fork_hook(place)->parent != NULL)
             fork_hook(place)->parent();
     }
-    pthread_mutex_unlock(&forks.mutex);
+    fork_release();
 }
 
 static void
@@ -52,7 +77,7 @@ fork_in_child(void)
         if (fork_hook(place)->child != NULL)
             fork_hook(place)->child();
     }
-    pthread_mutex_unlock(&forks.mutex);
+    fork_release();
 }
 
 /*

@@ -13,6 +13,7 @@
 #ifndef TIDEI_SYNC_FORK_H
 #define TIDEI_SYNC_FORK_H
 
+#include <signal.h>
 #include <stdint.h>
 
 enum tidei_fork_place {
@@ -30,6 +31,9 @@ enum tidei_fork_place {
     TIDEI_FORK_BRIDGE,     /* no lock: stacks that are the parent's; src/bridge/uses.c */
     TIDEI_FORK_PLACES
 };
+
+/* Block all signals of this thread but SIGBUS: a fault that is blocked ends the process. *before is the mask before. */
+void tidei_signals_block(sigset_t *before);
 
 /* A function may be NULL. */
 struct tidei_fork_hook {

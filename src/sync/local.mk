@@ -6,6 +6,7 @@ libtidemark_la_SOURCES += \
 	src/sync/fault.h \
 	src/sync/fork.c \
 	src/sync/fork.h \
+	src/sync/inside.h \
 	src/sync/lock.c \
 	src/sync/lock.h \
 	src/sync/slots.c \

@@ -39,12 +39,19 @@ slots_wait(struct tidei_slots *slots)
     }
 }
 
+/* Relaxed: written with the mutex. */
+static bool
+slots_need_fence(const struct tidei_slots *slots)
+{
+    return (atomic_load_explicit(&slots->closed, memory_order_relaxed) & TIDEI_SLOTS_FENCE) != 0;
+}
+
 /* Relaxed: a thread that enters without a fence still sees `closed`, since the barrier or its pause has just ended. */
 static void
 slots_note_fence(struct tidei_slots *slots)
 {
     if (!tidei_barrier_possible())
-        atomic_store_explicit(&slots->fence, true, memory_order_relaxed);
+        atomic_fetch_or_explicit(&slots->closed, TIDEI_SLOTS_FENCE, memory_order_relaxed);
 }
 
 void
@@ -52,10 +59,10 @@ tidei_slots_quiesce(struct tidei_slots *slots)
 {
     pthread_mutex_lock(&slots->mutex);
     /* Relaxed: the barrier or fence below orders it before the reads of `busy`. */
-    atomic_store_explicit(&slots->closed, 1, memory_order_relaxed);
+    atomic_fetch_or_explicit(&slots->closed, TIDEI_SLOTS_CLOSED, memory_order_relaxed);
     TIDEI_TEST_POINT("slots.shut");
-    if (atomic_load_explicit(&slots->fence, memory_order_relaxed)) /* relaxed: written with the mutex */
-        atomic_thread_fence(memory_order_seq_cst);                 /* pairs with the one in tidei_slot_enter */
+    if (slots_need_fence(slots))
+        atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in tidei_slot_enter_slowly */
     else
         (void)tidei_barrier_run();
     slots_note_fence(slots);
@@ -65,8 +72,8 @@ tidei_slots_quiesce(struct tidei_slots *slots)
 void
 tidei_slots_resume(struct tidei_slots *slots)
 {
-    /* Release: pairs with the acquire in tidei_slot_enter. */
-    atomic_store_explicit(&slots->closed, 0, memory_order_release);
+    /* Release: pairs with the acquire in tidei_slot_enter_quickly. */
+    atomic_fetch_and_explicit(&slots->closed, ~TIDEI_SLOTS_CLOSED, memory_order_release);
     pthread_mutex_unlock(&slots->mutex);
 }
 
@@ -120,7 +127,8 @@ slots_before_fork(void)
     pthread_mutex_lock(&registry.mutex);
     for (struct tidei_slots *slots = registry.newest; slots != NULL; slots = slots->older) {
         pthread_mutex_lock(&slots->mutex);
-        atomic_store_explicit(&slots->closed, 1, memory_order_relaxed); /* as in tidei_slots_quiesce */
+        /* as in tidei_slots_quiesce */
+        atomic_fetch_or_explicit(&slots->closed, TIDEI_SLOTS_CLOSED, memory_order_relaxed);
     }
     atomic_thread_fence(memory_order_seq_cst); /* for threads that pay a fence when they enter */
     (void)tidei_barrier_run();
@@ -173,7 +181,7 @@ tidei_slots_init(struct tidei_slots *slots, size_t slot_bytes,
     tidei_fork_hook_set(TIDEI_FORK_SLOTS, &hook);
     tidei_thread_at_end(TIDEI_THREAD_END_SLOTS, slots_thread_ends);
     *slots = (struct tidei_slots){ .slot_bytes = slot_bytes, .leave = leave };
-    atomic_init(&slots->fence, !possible);
+    atomic_init(&slots->closed, possible ? 0 : TIDEI_SLOTS_FENCE);
     pthread_mutex_init(&slots->mutex, NULL);
     pthread_mutex_lock(&registry.mutex);
     slots->serial = ++registry.serials;
@@ -287,6 +295,8 @@ tidei_slot_find(struct tidei_slots *slots)
     if (thread == NULL)
         return NULL;
     index = tidei_slot_index(thread);
+    if (index->entries[slots->serial % TIDEI_SLOT_ENTRIES].serial == slots->serial)
+        return index->entries[slots->serial % TIDEI_SLOT_ENTRIES].slot;
     place = &index->links;
     while (*place != NULL && (*place)->serial != slots->serial)
         place = &(*place)->next;
@@ -303,4 +313,21 @@ tidei_slot_find(struct tidei_slots *slots)
     index->entries[slots->serial % TIDEI_SLOT_ENTRIES].serial = link->serial;
     index->entries[slots->serial % TIDEI_SLOT_ENTRIES].slot = link->slot;
     return link->slot;
+}
+
+__attribute__((cold)) struct tidei_slot *
+tidei_slot_enter_slowly(struct tidei_slots *slots)
+{
+    struct tidei_slot *slot = tidei_slot_find(slots);
+
+    if (slot == NULL)
+        return NULL;
+    /* As in tidei_slot_enter_quickly, with a fence in place of the barrier of tidei_slots_quiesce. */
+    atomic_store_explicit(&slot->busy, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    TIDEI_TEST_POINT("slot.busy-slowly");
+    if ((atomic_load_explicit(&slots->closed, memory_order_acquire) & TIDEI_SLOTS_CLOSED) == 0)
+        return slot;
+    tidei_slot_leave(slot);
+    return NULL;
 }

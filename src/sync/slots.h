@@ -46,10 +46,12 @@ struct tidei_slot {
     struct tidei_slot *next; /* of the same object; written once, guarded by that mutex */
 };
 
+#define TIDEI_SLOTS_CLOSED 1u
+#define TIDEI_SLOTS_FENCE  2u /* no membarrier: threads pay a fence */
+
 struct tidei_slots {
     uint64_t serial;         /* of this object; never 0, never reused */
-    _Atomic uint32_t closed; /* 0 or 1; written by the holder of the mutex */
-    _Atomic bool fence;      /* no membarrier: threads pay a fence; written by the holder of the mutex */
+    _Atomic uint32_t closed; /* flags below; 0: a thread may enter at once; written by the holder of the mutex */
     size_t slot_bytes;
     void (*leave)(struct tidei_slots *slots, struct tidei_slot *slot); /* NULL: none */
     struct tidei_slot *first;                                          /* owns; read it between quiesce and resume */
@@ -88,26 +90,44 @@ struct tidei_slot_index {
 
 TIDEI_THREAD_PART(tidei_slot_index, slots, struct tidei_slot_index);
 
-/* This thread's slot if the index has it; else NULL. */
-static inline struct tidei_slot *
-tidei_slot_known(const struct tidei_slots *slots)
-{
-    const struct tidei_slot_index *index = tidei_slot_index(tidei_thread);
-    uint64_t serial = slots->serial;
-
-    if (__builtin_expect(index->entries[serial % TIDEI_SLOT_ENTRIES].serial != serial, 0))
-        return NULL;
-    return index->entries[serial % TIDEI_SLOT_ENTRIES].slot;
-}
-
-/* The slow path of tidei_slot_enter. NULL without host memory for a slot, or for the thread's object. */
-struct tidei_slot *tidei_slot_find(struct tidei_slots *slots);
-
 static inline void
 tidei_slot_leave(struct tidei_slot *slot)
 {
     /* Release: pairs with the acquire in tidei_slots_quiesce, whose caller then sees this thread's writes inside. */
     atomic_store_explicit(&slot->busy, 0, memory_order_release);
+}
+
+/* This thread's slot, not entered. NULL without host memory for it, or for the thread's object. */
+struct tidei_slot *tidei_slot_find(struct tidei_slots *slots);
+
+/* The slow path of tidei_slot_enter. */
+struct tidei_slot *tidei_slot_enter_slowly(struct tidei_slots *slots);
+
+/*
+ * This thread's slot, until tidei_slot_leave, if it can be entered without a call of a function; else NULL. For code
+ * that has nothing to keep across a call, and would save registers for this one.
+ */
+static inline struct tidei_slot *
+tidei_slot_enter_quickly(struct tidei_slots *slots)
+{
+    const struct tidei_slot_index *index = tidei_slot_index(tidei_thread);
+    uint64_t serial = slots->serial;
+    struct tidei_slot *slot;
+
+    if (__builtin_expect(index->entries[serial % TIDEI_SLOT_ENTRIES].serial != serial, 0))
+        return NULL;
+    slot = index->entries[serial % TIDEI_SLOT_ENTRIES].slot;
+    if (slot == NULL)
+        __builtin_unreachable(); /* so that callers test only once whether they are inside */
+    /* Relaxed, and a compiler fence only: the barrier of tidei_slots_quiesce orders this store and the read below. */
+    atomic_store_explicit(&slot->busy, 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    TIDEI_TEST_POINT("slot.busy");
+    /* Acquire: pairs with the release in tidei_slots_resume, to see what its caller wrote into the slot. */
+    if (__builtin_expect(atomic_load_explicit(&slots->closed, memory_order_acquire) == 0, 1))
+        return slot;
+    tidei_slot_leave(slot);
+    return NULL;
 }
 
 /*
@@ -117,25 +137,9 @@ tidei_slot_leave(struct tidei_slot *slot)
 static inline struct tidei_slot *
 tidei_slot_enter(struct tidei_slots *slots)
 {
-    struct tidei_slot *slot = tidei_slot_known(slots);
+    struct tidei_slot *slot = tidei_slot_enter_quickly(slots);
 
-    if (__builtin_expect(slot == NULL, 0)) {
-        slot = tidei_slot_find(slots);
-        if (slot == NULL)
-            return NULL;
-    }
-    /* Relaxed, and a compiler fence only: the barrier of tidei_slots_quiesce orders this store and the read below. */
-    atomic_store_explicit(&slot->busy, 1, memory_order_relaxed);
-    if (__builtin_expect(atomic_load_explicit(&slots->fence, memory_order_relaxed), 0))
-        atomic_thread_fence(memory_order_seq_cst); /* in place of that barrier */
-    else
-        atomic_signal_fence(memory_order_seq_cst);
-    TIDEI_TEST_POINT("slot.busy");
-    /* Acquire: pairs with the release in tidei_slots_resume, to see what its caller wrote into the slot. */
-    if (__builtin_expect(atomic_load_explicit(&slots->closed, memory_order_acquire) == 0, 1))
-        return slot;
-    tidei_slot_leave(slot);
-    return NULL;
+    return __builtin_expect(slot != NULL, 1) ? slot : tidei_slot_enter_slowly(slots);
 }
 
 #endif

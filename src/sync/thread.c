@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "src/sync/fork.h"
+#include "src/sync/inside.h"
 #include "src/sync/thread.h"
 
 /* The shared objects of threads without their own. */
@@ -20,6 +21,10 @@ static const struct tidei_thread thread_refused = { .refused = true };
 
 _Thread_local struct tidei_thread *tidei_thread = (struct tidei_thread *)&thread_none;
 
+_Thread_local struct tidei_inside tidei_inside;
+const char tidei_inside_library;
+_Atomic(void (*)(void)) tidei_inside_ended;
+
 static _Atomic uint64_t thread_numbers; /* the last one assigned; relaxed: only a number */
 
 static _Atomic(void (*)(struct tidei_thread *thread)) thread_ends[TIDEI_THREAD_ENDS];
@@ -27,11 +32,14 @@ static _Atomic(void (*)(struct tidei_thread *thread)) thread_ends[TIDEI_THREAD_E
 /* The key whose destructor runs when a thread ends, plus 1; 0: none yet. */
 static _Atomic uint64_t thread_key;
 
+/* With signals blocked: a handler would use an object that is half gone, and leave frees that nobody makes. */
 static void
 thread_end(void *argument)
 {
     struct tidei_thread *thread = argument;
+    sigset_t signals;
 
+    tidei_signals_block(&signals);
     for (int i = 0; i < TIDEI_THREAD_ENDS; i++) {
         /* Acquire: pairs with the release in tidei_thread_at_end. */
         void (*function)(struct tidei_thread * thread) = atomic_load_explicit(&thread_ends[i], memory_order_acquire);
@@ -41,6 +49,7 @@ thread_end(void *argument)
     }
     tidei_thread = (struct tidei_thread *)&thread_none;
     free(thread);
+    pthread_sigmask(SIG_SETMASK, &signals, NULL);
 }
 
 /* Get the key, created at the first call; false if the process has no more keys. Takes no lock. */
@@ -85,6 +94,7 @@ thread_new(void)
 __attribute__((cold)) struct tidei_thread *
 tidei_thread_make(void)
 {
+    TIDEI_INSIDE(NULL); /* a handler would make another one */
     int saved = errno;
     struct tidei_thread *thread = thread_new();
 
@@ -167,19 +177,16 @@ int
 tidei_thread_start(pthread_t *thread, const char *name, void (*function)(void *argument), void *argument)
 {
     struct thread_own *own = malloc(sizeof(*own));
-    sigset_t all;
+    sigset_t signals;
     int error;
 
     if (own == NULL)
         return ENOMEM;
     *own = (struct thread_own){ .name = name, .function = function, .argument = argument };
-    /* A fault that is blocked ends the process; see fault.h. */
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &own->signals);
-    all = own->signals;
+    tidei_signals_block(&signals);
+    own->signals = signals;
     error = pthread_create(thread, NULL, thread_own_main, own);
-    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    pthread_sigmask(SIG_SETMASK, &signals, NULL);
     /* After it is there: counted too early, it would stand for a thread of the program in tidei_thread_is_left. */
     if (error == 0)
         atomic_fetch_add_explicit(&thread_own_count, 1, memory_order_relaxed);

@@ -4,7 +4,7 @@
  *
  * Each module has a part of the object, of which this file knows only the size. The module declares the part's struct
  * with TIDEI_THREAD_PART, and reaches it with two loads. The library takes only that one word of the static TLS block,
- * which may be nearly full in a process that loads the library with dlopen.
+ * and the two of inside.h: it may be nearly full in a process that loads the library with dlopen.
  *
  * A thread has no object before a part is first written, nor if host memory or the process's pthread keys are
  * exhausted. `tidei_thread` then points to an object that all such threads share, all zeros and read-only. So readers

@@ -34,6 +34,7 @@
 
 #include "src/bases/figures.h"
 #include "src/resource/kind.h"
+#include "src/sync/inside.h"
 
 extern const struct tidei_kind tidei_driver_kind;
 
@@ -257,6 +258,7 @@ tide_driver_create(const struct tide_driver_options *options, struct tide_resour
 enum tide_status
 tide_driver_reset_highs(struct tide_resource *driver)
 {
+    TIDEI_INSIDE(driver);
     struct driver *self = tidei_driver_of(driver);
     enum tide_status status;
 

@@ -24,6 +24,7 @@
 
 #include "src/bases/figures.h"
 #include "src/stack/stack.h"
+#include "src/sync/inside.h"
 #include "src/sync/thread.h"
 
 struct import {
@@ -216,6 +217,8 @@ import_create(void *handle, int type, const struct tide_driver_import_options *o
         return status;
     }
     status = tide_resource_init(&self->base, &import_ops, NULL);
+    if (status == TIDE_OK)
+        tidei_resource_set_own(&self->base);
     /* Last, so that no failure leaves an imported pool behind. */
     if (status == TIDE_OK)
         status = import_open(self, handle, type);
@@ -231,6 +234,8 @@ import_create(void *handle, int type, const struct tide_driver_import_options *o
 enum tide_status
 tide_driver_import(int fd, const struct tide_driver_import_options *options, struct tide_resource **out)
 {
+    TIDEI_INSIDE(NULL);
+
     return import_create((void *)(intptr_t)fd, TIDEI_POOL_POSIX_FD, options, out);
 }
 
@@ -238,6 +243,7 @@ enum tide_status
 tide_driver_import_fabric(const struct tide_driver_fabric *handle, const struct tide_driver_import_options *options,
                           struct tide_resource **out)
 {
+    TIDEI_INSIDE(NULL);
     struct tide_driver_fabric copy;
 
     if (handle == NULL || out == NULL)
@@ -251,6 +257,7 @@ enum tide_status
 tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver_pointer *from, tide_stream stream,
                            void **out)
 {
+    TIDEI_INSIDE(stack);
     struct tide_resource *base = tidei_stack_find(stack, import_ops.name);
     struct tidei_thread *thread = tidei_thread_get();
     enum tide_status status;
@@ -262,12 +269,14 @@ tide_driver_pointer_import(struct tide_resource *stack, const struct tide_driver
         return tide_error_set(TIDE_EINVAL, "driver_import: the stack ends in no imported pool");
     if (from == NULL || from->bytes == 0 || from->bytes > SIZE_MAX)
         return tide_error_set(TIDE_EINVAL, "driver_import: the description is of no allocation");
+    if (stream == TIDE_STREAM_ALL)
+        return tide_error_set(TIDE_EINVAL, "driver_import: TIDE_STREAM_ALL is no stream to allocate on");
     if (thread == NULL)
         return tide_error_set(TIDE_ENOMEM, "driver_import: no host memory");
     *import_wanted(thread) = (struct import_wanted){ base, from };
-    status = tide_allocate(stack, (size_t)from->bytes, TIDEI_POOL_ALIGNMENT, stream, out);
+    status = tidei_allocate(stack, (size_t)from->bytes, TIDEI_POOL_ALIGNMENT, stream, out);
     if (status == TIDE_OK && import_wanted(thread)->from != NULL) {
-        (void)tide_deallocate(stack, *out, (size_t)from->bytes, TIDEI_POOL_ALIGNMENT, stream);
+        (void)tidei_deallocate(stack, *out, (size_t)from->bytes, TIDEI_POOL_ALIGNMENT, stream);
         *out = NULL;
         status =
             tide_error_set(TIDE_EUNSUPPORTED, "driver_import: a layer above serves requests from memory of its own");

@@ -1,5 +1,6 @@
 /* Lets other devices and other processes use the memory of a pool. */
 #include "src/bases/driver/pool.h"
+#include "src/sync/inside.h"
 
 #ifdef HAVE_CUDA_H
 
@@ -30,6 +31,7 @@ share_export(struct tide_resource *resource, enum tide_driver_handle handle, int
 enum tide_status
 tide_driver_export(struct tide_resource *driver, int *fd)
 {
+    TIDEI_INSIDE(driver);
     int made = -1;
     enum tide_status status;
 
@@ -43,6 +45,7 @@ tide_driver_export(struct tide_resource *driver, int *fd)
 enum tide_status
 tide_driver_export_fabric(struct tide_resource *driver, struct tide_driver_fabric *out)
 {
+    TIDEI_INSIDE(driver);
     enum tide_status status;
 
     if (out == NULL)
@@ -57,6 +60,7 @@ tide_driver_export_fabric(struct tide_resource *driver, struct tide_driver_fabri
 enum tide_status
 tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t bytes, struct tide_driver_pointer *out)
 {
+    TIDEI_INSIDE(driver);
     struct driver *self = tidei_driver_of(driver);
     CUmemPoolPtrExportData data;
     CUresult result;
@@ -138,6 +142,7 @@ access_refused(struct driver *self, int device, CUdevice handle, CUresult result
 enum tide_status
 tide_driver_access_get(struct tide_resource *driver, int device, enum tide_driver_access *out)
 {
+    TIDEI_INSIDE(driver);
     struct driver *self;
     CUmemLocation location;
     enum tide_status status;
@@ -153,6 +158,7 @@ enum tide_status
 tide_driver_access_set(struct tide_resource *driver, int device, enum tide_driver_access access,
                        enum tide_driver_access *former)
 {
+    TIDEI_INSIDE(driver);
     enum tide_driver_access before = TIDE_DRIVER_NO_ACCESS;
     CUmemAccessDesc wanted;
     struct driver *self;

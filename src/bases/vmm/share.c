@@ -1,5 +1,6 @@
 /* Lets other processes use a block of a base `vmm`, and this one a block of another process. */
 #include "src/bases/vmm/base.h"
+#include "src/sync/inside.h"
 
 #ifdef HAVE_CUDA_H
 
@@ -36,6 +37,7 @@ tide_vmm_find_block(struct tide_resource *vmm, const void *pointer, void **block
 enum tide_status
 tide_vmm_export(struct tide_resource *vmm, void *pointer, int *fd)
 {
+    TIDEI_INSIDE(vmm);
     struct vmm *self = tidei_vmm_of(vmm);
     const struct vmm_block *block;
     enum tide_status status;
@@ -122,6 +124,7 @@ import_handle(struct vmm *self, int fd, uint64_t bytes, struct vmm_block *block)
 enum tide_status
 tide_vmm_import(struct tide_resource *vmm, int fd, uint64_t bytes, void **out)
 {
+    TIDEI_INSIDE(vmm);
     struct vmm *self = tidei_vmm_of(vmm);
     struct vmm_block *block;
     enum tide_status status;

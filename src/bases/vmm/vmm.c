@@ -35,6 +35,7 @@
 #include "src/resource/kind.h"
 #include "src/resource/place.h"
 #include "src/sync/fork.h"
+#include "src/sync/inside.h"
 
 extern const struct tidei_kind tidei_vmm_kind;
 
@@ -372,6 +373,7 @@ vmm_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 enum tide_status
 tide_vmm_read(struct tide_resource *vmm, struct tide_vmm_figures *out)
 {
+    TIDEI_INSIDE(vmm);
     enum tide_status status = tidei_kind_check_figures(&tidei_vmm_kind, vmm, out);
     struct vmm *self = (struct vmm *)vmm;
     struct tide_vmm_figures figures = { TIDE_FIGURES(figures) };

@@ -10,6 +10,7 @@
 
 #include "src/cuda/cupti-table.h"
 #include "src/resource/resource.h"
+#include "src/sync/inside.h"
 #include "src/trace/cupti/callbacks.h"
 #include "src/trace/ring/capture.h"
 #include "src/trace/ring/clock.h"
@@ -176,6 +177,8 @@ calls_called(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const CUpti_Cal
 static void
 calls_callback_tsc(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
 {
+    TIDEI_INSIDE(NULL);
+
     (void)userdata;
     calls_called(domain, cbid, data, true);
 }
@@ -183,6 +186,8 @@ calls_callback_tsc(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId
 static void
 calls_callback_monotonic(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void *data)
 {
+    TIDEI_INSIDE(NULL);
+
     (void)userdata;
     calls_called(domain, cbid, data, false);
 }
@@ -200,6 +205,8 @@ static size_t buffer_count;
 static void
 buffer_take(uint8_t **buffer, size_t *bytes, size_t *most_records)
 {
+    TIDEI_INSIDE(NULL);
+
     *buffer = NULL;
     pthread_mutex_lock(&buffer_lock);
     if (buffer_count > 0)

@@ -12,6 +12,7 @@
 #include <tidemark/trace.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/inside.h"
 #include "src/trace/database/files.h"
 #include "src/trace/ring/filelimit.h"
 #include "src/trace/ring/session.h"
@@ -175,6 +176,7 @@ copy_files(struct copy *copy, const char *rings)
 enum tide_status
 tide_trace_copy(const char *path, const char *into)
 {
+    TIDEI_INSIDE(NULL);
     struct copy *copy;
     enum tide_status status;
     char *real, *rings;

@@ -12,6 +12,7 @@
 
 #include "src/resource/resource.h"
 #include "src/sync/fork.h"
+#include "src/sync/inside.h"
 #include "src/sync/testpoint.h"
 #include "src/tables/grow.h"
 #include "src/trace/session/recorder.h"
@@ -116,6 +117,7 @@ protect_add(int file)
 enum tide_status
 tide_trace_protect(const char *path)
 {
+    TIDEI_INSIDE(NULL);
     int file;
 
     if (path == NULL)

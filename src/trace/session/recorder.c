@@ -6,6 +6,7 @@
 
 #include "src/context/tag.h"
 #include "src/resource/resource.h"
+#include "src/sync/inside.h"
 #include "src/trace/database/files.h"
 #include "src/trace/ring/drops.h"
 #include "src/trace/ring/producer.h"
@@ -23,6 +24,8 @@
 __attribute__((destructor)) static void
 recorder_at_exit(void)
 {
+    TIDEI_INSIDE(NULL);
+
     pthread_mutex_lock(&tidei_sessions.lock);
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
         if (tidei_recorder_is_open(session))

@@ -166,6 +166,9 @@ enum tide_status tidei_recorder_flush(struct tidei_recorder *recorder);
 void tidei_recorder_revive_all(void);
 
 /* notes.c: record a misuse by the calling thread into every trace of this process. */
+/* tide_mark from within a call. Keeps the thread's error. */
+void tidei_trace_mark(const char *text);
+
 void tidei_trace_misuse(const struct tidei_record *call, const struct tidei_misuse *misuse);
 
 /*

@@ -12,6 +12,7 @@
 #include <tidemark/trace.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/inside.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/filelimit.h"
 #include "src/trace/database/files.h"
@@ -220,6 +221,7 @@ recover_files(const char *path, const char *rings, struct tide_trace_recovery *o
 enum tide_status
 tide_trace_recover(const char *path, struct tide_trace_recovery *out)
 {
+    TIDEI_INSIDE(NULL);
     enum tide_status status = tidei_figures_clear("trace", out);
     struct tide_trace_recovery found = { TIDE_FIGURES(found), .state = TIDE_TRACE_CLOSED };
     char *rings, *real;

@@ -13,6 +13,7 @@
 
 #include "src/resource/resource.h"
 #include "src/context/symbols.h"
+#include "src/sync/inside.h"
 #include "src/tables/grow.h"
 #include "src/trace/ring/filelimit.h"
 #include "src/trace/database/database.h"
@@ -307,6 +308,7 @@ resolve_opened(struct resolve *resolve)
 enum tide_status
 tide_trace_resolve(const char *path, struct tide_trace_resolution *out)
 {
+    TIDEI_INSIDE(NULL);
     struct tide_trace_resolution frames = { TIDE_FIGURES(frames) };
     struct resolve resolve = { .path = path, .out = &frames };
     struct timespec now;

@@ -1,0 +1,182 @@
+/* Checks calls that enter a stack from outside, and marks their threads; see src/sync/inside.h. */
+#include "src/resource/interrupted.h"
+#include "src/resource/resource.h"
+
+static enum tide_status
+resource_check(const struct tide_resource *resource, size_t alignment)
+{
+    if (resource == NULL)
+        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of a resource");
+    if (!tidei_is_power_of_two(alignment))
+        return tide_error_set(TIDE_EINVAL, "%s: alignment %zu is no power of two", resource->ops->name, alignment);
+    return TIDE_OK;
+}
+
+/* The reason to refuse an allocation or a free, if there is one. */
+static enum tide_status
+resource_refuse(const struct tide_resource *resource, size_t alignment, tide_stream stream)
+{
+    enum tide_status status = resource_check(resource, alignment);
+
+    if (status == TIDE_OK && stream == TIDE_STREAM_ALL)
+        status =
+            tide_error_set(TIDE_EINVAL, "%s: TIDE_STREAM_ALL is no stream to allocate or free on", resource->ops->name);
+    return status;
+}
+
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* Keeps the compiler from joining conditions without branches, which takes more instructions. */
+#define APART() __asm__ volatile("")
+
+/*
+ * Whether resource_refuse has a reason, or the call is within another one; the only check on the path of allocations
+ * and frees. The last line is one branch.
+ */
+static inline __attribute__((always_inline)) bool
+resource_stops(const struct tide_resource *resource, size_t alignment, tide_stream stream)
+{
+    if (UNLIKELY(resource == NULL))
+        return true;
+    APART();
+    if (UNLIKELY(stream == TIDE_STREAM_ALL))
+        return true;
+    APART();
+    if (UNLIKELY(alignment == 0))
+        return true;
+    APART();
+    return UNLIKELY(((alignment & (alignment - 1)) | (uintptr_t)tidei_inside_call()) != 0);
+}
+
+/* The end of an allocation that has failed, or behind which handlers have left something. The thread is not marked. */
+static __attribute__((noinline, cold)) enum tide_status
+allocate_end(enum tide_status status, void **out)
+{
+    if (status != TIDE_OK)
+        *out = NULL;
+    tidei_interrupted_free();
+    return status;
+}
+
+/* An allocation with wrong arguments, or within another call. */
+static __attribute__((noinline, cold)) enum tide_status
+allocate_otherwise(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    const void *within = tidei_inside_call();
+    enum tide_status status;
+
+    if (out != NULL)
+        *out = NULL;
+    if (tidei_interrupted_refuses())
+        return TIDE_ESIGNAL;
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of an address for the pointer");
+    status = resource_refuse(resource, alignment, stream);
+    if (status != TIDE_OK)
+        return status;
+    tidei_inside_set(resource);
+    status = resource->ops->allocate(resource, bytes, alignment, stream, out);
+    tidei_inside_set(within);
+    return allocate_end(status, out);
+}
+
+enum tide_status
+tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    void **volatile kept = out; /* in memory: in a register it would cost two more instructions */
+    enum tide_status status;
+
+    if (UNLIKELY(out == NULL))
+        return allocate_otherwise(resource, bytes, alignment, stream, out);
+    APART();
+    if (resource_stops(resource, alignment, stream))
+        return allocate_otherwise(resource, bytes, alignment, stream, out);
+    *out = NULL;
+    tidei_inside_set(resource);
+    status = resource->ops->allocate(resource, bytes, alignment, stream, out);
+    tidei_inside_set(NULL);
+    if (UNLIKELY(((uintptr_t)status | (uintptr_t)tidei_inside_deferred()) != 0))
+        return allocate_end(status, kept);
+    return TIDE_OK;
+}
+
+static __attribute__((noinline, cold)) enum tide_status
+deallocate_end(enum tide_status status)
+{
+    tidei_interrupted_free();
+    return status;
+}
+
+/* A free with wrong arguments, or within another call. */
+static __attribute__((noinline, cold)) enum tide_status
+deallocate_otherwise(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    const void *within = tidei_inside_call();
+    enum tide_status status;
+
+    if (tidei_interrupted_by(within)) {
+        if (resource == NULL || !tidei_is_power_of_two(alignment) || stream == TIDE_STREAM_ALL)
+            return TIDE_EINVAL;
+        return tidei_interrupted_defer(resource, &(struct tidei_place){ pointer, bytes, alignment, stream });
+    }
+    status = resource_refuse(resource, alignment, stream);
+    if (status != TIDE_OK)
+        return status;
+    tidei_inside_set(resource);
+    status = resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
+    tidei_inside_set(within);
+    return deallocate_end(status);
+}
+
+enum tide_status
+tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    enum tide_status status;
+
+    if (resource_stops(resource, alignment, stream))
+        return deallocate_otherwise(resource, pointer, bytes, alignment, stream);
+    tidei_inside_set(resource);
+    status = resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
+    tidei_inside_set(NULL);
+    if (UNLIKELY(tidei_inside_deferred() != NULL))
+        return deallocate_end(status);
+    return status;
+}
+
+enum tide_status
+tide_order(struct tide_resource *resource, tide_stream earlier, tide_stream later)
+{
+    TIDEI_INSIDE(resource);
+    enum tide_status status = resource_check(resource, 1);
+
+    if (status == TIDE_OK && later == TIDE_STREAM_ALL)
+        status = tide_error_set(TIDE_EINVAL, "%s: TIDE_STREAM_ALL cannot be made to wait", resource->ops->name);
+    return status != TIDE_OK ? status : resource->ops->order(resource, earlier, later);
+}
+
+enum tide_status
+tide_trim(struct tide_resource *resource, uint64_t keep_bytes)
+{
+    TIDEI_INSIDE(resource);
+    enum tide_status status = resource_check(resource, 1);
+
+    return status != TIDE_OK ? status : resource->ops->trim(resource, keep_bytes);
+}
+
+enum tide_status
+tide_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
+{
+    TIDEI_INSIDE(resource);
+    enum tide_status status;
+
+    if (out == NULL)
+        return tide_error_set(TIDE_EINVAL, "resource: NULL in place of an address for the figure");
+    *out = 0;
+    status = resource_check(resource, 1);
+    if (status != TIDE_OK)
+        return status;
+    status = resource->ops->query(resource, what, out);
+    if (status != TIDE_OK)
+        *out = 0;
+    return status;
+}
