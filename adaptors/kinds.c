@@ -20,6 +20,8 @@ const struct tidei_kind *const tidei_kinds[] = {
 enum tide_status
 tide_stack_parse(const char *text, struct tide_resource **out)
 {
+    TIDEI_INSIDE(NULL);
+
     return tidei_stack_build(tidei_kinds, text, NULL, out);
 }
 

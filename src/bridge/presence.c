@@ -30,7 +30,7 @@ bool
 tidei_presence_here(void)
 {
     const struct tidei_presence_slot *mine =
-        (const struct tidei_presence_slot *)tidei_slot_known(&tidei_presence.slots);
+        (const struct tidei_presence_slot *)tidei_slot_find(&tidei_presence.slots);
 
     return mine != NULL && mine->depth != 0;
 }
