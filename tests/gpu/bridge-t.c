@@ -132,6 +132,43 @@ test_capture(struct gpu_work *work, const char *base)
     ok(trace_is_whole(trace), "over %s the trace of a program with a graph is whole", base);
 }
 
+#define BLOCKING_TESTS 4
+
+/* The capture of a stream that the legacy stream waits for: nothing may be done on the legacy stream meanwhile. */
+static void
+test_blocking(struct gpu_work *work)
+{
+    CUgraph graph = NULL;
+    CUstream stream;
+    void *before, *inside, *legacy;
+
+    if (gpu.stream_create(&stream, CU_STREAM_DEFAULT) != CUDA_SUCCESS)
+        abort();
+    use("pool | driver");
+    before = tide_torch_alloc(MIB, 0, NULL);
+    tide_torch_free(tide_torch_alloc(MIB, 0, stream), MIB, 0, stream);
+    tide_torch_begin(0, pool_id, NULL);
+    gpu.stream_begin_capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    inside = tide_torch_alloc(MIB, 0, stream);
+    legacy = tide_torch_alloc(MIB, 0, NULL);
+    tide_torch_free(before, MIB, 0, NULL);
+    tide_torch_reset();
+    ok(all_of(inside != NULL, legacy != NULL, gpu_fill(&work->kernels, stream, inside, WORDS, 1)),
+       "beside the capture of a blocking stream the legacy stream gets memory");
+    ok(all_of(gpu.stream_end_capture(stream, &graph) == CUDA_SUCCESS, graph != NULL),
+       "neither an allocation nor a free on the legacy stream spoils that capture, nor does empty_cache");
+    tide_torch_end(0, pool_id);
+    is_u64(figures_now().live_bytes, 2 * MIB, "the free on the legacy stream is done at the end of the capture");
+    if (graph != NULL)
+        gpu.graph_destroy(graph);
+    tide_torch_free(inside, MIB, 0, stream);
+    tide_torch_free(legacy, MIB, 0, NULL);
+    tide_torch_release(0, pool_id);
+    is_u64(figures_now().live_bytes, 0, "after the capture of a blocking stream nothing is outstanding");
+    tide_bridge_end();
+    gpu.stream_destroy(stream);
+}
+
 #define KEPT_TESTS 5
 
 /* A pool is begun twice and released once; a block outlives its pool; a capture that fails; a use that ends. */
@@ -338,11 +375,13 @@ main(void)
         skip_all(reason);
     if (!gpu_work_open(&work, 0))
         skip_all("this device cannot run the tests' kernels");
-    plan(3 * CAPTURE_TESTS + KEPT_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS + DEVICE_TESTS + DEFAULT_TESTS);
+    plan(3 * CAPTURE_TESTS + BLOCKING_TESTS + KEPT_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS + DEVICE_TESTS +
+         DEFAULT_TESTS);
     gpu_diag();
     test_capture(&work, "driver");
     test_capture(&work, "vmm");
     test_capture(&work, "cuda");
+    test_blocking(&work);
     test_pool(&work);
     test_record(&work, false);
     test_record(&work, true);
