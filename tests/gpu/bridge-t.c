@@ -306,6 +306,38 @@ test_thread(struct gpu_work *work)
     }
 }
 
+#define FORK_TESTS 2
+
+/* DataLoader's workers have copies of tensors, which they drop when they end. */
+static int
+child_of_fork(void *block)
+{
+    void *own = block;
+    bool refused = tide_bridge_allocate(0, MIB, 0, &own) == TIDE_EUNSUPPORTED && own == NULL &&
+                   strstr(tide_error_text(), "fork()") != NULL;
+
+    tide_bridge_record_stream(block, 0);
+    return refused && tide_bridge_deallocate(block, 0) == TIDE_OK && figures_now().live_bytes == 0 ? 0 : 1;
+}
+
+static void
+test_fork(struct gpu_work *work)
+{
+    void *block;
+
+    use("pool | driver");
+    block = tide_torch_alloc(MIB, 0, work->first);
+    gpu_fill(&work->kernels, work->first, block, WORDS, 5);
+    if (CHILDREN_MAY_RECORD)
+        ok(in_child(child_of_fork, block) == 0,
+           "a child of fork() is refused by name, and forgets its parent's blocks without a call of the driver");
+    else
+        skip(1, "ThreadSanitizer follows no child");
+    is_u64(gpu_count_wrong(&work->kernels, work->first, block, WORDS, 5), 0, "the parent's block is as it was");
+    tide_torch_free(block, MIB, 0, work->first);
+    tide_bridge_end();
+}
+
 #define DEVICE_TESTS 4
 
 /* One text, a stack for each device. */
@@ -375,8 +407,8 @@ main(void)
         skip_all(reason);
     if (!gpu_work_open(&work, 0))
         skip_all("this device cannot run the tests' kernels");
-    plan(3 * CAPTURE_TESTS + BLOCKING_TESTS + KEPT_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS + DEVICE_TESTS +
-         DEFAULT_TESTS);
+    plan(3 * CAPTURE_TESTS + BLOCKING_TESTS + KEPT_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS + FORK_TESTS +
+         DEVICE_TESTS + DEFAULT_TESTS);
     gpu_diag();
     test_capture(&work, "driver");
     test_capture(&work, "vmm");
@@ -387,6 +419,7 @@ main(void)
     test_record(&work, true);
     test_limit();
     test_thread(&work);
+    test_fork(&work);
     test_devices();
     test_default();
     gpu_work_close(&work);
