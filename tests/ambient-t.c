@@ -64,8 +64,8 @@ main(void)
 
     plan(14);
     trace = scratch("ambient.db");
-    turns.stack = stack_of("log(%s) | host", trace);
-    counted = stack_of("statistics(tags) | host");
+    turns.stack = stack_of("log(%s) | sim", trace);
+    counted = stack_of("statistics(tags) | sim");
     pthread_barrier_init(&turns.barrier, NULL, 2);
     take(turns.stack, 100);
     ok(tide_tag_ambient("forward") == TIDE_OK, "an ambient tag is set");

@@ -175,7 +175,8 @@ TIDE_EXPORT enum tide_status tide_bridge_fraction(int device, double share);
 /*
  * For PyTorch: the functions of a CUDAPluggableAllocator. A refusal raises an exception of the caller's language: of
  * PyTorch (a RuntimeError that begins with "CUDA out of memory.") where its library is loaded, else std::bad_alloc;
- * where there is no C++ either, NULL. A free cannot fail; what goes wrong goes to the message sink. Since 0.1.
+ * where there is no C++ either, NULL. So call tide_torch_alloc from code that catches, and tide_bridge_allocate from
+ * all other. A free cannot fail; what goes wrong goes to the message sink. Since 0.1.
  */
 TIDE_EXPORT void *tide_torch_alloc(size_t bytes, int device, void *stream);
 TIDE_EXPORT void tide_torch_free(void *pointer, size_t bytes, int device, void *stream);
@@ -202,16 +203,16 @@ TIDE_EXPORT void tide_torch_end(int device, struct tide_torch_pool id);
 TIDE_EXPORT void tide_torch_release(int device, struct tide_torch_pool id);
 
 /*
- * For a torch.cuda.MemPool: the functions from which PyTorch's own allocator gets its segments. A refusal is NULL, which
- * PyTorch turns into torch.OutOfMemoryError. Without a use and TIDEMARK_STACK the stack is the base `cuda` alone.
+ * For a torch.cuda.MemPool: the functions from which PyTorch's own allocator gets its segments. A refusal is NULL,
+ * which PyTorch turns into torch.OutOfMemoryError. Without a use and TIDEMARK_STACK the stack is the base `cuda` alone.
  * Since 0.1.
  */
 TIDE_EXPORT void *tide_torch_segment_alloc(size_t bytes, int device, void *stream);
 TIDE_EXPORT void tide_torch_segment_free(void *pointer, size_t bytes, int device, void *stream);
 
 /*
- * For a cupy.cuda.CFunctionAllocator: memory of stream 0. `parameter` is ignored. A refusal raises std::bad_alloc, which
- * CuPy turns into MemoryError. Since 0.1.
+ * For a cupy.cuda.CFunctionAllocator: memory of stream 0. `parameter` is ignored. A refusal raises std::bad_alloc,
+ * which CuPy turns into MemoryError. Since 0.1.
  */
 TIDE_EXPORT void *tide_cupy_malloc(void *parameter, size_t bytes, int device);
 TIDE_EXPORT void tide_cupy_free(void *parameter, void *pointer, int device);

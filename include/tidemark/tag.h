@@ -34,8 +34,8 @@ TIDE_EXPORT void tide_tag_pop(void);
 /*
  * Set the ambient tag of the process: what a thread allocates while it has no tag of its own is noted under `name`. For
  * phases of a program whose allocations come from threads that it does not know, such as those of PyTorch's autograd.
- * It replaces the former one; NULL: none. A thread that is within an allocation may still note the former one. `name` as
- * for tide_tag_push; tags that threads push do not nest in it.
+ * It replaces the former one; NULL: none. A thread that is within an allocation may still note the former one. `name`
+ * is as for tide_tag_push; tags that threads push do not nest in it.
  *
  * On failure nothing has changed.
  * Errors: TIDE_EINVAL (empty), TIDE_ENOMEM.

@@ -3,8 +3,8 @@
  *
  * A graph names addresses, and may be launched until its pool is released. So what is allocated on a captured stream is
  * real memory, from the stack, which has to be ready at once: it is allocated on a stream of the bridge's own that no
- * capture knows, and the host waits for that. It goes back when the pool is released. A block that the program has freed
- * meanwhile serves later requests of its pool and stream, whose work follows in the same graphs.
+ * capture knows, and the host waits for that. It goes back when the pool is released. A block that the program has
+ * freed meanwhile serves later requests of its pool and stream, whose work follows in the same graphs.
  *
  * A free on a captured stream of a block from outside would become a part of the graph, or spoil the capture. It waits
  * until no capture is left.

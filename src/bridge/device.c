@@ -34,7 +34,7 @@ tidei_bridge_device_get(int ordinal, struct tidei_bridge_device **out)
         return tide_error_set(TIDE_EINVAL, "bridge: device %d, expected a CUDA ordinal from 0 to %d", ordinal,
                               TIDE_BRIDGE_DEVICES - 1);
     made = device_new(ordinal);
-    /* Release: pairs with the acquire in tidei_bridge_device_known, and here with that of a thread that comes second. */
+    /* Release: pairs with the acquire in tidei_bridge_device_known, and with that of a thread that comes second. */
     if (made != NULL && atomic_compare_exchange_strong_explicit(&tidei_bridge_devices[ordinal], out, made,
                                                                 memory_order_acq_rel, memory_order_acquire)) {
         *out = made;
