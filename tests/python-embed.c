@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -68,6 +69,38 @@ take_without(void *self, void *argument)
     return from_long(0);
 }
 
+/* A thread without the GIL allocates while another one holds the GIL, and waits for it. */
+static sem_t waiting, held, allocated;
+
+static void *
+take_held_up(void *self, void *argument)
+{
+    size_t bytes = (size_t)as_long(argument);
+    void *thread = save_thread();
+
+    (void)self;
+    sem_post(&waiting);
+    sem_wait(&held);
+    allocate(bytes);
+    sem_post(&allocated);
+    restore_thread(thread);
+    return from_long(0);
+}
+
+static void *
+hold_up(void *self, void *argument)
+{
+    void *thread = save_thread();
+
+    (void)self;
+    (void)argument;
+    sem_wait(&waiting);
+    restore_thread(thread);
+    sem_post(&held);
+    sem_wait(&allocated);
+    return from_long(0);
+}
+
 static void
 look_up(void *library, const char *name, void *function)
 {
@@ -82,10 +115,13 @@ look_up(void *library, const char *name, void *function)
 static void
 add_functions(void)
 {
-    static struct method methods[] = { { "take", take, 8, NULL }, { "take_without", take_without, 8, NULL } };
+    static struct method methods[] = { { "take", take, 8, NULL },
+                                       { "take_without", take_without, 8, NULL },
+                                       { "take_held_up", take_held_up, 8, NULL },
+                                       { "hold_up", hold_up, 8, NULL } };
     void *module = add_module("__main__");
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 4; i++)
         set_attribute(module, methods[i].name, function_new(&methods[i], NULL, NULL));
 }
 
@@ -134,6 +170,9 @@ main(int argc, char **argv)
 {
     void *library;
 
+    sem_init(&waiting, 0, 0);
+    sem_init(&held, 0, 0);
+    sem_init(&allocated, 0, 0);
     if (argc != 3 || tide_stack_parse(argv[2], &stack) != TIDE_OK)
         return 2;
     allocate(1);
@@ -161,6 +200,9 @@ main(int argc, char **argv)
     run_string("def first():\n for i in range(64): take(3)\nfirst()");
     run_string("def second():\n take(4)\n take_without(5)\nsecond()");
     run_thread();
+    run_string("import _thread\nlock = _thread.allocate_lock()\nlock.acquire()\n"
+               "def waits():\n take_held_up(50)\n lock.release()\n"
+               "_thread.start_new_thread(waits, ())\nhold_up(0)\nlock.acquire()");
     run_another_interpreter();
     run_string("def after():\n take(30)\nafter()");
     finalize();

@@ -11,7 +11,7 @@ test -f "$library" || skip_all 'there is no shared library'
 $NM -D "$library" 2>/dev/null | grep -q '__asan_init\|__tsan_init' && skip_all 'a sanitizer has to be in python3 itself'
 $python -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 9) or sys.version_info >= (3, 14))' 2>/dev/null ||
     skip_all 'there is no Python of 3.9 to 3.13'
-plan 46
+plan 45
 
 # run STACK WHAT...: run a part of the program, with $python.
 run() {
@@ -126,7 +126,7 @@ wrong mixed:x 'begins with no digit'
 home=$($python -c 'import sys; print(sys.base_prefix)')
 embedded=$($python -c 'import os, sysconfig
 print(os.path.join(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("INSTSONAME") or ""))')
-if test -f "$embedded" && PYTHONHOME=$home "$top_builddir/tests/python-embed" "$embedded" "log($scratch/e.db, callstack=python) | host" 2>"$scratch/err"; then
+if test -f "$embedded" && PYTHONHOME=$home timeout 60 "$top_builddir/tests/python-embed" "$embedded" "log($scratch/e.db, callstack=python) | host" 2>"$scratch/err"; then
     frames() {
         "$SQLITE3" "$scratch/e.db" "SELECT group_concat(frames, '; ') FROM (SELECT DISTINCT size || ' ' || coalesce((SELECT
             group_concat(function || ':' || line, ' ') FROM callstack JOIN frame USING (frame_id)
@@ -137,12 +137,14 @@ if test -f "$embedded" && PYTHONHOME=$home "$top_builddir/tests/python-embed" "$
     is "$(frames '1, 2, 10, 13, 40')" '1 -; 2 -; 10 -; 13 -; 40 -' 'where no Python runs there are no frames of it'
     is "$(frames '11, 12')" '11 of_thread:2 <module>:4; 12 of_thread:3 <module>:4' \
         'a thread that Python does not know has frames while it runs Python'
+    is "$(frames 50)" '50 waits:5' \
+        'an allocation without the GIL has its frames while another thread holds the GIL and waits for it'
     is "$(frames '20, 21, 30')" '20 -; 21 -; 30 after:2 <module>:3' 'the frames of another interpreter are not recorded'
     is "$(frames '41, 42, 43')" '41 again:2 <module>:3; 42 third:2 <module>:4; 43 third:3 <module>:4' \
         'Python that has ended and was begun again has its frames'
 else
     diag "$(cat "$scratch/err")"
-    skip 5 'there is no library of Python to load'
+    skip 6 'there is no library of Python to load'
 fi
 
 # Without Python.
@@ -152,3 +154,4 @@ is "$("$SQLITE3" "$trace-native" 'SELECT count(*), count(callstack_id) FROM allo
 "$top_builddir/tests/callstack-program" "log($trace-native-2, callstack=mixed) | sim" end >"$scratch/out" 2>&1
 is "$("$SQLITE3" "$trace-native-2" 'SELECT count(*) = count(callstack_id) FROM allocation')" 1 \
     'a program without Python has its native frames with mixed'
+done_testing
