@@ -16,6 +16,7 @@
 #include "point.h"
 #include "tap.h"
 #include "trace.h"
+#include "src/sync/testpoint.h"
 
 #define THREADS 4
 #define SLOTS   16
@@ -223,6 +224,49 @@ test_refused(void)
            75, "a dropped allocation that is never freed is counted");
 }
 
+/* The ring is full, and nothing empties it: a new tag, its call stack and a mark are neither waited for nor lost. */
+static void
+test_names(void)
+{
+    const char *path = scratch("names.db");
+    struct tide_resource *log = stack_of("log(%s, overflow=drop, ring=4KiB, callstack=8) | sim", path);
+
+    take(log, 1);
+    tide_log_flush(log);
+    atomic_store(&tidei_test_wait_ns, 200000000); /* what waits gives up */
+    point_arm("merge.look", NULL);
+    point_wait();
+    fill(log, 2);
+    for (int i = 0; i < 20; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "tag %d", i);
+        tide_tag_push(name);
+        take(log, 3);
+        tide_tag_pop();
+        tide_mark("a mark");
+    }
+    point_release();
+    tide_log_flush(log);
+    tide_tag_push("tag 7");
+    give(log, take(log, 4), 4);
+    tide_tag_pop();
+    atomic_store(&tidei_test_wait_ns, 0);
+    tide_resource_release(log);
+    is_i64(sql_number(path, "SELECT count(*) FROM tag WHERE name LIKE 'tag %%'"), 20,
+           "tags that are new while a ring is full are in the trace");
+    is_i64(sql_number(path, "SELECT count(*) FROM mark WHERE kind = 'mark' AND text = 'a mark' AND thread_id ="
+                            " (SELECT min(alloc_thread_id) FROM allocation)"),
+           20, "marks that find the ring full are in the trace, with their thread");
+    ok(all_of(sql_number(path, "SELECT count(*) FROM allocation WHERE tag_id NOT IN (SELECT tag_id FROM tag)") == 0,
+              sql_number(path, "SELECT count(*) FROM allocation WHERE callstack_id NOT IN (SELECT callstack_id FROM"
+                               " callstack)") == 0,
+              sql_number(path, "SELECT count(*) FROM allocation WHERE size = 4 AND tag_id = (SELECT tag_id FROM tag"
+                               " WHERE name = 'tag 7')") == 1),
+       "every kept event finds its tag and its call stack");
+    is_i64(sql_number(path, "SELECT value FROM meta WHERE key = 'ring_waits'"), 0, "no thread has waited");
+}
+
 /* A process is killed while a thread that ends reports its drops. */
 static void *
 told_work(void *log)
@@ -299,11 +343,12 @@ main(void)
 {
     uint64_t seed;
 
-    plan(17);
+    plan(21);
     seed = random_seed("OVERFLOW_SEED");
     test_pressure(seed);
     test_refused();
     test_told();
+    test_names();
     test_short_threads();
     return done();
 }

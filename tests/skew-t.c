@@ -380,7 +380,7 @@ test_killed_assumed(void)
        "killed with early frees: the trace does not say that it is complete");
 }
 
-/* The clock that a recording with clock=auto takes where the kernel keeps its time by `source`; NULL: it does not say. */
+/* The clock that clock=auto takes where the kernel keeps its time by `source`; NULL: it does not say. */
 static void
 test_source(const char *source, const char *wanted, const char *what)
 {

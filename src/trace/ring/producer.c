@@ -99,16 +99,16 @@ tidei_producer_forked(void)
 }
 
 /*
- * Take a ring for this thread: of the rings that other threads have left, the one with the fewest records, else a new
- * one. The session's lock is held.
+ * A ring that no thread has, with room for so many records: of the rings that threads have left, the one with the
+ * fewest, else a new one. The session's lock is held.
  */
 static struct tidei_ring *
-producer_take_ring(struct tidei_session *session)
+producer_find_ring(const struct tidei_session *session, uint64_t room)
 {
     struct tidei_ringfile *file = session->file;
     uint32_t count = atomic_load_explicit(&file->header->ring_count, memory_order_acquire);
     struct tidei_ring *ring = NULL;
-    uint64_t least = UINT64_MAX;
+    uint64_t least = file->ring_bytes / sizeof(struct tidei_record) - room + 1;
 
     for (uint32_t i = 0; i < count && least != 0; i++) {
         struct tidei_ring *other = file->rings[i];
@@ -124,7 +124,18 @@ producer_take_ring(struct tidei_session *session)
             least = holds;
         }
     }
-    if (ring == NULL && tidei_ringfile_add_ring(file, &ring) != TIDE_OK)
+    if (ring == NULL)
+        tidei_ringfile_add_ring(file, &ring);
+    return ring;
+}
+
+/* Take a ring for this thread. The session's lock is held. */
+static struct tidei_ring *
+producer_take_ring(struct tidei_session *session)
+{
+    struct tidei_ring *ring = producer_find_ring(session, 0);
+
+    if (ring == NULL)
         return NULL;
     ring->thread_id = ++session->next_thread_id;
     atomic_store_explicit(&ring->state, TIDEI_RING_TAKEN, memory_order_relaxed); /* read only under the lock */
@@ -459,23 +470,12 @@ tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint
     tidei_drops_add(producer->session->drops, layer, address);
 }
 
-bool
-tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record, const char *text, size_t length)
+/* Write a record with its text, for which the ring has room. */
+static void
+producer_put_text(struct tidei_producer *producer, struct tidei_record *record, const char *text, size_t length)
 {
-    uint64_t most = producer->mask; /* text records that the ring can hold after the first record */
-    uint64_t records;
+    uint64_t records = record->text_records;
 
-    most = most * TIDEI_TEXT_BYTES < TIDEI_TEXT_MAX ? most * TIDEI_TEXT_BYTES : TIDEI_TEXT_MAX;
-    if (length > most)
-        length = tidei_utf8_cut(text, most);
-    records = (length + TIDEI_TEXT_BYTES - 1) / TIDEI_TEXT_BYTES;
-    if (!producer_has_space(producer, records + 1) && !producer_wait(producer, records + 1)) {
-        if (record->kind == TIDEI_RECORD_MARK)
-            producer_count(&producer->ring->dropped_marks);
-        return false;
-    }
-    record->text_records = (uint16_t)records;
-    record->thread = producer->thread_id;
     tidei_producer_open(producer, producer->ring, tidei_producer_ticks(producer, false), false);
     record->ticks = tidei_producer_ticks(producer, false);
     tidei_record_seal(record, 0);
@@ -491,6 +491,61 @@ tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record
         memcpy(&producer->records[(producer->head + 1 + i) & producer->mask], &part, sizeof(part));
     }
     tidei_producer_publish(producer, producer->ring, records + 1);
+}
+
+/*
+ * With overflow=drop nobody waits for room for a name, which cannot be dropped, since later events refer to it: it goes
+ * into a ring that no thread has. The merge puts it before them by its time. False: there is no such ring.
+ */
+static bool
+producer_text_elsewhere(const struct tidei_producer *producer, struct tidei_record *record, const char *text,
+                        size_t length)
+{
+    struct tidei_session *session = producer->session;
+    struct tidei_producer other = *producer;
+    struct tidei_error error;
+    int cancel;
+
+    tidei_error_save(&error);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    /* Its state stays as it is, since rings are taken with this lock. */
+    pthread_mutex_lock(&session->lock);
+    other.ring = tidei_session_records(session) ? producer_find_ring(session, record->text_records + 1u) : NULL;
+    if (other.ring != NULL) {
+        other.records = tidei_ring_records(other.ring);
+        other.head = atomic_load_explicit(&other.ring->head, memory_order_relaxed);
+        producer_put_text(&other, record, text, length);
+    }
+    pthread_mutex_unlock(&session->lock);
+    pthread_setcancelstate(cancel, NULL);
+    tidei_error_restore(&error);
+    return other.ring != NULL;
+}
+
+bool
+tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record, const char *text, size_t length)
+{
+    uint64_t most = producer->mask; /* text records that the ring can hold after the first record */
+    uint64_t records;
+
+    most = most * TIDEI_TEXT_BYTES < TIDEI_TEXT_MAX ? most * TIDEI_TEXT_BYTES : TIDEI_TEXT_MAX;
+    if (length > most)
+        length = tidei_utf8_cut(text, most);
+    records = (length + TIDEI_TEXT_BYTES - 1) / TIDEI_TEXT_BYTES;
+    record->text_records = (uint16_t)records;
+    record->thread = producer->thread_id;
+    if (!producer_has_space(producer, records + 1)) {
+        /* The counts of a ring are known by its own records: see producer_report_drops. */
+        if (producer->drop && record->kind != TIDEI_RECORD_LOSS &&
+            producer_text_elsewhere(producer, record, text, length))
+            return true;
+        if (!producer_wait(producer, records + 1)) {
+            if (record->kind == TIDEI_RECORD_MARK)
+                producer_count(&producer->ring->dropped_marks);
+            return false;
+        }
+    }
+    producer_put_text(producer, record, text, length);
     return true;
 }
 

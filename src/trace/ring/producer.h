@@ -192,7 +192,8 @@ void tidei_producer_sample(struct tidei_producer *producer, uint32_t layer_id,
 bool tidei_producer_held(struct tidei_producer *producer, uint16_t layer_id, const struct tidei_place *place);
 
 /*
- * Record something with text. Waits for room even with overflow=drop. Text that is too long for the ring is cut at a
+ * Record something with text. With overflow=drop it goes into another ring where this one is full, and waits for room
+ * only if there is none to be had; else it waits. Text that is too long for the ring is cut at a
  * UTF-8 character boundary. False if the recording has ended.
  */
 bool tidei_producer_text(struct tidei_producer *producer, struct tidei_record *record, const char *text, size_t length);
