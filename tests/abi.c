@@ -134,6 +134,7 @@ check_options(struct tide_resource *sim, struct tide_resource *host, const char 
     CHECK_OPTIONS(struct tide_retry_options, options.function = NULL, tide_retry_create(host, &options, &made));
     CHECK_OPTIONS(struct tide_vmm_options, options.maximum_bytes = (uint64_t)1 << 30, tide_vmm_create(&options, &made));
     CHECK_OPTIONS(struct tide_sim_options, options.capacity_bytes = 4096, tide_sim_create(&options, &made));
+    CHECK_OPTIONS(struct tide_stack_options, options.device = 0, tide_stack_parse_with("host", &options, &made));
     CHECK_OPTIONS(struct tide_statistics_options, options.by_tag = true, tide_statistics_create(host, &options, &made));
     CHECK_OPTIONS(struct tide_track_options, options.callstack_depth = 4, tide_track_create(host, &options, &made));
 }
@@ -189,6 +190,13 @@ check_figures(void)
     CHECK_FIGURES(struct tide_trace_resolution, tide_trace_resolve("/nonexistent/trace.db", out), out->resolved == 0);
     drop(stack);
     drop(fallback);
+    tide_bridge_use("host");
+    tide_bridge_allocate(0, 100, 0, &first);
+    CHECK_FIGURES(struct tide_bridge_figures, tide_bridge_read(0, out), out->live_bytes == 100);
+    CHECK_FIGURES(struct tide_bridge_figures, (tide_bridge_push(0), tide_bridge_pop(0, out)), out->live_bytes == 100);
+    CHECK_FIGURES(struct tide_bridge_block, tide_bridge_find(first, out), out->bytes == 100);
+    tide_bridge_deallocate(first, 0);
+    tide_bridge_end();
 }
 
 static int told;

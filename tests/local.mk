@@ -975,7 +975,7 @@ soak: tests/soak-t
 check_PROGRAMS += tests/bridge-t tests/ambient-t tests/log-end-t
 tests_bridge_t_SOURCES = tests/bridge-t.c $(trace_test)
 tests_bridge_t_CFLAGS = $(trace_test_cflags)
-tests_bridge_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_bridge_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 tests_ambient_t_SOURCES = tests/ambient-t.c $(trace_test)
 tests_ambient_t_CFLAGS = $(trace_test_cflags)
 tests_ambient_t_LDADD = libtidemark.la $(SQLITE_LIBS)

@@ -175,7 +175,8 @@ TIDE_EXPORT enum tide_status tide_bridge_fraction(int device, double share);
 /*
  * For PyTorch: the functions of a CUDAPluggableAllocator. A refusal raises an exception of the caller's language: of
  * PyTorch (a RuntimeError that begins with "CUDA out of memory.") where its library is loaded, else std::bad_alloc;
- * where there is no C++ either, NULL. A free cannot fail; what goes wrong goes to the message sink. Since 0.1.
+ * where there is no C++ either, NULL. So call tide_torch_alloc from code that catches, and tide_bridge_allocate from all
+ * other. A free cannot fail; what goes wrong goes to the message sink. Since 0.1.
  */
 TIDE_EXPORT void *tide_torch_alloc(size_t bytes, int device, void *stream);
 TIDE_EXPORT void tide_torch_free(void *pointer, size_t bytes, int device, void *stream);

@@ -1,7 +1,6 @@
 /* Makes the state of each device, and limits it. */
 #include "config.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +8,6 @@
 #include "src/resource/resource.h"
 
 _Atomic(struct tidei_bridge_device *) tidei_bridge_devices[TIDE_BRIDGE_DEVICES];
-
-static pthread_mutex_t device_mutex = PTHREAD_MUTEX_INITIALIZER; /* held while a device's state is made */
 
 static struct tidei_bridge_device *
 device_new(int ordinal)
@@ -22,27 +19,29 @@ device_new(int ordinal)
     memset(device, 0, sizeof(*device));
     device->ordinal = ordinal;
     tidei_ledger_init(&device->ledger, true, (struct tidei_amount){ 0, 0 }, UINT64_MAX);
-    tidei_lock_init(&device->lock);
     return device;
 }
 
 enum tide_status
 tidei_bridge_device_get(int ordinal, struct tidei_bridge_device **out)
 {
+    struct tidei_bridge_device *made;
+
     *out = tidei_bridge_device_known(ordinal);
     if (*out != NULL)
         return TIDE_OK;
     if (ordinal < 0 || ordinal >= TIDE_BRIDGE_DEVICES)
         return tide_error_set(TIDE_EINVAL, "bridge: device %d, expected a CUDA ordinal from 0 to %d", ordinal,
                               TIDE_BRIDGE_DEVICES - 1);
-    pthread_mutex_lock(&device_mutex);
-    *out = tidei_bridge_device_known(ordinal);
-    if (*out == NULL) {
-        *out = device_new(ordinal);
-        /* Release: pairs with the acquire in tidei_bridge_device_known. */
-        atomic_store_explicit(&tidei_bridge_devices[ordinal], *out, memory_order_release);
+    made = device_new(ordinal);
+    /* Release: pairs with the acquire in tidei_bridge_device_known, and with that of a thread that comes second. */
+    if (made != NULL && atomic_compare_exchange_strong_explicit(&tidei_bridge_devices[ordinal], out, made,
+                                                                memory_order_acq_rel, memory_order_acquire)) {
+        *out = made;
+    } else if (made != NULL) {
+        tidei_ledger_fini(&made->ledger);
+        free(made);
     }
-    pthread_mutex_unlock(&device_mutex);
     return *out != NULL ? TIDE_OK : tide_error_set(TIDE_ENOMEM, "bridge: no host memory for device %d", ordinal);
 }
 

@@ -9,7 +9,6 @@
 #include <tidemark/bridge.h>
 
 #include "src/account/ledger.h"
-#include "src/sync/lock.h"
 
 struct tidei_bridge_stack;
 struct tidei_bridge_level;
@@ -30,8 +29,7 @@ struct tidei_bridge_device {
 
     struct tidei_ledger ledger; /* of all blocks that are outstanding; its mark is the peak since the last boundary */
 
-    /* figures.c: what was seen until that boundary. Guarded by the lock. */
-    struct tidei_lock lock;
+    /* figures.c: what was seen until that boundary. Changes only between the ledger's begin and end. */
     uint64_t peak_bytes;              /* since the reset */
     struct tidei_bridge_level *level; /* owned; the latest push */
 };

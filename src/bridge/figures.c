@@ -29,19 +29,21 @@ larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Take the peak since the last boundary over, and begin a new one. The device's lock is held. */
+/* Take the peak since the last boundary over. No thread adds anything until figures_end, which begins a new one. */
 static void
-figures_bound(struct tidei_bridge_device *device, struct tidei_ledger_figures *now)
+figures_begin(struct tidei_bridge_device *device, struct tidei_ledger_figures *now)
 {
-    uint64_t peak;
-
     tidei_ledger_begin(&device->ledger, now);
-    peak = now->mark.bytes;
+    device->peak_bytes = larger(device->peak_bytes, now->mark.bytes);
+    for (struct tidei_bridge_level *level = device->level; level != NULL; level = level->outer)
+        level->peak_bytes = larger(level->peak_bytes, now->mark.bytes);
+}
+
+static void
+figures_end(struct tidei_bridge_device *device, struct tidei_ledger_figures *now)
+{
     now->mark = now->current;
     tidei_ledger_end(&device->ledger, now);
-    device->peak_bytes = larger(device->peak_bytes, peak);
-    for (struct tidei_bridge_level *level = device->level; level != NULL; level = level->outer)
-        level->peak_bytes = larger(level->peak_bytes, peak);
 }
 
 static enum tide_status
@@ -91,10 +93,9 @@ tide_bridge_read(int ordinal, struct tide_bridge_figures *out)
 
     if (status != TIDE_OK || device == NULL)
         return status;
-    tidei_lock_acquire(&device->lock);
-    tidei_ledger_read(&device->ledger, &now);
-    figures.peak_bytes = larger(device->peak_bytes, now.mark.bytes);
-    tidei_lock_release(&device->lock);
+    figures_begin(device, &now);
+    figures.peak_bytes = device->peak_bytes;
+    figures_end(device, &now);
     figures.live_bytes = now.current.bytes;
     figures.live_count = now.current.count;
     figures.allocations = now.total.count;
@@ -115,10 +116,9 @@ tide_bridge_reset_peak(int ordinal)
 
     if (status != TIDE_OK)
         return status;
-    tidei_lock_acquire(&device->lock);
-    figures_bound(device, &now);
+    figures_begin(device, &now);
     device->peak_bytes = now.current.bytes;
-    tidei_lock_release(&device->lock);
+    figures_end(device, &now);
     return TIDE_OK;
 }
 
@@ -135,13 +135,12 @@ tide_bridge_push(int ordinal)
         free(level);
         return status;
     }
-    tidei_lock_acquire(&device->lock);
-    figures_bound(device, &level->begin);
+    figures_begin(device, &level->begin);
     level->failures = atomic_load_explicit(&device->failures, memory_order_relaxed);
     level->peak_bytes = level->begin.current.bytes;
     level->outer = device->level;
     device->level = level;
-    tidei_lock_release(&device->lock);
+    figures_end(device, &level->begin);
     return TIDE_OK;
 }
 
@@ -172,15 +171,14 @@ tide_bridge_pop(int ordinal, struct tide_bridge_figures *out)
     if (status != TIDE_OK)
         return status;
     if (device != NULL) {
-        tidei_lock_acquire(&device->lock);
+        figures_begin(device, &now);
         level = device->level;
         if (level != NULL) {
-            figures_bound(device, &now);
             device->level = level->outer;
             figures_of_level(level, &now, &figures);
             figures.failures = atomic_load_explicit(&device->failures, memory_order_relaxed) - level->failures;
         }
-        tidei_lock_release(&device->lock);
+        figures_end(device, &now);
     }
     if (level == NULL)
         return tide_error_set(TIDE_EINVAL, "bridge: pop without a push");

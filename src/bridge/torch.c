@@ -14,6 +14,8 @@
 #include "src/bridge/allocate.h"
 #include "src/resource/resource.h"
 
+#define TORCH_OUT_OF_MEMORY 2 /* CUDA_ERROR_OUT_OF_MEMORY */
+
 /* c10::detail::torchCheckFail(const char *function, const char *file, uint32_t line, const char *message). */
 typedef void torch_check_fail(const char *function, const char *file, uint32_t line, const char *message);
 
@@ -47,6 +49,14 @@ raise_bad_alloc(void)
         fail();
 }
 
+/* Whether a program that frees something, or asks for less, may succeed: PyTorch's words tell it to. */
+static bool
+torch_lacks_memory(enum tide_status status)
+{
+    return status == TIDE_ECAPACITY || status == TIDE_ELIMIT || status == TIDE_EOVERFLOW ||
+           (status == TIDE_EDRIVER && tide_error_driver() == TORCH_OUT_OF_MEMORY);
+}
+
 /* Does not return where something can be thrown. PyTorch's own words come first: programs look for them. */
 static __attribute__((noinline, cold)) void
 torch_refuse(enum tide_status status)
@@ -54,7 +64,7 @@ torch_refuse(enum tide_status status)
     char text[TIDE_ERROR_TEXT_BYTES + 64];
 
     snprintf(text, sizeof(text), "%s%s",
-             status != TIDE_EINVAL ? "CUDA out of memory. " : "tidemark: ", tide_error_text());
+             torch_lacks_memory(status) ? "CUDA out of memory. " : "tidemark: ", tide_error_text());
     raise_torch(text);
     raise_bad_alloc();
     tidei_message(TIDE_ERROR, "%s; nothing can be raised here, the program gets NULL", text);

@@ -1,6 +1,6 @@
 /*
- * The stacks behind the bridge. A use has a text and, for each device that was used meanwhile, a stack. Uses nest; below
- * all of them lie the defaults, which never end.
+ * The stacks behind the bridge. A use has a text and, for each device that was used meanwhile, a stack. Uses nest;
+ * below all of them lie the defaults, which never end.
  *
  * When a use ends, blocks may be outstanding. They keep no references to their stack, which would cost each allocation
  * a shared counter. Instead the end of the use waits until no thread is within a call that could still allocate from

@@ -245,12 +245,26 @@ capture_status(CUstream stream)
     return stream->capture->spoilt ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
+/* Whether the legacy stream would have to wait for a stream that is being captured. */
+static bool
+capture_is_implicit(CUstream stream)
+{
+    bool implicit = false;
+
+    for (CUstream other = fake.streams; stream->legacy && other != NULL; other = other->next)
+        implicit = implicit || (other->capture != NULL && other->context == stream->context &&
+                                (other->flags & CU_STREAM_NON_BLOCKING) == 0);
+    return implicit;
+}
+
 static CUresult
 do_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
 {
     CUstream stream;
     CUresult result = fake_stream_find(handle, &stream);
 
+    if (result == CUDA_SUCCESS && capture_is_implicit(stream))
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     if (result == CUDA_SUCCESS)
         *status = capture_status(stream);
     return result;

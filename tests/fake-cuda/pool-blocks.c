@@ -370,7 +370,8 @@ fake_pool_free(CUmemoryPool pool, struct fake_block *block, struct fake_point po
         blocks_remove(pool, block);
     else
         blocks_join_both(pool, block);
-    if (!pool->alive && pool->live_count == 0)
+    /* What is freed in the order of a stream is there until the stream has come that far; see pools_drop_done. */
+    if (!pool->alive && pool->live_count == 0 && !fake_pool_waits(pool))
         fake_pool_drop(pool);
 }
 

@@ -209,12 +209,26 @@ fake_pools_trim(int device, CUmemoryPool but)
     }
 }
 
+/* Drop destroyed pools whose last frees are done by now. */
+static void
+pools_drop_done(void)
+{
+    CUmemoryPool next;
+
+    for (CUmemoryPool pool = pool_all; pool != NULL; pool = next) {
+        next = pool->next;
+        if (!pool->alive && pool->live_count == 0 && !fake_pool_waits(pool))
+            fake_pool_drop(pool);
+    }
+}
+
 /* Make the blocks available whose free the host has waited for. */
 void
 fake_pools_synchronized(int device)
 {
     bool freed = false;
 
+    pools_drop_done();
     for (CUmemoryPool pool = pool_all; pool != NULL; pool = pool->next)
         freed = freed || (!pool->imported && pool->frees_since_trim);
     if (!freed)
@@ -308,7 +322,7 @@ do_cuMemPoolDestroy(CUmemoryPool pool)
     }
     fake_pool_trace(pool, FAKE_POOL_DESTROYED, 0);
     pool->alive = false;
-    if (pool->live_count == 0)
+    if (pool->live_count == 0 && !fake_pool_waits(pool))
         fake_pool_drop(pool);
     return CUDA_SUCCESS;
 }

@@ -132,6 +132,43 @@ test_capture(struct gpu_work *work, const char *base)
     ok(trace_is_whole(trace), "over %s the trace of a program with a graph is whole", base);
 }
 
+#define BLOCKING_TESTS 4
+
+/* The capture of a stream that the legacy stream waits for: nothing may be done on the legacy stream meanwhile. */
+static void
+test_blocking(struct gpu_work *work)
+{
+    CUgraph graph = NULL;
+    CUstream stream;
+    void *before, *inside, *legacy;
+
+    if (gpu.stream_create(&stream, CU_STREAM_DEFAULT) != CUDA_SUCCESS)
+        abort();
+    use("pool | driver");
+    before = tide_torch_alloc(MIB, 0, NULL);
+    tide_torch_free(tide_torch_alloc(MIB, 0, stream), MIB, 0, stream);
+    tide_torch_begin(0, pool_id, NULL);
+    gpu.stream_begin_capture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    inside = tide_torch_alloc(MIB, 0, stream);
+    legacy = tide_torch_alloc(MIB, 0, NULL);
+    tide_torch_free(before, MIB, 0, NULL);
+    tide_torch_reset();
+    ok(all_of(inside != NULL, legacy != NULL, gpu_fill(&work->kernels, stream, inside, WORDS, 1)),
+       "beside the capture of a blocking stream the legacy stream gets memory");
+    ok(all_of(gpu.stream_end_capture(stream, &graph) == CUDA_SUCCESS, graph != NULL),
+       "neither an allocation nor a free on the legacy stream spoils that capture, nor does empty_cache");
+    tide_torch_end(0, pool_id);
+    is_u64(figures_now().live_bytes, 2 * MIB, "the free on the legacy stream is done at the end of the capture");
+    if (graph != NULL)
+        gpu.graph_destroy(graph);
+    tide_torch_free(inside, MIB, 0, stream);
+    tide_torch_free(legacy, MIB, 0, NULL);
+    tide_torch_release(0, pool_id);
+    is_u64(figures_now().live_bytes, 0, "after the capture of a blocking stream nothing is outstanding");
+    tide_bridge_end();
+    gpu.stream_destroy(stream);
+}
+
 #define KEPT_TESTS 5
 
 /* A pool is begun twice and released once; a block outlives its pool; a capture that fails; a use that ends. */
@@ -269,6 +306,71 @@ test_thread(struct gpu_work *work)
     }
 }
 
+#define FORK_TESTS 2
+
+/* DataLoader's workers have copies of tensors, which they drop when they end. */
+static int
+child_of_fork(void *block)
+{
+    void *own = block;
+    bool refused = tide_bridge_allocate(0, MIB, 0, &own) == TIDE_EUNSUPPORTED && own == NULL &&
+                   strstr(tide_error_text(), "fork()") != NULL;
+
+    tide_bridge_record_stream(block, 0);
+    return refused && tide_bridge_deallocate(block, 0) == TIDE_OK && figures_now().live_bytes == 0 ? 0 : 1;
+}
+
+static void
+test_fork(struct gpu_work *work)
+{
+    void *block;
+
+    use("pool | driver");
+    block = tide_torch_alloc(MIB, 0, work->first);
+    gpu_fill(&work->kernels, work->first, block, WORDS, 5);
+    if (CHILDREN_MAY_RECORD)
+        ok(in_child(child_of_fork, block) == 0,
+           "a child of fork() is refused by name, and forgets its parent's blocks without a call of the driver");
+    else
+        skip(1, "ThreadSanitizer follows no child");
+    is_u64(gpu_count_wrong(&work->kernels, work->first, block, WORDS, 5), 0, "the parent's block is as it was");
+    tide_torch_free(block, MIB, 0, work->first);
+    tide_bridge_end();
+}
+
+#define DEVICE_TESTS 4
+
+/* One text, a stack for each device. */
+static void
+test_devices(void)
+{
+    struct tide_bridge_block found = { TIDE_FIGURES(found) };
+    struct tide_resource *stack = NULL;
+    char text[4096] = "";
+    void *block;
+    int ordinal = -1;
+
+    if (gpu.devices < 2) {
+        skip(DEVICE_TESTS, "this machine has one device");
+        return;
+    }
+    use("fallback({limit(4KiB) | vmm(device=0)}) | pool | driver");
+    tide_bridge_stack(1, &stack);
+    tide_describe(stack, text, sizeof(text), NULL);
+    tide_resource_release(stack);
+    ok(all_of(strstr(text, "driver(device=1)") != NULL, strstr(text, "vmm(device=1)") == NULL),
+       "a base lies on the device that is asked for, unless its text says another");
+    diag("%s", text);
+    block = tide_torch_alloc(MIB, 1, NULL);
+    gpu.pointer_get_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (CUdeviceptr)(uintptr_t)block);
+    is_i64(ordinal, 1, "memory of device 1 is device 1's");
+    ok(all_of(tide_bridge_find((char *)block + 5, &found) == TIDE_OK, found.device == 1, found.base == block),
+       "a block knows its device");
+    tide_torch_free(block, MIB, 1, NULL);
+    ok(figures_now().live_bytes == 0, "each device has figures of its own");
+    tide_bridge_end();
+}
+
 #define DEFAULT_TESTS 4
 
 static void
@@ -305,16 +407,20 @@ main(void)
         skip_all(reason);
     if (!gpu_work_open(&work, 0))
         skip_all("this device cannot run the tests' kernels");
-    plan(3 * CAPTURE_TESTS + KEPT_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS + DEFAULT_TESTS);
+    plan(3 * CAPTURE_TESTS + BLOCKING_TESTS + KEPT_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS + FORK_TESTS +
+         DEVICE_TESTS + DEFAULT_TESTS);
     gpu_diag();
     test_capture(&work, "driver");
     test_capture(&work, "vmm");
     test_capture(&work, "cuda");
+    test_blocking(&work);
     test_pool(&work);
     test_record(&work, false);
     test_record(&work, true);
     test_limit();
     test_thread(&work);
+    test_fork(&work);
+    test_devices();
     test_default();
     gpu_work_close(&work);
     return done();
