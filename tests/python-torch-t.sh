@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/python.sh"
 test -e "$fake_cuda/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
-plan 38
+plan 39
 PYTHONPATH=$PYTHONPATH:$top_srcdir/tests/fake-torch
 LD_LIBRARY_PATH=$fake_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
@@ -263,6 +263,18 @@ has_words "$said" "(1000, 'optimizer/Net/wte'), (2000, 'optimizer/Net/h.0/attn')
 has_words "$said" "(16, 'optimizer/Net/head'), (16, 'optimizer')]" 'the rest of a step is the optimizer'"'"'s'
 has_words "$said" "other [(77, None)] defaultdict" 'outside of the model nothing is named, and the optimizer has its own kind of state'
 has_words "$said" 'hooks 0 backward' 'at its end all hooks are gone'
+
+program <<'PY'
+from common import *
+from model import *
+net = Block(500)
+net.mlp._parameters = net.attn._parameters
+with tidemark.trace('tied.db', stack='cuda'), tidemark.torch.tag_modules(net, 'tied'):
+    optimizer = torch.optim.Optimizer(net.attn._parameters.values())
+    optimizer.step()
+print(tags('tied.db'))
+PY
+is "$said" "[(500, 'optimizer/tied/attn'), (16, 'optimizer/tied/attn')]" 'of modules that share a parameter the first one has it'
 
 program <<'PY'
 from common import *

@@ -175,8 +175,10 @@ class _Watch:
         self.enter(optimizer, b'optimizer', ())
         if type(getattr(optimizer, 'state', None)) is collections.defaultdict and not optimizer.state:
             inside = _tags.current()
-            owners = {id(parameter): names for module, names in list(self.names.items())
-                      for parameter in getattr(module, '_parameters', {}).values() if parameter is not None}
+            owners: Dict[int, Names] = {}
+            for module, names in list(self.names.items()):
+                for parameter in getattr(module, '_parameters', {}).values():
+                    owners.setdefault(id(parameter), names)  # of several that share it the first
             optimizer.state = _FirstStates(lambda parameter: _tags.move_to(inside + owners.get(id(parameter), ())))
 
     def step_ends(self, optimizer: Any) -> None:

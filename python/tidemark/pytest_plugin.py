@@ -59,7 +59,7 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    for line in ('limit_gpu_memory(size, enforce=False, device=None): fail the test if its peak of GPU memory is above; '
+    for line in ('limit_gpu_memory(size, enforce=False, device=None): fail the test whose peak of GPU memory is above; '
                  'with enforce=True refuse the allocation inside of it',
                  'limit_gpu_leaks(size, device=None): fail the test if it leaves more GPU memory allocated than that'):
         config.addinivalue_line('markers', line)

@@ -88,8 +88,8 @@ def _plug() -> bool:
     return True
 
 
-_LATE = ('PyTorch has used CUDA before, and its allocator cannot be exchanged any more. Call it right after the imports,'
-         ' before the first CUDA tensor')
+_LATE = ('PyTorch has used CUDA before, and its allocator cannot be exchanged any more. Call it right after the '
+         'imports, before the first CUDA tensor')
 _PLUGGED = 'PyTorch allocates from the stack in use already (pluggable mode), which has no MemPool'
 
 
