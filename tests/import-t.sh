@@ -26,7 +26,7 @@ sums="SELECT count(*) FILTER (WHERE status = 0), count(free_ns), sum(size) FILTE
     (SELECT max(live_bytes) FROM usage), (SELECT count(*) FROM live), (SELECT count(*) FROM unmatched_free)
     FROM allocation"
 
-plan 59
+plan 61
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT: compare with the data's own description.
 data() {
@@ -170,7 +170,7 @@ is "$(import --from nsys "$data/pytorch.json" "$scratch/no.db") $(cat "$scratch/
 
 # Nsight Systems.
 if test -z "$SQLITE3"; then
-    skip 7 'there is no sqlite3 command'
+    skip 9 'there is no sqlite3 command'
     done_testing
 fi
 nsys=$scratch/report.sqlite
@@ -197,5 +197,22 @@ is "$(import --overwrite "$nsys" "$trace")" 2 'a view in place of the table of N
     (1, 2, -3, 0), (4, x'"''"', 5, 0)'
 is "$(import --overwrite "$nsys" "$trace") $(query 'SELECT size, alloc_ns, free_ns FROM allocation')$(query 'SELECT events FROM loss')" \
     '3 32,5,9 3 ' 'four columns of Nsight Systems are enough, and rows of wrong types are left out'
+
+# More devices than any machine has, each with an allocation.
+rm -f "$nsys"
+"$SQLITE3" "$nsys" 'CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS(start, globalPid, deviceId, address, bytes, memKind,
+        memoryOperationType);
+    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 20000)
+        INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS SELECT n, 0, n, 4096, n, 2, 0 FROM n;
+    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 20000)
+        INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS SELECT 30000 + n, 0, n, 4096, n, 2, 1 FROM n;'
+is "$(import --overwrite "$nsys" "$trace") $(query "SELECT count(*), count(DISTINCT layer_id), min(free_ns - alloc_ns),
+    max(free_ns - alloc_ns) FROM allocation")" '0 20000,20000,30000,30000 ' 'an import has as many devices as the input says'
+"$SQLITE3" "$nsys" 'UPDATE CUDA_GPU_MEMORY_USAGE_EVENTS SET globalPid = start << 24 WHERE start < 30000;
+    INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS SELECT start + 60000, globalPid + (1 << 50), deviceId, address, bytes, memKind,
+        memoryOperationType FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE start < 30000'
+is "$(import --overwrite "$nsys" "$trace") $(tail -n 1 "$scratch/err")" \
+    '2 tidemark import: more devices and kinds of memory than a trace of 65535 layers can have' \
+    'an import with more devices than a trace can have is refused in words'
 
 done_testing

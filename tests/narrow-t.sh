@@ -45,8 +45,10 @@ narrow() {
         status=$?
         longest=$("$AWK" -v columns="$columns" 'length($0) > columns' "$scratch/out" | head -n 3)
         missing=
+        # What is left out is named below a table.
+        sed '/^A wider terminal also shows:/,/^$/d' "$scratch/out" >"$scratch/shown"
         for title in $titles; do
-            grep -q -w -e "$(echo "$title" | tr '_' ' ')" "$scratch/out" || missing="$missing $title"
+            grep -q -w -e "$(echo "$title" | tr '_' ' ')" "$scratch/shown" || missing="$missing $title"
         done
         command=$*
         is "$longest|$missing|$(test "$status" -le 1 || echo "$status")" '||' \
@@ -65,8 +67,8 @@ narrow 'ALLOCATION SIZE' peak --by=tag --blocks=5 "$trace"
 narrow 'BYTES LIVE' leaks --by=tag "$trace"
 narrow 'BYTES LIVE PATTERN' leaks --by=callstack --suppressions="$scratch/known" "$trace"
 narrow 'GROWTH' leaks --by=tag --steps='step *' --only=growth "$trace"
-narrow 'PEAK LIVE' top --by=tag "$trace"
-narrow 'PEAK LIVE' top --by=callstack --sort=live "$trace"
+narrow 'CHURN' top --by=tag "$trace"
+narrow 'LIVE' top --by=callstack --sort=live "$trace"
 narrow 'FAILURES' top --by=tag --sort=failures "$trace"
 narrow 'IN_CALLS' top --by=tag --sort=time "$trace"
 narrow 'IN_DRIVER' top --by=tag --sort=driver "$trace"

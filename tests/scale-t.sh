@@ -73,7 +73,7 @@ fails() {
     done
 }
 
-plan 12
+plan 13
 
 make_trace "$trace" "$numbers $stacks $spread"
 is "$(fails)" '' 'every command reads a trace of 65,535 layers in 13,107 stacks, 100,000 streams and 20,000 threads'
@@ -115,6 +115,21 @@ make_trace "$trace" "$numbers
 is "$(fails)" '' 'every command reads a trace of one stack with 32,766 logs, each over memory of its own device'
 is "$("$tidemark" diff --json "$trace" "$trace" | grep -o '"figure":"peak_bytes"' | wc -l)" 32767 \
     'diff compares each of 32,766 memories by itself'
+
+# Pools whose own rows have all ended before the time that is looked at: the base says what is reserved then.
+sources() {
+    make_trace "$trace" "$numbers
+        INSERT INTO layer(layer_id, upstream_layer_id, kind, config) SELECT n, iif(n % 3 = 0, NULL, n + 1),
+            substr('sim log pool', n % 3 * 4 + 1, 4), '' FROM number WHERE n <= 3 * $1;
+        UPDATE layer SET kind = trim(kind);
+        INSERT INTO life SELECT n, 3 * n - 1, 4096, n, 2000 FROM number WHERE n <= $1;
+        INSERT INTO life SELECT 1000 + n, 3 * n - 2, 64, 5000 + n, NULL FROM number WHERE n <= $1;
+        INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) SELECT 4000, 3 * n, 64, 8192 FROM number
+            WHERE n <= $1;"
+    "$tidemark" summary --from=3us --json "$trace" | grep -o '"reserved_source":"[a-z]*"' | sort -u | tr '\n' ' '
+}
+is "$(sources 20)|$(sources 200)" '"reserved_source":"samples" |"reserved_source":"samples" ' \
+    'rows of before the selected time say nothing of what is reserved in it, however many pools there are'
 
 # 20,000 threads over the life of a trace, of which each has two events.
 make_trace "$trace" "$numbers INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''),

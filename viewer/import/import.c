@@ -21,6 +21,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/base/file.h"
 #include "viewer/import/import.h"
+#include "viewer/read/layer-graph.h"
 
 /* 146 years: later times are no times, and sums of two have room. */
 #define IMPORT_NS_MOST (INT64_C(1) << 62)
@@ -152,9 +153,6 @@ import_begin(struct import *import, const char *path, bool overwrite)
 
     *import = (struct import){ .overwrite = overwrite, .last_ns = -1, .temporary = { .file = -1 } };
     tidei_map_draw_key(&import->live.by_address);
-    import->layers = calloc(IMPORT_LAYERS_MAX, sizeof(*import->layers));
-    if (status == COMMAND_FINE && import->layers == NULL)
-        status = import_no_memory();
     if (status == COMMAND_FINE)
         status = import_make_file(import, path);
     if (status == COMMAND_FINE)
@@ -192,11 +190,14 @@ import_add_layer(struct import *import, const char *kind, const char *config, bo
 {
     int64_t id = ++import->layer_ids;
 
+    if (id > TRACE_LAYERS_MAX) {
+        message("tidemark import: more devices and kinds of memory than a trace of %d layers can have",
+                TRACE_LAYERS_MAX);
+        return COMMAND_WRONG;
+    }
     if (strcmp(kind, "log") == 0) {
-        if (import->layer_count == IMPORT_LAYERS_MAX) {
-            message("tidemark import: more than %d devices and kinds of memory", IMPORT_LAYERS_MAX);
-            return COMMAND_WRONG;
-        }
+        if (!tidei_grow(&import->layers, &import->layer_capacity, import->layer_count, 1))
+            return import_no_memory();
         import->layers[import->layer_count++] =
             (struct import_layer){ .layer_id = id, .device = device, .alignment = alignment };
     }

@@ -16,9 +16,6 @@
 #include "viewer/base/id-map.h"
 #include "viewer/base/temporary.h"
 
-/* The most layers of an import; no real program has more. */
-#define IMPORT_LAYERS_MAX 1024
-
 /* A log layer of the new trace. */
 struct import_layer {
     int64_t layer_id;
@@ -48,8 +45,9 @@ struct import {
     struct temporary temporary; /* the file until it is renamed to `path` */
     bool overwrite;
     struct tidei_inserts inserts; /* owns */
-    struct import_layer *layers;  /* owns; IMPORT_LAYERS_MAX of them */
+    struct import_layer *layers;  /* owns */
     unsigned layer_count;
+    size_t layer_capacity;
     int64_t layer_ids;         /* rows of `layer` so far; the last is the base of the stack added last */
     struct tidei_lives live;   /* owns; slots of `lives` + 1, by address and number of the layer */
     struct import_life *lives; /* owns; of what is live; by slot */

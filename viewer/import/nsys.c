@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/tables/grow.h"
 #include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/import/import.h"
@@ -39,6 +40,7 @@ struct nsys_place {
     int64_t base_id;
     int64_t used_bytes; /* of the pool, as last seen; -1: never */
     int64_t reserved_bytes;
+    uint32_t next; /* 1 more than the index of an earlier one with the same hash; 0: none */
 };
 
 /* The call that an event belongs to. */
@@ -53,8 +55,10 @@ struct nsys_call {
 struct nsys {
     struct import *import;
     struct trace file;
-    struct nsys_place places[IMPORT_LAYERS_MAX];
-    unsigned place_count;
+    struct nsys_place *places; /* owns */
+    size_t place_count;
+    size_t place_capacity;
+    struct id_map place_numbers; /* owns; the index of the newest place of a hash */
     struct id_map call_numbers; /* owns; by process and correlation */
     struct nsys_call *calls;    /* owns */
     size_t call_count;
@@ -141,6 +145,32 @@ nsys_base_kind(const struct nsys *nsys, const struct nsys_place *place, char *ou
         snprintf(out, size, "unknown");
 }
 
+static uint64_t
+nsys_hash_place(const struct nsys_place *place)
+{
+    uint64_t hash = (uint64_t)place->pid;
+
+    hash = hash * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)place->device;
+    hash = hash * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)place->kind;
+    return hash * 2 + place->pooled;
+}
+
+/* Add a place; its number is then the newest of its hash. False: no memory. */
+static bool
+nsys_note_place(struct nsys *nsys, const struct nsys_place *place)
+{
+    uint64_t hash = nsys_hash_place(place);
+    uint32_t earlier = 0;
+
+    if (!tidei_grow(&nsys->places, &nsys->place_capacity, nsys->place_count, 1))
+        return false;
+    if (id_map_take(&nsys->place_numbers, hash, &earlier))
+        earlier++;
+    nsys->places[nsys->place_count] = *place;
+    nsys->places[nsys->place_count].next = earlier;
+    return id_map_add(&nsys->place_numbers, hash, (uint32_t)nsys->place_count++);
+}
+
 static int
 nsys_add_place(struct nsys *nsys, struct nsys_place *place)
 {
@@ -148,23 +178,24 @@ nsys_add_place(struct nsys *nsys, struct nsys_place *place)
     char config[64];
     int status;
 
-    if (nsys->place_count == IMPORT_LAYERS_MAX)
-        return trace_broken(&nsys->file, "more than %d processes, devices and kinds of memory", IMPORT_LAYERS_MAX);
     nsys_base_kind(nsys, place, kinds + 4, sizeof(kinds) - 4);
     snprintf(config, sizeof(config), "pid=%" PRId64, place->pid >> 24 & 0xffffff);
     status = import_layers(nsys->import, kinds, config, place->device >= 0 ? place->device : -1, NSYS_ALIGNMENT,
                            &place->layer);
     place->base_id = nsys->import->layer_ids;
     place->used_bytes = -1;
-    nsys->places[nsys->place_count++] = *place;
+    if (status == COMMAND_FINE && !nsys_note_place(nsys, place))
+        status = trace_broken(&nsys->file, "no memory for its processes and devices");
     return status;
 }
 
 static struct nsys_place *
 nsys_find_place(struct nsys *nsys, const struct nsys_place *wanted)
 {
-    for (unsigned i = 0; i < nsys->place_count; i++) {
-        struct nsys_place *place = &nsys->places[i];
+    const uint32_t *newest = id_map_find(&nsys->place_numbers, nsys_hash_place(wanted));
+
+    for (uint32_t i = newest != NULL ? *newest + 1 : 0; i != 0; i = nsys->places[i - 1].next) {
+        struct nsys_place *place = &nsys->places[i - 1];
 
         if (place->pid == wanted->pid && place->device == wanted->device && place->kind == wanted->kind &&
             place->pooled == wanted->pooled)
@@ -464,6 +495,8 @@ nsys_run(struct import *import, const char *path, uint64_t *start_unix_ns)
     if (status == COMMAND_FINE)
         *start_unix_ns = nsys_start_unix_ns(nsys);
     trace_close(&nsys->file);
+    free(nsys->places);
+    id_map_free(&nsys->place_numbers);
     id_map_free(&nsys->call_numbers);
     id_map_free(&nsys->name_numbers);
     free(nsys->calls);
