@@ -100,11 +100,29 @@ monotonic_note_order(struct monotonic *self, uintptr_t address, tide_stream chun
     tidei_lock_release(&self->lock);
 }
 
+/* Make `stream` wait for the chunk's, from which `bytes` have been handed out: they are taken back where that fails. */
+static __attribute__((noinline)) enum tide_status
+monotonic_order_behind(struct monotonic *self, uintptr_t chunk_address, tide_stream chunk_stream, tide_stream stream,
+                       size_t bytes)
+{
+    struct tide_resource *upstream = self->base.upstream;
+    enum tide_status status = upstream->ops->order(upstream, chunk_stream, stream);
+
+    if (status == TIDE_OK) {
+        monotonic_note_order(self, chunk_address, chunk_stream, stream);
+        return TIDE_OK;
+    }
+    /* The block's bytes are lost until the reset; nobody has them. */
+    tidei_lock_acquire(&self->lock);
+    tidei_figure_add(&self->used_bytes, 0 - (uint64_t)bytes);
+    tidei_lock_release(&self->lock);
+    return status;
+}
+
 /* Allocate from the existing chunks; *found is false where none has room. */
 static enum tide_status
 monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream, void **out, bool *found)
 {
-    struct tide_resource *upstream = self->base.upstream;
     struct monotonic_chunk *chunk;
     tide_stream chunk_stream = stream;
     uintptr_t chunk_address = 0;
@@ -126,16 +144,9 @@ monotonic_bump(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     *out = chunk != NULL ? (void *)(uintptr_t)address : NULL;
     if (!order)
         return TIDE_OK;
-    status = upstream->ops->order(upstream, chunk_stream, stream);
-    if (status == TIDE_OK) {
-        monotonic_note_order(self, chunk_address, chunk_stream, stream);
-        return TIDE_OK;
-    }
-    /* The block's bytes are lost until the reset; nobody has them. */
-    tidei_lock_acquire(&self->lock);
-    tidei_figure_add(&self->used_bytes, 0 - (uint64_t)bytes);
-    tidei_lock_release(&self->lock);
-    *out = NULL;
+    status = monotonic_order_behind(self, chunk_address, chunk_stream, stream, bytes);
+    if (status != TIDE_OK)
+        *out = NULL;
     return status;
 }
 
@@ -183,7 +194,7 @@ monotonic_take_from_upstream(struct monotonic *self, struct monotonic_chunk *chu
 }
 
 /* Get a chunk in which the request has room. Threads that need one at the same time get one each; all are used. */
-static enum tide_status
+static __attribute__((noinline)) enum tide_status
 monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct monotonic_chunk chunk = { .bytes = bytes, .alignment = alignment, .stream = stream };

@@ -63,7 +63,7 @@ host_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
 
     (void)alignment;
     (void)stream;
-    if ((pointer == NULL) != (bytes == 0))
+    if (__builtin_expect(pointer == NULL, 0) ? bytes != 0 : __builtin_expect(bytes == 0, 0))
         return tide_error_set(pointer == NULL ? TIDE_EPOINTER : TIDE_EMISMATCH, "host: %zu bytes given back at %p",
                               bytes, pointer);
     free(pointer);
