@@ -493,9 +493,36 @@ heap_find_large(struct tidei_heap *heap, const struct tidei_heap_request *reques
     return best != NULL ? heap_prefer_own(heap, request, TIDEI_ZONE_LARGE, best) : heap_find_chunk(heap, request);
 }
 
+static size_t chunks_at(const struct tidei_heap *heap, uintptr_t address);
+
+static bool
+is_gap(const struct tidei_piece *piece)
+{
+    return piece != NULL && piece->size_class == TIDEI_PIECE_GAP;
+}
+
+/*
+ * Whether `bytes` are better cut out of the end of a free piece than out of its beginning, where chunks are joined: so
+ * that the rest lies beside a gap, where more can be mapped beside it; or, where no gap is beside the piece, so that
+ * the rest has more of the chunk that is cut in two, and may have chunks whole, which can be moved. By replay of
+ * torch_gpt2: 760 chunks moved in place of 1,152; in the last 27 of 35 parts of it 138 asked for in place of 343.
+ */
+static bool
+heap_cuts_last(const struct tidei_heap *heap, const struct tidei_piece *piece, uint64_t bytes)
+{
+    uintptr_t end = tidei_piece_address(piece) + bytes, begin = tidei_piece_address(piece) + piece->bytes - bytes;
+    const struct tidei_span *first_cut, *last_cut;
+
+    if (is_gap(piece->after) || is_gap(piece->before))
+        return !is_gap(piece->after);
+    first_cut = heap->chunks[chunks_at(heap, end - 1)];
+    last_cut = heap->chunks[chunks_at(heap, begin)];
+    return begin - last_cut->base < first_cut->base + first_cut->bytes - end;
+}
+
 /*
  * Cut the request's bytes out of a free piece: the first ones, or the last where only those are of the request's
- * stream. The result is MOVING, and in no table.
+ * stream, or where chunks are joined and the rest is worth more that way. The result is MOVING, and in no table.
  */
 static struct tidei_piece *
 heap_take_from(struct tidei_heap *heap, struct tidei_piece *piece, const struct tidei_heap_request *request)
@@ -507,7 +534,8 @@ heap_take_from(struct tidei_heap *heap, struct tidei_piece *piece, const struct 
     index_remove(heap, piece);
     if (piece->span == heap->idle_region)
         heap->idle_region = NULL;
-    if (piece->freed_runs.first->stream != request->stream && piece->freed_runs.last->stream == request->stream)
+    if ((piece->freed_runs.first->stream != request->stream && piece->freed_runs.last->stream == request->stream) ||
+        (piece->span == &heap->range.span && heap_cuts_last(heap, piece, request->bytes)))
         offset = ((address + piece->bytes - request->bytes) & ~mask) - address;
     piece_cut(heap, &piece, offset, request->bytes);
     tidei_piece_set_word(piece, TIDEI_PIECE_MOVING);
