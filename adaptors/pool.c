@@ -13,7 +13,7 @@
  *                        4 MiB; beyond that all caches together stay below 1/64 of the reserved memory (1/4 while
  *                        threads often wait for each other)
  *     decay              free chunks that were not needed for so many milliseconds are returned, a half of them at a
- *                        time, at the pool's own calls; never unless given
+ *                        time, at the pool's own calls that take the lock; never unless given
  *
  * Example: a training program that shares the card with another one:
  *     log(trace.db) | pool(initial=1GiB, maximum=20GiB) | driver

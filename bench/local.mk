@@ -1,5 +1,6 @@
 # Benchmarks: built on demand, run by `make bench`; figures in bench/README.md.
 EXTRA_PROGRAMS += bench/callstacks bench/day bench/front bench/gpu bench/layers bench/pool bench/python bench/replay bench/viewer bench/writer
+EXTRA_PROGRAMS += bench/callstacks bench/day bench/front bench/gpu bench/layers bench/pool bench/replay bench/shapes bench/viewer bench/writer
 bench_common = bench/bench.c bench/bench.h
 
 # The whole library, as taking a call stack alone is nothing that it exports.
@@ -46,6 +47,11 @@ bench_replay_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/da
 bench_replay_CFLAGS = $(AM_CFLAGS) -pthread
 bench_replay_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 
+bench_shapes_SOURCES = bench/shapes.c $(bench_common)
+bench_shapes_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/data"'
+bench_shapes_CFLAGS = $(AM_CFLAGS) -pthread
+bench_shapes_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+
 bench_writer_SOURCES = bench/writer.c $(bench_common) src/trace/database/schema.c
 bench_writer_CPPFLAGS = $(AM_CPPFLAGS)
 bench_writer_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
@@ -64,6 +70,8 @@ EXTRA_DIST += bench/README.md bench/torch/child.py bench/torch/measure.py bench/
 CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/day$(EXEEXT) bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
 	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv bench/writer$(EXEEXT) bench-front.json \
 	bench/python$(EXEEXT) bench-python.json bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json
+	bench/replay$(EXEEXT) bench/shapes$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv bench/writer$(EXEEXT) bench-front.json \
+	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json
 
 # PYTHON names another interpreter than python3, TORCH_ARGS the options of measure.py.
 bench_torch_run = "$${PYTHON:-python3}" -B $(srcdir)/bench/torch/measure.py --library=.libs/libtidemark.so \
@@ -82,8 +90,10 @@ bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) benc
 	bench/writer$(EXEEXT) bench-writer.json
 
 if COMMAND
-bench-replay: bench/replay$(EXEEXT) bench/day$(EXEEXT)
+bench-replay: bench/replay$(EXEEXT) bench/shapes$(EXEEXT) bench/day$(EXEEXT)
 	bench/replay$(EXEEXT) bench-replay.json
+	@echo
+	bench/shapes$(EXEEXT)
 	@echo
 	bench/day$(EXEEXT)
 

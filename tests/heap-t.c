@@ -3,6 +3,7 @@
 
 #include "contract.h"
 #include "src/suballoc/heap.h"
+#include "src/suballoc/leaving.h"
 #include "tap.h"
 
 #define GRANULE     UINT64_C(256)
@@ -262,6 +263,8 @@ check_model(void)
             step_chunk();
         else if (what < 11)
             step_reassign();
+        else if (what < 16)
+            tidei_leaving_choose(&model.heap, contract_random(&model.seed) % (CHUNKS * CHUNK_BYTES));
         else if (live->piece == NULL)
             step_take(live);
         else
@@ -382,13 +385,94 @@ check_chunks(void)
     tidei_heap_fini(&heap);
 }
 
+#define LEAVING_TESTS  5
+#define LEAVING_BLOCKS 12 /* in a chunk */
+
+static struct tidei_piece *
+block_take(struct tidei_heap *heap)
+{
+    struct tidei_heap_request request = { .bytes = CHUNK_BYTES / LEAVING_BLOCKS,
+                                          .alignment = GRANULE,
+                                          .zone = TIDEI_ZONE_LARGE,
+                                          .stream = tidei_streams_number(&heap->streams, 0) };
+    struct tidei_piece *piece;
+    uint32_t earlier;
+    uint64_t epoch;
+
+    if (!tidei_heap_reserve(heap))
+        abort();
+    piece = tidei_heap_take(heap, &request);
+    while (piece != NULL && tidei_heap_wait(heap, piece, request.stream, &earlier, &epoch))
+        tidei_heap_waited(heap, piece, request.stream, earlier, epoch);
+    return piece;
+}
+
+static void
+block_put(struct tidei_heap *heap, struct tidei_piece **block)
+{
+    tidei_heap_put(heap, *block, tidei_streams_number(&heap->streams, 0));
+    *block = NULL;
+}
+
+/* Three chunks, of whose 12 blocks 1, 6 and 11 are live. */
+static void
+leaving_fill(struct tidei_heap *heap, struct tidei_piece *blocks[3 * LEAVING_BLOCKS])
+{
+    size_t live[3] = { 0 };
+    static const size_t most[3] = { 1, 6, 11 };
+
+    if (tidei_heap_init(heap, GRANULE, CHUNK_BYTES, UINT64_MAX) != TIDE_OK)
+        abort();
+    for (size_t i = 0; i < 3 && tidei_heap_reserve(heap); i++)
+        tidei_heap_chunk_add(heap, BASE(i), CHUNK_BYTES, tidei_streams_number(&heap->streams, 0), false);
+    for (size_t i = 0; i < 3 * LEAVING_BLOCKS; i++)
+        blocks[i] = block_take(heap);
+    for (size_t i = 0; i < 3 * LEAVING_BLOCKS; i++) {
+        size_t chunk = chunk_of(tidei_piece_address(blocks[i]));
+
+        if (live[chunk]++ >= most[chunk])
+            block_put(heap, &blocks[i]);
+    }
+}
+
+static void
+check_leaving(void)
+{
+    struct tidei_piece *blocks[3 * LEAVING_BLOCKS], *taken[8], *chunk;
+    struct tidei_heap heap;
+    size_t elsewhere = 0;
+
+    leaving_fill(&heap, blocks);
+    ok(tidei_leaving_choose(&heap, CHUNK_BYTES + CHUNK_BYTES / 2) >= 3 + 18,
+       "all chunks are looked at to choose those that leave");
+    is_u64(tidei_heap_largest(&heap), CHUNK_BYTES / LEAVING_BLOCKS * 11, "free memory of a chunk that leaves counts");
+    for (size_t i = 0; i < 7; i++) {
+        taken[i] = block_take(&heap);
+        elsewhere += chunk_of(tidei_piece_address(taken[i])) != 0;
+    }
+    is_u64(elsewhere, 7, "requests that fit into other chunks leave the emptiest one alone");
+    taken[7] = block_take(&heap);
+    ok(taken[7] != NULL && chunk_of(tidei_piece_address(taken[7])) == 0,
+       "what fits nowhere else gets memory of the chunk that leaves");
+    block_put(&heap, &taken[7]);
+    for (size_t i = 0; i < 3 * LEAVING_BLOCKS; i++) {
+        if (blocks[i] != NULL && chunk_of(tidei_piece_address(blocks[i])) == 0)
+            block_put(&heap, &blocks[i]);
+    }
+    chunk = tidei_heap_chunk_take(&heap, false, UINT64_MAX);
+    ok(chunk != NULL && tidei_piece_address(chunk) == BASE(0),
+       "with its last block the chunk is free, and can go back");
+    tidei_heap_fini(&heap);
+}
+
 int
 main(void)
 {
-    plan(MODEL_TESTS + TREE_TESTS + CLASS_TESTS + CHUNK_TESTS);
+    plan(MODEL_TESTS + TREE_TESTS + CLASS_TESTS + CHUNK_TESTS + LEAVING_TESTS);
     check_model();
     check_tree();
     check_classes();
     check_chunks();
+    check_leaving();
     return done();
 }

@@ -527,7 +527,7 @@ tests_pool_units_t_LDADD = libtidemark.la
 TESTS += tests/pool-units-t
 
 check_PROGRAMS += tests/pool-decay-t
-tests_pool_decay_t_SOURCES = tests/pool-decay-t.c
+tests_pool_decay_t_SOURCES = tests/pool-decay-t.c tests/contract.c
 tests_pool_decay_t_LDADD = libtidemark.la
 TESTS += tests/pool-decay-t
 
@@ -593,9 +593,14 @@ tests_range_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_range_t_LDADD = libtidemark.la
 TESTS += tests/range-t
 
+check_PROGRAMS += tests/chunk-heap-t
+tests_chunk_heap_t_SOURCES = tests/chunk-heap-t.c
+tests_chunk_heap_t_LDADD = libtidemark-test.la
+TESTS += tests/chunk-heap-t
+
 check_PROGRAMS += tests/heap-t
 tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \
-	src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
+	src/suballoc/leaving.c src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
 tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_heap_t_LDADD = libtidemark.la
 TESTS += tests/heap-t

@@ -1,4 +1,5 @@
 /* Tests the pool's decay with a clock of its own: memory follows the load down, and stays where it comes again. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -115,17 +116,73 @@ check_steps(const char *text)
     tide_resource_release(pool);
 }
 
+#define SPREAD 1024
+
+static void *spread[SPREAD];
+static uint64_t spread_bytes[SPREAD];
+
+static void
+spread_get(size_t i, uint64_t *seed)
+{
+    spread_bytes[i] = 1 + contract_random(seed) % (12 * MIB);
+    tide_allocate(pool, spread_bytes[i], 256, 0, &spread[i]);
+}
+
+static void
+spread_put(size_t i)
+{
+    tide_deallocate(pool, spread[i], spread_bytes[i], 256, 0);
+}
+
+/*
+ * Of many blocks a sixteenth is left, spread over all chunks, and each is replaced now and then: a chunk goes back only
+ * as a whole, so new blocks must not lie in those that hold the fewest.
+ */
+static void
+check_spread(const char *base)
+{
+    uint64_t seed = contract_seed(20261201), live = 0, most;
+    char with[128];
+
+    snprintf(with, sizeof(with), "pool(decay=1000) | %s", base);
+    create(with);
+    for (size_t i = 0; i < SPREAD; i++)
+        spread_get(i, &seed);
+    most = figures().reserved_bytes;
+    for (size_t i = 0; i < SPREAD; i++) {
+        if (i % 16 != 0)
+            spread_put(i);
+    }
+    for (uint64_t i = 0; i < 200; i++, now_ms += 100) {
+        size_t k = contract_random(&seed) % (SPREAD / 16) * 16;
+
+        spread_put(k);
+        spread_get(k, &seed);
+    }
+    for (size_t i = 0; i < SPREAD; i += 16)
+        live += spread_bytes[i];
+    diag("%s: %d MiB at most, %d MiB live, %d MiB reserved at the end", base, (int)(most / MIB), (int)(live / MIB),
+         (int)(figures().reserved_bytes / MIB));
+    ok(figures().reserved_bytes <= live + live * 2 / 3 + 160 * MIB,
+       "%s: blocks that were spread over all chunks come together in few", base);
+    for (size_t i = 0; i < SPREAD; i += 16)
+        spread_put(i);
+    tide_resource_release(pool);
+}
+
 int
 main(void)
 {
     struct tide_pool_options options = { TIDE_OPTIONS(options), .decay_ms = 7 };
     struct tide_resource *sim, *none;
 
-    plan(2 * 5 + 2 + 2 + 3);
+    plan(2 * 5 + 2 + 2 + 2 + 3);
     check_down("sim");
     check_down("sim(model=vmm)");
     check_steps("sim");
     check_steps("sim(model=vmm)");
+    check_spread("sim(model=driver)");
+    check_spread("sim");
 
     create("pool(decay=1000) | sim(model=vmm)");
     fill(BLOCKS);

@@ -139,11 +139,13 @@ main(void)
 {
     uint64_t seed = contract_seed(20261126);
 
-    plan(3 * 5);
+    plan(3 * 7);
     check_stack("pool | sim(model=vmm)", seed, false);
     check_stack("pool(maximum=48MiB) | sim(model=vmm, page=256KiB)", seed + 100, true);
     check_stack("pool(release_threshold=0) | sim(model=vmm, page=64KiB)", seed + 200, false);
     check_stack("pool | fault(probability=20%) | sim(model=vmm, capacity=64MiB)", seed + 300, true);
     check_stack("arena | fault(every=7) | sim(model=vmm)", seed + 400, true);
+    check_stack("pool(decay=8) | sim(model=vmm)", seed + 500, false);
+    check_stack("pool(decay=8) | sim(model=driver)", seed + 600, false);
     return done();
 }

@@ -235,10 +235,92 @@ check_trim(void)
     tide_resource_release(&upstream->base);
 }
 
+/* A base that was told to keep memory is not trimmed below that. */
+static void
+check_told(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool;
+    void *a, *b;
+
+    upstream->unit_bytes = UNIT;
+    upstream->told_bytes = 3 * UNIT;
+    tide_pool_create(&upstream->base, NULL, &pool);
+    upstream->kept_bytes = 3 * UNIT;
+    a = get(pool, UNIT);
+    is_u64(upstream->trim_calls, 0, "a base that has no more than it was told to keep is not asked to give any back");
+    upstream->kept_bytes = 4 * UNIT;
+    b = get(pool, UNIT);
+    ok(all_of(upstream->trim_calls == 1, upstream->last_keep_bytes == 3 * UNIT),
+       "a base that has more may keep what it was told to keep");
+    put(pool, a, UNIT);
+    put(pool, b, UNIT);
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
+/* How many chunks a pool asks for where a block of 8 units is freed and one of 3 is wanted. */
+static uint64_t
+asked_after(uint64_t kept_bytes)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_resource *pool;
+    uint64_t calls;
+    void *block;
+
+    upstream->unit_bytes = UNIT;
+    upstream->kept_bytes = kept_bytes;
+    tide_pool_create(&upstream->base, NULL, &pool);
+    put(pool, get(pool, 8 * UNIT), 8 * UNIT);
+    calls = upstream->allocate_calls;
+    block = get(pool, 3 * UNIT);
+    calls = upstream->allocate_calls - calls;
+    put(pool, block, 3 * UNIT);
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+    return calls;
+}
+
+static void
+check_in_flight(void)
+{
+    is_u64(asked_after(0), 1, "a chunk much larger than the request is exchanged");
+    is_u64(asked_after(4 * UNIT), 0,
+           "where a trim gives nothing back, as streams still use it, chunks are cut up instead");
+}
+
+/* A few blocks of random sizes that replace each other: chunks are exchanged, but not without end. */
+static void
+check_few(const char *base)
+{
+    uint64_t seed = contract_seed(20261202), bytes[8] = { 0 };
+    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
+    struct tide_resource *pool, *statistics;
+    void *blocks[8] = { NULL };
+    char text[128];
+
+    snprintf(text, sizeof(text), "pool | statistics | %s", base);
+    pool = stack_of(text);
+    for (int i = 0; i < 8000; i++) {
+        size_t k = contract_random(&seed) % 8;
+
+        put(pool, blocks[k], bytes[k]);
+        bytes[k] = 1 + contract_random(&seed) % (64 * MIB);
+        blocks[k] = get(pool, bytes[k]);
+    }
+    tide_stack_find(pool, "statistics", &statistics);
+    tide_statistics_read(statistics, &figures);
+    diag("%s: %d chunks for 8000 requests", base, (int)figures.count.total);
+    ok(figures.count.total <= 1000, "%s: few blocks of random sizes exchange a chunk every 8 requests at most", base);
+    for (size_t k = 0; k < 8; k++)
+        put(pool, blocks[k], bytes[k]);
+    tide_resource_release(pool);
+}
+
 int
 main(void)
 {
-    plan(2 + (int)(PASSING + KEEPING) + 6 + 3 + 2 + 6);
+    plan(2 + (int)(PASSING + KEEPING) + 6 + 3 + 2 + 6 + 2 + 2 + 2);
     check_models();
     check_sizes();
     check_drift("pool");
@@ -246,5 +328,9 @@ main(void)
     check_drift("pool(growth=128MiB)");
     check_others();
     check_trim();
+    check_told();
+    check_in_flight();
+    check_few("sim");
+    check_few("sim(model=cuda)");
     return done();
 }

@@ -21,6 +21,7 @@ struct watch {
     uint64_t most_live[PARTS + 1];
     uint64_t part;
     uint64_t worst;        /* reserved in parts per hundred of the most live lately */
+    uint64_t worst_large;  /* the same, while that was 512 MiB or more: chunks over units are large beside less */
     uint64_t base_of_pool; /* what the base has in parts per hundred of the chunks, of 1 GiB or more of them */
 };
 
@@ -42,10 +43,12 @@ watch_call(void *context, uint64_t live_bytes)
         watch->base_of_pool = of_base * 100 / reserved;
     if (live_bytes != 0 && most != 0 && watch->worst < reserved * 100 / most)
         watch->worst = reserved * 100 / most;
+    if (most >= UINT64_C(512) << 20 && watch->worst_large < reserved * 100 / most)
+        watch->worst_large = reserved * 100 / most;
 }
 
 struct outcome {
-    uint64_t worst, failures, asked_of_peak, base_of_pool;
+    uint64_t worst, worst_large, failures, asked_of_peak, base_of_pool;
 };
 
 static void
@@ -66,6 +69,7 @@ run(const char *text, uint64_t seed, struct outcome *out)
     server_day_run(&day);
     tide_statistics_read(statistics, &figures);
     *out = (struct outcome){ .worst = watch.worst, .failures = day.failures, .base_of_pool = watch.base_of_pool };
+    out->worst_large = watch.worst_large;
     out->asked_of_peak = (uint64_t)figures.bytes.total / day.peak_live_bytes;
     tide_resource_release(watch.stack);
 }
@@ -105,13 +109,18 @@ check_units(void)
     struct outcome decaying, keeping;
 
     run_both("sim(model=driver)", &decaying, &keeping);
+    diag("while 512 MiB or more were live: %d%%, and %d%% without decay", (int)decaying.worst_large,
+         (int)keeping.worst_large);
+    ok(all_of(decaying.worst_large <= 200, keeping.worst_large > 300),
+       "with decay, chunks of whole units follow what is live within two decay times, too");
+    ok(decaying.asked_of_peak <= 60, "with decay, units do not go back and forth");
     ok(decaying.base_of_pool <= 125, "what decays in a pool over units does not stay with the base");
 }
 
 int
 main(void)
 {
-    plan(6);
+    plan(8);
     check_pages();
     check_units();
     return done();

@@ -221,6 +221,10 @@ upstream_query(struct tide_resource *resource, enum tide_query what, uint64_t *o
         *out = self->unit_bytes;
         return TIDE_OK;
     }
+    if (what == TIDE_QUERY_KEPT && self->told_bytes != 0) {
+        *out = self->told_bytes;
+        return TIDE_OK;
+    }
     if (what != TIDE_QUERY_BYTES_USED && what != TIDE_QUERY_BYTES_RESERVED)
         return tide_base_query(resource, what, out);
     pthread_mutex_lock(&self->lock);

@@ -32,7 +32,8 @@ struct upstream {
     tide_stream gone;                  /* a destroyed stream; 0: none */
     uint64_t page_bytes;               /* unless 0: its blocks may be used as one where they touch */
     uint64_t unit_bytes;               /* unless 0: it keeps memory in these units for later requests, */
-    uint64_t kept_bytes;               /* and has so many beside those in use */
+    uint64_t kept_bytes;               /* and has so many beside those in use, */
+    uint64_t told_bytes;               /* and was told to keep so many; 0: was not told */
     enum tide_status trim_status;      /* unless TIDE_OK, a trim returns it */
     enum tide_status order_all_status; /* unless TIDE_OK, an order behind TIDE_STREAM_ALL returns it */
 

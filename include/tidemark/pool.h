@@ -56,7 +56,9 @@ struct tide_pool_figures {
  *
  * With decay_ms, what was not needed for so long goes back, too: of the bytes above the most that was in use in that
  * time, and 1/16 of it, a half at the end of each eighth of it. That happens at allocations and deallocations that take
- * the lock, with at most 32 chunks in a call. A load that comes again within decay_ms finds its memory.
+ * the lock, with at most 32 chunks in a call. A load that comes again within decay_ms finds its memory. Over other
+ * bases than those of pages a chunk goes back only as a whole: so those of which the least is in use get no new blocks
+ * while there is room elsewhere, and the pool returns free chunks before it asks for others up to its former peak.
  *
  * Over a base of pages (TIDE_QUERY_PAGE) the pool grows in place. Chunks that touch are used as one, and upstream is
  * asked only for what is missing beside free memory, in parts of 1/512 of what is reserved, from 2 MiB to 64 MiB, or
@@ -65,9 +67,10 @@ struct tide_pool_figures {
  * the same pages where they are needed.
  *
  * Over a base that keeps what comes back (TIDE_QUERY_UNIT), as `driver` does, chunks are whole units of the base: one
- * at least, and two from eight units on, unless the maximum is below 16 units. Before the base would reserve more than
+ * at least, and two from eight units on, unless the maximum is below 4 units. Before the base would reserve more than
  * the pool ever had in chunks, and 1/128 of that, it is asked to give back free memory (tide_trim), as it may have no
- * place for the chunk in what it keeps.
+ * place for the chunk in what it keeps; but it is left what it was told to keep (TIDE_QUERY_KEPT). Where it still has
+ * more, as its streams use it, or more chunks are exchanged than one for each 384 requests, chunks are cut up instead.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; initial_bytes or growth_bytes above the maximum, or no multiple of

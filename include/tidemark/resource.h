@@ -79,6 +79,7 @@ enum tide_query {
     TIDE_QUERY_PAGE = 22,            /* bytes; allocations of whole pages that lie side by side may be used as one */
     TIDE_QUERY_VIRTUAL_MEMORY = 23, /* 1 if the device has the virtual memory calls that the base `vmm` makes, else 0 */
     TIDE_QUERY_UNIT = 24, /* bytes; it keeps what comes back, and reserves the least where all requests are multiples */
+    TIDE_QUERY_KEPT = 25, /* bytes that it was told to keep; a layer that trims it on its own accord leaves as much */
 };
 
 struct tide_resource;

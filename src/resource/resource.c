@@ -234,6 +234,7 @@ static const char *const resource_query_names[] = {
     [TIDE_QUERY_PAGE] = "page",
     [TIDE_QUERY_VIRTUAL_MEMORY] = "virtual memory calls",
     [TIDE_QUERY_UNIT] = "unit of the memory that it keeps",
+    [TIDE_QUERY_KEPT] = "size that it was told to keep",
 };
 
 enum tide_status

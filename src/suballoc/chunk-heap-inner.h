@@ -114,13 +114,17 @@ void tidei_chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
  */
 uint64_t tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes);
 
-/* Reserved bytes that need no free chunk to be returned first: the peak, or the release threshold. */
+/*
+ * Reserved bytes that need no free chunk to be returned first: the peak, less what has decayed since where chunks are
+ * not joined, or the release threshold.
+ */
 uint64_t tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap);
 
 /*
- * Count chunks that went back to have others in their place, less one for each 64 requests, which pay for it. The heap
- * is restless from the moment that as many as it has are unpaid (over units 32 times as many), until so many
- * requests have passed without one as pay for as many: then it asks for larger parts, or makes do with what it has.
+ * Count chunks that went back to have others in their place, less one for each 64 requests, over units 384, which pay
+ * for it. The heap is restless from the moment that as many as it has are unpaid (over other bases than pages and units
+ * 32 times as many), until requests have paid for as many more than went back since. While it is, it asks for larger
+ * parts of pages, and cuts up the chunks that it has rather than to exchange them.
  */
 void tidei_chunk_heap_pay(struct tidei_chunk_heap *chunk_heap, uint64_t moved);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/suballoc/chunk-heap-inner.h"
+#include "src/suballoc/leaving.h"
 #include "src/suballoc/range.h"
 #include "src/sync/fork.h"
 
@@ -105,8 +106,7 @@ chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     while (tidei_chunk_heap_reserved(chunk_heap) + bytes > most &&
            tidei_chunk_heap_return_one(chunk_heap, false, UINT64_MAX) != 0)
         returned++;
-    if (chunk_heap->unit_bytes != 0)
-        tidei_chunk_heap_pay(chunk_heap, returned);
+    tidei_chunk_heap_pay(chunk_heap, returned);
 }
 
 /* Return free chunks while more than release_threshold_bytes, if set, is reserved. */
@@ -127,6 +127,31 @@ chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
 /* Chunks that one call returns at most because they were not needed for long: the call's thread waits for them. */
 #define CHUNK_HEAP_DECAY_MOST 32
 
+/* Have the caches, if there are any, free their pieces into this heap. The caller does not hold the lock. */
+static void
+chunk_heap_gather(struct tidei_chunk_heap *chunk_heap)
+{
+    if (chunk_heap->options.gather != NULL)
+        chunk_heap->options.gather(chunk_heap);
+}
+
+/*
+ * Have chunks of up to `surplus` bytes become free, with what caches have of them. That looks at all pieces, so it is
+ * done only after a quarter as many requests: a heap of many small blocks may have short windows.
+ */
+static void
+chunk_heap_empty(struct tidei_chunk_heap *chunk_heap, uint64_t surplus)
+{
+    if (tidei_chunk_heap_requests(chunk_heap) < chunk_heap->empty_next)
+        return;
+    chunk_heap->empty_next = UINT64_MAX; /* for other threads */
+    tidei_lock_release(&chunk_heap->lock);
+    chunk_heap_gather(chunk_heap);
+    tidei_lock_acquire(&chunk_heap->lock);
+    chunk_heap->empty_next = tidei_leaving_choose(&chunk_heap->heap, surplus) / 4;
+    chunk_heap->empty_next += tidei_chunk_heap_requests(chunk_heap);
+}
+
 /* Note what is in use; return free chunks that were not needed for long. Called with the lock, which calls release. */
 static void
 chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
@@ -134,6 +159,10 @@ chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
     uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
     uint64_t surplus = tidei_decay_note(&chunk_heap->decay, chunk_heap->heap.out_bytes, held), returned = 0;
 
+    if (surplus != 0 && !tidei_chunk_heap_joins(chunk_heap)) {
+        chunk_heap->limit_bytes = held - surplus / 2;
+        chunk_heap_empty(chunk_heap, surplus);
+    }
     for (int i = 0; i < CHUNK_HEAP_DECAY_MOST && returned < surplus / 2; i++) {
         uint64_t bytes = tidei_chunk_heap_return_one(chunk_heap, false, surplus - returned);
 
@@ -171,7 +200,7 @@ chunk_heap_await_all(struct tidei_chunk_heap *chunk_heap, uint32_t requesting)
  */
 #define CHUNK_HEAP_UNITS       2
 #define CHUNK_HEAP_UNITS_FEW   8
-#define CHUNK_HEAP_UNITS_LEAST 16
+#define CHUNK_HEAP_UNITS_LEAST 4
 
 /* Where nothing fits: choosing the size of a new chunk, and what to free first. */
 
@@ -264,14 +293,6 @@ chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
         return tidei_chunk_heap_no_memory(chunk_heap);
     *out = tidei_chunk_heap_take_over(chunk_heap, tidei_heap_take_newest(&chunk_heap->heap, request), request);
     return TIDE_OK;
-}
-
-/* Have the caches, if there are any, free their pieces into this heap. The caller does not hold the lock. */
-static void
-chunk_heap_gather(struct tidei_chunk_heap *chunk_heap)
-{
-    if (chunk_heap->options.gather != NULL)
-        chunk_heap->options.gather(chunk_heap);
 }
 
 /*
@@ -679,6 +700,7 @@ tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource 
                       const struct tidei_chunk_heap_options *options)
 {
     uint64_t page, step_bytes = options->growth_bytes;
+    struct tidei_error error;
 
     memset(chunk_heap, 0, sizeof(*chunk_heap));
     chunk_heap->upstream = upstream;
@@ -692,6 +714,10 @@ tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource 
     chunk_heap->unit_bytes = page == 0 ? chunk_heap_query_size(chunk_heap, TIDE_QUERY_UNIT) : 0;
     if (chunk_heap_most(chunk_heap) / CHUNK_HEAP_UNITS_LEAST < chunk_heap->unit_bytes)
         chunk_heap->unit_bytes = 0;
+    tidei_error_save(&error);
+    if (chunk_heap->unit_bytes != 0)
+        tide_query(upstream, TIDE_QUERY_KEPT, &chunk_heap->kept_bytes);
+    tidei_error_restore(&error);
     if (step_bytes < CHUNK_HEAP_UNITS * chunk_heap->unit_bytes)
         step_bytes = CHUNK_HEAP_UNITS * chunk_heap->unit_bytes;
     if (tidei_heap_init(&chunk_heap->heap, options->granule, step_bytes, chunk_heap_most(chunk_heap)) == TIDE_OK &&

@@ -45,10 +45,11 @@ struct tidei_chunk_heap {
     struct tidei_lock lock;      /* guards the fields below; never held over a call of upstream */
     _Atomic uint64_t used_bytes; /* as requested: handed out here, less taken back here */
     uint64_t peak_bytes;         /* peak of `held` */
+    uint64_t limit_bytes;        /* the same, less what has decayed since, where chunks are not joined */
     _Atomic uint64_t grown, returned, taken_over, orders; /* as in struct tide_pool_figures */
     uint64_t used_peak_bytes; /* of all pieces that are out, when chunks had to be requested; where chunks are joined */
     _Atomic uint64_t remapped; /* of `returned`: to have as much mapped elsewhere, where chunks are joined */
-    uint64_t unpaid_moves;     /* this and the next two: see tidei_chunk_heap_pay */
+    int64_t paid_moves;        /* this and the next two: see tidei_chunk_heap_pay */
     uint64_t paid_requests;    /* of all requests */
     bool restless;             /* more chunks go back for others than the requests pay for */
     bool growing;              /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
@@ -64,7 +65,9 @@ struct tidei_chunk_heap {
     _Atomic uint64_t held;     /* bytes of all chunks; written with the lock */
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
     uint64_t unit_bytes; /* of the memory that upstream keeps for later requests (TIDE_QUERY_UNIT); 0: it keeps none */
+    uint64_t kept_bytes; /* that upstream is not trimmed below (TIDE_QUERY_KEPT) */
     struct tidei_decay decay;
+    uint64_t empty_next;      /* the request from which on chunks are chosen that shall become free; see leaving.h */
     _Atomic uint64_t decayed; /* of `returned`: because of it */
     struct tidei_heap heap;
 };

@@ -1,4 +1,4 @@
-/* What range.c needs of heap.c; see heap.h. */
+/* What range.c and leaving.c need of heap.c; see heap.h. */
 #ifndef TIDEI_SUBALLOC_HEAP_INNER_H
 #define TIDEI_SUBALLOC_HEAP_INNER_H
 
@@ -33,5 +33,11 @@ void tidei_heap_free_held(struct tidei_heap *heap, struct tidei_piece *piece);
 size_t tidei_heap_chunks_at(const struct tidei_heap *heap, uintptr_t address);
 void tidei_heap_chunks_insert(struct tidei_heap *heap, struct tidei_span *span);
 void tidei_heap_chunks_remove(struct tidei_heap *heap, const struct tidei_span *span);
+
+/* Have the free pieces of a chunk, and of its regions, in the index of what is leaving, or in those of what stays. */
+void tidei_heap_chunk_set_zone(struct tidei_heap *heap, struct tidei_span *chunk, bool leaving);
+
+/* The bytes of a chunk that are out, of regions those of their pieces. Adds the pieces that it has to *visited. */
+uint64_t tidei_heap_chunk_used(const struct tidei_span *chunk, uint64_t *visited);
 
 #endif

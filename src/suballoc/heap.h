@@ -25,8 +25,11 @@
 #define TIDEI_HEAP_REGION_BYTES ((uint64_t)4 << 20) /* the first regions; later ones are larger */
 #define TIDEI_HEAP_REGION_MOST  ((uint64_t)32 << 20)
 
-/* Small requests, or large ones. */
-enum tidei_zone { TIDEI_ZONE_SMALL, TIDEI_ZONE_LARGE };
+/*
+ * What a request, or the free pieces of a span, are for: small requests, large ones, or only what fits nowhere else, as
+ * the chunk is to become free (leaving.h).
+ */
+enum tidei_zone { TIDEI_ZONE_SMALL, TIDEI_ZONE_LARGE, TIDEI_ZONE_LEAVING };
 
 /*
  * Contiguous memory: a chunk from upstream, or a region within one. A heap whose chunks may be joined has one span of
@@ -37,6 +40,8 @@ struct tidei_span {
     uint64_t bytes;
     struct tidei_piece *first;        /* the piece at `base`; NULL: pieces may span chunks */
     struct tidei_piece *parent;       /* of a region: its piece in the chunk */
+    enum tidei_zone zone;             /* of its free pieces, unless it is a free chunk */
+    uint32_t fullness;                /* of a chunk: scratch of leaving.c */
     bool keep;                        /* of a chunk: the first one, which is never returned */
     struct tidei_span *older, *newer; /* of a free chunk: a list in the order in which they became free */
     struct tidei_span *unused_next;
@@ -70,6 +75,7 @@ struct tidei_heap {
     struct tidei_classes small; /* free pieces of regions */
     struct tidei_tree large;    /* free pieces of chunks in use */
     struct tidei_tree free;     /* pieces of free chunks */
+    struct tidei_tree leaving;  /* free pieces of chunks that are to become free, and of their regions */
     struct tidei_span **chunks; /* owns; by address */
     size_t chunk_count;
     size_t chunk_capacity;

@@ -16,6 +16,8 @@ libtidemark_la_SOURCES += \
 	src/suballoc/heap-inner.h \
 	src/suballoc/heap.c \
 	src/suballoc/heap.h \
+	src/suballoc/leaving.c \
+	src/suballoc/leaving.h \
 	src/suballoc/piece-map.c \
 	src/suballoc/piece-map.h \
 	src/suballoc/piece.h \

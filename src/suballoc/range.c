@@ -85,6 +85,7 @@ tidei_range_init(struct tidei_heap *heap, uint64_t page_bytes)
     if (!tidei_slab_reserve(&heap->pieces, 1) || !tidei_grow(&range->gaps, &range->gap_capacity, 0, 1))
         return false;
     range->page_bytes = page_bytes;
+    range->span.zone = TIDEI_ZONE_LARGE;
     range->span.keep = true; /* no piece of it is a free chunk */
     gap = tidei_heap_piece_new(heap, &range->span, page_bytes, page_down(heap, UINT64_MAX - 2 * page_bytes));
     gap_mark(gap);
@@ -179,7 +180,7 @@ tidei_range_add(struct tidei_heap *heap, uintptr_t base, uint64_t bytes, uint32_
     struct tidei_span *span = tidei_slab_take(&heap->spans);
     struct tidei_piece *piece = gap_cut(heap, base, bytes);
 
-    *span = (struct tidei_span){ .base = base, .bytes = bytes, .keep = keep };
+    *span = (struct tidei_span){ .base = base, .bytes = bytes, .zone = TIDEI_ZONE_LARGE, .keep = keep };
     tidei_heap_chunks_insert(heap, span);
     if (heap->range.lowest == 0 || base < heap->range.lowest)
         heap->range.lowest = base;

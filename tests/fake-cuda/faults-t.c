@@ -131,7 +131,7 @@ ask(struct tide_resource *base)
 {
     uint64_t figure;
 
-    for (int what = TIDE_QUERY_BYTES_USED; what <= TIDE_QUERY_UNIT; what++) {
+    for (int what = TIDE_QUERY_BYTES_USED; what <= TIDE_QUERY_KEPT; what++) {
         if (tide_query(base, (enum tide_query)what, &figure) == TIDE_EDRIVER)
             failed(TIDE_EDRIVER, "query");
     }

@@ -287,6 +287,18 @@ test_unit(void)
            tide_query(pool, TIDE_QUERY_BYTES_RESERVED, &unit) == TIDE_OK && unit == 0,
        "a trim returns the unit");
     tide_resource_release(pool);
+    ok(tide_query(driver, TIDE_QUERY_KEPT, &unit) == TIDE_EUNSUPPORTED,
+       "without a threshold a pool is told nothing to keep");
+    tide_resource_release(driver);
+    options.release_threshold_bytes = 64 * MIB;
+    ok(tide_driver_create(&options, &driver) == TIDE_OK && tide_query(driver, TIDE_QUERY_KEPT, &unit) == TIDE_OK &&
+           unit == 64 * MIB,
+       "a release threshold is what a pool is told to keep");
+    tide_resource_release(driver);
+    options.release_threshold_bytes = TIDE_UNLIMITED;
+    ok(tide_driver_create(&options, &driver) == TIDE_OK && tide_query(driver, TIDE_QUERY_KEPT, &unit) == TIDE_OK &&
+           unit > UINT64_MAX / 2,
+       "with a release threshold of all a pool keeps everything");
     tide_resource_release(driver);
 }
 
@@ -619,7 +631,7 @@ main(void)
     reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
-    plan(54 + 2 * ORDER_TESTS + OTHER_DEVICE_TESTS + CONTRACT_TESTS);
+    plan(57 + 2 * ORDER_TESTS + OTHER_DEVICE_TESTS + CONTRACT_TESTS);
     gpu_diag();
     ok(late, "a process exits well if it frees and releases after the driver has shut down");
     test_create();

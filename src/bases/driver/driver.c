@@ -122,6 +122,17 @@ driver_has_units(const struct tide_driver_options *options)
     return options->location == TIDE_DRIVER_ON_DEVICE && !options->use_default_pool;
 }
 
+/* What the pool keeps as its options say; UINT64_MAX: they say nothing of it. */
+static uint64_t
+driver_kept_bytes(const struct tide_driver_options *options)
+{
+    uint64_t threshold_bytes = tidei_none_to_zero(options->release_threshold_bytes);
+
+    if (options->release_threshold_bytes == 0)
+        return options->initial_bytes != 0 ? options->initial_bytes : UINT64_MAX;
+    return threshold_bytes < UINT64_MAX ? threshold_bytes : UINT64_MAX - 1;
+}
+
 static enum tide_status
 driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
 {
@@ -143,6 +154,7 @@ driver_query(struct tide_resource *resource, enum tide_query what, uint64_t *out
         { TIDE_QUERY_STREAM_ORDERED, 1 },
         { TIDE_QUERY_ALIGNMENT, TIDEI_POOL_ALIGNMENT },
         { TIDE_QUERY_UNIT, driver_has_units(options) ? DRIVER_UNIT_BYTES : UINT64_MAX },
+        { TIDE_QUERY_KEPT, driver_kept_bytes(options) },
     };
     enum tide_status status = TIDE_OK;
 
