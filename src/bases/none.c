@@ -109,6 +109,16 @@ tide_vmm_read(struct tide_resource *vmm, struct tide_vmm_figures *out)
 }
 
 enum tide_status
+tide_vmm_find_block(struct tide_resource *vmm, const void *pointer, void **block, uint64_t *bytes)
+{
+    if (block != NULL)
+        *block = NULL;
+    if (bytes != NULL)
+        *bytes = 0;
+    return none("vmm");
+}
+
+enum tide_status
 tide_vmm_export(struct tide_resource *vmm, void *pointer, int *fd)
 {
     if (fd != NULL)
