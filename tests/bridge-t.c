@@ -372,7 +372,7 @@ test_null(int device, size_t bytes, const char *words, const char *sentence)
     hear(NULL);
 }
 
-#define REFUSAL_TESTS 10
+#define REFUSAL_TESTS 11
 
 static void
 test_refusals(void)
@@ -393,6 +393,10 @@ test_refusals(void)
     ok(all_of(tide_bridge_allocate(9, 10, 0, &block) == TIDE_OK,
               tide_bridge_allocate(9, 2 << 20, 0, &(void *){ NULL }) == TIDE_ELIMIT, figures_of(9).failures == 2),
        "a text of the environment that was mended is taken by the next allocation");
+    ok(all_of(tide_bridge_use("pool | host") == TIDE_OK, tide_bridge_use(NULL) == TIDE_OK,
+              tide_bridge_allocate(9, 2 << 20, 0, &(void *){ NULL }) == TIDE_ELIMIT, tide_bridge_end() == TIDE_OK,
+              tide_bridge_end() == TIDE_OK),
+       "a use of NULL takes the text of the environment");
     unsetenv("TIDEMARK_STACK");
     test_null(9, 2 << 20, "CUDA out of memory. limit: 2 MiB request exceeds 1 MiB limit",
               "where nothing can be raised a refusal is NULL, and the message sink hears PyTorch's words and ours");

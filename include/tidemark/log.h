@@ -67,10 +67,11 @@ struct tide_log_options {
  * process already records into a trace at that path, the layer joins that trace; then its other options must be the
  * same or 0. callstack_depth and unwind are each layer's own in any case.
  *
- * The trace is complete when the last `log` that records into it is released, or when the process has exited. Threads
- * that go on after exit() has begun are recorded until the process has ended; the next command that opens the trace
- * adds what they did, and counts what found no room. The recorder's thread blocks all signals but SIGBUS, is named
- * "tidemark-writer", and keeps no process alive whose main thread has ended with pthread_exit.
+ * The trace is complete when the last `log` that records into it is released or ended (tide_log_end), or when the
+ * process has exited. Threads that go on after exit() has begun are recorded until the process has ended; the next
+ * command that opens the trace adds what they did, and counts what found no room. The recorder's thread blocks all
+ * signals but SIGBUS, is named "tidemark-writer", and keeps no process alive whose main thread has ended with
+ * pthread_exit.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
  * The trace holds the command line and the tags, so that only its owner may read it unless `mode` says otherwise: 0600

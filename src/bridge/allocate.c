@@ -270,6 +270,8 @@ bridge_keep(void *pointer, struct tidei_bridge_entry *entry, tide_stream stream,
         *status = tidei_capture_queue(device, pointer, stream);
     else if (entry->streams == NULL)
         tidei_capture_offer(pool, pointer, entry->bytes, entry->stream);
+    if (pool == NULL && *status != TIDE_OK) /* not freed */
+        tidei_bridge_blocks_with(pointer, bridge_again, &kept.tag);
     return true;
 }
 

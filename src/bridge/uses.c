@@ -17,7 +17,7 @@
 
 struct tidei_bridge_use {
     struct tidei_bridge_use *outer; /* owned; NULL for the outermost */
-    char *text;                     /* owned; NULL: chosen when a stack is made */
+    char *text;                     /* owned; NULL: that of the defaults, chosen when a stack is made */
     enum tidei_bridge_asker asker;  /* of a default */
     uint32_t makers;                /* threads that make a stack of it */
     struct {
@@ -166,11 +166,11 @@ stack_parse(const struct tidei_bridge_use *use, int device, struct tide_resource
     return status;
 }
 
-/* The use that an asker's blocks come from now. The lock is held. */
+/* The use that an asker's blocks come from now; one without a text is the default. The lock is held. */
 static struct tidei_bridge_use *
 uses_now(enum tidei_bridge_asker asker)
 {
-    return uses_latest != NULL ? uses_latest : &uses_defaults[asker];
+    return uses_latest != NULL && uses_latest->text != NULL ? uses_latest : &uses_defaults[asker];
 }
 
 /* With the lock held; it is given back meanwhile. */
@@ -314,28 +314,44 @@ tide_bridge_use(const char *text)
     return TIDE_OK;
 }
 
+struct use_left {
+    const struct tidei_bridge_use *use;
+    uint64_t found;
+};
+
 /* Count the blocks of a use that is ending in their stacks, which they keep. */
 static void
 use_count_left(uintptr_t address, struct tidei_bridge_entry *entry, void *context)
 {
+    struct use_left *left = context;
+
     (void)address;
-    if (entry->stack->use != context || (entry->flags & TIDEI_BRIDGE_LEFT) != 0)
+    if (entry->stack->use != left->use || (entry->flags & TIDEI_BRIDGE_LEFT) != 0)
         return;
     entry->flags |= TIDEI_BRIDGE_LEFT;
     atomic_fetch_add_explicit(&entry->stack->left, 1, memory_order_relaxed); /* the end holds one, too */
+    left->found++;
 }
 
 /* No allocation comes from the use any more. */
 static void
 use_finish(struct tidei_bridge_use *use)
 {
+    struct use_left left = { .use = use };
+
     for (int i = 0; i < TIDE_BRIDGE_DEVICES; i++) {
         if (use->devices[i].stack != NULL)
             tide_log_end(use->devices[i].stack->top);
     }
-    tidei_bridge_blocks_each(false, use_count_left, use);
-    /* Frees that took their block before it was counted are done with the stack after that. */
-    tidei_presence_wait();
+    /*
+     * Frees that took their block before it was counted are done with the stack after the wait. One that failed, or
+     * that waits for a capture, has put its block back, which the next round counts.
+     */
+    do {
+        left.found = 0;
+        tidei_bridge_blocks_each(false, use_count_left, &left);
+        tidei_presence_wait();
+    } while (left.found != 0);
     for (int i = 0; i < TIDE_BRIDGE_DEVICES; i++) {
         if (use->devices[i].stack != NULL)
             tidei_bridge_stack_left(use->devices[i].stack);
