@@ -335,10 +335,12 @@ test_killed(int64_t step_ns, const char *what)
        "%s: the recovered trace has no times that were not", what);
 }
 
+#define ATTEMPTS 50
+
 static int
 assuming_child(void *argument)
 {
-    struct handing handing = { .skew_ns = MS, .pairs = 3 };
+    struct handing handing = { .skew_ns = MS, .pairs = 1 };
 
     begin_fault();
     handing.stack = stack_of("log(%s) | sim", (const char *)argument);
@@ -361,17 +363,20 @@ recovering_child(void *argument)
 static void
 test_killed_assumed(void)
 {
-    const char *path = scratch("killed-assumed.db");
     struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
-    int64_t assumed;
+    char path[256];
+    int64_t assumed = 0;
+    bool killed = true;
 
-    ok(WIFSIGNALED(in_child(assuming_child, (void *)(uintptr_t)path)),
-       "killed with early frees: the program is killed after a flush");
-    assumed = sql_number(path, "SELECT count(*) FROM allocation WHERE free_thread_id IS NOT NULL AND"
-                               " free_ns = alloc_ns");
-    ok(assumed > 0, "killed with early frees: the trace has allocations that are assumed to be freed");
-    ok(WIFSIGNALED(in_child(recovering_child, (void *)(uintptr_t)path)),
-       "killed with early frees: the recovery is killed, too");
+    /* Where the writer happens to see how far the clocks are apart, nothing need be assumed: then again. */
+    for (int i = 0; i < ATTEMPTS && killed && assumed <= 0; i++) {
+        snprintf(path, sizeof(path), "%s", scratch("killed-assumed%d.db", i));
+        killed = WIFSIGNALED(in_child(assuming_child, path));
+        assumed = meta(path, "assumed_frees");
+    }
+    ok(killed, "killed with early frees: the program is killed after a flush");
+    is_i64(assumed, 1, "killed with early frees: the trace has an allocation that is assumed to be freed");
+    ok(WIFSIGNALED(in_child(recovering_child, path)), "killed with early frees: the recovery is killed, too");
     is_i64(tide_trace_recover(path, &recovery), TIDE_OK, "killed with early frees: the next recovery ends");
     is_i64(sql_number(path, "SELECT total(events) FROM loss WHERE reason = 'free before its allocation'"), assumed,
            "killed with early frees: each is counted as a loss");
