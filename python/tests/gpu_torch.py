@@ -315,7 +315,7 @@ def spread(one, other):
 
 
 def read_trace(path):
-    """What the top layer of a trace gave out, without the chunks of its pool: (size, alloc_ns, free_ns or None, tag path)."""
+    """What the top layer of a trace gave out, not the chunks of its pool: size, alloc_ns, free_ns or None, tag path."""
     with contextlib.closing(sqlite3.connect(path)) as database:
         tags = {row[0]: row[1:] for row in database.execute('SELECT tag_id, parent_tag_id, name FROM tag')}
         found = database.execute('''SELECT size, alloc_ns, free_ns, tag_id FROM allocation WHERE status = 0 AND layer_id
