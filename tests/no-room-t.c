@@ -157,24 +157,52 @@ check_layer(struct tide_resource *layer, struct below *below, const char *name)
     ok(below->live_bytes == 0, "%s: at the end everything has gone back to upstream", name);
 }
 
+static void *
+take_one(void *context)
+{
+    struct below *below = context;
+    void *pointer;
+
+    if (tide_allocate(below->above, BLOCK, 256, 0, &pointer) != TIDE_OK)
+        abort();
+    return NULL;
+}
+
+/*
+ * A layer of which other threads have so many blocks. What asks upstream (src/suballoc/chunks.h) notes all of them in
+ * one table, and `fixed` those of some threads in a table of their own. With a few blocks of others the table of all is
+ * full first; with many it has grown, and that of the calling thread is.
+ */
+static struct tide_resource *
+make_shared(struct below *below, struct tide_resource *base, struct tide_resource *(*make)(struct tide_resource *base),
+            unsigned others)
+{
+    struct tide_resource *layer = below->above = make(base);
+    pthread_t thread;
+    void *one;
+
+    for (unsigned i = 0; i < others; i++) {
+        pthread_create(&thread, NULL, take_one, below);
+        pthread_join(thread, NULL);
+    }
+    if (tide_allocate(layer, BLOCK, 256, 0, &one) != TIDE_OK)
+        abort();
+    return layer;
+}
+
 /* A layer with room for exactly one more block. */
 static struct tide_resource *
 make_full_but_one(struct below *below, struct tide_resource *base,
-                  struct tide_resource *(*make)(struct tide_resource *base))
+                  struct tide_resource *(*make)(struct tide_resource *base), unsigned others)
 {
-    struct tide_resource *layer = make(base);
+    struct tide_resource *layer = make_shared(below, base, make, others);
     static void *pointers[64];
-    unsigned room;
-    void *one;
+    unsigned room = fill(layer, pointers, 64);
 
-    if (tide_allocate(layer, BLOCK, 256, 0, &one) != TIDE_OK)
-        abort();
-    room = fill(layer, pointers, 64);
     tide_resource_release(layer);
-    layer = make(base);
-    if (tide_allocate(layer, BLOCK, 256, 0, &one) != TIDE_OK || fill(layer, pointers, room - 1) != room - 1)
+    layer = make_shared(below, base, make, others);
+    if (room == 0 || room == 64 || fill(layer, pointers, room - 1) != room - 1)
         abort();
-    below->above = layer;
     return layer;
 }
 
@@ -182,11 +210,11 @@ make_full_but_one(struct below *below, struct tide_resource *base,
 
 /* As under many threads over a slow upstream: two requests are under way with room for one block. */
 static void
-check_way(struct tide_resource *(*make)(struct tide_resource *base), const char *name)
+check_way(struct tide_resource *(*make)(struct tide_resource *base), const char *name, unsigned others)
 {
     struct below below;
     struct tide_resource *base = make_below(&below);
-    struct tide_resource *layer = make_full_but_one(&below, base, make);
+    struct tide_resource *layer = make_full_but_one(&below, base, make, others);
     void *one;
 
     below.calls = 0;
@@ -228,14 +256,16 @@ main(void)
     struct tide_resource *base;
     struct below below;
 
-    plan(2 * (LAYER_TESTS + WAY_TESTS));
+    plan(2 * LAYER_TESTS + 4 * WAY_TESTS);
     base = make_below(&below);
     check_layer(make_fixed(base), &below, "fixed");
     tide_resource_release(base);
     base = make_below(&below);
     check_layer(make_monotonic(base), &below, "monotonic");
     tide_resource_release(base);
-    check_way(make_fixed, "fixed");
-    check_way(make_monotonic, "monotonic");
+    check_way(make_fixed, "fixed", 0);
+    check_way(make_fixed, "fixed, three threads", 2);
+    check_way(make_fixed, "fixed, many threads", THREADS);
+    check_way(make_monotonic, "monotonic", 0);
     return done();
 }

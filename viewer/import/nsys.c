@@ -59,8 +59,8 @@ struct nsys {
     size_t place_count;
     size_t place_capacity;
     struct id_map place_numbers; /* owns; the index of the newest place of a hash */
-    struct id_map call_numbers; /* owns; by process and correlation */
-    struct nsys_call *calls;    /* owns */
+    struct id_map call_numbers;  /* owns; by process and correlation */
+    struct nsys_call *calls;     /* owns */
     size_t call_count;
     struct id_map name_numbers;  /* owns; by the id of the string */
     char *names[NSYS_NAMES_MAX]; /* owns */
