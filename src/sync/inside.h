@@ -73,7 +73,7 @@ tidei_inside_end(const void **before)
 
 /* Mark the thread from here to the end of the block. `call` is a resource that outlives it, or NULL. */
 #define TIDEI_INSIDE(call)                                                                                             \
-    const void *inside_before_ __attribute__((cleanup(tidei_inside_end))) = tidei_inside_begin(call)
+    const void *inside_before_ __attribute__((cleanup(tidei_inside_end), unused)) = tidei_inside_begin(call)
 
 /* Make a call of a function of the program: no lock is held, and it may call the library as from outside. */
 #define TIDEI_OUTSIDE(statement)                                                                                       \
