@@ -29,8 +29,7 @@ presence_start(void)
 bool
 tidei_presence_here(void)
 {
-    const struct tidei_presence_slot *mine =
-        (const struct tidei_presence_slot *)tidei_slot_find(&tidei_presence.slots);
+    const struct tidei_presence_slot *mine = (const struct tidei_presence_slot *)tidei_slot_find(&tidei_presence.slots);
 
     return mine != NULL && mine->depth != 0;
 }
