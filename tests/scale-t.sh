@@ -77,7 +77,7 @@ plan 13
 
 make_trace "$trace" "$numbers $stacks $spread"
 is "$(fails)" '' 'every command reads a trace of 65,535 layers in 13,107 stacks, 100,000 streams and 20,000 threads'
-"$tidemark" layers --format=csv "$trace" >"$scratch/layers"
+"$tidemark" layers --only=layers --format=csv "$trace" >"$scratch/layers"
 is "$(sed 1d "$scratch/layers" | wc -l)" 65535 'layers lists all 65,535 layers'
 is "$(grep -c ',log,' "$scratch/layers")" 26214 'layers lists each log of 13,107 stacks'
 is "$("$tidemark" check --max-peak=1TiB --json "$trace" | grep -o '"seen": *[0-9]*' | grep -o '[0-9]*')" \
@@ -92,7 +92,7 @@ is "$("$tidemark" check --max-peak=1TiB --json "$trace" | grep -o '"seen": *[0-9
 make_trace "$trace" "$numbers $pools $spread"
 commands=$(echo "$commands" | grep -v 'export\|query\|histogram\|json\|top\|peak$')
 is "$(fails)" '' 'every command reads a trace of 32,767 stacks over one base, whose pools say their chunks themselves'
-is "$("$tidemark" layers --format=csv "$trace" | sed 1d | wc -l)" 65535 'layers lists all layers over one base'
+is "$("$tidemark" layers --only=layers --format=csv "$trace" | sed 1d | wc -l)" 65535 'layers lists all layers over one base'
 
 # A log over 32,766 bins of one layer, each with a limit and a base on a device of its own; and as many logs, each over
 # the memory of its own device, all in one stack.

@@ -177,7 +177,7 @@ plan_hash(const struct reserved_group *group)
     return hash;
 }
 
-/* A group of the same stack and bases; TRACE_LAYERS_NONE: there is none. Where another has its hash, all are searched. */
+/* A group of the same stack and bases, or TRACE_LAYERS_NONE. Where another one has its hash, all are searched. */
 static size_t
 plan_find_group(const struct plan *plan, const struct reserved_group *group)
 {
