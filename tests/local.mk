@@ -221,7 +221,7 @@ command_tests = \
 	tests/shared-folder-t.sh \
 	tests/refusals-t.sh \
 	tests/replay-t.sh \
-	tests/scale-t.sh \
+	tests/scale-viewer-t.sh \
 	tests/stack-text-t.sh \
 	tests/reserved-t.sh \
 	tests/shown-t.sh \

@@ -297,6 +297,8 @@ test_names(void)
     snprintf(name, sizeof(name), "n-%ld-%s.db", (long)getpid(), host);
     test_name("n-%p-%h.db", name);
     test_name("a%%b.db", "a%b.db");
+    unsetenv("WORLD_SIZE");
+    unsetenv("RANK");
     unsetenv("OMPI_COMM_WORLD_RANK");
     unsetenv("PMI_RANK");
     unsetenv("SLURM_PROCID");
@@ -310,6 +312,11 @@ test_names(void)
     setenv("OMPI_COMM_WORLD_RANK", "../../x", 1);
     unlink(scratch("rank-2.db"));
     test_name("rank-%r.db", "rank-2.db");
+    setenv("RANK", "5", 1);
+    unlink(scratch("rank-2.db"));
+    test_name("rank-%r.db", "rank-2.db");
+    setenv("WORLD_SIZE", "8", 1);
+    test_name("rank-%r.db", "rank-5.db");
 }
 
 /* Stacks that cannot be built, over a log that can. */
@@ -518,7 +525,7 @@ test_error_text(void)
 int
 main(void)
 {
-    plan(119);
+    plan(123);
     tide_sim_create(NULL, &sim);
     test_options();
     test_without_a_trace();

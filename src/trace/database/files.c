@@ -15,12 +15,13 @@
 #include "src/trace/database/schema.h"
 #include "src/trace/ring/ringfile.h"
 
+/* torchrun starts several ranks in one task of Slurm or MPI, so what it says comes first. Others have a RANK, too. */
 static const char *
 path_rank(void)
 {
-    static const char *const variables[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID" };
+    static const char *const variables[] = { "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID" };
 
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+    for (size_t i = secure_getenv("WORLD_SIZE") != NULL ? 0 : 1; i < sizeof(variables) / sizeof(variables[0]); i++) {
         const char *rank = secure_getenv(variables[i]);
 
         /* Only a number is a rank: no other text of the variable gets into a path. */
