@@ -10,6 +10,7 @@ EXTRA_DIST += \
 	tests/data/nsys.sql \
 	tests/data/pytorch.json \
 	tests/data/torch_generate.csv.gz \
+	tests/data/torch_gpt2_tags.db.gz \
 	tests/mutate \
 	tests/mutations \
 	tests/tap.h \
@@ -18,6 +19,7 @@ EXTRA_DIST += \
 house_tests = \
 	tests/abi-t.sh \
 	tests/bridge-raise-t.sh \
+	tests/doc-python-t.sh \
 	tests/doc-readme-t.sh \
 	tests/doc-stack-text-t.sh \
 	tests/headers-t.sh \
