@@ -13,7 +13,8 @@
  *     tide_bridge_deallocate(pointer, stream);      // it still goes back to where it came from
  *
  * All functions may be called by any thread, also by one that has no context of CUDA, unless they say otherwise. A
- * device is a CUDA ordinal from 0 to 63. Frees are welcome at any time, also after exit() has begun.
+ * device is a CUDA ordinal from 0 to 63. Frees are welcome at any time, also after exit() has begun. A signal
+ * handler must not call any of them.
  */
 #ifndef TIDEMARK_BRIDGE_H
 #define TIDEMARK_BRIDGE_H
