@@ -181,6 +181,7 @@ test_shifted(void)
     put_by(2, TIDEI_RECORD_FREE, 64, 10200);
     is_u64((tidei_pair_run(shifted, 0, from, record_count), tidei_pair_assumed(shifted)), 0,
            "after an early free, an allocation and a free nothing is assumed");
+    is_u64(tidei_pair_doubtful(shifted), 1, "the later free waits for an allocation, which a kill must not forget");
     ok(all_of(shifted->rows[0].free == from + 2,
               tidei_pair_event_record(shifted, shifted->unmatched.items[1])->ticks == 10000),
        "a free that came before the allocation of its address ends nothing if another comes after it");
@@ -246,7 +247,7 @@ test_shifted_sizes(void)
 int
 main(void)
 {
-    plan(24);
+    plan(25);
     file = calloc(1, sizeof(*file));
     file->chunks[0][0] = calloc(TIDEI_CHUNK_RECORDS, sizeof(struct tidei_record));
     pair = tidei_pair_new(file);
