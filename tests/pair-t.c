@@ -150,10 +150,104 @@ test_held(void)
     tidei_pair_free(first);
 }
 
+/* A pairing for the records that follow, in which early frees wait for 1000 ticks. */
+static struct tidei_pair *
+begin_early(void)
+{
+    struct tidei_pair *begun = tidei_pair_new(file);
+
+    begun->window_ticks = 1000;
+    return begun;
+}
+
+/* The record of a thread, at an address that all these tests use. */
+static void
+put_by(uint32_t thread, enum tidei_record_kind kind, uint64_t size, uint64_t end)
+{
+    put_at(0x6000, size, kind, end, 0);
+    tidei_buffer_record(file, 0, record_count - 1)->thread = thread;
+}
+
+/* Each life of an address ends with the free of the next one, if the first free was not of something else. */
+static void
+test_shifted(void)
+{
+    struct tidei_pair *shifted = begin_early();
+    uint64_t from = record_count;
+    struct tidei_live live;
+
+    put_by(2, TIDEI_RECORD_FREE, 64, 10000);
+    put_by(1, TIDEI_RECORD_ALLOC, 64, 10100);
+    put_by(2, TIDEI_RECORD_FREE, 64, 10200);
+    is_u64((tidei_pair_run(shifted, 0, from, record_count), tidei_pair_assumed(shifted)), 0,
+           "after an early free, an allocation and a free nothing is assumed");
+    is_u64(tidei_pair_doubtful(shifted), 1, "the later free waits for an allocation, which a kill must not forget");
+    ok(all_of(shifted->rows[0].free == from + 2,
+              tidei_pair_event_record(shifted, shifted->unmatched.items[1])->ticks == 10000),
+       "a free that came before the allocation of its address ends nothing if another comes after it");
+    from = record_count;
+    put_by(1, TIDEI_RECORD_ALLOC, 64, 10300);
+    tidei_pair_run(shifted, 0, from, record_count);
+    is_u64(tidei_pair_assumed(shifted), 1, "the next allocation may be ended by that free, and counts as assumed");
+    live = (struct tidei_live){ .id = shifted->first_id, .ticks = 10300, .address = 0x6000, .size = 64, .layer = 1 };
+    live.early = shifted->rows[0].early;
+    ok(all_of(shifted->rows[0].free == TIDEI_NO_FREE, tidei_pair_keep(shifted, &live, 0)), "it lives meanwhile");
+    from = record_count;
+    put_by(2, TIDEI_RECORD_FREE, 64, 10400);
+    put_by(1, TIDEI_RECORD_ALLOC, 64, 10500);
+    tidei_pair_run(shifted, 0, from, record_count);
+    ok(all_of(shifted->closing_count == 1, shifted->closings[0].free == from, tidei_pair_assumed(shifted) == 1),
+       "once it has a free of its own, that is doubted in turn, and the allocation after it counts");
+    from = record_count;
+    put_by(2, TIDEI_RECORD_FREE, 64, 10600);
+    tidei_pair_run(shifted, 0, from, record_count);
+    from = record_count;
+    put_by(1, TIDEI_RECORD_ALLOC, 64, 11700);
+    tidei_pair_run(shifted, 0, from, record_count);
+    is_u64(tidei_pair_assumed(shifted), 0, "an allocation later than clocks may differ by has nothing to do with it");
+    tidei_pair_free(shifted);
+}
+
+/* The next allocation is there before the free that ends the one before it. */
+static void
+test_shifted_there(void)
+{
+    struct tidei_pair *shifted = begin_early();
+    uint64_t from = record_count;
+
+    shifted->apart_ticks = 10;
+    put_by(2, TIDEI_RECORD_FREE, 64, 30000);
+    put_by(1, TIDEI_RECORD_ALLOC, 64, 30100);
+    put_by(1, TIDEI_RECORD_ALLOC, 64, 30200);
+    put_by(2, TIDEI_RECORD_FREE, 64, 30210);
+    tidei_pair_run(shifted, 0, from, record_count);
+    ok(all_of(shifted->rows[0].free == from + 3, shifted->rows[1].free == TIDEI_NO_FREE,
+              tidei_pair_assumed(shifted) == 1),
+       "an allocation that is there before such a free counts as assumed, too");
+    tidei_pair_free(shifted);
+}
+
+/* The sizes tell which free is whose, though the clocks were not seen to differ. */
+static void
+test_shifted_sizes(void)
+{
+    struct tidei_pair *shifted = begin_early();
+    uint64_t from = record_count;
+
+    put_by(2, TIDEI_RECORD_FREE, 64, 20000);
+    put_by(1, TIDEI_RECORD_ALLOC, 64, 20100);
+    put_by(2, TIDEI_RECORD_FREE, 128, 20200);
+    put_by(1, TIDEI_RECORD_ALLOC, 128, 20300);
+    tidei_pair_run(shifted, 0, from, record_count);
+    ok(all_of(shifted->rows[0].free == from, shifted->rows[1].free == from + 2, shifted->odd.count == 0),
+       "an allocation ends with the early free of its size, rather than with a later one of another size");
+    tidei_pair_free(shifted);
+}
+
 int
 main(void)
 {
-    plan(16);
+    plan(25);
     file = calloc(1, sizeof(*file));
     file->chunks[0][0] = calloc(TIDEI_CHUNK_RECORDS, sizeof(struct tidei_record));
     pair = tidei_pair_new(file);
@@ -162,6 +256,9 @@ main(void)
     test_sizes();
     test_free_between();
     test_held();
+    test_shifted();
+    test_shifted_there();
+    test_shifted_sizes();
     tidei_pair_free(pair);
     free(file->chunks[0][0]);
     free(file);

@@ -66,11 +66,11 @@ tidei_database_write_devices(struct tidei_database *database)
     transaction_bulk_from(database, TIDEI_BULK_OUTSIDE);
 }
 
-/* How many frees the rows show that may be of something else: what a kill must not forget. */
+/* How many allocations the rows show that may be freed or not: what a kill must not forget. */
 static void
 transaction_write_assumed(struct tidei_database *database)
 {
-    database->assumed = tidei_pair_assumed(database->pair);
+    database->assumed = tidei_pair_assumed(database->pair) + tidei_pair_doubtful(database->pair);
     if (database->assumed != database->assumed_written)
         tidei_database_meta_number(database, "assumed_frees", (int64_t)database->assumed);
 }

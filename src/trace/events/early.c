@@ -36,19 +36,45 @@ early_slot(struct tidei_earlies *earlies)
     return slot;
 }
 
+static void
+early_use(struct tidei_earlies *earlies, uint32_t slot, const struct tidei_early *early)
+{
+    earlies->unused = earlies->items[slot].next_unused;
+    earlies->items[slot] = *early;
+    earlies->items[slot].record.text_records = 0; /* they stay behind */
+    earlies->used++;
+}
+
 uint32_t
 tidei_earlies_add(struct tidei_earlies *earlies, const struct tidei_record *record, uint32_t index)
 {
+    const struct tidei_early early = {
+        .record = *record, .index = index, .place = UINT32_MAX, .state = TIDEI_EARLY_WAITING
+    };
     uint32_t slot = early_slot(earlies);
 
     if (slot == TIDEI_NO_EARLY || !tidei_map_add(&earlies->waiting, record->address, record->layer, slot + 1))
         return TIDEI_NO_EARLY;
-    earlies->unused = earlies->items[slot].next_unused;
-    earlies->items[slot] =
-        (struct tidei_early){ .record = *record, .index = index, .place = UINT32_MAX, .state = TIDEI_EARLY_WAITING };
-    earlies->items[slot].record.text_records = 0; /* they stay behind */
-    earlies->used++;
+    early_use(earlies, slot, &early);
     return slot;
+}
+
+void
+tidei_earlies_doubt(struct tidei_earlies *earlies, const struct tidei_record *record, uint32_t *early)
+{
+    const struct tidei_early doubted = {
+        .record = *record, .index = UINT32_MAX, .place = UINT32_MAX, .state = TIDEI_EARLY_DOUBTED, .doubtful = true
+    };
+    uint32_t slot = early != NULL ? early_slot(earlies) : tidei_earlies_add(earlies, record, UINT32_MAX);
+
+    if (slot == TIDEI_NO_EARLY) {
+        earlies->assumed_before++;
+    } else if (early != NULL) {
+        early_use(earlies, slot, &doubted);
+        *early = slot + 1;
+    } else {
+        earlies->items[slot].doubtful = true;
+    }
 }
 
 static bool
@@ -58,6 +84,13 @@ early_may_end(const struct tidei_record *early, const struct tidei_record *alloc
 
     return early->size == alloc->size && early->thread != alloc->thread &&
            (gap <= (int64_t)window || early->ticks == alloc->ticks);
+}
+
+/* Whether a waiting free is to be taken rather than another: the earlier, and one that has ended nothing. */
+static bool
+early_is_before(const struct tidei_early *one, const struct tidei_early *other)
+{
+    return one->doubtful != other->doubtful ? other->doubtful : one->record.ticks < other->record.ticks;
 }
 
 uint32_t
@@ -71,10 +104,10 @@ tidei_earlies_take(struct tidei_earlies *earlies, const struct tidei_record *all
         return TIDEI_NO_EARLY;
     for (size_t i = tidei_map_first(map, alloc->address, alloc->layer); i != TIDEI_MAP_NONE;
          i = tidei_map_next(map, i)) {
-        const struct tidei_record *early = &earlies->items[map->entries[i].number - 1].record;
+        const struct tidei_early *early = &earlies->items[map->entries[i].number - 1];
 
-        if (early_may_end(early, alloc, window) &&
-            (slot == TIDEI_NO_EARLY || early->ticks < earlies->items[slot].record.ticks)) {
+        if (early_may_end(&early->record, alloc, window) &&
+            (slot == TIDEI_NO_EARLY || early_is_before(early, &earlies->items[slot]))) {
             slot = map->entries[i].number - 1;
             found = i;
         }

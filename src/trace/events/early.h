@@ -4,6 +4,11 @@
  * By the order of times such a free ends nothing. It is kept here for a while. If another thread then allocates that
  * address with that size, the free may be this allocation's. Nothing proves that: the free may as well be of memory
  * that the trace does not know. So the allocation is *assumed* to be freed, until a free of its own comes.
+ *
+ * Nothing proves that the later free is its own, either. Where the counters differ, it may be early itself, for the
+ * next allocation of that address, and so on: each life of the address then has the free of the next one. So the later
+ * free is *doubtful*. It waits here, too, and an allocation that it may have ended counts as assumed while it lives. If
+ * none comes in time, the first free was of something else.
  */
 #ifndef TIDEI_TRACE_EVENTS_EARLY_H
 #define TIDEI_TRACE_EVENTS_EARLY_H
@@ -22,6 +27,7 @@ enum tidei_early_state {
     TIDEI_EARLY_WAITING = 1, /* for an allocation of its address */
     TIDEI_EARLY_ASSUMED = 2, /* to end an allocation, which stays in the table of live ones */
     TIDEI_EARLY_DONE = 3,    /* unused from the next slice on */
+    TIDEI_EARLY_DOUBTED = 4, /* doubtful, and may have ended an allocation that the rows show as live */
 };
 
 struct tidei_early {
@@ -31,6 +37,7 @@ struct tidei_early {
     uint32_t place;             /* in the slice's list of unmatched frees; UINT32_MAX: in none */
     uint32_t next_unused;
     enum tidei_early_state state;
+    bool doubtful; /* it ended an allocation that an earlier free may have ended */
 };
 
 /* Initialize to zeros, but for `unused`, which is TIDEI_NO_EARLY. */
@@ -38,7 +45,7 @@ struct tidei_earlies {
     struct tidei_early *items; /* owned */
     size_t capacity;
     size_t used;              /* that are not unused */
-    uint64_t assumed_before;  /* how many a killed process has left assumed in the trace */
+    uint64_t assumed_before;  /* how many a killed process has left assumed in the trace, or found no room */
     uint32_t unused;          /* the first unused item */
     struct tidei_map waiting; /* those that wait, by address and layer */
 };
@@ -49,9 +56,16 @@ void tidei_earlies_free(struct tidei_earlies *earlies);
 uint32_t tidei_earlies_add(struct tidei_earlies *earlies, const struct tidei_record *record, uint32_t index);
 
 /*
- * The first of the waiting frees that may end an allocation: of its address, layer and size, by another thread, since
- * within one ring the order is that of the program; and begun no more than `window` ticks before the allocation
- * returned. TIDEI_NO_EARLY: there is none. It waits no more.
+ * Keep a free that ended an allocation and is doubtful. `early` is where the number of the early free stands in the
+ * allocation that it may have ended, NULL if that is still to come. A free that cannot be kept counts as assumed for
+ * good.
+ */
+void tidei_earlies_doubt(struct tidei_earlies *earlies, const struct tidei_record *record, uint32_t *early);
+
+/*
+ * The first of the waiting frees that may end an allocation, doubtful ones last: of its address, layer and size, by
+ * another thread, since within one ring the order is that of the program; and begun no more than `window` ticks before
+ * the allocation returned. TIDEI_NO_EARLY: there is none. It waits no more.
  */
 uint32_t tidei_earlies_take(struct tidei_earlies *earlies, const struct tidei_record *alloc, uint64_t window);
 

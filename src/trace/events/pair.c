@@ -102,7 +102,8 @@ pair_finish_free(struct tidei_pair *pair, uint32_t index)
 
 /*
  * Pair the latest row with an early free, if there is one that may be its own. Returns whether that is sure: the free
- * has the same tick, and its ring came first, or the clocks differ. Else it is assumed, and the row stays live.
+ * has the same tick, and its ring came first, or the clocks differ. Else it is assumed, and the row stays live. With a
+ * doubtful free, it stays live in the trace, too.
  */
 static bool
 pair_freed_before(struct tidei_pair *pair, const struct tidei_record *record)
@@ -115,6 +116,11 @@ pair_freed_before(struct tidei_pair *pair, const struct tidei_record *record)
     if (slot == TIDEI_NO_EARLY)
         return false;
     early = &pair->early.items[slot];
+    if (early->doubtful) {
+        early->state = TIDEI_EARLY_DOUBTED;
+        row->early = slot + 1;
+        return false;
+    }
     gap = record->ticks - (early->record.ticks - tidei_record_duration(&early->record));
     row->free = early->index != UINT32_MAX ? early->index : slot | TIDEI_FREE_EARLY;
     if (early->place != UINT32_MAX)
@@ -255,20 +261,48 @@ pair_unmatched(struct tidei_pair *pair, const struct tidei_record *record, uint3
 
 /*
  * A free of an allocation that was assumed to be freed by an early one. So that one was of something else, unless the
- * clocks were seen to differ meanwhile. Returns whether the allocation is this free's.
+ * clocks were seen to differ meanwhile, or only that one has the allocation's size. Returns whether the allocation is
+ * this free's; it is, where it was only doubted.
  */
 static bool
-pair_is_own(struct tidei_pair *pair, uint32_t value, uint32_t *early)
+pair_is_own(struct tidei_pair *pair, const struct tidei_record *record, uint32_t value, uint32_t *early)
 {
     struct tidei_early *assumed = &pair->early.items[*early - 1];
     uint64_t gap = pair_ticks(pair, value) - (assumed->record.ticks - tidei_record_duration(&assumed->record));
-    bool own = gap > PAIR_APART * pair->apart_ticks;
+    bool own = assumed->doubtful || (gap > PAIR_APART * pair->apart_ticks && record->size == pair_size(pair, value));
 
     assumed->state = TIDEI_EARLY_DONE;
-    if (own)
+    if (own && !assumed->doubtful)
         pair_list(pair, &pair->unmatched, (*early - 1) | TIDEI_FREE_EARLY);
     *early = 0;
     return own;
+}
+
+/* Where the number of the early free of a table entry's allocation stands. */
+static uint32_t *
+pair_early(struct tidei_pair *pair, uint32_t value)
+{
+    return value & PAIR_LIVE ? &pair->live[value & ~PAIR_LIVE].early : &pair->rows[value - 1].early;
+}
+
+/*
+ * A free ended an allocation that an early free may have ended. So it may be of the next one at that address, which may
+ * be there already.
+ */
+static __attribute__((noinline)) void
+pair_doubt(struct tidei_pair *pair, const struct tidei_record *record)
+{
+    const struct tidei_map *map = &pair->lives.by_address;
+    uint32_t *next = NULL;
+
+    for (size_t i = tidei_map_first(map, record->address, record->layer); i != TIDEI_MAP_NONE && next == NULL;
+         i = tidei_map_next(map, i)) {
+        uint32_t value = map->entries[i].number, *early = pair_early(pair, value);
+
+        if (*early == 0 && pair_size(pair, value) == record->size)
+            next = early;
+    }
+    tidei_earlies_doubt(&pair->early, record, next);
 }
 
 static void
@@ -285,6 +319,7 @@ pair_free(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
 {
     const struct pair_free compared = { pair, record };
     uint32_t value, *early;
+    bool doubtful;
     uint64_t size;
 
     if (record->status != TIDE_OK) {
@@ -298,8 +333,9 @@ pair_free(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         pair_unmatched(pair, record, index);
         return;
     }
-    early = value & PAIR_LIVE ? &pair->live[value & ~PAIR_LIVE].early : &pair->rows[value - 1].early;
-    if (*early != 0 && !pair_is_own(pair, value, early)) {
+    early = pair_early(pair, value);
+    doubtful = *early != 0;
+    if (doubtful && !pair_is_own(pair, record, value, early)) {
         if (value & PAIR_LIVE)
             pair_forget(pair, value & ~PAIR_LIVE);
         pair_unmatched(pair, record, index);
@@ -311,6 +347,8 @@ pair_free(struct tidei_pair *pair, struct tidei_record *record, uint32_t index)
         pair_close_earlier(pair, value & ~PAIR_LIVE, index);
     else
         pair->rows[value - 1].free = index;
+    if (doubtful)
+        pair_doubt(pair, record);
     if (size != record->size)
         pair_list(pair, &pair->odd, index);
 }
@@ -455,6 +493,14 @@ pair_begin(struct tidei_pair *pair, unsigned buffer, uint64_t from, uint64_t end
         tidei_earlies_next_slice(&pair->early, pair_record(pair, (uint32_t)from)->ticks, pair->window_ticks);
 }
 
+static bool
+pair_is_assumed(const struct tidei_pair *pair, uint32_t slot)
+{
+    uint32_t early = pair->live[slot].early;
+
+    return early != 0 && pair->early.items[early - 1].state == TIDEI_EARLY_ASSUMED;
+}
+
 /* Allocations whose addresses were allocated again, and that no free of this slice has ended. */
 static void
 pair_end_succeeded(struct tidei_pair *pair)
@@ -462,7 +508,7 @@ pair_end_succeeded(struct tidei_pair *pair)
     for (size_t i = 0; i < pair->succeeded.count; i++) {
         uint32_t slot = pair->succeeded.items[i];
 
-        if (!pair->live[slot].closed && pair->live[slot].early == 0)
+        if (!pair->live[slot].closed && !pair_is_assumed(pair, slot))
             pair_close_earlier(pair, slot, TIDEI_NO_FREE);
     }
 }
@@ -540,6 +586,16 @@ tidei_pair_assumed(const struct tidei_pair *pair)
     uint64_t count = pair->early.assumed_before;
 
     for (size_t i = 0; pair->early.used != 0 && i < pair->early.capacity; i++)
-        count += pair->early.items[i].state == TIDEI_EARLY_ASSUMED;
+        count += pair->early.items[i].state == TIDEI_EARLY_ASSUMED || pair->early.items[i].state == TIDEI_EARLY_DOUBTED;
+    return count;
+}
+
+uint64_t
+tidei_pair_doubtful(const struct tidei_pair *pair)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; pair->early.used != 0 && i < pair->early.capacity; i++)
+        count += pair->early.items[i].state == TIDEI_EARLY_WAITING && pair->early.items[i].doubtful;
     return count;
 }

@@ -24,7 +24,7 @@ struct tidei_row {
     uint32_t alloc;
     uint32_t free; /* TIDEI_NO_FREE while it lives, and for a failed allocation */
     uint32_t next; /* 1 + the row of this slice that got the address next: its life ends there at the latest; 0: none */
-    uint32_t early; /* 1 + the number of the early free that is assumed to end it; 0: none is */
+    uint32_t early; /* 1 + the number of the early free that is assumed to end it, or a doubtful one; 0: none */
 };
 
 /* A live allocation of an earlier buffer, with the values of its row. */
@@ -155,10 +155,14 @@ tidei_pair_row_ticks(const struct tidei_pair *pair, size_t row)
 }
 
 /*
- * The allocations that are assumed to be freed, though the clocks were not seen to differ by so much: those that a
- * killed process had assumed, too.
+ * The allocations that may be freed or not, though the clocks were not seen to differ by so much: the rows show some as
+ * freed by early frees, and some as live whose frees may have been given to lives before. Those that a killed process
+ * had, too.
  */
 uint64_t tidei_pair_assumed(const struct tidei_pair *pair);
+
+/* The doubtful frees that wait. After a kill nobody knows them: allocations that they may have ended could come. */
+uint64_t tidei_pair_doubtful(const struct tidei_pair *pair);
 
 /*
  * Keep a live allocation beyond its buffer. The caller sets all fields of `live` but next_free. `row` is the index of
