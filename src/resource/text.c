@@ -100,7 +100,7 @@ text_digits(char *at, uint64_t number, unsigned least)
     return at;
 }
 
-/* The bytes in a unit of 1 << shift, to two places behind the point unless that many are 0. Ties go to an even digit. */
+/* The bytes in a unit of 1 << shift, with two decimals unless both are 0 exactly. Ties go to an even digit. */
 static char *
 text_in_unit(char *at, uint64_t bytes, unsigned shift)
 {
