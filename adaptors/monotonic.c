@@ -234,16 +234,12 @@ monotonic_grow(struct monotonic *self, size_t bytes, size_t alignment, tide_stre
     return status;
 }
 
-static enum tide_status
-monotonic_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+static __attribute__((noinline)) enum tide_status
+monotonic_allocate_slowly(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    struct monotonic *self = (struct monotonic *)resource;
     enum tide_status status;
     bool found;
 
-    *out = NULL;
-    if (bytes == 0)
-        return TIDE_OK;
     for (;;) {
         status = monotonic_bump(self, bytes, alignment, stream, out, &found);
         if (found)
@@ -252,6 +248,45 @@ monotonic_allocate(struct tide_resource *resource, size_t bytes, size_t alignmen
         if (status != TIDE_OK)
             return status;
     }
+}
+
+/* The address of a block at the end of the current chunk, if that is of the stream; else 0. The caller holds `lock`. */
+static inline uintptr_t
+monotonic_bump_current(struct monotonic *self, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct monotonic_chunk *chunk;
+    uint64_t address;
+
+    if (self->current >= self->count)
+        return 0;
+    chunk = &self->chunks[self->current];
+    if (stream != chunk->stream || !tidei_round_up(chunk->address + chunk->filled, alignment, &address) ||
+        address - chunk->address > chunk->bytes || bytes > chunk->bytes - (address - chunk->address))
+        return 0;
+    chunk->filled = address + bytes - chunk->address;
+    tidei_figure_add(&self->used_bytes, bytes);
+    return (uintptr_t)address;
+}
+
+/* Quick for the lock's owner; what calls a function is apart, so that no register need be saved here. */
+static enum tide_status
+monotonic_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct monotonic *self = (struct monotonic *)resource;
+    uintptr_t address;
+
+    *out = NULL;
+    if (bytes == 0)
+        return TIDE_OK;
+    if (__builtin_expect(tidei_lock_enter(&self->lock), 1)) {
+        address = monotonic_bump_current(self, bytes, alignment, stream);
+        tidei_lock_release(&self->lock);
+        if (__builtin_expect(address != 0, 1)) {
+            *out = (void *)address;
+            return TIDE_OK;
+        }
+    }
+    return monotonic_allocate_slowly(self, bytes, alignment, stream, out);
 }
 
 /* Whether a block of `bytes` at `address` may lie in one of the chunks. The caller holds `lock`. */

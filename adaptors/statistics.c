@@ -364,23 +364,39 @@ tag_counters_report(struct tag_counters *counters, tide_statistics_function func
     return status;
 }
 
-static enum tide_status
-statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+static __attribute__((noinline)) enum tide_status
+statistics_allocate_tagged(struct statistics *statistics, size_t bytes, size_t alignment, tide_stream stream,
+                           void **out)
 {
-    struct statistics *statistics = (struct statistics *)self;
-    enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+    struct tide_resource *upstream = statistics->base.upstream;
+    enum tide_status status = tidei_allocate(upstream, bytes, alignment, stream, out);
     struct tidei_ledger_answer answer;
 
     if (status != TIDE_OK)
         return status;
-    if (__builtin_expect(statistics->by_tag.live != NULL, 0)) {
-        status = tag_counters_add(&statistics->by_tag, *out, bytes);
-        if (status != TIDE_OK) {
-            tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
-            *out = NULL;
-            return tidei_refused(self, status);
-        }
+    status = tag_counters_add(&statistics->by_tag, *out, bytes);
+    if (status != TIDE_OK) {
+        tidei_deallocate(upstream, *out, bytes, alignment, stream);
+        *out = NULL;
+        return tidei_refused(&statistics->base, status);
     }
+    tidei_ledger_add(&statistics->ledger, bytes, &answer);
+    return TIDE_OK;
+}
+
+/* Apart from the above, which has more to keep over its calls, and would save more registers here. */
+static enum tide_status
+statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct statistics *statistics = (struct statistics *)self;
+    struct tidei_ledger_answer answer;
+    enum tide_status status;
+
+    if (__builtin_expect(statistics->by_tag.live != NULL, 0))
+        return statistics_allocate_tagged(statistics, bytes, alignment, stream, out);
+    status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+    if (status != TIDE_OK)
+        return status;
     tidei_ledger_add(&statistics->ledger, bytes, &answer);
     return TIDE_OK;
 }

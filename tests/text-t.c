@@ -1,4 +1,9 @@
 /* Tests text: bounded buffers, words and sizes that parse back, sizes for people. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
 #include "src/resource/resource.h"
 #include "tap.h"
 
@@ -75,10 +80,59 @@ check_size_buffers(void)
        "several sizes can stand in one message");
 }
 
+static bool
+prints_as_printf(uint64_t bytes)
+{
+    static const char units[] = "BKMGTPE";
+    unsigned unit = 0;
+    char expected[40];
+
+    while (unit < 6 && bytes >> (10 * (unit + 1)) != 0)
+        unit++;
+    if ((bytes & ((UINT64_C(1) << (10 * unit)) - 1)) == 0)
+        snprintf(expected, sizeof(expected), "%" PRIu64 " %c%s", bytes >> (10 * unit), units[unit], unit ? "iB" : "");
+    else
+        snprintf(expected, sizeof(expected), "%.2f %ciB", (double)bytes / (double)(UINT64_C(1) << (10 * unit)),
+                 units[unit]);
+    if (strcmp(tidei_size_text(bytes), expected) == 0)
+        return true;
+    diag("%" PRIu64 " B: %s, expected %s", bytes, tidei_size_text(bytes), expected);
+    return false;
+}
+
+/* Numbers of eighths, whose third decimal is a 5 behind which nothing comes, and their neighbours. */
+static bool
+eighths_print_as_printf(void)
+{
+    for (unsigned shift = 10; shift <= 60; shift += 10) {
+        for (uint64_t eighths = 8; eighths < 128; eighths++) {
+            uint64_t bytes = eighths << (shift - 3), beside = shift <= 40; /* beyond, a double has no neighbours */
+
+            if (!prints_as_printf(bytes - beside) || !prints_as_printf(bytes) || !prints_as_printf(bytes + beside))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool
+random_sizes_print_as_printf(void)
+{
+    uint64_t seed = (uint64_t)time(NULL);
+
+    diag("seed %" PRIu64, seed);
+    for (unsigned i = 0; i < 100000; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        if (!prints_as_printf(seed >> (i % 64)))
+            return false;
+    }
+    return true;
+}
+
 int
 main(void)
 {
-    plan(2 * (int)COUNT_OF(sizes) + (int)COUNT_OF(words) + 7);
+    plan(2 * (int)COUNT_OF(sizes) + (int)COUNT_OF(words) + 9);
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         char data[32];
         struct tide_text text = { .data = data, .capacity = sizeof(data) };
@@ -96,5 +150,7 @@ main(void)
     }
     check_bounds();
     check_size_buffers();
+    ok(eighths_print_as_printf(), "sizes between two hundredths of a unit are rounded as printf rounds them");
+    ok(random_sizes_print_as_printf(), "random sizes are rounded as printf rounds them");
     return done();
 }

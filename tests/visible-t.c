@@ -118,6 +118,52 @@ misread(void)
     return count;
 }
 
+/* As tidei_visible_copy, character by character. */
+static void
+copy_slowly(const char *text, char *out, size_t capacity)
+{
+    size_t length = strlen(text), used = 0;
+
+    for (size_t i = 0; i < length;) {
+        struct tidei_visible character = tidei_visible_at(text + i, length - i);
+        char escape[TIDEI_VISIBLE_ESCAPE];
+        size_t bytes = character.is_plain ? character.bytes : tidei_visible_escape(character, escape);
+
+        if (used + bytes >= capacity)
+            break;
+        memcpy(out + used, character.is_plain ? text + i : escape, bytes);
+        used += bytes;
+        i += character.bytes;
+    }
+    out[used] = '\0';
+}
+
+#define COPY_BYTES 18 /* more than two words */
+
+/* How often the copy of a text with one byte of another value differs, for each value, place, length and room. */
+static unsigned
+miscopied(void)
+{
+    static const char plain[COPY_BYTES + 1] = "abc DEF~019 xyz !}";
+    unsigned count = 0;
+
+    for (unsigned value = 1; value < 256; value++) {
+        for (size_t place = 0; place < COPY_BYTES; place++) {
+            for (size_t capacity = 1; capacity <= COPY_BYTES + TIDEI_VISIBLE_ESCAPE; capacity++) {
+                char text[COPY_BYTES + 1], copy[COPY_BYTES + TIDEI_VISIBLE_ESCAPE], slow[sizeof(copy)];
+
+                memcpy(text, plain, sizeof(text));
+                text[place] = (char)value;
+                text[place + (COPY_BYTES - place) * capacity / (COPY_BYTES + TIDEI_VISIBLE_ESCAPE)] = '\0';
+                tidei_visible_copy(text, copy, capacity);
+                copy_slowly(text, slow, capacity);
+                count += strcmp(copy, slow) != 0;
+            }
+        }
+    }
+    return count;
+}
+
 static void
 test_copy(void)
 {
@@ -131,12 +177,13 @@ test_copy(void)
     is_string(out, "abcd\xe6\xad\xa5", "a copy that just fits is whole");
     tidei_visible_copy("abcde\xe6\xad\xa5", out, sizeof(out));
     is_string(out, "abcde", "a copy without room for a character of three bytes ends before it");
+    ok(miscopied() == 0, "a text with any byte at any place is copied as character by character, for any room");
 }
 
 int
 main(void)
 {
-    plan(ROWS + NAMES + 6);
+    plan(ROWS + NAMES + 7);
     for (size_t i = 0; i < ROWS; i++) {
         bool before = rows[i].first == 0 || is_plain(rows[i].first - 1);
 

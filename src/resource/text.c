@@ -84,13 +84,50 @@ tide_text_word(struct tide_text *text, const char *word)
     tide_text_format(text, "\"");
 }
 
+/* Append the number's digits, `least` of them at least; returns their end. */
+static char *
+text_digits(char *at, uint64_t number, unsigned least)
+{
+    char digits[20];
+    unsigned count = 0;
+
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0 || count < least);
+    while (count > 0)
+        *at++ = digits[--count];
+    return at;
+}
+
+/* The bytes in a unit of 1 << shift, with two decimals unless both are 0 exactly. Ties go to an even digit. */
+static char *
+text_in_unit(char *at, uint64_t bytes, unsigned shift)
+{
+    uint64_t whole = bytes >> shift, rest = bytes & ((UINT64_C(1) << shift) - 1), hundredths, tie;
+
+    if (rest == 0)
+        return text_digits(at, whole, 1);
+    if (shift > 50) {
+        rest >>= 10; /* so that the product has room */
+        shift -= 10;
+    }
+    hundredths = rest * 100 >> shift;
+    tie = (rest * 100 & ((UINT64_C(1) << shift) - 1)) + (hundredths & 1);
+    hundredths += tie > UINT64_C(1) << (shift - 1);
+    at = text_digits(at, whole + hundredths / 100, 1);
+    *at++ = '.';
+    return text_digits(at, hundredths % 100, 2);
+}
+
+/* Without snprintf: a limit that refuses often prints two or three each time. */
 const char *
 tidei_size_text(uint64_t bytes)
 {
     struct tidei_thread *thread = tidei_thread_get();
     struct text_sizes *sizes;
-    char *buffer;
-    size_t unit = 0;
+    char *buffer, *end;
+    unsigned unit = 0;
 
     if (thread == NULL)
         return "some bytes"; /* no host memory */
@@ -98,13 +135,9 @@ tidei_size_text(uint64_t bytes)
     buffer = sizes->buffers[sizes->next++ % TEXT_SIZE_BUFFERS];
     while (unit + 1 < TEXT_UNIT_COUNT && bytes >> (10 * (unit + 1)) != 0)
         unit++;
-    if (unit == 0)
-        snprintf(buffer, TEXT_SIZE_LENGTH, "%" PRIu64 " B", bytes);
-    else if ((bytes & ((UINT64_C(1) << (10 * unit)) - 1)) == 0)
-        snprintf(buffer, TEXT_SIZE_LENGTH, "%" PRIu64 " %s", bytes >> (10 * unit), text_units[unit]);
-    else
-        snprintf(buffer, TEXT_SIZE_LENGTH, "%.2f %s", (double)bytes / (double)(UINT64_C(1) << (10 * unit)),
-                 text_units[unit]);
+    end = text_in_unit(buffer, bytes, 10 * unit);
+    *end++ = ' ';
+    strcpy(end, unit == 0 ? "B" : text_units[unit]);
     return buffer;
 }
 

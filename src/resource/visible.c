@@ -80,12 +80,35 @@ tidei_visible_escape(struct tidei_visible character, char out[TIDEI_VISIBLE_ESCA
     return (size_t)snprintf(out, TIDEI_VISIBLE_ESCAPE, format, (unsigned)character.code);
 }
 
+/* The bytes at the beginning of the text that are printable ASCII, or fewer: a multiple of 8, but at the end. */
+static size_t
+visible_printable(const char *text, size_t length)
+{
+    const uint64_t each = UINT64_MAX / 0xff, high = each * 0x80;
+    size_t at = 0;
+    uint64_t word;
+
+    for (; at + sizeof(word) <= length; at += sizeof(word)) {
+        memcpy(&word, text + at, sizeof(word));
+        /* The high bit of a byte: it has one, it is 0x7f, it is below 0x20. */
+        if (((word | (word + each) | ~((word | high) - each * 0x20)) & high) != 0)
+            return at;
+    }
+    while (at < length && text[at] >= 0x20 && text[at] < 0x7f)
+        at++;
+    return at;
+}
+
 void
 tidei_visible_copy(const char *text, char *out, size_t capacity)
 {
-    size_t length = strlen(text), used = 0;
+    size_t length = strlen(text), used, i;
 
-    for (size_t i = 0; i < length;) {
+    /* Nearly all texts are printable as a whole, and a layer that is refused often sets one each time. */
+    i = visible_printable(text, length < capacity ? length : capacity - 1);
+    used = i;
+    memcpy(out, text, used);
+    while (i < length) {
         struct tidei_visible character = tidei_visible_at(text + i, length - i);
         char escape[TIDEI_VISIBLE_ESCAPE];
         size_t bytes = character.is_plain ? character.bytes : tidei_visible_escape(character, escape);

@@ -130,8 +130,8 @@ tidei_thread_handle_forks(void)
     tidei_fork_hook_set(TIDEI_FORK_THREAD, &thread_fork_hook);
 }
 
-static uint32_t
-thread_ask_os_id(void)
+__attribute__((cold)) uint32_t
+tidei_thread_ask_os_id(void)
 {
     struct tidei_thread *thread = tidei_thread_get();
     uint32_t id = (uint32_t)syscall(SYS_gettid);
@@ -140,14 +140,6 @@ thread_ask_os_id(void)
     if (thread != NULL)
         thread->os_id = id;
     return id;
-}
-
-uint32_t
-tidei_thread_os_id(void)
-{
-    uint32_t id = tidei_thread->os_id;
-
-    return __builtin_expect(id != 0, 1) ? id : thread_ask_os_id();
 }
 
 /* What a thread of the library begins with. Owned by that thread. */

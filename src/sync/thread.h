@@ -73,8 +73,17 @@ enum tidei_thread_end { TIDEI_THREAD_END_PRODUCERS, TIDEI_THREAD_END_TAGS, TIDEI
 /* Set the function that every thread with an object calls when it ends. Costs one store. */
 void tidei_thread_at_end(enum tidei_thread_end end, void (*function)(struct tidei_thread *thread));
 
+/* The slow path of tidei_thread_os_id. */
+uint32_t tidei_thread_ask_os_id(void);
+
 /* The thread id of the system, gettid(2). The caller holds no lock of the library. */
-uint32_t tidei_thread_os_id(void);
+static inline uint32_t
+tidei_thread_os_id(void)
+{
+    uint32_t id = tidei_thread->os_id;
+
+    return __builtin_expect(id != 0, 1) ? id : tidei_thread_ask_os_id();
+}
 
 /*
  * Threads of the library's own. They block all signals but SIGBUS, so that the program's handlers run on the program's

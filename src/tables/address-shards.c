@@ -23,7 +23,10 @@ static struct shard *
 shards_of(struct tidei_address_shards *shards, const void *address)
 {
     /* Fibonacci hashing, as in the maps, but with other bits of the product. */
-    return &shards->shards[((uintptr_t)address * 0x9e3779b97f4a7c15u >> 20) % TIDEI_ADDRESS_SHARDS];
+    struct shard *shard = &shards->shards[((uintptr_t)address * 0x9e3779b97f4a7c15u >> 20) % TIDEI_ADDRESS_SHARDS];
+
+    __asm__("" : "+r"(shard)); /* else gcc computes the address anew for each field */
+    return shard;
 }
 
 enum tide_status
