@@ -21,6 +21,50 @@ from tidemark._library import library
 from tidemark._use import compose, limit_text
 
 
+# A thread makes the first call of all, which loads the library, while the process forks.
+EARLY_FORK = '''
+import os, signal, threading, tidemark
+for step in range(20):
+    held = threading.Event(), threading.Event()
+    lock = tidemark._library._lock
+    def hold():
+        with lock:
+            held[0].set()
+            held[1].wait()
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held[0].wait()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)
+        tidemark.stats()
+        os._exit(0)
+    held[1].set()
+    thread.join()
+    assert os.waitpid(pid, 0)[1] == 0
+'''
+
+
+# Threads that hold the interpreter's lock ask for the stack at once, which wants call stacks of Python.
+FIRST_STACK = '''
+import os, signal, sys, threading, tidemark
+signal.alarm(20)
+sys.setswitchinterval(1e-5)
+use = tidemark.use('log(gil.db, overwrite=true, callstack=python) | sim(capacity=1GiB)')
+gate = threading.Barrier(3)
+def run():
+    gate.wait()
+    for step in range(300):
+        tidemark.allocate(4096)
+threads = [threading.Thread(target=run) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+use.end()
+'''
+
+
 def allocate(size, stream=0):
     pointer = ctypes.c_void_p()
     library().tide_bridge_allocate(0, size, stream, pointer)
@@ -97,6 +141,10 @@ def test_errors():
         ok(isinstance(failure, tidemark.OutOfMemoryError), 'and that is a tidemark.OutOfMemoryError')
         raises(tidemark.Error, '', lambda: free(4096), 'a free of a foreign address is an error')
         is_(allocate(0), None, 'a request of 0 bytes is no address and no error')
+        raises(ValueError, 'no address', lambda: tidemark.free(1 << 64), 'a number that is no address is a ValueError')
+        raises(TypeError, '', lambda: tidemark.free('x'), 'a text in place of an address is a TypeError')
+        raises(ValueError, 'handle', lambda: tidemark.allocate(8, stream=-1), 'a stream below 0 is a ValueError')
+    raises(ValueError, 'above 0', lambda: tidemark.trace('zero.db', limit='0 GiB'), 'a limit of 0 is a ValueError')
     before = tidemark.stats()
     with tidemark.use('fault(every=1) | host'):
         raises(MemoryError, '', lambda: allocate(16), 'a stack that refuses everything raises')
@@ -453,6 +501,8 @@ def test_processes():
     process.start()
     process.join(60)
     is_((process.exitcode, tags_of('spawned.db')), (0, {4001: 'spawned'}), 'a spawned process can record, too')
+    forked_early = subprocess.run([sys.executable, '-c', EARLY_FORK], timeout=60)
+    is_(forked_early.returncode, 0, 'a child of fork() beside the first call of another thread goes on')
     process = multiprocessing.get_context('fork').Process(target=lambda: [free(allocate(10)) for _ in range(10)])
     with tidemark.use('host'):
         process.start()
@@ -482,6 +532,8 @@ def test_manual():
 
 
 def test_threads():
+    made = [subprocess.run([sys.executable, '-c', FIRST_STACK], timeout=60).returncode for _ in range(4)]
+    is_(made, [0] * 4, 'threads that hold the GIL make a stack with call stacks of Python together')
     failures = []
 
     def work(number):
@@ -507,7 +559,7 @@ def test_threads():
 if __name__ == '__main__':
     import ctypes.util
     diag(f'Python {sys.version.split()[0]}')
-    plan(98)
+    plan(104)
     for test in (test_library, test_errors, test_use, test_trace, test_tags, test_tasks, test_phase, test_figures,
                  test_profile, test_processes, test_manual, test_threads):
         test()

@@ -267,6 +267,47 @@ test_places(void)
        "calls that were refused or put off are counted");
 }
 
+#define BRIDGE_TESTS 2
+
+/* Calls of the bridge are calls of the library, too. */
+static void
+test_bridge(void)
+{
+    uint64_t failures = 0, before = scene.signals;
+    char text[512];
+    bool even;
+
+    on_signal(SIGUSR1, scene_handle);
+    scene.wrong = 0;
+    scene.held_count = 0;
+    snprintf(text, sizeof(text), "log(%s, overwrite) | pool | host", scratch("bridge.db"));
+    if (tide_bridge_use(text) != TIDE_OK || tide_bridge_stack(0, &scene.stack) != TIDE_OK) {
+        diag("%s: %s", text, tide_error_text());
+        exit(1);
+    }
+    atomic_store(&tidei_test_point, scene_point);
+    for (int i = 0; i < 20; i++) {
+        void *block;
+
+        while (scene.held_count < HELD_MOST)
+            scene.held[scene.held_count++] = take(scene.stack, BYTES);
+        scene.armed = true;
+        failures += tide_bridge_allocate(0, BYTES, 0, &block) != TIDE_OK;
+        failures += tide_bridge_deallocate(block, 0) != TIDE_OK;
+        failures += tide_bridge_trim(0) != TIDE_OK;
+        scene.armed = false;
+    }
+    atomic_store(&tidei_test_point, NULL);
+    while (scene.held_count > 0)
+        give(scene.stack, scene.held[--scene.held_count], BYTES);
+    even = books_are_even(scene.stack);
+    failures += tide_bridge_end() != TIDE_OK;
+    tide_resource_release(scene.stack);
+    ok(all_of(failures == 0, scene.wrong == 0, scene.signals - before > 100),
+       "within a call of the bridge, a handler's calls are refused or put off");
+    ok(even, "nothing stays in use after frees that were put off within calls of the bridge");
+}
+
 /* What the list of frees that were put off holds. */
 
 static struct {
@@ -791,9 +832,10 @@ main(void)
 {
     uint64_t seed;
 
-    plan(PLACE_TESTS + FULL_TESTS + OWN_TESTS + STORM_TESTS + 3);
+    plan(PLACE_TESTS + BRIDGE_TESTS + FULL_TESTS + OWN_TESTS + STORM_TESTS + 3);
     seed = random_seed("SIGNAL_SEED");
     test_places();
+    test_bridge();
     test_full();
     test_own();
     ok(all_adaptors_are_there(), "each adaptor of the table of kinds is in a stack that is tested");

@@ -202,6 +202,7 @@ log_end_all(struct tide_resource *layer)
 enum tide_status
 tide_log_end(struct tide_resource *top)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_error error;
 
     if (top == NULL)

@@ -236,3 +236,12 @@ def filled_text(function: Any, *arguments: Any) -> str:
         room = ctypes.create_string_buffer(needed.value + 1)
         function(*arguments, room, len(room), ctypes.byref(needed))
     return room.value.decode('utf-8', 'replace')
+
+
+def _after_fork() -> None:
+    """Another thread may have held the lock, which does not exist in the child."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

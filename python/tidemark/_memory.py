@@ -84,19 +84,27 @@ def trim(device: Any = None) -> None:
     library().tide_bridge_trim(device_number(device))
 
 
+def _word(value: int, what: str) -> int:
+    """A number that fits into a pointer: ctypes would cut off the rest, and take the address of a text."""
+    number = operator.index(value)
+    if not 0 <= number < 1 << 64:
+        raise ArgumentError(f'no {what}: {number}', TIDE_EINVAL, 'TIDE_EINVAL')
+    return number
+
+
 def allocate(nbytes: int, stream: int = 0, device: Any = None) -> int:
     """Allocate from the stack in use, in the order of a stream (its handle): the address, 0 for 0 bytes. For libraries
     that take functions of Python as their allocator."""
     size, pointer = operator.index(nbytes), ctypes.c_void_p()
     if not 0 <= size < 1 << 63:
         raise ArgumentError(f'no size of an allocation: {size}', TIDE_EINVAL, 'TIDE_EINVAL')
-    library().tide_bridge_allocate(device_number(device), size, stream, pointer)
+    library().tide_bridge_allocate(device_number(device), size, _word(stream, 'handle of a stream'), pointer)
     return pointer.value or 0
 
 
 def free(pointer: int, stream: int = 0) -> None:
     """Free what allocate() gave out, after the work that was submitted to the stream. 0 is fine."""
-    library().tide_bridge_deallocate(pointer, stream)
+    library().tide_bridge_deallocate(_word(pointer, 'address'), _word(stream, 'handle of a stream'))
 
 
 @dataclasses.dataclass(frozen=True)

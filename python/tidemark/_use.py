@@ -217,7 +217,7 @@ def limit_text(limit: Union[int, str]) -> str:
     if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
         return str(limit)
     match = _SIZE.fullmatch(limit.strip()) if isinstance(limit, str) else None
-    if match is None:
+    if match is None or float(match.group(1)) == 0:
         raise ArgumentError(f'limit={limit!r}: expected a number of bytes above 0, or a size such as "4GiB"',
                             TIDE_EINVAL, 'TIDE_EINVAL')
     return match.group(1) + (match.group(2) or '')

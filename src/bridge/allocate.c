@@ -9,6 +9,7 @@
 #include "src/bridge/presence.h"
 #include "src/bridge/uses.h"
 #include "src/context/tag.h"
+#include "src/sync/inside.h"
 #include "src/tables/grow.h"
 
 /* What frameworks expect of memory of a device, as cudaMalloc gives it. */
@@ -75,7 +76,10 @@ static bool
 bridge_reuse(struct tidei_bridge_entry *entry, void **out)
 {
     *out = tidei_capture_reuse(entry->pool, entry->bytes, entry->stream);
-    return *out != NULL && tidei_bridge_blocks_with(*out, bridge_again, &entry->tag);
+    if (*out != NULL && tidei_bridge_blocks_with(*out, bridge_again, &entry->tag))
+        return true;
+    *out = NULL;
+    return false;
 }
 
 /* Allocate while a graph may be captured; `state` is the stream's. */
@@ -171,6 +175,7 @@ bridge_make(struct tidei_bridge_device *device, enum tidei_bridge_asker asker)
 enum tide_status
 tidei_bridge_allocate(enum tidei_bridge_asker asker, int ordinal, size_t bytes, tide_stream stream, void **out)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_bridge_device *device = tidei_bridge_device_known(ordinal);
     enum tide_status status = TIDE_OK;
     bool retry;
@@ -351,6 +356,7 @@ tidei_bridge_give_waiting(void *pointer, tide_stream stream, bool all)
 enum tide_status
 tide_bridge_deallocate(void *pointer, tide_stream stream)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_presence_slot *presence;
     struct tidei_bridge_entry entry;
     enum tide_status status;
@@ -406,6 +412,7 @@ bridge_record(uintptr_t address, struct tidei_bridge_entry *entry, void *context
 enum tide_status
 tide_bridge_record_stream(void *pointer, tide_stream stream)
 {
+    TIDEI_INSIDE(NULL);
     struct bridge_recorded recorded = { stream, TIDE_OK };
 
     if (stream == TIDE_STREAM_ALL)
@@ -445,6 +452,7 @@ bridge_describe(uintptr_t address, struct tidei_bridge_entry *entry, void *conte
 enum tide_status
 tide_bridge_find(const void *pointer, struct tide_bridge_block *out)
 {
+    TIDEI_INSIDE(NULL);
     struct bridge_found found = { .wanted = (uintptr_t)pointer };
     enum tide_status status = tidei_figures_clear("bridge", out);
 

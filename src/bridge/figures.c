@@ -12,6 +12,7 @@
 #include "src/bridge/blocks.h"
 #include "src/bridge/uses.h"
 #include "src/context/tag.h"
+#include "src/sync/inside.h"
 #include "src/tables/grow.h"
 #include "src/tables/map.h"
 
@@ -279,6 +280,7 @@ figures_trim(struct tide_resource *top, void *context)
 enum tide_status
 tide_bridge_trim(int ordinal)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_bridge_device *device = tidei_bridge_device_known(ordinal);
 
     if (device == NULL && (ordinal < 0 || ordinal >= TIDE_BRIDGE_DEVICES))

@@ -6,6 +6,7 @@
 #include "src/bridge/blocks.h"
 #include "src/bridge/presence.h"
 #include "src/bridge/uses.h"
+#include "src/sync/inside.h"
 
 /* Have the limit count a block that was outstanding before it held. */
 static void
@@ -41,6 +42,7 @@ fraction_whole(int ordinal, uint64_t *bytes)
 enum tide_status
 tide_bridge_fraction(int ordinal, double share)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_bridge_device *device;
     enum tide_status status = tidei_bridge_device_get(ordinal, &device);
     uint64_t whole = 0;

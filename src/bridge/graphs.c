@@ -10,6 +10,7 @@
 #include "src/bridge/capture.h"
 #include "src/bridge/presence.h"
 #include "src/resource/resource.h"
+#include "src/sync/inside.h"
 #include "src/tables/grow.h"
 
 /* The blocks of a pool that is no more. */
@@ -75,6 +76,7 @@ graphs_settle(struct tidei_bridge_device *device)
 void
 tide_torch_begin(int ordinal, struct tide_torch_pool id, void *filter)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_bridge_device *device;
     enum tide_status status = tidei_bridge_device_get(ordinal, &device);
 
@@ -94,6 +96,7 @@ tide_torch_begin(int ordinal, struct tide_torch_pool id, void *filter)
 void
 tide_torch_end(int ordinal, struct tide_torch_pool id)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_bridge_device *device = tidei_bridge_device_known(ordinal);
 
     if (device == NULL)
@@ -105,6 +108,7 @@ tide_torch_end(int ordinal, struct tide_torch_pool id)
 void
 tide_torch_release(int ordinal, struct tide_torch_pool id)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_bridge_device *device = tidei_bridge_device_known(ordinal);
 
     if (device != NULL && tidei_capture_release(device, id))

@@ -11,8 +11,10 @@
 #include "src/bridge/blocks.h"
 #include "src/bridge/presence.h"
 #include "src/bridge/uses.h"
+#include "src/context/python.h"
 #include "src/stack/stack.h"
 #include "src/sync/fork.h"
+#include "src/sync/inside.h"
 #include "src/tables/grow.h"
 
 struct tidei_bridge_use {
@@ -198,6 +200,26 @@ use_make(struct tidei_bridge_use *use, struct tidei_bridge_device *device)
     return status;
 }
 
+/*
+ * Where the stack may want call stacks of Python, prepare that before others can wait for the stack: it may wait for
+ * the GIL, which one of them may hold. A text that has these words in a path prepares it for nothing.
+ */
+static void
+uses_prepare(enum tidei_bridge_asker asker)
+{
+    const struct tidei_bridge_use *use;
+    const char *text;
+    bool python;
+
+    uses_enter();
+    use = uses_now(asker);
+    text = use->text != NULL ? use->text : tidei_stack_environment();
+    python = text != NULL && (strstr(text, "python") != NULL || strstr(text, "mixed") != NULL);
+    uses_leave();
+    if (python)
+        tidei_python_begin();
+}
+
 /* The stack of the device now, made if needed; returns with the lock held where that succeeds. */
 static enum tide_status
 uses_find(struct tidei_bridge_device *device, enum tidei_bridge_asker asker, struct tidei_bridge_stack **out)
@@ -206,6 +228,7 @@ uses_find(struct tidei_bridge_device *device, enum tidei_bridge_asker asker, str
     struct tidei_bridge_use *use;
     unsigned looks = 0;
 
+    uses_prepare(asker);
     uses_enter();
     for (;;) {
         use = uses_now(asker);
@@ -242,6 +265,7 @@ tidei_bridge_stack_make(struct tidei_bridge_device *device, enum tidei_bridge_as
 enum tide_status
 tide_bridge_stack(int ordinal, struct tide_resource **out)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_bridge_device *device;
     struct tidei_bridge_stack *stack;
     enum tide_status status;
@@ -293,6 +317,7 @@ tidei_bridge_stacks_each(const struct tidei_bridge_device *device,
 enum tide_status
 tide_bridge_use(const char *text)
 {
+    TIDEI_INSIDE(NULL);
     const char *checked = text != NULL ? text : tidei_stack_environment();
     struct tidei_bridge_use *use;
     enum tide_status status = checked != NULL ? tide_stack_check(checked, NULL, 0, NULL) : TIDE_OK;
@@ -363,6 +388,7 @@ use_finish(struct tidei_bridge_use *use)
 enum tide_status
 tide_bridge_end(void)
 {
+    TIDEI_INSIDE(NULL);
     struct tidei_bridge_use *use;
     unsigned looks = 0;
 

@@ -36,7 +36,7 @@ static _Atomic uint32_t python_readers;  /* threads that read frames without the
 static _Atomic uint32_t python_attempts; /* to begin within a call */
 static atomic_flag python_beginning = ATOMIC_FLAG_INIT;
 static atomic_flag python_pending = ATOMIC_FLAG_INIT;
-static bool python_found; /* `tidei_python` is complete; written by who has `python_beginning` */
+static _Atomic bool python_found; /* `tidei_python` is complete; written by who has `python_beginning` */
 
 /* From the headers of each version; its patch releases keep them. */
 static const struct tidei_python_layout python_layouts[] = {
@@ -462,7 +462,8 @@ python_start_pending(void *context)
 static void
 python_begin(bool may_wait)
 {
-    python_found = python_found || python_find();
+    if (!python_found)
+        python_found = python_find();
     if (!python_found || !tidei_python.Py_IsInitialized())
         return;
     if (python_holds_gil()) {
@@ -478,18 +479,20 @@ python_begin(bool may_wait)
     }
 }
 
-static void
+/* Whether this thread has looked. */
+static bool
 python_begin_alone(bool may_wait)
 {
     int cancel;
 
     /* Whoever comes meanwhile goes on without: the one that prepares may wait for the GIL, which the other may hold. */
     if (tidei_python_state() != TIDEI_PYTHON_NONE || atomic_flag_test_and_set(&python_beginning))
-        return;
+        return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     python_begin(may_wait);
     pthread_setcancelstate(cancel, NULL);
     atomic_flag_clear(&python_beginning);
+    return true;
 }
 
 void
@@ -506,7 +509,6 @@ tidei_python_begin_within(void)
     /* Python may be loaded later: it is looked for ever more seldom. */
     if ((attempt & (attempt - 1)) != 0 && attempt % (1u << 16) != 0)
         return;
-    python_begin_alone(false);
-    if (!python_found)
+    if (python_begin_alone(false) && !python_found)
         tidei_python_warn("there is no Python in this process so far, or one before 3.9");
 }
