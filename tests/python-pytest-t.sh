@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/python.sh"
 find_python ', pytest' || skip_all 'there is no pytest (Debian: python3-pytest)'
-plan 34
+plan 36
 TIDEMARK_STACK=host
 export TIDEMARK_STACK
 
@@ -165,4 +165,25 @@ if find_python ', pytest, xdist'; then
 else
     skip 2 'there is no xdist (Debian: python3-pytest-xdist)'
 fi
+rm -f "$scratch"/suite/test_*.py
+cat >"$scratch/suite/test_open.py" <<'PY'
+import tidemark
+from memory import allocate, free
+
+def test_opens():
+    tidemark.use('host')
+    tidemark.trace('left.db', stack='host').start()
+    free(allocate(10))
+    assert False
+
+def test_next():
+    free(allocate(20))
+PY
+suite --tidemark
+diag "$said"
+has_words "$said" 'the test has left tidemark.use(' 'a use that a test leaves open is ended, and named'
+case $said in
+*UsageError* | *INTERNALERROR*) ok 'a use that a test leaves open ends the run as others do' false ;;
+*) ok 'a use that a test leaves open ends the run as others do' test "$status" = 1 ;;
+esac
 done_testing

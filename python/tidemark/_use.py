@@ -184,6 +184,25 @@ class use:
         return f'tidemark.use({self.text!r})'
 
 
+def count_of_uses() -> int:
+    """How many uses are open."""
+    return len(_uses)
+
+
+def end_uses_above(count: int) -> List[str]:
+    """End the uses and the trace that were begun when `count` of them were open already; answers what they are."""
+    ended: List[str] = []
+    with _lock:
+        while len(_uses) > count:
+            latest = _uses[-1]
+            ended.append(repr(latest))
+            if _tracing is not None and _tracing._use is latest:
+                _tracing.stop()
+            else:
+                latest.end()
+    return ended
+
+
 def mark(text: str) -> None:
     """Put a point in time with a text, such as "epoch 3", into the trace that is recorded now, if any. The first one
     starts CUDA, where no tensor has."""

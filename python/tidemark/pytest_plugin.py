@@ -21,7 +21,7 @@ import pytest
 
 import tidemark
 from tidemark._memory import size_text
-from tidemark._use import MODES, default_text
+from tidemark._use import MODES, count_of_uses, default_text, end_uses_above
 
 _PEAK, _COUNT, _TRACE = 'gpu_peak_bytes', 'gpu_allocations', 'gpu_trace'
 _UNITS = {'b': 0, 'kb': 1, 'kib': 1, 'mb': 2, 'mib': 2, 'gb': 3, 'gib': 3, 'tb': 4, 'tib': 4}
@@ -145,6 +145,7 @@ class _Measure:
         self._folder = folder
         self._worker = getattr(config, 'workerinput', {}).get('workerid', '')
         self._use: Optional[tidemark.use] = None
+        self._uses = 0  # that were open before
         self._failure: Optional[str] = None
         self._names: Dict[str, int] = {}
         self._seen: Dict[str, _Seen] = {}
@@ -154,6 +155,7 @@ class _Measure:
             return
         if self._folder is not None:
             os.makedirs(self._folder, exist_ok=True)
+        self._uses = count_of_uses()
         self._use = tidemark.use(self._stack, mode=self._mode)
 
     def pytest_collection_finish(self, session: Any) -> None:
@@ -167,7 +169,7 @@ class _Measure:
 
     def pytest_unconfigure(self, config: Any) -> None:
         if self._use is not None:
-            self._use.end()
+            end_uses_above(self._uses)
             self._use = None
 
     def pytest_runtest_setup(self, item: Any) -> None:
@@ -188,7 +190,10 @@ class _Measure:
         with contextlib.ExitStack() as around:
             trace = self._record(item, limits, around)
             measured = around.enter_context(tidemark.peak(limits.device))
+            uses = count_of_uses()
             outcome = yield
+            for left in end_uses_above(uses):
+                item.add_report_section('call', 'tidemark', f'the test has left {left} open; it is ended')
             if limits.leaks is not None:
                 gc.collect()
                 self._empty_caches()

@@ -102,6 +102,9 @@ tide_torch_end(int ordinal, struct tide_torch_pool id)
     if (device == NULL)
         return;
     tidei_capture_end(device, id);
+    /* A free that is under way may have seen the capture, and queues its block. */
+    if (!tidei_presence_here())
+        tidei_presence_wait();
     graphs_settle(device);
 }
 
