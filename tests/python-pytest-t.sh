@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/python.sh"
 find_python ', pytest' || skip_all 'there is no pytest (Debian: python3-pytest)'
-plan 36
+plan 37
 TIDEMARK_STACK=host
 export TIDEMARK_STACK
 
@@ -186,4 +186,7 @@ case $said in
 *UsageError* | *INTERNALERROR*) ok 'a use that a test leaves open ends the run as others do' false ;;
 *) ok 'a use that a test leaves open ends the run as others do' test "$status" = 1 ;;
 esac
+suite --tidemark-trace=a%zb -k next
+diag "$said"
+is "$(ls "$scratch/suite/a%zb")" test_open.py-test_next.db 'a percent sign in the name of a folder of traces is itself'
 done_testing

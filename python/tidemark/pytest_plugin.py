@@ -214,7 +214,8 @@ class _Measure:
                 around.enter_context(tidemark.use(f'limit({refused}) | {default_text(self._mode)}', mode=self._mode))
             return None
         path = os.path.join(self._folder, self._name(item.nodeid))
-        around.enter_context(_quietly(tidemark.trace(path, limit=refused, mode=self._mode, overwrite=True)))
+        pattern = path.replace('%', '%%')  # a folder's name is no pattern
+        around.enter_context(_quietly(tidemark.trace(pattern, limit=refused, mode=self._mode, overwrite=True)))
         return path
 
     def _name(self, nodeid: str) -> str:
