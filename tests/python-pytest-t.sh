@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/python.sh"
 find_python ', pytest' || skip_all 'there is no pytest (Debian: python3-pytest)'
-plan 37
+plan 38
 TIDEMARK_STACK=host
 export TIDEMARK_STACK
 
@@ -189,4 +189,17 @@ esac
 suite --tidemark-trace=a%zb -k next
 diag "$said"
 is "$(ls "$scratch/suite/a%zb")" test_open.py-test_next.db 'a percent sign in the name of a folder of traces is itself'
+rm -f "$scratch"/suite/test_*.py
+cat >"$scratch/suite/test_expected.py" <<'PY'
+import pytest
+from memory import allocate, free
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.limit_gpu_memory('1 B')
+def test_over():
+    free(allocate(10))
+PY
+suite
+diag "$said"
+has_words "$status $said" '1 xfailed' 'a limit that is exceeded is a failure that xfail may expect'
 done_testing

@@ -201,10 +201,13 @@ class _Measure:
         if outcome.excinfo is not None and isinstance(outcome.excinfo[1], tidemark.OutOfMemoryError):
             item.add_report_section('call', 'tidemark', str(outcome.excinfo[1]))
         path = trace if trace is not None and os.path.exists(trace) else None
-        self._seen[item.nodeid] = _Seen(limits, measured.bytes, measured.count, measured.left, held, path)
+        seen = self._seen[item.nodeid] = _Seen(limits, measured.bytes, measured.count, measured.left, held, path)
         item.user_properties += [(_PEAK, measured.bytes), (_COUNT, measured.count)]
         if path is not None:
             item.user_properties.append((_TRACE, path))
+        reasons = _reasons(seen) if outcome.excinfo is None else []
+        if reasons:
+            _fail(outcome, '\n'.join(reasons))
 
     def _record(self, item: Any, limits: _Limits, around: contextlib.ExitStack) -> Optional[str]:
         """Begin the trace of a test, and its limit; answers the trace's path."""
@@ -242,12 +245,17 @@ class _Measure:
         seen = self._seen.pop(item.nodeid, None) if report.when == 'call' else None
         if seen is None:
             return
-        reasons = _reasons(seen) if report.passed else []
-        if reasons:
-            report.outcome = 'failed'
-            report.longrepr = '\n'.join(reasons)
         if report.failed:
             report.sections.append(('tidemark', _details(seen)))
+
+
+def _fail(outcome: Any, reason: str) -> None:
+    """Have a test fail that has passed, as if it had raised: so xfail and --pdb see it."""
+    failure = pytest.fail.Exception(reason, pytrace=False)
+    if hasattr(outcome, 'force_exception'):  # pluggy 1.1
+        outcome.force_exception(failure)
+    else:
+        outcome._excinfo = (type(failure), failure, failure.__traceback__)
 
 
 @contextlib.contextmanager
