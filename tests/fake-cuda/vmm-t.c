@@ -1021,7 +1021,6 @@ scene_share_pool(void *unused)
     NEED(gpu_frees(pool, memory, 3 * MIB, work.first));
     tide_resource_release(pool);
     tide_resource_release(plain);
-    tide_resource_release(vmm);
     gpu_work_close(&work);
     return !nothing_left();
 }

@@ -332,7 +332,8 @@ test_unmapped(struct gpu_work *work)
     gpu_hold_go(&hold);
     ok(gpu.stream_synchronize(work->first) != CUDA_SUCCESS,
        "the kernel that writes to the unmapped block fails, and its stream with it");
-    /* The context is of no use any more: the end of the process cleans up. */
+    /* The context is of no use any more: what the driver still has of it goes with the process. */
+    gpu_hold_close(&hold);
 }
 
 static void
