@@ -326,23 +326,13 @@ tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap)
 #define UPSTREAM_UNPAID_WHOLE 32
 #define UPSTREAM_FEW_CHUNKS   24
 
-/*
- * Over pages twice as many as there are: a heap that grows moves chunks that lie in holes on the way to its size, which
- * comes to an end. With once as many, a program of encoders whose sizes vary had parts of twice the size for the rest
- * of its growth: at 24 scales of its sizes 1.014 to 1.039 of live, in the mean 1.026 with 942 moved; now at most 1.028,
- * in the mean 1.020 with 1,011 moved.
- */
-#define UPSTREAM_UNPAID_PAGES 2
-
 /* How many chunks may be unpaid. */
 static int64_t
 chunk_heap_unpaid_most(const struct tidei_chunk_heap *chunk_heap)
 {
     int64_t chunks = (int64_t)chunk_heap->heap.chunk_count;
 
-    if (tidei_chunk_heap_joins(chunk_heap))
-        return chunks * UPSTREAM_UNPAID_PAGES;
-    if (chunk_heap->unit_bytes != 0)
+    if (tidei_chunk_heap_joins(chunk_heap) || chunk_heap->unit_bytes != 0)
         return chunks;
     return chunks <= UPSTREAM_FEW_CHUNKS ? chunks * UPSTREAM_UNPAID_WHOLE : INT64_MAX;
 }
