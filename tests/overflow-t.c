@@ -304,14 +304,17 @@ test_told(void)
            "the recovered trace counts each dropped record once");
 }
 
-/* Threads start and end while rings are full. */
+/* Threads start and end while rings are full, and set marks, which go from ring to ring. */
 static void *
 short_work(void *argument)
 {
     struct tide_resource *log = argument;
 
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 200; i++) {
         give(log, take(log, 8), 8);
+        if (i % 20 == 0)
+            tide_mark("a mark");
+    }
     return NULL;
 }
 
@@ -336,6 +339,83 @@ test_short_threads(void)
            320, "each of 320 short threads has 200 calls, kept or dropped");
     is_i64(sql_number(path, "SELECT count(*) FROM unmatched_free"), 0,
            "no kept free of the short threads is without an allocation");
+    is_i64(sql_number(path, "SELECT count(*) FROM mark WHERE kind = 'mark' AND text = 'a mark'"), 3200,
+           "all marks of the short threads are in the trace");
+}
+
+/*
+ * The writer empties a ring that a thread has left, while another thread is about to write a mark into it. Relaxed
+ * atomics, so that ThreadSanitizer sees no other order between the two than that of the library.
+ */
+static _Atomic bool left_hold, left_begun, left_is_left, left_there, left_go_on;
+
+static void
+left_await(_Atomic bool *flag)
+{
+    while (!atomic_load_explicit(flag, memory_order_relaxed))
+        usleep(1000);
+}
+
+static void
+left_say(_Atomic bool *flag)
+{
+    atomic_store_explicit(flag, true, memory_order_relaxed);
+}
+
+static void
+left_point(const char *label)
+{
+    if (strcmp(label, "merge.look") == 0) {
+        while (atomic_load_explicit(&left_hold, memory_order_relaxed))
+            usleep(1000);
+    } else if (strcmp(label, "producer.elsewhere") == 0) {
+        left_say(&left_there);
+        left_await(&left_go_on);
+    }
+}
+
+static void *
+left_full(void *log)
+{
+    for (int i = 0; i < 62; i++) /* with the thread and its name 64 records: the ring is full, and nothing dropped */
+        take(log, 2);
+    return NULL;
+}
+
+static void *
+left_mark(void *log)
+{
+    take(log, 2);
+    left_say(&left_begun); /* this thread has a ring of its own */
+    left_await(&left_is_left);
+    fill(log, 2);
+    tide_mark("a mark");
+    return NULL;
+}
+
+static void
+test_left_ring(void)
+{
+    const char *path = scratch("left.db");
+    struct tide_resource *log = stack_of("log(%s, overflow=drop, ring=4KiB) | sim", path);
+    pthread_t full, mark;
+
+    atomic_store(&left_hold, true);
+    atomic_store(&tidei_test_point, left_point);
+    pthread_create(&mark, NULL, left_mark, log);
+    left_await(&left_begun);
+    pthread_create(&full, NULL, left_full, log);
+    pthread_join(full, NULL);
+    left_say(&left_is_left);
+    left_await(&left_there);
+    atomic_store_explicit(&left_hold, false, memory_order_relaxed);
+    usleep(100000); /* for the writer to empty both rings */
+    left_say(&left_go_on);
+    pthread_join(mark, NULL);
+    atomic_store(&tidei_test_point, NULL);
+    tide_resource_release(log);
+    is_i64(sql_number(path, "SELECT count(*) FROM mark WHERE kind = 'mark' AND text = 'a mark'"), 1,
+           "a mark is in the trace that was written into a ring which the writer had just emptied");
 }
 
 int
@@ -343,12 +423,13 @@ main(void)
 {
     uint64_t seed;
 
-    plan(21);
+    plan(23);
     seed = random_seed("OVERFLOW_SEED");
     test_pressure(seed);
     test_refused();
     test_told();
     test_names();
     test_short_threads();
+    test_left_ring();
     return done();
 }

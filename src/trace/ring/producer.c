@@ -117,8 +117,9 @@ producer_find_ring(const struct tidei_session *session, uint64_t room)
         /* Pairs with the release in producer_thread_ends. */
         if (atomic_load_explicit(&other->state, memory_order_acquire) != TIDEI_RING_FREE)
             continue;
+        /* Acquire: pairs with the release in the merge, as in producer_has_space. */
         holds = atomic_load_explicit(&other->head, memory_order_relaxed) -
-                atomic_load_explicit(&other->tail, memory_order_relaxed);
+                atomic_load_explicit(&other->tail, memory_order_acquire);
         if (holds < least) {
             ring = other;
             least = holds;
@@ -508,6 +509,7 @@ producer_text_elsewhere(const struct tidei_producer *producer, struct tidei_reco
 
     tidei_error_save(&error);
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    TIDEI_TEST_POINT("producer.elsewhere");
     /* Its state stays as it is, since rings are taken with this lock. */
     pthread_mutex_lock(&session->lock);
     other.ring = tidei_session_records(session) ? producer_find_ring(session, record->text_records + 1u) : NULL;
