@@ -21,6 +21,7 @@ command_pages = \
 	doc/tidemark-leaks.1 \
 	doc/tidemark-peak.1 \
 	doc/tidemark-query.1 \
+	doc/tidemark-recommend.1 \
 	doc/tidemark-recover.1 \
 	doc/tidemark-replay.1 \
 	doc/tidemark-stack.1 \

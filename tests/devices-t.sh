@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 23
+plan 29
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
@@ -29,7 +29,7 @@ has_words "$(devices --json)" '"devices":[]} 1' 'without a driver the object has
 
 fake=$top_builddir/tests/fake-cuda/.libs
 if ! test -e "$fake/libcuda.so.1"; then
-    skip 16 'there is no fake driver in this build'
+    skip 22 'there is no fake driver in this build'
     done_testing
 fi
 LD_LIBRARY_PATH=$fake
@@ -64,4 +64,18 @@ has_words "$(cat "$scratch/said")" 'device 1: device: cuDeviceGetName: CUDA_ERRO
 seen=$(FAKE_CUDA_FAIL=cuDeviceGetName:46:1 devices)
 is "$(echo "$seen" | grep -c -e '^ *0 ? *? *? ? ' -e '^ *1 .* 1 GiB .* yes ') ${seen##* }" '2 1' \
     'if one device fails the table has a line for each, and devices exits with 1'
+
+# What calls cost, in a file that `recommend` reads.
+costs=$scratch/costs
+FAKE_CUDA_MEMORY=16G
+has_words "$(devices --measure --device=1 --output="$costs") $(head -n 3 "$costs" | tail -n 1)" '0 device Fake' \
+    '--measure writes the name of the device'
+is "$(grep -cE '^(cuda|driver|vmm)\.(allocate|free|grow) [0-9]+ [0-9.]+ [0-9.]+$' "$costs")" 9 \
+    '--measure writes three costs of each of three bases'
+"$tidemark" recommend --costs="$costs" --candidates=4 "$top_srcdir/tests/data/gpt_train.csv.gz" >"$scratch/recommended" 2>&1
+has_words "$(cat "$scratch/recommended")" 'costs of calls: Fake' 'recommend reads the costs that were measured'
+has_words "$(FAKE_CUDA_FAIL=cuMemCreate:2 devices --measure --output="$costs"; cat "$scratch/said")" \
+    'vmm is not measured, and keeps the costs of an NVIDIA H200: ' 'a base that refuses keeps the default costs, with a message'
+has_words "$(devices --measure --device=7)" ' 2' 'a device that is not there cannot be measured'
+has_words "$(devices --measure --json)" ' 2' '--measure has no JSON'
 done_testing

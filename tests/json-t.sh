@@ -217,6 +217,9 @@ keep replay --stop-at-failure --stack 'limit(1KiB) | sim' "$trace"
 keep replay --stack 'pool | sim' --stack 'sim' "$trace"
 keep replay --stack 'statistics | limit(1KiB) | sim' "$trace"
 keep replay --stack 'guard | host' "$trace"
+keep recommend --candidates=6 "$trace"
+keep recommend --candidates=6 --capacity=1KiB "$trace" "$trace"
+keep recommend --candidates=6 --stack 'pool | limit(1KiB) | cuda' "$trace"
 keep devices
 fake=$top_builddir/tests/fake-cuda/.libs
 if test -e "$fake/libcuda.so.1"; then

@@ -219,6 +219,7 @@ command_tests = \
 	tests/live-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
+	tests/recommend-t.sh \
 	tests/recover-t.sh \
 	tests/shared-folder-t.sh \
 	tests/refusals-t.sh \

@@ -20,6 +20,7 @@
     each(leaks) \
     each(peak) \
     each(query) \
+    each(recommend) \
     each(recover) \
     each(replay) \
     each(stack) \

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,9 +13,16 @@
 #include "viewer/commands/commands.h"
 #include "viewer/output/json.h"
 #include "viewer/output/table.h"
+#include "viewer/recommend/measure.h"
 
 /* The bits of TIDE_QUERY_PEERS. */
 #define DEVICES_PEERS 64
+
+struct devices_options {
+    uint64_t device;
+    const char *output; /* of the costs; NULL: standard output */
+    bool measure;
+};
 
 enum devices_kind {
     DEVICES_SIZE,
@@ -199,15 +207,42 @@ devices_table(struct emit *out, int count, const char *version)
     return COMMAND_WRONG;
 }
 
+/* Measure one device, and write the file of costs. */
+static int
+devices_measure(const struct devices_options *options)
+{
+    struct costs costs;
+    struct emit out;
+    int status = options->device <= INT_MAX ? COMMAND_FINE : COMMAND_WRONG;
+
+    if (status != COMMAND_FINE)
+        message("tidemark devices: there is no device %" PRIu64, options->device);
+    else
+        status = measure_device((int)options->device, &costs);
+    if (status == COMMAND_FINE)
+        status = emit_open(&out, options->output, false);
+    if (status != COMMAND_FINE)
+        return status;
+    costs_write(&out, &costs);
+    return emit_close(&out, COMMAND_FINE);
+}
+
 static int
 devices_run(struct invocation *call)
 {
+    const struct devices_options *options = (const struct devices_options *)call->own;
     bool json = call->common.report.format == REPORT_JSON;
     int count, version;
     char driver[32];
     struct emit out;
-    int status = emit_open(&out, NULL, false);
+    int status;
 
+    if (options->measure)
+        return json ? command_misused(call->command, "--measure writes a file of costs, which is no JSON")
+                    : devices_measure(options);
+    if (options->output != NULL)
+        return command_misused(call->command, "--output is for --measure");
+    status = emit_open(&out, NULL, false);
     if (status != COMMAND_FINE)
         return status;
     if (tide_device_count(&count, &version) == TIDE_OK) {
@@ -220,12 +255,23 @@ devices_run(struct invocation *call)
     return emit_close(&out, status);
 }
 
+#define AT(field) offsetof(struct devices_options, field)
+
+static const struct option_def devices_defs[] = {
+    { "measure", 0, OPTION_FLAG, NULL, "measure what calls of the driver cost, for `recommend`", AT(measure), NULL, 0 },
+    { "device", 'd', OPTION_COUNT, "N", "the device that --measure measures; 0", AT(device), NULL, 0 },
+    { "output", 'o', OPTION_TEXT, "FILE", "write the costs to FILE; else to standard output", AT(output), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
 const struct command command_devices = {
     .name = "devices",
-    .arguments = "[--json]",
+    .arguments = "[--json] [--measure]",
     .purpose = "Say what the CUDA devices of this machine have and can do",
     .help = "\nExit status 1: there is no device, or no driver, or a device does not answer.\n",
     .wanted = &(const struct command_arguments){ 0, NULL, "it takes no arguments" },
+    .options = devices_defs,
+    COMMAND_OWN(struct devices_options, .device = 0),
     .common = OPTIONS_JSON,
     .run = devices_run,
 };

@@ -17,6 +17,7 @@ tidemark_SOURCES += \
 	viewer/commands/memory.h \
 	viewer/commands/peak.c \
 	viewer/commands/query.c \
+	viewer/commands/recommend.c \
 	viewer/commands/recover.c \
 	viewer/commands/replay.c \
 	viewer/commands/stack.c \

@@ -349,3 +349,54 @@ rmm_csv_close(struct rmm_csv *csv)
         gzclose(csv->file);
     free(csv->buffer);
 }
+
+/* Two digits and what must follow them: '\0' is the end or the fraction. */
+static bool
+csv_digits(const char *text, size_t length, size_t at, int64_t *out)
+{
+    if (at + 2 > length || text[at] < '0' || text[at] > '9' || text[at + 1] < '0' || text[at + 1] > '9')
+        return false;
+    *out = (text[at] - '0') * 10 + (text[at + 1] - '0');
+    return true;
+}
+
+/* HH:MM:SS, and after ':' or '.' up to nine digits of a second. */
+static bool
+csv_time_of_day(const char *text, size_t length, int64_t *ns)
+{
+    int64_t hours, minutes, seconds;
+    int64_t unit = 100000000;
+
+    if (!csv_digits(text, length, 0, &hours) || !csv_digits(text, length, 3, &minutes) ||
+        !csv_digits(text, length, 6, &seconds) || text[2] != ':' || text[5] != ':')
+        return false;
+    if (hours > 23 || minutes > 59 || seconds > 60 || length == 9 || length > 18)
+        return false;
+    *ns = ((hours * 60 + minutes) * 60 + seconds) * 1000000000;
+    if (length > 8 && text[8] != ':' && text[8] != '.')
+        return false;
+    for (size_t i = 9; i < length; i++, unit /= 10) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        *ns += (text[i] - '0') * unit;
+    }
+    return true;
+}
+
+#define CSV_DAY_NS INT64_C(86400000000000)
+
+bool
+rmm_clock_read(struct rmm_clock *clock, const struct rmm_row *row, int64_t *since_start_ns)
+{
+    int64_t ns = 0;
+
+    if (!csv_time_of_day(row->time, row->time_length, &ns))
+        return false;
+    if (clock->start_ns < 0)
+        clock->start_ns = clock->before_ns = ns;
+    if (ns < clock->before_ns - CSV_DAY_NS / 2)
+        clock->day_ns += CSV_DAY_NS;
+    clock->before_ns = ns;
+    *since_start_ns = clock->day_ns + ns - clock->start_ns;
+    return true;
+}

@@ -1,6 +1,6 @@
 /*
- * Reads allocator traffic from RMM's CSV. The times are ignored because some writers leave them malformed; events have
- * the order of the lines.
+ * Reads allocator traffic from RMM's CSV. Events have the order of the lines, since some writers leave times malformed;
+ * those that can be read only say how long the program ran.
  */
 #include "config.h"
 
@@ -18,6 +18,7 @@
 
 struct csv {
     struct rmm_csv file;
+    struct rmm_clock clock;
     struct replay_input *input;
     struct tidei_lives live; /* owns; numbers of allocations + 1, by pointer */
 };
@@ -56,8 +57,11 @@ static int
 csv_row(struct csv *csv, const struct rmm_row *row)
 {
     const char *error = NULL;
+    int64_t ns;
 
     csv->input->recorded_events++;
+    if (rmm_clock_read(&csv->clock, row, &ns) && ns > csv->input->duration_ns)
+        csv->input->duration_ns = ns;
     if (row->action == RMM_ALLOCATE)
         error = csv_allocate(csv, row);
     else if (row->action == RMM_FREE)
@@ -91,7 +95,7 @@ csv_rows(struct csv *csv)
 int
 replay_read_csv(const char *path, struct replay_input *input)
 {
-    struct csv csv = { .input = input };
+    struct csv csv = { .clock = RMM_CLOCK, .input = input };
     int status;
 
     *input = (struct replay_input){ 0 };

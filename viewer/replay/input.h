@@ -80,6 +80,7 @@ struct replay_input {
     uint64_t replaced;            /* pointers allocated again while they were live; the earlier one stays live */
     uint64_t
         size_differences; /* frees with another size than their allocation; the replay uses that of the allocation */
+    int64_t duration_ns;  /* from the first recorded event to the last; 0: the input does not say */
     struct replay_notes notes;
     bool incomplete; /* a trace of a recording that is not complete */
 };

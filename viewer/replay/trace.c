@@ -23,6 +23,7 @@ struct reader {
     struct name_list tags;     /* owns */
     const struct name *stream; /* borrows; that of the event before; NULL: one that the trace does not know */
     size_t next_mark;          /* the first that is not among the events yet */
+    int64_t first_ns;          /* the time of the first event */
     int64_t next_mark_ns;      /* its time; INT64_MAX: there is none */
     bool has_callstacks;       /* the trace has the tables that say what they are */
     bool keeps_notes;          /* else no times, tags and call stacks */
@@ -68,6 +69,16 @@ reader_time(const struct reader *reader, int64_t ns)
         return false;
     input->notes.times[input->event_count - 1] = ns;
     return true;
+}
+
+/* Note that there is an event at `ns`. */
+static void
+reader_clock(struct reader *reader, int64_t ns)
+{
+    if (reader->input->event_count == 0)
+        reader->first_ns = ns;
+    if (ns - reader->first_ns > reader->input->duration_ns)
+        reader->input->duration_ns = ns - reader->first_ns;
 }
 
 /* Add the marks up to `ns`. NULL, or an error. */
@@ -169,6 +180,7 @@ reader_alloc(void *context, const struct scan_life *life)
     if (life->alignment == 0 || (life->alignment & (life->alignment - 1)) != 0)
         return trace_broken(reader->trace, "allocation %" PRId64 ": alignment %" PRIu64 " is no power of two",
                             life->allocation_id, life->alignment);
+    reader_clock(reader, life->alloc_ns);
     error = life->alloc_ns >= reader->next_mark_ns ? reader_marks(reader, life->alloc_ns) : NULL;
     if (error != NULL)
         return reader_added(reader, life, error);
@@ -192,6 +204,7 @@ reader_free(void *context, const struct scan_life *life)
     if (life->layer_id != reader->layer_id || !id_map_take(&reader->live, (uint64_t)life->allocation_id, &allocation))
         return COMMAND_FINE;
     reader->input->recorded_events++;
+    reader_clock(reader, life->free_ns);
     error = life->free_ns >= reader->next_mark_ns ? reader_marks(reader, life->free_ns) : NULL;
     if (error == NULL)
         error = replay_input_free(reader->input, (uint64_t)life->free_thread_id,

@@ -1,0 +1,131 @@
+# Tests `tidemark recommend`: what it says holds when it is done, and it is never worse than what is there.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+unset TIDEMARK_STACK
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
+header='Thread,Time,Action,Pointer,Size,Stream'
+data=$top_srcdir/tests/data
+found=$scratch/found.json
+
+# recommend ARGUMENT...: the exit status; the answer goes to $scratch/out, messages to $scratch/err.
+recommend() {
+    "$tidemark" recommend "$@" >"$scratch/out" 2>"$scratch/err"
+    echo $?
+}
+
+# ask SQL: of the stacks of $found, with their numbers; `found` is the whole answer.
+ask() {
+    ${SQLITE3:-sqlite3} :memory: "
+        CREATE TABLE found AS SELECT CAST(readfile('$found') AS TEXT) AS answer;
+        CREATE VIEW stack AS SELECT key AS number, json_extract(value, '\$.stack') AS text,
+            json_extract(value, '\$.model') AS model, json_extract(value, '\$.best') AS best,
+            json_extract(value, '\$.failures') AS failures, json_extract(value, '\$.error') AS error,
+            json_extract(value, '\$.reserved_peak_bytes') AS reserved, json_extract(value, '\$.ns') AS ns
+            FROM found, json_each(answer, '\$.stacks');
+        $1"
+}
+
+plan 32
+
+# What is printed is so. The models are deterministic, so the figures are the same to the byte.
+for input in gpt_train multistream_sort; do
+    "$tidemark" recommend --json "$data/$input.csv.gz" >"$found" 2>"$scratch/err"
+    is "$(ask "SELECT count(*) >= 40, count(error), sum(failures) FROM stack")" '1|0|0' \
+        "$input: at least 40 stacks are tried, and serve all requests"
+    ask "SELECT reserved || ' ' || model FROM stack WHERE best OR number = (SELECT json_extract(answer, '\$.now') FROM
+        found)" >"$scratch/front"
+    wrong=0
+    while read -r reserved model; do
+        again=$("$tidemark" replay --json --stack "$model" "$data/$input.csv.gz" 2>/dev/null |
+            grep -o '"reserved_peak_bytes":[0-9]*' | head -n 1)
+        test "$again" = "\"reserved_peak_bytes\":$reserved" || { wrong=$((wrong + 1)) && diag "$model: $reserved, $again"; }
+    done <"$scratch/front"
+    is "$wrong of $(test -s "$scratch/front" && echo some)" '0 of some' \
+        "$input: a replay of each of the best stacks has the same reserved, to the byte"
+    is "$(ask "SELECT count(*) FROM stack a JOIN stack b ON b.reserved <= a.reserved AND b.ns <= a.ns
+        AND (b.reserved < a.reserved OR b.ns < a.ns) WHERE a.best")" 0 "$input: none of the best is worse in both than another"
+    is "$(ask "SELECT count(*) FROM stack WHERE NOT best AND number NOT IN (SELECT a.number FROM stack a JOIN stack b
+        ON b.reserved <= a.reserved AND b.ns <= a.ns AND (b.reserved < a.reserved OR b.ns < a.ns))")" 0 \
+        "$input: each of the others is worse than one of the best"
+    is "$(ask "SELECT min(reserved) >= (SELECT json_extract(answer, '\$.peak_bytes') FROM found) FROM stack")" 1 \
+        "$input: no stack has less than the bound"
+done
+
+# Each aim: the recommended stack is the least of it, and so never worse than the default.
+for aim in memory time; do
+    "$tidemark" recommend --for=$aim --candidates=30 --json "$data/gpt_train.csv.gz" >"$found" 2>"$scratch/err"
+    column=$(test $aim = memory && echo reserved || echo ns)
+    is "$(ask "SELECT $column = (SELECT min($column) FROM stack) FROM stack, found
+        WHERE number = json_extract(answer, '\$.recommended')")" 1 "--for=$aim recommends the stack with the least"
+done
+is "$(recommend --base=cuda --candidates=20 "$data/gpt_train.csv.gz") $(grep -c '| vmm\|| driver' "$scratch/out")" '0 0' \
+    'with --base=cuda there is no stack over another base'
+has_words "$(cat "$scratch/out")" "TIDEMARK_STACK='" 'the text of the stack is printed as a setting'
+text=$(sed -n "s/^TIDEMARK_STACK='\(.*\)'\$/\1/p" "$scratch/out")
+"$tidemark" stack "$text" >"$scratch/full" 2>"$scratch/err"
+is "$?" 0 'the text is a stack'
+recommend --base=cuda --candidates=20 --output "$scratch/stack.txt" "$data/gpt_train.csv.gz" >/dev/null
+"$tidemark" stack "$(cat "$scratch/stack.txt")" >/dev/null 2>&1
+is "$?" 0 '--output writes a text that is a stack'
+
+# Bounds.
+"$tidemark" recommend --candidates=1 --json "$data/gpt_train.csv.gz" >"$found"
+peak=$(ask "SELECT json_extract(answer, '\$.peak_bytes') FROM found")
+is "$(recommend --capacity=$((peak - 1)) --candidates=20 "$data/gpt_train.csv.gz")" 1 \
+    'a capacity below what is live at the peak has exit status 1'
+has_words "$(cat "$scratch/err")" 'no stack serves all requests within the capacity; 12.89 GiB were live' \
+    'and says what would do'
+is "$(recommend --budget=$((peak / 2)) --candidates=20 "$data/gpt_train.csv.gz")" 1 \
+    'a budget that no stack keeps has exit status 1'
+has_words "$(cat "$scratch/err")" 'no stack stays within the budget; the least of those tried reserves' \
+    'and says the least that was reserved'
+"$tidemark" recommend --for=time --budget=13.05GiB --json "$data/gpt_train.csv.gz" >"$found" 2>"$scratch/err"
+is "$(ask "SELECT reserved <= 13.05 * 1073741824 FROM stack, found WHERE number = json_extract(answer, '\$.recommended')")" 1 \
+    'the recommended stack keeps the budget'
+
+# The recorded stack.
+trace=$scratch/t.db
+make_trace "$trace" "
+    INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2000)
+        SELECT x, 1, 3000000 + x % 7 * 500000, 10 * x, 10 * x + 95 FROM c;
+    INSERT OR REPLACE INTO meta VALUES ('stack', 'log(\"a | cuda {.db\", cupti=off) | binning(4KiB..64MiB) | cuda(device=0) as base');"
+is "$(recommend --candidates=20 "$trace")" 1 'a recorded stack that is worse in both has exit status 1'
+"$tidemark" recommend --candidates=20 --json "$trace" >"$found" 2>"$scratch/err"
+is "$(ask "SELECT model FROM stack, found WHERE number = json_extract(answer, '\$.now')")" \
+    'statistics | binning(4KiB..64MiB) | statistics | sim(model=cuda)' \
+    'the recorded stack is tried over a model of its base, without its log'
+make_trace "$scratch/host.db" "
+    INSERT INTO life VALUES (1, 1, 100, 10, 20);
+    INSERT OR REPLACE INTO meta VALUES ('stack', 'log(x.db) | pool | host');"
+recommend --candidates=20 "$scratch/host.db" >"$scratch/status"
+has_words "$(cat "$scratch/out")" 'the recorded stack was not tried: it has no base of device memory' \
+    'a recorded stack over host memory is not compared, and the answer says so'
+is "$(cat "$scratch/status")" 0 'one allocation is enough for an answer'
+
+# Several inputs.
+"$tidemark" recommend --candidates=20 --json "$data/gpt_train.csv.gz" "$trace" >"$found" 2>"$scratch/err"
+is "$(ask "SELECT json_array_length(answer, '\$.inputs'), json_extract(answer, '\$.peak_bytes') = $peak FROM found")" '2|1' \
+    'several inputs are tried together, and the bound is that of the largest'
+
+# Bad input.
+printf '%s\n' "$header" >"$scratch/empty.csv"
+is "$(recommend "$scratch/empty.csv") $(cat "$scratch/err")" \
+    "2 $scratch/empty.csv: no allocation succeeded, so there is nothing to recommend a stack for" 'empty traffic is refused'
+printf '%s\n' "$header" '1,00:00:00.000001,allocate failure,0x0,100,0' >"$scratch/failed.csv"
+is "$(recommend "$scratch/failed.csv") $(cat "$scratch/err")" \
+    "2 $scratch/failed.csv: no allocation succeeded, so there is nothing to recommend a stack for" 'so is traffic of failures alone'
+is "$(recommend)" 2 'without an input it is misused'
+is "$(recommend --stack 'pool | nothing' "$trace")" 2 'a stack to try that is none is an error'
+costs=$scratch/costs
+printf 'device X\ncuda.allocate 1 2\n' >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
+    "2 $costs:2: three numbers from 0 are expected: ns, ns for a MiB, and the spread" 'a cost with two numbers is refused'
+printf 'device X\ncuda.fly 1 2 0\n' >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
+    "2 $costs:2: no cost has this name; \`tidemark devices --measure\` writes such a file" 'a cost of another name is refused'
+printf 'device X\ncuda.allocate 1 2 0\n' >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs: cuda.free is missing" 'a missing cost is named'

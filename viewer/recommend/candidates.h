@@ -1,0 +1,48 @@
+/* The stacks that are tried: first a coarse choice, then others around the best. */
+#ifndef VIEWER_RECOMMEND_CANDIDATES_H
+#define VIEWER_RECOMMEND_CANDIDATES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "viewer/recommend/costs.h"
+#include "viewer/recommend/traffic.h"
+
+struct candidate {
+    char *text;  /* owns; for TIDEMARK_STACK */
+    char *model; /* owns; the same over models of memory, with counters */
+    enum cost_base base;
+    uint64_t growth; /* of `pool(growth=...) | BASE`; 0: it is none */
+    bool is_now;     /* the recorded stack, or else the default */
+};
+
+struct candidates {
+    struct candidate *items; /* owns */
+    size_t count;
+    size_t capacity;
+    uint64_t device_capacity; /* of each base; 0: any */
+    bool bases[COST_BASES];   /* which are tried */
+};
+
+/*
+ * Add the coarse choice, until there are `most` candidates: for each base that is tried none, `pool` as it is and with
+ * several growths and thresholds, `arena`, a pool for small requests beside one for large ones, and fitted bins. False
+ * after a message: no memory.
+ */
+bool candidates_begin(struct candidates *list, size_t most, const struct traffic *traffic, size_t traffic_count);
+
+/*
+ * Add a stack as it is written. COMMAND_FINE; COMMAND_FINDING where it cannot be tried (*why says why, of at least 256
+ * bytes); COMMAND_WRONG after a message.
+ */
+int candidates_add_text(struct candidates *list, const char *text, bool is_now, char why[256]);
+
+/*
+ * Add pools with growths between those of the candidates of which `is_best` is set and their neighbours, `most` at the
+ * most. Returns how many were added; -1 after a message.
+ */
+int candidates_refine(struct candidates *list, const bool *is_best, size_t most);
+
+void candidates_free(struct candidates *list);
+
+#endif

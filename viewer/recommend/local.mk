@@ -1,0 +1,18 @@
+# Stacks tried on recorded traffic.
+libviewer_la_SOURCES += \
+	viewer/recommend/bins.c \
+	viewer/recommend/bins.h \
+	viewer/recommend/candidates.c \
+	viewer/recommend/candidates.h \
+	viewer/recommend/costs.c \
+	viewer/recommend/costs.h \
+	viewer/recommend/measure.c \
+	viewer/recommend/measure.h \
+	viewer/recommend/model.c \
+	viewer/recommend/model.h \
+	viewer/recommend/ranking.c \
+	viewer/recommend/ranking.h \
+	viewer/recommend/sweep.c \
+	viewer/recommend/sweep.h \
+	viewer/recommend/traffic.c \
+	viewer/recommend/traffic.h

@@ -1,0 +1,14 @@
+/* Measures on a device what calls of the driver cost. */
+#ifndef VIEWER_RECOMMEND_MEASURE_H
+#define VIEWER_RECOMMEND_MEASURE_H
+
+#include "viewer/recommend/costs.h"
+
+/*
+ * Measure the bases `cuda`, `driver` and `vmm` on a device, with blocks of 2 MiB to 4 GiB, but at most a quarter of
+ * what is free. A base that the device does not have keeps the default costs, and a message says so. COMMAND_FINE, or
+ * COMMAND_WRONG after a message.
+ */
+int measure_device(int ordinal, struct costs *out);
+
+#endif

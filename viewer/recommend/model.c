@@ -1,0 +1,109 @@
+/* Rewrites stack text. The text need not be parsed here, as it is checked once it is rewritten. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/recommend/model.h"
+
+#define MODEL_NAME   "abcdefghijklmnopqrstuvwxyz_0123456789"
+#define MODEL_BLANKS " \t\r\n"
+
+/* The end of the bracket that begins at `text`, behind it; what is in quotes has no brackets. */
+static const char *
+model_skip_bracket(const char *text)
+{
+    size_t depth = 0;
+    bool quoted = false;
+
+    for (; *text != '\0'; text++) {
+        if (quoted && *text == '\\' && text[1] != '\0')
+            text++;
+        else if (*text == '"')
+            quoted = !quoted;
+        else if (!quoted && strchr("({", *text) != NULL)
+            depth++;
+        else if (!quoted && strchr(")}", *text) != NULL && --depth == 0)
+            return text + 1;
+    }
+    return text;
+}
+
+/* Skip the arguments and the name of a layer, of which `text` is behind the word for its kind. */
+static const char *
+model_skip_layer(const char *text)
+{
+    const char *next = text + strspn(text, MODEL_BLANKS);
+
+    if (*next == '(')
+        text = model_skip_bracket(next);
+    next = text + strspn(text, MODEL_BLANKS);
+    if (strncmp(next, "as", 2) == 0 && next[2] != '\0' && strchr(MODEL_BLANKS, next[2]) != NULL) {
+        next += 2 + strspn(next + 2, MODEL_BLANKS);
+        text = next + strcspn(next, MODEL_BLANKS "|(){},");
+    }
+    return text;
+}
+
+static bool
+model_is(const char *word, const char *text, size_t length)
+{
+    return strlen(word) == length && memcmp(word, text, length) == 0;
+}
+
+/* Write what stands for the layer; returns whether another text than its own does. */
+static bool
+model_layer(FILE *out, const char *name, size_t length, uint64_t capacity, enum cost_base *base)
+{
+    if (model_is("log", name, length)) {
+        fputs("statistics", out);
+        return true;
+    }
+    for (int i = 0; i < COST_BASES; i++) {
+        if (!model_is(cost_base_names[i], name, length))
+            continue;
+        *base = (enum cost_base)i;
+        fprintf(out, "statistics | sim(model=%s", cost_base_names[i]);
+        if (capacity != 0)
+            fprintf(out, ", capacity=%" PRIu64, capacity);
+        putc(')', out);
+        return true;
+    }
+    fwrite(name, 1, length, out);
+    return false;
+}
+
+char *
+model_text(const char *text, uint64_t capacity, enum cost_base *base)
+{
+    char *model = NULL;
+    size_t size;
+    FILE *out = open_memstream(&model, &size);
+    bool begins = true, quoted = false; /* a layer may begin here; within quotes */
+
+    *base = COST_BASES;
+    while (out != NULL && *text != '\0') {
+        size_t name = begins && !quoted ? strspn(text, MODEL_NAME) : 0;
+
+        if (name > 0) {
+            bool other = model_layer(out, text, name, capacity, base);
+
+            text = other ? model_skip_layer(text + name) : text + name;
+            begins = false;
+            continue;
+        }
+        if (quoted && *text == '\\' && text[1] != '\0')
+            putc(*text++, out);
+        else if (*text == '"')
+            quoted = !quoted;
+        begins = !quoted && (strchr("|{", *text) != NULL || (begins && strchr(MODEL_BLANKS, *text) != NULL));
+        putc(*text++, out);
+    }
+    if (out != NULL && fclose(out) == 0)
+        return model;
+    free(model);
+    return NULL;
+}

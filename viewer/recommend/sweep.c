@@ -1,0 +1,233 @@
+/*
+ * Tries stacks in forked processes: they share the traffic that was read once, give all memory back at their end, and a
+ * stack that crashes is no more than a candidate that failed. A pipe of each brings its result.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tidemark/stack.h>
+#include <tidemark/message.h>
+
+#include "viewer/base/exit-status.h"
+#include "viewer/base/message.h"
+#include "viewer/base/progress.h"
+#include "viewer/recommend/sweep.h"
+#include "viewer/replay/report.h"
+#include "viewer/replay/run.h"
+
+#define SWEEP_JOBS_MOST 64
+
+/* Short traffic is replayed again, up to so often, and the least time taken. */
+#define SWEEP_AGAIN    3
+#define SWEEP_SHORT_NS 30000000
+
+struct sweep_job {
+    pid_t process; /* 0: free */
+    int result;    /* owns; the end of the pipe that is read */
+    size_t number; /* of the candidate */
+};
+
+struct sweep {
+    const struct candidates *list;
+    const struct traffic *traffic;
+    size_t traffic_count;
+    const struct costs *costs;
+    struct trial *trials;
+};
+
+static int64_t
+sweep_processor_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Add what reached the bases of a stack, and what it costs. */
+static void
+sweep_count(const struct replay_report *report, const struct cost cost[COST_CALLS], struct trial *trial)
+{
+    uint64_t reserved = 0;
+
+    for (size_t i = 0; i < report->count; i++) {
+        const struct report_layer *layer = &report->layers[i];
+        uint64_t total, frees;
+        double bytes;
+
+        /* Bases that are used at different times need not have their most at the same one: then this is a bound. */
+        if (strcmp(layer->kind, "sim") == 0)
+            reserved += layer->reserved_peak_bytes;
+        if (!layer->is_counter)
+            continue;
+        total = (uint64_t)layer->statistics.count.total;
+        frees = total - (uint64_t)layer->statistics.count.current;
+        bytes = (double)layer->statistics.bytes.total;
+        trial->calls += total + frees;
+        trial->driver_ns += costs_of(&cost[COST_ALLOCATE], total, bytes) +
+                            costs_of(&cost[COST_FREE], frees, bytes - (double)layer->statistics.bytes.current);
+    }
+    trial->driver_ns += costs_of(&cost[COST_GROW], 0, (double)reserved);
+    if (reserved > trial->reserved_bytes)
+        trial->reserved_bytes = reserved;
+}
+
+/* Replay one input once. False: trial->error says why. */
+static bool
+sweep_replay(const struct candidate *candidate, const struct traffic *traffic, const struct cost cost[COST_CALLS],
+             struct trial *trial)
+{
+    struct replay_options options = { 0 };
+    struct replay_report report = { 0 };
+    struct tide_resource *stack;
+    struct replay replay;
+    int64_t begin;
+    int status;
+
+    if (tide_stack_parse(candidate->model, &stack) != TIDE_OK) {
+        snprintf(trial->error, sizeof(trial->error), "%s", tide_error_text());
+        return false;
+    }
+    begin = sweep_processor_ns();
+    status = replay_run(&replay, &traffic->input, stack, &options);
+    trial->own_ns += (double)(sweep_processor_ns() - begin);
+    if (status == COMMAND_FINE)
+        status = replay_report_make(stack, candidate->model, &report);
+    if (status == COMMAND_FINE) {
+        trial->failures += replay.result.failures;
+        sweep_count(&report, cost, trial);
+        replay_report_free(&report);
+    } else {
+        snprintf(trial->error, sizeof(trial->error), "it could not be replayed");
+    }
+    tide_resource_release(stack);
+    replay_finish(&replay);
+    return status == COMMAND_FINE;
+}
+
+static void
+sweep_try(const struct sweep *sweep, const struct candidate *candidate, struct trial *out)
+{
+    const struct cost *cost = sweep->costs->of[candidate->base];
+
+    for (int turn = 0; turn < SWEEP_AGAIN; turn++) {
+        struct trial trial = { 0 };
+        bool good = true;
+
+        for (size_t i = 0; good && i < sweep->traffic_count; i++)
+            good = sweep_replay(candidate, &sweep->traffic[i], cost, &trial);
+        if (turn == 0 || !good || trial.own_ns < out->own_ns)
+            *out = trial;
+        if (!good || out->own_ns > SWEEP_SHORT_NS)
+            break;
+    }
+    out->ns = out->own_ns + out->driver_ns;
+}
+
+/* Start a process for the candidate. */
+static bool
+sweep_start(const struct sweep *sweep, struct sweep_job *job, size_t number)
+{
+    struct trial trial = { .ns = 0 };
+    int ends[2];
+
+    if (pipe(ends) != 0)
+        return false;
+    job->process = fork();
+    if (job->process < 0) {
+        job->process = 0;
+        close(ends[0]);
+        close(ends[1]);
+        return false;
+    }
+    if (job->process == 0) {
+        close(ends[0]);
+        sweep_try(sweep, &sweep->list->items[number], &trial);
+        /* Less than PIPE_BUF: the pipe takes it whole. */
+        _exit(write(ends[1], &trial, sizeof(trial)) == (ssize_t)sizeof(trial) ? 0 : 1);
+    }
+    close(ends[1]);
+    job->result = ends[0];
+    job->number = number;
+    return true;
+}
+
+/* Take the result of a process that has ended. */
+static void
+sweep_take(const struct sweep *sweep, struct sweep_job *job, int status)
+{
+    struct trial *trial = &sweep->trials[job->number];
+
+    *trial = (struct trial){ .ns = 0 };
+    if (read(job->result, trial, sizeof(*trial)) != (ssize_t)sizeof(*trial)) {
+        *trial = (struct trial){ .ns = 0 };
+        if (WIFSIGNALED(status))
+            snprintf(trial->error, sizeof(trial->error), "its replay was ended by %s", strsignal(WTERMSIG(status)));
+        else
+            snprintf(trial->error, sizeof(trial->error), "its replay ended with status %d", WEXITSTATUS(status));
+    }
+    close(job->result);
+    job->process = 0;
+}
+
+/* Wait for one of the processes. False: there is none. */
+static bool
+sweep_wait(const struct sweep *sweep, struct sweep_job *jobs, unsigned count)
+{
+    pid_t process;
+    int status;
+
+    do {
+        process = wait(&status);
+    } while (process < 0 && errno == EINTR);
+    for (unsigned i = 0; i < count; i++) {
+        if (process > 0 && jobs[i].process == process)
+            sweep_take(sweep, &jobs[i], status);
+    }
+    return process > 0;
+}
+
+static struct sweep_job *
+sweep_free_job(struct sweep_job *jobs, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (jobs[i].process == 0)
+            return &jobs[i];
+    }
+    return NULL;
+}
+
+int
+sweep_run(const struct candidates *list, size_t first, const struct traffic *traffic, size_t traffic_count,
+          const struct costs *costs, unsigned jobs, struct trial *trials)
+{
+    struct sweep sweep = { list, traffic, traffic_count, costs, trials };
+    struct sweep_job running[SWEEP_JOBS_MOST] = { 0 };
+    unsigned count = jobs < 1 ? 1 : jobs < SWEEP_JOBS_MOST ? jobs : SWEEP_JOBS_MOST;
+    struct progress progress;
+    bool good = true;
+
+    fflush(NULL); /* else each process would write what is in the buffers again */
+    progress_begin(&progress, "trying stacks");
+    for (size_t i = first; good && i < list->count; i++) {
+        struct sweep_job *job;
+
+        while ((job = sweep_free_job(running, count)) == NULL)
+            sweep_wait(&sweep, running, count);
+        progress_update(&progress, i, list->count);
+        good = sweep_start(&sweep, job, i);
+    }
+    if (!good)
+        message("tidemark recommend: a process for a replay cannot be started: %s", strerror(errno));
+    while (sweep_wait(&sweep, running, count))
+        ;
+    progress_end(&progress);
+    return good ? COMMAND_FINE : COMMAND_WRONG;
+}

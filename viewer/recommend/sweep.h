@@ -1,0 +1,26 @@
+/* Replays traffic through many stacks, several at a time, each in a process of its own. */
+#ifndef VIEWER_RECOMMEND_SWEEP_H
+#define VIEWER_RECOMMEND_SWEEP_H
+
+#include "viewer/recommend/candidates.h"
+
+/* What one stack did with all the traffic. */
+struct trial {
+    char error[256];         /* why it could not be tried; "": it was */
+    uint64_t failures;       /* allocations that it refused */
+    uint64_t reserved_bytes; /* the most that the bases had of the device, in the input for which that is the most */
+    uint64_t calls;          /* allocations and frees that reached the bases, of all inputs */
+    double driver_ns;        /* what these cost by the model */
+    double own_ns;           /* processor time of the stack itself, measured */
+    double ns;               /* both */
+};
+
+/*
+ * Try the candidates from `first` on: `trials` has one for each, of which those before `first` stay. At most `jobs` run
+ * at a time. What is in memory does not depend on the number of candidates. COMMAND_FINE, or COMMAND_WRONG after a
+ * message.
+ */
+int sweep_run(const struct candidates *list, size_t first, const struct traffic *traffic, size_t traffic_count,
+              const struct costs *costs, unsigned jobs, struct trial *trials);
+
+#endif
