@@ -3,6 +3,7 @@
 if FAKE_CUDA
 check_LTLIBRARIES += tests/fake-cuda/libcuda.la
 tests_fake_cuda_libcuda_la_SOURCES = \
+	tests/fake-cuda/array.c \
 	tests/fake-cuda/attribute.c \
 	tests/fake-cuda/call.c \
 	tests/fake-cuda/capture.c \
@@ -15,19 +16,27 @@ tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/event.c \
 	tests/fake-cuda/fake.h \
 	tests/fake-cuda/graph-memory.c \
+	tests/fake-cuda/graph-node.c \
 	tests/fake-cuda/graph.c \
 	tests/fake-cuda/graph.h \
+	tests/fake-cuda/ipc.c \
 	tests/fake-cuda/kernel.c \
 	tests/fake-cuda/managed.c \
 	tests/fake-cuda/memory.c \
 	tests/fake-cuda/memory.h \
+	tests/fake-cuda/old.c \
+	tests/fake-cuda/pinned.c \
 	tests/fake-cuda/pool-attribute.c \
 	tests/fake-cuda/pool-blocks.c \
 	tests/fake-cuda/pool.c \
+	tests/fake-cuda/proc.c \
 	tests/fake-cuda/share.c \
 	tests/fake-cuda/stream.c \
 	tests/fake-cuda/tracer.h \
+	tests/fake-cuda/undone.c \
+	tests/fake-cuda/undone.def \
 	tests/fake-cuda/virtual.c
+tests_fake_cuda_libcuda_la_LIBADD = -ldl
 tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nonexistent -pthread
 
 check_LTLIBRARIES += tests/fake-cuda/libcupti.la
@@ -53,6 +62,17 @@ tests_fake_cuda_faults_t_SOURCES = tests/fake-cuda/faults-t.c $(trace_test)
 tests_fake_cuda_faults_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_faults_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/faults-t
+
+check_LTLIBRARIES += tests/fake-cuda/libinjected.la
+tests_fake_cuda_libinjected_la_SOURCES = tests/fake-cuda/injected.c tests/fake-cuda/injected.h tests/gpu/call.h
+tests_fake_cuda_libinjected_la_LDFLAGS = -module -avoid-version -shared -rpath /nonexistent
+tests_fake_cuda_libinjected_la_LIBADD = -ldl
+check_PROGRAMS += tests/fake-cuda/injection-t
+tests_fake_cuda_injection_t_SOURCES = tests/fake-cuda/injection-t.c tests/gpu/call.h
+tests_fake_cuda_injection_t_CPPFLAGS = $(AM_CPPFLAGS) -DINJECTION_BUILD='"$(abs_top_builddir)"'
+tests_fake_cuda_injection_t_LDADD = -ldl
+TESTS += tests/fake-cuda/injection-t
+TESTS += tests/fake-cuda/runtime-t.sh
 
 check_PROGRAMS += tests/fake-cuda/missing-t
 tests_fake_cuda_missing_t_SOURCES = tests/fake-cuda/missing-t.c
@@ -87,4 +107,4 @@ tests_fake_cuda_vmm_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/vmm-t
 endif
 
-EXTRA_DIST += tests/fake-cuda/README.md tests/fake-cuda/run
+EXTRA_DIST += tests/fake-cuda/README.md tests/fake-cuda/run tests/fake-cuda/runtime-t.sh
