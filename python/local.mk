@@ -4,6 +4,7 @@ python_package = \
 	python/tidemark/__main__.py \
 	python/tidemark/_library.py \
 	python/tidemark/_memory.py \
+	python/tidemark/_messages.py \
 	python/tidemark/_modules.py \
 	python/tidemark/_tags.py \
 	python/tidemark/_use.py \

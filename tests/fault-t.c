@@ -246,7 +246,9 @@ test_full_then_killed(void)
     in_child(full_then_killed, (void *)(uintptr_t)path);
     ok(all_of(tide_trace_recover(path, &recovery) == TIDE_OK, accounts_for(path, 2)),
        "after a full disk and a kill all is recovered or counted");
-    ok(says_why(path, "disk is full"), "the recovered trace says that the disk was full");
+    ok(all_of(says_why(path, "disk is full"),
+              sql_number(path, "SELECT count(*) FROM meta WHERE key = 'ended' AND value = 'failed'") == 1),
+       "the recovered trace says that the recording failed, since the disk was full");
 }
 
 /* SQLite fails for good while threads record; the rest is recovered once it works again. */

@@ -65,6 +65,76 @@ use.end()
 '''
 
 
+# Interrupts at any moment of blocks and generators with tags: none leaves a tag, in the package or in the library.
+INTERRUPTED = '''
+import os, signal, sys, threading, time, tidemark
+from tidemark._library import library
+from tidemark._tags import current
+tidemark.use('host')
+@tidemark.tag('generator')
+def generate():
+    with tidemark.tag('in'):
+        yield 1
+    yield 2
+def work():
+    with tidemark.tag('a'):
+        pass
+    with tidemark.tag('a'), tidemark.tag('b'):
+        tidemark.free(tidemark.allocate(10))
+    for _ in generate():
+        pass
+done = []
+def interrupt():
+    for _ in range(300):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(.002)
+    done.append(True)
+left = interrupts = 0
+thread = threading.Thread(target=interrupt)
+while not done:
+    try:
+        if not thread.ident:
+            thread.start()
+        while not done:
+            work()
+    except KeyboardInterrupt:
+        interrupts += 1
+    try:
+        left += bool(current()) or library().tide_tag_depth() != 0
+    except KeyboardInterrupt:
+        pass
+print(left, interrupts > 50, current(), library().tide_tag_depth())
+'''
+
+
+# A file that cannot grow beyond some size is as a full disk. What is said of it goes to stderr.
+FULL_DISK = '''
+import resource, sys, time, tidemark, warnings
+warnings.simplefilter('always')
+with tidemark.trace(sys.argv[1], stack='host', overwrite=True):
+    tidemark.free(tidemark.allocate(1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
+    for step in range(200000):
+        tidemark.free(tidemark.allocate(100 + step))
+    if len(sys.argv) > 2:
+        time.sleep(3)
+        print('still in it', file=sys.stderr)
+print('goes on', file=sys.stderr)
+'''
+
+
+# A child of fork() that allocates before its parent does, from a stack that neither has made yet.
+CHILD_FIRST = '''
+import os, sys, tidemark
+use = tidemark.trace('first.d/x.db', stack='host').start() if len(sys.argv) < 2 else tidemark.use()
+pid = os.fork()
+for step in range(20 if pid else 10):
+    tidemark.free(tidemark.allocate(2000 if pid else 1000))
+if pid:
+    assert os.waitpid(pid, 0)[1] == 0
+'''
+
+
 def allocate(size, stream=0):
     pointer = ctypes.c_void_p()
     library().tide_bridge_allocate(0, size, stream, pointer)
@@ -196,13 +266,25 @@ def test_trace():
                f'limit={wrong!r} is a ValueError')
     is_([limit_text('4GiB'), limit_text(' 4 GB '), limit_text('50%'), limit_text(7)], ['4GiB', '4GB', '50%', '7'],
         'limits are sizes, shares and bytes')
-    is_(compose('x.db', '1GiB', 'host', {'cupti': 'off', 'overwrite': True, 'callstack': None}),
+    is_(compose('x.db', '1GiB', 'host', {'cupti': 'off', 'overwrite': True, 'callstack': None})[0],
         'log("x.db", cupti="off", overwrite="true") | limit(1GiB) | host', 'a trace is stack text')
     with tidemark.trace('text.db', stack='host') as trace:
         free(allocate(10))
     ok('cupti="off"' in trace.text, 'a trace leaves CUPTI to profilers of the program')
-    raises(ValueError, 'nonsense', tidemark.trace('x.db', stack='host', nonsense=1).start,
-           'an option that the layer log has not is an error')
+    raises(ValueError, "tidemark.trace(): log: argument 'nonsense'",
+           tidemark.trace('x.db', stack='host', nonsense=1).start, 'an option that the layer log has not is an error')
+    for path in ('x.db', 'größe \udcff.db'):
+        raises(ValueError, 'stack text, column 7: limit', tidemark.trace(path, stack='limit(4x) | host').start,
+               f'the column of an error is that of the text that the program has given, also beside {ascii(path)}')
+    with tidemark.trace('share.db', stack='host', limit='50%', overwrite=True):
+        failure = raises(ValueError, 'limit=: limit', lambda: allocate(1), 'an error of limit= names that')
+    ok('column' not in str(failure), 'and no column of a text that the program has not written')
+    for wrong in ({'stack': 5}, {'overwrite': 'yes'}, {'callstack': True}, {'callstack': 3.5}, {'callstack': ['python']}):
+        raises(TypeError, f'{[*wrong][0]}= is', lambda: tidemark.trace('x.db', **wrong), f'{wrong} is a TypeError')
+    raises(tidemark.Error, 'the folder /proc cannot be written', tidemark.trace('/proc/x.db', stack='host').start,
+           'a folder that takes no files is the reason that is given')
+    raises(tidemark.Error, 'name too long', tidemark.trace('x' * 300, stack='host').start,
+           'a name that is too long is an error at the start')
     ok(not os.path.exists('x.db'), 'no trace is left behind by wrong arguments')
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('always')
@@ -299,6 +381,50 @@ def test_tags():
     is_([seen[1015], seen[1016]], ['a\nb\\udcff', 'again/again'],
         'a name that is no UTF-8 is escaped, and one tag can be entered twice')
     is_([seen[1017], seen[1018]], ['across', None], 'a block that ends inside another takes its own tag alone away')
+    interrupted = [child(INTERRUPTED) for turn in range(2)]
+    is_(interrupted, [(0, '0 True () 0')] * 2, 'no interrupt leaves a tag, whenever it comes')
+
+    class Methods:
+        @tidemark.tag('method')
+        @staticmethod
+        def static(size):
+            touch(size)
+
+        @tidemark.tag('method')
+        @classmethod
+        def of_class(cls, size):
+            touch(size)
+            return cls
+
+        @tidemark.tag('method')
+        @staticmethod
+        def steps(size):
+            touch(size)
+            yield size
+
+    with tidemark.trace('methods.db', stack='host'):
+        Methods.static(1100)
+        Methods().static(1101)
+        is_(Methods.of_class(1102), Methods, 'a class method with a tag gets its class')
+        list(Methods.steps(1103))
+    is_(tags_of('methods.db'), dict.fromkeys(range(1100, 1104), 'method'), 'static and class methods can have a tag')
+    for wrong in (5, property(len), Methods):
+        raises(TypeError, 'decorates functions', lambda: tidemark.tag('x')(wrong), f'a tag on {type(wrong).__name__} is a '
+               'TypeError')
+    with tidemark.trace('inherited.db', stack='host'):
+        async def later():
+            await asyncio.sleep(0)
+            with tidemark.tag('step'):
+                touch(1200)
+
+        async def begin():
+            with tidemark.tag('begun in'):
+                running = asyncio.ensure_future(later())
+            gc.collect()
+            await running
+
+        asyncio.run(begin())
+    is_(tags_of('inherited.db'), {1200: 'begun in/step'}, 'a task keeps the tags that it was begun under')
     raises(ValueError, 'empty', lambda: tidemark.tag(''), 'a tag without a name is a ValueError')
     raises(ValueError, 'NUL', lambda: tidemark.tag('a\0b'), 'a tag with a NUL is a ValueError')
     raises(TypeError, 'bytes', lambda: tidemark.tag(b'a'), 'a tag that is no str is a TypeError')
@@ -442,6 +568,11 @@ def test_profile():
         def inner():
             free(allocate(3 << 20))
 
+        with tidemark.profile('a\x1b[31m\nb\u202e'):
+            pass
+        is_(tidemark.profile.report().splitlines()[1].split()[-1], 'a\\x1b[31m\\nb\\u202e',
+            'no name in a report reaches the terminal as a control')
+        tidemark.profile.reset()
         outer()
         outer()
         with tidemark.profile('block'):
@@ -501,6 +632,15 @@ def test_processes():
     process.start()
     process.join(60)
     is_((process.exitcode, tags_of('spawned.db')), (0, {4001: 'spawned'}), 'a spawned process can record, too')
+    os.mkdir('first.d')
+    for turn, text in (('a trace', None), ('TIDEMARK_STACK', 'log(first.d/x.db, overwrite=true) | host')):
+        status, said = child(CHILD_FIRST.replace('len(sys.argv) < 2', str(text is None)), TIDEMARK_STACK=text or '')
+        names = sorted(os.listdir('first.d'))
+        is_((status, said, [rows(f'first.d/{name}', 'SELECT DISTINCT size, count(*) FROM allocation') for name in names]),
+            (0, '', [[(1000, 10)], [(2000, 20)]]), f'of {turn} a child that allocates first takes no name from its parent')
+        ok(bool(re.fullmatch(r'x-\d+\.db', names[0])) and names[1] == 'x.db', 'its own has the process in the name')
+        for name in names:
+            os.unlink(f'first.d/{name}')
     forked_early = subprocess.run([sys.executable, '-c', EARLY_FORK], timeout=60)
     is_(forked_early.returncode, 0, 'a child of fork() beside the first call of another thread goes on')
     process = multiprocessing.get_context('fork').Process(target=lambda: [free(allocate(10)) for _ in range(10)])
@@ -531,6 +671,21 @@ def test_manual():
         'every public name says what it is')
 
 
+def test_full_disk():
+    tidemark_command = os.path.join(os.path.dirname(os.path.dirname(os.environ['TIDEMARK_LIBRARY'])), 'tidemark')
+    for arguments, order in ((['full.db', 'wait'], 'while the program runs'), (['full-2.db'], 'by the end of the block')):
+        done = subprocess.run([sys.executable, '-c', FULL_DISK, *arguments], capture_output=True, text=True, timeout=60)
+        said = done.stderr.splitlines()
+        told = [line for line in said if 'RuntimeWarning: tidemark: log: ' in line and 'full' in line]
+        is_((done.returncode, len(told), said[-1]), (0, 1, 'goes on'),
+            f'a recording that a full disk ends is said once, with the reason, {order}')
+        if len(arguments) > 1:
+            ok(said.index(told[0]) < said.index('still in it'), 'and it does not wait for the end')
+    seen = subprocess.run([tidemark_command, 'summary', 'full.db'], capture_output=True, text=True, timeout=60)
+    ok('incomplete; the recording failed, the program went on: log: ' in seen.stdout and 'killed' not in seen.stdout,
+       'the summary of it names the reason, and no kill') or diag(seen.stdout)
+
+
 def test_threads():
     made = [subprocess.run([sys.executable, '-c', FIRST_STACK], timeout=60).returncode for _ in range(4)]
     is_(made, [0] * 4, 'threads that hold the GIL make a stack with call stacks of Python together')
@@ -559,8 +714,8 @@ def test_threads():
 if __name__ == '__main__':
     import ctypes.util
     diag(f'Python {sys.version.split()[0]}')
-    plan(104)
+    plan(131)
     for test in (test_library, test_errors, test_use, test_trace, test_tags, test_tasks, test_phase, test_figures,
-                 test_profile, test_processes, test_manual, test_threads):
+                 test_profile, test_processes, test_full_disk, test_manual, test_threads):
         test()
     done_testing()

@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/python.sh"
 test -e "$fake_cuda/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
-plan 39
+plan 42
 PYTHONPATH=$PYTHONPATH:$top_srcdir/tests/fake-torch
 LD_LIBRARY_PATH=$fake_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
@@ -110,6 +110,49 @@ has_words "$said" 'routes in a capture 0 after 1' 'the capture of a graph keeps 
 has_words "$said" 'auto [4194304, 2097152, 16777216] [(1,)] 0' 'the trace has segments and the failure, and a mark that says so'
 has_words "$said" 'True CUDAGraph.capture_begin' 'nothing of PyTorch stays replaced'
 has_words "$said" 'live 0' 'all segments have gone back'
+
+# devices: MemPool mode on two devices.
+devices() {
+    program <<'PY'
+from common import *
+import torch
+torch.cuda.init()
+with tidemark.trace(os.environ.get('LOCAL_RANK', 'all') + '.db', mode='mempool') as trace:
+    tensors = [torch.empty(100, device=f'cuda:{device}') for device in (0, 1)]
+    print([(tidemark.stats(device).live_bytes, tidemark.stats(device).live_count) for device in (0, 1)], len(torch.routes),
+          torch.cuda.current_device())
+    del tensors
+    gc.collect()
+    torch.cuda.empty_cache()
+print(rows(trace.path, 'SELECT device, sum(size) FROM allocation JOIN stream ON stream_id = alloc_stream_id GROUP BY device'),
+      len(torch.routes))
+PY
+}
+FAKE_CUDA_DEVICES=2
+export FAKE_CUDA_DEVICES
+devices
+is "$said" '[(2097152, 1), (2097152, 1)] 2 0
+[(0, 2097152), (1, 2097152)] 0' 'MemPool mode serves all visible devices, and a trace has them all'
+LOCAL_RANK=0
+export LOCAL_RANK
+devices
+is "$said" '[(2097152, 1), (0, 0)] 1 0
+[(0, 2097152)] 0' 'where a launcher gives each process a device, MemPool mode leaves the others alone'
+unset FAKE_CUDA_DEVICES LOCAL_RANK
+program <<'PY'
+from common import *
+import torch
+torch.cuda.init()
+route = torch._C._cuda_beginAllocateToPool
+def refuse(device, pool):
+    raise RuntimeError('no pool')
+torch._C._cuda_beginAllocateToPool = refuse
+try:
+    tidemark.use('cuda', mode='mempool')
+except RuntimeError as failure:
+    print(failure, len(torch.routes), tidemark._use.count_of_uses())
+PY
+is "$said" 'no pool 0 0' 'a pool that cannot be begun leaves no use behind'
 
 program <<'PY'
 from common import *

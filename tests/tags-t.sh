@@ -42,7 +42,7 @@ lives="
     INSERT INTO life VALUES (16, 1, 65536, 99, NULL);"
 make_trace "$trace" "$tags $lives"
 
-plan 41
+plan 45
 
 is "$(names peak groups --by=tag --depth=1 "$trace")" '(none),65536
 1.5 GB,8192
@@ -211,7 +211,7 @@ make_trace "$scratch/deep.db" "
     INSERT INTO tag VALUES (101, 102, 'x'), (102, 101, 'y');
     INSERT INTO life VALUES (1, 1, 100, 10, NULL), (2, 1, 200, 20, NULL);
     UPDATE allocation SET tag_id = 99 + allocation_id;"
-is "$(names peak groups --by=tag --depth=3 "$scratch/deep.db" | tr '\n' ' ')$?" 'a.b.c,100 x/y/x,200 0' \
+is "$(names peak groups --by=tag --depth=3 "$scratch/deep.db" | tr '\n' ' ')$?" '(a circle of tags)/y/x,200 a.b.c,100 0' \
     'tags in many tags, or in a circle, have levels, too'
 
 # Random trees of tags, compared with SQL.
@@ -234,4 +234,21 @@ for depth in 1 2 3 5; do
     test "$(names peak groups --limit=0 --depth=$depth "$trace")" = "$(wanted $depth)" || bad=$depth
 done
 is $bad 0 'random trees of tags have the sums that SQL finds, at four depths'
+# Tags in tags, 300 and 3000 of them, and two that lie in each other.
+deep="WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 3000)
+        INSERT INTO tag SELECT n, n - 1, 'd' || n FROM n;
+    INSERT INTO tag VALUES (4001, 4002, 'one'), (4002, 4001, 'other');
+    INSERT INTO life VALUES (1, 1, 100, 10, NULL), (2, 1, 1000, 20, NULL), (3, 1, 10000, 30, NULL);
+    UPDATE allocation SET tag_id = CASE size WHEN 100 THEN 300 WHEN 1000 THEN 3000 ELSE 4001 END;"
+make_trace "$scratch/deep.db" "$deep"
+is "$(names peak groups --by=tag --depth=2 "$scratch/deep.db")" '(a circle of tags)/other,10000
+(too many nested tags)/d953,1000
+d1/d2,100' 'of 300 nested tags --depth counts from the outermost, and of too many it says so'
+is "$(names peak groups --by=tag "$scratch/deep.db" | sed -n 's/^d1.*d300,/all of 300,/p')" 'all of 300,100' \
+    'a path has all of 300 nested tags'
+is "$("$tidemark" peak --format=csv --only=groups --tag='d1*d300' "$scratch/deep.db" | wc -l)" 2 \
+    'a filter finds the innermost of 300 nested tags'
+has_words "$("$tidemark" export --format=collapsed --by=tag "$scratch/deep.db")" 'd299;d300 100' \
+    'a flame graph has the innermost of 300 nested tags'
+
 done_testing

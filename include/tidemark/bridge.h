@@ -42,6 +42,9 @@ extern "C" {
  * The text is checked now, as by tide_stack_check; what depends on the machine is found out with the first allocation.
  * Uses nest: tide_bridge_end ends the latest.
  *
+ * A child of fork() makes its own stacks of the text where the parent had made none before. So that no trace is taken
+ * from the parent, a path without %p gets -%p before its extension there.
+ *
  * Errors: those of tide_stack_check, TIDE_ENOMEM. On failure nothing has changed. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_bridge_use(const char *text);
@@ -110,6 +113,16 @@ struct tide_bridge_block {
  * Errors: TIDE_EPOINTER (in no block of the bridge), TIDE_EINVAL (NULL, struct_size). Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_bridge_find(const void *pointer, struct tide_bridge_block *out);
+
+/*
+ * Have messages of the library (tide_message_sink_set) written into `descriptor`, borrowed until the next call: a line
+ * each, with the number of its severity and a blank before the text. For programs of an interpreter: a sink of theirs
+ * would need the lock of the interpreter, which a thread may hold that waits for the library. A descriptor that does
+ * not block keeps the library from waiting for the reader; what it has no room for is dropped. -1: no more.
+ *
+ * It takes the place of a sink that was set, and a sink that is set later takes its place. Since 0.1.
+ */
+TIDE_EXPORT void tide_bridge_messages(int descriptor);
 
 /* What one device has given out, over all uses: exact, and all but failures and reserved_bytes of one moment. */
 struct tide_bridge_figures {

@@ -27,7 +27,8 @@ struct tide_stack_options {
     size_t struct_size;  /* TIDE_OPTIONS */
     int32_t device;      /* CUDA ordinal for bases whose text does not say device= */
     bool without_cupti;  /* logs do without CUPTI, unless the text of one says cupti= */
-    uint8_t reserved[3]; /* 0 */
+    bool process_paths;  /* a path of a log without %p gets -%p before its extension: "x.db" is "x-%p.db" */
+    uint8_t reserved[2]; /* 0 */
 };
 
 /*

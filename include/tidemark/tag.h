@@ -7,6 +7,8 @@
 #ifndef TIDEMARK_TAG_H
 #define TIDEMARK_TAG_H
 
+#include <stddef.h>
+
 #include <tidemark/status.h>
 
 #ifdef __cplusplus
@@ -30,6 +32,13 @@ TIDE_EXPORT enum tide_status tide_tag_push(const char *name);
  * Thread safety: any thread, and signal handlers; each thread has its own tags. Since 0.1.
  */
 TIDE_EXPORT void tide_tag_pop(void);
+
+/*
+ * How many tags of the calling thread are open; the ambient one is none of them. For runtimes that can be interrupted
+ * between a push and their note of it.
+ * Thread safety: any thread, and signal handlers; each thread has its own tags. Since 0.1.
+ */
+TIDE_EXPORT size_t tide_tag_depth(void);
 
 /*
  * Set the ambient tag of the process: what a thread allocates while it has no tag of its own is noted under `name`. For

@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 __version__ = '0.1.0'
 
@@ -114,6 +114,8 @@ _OTHERS: Dict[str, Tuple[Any, List[Any]]] = {
     'tide_error_driver': (ctypes.c_int, []),
     'tide_status_name': (_text, [ctypes.c_int]),
     'tide_tag_pop': (None, []),
+    'tide_tag_depth': (_size, []),
+    'tide_bridge_messages': (None, [ctypes.c_int]),
     'tide_resource_release': (None, [_pointer]),
 }
 
@@ -197,12 +199,19 @@ class Library:
             kind = OutOfMemoryError
         elif status in (TIDE_EINVAL, TIDE_ESYNTAX):
             kind = ArgumentError
-        return kind(text or name, status, name)
+        return kind(explain(text) or name, status, name)
 
     def address(self, name: str) -> int:
         """Where a function lies that a framework calls."""
         return self._addresses[name]
 
+
+def _same(text: str) -> str:
+    return text
+
+
+# What makes the words of the library those of this package: _use.py has it count columns in the text of the program.
+explain: Callable[[str], str] = _same
 
 _lock = threading.RLock()
 _library: Optional[Library] = None
@@ -225,6 +234,11 @@ def text_bytes(text: str, what: str, errors: str = 'backslashreplace') -> bytes:
     if '\0' in text:
         raise ArgumentError(f'{what} has a NUL character in it', TIDE_EINVAL, 'TIDE_EINVAL')
     return text.encode('utf-8', errors)
+
+
+def shown(text: str) -> str:
+    """A text for a terminal: what shows nothing, or turns text around, is escaped."""
+    return ''.join(sign if sign.isprintable() else sign.encode('unicode_escape').decode() for sign in text)
 
 
 def filled_text(function: Any, *arguments: Any) -> str:

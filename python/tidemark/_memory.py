@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import IO, Any, Callable, Dict, List, NamedTuple, Optional, Union, overload
 
-from ._library import ArgumentError, Figures, LiveFunction, TIDE_EINVAL, UsageError, library
+from ._library import ArgumentError, Figures, LiveFunction, TIDE_EINVAL, UsageError, library, shown
 from ._tags import Decorated, around
 
 
@@ -275,7 +275,7 @@ class _Profile:
         """The table as text; also written to `file` where one is given."""
         rows = [('PEAK', 'TOTAL', 'ALLOCATIONS', 'CALLS', 'FUNCTION')]
         rows += [(size_text(record.peak), size_text(record.total), str(record.allocations), str(record.calls),
-                  record.name) for record in self.records()]
+                  shown(record.name)) for record in self.records()]
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         text = ''.join(' '.join(cell.rjust(width) for cell, width in zip(row, widths)) + f' {row[4]}\n' for row in rows)
         if file is not None:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import threading
+import weakref
 from typing import Any, Callable, List, Optional, Tuple, TypeVar, cast
 
 from ._library import ArgumentError, TIDE_EINVAL, library, text_bytes
@@ -16,8 +17,51 @@ Decorated = TypeVar('Decorated', bound=Callable[..., Any])
 _path: contextvars.ContextVar[Path] = contextvars.ContextVar('tidemark_tags', default=())
 
 
+class _Owner(weakref.ref):  # type: ignore[type-arg]
+    """What brings the end of a tag: a tag in a `with`, or a decorated generator."""
+
+    __slots__ = ('has_ended',)
+
+    def __init__(self, owner: Any, callback: Any) -> None:
+        super().__init__(owner, callback)
+        self.has_ended = False  # as it should; a task that was begun before keeps the tag
+
+
+class _Name(bytes):
+    """The name of a tag that has an owner.
+
+    An interrupt (Ctrl-C) can come when a `with` block has ended and its `__exit__` has not begun. Then nobody brings
+    the end of the tag. Its owner is dropped with the exception, and the tag is taken away: `_lost`.
+    """
+
+    owner: _Owner
+
+    @classmethod
+    def of(cls, name: bytes, owner: Any) -> '_Name':
+        made = cls(name)
+        made.owner = _Owner(owner, _lost)
+        return made
+
+
+def _is_stray(name: bytes) -> bool:
+    return isinstance(name, _Name) and not name.owner.has_ended and name.owner() is None
+
+
+_strays = False  # there was a lost tag
+
+
+def _lost(owner: _Owner) -> None:
+    """An owner is no more."""
+    global _strays
+    if not owner.has_ended:
+        _strays = True  # it may be that of another thread or task, which takes it away at its next tag
+        move_to(current())
+
+
 class _Thread(threading.local):
     pushed: Path = ()  # what the library has of this thread's tags, by this module
+    is_sure = True  # else there may be more: an exception came between a call of the library and the note of it
+    around = 0  # how many tags were there before: of C code that has called Python
 
 
 _thread = _Thread()
@@ -25,7 +69,23 @@ _thread = _Thread()
 
 def current() -> Path:
     """The tags of this context, the outermost first."""
-    return _path.get()
+    path = _path.get()
+    if _strays and any(_is_stray(name) for name in path):
+        path = tuple(name for name in path if not _is_stray(name))
+    return path
+
+
+def _pushed_now() -> Path:
+    """What the library has of this thread's tags for sure."""
+    thread = _thread
+    if not thread.is_sure:
+        tide = library()
+        more = tide.tide_tag_depth() - thread.around - len(thread.pushed)
+        for _ in range(more):
+            tide.tide_tag_pop()
+        thread.pushed = thread.pushed[:len(thread.pushed) + more] if more < 0 else thread.pushed
+        thread.is_sure = True
+    return thread.pushed
 
 
 def move_to(path: Path) -> None:
@@ -35,10 +95,13 @@ def move_to(path: Path) -> None:
     thread, goes with it.
     """
     _path.set(path)
-    pushed = _thread.pushed
+    thread = _thread
+    pushed = _pushed_now()
     if pushed == path:
         return
     tide = library()
+    if not pushed:
+        thread.around = tide.tide_tag_depth()
     common = len(pushed)
     if path[:common] != pushed:  # not just a tag more
         common = len(path)
@@ -46,12 +109,24 @@ def move_to(path: Path) -> None:
             common = 0
             while pushed[common] == path[common]:
                 common += 1
-        for _ in range(len(pushed) - common):
-            tide.tide_tag_pop()
-        _thread.pushed = path[:common]
-    for count in range(common, len(path)):
-        tide.tide_tag_push(path[count])
-        _thread.pushed = path[:count + 1]
+    thread.is_sure = False
+    thread.pushed = path[:common]
+    for _ in range(len(pushed) - common):
+        tide.tide_tag_pop()
+    for name in path[common:]:
+        tide.tide_tag_push(name)
+    thread.pushed = path
+    thread.is_sure = True
+
+
+def move_back(path: Path) -> None:
+    """move_to() while an exception is on its way: what interrupts it is not told, too."""
+    for _ in range(100):
+        try:
+            move_to(path)
+            return
+        except KeyboardInterrupt:
+            continue
 
 
 def tag_bytes(name: str) -> bytes:
@@ -66,18 +141,22 @@ class _Steps:
     """Runs a generator, or what a coroutine awaits, each step of it under its tags, which end while it waits."""
 
     def __init__(self, name: bytes) -> None:
-        self._mine: Path = (name,)
+        self._first = _Name.of(name, self)
+        self._mine: Path = (self._first,)
 
     def _step(self, function: Any, *arguments: Any) -> Any:
         outer = current()
-        move_to(outer + self._mine)
         try:
-            return function(*arguments)
-        finally:
+            move_to(outer + self._mine)
+            result = function(*arguments)
             now = current()
             if now[:len(outer)] == outer:
                 self._mine = now[len(outer):]  # tags that began in this step and go on after it
             move_to(outer)
+            return result
+        except BaseException:
+            move_back(outer)
+            raise
 
     def run(self, generator: Any) -> Any:
         """What `yield from generator` does."""
@@ -86,12 +165,14 @@ class _Steps:
             try:
                 yielded = self._step(function, *arguments)
             except StopIteration as end:
+                self._first.owner.has_ended = True
                 return end.value
             try:
                 sent = yield yielded
             except GeneratorExit:
                 if hasattr(generator, 'close'):
                     self._step(generator.close)
+                self._first.owner.has_ended = True
                 raise
             except BaseException as thrown:  # is thrown to where the generator waits
                 if not hasattr(generator, 'throw'):
@@ -112,6 +193,10 @@ class _Awaited:
 def around(function: Decorated, make: Callable[[], Any]) -> Decorated:
     """The function inside the context that `make` makes for each call of it."""
     wrapped: Any
+    if isinstance(function, (staticmethod, classmethod)):
+        return cast(Decorated, type(function)(around(function.__func__, make)))
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f'tidemark decorates functions, not {function!r}')
     if inspect.isasyncgenfunction(function):
         raise TypeError(f'{function.__qualname__} is an asynchronous generator, which cannot be decorated: '
                         'use `with` inside of it')
@@ -136,6 +221,9 @@ def around(function: Decorated, make: Callable[[], Any]) -> Decorated:
 def _tagged(function: Decorated, name: bytes) -> Optional[Decorated]:
     """A coroutine or generator function whose tag ends while it waits; None for others."""
     wrapped: Any
+    if isinstance(function, (staticmethod, classmethod)):
+        inner = _tagged(function.__func__, name)
+        return cast(Decorated, type(function)(inner)) if inner is not None else None
     if inspect.iscoroutinefunction(function):
 
         async def wrapped(*arguments: Any, **named: Any) -> Any:
@@ -163,14 +251,27 @@ class tag:
         self._bytes = tag_bytes(name)
 
     def __enter__(self) -> 'tag':
-        move_to(current() + (self._bytes,))
-        return self
+        before = current()
+        try:
+            move_to(before + (_Name.of(self._bytes, self),))
+            return self
+        except BaseException:
+            move_back(before)
+            raise
 
     def __exit__(self, *exception: Any) -> None:
         path = current()
         for place in range(len(path) - 1, -1, -1):  # its own, wherever another task or generator has put it
-            if path[place] == self._bytes:
-                move_to(path[:place] + path[place + 1:])
+            name = path[place]
+            if isinstance(name, _Name) and name.owner() is self:
+                rest = path[:place] + path[place + 1:]
+                try:
+                    move_to(rest)
+                except BaseException:
+                    move_back(rest)
+                    raise
+                finally:
+                    name.owner.has_ended = True
                 return
 
     def __call__(self, function: Decorated) -> Decorated:

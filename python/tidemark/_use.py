@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib
 import importlib.abc
 import os
@@ -9,8 +10,9 @@ import re
 import sys
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
+from . import _library, _messages
 from ._library import (ArgumentError, Error, TIDE_EEXIST, TIDE_EINVAL, TIDE_EIO, UsageError, library, text_bytes)
 from ._memory import current_device, stats
 from ._tags import Decorated, around
@@ -27,6 +29,7 @@ DEFAULT_STACK = 'pool | vmm(fallback=driver)'
 
 _lock = threading.RLock()
 _uses: List['use'] = []
+_starting: Optional['use'] = None
 
 
 def check_mode(mode: str) -> str:
@@ -112,6 +115,9 @@ class use:
     "none" (no framework is touched).
     """
 
+    # Where in a text that is put together the limit and the program's own text begin; None: all of it is that.
+    columns: Optional[Tuple[int, int]] = None
+
     def __init__(self, text: Optional[str] = None, *, mode: str = 'auto') -> None:
         self._undo: Dict[str, Undo] = {}
         self._alive = False
@@ -123,8 +129,13 @@ class use:
         self._begin()
 
     def _begin(self) -> None:
+        global _starting
         with _lock:
-            library().tide_bridge_use(None if self.text is None else _stack_bytes(self.text))
+            _starting = self
+            try:
+                library().tide_bridge_use(None if self.text is None else _stack_bytes(self.text))
+            finally:
+                _starting = None
             self._alive = True
             _uses.append(self)
             try:
@@ -246,8 +257,8 @@ def quoted(text: str) -> str:
     return '"' + text.replace('\\', '\\\\').replace('"', '\\"') + '"'
 
 
-def compose(path: str, limit: Union[int, str, None], stack: str, options: Dict[str, Any]) -> str:
-    """The text of a stack that records into `path`."""
+def compose(path: str, limit: Union[int, str, None], stack: str, options: Dict[str, Any]) -> Tuple[str, Tuple[int, int]]:
+    """The text of a stack that records into `path`; the columns at which its limit and `stack` begin, from 0."""
     words = [quoted(path)]
     for key, value in options.items():
         if value is None:
@@ -255,10 +266,30 @@ def compose(path: str, limit: Union[int, str, None], stack: str, options: Dict[s
         if isinstance(value, bool):
             value = 'true' if value else 'false'
         words.append(f'{key}={quoted(str(value))}')
-    layers = [f'log({", ".join(words)})']
-    if limit is not None:
-        layers.append(f'limit({limit_text(limit)})')
-    return ' | '.join([*layers, stack])
+    log = f'log({", ".join(words)}) | '
+    limited = log + (f'limit({limit_text(limit)}) | ' if limit is not None else '')
+    return limited + stack, (_columns(log), _columns(limited))
+
+
+def _columns(text: str) -> int:
+    """As the library counts them: the bytes that begin a character of UTF-8."""
+    return sum(byte & 0xc0 != 0x80 for byte in text.encode('utf-8', 'surrogateescape'))
+
+
+_COLUMN = re.compile('stack text, column ([1-9][0-9]*)')
+
+
+def _explain(text: str) -> str:
+    """The words of the library for what the program has given: its columns are those of a text that is put together."""
+    found, used = _COLUMN.search(text), _starting or (_uses[-1] if _uses else None)
+    if found is None or used is None or used.columns is None:
+        return text
+    column, (limit, stack) = int(found.group(1)), used.columns
+    place = f'stack text, column {column - stack}' if column > stack else 'limit=' if column > limit else 'tidemark.trace()'
+    return text[:found.start()] + place + text[found.end():]
+
+
+_library.explain = _explain
 
 
 def _check_path(path: str, overwrite: bool) -> None:
@@ -266,10 +297,38 @@ def _check_path(path: str, overwrite: bool) -> None:
     folder = os.path.dirname(path) or '.'
     if '%' not in folder and not os.path.isdir(folder):
         raise Error(f'log: {path}: there is no folder {folder}', TIDE_EIO, 'TIDE_EIO')
-    if '%' not in folder and not os.access(folder, os.W_OK | os.X_OK):
-        raise Error(f'log: {path}: the folder cannot be written', TIDE_EIO, 'TIDE_EIO')
-    if '%' not in path and os.path.lexists(path) and not overwrite:
+    if '%' not in folder:
+        _check_folder(folder, path)
+    if '%' in path:
+        return
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return
+    except OSError as failure:
+        raise Error(f'log: {path}: {failure.strerror}', TIDE_EIO, 'TIDE_EIO') from None
+    if not overwrite:
         raise Error(f'log: {path} exists already: choose another path, or overwrite=True', TIDE_EEXIST, 'TIDE_EEXIST')
+
+
+def _check_folder(folder: str, path: str) -> None:
+    """What a folder says of its rights is not all: that of /proc can be written by root, and takes no file."""
+    probe = os.path.join(folder, f'.tidemark-{os.getpid()}-{os.urandom(8).hex()}')
+    try:
+        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        os.unlink(probe)
+    except OSError as failure:
+        reason = 'it takes no new files' if failure.errno == errno.ENOENT else failure.strerror
+        raise Error(f'log: {path}: the folder {folder} cannot be written: {reason}', TIDE_EIO, 'TIDE_EIO') from None
+
+
+def _check_types(stack: Any, overwrite: Any, callstack: Any) -> None:
+    if stack is not None and not isinstance(stack, str):
+        raise TypeError(f'stack= is stack text, a str, not {type(stack).__name__}')
+    if not isinstance(overwrite, bool):
+        raise TypeError(f'overwrite= is True or False, not {overwrite!r}')
+    if callstack is not None and (isinstance(callstack, bool) or not isinstance(callstack, (int, str))):
+        raise TypeError(f'callstack= is "python", "mixed" or a number of frames, not {callstack!r}')
 
 
 _tracing: Optional['trace'] = None
@@ -298,6 +357,7 @@ class trace:
                                         'callstack': callstack, **options}
         text_bytes(self.path, 'the path of a trace')
         self.text = ''
+        _check_types(stack, overwrite, callstack)
         compose(self.path, limit, stack or '', self.options)
         self._started = False
 
@@ -310,9 +370,10 @@ class trace:
                 raise UsageError(f'{_tracing.path} is being recorded: a process records one trace at a time; end that '
                                  'one first')
             _check_path(self.path, bool(self.options['overwrite']))
-            self.text = compose(self.path, self.limit, self.stack or default_text(self.mode), self.options)
+            self.text, columns = compose(self.path, self.limit, self.stack or default_text(self.mode), self.options)
             self._allocations = stats_of_all()
-            self._use = use(self.text, mode=self.mode)
+            _messages.listen()
+            self._use = _traced(self.text, self.mode, columns)
             _tracing = self
         return self
 
@@ -325,6 +386,7 @@ class trace:
             self._use.end()
             self._use = None
             _tracing = None
+        _messages.say(3)
         if stats_of_all() == self._allocations:
             warnings.warn(f'nothing was allocated through Tidemark while {self.path} was recorded, so it was not '
                           'written', stacklevel=3)
@@ -337,7 +399,8 @@ class trace:
 
     def __call__(self, function: Decorated) -> Decorated:
         self._started = True
-        return around(function, lambda: trace(self.path, self.limit, self.stack, self.mode, **self.options))
+        options = {**self.options, 'overwrite': bool(self.options['overwrite'])}
+        return around(function, lambda: trace(self.path, self.limit, self.stack, self.mode, **options))
 
     def __del__(self) -> None:
         if not getattr(self, '_started', True):
@@ -346,6 +409,14 @@ class trace:
 
     def __repr__(self) -> str:
         return f'tidemark.trace({self.path!r})'
+
+
+class _traced(use):
+    """The use of a trace, whose text is put together."""
+
+    def __init__(self, text: str, mode: str, columns: Tuple[int, int]) -> None:
+        self.columns = columns
+        super().__init__(text, mode=mode)
 
 
 def stats_of_all() -> int:

@@ -1,12 +1,14 @@
 """PyTorch: its memory from a stack, its modules as tags, and its statistics where its own allocator is off."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import os
 import sys
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from . import _memory
 from ._library import UsageError, library
@@ -123,27 +125,57 @@ def install(mode: str = 'auto') -> Optional[Undo]:
 _install = install
 
 
-class _Route:
-    """All that PyTorch allocates on a device comes from one MemPool, but in the capture of a CUDA graph, which has a
-    pool of its own."""
+@contextlib.contextmanager
+def _on(torch: Any, device: int) -> Iterator[None]:
+    """Work on a device that may have no context yet, and needs none for this."""
+    exchange = getattr(torch.cuda, '_maybe_exchange_device', None)
+    if exchange is None:
+        with torch.cuda.device(device):
+            yield
+        return
+    before = exchange(device)
+    try:
+        yield
+    finally:
+        exchange(before)
 
-    def __init__(self, torch: Any, device: int) -> None:
-        self._torch, self._device = torch, device
+
+def _devices(torch: Any) -> List[int]:
+    """The devices that this process works on: all that it sees, or its own where a launcher gives each process one.
+    Without the means to name a device that has no context yet, the current one."""
+    current = _memory.device_number(None)
+    count = getattr(torch.cuda, 'device_count', int)()
+    if os.environ.get('LOCAL_RANK') or not hasattr(torch.cuda, '_maybe_exchange_device'):
+        return [current]
+    return [current, *(device for device in range(count) if device != current)]
+
+
+class _Route:
+    """All that PyTorch allocates on some devices comes from a MemPool each, but in the capture of a CUDA graph, which
+    has a pool of its own."""
+
+    def __init__(self, torch: Any, devices: List[int]) -> None:
+        self._torch = torch
         if not torch.cuda.is_initialized():
             torch.cuda.init()  # pools are of an allocator that has begun
         raw = _allocator('tide_torch_segment_alloc', 'tide_torch_segment_free').allocator()
-        with torch.cuda.device(device):
-            self.pool: Any = torch.cuda.MemPool(raw)
         self._everywhere = hasattr(torch._C, '_cuda_beginAllocateToPool')
+        self.pools: Dict[int, Any] = {}
+        for device in devices if self._everywhere else devices[:1]:
+            with _on(torch, device):
+                self.pools[device] = torch.cuda.MemPool(raw)
+        self._begun: List[int] = []
         self._context: Any = None
         self._captures: List[Tuple[str, Any]] = []
 
     def begin(self) -> None:
-        if self._everywhere:  # on all threads, since those of the backward allocate, too
-            self._torch._C._cuda_beginAllocateToPool(self._device, self.pool.id)
-        else:
-            self._context = self._torch.cuda.use_mem_pool(self.pool, self._device)
-            self._context.__enter__()
+        for device, pool in self.pools.items():
+            if self._everywhere:  # on all threads, since those of the backward allocate, too
+                self._torch._C._cuda_beginAllocateToPool(device, pool.id)
+                self._begun.append(device)
+            else:
+                self._context = self._torch.cuda.use_mem_pool(pool, device)
+                self._context.__enter__()
 
     def pause(self) -> None:
         if self._context is not None:
@@ -152,8 +184,10 @@ class _Route:
             return
         C = self._torch._C
         end = getattr(C, '_cuda_endAllocateToPool', None) or C._cuda_endAllocateCurrentStreamToPool
-        end(self._device, self.pool.id)
-        C._cuda_releasePool(self._device, self.pool.id)
+        while self._begun:
+            device = self._begun.pop()
+            end(device, self.pools[device].id)
+            C._cuda_releasePool(device, self.pools[device].id)
 
     def watch_captures(self) -> None:
         graph = getattr(self._torch.cuda, 'CUDAGraph', None)
@@ -174,7 +208,7 @@ class _Route:
     def end(self) -> None:
         self.unwatch_captures()
         self.pause()
-        self.pool = None
+        self.pools.clear()
         self._torch.cuda.empty_cache()  # now the segments that hold no tensor go back
 
 
@@ -196,15 +230,20 @@ def _between(function: Callable[..., Any], before: Optional[Callable[[], None]],
 def _route(torch: Any, device: Any = None) -> Undo:
     if not hasattr(torch.cuda, 'MemPool'):
         raise UsageError(f'PyTorch {torch.__version__} has no torch.cuda.MemPool: 2.5 or later is needed')
-    route = _Route(torch, _memory.device_number(device))
-    route.begin()
+    route = _Route(torch, _devices(torch) if device is None else [_memory.device_number(device)])
+    try:
+        route.begin()
+    except BaseException:
+        route.pause()
+        raise
     route.watch_captures()
     return route.end
 
 
 class pool:
     """MemPool mode for a block: ``with tidemark.torch.pool("limit(4GiB) | cuda"):``. The segments of PyTorch's own
-    allocator come from the stack, so its statistics stay, and what a limit refuses is a torch.OutOfMemoryError."""
+    allocator come from the stack, so its statistics stay, and what a limit refuses is a torch.OutOfMemoryError. On all
+    devices that the process works on, unless `device` names one; each has a stack of its own."""
 
     def __init__(self, text: Optional[str] = 'cuda', device: Any = None) -> None:
         self._text, self._device = text, device

@@ -15,6 +15,8 @@
 /* What frameworks expect of memory of a device, as cudaMalloc gives it. */
 #define BRIDGE_ALIGNMENT TIDE_DEFAULT_ALIGNMENT
 
+_Atomic(void (*)(struct tidei_bridge_device *device)) tidei_bridge_settle;
+
 static enum tide_status
 bridge_forked(void)
 {
@@ -172,6 +174,20 @@ bridge_make(struct tidei_bridge_device *device, enum tidei_bridge_asker asker)
     return status;
 }
 
+/* Frees may have come to wait for a capture of which the end was told before. The call's error stays. */
+static __attribute__((noinline, cold)) void
+bridge_settle(struct tidei_bridge_device *device)
+{
+    struct tidei_error error;
+
+    if (!tidei_capture_is_over(device) || tidei_presence_here())
+        return;
+    tidei_error_save(&error);
+    /* Acquire: pairs with the release in tide_torch_begin. */
+    atomic_load_explicit(&tidei_bridge_settle, memory_order_acquire)(device);
+    tidei_error_restore(&error);
+}
+
 enum tide_status
 tidei_bridge_allocate(enum tidei_bridge_asker asker, int ordinal, size_t bytes, tide_stream stream, void **out)
 {
@@ -195,6 +211,9 @@ tidei_bridge_allocate(enum tidei_bridge_asker asker, int ordinal, size_t bytes, 
         if (status != TIDE_OK)
             break;
     }
+    /* Relaxed: what comes to wait meanwhile is settled by a later call. */
+    if (__builtin_expect(atomic_load_explicit(&device->captures, memory_order_relaxed) != 0, 0))
+        bridge_settle(device);
     return __builtin_expect(status == TIDE_OK, 1) ? TIDE_OK : bridge_refused(device, status);
 }
 
@@ -358,6 +377,7 @@ tide_bridge_deallocate(void *pointer, tide_stream stream)
 {
     TIDEI_INSIDE(NULL);
     struct tidei_presence_slot *presence;
+    struct tidei_bridge_device *special = NULL;
     struct tidei_bridge_entry entry;
     enum tide_status status;
     bool left = false;
@@ -371,13 +391,17 @@ tide_bridge_deallocate(void *pointer, tide_stream stream)
         status = bridge_unknown(pointer);
     else if (__builtin_expect(entry.flags != 0 || entry.streams != NULL || entry.pool != NULL ||
                                   bridge_is_special(entry.stack->device, entry.stack),
-                              0))
+                              0)) {
+        special = entry.stack->device;
         status = bridge_give_specially(pointer, &entry, stream, &left);
-    else
+    } else {
         status = bridge_give(pointer, &entry, stream);
+    }
     tidei_presence_leave(presence);
     if (__builtin_expect(left, 0))
         tidei_bridge_stack_left(entry.stack);
+    if (__builtin_expect(special != NULL, 0))
+        bridge_settle(special);
     return status;
 }
 

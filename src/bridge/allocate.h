@@ -14,4 +14,7 @@ enum tide_status tidei_bridge_allocate(enum tidei_bridge_asker asker, int device
  */
 enum tide_status tidei_bridge_give_waiting(void *pointer, tide_stream stream, bool all);
 
+/* Gives back what has waited for the end of captures, where none is left; set before the first capture begins. */
+extern _Atomic(void (*)(struct tidei_bridge_device *device)) tidei_bridge_settle;
+
 #endif

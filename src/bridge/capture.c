@@ -330,6 +330,18 @@ tidei_capture_queue(struct tidei_bridge_device *device, void *pointer, tide_stre
     return room ? TIDE_OK : tide_error_set(TIDE_ENOMEM, "bridge: no host memory for a free during a capture");
 }
 
+bool
+tidei_capture_is_over(const struct tidei_bridge_device *device)
+{
+    const struct capture_device *mine = &capture_devices[device->ordinal];
+    bool over;
+
+    tidei_lock_acquire(&capture_lock);
+    over = mine->open == 0 && mine->queue_count != 0;
+    tidei_lock_release(&capture_lock);
+    return over;
+}
+
 size_t
 tidei_capture_take_queue(struct tidei_bridge_device *device, struct tidei_capture_free **out)
 {

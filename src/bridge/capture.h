@@ -57,6 +57,9 @@ struct tidei_capture_free {
 };
 enum tide_status tidei_capture_queue(struct tidei_bridge_device *device, void *pointer, tide_stream stream);
 
+/* Whether frees wait on the device while no capture is left there. */
+bool tidei_capture_is_over(const struct tidei_bridge_device *device);
+
 /* The frees that waited (owned by the caller), where no capture is left on the device; else none. */
 size_t tidei_capture_take_queue(struct tidei_bridge_device *device, struct tidei_capture_free **out);
 

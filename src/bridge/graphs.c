@@ -55,6 +55,18 @@ graphs_empty(struct graphs_left *left)
     tidei_capture_free_pool(left->pool);
 }
 
+/* A free that has waited. Its stream may be captured yet: PyTorch may say the pool's end before the driver's. */
+static void
+graphs_free(struct tidei_bridge_device *device, const struct tidei_capture_free *waited)
+{
+    struct tidei_bridge_pool *ignored;
+
+    if (tidei_capture_state(device, waited->stream, &ignored) == TIDEI_CAPTURE_NONE)
+        graphs_warn(tidei_bridge_give_waiting(waited->pointer, waited->stream, false));
+    else
+        graphs_warn(tidei_capture_queue(device, waited->pointer, waited->stream));
+}
+
 /* Give back what has waited for the end of captures, where none is left. */
 static void
 graphs_settle(struct tidei_bridge_device *device)
@@ -62,9 +74,11 @@ graphs_settle(struct tidei_bridge_device *device)
     struct tidei_capture_free *queue;
     size_t count = tidei_capture_take_queue(device, &queue);
     struct graphs_left left = { 0 };
+    int mode = tidei_capture_relax();
 
     for (size_t i = 0; i < count; i++)
-        graphs_warn(tidei_bridge_give_waiting(queue[i].pointer, queue[i].stream, false));
+        graphs_free(device, &queue[i]);
+    tidei_capture_restore(mode);
     free(queue);
     while ((left.pool = tidei_capture_take_released(device)) != NULL)
         graphs_empty(&left);
@@ -81,6 +95,7 @@ tide_torch_begin(int ordinal, struct tide_torch_pool id, void *filter)
     enum tide_status status = tidei_bridge_device_get(ordinal, &device);
 
     (void)filter;
+    atomic_store_explicit(&tidei_bridge_settle, graphs_settle, memory_order_release);
     if (status == TIDE_OK)
         status = tidei_capture_begin(device, id);
     if (status != TIDE_OK) {

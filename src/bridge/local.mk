@@ -11,6 +11,7 @@ libtidemark_la_SOURCES += \
 	src/bridge/figures.c \
 	src/bridge/fraction.c \
 	src/bridge/graphs.c \
+	src/bridge/messages.c \
 	src/bridge/presence.c \
 	src/bridge/presence.h \
 	src/bridge/torch.c \

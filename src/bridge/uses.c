@@ -21,6 +21,7 @@ struct tidei_bridge_use {
     struct tidei_bridge_use *outer; /* owned; NULL for the outermost */
     char *text;                     /* owned; NULL: that of the defaults, chosen when a stack is made */
     enum tidei_bridge_asker asker;  /* of a default */
+    bool forked;                    /* it began before fork(): its traces have the names of the parent's */
     uint32_t makers;                /* threads that make a stack of it */
     struct {
         struct tidei_bridge_stack *stack; /* NULL until it is made */
@@ -46,6 +47,10 @@ uses_in_child(void)
     /* The locks of the library are held by the thread that forked, this one, and released after that. */
     for (struct tidei_bridge_stack *stack = uses_stacks; stack != NULL; stack = stack->older)
         atomic_store_explicit(&stack->forked, stack->on_device, memory_order_relaxed);
+    for (struct tidei_bridge_use *use = uses_latest; use != NULL; use = use->outer)
+        use->forked = true;
+    for (int asker = 0; asker < TIDEI_BRIDGE_ASKERS; asker++)
+        uses_defaults[asker].forked = true;
     atomic_store_explicit(&tidei_presence.others, 0, memory_order_relaxed);
 }
 
@@ -151,7 +156,12 @@ tidei_bridge_stack_left(struct tidei_bridge_stack *stack)
 static enum tide_status
 stack_parse(const struct tidei_bridge_use *use, int device, struct tide_resource **out)
 {
-    const struct tide_stack_options options = { TIDE_OPTIONS(options), .device = device, .without_cupti = true };
+    const struct tide_stack_options options = {
+        TIDE_OPTIONS(options),
+        .device = device,
+        .without_cupti = true,
+        .process_paths = use->forked,
+    };
     const char *text = use->text != NULL ? use->text : tidei_stack_environment();
     bool from_environment = use->text == NULL && text != NULL;
     enum tide_status status = TIDE_OK;

@@ -267,6 +267,14 @@ tide_tag_pop(void)
     tag_pop();
 }
 
+size_t
+tide_tag_depth(void)
+{
+    const struct tag_thread *mine = *tag_thread_of(tidei_thread);
+
+    return mine != NULL ? mine->depth : 0;
+}
+
 uint32_t
 tidei_tag_parent(uint32_t tag)
 {

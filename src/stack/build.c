@@ -3,6 +3,7 @@
 
 #include "src/stack/stack.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,14 +266,55 @@ build_set_cupti(struct stack_layer *top, bool set)
     return given;
 }
 
+/* A path that has the process's id in it. False without host memory. */
+static bool
+build_process_path(struct stack_tree *tree, struct tidei_value *path)
+{
+    const char *name = strrchr(path->word, '/'), *extension;
+    char *own;
+
+    for (const char *at = strchr(path->word, '%'); at != NULL && at[1] != '\0'; at = strchr(at + 2, '%')) {
+        if (at[1] == 'p')
+            return true;
+    }
+    name = name != NULL ? name + 1 : path->word;
+    extension = strrchr(name, '.');
+    if (extension == NULL || extension == name)
+        extension = name + strlen(name);
+    own = tidei_stack_tree_new(tree, strlen(path->word) + sizeof("-%p"));
+    if (own == NULL)
+        return false;
+    sprintf(own, "%.*s-%%p%s", (int)(extension - path->word), path->word, extension);
+    path->word = own;
+    return true;
+}
+
+/* Have the traces of a text be of this process. False without host memory. */
+static bool
+build_set_process(struct stack_tree *tree, struct stack_layer *top)
+{
+    bool done = true;
+
+    for (struct stack_layer *layer = top; done && layer != NULL; layer = layer->below) {
+        size_t index = build_inherited(layer->kind);
+
+        if (index < layer->kind->argument_count && layer->values[index].given && layer->values[index].word != NULL)
+            done = build_process_path(tree, &layer->values[index]);
+        for (struct stack_bin *bin = layer->bins; done && bin != NULL; bin = bin->next)
+            done = build_set_process(tree, bin->top);
+    }
+    return done;
+}
+
 /* Fill in what the text leaves open. */
-static void
-build_fill_in(struct stack_layer *top, const struct tide_stack_options *options)
+static enum tide_status
+build_fill_in(struct stack_tree *tree, const struct tide_stack_options *options)
 {
     if (options->device != 0)
-        build_set_device(top, (uint64_t)options->device);
-    if (options->without_cupti && !build_set_cupti(top, false))
-        build_set_cupti(top, true);
+        build_set_device(tree->top, (uint64_t)options->device);
+    if (options->without_cupti && !build_set_cupti(tree->top, false))
+        build_set_cupti(tree->top, true);
+    return !options->process_paths || build_set_process(tree, tree->top) ? TIDE_OK : TIDE_ENOMEM;
 }
 
 enum tide_status
@@ -295,7 +337,7 @@ tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, const
         return status;
     status = tidei_stack_read(kinds, text, &tree);
     if (status == TIDE_OK)
-        build_fill_in(tree.top, &known);
+        status = build_fill_in(&tree, &known);
     if (status == TIDE_OK)
         status = build_check_inherited(tree.top, NULL);
     if (status == TIDE_OK)

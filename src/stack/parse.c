@@ -30,8 +30,8 @@ struct stack_block {
     _Alignas(max_align_t) unsigned char data[];
 };
 
-static void *
-stack_new(struct stack_tree *tree, size_t bytes)
+void *
+tidei_stack_tree_new(struct stack_tree *tree, size_t bytes)
 {
     struct stack_block *block = calloc(1, sizeof(*block) + bytes);
 
@@ -205,7 +205,7 @@ static struct stack_bin *
 stack_bin_new(struct stack_parser *parser, struct stack_layer *layer, size_t index, unsigned column)
 {
     struct stack_bin **last = &layer->bins;
-    struct stack_bin *bin = stack_new(parser->tree, sizeof(*bin));
+    struct stack_bin *bin = tidei_stack_tree_new(parser->tree, sizeof(*bin));
 
     if (bin == NULL)
         return NULL;
@@ -525,7 +525,7 @@ stack_read_layer(struct stack_parser *parser, struct stack_layer **out)
     if (kind->is_base && parser->base_refused)
         return tidei_stack_fail(parser->token.column, kind->ops.name,
                                 "a base in braces, expected layers over what is below the bins");
-    layer = stack_new(parser->tree, sizeof(*layer));
+    layer = tidei_stack_tree_new(parser->tree, sizeof(*layer));
     if (layer == NULL)
         return TIDE_ENOMEM;
     layer->kind = kind;
@@ -586,7 +586,7 @@ tidei_stack_read(const struct tidei_kind *const *kinds, const char *text, struct
     char *words;
 
     *out = (struct stack_tree){ 0 };
-    words = stack_new(out, strlen(text) + 1);
+    words = tidei_stack_tree_new(out, strlen(text) + 1);
     if (words == NULL)
         return TIDE_ENOMEM;
     parser.lexer = (struct stack_lexer){ .next = text, .column = 1, .words = words };

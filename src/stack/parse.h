@@ -126,6 +126,9 @@ enum tide_status tidei_stack_read(const struct tidei_kind *const *kinds, const c
 
 void tidei_stack_tree_free(struct stack_tree *tree);
 
+/* Zeroed memory that the tree owns. NULL: none, and the error text is set. */
+void *tidei_stack_tree_new(struct stack_tree *tree, size_t bytes);
+
 /* What takes the place of layers that cannot be created where a text is only checked. */
 struct stack_stand_in {
     const struct tidei_kind *base; /* of each base */

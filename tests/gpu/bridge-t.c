@@ -212,6 +212,33 @@ test_pool(struct gpu_work *work)
     is_u64(figures_now().live_count, 0, "a block that outlived its pool is freed as any other");
 }
 
+#define LATE_TESTS 4
+
+/* The end of the pool is told before that of the capture: the free goes on waiting, but not for another capture. */
+static void
+test_late(struct gpu_work *work)
+{
+    void *waiting, *block;
+    CUgraph graph = NULL;
+
+    use("pool | driver");
+    waiting = tide_torch_alloc(MIB, 0, work->first);
+    tide_torch_begin(0, pool_id, NULL);
+    gpu.stream_begin_capture(work->first, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    tide_torch_free(waiting, MIB, 0, work->first);
+    tide_torch_end(0, pool_id);
+    is_u64(figures_now().live_count, 1, "a free waits while its stream is captured, also after the end of the pool");
+    ok(all_of(gpu.stream_end_capture(work->first, &graph) == CUDA_SUCCESS, graph != NULL),
+       "that capture is not spoiled");
+    gpu.graph_destroy(graph);
+    block = tide_torch_alloc(MIB, 0, work->second);
+    is_u64(figures_now().live_count, 1, "once the capture has ended the next call of the bridge does the free");
+    tide_torch_free(block, MIB, 0, work->second);
+    tide_torch_release(0, pool_id);
+    is_u64(figures_now().live_count, 0, "nothing is outstanding after a capture whose pool ended before");
+    tide_bridge_end();
+}
+
 #define RECORD_TESTS 3
 
 /* Without the recorded stream, what the second stream writes late would be seen in the block of the next request. */
@@ -407,14 +434,15 @@ main(void)
         skip_all(reason);
     if (!gpu_work_open(&work, 0))
         skip_all("this device cannot run the tests' kernels");
-    plan(3 * CAPTURE_TESTS + BLOCKING_TESTS + KEPT_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS + FORK_TESTS +
-         DEVICE_TESTS + DEFAULT_TESTS);
+    plan(3 * CAPTURE_TESTS + BLOCKING_TESTS + KEPT_TESTS + LATE_TESTS + RECORD_TESTS + LIMIT_TESTS + THREAD_TESTS +
+         FORK_TESTS + DEVICE_TESTS + DEFAULT_TESTS);
     gpu_diag();
     test_capture(&work, "driver");
     test_capture(&work, "vmm");
     test_capture(&work, "cuda");
     test_blocking(&work);
     test_pool(&work);
+    test_late(&work);
     test_record(&work, false);
     test_record(&work, true);
     test_limit();

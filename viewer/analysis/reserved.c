@@ -72,7 +72,7 @@ reserved_read_samples(struct reserved *reserved)
 static bool
 reserved_has_no_end(const struct view *view)
 {
-    bool killed = !view->trace.complete || view->trace.end == TRACE_KILLED;
+    bool killed = !view->trace.complete || view->trace.end == TRACE_KILLED || view->trace.end == TRACE_FAILED;
 
     for (size_t i = 0; i < view->layers.count && killed; i++)
         killed = !trace_layer_is_log(&view->layers.layers[i]) ||

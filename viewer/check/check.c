@@ -343,8 +343,7 @@ leaks_are_unknown(const struct check_job *job)
 {
     const struct check *check = job->check;
 
-    return !check->budgets->even_killed && check->options->to.kind == MOMENT_NONE &&
-           (check->trace->end == TRACE_KILLED || check->trace->end == TRACE_RUNNING);
+    return !check->budgets->even_killed && check->options->to.kind == MOMENT_NONE && trace_is_cut(check->trace);
 }
 
 static int
@@ -373,8 +372,11 @@ leaks_explain(const struct check_job *job, struct check_result *out)
     char name[GROUPS_NAME];
 
     if (out->unknown) {
-        check_say(out, "unknown: the program %s, and may have been about to free what was live",
-                  job->check->trace->end == TRACE_KILLED ? "was killed" : "still runs");
+        if (job->check->trace->end == TRACE_FAILED)
+            check_say(out, "unknown: the recording failed, and the program went on with what was live");
+        else
+            check_say(out, "unknown: the program %s, and may have been about to free what was live",
+                      job->check->trace->end == TRACE_KILLED ? "was killed" : "still runs");
         check_say(out, "--even-killed judges it all the same");
         free(order);
         return;

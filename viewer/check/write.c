@@ -71,20 +71,13 @@ write_tap_result(const struct check_result *result, size_t number)
     return status;
 }
 
-/* Whether the end of the recording matters to who reads the results. */
-static bool
-write_says_end(const struct trace *trace)
-{
-    return trace->end == TRACE_KILLED || trace->end == TRACE_RUNNING;
-}
-
 int
 check_write_tap(const struct trace *trace, const struct check_result *results, size_t count, const char *incomplete)
 {
     int status = 0;
 
     printf("1..%zu\n", count + (incomplete != NULL));
-    if (write_says_end(trace))
+    if (trace_is_cut(trace))
         printf("# ended: %s\n", trace_end_word(trace));
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_tap_result(&results[i], i + 1);
@@ -137,7 +130,7 @@ check_write_junit(const struct trace *trace, const struct check_result *results,
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"", stdout);
     status = write_text(trace->path, xml_escapes);
     printf("\" tests=\"%zu\" failures=\"%zu\">\n", count + (incomplete != NULL), failed);
-    if (write_says_end(trace))
+    if (trace_is_cut(trace))
         printf("  <properties>\n    <property name=\"ended\" value=\"%s\"/>\n  </properties>\n", trace_end_word(trace));
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_junit_result(&results[i]);

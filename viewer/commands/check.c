@@ -212,8 +212,7 @@ check_report(struct report *report, const struct trace *trace, const struct chec
     report_field(report, "passed", NULL, REPORT_FLAG, cell_unsigned(failed + unknown == 0));
     report_field(report, "failed_count", NULL, REPORT_COUNT, cell_unsigned(failed));
     report_field(report, "unknown_count", NULL, REPORT_COUNT, cell_unsigned(unknown));
-    report_field(report, "ended", trace->end == TRACE_KILLED || trace->end == TRACE_RUNNING ? "ended" : NULL,
-                 REPORT_TEXT, cell_text(trace_end_word(trace)));
+    report_field(report, "ended", trace_is_cut(trace) ? "ended" : NULL, REPORT_TEXT, cell_text(trace_end_word(trace)));
     REPORT_TABLE(report, "budgets", NULL, columns);
     for (size_t i = 0; i < count; i++)
         check_report_row(report, &results[i]);

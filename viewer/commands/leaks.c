@@ -35,7 +35,9 @@ leaks_note_end(struct view *view, struct report *report)
 {
     char *ended = trace_meta(&view->trace, "ended");
 
-    if (!view->trace.complete)
+    if (view->trace.end == TRACE_FAILED)
+        report_note(report, "The recording failed before the program ended: what is live was in use.");
+    else if (!view->trace.complete)
         report_note(report, "The recording did not come to its end: what is live may be in use.");
     else if (view->trace.end == TRACE_KILLED)
         report_note(report, "The program was killed: what is live was in use.");

@@ -88,6 +88,7 @@ summary_report_head(struct view *view, struct report *report, const struct summa
                     const struct name_list *devices)
 {
     struct output_figure duration;
+    char *failure;
 
     if (summary_is_part(view))
         command_subject(report, view);
@@ -96,8 +97,14 @@ summary_report_head(struct view *view, struct report *report, const struct summa
     summary_report_meta(view, report, "command");
     summary_report_meta(view, report, "stack");
     summary_report_used_devices(view, report, devices);
-    report_label(report, "recorded", "%s, %s%s", output_time(&duration, summary->end_ns),
-                 trace_state_word(&view->trace), view->trace.end == TRACE_KILLED ? "; the program was killed" : "");
+    failure = view->trace.end == TRACE_FAILED ? trace_failure(&view->trace) : NULL;
+    report_label(report, "recorded", "%s, %s%s%s", output_time(&duration, summary->end_ns),
+                 trace_state_word(&view->trace),
+                 view->trace.end == TRACE_KILLED   ? "; the program was killed"
+                 : view->trace.end == TRACE_FAILED ? "; the recording failed, the program went on: "
+                                                   : "",
+                 failure != NULL ? failure : "");
+    free(failure);
     if (summary->unmatched_frees != 0)
         report_label(report, "unmatched", "%lld %s of pointers that were not live", (long long)summary->unmatched_frees,
                      summary->unmatched_frees == 1 ? "free" : "frees");
@@ -190,6 +197,7 @@ verdict_report_part(struct report *report, const struct verdict *verdict)
     const char *when = verdict->summary->view->filter.to_ns < INT64_MAX ? "at the end"
                        : end == TRACE_KILLED                            ? "when killed"
                        : end == TRACE_RUNNING                           ? "so far"
+                       : end == TRACE_FAILED                            ? "at failure"
                                                                         : "at the end";
     char prefix[128];
 
@@ -250,9 +258,7 @@ verdict_left(const struct summary *summary)
 {
     if (summary->view->filter.to_ns < INT64_MAX)
         return "live at the end of that time";
-    return summary->trace->end == TRACE_KILLED || summary->trace->end == TRACE_RUNNING
-               ? trace_live_words(summary->trace)
-               : "never freed";
+    return trace_is_cut(summary->trace) ? trace_live_words(summary->trace) : "never freed";
 }
 
 /* Add a sentence about what is live at the end. */

@@ -40,6 +40,8 @@ libviewer_la_SOURCES += \
 	viewer/read/samples.h \
 	viewer/read/scan.c \
 	viewer/read/scan.h \
+	viewer/read/tag-chain.c \
+	viewer/read/tag-chain.h \
 	viewer/read/tag-levels.c \
 	viewer/read/tag-levels.h \
 	viewer/read/trace-layers.c \

@@ -9,10 +9,8 @@
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/read/names.h"
+#include "viewer/read/tag-chain.h"
 #include "viewer/read/tag-levels.h"
-
-/* The most levels of nested tags. Beyond them, or in a cycle, outer tags are left out. */
-#define NAMES_TAG_DEPTH 64
 
 /* The most bytes of all tag paths; a million tags of a real program take some hundred MiB. */
 #define NAMES_PATHS_BYTES ((size_t)2 << 30)
@@ -47,21 +45,24 @@ names_add(void *context, const struct trace *trace, sqlite3_stmt *row)
  * beyond the limit. NULL: no memory.
  */
 static char *
-names_make_path(const struct name_list *tags, const struct name *tag, size_t *total)
+names_make_path(const struct name_list *tags, struct name *tag, size_t *total)
 {
-    const struct name *chain[NAMES_TAG_DEPTH];
-    size_t depth = 0;
-    size_t bytes = 0;
+    const struct name *chain[TAG_CHAIN_MOST];
+    const char *left_out;
+    size_t depth = tag_chain(tags, tag, chain, &left_out);
+    size_t bytes = left_out != NULL ? strlen(left_out) + 1 : 0;
     char *path;
 
-    for (; tag != NULL && depth < NAMES_TAG_DEPTH; tag = tag->number != 0 ? names_find(tags, tag->number) : NULL) {
-        bytes += strlen(tag->text) + 1;
-        chain[depth++] = tag;
-    }
+    for (size_t i = 0; i < depth; i++)
+        bytes += strlen(chain[i]->text) + 1;
     *total += bytes;
     path = *total <= NAMES_PATHS_BYTES ? malloc(bytes) : NULL;
-    for (char *end = path; path != NULL && depth > 0; depth--)
-        end += sprintf(end, "%s%s", chain[depth - 1]->text, depth > 1 ? "/" : "");
+    if (path == NULL)
+        return NULL;
+    tag->own = left_out != NULL ? (size_t)sprintf(path, "%s/", left_out) : 0;
+    for (; depth > 1; depth--)
+        tag->own += (size_t)sprintf(path + tag->own, "%s/", chain[depth - 1]->text);
+    strcpy(path + tag->own, tag->text);
     return path;
 }
 

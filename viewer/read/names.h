@@ -22,6 +22,7 @@ struct name {
     int64_t device; /* of a stream; -1: none */
     char *text;     /* owns, unless it borrows; a tag's path, innermost last; a call stack's frames, innermost first,
                        joined by " < " */
+    size_t own;     /* of a tag with a path: where its own name begins in it */
     bool borrows;   /* the text is that of another name of the list */
     bool is_shared; /* of the first call stack that reads so: others read the same */
 };

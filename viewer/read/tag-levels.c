@@ -6,21 +6,8 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/read/name-texts.h"
+#include "viewer/read/tag-chain.h"
 #include "viewer/read/tag-levels.h"
-
-/* The most tags of a chain that count; names.c leaves outer ones out as well. */
-#define TAG_CHAIN_MAX 64
-
-/* The name of a tag without the path of its parent, which names.c put before it. */
-static const char *
-tag_own_name(const struct name *tag, const struct name *parent)
-{
-    size_t length = parent != NULL ? strlen(parent->text) : 0;
-
-    if (parent != NULL && strncmp(tag->text, parent->text, length) == 0 && tag->text[length] == '/')
-        return tag->text + length + 1;
-    return tag->text;
-}
 
 /* Whether `inner` names the same as `outer` and more, so that it stands for both. */
 static bool
@@ -33,17 +20,14 @@ tag_goes_on(const char *outer, const char *inner)
 
 /* The own names of a tag and those around it, the outermost first. */
 static size_t
-tag_pieces(const struct name_list *tags, const struct name *tag, const char *pieces[TAG_CHAIN_MAX])
+tag_pieces(const struct name_list *tags, const struct name *tag, const char *pieces[TAG_CHAIN_MOST + 1])
 {
-    const struct name *chain[TAG_CHAIN_MAX];
-    size_t depth = 0;
-    size_t count = 0;
+    const struct name *chain[TAG_CHAIN_MOST];
+    size_t depth = tag_chain(tags, tag, chain, &pieces[0]);
+    size_t count = pieces[0] != NULL;
 
-    for (; tag != NULL && depth < TAG_CHAIN_MAX; tag = tag->number != 0 ? names_find(tags, tag->number) : NULL)
-        chain[depth++] = tag;
     for (; depth > 0; depth--) {
-        const struct name *own = chain[depth - 1];
-        const char *name = tag_own_name(own, own->number != 0 ? names_find(tags, own->number) : NULL);
+        const char *name = chain[depth - 1]->text + chain[depth - 1]->own;
 
         if (count > 0 && tag_goes_on(pieces[count - 1], name))
             count--;
@@ -98,7 +82,7 @@ tag_add_part(struct tag_levels *levels, const char *text, size_t length)
 void
 tag_levels_of(const struct name_list *tags, int64_t id, struct tag_levels *out)
 {
-    const char *pieces[TAG_CHAIN_MAX];
+    const char *pieces[TAG_CHAIN_MOST + 1];
     size_t count = tag_pieces(tags, names_find(tags, id), pieces);
 
     out->count = 0;

@@ -16,7 +16,7 @@
 #include "viewer/read/names.h"
 
 /* Deeper levels are left out. */
-#define TAG_LEVELS_MAX 256
+#define TAG_LEVELS_MAX 4096
 
 struct tag_level {
     const char *text; /* borrows from the names; not terminated */

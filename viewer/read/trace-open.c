@@ -345,7 +345,10 @@ trace_read_end(const struct trace *trace)
     if (ended != NULL)
         end = strcmp(ended, "recovered") == 0  ? TRACE_KILLED
               : strcmp(ended, "imported") == 0 ? TRACE_IMPORTED
+              : strcmp(ended, "failed") == 0   ? TRACE_FAILED
                                                : TRACE_CLOSED;
+    else if (end == TRACE_KILLED && trace->failed)
+        end = TRACE_FAILED;
     free(ended);
     free(clock);
     return end;
@@ -363,9 +366,9 @@ trace_read_state(struct trace *trace)
     trace->complete = complete == 1;
     /* The recording may have ended since trace_prepare. */
     trace->in_progress = trace->in_progress && !trace->complete;
-    trace->end = trace_read_end(trace);
     failure = trace_failure(trace);
     trace->failed = !trace->complete && !trace->in_progress && failure != NULL;
+    trace->end = trace_read_end(trace);
     free(failure);
     return status;
 }

@@ -121,7 +121,7 @@ trace_meta(const struct trace *trace, const char *key)
 const char *
 trace_end_word(const struct trace *trace)
 {
-    static const char *const words[] = { "closed", "killed", "running", "imported" };
+    static const char *const words[] = { "closed", "killed", "running", "imported", "failed" };
 
     return words[trace->end];
 }
@@ -129,8 +129,14 @@ trace_end_word(const struct trace *trace)
 const char *
 trace_live_words(const struct trace *trace)
 {
-    static const char *const words[] = { "live at the end", "live when it was killed", "live so far",
-                                         "live at the end" };
+    static const char *const words[] = { "live at the end", "live when it was killed", "live so far", "live at the end",
+                                         "live when the recording failed" };
 
     return words[trace->end];
+}
+
+bool
+trace_is_cut(const struct trace *trace)
+{
+    return trace->end == TRACE_KILLED || trace->end == TRACE_RUNNING || trace->end == TRACE_FAILED;
 }

@@ -15,6 +15,7 @@ enum trace_end {
     TRACE_KILLED,   /* what it left was taken in, or is still missing */
     TRACE_RUNNING,  /* it has not ended */
     TRACE_IMPORTED, /* another program's recording, which does not say */
+    TRACE_FAILED,   /* the recorder gave up, for instance on a full disk; how the program ended is not known */
 };
 
 struct trace {
@@ -85,6 +86,9 @@ char *trace_failure(const struct trace *trace);
 
 /* How the recording ended: "closed", "killed", "running", "imported". */
 const char *trace_end_word(const struct trace *trace);
+
+/* Whether what is live at the end may have been in use: the recording ended before its program, or goes on. */
+bool trace_is_cut(const struct trace *trace);
 
 /* What stands at the end of the trace: "live at the end", "live when it was killed", "live so far". */
 const char *trace_live_words(const struct trace *trace);

@@ -11,6 +11,7 @@
 #include "viewer/replay/input.h"
 #include "viewer/read/names.h"
 #include "viewer/read/scan.h"
+#include "viewer/read/tag-chain.h"
 #include "viewer/read/trace-layers.h"
 #include "viewer/read/trace.h"
 
@@ -28,9 +29,6 @@ struct reader {
     bool has_callstacks;       /* the trace has the tables that say what they are */
     bool keeps_notes;          /* else no times, tags and call stacks */
 };
-
-/* Deeper tags are cut off; a circle of tags, too. */
-#define READER_TAGS 64
 
 static int
 reader_added(const struct reader *reader, const struct scan_life *life, const char *error)
@@ -104,12 +102,10 @@ reader_marks(struct reader *reader, int64_t ns)
 static bool
 reader_label_tags(const struct reader *reader, struct replay_label *label)
 {
-    const struct name *chain[READER_TAGS];
-    const struct name *tag = names_find(&reader->tags, label->tag_id);
-    size_t depth = 0;
+    const struct name *chain[TAG_CHAIN_MOST];
+    const char *left_out;
+    size_t depth = tag_chain(&reader->tags, names_find(&reader->tags, label->tag_id), chain, &left_out);
 
-    for (; tag != NULL && depth < READER_TAGS; tag = tag->number != 0 ? names_find(&reader->tags, tag->number) : NULL)
-        chain[depth++] = tag;
     label->tags = calloc(depth + 1, sizeof(*label->tags));
     for (; label->tags != NULL && label->tag_count < depth; label->tag_count++) {
         label->tags[label->tag_count] = strdup(chain[depth - 1 - label->tag_count]->text);

@@ -178,6 +178,13 @@ finish_is_late(const struct tidei_writer *writer, const char *ended)
     return writer->merge->post_mortem && strcmp(ended, "exit") == 0;
 }
 
+/* How the recording ended, where its process could not say: it was killed, or the recorder had given up before. */
+static const char *
+finish_how(const struct tidei_writer *writer, const char *ended)
+{
+    return strcmp(ended, "recovered") == 0 && writer->file->header->failure_bytes != 0 ? "failed" : ended;
+}
+
 static void
 finish_write_figures(struct tidei_writer *writer, const char *ended)
 {
@@ -197,7 +204,7 @@ finish_write_figures(struct tidei_writer *writer, const char *ended)
     tidei_database_meta_number(database, "ring_longest_wait_ns", (int64_t)longest);
     tidei_database_meta_number(database, "late_records", (int64_t)writer->merge->late);
     finish_write_end(writer);
-    tidei_database_meta_text(database, "ended", ended);
+    tidei_database_meta_text(database, "ended", finish_how(writer, ended));
     if (finish_is_late(writer, ended))
         tidei_database_meta_number(database, "exit_recovered", 1);
     if (failure != NULL)

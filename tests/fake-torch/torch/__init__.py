@@ -21,7 +21,7 @@ FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ct
 SEGMENT = 2 << 20
 
 if driver.cuInit(0) == 0 and os.environ.get('FAKE_TORCH_NO_GPU') is None:
-    devices = 1
+    devices = int(os.environ.get('FAKE_CUDA_DEVICES', '1'))
     context = ctypes.c_void_p()
     driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
     driver.cuCtxSetCurrent(context)
@@ -40,7 +40,7 @@ class Pluggable:
         self.alloc, self.free = ALLOC(alloc), FREE(free)
         self.addresses = {}
 
-    def take(self, size):
+    def take(self, size, device=0):
         pointer = self.alloc(size, 0, None)
         if size and not pointer:  # in a process with C++ it is thrown by the function itself
             raise RuntimeError('CUDA out of memory. (fake)')
@@ -62,9 +62,10 @@ for setting in ('set_init_fn', 'set_reset_fn', 'set_memory_fraction_fn', 'set_ba
 class Native:
     """PyTorch's own allocator: one driver call a tensor outside of pools, segments of 2 MiB that are kept in them."""
 
-    def take(self, size):
+    def take(self, size, device=0):
         for pool in routes:
-            return pool.take(size)
+            if pool.device == device:
+                return pool.take(size)
         pointer = ctypes.c_uint64()
         if size and driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)):
             raise OutOfMemoryError('CUDA out of memory. (fake)')
@@ -76,7 +77,7 @@ class MemPool:
 
     def __init__(self, allocator=None):
         MemPool.count += 1
-        self.id, self.allocator, self.free, self.gone = (0, MemPool.count), allocator, [], False
+        self.id, self.allocator, self.free, self.device = (0, MemPool.count), allocator, [], current
         pools.append(self)
 
     def take(self, size):
@@ -85,7 +86,7 @@ class MemPool:
         if fit:
             self.free.remove(fit[0])
             return fit[0][0], lambda: self.back(*fit[0])
-        pointer = self.allocator.alloc(whole, 0, None)
+        pointer = self.allocator.alloc(whole, self.device, None)
         if whole and not pointer:
             raise OutOfMemoryError('CUDA out of memory. (fake)')
         return pointer, lambda: self.back(pointer, whole)
@@ -95,7 +96,7 @@ class MemPool:
 
     def empty(self):
         for pointer, whole in self.free:
-            self.allocator.free(pointer, whole, 0, None)
+            self.allocator.free(pointer, whole, self.device, None)
         self.free.clear()
 
 
@@ -103,11 +104,11 @@ allocator, pools, routes = Native(), [], []
 
 
 class Tensor:
-    def __init__(self, size, parents=(), module=None):
+    def __init__(self, size, parents=(), module=None, device=0):
         global live, peak, calls, initialized
         initialized = True
         self.size, self.grad_fn, self.grad, self.device = size, None, None, 'cuda'
-        self.pointer, self.give_back = allocator.take(size)
+        self.pointer, self.give_back = allocator.take(size, device)
         live, calls = live + size, calls + 1
         peak = max(peak, live)
         if parents:
@@ -128,8 +129,8 @@ class Tensor:
 
 
 def empty(size, dtype=uint8, device='cuda'):
-    assert (dtype, device) == (uint8, 'cuda')
-    return Tensor(size)
+    assert (dtype, device[:4]) == (uint8, 'cuda')
+    return Tensor(size, device=int(device[5:] or 0))
 
 
 def manual_seed(seed):
@@ -208,7 +209,17 @@ def empty_cache():
         pool.empty()
 
 
+current = 0
+
+
+def exchange(device):
+    global current
+    before, current = current, device
+    return before
+
+
 def route(device, pool_id):
+    assert any((pool.id, pool.device) == (pool_id, device) for pool in pools), 'a pool is of one device'
     assert not any(pool.id == pool_id for pool in routes), 'beginAllocateToPool: already recording to mempool_id'
     routes.append([pool for pool in pools if pool.id == pool_id][0])
 
@@ -241,13 +252,14 @@ memory = types.SimpleNamespace(CUDAPluggableAllocator=CUDAPluggableAllocator,
                                reset_peak_memory_stats=reset_peak_memory_stats)
 cuda = types.SimpleNamespace(
     is_available=lambda: devices > 0, get_device_name=lambda device: 'fake', synchronize=lambda: None,
-    is_initialized=lambda: initialized, current_device=lambda: 0, device=lambda device: contextlib.nullcontext(),
-    init=init, empty_cache=empty_cache, CUDAGraph=CUDAGraph, mem_get_info=mem_get_info, memory_stats=memory_stats,
+    is_initialized=lambda: initialized, current_device=lambda: current, device_count=lambda: devices,
+    device=lambda device: contextlib.nullcontext(), init=init, empty_cache=empty_cache, CUDAGraph=CUDAGraph, mem_get_info=mem_get_info, memory_stats=memory_stats,
     memory_snapshot=memory_snapshot, max_memory_allocated=max_memory_allocated,
     reset_peak_memory_stats=reset_peak_memory_stats, memory=memory)
 if not old:
     memory._CUDAAllocator = _CUDAAllocator
     cuda.MemPool, cuda.use_mem_pool = MemPool, use_mem_pool
+    cuda._maybe_exchange_device = exchange
     _C._cuda_customAllocator = Pluggable
     _C._cuda_beginAllocateToPool, _C._cuda_endAllocateToPool = route, unroute
     _C._cuda_releasePool = lambda device, pool_id: None
