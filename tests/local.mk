@@ -1009,3 +1009,8 @@ tests_log_end_t_CFLAGS = $(trace_test_cflags)
 tests_log_end_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
 THREADED_TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
+
+check_PROGRAMS += tests/tag-sources-t
+tests_tag_sources_t_SOURCES = tests/tag-sources-t.c $(contract_test)
+tests_tag_sources_t_LDADD = libtidemark-test.la
+TESTS += tests/tag-sources-t
