@@ -1021,16 +1021,25 @@ check_PROGRAMS += tests/nvtx-names-t
 tests_nvtx_names_t_SOURCES = tests/nvtx-names-t.c src/nvtx/names.c
 TESTS += tests/nvtx-names-t
 
-EXTRA_DIST += tests/nvtx-user.h
+EXTRA_DIST += tests/nvtx-tool.h tests/nvtx-user.h
 if NVTX
 nvtx_module = -module -avoid-version -no-undefined -rpath /nonexistent -pthread
-check_LTLIBRARIES += tests/nvtx-user-a.la tests/nvtx-user-b.la
+check_LTLIBRARIES += tests/nvtx-tool.la tests/nvtx-user-a.la tests/nvtx-user-b.la
+tests_nvtx_tool_la_SOURCES = tests/nvtx-tool.c
+tests_nvtx_tool_la_LDFLAGS = $(nvtx_module)
 tests_nvtx_user_a_la_SOURCES = tests/nvtx-user.c
 tests_nvtx_user_a_la_LDFLAGS = $(nvtx_module)
 tests_nvtx_user_a_la_LIBADD = -ldl
 tests_nvtx_user_b_la_SOURCES = tests/nvtx-user.c
 tests_nvtx_user_b_la_LDFLAGS = $(nvtx_module)
 tests_nvtx_user_b_la_LIBADD = -ldl
+
+check_PROGRAMS += tests/nvtx-blocks-t
+tests_nvtx_blocks_t_SOURCES = tests/nvtx-blocks-t.c $(contract_test)
+tests_nvtx_blocks_t_CPPFLAGS = $(AM_CPPFLAGS) -DNVTX_TOOL='"$(abs_top_builddir)/tests/.libs/nvtx-tool.so"'
+tests_nvtx_blocks_t_LDADD = libtidemark.la -ldl
+TESTS += tests/nvtx-blocks-t
+THREADED_TESTS += tests/nvtx-blocks-t
 
 # Without libtool's wrapper script, since the test runs it in an environment of its own.
 nvtx_users = -DNVTX_USER_A='"$(abs_top_builddir)/tests/.libs/nvtx-user-a.so"' \
@@ -1051,5 +1060,5 @@ tests_nvtx_ranges_t_CFLAGS = $(trace_test_cflags)
 tests_nvtx_ranges_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/nvtx-ranges-t
 else
-EXTRA_DIST += tests/nvtx-program.c tests/nvtx-ranges-t.c tests/nvtx-user.c
+EXTRA_DIST += tests/nvtx-blocks-t.c tests/nvtx-program.c tests/nvtx-ranges-t.c tests/nvtx-tool.c tests/nvtx-user.c
 endif

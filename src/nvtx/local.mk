@@ -1,4 +1,10 @@
 # NVTX: what pools tell a tool, and the library that makes ranges tags.
+libtidemark_la_SOURCES += \
+	src/nvtx/blocks.c \
+	src/nvtx/blocks.h \
+	src/nvtx/tool.c \
+	src/nvtx/tool.h
+
 # Loaded by NVTX, by its path; never linked. It exports one function.
 if NVTX
 pkglib_LTLIBRARIES += libtidemark-nvtx.la
