@@ -1059,6 +1059,5 @@ tests_nvtx_ranges_t_CPPFLAGS = $(AM_CPPFLAGS) $(nvtx_users) \
 tests_nvtx_ranges_t_CFLAGS = $(trace_test_cflags)
 tests_nvtx_ranges_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/nvtx-ranges-t
-else
-EXTRA_DIST += tests/nvtx-blocks-t.c tests/nvtx-program.c tests/nvtx-ranges-t.c tests/nvtx-tool.c tests/nvtx-user.c
+THREADED_TESTS += tests/nvtx-ranges-t
 endif

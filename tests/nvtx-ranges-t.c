@@ -186,6 +186,21 @@ run(const char *path, const char *more)
     return said;
 }
 
+/* Pools look for a tool, and find Tidemark's own library, which is none for them. */
+#define OWN_TESTS 1
+
+static void
+check_own(void)
+{
+    struct tide_resource *stack = stack_of("pool | sim");
+
+    a->push("around");
+    give(stack, take(stack, 1000), 1000);
+    is_string(now(), "around", "a pool for which Tidemark's own library is the tool works as ever");
+    a->pop();
+    tide_resource_release(stack);
+}
+
 #define PROGRAM_TESTS 3
 
 static void
@@ -206,13 +221,14 @@ main(void)
 {
     setenv("NVTX_INJECTION64_PATH", NVTX_INJECTION, 1);
     setenv("TIDEMARK_RUN_NVTX_DOMAINS", "other,TSL", 1);
-    plan(DEFAULT_TESTS + DOMAIN_TESTS + BOUND_TESTS + MARK_TESTS + PROGRAM_TESTS);
+    plan(DEFAULT_TESTS + DOMAIN_TESTS + BOUND_TESTS + MARK_TESTS + OWN_TESTS + PROGRAM_TESTS);
     a = user_load(NVTX_USER_A);
     b = user_load(NVTX_USER_B);
     check_default();
     check_domains();
     check_bounds();
     check_marks();
+    check_own();
     check_program();
     return done();
 }

@@ -13,6 +13,4 @@ libtidemark_nvtx_la_CPPFLAGS = $(AM_CPPFLAGS)
 libtidemark_nvtx_la_CFLAGS = $(AM_CFLAGS)
 libtidemark_nvtx_la_LDFLAGS = -module -avoid-version -no-undefined -pthread -Wl,-z,nodelete
 libtidemark_nvtx_la_LIBADD = -ldl
-else
-EXTRA_DIST += src/nvtx/injection.c src/nvtx/names.c src/nvtx/names.h
 endif
