@@ -227,8 +227,8 @@ main(void)
     check_default();
     check_domains();
     check_bounds();
-    check_marks();
     check_own();
+    check_marks();
     check_program();
     return done();
 }

@@ -8,13 +8,13 @@
 #define TIDEI_NVTX_NAME_BYTES 256
 
 /*
- * Write the tag's name for a range's to `out`, of TIDEI_NVTX_NAME_BYTES. What differs from call to call goes: the lists
- * `, seq = …`, `, op_id = …`, `, input_op_ids = …` and `, sizes = …` that PyTorch appends, and the `#key=value,…#` of
- * XLA, of which the first of `name`, `hlo_module` and `module` stays. An empty name is "(unnamed)".
+ * Write the tag's name for a range's to `out`, of TIDEI_NVTX_NAME_BYTES. What differs from call to call goes: what
+ * PyTorch appends from `, seq = `, `, op_id = `, `, input_op_ids = ` or `, sizes = ` on, and XLA's `#key=value,...#`, of
+ * which the first of `name`, `hlo_module` and `module` stays. An empty name is "(unnamed)".
  */
 void tidei_nvtx_name_clean(const char *name, char *out);
 
-/* Write a wide text (UTF-32) as UTF-8, cut at a character's end to `bytes` with the NUL; what is no character is U+FFFD. */
+/* Write a wide text (UTF-32) as UTF-8, cut to `bytes` with the NUL; what is no character becomes U+FFFD. */
 void tidei_nvtx_name_utf8(const wchar_t *wide, char *out, size_t bytes);
 
 #endif
