@@ -1038,6 +1038,7 @@ check_PROGRAMS += tests/nvtx-blocks-t
 tests_nvtx_blocks_t_SOURCES = tests/nvtx-blocks-t.c $(contract_test)
 tests_nvtx_blocks_t_CPPFLAGS = $(AM_CPPFLAGS) -DNVTX_TOOL='"$(abs_top_builddir)/tests/.libs/nvtx-tool.so"'
 tests_nvtx_blocks_t_LDADD = libtidemark.la -ldl
+EXTRA_tests_nvtx_blocks_t_DEPENDENCIES = tests/nvtx-tool.la
 TESTS += tests/nvtx-blocks-t
 THREADED_TESTS += tests/nvtx-blocks-t
 
@@ -1058,6 +1059,8 @@ tests_nvtx_ranges_t_CPPFLAGS = $(AM_CPPFLAGS) $(nvtx_users) \
 	-DTIDEMARK_LIBRARY='"$(abs_top_builddir)/.libs/libtidemark.so.0"'
 tests_nvtx_ranges_t_CFLAGS = $(trace_test_cflags)
 tests_nvtx_ranges_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+EXTRA_tests_nvtx_ranges_t_DEPENDENCIES = libtidemark-nvtx.la tests/nvtx-user-a.la tests/nvtx-user-b.la \
+	tests/nvtx-program
 TESTS += tests/nvtx-ranges-t
 THREADED_TESTS += tests/nvtx-ranges-t
 endif

@@ -59,7 +59,7 @@ compare(const void *left, const void *right)
     return other->base + (other->bytes - 1) < one->base;
 }
 
-/* A range of the tree that overlaps the bytes (not 0) at `base`; NULL where there is none. The caller holds the lock. */
+/* A range of the tree that overlaps the bytes (not 0) at `base`; NULL: there is none. The caller holds the lock. */
 static struct range *
 tree_find(void **tree, uintptr_t base, size_t bytes)
 {

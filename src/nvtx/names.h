@@ -9,8 +9,8 @@
 
 /*
  * Write the tag's name for a range's to `out`, of TIDEI_NVTX_NAME_BYTES. What differs from call to call goes: what
- * PyTorch appends from `, seq = `, `, op_id = `, `, input_op_ids = ` or `, sizes = ` on, and XLA's `#key=value,...#`, of
- * which the first of `name`, `hlo_module` and `module` stays. An empty name is "(unnamed)".
+ * PyTorch appends from `, seq = `, `, op_id = `, `, input_op_ids = ` or `, sizes = ` on, and XLA's `#key=value,...#`,
+ * of which the first of `name`, `hlo_module` and `module` stays. An empty name is "(unnamed)".
  */
 void tidei_nvtx_name_clean(const char *name, char *out);
 
