@@ -39,10 +39,11 @@ TIDE_EXPORT void tide_tag_pop(void);
  * they begin. But tide_tag_pop_from ends the innermost tag of its source, also where tags of others have begun within
  * it; these stay, as if they had been begun without it. tide_tag_push and tide_tag_pop are source 0.
  *
- * Sources other than 0 add at most 2048 different tags to a process; what is beyond is tagged "(other)".
+ * Sources other than 0 add at most 2048 different tags to a process. What is beyond has a # for each number in its
+ * name, as in "step #", for 256 more; then it is tagged "(other)", in 256 places at most.
  *
  * On failure no tag has begun.
- * Errors: as tide_tag_push; TIDE_ECAPACITY (no room for "(other)" in this place either).
+ * Errors: as tide_tag_push; TIDE_ECAPACITY (no room for that either).
  * Thread safety: as tide_tag_push. Since 0.1.
  */
 #define TIDE_TAG_NVTX UINT32_C(0x4e56) /* the default domain */

@@ -24,9 +24,10 @@
 #define TAG_NAME_MAX   255
 #define TAG_CACHE_SIZE 64
 
-/* Tags that sources other than the program may add, and places in which what is beyond has a tag for itself. */
+/* Tags that sources other than the program may add; behind them those without numbers; behind these "(other)" alone. */
 #define TAG_FOREIGN_MOST 2048
-#define TAG_OTHERS_MOST  256
+#define TAG_PLAIN_MOST   (TAG_FOREIGN_MOST + 256)
+#define TAG_OTHER_MOST   (TAG_PLAIN_MOST + 256)
 #define TAG_OTHER        "(other)"
 
 struct tag {
@@ -157,19 +158,39 @@ tag_look_up(uint32_t parent, const char *name, size_t length, uint32_t hash)
     return 0;
 }
 
-/* A new tag of a source other than the program: "(other)" where there are too many; 0 where not even that. */
+/* The name with a # for each number, as in "step #", and its length. */
+static size_t
+tag_without_numbers(const char *name, size_t length, char *out)
+{
+    bool in_number = false;
+    size_t written = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        bool is_digit = name[i] >= '0' && name[i] <= '9';
+
+        if (!is_digit || !in_number)
+            out[written++] = is_digit ? '#' : name[i];
+        in_number = is_digit;
+    }
+    return written;
+}
+
+/* A new tag of a source other than the program, by a name of which there are fewer where it has added many. */
 static uint32_t
 tag_add_foreign(uint32_t parent, const char *name, size_t length, uint32_t hash)
 {
+    char plain[TAG_NAME_MAX];
     uint32_t id = 0;
 
-    if (tag_foreign >= TAG_FOREIGN_MOST) {
-        name = TAG_OTHER;
-        length = strlen(TAG_OTHER);
+    for (int tries = 0; id == 0 && tries < 2; tries++) {
+        if (tag_foreign < (tries == 0 ? TAG_FOREIGN_MOST : TAG_PLAIN_MOST))
+            break;
+        length = tries == 0 ? tag_without_numbers(name, length, plain) : strlen(TAG_OTHER);
+        name = tries == 0 ? plain : TAG_OTHER;
         hash = tag_hash(parent, name, length);
         id = tag_look_up(parent, name, length, hash);
     }
-    if (id == 0 && tag_foreign < TAG_FOREIGN_MOST + TAG_OTHERS_MOST) {
+    if (id == 0 && tag_foreign < TAG_OTHER_MOST) {
         id = tag_add(parent, name, length, hash);
         tag_foreign += id != 0;
     }

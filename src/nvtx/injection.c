@@ -169,6 +169,13 @@ domain_create_wide(const wchar_t *name)
     return domain_create(text);
 }
 
+/* The number of the domain; -1: its ranges are no tags. */
+static int
+domain_of(nvtxDomainHandle_t domain)
+{
+    return domain != NULL ? ((const struct text *)(const void *)domain)->domain : 0;
+}
+
 static nvtxStringHandle_t NVTX_API
 register_string(nvtxDomainHandle_t domain, const char *string)
 {
@@ -176,7 +183,9 @@ register_string(nvtxDomainHandle_t domain, const char *string)
     struct text *kept;
     bool is_new;
 
-    (void)domain;
+    /* Where it names nothing it need not be kept: XLA registers on and on. */
+    if (domain_of(domain) < 0)
+        return (nvtxStringHandle_t)(void *)domain;
     tidei_nvtx_name_clean(string != NULL ? string : "", clean);
     texts_acquire();
     kept = text_keep(&strings, clean, &is_new);
@@ -228,13 +237,6 @@ name_of_event(const nvtxEventAttributes_t *event, char *clean)
     default:
         return name_of(NULL, clean);
     }
-}
-
-/* The number of the domain; -1: its ranges are no tags. */
-static int
-domain_of(nvtxDomainHandle_t domain)
-{
-    return domain != NULL ? ((const struct text *)(const void *)domain)->domain : 0;
 }
 
 /* libtidemark's number of a domain as a source of tags. */
