@@ -1,8 +1,9 @@
 /*
  * arena: give each thread its own memory to cut blocks out of, for programs that mix long-lived and short-lived blocks.
  *
- * Usage: arena([size=SIZE])
+ * Usage: arena([size=SIZE, nvtx=auto|off])
  *     size    the most memory that is reserved at a time; no bound unless given
+ *     nvtx    auto: a tool that listens to NVTX, such as compute-sanitizer, is told the chunks and blocks; off: never
  *
  * Example: a server whose threads keep some results and drop the others:
  *     log(trace.db) | arena(size=75%) | driver
@@ -22,6 +23,7 @@
 
 #include <tidemark/arena.h>
 
+#include "src/nvtx/blocks.h"
 #include "src/resource/kind.h"
 #include "src/suballoc/chunk-heap.h"
 #include "src/sync/slots.h"
@@ -194,8 +196,8 @@ arena_allocate_hard(struct arena *arena, uint32_t number, size_t bytes, size_t a
     return status;
 }
 
-static enum tide_status
-arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+static __attribute__((noinline)) enum tide_status
+arena_allocate_plain(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct arena *arena = (struct arena *)self;
     uint32_t number = arena->count;
@@ -244,8 +246,8 @@ arena_owner(struct arena *arena, uint32_t number, const void *pointer)
     return arena->arenas[number];
 }
 
-static enum tide_status
-arena_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+static __attribute__((noinline)) enum tide_status
+arena_deallocate_plain(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct arena *arena = (struct arena *)self;
 
@@ -253,6 +255,24 @@ arena_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
         return TIDE_OK;
     return tidei_chunk_heap_deallocate(arena_owner(arena, arena_number(arena), pointer), pointer, bytes, alignment,
                                        stream);
+}
+
+static const struct tidei_nvtx_plain arena_plain = { arena_allocate_plain, arena_deallocate_plain };
+
+static enum tide_status
+arena_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    if (__builtin_expect(((struct arena *)self)->shared_heap.chunk_heap.chunks.nvtx, 0))
+        return tidei_nvtx_allocate(self, &arena_plain, bytes, alignment, stream, out);
+    return arena_allocate_plain(self, bytes, alignment, stream, out);
+}
+
+static enum tide_status
+arena_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    if (__builtin_expect(((struct arena *)self)->shared_heap.chunk_heap.chunks.nvtx, 0))
+        return tidei_nvtx_deallocate(self, &arena_plain, pointer, bytes, alignment, stream);
+    return arena_deallocate_plain(self, pointer, bytes, alignment, stream);
 }
 
 /* Wait for all streams once: all free memory, in arenas or in the shared heap, is free on stream 0 afterwards. */
@@ -350,6 +370,7 @@ shared_heap_init(struct arena *arena, struct tide_resource *upstream, uint64_t m
         tidei_chunk_heap_fini(&shared_heap->chunk_heap);
         return status;
     }
+    shared_heap->chunk_heap.chunks.nvtx = tidei_nvtx_wanted(arena->options.nvtx);
     tidei_resource_set_own(&shared_heap->base);
     shared_heap->base.upstream = upstream; /* borrowed: the arena holds the only reference */
     return TIDE_OK;
@@ -455,6 +476,7 @@ arena_fini(struct tide_resource *self)
 static const struct tidei_argument arena_arguments[] = {
     TIDEI_ARGUMENT("size", SIZE, struct tide_arena_options, size_bytes, "a size such as 8GiB, or a share such as 50%",
                    .share = true, .least = 1, .default_value = UINT64_MAX),
+    TIDEI_NVTX_ARGUMENT(struct tide_arena_options),
 };
 
 static const struct tidei_count arena_counts[] = {
@@ -475,7 +497,7 @@ const struct tidei_kind tidei_arena_kind = {
         .upstream_at = tide_pass_upstream_at,
     },
     TIDEI_KIND_ARGUMENTS(arena_arguments),
-    .options_size = sizeof(struct tide_arena_options),
+    .options_size = offsetof(struct tide_arena_options, reserved),
     TIDEI_KIND_STRUCT(struct arena),
     .check = arena_check,
     .init = arena_init,

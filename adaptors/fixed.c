@@ -1,9 +1,10 @@
 /*
  * fixed: serve requests of up to one size with blocks of just that size, and keep them for reuse.
  *
- * Usage: fixed(SIZE [, preallocate=COUNT])
+ * Usage: fixed(SIZE [, preallocate=COUNT, nvtx=auto|off])
  *     SIZE         of every block
  *     preallocate  number of blocks to take from upstream at creation, on stream 0; none unless given
+ *     nvtx         auto: a tool that listens to NVTX, such as compute-sanitizer, is told the blocks; off: never
  *
  * Example: requests of 128 to 256 KiB reuse each other's blocks instead of calling the driver:
  *     binning(256KiB={fixed(256KiB, preallocate=8)}) | driver
@@ -36,6 +37,7 @@
 
 #include <tidemark/fixed.h>
 
+#include "src/nvtx/blocks.h"
 #include "src/resource/kind.h"
 #include "src/suballoc/chunks.h"
 #include "src/sync/lock.h"
@@ -555,8 +557,8 @@ fixed_allocate_pressed(struct fixed *fixed, const struct block_request *request,
     return status;
 }
 
-static enum tide_status
-fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+static __attribute__((noinline)) enum tide_status
+fixed_allocate_plain(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct fixed *fixed = (struct fixed *)self;
     const struct block_request request = { bytes, alignment, stream };
@@ -577,8 +579,8 @@ fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     return fixed_allocate_pressed(fixed, &request, out);
 }
 
-static enum tide_status
-fixed_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+static __attribute__((noinline)) enum tide_status
+fixed_deallocate_plain(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     enum tide_status status = TIDE_OK;
     struct tidei_block *block;
@@ -605,6 +607,24 @@ fixed_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     }
     tidei_lock_release(&shard->lock);
     return status;
+}
+
+static const struct tidei_nvtx_plain fixed_plain = { fixed_allocate_plain, fixed_deallocate_plain };
+
+static enum tide_status
+fixed_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    if (__builtin_expect(((struct fixed *)self)->chunks.nvtx, 0))
+        return tidei_nvtx_allocate(self, &fixed_plain, bytes, alignment, stream, out);
+    return fixed_allocate_plain(self, bytes, alignment, stream, out);
+}
+
+static enum tide_status
+fixed_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    if (__builtin_expect(((struct fixed *)self)->chunks.nvtx, 0))
+        return tidei_nvtx_deallocate(self, &fixed_plain, pointer, bytes, alignment, stream);
+    return fixed_deallocate_plain(self, pointer, bytes, alignment, stream);
 }
 
 /* The application orders stream 0 behind all streams to say that streams may be destroyed. */
@@ -727,6 +747,7 @@ fixed_init(struct tide_resource *self, size_t *fault)
         return tide_error_set(TIDE_ENOMEM, "fixed: no host memory for %zu B", count * sizeof(*fixed->shards));
     memset(fixed->shards, 0, count * sizeof(*fixed->shards));
     tidei_chunks_init(&fixed->chunks, "fixed", self->upstream);
+    fixed->chunks.nvtx = tidei_nvtx_wanted(fixed->options.nvtx);
     for (; fixed->count < count; fixed->count++) {
         tidei_blocks_init(&fixed->shards[fixed->count].blocks);
         tidei_lock_init(&fixed->shards[fixed->count].lock);
@@ -742,6 +763,7 @@ static const struct tidei_argument fixed_arguments[] = {
     TIDEI_ARGUMENT("block", SIZE, struct tide_fixed_options, block_bytes, "a size such as 256KiB", .positional = true,
                    .required = true, .least = 1),
     TIDEI_ARGUMENT("preallocate", COUNT, struct tide_fixed_options, preallocate, "a number of blocks"),
+    TIDEI_NVTX_ARGUMENT(struct tide_fixed_options),
 };
 
 const struct tidei_kind tidei_fixed_kind = {
@@ -756,7 +778,7 @@ const struct tidei_kind tidei_fixed_kind = {
         .upstream_at = tide_pass_upstream_at,
     },
     TIDEI_KIND_ARGUMENTS(fixed_arguments),
-    .options_size = sizeof(struct tide_fixed_options),
+    .options_size = offsetof(struct tide_fixed_options, reserved),
     TIDEI_KIND_STRUCT(struct fixed),
     .init = fixed_init,
     .fini = fixed_fini,

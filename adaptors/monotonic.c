@@ -1,8 +1,9 @@
 /*
  * monotonic: hand out memory by moving a pointer, and take it back all at once.
  *
- * Usage: monotonic([SIZE])
+ * Usage: monotonic([SIZE, nvtx=auto|off])
  *     SIZE  of the chunks taken from upstream; 32 MiB unless given
+ *     nvtx  auto: a tool that listens to NVTX, such as compute-sanitizer, is told the chunks and blocks; off: never
  *
  * Example: the memory of one step of a program, released with tide_monotonic_reset at its end:
  *     monotonic(256MiB) | driver
@@ -21,6 +22,7 @@
 
 #include <tidemark/monotonic.h>
 
+#include "src/nvtx/blocks.h"
 #include "src/resource/kind.h"
 #include "src/suballoc/chunks.h"
 #include "src/sync/inside.h"
@@ -268,6 +270,18 @@ monotonic_bump_current(struct monotonic *self, size_t bytes, size_t alignment, t
     return (uintptr_t)address;
 }
 
+static enum tide_status
+monotonic_allocate_plain(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    *out = NULL;
+    return bytes != 0 ? monotonic_allocate_slowly((struct monotonic *)self, bytes, alignment, stream, out) : TIDE_OK;
+}
+
+static enum tide_status monotonic_deallocate_plain(struct tide_resource *resource, void *pointer, size_t bytes,
+                                                   size_t alignment, tide_stream stream);
+
+static const struct tidei_nvtx_plain monotonic_plain = { monotonic_allocate_plain, monotonic_deallocate_plain };
+
 /* Quick for the lock's owner; what calls a function is apart, so that no register need be saved here. */
 static enum tide_status
 monotonic_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
@@ -275,6 +289,8 @@ monotonic_allocate(struct tide_resource *resource, size_t bytes, size_t alignmen
     struct monotonic *self = (struct monotonic *)resource;
     uintptr_t address;
 
+    if (__builtin_expect(self->from_upstream.nvtx, 0))
+        return tidei_nvtx_allocate(resource, &monotonic_plain, bytes, alignment, stream, out);
     *out = NULL;
     if (bytes == 0)
         return TIDE_OK;
@@ -302,8 +318,9 @@ monotonic_owns(const struct monotonic *self, uintptr_t address, size_t bytes)
     return false;
 }
 
-static enum tide_status
-monotonic_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+static __attribute__((noinline)) enum tide_status
+monotonic_deallocate_plain(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment,
+                           tide_stream stream)
 {
     struct monotonic *self = (struct monotonic *)resource;
     uint64_t used_bytes;
@@ -325,6 +342,14 @@ monotonic_deallocate(struct tide_resource *resource, void *pointer, size_t bytes
         return tide_error_set(TIDE_EMISMATCH, "monotonic: %s given back with %s outstanding", tidei_size_text(bytes),
                               tidei_size_text(used_bytes));
     return TIDE_OK;
+}
+
+static enum tide_status
+monotonic_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    if (__builtin_expect(((struct monotonic *)resource)->from_upstream.nvtx, 0))
+        return tidei_nvtx_deallocate(resource, &monotonic_plain, pointer, bytes, alignment, stream);
+    return monotonic_deallocate_plain(resource, pointer, bytes, alignment, stream);
 }
 
 /* Take out the last chunk if it is empty; false where there is none, or `keep_bytes` would not stay. */
@@ -418,9 +443,12 @@ monotonic_fini(struct tide_resource *resource)
 static enum tide_status
 monotonic_init(struct tide_resource *resource, size_t *fault)
 {
+    struct monotonic *self = (struct monotonic *)resource;
+
     (void)fault;
-    tidei_chunks_init(&((struct monotonic *)resource)->from_upstream, "monotonic", resource->upstream);
-    tidei_lock_init(&((struct monotonic *)resource)->lock);
+    tidei_chunks_init(&self->from_upstream, "monotonic", resource->upstream);
+    self->from_upstream.nvtx = tidei_nvtx_wanted(self->options.nvtx);
+    tidei_lock_init(&self->lock);
     return TIDE_OK;
 }
 
@@ -441,6 +469,7 @@ monotonic_figures(struct tide_resource *resource, struct tidei_layer_figures *ou
 static const struct tidei_argument monotonic_arguments[] = {
     TIDEI_ARGUMENT("size", SIZE, struct tide_monotonic_options, chunk_bytes, "a size such as 256MiB",
                    .positional = true, .least = 1, .default_value = UINT64_C(32) << 20),
+    TIDEI_NVTX_ARGUMENT(struct tide_monotonic_options),
 };
 
 const struct tidei_kind tidei_monotonic_kind = {
@@ -455,7 +484,7 @@ const struct tidei_kind tidei_monotonic_kind = {
         .upstream_at = tide_pass_upstream_at,
     },
     TIDEI_KIND_ARGUMENTS(monotonic_arguments),
-    .options_size = sizeof(struct tide_monotonic_options),
+    .options_size = offsetof(struct tide_monotonic_options, reserved),
     TIDEI_KIND_STRUCT(struct monotonic),
     .init = monotonic_init,
     .fini = monotonic_fini,
@@ -468,6 +497,15 @@ tide_monotonic_create(struct tide_resource *upstream, const struct tide_monotoni
                       struct tide_resource **out)
 {
     return tidei_kind_create(&tidei_monotonic_kind, upstream, options, out);
+}
+
+/* Nobody allocates meanwhile, and frees change no chunk. */
+static void
+monotonic_tell_reset(struct monotonic *self)
+{
+    tidei_nvtx_wait(&self->base);
+    for (size_t i = 0; i < self->count; i++)
+        tidei_nvtx_chunk_reset((const void *)self->chunks[i].address, self->chunks[i].bytes);
 }
 
 enum tide_status
@@ -486,6 +524,8 @@ tide_monotonic_reset(struct tide_resource *monotonic, tide_stream stream)
             return status;
         stream = 0;
     }
+    if (self->from_upstream.nvtx)
+        monotonic_tell_reset(self);
     tidei_lock_acquire(&self->lock);
     for (size_t i = 0; i < self->count; i++) {
         self->chunks[i].filled = 0;

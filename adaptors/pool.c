@@ -2,7 +2,7 @@
  * pool: take big chunks from upstream and serve requests with blocks of them, in the order of streams.
  *
  * Usage: pool([initial=SIZE, maximum=SIZE, growth=SIZE, release_threshold=SIZE, alignment=SIZE, cache=SIZE,
- *              decay=MILLISECONDS])
+ *              decay=MILLISECONDS, nvtx=auto|off])
  *     initial            size of a chunk that is taken at creation and kept; none unless given
  *     maximum            the most memory that is reserved at a time; no bound unless given
  *     growth             the least memory that is requested from upstream at a time; 2 MiB unless given
@@ -14,6 +14,8 @@
  *                        threads often wait for each other)
  *     decay              free chunks that were not needed for so many milliseconds are returned, a half of them at a
  *                        time, at the pool's own calls that take the lock; never unless given
+ *     nvtx               auto: a tool that listens to NVTX, such as compute-sanitizer, is told the chunks and blocks;
+ *                        off: never
  *
  * Example: a training program that shares the card with another one:
  *     log(trace.db) | pool(initial=1GiB, maximum=20GiB) | driver
@@ -37,6 +39,7 @@
  */
 #include <tidemark/pool.h>
 
+#include "src/nvtx/blocks.h"
 #include "src/resource/kind.h"
 #include "src/suballoc/cache.h"
 #include "src/sync/inside.h"
@@ -76,10 +79,24 @@ pool_allocate_shared(struct pool *pool, size_t bytes, size_t alignment, tide_str
 }
 
 static enum tide_status
+pool_allocate_plain(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    *out = NULL;
+    return pool_allocate_shared((struct pool *)self, bytes, alignment, stream, out);
+}
+
+static enum tide_status pool_deallocate_plain(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment,
+                                              tide_stream stream);
+
+static const struct tidei_nvtx_plain pool_plain = { pool_allocate_plain, pool_deallocate_plain };
+
+static enum tide_status
 pool_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct pool *pool = (struct pool *)self;
 
+    if (__builtin_expect(pool->chunk_heap.chunks.nvtx, 0))
+        return tidei_nvtx_allocate(self, &pool_plain, bytes, alignment, stream, out);
     *out = NULL;
     if (tidei_cache_take(&pool->cache, true, bytes, alignment, stream, out))
         return TIDE_OK;
@@ -113,12 +130,21 @@ pool_deallocate_shared(struct pool *pool, void *pointer, size_t bytes, size_t al
 }
 
 static enum tide_status
+pool_deallocate_plain(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    return pool_deallocate_shared((struct pool *)self, pointer, bytes, alignment, stream);
+}
+
+static enum tide_status
 pool_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct pool *pool = (struct pool *)self;
     struct tidei_piece *piece;
-    enum tidei_cache_given given = pool_give(pool, true, pointer, bytes, alignment, stream, &piece);
+    enum tidei_cache_given given;
 
+    if (__builtin_expect(pool->chunk_heap.chunks.nvtx, 0))
+        return tidei_nvtx_deallocate(self, &pool_plain, pointer, bytes, alignment, stream);
+    given = pool_give(pool, true, pointer, bytes, alignment, stream, &piece);
     if (__builtin_expect(given == TIDEI_CACHE_KEPT, 1))
         return TIDE_OK;
     if (given == TIDEI_CACHE_TAKEN)
@@ -252,6 +278,7 @@ pool_init(struct tide_resource *self, size_t *fault)
     (void)fault;
     if (status != TIDE_OK)
         return status;
+    pool->chunk_heap.chunks.nvtx = tidei_nvtx_wanted(pool->options.nvtx);
     /* A cache of 1 B caches nothing. */
     tidei_cache_init(&pool->cache, &pool->chunk_heap, pool->options.cache_bytes != 0 ? pool->options.cache_bytes : 1);
     if (pool->options.initial_bytes != 0)
@@ -302,6 +329,7 @@ static const struct tidei_argument pool_arguments[] = {
                    .default_value = UINT64_C(64) << 20, .zero_value = TIDE_NONE),
     TIDEI_ARGUMENT("decay", COUNT, struct tide_pool_options, decay_ms, "milliseconds such as 10000, up to a year",
                    .least = 8, .most = UINT64_C(366) * 86400 * 1000),
+    TIDEI_NVTX_ARGUMENT(struct tide_pool_options),
 };
 
 static const struct tidei_count pool_counts[] = {
@@ -325,7 +353,7 @@ const struct tidei_kind tidei_pool_kind = {
         .upstream_at = tide_pass_upstream_at,
     },
     TIDEI_KIND_ARGUMENTS(pool_arguments),
-    .options_size = sizeof(struct tide_pool_options),
+    .options_size = offsetof(struct tide_pool_options, reserved),
     TIDEI_KIND_STRUCT(struct pool),
     .check = pool_check,
     .init = pool_init,

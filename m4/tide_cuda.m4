@@ -44,6 +44,16 @@ AS_IF([test -n "$cuda_version"], [
     ])
     AC_MSG_RESULT([$cupti_summary])
 ])
+dnl NVTX has its memory extension from some toolkit of 12 on.
+nvtx_summary='no: it comes with the CUDA toolkit'
+AS_IF([test -n "$cuda_version"], [
+    nvtx_summary="no: no nvtx3/nvToolsExtMem.h in $cuda_dir/include"
+    AS_IF([test -f "$cuda_dir/include/nvtx3/nvToolsExtMem.h"], [
+        nvtx_summary="in $cuda_dir/include/nvtx3"
+        AC_DEFINE([HAVE_NVTX_MEM], [1], [Define to 1 where nvtx3/nvToolsExtMem.h was found.])
+    ])
+])
+AM_CONDITIONAL([NVTX], [test "x${nvtx_summary#no:}" = "x$nvtx_summary"])
 AM_CONDITIONAL([CUDA], [test -n "$cuda_version"])
 AM_CONDITIONAL([CUPTI], [test -n "$cupti_version"])
 dnl The fake driver of the tests has the declarations of this toolkit.

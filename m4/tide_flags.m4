@@ -44,6 +44,7 @@ $PACKAGE_STRING
   compiler          $CC $CFLAGS
   CUDA toolkit      $cuda_summary
   CUPTI             $cupti_summary
+  NVTX              $nvtx_summary
   SQLite            $SQLITE_version, $SQLITE_source
   libdw             $libdw_summary
   command           $command_summary

@@ -17,6 +17,7 @@ include src/account/local.mk
 include src/stack/local.mk
 include src/context/local.mk
 include src/cuda/local.mk
+include src/nvtx/local.mk
 include src/suballoc/local.mk
 include src/trace/ring/local.mk
 include src/trace/events/local.mk

@@ -1010,3 +1010,58 @@ tests_log_end_t_CFLAGS = $(trace_test_cflags)
 tests_log_end_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
 THREADED_TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
+
+# NVTX: what pools tell a tool, and ranges that become tags. The modules have a runpath that is not there, as the fake
+# driver has.
+check_PROGRAMS += tests/tag-sources-t
+tests_tag_sources_t_SOURCES = tests/tag-sources-t.c $(contract_test)
+tests_tag_sources_t_LDADD = libtidemark-test.la
+TESTS += tests/tag-sources-t
+
+check_PROGRAMS += tests/nvtx-names-t
+tests_nvtx_names_t_SOURCES = tests/nvtx-names-t.c src/nvtx/names.c
+TESTS += tests/nvtx-names-t
+
+EXTRA_DIST += tests/nvtx-tool.h tests/nvtx-user.h
+if NVTX
+nvtx_module = -module -avoid-version -no-undefined -rpath /nonexistent -pthread
+check_LTLIBRARIES += tests/nvtx-tool.la tests/nvtx-user-a.la tests/nvtx-user-b.la
+tests_nvtx_tool_la_SOURCES = tests/nvtx-tool.c
+tests_nvtx_tool_la_LDFLAGS = $(nvtx_module)
+tests_nvtx_user_a_la_SOURCES = tests/nvtx-user.c
+tests_nvtx_user_a_la_LDFLAGS = $(nvtx_module)
+tests_nvtx_user_a_la_LIBADD = -ldl
+tests_nvtx_user_b_la_SOURCES = tests/nvtx-user.c
+tests_nvtx_user_b_la_LDFLAGS = $(nvtx_module)
+tests_nvtx_user_b_la_LIBADD = -ldl
+
+check_PROGRAMS += tests/nvtx-blocks-t
+tests_nvtx_blocks_t_SOURCES = tests/nvtx-blocks-t.c $(contract_test)
+tests_nvtx_blocks_t_CPPFLAGS = $(AM_CPPFLAGS) -DNVTX_TOOL='"$(abs_top_builddir)/tests/.libs/nvtx-tool.so"'
+tests_nvtx_blocks_t_LDADD = libtidemark.la -ldl
+EXTRA_tests_nvtx_blocks_t_DEPENDENCIES = tests/nvtx-tool.la
+TESTS += tests/nvtx-blocks-t
+THREADED_TESTS += tests/nvtx-blocks-t
+
+# Without libtool's wrapper script, since the test runs it in an environment of its own.
+nvtx_users = -DNVTX_USER_A='"$(abs_top_builddir)/tests/.libs/nvtx-user-a.so"' \
+	-DNVTX_USER_B='"$(abs_top_builddir)/tests/.libs/nvtx-user-b.so"'
+check_PROGRAMS += tests/nvtx-program
+tests_nvtx_program_SOURCES = tests/nvtx-program.c
+tests_nvtx_program_CPPFLAGS = $(AM_CPPFLAGS) $(nvtx_users)
+tests_nvtx_program_LDFLAGS = -no-install
+tests_nvtx_program_LDADD = -ldl
+
+check_PROGRAMS += tests/nvtx-ranges-t
+tests_nvtx_ranges_t_SOURCES = tests/nvtx-ranges-t.c $(trace_test)
+tests_nvtx_ranges_t_CPPFLAGS = $(AM_CPPFLAGS) $(nvtx_users) \
+	-DNVTX_INJECTION='"$(abs_top_builddir)/.libs/libtidemark-nvtx.so"' \
+	-DNVTX_PROGRAM='"$(abs_top_builddir)/tests/nvtx-program"' \
+	-DTIDEMARK_LIBRARY='"$(abs_top_builddir)/.libs/libtidemark.so.0"'
+tests_nvtx_ranges_t_CFLAGS = $(trace_test_cflags)
+tests_nvtx_ranges_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+EXTRA_tests_nvtx_ranges_t_DEPENDENCIES = libtidemark-nvtx.la tests/nvtx-user-a.la tests/nvtx-user-b.la \
+	tests/nvtx-program
+TESTS += tests/nvtx-ranges-t
+THREADED_TESTS += tests/nvtx-ranges-t
+endif

@@ -7,6 +7,7 @@
 #ifndef TIDEMARK_ARENA_H
 #define TIDEMARK_ARENA_H
 
+#include <tidemark/nvtx.h>
 #include <tidemark/resource.h>
 
 #ifdef __cplusplus
@@ -16,6 +17,8 @@ extern "C" {
 struct tide_arena_options {
     size_t struct_size;  /* TIDE_OPTIONS */
     uint64_t size_bytes; /* the most that is reserved from upstream at any time; 0: no bound */
+    uint32_t nvtx;       /* enum tide_nvtx */
+    uint32_t reserved;   /* 0 */
 };
 
 /*
@@ -31,7 +34,7 @@ struct tide_arena_options {
  * fragmentation: 1 minus the share of the free bytes that the largest free block has; 0 where nothing is free.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, a size above 2^47), TIDE_ENOMEM.
+ * Errors: TIDE_EINVAL (NULL, nvtx, a size above 2^47), TIDE_ENOMEM.
  * Errors of its allocations: TIDE_ECAPACITY (size_bytes are used up), TIDE_EINVAL (more than 2^47 bytes), TIDE_ENOMEM,
  * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.
  * Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.

@@ -2,6 +2,7 @@
 #ifndef TIDEMARK_FIXED_H
 #define TIDEMARK_FIXED_H
 
+#include <tidemark/nvtx.h>
 #include <tidemark/resource.h>
 
 #ifdef __cplusplus
@@ -12,6 +13,8 @@ struct tide_fixed_options {
     size_t struct_size;   /* TIDE_OPTIONS */
     size_t block_bytes;   /* size of every block, at least 1 */
     uint64_t preallocate; /* number of blocks to take from upstream at creation; 0: none */
+    uint32_t nvtx;        /* enum tide_nvtx */
+    uint32_t reserved;    /* 0 */
 };
 
 /*
@@ -24,7 +27,7 @@ struct tide_fixed_options {
  * 0): after that the layer uses no handle of a stream that it was given before.
  *
  * Holds a reference to `upstream`. `options` is required. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL, block_bytes of 0), TIDE_EOVERFLOW, TIDE_ENOMEM, and what upstream returns for the
+ * Errors: TIDE_EINVAL (NULL, nvtx, block_bytes of 0), TIDE_EOVERFLOW, TIDE_ENOMEM, and what upstream returns for the
  * preallocated blocks.
  * Errors of its allocations: TIDE_EINVAL (more than block_bytes; an alignment over 256 bytes), TIDE_ENOMEM,
  * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.

@@ -2,6 +2,7 @@
 #ifndef TIDEMARK_MONOTONIC_H
 #define TIDEMARK_MONOTONIC_H
 
+#include <tidemark/nvtx.h>
 #include <tidemark/resource.h>
 
 #ifdef __cplusplus
@@ -11,6 +12,8 @@ extern "C" {
 struct tide_monotonic_options {
     size_t struct_size; /* TIDE_OPTIONS */
     size_t chunk_bytes; /* size of the chunks from upstream; 0: 32 MiB; a larger request gets a chunk of its own */
+    uint32_t nvtx;      /* enum tide_nvtx */
+    uint32_t reserved;  /* 0 */
 };
 
 /*
@@ -21,7 +24,7 @@ struct tide_monotonic_options {
  * Chunks that hold no block go back to upstream in tide_trim, all others at the end.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL), TIDE_ENOMEM.
+ * Errors: TIDE_EINVAL (NULL, nvtx), TIDE_ENOMEM.
  * Errors of its allocations: TIDE_EOVERFLOW, TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory
  * that is in use), and what upstream returns for a chunk. Of its deallocations: TIDE_EPOINTER (the pointer is in none
  * of its chunks), TIDE_EMISMATCH (more bytes than are outstanding).

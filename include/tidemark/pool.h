@@ -2,6 +2,7 @@
 #ifndef TIDEMARK_POOL_H
 #define TIDEMARK_POOL_H
 
+#include <tidemark/nvtx.h>
 #include <tidemark/resource.h>
 
 #ifdef __cplusplus
@@ -17,6 +18,8 @@ struct tide_pool_options {
     uint64_t alignment;               /* power of two, 16 bytes to 2 MiB, of every address and size; 0: 256 */
     uint64_t cache_bytes;             /* upper bound of each thread's cache; 0: 64 MiB; TIDE_NONE: no cache */
     uint64_t decay_ms;                /* free chunks go back that were not needed for so long, at least 8; 0: never */
+    uint32_t nvtx;                    /* enum tide_nvtx */
+    uint32_t reserved;                /* 0 */
 };
 
 /* What a pool holds and has done; see tide_pool_read. */
@@ -73,8 +76,8 @@ struct tide_pool_figures {
  * more, as its streams use it, or more chunks are exchanged than one for each 384 requests, chunks are cut up instead.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
- * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; initial_bytes or growth_bytes above the maximum, or no multiple of
- * the alignment; sizes above 2^47), TIDE_ENOMEM, and what upstream returns for the initial chunk.
+ * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; nvtx; initial_bytes or growth_bytes above the maximum, or no multiple
+ * of the alignment; sizes above 2^47), TIDE_ENOMEM, and what upstream returns for the initial chunk.
  * Errors of its allocations: TIDE_ECAPACITY (the maximum is used up), TIDE_EINVAL (more than 2^47 bytes), TIDE_ENOMEM,
  * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.
  * Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.

@@ -8,6 +8,7 @@
 #define TIDEMARK_TAG_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tidemark/status.h>
 
@@ -39,6 +40,23 @@ TIDE_EXPORT void tide_tag_pop(void);
  * Thread safety: any thread, and signal handlers; each thread has its own tags. Since 0.1.
  */
 TIDE_EXPORT size_t tide_tag_depth(void);
+
+/*
+ * The same for tags that do not come from the program's own calls of these functions, but from a `source`: a number
+ * that whoever calls has chosen, from TIDE_TAG_NVTX on the domains of NVTX. Tags of all sources nest in each other as
+ * they begin. But tide_tag_pop_from ends the innermost tag of its source, also where tags of others have begun within
+ * it; these stay, as if they had been begun without it. tide_tag_push and tide_tag_pop are source 0.
+ *
+ * Sources other than 0 add at most 2048 different tags to a process. What is beyond has a # for each number in its
+ * name, as in "step #", for 256 more; then it is tagged "(other)", in 256 places at most.
+ *
+ * On failure no tag has begun.
+ * Errors: as tide_tag_push; TIDE_ECAPACITY (no room for that either).
+ * Thread safety: as tide_tag_push. Since 0.1.
+ */
+#define TIDE_TAG_NVTX UINT32_C(0x4e56) /* the default domain */
+TIDE_EXPORT enum tide_status tide_tag_push_from(uint32_t source, const char *name);
+TIDE_EXPORT void tide_tag_pop_from(uint32_t source);
 
 /*
  * Set the ambient tag of the process: what a thread allocates while it has no tag of its own is noted under `name`. For

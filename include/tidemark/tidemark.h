@@ -31,6 +31,7 @@
 #include <tidemark/log.h>
 #include <tidemark/message.h>
 #include <tidemark/monotonic.h>
+#include <tidemark/nvtx.h>
 #include <tidemark/pool.h>
 #include <tidemark/prefetch.h>
 #include <tidemark/resource.h>

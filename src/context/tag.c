@@ -24,6 +24,12 @@
 #define TAG_NAME_MAX   255
 #define TAG_CACHE_SIZE 64
 
+/* Tags that sources other than the program may add; behind them those without numbers; behind these "(other)" alone. */
+#define TAG_FOREIGN_MOST 2048
+#define TAG_PLAIN_MOST   (TAG_FOREIGN_MOST + 256)
+#define TAG_OTHER_MOST   (TAG_PLAIN_MOST + 256)
+#define TAG_OTHER        "(other)"
+
 struct tag {
     uint32_t parent;
     char *name; /* owned; for the life of the process */
@@ -34,6 +40,7 @@ static pthread_mutex_t tag_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tag *tags;
 static uint32_t tag_count;
 static size_t tag_capacity;
+static uint32_t tag_foreign; /* of all: added by other sources than the program */
 
 /* Their numbers by the hash of name and parent. Under tag_lock. */
 static struct tidei_map tag_numbers;
@@ -45,9 +52,14 @@ static struct tidei_map tag_numbers;
 static _Atomic uint32_t tag_ambient;
 _Atomic uint32_t tidei_tag_ambient_changes;
 
+struct tag_open {
+    uint32_t parent; /* the tag within which it has begun */
+    uint32_t source; /* who ends it: 0 is the program */
+};
+
 /* A thread's open tags, and a cache of those that it has used lately. */
 struct tag_thread {
-    uint32_t *stack;
+    struct tag_open *stack;
     size_t depth;
     size_t capacity;
     struct tag_cached {
@@ -146,9 +158,48 @@ tag_look_up(uint32_t parent, const char *name, size_t length, uint32_t hash)
     return 0;
 }
 
-/* The number of a tag, which is added if it is new; 0 without host memory. */
+/* The name with a # for each number, as in "step #", and its length. */
+static size_t
+tag_without_numbers(const char *name, size_t length, char *out)
+{
+    bool in_number = false;
+    size_t written = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        bool is_digit = name[i] >= '0' && name[i] <= '9';
+
+        if (!is_digit || !in_number)
+            out[written++] = is_digit ? '#' : name[i];
+        in_number = is_digit;
+    }
+    return written;
+}
+
+/* A new tag of a source other than the program, by a name of which there are fewer where it has added many. */
 static uint32_t
-tag_find(uint32_t parent, const char *name, size_t length, const char **kept)
+tag_add_foreign(uint32_t parent, const char *name, size_t length, uint32_t hash)
+{
+    char plain[TAG_NAME_MAX];
+    uint32_t id = 0;
+
+    for (int tries = 0; id == 0 && tries < 2; tries++) {
+        if (tag_foreign < (tries == 0 ? TAG_FOREIGN_MOST : TAG_PLAIN_MOST))
+            break;
+        length = tries == 0 ? tag_without_numbers(name, length, plain) : strlen(TAG_OTHER);
+        name = tries == 0 ? plain : TAG_OTHER;
+        hash = tag_hash(parent, name, length);
+        id = tag_look_up(parent, name, length, hash);
+    }
+    if (id == 0 && tag_foreign < TAG_OTHER_MOST) {
+        id = tag_add(parent, name, length, hash);
+        tag_foreign += id != 0;
+    }
+    return id;
+}
+
+/* The number of a tag, which is added if it is new; 0 without host memory, or where `source` has too many. */
+static uint32_t
+tag_find(uint32_t source, uint32_t parent, const char *name, size_t length, const char **kept)
 {
     uint32_t hash = tag_hash(parent, name, length);
     uint32_t id;
@@ -156,7 +207,7 @@ tag_find(uint32_t parent, const char *name, size_t length, const char **kept)
     pthread_mutex_lock(&tag_lock);
     id = tag_look_up(parent, name, length, hash);
     if (id == 0)
-        id = tag_add(parent, name, length, hash);
+        id = (source == 0 ? tag_add : tag_add_foreign)(parent, name, length, hash);
     *kept = id != 0 ? tags[id - 1].name : NULL;
     pthread_mutex_unlock(&tag_lock);
     return id;
@@ -178,7 +229,7 @@ tag_thread_mine(void)
 }
 
 static enum tide_status
-tag_push(const char *name)
+tag_push(uint32_t source, const char *name)
 {
     struct tag_thread *mine = tag_thread_mine();
     uint32_t parent = mine != NULL && mine->depth > 0 ? tidei_thread->tag : 0; /* the ambient tag is nobody's parent */
@@ -190,12 +241,15 @@ tag_push(const char *name)
         return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
     cached = &mine->cache[((uintptr_t)name * 0x9e3779b97f4a7c15u >> 32 ^ parent) % TAG_CACHE_SIZE];
     if (cached->id == 0 || cached->parent != parent || strcmp(cached->name, name) != 0) {
-        cached->id = tag_find(parent, name, tidei_utf8_length(name, TAG_NAME_MAX), &cached->name);
+        cached->id = tag_find(source, parent, name, tidei_utf8_length(name, TAG_NAME_MAX), &cached->name);
         cached->parent = parent;
     }
+    if (cached->id == 0 && source != 0)
+        return tide_error_set(TIDE_ECAPACITY, "tag: no host memory, or %d tags of other sources than the program",
+                              TAG_FOREIGN_MOST);
     if (cached->id == 0)
         return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
-    mine->stack[mine->depth++] = parent;
+    mine->stack[mine->depth++] = (struct tag_open){ parent, source };
     tidei_thread->tag = cached->id;
     return TIDE_OK;
 }
@@ -206,17 +260,59 @@ tide_tag_push(const char *name)
     if (tidei_interrupted_refuses())
         return TIDE_ESIGNAL;
     TIDEI_INSIDE(NULL);
-    return tag_push(name);
+    return tag_push(0, name);
+}
+
+enum tide_status
+tide_tag_push_from(uint32_t source, const char *name)
+{
+    if (tidei_interrupted_refuses())
+        return TIDE_ESIGNAL;
+    TIDEI_INSIDE(NULL);
+    return tag_push(source, name);
+}
+
+/* The tag of the same name as `id` within `parent`; `id` itself without host memory. */
+static uint32_t
+tag_moved(uint32_t id, uint32_t parent)
+{
+    const char *name, *kept;
+    uint32_t moved;
+
+    pthread_mutex_lock(&tag_lock);
+    name = tags[id - 1].name;
+    pthread_mutex_unlock(&tag_lock);
+    moved = tag_find(0, parent, name, strlen(name), &kept);
+    return moved != 0 ? moved : id;
+}
+
+/* End the tag at `i` of the stack; those that have begun within it stay. */
+static void
+tag_end(struct tag_thread *mine, size_t i)
+{
+    uint32_t parent = mine->stack[i].parent;
+
+    while (++i < mine->depth) {
+        uint32_t id = i + 1 < mine->depth ? mine->stack[i + 1].parent : tidei_thread->tag;
+
+        mine->stack[i - 1] = (struct tag_open){ parent, mine->stack[i].source };
+        parent = tag_moved(id, parent);
+    }
+    mine->depth--;
+    tidei_thread->tag = parent;
 }
 
 static void
-tag_pop(void)
+tag_pop(uint32_t source)
 {
     struct tag_thread *mine = *tag_thread_of(tidei_thread);
+    size_t i = mine != NULL ? mine->depth : 0;
 
-    if (mine == NULL || mine->depth == 0)
+    while (i > 0 && mine->stack[i - 1].source != source)
+        i--;
+    if (i == 0)
         return;
-    tidei_thread->tag = mine->stack[--mine->depth];
+    tag_end(mine, i - 1);
     if (mine->depth == 0)
         tidei_tag_notice();
 }
@@ -246,7 +342,7 @@ tide_tag_ambient(const char *name)
         return tide_error_set(TIDE_EINVAL, "tag: the ambient name is empty, expected NULL for none");
     tidei_tags_handle_forks();
     if (name != NULL)
-        id = tag_find(0, name, tidei_utf8_length(name, TAG_NAME_MAX), &kept);
+        id = tag_find(0, 0, name, tidei_utf8_length(name, TAG_NAME_MAX), &kept);
     if (name != NULL && id == 0)
         return tide_error_set(TIDE_ENOMEM, "tag: no host memory");
     atomic_store_explicit(&tag_ambient, id, memory_order_relaxed);
@@ -264,7 +360,16 @@ tide_tag_pop(void)
     if (tidei_interrupted_refuses())
         return;
     TIDEI_INSIDE(NULL);
-    tag_pop();
+    tag_pop(0);
+}
+
+void
+tide_tag_pop_from(uint32_t source)
+{
+    if (tidei_interrupted_refuses())
+        return;
+    TIDEI_INSIDE(NULL);
+    tag_pop(source);
 }
 
 size_t

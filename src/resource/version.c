@@ -16,7 +16,7 @@
     _Static_assert(sizeof(void *) != 8 || sizeof(struct name) == (bytes), #name " has another size")
 
 SIZED(tide_aligned_options, above_bytes, 24);
-SIZED(tide_arena_options, size_bytes, 16);
+SIZED(tide_arena_options, reserved, 24);
 SIZED(tide_host_options, capacity_bytes, 16);
 SIZED(tide_sim_options, page_bytes, 40);
 SIZED(tide_cuda_options, reserved, 16);
@@ -31,14 +31,14 @@ SIZED(tide_fallback_options, reserved, 16);
 SIZED(tide_fallback_figures, served, 16);
 SIZED(tide_fault_options, reserved, 64);
 SIZED(tide_fault_figures, planted, 24);
-SIZED(tide_fixed_options, preallocate, 24);
+SIZED(tide_fixed_options, reserved, 32);
 SIZED(tide_guard_damage, reserved, 72);
 SIZED(tide_guard_options, context, 40);
 SIZED(tide_limit_options, budget, 64);
 SIZED(tide_limit_figures, used_count, 24);
 SIZED(tide_log_options, mode, 64);
-SIZED(tide_monotonic_options, chunk_bytes, 16);
-SIZED(tide_pool_options, decay_ms, 64);
+SIZED(tide_monotonic_options, reserved, 24);
+SIZED(tide_pool_options, reserved, 72);
 SIZED(tide_pool_figures, decayed, 120);
 SIZED(tide_prefetch_options, reserved, 24);
 SIZED(tide_retry_options, reserved, 32);

@@ -1,6 +1,7 @@
 /* Requests chunks from upstream, knows those that are held, and lets a trace listen; see chunks.h. */
 #include "src/suballoc/chunks.h"
 
+#include "src/nvtx/blocks.h"
 #include "src/sync/fork.h"
 #include "src/sync/thread.h"
 
@@ -138,6 +139,8 @@ tidei_chunks_allocate(struct tidei_chunks *chunks, size_t bytes, size_t alignmen
     if (status == TIDE_OK && *out != NULL)
         chunks_note(chunks, *out, &chunk);
     tidei_lock_release(&chunks->lock);
+    if (chunks->nvtx && status == TIDE_OK && *out != NULL)
+        tidei_nvtx_chunk(chunks->name, *out, bytes);
     return status;
 }
 
@@ -161,11 +164,15 @@ tidei_chunks_deallocate(struct tidei_chunks *chunks, void *pointer, size_t bytes
     through = block.told ? chunks->upstream : chunks_way(chunks).through;
     tidei_lock_release(&chunks->lock);
     TIDEI_TEST_POINT("chunks.returning");
+    if (chunks->nvtx)
+        tidei_nvtx_chunk_end(pointer, bytes);
     status = tidei_deallocate(through, pointer, bytes, alignment, stream);
     chunks_end_call(chunks);
     if (status != TIDE_OK && number != TIDEI_BLOCK_NONE)
         chunks_note(chunks, pointer, &block);
     tidei_lock_release(&chunks->lock);
+    if (chunks->nvtx && status != TIDE_OK)
+        tidei_nvtx_chunk(chunks->name, pointer, bytes);
     return status;
 }
 

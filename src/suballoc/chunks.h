@@ -33,6 +33,7 @@ struct tidei_chunks {
     bool paused;                    /* new calls wait */
     uint32_t forks;                 /* tidei_fork_generation when these two were set */
     struct tidei_chunk_tap *tap;    /* NULL: none */
+    bool nvtx; /* a tool is told of the layer's chunks and blocks (src/nvtx/blocks.h); the layer sets it at creation */
     /* Of all in `held`, and its peak. Written with the lock; read without it by samples, in relaxed order. */
     _Atomic uint64_t bytes, high_bytes;
 };

@@ -111,6 +111,12 @@ tests_gpu_many_calls_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/many-calls-t
 GPU_TESTS += tests/gpu/many-calls-t
 
+check_PROGRAMS += tests/gpu/nvtx-t
+tests_gpu_nvtx_t_SOURCES = tests/gpu/nvtx-t.c $(gpu_work_test)
+tests_gpu_nvtx_t_LDADD = libtidemark.la -ldl
+TESTS += tests/gpu/nvtx-t
+GPU_TESTS += tests/gpu/nvtx-t
+
 check_PROGRAMS += tests/gpu/peer-t
 tests_gpu_peer_t_SOURCES = tests/gpu/peer-t.c $(gpu_trace_test) $(gpu_parts_test)
 tests_gpu_peer_t_CFLAGS = $(trace_test_cflags)
