@@ -35,14 +35,14 @@ TIDE_EXPORT enum tide_status tide_tag_push(const char *name);
 TIDE_EXPORT void tide_tag_pop(void);
 
 /*
- * How many tags of the calling thread are open; the ambient one is none of them. For runtimes that can be interrupted
- * between a push and their note of it.
+ * How many tags the calling thread has begun with tide_tag_push and not ended; neither the ambient one is among them,
+ * nor those of other sources. For runtimes that can be interrupted between a push and their note of it.
  * Thread safety: any thread, and signal handlers; each thread has its own tags. Since 0.1.
  */
 TIDE_EXPORT size_t tide_tag_depth(void);
 
 /*
- * The same for tags that do not come from the program's own calls of these functions, but from a `source`: a number
+ * tide_tag_push and tide_tag_pop for tags that do not come from the program itself, but from a `source`: a number
  * that whoever calls has chosen, from TIDE_TAG_NVTX on the domains of NVTX. Tags of all sources nest in each other as
  * they begin. But tide_tag_pop_from ends the innermost tag of its source, also where tags of others have begun within
  * it; these stay, as if they had been begun without it. tide_tag_push and tide_tag_pop are source 0.

@@ -376,8 +376,11 @@ size_t
 tide_tag_depth(void)
 {
     const struct tag_thread *mine = *tag_thread_of(tidei_thread);
+    size_t count = 0;
 
-    return mine != NULL ? mine->depth : 0;
+    for (size_t i = 0; mine != NULL && i < mine->depth; i++)
+        count += mine->stack[i].source == 0;
+    return count;
 }
 
 uint32_t
