@@ -167,7 +167,8 @@ check_pool(void)
        "a chunk is a heap of its size, named by the layer");
     ok(all_of(region != NULL, region != NULL && region->bytes == 1000), "a block is a region of the bytes requested");
     is_string(region != NULL ? region->name : "", "train/forward", "a region has the path of its tags");
-    ok(all_of(give(pool, block, 999) == TIDE_EMISMATCH, region_at(block) != NULL),
+    ok(all_of(give(pool, block, 999) == TIDE_EMISMATCH, tide_deallocate(pool, block, 1000, 512, 0) == TIDE_EMISMATCH,
+              region_at(block) != NULL),
        "a free that is refused ends no region");
     waits = upstream->order_all_calls;
     ok(all_of(give(pool, block, 1000) == TIDE_OK, tool->region_count == 0, figures_of(pool).cached_bytes > 0),
