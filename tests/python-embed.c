@@ -2,7 +2,8 @@
  * Runs Python inside of a program that brings functions of C which allocate. tests/python-stacks-t.sh reads the trace.
  *
  * Usage: python-embed LIBPYTHON STACK. The library of Python is loaded after the stack was made, and its symbols are
- * not global. Python is ended, and begun again. Sizes tell the allocations apart in the trace.
+ * not global. Python is ended, and begun again. Sizes tell the allocations apart in the trace. Those of 500 bytes come
+ * through the bridge, from the stack of TIDEMARK_STACK.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -43,6 +44,11 @@ allocate(size_t bytes)
 {
     void *block = NULL;
 
+    if (bytes == 500) {
+        if (tide_bridge_allocate(0, bytes, 0, &block) != TIDE_OK || tide_bridge_deallocate(block, 0) != TIDE_OK)
+            exit(1);
+        return;
+    }
     if (tide_allocate(stack, bytes, 256, 0, &block) != TIDE_OK ||
         tide_deallocate(stack, block, bytes, 256, 0) != TIDE_OK)
         exit(1);
@@ -165,6 +171,32 @@ run_another_interpreter(void)
     swap(main_thread);
 }
 
+static void
+run_held_up(int bytes)
+{
+    char code[256];
+
+    snprintf(code, sizeof(code),
+             "import _thread\nlock = _thread.allocate_lock()\nlock.acquire()\n"
+             "def waits():\n take_held_up(%d)\n lock.release()\n"
+             "_thread.start_new_thread(waits, ())\nhold_up(0)\nlock.acquire()",
+             bytes);
+    run_string(code);
+}
+
+/* How often the collector runs within an allocation of a new function: whatever makes an object there has it run. */
+static const char collecting[] = "import gc\n"
+                                 "names = {'gc': gc, 'take': take, 'inside': [0], 'hits': [0]}\n"
+                                 "gc.callbacks.append(lambda phase, info: names['hits'].append(names['inside'][0]))\n"
+                                 "gc.set_threshold(1)\n"
+                                 "for i in range(50):\n"
+                                 " exec('def made_%d():\\n gc.disable()\\n junk = [[] for i in range(50)]\\n'\n"
+                                 "  ' gc.enable()\\n inside[0] = 1\\n take(600)\\n inside[0] = 0' % i, names)\n"
+                                 " names['made_%d' % i]()\n"
+                                 "gc.disable()\n"
+                                 "def collected():\n take(800 + sum(names['hits']))\n"
+                                 "collected()";
+
 int
 main(int argc, char **argv)
 {
@@ -200,17 +232,20 @@ main(int argc, char **argv)
     run_string("def first():\n for i in range(64): take(3)\nfirst()");
     run_string("def second():\n take(4)\n take_without(5)\nsecond()");
     run_thread();
-    run_string("import _thread\nlock = _thread.allocate_lock()\nlock.acquire()\n"
-               "def waits():\n take_held_up(50)\n lock.release()\n"
-               "_thread.start_new_thread(waits, ())\nhold_up(0)\nlock.acquire()");
+    run_held_up(50);
     run_another_interpreter();
     run_string("def after():\n take(30)\nafter()");
     finalize();
     allocate(40);
     initialize(0);
     add_functions();
+    run_held_up(500);
+    run_string("import sys\nseen = []\n"
+               "sys.setprofile(lambda frame, event, argument: seen.append(frame.f_code.co_filename))");
     run_string("def again():\n for i in range(64): take(41)\nagain()");
     run_string("def third():\n take(42)\n take_without(43)\nthird()");
+    run_string("def profiled():\n sys.setprofile(None)\n take(700 + seen.count('<tidemark>'))\nprofiled()");
+    run_string(collecting);
     finalize();
     tide_resource_release(stack);
     return 0;
