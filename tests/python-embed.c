@@ -107,6 +107,17 @@ hold_up(void *self, void *argument)
     return from_long(0);
 }
 
+/* Python code notes its call stack, which is lent to a thread that runs none. */
+static uint32_t noted;
+
+static void *
+note(void *self, void *argument)
+{
+    (void)self;
+    noted = tide_callstack_python((uint32_t)as_long(argument));
+    return from_long(0);
+}
+
 static void
 look_up(void *library, const char *name, void *function)
 {
@@ -124,11 +135,24 @@ add_functions(void)
     static struct method methods[] = { { "take", take, 8, NULL },
                                        { "take_without", take_without, 8, NULL },
                                        { "take_held_up", take_held_up, 8, NULL },
-                                       { "hold_up", hold_up, 8, NULL } };
+                                       { "hold_up", hold_up, 8, NULL },
+                                       { "note", note, 8, NULL } };
     void *module = add_module("__main__");
 
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         set_attribute(module, methods[i].name, function_new(&methods[i], NULL, NULL));
+}
+
+static void *
+thread_lent(void *argument)
+{
+    if (tide_callstack_lend(noted) != TIDE_OK)
+        exit(1);
+    allocate(900);
+    if (tide_callstack_lend(0) != TIDE_OK)
+        exit(1);
+    allocate(901);
+    return argument;
 }
 
 static void *
@@ -145,12 +169,12 @@ thread_run(void *argument)
 }
 
 static void
-run_thread(void)
+run_thread(void *(*run)(void *argument))
 {
     void *thread = save_thread();
     pthread_t other;
 
-    pthread_create(&other, NULL, thread_run, NULL);
+    pthread_create(&other, NULL, run, NULL);
     pthread_join(other, NULL);
     restore_thread(thread);
 }
@@ -231,7 +255,9 @@ main(int argc, char **argv)
     add_functions();
     run_string("def first():\n for i in range(64): take(3)\nfirst()");
     run_string("def second():\n take(4)\n take_without(5)\nsecond()");
-    run_thread();
+    run_thread(thread_run);
+    run_string("def inner():\n note(1)\ndef noted():\n inner()\nnoted()");
+    run_thread(thread_lent);
     run_held_up(50);
     run_another_interpreter();
     run_string("def after():\n take(30)\nafter()");

@@ -11,7 +11,7 @@ test -f "$library" || skip_all 'there is no shared library'
 $NM -D "$library" 2>/dev/null | grep -q '__asan_init\|__tsan_init' && skip_all 'a sanitizer has to be in python3 itself'
 $python -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 9) or sys.version_info >= (3, 14))' 2>/dev/null ||
     skip_all 'there is no Python of 3.9 to 3.13'
-plan 50
+plan 51
 
 # run STACK WHAT...: run a part of the program, with $python.
 run() {
@@ -152,13 +152,15 @@ if test $embedded_status -ne 3; then
     is "$(frames '20, 21, 30')" '20 -; 21 -; 30 after:2 <module>:3' 'the frames of another interpreter are not recorded'
     is "$(frames '41, 42, 43')" '41 again:2 <module>:3; 42 third:2 <module>:4; 43 third:3 <module>:4' \
         'Python that has ended and was begun again has its frames'
+    is "$(frames '900, 901')" '900 noted:4 <module>:5; 901 -' \
+        'a thread that runs no Python has the call stack that it was lent, until it is taken back'
     is "$(frames 700)" '700 profiled:3 <module>:4' 'no Python code runs within an allocation that finds Python'
     is "$(frames 800)" '800 collected:11 <module>:12' 'the collector never runs within an allocation'
     is "$("$SQLITE3" "$scratch/b.db" "SELECT size || ' ' || group_concat(function || ':' || line, ' ') FROM allocation
         JOIN callstack USING (callstack_id) JOIN frame USING (frame_id)")" '500 waits:5' \
         'the first stack of the bridge waits for no thread that holds the GIL'
 else
-    skip 10 'there is no library of Python to load'
+    skip 11 'there is no library of Python to load'
 fi
 
 # Without Python.

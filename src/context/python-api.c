@@ -98,6 +98,12 @@ tidei_python_state(void)
     return (enum tidei_python_state)atomic_load_explicit(&python_state, memory_order_acquire);
 }
 
+bool
+tidei_python_is_ready(void)
+{
+    return tidei_python_state() == TIDEI_PYTHON_READY;
+}
+
 uint32_t
 tidei_python_epoch(void)
 {

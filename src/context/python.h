@@ -48,6 +48,9 @@ bool tidei_python_within(bool within);
  */
 void tidei_python_walk(unsigned depth, struct tidei_python_walk *walk);
 
+/* Whether tidei_python_walk finds frames by now. */
+bool tidei_python_is_ready(void);
+
 /* Whether an address lies in the evaluation loop, or elsewhere in a file of the interpreter's own. */
 enum tidei_python_code { TIDEI_PYTHON_ELSEWHERE, TIDEI_PYTHON_INSIDE, TIDEI_PYTHON_LOOP };
 enum tidei_python_code tidei_python_code_of(uint64_t address);
