@@ -2,7 +2,8 @@
  * Runs Python inside of a program that brings functions of C which allocate. tests/python-stacks-t.sh reads the trace.
  *
  * Usage: python-embed LIBPYTHON STACK. The library of Python is loaded after the stack was made, and its symbols are
- * not global. Python is ended, and begun again. Sizes tell the allocations apart in the trace.
+ * not global. Python is ended, and begun again. Sizes tell the allocations apart in the trace. Those of 500 bytes come
+ * through the bridge, from the stack of TIDEMARK_STACK.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -43,6 +44,11 @@ allocate(size_t bytes)
 {
     void *block = NULL;
 
+    if (bytes == 500) {
+        if (tide_bridge_allocate(0, bytes, 0, &block) != TIDE_OK || tide_bridge_deallocate(block, 0) != TIDE_OK)
+            exit(1);
+        return;
+    }
     if (tide_allocate(stack, bytes, 256, 0, &block) != TIDE_OK ||
         tide_deallocate(stack, block, bytes, 256, 0) != TIDE_OK)
         exit(1);
@@ -101,6 +107,17 @@ hold_up(void *self, void *argument)
     return from_long(0);
 }
 
+/* Python code notes its call stack, which is lent to a thread that runs none. */
+static uint32_t noted;
+
+static void *
+note(void *self, void *argument)
+{
+    (void)self;
+    noted = tide_callstack_python((uint32_t)as_long(argument));
+    return from_long(0);
+}
+
 static void
 look_up(void *library, const char *name, void *function)
 {
@@ -118,11 +135,24 @@ add_functions(void)
     static struct method methods[] = { { "take", take, 8, NULL },
                                        { "take_without", take_without, 8, NULL },
                                        { "take_held_up", take_held_up, 8, NULL },
-                                       { "hold_up", hold_up, 8, NULL } };
+                                       { "hold_up", hold_up, 8, NULL },
+                                       { "note", note, 8, NULL } };
     void *module = add_module("__main__");
 
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         set_attribute(module, methods[i].name, function_new(&methods[i], NULL, NULL));
+}
+
+static void *
+thread_lent(void *argument)
+{
+    if (tide_callstack_lend(noted) != TIDE_OK)
+        exit(1);
+    allocate(900);
+    if (tide_callstack_lend(0) != TIDE_OK)
+        exit(1);
+    allocate(901);
+    return argument;
 }
 
 static void *
@@ -139,12 +169,12 @@ thread_run(void *argument)
 }
 
 static void
-run_thread(void)
+run_thread(void *(*run)(void *argument))
 {
     void *thread = save_thread();
     pthread_t other;
 
-    pthread_create(&other, NULL, thread_run, NULL);
+    pthread_create(&other, NULL, run, NULL);
     pthread_join(other, NULL);
     restore_thread(thread);
 }
@@ -164,6 +194,32 @@ run_another_interpreter(void)
     interpreter_end(other);
     swap(main_thread);
 }
+
+static void
+run_held_up(int bytes)
+{
+    char code[256];
+
+    snprintf(code, sizeof(code),
+             "import _thread\nlock = _thread.allocate_lock()\nlock.acquire()\n"
+             "def waits():\n take_held_up(%d)\n lock.release()\n"
+             "_thread.start_new_thread(waits, ())\nhold_up(0)\nlock.acquire()",
+             bytes);
+    run_string(code);
+}
+
+/* How often the collector runs within an allocation of a new function: whatever makes an object there has it run. */
+static const char collecting[] = "import gc\n"
+                                 "names = {'gc': gc, 'take': take, 'inside': [0], 'hits': [0]}\n"
+                                 "gc.callbacks.append(lambda phase, info: names['hits'].append(names['inside'][0]))\n"
+                                 "gc.set_threshold(1)\n"
+                                 "for i in range(50):\n"
+                                 " exec('def made_%d():\\n gc.disable()\\n junk = [[] for i in range(50)]\\n'\n"
+                                 "  ' gc.enable()\\n inside[0] = 1\\n take(600)\\n inside[0] = 0' % i, names)\n"
+                                 " names['made_%d' % i]()\n"
+                                 "gc.disable()\n"
+                                 "def collected():\n take(800 + sum(names['hits']))\n"
+                                 "collected()";
 
 int
 main(int argc, char **argv)
@@ -199,18 +255,23 @@ main(int argc, char **argv)
     add_functions();
     run_string("def first():\n for i in range(64): take(3)\nfirst()");
     run_string("def second():\n take(4)\n take_without(5)\nsecond()");
-    run_thread();
-    run_string("import _thread\nlock = _thread.allocate_lock()\nlock.acquire()\n"
-               "def waits():\n take_held_up(50)\n lock.release()\n"
-               "_thread.start_new_thread(waits, ())\nhold_up(0)\nlock.acquire()");
+    run_thread(thread_run);
+    run_string("def inner():\n note(1)\ndef noted():\n inner()\nnoted()");
+    run_thread(thread_lent);
+    run_held_up(50);
     run_another_interpreter();
     run_string("def after():\n take(30)\nafter()");
     finalize();
     allocate(40);
     initialize(0);
     add_functions();
+    run_held_up(500);
+    run_string("import sys\nseen = []\n"
+               "sys.setprofile(lambda frame, event, argument: seen.append(frame.f_code.co_filename))");
     run_string("def again():\n for i in range(64): take(41)\nagain()");
     run_string("def third():\n take(42)\n take_without(43)\nthird()");
+    run_string("def profiled():\n sys.setprofile(None)\n take(700 + seen.count('<tidemark>'))\nprofiled()");
+    run_string(collecting);
     finalize();
     tide_resource_release(stack);
     return 0;

@@ -11,7 +11,7 @@ test -f "$library" || skip_all 'there is no shared library'
 $NM -D "$library" 2>/dev/null | grep -q '__asan_init\|__tsan_init' && skip_all 'a sanitizer has to be in python3 itself'
 $python -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 9) or sys.version_info >= (3, 14))' 2>/dev/null ||
     skip_all 'there is no Python of 3.9 to 3.13'
-plan 45
+plan 51
 
 # run STACK WHAT...: run a part of the program, with $python.
 run() {
@@ -77,6 +77,8 @@ same 'what the collector runs while a function is called has the frames that Pyt
 run "log($trace, callstack=python) | host" raising
 is $? 0 'an exception that is being handled stays as it is'
 same 'a call stack is taken while an exception is handled'
+run "log($trace, callstack=python) | host" returned
+is "$(cat "$scratch/out")" '0 0' 'at the end of Python all references to its code are given back'
 run "log($trace, callstack=python:3) | host" basic
 is "$(value 'SELECT max(position) FROM callstack')" 2 'python:3 takes three frames'
 has_words "$(value "SELECT value FROM meta WHERE key = 'stack'")" 'callstack=python:3' 'the trace has the stack as it was given'
@@ -126,7 +128,15 @@ wrong mixed:x 'begins with no digit'
 home=$($python -c 'import sys; print(sys.base_prefix)')
 embedded=$($python -c 'import os, sysconfig
 print(os.path.join(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("INSTSONAME") or ""))')
-if test -f "$embedded" && PYTHONHOME=$home timeout 60 "$top_builddir/tests/python-embed" "$embedded" "log($scratch/e.db, callstack=python) | host" 2>"$scratch/err"; then
+embedded_status=3
+test -f "$embedded" && {
+    TIDEMARK_STACK="log($scratch/b.db, callstack=python) | host" PYTHONHOME=$home timeout 60 \
+        "$top_builddir/tests/python-embed" "$embedded" "log($scratch/e.db, callstack=python) | host" 2>"$scratch/err"
+    embedded_status=$?
+}
+if test $embedded_status -ne 3; then
+    is $embedded_status 0 'a program loads Python after its stack was made, ends it, and begins it again' ||
+        diag "$(cat "$scratch/err")"
     frames() {
         "$SQLITE3" "$scratch/e.db" "SELECT group_concat(frames, '; ') FROM (SELECT DISTINCT size || ' ' || coalesce((SELECT
             group_concat(function || ':' || line, ' ') FROM callstack JOIN frame USING (frame_id)
@@ -142,9 +152,15 @@ if test -f "$embedded" && PYTHONHOME=$home timeout 60 "$top_builddir/tests/pytho
     is "$(frames '20, 21, 30')" '20 -; 21 -; 30 after:2 <module>:3' 'the frames of another interpreter are not recorded'
     is "$(frames '41, 42, 43')" '41 again:2 <module>:3; 42 third:2 <module>:4; 43 third:3 <module>:4' \
         'Python that has ended and was begun again has its frames'
+    is "$(frames '900, 901')" '900 noted:4 <module>:5; 901 -' \
+        'a thread that runs no Python has the call stack that it was lent, until it is taken back'
+    is "$(frames 700)" '700 profiled:3 <module>:4' 'no Python code runs within an allocation that finds Python'
+    is "$(frames 800)" '800 collected:11 <module>:12' 'the collector never runs within an allocation'
+    is "$("$SQLITE3" "$scratch/b.db" "SELECT size || ' ' || group_concat(function || ':' || line, ' ') FROM allocation
+        JOIN callstack USING (callstack_id) JOIN frame USING (frame_id)")" '500 waits:5' \
+        'the first stack of the bridge waits for no thread that holds the GIL'
 else
-    diag "$(cat "$scratch/err")"
-    skip 6 'there is no library of Python to load'
+    skip 11 'there is no library of Python to load'
 fi
 
 # Without Python.

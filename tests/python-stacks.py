@@ -253,6 +253,26 @@ def report():
     given.tide_deallocate(stack, block, 2300, 256, 0)
 
 
+def returned():
+    """References to code objects while the program runs, and at its end."""
+    import atexit
+    import weakref
+
+    def count():
+        return [sys.getrefcount(code) + weakref.getweakrefcount(code) for code in codes]
+
+    def compare():
+        more = [after - before for after, before in zip(count(), before)]
+        print(more[0] - more[2], more[1] - more[2])
+
+    codes = [inner.__code__, outer.__code__, odd.__code__]  # the last one is not recorded
+    before = count()
+    atexit.register(compare)
+    open_stack(sys.argv[2])  # after that: what is registered last is called first
+    outer(2500, held)
+    outer(2501)
+
+
 def killed():
     for i in range(100):
         outer(2000 + i)
@@ -263,8 +283,9 @@ def killed():
 
 def main():
     given.tide_message_sink_set(sink, None)
-    open_stack(sys.argv[2])
     what = sys.argv[4]
+    if what != "returned":
+        open_stack(sys.argv[2])
     globals()[what](*[int(word) for word in sys.argv[5:]])
     if what != "daemon":
         given.tide_resource_release(stack)

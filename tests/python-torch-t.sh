@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/python.sh"
 test -e "$fake_cuda/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
-plan 42
+plan 44
 PYTHONPATH=$PYTHONPATH:$top_srcdir/tests/fake-torch
 LD_LIBRARY_PATH=$fake_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
@@ -13,6 +13,7 @@ export LD_LIBRARY_PATH
 cat >"$scratch/common.py" <<'PY'
 import gc, os, sqlite3, sys, warnings
 import tidemark
+warnings.filterwarnings('ignore', '.*nothing can be raised here')  # a process without C++
 
 PATHS = '''WITH RECURSIVE path(tag_id, text) AS (
     SELECT tag_id, name FROM tag WHERE parent_tag_id IS NULL
@@ -306,6 +307,48 @@ has_words "$said" "(1000, 'optimizer/Net/wte'), (2000, 'optimizer/Net/h.0/attn')
 has_words "$said" "(16, 'optimizer/Net/head'), (16, 'optimizer')]" 'the rest of a step is the optimizer'"'"'s'
 has_words "$said" "other [(77, None)] defaultdict" 'outside of the model nothing is named, and the optimizer has its own kind of state'
 has_words "$said" 'hooks 0 backward' 'at its end all hooks are gone'
+
+program <<'PY'
+from common import *
+import ctypes
+from model import *
+from tidemark._library import library
+FRAME = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+tide, lent, net = library(), [], Net()
+lend = tide.tide_callstack_lend
+tide.tide_callstack_lend = lambda number: (lent.append(number), lend(number))
+frames = ctypes.CDLL(tide.path).tide_callstack_frames
+def functions(number):
+    found = []
+    def note(context, frame):
+        found.append(ctypes.cast(frame + 32, ctypes.POINTER(ctypes.c_char_p))[0].decode().split('.')[-1])
+    frames(number, FRAME(note), None)
+    return found
+def step():
+    with tidemark.tag('step'):
+        net(torch.empty(10))['logits'].backward()
+with tidemark.trace('lent.db', stack='cuda', callstack='python'), tidemark.torch.tag_modules(net):
+    step()
+print(functions(lent[0])[:2], [functions(number)[-2:] for number in lent[:1]], lent[-1], len(set(lent)) > 3)
+lent.clear()
+with tidemark.trace('plain.db', stack='cuda'), tidemark.torch.tag_modules(net):
+    step()
+print(lent)
+PY
+is "$said" "['__call__', 'forward'] [['step', '<module>']] 0 True
+[]" 'the thread of a backward is lent the call stack of its module in the forward, where such are taken' || diag "$said"
+program <<'PY'
+import tidemark
+from tidemark._library import library
+tidemark.use('host')
+print(library().tide_callstack_python(0))
+try:
+    library().tide_callstack_lend(7)
+except ValueError as failure:
+    print(failure)
+PY
+is "$said" '0
+call stacks: no call stack has the number 7' 'without call stacks of Python there is none to lend'
 
 program <<'PY'
 from common import *

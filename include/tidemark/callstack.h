@@ -57,6 +57,24 @@ typedef void (*tide_frame_function)(void *context, const struct tide_frame *fram
  */
 TIDE_EXPORT enum tide_status tide_callstack_frames(uint32_t callstack, tide_frame_function function, void *context);
 
+/*
+ * The number of the calling thread's call stack of Python, without its `skip` innermost frames; 0: it runs no Python
+ * code, or call stacks of Python have not been asked for by any layer.
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT uint32_t tide_callstack_python(uint32_t skip);
+
+/*
+ * Lend the calling thread a call stack of Python: what it allocates while it runs no Python code of its own is noted
+ * under `callstack`, a number from tide_callstack_python, also of another thread; 0: no more. For threads that work off
+ * what a program has asked for before, such as those on which PyTorch runs a backward. Layers that take mixed call
+ * stacks take no notice.
+ *
+ * Errors: TIDE_EINVAL (no call stack has that number), TIDE_ENOMEM. On failure nothing has changed.
+ * Thread safety: any thread; each has its own. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_callstack_lend(uint32_t callstack);
+
 #ifdef __cplusplus
 }
 #endif

@@ -101,6 +101,7 @@ _CHECKED: Dict[str, List[Any]] = {
     'tide_bridge_fraction': [ctypes.c_int, ctypes.c_double],
     'tide_tag_push': [_text],
     'tide_tag_ambient': [_text],
+    'tide_callstack_lend': [ctypes.c_uint32],
     'tide_mark': [_text],
     'tide_stack_check': [_text, _pointer, _size, ctypes.POINTER(_size)],
     'tide_stack_default': [ctypes.c_int, _pointer, _size, ctypes.POINTER(_size)],
@@ -115,6 +116,7 @@ _OTHERS: Dict[str, Tuple[Any, List[Any]]] = {
     'tide_status_name': (_text, [ctypes.c_int]),
     'tide_tag_pop': (None, []),
     'tide_tag_depth': (_size, []),
+    'tide_callstack_python': (ctypes.c_uint32, [ctypes.c_uint32]),
     'tide_bridge_messages': (None, [ctypes.c_int]),
     'tide_resource_release': (None, [_pointer]),
 }
@@ -124,8 +126,8 @@ _ADDRESSES = ('tide_torch_alloc', 'tide_torch_free', 'tide_torch_init', 'tide_to
               'tide_torch_base', 'tide_torch_record_stream', 'tide_torch_begin', 'tide_torch_end', 'tide_torch_release',
               'tide_torch_segment_alloc', 'tide_torch_segment_free')
 
-# These hold the interpreter's lock, so that log(callstack=python) sees the frames of the caller.
-_HOLDING = ('tide_bridge_allocate', 'tide_bridge_deallocate')
+# These hold the interpreter's lock, so that frames of the caller are kept when they are first seen.
+_HOLDING = ('tide_bridge_allocate', 'tide_bridge_deallocate', 'tide_callstack_python', 'tide_callstack_lend')
 
 
 def _candidates() -> List[str]:
@@ -158,7 +160,7 @@ class Library:
         self._holding = ctypes.PyDLL(self.path)
         try:
             for name, (result, arguments) in _OTHERS.items():
-                self._bind(self._handle, name, result, arguments)
+                self._bind(self._holding if name in _HOLDING else self._handle, name, result, arguments)
             self._match_versions()
             for name, arguments in _CHECKED.items():
                 handle = self._holding if name in _HOLDING else self._handle

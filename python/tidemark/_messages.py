@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import os
 import select
+import sys
 import threading
 import warnings
 from typing import Optional
@@ -37,7 +38,10 @@ def _wait(read: int) -> None:
     poll.register(read, select.POLLIN)
     while True:
         poll.poll()
-        say(1)
+        try:
+            say(1)
+        except Warning:  # where warnings are errors: said is said, and the thread goes on
+            sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
 
 
 def say(stacklevel: int) -> None:

@@ -6,7 +6,8 @@ pickled as before.
 Backward: PyTorch's own backward hooks of modules wrap their outputs, which breaks in-place operations, and see no
 outputs that are not plain tensors. So the nodes of the graph are told whose they are: the node that made a module's
 output is the module's, the one that made its input is that of the module around it, unless it is another one's output.
-A backward reaches them in the reverse order, on whatever thread, and each moves its thread's tags to its module.
+A backward reaches them in the reverse order, on whatever thread, and each moves its thread's tags to its module. Where
+call stacks of Python are recorded, it also lends the thread, which runs no Python code, that of the module's forward.
 
 The optimizer: in its first step it makes the state of one parameter after the other, which tells whose it is.
 """
@@ -21,10 +22,13 @@ import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _tags
+from ._library import library
+from ._use import takes_python_stacks
 
 Names = Tuple[bytes, ...]
 
 _OWNED = 'tidemark'  # the key in a node's metadata
+_OWN_FRAMES = 4  # from _Watch.own up to the hook that PyTorch calls
 _DEEP = 4  # how far tensors are looked for in what a module takes and returns
 
 
@@ -38,6 +42,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.entered: List[_Entered] = []
         self.outside: Optional[_tags.Path] = None  # in a backward: the tags outside of it
+        self.is_lent = False  # the call stack of a forward
 
 
 class _Watch:
@@ -125,6 +130,7 @@ class _Watch:
 
     def own(self, value: Any, names: Names) -> None:
         """Have the nodes that made these tensors say, when a backward reaches them, that they are of `names`."""
+        callstack: Optional[int] = None
         for tensor in _tensors(value, _DEEP):
             node = tensor.grad_fn
             if node is None:
@@ -134,11 +140,16 @@ class _Watch:
                 if _OWNED in metadata:
                     continue
                 metadata[_OWNED] = True
+            if callstack is None:
+                callstack = library().tide_callstack_python(_OWN_FRAMES) if takes_python_stacks() else 0
             register = getattr(node, 'register_prehook', None) or tensor.register_hook
-            register(functools.partial(_reached, names))
+            register(functools.partial(_reached, names, callstack))
 
-    def backward_reaches(self, names: Names) -> None:
+    def backward_reaches(self, names: Names, callstack: int) -> None:
         state = self.state
+        if callstack or state.is_lent:
+            state.is_lent = callstack != 0
+            library().tide_callstack_lend(callstack)
         if state.outside is None:
             state.outside = _tags.current()
             self.when_backward_ends()
@@ -152,6 +163,9 @@ class _Watch:
 
     def backward_ends(self) -> None:
         state = self.state
+        if state.is_lent:
+            state.is_lent = False
+            library().tide_callstack_lend(0)
         if state.outside is not None:
             _tags.move_to(state.outside)
             state.outside = None
@@ -247,8 +261,8 @@ def _harmless(function: Callable[..., Any], *arguments: Any) -> None:
             warnings.warn(f'tidemark.torch.tag_modules: {failure!r}; some tags are wrong or missing', stacklevel=2)
 
 
-def _reached(names: Names, *gradients: Any) -> None:
-    _harmless(_watch.backward_reaches, names)
+def _reached(names: Names, callstack: int, *gradients: Any) -> None:
+    _harmless(_watch.backward_reaches, names, callstack)
 
 
 def _hooks(torch: Any) -> List[Callable[[], Any]]:

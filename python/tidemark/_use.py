@@ -195,6 +195,11 @@ class use:
         return f'tidemark.use({self.text!r})'
 
 
+def takes_python_stacks() -> bool:
+    """Whether allocations are noted with frames of Python; a path may have the word, too."""
+    return bool(_uses) and 'python' in (_uses[-1].text or os.environ.get('TIDEMARK_STACK') or '')
+
+
 def count_of_uses() -> int:
     """How many uses are open."""
     return len(_uses)

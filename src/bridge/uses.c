@@ -166,12 +166,16 @@ stack_parse(const struct tidei_bridge_use *use, int device, struct tide_resource
     bool from_environment = use->text == NULL && text != NULL;
     enum tide_status status = TIDE_OK;
     char chosen[64] = "cuda";
+    bool within;
 
     *out = NULL;
+    /* The thread may hold a lock of PyTorch's allocator, for which one that holds the GIL waits. */
+    within = tidei_python_within(true);
     if (text == NULL && use->asker == TIDEI_BRIDGE_BLOCKS)
         status = tide_stack_default(device, chosen, sizeof(chosen), NULL);
     if (status == TIDE_OK)
         status = tide_stack_parse_with(text != NULL ? text : chosen, &options, out);
+    tidei_python_within(within);
     if (status != TIDE_OK)
         tide_error_set(status, "bridge: device %d: %s%s", device, from_environment ? "TIDEMARK_STACK: " : "",
                        tide_error_text());
@@ -210,26 +214,6 @@ use_make(struct tidei_bridge_use *use, struct tidei_bridge_device *device)
     return status;
 }
 
-/*
- * Where the stack may want call stacks of Python, prepare that before others can wait for the stack: it may wait for
- * the GIL, which one of them may hold. A text that has these words in a path prepares it for nothing.
- */
-static void
-uses_prepare(enum tidei_bridge_asker asker)
-{
-    const struct tidei_bridge_use *use;
-    const char *text;
-    bool python;
-
-    uses_enter();
-    use = uses_now(asker);
-    text = use->text != NULL ? use->text : tidei_stack_environment();
-    python = text != NULL && (strstr(text, "python") != NULL || strstr(text, "mixed") != NULL);
-    uses_leave();
-    if (python)
-        tidei_python_begin();
-}
-
 /* The stack of the device now, made if needed; returns with the lock held where that succeeds. */
 static enum tide_status
 uses_find(struct tidei_bridge_device *device, enum tidei_bridge_asker asker, struct tidei_bridge_stack **out)
@@ -238,7 +222,6 @@ uses_find(struct tidei_bridge_device *device, enum tidei_bridge_asker asker, str
     struct tidei_bridge_use *use;
     unsigned looks = 0;
 
-    uses_prepare(asker);
     uses_enter();
     for (;;) {
         use = uses_now(asker);
@@ -334,6 +317,9 @@ tide_bridge_use(const char *text)
 
     if (status != TIDE_OK)
         return text != NULL ? status : tide_error_set(status, "TIDEMARK_STACK: %s", tide_error_text());
+    /* Its stacks are made within allocations. A text that has these words in a path prepares it for nothing. */
+    if (checked != NULL && (strstr(checked, "python") != NULL || strstr(checked, "mixed") != NULL))
+        tidei_python_begin();
     use = calloc(1, sizeof(*use));
     if (use != NULL && checked != NULL)
         use->text = strdup(checked);

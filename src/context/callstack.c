@@ -13,6 +13,8 @@
 #include "src/context/sources.h"
 #include "src/resource/resource.h"
 #include "src/sync/fork.h"
+#include "src/sync/inside.h"
+#include "src/sync/thread.h"
 #include "src/tables/grow.h"
 #include "src/context/walk.h"
 
@@ -347,6 +349,48 @@ callstack_merge(const struct tidei_callstack *native, const struct tidei_python_
     return count;
 }
 
+/* The call stack that the thread was lent, or as many of its innermost frames. */
+static const struct tidei_callstack *
+callstack_lent(unsigned most)
+{
+    const struct tidei_callstack *stack = tidei_callstack_get(tidei_thread->callstack);
+
+    if (stack == NULL || stack->count <= most)
+        return stack;
+    return callstack_keep(&callstacks.told, stack->frames, most, TIDEI_CALLSTACK_UNCHECKED);
+}
+
+uint32_t
+tide_callstack_python(uint32_t skip)
+{
+    TIDEI_INSIDE(NULL);
+    const struct tidei_callstack *stack = NULL;
+    struct tidei_python_walk python;
+
+    if (tidei_python_is_ready())
+        tidei_python_walk(TIDE_CALLSTACK_MOST, &python);
+    else
+        return 0;
+    if (python.count > skip)
+        stack = callstack_keep(&callstacks.told, python.frames + skip, python.count - skip, TIDEI_CALLSTACK_UNCHECKED);
+    return stack != NULL ? stack->id : 0;
+}
+
+enum tide_status
+tide_callstack_lend(uint32_t callstack)
+{
+    TIDEI_INSIDE(NULL);
+    struct tidei_thread *thread;
+
+    if (callstack != 0 && tidei_callstack_get(callstack) == NULL)
+        return tide_error_set(TIDE_EINVAL, "call stacks: no call stack has the number %u", (unsigned)callstack);
+    thread = tidei_thread_get();
+    if (thread == NULL)
+        return tide_error_set(TIDE_ENOMEM, "call stacks: no host memory for this thread");
+    thread->callstack = callstack;
+    return TIDE_OK;
+}
+
 /* A call stack with frames of Python: alone, or among those of native code. */
 static __attribute__((noinline)) uint32_t
 callstack_python(const void *frame, uint64_t from, uint32_t depth, enum tide_unwind unwind)
@@ -358,7 +402,9 @@ callstack_python(const void *frame, uint64_t from, uint32_t depth, enum tide_unw
     struct tidei_python_walk python;
 
     tidei_python_walk(most, &python);
-    if (!mixed) {
+    if (!mixed && python.count == 0 && tidei_thread->callstack != 0) {
+        stack = callstack_lent(most);
+    } else if (!mixed) {
         stack = callstack_keep(&callstacks.told, python.frames, python.count, TIDEI_CALLSTACK_UNCHECKED);
     } else if (python.count == 0) {
         stack = callstack_native(&callstacks.told, frame, from, most, unwind);

@@ -5,17 +5,16 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "src/context/modules.h"
 #include "src/context/python-api.h"
 #include "src/context/python.h"
 #include "src/resource/resource.h"
+#include "src/sync/lock.h"
 
 #define PYTHON_EVAL         258 /* Py_eval_input */
 #define PYTHON_NO_ARGUMENTS 4   /* METH_NOARGS */
@@ -24,19 +23,19 @@
 #define PYTHON_FRAME_BYTES  104 /* the last of the fields that are read */
 #define PYTHON_CODE_BYTES   200
 
-/* How long finalization waits for threads that read frames; a read takes microseconds. */
-#define PYTHON_END_NS 200000000
-
 struct tidei_python_functions tidei_python;
 const struct tidei_python_layout *tidei_python_layout;
+void (*tidei_python_at_end)(void);
 
 static _Atomic int python_state;
 static _Atomic uint32_t python_epoch;
 static _Atomic uint32_t python_readers;  /* threads that read frames without the GIL */
 static _Atomic uint32_t python_attempts; /* to begin within a call */
 static atomic_flag python_beginning = ATOMIC_FLAG_INIT;
-static atomic_flag python_pending = ATOMIC_FLAG_INIT;
-static _Atomic bool python_found; /* `tidei_python` is complete; written by who has `python_beginning` */
+/* Whether python_end will be called before threads are removed, so that a thread may read frames without the GIL. */
+static _Atomic bool python_guarded;
+static _Atomic bool python_registered; /* it is registered with atexit */
+static _Atomic bool python_found;      /* `tidei_python` is complete; written by who has `python_beginning` */
 
 /* From the headers of each version; its patch releases keep them. */
 static const struct tidei_python_layout python_layouts[] = {
@@ -47,9 +46,7 @@ static const struct tidei_python_layout python_layouts[] = {
       .at = 104,
       .at_scale = 1,
       .file = 104,
-      .function = 112,
-      .identity = 136,
-      .identity_bytes = 8 },
+      .function = 112 },
     { .minor = 10,
       .thread_frame = 24,
       .previous = 24,
@@ -57,9 +54,7 @@ static const struct tidei_python_layout python_layouts[] = {
       .at = 96,
       .at_scale = 2,
       .file = 104,
-      .function = 112,
-      .identity = 136,
-      .identity_bytes = 8 },
+      .function = 112 },
     { .minor = 11,
       .thread_frame = 56,
       .has_cframe = true,
@@ -72,9 +67,7 @@ static const struct tidei_python_layout python_layouts[] = {
       .first_traceable = 168,
       .instructions = 184,
       .file = 112,
-      .function = 128,
-      .identity = 144,
-      .identity_bytes = 8 },
+      .function = 128 },
     { .minor = 12,
       .thread_frame = 56,
       .has_cframe = true,
@@ -85,8 +78,7 @@ static const struct tidei_python_layout python_layouts[] = {
       .instructions = 192,
       .file = 112,
       .function = 128,
-      .identity = 92,
-      .identity_bytes = 4 },
+      .identity = 92 },
     { .minor = 13,
       .thread_frame = 72,
       .previous = 8,
@@ -96,8 +88,7 @@ static const struct tidei_python_layout python_layouts[] = {
       .instructions = 200,
       .file = 112,
       .function = 128,
-      .identity = 92,
-      .identity_bytes = 4 },
+      .identity = 92 },
 };
 
 enum tidei_python_state
@@ -105,6 +96,12 @@ tidei_python_state(void)
 {
     /* Acquire: pairs with the release in python_start, to see functions and layout. */
     return (enum tidei_python_state)atomic_load_explicit(&python_state, memory_order_acquire);
+}
+
+bool
+tidei_python_is_ready(void)
+{
+    return tidei_python_state() == TIDEI_PYTHON_READY;
 }
 
 uint32_t
@@ -123,6 +120,89 @@ tidei_python_warn(const char *reason)
         tidei_message(TIDE_WARNING, "call stacks: no frames of Python are recorded: %s", reason);
 }
 
+/* Called by atexit, with the GIL, before threads are removed: see tidei_python_enter. */
+static void *
+python_end(void *self, void *arguments)
+{
+    void *thread;
+    unsigned looks = 0;
+
+    (void)self;
+    (void)arguments;
+    atomic_store(&python_state, TIDEI_PYTHON_ENDING);
+    /* What is known of code objects that others may free from now on is not believed any more. */
+    atomic_fetch_add(&python_epoch, 1);
+    /* Readers need no GIL. But one may wait for a lock whose holder waits for a thread that does. */
+    thread = tidei_python.PyEval_SaveThread();
+    while (atomic_load(&python_readers) != 0)
+        tidei_lock_pause(&looks);
+    tidei_python.PyEval_RestoreThread(thread);
+    if (tidei_python_at_end != NULL)
+        tidei_python_at_end();
+    return tidei_python.PyLong_FromLong(0);
+}
+
+/* Called after the finalization: the interpreter may be initialized again. */
+static void
+python_ended(void)
+{
+    atomic_store(&python_state, TIDEI_PYTHON_NONE);
+    atomic_store(&python_guarded, false);
+    atomic_store(&python_registered, false);
+    atomic_store_explicit(&python_attempts, 0, memory_order_relaxed);
+}
+
+/* Have Python call python_end before it removes its threads. */
+static bool
+python_register_end(void)
+{
+    static struct tidei_python_method method = { "tidemark_end", python_end, PYTHON_NO_ARGUMENTS, NULL };
+    void *function = tidei_python.PyCFunction_NewEx(&method, NULL, NULL);
+    void *module = tidei_python.PyImport_ImportModule("atexit");
+    void *result = NULL;
+
+    if (function != NULL && module != NULL)
+        result = tidei_python.PyObject_CallMethod(module, "register", "O", function);
+    tidei_python.Py_DecRef(result);
+    tidei_python.Py_DecRef(module);
+    tidei_python.Py_DecRef(function);
+    if (result == NULL || tidei_python.Py_AtExit(python_ended) != 0)
+        return false;
+    atomic_store(&python_registered, true);
+    atomic_store(&python_guarded, true);
+    return true;
+}
+
+/* Called by the main thread with the GIL, between two instructions of its program, or before Python's end. */
+static int
+python_register_pending(void *context)
+{
+    void *type, *value, *trace;
+
+    (void)context;
+    tidei_python.PyErr_Fetch(&type, &value, &trace);
+    if (tidei_python_state() == TIDEI_PYTHON_READY && !atomic_load(&python_registered))
+        python_register_end();
+    tidei_python.PyErr_Clear();
+    tidei_python.PyErr_Restore(type, value, trace);
+    return 0;
+}
+
+/*
+ * Have python_end registered. Python makes pending calls before it calls what is registered with atexit, so that no
+ * thread has to wait for this one.
+ */
+static bool
+python_guard(void)
+{
+    bool unguarded = false;
+
+    if (atomic_compare_exchange_strong(&python_guarded, &unguarded, true) &&
+        tidei_python.Py_AddPendingCall(python_register_pending, NULL) != 0)
+        atomic_store(&python_guarded, false); /* too many wait */
+    return atomic_load(&python_guarded);
+}
+
 bool
 tidei_python_enter(void *thread, bool *holds)
 {
@@ -139,7 +219,7 @@ tidei_python_enter(void *thread, bool *holds)
      * or that sees the reader.
      */
     atomic_fetch_add(&python_readers, 1);
-    if (atomic_load(&python_state) == TIDEI_PYTHON_READY)
+    if (atomic_load(&python_state) == TIDEI_PYTHON_READY && (atomic_load(&python_guarded) || python_guard()))
         return true;
     tidei_python_leave(false);
     return false;
@@ -158,35 +238,6 @@ tidei_python_forked(void)
 {
     atomic_store(&python_readers, 0);
     atomic_flag_clear(&python_beginning);
-}
-
-/* Called by atexit, with the GIL, before threads are removed: see tidei_python_enter. */
-static void *
-python_end(void *self, void *arguments)
-{
-    struct timespec now, end;
-
-    (void)self;
-    (void)arguments;
-    atomic_store(&python_state, TIDEI_PYTHON_ENDING);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_nsec += PYTHON_END_NS;
-    do {
-        if (atomic_load(&python_readers) == 0)
-            break;
-        sched_yield();
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((now.tv_sec - end.tv_sec) * 1000000000 + (now.tv_nsec - end.tv_nsec) < 0);
-    return tidei_python.PyLong_FromLong(0);
-}
-
-/* Called after the finalization: the interpreter may be initialized again. */
-static void
-python_ended(void)
-{
-    atomic_store(&python_state, TIDEI_PYTHON_NONE);
-    atomic_store_explicit(&python_attempts, 0, memory_order_relaxed);
-    atomic_flag_clear(&python_pending);
 }
 
 /* Called for each object: the interpreter's library, where its symbols are not global. */
@@ -229,9 +280,10 @@ python_find(void)
         current = dlsym(handle, "PyThreadState_GetUnchecked");
     memcpy(&tidei_python.current_thread, &current, sizeof(current));
     tidei_python.code_type = (uintptr_t)dlsym(handle, "PyCode_Type");
+    tidei_python.text_type = (uintptr_t)dlsym(handle, "PyUnicode_Type");
     tidei_python.none = (uintptr_t)dlsym(handle, "_Py_NoneStruct");
     tidei_python.eval_loop = dlsym(handle, "_PyEval_EvalFrameDefault");
-    return current != NULL && tidei_python.code_type != 0 && tidei_python.none != 0;
+    return current != NULL && tidei_python.code_type != 0 && tidei_python.text_type != 0 && tidei_python.none != 0;
 }
 
 /* The layout of this version; NULL where it is not known, as that of a build without a GIL. */
@@ -251,20 +303,24 @@ python_layout_of(const char *version)
 }
 
 /* The check: its program calls python_check at the innermost of its frames. */
-static struct {
-    int probe[2]; /* a pipe */
-    bool passed;
-} python_check_state;
+static bool python_check_passed;
 
-/* Whether memory can be read. The kernel says so where it is to be written into a pipe. */
+static int python_probe[2]; /* a pipe, of who has `python_beginning` */
+
+/* Copy memory, if there is any: the kernel says so where it is to be written into a pipe. */
+static bool
+python_copy(uintptr_t at, void *out, size_t bytes)
+{
+    return at >= 4096 && write(python_probe[1], (const void *)at, bytes) == (ssize_t)bytes &&
+           read(python_probe[0], out, bytes) == (ssize_t)bytes;
+}
+
 static bool
 python_can_read(uintptr_t at, size_t bytes)
 {
     char taken[256];
 
-    return at >= 4096 && bytes <= sizeof(taken) &&
-           write(python_check_state.probe[1], (const void *)at, bytes) == (ssize_t)bytes &&
-           read(python_check_state.probe[0], taken, bytes) == (ssize_t)bytes;
+    return bytes <= sizeof(taken) && python_copy(at, taken, bytes);
 }
 
 /* The attribute of an object as a pointer to compare, or (*number) as a number; 0: there is none. */
@@ -361,7 +417,7 @@ python_check(void *self, void *arguments)
 {
     (void)self;
     (void)arguments;
-    python_check_state.passed = python_check_frames(tidei_python_layout, tidei_python.PyGILState_GetThisThreadState());
+    python_check_passed = python_check_frames(tidei_python_layout, tidei_python.PyGILState_GetThisThreadState());
     return tidei_python.PyLong_FromLong(0);
 }
 
@@ -375,35 +431,115 @@ python_check_run(void)
     void *code = tidei_python.Py_CompileString("(lambda:\n (lambda:\n  check())())()", "<tidemark>", PYTHON_EVAL);
     void *result = NULL;
 
-    python_check_state.passed = false;
-    if (function != NULL && names != NULL && code != NULL && pipe2(python_check_state.probe, O_CLOEXEC) == 0) {
+    python_check_passed = false;
+    if (function != NULL && names != NULL && code != NULL && pipe2(python_probe, O_CLOEXEC) == 0) {
         if (tidei_python.PyDict_SetItemString(names, "check", function) == 0)
             result = tidei_python.PyEval_EvalCode(code, names, names);
-        close(python_check_state.probe[0]);
-        close(python_check_state.probe[1]);
+        close(python_probe[0]);
+        close(python_probe[1]);
     }
     tidei_python.Py_DecRef(result); /* NULL is allowed */
     tidei_python.Py_DecRef(code);
     tidei_python.Py_DecRef(names);
     tidei_python.Py_DecRef(function);
-    return result != NULL && python_check_state.passed;
+    return result != NULL && python_check_passed;
 }
 
-/* Have Python call python_end before it removes its threads. */
+/* Whether this version is known; else that is said, and for good. */
 static bool
-python_register_end(void)
+python_know_layout(void)
 {
-    static struct tidei_python_method method = { "tidemark_end", python_end, PYTHON_NO_ARGUMENTS, NULL };
-    void *function = tidei_python.PyCFunction_NewEx(&method, NULL, NULL);
-    void *module = tidei_python.PyImport_ImportModule("atexit");
-    void *result = NULL;
+    tidei_python_layout = python_layout_of(tidei_python.Py_GetVersion());
+    if (tidei_python_layout != NULL)
+        return true;
+    atomic_store(&python_state, TIDEI_PYTHON_UNUSABLE);
+    tidei_python_warn("this version of Python is not known, 3.9 to 3.13 with a GIL are");
+    return false;
+}
 
-    if (function != NULL && module != NULL)
-        result = tidei_python.PyObject_CallMethod(module, "register", "O", function);
-    tidei_python.Py_DecRef(result);
-    tidei_python.Py_DecRef(module);
-    tidei_python.Py_DecRef(function);
-    return result != NULL;
+/* Whether a thread is one of the main interpreter. */
+static bool
+python_is_main(const void *thread)
+{
+    return tidei_python_pointer((uintptr_t)thread, TIDEI_PYTHON_THREAD_INTERPRETER) ==
+           (uintptr_t)tidei_python.PyInterpreterState_Main();
+}
+
+static void
+python_checked(bool good)
+{
+    if (!good)
+        tidei_python_warn("the interpreter's frames are not where this version of Python has them");
+    atomic_fetch_add(&python_epoch, 1);
+    /* Release: pairs with the acquire in tidei_python_state. */
+    atomic_store(&python_state, good ? TIDEI_PYTHON_READY : TIDEI_PYTHON_UNUSABLE);
+}
+
+/* Whether a code object in memory is one, with a file and a function. */
+static bool
+python_looks_like_code(const struct tidei_python_layout *layout, uintptr_t code, uintptr_t at)
+{
+    unsigned char copy[PYTHON_CODE_BYTES], text[16];
+    uintptr_t first = (uintptr_t)copy;
+    const uint16_t texts[] = { layout->file, layout->function };
+
+    if (!python_copy(code, copy, sizeof(copy)) || tidei_python_pointer(first, 8) != tidei_python.code_type)
+        return false;
+    /* Where it stands: from the instruction before the first one to the last; ob_size counts them. */
+    if (layout->at_scale == 0 && at + 2 - (code + layout->instructions) > 2 * tidei_python_pointer(first, 16) + 2)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        if (!python_copy(tidei_python_pointer(first, texts[i]), text, sizeof(text)) ||
+            tidei_python_pointer((uintptr_t)text, 8) != tidei_python.text_type)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the frames of this thread can be read; *count: how many it has. Runs nothing of Python's. */
+static bool
+python_check_memory(const struct tidei_python_layout *layout, const void *thread, unsigned *count)
+{
+    unsigned char copy[PYTHON_FRAME_BYTES + 8];
+    uintptr_t at = (uintptr_t)thread + layout->thread_frame, frame;
+    size_t bytes = layout->at_scale != 0 ? sizeof(copy) : PYTHON_FRAME_BYTES;
+
+    if (!python_copy(at, &frame, sizeof(frame)))
+        return false;
+    if (layout->has_cframe && frame != 0 && !python_copy(frame + layout->cframe_frame, &frame, sizeof(frame)))
+        return false;
+    while (frame != 0 && *count < PYTHON_CHECKED) {
+        uintptr_t here = (uintptr_t)copy;
+
+        if (!python_copy(frame, copy, bytes))
+            return false;
+        if (!tidei_python_is_outside(layout, here)) {
+            if (!python_looks_like_code(layout, tidei_python_pointer(here, layout->code),
+                                        tidei_python_at(layout, here)))
+                return false;
+            ++*count;
+        }
+        frame = tidei_python_pointer(here, layout->previous);
+    }
+    return true;
+}
+
+/* Prepare the interpreter for a thread that runs Python code, within an allocation. */
+static void
+python_start_within(void)
+{
+    const void *thread = tidei_python.PyGILState_GetThisThreadState();
+    unsigned count = 0;
+    bool good;
+
+    if (thread == NULL || tidei_python_state() != TIDEI_PYTHON_NONE || !python_is_main(thread) ||
+        !python_know_layout() || pipe2(python_probe, O_CLOEXEC) != 0)
+        return;
+    good = python_check_memory(tidei_python_layout, thread, &count);
+    close(python_probe[0]);
+    close(python_probe[1]);
+    if (!good || count != 0)
+        python_checked(good);
 }
 
 /* Prepare the interpreter; the thread holds the GIL. An exception that is being raised stays as it is. */
@@ -416,26 +552,13 @@ python_start(void)
 
     if (tidei_python_state() != TIDEI_PYTHON_NONE)
         return;
-    tidei_python_layout = python_layout_of(tidei_python.Py_GetVersion());
-    if (tidei_python_layout == NULL) {
-        atomic_store(&python_state, TIDEI_PYTHON_UNUSABLE);
-        tidei_python_warn("this version of Python is not known, 3.9 to 3.13 with a GIL are");
-        return;
-    }
-    if (tidei_python_pointer((uintptr_t)thread, TIDEI_PYTHON_THREAD_INTERPRETER) !=
-        (uintptr_t)tidei_python.PyInterpreterState_Main())
+    if (!python_know_layout() || !python_is_main(thread))
         return;
     tidei_python.PyErr_Fetch(&type, &value, &trace);
     good = python_check_run() && python_register_end();
-    if (good)
-        tidei_python.Py_AtExit(python_ended);
     tidei_python.PyErr_Clear();
     tidei_python.PyErr_Restore(type, value, trace);
-    if (!good)
-        tidei_python_warn("the interpreter's frames are not where this version of Python has them");
-    atomic_fetch_add(&python_epoch, 1);
-    /* Release: pairs with the acquire in tidei_python_state. */
-    atomic_store(&python_state, good ? TIDEI_PYTHON_READY : TIDEI_PYTHON_UNUSABLE);
+    python_checked(good);
 }
 
 static bool
@@ -446,19 +569,6 @@ python_holds_gil(void)
     return thread != NULL && tidei_python.current_thread() == thread;
 }
 
-/* Called by the main thread with the GIL, between two instructions of its program. */
-static int
-python_start_pending(void *context)
-{
-    (void)context;
-    if (!atomic_flag_test_and_set(&python_beginning)) {
-        python_start();
-        atomic_flag_clear(&python_beginning);
-    }
-    atomic_flag_clear(&python_pending);
-    return 0;
-}
-
 static void
 python_begin(bool may_wait)
 {
@@ -466,16 +576,15 @@ python_begin(bool may_wait)
         python_found = python_find();
     if (!python_found || !tidei_python.Py_IsInitialized())
         return;
-    if (python_holds_gil()) {
+    if (may_wait && python_holds_gil()) {
         python_start();
     } else if (may_wait && tidei_python.PyInterpreterState_Next(tidei_python.PyInterpreterState_Head()) == NULL) {
         int before = tidei_python.PyGILState_Ensure();
 
         python_start();
         tidei_python.PyGILState_Release(before);
-    } else if (!atomic_flag_test_and_set(&python_pending) &&
-               tidei_python.Py_AddPendingCall(python_start_pending, NULL) != 0) {
-        atomic_flag_clear(&python_pending);
+    } else {
+        python_start_within();
     }
 }
 
@@ -495,10 +604,22 @@ python_begin_alone(bool may_wait)
     return true;
 }
 
+/* This thread is within an allocation. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) bool python_is_within;
+
+bool
+tidei_python_within(bool within)
+{
+    bool before = python_is_within;
+
+    python_is_within = within;
+    return before;
+}
+
 void
 tidei_python_begin(void)
 {
-    python_begin_alone(true);
+    python_begin_alone(!python_is_within);
 }
 
 void

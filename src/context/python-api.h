@@ -35,13 +35,14 @@ struct tidei_python_method {
     FUNCTION(int, PyCode_Addr2Line, (void *, int))                                                                     \
     FUNCTION(ssize_t, PyUnicode_GetLength, (void *))                                                                   \
     FUNCTION(uint32_t, PyUnicode_ReadChar, (void *, ssize_t))                                                          \
-    FUNCTION(void *, PyWeakref_NewRef, (void *, void *))                                                               \
     FUNCTION(void, Py_IncRef, (void *))                                                                                \
     FUNCTION(void, Py_DecRef, (void *))                                                                                \
     FUNCTION(void, PyErr_Fetch, (void **, void **, void **))                                                           \
     FUNCTION(void, PyErr_Restore, (void *, void *, void *))                                                            \
     FUNCTION(void, PyErr_Clear, (void))                                                                                \
     FUNCTION(void *, PyEval_GetFrame, (void))                                                                          \
+    FUNCTION(void *, PyEval_SaveThread, (void))                                                                        \
+    FUNCTION(void, PyEval_RestoreThread, (void *))                                                                     \
     FUNCTION(void *, PyObject_GetAttrString, (void *, const char *))                                                   \
     FUNCTION(long, PyLong_AsLong, (void *))                                                                            \
     FUNCTION(void *, PyLong_FromLong, (long))                                                                          \
@@ -59,6 +60,7 @@ struct tidei_python_functions {
 #undef TIDEI_PYTHON_FIELD
     void *(*current_thread)(void); /* the thread state that holds the GIL; of the calling thread from 3.12 on */
     uintptr_t code_type;           /* PyCode_Type */
+    uintptr_t text_type;           /* PyUnicode_Type */
     uintptr_t none;                /* Py_None */
     void *eval_loop;               /* _PyEval_EvalFrameDefault; NULL: not known */
 };
@@ -75,8 +77,7 @@ struct tidei_python_layout {
     uint16_t first_traceable;    /* in a code object: a frame at an earlier instruction has not begun */
     uint16_t instructions;       /* in a code object: the first one */
     uint16_t file, function;     /* in a code object: texts */
-    uint16_t identity;           /* in a code object: its number, or its first weak reference */
-    uint16_t identity_bytes;     /* 4: a number; 8: a weak reference */
+    uint16_t identity;           /* in a code object: its number */
 };
 
 #define TIDEI_PYTHON_THREAD_INTERPRETER 16 /* in a thread state, in all versions */
@@ -93,6 +94,9 @@ enum tidei_python_state {
 extern struct tidei_python_functions tidei_python;
 extern const struct tidei_python_layout *tidei_python_layout; /* set before the state is READY */
 
+/* Called when the interpreter's end begins, with the GIL, after all readers have left. Set by a thread with the GIL. */
+extern void (*tidei_python_at_end)(void);
+
 enum tidei_python_state tidei_python_state(void);
 
 /*
@@ -102,13 +106,16 @@ enum tidei_python_state tidei_python_state(void);
 bool tidei_python_enter(void *thread, bool *holds);
 void tidei_python_leave(bool holds);
 
-/* Prepare the interpreter from a call of which nothing is known: without waiting for the GIL. */
+/*
+ * Prepare the interpreter within an allocation, if the thread runs Python code: without the GIL, and without running
+ * any of it. Only its own frames are looked at, through the kernel, which says where there is no memory.
+ */
 void tidei_python_begin_within(void);
 
 /* Say once why there are no frames. */
 void tidei_python_warn(const char *reason);
 
-/* How often the interpreter was prepared, from 1: after its end it may be there again, in this process. */
+/* How often the interpreter was prepared, or its end has begun: it may be there again, in this process. */
 uint32_t tidei_python_epoch(void);
 
 static inline uintptr_t

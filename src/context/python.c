@@ -18,6 +18,7 @@
 
 #define PYTHON_PLACES_FIRST 1024
 #define PYTHON_PLACES_MOST  (1u << 20) /* further ones are looked up at each event */
+#define PYTHON_OWNED_MOST   (1u << 14) /* of the programs that make code without end, some MiB */
 
 /* In place of a line: a frame that is left out, since its function has not begun. */
 #define PYTHON_LEFT_OUT UINT32_MAX
@@ -40,20 +41,14 @@ struct python_table {
     struct python_place places[];
 };
 
-/* A weak reference to a code object, which is owned. */
-struct python_watch {
-    uintptr_t code;
-    void *reference;
-};
-
 /* Written with the lock of call stacks. */
 static _Atomic(struct python_table *) python_table;
 static size_t python_place_count;
-static struct python_watch *python_watches;
-static size_t python_watch_count, python_watch_capacity;
-static struct tidei_map python_watch_of; /* by the address of the code object */
+static uintptr_t *python_owned; /* code objects of which a reference is owned, where these have no numbers */
+static size_t python_owned_count, python_owned_capacity;
+static struct tidei_map python_owned_places; /* by their addresses */
 
-static atomic_flag python_watch_pending = ATOMIC_FLAG_INIT;
+static atomic_flag python_own_pending = ATOMIC_FLAG_INIT;
 
 static inline size_t
 python_hash(uintptr_t code, uintptr_t at)
@@ -77,15 +72,13 @@ python_table_look(struct python_table *table, uintptr_t code, uintptr_t at)
     }
 }
 
-/* What tells a code object from others that lay at its address; 0: nothing does. */
+/* What tells a code object from others that lay at its address; 0: nothing does. Those that are owned never die. */
 static inline uint64_t
 python_identity(const struct tidei_python_layout *layout, uintptr_t code)
 {
-    if (layout->identity_bytes == 8)
-        return tidei_python_pointer(code, layout->identity);
-    return (uint32_t)tidei_python_int(code, layout->identity) != 0
-               ? (uint32_t)tidei_python_int(code, layout->identity) | (uint64_t)tidei_python_epoch() << 32
-               : 0;
+    uint32_t number = layout->identity != 0 ? (uint32_t)tidei_python_int(code, layout->identity) : 1;
+
+    return number != 0 ? number | (uint64_t)tidei_python_epoch() << 32 : 0;
 }
 
 /* The table with room for another place; NULL where there is none. The lock is held. */
@@ -186,57 +179,44 @@ python_text(uintptr_t text, char out[TIDEI_SOURCE_NAME + 1])
     out[length] = '\0';
 }
 
-/* The index of the reference to what lies, or lay, at an address; the count of them if there is none. With the lock. */
-static size_t
-python_watch_index(uintptr_t code)
-{
-    const uint32_t *found = tidei_map_find(&python_watch_of, code, 0);
-
-    return found != NULL ? *found : python_watch_count;
-}
-
-/* Own a weak reference to a code object. The thread holds the GIL, and the lock is not held. */
+/* Give the references back, with the GIL: nothing is read without it any more. */
 static void
-python_watch(uintptr_t code)
+python_disown_all(void)
 {
-    void *type, *value, *trace, *reference, *left;
-    size_t i;
+    uintptr_t *owned;
+    size_t count;
 
-    /* The program may be raising an exception, which stays. */
-    tidei_python.PyErr_Fetch(&type, &value, &trace);
-    left = reference = tidei_python.PyWeakref_NewRef((void *)code, NULL);
-    tidei_python.PyErr_Clear();
-    tidei_python.PyErr_Restore(type, value, trace);
-    if (reference == NULL)
-        return;
     tidei_callstack_lock();
-    i = python_watch_index(code);
-    if (i < python_watch_count) {
-        /* The same one, of which another reference is owned already, or that of a dead object. */
-        left = python_watches[i].reference;
-        python_watches[i].reference = reference;
-    } else if (tidei_grow(&python_watches, &python_watch_capacity, i, 1) &&
-               tidei_map_add(&python_watch_of, code, 0, (uint32_t)i)) {
-        python_watches[python_watch_count++] = (struct python_watch){ code, reference };
-        left = NULL;
-    }
+    owned = python_owned;
+    count = python_owned_count;
+    python_owned = NULL;
+    python_owned_count = python_owned_capacity = 0;
+    tidei_map_free(&python_owned_places);
     tidei_callstack_unlock();
-    tidei_python.Py_DecRef(left);
+    for (size_t i = 0; i < count; i++)
+        tidei_python.Py_DecRef((void *)owned[i]);
+    free(owned);
 }
 
-/* Whether what tells the code object apart is ours, and so no other will have it. The lock is held. */
+/* Whether the code object will live as long as the interpreter; with `take` that is seen to. The lock is held. */
 static bool
-python_is_watched(const struct tidei_python_layout *layout, uintptr_t code, uint64_t identity)
+python_owns(uintptr_t code, bool take)
 {
-    size_t i = layout->identity_bytes == 8 ? python_watch_index(code) : 0;
-
-    return identity != 0 && (layout->identity_bytes != 8 ||
-                             (i < python_watch_count && (uintptr_t)python_watches[i].reference == identity));
+    if (tidei_map_find(&python_owned_places, code, 0) != NULL)
+        return true;
+    if (!take || python_owned_count == PYTHON_OWNED_MOST || tidei_python_state() != TIDEI_PYTHON_READY ||
+        !tidei_grow(&python_owned, &python_owned_capacity, python_owned_count, 1) ||
+        !tidei_map_add(&python_owned_places, code, 0, (uint32_t)python_owned_count))
+        return false;
+    tidei_python_at_end = python_disown_all;
+    tidei_python.Py_IncRef((void *)code);
+    python_owned[python_owned_count++] = code;
+    return true;
 }
 
-/* Called by the main thread with the GIL: own references to the code objects of the functions that it is in. */
+/* Called by the main thread with the GIL: own the code objects of the functions that it is in. */
 static int
-python_watch_main(void *context)
+python_own_main(void *context)
 {
     void *thread = tidei_python.PyGILState_GetThisThreadState();
     const struct tidei_python_layout *layout = tidei_python_layout;
@@ -244,25 +224,26 @@ python_watch_main(void *context)
 
     (void)context;
     if (thread != NULL && tidei_python_enter(thread, &holds)) {
+        tidei_callstack_lock();
         for (uintptr_t frame = tidei_python_first(layout, thread); holds && frame != 0;
              frame = tidei_python_pointer(frame, layout->previous)) {
             uintptr_t code = tidei_python_pointer(frame, layout->code);
 
             if (!tidei_python_is_outside(layout, frame) && tidei_python_pointer(code, 8) == tidei_python.code_type)
-                python_watch(code);
+                python_owns(code, true);
         }
+        tidei_callstack_unlock();
         tidei_python_leave(holds);
     }
-    atomic_flag_clear(&python_watch_pending);
+    atomic_flag_clear(&python_own_pending);
     return 0;
 }
 
 static void
-python_ask_for_watch(void)
+python_ask_main_to_own(void)
 {
-    if (!atomic_flag_test_and_set(&python_watch_pending) &&
-        tidei_python.Py_AddPendingCall(python_watch_main, NULL) != 0)
-        atomic_flag_clear(&python_watch_pending);
+    if (!atomic_flag_test_and_set(&python_own_pending) && tidei_python.Py_AddPendingCall(python_own_main, NULL) != 0)
+        atomic_flag_clear(&python_own_pending);
 }
 
 /* Look up the line of a place that is not known; 0: none. */
@@ -272,13 +253,11 @@ python_look_up(const struct tidei_python_layout *layout, uintptr_t frame, uintpt
     char function[TIDEI_SOURCE_NAME + 1], file[TIDEI_SOURCE_NAME + 1];
     uint32_t number = PYTHON_LEFT_OUT;
     uint64_t identity;
-    bool watched;
+    bool lasts, full;
     int line = 0, cancel;
 
     if (tidei_python_pointer(code, 8) != tidei_python.code_type)
         return 0;
-    if (layout->identity_bytes == 8 && holds)
-        python_watch(code);
     identity = python_identity(layout, code);
     if (tidei_python_has_begun(layout, frame, code, at)) {
         python_text(tidei_python_pointer(code, layout->function), function);
@@ -293,12 +272,13 @@ python_look_up(const struct tidei_python_layout *layout, uintptr_t frame, uintpt
     tidei_callstack_lock();
     if (number == 0)
         number = tidei_source_find_locked(function, file, line > 0 ? (uint32_t)line : 0);
-    watched = python_is_watched(layout, code, identity);
-    if (watched && number != 0)
+    lasts = identity != 0 && (layout->identity != 0 || python_owns(code, holds));
+    full = python_owned_count == PYTHON_OWNED_MOST;
+    if (lasts && number != 0)
         python_put(code, at, identity, number);
     tidei_callstack_unlock();
-    if (!watched && layout->identity_bytes == 8 && !holds)
-        python_ask_for_watch();
+    if (!lasts && layout->identity == 0 && !holds && !full)
+        python_ask_main_to_own();
     pthread_setcancelstate(cancel, NULL);
     return number;
 }

@@ -8,11 +8,13 @@
  * process, and its frames as they are read are compared with those that Python itself reports.
  *
  * What a frame stands for is looked up once for each code object and instruction, and found again by both. A code
- * object may die, and another may be made at its address. So each entry has what tells code objects at one address
- * apart: their number (3.12 and later), or a weak reference to the object, which Python keeps in it (3.9 to 3.11). The
- * library owns that reference, and gives it back when it finds another object at the address. To make it, a thread
- * must hold the GIL. A thread that does not has names looked up at each event, until the main thread makes the
- * references for the functions that it is in.
+ * object may die, and another may be made at its address. From 3.12 on their numbers tell code objects apart. Before,
+ * the library owns a reference to each of the first 16,384 that it sees, so that they live until the interpreter
+ * ends, when the references are given back. A thread must hold the GIL to take one. A thread that does not has names
+ * looked up at each event, until the main thread takes references to the functions that it is in.
+ *
+ * Nothing of Python's runs within an allocation. Where the interpreter comes after the stack, the frames of the thread
+ * that allocates are checked as they lie in memory, without that program.
  *
  * Progress: lock-free where all frames are known, else it takes the lock of call stacks. No thread waits for the GIL
  * but in tidei_python_begin.
@@ -31,14 +33,23 @@ struct tidei_python_walk {
     bool is_entry[TIDE_CALLSTACK_MOST];   /* the outermost of those that one call of the evaluation loop runs */
 };
 
-/* Find the interpreter and prepare it, if there is one by now. May take the GIL. The caller holds no lock. */
+/*
+ * Find the interpreter and prepare it, if there is one by now. May take the GIL and run a small program. The caller
+ * holds no lock.
+ */
 void tidei_python_begin(void);
+
+/* Whether the thread is within an allocation: there tidei_python_begin does neither. Returns what it was before. */
+bool tidei_python_within(bool within);
 
 /*
  * The innermost `depth` frames of the calling thread. None where it runs no Python code, in an interpreter other than
  * the main one, or where there is no Python that is known. The latter is said to the message sink once.
  */
 void tidei_python_walk(unsigned depth, struct tidei_python_walk *walk);
+
+/* Whether tidei_python_walk finds frames by now. */
+bool tidei_python_is_ready(void);
 
 /* Whether an address lies in the evaluation loop, or elsewhere in a file of the interpreter's own. */
 enum tidei_python_code { TIDEI_PYTHON_ELSEWHERE, TIDEI_PYTHON_INSIDE, TIDEI_PYTHON_LOOP };

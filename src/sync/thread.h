@@ -27,6 +27,7 @@ struct tidei_thread {
     uint32_t os_id;     /* see tidei_thread_os_id; 0: not known yet */
     uint32_t tag;       /* of this thread's allocations; 0: none; written by src/context/tag.c */
     uint32_t ambient;   /* the latest change of the ambient tag that `tag` follows; as above */
+    uint32_t callstack; /* of what it allocates while it runs no Python code; 0: none; src/context/callstack.c */
     bool refused;       /* set in the shared object of threads that could not get their own */
     bool relaxed;       /* within a call while a graph is captured; src/cuda/device.h, tidei_device_stream */
     uintptr_t place;    /* src/resource/place.h; 0: none */

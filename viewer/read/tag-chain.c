@@ -11,7 +11,7 @@ tag_around(const struct name_list *tags, const struct name *tag)
 
 size_t
 tag_chain(const struct name_list *tags, const struct name *tag, const struct name *chain[TAG_CHAIN_MOST],
-                const char **left_out)
+          const char **left_out)
 {
     size_t depth = 0, more = 0;
 

@@ -14,6 +14,6 @@
  * since there are more, or since they lie in each other in a circle; else NULL.
  */
 size_t tag_chain(const struct name_list *tags, const struct name *tag, const struct name *chain[TAG_CHAIN_MOST],
-                       const char **left_out);
+                 const char **left_out);
 
 #endif
