@@ -937,6 +937,14 @@ tests_pair_t_SOURCES = tests/pair-t.c
 tests_pair_t_LDADD = libtidemark-test.la
 TESTS += tests/pair-t
 
+check_PROGRAMS += tests/gauge-t
+tests_gauge_t_SOURCES = tests/gauge-t.c $(trace_test)
+tests_gauge_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_gauge_t_CFLAGS = $(trace_test_cflags)
+tests_gauge_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/gauge-t
+THREADED_TESTS += tests/gauge-t
+
 check_PROGRAMS += tests/database-t
 tests_database_t_SOURCES = tests/database-t.c $(trace_test)
 tests_database_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
