@@ -110,9 +110,9 @@ model_allocate(struct model *model, struct tide_resource *stack, size_t place)
         model->lives[place].bytes = bytes;
         model->lives[place].tag = tag + 1;
         model->tag_bytes[tag] += bytes;
-        model->tag_counts[tag]++;
+        model->tag_counts[tag] += bytes != 0;
         model->layer.live_bytes += bytes;
-        model->layer.live_count++;
+        model->layer.live_count += bytes != 0;
         model->layer.allocations++;
         model->layer.total_bytes += bytes;
         if (model->layer.live_bytes > model->layer.peak_bytes)
@@ -133,9 +133,9 @@ model_step(struct model *model, struct tide_resource *stack)
     }
     give(stack, model->lives[place].pointer, model->lives[place].bytes);
     model->tag_bytes[model->lives[place].tag - 1] -= model->lives[place].bytes;
-    model->tag_counts[model->lives[place].tag - 1]--;
+    model->tag_counts[model->lives[place].tag - 1] -= model->lives[place].bytes != 0;
     model->layer.live_bytes -= model->lives[place].bytes;
-    model->layer.live_count--;
+    model->layer.live_count -= model->lives[place].bytes != 0;
     model->layer.frees++;
     model->lives[place].tag = 0;
 }
@@ -173,7 +173,7 @@ layer_of_trace(const char *path, const char *order)
     return (struct tidei_gauge_layer){
         .layer_id = 1,
         .live_bytes = (uint64_t)sql_number(path, "SELECT coalesce(sum(size), 0) FROM live WHERE layer_id = 1"),
-        .live_count = (uint64_t)sql_number(path, "SELECT count(*) FROM live WHERE layer_id = 1"),
+        .live_count = (uint64_t)sql_number(path, "SELECT count(*) FROM live WHERE layer_id = 1 AND size > 0"),
         .peak_bytes = (uint64_t)sql_number(
             path,
             "SELECT max(n) FROM (SELECT sum(d) OVER (ORDER BY ns, k %s ROWS UNBOUNDED PRECEDING) AS n FROM "
@@ -184,8 +184,8 @@ layer_of_trace(const char *path, const char *order)
         .frees = (uint64_t)sql_number(
             path, "SELECT count(*) FROM allocation WHERE status = 0 AND free_ns IS NOT NULL AND layer_id = 1"),
         .failures = (uint64_t)sql_number(path, "SELECT count(*) FROM allocation WHERE status <> 0 AND layer_id = 1"),
-        .total_bytes =
-            (uint64_t)sql_number(path, "SELECT coalesce(sum(size), 0) FROM allocation WHERE status = 0 AND layer_id = 1")
+        .total_bytes = (uint64_t)sql_number(
+            path, "SELECT coalesce(sum(size), 0) FROM allocation WHERE status = 0 AND layer_id = 1")
     };
 }
 
@@ -462,9 +462,9 @@ test_odd(void)
 
     made_begin();
     put(TIDEI_RECORD_ALLOC, 0x1000, 100, 10, 11);
-    put(TIDEI_RECORD_FREE, 0x9000, 500, 20, 21);  /* of nothing */
+    put(TIDEI_RECORD_FREE, 0x9000, 500, 20, 21);   /* of nothing */
     put(TIDEI_RECORD_ALLOC, 0x2000, 1000, 30, 31); /* the peak */
-    put(TIDEI_RECORD_FREE, 0x2000, 999, 40, 41);  /* with another size */
+    put(TIDEI_RECORD_FREE, 0x2000, 999, 40, 41);   /* with another size */
     put(TIDEI_RECORD_ALLOC, 0x3000, 10, 50, 51);
     put(TIDEI_RECORD_ALLOC, 0x3000, 20, 60, 61); /* again, and the first was never freed */
     tidei_gauges_merged(gauges, 0, 0, made, 100, 0);
@@ -475,7 +475,8 @@ test_odd(void)
     is_u64(layer.live_count, 2, "frees of nothing or of another size leave the number of live allocations right");
     is_u64(layer.peak_bytes, 1100, "frees of nothing or of another size leave the peak right");
     is_u64(layer.frees, 2, "a free of nothing ends nothing");
-    ok(gauge.tag_count == 1 && gauge.tags[0].live_bytes == 120, "frees of nothing or of another size leave the tags right");
+    ok(gauge.tag_count == 1 && gauge.tags[0].live_bytes == 120,
+       "frees of nothing or of another size leave the tags right");
     put(TIDEI_RECORD_ALLOC, 0x3000, 30, 70, 71); /* ends that of the slice before */
     put(TIDEI_RECORD_FREE, 0x3000, 30, 80, 81);
     put(TIDEI_RECORD_FREE, 0x3000, 20, 82, 83); /* late, of a life that has ended */

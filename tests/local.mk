@@ -72,6 +72,12 @@ tests_pairs_SOURCES = tests/pairs.c
 tests_pairs_LDFLAGS = -no-install
 tests_pairs_LDADD = libtidemark.la
 
+# Without libtool's wrapper script, since the test kills it.
+check_PROGRAMS += tests/slowly
+tests_slowly_SOURCES = tests/slowly.c
+tests_slowly_LDFLAGS = -no-install
+tests_slowly_LDADD = libtidemark.la
+
 check_PROGRAMS += tests/recording
 tests_recording_SOURCES = tests/recording.c
 tests_recording_LDADD = libtidemark.la
@@ -229,7 +235,8 @@ command_tests = \
 	tests/shown-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh \
-	tests/temporary-t.sh
+	tests/temporary-t.sh \
+	tests/watch-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
 EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py

@@ -30,6 +30,7 @@ include viewer/import/local.mk
 include viewer/export/local.mk
 include viewer/replay/local.mk
 include viewer/check/local.mk
+include viewer/watch/local.mk
 include viewer/commands/local.mk
 
 # The completions are what the command prints, so that they know what it knows.

@@ -8,9 +8,9 @@
 #include "src/tables/map.h"
 #include "src/trace/events/gauges.h"
 
-#define GAUGES_IDS      65536 /* of layers */
-#define GAUGES_HIGHS    4096u /* kept of a level; half of them go where there are more */
-#define GAUGES_OF_LIVE  0x80000000u
+#define GAUGES_IDS     65536 /* of layers */
+#define GAUGES_HIGHS   4096u /* kept of a level; half of them go where there are more */
+#define GAUGES_OF_LIVE 0x80000000u
 
 /* A moment at which more was live than at any moment before. */
 struct gauges_high {
@@ -103,7 +103,7 @@ gauges_raise(struct gauges_level *level, uint64_t bytes, uint64_t ticks)
     size_t count = level->high_count;
 
     level->bytes += (int64_t)bytes;
-    level->count++;
+    level->count += bytes != 0; /* a request of no bytes is never live */
     if (level->bytes <= (count != 0 ? level->highs[count - 1].bytes : 0))
         return;
     if (count == GAUGES_HIGHS) {
@@ -140,7 +140,7 @@ static inline void
 gauges_lower(struct gauges_level *level, uint64_t bytes, uint64_t ticks)
 {
     level->bytes -= (int64_t)bytes;
-    level->count--;
+    level->count -= bytes != 0;
     level->frees++;
     if (level->high_count != 0 && level->highs[level->high_count - 1].ticks >= ticks)
         gauges_lower_highs(level, (int64_t)bytes, ticks);
@@ -404,7 +404,7 @@ gauges_end(struct gauges_slice *slice, uint16_t id, uint32_t tag, uint64_t size,
     if (layer == NULL)
         return;
     gauges_lower(&layer->settled, size, ticks < until ? ticks : until);
-    gauges_add_tag(slice->gauges, tag, id, -(int64_t)size, -1);
+    gauges_add_tag(slice->gauges, tag, id, -(int64_t)size, -(int64_t)(size != 0));
 }
 
 static void
@@ -446,8 +446,8 @@ gauges_settle_allocation(struct gauges_slice *slice, const struct tidei_record *
 {
     struct gauges_layer *layer = gauges_layer(slice->gauges, record->layer);
     const struct tidei_row *made = &slice->pair->rows[row];
-    bool freed = made->early == 0 && made->free != TIDEI_NO_FREE &&
-                 ((made->free & TIDEI_FREE_EARLY) != 0 || made->free < index);
+    bool freed =
+        made->early == 0 && made->free != TIDEI_NO_FREE && ((made->free & TIDEI_FREE_EARLY) != 0 || made->free < index);
 
     if (layer == NULL)
         return;
@@ -464,7 +464,7 @@ gauges_settle_allocation(struct gauges_slice *slice, const struct tidei_record *
         return;
     }
     gauges_raise(&layer->settled, record->size, tidei_pair_row_ticks(slice->pair, row));
-    gauges_add_tag(slice->gauges, record->tag, record->layer, (int64_t)record->size, 1);
+    gauges_add_tag(slice->gauges, record->tag, record->layer, (int64_t)record->size, record->size != 0);
 }
 
 /* Lives that have ended where their address was allocated again, and whose frees have not come. */

@@ -59,18 +59,18 @@ struct tidei_gauge {
     uint64_t marks;
     uint64_t lost_allocations;
     uint64_t lost_frees;
-    uint64_t late;             /* records that came later than they were waited for */
-    uint32_t layer_count;      /* of `layers` */
-    uint32_t layers_left_out;  /* that have no room there */
-    uint32_t pool_count;       /* of `pools` */
-    uint32_t pools_left_out;   /* that have no room there */
-    uint32_t tag_count;        /* of `tags` */
-    uint32_t tags_left_out;    /* with live allocations, and no room there */
-    uint64_t tags_left_bytes;  /* live in these */
+    uint64_t late;            /* records that came later than they were waited for */
+    uint32_t layer_count;     /* of `layers` */
+    uint32_t layers_left_out; /* that have no room there */
+    uint32_t pool_count;      /* of `pools` */
+    uint32_t pools_left_out;  /* that have no room there */
+    uint32_t tag_count;       /* of `tags` */
+    uint32_t tags_left_out;   /* with live allocations, and no room there */
+    uint64_t tags_left_bytes; /* live in these */
     struct tidei_gauge_layer layers[TIDEI_GAUGE_LAYERS];
     struct tidei_gauge_pool pools[TIDEI_GAUGE_POOLS];
-    struct tidei_gauge_tag tags[TIDEI_GAUGE_TAGS];       /* most bytes first */
-    uint64_t alloc_durations[TIDEI_GAUGE_DURATIONS];     /* calls so far, see tidei_gauge_bucket */
+    struct tidei_gauge_tag tags[TIDEI_GAUGE_TAGS];   /* most bytes first */
+    uint64_t alloc_durations[TIDEI_GAUGE_DURATIONS]; /* calls so far, see tidei_gauge_bucket */
     uint64_t free_durations[TIDEI_GAUGE_DURATIONS];
 };
 
