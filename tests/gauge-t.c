@@ -140,7 +140,7 @@ model_step(struct model *model, struct tide_resource *stack)
     model->lives[place].tag = 0;
 }
 
-/* Whether the page has the model's tags: those with live allocations, most bytes first. Their ids are of their order. */
+/* Whether the page has the model's tags: those with live allocations, most bytes first. */
 static bool
 has_tags(const struct tidei_gauge *gauge, const struct model *model, const char *path)
 {

@@ -27,10 +27,10 @@ struct watch_options {
 static const struct option_def watch_defs[] = {
     { "interval", 'i', OPTION_TEXT, "TIME",
       "look so often: 100ms, 2s, 1min; 1s, or 100ms on a screen;\nfrom 20ms to 60min", AT(interval), NULL, 0 },
-    { "count", 'c', OPTION_COUNT, "N", "end after so many looks; else when nothing is recorded any more", AT(count), NULL,
-      0 },
-    { "plain", 0, OPTION_FLAG, NULL, "a line for each process and look, as where output is no terminal", AT(plain), NULL,
-      0 },
+    { "count", 'c', OPTION_COUNT, "N", "end after so many looks; else when nothing is recorded any more", AT(count),
+      NULL, 0 },
+    { "plain", 0, OPTION_FLAG, NULL, "a line for each process and look, as where output is no terminal", AT(plain),
+      NULL, 0 },
     { 0 },
 };
 
@@ -158,7 +158,8 @@ watch_run(struct invocation *call)
     if (options->plain && json)
         return command_misused(call->command, "--plain and --json contradict each other");
     if (options->interval != NULL && !watch_parse_interval(options->interval, &interval_ns))
-        return command_misused(call->command, "--interval=%s: write a time from 20ms to 60min with its unit, as 100ms or 2s",
+        return command_misused(call->command,
+                               "--interval=%s: write a time from 20ms to 60min with its unit, as 100ms or 2s",
                                options->interval);
     status = watch_find(&watch, true);
     if (status == COMMAND_FINE && watch.list_count == 0 && options->count != 0)

@@ -16,7 +16,7 @@
 
 #define GAUGE_TRIES      100 /* the writer writes once in a millisecond, and a copy takes microseconds */
 #define GAUGE_STALE_NS   15000000u
-#define GAUGE_RINGS_MOST 512u      /* looked at, for what waits in them */
+#define GAUGE_RINGS_MOST 512u /* looked at, for what waits in them */
 #define GAUGE_LOCK_BYTES ((off_t)1 << 62)
 
 bool
@@ -247,15 +247,9 @@ const char *
 gauge_state_word(enum gauge_state state)
 {
     static const char *const words[] = {
-        [GAUGE_RECORDING] = "recording",
-        [GAUGE_BEGINS] = "begins",
-        [GAUGE_ENDED] = "ended",
-        [GAUGE_KILLED] = "killed",
-        [GAUGE_FAILED] = "failed",
-        [GAUGE_OLD] = "older recorder",
-        [GAUGE_NEWER] = "newer recorder",
-        [GAUGE_UNKNOWN] = "damaged",
-        [GAUGE_REFUSED] = "unreadable",
+        [GAUGE_RECORDING] = "recording",  [GAUGE_BEGINS] = "begins",   [GAUGE_ENDED] = "ended",
+        [GAUGE_KILLED] = "killed",        [GAUGE_FAILED] = "failed",   [GAUGE_OLD] = "older recorder",
+        [GAUGE_NEWER] = "newer recorder", [GAUGE_UNKNOWN] = "damaged", [GAUGE_REFUSED] = "unreadable",
     };
 
     return words[state];

@@ -13,14 +13,14 @@
 /* What a look at a recording finds. */
 enum gauge_state {
     GAUGE_RECORDING,
-    GAUGE_BEGINS,   /* its files are being made */
-    GAUGE_ENDED,    /* there is no ring file, or the process has ended the trace: it has all */
-    GAUGE_KILLED,   /* the process is gone; the page has its last word */
-    GAUGE_FAILED,   /* the recording has ended early: see `failure` */
-    GAUGE_OLD,      /* the recorder is of a version without a gauge page */
-    GAUGE_NEWER,    /* the recorder is of a later version */
-    GAUGE_UNKNOWN,  /* no ring file, or damaged */
-    GAUGE_REFUSED,  /* the file may not be read, or belongs to others: see `error` */
+    GAUGE_BEGINS,  /* its files are being made */
+    GAUGE_ENDED,   /* there is no ring file, or the process has ended the trace: it has all */
+    GAUGE_KILLED,  /* the process is gone; the page has its last word */
+    GAUGE_FAILED,  /* the recording has ended early: see `failure` */
+    GAUGE_OLD,     /* the recorder is of a version without a gauge page */
+    GAUGE_NEWER,   /* the recorder is of a later version */
+    GAUGE_UNKNOWN, /* no ring file, or damaged */
+    GAUGE_REFUSED, /* the file may not be read, or belongs to others: see `error` */
 };
 
 struct gauge_file {

@@ -47,8 +47,7 @@ draw_put(int row, int column, int width, const char *text)
     mvaddnstr(row, column, text, (int)taken);
 }
 
-static void __attribute__((format(printf, 4, 5)))
-draw_format(int row, int column, int width, const char *format, ...)
+static void __attribute__((format(printf, 4, 5))) draw_format(int row, int column, int width, const char *format, ...)
 {
     char text[1024];
     va_list arguments;
@@ -384,9 +383,9 @@ draw_groups(const struct draw_state *state, int row, int rows, int column)
     char title[64];
 
     snprintf(title, sizeof(title), "%s%s", draw_by_word(state->by),
-             state->lives == NULL  ? ""
-             : state->is_at_peak   ? " at the peak"
-                                   : " when asked");
+             state->lives == NULL ? ""
+             : state->is_at_peak  ? " at the peak"
+                                  : " when asked");
     attron(A_BOLD);
     draw_format(row, column, width, width < 44 ? "%-*.*s %10s %5s" : "%-*.*s %10s %5s %7s", room, room, title, "LIVE",
                 "SHARE", "COUNT");
@@ -455,8 +454,8 @@ draw_compare(const void *left, const void *right)
     else if (draw_sorted->sort == DRAW_BY_RATE)
         difference = other->allocation_rate - one->allocation_rate;
     else
-        difference = strcmp(watch_process_name(one, name, sizeof(name)),
-                            watch_process_name(other, others, sizeof(others)));
+        difference =
+            strcmp(watch_process_name(one, name, sizeof(name)), watch_process_name(other, others, sizeof(others)));
     if (difference != 0)
         return difference > 0 ? 1 : -1;
     return (*places[0] > *places[1]) - (*places[0] < *places[1]);

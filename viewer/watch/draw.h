@@ -8,13 +8,13 @@ enum draw_sort { DRAW_BY_LIVE, DRAW_BY_COUNT, DRAW_BY_PEAK, DRAW_BY_RATE, DRAW_B
 
 /* What the screen shows now. */
 struct draw_state {
-    const struct watch *watch;              /* borrows */
-    const struct watch_process *process;    /* borrows; NULL: all of them */
-    size_t selected;                        /* of all, as sorted */
+    const struct watch *watch;           /* borrows */
+    const struct watch_process *process; /* borrows; NULL: all of them */
+    size_t selected;                     /* of all, as sorted */
     enum draw_sort sort;
-    enum watch_by by;                       /* of the live set */
-    const struct watch_lives *lives;        /* borrows; NULL: the tags of the page */
-    bool is_at_peak;                        /* of `lives`: the moment is the peak's */
+    enum watch_by by;                /* of the live set */
+    const struct watch_lives *lives; /* borrows; NULL: the tags of the page */
+    bool is_at_peak;                 /* of `lives`: the moment is the peak's */
     bool is_frozen;
     bool has_help;
     char message[256]; /* at the bottom */

@@ -116,8 +116,9 @@ lives_read_part(struct watch_lives *lives, const struct trace *trace, const stru
     static const char *const columns[WATCH_BYS] = { "tag_id", "alloc_thread_id", "alloc_stream_id" };
     int64_t last, until = lives->next_id + LIVES_PART;
 
-    if (!trace_has(trace, "allocation", "allocation_id layer_id size status tag_id alloc_ns free_ns alloc_thread_id "
-                                        "alloc_stream_id") ||
+    if (!trace_has(trace, "allocation",
+                   "allocation_id layer_id size status tag_id alloc_ns free_ns alloc_thread_id "
+                   "alloc_stream_id") ||
         trace_each(trace, lives_take, lives,
                    "SELECT coalesce(%s, 0), sum(size), count(*) FROM allocation WHERE allocation_id >= %lld AND "
                    "allocation_id < %lld AND alloc_ns <= %lld AND (free_ns IS NULL OR free_ns > %lld) AND status = 0 "

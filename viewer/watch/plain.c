@@ -77,8 +77,8 @@ plain_line(const struct watch_process *process, const char *when)
     watch_process_name(process, name, sizeof(name));
     watch_process_state(process, state, sizeof(state));
     if (!process->was_seen) {
-        printf("%-8s %-16.16s %7u %10s %8s %10s %10s %8s %8s %6s %6s %s\n", when, name, process->file.pid, "-", "-", "-",
-               "-", "-", "-", "-", "-", state);
+        printf("%-8s %-16.16s %7u %10s %8s %10s %10s %8s %8s %6s %6s %s\n", when, name, process->file.pid, "-", "-",
+               "-", "-", "-", "-", "-", "-", state);
         return;
     }
     printf("%-8s %-16.16s %7u %10s %8llu %10s %10s %8s %8s %6llu %6llu %s\n", when, name, process->file.pid,
@@ -92,8 +92,8 @@ plain_line(const struct watch_process *process, const char *when)
 void
 watch_print_plain(const struct watch *watch, uint64_t line)
 {
-    uint64_t every = watch->list_count < PLAIN_HEAD_EVERY ? PLAIN_HEAD_EVERY / (watch->list_count + !watch->list_count)
-                                                          : 1;
+    uint64_t every =
+        watch->list_count < PLAIN_HEAD_EVERY ? PLAIN_HEAD_EVERY / (watch->list_count + !watch->list_count) : 1;
     char when[16];
 
     plain_time(when, sizeof(when));

@@ -222,11 +222,12 @@ screen_move(struct screen *screen, int key)
 static void
 screen_sort(struct screen *screen)
 {
-    static const enum draw_sort after_of_one[DRAW_SORTS] = { [DRAW_BY_LIVE] = DRAW_BY_COUNT,
-                                                             [DRAW_BY_COUNT] = DRAW_BY_NAME };
+    static const enum draw_sort after_of_one[DRAW_SORTS] = {
+        [DRAW_BY_LIVE] = DRAW_BY_COUNT, [DRAW_BY_COUNT] = DRAW_BY_NAME
+    };
 
-    screen->state.sort = screen->state.process != NULL ? after_of_one[screen->state.sort]
-                                                       : (screen->state.sort + 1) % DRAW_SORTS;
+    screen->state.sort =
+        screen->state.process != NULL ? after_of_one[screen->state.sort] : (screen->state.sort + 1) % DRAW_SORTS;
     screen_say(screen, "by %s", draw_sort_word(screen->state.sort));
 }
 
@@ -289,8 +290,8 @@ screen_look(struct screen *screen)
 
     if (now < screen->next_ns)
         return true;
-    screen->next_ns = now - screen->next_ns < screen->interval_ns ? screen->next_ns + screen->interval_ns
-                                                                  : now + screen->interval_ns;
+    screen->next_ns =
+        now - screen->next_ns < screen->interval_ns ? screen->next_ns + screen->interval_ns : now + screen->interval_ns;
     screen_look_at_report(screen);
     if (screen->state.is_frozen)
         return true;

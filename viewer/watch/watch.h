@@ -11,12 +11,12 @@
 
 #include "viewer/read/gauge.h"
 
-#define WATCH_SPAN_NS      UINT64_C(60000000000) /* the picture shows so much */
-#define WATCH_SAMPLES      1024                  /* kept for it */
-#define WATCH_RATE_NS      UINT64_C(1000000000)  /* rates are means of about so long */
-#define WATCH_PROCESSES    1024
-#define WATCH_NAME_BYTES   256
-#define WATCH_NO_LIMIT     UINT64_MAX
+#define WATCH_SPAN_NS    UINT64_C(60000000000) /* the picture shows so much */
+#define WATCH_SAMPLES    1024                  /* kept for it */
+#define WATCH_RATE_NS    UINT64_C(1000000000)  /* rates are means of about so long */
+#define WATCH_PROCESSES  1024
+#define WATCH_NAME_BYTES 256
+#define WATCH_NO_LIMIT   UINT64_MAX
 
 /* A layer as the trace describes it. */
 struct watch_layer {
@@ -36,8 +36,8 @@ struct watch_tag {
 struct watch_names {
     char command[WATCH_NAME_BYTES]; /* may hold anything, as the next one and the names of tags */
     char hostname[64];
-    uint64_t start_unix_ns; /* 0: not known */
-    uint64_t limit_bytes;   /* the least of the limits; WATCH_NO_LIMIT: there is none */
+    uint64_t start_unix_ns;     /* 0: not known */
+    uint64_t limit_bytes;       /* the least of the limits; WATCH_NO_LIMIT: there is none */
     struct watch_layer *layers; /* owned */
     size_t layer_count, layer_capacity;
     struct watch_tag *tags; /* owned */
@@ -58,10 +58,10 @@ struct watch_process {
     struct gauge_file file;
     struct gauge_look look;
     struct watch_names names;
-    bool was_seen;               /* `look` has had a page: the last one stays in `page` */
-    bool is_over;                /* it is not looked at any more */
-    struct tidei_gauge page;     /* the last one */
-    uint64_t outermost;          /* how many layers the sums are of */
+    bool was_seen;                /* `look` has had a page: the last one stays in `page` */
+    bool is_over;                 /* it is not looked at any more */
+    struct tidei_gauge page;      /* the last one */
+    uint64_t outermost;           /* how many layers the sums are of */
     uint64_t peak_bytes, peak_ns; /* of the only outermost layer; of several the sum of their peaks, and 0 */
     struct watch_sample now;
     struct watch_sample *samples; /* owned; a ring */

@@ -36,8 +36,8 @@
 
 #define TIDEI_RING_MAGIC "TIDERING"
 /*
- * 4 had no gauge page, 3 no records of the kind 18, 2 no correction of the clock and no checks, 1 no records of the kinds 16 and 17: all
- * are read.
+ * 4 had no gauge page, 3 no records of the kind 18, 2 no correction of the clock and no checks, 1 no records of the
+ * kinds 16 and 17: all are read.
  */
 #define TIDEI_RING_FORMAT   5
 #define TIDEI_RING_CHECKED  3 /* the first format in which records have checks */
