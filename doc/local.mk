@@ -27,7 +27,8 @@ command_pages = \
 	doc/tidemark-stack.1 \
 	doc/tidemark-summary.1 \
 	doc/tidemark-timeline.1 \
-	doc/tidemark-top.1
+	doc/tidemark-top.1 \
+	doc/tidemark-watch.1
 EXTRA_DIST += $(command_pages)
 man_MANS =
 if COMMAND

@@ -38,7 +38,8 @@ AM_CONDITIONAL([SANITIZERS], [test "x$enable_sanitizers" != xno])
 AC_DEFUN([TIDE_SUMMARY], [
 command_summary="no: switched off"
 AS_IF([test "x$enable_command" != xno], [command_summary="smartcols $SMARTCOLS_version, $SMARTCOLS_source
-                    zlib $ZLIB_version, $ZLIB_source"])
+                    zlib $ZLIB_version, $ZLIB_source
+                    screen $curses_summary"])
 AS_ECHO(["
 $PACKAGE_STRING
   compiler          $CC $CFLAGS

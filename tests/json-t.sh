@@ -220,6 +220,17 @@ keep replay --stack 'guard | host' "$trace"
 keep recommend --candidates=6 "$trace"
 keep recommend --candidates=6 --capacity=1KiB "$trace" "$trace"
 keep recommend --candidates=6 --stack 'pool | limit(1KiB) | cuda' "$trace"
+# A program that records, its page once more without a command line and names, and one that was cut off.
+mkfifo "$scratch/ready"
+"$top_builddir/tests/slowly" "$scratch/running.db" 60 >"$scratch/ready" &
+read -r ready <"$scratch/ready"
+keep watch --count=1 "$scratch/running.db"
+mkdir "$scratch/bare"
+cp "$scratch/running.db-rings" "$scratch/bare/running.db-rings"
+keep watch --count=1 "$scratch/bare"
+head -c 170000 "$scratch/running.db-rings" >"$scratch/bare/running.db-rings"
+keep watch --count=1 "$scratch/bare"
+kill -9 $!
 keep devices
 fake=$top_builddir/tests/fake-cuda/.libs
 if test -e "$fake/libcuda.so.1"; then

@@ -72,6 +72,12 @@ tests_pairs_SOURCES = tests/pairs.c
 tests_pairs_LDFLAGS = -no-install
 tests_pairs_LDADD = libtidemark.la
 
+# Without libtool's wrapper script, since the test kills it.
+check_PROGRAMS += tests/slowly
+tests_slowly_SOURCES = tests/slowly.c
+tests_slowly_LDFLAGS = -no-install
+tests_slowly_LDADD = libtidemark.la
+
 check_PROGRAMS += tests/recording
 tests_recording_SOURCES = tests/recording.c
 tests_recording_LDADD = libtidemark.la
@@ -230,7 +236,8 @@ command_tests = \
 	tests/shown-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh \
-	tests/temporary-t.sh
+	tests/temporary-t.sh \
+	tests/watch-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
 EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py
@@ -937,6 +944,14 @@ check_PROGRAMS += tests/pair-t
 tests_pair_t_SOURCES = tests/pair-t.c
 tests_pair_t_LDADD = libtidemark-test.la
 TESTS += tests/pair-t
+
+check_PROGRAMS += tests/gauge-t
+tests_gauge_t_SOURCES = tests/gauge-t.c $(trace_test)
+tests_gauge_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_gauge_t_CFLAGS = $(trace_test_cflags)
+tests_gauge_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/gauge-t
+THREADED_TESTS += tests/gauge-t
 
 check_PROGRAMS += tests/database-t
 tests_database_t_SOURCES = tests/database-t.c $(trace_test)

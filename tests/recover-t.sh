@@ -247,8 +247,8 @@ left damaged
 byte "$trace-rings" 3 130
 refused 'a damaged ring file' 'no ring file of a trace'
 left newer
-byte "$trace-rings" 8 005
-refused 'a ring file of a newer format' 'ring file of format 5, this version reads format 4'
+byte "$trace-rings" 8 006
+refused 'a ring file of a newer format' 'ring file of format 6, this version reads format 5'
 left older
 byte "$trace-rings" 8 001
 has_words "$(answer recover "$trace") $(ls "$trace-rings" 2>&1)" 'No such file' 'a ring file of the format before is taken in'

@@ -29,6 +29,37 @@ static const struct field header_fields[] = {
     FIELD(tidei_ring_header, shift_before),  FIELD(tidei_ring_header, apart_ticks),
     FIELD(tidei_ring_header, owner),         FIELD(tidei_ring_header, lost_more),
     FIELD(tidei_ring_header, failure_bytes), FIELD(tidei_ring_header, failure),
+    FIELD(tidei_ring_header, gauge_bytes),
+};
+
+static const struct field gauge_fields[] = {
+    FIELD(tidei_gauge, written_ns),      FIELD(tidei_gauge, merged_ns),      FIELD(tidei_gauge, tags_ns),
+    FIELD(tidei_gauge, epoch_ns),        FIELD(tidei_gauge, marks),          FIELD(tidei_gauge, lost_allocations),
+    FIELD(tidei_gauge, lost_frees),      FIELD(tidei_gauge, late),           FIELD(tidei_gauge, layer_count),
+    FIELD(tidei_gauge, layers_left_out), FIELD(tidei_gauge, pool_count),     FIELD(tidei_gauge, pools_left_out),
+    FIELD(tidei_gauge, tag_count),       FIELD(tidei_gauge, tags_left_out),  FIELD(tidei_gauge, tags_left_bytes),
+    FIELD(tidei_gauge, layers),          FIELD(tidei_gauge, pools),          FIELD(tidei_gauge, tags),
+    FIELD(tidei_gauge, alloc_durations), FIELD(tidei_gauge, free_durations),
+};
+
+static const struct field gauge_layer_fields[] = {
+    FIELD(tidei_gauge_layer, layer_id),   FIELD(tidei_gauge_layer, live_bytes), FIELD(tidei_gauge_layer, live_count),
+    FIELD(tidei_gauge_layer, peak_bytes), FIELD(tidei_gauge_layer, peak_ns),    FIELD(tidei_gauge_layer, allocations),
+    FIELD(tidei_gauge_layer, frees),      FIELD(tidei_gauge_layer, failures),   FIELD(tidei_gauge_layer, total_bytes),
+};
+
+static const struct field gauge_pool_fields[] = {
+    FIELD(tidei_gauge_pool, layer_id),
+    FIELD(tidei_gauge_pool, used_bytes),
+    FIELD(tidei_gauge_pool, reserved_bytes),
+    FIELD(tidei_gauge_pool, reserved_high_bytes),
+};
+
+static const struct field gauge_tag_fields[] = {
+    FIELD(tidei_gauge_tag, layer_id),
+    FIELD(tidei_gauge_tag, tag_id),
+    FIELD(tidei_gauge_tag, live_bytes),
+    FIELD(tidei_gauge_tag, live_count),
 };
 
 static const struct field directory_fields[] = {
@@ -98,15 +129,21 @@ main(void)
     char page[4096];
 
     snprintf(page, sizeof(page), "%s/doc/trace.md", folder != NULL ? folder : ".");
-    plan(7);
+    plan(11);
     is_documented(page, "header", header_fields, sizeof(header_fields) / sizeof(*header_fields));
+    is_documented(page, "gauge", gauge_fields, sizeof(gauge_fields) / sizeof(*gauge_fields));
+    is_documented(page, "gauge layer", gauge_layer_fields, sizeof(gauge_layer_fields) / sizeof(*gauge_layer_fields));
+    is_documented(page, "gauge pool", gauge_pool_fields, sizeof(gauge_pool_fields) / sizeof(*gauge_pool_fields));
+    is_documented(page, "gauge tag", gauge_tag_fields, sizeof(gauge_tag_fields) / sizeof(*gauge_tag_fields));
     is_documented(page, "directory", directory_fields, sizeof(directory_fields) / sizeof(*directory_fields));
     is_documented(page, "ring", ring_fields, sizeof(ring_fields) / sizeof(*ring_fields));
     is_documented(page, "record", record_fields, sizeof(record_fields) / sizeof(*record_fields));
     is_documented(page, "text record", text_fields, sizeof(text_fields) / sizeof(*text_fields));
-    ok(all_of(TIDEI_PAGE == 4096, TIDEI_RING_PREFIX_BYTES == 167936), "the first ring begins at 167936");
+    ok(all_of(TIDEI_PAGE == 4096, TIDEI_RING_PREFIX_BYTES == 167936, TIDEI_GAUGE_BYTES == 28672,
+              TIDEI_GAUGE_COPY_BYTES == 12288, offsetof(struct tidei_gauge_pages, copies) == 4096),
+       "the gauge page begins at 167936, and its copies are those of the page");
     ok(all_of(TIDEI_CHUNK_BYTES == 1048576, TIDEI_CHUNK_RECORDS == 16384, TIDEI_MAX_RINGS == 4096,
-              TIDEI_MAX_CHUNKS == 16384, TIDEI_RING_FORMAT == 4),
+              TIDEI_MAX_CHUNKS == 16384, TIDEI_RING_FORMAT == 5),
        "chunks, the most rings and chunks, and the format are those of the page");
     return done();
 }

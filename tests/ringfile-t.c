@@ -229,7 +229,7 @@ test_each_check(void)
     uint64_t nan = UINT64_C(0x7ff8000000000000);
 
     test_refused(0, 'X', 1, "no ring file of a trace", "a file of another kind is refused");
-    test_refused(HEADER(format), TIDEI_RING_FORMAT + 1, 4, "format 5", "a file of a newer format is refused");
+    test_refused(HEADER(format), TIDEI_RING_FORMAT + 1, 4, "format 6", "a file of a newer format is refused");
     test_refused(HEADER(trace_id), header->trace_id + 1, 8, "another trace", "a file of another trace is refused");
     test_refused(HEADER(ring_bytes), 8192, 8, "segments",
                  "a file with a ring size that does not fit its rings is refused");
@@ -550,6 +550,7 @@ lay_out_sparse(bool full)
     bool good = fd >= 0;
 
     header->ring_bytes = ring_bytes;
+    header->gauge_bytes = 0;
     header->ring_count = SPARSE_RINGS;
     header->buffers[0].count = header->buffers[1].count = 0;
     header->published &= ~(uint64_t)0xfffffff;

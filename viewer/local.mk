@@ -31,6 +31,7 @@ include viewer/export/local.mk
 include viewer/replay/local.mk
 include viewer/recommend/local.mk
 include viewer/check/local.mk
+include viewer/watch/local.mk
 include viewer/commands/local.mk
 
 # The completions are what the command prints, so that they know what it knows.

@@ -26,7 +26,8 @@
     each(stack) \
     each(summary) \
     each(timeline) \
-    each(top)
+    each(top) \
+    each(watch)
 /* clang-format on */
 
 #define COMMANDS_DECLARE(name) extern const struct command command_##name;

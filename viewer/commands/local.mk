@@ -27,4 +27,5 @@ tidemark_SOURCES += \
 	viewer/commands/timeline.c \
 	viewer/commands/top.c \
 	viewer/commands/training.c \
-	viewer/commands/training.h
+	viewer/commands/training.h \
+	viewer/commands/watch.c

@@ -18,6 +18,8 @@ libviewer_la_SOURCES += \
 	viewer/read/device-use.h \
 	viewer/read/filter.c \
 	viewer/read/filter.h \
+	viewer/read/gauge.c \
+	viewer/read/gauge.h \
 	viewer/read/json-pull.c \
 	viewer/read/json-pull.h \
 	viewer/read/layer-graph.c \

@@ -8,6 +8,8 @@ libtidemark_la_SOURCES += \
 	src/trace/events/asker.h \
 	src/trace/events/event-calls.c \
 	src/trace/events/event-calls.h \
+	src/trace/events/gauges.c \
+	src/trace/events/gauges.h \
 	src/trace/events/merge.c \
 	src/trace/events/merge.h \
 	src/trace/events/pair.c \

@@ -493,8 +493,10 @@ tidei_merge_drain(struct tidei_merge *merge)
     uint64_t before = merge->count;
 
     merge->full = false;
-    if (rings == 0)
+    if (rings == 0) {
+        tidei_gauges_merged(merge->gauges, merge->buffer, before, before, merge->watermark, merge->late);
         return 0;
+    }
     for (uint32_t i = rings / 2; i-- > 0;)
         merge_sift(merge, i, rings);
     while (merge_run(merge, &active))
@@ -504,6 +506,8 @@ tidei_merge_drain(struct tidei_merge *merge)
         merge->count = before;
     if (merge->count != before)
         merge_publish(merge, rings);
+    tidei_gauges_merged(merge->gauges, merge->buffer, before, merge->count,
+                        merge->full ? merge->last_ticks : merge->watermark, merge->late);
     return merge->count - before;
 }
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/trace/events/gauges.h"
 #include "src/trace/events/steady.h"
 #include "src/trace/ring/ringfile.h"
 
@@ -46,8 +47,9 @@ struct tidei_merge {
     bool full;            /* the buffer has no room for the records in the rings */
     bool hurry;           /* wait for no record any more */
     uint64_t last_ticks;
-    uint64_t watermark; /* of the latest drain: all records before it are in the backlog, unless `full` */
-    uint64_t late;      /* records that got another time: a later one was merged, or theirs was too far ahead */
+    uint64_t watermark;          /* of the latest drain: all records before it are in the backlog, unless `full` */
+    struct tidei_gauges *gauges; /* borrowed; told of each drain. NULL: none */
+    uint64_t late; /* records that got another time: a later one was merged, or theirs was too far ahead */
     struct tidei_merge_cursor cursors[TIDEI_MAX_RINGS];
     struct tidei_merge_seen seen[TIDEI_MAX_RINGS];
 };

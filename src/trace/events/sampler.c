@@ -326,6 +326,26 @@ tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_onc
     pthread_mutex_unlock(&sampler->lock);
 }
 
+uint32_t
+tidei_sampler_latest(struct tidei_sampler *sampler, struct tidei_gauge_pool *pools, uint32_t most, uint32_t *left_out)
+{
+    uint32_t count;
+
+    pthread_mutex_lock(&sampler->lock);
+    count = sampler->watch_count < most ? (uint32_t)sampler->watch_count : most;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sampler_watch *watch = &sampler->watches[i];
+
+        pools[i] = (struct tidei_gauge_pool){ .layer_id = watch->layer_id,
+                                              .used_bytes = watch->last.used_bytes,
+                                              .reserved_bytes = watch->last.reserved_bytes,
+                                              .reserved_high_bytes = watch->last.reserved_high_bytes };
+    }
+    *left_out = (uint32_t)sampler->watch_count - count;
+    pthread_mutex_unlock(&sampler->lock);
+    return count;
+}
+
 void
 tidei_sampler_hold(struct tidei_sampler *sampler)
 {

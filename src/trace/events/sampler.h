@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "src/resource/resource.h"
+#include "src/trace/ring/gauge.h"
 
 /* The bytes of one pool at one time. */
 struct tidei_pool_sample {
@@ -73,6 +74,13 @@ void tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *
  * the time.
  */
 void tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once);
+
+/*
+ * What the watched layers said last, of at most `most`; *left_out are those for which there is no room. Returns how
+ * many. Any thread.
+ */
+uint32_t tidei_sampler_latest(struct tidei_sampler *sampler, struct tidei_gauge_pool *pools, uint32_t most,
+                              uint32_t *left_out);
 
 /* Around fork(): no query is under way and none begins, unless one takes too long. In the child: there is no thread. */
 void tidei_sampler_hold(struct tidei_sampler *sampler);

@@ -43,7 +43,7 @@ ringcheck_segments(const struct tidei_ringfile *file)
     uint32_t chunks = atomic_load_explicit(&file->header->chunk_count, memory_order_relaxed);
     size_t count = (size_t)rings + chunks;
     uint64_t *offsets = malloc((count + 1) * sizeof(*offsets));
-    uint64_t end = TIDEI_RING_PREFIX_BYTES;
+    uint64_t end = tidei_ring_segments(file->header);
     bool follow = true;
 
     if (offsets == NULL)

@@ -13,6 +13,7 @@ libtidemark_la_SOURCES += \
 	src/trace/ring/filelimit.h \
 	src/trace/ring/function.c \
 	src/trace/ring/function.h \
+	src/trace/ring/gauge.h \
 	src/trace/ring/owner.c \
 	src/trace/ring/owner.h \
 	src/trace/ring/producer.c \

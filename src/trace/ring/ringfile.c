@@ -357,6 +357,14 @@ ringfile_new(const char *path)
     return file;
 }
 
+/* Map the gauge page of a file that this process creates. */
+static enum tide_status
+ringfile_map_gauge(struct tidei_ringfile *file)
+{
+    file->gauge = ringfile_map(file, TIDEI_RING_PREFIX_BYTES, TIDEI_GAUGE_BYTES);
+    return file->gauge != NULL ? TIDE_OK : ringfile_error(file->path, "mmap", errno);
+}
+
 /* Map header and directory. */
 static enum tide_status
 ringfile_map_prefix(struct tidei_ringfile *file)
@@ -482,15 +490,18 @@ tidei_ringfile_create(const char *path, const char *replaced, mode_t mode, uint6
     if (claimed) {
         file->fault.found = ringfile_faulted;
         tidei_ringfile_write_in_place(file->fd);
-        error = ringfile_allocate(file->fd, 0, TIDEI_RING_PREFIX_BYTES);
+        error = ringfile_allocate(file->fd, 0, TIDEI_RING_PREFIX_BYTES + TIDEI_GAUGE_BYTES);
         status = error == 0 ? ringfile_map_prefix(file) : ringfile_error(path, "no space", error);
+        if (status == TIDE_OK)
+            status = ringfile_map_gauge(file);
     }
     if (status != TIDE_OK) {
         tidei_ringfile_close(file, claimed);
         ringfile_put_back(replaced, path);
         return status;
     }
-    file->size = TIDEI_RING_PREFIX_BYTES;
+    file->size = TIDEI_RING_PREFIX_BYTES + TIDEI_GAUGE_BYTES;
+    file->header->gauge_bytes = TIDEI_GAUGE_BYTES;
     file->buffer_chunks_max = (uint32_t)(backlog_bytes / 2 / TIDEI_CHUNK_BYTES);
     if (file->buffer_chunks_max == 0)
         file->buffer_chunks_max = 1;
@@ -524,6 +535,8 @@ ringfile_check_header(const struct tidei_ringfile *file)
     if (!tidei_is_power_of_two(header->ring_bytes) || header->ring_bytes < TIDEI_PAGE ||
         header->ring_bytes > (uint64_t)1 << 30)
         return ringfile_damaged(file, "damaged ring file: the size of its rings is impossible");
+    if (header->gauge_bytes != 0 && header->gauge_bytes != TIDEI_GAUGE_BYTES)
+        return ringfile_damaged(file, "damaged ring file: the size of its gauge page is impossible");
     if (header->ring_count > TIDEI_MAX_RINGS || header->chunk_count > TIDEI_MAX_CHUNKS)
         return ringfile_damaged(file, "damaged ring file: the number of its segments is impossible");
     if (header->ready > 1 || (header->ready == 0 && header->ring_count != 0))
@@ -537,7 +550,7 @@ ringfile_map_segment(struct tidei_ringfile *file, uint64_t offset, uint64_t byte
 {
     void *address;
 
-    if (offset % TIDEI_PAGE != 0 || offset < TIDEI_RING_PREFIX_BYTES || offset > file->size ||
+    if (offset % TIDEI_PAGE != 0 || offset < tidei_ring_segments(file->header) || offset > file->size ||
         bytes > file->size - offset)
         return ringfile_damaged(file, "damaged ring file: a segment lies outside of it, or it was cut off");
     address = ringfile_map(file, offset, bytes);
@@ -565,7 +578,8 @@ ringfile_map_segments(struct tidei_ringfile *file)
     }
     file->buffer_chunks_max = TIDEI_MAX_CHUNKS / 2;
     /* Not the file's end: a kill may have left a segment there that the directory does not name. It is reused. */
-    file->size = TIDEI_RING_PREFIX_BYTES + rings * (TIDEI_PAGE + file->ring_bytes) + chunks * TIDEI_CHUNK_BYTES;
+    file->size =
+        tidei_ring_segments(file->header) + rings * (TIDEI_PAGE + file->ring_bytes) + chunks * TIDEI_CHUNK_BYTES;
     return status;
 }
 
@@ -603,7 +617,7 @@ ringfile_is_unborn(const struct tidei_ringfile *file)
 {
     char magic[8] = "";
 
-    return file->size <= TIDEI_RING_PREFIX_BYTES && pread(file->fd, magic, sizeof(magic), 0) >= 0 &&
+    return file->size <= TIDEI_RING_PREFIX_BYTES + TIDEI_GAUGE_BYTES && pread(file->fd, magic, sizeof(magic), 0) >= 0 &&
            memcmp(magic, "\0\0\0\0\0\0\0", sizeof(magic)) == 0;
 }
 
@@ -765,6 +779,8 @@ tidei_ringfile_close(struct tidei_ringfile *file, bool unlink_it)
         for (uint32_t i = 0; i < file->buffer_chunks[buffer]; i++)
             munmap(file->chunks[buffer][i], TIDEI_CHUNK_BYTES);
     }
+    if (file->gauge != NULL)
+        munmap(file->gauge, TIDEI_GAUGE_BYTES);
     if (file->header != NULL)
         munmap(file->header, TIDEI_RING_PREFIX_BYTES);
     ringfile_close_both(file);

@@ -27,6 +27,7 @@
 #include "src/sync/testpoint.h"
 #include "src/trace/ring/claim.h"
 #include "src/trace/ring/clock.h"
+#include "src/trace/ring/gauge.h"
 #include "src/trace/ring/owner.h"
 #include "src/trace/ring/record.h"
 
@@ -35,10 +36,10 @@
 
 #define TIDEI_RING_MAGIC "TIDERING"
 /*
- * 3 had no records of the kind 18, 2 no correction of the clock and no checks, 1 no records of the kinds 16 and 17: all
- * are read.
+ * 4 had no gauge page, 3 no records of the kind 18, 2 no correction of the clock and no checks, 1 no records of the
+ * kinds 16 and 17: all are read.
  */
-#define TIDEI_RING_FORMAT   4
+#define TIDEI_RING_FORMAT   5
 #define TIDEI_RING_CHECKED  3 /* the first format in which records have checks */
 #define TIDEI_MAX_RINGS     4096
 #define TIDEI_MAX_CHUNKS    16384 /* of both buffers together: 16 GiB */
@@ -129,6 +130,7 @@ struct tidei_ring_header {
     struct tidei_lost lost_more[TIDEI_LOST_CAUSES - 1];
     _Atomic uint32_t failure_bytes;         /* set after the text */
     char failure[TIDEI_RING_FAILURE_BYTES]; /* why the recording has ended early: the trace may not have it */
+    uint32_t gauge_bytes;                   /* of the gauge page, behind the directory; 0: there is none */
 };
 
 /* The offset of each segment, a multiple of the page size; bit 0 of a chunk's offset is its buffer. */
@@ -141,6 +143,13 @@ _Static_assert(sizeof(struct tidei_ring_header) <= TIDEI_PAGE, "the header of th
 
 #define TIDEI_RING_PREFIX_BYTES                                                                                        \
     ((TIDEI_PAGE + sizeof(struct tidei_ring_directory) + TIDEI_PAGE - 1) / TIDEI_PAGE * TIDEI_PAGE)
+
+/* Where the segments of a file begin. */
+static inline uint64_t
+tidei_ring_segments(const struct tidei_ring_header *header)
+{
+    return TIDEI_RING_PREFIX_BYTES + header->gauge_bytes;
+}
 
 /* The process that has locked a ring file. */
 struct tidei_ring_holder {
@@ -171,6 +180,7 @@ struct tidei_ringfile {
     int refused_error;
     struct tidei_ring_header *header;
     struct tidei_ring_directory *directory;
+    struct tidei_gauge_pages *gauge; /* NULL: none, or not mapped, since another process has written it */
     struct tidei_ring *rings[TIDEI_MAX_RINGS];
     struct tidei_record *chunks[2][TIDEI_MAX_CHUNKS]; /* of each buffer */
     uint32_t buffer_chunks[2];

@@ -140,6 +140,8 @@ commit_sealed(struct tidei_writer *writer)
             sealed->paired = commit_slice_end(writer, sealed->done);
             if (!tidei_pair_run(writer->pair, sealed->buffer, sealed->done, sealed->paired))
                 return tide_error_set(TIDE_ENOMEM, "log: %s: no host memory", writer->database->path);
+            tidei_gauges_paired(writer->gauges, writer->pair, sealed->done, sealed->paired,
+                                sealed->paired == sealed->count);
         }
         status = commit_write(writer);
     } while (status == TIDE_OK && sealed->done < sealed->count);

@@ -92,6 +92,8 @@ tidei_writer_new(struct tidei_session *session, struct tidei_ringfile *file, str
     pthread_cond_init(&writer->wake, &monotonic);
     pthread_cond_init(&writer->flushed, NULL);
     pthread_condattr_destroy(&monotonic);
+    if (session != NULL)
+        writer->merge->gauges = writer->gauges = tidei_gauges_new(file, writer->sampler, &database->timeline);
     writer->session = session;
     writer->file = file;
     writer->database = database;
@@ -348,6 +350,7 @@ tidei_writer_free(struct tidei_writer *writer)
 {
     tidei_database_close(writer->database);
     tidei_merge_free(writer->merge);
+    tidei_gauges_free(writer->gauges);
     tidei_pair_free(writer->pair);
     tidei_sampler_free(writer->sampler);
     tidei_counts_free(writer->counts);

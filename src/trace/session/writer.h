@@ -39,6 +39,7 @@ struct tidei_writer {
     struct tidei_database *database;
     struct tidei_sampler *sampler;
     struct tidei_counts *counts;
+    struct tidei_gauges *gauges; /* NULL in a recovery */
     struct tidei_driver_calls *calls;
     bool tsc;
     struct tidei_sealed sealed;

@@ -1,0 +1,256 @@
+/* Reads the gauge page of a running recording. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/trace/ring/ringfile.h"
+#include "viewer/read/gauge.h"
+
+#define GAUGE_TRIES      100 /* the writer writes once in a millisecond, and a copy takes microseconds */
+#define GAUGE_STALE_NS   15000000u
+#define GAUGE_RINGS_MOST 512u /* looked at, for what waits in them */
+#define GAUGE_LOCK_BYTES ((off_t)1 << 62)
+
+bool
+gauge_open(const char *path, struct gauge_file *out)
+{
+    /* The ring file lies beside the file that a link leads to. */
+    char *real = realpath(path, NULL);
+
+    *out = (struct gauge_file){ .fd = -1, .trace = strdup(path) };
+    if (asprintf(&out->rings, "%s%s", real != NULL ? real : path, TIDEI_RINGS_SUFFIX) < 0)
+        out->rings = NULL;
+    free(real);
+    if (out->trace != NULL && out->rings != NULL)
+        return true;
+    gauge_close(out);
+    return false;
+}
+
+void
+gauge_close(struct gauge_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->trace);
+    free(file->rings);
+    *file = (struct gauge_file){ .fd = -1 };
+}
+
+/* Read exactly so many bytes. */
+static bool
+gauge_read(const struct gauge_file *file, void *out, size_t bytes, uint64_t offset)
+{
+    return pread(file->fd, out, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+/* Whether the name is another file by now, or nobody's. */
+static bool
+gauge_is_replaced(const struct gauge_file *file)
+{
+    struct stat open_info, named;
+
+    return lstat(file->rings, &named) == 0 && fstat(file->fd, &open_info) == 0 &&
+           (named.st_ino != open_info.st_ino || named.st_dev != open_info.st_dev);
+}
+
+static bool
+gauge_is_gone(const struct gauge_file *file)
+{
+    struct stat info;
+
+    return lstat(file->rings, &info) != 0 && errno == ENOENT;
+}
+
+/* Open the ring file. A file of others beside a trace is not read: see trace_check_beside. */
+static enum gauge_state
+gauge_open_rings(struct gauge_file *file)
+{
+    struct stat info, trace;
+    int fd = open(file->rings, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
+
+    file->error = fd < 0 ? errno : 0;
+    if (fd < 0)
+        return file->error == ENOENT ? GAUGE_ENDED : GAUGE_REFUSED;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
+        (stat(file->trace, &trace) == 0 && info.st_uid != trace.st_uid && info.st_uid != geteuid() &&
+         info.st_uid != 0)) {
+        close(fd);
+        file->error = EPERM;
+        return GAUGE_REFUSED;
+    }
+    file->fd = fd;
+    return GAUGE_RECORDING;
+}
+
+static void
+gauge_let_go(struct gauge_file *file)
+{
+    close(file->fd);
+    file->fd = -1;
+}
+
+/* What kind of file it is. A header without a magic is being written, by a process that lives. */
+static enum gauge_state
+gauge_check(struct gauge_file *file, struct tidei_ring_header *header)
+{
+    static const char none[sizeof(header->magic)];
+
+    *header = (struct tidei_ring_header){ 0 };
+    if (!gauge_read(file, header, sizeof(*header), 0) || memcmp(header->magic, none, sizeof(none)) == 0)
+        return GAUGE_BEGINS;
+    if (memcmp(header->magic, TIDEI_RING_MAGIC, sizeof(header->magic)) != 0)
+        return GAUGE_UNKNOWN;
+    file->format = header->format;
+    file->pid = header->pid;
+    file->trace_id = header->trace_id;
+    if (header->format > TIDEI_RING_FORMAT)
+        return GAUGE_NEWER;
+    if (header->gauge_bytes == 0)
+        return GAUGE_OLD;
+    if (header->gauge_bytes != TIDEI_GAUGE_BYTES || header->ring_count > TIDEI_MAX_RINGS)
+        return GAUGE_UNKNOWN;
+    return header->ready == 0 ? GAUGE_BEGINS : GAUGE_RECORDING;
+}
+
+/* Whether the recording process has the file. Where the file system has no locks, its process id tells. */
+static bool
+gauge_is_held(const struct gauge_file *file)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = GAUGE_LOCK_BYTES };
+
+    if (fcntl(file->fd, F_OFD_GETLK, &lock) == 0)
+        return lock.l_type != F_UNLCK;
+    return file->pid != 0 && (kill((pid_t)file->pid, 0) == 0 || errno != ESRCH);
+}
+
+/* The counts of a page from a file that anybody may have written are at most those of its lists. */
+static bool
+gauge_is_sound(const struct tidei_gauge *page)
+{
+    return page->layer_count <= TIDEI_GAUGE_LAYERS && page->pool_count <= TIDEI_GAUGE_POOLS &&
+           page->tag_count <= TIDEI_GAUGE_TAGS;
+}
+
+/* Read a whole copy: pread() and not a mapping, which would be a signal where the file is cut off. */
+static bool
+gauge_read_page(const struct gauge_file *file, struct tidei_gauge *out)
+{
+    const uint64_t base = TIDEI_RING_PREFIX_BYTES;
+    uint64_t before, after = 0;
+
+    for (int i = 0; i < GAUGE_TRIES; i++) {
+        uint64_t copy;
+
+        if (!gauge_read(file, &before, sizeof(before), base) || before == 0)
+            return false;
+        copy = base + offsetof(struct tidei_gauge_pages, copies) + (before & 1) * TIDEI_GAUGE_COPY_BYTES;
+        atomic_thread_fence(memory_order_acquire);
+        if (!gauge_read(file, out, sizeof(*out), copy))
+            return false;
+        atomic_thread_fence(memory_order_acquire);
+        if (!gauge_read(file, &after, sizeof(after), base))
+            return false;
+        if (before == after)
+            return gauge_is_sound(out);
+    }
+    return false;
+}
+
+/* Whether records wait in the rings, or are being written. */
+static bool
+gauge_has_waiting(const struct gauge_file *file, const struct tidei_ring_header *header)
+{
+    uint64_t offsets[GAUGE_RINGS_MOST];
+    uint32_t count = header->ring_count < GAUGE_RINGS_MOST ? header->ring_count : GAUGE_RINGS_MOST;
+
+    if (count != 0 && !gauge_read(file, offsets, count * sizeof(*offsets), TIDEI_PAGE))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        struct tidei_ring ring;
+
+        if (gauge_read(file, &ring, sizeof(ring), offsets[i]) && (ring.head != ring.tail || ring.open != 0))
+            return true;
+    }
+    return count < header->ring_count;
+}
+
+/* How far behind the page is: where nothing has happened since, it is not written. */
+static void
+gauge_set_times(const struct gauge_file *file, const struct tidei_ring_header *header, struct gauge_look *look)
+{
+    uint64_t now = tidei_monotonic_ns();
+
+    look->now_ns = now > header->start_ns ? now - header->start_ns : 0;
+    look->behind_ns = 0;
+    if (look->state == GAUGE_RECORDING && look->now_ns > look->page.merged_ns &&
+        (look->now_ns - look->page.merged_ns < GAUGE_STALE_NS || gauge_has_waiting(file, header)))
+        look->behind_ns = look->now_ns - look->page.merged_ns;
+}
+
+/* The state of a file with a page. */
+static enum gauge_state
+gauge_process_state(struct gauge_file *file, const struct tidei_ring_header *header)
+{
+    uint32_t bytes = header->failure_bytes;
+    bool held = gauge_is_held(file);
+
+    if (header->exited != 0 || (!held && gauge_is_gone(file)))
+        return GAUGE_ENDED;
+    if (!held)
+        return GAUGE_KILLED;
+    if (bytes == 0)
+        return GAUGE_RECORDING;
+    if (bytes >= sizeof(file->failure))
+        bytes = sizeof(file->failure) - 1;
+    memcpy(file->failure, header->failure, bytes);
+    file->failure[bytes] = '\0';
+    return GAUGE_FAILED;
+}
+
+void
+gauge_look(struct gauge_file *file, struct gauge_look *out)
+{
+    struct tidei_ring_header header;
+
+    /* A name that is gone: what is open still has the last word of the recording. */
+    if (file->fd >= 0 && gauge_is_replaced(file))
+        gauge_let_go(file);
+    out->has_page = false;
+    out->state = file->fd >= 0 ? GAUGE_RECORDING : gauge_open_rings(file);
+    if (file->fd < 0)
+        return;
+    out->state = gauge_check(file, &header);
+    if (out->state == GAUGE_RECORDING)
+        out->state = gauge_process_state(file, &header);
+    else if (out->state == GAUGE_BEGINS && !gauge_is_held(file))
+        out->state = gauge_is_gone(file) ? GAUGE_ENDED : GAUGE_UNKNOWN;
+    if (out->state == GAUGE_RECORDING || out->state == GAUGE_ENDED || out->state == GAUGE_KILLED ||
+        out->state == GAUGE_FAILED) {
+        out->has_page = header.ready != 0 && gauge_read_page(file, &out->page);
+        if (out->has_page)
+            gauge_set_times(file, &header, out);
+    }
+    if (out->state != GAUGE_RECORDING && out->state != GAUGE_FAILED && out->state != GAUGE_KILLED)
+        gauge_let_go(file);
+}
+
+const char *
+gauge_state_word(enum gauge_state state)
+{
+    static const char *const words[] = {
+        [GAUGE_RECORDING] = "recording",  [GAUGE_BEGINS] = "begins",   [GAUGE_ENDED] = "ended",
+        [GAUGE_KILLED] = "killed",        [GAUGE_FAILED] = "failed",   [GAUGE_OLD] = "older recorder",
+        [GAUGE_NEWER] = "newer recorder", [GAUGE_UNKNOWN] = "damaged", [GAUGE_REFUSED] = "unreadable",
+    };
+
+    return words[state];
+}

@@ -1,0 +1,204 @@
+/* Looks at recordings: sums of their outermost layers, rates, and samples for the picture. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/watch/watch.h"
+
+/* Two samples are so far apart at least. */
+#define PROCESS_STEP_NS (WATCH_SPAN_NS / (WATCH_SAMPLES - 24))
+
+const struct watch_sample *
+watch_sample_at(const struct watch_process *process, size_t back)
+{
+    return &process->samples[(process->first + process->count - 1 - back) % WATCH_SAMPLES];
+}
+
+/* Whether a recorded layer counts: requests of others come down to it otherwise. Without names the first one does. */
+static bool
+process_is_outermost(const struct watch_process *process, size_t place)
+{
+    const struct watch_layer *layer = watch_layer(process, (uint32_t)process->page.layers[place].layer_id);
+
+    return layer != NULL ? !layer->is_below : process->names.layer_count == 0 && place == 0;
+}
+
+uint32_t
+watch_main_layer(const struct watch_process *process)
+{
+    uint64_t most = 0;
+    uint32_t id = 0;
+
+    for (size_t i = 0; i < process->page.layer_count; i++) {
+        if (!process_is_outermost(process, i) || (id != 0 && process->page.layers[i].live_bytes <= most))
+            continue;
+        most = process->page.layers[i].live_bytes;
+        id = (uint32_t)process->page.layers[i].layer_id;
+    }
+    return id;
+}
+
+static void
+process_sum(struct watch_process *process)
+{
+    struct watch_sample *now = &process->now;
+    const struct tidei_gauge *page = &process->page;
+
+    *now = (struct watch_sample){ .ns = process->look.now_ns };
+    process->outermost = process->peak_bytes = process->peak_ns = 0;
+    for (size_t i = 0; i < page->layer_count; i++) {
+        const struct tidei_gauge_layer *layer = &page->layers[i];
+
+        if (!process_is_outermost(process, i))
+            continue;
+        now->live_bytes += layer->live_bytes;
+        now->live_count += layer->live_count;
+        now->total_bytes += layer->total_bytes;
+        now->allocations += layer->allocations;
+        now->frees += layer->frees;
+        now->failures += layer->failures;
+        process->peak_bytes += layer->peak_bytes;
+        process->peak_ns = process->outermost++ == 0 ? layer->peak_ns : 0;
+    }
+    for (size_t i = 0; i < page->pool_count; i++) {
+        const struct watch_layer *layer = watch_layer(process, (uint32_t)page->pools[i].layer_id);
+
+        if (layer == NULL || !layer->is_base)
+            continue;
+        now->used_bytes += page->pools[i].used_bytes;
+        now->reserved_bytes += page->pools[i].reserved_bytes;
+    }
+}
+
+static void
+process_keep(struct watch_process *process)
+{
+    if (process->samples == NULL)
+        process->samples = calloc(WATCH_SAMPLES, sizeof(*process->samples));
+    if (process->samples == NULL)
+        return;
+    if (process->count != 0 && process->now.ns - watch_sample_at(process, 0)->ns < PROCESS_STEP_NS)
+        return;
+    if (process->count == WATCH_SAMPLES) {
+        process->first = (process->first + 1) % WATCH_SAMPLES;
+        process->count--;
+    }
+    process->samples[(process->first + process->count++) % WATCH_SAMPLES] = process->now;
+}
+
+/* A rate by two counters; one that was set back, by a new recording, has none. */
+static double
+process_rate(uint64_t before, uint64_t now, uint64_t ns)
+{
+    return ns != 0 && now > before ? (double)(now - before) * 1e9 / (double)ns : 0;
+}
+
+/* Rates since the sample that is about a second old, or the latest that is older. */
+static void
+process_set_rates(struct watch_process *process)
+{
+    const struct watch_sample *now = &process->now, *then = NULL;
+    uint64_t ns;
+
+    process->allocation_rate = process->free_rate = process->byte_rate = 0;
+    for (size_t back = 0; back < process->count; back++) {
+        then = watch_sample_at(process, back);
+        if (now->ns - then->ns >= WATCH_RATE_NS * 9 / 10)
+            break;
+    }
+    if (then == NULL || then->ns >= now->ns)
+        return;
+    ns = now->ns - then->ns;
+    process->allocation_rate = process_rate(then->allocations, now->allocations, ns);
+    process->free_rate = process_rate(then->frees, now->frees, ns);
+    process->byte_rate = process_rate(then->total_bytes, now->total_bytes, ns);
+}
+
+/* The duration that a share of the calls since the last time does not exceed: the end of its bucket. */
+static uint64_t
+process_quantile(const struct watch_process *process, double share, uint64_t calls)
+{
+    uint64_t seen = 0;
+
+    for (unsigned i = 0; i < TIDEI_GAUGE_DURATIONS; i++) {
+        seen += process->page.alloc_durations[i] - process->durations[i];
+        if ((double)seen >= share * (double)calls)
+            return tidei_gauge_bucket_ns(i + 1 < TIDEI_GAUGE_DURATIONS ? i + 1 : i);
+    }
+    return 0;
+}
+
+static void
+process_set_durations(struct watch_process *process)
+{
+    uint64_t calls = 0;
+
+    if (process->durations_ns != 0 && process->now.ns - process->durations_ns < WATCH_RATE_NS)
+        return;
+    for (unsigned i = 0; i < TIDEI_GAUGE_DURATIONS; i++) {
+        if (process->page.alloc_durations[i] < process->durations[i])
+            memset(process->durations, 0, sizeof(process->durations));
+        calls += process->page.alloc_durations[i] - process->durations[i];
+    }
+    process->median_ns = calls != 0 ? process_quantile(process, 0.5, calls) : 0;
+    process->most_ns = calls != 0 ? process_quantile(process, 0.99, calls) : 0;
+    memcpy(process->durations, process->page.alloc_durations, sizeof(process->durations));
+    process->durations_ns = process->now.ns;
+}
+
+static int
+process_by_layer(const void *left, const void *right)
+{
+    const struct tidei_gauge_layer *a = left, *b = right;
+
+    return (a->layer_id > b->layer_id) - (a->layer_id < b->layer_id);
+}
+
+static int
+process_by_pool(const void *left, const void *right)
+{
+    const struct tidei_gauge_pool *a = left, *b = right;
+
+    return (a->layer_id > b->layer_id) - (a->layer_id < b->layer_id);
+}
+
+static void
+process_look(struct watch_process *process)
+{
+    if (process->is_over)
+        return;
+    gauge_look(&process->file, &process->look);
+    /* A folder may have another recording of this name later. */
+    process->is_over = process->look.state == GAUGE_ENDED || process->look.state == GAUGE_KILLED ||
+                       process->look.state == GAUGE_OLD || process->look.state == GAUGE_NEWER ||
+                       process->look.state == GAUGE_UNKNOWN || process->look.state == GAUGE_REFUSED;
+    if (!process->look.has_page)
+        return;
+    process->was_seen = true;
+    process->page = process->look.page;
+    qsort(process->page.layers, process->page.layer_count, sizeof(*process->page.layers), process_by_layer);
+    qsort(process->page.pools, process->page.pool_count, sizeof(*process->page.pools), process_by_pool);
+    watch_read_names(process);
+    process_sum(process);
+    process_set_rates(process);
+    process_set_durations(process);
+    process_keep(process);
+}
+
+void
+watch_look(struct watch *watch)
+{
+    for (size_t i = 0; i < watch->list_count; i++)
+        process_look(watch->list[i]);
+}
+
+bool
+watch_is_over(const struct watch *watch)
+{
+    for (size_t i = 0; i < watch->list_count; i++) {
+        if (!watch->list[i]->is_over)
+            return false;
+    }
+    return true;
+}
