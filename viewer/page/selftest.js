@@ -1,0 +1,182 @@
+'use strict';
+// The page tests itself where its address ends with #selftest: blocks against the manifest, every view, 60 frames.
+
+async function selftest() {
+  const lines = [];
+  let [number_, failed] = [0, 0];
+  const ok = (passed, what, why) => {
+    failed += !passed;
+    lines.push(`${passed ? 'ok' : 'not ok'} ${++number_} - ${what}`, ...(passed || why === undefined ? [] : ['# ' + why]));
+  };
+  const attempt = async (what, check) => {
+    try {
+      const why = await check();
+      ok(why === undefined, what, why);
+    } catch (error) {
+      ok(false, what, error.stack);
+    }
+  };
+  const { manifest, anchors, lives, series } = data;
+  await attempt('every block decodes to as many bytes and rows as the manifest says', async () => {
+    for (const block of blocksOf(manifest)) await read(block);
+  });
+  await attempt('the timelines have the peak and the number of events', () => {
+    const most = Object.values(series).map(({ levels }) => levels.at(-1).most[0] ?? 0);
+    const events = series.time.events.reduce((sum, value) => sum + value, 0);
+    if (most.some((value) => value !== (manifest.peak?.bytes ?? 0))) return 'peaks ' + most.join();
+    if (events !== manifest.events) return events + ' events';
+  });
+  await attempt('the groups of each bucket add up to the most that was live in it', async () => {
+    for (const by of data.groupings) {
+      for (const x of Object.keys(AXES)) {
+        const found = await groupsOf(data, by, x);
+        const each = found.width / series[x].width;
+        for (let b = 0; b < found.rows; b++) {
+          const most = series[x].levels[0].most.subarray(b * each, (b + 1) * each).reduce((high, value) => Math.max(high, value), 0);
+          if (most !== found.total[b]) return `${by} over ${x}, bucket ${b}: ${found.total[b]}, not ${most}`;
+        }
+      }
+    }
+  });
+  let slowest = 0;
+  await attempt('the live set at each exact instant has the bytes and the count that the manifest says', () => {
+    for (let i = 0; i < anchors.rows; i++) {
+      const before = performance.now();
+      const rows = liveAt(data, i);
+      slowest = Math.max(slowest, performance.now() - before);
+      const size = rows.reduce((sum, life) => sum + lives.size[life], 0);
+      if (size !== anchors.kept_bytes[i] || rows.length !== anchors.kept_count[i]) return `instant ${i}: ${size} in ${rows.length}`;
+      if (!manifest.lives.least_bytes && size !== anchors.bytes[i]) return `instant ${i}: ${size}, not ${anchors.bytes[i]}`;
+    }
+  });
+  await attempt('the peak is an exact instant', () => {
+    if (manifest.peak && !anchors.ns.some((ns, i) => ns === manifest.peak.ns && anchors.bytes[i] === manifest.peak.bytes)) return 'it is none';
+  });
+  await attempt('the reports say the same as the manifest', () => {
+    const { peak, leaks, failures } = data.reports;
+    if (peak && peak.peak_bytes !== (manifest.peak?.bytes ?? 0)) return 'peak ' + peak.peak_bytes;
+    if (leaks && !leaks.suppressed_count && leaks.live_bytes !== manifest.live.bytes) return 'live ' + leaks.live_bytes;
+    if (failures && failures.failures.length > manifest.failures_count) return 'failures ' + failures.failures.length;
+  });
+  for (const x of Object.keys(AXES)) {
+    for (const by of data.groupings) {
+      await attempt(`the timeline by ${by} over ${x} is drawn`, async () => {
+        setAxis(x);
+        setGrouping(by);
+        stack = await groupsOf(data, by, x);
+        fit();
+        drawAll();
+        return blank('timeline-canvas');
+      });
+    }
+    for (const colour of data.map ? Object.keys(MAP_COLOURS) : []) {
+      await attempt(`the address map over ${x} is drawn by ${colour}`, async () => {
+        view.colour = colour;
+        await mapPart(new Set(['colour']));
+        return blank('map-canvas');
+      });
+    }
+  }
+  await attempt('instants and icicle are drawn, exact and in between, of an instant and of a range', async () => {
+    for (const ns of [view.at, data.begin, (data.begin + data.end) / 2 | 0]) {
+      goTo(ns);
+      await instantPart(new Set(['at']));
+      iciclePart(new Set(['at']));
+    }
+    view.select = [data.begin, data.end];
+    iciclePart(new Set(['select']));
+    rangePart(new Set(['select']));
+    clearAll();
+    if (!byId('instant-body').textContent) return 'no instant';
+    return blank('icicle-canvas');
+  });
+  for (const tab of shownTabs()) {
+    await attempt(`the tab ${tab.title} is filled`, () => {
+      setTab(tab.id);
+      drawAll();
+      if (byId('panel-' + tab.id).hidden || byId('panel-' + tab.id).textContent.length < tab.title.length + 5) return 'it is empty';
+    });
+  }
+  await attempt('each key does what the help says, and none fails', () => {
+    for (const [, , keys] of KEYS) {
+      for (const key of Object.keys(keys)) {
+        document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+        drawAll();
+      }
+    }
+    byId('help').close();
+    document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '0', bubbles: true }));
+    const { from } = view;
+    document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowUp', bubbles: true }));
+    drawAll();
+    if (data.manifest.events > 100 && view.from === from && view.to === axis().end) return 'the arrow did not zoom';
+  });
+  await attempt('a link opens the same picture', () => {
+    setAxis('time');
+    zoom(.5);
+    setTab('about');
+    const state = () => [Math.round(view.from), Math.round(view.to), view.at, view.by, view.tab].join();
+    const [before, link] = [state(), linkText()];
+    fit();
+    Object.assign(view, { tab: 'peak', by: '', at: 0 });
+    readLink(link);
+    const after = state();
+    if (after !== before) return `${after}, not ${before}`;
+  });
+  await attempt('names are text: the page has no element that a name could have made', () => {
+    const alien = document.querySelectorAll('main :is(script, img, iframe, object, embed, style, link, form), main [onclick], main [onerror]');
+    if (alien.length) return alien[0].outerHTML.slice(0, 200);
+  });
+  await attempt('nothing is wider than the page', () => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    if (scrollWidth > clientWidth) return `${scrollWidth} of ${clientWidth} pixels`;
+  });
+  await attempt('each picture has a sentence, and the table behind it has rows', () => {
+    for (const canvas of document.querySelectorAll('canvas[role=img]')) if (!canvas.getAttribute('aria-label') && !canvas.closest('[hidden]')) return canvas.id;
+    if (timelineTable().rows.length !== 65) return 'the timeline’s table';
+  });
+  const timing = await frames();
+  ok(timing.frames.length === 60, '60 frames are drawn while the window is zoomed and panned');
+  lines.push(`1..${number_}`);
+  const at = (name) => Math.round(performance.getEntriesByName(name)[0].startTime);
+  const rank = (values, part) => values.sort((a, b) => a - b)[Math.floor((values.length - 1) * part)].toFixed(1);
+  lines.push(`# first_picture_ms ${at('first picture')}`, `# all_ms ${at('all')}`, `# live_set_worst_ms ${slowest.toFixed(1)}`,
+    `# draw_ms median ${rank(timing.draws, .5)} p95 ${rank(timing.draws, .95)} worst ${rank(timing.draws, 1)}`,
+    `# frame_ms median ${rank(timing.frames, .5)} p95 ${rank(timing.frames, .95)}`, `# lives ${lives.rows} anchors ${anchors.rows}`);
+  byId('selftest').textContent = lines.join('\n') + '\n';
+  byId('selftest').hidden = false;
+  document.documentElement.dataset.selftest = failed ? 'failed' : 'passed';
+}
+
+/* Everything in the manifest that is a block. */
+function blocksOf(value) {
+  if (value === null || typeof value !== 'object') return [];
+  if (typeof value.id === 'string' && value.code) return [value];
+  return Object.values(value).flatMap(blocksOf);
+}
+
+function blank(id) {
+  const canvas = byId(id);
+  const { data: pixels } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  return pixels.some((value) => value) ? undefined : id + ' is blank';
+}
+
+/* 60 frames, as a wheel would make them: into the peak and out, then along. */
+async function frames() {
+  const result = { draws: [], frames: [] };
+  fit();
+  drawAll();
+  let last = await new Promise(requestAnimationFrame);
+  for (let i = 0; i < 60; i++) {
+    if (i < 40) zoom(i < 20 ? .8 : 1.25);
+    else pan(i % 2 ? .05 : -.03);
+    dirty.add('window');
+    const before = performance.now();
+    drawAll();
+    result.draws.push(performance.now() - before);
+    const now = await new Promise(requestAnimationFrame);
+    result.frames.push(now - last);
+    last = now;
+  }
+  return result;
+}
