@@ -57,6 +57,11 @@ function make(tag, properties, ...children) {
   return element;
 }
 
+/* A long name without its middle: its ends tell most. */
+function shortened(text, length) {
+  return text.length <= length ? text : text.slice(0, length >> 1) + '…' + text.slice(-(length >> 1));
+}
+
 const byId = (id) => document.getElementById(id);
 
 /* Round numbers between from and to, at most `most` of them. */

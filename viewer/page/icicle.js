@@ -162,7 +162,7 @@ function matched(at, found) {
 }
 
 function iciclePart(what) {
-  if (!data.lives) return;
+  if (!data.lives || !['at', 'select', 'search', 'rest', 'theme', 'resize'].some((word) => what.has(word))) return;
   growIcicle();
   if (what.has('search')) byId('search').value = view.search;
   drawIcicle();

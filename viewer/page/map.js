@@ -92,11 +92,12 @@ function drawMap() {
   drawAxis(pen, width, bottom);
 }
 
-/* A tick at each gap between pages, and a few addresses: their last digits, since the first are all the same. */
+/* A tick at each gap between pages, and a few addresses: the digits in which they differ. */
 function drawAddresses(pen, bottom) {
   const { rows, row_address: first, page_bytes: page } = data.manifest.map;
   const starts = first.map(Number);
   const each = bottom / rows;
+  const label = addressLabels(first);
   pen.textAlign = 'right';
   let free = 0;
   for (let row = 0; row < rows; row++) {
@@ -108,9 +109,21 @@ function drawAddresses(pen, bottom) {
     const y = Math.max(8, row * each + 2);
     if ((row && !gap && y < free + 34) || y < free || y > bottom - 4) continue;
     pen.fillStyle = theme.quiet;
-    pen.fillText('…' + first[row].slice(-6), LEFT - 10, y);
+    pen.fillText(label(first[row]), LEFT - 10, y);
     free = y + 16;
   }
+}
+
+function addressLabels(texts) {
+  const longest = Math.max(...texts.map((text) => text.length)) - 2;
+  const full = texts.map((text) => text.slice(2).padStart(longest, '0'));
+  let [same, zeros] = [0, 0];
+  while (same < longest - 1 && full.every((text) => text[same] === full[0][same])) same++;
+  while (zeros < longest - same - 1 && full.every((text) => text[longest - 1 - zeros] === '0')) zeros++;
+  return (text) => {
+    const digits = text.slice(2).padStart(longest, '0').slice(same, longest - zeros).slice(0, 6);
+    return (same ? '…' : '') + digits + (same + digits.length < longest ? '…' : '');
+  };
 }
 
 function mapTip(x, y) {

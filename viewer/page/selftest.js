@@ -52,6 +52,19 @@ async function selftest() {
   await attempt('the peak is an exact instant', () => {
     if (manifest.peak && !anchors.ns.some((ns, i) => ns === manifest.peak.ns && anchors.bytes[i] === manifest.peak.bytes)) return 'it is none';
   });
+  await attempt('the live set at the peak has in each group what the timeline has there', async () => {
+    const at = anchors.ns.indexOf(manifest.peak?.ns);
+    if (at < 0 || manifest.lives.least_bytes) return undefined;
+    for (const by of data.groupings) {
+      const [groupOf, found] = [await groupTable(data, by), await groupsOf(data, by, 'time')];
+      const sums = found.values.map(() => 0);
+      for (const life of liveAt(data, at)) sums[groupOf(life)] += lives.size[life];
+      const bucket = Math.floor((manifest.peak.ns - found.begin) / found.width);
+      const wrong = sums.findIndex((sum, g) => sum !== found.values[g][bucket]);
+      if (wrong >= 0) return `${by} ${manifest.groups[by].series[wrong].name}: ${sums[wrong]}, not ${found.values[wrong][bucket]}`;
+    }
+    return undefined;
+  });
   await attempt('the reports say the same as the manifest', () => {
     const { peak, leaks, failures } = data.reports;
     if (peak && peak.peak_bytes !== (manifest.peak?.bytes ?? 0)) return 'peak ' + peak.peak_bytes;
@@ -77,6 +90,7 @@ async function selftest() {
       });
     }
   }
+  view.colour = 'occupied';
   await attempt('instants and icicle are drawn, exact and in between, of an instant and of a range', async () => {
     for (const ns of [view.at, data.begin, (data.begin + data.end) / 2 | 0]) {
       goTo(ns);

@@ -24,7 +24,7 @@ function setUp() {
   document.title = file + ' · Tidemark';
   Object.assign(AXES.time, { begin: manifest.begin_ns, end: Math.max(manifest.end_ns, manifest.begin_ns + 1) });
   Object.assign(AXES.events, { begin: 0, end: Math.max(manifest.events, 1) });
-  view.by = data.groupings.includes('tag') ? 'tag' : data.groupings.includes('frame') ? 'frame' : data.groupings[0] ?? '';
+  view.by = ['tag', 'frame', 'size'].find((by) => manifest.groups[by]?.count <= 16) ?? data.groupings[0] ?? '';
   view.at = manifest.peak?.ns ?? manifest.begin_ns;
   options('by', data.groupings, GROUPING_WORDS);
   options('map-by', Object.keys(MAP_COLOURS), MAP_COLOURS);
@@ -49,14 +49,14 @@ function watch() {
   byId('range-clear').addEventListener('click', clearAll);
   byId('help-open').addEventListener('click', () => byId('help').showModal());
   byId('theme').addEventListener('click', () => setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'));
-  for (const details of document.querySelectorAll('.behind')) details.addEventListener('toggle', () => changed('window'));
+  for (const details of document.querySelectorAll('.behind')) details.addEventListener('toggle', () => changed('window', 'resize'));
   watchPointer(byId('timeline-canvas'), byId('tip'), (x) => readingAt(atX(x, byId('timeline-canvas').clientWidth)));
   watchPointer(byId('map-canvas'), byId('map-tip'), mapTip);
   watchOverview();
   watchIcicle();
   watchKeys();
   addEventListener('hashchange', () => readLink(location.hash));
-  addEventListener('resize', () => changed('window'));
+  addEventListener('resize', () => changed('window', 'resize'));
   addEventListener('beforeprint', () => print(true));
   addEventListener('afterprint', () => print(false));
 }

@@ -47,7 +47,7 @@ function drawTimeline() {
   const columns = pixelColumns(width);
   if (stack) drawStack(pen, columns, y, bottom);
   if (rival) drawTotal(pen, pixelColumns(width, rival), y, theme.quiet, 2);
-  drawTotal(pen, columns, y, theme.ink, stack ? 1 : 1.5);
+  drawTotal(pen, columns, y, theme.ink, 1);
   drawReserved(pen, width, y);
   drawCursor(pen, width, TOP, bottom);
   drawFailures(pen, width, bottom);
@@ -125,8 +125,8 @@ function fillBetween(pen, below, above, y, group) {
   pen.lineTo(LEFT + above.length, y(above.at(-1)));
   for (let i = below.length; i-- > 0;) {
     if (i < below.length - 1 && below[i] === below[i + 1]) continue;
+    if (i < below.length - 1) pen.lineTo(LEFT + i + 1, y(below[i + 1]));
     pen.lineTo(LEFT + i + 1, y(below[i]));
-    if (i) pen.lineTo(LEFT + i + 1, y(below[i]));
   }
   pen.lineTo(LEFT, y(below[0]));
   pen.fillStyle = groupColour(group);
@@ -137,13 +137,23 @@ function fillBetween(pen, below, above, y, group) {
   }
 }
 
+/* A line along the most of each pixel; paler from there down to its least, which is what was live all the time. */
 function drawTotal(pen, { least, most, pixels }, y, colour, thick) {
-  pen.fillStyle = colour;
+  pen.fillStyle = theme.paper;
+  pen.globalAlpha = .3;
+  for (let i = 0; i < pixels; i++) if (most[i] > least[i]) pen.fillRect(LEFT + i, y(most[i]), 1, y(least[i]) - y(most[i]));
+  pen.globalAlpha = 1;
+  pen.strokeStyle = colour;
+  pen.lineWidth = thick;
+  pen.beginPath();
+  pen.moveTo(LEFT, y(most[0]));
   for (let i = 0; i < pixels; i++) {
-    const low = i ? Math.min(least[i], most[i - 1]) : least[i];
-    const high = i ? Math.max(most[i], least[i - 1]) : most[i];
-    pen.fillRect(LEFT + i, y(high) - thick / 2, 1, Math.max(thick, y(low) - y(high) + thick));
+    if (i && most[i] === most[i - 1]) continue;
+    if (i) pen.lineTo(LEFT + i, y(most[i - 1]));
+    pen.lineTo(LEFT + i, y(most[i]));
   }
+  pen.lineTo(LEFT + pixels, y(most[pixels - 1]));
+  pen.stroke();
 }
 
 function drawReserved(pen, width, y) {
@@ -271,7 +281,7 @@ function fillLegend() {
     const off = view.hidden.has(group);
     const button = make('button', { type: 'button', className: off ? 'off' : '', title: (row.name ?? '(none)') +
       (row.peak_bytes === null ? '' : `, ${bytes(row.peak_bytes)} at most`), 'aria-pressed': String(!off) },
-    swatch(group), make('span', null, row.name || '(none)'));
+    swatch(group), make('span', null, shortened(row.name || '(none)', 30)));
     button.addEventListener('click', () => {
       if (!view.hidden.delete(group)) view.hidden.add(group);
       fillLegend();

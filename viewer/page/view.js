@@ -25,7 +25,7 @@ function drawAll() {
   const what = dirty;
   dirty = new Set();
   for (const part of parts) part(what);
-  writeLink();
+  if (parts.length) writeLink();
 }
 
 /* The window, kept within the recording and not narrower than the data is fine. */
