@@ -91,10 +91,13 @@ async function pyramid(block) {
   return { begin: block.begin, width: block.width, rows, events, levels };
 }
 
-/* The least and most from one position to another: no bucket beside them is taken in that is wider than half of it. */
+const found = [0, 0];
+
+/* The least and most from one position to another, in an array that the next call uses again. What lies beside is taken in
+   by a quarter of that width at most. */
 function extremes(series, from, to) {
   const last = series.rows - 1;
-  if (last < 0) return [0, 0];
+  if (last < 0) return found.fill(0);
   const first = Math.min(Math.max(Math.floor((from - series.begin) / series.width), 0), last);
   const behind = Math.min(Math.max(Math.ceil((to - series.begin) / series.width) - 1, first), last);
   const level = Math.max(0, Math.floor(Math.log2(behind - first + 1)) - 2);
@@ -104,21 +107,31 @@ function extremes(series, from, to) {
     if (least[i] < low) low = least[i];
     if (most[i] > high) high = most[i];
   }
-  return [low, high];
+  found[0] = low;
+  found[1] = high;
+  return found;
 }
 
 /* Where time and the number of events are both known: at each bucket's begin, and at each anchor. */
 function knots(time, anchors, manifest) {
-  const pairs = [];
-  let sum = 0;
-  for (let i = 0; i < time.rows; i++) {
-    pairs.push([time.begin + i * time.width, sum]);
+  const size = time.rows + anchors.rows + 1;
+  const [ns, events] = [new Float64Array(size), new Float64Array(size)];
+  let [length, anchor, sum] = [0, 0, 0];
+  const add = (at, event) => {
+    ns[length] = at;
+    events[length++] = event;
+  };
+  const addAnchors = (before) => {
+    for (; anchor < anchors.rows && anchors.ns[anchor] < before; anchor++) add(anchors.ns[anchor], anchors.event[anchor]);
+  };
+  for (let i = 0; i < time.rows && time.begin + i * time.width <= manifest.end_ns; i++) {
+    addAnchors(time.begin + i * time.width);
+    add(time.begin + i * time.width, sum);
     sum += time.events[i];
   }
-  for (let i = 0; i < anchors.rows; i++) pairs.push([anchors.ns[i], anchors.event[i]]);
-  pairs.push([manifest.end_ns, manifest.events]);
-  const kept = pairs.filter(([ns]) => ns <= manifest.end_ns).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-  return [0, 1].map((side) => Float64Array.from(kept, (pair) => pair[side]));
+  addAnchors(Infinity);
+  add(manifest.end_ns, manifest.events);
+  return [ns.subarray(0, length), events.subarray(0, length)];
 }
 
 function between(xs, ys, x) {
