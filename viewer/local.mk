@@ -29,6 +29,8 @@ include viewer/analysis/local.mk
 include viewer/import/local.mk
 include viewer/export/local.mk
 include viewer/replay/local.mk
+include viewer/page/local.mk
+include viewer/report/local.mk
 include viewer/check/local.mk
 include viewer/commands/local.mk
 

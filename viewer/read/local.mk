@@ -18,6 +18,8 @@ libviewer_la_SOURCES += \
 	viewer/read/device-use.h \
 	viewer/read/filter.c \
 	viewer/read/filter.h \
+	viewer/read/joint.c \
+	viewer/read/joint.h \
 	viewer/read/json-pull.c \
 	viewer/read/json-pull.h \
 	viewer/read/layer-graph.c \
