@@ -3,6 +3,7 @@
 usage: report-page.py selftest PAGE [WIDTH]            prints the page's own TAP, and what Chromium used as comments
        report-page.py shot PAGE PICTURE WIDTH HEIGHT [LINK] [light|dark]
        report-page.py print PAGE PDF
+       report-page.py value PAGE EXPRESSION            prints what the expression is once the page is there
        report-page.py find                             prints the browser; 1: there is none
 """
 
@@ -27,7 +28,7 @@ class Chromium:
     """A browser with one page in it."""
 
     def __init__(self, width, height):
-        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.folder = tempfile.mkdtemp()
         to_browser, self.commands = os.pipe()
         self.answers, from_browser = os.pipe()
 
@@ -38,7 +39,7 @@ class Chromium:
             os.dup2(high[1], 4)
 
         flags = ["--headless", "--remote-debugging-pipe", "--hide-scrollbars", "--disable-gpu", "--no-first-run",
-                 "--disable-dev-shm-usage", "--user-data-dir=" + self.folder.name, f"--window-size={width},{height}"]
+                 "--disable-dev-shm-usage", "--user-data-dir=" + self.folder, f"--window-size={width},{height}"]
         if os.getuid() == 0:
             flags.append("--no-sandbox")
         self.process = subprocess.Popen([browser(), *flags], preexec_fn=place, close_fds=False,
@@ -101,7 +102,7 @@ class Chromium:
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as file:
                     words = file.read()
-                if b"--type=renderer" not in words or self.folder.name.encode() not in words:
+                if b"--type=renderer" not in words or self.folder.encode() not in words:
                     continue
                 with open(f"/proc/{pid}/status", encoding="ascii") as file:
                     most = max([most] + [int(line.split()[1]) >> 10 for line in file if line.startswith("VmHWM")])
@@ -112,7 +113,7 @@ class Chromium:
     def close(self):
         self.process.terminate()
         self.process.wait()
-        self.folder.cleanup()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 READY = "document.documentElement.dataset.ready === 'yes' || !document.getElementById('word').hidden"
@@ -163,6 +164,15 @@ def paper(page, pdf):
     return 0
 
 
+def value(page, expression):
+    chromium = Chromium(1600, 1000)
+    chromium.open(page)
+    chromium.wait(READY, 60)
+    print(chromium.value(expression))
+    chromium.close()
+    return 0
+
+
 def find():
     if browser():
         print(browser())
@@ -170,7 +180,7 @@ def find():
 
 
 if __name__ == "__main__":
-    COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "find": find}
+    COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "value": value, "find": find}
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         sys.exit(__doc__)
     sys.exit(COMMANDS[sys.argv[1]](*sys.argv[2:]))

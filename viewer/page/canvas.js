@@ -127,7 +127,7 @@ function drawCursor(pen, width, top, bottom) {
     pen.globalAlpha = 1;
   }
   const x = Math.round(xOf(axis().of(view.at), width)) + .5;
-  if (x < LEFT || x > width - RIGHT + 1) return;
+  if (x < LEFT || x > width - RIGHT + 1 || !data.manifest.peak) return;
   pen.strokeStyle = theme.ink;
   pen.beginPath();
   pen.moveTo(x, top);

@@ -97,7 +97,7 @@ const found = [0, 0];
    by a quarter of that width at most. */
 function extremes(series, from, to) {
   const last = series.rows - 1;
-  if (last < 0) return found.fill(0);
+  if (last < 0 || from >= series.begin + series.rows * series.width) return found.fill(0);
   const first = Math.min(Math.max(Math.floor((from - series.begin) / series.width), 0), last);
   const behind = Math.min(Math.max(Math.ceil((to - series.begin) / series.width) - 1, first), last);
   const level = Math.max(0, Math.floor(Math.log2(behind - first + 1)) - 2);
@@ -168,7 +168,8 @@ function groupsOf(source, by, x) {
     const values = source.manifest.groups[by].series.map((_, g) => columns['s' + g]);
     const total = new Float64Array(block.rows);
     for (const series of values) for (let i = 0; i < block.rows; i++) total[i] += series[i];
-    return { begin: block.begin, width: block.width, rows: block.rows, values, total };
+    const names = source.manifest.groups[by].series.map(({ name }) => name);
+    return { begin: block.begin, width: block.width, rows: block.rows, values, total, names };
   });
 }
 

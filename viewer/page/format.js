@@ -40,7 +40,8 @@ function exactTime(ns) {
 }
 
 const count = (value) => (value === null || value === undefined ? '–' : number(value));
-const share = (value) => (value === null || value === undefined ? '–' : number(value * 100, Math.abs(value) < 0.1 ? 1 : 0) + '%');
+const share = (value) => (value === null || value === undefined ? '–' : value > 0 && value < .0005 ? '<0.1%'
+  : number(value * 100, Math.abs(value) < .1 ? 1 : 0) + '%');
 const plural = (value, one, many) => count(value) + ' ' + (value === 1 ? one : many ?? one + 's');
 
 /* Frames, a name, or the word for none. */

@@ -3,7 +3,7 @@
 // exact instants in the selected range. Without tags and call stacks: by size class and size.
 
 const ROW = 22;
-const icicle = { root: null, focus: null, boxes: [], chosen: null, key: '' };
+const icicle = { root: null, focus: null, boxes: [], chosen: null, key: null };
 
 const node = (name, parent) => ({ name, parent, bytes: 0, count: 0, children: new Map() });
 
@@ -164,6 +164,7 @@ function matched(at, found) {
 function iciclePart(what) {
   if (!data.lives || !['at', 'select', 'search', 'rest', 'theme', 'resize'].some((word) => what.has(word))) return;
   growIcicle();
+  if (what.has('rest')) byId('icicle-title').textContent = isNamed() ? 'Tags and call stacks' : 'Sizes';
   if (what.has('search')) byId('search').value = view.search;
   drawIcicle();
   const { root } = icicle;

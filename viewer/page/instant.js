@@ -11,9 +11,11 @@ function anchorHere() {
 
 /* The live set of the anchor by the chosen grouping: bytes and count of each group, and the rows, the largest first. */
 async function liveSet(anchor) {
-  const groupOf = await groupTable(data, view.by);
-  const groups = data.manifest.groups[view.by].series.map(() => ({ bytes: 0, count: 0 }));
+  const { by } = view;
   const rows = liveAt(data, anchor);
+  if (!by) return { groups: [], rows };
+  const groupOf = await groupTable(data, by);
+  const groups = data.manifest.groups[by].series.map(({ name }) => ({ name, bytes: 0, count: 0 }));
   for (const life of rows) {
     const group = groups[groupOf(life)];
     group.bytes += data.lives.size[life];
@@ -61,11 +63,14 @@ function blockTable(rows) {
     const { frames } = names.stacks[lives.stack[life]];
     const words = [tag.id ? tag.path : null, ...frames.slice(0, 6).map((frame) => names.frames[frame])].filter(Boolean);
     const stream = names.streams[lives.stream[life]];
-    return words.length ? words : [`${names.threads[lives.thread[life]].name}, ${stream.name}`];
+    if (!words.length && names.threads.length + names.streams.length <= 4) return ['#' + lives.allocation_id[life]];
+    return words.length ? words : [`${titledName('thread', names.threads[lives.thread[life]])}, ${titledName('stream', stream)}`];
   };
   return table(null, rows, [['size', (life) => bytes(lives.size[life]), 'n'], ['age', (life) => time(view.at - lives.alloc_ns[life]), 'n'],
     ['allocation', (life) => frameList(where(life), '#' + lives.allocation_id[life]), 'name']]);
 }
+
+const titledName = (kind, { name }) => (/^\d/.test(name) ? kind + ' ' + name : name);
 
 function betweenInstants() {
   const series = data.series.time;
@@ -83,7 +88,7 @@ function betweenInstants() {
     const place = axis().of(view.at);
     const at = Math.min(stack.rows - 1, Math.max(0, Math.floor((place - stack.begin) / stack.width)));
     content.push(make('p', { className: 'quiet' }, `By group, at the highest moment of the ${view.x === 'time' ? time(stack.width)
-      : plural(stack.width, 'event')} around it:`), bars(stack.values.map((values, group) => ({ bytes: values[at], group })), stack.total[at]));
+      : plural(stack.width, 'event')} around it:`), bars(stack.values.map((values, group) => ({ bytes: values[at], group, name: stack.names[group] })), stack.total[at]));
   }
   return content;
 }
@@ -99,13 +104,12 @@ function rivalText() {
 function bars(groups, total) {
   const without = new Map((data.reports?.peak?.groups ?? []).map((row) => [nameOf(row), row.peak_without_bytes]));
   const isPeak = data.manifest.peak?.ns === view.at;
-  const items = groups.filter((group) => group.bytes > 0).sort((a, b) => b.bytes - a.bytes).map(({ bytes: size, count: blocks, group }) => {
-    const { name } = data.manifest.groups[view.by].series[group];
+  const items = groups.filter((group) => group.bytes > 0).sort((a, b) => b.bytes - a.bytes).map(({ bytes: size, count: blocks, group, name }) => {
     const fill = make('i');
     fill.style.width = size / total * 100 + '%';
     fill.style.backgroundColor = groupColour(group);
     const words = [share(size / total), blocks === undefined ? null : plural(blocks, 'block'),
-      isPeak && without.has(name) ? `without it the peak were ${bytes(without.get(name))}` : null].filter(Boolean);
+      isPeak && without.has(name) ? `peak without it: ${bytes(without.get(name))}` : null].filter(Boolean);
     return make('li', null, make('div', { className: 'row' }, make('span', { title: name ?? '' }, name || '(none)'),
       make('span', { className: 'figures' }, bytes(size))), make('span', { className: 'meter' }, fill), make('small', null, words.join(' · ')));
   });

@@ -169,7 +169,7 @@ function describeMap() {
 async function mapPart(what) {
   if (!data.map) return;
   if (what.has('rest') || what.has('theme') || what.has('by') || what.has('colour')) {
-    mapImage.groupOf = await groupTable(data, view.by);
+    if (view.by) mapImage.groupOf = await groupTable(data, view.by);
     mapImage.key = '';
     const ends = view.colour === 'age' ? ['new', make('i'), 'old'] : ['free', make('i'), 'full'];
     byId('map-scale').replaceChildren(...(view.colour === 'group' ? ['colours as above'] : ends));

@@ -283,7 +283,7 @@ function rangeGroups(from, to) {
   if (!stack) return [];
   const bucket = (ns) => Math.min(stack.rows - 1, Math.max(0, Math.floor((axis().of(ns) - stack.begin) / stack.width)));
   const [a, b] = [bucket(from), bucket(to)];
-  const rows = data.manifest.groups[view.by].series.map((series, g) => ({ name: series.name || '(none)', first: stack.values[g][a], last: stack.values[g][b],
+  const rows = stack.names.map((name, g) => ({ name: name || '(none)', first: stack.values[g][a], last: stack.values[g][b],
     most: stack.values[g].subarray(a, b + 1).reduce((high, value) => Math.max(high, value), 0) })).filter((row) => row.most);
   return [scrolled(table('Groups by ' + GROUPING_WORDS[view.by] + ', at the highest moment of each part', rows, [named, ['at its begin', (row) => bytes(row.first), 'n'],
     ['at its end', (row) => bytes(row.last), 'n'], ['change', (row) => (row.last > row.first ? '+' : '') + bytes(row.last - row.first), 'n'], ['at most', (row) => bytes(row.most), 'n']]))];
@@ -298,8 +298,9 @@ function fillVerdict() {
     [true, peak ? `Peak ${bytes(peak.bytes)} at ${time(peak.ns)} in ${plural(peak.count, 'allocation')}` : 'Nothing was ever live', 'peak', peak?.ns],
     ...memory.map((row) => [true, `${row.peak_is_exact === false ? 'At least ' : ''}${bytes(row.peak_bytes)} reserved${manifest.reserved.length > 1 ? ' of ' + row.name : ''}`, 'fragmentation']),
     [true, plural(manifest.failures_count, 'failure'), 'failures'],
-    [true, live.count ? `${bytes(live.bytes)} never freed` : 'All was freed', 'leaks'],
-    [true, `${count(manifest.allocations)} allocations in ${time(manifest.end_ns - manifest.begin_ns)}`, 'who']];
+    [peak, live.count ? `${bytes(live.bytes)} never freed` : 'All was freed', 'leaks'],
+    [manifest.second?.peak, `Second trace: peak ${bytes(manifest.second?.peak?.bytes)}`, 'diff'],
+    [peak, `${count(manifest.allocations)} allocations in ${time(manifest.end_ns - manifest.begin_ns)}`, 'who']];
   byId('verdict').replaceChildren(...items.filter(([there]) => there).map(([, text, tab, ns], i) => {
     const link = make('a', { href: '#tables' }, text);
     link.addEventListener('click', (event) => {

@@ -39,19 +39,25 @@ function drawTimeline() {
   const bottom = height - AXIS;
   const most = timelineScale();
   const y = (value) => bottom - value / most * (bottom - TOP);
-  drawBytesAxis(pen, width, bottom, most, y);
+  if (data.manifest.peak) drawBytesAxis(pen, width, bottom, most, y);
   pen.save();
   pen.beginPath();
   pen.rect(LEFT, 0, width - LEFT - RIGHT, bottom);
   pen.clip();
   const columns = pixelColumns(width);
   if (stack) drawStack(pen, columns, y, bottom);
-  if (rival) drawTotal(pen, pixelColumns(width, rival), y, theme.quiet, 2);
-  drawTotal(pen, columns, y, theme.ink, 1);
+  drawSpread(pen, columns, y);
+  drawTotal(pen, columns, y);
+  if (rival) drawTotal(pen, pixelColumns(width, rival), y, [2, 3]);
   drawReserved(pen, width, y);
   drawCursor(pen, width, TOP, bottom);
   drawFailures(pen, width, bottom);
   pen.restore();
+  if (!data.manifest.peak) {
+    pen.textAlign = 'center';
+    pen.fillStyle = theme.quiet;
+    pen.fillText('Nothing was ever live in this recording.', (LEFT + width) / 2, height / 2);
+  }
   drawMarks(pen, width, bottom);
   drawAxis(pen, width, bottom);
 }
@@ -74,10 +80,8 @@ function pixelColumns(width, other) {
   const pixels = Math.max(1, Math.floor(width - LEFT - RIGHT));
   const each = (to - from) / pixels;
   const columns = { from, each, pixels, least: new Float64Array(pixels), most: new Float64Array(pixels) };
-  const end = source.end - source.begin;
   for (let i = 0; i < pixels; i++) {
-    const beyond = other && view.x === 'time' && from + i * each - source.begin > end;
-    [columns.least[i], columns.most[i]] = beyond ? [0, 0] : extremes(source.series[view.x], from + i * each, from + (i + 1) * each);
+    [columns.least[i], columns.most[i]] = extremes(source.series[view.x], from + i * each, from + (i + 1) * each);
   }
   return columns;
 }
@@ -137,14 +141,18 @@ function fillBetween(pen, below, above, y, group) {
   }
 }
 
-/* A line along the most of each pixel; paler from there down to its least, which is what was live all the time. */
-function drawTotal(pen, { least, most, pixels }, y, colour, thick) {
+/* Paler from the most of each pixel down to its least, which is what was live all the time. */
+function drawSpread(pen, { least, most, pixels }, y) {
   pen.fillStyle = theme.paper;
   pen.globalAlpha = .3;
   for (let i = 0; i < pixels; i++) if (most[i] > least[i]) pen.fillRect(LEFT + i, y(most[i]), 1, y(least[i]) - y(most[i]));
   pen.globalAlpha = 1;
-  pen.strokeStyle = colour;
-  pen.lineWidth = thick;
+}
+
+function drawTotal(pen, { most, pixels }, y, dashes) {
+  pen.strokeStyle = theme.ink;
+  pen.lineWidth = dashes ? 2 : 1;
+  pen.setLineDash(dashes ?? []);
   pen.beginPath();
   pen.moveTo(LEFT, y(most[0]));
   for (let i = 0; i < pixels; i++) {
@@ -154,6 +162,7 @@ function drawTotal(pen, { least, most, pixels }, y, colour, thick) {
   }
   pen.lineTo(LEFT + pixels, y(most[pixels - 1]));
   pen.stroke();
+  pen.setLineDash([]);
 }
 
 function drawReserved(pen, width, y) {
