@@ -23,7 +23,7 @@ function reservedSteps(memory) {
   const steps = [];
   const [from, to] = [axis().ns(view.from), axis().ns(view.to)];
   for (let i = Math.max(0, firstBehind(ns, from) - 1); i < rows && ns[i] <= to; i++) {
-    steps.push([ns[i], i + 1 < rows ? ns[i + 1] : AXES.time.end, values[i]]);
+    steps.push([ns[i], i + 1 < rows ? ns[i + 1] : data.end, values[i]]);
   }
   return steps;
 }
