@@ -6,6 +6,7 @@
 
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/read/filter.h"
 #include "viewer/read/joint.h"
 
 /* Give the turn to `caller` (NULL: joint_run), and wait until `self` has it again. Call with the lock. */
@@ -75,28 +76,55 @@ joint_end(struct joint *joint)
     pthread_mutex_destroy(&joint->lock);
 }
 
+/* Parts with the same filter as one, so that their lives are kept, and their frees put in order, once. */
+struct joint_parts {
+    struct scan_part *list; /* owns, with the passes of each */
+    size_t count, capacity;
+};
+
+static bool
+joint_add_part(struct joint_parts *parts, const struct scan_part *part)
+{
+    struct scan_pass *passes;
+    struct scan_part *same;
+    size_t at = 0;
+
+    while (at < parts->count && !filter_same(parts->list[at].filter, part->filter))
+        at++;
+    if (at == parts->count && !tidei_grow(&parts->list, &parts->capacity, at, 1))
+        return false;
+    if (at == parts->count)
+        parts->list[parts->count++] = (struct scan_part){ .filter = part->filter };
+    same = &parts->list[at];
+    passes = reallocarray((struct scan_pass *)same->passes, same->pass_count + part->pass_count + 1, sizeof(*passes));
+    if (passes == NULL)
+        return false;
+    memcpy(passes + same->pass_count, part->passes, part->pass_count * sizeof(*passes));
+    same->passes = passes;
+    same->pass_count += part->pass_count;
+    return true;
+}
+
 /* Read the rows of `trace` once for all parts that the callers wait for. */
 static int
 joint_read(const struct trace *trace, const struct joint_caller *callers, size_t count)
 {
     struct trace plain = *trace; /* borrows */
-    struct scan_part *parts = NULL;
-    size_t part_count = 0, capacity = 0;
+    struct joint_parts parts = { NULL, 0, 0 };
     int status = COMMAND_FINE;
 
     plain.share = NULL;
-    for (size_t i = 0; i < count && status == COMMAND_FINE; i++) {
-        if (callers[i].state != JOINT_WAITS || callers[i].part_count == 0)
-            continue;
-        if (!tidei_grow(&parts, &capacity, part_count, callers[i].part_count))
-            status = trace_broken(trace, "no memory");
-        else
-            memcpy(parts + part_count, callers[i].parts, callers[i].part_count * sizeof(*parts));
-        part_count += callers[i].part_count;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; callers[i].state == JOINT_WAITS && j < callers[i].part_count; j++) {
+            if (status == COMMAND_FINE && !joint_add_part(&parts, &callers[i].parts[j]))
+                status = trace_broken(trace, "no memory");
+        }
     }
-    if (part_count > 0 && status == COMMAND_FINE)
-        status = scan_run_parts(&plain, parts, part_count);
-    free(parts);
+    if (parts.count > 0 && status == COMMAND_FINE)
+        status = scan_run_parts(&plain, parts.list, parts.count);
+    for (size_t i = 0; i < parts.count; i++)
+        free((struct scan_pass *)parts.list[i].passes);
+    free(parts.list);
     return status;
 }
 
