@@ -3,6 +3,7 @@ EXTRA_DIST += \
 	doc/json.md \
 	doc/python.md \
 	doc/reliability.md \
+	doc/report.png \
 	doc/stack-text.md \
 	doc/trace.md
 # One to a line, so that two who add one do not meet.

@@ -225,6 +225,7 @@ command_tests = \
 	tests/replay-t.sh \
 	tests/scale-viewer-t.sh \
 	tests/stack-text-t.sh \
+	tests/report-page-t.sh \
 	tests/reserved-t.sh \
 	tests/shown-t.sh \
 	tests/summary-t.sh \
@@ -232,7 +233,7 @@ command_tests = \
 	tests/temporary-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
-EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-page.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 

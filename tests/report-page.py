@@ -4,6 +4,7 @@ usage: report-page.py selftest PAGE [WIDTH]            prints the page's own TAP
        report-page.py shot PAGE PICTURE WIDTH HEIGHT [LINK] [light|dark]
        report-page.py print PAGE PDF
        report-page.py value PAGE EXPRESSION            prints what the expression is once the page is there
+       report-page.py measure PAGE                     prints what opening it and 60 frames cost, as JSON
        report-page.py find                             prints the browser; 1: there is none
 """
 
@@ -95,8 +96,8 @@ class Chromium:
             time.sleep(0.1)
         return False
 
-    def renderer_mib(self):
-        """The most resident memory of a renderer."""
+    def renderer_mib(self, what="VmHWM"):
+        """The most resident memory of a renderer, by a line of its status."""
         most = 0
         for pid in os.listdir("/proc"):
             try:
@@ -105,7 +106,7 @@ class Chromium:
                 if b"--type=renderer" not in words or self.folder.encode() not in words:
                     continue
                 with open(f"/proc/{pid}/status", encoding="ascii") as file:
-                    most = max([most] + [int(line.split()[1]) >> 10 for line in file if line.startswith("VmHWM")])
+                    most = max([most] + [int(line.split()[1]) >> 10 for line in file if line.startswith(what)])
             except OSError:
                 continue
         return most
@@ -173,6 +174,21 @@ def value(page, expression):
     return 0
 
 
+def measure(page):
+    """Opened as a reader would, at the peak; memory at rest, and after the frames."""
+    chromium = Chromium(1600, 1000)
+    chromium.open(page)
+    if not chromium.wait(READY, 120):
+        sys.exit("report-page.py: the page is not there after 120 s")
+    time.sleep(1)
+    figures = {"page_bytes": os.path.getsize(page), "open_mib": chromium.renderer_mib("VmRSS")}
+    figures |= chromium.value("figures()")
+    figures["moved_mib"] = chromium.renderer_mib("VmRSS")
+    print(json.dumps(figures))
+    chromium.close()
+    return 0
+
+
 def find():
     if browser():
         print(browser())
@@ -180,7 +196,7 @@ def find():
 
 
 if __name__ == "__main__":
-    COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "value": value, "find": find}
+    COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "value": value, "measure": measure, "find": find}
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         sys.exit(__doc__)
     sys.exit(COMMANDS[sys.argv[1]](*sys.argv[2:]))

@@ -102,6 +102,7 @@ function drawAxis(pen, width, bottom) {
   pen.textAlign = 'center';
   pen.strokeStyle = theme.rule;
   let free = 0;
+  if (view.x === 'events') pen.fillText('events', (LEFT - 12) / 2, bottom + 13);
   for (const at of list) {
     const x = Math.round(xOf(at, width)) + .5;
     const text = axis().text(at, step);
