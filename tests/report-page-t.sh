@@ -91,7 +91,7 @@ page 'a trace with losses and marks has a page that passes its own test' "$trace
 
 make_trace "$trace" "
     INSERT OR REPLACE INTO meta VALUES ('ended', 'killed');
-    INSERT INTO life VALUES (1, 1, 1000, 10, NULL), (2, 1, 2000, 20, NULL);"
+    INSERT INTO life VALUES (1, 1, 1000, 10, NULL), (2, 1, 500, 15, 19), (3, 1, 2000, 20, NULL);"
 page 'the trace of a killed program has a page that passes its own test' "$trace"
 
 make_trace "$trace" "
