@@ -4,7 +4,7 @@
 const KEY = { time: 'time', events: 'by_event' };
 const WHY = [[1, 'the peak'], [2, 'a summit'], [4, 'an end of a plateau'], [8, 'a failure'], [16, 'a mark'], [32, 'the end'],
   [64, 'an even spread']];
-const data = { manifest: null, groupings: [] };
+const data = { manifest: null, groupings: [], missing: new Set() };   /* missing: fields that a table lacked */
 
 /* The one place that knows where blocks lie: elements of this page, each read once. The test reads them again. */
 async function rawBlock(block) {

@@ -125,7 +125,7 @@ const KEYS = [
   ['g', 'the next grouping', { g: () => setGrouping(data.groupings[(data.groupings.indexOf(view.by) + 1) % data.groupings.length]) }],
   ['e', 'events or time', { e: () => setAxis(view.x === 'time' ? 'events' : 'time') }],
   ['/', 'search tags and frames', { '/': () => byId('search').focus() }],
-  ['t', 'the next table', { t: () => setTab(TABS[(TABS.findIndex((tab) => tab.id === view.tab) + 1) % TABS.length].id) }],
+  ['t', 'the next table', { t: () => setTab(shownTabs()[(shownTabs().findIndex((tab) => tab.id === view.tab) + 1) % shownTabs().length].id) }],
   ['?', 'this help', { '?': () => byId('help').showModal() }],
 ];
 

@@ -106,6 +106,7 @@ async function selftest() {
       setTab(tab.id);
       drawAll();
       if (byId('panel-' + tab.id).hidden || byId('panel-' + tab.id).textContent.length < tab.title.length + 5) return 'it is empty';
+      if (data.missing.size) return 'no field ' + [...data.missing].join();
     });
   }
   await attempt('each key does what the help says, and none fails', () => {

@@ -5,12 +5,12 @@ const PRINTED_ROWS = 40;
 const SHOWN_ROWS = 200;
 
 /* A table: columns are [title, text or element of a row, 'n' for numbers or 'name']. */
-function table(caption, rows, columns) {
-  const head = make('tr', null, columns.map(([title, , kind]) => make('th', { scope: 'col', className: kind ?? '' }, title)));
+function table(caption, rows, cells) {
+  const head = make('tr', null, cells.map(([title, , kind]) => make('th', { scope: 'col', className: kind ?? '' }, title)));
   const limit = printing ? PRINTED_ROWS : SHOWN_ROWS;
-  const body = rows.slice(0, limit).map((row) => make('tr', null, columns.map(([, cell, kind]) =>
+  const body = rows.slice(0, limit).map((row) => make('tr', null, cells.map(([, cell, kind]) =>
     make('td', { className: kind ?? '' }, cell(row)))));
-  const more = rows.length > limit ? make('tr', null, make('td', { colSpan: columns.length, className: 'quiet' },
+  const more = rows.length > limit ? make('tr', null, make('td', { colSpan: cells.length, className: 'quiet' },
     `and ${count(rows.length - limit)} more`)) : null;
   return make('table', null, caption ? make('caption', null, caption) : null, make('thead', null, head), make('tbody', null, body, more));
 }
@@ -20,15 +20,33 @@ const titled = (title, ...content) => [make('h3', null, title), ...content];
 const none = (text) => [make('p', { className: 'quiet' }, text)];
 
 /* Rows under a heading; nothing where there are none. */
-function listed(title, rows, columns) {
-  return rows?.length ? titled(title, scrolled(table(null, rows, columns))) : [];
+function listed(title, rows, text) {
+  return rows?.length ? titled(title, scrolled(table(null, rows, columns(text)))) : [];
 }
 
 function frameList(words, title) {
   return make('ol', { title: title ?? '' }, words.map((word) => make('li', null, word)));
 }
 
-const named = ['name', (row) => (row.callstack ? frameList(row.callstack) : row.name ?? '(none)'), 'name'];
+/* How a column shows a value; `right` those that stand at the right edge. */
+const SHOWN = { bytes, count, share, time, moment: (ns) => moment(ns), meter: (part) => meter(part), text: (value) => value ?? '–',
+  frames: (value) => (value ? frameList(value) : '–'), plus: (value) => (value === null ? '' : '+' + bytes(value)),
+  change: (value) => (value > 0 ? '+' : '') + bytes(value), address: (value) => '0x' + value.toString(16),
+  until: (ns) => (ns === null ? 'the end' : moment(ns)) };
+const RIGHT_ALIGNED = ['bytes', 'count', 'share', 'time', 'moment', 'meter', 'plus', 'change', 'until'];
+
+/* Columns of rows of JSON: 'title: how field | ...'; `name` alone is what the group is called. */
+function columns(text) {
+  return text.split(' | ').map((column) => {
+    if (column === 'name') return ['name', (row) => (row.callstack ? frameList(row.callstack) : row.name ?? '(none)'), 'name'];
+    const [, title, how, field] = /^(.*): (\w+) (\w+)$/.exec(column);
+    const cell = (row) => {
+      if (row[field] === undefined) data.missing.add(field);
+      return SHOWN[how](row[field]);
+    };
+    return [title, cell, RIGHT_ALIGNED.includes(how) ? 'n' : how === 'text' || how === 'frames' ? 'name' : ''];
+  });
+}
 
 function meter(part, text) {
   const fill = make('i');
@@ -58,55 +76,51 @@ function peakTab({ peak }) {
   return [facts([['peak', bytes(peak.peak_bytes)], ['at', moment(peak.peak_ns)], ['allocations live', count(peak.at_count)],
     ['near the peak', time(peak.near_peak_ns), `in ${plural(peak.plateaus_count, 'time')}`],
     peak.step ? ['training step', count(peak.step), peak.pass ?? ''] : null]),
-  ...listed('What the memory is', peak.training, [['kind', (row) => row.kind], ['bytes', (row) => bytes(row.bytes), 'n'],
-    ['share', (row) => (row.share === null ? '–' : meter(row.share)), 'n'], ['what says so', (row) => row.what, 'name']]),
-  ...listed('What was live at the peak, and what the peak would have been without it', peak.groups, [named,
-    ['live', (row) => bytes(row.at_bytes), 'n'], ['share', (row) => meter(row.at_share), 'n'], ['count', (row) => count(row.at_count), 'n'],
-    ['peak without', (row) => bytes(row.peak_without_bytes), 'n'], ['saved', (row) => bytes(row.saved_bytes), 'n']]),
-  ...listed('Modules', peak.modules, [['module', (row) => row.module ?? '(none)', 'name'], ['bytes', (row) => bytes(row.bytes), 'n']]),
+  ...listed('What the memory is', peak.training, 'kind: text kind | bytes: bytes bytes | share: meter share | what says so: text what'),
+  ...listed('What was live at the peak, and what the peak would have been without it', peak.groups,
+    'name | live: bytes at_bytes | share: meter at_share | count: count at_count | peak without: bytes peak_without_bytes | saved: bytes saved_bytes'),
+  ...listed('Modules', peak.modules, 'module: text module | bytes: bytes bytes | activations: bytes activations_bytes | ' +
+    'gradients: bytes gradients_bytes | parameters: bytes parameters_bytes | workspace: bytes workspace_bytes'),
   make('div', { className: 'two' },
-    make('div', null, listed('Summits', peak.peaks, [['at', (row) => moment(row.ns), 'n'], ['live', (row) => bytes(row.live_bytes), 'n'],
-      ['of the peak', (row) => meter(row.peak_share), 'n'], ['prominence', (row) => bytes(row.prominence_bytes), 'n']])),
-    make('div', null, listed('Plateaus', peak.plateaus, [['from', (row) => moment(row.begin_ns), 'n'], ['for', (row) => time(row.duration_ns), 'n'],
-      ['at most', (row) => bytes(row.most_bytes), 'n']]))),
-  ...listed('The largest blocks at the peak', peak.blocks, [['size', (row) => bytes(row.size), 'n'], ['from', (row) => moment(row.alloc_ns), 'n'],
-    ['until', (row) => (row.free_ns === null ? 'the end' : moment(row.free_ns)), 'n'], ['tag', (row) => row.tag ?? '–', 'name'],
-    ['call stack', (row) => (row.callstack ? frameList(row.callstack) : '–'), 'name'], ['thread', (row) => row.thread]])];
+    make('div', null, listed('Summits', peak.peaks,
+      'at: moment ns | live: bytes live_bytes | of the peak: meter peak_share | prominence: bytes prominence_bytes')),
+    make('div', null, listed('Plateaus', peak.plateaus, 'from: moment begin_ns | for: time duration_ns | at most: bytes most_bytes'))),
+  ...listed('The largest blocks at the peak', peak.blocks, 'size: bytes size | from: moment alloc_ns | until: until free_ns | tag: text tag | ' +
+    'call stack: frames callstack | thread: text thread')];
 }
 
 function fragmentationTab({ fragmentation }) {
   if (!fragmentation) return none('The report of fragmentation has nothing to say of this recording; see About.');
   const { waterfall, moments } = fragmentation;
   const most = Math.max(1, ...waterfall.map((row) => row.bytes));
-  const device = moments.some((row) => row.device_bytes !== null) ? [['device', (row) => bytes(row.device_bytes), 'n']] : [];
+  const device = moments.some((row) => row.device_bytes !== null) ? ' | device: bytes device_bytes' : '';
   return [facts([['reserved at most', bytes(fragmentation.reserved_peak_bytes), fragmentation.reserved_peak_is_exact === false ? 'or more' : ''],
     ['live at most', bytes(fragmentation.peak_bytes)], ['utilisation', share(fragmentation.utilisation)],
     ['memory', fragmentation.memory_name]]),
-  ...listed('From the request to the device', waterfall, [['step', (row) => row.step], ['bytes', (row) => meter(row.bytes / most, bytes(row.bytes)), 'n'],
-    ['added', (row) => (row.added_bytes === null ? '' : '+' + bytes(row.added_bytes)), 'n'], ['by', (row) => row.what ?? '', 'name']]),
-  ...listed('Moments', moments, [['moment', (row) => row.moment || '–'], ['at', (row) => moment(row.ns), 'n'], ['live', (row) => bytes(row.live_bytes), 'n'],
-    ['reserved', (row) => bytes(row.reserved_bytes), 'n'], ['used', (row) => share(row.used_share), 'n'], ['free', (row) => bytes(row.free_bytes), 'n'],
-    ['largest hole', (row) => bytes(row.largest_hole_bytes), 'n'], ['holes', (row) => count(row.holes), 'n'],
-    ['fragmented', (row) => share(row.external_share), 'n'], ...device]),
-  ...listed('Chunks that few blocks keep', fragmentation.pins, [['chunk', (row) => '0x' + row.chunk.toString(16)], ['size', (row) => bytes(row.chunk_bytes), 'n'],
-    ['used', (row) => bytes(row.used_bytes), 'n'], ['blocks', (row) => count(row.live_count), 'n'], ['kept by', (row) => row.pinned_by, 'name']]),
-  ...listed('Chunks', fragmentation.chunks, [['chunk', (row) => '0x' + row.chunk.toString(16)], ['size', (row) => bytes(row.chunk_bytes), 'n'],
-    ['used', (row) => meter(row.used_share), 'n'], ['free', (row) => bytes(row.free_bytes), 'n'], ['holes', (row) => count(row.holes), 'n'],
-    ['largest hole', (row) => bytes(row.largest_hole_bytes), 'n']]),
-  ...listed('Streams', fragmentation.streams, [['stream', (row) => row.stream], ['live', (row) => bytes(row.live_bytes), 'n'],
-    ['rounding', (row) => bytes(row.internal_bytes), 'n'], ['blocks', (row) => count(row.live_count), 'n'], ['chunks', (row) => count(row.chunks), 'n']])];
+  ...listed('From the request to the device', waterfall.map((row) => ({ ...row, share: row.bytes / most })),
+    'step: text step | bytes: bytes bytes | of the most: meter share | added: plus added_bytes | by: text what'),
+  ...listed('Moments', moments, 'moment: text moment | at: moment ns | live: bytes live_bytes | reserved: bytes reserved_bytes | used: share used_share | ' +
+    'free: bytes free_bytes | largest hole: bytes largest_hole_bytes | holes: count holes | fragmented: share external_share' + device),
+  ...listed('Chunks that few blocks keep', fragmentation.pins,
+    'chunk: address chunk | size: bytes chunk_bytes | used: bytes used_bytes | blocks: count live_count | kept by: text pinned_by'),
+  ...listed('Chunks', fragmentation.chunks,
+    'chunk: address chunk | size: bytes chunk_bytes | used: meter used_share | free: bytes free_bytes | holes: count holes | largest hole: bytes largest_hole_bytes'),
+  ...listed('Streams', fragmentation.streams,
+    'stream: text stream | live: bytes live_bytes | rounding: bytes internal_bytes | blocks: count live_count | chunks: count chunks')];
 }
 
 /* Sizes across, lifetimes down: exact sums at the edges, and, of the allocations in the page, how they go together. */
 function sizesTab({ histogram }) {
   if (!histogram?.allocations) return none('There are no allocations.');
-  const cells = [['allocations', (row) => count(row.allocations), 'n'], ['share', (row) => meter(row.allocations_share), 'n'],
-    ['bytes', (row) => bytes(row.total_bytes), 'n'], ['share', (row) => meter(row.total_share), 'n'], ['byte-seconds', (row) => meter(row.byte_seconds_share), 'n']];
-  return [facts([['allocations', count(histogram.allocations)], ['bytes in all', bytes(histogram.total_bytes)], ['different sizes', count(histogram.sizes_count)]]),
-    ...titled('Size by lifetime, of the allocations that the page knows'), sizeGrid(), make('div', { className: 'two' },
-      make('div', null, listed('Sizes', histogram.sizes, [['from', (row) => bytes(row.from_bytes), 'n'], ...cells])),
-      make('div', null, listed('Lifetimes', histogram.lifetimes, [['from', (row) => (row.from_ns === null ? 'to the end' : time(row.from_ns)), 'n'], ...cells]))),
-    ...listed('Exact sizes', histogram.exact, [['size', (row) => number(row.size), 'n'], ...cells, ['live at the end', (row) => count(row.live_count), 'n']])];
+  const sums = 'allocations: count allocations | share: meter allocations_share | bytes: bytes total_bytes | share: meter total_share | ' +
+    'byte-seconds: meter byte_seconds_share';
+  const lived = histogram.lifetimes.map((row) => ({ ...row, from: row.from_ns === null ? 'to the end' : 'from ' + time(row.from_ns) }));
+  return [facts([['allocations', count(histogram.allocations)], ['bytes in all', bytes(histogram.total_bytes)],
+    ['different sizes', count(histogram.sizes_count)]]),
+  ...titled('Size by lifetime, of the allocations that the page knows'), sizeGrid(), make('div', { className: 'two' },
+    make('div', null, listed('Sizes', histogram.sizes, 'from: bytes from_bytes | ' + sums)),
+    make('div', null, listed('Lifetimes', lived, 'lived: text from | ' + sums))),
+  ...listed('Exact sizes', histogram.exact, `size: count size | ${sums} | live at the end: count live_count`)];
 }
 
 function sizeGrid() {
@@ -136,56 +150,47 @@ function sizeGrid() {
 
 function whoTab({ top }) {
   if (!top?.groups.length) return none('There are no allocations.');
-  const timed = top.groups.some((row) => row.time_ns !== null);
-  const driven = top.groups.some((row) => row.driver_calls !== null);
-  return [make('p', { className: 'quiet' }, plural(top.groups_count, 'group')), scrolled(table(null, top.groups, [named,
-    ['allocations', (row) => count(row.allocations), 'n'], ['churn', (row) => meter(row.churn_share), 'n'], ['bytes', (row) => bytes(row.total_bytes), 'n'],
-    ['its peak', (row) => bytes(row.peak_bytes), 'n'], ['at the end', (row) => bytes(row.live_bytes), 'n'], ['mean life', (row) => time(row.mean_life_ns), 'n'],
-    ['failures', (row) => count(row.failures), 'n'],
-    ...(timed ? [['in calls', (row) => time(row.time_ns), 'n'], ['share', (row) => meter(row.time_share), 'n']] : []),
-    ...(driven ? [['driver', (row) => time(row.driver_ns), 'n'], ['its calls', (row) => count(row.driver_calls), 'n']] : [])]))];
+  const timed = top.groups.some((row) => row.time_ns !== null) ? ' | in calls: time time_ns | share: meter time_share' : '';
+  const driven = top.groups.some((row) => row.driver_calls !== null) ? ' | driver: time driver_ns | its calls: count driver_calls' : '';
+  return listed(plural(top.groups_count, 'group'), top.groups, 'name | allocations: count allocations | churn: meter churn_share | bytes: bytes total_bytes | ' +
+    'its peak: bytes peak_bytes | at the end: bytes live_bytes | mean life: time mean_life_ns | failures: count failures' + timed + driven);
 }
 
 function leaksTab({ leaks }) {
   if (!leaks) return none('The report of leaks has nothing to say of this recording; see About.');
   return [facts([['live at the end', bytes(leaks.live_bytes)], ['allocations', count(leaks.live_count)], ['the end', moment(leaks.end_ns), leaks.ended]]),
     ...(leaks.groups.length ? [] : none('Nothing is live at the end.')),
-    ...listed('Never freed', leaks.groups, [named, ['live', (row) => bytes(row.live_bytes), 'n'], ['share', (row) => meter(row.live_share), 'n'],
-      ['count', (row) => count(row.live_count), 'n'], ['of', (row) => count(row.allocations), 'n'], ['oldest from', (row) => moment(row.oldest_ns), 'n']]),
-    ...listed(`What grew over ${plural(leaks.steps_count, 'step')} (${leaks.steps_text ?? leaks.steps_source})`, leaks.growth, [named,
-      ['grew', (row) => bytes(row.growth_bytes), 'n'], ['a step', (row) => bytes(row.step_bytes), 'n'], ['first', (row) => bytes(row.first_bytes), 'n'],
-      ['last', (row) => bytes(row.last_bytes), 'n'], ['rose', (row) => count(row.rose), 'n'], ['fell', (row) => count(row.fell), 'n']])];
+    ...listed('Never freed', leaks.groups,
+      'name | live: bytes live_bytes | share: meter live_share | count: count live_count | of: count allocations | oldest from: moment oldest_ns'),
+    ...listed(`What grew over ${plural(leaks.steps_count, 'step')} (${leaks.steps_text ?? leaks.steps_source})`, leaks.growth,
+      'name | grew: bytes growth_bytes | a step: bytes step_bytes | first: bytes first_bytes | last: bytes last_bytes | rose: count rose | fell: count fell')];
 }
 
 function failuresTab({ failures }) {
   if (!failures?.failures.length && !failures?.made_good_count) return none('No allocation failed.');
-  const call = (row) => (row.callstack ? frameList(row.callstack) : row.tag ?? '–');
-  return [facts([['failed', count(failures.failures_count)], ['asked for', bytes(failures.failed_bytes)], ['made good below', count(failures.made_good_count)],
+  return [facts([['failed', count(failures.failures_count)], ['asked for in all', bytes(failures.failed_bytes)], ['made good below', count(failures.made_good_count)],
     failures.cause ? ['the first: cause', failures.cause] : null, failures.ns ? ['at', moment(failures.ns)] : null,
     failures.size ? ['asked for', bytes(failures.size)] : null, failures.live_bytes ? ['live then', bytes(failures.live_bytes)] : null]),
-  ...(failures.text ? [make('p', null, failures.text)] : []),
-  ...(failures.sufficient ? [make('p', null, 'It would have passed with ', make('code', null, failures.sufficient), '.')] : []),
-  ...listed('Who held the memory then', failures.holders, [named, ['live', (row) => bytes(row.live_bytes), 'n'], ['share', (row) => meter(row.live_share), 'n']]),
-  ...listed('The largest holes', failures.holes, [['hole', (row) => bytes(row.hole_bytes), 'n'], ['before it', (row) => row.before, 'name'], ['behind it', (row) => row.behind, 'name']]),
-  ...listed('By layer and cause', failures.refused_causes, [['layer', (row) => row.refused_by], ['cause', (row) => row.cause ?? '–'], ['count', (row) => count(row.count), 'n']]),
-  ...listed('Failures', failures.failures, [['at', (row) => moment(row.ns), 'n'], ['size', (row) => bytes(row.size), 'n'], ['cause', (row) => row.cause ?? '–'],
-    ['live', (row) => bytes(row.live_bytes), 'n'], ['reserved', (row) => bytes(row.reserved_bytes), 'n'], ['largest hole', (row) => bytes(row.largest_hole_bytes), 'n'],
-    ['words', (row) => row.text ?? row.status, 'name'], ['asked by', call, 'name']])];
+  failures.text ? make('p', null, failures.text) : null,
+  failures.sufficient ? make('p', null, 'It would have passed with ', make('code', null, failures.sufficient), '.') : null,
+  ...listed('Who held the memory then', failures.holders, 'name | live: bytes live_bytes | share: meter live_share'),
+  ...listed('The largest holes', failures.holes, 'hole: bytes hole_bytes | before it: text before | behind it: text behind'),
+  ...listed('By layer and cause', failures.refused_causes, 'layer: text refused_by | cause: text cause | count: count count'),
+  ...listed('Failures', failures.failures.map((row) => ({ ...row, words: row.text ?? row.status })), 'at: moment ns | size: bytes size | cause: text cause | ' +
+    'live: bytes live_bytes | reserved: bytes reserved_bytes | largest hole: bytes largest_hole_bytes | words: text words | tag: text tag | call stack: frames callstack')];
 }
 
 function layersTab({ layers, summary }) {
   if (!layers) return none('There are no layers.');
+  const indented = layers.layers.map((row) => ({ ...row, layer: '\u2003'.repeat(Math.min(row.depth, 12)) + row.layer_id + ' ' + row.kind }));
   return [layers.stack ? make('p', null, make('code', null, layers.stack)) : null,
-    ...listed('Layers, from the top down', layers.layers, [['layer', (row) => '\u2003'.repeat(Math.min(row.depth, 12)) + row.layer_id + ' ' + row.kind], ['arguments', (row) => row.config, 'name'],
-      ['allocations', (row) => count(row.allocations), 'n'], ['failures', (row) => count(row.failures), 'n'], ['peak', (row) => bytes(row.peak_bytes), 'n'],
-      ['at the end', (row) => bytes(row.live_bytes), 'n'], ['passed on', (row) => share(row.passed_share), 'n'], ['in calls', (row) => time(row.time_ns), 'n'],
-      ['its own', (row) => time(row.own_time_ns), 'n'], ['reserved peak', (row) => bytes(row.reserved_peak_bytes), 'n']]),
-    ...listed('Memory', summary?.memory, [['memory', (row) => row.memory], ['stack', (row) => count(row.stack), 'n'], ['peak', (row) => bytes(row.peak_bytes), 'n'],
-      ['at', (row) => moment(row.peak_ns), 'n'], ['reserved peak', (row) => bytes(row.reserved_peak_bytes), 'n'], ['utilisation', (row) => share(row.utilisation), 'n'],
-      ['limit', (row) => bytes(row.limit_bytes), 'n'], ['at the end', (row) => bytes(row.live_bytes), 'n']]),
-    ...listed('Devices', summary?.device_use, [['GPU', (row) => row.device, 'n'], ['memory', (row) => bytes(row.total_bytes), 'n'],
-      ['in use at most', (row) => bytes(row.in_use_peak_bytes), 'n'], ['at', (row) => moment(row.in_use_peak_ns), 'n'], ['beside the trace', (row) => bytes(row.beside_bytes), 'n']]),
-    ...listed('What layers counted', layers.counts, [['layer', (row) => row.layer_id + ' ' + row.kind], ['what', (row) => row.name], ['count', (row) => count(row.value), 'n']])];
+    ...listed('Layers, from the top down', indented, 'layer: text layer | arguments: text config | allocations: count allocations | failures: count failures | ' +
+      'peak: bytes peak_bytes | at the end: bytes live_bytes | passed on: share passed_share | in calls: time time_ns | its own: time own_time_ns | reserved peak: bytes reserved_peak_bytes'),
+    ...listed('Memory', summary?.memory, 'memory: text memory | stack: count stack | peak: bytes peak_bytes | at: moment peak_ns | ' +
+      'reserved peak: bytes reserved_peak_bytes | utilisation: share utilisation | limit: bytes limit_bytes | at the end: bytes live_bytes'),
+    ...listed('Devices', summary?.device_use, 'GPU: count device | memory: bytes total_bytes | in use at most: bytes in_use_peak_bytes | at: moment in_use_peak_ns | ' +
+      'beside the trace: bytes beside_bytes'),
+    ...listed('What layers counted', layers.counts.map((row) => ({ ...row, layer: row.layer_id + ' ' + row.kind })), 'layer: text layer | what: text name | count: count value')];
 }
 
 function aboutTab() {
@@ -201,20 +206,19 @@ function aboutTab() {
 
 function diffTab() {
   const { diff } = data;
-  const figure = (row, value) => (/bytes/.test(row.figure) ? bytes(value) : /_ns$/.test(row.figure) ? time(value) : count(value));
+  const shown = ({ figure }, value) => (/bytes/.test(figure) ? bytes(value) : /_ns$/.test(figure) ? time(value) : count(value));
+  const figures = diff.figures.map((row) => ({ figure: row.figure.replaceAll('_', ' '), a: shown(row, row.a), b: shown(row, row.b),
+    change: (row.change > 0 ? '+' : '') + shown(row, row.change), part: row.change_share, word: row.worse ? 'worse' : row.worse === false && row.change ? 'better' : '' }));
   const parts = ['tags', 'callstacks', 'sizes', 'classes', 'streams', 'threads', 'layers', 'devices', 'files'];
   return [make('p', { className: 'quiet' }, `${diff.a} (first) and ${diff.b} (second)`),
-    ...listed('Figures', diff.figures, [['figure', (row) => row.figure.replaceAll('_', ' ')], ['first', (row) => figure(row, row.a), 'n'],
-      ['second', (row) => figure(row, row.b), 'n'], ['change', (row) => (row.change > 0 ? '+' : '') + figure(row, row.change), 'n'],
-      ['', (row) => (row.change_share === null ? '' : (row.change > 0 ? '+' : '') + share(row.change_share)), 'n'], ['', (row) => (row.worse ? 'worse' : row.worse === false && row.change ? 'better' : '')]]),
-    ...parts.flatMap((part) => listed('Live at the peak, by ' + part, diff[part], [named, ['first', (row) => bytes(row.a_bytes), 'n'],
-      ['second', (row) => bytes(row.b_bytes), 'n'], ['change', (row) => (row.change_bytes > 0 ? '+' : '') + bytes(row.change_bytes), 'n']]))];
+    ...listed('Figures', figures, 'figure: text figure | first: text a | second: text b | change: text change | as a share: share part | judged: text word'),
+    ...parts.flatMap((part) => listed('Live at the peak, by ' + part, diff[part], 'name | first: bytes a_bytes | second: bytes b_bytes | change: change change_bytes'))];
 }
 
 const TABS = [{ id: 'peak', title: 'Peak', fill: peakTab }, { id: 'fragmentation', title: 'Fragmentation', fill: fragmentationTab },
   { id: 'sizes', title: 'Sizes and lifetimes', fill: sizesTab }, { id: 'who', title: 'Who', fill: whoTab }, { id: 'leaks', title: 'Leaks', fill: leaksTab },
   { id: 'failures', title: 'Failures', fill: failuresTab }, { id: 'layers', title: 'Layers', fill: layersTab }, { id: 'about', title: 'About', fill: aboutTab },
-  { id: 'diff', title: 'Two traces', fill: diffTab, only: () => data.diff }];
+  { id: 'diff', title: 'Two traces', fill: diffTab, only: () => data.manifest.second }];
 
 const shownTabs = () => TABS.filter((tab) => !tab.only || tab.only());
 
@@ -285,8 +289,8 @@ function rangeGroups(from, to) {
   const [a, b] = [bucket(from), bucket(to)];
   const rows = stack.names.map((name, g) => ({ name: name || '(none)', first: stack.values[g][a], last: stack.values[g][b],
     most: stack.values[g].subarray(a, b + 1).reduce((high, value) => Math.max(high, value), 0) })).filter((row) => row.most);
-  return [scrolled(table('Groups by ' + GROUPING_WORDS[view.by] + ', at the highest moment of each part', rows, [named, ['at its begin', (row) => bytes(row.first), 'n'],
-    ['at its end', (row) => bytes(row.last), 'n'], ['change', (row) => (row.last > row.first ? '+' : '') + bytes(row.last - row.first), 'n'], ['at most', (row) => bytes(row.most), 'n']]))];
+  return listed(`Groups by ${GROUPING_WORDS[view.by]}, at the highest moment of each part`, rows.map((row) => ({ ...row, change: row.last - row.first })),
+    'name | at its begin: bytes first | at its end: bytes last | change: change change | at most: bytes most');
 }
 
 function fillVerdict() {

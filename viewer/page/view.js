@@ -94,7 +94,7 @@ function readLink(link) {
   view.x = words.get('x') === 'events' ? 'events' : 'time';
   if (data.groupings.includes(words.get('by'))) view.by = words.get('by');
   if (MAP_COLOURS[words.get('colour')]) view.colour = words.get('colour');
-  if (TABS.some((tab) => tab.id === words.get('tab'))) view.tab = words.get('tab');
+  if (shownTabs().some((tab) => tab.id === words.get('tab'))) view.tab = words.get('tab');
   view.search = words.get('find') ?? '';
   const [from, to, at] = ['from', 'to', 'at'].map((key) => moment(words.get(key)));
   const select = (words.get('select') ?? '').split('-').map(moment);
