@@ -219,6 +219,7 @@ command_tests = \
 	tests/live-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
+	tests/report-t.sh \
 	tests/recover-t.sh \
 	tests/shared-folder-t.sh \
 	tests/refusals-t.sh \
@@ -232,7 +233,7 @@ command_tests = \
 	tests/temporary-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
-EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py tests/report-model.py tests/python-stacks.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 
