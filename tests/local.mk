@@ -179,6 +179,14 @@ agree_tests = tests/reserved-random-t tests/reserved-killed-t tests/imported-ran
 agree: $(agree_tests)
 	for test in $(agree_tests); do ROUNDS=$${ROUNDS:-5000} $$test || exit 1; done
 
+check_PROGRAMS += tests/joint-t
+tests_joint_t_SOURCES = tests/joint-t.c $(random_trace)
+tests_joint_t_CPPFLAGS = $(random_trace_cppflags)
+tests_joint_t_CFLAGS = $(random_trace_cflags)
+tests_joint_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/joint-t
+THREADED_TESTS += tests/joint-t
+
 check_PROGRAMS += tests/timeline-t
 tests_timeline_t_SOURCES = tests/timeline-t.c $(random_trace)
 tests_timeline_t_CPPFLAGS = $(random_trace_cppflags)
