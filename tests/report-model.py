@@ -363,6 +363,7 @@ def check_model(trace, arguments):
 
 def check_commands(trace, arguments):
     reports = json.loads(run('report', '--json', *arguments, trace))['reports']
+    arguments = [argument for argument in arguments if not argument.startswith('--detail')]
     for command, more in (('summary', []), ('peak', ['--limit=1000', '--blocks=50']),
                           ('fragmentation', ['--limit=1000']), ('histogram', ['--limit=1000']),
                           ('top', ['--limit=1000']), ('leaks', ['--limit=1000']), ('failures', ['--limit=1000']),

@@ -43,8 +43,10 @@ static const struct command *const report_commands[] = {
 /* The largest allocations that `peak` lists. */
 #define REPORT_BLOCKS 50
 
-/* What was reserved, so many times along the axis. */
-#define REPORT_COLUMNS 4096
+/* What was reserved, so many times along the axis; of all memories together, unless there are very many. */
+#define REPORT_COLUMNS        4096
+#define REPORT_COLUMNS_ALL    (16 * REPORT_COLUMNS)
+#define REPORT_COLUMNS_FEWEST 16
 
 /* What a command answers. It changes the filter of its view, so it has one of its own. */
 struct report_answer {
@@ -106,8 +108,18 @@ static int
 report_run_timeline(void *context)
 {
     struct report_trace *trace = context;
-    int status = timeline_make(&trace->timeline_view, REPORT_COLUMNS, &trace->timeline);
+    struct reserved groups;
+    size_t count;
+    int status = reserved_make_groups(&trace->timeline_view, &groups);
 
+    if (status != COMMAND_FINE)
+        return status;
+    /* Every memory has all columns: those of 13,107 stacks took 4 GB. */
+    count = groups.group_count <= REPORT_COLUMNS_ALL / REPORT_COLUMNS ? REPORT_COLUMNS
+                                                                      : REPORT_COLUMNS_ALL / groups.group_count;
+    reserved_free(&groups);
+    count = count < REPORT_COLUMNS_FEWEST ? REPORT_COLUMNS_FEWEST : count;
+    status = timeline_make(&trace->timeline_view, count, &trace->timeline);
     trace->has_timeline = status == COMMAND_FINE;
     return status;
 }

@@ -36,12 +36,6 @@ joint_ask(void *context, const struct scan_part *parts, size_t part_count)
     return self->answer;
 }
 
-int
-joint_yield(struct joint *joint)
-{
-    return joint_ask(joint, NULL, 0);
-}
-
 static void *
 joint_thread(void *context)
 {

@@ -30,7 +30,7 @@ struct joint_caller {
     pthread_t thread;
     enum joint_state state;
     bool has_thread;
-    const struct scan_part *parts; /* borrows; of the reading that it waits for; may be none, for a turn later */
+    const struct scan_part *parts; /* borrows; of the reading that it waits for */
     size_t part_count;
     int answer; /* of that reading */
 };
@@ -50,9 +50,6 @@ void joint_begin(struct joint *joint);
  * message: there are no threads. What became of each caller is in its `status`.
  */
 int joint_run(struct joint *joint, const struct trace *trace, struct joint_caller *callers, size_t count);
-
-/* For a caller: give the others a turn, up to their next readings. COMMAND_FINE or another status. */
-int joint_yield(struct joint *joint);
 
 void joint_end(struct joint *joint);
 

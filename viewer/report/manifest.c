@@ -10,12 +10,16 @@
 #include "viewer/base/callstack-text.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/message.h"
+#include "viewer/base/order.h"
 #include "viewer/output/report-item.h"
 #include "viewer/report/manifest.h"
 #include "viewer/report/name-index.h"
 
 /* The most bytes of a name. */
 #define MANIFEST_NAME 1000
+
+/* The most memories that are listed. */
+#define MANIFEST_MEMORIES 64
 
 /* The names that lives and failures refer to. */
 struct manifest_names {
@@ -174,9 +178,17 @@ manifest_put_left_out(const struct manifest *manifest)
         manifest_say(json, "%llu marks are not listed: they came after the first %zu.",
                      (unsigned long long)(gather->marks_count - gather->mark_count), gather->mark_count);
     for (size_t i = 0; i < manifest->answer_count; i++) {
-        if (manifest->answers[i].report == NULL)
-            manifest_say(json, "`tidemark %s` has no answer for this trace.", manifest->answers[i].command);
+        const struct manifest_answer *answer = &manifest->answers[i];
+
+        if (answer->report == NULL)
+            manifest_say(json, "`tidemark %s` has no answer for this trace.", answer->command);
+        if (answer->left_out_bytes > 0)
+            manifest_say(json, "The answer of `tidemark %s` is left out: it has %zu bytes.", answer->command,
+                         answer->left_out_bytes);
     }
+    if (manifest->timeline != NULL && manifest->timeline->part_count > MANIFEST_MEMORIES)
+        manifest_say(json, "Of %zu memories the %d with the most reserved are drawn.", manifest->timeline->part_count,
+                     MANIFEST_MEMORIES);
     if (manifest->timeline == NULL)
         manifest_say(json, "`tidemark timeline` has no answer for this trace: what was reserved is not shown.");
     if (manifest->no_names)
@@ -305,8 +317,6 @@ manifest_put_groups(const struct manifest *manifest)
 
 /* What was reserved. */
 
-#define MANIFEST_RESERVED_ROWS 4096
-
 static uint64_t
 manifest_reserved(const void *context, size_t column, size_t row)
 {
@@ -359,16 +369,29 @@ manifest_put_part(const struct manifest *manifest, const struct timeline_part *p
     json_end(json, '}');
 }
 
+/* What a memory had reserved at most, or live where that is not known. */
+static uint64_t
+manifest_memory_figure(const void *context, uint32_t number)
+{
+    const struct reserved_group *group = ((const struct timeline *)context)->parts[number].group;
+
+    return group->reserved.source != RESERVED_UNKNOWN ? group->reserved.peak_bytes : group->live_peak_bytes;
+}
+
 static void
 manifest_put_reserved(const struct manifest *manifest)
 {
     struct json *json = &manifest->blocks->json;
+    size_t count = manifest->timeline != NULL ? manifest->timeline->part_count : 0;
+    struct order *order = order_make(count, manifest_memory_figure, manifest->timeline);
 
     json_key(json, "reserved");
     json_begin(json, '[');
-    for (size_t i = 0; manifest->timeline != NULL && i < manifest->timeline->part_count; i++)
-        manifest_put_part(manifest, &manifest->timeline->parts[i]);
+    for (size_t i = 0; order != NULL && i < count && i < MANIFEST_MEMORIES; i++)
+        manifest_put_part(manifest, &manifest->timeline->parts[order[i].number]);
     json_end(json, ']');
+    manifest->blocks->failed = manifest->blocks->failed || order == NULL;
+    free(order);
 }
 
 /* The address map. */
@@ -795,16 +818,26 @@ manifest_put_marks(const struct manifest *manifest)
 
 /* What the commands answered. */
 
-static void
+/* The most bytes of an answer. Only traces of thousands of layers have longer ones. */
+#define MANIFEST_ANSWER ((size_t)4 << 20)
+
+/* Write what a command answered, or null where it is too long. Returns its bytes. */
+static size_t
 manifest_put_answer(struct blocks *inner, const struct report *report)
 {
-    size_t before = inner->text.used;
+    size_t before, length;
 
     json_separate(&inner->json);
+    before = inner->text.used;
     report_write_json(report, &inner->text);
-    /* Without the line end. */
-    if (inner->text.used > before && inner->text.buffer[inner->text.used - 1] == '\n')
-        inner->text.used--;
+    length = inner->text.used - before;
+    if (length > MANIFEST_ANSWER) {
+        inner->text.used = before;
+        emit_string(&inner->text, "null");
+    } else if (length > 0) {
+        inner->text.used--; /* the line end */
+    }
+    return length;
 }
 
 static bool
@@ -817,11 +850,15 @@ manifest_put_answers(const struct manifest *manifest)
         return false;
     json_begin(&inner.json, '{');
     for (size_t i = 0; i < manifest->answer_count; i++) {
-        json_key_text(&inner.json, manifest->answers[i].command);
-        if (manifest->answers[i].report != NULL)
-            manifest_put_answer(&inner, manifest->answers[i].report);
+        struct manifest_answer *answer = &manifest->answers[i];
+        size_t length = 0;
+
+        json_key_text(&inner.json, answer->command);
+        if (answer->report != NULL)
+            length = manifest_put_answer(&inner, answer->report);
         else
             json_word(&inner.json, "null");
+        answer->left_out_bytes = length > MANIFEST_ANSWER ? length : 0;
     }
     json_end(&inner.json, '}');
     done = !inner.text.failed;
@@ -863,7 +900,6 @@ manifest_put_head(const struct manifest *manifest)
     json_put_signed(json, "lost_events", trace->lost_events);
     json_key(json, "verdict");
     manifest_put_notes(manifest, manifest->answer_count > 0 ? manifest->answers[0].report : NULL);
-    manifest_put_left_out(manifest);
 }
 
 static void
@@ -937,7 +973,9 @@ manifest_write(const struct manifest *manifest)
     manifest_put_reserved(manifest);
     manifest_put_map(manifest);
     manifest_put_anchors(manifest);
-    if (manifest_put_rows(manifest) && manifest_put_answers(manifest) && !blocks->failed && !blocks->text.failed)
+    if (manifest_put_rows(manifest) && manifest_put_answers(manifest) && !blocks->failed && !blocks->text.failed) {
+        manifest_put_left_out(manifest);
         return COMMAND_FINE;
+    }
     return trace_broken(&gather->view->trace, "no memory for its report");
 }

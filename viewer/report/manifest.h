@@ -10,6 +10,7 @@
 struct manifest_answer {
     const char *command;         /* borrows */
     const struct report *report; /* borrows; NULL: it failed */
+    size_t left_out_bytes;       /* set by manifest_write: the bytes of an answer that is too long; 0: it is there */
 };
 
 /* The memory below the selected allocations. */
@@ -18,8 +19,8 @@ struct timeline;
 struct manifest {
     struct blocks *blocks; /* borrows, as all below */
     const struct gather *gather;
-    const struct timeline *timeline;       /* what was reserved; NULL: it failed */
-    const struct manifest_answer *answers; /* the first is of `summary` */
+    const struct timeline *timeline; /* what was reserved; NULL: it failed */
+    struct manifest_answer *answers; /* the first is of `summary` */
     size_t answer_count;
     const struct report *diff; /* NULL: none */
     bool no_names;
