@@ -127,6 +127,7 @@ async function selftest() {
     setAxis('time');
     zoom(.5);
     setTab('about');
+    readLink(linkText());
     const state = () => [Math.round(view.from), Math.round(view.to), view.at, view.by, view.tab].join();
     const [before, link] = [state(), linkText()];
     fit();

@@ -54,7 +54,10 @@ function watch() {
   byId('help-open').addEventListener('click', () => byId('help').showModal());
   byId('theme').addEventListener('click', () => setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'));
   for (const details of document.querySelectorAll('.behind')) details.addEventListener('toggle', () => changed('window', 'resize'));
-  watchPointer(byId('timeline-canvas'), byId('tip'), (x) => readingAt(atX(x, byId('timeline-canvas').clientWidth)));
+  watchPointer(byId('timeline-canvas'), byId('tip'), (x, y) => {
+    const at = atX(x, byId('timeline-canvas').clientWidth);
+    return [...readingAt(at), ...groupBelow(at, y)];
+  });
   watchPointer(byId('map-canvas'), byId('map-tip'), mapTip);
   watchOverview();
   watchIcicle();

@@ -240,6 +240,16 @@ function drawOverview() {
   pen.strokeRect(a + 1, 1, Math.max(2, b - a - 2), height - 2);
 }
 
+/* The group that is drawn at a height of the picture. */
+function groupBelow(at, y) {
+  const bottom = byId('timeline-canvas').clientHeight - AXIS;
+  const bucket = stack && Math.floor((at - stack.begin) / stack.width);
+  if (!stack || bucket < 0 || bucket >= stack.rows) return [];
+  let left = (bottom - y) / (bottom - TOP) * timelineScale();
+  const group = stack.values.findIndex((values, g) => !view.hidden.has(g) && (left -= values[bucket]) <= 0);
+  return group < 0 || y > bottom ? [] : [`${bytes(stack.values[group][bucket])} of it: ${stack.names[group] || '(none)'}`];
+}
+
 /* What the pointer or the cursor is on, in words. */
 function readingAt(at) {
   const series = data.series[view.x];
