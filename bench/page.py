@@ -44,7 +44,7 @@ def main():
             subprocess.run([tidemark, "report", trace, "-o", page], check=True)
             took = time.monotonic() - began
             figures = measured(page)
-            words = [f"{figures[key] / unit:.4g}" for key, _, unit in COLUMNS]
+            words = [f"{round(figures[key] / unit, 1):g}" if figures[key] < 100000 else f"{figures[key] // unit:d}" for key, _, unit in COLUMNS]
             print(" | ".join([os.path.basename(trace)[:-3], f"{took:.2f}"] + words), flush=True)
 
 

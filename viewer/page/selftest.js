@@ -123,6 +123,30 @@ async function selftest() {
     drawAll();
     if (data.manifest.events > 100 && view.from === from && view.to === axis().end) return 'the arrow did not zoom';
   });
+  await attempt('the pointer shows what it is on, picks an instant, selects a range, zooms and pans', () => {
+    const canvas = byId('timeline-canvas');
+    const box = canvas.getBoundingClientRect();
+    const at = (type, part, more) => canvas.dispatchEvent(new (type === 'wheel' ? WheelEvent : PointerEvent)(type, { pointerId: 1, bubbles: true,
+      clientX: box.left + LEFT + part * (box.width - LEFT - RIGHT), clientY: box.top + box.height * .7, ...more }));
+    fit();
+    view.select = null;
+    at('pointermove', .5);
+    if (byId('tip').hidden) return 'no tip';
+    at('pointerdown', .25);
+    at('pointerup', .25);
+    const middle = atX(LEFT + .25 * (box.width - LEFT - RIGHT), box.width);
+    if (manifest.peak && Math.abs(xOf(axis().of(view.at), box.width) - xOf(middle, box.width)) > 8) return 'a click looks at ' + view.at;
+    for (const [type, part] of [['pointerdown', .2], ['pointermove', .6], ['pointerup', .6]]) at(type, part, { shiftKey: true });
+    if (!view.select || view.select[0] > view.select[1]) return 'selected ' + view.select;
+    const before = view.to - view.from;
+    at('wheel', .5, { deltaY: -300 });
+    if (before > 100 && !(view.to - view.from < before)) return 'the wheel did not zoom';
+    const { from } = view;
+    for (const [type, part] of [['pointerdown', .6], ['pointermove', .5], ['pointerup', .5]]) at(type, part);
+    if (before > 100 && view.from <= from) return 'a drag did not pan';
+    clearAll();
+    return undefined;
+  });
   await attempt('a link opens the same picture', () => {
     setAxis('time');
     zoom(.5);
