@@ -3,6 +3,8 @@ EXTRA_DIST += \
 	doc/json.md \
 	doc/python.md \
 	doc/reliability.md \
+	doc/report.png \
+	doc/report.md \
 	doc/stack-text.md \
 	doc/trace.md
 # One to a line, so that two who add one do not meet.
@@ -24,6 +26,7 @@ command_pages = \
 	doc/tidemark-recommend.1 \
 	doc/tidemark-recover.1 \
 	doc/tidemark-replay.1 \
+	doc/tidemark-report.1 \
 	doc/tidemark-stack.1 \
 	doc/tidemark-summary.1 \
 	doc/tidemark-timeline.1 \

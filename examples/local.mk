@@ -14,11 +14,19 @@ dist_examples_DATA = examples/budget-t.c examples/cuda-calls.h examples/own-reso
 TESTS += examples/budget-t examples/examples-t.sh
 
 EXTRA_DIST += examples/demo
-CLEANFILES += demo.db
+CLEANFILES += demo.db demo.html
 
 if COMMAND
 demo: all
 	@$(SHELL) $(top_srcdir)/examples/demo ./tidemark$(EXEEXT) $(top_srcdir)/tests/data/gpt_train.csv.gz demo.db
+
+# The README's picture: the report of a training, in headless Chromium.
+picture: all
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	gzip -dc $(top_srcdir)/tests/data/torch_gpt2_tags.db.gz >"$$folder/train.db" && \
+	./tidemark$(EXEEXT) report "$$folder/train.db" -o "$$folder/train.html" && \
+	python3 -B $(top_srcdir)/tests/report-page.py shot "$$folder/train.html" $(top_srcdir)/doc/report.png 1440 1190 '#v=1&x=events'
+.PHONY: picture
 else
 demo:
 	@echo 'make demo needs the command: configure without --disable-command'; exit 1

@@ -21,6 +21,7 @@ run() {
     case $tap_command in
     check) set -- --max-peak=1TiB $leaks --max-allocations=1000000000 --max-failures=1000000 --to=1min "$@" "$tap_trace" ;;
     diff) set -- --tolerance=0 "$@" "$tap_trace" "$tap_trace" ;;
+    report) set -- --json "$@" "$tap_trace" ;;
     query) set -- "$@" "$tap_trace" 'SELECT count(*), max(name), max(config) FROM allocation, tag, layer' ;;
     *) set -- "$@" "$tap_trace" ;;
     esac

@@ -185,6 +185,14 @@ agree_tests = tests/reserved-random-t tests/reserved-killed-t tests/imported-ran
 agree: $(agree_tests)
 	for test in $(agree_tests); do ROUNDS=$${ROUNDS:-5000} $$test || exit 1; done
 
+check_PROGRAMS += tests/joint-t
+tests_joint_t_SOURCES = tests/joint-t.c $(random_trace)
+tests_joint_t_CPPFLAGS = $(random_trace_cppflags)
+tests_joint_t_CFLAGS = $(random_trace_cflags)
+tests_joint_t_LDADD = $(random_trace_ldadd)
+TESTS += tests/joint-t
+THREADED_TESTS += tests/joint-t
+
 check_PROGRAMS += tests/timeline-t
 tests_timeline_t_SOURCES = tests/timeline-t.c $(random_trace)
 tests_timeline_t_CPPFLAGS = $(random_trace_cppflags)
@@ -226,12 +234,14 @@ command_tests = \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/recommend-t.sh \
+	tests/report-t.sh \
 	tests/recover-t.sh \
 	tests/shared-folder-t.sh \
 	tests/refusals-t.sh \
 	tests/replay-t.sh \
 	tests/scale-viewer-t.sh \
 	tests/stack-text-t.sh \
+	tests/report-page-t.sh \
 	tests/reserved-t.sh \
 	tests/shown-t.sh \
 	tests/summary-t.sh \
@@ -240,7 +250,8 @@ command_tests = \
 	tests/watch-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
-EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-page.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py tests/report-model.py tests/python-stacks.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 

@@ -47,6 +47,7 @@ top --by=stream
 histogram
 fragmentation
 timeline
+report --json
 failures
 check --max-peak=1TiB
 diff

@@ -30,6 +30,8 @@ include viewer/import/local.mk
 include viewer/export/local.mk
 include viewer/replay/local.mk
 include viewer/recommend/local.mk
+include viewer/page/local.mk
+include viewer/report/local.mk
 include viewer/check/local.mk
 include viewer/watch/local.mk
 include viewer/commands/local.mk

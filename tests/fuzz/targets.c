@@ -127,6 +127,8 @@ static const char *const trace_commands[] = {
     "layers IN",
     "layers --json IN",
     "diff --json IN IN",
+    "report --json --no-names IN",
+    "report --detail=small IN IN -o OUT",
     "check --max-peak=1KiB --no-leaks --max-failures=1 IN",
     "export IN",
     "export --format=jsonl --min-size=10 IN",

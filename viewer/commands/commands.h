@@ -23,6 +23,7 @@
     each(recommend) \
     each(recover) \
     each(replay) \
+    each(report) \
     each(stack) \
     each(summary) \
     each(timeline) \

@@ -8,6 +8,7 @@
 
 #include "viewer/analysis/snapshot.h"
 #include "viewer/commands/commands.h"
+#include "viewer/commands/diff.h"
 #include "viewer/commands/tables.h"
 #include "viewer/base/output.h"
 
@@ -315,6 +316,24 @@ diff_compare(struct diff *diff, const struct diff_options *options)
     }
     snapshot_free(&diff->a);
     return status == COMMAND_FINE && diff->worse ? COMMAND_FINDING : status;
+}
+
+int
+diff_answer(const struct view *a, const struct view *b, const struct report_options *options, struct report *out)
+{
+    struct diff *diff = calloc(1, sizeof(*diff));
+    int status;
+
+    *out = (struct report){ 0 };
+    if (diff == NULL)
+        return trace_broken(&a->trace, "no memory");
+    diff->a_view = *a; /* borrow */
+    diff->b_view = *b;
+    report_begin(&diff->report, options, command_diff.name);
+    status = diff_compare(diff, &(const struct diff_options){ .by = -1 });
+    *out = diff->report;
+    free(diff);
+    return status;
 }
 
 static int

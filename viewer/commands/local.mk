@@ -5,6 +5,7 @@ tidemark_SOURCES += \
 	viewer/commands/completion.c \
 	viewer/commands/devices.c \
 	viewer/commands/diff.c \
+	viewer/commands/diff.h \
 	viewer/commands/export.c \
 	viewer/commands/failures.c \
 	viewer/commands/fragmentation.c \
@@ -20,6 +21,7 @@ tidemark_SOURCES += \
 	viewer/commands/recommend.c \
 	viewer/commands/recover.c \
 	viewer/commands/replay.c \
+	viewer/commands/report.c \
 	viewer/commands/stack.c \
 	viewer/commands/summary.c \
 	viewer/commands/tables.c \

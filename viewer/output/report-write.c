@@ -105,8 +105,8 @@ write_json_rest(const struct report *report, struct json *json)
         json_end(json, '}');
 }
 
-static void
-write_json(const struct report *report, struct emit *out)
+void
+report_write_json(const struct report *report, struct emit *out)
 {
     struct json json = { .out = out };
 
@@ -323,7 +323,7 @@ write_markdown(const struct report *report, struct emit *out)
 
 /* By enum report_format. */
 static void (*const write_formats[])(const struct report *report, struct emit *out) = {
-    report_write_table, write_json, write_jsonl, write_csv, write_markdown,
+    report_write_table, report_write_json, write_jsonl, write_csv, write_markdown,
 };
 
 /* Whether --only names a table of the report; if not, list the tables that there are. */

@@ -294,3 +294,23 @@ report_words(enum report_kind kind, const struct report_cell *cell, char *buffer
     }
     return buffer;
 }
+
+void
+report_hide_texts(struct report *report, bool (*keeps)(const char *name, const char *text))
+{
+    for (size_t i = 0; i < report->count; i++) {
+        struct report_item *item = &report->items[i];
+
+        /* JSON has no lines. */
+        if (item->kind == REPORT_ITEM_NOTE)
+            item->kind = REPORT_ITEM_LINES;
+        for (size_t c = 0; c < item->row_count * item->column_count; c++) {
+            const struct report_column *column = &item->columns[c % item->column_count];
+
+            if (!item->cells[c].there || !report_is_text(column->kind) || keeps(column->name, item->cells[c].text))
+                continue;
+            free((char *)item->cells[c].text);
+            item->cells[c] = cell_none();
+        }
+    }
+}

@@ -192,6 +192,16 @@ void report_lines(struct report *report, const char *format, ...) __attribute__(
  */
 int report_print(const struct report *report, int status);
 
+/* Write the report as one JSON object and a line end, as report_print does with REPORT_JSON. */
+struct emit;
+void report_write_json(const struct report *report, struct emit *out);
+
+/*
+ * Take out all texts but those of the fields and columns that `keeps` lets stay, and the notes. Words of a fixed list may
+ * stay, names that a program chose may not.
+ */
+void report_hide_texts(struct report *report, bool (*keeps)(const char *name, const char *text));
+
 /* Format a value for a table. Returns `buffer`, or the cell's own text. */
 const char *report_words(enum report_kind kind, const struct report_cell *cell, char *buffer, size_t size);
 

@@ -372,6 +372,29 @@ filter_free(struct filter *filter)
     id_map_free(&filter->callstacks.ids);
 }
 
+static bool
+filter_set_same(const struct filter_set *a, const struct filter_set *b)
+{
+    if (a->active != b->active || a->ids.count != b->ids.count)
+        return false;
+    for (size_t i = 0; a->ids.count > 0 && i <= a->ids.mask; i++) {
+        if (a->ids.entries[i].used && id_map_find(&b->ids, a->ids.entries[i].id) == NULL)
+            return false;
+    }
+    return true;
+}
+
+bool
+filter_same(const struct filter *a, const struct filter *b)
+{
+    if (a == b || a == NULL || b == NULL)
+        return a == b;
+    return a->from_ns == b->from_ns && a->to_ns == b->to_ns && a->min_size == b->min_size &&
+           filter_set_same(&a->layers, &b->layers) && filter_set_same(&a->tags, &b->tags) &&
+           filter_set_same(&a->threads, &b->threads) && filter_set_same(&a->streams, &b->streams) &&
+           filter_set_same(&a->callstacks, &b->callstacks) && filter_set_same(&a->device_streams, &b->device_streams);
+}
+
 bool
 filter_has_layer(const struct filter *filter, int64_t layer_id)
 {

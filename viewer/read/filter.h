@@ -57,6 +57,9 @@ int filter_set_add(struct filter_set *set, int64_t id);
 /* Whether the tag `path` is `pattern`, lies below it, or matches it as a glob. */
 bool filter_tag_fits(const char *path, const char *pattern);
 
+/* Whether the same allocations pass both. NULL: all. */
+bool filter_same(const struct filter *a, const struct filter *b);
+
 /* Whether a layer passes. */
 bool filter_has_layer(const struct filter *filter, int64_t layer_id);
 

@@ -20,6 +20,8 @@ libviewer_la_SOURCES += \
 	viewer/read/filter.h \
 	viewer/read/gauge.c \
 	viewer/read/gauge.h \
+	viewer/read/joint.c \
+	viewer/read/joint.h \
 	viewer/read/json-pull.c \
 	viewer/read/json-pull.h \
 	viewer/read/layer-graph.c \

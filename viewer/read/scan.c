@@ -547,8 +547,8 @@ reading_run(struct reading *reading, unsigned needs)
     return status;
 }
 
-int
-scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count)
+static int
+scan_read_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count)
 {
     struct reading reading = { .trace = trace, .scans = calloc(part_count, sizeof(struct scan)) };
     unsigned needs = 0;
@@ -565,6 +565,13 @@ scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t 
         scan_release(&reading.scans[i]);
     free(reading.scans);
     return status;
+}
+
+int
+scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count)
+{
+    return trace->share != NULL ? trace->share->run(trace->share->context, parts, part_count)
+                                : scan_read_parts(trace, parts, part_count);
 }
 
 int

@@ -109,6 +109,12 @@ struct scan_part {
 /* Run all `parts` in one reading of `trace`. Each part sees only the events that pass its filter. */
 int scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count);
 
+/* What scan_run_parts of a trace with a `share` calls instead of reading, so that several callers share a reading. */
+struct scan_share {
+    int (*run)(void *context, const struct scan_part *parts, size_t part_count);
+    void *context;
+};
+
 /*
  * Call `each` for every live allocation that is not of 0 bytes, in no order. A unit that needs SCAN_LIVE may call this
  * from its callbacks. During `alloc` and `free`, the life of that event is not included.

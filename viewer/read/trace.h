@@ -9,6 +9,8 @@
 
 #include <tidemark/status.h>
 
+struct scan_share;
+
 /* How the recording ended. */
 enum trace_end {
     TRACE_CLOSED,   /* the program released its stack, or exited */
@@ -27,6 +29,7 @@ struct trace {
     uint32_t process; /* the id of the recording process; 0: unknown */
     int64_t lost_events;
     enum trace_end end;
+    const struct scan_share *share; /* borrows; NULL: a scan reads the rows itself (viewer/read/scan.h) */
 };
 
 /*

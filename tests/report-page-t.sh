@@ -1,0 +1,144 @@
+# Tests the page of `tidemark report` in headless Chromium, by the page's own test: every block is decoded and compared
+# with the manifest, every view drawn, every key pressed; of recorded traffic and of traces with what is unusual.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+driver=$top_srcdir/tests/report-page.py
+data=$top_srcdir/tests/data
+# shellcheck disable=SC2034 # for Chromium, which wants a home of its own
+export HOME="$scratch"
+
+python3 -c 'import json, tempfile' 2>/dev/null || skip_all 'there is no python3'
+python3 "$driver" find >/dev/null || skip_all 'there is no Chromium'
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
+# page SENTENCE TRACE [OPTION...]: the page of the trace passes its own test, at the widths of $widths.
+page() {
+    page_sentence=$1
+    shift
+    if ! "$tidemark" report -o "$scratch/page.html" "$@" >"$scratch/said" 2>&1 && ! test -s "$scratch/page.html"; then
+        ok "$page_sentence" false
+        diag "$(cat "$scratch/said")"
+        return
+    fi
+    for width in $widths; do
+        timeout 200 python3 "$driver" selftest "$scratch/page.html" $width >"$scratch/tap-$width" 2>&1 && continue
+        ok "$page_sentence" false
+        grep -v '^ok' "$scratch/tap-$width" | head -n 20 | sed 's/^/#   /'
+        return
+    done
+    ok "$page_sentence" true
+}
+
+# says WORDS SENTENCE: the page says the words, and no script of it fails otherwise.
+says() {
+    timeout 100 python3 "$driver" selftest "$scratch/broken.html" >"$scratch/tap-said" 2>&1
+    has_words "$(grep '^# word' "$scratch/tap-said")" "$1" "$2"
+}
+
+plan 24
+trace=$scratch/t.db
+widths='1600 360'
+
+"$tidemark" replay --stack "log($trace, overwrite=true) | limit(16GiB) | pool | log | sim(capacity=80GiB)" \
+    "$data/gpt_train.csv.gz" >/dev/null
+page 'training, replayed through a pool, has a page that passes its own test' "$trace"
+widths=1600
+page 'the page of few details passes its own test' --detail=small "$trace"
+page 'the page of all details passes its own test' --detail=full "$trace"
+page 'the page without names passes its own test' --no-names "$trace"
+page 'the page of a lower layer passes its own test' --layer=4 "$trace"
+page 'the page of a part of the time passes its own test' --from=30% --to=60% "$trace"
+
+cp "$scratch/page.html" "$scratch/first.html"
+sed 's/^\(<script type="application\/octet-stream" id="b0">.\{40\}\).\{40\}/\1/' "$scratch/page.html" >"$scratch/broken.html"
+says 'The data of this page is damaged' 'a damaged block is told in a sentence'
+sed 's/<!doctype html>/&<script>delete globalThis.DecompressionStream<\/script>/' "$scratch/page.html" >"$scratch/broken.html"
+says 'This browser cannot inflate' 'a browser that cannot inflate is told so in a sentence'
+
+"$tidemark" replay --stack "log($scratch/two.db, overwrite=true) | limit(16GiB) | sim(capacity=80GiB)" \
+    "$data/gpt_train.csv.gz" >/dev/null
+page 'two traces side by side have a page that passes its own test' "$trace" "$scratch/two.db"
+
+widths='1600 360'
+gzip -dc "$data/torch_gpt2_tags.db.gz" >"$trace"
+page 'a training with tags has a page that passes its own test' "$trace"
+
+widths=1600
+"$tidemark" replay --stack "log($trace, overwrite=true) | pool | sim" "$data/multistream_sort.csv.gz" >/dev/null
+page 'eight streams have a page that passes its own test' "$trace"
+
+make_trace "$trace"
+page 'a trace without a row has a page that passes its own test' "$trace"
+
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 100, 10, 10);"
+page 'a trace of one instant has a page that passes its own test' "$trace"
+
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 0, 10, 20), (2, 1, 0, 10, NULL);"
+page 'a trace of empty allocations has a page that passes its own test' "$trace"
+
+make_trace "$trace" "INSERT INTO refused VALUES (1, 1, 100, 10), (2, 1, -1, 20);"
+page 'a trace of failures alone has a page that passes its own test' "$trace"
+
+make_trace "$trace" "
+    INSERT INTO life VALUES (1, 1, 1000, 10, 500), (2, 1, 2000, 20, NULL), (3, 1, 500, 30, 40);
+    INSERT INTO loss VALUES (1, 'overflow', 3), (NULL, 'disk', 4);
+    UPDATE meta SET value = 0 WHERE key = 'complete';
+    INSERT INTO mark VALUES (15, 1, 'mark', 'begin', NULL), (35, 1, 'mark', NULL, NULL);"
+page 'a trace with losses and marks has a page that passes its own test' "$trace"
+
+make_trace "$trace" "
+    INSERT OR REPLACE INTO meta VALUES ('ended', 'killed');
+    INSERT INTO life VALUES (1, 1, 1000, 10, NULL), (2, 1, 500, 15, 19), (3, 1, 2000, 20, NULL);"
+page 'the trace of a killed program has a page that passes its own test' "$trace"
+
+make_trace "$trace" "
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+    INSERT INTO tag SELECT i, iif(i > 20, 1 + i % 20, NULL), 'part ' || i FROM n;
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+    INSERT INTO life SELECT i, 1, 1000 * (1 + i % 77), 1000 * i, 1000 * (i + 1 + i % 300) FROM n;
+    UPDATE allocation SET tag_id = 1 + allocation_id % 200;"
+page '200 tags have a page that passes its own test' "$trace"
+
+make_trace "$trace" "
+    DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'limit', '1GiB'),
+        (3, 4, 'log', ''), (4, 5, 'pool', ''), (5, 6, 'log', ''), (6, NULL, 'sim', '');
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900)
+    INSERT INTO life SELECT i, 1 + 2 * (i % 3), 1000 * (1 + i % 77), 1000 * i, 1000 * (i + 1 + i % 300) FROM n;"
+page 'logs between five layers have a page that passes its own test' "$trace"
+
+make_trace "$trace" "
+    DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', 0), (2, NULL, 'driver', '', 0),
+        (3, 4, 'log', '', 1), (4, NULL, 'driver', '', 1);
+    INSERT OR REPLACE INTO meta VALUES ('devices', '[{\"device\":0,\"name\":\"NVIDIA A\",\"total_bytes\":1073741824},{\"device\":1,\"name\":\"NVIDIA B\",\"total_bytes\":1073741824}]');
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900)
+    INSERT INTO life SELECT i, 1 + 2 * (i % 2), 1000 * (1 + i % 77), 1000 * i, 1000 * (i + 1 + i % 300) FROM n;"
+page 'two devices have a page that passes its own test' "$trace"
+
+make_trace "$trace" "
+    INSERT INTO life VALUES (1, 1, 1000, 500, 400), (2, 1, 2000, 300, 100), (3, 1, 500, 200, 900);"
+page 'times that run backwards have a page that passes its own test' "$trace"
+
+widths='1600 360'
+hostile='</script><script>document.title="broken"</script><img src=x onerror=document.title=1>'
+make_trace "$trace" "
+    INSERT INTO tag VALUES (1, NULL, '$hostile'), (2, NULL, char(0, 7, 27, 8238) || '\"''&lt;<!--'), (3, 1, CAST(x'fffe80ff41' AS TEXT));
+    INSERT INTO tag VALUES (4, NULL, replace(hex(zeroblob(524288)), '0', 'a'));
+    UPDATE thread SET name = '$hostile';
+    INSERT INTO mark VALUES (15, 1, '$hostile', '$hostile', NULL);
+    INSERT OR REPLACE INTO meta VALUES ('command', '$hostile'), ('hostname', ']]><!--<script>'), ('stack', '$hostile');
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 90)
+    INSERT INTO life SELECT i, 1, 1000 * (1 + i % 77), 1000 * i, NULL FROM n;
+    UPDATE allocation SET tag_id = 1 + allocation_id % 4;"
+page 'names that are markup, control characters, no UTF-8 and a mebibyte long have a page that passes its own test' "$trace"
+has_words "$(python3 "$driver" value "$scratch/page.html" 'document.title + document.querySelectorAll("main script").length')" 't.db · Tidemark0' \
+    'no name of a trace runs as a script'
+
+"$tidemark" report -o "$scratch/page.html" "$data/no-such.db" 2>/dev/null
+"$tidemark" report -o "$scratch/page.html" "$trace"
+is "$(python3 "$driver" value "$scratch/page.html" 'performance.getEntriesByType("resource").length')" 0 'the page loads nothing'
+done_testing

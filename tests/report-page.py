@@ -1,0 +1,202 @@
+"""Opens a page of tidemark report in headless Chromium, over its pipe: no port, no library.
+
+usage: report-page.py selftest PAGE [WIDTH]            prints the page's own TAP, and what Chromium used as comments
+       report-page.py shot PAGE PICTURE WIDTH HEIGHT [LINK] [light|dark]
+       report-page.py print PAGE PDF
+       report-page.py value PAGE EXPRESSION            prints what the expression is once the page is there
+       report-page.py measure PAGE                     prints what opening it and 60 frames cost, as JSON
+       report-page.py find                             prints the browser; 1: there is none
+"""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def browser():
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        if shutil.which(name):
+            return shutil.which(name)
+    return None
+
+
+class Chromium:
+    """A browser with one page in it."""
+
+    def __init__(self, width, height):
+        self.folder = tempfile.mkdtemp()
+        to_browser, self.commands = os.pipe()
+        self.answers, from_browser = os.pipe()
+
+        def place():
+            # 3 and 4 may be among the pipes' own numbers
+            high = [os.dup(fd) for fd in (to_browser, from_browser)]
+            os.dup2(os.dup(high[0]), 3)
+            os.dup2(high[1], 4)
+
+        flags = ["--headless", "--remote-debugging-pipe", "--hide-scrollbars", "--disable-gpu", "--no-first-run",
+                 "--disable-dev-shm-usage", "--user-data-dir=" + self.folder, f"--window-size={width},{height}"]
+        if os.getuid() == 0:
+            flags.append("--no-sandbox")
+        self.process = subprocess.Popen([browser(), *flags], preexec_fn=place, close_fds=False,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.buffer = b""
+        self.number = 0
+        self.said = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.call("Runtime.enable")
+        self.call("Page.enable")
+
+    def message(self):
+        while b"\0" not in self.buffer:
+            part = os.read(self.answers, 1 << 20)
+            if not part:
+                sys.exit("report-page.py: the browser has ended")
+            self.buffer += part
+        one, self.buffer = self.buffer.split(b"\0", 1)
+        return json.loads(one)
+
+    def call(self, method, **parameters):
+        self.number += 1
+        command = {"id": self.number, "method": method, "params": parameters}
+        if getattr(self, "session", None):
+            command["sessionId"] = self.session
+        os.write(self.commands, json.dumps(command).encode() + b"\0")
+        while True:
+            answer = self.message()
+            if answer.get("method") == "Runtime.exceptionThrown":
+                details = answer["params"]["exceptionDetails"]
+                self.said.append(details.get("exception", {}).get("description", details["text"]))
+            if answer.get("method") == "Log.entryAdded":
+                self.said.append(answer["params"]["entry"]["text"])
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    sys.exit(f"report-page.py: {method}: {answer['error']}")
+                return answer["result"]
+
+    def value(self, expression):
+        return self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)["result"].get("value")
+
+    def open(self, page, link=""):
+        self.call("Page.navigate", url="file://" + os.path.abspath(page) + link)
+
+    def wait(self, expression, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.value(expression):
+                return True
+            time.sleep(0.1)
+        return False
+
+    def renderer_mib(self, what="VmHWM"):
+        """The most resident memory of a renderer, by a line of its status."""
+        most = 0
+        for pid in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read()
+                if b"--type=renderer" not in words or self.folder.encode() not in words:
+                    continue
+                with open(f"/proc/{pid}/status", encoding="ascii") as file:
+                    most = max([most] + [int(line.split()[1]) >> 10 for line in file if line.startswith(what)])
+            except OSError:
+                continue
+        return most
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+READY = "document.documentElement.dataset.ready === 'yes' || !document.getElementById('word').hidden"
+
+
+def selftest(page, width="1600"):
+    chromium = Chromium(int(width), 1000)
+    chromium.open(page, "#selftest")
+    done = chromium.wait("document.documentElement.dataset.selftest || !document.getElementById('word').hidden", 120)
+    print(chromium.value("document.getElementById('selftest').textContent"), end="")
+    print("# word: " + (chromium.value("document.getElementById('word').textContent") or "none"))
+    print(f"# renderer_mib {chromium.renderer_mib()}")
+    for words in chromium.said:
+        print("# said: " + words.replace("\n", "\n# "))
+    passed = done and chromium.value("document.documentElement.dataset.selftest") == "passed" and not chromium.said
+    chromium.close()
+    return 0 if passed else 1
+
+
+def shot(page, picture, width, height, link="", colours="light"):
+    chromium = Chromium(int(width), int(height))
+    chromium.call("Emulation.setDeviceMetricsOverride", width=int(width), height=int(height), deviceScaleFactor=1,
+                  mobile=int(width) < 600)
+    chromium.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": colours}])
+    chromium.open(page, link)
+    chromium.wait(READY, 60)
+    time.sleep(0.3)
+    data = chromium.call("Page.captureScreenshot", format="png")["data"]
+    with open(picture, "wb") as file:
+        file.write(base64.b64decode(data))
+    wide = chromium.value("document.documentElement.scrollWidth")
+    for words in chromium.said:
+        print(words, file=sys.stderr)
+    chromium.close()
+    if wide > int(width):
+        print(f"the page is {wide} pixels wide", file=sys.stderr)
+    return 1 if chromium.said or wide > int(width) else 0
+
+
+def paper(page, pdf):
+    chromium = Chromium(1200, 1000)
+    chromium.open(page)
+    chromium.wait(READY, 60)
+    data = chromium.call("Page.printToPDF", printBackground=True)["data"]
+    with open(pdf, "wb") as file:
+        file.write(base64.b64decode(data))
+    chromium.close()
+    return 0
+
+
+def value(page, expression):
+    chromium = Chromium(1600, 1000)
+    chromium.open(page)
+    chromium.wait(READY, 60)
+    print(chromium.value(expression))
+    chromium.close()
+    return 0
+
+
+def measure(page):
+    """Opened as a reader would, at the peak; memory at rest, and after the frames."""
+    chromium = Chromium(1600, 1000)
+    chromium.open(page)
+    if not chromium.wait(READY, 120):
+        sys.exit("report-page.py: the page is not there after 120 s")
+    time.sleep(1)
+    figures = {"page_bytes": os.path.getsize(page), "open_mib": chromium.renderer_mib("VmRSS")}
+    figures |= chromium.value("figures()")
+    figures["moved_mib"] = chromium.renderer_mib("VmRSS")
+    print(json.dumps(figures))
+    chromium.close()
+    return 0
+
+
+def find():
+    if browser():
+        print(browser())
+    return 0 if browser() else 1
+
+
+if __name__ == "__main__":
+    COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "value": value, "measure": measure, "find": find}
+    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
+        sys.exit(__doc__)
+    sys.exit(COMMANDS[sys.argv[1]](*sys.argv[2:]))

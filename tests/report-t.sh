@@ -1,0 +1,159 @@
+# Tests `tidemark report`: its options, and its data against a model that goes through the rows (tests/report-model.py).
+# ROUNDS and SEED choose the random traces.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+data=$top_srcdir/tests/data
+
+make_trace() {
+    "$top_builddir/tests/make-trace" "$@" || exit 99
+}
+
+# misused SENTENCE WORDS ARGUMENT...: the command exits with 2, prints nothing and says these words.
+misused() {
+    tap_wanted=$2
+    tap_name=$1
+    shift 2
+    "$tidemark" report "$@" >"$scratch/out" 2>"$scratch/err"
+    is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(grep -c -e "$tap_wanted" "$scratch/err")" '2 0 1' "$tap_name"
+}
+
+# model WHAT TRACE [OPTION...]: "equal", or what differs.
+model() {
+    timeout 250 python3 "$top_srcdir/tests/report-model.py" "$tidemark" "$@" 2>&1 | tail -n 12 | cut -c 1-600
+}
+
+# all_equal SENTENCE TRACE [OPTION...]: the model, the commands and the page agree.
+all_equal() {
+    tap_name=$1
+    shift
+    is "$(model model "$@") $(model commands "$@") $(model page "$@")" 'equal equal equal' "$tap_name"
+}
+
+plan 43
+
+trace=$scratch/t.db
+make_trace "$trace" "INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60), (3, 1, 7, 30, NULL);"
+page=$scratch/x.html
+
+# Options.
+misused 'without a trace it asks for one' 'which trace?' -o "$page"
+misused 'more than two traces are refused' 'two traces at most' -o "$page" "$trace" "$trace" "$trace"
+misused 'without -o it asks where the page is to go' 'where to? -o FILE' "$trace"
+misused 'an unknown detail is refused with what there is' 'none of small|normal|full' --detail=large -o "$page" "$trace"
+misused 'a mistyped detail is corrected' 'did you mean "small"' --detail=smal -o "$page" "$trace"
+misused 'an empty name of a file is refused' 'FILE was expected' -o '' "$trace"
+misused 'a trace is not overwritten' 'is a database: it is not overwritten' -o "$trace" "$trace"
+misused 'a folder that is not there is an error' 'No such file or directory' -o "$scratch/none/x.html" "$trace"
+misused 'an unknown layer is refused as by other commands' 'layer' --layer=99 -o "$page" "$trace"
+misused 'a tag that the trace lacks is refused as by other commands' 'tag' --tag=none-such -o "$page" "$trace"
+ok 'none of these has made a file' test ! -e "$page"
+"$tidemark" report -o "$page" "$trace" >"$scratch/out" 2>"$scratch/err"
+is "$? $(cat "$scratch/out" "$scratch/err")" '0 ' 'a page is written without words'
+is "$(find "$scratch" -name 'x.html*' | wc -l | tr -d ' ')" 1 'nothing is left beside the page'
+"$tidemark" report -o - "$trace" >"$scratch/out"
+ok '-o - writes the same page to standard output' cmp "$page" "$scratch/out"
+"$tidemark" report --json "$trace" >"$scratch/out"
+"$tidemark" report --json -o "$scratch/x.json" "$trace"
+ok '--json prints the data, or writes it to a file' cmp "$scratch/x.json" "$scratch/out"
+cp "$page" "$scratch/before"
+printf 'no trace' >"$scratch/not.db"
+"$tidemark" report -o "$page" "$scratch/not.db" 2>"$scratch/err"
+is "$? $(cmp "$page" "$scratch/before" && echo same)" '2 same' 'what is no trace leaves a page of before as it was'
+"$tidemark" report -o /dev/full "$trace" 2>"$scratch/err"
+is "$? $(grep -c 'cannot be written' "$scratch/err")" '2 1' 'a full disk is an error'
+make_trace "$scratch/lost.db" "INSERT INTO life VALUES (1, 1, 4096, 10, 50); UPDATE meta SET value = 0 WHERE key = 'complete';
+    INSERT INTO loss(reason, events) VALUES ('ring full', 5);"
+"$tidemark" report -o "$scratch/lost.html" "$scratch/lost.db" 2>"$scratch/err"
+is "$? $(grep -c 'id="tidemark"' "$scratch/lost.html") $(grep -c 'could not be recorded' "$scratch/err")" '3 1 1' \
+    'an incomplete trace has a page, an exit status and a message'
+has_words "$("$tidemark" report --json "$scratch/lost.db" 2>"$scratch/err")" '"complete":false,"ended":"killed","lost_events":5' \
+    'its data says what was lost'
+ok 'the page loads nothing: it has no address of the network' test "$(grep -c -e 'https\?://[^w]' -e ' src=' "$page")" -eq 0
+has_words "$(cat "$page")" "default-src 'none'" 'the page has a policy that loads nothing'
+
+python3 -c 'import sqlite3, zlib' 2>/dev/null || {
+    skip 22 'there is no python3 with sqlite3'
+    done_testing
+}
+
+# The data.
+all_equal 'of a small trace every bucket, series, cell and instant is as in the model' "$trace"
+make_trace "$scratch/empty.db"
+all_equal 'so is that of an empty trace' "$scratch/empty.db"
+make_trace "$scratch/one.db" "INSERT INTO life VALUES (1, 1, 4096, 10, 10);"
+all_equal 'so is that of one instant' "$scratch/one.db"
+make_trace "$scratch/refused.db" "INSERT INTO refused VALUES (1, 1, 4096, 5), (2, 1, 10, 9);"
+all_equal 'so is that of failures alone' "$scratch/refused.db"
+make_trace "$scratch/zero.db" "INSERT INTO life VALUES (1, 1, 0, 5, 9), (2, 1, 0, 5, NULL);"
+all_equal 'so is that of allocations of 0 bytes' "$scratch/zero.db"
+make_trace "$scratch/huge.db" "INSERT INTO life VALUES (1, 1, 2305843009213693951, -4611686018427387000, 4611686018427387000),
+    (2, 1, 1, 0, NULL), (3, 1, 4096, 4611686018427387000, NULL);"
+is "$(model page "$scratch/huge.db")" equal 'times and sizes at the ends of their ranges make a page'
+
+seed=${SEED:-$(date +%s)}
+differ=
+rounds=0
+while test "$rounds" -lt "${ROUNDS:-6}"; do
+    make_trace "$scratch/random.db"
+    model random "$scratch/random.db" $((seed + rounds))
+    seen="$(model model "$scratch/random.db") $(model commands "$scratch/random.db") $(model page "$scratch/random.db")"
+    test "$seen" = 'equal equal equal' || differ="$differ seed $((seed + rounds)): $seen"
+    rounds=$((rounds + 1))
+done
+diag "seed $seed"
+is "$differ" '' 'of random traces it is as in the model, as the commands say, and the same in the page'
+end=$("$tidemark" report --json "$scratch/random.db" | grep -o '"end_ns":[0-9]*' | head -n 1 | cut -d: -f2)
+is "$(model model "$scratch/random.db" "--to=$((end / 2))ns") $(model commands "$scratch/random.db" "--to=$((end / 2))ns")" \
+    'equal equal' 'so is that of a trace up to a moment'
+gunzip -c "$data/torch_gpt2_tags.db.gz" >"$scratch/tags.db"
+all_equal 'so is that of a part of real traffic, cut off at both ends' "$scratch/tags.db" --from=400000000ns --to=900000000ns
+all_equal 'so is that of all of it' "$scratch/tags.db"
+"$tidemark" import "$data/multistream_sort.csv.gz" -o "$scratch/streams.db" 2>/dev/null
+all_equal 'so is that of a real trace whose events are more than the buckets' "$scratch/streams.db" --detail=small
+
+# More allocations live than a page takes.
+make_trace "$scratch/many.db" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c
+    WHERE x < 100000) SELECT x, 1, 100 + x % 7 * (x % 5 = 0), 10 * x, 10 * x + 900000 FROM c;"
+is "$(model model "$scratch/many.db" --detail=small) $(model page "$scratch/many.db" --detail=small)" 'equal equal' \
+    'where too many are live the largest are kept, and a sample of those of the least size'
+"$tidemark" report --json --detail=small "$scratch/many.db" >"$scratch/out"
+is "$(grep -c 'instants are left out' "$scratch/out") $(grep -c 'are listed; the sums are those of all' "$scratch/out")" '1 1' \
+    'the data says what was left out'
+
+# Names.
+make_trace "$scratch/names.db" "INSERT INTO tag VALUES (1, NULL, '</script><script>alert(1)</script>'),
+    (2, NULL, char(27) || '[31m' || char(0x202e) || CAST(x'ff80' AS TEXT)), (3, NULL, replace(hex(zeroblob(524288)), '00', 'xy'));
+    INSERT INTO thread VALUES (7, 107, '<!-- secret-thread');
+    INSERT INTO frame VALUES (1, 16, NULL, 'secret_function', '/secret/file.c', 3);
+    INSERT INTO callstack VALUES (1, 0, 1);
+    UPDATE meta SET value = 'secret-program --key' WHERE key = 'command';
+    UPDATE meta SET value = 'secret-host' WHERE key = 'hostname';
+    INSERT INTO mark VALUES (12, 1, 'mark', 'secret-mark', NULL);
+    INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60), (3, 1, 7, 30, NULL), (4, 1, 9, 31, NULL);
+    INSERT INTO refused VALUES (5, 1, 5, 40);
+    UPDATE allocation SET tag_id = allocation_id % 4, alloc_thread_id = 7, callstack_id = 1;
+    UPDATE tag SET name = 'secret-tag' WHERE tag_id = 2;"
+all_equal 'names that are markup, not UTF-8 or a mebibyte long stand in the data as text' "$scratch/names.db"
+"$tidemark" report -o "$page" "$scratch/names.db"
+is "$(grep -c 'alert(1)</script>' "$page")" 0 'no name ends the element that it is in'
+is "$(wc -c <"$page" | awk '{ print $1 < 300000 ? "short" : $1 }')" short 'a name of a mebibyte is cut'
+"$tidemark" report --json "$scratch/names.db" >"$scratch/out"
+is "$(grep -o 'secret-[a-z]*' "$scratch/out" | sort -u | tr '\n' ' ')" 'secret-host secret-mark secret-program secret-tag secret-thread ' \
+    'names are in the data'
+"$tidemark" report --json --no-names "$scratch/names.db" >"$scratch/out"
+is "$(grep -o -e 'secret[a-z_.-]*' -e alert -e xyxy -e names.db "$scratch/out" | sort -u | tr '\n' ' ')" '' \
+    '--no-names leaves out all of them, in the answers of the commands, too'
+is "$(model page "$scratch/names.db" --no-names)" equal '--no-names makes a page of the same data'
+
+# Two traces.
+is "$(model page "$trace $scratch/names.db")" equal 'a page of two traces has the data of both'
+is "$("$tidemark" report --json "$trace" "$scratch/names.db" | python3 -c 'import json, sys
+data = json.load(sys.stdin)
+print(json.dumps(data["diff"]))')" "$("$tidemark" diff --json --limit=1000 "$trace" "$scratch/names.db" | python3 -c '
+import json, sys
+print(json.dumps(json.load(sys.stdin)))')" 'with two traces it has what diff says'
+is "$("$tidemark" report --json "$trace" "$scratch/names.db" | python3 -c 'import json, sys
+data = json.load(sys.stdin)
+print(data["second"]["events"], data["events"], "second" in data["second"])')" '6 5 False' 'the second trace stands in the first'
+
+done_testing

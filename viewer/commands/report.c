@@ -1,0 +1,361 @@
+/* `tidemark report`: a trace to look at, in one HTML file; or its data, as JSON. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "viewer/analysis/timeline.h"
+#include "viewer/base/message.h"
+#include "viewer/commands/commands.h"
+#include "viewer/commands/diff.h"
+#include "viewer/read/joint.h"
+#include "viewer/report/manifest.h"
+#include "viewer/report/page.h"
+
+struct report_own {
+    const char *output;
+    int detail; /* enum gather_details */
+    bool no_names;
+};
+
+#define AT(field) offsetof(struct report_own, field)
+
+static const struct option_def report_option_defs[] = {
+    { "output", 'o', OPTION_TEXT, "FILE", "write the page to FILE; -: to standard output", AT(output), NULL, 0 },
+    { "detail", 0, OPTION_CHOICE, "HOW", "small, normal or full: how much data the page has; normal", AT(detail),
+      GATHER_DETAIL_CHOICES, 0 },
+    { "no-names", 0, OPTION_FLAG, NULL, "leave out names: of tags, frames, threads, files and the command",
+      AT(no_names), NULL, 0 },
+    { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
+};
+
+/* The commands whose answers are in the page. The verdict is that of the first. */
+static const struct command *const report_commands[] = {
+    &command_summary, &command_peak,  &command_fragmentation, &command_histogram,
+    &command_top,     &command_leaks, &command_failures,      &command_layers,
+};
+
+#define REPORT_COMMANDS (sizeof(report_commands) / sizeof(report_commands[0]))
+
+/* The most rows of their tables. */
+#define REPORT_ROWS 1000
+
+/* The largest allocations that `peak` lists. */
+#define REPORT_BLOCKS 50
+
+/* What was reserved, so many times along the axis; of all memories together, unless there are very many. */
+#define REPORT_COLUMNS        4096
+#define REPORT_COLUMNS_ALL    (16 * REPORT_COLUMNS)
+#define REPORT_COLUMNS_FEWEST 16
+
+/* What a command answers. It changes the filter of its view, so it has one of its own. */
+struct report_answer {
+    const struct command *command;
+    struct view view; /* borrows all but the filter */
+    struct report report;
+    _Alignas(max_align_t) char own[COMMAND_OWN_BYTES];
+};
+
+/* One trace: all that read it. */
+struct report_trace {
+    struct view view;
+    struct joint joint;
+    struct report_answer answers[REPORT_COMMANDS];
+    struct manifest_answer answered[REPORT_COMMANDS];
+    struct view timeline_view; /* borrows all but the filter, as the next */
+    struct timeline timeline;
+    bool has_timeline;
+    struct view gather_view;
+    struct gather gather;
+    const struct gather_detail *detail;
+};
+
+/* A view of the same trace with a filter of its own. */
+static int
+report_view(const struct view *view, struct view *out)
+{
+    *out = *view;
+    out->filter = (struct filter){ .active = false };
+    return filter_make(&view->names, view->options, &out->filter);
+}
+
+/* Set an option of a command that takes a number. */
+static void
+report_set(struct report_answer *answer, const char *name, uint64_t value)
+{
+    for (const struct option_def *def = answer->command->options; def != NULL && def->name != NULL; def++) {
+        if (strcmp(def->name, name) == 0)
+            memcpy(answer->own + def->offset, &value, sizeof(value));
+    }
+}
+
+static int
+report_run_answer(void *context)
+{
+    struct report_answer *answer = context;
+    bool limits = (answer->command->common & OPTIONS_LIMIT) != 0;
+    const struct report_options options = { .format = REPORT_JSON, .limit = limits ? REPORT_ROWS : UINT64_MAX };
+
+    if (answer->command->defaults != NULL)
+        memcpy(answer->own, answer->command->defaults, answer->command->own_bytes);
+    if (answer->command == &command_peak)
+        report_set(answer, "blocks", REPORT_BLOCKS);
+    report_begin(&answer->report, &options, answer->command->name);
+    return answer->command->analyse(&answer->view, &answer->report, answer->own);
+}
+
+static int
+report_run_timeline(void *context)
+{
+    struct report_trace *trace = context;
+    struct reserved groups;
+    size_t count;
+    int status = reserved_make_groups(&trace->timeline_view, &groups);
+
+    if (status != COMMAND_FINE)
+        return status;
+    /* Every memory has all columns: those of 13,107 stacks took 4 GB. */
+    count = groups.group_count <= REPORT_COLUMNS_ALL / REPORT_COLUMNS ? REPORT_COLUMNS
+                                                                      : REPORT_COLUMNS_ALL / groups.group_count;
+    reserved_free(&groups);
+    count = count < REPORT_COLUMNS_FEWEST ? REPORT_COLUMNS_FEWEST : count;
+    status = timeline_make(&trace->timeline_view, count, &trace->timeline);
+    trace->has_timeline = status == COMMAND_FINE;
+    return status;
+}
+
+static int
+report_run_gather(void *context)
+{
+    struct report_trace *trace = context;
+
+    return gather_make(&trace->gather, &trace->gather_view, trace->detail);
+}
+
+/* Make a view for each that reads the trace. They share its readings. */
+static int
+report_views(struct report_trace *trace)
+{
+    int status = names_check_callstacks(&trace->view.names, NULL);
+
+    trace->view.trace.share = &trace->joint.share;
+    for (size_t i = 0; i < REPORT_COMMANDS && status == COMMAND_FINE; i++) {
+        trace->answers[i].command = report_commands[i];
+        status = report_view(&trace->view, &trace->answers[i].view);
+    }
+    if (status == COMMAND_FINE)
+        status = report_view(&trace->view, &trace->timeline_view);
+    return status == COMMAND_FINE ? report_view(&trace->view, &trace->gather_view) : status;
+}
+
+/* Read the trace, for all. COMMAND_FINE, or another status after a message. */
+static int
+report_read(struct report_trace *trace)
+{
+    struct joint_caller callers[REPORT_COMMANDS + 2];
+    size_t count = 0;
+    int status = report_views(trace);
+
+    memset(callers, 0, sizeof(callers));
+    for (size_t i = 0; i < REPORT_COMMANDS; i++)
+        callers[count++] = (struct joint_caller){ .run = report_run_answer, .context = &trace->answers[i] };
+    callers[count++] = (struct joint_caller){ .run = report_run_timeline, .context = trace };
+    callers[count++] = (struct joint_caller){ .run = report_run_gather, .context = trace };
+    if (status == COMMAND_FINE)
+        status = joint_run(&trace->joint, &trace->view.trace, callers, count);
+    trace->view.trace.share = NULL;
+    for (size_t i = 0; i < REPORT_COMMANDS && status == COMMAND_FINE; i++) {
+        bool answered = callers[i].status == COMMAND_FINE || callers[i].status == COMMAND_FINDING;
+
+        trace->answered[i] = (struct manifest_answer){
+            .command = trace->answers[i].command->name,
+            .report = answered && !trace->answers[i].report.failed ? &trace->answers[i].report : NULL,
+        };
+    }
+    return status == COMMAND_FINE ? callers[count - 1].status : status;
+}
+
+/* Open the trace at `path` and read it. Call report_close in any case. */
+static int
+report_open(struct report_trace *trace, const struct invocation *call, const char *path)
+{
+    const struct report_own *own = (const struct report_own *)call->own;
+    int status;
+
+    trace->detail = &gather_details[own->detail];
+    joint_begin(&trace->joint);
+    status = view_open(&trace->view, &call->common.filter, path);
+    if (status == COMMAND_FINE)
+        status = report_read(trace);
+    return status;
+}
+
+static void
+report_close(struct report_trace *trace)
+{
+    for (size_t i = 0; i < REPORT_COMMANDS; i++) {
+        report_end(&trace->answers[i].report);
+        filter_free(&trace->answers[i].view.filter);
+    }
+    if (trace->has_timeline)
+        timeline_free(&trace->timeline);
+    filter_free(&trace->timeline_view.filter);
+    gather_free(&trace->gather);
+    filter_free(&trace->gather_view.filter);
+    view_close(&trace->view);
+    joint_end(&trace->joint);
+}
+
+/* Words that commands choose from fixed lists. Kinds of layers are among them, but not those of a program's own. */
+static bool
+report_keeps(const char *name, const char *text)
+{
+    static const char *const words[] = { "cause",       "ended",           "held_by",    "memory",
+                                         "memory_name", "reserved_source", "sufficient", "status" };
+
+    if (name == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(words[i], name) == 0)
+            return true;
+    }
+    return strcmp(name, "kind") == 0 && layer_kind_find(text)->role != LAYER_OTHER;
+}
+
+/* Write the manifest of one trace. */
+static int
+report_put(struct report_trace *trace, struct blocks *blocks, const struct report *diff, bool no_names)
+{
+    const struct manifest manifest = {
+        .blocks = blocks,
+        .gather = &trace->gather,
+        .timeline = trace->has_timeline ? &trace->timeline : NULL,
+        .answers = trace->answered,
+        .answer_count = REPORT_COMMANDS,
+        .diff = diff,
+        .no_names = no_names,
+    };
+
+    for (size_t i = 0; i < REPORT_COMMANDS && no_names; i++)
+        report_hide_texts(&trace->answers[i].report, report_keeps);
+    return manifest_write(&manifest);
+}
+
+/* Compare the traces, with filters of their own. `out` is ended by the caller. */
+static int
+report_compare(const struct report_trace *a, const struct report_trace *b, bool no_names, struct report *out)
+{
+    const struct report_options options = { .format = REPORT_JSON, .limit = REPORT_ROWS };
+    struct view views[2] = { { .options = NULL }, { .options = NULL } };
+    int status = report_view(&a->view, &views[0]);
+
+    if (status == COMMAND_FINE)
+        status = report_view(&b->view, &views[1]);
+    if (status == COMMAND_FINE)
+        status = diff_answer(&views[0], &views[1], &options, out);
+    if (no_names)
+        report_hide_texts(out, report_keeps);
+    filter_free(&views[0].filter);
+    filter_free(&views[1].filter);
+    return status == COMMAND_FINDING ? COMMAND_FINE : status;
+}
+
+/* Write the manifests of the traces, the second within the first. */
+static int
+report_put_all(struct report_trace *traces, int count, struct blocks *blocks, bool no_names)
+{
+    struct report diff = { 0 };
+    int status = count > 1 ? report_compare(&traces[0], &traces[1], no_names, &diff) : COMMAND_FINE;
+
+    json_begin(&blocks->json, '{');
+    if (status == COMMAND_FINE)
+        status = report_put(&traces[0], blocks, count > 1 ? &diff : NULL, no_names);
+    if (status == COMMAND_FINE && count > 1) {
+        json_key(&blocks->json, "second");
+        json_begin(&blocks->json, '{');
+        status = report_put(&traces[1], blocks, NULL, no_names);
+        json_end(&blocks->json, '}');
+    }
+    json_end(&blocks->json, '}');
+    report_end(&diff);
+    return status;
+}
+
+static int
+report_write(struct report_trace *traces, const struct invocation *call, struct emit *out)
+{
+    const struct report_own *own = (const struct report_own *)call->own;
+    bool is_json = call->common.report.format == REPORT_JSON;
+    struct blocks blocks;
+    int status = COMMAND_FINE;
+
+    for (int i = 0; i < call->count && status == COMMAND_FINE; i++)
+        status = report_open(&traces[i], call, call->arguments[i]);
+    if (status == COMMAND_FINE)
+        status = blocks_begin(&blocks, is_json);
+    if (status != COMMAND_FINE)
+        return status;
+    status = report_put_all(traces, call->count, &blocks, own->no_names);
+    if (status == COMMAND_FINE && is_json) {
+        emit_bytes(out, blocks.text.buffer, blocks.text.used);
+        emit_bytes(out, "\n", 1);
+    } else if (status == COMMAND_FINE) {
+        page_write(&blocks, out);
+    }
+    blocks_free(&blocks);
+    return status;
+}
+
+static int
+report_run(struct invocation *call)
+{
+    const struct report_own *own = (const struct report_own *)call->own;
+    const char *path = own->output != NULL && strcmp(own->output, "-") != 0 ? own->output : NULL;
+    struct report_trace *traces;
+    struct emit out;
+    int status;
+
+    if (call->count < 1)
+        return command_misused(call->command, "which trace?");
+    if (call->count > 2)
+        return command_misused(call->command, "two traces at most");
+    if (own->output == NULL && call->common.report.format != REPORT_JSON)
+        return command_misused(call->command,
+                               "where to? -o FILE makes an HTML page, -o - writes it to standard output");
+    traces = calloc(2, sizeof(*traces));
+    if (traces == NULL) {
+        message("tidemark report: no memory");
+        return COMMAND_WRONG;
+    }
+    status = emit_open(&out, path, false);
+    if (status == COMMAND_FINE) {
+        status = emit_close(&out, report_write(traces, call, &out));
+        for (int i = 0; i < call->count && status != COMMAND_WRONG; i++) {
+            int verdict = trace_verdict(&traces[i].view.trace);
+
+            status = status == COMMAND_FINE ? verdict : status;
+        }
+    }
+    for (int i = 0; i < call->count; i++) {
+        if (traces[i].view.options != NULL)
+            report_close(&traces[i]);
+    }
+    free(traces);
+    return status;
+}
+
+const struct command command_report = {
+    .name = "report",
+    .arguments = "[OPTIONS] -o FILE TRACE [B]",
+    .purpose = "A trace to look at: one HTML file, for any browser, without a network",
+    .help = "\n"
+            "The page has the verdict, what was live over time, the address map, what lived at any of\n"
+            "a thousand instants, and the tables of summary, peak, fragmentation, histogram, top, leaks,\n"
+            "failures and layers. With a second trace it has both, and the tables of diff. --json prints\n"
+            "the data instead.\n",
+    .wanted = &(const struct command_arguments){ -1, NULL, NULL },
+    .options = report_option_defs,
+    COMMAND_OWN(struct report_own, .detail = GATHER_NORMAL),
+    .common = OPTIONS_FILTER | OPTIONS_JSON,
+    .run = report_run,
+};

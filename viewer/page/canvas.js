@@ -1,0 +1,137 @@
+'use strict';
+// What all pictures share: sharp canvases, the theme's colours, the groups' colours and hatches, tips.
+
+/* Okabe and Ito's colours, which people of all kinds of colour vision tell apart; from the ninth group on, hatched. */
+const GROUP_COLOURS = ['#0072b2', '#e69f00', '#009e73', '#56b4e9', '#d55e00', '#cc79a7', '#f0e442', '#8c8c8c'];
+const FONT = '12px system-ui, "Segoe UI", "Noto Sans", "Liberation Sans", sans-serif';
+const LEFT = 68;
+const RIGHT = 12;
+
+let theme = {};
+let printing = false;
+
+function readTheme() {
+  const style = getComputedStyle(document.documentElement);
+  theme = { hatches: new Map() };
+  for (const name of ['paper', 'ground', 'ink', 'quiet', 'rule', 'grid', 'accent', 'wash', 'bad', 'warn', 'low', 'high']) {
+    theme[name] = style.getPropertyValue('--' + name).trim();
+  }
+}
+
+/* The canvas' context, cleared, in CSS pixels; at twice the resolution where it is printed. */
+function begin(canvas) {
+  const ratio = printing ? 2 : Math.min(window.devicePixelRatio || 1, 2);
+  const width = canvas.clientWidth || 800;
+  const height = canvas.clientHeight || 200;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+  }
+  const pen = canvas.getContext('2d');
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  pen.font = FONT;
+  pen.textBaseline = 'middle';
+  pen.lineWidth = 1;
+  return { pen, width, height };
+}
+
+const groupColour = (group) => GROUP_COLOURS[group % GROUP_COLOURS.length];
+const isHatched = (group) => group % 16 >= GROUP_COLOURS.length;
+
+function hatch(pen) {
+  if (!theme.hatches.has(pen)) {
+    const tile = make('canvas', { width: 6, height: 6 });
+    const brush = tile.getContext('2d');
+    brush.strokeStyle = theme.paper;
+    brush.lineWidth = 1.5;
+    brush.beginPath();
+    for (const x of [-6, 0, 6]) {
+      brush.moveTo(x, 6);
+      brush.lineTo(x + 6, 0);
+    }
+    brush.stroke();
+    theme.hatches.set(pen, pen.createPattern(tile, 'repeat'));
+  }
+  return theme.hatches.get(pen);
+}
+
+/* #rrggbb of the theme as [r, g, b]. */
+function channels(colour) {
+  const full = colour.length === 4 ? colour.replace(/[^#]/g, '$&$&') : colour;
+  return [1, 3, 5].map((at) => parseInt(full.slice(at, at + 2), 16));
+}
+
+/* 256 colours from one to the other as 32-bit pixels. */
+function ramp(low, high) {
+  const [from, to] = [channels(low), channels(high)];
+  return Uint32Array.from({ length: 256 }, (_, i) => pixel(from.map((part, c) => part + (to[c] - part) * i / 255)));
+}
+
+const pixel = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
+
+/* The text, shortened at its end to fit. */
+function fitted(pen, text, width) {
+  if (pen.measureText(text).width <= width) return text;
+  let length = Math.max(0, Math.floor(text.length * width / pen.measureText(text).width) - 1);
+  while (length > 0 && pen.measureText(text.slice(0, length) + '…').width > width) length--;
+  return length > 0 ? text.slice(0, length) + '…' : '';
+}
+
+function swatch(group) {
+  const box = make('i', { className: isHatched(group) ? 'swatch hatched' : 'swatch' });
+  box.style.backgroundColor = groupColour(group);
+  return box;
+}
+
+/* Lines beside the pointer, within the picture. */
+function showTip(tip, canvas, x, y, lines) {
+  tip.hidden = !lines;
+  if (!lines) return;
+  tip.replaceChildren(...lines.map((line) => make('div', null, line)));
+  const right = x > canvas.clientWidth / 2;
+  tip.style.left = right ? '' : x + 14 + 'px';
+  tip.style.right = right ? canvas.clientWidth - x + 14 + 'px' : '';
+  tip.style.top = Math.max(0, Math.min(y + 10, canvas.clientHeight - tip.offsetHeight)) + 'px';
+}
+
+/* The horizontal axis of timeline and map, drawn below `bottom`. */
+function drawAxis(pen, width, bottom) {
+  const { step, list } = ticks(view.from, view.to, (width - LEFT - RIGHT) / 90, axis().base);
+  pen.fillStyle = theme.quiet;
+  pen.textAlign = 'center';
+  pen.strokeStyle = theme.rule;
+  let free = 0;
+  if (view.x === 'events') pen.fillText('events', (LEFT - 12) / 2, bottom + 13);
+  for (const at of list) {
+    const x = Math.round(xOf(at, width)) + .5;
+    const text = axis().text(at, step);
+    const half = pen.measureText(text).width / 2;
+    const middle = Math.min(Math.max(x, half + 1), width - half - 1);
+    if (middle - half < free) continue;
+    free = middle + half + 12;
+    pen.fillText(text, middle, bottom + 13);
+    pen.beginPath();
+    pen.moveTo(x, bottom);
+    pen.lineTo(x, bottom + 4);
+    pen.stroke();
+  }
+}
+
+/* The cursor and the selected range, over any picture with the shared axis. */
+function drawCursor(pen, width, top, bottom) {
+  if (view.select) {
+    const [a, b] = view.select.map((ns) => Math.min(Math.max(xOf(axis().of(ns), width), LEFT), width - RIGHT));
+    pen.fillStyle = theme.accent;
+    pen.globalAlpha = .16;
+    pen.fillRect(a, top, Math.max(1, b - a), bottom - top);
+    pen.globalAlpha = 1;
+  }
+  const x = Math.round(xOf(axis().of(view.at), width)) + .5;
+  if (x < LEFT || x > width - RIGHT + 1 || !data.manifest.peak) return;
+  pen.strokeStyle = theme.ink;
+  pen.beginPath();
+  pen.moveTo(x, top);
+  pen.lineTo(x, bottom);
+  pen.stroke();
+}

@@ -1,0 +1,121 @@
+'use strict';
+// Where the page begins: the manifest, the first picture, then the rest.
+
+function say(text) {
+  byId('word').textContent = text;
+  byId('word').hidden = false;
+}
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  byId('theme').textContent = name === 'dark' ? 'Light' : 'Dark';
+  readTheme();
+  changed('theme');
+}
+
+function options(id, values, words) {
+  byId(id).replaceChildren(...values.map((value) => make('option', { value }, words[value] ?? value)));
+}
+
+function setUp() {
+  const { manifest } = data;
+  const file = manifest.trace.file ?? 'a trace';
+  byId('title').textContent = file + (manifest.second ? ' and ' + (manifest.second.trace.file ?? 'another') : '');
+  document.title = file + ' · Tidemark';
+  const second = manifest.second ?? { begin_ns: 0, end_ns: 0, events: 0 };
+  const longest = Math.max(manifest.end_ns - manifest.begin_ns, second.end_ns - second.begin_ns, 1);
+  Object.assign(AXES.time, { begin: manifest.begin_ns, end: manifest.begin_ns + longest });
+  Object.assign(AXES.events, { begin: 0, end: Math.max(manifest.events, second.events, 1) });
+  view.by = ['tag', 'frame', 'size'].find((by) => manifest.groups[by]?.count <= 16) ?? data.groupings[0] ?? '';
+  view.at = manifest.peak?.ns ?? manifest.begin_ns;
+  options('by', data.groupings, GROUPING_WORDS);
+  options('map-by', Object.keys(MAP_COLOURS), MAP_COLOURS);
+  byId('foot').textContent = `Made by tidemark ${manifest.version} from ${manifest.of}. This page is one file: it loads nothing and sends nothing.`;
+  byId('map').hidden = !manifest.map;
+  byId('by').parentElement.hidden = !data.groupings.length;
+  for (const id of ['icicle', 'overview', 'legend', 'instant']) byId(id).hidden = !manifest.peak;
+  fillVerdict();
+  fillHelp();
+  makeTabs();
+  watch();
+}
+
+function watch() {
+  byId('by').addEventListener('change', (event) => setGrouping(event.target.value));
+  byId('map-by').addEventListener('change', (event) => {
+    view.colour = event.target.value;
+    changed('colour');
+  });
+  for (const x of Object.keys(AXES)) byId('axis-' + x).addEventListener('click', () => setAxis(x));
+  byId('fit').addEventListener('click', fit);
+  byId('previous').addEventListener('click', () => step(data.anchors.ns, -1));
+  byId('next').addEventListener('click', () => step(data.anchors.ns, 1));
+  byId('range-clear').addEventListener('click', clearAll);
+  byId('help-open').addEventListener('click', () => byId('help').showModal());
+  byId('theme').addEventListener('click', () => setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'));
+  for (const details of document.querySelectorAll('.behind')) details.addEventListener('toggle', () => changed('window', 'resize'));
+  watchPointer(byId('timeline-canvas'), byId('tip'), (x, y) => {
+    const at = atX(x, byId('timeline-canvas').clientWidth);
+    return [...readingAt(at), ...groupBelow(at, y)];
+  });
+  watchPointer(byId('map-canvas'), byId('map-tip'), mapTip);
+  watchOverview();
+  watchIcicle();
+  watchKeys();
+  addEventListener('hashchange', () => readLink(location.hash));
+  addEventListener('resize', () => changed('window', 'resize'));
+  addEventListener('beforeprint', () => print(true));
+  addEventListener('afterprint', () => print(false));
+}
+
+/* Printed: light, pictures at twice the resolution, all tables one below the other. */
+function print(on) {
+  const { dataset } = document.documentElement;
+  if (on) [dataset.before, dataset.theme] = [dataset.theme, 'light'];
+  else dataset.theme = dataset.before;
+  printing = on;
+  readTheme();
+  mapImage.key = '';
+  if (data.reports) shownTabs().forEach(fillPanel);
+  drawTimeline();
+  drawOverview();
+  drawMap();
+  drawIcicle();
+}
+
+async function start() {
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  setTheme(dark.matches ? 'dark' : 'light');
+  dark.addEventListener('change', () => setTheme(dark.matches ? 'dark' : 'light'));
+  if (typeof DecompressionStream === 'undefined') {
+    say('This browser cannot inflate the page’s data (DecompressionStream). Chrome 103, Firefox 113 and Safari 16.4 can.');
+    return;
+  }
+  try {
+    Object.assign(data, await openData(JSON.parse(byId('tidemark').textContent)));
+    setUp();
+    parts.push(timelinePart);
+    fit();
+    readLink(location.hash);
+    if (view.by) stack = await groupsOf(data, view.by, view.x);
+    changed('by');
+    drawAll();
+    performance.mark('first picture');
+    await new Promise((done) => setTimeout(done));
+    await openRest(data);
+    if (data.manifest.second) rival = await openData(data.manifest.second);
+    makeTabs();
+    parts.push(mapPart, instantPart, iciclePart, rangePart, tabPart);
+    readLink(location.hash);
+    changed('rest', 'by');
+    performance.mark('all');
+    await new Promise(requestAnimationFrame);
+    document.documentElement.dataset.ready = 'yes';
+    if (location.hash.startsWith('#selftest')) await selftest();
+  } catch (error) {
+    say('The data of this page is damaged: ' + error.message);
+    throw error;
+  }
+}
+
+document.addEventListener('DOMContentLoaded', start);

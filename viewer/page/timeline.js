@@ -1,0 +1,344 @@
+'use strict';
+// The timeline: groups stacked, the total from the least to the most of each pixel, what was reserved, limits, failures
+// and marks; below it the whole recording with the window as a brush.
+
+const TOP = 18;
+const AXIS = 24;
+let stack = null;          /* the series of the chosen grouping, null while it is decoded */
+let rival = null;          /* the series of the second trace */
+
+function timelineScale() {
+  let [, most] = extremes(data.series[view.x], view.from, view.to);
+  if (rival) most = Math.max(most, extremes(rival.series[view.x], ...rivalWindow())[1]);
+  for (const memory of data.reserved) {
+    if (memory.columns) for (const [, , value] of reservedSteps(memory)) most = Math.max(most, value);
+    if (memory.limit_bytes <= most * 1.5) most = Math.max(most, memory.limit_bytes);
+  }
+  return Math.max(most * 1.04, 1);
+}
+
+/* What was reserved in the window, as [from, to, bytes]. */
+function reservedSteps(memory) {
+  const { ns, bytes: values, rows } = memory.columns;
+  const steps = [];
+  const [from, to] = [axis().ns(view.from), axis().ns(view.to)];
+  for (let i = Math.max(0, firstBehind(ns, from) - 1); i < rows && ns[i] <= to; i++) {
+    steps.push([ns[i], i + 1 < rows ? ns[i + 1] : data.end, values[i]]);
+  }
+  return steps;
+}
+
+/* The second trace begins with the first: its window is as long. */
+function rivalWindow() {
+  const shift = view.x === 'time' ? rival.begin - data.begin : 0;
+  return [view.from + shift, view.to + shift];
+}
+
+function drawTimeline() {
+  const { pen, width, height } = begin(byId('timeline-canvas'));
+  const bottom = height - AXIS;
+  const most = timelineScale();
+  const y = (value) => bottom - value / most * (bottom - TOP);
+  if (data.manifest.peak) drawBytesAxis(pen, width, bottom, most, y);
+  pen.save();
+  pen.beginPath();
+  pen.rect(LEFT, 0, width - LEFT - RIGHT, bottom);
+  pen.clip();
+  const columns = pixelColumns(width);
+  if (stack) drawStack(pen, columns, y, bottom);
+  drawSpread(pen, columns, y);
+  drawTotal(pen, columns, y);
+  if (rival) drawTotal(pen, pixelColumns(width, rival), y, [2, 3]);
+  drawReserved(pen, width, y);
+  drawCursor(pen, width, TOP, bottom);
+  drawFailures(pen, width, bottom);
+  pen.restore();
+  if (!data.manifest.peak) {
+    pen.textAlign = 'center';
+    pen.fillStyle = theme.quiet;
+    pen.fillText('Nothing was ever live in this recording.', (LEFT + width) / 2, height / 2);
+  }
+  drawMarks(pen, width, bottom);
+  drawAxis(pen, width, bottom);
+}
+
+function drawBytesAxis(pen, width, bottom, most, y) {
+  pen.textAlign = 'right';
+  for (const value of ticks(0, most, 5, 2).list) {
+    const at = Math.round(y(value)) + .5;
+    pen.fillStyle = value ? theme.grid : theme.rule;
+    pen.fillRect(LEFT, at - .5, width - LEFT - RIGHT, 1);
+    pen.fillStyle = theme.quiet;
+    pen.fillText(bytes(value), LEFT - 8, at);
+  }
+}
+
+/* For each pixel the least and most that was live. */
+function pixelColumns(width, other) {
+  const source = other ?? data;
+  const [from, to] = other ? rivalWindow() : [view.from, view.to];
+  const pixels = Math.max(1, Math.floor(width - LEFT - RIGHT));
+  const each = (to - from) / pixels;
+  const columns = { from, each, pixels, least: new Float64Array(pixels), most: new Float64Array(pixels) };
+  for (let i = 0; i < pixels; i++) {
+    [columns.least[i], columns.most[i]] = extremes(source.series[view.x], from + i * each, from + (i + 1) * each);
+  }
+  return columns;
+}
+
+/* Of each pixel the bucket whose total is the highest; where buckets are wider than pixels, scaled to the pixel's total. */
+function bucketsOf(columns) {
+  const picked = new Int32Array(columns.pixels);
+  for (let i = 0; i < columns.pixels; i++) {
+    const from = columns.from + i * columns.each;
+    const first = Math.min(Math.max(Math.floor((from - stack.begin) / stack.width), 0), stack.rows - 1);
+    const last = Math.min(Math.max(Math.ceil((from + columns.each - stack.begin) / stack.width) - 1, first), stack.rows - 1);
+    let best = first;
+    for (let b = first + 1; b <= last; b++) if (stack.total[b] > stack.total[best]) best = b;
+    picked[i] = best;
+  }
+  return picked;
+}
+
+function drawStack(pen, columns, y, bottom) {
+  const picked = bucketsOf(columns);
+  let below = new Float64Array(columns.pixels);
+  stack.values.forEach((series, group) => {
+    if (view.hidden.has(group)) return;
+    const above = new Float64Array(columns.pixels);
+    let drawn = false;
+    for (let i = 0; i < columns.pixels; i++) {
+      const total = stack.total[picked[i]];
+      const value = total > columns.most[i] ? series[picked[i]] / total * columns.most[i] : series[picked[i]];
+      above[i] = below[i] + value;
+      drawn ||= value > 0;
+    }
+    if (drawn) fillBetween(pen, below, above, y, group);
+    below = above;
+  });
+}
+
+function fillBetween(pen, below, above, y, group) {
+  pen.beginPath();
+  pen.moveTo(LEFT, y(below[0]));
+  for (let i = 0; i < above.length; i++) {
+    if (i && above[i] === above[i - 1]) continue;
+    if (i) pen.lineTo(LEFT + i, y(above[i - 1]));
+    pen.lineTo(LEFT + i, y(above[i]));
+  }
+  pen.lineTo(LEFT + above.length, y(above.at(-1)));
+  for (let i = below.length; i-- > 0;) {
+    if (i < below.length - 1 && below[i] === below[i + 1]) continue;
+    if (i < below.length - 1) pen.lineTo(LEFT + i + 1, y(below[i + 1]));
+    pen.lineTo(LEFT + i + 1, y(below[i]));
+  }
+  pen.lineTo(LEFT, y(below[0]));
+  pen.fillStyle = groupColour(group);
+  pen.fill();
+  if (isHatched(group)) {
+    pen.fillStyle = hatch(pen);
+    pen.fill();
+  }
+}
+
+/* Paler from the most of each pixel down to its least, which is what was live all the time. */
+function drawSpread(pen, { least, most, pixels }, y) {
+  pen.fillStyle = theme.paper;
+  pen.globalAlpha = .3;
+  for (let i = 0; i < pixels; i++) if (most[i] > least[i]) pen.fillRect(LEFT + i, y(most[i]), 1, y(least[i]) - y(most[i]));
+  pen.globalAlpha = 1;
+}
+
+function drawTotal(pen, { most, pixels }, y, dashes) {
+  pen.strokeStyle = theme.ink;
+  pen.lineWidth = dashes ? 2 : 1;
+  pen.setLineDash(dashes ?? []);
+  pen.beginPath();
+  pen.moveTo(LEFT, y(most[0]));
+  for (let i = 0; i < pixels; i++) {
+    if (i && most[i] === most[i - 1]) continue;
+    if (i) pen.lineTo(LEFT + i, y(most[i - 1]));
+    pen.lineTo(LEFT + i, y(most[i]));
+  }
+  pen.lineTo(LEFT + pixels, y(most[pixels - 1]));
+  pen.stroke();
+  pen.setLineDash([]);
+}
+
+function drawReserved(pen, width, y) {
+  for (const memory of data.reserved) {
+    if (memory.columns) {
+      pen.strokeStyle = theme.ink;
+      pen.lineWidth = 1.5;
+      pen.setLineDash([5, 4]);
+      pen.beginPath();
+      for (const [from, to, value] of reservedSteps(memory)) {
+        pen.lineTo(xOf(axis().of(from), width), y(value));
+        pen.lineTo(xOf(axis().of(to), width), y(value));
+      }
+      pen.stroke();
+      pen.setLineDash([]);
+    }
+    if (memory.limit_bytes !== null && y(memory.limit_bytes) >= 0) {
+      pen.fillStyle = theme.bad;
+      pen.fillRect(LEFT, y(memory.limit_bytes) - 1, width, 2);
+    }
+  }
+  pen.lineWidth = 1;
+}
+
+function drawFailures(pen, width, bottom) {
+  if (!data.failures) return;
+  pen.fillStyle = theme.bad;
+  let last = -1;
+  for (const ns of data.failures.ns) {
+    const x = Math.round(xOf(axis().of(ns), width));
+    if (x === last || x < LEFT || x > width) continue;
+    pen.fillRect(x - 1, TOP, 2, bottom - TOP);
+    last = x;
+  }
+}
+
+/* Flags with their words above the picture, as many as have room. */
+function drawMarks(pen, width, bottom) {
+  let free = LEFT;
+  for (const mark of data.marks) {
+    const x = Math.round(xOf(view.x === 'time' ? mark.ns : mark.event, width));
+    if (x < LEFT || x > width - RIGHT) continue;
+    pen.fillStyle = theme.warn;
+    pen.fillRect(x, x >= free ? 2 : TOP - 5, 1, x >= free ? TOP + 6 : 8);
+    if (x < free) continue;
+    pen.textAlign = 'left';
+    const text = fitted(pen, mark.text || mark.kind, Math.min(140, width - RIGHT - x - 6));
+    pen.fillText(text, x + 4, 9);
+    free = x + pen.measureText(text).width + 16;
+  }
+}
+
+function drawOverview() {
+  const { pen, width, height } = begin(byId('overview'));
+  const series = data.series[view.x];
+  const { begin: from, end: to } = axis();
+  const most = Math.max(1, extremes(series, from, to)[1]);
+  const pixels = Math.floor(width - LEFT - RIGHT);
+  const y = (value) => height - 2 - value / most * (height - 6);
+  pen.fillStyle = theme.ground;
+  pen.fillRect(LEFT, 0, pixels, height);
+  pen.fillStyle = theme.quiet;
+  for (let i = 0; i < pixels; i++) {
+    const high = extremes(series, from + (to - from) * i / pixels, from + (to - from) * (i + 1) / pixels)[1];
+    pen.fillRect(LEFT + i, y(high), 1, height - y(high));
+  }
+  const [a, b] = [view.from, view.to].map((at) => LEFT + (at - from) / Math.max(to - from, 1) * pixels);
+  pen.fillStyle = theme.paper;
+  pen.globalAlpha = .72;
+  pen.fillRect(LEFT, 0, a - LEFT, height);
+  pen.fillRect(b, 0, LEFT + pixels - b, height);
+  pen.globalAlpha = 1;
+  pen.strokeStyle = theme.accent;
+  pen.lineWidth = 2;
+  pen.strokeRect(a + 1, 1, Math.max(2, b - a - 2), height - 2);
+}
+
+/* The group that is drawn at a height of the picture. */
+function groupBelow(at, y) {
+  const bottom = byId('timeline-canvas').clientHeight - AXIS;
+  const bucket = stack && Math.floor((at - stack.begin) / stack.width);
+  if (!stack || bucket < 0 || bucket >= stack.rows) return [];
+  let left = (bottom - y) / (bottom - TOP) * timelineScale();
+  const group = stack.values.findIndex((values, g) => !view.hidden.has(g) && (left -= values[bucket]) <= 0);
+  return group < 0 || y > bottom ? [] : [`${bytes(stack.values[group][bucket])} of it: ${stack.names[group] || '(none)'}`];
+}
+
+/* What the pointer or the cursor is on, in words. */
+function readingAt(at) {
+  const series = data.series[view.x];
+  const each = (view.to - view.from) / Math.max(1, byId('timeline-canvas').clientWidth - LEFT - RIGHT);
+  const [least, most] = extremes(series, at, at + Math.max(each, 1e-9));
+  const lines = [view.x === 'time' ? time(at, each) : 'event ' + number(at) + ', ' + time(nsOfEvent(at))];
+  lines.push(least === most ? bytes(most) + ' live' : `${bytes(least)} to ${bytes(most)} live`);
+  for (const memory of data.reserved) {
+    if (!memory.columns) continue;
+    const i = firstBehind(memory.columns.ns, axis().ns(at)) - 1;
+    if (i >= 0) lines.push(`${bytes(memory.columns.bytes[i])} reserved${data.reserved.length > 1 ? ', ' + memory.name : ''}`);
+  }
+  if (rival) {
+    const [, other] = extremes(rival.series[view.x], at - view.from + rivalWindow()[0], at - view.from + rivalWindow()[0] + each);
+    lines.push(`${bytes(other)} in the second trace`);
+  }
+  return lines;
+}
+
+function describeTimeline() {
+  const [least, most] = extremes(data.series[view.x], view.from, view.to);
+  const { peak } = data.manifest;
+  const from = axis().text(view.from, view.to - view.from);
+  const to = axis().text(view.to, (view.to - view.from) / 100);
+  const text = `Live memory by ${GROUPING_WORDS[view.by] ?? view.by}, over ${view.x === 'time' ? 'time' : 'events'} from ${from} ` +
+    `to ${to}: between ${bytes(least)} and ${bytes(most)}` + (peak ? `. The peak of all is ${bytes(peak.bytes)} at ${time(peak.ns)}.` : '.');
+  byId('timeline-canvas').setAttribute('aria-label', text);
+  byId('window').textContent = `${axis().text(view.from, (view.to - view.from) / 100)} – ${to}`;
+  if (byId('timeline-table').parentElement.open) byId('timeline-table').replaceChildren(timelineTable());
+}
+
+/* The picture as 64 rows. */
+function timelineTable() {
+  const width = (view.to - view.from) / 64;
+  const rows = Array.from({ length: 64 }, (_, i) => {
+    const [least, most] = extremes(data.series[view.x], view.from + i * width, view.from + (i + 1) * width);
+    return { at: view.from + i * width, least, most };
+  });
+  return table('The window in 64 parts', rows, [['from', (row) => axis().text(row.at, width / 10), 'n'],
+    ['least live', (row) => bytes(row.least), 'n'], ['most live', (row) => bytes(row.most), 'n']]);
+}
+
+const GROUPING_WORDS = { size: 'size class', tag: 'tag', thread: 'thread', stream: 'stream', frame: 'function', layer: 'layer' };
+
+function fillLegend() {
+  const list = byId('legend');
+  const rows = (data.manifest.groups[view.by]?.series ?? []).map((row, group) => {
+    const off = view.hidden.has(group);
+    const button = make('button', { type: 'button', className: off ? 'off' : '', title: (row.name ?? '(none)') +
+      (row.peak_bytes === null ? '' : `, ${bytes(row.peak_bytes)} at most`), 'aria-pressed': String(!off) },
+    swatch(group), make('span', null, shortened(row.name || '(none)', 30)));
+    button.addEventListener('click', () => {
+      if (!view.hidden.delete(group)) view.hidden.add(group);
+      fillLegend();
+      changed('window');
+    });
+    return make('li', null, button);
+  });
+  const rule = (kind, text) => make('li', { className: 'rule ' + kind }, make('i'), text);
+  rows.push(rule('total', 'all'));
+  if (data.reserved.some((memory) => memory.columns)) rows.push(rule('reserved', 'reserved'));
+  for (const memory of data.reserved) {
+    if (memory.limit_bytes !== null) rows.push(rule('limit', 'limit ' + bytes(memory.limit_bytes)));
+  }
+  if (data.manifest.failures_count) rows.push(rule('limit', plural(data.manifest.failures_count, 'failure')));
+  if (rival) rows.push(rule('other', 'second trace: ' + (rival.manifest.trace.file ?? 'B')));
+  list.replaceChildren(...rows);
+}
+
+async function chooseGrouping() {
+  const by = view.by;
+  if (!by) return;
+  const found = await groupsOf(data, by, view.x);
+  if (by !== view.by) return;
+  stack = found;
+  changed('groups');
+}
+
+function timelinePart(what) {
+  if (what.has('by') || what.has('axis')) {
+    if (what.has('by')) view.hidden.clear();
+    stack = null;
+    byId('by').value = view.by;
+    for (const x of Object.keys(AXES)) byId('axis-' + x).setAttribute('aria-pressed', String(view.x === x));
+    fillLegend();
+    chooseGrouping();
+  }
+  drawTimeline();
+  drawOverview();
+  describeTimeline();
+  if (what.has('at')) byId('reading').textContent = readingAt(axis().of(view.at)).join(', ');
+}

@@ -1,0 +1,90 @@
+/*
+ * The chosen instants of a trace, and the allocations that were live at them.
+ *
+ * An allocation is kept where an instant lies in its life. Where that would be too many, instants are left out, half of
+ * the spread first; where few are left, the smallest allocations are, at all instants alike.
+ */
+#ifndef VIEWER_REPORT_ANCHORS_H
+#define VIEWER_REPORT_ANCHORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "viewer/read/scan.h"
+
+/* Why an instant was chosen. */
+enum {
+    ANCHOR_PEAK = 1,
+    ANCHOR_SUMMIT = 2,
+    ANCHOR_PLATEAU = 4,
+    ANCHOR_FAILURE = 8,
+    ANCHOR_MARK = 16,
+    ANCHOR_END = 32,
+    ANCHOR_SPREAD = 64,
+};
+
+struct anchor {
+    int64_t ns;
+    unsigned why;
+    uint64_t event; /* the events before it; as the next four, valid once it was passed */
+    uint64_t bytes;
+    uint64_t count;
+    uint64_t kept_bytes; /* valid after anchors_end, as the next */
+    uint64_t kept_count;
+};
+
+/* An allocation that was live at an instant. */
+struct kept_life {
+    int64_t allocation_id;
+    int64_t alloc_ns;
+    uint64_t lived; /* free_ns - alloc_ns + 1; 0: never freed */
+    uint64_t event; /* the events before it */
+    uint64_t size;
+    uint64_t address;
+    int64_t tag_id, callstack_id, thread_id, stream_id, layer_id;
+};
+
+struct anchors {
+    struct anchor *list; /* owns; in the order of ns */
+    size_t count, capacity;
+    size_t chosen;       /* those that there were before some were left out */
+    size_t passed;       /* those before the current event */
+    uint64_t events;     /* in all; valid after anchors_end */
+    uint64_t last_event; /* the events before the last one that was passed; 0: none was */
+    size_t lives_most;
+    struct kept_life *lives; /* owns; after anchors_end in the order of allocation */
+    size_t life_count, life_capacity;
+    uint64_t least_bytes; /* all from this size on are kept */
+    uint64_t mask;        /* of those one byte smaller: where these bits of a hash are 0; 0: none */
+    bool failed;          /* no memory */
+};
+
+/* The fewest instants that are left before allocations are left out. */
+#define ANCHORS_FEWEST 128
+
+void anchors_begin(struct anchors *anchors, size_t lives_most);
+void anchors_free(struct anchors *anchors);
+
+/* Choose an instant. False: no memory. */
+bool anchors_add(struct anchors *anchors, int64_t ns, unsigned why);
+
+/* All are chosen: sort them, and make those of the same moment one. */
+void anchors_sort(struct anchors *anchors);
+
+/* Begin to read, again perhaps. */
+void anchors_clear(struct anchors *anchors);
+
+/*
+ * Pass the instants before an event, which `events` events precede: those before an allocation at `ns`, or those not
+ * behind a free at `ns`.
+ */
+void anchors_pass(struct anchors *anchors, int64_t ns, bool is_free, uint64_t events, uint64_t bytes, uint64_t count);
+
+/* A life ends, or lives on at the end. The instants before its end are passed. */
+void anchors_keep(struct anchors *anchors, const struct scan_life *life);
+
+/* All events were read. */
+void anchors_end(struct anchors *anchors);
+
+#endif
