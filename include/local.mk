@@ -8,6 +8,7 @@ pkginclude_HEADERS = \
 	include/tidemark/export.h \
 	include/tidemark/message.h \
 	include/tidemark/nvtx.h \
+	include/tidemark/process.h \
 	include/tidemark/resource.h \
 	include/tidemark/sized.h \
 	include/tidemark/stack.h \

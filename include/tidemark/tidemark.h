@@ -34,6 +34,7 @@
 #include <tidemark/nvtx.h>
 #include <tidemark/pool.h>
 #include <tidemark/prefetch.h>
+#include <tidemark/process.h>
 #include <tidemark/resource.h>
 #include <tidemark/retry.h>
 #include <tidemark/sized.h>
