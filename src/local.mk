@@ -25,6 +25,7 @@ include src/trace/database/local.mk
 include src/trace/session/local.mk
 include src/bases/local.mk
 include src/bridge/local.mk
+include src/run/local.mk
 
 # The library once more with its test points, for tests that stop at them or need what is not exported. It brings the
 # sources of every folder along.

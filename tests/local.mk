@@ -94,7 +94,7 @@ random_trace_ldadd = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 EXTRA_DIST += tests/answers.h
 check_LTLIBRARIES += tests/libanswers.la
 tests_libanswers_la_SOURCES = tests/answers.c $(tidemark_SOURCES)
-tests_libanswers_la_CPPFLAGS = $(AM_CPPFLAGS) -Dmain=tidemark_main
+tests_libanswers_la_CPPFLAGS = $(tidemark_CPPFLAGS) -Dmain=tidemark_main
 tests_libanswers_la_CFLAGS = $(tidemark_CFLAGS)
 answers_ldadd = tests/libanswers.la $(tidemark_LDADD)
 

@@ -22,6 +22,7 @@
     each(query) \
     each(recover) \
     each(replay) \
+    each(run) \
     each(stack) \
     each(summary) \
     each(timeline) \
