@@ -110,6 +110,29 @@ fake_call_end(struct fake_call *call, CUresult result)
     return result;
 }
 
+/* A call inside of another one works for the outer one. */
+bool
+fake_call_is_per_thread(void)
+{
+    for (const struct fake_call *call = call_now; call != NULL; call = call->outer) {
+        if (call->function->per_thread)
+            return true;
+    }
+    return false;
+}
+
+void
+fake_call_outside(void (*function)(void *), void *argument)
+{
+    struct fake_call *call = call_now;
+
+    call_now = NULL;
+    pthread_mutex_unlock(&fake_lock);
+    function(argument);
+    pthread_mutex_lock(&fake_lock);
+    call_now = call;
+}
+
 void
 fake_trace(const struct fake_event *event)
 {

@@ -116,7 +116,7 @@ fake_capture_allocate(CUstream stream, size_t bytes, CUdeviceptr *out)
 
     if (capture->spoilt)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    memory = fake_graph_memory_new(stream->context, bytes);
+    memory = fake_graph_memory_new(stream->context, stream->context->device, bytes);
     if (memory == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     stream->captured++;
@@ -130,20 +130,13 @@ CUresult
 fake_capture_free(CUstream stream, CUdeviceptr address)
 {
     struct fake_capture *capture = stream->capture;
-    struct fake_graph_memory *memory = fake_graph_memory_at(address);
 
     if (capture->spoilt)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    for (CUgraphNode node = capture->graph->first; node != NULL; node = node->next) {
-        if (node->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && node->memory == memory && memory != NULL &&
-            !memory->freed_inside) {
-            memory->freed_inside = true;
-            stream->captured++;
-            fake_graph_add(capture->graph, CU_GRAPH_NODE_TYPE_MEM_FREE)->memory = memory;
-            return CUDA_SUCCESS;
-        }
-    }
-    return CUDA_ERROR_INVALID_VALUE;
+    if (fake_graph_add_free(capture->graph, address) == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    stream->captured++;
+    return CUDA_SUCCESS;
 }
 
 static CUresult
@@ -176,7 +169,7 @@ do_cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
     return CUDA_SUCCESS;
 }
 
-FAKE_API(10010, cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handle, mode))
+FAKE_API_STREAM(10010, cuStreamBeginCapture, (CUstream handle, CUstreamCaptureMode mode), (handle, mode))
 
 /* Whether the origin waits, through events, for everything that other streams have captured. */
 static CUresult
@@ -235,7 +228,7 @@ do_cuStreamEndCapture(CUstream handle, CUgraph *out)
     return result;
 }
 
-FAKE_API(10000, cuStreamEndCapture, (CUstream handle, CUgraph *out), (handle, out))
+FAKE_API_STREAM(10000, cuStreamEndCapture, (CUstream handle, CUgraph *out), (handle, out))
 
 static CUstreamCaptureStatus
 capture_status(CUstream stream)
@@ -270,7 +263,7 @@ do_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status)
     return result;
 }
 
-FAKE_API(10000, cuStreamIsCapturing, (CUstream handle, CUstreamCaptureStatus *status), (handle, status))
+FAKE_API_STREAM(10000, cuStreamIsCapturing, (CUstream handle, CUstreamCaptureStatus *status), (handle, status))
 
 /* The graph has no dependencies: a launch runs the nodes one after the other. */
 static CUresult
@@ -298,10 +291,10 @@ do_cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status, cuuint
     return CUDA_SUCCESS;
 }
 
-FAKE_API(12030, cuStreamGetCaptureInfo,
-         (CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
-          const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count),
-         (handle, status, id, graph, dependencies, edges, count))
+FAKE_API_STREAM(12030, cuStreamGetCaptureInfo,
+                (CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+                 const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count),
+                (handle, status, id, graph, dependencies, edges, count))
 
 static CUresult
 do_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)

@@ -96,7 +96,9 @@ context_end(CUcontext context)
 {
     fake_wait_context(context);
     fake_streams_end(context);
+    fake_ipc_end(context);
     fake_memory_end(context);
+    fake_arrays_end(context);
     context->alive = false;
     context->peers = 0;
 }

@@ -71,8 +71,8 @@ do_cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
                        false);
 }
 
-FAKE_API(3020, cuMemcpyDtoHAsync, (void *to, CUdeviceptr from, size_t bytes, CUstream stream),
-         (to, from, bytes, stream))
+FAKE_API_STREAM(3020, cuMemcpyDtoHAsync, (void *to, CUdeviceptr from, size_t bytes, CUstream stream),
+                (to, from, bytes, stream))
 
 static CUresult
 do_cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
@@ -81,8 +81,8 @@ do_cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream st
                        false);
 }
 
-FAKE_API(3020, cuMemcpyHtoDAsync, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream),
-         (to, from, bytes, stream))
+FAKE_API_STREAM(3020, cuMemcpyHtoDAsync, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream),
+                (to, from, bytes, stream))
 
 static CUresult
 do_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
@@ -90,8 +90,8 @@ do_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream st
     return copy_submit(stream, (struct copy_work){ .to = to, .from = from, .bytes = bytes }, true, true, false);
 }
 
-FAKE_API(3020, cuMemcpyDtoDAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),
-         (to, from, bytes, stream))
+FAKE_API_STREAM(3020, cuMemcpyDtoDAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),
+                (to, from, bytes, stream))
 
 /* The addresses tell which of the two is on the device. */
 static CUresult
@@ -103,8 +103,8 @@ do_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream
                        fake_place_find(to, &place), fake_place_find(from, &place), false);
 }
 
-FAKE_API(4000, cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),
-         (to, from, bytes, stream))
+FAKE_API_STREAM(4000, cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream),
+                (to, from, bytes, stream))
 
 static CUresult
 do_cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes)
@@ -113,7 +113,7 @@ do_cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes)
                        true);
 }
 
-FAKE_API(3020, cuMemcpyDtoH, (void *to, CUdeviceptr from, size_t bytes), (to, from, bytes))
+FAKE_API_DEFAULT_STREAM(3020, cuMemcpyDtoH, (void *to, CUdeviceptr from, size_t bytes), (to, from, bytes))
 
 static CUresult
 do_cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes)
@@ -122,7 +122,7 @@ do_cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes)
                        true);
 }
 
-FAKE_API(3020, cuMemcpyHtoD, (CUdeviceptr to, const void *from, size_t bytes), (to, from, bytes))
+FAKE_API_DEFAULT_STREAM(3020, cuMemcpyHtoD, (CUdeviceptr to, const void *from, size_t bytes), (to, from, bytes))
 
 static CUresult
 do_cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes)
@@ -130,7 +130,7 @@ do_cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes)
     return copy_submit(NULL, (struct copy_work){ .to = to, .from = from, .bytes = bytes }, true, true, true);
 }
 
-FAKE_API(3020, cuMemcpyDtoD, (CUdeviceptr to, CUdeviceptr from, size_t bytes), (to, from, bytes))
+FAKE_API_DEFAULT_STREAM(3020, cuMemcpyDtoD, (CUdeviceptr to, CUdeviceptr from, size_t bytes), (to, from, bytes))
 
 static CUresult
 copy_fill(CUdeviceptr to, uint32_t value, size_t count, unsigned int width, CUstream stream, bool wait)
@@ -147,8 +147,8 @@ do_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream s
     return copy_fill(to, value, count, 1, stream, false);
 }
 
-FAKE_API(3020, cuMemsetD8Async, (CUdeviceptr to, unsigned char value, size_t count, CUstream stream),
-         (to, value, count, stream))
+FAKE_API_STREAM(3020, cuMemsetD8Async, (CUdeviceptr to, unsigned char value, size_t count, CUstream stream),
+                (to, value, count, stream))
 
 static CUresult
 do_cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
@@ -156,8 +156,8 @@ do_cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream
     return copy_fill(to, value, count, 2, stream, false);
 }
 
-FAKE_API(3020, cuMemsetD16Async, (CUdeviceptr to, unsigned short value, size_t count, CUstream stream),
-         (to, value, count, stream))
+FAKE_API_STREAM(3020, cuMemsetD16Async, (CUdeviceptr to, unsigned short value, size_t count, CUstream stream),
+                (to, value, count, stream))
 
 static CUresult
 do_cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream)
@@ -165,8 +165,8 @@ do_cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream s
     return copy_fill(to, value, count, 4, stream, false);
 }
 
-FAKE_API(3020, cuMemsetD32Async, (CUdeviceptr to, unsigned int value, size_t count, CUstream stream),
-         (to, value, count, stream))
+FAKE_API_STREAM(3020, cuMemsetD32Async, (CUdeviceptr to, unsigned int value, size_t count, CUstream stream),
+                (to, value, count, stream))
 
 static CUresult
 do_cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count)
@@ -174,7 +174,7 @@ do_cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count)
     return copy_fill(to, value, count, 1, NULL, true);
 }
 
-FAKE_API(3020, cuMemsetD8, (CUdeviceptr to, unsigned char value, size_t count), (to, value, count))
+FAKE_API_DEFAULT_STREAM(3020, cuMemsetD8, (CUdeviceptr to, unsigned char value, size_t count), (to, value, count))
 
 static CUresult
 do_cuMemsetD32(CUdeviceptr to, unsigned int value, size_t count)
@@ -182,4 +182,4 @@ do_cuMemsetD32(CUdeviceptr to, unsigned int value, size_t count)
     return copy_fill(to, value, count, 4, NULL, true);
 }
 
-FAKE_API(3020, cuMemsetD32, (CUdeviceptr to, unsigned int value, size_t count), (to, value, count))
+FAKE_API_DEFAULT_STREAM(3020, cuMemsetD32, (CUdeviceptr to, unsigned int value, size_t count), (to, value, count))

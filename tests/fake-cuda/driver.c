@@ -1,6 +1,7 @@
-/* Initializes the fake driver, names errors, and looks up functions. */
+/* Initializes the fake driver and names errors. */
 #include "tests/fake-cuda/fake.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,32 @@ driver_gone(void)
     pthread_mutex_unlock(&fake_lock);
 }
 
+static void
+driver_call_injection(void *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library != NULL ? dlsym(library, "InitializeInjection") : NULL;
+    int (*initialize)(void);
+
+    if (symbol == NULL)
+        return;
+    memcpy(&initialize, &symbol, sizeof(initialize));
+    initialize();
+}
+
+/* As observed: on the thread that calls cuInit, once, before the driver can be called. */
+static void
+driver_inject(void)
+{
+    static bool done;
+    char *path = getenv("CUDA_INJECTION64_PATH");
+
+    if (path == NULL || done)
+        return;
+    done = true;
+    fake_call_outside(driver_call_injection, path);
+}
+
 static CUresult
 do_cuInit(unsigned int flags)
 {
@@ -44,6 +71,7 @@ do_cuInit(unsigned int flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (fake.initialized)
         return CUDA_SUCCESS;
+    driver_inject();
     fake.device_count = (int)fake_environment_bytes("FAKE_CUDA_DEVICES", 2);
     if (fake.device_count > FAKE_MOST_DEVICES)
         fake.device_count = FAKE_MOST_DEVICES;
@@ -60,8 +88,8 @@ do_cuInit(unsigned int flags)
 
 FAKE_API_EARLY(2000, cuInit, (unsigned int flags), (flags))
 
-static int
-driver_version(void)
+int
+fake_driver_version(void)
 {
     return (int)fake_environment_bytes("FAKE_CUDA_VERSION", 13000);
 }
@@ -71,7 +99,7 @@ do_cuDriverGetVersion(int *version)
 {
     if (version == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    *version = driver_version();
+    *version = fake_driver_version();
     return CUDA_SUCCESS;
 }
 
@@ -158,53 +186,3 @@ do_cuGetErrorString(CUresult error, const char **words)
 }
 
 FAKE_API_EARLY(6000, cuGetErrorString, (CUresult error, const char **words), (error, words))
-
-/* Whether `known`, which may end in _v2, is `name`. */
-static bool
-driver_names(const char *known, const char *name)
-{
-    size_t length = strlen(name);
-
-    return strncmp(known, name, length) == 0 &&
-           (known[length] == '\0' || (strncmp(known + length, "_v", 2) == 0 && known[length + 3] == '\0'));
-}
-
-/* The newest function of the name that is no newer than `version`. */
-static struct fake_function *
-driver_find(const char *name, int version)
-{
-    struct fake_function *best = NULL;
-
-    for (struct fake_function *function = fake_functions(); function != NULL; function = function->next) {
-        if (driver_names(function->name, name) && function->version <= version &&
-            (best == NULL || best->version < function->version))
-            best = function;
-    }
-    return best;
-}
-
-static CUresult
-do_cuGetProcAddress(const char *name, void **address, int version, cuuint64_t flags,
-                    CUdriverProcAddressQueryResult *how)
-{
-    struct fake_function *found;
-
-    if (name == NULL || address == NULL || flags > 2)
-        return CUDA_ERROR_INVALID_VALUE;
-    *address = NULL;
-    found = driver_find(name, version);
-    if (found != NULL && found->version <= driver_version()) {
-        memcpy(address, &found->address, sizeof(*address));
-        if (how != NULL)
-            *how = CU_GET_PROC_ADDRESS_SUCCESS;
-        return CUDA_SUCCESS;
-    }
-    if (how != NULL)
-        *how = driver_find(name, 1 << 30) != NULL ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                                                  : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return CUDA_ERROR_NOT_FOUND;
-}
-
-FAKE_API_EARLY(12000, cuGetProcAddress,
-               (const char *name, void **address, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *how),
-               (name, address, version, flags, how))

@@ -92,7 +92,7 @@ do_cuEventRecord(CUevent event, CUstream handle)
     return event_record(event, stream);
 }
 
-FAKE_API(2000, cuEventRecord, (CUevent event, CUstream handle), (event, handle))
+FAKE_API_STREAM(2000, cuEventRecord, (CUevent event, CUstream handle), (event, handle))
 
 static CUresult
 do_cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned int flags)
@@ -100,7 +100,8 @@ do_cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned int flags)
     return flags > 1 ? CUDA_ERROR_INVALID_VALUE : do_cuEventRecord(event, handle);
 }
 
-FAKE_API(11010, cuEventRecordWithFlags, (CUevent event, CUstream handle, unsigned int flags), (event, handle, flags))
+FAKE_API_STREAM(11010, cuEventRecordWithFlags, (CUevent event, CUstream handle, unsigned int flags),
+                (event, handle, flags))
 
 /* FAKE_CUDA_EVENTS_LIE=1: every event has passed. */
 static CUresult
@@ -176,7 +177,7 @@ do_cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int flags)
     return CUDA_SUCCESS;
 }
 
-FAKE_API(3020, cuStreamWaitEvent, (CUstream handle, CUevent event, unsigned int flags), (handle, event, flags))
+FAKE_API_STREAM(3020, cuStreamWaitEvent, (CUstream handle, CUevent event, unsigned int flags), (handle, event, flags))
 
 struct event_host_call {
     CUhostFn function;
@@ -205,4 +206,5 @@ do_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *argument)
     return fake_submit(stream, CU_GRAPH_NODE_TYPE_HOST, event_call_host, &call, sizeof(call));
 }
 
-FAKE_API(10000, cuLaunchHostFunc, (CUstream handle, CUhostFn function, void *argument), (handle, function, argument))
+FAKE_API_STREAM(10000, cuLaunchHostFunc, (CUstream handle, CUhostFn function, void *argument),
+                (handle, function, argument))

@@ -27,6 +27,7 @@ struct fake_function {
     const char *name;   /* cuMemAlloc */
     const char *symbol; /* cuMemAlloc_v2 */
     int version;        /* the CUDA version that introduced this signature: 3020 */
+    bool per_thread;    /* its default stream is the thread's: the symbol ends in _ptsz or _ptds */
     void (*address)(void);
     struct fake_function *next;
     int calls;  /* guarded by fake_lock */
@@ -50,25 +51,52 @@ struct fake_function *fake_functions(void);
 CUresult fake_call_begin(struct fake_call *call, struct fake_function *function, enum fake_need need);
 CUresult fake_call_end(struct fake_call *call, CUresult result);
 
+/* Whether the default stream of the call that runs on this thread is the thread's own. */
+bool fake_call_is_per_thread(void);
+/* Call a function of the program without the lock. */
+void fake_call_outside(void (*function)(void *), void *argument);
+
 /* Add an event of the call that runs on this thread for CUPTI. Events over the call's room are dropped. */
 void fake_trace(const struct fake_event *event);
 
-#define FAKE_TEXT_OF(name) #name
-#define FAKE_TEXT(name)    FAKE_TEXT_OF(name)
+#define FAKE_TEXT_OF(name)     #name
+#define FAKE_TEXT(name)        FAKE_TEXT_OF(name)
+#define FAKE_GLUE_OF(one, two) one##two
+#define FAKE_GLUE(one, two)    FAKE_GLUE_OF(one, two)
 
 /*
  * The entry point `entry`, which came with CUDA `since`: it does what do_<entry> of the same file does. cuda.h makes
  * cuMemAlloc cuMemAlloc_v2 wherever it stands, but not where # or ## has it.
  */
 #define FAKE_API(since, entry, parameters, arguments)                                                                  \
-    FAKE_DEFINE(FAKE_NEEDS_INIT, since, #entry, entry, do_##entry, of_##entry, add_##entry, parameters, arguments)
+    FAKE_DEFINE(FAKE_NEEDS_INIT, false, since, #entry, entry, do_##entry, of_##entry, add_##entry, parameters,         \
+                arguments)
 #define FAKE_API_EARLY(since, entry, parameters, arguments)                                                            \
-    FAKE_DEFINE(FAKE_NEEDS_NOTHING, since, #entry, entry, do_##entry, of_##entry, add_##entry, parameters, arguments)
+    FAKE_DEFINE(FAKE_NEEDS_NOTHING, false, since, #entry, entry, do_##entry, of_##entry, add_##entry, parameters,      \
+                arguments)
 
-#define FAKE_DEFINE(need, since, text, entry, work, function, add, parameters, arguments)                              \
-    static struct fake_function function = {                                                                           \
-        .name = text, .symbol = FAKE_TEXT(entry), .version = (since), .address = (void (*)(void))(entry)               \
-    };                                                                                                                 \
+/* The same with a stream in its parameters: <entry>_ptsz takes 0 for the thread's default stream. */
+#define FAKE_API_STREAM(since, entry, parameters, arguments)                                                           \
+    FAKE_DEFINE(FAKE_NEEDS_INIT, false, since, #entry, entry, do_##entry, of_##entry, add_##entry, parameters,         \
+                arguments)                                                                                             \
+    FAKE_PER_THREAD((since) < 7000 ? 7000 : (since), #entry, FAKE_GLUE(entry, _ptsz), do_##entry, of_ptsz_##entry,     \
+                    add_ptsz_##entry, parameters, arguments)
+/* The same for one that works on the default stream: <entry>_ptds works on the thread's. */
+#define FAKE_API_DEFAULT_STREAM(since, entry, parameters, arguments)                                                   \
+    FAKE_DEFINE(FAKE_NEEDS_INIT, false, since, #entry, entry, do_##entry, of_##entry, add_##entry, parameters,         \
+                arguments)                                                                                             \
+    FAKE_PER_THREAD((since) < 7000 ? 7000 : (since), #entry, FAKE_GLUE(entry, _ptds), do_##entry, of_ptds_##entry,     \
+                    add_ptds_##entry, parameters, arguments)
+#define FAKE_PER_THREAD(since, text, entry, work, function, add, parameters, arguments)                                \
+    CUresult CUDAAPI entry parameters;                                                                                 \
+    FAKE_DEFINE(FAKE_NEEDS_INIT, true, since, text, entry, work, function, add, parameters, arguments)
+
+#define FAKE_DEFINE(need, own, since, text, entry, work, function, add, parameters, arguments)                         \
+    static struct fake_function function = { .name = text,                                                             \
+                                             .symbol = FAKE_TEXT(entry),                                               \
+                                             .version = (since),                                                       \
+                                             .per_thread = (own),                                                      \
+                                             .address = (void (*)(void))(entry) };                                     \
     __attribute__((constructor)) static void add(void)                                                                 \
     {                                                                                                                  \
         fake_function_add(&(function));                                                                                \
@@ -169,6 +197,7 @@ extern struct fake_state {
 } fake;
 
 bool fake_device_is(CUdevice device);
+int fake_driver_version(void);
 uint64_t fake_environment_bytes(const char *name, uint64_t otherwise);
 
 /* Put the current context into *out. Returns its own error, that of a destroyed context, or that there is none. */

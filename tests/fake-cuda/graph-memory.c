@@ -22,13 +22,13 @@ graph_steps(uint64_t bytes)
 }
 
 struct fake_graph_memory *
-fake_graph_memory_new(CUcontext context, size_t bytes)
+fake_graph_memory_new(CUcontext context, int device, size_t bytes)
 {
     uint64_t mapped_bytes = (bytes + 4095) / 4096 * 4096;
     struct fake_graph_memory *memory;
     void *address;
 
-    if (bytes > fake.devices[context->device].total_bytes - FAKE_OWN_BYTES)
+    if (bytes > fake.devices[device].total_bytes - FAKE_OWN_BYTES)
         return NULL;
     address = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     memory = calloc(1, sizeof(*memory));
@@ -39,17 +39,22 @@ fake_graph_memory_new(CUcontext context, size_t bytes)
                                           .bytes = bytes,
                                           .mapped_bytes = mapped_bytes,
                                           .id = fake_memory_id(),
-                                          .device = context->device,
-                                          .context = context };
+                                          .device = device,
+                                          .context = context,
+                                          .parameters = {
+                                              .poolProps = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                                             .location = { CU_MEM_LOCATION_TYPE_DEVICE, device } },
+                                              .bytesize = bytes,
+                                              .dptr = (CUdeviceptr)(uintptr_t)address } };
     graph_memories = memory;
-    if (!graph_devices[context->device].used) {
+    if (!graph_devices[device].used) {
         struct fake_event event = { .kind = FAKE_POOL_CREATED,
                                     .pool_type = 1,
                                     .pool_address = memory->address,
                                     .pool_bytes = FAKE_SLAB_BYTES,
-                                    .device = (uint32_t)context->device };
+                                    .device = (uint32_t)device };
 
-        graph_devices[context->device].used = true;
+        graph_devices[device].used = true;
         fake_trace(&event);
     }
     return memory;

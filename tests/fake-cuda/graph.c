@@ -160,4 +160,4 @@ do_cuGraphLaunch(CUgraphExec exec, CUstream handle)
     return result;
 }
 
-FAKE_API(10000, cuGraphLaunch, (CUgraphExec exec, CUstream handle), (exec, handle))
+FAKE_API_STREAM(10000, cuGraphLaunch, (CUgraphExec exec, CUstream handle), (exec, handle))

@@ -33,14 +33,17 @@ struct fake_graph_memory {
     CUcontext context;
     bool live;         /* launched, and not freed since */
     bool freed_inside; /* by a node of the same graph */
+    CUDA_MEM_ALLOC_NODE_PARAMS parameters;
 };
 
 CUgraph fake_graph_new(void);
 void fake_graph_drop(CUgraph graph);
 CUgraphNode fake_graph_add(CUgraph graph, CUgraphNodeType type);
+/* A node that frees the memory at an address, which a node of the same graph allocates. NULL if there is none. */
+CUgraphNode fake_graph_add_free(CUgraph graph, CUdeviceptr address);
 
 /* Returns NULL if there is no room. */
-struct fake_graph_memory *fake_graph_memory_new(CUcontext context, size_t bytes);
+struct fake_graph_memory *fake_graph_memory_new(CUcontext context, int device, size_t bytes);
 struct fake_graph_memory *fake_graph_memory_at(uint64_t address);
 /* Whether the address is a graph's, also before a launch: captured work may name it. */
 bool fake_graph_memory_is(uint64_t address);

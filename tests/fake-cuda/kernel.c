@@ -227,8 +227,8 @@ do_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
     return fake_submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, kernel_do, &launch, sizeof(launch));
 }
 
-FAKE_API(4000, cuLaunchKernel,
-         (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
-          unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream handle, void **arguments,
-          void **extra),
-         (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, handle, arguments, extra))
+FAKE_API_STREAM(4000, cuLaunchKernel,
+                (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                 unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
+                 CUstream handle, void **arguments, void **extra),
+                (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, handle, arguments, extra))

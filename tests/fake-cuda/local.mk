@@ -3,6 +3,7 @@
 if FAKE_CUDA
 check_LTLIBRARIES += tests/fake-cuda/libcuda.la
 tests_fake_cuda_libcuda_la_SOURCES = \
+	tests/fake-cuda/array.c \
 	tests/fake-cuda/attribute.c \
 	tests/fake-cuda/call.c \
 	tests/fake-cuda/capture.c \
@@ -15,19 +16,27 @@ tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/event.c \
 	tests/fake-cuda/fake.h \
 	tests/fake-cuda/graph-memory.c \
+	tests/fake-cuda/graph-node.c \
 	tests/fake-cuda/graph.c \
 	tests/fake-cuda/graph.h \
+	tests/fake-cuda/ipc.c \
 	tests/fake-cuda/kernel.c \
 	tests/fake-cuda/managed.c \
 	tests/fake-cuda/memory.c \
 	tests/fake-cuda/memory.h \
+	tests/fake-cuda/old.c \
+	tests/fake-cuda/pinned.c \
 	tests/fake-cuda/pool-attribute.c \
 	tests/fake-cuda/pool-blocks.c \
 	tests/fake-cuda/pool.c \
+	tests/fake-cuda/proc.c \
 	tests/fake-cuda/share.c \
 	tests/fake-cuda/stream.c \
 	tests/fake-cuda/tracer.h \
+	tests/fake-cuda/undone.c \
+	tests/fake-cuda/undone.def \
 	tests/fake-cuda/virtual.c
+tests_fake_cuda_libcuda_la_LIBADD = -ldl
 tests_fake_cuda_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nonexistent -pthread
 
 check_LTLIBRARIES += tests/fake-cuda/libcupti.la

@@ -62,9 +62,9 @@ do_cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation locati
     return flags != 0 ? CUDA_ERROR_INVALID_VALUE : managed_check(address, bytes, location);
 }
 
-FAKE_API(12020, cuMemPrefetchAsync_v2,
-         (CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags, CUstream handle),
-         (address, bytes, location, flags, handle))
+FAKE_API_STREAM(12020, cuMemPrefetchAsync_v2,
+                (CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags, CUstream handle),
+                (address, bytes, location, flags, handle))
 
 static CUresult
 do_cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstream handle)
@@ -72,5 +72,5 @@ do_cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device, CUstre
     return do_cuMemPrefetchAsync_v2(address, bytes, managed_location(device), 0, handle);
 }
 
-FAKE_API(8000, cuMemPrefetchAsync, (CUdeviceptr address, size_t bytes, CUdevice device, CUstream handle),
-         (address, bytes, device, handle))
+FAKE_API_STREAM(8000, cuMemPrefetchAsync, (CUdeviceptr address, size_t bytes, CUdevice device, CUstream handle),
+                (address, bytes, device, handle))

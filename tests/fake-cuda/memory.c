@@ -1,9 +1,10 @@
-/* Memory of the fake driver outside pools (device, managed, pinned), and the lookup of addresses. */
+/* Memory of the fake driver outside pools (device, managed), and the lookup of addresses. Pinned: see pinned.c. */
 #include "tests/fake-cuda/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/fake-cuda/capture.h"
 
@@ -14,7 +15,9 @@ struct memory_range {
     uint64_t address, bytes, mapped_bytes, id;
     enum fake_memory_kind kind;
     int device;
+    bool borrowed; /* the program's own memory, or another process' */
     CUcontext context;
+    int fd; /* of its memory, once another process may open it; else -1 */
 };
 
 static struct memory_range *memory_ranges;
@@ -99,6 +102,7 @@ fake_place_find(uint64_t address, struct fake_place *out)
                                         .id = range->id,
                                         .kind = range->kind,
                                         .device = range->device,
+                                        .borrowed = range->borrowed,
                                         .context = range->context };
             return true;
         }
@@ -128,12 +132,36 @@ fake_place_check(CUcontext context, uint64_t address, uint64_t bytes)
     return context->peers & 1u << place.device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+static struct memory_range *
+memory_add(CUcontext context, void *address, uint64_t bytes, enum fake_memory_kind kind)
+{
+    struct memory_range *range = calloc(1, sizeof(*range));
+
+    if (range == NULL)
+        abort();
+    *range = (struct memory_range){ .next = memory_ranges,
+                                    .address = (uint64_t)(uintptr_t)address,
+                                    .bytes = bytes,
+                                    .id = fake_memory_id(),
+                                    .kind = kind,
+                                    .device = context->device,
+                                    .context = context,
+                                    .fd = -1 };
+    memory_ranges = range;
+    return range;
+}
+
+void
+fake_memory_borrow(CUcontext context, void *address, uint64_t bytes, enum fake_memory_kind kind)
+{
+    memory_add(context, address, bytes, kind)->borrowed = true;
+}
+
 static CUresult
 memory_new(CUcontext context, size_t bytes, enum fake_memory_kind kind, uint64_t *out)
 {
     uint64_t mapped_bytes = (bytes + MEMORY_STEP_BYTES - 1) / MEMORY_STEP_BYTES * MEMORY_STEP_BYTES;
     int device = kind == FAKE_DEVICE ? context->device : -1;
-    struct memory_range *range;
     void *address;
 
     if (bytes > (uint64_t)1 << (kind == FAKE_MANAGED ? 46 : 40) || !fake_device_take(device, mapped_bytes))
@@ -143,19 +171,8 @@ memory_new(CUcontext context, size_t bytes, enum fake_memory_kind kind, uint64_t
         fake_device_give(device, mapped_bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    range = calloc(1, sizeof(*range));
-    if (range == NULL)
-        abort();
-    *range = (struct memory_range){ .next = memory_ranges,
-                                    .address = (uint64_t)(uintptr_t)address,
-                                    .bytes = bytes,
-                                    .mapped_bytes = mapped_bytes,
-                                    .id = fake_memory_id(),
-                                    .kind = kind,
-                                    .device = context->device,
-                                    .context = context };
-    memory_ranges = range;
-    *out = range->address;
+    memory_add(context, address, bytes, kind)->mapped_bytes = mapped_bytes;
+    *out = (uint64_t)(uintptr_t)address;
     return CUDA_SUCCESS;
 }
 
@@ -183,10 +200,47 @@ memory_remove(struct memory_range **link)
     struct memory_range *range = *link;
 
     *link = range->next;
-    munmap((void *)(uintptr_t)range->address, range->mapped_bytes);
+    if (!range->borrowed)
+        munmap((void *)(uintptr_t)range->address, range->mapped_bytes);
     if (range->kind == FAKE_DEVICE)
         fake_device_give(range->device, range->mapped_bytes);
+    if (range->fd >= 0)
+        close(range->fd);
     free(range);
+}
+
+bool
+fake_memory_forget(uint64_t address)
+{
+    struct memory_range **link = &memory_ranges;
+
+    while (*link != NULL && ((*link)->address != address || !(*link)->borrowed))
+        link = &(*link)->next;
+    if (*link == NULL)
+        return false;
+    memory_remove(link);
+    return true;
+}
+
+/* Its pages are moved into a file in memory at the same address, once its context's work is done. */
+int
+fake_memory_share(uint64_t address)
+{
+    struct memory_range *range = memory_ranges;
+
+    while (range != NULL && (range->address != address || range->borrowed || range->kind != FAKE_DEVICE))
+        range = range->next;
+    if (range == NULL)
+        return -1;
+    if (range->fd < 0) {
+        range->fd = memfd_create("fake-cuda-memory", MFD_CLOEXEC);
+        if (range->fd < 0 || ftruncate(range->fd, (off_t)range->mapped_bytes) != 0 ||
+            pwrite(range->fd, (void *)(uintptr_t)address, range->bytes, 0) != (ssize_t)range->bytes ||
+            mmap((void *)(uintptr_t)address, range->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                 range->fd, 0) == MAP_FAILED)
+            abort();
+    }
+    return range->fd;
 }
 
 void
@@ -212,8 +266,8 @@ memory_link(uint64_t address)
     return link;
 }
 
-static CUresult
-memory_allocate(CUdeviceptr *out, size_t bytes, enum fake_memory_kind kind)
+CUresult
+fake_memory_allocate(CUdeviceptr *out, size_t bytes, enum fake_memory_kind kind)
 {
     uint64_t address = 0;
     CUcontext context;
@@ -238,8 +292,8 @@ memory_allocate(CUdeviceptr *out, size_t bytes, enum fake_memory_kind kind)
 }
 
 /* Waits for all work of the context, as the real driver does. */
-static CUresult
-memory_free(uint64_t address)
+CUresult
+fake_memory_release(uint64_t address)
 {
     struct memory_range **link = memory_link(address);
     CUcontext context;
@@ -262,23 +316,47 @@ fake_memory_free(uint64_t address, CUstream stream)
     if ((*memory_link(address))->kind == FAKE_MANAGED)
         return CUDA_ERROR_NOT_SUPPORTED;
     fake_wait_point((struct fake_point){ stream, stream->submitted });
-    return memory_free(address);
+    return fake_memory_release(address);
 }
 
 static CUresult
 do_cuMemAlloc(CUdeviceptr *out, size_t bytes)
 {
-    return memory_allocate(out, bytes, FAKE_DEVICE);
+    return fake_memory_allocate(out, bytes, FAKE_DEVICE);
 }
 
 FAKE_API(3020, cuMemAlloc, (CUdeviceptr * out, size_t bytes), (out, bytes))
+
+#define MEMORY_PITCH 512
+
+static CUresult
+do_cuMemAllocPitch(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element_bytes)
+{
+    size_t row_bytes = (width + MEMORY_PITCH - 1) / MEMORY_PITCH * MEMORY_PITCH;
+    size_t bytes;
+    CUresult result;
+
+    if (out == NULL || pitch == NULL || width == 0 || height == 0 ||
+        (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (row_bytes < width || __builtin_mul_overflow(row_bytes, height, &bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = fake_memory_allocate(out, bytes, FAKE_DEVICE);
+    if (result == CUDA_SUCCESS)
+        *pitch = row_bytes;
+    return result;
+}
+
+FAKE_API(3020, cuMemAllocPitch,
+         (CUdeviceptr * out, size_t *pitch, size_t width, size_t height, unsigned int element_bytes),
+         (out, pitch, width, height, element_bytes))
 
 static CUresult
 do_cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags)
 {
     if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
         return CUDA_ERROR_INVALID_VALUE;
-    return memory_allocate(out, bytes, FAKE_MANAGED);
+    return fake_memory_allocate(out, bytes, FAKE_MANAGED);
 }
 
 FAKE_API(6000, cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned int flags), (out, bytes, flags))
@@ -293,7 +371,7 @@ do_cuMemFree(CUdeviceptr address)
     if (address == 0)
         return CUDA_SUCCESS;
     if (!fake_place_find(address, &place) || place.start != address || place.mapping != NULL ||
-        (place.kind == FAKE_HOST && place.pool == NULL))
+        (place.kind == FAKE_HOST && place.pool == NULL) || place.borrowed)
         return CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         result = fake_capture_unsafe();
@@ -302,7 +380,7 @@ do_cuMemFree(CUdeviceptr address)
     if (place.of_graph)
         return fake_graph_memory_free(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (place.block == NULL)
-        return memory_free(address);
+        return fake_memory_release(address);
     fake_wait_context(context);
     fake_block_trace(place.pool, place.block, FAKE_RELEASE, NULL);
     fake_pool_free(place.pool, place.block, (struct fake_point){ 0 });
@@ -312,71 +390,6 @@ do_cuMemFree(CUdeviceptr address)
 }
 
 FAKE_API(3020, cuMemFree, (CUdeviceptr address), (address))
-
-static CUresult
-memory_allocate_host(void **out, size_t bytes)
-{
-    CUdeviceptr address = 0;
-    CUresult result = memory_allocate(&address, bytes, FAKE_HOST);
-
-    if (result == CUDA_SUCCESS)
-        *out = (void *)(uintptr_t)address;
-    return result;
-}
-
-static CUresult
-do_cuMemHostAlloc(void **out, size_t bytes, unsigned int flags)
-{
-    if (flags > 7 || out == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = NULL;
-    if (bytes == 0)
-        return CUDA_SUCCESS;
-    return memory_allocate_host(out, bytes);
-}
-
-FAKE_API(2020, cuMemHostAlloc, (void **out, size_t bytes, unsigned int flags), (out, bytes, flags))
-
-static CUresult
-do_cuMemAllocHost(void **out, size_t bytes)
-{
-    return out == NULL ? CUDA_ERROR_INVALID_VALUE : memory_allocate_host(out, bytes);
-}
-
-FAKE_API(3020, cuMemAllocHost, (void **out, size_t bytes), (out, bytes))
-
-static CUresult
-do_cuMemFreeHost(void *address)
-{
-    struct memory_range **link = memory_link((uint64_t)(uintptr_t)address);
-    CUcontext context;
-    CUresult result = fake_context_current(&context);
-
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (address == NULL)
-        return CUDA_SUCCESS;
-    if (*link == NULL || (*link)->kind != FAKE_HOST)
-        return CUDA_ERROR_INVALID_VALUE;
-    return memory_free((uint64_t)(uintptr_t)address);
-}
-
-FAKE_API(2000, cuMemFreeHost, (void *address), (address))
-
-static CUresult
-do_cuMemHostGetDevicePointer(CUdeviceptr *out, void *address, unsigned int flags)
-{
-    struct fake_place place;
-
-    if (out == NULL || flags != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!fake_place_find((uint64_t)(uintptr_t)address, &place) || place.kind != FAKE_HOST)
-        return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUdeviceptr)(uintptr_t)address;
-    return CUDA_SUCCESS;
-}
-
-FAKE_API(3020, cuMemHostGetDevicePointer, (CUdeviceptr * out, void *address, unsigned int flags), (out, address, flags))
 
 static CUresult
 do_cuMemGetInfo(size_t *free_bytes, size_t *total_bytes)

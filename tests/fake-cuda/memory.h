@@ -61,6 +61,7 @@ struct fake_place {
     struct fake_block *block;
     const struct fake_mapping *mapping; /* NULL: not virtual memory */
     bool of_graph;
+    bool borrowed; /* registered memory of the program, or another process' */
 };
 
 bool fake_place_find(uint64_t address, struct fake_place *out);
@@ -83,8 +84,18 @@ void fake_virtual_count(struct fake_count *out);
 /* The number of blocks outside of pools. */
 unsigned fake_memory_count(void);
 
-/* Destroy the context's memory outside of pools. */
+CUresult fake_memory_allocate(CUdeviceptr *out, size_t bytes, enum fake_memory_kind kind);
+CUresult fake_memory_release(uint64_t address);
+/* Memory that the driver has not made, but knows from here on; and forget it. False if it knows of none. */
+void fake_memory_borrow(CUcontext context, void *address, uint64_t bytes, enum fake_memory_kind kind);
+bool fake_memory_forget(uint64_t address);
+/* The descriptor of cuMemAlloc's memory that starts there, for other processes; -1 if there is none. */
+int fake_memory_share(uint64_t address);
+
+/* Destroy the context's memory outside of pools; its arrays (array.c); forget what it has opened (ipc.c). */
 void fake_memory_end(CUcontext context);
+void fake_arrays_end(CUcontext context);
+void fake_ipc_end(CUcontext context);
 CUresult fake_memory_free(uint64_t address, CUstream stream);
 
 /* The blocks of a pool; see pool-blocks.c. */

@@ -368,6 +368,92 @@ do_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 
 FAKE_API(11020, cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), (device, pool))
 
+/* The host's pools have numbers as well: 0 pinned, 1 managed without a location, 2 managed. */
+static CUmemoryPool pool_host_default[3], pool_host_current[3];
+
+static int
+pool_host_number(const CUmemLocation *location, CUmemAllocationType type)
+{
+    if (location->type == CU_MEM_LOCATION_TYPE_NONE)
+        return type == CU_MEM_ALLOCATION_TYPE_MANAGED ? 1 : -1;
+    if (location->type != CU_MEM_LOCATION_TYPE_HOST &&
+        (location->type != CU_MEM_LOCATION_TYPE_HOST_NUMA || location->id != 0))
+        return -1;
+    return type == CU_MEM_ALLOCATION_TYPE_PINNED ? 0 : type == CU_MEM_ALLOCATION_TYPE_MANAGED ? 2 : -1;
+}
+
+static bool
+pool_is_of_device(const CUmemLocation *location, CUmemAllocationType type)
+{
+    return location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED;
+}
+
+static CUresult
+do_cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type)
+{
+    CUmemPoolProps properties = { .allocType = type };
+    int number;
+
+    if (out == NULL || location == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (pool_is_of_device(location, type))
+        return do_cuDeviceGetDefaultMemPool(out, location->id);
+    number = pool_host_number(location, type);
+    if (number < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (pool_host_default[number] == NULL) {
+        properties.location = *location;
+        pool_host_default[number] = fake_pool_new(&properties, -1);
+        if (pool_host_default[number] == NULL)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        pool_host_default[number]->is_default = true;
+    }
+    *out = pool_host_default[number];
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(13000, cuMemGetDefaultMemPool, (CUmemoryPool * out, CUmemLocation *location, CUmemAllocationType type),
+         (out, location, type))
+
+static CUresult
+do_cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location, CUmemAllocationType type)
+{
+    int number;
+
+    if (out == NULL || location == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (pool_is_of_device(location, type))
+        return do_cuDeviceGetMemPool(out, location->id);
+    number = pool_host_number(location, type);
+    if (number < 0 || pool_host_current[number] == NULL || !fake_pool_is(pool_host_current[number]))
+        return do_cuMemGetDefaultMemPool(out, location, type);
+    *out = pool_host_current[number];
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(13000, cuMemGetMemPool, (CUmemoryPool * out, CUmemLocation *location, CUmemAllocationType type),
+         (out, location, type))
+
+static CUresult
+do_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+    int number;
+
+    if (location == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (pool_is_of_device(location, type))
+        return do_cuDeviceSetMemPool(location->id, pool);
+    number = pool_host_number(location, type);
+    if (number < 0 || !fake_pool_is(pool) || pool->properties.allocType != type ||
+        pool->properties.location.type != location->type)
+        return CUDA_ERROR_INVALID_VALUE;
+    pool_host_current[number] = pool;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(13000, cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type, CUmemoryPool pool),
+         (location, type, pool))
+
 static CUresult
 pool_allocate(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
@@ -410,8 +496,8 @@ do_cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CU
     return pool_allocate(out, bytes, pool, stream);
 }
 
-FAKE_API(11020, cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream handle),
-         (out, bytes, pool, handle))
+FAKE_API_STREAM(11020, cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream handle),
+                (out, bytes, pool, handle))
 
 static CUresult
 do_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
@@ -428,7 +514,7 @@ do_cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream handle)
     return pool_allocate(out, bytes, pool, stream);
 }
 
-FAKE_API(11020, cuMemAllocAsync, (CUdeviceptr * out, size_t bytes, CUstream handle), (out, bytes, handle))
+FAKE_API_STREAM(11020, cuMemAllocAsync, (CUdeviceptr * out, size_t bytes, CUstream handle), (out, bytes, handle))
 
 /* Memory of cuMemAlloc may also be freed in stream order. */
 static CUresult
@@ -459,4 +545,4 @@ do_cuMemFreeAsync(CUdeviceptr address, CUstream handle)
     return CUDA_SUCCESS;
 }
 
-FAKE_API(11020, cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle))
+FAKE_API_STREAM(11020, cuMemFreeAsync, (CUdeviceptr address, CUstream handle), (address, handle))

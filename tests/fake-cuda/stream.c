@@ -173,7 +173,7 @@ fake_stream_find(CUstream handle, CUstream *out)
     if (result != CUDA_SUCCESS)
         return result;
     *out = context->legacy;
-    if (handle == CU_STREAM_PER_THREAD) {
+    if (handle == CU_STREAM_PER_THREAD || (handle == NULL && fake_call_is_per_thread())) {
         CUstream *own = &stream_of_thread[context->device];
 
         if (*own == NULL || (*own)->context != context || !(*own)->alive)
@@ -373,7 +373,7 @@ do_cuStreamGetFlags(CUstream handle, unsigned int *flags)
     return result;
 }
 
-FAKE_API(5050, cuStreamGetFlags, (CUstream handle, unsigned int *flags), (handle, flags))
+FAKE_API_STREAM(5050, cuStreamGetFlags, (CUstream handle, unsigned int *flags), (handle, flags))
 
 static CUresult
 do_cuStreamGetId(CUstream handle, unsigned long long *id)
@@ -386,7 +386,7 @@ do_cuStreamGetId(CUstream handle, unsigned long long *id)
     return result;
 }
 
-FAKE_API(12000, cuStreamGetId, (CUstream handle, unsigned long long *id), (handle, id))
+FAKE_API_STREAM(12000, cuStreamGetId, (CUstream handle, unsigned long long *id), (handle, id))
 
 static CUresult
 do_cuStreamGetCtx(CUstream handle, CUcontext *context)
@@ -399,7 +399,7 @@ do_cuStreamGetCtx(CUstream handle, CUcontext *context)
     return result;
 }
 
-FAKE_API(9020, cuStreamGetCtx, (CUstream handle, CUcontext *context), (handle, context))
+FAKE_API_STREAM(9020, cuStreamGetCtx, (CUstream handle, CUcontext *context), (handle, context))
 
 /*
  * A clock of everything that the stream was given; for the legacy stream also of the blocking streams' work. The caller
@@ -433,7 +433,7 @@ do_cuStreamQuery(CUstream handle)
     return result;
 }
 
-FAKE_API(2000, cuStreamQuery, (CUstream handle), (handle))
+FAKE_API_STREAM(2000, cuStreamQuery, (CUstream handle), (handle))
 
 static CUresult
 do_cuStreamSynchronize(CUstream handle)
@@ -454,4 +454,4 @@ do_cuStreamSynchronize(CUstream handle)
     return stream->context->error;
 }
 
-FAKE_API(2000, cuStreamSynchronize, (CUstream handle), (handle))
+FAKE_API_STREAM(2000, cuStreamSynchronize, (CUstream handle), (handle))

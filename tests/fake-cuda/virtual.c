@@ -29,7 +29,8 @@ struct virtual_range {
 struct virtual_handle {
     struct virtual_handle *next;
     uint64_t id, bytes;
-    int device; /* -1: of another process */
+    int device; /* -1: of another process, or on the host */
+    CUmemLocation location;
     int fd;
     CUmemAllocationHandleType types;
     unsigned references; /* not released yet */
@@ -203,8 +204,12 @@ FAKE_API(10020, cuMemAddressFree, (CUdeviceptr address, size_t bytes), (address,
 static bool
 virtual_properties_are(const CUmemAllocationProp *properties)
 {
-    return properties != NULL && properties->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
-           properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE && fake_device_is(properties->location.id);
+    if (properties == NULL || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+        return false;
+    if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        return fake_device_is(properties->location.id);
+    return properties->location.type == CU_MEM_LOCATION_TYPE_HOST ||
+           (properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && properties->location.id == 0);
 }
 
 static CUresult
@@ -241,16 +246,21 @@ static CUresult
 do_cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *properties,
                unsigned long long flags)
 {
+    struct virtual_handle *handle;
+    int device;
     int fd;
 
     if (out == NULL || bytes == 0 || bytes % VIRTUAL_PAGE != 0 || !virtual_properties_are(properties) || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!fake_device_take(properties->location.id, bytes))
+    device = properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? properties->location.id : -1;
+    if (!fake_device_take(device, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     fd = memfd_create("fake-cuda-pages", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
         abort();
-    *out = virtual_handle_new(bytes, properties->location.id, fd, properties->requestedHandleTypes)->id;
+    handle = virtual_handle_new(bytes, device, fd, properties->requestedHandleTypes);
+    handle->location = properties->location;
+    *out = handle->id;
     return CUDA_SUCCESS;
 }
 
@@ -288,6 +298,37 @@ do_cuMemRelease(CUmemGenericAllocationHandle id)
 }
 
 FAKE_API(10020, cuMemRelease, (CUmemGenericAllocationHandle id), (id))
+
+/* Also of a handle that is released and still mapped, which may be used again from here on. */
+static CUresult
+do_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
+{
+    struct fake_mapping *mapping = virtual_mapping_at((uint64_t)(uintptr_t)address);
+
+    if (out == NULL || mapping == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    mapping->handle->references++;
+    *out = mapping->handle->id;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11000, cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *address), (out, address))
+
+static CUresult
+do_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out, CUmemGenericAllocationHandle id)
+{
+    const struct virtual_handle *handle = virtual_handle_find(id);
+
+    if (out == NULL || handle == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = (CUmemAllocationProp){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .requestedHandleTypes = handle->types,
+                                  .location = handle->location };
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(10020, cuMemGetAllocationPropertiesFromHandle, (CUmemAllocationProp * out, CUmemGenericAllocationHandle id),
+         (out, id))
 
 static CUresult
 do_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle id, unsigned long long flags)
