@@ -7,6 +7,7 @@ pkginclude_HEADERS = \
 	include/tidemark/driver.h \
 	include/tidemark/export.h \
 	include/tidemark/message.h \
+	include/tidemark/process.h \
 	include/tidemark/resource.h \
 	include/tidemark/sized.h \
 	include/tidemark/stack.h \

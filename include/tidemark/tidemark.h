@@ -33,6 +33,7 @@
 #include <tidemark/monotonic.h>
 #include <tidemark/pool.h>
 #include <tidemark/prefetch.h>
+#include <tidemark/process.h>
 #include <tidemark/resource.h>
 #include <tidemark/retry.h>
 #include <tidemark/sized.h>

@@ -276,8 +276,9 @@ build_fill_in(struct stack_layer *top, const struct tide_stack_options *options)
 }
 
 enum tide_status
-tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, const struct tide_stack_options *options,
-                  struct tide_resource **out)
+tidei_stack_build_filled(const struct tidei_kind *const *kinds, const char *text,
+                         const struct tide_stack_options *options, tidei_stack_fill fill, void *context,
+                         struct tide_resource **out)
 {
     struct tide_stack_options known;
     struct stack_tree tree;
@@ -296,6 +297,8 @@ tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, const
     status = tidei_stack_read(kinds, text, &tree);
     if (status == TIDE_OK)
         build_fill_in(tree.top, &known);
+    if (status == TIDE_OK && fill != NULL)
+        status = fill(&tree, context);
     if (status == TIDE_OK)
         status = build_check_inherited(tree.top, NULL);
     if (status == TIDE_OK)
@@ -304,6 +307,13 @@ tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, const
         build_complete(tree.bottom);
     tidei_stack_tree_free(&tree);
     return status;
+}
+
+enum tide_status
+tidei_stack_build(const struct tidei_kind *const *kinds, const char *text, const struct tide_stack_options *options,
+                  struct tide_resource **out)
+{
+    return tidei_stack_build_filled(kinds, text, options, NULL, NULL, out);
 }
 
 const char *

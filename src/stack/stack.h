@@ -10,6 +10,16 @@
 enum tide_status tidei_stack_build(const struct tidei_kind *const *kinds, const char *text,
                                    const struct tide_stack_options *options, struct tide_resource **out);
 
+struct stack_tree;
+
+/* Changes the tree of a text (src/stack/parse.h) before it is built. Words that it adds live until that is done. */
+typedef enum tide_status (*tidei_stack_fill)(struct stack_tree *tree, void *context);
+
+/* The same; `fill` (may be NULL) is called with the tree. Its failure, with the text set, is returned. */
+enum tide_status tidei_stack_build_filled(const struct tidei_kind *const *kinds, const char *text,
+                                          const struct tide_stack_options *options, tidei_stack_fill fill,
+                                          void *context, struct tide_resource **out);
+
 /* The text in TIDEMARK_STACK, borrowed; NULL where that is unset or empty. */
 const char *tidei_stack_environment(void);
 

@@ -40,6 +40,7 @@ struct tidei_thread {
     _Alignas(8) unsigned char guard[8];      /* adaptors/guard/guard.c */
     _Alignas(16) unsigned char walk[16];     /* src/context/walk.c */
     _Alignas(16) unsigned char import[16];   /* src/bases/driver/import.c */
+    _Alignas(8) unsigned char process[24];   /* src/process/call.h */
     _Alignas(16) unsigned char error[544];   /* src/resource/message.c */
     _Alignas(16) unsigned char sizes[272];   /* src/resource/text.c */
 };

@@ -57,6 +57,14 @@ tests_fake_cuda_absent_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_absent_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/absent-t
 
+account_test = tests/fake-cuda/account.c tests/fake-cuda/account.h
+check_PROGRAMS += tests/fake-cuda/account-t
+tests_fake_cuda_account_t_SOURCES = tests/fake-cuda/account-t.c $(account_test) $(trace_test)
+tests_fake_cuda_account_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_fake_cuda_account_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_account_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/account-t
+
 check_PROGRAMS += tests/fake-cuda/faults-t
 tests_fake_cuda_faults_t_SOURCES = tests/fake-cuda/faults-t.c $(trace_test)
 tests_fake_cuda_faults_t_CFLAGS = $(trace_test_cflags)

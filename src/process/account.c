@@ -1,0 +1,190 @@
+/* Passes the program's calls through the stacks of the account. */
+#include "config.h"
+
+#include "src/process/account.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <stdlib.h>
+
+#include "src/process/devices.h"
+#include "src/sync/fork.h"
+#include "src/sync/inside.h"
+#include "src/tables/grow.h"
+
+/* What logs have as the alignment of each block; the driver gives at least that. */
+#define ACCOUNT_ALIGNMENT TIDE_DEFAULT_ALIGNMENT
+
+static struct tidei_entries account_blocks[TIDEI_PROCESS_NAMES];
+static _Atomic bool account_started;
+static uint32_t account_generation; /* of fork(), when the account has started */
+
+void
+tidei_process_account_start(void)
+{
+    for (unsigned i = 0; i < TIDEI_PROCESS_NAMES; i++)
+        tidei_entries_init(&account_blocks[i], sizeof(struct tidei_process_block));
+    account_generation = tidei_fork_generation();
+    /* Release: pairs with the acquire in tidei_process_passes. */
+    atomic_store_explicit(&account_started, true, memory_order_release);
+}
+
+bool
+tidei_process_passes(void)
+{
+    return tidei_inside_call() != NULL || !atomic_load_explicit(&account_started, memory_order_acquire) ||
+           account_generation != tidei_fork_generation() || tidei_thread_get() == NULL;
+}
+
+/* Announce a call to the base, and make `pass`, an expression, pass through the stack. */
+#define ACCOUNT_PASS(announced, pass)                                                                                  \
+    __extension__({                                                                                                    \
+        struct tidei_process_thread *mine_ = tidei_process_thread(tidei_thread);                                       \
+        struct tidei_process_call *before_ = mine_->call;                                                              \
+        enum tide_status passed_;                                                                                      \
+                                                                                                                       \
+        mine_->call = (announced);                                                                                     \
+        passed_ = (pass);                                                                                              \
+        mine_->call = before_;                                                                                         \
+        passed_;                                                                                                       \
+    })
+
+/* What the program is told of a request that has failed. */
+static CUresult
+account_refusal(const struct tidei_process_call *call)
+{
+    return call->result != CUDA_SUCCESS ? call->result : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Keep a new block. One that was there at its address is gone by a way that was not seen. */
+static bool
+account_keep(struct tidei_entries *table, uint64_t key, const struct tidei_process_block *block)
+{
+    struct tidei_process_block stale;
+
+    if (tidei_entries_take(table, key, &stale))
+        tidei_process_forget(&stale, key);
+    return tidei_entries_put(table, key, block);
+}
+
+static CUresult
+account_allocate(struct tidei_process_call *call, const struct tidei_process_what *what,
+                 struct tidei_process_stack *stack, CUcontext context)
+{
+    struct tidei_process_block block = { stack, call->bytes, call->stream, what->stays ? NULL : context };
+    enum tide_status status;
+    void *key;
+
+    status = ACCOUNT_PASS(call, tidei_allocate(stack->top, call->bytes, ACCOUNT_ALIGNMENT, call->stream, &key));
+    if (status != TIDE_OK)
+        return account_refusal(call);
+    if (account_keep(&account_blocks[what->names], (uintptr_t)key, &block))
+        return CUDA_SUCCESS;
+    (void)ACCOUNT_PASS(call,
+                       tidei_deallocate(stack->top, key, block.bytes, ACCOUNT_ALIGNMENT, block.stream));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult
+tidei_process_allocate(struct tidei_process_call *call, const struct tidei_process_what *what)
+{
+    struct tidei_process_stack *stack = NULL;
+    CUcontext context = NULL;
+    int device = -1;
+    uint64_t key;
+
+    call->result = CUDA_SUCCESS;
+    if (tidei_process_passes() || call->bytes == 0 || call->stream == TIDE_STREAM_ALL)
+        return call->make(call, &key);
+    TIDEI_INSIDE(NULL);
+    if (!tidei_process_current(&context, &device) && what->device < 0)
+        return call->make(call, &key);
+    if (what->device >= 0)
+        device = what->device;
+    stack = tidei_process_stack(device, what->kind);
+    return stack != NULL ? account_allocate(call, what, stack, context) : call->make(call, &key);
+}
+
+CUresult
+tidei_process_free(struct tidei_process_call *call, enum tidei_process_names names, uint64_t key)
+{
+    struct tidei_process_block block;
+    enum tide_status status;
+
+    call->result = CUDA_SUCCESS;
+    if (tidei_process_passes())
+        return call->give(call, key);
+    TIDEI_INSIDE(NULL);
+    if (!tidei_entries_take(&account_blocks[names], key, &block))
+        return call->give(call, key);
+    call->bytes = block.bytes;
+    status = ACCOUNT_PASS(call, tidei_deallocate(block.stack->top, (void *)(uintptr_t)key, block.bytes,
+                                                 ACCOUNT_ALIGNMENT, call->stream));
+    if (status == TIDE_OK)
+        return CUDA_SUCCESS;
+    tidei_entries_put(&account_blocks[names], key, &block);
+    return call->result != CUDA_SUCCESS ? call->result : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult
+forget_give(struct tidei_process_call *call, uint64_t key)
+{
+    (void)call;
+    (void)key;
+    return CUDA_SUCCESS;
+}
+
+void
+tidei_process_forget(const struct tidei_process_block *block, uint64_t key)
+{
+    struct tidei_process_call call = { .give = forget_give, .bytes = block->bytes, .stream = block->stream };
+
+    (void)ACCOUNT_PASS(&call, tidei_deallocate(block->stack->top, (void *)(uintptr_t)key, block->bytes,
+                                               ACCOUNT_ALIGNMENT, block->stream));
+}
+
+static bool
+gone_wanted(const void *entry, const void *context)
+{
+    return ((const struct tidei_process_block *)entry)->context == (CUcontext)context;
+}
+
+void
+tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context)
+{
+    struct tidei_process_gone_block found;
+
+    *gone = (struct tidei_process_gone){ 0 };
+    for (unsigned names = 0; context != NULL && names < TIDEI_PROCESS_NAMES; names++) {
+        unsigned place = 0;
+
+        found.names = (enum tidei_process_names)names;
+        while (tidei_grow(&gone->blocks, &gone->capacity, gone->count, 1) &&
+               tidei_entries_take_next(&account_blocks[names], &place, gone_wanted, context, &found.key, &found.block))
+            gone->blocks[gone->count++] = found;
+    }
+}
+
+void
+tidei_process_gone_put(struct tidei_process_gone *gone)
+{
+    for (size_t i = 0; i < gone->count; i++)
+        tidei_entries_put(&account_blocks[gone->blocks[i].names], gone->blocks[i].key, &gone->blocks[i].block);
+    free(gone->blocks);
+}
+
+void
+tidei_process_gone_forget(struct tidei_process_gone *gone)
+{
+    for (size_t i = 0; i < gone->count; i++)
+        tidei_process_forget(&gone->blocks[i].block, gone->blocks[i].key);
+    free(gone->blocks);
+}
+
+bool
+tidei_process_find(enum tidei_process_names names, uint64_t key, struct tidei_process_block *out)
+{
+    return tidei_entries_get(&account_blocks[names], key, out);
+}
+
+#endif

@@ -1,0 +1,318 @@
+/* Asks the driver about devices, contexts and pools. */
+#include "config.h"
+
+#include "src/process/devices.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <stdlib.h>
+
+#include "src/process/call.h"
+#include "src/sync/lock.h"
+#include "src/tables/grow.h"
+
+struct devices_pool {
+    CUmemoryPool pool;
+    int device;
+};
+
+static struct {
+    const struct tidei_driver *cuda; /* NULL until the driver has started; written once */
+    int count;
+    CUdevice handles[TIDEI_PROCESS_DEVICES];
+    CUmemoryPool default_pools[TIDEI_PROCESS_DEVICES]; /* NULL: it has none */
+    uint64_t totals[TIDEI_PROCESS_DEVICES];
+    _Atomic uint32_t generation;    /* of contexts: what threads have cached of an earlier one is void */
+    struct tidei_lock context_lock; /* held while a context may end, and while one is used here */
+    struct tidei_lock pool_lock;    /* guards the rest */
+    struct devices_pool *pools;     /* owned */
+    size_t pool_count, pool_capacity;
+} devices = { .generation = 1 };
+
+__attribute__((constructor)) static void
+devices_load(void)
+{
+    tidei_lock_init(&devices.context_lock);
+    tidei_lock_init(&devices.pool_lock);
+}
+
+const struct tidei_driver *
+tidei_process_driver(void)
+{
+    return devices.cuda;
+}
+
+enum tide_status
+tidei_process_devices_start(void)
+{
+    const struct tidei_driver *cuda;
+    enum tide_status status = tidei_driver_get("process", &cuda);
+    int count = 0;
+
+    if (status != TIDE_OK)
+        return status;
+    if (cuda->context_get_current == NULL)
+        return tide_error_set(TIDE_EUNSUPPORTED, "process: the NVIDIA driver has no cuCtxGetCurrent");
+    status = tidei_driver_error(cuda, "process", cuda->device_get_count(&count), "cuDeviceGetCount");
+    for (int i = 0; status == TIDE_OK && i < count && i < TIDEI_PROCESS_DEVICES; i++) {
+        size_t total = 0;
+
+        status = tidei_driver_error(cuda, "process", cuda->device_get(&devices.handles[i], i), "cuDeviceGet");
+        if (status == TIDE_OK)
+            status = tidei_driver_error(cuda, "process", cuda->device_total_mem(&total, devices.handles[i]),
+                                        "cuDeviceTotalMem");
+        devices.totals[i] = total;
+        if (cuda->device_get_default_mem_pool == NULL ||
+            cuda->device_get_default_mem_pool(&devices.default_pools[i], devices.handles[i]) != CUDA_SUCCESS)
+            devices.default_pools[i] = NULL;
+    }
+    devices.count = count < TIDEI_PROCESS_DEVICES ? count : TIDEI_PROCESS_DEVICES;
+    if (status == TIDE_OK)
+        devices.cuda = cuda;
+    return status;
+}
+
+/* Devices and contexts. */
+
+int
+tidei_process_ordinal(CUdevice handle)
+{
+    for (int i = 0; i < devices.count; i++) {
+        if (devices.handles[i] == handle)
+            return i;
+    }
+    return -1;
+}
+
+bool
+tidei_process_current(CUcontext *context, int *device)
+{
+    struct tidei_process_thread *mine = tidei_process_thread(tidei_thread);
+    /* Acquire: pairs with the release in tidei_process_contexts_changed, on whose thread a context has ended. */
+    uint32_t generation = atomic_load_explicit(&devices.generation, memory_order_acquire);
+    CUdevice handle;
+
+    *context = NULL;
+    *device = -1;
+    if (devices.cuda->context_get_current(context) != CUDA_SUCCESS || *context == NULL)
+        return false;
+    if (__builtin_expect(mine->context != *context || mine->generation != generation, 0)) {
+        if (devices.cuda->context_get_device(&handle) != CUDA_SUCCESS)
+            return false;
+        mine->device = tidei_process_ordinal(handle);
+        mine->generation = generation;
+        mine->context = *context;
+    }
+    *device = mine->device;
+    return *device >= 0;
+}
+
+void
+tidei_process_contexts_changed(void)
+{
+    atomic_fetch_add_explicit(&devices.generation, 1, memory_order_release);
+}
+
+void
+tidei_process_contexts_lock(void)
+{
+    tidei_lock_acquire(&devices.context_lock);
+}
+
+void
+tidei_process_contexts_unlock(void)
+{
+    tidei_lock_release(&devices.context_lock);
+}
+
+/* The device of a context that is not current. */
+static int
+context_device(CUcontext context)
+{
+    const struct tidei_driver *cuda = devices.cuda;
+    CUdevice handle;
+    int device = -1;
+
+    if (context == NULL || cuda->context_push(context) != CUDA_SUCCESS)
+        return -1;
+    if (cuda->context_get_device(&handle) == CUDA_SUCCESS)
+        device = tidei_process_ordinal(handle);
+    tidei_driver_leave(cuda);
+    return device;
+}
+
+int
+tidei_process_stream_device(tide_stream stream, int current)
+{
+    CUcontext context = NULL;
+    int device = -1;
+
+    /* 0, 1 and 2 stand for the default streams, which are the current context's. */
+    if (devices.count < 2 || stream <= 2 || devices.cuda->stream_get_ctx == NULL)
+        return current;
+    if (devices.cuda->stream_get_ctx((CUstream)stream, &context) == CUDA_SUCCESS)
+        device = context_device(context);
+    return device >= 0 ? device : current;
+}
+
+/* The primary context where there is one, with a reference: no call of ours is to make one. The lock is held. */
+static CUcontext
+primary_retain(CUdevice handle)
+{
+    const struct tidei_driver *cuda = devices.cuda;
+    CUcontext context = NULL;
+    unsigned flags;
+    int active = 0;
+
+    if (cuda->primary_context_get_state == NULL ||
+        cuda->primary_context_get_state(handle, &flags, &active) != CUDA_SUCCESS || active == 0)
+        return NULL;
+    return cuda->primary_context_retain(&context, handle) == CUDA_SUCCESS ? context : NULL;
+}
+
+CUcontext
+tidei_process_primary(CUdevice device)
+{
+    CUcontext context = primary_retain(device);
+
+    if (context != NULL)
+        devices.cuda->primary_context_release(device);
+    return context;
+}
+
+enum tide_status
+tidei_process_total(int device, uint64_t *out)
+{
+    *out = device < devices.count ? devices.totals[device] : 0;
+    return device < devices.count ? TIDE_OK : tide_error_set(TIDE_EINVAL, "process: no device %d", device);
+}
+
+/* cuMemGetInfo answers for the device of the current context. The recorder's thread has none, others may have ours. */
+enum tide_status
+tidei_process_free_bytes(int device, uint64_t *out)
+{
+    const struct tidei_driver *cuda = devices.cuda;
+    size_t free_bytes = 0, total_bytes = 0;
+    CUresult result = CUDA_ERROR_INVALID_CONTEXT;
+    CUcontext context;
+
+    *out = 0;
+    if (device >= devices.count || cuda->mem_get_info == NULL || !tidei_lock_try(&devices.context_lock))
+        return tide_error_set(TIDE_EUNSUPPORTED, "process: device %d does not say what is free", device);
+    context = primary_retain(devices.handles[device]);
+    if (context != NULL && cuda->context_push(context) == CUDA_SUCCESS) {
+        result = cuda->mem_get_info(&free_bytes, &total_bytes);
+        tidei_driver_leave(cuda);
+    }
+    if (context != NULL)
+        cuda->primary_context_release(devices.handles[device]);
+    tidei_lock_release(&devices.context_lock);
+    *out = free_bytes;
+    return tidei_driver_error(cuda, "process", result, "cuMemGetInfo");
+}
+
+/* Pools. */
+
+void
+tidei_process_pool_add(CUmemoryPool pool, int device)
+{
+    tidei_lock_acquire(&devices.pool_lock);
+    if (tidei_grow(&devices.pools, &devices.pool_capacity, devices.pool_count, 1))
+        devices.pools[devices.pool_count++] = (struct devices_pool){ pool, device };
+    tidei_lock_release(&devices.pool_lock);
+}
+
+void
+tidei_process_pool_remove(CUmemoryPool pool)
+{
+    tidei_lock_acquire(&devices.pool_lock);
+    for (size_t i = 0; i < devices.pool_count; i++) {
+        if (devices.pools[i].pool == pool)
+            devices.pools[i--] = devices.pools[--devices.pool_count];
+    }
+    tidei_lock_release(&devices.pool_lock);
+}
+
+bool
+tidei_process_pool_device(CUmemoryPool pool, int *device)
+{
+    bool found = false;
+
+    for (int i = 0; !found && i < devices.count; i++) {
+        found = devices.default_pools[i] == pool && pool != NULL;
+        *device = i;
+    }
+    if (found)
+        return true;
+    tidei_lock_acquire(&devices.pool_lock);
+    for (size_t i = 0; !found && i < devices.pool_count; i++) {
+        found = devices.pools[i].pool == pool;
+        *device = devices.pools[i].device;
+    }
+    tidei_lock_release(&devices.pool_lock);
+    return found;
+}
+
+static uint64_t
+pool_reserved(CUmemoryPool pool)
+{
+    cuuint64_t bytes = 0;
+
+    if (devices.cuda->mem_pool_get_attribute == NULL ||
+        devices.cuda->mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) != CUDA_SUCCESS)
+        return 0;
+    return bytes;
+}
+
+/* A pool that is being destroyed is removed first, under the lock: what is in the list may be asked. */
+static uint64_t
+pools_reserved(int device)
+{
+    uint64_t bytes = 0;
+
+    tidei_lock_acquire(&devices.pool_lock);
+    for (size_t i = 0; i < devices.pool_count; i++) {
+        if (devices.pools[i].device == device)
+            bytes += pool_reserved(devices.pools[i].pool);
+    }
+    tidei_lock_release(&devices.pool_lock);
+    return bytes;
+}
+
+static uint64_t
+graph_attribute(int device, CUgraphMem_attribute attribute)
+{
+    cuuint64_t bytes = 0;
+
+    if (devices.cuda->device_get_graph_mem_attribute == NULL ||
+        devices.cuda->device_get_graph_mem_attribute(devices.handles[device], attribute, &bytes) != CUDA_SUCCESS)
+        return 0;
+    return bytes;
+}
+
+void
+tidei_process_poll(enum tidei_process_kind kind, int device, struct tidei_layer_figures *out)
+{
+    uint64_t reserved = 0;
+
+    if (devices.cuda == NULL || device >= devices.count)
+        return;
+    if (kind == TIDEI_PROCESS_ASYNC && devices.default_pools[device] != NULL)
+        reserved = pool_reserved(devices.default_pools[device]);
+    else if (kind == TIDEI_PROCESS_POOL)
+        reserved = pools_reserved(device);
+    else if (kind == TIDEI_PROCESS_GRAPH) {
+        out->used_bytes = graph_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
+        reserved = graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
+        out->reserved_high_bytes = graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
+        out->reserved_bytes = reserved;
+        return;
+    } else {
+        return;
+    }
+    out->reserved_high_bytes = 0; /* what the driver has reserved in between is not seen */
+    if (reserved > out->used_bytes)
+        out->reserved_bytes = reserved;
+}
+
+#endif

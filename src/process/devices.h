@@ -1,0 +1,52 @@
+/* What the account asks the driver about devices and contexts, besides the program's own calls. */
+#ifndef TIDEI_PROCESS_DEVICES_H
+#define TIDEI_PROCESS_DEVICES_H
+
+#include "src/process/base.h"
+#include "src/cuda/driver-table.h"
+
+#ifdef HAVE_CUDA_H
+
+#define TIDEI_PROCESS_DEVICES 64
+
+/* The driver; NULL where it did not start. Before: tidei_process_devices_start. */
+const struct tidei_driver *tidei_process_driver(void);
+
+/* Load the driver; at the first allocation, so that the program has started it. */
+enum tide_status tidei_process_devices_start(void);
+
+/* The context that is current on this thread, and its device; false where there is none, or not of a known device. */
+bool tidei_process_current(CUcontext *context, int *device);
+
+/* The device of a stream of the program's, where it is another than the current context's. */
+int tidei_process_stream_device(tide_stream stream, int current);
+
+/* The ordinal of a device's handle; -1: unknown. */
+int tidei_process_ordinal(CUdevice handle);
+
+/* A context may be gone, and its handle may name another one. */
+void tidei_process_contexts_changed(void);
+
+/*
+ * While contexts may end, nothing of ours uses them: begin and end embrace the program's call that may destroy one.
+ * *context is the primary context of the device; NULL where it has none now.
+ */
+void tidei_process_contexts_lock(void);
+void tidei_process_contexts_unlock(void);
+CUcontext tidei_process_primary(CUdevice device);
+
+enum tide_status tidei_process_total(int device, uint64_t *out);
+
+/* What is free on the device, as the driver says. TIDE_EUNSUPPORTED while its primary context is not there. */
+enum tide_status tidei_process_free_bytes(int device, uint64_t *out);
+
+/* Add to the figures of a kind what is reserved for it, and replace those of graphs. */
+void tidei_process_poll(enum tidei_process_kind kind, int device, struct tidei_layer_figures *out);
+
+/* Pools that the program has made: its own, on which device. -1: host memory. False: unknown. */
+void tidei_process_pool_add(CUmemoryPool pool, int device);
+void tidei_process_pool_remove(CUmemoryPool pool);
+bool tidei_process_pool_device(CUmemoryPool pool, int *device);
+
+#endif
+#endif

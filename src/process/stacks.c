@@ -1,0 +1,373 @@
+/* Makes the stacks of the account from the text that the program's user wants. */
+#include "config.h"
+
+#include "src/process/stacks.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tidemark/limit.h>
+#include <tidemark/text.h>
+
+#include "src/process/devices.h"
+#include "src/stack/parse.h"
+#include "src/stack/stack.h"
+#include "src/sync/fork.h"
+#include "src/sync/lock.h"
+
+#define STACKS_KINDS  64 /* of layers, more than there are */
+#define STACKS_TRACES 1000
+
+_Atomic(struct tidei_process_stack *) tidei_process_stacks[TIDEI_PROCESS_DEVICES][TIDEI_PROCESS_KINDS];
+
+static struct {
+    const struct tidei_kind *kinds[STACKS_KINDS + 1]; /* all layers, and `process`; ends in NULL */
+    char *text;                                       /* owned: the layers, with a base where `redirects` */
+    char *over;                                       /* owned: the layers without the base of that; else as `text` */
+    char *trace;                                      /* owned */
+    bool redirects;
+    bool limited;            /* some layer is a limit */
+    unsigned traces;         /* how many names of the trace were taken */
+    _Atomic uint64_t failed; /* stacks that could not be made: the sink was told of the first */
+    struct tidei_lock lock;  /* guards the making of stacks; held meanwhile, which no allocation of others needs */
+} stacks;
+
+/* Layers that pass each request on as it is, so that they may stand over the driver's own memory. */
+static const char *const stacks_layers[] = { "fault", "limit", "log", "process", "retry", "statistics", "track", NULL };
+
+static const struct tidei_argument *
+stacks_argument(const struct stack_layer *layer, const char *key, struct tidei_value **value)
+{
+    for (size_t i = 0; i < layer->kind->argument_count; i++) {
+        *value = &((struct stack_layer *)layer)->values[i];
+        if (strcmp(layer->kind->arguments[i].key, key) == 0)
+            return &layer->kind->arguments[i];
+    }
+    return NULL;
+}
+
+/* What a text gets that describes one kind of memory of one device. */
+struct stacks_fill {
+    enum tidei_process_kind kind;
+    int device;
+    bool over_driver;
+    char path[4096];
+    char budgets[8][64]; /* the names of the device's limits, in the order of the text */
+    unsigned limits;
+};
+
+static enum tide_status
+fill_limit(struct stack_layer *layer, struct stacks_fill *fill)
+{
+    struct tidei_value *budget, *shared;
+
+    if (stacks_argument(layer, "budget", &budget) == NULL || budget->given ||
+        (stacks_argument(layer, "shared", &shared) != NULL && shared->given))
+        return TIDE_OK;
+    if (fill->limits == sizeof(fill->budgets) / sizeof(fill->budgets[0]))
+        return tide_error_set(TIDE_EUNSUPPORTED, "process: more than %u limits in a stack", fill->limits);
+    snprintf(fill->budgets[fill->limits], sizeof(fill->budgets[0]), "process, device %d, limit %u", fill->device,
+             fill->limits + 1);
+    *budget = (struct tidei_value){ .given = true, .column = layer->column, .word = fill->budgets[fill->limits++] };
+    return TIDE_OK;
+}
+
+/* Take a layer out of the tree, which owns it on. */
+static void
+fill_remove(struct stack_tree *tree, struct stack_layer *layer)
+{
+    if (layer->above != NULL)
+        layer->above->below = layer->below;
+    else
+        tree->top = layer->below;
+    if (layer->below != NULL)
+        layer->below->above = layer->above;
+}
+
+static enum tide_status
+fill_layer(struct stack_tree *tree, struct stack_layer *layer, struct stacks_fill *fill)
+{
+    const char *name = layer->kind->ops.name;
+    struct tidei_value *path;
+    size_t i = 0;
+
+    while (stacks_layers[i] != NULL && strcmp(stacks_layers[i], name) != 0)
+        i++;
+    if (fill->over_driver && stacks_layers[i] == NULL)
+        return tidei_stack_fail_status(TIDE_EUNSUPPORTED, layer->column, name,
+                                       "this layer changes requests, which needs a base behind it such as cuda");
+    if (strcmp(name, "limit") == 0 && !tidei_process_is_limited(fill->kind))
+        fill_remove(tree, layer);
+    else if (strcmp(name, "limit") == 0)
+        return fill_limit(layer, fill);
+    else if (strcmp(name, "log") == 0 && stacks_argument(layer, "path", &path) != NULL && !path->given)
+        *path = (struct tidei_value){ .given = true, .column = layer->column, .word = fill->path };
+    return TIDE_OK;
+}
+
+static enum tide_status
+stacks_fill_in(struct stack_tree *tree, void *context)
+{
+    struct stack_layer *layer = tree->top;
+    enum tide_status status = TIDE_OK;
+
+    while (status == TIDE_OK && layer != NULL) {
+        struct stack_layer *below = layer->below;
+
+        status = fill_layer(tree, layer, context);
+        layer = below;
+    }
+    return status;
+}
+
+/* The name of the trace: as given at first, then with a number before its extension. */
+static void
+stacks_path(char *path, size_t capacity)
+{
+    const char *slash = strrchr(stacks.trace, '/');
+    const char *dot = strrchr(slash != NULL ? slash : stacks.trace, '.');
+
+    if (stacks.traces == 0)
+        snprintf(path, capacity, "%s", stacks.trace);
+    else if (dot == NULL)
+        snprintf(path, capacity, "%s-%u", stacks.trace, stacks.traces + 1);
+    else
+        snprintf(path, capacity, "%.*s-%u%s", (int)(dot - stacks.trace), stacks.trace, stacks.traces + 1, dot);
+}
+
+/* Build the stack; where the first one finds its trace there already, under another name. The lock is held. */
+static enum tide_status
+stacks_build(struct stacks_fill *fill, const char *text, struct tide_resource **out)
+{
+    static bool opened; /* a stack of this process has the trace: later ones join it */
+    const struct tide_stack_options options = { TIDE_OPTIONS(options), .device = fill->device, .without_cupti = true };
+    enum tide_status status;
+
+    do {
+        fill->limits = 0;
+        stacks_path(fill->path, sizeof(fill->path));
+        status = tidei_stack_build_filled(stacks.kinds, text, &options, stacks_fill_in, fill, out);
+        if (status == TIDE_OK)
+            opened = true;
+    } while ((status == TIDE_EEXIST || status == TIDE_EBUSY) && !opened && ++stacks.traces < STACKS_TRACES);
+    return status;
+}
+
+static struct tidei_process_stack *
+stack_new(int device, enum tidei_process_kind kind)
+{
+    struct tidei_process_stack *stack = calloc(1, sizeof(*stack));
+    bool redirected = stacks.redirects && kind == TIDEI_PROCESS_PLAIN;
+    struct stacks_fill fill = { .kind = kind, .device = device, .over_driver = !redirected };
+    enum tide_status status;
+    char text[4096];
+
+    if (redirected)
+        snprintf(text, sizeof(text), "%s", stacks.text);
+    else
+        snprintf(text, sizeof(text), "%s | process(kind=%s, device=%d)", stacks.over, tidei_process_kind_name(kind),
+                 device);
+    status = stack != NULL ? stacks_build(&fill, text, &stack->top)
+                           : tide_error_set(TIDE_ENOMEM, "process: no host memory");
+    if (status != TIDE_OK) {
+        free(stack);
+        if (atomic_fetch_add_explicit(&stacks.failed, 1, memory_order_relaxed) == 0)
+            tidei_message(TIDE_ERROR, "process: device %d goes on without its account: %s", device, tide_error_text());
+        return NULL;
+    }
+    stack->kind = kind;
+    stack->device = device;
+    if (!redirected)
+        stack->base = tidei_stack_find(stack->top, "process");
+    return stack;
+}
+
+/* What the device has in use already when its account begins: contexts, and what other processes hold. */
+static void
+stack_found(const struct tidei_process_stack *stack)
+{
+    uint64_t free_bytes, total_bytes;
+
+    if (stack->base != NULL && tidei_process_free_bytes(stack->device, &free_bytes) == TIDE_OK &&
+        tidei_process_total(stack->device, &total_bytes) == TIDE_OK)
+        tidei_process_base_found(stack->base, total_bytes - free_bytes);
+}
+
+/* Make a stack that the device lacks. The lock is held. */
+static struct tidei_process_stack *
+stack_get(int device, enum tidei_process_kind kind)
+{
+    /* Relaxed: only holders of the lock write it. */
+    struct tidei_process_stack *stack =
+        atomic_load_explicit(&tidei_process_stacks[device][kind], memory_order_relaxed);
+
+    if (stack != NULL)
+        return stack;
+    stack = stack_new(device, kind);
+    if (stack != NULL && kind == TIDEI_PROCESS_GRAPH)
+        stack_found(stack);
+    /* Release: pairs with the acquire in tidei_process_stack. */
+    atomic_store_explicit(&tidei_process_stacks[device][kind], stack, memory_order_release);
+    return stack;
+}
+
+struct tidei_process_stack *
+tidei_process_stack_make(int device, enum tidei_process_kind kind)
+{
+    static _Atomic bool gave_up[TIDEI_PROCESS_DEVICES][TIDEI_PROCESS_KINDS];
+    struct tidei_process_stack *stack = NULL;
+    struct tidei_error error;
+
+    if (tidei_process_driver() == NULL || atomic_load_explicit(&gave_up[device][kind], memory_order_relaxed))
+        return NULL;
+    tidei_error_save(&error);
+    tidei_lock_acquire(&stacks.lock);
+    /* The stack of graphs is never allocated from. It has the device's own figures, from the first block on. */
+    if (kind != TIDEI_PROCESS_PINNED)
+        stack_get(device, TIDEI_PROCESS_GRAPH);
+    stack = stack_get(device, kind);
+    tidei_lock_release(&stacks.lock);
+    if (stack == NULL)
+        atomic_store_explicit(&gave_up[device][kind], true, memory_order_relaxed);
+    tidei_error_restore(&error);
+    return stack;
+}
+
+bool
+tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes)
+{
+    struct tide_limit_figures figures = { TIDE_FIGURES(figures) };
+    struct tidei_process_stack *stack;
+    struct tide_resource *limit;
+
+    *limit_bytes = *used_bytes = 0;
+    if (!stacks.limited)
+        return false;
+    stack = tidei_process_stack(device, TIDEI_PROCESS_PLAIN);
+    limit = stack != NULL ? tidei_stack_find(stack->top, "limit") : NULL;
+    if (limit == NULL || tide_query(limit, TIDE_QUERY_CAPACITY, limit_bytes) != TIDE_OK ||
+        tide_limit_read(limit, &figures) != TIDE_OK)
+        return false;
+    *used_bytes = figures.used_bytes;
+    return true;
+}
+
+/* Check a text; false where it has no base, or is wrong. */
+static bool
+stacks_has_base(const char *text)
+{
+    struct stack_tree tree;
+    bool has = tidei_stack_read(stacks.kinds, text, &tree) == TIDE_OK;
+
+    tidei_stack_tree_free(&tree);
+    return has;
+}
+
+/* What stands over the driver's own memory where the text has a base: only its logs and limits. */
+static void
+stacks_over(const char *text, struct tide_text *out)
+{
+    struct stack_tree tree;
+    bool has_log = false;
+
+    if (tidei_stack_read(stacks.kinds, text, &tree) == TIDE_OK) {
+        for (const struct stack_layer *layer = tree.top; layer != NULL; layer = layer->below)
+            has_log |= strcmp(layer->kind->ops.name, "log") == 0;
+    }
+    tidei_stack_tree_free(&tree);
+    tide_text_format(out, has_log ? "log" : "statistics");
+}
+
+static enum tide_status
+stacks_check(void)
+{
+    struct stacks_fill fill = { .kind = TIDEI_PROCESS_PLAIN, .over_driver = !stacks.redirects };
+    struct stack_tree tree;
+    char text[4096];
+    enum tide_status status;
+
+    snprintf(text, sizeof(text), "%s%s", stacks.text, stacks.redirects ? "" : " | process(kind=plain)");
+    status = tidei_stack_read(stacks.kinds, text, &tree);
+    if (status == TIDE_OK)
+        status = stacks_fill_in(&tree, &fill);
+    for (const struct stack_layer *layer = status == TIDE_OK ? tree.top : NULL; layer != NULL; layer = layer->below)
+        stacks.limited |= strcmp(layer->kind->ops.name, "limit") == 0;
+    tidei_stack_tree_free(&tree);
+    return status;
+}
+
+/* Append the limits that the options ask for. */
+static enum tide_status
+stacks_limits(const struct tide_process_options *options, struct tide_text *text)
+{
+    const char *equals = options->budget != NULL ? strchr(options->budget, '=') : NULL;
+
+    if (options->budget != NULL && (equals == NULL || equals == options->budget || equals[1] == '\0'))
+        return tide_error_set(TIDE_EINVAL, "process: budget '%s', expected a name and a size such as job=16GiB",
+                              options->budget);
+    if (options->limit != NULL)
+        tide_text_format(text, " | limit(%s, alignment=1)", options->limit);
+    if (options->budget != NULL)
+        tide_text_format(text, " | limit(%s, alignment=1, shared=\"%.*s\")", equals + 1,
+                         (int)(equals - options->budget), options->budget);
+    return TIDE_OK;
+}
+
+/* Compose the texts. */
+static enum tide_status
+stacks_texts(const struct tide_process_options *options)
+{
+    char text[4096] = "", over[4096] = "";
+    struct tide_text limits = { .data = over, .capacity = sizeof(over) };
+    struct tide_text whole = { .data = text, .capacity = sizeof(text) };
+    enum tide_status status;
+
+    stacks.redirects = options->stack != NULL && stacks_has_base(options->stack);
+    if (options->stack != NULL && stacks.redirects)
+        stacks_over(options->stack, &limits);
+    else if (options->stack != NULL)
+        tide_text_format(&limits, "%s", options->stack);
+    else
+        tide_text_format(&limits, options->log != NULL ? "log(%s)" : "log", options->log);
+    status = stacks_limits(options, &limits);
+    if (stacks.redirects)
+        tide_text_format(&whole, "%s", options->stack);
+    if (status == TIDE_OK && (limits.length >= sizeof(over) || whole.length >= sizeof(text)))
+        status = tide_error_set(TIDE_EINVAL, "process: the stack text is too long");
+    stacks.text = strdup(stacks.redirects ? text : over);
+    stacks.over = strdup(over);
+    stacks.trace = strdup(options->trace != NULL ? options->trace : "tidemark-%p.db");
+    if (status == TIDE_OK && (stacks.text == NULL || stacks.over == NULL || stacks.trace == NULL))
+        status = tide_error_set(TIDE_ENOMEM, "process: no host memory");
+    return status;
+}
+
+enum tide_status
+tidei_process_stacks_start(const struct tide_process_options *options)
+{
+    size_t count = 0;
+    enum tide_status status;
+
+    while (tidei_kinds[count] != NULL && count < STACKS_KINDS - 1) {
+        stacks.kinds[count] = tidei_kinds[count];
+        count++;
+    }
+    stacks.kinds[count] = &tidei_process_kind;
+    tidei_lock_init(&stacks.lock);
+    status = stacks_texts(options);
+    if (status == TIDE_OK)
+        status = stacks_check();
+    if (status != TIDE_OK) {
+        free(stacks.text);
+        free(stacks.over);
+        free(stacks.trace);
+        tidei_lock_fini(&stacks.lock);
+        stacks.limited = false;
+    }
+    return status;
+}
+
+#endif

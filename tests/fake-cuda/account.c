@@ -1,0 +1,138 @@
+/* The wrappers of the account, and the fake driver's other functions. */
+#include "tests/fake-cuda/account.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include <tidemark/tidemark.h>
+
+#include "src/process/stacks.h"
+#include "src/process/devices.h"
+#include "src/stack/stack.h"
+#include "tests/tap.h"
+
+struct account account;
+int account_failures;
+
+static const struct {
+    const char *symbol;
+    size_t slot;
+} account_symbols[] = {
+    { "cuInit", offsetof(struct account, init) },
+    { "cuCtxCreate_v2", offsetof(struct account, context_create) },
+    { "cuCtxSetCurrent", offsetof(struct account, context_set) },
+    { "cuDevicePrimaryCtxRetain", offsetof(struct account, primary_retain) },
+    { "cuStreamCreate", offsetof(struct account, stream_create) },
+    { "cuStreamBeginCapture_v2", offsetof(struct account, stream_begin_capture) },
+    { "cuStreamEndCapture", offsetof(struct account, stream_end_capture) },
+    { "cuStreamSynchronize", offsetof(struct account, stream_synchronize) },
+    { "cuMemAddressReserve", offsetof(struct account, address_reserve) },
+    { "cuDeviceGetDefaultMemPool", offsetof(struct account, default_pool) },
+    { "cuMemGetInfo_v2", offsetof(struct account, real_get_info) },
+    { "cuMemAlloc_v2", offsetof(struct account, real_alloc) },
+    { "cuMemFree_v2", offsetof(struct account, real_free) },
+    { "cuDevicePrimaryCtxReset_v2", offsetof(struct account, real_reset) },
+};
+
+static const struct {
+    const char *name;
+    size_t slot;
+} account_wrappers[] = {
+#define FUNCTION(name, parameters, arguments) { #name, offsetof(struct account, w_##name) },
+#include "src/process/functions.def"
+#undef FUNCTION
+};
+
+static void *account_library;
+
+bool
+account_find(void)
+{
+    account_library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (account_library == NULL)
+        return false;
+    for (size_t i = 0; i < sizeof(account_symbols) / sizeof(account_symbols[0]); i++) {
+        void *address = dlsym(account_library, account_symbols[i].symbol);
+
+        if (address == NULL) {
+            diag("the driver has no %s", account_symbols[i].symbol);
+            return false;
+        }
+        memcpy((char *)&account + account_symbols[i].slot, &address, sizeof(address));
+    }
+    return true;
+}
+
+bool
+account_start(const struct tide_process_options *options)
+{
+    const struct tide_process_function *functions;
+    CUcontext context;
+    size_t count;
+
+    if (account.init(0) != CUDA_SUCCESS || account.primary_retain(&context, 0) != CUDA_SUCCESS ||
+        account.context_set(context) != CUDA_SUCCESS) {
+        diag("the driver does not start");
+        return false;
+    }
+    if (tide_process_start(options, &functions, &count) != TIDE_OK) {
+        diag("%s", tide_error_text());
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        void *address = dlsym(account_library, functions[i].name);
+
+        memcpy(functions[i].real, &address, sizeof(address));
+        for (size_t k = 0; k < sizeof(account_wrappers) / sizeof(account_wrappers[0]); k++)
+            if (strcmp(account_wrappers[k].name, functions[i].name) == 0)
+                memcpy((char *)&account + account_wrappers[k].slot, &functions[i].wrapper, sizeof(address));
+    }
+    return true;
+}
+
+static struct tidei_process_stack *
+account_stack(const char *kind, int device)
+{
+    for (int i = 0; i < TIDEI_PROCESS_KINDS; i++) {
+        if (strcmp(tidei_process_kind_name((enum tidei_process_kind)i), kind) == 0)
+            return tidei_process_stacks[device][i];
+    }
+    return NULL;
+}
+
+void
+account_flush(void)
+{
+    struct tide_resource *log = NULL;
+
+    for (int i = 0; log == NULL && i < TIDEI_PROCESS_KINDS; i++)
+        if (tidei_process_stacks[0][i] != NULL)
+            log = tidei_stack_find(tidei_process_stacks[0][i]->top, "log");
+    CHECK(log != NULL && tide_log_flush(log) == TIDE_OK);
+}
+
+uint64_t
+account_used(const char *kind, int device)
+{
+    struct tidei_process_stack *stack = account_stack(kind, device);
+    struct tide_resource *base = stack != NULL ? tidei_stack_find(stack->top, "process") : NULL;
+    uint64_t bytes = 0;
+
+    if (base != NULL)
+        tide_query(base, TIDE_QUERY_BYTES_USED, &bytes);
+    return bytes;
+}
+
+bool
+account_check(bool condition, const char *text, int line)
+{
+    if (!condition) {
+        diag("line %d: %s", line, text);
+        account_failures++;
+    }
+    return condition;
+}
+
+#endif

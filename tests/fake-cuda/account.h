@@ -1,0 +1,58 @@
+/* What tests of the account of a process share: the wrappers, called as a program does, over the fake driver. */
+#ifndef TESTS_FAKE_CUDA_ACCOUNT_H
+#define TESTS_FAKE_CUDA_ACCOUNT_H
+
+#include "config.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <tidemark/process.h>
+
+/* The wrappers where the account has started, by the names of the functions: account.w_cuMemAlloc_v2(...). */
+struct account {
+#define FUNCTION(name, parameters, arguments) CUresult(CUDAAPI *w_##name) parameters;
+#include "src/process/functions.def"
+#undef FUNCTION
+    /* Functions of the driver that have no wrapper. */
+    CUresult(CUDAAPI *init)(unsigned flags);
+    CUresult(CUDAAPI *context_create)(CUcontext *context, unsigned flags, CUdevice device);
+    CUresult(CUDAAPI *context_set)(CUcontext context);
+    CUresult(CUDAAPI *primary_retain)(CUcontext *context, CUdevice device);
+    CUresult(CUDAAPI *stream_create)(CUstream *stream, unsigned flags);
+    CUresult(CUDAAPI *stream_begin_capture)(CUstream stream, CUstreamCaptureMode mode);
+    CUresult(CUDAAPI *stream_end_capture)(CUstream stream, CUgraph *graph);
+    CUresult(CUDAAPI *stream_synchronize)(CUstream stream);
+    CUresult(CUDAAPI *address_reserve)(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr wish,
+                                       unsigned long long flags);
+    CUresult(CUDAAPI *default_pool)(CUmemoryPool *pool, CUdevice device);
+    CUresult(CUDAAPI *real_get_info)(size_t *free_bytes, size_t *total_bytes);
+    CUresult(CUDAAPI *real_alloc)(CUdeviceptr *pointer, size_t bytes);
+    CUresult(CUDAAPI *real_free)(CUdeviceptr pointer);
+    CUresult(CUDAAPI *real_reset)(CUdevice device);
+};
+
+extern struct account account;
+
+/* Find the driver's functions; false where there is no fake driver. Starts nothing. */
+bool account_find(void);
+
+/* Start the driver and the account, with the primary context of device 0 current. False, and a diagnostic, if not. */
+bool account_start(const struct tide_process_options *options);
+
+/* Have all that was recorded in the trace. */
+void account_flush(void);
+
+/* The bytes outstanding in the account of a kind, by its name, on a device. */
+uint64_t account_used(const char *kind, int device);
+
+/* Say what is wrong, and remember it: the end of a child. */
+#define CHECK(condition) account_check((condition), #condition, __LINE__)
+bool account_check(bool condition, const char *text, int line);
+extern int account_failures;
+
+#endif
+#endif
