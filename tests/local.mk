@@ -226,6 +226,7 @@ command_tests = \
 	tests/scale-viewer-t.sh \
 	tests/stack-text-t.sh \
 	tests/reserved-t.sh \
+	tests/run-t.sh \
 	tests/shown-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh \
@@ -1009,3 +1010,4 @@ tests_log_end_t_CFLAGS = $(trace_test_cflags)
 tests_log_end_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
 THREADED_TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
+include tests/run/local.mk

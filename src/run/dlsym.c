@@ -103,16 +103,16 @@ dlsym_decide(void *handle, const char *name, const char *version, const void *ca
     struct dlsym_answer answer = { .onward = dlsym_find_real(version != NULL) };
     dlvsym_function *real_versioned;
 
-    if (name == NULL || strncmp(name, "cu", 2) != 0 || handle == RTLD_NEXT || answer.onward == NULL ||
-        tidei_run_index(name) == RUN_COUNT || !tidei_run_is_on())
+    if (name == NULL || strncmp(name, "cu", 2) != 0 || answer.onward == NULL || tidei_run_index(name) == RUN_COUNT ||
+        !tidei_run_is_on())
         return answer;
-    if (handle == RTLD_DEFAULT && !dlsym_has_driver()) {
+    if ((handle == RTLD_DEFAULT || handle == RTLD_NEXT) && !dlsym_has_driver()) {
         /* Behind this object there is none either, which is an error with its words. */
         answer.value = tidei_run_look_up(RTLD_NEXT, name);
         answer.onward = NULL;
         return answer;
     }
-    if (handle == RTLD_DEFAULT || dlsym_is_own(caller))
+    if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || dlsym_is_own(caller))
         return answer;
     memcpy(&real_versioned, &answer.onward, sizeof(real_versioned));
     answer.value = version != NULL ? real_versioned(handle, name, version) : tidei_run_look_up(handle, name);

@@ -14,7 +14,7 @@
 #endif
 
 #include <tidemark/message.h>
-#include <tidemark/stack.h>
+#include <tidemark/process.h>
 #include <tidemark/version.h>
 
 #include "src/run/names.h"
@@ -71,6 +71,15 @@ struct run_objects {
     char *nvtx; /* NULL: this build has none */
 };
 
+/* More arguments of the log. */
+static const char *
+run_log(const struct run_options *options)
+{
+    static const char *const logs[] = { "callstack=32", "callstack=python", "callstack=mixed" };
+
+    return options->callstack != RUN_NO_CALLSTACK ? logs[options->callstack] : NULL;
+}
+
 static int
 run_no_memory(void)
 {
@@ -78,21 +87,22 @@ run_no_memory(void)
     return COMMAND_WRONG;
 }
 
-/* The text of a stack, which may have no base: then that of the driver's memory stands below it. */
+/* Whether the account of a process can be set up so: the text of its stack above all. Nothing is made or asked. */
 static int
-run_check_stack(const char *text)
+run_check_account(const struct run_options *options)
 {
-    char *based;
-    int status = COMMAND_FINE;
+    const struct tide_process_options account = {
+        .struct_size = sizeof(account),
+        .stack = options->stack,
+        .trace = options->trace,
+        .limit = options->limit,
+        .budget = options->budget,
+        .log = run_log(options),
+    };
 
-    if (tide_stack_check(text, NULL, 0, NULL) == TIDE_OK)
+    if (tide_process_check(&account) == TIDE_OK)
         return COMMAND_FINE;
-    if (asprintf(&based, "%s | host", text) < 0)
-        return run_no_memory();
-    if (tide_stack_check(based, NULL, 0, NULL) != TIDE_OK)
-        status = command_misused(&command_run, "--stack: %s", tide_error_text());
-    free(based);
-    return status;
+    return command_misused(&command_run, "%s", tide_error_text());
 }
 
 static int
@@ -150,13 +160,16 @@ run_check(const struct run_options *options)
 
     if (options->limit != NULL && options->budget != NULL)
         return command_misused(&command_run, "--limit and --budget exclude each other");
+    if (options->stack != NULL && options->callstack != RUN_NO_CALLSTACK)
+        return command_misused(&command_run, "--callstack is of the log that --stack replaces: --stack='log(callstack=%s)'",
+                               options->callstack == RUN_NATIVE   ? "32"
+                               : options->callstack == RUN_PYTHON ? "python"
+                                                                  : "mixed");
     for (size_t i = 0; i < options->nvtx_domains.count; i++) {
         if (strchr(options->nvtx_domains.items[i], ',') != NULL)
             return command_misused(&command_run, "--nvtx-domain: one domain at a time, and without a comma");
     }
-    if (options->stack != NULL)
-        status = run_check_stack(options->stack);
-    if (status == COMMAND_FINE && options->limit != NULL)
+    if (options->limit != NULL)
         status = run_check_limit(options->limit);
     if (status == COMMAND_FINE && options->budget != NULL)
         status = run_check_budget(options->budget);
@@ -165,11 +178,15 @@ run_check(const struct run_options *options)
     return status;
 }
 
-/* The path of an object: where the library lies (uninstalled), in the folder beside it, or where it was installed. */
+/*
+ * The path of an object: where libtidemark lies (uninstalled), in the folder beside it, or where it was installed. NULL:
+ * it is in none of these. TIDEMARK_LIBRARY names another libtidemark for the program, as for the Python package.
+ */
 static char *
 run_find_object(const char *library, const char *name)
 {
-    const int folder = (int)(strrchr(library, '/') - library);
+    const char *slash = library != NULL ? strrchr(library, '/') : NULL;
+    const int folder = slash != NULL ? (int)(slash - library) : 0;
     char *path = NULL;
 
     for (int i = 0; i < 3; i++) {
@@ -186,19 +203,16 @@ run_find_object(const char *library, const char *name)
     return NULL;
 }
 
-/* TIDEMARK_LIBRARY names another libtidemark, as for the Python package. */
+/* The libtidemark that this command has loaded. */
 static char *
 run_find_library(void)
 {
-    const char *named = getenv("TIDEMARK_LIBRARY");
     union {
         const char *(*function)(void);
         void *address;
     } version = { .function = tide_version };
     Dl_info info;
 
-    if (named != NULL && named[0] != '\0')
-        return realpath(named, NULL);
     return dladdr(version.address, &info) != 0 && info.dli_fname != NULL ? realpath(info.dli_fname, NULL) : NULL;
 }
 
@@ -219,20 +233,23 @@ static int
 run_find_objects(enum run_interpose interpose, struct run_objects *out)
 {
     bool audit = interpose == RUN_AUDIT || (interpose == RUN_AUTO && run_has_audit());
+    const char *named = getenv("TIDEMARK_LIBRARY");
+    char *library = run_find_library();
 
-    *out = (struct run_objects){ .library = run_find_library() };
+    *out = (struct run_objects){ .library = named != NULL && *named != '\0' ? realpath(named, NULL) : library };
     if (out->library == NULL) {
-        message("tidemark run: libtidemark is not found%s",
-                getenv("TIDEMARK_LIBRARY") != NULL ? " where TIDEMARK_LIBRARY says" : "");
+        message("tidemark run: %s: %s", named != NULL ? named : "libtidemark", strerror(errno));
         return COMMAND_WRONG;
     }
-    out->preload = run_find_object(out->library, audit ? TIDEI_RUN_PRELOAD : TIDEI_RUN_DLSYM);
-    out->nvtx = run_find_object(out->library, TIDEI_RUN_NVTX);
+    out->preload = run_find_object(library, audit ? TIDEI_RUN_PRELOAD : TIDEI_RUN_DLSYM);
+    out->nvtx = run_find_object(library, TIDEI_RUN_NVTX);
     if (audit)
-        out->audit = run_find_object(out->library, TIDEI_RUN_AUDIT);
+        out->audit = run_find_object(library, TIDEI_RUN_AUDIT);
+    if (library != out->library)
+        free(library);
     if (out->preload == NULL || (audit && out->audit == NULL)) {
-        message("tidemark run: %s is neither beside %s nor in " PKGLIBDIR " (`./configure` says whether it is built)",
-                audit ? TIDEI_RUN_AUDIT : TIDEI_RUN_DLSYM, out->library);
+        message("tidemark run: %s is neither beside libtidemark nor in %s; `./configure` says whether it is built",
+                out->preload == NULL ? (audit ? TIDEI_RUN_PRELOAD : TIDEI_RUN_DLSYM) : TIDEI_RUN_AUDIT, PKGLIBDIR);
         return COMMAND_WRONG;
     }
     /* The linker takes these for the ends of paths. */
@@ -265,9 +282,13 @@ run_has_path(const char *list, const char *path)
     return false;
 }
 
-/* Add an object behind those that a variable of the linker names: a sanitizer wants to be the first. */
+/*
+ * Add an object to those that a variable of the linker names. A preloaded one goes behind them: a sanitizer wants to be
+ * the first. The auditor goes before them: where an auditor has no la_symbind64, glibc 2.36 asks none of those behind it
+ * about what dlsym() finds.
+ */
 static bool
-run_append(const char *variable, const char *path)
+run_add(const char *variable, const char *path, bool first)
 {
     const char *before = getenv(variable);
     char *list;
@@ -277,7 +298,7 @@ run_append(const char *variable, const char *path)
         return setenv(variable, path, 1) == 0;
     if (run_has_path(before, path))
         return true;
-    if (asprintf(&list, "%s:%s", before, path) < 0)
+    if (asprintf(&list, "%s:%s", first ? path : before, first ? before : path) < 0)
         return false;
     done = setenv(variable, list, 1) == 0;
     free(list);
@@ -363,15 +384,12 @@ run_set_nvtx(const struct run_options *options, const struct run_objects *object
 static bool
 run_set_environment(const struct run_options *options, const struct run_objects *objects)
 {
-    static const char *const logs[] = { "callstack=32", "callstack=python", "callstack=mixed" };
-    const char *log = options->callstack != RUN_NO_CALLSTACK ? logs[options->callstack] : NULL;
-
     return run_set("TIDEMARK_RUN_LIBRARY", objects->library) && run_set("TIDEMARK_RUN_STACK", options->stack) &&
            run_set("TIDEMARK_RUN_LIMIT", options->limit) && run_set("TIDEMARK_RUN_BUDGET", options->budget) &&
-           run_set("TIDEMARK_RUN_LOG", log) && run_set("TIDEMARK_RUN_ONLY", NULL) &&
+           run_set("TIDEMARK_RUN_LOG", run_log(options)) && run_set("TIDEMARK_RUN_ONLY", NULL) &&
            run_set_trace(options->trace != NULL ? options->trace : "tidemark-%p.db") &&
-           run_set_nvtx(options, objects) && (objects->audit == NULL || run_append("LD_AUDIT", objects->audit)) &&
-           run_append("LD_PRELOAD", objects->preload) && (!options->fine || run_set_fine());
+           run_set_nvtx(options, objects) && (objects->audit == NULL || run_add("LD_AUDIT", objects->audit, true)) &&
+           run_add("LD_PRELOAD", objects->preload, false) && (!options->fine || run_set_fine());
 }
 
 /* Close what main() has put in the places of closed standard descriptors: the program finds them as they were. */
@@ -435,6 +453,8 @@ run_run(struct invocation *call)
     status = run_check(options);
     if (status == COMMAND_FINE)
         status = run_find_objects((enum run_interpose)options->interpose, &objects);
+    if (status == COMMAND_FINE)
+        status = run_check_account(options);
     if (status == COMMAND_FINE) {
         status = run_program_find(call->arguments[0], &program);
         if (status != 0)
