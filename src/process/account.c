@@ -51,8 +51,10 @@ tidei_process_passes(void)
 
 /* What the program is told of a request that has failed. */
 static CUresult
-account_refusal(const struct tidei_process_call *call)
+account_refusal(const struct tidei_process_call *call, const struct tidei_process_stack *stack, enum tide_status status)
 {
+    if (stack->base == NULL && status == TIDE_EDRIVER && tide_error_driver() != 0)
+        return (CUresult)tide_error_driver();
     return call->result != CUDA_SUCCESS ? call->result : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -77,11 +79,13 @@ account_allocate(struct tidei_process_call *call, const struct tidei_process_wha
 
     status = ACCOUNT_PASS(call, tidei_allocate(stack->top, call->bytes, ACCOUNT_ALIGNMENT, call->stream, &key));
     if (status != TIDE_OK)
-        return account_refusal(call);
-    if (account_keep(&account_blocks[what->names], (uintptr_t)key, &block))
+        return account_refusal(call, stack, status);
+    if (account_keep(&account_blocks[what->names], (uintptr_t)key, &block)) {
+        if (stack->base == NULL && call->redirected != NULL)
+            *call->redirected = (uintptr_t)key;
         return CUDA_SUCCESS;
-    (void)ACCOUNT_PASS(call,
-                       tidei_deallocate(stack->top, key, block.bytes, ACCOUNT_ALIGNMENT, block.stream));
+    }
+    (void)ACCOUNT_PASS(call, tidei_deallocate(stack->top, key, block.bytes, ACCOUNT_ALIGNMENT, block.stream));
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -102,7 +106,10 @@ tidei_process_allocate(struct tidei_process_call *call, const struct tidei_proce
     if (what->device >= 0)
         device = what->device;
     stack = tidei_process_stack(device, what->kind);
-    return stack != NULL ? account_allocate(call, what, stack, context) : call->make(call, &key);
+    if (stack == NULL)
+        return call->make(call, &key);
+    call->counted = true;
+    return account_allocate(call, what, stack, context);
 }
 
 CUresult
@@ -118,8 +125,10 @@ tidei_process_free(struct tidei_process_call *call, enum tidei_process_names nam
     if (!tidei_entries_take(&account_blocks[names], key, &block))
         return call->give(call, key);
     call->bytes = block.bytes;
-    status = ACCOUNT_PASS(call, tidei_deallocate(block.stack->top, (void *)(uintptr_t)key, block.bytes,
-                                                 ACCOUNT_ALIGNMENT, call->stream));
+    if (block.stack->base == NULL && call->waits)
+        (void)block.stack->top->ops->order(block.stack->top, TIDE_STREAM_ALL, 0);
+    status = ACCOUNT_PASS(
+        call, tidei_deallocate(block.stack->top, (void *)(uintptr_t)key, block.bytes, ACCOUNT_ALIGNMENT, call->stream));
     if (status == TIDE_OK)
         return CUDA_SUCCESS;
     tidei_entries_put(&account_blocks[names], key, &block);
@@ -141,6 +150,15 @@ tidei_process_forget(const struct tidei_process_block *block, uint64_t key)
 
     (void)ACCOUNT_PASS(&call, tidei_deallocate(block->stack->top, (void *)(uintptr_t)key, block->bytes,
                                                ACCOUNT_ALIGNMENT, block->stream));
+}
+
+void
+tidei_process_forget_key(enum tidei_process_names names, uint64_t key)
+{
+    struct tidei_process_block block;
+
+    if (tidei_entries_take(&account_blocks[names], key, &block))
+        tidei_process_forget(&block, key);
 }
 
 static bool
@@ -185,6 +203,34 @@ bool
 tidei_process_find(enum tidei_process_names names, uint64_t key, struct tidei_process_block *out)
 {
     return tidei_entries_get(&account_blocks[names], key, out);
+}
+
+struct covering {
+    uint64_t address;
+    uint64_t *start;
+    struct tidei_process_block *out;
+};
+
+static bool
+covering_look(uint64_t key, const void *entry, void *context)
+{
+    const struct tidei_process_block *block = entry;
+    struct covering *covering = context;
+
+    if (covering->address < key || covering->address - key >= block->bytes)
+        return false;
+    if (covering->start != NULL)
+        *covering->start = key;
+    *covering->out = *block;
+    return true;
+}
+
+bool
+tidei_process_covering(uint64_t address, uint64_t *start, struct tidei_process_block *out)
+{
+    struct covering covering = { address, start, out };
+
+    return tidei_entries_any(&account_blocks[TIDEI_PROCESS_ADDRESSES], covering_look, &covering);
 }
 
 #endif

@@ -23,6 +23,7 @@ enum tidei_process_names {
     TIDEI_PROCESS_REGISTERED, /* host memory of the program's own, page-locked; the program may allocate there, too */
     TIDEI_PROCESS_ARRAYS,
     TIDEI_PROCESS_MIPMAPPED,
+    TIDEI_PROCESS_PHYSICAL, /* numbers that virtual.c gives */
     TIDEI_PROCESS_NAMES
 };
 
@@ -52,8 +53,11 @@ CUresult tidei_process_allocate(struct tidei_process_call *call, const struct ti
 /* Pass a free through the stack that the block is from. The driver gets what is not known as it is. */
 CUresult tidei_process_free(struct tidei_process_call *call, enum tidei_process_names names, uint64_t key);
 
-/* The same for a block of which the driver's call has ended the life already, or will: nothing is called. */
+/* The same for a block whose life a call of the driver has ended already: nothing is called. */
 void tidei_process_forget(const struct tidei_process_block *block, uint64_t key);
+
+/* Take the block out, and forget it; nothing where it is not there. */
+void tidei_process_forget_key(enum tidei_process_names names, uint64_t key);
 
 /* Take all blocks that end with a context, and keep them for `tidei_process_gone_put` or `_forget`. */
 struct tidei_process_gone {
@@ -61,7 +65,7 @@ struct tidei_process_gone {
         struct tidei_process_block block;
         uint64_t key;
         enum tidei_process_names names;
-    } *blocks; /* owned */
+    } * blocks; /* owned */
     size_t count, capacity;
 };
 void tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context);
@@ -70,6 +74,9 @@ void tidei_process_gone_forget(struct tidei_process_gone *gone);
 
 /* A block that is there; false where the address is none of a block's begin. */
 bool tidei_process_find(enum tidei_process_names names, uint64_t key, struct tidei_process_block *out);
+
+/* The block that has the address in it, and where it begins (may be NULL). Looks at all blocks. */
+bool tidei_process_covering(uint64_t address, uint64_t *start, struct tidei_process_block *out);
 
 #endif
 #endif

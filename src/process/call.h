@@ -11,6 +11,7 @@
 
 #ifdef HAVE_CUDA_H
 
+#include "src/resource/resource.h"
 #include "src/sync/thread.h"
 
 struct tidei_process_call {
@@ -21,7 +22,10 @@ struct tidei_process_call {
     const char *function; /* for messages: the name of the call */
     size_t bytes;
     tide_stream stream;
-    CUresult result; /* of the last of the two; where neither was called, CUDA_SUCCESS */
+    CUdeviceptr *redirected; /* where the address goes that a stack with a base of its own gives; NULL: it gives none */
+    bool waits;              /* the free waits for all work of the device */
+    bool counted;            /* a stack was asked for it; false: it went to the driver as it was */
+    CUresult result;         /* of the last of the two; where neither was called, CUDA_SUCCESS */
 };
 
 /* What the account keeps of a thread. */

@@ -85,6 +85,12 @@ tidei_process_ordinal(CUdevice handle)
 }
 
 bool
+tidei_process_has_device(int device)
+{
+    return device >= 0 && device < devices.count;
+}
+
+bool
 tidei_process_current(CUcontext *context, int *device)
 {
     struct tidei_process_thread *mine = tidei_process_thread(tidei_thread);
@@ -222,15 +228,21 @@ tidei_process_pool_add(CUmemoryPool pool, int device)
     tidei_lock_release(&devices.pool_lock);
 }
 
-void
-tidei_process_pool_remove(CUmemoryPool pool)
+bool
+tidei_process_pool_remove(CUmemoryPool pool, int *device)
 {
+    bool found = false;
+
     tidei_lock_acquire(&devices.pool_lock);
-    for (size_t i = 0; i < devices.pool_count; i++) {
-        if (devices.pools[i].pool == pool)
-            devices.pools[i--] = devices.pools[--devices.pool_count];
+    for (size_t i = 0; !found && i < devices.pool_count; i++) {
+        found = devices.pools[i].pool == pool;
+        if (found) {
+            *device = devices.pools[i].device;
+            devices.pools[i] = devices.pools[--devices.pool_count];
+        }
     }
     tidei_lock_release(&devices.pool_lock);
+    return found;
 }
 
 bool

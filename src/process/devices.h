@@ -18,11 +18,14 @@ enum tide_status tidei_process_devices_start(void);
 /* The context that is current on this thread, and its device; false where there is none, or not of a known device. */
 bool tidei_process_current(CUcontext *context, int *device);
 
-/* The device of a stream of the program's, where it is another than the current context's. */
+/* The device of a stream of the program's; `current` where that is the current context's, or not known. */
 int tidei_process_stream_device(tide_stream stream, int current);
 
 /* The ordinal of a device's handle; -1: unknown. */
 int tidei_process_ordinal(CUdevice handle);
+
+/* Whether the machine has a device of this ordinal. */
+bool tidei_process_has_device(int device);
 
 /* A context may be gone, and its handle may name another one. */
 void tidei_process_contexts_changed(void);
@@ -43,9 +46,12 @@ enum tide_status tidei_process_free_bytes(int device, uint64_t *out);
 /* Add to the figures of a kind what is reserved for it, and replace those of graphs. */
 void tidei_process_poll(enum tidei_process_kind kind, int device, struct tidei_layer_figures *out);
 
-/* Pools that the program has made: its own, on which device. -1: host memory. False: unknown. */
+/*
+ * The pools that the program has made, and their devices; -1: of host memory. The last two return false for one that is
+ * not known; tidei_process_pool_device knows the devices' own, too.
+ */
 void tidei_process_pool_add(CUmemoryPool pool, int device);
-void tidei_process_pool_remove(CUmemoryPool pool);
+bool tidei_process_pool_remove(CUmemoryPool pool, int *device);
 bool tidei_process_pool_device(CUmemoryPool pool, int *device);
 
 #endif

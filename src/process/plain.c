@@ -44,7 +44,11 @@ CUresult CUDAAPI
 tidei_process_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
     struct plain_call plain = {
-        .call = { .make = plain_make, .give = plain_give, .function = "cuMemAlloc", .bytes = bytes },
+        .call = { .make = plain_make,
+                  .give = plain_give,
+                  .function = "cuMemAlloc",
+                  .bytes = bytes,
+                  .redirected = pointer },
         .pointer = pointer,
     };
     static const struct tidei_process_what what = { .kind = TIDEI_PROCESS_PLAIN, .device = -1 };
@@ -69,7 +73,7 @@ tidei_process_cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int
 CUresult CUDAAPI
 tidei_process_cuMemFree_v2(CUdeviceptr pointer)
 {
-    struct tidei_process_call call = { .give = plain_give, .function = "cuMemFree" };
+    struct tidei_process_call call = { .give = plain_give, .function = "cuMemFree", .waits = true };
 
     return tidei_process_free(&call, TIDEI_PROCESS_ADDRESSES, pointer);
 }

@@ -30,6 +30,9 @@ static struct {
     char *trace;                                      /* owned */
     bool redirects;
     bool limited;            /* some layer is a limit */
+    bool shared;             /* some limit is shared with other processes: only its stack knows what they use */
+    uint64_t limit_bytes;    /* of the lowest limit in bytes; UINT64_MAX: there is none */
+    double limit_share;      /* the same of those that are shares of the device; 1: there is none */
     unsigned traces;         /* how many names of the trace were taken */
     _Atomic uint64_t failed; /* stacks that could not be made: the sink was told of the first */
     struct tidei_lock lock;  /* guards the making of stacks; held meanwhile, which no allocation of others needs */
@@ -170,8 +173,8 @@ stack_new(int device, enum tidei_process_kind kind)
     else
         snprintf(text, sizeof(text), "%s | process(kind=%s, device=%d)", stacks.over, tidei_process_kind_name(kind),
                  device);
-    status = stack != NULL ? stacks_build(&fill, text, &stack->top)
-                           : tide_error_set(TIDE_ENOMEM, "process: no host memory");
+    status =
+        stack != NULL ? stacks_build(&fill, text, &stack->top) : tide_error_set(TIDE_ENOMEM, "process: no host memory");
     if (status != TIDE_OK) {
         free(stack);
         if (atomic_fetch_add_explicit(&stacks.failed, 1, memory_order_relaxed) == 0)
@@ -201,8 +204,7 @@ static struct tidei_process_stack *
 stack_get(int device, enum tidei_process_kind kind)
 {
     /* Relaxed: only holders of the lock write it. */
-    struct tidei_process_stack *stack =
-        atomic_load_explicit(&tidei_process_stacks[device][kind], memory_order_relaxed);
+    struct tidei_process_stack *stack = atomic_load_explicit(&tidei_process_stacks[device][kind], memory_order_relaxed);
 
     if (stack != NULL)
         return stack;
@@ -237,21 +239,65 @@ tidei_process_stack_make(int device, enum tidei_process_kind kind)
 }
 
 bool
+tidei_process_redirects(void)
+{
+    return stacks.redirects;
+}
+
+/* The limit of a device from which nothing was allocated yet. */
+static bool
+limit_unused(int device, uint64_t *limit_bytes)
+{
+    uint64_t total_bytes;
+
+    if (tidei_process_total(device, &total_bytes) != TIDE_OK)
+        return false;
+    *limit_bytes = (uint64_t)((double)total_bytes * stacks.limit_share);
+    if (*limit_bytes > stacks.limit_bytes)
+        *limit_bytes = stacks.limit_bytes;
+    return true;
+}
+
+/* Lower what a device looks like to what one more limit allows. */
+static void
+limit_look(struct tide_resource *layer, uint64_t *limit_bytes, uint64_t *left)
+{
+    struct tide_limit_figures figures = { TIDE_FIGURES(figures) };
+    uint64_t bytes;
+
+    if (strcmp(layer->ops->name, "limit") != 0 || tide_query(layer, TIDE_QUERY_CAPACITY, &bytes) != TIDE_OK ||
+        tide_limit_read(layer, &figures) != TIDE_OK)
+        return;
+    if (bytes < *limit_bytes)
+        *limit_bytes = bytes;
+    bytes = bytes > figures.used_bytes ? bytes - figures.used_bytes : 0;
+    if (bytes < *left)
+        *left = bytes;
+}
+
+bool
 tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes)
 {
     struct tide_limit_figures figures = { TIDE_FIGURES(figures) };
-    struct tidei_process_stack *stack;
-    struct tide_resource *limit;
+    struct tidei_process_stack *stack = NULL;
+    uint64_t left = UINT64_MAX;
 
     *limit_bytes = *used_bytes = 0;
     if (!stacks.limited)
         return false;
-    stack = tidei_process_stack(device, TIDEI_PROCESS_PLAIN);
-    limit = stack != NULL ? tidei_stack_find(stack->top, "limit") : NULL;
-    if (limit == NULL || tide_query(limit, TIDE_QUERY_CAPACITY, limit_bytes) != TIDE_OK ||
-        tide_limit_read(limit, &figures) != TIDE_OK)
+    /* A process that only asks gets no stack, and no trace. Any stack of the limited kinds knows what all use. */
+    for (int kind = 0; stack == NULL && tidei_process_is_limited((enum tidei_process_kind)kind); kind++)
+        stack = atomic_load_explicit(&tidei_process_stacks[device][kind], memory_order_acquire);
+    if (stack == NULL && !stacks.shared)
+        return limit_unused(device, limit_bytes);
+    if (stack == NULL)
+        stack = tidei_process_stack(device, TIDEI_PROCESS_ASYNC);
+    if (stack == NULL)
         return false;
-    *used_bytes = figures.used_bytes;
+    *limit_bytes = UINT64_MAX;
+    for (struct tide_resource *layer = stack->top; layer != NULL; layer = layer->upstream)
+        limit_look(layer, limit_bytes, &left);
+    *used_bytes = *limit_bytes > left ? *limit_bytes - left : 0;
     return true;
 }
 
@@ -266,19 +312,49 @@ stacks_has_base(const char *text)
     return has;
 }
 
-/* What stands over the driver's own memory where the text has a base: only its logs and limits. */
+/*
+ * What stands over the driver's own memory where the text has a base: a log, if it has one. *trace (owned) is the path
+ * of that, if it is given.
+ */
 static void
-stacks_over(const char *text, struct tide_text *out)
+stacks_over(const char *text, struct tide_text *out, char **trace)
 {
     struct stack_tree tree;
     bool has_log = false;
 
     if (tidei_stack_read(stacks.kinds, text, &tree) == TIDE_OK) {
-        for (const struct stack_layer *layer = tree.top; layer != NULL; layer = layer->below)
-            has_log |= strcmp(layer->kind->ops.name, "log") == 0;
+        for (const struct stack_layer *layer = tree.top; layer != NULL; layer = layer->below) {
+            struct tidei_value *path;
+
+            if (strcmp(layer->kind->ops.name, "log") != 0)
+                continue;
+            if (!has_log && stacks_argument(layer, "path", &path) != NULL && path->given)
+                *trace = strdup(path->word);
+            has_log = true;
+        }
     }
     tidei_stack_tree_free(&tree);
     tide_text_format(out, has_log ? "log" : "statistics");
+}
+
+/* Remember the bound of a limit. */
+static void
+stacks_note_limit(const struct stack_layer *layer)
+{
+    struct tidei_value *shared;
+    const struct tidei_value *bytes = &layer->values[0]; /* its first argument */
+
+    if (strcmp(layer->kind->ops.name, "limit") != 0)
+        return;
+    stacks.limited = true;
+    if (stacks_argument(layer, "shared", &shared) != NULL && shared->given)
+        stacks.shared = true;
+    if (!bytes->given)
+        return;
+    if (bytes->share_whole != 0 && (double)bytes->share / (double)bytes->share_whole < stacks.limit_share)
+        stacks.limit_share = (double)bytes->share / (double)bytes->share_whole;
+    else if (bytes->share_whole == 0 && bytes->number < stacks.limit_bytes)
+        stacks.limit_bytes = bytes->number;
 }
 
 static enum tide_status
@@ -293,10 +369,27 @@ stacks_check(void)
     status = tidei_stack_read(stacks.kinds, text, &tree);
     if (status == TIDE_OK)
         status = stacks_fill_in(&tree, &fill);
+    stacks.limit_bytes = UINT64_MAX;
+    stacks.limit_share = 1;
     for (const struct stack_layer *layer = status == TIDE_OK ? tree.top : NULL; layer != NULL; layer = layer->below)
-        stacks.limited |= strcmp(layer->kind->ops.name, "limit") == 0;
+        stacks_note_limit(layer);
     tidei_stack_tree_free(&tree);
     return status;
+}
+
+/* Check a bound by itself, so that the message is about what the user wrote. */
+static enum tide_status
+stacks_check_bound(const char *what, const char *bound)
+{
+    struct stack_tree tree;
+    enum tide_status status;
+    char text[256];
+
+    if (snprintf(text, sizeof(text), "limit(%s) | process(kind=plain)", bound) >= (int)sizeof(text))
+        return tide_error_set(TIDE_EINVAL, "process: %s is too long", what);
+    status = tidei_stack_read(stacks.kinds, text, &tree);
+    tidei_stack_tree_free(&tree);
+    return status == TIDE_OK ? TIDE_OK : tide_error_set(status, "process: %s %s: %s", what, bound, tide_error_text());
 }
 
 /* Append the limits that the options ask for. */
@@ -304,14 +397,21 @@ static enum tide_status
 stacks_limits(const struct tide_process_options *options, struct tide_text *text)
 {
     const char *equals = options->budget != NULL ? strchr(options->budget, '=') : NULL;
+    enum tide_status status = TIDE_OK;
 
     if (options->budget != NULL && (equals == NULL || equals == options->budget || equals[1] == '\0'))
         return tide_error_set(TIDE_EINVAL, "process: budget '%s', expected a name and a size such as job=16GiB",
                               options->budget);
+    if (status == TIDE_OK && options->limit != NULL)
+        status = stacks_check_bound("limit", options->limit);
+    if (status == TIDE_OK && options->budget != NULL)
+        status = stacks_check_bound("budget", equals + 1);
+    if (status != TIDE_OK)
+        return status;
     if (options->limit != NULL)
-        tide_text_format(text, " | limit(%s, alignment=1)", options->limit);
+        tide_text_format(text, "%slimit(%s, alignment=1)", text->length != 0 ? " | " : "", options->limit);
     if (options->budget != NULL)
-        tide_text_format(text, " | limit(%s, alignment=1, shared=\"%.*s\")", equals + 1,
+        tide_text_format(text, "%slimit(%s, alignment=1, shared=\"%.*s\")", text->length != 0 ? " | " : "", equals + 1,
                          (int)(equals - options->budget), options->budget);
     return TIDE_OK;
 }
@@ -323,23 +423,27 @@ stacks_texts(const struct tide_process_options *options)
     char text[4096] = "", over[4096] = "";
     struct tide_text limits = { .data = over, .capacity = sizeof(over) };
     struct tide_text whole = { .data = text, .capacity = sizeof(text) };
-    enum tide_status status;
+    enum tide_status status = TIDE_OK;
 
     stacks.redirects = options->stack != NULL && stacks_has_base(options->stack);
     if (options->stack != NULL && stacks.redirects)
-        stacks_over(options->stack, &limits);
+        stacks_over(options->stack, &limits, &stacks.trace);
     else if (options->stack != NULL)
         tide_text_format(&limits, "%s", options->stack);
     else
         tide_text_format(&limits, options->log != NULL ? "log(%s)" : "log", options->log);
-    status = stacks_limits(options, &limits);
-    if (stacks.redirects)
-        tide_text_format(&whole, "%s", options->stack);
+    if (stacks.redirects) {
+        status = stacks_limits(options, &whole);
+        tide_text_format(&whole, "%s%s", whole.length != 0 ? " | " : "", options->stack);
+    }
+    if (status == TIDE_OK)
+        status = stacks_limits(options, &limits);
     if (status == TIDE_OK && (limits.length >= sizeof(over) || whole.length >= sizeof(text)))
         status = tide_error_set(TIDE_EINVAL, "process: the stack text is too long");
     stacks.text = strdup(stacks.redirects ? text : over);
     stacks.over = strdup(over);
-    stacks.trace = strdup(options->trace != NULL ? options->trace : "tidemark-%p.db");
+    if (stacks.trace == NULL)
+        stacks.trace = strdup(options->trace != NULL ? options->trace : "tidemark-%p.db");
     if (status == TIDE_OK && (stacks.text == NULL || stacks.over == NULL || stacks.trace == NULL))
         status = tide_error_set(TIDE_ENOMEM, "process: no host memory");
     return status;
@@ -351,6 +455,7 @@ tidei_process_stacks_forget(void)
     free(stacks.text);
     free(stacks.over);
     free(stacks.trace);
+    stacks.text = stacks.over = stacks.trace = NULL;
     tidei_lock_fini(&stacks.lock);
     stacks.limited = false;
 }

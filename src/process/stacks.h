@@ -34,11 +34,13 @@ static inline struct tidei_process_stack *
 tidei_process_stack(int device, enum tidei_process_kind kind)
 {
     /* Acquire: pairs with the release in tidei_process_stack_make. */
-    struct tidei_process_stack *stack =
-        atomic_load_explicit(&tidei_process_stacks[device][kind], memory_order_acquire);
+    struct tidei_process_stack *stack = atomic_load_explicit(&tidei_process_stacks[device][kind], memory_order_acquire);
 
     return __builtin_expect(stack != NULL, 1) ? stack : tidei_process_stack_make(device, kind);
 }
+
+/* Whether plain memory comes from the text's own base. */
+bool tidei_process_redirects(void);
 
 /* Whether a limit holds for the device, what it is, and how much of it is used now. */
 bool tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes);

@@ -15,7 +15,7 @@ struct tidei_process_functions tidei_process_functions;
 
 static const struct tide_process_function start_functions[] = {
 #define FUNCTION(name, parameters, arguments)                                                                          \
-    { #name, (void (*)(void))tidei_process_##name, (void (**)(void))&tidei_process_functions.real_##name },
+    { #name, (void (*)(void))tidei_process_##name, (void (**)(void)) & tidei_process_functions.real_##name },
 #include "src/process/functions.def"
 #undef FUNCTION
 };

@@ -123,3 +123,23 @@ tidei_entries_take_next(struct tidei_entries *table, unsigned *place,
     }
     return found;
 }
+
+bool
+tidei_entries_any(struct tidei_entries *table, bool (*look)(uint64_t key, const void *entry, void *context),
+                  void *context)
+{
+    bool found = false;
+
+    for (unsigned i = 0; !found && i < TIDEI_ENTRIES_SHARDS; i++) {
+        struct tidei_entries_shard *shard = &table->shards[i];
+
+        tidei_lock_acquire(&shard->lock);
+        for (size_t at = 0; !found && shard->map.count != 0 && at <= shard->map.mask; at++) {
+            if (shard->map.entries[at].used)
+                found =
+                    look(shard->map.entries[at].id, entries_at(table, shard, shard->map.entries[at].number), context);
+        }
+        tidei_lock_release(&shard->lock);
+    }
+    return found;
+}

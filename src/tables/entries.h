@@ -50,4 +50,8 @@ bool tidei_entries_take_next(struct tidei_entries *table, unsigned *place,
                              bool (*wanted)(const void *entry, const void *context), const void *context, uint64_t *key,
                              void *entry);
 
+/* Call `look` for each entry until it returns true, and return whether it did. It is called with a lock held. */
+bool tidei_entries_any(struct tidei_entries *table, bool (*look)(uint64_t key, const void *entry, void *context),
+                       void *context);
+
 #endif

@@ -23,9 +23,8 @@ static bool
 start(const char *name, const char *stack, const char *limit)
 {
     const char *trace = trace_of(name);
-    const struct tide_process_options options = {
-        TIDE_OPTIONS(options), .stack = stack, .trace = trace, .limit = limit
-    };
+    const struct tide_process_options options = { TIDE_OPTIONS(options), .stack = stack, .trace = trace,
+                                                  .limit = limit };
 
     return account_start(&options);
 }
@@ -63,18 +62,400 @@ test_plain(void *unused)
     return account_failures;
 }
 
+/* The number of rows of a kind of memory, and the sum of their bytes, in a trace. */
+#define ROWS(name, kind, condition)                                                                                    \
+    sql_number(trace_of(name),                                                                                         \
+               "SELECT count(*) FROM allocation JOIN layer AS log USING (layer_id) JOIN layer AS base ON "             \
+               "base.layer_id = log.upstream_layer_id WHERE base.config LIKE 'kind=" kind ",%%' AND " condition)
+
+static int
+test_async(void *unused)
+{
+    CUdeviceptr a = 0, b = 0, c = 0;
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    CUmemoryPool pool = NULL, first;
+    CUstream stream;
+
+    (void)unused;
+    if (!start("async", NULL, NULL))
+        return 1;
+    CHECK(account.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&a, 3 * MIB, stream) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync_ptsz(&b, MIB, NULL) == CUDA_SUCCESS);
+    CHECK(account_used("async", 0) == 4 * MIB);
+    CHECK(account.w_cuMemPoolCreate(&pool, &properties) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocFromPoolAsync(&c, 2 * MIB, pool, stream) == CUDA_SUCCESS);
+    CHECK(account_used("pool", 0) == 2 * MIB && account_used("async", 0) == 4 * MIB);
+    CHECK(account.w_cuMemFreeAsync(a, stream) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+    CHECK(account_used("async", 0) == 0);
+    CHECK(account.w_cuMemFreeAsync_ptsz(c, stream) == CUDA_SUCCESS);
+    CHECK(account_used("pool", 0) == 0);
+    CHECK(account.default_pool(&first, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocFromPoolAsync_ptsz(&c, 2 * MIB, first, NULL) == CUDA_SUCCESS);
+    CHECK(account_used("pool", 0) == 2 * MIB);
+    account_flush();
+    return account_failures;
+}
+
+static int
+test_capture(void *unused)
+{
+    CUdeviceptr a = 0, b = 0;
+    CUgraph graph;
+    CUstream stream;
+
+    (void)unused;
+    if (!start("capture", NULL, NULL))
+        return 1;
+    CHECK(account.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&a, MIB, stream) == CUDA_SUCCESS);
+    CHECK(account.stream_begin_capture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&b, 4 * MIB, stream) == CUDA_SUCCESS);
+    CHECK(account_used("async", 0) == MIB);
+    CHECK(account.w_cuMemFreeAsync(b, stream) == CUDA_SUCCESS);
+    CHECK(account.stream_end_capture(stream, &graph) == CUDA_SUCCESS);
+    CHECK(account_used("async", 0) == MIB);
+    return account_failures;
+}
+
+static int
+test_pinned(void *unused)
+{
+    static char own[1 << 16] __attribute__((aligned(4096)));
+    void *a = NULL, *b = NULL;
+
+    (void)unused;
+    if (!start("pinned", NULL, "1MiB"))
+        return 1;
+    CHECK(account.w_cuMemHostAlloc(&a, 4 * MIB, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocHost_v2(&b, 2 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemHostRegister_v2(own, sizeof(own), 0) == CUDA_SUCCESS);
+    CHECK(account_used("pinned", 0) == 6 * MIB + sizeof(own));
+    CHECK(account.w_cuMemHostUnregister(own) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemHostUnregister(own) != CUDA_SUCCESS);
+    CHECK(account.w_cuMemFreeHost(a) == CUDA_SUCCESS && account.w_cuMemFreeHost(b) == CUDA_SUCCESS);
+    CHECK(account_used("pinned", 0) == 0);
+    account_flush();
+    return account_failures;
+}
+
+static int
+test_managed(void *unused)
+{
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    if (!start("managed", NULL, "1MiB"))
+        return 1;
+    CHECK(account.w_cuMemAllocManaged(&a, 4 * MIB, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
+    CHECK(account_used("managed", 0) == 4 * MIB);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    CHECK(account_used("managed", 0) == 0);
+    return account_failures;
+}
+
+static CUresult
+create(CUmemGenericAllocationHandle *handle, size_t bytes, CUmemLocationType type)
+{
+    const CUmemAllocationProp properties = { .type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = { type, 0 } };
+
+    return account.w_cuMemCreate(handle, bytes, &properties, 0);
+}
+
+/* Handles and mappings, each ended in another order. */
+static int
+test_virtual(void *unused)
+{
+    CUmemGenericAllocationHandle handle = 0, again = 0;
+    CUdeviceptr at = 0;
+
+    (void)unused;
+    if (!start("virtual", NULL, NULL))
+        return 1;
+    CHECK(account.address_reserve(&at, 16 * MIB, 0, 0, 0) == CUDA_SUCCESS);
+    CHECK(create(&handle, 4 * MIB, CU_MEM_LOCATION_TYPE_DEVICE) == CUDA_SUCCESS);
+    CHECK(account_used("virtual", 0) == 4 * MIB);
+    CHECK(account.w_cuMemMap(at, 4 * MIB, 0, handle, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemRelease(handle) == CUDA_SUCCESS); /* as JAX does: the mapping holds it */
+    CHECK(account_used("virtual", 0) == 4 * MIB);
+    CHECK(account.w_cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(at + MIB)) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemUnmap(at, 4 * MIB) == CUDA_SUCCESS);
+    CHECK(account_used("virtual", 0) == 4 * MIB); /* the handle that was retained holds it */
+    CHECK(account.w_cuMemRelease(again) == CUDA_SUCCESS);
+    CHECK(account_used("virtual", 0) == 0);
+    CHECK(account.w_cuMemRelease(again) != CUDA_SUCCESS);
+    CHECK(create(&handle, 2 * MIB, CU_MEM_LOCATION_TYPE_DEVICE) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemMap(at, 2 * MIB, 0, handle, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemUnmap(at, 2 * MIB) == CUDA_SUCCESS);
+    CHECK(account_used("virtual", 0) == 2 * MIB);
+    CHECK(account.w_cuMemRelease(handle) == CUDA_SUCCESS);
+    CHECK(account_used("virtual", 0) == 0);
+    CHECK(create(&handle, UINT64_C(1) << 50, CU_MEM_LOCATION_TYPE_DEVICE) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(account_used("virtual", 0) == 0);
+    account_flush();
+    return account_failures;
+}
+
+static int
+test_host_location(void *unused)
+{
+    CUmemGenericAllocationHandle handle = 0;
+
+    (void)unused;
+    if (!start("host-location", NULL, "1MiB"))
+        return 1;
+    if (create(&handle, 4 * MIB, CU_MEM_LOCATION_TYPE_HOST) == CUDA_SUCCESS) {
+        CHECK(account_used("virtual", 0) == 0 && account_used("pinned", 0) == 4 * MIB);
+        CHECK(account.w_cuMemRelease(handle) == CUDA_SUCCESS);
+    }
+    CHECK(account_used("pinned", 0) == 0);
+    return account_failures;
+}
+
+static int
+test_arrays(void *unused)
+{
+    const CUDA_ARRAY_DESCRIPTOR flat = { .Width = 1024, .Height = 512, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 2 };
+    const CUDA_ARRAY3D_DESCRIPTOR deep = {
+        .Width = 64, .Height = 64, .Depth = 64, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 4
+    };
+    const CUDA_ARRAY3D_DESCRIPTOR sparse = {
+        .Width = 4096, .Height = 4096, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1, .Flags = CUDA_ARRAY3D_SPARSE
+    };
+    CUarray a = NULL, b = NULL, c = NULL;
+    CUmipmappedArray m = NULL;
+    CUdeviceptr rows = 0;
+    size_t pitch = 0;
+
+    (void)unused;
+    if (!start("arrays", NULL, NULL))
+        return 1;
+    CHECK(account.w_cuArrayCreate_v2(&a, &flat) == CUDA_SUCCESS && account_used("array", 0) == 4 * MIB);
+    CHECK(account.w_cuArray3DCreate_v2(&b, &deep) == CUDA_SUCCESS && account_used("array", 0) == 5 * MIB);
+    CHECK(account.w_cuMipmappedArrayCreate(&m, &deep, 2) == CUDA_SUCCESS);
+    CHECK(account_used("array", 0) == 6 * MIB + MIB / 8);
+    if (account.w_cuArray3DCreate_v2(&c, &sparse) == CUDA_SUCCESS)
+        CHECK(account_used("array", 0) == 6 * MIB + MIB / 8 && account.w_cuArrayDestroy(c) == CUDA_SUCCESS);
+    CHECK(account.w_cuArrayDestroy(a) == CUDA_SUCCESS && account.w_cuArrayDestroy(b) == CUDA_SUCCESS);
+    CHECK(account.w_cuMipmappedArrayDestroy(m) == CUDA_SUCCESS);
+    CHECK(account_used("array", 0) == 0);
+    CHECK(account.w_cuMemAllocPitch_v2(&rows, &pitch, 1000, 100, 4) == CUDA_SUCCESS && pitch >= 1000);
+    CHECK(account_used("plain", 0) == pitch * 100);
+    CHECK(account.w_cuMemFree_v2(rows) == CUDA_SUCCESS && account_used("plain", 0) == 0);
+    account_flush();
+    return account_failures;
+}
+
+/* Each kind that counts is refused at the same limit, before the driver is asked; the sum is of all of them. */
+static int
+test_limit(void *unused)
+{
+    const CUDA_ARRAY_DESCRIPTOR flat = {
+        .Width = 1024, .Height = 1024, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1
+    };
+    CUmemGenericAllocationHandle handle = 0;
+    CUdeviceptr a = 0, b = 0, untouched = 42;
+    CUarray array = NULL;
+    size_t free_bytes = 0, total_bytes = 0, pitch;
+
+    (void)unused;
+    if (!start("limit", NULL, "8MiB"))
+        return 1;
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS);
+    CHECK(free_bytes == 8 * MIB && total_bytes == 8 * MIB);
+    CHECK(scratch_count("limit") == 0); /* nobody has allocated yet */
+    CHECK(account.w_cuDeviceTotalMem_v2(&total_bytes, 0) == CUDA_SUCCESS && total_bytes == 8 * MIB);
+    CHECK(account.w_cuMemAlloc_v2(&a, 4 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&b, 3 * MIB, NULL) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&untouched, MIB + 1) == CUDA_ERROR_OUT_OF_MEMORY && untouched == 42);
+    CHECK(account.w_cuMemAllocAsync(&untouched, 2 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY && untouched == 42);
+    CHECK(create(&handle, 2 * MIB, CU_MEM_LOCATION_TYPE_DEVICE) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(account.w_cuArrayCreate_v2(&array, &flat) == CUDA_ERROR_OUT_OF_MEMORY && array == NULL);
+    CHECK(account.w_cuMemAllocPitch_v2(&untouched, &pitch, 1024, 4096, 4) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS || free_bytes <= MIB);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS && free_bytes == MIB);
+    CHECK(account.w_cuMemAlloc_v2(&untouched, MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS && free_bytes == 0);
+    CHECK(account.w_cuMemFree_v2(untouched) == CUDA_SUCCESS && account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS && free_bytes == 8 * MIB);
+    account_flush();
+    return account_failures;
+}
+
+static int
+test_share(void *unused)
+{
+    size_t free_bytes = 0, total_bytes = 0, real_free, real_total;
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    if (!start("share", "log | statistics | limit(50%)", NULL))
+        return 1;
+    CHECK(account.real_get_info(&real_free, &real_total) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS && total_bytes == real_total / 2);
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS);
+    CHECK(total_bytes == real_total / 2 && free_bytes <= real_total / 2 - MIB);
+    CHECK(account.w_cuMemAllocAsync(&a, real_total / 2, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
+    return account_failures;
+}
+
+static int
+test_contexts(void *unused)
+{
+    CUdeviceptr a = 0, b = 0, c = 0, d = 0;
+    CUcontext primary, other;
+    void *pinned;
+
+    (void)unused;
+    if (!start("contexts", NULL, "64MiB"))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, 4 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&b, 2 * MIB, NULL) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemHostAlloc(&pinned, MIB, 0) == CUDA_SUCCESS);
+    CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&c, 8 * MIB) == CUDA_SUCCESS);
+    CHECK(account_used("plain", 0) == 12 * MIB);
+    CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS);
+    CHECK(account_used("plain", 0) == 4 * MIB);
+    CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
+    CHECK(account_used("plain", 0) == 0 && account_used("pinned", 0) == 0);
+    CHECK(account_used("async", 0) == 2 * MIB); /* pools outlive contexts */
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account_used("plain", 0) == 0);
+    CHECK(account.w_cuMemAlloc_v2(&d, 62 * MIB) == CUDA_SUCCESS); /* the limit has its bytes back */
+    CHECK(account.w_cuMemFree_v2(d) == CUDA_SUCCESS);
+    CHECK(account.w_cuCtxDestroy_v2(primary) != CUDA_SUCCESS || account_used("plain", 0) == 0);
+    account_flush();
+    return account_failures;
+}
+
+/* What was allocated before, or by ways that are not seen, is the driver's. */
+static int
+test_foreign(void *unused)
+{
+    CUdeviceptr a = 0, b = 0;
+    CUcontext context;
+
+    (void)unused;
+    if (!start("foreign", NULL, NULL))
+        return 1;
+    CHECK(account.real_alloc(&a, MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(0xdead0000) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    CHECK(account.real_free(a) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&b, MIB) == CUDA_SUCCESS); /* may be at the same place */
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+    CHECK(account_used("plain", 0) == (a == b ? 0 : MIB));
+    CHECK(account.primary_retain(&context, 0) == CUDA_SUCCESS && account.context_set(NULL) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_ERROR_INVALID_CONTEXT);
+    CHECK(account.context_set(context) == CUDA_SUCCESS);
+    return account_failures;
+}
+
+static int
+test_redirected(void *unused)
+{
+    CUdeviceptr a = 0, b = 0, base = 0, range = 0;
+    size_t bytes = 0;
+    CUdeviceptr c = 0;
+    CUipcMemHandle shared;
+
+    (void)unused;
+    if (!start("redirected", "log | pool | cuda", "16MiB"))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&b, 200000) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&c, 0) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account.w_cuMemAlloc_v2(&c, 32 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(account.w_cuMemGetAddressRange_v2(&base, &bytes, b + 1000) == CUDA_SUCCESS);
+    CHECK(base == b && bytes == 200000);
+    CHECK(account.w_cuPointerGetAttribute(&range, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, a + 5) == CUDA_SUCCESS);
+    CHECK(range == a);
+    CHECK(account.w_cuIpcGetMemHandle(&shared, b) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account.w_cuMemFree_v2(b + 256) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account.w_cuMemAllocAsync(&c, MIB, NULL) == CUDA_SUCCESS && account_used("async", 0) == MIB);
+    CHECK(account.w_cuMemFree_v2(c) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS && account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_ERROR_INVALID_VALUE);
+    return account_failures;
+}
+
+static int
+test_wrong(void *unused)
+{
+    const struct tide_process_function *functions;
+    size_t count;
+    static const struct {
+        struct tide_process_options options;
+        const char *words;
+    } wrong[] = {
+        { { .stack = "log | pool" }, "pool" },        { { .stack = "log |" }, "column" },
+        { { .limit = "8Gib" }, "limit 8Gib: " },      { { .budget = "16GiB" }, "job=16GiB" },
+        { { .stack = "log(cupti=maybe)" }, "cupti" },
+    };
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct tide_process_options options = wrong[i].options;
+
+        options.struct_size = sizeof(options);
+        CHECK(tide_process_start(&options, &functions, &count) != TIDE_OK && functions == NULL && count == 0);
+        if (!CHECK(strstr(tide_error_text(), wrong[i].words) != NULL))
+            diag("%s", tide_error_text());
+    }
+    CHECK(tide_process_start(NULL, NULL, &count) == TIDE_EINVAL);
+    CHECK(start("wrong", NULL, NULL)); /* and afterwards it can be started */
+    return account_failures;
+}
+
+/* A process that execs itself has its number on, and finds the trace of before. */
+static int
+test_second_trace(void *unused)
+{
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    if (!start("plain", NULL, NULL))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    account_flush();
+    return account_failures;
+}
+
+static int
+test_forked(void *unused)
+{
+    CUdeviceptr a = 0;
+    int status = 0;
+    pid_t pid;
+
+    (void)unused;
+    if (!start("forked", NULL, NULL))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    pid = fork();
+    if (pid == 0)
+        _exit(account.w_cuMemAlloc_v2(&a, MIB) != account.real_alloc(&a, MIB)); /* as without */
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(account_used("plain", 0) == MIB);
+    return account_failures;
+}
+
 int
 main(void)
 {
     if (!account_find())
         skip_all("there is no fake driver");
-    plan(3);
+    if (!CHILDREN_MAY_RECORD)
+        skip_all("children record nothing here");
+    plan(22);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(passes(test_plain), "plain memory is counted, and the driver's codes come through");
-    if (!CHILDREN_MAY_RECORD) {
-        skip(2, "children record nothing here");
-        return done();
-    }
     tide_trace_recover(trace_of("plain"), NULL);
     ok(sql_number(trace_of("plain"), "SELECT sum(size) FROM allocation WHERE status = 0") == 8 * (int64_t)MIB &&
            sql_number(trace_of("plain"), "SELECT count(*) FROM allocation WHERE free_ns IS NULL") == 1,
@@ -82,6 +463,38 @@ main(void)
     ok(sql_number(trace_of("plain"), "SELECT count(*) FROM layer WHERE kind = 'process' AND config = 'kind=plain, "
                                      "device=0'") == 1,
        "the base of a row's stack says what kind of memory it is");
+    ok(passes(test_second_trace) && scratch_count("plain-2.db") != 0,
+       "a process that finds its trace there already takes another name");
+    ok(passes(test_async), "stream-ordered memory is counted, of the default pool and of the program's");
+    tide_trace_recover(trace_of("async"), NULL);
+    ok(ROWS("async", "async", "size IN (3145728, 1048576)") == 2 && ROWS("async", "pool", "size = 2097152") == 2 &&
+           sql_number(trace_of("async"), "SELECT count(*) FROM stream WHERE handle = 2") >= 1,
+       "rows of stream-ordered memory have their kind, and the thread's own default stream as a stream");
+    ok(passes(test_capture), "what is allocated in a capture is the graph's, and passes");
+    ok(passes(test_pinned), "page-locked memory is counted apart, and no limit of a device holds for it");
+    tide_trace_recover(trace_of("pinned"), NULL);
+    ok(ROWS("pinned", "pinned", "1") == 3 &&
+           sql_number(trace_of("pinned"), "SELECT count(*) FROM layer WHERE config LIKE 'kind=pinned%%' AND device IS "
+                                          "NOT NULL") == 0,
+       "page-locked memory is on no device in the trace");
+    ok(passes(test_managed), "managed memory is counted apart, and no limit of a device holds for it");
+    ok(passes(test_virtual), "physical memory is counted until neither a handle nor a mapping holds it");
+    tide_trace_recover(trace_of("virtual"), NULL);
+    ok(ROWS("virtual", "virtual", "status = 0 AND free_ns IS NOT NULL") == 2 &&
+           ROWS("virtual", "virtual", "status != 0") == 1,
+       "physical memory has a row for each creation, also for the one that the driver refused");
+    ok(passes(test_host_location), "physical memory of the host is counted as page-locked, and never a device's");
+    ok(passes(test_arrays), "arrays, mipmapped arrays and rows at a pitch are counted, sparse arrays are not");
+    ok(passes(test_limit), "a limit holds for the sum of all kinds, and the device looks as small as it");
+    tide_trace_recover(trace_of("limit"), NULL);
+    ok(sql_number(trace_of("limit"), "SELECT count(*) FROM refusal WHERE text LIKE 'limit:%%'") == 5,
+       "each refusal is in the trace with the limit's words, of every kind");
+    ok(passes(test_share), "a limit may be a share of the device, in a stack text of the user's");
+    ok(passes(test_contexts), "a context that ends takes its blocks along, and the limit gets their bytes back");
+    ok(passes(test_foreign), "what the account does not know goes to the driver unchanged");
+    ok(passes(test_redirected), "plain memory may come from a stack: blocks look like the driver's, others pass");
+    ok(passes(test_wrong), "wrong options are errors that name what is wrong");
+    ok(passes(test_forked), "a child of fork() gets the driver's own answers");
     return done();
 }
 

@@ -350,8 +350,8 @@ do_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *out, CUarray arr
     return array_requirements(out, &array->descriptor, array_bytes(&array->descriptor), device);
 }
 
-FAKE_API(11060, cuArrayGetMemoryRequirements,
-         (CUDA_ARRAY_MEMORY_REQUIREMENTS * out, CUarray array, CUdevice device), (out, array, device))
+FAKE_API(11060, cuArrayGetMemoryRequirements, (CUDA_ARRAY_MEMORY_REQUIREMENTS * out, CUarray array, CUdevice device),
+         (out, array, device))
 
 static CUresult
 do_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *out, CUmipmappedArray mipmap, CUdevice device)

@@ -120,12 +120,13 @@ graph_instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 }
 
 static CUresult
-do_cuGraphInstantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags)
+do_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)
 {
     return graph_instantiate(out, graph, flags);
 }
 
-FAKE_API(11040, cuGraphInstantiate, (CUgraphExec * out, CUgraph graph, unsigned long long flags), (out, graph, flags))
+FAKE_API(11040, cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph graph, unsigned long long flags),
+         (out, graph, flags))
 
 static CUresult
 do_cuGraphExecDestroy(CUgraphExec exec)

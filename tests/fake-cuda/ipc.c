@@ -65,8 +65,7 @@ ipc_find(CUcontext context, const struct ipc_handle *handle)
 {
     struct ipc_opened *opened = ipc_all;
 
-    while (opened != NULL &&
-           (opened->context != context || memcmp(&opened->handle, handle, sizeof(*handle)) != 0))
+    while (opened != NULL && (opened->context != context || memcmp(&opened->handle, handle, sizeof(*handle)) != 0))
         opened = opened->next;
     return opened;
 }

@@ -232,3 +232,14 @@ FAKE_API_STREAM(4000, cuLaunchKernel,
                  unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                  CUstream handle, void **arguments, void **extra),
                 (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, handle, arguments, extra))
+
+static CUresult
+do_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+    if (mode == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *mode = CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(11070, cuModuleGetLoadingMode, (CUmoduleLoadingMode * mode), (mode))

@@ -65,11 +65,30 @@ tests_fake_cuda_account_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_account_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/account-t
 
+check_PROGRAMS += tests/fake-cuda/account-random-t
+tests_fake_cuda_account_random_t_SOURCES = tests/fake-cuda/account-random-t.c $(account_test) $(trace_test)
+tests_fake_cuda_account_random_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_fake_cuda_account_random_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_account_random_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/account-random-t
+THREADED_TESTS += tests/fake-cuda/account-random-t
+
 check_PROGRAMS += tests/fake-cuda/faults-t
 tests_fake_cuda_faults_t_SOURCES = tests/fake-cuda/faults-t.c $(trace_test)
 tests_fake_cuda_faults_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_faults_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/faults-t
+
+check_LTLIBRARIES += tests/fake-cuda/libinjected.la
+tests_fake_cuda_libinjected_la_SOURCES = tests/fake-cuda/injected.c tests/fake-cuda/injected.h tests/gpu/call.h
+tests_fake_cuda_libinjected_la_LDFLAGS = -module -avoid-version -shared -rpath /nonexistent
+tests_fake_cuda_libinjected_la_LIBADD = -ldl
+check_PROGRAMS += tests/fake-cuda/injection-t
+tests_fake_cuda_injection_t_SOURCES = tests/fake-cuda/injection-t.c tests/gpu/call.h
+tests_fake_cuda_injection_t_CPPFLAGS = $(AM_CPPFLAGS) -DINJECTION_BUILD='"$(abs_top_builddir)"'
+tests_fake_cuda_injection_t_LDADD = -ldl
+TESTS += tests/fake-cuda/injection-t
+TESTS += tests/fake-cuda/runtime-t.sh
 
 check_PROGRAMS += tests/fake-cuda/missing-t
 tests_fake_cuda_missing_t_SOURCES = tests/fake-cuda/missing-t.c
@@ -104,4 +123,4 @@ tests_fake_cuda_vmm_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/vmm-t
 endif
 
-EXTRA_DIST += tests/fake-cuda/README.md tests/fake-cuda/run
+EXTRA_DIST += tests/fake-cuda/README.md tests/fake-cuda/run tests/fake-cuda/runtime-t.sh

@@ -42,8 +42,8 @@ OLD_API(7000, cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2, (CUdevi
         (device, flags))
 OLD_API(2000, cuEventDestroy, cuEventDestroy_v2, (CUevent event), (event))
 OLD_API(2000, cuEventElapsedTime, cuEventElapsedTime_v2, (float *ms, CUevent first, CUevent last), (ms, first, last))
-OLD_API(4010, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2,
-        (CUdeviceptr * out, CUipcMemHandle shared, unsigned int flags), (out, shared, flags))
+OLD_API(4010, cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle shared, unsigned int flags),
+        (out, shared, flags))
 OLD_API(4000, cuMemHostRegister, cuMemHostRegister_v2, (void *address, size_t bytes, unsigned int flags),
         (address, bytes, flags))
 OLD_API(2000, cuStreamDestroy, cuStreamDestroy_v2, (CUstream stream), (stream))

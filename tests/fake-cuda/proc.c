@@ -1,6 +1,8 @@
 /* The fake driver's look-up of its functions by name, version, and kind of default stream. */
 #include "tests/fake-cuda/fake.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Whether `known`, which may end in _v2, is `name`. */
@@ -45,6 +47,8 @@ proc_address(const char *name, void **address, int version, cuuint64_t flags, CU
         *how = CU_GET_PROC_ADDRESS_SUCCESS;
         return CUDA_SUCCESS;
     }
+    if (getenv("FAKE_CUDA_TELL") != NULL)
+        fprintf(stderr, "fake-cuda: no function %s of version %d\n", name, version);
     *how = proc_find(name, 1 << 30, false) != NULL ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
                                                    : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return CUDA_ERROR_NOT_FOUND;
@@ -79,7 +83,10 @@ FAKE_DEFINE(FAKE_NEEDS_NOTHING, false, 11030, "cuGetProcAddress", cuGetProcAddre
             of_first_cuGetProcAddress, add_first_cuGetProcAddress,
             (const char *name, void **address, int version, cuuint64_t flags), (name, address, version, flags))
 
-/* The fake has none of the tables that are not documented. */
+/*
+ * The fake has none of the tables that are not documented. Without them the CUDA runtime looks all its functions up and
+ * then fails, as README.md says.
+ */
 static CUresult
 do_cuGetExportTable(const void **out, const CUuuid *id)
 {

@@ -53,6 +53,12 @@ tests_gpu_conduct_t_LDADD = -ldl
 TESTS += tests/gpu/conduct-t
 GPU_TESTS += tests/gpu/conduct-t
 
+check_PROGRAMS += tests/gpu/conduct-functions-t
+tests_gpu_conduct_functions_t_SOURCES = tests/gpu/conduct-functions-t.c $(gpu_test)
+tests_gpu_conduct_functions_t_LDADD = -ldl
+TESTS += tests/gpu/conduct-functions-t
+GPU_TESTS += tests/gpu/conduct-functions-t
+
 check_PROGRAMS += tests/gpu/conduct-cupti-t
 tests_gpu_conduct_cupti_t_SOURCES = tests/gpu/conduct-cupti-t.c $(gpu_test)
 tests_gpu_conduct_cupti_t_LDADD = -ldl
