@@ -34,13 +34,13 @@ enum {
 
 /* The linker calls la_objopen and la_objclose under its lock; la_symbind64 reads what they stored, on any thread. */
 static struct tidei_elf_symbols audit_stubs;
-static int audit_has_stubs;                     /* stored with release after audit_stubs, loaded with acquire */
+static int audit_has_stubs; /* stored with release after audit_stubs, loaded with acquire */
 static struct link_map *audit_program;
 
 /* Objects before the stubs' that have names of the driver's: other tools, in the place of the driver. */
 #define AUDIT_TOOLS 8
 static struct tidei_elf_symbols audit_tools[AUDIT_TOOLS];
-static size_t audit_tool_count; /* AUDIT_TOOLS + 1: more than there is room for */
+static size_t audit_tool_count;                 /* AUDIT_TOOLS + 1: more than there is room for */
 static struct link_map *volatile audit_driver;  /* the first one: there is one in a process */
 static struct link_map **volatile audit_answer; /* TIDEI_RUN_DRIVER of the preloaded object */
 

@@ -17,7 +17,7 @@
     RUN_EXPORT CUresult CUDAAPI tidemark_run_##name parameters;                                                        \
     RUN_EXPORT CUresult CUDAAPI tidemark_run_##name parameters                                                         \
     {                                                                                                                  \
-        CUresult(CUDAAPI * function) parameters;                                                                       \
+        CUresult(CUDAAPI *function) parameters;                                                                        \
                                                                                                                        \
         function = (CUresult(CUDAAPI *) parameters)tidei_run_function(RUN_##name);                                     \
         return function arguments;                                                                                     \

@@ -31,9 +31,9 @@ module_default(const char *how)
 {
     void *handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_GLOBAL);
     const struct reached cuda = {
-        find(handle, "cuInit"),        find(handle, "cuDevicePrimaryCtxRetain"),
+        find(handle, "cuInit"),          find(handle, "cuDevicePrimaryCtxRetain"),
         find(handle, "cuCtxSetCurrent"), find(handle, "cuMemAlloc_v2"),
-        find(handle, "cuMemFree_v2"),  find(handle, "cuMemGetInfo_v2"),
+        find(handle, "cuMemFree_v2"),    find(handle, "cuMemGetInfo_v2"),
     };
 
     return reach_use(&cuda, how);

@@ -41,8 +41,9 @@ by_version(const char *name)
 static struct reached
 reach(void *(*find)(const char *))
 {
-    return (struct reached){ find("cuInit"),        find("cuDevicePrimaryCtxRetain"), find("cuCtxSetCurrent"),
-                             find("cuMemAlloc_v2"), find("cuMemFree_v2"),             find("cuMemGetInfo_v2") };
+    return (struct reached){ find("cuInit"),          find("cuDevicePrimaryCtxRetain"),
+                             find("cuCtxSetCurrent"), find("cuMemAlloc_v2"),
+                             find("cuMemFree_v2"),    find("cuMemGetInfo_v2") };
 }
 
 typedef CUresult address_v1(const char *, void **, int, cuuint64_t);
@@ -81,12 +82,9 @@ static int
 use_addresses(cuuint64_t flags, const char *how)
 {
     const struct reached cuda = {
-        by_address("cuInit", 2000, flags),
-        by_address("cuDevicePrimaryCtxRetain", 7000, flags),
-        by_address("cuCtxSetCurrent", 4000, flags),
-        by_address("cuMemAlloc", 3020, flags),
-        by_address("cuMemFree", 3020, flags),
-        by_address("cuMemGetInfo", 3020, flags),
+        by_address("cuInit", 2000, flags),          by_address("cuDevicePrimaryCtxRetain", 7000, flags),
+        by_address("cuCtxSetCurrent", 4000, flags), by_address("cuMemAlloc", 3020, flags),
+        by_address("cuMemFree", 3020, flags),       by_address("cuMemGetInfo", 3020, flags),
     };
     CUresult (*alloc_async)(CUdeviceptr *, size_t, CUstream) = by_address("cuMemAllocAsync", 11020, flags);
     CUresult (*free_async)(CUdeviceptr, CUstream) = by_address("cuMemFreeAsync", 11020, flags);
@@ -284,10 +282,7 @@ use(int argc, char **argv)
         return 3;
     if (strcmp(way, "handle") == 0 || strcmp(way, "default") == 0 || strcmp(way, "version") == 0 ||
         strcmp(way, "next") == 0) {
-        cuda = reach(way[0] == 'h'   ? by_handle
-                     : way[0] == 'd' ? by_default
-                     : way[0] == 'n' ? by_next
-                                     : by_version);
+        cuda = reach(way[0] == 'h' ? by_handle : way[0] == 'd' ? by_default : way[0] == 'n' ? by_next : by_version);
         return reach_use(&cuda, way);
     }
     if (strcmp(way, "address") == 0 && argc > 3) {

@@ -41,8 +41,7 @@ called(const char *name)
 #undef FUNCTION
 
 static const struct tide_process_function functions[] = {
-#define FUNCTION(name, parameters, arguments)                                                                          \
-    { #name, (void (*)(void))wrap_##name, (void (**)(void)) & real_##name },
+#define FUNCTION(name, parameters, arguments) { #name, (void (*)(void))wrap_##name, (void (**)(void)) & real_##name },
 #include "src/process/functions.def"
 #undef FUNCTION
 };

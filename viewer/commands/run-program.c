@@ -139,7 +139,8 @@ program_check_elf(struct run_program *self, const char *path, int fd, const Elf6
     /* The dynamic linker may be called as a program, with the program as its argument. */
     if (linker[0] == '\0' && strncmp(name, "ld-", 3) != 0 && strncmp(name, "ld.so", 5) != 0)
         return program_refuse(self, RUN_PROGRAM_CANNOT,
-                              "%s is linked statically: nothing can be loaded into it, and it cannot be recorded", path);
+                              "%s is linked statically: nothing can be loaded into it, and it cannot be recorded",
+                              path);
 #ifdef __GLIBC__
     if (strstr(linker, "ld-musl") != NULL)
         return program_refuse(self, RUN_PROGRAM_CANNOT,

@@ -41,8 +41,8 @@ static const struct option_def run_options[] = {
       "record into this trace; %p is the process id, %h the host's\nname, %r the rank; else tidemark-%p.db", AT(trace),
       NULL, 0 },
     { "limit", 0, OPTION_TEXT, "SIZE",
-      "what would take a device past this is refused as the driver\nrefuses: 8GiB, or 50% of the device", AT(limit), NULL,
-      0 },
+      "what would take a device past this is refused as the driver\nrefuses: 8GiB, or 50% of the device", AT(limit),
+      NULL, 0 },
     { "budget", 0, OPTION_TEXT, "NAME=SIZE", "the same, for all processes with this budget together", AT(budget), NULL,
       0 },
     { "stack", 0, OPTION_TEXT, "TEXT",
@@ -115,8 +115,10 @@ run_check_limit(const char *text)
         return COMMAND_FINE;
     if (parse_size(text, &bytes) && bytes > 0)
         return COMMAND_FINE;
-    return command_misused(&command_run, "--limit: \"%s\" is neither a size, such as 8GiB, nor a share, such as "
-                                                 "50%%", text);
+    return command_misused(&command_run,
+                           "--limit: \"%s\" is neither a size, such as 8GiB, nor a share, such as "
+                           "50%%",
+                           text);
 }
 
 /* NAME=SIZE: a name is a part of the name of a file. */
@@ -128,10 +130,11 @@ run_check_budget(const char *text)
 
     if (length > 0 && text[0] != '.' && text[length] == '=' && parse_size(text + length + 1, &bytes) && bytes > 0)
         return COMMAND_FINE;
-    return command_misused(&command_run,
-                           "--budget: \"%s\" is not NAME=SIZE, such as shared=16GiB; a name has letters, digits, \".\", "
-                           "\"_\" and \"-\"",
-                           text);
+    return command_misused(
+        &command_run,
+        "--budget: \"%s\" is not NAME=SIZE, such as shared=16GiB; a name has letters, digits, \".\", "
+        "\"_\" and \"-\"",
+        text);
 }
 
 /* The pattern of a trace's path. What is there already stays. */
@@ -142,14 +145,14 @@ run_check_trace(const char *pattern)
 
     for (const char *at = strchr(pattern, '%'); at != NULL; at = strchr(at + 2, '%')) {
         if (at[1] == '\0' || strchr("phr%", at[1]) == NULL)
-            return command_misused(&command_run, "--output: %%%.1s in \"%s\" is none of %%p, %%h, %%r and %%%%",
-                                   at + 1, pattern);
+            return command_misused(&command_run, "--output: %%%.1s in \"%s\" is none of %%p, %%h, %%r and %%%%", at + 1,
+                                   pattern);
     }
     if (length == 0 || pattern[length - 1] == '/')
         return command_misused(&command_run, "--output: \"%s\" is no name of a file", pattern);
     if (strchr(pattern, '%') == NULL && access(pattern, F_OK) == 0)
-        return command_misused(&command_run,
-                               "--output: %s exists; remove it, or name another: %%p is the process id", pattern);
+        return command_misused(&command_run, "--output: %s exists; remove it, or name another: %%p is the process id",
+                               pattern);
     return COMMAND_FINE;
 }
 
@@ -161,7 +164,8 @@ run_check(const struct run_options *options)
     if (options->limit != NULL && options->budget != NULL)
         return command_misused(&command_run, "--limit and --budget exclude each other");
     if (options->stack != NULL && options->callstack != RUN_NO_CALLSTACK)
-        return command_misused(&command_run, "--callstack is of the log that --stack replaces: --stack='log(callstack=%s)'",
+        return command_misused(&command_run,
+                               "--callstack is of the log that --stack replaces: --stack='log(callstack=%s)'",
                                options->callstack == RUN_NATIVE   ? "32"
                                : options->callstack == RUN_PYTHON ? "python"
                                                                   : "mixed");
@@ -254,7 +258,8 @@ run_find_objects(enum run_interpose interpose, struct run_objects *out)
     }
     /* The linker takes these for the ends of paths. */
     if (strpbrk(out->preload, ": ;") != NULL || (audit && strpbrk(out->audit, ": ;") != NULL)) {
-        message("tidemark run: %s: the dynamic linker takes no path with a blank, a colon or a semicolon", out->preload);
+        message("tidemark run: %s: the dynamic linker takes no path with a blank, a colon or a semicolon",
+                out->preload);
         return COMMAND_WRONG;
     }
     return COMMAND_FINE;
