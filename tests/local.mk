@@ -226,6 +226,7 @@ command_tests = \
 	tests/scale-viewer-t.sh \
 	tests/stack-text-t.sh \
 	tests/reserved-t.sh \
+	tests/run-account-t.sh \
 	tests/run-t.sh \
 	tests/shown-t.sh \
 	tests/summary-t.sh \
