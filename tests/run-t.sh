@@ -100,7 +100,7 @@ for way in $ways; do
     done
     # HAMi-core's failures, by the numbers of their issues and pull requests.
     reaches $way '' 'RTLD_NEXT finds what follows the asking object, and not itself (HAMi-core 315, 279)' \
-        "$programs/reach" names "$module"
+        "$programs/linked" tool
     reaches $way '' "names that begin as the driver's are a library's own (HAMi-core 215, 326)" \
         "$programs/reach" names "$module"
 done

@@ -24,6 +24,8 @@ main(int argc, char **argv)
     CUdeviceptr pointer = 0;
     CUcontext context;
 
+    if (strcmp(way, "tool") == 0)
+        return printf("%d\n", start_tool(0)) < 0;
     if (strcmp(way, "data") == 0)
         return reach_use(&by_data, way);
     if (strcmp(way, "next") == 0) {

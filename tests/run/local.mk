@@ -30,6 +30,12 @@ tests_run_versioned_libcuda_la_SOURCES = tests/run/versioned.c
 tests_run_versioned_libcuda_la_LDFLAGS = -version-info 1:0:0 -rpath /nonexistent \
 	-Wl,--version-script=$(top_srcdir)/tests/run/versioned.map
 
+check_LTLIBRARIES += tests/run/libtools.la
+tests_run_libtools_la_SOURCES = tests/run/tool.c
+tests_run_libtools_la_CPPFLAGS = $(AM_CPPFLAGS)
+tests_run_libtools_la_LDFLAGS = -avoid-version -rpath /nonexistent
+tests_run_libtools_la_LIBADD = -ldl
+
 # Without libtool's wrapper scripts, which are programs of their own.
 check_PROGRAMS += tests/run/reach
 tests_run_reach_SOURCES = tests/run/reach.c
@@ -40,18 +46,18 @@ check_PROGRAMS += tests/run/linked
 tests_run_linked_SOURCES = tests/run/linked.c
 tests_run_linked_CPPFLAGS = $(AM_CPPFLAGS)
 tests_run_linked_LDFLAGS = -no-install -Wl,-z,lazy
-tests_run_linked_LDADD = $(run_test_driver) -ldl
+tests_run_linked_LDADD = $(run_test_driver) tests/run/libtools.la -ldl
 
 check_PROGRAMS += tests/run/linked-now
 tests_run_linked_now_SOURCES = tests/run/linked.c
 tests_run_linked_now_CPPFLAGS = $(AM_CPPFLAGS)
 tests_run_linked_now_LDFLAGS = -no-install -Wl,-z,now
-tests_run_linked_now_LDADD = $(run_test_driver) -ldl
+tests_run_linked_now_LDADD = $(run_test_driver) tests/run/libtools.la -ldl
 
 check_PROGRAMS += tests/run/linked-no-plt
 tests_run_linked_no_plt_SOURCES = tests/run/linked.c
 tests_run_linked_no_plt_CFLAGS = $(AM_CFLAGS) -fno-plt
 tests_run_linked_no_plt_LDFLAGS = -no-install
-tests_run_linked_no_plt_LDADD = $(run_test_driver) -ldl
+tests_run_linked_no_plt_LDADD = $(run_test_driver) tests/run/libtools.la -ldl
 endif
 endif

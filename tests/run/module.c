@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "reach.h"
@@ -15,7 +14,6 @@
 
 EXPORT int module_use(const char *how);
 EXPORT int module_default(const char *how);
-EXPORT int start_tool(int depth);
 EXPORT int cudnnCreate(void **handle);
 EXPORT int cuMemAllocator(int value);
 
@@ -54,19 +52,6 @@ module_use(const char *how)
     printf("%s: %d", how, result);
     printf(" %d\n", cuMemFree_v2(pointer));
     return 0;
-}
-
-/* A tool's entry that asks for the next one of its name (LLVM's OpenMP): there is none, and it must not find itself. */
-EXPORT int
-start_tool(int depth)
-{
-    int (*next)(int);
-    void *address = dlsym(RTLD_NEXT, "start_tool");
-
-    memcpy(&next, &address, sizeof(next));
-    if (depth > 100)
-        return depth;
-    return next != NULL ? next(depth + 1) : depth;
 }
 
 EXPORT int

@@ -6,6 +6,9 @@
 #include <cuda.h>
 #include <stdio.h>
 
+/* Of tests/run/tool.c: 0, unless it finds itself. */
+int start_tool(int depth);
+
 struct reached {
     CUresult (*init)(unsigned int);
     CUresult (*retain)(CUcontext *, CUdevice);
