@@ -195,6 +195,19 @@ make_trace "$scratch/mixed.db" "DELETE FROM layer;
     INSERT INTO layer_bin VALUES (2, 4096, 4); INSERT INTO life VALUES (1, 1, 800, 10, NULL), (2, 1, 60000, 20, NULL);
     INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 3, 800, 4096);"
 for command in summary fragmentation timeline layers; do keep $command "$scratch/mixed.db"; done
+# Of an unmodified program.
+make_trace "$scratch/process.db" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', 0),
+        (2, NULL, 'process', 'kind=plain, device=0', 0), (3, 4, 'log', '', NULL),
+        (4, NULL, 'process', 'kind=pinned, device=0', NULL), (5, 6, 'log', '', 1),
+        (6, NULL, 'process', 'kind=plain, device=1', 1);
+    INSERT INTO life VALUES (1, 1, 800, 10, NULL), (2, 3, 60000, 20, NULL), (3, 5, 700, 25, NULL);
+    INSERT INTO layer_count VALUES (2, 'found_bytes', 3000);
+    INSERT INTO device_sample VALUES (30, 0, 5000, 10000);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 800, 800), (22, 4, 60000, 60000),
+        (26, 6, 700, 700);"
+for command in summary fragmentation timeline layers; do keep $command "$scratch/process.db"; done
+keep peak --by=kind "$scratch/process.db"
 make_trace "$scratch/nothing.db" "INSERT INTO life VALUES (1, 1, 0, 10, 20);"
 for command in peak leaks top histogram; do keep $command "$scratch/nothing.db"; done
 keep fragmentation --at=15ns "$scratch/nothing.db"

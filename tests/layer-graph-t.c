@@ -28,7 +28,7 @@ static uint64_t seed, state;
 static bool
 is_known_right(const struct tidei_kind *kind)
 {
-    const struct layer_kind *known = layer_kind_find(kind->ops.name);
+    const struct layer_kind *known = layer_kind_find(kind->ops.name, "");
     enum layer_role role = kind->is_base                        ? LAYER_BASE
                            : strcmp(kind->ops.name, "log") == 0 ? LAYER_RECORDS
                            : kind->chunks != NULL               ? LAYER_CUTS
@@ -51,8 +51,8 @@ test_kinds(void)
     for (const struct tidei_kind *const *kind = tidei_kinds; *kind != NULL; kind++)
         good = is_known_right(*kind) && good;
     ok(good, "the viewer knows what each kind of the library does with a request, and which argument bounds it");
-    ok(all_of(layer_kind_find("callback")->role == LAYER_PASSES,
-              layer_kind_find("of an application")->role == LAYER_OTHER, layer_kind_find("")->name == NULL),
+    ok(all_of(layer_kind_find("callback", "")->role == LAYER_PASSES,
+              layer_kind_find("of an application", "")->role == LAYER_OTHER, layer_kind_find("", "")->name == NULL),
        "a layer of callbacks passes requests on, and of what else an application brings nothing is known");
 }
 
@@ -88,7 +88,7 @@ make_graph(bool has_circle)
 
         list[i] = (struct trace_layer){ .layer_id = (int64_t)i + 1, .kind = name, .device = -1 };
         list[i].config = names[0] + 3; /* empty */
-        list[i].known = layer_kind_find(name);
+        list[i].known = layer_kind_find(name, "");
         if (below == 0 && !has_circle)
             continue;
         if (random_draw(&state, 8) > 0)
@@ -268,7 +268,7 @@ test_order(void)
 
     memset(list, 0, sizeof(list));
     for (size_t i = 0; i < 4; i++)
-        list[i].known = layer_kind_find("limit");
+        list[i].known = layer_kind_find("limit", "");
     layers = (struct trace_layers){ .layers = list, .count = 4, .edges = edges };
     add_edge(0, 3, false, 0);
     add_edge(0, 2, true, 200);

@@ -93,9 +93,9 @@ tidei_process_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
                                  unsigned int element_bytes)
 {
     /* Where plain memory comes from a base that knows no pitch, this does not. */
-    const struct tidei_process_what what = {
-        .kind = tidei_process_redirects() ? TIDEI_PROCESS_ARRAY : TIDEI_PROCESS_PLAIN, .device = -1
-    };
+    const struct tidei_process_what what = { .kind =
+                                                 tidei_process_redirects() ? TIDEI_PROCESS_ARRAY : TIDEI_PROCESS_PLAIN,
+                                             .device = -1 };
     CUdeviceptr made = 0;
     CUresult result;
     uint64_t row;
@@ -213,8 +213,8 @@ tidei_process_cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *desc
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = TIDEI_REAL(cuArrayCreate_v2)(&made, descriptor);
     if (result == CUDA_SUCCESS)
-        result = made_count("cuArrayCreate", (uintptr_t)made, array_measure(made, NULL, bytes), array_destroy,
-                            &array_what);
+        result =
+            made_count("cuArrayCreate", (uintptr_t)made, array_measure(made, NULL, bytes), array_destroy, &array_what);
     if (result == CUDA_SUCCESS)
         *array = made;
     return result;

@@ -38,9 +38,8 @@ static CUresult
 async_make(struct tidei_process_call *call, uint64_t *key)
 {
     struct async_call *async = (struct async_call *)call;
-    CUresult result = async->per_thread
-                          ? TIDEI_REAL(cuMemAllocAsync_ptsz)(async->pointer, call->bytes, async->stream)
-                          : TIDEI_REAL(cuMemAllocAsync)(async->pointer, call->bytes, async->stream);
+    CUresult result = async->per_thread ? TIDEI_REAL(cuMemAllocAsync_ptsz)(async->pointer, call->bytes, async->stream)
+                                        : TIDEI_REAL(cuMemAllocAsync)(async->pointer, call->bytes, async->stream);
 
     if (result == CUDA_SUCCESS)
         *key = *async->pointer;
@@ -172,8 +171,8 @@ tidei_process_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properti
     CUresult result = TIDEI_REAL(cuMemPoolCreate)(pool, properties);
 
     if (result == CUDA_SUCCESS && !tidei_process_passes())
-        tidei_process_pool_add(
-            *pool, properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? properties->location.id : -1);
+        tidei_process_pool_add(*pool,
+                               properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? properties->location.id : -1);
     return result;
 }
 

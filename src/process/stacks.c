@@ -227,10 +227,10 @@ tidei_process_stack_make(int device, enum tidei_process_kind kind)
         return NULL;
     tidei_error_save(&error);
     tidei_lock_acquire(&stacks.lock);
-    /* The stack of graphs is never allocated from. It has the device's own figures, from the first block on. */
+    stack = stack_get(device, kind);
+    /* The stack of graphs is never allocated from. It has the device's own figures, from before its first block. */
     if (kind != TIDEI_PROCESS_PINNED)
         stack_get(device, TIDEI_PROCESS_GRAPH);
-    stack = stack_get(device, kind);
     tidei_lock_release(&stacks.lock);
     if (stack == NULL)
         atomic_store_explicit(&gave_up[device][kind], true, memory_order_relaxed);

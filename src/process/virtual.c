@@ -62,7 +62,7 @@ item_new(int device, bool imported)
     if (index != VIRTUAL_NONE)
         virtual.unused_item = virtual.items[index].next;
     else if (virtual.count < VIRTUAL_NONE && tidei_grow(&virtual.items, &virtual.capacity, virtual.count, 1))
-        index = (uint32_t)virtual.count++;
+        index = (uint32_t) virtual.count++;
     else
         return VIRTUAL_NONE;
     virtual.items[index] = (struct physical){ .holders = 1, .imported = imported, .device = device };
@@ -84,7 +84,7 @@ reference_add(struct tidei_map *map, uint64_t id, uint32_t physical, uint64_t by
     if (index != VIRTUAL_NONE)
         virtual.unused_reference = virtual.references[index].next;
     else if (tidei_grow(&virtual.references, &virtual.reference_capacity, virtual.reference_count, 1))
-        index = (uint32_t)virtual.reference_count++;
+        index = (uint32_t) virtual.reference_count++;
     else
         return false;
     virtual.references[index] = (struct reference){ .physical = physical, .count = 1, .bytes = bytes };
@@ -290,10 +290,9 @@ import_give(struct tidei_process_call *call, uint64_t key)
 static void
 import_count(uint32_t item, size_t bytes)
 {
-    static const struct tidei_process_what what = { .kind = TIDEI_PROCESS_IMPORTED,
-                                                    .names = TIDEI_PROCESS_PHYSICAL,
-                                                    .device = -1,
-                                                    .stays = true };
+    static const struct tidei_process_what what = {
+        .kind = TIDEI_PROCESS_IMPORTED, .names = TIDEI_PROCESS_PHYSICAL, .device = -1, .stays = true
+    };
     struct create_call create = {
         .call = { .make = import_make, .give = import_give, .function = "cuMemMap", .bytes = bytes },
         .item = item,
@@ -335,8 +334,8 @@ struct end_call {
     struct tidei_process_call call; /* first */
     CUmemGenericAllocationHandle handle;
     CUdeviceptr pointer;
-    size_t bytes;   /* of the mappings; 0: it is the release of the handle */
-    bool done;      /* with `end_result` */
+    size_t bytes; /* of the mappings; 0: it is the release of the handle */
+    bool done;    /* with `end_result` */
     CUresult end_result;
 };
 
@@ -347,8 +346,8 @@ end_give(struct tidei_process_call *call, uint64_t key)
 
     (void)key;
     if (!end->done)
-        end->end_result = end->bytes != 0 ? TIDEI_REAL(cuMemUnmap)(end->pointer, end->bytes)
-                                          : TIDEI_REAL(cuMemRelease)(end->handle);
+        end->end_result =
+            end->bytes != 0 ? TIDEI_REAL(cuMemUnmap)(end->pointer, end->bytes) : TIDEI_REAL(cuMemRelease)(end->handle);
     end->done = true;
     return end->end_result;
 }
@@ -445,7 +444,9 @@ unmap_restore(const struct unmapped_list *list)
 CUresult CUDAAPI
 tidei_process_cuMemUnmap(CUdeviceptr pointer, size_t bytes)
 {
-    struct end_call end = { .call = { .give = end_give, .function = "cuMemUnmap" }, .pointer = pointer, .bytes = bytes };
+    struct end_call end = { .call = { .give = end_give, .function = "cuMemUnmap" },
+                            .pointer = pointer,
+                            .bytes = bytes };
     struct unmapped_list list = { 0 };
 
     if (tidei_process_passes() || bytes == 0)

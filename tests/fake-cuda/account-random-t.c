@@ -67,7 +67,9 @@ create_mapped(struct block *block, bool release)
 static CUresult
 block_allocate(struct block *block, enum kind kind, size_t bytes, bool odd)
 {
-    CUDA_ARRAY_DESCRIPTOR flat = { .Width = bytes / 64 / 4, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 };
+    CUDA_ARRAY_DESCRIPTOR flat = {
+        .Width = bytes / 64 / 4, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1
+    };
 
     *block = (struct block){ .kind = kind, .bytes = bytes };
     switch (kind) {
@@ -85,7 +87,8 @@ block_allocate(struct block *block, enum kind kind, size_t bytes, bool odd)
     case MANAGED:
         return account.w_cuMemAllocManaged(&block->address, bytes, CU_MEM_ATTACH_GLOBAL);
     default:
-        return odd ? account.w_cuMemHostAlloc(&block->host, bytes, 0) : account.w_cuMemAllocHost_v2(&block->host, bytes);
+        return odd ? account.w_cuMemHostAlloc(&block->host, bytes, 0)
+                   : account.w_cuMemAllocHost_v2(&block->host, bytes);
     }
 }
 

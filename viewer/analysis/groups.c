@@ -45,6 +45,7 @@ static const struct groups_kind {
     [GROUPS_DEVICE] = { "device", NULL, NULL, offsetof(struct scan_life, alloc_stream_id), SCAN_CALLER },
     [GROUPS_FUNCTION] = { "call stack", names_functions, names_same_functions, offsetof(struct scan_life, callstack_id),
                           SCAN_ORIGIN },
+    [GROUPS_KIND] = { "kind of memory", names_kind, names_same_kind, offsetof(struct scan_life, layer_id), 0 },
     [GROUPS_FILE] = { "file", names_file, names_same_file, offsetof(struct scan_life, callstack_id), SCAN_ORIGIN },
 };
 
@@ -176,6 +177,7 @@ groups_has_id(const struct groups *groups, uint32_t group)
     case GROUPS_SIZE:
     case GROUPS_CLASS:
     case GROUPS_FILE:
+    case GROUPS_KIND:
         return false;
     case GROUPS_DEVICE:
         return groups->keys[group] != UINT64_MAX;

@@ -1,6 +1,6 @@
 /*
- * Groups allocations by tag, call stack, file, size, size class, stream, thread, layer or device. Call stacks that read
- * the same are one group, and so are tags.
+ * Groups allocations by tag, call stack, file, size, size class, stream, thread, layer, device or kind of memory. Call
+ * stacks that read the same are one group, and so are tags.
  */
 #ifndef VIEWER_ANALYSIS_GROUPS_H
 #define VIEWER_ANALYSIS_GROUPS_H
@@ -25,10 +25,11 @@ enum groups_by {
     GROUPS_DEVICE,
     GROUPS_FUNCTION, /* call stacks without lines */
     GROUPS_FILE,     /* of the innermost frame that has one */
+    GROUPS_KIND,     /* of memory: the base below, and its device */
     GROUPS_KINDS,
 };
 
-#define GROUPS_CHOICES "tag|callstack|size|class|stream|thread|layer|device|function|file"
+#define GROUPS_CHOICES "tag|callstack|size|class|stream|thread|layer|device|function|file|kind"
 
 /* Whether the groups are of call stacks. */
 static inline bool

@@ -1,5 +1,7 @@
 # One question a file.
 libviewer_la_SOURCES += \
+	viewer/analysis/account.c \
+	viewer/analysis/account.h \
 	viewer/analysis/counterfactual.c \
 	viewer/analysis/counterfactual.h \
 	viewer/analysis/diagnosis.c \

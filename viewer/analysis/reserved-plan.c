@@ -156,6 +156,7 @@ plan_name_memory(const struct plan *plan, struct reserved_group *group)
             length += (size_t)snprintf(group->memory + length, sizeof(group->memory) - length, "%s%" PRId64,
                                        strcmp(plan_word(base), "GPU") == 0 ? " " : " of GPU ", base->device);
         group->device = count++ == 0 ? base->device : -1;
+        group->is_process = base->known->is_process;
     }
     group->is_mixed = count > 1;
 }
@@ -487,7 +488,7 @@ plan_name_groups(struct plan *plan)
         size_t upper = plan->of[group->stack].first_upper;
         const struct trace_layer *first = &layers->layers[upper != TRACE_LAYERS_NONE ? upper : group->stack];
 
-        if (reserved->stack_count > 1)
+        if (reserved->stack_count > 1 && !group->is_process)
             snprintf(group->name, sizeof(group->name), "%" PRId64 " %.20s, %s", first->layer_id, first->kind,
                      group->memory);
         else

@@ -51,6 +51,7 @@ struct reserved_group {
     size_t first_source; /* the first of the layers that say what is reserved; see reserved_role.next_source */
     bool has_upper;
     bool is_mixed;       /* of several kinds of memory */
+    bool is_process;     /* a kind of memory of a whole process, which has one such stack on each device */
     uint64_t live_bytes; /* requested through the upper logs */
     uint64_t live_peak_bytes;
     int64_t live_peak_ns;

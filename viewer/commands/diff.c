@@ -22,7 +22,7 @@ static const struct option_def diff_option_defs[] = {
     { "by", 'b', OPTION_CHOICE, "WHAT",
       "align by tag, callstack, function (call stacks without lines), file (of the\n"
       "innermost frame), size, class (of sizes, powers of two), stream, thread,\n"
-      "layer or device alone; else by function, tag and size",
+      "layer, device or kind (of memory) alone; else by function, tag and size",
       AT(by), GROUPS_CHOICES, 0 },
     { "tolerance", 0, OPTION_SHARE, "SHARE", "how much higher a peak is not worse yet; 0%", AT(tolerance), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },

@@ -1,5 +1,7 @@
 # main and one file a command.
 tidemark_SOURCES += \
+	viewer/commands/account.c \
+	viewer/commands/account.h \
 	viewer/commands/check.c \
 	viewer/commands/commands.h \
 	viewer/commands/completion.c \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/commands/account.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/memory.h"
 #include "viewer/base/output.h"
@@ -180,6 +181,13 @@ verdict_report_reserved(struct report *report, const struct verdict *verdict)
                      verdict_size(&figures[1], verdict->rounding_bytes), pools);
 }
 
+/* Whether the part is a kind of memory of an unmodified program: the driver's own, which nothing below reserves. */
+static bool
+verdict_is_process(const struct verdict *verdict)
+{
+    return verdict->part->group != NULL && verdict->part->group->is_process;
+}
+
 /* The lines of a part: its peak, what was reserved, and what is live. */
 static void
 verdict_report_part(struct report *report, const struct verdict *verdict)
@@ -197,7 +205,8 @@ verdict_report_part(struct report *report, const struct verdict *verdict)
     report_label(report, "peak", "%s%s requested at %s, in %llu allocation%s", prefix,
                  output_size(&one, sums->peak_bytes), output_time(&other, sums->peak_ns),
                  (unsigned long long)sums->peak_count, sums->peak_count == 1 ? "" : "s");
-    verdict_report_reserved(report, verdict);
+    if (!verdict_is_process(verdict))
+        verdict_report_reserved(report, verdict);
     if (sums->live_count > 0)
         report_label(report, when, "%s%s live in %llu allocation%s", prefix, output_size(&one, sums->live_bytes),
                      (unsigned long long)sums->live_count, sums->live_count == 1 ? "" : "s");
@@ -206,7 +215,7 @@ verdict_report_part(struct report *report, const struct verdict *verdict)
 }
 
 static void
-verdict_report_lines(struct report *report, const struct summary *summary)
+verdict_report_lines(struct report *report, const struct summary *summary, const struct account *account)
 {
     const struct tally *total = &summary->total.sums;
     struct output_figure one, other;
@@ -215,9 +224,13 @@ verdict_report_lines(struct report *report, const struct summary *summary)
         struct verdict verdict;
 
         verdict_make(summary, &summary->parts[i], &verdict);
-        verdict_report_part(report, &verdict);
+        if (!verdict_is_process(&verdict) || summary->parts[i].sums.allocations + summary->parts[i].sums.failures != 0)
+            verdict_report_part(report, &verdict);
     }
-    memory_report_use(report, &summary->reserved.devices);
+    if (account->is_process)
+        account_report(report, account);
+    else
+        memory_report_use(report, &summary->reserved.devices);
     report_label(report, "failed", "%llu of %llu allocations", (unsigned long long)total->failures,
                  (unsigned long long)(total->failures + total->allocations));
     if (!summary->has_times)
@@ -281,7 +294,7 @@ verdict_note_waste(struct report *report, const struct verdict *verdict)
     char prefix[128], words[MEMORY_WORDS];
 
     verdict_prefix(verdict, prefix, sizeof(prefix));
-    if (verdict->reserved->source != RESERVED_UNKNOWN && sums->peak_bytes > 0 &&
+    if (verdict->reserved->source != RESERVED_UNKNOWN && sums->peak_bytes > 0 && !verdict_is_process(verdict) &&
         more > VERDICT_WASTE * (double)sums->peak_bytes)
         report_note(
             report, "%s%s reserved for %s requested is %s%.0f%% more; `tidemark fragmentation` says what holds it.",
@@ -461,6 +474,7 @@ static int
 summary_analyse(struct view *view, struct report *report, const void *own)
 {
     struct summary summary;
+    struct account account;
     struct name_list devices = { 0 };
     bool has_devices;
     int status = summary_make(view, &summary);
@@ -468,9 +482,14 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     (void)own;
     if (status != COMMAND_FINE)
         return status;
+    status = account_read(view, &account);
+    if (status != COMMAND_FINE) {
+        summary_free(&summary);
+        return status;
+    }
     has_devices = names_read_devices(&view->trace, &devices);
     summary_report_head(view, report, &summary, &devices);
-    verdict_report_lines(report, &summary);
+    verdict_report_lines(report, &summary, &account);
     verdict_report_sentences(report, &summary);
     report_field(report, "complete", NULL, REPORT_FLAG, cell_unsigned(view->trace.complete));
     report_field(report, "unmatched_frees", NULL, REPORT_COUNT, cell_signed(summary.unmatched_frees));
@@ -493,6 +512,8 @@ summary_analyse(struct view *view, struct report *report, const void *own)
         summary_report_devices(report, &devices);
     else
         report_no_table(report, "devices");
+    account_report_tables(report, &account);
+    account_free(&account);
     names_free_list(&devices);
     summary_free(&summary);
     return COMMAND_FINE;

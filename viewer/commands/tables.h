@@ -13,7 +13,7 @@
         "by", 'b', OPTION_CHOICE, "WHAT",                                                                              \
             "group by tag, callstack, function (call stacks without lines), file (of\n"                                \
             "the innermost frame), size, class (of sizes, powers of two), stream,\n"                                   \
-            "thread, layer or device; else by what the trace has",                                                     \
+            "thread, layer, device or kind (of memory); else by what the trace has",                                   \
             (offset), GROUPS_CHOICES, 0                                                                                \
     }
 

@@ -5,6 +5,12 @@
 
 #include "viewer/read/layer-kinds.h"
 
+#define PROCESS_KIND(word, tracked)                                                                                    \
+    {                                                                                                                  \
+        .name = "process", .role = LAYER_BASE, .memory = word, .is_process = true, .is_tracked = tracked,              \
+        .has_bound = tracked, .is_of_device = tracked, .rounding = 1                                                   \
+    }
+
 static const struct layer_kind layer_kinds[] = {
     { .name = "log", .role = LAYER_RECORDS },
 
@@ -36,10 +42,17 @@ static const struct layer_kind layer_kinds[] = {
       .rounder = "alignment",
       .rounding = 256 },
 
-    { .name = "cuda", .role = LAYER_BASE, .memory = "GPU", .has_bound = true, .is_of_device = true, .rounding = 1 },
+    { .name = "cuda",
+      .role = LAYER_BASE,
+      .memory = "GPU",
+      .is_tracked = true,
+      .has_bound = true,
+      .is_of_device = true,
+      .rounding = 1 },
     { .name = "driver",
       .role = LAYER_BASE,
       .memory = "GPU",
+      .is_tracked = true,
       .has_bound = true,
       .bound_key = "maximum",
       .is_of_device = true,
@@ -59,6 +72,7 @@ static const struct layer_kind layer_kinds[] = {
     { .name = "vmm",
       .role = LAYER_BASE,
       .memory = "GPU",
+      .is_tracked = true,
       .has_bound = true,
       .bound_key = "maximum",
       .is_of_device = true,
@@ -66,14 +80,72 @@ static const struct layer_kind layer_kinds[] = {
       .rounding = 2 << 20 },
 };
 
-const struct layer_kind *
-layer_kind_find(const char *name)
+/* The memory behind the layer `process`, by its argument `kind`. */
+static const struct layer_kind layer_process_kinds[] = {
+    PROCESS_KIND("plain", true),    PROCESS_KIND("async", true),   PROCESS_KIND("pool", true),
+    PROCESS_KIND("virtual", true),  PROCESS_KIND("array", true),   PROCESS_KIND("graph", true),
+    PROCESS_KIND("managed", false), PROCESS_KIND("pinned", false), PROCESS_KIND("imported", false),
+};
+
+static const struct layer_kind layer_other = { .role = LAYER_OTHER };
+
+/* The word behind `kind=` in the arguments of a layer `process`. */
+static const struct layer_kind *
+layer_process_kind(const char *config)
 {
-    static const struct layer_kind other = { .role = LAYER_OTHER };
+    static const char key[] = "kind=";
+    size_t length;
+
+    if (strncmp(config, key, sizeof(key) - 1) != 0)
+        return NULL;
+    config += sizeof(key) - 1;
+    length = strcspn(config, ",");
+    for (size_t i = 0; i < sizeof(layer_process_kinds) / sizeof(layer_process_kinds[0]); i++) {
+        if (strlen(layer_process_kinds[i].memory) == length &&
+            memcmp(layer_process_kinds[i].memory, config, length) == 0)
+            return &layer_process_kinds[i];
+    }
+    return NULL;
+}
+
+const struct layer_kind *
+layer_kind_find(const char *name, const char *config)
+{
+    const struct layer_kind *process = strcmp(name, "process") == 0 ? layer_process_kind(config) : NULL;
+
+    if (process != NULL)
+        return process;
 
     for (size_t i = 0; i < sizeof(layer_kinds) / sizeof(layer_kinds[0]); i++) {
         if (strcmp(name, layer_kinds[i].name) == 0)
             return &layer_kinds[i];
     }
-    return &other;
+    return &layer_other;
+}
+
+#define LAYER_KINDS         (sizeof(layer_kinds) / sizeof(layer_kinds[0]))
+#define LAYER_PROCESS_KINDS (sizeof(layer_process_kinds) / sizeof(layer_process_kinds[0]))
+
+unsigned
+layer_kind_number(const struct layer_kind *kind)
+{
+    if (kind >= layer_kinds && kind < layer_kinds + LAYER_KINDS)
+        return (unsigned)(kind - layer_kinds);
+    if (kind >= layer_process_kinds && kind < layer_process_kinds + LAYER_PROCESS_KINDS)
+        return (unsigned)(LAYER_KINDS + (size_t)(kind - layer_process_kinds));
+    return LAYER_KINDS + LAYER_PROCESS_KINDS;
+}
+
+const struct layer_kind *
+layer_kind_at(unsigned number)
+{
+    if (number < LAYER_KINDS)
+        return &layer_kinds[number];
+    return number < LAYER_KINDS + LAYER_PROCESS_KINDS ? &layer_process_kinds[number - LAYER_KINDS] : &layer_other;
+}
+
+const char *
+layer_kind_word(const struct layer_kind *kind)
+{
+    return kind->is_process ? kind->memory : kind->name != NULL ? kind->name : "another base";
 }

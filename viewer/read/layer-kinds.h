@@ -17,6 +17,8 @@ struct layer_kind {
     const char *name; /* NULL: of LAYER_OTHER */
     enum layer_role role;
     const char *memory;    /* of a base, in one word; NULL: that of its device, or its name */
+    bool is_process;       /* a kind of memory of a whole process, which has one stack for each; `memory` is the kind */
+    bool is_tracked;       /* what the base holds is memory of its device, and the process's own */
     bool has_bound;        /* the next ones are valid */
     const char *bound_key; /* the argument that bounds it: "maximum"; NULL: the device alone does */
     bool bound_is_first;   /* it may stand without its key */
@@ -26,7 +28,14 @@ struct layer_kind {
     uint64_t least_rounding;
 };
 
-/* The kind of that name; where there is none, one of LAYER_OTHER. */
-const struct layer_kind *layer_kind_find(const char *name);
+/* The kind of a layer of that name with these arguments; where there is none, one of LAYER_OTHER. */
+const struct layer_kind *layer_kind_find(const char *name, const char *config);
+
+/* A number for each kind, and the kind with a number. */
+unsigned layer_kind_number(const struct layer_kind *kind);
+const struct layer_kind *layer_kind_at(unsigned number);
+
+/* What the memory of a base of this kind is called: the kind of a process's memory, else the layer's name. */
+const char *layer_kind_word(const struct layer_kind *kind);
 
 #endif

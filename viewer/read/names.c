@@ -350,3 +350,41 @@ names_layer(const struct names *names, int64_t id, char *buffer, size_t size)
     snprintf(buffer, size, "%" PRId64 " %s", id, layer != NULL ? layer->kind : "");
     return buffer;
 }
+
+/* The base below a layer by its upstream; NULL: the trace does not define the layer, or goes round in a circle. */
+static const struct trace_layer *
+names_base(const struct names *names, int64_t layer_id)
+{
+    const struct trace_layer *layer = trace_layers_find(names->layers, layer_id);
+
+    for (size_t i = 0; layer != NULL && layer->upstream_layer_id != 0; i++)
+        layer = i < TRACE_LAYERS_DEPTH ? trace_layers_find(names->layers, layer->upstream_layer_id) : NULL;
+    return layer;
+}
+
+/* The number of a base stands in the upper half, negative, and its device in the lower one. */
+int64_t
+names_same_kind(const struct names *names, int64_t layer_id)
+{
+    const struct trace_layer *base = names_base(names, layer_id);
+
+    if (base == NULL)
+        return 0;
+    return -(((int64_t)layer_kind_number(base->known) << 32) + (int64_t)(uint32_t)(base->device + 1) + 1);
+}
+
+const char *
+names_kind(const struct names *names, int64_t kind, char *buffer, size_t size)
+{
+    const struct layer_kind *known = layer_kind_at((unsigned)(-(kind + 1) >> 32));
+    int64_t device = (int64_t)(uint32_t)(-(kind + 1)) - 1;
+
+    (void)names;
+    if (kind == 0)
+        return "(unknown)";
+    if (device < 0)
+        snprintf(buffer, size, "%s", layer_kind_word(known));
+    else
+        snprintf(buffer, size, "%s of GPU %" PRId64, layer_kind_word(known), device);
+    return buffer;
+}

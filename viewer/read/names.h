@@ -96,6 +96,13 @@ const char *names_tag(const struct names *names, int64_t id, char *buffer, size_
 const char *names_thread(const struct names *names, int64_t id, char *buffer, size_t size);
 const char *names_stream(const struct names *names, int64_t id, char *buffer, size_t size);
 const char *names_layer(const struct names *names, int64_t id, char *buffer, size_t size);
+
+/*
+ * The kind of memory below a layer, as one number, and its name: "plain of GPU 0", "driver of GPU 1", "host". Layers
+ * over several bases have that of the one which serves all other requests.
+ */
+int64_t names_same_kind(const struct names *names, int64_t layer_id);
+const char *names_kind(const struct names *names, int64_t kind, char *buffer, size_t size);
 const char *names_callstack(const struct names *names, int64_t id, char *buffer, size_t size);
 
 /*

@@ -46,7 +46,7 @@ layers_add(void *context, const struct trace *trace, sqlite3_stmt *row)
     layers->count++;
     if (layer->kind == NULL || layer->config == NULL)
         return trace_broken(trace, "no memory for its layers");
-    layer->known = layer_kind_find(layer->kind);
+    layer->known = layer_kind_find(layer->kind, layer->config);
     if (id_map_find(&layers->by_id, (uint64_t)layer->layer_id) == NULL &&
         !id_map_add(&layers->by_id, (uint64_t)layer->layer_id, (uint32_t)(layers->count - 1)))
         return trace_broken(trace, "no memory for its layers");

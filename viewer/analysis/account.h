@@ -1,0 +1,48 @@
+/*
+ * What a process holds of each device, by kind of memory, and what of the device in use that does not explain: for
+ * traces of unmodified programs, whose calls of the driver pass through layers `process`.
+ */
+#ifndef VIEWER_ANALYSIS_ACCOUNT_H
+#define VIEWER_ANALYSIS_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "viewer/read/view.h"
+
+/* One base: what it held at its last sample. Pools and graphs hold what they have reserved. */
+struct account_kind {
+    const char *word; /* static: "plain", or the name of the layer that plain memory was redirected to */
+    int64_t device;   /* CUDA's ordinal; -1: on none */
+    uint64_t bytes;
+    bool is_tracked; /* memory of the device, and the process's own: not managed, pinned or imported */
+};
+
+struct account_device {
+    int64_t device;
+    uint64_t tracked_bytes;
+    bool has_use; /* the driver has said what is in use: the next ones are valid */
+    uint64_t used_bytes, total_bytes;
+    bool has_found; /* as is the last one: what was in use before the first allocation */
+    uint64_t found_bytes;
+};
+
+struct account {
+    bool is_process; /* the trace is of an unmodified program; else there is nothing here */
+    struct account_kind *kinds; /* owns; in the order of the layers */
+    size_t kind_count, kind_capacity;
+    struct account_device *devices; /* owns; in the order of their first layers */
+    size_t device_count, device_capacity;
+};
+
+/* Read the last figures within the time of the view. COMMAND_FINE, or COMMAND_WRONG after a message: nothing to free. */
+int account_read(const struct view *view, struct account *out);
+
+void account_free(struct account *account);
+
+/* What is in use and not tracked: of that what was there before the first allocation, and what came since. */
+uint64_t account_unaccounted(const struct account_device *device);
+uint64_t account_before(const struct account_device *device);
+
+#endif
