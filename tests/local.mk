@@ -227,6 +227,7 @@ command_tests = \
 	tests/stack-text-t.sh \
 	tests/reserved-t.sh \
 	tests/run-account-t.sh \
+	tests/run-checklist-t.sh \
 	tests/run-t.sh \
 	tests/shown-t.sh \
 	tests/summary-t.sh \

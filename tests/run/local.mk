@@ -42,6 +42,11 @@ tests_run_reach_SOURCES = tests/run/reach.c
 tests_run_reach_LDFLAGS = -no-install
 tests_run_reach_LDADD = -ldl
 
+check_PROGRAMS += tests/run/checklist
+tests_run_checklist_SOURCES = tests/run/checklist.c
+tests_run_checklist_LDFLAGS = -no-install
+tests_run_checklist_LDADD = $(run_test_driver)
+
 check_PROGRAMS += tests/run/linked
 tests_run_linked_SOURCES = tests/run/linked.c
 tests_run_linked_CPPFLAGS = $(AM_CPPFLAGS)
