@@ -108,6 +108,8 @@ no_free(void *context, void *pointer, size_t bytes, size_t alignment, tide_strea
 static void
 check_options(struct tide_resource *sim, struct tide_resource *host, const char *trace)
 {
+    const struct tide_process_function *functions;
+    size_t functions_count;
     CHECK_OPTIONS(struct tide_aligned_options, options.alignment_bytes = 512,
                   tide_aligned_create(host, &options, &made));
     CHECK_OPTIONS(struct tide_arena_options, (void)0, tide_arena_create(host, &options, &made));
@@ -124,6 +126,8 @@ check_options(struct tide_resource *sim, struct tide_resource *host, const char 
     CHECK_OPTIONS(struct tide_guard_options, options.canary_bytes = 64, tide_guard_create(host, &options, &made));
     CHECK_OPTIONS(struct tide_host_options, (void)0, tide_host_create(&options, &made));
     CHECK_OPTIONS(struct tide_limit_options, options.limit_bytes = 4096, tide_limit_create(host, &options, &made));
+    CHECK_OPTIONS(struct tide_process_options, options.stack = "log",
+                  (made = NULL, tide_process_start(&options, &functions, &functions_count)));
     CHECK_OPTIONS(struct tide_log_options, options.path = trace, tide_log_create(host, &options, &made));
     CHECK_OPTIONS(struct tide_managed_options, options.device = 0, tide_managed_create(&options, &made));
     CHECK_OPTIONS(struct tide_monotonic_options, (void)0, tide_monotonic_create(host, &options, &made));

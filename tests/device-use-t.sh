@@ -24,7 +24,7 @@ table() {
     ask "$@" --json | sed 's/.*"device_use":\[\([^]]*\)\].*/\1/; s/[{}"]//g'
 }
 
-plan 14
+plan 21
 
 # The base holds 4096 at first, then 8192, then 4096 again; the device has 1000 and later 3000 more in use.
 one="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, NULL, 'driver', '', 0)"
@@ -68,4 +68,39 @@ is "$(table summary)" 'device:0,total_bytes:1000,in_use_bytes:600,in_use_peak_by
 make_stack "$one" "$lives DROP TABLE device_sample;"
 is "$(lines summary)$(table summary)" '' 'a trace without the table has no figures of devices'
 is "$(lines fragmentation)" '' 'nor a step for them'
+
+# An unmodified program: a stack for each kind of memory, and what is left unaccounted.
+account() {
+    ask summary "$@" | tr -s ' ' | grep '^tracked\|^device used\|^unaccounted\|^not tracked\|^host'
+}
+process="(1, 2, 'log', '', 0), (2, NULL, 'process', 'kind=plain, device=0', 0), (3, 4, 'log', '', 0),
+    (4, NULL, 'process', 'kind=async, device=0', 0), (5, 6, 'log', '', NULL), (6, NULL, 'process', 'kind=pinned, device=0', NULL),
+    (7, 8, 'log', '', 0), (8, NULL, 'process', 'kind=managed, device=0', 0), (9, 10, 'log', '', 0),
+    (10, NULL, 'process', 'kind=graph, device=0', 0)"
+held="INSERT INTO life VALUES (1, 1, 1000, 20, NULL), (2, 3, 2000, 25, NULL), (3, 5, 100, 26, NULL), (4, 7, 50, 27, NULL);
+    INSERT INTO pool_sample VALUES (21, 2, 1000, 1000, 1000), (26, 4, 2000, 4000, 4000), (27, 6, 100, 100, 100),
+        (28, 8, 50, 50, 50), (29, 10, 0, 300, 300);
+    INSERT INTO layer_count VALUES (10, 'found_bytes', 700), (2, 'found_bytes', 0);
+    INSERT INTO device_sample VALUES (20, 0, 99300, 100000), (30, 0, 93000, 100000);"
+make_stack "$process" "$held"
+is "$(account)" "tracked GPU 0: 5.18 KiB: 1000 B plain, 3.91 KiB async, 300 B graph
+device used GPU 0: 6.84 KiB of 97.66 KiB
+unaccounted GPU 0: 1.66 KiB: 700 B in use before the first allocation (contexts, other processes), 1000 B since (modules, other libraries)
+not tracked GPU 0: 50 B managed
+host 100 B pinned" \
+    'the summary of an unmodified program ends with what was tracked, what is in use, and what that leaves unaccounted'
+has_words "$(ask summary --json)" \
+    '"account":[{"device":0,"tracked_bytes":5300,"used_bytes":7000,"unaccounted_bytes":1700,"before_bytes":700}]' \
+    'the table for programs has the account'
+is "$(account --to=24ns)" "tracked GPU 0: 1000 B: 1000 B plain
+device used GPU 0: 700 B of 97.66 KiB
+unaccounted GPU 0: 0 B: 0 B in use before the first allocation (contexts, other processes), 0 B since (modules, other libraries)" \
+    'the account of an earlier moment is by the samples until then'
+is "$(account --min-size=10)" '' 'with a filter that takes a part of the allocations there is no account'
+is "$(ask summary | tr -s ' ' | grep '^peak' | head -1)" 'peak plain of GPU 0: 1000 B requested at 20 ns, in 1 allocation' \
+    'the figures of a stack begin with its kind of memory'
+is "$(ask peak --by=kind | tr -s ' ' | sed -n 's/ of GPU 0 .*//p; s/^pinned .*/pinned/p' | grep -v ^Without | tr '\n' ' ')" 'async plain pinned managed ' \
+    'the peak is told by kind of memory'
+make_stack "$process" "$held DROP TABLE device_sample;"
+is "$(account | sed -n 2p)" 'not tracked GPU 0: 50 B managed' 'without samples of the device only what is tracked is said'
 done_testing

@@ -223,7 +223,7 @@ keep leaks --by=tag "$scratch/empty.db"
 keep diff "$trace" "$scratch/empty.db"
 keep diff "$scratch/two.db" "$scratch/two.db"
 keep diff "$scratch/empty.db" "$trace"
-for by in class stream thread layer device; do keep diff --by=$by "$scratch/empty.db" "$trace"; done
+for by in class stream thread layer device kind; do keep diff --by=$by "$scratch/empty.db" "$trace"; done
 keep diff --by=size --limit=1 "$scratch/empty.db" "$trace"
 keep replay --stack 'pool | sim' "$trace"
 keep replay --stop-at-failure --stack 'limit(1KiB) | sim' "$trace"

@@ -11,6 +11,7 @@ libtidemark_la_SOURCES += \
 	src/process/context.c \
 	src/process/devices.c \
 	src/process/devices.h \
+	src/process/functions.c \
 	src/process/functions.def \
 	src/process/functions.h \
 	src/process/host.c \

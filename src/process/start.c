@@ -11,8 +11,6 @@
 
 #ifdef HAVE_CUDA_H
 
-struct tidei_process_functions tidei_process_functions;
-
 static const struct tide_process_function start_functions[] = {
 #define FUNCTION(name, parameters, arguments)                                                                          \
     { #name, (void (*)(void))tidei_process_##name, (void (**)(void)) & tidei_process_functions.real_##name },

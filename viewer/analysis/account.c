@@ -61,7 +61,8 @@ account_sample(void *context, const struct trace *trace, sqlite3_stmt *row)
 
     if (layer == NULL || !trace_layer_is_base(layer) || bytes < 0)
         return COMMAND_FINE;
-    return account_add(read->account, layer, (uint64_t)bytes) ? COMMAND_FINE : trace_broken(trace, "no memory for its kinds");
+    return account_add(read->account, layer, (uint64_t)bytes) ? COMMAND_FINE
+                                                              : trace_broken(trace, "no memory for its kinds");
 }
 
 static int
@@ -126,6 +127,13 @@ account_read(const struct view *view, struct account *out)
     if (status != COMMAND_FINE)
         account_free(out);
     return status;
+}
+
+int
+account_none(struct account *out)
+{
+    *out = (struct account){ 0 };
+    return COMMAND_FINE;
 }
 
 void

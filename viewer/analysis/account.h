@@ -29,7 +29,7 @@ struct account_device {
 };
 
 struct account {
-    bool is_process; /* the trace is of an unmodified program; else there is nothing here */
+    bool is_process;            /* the trace is of an unmodified program; else there is nothing here */
     struct account_kind *kinds; /* owns; in the order of the layers */
     size_t kind_count, kind_capacity;
     struct account_device *devices; /* owns; in the order of their first layers */
@@ -38,6 +38,9 @@ struct account {
 
 /* Read the last figures within the time of the view. COMMAND_FINE, or COMMAND_WRONG after a message: nothing to free. */
 int account_read(const struct view *view, struct account *out);
+
+/* Nothing, as where the figures are of a part of the allocations. COMMAND_FINE. */
+int account_none(struct account *out);
 
 void account_free(struct account *account);
 

@@ -36,8 +36,8 @@ tables_by(const struct view *view, const struct report *report, int option, enum
 void
 report_group_title(struct report *report, enum groups_by by)
 {
-    static const char *const titles[] = { "TAG",    "CALL STACK", "SIZE",   "SIZES",      "STREAM",
-                                          "THREAD", "LAYER",      "DEVICE", "CALL STACK", "FILE", "KIND" };
+    static const char *const titles[] = { "TAG",   "CALL STACK", "SIZE",       "SIZES", "STREAM", "THREAD",
+                                          "LAYER", "DEVICE",     "CALL STACK", "FILE",  "KIND" };
     enum report_kind kind = groups_are_stacks(by) ? REPORT_STACK : by == GROUPS_SIZE ? REPORT_SIZE : REPORT_NAME;
 
     report_set_column(report, 0, (struct report_column){ NULL, titles[by], kind });
