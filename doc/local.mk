@@ -27,6 +27,7 @@ command_pages = \
 	doc/tidemark-recover.1 \
 	doc/tidemark-replay.1 \
 	doc/tidemark-report.1 \
+	doc/tidemark-run.1 \
 	doc/tidemark-stack.1 \
 	doc/tidemark-summary.1 \
 	doc/tidemark-timeline.1 \

@@ -51,6 +51,7 @@ $PACKAGE_STRING
   command           $command_summary
   Python            $python_summary
   sqlite3 command   ${SQLITE3:-no: tests of the trace are skipped}
+  tidemark run      $run_summary
   sanitizers        $enable_sanitizers
   warnings          $(test -n "$WERROR_CFLAGS" && echo errors || echo warnings)
   installs into     $prefix

@@ -26,6 +26,7 @@ include src/trace/database/local.mk
 include src/trace/session/local.mk
 include src/bases/local.mk
 include src/bridge/local.mk
+include src/run/local.mk
 include src/process/local.mk
 
 # The library once more with its test points, for tests that stop at them or need what is not exported. It brings the

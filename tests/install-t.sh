@@ -20,7 +20,7 @@ installed() {
 }
 
 pkg_config=${PKG_CONFIG:-pkg-config}
-plan 13
+plan 15
 
 # A separate make, without the variables of the one that runs this test.
 ok 'make install prefix=... succeeds' env -u MAKEFLAGS -u MFLAGS -u MAKEOVERRIDES -u MAKELEVEL \
@@ -44,6 +44,14 @@ if test -x "$top_builddir/tidemark"; then
 else
     ok 'without the command its pages are not installed' test ! -e "$prefix/share/man/man1/tidemark.1"
     skip 2 'this build has no command'
+fi
+if test -e "$top_builddir/.libs/libtidemark-run.so" && test -x "$top_builddir/tidemark"; then
+    ok 'the objects that are loaded into programs are installed' \
+        installed lib/tidemark/libtidemark-audit.so lib/tidemark/libtidemark-run.so lib/tidemark/libtidemark-dlsym.so
+    is "$(LD_LIBRARY_PATH=$prefix/lib "$prefix/bin/tidemark" run -- env | sed -n 's/^LD_PRELOAD=//p')" \
+        "$(cd "$prefix" && pwd -P)/lib/tidemark/libtidemark-run.so" 'the installed command finds them beside its library'
+else
+    skip 2 'this build has no objects for tidemark run'
 fi
 if test -e "$top_builddir/doc/tidemark-stack.7" || test -e "$top_srcdir/doc/tidemark-stack.7"; then
     ok 'the references are installed as manual pages' installed share/man/man7/tidemark-stack.7 share/man/man5/tidemark-trace.5

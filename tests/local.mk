@@ -100,7 +100,7 @@ random_trace_ldadd = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 EXTRA_DIST += tests/answers.h
 check_LTLIBRARIES += tests/libanswers.la
 tests_libanswers_la_SOURCES = tests/answers.c $(tidemark_SOURCES)
-tests_libanswers_la_CPPFLAGS = $(AM_CPPFLAGS) -Dmain=tidemark_main
+tests_libanswers_la_CPPFLAGS = $(tidemark_CPPFLAGS) -Dmain=tidemark_main
 tests_libanswers_la_CFLAGS = $(tidemark_CFLAGS)
 answers_ldadd = tests/libanswers.la $(tidemark_LDADD)
 
@@ -243,6 +243,9 @@ command_tests = \
 	tests/stack-text-t.sh \
 	tests/report-page-t.sh \
 	tests/reserved-t.sh \
+	tests/run-account-t.sh \
+	tests/run-checklist-t.sh \
+	tests/run-t.sh \
 	tests/shown-t.sh \
 	tests/summary-t.sh \
 	tests/tables-t.sh \
@@ -1091,3 +1094,4 @@ EXTRA_tests_nvtx_ranges_t_DEPENDENCIES = libtidemark-nvtx.la tests/nvtx-user-a.l
 TESTS += tests/nvtx-ranges-t
 THREADED_TESTS += tests/nvtx-ranges-t
 endif
+include tests/run/local.mk

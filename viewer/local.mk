@@ -16,9 +16,9 @@ libviewer_la_SOURCES = \
 libviewer_la_LIBADD = $(SQLITE_LIBS) $(COMMAND_LIBS)
 
 bin_PROGRAMS += tidemark
-tidemark_CPPFLAGS = $(AM_CPPFLAGS)
+tidemark_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"'
 tidemark_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
-tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+tidemark_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS) -ldl
 tidemark_SOURCES =
 
 include viewer/base/local.mk

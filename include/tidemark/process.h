@@ -54,6 +54,15 @@ struct tide_process_options {
 TIDE_EXPORT enum tide_status tide_process_start(const struct tide_process_options *options,
                                                 const struct tide_process_function **functions, size_t *count);
 
+/*
+ * Check options, without a start: for programs that set the environment of others, such as `tidemark run`. Nothing is
+ * made, and neither a file nor a device is asked.
+ *
+ * Errors: those of tide_process_start, and TIDE_EINVAL where the account was started.
+ * Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_process_check(const struct tide_process_options *options);
+
 #ifdef __cplusplus
 }
 #endif

@@ -449,6 +449,17 @@ stacks_texts(const struct tide_process_options *options)
     return status;
 }
 
+void
+tidei_process_stacks_forget(void)
+{
+    free(stacks.text);
+    free(stacks.over);
+    free(stacks.trace);
+    stacks.text = stacks.over = stacks.trace = NULL;
+    tidei_lock_fini(&stacks.lock);
+    stacks.limited = false;
+}
+
 enum tide_status
 tidei_process_stacks_start(const struct tide_process_options *options)
 {
@@ -464,14 +475,8 @@ tidei_process_stacks_start(const struct tide_process_options *options)
     status = stacks_texts(options);
     if (status == TIDE_OK)
         status = stacks_check();
-    if (status != TIDE_OK) {
-        free(stacks.text);
-        free(stacks.over);
-        free(stacks.trace);
-        stacks.text = stacks.over = stacks.trace = NULL;
-        tidei_lock_fini(&stacks.lock);
-        stacks.limited = false;
-    }
+    if (status != TIDE_OK)
+        tidei_process_stacks_forget();
     return status;
 }
 

@@ -21,6 +21,9 @@ struct tidei_process_stack {
 /* Keep what the program's user wants, checked. Errors: those of tide_process_start. */
 enum tide_status tidei_process_stacks_start(const struct tide_process_options *options);
 
+/* Undo tidei_process_stacks_start, of which nothing was used. */
+void tidei_process_stacks_forget(void);
+
 /* The slow path of tidei_process_stack: make it. NULL: it cannot be made, which the message sink was told once. */
 struct tidei_process_stack *tidei_process_stack_make(int device, enum tidei_process_kind kind);
 

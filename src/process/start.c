@@ -71,3 +71,28 @@ tide_process_start(const struct tide_process_options *options, const struct tide
     return tide_error_set(TIDE_EUNSUPPORTED, "process: this build of the library has no CUDA");
 #endif
 }
+
+enum tide_status
+tide_process_check(const struct tide_process_options *options)
+{
+    TIDEI_INSIDE(NULL);
+    struct tide_process_options known;
+    enum tide_status status = tidei_options_copy("process", options, &known, sizeof(known));
+
+    if (status != TIDE_OK)
+        return status;
+#ifdef HAVE_CUDA_H
+    pthread_mutex_lock(&start.lock);
+    if (start.started) {
+        status = tide_error_set(TIDE_EINVAL, "process: the account was started, and its options are no longer checked");
+    } else {
+        status = tidei_process_stacks_start(&known);
+        if (status == TIDE_OK)
+            tidei_process_stacks_forget();
+    }
+    pthread_mutex_unlock(&start.lock);
+    return status;
+#else
+    return tide_error_set(TIDE_EUNSUPPORTED, "process: this build of the library has no CUDA");
+#endif
+}

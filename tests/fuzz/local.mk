@@ -5,7 +5,7 @@ EXTRA_DIST += tests/fuzz/corpus tests/fuzz/fuzz.h tests/fuzz/libfuzzer.c
 check_PROGRAMS += tests/fuzz/corpus-t
 tests_fuzz_corpus_t_SOURCES = tests/fuzz/corpus-t.c tests/fuzz/rows.c tests/fuzz/targets.c $(tidemark_SOURCES) \
 	src/context/elf.c src/context/modules.c src/trace/database/schema.c
-tests_fuzz_corpus_t_CPPFLAGS = $(AM_CPPFLAGS) -Dmain=tidemark_main
+tests_fuzz_corpus_t_CPPFLAGS = $(tidemark_CPPFLAGS) -Dmain=tidemark_main
 tests_fuzz_corpus_t_CFLAGS = $(tidemark_CFLAGS)
 tests_fuzz_corpus_t_LDADD = $(tidemark_LDADD)
 TESTS += tests/fuzz/corpus-t
@@ -16,7 +16,7 @@ FUZZ_SECONDS = 60
 FUZZ_TARGETS = trace rmm nsys pytorch elf
 fuzz_cflags = -std=gnu11 -g -O1 -pthread -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=undefined
-fuzz_compile = $(FUZZ_CC) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) -Dmain=tidemark_main \
+fuzz_compile = $(FUZZ_CC) $(DEFS) $(DEFAULT_INCLUDES) $(tidemark_CPPFLAGS) -Dmain=tidemark_main \
 	$(SQLITE_CFLAGS) $(COMMAND_CFLAGS) $(fuzz_cflags)
 fuzz_sources = $(sort $(filter %.c,$(libtidemark_la_SOURCES) $(libviewer_la_SOURCES) $(tidemark_SOURCES))) \
 	tests/fuzz/libfuzzer.c tests/fuzz/rows.c tests/fuzz/targets.c

@@ -308,7 +308,8 @@ static int
 options_parse(struct invocation *call, int argc, char **argv)
 {
     const struct command *self = call->command;
-    struct options_getopt all = { .shorts = ":" };
+    /* A plus: the first argument that is no option ends them. */
+    struct options_getopt all = { .shorts = { self->is_wrapper ? '+' : ':', self->is_wrapper ? ':' : '\0' } };
     int status = OPTIONS_GO;
     int result;
 
@@ -331,7 +332,7 @@ options_parse(struct invocation *call, int argc, char **argv)
 }
 
 int
-command_run(const struct command *command, int argc, char **argv)
+command_invoke(const struct command *command, int argc, char **argv)
 {
     static const struct command_arguments trace = { 1, "which trace?", "one trace at a time" };
     const struct command_arguments *wanted = command->wanted != NULL ? command->wanted : &trace;

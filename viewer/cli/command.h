@@ -86,7 +86,8 @@ struct command {
     const void *defaults;                   /* of the struct that they fill; see COMMAND_OWN */
     size_t own_bytes;                       /* the size of that struct */
     unsigned common;                        /* OPTIONS_*: the common options that it also takes */
-    void (*list)(void);                     /* prints a list after `help`; NULL: no list */
+    bool is_wrapper;    /* its first argument is a program, which gets the rest and the environment */
+    void (*list)(void); /* prints a list after `help`; NULL: no list */
 
     /* Further tables of the command's own options: `place` counts from 0, NULL ends them. NULL: there are none. */
     const struct option_def *(*more_options)(size_t place);
@@ -105,7 +106,7 @@ struct command {
 #define COMMAND_OWN(type, ...) .defaults = &(const type){ __VA_ARGS__ }, .own_bytes = sizeof(type)
 
 /* Parse the arguments and run the command. Returns the exit status. */
-int command_run(const struct command *command, int argc, char **argv);
+int command_invoke(const struct command *command, int argc, char **argv);
 
 /* Open the trace that the first argument names, analyse it, print the report, and close. Returns the exit status. */
 int command_answer(struct invocation *call);

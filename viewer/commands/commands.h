@@ -24,6 +24,7 @@
     each(recover) \
     each(replay) \
     each(report) \
+    each(run) \
     each(stack) \
     each(summary) \
     each(timeline) \

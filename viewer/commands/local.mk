@@ -24,6 +24,11 @@ tidemark_SOURCES += \
 	viewer/commands/recover.c \
 	viewer/commands/replay.c \
 	viewer/commands/report.c \
+	viewer/commands/run-program.c \
+	viewer/commands/run-program.h \
+	viewer/commands/run-wait.c \
+	viewer/commands/run-wait.h \
+	viewer/commands/run.c \
 	viewer/commands/stack.c \
 	viewer/commands/summary.c \
 	viewer/commands/tables.c \

@@ -152,8 +152,11 @@ main_run(const struct command *command, int argc, char **argv)
     snprintf(name, sizeof(name), "tidemark %s", command->name);
     argv[0] = name;
     optind = 0;
+    /* libdw would ask these servers for the debug information of any build id in a trace. */
+    if (!command->is_wrapper)
+        unsetenv("DEBUGINFOD_URLS");
     tide_message_sink_set(main_message, &failed);
-    status = command_run(command, argc, argv);
+    status = command_invoke(command, argc, argv);
     return status == COMMAND_FINE && atomic_load_explicit(&failed, memory_order_relaxed) ? COMMAND_INCOMPLETE : status;
 }
 
@@ -180,8 +183,6 @@ main(int argc, char **argv)
     int option;
 
     main_take_descriptors();
-    /* libdw would ask these servers for the debug information of any build id in a trace. */
-    unsetenv("DEBUGINFOD_URLS");
     /* Only the character set of the locale: programs, too, read the numbers that are printed. */
     setlocale(LC_CTYPE, "");
     opterr = 0;

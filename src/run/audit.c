@@ -1,0 +1,305 @@
+/*
+ * libtidemark-audit.so: an auditor of the dynamic linker (LD_AUDIT; rtld-audit(7)). Whoever asks for a function of the
+ * CUDA driver that has a stub in libtidemark-run.so gets the stub: by a call through its PLT, by dlsym() or dlvsym().
+ * All other look-ups stay as they are.
+ *
+ * An auditor lives in a namespace of its own, where it would get a C library of its own: so this one needs none. It is
+ * freestanding, calls no function, has no thread-local storage, and writes a few words.
+ *
+ * The linker does not report the addresses that an object has in its data, as all calls are where it was compiled with
+ * -fno-plt. So before an object that is linked with the driver is relocated, its relocations of that kind are changed
+ * into such that give the stub's address.
+ *
+ * LIMITATIONS: it reports what is bound at start-up (-z now) from glibc 2.35 on. Addresses in the data of programs that
+ * are no PIE, and of objects that have no DT_NEEDED of the driver, are the driver's.
+ */
+#include "config.h"
+
+#include <link.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "src/run/elf-symbols.h"
+#include "src/run/names.h"
+
+#define AUDIT_EXPORT __attribute__((visibility("default")))
+
+/* What an object's cookie says of it; any other value: one whose look-ups are answered by stubs. */
+enum {
+    AUDIT_DRIVER = 1, /* the driver: it finds its own functions */
+    AUDIT_OWN,        /* an object of Tidemark's: it finds the driver's */
+};
+
+/* The linker calls la_objopen and la_objclose under its lock; la_symbind64 reads what they stored, on any thread. */
+static struct tidei_elf_symbols audit_stubs;
+static int audit_has_stubs; /* stored with release after audit_stubs, loaded with acquire */
+static struct link_map *audit_program;
+
+/* Objects before the stubs' that have names of the driver's: other tools, in the place of the driver. */
+#define AUDIT_TOOLS 8
+static struct tidei_elf_symbols audit_tools[AUDIT_TOOLS];
+static size_t audit_tool_count;                 /* AUDIT_TOOLS + 1: more than there is room for */
+static struct link_map *volatile audit_driver;  /* the first one: there is one in a process */
+static struct link_map **volatile audit_answer; /* TIDEI_RUN_DRIVER of the preloaded object */
+
+AUDIT_EXPORT unsigned
+la_version(unsigned version)
+{
+    return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+static const char *
+audit_base_name(const char *path)
+{
+    const char *name = path;
+
+    for (; *path != '\0'; path++) {
+        if (*path == '/')
+            name = path + 1;
+    }
+    return name;
+}
+
+static bool
+audit_begins(const char *name, const char *with)
+{
+    while (*with != '\0' && *name == *with) {
+        name++;
+        with++;
+    }
+    return *with == '\0';
+}
+
+/* A stub's address is computed, not read from a table: the linker may not have relocated the object yet. */
+static void
+audit_take_stubs(struct link_map *map)
+{
+    if (!tidei_elf_open(&audit_stubs, map->l_addr, map->l_ld))
+        return;
+    audit_answer = tidei_elf_find(&audit_stubs, TIDEI_RUN_DRIVER);
+    __atomic_store_n(&audit_has_stubs, audit_answer != NULL, __ATOMIC_RELEASE);
+}
+
+static void
+audit_publish(void)
+{
+    if (audit_answer != NULL)
+        __atomic_store_n(audit_answer, audit_driver, __ATOMIC_RELEASE);
+}
+
+/* The stub of the driver's function of that name; NULL: it has none. */
+static void *
+audit_stub(const char *name)
+{
+    static const char prefix[] = TIDEI_RUN_STUB;
+    char stub[96];
+    size_t length = 0;
+
+    if (!__atomic_load_n(&audit_has_stubs, __ATOMIC_ACQUIRE) || name[0] != 'c' || name[1] != 'u')
+        return NULL;
+    while (prefix[length] != '\0') {
+        stub[length] = prefix[length];
+        length++;
+    }
+    for (; *name != '\0' && length < sizeof(stub) - 1; name++)
+        stub[length++] = *name;
+    stub[length] = '\0';
+    return *name == '\0' ? tidei_elf_find(&audit_stubs, stub) : NULL;
+}
+
+#if defined __x86_64__
+#define AUDIT_DATA(type) ((type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
+#define AUDIT_RELATIVE   R_X86_64_RELATIVE
+static long
+audit_protect(uintptr_t address, size_t length, long rights)
+{
+    long result = SYS_mprotect;
+
+    __asm__ volatile("syscall" : "+a"(result) : "D"(address), "S"(length), "d"(rights) : "rcx", "r11", "memory");
+    return result;
+}
+#elif defined __aarch64__
+#define AUDIT_DATA(type) ((type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_ABS64)
+#define AUDIT_RELATIVE   R_AARCH64_RELATIVE
+static long
+audit_protect(uintptr_t address, size_t length, long rights)
+{
+    register long number __asm__("x8") = SYS_mprotect;
+    register long first __asm__("x0") = (long)address;
+    register long second __asm__("x1") = (long)length;
+    register long third __asm__("x2") = rights;
+
+    __asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third) : "memory");
+    return first;
+}
+#else
+#error "no system calls for this processor"
+#endif
+
+/* Note an object that is loaded before the stubs: what it has of the driver's names is found in it. */
+static void
+audit_note_tool(const struct link_map *map)
+{
+    struct tidei_elf_symbols symbols;
+
+    if (!tidei_elf_open(&symbols, map->l_addr, map->l_ld))
+        return;
+    if (audit_tool_count < AUDIT_TOOLS)
+        audit_tools[audit_tool_count] = symbols;
+    if (audit_tool_count <= AUDIT_TOOLS)
+        audit_tool_count++;
+}
+
+/* Whether others find a function of the driver's in another tool. */
+static bool
+audit_is_of_tool(const char *name)
+{
+    for (size_t i = 0; i < audit_tool_count && i < AUDIT_TOOLS; i++) {
+        if (tidei_elf_find(&audit_tools[i], name) != NULL)
+            return true;
+    }
+    return audit_tool_count > AUDIT_TOOLS;
+}
+
+/* The relocations of an object that is not relocated yet. */
+struct audit_relocations {
+    const Elf64_Rela *first;
+    size_t bytes;
+    uintptr_t segment; /* the page with which their segment begins */
+    bool is_linked;    /* with the driver, by a DT_NEEDED of its own */
+};
+
+static void
+audit_read_relocations(const struct link_map *map, const char *names, struct audit_relocations *out)
+{
+    *out = (struct audit_relocations){ 0 };
+    for (const Elf64_Dyn *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_RELA)
+            out->first = tidei_elf_pointer(map->l_addr, entry->d_un.d_ptr);
+        else if (entry->d_tag == DT_RELASZ)
+            out->bytes = entry->d_un.d_val;
+        else if (entry->d_tag == DT_NEEDED && audit_begins(names + entry->d_un.d_val, TIDEI_RUN_LIBCUDA))
+            out->is_linked = true;
+    }
+}
+
+/*
+ * Whether the relocations lie in a segment that is read and nothing else, whose rights can be taken and given. The
+ * header of an object that was loaded at some address is at that address.
+ */
+static bool
+audit_find_segment(const struct link_map *map, struct audit_relocations *all)
+{
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
+    uintptr_t place = (uintptr_t)all->first - map->l_addr;
+
+    if (map->l_addr == 0 || header->e_ident[EI_MAG0] != ELFMAG0 || header->e_ident[EI_MAG1] != ELFMAG1)
+        return false;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        const Elf64_Phdr *segment = (const Elf64_Phdr *)(map->l_addr + header->e_phoff + i * sizeof(*segment));
+
+        if (segment->p_type == PT_LOAD && place >= segment->p_vaddr &&
+            place + all->bytes <= segment->p_vaddr + segment->p_filesz) {
+            all->segment = map->l_addr + (segment->p_vaddr & -segment->p_align);
+            return segment->p_flags == PF_R;
+        }
+    }
+    return false;
+}
+
+/* Let the segment of the relocations be written, or no longer. It begins with a page: `l_addr` and all segments do. */
+static bool
+audit_open_segment(const struct audit_relocations *all, bool open)
+{
+    uintptr_t end = (uintptr_t)all->first + all->bytes;
+
+    return audit_protect(all->segment, end - all->segment, PROT_READ | (open ? PROT_WRITE : 0)) == 0;
+}
+
+/* Change the relocations of data by which an object would get the driver's functions. */
+static void
+audit_relocate(const struct link_map *map)
+{
+    struct tidei_elf_symbols symbols;
+    struct audit_relocations all;
+    bool is_open = false;
+
+    tidei_elf_open(&symbols, map->l_addr, map->l_ld);
+    if (symbols.symbols == NULL || symbols.names == NULL)
+        return;
+    audit_read_relocations(map, symbols.names, &all);
+    if (!all.is_linked || all.first == NULL || !audit_find_segment(map, &all))
+        return;
+    for (size_t i = 0; i < all.bytes / sizeof(*all.first); i++) {
+        Elf64_Rela *relocation = (Elf64_Rela *)&all.first[i];
+        const Elf64_Sym *symbol = &symbols.symbols[ELF64_R_SYM(relocation->r_info)];
+        void *stub = NULL;
+
+        if (AUDIT_DATA(ELF64_R_TYPE(relocation->r_info)) && symbol->st_shndx == SHN_UNDEF && relocation->r_addend == 0)
+            stub = audit_stub(symbols.names + symbol->st_name);
+        if (stub == NULL || audit_is_of_tool(symbols.names + symbol->st_name))
+            continue;
+        is_open = is_open || audit_open_segment(&all, true);
+        if (!is_open)
+            return;
+        relocation->r_addend = (Elf64_Sxword)((uintptr_t)stub - map->l_addr);
+        relocation->r_info = ELF64_R_INFO(0, AUDIT_RELATIVE);
+    }
+    if (is_open)
+        audit_open_segment(&all, false);
+}
+
+AUDIT_EXPORT unsigned
+la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
+{
+    const char *name = audit_base_name(map->l_name != NULL ? map->l_name : "");
+
+    if (audit_begins(name, TIDEI_RUN_LIBCUDA) && audit_driver == NULL) {
+        *cookie = AUDIT_DRIVER;
+        audit_driver = map;
+        audit_publish();
+        return LA_FLG_BINDTO;
+    }
+    if (audit_begins(name, "libtidemark.so") || audit_begins(name, "libtidemark-")) {
+        *cookie = AUDIT_OWN;
+        if (tidei_elf_equal(name, TIDEI_RUN_PRELOAD) && !audit_has_stubs) {
+            audit_take_stubs(map);
+            audit_publish();
+            /* The program comes first of all objects. */
+            if (audit_program != NULL)
+                audit_relocate(audit_program);
+        }
+    } else if (audit_has_stubs) {
+        audit_relocate(map);
+    } else if (namespace == LM_ID_BASE) {
+        /* Other auditors have namespaces of their own. */
+        if (audit_program == NULL)
+            audit_program = map;
+        audit_note_tool(map);
+    }
+    return LA_FLG_BINDFROM;
+}
+
+AUDIT_EXPORT unsigned
+la_objclose(uintptr_t *cookie)
+{
+    if (*cookie == AUDIT_DRIVER) {
+        audit_driver = NULL;
+        audit_publish();
+    }
+    return 0;
+}
+
+AUDIT_EXPORT uintptr_t
+la_symbind64(Elf64_Sym *symbol, unsigned index, uintptr_t *from, uintptr_t *to, unsigned *flags, const char *name)
+{
+    void *stub = NULL;
+
+    (void)index;
+    (void)flags;
+    if (*to == AUDIT_DRIVER && *from != AUDIT_DRIVER && *from != AUDIT_OWN)
+        stub = audit_stub(name);
+    return stub != NULL ? (uintptr_t)stub : symbol->st_value;
+}

@@ -1,0 +1,85 @@
+#!/bin/sh
+# Tests `tidemark run` with the account of the library, on the fake driver: what is in the traces, under which names, and
+# what a limit does.
+: "${top_srcdir:=$(dirname "$0")/..}"
+. "$top_srcdir/tests/tap.sh"
+top_srcdir=$(cd "$top_srcdir" && pwd)
+top_builddir=$(cd "$top_builddir" && pwd)
+fake=$top_builddir/tests/fake-cuda/.libs
+reach=$top_builddir/tests/run/reach
+test -x "$reach" && test -e "$top_builddir/.libs/libtidemark-run.so" ||
+    skip_all 'this build has no objects for tidemark run, or no fake driver'
+unset TIDEMARK_STACK TIDEMARK_LIBRARY LD_AUDIT LD_PRELOAD NVTX_INJECTION64_PATH
+LD_LIBRARY_PATH=$fake:$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+tidemark=$top_builddir/.libs/tidemark
+test -x "$tidemark" || tidemark=$top_builddir/tidemark
+usual='0 1 0 1 0 0 1073741824'
+
+# run OPTION... -- PROGRAM...: in an empty folder; output to $said, status to $status, the files there to $files.
+run() {
+    rm -rf "$scratch/here"
+    mkdir "$scratch/here"
+    said=$(cd "$scratch/here" && timeout 60 "$tidemark" run "$@" 2>&1)
+    status=$?
+    files=$(cd "$scratch/here" && ls | tr '\n' ' ')
+}
+
+# rows TRACE: allocations, those that failed, bytes that were allocated, and what is live.
+rows() {
+    "$tidemark" query --csv "$1" \
+        'SELECT count(*), sum(status <> 0), sum(iif(status = 0, size, 0)), sum(status = 0 AND free_ns IS NULL) FROM allocation' |
+        tail -n 1
+}
+
+plan 21
+
+for way in audit preload; do
+    run --interpose=$way -o t.db -- "$reach" handle
+    is "$status $said $files" "0 handle: $usual t.db " "a program is recorded, and nothing else is left ($way)"
+    is "$(rows "$scratch/here/t.db")" '1,0,1048576,0' "the trace has the allocation, and its end ($way)"
+    run --interpose=$way -o t.db --limit 512KiB -- "$reach" handle
+    is "$said" 'handle: 2 1 0 0 0 0 524288' "a limit refuses as the driver does, and the device has its size ($way)"
+done
+run -- "$reach" handle
+is "$(echo "$files" | sed 's/[0-9][0-9]*/N/')" 'tidemark-N.db ' 'without -o the trace has the process id'
+run -- sh -c "'$reach' handle; '$reach' handle"
+is "$(echo "$files" | sed 's/[0-9][0-9]*/N/g')" 'tidemark-N.db tidemark-N.db ' 'each child that allocates has a trace'
+run -o t.db -- sh -c "'$reach' handle; '$reach' handle"
+is "$files" 't-2.db t.db ' 'a second process adds a number to the name of the trace'
+run -o 't%%-%h-%r.db' -- "$reach" handle
+is "$files" "t%-$(uname -n)-0.db " 'host, rank and the percent sign are in the name of the trace'
+run -o 't-%p.db' -- "$reach" exec
+is "$(cd "$scratch/here" && ls | grep -c '^t-[0-9]*\(-2\)*.db$')" 2 'a program that executes itself has another trace'
+for trace in "$scratch/here"/t-*.db; do
+    rows "$trace"
+done >"$scratch/rows"
+is "$(sort -u "$scratch/rows")" '1,0,1048576,0' 'both have all, also the one whose end was the execution'
+run -o t.db -- "$reach" die 9
+is "$status $(rows "$scratch/here/t.db")" '137 1,0,1048576,0' 'the trace of a program that is killed has all'
+run -o t.db -- "$reach" quiet
+is "$files" '' 'a process that allocates nothing leaves nothing'
+run -o t.db -- "$reach" threads
+is "$(rows "$scratch/here/t.db")" '16,0,65536,0' '16 threads that allocate first at one time are all recorded'
+run -o t.db -- "$reach" fork
+is "$status $(for file in $files; do rows "$scratch/here/$file"; done | sort -u)" '0 1,0,1048576,0' \
+    'a child of fork and its parent are recorded'
+run -o t.db --stack 'statistics | log(callstack=8)' -- "$reach" handle
+is "$status $(rows "$scratch/here/t.db")" '0 1,0,1048576,0' '--stack composes the layers'
+run -o no/such/folder/t.db -- "$reach" handle
+is "$status $(echo "$said" | wc -l) $(echo "$said" | tail -n 1)" "0 2 handle: $usual" \
+    'a trace that cannot be written is one line, and the program goes on'
+has_words "$said" 'tidemark: ' 'that line says who speaks'
+run --summary -o t.db -- "$reach" handle
+has_words "$said" "tidemark run: recorded in $scratch/here/t.db" '--summary names the trace'
+if (command -v python3 && python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))') >/dev/null 2>&1; then
+    rm -rf "$scratch/here"
+    mkdir "$scratch/here" "$scratch/bin"
+    ln -s "$tidemark" "$scratch/bin/tidemark"
+    said=$(cd "$scratch/here" && PATH=$scratch/bin:$PATH PYTHONPATH=$top_srcdir/python PYTHONDONTWRITEBYTECODE=1 \
+        python3 -m tidemark run -o t.db -- "$reach" handle 2>&1)
+    is "$said $(rows "$scratch/here/t.db")" "handle: $usual 1,0,1048576,0" 'python -m tidemark run is the same'
+else
+    skip 1 'there is no python3 of 3.9 or later'
+fi
+done_testing

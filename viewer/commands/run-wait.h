@@ -1,0 +1,15 @@
+/* Waits for the program of `tidemark run --summary`, and says what was recorded of it and of its children. */
+#ifndef VIEWER_COMMANDS_RUN_WAIT_H
+#define VIEWER_COMMANDS_RUN_WAIT_H
+
+/* This is the child, which has to become the program. */
+#define RUN_WAIT_CHILD (-1)
+
+/*
+ * Start a child, pass signals on to it, and wait for its end. Then print the summary of each trace that was begun
+ * meanwhile and fits `pattern`, an absolute path with %p and the like. Returns RUN_WAIT_CHILD in the child; in the parent
+ * the child's exit status, or it ends by the signal by which the child ended.
+ */
+int run_wait(const char *pattern);
+
+#endif
