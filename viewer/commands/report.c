@@ -219,7 +219,7 @@ report_keeps(const char *name, const char *text)
         if (strcmp(words[i], name) == 0)
             return true;
     }
-    return strcmp(name, "kind") == 0 && layer_kind_find(text)->role != LAYER_OTHER;
+    return strcmp(name, "kind") == 0 && layer_kind_find(text, "kind=plain")->role != LAYER_OTHER;
 }
 
 /* Write the manifest of one trace. */

@@ -73,7 +73,7 @@ watch_tag_name(const struct watch_process *process, uint32_t id, char *buffer, s
 static uint64_t
 names_limit(const char *kind, const char *config)
 {
-    const struct layer_kind *known = layer_kind_find(kind);
+    const struct layer_kind *known = layer_kind_find(kind, config);
     char word[64];
     size_t length;
     uint64_t bytes;
@@ -119,7 +119,7 @@ names_take_layer(void *context, const struct trace *trace, sqlite3_stmt *row)
                                    .is_base = sqlite3_column_type(row, 1) == SQLITE_NULL };
     tidei_visible_copy(kind != NULL ? kind : "", layer->kind, sizeof(layer->kind));
     snprintf(layer->name, sizeof(layer->name), "%u %s", layer->id, layer->kind);
-    if (layer_kind_find(layer->kind)->role == LAYER_CUTS)
+    if (layer_kind_find(layer->kind, "")->role == LAYER_CUTS)
         snprintf(layer->name, sizeof(layer->name), "%u %s chunks", layer->id, layer->kind);
     if (strcmp(layer->kind, "log") == 0 && below != NULL) {
         char words[24];
