@@ -29,7 +29,7 @@ ask() {
         $1"
 }
 
-plan 32
+plan 33
 
 # What is printed is so. The models are deterministic, so the figures are the same to the byte.
 for input in gpt_train multistream_sort; do
