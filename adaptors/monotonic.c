@@ -503,7 +503,8 @@ tide_monotonic_create(struct tide_resource *upstream, const struct tide_monotoni
 static void
 monotonic_tell_reset(struct monotonic *self)
 {
-    tidei_nvtx_wait(&self->base);
+    if (self->count > 0)
+        tidei_nvtx_wait(&self->base);
     for (size_t i = 0; i < self->count; i++)
         tidei_nvtx_chunk_reset((const void *)self->chunks[i].address, self->chunks[i].bytes);
 }

@@ -144,7 +144,7 @@ check_silent(void)
 
 /* With one. */
 
-#define POOL_TESTS 11
+#define POOL_TESTS 13
 
 static void
 check_pool(void)
@@ -152,6 +152,7 @@ check_pool(void)
     struct upstream *upstream = upstream_create();
     struct tide_resource *pool = over(tide_resource_retain(&upstream->base), NULL);
     const struct nvtx_tool_range *region;
+    char error[TIDE_ERROR_TEXT_BYTES];
     uint64_t waits;
     void *block;
 
@@ -175,12 +176,23 @@ check_pool(void)
        "a block that sits in a thread's cache is no region");
     is_u64(upstream->order_all_calls - waits, 1, "a region ends after the device has done what was submitted");
     ok(all_of(give(pool, block, 1000) == TIDE_EPOINTER, followed()), "a double free tells nothing");
+    block = take(pool, 1000);
+    upstream->order_all_status = TIDE_EUNSUPPORTED;
+    snprintf(error, sizeof(error), "%s", tide_error_text());
+    ok(all_of(give(pool, block, 1000) == TIDE_OK, tool->region_count == 0, strcmp(tide_error_text(), error) == 0),
+       "where the device cannot be waited for a free succeeds, and keeps the error of before");
+    upstream->order_all_status = TIDE_OK;
     upstream->fail_deallocate = 1;
     tide_trim(pool, 0);
     is_u64(tool->heap_count, 1, "a chunk that upstream does not take back stays a heap");
     tide_trim(pool, 0);
     is_u64(tool->heap_count, 0, "a chunk that goes back is no heap any more");
+    tool->answer = NVTX_TOOL_SAYS_NULL;
+    give(pool, take(pool, 1000), 1000);
+    tide_trim(pool, 0);
+    tool->answer = NVTX_TOOL_LISTENS;
     take(pool, 5000);
+    ok(all_of(tool->heap_count == 1, tool->region_count == 1), "a tool that has refused one heap is told the next");
     tide_resource_release(pool);
     ok(all_of(tool->heap_count == 0, tool->region_count == 0, followed()),
        "a pool that is destroyed with blocks out ends their regions, then the heaps");

@@ -82,7 +82,7 @@ check_texts(void)
 {
     is_string(
         check("limit(25%) | pool(maximum=12.5%) | driver(maximum=50%)"),
-        "limit(25%, alignment=256)\n| pool(maximum=12.5%, growth=2MiB, alignment=256, cache=64MiB)\n"
+        "limit(25%, alignment=256)\n| pool(maximum=12.5%, growth=2MiB, alignment=256, cache=64MiB, nvtx=auto)\n"
         "| driver(device=0, maximum=50%, default=false, location=device, host_numa=0, handle=none, fallback=none)",
         "shares stay shares, and a base of a device is printed where there is none");
     is_string(
@@ -92,7 +92,7 @@ check_texts(void)
         "sim(granularity=1, model=plain)",
         "a log that joins the trace of one above is printed with what is given, and names are kept");
     is_string(check("binning(64KiB..1MiB, 4MiB={statistics | fixed(4MiB)}) | fallback({limit(9) | host}) | host"),
-              "binning(64KiB..1MiB, 4MiB={statistics(tags=false) | fixed(4MiB, preallocate=0)})\n"
+              "binning(64KiB..1MiB, 4MiB={statistics(tags=false) | fixed(4MiB, preallocate=0, nvtx=auto)})\n"
               "| fallback({limit(9, alignment=256) | host}, any=false)\n| host",
               "layers in braces are printed in one line");
     is_string(check("guard | prefetch | managed"),

@@ -18,7 +18,7 @@ section() {
 plan 18
 is "$(answer stack 'statistics | limit(4GiB) as gpu | pool | host')" 'statistics(tags=false)
 | limit(4GiB, alignment=256) as gpu
-| pool(growth=2MiB, alignment=256, cache=64MiB)
+| pool(growth=2MiB, alignment=256, cache=64MiB, nvtx=auto)
 | host 0' 'a right text is printed in full, a layer a line'
 full=$("$tidemark" stack 'log(t.db) | pool | driver')
 is "$("$tidemark" stack "$full")" "$full" 'the full text is right, and full'

@@ -6,6 +6,7 @@
 
 #include "src/bridge/capture.h"
 #include "src/cuda/device.h"
+#include "src/resource/resource.h"
 #include "src/sync/lock.h"
 #include "src/sync/thread.h"
 #include "src/tables/grow.h"

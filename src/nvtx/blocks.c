@@ -21,8 +21,6 @@ struct range {
 static pthread_once_t blocks_once = PTHREAD_ONCE_INIT;
 static struct tidei_lock blocks_lock; /* guards the trees; a leaf */
 static void *heaps, *blocks;          /* binary trees of search.h */
-static _Atomic bool blocks_heard;     /* the tool has accepted a heap */
-static _Atomic bool blocks_unheard;   /* the tool has refused the first heap: it is not to look at any */
 
 const char *const tidei_nvtx_choices[] = { "auto", "off", NULL };
 
@@ -39,13 +37,6 @@ tidei_nvtx_wanted(uint32_t nvtx)
         return false;
     pthread_once(&blocks_once, blocks_set_up);
     return true;
-}
-
-/* Relaxed, as both words: they say what to skip, and guard no data. */
-static bool
-is_unheard(void)
-{
-    return atomic_load_explicit(&blocks_unheard, memory_order_relaxed);
 }
 
 /* Ranges that overlap are the same one. */
@@ -170,21 +161,25 @@ block_is(uintptr_t base, size_t bytes)
     return is_it;
 }
 
-/* A block whose address still has one was handed out twice, by a layer above another that tells nothing. */
+/*
+ * Tell a block, unless the tool has accepted no heap for it. A block whose address still has one was handed out twice,
+ * by a layer above another that tells nothing. False without host memory.
+ */
 static bool
 block_begin(const struct range *block)
 {
+    bool in_heap, added;
     struct range stale;
-    bool added;
 
     while (tree_take(&blocks, block->base, block->bytes, &stale))
         block_tell_end(&stale);
     tidei_lock_acquire(&blocks_lock);
-    added = tree_add(&blocks, block);
+    in_heap = tree_find(&heaps, block->base, block->bytes) != NULL;
+    added = in_heap && tree_add(&blocks, block);
     tidei_lock_release(&blocks_lock);
     if (added)
         block_tell(block);
-    return added;
+    return added || !in_heap;
 }
 
 void
@@ -193,8 +188,6 @@ tidei_nvtx_chunk(const char *name, const void *pointer, size_t bytes)
     struct range heap = { .base = (uintptr_t)pointer, .bytes = bytes }, stale;
     bool nested, added;
 
-    if (is_unheard())
-        return;
     while (tree_take(&blocks, heap.base, heap.bytes, &stale))
         block_tell_end(&stale);
     tidei_lock_acquire(&blocks_lock);
@@ -203,12 +196,8 @@ tidei_nvtx_chunk(const char *name, const void *pointer, size_t bytes)
     if (nested)
         return;
     heap.heap = tidei_nvtx_tool_heap(name, pointer, bytes);
-    if (heap.heap == NULL) {
-        if (!atomic_load_explicit(&blocks_heard, memory_order_relaxed))
-            atomic_store_explicit(&blocks_unheard, true, memory_order_relaxed);
+    if (heap.heap == NULL)
         return;
-    }
-    atomic_store_explicit(&blocks_heard, true, memory_order_relaxed);
     tidei_lock_acquire(&blocks_lock);
     added = tree_add(&heaps, &heap);
     tidei_lock_release(&blocks_lock);
@@ -240,7 +229,7 @@ tidei_nvtx_chunk_end(const void *pointer, size_t bytes)
 {
     struct range heap;
 
-    if (is_unheard() || !chunk_empty(pointer, bytes, &heap) || !tree_take(&heaps, heap.base, heap.bytes, &heap))
+    if (!chunk_empty(pointer, bytes, &heap) || !tree_take(&heaps, heap.base, heap.bytes, &heap))
         return;
     tidei_nvtx_tool_heap_end(heap.heap);
 }
@@ -250,7 +239,7 @@ tidei_nvtx_chunk_reset(const void *pointer, size_t bytes)
 {
     struct range heap;
 
-    if (!is_unheard() && bytes != 0 && chunk_empty(pointer, bytes, &heap))
+    if (chunk_empty(pointer, bytes, &heap))
         tidei_nvtx_tool_heap_reset(heap.heap);
 }
 
@@ -259,8 +248,6 @@ tidei_nvtx_wait(struct tide_resource *self)
 {
     struct tidei_error error;
 
-    if (is_unheard())
-        return;
     /* A base that cannot wait now, as while a graph is captured, has no work of the block that is under way. */
     tidei_error_save(&error);
     if (self->upstream->ops->order(self->upstream, TIDE_STREAM_ALL, 0) != TIDE_OK)
@@ -274,7 +261,7 @@ tidei_nvtx_allocate(struct tide_resource *self, const struct tidei_nvtx_plain *p
     enum tide_status status = plain->allocate(self, bytes, alignment, stream, out);
     const struct range block = { .base = (uintptr_t)*out, .bytes = bytes };
 
-    if (status != TIDE_OK || *out == NULL || bytes == 0 || is_unheard() || block_begin(&block))
+    if (status != TIDE_OK || *out == NULL || bytes == 0 || block_begin(&block))
         return status;
     tidei_deallocate_quietly(self, *out, bytes, alignment, stream);
     *out = NULL;
@@ -288,7 +275,7 @@ tidei_nvtx_deallocate(struct tide_resource *self, const struct tidei_nvtx_plain 
 {
     struct range block = { .base = (uintptr_t)pointer, .bytes = bytes };
     enum tide_status status;
-    bool told = pointer != NULL && bytes != 0 && !is_unheard() && block_is(block.base, bytes);
+    bool told = pointer != NULL && bytes != 0 && block_is(block.base, bytes);
 
     if (told) {
         tidei_nvtx_wait(self);
