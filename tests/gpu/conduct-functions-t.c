@@ -42,12 +42,14 @@ test_lookup(void)
     ok(found("cuMemAlloc", 3020, 0) == call_symbol("cuMemAlloc_v2"), "the version of the signature is enough");
     ok(found("cuMemAlloc", 2000, 0) == call_symbol("cuMemAlloc"), "an older version has the older function");
     ok(found("cuMemAllocAsync", 13000, 0) == call_symbol("cuMemAllocAsync"), "flags 0 mean the legacy default stream");
-    ok(found("cuMemAllocAsync", 13000, 1) == call_symbol("cuMemAllocAsync"), "the flag 1 means the legacy default stream");
+    ok(found("cuMemAllocAsync", 13000, 1) == call_symbol("cuMemAllocAsync"),
+       "the flag 1 means the legacy default stream");
     ok(found("cuMemAllocAsync", 13000, 2) == call_symbol("cuMemAllocAsync_ptsz"),
        "the flag 2 has the variant for the thread's default stream");
     ok(found("cuMemcpyDtoH", 13000, 2) == call_symbol("cuMemcpyDtoH_v2_ptds"),
        "the variant of a function without a stream in its parameters is _ptds");
-    ok(found("cuMemAlloc", 13000, 2) == call_symbol("cuMemAlloc_v2"), "what has no variant for the thread's default stream is the function itself");
+    ok(found("cuMemAlloc", 13000, 2) == call_symbol("cuMemAlloc_v2"),
+       "what has no variant for the thread's default stream is the function itself");
     ok(found("cuStreamBeginCapture", 10010, 2) == call_symbol("cuStreamBeginCapture_v2_ptsz"),
        "a version of a function has a variant, too");
     CU(cuGetProcAddress)("cuNoSuchFunction", &address, 13000, 0, &how);
@@ -102,7 +104,8 @@ test_pitch(void)
        "the driver chooses the pitch, and the block has pitch times height bytes");
     is_result(CU(cuMemAllocPitch)(&start, &pitch, 1000, 10, 3), CUDA_ERROR_INVALID_VALUE,
               "the elements of rows have 4, 8 or 16 bytes");
-    is_result(CU(cuMemAllocPitch)(&start, &pitch, 0, 10, 4), CUDA_ERROR_INVALID_VALUE, "rows without bytes are refused");
+    is_result(CU(cuMemAllocPitch)(&start, &pitch, 0, 10, 4), CUDA_ERROR_INVALID_VALUE,
+              "rows without bytes are refused");
     MUST(cuMemFree, address);
 }
 
@@ -116,9 +119,11 @@ test_pinned(void)
     is_result(CU(cuMemHostUnregister)(own), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
               "pinned memory of the driver cannot be unregistered");
     is_result(CU(cuMemHostRegister)(page, 2 * 4096, 0), CUDA_SUCCESS, "memory of the program is registered");
-    is_result(CU(cuMemHostRegister)(page, 4096, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "memory that is registered is not registered again");
+    is_result(CU(cuMemHostRegister)(page, 4096, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+              "memory that is registered is not registered again");
     MUST(cuMemHostGetDevicePointer, &address, page, 0);
-    is_result(CU(cuMemFreeHost)(page), CUDA_ERROR_INVALID_VALUE, "registered memory is not freed as the driver's pinned memory is");
+    is_result(CU(cuMemFreeHost)(page), CUDA_ERROR_INVALID_VALUE,
+              "registered memory is not freed as the driver's pinned memory is");
     is_result(CU(cuMemHostUnregister)(page), CUDA_SUCCESS, "registered memory is unregistered");
     is_result(CU(cuMemHostUnregister)(page), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "memory is unregistered once");
     MUST(cuMemFreeHost, own);
@@ -137,9 +142,7 @@ device_free_bytes(void)
 static void
 test_arrays(void)
 {
-    CUDA_ARRAY_DESCRIPTOR flat = {
-        .Width = 2048, .Height = 4096, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4
-    };
+    CUDA_ARRAY_DESCRIPTOR flat = { .Width = 2048, .Height = 4096, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4 };
     CUDA_ARRAY3D_DESCRIPTOR deep = { .Width = 1024, .Height = 1024, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 4 };
     CUDA_ARRAY3D_DESCRIPTOR seen = { 0 };
     CUDA_ARRAY_MEMORY_REQUIREMENTS needs = { 0 };
@@ -158,15 +161,19 @@ test_arrays(void)
     MUST(cuArray3DCreate, &deferred, &deep);
     is_result(CU(cuArrayGetMemoryRequirements)(&needs, deferred, 0), CUDA_SUCCESS,
               "memory requirements are told of an array with deferred mapping");
-    ok(all_of(needs.size >= 16 * MIB, needs.alignment > 0), "the memory requirements are at least the bytes of the elements");
+    ok(all_of(needs.size >= 16 * MIB, needs.alignment > 0),
+       "the memory requirements are at least the bytes of the elements");
     deep.Flags = 0;
     MUST(cuMipmappedArrayCreate, &mipmap, &deep, 3);
     MUST(cuMipmappedArrayGetLevel, &level, mipmap, 2);
     MUST(cuArray3DGetDescriptor, &seen, level);
-    ok(all_of(seen.Width == 256, seen.Height == 256), "each level of a mipmapped array has half the width of the one before");
-    is_result(CU(cuMipmappedArrayGetLevel)(&level, mipmap, 3), CUDA_ERROR_INVALID_VALUE, "a mipmapped array has no more levels than it was created with");
+    ok(all_of(seen.Width == 256, seen.Height == 256),
+       "each level of a mipmapped array has half the width of the one before");
+    is_result(CU(cuMipmappedArrayGetLevel)(&level, mipmap, 3), CUDA_ERROR_INVALID_VALUE,
+              "a mipmapped array has no more levels than it was created with");
     deep.NumChannels = 3;
-    is_result(CU(cuArray3DCreate)(&level, &deep), CUDA_ERROR_INVALID_VALUE, "the elements of arrays have 1, 2 or 4 channels");
+    is_result(CU(cuArray3DCreate)(&level, &deep), CUDA_ERROR_INVALID_VALUE,
+              "the elements of arrays have 1, 2 or 4 channels");
     MUST(cuMipmappedArrayDestroy, mipmap);
     MUST(cuArrayDestroy, deferred);
     MUST(cuArrayDestroy, array);
@@ -312,7 +319,8 @@ test_handles(void)
     is_result(CU(cuMemRetainAllocationHandle)(&again, (void *)(uintptr_t)address), CUDA_SUCCESS,
               "the handle of a mapping can be retained");
     MUST(cuMemGetAllocationPropertiesFromHandle, &seen, again);
-    ok(all_of(seen.location.type == CU_MEM_LOCATION_TYPE_DEVICE, seen.location.id == 0), "a handle tells where it lies");
+    ok(all_of(seen.location.type == CU_MEM_LOCATION_TYPE_DEVICE, seen.location.id == 0),
+       "a handle tells where it lies");
     MUST(cuMemUnmap, address, 2 * MIB);
     MUST(cuMemRelease, again);
     MUST(cuMemAddressFree, address, 2 * MIB);
