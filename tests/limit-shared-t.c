@@ -1,4 +1,4 @@
-/* Tests adaptors/limit/shared.c: a budget that processes share, and what is left of it when they are killed. */
+/* Tests adaptors/limit/shared.c and what it stands on: a budget that processes share, and what kills leave of it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -32,14 +32,13 @@ static struct board {
     _Atomic uint64_t held[PROCESSES][THREADS];
     _Atomic uint64_t doomed[PROCESSES]; /* odd: about to be killed, or gone */
     _Atomic uint64_t refused, served;
-} *board;
+} * board;
 
 static struct tide_resource *
 shared(uint64_t limit_bytes)
 {
-    struct tide_limit_options options = {
-        TIDE_OPTIONS(options), .limit_bytes = limit_bytes, .alignment = 1, .shared = path
-    };
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = limit_bytes, .alignment = 1,
+                                          .shared = path };
     struct tide_resource *base = NULL, *limit = NULL;
 
     if (tide_sim_create(NULL, &base) != TIDE_OK)
@@ -243,7 +242,8 @@ check_files(void)
     fails(text, "symbolic link", "a symbolic link is not followed");
     unlink(path);
     limit = shared(10 * MIB);
-    fails(text, "was made with limit=10MiB, and is wanted with limit=1MiB here", "another bound than the first's is an error");
+    fails(text, "was made with limit=10MiB, and is wanted with limit=1MiB here",
+          "another bound than the first's is an error");
     if (geteuid() != 0)
         skip(1, "only root can become another user");
     else
@@ -259,7 +259,8 @@ check_errors(void)
     fails("limit(1MiB, shared=..) | host", "expected up to 200 letters", "a name that begins with a point is an error");
     fails("limit(1MiB, shared=/nonexistent/budget) | host", "No such file or directory",
           "a path without its folder is an error");
-    fails("limit(count=3, shared=a) | host", "must have limit=", "a shared budget without a number of bytes is an error");
+    fails("limit(count=3, shared=a) | host",
+          "must have limit=", "a shared budget without a number of bytes is an error");
     fails("limit(1MiB, count=3, shared=a) | host", "has no count=", "a shared budget with a count is an error");
     fails("limit(1MiB, soft=1KiB, shared=a) | host", "has no soft=", "a shared budget with a soft limit is an error");
     fails("limit(1MiB, budget=a, shared=a) | host", "both budget= and shared=", "both kinds of budget are an error");

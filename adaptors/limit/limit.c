@@ -46,12 +46,12 @@
 /* The account of all limits with the same budget name, whichever stack they are in; or of one limit without a name. */
 struct budget {
     struct tidei_ledger ledger;
-    struct limit_shared *shared; /* owned; NULL: the budget is this process's, and the ledger counts */
-    uint64_t limit_bytes;        /* UINT64_MAX: no bound */
-    uint64_t limit_count;        /* UINT64_MAX: no bound */
-    uint64_t soft_limit_bytes;   /* 0: none */
-    char *name;                  /* owned; NULL for a single limit's account */
-    size_t references;           /* this and next: for named budgets, guarded by the lock of the list */
+    struct tidei_limit_shared *shared; /* owned; NULL: the budget is this process's, and the ledger counts */
+    uint64_t limit_bytes;              /* UINT64_MAX: no bound */
+    uint64_t limit_count;              /* UINT64_MAX: no bound */
+    uint64_t soft_limit_bytes;         /* 0: none */
+    char *name;                        /* owned; NULL for a single limit's account */
+    size_t references;                 /* this and next: for named budgets, guarded by the lock of the list */
     struct budget *next;
 };
 
@@ -71,7 +71,7 @@ static void
 budget_free(struct budget *budget)
 {
     if (budget->shared != NULL)
-        limit_shared_detach(budget->shared);
+        tidei_limit_shared_detach(budget->shared);
     tidei_ledger_fini(&budget->ledger);
     free(budget->name);
     free(budget);
@@ -91,14 +91,14 @@ budget_new(const struct tide_limit_options *options, struct budget **out)
     struct budget *budget = aligned_alloc(_Alignof(struct budget), sizeof(*budget));
     struct tidei_amount mark = { options->limit_bytes, options->limit_count };
     char *name = budget_name(options) != NULL ? strdup(budget_name(options)) : NULL;
-    struct limit_shared *shared = NULL;
+    struct tidei_limit_shared *shared = NULL;
     enum tide_status status = TIDE_OK;
 
     *out = NULL;
     if (budget == NULL || (name == NULL && budget_name(options) != NULL))
         status = tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*budget));
     else if (options->shared != NULL)
-        status = limit_shared_attach(name, options->limit_bytes, &shared);
+        status = tidei_limit_shared_attach(name, options->limit_bytes, &shared);
     if (status != TIDE_OK) {
         free(name);
         free(budget);
@@ -174,7 +174,7 @@ budget_put(struct budget *budget)
 /*
  * Find or create the budget that the options name; create an unnamed one where they name none. The other options are in
  * the form of struct budget. *out holds a reference; NULL on failure. Errors: TIDE_ENOMEM, TIDE_EINVAL (the existing
- * one has other bounds), those of limit_shared_attach; the text is set.
+ * one has other bounds), those of tidei_limit_shared_attach; the text is set.
  */
 static enum tide_status
 budget_get(const struct tide_limit_options *options, struct budget **out)
@@ -252,7 +252,7 @@ limit_refuse(const struct limit *limit, uint64_t counted, const struct tidei_amo
 
 /* Its own function, so that the request of another limit does not make room for the answer. */
 static __attribute__((noinline)) enum tide_status
-limit_refuse_shared(const struct limit *limit, uint64_t counted, const struct limit_shared_figures *used)
+limit_refuse_shared(const struct limit *limit, uint64_t counted, const struct tidei_limit_shared_figures *used)
 {
     const struct budget *budget = limit->budget;
 
@@ -271,15 +271,15 @@ static enum tide_status
 limit_allocate_shared(struct limit *limit, uint64_t counted, size_t bytes, size_t alignment, tide_stream stream,
                       void **out)
 {
-    struct limit_shared *shared = limit->budget->shared;
-    struct limit_shared_figures used;
+    struct tidei_limit_shared *shared = limit->budget->shared;
+    struct tidei_limit_shared_figures used;
     enum tide_status status;
 
-    if (!limit_shared_add(shared, counted, &used))
+    if (!tidei_limit_shared_add(shared, counted, &used))
         return limit_refuse_shared(limit, counted, &used);
     status = tidei_allocate(limit->base.upstream, bytes, alignment, stream, out);
     if (status != TIDE_OK)
-        limit_shared_take_off(shared, counted);
+        tidei_limit_shared_take_off(shared, counted);
     return status;
 }
 
@@ -339,12 +339,12 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
 static void
 budget_read(struct budget *budget, struct tide_limit_figures *out)
 {
-    struct limit_shared_figures shared;
+    struct tidei_limit_shared_figures shared;
     struct tidei_ledger_figures counted;
 
     memset(out, 0, sizeof(*out));
     if (budget->shared != NULL) {
-        limit_shared_read(budget->shared, &shared);
+        tidei_limit_shared_read(budget->shared, &shared);
         out->used_bytes = shared.used_bytes;
         out->own_bytes = shared.own_bytes;
         out->processes = shared.processes;
@@ -389,7 +389,7 @@ limit_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
         return limit_mismatch(budget, counted);
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     if (status == TIDE_OK && budget->shared != NULL)
-        limit_shared_take_off(budget->shared, counted);
+        tidei_limit_shared_take_off(budget->shared, counted);
     else if (status == TIDE_OK)
         tidei_ledger_take_off(&budget->ledger, counted);
     return status;

@@ -34,32 +34,32 @@
 #include "src/sync/thread.h"
 #include "src/trace/ring/claim.h"
 
-#define LIMIT_SHARED_LANES  8
-#define LIMIT_SHARED_CLOSED ((uint64_t)1 << 63) /* in a lease: it may not be changed without the lock */
+#define TIDEI_LIMIT_LANES  8
+#define TIDEI_LIMIT_CLOSED ((uint64_t)1 << 63) /* in a lease: it may not be changed without the lock */
 
-struct limit_lane {
+struct tidei_limit_lane {
     _Alignas(64) _Atomic uint64_t lease; /* changed by the threads of its process; CLOSED by the holder of the lock */
     _Atomic uint64_t granted;            /* changed by the holder of the lock; only the sum over lanes has a meaning */
 };
 
-struct limit_file;
+struct tidei_limit_file;
 
-struct limit_shared {
-    struct limit_lane *_Atomic lanes; /* of this process; in a child of fork() closed ones, until it has a slot */
+struct tidei_limit_shared {
+    struct tidei_limit_lane *_Atomic lanes; /* of this process; in a child of fork() closed ones, until it has a slot */
     uint64_t limit_bytes;
     char *name, *path;      /* owned */
     struct tidei_lock lock; /* taken before that of the file, whose holder is a process; guards what follows */
-    struct limit_file *file;
+    struct tidei_limit_file *file;
     struct tidei_claim *claim; /* owned; the locks on the file */
     uint32_t slot;             /* of this process */
     bool is_orphan;            /* in a child of fork(): it has no slot yet, and `file` and `claim` are the parent's */
     uint64_t inherited_bytes;  /* in a child of fork(): blocks of the parent, which it may free */
     uint64_t forked_bytes;     /* that a child would inherit */
-    struct limit_shared *next; /* in the list of this process */
+    struct tidei_limit_shared *next; /* in the list of this process */
 };
 
 /* What the processes have, when a request was refused or somebody asks. */
-struct limit_shared_figures {
+struct tidei_limit_shared_figures {
     uint64_t used_bytes; /* of all processes */
     uint64_t own_bytes;  /* of this one */
     uint32_t processes;  /* this one included */
@@ -70,21 +70,22 @@ struct limit_shared_figures {
  * the error text is set: TIDE_EINVAL (the name; another bound; another user's), TIDE_EIO, TIDE_EFORMAT, TIDE_ENOMEM,
  * TIDE_EBUSY (no slot is left), TIDE_EUNSUPPORTED (a file system without such locks).
  */
-enum tide_status limit_shared_attach(const char *name, uint64_t limit_bytes, struct limit_shared **out);
+enum tide_status tidei_limit_shared_attach(const char *name, uint64_t limit_bytes, struct tidei_limit_shared **out);
 /* Give back all that is outstanding. The last process removes the file. */
-void limit_shared_detach(struct limit_shared *shared);
+void tidei_limit_shared_detach(struct tidei_limit_shared *shared);
 
-void limit_shared_read(struct limit_shared *shared, struct limit_shared_figures *out);
+void tidei_limit_shared_read(struct tidei_limit_shared *shared, struct tidei_limit_shared_figures *out);
 
 /* The slow paths of the functions below. */
-bool limit_shared_ask_add(struct limit_shared *shared, uint64_t bytes, struct limit_shared_figures *refusal);
-void limit_shared_ask_take_off(struct limit_shared *shared, uint64_t bytes);
+bool tidei_limit_shared_ask_add(struct tidei_limit_shared *shared, uint64_t bytes,
+                                struct tidei_limit_shared_figures *refusal);
+void tidei_limit_shared_ask_take_off(struct tidei_limit_shared *shared, uint64_t bytes);
 
-static inline struct limit_lane *
-limit_shared_lane(struct limit_shared *shared)
+static inline struct tidei_limit_lane *
+tidei_limit_shared_lane(struct tidei_limit_shared *shared)
 {
     /* Relaxed: only a child of fork() changes it, while it has one thread. */
-    return &atomic_load_explicit(&shared->lanes, memory_order_relaxed)[tidei_thread->number % LIMIT_SHARED_LANES];
+    return &atomic_load_explicit(&shared->lanes, memory_order_relaxed)[tidei_thread->number % TIDEI_LIMIT_LANES];
 }
 
 /*
@@ -92,7 +93,7 @@ limit_shared_lane(struct limit_shared *shared)
  * threads share; memory is handed over by those who allocate and free.
  */
 static inline bool
-limit_shared_use(struct limit_lane *lane, uint64_t bytes)
+tidei_limit_shared_use(struct tidei_limit_lane *lane, uint64_t bytes)
 {
     uint64_t lease = atomic_load_explicit(&lane->lease, memory_order_relaxed);
 
@@ -106,17 +107,17 @@ limit_shared_use(struct limit_lane *lane, uint64_t bytes)
 
 /* Add an allocation of `bytes`. False: it is refused, and *refusal has the reason. */
 static inline bool
-limit_shared_add(struct limit_shared *shared, uint64_t bytes, struct limit_shared_figures *refusal)
+tidei_limit_shared_add(struct tidei_limit_shared *shared, uint64_t bytes, struct tidei_limit_shared_figures *refusal)
 {
-    return __builtin_expect(limit_shared_use(limit_shared_lane(shared), bytes), 1) ||
-           limit_shared_ask_add(shared, bytes, refusal);
+    return __builtin_expect(tidei_limit_shared_use(tidei_limit_shared_lane(shared), bytes), 1) ||
+           tidei_limit_shared_ask_add(shared, bytes, refusal);
 }
 
 /* Take an allocation of `bytes` off. */
 static inline void
-limit_shared_take_off(struct limit_shared *shared, uint64_t bytes)
+tidei_limit_shared_take_off(struct tidei_limit_shared *shared, uint64_t bytes)
 {
-    struct limit_lane *lane = limit_shared_lane(shared);
+    struct tidei_limit_lane *lane = tidei_limit_shared_lane(shared);
     uint64_t lease = atomic_load_explicit(&lane->lease, memory_order_relaxed);
 
     while ((int64_t)lease >= 0) {
@@ -124,7 +125,7 @@ limit_shared_take_off(struct limit_shared *shared, uint64_t bytes)
                                                   memory_order_relaxed))
             return;
     }
-    limit_shared_ask_take_off(shared, bytes);
+    tidei_limit_shared_ask_take_off(shared, bytes);
 }
 
 #endif
