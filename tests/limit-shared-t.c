@@ -266,7 +266,7 @@ check_errors(void)
     fails("limit(1MiB, budget=a, shared=a) | host", "both budget= and shared=", "both kinds of budget are an error");
 }
 
-#define NAME_TESTS 2
+#define NAME_TESTS 3
 
 /* A word is a file in /dev/shm. */
 static void
@@ -277,6 +277,8 @@ check_name(void)
 
     snprintf(text, sizeof(text), "limit(1MiB, shared=test-%d) | host", (int)getpid());
     snprintf(file, sizeof(file), "/dev/shm/tidemark-budget-test-%d", (int)getpid());
+    ok(all_of(tide_stack_check(text, NULL, 0, NULL) == TIDE_OK, access(file, F_OK) != 0),
+       "stack text that is only checked makes no shared budget");
     if (tide_stack_parse(text, &stack) != TIDE_OK)
         diag("%s", tide_error_text());
     ok(access(file, F_OK) == 0, "a word names a file in /dev/shm");
