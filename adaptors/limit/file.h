@@ -40,6 +40,12 @@ bool tidei_limit_slot_is_used(const struct tidei_limit_slot *slot);
 /* Take back the leases of all processes, all at one moment. Afterwards the grants are what is outstanding. */
 void tidei_limit_recall(struct tidei_limit_file *file);
 
+/* What a process has outstanding, as its lanes say; of one moment only while they are not used. */
+uint64_t tidei_limit_outstanding(const struct tidei_limit_slot *slot);
+
+/* What all processes have outstanding at one moment, and the one with the slot `own` of it. They keep their leases. */
+void tidei_limit_look(struct tidei_limit_file *file, uint32_t own, uint64_t *used_bytes, uint64_t *own_bytes);
+
 /* Complete what a process had begun that was killed with the lock. */
 void tidei_limit_repair(struct tidei_limit_file *file);
 

@@ -124,6 +124,29 @@ tidei_limit_recall(struct tidei_limit_file *file)
     file->served = 0;
 }
 
+uint64_t
+tidei_limit_outstanding(const struct tidei_limit_slot *slot)
+{
+    uint64_t sum = tidei_limit_granted(slot);
+
+    for (int i = 0; i < TIDEI_LIMIT_LANES; i++)
+        sum -= atomic_load_explicit(&slot->lanes[i].lease, memory_order_relaxed) & ~TIDEI_LIMIT_CLOSED;
+    return (int64_t)sum > 0 ? sum : 0;
+}
+
+void
+tidei_limit_look(struct tidei_limit_file *file, uint32_t own, uint64_t *used_bytes, uint64_t *own_bytes)
+{
+    *used_bytes = 0;
+    lanes_close(file);
+    *own_bytes = tidei_limit_outstanding(&file->slots[own]);
+    for (uint32_t i = 0; i < file->slots_end; i++) {
+        if (tidei_limit_slot_is_used(&file->slots[i]))
+            *used_bytes += tidei_limit_outstanding(&file->slots[i]);
+    }
+    lanes_reopen(file);
+}
+
 /* Complete what a process had begun that was killed with the lock. */
 void
 tidei_limit_repair(struct tidei_limit_file *file)

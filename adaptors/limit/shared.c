@@ -30,24 +30,15 @@ shared_no_memory(const char *name)
 
 /* fork() */
 
-/* What this process has outstanding, as the lanes say. Exact while no other thread allocates or frees. */
-static uint64_t
-shared_own(const struct tidei_limit_shared *shared)
-{
-    const struct tidei_limit_slot *slot = &shared->file->slots[shared->slot];
-    uint64_t sum = tidei_limit_granted(slot);
-
-    for (int i = 0; i < TIDEI_LIMIT_LANES; i++)
-        sum -= atomic_load_explicit(&slot->lanes[i].lease, memory_order_relaxed) & ~TIDEI_LIMIT_CLOSED;
-    return sum;
-}
-
 /* A child has a slot of its own from its first request on. What it inherits counts in its parent's. */
 static void
 shareds_before_fork(void)
 {
     for (struct tidei_limit_shared *shared = shareds.first; shared != NULL; shared = shared->next) {
-        shared->forked_bytes = shared->inherited_bytes + (shared->is_orphan ? 0 : shared_own(shared));
+        const struct tidei_limit_slot *slot = &shared->file->slots[shared->slot];
+
+        shared->forked_bytes = shared->inherited_bytes + (shared->is_orphan ? 0 : tidei_limit_outstanding(slot));
+        (shared->is_orphan ? 0 : tidei_limit_outstanding(&shared->file->slots[shared->slot]));
     }
 }
 
@@ -224,8 +215,8 @@ tidei_limit_shared_read(struct tidei_limit_shared *shared, struct tidei_limit_sh
     if (!shared_begin(shared))
         return;
     tidei_limit_sweep(shared->file, shared->claim, shared->slot);
-    tidei_limit_recall(shared->file);
-    shared_figures(shared, out);
+    tidei_limit_look(shared->file, shared->slot, &out->used_bytes, &out->own_bytes);
+    out->processes = shared_processes(shared->file);
     shared_end(shared);
 }
 
