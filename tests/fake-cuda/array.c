@@ -1,6 +1,7 @@
 /*
  * Arrays of the fake driver: bytes of the device and a description, without addresses. As documented, the driver tells
- * the memory requirements only of an array with deferred mapping, which takes no memory of its own; nor does a sparse one.
+ * the memory requirements only of an array with deferred mapping. Such an array takes no memory of its own, nor does a
+ * sparse one.
  */
 #include "tests/fake-cuda/memory.h"
 

@@ -1,4 +1,4 @@
-/* Tests that the fake driver loads the library of CUDA_INJECTION64_PATH as the real one does, and has no export tables. */
+/* Tests that the fake driver loads the library of CUDA_INJECTION64_PATH as the real one does, and has no tables. */
 #include "tests/gpu/gpu.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
- * The real driver's functions that the fake lacks: found by name and by address as there, and not supported when called.
+ * The real driver's functions that the fake lacks: found by name and by address as there, not supported when called.
  * FAKE_CUDA_TELL=1 names each on stderr.
  */
 #include <stdbool.h>
