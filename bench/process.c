@@ -29,7 +29,7 @@
 #define TURNS 400
 #define LIVE  64 /* blocks that are live at a time */
 
-static CUresult(CUDAAPI *wrapped_alloc)(CUdeviceptr *, size_t), (CUDAAPI *wrapped_free)(CUdeviceptr);
+static CUresult(CUDAAPI *wrapped_alloc)(CUdeviceptr *, size_t), (CUDAAPI * wrapped_free)(CUdeviceptr);
 static CUresult(CUDAAPI *get_current)(CUcontext *);
 static uint64_t nothing_next;
 
