@@ -3,7 +3,7 @@
  * cuMemFree, with and without the wrappers, in turns. The calls themselves do nothing here, so that their difference is
  * all that is seen; the context is asked of the driver that is there, such as the fake one:
  *
- *     tests/fake-cuda/run bench/process [STACK]       STACK: "limit(1TiB)" unless given; "log" records
+ *     LD_LIBRARY_PATH=tests/fake-cuda/.libs bench/process [STACK]       STACK: "limit(1TiB)" unless given; "log" records
  *
  * LIMITATIONS
  *  - cuCtxGetCurrent of the fake driver is a part of the figure; its own line says what it takes.
@@ -98,7 +98,7 @@ start(const char *stack)
     size_t count;
 
     if (library == NULL)
-        bench_fail("no CUDA driver: run it with tests/fake-cuda/run");
+        bench_fail("no CUDA driver: LD_LIBRARY_PATH=tests/fake-cuda/.libs has the fake one");
     *(void **)&init = dlsym(library, "cuInit");
     *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain");
     *(void **)&set = dlsym(library, "cuCtxSetCurrent");
