@@ -408,7 +408,7 @@ main(void)
         diag("no pool");
     edge_run(&random, LIMIT / EDGE_THREADS, 256 * KIB);
     ok(edge_refused == 0 && edge_wrong == 0, "16 threads whose requests all fit are never refused");
-    edge_run(&random, LIMIT, 2 * MIB);
+    edge_run(&random, 4 * LIMIT, 2 * MIB); /* one thread alone reaches the limit */
     ok(edge_passed == 0 && edge_wrong == 0 && edge_live == 0, "16 threads that want more never pass the limit");
     ok(edge_refused != 0, "those that do not fit are refused as out of memory");
     fill_run();
