@@ -10,8 +10,9 @@
  * -fno-plt. So before an object that is linked with the driver is relocated, its relocations of that kind are changed
  * into such that give the stub's address.
  *
- * LIMITATIONS: it reports what is bound at start-up (-z now) from glibc 2.35 on. Addresses in the data of programs that
- * are no PIE, and of objects that have no DT_NEEDED of the driver, are the driver's.
+ * LIMITATIONS: A driver that was loaded by dlmopen() is not looked at. The linker reports what is bound at start-up
+ * (-z now) from glibc 2.35 on. Addresses in the data of programs that are no PIE, and of objects that have no DT_NEEDED of
+ * the driver, are the driver's.
  */
 #include "config.h"
 
@@ -251,11 +252,18 @@ audit_relocate(const struct link_map *map)
         audit_open_segment(&all, false);
 }
 
+/*
+ * All but the driver have the flag that stands for whoever asks: glibc 2.36 asks the auditors behind this one only about
+ * objects for which this one has been asked.
+ */
 AUDIT_EXPORT unsigned
 la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
 {
     const char *name = audit_base_name(map->l_name != NULL ? map->l_name : "");
 
+    /* libtidemark has the driver of the first namespace: of another one the account would know nothing. */
+    if (namespace != LM_ID_BASE)
+        return LA_FLG_BINDFROM;
     if (audit_begins(name, TIDEI_RUN_LIBCUDA) && audit_driver == NULL) {
         *cookie = AUDIT_DRIVER;
         audit_driver = map;
@@ -273,8 +281,7 @@ la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
         }
     } else if (audit_has_stubs) {
         audit_relocate(map);
-    } else if (namespace == LM_ID_BASE) {
-        /* Other auditors have namespaces of their own. */
+    } else {
         if (audit_program == NULL)
             audit_program = map;
         audit_note_tool(map);

@@ -38,9 +38,8 @@ driver_handle(void)
     if (handle != NULL)
         return handle;
     handle = dlopen(map != NULL ? map->l_name : TIDEI_RUN_LIBCUDA ".1", RTLD_LAZY | RTLD_NOLOAD);
-    /* Another namespace's (dlmopen) cannot be held from here; its handle is its map. */
     if (handle == NULL)
-        return map;
+        return NULL;
     if (!atomic_compare_exchange_strong_explicit(&driver_held, &none, handle, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         dlclose(handle);
