@@ -11,8 +11,8 @@
  * into such that give the stub's address.
  *
  * LIMITATIONS: A driver that was loaded by dlmopen() is not looked at. The linker reports what is bound at start-up
- * (-z now) from glibc 2.35 on. Addresses in the data of programs that are no PIE, and of objects that have no DT_NEEDED of
- * the driver, are the driver's.
+ * (-z now) from glibc 2.35 on. Addresses in the data of programs that are no PIE, and of objects that have no DT_NEEDED
+ * of the driver, are the driver's.
  */
 #include "config.h"
 
@@ -253,8 +253,8 @@ audit_relocate(const struct link_map *map)
 }
 
 /*
- * All but the driver have the flag that stands for whoever asks: glibc 2.36 asks the auditors behind this one only about
- * objects for which this one has been asked.
+ * All but the driver have the flag that stands for whoever asks: glibc 2.36 asks the auditors behind this one only
+ * about objects for which this one has been asked.
  */
 AUDIT_EXPORT unsigned
 la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)

@@ -12,8 +12,9 @@ extern RUN_EXPORT _Atomic(struct link_map *) tidemark_run_driver;
 _Atomic(struct link_map *) tidemark_run_driver;
 
 /*
- * What was found; driver_lacks() where there is none. No lock is held over a look-up: the dynamic linker has a lock of its
- * own, which a thread that comes here from a constructor holds. Two threads that look for one function find the same.
+ * What was found; driver_lacks() where there is none. No lock is held over a look-up: the dynamic linker has a lock of
+ * its own, which a thread that comes here from a constructor holds. Two threads that look for one function find the
+ * same.
  */
 static _Atomic(void (*)(void)) driver_functions[RUN_COUNT];
 

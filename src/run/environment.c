@@ -1,7 +1,7 @@
 /*
  * What `tidemark run` has said in the environment. It is copied when the process starts, since programs clear their
- * environment, or write other texts over it. A process that --no-children leaves out takes it out of its environment, so
- * that its own children begin without.
+ * environment, or write other texts over it. A process that --no-children leaves out takes it out of its environment,
+ * so that its own children begin without.
  */
 #include "src/run/run.h"
 

@@ -1,4 +1,6 @@
-/* Starts the account of the process: with the first call that allocates, libtidemark is loaded and asked for wrappers. */
+/*
+ * Starts the account of the process: with the first call that allocates, libtidemark is loaded and asked for wrappers.
+ */
 #include "src/run/run.h"
 
 #include <dlfcn.h>
@@ -108,8 +110,8 @@ start_take(const struct tide_process_function *functions, size_t count)
 }
 
 /*
- * No lock is held meanwhile, as a thread that comes from a constructor has that of the dynamic linker. Threads that start
- * at one time get the same wrappers from tide_process_start.
+ * No lock is held meanwhile, as a thread that comes from a constructor has that of the dynamic linker. Threads that
+ * start at one time get the same wrappers from tide_process_start.
  */
 static void
 start(void)

@@ -1,6 +1,7 @@
 /*
- * Stands in for libtidemark in tests of `tidemark run`: its wrappers write a line "PID NAME" for each call into the file
- * that RUN_CALLS names, and call the driver. So a test sees which function a program has reached, by which way soever.
+ * Stands in for libtidemark in tests of `tidemark run`: its wrappers write a line "PID NAME" for each call into the
+ * file that RUN_CALLS names, and call the driver. So a test sees which function a program has reached, by which way
+ * soever.
  */
 #include "config.h"
 

@@ -183,8 +183,8 @@ run_check(const struct run_options *options)
 }
 
 /*
- * The path of an object: where libtidemark lies (uninstalled), in the folder beside it, or where it was installed. NULL:
- * it is in none of these. TIDEMARK_LIBRARY names another libtidemark for the program, as for the Python package.
+ * The path of an object: where libtidemark lies (uninstalled), in the folder beside it, or where it was installed.
+ * NULL: it is in none of these. TIDEMARK_LIBRARY names another libtidemark for the program, as for the Python package.
  */
 static char *
 run_find_object(const char *library, const char *name)
@@ -289,8 +289,8 @@ run_has_path(const char *list, const char *path)
 
 /*
  * Add an object to those that a variable of the linker names. A preloaded one goes behind them: a sanitizer wants to be
- * the first. The auditor goes before them: where an auditor has no la_symbind64, glibc 2.36 asks none of those behind it
- * about what dlsym() finds.
+ * the first. The auditor goes before them: where an auditor has no la_symbind64, glibc 2.36 asks none of those behind
+ * it about what dlsym() finds.
  */
 static bool
 run_add(const char *variable, const char *path, bool first)
