@@ -58,7 +58,7 @@ count() {
     echo "$calls" | tr ' ' '\n' | grep -c -x "$1"
 }
 
-plan 137
+plan 141
 
 usual='cuMemAlloc_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemFree_v2 cuMemFree_v2 cuMemGetInfo_v2 '
 pair='cuMemAlloc_v2 cuMemFree_v2 '
@@ -95,6 +95,15 @@ for way in $ways; do
     run --interpose=$way -- "$programs/reach" constructor "$module"
     is "$status $(count cuMemAlloc_v2)" '0 2' \
         "a first allocation and one in a constructor, under the linker's lock, do not wait for each other ($way)"
+    RUN_START_SLOW=1
+    export RUN_START_SLOW
+    run --interpose=$way -- "$programs/reach" constructor "$module" late
+    is "$status $(echo "$said" | grep -c -e '^0$' -e '^constructor: 0 0$')" '0 2' \
+        "nor do they for ever where the start of the account needs that lock ($way)"
+    run --interpose=$way -- "$programs/reach" threads
+    is "$status $said $(count cuMemAlloc_v2) $(grep -c start "$RUN_CALLS")" '0 failed 0 16 1' \
+        "threads wait for a start that takes its time, and are counted ($way)"
+    unset RUN_START_SLOW
     for signal in 6 9 15; do
         reaches $way "$usual" "a program that dies of signal $signal has that status" "$programs/reach" die $signal
     done

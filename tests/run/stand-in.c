@@ -7,6 +7,7 @@
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,11 @@ tide_process_start(const struct tide_process_options *options, const struct tide
     called(line);
     *out = NULL;
     *count = 0;
+    /* A start that takes its time, and needs the dynamic linker. */
+    if (getenv("RUN_START_SLOW") != NULL) {
+        usleep(300000);
+        dlopen("libcuda.so.1", RTLD_LAZY);
+    }
     if (getenv("RUN_START_FAILS") != NULL)
         return TIDE_EIO;
     *out = functions;
