@@ -38,7 +38,7 @@ libtidemark_la_SOURCES += adaptors/guard/guard.c adaptors/guard/watched-blocks.c
 pkginclude_HEADERS += include/tidemark/guard.h
 kinds += guard
 
-libtidemark_la_SOURCES += adaptors/limit.c
+libtidemark_la_SOURCES += adaptors/limit/limit.c adaptors/limit/shared.c adaptors/limit/shared.h
 pkginclude_HEADERS += include/tidemark/limit.h
 kinds += limit
 

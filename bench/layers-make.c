@@ -2,6 +2,8 @@
 #include "config.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "layers.h"
@@ -31,6 +33,20 @@ make_limit(unsigned threads)
     struct tide_resource *base = bench_nothing(), *limit;
 
     (void)threads;
+    return over(base, tide_limit_create(base, &options, &limit), &limit);
+}
+
+/* The same with an account that other processes may share. */
+static struct tide_resource *
+make_shared_limit(unsigned threads)
+{
+    char name[64];
+    const struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = UINT64_C(80) << 30,
+                                                .shared = name };
+    struct tide_resource *base = bench_nothing(), *limit;
+
+    (void)threads;
+    snprintf(name, sizeof(name), "bench-%d", (int)getpid());
     return over(base, tide_limit_create(base, &options, &limit), &limit);
 }
 
@@ -218,6 +234,7 @@ const struct bench_layer bench_layers[] = {
     { "base that does nothing", make_nothing, 0 },
     { "limit", make_limit, 0 },
     { "limit, full", make_full_limit, 0 },
+    { "limit, shared", make_shared_limit, 0 },
     { "statistics", make_statistics, 0 },
     { "track", make_track, 0 },
     { "retry", make_retry, 0 },

@@ -38,6 +38,13 @@ bench_pool_SOURCES = bench/pool.c $(bench_common)
 bench_pool_CFLAGS = $(AM_CFLAGS) -pthread
 bench_pool_LDADD = libtidemark.la
 
+EXTRA_PROGRAMS += bench/process
+CLEANFILES += bench/process$(EXEEXT)
+bench_process_SOURCES = bench/process.c $(bench_common)
+bench_process_CPPFLAGS = $(AM_CPPFLAGS)
+bench_process_CFLAGS = $(AM_CFLAGS) -pthread
+bench_process_LDADD = libtidemark.la -ldl
+
 bench_python_SOURCES = bench/python.c $(bench_common)
 bench_python_CFLAGS = $(AM_CFLAGS) -pthread
 bench_python_LDADD = libtidemark.la -ldl

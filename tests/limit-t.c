@@ -1,4 +1,4 @@
-/* Tests adaptors/limit.c. */
+/* Tests adaptors/limit/limit.c. */
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -409,6 +409,13 @@ tests_statistics_t_LDADD = libtidemark.la
 TESTS += tests/statistics-t
 THREADED_TESTS += tests/statistics-t
 
+check_PROGRAMS += tests/limit-shared-t
+tests_limit_shared_t_SOURCES = tests/limit-shared-t.c $(contract_test) tests/point.c
+tests_limit_shared_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
+tests_limit_shared_t_LDADD = libtidemark-test.la
+TESTS += tests/limit-shared-t
+THREADED_TESTS += tests/limit-shared-t
+
 check_PROGRAMS += tests/limit-t
 tests_limit_t_SOURCES = tests/limit-t.c $(adaptor_test)
 tests_limit_t_LDADD = libtidemark.la

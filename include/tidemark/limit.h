@@ -25,12 +25,20 @@ struct tide_limit_options {
     tide_soft_limit_function function; /* for the soft limit; NULL: a warning goes to the message sink */
     void *context;                     /* borrowed for the life of the resource */
     const char *budget; /* copied; all limits of this process with the same name count together; NULL: on its own */
+    /*
+     * Copied; all limits of this machine with the same name count together, in whichever process of this user they are:
+     * a word for a file in /dev/shm, or the path of a file, which processes in other containers can be given. NULL: of
+     * this process. It takes limit_bytes alone, without limit_count, soft_limit_bytes and budget.
+     */
+    const char *shared;
 };
 
 struct tide_limit_figures {
     size_t struct_size;  /* TIDE_FIGURES */
     uint64_t used_bytes; /* bytes that count against the limit now, of the whole budget */
-    uint64_t used_count; /* allocations that count against the limit now, of the whole budget */
+    uint64_t used_count; /* allocations that count against the limit now, of the whole budget; 0: it is shared */
+    uint64_t own_bytes;  /* of used_bytes those of this process */
+    uint64_t processes;  /* that share the budget, this one included */
 };
 
 /*
@@ -41,13 +49,19 @@ struct tide_limit_figures {
  * time. All limits that share a budget must have the same limit_bytes, limit_count and soft_limit_bytes. The budget
  * goes with the last of them.
  *
+ * Both promises hold among processes, too, that name the same `shared` budget. What a process had counts no more when
+ * it ends, however it ends: killed at any moment, or by exec. The first of them sets limit_bytes.
+ *
  * Holds a reference to `upstream`. `options` is required. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; no bound; an alignment that is not a power of two; a soft limit over the limit; bounds
- * other than those of the budget), TIDE_ENOMEM.
+ * other than those of the budget; a shared budget that is another user's), TIDE_ENOMEM. With `shared` also TIDE_EIO,
+ * TIDE_EFORMAT (no file of a shared budget), TIDE_EBUSY (more than 256 processes) and TIDE_EUNSUPPORTED (a file system
+ * without locks of open files).
  * Errors of its allocations: TIDE_ELIMIT, TIDE_EOVERFLOW, and what upstream returns. Of its deallocations:
- * TIDE_EMISMATCH (more bytes than are outstanding; noticed only while a single thread uses the layer).
+ * TIDE_EMISMATCH (more bytes than are outstanding; noticed only while a single thread uses the layer, and not in a
+ * shared budget).
  * Thread safety: any thread. Wait-free while a thread stays within its share of the free bytes, which it takes in
- * advance; else takes a short lock. Since 0.1.
+ * advance (in a shared budget: lock-free); else takes a short lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_limit_create(struct tide_resource *upstream, const struct tide_limit_options *options,
                                                struct tide_resource **out);

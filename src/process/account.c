@@ -105,7 +105,8 @@ tidei_process_allocate(struct tidei_process_call *call, const struct tidei_proce
         return call->make(call, &key);
     if (what->device >= 0)
         device = what->device;
-    stack = tidei_process_stack(device, what->kind);
+    if (tidei_process_has_device(device))
+        stack = tidei_process_stack(device, what->kind);
     if (stack == NULL)
         return call->make(call, &key);
     call->counted = true;

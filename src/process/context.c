@@ -16,8 +16,8 @@ context_destroy(CUcontext context, CUresult(CUDAAPI *real)(CUcontext))
     if (tidei_process_passes())
         return real(context);
     TIDEI_INSIDE(NULL);
-    tidei_process_contexts_lock();
     tidei_process_gone_take(&gone, context);
+    tidei_process_contexts_lock();
     result = real(context);
     tidei_process_contexts_changed();
     tidei_process_contexts_unlock();
@@ -52,9 +52,9 @@ primary_end(CUdevice device, CUresult(CUDAAPI *real)(CUdevice), bool reset)
     if (tidei_process_passes())
         return real(device);
     TIDEI_INSIDE(NULL);
-    tidei_process_contexts_lock();
     context = tidei_process_primary(device);
     tidei_process_gone_take(&gone, context);
+    tidei_process_contexts_lock();
     result = real(device);
     ended = result == CUDA_SUCCESS && (reset || tidei_process_primary(device) == NULL);
     tidei_process_contexts_changed();

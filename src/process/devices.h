@@ -31,11 +31,13 @@ bool tidei_process_has_device(int device);
 void tidei_process_contexts_changed(void);
 
 /*
- * While contexts may end, nothing of ours uses them: begin and end embrace the program's call that may destroy one.
- * *context is the primary context of the device; NULL where it has none now.
+ * While contexts may end, nothing of ours uses them: these two embrace the program's call that may destroy one. No other
+ * lock is taken in between.
  */
 void tidei_process_contexts_lock(void);
 void tidei_process_contexts_unlock(void);
+
+/* The primary context of the device; NULL where it has none now. */
 CUcontext tidei_process_primary(CUdevice device);
 
 enum tide_status tidei_process_total(int device, uint64_t *out);

@@ -35,7 +35,8 @@ static struct {
     double limit_share;      /* the same of those that are shares of the device; 1: there is none */
     unsigned traces;         /* how many names of the trace were taken */
     _Atomic uint64_t failed; /* stacks that could not be made: the sink was told of the first */
-    struct tidei_lock lock;  /* guards the making of stacks; held meanwhile, which no allocation of others needs */
+    struct tidei_lock lock;  /* guards the next one; nothing is called while it is held */
+    bool making;             /* a thread makes a stack */
 } stacks;
 
 /* Layers that pass each request on as it is, so that they may stand over the driver's own memory. */
@@ -141,7 +142,7 @@ stacks_path(char *path, size_t capacity)
         snprintf(path, capacity, "%.*s-%u%s", (int)(dot - stacks.trace), stacks.trace, stacks.traces + 1, dot);
 }
 
-/* Build the stack; where the first one finds its trace there already, under another name. The lock is held. */
+/* Build the stack; where the first one finds its trace there already, under another name. After stacks_enter. */
 static enum tide_status
 stacks_build(struct stacks_fill *fill, const char *text, struct tide_resource **out)
 {
@@ -199,11 +200,11 @@ stack_found(const struct tidei_process_stack *stack)
         tidei_process_base_found(stack->base, total_bytes - free_bytes);
 }
 
-/* Make a stack that the device lacks. The lock is held. */
+/* Make a stack that the device lacks, after stacks_enter. */
 static struct tidei_process_stack *
 stack_get(int device, enum tidei_process_kind kind)
 {
-    /* Relaxed: only holders of the lock write it. */
+    /* Relaxed: only who makes stacks writes it. */
     struct tidei_process_stack *stack = atomic_load_explicit(&tidei_process_stacks[device][kind], memory_order_relaxed);
 
     if (stack != NULL)
@@ -216,6 +217,33 @@ stack_get(int device, enum tidei_process_kind kind)
     return stack;
 }
 
+/*
+ * One thread at a time makes stacks. It holds no lock meanwhile: it takes those of the layers, which are newer, and
+ * fork() takes the newer ones first.
+ */
+static void
+stacks_enter(void)
+{
+    unsigned looks = 0;
+
+    tidei_lock_acquire(&stacks.lock);
+    while (stacks.making) {
+        tidei_lock_release(&stacks.lock);
+        tidei_lock_pause(&looks);
+        tidei_lock_acquire(&stacks.lock);
+    }
+    stacks.making = true;
+    tidei_lock_release(&stacks.lock);
+}
+
+static void
+stacks_leave(void)
+{
+    tidei_lock_acquire(&stacks.lock);
+    stacks.making = false;
+    tidei_lock_release(&stacks.lock);
+}
+
 struct tidei_process_stack *
 tidei_process_stack_make(int device, enum tidei_process_kind kind)
 {
@@ -226,12 +254,12 @@ tidei_process_stack_make(int device, enum tidei_process_kind kind)
     if (tidei_process_driver() == NULL || atomic_load_explicit(&gave_up[device][kind], memory_order_relaxed))
         return NULL;
     tidei_error_save(&error);
-    tidei_lock_acquire(&stacks.lock);
+    stacks_enter();
     stack = stack_get(device, kind);
     /* The stack of graphs is never allocated from. It has the device's own figures, from before its first block. */
     if (kind != TIDEI_PROCESS_PINNED)
         stack_get(device, TIDEI_PROCESS_GRAPH);
-    tidei_lock_release(&stacks.lock);
+    stacks_leave();
     if (stack == NULL)
         atomic_store_explicit(&gave_up[device][kind], true, memory_order_relaxed);
     tidei_error_restore(&error);

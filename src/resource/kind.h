@@ -30,6 +30,7 @@ struct tidei_argument {
     bool share;                 /* SIZE: a share of the device's memory is allowed; resolved by the parser */
     bool all;                   /* SIZE: the word "all" is allowed, and means UINT64_MAX */
     bool power_of_two;          /* SIZE: only powers of two are allowed */
+    bool reaches_out;           /* where it is given, `init` touches what others see: not where text is only checked */
     uint64_t least;             /* SIZE, COUNT, MODE, FRACTION: lower bound; WORD: 1 where it must not be empty */
     uint64_t most;              /* SIZE, COUNT, MODE: upper bound; 0: none */
     const char *const *choices; /* CHOICE, COUNT: the words; ends in NULL */

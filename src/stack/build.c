@@ -115,6 +115,17 @@ build_shares(const struct stack_layer *layer, struct tide_resource *upstream, st
     return TIDE_OK;
 }
 
+/* Whether an argument is given by which the layer touches what others see. */
+static bool
+build_reaches_out(const struct tidei_kind *kind, const struct tidei_arguments *arguments)
+{
+    for (size_t i = 0; i < kind->argument_count; i++) {
+        if (kind->arguments[i].reaches_out && arguments->values[i].given)
+            return true;
+    }
+    return false;
+}
+
 /* Create the layer or, where the text is only checked and the layer cannot be created, what stands in for it. */
 static enum tide_status
 build_create(const struct stack_layer *layer, const struct tidei_arguments *arguments, struct tide_resource *upstream,
@@ -123,7 +134,8 @@ build_create(const struct stack_layer *layer, const struct tidei_arguments *argu
     const struct tidei_kind *kind = layer->kind;
     enum tide_status status;
 
-    if (stand_in == NULL || (!kind->is_base && kind->inherits == NULL && !kind->asks_memory))
+    if (stand_in == NULL ||
+        (!kind->is_base && kind->inherits == NULL && !kind->asks_memory && !build_reaches_out(kind, arguments)))
         return tidei_kind_create_text(kind, arguments, upstream, out);
     status = tidei_kind_check_text(kind, arguments);
     if (status == TIDE_OK && !kind->is_base)

@@ -3,8 +3,8 @@
  *
  * The layers are built over `sim`, which stands in for every base: so each layer's own checks run, no device is needed,
  * and no memory is taken. `statistics` stands in for a layer that takes its path from one above it, such as `log`,
- * because that would create files, and for a layer that asks what the memory below is; their arguments are checked by
- * their rows.
+ * because that would create files, for a layer that asks what the memory below is, and for one that takes part in what
+ * other processes share; their arguments are checked by their rows.
  */
 #include "src/stack/stack.h"
 

@@ -29,6 +29,7 @@ enum tidei_fork_place {
     TIDEI_FORK_THREAD,     /* no lock: the cached thread id */
     TIDEI_FORK_BARRIER,    /* no lock: membarrier */
     TIDEI_FORK_BRIDGE,     /* no lock: stacks that are the parent's; src/bridge/uses.c */
+    TIDEI_FORK_BUDGETS,    /* no lock: slots in shared budgets that are the parent's; adaptors/limit/shared.c */
     TIDEI_FORK_PLACES
 };
 

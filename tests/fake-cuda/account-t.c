@@ -385,6 +385,53 @@ test_redirected(void *unused)
     return account_failures;
 }
 
+/* Another process holds a part of the budget until it is killed. */
+static void
+budget_other(const struct tide_process_options *options, int ready)
+{
+    CUdeviceptr a = 0;
+    char byte = 0;
+
+    if (!account_start(options) || account.w_cuMemAlloc_v2(&a, 6 * MIB) != CUDA_SUCCESS)
+        byte = 1;
+    (void)!write(ready, &byte, 1);
+    for (;;)
+        pause();
+}
+
+static int
+test_budget(void *unused)
+{
+    struct tide_process_options options = { TIDE_OPTIONS(options), .trace = trace_of("budget") }, other;
+    size_t free_bytes = 0, total_bytes = 0;
+    CUdeviceptr a = 0;
+    char budget[64], byte = 1;
+    int ready[2];
+    pid_t pid;
+
+    (void)unused;
+    snprintf(budget, sizeof(budget), "account-t-%ld=8MiB", (long)getpid());
+    options.budget = budget;
+    other = options;
+    other.trace = trace_of("budget-other");
+    CHECK(pipe(ready) == 0);
+    pid = fork();
+    if (pid == 0)
+        budget_other(&other, ready[1]);
+    CHECK(read(ready[0], &byte, 1) == 1 && byte == 0);
+    CHECK(account_start(&options));
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS);
+    CHECK(free_bytes == 2 * MIB && total_bytes == 8 * MIB);
+    CHECK(account.w_cuMemAlloc_v2(&a, 4 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(account.w_cuMemAlloc_v2(&a, 2 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&a, MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    CHECK(account.w_cuMemAllocAsync(&a, 6 * MIB, NULL) == CUDA_SUCCESS); /* those of the killed one are back */
+    CHECK(account.w_cuMemAlloc_v2(&a, 1) == CUDA_ERROR_OUT_OF_MEMORY);
+    return account_failures;
+}
+
 static int
 test_wrong(void *unused)
 {
@@ -453,7 +500,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(22);
+    plan(23);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(passes(test_plain), "plain memory is counted, and the driver's codes come through");
     tide_trace_recover(trace_of("plain"), NULL);
@@ -493,6 +540,7 @@ main(void)
     ok(passes(test_contexts), "a context that ends takes its blocks along, and the limit gets their bytes back");
     ok(passes(test_foreign), "what the account does not know goes to the driver unchanged");
     ok(passes(test_redirected), "plain memory may come from a stack: blocks look like the driver's, others pass");
+    ok(passes(test_budget), "a budget holds for several processes, and gets back what a killed one had");
     ok(passes(test_wrong), "wrong options are errors that name what is wrong");
     ok(passes(test_forked), "a child of fork() gets the driver's own answers");
     return done();

@@ -148,7 +148,8 @@ diagnoser_pass_all(struct diagnoser *diagnoser, const struct scan *scan)
         size_t layer = diagnoser->way.layers[i];
 
         diagnoser->layers[layer].passed_bytes = 0;
-        diagnoser->layers[layer].vague_by = ROUTES_NONE;
+        /* What other processes have of a shared bound is in no trace of this one. */
+        diagnoser->layers[layer].vague_by = diagnoser->routes->list[layer].is_shared ? VAGUE_ELSEWHERE : ROUTES_NONE;
         if (diagnoser->routes->list[layer].bound_bytes != ROUTES_UNBOUNDED)
             passing.bounds[passing.count++] = layer;
     }

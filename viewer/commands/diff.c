@@ -185,8 +185,8 @@ diff_note_change(struct diff *diff, const struct align *align, enum groups_by by
 }
 
 /* The tables by enum groups_by. */
-static const char *const diff_tables[] = { "tags",    "callstacks", "sizes",   "classes",    "streams",
-                                           "threads", "layers",     "devices", "callstacks", "files", "kinds" };
+static const char *const diff_tables[] = { "tags",   "callstacks", "sizes",      "classes", "streams", "threads",
+                                           "layers", "devices",    "callstacks", "files",   "kinds" };
 _Static_assert(sizeof(diff_tables) / sizeof(diff_tables[0]) == GROUPS_KINDS, "each grouping has a table");
 
 static int

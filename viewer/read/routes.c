@@ -116,9 +116,11 @@ routes_configure(struct routes_layer *to, const struct trace_layer *layer)
         return true;
     if (routes_argument(layer->config, "count", false, text, sizeof(text)) && parse_count(text, &count))
         to->bound_count = count;
-    if (routes_argument(layer->config, "budget", false, text, sizeof(text)))
-        to->budget = strdup(text);
-    return to->budget != NULL || !routes_argument(layer->config, "budget", false, text, sizeof(text));
+    to->is_shared = routes_argument(layer->config, "shared", false, text, sizeof(text));
+    if (!to->is_shared && !routes_argument(layer->config, "budget", false, text, sizeof(text)))
+        return true;
+    to->budget = strdup(text);
+    return to->budget != NULL;
 }
 
 /* A base of a device without a bound of its own is bounded by the device. */

@@ -27,6 +27,7 @@ struct routes_layer {
     uint64_t bound_count;          /* of a limit; ROUTES_UNBOUNDED: nothing does */
     uint64_t rounding;             /* each request counts rounded up to a multiple of this */
     char *budget;                  /* owns; of a limit that shares its account; NULL: none */
+    bool is_shared;                /* with other processes, of which the trace says nothing */
     int64_t device;                /* -1: none, or unknown */
     bool is_device_bound;          /* bound_bytes is all of the device's memory, which others use as well */
     bool is_log;

@@ -159,6 +159,17 @@ tidei_claim_lock(const struct tidei_claim *claim, int type, off_t first, off_t l
     return claim_is_unsupported(error) ? tidei_claim_lock_process(claim, type, first, length) : error;
 }
 
+int
+tidei_claim_wait(const struct tidei_claim *claim, int type, off_t first, off_t length)
+{
+    int error;
+
+    do
+        error = claim_fcntl(claim->fd, F_OFD_SETLKW, type, first, length, NULL);
+    while (error == EINTR);
+    return error;
+}
+
 pid_t
 tidei_claim_holder(const struct tidei_claim *claim, int type, off_t first, off_t length)
 {

@@ -47,6 +47,9 @@ void tidei_claim_close(struct tidei_claim *claim);
 /* Lock bytes: F_RDLCK, F_WRLCK, F_UNLCK. 0, EAGAIN if they are locked, or the error number. *posix: by a POSIX lock. */
 int tidei_claim_lock(const struct tidei_claim *claim, int type, off_t first, off_t length, bool *posix);
 
+/* The same with a lock of the open file alone, which is waited for. 0, or the error number. */
+int tidei_claim_wait(const struct tidei_claim *claim, int type, off_t first, off_t length);
+
 /* Who keeps the claim from locking bytes; 0: nobody; -1: a process that is not known. */
 pid_t tidei_claim_holder(const struct tidei_claim *claim, int type, off_t first, off_t length);
 

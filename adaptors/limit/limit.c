@@ -1,13 +1,15 @@
 /*
  * limit: refuse requests that would take the bytes or the number of allocations outstanding past a bound.
  *
- * Usage: limit(BYTES [, alignment=256] [, count=N] [, soft=BYTES] [, budget=NAME])
+ * Usage: limit(BYTES [, alignment=256] [, count=N] [, soft=BYTES] [, budget=NAME | shared=NAME])
  *     BYTES      the bound: 4GiB, or a share of the device's memory such as 25%; optional where count is given
  *     alignment  power of two that each request counts rounded up to; 256 unless given, 1 counts the bytes
  *                requested
  *     count      the most allocations outstanding
  *     soft       a warning when the bytes outstanding pass this
  *     budget     limits with the same name share one account, whichever stack they are in
+ *     shared     the same, whichever process of the machine they are in; a word, or the path of a file. It counts bytes
+ *                alone: with neither count nor soft
  *
  * Example: the program never holds more than 4 GiB of the device at once, as if it ran on a smaller card:
  *     log(trace.db) | limit(4GiB) | driver
@@ -24,6 +26,10 @@
  *  - Order matters: over a pool the limit bounds the bytes requested, below a pool it bounds the pool's chunks.
  *  - Rounding affects only the count: upstream gets the size that was requested.
  *  - Above the soft limit threads share one counter, so that every crossing is seen, and are slower.
+ *  - A shared budget knows the processes that use it, no others on the device. See shared.h for how it survives them.
+ *    What a killed process had counts as free once it is gone; its driver may take a moment longer.
+ *  - A child of fork() counts what it allocates itself. What it frees counts as inherited, until as much as it has
+ *    inherited is freed: it may count more than it has, and never less.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,19 +37,21 @@
 
 #include <tidemark/limit.h>
 
-#include "src/resource/kind.h"
+#include "adaptors/limit/shared.h"
 #include "src/account/ledger.h"
+#include "src/resource/kind.h"
 #include "src/sync/inside.h"
 #include "src/sync/lock.h"
 
 /* The account of all limits with the same budget name, whichever stack they are in; or of one limit without a name. */
 struct budget {
     struct tidei_ledger ledger;
-    uint64_t limit_bytes;      /* UINT64_MAX: no bound */
-    uint64_t limit_count;      /* UINT64_MAX: no bound */
-    uint64_t soft_limit_bytes; /* 0: none */
-    char *name;                /* owned; NULL for a single limit's account */
-    size_t references;         /* this and next: for named budgets, guarded by the lock of the list */
+    struct limit_shared *shared; /* owned; NULL: the budget is this process's, and the ledger counts */
+    uint64_t limit_bytes;        /* UINT64_MAX: no bound */
+    uint64_t limit_count;        /* UINT64_MAX: no bound */
+    uint64_t soft_limit_bytes;   /* 0: none */
+    char *name;                  /* owned; NULL for a single limit's account */
+    size_t references;           /* this and next: for named budgets, guarded by the lock of the list */
     struct budget *next;
 };
 
@@ -62,9 +70,18 @@ budgets_prepare(void)
 static void
 budget_free(struct budget *budget)
 {
+    if (budget->shared != NULL)
+        limit_shared_detach(budget->shared);
     tidei_ledger_fini(&budget->ledger);
     free(budget->name);
     free(budget);
+}
+
+/* The name that a limit shares its account by; NULL: none. */
+static const char *
+budget_name(const struct tide_limit_options *options)
+{
+    return options->shared != NULL ? options->shared : options->budget;
 }
 
 /* Create a budget with one reference that no other thread knows yet. */
@@ -73,16 +90,23 @@ budget_new(const struct tide_limit_options *options, struct budget **out)
 {
     struct budget *budget = aligned_alloc(_Alignof(struct budget), sizeof(*budget));
     struct tidei_amount mark = { options->limit_bytes, options->limit_count };
-    char *name = options->budget != NULL ? strdup(options->budget) : NULL;
+    char *name = budget_name(options) != NULL ? strdup(budget_name(options)) : NULL;
+    struct limit_shared *shared = NULL;
+    enum tide_status status = TIDE_OK;
 
     *out = NULL;
-    if (budget == NULL || (name == NULL && options->budget != NULL)) {
+    if (budget == NULL || (name == NULL && budget_name(options) != NULL))
+        status = tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*budget));
+    else if (options->shared != NULL)
+        status = limit_shared_attach(name, options->limit_bytes, &shared);
+    if (status != TIDE_OK) {
         free(name);
         free(budget);
-        return tide_error_set(TIDE_ENOMEM, "limit: no host memory for %zu B", sizeof(*budget));
+        return status;
     }
     tidei_ledger_init(&budget->ledger, false, mark,
                       options->soft_limit_bytes != 0 ? options->soft_limit_bytes : UINT64_MAX);
+    budget->shared = shared;
     budget->limit_bytes = options->limit_bytes;
     budget->limit_count = options->limit_count;
     budget->soft_limit_bytes = options->soft_limit_bytes;
@@ -148,9 +172,9 @@ budget_put(struct budget *budget)
 }
 
 /*
- * Find or create the budget that options->budget names; create an unnamed one where that is NULL. The other options are
- * in the form of struct budget. *out holds a reference; NULL on failure. Errors: TIDE_ENOMEM, TIDE_EINVAL (the existing
- * one has other bounds); the text is set.
+ * Find or create the budget that the options name; create an unnamed one where they name none. The other options are in
+ * the form of struct budget. *out holds a reference; NULL on failure. Errors: TIDE_ENOMEM, TIDE_EINVAL (the existing
+ * one has other bounds), those of limit_shared_attach; the text is set.
  */
 static enum tide_status
 budget_get(const struct tide_limit_options *options, struct budget **out)
@@ -163,13 +187,13 @@ budget_get(const struct tide_limit_options *options, struct budget **out)
     pthread_once(&once, budgets_prepare);
     /* Created in any case, because nothing may be allocated under the lock. */
     status = budget_new(options, &made);
-    if (status != TIDE_OK || options->budget == NULL) {
+    if (status != TIDE_OK || budget_name(options) == NULL) {
         *out = made;
         return status;
     }
     tidei_lock_acquire(&budgets.lock);
     found = budgets.first;
-    while (found != NULL && strcmp(found->name, options->budget) != 0)
+    while (found != NULL && (strcmp(found->name, made->name) != 0 || (found->shared != NULL) != (made->shared != NULL)))
         found = found->next;
     if (found == NULL) {
         made->next = budgets.first;
@@ -193,7 +217,7 @@ budget_get(const struct tide_limit_options *options, struct budget **out)
 struct limit {
     struct tide_resource base;
     struct budget *budget;             /* holds a reference */
-    struct tide_limit_options options; /* the budget's name is owned by the budget */
+    struct tide_limit_options options; /* `budget` and `shared` are owned by the budget */
 };
 
 /* The bytes that a request counts, into *counted. */
@@ -224,6 +248,39 @@ limit_refuse(const struct limit *limit, uint64_t counted, const struct tidei_amo
     return tidei_refused(&limit->base,
                          tide_error_set(TIDE_ELIMIT, "limit: one more allocation exceeds the limit of %llu",
                                         (unsigned long long)budget->limit_count));
+}
+
+/* Its own function, so that the request of another limit does not make room for the answer. */
+static __attribute__((noinline)) enum tide_status
+limit_refuse_shared(const struct limit *limit, uint64_t counted, const struct limit_shared_figures *used)
+{
+    const struct budget *budget = limit->budget;
+
+    if (used->processes == 0) /* a child of fork() that gets no slot; the text is set */
+        return tidei_refused(&limit->base, TIDE_ELIMIT);
+    return tidei_refused(&limit->base,
+                         tide_error_set(TIDE_ELIMIT,
+                                        "limit: %s request exceeds the %s of shared budget '%s' (%s in use, %s "
+                                        "of it in this process; processes: %u)",
+                                        tidei_size_text(counted), tidei_size_text(budget->limit_bytes), budget->name,
+                                        tidei_size_text(used->used_bytes), tidei_size_text(used->own_bytes),
+                                        used->processes));
+}
+
+static enum tide_status
+limit_allocate_shared(struct limit *limit, uint64_t counted, size_t bytes, size_t alignment, tide_stream stream,
+                      void **out)
+{
+    struct limit_shared *shared = limit->budget->shared;
+    struct limit_shared_figures used;
+    enum tide_status status;
+
+    if (!limit_shared_add(shared, counted, &used))
+        return limit_refuse_shared(limit, counted, &used);
+    status = tidei_allocate(limit->base.upstream, bytes, alignment, stream, out);
+    if (status != TIDE_OK)
+        limit_shared_take_off(shared, counted);
+    return status;
 }
 
 /* The bytes outstanding have passed the soft limit. No lock is held here. */
@@ -266,6 +323,8 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     /* The request alone exceeds the bound: spare the account, which would have to call in all leases to refuse. */
     if (counted > budget->limit_bytes)
         return limit_refuse(limit, counted, NULL);
+    if (budget->shared != NULL)
+        return limit_allocate_shared(limit, counted, bytes, alignment, stream, out);
     if (!tidei_ledger_add(&budget->ledger, counted, &answer)) {
         status = limit_answered(limit, counted, &answer);
         if (status != TIDE_OK)
@@ -277,15 +336,42 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
     return status;
 }
 
+static void
+budget_read(struct budget *budget, struct tide_limit_figures *out)
+{
+    struct limit_shared_figures shared;
+    struct tidei_ledger_figures counted;
+
+    memset(out, 0, sizeof(*out));
+    if (budget->shared != NULL) {
+        limit_shared_read(budget->shared, &shared);
+        out->used_bytes = shared.used_bytes;
+        out->own_bytes = shared.own_bytes;
+        out->processes = shared.processes;
+        return;
+    }
+    tidei_ledger_read(&budget->ledger, &counted);
+    out->used_bytes = out->own_bytes = counted.current.bytes;
+    out->used_count = counted.current.count;
+    out->processes = 1;
+}
+
 /* The bytes outstanding include this allocation until it is given back, so a larger size is certainly wrong. */
 static __attribute__((noinline)) enum tide_status
 limit_mismatch(struct budget *budget, uint64_t counted)
 {
-    struct tidei_ledger_figures figures;
+    struct tide_limit_figures figures;
 
-    tidei_ledger_read(&budget->ledger, &figures);
+    budget_read(budget, &figures);
     return tide_error_set(TIDE_EMISMATCH, "limit: %s given back with %s outstanding", tidei_size_text(counted),
-                          tidei_size_text(figures.current.bytes));
+                          tidei_size_text(figures.own_bytes));
+}
+
+/* A shared budget knows only that no block is larger than all of it. */
+static bool
+limit_covers(struct budget *budget, uint64_t counted)
+{
+    return budget->shared != NULL ? counted <= budget->limit_bytes : tidei_ledger_covers(&budget->ledger, counted);
 }
 
 static enum tide_status
@@ -299,10 +385,12 @@ limit_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     status = limit_count(limit, bytes, &counted);
     if (status != TIDE_OK)
         return status;
-    if (!tidei_ledger_covers(&budget->ledger, counted))
+    if (!limit_covers(budget, counted))
         return limit_mismatch(budget, counted);
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
-    if (status == TIDE_OK)
+    if (status == TIDE_OK && budget->shared != NULL)
+        limit_shared_take_off(budget->shared, counted);
+    else if (status == TIDE_OK)
         tidei_ledger_take_off(&budget->ledger, counted);
     return status;
 }
@@ -320,7 +408,7 @@ limit_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
     return TIDE_OK;
 }
 
-enum { LIMIT_BYTES, LIMIT_COUNT, LIMIT_SOFT, LIMIT_ALIGNMENT, LIMIT_BUDGET };
+enum { LIMIT_BYTES, LIMIT_COUNT, LIMIT_SOFT, LIMIT_ALIGNMENT, LIMIT_BUDGET, LIMIT_SHARED };
 
 /* Stack text always has a bound; a program may set neither. */
 static void
@@ -334,12 +422,30 @@ limit_describe(struct tide_resource *self, struct tide_text *text)
     tidei_kind_describe_options(tidei_kind_of(self), options, unbounded ? ", " : "", text);
 }
 
+/* What processes share is bytes. */
+static enum tide_status
+limit_check_shared(const struct tide_limit_options *wanted, size_t *fault)
+{
+    *fault = LIMIT_SHARED;
+    if (wanted->limit_bytes == 0 || wanted->limit_bytes > INT64_MAX)
+        return tide_error_set(TIDE_EINVAL, "limit: a shared budget must have limit=, a number of bytes");
+    if (wanted->budget != NULL)
+        return tide_error_set(TIDE_EINVAL, "limit: both budget= and shared= given, expected one of them");
+    if (wanted->limit_count != 0)
+        return tide_error_set(TIDE_EINVAL, "limit: a shared budget counts bytes alone, and has no count=");
+    if (wanted->soft_limit_bytes != 0)
+        return tide_error_set(TIDE_EINVAL, "limit: a shared budget has no soft=");
+    return TIDE_OK;
+}
+
 static enum tide_status
 limit_check(void *options, size_t *fault)
 {
     const struct tide_limit_options *wanted = options;
     uint64_t limit_bytes = tidei_none_to_zero(wanted->limit_bytes);
 
+    if (wanted->shared != NULL)
+        return limit_check_shared(wanted, fault);
     if (wanted->limit_bytes == 0 && wanted->limit_count == 0)
         return tide_error_set(TIDE_EINVAL, "limit: no bound given, expected limit_bytes or limit_count");
     *fault = LIMIT_SOFT;
@@ -355,11 +461,16 @@ limit_init(struct tide_resource *self, size_t *fault)
     struct limit *limit = (struct limit *)self;
     enum tide_status status = budget_get(&limit->options, &limit->budget);
 
-    *fault = LIMIT_BUDGET; /* the argument at fault if it exists with other bounds */
+    /* The argument at fault if it exists with other bounds. */
+    *fault = limit->options.shared != NULL ? LIMIT_SHARED : LIMIT_BUDGET;
     if (status != TIDE_OK)
         return status;
-    limit->options.budget = limit->budget->name;
-    if (limit->options.soft_limit_bytes == 0) /* the application's function may take long, and call the driver */
+    if (limit->options.shared != NULL)
+        limit->options.shared = limit->budget->name;
+    else
+        limit->options.budget = limit->budget->name;
+    /* The application's function may take long, and call the driver. A shared budget may wait for other processes. */
+    if (limit->options.soft_limit_bytes == 0 && limit->options.shared == NULL)
         tidei_resource_set_quick(self);
     return TIDE_OK;
 }
@@ -395,6 +506,8 @@ static const struct tidei_argument limit_arguments[] = {
     TIDEI_ARGUMENT("alignment", SIZE, struct tide_limit_options, alignment, "a power of two such as 256",
                    .power_of_two = true, .default_value = 256),
     TIDEI_ARGUMENT("budget", WORD, struct tide_limit_options, budget, "a name such as gpu", .least = 1),
+    TIDEI_ARGUMENT("shared", WORD, struct tide_limit_options, shared, "a name such as gpu, or the path of a file",
+                   .least = 1, .reaches_out = true),
 };
 
 const struct tidei_kind tidei_limit_kind = {
@@ -429,13 +542,10 @@ tide_limit_read(struct tide_resource *resource, struct tide_limit_figures *out)
     TIDEI_INSIDE(resource);
     enum tide_status status = tidei_kind_check_figures(&tidei_limit_kind, resource, out);
     struct tide_limit_figures figures;
-    struct tidei_ledger_figures counted;
 
     if (status != TIDE_OK)
         return status;
-    tidei_ledger_read(&((struct limit *)resource)->budget->ledger, &counted);
-    figures.used_bytes = counted.current.bytes;
-    figures.used_count = counted.current.count;
+    budget_read(((struct limit *)resource)->budget, &figures);
     tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
 }
