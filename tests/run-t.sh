@@ -161,9 +161,9 @@ is "$status" 2 'a library that is not there is wrong use'
 run -o t-%p.db --limit 8GiB --stack 'log | statistics' -- "$programs/reach" handle
 is "$(sed -n 's/^[0-9]* start //p' "$RUN_CALLS")" \
     "stack=log | statistics trace=$scratch/t-%p.db limit=8GiB budget=- log=-" 'the account gets the options'
-run --callstack=native -- "$programs/reach" handle
+run --budget jobs=16GiB --callstack=native -- "$programs/reach" handle
 is "$(sed -n 's/^[0-9]* start //p' "$RUN_CALLS")" \
-    "stack=- trace=$scratch/tidemark-%p.db limit=- budget=- log=callstack=32" \
+    "stack=- trace=$scratch/tidemark-%p.db limit=- budget=jobs=16GiB log=callstack=32" \
     'the trace is tidemark-%p.db in the working folder unless another is named'
 mkdir "$scratch/50%"
 : >"$RUN_CALLS"
