@@ -58,7 +58,7 @@ count() {
     echo "$calls" | tr ' ' '\n' | grep -c -x "$1"
 }
 
-plan 141
+plan 142
 
 usual='cuMemAlloc_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemFree_v2 cuMemFree_v2 cuMemGetInfo_v2 '
 pair='cuMemAlloc_v2 cuMemFree_v2 '
@@ -274,7 +274,7 @@ is "$said" '--help' 'the first argument that is no option ends the options'
 : >"$scratch/there.db"
 for wrong in '' '--limit=8Gi true' '--limit=0 true' '--limit=200% true' '--budget=16GiB true' '--budget=a/b=1GiB true' \
     '--budget=a=0 true' '--limit=1GiB --budget=a=1GiB true' '--callstack=perl true' '--interpose=magic true' \
-    '--stack=nonsense true' '--stack=pool true' '--stack=log --callstack=python true' '-o t-%x.db true' '-o there.db true' '-o dir/ true' '--nvtx-domain=a,b true' '--fines true'; do
+    '--stack=nonsense true' '--stack=pool true' '--stack=log --callstack=python true' '-o t-%x.db true' '-o there.db true' '-o dir/ true' '-o no/dir/t.db --limit=1GiB true' '--nvtx-domain=a,b true' '--fines true'; do
     # shellcheck disable=SC2086 # a list of words
     run $wrong
     is "$status $calls" '2 ' "wrong use is refused before the program starts: $wrong"
