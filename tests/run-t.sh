@@ -58,7 +58,7 @@ count() {
     echo "$calls" | tr ' ' '\n' | grep -c -x "$1"
 }
 
-plan 142
+plan 144
 
 usual='cuMemAlloc_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemFree_v2 cuMemFree_v2 cuMemGetInfo_v2 '
 pair='cuMemAlloc_v2 cuMemFree_v2 '
@@ -199,6 +199,11 @@ run --no-children -- "$programs/reach" fork
 is "$calls" "$usual" 'with --no-children a child of fork is not counted, and its parent is'
 LD_PRELOAD=$objects/libother.so run --no-children -- sh -c 'sh -c "echo \$LD_PRELOAD"'
 is "$said" "$objects/libother.so" 'with --no-children another preload stays in the environment of children'
+run -- sh -c "unset LD_PRELOAD; exec '$programs/reach' handle"
+is "$status $calls$(echo "$said" | grep -c 'LD_PRELOAD has lost libtidemark-run.so') $(echo "$said" | wc -l)" '0 1 2' \
+    'a child without LD_PRELOAD says in one line that it is not recorded'
+run -- sh -c "unset LD_PRELOAD; exec sh -c 'echo quiet'"
+is "$said" quiet 'where it does not load the driver, it says nothing'
 seen=$("$tidemark" run --fine -- env | grep -c -x -e PYTORCH_NO_CUDA_MEMORY_CACHING=1 -e XLA_PYTHON_CLIENT_ALLOCATOR=platform)
 is "$seen" 2 "--fine sets the frameworks' variables"
 is "$(XLA_PYTHON_CLIENT_ALLOCATOR=bfc "$tidemark" run --fine -- env 2>"$scratch/err" | grep XLA) $(cat "$scratch/err")" \

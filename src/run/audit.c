@@ -114,26 +114,26 @@ audit_stub(const char *name)
 #define AUDIT_DATA(type) ((type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
 #define AUDIT_RELATIVE   R_X86_64_RELATIVE
 static long
-audit_protect(uintptr_t address, size_t length, long rights)
+audit_call(long number, uintptr_t first, size_t second, long third)
 {
-    long result = SYS_mprotect;
+    long result = number;
 
-    __asm__ volatile("syscall" : "+a"(result) : "D"(address), "S"(length), "d"(rights) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall" : "+a"(result) : "D"(first), "S"(second), "d"(third) : "rcx", "r11", "memory");
     return result;
 }
 #elif defined __aarch64__
 #define AUDIT_DATA(type) ((type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_ABS64)
 #define AUDIT_RELATIVE   R_AARCH64_RELATIVE
 static long
-audit_protect(uintptr_t address, size_t length, long rights)
+audit_call(long number, uintptr_t first, size_t second, long third)
 {
-    register long number __asm__("x8") = SYS_mprotect;
-    register long first __asm__("x0") = (long)address;
-    register long second __asm__("x1") = (long)length;
-    register long third __asm__("x2") = rights;
+    register long call __asm__("x8") = number;
+    register long one __asm__("x0") = (long)first;
+    register long two __asm__("x1") = (long)second;
+    register long three __asm__("x2") = third;
 
-    __asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third) : "memory");
-    return first;
+    __asm__ volatile("svc 0" : "+r"(one) : "r"(call), "r"(two), "r"(three) : "memory");
+    return one;
 }
 #else
 #error "no system calls for this processor"
@@ -216,7 +216,7 @@ audit_open_segment(const struct audit_relocations *all, bool open)
 {
     uintptr_t end = (uintptr_t)all->first + all->bytes;
 
-    return audit_protect(all->segment, end - all->segment, PROT_READ | (open ? PROT_WRITE : 0)) == 0;
+    return audit_call(SYS_mprotect, all->segment, end - all->segment, PROT_READ | (open ? PROT_WRITE : 0)) == 0;
 }
 
 /* Change the relocations of data by which an object would get the driver's functions. */
@@ -252,6 +252,18 @@ audit_relocate(const struct link_map *map)
         audit_open_segment(&all, false);
 }
 
+/* The process has the driver, and LD_AUDIT without LD_PRELOAD: somebody has taken that out of the environment. */
+static void
+audit_say_alone(void)
+{
+    static const char line[] =
+        "tidemark: nothing is recorded of this process: LD_PRELOAD has lost " TIDEI_RUN_PRELOAD "\n";
+
+    /* Where it fails there is nobody to tell. */
+    if (!audit_has_stubs)
+        audit_call(SYS_write, 2, (size_t)line, sizeof(line) - 1);
+}
+
 /*
  * All but the driver have the flag that stands for whoever asks: glibc 2.36 asks the auditors behind this one only
  * about objects for which this one has been asked.
@@ -268,6 +280,7 @@ la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
         *cookie = AUDIT_DRIVER;
         audit_driver = map;
         audit_publish();
+        audit_say_alone();
         return LA_FLG_BINDTO;
     }
     if (audit_begins(name, "libtidemark.so") || audit_begins(name, "libtidemark-")) {
