@@ -32,7 +32,7 @@ rows() {
         tail -n 1
 }
 
-plan 21
+plan 24
 
 for way in audit preload; do
     run --interpose=$way -o t.db -- "$reach" handle
@@ -70,6 +70,14 @@ run -o no/such/folder/t.db -- "$reach" handle
 is "$status $(echo "$said" | wc -l) $(echo "$said" | tail -n 1)" "0 2 handle: $usual" \
     'a trace that cannot be written is one line, and the program goes on'
 has_words "$said" 'tidemark: ' 'that line says who speaks'
+budget=run-account-t-$$
+run -o t.db --budget "$budget=1536KiB" -- "$reach" handle
+is "$said" 'handle: 0 1 0 1 0 0 1572864' 'under a budget the device has its size'
+run -o t.db --budget "$budget=1536KiB" -- sh -c "'$reach' die 9; '$reach' handle"
+is "$(echo "$said" | grep handle)" 'handle: 0 1 0 1 0 0 1572864' 'a process that is killed gives its part of the budget back'
+run -o t.db --budget "$budget-small=512KiB" -- "$reach" handle
+is "$said" 'handle: 2 1 0 0 0 0 524288' 'a budget refuses as the driver does'
+rm -f "/dev/shm/tidemark-budget-$budget" "/dev/shm/tidemark-budget-$budget-small"
 run --summary -o t.db -- "$reach" handle
 has_words "$said" "tidemark run: recorded in $scratch/here/t.db" '--summary names the trace'
 if (command -v python3 && python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))') >/dev/null 2>&1; then

@@ -58,7 +58,7 @@ count() {
     echo "$calls" | tr ' ' '\n' | grep -c -x "$1"
 }
 
-plan 137
+plan 144
 
 usual='cuMemAlloc_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemFree_v2 cuMemFree_v2 cuMemGetInfo_v2 '
 pair='cuMemAlloc_v2 cuMemFree_v2 '
@@ -95,6 +95,15 @@ for way in $ways; do
     run --interpose=$way -- "$programs/reach" constructor "$module"
     is "$status $(count cuMemAlloc_v2)" '0 2' \
         "a first allocation and one in a constructor, under the linker's lock, do not wait for each other ($way)"
+    RUN_START_SLOW=1
+    export RUN_START_SLOW
+    run --interpose=$way -- "$programs/reach" constructor "$module" late
+    is "$status $(echo "$said" | grep -c -e '^0$' -e '^constructor: 0 0$')" '0 2' \
+        "nor do they for ever where the start of the account needs that lock ($way)"
+    run --interpose=$way -- "$programs/reach" threads
+    is "$status $said $(count cuMemAlloc_v2) $(grep -c start "$RUN_CALLS")" '0 failed 0 16 1' \
+        "threads wait for a start that takes its time, and are counted ($way)"
+    unset RUN_START_SLOW
     for signal in 6 9 15; do
         reaches $way "$usual" "a program that dies of signal $signal has that status" "$programs/reach" die $signal
     done
@@ -152,9 +161,9 @@ is "$status" 2 'a library that is not there is wrong use'
 run -o t-%p.db --limit 8GiB --stack 'log | statistics' -- "$programs/reach" handle
 is "$(sed -n 's/^[0-9]* start //p' "$RUN_CALLS")" \
     "stack=log | statistics trace=$scratch/t-%p.db limit=8GiB budget=- log=-" 'the account gets the options'
-run --callstack=native -- "$programs/reach" handle
+run --budget jobs=16GiB --callstack=native -- "$programs/reach" handle
 is "$(sed -n 's/^[0-9]* start //p' "$RUN_CALLS")" \
-    "stack=- trace=$scratch/tidemark-%p.db limit=- budget=- log=callstack=32" \
+    "stack=- trace=$scratch/tidemark-%p.db limit=- budget=jobs=16GiB log=callstack=32" \
     'the trace is tidemark-%p.db in the working folder unless another is named'
 mkdir "$scratch/50%"
 : >"$RUN_CALLS"
@@ -190,6 +199,11 @@ run --no-children -- "$programs/reach" fork
 is "$calls" "$usual" 'with --no-children a child of fork is not counted, and its parent is'
 LD_PRELOAD=$objects/libother.so run --no-children -- sh -c 'sh -c "echo \$LD_PRELOAD"'
 is "$said" "$objects/libother.so" 'with --no-children another preload stays in the environment of children'
+run -- sh -c "unset LD_PRELOAD; exec '$programs/reach' handle"
+is "$status $calls$(echo "$said" | grep -c 'LD_PRELOAD has lost libtidemark-run.so') $(echo "$said" | wc -l)" '0 1 2' \
+    'a child without LD_PRELOAD says in one line that it is not recorded'
+run -- sh -c "unset LD_PRELOAD; exec sh -c 'echo quiet'"
+is "$said" quiet 'where it does not load the driver, it says nothing'
 seen=$("$tidemark" run --fine -- env | grep -c -x -e PYTORCH_NO_CUDA_MEMORY_CACHING=1 -e XLA_PYTHON_CLIENT_ALLOCATOR=platform)
 is "$seen" 2 "--fine sets the frameworks' variables"
 is "$(XLA_PYTHON_CLIENT_ALLOCATOR=bfc "$tidemark" run --fine -- env 2>"$scratch/err" | grep XLA) $(cat "$scratch/err")" \
@@ -265,7 +279,7 @@ is "$said" '--help' 'the first argument that is no option ends the options'
 : >"$scratch/there.db"
 for wrong in '' '--limit=8Gi true' '--limit=0 true' '--limit=200% true' '--budget=16GiB true' '--budget=a/b=1GiB true' \
     '--budget=a=0 true' '--limit=1GiB --budget=a=1GiB true' '--callstack=perl true' '--interpose=magic true' \
-    '--stack=nonsense true' '--stack=pool true' '--stack=log --callstack=python true' '-o t-%x.db true' '-o there.db true' '-o dir/ true' '--nvtx-domain=a,b true' '--fines true'; do
+    '--stack=nonsense true' '--stack=pool true' '--stack=log --callstack=python true' '-o t-%x.db true' '-o there.db true' '-o dir/ true' '-o no/dir/t.db --limit=1GiB true' '--nvtx-domain=a,b true' '--fines true'; do
     # shellcheck disable=SC2086 # a list of words
     run $wrong
     is "$status $calls" '2 ' "wrong use is refused before the program starts: $wrong"

@@ -1,7 +1,7 @@
 /*
- * cuGetProcAddress, by which nearly all programs find the driver's functions. It is asked for a name without a suffix, a
- * version and a default stream, and knows best which function that is: so the driver is asked, and where its answer is
- * the address of a function that has a stub, the program gets the stub.
+ * cuGetProcAddress, by which nearly all programs find the driver's functions. It is asked for a name without a suffix,
+ * a version and a default stream, and knows best which function that is: so the driver is asked, and where its answer
+ * is the address of a function that has a stub, the program gets the stub.
  */
 #include "src/run/run.h"
 

@@ -10,8 +10,9 @@
  * -fno-plt. So before an object that is linked with the driver is relocated, its relocations of that kind are changed
  * into such that give the stub's address.
  *
- * LIMITATIONS: it reports what is bound at start-up (-z now) from glibc 2.35 on. Addresses in the data of programs that
- * are no PIE, and of objects that have no DT_NEEDED of the driver, are the driver's.
+ * LIMITATIONS: A driver that was loaded by dlmopen() is not looked at. The linker reports what is bound at start-up
+ * (-z now) from glibc 2.35 on. Addresses in the data of programs that are no PIE, and of objects that have no DT_NEEDED
+ * of the driver, are the driver's.
  */
 #include "config.h"
 
@@ -113,26 +114,26 @@ audit_stub(const char *name)
 #define AUDIT_DATA(type) ((type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
 #define AUDIT_RELATIVE   R_X86_64_RELATIVE
 static long
-audit_protect(uintptr_t address, size_t length, long rights)
+audit_call(long number, uintptr_t first, size_t second, long third)
 {
-    long result = SYS_mprotect;
+    long result = number;
 
-    __asm__ volatile("syscall" : "+a"(result) : "D"(address), "S"(length), "d"(rights) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall" : "+a"(result) : "D"(first), "S"(second), "d"(third) : "rcx", "r11", "memory");
     return result;
 }
 #elif defined __aarch64__
 #define AUDIT_DATA(type) ((type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_ABS64)
 #define AUDIT_RELATIVE   R_AARCH64_RELATIVE
 static long
-audit_protect(uintptr_t address, size_t length, long rights)
+audit_call(long number, uintptr_t first, size_t second, long third)
 {
-    register long number __asm__("x8") = SYS_mprotect;
-    register long first __asm__("x0") = (long)address;
-    register long second __asm__("x1") = (long)length;
-    register long third __asm__("x2") = rights;
+    register long call __asm__("x8") = number;
+    register long one __asm__("x0") = (long)first;
+    register long two __asm__("x1") = (long)second;
+    register long three __asm__("x2") = third;
 
-    __asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third) : "memory");
-    return first;
+    __asm__ volatile("svc 0" : "+r"(one) : "r"(call), "r"(two), "r"(three) : "memory");
+    return one;
 }
 #else
 #error "no system calls for this processor"
@@ -215,7 +216,7 @@ audit_open_segment(const struct audit_relocations *all, bool open)
 {
     uintptr_t end = (uintptr_t)all->first + all->bytes;
 
-    return audit_protect(all->segment, end - all->segment, PROT_READ | (open ? PROT_WRITE : 0)) == 0;
+    return audit_call(SYS_mprotect, all->segment, end - all->segment, PROT_READ | (open ? PROT_WRITE : 0)) == 0;
 }
 
 /* Change the relocations of data by which an object would get the driver's functions. */
@@ -251,15 +252,35 @@ audit_relocate(const struct link_map *map)
         audit_open_segment(&all, false);
 }
 
+/* The process has the driver, and LD_AUDIT without LD_PRELOAD: somebody has taken that out of the environment. */
+static void
+audit_say_alone(void)
+{
+    static const char line[] =
+        "tidemark: nothing is recorded of this process: LD_PRELOAD has lost " TIDEI_RUN_PRELOAD "\n";
+
+    /* Where it fails there is nobody to tell. */
+    if (!audit_has_stubs)
+        audit_call(SYS_write, 2, (size_t)line, sizeof(line) - 1);
+}
+
+/*
+ * All but the driver have the flag that stands for whoever asks: glibc 2.36 asks the auditors behind this one only
+ * about objects for which this one has been asked.
+ */
 AUDIT_EXPORT unsigned
 la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
 {
     const char *name = audit_base_name(map->l_name != NULL ? map->l_name : "");
 
+    /* libtidemark has the driver of the first namespace: of another one the account would know nothing. */
+    if (namespace != LM_ID_BASE)
+        return LA_FLG_BINDFROM;
     if (audit_begins(name, TIDEI_RUN_LIBCUDA) && audit_driver == NULL) {
         *cookie = AUDIT_DRIVER;
         audit_driver = map;
         audit_publish();
+        audit_say_alone();
         return LA_FLG_BINDTO;
     }
     if (audit_begins(name, "libtidemark.so") || audit_begins(name, "libtidemark-")) {
@@ -273,8 +294,7 @@ la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
         }
     } else if (audit_has_stubs) {
         audit_relocate(map);
-    } else if (namespace == LM_ID_BASE) {
-        /* Other auditors have namespaces of their own. */
+    } else {
         if (audit_program == NULL)
             audit_program = map;
         audit_note_tool(map);

@@ -2,8 +2,9 @@
  * dlsym() and dlvsym() of libtidemark-dlsym.so, for systems where no auditor does this better (audit.c). Together with
  * the driver's names, under which this object exports its stubs (stubs.c), they find what the auditor finds.
  *
- * What a handle such as RTLD_NEXT finds depends on the object that asks, by its return address. So all that is no look-up
- * of a function with a stub goes on to the C library by a jump: it sees the program's call, and not one from here.
+ * What a handle such as RTLD_NEXT finds depends on the object that asks, by its return address. So all that is no
+ * look-up of a function with a stub goes on to the C library by a jump: it sees the program's call, and not one from
+ * here.
  *
  * LIMITATIONS: objects that were loaded with RTLD_DEEPBIND, or into a namespace of their own (dlmopen), find the C
  * library's functions. The global scope has the driver's names also where the driver was loaded with RTLD_LOCAL.
@@ -123,8 +124,8 @@ dlsym_decide(void *handle, const char *name, const char *version, const void *ca
 }
 
 /*
- * dlsym(handle, name): dlsym_decide(handle, name, NULL, return address); dlvsym() has a version. Then return the value, or
- * put the arguments back and jump on.
+ * dlsym(handle, name): dlsym_decide(handle, name, NULL, return address); dlvsym() has a version. Then return the value,
+ * or put the arguments back and jump on.
  */
 /* clang-format off */
 #if defined __x86_64__

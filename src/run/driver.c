@@ -12,8 +12,9 @@ extern RUN_EXPORT _Atomic(struct link_map *) tidemark_run_driver;
 _Atomic(struct link_map *) tidemark_run_driver;
 
 /*
- * What was found; driver_lacks() where there is none. No lock is held over a look-up: the dynamic linker has a lock of its
- * own, which a thread that comes here from a constructor holds. Two threads that look for one function find the same.
+ * What was found; driver_lacks() where there is none. No lock is held over a look-up: the dynamic linker has a lock of
+ * its own, which a thread that comes here from a constructor holds. Two threads that look for one function find the
+ * same.
  */
 static _Atomic(void (*)(void)) driver_functions[RUN_COUNT];
 
@@ -38,9 +39,8 @@ driver_handle(void)
     if (handle != NULL)
         return handle;
     handle = dlopen(map != NULL ? map->l_name : TIDEI_RUN_LIBCUDA ".1", RTLD_LAZY | RTLD_NOLOAD);
-    /* Another namespace's (dlmopen) cannot be held from here; its handle is its map. */
     if (handle == NULL)
-        return map;
+        return NULL;
     if (!atomic_compare_exchange_strong_explicit(&driver_held, &none, handle, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         dlclose(handle);

@@ -1,6 +1,6 @@
 /*
- * Finds a function that a loaded object exports, in the object's own tables: for the auditor, which has no C library, and
- * for what must not ask dlsym(). All is inline and calls nothing.
+ * Finds a function that a loaded object exports, in the object's own tables: for the auditor, which has no C library,
+ * and for what must not ask dlsym(). All is inline and calls nothing.
  */
 #ifndef TIDEI_RUN_ELF_SYMBOLS_H
 #define TIDEI_RUN_ELF_SYMBOLS_H

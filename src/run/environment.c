@@ -1,7 +1,7 @@
 /*
  * What `tidemark run` has said in the environment. It is copied when the process starts, since programs clear their
- * environment, or write other texts over it. A process that --no-children leaves out takes it out of its environment, so
- * that its own children begin without.
+ * environment, or write other texts over it. A process that --no-children leaves out takes it out of its environment,
+ * so that its own children begin without.
  */
 #include "src/run/run.h"
 
@@ -41,11 +41,11 @@ environment_option(const char *entry, const char **value)
     return option;
 }
 
-/* An option for which there is no room is as if it were not set: without RUN_LIBRARY nothing is recorded. */
 static void
 environment_copy(void)
 {
     size_t used = 0;
+    bool fits = true;
 
     environment_read = true;
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
@@ -57,10 +57,18 @@ environment_copy(void)
             continue;
         option = environment_option(*entry, &value);
         length = strlen(value) + 1;
-        if (option == RUN_OPTION_COUNT || length == 1 || length > sizeof(environment_text) - used)
+        if (option == RUN_OPTION_COUNT || length == 1)
+            continue;
+        fits = fits && length <= sizeof(environment_text) - used;
+        if (!fits)
             continue;
         environment_values[option] = memcpy(environment_text + used, value, length);
         used += length;
+    }
+    /* Without a library nothing is recorded: better than under other options than those that were given. */
+    if (!fits) {
+        tidei_run_say("tidemark: nothing is recorded: the options are longer than %zu bytes", sizeof(environment_text));
+        environment_values[RUN_LIBRARY] = NULL;
     }
 }
 

@@ -48,7 +48,9 @@ extern void (*const tidei_run_stubs[RUN_COUNT])(void);
 /* What the stub of an index calls; NULL: not known yet. Stored with release, loaded with acquire. */
 extern _Atomic(void (*)(void)) tidei_run_functions[RUN_COUNT];
 
-/* The function to call for a stub whose tidei_run_functions has none: the first call that allocates starts the account. */
+/*
+ * The function to call for a stub whose tidei_run_functions has none: the first call that allocates starts the account.
+ */
 void (*tidei_run_decide(unsigned index))(void);
 
 static inline void (*tidei_run_function(unsigned index))(void)

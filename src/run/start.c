@@ -1,10 +1,14 @@
-/* Starts the account of the process: with the first call that allocates, libtidemark is loaded and asked for wrappers. */
+/*
+ * Starts the account of the process: with the first call that allocates, libtidemark is loaded and asked for wrappers.
+ */
 #include "src/run/run.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <tidemark/message.h>
 #include <tidemark/process.h>
@@ -39,12 +43,26 @@ static const bool start_asks[RUN_COUNT] = {
     [RUN_cuDeviceTotalMem_v2] = true,
 };
 
-enum { START_BEFORE, START_RUNS, START_FAILED };
+/*
+ * Before the start; one thread starts; the wrappers are there; there are none. Stored with release after
+ * tidei_run_functions, loaded with acquire.
+ */
+enum { START_BEFORE, START_BEGUN, START_RUNS, START_FAILED };
 
-static _Atomic int start_state; /* stored with release after tidei_run_functions, loaded with acquire */
+static _Atomic int start_state;
+static _Atomic pid_t start_process; /* which has begun to start: in a child of fork() nobody goes on with it */
+
+/*
+ * How long a thread waits for the one that starts. It may come from a constructor, and so have the lock of the dynamic
+ * linker, which the other one wants: then its call goes to the driver, and both go on.
+ */
+#define START_PATIENCE_MS 5000
 
 /* This thread is starting: what libtidemark calls then is the driver. In the static block, so that it costs no call. */
 static __attribute__((tls_model("initial-exec"))) _Thread_local bool start_here;
+
+/* This thread has waited long enough for another. */
+static __attribute__((tls_model("initial-exec"))) _Thread_local bool start_was_long;
 
 typedef enum tide_status start_function(const struct tide_process_options *, const struct tide_process_function **,
                                         size_t *);
@@ -107,27 +125,67 @@ start_take(const struct tide_process_function *functions, size_t count)
     }
 }
 
-/*
- * No lock is held meanwhile, as a thread that comes from a constructor has that of the dynamic linker. Threads that start
- * at one time get the same wrappers from tide_process_start.
- */
 static void
-start(void)
+start(void *library)
 {
     const struct tide_process_function *functions = NULL;
-    const char *path = tidei_run_option(RUN_LIBRARY), *refusal;
-    int before = START_BEFORE;
+    const char *refusal;
     size_t count = 0;
+
+    refusal = library != NULL ? start_ask(library, &functions, &count) : dlerror();
+    if (refusal != NULL)
+        tidei_run_say("tidemark: nothing is recorded: %s", refusal);
+    else
+        start_take(functions, count);
+    atomic_store_explicit(&start_state, refusal == NULL ? START_RUNS : START_FAILED, memory_order_release);
+}
+
+/* Wait for the thread that starts. Returns the state then, which is START_BEGUN where it takes too long. */
+static int
+start_wait(void)
+{
+    const struct timespec moment = { 0, 1000000 };
+    int state = START_BEGUN;
+
+    for (int waited_ms = 0; state == START_BEGUN && !start_was_long; waited_ms++) {
+        pid_t process = atomic_load_explicit(&start_process, memory_order_relaxed);
+
+        if (process != 0 && process != getpid())
+            atomic_compare_exchange_strong_explicit(&start_state, &state, START_BEFORE, memory_order_relaxed,
+                                                    memory_order_relaxed);
+        else
+            nanosleep(&moment, NULL);
+        state = atomic_load_explicit(&start_state, memory_order_acquire);
+        start_was_long = waited_ms >= START_PATIENCE_MS;
+    }
+    return state;
+}
+
+/* Have the account started, by this thread or another. Returns the state. */
+static int
+start_once(void)
+{
+    int state = START_BEFORE;
     void *library;
 
-    /* Under no name that the program could find, so that no symbol of it or of SQLite takes the place of another. */
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    refusal = library != NULL ? start_ask(library, &functions, &count) : dlerror();
-    start_take(functions, count);
-    if (atomic_compare_exchange_strong_explicit(&start_state, &before, refusal == NULL ? START_RUNS : START_FAILED,
-                                                memory_order_release, memory_order_relaxed) &&
-        refusal != NULL)
-        tidei_run_say("tidemark: nothing is recorded: %s", refusal);
+    start_here = true;
+    /*
+     * Under no name that the program could find, so that no symbol of it or of SQLite takes the place of another. Each
+     * thread does this first: who has the linker's lock goes on, and who wants it has claimed nothing.
+     */
+    library = dlopen(tidei_run_option(RUN_LIBRARY), RTLD_NOW | RTLD_LOCAL);
+    while (state == START_BEFORE &&
+           !atomic_compare_exchange_strong_explicit(&start_state, &state, START_BEGUN, memory_order_acquire,
+                                                    memory_order_acquire) &&
+           state == START_BEGUN)
+        state = start_wait();
+    if (state == START_BEFORE) {
+        atomic_store_explicit(&start_process, getpid(), memory_order_relaxed);
+        start(library);
+        state = atomic_load_explicit(&start_state, memory_order_acquire);
+    }
+    start_here = false;
+    return state;
 }
 
 static bool
@@ -150,13 +208,9 @@ void (*tidei_run_decide(unsigned index))(void)
     int state = atomic_load_explicit(&start_state, memory_order_acquire);
     int error = errno;
 
-    if (state == START_BEFORE && !start_here && tidei_run_is_on() &&
-        (start_begins[index] || (start_asks[index] && start_is_asked()))) {
-        start_here = true;
-        start();
-        start_here = false;
-        state = atomic_load_explicit(&start_state, memory_order_acquire);
-    }
+    if ((state == START_BEFORE || state == START_BEGUN) && !start_here && tidei_run_is_on() &&
+        (start_begins[index] || (start_asks[index] && start_is_asked())))
+        state = start_once();
     if (state == START_RUNS && !start_here)
         function = atomic_load_explicit(&tidei_run_functions[index], memory_order_acquire);
     if (function == NULL)

@@ -1,6 +1,6 @@
 /*
- * An object that a program of tests/run opens. It reaches the driver by its PLT and by dlsym(), and has names that begin
- * as the driver's do, as libraries above CUDA have.
+ * An object that a program of tests/run opens. It reaches the driver by its PLT and by dlsym(), and has names that
+ * begin as the driver's do, as libraries above CUDA have.
  */
 #include "config.h"
 

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -226,15 +227,18 @@ use_threads(int count)
     return failed != 0;
 }
 
+static useconds_t module_pause;
+
 static void *
 open_module(void *path)
 {
+    usleep(module_pause);
     return dlopen(path, RTLD_NOW);
 }
 
 /* One thread allocates first of all while another does in a constructor, with the linker's lock. */
 static int
-use_constructor(char *path)
+use_constructor(char *path, bool late)
 {
     pthread_t thread;
 
@@ -242,8 +246,9 @@ use_constructor(char *path)
     if (!reach_begin(&all))
         return 1;
     setenv("RUN_CONSTRUCTOR", "1", 1);
+    module_pause = late ? 100000 : 0;
     pthread_create(&thread, NULL, open_module, path);
-    usleep(100000);
+    usleep(late ? 0 : 100000);
     printf("%d\n", allocate(&all) != NULL);
     pthread_join(thread, NULL);
     return 0;
@@ -303,7 +308,7 @@ use(int argc, char **argv)
     if (strcmp(way, "threads") == 0)
         return use_threads(16);
     if (strcmp(way, "constructor") == 0)
-        return use_constructor(argv[2]);
+        return use_constructor(argv[2], argc > 3);
     if (strcmp(way, "fork") == 0)
         return use_fork();
     if (strcmp(way, "cleared") == 0) {

@@ -1,11 +1,13 @@
 /*
- * Stands in for libtidemark in tests of `tidemark run`: its wrappers write a line "PID NAME" for each call into the file
- * that RUN_CALLS names, and call the driver. So a test sees which function a program has reached, by which way soever.
+ * Stands in for libtidemark in tests of `tidemark run`: its wrappers write a line "PID NAME" for each call into the
+ * file that RUN_CALLS names, and call the driver. So a test sees which function a program has reached, by which way
+ * soever.
  */
 #include "config.h"
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +64,11 @@ tide_process_start(const struct tide_process_options *options, const struct tide
     called(line);
     *out = NULL;
     *count = 0;
+    /* A start that takes its time, and needs the dynamic linker. */
+    if (getenv("RUN_START_SLOW") != NULL) {
+        usleep(300000);
+        dlopen("libcuda.so.1", RTLD_LAZY);
+    }
     if (getenv("RUN_START_FAILS") != NULL)
         return TIDE_EIO;
     *out = functions;

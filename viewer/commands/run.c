@@ -156,6 +156,24 @@ run_check_trace(const char *pattern)
     return COMMAND_FINE;
 }
 
+/*
+ * A program whose trace cannot be written goes on without its account, and so without a limit: where one was asked for,
+ * it does not start. A folder whose name differs from process to process is not known here.
+ */
+static int
+run_check_folder(const char *pattern)
+{
+    const char *slash = strrchr(pattern, '/');
+    char folder[PATH_MAX];
+
+    snprintf(folder, sizeof(folder), "%.*s", slash != NULL ? (int)(slash - pattern) + 1 : 2,
+             slash != NULL ? pattern : "./");
+    if (strchr(folder, '%') != NULL || access(folder, W_OK | X_OK) == 0)
+        return COMMAND_FINE;
+    return command_misused(&command_run, "--output: %s: %s: without a trace there is no limit", folder,
+                           strerror(errno));
+}
+
 static int
 run_check(const struct run_options *options)
 {
@@ -179,12 +197,14 @@ run_check(const struct run_options *options)
         status = run_check_budget(options->budget);
     if (status == COMMAND_FINE && options->trace != NULL)
         status = run_check_trace(options->trace);
+    if (status == COMMAND_FINE && (options->limit != NULL || options->budget != NULL))
+        status = run_check_folder(options->trace != NULL ? options->trace : ".");
     return status;
 }
 
 /*
- * The path of an object: where libtidemark lies (uninstalled), in the folder beside it, or where it was installed. NULL:
- * it is in none of these. TIDEMARK_LIBRARY names another libtidemark for the program, as for the Python package.
+ * The path of an object: where libtidemark lies (uninstalled), in the folder beside it, or where it was installed.
+ * NULL: it is in none of these. TIDEMARK_LIBRARY names another libtidemark for the program, as for the Python package.
  */
 static char *
 run_find_object(const char *library, const char *name)
@@ -289,8 +309,8 @@ run_has_path(const char *list, const char *path)
 
 /*
  * Add an object to those that a variable of the linker names. A preloaded one goes behind them: a sanitizer wants to be
- * the first. The auditor goes before them: where an auditor has no la_symbind64, glibc 2.36 asks none of those behind it
- * about what dlsym() finds.
+ * the first. The auditor goes before them: where an auditor has no la_symbind64, glibc 2.36 asks none of those behind
+ * it about what dlsym() finds.
  */
 static bool
 run_add(const char *variable, const char *path, bool first)
