@@ -7,7 +7,7 @@ import inspect
 import os
 import threading
 import weakref
-from typing import Any, Callable, List, Optional, Tuple, TypeVar, cast
+from typing import Any, Callable, List, Optional, Tuple, TypeVar, Union, cast
 
 from ._library import ArgumentError, TIDE_EINVAL, library, text_bytes
 
@@ -20,11 +20,7 @@ _path: contextvars.ContextVar[Path] = contextvars.ContextVar('tidemark_tags', de
 class _Owner(weakref.ref):  # type: ignore[type-arg]
     """What brings the end of a tag: a tag in a `with`, or a decorated generator."""
 
-    __slots__ = ('has_ended',)
-
-    def __init__(self, owner: Any, callback: Any) -> None:
-        super().__init__(owner, callback)
-        self.has_ended = False  # as it should; a task that was begun before keeps the tag
+    has_ended = False  # as it should; a task that was begun before keeps the tag
 
 
 class _Name(bytes):
@@ -59,8 +55,9 @@ def _lost(owner: _Owner) -> None:
 
 
 class _Thread(threading.local):
-    pushed: Path = ()  # what the library has of this thread's tags, by this module
-    is_sure = True  # else there may be more: an exception came between a call of the library and the note of it
+    # What the library has of this thread's tags, by this module. In a list, what it has at least: an exception came
+    # between a call of the library and the note of it.
+    pushed: Union[Path, List[Path]] = ()
     around = 0  # how many tags were there before: of C code that has called Python
 
 
@@ -75,17 +72,13 @@ def current() -> Path:
     return path
 
 
-def _pushed_now() -> Path:
-    """What the library has of this thread's tags for sure."""
-    thread = _thread
-    if not thread.is_sure:
-        tide = library()
-        more = tide.tide_tag_depth() - thread.around - len(thread.pushed)
-        for _ in range(more):
-            tide.tide_tag_pop()
-        thread.pushed = thread.pushed[:len(thread.pushed) + more] if more < 0 else thread.pushed
-        thread.is_sure = True
-    return thread.pushed
+def _recover(pushed: Path) -> Path:
+    """Bring the library to what it has at least."""
+    tide = library()
+    more = tide.tide_tag_depth() - _thread.around - len(pushed)
+    for _ in range(more):
+        tide.tide_tag_pop()
+    return pushed[:len(pushed) + more] if more < 0 else pushed
 
 
 def move_to(path: Path) -> None:
@@ -96,7 +89,9 @@ def move_to(path: Path) -> None:
     """
     _path.set(path)
     thread = _thread
-    pushed = _pushed_now()
+    pushed = thread.pushed
+    if isinstance(pushed, list):
+        pushed = thread.pushed = _recover(pushed[0])
     if pushed == path:
         return
     tide = library()
@@ -109,14 +104,12 @@ def move_to(path: Path) -> None:
             common = 0
             while pushed[common] == path[common]:
                 common += 1
-    thread.is_sure = False
-    thread.pushed = path[:common]
+    thread.pushed = [path[:common]]
     for _ in range(len(pushed) - common):
         tide.tide_tag_pop()
     for name in path[common:]:
         tide.tide_tag_push(name)
     thread.pushed = path
-    thread.is_sure = True
 
 
 def move_back(path: Path) -> None:
