@@ -164,7 +164,10 @@ watch_run(struct invocation *call)
     status = watch_find(&watch, true);
     if (status == COMMAND_FINE && watch.list_count == 0 && options->count != 0)
         message("tidemark watch: nothing is recorded there now");
-    if (status == COMMAND_FINE)
+    /* Where there is nothing to watch, the message does not come behind a screen. */
+    if (screen && status == COMMAND_FINE)
+        watch_look(&watch);
+    if (status == COMMAND_FINE && !(screen && watch.list_count != 0 && watch_is_over(&watch)))
         status = screen ? watch_screen(&watch, interval_ns, options->count)
                         : watch_lines(&watch, interval_ns, options->count, json);
     verdict = status == COMMAND_FINE ? watch_verdicts(&watch) : COMMAND_FINE;

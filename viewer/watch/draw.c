@@ -111,11 +111,14 @@ draw_bar(int row, int column, int width, double share)
     share = share < 0 || isnan(share) ? 0 : share > 1 ? 1 : share;
     parts = (int)(share * width * 8 + 0.5);
     full = parts / 8;
-    for (int i = 0; i < width; i++)
-        draw_put(row, column + i, 2,
-                 i < full                      ? ascii ? "#" : "█"
-                 : i == full && parts % 8 != 0 ? ascii ? "+" : eighths[parts % 8]
-                                               : "·" + (ascii ? sizeof("·") - 1 : 0));
+    for (int i = 0; i < width; i++) {
+        if (i < full)
+            draw_put(row, column + i, 1, ascii ? "#" : "█");
+        else if (i == full && parts % 8 != 0)
+            draw_put(row, column + i, 1, ascii ? "+" : eighths[parts % 8]);
+        else
+            draw_put(row, column + i, 1, ascii ? " " : "·");
+    }
 }
 
 static void
