@@ -98,6 +98,7 @@ static const struct viewer_case {
       { "query", VIEWER_A, "SELECT count(*), sum(size) FROM allocation" } },
     { { { VIEWER_A, "SELECT allocation_id, size FROM allocation" } },
       { "query", "--csv", VIEWER_A, "SELECT allocation_id, size FROM allocation" } },
+    VIEWER_CASE(VIEWER_ROWS, "report", "-o", "/dev/null"),
     VIEWER_CASE(VIEWER_ROWS, "export", "--format=csv"),
     VIEWER_CASE(VIEWER_ROWS, "export", "--format=jsonl"),
     VIEWER_CASE(VIEWER_COLUMNS VIEWER_PLACE VIEWER_CALLER VIEWER_FREER, "export", "--format=rmm"),

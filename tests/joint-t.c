@@ -127,7 +127,8 @@ test_readings(struct trace *trace, const struct filter *a, const struct filter *
     ok(all_of(status == COMMAND_FINE, joined[0].status == COMMAND_FINE, joined[2].status == COMMAND_FINE),
        "callers that succeed say so");
     ok(joined[1].status == COMMAND_FINDING, "the status of a caller is what it returned");
-    ok(all_of(callers[0].done == 2, callers[1].done == 1, callers[2].done == 3), "each gets as many readings as it asks");
+    ok(all_of(callers[0].done == 2, callers[1].done == 1, callers[2].done == 3),
+       "each gets as many readings as it asks");
     ok(most_within == 3, "three callers share their first reading");
     ok(all_of(callers[0].sum == alone(trace, a), callers[1].sum == alone(trace, b), callers[2].sum == alone(trace, a)),
        "each sees the events that pass its own filter, as if it read alone");
@@ -167,14 +168,15 @@ main(void)
     ok(file >= 0 && trace_open(path, true, &trace) == COMMAND_FINE, "a random trace is opened");
     ok(all_of(filter_set_add(&first.layers, 1) == COMMAND_FINE, filter_set_add(&same.layers, 1) == COMMAND_FINE),
        "a filter of a layer is made");
-    ok(all_of(filter_same(&first, &same), filter_same(NULL, NULL), !filter_same(&first, &all), !filter_same(&all, NULL)),
+    ok(all_of(filter_same(&first, &same), filter_same(NULL, NULL), !filter_same(&first, &all),
+              !filter_same(&all, NULL)),
        "filters are the same where the same layers pass");
     same.to_ns = 5;
     ok(!filter_same(&first, &same), "filters of another time are not the same");
     filter_set_add(&first.layers, 3);
     same.to_ns = INT64_MAX;
     ok(!filter_same(&first, &same), "filters of more layers are not the same");
-    test_readings(&trace, &all, &first);
+    test_readings(&trace, &all, &same);
     test_failures(&trace, &all);
     filter_free(&first);
     filter_free(&same);

@@ -29,7 +29,7 @@ all_equal() {
     is "$(model model "$@") $(model commands "$@") $(model page "$@")" 'equal equal equal' "$tap_name"
 }
 
-plan 43
+plan 46
 
 trace=$scratch/t.db
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60), (3, 1, 7, 30, NULL);"
@@ -72,7 +72,7 @@ ok 'the page loads nothing: it has no address of the network' test "$(grep -c -e
 has_words "$(cat "$page")" "default-src 'none'" 'the page has a policy that loads nothing'
 
 python3 -c 'import sqlite3, zlib' 2>/dev/null || {
-    skip 22 'there is no python3 with sqlite3'
+    skip 25 'there is no python3 with sqlite3'
     done_testing
 }
 
@@ -119,6 +119,24 @@ is "$(model model "$scratch/many.db" --detail=small) $(model page "$scratch/many
 "$tidemark" report --json --detail=small "$scratch/many.db" >"$scratch/out"
 is "$(grep -c 'instants are left out' "$scratch/out") $(grep -c 'are listed; the sums are those of all' "$scratch/out")" '1 1' \
     'the data says what was left out'
+
+# Many stacks, streams and threads.
+make_trace "$scratch/wide.db" "CREATE TEMP TABLE number(n INTEGER PRIMARY KEY);
+    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 10000) INSERT INTO number SELECT n FROM n;
+    DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
+        SELECT n, iif(n % 2 = 1, n + 1, NULL), iif(n % 2 = 1, 'log', 'sim'), '' FROM number WHERE n <= 200;
+    INSERT INTO stream SELECT n, n * 64, 0 FROM number WHERE n > 1;
+    INSERT INTO thread SELECT n, 1000 + n, 't' || n FROM number WHERE n BETWEEN 2 AND 3000;
+    INSERT INTO life SELECT n, 1 + 2 * (n % 100), n, 10 * n, iif(n % 50 = 0, NULL, 10 * n + 5000) FROM number;
+    UPDATE allocation SET alloc_stream_id = allocation_id, alloc_thread_id = 1 + allocation_id % 3000;
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) SELECT 10 * n, 2 * n, 0, 4096 * n FROM number
+        WHERE n <= 100;"
+all_equal 'of 10,000 streams, 3,000 threads and 100 stacks it is as in the model' "$scratch/wide.db"
+"$tidemark" report --json "$scratch/wide.db" >"$scratch/out"
+is "$(grep -o '"limit_bytes":[0-9a-z]*,"peak_bytes":[0-9]*,"peak_is_exact"' "$scratch/out" | wc -l | tr -d ' ')" 64 \
+    'of 100 memories 64 are listed'
+has_words "$(cat "$scratch/out")" 'Of 100 memories the 64 with the most reserved are drawn.' 'it says so'
 
 # Names.
 make_trace "$scratch/names.db" "INSERT INTO tag VALUES (1, NULL, '</script><script>alert(1)</script>'),

@@ -86,19 +86,31 @@ peak_near(const struct peak *peak)
     return peak->bytes > margin ? peak->bytes - margin : 1;
 }
 
+/* An allocation begins or ends. False: no memory. */
+static inline bool
+find_change(struct peak *peak, const struct scan_life *life, bool is_free)
+{
+    uint32_t group;
+
+    if (peak->has_no_groups) {
+        peak->rest.live_bytes += is_free ? -life->size : life->size;
+        return true;
+    }
+    group = groups_of(&peak->groups, life);
+    return group != GROUPS_FULL && counterfactual_change(&peak->rest, group, life->size, is_free);
+}
+
 static int
 find_alloc(void *context, const struct scan_life *life)
 {
     struct peak *peak = context;
-    uint32_t group;
 
     if (life->status != 0)
         return COMMAND_FINE;
-    group = groups_of(&peak->groups, life);
     if (peak->rest.live_bytes > (uint64_t)INT64_MAX - life->size)
         return trace_broken(&peak->view->trace, "allocation %" PRId64 ": the sizes add up to more than 2^63 bytes",
                             life->allocation_id);
-    if (group == GROUPS_FULL || !counterfactual_change(&peak->rest, group, life->size, false))
+    if (!find_change(peak, life, false))
         return peak_no_memory(peak);
     if (life->size > 0 && !summits_rise(&peak->summits, peak->rest.live_bytes, life->alloc_ns))
         return peak_no_memory(peak);
@@ -121,7 +133,7 @@ find_free(void *context, const struct scan_life *life)
     struct peak *peak = context;
 
     peak->count -= scan_live_count(life);
-    if (!counterfactual_change(&peak->rest, groups_of(&peak->groups, life), life->size, true))
+    if (!find_change(peak, life, true))
         return peak_no_memory(peak);
     if (life->size > 0)
         summits_fall(&peak->summits, peak->rest.live_bytes);

@@ -58,6 +58,7 @@ struct peak {
     struct counterfactual rest;
     struct summits summits;
     struct levels levels;  /* near the peak */
+    bool has_no_groups;    /* set after peak_begin: summits and plateaus alone are wanted */
     unsigned turn;         /* the number of readings asked for so far */
     struct scan_unit unit; /* of this turn */
     double within;         /* the share of the peak that counts as near */

@@ -30,7 +30,10 @@ blocks_free(struct blocks *blocks)
     free(blocks->text.buffer);
 }
 
-/* Raw deflate: no header, which the page would have to skip. False: no memory. */
+/*
+ * Raw deflate: no header, which the page would have to skip. Level 9 makes blocks 1% smaller and took 1.4 of 8.4 s on 5
+ * million allocations of random sizes. False: no memory.
+ */
 static bool
 block_compress(const char *bytes, size_t count, struct block *out)
 {
@@ -39,7 +42,7 @@ block_compress(const char *bytes, size_t count, struct block *out)
     int code;
 
     *out = (struct block){ NULL, 0 };
-    if (count > UINT32_MAX || deflateInit2(&stream, 9, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (count > UINT32_MAX || deflateInit2(&stream, 6, Z_DEFLATED, -15, 9, Z_DEFAULT_STRATEGY) != Z_OK)
         return false;
     capacity = deflateBound(&stream, (uLong)count);
     out->bytes = malloc(capacity);

@@ -9,9 +9,9 @@
 #include "viewer/report/gather.h"
 
 const struct gather_detail gather_details[GATHER_DETAILS] = {
-    [GATHER_SMALL] = { "small", 16384, 1024, 256, 512, 256, 60000 },
-    [GATHER_NORMAL] = { "normal", 65536, 4096, 512, 1024, 1024, 250000 },
-    [GATHER_FULL] = { "full", 262144, 8192, 1024, 4096, 4096, 1000000 },
+    [GATHER_SMALL] = { "small", 16384, 1024, 256, 512, 256, 30000 },
+    [GATHER_NORMAL] = { "normal", 65536, 4096, 512, 1024, 1024, 120000 },
+    [GATHER_FULL] = { "full", 262144, 8192, 1024, 4096, 4096, 800000 },
 };
 
 static int
@@ -232,6 +232,7 @@ gather_find(struct gather *gather)
     struct scan_pass passes[2] = { { &unit, gather }, { NULL, &gather->peak } };
     int status = peak_begin(gather->view, GROUPS_LAYER, &at, &shares, 0, &gather->peak);
 
+    gather->peak.has_no_groups = true;
     if (status == COMMAND_FINE)
         status = peak_next(&gather->peak, &passes[1]);
     if (status == COMMAND_FINE)

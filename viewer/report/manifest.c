@@ -296,7 +296,7 @@ manifest_put_groups(const struct manifest *manifest)
     for (enum series_key key = 0; key < SERIES_KEYS; key++) {
         const struct series *series = &gather->series.of[key];
 
-        if (series->groups.count == 0 || (series->groups.count == 1 && key != SERIES_SIZE))
+        if (!series_has(&gather->series, key))
             continue;
         json_key_text(json, series_words[key]);
         json_begin(json, '{');

@@ -9,14 +9,20 @@
 bool
 pages_begin(struct pages *pages, size_t most)
 {
-    *pages = (struct pages){ .list = calloc(most, sizeof(*pages->list)), .most = most, .shift = PAGES_SHIFT_FIRST };
-    return pages->list != NULL;
+    *pages = (struct pages){
+        .list = calloc(most, sizeof(*pages->list)),
+        .most = most,
+        .shift = PAGES_SHIFT_FIRST,
+        .hints = calloc(PAGES_HINTS, sizeof(*pages->hints)),
+    };
+    return pages->list != NULL && pages->hints != NULL;
 }
 
 void
 pages_free(struct pages *pages)
 {
     free(pages->list);
+    free(pages->hints);
     *pages = (struct pages){ 0 };
 }
 
@@ -31,8 +37,11 @@ pages_clear(struct pages *pages)
 static size_t
 pages_place(const struct pages *pages, uint64_t page)
 {
+    size_t *hint = &pages->hints[page % PAGES_HINTS];
     size_t from = 0, to = pages->count;
 
+    if (*hint < to && pages->list[*hint] == page)
+        return *hint;
     while (from < to) {
         size_t middle = from + (to - from) / 2;
 
@@ -41,6 +50,7 @@ pages_place(const struct pages *pages, uint64_t page)
         else
             to = middle;
     }
+    *hint = from;
     return from;
 }
 

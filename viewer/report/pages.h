@@ -12,12 +12,14 @@
 #include "viewer/read/scan.h"
 
 #define PAGES_SHIFT_FIRST 12
+#define PAGES_HINTS       1024
 
 struct pages {
     uint64_t *list; /* owns; the numbers of the pages, address >> shift, ascending */
     size_t count;
     size_t most;
     unsigned shift;
+    size_t *hints; /* owns; where pages were found, by the lowest bits of their numbers */
 };
 
 /* Make room for `most` pages, at least 2. False: no memory. */

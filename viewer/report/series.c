@@ -149,6 +149,8 @@ series_sum(struct series_set *set, const struct scan_life *life, bool is_free)
     for (enum series_key key = 0; key < SERIES_KEYS; key++) {
         struct series *series = &set->of[key];
 
+        if (!series_has(set, key))
+            continue;
         series->live[series->list[series_group_of(set, key, life)].series] += bytes;
     }
 }

@@ -67,6 +67,13 @@ bool series_add(struct series_set *set, const struct scan_life *life, bool is_fr
 /* Choose the series. False: no memory. */
 bool series_rank(struct series_set *set);
 
+/* Whether the grouping tells anything: it has several groups, or is that of sizes. */
+static inline bool
+series_has(const struct series_set *set, enum series_key key)
+{
+    return set->of[key].groups.count > (key != SERIES_SIZE);
+}
+
 /* In the second reading: the same life again. */
 void series_sum(struct series_set *set, const struct scan_life *life, bool is_free);
 
