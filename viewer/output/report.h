@@ -192,13 +192,14 @@ void report_lines(struct report *report, const char *format, ...) __attribute__(
  */
 int report_print(const struct report *report, int status);
 
-/* Write the report as one JSON object and a line end, as report_print does with REPORT_JSON. */
 struct emit;
+
+/* Write the report as one JSON object and a line end, as report_print does with REPORT_JSON. */
 void report_write_json(const struct report *report, struct emit *out);
 
 /*
- * Take out all texts but those of the fields and columns that `keeps` lets stay, and the notes. Words of a fixed list may
- * stay, names that a program chose may not.
+ * Take out all texts but those of the fields and columns that `keeps` lets stay, and the notes. Words of a fixed list
+ * may stay, names that a program chose may not.
  */
 void report_hide_texts(struct report *report, bool (*keeps)(const char *name, const char *text));
 

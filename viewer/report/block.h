@@ -1,6 +1,6 @@
 /*
- * Blocks of data: columns of numbers, or JSON. In a page a block is compressed and stands in an element of its own; else
- * it stands in the manifest as it is. doc/report.md describes both.
+ * Blocks of data: columns of numbers, or JSON. In a page a block is compressed and stands in an element of its own;
+ * else it stands in the manifest as it is. doc/report.md describes both.
  */
 #ifndef VIEWER_REPORT_BLOCK_H
 #define VIEWER_REPORT_BLOCK_H

@@ -1,5 +1,6 @@
 /*
- * Buckets of an axis, which is time (ns) or the events (their numbers): how low and how high the live bytes were in each.
+ * Buckets of an axis, which is time (ns) or the events (their numbers): how low and how high the live bytes were in
+ * each.
  *
  * The end of the axis is not known before it is reached. So a bucket is as wide as a power of two, and two become one
  * where there would be too many.

@@ -105,7 +105,7 @@ pages_add(struct pages *pages, const struct scan_life *life)
         first = life->address >> pages->shift;
         last = pages_last_byte(life) >> pages->shift;
         place = pages_place(pages, first);
-        /* The numbers are ascending: where the first and the last stand as far apart as they are, all between are there. */
+        /* Numbers ascend: where the first and the last stand as far apart as they are, all between are there. */
         if (last - first < pages->count - place && pages->list[place] == first &&
             pages->list[place + (last - first)] == last)
             return;

@@ -1,6 +1,6 @@
 /*
- * What groups of allocations had live: sizes, tags, threads, streams, innermost frames, layers. A first reading finds the
- * groups with the highest peaks of their own; in a second one each of these is a series, and all others are one.
+ * What groups of allocations had live: sizes, tags, threads, streams, innermost frames, layers. A first reading finds
+ * the groups with the highest peaks of their own; in a second one each of these is a series, and all others are one.
  */
 #ifndef VIEWER_REPORT_SERIES_H
 #define VIEWER_REPORT_SERIES_H
