@@ -43,8 +43,8 @@ main(void)
     struct tidei_chunk_heap heap = heap_of(CHUNKS, 4096, 0);
 
     plan(9);
-    is_u64(patience(heap), 3 * CHUNKS / 2 + 1,
-           "over pages a heap is restless once half as many chunks again moved as it has");
+    is_u64(patience(heap), 5 * CHUNKS / 4 + 1,
+           "over pages a heap is restless once a quarter more chunks moved than it has");
     is_u64(patience(heap_of(CHUNKS, 0, 4096)), CHUNKS + 1,
            "over units a heap is restless once more chunks were exchanged than it has");
     is_u64(patience(heap_of(CHUNKS, 0, 0)), 32 * CHUNKS + 1,
@@ -52,9 +52,9 @@ main(void)
     is_u64(patience(heap_of(25, 0, 0)), 10000, "over other bases any number, where there are more than 24 chunks");
 
     exchange(&heap, 1000 * PAID_EACH, 0);
-    ok(exchange(&heap, 0, 3 * CHUNKS / 2 + 1), "what requests of a calm heap paid too much does not count later");
-    ok(exchange(&heap, 9 * PAID_EACH, 2), "a restless heap is restless while little more is paid than moves");
-    exchange(&heap, 6 * PAID_EACH, 2);
+    ok(exchange(&heap, 0, 5 * CHUNKS / 4 + 1), "what requests of a calm heap paid too much does not count later");
+    ok(exchange(&heap, 7 * PAID_EACH, 2), "a restless heap is restless while little more is paid than moves");
+    exchange(&heap, 5 * PAID_EACH, 2);
     ok(!exchange(&heap, 5 * PAID_EACH, 2), "what is paid beyond the moves adds up, until the heap is calm again");
     heap = heap_of(CHUNKS, 0, 4096);
     exchange(&heap, 0, CHUNKS + 1);
