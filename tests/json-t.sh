@@ -233,6 +233,7 @@ keep replay --stack 'guard | host' "$trace"
 keep recommend --candidates=6 "$trace"
 keep recommend --candidates=6 --capacity=1KiB "$trace" "$trace"
 keep recommend --candidates=6 --stack 'pool | limit(1KiB) | cuda' "$trace"
+keep recommend --candidates=6 --capacity=1KiB --stack 'pool(initial=1MiB) | cuda' "$top_srcdir/tests/data/torch_generate.csv.gz"
 # A program that records, its page once more without a command line and names, and one that was cut off.
 mkfifo "$scratch/ready"
 "$top_builddir/tests/slowly" "$scratch/running.db" 60 >"$scratch/ready" &
