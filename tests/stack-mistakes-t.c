@@ -44,13 +44,13 @@ static const struct {
     { "cache | host", TIDE_ESYNTAX, "1: layer 'cache' is unknown, " LAYERS },
     /* arguments */
     { "limit() | host", TIDE_ESYNTAX,
-      "7: limit: found ')', expected an argument: limit, count, soft, alignment or budget" },
+      "7: limit: found ')', expected an argument: limit, count, soft, alignment, budget or shared" },
     { "limit | host", TIDE_ESYNTAX,
       "1: limit: argument 'limit' is missing, expected a size such as 4GiB, or a share such as 25%, or count=" },
     { "limit(4GiB, sofft=1GiB) | host", TIDE_ESYNTAX,
-      "13: limit: argument 'sofft' is unknown, expected limit, count, soft, alignment or budget; did you mean soft?" },
+      "13: limit: argument 'sofft' is unknown, expected limit, count, soft, alignment, budget or shared; did you mean soft?" },
     { "limit(4GiB, align=1) | host", TIDE_ESYNTAX,
-      "13: limit: argument 'align' is unknown, expected limit, count, soft, alignment or budget; did you mean "
+      "13: limit: argument 'align' is unknown, expected limit, count, soft, alignment, budget or shared; did you mean "
       "alignment?" },
     { "limit(4GiB, soft) | host", TIDE_ESYNTAX,
       "13: limit: argument 'soft' has no value, expected '=' and a size such as 3GiB, or a share such as 20%" },
