@@ -7,7 +7,7 @@ make_trace() {
 }
 
 # Commands that read no trace, or are not tested here. All others in the command's list are tested.
-others='devices import recover completion stack'
+others='devices import recover completion stack run watch'
 
 commands=$("$tidemark" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 
@@ -21,6 +21,7 @@ run() {
     case $tap_command in
     check) set -- --max-peak=1TiB $leaks --max-allocations=1000000000 --max-failures=1000000 --to=1min "$@" "$tap_trace" ;;
     diff) set -- --tolerance=0 "$@" "$tap_trace" "$tap_trace" ;;
+    recommend) set -- --candidates=2 "$@" "$tap_trace" ;;
     report) set -- --json "$@" "$tap_trace" ;;
     query) set -- "$@" "$tap_trace" 'SELECT count(*), max(name), max(config) FROM allocation, tag, layer' ;;
     *) set -- "$@" "$tap_trace" ;;
@@ -60,7 +61,10 @@ ok 'the command lists its commands' test "$(echo "$commands" | grep -c -x -e che
 make_trace "$trace" "$whole"
 each 'a whole trace is fine' "$trace" 0 ''
 make_trace "$trace" ''
+# Where nothing was allocated, there is nothing to recommend: that is an error of its own.
+others="$others recommend"
 each 'an empty trace is fine' "$trace" 0 ''
+others=${others% recommend}
 
 make_trace "$trace" "$whole UPDATE meta SET value = 0 WHERE key = 'complete'"
 each 'every command answers about a trace that was cut off, and exits with 3' "$trace" 3 'the recording was cut off'
