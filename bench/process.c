@@ -3,7 +3,7 @@
  * cuMemFree, with and without the wrappers, in turns. The calls themselves do nothing here, so that their difference is
  * all that is seen; the context is asked of the driver that is there, such as the fake one:
  *
- *     LD_LIBRARY_PATH=tests/fake-cuda/.libs bench/process [STACK]       STACK: "limit(1TiB)" unless given; "log" records
+ *     LD_LIBRARY_PATH=tests/fake-cuda/.libs bench/process [STACK]    STACK: "limit(1TiB)" unless given; or "log"
  *
  * LIMITATIONS
  *  - cuCtxGetCurrent of the fake driver is a part of the figure; its own line says what it takes.

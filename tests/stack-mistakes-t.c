@@ -48,7 +48,8 @@ static const struct {
     { "limit | host", TIDE_ESYNTAX,
       "1: limit: argument 'limit' is missing, expected a size such as 4GiB, or a share such as 25%, or count=" },
     { "limit(4GiB, sofft=1GiB) | host", TIDE_ESYNTAX,
-      "13: limit: argument 'sofft' is unknown, expected limit, count, soft, alignment, budget or shared; did you mean soft?" },
+      "13: limit: argument 'sofft' is unknown, expected limit, count, soft, alignment, budget or shared; did you mean "
+      "soft?" },
     { "limit(4GiB, align=1) | host", TIDE_ESYNTAX,
       "13: limit: argument 'align' is unknown, expected limit, count, soft, alignment, budget or shared; did you mean "
       "alignment?" },

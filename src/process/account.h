@@ -45,8 +45,8 @@ struct tidei_process_what {
 
 /*
  * Pass an allocation through the stack of its kind, and keep the block. A refusal by a layer is
- * CUDA_ERROR_OUT_OF_MEMORY, a failure of the driver's is its own. Where there is no context, and none is needed, and for
- * requests of 0 bytes, the call goes to the driver as it is.
+ * CUDA_ERROR_OUT_OF_MEMORY, a failure of the driver's is its own. Where there is no context, and none is needed, and
+ * for requests of 0 bytes, the call goes to the driver as it is.
  */
 CUresult tidei_process_allocate(struct tidei_process_call *call, const struct tidei_process_what *what);
 

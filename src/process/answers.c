@@ -1,6 +1,6 @@
 /*
- * Wraps the functions that tell what a device has, and what a pointer belongs to. A limit makes the device look as small
- * as it is; a block of a stack looks like an allocation of the driver's. The driver's call is made first, and its
+ * Wraps the functions that tell what a device has, and what a pointer belongs to. A limit makes the device look as
+ * small as it is; a block of a stack looks like an allocation of the driver's. The driver's call is made first, and its
  * failures are passed on: nothing fails here that would not fail without.
  */
 #include "config.h"

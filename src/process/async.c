@@ -21,7 +21,9 @@ async_stream(CUstream stream, bool per_thread)
     return stream == NULL && per_thread ? (tide_stream)(uintptr_t)CU_STREAM_PER_THREAD : (tide_stream)(uintptr_t)stream;
 }
 
-/* Whether an allocation becomes a node of a graph: then it is the graph's, which may be launched any number of times. */
+/*
+ * Whether an allocation becomes a node of a graph: then it is the graph's, which may be launched any number of times.
+ */
 static bool
 async_is_captured(tide_stream stream)
 {

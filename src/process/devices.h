@@ -31,8 +31,8 @@ bool tidei_process_has_device(int device);
 void tidei_process_contexts_changed(void);
 
 /*
- * While contexts may end, nothing of ours uses them: these two embrace the program's call that may destroy one. No other
- * lock is taken in between.
+ * While contexts may end, nothing of ours uses them: these two embrace the program's call that may destroy one. No
+ * other lock is taken in between.
  */
 void tidei_process_contexts_lock(void);
 void tidei_process_contexts_unlock(void);

@@ -80,8 +80,8 @@ tidei_process_cuIpcCloseMemHandle(CUdeviceptr pointer)
 }
 
 /*
- * Another process gets a handle of the whole allocation of the driver's. Where a stack has cut the block out of one, the
- * other would read at the wrong place: better that it gets none.
+ * Another process gets a handle of the whole allocation of the driver's. Where a stack has cut the block out of one,
+ * the other would read at the wrong place: better that it gets none.
  */
 CUresult CUDAAPI
 tidei_process_cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer)

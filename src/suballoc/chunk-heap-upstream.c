@@ -328,10 +328,10 @@ tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap)
 
 /*
  * Over pages a quarter more than there are. A heap that grows moves chunks out of holes on the way to its size, which
- * comes to an end. With as many as there are, a program of encoders whose sizes vary had parts of twice the size for the
- * rest of its growth: at 24 scales of its sizes 1.030 of live in the mean and at most 1.053; now 1.025 and 1.034.
- * multistream_sort at 12 scales: 1.199, and now 1.192 in the mean. More moves bring nothing: half as many again 1.024 and
- * 1.195.
+ * comes to an end. With as many as there are, a program of encoders whose sizes vary had parts of twice the size for
+ * the rest of its growth: at 24 scales of its sizes 1.030 of live in the mean and at most 1.053; now 1.025 and 1.034.
+ * multistream_sort at 12 scales: 1.199, and now 1.192 in the mean. More moves bring nothing: half as many again 1.024
+ * and 1.195.
  */
 #define UPSTREAM_UNPAID_PAGES_QUARTERS 5
 

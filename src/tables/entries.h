@@ -43,8 +43,8 @@ bool tidei_entries_take(struct tidei_entries *table, uint64_t key, void *entry);
 bool tidei_entries_get(struct tidei_entries *table, uint64_t key, void *entry);
 
 /*
- * Take out an entry that `wanted` chooses, from the `*place`-th map on, and copy it and its key; false at the end. Begin
- * with *place 0. `wanted` is called with a lock held, and calls nothing.
+ * Take out an entry that `wanted` chooses, from the `*place`-th map on, and copy it and its key; false at the end.
+ * Begin with *place 0. `wanted` is called with a lock held, and calls nothing.
  */
 bool tidei_entries_take_next(struct tidei_entries *table, unsigned *place,
                              bool (*wanted)(const void *entry, const void *context), const void *context, uint64_t *key,

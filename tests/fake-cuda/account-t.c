@@ -1,4 +1,6 @@
-/* Tests the account of all device memory of a process: the wrappers are called as a program does, on the fake driver. */
+/*
+ * Tests the account of all device memory of a process: the wrappers are called as a program does, on the fake driver.
+ */
 #include "tests/fake-cuda/account.h"
 
 #include <signal.h>

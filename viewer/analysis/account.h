@@ -36,7 +36,9 @@ struct account {
     size_t device_count, device_capacity;
 };
 
-/* Read the last figures within the time of the view. COMMAND_FINE, or COMMAND_WRONG after a message: nothing to free. */
+/*
+ * Read the last figures within the time of the view. COMMAND_FINE, or COMMAND_WRONG after a message: nothing to free.
+ */
 int account_read(const struct view *view, struct account *out);
 
 /* Nothing, as where the figures are of a part of the allocations. COMMAND_FINE. */

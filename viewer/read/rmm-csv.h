@@ -71,7 +71,10 @@ enum rmm_found rmm_csv_next(struct rmm_csv *csv, struct rmm_row *row);
 
 void rmm_csv_close(struct rmm_csv *csv);
 
-/* Makes times of the times of day in rows, which have no date: one that goes back by over twelve hours is of a new day. */
+/*
+ * Makes times of the times of day in rows, which have no date: one that goes back by over twelve hours is of a new
+ * day.
+ */
 struct rmm_clock {
     int64_t start_ns;  /* time of day of the first event that has one; -1: none had one yet */
     int64_t day_ns;    /* the last midnight, since that of the first day */
