@@ -166,8 +166,9 @@ if command -v tmux >/dev/null 2>&1 && grep -q '^#define HAVE_NCURSESW' "$top_bui
     begin() {
         columns=$1 rows=$2
         shift 2
-        tmux -L watch -f /dev/null new-session -d -x "$columns" -y "$rows" \
-            "TERM=screen $(printf "'%s' " "$tidemark" watch "$@"); echo status \$?; sleep 60"
+        # In the scratch folder, where the reports go.
+        tmux -L watch -f /dev/null new-session -d -x "$columns" -y "$rows" -c "$scratch" \
+            "TERM=screen $(printf "'%s' " "$(realpath "$tidemark")" watch "$@"); echo status \$?; sleep 60"
     }
     key() {
         tmux -L watch send-keys "$@"
