@@ -29,7 +29,7 @@ ask() {
         $1"
 }
 
-plan 33
+plan 44
 
 # What is printed is so. The models are deterministic, so the figures are the same to the byte.
 for input in gpt_train multistream_sort; do
@@ -106,6 +106,40 @@ has_words "$(cat "$scratch/out")" 'the recorded stack was not tried: it has no b
     'a recorded stack over host memory is not compared, and the answer says so'
 is "$(cat "$scratch/status")" 0 'one allocation is enough for an answer'
 
+# now_of STACK: what becomes of a recorded stack.
+now_of() {
+    make_trace "$scratch/now.db" "INSERT INTO life VALUES (1, 1, 3000000, 10, 20), (2, 1, 3000000, 15, 30);
+        INSERT OR REPLACE INTO meta VALUES ('stack', '$1');"
+    recommend --candidates=6 "$scratch/now.db" >"$scratch/status"
+    echo "$(cat "$scratch/status") $(cat "$scratch/out" "$scratch/err")"
+}
+has_words "$(now_of 'log(x.db) | pool | driver(maximum=1GiB)')" \
+    'the recorded stack was not tried: its base has arguments that are not modelled' \
+    'a recorded stack whose base has a maximum is not compared'
+has_words "$(now_of 'log(x.db) | fallback({host}) | pool | cuda')" \
+    'the recorded stack was not tried: it has memory that is not modelled' 'nor is one that has host memory beside'
+has_words "$(now_of 'log(x.db) | pool(initial=1MiB, maximum=1MiB) | limit(1KiB) | cuda')" \
+    'the recorded stack was not tried: ' 'nor is one that cannot be made'
+is "$(cat "$scratch/status")" 0 'and that is no finding'
+has_words "$(now_of 'log(x.db) | limit(1MiB) | pool | cuda')" 'refused' \
+    'a recorded stack that refuses what was served is shown with its refusals'
+is "$(cat "$scratch/status")" 1 'and that is a finding'
+now_of "log(\"x''; touch $scratch/pwned; echo ''\") | cuda" >/dev/null
+make_trace "$scratch/quoted.db" "INSERT INTO life VALUES (1, 1, 3000000, 10, 20);
+    INSERT OR REPLACE INTO meta VALUES ('stack', 'log(\"x''; touch $scratch/pwned; echo ''\") | cuda');"
+recommend --candidates=1 "$scratch/quoted.db" >/dev/null
+grep '^TIDEMARK_STACK=' "$scratch/out" >"$scratch/setting"
+(unset TIDEMARK_STACK; . "$scratch/setting"; test ! -e "$scratch/pwned" &&
+    test "$TIDEMARK_STACK" = "log(\"x'; touch $scratch/pwned; echo '\") | cuda")
+is "$?" 0 'quotes in a recorded stack stay quotes for the shell'
+"$tidemark" recommend --base=vmm --for=time --candidates=8 --json "$trace" >"$found" 2>"$scratch/err"
+is "$(ask "SELECT text LIKE '%vmm' FROM stack, found WHERE number = json_extract(answer, '\$.recommended')")" 1 \
+    'the recorded stack is not recommended where another base is asked for'
+is "$(recommend --capacity=2GiB --candidates=1 --stack 'fallback({pool | cuda}) | pool | cuda' "$data/torch_generate.csv.gz" |
+    cat) $(grep -c refused "$scratch/out")" '0 0' 'the capacity is that of all bases together'
+is "$(env --ignore-signal=CHLD "$tidemark" recommend --candidates=3 "$trace" >"$scratch/out" 2>&1; echo $?)" \
+    "$(recommend --candidates=3 "$trace")" 'children are waited for where SIGCHLD is ignored'
+
 # Several inputs.
 "$tidemark" recommend --candidates=20 --json "$data/gpt_train.csv.gz" "$trace" >"$found" 2>"$scratch/err"
 is "$(ask "SELECT json_array_length(answer, '\$.inputs'), json_extract(answer, '\$.peak_bytes') = $peak FROM found")" '2|1' \
@@ -123,7 +157,9 @@ is "$(recommend --stack 'pool | nothing' "$trace")" 2 'a stack to try that is no
 costs=$scratch/costs
 printf 'device X\ncuda.allocate 1 2\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
-    "2 $costs:2: three numbers from 0 are expected: ns, ns for a MiB, and the spread" 'a cost with two numbers is refused'
+    "2 $costs:2: three numbers from 0 to 1e12 are expected: ns, ns for a MiB, and the spread" 'a cost with two numbers is refused'
+printf 'device X\ncuda.allocate 1e300 2 0\n' >"$costs"
+is "$(recommend --costs="$costs" "$trace")" 2 'a cost beyond all measure is refused'
 printf 'device X\ncuda.fly 1 2 0\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
     "2 $costs:2: no cost has this name; \`tidemark devices --measure\` writes such a file" 'a cost of another name is refused'

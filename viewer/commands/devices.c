@@ -19,7 +19,7 @@
 #define DEVICES_PEERS 64
 
 struct devices_options {
-    uint64_t device;
+    uint64_t device;    /* UINT64_MAX: not given */
     const char *output; /* of the costs; NULL: standard output */
     bool measure;
 };
@@ -211,14 +211,15 @@ devices_table(struct emit *out, int count, const char *version)
 static int
 devices_measure(const struct devices_options *options)
 {
+    uint64_t device = options->device != UINT64_MAX ? options->device : 0;
     struct costs costs;
     struct emit out;
-    int status = options->device <= INT_MAX ? COMMAND_FINE : COMMAND_WRONG;
+    int status = device <= INT_MAX ? COMMAND_FINE : COMMAND_WRONG;
 
     if (status != COMMAND_FINE)
-        message("tidemark devices: there is no device %" PRIu64, options->device);
+        message("tidemark devices: there is no device %" PRIu64, device);
     else
-        status = measure_device((int)options->device, &costs);
+        status = measure_device((int)device, &costs);
     if (status == COMMAND_FINE)
         status = emit_open(&out, options->output, false);
     if (status != COMMAND_FINE)
@@ -240,8 +241,8 @@ devices_run(struct invocation *call)
     if (options->measure)
         return json ? command_misused(call->command, "--measure writes a file of costs, which is no JSON")
                     : devices_measure(options);
-    if (options->output != NULL)
-        return command_misused(call->command, "--output is for --measure");
+    if (options->output != NULL || options->device != UINT64_MAX)
+        return command_misused(call->command, "--%s is for --measure", options->output != NULL ? "output" : "device");
     status = emit_open(&out, NULL, false);
     if (status != COMMAND_FINE)
         return status;
@@ -271,7 +272,7 @@ const struct command command_devices = {
     .help = "\nExit status 1: there is no device, or no driver, or a device does not answer.\n",
     .wanted = &(const struct command_arguments){ 0, NULL, "it takes no arguments" },
     .options = devices_defs,
-    COMMAND_OWN(struct devices_options, .device = 0),
+    COMMAND_OWN(struct devices_options, .device = UINT64_MAX),
     .common = OPTIONS_JSON,
     .run = devices_run,
 };

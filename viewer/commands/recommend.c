@@ -10,6 +10,7 @@
 
 #include "viewer/base/message.h"
 #include "viewer/base/output.h"
+#include "viewer/base/shown.h"
 #include "viewer/commands/commands.h"
 #include "viewer/output/json.h"
 #include "viewer/output/table.h"
@@ -54,26 +55,36 @@ struct recommend {
     char now_why[256];    /* why the recorded stack was not tried; "": it was, or there is none */
 };
 
-/* Add the recorded stack; where that cannot be tried, the default takes its place. */
+/* The default takes the place of the recorded stack. */
+static int
+recommend_add_default(struct recommend *run)
+{
+    int base = run->options->base > 0 ? run->options->base - 1 : 0;
+    struct candidate *known;
+    char text[32], why[256];
+
+    snprintf(text, sizeof(text), "pool | %s", cost_base_names[base]);
+    known = candidates_find(&run->list, text);
+    if (known == NULL)
+        return candidates_add_text(&run->list, text, true, why);
+    known->is_now = true;
+    return COMMAND_FINE;
+}
+
+/* Add the recorded stack; where that cannot be tried, the default. */
 static int
 recommend_add_now(struct recommend *run)
 {
     const char *text = NULL;
     int status = COMMAND_FINDING;
-    char why[256];
 
     for (size_t i = 0; i < run->traffic_count && text == NULL; i++)
         text = run->traffic[i].stack;
     if (text != NULL)
         status = candidates_add_text(&run->list, text, true, run->now_why);
     run->now_is_recorded = status == COMMAND_FINE;
-    if (status == COMMAND_FINDING) {
-        char fallback[32];
-        int base = run->options->base > 0 ? run->options->base - 1 : 0;
-
-        snprintf(fallback, sizeof(fallback), "pool | %s", cost_base_names[base]);
-        status = candidates_add_text(&run->list, fallback, true, why);
-    }
+    if (status == COMMAND_FINDING)
+        status = recommend_add_default(run);
     return status;
 }
 
@@ -99,7 +110,9 @@ recommend_add_given(struct recommend *run)
 static int
 recommend_rank(struct recommend *run)
 {
-    struct ranking_rule rule = { (enum ranking_aim)run->options->aim, run->options->budget, 0 };
+    uint64_t budget = run->options->budget, capacity = run->options->capacity;
+    struct ranking_rule rule = { (enum ranking_aim)run->options->aim,
+                                 budget != 0 && (capacity == 0 || budget < capacity) ? budget : capacity, 0 };
 
     for (size_t i = 0; i < run->traffic_count; i++)
         rule.program_ns += (double)run->traffic[i].input.duration_ns;
@@ -119,8 +132,26 @@ recommend_try(struct recommend *run, size_t first)
         return COMMAND_WRONG;
     }
     run->trials = grown;
+    memset(&grown[first], 0, (run->list.count - first) * sizeof(*grown));
     status = sweep_run(&run->list, first, run->traffic, run->traffic_count, &run->costs, run->jobs, run->trials);
     return status == COMMAND_FINE ? recommend_rank(run) : status;
+}
+
+/* Where the recorded stack could not be made over models, or its replay came to no end, the default takes its place. */
+static int
+recommend_check_now(struct recommend *run)
+{
+    size_t now = run->ranking.now, count = run->list.count;
+    int status;
+
+    if (now == SIZE_MAX || !run->now_is_recorded || run->trials[now].error[0] == '\0')
+        return COMMAND_FINE;
+    snprintf(run->now_why, sizeof(run->now_why), "%s", run->trials[now].error);
+    run->now_is_recorded = run->list.items[now].is_now = false;
+    status = recommend_add_default(run);
+    if (status != COMMAND_FINE)
+        return status;
+    return run->list.count > count ? recommend_try(run, count) : recommend_rank(run);
 }
 
 /* Try the coarse choice, then what lies around the best. */
@@ -129,6 +160,9 @@ recommend_search(struct recommend *run)
 {
     uint64_t most = run->options->most;
     int status = recommend_try(run, 0);
+
+    if (status == COMMAND_FINE)
+        status = recommend_check_now(run);
 
     for (int round = 0; status == COMMAND_FINE && round < RECOMMEND_ROUNDS && run->list.count < most; round++) {
         size_t first = run->list.count;
@@ -157,8 +191,10 @@ recommend_over(const struct recommend *run, const struct trial *trial)
 static const char *
 recommend_note(const struct recommend *run, size_t number)
 {
+    if (number == run->ranking.recommended && number == run->ranking.now)
+        return run->now_is_recorded ? "recommended, now" : "recommended, default";
     if (number == run->ranking.recommended)
-        return number == run->ranking.now ? "recommended, now" : "recommended";
+        return "recommended";
     return number == run->ranking.now ? (run->now_is_recorded ? "now" : "default") : "";
 }
 
@@ -194,9 +230,12 @@ recommend_row(struct table *table, const struct recommend *run, size_t number)
     struct output_figure figure;
     char text[48];
 
+    char *stack = shown_copy(run->list.items[number].text);
+
     table_row(table);
     table_cell(table, 4, recommend_note(run, number));
-    table_cell(table, 5, run->list.items[number].text);
+    table_cell(table, 5, stack);
+    free(stack);
     if (trial->error[0] != '\0') {
         table_cell(table, 4, trial->error);
         return;
@@ -230,10 +269,15 @@ recommend_heading(struct emit *out, const struct recommend *run)
                 output_size(&figure, run->peak_bytes));
     if (streams > run->peak_bytes)
         emit_format(out, "       without reuse between streams it would be %s\n", output_size(&figure, streams));
-    emit_format(out, "tried  %zu stacks in %.1f s, %u at a time; costs of calls: %s\n", run->list.count, run->seconds,
-                run->jobs, run->costs.device);
-    if (run->now_why[0] != '\0')
-        emit_format(out, "       the recorded stack was not tried: %s\n", run->now_why);
+    emit_format(out, "tried  %zu stacks in %.1f s, %u at a time; costs of calls: ", run->list.count, run->seconds,
+                run->jobs);
+    emit_text(out, run->costs.device, strlen(run->costs.device));
+    emit_string(out, "\n");
+    if (run->now_why[0] == '\0')
+        return;
+    emit_string(out, "       the recorded stack was not tried: ");
+    emit_text(out, run->now_why, strlen(run->now_why));
+    emit_string(out, "\n");
 }
 
 /* Why the recommended stack, beside today's. */
@@ -252,7 +296,7 @@ recommend_why(struct emit *out, const struct recommend *run)
     } else if (now == NULL || now->error[0] != '\0' || now->failures > 0) {
         emit_format(out, "%s does not serve all requests within these bounds.", today);
     } else {
-        memory = 100 * ((double)best->reserved_bytes / (double)now->reserved_bytes - 1);
+        memory = 100 * ((double)best->reserved_bytes / (double)(now->reserved_bytes + (now->reserved_bytes == 0)) - 1);
         time = best->ns > 0 ? now->ns / best->ns : 1;
         calls = (double)now->calls / ((double)best->calls > 0 ? (double)best->calls : 1);
         emit_format(out, "%.1f%% %s memory than %s, %.3g of its time", memory < 0 ? -memory : memory,
@@ -263,6 +307,24 @@ recommend_why(struct emit *out, const struct recommend *run)
     }
     emit_format(out, " It has %.1f%% more reserved than was live at the peak.\n", 100 * recommend_over(run, best));
     emit_string(out, "Times are at least: where a free waits for the device, as cuMemFree does, no replay shows it.\n");
+}
+
+/* The text as a setting for a shell. It may come from a trace of anyone. */
+static void
+recommend_setting(struct emit *out, const char *text)
+{
+    emit_string(out, "TIDEMARK_STACK='");
+    while (*text != '\0') {
+        size_t length = strcspn(text, "'");
+
+        emit_text(out, text, length);
+        text += length;
+        if (*text == '\'') {
+            emit_string(out, "'\\''");
+            text++;
+        }
+    }
+    emit_string(out, "'\n");
 }
 
 static int
@@ -293,7 +355,7 @@ recommend_print(struct recommend *run, struct emit *out)
     }
     if (run->ranking.recommended == SIZE_MAX)
         return COMMAND_FINE;
-    emit_format(out, "TIDEMARK_STACK='%s'\n", run->list.items[run->ranking.recommended].text);
+    recommend_setting(out, run->list.items[run->ranking.recommended].text);
     recommend_why(out, run);
     return COMMAND_FINE;
 }
@@ -403,15 +465,15 @@ recommend_nothing(const struct recommend *run)
         if (trial->error[0] == '\0' && trial->failures == 0 && trial->reserved_bytes < reserved)
             reserved = trial->reserved_bytes;
     }
-    if (reserved != UINT64_MAX)
+    if (reserved != UINT64_MAX && run->options->budget != 0)
         message(
             "tidemark recommend: no stack stays within the budget; the least of those tried reserves %s, and %s were"
             " live",
             output_size(&least, reserved), output_size(&live, run->peak_bytes));
     else
-        message("tidemark recommend: no stack serves all requests within the capacity; %s were live at the peak, so "
-                "about %s would do",
-                output_size(&live, run->peak_bytes), output_size(&least, run->peak_bytes + run->peak_bytes / 32));
+        message("tidemark recommend: no stack serves all requests%s; %s were live at the peak, so about %s would do",
+                run->options->capacity != 0 ? " within the capacity" : "", output_size(&live, run->peak_bytes),
+                output_size(&least, run->peak_bytes + run->peak_bytes / 32));
     return COMMAND_FINDING;
 }
 

@@ -35,22 +35,25 @@ candidates_no_memory(void)
     return COMMAND_WRONG;
 }
 
-static bool
-candidates_has(const struct candidates *list, const char *text)
+struct candidate *
+candidates_find(const struct candidates *list, const char *text)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (strcmp(list->items[i].text, text) == 0)
-            return true;
+            return &list->items[i];
     }
-    return false;
+    return NULL;
 }
 
 int
 candidates_add_text(struct candidates *list, const char *text, bool is_now, char why[256])
 {
     struct candidate candidate = { .is_now = is_now };
+    struct model model;
 
-    candidate.model = model_text(text, list->device_capacity, &candidate.base);
+    model_make(text, list->device_capacity, &model);
+    candidate.model = model.text;
+    candidate.base = model.base;
     candidate.text = strdup(text);
     if (candidate.model == NULL || candidate.text == NULL ||
         !tidei_grow(&list->items, &list->capacity, list->count, 1)) {
@@ -59,8 +62,8 @@ candidates_add_text(struct candidates *list, const char *text, bool is_now, char
         return candidates_no_memory();
     }
     why[0] = '\0';
-    if (candidate.base == COST_BASES)
-        snprintf(why, 256, "it has no base of device memory that is modelled (cuda, driver, vmm)");
+    if (model.why != NULL)
+        snprintf(why, 256, "%s", model.why);
     else if (tide_stack_check(candidate.model, NULL, 0, NULL) != TIDE_OK)
         snprintf(why, 256, "%s", tide_error_text());
     if (why[0] != '\0') {
@@ -77,6 +80,7 @@ static __attribute__((format(printf, 4, 5))) bool
 candidates_add(struct candidates *list, enum cost_base base, uint64_t growth, const char *format, ...)
 {
     char above[CANDIDATE_TEXT], text[CANDIDATE_TEXT + 32], why[256];
+    struct candidate *known;
     va_list arguments;
     int status;
 
@@ -84,8 +88,11 @@ candidates_add(struct candidates *list, enum cost_base base, uint64_t growth, co
     vsnprintf(above, sizeof(above), format, arguments);
     va_end(arguments);
     snprintf(text, sizeof(text), "%s%s%s", above, above[0] != '\0' ? " | " : "", cost_base_names[base]);
-    if (candidates_has(list, text))
+    known = candidates_find(list, text);
+    if (known != NULL) {
+        known->growth = growth;
         return true;
+    }
     status = candidates_add_text(list, text, false, why);
     if (status == COMMAND_FINDING)
         message("tidemark recommend: %s: %s", text, why);

@@ -37,6 +37,9 @@ bool candidates_begin(struct candidates *list, size_t most, const struct traffic
  */
 int candidates_add_text(struct candidates *list, const char *text, bool is_now, char why[256]);
 
+/* The candidate with this text; NULL: none. */
+struct candidate *candidates_find(const struct candidates *list, const char *text);
+
 /*
  * Add pools with growths between those of the candidates of which `is_best` is set and their neighbours, `most` at the
  * most. Returns how many were added; -1 after a message.

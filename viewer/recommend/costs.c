@@ -47,7 +47,10 @@ costs_wrong(const struct costs_reader *reader, size_t number, const char *why)
     return COMMAND_WRONG;
 }
 
-/* Read a number that is finite and not negative, and skip it. */
+/* The most of a number: a call that takes longer than a quarter of an hour is none. */
+#define COSTS_MOST 1e12
+
+/* Read a number from 0 to COSTS_MOST, and skip it. */
 static bool
 costs_number(char **line, double *out)
 {
@@ -55,7 +58,7 @@ costs_number(char **line, double *out)
 
     errno = 0;
     *out = strtod(*line, &end);
-    if (end == *line || errno != 0 || !isfinite(*out) || *out < 0 || strchr(" \t", *end) == NULL)
+    if (end == *line || errno != 0 || !isfinite(*out) || *out < 0 || *out > COSTS_MOST || strchr(" \t", *end) == NULL)
         return false;
     *line = end;
     return true;
@@ -102,7 +105,8 @@ costs_line(void *context, char *line, size_t number)
         return costs_wrong(reader, number, "this cost was there before");
     if (!costs_number(&rest, &cost.ns) || !costs_number(&rest, &cost.ns_per_mib) ||
         !costs_number(&rest, &cost.spread) || *rest != '\0')
-        return costs_wrong(reader, number, "three numbers from 0 are expected: ns, ns for a MiB, and the spread");
+        return costs_wrong(reader, number,
+                           "three numbers from 0 to 1e12 are expected: ns, ns for a MiB, and the spread");
     reader->has[base][call] = true;
     reader->out->of[base][call] = cost;
     return COMMAND_FINE;

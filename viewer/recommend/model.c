@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/stack.h>
+
 #include "viewer/recommend/model.h"
 
 #define MODEL_NAME   "abcdefghijklmnopqrstuvwxyz_0123456789"
@@ -54,9 +56,36 @@ model_is(const char *word, const char *text, size_t length)
     return strlen(word) == length && memcmp(word, text, length) == 0;
 }
 
+/* Whether the arguments of a base, at `text`, say no more than the device. */
+static bool
+model_base_is_plain(const char *text)
+{
+    text += strspn(text, MODEL_BLANKS);
+    if (*text != '(')
+        return true;
+    text += 1 + strspn(text + 1, MODEL_BLANKS);
+    if (strncmp(text, "device", 6) == 0)
+        text += 6;
+    text += strspn(text, MODEL_BLANKS "=0123456789");
+    return *text == ')';
+}
+
+/* Whether this word alone is a stack. */
+static bool
+model_is_base(const char *name, size_t length)
+{
+    char word[64];
+
+    if (length >= sizeof(word))
+        return false;
+    memcpy(word, name, length);
+    word[length] = '\0';
+    return tide_stack_check(word, NULL, 0, NULL) == TIDE_OK;
+}
+
 /* Write what stands for the layer; returns whether another text than its own does. */
 static bool
-model_layer(FILE *out, const char *name, size_t length, uint64_t capacity, enum cost_base *base)
+model_layer(FILE *out, const char *name, size_t length, uint64_t capacity, struct model *model)
 {
     if (model_is("log", name, length)) {
         fputs("statistics", out);
@@ -65,31 +94,35 @@ model_layer(FILE *out, const char *name, size_t length, uint64_t capacity, enum 
     for (int i = 0; i < COST_BASES; i++) {
         if (!model_is(cost_base_names[i], name, length))
             continue;
-        *base = (enum cost_base)i;
+        model->base = (enum cost_base)i;
+        if (!model_base_is_plain(name + length))
+            model->why = "its base has arguments that are not modelled";
         fprintf(out, "statistics | sim(model=%s", cost_base_names[i]);
         if (capacity != 0)
             fprintf(out, ", capacity=%" PRIu64, capacity);
         putc(')', out);
         return true;
     }
+    if (model_is_base(name, length))
+        model->why = "it has memory that is not modelled, beside that of cuda, driver and vmm";
     fwrite(name, 1, length, out);
     return false;
 }
 
-char *
-model_text(const char *text, uint64_t capacity, enum cost_base *base)
+void
+model_make(const char *text, uint64_t capacity, struct model *model)
 {
-    char *model = NULL;
-    size_t size;
-    FILE *out = open_memstream(&model, &size);
     bool begins = true, quoted = false; /* a layer may begin here; within quotes */
+    char *made = NULL;
+    size_t size;
+    FILE *out = open_memstream(&made, &size);
 
-    *base = COST_BASES;
+    *model = (struct model){ .base = COST_BASES };
     while (out != NULL && *text != '\0') {
         size_t name = begins && !quoted ? strspn(text, MODEL_NAME) : 0;
 
         if (name > 0) {
-            bool other = model_layer(out, text, name, capacity, base);
+            bool other = model_layer(out, text, name, capacity, model);
 
             text = other ? model_skip_layer(text + name) : text + name;
             begins = false;
@@ -102,8 +135,10 @@ model_text(const char *text, uint64_t capacity, enum cost_base *base)
         begins = !quoted && (strchr("|{", *text) != NULL || (begins && strchr(MODEL_BLANKS, *text) != NULL));
         putc(*text++, out);
     }
+    if (model->base == COST_BASES)
+        model->why = "it has no base of device memory that is modelled (cuda, driver, vmm)";
     if (out != NULL && fclose(out) == 0)
-        return model;
-    free(model);
-    return NULL;
+        model->text = made;
+    else
+        free(made);
 }

@@ -4,11 +4,16 @@
 
 #include "viewer/recommend/costs.h"
 
+struct model {
+    char *text;          /* owns; NULL: no memory */
+    enum cost_base base; /* the last one; COST_BASES: there is none */
+    const char *why;     /* a constant; why the model would not be right; NULL: it is */
+};
+
 /*
  * The text of the stack `text` with `statistics | sim(model=...)` in place of each base of device memory, and
- * `statistics` in place of each `log`, which would record a trace. `capacity`: of each of these bases; 0: any. *base is
- * the last base; COST_BASES: there is none. The caller frees the result; NULL: no memory.
+ * `statistics` in place of each `log`, which would record a trace. `capacity`: of each of these bases; 0: any.
  */
-char *model_text(const char *text, uint64_t capacity, enum cost_base *base);
+void model_make(const char *text, uint64_t capacity, struct model *out);
 
 #endif

@@ -7,9 +7,19 @@
 #include "viewer/recommend/ranking.h"
 
 static bool
-ranking_serves(const struct trial *trial, uint64_t budget)
+ranking_serves(const struct trial *trial, const struct ranking_rule *rule)
 {
-    return trial->error[0] == '\0' && trial->failures == 0 && (budget == 0 || trial->reserved_bytes <= budget);
+    return trial->error[0] == '\0' && trial->failures == 0 &&
+           (rule->most_bytes == 0 || trial->reserved_bytes <= rule->most_bytes);
+}
+
+/* Whether the stack may be recommended: it serves all, and today's is over a base that was asked for. */
+static bool
+ranking_may(const struct candidates *list, const struct trial *trials, size_t number, const struct ranking_rule *rule)
+{
+    const struct candidate *candidate = &list->items[number];
+
+    return ranking_serves(&trials[number], rule) && (!candidate->is_now || list->bases[candidate->base]);
 }
 
 /* Whether `a` is better than `b` in one of both, and worse in none. */
@@ -53,19 +63,20 @@ ranking_make(const struct candidates *list, const struct trial *trials, const st
     for (size_t i = 0; i < list->count; i++) {
         if (list->items[i].is_now && out->now == SIZE_MAX)
             out->now = i;
-        if (!ranking_serves(&trials[i], rule->budget_bytes))
+        if (!ranking_may(list, trials, i, rule))
             continue;
         out->is_best[i] = true;
         for (size_t j = 0; j < list->count && out->is_best[i]; j++)
-            out->is_best[i] = !ranking_serves(&trials[j], rule->budget_bytes) || !ranking_beats(&trials[j], &trials[i]);
+            out->is_best[i] = !ranking_may(list, trials, j, rule) || !ranking_beats(&trials[j], &trials[i]);
         if (out->recommended == SIZE_MAX || ranking_precedes(&trials[i], &trials[out->recommended], rule))
             out->recommended = i;
     }
     if (out->now != SIZE_MAX && out->recommended != SIZE_MAX && out->now != out->recommended) {
         const struct trial *now = &trials[out->now], *best = &trials[out->recommended];
 
-        out->now_is_worse = !ranking_serves(now, rule->budget_bytes) ||
-                            (best->reserved_bytes < now->reserved_bytes && best->ns < RANKING_SAME_TIME * now->ns);
+        bool beaten = best->reserved_bytes < now->reserved_bytes && best->ns < RANKING_SAME_TIME * now->ns;
+
+        out->now_is_worse = now->error[0] == '\0' && (beaten || !ranking_serves(now, rule));
     }
     return true;
 }

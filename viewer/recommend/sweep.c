@@ -5,9 +5,13 @@
 #include "config.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +31,10 @@
 /* Short traffic is replayed again, up to so often, and the least time taken. */
 #define SWEEP_AGAIN    3
 #define SWEEP_SHORT_NS 30000000
+
+/* The processor time of a candidate: so many seconds, and one more for so many events, which take 10 ms. */
+#define SWEEP_LEAST_S  60
+#define SWEEP_EVENTS_S 100000
 
 struct sweep_job {
     pid_t process; /* 0: free */
@@ -131,6 +139,20 @@ sweep_try(const struct sweep *sweep, const struct candidate *candidate, struct t
     out->ns = out->own_ns + out->driver_ns;
 }
 
+/* End with the command that waits for the result, and after a time that no replay takes. */
+static void
+sweep_bound(const struct sweep *sweep)
+{
+    uint64_t events = 0;
+    struct rlimit limit;
+
+    for (size_t i = 0; i < sweep->traffic_count; i++)
+        events += sweep->traffic[i].input.event_count;
+    limit.rlim_cur = limit.rlim_max = SWEEP_LEAST_S + events / SWEEP_EVENTS_S;
+    (void)setrlimit(RLIMIT_CPU, &limit);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
 /* Start a process for the candidate. */
 static bool
 sweep_start(const struct sweep *sweep, struct sweep_job *job, size_t number)
@@ -149,6 +171,7 @@ sweep_start(const struct sweep *sweep, struct sweep_job *job, size_t number)
     }
     if (job->process == 0) {
         close(ends[0]);
+        sweep_bound(sweep);
         sweep_try(sweep, &sweep->list->items[number], &trial);
         /* Less than PIPE_BUF: the pipe takes it whole. */
         _exit(write(ends[1], &trial, sizeof(trial)) == (ssize_t)sizeof(trial) ? 0 : 1);
@@ -177,21 +200,28 @@ sweep_take(const struct sweep *sweep, struct sweep_job *job, int status)
     job->process = 0;
 }
 
-/* Wait for one of the processes. False: there is none. */
+/* Wait for at least one of the processes: each closes its pipe at its end. False: none is running. */
 static bool
 sweep_wait(const struct sweep *sweep, struct sweep_job *jobs, unsigned count)
 {
-    pid_t process;
-    int status;
+    struct pollfd ends[SWEEP_JOBS_MOST];
+    bool running = false;
+    int status = 0;
 
-    do {
-        process = wait(&status);
-    } while (process < 0 && errno == EINTR);
     for (unsigned i = 0; i < count; i++) {
-        if (process > 0 && jobs[i].process == process)
-            sweep_take(sweep, &jobs[i], status);
+        ends[i] = (struct pollfd){ jobs[i].process != 0 ? jobs[i].result : -1, POLLIN, 0 };
+        running = running || jobs[i].process != 0;
     }
-    return process > 0;
+    if (!running || poll(ends, count, -1) < 0)
+        return running;
+    for (unsigned i = 0; i < count; i++) {
+        if (jobs[i].process == 0 || ends[i].revents == 0)
+            continue;
+        while (waitpid(jobs[i].process, &status, 0) < 0 && errno == EINTR)
+            ;
+        sweep_take(sweep, &jobs[i], status);
+    }
+    return true;
 }
 
 static struct sweep_job *
@@ -214,7 +244,8 @@ sweep_run(const struct candidates *list, size_t first, const struct traffic *tra
     struct progress progress;
     bool good = true;
 
-    fflush(NULL); /* else each process would write what is in the buffers again */
+    (void)signal(SIGCHLD, SIG_DFL); /* where it is ignored, there would be nothing to wait for */
+    fflush(NULL);                   /* else each process would write what is in the buffers again */
     progress_begin(&progress, "trying stacks");
     for (size_t i = first; good && i < list->count; i++) {
         struct sweep_job *job;
