@@ -40,54 +40,75 @@ tidei_process_cuCtxDestroy_v2(CUcontext context)
     return context_destroy(context, TIDEI_REAL(cuCtxDestroy_v2));
 }
 
-/* The primary context is gone after a reset, and after a release if nobody holds it any more. */
+/* The primary context is gone after a reset. Its blocks are taken out before, so that nothing finds them meanwhile. */
 static CUresult
-primary_end(CUdevice device, CUresult(CUDAAPI *real)(CUdevice), bool reset)
+primary_reset(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
 {
     struct tidei_process_gone gone;
-    CUcontext context;
     CUresult result;
-    bool ended;
 
     if (tidei_process_passes())
         return real(device);
     TIDEI_INSIDE(NULL);
-    context = tidei_process_primary(device);
-    tidei_process_gone_take(&gone, context);
+    tidei_process_gone_take(&gone, tidei_process_primary(device));
     tidei_process_contexts_lock();
     result = real(device);
-    ended = result == CUDA_SUCCESS && (reset || tidei_process_primary(device) == NULL);
     tidei_process_contexts_changed();
     tidei_process_contexts_unlock();
-    if (ended)
+    if (result == CUDA_SUCCESS)
         tidei_process_gone_forget(&gone);
     else
         tidei_process_gone_put(&gone);
     return result;
 }
 
+/*
+ * After a release the primary context is gone only if nobody holds it any more. Programs retain and release it all the
+ * time while other threads free its blocks, so these are looked for only where it has ended.
+ */
+static CUresult
+primary_release(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
+{
+    struct tidei_process_gone gone = { 0 };
+    CUcontext context;
+    CUresult result;
+
+    if (tidei_process_passes())
+        return real(device);
+    TIDEI_INSIDE(NULL);
+    context = tidei_process_primary(device);
+    tidei_process_contexts_lock();
+    result = real(device);
+    if (result == CUDA_SUCCESS && context != NULL && tidei_process_primary(device) == NULL)
+        tidei_process_gone_take(&gone, context);
+    tidei_process_contexts_changed();
+    tidei_process_contexts_unlock();
+    tidei_process_gone_forget(&gone);
+    return result;
+}
+
 CUresult CUDAAPI
 tidei_process_cuDevicePrimaryCtxReset(CUdevice device)
 {
-    return primary_end(device, TIDEI_REAL(cuDevicePrimaryCtxReset), true);
+    return primary_reset(device, TIDEI_REAL(cuDevicePrimaryCtxReset));
 }
 
 CUresult CUDAAPI
 tidei_process_cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-    return primary_end(device, TIDEI_REAL(cuDevicePrimaryCtxReset_v2), true);
+    return primary_reset(device, TIDEI_REAL(cuDevicePrimaryCtxReset_v2));
 }
 
 CUresult CUDAAPI
 tidei_process_cuDevicePrimaryCtxRelease(CUdevice device)
 {
-    return primary_end(device, TIDEI_REAL(cuDevicePrimaryCtxRelease), false);
+    return primary_release(device, TIDEI_REAL(cuDevicePrimaryCtxRelease));
 }
 
 CUresult CUDAAPI
 tidei_process_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    return primary_end(device, TIDEI_REAL(cuDevicePrimaryCtxRelease_v2), false);
+    return primary_release(device, TIDEI_REAL(cuDevicePrimaryCtxRelease_v2));
 }
 
 #endif

@@ -31,8 +31,8 @@ start_once(const struct tide_process_options *options)
     pthread_mutex_lock(&start.lock);
     if (!start.started) {
         status = tidei_process_stacks_start(options);
-        if (status == TIDE_OK)
-            status = tidei_process_devices_start();
+        if (status == TIDE_OK && (status = tidei_process_devices_start()) != TIDE_OK)
+            tidei_process_stacks_forget(); /* else another attempt would make their locks again */
         start.started = status == TIDE_OK;
         if (start.started)
             tidei_process_account_start();

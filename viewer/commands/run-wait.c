@@ -169,6 +169,8 @@ wait_end(int status)
 int
 run_wait(const char *pattern)
 {
+    const struct sigaction usual = { .sa_handler = SIG_DFL };
+    struct sigaction inherited;
     struct timespec since;
     sigset_t all, before;
     pid_t child;
@@ -178,9 +180,12 @@ run_wait(const char *pattern)
     clock_gettime(CLOCK_REALTIME_COARSE, &since);
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
+    sigaction(SIGCHLD, &usual, &inherited); /* where it is ignored, there would be nothing to wait for */
     child = fork();
     if (child <= 0)
         sigprocmask(SIG_SETMASK, &before, NULL);
+    if (child == 0)
+        sigaction(SIGCHLD, &inherited, NULL);
     if (child == 0)
         return RUN_WAIT_CHILD;
     if (child < 0) {

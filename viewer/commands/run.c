@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #include <tidemark/message.h>
 #include <tidemark/process.h>
+#include <tidemark/stack.h>
 #include <tidemark/version.h>
 
 #include "src/run/names.h"
@@ -121,6 +123,23 @@ run_check_limit(const char *text)
                            text);
 }
 
+/*
+ * Whether the budget can be used: a program whose account cannot be made would go on without one, and so without a
+ * limit. It may be another user's, or have another size.
+ */
+static int
+run_open_budget(const char *name, size_t length, uint64_t bytes)
+{
+    struct tide_resource *stack;
+    char text[512];
+
+    snprintf(text, sizeof(text), "limit(%" PRIu64 ", alignment=1, shared=\"%.*s\") | host", bytes, (int)length, name);
+    if (tide_stack_parse(text, &stack) != TIDE_OK)
+        return command_misused(&command_run, "--budget: %s", tide_error_text());
+    tide_resource_release(stack);
+    return COMMAND_FINE;
+}
+
 /* NAME=SIZE: a name is a part of the name of a file. */
 static int
 run_check_budget(const char *text)
@@ -129,7 +148,7 @@ run_check_budget(const char *text)
     uint64_t bytes;
 
     if (length > 0 && text[0] != '.' && text[length] == '=' && parse_size(text + length + 1, &bytes) && bytes > 0)
-        return COMMAND_FINE;
+        return run_open_budget(text, length, bytes);
     return command_misused(
         &command_run,
         "--budget: \"%s\" is not NAME=SIZE, such as shared=16GiB; a name has letters, digits, \".\", "
