@@ -272,9 +272,9 @@ tide_tag_push_from(uint32_t source, const char *name)
     return tag_push(source, name);
 }
 
-/* The tag of the same name as `id` within `parent`; `id` itself without host memory. */
+/* The tag of the same name as `id` within `parent`; `id` itself without host memory, or where `source` has too many. */
 static uint32_t
-tag_moved(uint32_t id, uint32_t parent)
+tag_moved(uint32_t source, uint32_t id, uint32_t parent)
 {
     const char *name, *kept;
     uint32_t moved;
@@ -282,7 +282,7 @@ tag_moved(uint32_t id, uint32_t parent)
     pthread_mutex_lock(&tag_lock);
     name = tags[id - 1].name;
     pthread_mutex_unlock(&tag_lock);
-    moved = tag_find(0, parent, name, strlen(name), &kept);
+    moved = tag_find(source, parent, name, strlen(name), &kept);
     return moved != 0 ? moved : id;
 }
 
@@ -296,7 +296,7 @@ tag_end(struct tag_thread *mine, size_t i)
         uint32_t id = i + 1 < mine->depth ? mine->stack[i + 1].parent : tidei_thread->tag;
 
         mine->stack[i - 1] = (struct tag_open){ parent, mine->stack[i].source };
-        parent = tag_moved(id, parent);
+        parent = tag_moved(mine->stack[i].source, id, parent);
     }
     mine->depth--;
     tidei_thread->tag = parent;
