@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <search.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,13 +46,19 @@ struct open_ranges {
     int muted; /* the depth of the first range that is no tag, as what lies within it; 0: all are */
 };
 
-static struct {
+struct tide_functions {
     enum tide_status (*push)(uint32_t source, const char *name);
     void (*pop)(uint32_t source);
     enum tide_status (*mark)(const char *text);
-} tide; /* NULL: there is no libtidemark */
+};
 
-static pthread_once_t tide_once = PTHREAD_ONCE_INIT;
+static _Atomic(struct tide_functions *) tide_found; /* NULL: there is no libtidemark yet */
+static atomic_bool tide_failed;                     /* the one that was named cannot be opened */
+static atomic_uint tide_looks;                      /* for one that the program may load itself */
+
+/* Looks for a library that the program has not loaded by then: one of so many calls. */
+#define TIDE_LOOKS_EACH 64
+
 static _Thread_local struct open_ranges open_ranges[DOMAINS_MOST];
 
 static pthread_mutex_t texts_lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
@@ -70,33 +77,57 @@ texts_release(void)
     pthread_mutex_unlock(&texts_lock);
 }
 
-static void
+/* The library's functions; false: it has them not. */
+static bool
+tide_take(void *library, struct tide_functions *out)
+{
+    *(void **)&out->push = dlsym(library, "tide_tag_push_from");
+    *(void **)&out->pop = dlsym(library, "tide_tag_pop_from");
+    *(void **)&out->mark = dlsym(library, "tide_mark");
+    return out->push != NULL && out->pop != NULL && out->mark != NULL;
+}
+
+/*
+ * Open the library, and publish its functions. Without a lock: dlopen() takes the linker's, which a thread that is in a
+ * constructor has already. So threads that come at once do the same, and one of them publishes.
+ */
+static const struct tide_functions *
 tide_open(void)
 {
     const char *path = secure_getenv("TIDEMARK_RUN_LIBRARY");
+    bool named = path != NULL && path[0] != '\0';
+    struct tide_functions *made, *before = NULL;
     void *library = NULL;
 
-    if (path != NULL && path[0] != '\0')
+    if (!named && atomic_fetch_add_explicit(&tide_looks, 1, memory_order_relaxed) % TIDE_LOOKS_EACH != 0)
+        return NULL;
+    if (named)
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL && path != NULL && path[0] != '\0')
+    if (library == NULL && named && !atomic_exchange(&tide_failed, true))
         fprintf(stderr, "tidemark: NVTX ranges are no tags: %s\n", dlerror());
     if (library == NULL)
         library = dlopen("libtidemark.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (library == NULL)
-        return;
-    *(void **)&tide.push = dlsym(library, "tide_tag_push_from");
-    *(void **)&tide.pop = dlsym(library, "tide_tag_pop_from");
-    *(void **)&tide.mark = dlsym(library, "tide_mark");
-    if (tide.push == NULL || tide.pop == NULL || tide.mark == NULL)
-        tide.push = NULL;
+    made = library != NULL ? malloc(sizeof(*made)) : NULL;
+    if (made == NULL || !tide_take(library, made)) {
+        free(made);
+        return NULL;
+    }
+    /* Release: pairs with the acquire in tide_is_there. */
+    if (atomic_compare_exchange_strong_explicit(&tide_found, &before, made, memory_order_acq_rel, memory_order_acquire))
+        return made;
+    free(made);
+    return before;
 }
 
-/* Whether there is a libtidemark; the first call opens it. */
-static bool
+/* libtidemark's functions, which the first calls look for; NULL: there is none. */
+static const struct tide_functions *
 tide_is_there(void)
 {
-    pthread_once(&tide_once, tide_open);
-    return tide.push != NULL;
+    const struct tide_functions *found = atomic_load_explicit(&tide_found, memory_order_acquire);
+
+    if (found != NULL || atomic_load_explicit(&tide_failed, memory_order_relaxed))
+        return found;
+    return tide_open();
 }
 
 /* Texts. */
@@ -251,7 +282,7 @@ push(int domain, const char *name)
 {
     struct open_ranges *mine = &open_ranges[domain];
 
-    if (mine->muted == 0 && (mine->depth >= DEPTH_MOST || tide.push(source_of(domain), name) != TIDE_OK))
+    if (mine->muted == 0 && (mine->depth >= DEPTH_MOST || tide_is_there()->push(source_of(domain), name) != TIDE_OK))
         mine->muted = mine->depth + 1;
     return mine->depth++;
 }
@@ -265,7 +296,7 @@ pop(int domain)
         return -1;
     mine->depth--;
     if (mine->muted == 0)
-        tide.pop(source_of(domain));
+        tide_is_there()->pop(source_of(domain));
     else if (mine->muted == mine->depth + 1)
         mine->muted = 0;
     return mine->depth;
@@ -322,7 +353,7 @@ mark(const char *text)
     char clean[TIDEI_NVTX_NAME_BYTES];
 
     if (tide_is_there())
-        tide.mark(name_of(text, clean));
+        tide_is_there()->mark(name_of(text, clean));
 }
 
 static void NVTX_API
@@ -331,7 +362,7 @@ mark_wide(const wchar_t *text)
     char clean[TIDEI_NVTX_NAME_BYTES];
 
     if (tide_is_there())
-        tide.mark(name_of_wide(text, clean));
+        tide_is_there()->mark(name_of_wide(text, clean));
 }
 
 static void NVTX_API
@@ -340,7 +371,7 @@ domain_mark(nvtxDomainHandle_t handle, const nvtxEventAttributes_t *event)
     char clean[TIDEI_NVTX_NAME_BYTES];
 
     if (domain_of(handle) >= 0 && tide_is_there())
-        tide.mark(name_of_event(event, clean));
+        tide_is_there()->mark(name_of_event(event, clean));
 }
 
 static void NVTX_API
