@@ -46,7 +46,7 @@ manifest_put_text(struct json *json, const char *text, size_t length)
     emit_json(json->out, cut, end + 3);
 }
 
-/* A name of the trace, or, where names are not to leave the house, what it is of and its number. */
+/* A name of the trace, or, where names are not to leave the house, what it is of and its number; 0: the name stays. */
 static void
 manifest_put_name(const struct manifest *manifest, const char *what, int64_t id, const char *text)
 {
@@ -326,7 +326,7 @@ manifest_reserved(const void *context, size_t column, size_t row)
 }
 
 static void
-manifest_put_part(const struct manifest *manifest, const struct timeline_part *part)
+manifest_put_part(const struct manifest *manifest, const struct timeline_part *part, size_t place)
 {
     static const struct column columns[] = {
         { "ns", COLUMN_DELTA, manifest_reserved },
@@ -339,7 +339,8 @@ manifest_put_part(const struct manifest *manifest, const struct timeline_part *p
     json_begin(json, '{');
     json_key(json, "name");
     if (part->group->name[0] != '\0')
-        json_text(json, part->group->name);
+        manifest_put_name(manifest, "memory", layer_kind_is_words(part->group->name) ? 0 : (int64_t)place + 1,
+                          part->group->name);
     else
         json_word(json, "null");
     json_key(json, "limit_bytes");
@@ -388,7 +389,7 @@ manifest_put_reserved(const struct manifest *manifest)
     json_key(json, "reserved");
     json_begin(json, '[');
     for (size_t i = 0; order != NULL && i < count && i < MANIFEST_MEMORIES; i++)
-        manifest_put_part(manifest, &manifest->timeline->parts[order[i].number]);
+        manifest_put_part(manifest, &manifest->timeline->parts[order[i].number], i);
     json_end(json, ']');
     manifest->blocks->failed = manifest->blocks->failed || order == NULL;
     free(order);
