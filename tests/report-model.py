@@ -169,6 +169,14 @@ def check_series(model, seen, most):
                     [peaks[group] for group in wanted[key][:15]] + [None] * (len(peaks) > 15))
             differs(f'groups {key}: count', seen['groups'][key]['count'], len(peaks))
     differs('groups', sorted(seen['groups']), sorted(wanted))
+    # Each name says its series.
+    lists = {'tag': 'tags', 'thread': 'threads', 'stream': 'streams', 'frame': 'stacks', 'layer': 'layers'}
+    id_of = {'tag': lambda life: life.tag, 'frame': lambda life: life.stack}
+    for key, names in lists.items():
+        places = {id_of.get(key, keys[key])(life): min(wanted[key].index(keys[key](life)), 15)
+                  for life in model.lives} if key in wanted else {}
+        differs(f'names {names}: series', [row['series'] for row in seen['names'][names]],
+                [places.get(row['id']) for row in seen['names'][names]])
     for key, order in wanted.items():
         series = {group: min(place, 15) for place, group in enumerate(order)}
         for axis in ('time', 'by_event'):

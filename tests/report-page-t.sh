@@ -38,7 +38,7 @@ says() {
     has_words "$(grep '^# word' "$scratch/tap-said")" "$1" "$2"
 }
 
-plan 24
+plan 30
 trace=$scratch/t.db
 widths='1600 360'
 
@@ -101,6 +101,37 @@ make_trace "$trace" "
     INSERT INTO life SELECT i, 1, 1000 * (1 + i % 77), 1000 * i, 1000 * (i + 1 + i % 300) FROM n;
     UPDATE allocation SET tag_id = 1 + allocation_id % 200;"
 page '200 tags have a page that passes its own test' "$trace"
+
+# The innermost of 3 frames is f1, f2 or f3; every fourth allocation has no call stack, every third no tag. Tag 3 has
+# failures alone.
+make_trace "$scratch/frames.db" "
+    INSERT INTO tag VALUES (1, NULL, 'one'), (2, NULL, 'two'), (3, NULL, 'three');
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5)
+    INSERT INTO frame SELECT i, 16 * i, NULL, 'f' || i, '/a.c', i FROM n;
+    INSERT INTO callstack VALUES (1, 0, 1), (1, 1, 4), (2, 0, 2), (2, 1, 4), (3, 0, 3), (3, 1, 4), (4, 0, 1), (4, 1, 5);
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+    INSERT INTO life SELECT i, 1, 1000 * (1 + i % 77), 1000 * i, iif(i % 2, 1000 * (i + 1 + i % 300), NULL) FROM n;
+    INSERT INTO refused VALUES (601, 1, 5, 300000);
+    UPDATE allocation SET tag_id = nullif(allocation_id % 3, 0), callstack_id = nullif(allocation_id % 5, 0);
+    UPDATE allocation SET tag_id = 3 WHERE status <> 0;"
+page 'allocations without a tag beside tags, and several innermost frames, have a page that passes its own test' "$scratch/frames.db"
+page 'so has that trace without names' --no-names "$scratch/frames.db"
+page 'so has that trace beside another, without names' --no-names "$scratch/frames.db" "$scratch/two.db"
+for part in tag frame; do
+    is "$("$tidemark" report -o "$scratch/page.html" "$scratch/frames.db" &&
+        python3 "$driver" value "$scratch/page.html" "setGrouping('$part'); drawAll(); liveSet(data.anchors.ns.indexOf(
+            data.manifest.peak.ns)).then(({ groups }) => groups.every((group) => group.count > 0) + ' ' + groups.length + ' ' +
+            (groups.reduce((sum, group) => sum + group.bytes, 0) === data.manifest.peak.bytes))")" \
+        "true $(test $part = tag && echo 3 || echo 4) true" "at the peak each $part has its allocations"
+done
+
+make_trace "$trace" "
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+    INSERT INTO frame SELECT i, 16 * i, NULL, 'f', '/a.c', i FROM n;
+    INSERT INTO callstack SELECT 1, frame_id - 1, frame_id FROM frame;
+    INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, NULL);
+    UPDATE allocation SET callstack_id = 1;"
+page 'a call stack of 20,000 frames has a page that passes its own test' "$trace"
 
 make_trace "$trace" "
     DELETE FROM layer;

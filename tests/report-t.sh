@@ -29,7 +29,7 @@ all_equal() {
     is "$(model model "$@") $(model commands "$@") $(model page "$@")" 'equal equal equal' "$tap_name"
 }
 
-plan 46
+plan 49
 
 trace=$scratch/t.db
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60), (3, 1, 7, 30, NULL);"
@@ -72,7 +72,7 @@ ok 'the page loads nothing: it has no address of the network' test "$(grep -c -e
 has_words "$(cat "$page")" "default-src 'none'" 'the page has a policy that loads nothing'
 
 python3 -c 'import sqlite3, zlib' 2>/dev/null || {
-    skip 25 'there is no python3 with sqlite3'
+    skip 28 'there is no python3 with sqlite3'
     done_testing
 }
 
@@ -164,6 +164,25 @@ is "$(grep -o 'secret-[a-z]*' "$scratch/out" | sort -u | tr '\n' ' ')" 'secret-h
 "$tidemark" report --json --no-names "$scratch/names.db" >"$scratch/out"
 is "$(grep -o -e 'secret[a-z_.-]*' -e alert -e xyxy -e names.db "$scratch/out" | sort -u | tr '\n' ' ')" '' \
     '--no-names leaves out all of them, in the answers of the commands, too'
+# A program's own kinds of layers, below a log of each stack.
+make_trace "$scratch/kinds.db" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', NULL),
+        (2, NULL, 'secret-base', '', NULL), (3, 4, 'log', '', NULL), (4, NULL, 'pinned', '', NULL);
+    INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 3, 100, 20, NULL);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (10, 2, 0, 4096), (10, 4, 0, 4096);"
+"$tidemark" report --json --no-names "$scratch/kinds.db" "$scratch/kinds.db" >"$scratch/out"
+is "$(grep -c secret "$scratch/out") $(grep -o '"name":"memory [0-9]*"' "$scratch/out" | sort -u) $(
+    grep -o '"\(name\|memory\)":"[0-9]* log, [a-z]*"' "$scratch/out" | sort -u | tr '\n' ' ')" \
+    '0 "name":"memory 1" "memory":"3 log, pinned" "name":"3 log, pinned" ' \
+    "--no-names leaves out a program's own kinds of layers, and keeps the kinds that there are"
+is "$(grep -o '"figure":[^,]*' "$scratch/out" | sort -u | tr '\n' ' ')" '"figure":"allocations" "figure":"duration_ns" "figure":"failures" "figure":"live_bytes" "figure":"live_count" "figure":"peak_bytes" "figure":"reserved_peak_bytes" "figure":"total_bytes" ' \
+    '--no-names keeps the words for the figures of two traces'
+"$tidemark" report --json --no-names "$scratch/tags.db" >"$scratch/out"
+seen=
+for word in '"kind":"activations"' '"what":"made in forward for backward"' '"step":"requested"' '"moment":"peak"' '"pass":"'; do
+    seen="$seen$(grep -o "$word" "$scratch/out" | sort -u | wc -l | tr -d ' ')"
+done
+is "$seen" 11111 '--no-names keeps the words for parts of the memory, steps, moments and passes'
 is "$(model page "$scratch/names.db" --no-names)" equal '--no-names makes a page of the same data'
 
 # Two traces.

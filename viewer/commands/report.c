@@ -8,6 +8,7 @@
 #include "viewer/base/message.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/diff.h"
+#include "viewer/commands/training.h"
 #include "viewer/read/joint.h"
 #include "viewer/report/manifest.h"
 #include "viewer/report/page.h"
@@ -206,20 +207,28 @@ report_close(struct report_trace *trace)
     joint_end(&trace->joint);
 }
 
-/* Words that commands choose from fixed lists. Kinds of layers are among them, but not those of a program's own. */
+/* Words that commands choose from fixed lists. Kinds of layers and of memory are among them, but no program's own. */
 static bool
 report_keeps(const char *name, const char *text)
 {
-    static const char *const words[] = { "cause",       "ended",           "held_by",    "memory",
-                                         "memory_name", "reserved_source", "sufficient", "status" };
+    static const char *const words[] = {
+        "cause",           "ended",  "figure", "held_by", "moment",       "pass",
+        "reserved_source", "source", "status", "step",    "steps_source", "sufficient"
+    };
 
-    if (name == NULL)
+    if (name == NULL || text == NULL)
         return false;
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(words[i], name) == 0)
             return true;
     }
-    return strcmp(name, "kind") == 0 && layer_kind_find(text, "kind=plain")->role != LAYER_OTHER;
+    if (strcmp(name, "memory") == 0 || strcmp(name, "memory_name") == 0)
+        return layer_kind_is_words(text);
+    /* What is wasted is "reserved of" a memory, where the trace has several. */
+    if (strcmp(name, "what") == 0)
+        return strncmp(text, "reserved of ", strlen("reserved of ")) != 0;
+    return strcmp(name, "kind") == 0 &&
+           (layer_kind_find(text, "kind=plain")->role != LAYER_OTHER || training_is_kind(text));
 }
 
 /* Write the manifest of one trace. */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "viewer/analysis/fragment.h"
 #include "viewer/analysis/training.h"
@@ -29,6 +30,18 @@ static const char *const training_passes[] = {
     [TRAINING_BACKWARD] = "backward",
     [TRAINING_OPTIMIZER] = "optimizer",
 };
+
+#define TRAINING_WASTE "waste"
+
+bool
+training_is_kind(const char *word)
+{
+    bool found = strcmp(word, TRAINING_WASTE) == 0;
+
+    for (enum training_kind kind = 0; kind < TRAINING_KINDS && !found; kind++)
+        found = strcmp(word, training_words[kind].kind) == 0;
+    return found;
+}
 
 static const char *
 training_what(const struct training *training, enum training_kind kind)
@@ -62,7 +75,7 @@ training_report_waste(struct view *view, struct report *report, const struct pea
              reserved_is_parted(&fragment.reserved) ? fragment.group->name : "",
              figures->sample_age_ns >= 0 ? ", by the last sample" : "");
     if (figures->has_reserved && figures->reserved_bytes >= figures->requested_bytes)
-        REPORT_ROW(report, cell_text("waste"), cell_unsigned(figures->reserved_bytes - figures->requested_bytes),
+        REPORT_ROW(report, cell_text(TRAINING_WASTE), cell_unsigned(figures->reserved_bytes - figures->requested_bytes),
                    cell_none(), cell_none(), cell_text(what));
     reserved_deselect(&fragment.reserved, view);
     fragment_free(&fragment);

@@ -200,31 +200,22 @@ function liveAt(source, anchor) {
   return rows;
 }
 
-/* Which of the series of a grouping a life belongs to, as a table from what tells it. */
+/* Which of the series of a grouping a life belongs to, as a table from what tells it; -1: none. */
 function groupTable(source, by) {
   return once(source, 'table ' + by, () => {
-    const { series } = source.manifest.groups[by];
     const { names, lives } = source;
-    const rest = series.length - 1;
-    const place = (wanted) => {
-      const found = series.findIndex(wanted);
-      return found < 0 ? rest : found;
-    };
     if (by === 'size') {
-      const classes = series.map((row) => row.least_bytes ?? Infinity);
+      const classes = source.manifest.groups[by].series.map((row) => row.least_bytes);
+      const others = classes.indexOf(undefined);
       const cache = new Map();
       return (life) => {
         const least = lives.size[life] ? 2 ** Math.floor(Math.log2(lives.size[life])) : 0;
-        if (!cache.has(least)) cache.set(least, place((_, g) => classes[g] === least));
+        if (!cache.has(least)) cache.set(least, classes.includes(least) ? classes.indexOf(least) : others);
         return cache.get(least);
       };
     }
-    if (by === 'frame') {
-      const table = names.stacks.map(({ frames }) => place((row) => row.id !== null &&
-        row.name === (frames.length ? names.frames[frames[0]] : '(none)')));
-      return (life) => table[lives.stack[life]];
-    }
-    const table = names[by + 's'].map(({ id }) => place((row) => row.id === id));
-    return (life) => table[lives[by][life]];
+    const told = by === 'frame' ? 'stack' : by;
+    const table = names[told + 's'].map(({ series }) => series ?? -1);
+    return (life) => table[lives[told][life]];
   });
 }

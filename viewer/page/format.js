@@ -36,7 +36,8 @@ function time(ns, step) {
 
 /* To the nanosecond, for links. */
 function exactTime(ns) {
-  return String(+(ns / 1e9).toFixed(9)) + 's';
+  /* String() would write "5e-7", whose "-" divides a link. */
+  return (ns / 1e9).toFixed(9).replace(/\.?0+$/, '') + 's';
 }
 
 const count = (value) => (value === null || value === undefined ? '–' : number(value));

@@ -3,6 +3,7 @@
 // exact instants in the selected range. Without tags and call stacks: by size class and size.
 
 const ROW = 22;
+const LEVELS = 256;     /* at most: what draws them calls itself for each, and a stack may have thousands of frames */
 const icicle = { root: null, focus: null, boxes: [], chosen: null, key: null };
 
 const node = (name, parent) => ({ name, parent, bytes: 0, count: 0, children: new Map() });
@@ -25,7 +26,7 @@ function pathOf(life) {
   const tag = names.tags[lives.tag[life]];
   const { frames } = names.stacks[lives.stack[life]];
   const path = tag.id ? tag.path.split('/') : [];
-  for (let i = frames.length; i-- > 0;) path.push(names.frames[frames[i]]);
+  for (let i = frames.length; i-- > 0 && path.length < LEVELS;) path.push(names.frames[frames[i]]);
   if (path.length || isNamed()) return path.length ? path : ['(no tag, no call stack)'];
   const size = lives.size[life];
   return [size ? 'from ' + bytes(2 ** Math.floor(Math.log2(size))) : '0 B', number(size) + ' bytes'];

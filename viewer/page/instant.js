@@ -18,6 +18,7 @@ async function liveSet(anchor) {
   const groups = data.manifest.groups[by].series.map(({ name }) => ({ name, bytes: 0, count: 0 }));
   for (const life of rows) {
     const group = groups[groupOf(life)];
+    if (!group) continue;
     group.bytes += data.lives.size[life];
     group.count++;
   }

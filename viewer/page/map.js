@@ -62,7 +62,8 @@ function paintLives(cells, across) {
 function lifeColour() {
   if (view.colour === 'group') {
     const colours = GROUP_COLOURS.map((colour) => pixel(channels(colour)));
-    return (life) => colours[mapImage.groupOf(life) % colours.length];
+    const unknown = pixel(channels(theme.quiet));
+    return (life) => colours[mapImage.groupOf(life) % colours.length] ?? unknown;
   }
   const colours = ramp(theme.high, theme.low);
   const whole = Math.log2(Math.max(2, axis().end - axis().begin));

@@ -55,7 +55,10 @@ async function selftest() {
     for (const by of data.groupings) {
       const [groupOf, found] = [await groupTable(data, by), await groupsOf(data, by, 'time')];
       const sums = found.values.map(() => 0);
-      for (const life of liveAt(data, at)) sums[groupOf(life)] += lives.size[life];
+      for (const life of liveAt(data, at)) {
+        if (!(groupOf(life) in sums)) return `${by}: life ${life} is of no group`;
+        sums[groupOf(life)] += lives.size[life];
+      }
       const bucket = Math.floor((manifest.peak.ns - found.begin) / found.width);
       const wrong = sums.findIndex((sum, g) => sum !== found.values[g][bucket]);
       if (wrong >= 0) return `${by} ${manifest.groups[by].series[wrong].name}: ${sums[wrong]}, not ${found.values[wrong][bucket]}`;
@@ -159,10 +162,22 @@ async function selftest() {
     readLink(link);
     const after = state();
     if (after !== before) return `${after}, not ${before}`;
+    for (const select of [[0, 700], [500, 1500000001], [-20, -3]]) {
+      view.select = select;
+      readLink(linkText());
+      if (view.select?.join() !== select.join()) return `selected ${view.select}, not ${select}`;
+    }
+    clearAll();
   });
   await attempt('names are text: the page has no element that a name could have made', () => {
     const alien = document.querySelectorAll('main :is(script, img, iframe, object, embed, style, link, form), main [onclick], main [onerror]');
     if (alien.length) return alien[0].outerHTML.slice(0, 200);
+  });
+  await attempt('a page without names says nothing of null', () => {
+    for (const tab of shownTabs()) fillPanel(tab);
+    const shown = ['foot', 'verdict', 'panels'].map((id) => byId(id).textContent).join(' ');
+    const wrong = data.manifest.of ? null : /.{0,30}\b(null|undefined|NaN)\b.{0,30}/.exec(shown);
+    if (wrong) return wrong[0];
   });
   await attempt('nothing is wider than the page', () => {
     const { scrollWidth, clientWidth } = document.documentElement;

@@ -30,7 +30,7 @@ function setUp() {
   view.at = manifest.peak?.ns ?? manifest.begin_ns;
   options('by', data.groupings, GROUPING_WORDS);
   options('map-by', Object.keys(MAP_COLOURS), MAP_COLOURS);
-  byId('foot').textContent = `Made by tidemark ${manifest.version} from ${manifest.of}. This page is one file: it loads nothing and sends nothing.`;
+  byId('foot').textContent = `Made by tidemark ${manifest.version} from ${manifest.of ?? 'a trace'}. This page is one file: it loads nothing and sends nothing.`;
   byId('map').hidden = !manifest.map;
   byId('by').parentElement.hidden = !data.groupings.length;
   for (const id of ['icicle', 'overview', 'legend', 'instant']) byId(id).hidden = !manifest.peak;

@@ -210,7 +210,7 @@ function diffTab() {
   const figures = diff.figures.map((row) => ({ figure: row.figure.replaceAll('_', ' '), a: shown(row, row.a), b: shown(row, row.b),
     change: (row.change > 0 ? '+' : '') + shown(row, row.change), part: row.change_share, word: row.worse ? 'worse' : row.worse === false && row.change ? 'better' : '' }));
   const parts = ['tags', 'callstacks', 'sizes', 'classes', 'streams', 'threads', 'layers', 'devices', 'files'];
-  return [make('p', { className: 'quiet' }, `${diff.a} (first) and ${diff.b} (second)`),
+  return [make('p', { className: 'quiet' }, `${diff.a ?? 'One trace'} (first) and ${diff.b ?? 'another'} (second)`),
     ...listed('Figures', figures, 'figure: text figure | first: text a | second: text b | change: text change | as a share: share part | judged: text word'),
     ...parts.flatMap((part) => listed('Live at the peak, by ' + part, diff[part], 'name | first: bytes a_bytes | second: bytes b_bytes | change: change change_bytes'))];
 }

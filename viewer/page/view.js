@@ -97,7 +97,7 @@ function readLink(link) {
   if (shownTabs().some((tab) => tab.id === words.get('tab'))) view.tab = words.get('tab');
   view.search = words.get('find') ?? '';
   const [from, to, at] = ['from', 'to', 'at'].map((key) => moment(words.get(key)));
-  const select = (words.get('select') ?? '').split('-').map(moment);
+  const select = (words.get('select') ?? '').split(/(?<=s)-/).map(moment);
   view.select = select.length === 2 && select.every(Number.isFinite) ? select : null;
   look(Number.isFinite(from) ? from : axis().begin, Number.isFinite(to) ? to : axis().end);
   if (Number.isFinite(at)) view.at = Math.min(Math.max(at, AXES.time.begin), AXES.time.end);

@@ -144,6 +144,36 @@ layer_kind_at(unsigned number)
     return number < LAYER_KINDS + LAYER_PROCESS_KINDS ? &layer_process_kinds[number - LAYER_KINDS] : &layer_other;
 }
 
+static bool
+layer_kind_is_word(const char *word, size_t length, const char *of)
+{
+    return of != NULL && strlen(of) == length && memcmp(of, word, length) == 0;
+}
+
+bool
+layer_kind_is_words(const char *text)
+{
+    static const char separators[] = " ,+";
+    size_t length;
+
+    for (const char *word = text + strspn(text, separators); *word != '\0';
+         word += length + strspn(word + length, separators)) {
+        bool known;
+
+        length = strcspn(word, separators);
+        known = strspn(word, "0123456789") >= length || layer_kind_is_word(word, length, "GPU") ||
+                layer_kind_is_word(word, length, "of");
+        for (unsigned i = 0; i < LAYER_KINDS + LAYER_PROCESS_KINDS && !known; i++) {
+            const struct layer_kind *kind = layer_kind_at(i);
+
+            known = layer_kind_is_word(word, length, kind->name) || layer_kind_is_word(word, length, kind->memory);
+        }
+        if (!known)
+            return false;
+    }
+    return true;
+}
+
 const char *
 layer_kind_word(const struct layer_kind *kind)
 {

@@ -31,6 +31,12 @@ struct layer_kind {
 /* The kind of a layer of that name with these arguments; where there is none, one of LAYER_OTHER. */
 const struct layer_kind *layer_kind_find(const char *name, const char *config);
 
+/*
+ * Whether a text has no words but those of the kinds and of their memory, and numbers: "1 log, GPU 0 + pinned". A kind
+ * of a program's own is none of them.
+ */
+bool layer_kind_is_words(const char *text);
+
 /* A number for each kind, and the kind with a number. */
 unsigned layer_kind_number(const struct layer_kind *kind);
 const struct layer_kind *layer_kind_at(unsigned number);

@@ -46,7 +46,7 @@ manifest_put_text(struct json *json, const char *text, size_t length)
     emit_json(json->out, cut, end + 3);
 }
 
-/* A name of the trace, or, where names are not to leave the house, what it is of and its number. */
+/* A name of the trace, or, where names are not to leave the house, what it is of and its number; 0: the name stays. */
 static void
 manifest_put_name(const struct manifest *manifest, const char *what, int64_t id, const char *text)
 {
@@ -326,7 +326,7 @@ manifest_reserved(const void *context, size_t column, size_t row)
 }
 
 static void
-manifest_put_part(const struct manifest *manifest, const struct timeline_part *part)
+manifest_put_part(const struct manifest *manifest, const struct timeline_part *part, size_t place)
 {
     static const struct column columns[] = {
         { "ns", COLUMN_DELTA, manifest_reserved },
@@ -339,7 +339,8 @@ manifest_put_part(const struct manifest *manifest, const struct timeline_part *p
     json_begin(json, '{');
     json_key(json, "name");
     if (part->group->name[0] != '\0')
-        json_text(json, part->group->name);
+        manifest_put_name(manifest, "memory", layer_kind_is_words(part->group->name) ? 0 : (int64_t)place + 1,
+                          part->group->name);
     else
         json_word(json, "null");
     json_key(json, "limit_bytes");
@@ -388,7 +389,7 @@ manifest_put_reserved(const struct manifest *manifest)
     json_key(json, "reserved");
     json_begin(json, '[');
     for (size_t i = 0; order != NULL && i < count && i < MANIFEST_MEMORIES; i++)
-        manifest_put_part(manifest, &manifest->timeline->parts[order[i].number]);
+        manifest_put_part(manifest, &manifest->timeline->parts[order[i].number], i);
     json_end(json, ']');
     manifest->blocks->failed = manifest->blocks->failed || order == NULL;
     free(order);
@@ -619,12 +620,26 @@ manifest_within(const struct manifest *manifest, struct blocks *inner)
     return copy;
 }
 
+/* The series that a row of the names belongs to. */
+static void
+manifest_put_place(const struct manifest *manifest, enum series_key key, int64_t id)
+{
+    struct json *json = &manifest->blocks->json;
+    int place = series_place(&manifest->gather->series, key, id);
+
+    json_key(json, "series");
+    if (place >= 0)
+        json_signed(json, place);
+    else
+        json_word(json, "null");
+}
+
 typedef const char *manifest_name_fn(const struct names *names, int64_t id, char *buffer, size_t size);
 
 /* An array of objects with id and text. */
 static void
-manifest_put_list(const struct manifest *manifest, const struct name_index *index, const char *member, const char *what,
-                  manifest_name_fn *name)
+manifest_put_list(const struct manifest *manifest, const struct name_index *index, const char *member,
+                  enum series_key key, manifest_name_fn *name)
 {
     const struct names *names = &manifest->gather->view->names;
     struct json *json = &manifest->blocks->json;
@@ -638,7 +653,9 @@ manifest_put_list(const struct manifest *manifest, const struct name_index *inde
         json_begin(json, '{');
         json_put_signed(json, "id", index->ids[i]);
         json_key_text(json, member);
-        manifest_put_name(manifest, what, index->ids[i], name(names, index->ids[i], buffer, sizeof(buffer)));
+        manifest_put_name(manifest, series_words[key], index->ids[i],
+                          name(names, index->ids[i], buffer, sizeof(buffer)));
+        manifest_put_place(manifest, key, index->ids[i]);
         if (is_stream) {
             json_key(json, "device");
             if (stream != NULL && stream->device >= 0)
@@ -698,6 +715,7 @@ manifest_put_stacks(const struct manifest *manifest, const struct name_index *in
 
         json_begin(json, '{');
         json_put_signed(json, "id", index->ids[i]);
+        manifest_put_place(manifest, SERIES_FRAME, index->ids[i]);
         json_key(json, "frames");
         json_begin(json, '[');
         while (text != NULL) {
@@ -737,13 +755,13 @@ manifest_put_names(const struct manifest *manifest, const struct manifest_names 
         return false;
     json_begin(&inner.json, '{');
     json_key(&inner.json, "tags");
-    manifest_put_list(&within, &names->tags, "path", "tag", names_tag);
+    manifest_put_list(&within, &names->tags, "path", SERIES_TAG, names_tag);
     json_key(&inner.json, "threads");
-    manifest_put_list(&within, &names->threads, "name", "thread", names_thread);
+    manifest_put_list(&within, &names->threads, "name", SERIES_THREAD, names_thread);
     json_key(&inner.json, "streams");
-    manifest_put_list(&within, &names->streams, "name", "stream", names_stream);
+    manifest_put_list(&within, &names->streams, "name", SERIES_STREAM, names_stream);
     json_key(&inner.json, "layers");
-    manifest_put_list(&within, &names->layers, "name", "layer", names_layer);
+    manifest_put_list(&within, &names->layers, "name", SERIES_LAYER, names_layer);
     done = manifest_put_stacks(&within, &names->stacks) && !inner.text.failed;
     json_end(&inner.json, '}');
     json_key(&manifest->blocks->json, "names");

@@ -81,18 +81,24 @@ series_needs(void)
     return needs;
 }
 
+/* The key of the innermost frame of a call stack. */
+static uint64_t
+series_frame_key(const struct series_set *set, int64_t stack_id)
+{
+    const struct name *frame = names_find(&set->frames, stack_id);
+
+    return (uint64_t)(frame != NULL ? frame->number : stack_id);
+}
+
 /* The group of a life. */
 static inline uint32_t
 series_group_of(struct series_set *set, enum series_key key, const struct scan_life *life)
 {
-    const struct name *frame;
-
     if (key != SERIES_FRAME)
         return groups_of(&set->of[key].groups, life);
     if (life->callstack_id != set->last_stack) {
-        frame = names_find(&set->frames, life->callstack_id);
         set->last_stack = life->callstack_id;
-        set->last_frame = (uint64_t)(frame != NULL ? frame->number : life->callstack_id);
+        set->last_frame = series_frame_key(set, life->callstack_id);
     }
     return groups_number(&set->of[key].groups, set->last_frame);
 }
@@ -153,6 +159,19 @@ series_sum(struct series_set *set, const struct scan_life *life, bool is_free)
             continue;
         series->live[series->list[series_group_of(set, key, life)].series] += bytes;
     }
+}
+
+int
+series_place(const struct series_set *set, enum series_key key, int64_t id)
+{
+    const struct series *series = &set->of[key];
+    const uint32_t *group;
+
+    if (!series_has(set, key))
+        return -1;
+    /* The first reading has made all groups: a failure adds none. */
+    group = id_map_find(&series->groups.by_key, key == SERIES_FRAME ? series_frame_key(set, id) : (uint64_t)id);
+    return group != NULL ? (int)series->list[*group].series : -1;
 }
 
 const char *

@@ -77,6 +77,12 @@ series_has(const struct series_set *set, enum series_key key)
 /* In the second reading: the same life again. */
 void series_sum(struct series_set *set, const struct scan_life *life, bool is_free);
 
+/*
+ * The place of the series that takes in what has this id: of a tag, a thread, a stream, a layer, or, for SERIES_FRAME,
+ * of a call stack. Valid after series_rank. -1: nothing of it was live, or there is no such grouping.
+ */
+int series_place(const struct series_set *set, enum series_key key, int64_t id);
+
 /* The name of a series, in `buffer` (GROUPS_NAME bytes) or in the names. */
 const char *series_name(const struct series_set *set, enum series_key key, size_t place, char *buffer, size_t size);
 
