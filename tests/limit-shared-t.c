@@ -13,6 +13,7 @@
 
 #include <tidemark/tidemark.h>
 
+#include "adaptors/limit/file.h"
 #include "contract.h"
 #include "point.h"
 #include "sanitized.h"
@@ -198,7 +199,7 @@ check_same_process(void)
     tide_resource_release(two);
 }
 
-#define ERROR_TESTS 15
+#define ERROR_TESTS 19
 
 static void
 fails(const char *text, const char *words, const char *sentence)
@@ -251,10 +252,52 @@ check_files(void)
     tide_resource_release(limit);
 }
 
+/* A file of a budget, with one number of its header changed. */
+static void
+check_damaged(size_t offset, uint32_t number, const char *sentence)
+{
+    static struct tidei_limit_file file;
+    struct tide_resource *limit = shared(10 * MIB);
+    int fd = open(path, O_RDONLY);
+    bool written = fd >= 0 && read(fd, &file, sizeof(file)) == (ssize_t)sizeof(file);
+
+    close(fd);
+    tide_resource_release(limit);
+    memcpy((char *)&file + offset, &number, sizeof(number));
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    written = written && write(fd, &file, sizeof(file)) == (ssize_t)sizeof(file);
+    close(fd);
+    limit = shared(10 * MIB);
+    ok(all_of(written, limit == NULL, strstr(tide_error_text(), "its file is damaged") != NULL), "%s", sentence);
+    tide_resource_release(limit);
+    unlink(path);
+}
+
+/* The file is removed by hand, and another one is made in its place. */
+static void
+check_replaced(void)
+{
+    struct tide_resource *limit = shared(10 * MIB);
+    int fd;
+
+    unlink(path);
+    fd = open(path, O_RDWR | O_CREAT, 0600);
+    tide_resource_release(limit);
+    ok(fd >= 0 && access(path, F_OK) == 0, "the last process leaves a file that has taken the place of the budget's");
+    close(fd);
+    unlink(path);
+}
+
 static void
 check_errors(void)
 {
     check_files();
+    check_damaged(offsetof(struct tidei_limit_file, slots_end), TIDEI_LIMIT_SLOTS + 1,
+                  "a file with more slots than there are is damaged");
+    check_damaged(offsetof(struct tidei_limit_file, taking), TIDEI_LIMIT_SLOTS * TIDEI_LIMIT_LANES + 1,
+                  "a file with the number of a lane that there is not is damaged");
+    check_replaced();
+    fails("limit(1MiB, shared=\"some/budget\") | host", "a path that begins with '/'", "a relative path is an error");
     fails("limit(1MiB, shared=\"a b\") | host", "expected up to 200 letters", "a name with a blank is an error");
     fails("limit(1MiB, shared=..) | host", "expected up to 200 letters", "a name that begins with a point is an error");
     fails("limit(1MiB, shared=/nonexistent/budget) | host", "No such file or directory",
@@ -604,7 +647,63 @@ run_child(void *context)
     return take(inherited->limit, 6 * MIB, &own) == TIDE_OK ? 0 : 5; /* its end gives this back */
 }
 
-#define FORK_TESTS 3
+/* A child of fork(), made while the parent's leases are half taken back; the parent has 4 MiB of 10. */
+static int
+run_child_of_closed(void *context)
+{
+    struct inherited *inherited = context;
+    void *own = NULL, *more = NULL;
+
+    if (give(inherited->limit, inherited->block, 4 * MIB) != TIDE_OK ||
+        take(inherited->limit, 4 * MIB, &own) != TIDE_OK)
+        return 1;
+    return take(inherited->limit, 3 * MIB, &more) == TIDE_ELIMIT ? 0 : 2;
+}
+
+static void
+check_fork_of_closed(void)
+{
+    struct inherited inherited = { .limit = shared(10 * MIB) };
+    void *freed = NULL;
+    int killed, status;
+
+    take(inherited.limit, 4 * MIB, &inherited.block);
+    take(inherited.limit, 5 * MIB, &freed);
+    give(inherited.limit, freed, 5 * MIB);
+    if (SANITIZED_THREAD) {
+        skip(1, "ThreadSanitizer does not support a child that continues to use locks");
+    } else {
+        killed = end_of(start(run_point, (void *)(uintptr_t) "shared.taking"));
+        status = end_of(start(run_child_of_closed, &inherited));
+        if (!ok(all_of(WIFSIGNALED(killed), status == 0),
+                "what a child of fork() inherits while a lease is taken back makes no room for it"))
+            diag("killed %d, status %d", killed, status);
+    }
+    give(inherited.limit, inherited.block, 4 * MIB);
+    tide_resource_release(inherited.limit);
+}
+
+/* A program that closes all descriptors, as daemons do, and then asks for more than it has leased. */
+static int
+run_closing(void *context)
+{
+    struct tide_resource *limit = shared(10 * MIB);
+    void *kept = NULL, *more = NULL;
+
+    (void)context;
+    alarm(20);
+    if (limit == NULL || take(limit, MIB, &kept) != TIDE_OK)
+        return 1;
+    for (int fd = 3; fd < 1024; fd++)
+        close(fd);
+    if (take(limit, 8 * MIB, &more) != TIDE_EIO || strstr(tide_error_text(), "cannot be locked any more") == NULL)
+        return 2;
+    give(limit, kept, MIB);
+    tide_resource_release(limit);
+    return 0;
+}
+
+#define FORK_TESTS 5
 
 static void
 check_fork(void)
@@ -629,6 +728,10 @@ check_fork(void)
     is_u64(figures_of(inherited.limit).used_bytes, 4 * MIB, "what a child of fork() had goes with it");
     give(inherited.limit, inherited.block, 4 * MIB);
     tide_resource_release(inherited.limit);
+    check_fork_of_closed();
+    status = end_of(start(run_closing, NULL));
+    if (!ok(status == 0, "a program that has closed all descriptors is refused, and does not wait for ever"))
+        diag("status %d", status);
 }
 
 int

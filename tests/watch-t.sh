@@ -40,7 +40,7 @@ poke() {
     done
 }
 
-plan 51
+plan 56
 
 # Wrong use.
 has_words "$(said)" 'a trace, a folder or a process id is missing' 'watch without an argument says what is missing'
@@ -113,6 +113,8 @@ is $? 3 'watch of a program that is killed ends with status 3'
 ok 'watch of a program that is killed says what takes in what is left' \
     grep -q 'the program was killed; `tidemark summary' "$scratch/out"
 ok 'the last line of a killed program has its figures' sh -c "tail -n 2 '$scratch/out' | grep -q 'MiB.*killed'"
+is "$(tail -n 2 "$scratch/out" | "$AWK" '/ killed$/ { print $(NF - 4), $(NF - 3) }')" '0 0' \
+    'the rates of a killed program are 0'
 ls "$scratch" >"$scratch/files"
 ok 'watch leaves what a killed program has left' grep -qx 'b.db-rings' "$scratch/files"
 
@@ -140,11 +142,42 @@ mkfifo "$rings"
 has_words "$(said --count=1 "$scratch/b.db")" 'Operation not permitted' 'a pipe in the place of a ring file is not opened for reading'
 rm -f "$rings"
 
+# A ring file without a header: a program that begins has it for a moment, and one that was left so is damaged.
+: >"$scratch/d.db"
+: >"$scratch/d.db-rings"
+ok 'an empty ring file is that of a recording that begins' \
+    sh -c "'$tidemark' watch --plain --count=1 '$scratch/d.db' | grep -q ' begins$'"
+has_words "$(said --plain --interval=600ms --count=10 "$scratch/d.db")" 'no ring file of a trace, or damaged' \
+    'a ring file that stays empty is damaged'
+
+# A folder in which a program is recorded again under the same name.
+mkdir "$scratch/again"
+start "$scratch/again/keeper.db" 60
+keeper=$started
+start "$scratch/again/x.db" 60
+"$tidemark" watch --plain --interval=100ms "$scratch/again" >"$scratch/out" 2>&1 &
+watching=$!
+while ! grep -q " $started .* recording$" "$scratch/out"; do sleep 0.1; done
+kill -9 "$started"
+wait "$started" 2>/dev/null
+while ! grep -q " $started .* killed$" "$scratch/out"; do sleep 0.1; done
+rm -f "$scratch"/again/x.db*
+start "$scratch/again/x.db" 60
+for try in $(seq 50); do
+    ! grep -q " $started .* recording$" "$scratch/out" || break
+    sleep 0.1
+done
+ok 'a folder shows a program that is recorded under the name of one that is over' \
+    grep -q " $started .* recording$" "$scratch/out"
+kill -9 "$keeper" "$started"
+wait $watching
+
 # 64 programs, each with 500 bytes in two allocations.
 mkdir "$scratch/many"
 mkfifo "$scratch/end"
 for number in $(seq 64); do
     "$top_builddir/tests/recording" "$scratch/many/$number.db" <"$scratch/end" >"$scratch/ready.$number" &
+    last=$!
 done
 exec 9>"$scratch/end"
 for number in $(seq 64); do
@@ -194,6 +227,8 @@ if command -v tmux >/dev/null 2>&1 && grep -q '^#define HAVE_NCURSESW' "$top_bui
     ok 'Enter shows one of them' shows '1 log (sim)'
     key Escape
     ok 'Escape leads back to all' shows '64 recordings'
+    kill -9 "$last"
+    ok 'the sum of all is without a program that is killed' shows '63 recordings, 30.76 KiB live'
     finish
     exec 9>&-
     start "$scratch/c.db" 120
@@ -228,7 +263,7 @@ if command -v tmux >/dev/null 2>&1 && grep -q '^#define HAVE_NCURSESW' "$top_bui
     ok 'the key q leaves' shows 'status [03]'
     finish
 else
-    skip 17 'there is no tmux here, or this build has no screen'
+    skip 18 'there is no tmux here, or this build has no screen'
     exec 9>&-
 fi
 wait 2>/dev/null

@@ -69,13 +69,19 @@ file_take_slot(struct tidei_limit_file *file, const struct tidei_claim *claim)
     return i;
 }
 
-/* Waits for other processes. The kernel may be short of memory for locks for a while. */
-void
-tidei_limit_lock(struct tidei_limit_file *file, const struct tidei_claim *claim)
+/* Lock the file, which waits for other processes. 0, or the error number. */
+static int
+file_lock(const struct tidei_claim *claim)
 {
-    while (tidei_claim_wait(claim, F_WRLCK, FILE_LOCK, 1) != 0)
+    int error;
+
+    for (;;) {
+        error = tidei_claim_wait(claim, F_WRLCK, FILE_LOCK, 1);
+        /* The kernel may be short of memory for locks for a while. Other errors stay. */
+        if (error != ENOLCK && error != ENOMEM && error != EINTR && error != EDEADLK && error != EAGAIN)
+            return error;
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    tidei_limit_repair(file);
+    }
 }
 
 void
@@ -90,6 +96,18 @@ file_failure(enum tide_status status, const char *name, const char *what)
     return tide_error_set(status, "limit: shared budget '%s': %s", name, what);
 }
 
+enum tide_status
+tidei_limit_lock(struct tidei_limit_file *file, const struct tidei_claim *claim, const char *name)
+{
+    int error = file_lock(claim);
+
+    if (error != 0)
+        return tide_error_set(TIDE_EIO, "limit: shared budget '%s': its file cannot be locked any more: %s%s", name,
+                              strerror(error), error == EBADF ? "; has the program closed all descriptors?" : "");
+    tidei_limit_repair(file);
+    return TIDE_OK;
+}
+
 static bool
 file_name_is(const char *name)
 {
@@ -98,18 +116,21 @@ file_name_is(const char *name)
     return length > 0 && length <= 200 && name[length] == '\0' && name[0] != '.';
 }
 
-/* A word names a file in /dev/shm, and a name with a slash is a path. */
+/*
+ * A word names a file in /dev/shm. A path begins with a slash: a child of fork() opens the file again, perhaps in
+ * another working directory.
+ */
 enum tide_status
 tidei_limit_path(const char *name, char **out)
 {
     static const char folder[] = "/dev/shm/tidemark-budget-";
-    bool is_path = strchr(name, '/') != NULL;
+    bool is_path = name[0] == '/';
     size_t room = sizeof(folder) + strlen(name);
 
     *out = NULL;
     if (!is_path && !file_name_is(name))
         return file_failure(TIDE_EINVAL, name,
-                            "expected up to 200 letters, digits, '_', '-' and '.', or a path with a '/'");
+                            "expected up to 200 letters, digits, '_', '-' and '.', or a path that begins with '/'");
     *out = malloc(room);
     if (*out == NULL)
         return file_failure(TIDE_ENOMEM, name, "no host memory");
@@ -187,6 +208,13 @@ file_is_there(const char *path, int fd)
            here.st_ino == there.st_ino;
 }
 
+void
+tidei_limit_remove(const char *path, const struct tidei_claim *claim)
+{
+    if (file_is_there(path, claim->fd))
+        unlink(path);
+}
+
 /* Begin with an empty file, or check one that has begun. The lock of the file is held. */
 static enum tide_status
 file_check_header(struct tidei_limit_file *file, const char *name)
@@ -202,6 +230,8 @@ file_check_header(struct tidei_limit_file *file, const char *name)
     }
     if (file->version != FILE_VERSION || file->slot_count != TIDEI_LIMIT_SLOTS || file->lane_count != TIDEI_LIMIT_LANES)
         return file_failure(TIDE_EFORMAT, name, "its file is of another version of Tidemark");
+    if (file->slots_end > TIDEI_LIMIT_SLOTS || atomic_load(&file->taking) > TIDEI_LIMIT_SLOTS * TIDEI_LIMIT_LANES)
+        return file_failure(TIDE_EFORMAT, name, "its file is damaged");
     return TIDE_OK;
 }
 
@@ -247,8 +277,9 @@ file_claim(struct tidei_limit_shared *shared, struct tidei_claim *claim, const c
     error = tidei_claim_lock(claim, F_UNLCK, FILE_LOCK, 1, &posix);
     if (error != 0 || posix)
         return file_failure(TIDE_EUNSUPPORTED, name, "its file system has no locks of open files");
-    while (tidei_claim_wait(claim, F_WRLCK, FILE_LOCK, 1) != 0)
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    error = file_lock(claim);
+    if (error != 0)
+        return file_failure(TIDE_EIO, name, strerror(error));
     *again = !file_is_there(shared->path, fd);
     if (*again)
         return TIDE_EIO;

@@ -43,6 +43,9 @@ void tidei_limit_recall(struct tidei_limit_file *file);
 /* What a process has outstanding, as its lanes say; of one moment only while they are not used. */
 uint64_t tidei_limit_outstanding(const struct tidei_limit_slot *slot);
 
+/* The same at least, at any time: what is leased by a closed lane counts, for it may be taken back at this moment. */
+uint64_t tidei_limit_outstanding_most(const struct tidei_limit_slot *slot);
+
 /* What all processes have outstanding at one moment, and the one with the slot `own` of it. They keep their leases. */
 void tidei_limit_look(struct tidei_limit_file *file, uint32_t own, uint64_t *used_bytes, uint64_t *own_bytes);
 
@@ -60,11 +63,17 @@ enum tide_status tidei_limit_path(const char *name, char **out);
  */
 enum tide_status tidei_limit_open(struct tidei_limit_shared *shared, struct tidei_claim *claim, const char *name);
 
-/* Lock the file, and complete what its last holder has left. Waits for other processes. */
-void tidei_limit_lock(struct tidei_limit_file *file, const struct tidei_claim *claim);
+/*
+ * Lock the file of the budget called `name`, and complete what its last holder has left. Waits for other processes.
+ * TIDE_EIO, with the error text set: it cannot be locked, as where the program has closed its descriptor.
+ */
+enum tide_status tidei_limit_lock(struct tidei_limit_file *file, const struct tidei_claim *claim, const char *name);
 void tidei_limit_unlock(const struct tidei_claim *claim);
 
 /* Empty the slots of dead processes: those whose byte nobody has locked. Returns the number of the others but `own`. */
 uint32_t tidei_limit_sweep(struct tidei_limit_file *file, const struct tidei_claim *claim, uint32_t own);
+
+/* Remove the file at `path`, unless another one has taken its place. */
+void tidei_limit_remove(const char *path, const struct tidei_claim *claim);
 
 #endif

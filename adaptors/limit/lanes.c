@@ -124,14 +124,32 @@ tidei_limit_recall(struct tidei_limit_file *file)
     file->served = 0;
 }
 
-uint64_t
-tidei_limit_outstanding(const struct tidei_limit_slot *slot)
+/* What is granted, less the leases; those of closed lanes only where `closed` says so. */
+static uint64_t
+lanes_outstanding(const struct tidei_limit_slot *slot, bool closed)
 {
     uint64_t sum = tidei_limit_granted(slot);
 
-    for (int i = 0; i < TIDEI_LIMIT_LANES; i++)
-        sum -= atomic_load_explicit(&slot->lanes[i].lease, memory_order_relaxed) & ~TIDEI_LIMIT_CLOSED;
+    atomic_thread_fence(memory_order_acquire);
+    for (int i = 0; i < TIDEI_LIMIT_LANES; i++) {
+        uint64_t lease = atomic_load_explicit(&slot->lanes[i].lease, memory_order_relaxed);
+
+        if (closed || (lease & TIDEI_LIMIT_CLOSED) == 0)
+            sum -= lease & ~TIDEI_LIMIT_CLOSED;
+    }
     return (int64_t)sum > 0 ? sum : 0;
+}
+
+uint64_t
+tidei_limit_outstanding(const struct tidei_limit_slot *slot)
+{
+    return lanes_outstanding(slot, true);
+}
+
+uint64_t
+tidei_limit_outstanding_most(const struct tidei_limit_slot *slot)
+{
+    return lanes_outstanding(slot, false);
 }
 
 void

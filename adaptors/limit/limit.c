@@ -8,7 +8,7 @@
  *     count      the most allocations outstanding
  *     soft       a warning when the bytes outstanding pass this
  *     budget     limits with the same name share one account, whichever stack they are in
- *     shared     the same, whichever process of the machine they are in; a word, or the path of a file. It counts bytes
+ *     shared     the same, whichever process of the machine they are in; a word, or a path from '/' on. It counts bytes
  *                alone: with neither count nor soft
  *
  * Example: the program never holds more than 4 GiB of the device at once, as if it ran on a smaller card:
@@ -256,8 +256,8 @@ limit_refuse_shared(const struct limit *limit, uint64_t counted, const struct ti
 {
     const struct budget *budget = limit->budget;
 
-    if (used->processes == 0) /* a child of fork() that gets no slot; the text is set */
-        return tidei_refused(&limit->base, TIDE_ELIMIT);
+    if (used->processes == 0) /* a child of fork() that gets no slot, or a file without locks; the text is set */
+        return tidei_refused(&limit->base, used->failure);
     return tidei_refused(&limit->base,
                          tide_error_set(TIDE_ELIMIT,
                                         "limit: %s request exceeds the %s of shared budget '%s' (%s in use, %s "
@@ -506,8 +506,8 @@ static const struct tidei_argument limit_arguments[] = {
     TIDEI_ARGUMENT("alignment", SIZE, struct tide_limit_options, alignment, "a power of two such as 256",
                    .power_of_two = true, .default_value = 256),
     TIDEI_ARGUMENT("budget", WORD, struct tide_limit_options, budget, "a name such as gpu", .least = 1),
-    TIDEI_ARGUMENT("shared", WORD, struct tide_limit_options, shared, "a name such as gpu, or the path of a file",
-                   .least = 1, .reaches_out = true),
+    TIDEI_ARGUMENT("shared", WORD, struct tide_limit_options, shared,
+                   "a name such as gpu, or the path of a file from '/' on", .least = 1, .reaches_out = true),
 };
 
 const struct tidei_kind tidei_limit_kind = {

@@ -37,8 +37,7 @@ shareds_before_fork(void)
     for (struct tidei_limit_shared *shared = shareds.first; shared != NULL; shared = shared->next) {
         const struct tidei_limit_slot *slot = &shared->file->slots[shared->slot];
 
-        shared->forked_bytes = shared->inherited_bytes + (shared->is_orphan ? 0 : tidei_limit_outstanding(slot));
-        (shared->is_orphan ? 0 : tidei_limit_outstanding(&shared->file->slots[shared->slot]));
+        shared->forked_bytes = shared->inherited_bytes + (shared->is_orphan ? 0 : tidei_limit_outstanding_most(slot));
     }
 }
 
@@ -108,10 +107,11 @@ shared_adopt(struct tidei_limit_shared *shared)
 
 /* Requests with the lock. */
 
-/* Take the locks. False, with none taken, in a child that gets no slot. */
+/* Take the locks. False, with none taken and the error text set: a child gets no slot, or the file no lock. */
 static bool
-shared_begin(struct tidei_limit_shared *shared)
+shared_begin(struct tidei_limit_shared *shared, enum tide_status *failure)
 {
+    *failure = TIDE_ELIMIT;
     for (;;) {
         tidei_lock_acquire(&shared->lock);
         if (!shared->is_orphan)
@@ -120,8 +120,10 @@ shared_begin(struct tidei_limit_shared *shared)
         if (!shared_adopt(shared))
             return false;
     }
-    tidei_limit_lock(shared->file, shared->claim);
-    return true;
+    *failure = tidei_limit_lock(shared->file, shared->claim, shared->name);
+    if (*failure != TIDE_OK)
+        tidei_lock_release(&shared->lock);
+    return *failure == TIDE_OK;
 }
 
 static void
@@ -158,7 +160,8 @@ shared_grant(struct tidei_limit_shared *shared, uint64_t bytes, uint64_t room)
     uint64_t lease = (room - bytes) / 2 / shared_processes(file);
 
     file->served += file->served < UINT32_MAX;
-    if (lease / SHARED_LEASE_LEAST < bytes || file->served < file->patience)
+    /* Until a child has freed what it has inherited, its threads use no lanes. */
+    if (lease / SHARED_LEASE_LEAST < bytes || file->served < file->patience || shared->inherited_bytes != 0)
         lease = 0;
     /* Killed between the two, this process has lost its slot. */
     atomic_fetch_add(&lane->granted, bytes + lease);
@@ -174,7 +177,7 @@ tidei_limit_shared_ask_add(struct tidei_limit_shared *shared, uint64_t bytes,
 
     *refusal = (struct tidei_limit_shared_figures){ 0 };
     tidei_thread_get();
-    if (!shared_begin(shared))
+    if (!shared_begin(shared, &refusal->failure))
         return false;
     room = tidei_limit_room(shared->file);
     if (room < bytes) {
@@ -197,9 +200,10 @@ tidei_limit_shared_ask_add(struct tidei_limit_shared *shared, uint64_t bytes,
 void
 tidei_limit_shared_ask_take_off(struct tidei_limit_shared *shared, uint64_t bytes)
 {
+    enum tide_status failure;
     uint64_t inherited;
 
-    if (!shared_begin(shared))
+    if (!shared_begin(shared, &failure))
         return;
     inherited = bytes < shared->inherited_bytes ? bytes : shared->inherited_bytes;
     shared->inherited_bytes -= inherited;
@@ -212,7 +216,7 @@ void
 tidei_limit_shared_read(struct tidei_limit_shared *shared, struct tidei_limit_shared_figures *out)
 {
     *out = (struct tidei_limit_shared_figures){ 0 };
-    if (!shared_begin(shared))
+    if (!shared_begin(shared, &out->failure))
         return;
     tidei_limit_sweep(shared->file, shared->claim, shared->slot);
     tidei_limit_look(shared->file, shared->slot, &out->used_bytes, &out->own_bytes);
@@ -275,12 +279,12 @@ tidei_limit_shared_detach(struct tidei_limit_shared *shared)
         link = &(*link)->next;
     *link = shared->next;
     tidei_lock_release(&shareds.lock);
-    if (!shared->is_orphan) {
-        tidei_limit_lock(shared->file, shared->claim);
+    /* Without the lock the slot stays until others see that its byte is not locked any more. */
+    if (!shared->is_orphan && tidei_limit_lock(shared->file, shared->claim, shared->name) == TIDE_OK) {
         atomic_store(&shared->file->slots[shared->slot].used, 0);
         /* Whoever waits for the lock finds that the path is another file's, or nothing's. */
         if (tidei_limit_sweep(shared->file, shared->claim, shared->slot) == 0)
-            unlink(shared->path);
+            tidei_limit_remove(shared->path, shared->claim);
     }
     tidei_claim_close(shared->claim); /* and with it all locks */
     munmap(shared->file, sizeof(*shared->file));

@@ -62,13 +62,14 @@ struct tidei_limit_shared {
 struct tidei_limit_shared_figures {
     uint64_t used_bytes; /* of all processes */
     uint64_t own_bytes;  /* of this one */
-    uint32_t processes;  /* this one included */
+    uint32_t processes;  /* this one included; 0: they are not known, because of `failure` */
+    enum tide_status failure;
 };
 
 /*
- * Attach to the budget called `name`: a word for a file in /dev/shm, or the path of a file. On failure *out is NULL and
- * the error text is set: TIDE_EINVAL (the name; another bound; another user's), TIDE_EIO, TIDE_EFORMAT, TIDE_ENOMEM,
- * TIDE_EBUSY (no slot is left), TIDE_EUNSUPPORTED (a file system without such locks).
+ * Attach to the budget called `name`: a word for a file in /dev/shm, or the path of a file from '/' on. On failure *out
+ * is NULL and the error text is set: TIDE_EINVAL (the name; another bound; another user's), TIDE_EIO, TIDE_EFORMAT,
+ * TIDE_ENOMEM, TIDE_EBUSY (no slot is left), TIDE_EUNSUPPORTED (a file system without such locks).
  */
 enum tide_status tidei_limit_shared_attach(const char *name, uint64_t limit_bytes, struct tidei_limit_shared **out);
 /* Give back all that is outstanding. The last process removes the file. */
@@ -76,7 +77,7 @@ void tidei_limit_shared_detach(struct tidei_limit_shared *shared);
 
 void tidei_limit_shared_read(struct tidei_limit_shared *shared, struct tidei_limit_shared_figures *out);
 
-/* The slow paths of the functions below. */
+/* The slow paths of the functions below. A refusal of 0 processes has the error text set. */
 bool tidei_limit_shared_ask_add(struct tidei_limit_shared *shared, uint64_t bytes,
                                 struct tidei_limit_shared_figures *refusal);
 void tidei_limit_shared_ask_take_off(struct tidei_limit_shared *shared, uint64_t bytes);

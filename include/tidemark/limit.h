@@ -27,8 +27,9 @@ struct tide_limit_options {
     const char *budget; /* copied; all limits of this process with the same name count together; NULL: on its own */
     /*
      * Copied; all limits of this machine with the same name count together, in whichever process of this user they are:
-     * a word for a file in /dev/shm, or the path of a file, which processes in other containers can be given. NULL: of
-     * this process. It takes limit_bytes alone, without limit_count, soft_limit_bytes and budget.
+     * a word for a file in /dev/shm, or the path of a file, which begins with '/' and which processes in other
+     * containers can be given. NULL: of this process. It takes limit_bytes alone, without limit_count,
+     * soft_limit_bytes and budget.
      */
     const char *shared;
 };
@@ -57,7 +58,8 @@ struct tide_limit_figures {
  * other than those of the budget; a shared budget that is another user's), TIDE_ENOMEM. With `shared` also TIDE_EIO,
  * TIDE_EFORMAT (no file of a shared budget), TIDE_EBUSY (more than 256 processes) and TIDE_EUNSUPPORTED (a file system
  * without locks of open files).
- * Errors of its allocations: TIDE_ELIMIT, TIDE_EOVERFLOW, and what upstream returns. Of its deallocations:
+ * Errors of its allocations: TIDE_ELIMIT, TIDE_EOVERFLOW, TIDE_EIO (the file of a shared budget cannot be locked any
+ * more, as where the program has closed all descriptors), and what upstream returns. Of its deallocations:
  * TIDE_EMISMATCH (more bytes than are outstanding; noticed only while a single thread uses the layer, and not in a
  * shared budget).
  * Thread safety: any thread. Wait-free while a thread stays within its share of the free bytes, which it takes in

@@ -16,7 +16,8 @@
 
 #define GAUGE_TRIES      100 /* the writer writes once in a millisecond, and a copy takes microseconds */
 #define GAUGE_STALE_NS   15000000u
-#define GAUGE_RINGS_MOST 512u /* looked at, for what waits in them */
+#define GAUGE_BEGIN_NS   UINT64_C(1000000000) /* longer than a file takes to get its lock and its header */
+#define GAUGE_RINGS_MOST 512u                 /* looked at, for what waits in them */
 #define GAUGE_LOCK_BYTES ((off_t)1 << 62)
 
 bool
@@ -216,6 +217,19 @@ gauge_process_state(struct gauge_file *file, const struct tidei_ring_header *hea
     return GAUGE_FAILED;
 }
 
+/* The state of a file without a header that nobody has: one that was just made, or one that was left so. */
+static enum gauge_state
+gauge_beginning_state(struct gauge_file *file)
+{
+    uint64_t now = tidei_monotonic_ns();
+
+    if (gauge_is_gone(file))
+        return GAUGE_ENDED;
+    if (file->begins_ns == 0)
+        file->begins_ns = now;
+    return now - file->begins_ns < GAUGE_BEGIN_NS ? GAUGE_BEGINS : GAUGE_UNKNOWN;
+}
+
 void
 gauge_look(struct gauge_file *file, struct gauge_look *out)
 {
@@ -232,7 +246,7 @@ gauge_look(struct gauge_file *file, struct gauge_look *out)
     if (out->state == GAUGE_RECORDING)
         out->state = gauge_process_state(file, &header);
     else if (out->state == GAUGE_BEGINS && !gauge_is_held(file))
-        out->state = gauge_is_gone(file) ? GAUGE_ENDED : GAUGE_UNKNOWN;
+        out->state = gauge_beginning_state(file);
     if (out->state == GAUGE_RECORDING || out->state == GAUGE_ENDED || out->state == GAUGE_KILLED ||
         out->state == GAUGE_FAILED) {
         out->has_page = header.ready != 0 && gauge_read_page(file, &out->page);

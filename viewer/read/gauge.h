@@ -30,8 +30,9 @@ struct gauge_file {
     uint32_t format;
     uint32_t pid;
     uint64_t trace_id;
-    int error;         /* errno of GAUGE_REFUSED */
-    char failure[256]; /* of GAUGE_FAILED */
+    uint64_t begins_ns; /* when a file without a header and without a lock was first seen; 0: never */
+    int error;          /* errno of GAUGE_REFUSED */
+    char failure[256];  /* of GAUGE_FAILED */
 };
 
 /* A look: the page, and what the rings add to it. */

@@ -501,17 +501,20 @@ static void
 draw_all(const struct draw_state *state)
 {
     static size_t places[WATCH_PROCESSES];
-    size_t count = state->watch->list_count, room = LINES > 3 ? (size_t)LINES - 3 : 1, first;
+    size_t count = state->watch->list_count, running = 0, room = LINES > 3 ? (size_t)LINES - 3 : 1, first;
     struct output_figure live;
     uint64_t sum = 0, most = 0;
 
     draw_order(state, places);
     for (size_t i = 0; i < count; i++) {
-        sum += state->watch->list[i]->now.live_bytes;
+        if (!state->watch->list[i]->is_over) {
+            running++;
+            sum += state->watch->list[i]->now.live_bytes;
+        }
         most = state->watch->list[i]->peak_bytes > most ? state->watch->list[i]->peak_bytes : most;
     }
-    draw_format(0, 0, COLS, "%zu recording%s, %s live, by %s%s", count, count == 1 ? "" : "s", output_size(&live, sum),
-                draw_sort_word(state->sort), state->is_frozen ? "  FROZEN" : "");
+    draw_format(0, 0, COLS, "%zu recording%s, %s live, by %s%s", running, running == 1 ? "" : "s",
+                output_size(&live, sum), draw_sort_word(state->sort), state->is_frozen ? "  FROZEN" : "");
     if (COLS >= 60)
         draw_put(0, COLS - 12, 12, " [q]uit [?] ");
     attron(A_BOLD);

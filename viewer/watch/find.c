@@ -17,6 +17,31 @@
 
 #define FIND_SUFFIX "-rings"
 
+static void
+find_empty(struct watch_process *process)
+{
+    gauge_close(&process->file);
+    watch_names_free(&process->names);
+    free(process->samples);
+}
+
+/* A process that is over: another recording may have its name by now. Its place in the list stays. */
+static void
+find_again(struct watch_process *process)
+{
+    struct watch_process fresh = { .names.limit_bytes = WATCH_NO_LIMIT };
+
+    if (!gauge_open(process->file.trace, &fresh.file))
+        return;
+    gauge_look(&fresh.file, &fresh.look);
+    if (!fresh.look.has_page || fresh.file.trace_id == process->file.trace_id) {
+        gauge_close(&fresh.file);
+        return;
+    }
+    find_empty(process);
+    *process = fresh;
+}
+
 /* Add the trace, unless it is in the list. COMMAND_WRONG after a message: no memory. */
 static int
 find_add(struct watch *watch, const char *path)
@@ -24,8 +49,11 @@ find_add(struct watch *watch, const char *path)
     struct watch_process *process;
 
     for (size_t i = 0; i < watch->list_count; i++) {
-        if (strcmp(watch->list[i]->file.trace, path) == 0)
-            return COMMAND_FINE;
+        if (strcmp(watch->list[i]->file.trace, path) != 0)
+            continue;
+        if (watch->list[i]->is_over)
+            find_again(watch->list[i]);
+        return COMMAND_FINE;
     }
     if (watch->list_count == WATCH_PROCESSES)
         return COMMAND_FINE;
@@ -159,9 +187,7 @@ void
 watch_free(struct watch *watch)
 {
     for (size_t i = 0; i < watch->list_count; i++) {
-        gauge_close(&watch->list[i]->file);
-        watch_names_free(&watch->list[i]->names);
-        free(watch->list[i]->samples);
+        find_empty(watch->list[i]);
         free(watch->list[i]);
     }
     free(watch->list);

@@ -114,7 +114,7 @@ static bool
 lives_read_part(struct watch_lives *lives, const struct trace *trace, const struct watch_process *process)
 {
     static const char *const columns[WATCH_BYS] = { "tag_id", "alloc_thread_id", "alloc_stream_id" };
-    int64_t last, until = lives->next_id + LIVES_PART;
+    int64_t is_before, until = lives->next_id + LIVES_PART;
 
     if (!trace_has(trace, "allocation",
                    "allocation_id layer_id size status tag_id alloc_ns free_ns alloc_thread_id "
@@ -127,9 +127,12 @@ lives_read_part(struct watch_lives *lives, const struct trace *trace, const stru
                    (long long)lives->at_ns, (long long)lives->layer_id) != COMMAND_FINE)
         return false;
     lives->next_id = until;
-    /* Ids are in the order of alloc_ns. */
-    if (trace_look_up(trace, &last, "SELECT 1 FROM allocation WHERE allocation_id >= %lld AND alloc_ns <= %lld LIMIT 1",
-                      (long long)until, (long long)lives->at_ns) == SQLITE_ROW)
+    /* Ids are in the order of alloc_ns: the next row tells of all that follow. */
+    if (trace_look_up(trace, &is_before,
+                      "SELECT alloc_ns <= %lld, allocation_id FROM allocation WHERE allocation_id >= %lld "
+                      "ORDER BY allocation_id LIMIT 1",
+                      (long long)lives->at_ns, (long long)until) == SQLITE_ROW &&
+        is_before != 0)
         return true;
     lives->is_done = true;
     lives_name(lives, trace, process);

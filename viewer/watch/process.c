@@ -94,6 +94,13 @@ process_rate(uint64_t before, uint64_t now, uint64_t ns)
     return ns != 0 && now > before ? (double)(now - before) * 1e9 / (double)ns : 0;
 }
 
+/* One that is over keeps its figures; nothing happens there any more. */
+static void
+process_clear_rates(struct watch_process *process)
+{
+    process->allocation_rate = process->free_rate = process->byte_rate = 0;
+}
+
 /* Rates since the sample that is about a second old, or the latest that is older. */
 static void
 process_set_rates(struct watch_process *process)
@@ -101,7 +108,7 @@ process_set_rates(struct watch_process *process)
     const struct watch_sample *now = &process->now, *then = NULL;
     uint64_t ns;
 
-    process->allocation_rate = process->free_rate = process->byte_rate = 0;
+    process_clear_rates(process);
     for (size_t back = 0; back < process->count; back++) {
         then = watch_sample_at(process, back);
         if (now->ns - then->ns >= WATCH_RATE_NS * 9 / 10)
@@ -163,18 +170,10 @@ process_by_pool(const void *left, const void *right)
     return (a->layer_id > b->layer_id) - (a->layer_id < b->layer_id);
 }
 
+/* The page of the look, and what follows from it. */
 static void
-process_look(struct watch_process *process)
+process_take_page(struct watch_process *process)
 {
-    if (process->is_over)
-        return;
-    gauge_look(&process->file, &process->look);
-    /* A folder may have another recording of this name later. */
-    process->is_over = process->look.state == GAUGE_ENDED || process->look.state == GAUGE_KILLED ||
-                       process->look.state == GAUGE_OLD || process->look.state == GAUGE_NEWER ||
-                       process->look.state == GAUGE_UNKNOWN || process->look.state == GAUGE_REFUSED;
-    if (!process->look.has_page)
-        return;
     process->was_seen = true;
     process->page = process->look.page;
     qsort(process->page.layers, process->page.layer_count, sizeof(*process->page.layers), process_by_layer);
@@ -184,6 +183,22 @@ process_look(struct watch_process *process)
     process_set_rates(process);
     process_set_durations(process);
     process_keep(process);
+}
+
+static void
+process_look(struct watch_process *process)
+{
+    if (process->is_over)
+        return;
+    gauge_look(&process->file, &process->look);
+    /* A folder may have another recording of this name later: see find_again. */
+    process->is_over = process->look.state == GAUGE_ENDED || process->look.state == GAUGE_KILLED ||
+                       process->look.state == GAUGE_OLD || process->look.state == GAUGE_NEWER ||
+                       process->look.state == GAUGE_UNKNOWN || process->look.state == GAUGE_REFUSED;
+    if (process->look.has_page)
+        process_take_page(process);
+    if (process->is_over)
+        process_clear_rates(process);
 }
 
 void

@@ -59,7 +59,7 @@ struct watch_process {
     struct gauge_look look;
     struct watch_names names;
     bool was_seen;                /* `look` has had a page: the last one stays in `page` */
-    bool is_over;                 /* it is not looked at any more */
+    bool is_over;                 /* it is not looked at, until another recording has its name */
     struct tidei_gauge page;      /* the last one */
     uint64_t outermost;           /* how many layers the sums are of */
     uint64_t peak_bytes, peak_ns; /* of the only outermost layer; of several the sum of their peaks, and 0 */
