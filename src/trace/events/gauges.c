@@ -352,7 +352,8 @@ gauges_find_owners(struct tidei_gauges *gauges, const struct tidei_pair *pair, u
 {
     if (!tidei_grow(&gauges->owners, &gauges->owner_capacity, 0, (size_t)(to - from)))
         return false;
-    memset(gauges->owners, 0, (size_t)(to - from) * sizeof(*gauges->owners));
+    for (uint64_t i = 0; i < to - from; i++)
+        gauges->owners[i] = 0;
     for (size_t i = 0; i < pair->row_count; i++) {
         uint64_t free = pair->rows[i].free;
 
