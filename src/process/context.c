@@ -7,25 +7,37 @@
 
 #ifdef HAVE_CUDA_H
 
+/* Before a call that ends a context: its blocks are taken out, so that nothing finds them meanwhile. */
+static void
+context_begin_end(struct tidei_process_gone *gone, CUcontext context)
+{
+    tidei_process_gone_take(gone, context);
+    tidei_process_contexts_lock();
+}
+
+/* After it: they are gone, or put back where it failed. Returns its result. */
+static CUresult
+context_finish_end(struct tidei_process_gone *gone, CUresult result)
+{
+    tidei_process_contexts_changed();
+    tidei_process_contexts_unlock();
+    if (result == CUDA_SUCCESS)
+        tidei_process_gone_forget(gone);
+    else
+        tidei_process_gone_put(gone);
+    return result;
+}
+
 static CUresult
 context_destroy(CUcontext context, CUresult(CUDAAPI *real)(CUcontext))
 {
     struct tidei_process_gone gone;
-    CUresult result;
 
     if (tidei_process_passes())
         return real(context);
     TIDEI_INSIDE(NULL);
-    tidei_process_gone_take(&gone, context);
-    tidei_process_contexts_lock();
-    result = real(context);
-    tidei_process_contexts_changed();
-    tidei_process_contexts_unlock();
-    if (result == CUDA_SUCCESS)
-        tidei_process_gone_forget(&gone);
-    else
-        tidei_process_gone_put(&gone);
-    return result;
+    context_begin_end(&gone, context);
+    return context_finish_end(&gone, real(context));
 }
 
 CUresult CUDAAPI
@@ -40,26 +52,17 @@ tidei_process_cuCtxDestroy_v2(CUcontext context)
     return context_destroy(context, TIDEI_REAL(cuCtxDestroy_v2));
 }
 
-/* The primary context is gone after a reset. Its blocks are taken out before, so that nothing finds them meanwhile. */
+/* The primary context is gone after a reset. */
 static CUresult
 primary_reset(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
 {
     struct tidei_process_gone gone;
-    CUresult result;
 
     if (tidei_process_passes())
         return real(device);
     TIDEI_INSIDE(NULL);
-    tidei_process_gone_take(&gone, tidei_process_primary(device));
-    tidei_process_contexts_lock();
-    result = real(device);
-    tidei_process_contexts_changed();
-    tidei_process_contexts_unlock();
-    if (result == CUDA_SUCCESS)
-        tidei_process_gone_forget(&gone);
-    else
-        tidei_process_gone_put(&gone);
-    return result;
+    context_begin_end(&gone, tidei_process_primary(device));
+    return context_finish_end(&gone, real(device));
 }
 
 /*
