@@ -547,8 +547,9 @@ tests_pool_pages_t_LDADD = libtidemark.la
 TESTS += tests/pool-pages-t
 
 check_PROGRAMS += tests/pool-pages-threads-t
-tests_pool_pages_threads_t_SOURCES = tests/pool-pages-threads-t.c $(contract_test)
-tests_pool_pages_threads_t_LDADD = libtidemark.la
+tests_pool_pages_threads_t_SOURCES = tests/pool-pages-threads-t.c tests/point.c $(contract_test)
+tests_pool_pages_threads_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
+tests_pool_pages_threads_t_LDADD = libtidemark-test.la
 TESTS += tests/pool-pages-threads-t
 THREADED_TESTS += tests/pool-pages-threads-t
 

@@ -1,4 +1,6 @@
 /* What a chunk heap asks of upstream, and gives back; see chunk-heap-inner.h. */
+#include <sched.h>
+
 #include "src/resource/place.h"
 #include "src/suballoc/chunk-heap-inner.h"
 #include "src/suballoc/range.h"
@@ -115,6 +117,24 @@ chunk_heap_check_chunk(struct tidei_chunk_heap *chunk_heap, void *pointer, uint6
     return TIDE_OK;
 }
 
+/*
+ * Wait where upstream gave memory that another thread is returning: upstream had it back before that thread could note
+ * that it is gone. A chunk on its way is in no table of chunks, and its place becomes a gap only when it has arrived.
+ */
+static void
+chunk_heap_await_returned(struct tidei_chunk_heap *chunk_heap, void *pointer, uint64_t bytes)
+{
+    uintptr_t base = (uintptr_t)pointer;
+
+    while (chunk_heap->returning > 0 && chunk_overlaps(chunk_heap, base, bytes) &&
+           !tidei_heap_overlaps(&chunk_heap->heap, base, bytes)) {
+        TIDEI_TEST_POINT("chunk-heap.awaits-returned");
+        tidei_lock_release(&chunk_heap->lock);
+        sched_yield();
+        tidei_lock_acquire(&chunk_heap->lock);
+    }
+}
+
 /* A share of what the heap may hold, above which upstream gives memory back first. */
 #define UPSTREAM_SLACK_SHARE 128
 
@@ -178,6 +198,8 @@ tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     if (wish != 0)
         tidei_place_wish(0);
     tidei_lock_acquire(&chunk_heap->lock);
+    if (status == TIDE_OK && pointer != NULL)
+        chunk_heap_await_returned(chunk_heap, pointer, bytes);
     chunk_heap->requesting--;
     chunk_heap->requests_ended++;
     if (in_flight)
@@ -267,6 +289,7 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece 
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.returning");
     status = tidei_chunk_heap_give_back(chunk_heap, (void *)tidei_piece_address(chunk), chunk->bytes, handle);
+    TIDEI_TEST_POINT("chunk-heap.returned");
     tidei_lock_acquire(&chunk_heap->lock);
     return status;
 }
