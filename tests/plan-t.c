@@ -166,7 +166,7 @@ test_few(bool is_loop)
         struct place_blocks blocks;
         struct place_plan plan;
 
-        draw_blocks(lives, 1 + draw(6), 6, 4, is_loop, &blocks);
+        draw_blocks(lives, round < 50 ? 1 + draw(PLACE_FEW) : PLACE_FEW - draw(2), 8, 6, is_loop, &blocks);
         place_best(&blocks, &search, offsets, &plan);
         placed = placed && is_placement(&blocks, offsets, plan.best.top);
         best = best && !fits(&blocks, tried, 0, plan.best.top - UNIT);
