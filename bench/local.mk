@@ -45,6 +45,15 @@ bench_process_CPPFLAGS = $(AM_CPPFLAGS)
 bench_process_CFLAGS = $(AM_CFLAGS) -pthread
 bench_process_LDADD = libtidemark.la -ldl
 
+if COMMAND
+check_PROGRAMS += bench/plan # tests/bench-plan-t.sh runs it, too
+endif
+bench_plan_SOURCES = bench/plan.c bench/plan-flow.c bench/plan-flow.h bench/plan-place.c bench/plan-place.h \
+	bench/replayed.c bench/replayed.h $(bench_common)
+bench_plan_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/data"'
+bench_plan_CFLAGS = $(AM_CFLAGS) -pthread
+bench_plan_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+
 bench_python_SOURCES = bench/python.c $(bench_common)
 bench_python_CFLAGS = $(AM_CFLAGS) -pthread
 bench_python_LDADD = libtidemark.la -ldl
@@ -54,7 +63,7 @@ bench_replay_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/da
 bench_replay_CFLAGS = $(AM_CFLAGS) -pthread
 bench_replay_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 
-bench_shapes_SOURCES = bench/shapes.c $(bench_common)
+bench_shapes_SOURCES = bench/shapes.c bench/replayed.c bench/replayed.h $(bench_common)
 bench_shapes_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/data"'
 bench_shapes_CFLAGS = $(AM_CFLAGS) -pthread
 bench_shapes_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
@@ -84,7 +93,7 @@ CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/day$(EXEEXT)
 bench_torch_run = "$${PYTHON:-python3}" -B $(srcdir)/bench/torch/measure.py --library=.libs/libtidemark.so \
 	--shim=bench/torch/.libs/shim.so --tidemark=./tidemark$(EXEEXT)
 
-.PHONY: bench bench-gpu bench-page bench-python bench-replay bench-torch bench-viewer bench-walls
+.PHONY: bench bench-gpu bench-page bench-plan bench-python bench-replay bench-torch bench-viewer bench-walls
 bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
 	bench/front$(EXEEXT) bench-front.json
 	@echo
@@ -104,6 +113,10 @@ bench-replay: bench/replay$(EXEEXT) bench/shapes$(EXEEXT) bench/day$(EXEEXT)
 	@echo
 	bench/day$(EXEEXT)
 
+# What an offline plan would need beside what pools hold: PLAN_ARGS="--seconds=60 a.db b.csv.gz" for other inputs
+bench-plan: bench/plan$(EXEEXT)
+	bench/plan$(EXEEXT) $(PLAN_ARGS)
+
 bench-viewer: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
 	bench/viewer$(EXEEXT) ./tidemark$(EXEEXT) bench-viewer.json
 
@@ -119,7 +132,7 @@ bench-walls: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
 		echo; echo "$$count allocations"; echo; bench/viewer$(EXEEXT) --walls '$(BEFORE)' ./tidemark$(EXEEXT) $$count || exit; \
 	done
 else
-bench-page bench-replay bench-viewer bench-walls:
+bench-page bench-plan bench-replay bench-viewer bench-walls:
 	@echo '$@ needs the command: configure without --disable-command'
 endif
 

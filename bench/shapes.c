@@ -16,6 +16,7 @@
 #include <tidemark/tidemark.h>
 
 #include "bench.h"
+#include "replayed.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/replay/input.h"
 
@@ -241,34 +242,6 @@ struct outcome {
     uint64_t asked, asked_later, moved;
 };
 
-static uint64_t
-asked_of(struct tide_resource *statistics)
-{
-    struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
-
-    tide_statistics_read(statistics, &figures);
-    return (uint64_t)figures.count.total;
-}
-
-/* Make one call of the traffic; returns the bytes that it adds to what is live. */
-static uint64_t
-run_event(struct tide_resource *stack, const struct replay_input *input, const struct replay_event *event,
-          void **pointers)
-{
-    uint64_t bytes = input->sizes[event->allocation], stream = input->streams[event->stream];
-    size_t alignment = (size_t)1 << event->alignment_shift;
-    bool is_free = event->kind == REPLAY_FREE;
-    enum tide_status status;
-
-    if (event->kind == REPLAY_MARK)
-        return 0;
-    status = is_free ? tide_deallocate(stack, pointers[event->allocation], bytes, alignment, stream)
-                     : tide_allocate(stack, bytes, alignment, stream, &pointers[event->allocation]);
-    if (status != TIDE_OK)
-        bench_fail(tide_error_text());
-    return is_free ? 0 - bytes : bytes;
-}
-
 /* Run the traffic in one thread, with its streams, and add the figures. What is left at the end goes with the stack. */
 static void
 run(const char *text, const struct replay_input *input, struct outcome *sums)
@@ -282,16 +255,16 @@ run(const char *text, const struct replay_input *input, struct outcome *sums)
         tide_stack_find(stack, "statistics", &statistics) != TIDE_OK)
         bench_fail(tide_error_text());
     for (size_t i = 0; i < input->event_count; i++) {
-        live += run_event(stack, input, &input->events[i], pointers);
+        live += replayed_call(stack, input, &input->events[i], pointers);
         peak = live > peak ? live : peak;
         if (i == input->event_count / PARTS * PARTS_EARLY)
-            early = asked_of(statistics);
+            early = replayed_asked(statistics);
     }
     tide_query(statistics->upstream, TIDE_QUERY_BYTES_RESERVED_HIGH, &reserved);
     tide_pool_read(stack, &figures);
     sums->reserved += (double)reserved / (double)peak;
-    sums->asked += asked_of(statistics);
-    sums->asked_later += asked_of(statistics) - early;
+    sums->asked += replayed_asked(statistics);
+    sums->asked_later += replayed_asked(statistics) - early;
     sums->moved += figures.remapped;
     tide_resource_release(stack);
     free(pointers);

@@ -47,6 +47,14 @@ tests_id_map_t_SOURCES = tests/id-map-t.c
 tests_id_map_t_LDADD = libviewer.la
 TESTS += tests/id-map-t
 
+check_PROGRAMS += tests/plan-t
+tests_plan_t_SOURCES = tests/plan-t.c bench/plan-flow.c bench/plan-flow.h bench/plan-place.c bench/plan-place.h \
+	bench/bench.c bench/bench.h
+tests_plan_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_plan_t_CFLAGS = $(AM_CFLAGS) -pthread
+tests_plan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+TESTS += tests/plan-t
+
 check_PROGRAMS += tests/layout-t
 tests_layout_t_SOURCES = tests/layout-t.c
 tests_layout_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
@@ -208,6 +216,7 @@ tests_peak_t_LDADD = $(random_trace_ldadd)
 TESTS += tests/peak-t
 
 command_tests = \
+	tests/bench-plan-t.sh \
 	tests/answers-t.sh \
 	tests/any-trace-t.sh \
 	tests/bad-trace-t.sh \
