@@ -1,8 +1,9 @@
 /*
  * A helper program: `gauge-pages FOLDER COUNT TAGS [TRACE]` makes ring files of so many running recordings, rank-0.db
  * and so on, and holds their locks until it is killed or its standard input ends. It prints "ready". Each has a log
- * layer 1, a base 2, and tags. With TRACE, a trace, it lies beside each, with its rank. A line "N" on standard input has
- * the calls of all of them go on by N; "kill K" lets go of the recording K as a kill does, "end K" as an end.
+ * layer 1, a base 2, and tags. With TRACE, a copy of that trace lies beside each, with its rank. A line "N" on standard
+ * input has all of them go on to N frees; "kill K" lets go of the recording K as a kill does, "end K" as an end. Each
+ * line is answered by "done".
  */
 #include "config.h"
 

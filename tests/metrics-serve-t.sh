@@ -26,13 +26,20 @@ serve() {
     port=$(sed -n 's/.*:\([0-9]*\)\/metrics$/\1/p' "$scratch/served")
 }
 
-# stop SIGNAL: the exit status of the server.
+# stop SIGNAL: ends the server; its exit status is $stopped.
 stop() {
     kill -"$1" $server
     wait $server
     stopped=$?
     server=
-    echo $stopped
+}
+
+# costs COUNT: processor time of the server in ms for a scrape, of so many.
+costs() {
+    before=$("$AWK" '{ print $14 + $15 }' "/proc/$server/stat")
+    clients scrape "$port" "$1" >/dev/null
+    after=$("$AWK" '{ print $14 + $15 }' "/proc/$server/stat")
+    echo $(((after - before) * 1000 / $(getconf CLK_TCK) / $1))
 }
 
 clients() {
@@ -53,7 +60,7 @@ tell() {
 mkdir "$scratch/many"
 serve 127.0.0.1:0 "$scratch/many"
 ! grep -q 'built without libmicrohttpd\|needs libmicrohttpd' "$scratch/served" || skip_all "$(cat "$scratch/served")"
-plan 22
+plan 23
 ok 'the server says where it listens' grep -qx 'tidemark metrics: listening on http://127.0.0.1:[0-9]*/metrics' "$scratch/served"
 "$tidemark" metrics --listen="127.0.0.1:$port" "$scratch/many" >"$scratch/out" 2>&1
 is "$? $(cat "$scratch/out")" "2 tidemark metrics: --listen=127.0.0.1:$port: another program listens there" \
@@ -87,10 +94,7 @@ sleep 0.3
 fetch
 is "$(sed -n 's/^tidemark_frees_total{.*rank="1023".*} //p' "$scratch/text")" 500 'a scrape has what the programs have done by then'
 diag "a scrape of 1,024 recordings: $(clients scrape "$port" 5)"
-before=$("$AWK" '{ print $14 + $15 }' "/proc/$server/stat")
-clients scrape "$port" 10 >/dev/null
-after=$("$AWK" '{ print $14 + $15 }' "/proc/$server/stat")
-diag "processor time of one: $(((after - before) * 1000 / $(getconf CLK_TCK) / 10)) ms"
+diag "processor time of one: $(costs 10) ms"
 tell kill 7
 tell end 8
 sleep 0.3
@@ -152,7 +156,12 @@ print(result[0]["value"][1] if result else "")' "$free" "$1" 2>/dev/null
 else
     skip 3 'there is no prometheus'
 fi
-is "$(stop TERM)" 0 'SIGTERM ends the server with status 0'
+stop TERM
+is $stopped 0 'SIGTERM ends the server with status 0'
+serve 127.0.0.1:0 --no-durations --tags=0 "$scratch/many"
+diag "a scrape without durations and tags: $(clients scrape "$port" 5), processor time $(costs 10) ms"
+stop HUP
+is $stopped 0 'SIGHUP ends the server with status 0'
 exec 8>&- 9<&-
 kill $pages
 wait $pages 2>/dev/null
@@ -160,7 +169,8 @@ wait $pages 2>/dev/null
 if python3 -c 'import socket; socket.socket(socket.AF_INET6).bind(("::1", 0))' 2>/dev/null; then
     serve '[::1]:0' "$scratch/many"
     is "$(grep -o 'http.*]' "$scratch/served") $(clients sixth "$port")" 'http://[::1] 200' 'an address of IPv6 is served, too'
-    is "$(stop INT)" 0 'SIGINT ends the server with status 0'
+    stop INT
+    is $stopped 0 'SIGINT ends the server with status 0'
 else
     skip 2 'there is no IPv6 here'
 fi

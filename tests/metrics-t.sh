@@ -39,7 +39,7 @@ for python in "${PYTHON:-python3}" /usr/bin/python3 ''; do
     test -z "$python" || ! "$python" -c 'import prometheus_client.openmetrics.parser' 2>/dev/null || break
 done
 
-plan 62
+plan 63
 
 # Wrong use.
 has_words "$(said)" 'a trace, a folder or a process id is missing' 'metrics without an argument says what is missing'
@@ -83,6 +83,8 @@ ok 'an escape sequence in the name of a tag reaches no terminal' \
     sh -c "grep -qF 'tag=\"forward/layer\\\\x1b[31m\"' '$scratch/text' && ! grep -q '$(printf '\033')' '$scratch/text'"
 is "$("$tidemark" metrics "$running" | grep -c '^tidemark_up{.*run\.db')" 1 'a process id stands for what it records'
 is "$("$tidemark" metrics --tags=0 "$scratch/run.db" | grep -c '^tidemark_tag_live')" 0 '--tags=0 leaves the tags out'
+is "$("$tidemark" metrics --no-durations "$scratch/run.db" | grep -c '^tidemark_call_seconds\|^tidemark_up{')" 1 \
+    '--no-durations leaves the histograms out'
 ln -s "$scratch/run.db" "$scratch/link.db"
 "$tidemark" metrics "$scratch/run.db" "$scratch/link.db" >"$scratch/text"
 is "$(value tidemark_up | wc -l | tr -d ' ') $(value tidemark_metrics_absent_recordings twice)" '1 1' \

@@ -15,6 +15,7 @@
 struct metrics_options {
     const char *listen, *textfile;
     uint64_t tags;
+    bool no_durations;
     int format; /* enum metrics_format; -1: not given */
 };
 
@@ -31,6 +32,8 @@ static const struct option_def metrics_defs[] = {
       "openmetrics (1.0) or prometheus (its text format 0.0.4, as in\n--textfile); --listen gives what is asked for",
       AT(format), "openmetrics|prometheus", 0 },
     { "tags", 0, OPTION_COUNT, "N", "so many of each recording's largest tags, from 0 to 64; 32", AT(tags), NULL, 0 },
+    { "no-durations", 0, OPTION_FLAG, NULL,
+      "leave out the histograms of durations, which are two thirds of\nthe samples", AT(no_durations), NULL, 0 },
     { 0 },
 };
 
@@ -104,6 +107,7 @@ metrics_run(struct invocation *call)
     if (status != COMMAND_FINE)
         return status;
     metrics.tag_limit = options->tags;
+    metrics.no_durations = options->no_durations;
     status = metrics_find(&metrics, true);
     if (status == COMMAND_FINE && options->listen != NULL)
         status = metrics_serve(&metrics, options->listen);
@@ -115,7 +119,8 @@ metrics_run(struct invocation *call)
 
 const struct command command_metrics = {
     .name = "metrics",
-    .arguments = "[--listen ADDRESS:PORT | --textfile FILE | --format FORMAT] [--tags N] TRACE|FOLDER|PID...",
+    .arguments =
+        "[--listen ADDRESS:PORT | --textfile FILE | --format FORMAT] [--tags N] [--no-durations] TRACE|FOLDER|PID...",
     .purpose = "Print or serve the figures of running programs for Prometheus and others",
     .help = "\nA folder stands for each trace in it that is recorded, a process id for those of that process.\n"
             "Recordings that were killed stay, with tidemark_up 0, until a command takes in what they have left.\n",

@@ -18,8 +18,8 @@ labels_plain(const char *text, size_t length)
 }
 
 /*
- * Backslashes, quotes and line ends are escaped as both formats want it. What is no UTF-8 cannot stand in them, and what
- * is not visible would be one label that reads as another: these stand as `tidemark` shows them, "\x1b" or "\u202e".
+ * Backslashes, quotes and line ends are escaped as both formats want it. What is no UTF-8 cannot stand in them, and
+ * what is not visible would be one label that reads as another: these stand as `tidemark` shows them, "\x1b".
  */
 void
 metrics_put_label_text(struct emit *out, const char *text)

@@ -58,6 +58,7 @@ enum metrics_absence {
 struct metrics {
     struct running_list found; /* of struct metrics_recording */
     uint64_t tag_limit;
+    bool no_durations;
     size_t open_most;    /* ring files that stay open between two gatherings; a scrape is a third faster then */
     struct emit labels;  /* of the last gathering */
     struct id_map known; /* recordings and labels of the last gathering, by hash */
@@ -79,7 +80,7 @@ int metrics_find(struct metrics *metrics, bool first);
  */
 int metrics_gather(struct metrics *metrics, uint64_t names_ns);
 
-/* Close the ring files until the next gathering: what is open keeps its blocks on the disk, also when it was removed. */
+/* Close the ring files until the next gathering: one that is open keeps its blocks on the disk after its removal. */
 void metrics_rest(struct metrics *metrics);
 
 /* Read names that are wanted for `ns` at most. False: none are wanted any more. */

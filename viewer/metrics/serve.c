@@ -1,8 +1,8 @@
 /*
  * Answers GET /metrics over HTTP, in one thread: libmicrohttpd speaks HTTP, and this file bounds what clients may take.
  *
- * A client that is greedy or slow has a time limit for its whole request and answer; and where all places are taken, the
- * oldest client leaves, so that whoever comes next is answered even if thousands hold connections open.
+ * A client that is greedy or slow has a time limit for its whole request and answer; and where all places are taken,
+ * the oldest client leaves, so that whoever comes next is answered even if thousands hold connections open.
  */
 #include "config.h"
 
@@ -407,7 +407,7 @@ serve_block_signals(void)
     return signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* A descriptor a client and a recording: the usual bound of 1,024 is the soft one. Half of what there is goes to files. */
+/* A descriptor a client and a recording: the usual bound of 1,024 is the soft one. Clients go before files. */
 static void
 serve_raise_limit(struct metrics *metrics)
 {

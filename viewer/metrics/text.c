@@ -355,7 +355,7 @@ text_histogram(struct text *text, const struct metrics_recording *recording, con
 static void
 text_calls(struct text *text, const struct metrics_recording *recording)
 {
-    if (!recording->has_figures)
+    if (!recording->has_figures || text->metrics->no_durations)
         return;
     text_histogram(text, recording, ",op=\"allocate\"", recording->base.page.alloc_durations);
     text_histogram(text, recording, ",op=\"free\"", recording->base.page.free_durations);
