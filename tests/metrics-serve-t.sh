@@ -60,7 +60,7 @@ tell() {
 mkdir "$scratch/many"
 serve 127.0.0.1:0 "$scratch/many"
 ! grep -q 'built without libmicrohttpd\|needs libmicrohttpd' "$scratch/served" || skip_all "$(cat "$scratch/served")"
-plan 23
+plan 24
 ok 'the server says where it listens' grep -qx 'tidemark metrics: listening on http://127.0.0.1:[0-9]*/metrics' "$scratch/served"
 "$tidemark" metrics --listen="127.0.0.1:$port" "$scratch/many" >"$scratch/out" 2>&1
 is "$? $(cat "$scratch/out")" "2 tidemark metrics: --listen=127.0.0.1:$port: another program listens there" \
@@ -165,6 +165,29 @@ is $stopped 0 'SIGHUP ends the server with status 0'
 exec 8>&- 9<&-
 kill $pages
 wait $pages 2>/dev/null
+
+# A trace that is named: its recording ends, and another one begins under its name.
+mkfifo "$scratch/ready"
+record() {
+    rm -f "$scratch/again.db"
+    "$top_builddir/tests/slowly" "$scratch/again.db" "$1" >"$scratch/ready" &
+    recorded=$!
+    read -r answer <"$scratch/ready"
+}
+record 8
+serve 127.0.0.1:0 "$scratch/again.db"
+fetch
+first=$(grep -c "^tidemark_up{.*pid=\"$recorded\".*} 1" "$scratch/text")
+wait $recorded
+sleep 0.3
+fetch
+between=$(grep -c '^tidemark_up{' "$scratch/text")
+record 30
+fetch
+is "$first $between $(grep -c "^tidemark_up{.*pid=\"$recorded\".*} 1" "$scratch/text")" '1 0 1' \
+    'a trace that is named is found again where another recording begins under its name'
+kill $recorded
+stop TERM
 
 if python3 -c 'import socket; socket.socket(socket.AF_INET6).bind(("::1", 0))' 2>/dev/null; then
     serve '[::1]:0' "$scratch/many"

@@ -26,7 +26,8 @@ metrics_init(struct metrics *metrics, char **arguments, int count)
                                             .arguments = arguments,
                                             .count = count,
                                             .most = METRICS_RECORDINGS,
-                                            .item_bytes = sizeof(struct metrics_recording) };
+                                            .item_bytes = sizeof(struct metrics_recording),
+                                            .finds_again = true };
     return emit_open_memory(&metrics->labels);
 }
 

@@ -217,7 +217,7 @@ find_argument(struct running_list *list, const char *argument, bool first)
         message("%s: %s", argument, strerror(errno));
         return COMMAND_WRONG;
     }
-    return first ? find_add(list, argument) : COMMAND_FINE;
+    return first || list->finds_again ? find_add(list, argument) : COMMAND_FINE;
 }
 
 int

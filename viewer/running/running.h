@@ -73,6 +73,7 @@ struct running_list {
     struct running **list;                  /* owned; in the order in which they were found */
     size_t list_count, list_capacity;
     struct id_map places; /* in the list, by hashes of paths */
+    bool finds_again;     /* a trace that was named and taken out of the list is looked for again */
     bool finds_more;      /* a folder or a process may have more later */
     bool left_out;        /* there were more than `most` */
 };
