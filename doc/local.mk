@@ -1,6 +1,9 @@
 EXTRA_DIST += \
 	doc/design.md \
 	doc/json.md \
+	doc/metrics-dashboard.json \
+	doc/metrics-rules.yml \
+	doc/metrics.md \
 	doc/python.md \
 	doc/reliability.md \
 	doc/report.png \
@@ -21,6 +24,7 @@ command_pages = \
 	doc/tidemark-import.1 \
 	doc/tidemark-layers.1 \
 	doc/tidemark-leaks.1 \
+	doc/tidemark-metrics.1 \
 	doc/tidemark-peak.1 \
 	doc/tidemark-query.1 \
 	doc/tidemark-recommend.1 \

@@ -39,7 +39,8 @@ AC_DEFUN([TIDE_SUMMARY], [
 command_summary="no: switched off"
 AS_IF([test "x$enable_command" != xno], [command_summary="smartcols $SMARTCOLS_version, $SMARTCOLS_source
                     zlib $ZLIB_version, $ZLIB_source
-                    screen $curses_summary"])
+                    screen $curses_summary
+                    server $microhttpd_summary"])
 AS_ECHO(["
 $PACKAGE_STRING
   compiler          $CC $CFLAGS

@@ -86,6 +86,13 @@ tests_slowly_SOURCES = tests/slowly.c
 tests_slowly_LDFLAGS = -no-install
 tests_slowly_LDADD = libtidemark.la
 
+# The same.
+check_PROGRAMS += tests/gauge-pages
+tests_gauge_pages_SOURCES = tests/gauge-pages.c
+tests_gauge_pages_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+tests_gauge_pages_LDFLAGS = -no-install
+tests_gauge_pages_LDADD = $(SQLITE_LIBS)
+
 check_PROGRAMS += tests/recording
 tests_recording_SOURCES = tests/recording.c
 tests_recording_LDADD = libtidemark.la
@@ -240,6 +247,8 @@ command_tests = \
 	tests/pickle-t.sh \
 	tests/python-stacks-t.sh \
 	tests/live-t.sh \
+	tests/metrics-t.sh \
+	tests/metrics-serve-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/recommend-t.sh \
@@ -262,6 +271,7 @@ command_tests = \
 	tests/watch-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
+EXTRA_DIST += tests/metrics.py tests/metrics-clients.py tests/metrics-rules-test.yml
 EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-page.py
 EXTRA_DIST += tests/formats.py tests/json-fields.py tests/report-model.py tests/python-stacks.py
 THREADED_TESTS += tests/replay-t.sh

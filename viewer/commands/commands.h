@@ -18,6 +18,7 @@
     each(import) \
     each(layers) \
     each(leaks) \
+    each(metrics) \
     each(peak) \
     each(query) \
     each(recommend) \

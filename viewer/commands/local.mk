@@ -18,6 +18,7 @@ tidemark_SOURCES += \
 	viewer/commands/main.c \
 	viewer/commands/memory.c \
 	viewer/commands/memory.h \
+	viewer/commands/metrics.c \
 	viewer/commands/peak.c \
 	viewer/commands/query.c \
 	viewer/commands/recommend.c \

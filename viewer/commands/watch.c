@@ -84,7 +84,7 @@ watch_lines(struct watch *watch, uint64_t interval_ns, uint64_t count, bool json
             watch_print_plain(watch, line);
         if (output_finish(COMMAND_FINE) != COMMAND_FINE)
             return COMMAND_WRONG;
-        if (watch->list_count != 0 && watch_is_over(watch))
+        if (watch->found.list_count != 0 && watch_is_over(watch))
             break;
     }
     return COMMAND_FINE;
@@ -94,36 +94,37 @@ watch_lines(struct watch *watch, uint64_t interval_ns, uint64_t count, bool json
 static int
 watch_verdict(const struct watch_process *process)
 {
-    const char *trace = process->file.trace;
+    const char *trace = process->base.file.trace;
 
-    switch (process->look.state) {
+    switch (process->base.look.state) {
     case GAUGE_KILLED:
         message("%s: the program was killed; `tidemark summary %s` takes in what is left", trace, trace);
         return COMMAND_INCOMPLETE;
     case GAUGE_FAILED:
-        message("%s: the recording has failed: %s", trace, process->file.failure);
+        message("%s: the recording has failed: %s", trace, process->base.file.failure);
         return COMMAND_INCOMPLETE;
     case GAUGE_ENDED:
-        message(process->was_seen ? "%s: the recording has ended; `tidemark summary %s` explains it"
-                                  : "%s: nothing is recorded there now; `tidemark summary %s` explains what was",
+        message(process->base.was_seen ? "%s: the recording has ended; `tidemark summary %s` explains it"
+                                       : "%s: nothing is recorded there now; `tidemark summary %s` explains what was",
                 trace, trace);
-        return process->was_seen ? COMMAND_FINE : COMMAND_WRONG;
+        return process->base.was_seen ? COMMAND_FINE : COMMAND_WRONG;
     case GAUGE_OLD:
         message("%s: its recorder is of an earlier version (ring file of format %u), whose figures cannot be watched",
-                trace, process->file.format);
+                trace, process->base.file.format);
         return COMMAND_WRONG;
     case GAUGE_NEWER:
         message("%s: its recorder is of a later version (ring file of format %u) than this tidemark", trace,
-                process->file.format);
+                process->base.file.format);
         return COMMAND_WRONG;
     case GAUGE_UNKNOWN:
-        message("%s: %s is no ring file of a trace, or damaged", trace, process->file.rings);
+        message("%s: %s is no ring file of a trace, or damaged", trace, process->base.file.rings);
         return COMMAND_WRONG;
     case GAUGE_REFUSED:
-        message("%s: %s: %s", trace, process->file.rings, strerror(process->file.error));
+        message("%s: %s: %s", trace, process->base.file.rings, strerror(process->base.file.error));
         return COMMAND_WRONG;
     default:
-        return process->page.lost_allocations + process->page.lost_frees != 0 ? COMMAND_INCOMPLETE : COMMAND_FINE;
+        return process->base.page.lost_allocations + process->base.page.lost_frees != 0 ? COMMAND_INCOMPLETE
+                                                                                        : COMMAND_FINE;
     }
 }
 
@@ -133,11 +134,11 @@ watch_verdicts(const struct watch *watch)
 {
     int worst = COMMAND_FINE;
 
-    for (size_t i = 0; i < watch->list_count; i++) {
-        int status = watch_verdict(watch->list[i]);
+    for (size_t i = 0; i < watch->found.list_count; i++) {
+        int status = watch_verdict(watch_at(watch, i));
 
         /* One of many that cannot be watched is no wrong use. */
-        if (status == COMMAND_WRONG && watch->list_count > 1)
+        if (status == COMMAND_WRONG && watch->found.list_count > 1)
             status = COMMAND_INCOMPLETE;
         worst = status > worst && worst != COMMAND_WRONG ? status : worst;
     }
@@ -149,7 +150,7 @@ watch_run(struct invocation *call)
 {
     const struct watch_options *options = (const struct watch_options *)call->own;
     bool json = call->common.report.format == REPORT_JSON, screen = !options->plain && !json && watch_has_screen();
-    struct watch watch = { .arguments = call->arguments, .count = call->count };
+    struct watch watch;
     uint64_t interval_ns = screen ? 100000000 : 1000000000;
     int status, verdict;
 
@@ -161,17 +162,18 @@ watch_run(struct invocation *call)
         return command_misused(call->command,
                                "--interval=%s: write a time from 20ms to 60min with its unit, as 100ms or 2s",
                                options->interval);
+    watch_init(&watch, call->arguments, call->count);
     status = watch_find(&watch, true);
-    if (status == COMMAND_FINE && watch.list_count == 0 && options->count != 0)
+    if (status == COMMAND_FINE && watch.found.list_count == 0 && options->count != 0)
         message("tidemark watch: nothing is recorded there now");
     /* Where there is nothing to watch, the message does not come behind a screen. */
     if (screen && status == COMMAND_FINE)
         watch_look(&watch);
-    if (status == COMMAND_FINE && !(screen && watch.list_count != 0 && watch_is_over(&watch)))
+    if (status == COMMAND_FINE && !(screen && watch.found.list_count != 0 && watch_is_over(&watch)))
         status = screen ? watch_screen(&watch, interval_ns, options->count)
                         : watch_lines(&watch, interval_ns, options->count, json);
     verdict = status == COMMAND_FINE ? watch_verdicts(&watch) : COMMAND_FINE;
-    watch_free(&watch);
+    running_free(&watch.found);
     return status == COMMAND_FINE ? verdict : status;
 }
 

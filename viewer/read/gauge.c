@@ -99,6 +99,13 @@ gauge_let_go(struct gauge_file *file)
     file->fd = -1;
 }
 
+void
+gauge_rest(struct gauge_file *file)
+{
+    if (file->fd >= 0)
+        gauge_let_go(file);
+}
+
 /* What kind of file it is. A header without a magic is being written, by a process that lives. */
 static enum gauge_state
 gauge_check(struct gauge_file *file, struct tidei_ring_header *header)

@@ -50,6 +50,9 @@ bool gauge_open(const char *path, struct gauge_file *out);
 /* Look. Opens the ring file where it is not open, or where another recording has taken its place. */
 void gauge_look(struct gauge_file *file, struct gauge_look *out);
 
+/* Close the ring file until the next look. */
+void gauge_rest(struct gauge_file *file);
+
 void gauge_close(struct gauge_file *file);
 
 /* The state in words: "recording", "killed". */

@@ -127,11 +127,11 @@ draw_head(const struct draw_state *state)
     const struct watch_process *process = state->process;
     char name[64], word[64], clock[16], host[64];
 
-    tidei_visible_copy(process->names.hostname, host, sizeof(host));
+    tidei_visible_copy(process->base.names.hostname, host, sizeof(host));
     draw_format(0, 0, COLS, "%s  pid %u  %s  %s   %s, %llu lost%s", watch_process_name(process, name, sizeof(name)),
-                process->file.pid, host, draw_clock(clock, sizeof(clock), process->look.now_ns),
+                process->base.file.pid, host, draw_clock(clock, sizeof(clock), process->base.look.now_ns),
                 watch_process_state(process, word, sizeof(word)),
-                (unsigned long long)(process->page.lost_allocations + process->page.lost_frees),
+                (unsigned long long)(process->base.page.lost_allocations + process->base.page.lost_frees),
                 state->is_frozen ? "  FROZEN" : "");
     if (COLS >= 60)
         draw_put(0, COLS - 12, 12, " [q]uit [?] ");
@@ -144,16 +144,16 @@ draw_figures(const struct draw_state *state)
     const struct watch_sample *now = &process->now;
     struct output_figure live, peak, reserved, limit, rate, half, most;
     char ago[32] = "", allocations[16], frees[16];
-    bool limited = process->names.limit_bytes != WATCH_NO_LIMIT;
-    uint64_t whole = limited ? process->names.limit_bytes : process->peak_bytes;
+    bool limited = process->base.names.limit_bytes != RUNNING_NO_LIMIT;
+    uint64_t whole = limited ? process->base.names.limit_bytes : process->peak_bytes;
 
-    if (process->peak_ns != 0 && process->look.now_ns > process->peak_ns)
-        draw_ago(ago, sizeof(ago), process->look.now_ns - process->peak_ns);
+    if (process->peak_ns != 0 && process->base.look.now_ns > process->peak_ns)
+        draw_ago(ago, sizeof(ago), process->base.look.now_ns - process->peak_ns);
     draw_format(1, 0, COLS, "live     %-10s", output_size(&live, now->live_bytes));
     if (COLS >= 60)
         draw_bar(1, 20, 20, whole != 0 ? (double)now->live_bytes / (double)whole : 0);
     draw_format(1, COLS >= 60 ? 41 : 20, COLS, "%s%s  %s %s %s", limited ? "of limit " : "of the peak",
-                limited ? output_size(&limit, process->names.limit_bytes) : "",
+                limited ? output_size(&limit, process->base.names.limit_bytes) : "",
                 process->outermost > 1 ? "peaks" : "peak", output_size(&peak, process->peak_bytes), ago);
     draw_format(2, 0, COLS, "reserved %-10s", output_size(&reserved, now->reserved_bytes));
     if (now->reserved_bytes != 0 && now->live_bytes <= now->reserved_bytes)
@@ -270,7 +270,7 @@ static void
 draw_layers(const struct draw_state *state, int row, int rows, int width)
 {
     const struct watch_process *process = state->process;
-    const struct tidei_gauge *page = &process->page;
+    const struct tidei_gauge *page = &process->base.page;
     struct output_figure live, peak;
     int line = row + 1;
 
@@ -279,7 +279,7 @@ draw_layers(const struct draw_state *state, int row, int rows, int width)
     attroff(A_BOLD);
     for (size_t i = 0; i < page->layer_count && line < row + rows; i++, line++) {
         const struct tidei_gauge_layer *layer = &page->layers[i];
-        const struct watch_layer *known = watch_layer(process, (uint32_t)layer->layer_id);
+        const struct running_layer *known = running_layer(&process->base, (uint32_t)layer->layer_id);
         char name[64], count[16];
 
         snprintf(name, sizeof(name), "%llu", (unsigned long long)layer->layer_id);
@@ -289,7 +289,7 @@ draw_layers(const struct draw_state *state, int row, int rows, int width)
     }
     for (size_t i = 0; i < page->pool_count && line < row + rows; i++, line++) {
         const struct tidei_gauge_pool *pool = &page->pools[i];
-        const struct watch_layer *known = watch_layer(process, (uint32_t)pool->layer_id);
+        const struct running_layer *known = running_layer(&process->base, (uint32_t)pool->layer_id);
         char name[64];
 
         snprintf(name, sizeof(name), "%llu %s", (unsigned long long)pool->layer_id, known != NULL ? known->kind : "");
@@ -302,7 +302,7 @@ draw_layers(const struct draw_state *state, int row, int rows, int width)
 
 /* A row of the right table. */
 struct draw_row {
-    char name[WATCH_NAME_BYTES];
+    char name[RUNNING_NAME_BYTES];
     uint64_t bytes, count;
 };
 
@@ -334,7 +334,7 @@ draw_rows(const struct draw_state *state, struct draw_row *rows, size_t most)
 {
     const struct watch_process *process = state->process;
     uint32_t layer = watch_main_layer(process);
-    char buffer[WATCH_NAME_BYTES];
+    char buffer[RUNNING_NAME_BYTES];
     size_t count = 0;
 
     for (size_t i = 0; state->lives != NULL && i < state->lives->group_count && count < most; i++, count++) {
@@ -342,15 +342,15 @@ draw_rows(const struct draw_state *state, struct draw_row *rows, size_t most)
         rows[count].count = state->lives->groups[i].count;
         memcpy(rows[count].name, state->lives->groups[i].name, sizeof(rows[count].name));
     }
-    for (size_t i = 0; state->lives == NULL && i < process->page.tag_count && count < most; i++) {
-        const struct tidei_gauge_tag *tag = &process->page.tags[i];
+    for (size_t i = 0; state->lives == NULL && i < process->base.page.tag_count && count < most; i++) {
+        const struct tidei_gauge_tag *tag = &process->base.page.tags[i];
 
         if (tag->layer_id != layer)
             continue;
         rows[count].bytes = tag->live_bytes;
         rows[count].count = tag->live_count;
         snprintf(rows[count].name, sizeof(rows[count].name), "%s",
-                 watch_tag_name(process, tag->tag_id, buffer, sizeof(buffer)));
+                 running_tag_name(&process->base, tag->tag_id, buffer, sizeof(buffer)));
         count++;
     }
     qsort(rows, count, sizeof(*rows),
@@ -364,7 +364,7 @@ draw_rows(const struct draw_state *state, struct draw_row *rows, size_t most)
 static uint64_t
 draw_whole(const struct draw_state *state)
 {
-    const struct tidei_gauge *page = &state->process->page;
+    const struct tidei_gauge *page = &state->process->base.page;
     uint32_t layer = watch_main_layer(state->process);
     uint64_t bytes = 0;
 
@@ -417,7 +417,7 @@ draw_one(const struct draw_state *state)
     int rows = LINES - 5, chart = rows / 2;
 
     draw_head(state);
-    if (!state->process->was_seen) {
+    if (!state->process->base.was_seen) {
         draw_put(2, 0, COLS, "no figures yet");
         return;
     }
@@ -443,8 +443,8 @@ static int
 draw_compare(const void *left, const void *right)
 {
     const size_t *places[2] = { left, right };
-    const struct watch_process *one = draw_sorted->watch->list[*places[0]];
-    const struct watch_process *other = draw_sorted->watch->list[*places[1]];
+    const struct watch_process *one = watch_at(draw_sorted->watch, *places[0]);
+    const struct watch_process *other = watch_at(draw_sorted->watch, *places[1]);
     char name[64], others[64];
     double difference = 0;
 
@@ -467,10 +467,10 @@ draw_compare(const void *left, const void *right)
 void
 draw_order(const struct draw_state *state, size_t *places)
 {
-    for (size_t i = 0; i < state->watch->list_count; i++)
+    for (size_t i = 0; i < state->watch->found.list_count; i++)
         places[i] = i;
     draw_sorted = state;
-    qsort(places, state->watch->list_count, sizeof(*places), draw_compare);
+    qsort(places, state->watch->found.list_count, sizeof(*places), draw_compare);
 }
 
 static void
@@ -482,11 +482,11 @@ draw_line(const struct watch_process *process, int row, uint64_t most)
     watch_process_name(process, name, sizeof(name));
     watch_process_state(process, word, sizeof(word));
     if (COLS < 76) {
-        draw_format(row, 0, COLS, "%7u %-10.10s %10s %s", process->file.pid, name,
+        draw_format(row, 0, COLS, "%7u %-10.10s %10s %s", process->base.file.pid, name,
                     output_size(&live, process->now.live_bytes), word);
         return;
     }
-    draw_format(row, 0, COLS, "%7u %-14.14s %10s %10s %10s %8s %5llu %-14.14s", process->file.pid, name,
+    draw_format(row, 0, COLS, "%7u %-14.14s %10s %10s %10s %8s %5llu %-14.14s", process->base.file.pid, name,
                 output_size(&live, process->now.live_bytes), output_size(&peak, process->peak_bytes),
                 output_size(&reserved, process->now.reserved_bytes),
                 watch_count(rate, sizeof(rate), process->allocation_rate), (unsigned long long)process->now.failures,
@@ -501,17 +501,17 @@ static void
 draw_all(const struct draw_state *state)
 {
     static size_t places[WATCH_PROCESSES];
-    size_t count = state->watch->list_count, running = 0, room = LINES > 3 ? (size_t)LINES - 3 : 1, first;
+    size_t count = state->watch->found.list_count, running = 0, room = LINES > 3 ? (size_t)LINES - 3 : 1, first;
     struct output_figure live;
     uint64_t sum = 0, most = 0;
 
     draw_order(state, places);
     for (size_t i = 0; i < count; i++) {
-        if (!state->watch->list[i]->is_over) {
+        if (!watch_at(state->watch, i)->base.is_over) {
             running++;
-            sum += state->watch->list[i]->now.live_bytes;
+            sum += watch_at(state->watch, i)->now.live_bytes;
         }
-        most = state->watch->list[i]->peak_bytes > most ? state->watch->list[i]->peak_bytes : most;
+        most = watch_at(state->watch, i)->peak_bytes > most ? watch_at(state->watch, i)->peak_bytes : most;
     }
     draw_format(0, 0, COLS, "%zu recording%s, %s live, by %s%s", running, running == 1 ? "" : "s",
                 output_size(&live, sum), draw_sort_word(state->sort), state->is_frozen ? "  FROZEN" : "");
@@ -528,7 +528,7 @@ draw_all(const struct draw_state *state)
     for (size_t i = first; i < count && i - first < room; i++) {
         if (i == state->selected)
             attron(A_REVERSE);
-        draw_line(state->watch->list[places[i]], 2 + (int)(i - first), most);
+        draw_line(watch_at(state->watch, places[i]), 2 + (int)(i - first), most);
         attroff(A_REVERSE);
     }
 }

@@ -69,7 +69,7 @@ lives_take_name(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
     const char *name = (const char *)sqlite3_column_text(row, 0);
     struct watch_group *group = context;
-    char text[WATCH_NAME_BYTES / 2];
+    char text[RUNNING_NAME_BYTES / 2];
 
     (void)trace;
     tidei_visible_copy(name != NULL ? name : "", text, sizeof(text));
@@ -95,11 +95,11 @@ lives_name(struct watch_lives *lives, const struct trace *trace, const struct wa
         qsort(lives->groups, lives->group_count, sizeof(*lives->groups), lives_compare);
     for (size_t i = 0; i < lives->group_count && i < 200; i++) {
         struct watch_group *group = &lives->groups[i];
-        char buffer[WATCH_NAME_BYTES];
+        char buffer[RUNNING_NAME_BYTES];
 
         if (lives->by == WATCH_BY_TAG)
             snprintf(group->name, sizeof(group->name), "%s",
-                     watch_tag_name(process, (uint32_t)group->id, buffer, sizeof(buffer)));
+                     running_tag_name(&process->base, (uint32_t)group->id, buffer, sizeof(buffer)));
         else if (lives->by == WATCH_BY_THREAD && trace_has(trace, "thread", "thread_id name"))
             trace_each(trace, lives_take_name, group, "SELECT name FROM thread WHERE thread_id = %lld",
                        (long long)group->id);
@@ -146,7 +146,8 @@ watch_lives_read(struct watch_lives *lives, const struct watch_process *process)
 
     if (lives->is_done || lives->has_failed)
         return false;
-    if (access(process->file.trace, R_OK) != 0 || trace_open_other(process->file.trace, &trace) != COMMAND_FINE) {
+    if (access(process->base.file.trace, R_OK) != 0 ||
+        trace_open_other(process->base.file.trace, &trace) != COMMAND_FINE) {
         lives->has_failed = true;
         return false;
     }

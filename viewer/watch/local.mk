@@ -1,10 +1,8 @@
-# Running recordings, and the screen that shows them.
+# The screen and the lines that show running recordings.
 libviewer_la_SOURCES += \
 	viewer/watch/draw.c \
 	viewer/watch/draw.h \
-	viewer/watch/find.c \
 	viewer/watch/lives.c \
-	viewer/watch/names.c \
 	viewer/watch/plain.c \
 	viewer/watch/process.c \
 	viewer/watch/screen.c \

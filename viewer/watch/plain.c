@@ -15,23 +15,23 @@
 const char *
 watch_process_name(const struct watch_process *process, char *buffer, size_t size)
 {
-    const char *trace = strrchr(process->file.trace, '/');
-    size_t length = strcspn(process->names.command, " "), begin = 0;
-    char name[WATCH_NAME_BYTES];
+    const char *trace = strrchr(process->base.file.trace, '/');
+    size_t length = strcspn(process->base.names.command, " "), begin = 0;
+    char name[RUNNING_NAME_BYTES];
 
     for (size_t i = 0; i < length; i++) {
-        if (process->names.command[i] == '/')
+        if (process->base.names.command[i] == '/')
             begin = i + 1;
     }
-    snprintf(name, sizeof(name), "%.*s", (int)(length - begin), process->names.command + begin);
-    tidei_visible_copy(name[0] != '\0' ? name : trace != NULL ? trace + 1 : process->file.trace, buffer, size);
+    snprintf(name, sizeof(name), "%.*s", (int)(length - begin), process->base.names.command + begin);
+    tidei_visible_copy(name[0] != '\0' ? name : trace != NULL ? trace + 1 : process->base.file.trace, buffer, size);
     return buffer;
 }
 
 const char *
 watch_process_state(const struct watch_process *process, char *buffer, size_t size)
 {
-    const struct gauge_look *look = &process->look;
+    const struct gauge_look *look = &process->base.look;
     struct output_figure behind;
 
     if (look->state == GAUGE_RECORDING && look->behind_ns > 20000000)
@@ -70,18 +70,18 @@ plain_time(char *buffer, size_t size)
 static void
 plain_line(const struct watch_process *process, const char *when)
 {
-    const struct tidei_gauge *page = &process->page;
+    const struct tidei_gauge *page = &process->base.page;
     struct output_figure live, peak, reserved;
     char name[64], state[64], allocations[16], frees[16];
 
     watch_process_name(process, name, sizeof(name));
     watch_process_state(process, state, sizeof(state));
-    if (!process->was_seen) {
-        printf("%-8s %-16.16s %7u %10s %8s %10s %10s %8s %8s %6s %6s %s\n", when, name, process->file.pid, "-", "-",
-               "-", "-", "-", "-", "-", "-", state);
+    if (!process->base.was_seen) {
+        printf("%-8s %-16.16s %7u %10s %8s %10s %10s %8s %8s %6s %6s %s\n", when, name, process->base.file.pid, "-",
+               "-", "-", "-", "-", "-", "-", "-", state);
         return;
     }
-    printf("%-8s %-16.16s %7u %10s %8llu %10s %10s %8s %8s %6llu %6llu %s\n", when, name, process->file.pid,
+    printf("%-8s %-16.16s %7u %10s %8llu %10s %10s %8s %8s %6llu %6llu %s\n", when, name, process->base.file.pid,
            output_size(&live, process->now.live_bytes), (unsigned long long)process->now.live_count,
            output_size(&peak, process->peak_bytes), output_size(&reserved, process->now.reserved_bytes),
            watch_count(allocations, sizeof(allocations), process->allocation_rate),
@@ -92,16 +92,17 @@ plain_line(const struct watch_process *process, const char *when)
 void
 watch_print_plain(const struct watch *watch, uint64_t line)
 {
-    uint64_t every =
-        watch->list_count < PLAIN_HEAD_EVERY ? PLAIN_HEAD_EVERY / (watch->list_count + !watch->list_count) : 1;
+    uint64_t every = watch->found.list_count < PLAIN_HEAD_EVERY
+                         ? PLAIN_HEAD_EVERY / (watch->found.list_count + !watch->found.list_count)
+                         : 1;
     char when[16];
 
     plain_time(when, sizeof(when));
     if (line % every == 0)
         printf("%-8s %-16s %7s %10s %8s %10s %10s %8s %8s %6s %6s %s\n", "TIME", "PROGRAM", "PID", "LIVE", "COUNT",
                "PEAK", "RESERVED", "ALLOC/S", "FREE/S", "FAILED", "LOST", "STATE");
-    for (size_t i = 0; i < watch->list_count; i++)
-        plain_line(watch->list[i], when);
+    for (size_t i = 0; i < watch->found.list_count; i++)
+        plain_line(watch_at(watch, i), when);
     fflush(stdout);
 }
 
@@ -110,8 +111,8 @@ plain_json_layers(struct json *json, const struct watch_process *process)
 {
     json_key(json, "layers");
     json_begin(json, '[');
-    for (size_t i = 0; i < process->page.layer_count; i++) {
-        const struct tidei_gauge_layer *layer = &process->page.layers[i];
+    for (size_t i = 0; i < process->base.page.layer_count; i++) {
+        const struct tidei_gauge_layer *layer = &process->base.page.layers[i];
 
         json_begin(json, '{');
         json_put_unsigned(json, "layer_id", layer->layer_id);
@@ -128,8 +129,8 @@ plain_json_layers(struct json *json, const struct watch_process *process)
     json_end(json, ']');
     json_key(json, "pools");
     json_begin(json, '[');
-    for (size_t i = 0; i < process->page.pool_count; i++) {
-        const struct tidei_gauge_pool *pool = &process->page.pools[i];
+    for (size_t i = 0; i < process->base.page.pool_count; i++) {
+        const struct tidei_gauge_pool *pool = &process->base.page.pools[i];
 
         json_begin(json, '{');
         json_put_unsigned(json, "layer_id", pool->layer_id);
@@ -145,9 +146,9 @@ plain_json_tags(struct json *json, const struct watch_process *process)
 {
     json_key(json, "tags");
     json_begin(json, '[');
-    for (size_t i = 0; i < process->page.tag_count; i++) {
-        const struct tidei_gauge_tag *tag = &process->page.tags[i];
-        const struct watch_tag *known = watch_tag(process, tag->tag_id);
+    for (size_t i = 0; i < process->base.page.tag_count; i++) {
+        const struct tidei_gauge_tag *tag = &process->base.page.tags[i];
+        const struct running_tag *known = running_tag(&process->base, tag->tag_id);
 
         json_begin(json, '{');
         json_put_unsigned(json, "layer_id", tag->layer_id);
@@ -167,24 +168,24 @@ plain_json_tags(struct json *json, const struct watch_process *process)
 static void
 plain_json_process(struct json *json, const struct watch_process *process)
 {
-    const struct tidei_gauge *page = &process->page;
+    const struct tidei_gauge *page = &process->base.page;
 
     json_begin(json, '{');
-    json_put_text(json, "trace", process->file.trace);
-    json_put_text(json, "state", gauge_state_word(process->look.state));
-    json_put_unsigned(json, "pid", process->file.pid);
+    json_put_text(json, "trace", process->base.file.trace);
+    json_put_text(json, "state", gauge_state_word(process->base.look.state));
+    json_put_unsigned(json, "pid", process->base.file.pid);
     json_key(json, "command");
-    if (process->names.command[0] != '\0')
-        json_text(json, process->names.command);
+    if (process->base.names.command[0] != '\0')
+        json_text(json, process->base.names.command);
     else
         json_word(json, "null");
     json_key(json, "at_ns");
-    if (process->was_seen)
+    if (process->base.was_seen)
         json_unsigned(json, page->merged_ns);
     else
         json_word(json, "null");
     json_put_unsigned(json, "tags_ns", page->tags_ns);
-    json_put_unsigned(json, "behind_ns", process->look.behind_ns);
+    json_put_unsigned(json, "behind_ns", process->base.look.behind_ns);
     json_put_unsigned(json, "lost_events", page->lost_allocations + page->lost_frees);
     json_put_unsigned(json, "marks", page->marks);
     json_put_unsigned(json, "layers_left_out", page->layers_left_out);
@@ -206,8 +207,8 @@ watch_print_json(const struct watch *watch)
     json_put_unsigned(&json, "format_version", 1);
     json_key(&json, "processes");
     json_begin(&json, '[');
-    for (size_t i = 0; i < watch->list_count; i++)
-        plain_json_process(&json, watch->list[i]);
+    for (size_t i = 0; i < watch->found.list_count; i++)
+        plain_json_process(&json, watch_at(watch, i));
     json_end(&json, ']');
     json_end(&json, '}');
     emit_string(&out, "\n");

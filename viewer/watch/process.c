@@ -15,26 +15,17 @@ watch_sample_at(const struct watch_process *process, size_t back)
     return &process->samples[(process->first + process->count - 1 - back) % WATCH_SAMPLES];
 }
 
-/* Whether a recorded layer counts: requests of others come down to it otherwise. Without names the first one does. */
-static bool
-process_is_outermost(const struct watch_process *process, size_t place)
-{
-    const struct watch_layer *layer = watch_layer(process, (uint32_t)process->page.layers[place].layer_id);
-
-    return layer != NULL ? !layer->is_below : process->names.layer_count == 0 && place == 0;
-}
-
 uint32_t
 watch_main_layer(const struct watch_process *process)
 {
     uint64_t most = 0;
     uint32_t id = 0;
 
-    for (size_t i = 0; i < process->page.layer_count; i++) {
-        if (!process_is_outermost(process, i) || (id != 0 && process->page.layers[i].live_bytes <= most))
+    for (size_t i = 0; i < process->base.page.layer_count; i++) {
+        if (!running_is_outermost(&process->base, i) || (id != 0 && process->base.page.layers[i].live_bytes <= most))
             continue;
-        most = process->page.layers[i].live_bytes;
-        id = (uint32_t)process->page.layers[i].layer_id;
+        most = process->base.page.layers[i].live_bytes;
+        id = (uint32_t)process->base.page.layers[i].layer_id;
     }
     return id;
 }
@@ -43,14 +34,14 @@ static void
 process_sum(struct watch_process *process)
 {
     struct watch_sample *now = &process->now;
-    const struct tidei_gauge *page = &process->page;
+    const struct tidei_gauge *page = &process->base.page;
 
-    *now = (struct watch_sample){ .ns = process->look.now_ns };
+    *now = (struct watch_sample){ .ns = process->base.look.now_ns };
     process->outermost = process->peak_bytes = process->peak_ns = 0;
     for (size_t i = 0; i < page->layer_count; i++) {
         const struct tidei_gauge_layer *layer = &page->layers[i];
 
-        if (!process_is_outermost(process, i))
+        if (!running_is_outermost(&process->base, i))
             continue;
         now->live_bytes += layer->live_bytes;
         now->live_count += layer->live_count;
@@ -62,7 +53,7 @@ process_sum(struct watch_process *process)
         process->peak_ns = process->outermost++ == 0 ? layer->peak_ns : 0;
     }
     for (size_t i = 0; i < page->pool_count; i++) {
-        const struct watch_layer *layer = watch_layer(process, (uint32_t)page->pools[i].layer_id);
+        const struct running_layer *layer = running_layer(&process->base, (uint32_t)page->pools[i].layer_id);
 
         if (layer == NULL || !layer->is_base)
             continue;
@@ -129,7 +120,7 @@ process_quantile(const struct watch_process *process, double share, uint64_t cal
     uint64_t seen = 0;
 
     for (unsigned i = 0; i < TIDEI_GAUGE_DURATIONS; i++) {
-        seen += process->page.alloc_durations[i] - process->durations[i];
+        seen += process->base.page.alloc_durations[i] - process->durations[i];
         if ((double)seen >= share * (double)calls)
             return tidei_gauge_bucket_ns(i + 1 < TIDEI_GAUGE_DURATIONS ? i + 1 : i);
     }
@@ -144,41 +135,21 @@ process_set_durations(struct watch_process *process)
     if (process->durations_ns != 0 && process->now.ns - process->durations_ns < WATCH_RATE_NS)
         return;
     for (unsigned i = 0; i < TIDEI_GAUGE_DURATIONS; i++) {
-        if (process->page.alloc_durations[i] < process->durations[i])
+        if (process->base.page.alloc_durations[i] < process->durations[i])
             memset(process->durations, 0, sizeof(process->durations));
-        calls += process->page.alloc_durations[i] - process->durations[i];
+        calls += process->base.page.alloc_durations[i] - process->durations[i];
     }
     process->median_ns = calls != 0 ? process_quantile(process, 0.5, calls) : 0;
     process->most_ns = calls != 0 ? process_quantile(process, 0.99, calls) : 0;
-    memcpy(process->durations, process->page.alloc_durations, sizeof(process->durations));
+    memcpy(process->durations, process->base.page.alloc_durations, sizeof(process->durations));
     process->durations_ns = process->now.ns;
 }
 
-static int
-process_by_layer(const void *left, const void *right)
-{
-    const struct tidei_gauge_layer *a = left, *b = right;
-
-    return (a->layer_id > b->layer_id) - (a->layer_id < b->layer_id);
-}
-
-static int
-process_by_pool(const void *left, const void *right)
-{
-    const struct tidei_gauge_pool *a = left, *b = right;
-
-    return (a->layer_id > b->layer_id) - (a->layer_id < b->layer_id);
-}
-
-/* The page of the look, and what follows from it. */
+/* What follows from the page of the look. */
 static void
 process_take_page(struct watch_process *process)
 {
-    process->was_seen = true;
-    process->page = process->look.page;
-    qsort(process->page.layers, process->page.layer_count, sizeof(*process->page.layers), process_by_layer);
-    qsort(process->page.pools, process->page.pool_count, sizeof(*process->page.pools), process_by_pool);
-    watch_read_names(process);
+    running_read_names(&process->base);
     process_sum(process);
     process_set_rates(process);
     process_set_durations(process);
@@ -188,31 +159,56 @@ process_take_page(struct watch_process *process)
 static void
 process_look(struct watch_process *process)
 {
-    if (process->is_over)
+    bool has_page;
+
+    if (process->base.is_over)
         return;
-    gauge_look(&process->file, &process->look);
+    has_page = running_look(&process->base);
     /* A folder may have another recording of this name later: see find_again. */
-    process->is_over = process->look.state == GAUGE_ENDED || process->look.state == GAUGE_KILLED ||
-                       process->look.state == GAUGE_OLD || process->look.state == GAUGE_NEWER ||
-                       process->look.state == GAUGE_UNKNOWN || process->look.state == GAUGE_REFUSED;
-    if (process->look.has_page)
+    process->base.is_over = process->base.look.state == GAUGE_ENDED || process->base.look.state == GAUGE_KILLED ||
+                            process->base.look.state == GAUGE_OLD || process->base.look.state == GAUGE_NEWER ||
+                            process->base.look.state == GAUGE_UNKNOWN || process->base.look.state == GAUGE_REFUSED;
+    if (has_page)
         process_take_page(process);
-    if (process->is_over)
+    if (process->base.is_over)
         process_clear_rates(process);
+}
+
+int
+watch_find(struct watch *watch, bool first)
+{
+    return running_find(&watch->found, first);
+}
+
+static void
+process_empty(struct running *running)
+{
+    free(((struct watch_process *)running)->samples);
+}
+
+void
+watch_init(struct watch *watch, char **arguments, int count)
+{
+    watch->found = (struct running_list){ .what = "tidemark watch",
+                                          .arguments = arguments,
+                                          .count = count,
+                                          .most = WATCH_PROCESSES,
+                                          .item_bytes = sizeof(struct watch_process),
+                                          .empty = process_empty };
 }
 
 void
 watch_look(struct watch *watch)
 {
-    for (size_t i = 0; i < watch->list_count; i++)
-        process_look(watch->list[i]);
+    for (size_t i = 0; i < watch->found.list_count; i++)
+        process_look(watch_at(watch, i));
 }
 
 bool
 watch_is_over(const struct watch *watch)
 {
-    for (size_t i = 0; i < watch->list_count; i++) {
-        if (!watch->list[i]->is_over)
+    for (size_t i = 0; i < watch->found.list_count; i++) {
+        if (!watch_at(watch, i)->base.is_over)
             return false;
     }
     return true;

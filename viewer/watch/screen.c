@@ -56,9 +56,9 @@ screen_now(void)
 static struct watch_process *
 screen_process(const struct screen *screen)
 {
-    for (size_t i = 0; i < screen->watch->list_count; i++) {
-        if (screen->watch->list[i] == screen->state.process)
-            return screen->watch->list[i];
+    for (size_t i = 0; i < screen->watch->found.list_count; i++) {
+        if (watch_at(screen->watch, i) == screen->state.process)
+            return watch_at(screen->watch, i);
     }
     return NULL;
 }
@@ -92,7 +92,7 @@ screen_peak(struct screen *screen)
 {
     const struct watch_process *process = screen->state.process;
 
-    if (process == NULL || !process->was_seen)
+    if (process == NULL || !process->base.was_seen)
         return;
     if (screen->state.is_at_peak) {
         screen_forget_lives(screen);
@@ -101,7 +101,7 @@ screen_peak(struct screen *screen)
     }
     if (process->outermost != 1)
         screen_say(screen, "several stacks have a peak each: `tidemark peak` shows them");
-    else if (process->page.tags_ns < process->peak_ns)
+    else if (process->base.page.tags_ns < process->peak_ns)
         screen_say(screen, "the peak is less than a second old and not in the trace yet: try again");
     else
         screen_ask_lives(screen, process->peak_ns, true);
@@ -114,7 +114,7 @@ screen_by(struct screen *screen)
     const struct watch_process *process = screen->state.process;
     bool at_peak = screen->state.is_at_peak;
 
-    if (process == NULL || !process->was_seen)
+    if (process == NULL || !process->base.was_seen)
         return;
     screen->state.by = (screen->state.by + 1) % WATCH_BYS;
     if (at_peak)
@@ -122,7 +122,7 @@ screen_by(struct screen *screen)
     else if (screen->state.by == WATCH_BY_TAG)
         screen_forget_lives(screen);
     else
-        screen_ask_lives(screen, process->page.tags_ns, false);
+        screen_ask_lives(screen, process->base.page.tags_ns, false);
 }
 
 /* A mark at the latest sample. */
@@ -152,9 +152,9 @@ screen_report(struct screen *screen)
     watch_process_name(process, name, sizeof(name));
     for (char *at = name; *at != '\0'; at++)
         *at = strchr("/ \t\\", *at) != NULL ? '_' : *at;
-    snprintf(screen->report_name, sizeof(screen->report_name), "%s-%u-%lld.html", name, process->file.pid,
+    snprintf(screen->report_name, sizeof(screen->report_name), "%s-%u-%lld.html", name, process->base.file.pid,
              (long long)time(NULL));
-    arguments[2] = process->file.trace;
+    arguments[2] = process->base.file.trace;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -196,18 +196,19 @@ screen_enter(struct screen *screen, bool enter)
 {
     static size_t places[WATCH_PROCESSES];
 
-    if (screen->watch->list_count == 0 || (!enter && screen->watch->list_count == 1 && !screen->watch->finds_more))
+    if (screen->watch->found.list_count == 0 ||
+        (!enter && screen->watch->found.list_count == 1 && !screen->watch->found.finds_more))
         return;
     draw_order(&screen->state, places);
     screen_forget_lives(screen);
     screen->state.by = WATCH_BY_TAG;
-    screen->state.process = enter ? screen->watch->list[places[screen->state.selected]] : NULL;
+    screen->state.process = enter ? watch_at(screen->watch, places[screen->state.selected]) : NULL;
 }
 
 static void
 screen_move(struct screen *screen, int key)
 {
-    size_t last = screen->watch->list_count != 0 ? screen->watch->list_count - 1 : 0;
+    size_t last = screen->watch->found.list_count != 0 ? screen->watch->found.list_count - 1 : 0;
 
     if (key == KEY_UP && screen->state.selected > 0)
         screen->state.selected--;
@@ -300,9 +301,9 @@ screen_look(struct screen *screen)
     watch_look(screen->watch);
     screen->looks++;
     /* What is over stays to be seen as long as the screen is. */
-    if (screen->watch->list_count != 0 && watch_is_over(screen->watch) && screen->state.message[0] == '\0' &&
+    if (screen->watch->found.list_count != 0 && watch_is_over(screen->watch) && screen->state.message[0] == '\0' &&
         screen->report == 0)
-        screen_say(screen, "%s: q leaves", gauge_state_word(screen->watch->list[0]->look.state));
+        screen_say(screen, "%s: q leaves", gauge_state_word(watch_at(screen->watch, 0)->base.look.state));
     return screen->looks_most == 0 || screen->looks < screen->looks_most;
 }
 
@@ -365,7 +366,7 @@ watch_screen(struct watch *watch, uint64_t interval_ns, uint64_t ticks)
     set_escdelay(25);
     curs_set(0);
     screen.state.watch = watch;
-    screen.state.process = watch->list_count == 1 && !watch->finds_more ? watch->list[0] : NULL;
+    screen.state.process = watch->found.list_count == 1 && !watch->found.finds_more ? watch_at(watch, 0) : NULL;
     screen.next_ns = screen_now();
     screen_run(&screen);
     watch_lives_free(&screen.lives);

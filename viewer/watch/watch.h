@@ -1,7 +1,4 @@
-/*
- * Running recordings as `tidemark watch` shows them: where they are found, what their gauge pages say, and what their
- * traces say of the names. A trace is read for some milliseconds at a time, and no transaction stays open.
- */
+/* Running recordings as `tidemark watch` shows them: their figures, rates, and what was live at a moment. */
 #ifndef VIEWER_WATCH_WATCH_H
 #define VIEWER_WATCH_WATCH_H
 
@@ -9,41 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "viewer/read/gauge.h"
+#include "viewer/running/running.h"
 
-#define WATCH_SPAN_NS    UINT64_C(60000000000) /* the picture shows so much */
-#define WATCH_SAMPLES    1024                  /* kept for it */
-#define WATCH_RATE_NS    UINT64_C(1000000000)  /* rates are means of about so long */
-#define WATCH_PROCESSES  1024
-#define WATCH_NAME_BYTES 256
-#define WATCH_NO_LIMIT   UINT64_MAX
-
-/* A layer as the trace describes it. */
-struct watch_layer {
-    uint32_t id;
-    bool is_base;
-    bool is_below; /* another recorded layer hands its requests down to it */
-    char kind[32];
-    char name[64]; /* "3 log (pool)", shown as it is */
-};
-
-struct watch_tag {
-    uint32_t id;
-    char *name; /* owned; with those around it: "step/forward" */
-};
-
-/* What the trace says. Empty until it has been read. */
-struct watch_names {
-    char command[WATCH_NAME_BYTES]; /* may hold anything, as the next one and the names of tags */
-    char hostname[64];
-    uint64_t start_unix_ns;     /* 0: not known */
-    uint64_t limit_bytes;       /* the least of the limits; WATCH_NO_LIMIT: there is none */
-    struct watch_layer *layers; /* owned */
-    size_t layer_count, layer_capacity;
-    struct watch_tag *tags; /* owned */
-    size_t tag_count, tag_capacity;
-    uint64_t asked_ns; /* when the trace was last read */
-};
+#define WATCH_SPAN_NS   UINT64_C(60000000000) /* the picture shows so much */
+#define WATCH_SAMPLES   1024                  /* kept for it */
+#define WATCH_RATE_NS   UINT64_C(1000000000)  /* rates are means of about so long */
+#define WATCH_PROCESSES 1024
 
 /* The figures of the outermost layers at a moment. */
 struct watch_sample {
@@ -55,12 +23,7 @@ struct watch_sample {
 };
 
 struct watch_process {
-    struct gauge_file file;
-    struct gauge_look look;
-    struct watch_names names;
-    bool was_seen;                /* `look` has had a page: the last one stays in `page` */
-    bool is_over;                 /* it is not looked at, until another recording has its name */
-    struct tidei_gauge page;      /* the last one */
+    struct running base;          /* first */
     uint64_t outermost;           /* how many layers the sums are of */
     uint64_t peak_bytes, peak_ns; /* of the only outermost layer; of several the sum of their peaks, and 0 */
     struct watch_sample now;
@@ -73,16 +36,19 @@ struct watch_process {
 };
 
 struct watch {
-    char **arguments; /* borrowed: traces, folders, process ids */
-    int count;
-    struct watch_process **list; /* owned; in the order in which they were found */
-    size_t list_count, list_capacity;
-    bool finds_more; /* a folder or a process may have more later */
+    struct running_list found; /* of struct watch_process */
 };
 
-/* find.c: look for recordings. The first time says what is wrong with an argument, and returns COMMAND_WRONG then. */
+static inline struct watch_process *
+watch_at(const struct watch *watch, size_t place)
+{
+    return (struct watch_process *)watch->found.list[place];
+}
+
+void watch_init(struct watch *watch, char **arguments, int count);
+
+/* Look for recordings, as running_find. */
 int watch_find(struct watch *watch, bool first);
-void watch_free(struct watch *watch);
 
 /* process.c: look at all; and at one. */
 void watch_look(struct watch *watch);
@@ -91,22 +57,13 @@ bool watch_is_over(const struct watch *watch); /* nothing is recorded any more *
 /* A sample of the process, 0 being the latest. */
 const struct watch_sample *watch_sample_at(const struct watch_process *process, size_t back);
 
-/* names.c: read what the trace says, where the page has what is not known yet; once a second at most. */
-void watch_read_names(struct watch_process *process);
-const struct watch_layer *watch_layer(const struct watch_process *process, uint32_t id);
-const struct watch_tag *watch_tag(const struct watch_process *process, uint32_t id); /* NULL: not known */
-
-/* The name of a tag as it is shown. Returns `buffer`. */
-const char *watch_tag_name(const struct watch_process *process, uint32_t id, char *buffer, size_t size);
-void watch_names_free(struct watch_names *names);
-
 /* By what the live set is grouped. */
 enum watch_by { WATCH_BY_TAG, WATCH_BY_THREAD, WATCH_BY_STREAM, WATCH_BYS };
 
 struct watch_group {
     int64_t id;
     uint64_t bytes, count;
-    char name[WATCH_NAME_BYTES];
+    char name[RUNNING_NAME_BYTES];
 };
 
 /* lives.c: what was live at a moment, read in parts; each is a transaction of some milliseconds. */

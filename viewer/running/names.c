@@ -12,25 +12,25 @@
 #include "viewer/base/parse.h"
 #include "viewer/read/layer-kinds.h"
 #include "viewer/read/trace.h"
-#include "viewer/watch/watch.h"
+#include "viewer/running/running.h"
 
 #define NAMES_AGAIN_NS    UINT64_C(1000000000)
 #define NAMES_LAYERS_MOST 4096
 #define NAMES_TAGS_MOST   16384
 #define NAMES_DEPTH_MOST  16 /* of tags around a tag */
 
-const struct watch_layer *
-watch_layer(const struct watch_process *process, uint32_t id)
+const struct running_layer *
+running_layer(const struct running *running, uint32_t id)
 {
-    for (size_t i = 0; i < process->names.layer_count; i++) {
-        if (process->names.layers[i].id == id)
-            return &process->names.layers[i];
+    for (size_t i = 0; i < running->names.layer_count; i++) {
+        if (running->names.layers[i].id == id)
+            return &running->names.layers[i];
     }
     return NULL;
 }
 
-static struct watch_layer *
-names_layer(struct watch_names *names, int64_t id)
+static struct running_layer *
+names_layer(struct running_names *names, int64_t id)
 {
     for (size_t i = 0; i < names->layer_count; i++) {
         if (names->layers[i].id == (uint64_t)id)
@@ -39,8 +39,8 @@ names_layer(struct watch_names *names, int64_t id)
     return NULL;
 }
 
-static const struct watch_tag *
-names_tag(const struct watch_names *names, uint32_t id)
+static const struct running_tag *
+names_tag(const struct running_names *names, uint32_t id)
 {
     for (size_t i = 0; i < names->tag_count; i++) {
         if (names->tags[i].id == id)
@@ -49,16 +49,16 @@ names_tag(const struct watch_names *names, uint32_t id)
     return NULL;
 }
 
-const struct watch_tag *
-watch_tag(const struct watch_process *process, uint32_t id)
+const struct running_tag *
+running_tag(const struct running *running, uint32_t id)
 {
-    return names_tag(&process->names, id);
+    return names_tag(&running->names, id);
 }
 
 const char *
-watch_tag_name(const struct watch_process *process, uint32_t id, char *buffer, size_t size)
+running_tag_name(const struct running *running, uint32_t id, char *buffer, size_t size)
 {
-    const struct watch_tag *tag = watch_tag(process, id);
+    const struct running_tag *tag = running_tag(running, id);
 
     if (tag != NULL)
         tidei_visible_copy(tag->name, buffer, size);
@@ -79,7 +79,7 @@ names_limit(const char *kind, const char *config)
     uint64_t bytes;
 
     if (strcmp(kind, "limit") != 0 || known->bound_key == NULL)
-        return WATCH_NO_LIMIT;
+        return RUNNING_NO_LIMIT;
     for (bool first = true; *config != '\0'; first = false) {
         const char *value = config;
         size_t key = strlen(known->bound_key);
@@ -97,17 +97,17 @@ names_limit(const char *kind, const char *config)
         config += length;
         config += strspn(config, ", ");
     }
-    return WATCH_NO_LIMIT;
+    return RUNNING_NO_LIMIT;
 }
 
-/* A row: layer_id, upstream_layer_id, kind, config, and the kind below. */
+/* A row: layer_id, upstream_layer_id, kind, config, the kind below, and the device. */
 static int
 names_take_layer(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
     const char *kind = (const char *)sqlite3_column_text(row, 2), *config = (const char *)sqlite3_column_text(row, 3);
     const char *below = (const char *)sqlite3_column_text(row, 4);
-    struct watch_names *names = context;
-    struct watch_layer *layer;
+    struct running_names *names = context;
+    struct running_layer *layer;
     uint64_t limit;
 
     (void)trace;
@@ -115,8 +115,10 @@ names_take_layer(void *context, const struct trace *trace, sqlite3_stmt *row)
         !tidei_grow(&names->layers, &names->layer_capacity, names->layer_count, 1))
         return COMMAND_FINE;
     layer = &names->layers[names->layer_count++];
-    *layer = (struct watch_layer){ .id = (uint32_t)sqlite3_column_int64(row, 0),
-                                   .is_base = sqlite3_column_type(row, 1) == SQLITE_NULL };
+    *layer = (struct running_layer){ .id = (uint32_t)sqlite3_column_int64(row, 0),
+                                     .device =
+                                         sqlite3_column_type(row, 5) == SQLITE_NULL ? -1 : sqlite3_column_int64(row, 5),
+                                     .is_base = sqlite3_column_type(row, 1) == SQLITE_NULL };
     tidei_visible_copy(kind != NULL ? kind : "", layer->kind, sizeof(layer->kind));
     snprintf(layer->name, sizeof(layer->name), "%u %s", layer->id, layer->kind);
     if (layer_kind_find(layer->kind, "")->role == LAYER_CUTS)
@@ -137,7 +139,7 @@ names_take_layer(void *context, const struct trace *trace, sqlite3_stmt *row)
 static int
 names_take_below(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
-    struct watch_layer *layer = names_layer(context, sqlite3_column_int64(row, 0));
+    struct running_layer *layer = names_layer(context, sqlite3_column_int64(row, 0));
 
     (void)trace;
     if (layer != NULL)
@@ -146,27 +148,33 @@ names_take_below(void *context, const struct trace *trace, sqlite3_stmt *row)
 }
 
 static void
-names_read_meta(struct watch_names *names, const struct trace *trace)
+names_read_meta(struct running_names *names, const struct trace *trace)
 {
     char *command = trace_meta(trace, "command"), *host = trace_meta(trace, "hostname");
-    char *start = trace_meta(trace, "start_unix_ns");
+    char *start = trace_meta(trace, "start_unix_ns"), *job = trace_meta(trace, "job");
+    char *rank = trace_meta(trace, "rank");
 
     snprintf(names->command, sizeof(names->command), "%s", command != NULL ? command : "");
     snprintf(names->hostname, sizeof(names->hostname), "%s", host != NULL ? host : "");
     if (start == NULL || !parse_count(start, &names->start_unix_ns))
         names->start_unix_ns = 0;
+    snprintf(names->job, sizeof(names->job), "%s", job != NULL ? job : "");
+    snprintf(names->rank, sizeof(names->rank), "%s", rank != NULL ? rank : "");
     free(command);
     free(host);
     free(start);
+    free(job);
+    free(rank);
 }
 
 static void
-names_read_layers(struct watch_names *names, const struct trace *trace)
+names_read_layers(struct running_names *names, const struct trace *trace)
 {
     names->layer_count = 0;
-    names->limit_bytes = WATCH_NO_LIMIT;
+    names->limit_bytes = RUNNING_NO_LIMIT;
     trace_each(trace, names_take_layer, names,
-               "SELECT a.layer_id, a.upstream_layer_id, a.kind, a.config, b.kind FROM layer AS a LEFT JOIN layer AS b "
+               "SELECT a.layer_id, a.upstream_layer_id, a.kind, a.config, b.kind, a.device FROM layer AS a LEFT JOIN "
+               "layer AS b "
                "ON b.layer_id = a.upstream_layer_id ORDER BY a.layer_id LIMIT %d",
                NAMES_LAYERS_MOST);
     trace_each(trace, names_take_below, names,
@@ -181,7 +189,7 @@ names_read_layers(struct watch_names *names, const struct trace *trace)
 
 /* A row: the name of a tag, and that of the tag around it. */
 struct names_path {
-    char text[WATCH_NAME_BYTES];
+    char text[RUNNING_NAME_BYTES];
     int64_t parent;
     bool was_found;
 };
@@ -191,7 +199,7 @@ names_take_tag(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
     const char *name = (const char *)sqlite3_column_text(row, 0);
     struct names_path *path = context;
-    char after[WATCH_NAME_BYTES];
+    char after[RUNNING_NAME_BYTES];
 
     (void)trace;
     memcpy(after, path->text, sizeof(after));
@@ -205,7 +213,7 @@ names_take_tag(void *context, const struct trace *trace, sqlite3_stmt *row)
 }
 
 static void
-names_read_tag(struct watch_names *names, const struct trace *trace, uint32_t id)
+names_read_tag(struct running_names *names, const struct trace *trace, uint32_t id)
 {
     struct names_path path = { .parent = id };
     int depth = 0;
@@ -224,47 +232,47 @@ names_read_tag(struct watch_names *names, const struct trace *trace, uint32_t id
 }
 
 /* Whether the page has a layer or a tag of which nothing is known; also what there is. */
-static bool
-names_are_missing(const struct watch_process *process)
+bool
+running_wants_names(const struct running *running)
 {
-    const struct tidei_gauge *page = &process->page;
+    const struct tidei_gauge *page = &running->page;
 
     for (size_t i = 0; i < page->layer_count; i++) {
-        if (watch_layer(process, (uint32_t)page->layers[i].layer_id) == NULL)
+        if (running_layer(running, (uint32_t)page->layers[i].layer_id) == NULL)
             return true;
     }
     for (size_t i = 0; i < page->pool_count; i++) {
-        if (watch_layer(process, (uint32_t)page->pools[i].layer_id) == NULL)
+        if (running_layer(running, (uint32_t)page->pools[i].layer_id) == NULL)
             return true;
     }
     for (size_t i = 0; i < page->tag_count; i++) {
-        if (page->tags[i].tag_id != 0 && names_tag(&process->names, page->tags[i].tag_id) == NULL)
+        if (page->tags[i].tag_id != 0 && names_tag(&running->names, page->tags[i].tag_id) == NULL)
             return true;
     }
     return false;
 }
 
 void
-watch_read_names(struct watch_process *process)
+running_read_names(struct running *running)
 {
-    struct watch_names *names = &process->names;
-    uint64_t now = process->look.now_ns;
+    struct running_names *names = &running->names;
+    uint64_t now = running->look.now_ns;
     struct trace trace;
 
-    if (!names_are_missing(process) || (names->asked_ns != 0 && now - names->asked_ns < NAMES_AGAIN_NS))
+    if (!running_wants_names(running) || (names->asked_ns != 0 && now - names->asked_ns < NAMES_AGAIN_NS))
         return;
     names->asked_ns = now;
     /* Where the trace has vanished, its numbers go on without names. */
-    if (access(process->file.trace, R_OK) != 0 || trace_open_other(process->file.trace, &trace) != COMMAND_FINE)
+    if (access(running->file.trace, R_OK) != 0 || trace_open_other(running->file.trace, &trace) != COMMAND_FINE)
         return;
     /* No view or computed column of a trace that anybody may have made. */
     if (trace_has(&trace, "meta", "key value"))
         names_read_meta(names, &trace);
-    if (trace_has(&trace, "layer", "layer_id upstream_layer_id kind config") &&
+    if (trace_has(&trace, "layer", "layer_id upstream_layer_id kind config device") &&
         trace_has(&trace, "layer_bin", "layer_id upstream_layer_id"))
         names_read_layers(names, &trace);
-    for (size_t i = 0; trace_has(&trace, "tag", "tag_id parent_tag_id name") && i < process->page.tag_count; i++) {
-        uint32_t id = process->page.tags[i].tag_id;
+    for (size_t i = 0; trace_has(&trace, "tag", "tag_id parent_tag_id name") && i < running->page.tag_count; i++) {
+        uint32_t id = running->page.tags[i].tag_id;
 
         if (id != 0 && names->tag_count < NAMES_TAGS_MOST && names_tag(names, id) == NULL)
             names_read_tag(names, &trace, id);
@@ -273,7 +281,7 @@ watch_read_names(struct watch_process *process)
 }
 
 void
-watch_names_free(struct watch_names *names)
+running_names_free(struct running_names *names)
 {
     for (size_t i = 0; i < names->tag_count; i++)
         free(names->tags[i].name);
