@@ -113,8 +113,9 @@ uint64_t tidei_heap_need(const struct tidei_heap *heap, const struct tidei_heap_
  */
 struct tidei_piece *tidei_heap_take(struct tidei_heap *heap, const struct tidei_heap_request *request);
 
-/* The same from one chunk only: the one that was added last, or became free last. */
-struct tidei_piece *tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request *request);
+/* The same from the chunk at `base` only; NULL also where there is none that is free. */
+struct tidei_piece *tidei_heap_take_chunk(struct tidei_heap *heap, uintptr_t base,
+                                          const struct tidei_heap_request *request);
 
 /* The same from a held piece that fits it whatever its address; see range.h. */
 struct tidei_piece *tidei_heap_take_held(struct tidei_heap *heap, struct tidei_piece *piece,
