@@ -346,7 +346,7 @@ replay --stack 'pool | sim' --stack 'limit(1GiB) | sim' --stack 'log("a | {sim.d
     "$data/gpt_train.csv.gz" >"$scratch/out"
 rm -f 'a | {sim.db'
 is "$(sed -n '/PEAK LIVE/,$p' "$scratch/out" | sed 's/  *[0-9.]* ns  */ /; s/  */ /g; s/^ //')" 'PEAK LIVE PEAK RESERVED FAILURES CHUNKS CALLS AN EVENT STACK
-12.89 GiB 13.10 GiB 0 6686 12427 pool | sim
+12.89 GiB 13.11 GiB 0 3329 6166 pool | sim
 1003.8 MiB 1003.8 MiB 1 158 159 limit(1GiB) | sim
 12.89 GiB 12.89 GiB 0 73528 147053 log("a | {sim.db") | sim' 'several stacks stand side by side'
 json=$(replay --json --stack 'pool | sim' --stack sim "$csv")

@@ -702,11 +702,24 @@ chunk_heap_query_size(const struct tidei_chunk_heap *chunk_heap, enum tide_query
     return bytes != 0 && bytes < chunk_heap->options.granule ? chunk_heap->options.granule : bytes;
 }
 
+/* Up to which size chunks are cut up for any request. */
+static uint64_t
+chunk_heap_step(const struct tidei_chunk_heap *chunk_heap, uint64_t page)
+{
+    uint64_t least = chunk_heap->options.cut_bytes, growth = chunk_heap->options.growth_bytes;
+
+    if (page != 0)
+        return growth;
+    if (chunk_heap->unit_bytes != 0)
+        least = CHUNK_HEAP_UNITS * chunk_heap->unit_bytes;
+    return growth > least ? growth : least;
+}
+
 enum tide_status
 tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource *upstream,
                       const struct tidei_chunk_heap_options *options)
 {
-    uint64_t page, step_bytes = options->growth_bytes;
+    uint64_t page;
     struct tidei_error error;
 
     memset(chunk_heap, 0, sizeof(*chunk_heap));
@@ -725,9 +738,8 @@ tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource 
     if (chunk_heap->unit_bytes != 0)
         tide_query(upstream, TIDE_QUERY_KEPT, &chunk_heap->kept_bytes);
     tidei_error_restore(&error);
-    if (step_bytes < CHUNK_HEAP_UNITS * chunk_heap->unit_bytes)
-        step_bytes = CHUNK_HEAP_UNITS * chunk_heap->unit_bytes;
-    if (tidei_heap_init(&chunk_heap->heap, options->granule, step_bytes, chunk_heap_most(chunk_heap)) == TIDE_OK &&
+    if (tidei_heap_init(&chunk_heap->heap, options->granule, chunk_heap_step(chunk_heap, page),
+                        chunk_heap_most(chunk_heap)) == TIDE_OK &&
         (page == 0 || tidei_range_init(&chunk_heap->heap, page)))
         return TIDE_OK;
     tidei_range_fini(&chunk_heap->heap);
