@@ -60,6 +60,12 @@ tests_layout_t_SOURCES = tests/layout-t.c
 tests_layout_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 TESTS += tests/layout-t
 
+# Its symbols take the place of the clock's in the library.
+check_PROGRAMS += tests/replay-pace-t
+tests_replay_pace_t_SOURCES = tests/replay-pace-t.c
+tests_replay_pace_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+TESTS += tests/replay-pace-t
+
 check_PROGRAMS += tests/spender
 tests_spender_SOURCES = tests/spender.c
 tests_spender_LDADD = libtidemark.la

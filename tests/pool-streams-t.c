@@ -164,6 +164,42 @@ check_refused_order(void)
     tide_resource_release(&upstream->base);
 }
 
+#define LATER_TESTS 3
+
+/*
+ * Later chunks are larger: the best fit is an earlier one, which the stream cannot have, and which cannot be returned,
+ * as two streams have freed it.
+ */
+static void
+check_larger_chunk(void)
+{
+    struct upstream *upstream = upstream_create();
+    struct gate *gate = gate_create(tide_resource_retain(&upstream->base));
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .release_threshold_bytes = 1024 * MIB };
+    struct tide_resource *pool;
+    void *first, *second;
+
+    upstream->unit_bytes = 32 * MIB;
+    pool = over(&gate->base, &options);
+    first = take(pool, 10 * MIB, 1);
+    second = take(pool, 10 * MIB, 3);
+    for (int i = 0; i < 7; i++)
+        take(pool, 32 * MIB, 1);
+    give(pool, first, 10 * MIB, 1);
+    give(pool, second, 10 * MIB, 3);
+    gate->order_status = TIDE_EDRIVER;
+    upstream->allocate_calls = 0;
+    upstream->fail_allocate = 8; /* so that a pool that asks without end does end */
+    upstream->fail_allocate_count = UINT64_MAX;
+    ok(all_of(take(pool, 20 * MIB, 2) != NULL, take(pool, 2 * MIB, 2) != NULL),
+       "a stream that cannot be ordered gets a part of its own new chunk, larger than the one that fits best");
+    is_u64(upstream->allocate_calls, 1, "upstream is asked for that chunk once");
+    is_u64(upstream->deallocate_calls, 0, "upstream gets no chunk back for it");
+    gate->order_status = TIDE_OK;
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+}
+
 #define GONE_TESTS 6
 
 /* The application tells the pool that streams will be destroyed. */
@@ -252,12 +288,14 @@ check_no_end(void)
 int
 main(void)
 {
-    plan(2 * TAKEOVER_TESTS + WAITED_TESTS + PREFER_TESTS + REFUSED_TESTS + GONE_TESTS + REUSED_TESTS + END_TESTS);
+    plan(2 * TAKEOVER_TESTS + WAITED_TESTS + PREFER_TESTS + REFUSED_TESTS + LATER_TESTS + GONE_TESTS + REUSED_TESTS +
+         END_TESTS);
     check_takeover(4 * MIB);
     check_takeover(512 * 1024);
     check_waited();
     check_preference();
     check_refused_order();
+    check_larger_chunk();
     check_gone();
     check_reused_handle();
     check_no_end();

@@ -144,6 +144,36 @@ check_growth(void)
     tide_resource_release(&upstream->base);
 }
 
+#define CUT_TESTS 4
+
+/* A request for 2 MiB while only one chunk of `chunk_bytes` is free: how many chunks upstream is asked for then. */
+static uint64_t
+asked_beside(uint64_t growth_bytes, uint64_t chunk_bytes)
+{
+    struct upstream *upstream = upstream_create();
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = growth_bytes,
+                                         .release_threshold_bytes = 1024 * MIB, .cache_bytes = TIDE_NONE };
+    struct tide_resource *pool = over(tide_resource_retain(&upstream->base), &options);
+    uint64_t calls;
+
+    give(pool, take(pool, chunk_bytes), chunk_bytes);
+    calls = upstream->allocate_calls;
+    take(pool, 2 * MIB);
+    calls = upstream->allocate_calls - calls;
+    tide_resource_release(pool);
+    tide_resource_release(&upstream->base);
+    return calls;
+}
+
+static void
+check_cutting(void)
+{
+    is_u64(asked_beside(0, 8 * MIB), 0, "a free chunk of 8 MiB is cut up, though chunks of 2 MiB are asked for");
+    is_u64(asked_beside(0, 10 * MIB), 1, "one of 10 MiB is not: another of 2 MiB is asked for");
+    is_u64(asked_beside(16 * MIB, 16 * MIB), 0, "with a growth of 16 MiB one of 16 MiB is cut up");
+    is_u64(asked_beside(16 * MIB, 18 * MIB), 1, "and one of 18 MiB is not");
+}
+
 #define KEEP_TESTS 12
 
 static void
@@ -368,12 +398,13 @@ check_alignment(void)
 int
 main(void)
 {
-    plan(CONTRACT_CALLS * CONTRACT_TESTS + MERGE_TESTS + SMALL_TESTS + GROWTH_TESTS + KEEP_TESTS + FREE_TESTS +
-         UPSTREAM_TESTS + CREATE_TESTS + DESCRIPTION_TESTS + ALIGNMENT_TESTS);
+    plan(CONTRACT_CALLS * CONTRACT_TESTS + MERGE_TESTS + SMALL_TESTS + GROWTH_TESTS + CUT_TESTS + KEEP_TESTS +
+         FREE_TESTS + UPSTREAM_TESTS + CREATE_TESTS + DESCRIPTION_TESTS + ALIGNMENT_TESTS);
     check_contract();
     check_merging();
     check_small();
     check_growth();
+    check_cutting();
     check_keeping();
     check_wrong_frees();
     check_bad_upstream();

@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 118
+plan 127
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -346,7 +346,7 @@ replay --stack 'pool | sim' --stack 'limit(1GiB) | sim' --stack 'log("a | {sim.d
     "$data/gpt_train.csv.gz" >"$scratch/out"
 rm -f 'a | {sim.db'
 is "$(sed -n '/PEAK LIVE/,$p' "$scratch/out" | sed 's/  *[0-9.]* ns  */ /; s/  */ /g; s/^ //')" 'PEAK LIVE PEAK RESERVED FAILURES CHUNKS CALLS AN EVENT STACK
-12.89 GiB 13.10 GiB 0 6686 12427 pool | sim
+12.89 GiB 13.11 GiB 0 3329 6166 pool | sim
 1003.8 MiB 1003.8 MiB 1 158 159 limit(1GiB) | sim
 12.89 GiB 12.89 GiB 0 73528 147053 log("a | {sim.db") | sim' 'several stacks stand side by side'
 json=$(replay --json --stack 'pool | sim' --stack sim "$csv")
@@ -403,6 +403,39 @@ fi
 replay --stack "log($scratch/numbers.db) | sim" "$csv" >/dev/null
 is "$(query "$scratch/numbers.db" 'SELECT group_concat(handle) FROM (SELECT handle FROM stream ORDER BY 1)')" \
     '"0,1,2,1310721,1376257"' 'over bases without streams the recorded numbers stay'
+
+# Recorded gaps. tests/replay-pace-t has a clock of its own; here time passes, and no figure of it decides.
+rows '1,10:00:00:000000,allocate,0x100,100,0x0' '2,10:00:00.100000,allocate,0x200,300,0x0' \
+    '1,10:00:00:500000,free,0x100,100,0x0' '1,10:00:01:000000,free,0x200,300,0x0'
+json=$(replay --json --time-scale=0.05 "$csv")
+is "$? $(figures "$json" events allocations time_scale live_mean_bytes reserved_mean_bytes | sed 's/0.0500*[0-9]/0.05/')" \
+    '0 4 2 0.05 320 320 ' 'replay --time-scale says the means over the recorded time'
+has_words "$(echo "$json" | grep -c '"waited_ns":[0-9][0-9]*,"late_median_ns":[0-9][0-9]*,"late_p99_ns":[0-9][0-9]*,"late_most_ns":[0-9]')" 1 \
+    'and how long it waited, and how late events began'
+is "$(figures "$(replay --json --time-scale=0 "$csv")" time_scale waited_ns late_p99_ns live_mean_bytes)" \
+    'null null null null ' 'replay --time-scale=0 keeps no gaps, as without the option'
+replay --time-scale=0.001 --stack 'pool | sim' --stack sim "$csv" >"$scratch/out"
+is "$? $(sed 's/began .*most/.../' "$scratch/out" | sed -n 2,5p | tr '\n' '/')" \
+    '0 mean    320 B live, 4 MiB reserved over time: pool | sim/late    events ...: pool | sim/mean    320 B live, 320 B reserved over time: sim/late    events ...: sim/' \
+    'of several stacks each has its means and its lateness'
+seen=
+for scale in -1 1001 1e3 nan inf 0.1s 1,5 ' ' ''; do
+    replay --time-scale="$scale" "$csv" >/dev/null
+    seen="$seen$?$(grep -c -e "--time-scale: .*\(is no number from 0 to 1000, such as 0.1\|and not an empty text\)" "$scratch/err") "
+done
+is "$seen" '21 21 21 21 21 21 21 21 21 ' 'replay --time-scale of no number, below 0 or above 1000 is wrong use that says so'
+replay --time-scale "$csv" >/dev/null
+is $? 2 'replay --time-scale without a number is wrong use'
+rows '1,10:00:00:000000,allocate,0x100,10,0x0' '1,,free,0x100,10,0x0'
+is "$(figures "$(replay --json "$csv")" events)" '2 ' 'a row without a time is read where no gaps are asked for'
+replay --time-scale=0.1 "$csv" >"$scratch/out"
+is "$? $(cat "$scratch/out" "$scratch/err")" \
+    "2 $csv:3: column 2 (Time): expected a time of day such as 12:34:56.789012, for --time-scale" \
+    'with --time-scale it is an error that says so'
+replay --keep-live --time-scale=1000 --clock=recorded --stack "log($scratch/paced.db) | pool(decay=10) | log | sim" \
+    "$scratch/noted.db" >/dev/null
+is "$? $(kept_times "$scratch/paced.db")" "0 $(kept_times "$scratch/noted.db")" \
+    'the gaps of a trace are kept with its marks, tags and threads, and its new trace may have the recorded times'
 
 replay --stack sim --stop-at-failure=yes "$csv" >/dev/null
 is $? 2 '--stop-at-failure takes no value'

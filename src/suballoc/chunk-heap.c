@@ -51,17 +51,20 @@ refusal_is_temporary(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     return tidei_chunk_heap_reserved(chunk_heap) > held && held <= most && bytes <= most - held;
 }
 
-/*
- * Get a chunk of exactly this size, if that stays within the maximum, and count it. On failure *temporary says whether
- * only other threads' requests to upstream take the room.
- */
+/* What asking for a chunk brought. */
+struct added {
+    uintptr_t base; /* of the chunk; 0: there is none */
+    bool temporary; /* refused, as only other threads' requests to upstream take the room */
+};
+
+/* Get a chunk of exactly this size, if that stays within the maximum, and count it. */
 static enum tide_status
-chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep, bool *temporary)
+chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream, bool keep, struct added *out)
 {
     enum tide_status status = tidei_chunk_heap_count(chunk_heap, bytes);
     uintptr_t address;
 
-    *temporary = status != TIDE_OK && refusal_is_temporary(chunk_heap, bytes);
+    *out = (struct added){ .temporary = status != TIDE_OK && refusal_is_temporary(chunk_heap, bytes) };
     if (status != TIDE_OK)
         return status;
     status = tidei_chunk_heap_ask(chunk_heap, bytes, stream, 0, &address);
@@ -73,6 +76,7 @@ chunk_heap_chunk_add(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
         tidei_range_free(&chunk_heap->heap, tidei_range_add(&chunk_heap->heap, address, bytes, stream, keep));
     else
         tidei_heap_chunk_add(&chunk_heap->heap, address, bytes, stream, keep);
+    out->base = address;
     tidei_figure_add(&chunk_heap->grown, 1);
     tidei_chunk_heap_hold(chunk_heap, bytes);
     return TIDE_OK;
@@ -83,7 +87,7 @@ tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 {
     enum tide_status status = TIDE_ENOMEM;
     uint32_t stream;
-    bool temporary; /* nobody else is here yet */
+    struct added added;
 
     tidei_lock_acquire(&chunk_heap->lock);
     if (tidei_chunk_heap_joins(chunk_heap))
@@ -92,7 +96,7 @@ tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     if (stream == TIDEI_STREAM_NONE)
         status = tidei_chunk_heap_no_memory(chunk_heap);
     else
-        status = chunk_heap_chunk_add(chunk_heap, bytes, stream, true, &temporary);
+        status = chunk_heap_chunk_add(chunk_heap, bytes, stream, true, &added);
     tidei_lock_release(&chunk_heap->lock);
     return status;
 }
@@ -259,18 +263,18 @@ tidei_chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct 
 
 /*
  * Get a chunk for the request, of `bytes`, then of half as much again and again where upstream refuses, but no less
- * than the request needs. *temporary says whether a refusal is temporary.
+ * than the request needs.
  */
 static enum tide_status
 chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, uint64_t bytes,
-                     bool *temporary)
+                     struct added *out)
 {
     uint64_t least = tidei_heap_need(&chunk_heap->heap, request);
     enum tide_status status;
 
     chunk_heap_make_room(chunk_heap, bytes);
     for (;;) {
-        status = chunk_heap_chunk_add(chunk_heap, bytes, request->stream, false, temporary);
+        status = chunk_heap_chunk_add(chunk_heap, bytes, request->stream, false, out);
         if (status == TIDE_OK || status == TIDE_ENOMEM || status == TIDE_EUPSTREAM || bytes == least)
             return status;
         bytes = bytes / 2 < least ? least : round_up(bytes / 2, chunk_heap->options.granule);
@@ -279,11 +283,12 @@ chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_hea
 
 /*
  * The same after a chunk was added for the request. Only that chunk is used where the best fit is memory of another
- * stream that the request's stream cannot be made to wait for.
+ * stream that the request's stream cannot be made to wait for: the best fit may be a smaller chunk, and if nothing came
+ * of the new one, another would be asked for, without end.
  */
 static enum tide_status
 chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
-                      struct tidei_piece **out)
+                      const struct added *added, struct tidei_piece **out)
 {
     enum tide_status status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
 
@@ -291,7 +296,8 @@ chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
         return status;
     if (!tidei_heap_reserve(&chunk_heap->heap))
         return tidei_chunk_heap_no_memory(chunk_heap);
-    *out = tidei_chunk_heap_take_over(chunk_heap, tidei_heap_take_newest(&chunk_heap->heap, request), request);
+    *out = tidei_heap_take_chunk(&chunk_heap->heap, added->base, request);
+    *out = tidei_chunk_heap_take_over(chunk_heap, *out, request);
     return TIDE_OK;
 }
 
@@ -310,7 +316,8 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
 {
     enum tide_status status, refused;
     uint64_t changes, left, bytes;
-    bool again, temporary;
+    struct added added;
+    bool again;
 
     do {
         changes = chunk_heap_changes(chunk_heap);
@@ -323,12 +330,12 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
         bytes = tidei_heap_need(&chunk_heap->heap, request); /* more was refused, and nothing has changed */
         for (; tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX) != 0; changes++)
             bytes = tidei_chunk_heap_wanted(chunk_heap, request);
-        refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &temporary);
-        status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, out)
+        refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &added);
+        status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, &added, out)
                                     : tidei_chunk_heap_take_hard(chunk_heap, request, out);
         if (status != TIDE_OK || *out != NULL)
             return status;
-        again = refused == TIDE_OK || temporary || chunk_heap_changes(chunk_heap) != changes;
+        again = refused == TIDE_OK || added.temporary || chunk_heap_changes(chunk_heap) != changes;
         left = chunk_heap->returns_ended;
         if (again)
             chunk_heap_await(chunk_heap);
@@ -400,7 +407,7 @@ static enum tide_status
 chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
     enum tide_status status = TIDE_OK;
-    bool temporary;
+    struct added added;
 
     tidei_chunk_heap_note_fork(chunk_heap);
     if (tidei_chunk_heap_joins(chunk_heap))
@@ -411,12 +418,12 @@ chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
             if (status != TIDE_OK || *out != NULL)
                 return status;
         }
-        status = chunk_heap_chunk_for(chunk_heap, request, tidei_chunk_heap_wanted(chunk_heap, request), &temporary);
-        if (temporary)
+        status = chunk_heap_chunk_for(chunk_heap, request, tidei_chunk_heap_wanted(chunk_heap, request), &added);
+        if (added.temporary)
             chunk_heap_await(chunk_heap);
-    } while (temporary);
+    } while (added.temporary);
     if (status == TIDE_OK)
-        status = chunk_heap_take_added(chunk_heap, request, out);
+        status = chunk_heap_take_added(chunk_heap, request, &added, out);
     else if (status != TIDE_ENOMEM && status != TIDE_EUPSTREAM)
         status = TIDE_OK;
     if (status != TIDE_OK || *out != NULL)
@@ -695,11 +702,24 @@ chunk_heap_query_size(const struct tidei_chunk_heap *chunk_heap, enum tide_query
     return bytes != 0 && bytes < chunk_heap->options.granule ? chunk_heap->options.granule : bytes;
 }
 
+/* Up to which size chunks are cut up for any request. */
+static uint64_t
+chunk_heap_step(const struct tidei_chunk_heap *chunk_heap, uint64_t page)
+{
+    uint64_t least = chunk_heap->options.cut_bytes, growth = chunk_heap->options.growth_bytes;
+
+    if (page != 0)
+        return growth;
+    if (chunk_heap->unit_bytes != 0)
+        least = CHUNK_HEAP_UNITS * chunk_heap->unit_bytes;
+    return growth > least ? growth : least;
+}
+
 enum tide_status
 tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource *upstream,
                       const struct tidei_chunk_heap_options *options)
 {
-    uint64_t page, step_bytes = options->growth_bytes;
+    uint64_t page;
     struct tidei_error error;
 
     memset(chunk_heap, 0, sizeof(*chunk_heap));
@@ -718,9 +738,8 @@ tidei_chunk_heap_init(struct tidei_chunk_heap *chunk_heap, struct tide_resource 
     if (chunk_heap->unit_bytes != 0)
         tide_query(upstream, TIDE_QUERY_KEPT, &chunk_heap->kept_bytes);
     tidei_error_restore(&error);
-    if (step_bytes < CHUNK_HEAP_UNITS * chunk_heap->unit_bytes)
-        step_bytes = CHUNK_HEAP_UNITS * chunk_heap->unit_bytes;
-    if (tidei_heap_init(&chunk_heap->heap, options->granule, step_bytes, chunk_heap_most(chunk_heap)) == TIDE_OK &&
+    if (tidei_heap_init(&chunk_heap->heap, options->granule, chunk_heap_step(chunk_heap, page),
+                        chunk_heap_most(chunk_heap)) == TIDE_OK &&
         (page == 0 || tidei_range_init(&chunk_heap->heap, page)))
         return TIDE_OK;
     tidei_range_fini(&chunk_heap->heap);

@@ -28,7 +28,9 @@ struct tidei_chunk_heap_options {
     const char *name;                  /* of the layer, for messages */
     const struct tide_resource *layer; /* borrowed: that layer, which its refusals name */
     uint64_t granule;
-    uint64_t growth_bytes;
+    uint64_t growth_bytes;            /* the least that upstream is asked for */
+    uint64_t cut_bytes;               /* over bases without pages and units: chunks up to this size, */
+                                      /* and up to `growth_bytes`, are cut up for any request */
     uint64_t maximum_bytes;           /* UINT64_MAX: no bound */
     uint64_t release_threshold_bytes; /* UINT64_MAX: the peak of the reserved bytes */
     uint64_t decay_ms;                /* free chunks are returned that were not needed for so long; 0: never */

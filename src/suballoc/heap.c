@@ -647,16 +647,6 @@ tidei_heap_take(struct tidei_heap *heap, const struct tidei_heap_request *reques
 }
 
 struct tidei_piece *
-tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request *request)
-{
-    const struct tidei_span *newest = heap->newest;
-
-    if (newest == NULL || newest->bytes < tidei_heap_need(heap, request))
-        return NULL;
-    return heap_take_out_of(heap, newest->first, request);
-}
-
-struct tidei_piece *
 tidei_heap_take_held(struct tidei_heap *heap, struct tidei_piece *piece, const struct tidei_heap_request *request)
 {
     struct tidei_piece *rests[2];
@@ -795,6 +785,17 @@ static bool
 chunk_is_free(const struct tidei_span *span)
 {
     return span->first->bytes == span->bytes && piece_state(span->first) == TIDEI_PIECE_FREE;
+}
+
+struct tidei_piece *
+tidei_heap_take_chunk(struct tidei_heap *heap, uintptr_t base, const struct tidei_heap_request *request)
+{
+    size_t i = chunks_at(heap, base);
+
+    if (i == heap->chunk_count || heap->chunks[i]->base != base || !chunk_is_free(heap->chunks[i]) ||
+        heap->chunks[i]->bytes < tidei_heap_need(heap, request))
+        return NULL;
+    return heap_take_out_of(heap, heap->chunks[i]->first, request);
 }
 
 struct tidei_piece *

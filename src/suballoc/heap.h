@@ -9,7 +9,7 @@
  *  - Small requests (up to TIDEI_HEAP_SMALL_BYTES) are rounded up to a size class. They share regions, which are pieces
  *    of chunks, unless they are large beside a region. So small pieces that live for long do not fragment the chunks.
  *  - Large requests get the smallest free piece that fits in a chunk that is in use; else a whole free chunk, but only
- *    if they nearly fill it: cutting up a free chunk costs more than having upstream exchange it.
+ *    if they nearly fill it, or it is small: cutting up a large one costs more than having upstream exchange it.
  *  - A piece that begins with memory of the request's own stream is preferred where it is not much larger.
  *
  * Time: constant, plus one step for each digit of the size of a large piece, plus one step for each freed run that is
@@ -68,7 +68,7 @@ struct tidei_range {
 struct tidei_heap {
     unsigned granule_log2;
     uint64_t first_region_bytes;
-    uint64_t step_bytes; /* chunks up to this are cut for any request, since upstream is not asked for smaller ones */
+    uint64_t step_bytes; /* chunks up to this are cut for any request */
     struct tidei_slab pieces, spans, freed_runs;
     struct tidei_piece_map out;
     struct tidei_streams streams;
@@ -113,8 +113,9 @@ uint64_t tidei_heap_need(const struct tidei_heap *heap, const struct tidei_heap_
  */
 struct tidei_piece *tidei_heap_take(struct tidei_heap *heap, const struct tidei_heap_request *request);
 
-/* The same from one chunk only: the one that was added last, or became free last. */
-struct tidei_piece *tidei_heap_take_newest(struct tidei_heap *heap, const struct tidei_heap_request *request);
+/* The same from the chunk at `base` only; NULL also where there is none that is free. */
+struct tidei_piece *tidei_heap_take_chunk(struct tidei_heap *heap, uintptr_t base,
+                                          const struct tidei_heap_request *request);
 
 /* The same from a held piece that fits it whatever its address; see range.h. */
 struct tidei_piece *tidei_heap_take_held(struct tidei_heap *heap, struct tidei_piece *piece,

@@ -55,6 +55,18 @@ parse_count(const char *text, uint64_t *out)
     return true;
 }
 
+bool
+parse_number(const char *text, double *out)
+{
+    double value;
+    const char *end;
+
+    if (!parse_decimal(text, &value, &end) || *end != '\0')
+        return false;
+    *out = value;
+    return true;
+}
+
 /* An integer without a unit is parsed exactly, since a double has only 53 bits. Other numbers go through a double. */
 static bool
 parse_with_unit(const char *text, const struct parse_unit *units, size_t unit_count, int64_t *out)

@@ -39,6 +39,9 @@ bool parse_size(const char *text, uint64_t *out);
 /* "123" */
 bool parse_count(const char *text, uint64_t *out);
 
+/* "12", "0.1" */
+bool parse_number(const char *text, double *out);
+
 /* "2%", "0.02": at most 100% */
 bool parse_share(const char *text, double *out);
 

@@ -33,8 +33,10 @@ enum replay_clock {
 
 struct replay_choices {
     struct option_list stacks;
-    uint64_t layer_id; /* REPLAY_OUTERMOST where no layer was asked for */
-    int clock;         /* enum replay_clock */
+    uint64_t layer_id;           /* REPLAY_OUTERMOST where no layer was asked for */
+    int clock;                   /* enum replay_clock */
+    const char *time_scale_text; /* NULL: not given */
+    double time_scale;           /* what it says; 0: as fast as it can */
     bool json;
     bool keep_live;
     bool stop_at_failure;
@@ -59,14 +61,20 @@ replay_may_record(const struct replay_choices *options)
 static int
 replay_read(const char *path, const struct replay_choices *options, bool no_symbols, struct replay_input *input)
 {
+    const struct replay_reading reading = {
+        .keeps_times = options->time_scale > 0,
+        .layer_id = options->layer_id != REPLAY_OUTERMOST ? (int64_t)options->layer_id : 0,
+        .keeps_notes = replay_may_record(options),
+        .no_symbols = no_symbols,
+    };
+
     if (strcmp(path, "-") != 0 && file_is_sqlite(path))
-        return replay_read_trace(path, options->layer_id != REPLAY_OUTERMOST ? (int64_t)options->layer_id : 0,
-                                 replay_may_record(options), no_symbols, input);
+        return replay_read_trace(path, &reading, input);
     if (options->layer_id != REPLAY_OUTERMOST) {
         message("%s: no trace, and --layer is for traces", path);
         return COMMAND_WRONG;
     }
-    return replay_read_csv(path, input);
+    return replay_read_csv(path, &reading, input);
 }
 
 /* A stack of TIDEMARK_STACK was written for another program, and may name the input itself. */
@@ -115,6 +123,7 @@ replay_through(struct tide_resource *stack, const struct replay_input *input, co
     const struct replay_options options = {
         .keeps_notes = replay_has_log(stack),
         .stop_at_failure = choices->stop_at_failure,
+        .time_scale = choices->time_scale,
     };
     int status;
 
@@ -222,6 +231,9 @@ static const struct option_def replay_defs[] = {
       AT(stop_at_failure), NULL, 0 },
     { "clock", 0, OPTION_CHOICE, "CLOCK", "of a new trace of a trace: now, or the recorded times; now", AT(clock),
       REPLAY_CLOCKS, 0 },
+    { "time-scale", 0, OPTION_TEXT, "X",
+      "keep the recorded gaps, X times as long: 1 as recorded, 0.1\nten times as fast; 0, no gaps, is the default",
+      AT(time_scale_text), NULL, 0 },
     { "json", 'j', OPTION_FLAG, NULL, "print a JSON object, or an array of several", AT(json), NULL, 0 },
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
@@ -229,17 +241,21 @@ static const struct option_def replay_defs[] = {
 static int
 replay_command(struct invocation *call)
 {
-    const struct replay_choices *options = (const struct replay_choices *)call->own;
+    struct replay_choices *options = (struct replay_choices *)call->own;
 
     if (options->layer_id != REPLAY_OUTERMOST && (options->layer_id == 0 || options->layer_id > INT64_MAX))
         return command_misused(call->command, "--layer: layers are numbered from 1");
+    if (options->time_scale_text != NULL &&
+        (!parse_number(options->time_scale_text, &options->time_scale) || options->time_scale > REPLAY_PACE_MOST))
+        return command_misused(call->command, "--time-scale: \"%s\" is no number from 0 to %d, such as 0.1",
+                               options->time_scale_text, REPLAY_PACE_MOST);
     return replay_input_through(call->arguments[0], options, call->common.filter.no_symbols);
 }
 
 const struct command command_replay = {
     .name = "replay",
     .arguments = "[--stack TEXT ...] [OPTIONS] INPUT",
-    .purpose = "Replay recorded allocator traffic through a stack, as fast as it can",
+    .purpose = "Replay recorded allocator traffic through a stack",
     .help = "\nINPUT is RMM's CSV (Thread,Time,Action,Pointer,Size,Stream), plain or gzip, or - for\n"
             "standard input, or a Tidemark trace. Each recorded thread is one of the replay; the events\n"
             "run in the recorded order. Where a log of the stack records the replay of a trace, the new trace\n"

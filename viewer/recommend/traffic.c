@@ -88,6 +88,7 @@ traffic_read_stack(struct traffic *traffic)
 int
 traffic_read(const char *path, int64_t layer_id, struct traffic *out)
 {
+    const struct replay_reading reading = { .layer_id = layer_id, .no_symbols = true };
     bool is_trace = strcmp(path, "-") != 0 && file_is_sqlite(path);
     int status;
 
@@ -96,8 +97,7 @@ traffic_read(const char *path, int64_t layer_id, struct traffic *out)
         message("%s: no trace, and --layer is for traces", path);
         return COMMAND_WRONG;
     }
-    status =
-        is_trace ? replay_read_trace(path, layer_id, false, true, &out->input) : replay_read_csv(path, &out->input);
+    status = is_trace ? replay_read_trace(path, &reading, &out->input) : replay_read_csv(path, &reading, &out->input);
     if (status != COMMAND_FINE)
         return status;
     if (is_trace)

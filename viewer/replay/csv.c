@@ -19,6 +19,8 @@
 struct csv {
     struct rmm_csv file;
     struct rmm_clock clock;
+    bool keeps_times;
+    int64_t ns; /* the time of this row, since that of the first one */
     struct replay_input *input;
     struct tidei_lives live; /* owns; numbers of allocations + 1, by pointer */
 };
@@ -36,7 +38,7 @@ csv_allocate(struct csv *csv, const struct rmm_row *row)
     if (!tidei_lives_replace(&csv->live, row->pointer, 0, allocation + 1, &earlier))
         return replay_no_memory;
     input->replaced += earlier != 0;
-    return NULL;
+    return csv->keeps_times ? replay_input_time(input, csv->ns) : NULL;
 }
 
 static const char *
@@ -44,25 +46,29 @@ csv_free(struct csv *csv, const struct rmm_row *row)
 {
     struct replay_input *input = csv->input;
     uint32_t number = tidei_lives_take(&csv->live, row->pointer, 0, NULL, NULL);
+    const char *error;
 
     if (number == 0) {
         input->unknown_frees++;
         return NULL;
     }
     input->size_differences += input->sizes[number - 1] != row->size;
-    return replay_input_free(input, row->thread, row->stream, CSV_ALIGNMENT_SHIFT, number - 1);
+    error = replay_input_free(input, row->thread, row->stream, CSV_ALIGNMENT_SHIFT, number - 1);
+    return error == NULL && csv->keeps_times ? replay_input_time(input, csv->ns) : error;
 }
 
 static int
 csv_row(struct csv *csv, const struct rmm_row *row)
 {
     const char *error = NULL;
-    int64_t ns;
+    bool has_time = rmm_clock_read(&csv->clock, row, &csv->ns);
 
     csv->input->recorded_events++;
-    if (rmm_clock_read(&csv->clock, row, &ns) && ns > csv->input->duration_ns)
-        csv->input->duration_ns = ns;
-    if (row->action == RMM_ALLOCATE)
+    if (has_time && csv->ns > csv->input->duration_ns)
+        csv->input->duration_ns = csv->ns;
+    if (csv->keeps_times && !has_time)
+        error = "column 2 (Time): expected a time of day such as 12:34:56.789012, for --time-scale";
+    else if (row->action == RMM_ALLOCATE)
         error = csv_allocate(csv, row);
     else if (row->action == RMM_FREE)
         error = csv_free(csv, row);
@@ -93,9 +99,9 @@ csv_rows(struct csv *csv)
 }
 
 int
-replay_read_csv(const char *path, struct replay_input *input)
+replay_read_csv(const char *path, const struct replay_reading *reading, struct replay_input *input)
 {
-    struct csv csv = { .clock = RMM_CLOCK, .input = input };
+    struct csv csv = { .clock = RMM_CLOCK, .keeps_times = reading->keeps_times, .input = input };
     int status;
 
     *input = (struct replay_input){ 0 };

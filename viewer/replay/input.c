@@ -86,6 +86,15 @@ replay_input_mark(struct replay_input *input, uint64_t thread, uint32_t mark)
     return input_add(input, thread, (struct replay_event){ .allocation = mark, .kind = REPLAY_MARK });
 }
 
+const char *
+replay_input_time(struct replay_input *input, int64_t ns)
+{
+    if (!tidei_grow(&input->times, &input->time_capacity, input->event_count - 1, 1))
+        return replay_no_memory;
+    input->times[input->event_count - 1] = ns;
+    return NULL;
+}
+
 static void
 input_clear_notes(struct replay_notes *notes, size_t thread_count)
 {
@@ -102,7 +111,6 @@ input_clear_notes(struct replay_notes *notes, size_t thread_count)
     free(notes->label_of);
     free(notes->marks);
     free(notes->thread_names);
-    free(notes->times);
     id_map_free(&notes->label_numbers);
 }
 
@@ -111,6 +119,7 @@ replay_input_clear(struct replay_input *input)
 {
     input_clear_notes(&input->notes, input->thread_count);
     free(input->events);
+    free(input->times);
     free(input->sizes);
     free(input->streams);
     id_map_free(&input->stream_numbers);

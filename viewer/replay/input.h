@@ -56,8 +56,6 @@ struct replay_notes {
     size_t mark_count;
     size_t mark_capacity;
     char **thread_names; /* owns, with the texts; by thread; NULL: none */
-    int64_t *times;      /* owns; by event: the recorded ns */
-    size_t time_capacity;
     bool has_callstacks;
 };
 
@@ -65,6 +63,8 @@ struct replay_input {
     struct replay_event *events; /* owns */
     size_t event_count;
     size_t event_capacity;
+    int64_t *times; /* owns; by event: the recorded ns; NULL: not asked for */
+    size_t time_capacity;
     uint64_t *sizes; /* owns; bytes of each allocation */
     size_t allocation_count;
     size_t allocation_capacity;
@@ -100,17 +100,26 @@ const char *replay_input_free(struct replay_input *input, uint64_t thread, uint6
 /* Add a mark, the number of which is `mark`. The same result. */
 const char *replay_input_mark(struct replay_input *input, uint64_t thread, uint32_t mark);
 
+/* Note the recorded time of the event that was added last. The same result. */
+const char *replay_input_time(struct replay_input *input, int64_t ns);
+
 /* Free all that `input` owns. */
 void replay_input_clear(struct replay_input *input);
 
+/* What is read of an input. */
+struct replay_reading {
+    bool keeps_times; /* 8 bytes an event */
+    /* Of a trace: */
+    int64_t layer_id; /* 0: the outermost log layer */
+    bool keeps_notes; /* the tags, call stacks and times that a trace of the replay keeps, 12 bytes an event */
+    bool no_symbols;  /* as for trace_open */
+};
+
 /*
- * Read RMM's CSV (plain or gzip; "-" is standard input), or a layer of a trace (`layer_id` 0: the outermost log
- * layer; `keeps_notes`: with the tags, call stacks and times that a trace of the replay keeps, 12 bytes an event).
- * `no_symbols` is as for trace_open. *input is zeroed first. COMMAND_FINE, or COMMAND_WRONG after a message and there
- * is nothing to clear.
+ * Read RMM's CSV (plain or gzip; "-" is standard input), or a layer of a trace. *input is zeroed first. COMMAND_FINE,
+ * or COMMAND_WRONG after a message and there is nothing to clear.
  */
-int replay_read_csv(const char *path, struct replay_input *input);
-int replay_read_trace(const char *path, int64_t layer_id, bool keeps_notes, bool no_symbols,
-                      struct replay_input *input);
+int replay_read_csv(const char *path, const struct replay_reading *reading, struct replay_input *input);
+int replay_read_trace(const char *path, const struct replay_reading *reading, struct replay_input *input);
 
 #endif

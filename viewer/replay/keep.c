@@ -170,8 +170,8 @@ keep_find_frees(struct keep *keep)
     for (size_t i = 0; i < input->event_count && (stopped_at == 0 || number < stopped_at); i++) {
         number += input->events[i].kind != REPLAY_MARK;
         if (input->events[i].kind == REPLAY_FREE)
-            keep->free_times[input->events[i].allocation] = input->notes.times[i];
-        keep->last_ns = input->notes.times[i];
+            keep->free_times[input->events[i].allocation] = input->times[i];
+        keep->last_ns = input->times[i];
     }
     return COMMAND_FINE;
 }
@@ -244,7 +244,7 @@ keep_match(void *context, const struct trace *made, sqlite3_stmt *row)
     size_t at = failed ? keep_refused(keep, (uint64_t)sqlite3_column_int64(row, 4)) : keep_granted(keep);
     uint32_t allocation;
 
-    life.alloc_ns = at < input->event_count ? input->notes.times[at] : keep->last_ns;
+    life.alloc_ns = at < input->event_count ? input->times[at] : keep->last_ns;
     life.free_ns = keep->last_ns;
     if (at < input->event_count && !failed) {
         allocation = input->events[at].allocation;

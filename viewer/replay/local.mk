@@ -5,6 +5,8 @@ libviewer_la_SOURCES += \
 	viewer/replay/input.h \
 	viewer/replay/keep.c \
 	viewer/replay/keep.h \
+	viewer/replay/pace.c \
+	viewer/replay/pace.h \
 	viewer/replay/report.c \
 	viewer/replay/report.h \
 	viewer/replay/run.c \

@@ -263,14 +263,14 @@ replay_report_free(struct replay_report *report)
     *report = (struct replay_report){ 0 };
 }
 
-/* The number of calls, at least 1: it is a divisor. */
+/* The time of a call, without what was waited for. */
 static double
-report_calls(const struct replay *replay)
+report_event_ns(const struct replay *replay)
 {
     const struct replay_result *result = &replay->result;
     uint64_t calls = result->allocations + result->failures + result->frees + result->free_failures;
 
-    return calls > 0 ? (double)calls : 1;
+    return (double)(result->total_ns - result->waited_ns) / (calls > 0 ? (double)calls : 1);
 }
 
 static void
@@ -315,6 +315,35 @@ report_layer(struct json *json, const struct report_layer *layer)
     json_end(json, '}');
 }
 
+/* null where the value is below 0. */
+static void
+report_mean(struct json *json, double value)
+{
+    if (value < 0)
+        json_word(json, "null");
+    else
+        json_real(json, value);
+}
+
+/* The fields of a replay with a time scale; without one all are null. */
+static void
+report_pace(struct json *json, const struct replay *replay)
+{
+    const struct replay_result *result = &replay->result;
+    bool paced = replay->options.time_scale > 0;
+
+    json_key(json, "time_scale");
+    report_mean(json, paced ? replay->options.time_scale : -1);
+    report_known(json, "waited_ns", paced, (uint64_t)result->waited_ns);
+    report_known(json, "late_median_ns", paced, (uint64_t)result->late.median_ns);
+    report_known(json, "late_p99_ns", paced, (uint64_t)result->late.p99_ns);
+    report_known(json, "late_most_ns", paced, (uint64_t)result->late.most_ns);
+    json_key(json, "live_mean_bytes");
+    report_mean(json, paced ? result->live_mean_bytes : -1);
+    json_key(json, "reserved_mean_bytes");
+    report_mean(json, paced ? result->reserved_mean_bytes : -1);
+}
+
 static void
 report_json(struct json *json, const struct replay_outcome *outcome)
 {
@@ -351,7 +380,8 @@ report_json(struct json *json, const struct replay_outcome *outcome)
     json_put_unsigned(json, "threads_count", input->thread_count);
     json_put_unsigned(json, "streams_count", input->stream_count);
     json_put_signed(json, "duration_ns", result->total_ns);
-    json_put_real(json, "event_ns", (double)result->total_ns / report_calls(replay));
+    json_put_real(json, "event_ns", report_event_ns(replay));
+    report_pace(json, replay);
     json_put_text(json, "stack", report->stack);
     json_key(json, "layers");
     json_begin(json, '[');
@@ -433,6 +463,24 @@ report_line(struct report *answer, const char *label, uint64_t count, const char
         report_label(answer, label, "%" PRIu64 " %s", count, words);
 }
 
+/* What a replay with a time scale has besides; `of` says which of several. */
+static void
+report_pace_lines(struct report *answer, const struct replay *replay, const char *of)
+{
+    const struct replay_result *result = &replay->result;
+    struct output_figure one, other, third;
+
+    if (replay->options.time_scale <= 0)
+        return;
+    if (result->live_mean_bytes >= 0 && result->reserved_mean_bytes >= 0)
+        report_label(answer, "mean", "%s live, %s reserved over time%s",
+                     output_size(&one, (uint64_t)result->live_mean_bytes),
+                     output_size(&other, (uint64_t)result->reserved_mean_bytes), of);
+    report_label(answer, "late", "events began %s after they were due in the median, %s at p99, %s at the most%s",
+                 output_time(&one, result->late.median_ns), output_time(&other, result->late.p99_ns),
+                 output_time(&third, result->late.most_ns), of);
+}
+
 static void
 report_people(struct report *answer, const struct replay *replay, const struct replay_report *report)
 {
@@ -461,9 +509,9 @@ report_people(struct report *answer, const struct replay *replay, const struct r
     else
         report_label(answer, "peak", "%s live", output_size(&one, result->peak_bytes));
     report_label(answer, "time", "%s, %.1f ns an event, %zu thread%s, %zu stream%s",
-                 output_time(&one, result->total_ns), (double)result->total_ns / report_calls(replay),
-                 input->thread_count, input->thread_count == 1 ? "" : "s", input->stream_count,
-                 input->stream_count == 1 ? "" : "s");
+                 output_time(&one, result->total_ns), report_event_ns(replay), input->thread_count,
+                 input->thread_count == 1 ? "" : "s", input->stream_count, input->stream_count == 1 ? "" : "s");
+    report_pace_lines(answer, replay, "");
     report_layers(answer, report);
 }
 
@@ -475,7 +523,7 @@ report_stack_row(struct report *answer, const struct replay_outcome *outcome)
     struct output_figure live, reserved;
     char time[48];
 
-    snprintf(time, sizeof(time), "%.1f ns", (double)result->total_ns / report_calls(&outcome->replay));
+    snprintf(time, sizeof(time), "%.1f ns", report_event_ns(&outcome->replay));
     REPORT_ROW(answer, cell_text(output_size(&live, result->peak_bytes)),
                report_size(&reserved, report->has_reserved_peak, report->reserved_peak_bytes),
                cell_unsigned(result->failures), cell_unsigned(report->chunks), cell_unsigned(report->calls),
@@ -493,11 +541,17 @@ report_stacks(struct report *answer, const struct replay_outcome *outcomes, size
         { NULL, "STACK", REPORT_NAME },
     };
 
+    char of[200];
+
     report_label(answer, "events", "%" PRIu64, outcomes[0].replay.input->recorded_events);
     for (size_t i = 0; i < count; i++) {
         if (outcomes[i].replay.result.stopped_at > 0)
             report_label(answer, "stopped", "at event %zu, at the first failure: %s",
                          outcomes[i].replay.result.stopped_at, outcomes[i].report.stack);
+    }
+    for (size_t i = 0; i < count; i++) {
+        snprintf(of, sizeof(of), ": %.180s", outcomes[i].report.stack);
+        report_pace_lines(answer, &outcomes[i].replay, of);
     }
     REPORT_TABLE(answer, "stacks", NULL, columns);
     report_spare(answer, "#4 #3 #5 #0 #2");

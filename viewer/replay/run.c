@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tidemark/message.h>
@@ -114,15 +113,6 @@ turn_set(struct replay_thread *thread, int state)
     /* Release: pairs with the acquire in turn_wait. */
     if (atomic_exchange_explicit(&thread->turn, state, memory_order_release) == TURN_ASLEEP)
         syscall(SYS_futex, &thread->turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-static int64_t
-run_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* The number of an event among the calls, from 1: marks do not count. */
@@ -276,7 +266,7 @@ run_events(struct replay *replay, size_t position, size_t end, size_t thread)
 
 /* Run the events of `thread` from the shared position on, in slices. */
 static void
-run_turn(struct replay_shared *shared, size_t thread)
+run_slices(struct replay_shared *shared, size_t thread)
 {
     size_t count = shared->replay->input->event_count;
     size_t position = shared->position;
@@ -288,6 +278,67 @@ run_turn(struct replay_shared *shared, size_t thread)
         progress_update(&shared->progress, position, count);
     } while (position == end && end < count);
     shared->position = position;
+}
+
+/* Add what is live and reserved until the event at `position`, after the one before it, to the sums of the means. */
+static void
+run_weigh(struct replay *replay, size_t position)
+{
+    const int64_t *times = replay->input->times;
+    uint64_t reserved;
+    double gap;
+
+    if (position == 0 || times[position] <= replay->pace.latest_ns)
+        return;
+    gap = (double)((uint64_t)times[position] - (uint64_t)replay->pace.latest_ns);
+    replay->result.live_mean_bytes += gap * (double)replay->result.live_bytes;
+    if (tide_query(replay->stack, TIDE_QUERY_BYTES_RESERVED, &reserved) == TIDE_OK)
+        replay->result.reserved_mean_bytes += gap * (double)reserved;
+    else
+        replay->knows_reserved = false;
+}
+
+/* The same with a time scale: each event waits until it is due. */
+static void
+run_paced(struct replay_shared *shared, size_t thread)
+{
+    struct replay *replay = shared->replay;
+    const struct replay_input *input = replay->input;
+    size_t position = shared->position;
+    double passed_ns;
+
+    while (position < input->event_count && input->events[position].thread == thread) {
+        run_weigh(replay, position);
+        while (!replay_pace_await(&replay->pace, input->times[position], &passed_ns))
+            progress_update(&shared->progress, (uint64_t)passed_ns, (uint64_t)input->duration_ns);
+        position = run_events(replay, position, position + 1, thread);
+    }
+    shared->position = position;
+}
+
+/* Run the events of `thread` from the shared position on, up to the first of another thread. */
+static void
+run_turn(struct replay_shared *shared, size_t thread)
+{
+    if (shared->replay->options.time_scale > 0)
+        run_paced(shared, thread);
+    else
+        run_slices(shared, thread);
+}
+
+/* Once the replay is over. */
+static void
+run_end_pace(struct replay *replay)
+{
+    struct replay_pace *pace = &replay->pace;
+    struct replay_result *result = &replay->result;
+    double recorded_ns = (double)((uint64_t)pace->latest_ns - (uint64_t)pace->first_ns);
+
+    result->waited_ns = pace->waited_ns;
+    replay_pace_lateness(pace, &result->late);
+    result->live_mean_bytes = recorded_ns > 0 ? result->live_mean_bytes / recorded_ns : -1;
+    result->reserved_mean_bytes =
+        recorded_ns > 0 && replay->knows_reserved ? result->reserved_mean_bytes / recorded_ns : -1;
 }
 
 /* Give the calling thread the name of the recorded one. */
@@ -347,7 +398,7 @@ run_give(struct replay_shared *shared)
 static void
 run_finish(struct replay_shared *shared)
 {
-    shared->replay->result.total_ns = run_now() - shared->begin_ns;
+    shared->replay->result.total_ns = replay_now() - shared->begin_ns;
     for (size_t i = 0; i < shared->replay->input->thread_count; i++)
         turn_set(&shared->threads[i], TURN_OVER);
     turn_set(&shared->caller, TURN_OVER);
@@ -365,7 +416,7 @@ run_thread(void *context)
 
         run_join_ended(shared);
         if (shared->position == 0)
-            shared->begin_ns = run_now();
+            shared->begin_ns = replay_now();
         run_turn(shared, (size_t)(self - shared->threads));
         is_last = self->last < shared->position;
         if (is_last)
@@ -422,13 +473,15 @@ run_all(struct replay *replay)
     progress_begin(&shared.progress, "replaying");
     /* A trace has the names of threads: then a single thread is one of its own, too, and not the command's. */
     if (threads == 1 && !replay->options.keeps_notes) {
-        shared.begin_ns = run_now();
+        shared.begin_ns = replay_now();
         run_turn(&shared, 0);
-        replay->result.total_ns = run_now() - shared.begin_ns;
+        replay->result.total_ns = replay_now() - shared.begin_ns;
     } else if (threads > 0) {
         status = run_threads(&shared);
     }
     progress_end(&shared.progress);
+    if (replay->options.time_scale > 0)
+        run_end_pace(replay);
     return status;
 }
 
@@ -447,7 +500,9 @@ run_prepare(struct replay *replay)
 
     replay->pointers = malloc((input->allocation_count + 1) * sizeof(*replay->pointers));
     replay->labels = calloc(input->thread_count + 1, sizeof(*replay->labels));
-    if (replay->pointers == NULL || replay->labels == NULL)
+    if (replay->pointers == NULL || replay->labels == NULL ||
+        (replay->options.time_scale > 0 &&
+         !replay_pace_begin(&replay->pace, replay->options.time_scale, input->event_count)))
         return run_no_memory();
     for (size_t i = 0; i < input->allocation_count; i++)
         replay->pointers[i] = REPLAY_NOTHING;
@@ -476,7 +531,7 @@ replay_run(struct replay *replay, const struct replay_input *input, struct tide_
 {
     int status;
 
-    *replay = (struct replay){ .input = input, .stack = stack, .options = *options };
+    *replay = (struct replay){ .input = input, .stack = stack, .options = *options, .knows_reserved = true };
     status = run_prepare(replay);
     if (status == COMMAND_FINE)
         status = run_all(replay);
@@ -507,6 +562,7 @@ replay_finish(struct replay *replay)
 {
     free(replay->pointers);
     replay_streams_finish(&replay->streams);
+    replay_pace_end(&replay->pace);
     free(replay->labels);
     free(replay->allocated_on);
 }

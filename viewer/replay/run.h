@@ -11,6 +11,7 @@
 #include <tidemark/resource.h>
 
 #include "viewer/replay/input.h"
+#include "viewer/replay/pace.h"
 #include "viewer/replay/streams.h"
 
 /* The result of a replay. The current thread writes it. */
@@ -24,14 +25,19 @@ struct replay_result {
     uint64_t peak_bytes;    /* the most that was live */
     uint64_t left_count;    /* live after the last event */
     uint64_t left_bytes;
-    int64_t total_ns;        /* from the first event to the last */
-    char first_failure[640]; /* the message; "": there was none */
-    size_t stopped_at;       /* the event at whose failure the replay stopped, from 1; 0: it ran to the end */
+    int64_t total_ns;  /* from the first event to the last */
+    int64_t waited_ns; /* of it, until events were due; with a time scale, as the next three */
+    struct replay_lateness late;
+    double live_mean_bytes;     /* over the recorded time; as the next one, -1: the events have one time */
+    double reserved_mean_bytes; /* -1 also: the stack does not know what it has reserved */
+    char first_failure[640];    /* the message; "": there was none */
+    size_t stopped_at;          /* the event at whose failure the replay stopped, from 1; 0: it ran to the end */
 };
 
 struct replay_options {
     bool keeps_notes;     /* a log of the stack records them: make the tags and the marks of the input */
     bool stop_at_failure; /* end at the first allocation that the stack refuses */
+    double time_scale;    /* seconds for each recorded second; 0: as fast as it can, else the input has times */
 };
 
 struct replay {
@@ -42,7 +48,9 @@ struct replay {
     struct replay_streams streams; /* the replay's stream for each recorded one */
     uint32_t *labels;              /* owns; by thread: the label whose tags it has now, as in replay_notes.label_of */
     struct replay_result result;
-    uint32_t *allocated_on; /* owns; by allocation: the index of its stream; NULL: streams need no order */
+    struct replay_pace pace; /* owns; with a time scale */
+    bool knows_reserved;     /* the stack has always said what it has reserved */
+    uint32_t *allocated_on;  /* owns; by allocation: the index of its stream; NULL: streams need no order */
 };
 
 /*

@@ -27,7 +27,8 @@ struct reader {
     int64_t first_ns;          /* the time of the first event */
     int64_t next_mark_ns;      /* its time; INT64_MAX: there is none */
     bool has_callstacks;       /* the trace has the tables that say what they are */
-    bool keeps_notes;          /* else no times, tags and call stacks */
+    bool keeps_notes;          /* else no tags and call stacks */
+    bool keeps_times;
 };
 
 static int
@@ -55,18 +56,11 @@ reader_begin(void *context)
     return COMMAND_FINE;
 }
 
-/* Note the recorded time of the event that was just added. False: no memory. */
-static bool
+/* Note the recorded time of the event that was just added. NULL, or an error. */
+static const char *
 reader_time(const struct reader *reader, int64_t ns)
 {
-    struct replay_input *input = reader->input;
-
-    if (!reader->keeps_notes)
-        return true;
-    if (!tidei_grow(&input->notes.times, &input->notes.time_capacity, input->event_count - 1, 1))
-        return false;
-    input->notes.times[input->event_count - 1] = ns;
-    return true;
+    return reader->keeps_times ? replay_input_time(reader->input, ns) : NULL;
 }
 
 /* Note that there is an event at `ns`. */
@@ -91,8 +85,8 @@ reader_marks(struct reader *reader, int64_t ns)
         const struct replay_mark *mark = &notes->marks[reader->next_mark];
 
         error = replay_input_mark(reader->input, (uint64_t)mark->thread_id, (uint32_t)reader->next_mark);
-        if (error == NULL && !reader_time(reader, mark->ns))
-            error = replay_no_memory;
+        if (error == NULL)
+            error = reader_time(reader, mark->ns);
     }
     reader->next_mark_ns = reader->next_mark < notes->mark_count ? notes->marks[reader->next_mark].ns : INT64_MAX;
     return error;
@@ -184,7 +178,9 @@ reader_alloc(void *context, const struct scan_life *life)
         replay_input_alloc(reader->input, (uint64_t)life->alloc_thread_id, reader_stream(reader, life->alloc_stream_id),
                            life->size, (unsigned)__builtin_ctzll(life->alignment), &allocation);
     if (error == NULL)
-        error = reader_time(reader, life->alloc_ns) ? reader_label(reader, life, allocation) : replay_no_memory;
+        error = reader_time(reader, life->alloc_ns);
+    if (error == NULL)
+        error = reader_label(reader, life, allocation);
     if (error == NULL && life->freed && !id_map_add(&reader->live, (uint64_t)life->allocation_id, allocation))
         error = replay_no_memory;
     return reader_added(reader, life, error);
@@ -206,8 +202,8 @@ reader_free(void *context, const struct scan_life *life)
         error = replay_input_free(reader->input, (uint64_t)life->free_thread_id,
                                   reader_stream(reader, life->free_stream_id),
                                   (unsigned)__builtin_ctzll(life->alignment), allocation);
-    if (error == NULL && !reader_time(reader, life->free_ns))
-        error = replay_no_memory;
+    if (error == NULL)
+        error = reader_time(reader, life->free_ns);
     return reader_added(reader, life, error);
 }
 
@@ -328,17 +324,20 @@ reader_name_threads(struct reader *reader)
 }
 
 int
-replay_read_trace(const char *path, int64_t layer_id, bool keeps_notes, bool no_symbols, struct replay_input *input)
+replay_read_trace(const char *path, const struct replay_reading *reading, struct replay_input *input)
 {
     struct trace trace;
-    struct reader reader = { .trace = &trace, .input = input, .keeps_notes = keeps_notes };
-    struct scan_pass pass = { .unit = &reader_units[!keeps_notes], .context = &reader };
-    int status = trace_open(path, no_symbols, &trace);
+    struct reader reader = { .trace = &trace,
+                             .input = input,
+                             .keeps_notes = reading->keeps_notes,
+                             .keeps_times = reading->keeps_times || reading->keeps_notes };
+    struct scan_pass pass = { .unit = &reader_units[!reading->keeps_notes], .context = &reader };
+    int status = trace_open(path, reading->no_symbols, &trace);
 
     *input = (struct replay_input){ 0 };
     if (status != COMMAND_FINE)
         return status;
-    status = reader_layer(&trace, layer_id, &reader.layer_id);
+    status = reader_layer(&trace, reading->layer_id, &reader.layer_id);
     if (status == COMMAND_FINE)
         status = names_read_streams(&trace, &reader.streams);
     if (status == COMMAND_FINE)
