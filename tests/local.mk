@@ -743,6 +743,15 @@ tests_full_disk_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/full-disk-t
 THREADED_TESTS += tests/full-disk-t
 
+# As many threads at once as there are rings, and more.
+check_PROGRAMS += tests/rings-t
+tests_rings_t_SOURCES = tests/rings-t.c $(trace_test)
+tests_rings_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_rings_t_CFLAGS = $(trace_test_cflags)
+tests_rings_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/rings-t
+THREADED_TESTS += tests/rings-t
+
 check_PROGRAMS += tests/refusal-t
 tests_refusal_t_SOURCES = tests/refusal-t.c $(trace_test)
 tests_refusal_t_CFLAGS = $(trace_test_cflags)
@@ -756,10 +765,11 @@ tests_scale_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scale-t
 THREADED_TESTS += tests/scale-t
 
-# All layers that a trace can number, and 20,000 threads over its life.
+# All layers that a trace can number, 20,000 threads over its life, and as many at once as there are rings.
 .PHONY: scale
-scale: tests/scale-t
+scale: tests/scale-t tests/rings-t
 	SCALE_LAYERS=65535 SCALE_THREADS=20000 tests/scale-t
+	SCALE_RINGS=4096 tests/rings-t
 
 check_PROGRAMS += tests/recorder-t
 tests_recorder_t_SOURCES = tests/recorder-t.c $(trace_test)
