@@ -76,8 +76,9 @@ async function openData(manifest) {
 /* What the first picture can do without. */
 async function openRest(source) {
   const { manifest } = source;
-  [source.lives, source.names, source.reports, source.failures, source.diff] = await Promise.all([read(manifest.lives),
-    read(manifest.names), read(manifest.reports), read(manifest.failures), manifest.diff ? read(manifest.diff) : null]);
+  [source.lives, source.names, source.reports, source.failures, source.matrix, source.diff] = await Promise.all([read(manifest.lives),
+    read(manifest.names), read(manifest.reports), read(manifest.failures), read(manifest.sizes_by_lifetimes),
+    manifest.diff ? read(manifest.diff) : null]);
   source.map = manifest.map && { time: await read(manifest.map.time), events: await read(manifest.map.by_event) };
 }
 

@@ -12,6 +12,8 @@ libviewer_la_SOURCES += \
 	viewer/report/gather.h \
 	viewer/report/manifest.c \
 	viewer/report/manifest.h \
+	viewer/report/matrix.c \
+	viewer/report/matrix.h \
 	viewer/report/name-index.c \
 	viewer/report/name-index.h \
 	viewer/report/page.c \
