@@ -12,7 +12,7 @@ function anchorHere() {
 /* The live set of the anchor by the chosen grouping: bytes and count of each group, and the rows, the largest first. */
 async function liveSet(anchor) {
   const { by } = view;
-  const rows = liveAt(data, anchor);
+  const rows = Array.from(liveAt(data, anchor));
   if (!by) return { groups: [], rows };
   const groupOf = await groupTable(data, by);
   const groups = data.manifest.groups[by].series.map(({ name }) => ({ name, bytes: 0, count: 0 }));
