@@ -265,6 +265,7 @@ command_tests = \
 	tests/replay-t.sh \
 	tests/scale-viewer-t.sh \
 	tests/stack-text-t.sh \
+	tests/page-strip-t.sh \
 	tests/report-page-t.sh \
 	tests/reserved-t.sh \
 	tests/run-account-t.sh \

@@ -203,6 +203,19 @@ def check_series(model, seen, most):
             differs(f'groups {key} {axis}: sums', got, sums)
 
 
+def check_sizes_by_lifetimes(model, seen):
+    """The classes are those of `tidemark histogram`: digits of the lifetime, binary digits of the size."""
+    cells = {}
+    for life in model.lives:
+        lived = 20 if life.end is None else min(19, len(str(life.end - life.begin).lstrip('0')))
+        cell = cells.setdefault((life.size.bit_length(), lived), [0, 0])
+        cell[0] += 1
+        cell[1] += life.size
+    values = seen['sizes_by_lifetimes']['values']
+    differs('sizes_by_lifetimes', list(zip(*(values[name] for name in ('size', 'lived', 'allocations', 'bytes')))),
+            [(*place, *cells[place]) for place in sorted(cells)])
+
+
 def check_map(model, seen, most_rows, most):
     shift = 12
     lives = [life for life in model.lives if life.size]
@@ -254,8 +267,23 @@ def check_map(model, seen, most_rows, most):
         differs(f'map {axis}: cells', board['values']['share'], flat)
 
 
+def check_kept(seen, i, by_id, seen_there, there):
+    """Of the lives at an instant the largest are there, and all from its least size on."""
+    ns, least = (seen['anchors']['values'][name][i] for name in ('ns', 'least_bytes'))
+    wanted = seen['lives']['largest_count'] or len(there)
+    if seen_there == there:
+        differs(f'anchor {ns}: least_bytes', least, 0)
+        return
+    differs(f'anchor {ns}: lives that are none', seen_there - there, set())
+    differs(f'anchor {ns}: large lives that lack', [one for one in there - seen_there if by_id[one].size >= least], [])
+    differs(f'anchor {ns}: the largest', *(sorted((by_id[one].size for one in lives), reverse=True)[:wanted]
+                                           for lives in (seen_there, there)))
+    differs('lives: least_bytes', max(least, seen['lives']['least_bytes']), seen['lives']['least_bytes'])
+
+
 def check_anchors(model, seen, detail):
     anchors, lives = seen['anchors']['values'], seen['lives']['values']
+    differs('lives: rows', max(len(lives['size']), detail[5]), detail[5])
     if len(anchors['ns']) > max(detail[4], 1400):
         differs('anchors: rows', len(anchors['ns']), detail[4])
     differs('anchors: in order', anchors['ns'], sorted(set(anchors['ns'])))
@@ -289,12 +317,7 @@ def check_anchors(model, seen, detail):
                      if life.size and life.begin <= ns and (life.end is None or life.end >= ns)}
             seen_there = {allocation for begin, lived, _, allocation in kept
                           if begin <= ns and (not lived or ns < begin + lived)}
-            if exact:
-                differs(f'anchor {ns}: lives', seen_there, there)
-            else:
-                differs(f'anchor {ns}: lives that are none', seen_there - there, set())
-                differs(f'anchor {ns}: large lives that lack',
-                        {one for one in there - seen_there if by_id[one].size >= seen['lives']['least_bytes']}, set())
+            check_kept(seen, i, by_id, seen_there, there)
             differs(f'anchor {ns}: kept', (anchors['kept_count'][i], anchors['kept_bytes'][i]),
                     (len(seen_there), sum(by_id[one].size for one in seen_there)))
     # The reasons.
@@ -365,6 +388,7 @@ def check_model(trace, arguments):
     check_buckets(model, seen, False, detail[0])
     check_series(model, seen, detail[1])
     check_map(model, seen, detail[2], detail[3])
+    check_sizes_by_lifetimes(model, seen)
     check_anchors(model, seen, detail)
     check_peak_at(trace, seen, [argument for argument in arguments if not argument.startswith('--detail')])
 

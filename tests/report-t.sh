@@ -29,7 +29,7 @@ all_equal() {
     is "$(model model "$@") $(model commands "$@") $(model page "$@")" 'equal equal equal' "$tap_name"
 }
 
-plan 49
+plan 52
 
 trace=$scratch/t.db
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60), (3, 1, 7, 30, NULL);"
@@ -72,7 +72,7 @@ ok 'the page loads nothing: it has no address of the network' test "$(grep -c -e
 has_words "$(cat "$page")" "default-src 'none'" 'the page has a policy that loads nothing'
 
 python3 -c 'import sqlite3, zlib' 2>/dev/null || {
-    skip 28 'there is no python3 with sqlite3'
+    skip 31 'there is no python3 with sqlite3'
     done_testing
 }
 
@@ -119,9 +119,33 @@ make_trace "$scratch/many.db" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1
     WHERE x < 100000) SELECT x, 1, 100 + x % 7 * (x % 5 = 0), 10 * x, 10 * x + 900000 FROM c;"
 is "$(model model "$scratch/many.db" --detail=small) $(model page "$scratch/many.db" --detail=small)" 'equal equal' \
     'where too many are live the largest are kept, and a sample of those of the least size'
-"$tidemark" report --json --detail=small "$scratch/many.db" >"$scratch/out"
-is "$(grep -c 'instants are left out' "$scratch/out") $(grep -c 'are listed; the sums are those of all' "$scratch/out")" '1 1' \
-    'the data says what was left out'
+# Most stay: an instant has 5,000 of 35,000, and all instants together not many more.
+make_trace "$scratch/steady.db" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c
+    WHERE x < 60000) SELECT x, 1, iif(x <= 35000, 100 + x * 7919 % 35023, 50), 10 * x, iif(x <= 35000, NULL, 10 * x + 9)
+    FROM c;"
+"$tidemark" report --json --detail=small "$scratch/steady.db" >"$scratch/out"
+is "$(model model "$scratch/steady.db" --detail=small) $(grep -c 'instants are left out' "$scratch/out") $(
+    grep -o 'only the [0-9]* largest allocations are listed' "$scratch/out")" \
+    'equal 0 only the 5000 largest allocations are listed' 'of each instant there are the 5,000 largest allocations'
+# Small ones at first and large ones later: what is large among the first is small among all.
+make_trace "$scratch/grows.db" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c
+    WHERE x < 100000) SELECT x, 1, iif(x <= 50000, 1 + x * 7919 % 50000, 1000000 + x * 104729 % 50000), 10 * x,
+    iif(x <= 50000, 500000 + x % 100, 2000000) FROM c;"
+is "$(model model "$scratch/grows.db" --detail=small) $("$tidemark" report --json --detail=small "$scratch/grows.db" |
+    python3 -c 'import json, sys
+data = json.load(sys.stdin)
+values = data["anchors"]["values"]
+least = list(zip(values["ns"], values["least_bytes"]))
+print(min(1000 < one < 50001 for ns, one in least if 300000 < ns < 500000),
+      min(one > 1000000 for ns, one in least if 800000 < ns))')" \
+    'equal True True' 'each instant has a least size of its own'
+make_trace "$scratch/turns.db" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c
+    WHERE x < 100000) SELECT x, 1, 100 + x * 7919 % 100003, 10 * x, 10 * x + 90000 FROM c;"
+is "$(model model "$scratch/turns.db" --detail=small) $(model page "$scratch/turns.db" --detail=small)" 'equal equal' \
+    'where the largest of all instants are too many, there are fewer instants, and fewer of the largest'
+"$tidemark" report --json --detail=small "$scratch/turns.db" >"$scratch/out"
+is "$(grep -c 'instants are left out' "$scratch/out") $(grep -o 'only the [0-9]* largest allocations are listed' "$scratch/out")" \
+    '1 only the 1250 largest allocations are listed' 'the data says what was left out'
 
 # Many stacks, streams and threads.
 make_trace "$scratch/wide.db" "CREATE TEMP TABLE number(n INTEGER PRIMARY KEY);

@@ -49,6 +49,9 @@ static const struct command *const report_commands[] = {
 #define REPORT_COLUMNS_ALL    (16 * REPORT_COLUMNS)
 #define REPORT_COLUMNS_FEWEST 16
 
+/* Those that read a trace have figures of each layer. Where it has more layers than this they read it one by one. */
+#define REPORT_LAYERS_TOGETHER 16384
+
 /* What a command answers. It changes the filter of its view, so it has one of its own. */
 struct report_answer {
     const struct command *command;
@@ -154,7 +157,7 @@ static int
 report_read(struct report_trace *trace)
 {
     struct joint_caller callers[REPORT_COMMANDS + 2];
-    size_t count = 0;
+    size_t count = 0, together;
     int status = report_views(trace);
 
     memset(callers, 0, sizeof(callers));
@@ -162,8 +165,9 @@ report_read(struct report_trace *trace)
         callers[count++] = (struct joint_caller){ .run = report_run_answer, .context = &trace->answers[i] };
     callers[count++] = (struct joint_caller){ .run = report_run_timeline, .context = trace };
     callers[count++] = (struct joint_caller){ .run = report_run_gather, .context = trace };
-    if (status == COMMAND_FINE)
-        status = joint_run(&trace->joint, &trace->view.trace, callers, count);
+    together = trace->view.layers.count > REPORT_LAYERS_TOGETHER ? 1 : count;
+    for (size_t i = 0; i < count && status == COMMAND_FINE; i += together)
+        status = joint_run(&trace->joint, &trace->view.trace, callers + i, together);
     trace->view.trace.share = NULL;
     for (size_t i = 0; i < REPORT_COMMANDS && status == COMMAND_FINE; i++) {
         bool answered = callers[i].status == COMMAND_FINE || callers[i].status == COMMAND_FINDING;

@@ -87,6 +87,9 @@ report_label(struct report *report, const char *title, const char *format, ...)
     char text[512];
     va_list arguments;
 
+    /* It is for people, and there may be one for each of 13,107 memories. */
+    if (report->options.format == REPORT_JSON)
+        return;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);

@@ -18,10 +18,13 @@ function readTheme() {
   }
 }
 
+/* On paper all pictures are as wide, whatever the window was; the style keeps their shape. */
+const drawnWidth = (canvas) => (printing ? 1000 : canvas.clientWidth || 800);
+
 /* The canvas' context, cleared, in CSS pixels; at twice the resolution where it is printed. */
 function begin(canvas) {
   const ratio = printing ? 2 : Math.min(window.devicePixelRatio || 1, 2);
-  const width = canvas.clientWidth || 800;
+  const width = drawnWidth(canvas);
   const height = canvas.clientHeight || 200;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
@@ -75,7 +78,7 @@ function fitted(pen, text, width) {
   if (pen.measureText(text).width <= width) return text;
   let length = Math.max(0, Math.floor(text.length * width / pen.measureText(text).width) - 1);
   while (length > 0 && pen.measureText(text.slice(0, length) + '…').width > width) length--;
-  return length > 0 ? text.slice(0, length) + '…' : '';
+  return length > 2 ? text.slice(0, length) + '…' : '';   /* two letters tell nothing */
 }
 
 function swatch(group) {

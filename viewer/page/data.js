@@ -6,21 +6,44 @@ const WHY = [[1, 'the peak'], [2, 'a summit'], [4, 'an end of a plateau'], [8, '
   [64, 'an even spread']];
 const data = { manifest: null, groupings: [], missing: new Set() };   /* missing: fields that a table lacked */
 
+/* Give back an array's memory at once: what a garbage collector is to find lay about for as long as the page was open. */
+const release = (array) => array.buffer.transfer?.(0);
+
 /* The one place that knows where blocks lie: elements of this page, each read once. The test reads them again. */
 async function rawBlock(block) {
   const element = byId(block.id);
-  const text = element.textContent.trim();
+  const text = element.textContent;
   if (!location.hash.startsWith('#selftest')) element.remove();
-  const packed = Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-  return new Uint8Array(await new Response(plain).arrayBuffer());
+  return inflate(Uint8Array.fromBase64 ? Uint8Array.fromBase64(text) : Uint8Array.from(atob(text), (c) => c.charCodeAt(0)), block);
+}
+
+/* Raw deflate, part by part into an array of as many bytes as the block is said to have. Takes `packed`. */
+async function inflate(packed, { id, bytes: size }) {
+  const plain = new Uint8Array(size);
+  const { readable, writable } = new DecompressionStream('deflate-raw');
+  const writer = writable.getWriter();
+  const reader = readable.getReader();
+  let at = 0;
+  writer.write(packed).then(() => writer.close()).catch(() => {});   /* the reader tells of it */
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    if (at + part.value.length > size) throw new Error(`block ${id} has more than ${size} bytes`);
+    plain.set(part.value, at);
+    at += part.value.length;
+    release(part.value);
+  }
+  release(packed);
+  if (at !== size) throw new Error(`block ${id} has ${at} bytes, not ${size}`);
+  return plain;
 }
 
 /* A block's value: the object of one in JSON, or the columns by name. */
 async function read(block) {
   const raw = await rawBlock(block);
-  if (raw.length !== block.bytes) throw new Error(`block ${block.id} has ${raw.length} bytes, not ${block.bytes}`);
-  if (block.code === 'json') return JSON.parse(new TextDecoder().decode(raw));
+  if (block.code === 'json') {
+    const value = JSON.parse(new TextDecoder().decode(raw));
+    release(raw);
+    return value;
+  }
   const columns = { rows: block.rows };
   let at = 0;
   for (const { name, code } of block.columns) {
@@ -28,6 +51,7 @@ async function read(block) {
     else [columns[name], at] = numbers(raw, at, block.rows, code === 'delta');
   }
   if (at !== raw.length) throw new Error(`block ${block.id} has ${raw.length - at} bytes too many`);
+  if (block.columns.every(({ code }) => code !== 'u8')) release(raw);
   return columns;
 }
 
@@ -52,7 +76,7 @@ function numbers(raw, at, rows, isDelta) {
   if (at > raw.length) throw new Error('a block ends early');
   /* 250,000 lives have 11 columns, most of small numbers. */
   const Fitting = least < 0 || most >= 2 ** 32 ? Float64Array : most < 2 ** 16 ? Uint16Array : Uint32Array;
-  return [Fitting.from(scratch.subarray(0, rows)), at];
+  return [new Fitting(scratch.subarray(0, rows)), at];
 }
 
 /* Read once, and the same promise for all who ask. */
@@ -76,15 +100,18 @@ async function openData(manifest) {
 /* What the first picture can do without. */
 async function openRest(source) {
   const { manifest } = source;
-  [source.lives, source.names, source.reports, source.failures, source.diff] = await Promise.all([read(manifest.lives),
-    read(manifest.names), read(manifest.reports), read(manifest.failures), manifest.diff ? read(manifest.diff) : null]);
+  [source.lives, source.names, source.reports, source.failures, source.matrix, source.diff] = await Promise.all([read(manifest.lives),
+    read(manifest.names), read(manifest.reports), read(manifest.failures), read(manifest.sizes_by_lifetimes),
+    manifest.diff ? read(manifest.diff) : null]);
   source.map = manifest.map && { time: await read(manifest.map.time), events: await read(manifest.map.by_event) };
 }
 
 /* Minima and maxima, each level with half as many buckets as the one before. */
 async function pyramid(block) {
   const { least, spread, events, rows } = await read(block);
-  const most = Float64Array.from(least, (value, i) => value + spread[i]);
+  const most = new Float64Array(rows);
+  for (let i = 0; i < rows; i++) most[i] = least[i] + spread[i];
+  release(spread);
   const levels = [{ least, most }];
   for (let n = rows; n > 1; n = levels.at(-1).least.length) {
     const below = levels.at(-1);
@@ -190,14 +217,15 @@ function nearestAnchor(ns) {
 
 const whyOf = (anchor) => WHY.filter(([bit]) => data.anchors.why[anchor] & bit).map(([, word]) => word).join(', ');
 
-/* The rows of `lives` that were live at an anchor. */
+/* The rows of `lives` that were live at an anchor, in an array that the next call uses again. */
 function liveAt(source, anchor) {
   const { alloc_ns: alloc, lived } = source.lives;
   const ns = source.anchors.ns[anchor];
-  const rows = [];
+  const rows = source.liveRows ??= new Uint32Array(alloc.length);
   const behind = firstBehind(alloc, ns);
-  for (let i = 0; i < behind; i++) if (lived[i] === 0 || ns < alloc[i] + lived[i]) rows.push(i);
-  return rows;
+  let length = 0;
+  for (let i = 0; i < behind; i++) if (lived[i] === 0 || ns < alloc[i] + lived[i]) rows[length++] = i;
+  return rows.subarray(0, length);
 }
 
 /* Which of the series of a grouping a life belongs to, as a table from what tells it; -1: none. */

@@ -64,6 +64,23 @@ function shortened(text, length) {
   return text.length <= length ? text : text.slice(0, length >> 1) + '…' + text.slice(-(length >> 1));
 }
 
+/* How many letters all texts begin with alike. */
+function alike(texts) {
+  let length = texts.length > 1 ? texts[0].length : 0;
+  for (const text of texts) while (!text.startsWith(texts[0].slice(0, length))) length--;
+  return length;
+}
+
+/* A function that takes from names longer than `length` the beginning and the end that all of them share. */
+function toldApart(names, length) {
+  const long = names.filter((name) => name.length > length);
+  const [head, tail] = [alike(long), alike(long.map((name) => [...name].reverse().join('')))].map((same) => (same > 3 ? same : 0));
+  return (name) => {
+    const rest = name.slice(head, name.length - tail);
+    return name.length > length && rest.length > 1 ? (head ? '…' : '') + rest + (tail ? '…' : '') : name;
+  };
+}
+
 const byId = (id) => document.getElementById(id);
 
 /* Round numbers between from and to, at most `most` of them. */

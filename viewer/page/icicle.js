@@ -64,24 +64,27 @@ function placeIcicle(width) {
   const boxes = [];
   const focus = icicle.focus ?? icicle.root;
   const found = view.search.toLowerCase();
-  const put = (at, x, size, depth, group) => {
-    const box = { at, x, size, depth, group, match: found !== '' && at.name.toLowerCase().includes(found) };
+  const put = (at, x, size, depth, group, common) => {
+    const box = { at, x, size, depth, group, common, match: found !== '' && at.name.toLowerCase().includes(found) };
     boxes.push(box);
     let left = x;
-    [...at.children.values()].sort((a, b) => b.bytes - a.bytes).forEach((child, i) => {
+    const children = [...at.children.values()].sort((a, b) => b.bytes - a.bytes);
+    /* Where there is little room, a name goes without what its neighbours begin with, too. */
+    const same = alike(children.map(({ name }) => name).filter((name) => !name.startsWith('(')));
+    children.forEach((child, i) => {
       const part = at.bytes ? child.bytes / at.bytes * size : 0;
-      if (part >= .5) put(child, left, part, depth + 1, depth ? group : i);
+      if (part >= .5) put(child, left, part, depth + 1, depth ? group : i, same);
       left += part;
     });
   };
-  put(focus, 0, width, 0, 0);
+  put(focus, 0, width, 0, 0, 0);
   return boxes;
 }
 
 function drawIcicle() {
   if (!icicle.root) return;
   const canvas = byId('icicle-canvas');
-  icicle.boxes = placeIcicle(canvas.clientWidth || 800);
+  icicle.boxes = placeIcicle(drawnWidth(canvas));
   const depth = icicle.boxes.reduce((most, box) => Math.max(most, box.depth), 0);
   canvas.style.height = Math.max(2, depth + 1) * ROW + 2 + 'px';
   const { pen } = begin(canvas);
@@ -101,8 +104,11 @@ function drawIcicle() {
     if (wide < 30) continue;
     pen.fillStyle = theme.ink;
     const of = bytes(box.at.bytes);
-    const full = pen.measureText(box.at.name + '  ' + of).width + 12 <= wide;
-    pen.fillText(fitted(pen, full ? box.at.name + '  ' + of : box.at.name, wide - 10), box.x + 5, y + ROW / 2);
+    const room = (text) => pen.measureText(text).width + 12 <= wide;
+    const { name } = box.at;
+    const isShort = room(name) || box.common < 4 || name.startsWith('(');
+    const text = room(name + '  ' + of) ? name + '  ' + of : isShort ? name : '…' + name.slice(box.common);
+    pen.fillText(fitted(pen, text, wide - 10), box.x + 5, y + ROW / 2);
   }
   byId('icicle-up').disabled = !icicle.focus?.parent;
 }

@@ -12,7 +12,7 @@ function anchorHere() {
 /* The live set of the anchor by the chosen grouping: bytes and count of each group, and the rows, the largest first. */
 async function liveSet(anchor) {
   const { by } = view;
-  const rows = liveAt(data, anchor);
+  const rows = Array.from(liveAt(data, anchor));
   if (!by) return { groups: [], rows };
   const groupOf = await groupTable(data, by);
   const groups = data.manifest.groups[by].series.map(({ name }) => ({ name, bytes: 0, count: 0 }));
@@ -47,7 +47,7 @@ async function exactInstant(anchor) {
   make('div', { className: 'quiet' }, plural(anchors.count[anchor], 'allocation') + ' live' + rivalText()),
   bars(groups.map((group, g) => ({ ...group, group: g })), anchors.bytes[anchor])];
   if (missing) {
-    content.push(make('p', { className: 'quiet' }, `${plural(missing, 'allocation')} smaller than ${bytes(data.manifest.lives.least_bytes)}, ` +
+    content.push(make('p', { className: 'quiet' }, `${plural(missing, 'allocation')} of at most ${bytes(anchors.least_bytes[anchor] - 1)}, ` +
       `${bytes(anchors.bytes[anchor] - anchors.kept_bytes[anchor])} together, are not in the page.`));
   }
   if (!rows.length) return content;

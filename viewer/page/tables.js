@@ -25,7 +25,8 @@ function listed(title, rows, text) {
 }
 
 function frameList(words, title) {
-  return make('ol', { title: title ?? '' }, words.map((word) => make('li', null, word)));
+  const parts = (word) => word.split(/(?<=[/.])/).flatMap((part) => [part, make('wbr')]);   /* where a line may end */
+  return make('ol', { title: title ?? '' }, words.map((word) => make('li', null, parts(word))));
 }
 
 /* How a column shows a value; `right` those that stand at the right edge. */
@@ -109,7 +110,6 @@ function fragmentationTab({ fragmentation }) {
     'stream: text stream | live: bytes live_bytes | rounding: bytes internal_bytes | blocks: count live_count | chunks: count chunks')];
 }
 
-/* Sizes across, lifetimes down: exact sums at the edges, and, of the allocations in the page, how they go together. */
 function sizesTab({ histogram }) {
   if (!histogram?.allocations) return none('There are no allocations.');
   const sums = 'allocations: count allocations | share: meter allocations_share | bytes: bytes total_bytes | share: meter total_share | ' +
@@ -117,35 +117,53 @@ function sizesTab({ histogram }) {
   const lived = histogram.lifetimes.map((row) => ({ ...row, from: row.from_ns === null ? 'to the end' : 'from ' + time(row.from_ns) }));
   return [facts([['allocations', count(histogram.allocations)], ['bytes in all', bytes(histogram.total_bytes)],
     ['different sizes', count(histogram.sizes_count)]]),
-  ...titled('Size by lifetime, of the allocations that the page knows'), sizeGrid(), make('div', { className: 'two' },
+  ...titled('Size by lifetime', heatMap('allocations'), heatMap('bytes')), make('div', { className: 'two' },
     make('div', null, listed('Sizes', histogram.sizes, 'from: bytes from_bytes | ' + sums)),
     make('div', null, listed('Lifetimes', lived, 'lived: text from | ' + sums))),
   ...listed('Exact sizes', histogram.exact, `size: count size | ${sums} | live at the end: count live_count`)];
 }
 
-function sizeGrid() {
-  const { lives } = data;
+const LIVED_ON = 20;   /* the class of what was never freed */
+const livedText = (lived) => (lived === LIVED_ON ? 'to the end' : lived ? 'from ' + time(10 ** (lived - 1)) : '0 ns');
+const sizeText = (size) => (size ? bytes(2 ** (size - 1), 0) : '0 B');
+const SHORT = [['E', 1e18], ['P', 1e15], ['T', 1e12], ['G', 1e9], ['M', 1e6], ['k', 1e3], ['', 0]];
+
+/* Three digits that count: a cell is small. */
+function brief(value) {
+  const [unit, scale] = SHORT.find(([, least]) => value >= least * .9995);
+  return unit ? number(value / scale, value < 9.995 * scale ? 2 : value < 99.95 * scale ? 1 : 0) + unit : count(value);
+}
+
+/* Sizes across, lifetimes down, in the classes of the tables below; two classes of sizes in one column where there are
+   many. A colour says how near a cell is to the largest, by logarithms; the figure stands in it, for who sees no colours. */
+function heatMap(figure) {
+  const { lived, rows, [figure]: values } = data.matrix;
+  const fold = new Set(data.matrix.size).size > 14 ? (size) => size - (size > 0 && size % 2 === 0) : (size) => size;
+  const size = Array.from(data.matrix.size, fold);
+  const sizes = [...new Set(size)].sort((a, b) => a - b);
+  const ages = [...new Set(lived)].sort((a, b) => a - b);
   const cells = new Map();
-  const [sizes, ages] = [new Set(), new Set()];
-  for (let i = 0; i < lives.rows; i++) {
-    const size = lives.size[i] ? Math.floor(Math.log2(lives.size[i]) / 2) * 2 : -1;
-    const age = lives.lived[i] ? Math.floor(Math.log10(Math.max(1, lives.lived[i] - 1))) : 99;
-    sizes.add(size);
-    ages.add(age);
-    cells.set(size + ',' + age, (cells.get(size + ',' + age) ?? 0) + 1);
-  }
-  const most = Math.log(1 + Math.max(1, ...cells.values()));
-  const order = [...sizes].sort((a, b) => a - b);
-  const row = (age) => make('tr', null, make('th', { scope: 'row' }, age === 99 ? 'to the end' : 'from ' + time(10 ** age)), order.map((size) => {
-    const value = cells.get(size + ',' + age) ?? 0;
-    const cell = make('td', null, value ? count(value) : '');
-    const part = Math.log(1 + value) / most;
-    cell.style.background = value ? `color-mix(in srgb, var(--accent) ${Math.round(8 + part * 42)}%, var(--paper))` : 'var(--ground)';
-    return cell;
-  }));
-  return scrolled(make('table', { className: 'grid' }, make('thead', null, make('tr', null, make('th', null, 'lived'),
-    order.map((size) => make('th', { scope: 'col', className: 'n' }, size < 0 ? '0 B' : bytes(2 ** size, 0))))),
-  make('tbody', null, [...ages].sort((a, b) => a - b).map(row))));
+  for (let i = 0; i < rows; i++) cells.set(size[i] * 32 + lived[i], (cells.get(size[i] * 32 + lived[i]) ?? 0) + values[i]);
+  const at = (column, age) => cells.get(column * 32 + age) ?? 0;
+  const sum = (list) => list.reduce((all, value) => all + value, 0);
+  const most = Math.log2(1 + Math.max(0, ...cells.values()));
+  const text = figure === 'bytes' ? (value) => bytes(value) : brief;
+  const cell = (value, what) => {
+    const box = make('td', { title: what + ': ' + (figure === 'bytes' ? bytes(value) : count(value)) }, value ? text(value) : '');
+    const part = most ? Math.log2(1 + value) / most : 0;
+    if (value) box.style.background = `color-mix(in srgb, var(--accent) ${Math.round(6 + part ** 3 * 49)}%, var(--paper))`;
+    return box;
+  };
+  const head = (scope, words) => make('th', { scope }, words);
+  const body = ages.map((age) => make('tr', null, head('row', livedText(age)),
+    sizes.map((column) => cell(at(column, age), `${sizeText(column)} and more, ${livedText(age)}`)),
+    make('td', { className: 'sum' }, text(sum(sizes.map((column) => at(column, age)))))));
+  const foot = make('tr', null, head('row', 'all'), sizes.map((column) => make('td', { className: 'sum' }, text(sum(ages.map((age) => at(column, age)))))),
+    make('td', { className: 'sum' }, text(sum(values))));
+  return scrolled(make('table', { className: 'grid' },
+    make('caption', null, `${figure === 'bytes' ? 'Bytes' : 'Allocations'}: a column for each size, from so many bytes on; a row for each lifetime`),
+    make('thead', null, make('tr', null, head('col', 'lived'), sizes.map((column) => head('col', sizeText(column))), head('col', 'all'))),
+    make('tbody', null, body, foot)));
 }
 
 function whoTab({ top }) {
@@ -300,7 +318,7 @@ function fillVerdict() {
   const items = [[!manifest.complete || manifest.lost_events > 0, manifest.lost_events ? `Incomplete: ${plural(manifest.lost_events, 'event')} lost` : 'Incomplete', 'about'],
     [manifest.ended === 'killed', 'The program was killed', 'about'], [manifest.ended === 'running', 'Still recording', 'about'],
     [true, peak ? `Peak ${bytes(peak.bytes)} at ${time(peak.ns)} in ${plural(peak.count, 'allocation')}` : 'Nothing was ever live', 'peak', peak?.ns],
-    ...memory.map((row) => [true, `${row.peak_is_exact === false ? 'At least ' : ''}${bytes(row.peak_bytes)} reserved${manifest.reserved.length > 1 ? ' of ' + row.name : ''}`, 'fragmentation']),
+    ...memory.map((row) => [true, `${manifest.reserved.length > 1 ? row.name + ': ' : ''}${row.peak_is_exact === false ? 'at least ' : ''}${bytes(row.peak_bytes)} reserved`, 'fragmentation']),
     [true, plural(manifest.failures_count, 'failure'), 'failures'],
     [peak, live.count ? `${bytes(live.bytes)} never freed` : 'All was freed', 'leaks'],
     [manifest.second?.peak, `Second trace: peak ${bytes(manifest.second?.peak?.bytes)}`, 'diff'],

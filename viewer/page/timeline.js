@@ -296,11 +296,12 @@ const GROUPING_WORDS = { size: 'size class', tag: 'tag', thread: 'thread', strea
 
 function fillLegend() {
   const list = byId('legend');
+  const brief = toldApart((data.manifest.groups[view.by]?.series ?? []).map((row) => row.name ?? ''), 30);
   const rows = (data.manifest.groups[view.by]?.series ?? []).map((row, group) => {
     const off = view.hidden.has(group);
     const button = make('button', { type: 'button', className: off ? 'off' : '', title: (row.name ?? '(none)') +
       (row.peak_bytes === null ? '' : `, ${bytes(row.peak_bytes)} at most`), 'aria-pressed': String(!off) },
-    swatch(group), make('span', null, shortened(row.name || '(none)', 30)));
+    swatch(group), make('span', null, shortened(brief(row.name ?? '') || '(none)', 30)));
     button.addEventListener('click', () => {
       if (!view.hidden.delete(group)) view.hidden.add(group);
       fillLegend();
@@ -312,7 +313,8 @@ function fillLegend() {
   rows.push(rule('total', 'all'));
   if (data.reserved.some((memory) => memory.columns)) rows.push(rule('reserved', 'reserved'));
   for (const memory of data.reserved) {
-    if (memory.limit_bytes !== null) rows.push(rule('limit', 'limit ' + bytes(memory.limit_bytes)));
+    const whose = data.reserved.length > 1 ? ' of ' + memory.name : '';
+    if (memory.limit_bytes !== null) rows.push(rule('limit', 'limit ' + bytes(memory.limit_bytes) + whose));
   }
   if (data.manifest.failures_count) rows.push(rule('limit', plural(data.manifest.failures_count, 'failure')));
   if (rival) rows.push(rule('other', 'second trace: ' + (rival.manifest.trace.file ?? 'B')));

@@ -18,6 +18,7 @@ anchors_free(struct anchors *anchors)
 {
     free(anchors->list);
     free(anchors->lives);
+    free(anchors->ranks);
     *anchors = (struct anchors){ 0 };
 }
 
@@ -61,6 +62,10 @@ anchors_clear(struct anchors *anchors)
     anchors->passed = 0;
     anchors->last_event = 0;
     anchors->life_count = 0;
+    anchors->largest = 0;
+    anchors->ranked = 0;
+    for (size_t i = 0; i < anchors->count; i++)
+        anchors->list[i].rank = (struct anchor_rank){ 0, 0 };
 }
 
 void
@@ -94,31 +99,82 @@ anchors_behind(const struct anchors *anchors, uint64_t event)
     return from;
 }
 
-/* Whether the life reaches up to an instant: it begins before it, and ends behind. */
-static bool
-anchors_has(const struct anchors *anchors, const struct kept_life *life)
-{
-    size_t place = anchors_behind(anchors, life->event);
+/* The passed instants in a life. */
+struct anchor_span {
+    size_t from, to;
+};
 
-    return place < anchors->passed &&
-           (life->lived == 0 || (uint64_t)anchors->list[place].ns - (uint64_t)life->alloc_ns < life->lived);
+static struct anchor_span
+anchors_span(const struct anchors *anchors, const struct kept_life *life)
+{
+    struct anchor_span span = { anchors_behind(anchors, life->event), anchors->passed };
+    size_t low = span.from;
+
+    while (life->lived != 0 && low < span.to) {
+        size_t middle = low + (span.to - low) / 2;
+
+        if ((uint64_t)anchors->list[middle].ns - (uint64_t)life->alloc_ns < life->lived)
+            low = middle + 1;
+        else
+            span.to = middle;
+    }
+    return span;
 }
 
-/* A number without order, for a sample. */
-static uint64_t
-anchors_hash(int64_t allocation_id)
+static struct anchor_rank
+anchors_rank(const struct kept_life *life)
 {
-    uint64_t hash = (uint64_t)allocation_id * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t sample = (uint64_t)life->allocation_id * UINT64_C(0x9e3779b97f4a7c15);
 
-    return hash ^ hash >> 32;
+    return (struct anchor_rank){ life->size, sample ^ sample >> 32 };
 }
 
-/* Whether its size lets it be kept. */
 static inline bool
-anchors_takes(const struct anchors *anchors, uint64_t size, int64_t allocation_id)
+anchors_is_lower(const struct anchor_rank *one, const struct anchor_rank *other)
 {
-    return size >= anchors->least_bytes || (anchors->mask != 0 && size + 1 == anchors->least_bytes &&
-                                            (anchors_hash(allocation_id) & anchors->mask) == 0);
+    return one->size != other->size ? one->size < other->size : one->sample < other->sample;
+}
+
+/* Make the tree: a node's children are at twice its place, the leaves at `ranked` and behind. False: no memory. */
+static bool
+anchors_plant(struct anchors *anchors)
+{
+    size_t count = anchors->passed;
+    struct anchor_rank *tree = realloc(anchors->ranks, (2 * count + 1) * sizeof(*tree));
+
+    if (tree == NULL)
+        return false;
+    anchors->ranks = tree;
+    anchors->ranked = count;
+    for (size_t i = 0; i < count; i++)
+        tree[count + i] = anchors->list[i].rank;
+    for (size_t i = count; i-- > 1;)
+        tree[i] = anchors_is_lower(&tree[2 * i], &tree[2 * i + 1]) ? tree[2 * i] : tree[2 * i + 1];
+    return true;
+}
+
+/* Whether the life ranks so high that it may be kept for one of the instants in it. */
+static bool
+anchors_takes(const struct anchors *anchors, const struct kept_life *life)
+{
+    struct anchor_span span;
+    struct anchor_rank rank;
+    bool taken = anchors->largest == 0;
+
+    if (taken)
+        return true;
+    span = anchors_span(anchors, life);
+    if (span.to > anchors->ranked)
+        return true;
+    rank = anchors_rank(life);
+    for (size_t from = span.from + anchors->ranked, to = span.to + anchors->ranked; from < to && !taken;
+         from /= 2, to /= 2) {
+        if (from % 2 == 1)
+            taken = !anchors_is_lower(&rank, &anchors->ranks[from++]);
+        if (to % 2 == 1 && !taken)
+            taken = !anchors_is_lower(&rank, &anchors->ranks[--to]);
+    }
+    return taken;
 }
 
 /* Leave out every second instant: of the spread alone, if that is half of all or more. */
@@ -146,76 +202,87 @@ anchors_halve(struct anchors *anchors)
     anchors->last_event = passed > 0 ? anchors->list[passed - 1].event : 0;
 }
 
+/* The highest rank first. */
 static int
-anchors_compare_sizes(const void *a, const void *b)
+anchors_compare_ranks(const void *a, const void *b)
 {
-    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+    struct anchor_rank one = anchors_rank(a), other = anchors_rank(b);
 
-    return (one > other) - (one < other);
+    return anchors_is_lower(&one, &other) - anchors_is_lower(&other, &one);
 }
 
-/* Leave out the smaller half of the allocations, or a half of those of the smallest size. */
+/* The first instant from `at` on that has not all it wants: `next` has a later one for each that has. */
+static size_t
+anchors_wanting(size_t *next, size_t at)
+{
+    while (next[at] != at) {
+        next[at] = next[next[at]];
+        at = next[at];
+    }
+    return at;
+}
+
+/* Keep those that are among the largest at an instant: the highest rank first goes to each instant that has room. */
 static void
-anchors_raise(struct anchors *anchors)
+anchors_select(struct anchors *anchors)
 {
-    uint64_t *sizes = malloc(anchors->life_count * sizeof(*sizes));
-    uint64_t least, median;
+    size_t instants = anchors->passed, count = 0;
+    size_t *next = malloc((instants + 1) * sizeof(*next)), *held = calloc(instants + 1, sizeof(*held));
 
-    if (sizes == NULL) {
-        anchors->failed = true;
-        return;
+    anchors->failed = next == NULL || held == NULL;
+    for (size_t i = 0; i <= instants && !anchors->failed; i++)
+        next[i] = i;
+    if (!anchors->failed && anchors->life_count > 0)
+        qsort(anchors->lives, anchors->life_count, sizeof(*anchors->lives), anchors_compare_ranks);
+    for (size_t i = 0; i < anchors->life_count && !anchors->failed; i++) {
+        struct anchor_span span = anchors_span(anchors, &anchors->lives[i]);
+        size_t at = anchors_wanting(next, span.from);
+
+        if (at >= span.to)
+            continue;
+        for (; at < span.to; at = anchors_wanting(next, at)) {
+            if (++held[at] == anchors->largest) {
+                anchors->list[at].rank = anchors_rank(&anchors->lives[i]);
+                next[at] = at + 1;
+            } else {
+                at++;
+            }
+        }
+        anchors->lives[count++] = anchors->lives[i];
     }
-    for (size_t i = 0; i < anchors->life_count; i++)
-        sizes[i] = anchors->lives[i].size;
-    qsort(sizes, anchors->life_count, sizeof(*sizes), anchors_compare_sizes);
-    least = sizes[0];
-    median = sizes[anchors->life_count / 2];
-    free(sizes);
-    if (median > least) {
-        anchors->least_bytes = median;
-        anchors->mask = 0;
-    } else if (anchors->mask != 0 && least + 1 == anchors->least_bytes) {
-        anchors->mask = anchors->mask << 1 | 1;
-    } else {
-        anchors->least_bytes = least + 1;
-        anchors->mask = 1;
-    }
+    anchors->life_count = count;
+    free(next);
+    free(held);
+    anchors->failed = anchors->failed || !anchors_plant(anchors);
 }
 
-/* Too many allocations are kept: keep fewer. */
+/* Keep no more than `lives_most`. */
 static void
 anchors_thin(struct anchors *anchors)
 {
-    size_t count = 0;
+    if (anchors->largest == 0)
+        anchors->largest = ANCHORS_LARGEST;
+    anchors_select(anchors);
+    while (anchors->life_count > anchors->lives_most && !anchors->failed) {
+        bool may_halve = anchors->count >= 2 * ANCHORS_FEWEST;
 
-    if (anchors->count > ANCHORS_FEWEST)
-        anchors_halve(anchors);
-    else
-        anchors_raise(anchors);
-    for (size_t i = 0; i < anchors->life_count; i++) {
-        const struct kept_life *life = &anchors->lives[i];
-
-        if (anchors_takes(anchors, life->size, life->allocation_id) && anchors_has(anchors, life))
-            anchors->lives[count++] = *life;
+        /* Half of the instants, then half of the largest of each, and so on. */
+        if (may_halve && anchors->count * ANCHORS_LARGEST >= anchors->chosen * anchors->largest)
+            anchors_halve(anchors);
+        else
+            anchors->largest /= 2;
+        anchors_select(anchors);
     }
-    anchors->life_count = count;
 }
 
 void
 anchors_keep(struct anchors *anchors, const struct scan_life *life)
 {
-    if (life->event >= anchors->last_event || scan_live_count(life) == 0 ||
-        !anchors_takes(anchors, life->size, life->allocation_id))
+    struct kept_life kept;
+
+    if (life->event >= anchors->last_event || scan_live_count(life) == 0 || anchors->failed)
         return;
-    while (anchors->life_count >= anchors->lives_most && !anchors->failed)
-        anchors_thin(anchors);
-    if (life->event >= anchors->last_event || !anchors_takes(anchors, life->size, life->allocation_id))
-        return;
-    if (anchors->failed || !tidei_grow(&anchors->lives, &anchors->life_capacity, anchors->life_count, 1)) {
-        anchors->failed = true;
-        return;
-    }
-    anchors->lives[anchors->life_count++] = (struct kept_life){
+    kept = (struct kept_life){
         .allocation_id = life->allocation_id,
         .alloc_ns = life->alloc_ns,
         .lived = life->freed ? (uint64_t)life->free_ns - (uint64_t)life->alloc_ns + 1 : 0,
@@ -228,6 +295,16 @@ anchors_keep(struct anchors *anchors, const struct scan_life *life)
         .stream_id = life->alloc_stream_id,
         .layer_id = life->layer_id,
     };
+    if (!anchors_takes(anchors, &kept))
+        return;
+    if (!tidei_grow(&anchors->lives, &anchors->life_capacity, anchors->life_count, 1)) {
+        anchors->failed = true;
+        return;
+    }
+    anchors->lives[anchors->life_count++] = kept;
+    /* Each choice looks at all that are kept, so some more are let in before. */
+    if (anchors->life_count > anchors->lives_most + anchors->lives_most / 4)
+        anchors_thin(anchors);
 }
 
 static int
@@ -249,32 +326,30 @@ anchors_count_kept(struct anchors *anchors)
         anchors->list[i].kept_bytes = anchors->list[i].kept_count = 0;
     for (size_t i = 0; i < anchors->life_count; i++) {
         const struct kept_life *life = &anchors->lives[i];
-        size_t from = anchors_behind(anchors, life->event), to = anchors->count, low = from;
+        struct anchor_span span = anchors_span(anchors, life);
 
-        while (life->lived != 0 && low < to) {
-            size_t middle = low + (to - low) / 2;
-
-            if ((uint64_t)anchors->list[middle].ns - (uint64_t)life->alloc_ns < life->lived)
-                low = middle + 1;
-            else
-                to = middle;
-        }
-        anchors->list[from].kept_bytes += life->size;
-        anchors->list[from].kept_count++;
-        if (to < anchors->count) {
-            anchors->list[to].kept_bytes -= life->size;
-            anchors->list[to].kept_count--;
+        anchors->list[span.from].kept_bytes += life->size;
+        anchors->list[span.from].kept_count++;
+        if (span.to < anchors->count) {
+            anchors->list[span.to].kept_bytes -= life->size;
+            anchors->list[span.to].kept_count--;
         }
     }
     for (size_t i = 0; i < anchors->count; i++) {
-        anchors->list[i].kept_bytes = bytes += anchors->list[i].kept_bytes;
-        anchors->list[i].kept_count = count += anchors->list[i].kept_count;
+        struct anchor *anchor = &anchors->list[i];
+
+        anchor->kept_bytes = bytes += anchor->kept_bytes;
+        anchor->kept_count = count += anchor->kept_count;
+        /* Of the lowest rank's size some may lack. */
+        anchor->least_bytes = count < anchor->count ? anchor->rank.size + 1 : 0;
     }
 }
 
 void
 anchors_end(struct anchors *anchors)
 {
+    if (anchors->largest > 0 || anchors->life_count > anchors->lives_most)
+        anchors_thin(anchors);
     if (anchors->life_count > 0)
         qsort(anchors->lives, anchors->life_count, sizeof(*anchors->lives), anchors_compare_lives);
     anchors_count_kept(anchors);

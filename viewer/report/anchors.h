@@ -1,8 +1,9 @@
 /*
  * The chosen instants of a trace, and the allocations that were live at them.
  *
- * An allocation is kept where an instant lies in its life. Where that would be too many, instants are left out, half of
- * the spread first; where few are left, the smallest allocations are, at all instants alike.
+ * An allocation is kept where an instant lies in its life. Where that would be too many, those are kept that are among
+ * the 5,000 largest at an instant. Where these are too many still, there are by turns half as many instants, of which
+ * those of the spread go first, and half as many of the largest of each.
  */
 #ifndef VIEWER_REPORT_ANCHORS_H
 #define VIEWER_REPORT_ANCHORS_H
@@ -24,14 +25,22 @@ enum {
     ANCHOR_SPREAD = 64,
 };
 
+/* How large an allocation is among others; of those of one size some come first, at all instants the same. */
+struct anchor_rank {
+    uint64_t size;
+    uint64_t sample;
+};
+
 struct anchor {
     int64_t ns;
     unsigned why;
     uint64_t event; /* the events before it; as the next four, valid once it was passed */
     uint64_t bytes;
     uint64_t count;
-    uint64_t kept_bytes; /* valid after anchors_end, as the next */
+    uint64_t kept_bytes; /* valid after anchors_end, as the next two */
     uint64_t kept_count;
+    uint64_t least_bytes;    /* all from this size on are kept; 0: all are */
+    struct anchor_rank rank; /* what ranks lower need not be kept for this instant; 0: all must be */
 };
 
 /* An allocation that was live at an instant. */
@@ -55,12 +64,16 @@ struct anchors {
     size_t lives_most;
     struct kept_life *lives; /* owns; after anchors_end in the order of allocation */
     size_t life_count, life_capacity;
-    uint64_t least_bytes; /* all from this size on are kept */
-    uint64_t mask;        /* of those one byte smaller: where these bits of a hash are 0; 0: none */
-    bool failed;          /* no memory */
+    size_t largest;            /* so many of the largest are kept for each instant; 0: all are */
+    struct anchor_rank *ranks; /* owns; a tree of the lowest ranks of the first `ranked` instants */
+    size_t ranked;
+    bool failed; /* no memory */
 };
 
-/* The fewest instants that are left before allocations are left out. */
+/* So many of the largest are kept for each instant where all would be too many. */
+#define ANCHORS_LARGEST 5000
+
+/* So many instants are left at least, if there were as many. */
 #define ANCHORS_FEWEST 128
 
 void anchors_begin(struct anchors *anchors, size_t lives_most);

@@ -69,6 +69,7 @@ find_begin(void *context)
     buckets_clear(&gather->time);
     buckets_clear(&gather->by_event);
     pages_clear(&gather->pages);
+    matrix_clear(&gather->matrix);
     series_clear(&gather->series);
     gather->failure_count = gather->failures_count = 0;
     gather->begun = gather->has_peak = false;
@@ -137,6 +138,7 @@ find_alloc(void *context, const struct scan_life *life)
         gather->peak_event = gather->events;
     }
     pages_add(&gather->pages, life);
+    matrix_alloc(&gather->matrix, life);
     return series_add(&gather->series, life, false) ? COMMAND_FINE : gather_no_memory(gather);
 }
 
@@ -152,6 +154,7 @@ find_free(void *context, const struct scan_life *life)
     gather->live_count -= scan_live_count(life);
     buckets_add(&gather->time, gather->live_bytes);
     buckets_add(&gather->by_event, gather->live_bytes);
+    matrix_free(&gather->matrix, life);
     return series_add(&gather->series, life, true) ? COMMAND_FINE : gather_no_memory(gather);
 }
 

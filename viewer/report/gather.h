@@ -10,6 +10,7 @@
 #include "viewer/report/anchors.h"
 #include "viewer/report/boards.h"
 #include "viewer/report/buckets.h"
+#include "viewer/report/matrix.h"
 #include "viewer/report/pages.h"
 #include "viewer/report/series.h"
 
@@ -72,6 +73,7 @@ struct gather {
     const struct gather_detail *detail;
     struct buckets time, by_event;
     struct pages pages;
+    struct matrix matrix;
     struct series_set series;
     struct gather_failure *failures; /* owns */
     size_t failure_count, failure_capacity;

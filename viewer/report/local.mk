@@ -12,6 +12,8 @@ libviewer_la_SOURCES += \
 	viewer/report/gather.h \
 	viewer/report/manifest.c \
 	viewer/report/manifest.h \
+	viewer/report/matrix.c \
+	viewer/report/matrix.h \
 	viewer/report/name-index.c \
 	viewer/report/name-index.h \
 	viewer/report/page.c \
@@ -31,13 +33,15 @@ CLEANFILES += $(page_includes)
 EXTRA_DIST += $(page_markup) $(page_styles) $(page_scripts)
 
 page_bytes = od -An -v -tu1 | sed 's/[0-9][0-9]*/&,/g'
+page_strip = LC_ALL=C $(AWK) -f $(srcdir)/viewer/page/strip.awk
+EXTRA_DIST += viewer/page/strip.awk
 
 viewer/report/page-html.inc: $(page_markup)
 	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(page_markup); do cat $(srcdir)/$$file; done | $(page_bytes) >$@.tmp && mv $@.tmp $@
-viewer/report/page-css.inc: $(page_styles)
-	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(page_styles); do cat $(srcdir)/$$file; done | $(page_bytes) >$@.tmp && mv $@.tmp $@
-viewer/report/page-js.inc: $(page_scripts)
-	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(page_scripts); do cat $(srcdir)/$$file; done | $(page_bytes) >$@.tmp && mv $@.tmp $@
+viewer/report/page-css.inc: $(page_styles) viewer/page/strip.awk
+	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(page_styles); do cat $(srcdir)/$$file; done | $(page_strip) -v css=1 | $(page_bytes) >$@.tmp && mv $@.tmp $@
+viewer/report/page-js.inc: $(page_scripts) viewer/page/strip.awk
+	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(page_scripts); do cat $(srcdir)/$$file; done | $(page_strip) | $(page_bytes) >$@.tmp && mv $@.tmp $@
 
 # As for the reference in viewer/cli/local.mk.
 page_object = viewer/report/libviewer_la-page.lo

@@ -168,9 +168,9 @@ manifest_put_left_out(const struct manifest *manifest)
     if (anchors->count < anchors->chosen)
         manifest_say(json, "%zu of %zu instants are left out, because more than %zu allocations were live at them.",
                      anchors->chosen - anchors->count, anchors->chosen, anchors->lives_most);
-    if (anchors->least_bytes > 0)
-        manifest_say(json, "At the instants only allocations of %llu B and more are listed; the sums are those of all.",
-                     (unsigned long long)anchors->least_bytes);
+    if (anchors->largest > 0)
+        manifest_say(json, "At the instants only the %zu largest allocations are listed; the sums are those of all.",
+                     anchors->largest);
     if (gather->failures_count > gather->failure_count)
         manifest_say(json, "%llu failures are not listed: they came after the first %zu.",
                      (unsigned long long)(gather->failures_count - gather->failure_count), gather->failure_count);
@@ -446,14 +446,48 @@ manifest_put_map(const struct manifest *manifest)
     json_end(json, '}');
 }
 
+/* Sizes by lifetimes. */
+
+struct manifest_matrix {
+    const struct matrix *matrix;
+    uint16_t numbers[MATRIX_CELLS];
+};
+
+static uint64_t
+manifest_matrix_cell(const void *context, size_t column, size_t row)
+{
+    const struct manifest_matrix *filled = context;
+    size_t size = filled->numbers[row] / MATRIX_TIMES, time = filled->numbers[row] % MATRIX_TIMES;
+    const struct matrix_cell *cell = &filled->matrix->cells[size][time];
+
+    return column == 0 ? size : column == 1 ? time : column == 2 ? cell->count : cell->bytes;
+}
+
+static void
+manifest_put_matrix(const struct manifest *manifest)
+{
+    static const struct column columns[] = {
+        { "size", COLUMN_U8, manifest_matrix_cell },
+        { "lived", COLUMN_U8, manifest_matrix_cell },
+        { "allocations", COLUMN_VARINT, manifest_matrix_cell },
+        { "bytes", COLUMN_VARINT, manifest_matrix_cell },
+    };
+    struct manifest_matrix filled = { .matrix = &manifest->gather->matrix };
+    size_t count = matrix_filled(filled.matrix, filled.numbers);
+
+    json_key(&manifest->blocks->json, "sizes_by_lifetimes");
+    blocks_columns(manifest->blocks, columns, sizeof(columns) / sizeof(columns[0]), count, &filled);
+    json_end(&manifest->blocks->json, '}');
+}
+
 /* Instants and lives. */
 
 static uint64_t
 manifest_anchor(const void *context, size_t column, size_t row)
 {
     const struct anchor *anchor = &((const struct anchors *)context)->list[row];
-    const uint64_t values[] = { (uint64_t)anchor->ns, anchor->event,      anchor->why,       anchor->bytes,
-                                anchor->count,        anchor->kept_bytes, anchor->kept_count };
+    const uint64_t values[] = { (uint64_t)anchor->ns, anchor->event,      anchor->why,        anchor->bytes,
+                                anchor->count,        anchor->kept_bytes, anchor->kept_count, anchor->least_bytes };
 
     return values[column];
 }
@@ -465,7 +499,7 @@ manifest_put_anchors(const struct manifest *manifest)
         { "ns", COLUMN_DELTA, manifest_anchor },         { "event", COLUMN_DELTA, manifest_anchor },
         { "why", COLUMN_VARINT, manifest_anchor },       { "bytes", COLUMN_DELTA, manifest_anchor },
         { "count", COLUMN_DELTA, manifest_anchor },      { "kept_bytes", COLUMN_DELTA, manifest_anchor },
-        { "kept_count", COLUMN_DELTA, manifest_anchor },
+        { "kept_count", COLUMN_DELTA, manifest_anchor }, { "least_bytes", COLUMN_DELTA, manifest_anchor },
     };
     const struct anchors *anchors = &manifest->gather->anchors;
 
@@ -523,12 +557,16 @@ manifest_put_lives(const struct manifest *manifest, const struct manifest_rows *
         { "stream", COLUMN_VARINT, manifest_life },       { "layer", COLUMN_VARINT, manifest_life },
         { "allocation_id", COLUMN_DELTA, manifest_life },
     };
+    const struct anchors *anchors = &rows->gather->anchors;
     struct json *json = &manifest->blocks->json;
+    uint64_t least = 0;
 
+    for (size_t i = 0; i < anchors->count; i++)
+        least = anchors->list[i].least_bytes > least ? anchors->list[i].least_bytes : least;
     json_key(json, "lives");
-    blocks_columns(manifest->blocks, columns, sizeof(columns) / sizeof(columns[0]), rows->gather->anchors.life_count,
-                   rows);
-    json_put_unsigned(json, "least_bytes", rows->gather->anchors.least_bytes);
+    blocks_columns(manifest->blocks, columns, sizeof(columns) / sizeof(columns[0]), anchors->life_count, rows);
+    json_put_unsigned(json, "least_bytes", least);
+    json_put_unsigned(json, "largest_count", anchors->largest);
     json_end(json, '}');
 }
 
@@ -990,6 +1028,7 @@ manifest_write(const struct manifest *manifest)
     manifest_put_groups(manifest);
     manifest_put_reserved(manifest);
     manifest_put_map(manifest);
+    manifest_put_matrix(manifest);
     manifest_put_anchors(manifest);
     if (manifest_put_rows(manifest) && manifest_put_answers(manifest) && !blocks->failed && !blocks->text.failed) {
         manifest_put_left_out(manifest);
