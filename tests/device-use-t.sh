@@ -71,7 +71,7 @@ is "$(lines fragmentation)" '' 'nor a step for them'
 
 # An unmodified program: a stack for each kind of memory, and what is left unaccounted.
 account() {
-    ask summary "$@" | tr -s ' ' | grep '^tracked\|^device used\|^unaccounted\|^not tracked\|^host'
+    ask summary "$@" | tr -s ' ' | grep '^tracked\|^device used\|^unaccounted\|^as of\|^not tracked\|^host'
 }
 process="(1, 2, 'log', '', 0), (2, NULL, 'process', 'kind=plain, device=0', 0), (3, 4, 'log', '', 0),
     (4, NULL, 'process', 'kind=async, device=0', 0), (5, 6, 'log', '', NULL), (6, NULL, 'process', 'kind=pinned, device=0', NULL),
@@ -86,15 +86,17 @@ make_stack "$process" "$held"
 is "$(account)" "tracked GPU 0: 5.18 KiB: 1000 B plain, 3.91 KiB async, 300 B graph
 device used GPU 0: 6.84 KiB of 97.66 KiB
 unaccounted GPU 0: 1.66 KiB: 700 B in use before the first allocation (contexts, other processes), 1000 B since (modules, other libraries)
+as of GPU 0: 30 ns, the end
 not tracked GPU 0: 50 B managed
 host 100 B pinned" \
     'the summary of an unmodified program ends with what was tracked, what is in use, and what that leaves unaccounted'
 has_words "$(ask summary --json)" \
-    '"account":[{"device":0,"tracked_bytes":5300,"used_bytes":7000,"unaccounted_bytes":1700,"before_bytes":700}]' \
+    '"account":[{"device":0,"tracked_bytes":5300,"used_bytes":7000,"unaccounted_bytes":1700,"before_bytes":700,"ns":30}]' \
     'the table for programs has the account'
 is "$(account --to=24ns)" "tracked GPU 0: 1000 B: 1000 B plain
 device used GPU 0: 700 B of 97.66 KiB
-unaccounted GPU 0: 0 B: 0 B in use before the first allocation (contexts, other processes), 0 B since (modules, other libraries)" \
+unaccounted GPU 0: 0 B: 0 B in use before the first allocation (contexts, other processes), 0 B since (modules, other libraries)
+as of GPU 0: 20 ns, 4 ns before the end" \
     'the account of an earlier moment is by the samples until then'
 is "$(account --min-size=10)" '' 'with a filter that takes a part of the allocations there is no account'
 is "$(ask summary | tr -s ' ' | grep '^peak' | head -1)" 'peak plain of GPU 0: 1000 B requested at 20 ns, in 1 allocation' \
@@ -102,5 +104,5 @@ is "$(ask summary | tr -s ' ' | grep '^peak' | head -1)" 'peak plain of GPU 0: 1
 is "$(ask peak --by=kind | tr -s ' ' | sed -n 's/ of GPU 0 .*//p; s/^pinned .*/pinned/p' | grep -v ^Without | tr '\n' ' ')" 'async plain pinned managed ' \
     'the peak is told by kind of memory'
 make_stack "$process" "$held DROP TABLE device_sample;"
-is "$(account | sed -n 2p)" 'not tracked GPU 0: 50 B managed' 'without samples of the device only what is tracked is said'
+is "$(account | sed -n 3p)" 'not tracked GPU 0: 50 B managed' 'without samples of the device only what is tracked is said'
 done_testing

@@ -309,7 +309,25 @@ check_errors(void)
     fails("limit(1MiB, budget=a, shared=a) | host", "both budget= and shared=", "both kinds of budget are an error");
 }
 
-#define NAME_TESTS 3
+#define NAME_TESTS 7
+
+static int
+run_exit(void *text)
+{
+    struct tide_resource *stack;
+
+    exit(tide_stack_parse(text, &stack) == TIDE_OK ? 0 : 1);
+}
+
+static int
+run_killed(void *text)
+{
+    struct tide_resource *stack;
+
+    if (tide_stack_parse(text, &stack) == TIDE_OK)
+        raise(SIGKILL);
+    return 1;
+}
 
 /* A word is a file in /dev/shm. */
 static void
@@ -327,6 +345,22 @@ check_name(void)
     ok(access(file, F_OK) == 0, "a word names a file in /dev/shm");
     tide_resource_release(stack);
     ok(access(file, F_OK) != 0, "the file in /dev/shm is removed");
+    ok(end_of(start(run_exit, text)) == 0 && access(file, F_OK) != 0,
+       "a process that exits with a budget removes its file, if it was the last");
+    stack = NULL;
+    if (tide_stack_parse(text, &stack) != TIDE_OK)
+        diag("%s", tide_error_text());
+    ok(end_of(start(run_exit, text)) == 0 && access(file, F_OK) == 0,
+       "it stays where another process has it, whichever exits");
+    ok(WIFSIGNALED(end_of(start(run_killed, text))) && access(file, F_OK) == 0,
+       "it stays where one of two processes is killed");
+    tide_resource_release(stack);
+    (void)end_of(start(run_killed, text));
+    snprintf(text, sizeof(text), "limit(1MiB, shared=test-%d-other) | host", (int)getpid());
+    if (tide_stack_parse(text, &stack) != TIDE_OK)
+        diag("%s", tide_error_text());
+    ok(access(file, F_OK) != 0, "what the last process has left that was killed, the next budget removes");
+    tide_resource_release(stack);
 }
 
 /* Takes what the bystander has freed and not given back, and kills itself at a point meanwhile. */

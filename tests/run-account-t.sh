@@ -32,7 +32,7 @@ rows() {
         tail -n 1
 }
 
-plan 24
+plan 42
 
 for way in audit preload; do
     run --interpose=$way -o t.db -- "$reach" handle
@@ -80,6 +80,56 @@ is "$said" 'handle: 2 1 0 0 0 0 524288' 'a budget refuses as the driver does'
 rm -f "/dev/shm/tidemark-budget-$budget" "/dev/shm/tidemark-budget-$budget-small"
 run --summary -o t.db -- "$reach" handle
 has_words "$said" "tidemark run: recorded in $scratch/here/t.db" '--summary names the trace'
+
+# What is called before the program's own cuInit() gets the driver's answer, and the account begins after it.
+for way in audit preload; do
+    run --interpose=$way -o t.db -- "$reach" early
+    is "$said" "before: 3 3 3
+after: $usual" "before cuInit() calls get the driver's own answer, as without ($way)"
+    is "$(rows "$scratch/here/t.db")" '1,0,1048576,0' "and the account begins with the first call after it ($way)"
+done
+run -o t.db --limit 512KiB -- "$reach" early
+is "$said" 'before: 3 3 3
+after: 2 1 0 0 0 0 524288' 'with a limit, too, which holds from then on'
+
+# Where the account cannot be made after the start there is no limit: the memory is refused.
+run -o 'no-%p/t.db' -- "$reach" handle
+is "$(echo "$said" | tail -n 1)" "handle: $usual" 'without a limit a program goes on where its trace cannot be written'
+run -o 'no-%p/t.db' --limit 512MiB -- "$reach" handle
+is "$status $(echo "$said" | tail -n 1)" '0 handle: 2 1 0 0 0 0 536870912' \
+    'with a limit it gets no memory there, rather than any amount of it'
+has_words "$said" 'gets no memory, since without its account no limit holds: ' 'and one line says why'
+is "$(echo "$said" | wc -l)" 2 'that line is the only one'
+: >"$scratch/no-library"
+said=$(cd "$scratch/here" && TIDEMARK_LIBRARY="$scratch/no-library" timeout 60 "$tidemark" run --limit 512MiB -o u.db -- \
+    "$reach" handle 2>&1)
+has_words "$said" 'and all device memory refused, since no limit holds: ' \
+    'where the account does not start at all, one line says that its limit cannot hold'
+is "$(echo "$said" | tail -n 1 | cut -d' ' -f1-3)" 'handle: 2 2' 'and there memory is refused, too'
+
+# The account at the end, of a program with a context of its own, however it ends.
+for end in return exit _exit term; do
+    run -o t.db -- "$reach" end $end
+    "$tidemark" query --csv "$scratch/here/t.db" "SELECT
+        (SELECT sum(bytes) FROM (SELECT reserved_bytes AS bytes, max(pool_sample.rowid) FROM pool_sample
+            JOIN layer USING (layer_id) WHERE kind = 'process' AND config LIKE 'kind=plain,%' GROUP BY layer_id)),
+        (SELECT count(*) > 0 AND max(total_bytes - free_bytes) >= 12582912 FROM device_sample),
+        (SELECT max(ns) FROM device_sample) > (SELECT max(alloc_ns) FROM allocation) - 1000000000" |
+        tail -n 1 >"$scratch/end"
+    is "$(cat "$scratch/end")" '12582912,1,1' \
+        "the last figures are of less than a second before the last call of a program that ends by $end"
+done
+
+# --summary takes what this run has made, and nothing else that is new there.
+run --summary -o 't-%p.db' -- sh -c "'$tidemark' run -o t-other.db -- '$reach' handle >'$scratch/aside'
+    env -u TIDEMARK_RUN_LIST '$tidemark' run -o t-stranger.db -- '$reach' handle >'$scratch/aside'; '$reach' handle"
+is "$(echo "$said" | sed -n 's/^tidemark run: recorded in .*\/t-//p' | sed 's/^[0-9][0-9]*/N/' | tr '\n' ' ')" \
+    'other.db N.db ' '--summary takes the traces of the processes that it has started, in their order, and no others'
+run --summary -o t.db -- sh -c "cd / && mkdir '$scratch/here/sub' && '$tidemark' run --summary -o '$scratch/here/sub/u.db' -- '$reach' handle 2>'$scratch/aside'"
+has_words "$(grep -c 'recorded in' "$scratch/aside") $said" 'sub/u.db' \
+    'where it runs within another that waits, both take the trace, wherever it lies'
+run --summary -o t.db -- "$reach" quiet
+has_words "$said" 'nothing was recorded' 'where no process has allocated it says so'
 if (command -v python3 && python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))') >/dev/null 2>&1; then
     rm -rf "$scratch/here"
     mkdir "$scratch/here" "$scratch/bin"

@@ -1,8 +1,10 @@
 /* The file of a shared budget: its slots, its locks, and how it is opened. */
 #include "adaptors/limit/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +15,10 @@
 #include "src/resource/resource.h"
 
 #define FILE_VERSION 1
+
+/* Where the files are that words name. */
+#define FILE_FOLDER "/dev/shm"
+#define FILE_PREFIX "tidemark-budget-"
 
 /* The bytes of the file that are locked: the first is the lock of all, the others those of the slots. */
 #define FILE_LOCK      0
@@ -84,6 +90,12 @@ file_lock(const struct tidei_claim *claim)
     }
 }
 
+bool
+tidei_limit_try_lock(const struct tidei_claim *claim)
+{
+    return tidei_claim_lock(claim, F_WRLCK, FILE_LOCK, 1, NULL) == 0;
+}
+
 void
 tidei_limit_unlock(const struct tidei_claim *claim)
 {
@@ -123,9 +135,8 @@ file_name_is(const char *name)
 enum tide_status
 tidei_limit_path(const char *name, char **out)
 {
-    static const char folder[] = "/dev/shm/tidemark-budget-";
     bool is_path = name[0] == '/';
-    size_t room = sizeof(folder) + strlen(name);
+    size_t room = sizeof(FILE_FOLDER "/" FILE_PREFIX) + strlen(name);
 
     *out = NULL;
     if (!is_path && !file_name_is(name))
@@ -134,7 +145,7 @@ tidei_limit_path(const char *name, char **out)
     *out = malloc(room);
     if (*out == NULL)
         return file_failure(TIDE_ENOMEM, name, "no host memory");
-    strcpy(*out, is_path ? "" : folder);
+    strcpy(*out, is_path ? "" : FILE_FOLDER "/" FILE_PREFIX);
     strcat(*out, name);
     return TIDE_OK;
 }
@@ -213,6 +224,53 @@ tidei_limit_remove(const char *path, const struct tidei_claim *claim)
 {
     if (file_is_there(path, claim->fd))
         unlink(path);
+}
+
+/* Whether no process has a slot in the file, which is one of a budget: nobody has locked any of it. */
+static bool
+file_is_left(const struct tidei_claim *claim)
+{
+    struct stat info;
+    char magic[sizeof(file_magic)];
+
+    return fstat(claim->fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+           info.st_size == (off_t)sizeof(struct tidei_limit_file) &&
+           pread(claim->fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+           memcmp(magic, file_magic, sizeof(magic)) == 0 &&
+           tidei_claim_lock(claim, F_WRLCK, FILE_LOCK, FILE_SLOT_BYTE + TIDEI_LIMIT_SLOTS, NULL) == 0;
+}
+
+static void
+file_clear(const char *name)
+{
+    struct tidei_claim claim = { .fd = -1 };
+    char path[sizeof(FILE_FOLDER) + 256];
+    int fd;
+
+    snprintf(path, sizeof(path), FILE_FOLDER "/%s", name);
+    fd = tidei_open_high(path, O_RDWR | O_NONBLOCK, 0);
+    if (fd < 0)
+        return;
+    /* A process that opens it meanwhile waits for the lock, and then sees that the file is gone. */
+    if (tidei_claim_open(&claim, path, O_RDWR, fd) == 0 && file_is_left(&claim))
+        tidei_limit_remove(path, &claim);
+    tidei_claim_close(&claim);
+    close(fd);
+}
+
+void
+tidei_limit_clear(const char *path)
+{
+    DIR *folder =
+        strncmp(path, FILE_FOLDER "/" FILE_PREFIX, sizeof(FILE_FOLDER FILE_PREFIX)) == 0 ? opendir(FILE_FOLDER) : NULL;
+    const struct dirent *entry;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if (strncmp(entry->d_name, FILE_PREFIX, sizeof(FILE_PREFIX) - 1) == 0)
+            file_clear(entry->d_name);
+    }
+    if (folder != NULL)
+        closedir(folder);
 }
 
 /* Begin with an empty file, or check one that has begun. The lock of the file is held. */

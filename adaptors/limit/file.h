@@ -68,10 +68,15 @@ enum tide_status tidei_limit_open(struct tidei_limit_shared *shared, struct tide
  * TIDE_EIO, with the error text set: it cannot be locked, as where the program has closed its descriptor.
  */
 enum tide_status tidei_limit_lock(struct tidei_limit_file *file, const struct tidei_claim *claim, const char *name);
+/* The same where nobody has it locked; repairs nothing. */
+bool tidei_limit_try_lock(const struct tidei_claim *claim);
 void tidei_limit_unlock(const struct tidei_claim *claim);
 
 /* Empty the slots of dead processes: those whose byte nobody has locked. Returns the number of the others but `own`. */
 uint32_t tidei_limit_sweep(struct tidei_limit_file *file, const struct tidei_claim *claim, uint32_t own);
+
+/* Remove the files in the folder of `path` that processes have left which were killed, if that is /dev/shm. */
+void tidei_limit_clear(const char *path);
 
 /* Remove the file at `path`, unless another one has taken its place. */
 void tidei_limit_remove(const char *path, const struct tidei_claim *claim);

@@ -254,6 +254,8 @@ tidei_limit_shared_attach(const char *name, uint64_t limit_bytes, struct tidei_l
     shared->limit_bytes = limit_bytes;
     status = tidei_limit_path(name, &shared->path);
     if (status == TIDE_OK)
+        tidei_limit_clear(shared->path);
+    if (status == TIDE_OK)
         status = tidei_limit_open(shared, shared->claim, name);
     if (status != TIDE_OK) {
         shared_free(shared);
@@ -290,4 +292,23 @@ tidei_limit_shared_detach(struct tidei_limit_shared *shared)
     munmap(shared->file, sizeof(*shared->file));
     tidei_lock_fini(&shared->lock);
     shared_free(shared);
+}
+
+/*
+ * At exit() budgets that are still there lose their file, where no other process has it. The process goes on with its
+ * mapping until it has ended. Who has the lock of the file lives: nothing is waited for.
+ */
+__attribute__((destructor)) static void
+shareds_at_exit(void)
+{
+    for (struct tidei_limit_shared *shared = shareds.first; shared != NULL; shared = shared->next) {
+        if (shared->is_orphan || !tidei_lock_try(&shared->lock))
+            continue;
+        if (tidei_limit_try_lock(shared->claim)) {
+            if (tidei_limit_sweep(shared->file, shared->claim, shared->slot) == 0)
+                tidei_limit_remove(shared->path, shared->claim);
+            tidei_limit_unlock(shared->claim);
+        }
+        tidei_lock_release(&shared->lock);
+    }
 }

@@ -36,6 +36,11 @@ struct tide_process_options {
     const char *limit;  /* the most of each device, as stack text: "8GiB", or a share such as "50%"; NULL: no limit */
     const char *budget; /* "NAME=16GiB": a limit that processes share; NULL: none */
     const char *log;    /* more arguments of the log, such as "callstack=python:32"; NULL: none */
+    /*
+     * A file that is there, to which the path of the trace is appended with its NUL byte once the trace is made, for
+     * who started the process; NULL: none. Where it cannot be opened nothing is said.
+     */
+    const char *list;
 };
 
 /*

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "src/process/devices.h"
+#include "src/process/held.h"
 #include "src/sync/fork.h"
 #include "src/sync/inside.h"
 #include "src/tables/grow.h"
@@ -108,9 +109,19 @@ tidei_process_allocate(struct tidei_process_call *call, const struct tidei_proce
     if (tidei_process_has_device(device))
         stack = tidei_process_stack(device, what->kind);
     if (stack == NULL)
-        return call->make(call, &key);
+        return tidei_process_refuses(what->kind) ? CUDA_ERROR_OUT_OF_MEMORY : call->make(call, &key);
     call->counted = true;
     return account_allocate(call, what, stack, context);
+}
+
+/*
+ * Whether an address that is no block's lies in memory out of which a stack cuts blocks: such as that of a block which
+ * is freed a second time. To the driver it may be an allocation of its own, of which others are blocks.
+ */
+static bool
+account_is_cut(enum tidei_process_names names, uint64_t key)
+{
+    return names == TIDEI_PROCESS_ADDRESSES && key != 0 && tidei_process_redirects() && tidei_process_held_covers(key);
 }
 
 CUresult
@@ -124,7 +135,7 @@ tidei_process_free(struct tidei_process_call *call, enum tidei_process_names nam
         return call->give(call, key);
     TIDEI_INSIDE(NULL);
     if (!tidei_entries_take(&account_blocks[names], key, &block))
-        return call->give(call, key);
+        return account_is_cut(names, key) ? CUDA_ERROR_INVALID_VALUE : call->give(call, key);
     call->bytes = block.bytes;
     if (block.stack->base == NULL && call->waits)
         (void)block.stack->top->ops->order(block.stack->top, TIDE_STREAM_ALL, 0);
@@ -182,6 +193,20 @@ tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context)
                tidei_entries_take_next(&account_blocks[names], &place, gone_wanted, context, &found.key, &found.block))
             gone->blocks[gone->count++] = found;
     }
+}
+
+void
+tidei_process_gone_return(struct tidei_process_gone *gone)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < gone->count; i++) {
+        if (gone->blocks[i].block.stack->base == NULL)
+            tidei_process_forget(&gone->blocks[i].block, gone->blocks[i].key);
+        else
+            gone->blocks[kept++] = gone->blocks[i];
+    }
+    gone->count = kept;
 }
 
 void

@@ -69,6 +69,9 @@ struct tidei_process_gone {
     size_t count, capacity;
 };
 void tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context);
+
+/* Free those that come from a stack of their own to it, while their context is there. */
+void tidei_process_gone_return(struct tidei_process_gone *gone);
 void tidei_process_gone_put(struct tidei_process_gone *gone);
 void tidei_process_gone_forget(struct tidei_process_gone *gone);
 

@@ -184,6 +184,24 @@ static const struct tidei_count process_counts[] = {
     TIDEI_COUNT("found_bytes", struct process, found_bytes),
 };
 
+static void
+process_fini(struct tide_resource *resource)
+{
+    struct process *self = (struct process *)resource;
+
+    tidei_process_polls((enum tidei_process_kind)self->options.kind, self->options.device, NULL);
+}
+
+static enum tide_status
+process_init(struct tide_resource *resource, size_t *fault)
+{
+    struct process *self = (struct process *)resource;
+
+    (void)fault;
+    tidei_process_polls((enum tidei_process_kind)self->options.kind, self->options.device, &self->used);
+    return TIDE_OK;
+}
+
 const struct tidei_kind tidei_process_kind = {
     .ops = {
         TIDEI_KIND_OPS("process"),
@@ -200,6 +218,8 @@ const struct tidei_kind tidei_process_kind = {
     TIDEI_KIND_COUNTS(process_counts),
     TIDEI_KIND_STRUCT(struct process),
     .options_size = sizeof(struct process_options),
+    .init = process_init,
+    .fini = process_fini,
     .figures = process_figures,
 };
 

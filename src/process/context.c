@@ -7,12 +7,19 @@
 
 #ifdef HAVE_CUDA_H
 
-/* Before a call that ends a context: its blocks are taken out, so that nothing finds them meanwhile. */
+/*
+ * Before a call that ends a context: its blocks are taken out, so that nothing finds them meanwhile. Those of a stack
+ * of their own go back to it, and its memory to the driver: afterwards nothing in it may be touched. A call that then
+ * fails has found no such context, and so no blocks.
+ */
 static void
 context_begin_end(struct tidei_process_gone *gone, CUcontext context)
 {
     tidei_process_gone_take(gone, context);
+    tidei_process_gone_return(gone);
+    tidei_process_stacks_end(context);
     tidei_process_contexts_lock();
+    tidei_process_context_ends(context);
 }
 
 /* After it: they are gone, or put back where it failed. Returns its result. */
@@ -82,8 +89,10 @@ primary_release(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
     context = tidei_process_primary(device);
     tidei_process_contexts_lock();
     result = real(device);
-    if (result == CUDA_SUCCESS && context != NULL && tidei_process_primary(device) == NULL)
+    if (result == CUDA_SUCCESS && context != NULL && tidei_process_primary(device) == NULL) {
         tidei_process_gone_take(&gone, context);
+        tidei_process_context_ends(context);
+    }
     tidei_process_contexts_changed();
     tidei_process_contexts_unlock();
     tidei_process_gone_forget(&gone);

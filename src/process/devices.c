@@ -12,20 +12,23 @@
 #include "src/tables/grow.h"
 
 struct devices_pool {
-    CUmemoryPool pool;
-    int device;
+    CUmemoryPool pool;                   /* NULL: none */
+    int device;                          /* -1: of host memory */
+    uint64_t reserved_bytes, used_bytes; /* as the driver said last */
 };
 
 static struct {
     const struct tidei_driver *cuda; /* NULL until the driver has started; written once */
     int count;
     CUdevice handles[TIDEI_PROCESS_DEVICES];
-    CUmemoryPool default_pools[TIDEI_PROCESS_DEVICES]; /* NULL: it has none */
     uint64_t totals[TIDEI_PROCESS_DEVICES];
     _Atomic uint32_t generation;    /* of contexts: what threads have cached of an earlier one is void */
-    struct tidei_lock context_lock; /* held while a context may end, and while one is used here */
-    struct tidei_lock pool_lock;    /* guards the rest */
-    struct devices_pool *pools;     /* owned */
+    struct tidei_lock context_lock; /* held while a context may end, and while one is used here; guards the next */
+    CUcontext contexts[TIDEI_PROCESS_DEVICES]; /* in which the program has allocated last; NULL: that is over */
+    struct tidei_lock pool_lock;               /* guards the rest, but for which pools are the devices' own */
+    struct devices_pool default_pools[TIDEI_PROCESS_DEVICES];
+    struct tidei_layer_figures graphs[TIDEI_PROCESS_DEVICES]; /* as the driver said last */
+    struct devices_pool *pools;                               /* owned */
     size_t pool_count, pool_capacity;
 } devices = { .generation = 1 };
 
@@ -62,9 +65,10 @@ tidei_process_devices_start(void)
             status = tidei_driver_error(cuda, "process", cuda->device_total_mem(&total, devices.handles[i]),
                                         "cuDeviceTotalMem");
         devices.totals[i] = total;
+        devices.default_pools[i].device = i;
         if (cuda->device_get_default_mem_pool == NULL ||
-            cuda->device_get_default_mem_pool(&devices.default_pools[i], devices.handles[i]) != CUDA_SUCCESS)
-            devices.default_pools[i] = NULL;
+            cuda->device_get_default_mem_pool(&devices.default_pools[i].pool, devices.handles[i]) != CUDA_SUCCESS)
+            devices.default_pools[i].pool = NULL;
     }
     devices.count = count < TIDEI_PROCESS_DEVICES ? count : TIDEI_PROCESS_DEVICES;
     if (status == TIDE_OK)
@@ -90,22 +94,35 @@ tidei_process_has_device(int device)
     return device >= 0 && device < devices.count;
 }
 
+/* The device of this thread's context; -1: it has ended, or its device is not known. What is there is remembered. */
+static int
+current_device(CUcontext context)
+{
+    CUdevice handle;
+    int device = -1;
+
+    tidei_lock_acquire(&devices.context_lock);
+    if (devices.cuda->context_get_device(&handle) == CUDA_SUCCESS)
+        device = tidei_process_ordinal(handle);
+    if (device >= 0)
+        devices.contexts[device] = context;
+    tidei_lock_release(&devices.context_lock);
+    return device;
+}
+
 bool
 tidei_process_current(CUcontext *context, int *device)
 {
     struct tidei_process_thread *mine = tidei_process_thread(tidei_thread);
     /* Acquire: pairs with the release in tidei_process_contexts_changed, on whose thread a context has ended. */
     uint32_t generation = atomic_load_explicit(&devices.generation, memory_order_acquire);
-    CUdevice handle;
 
     *context = NULL;
     *device = -1;
     if (devices.cuda->context_get_current(context) != CUDA_SUCCESS || *context == NULL)
         return false;
     if (__builtin_expect(mine->context != *context || mine->generation != generation, 0)) {
-        if (devices.cuda->context_get_device(&handle) != CUDA_SUCCESS)
-            return false;
-        mine->device = tidei_process_ordinal(handle);
+        mine->device = current_device(*context);
         mine->generation = generation;
         mine->context = *context;
     }
@@ -117,6 +134,15 @@ void
 tidei_process_contexts_changed(void)
 {
     atomic_fetch_add_explicit(&devices.generation, 1, memory_order_release);
+}
+
+void
+tidei_process_context_ends(CUcontext context)
+{
+    for (int i = 0; i < devices.count; i++) {
+        if (devices.contexts[i] == context)
+            devices.contexts[i] = NULL;
+    }
 }
 
 void
@@ -193,24 +219,28 @@ tidei_process_total(int device, uint64_t *out)
     return device < devices.count ? TIDE_OK : tide_error_set(TIDE_EINVAL, "process: no device %d", device);
 }
 
-/* cuMemGetInfo answers for the device of the current context. The recorder's thread has none, others may have ours. */
+/*
+ * cuMemGetInfo answers for the device of the current context. The recorder's thread has none, others may have ours. A
+ * program without the primary context has one of its own, in which it has allocated.
+ */
 enum tide_status
 tidei_process_free_bytes(int device, uint64_t *out)
 {
     const struct tidei_driver *cuda = devices.cuda;
     size_t free_bytes = 0, total_bytes = 0;
     CUresult result = CUDA_ERROR_INVALID_CONTEXT;
-    CUcontext context;
+    CUcontext primary, context;
 
     *out = 0;
     if (device >= devices.count || cuda->mem_get_info == NULL || !tidei_lock_try(&devices.context_lock))
         return tide_error_set(TIDE_EUNSUPPORTED, "process: device %d does not say what is free", device);
-    context = primary_retain(devices.handles[device]);
+    primary = primary_retain(devices.handles[device]);
+    context = primary != NULL ? primary : devices.contexts[device];
     if (context != NULL && cuda->context_push(context) == CUDA_SUCCESS) {
         result = cuda->mem_get_info(&free_bytes, &total_bytes);
         tidei_driver_leave(cuda);
     }
-    if (context != NULL)
+    if (primary != NULL)
         cuda->primary_context_release(devices.handles[device]);
     tidei_lock_release(&devices.context_lock);
     *out = free_bytes;
@@ -224,7 +254,7 @@ tidei_process_pool_add(CUmemoryPool pool, int device)
 {
     tidei_lock_acquire(&devices.pool_lock);
     if (tidei_grow(&devices.pools, &devices.pool_capacity, devices.pool_count, 1))
-        devices.pools[devices.pool_count++] = (struct devices_pool){ pool, device };
+        devices.pools[devices.pool_count++] = (struct devices_pool){ .pool = pool, .device = device };
     tidei_lock_release(&devices.pool_lock);
 }
 
@@ -251,7 +281,7 @@ tidei_process_pool_device(CUmemoryPool pool, int *device)
     bool found = false;
 
     for (int i = 0; !found && i < devices.count; i++) {
-        found = devices.default_pools[i] == pool && pool != NULL;
+        found = devices.default_pools[i].pool == pool && pool != NULL;
         *device = i;
     }
     if (found)
@@ -265,66 +295,108 @@ tidei_process_pool_device(CUmemoryPool pool, int *device)
     return found;
 }
 
-static uint64_t
-pool_reserved(CUmemoryPool pool)
+/*
+ * Ask a pool for its figures. While the driver does not say, as at the end of the process, they are what they were. The
+ * lock is held.
+ */
+static void
+pool_ask(struct devices_pool *pool)
 {
-    cuuint64_t bytes = 0;
+    CUresult(CUDAAPI * ask)(CUmemoryPool, CUmemPool_attribute, void *) = devices.cuda->mem_pool_get_attribute;
+    cuuint64_t reserved = 0, used = 0;
 
-    if (devices.cuda->mem_pool_get_attribute == NULL ||
-        devices.cuda->mem_pool_get_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) != CUDA_SUCCESS)
-        return 0;
-    return bytes;
+    if (pool->pool == NULL || ask == NULL ||
+        ask(pool->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS ||
+        ask(pool->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
+        return;
+    pool->reserved_bytes = reserved;
+    pool->used_bytes = used;
 }
 
-/* A pool that is being destroyed is removed first, under the lock: what is in the list may be asked. */
-static uint64_t
-pools_reserved(int device)
+/* Where the bases of the two kinds of stream-ordered memory count their bytes; NULL: there is no base. */
+static _Atomic(const _Atomic uint64_t *) poll_bases[TIDEI_PROCESS_DEVICES][TIDEI_PROCESS_KINDS];
+
+void
+tidei_process_polls(enum tidei_process_kind kind, int device, const _Atomic uint64_t *used)
 {
-    uint64_t bytes = 0;
+    if (device >= 0 && device < TIDEI_PROCESS_DEVICES)
+        atomic_store_explicit(&poll_bases[device][kind], used, memory_order_relaxed);
+}
+
+/* What the account has of a kind; 0 where nothing of it was allocated. */
+static uint64_t
+poll_used(int device, enum tidei_process_kind kind)
+{
+    const _Atomic uint64_t *used = atomic_load_explicit(&poll_bases[device][kind], memory_order_relaxed);
+
+    return used != NULL ? tidei_figure_get(used) : 0;
+}
+
+/*
+ * What the pools of a device have beyond the account's blocks. A program allocates from each pool by either function,
+ * so that the kind of a block does not tell its pool. What a pool has reserved and not used counts once: that of the
+ * device's own pool with `async`, that of the others with `pool`; and with `async`, too, what the driver counts as used
+ * and the account does not, such as blocks whose free waits in a stream. Where there is one of the two kinds alone, it
+ * has all.
+ *
+ * A pool that is being destroyed is removed first, under the lock: what is in the list may be asked.
+ */
+static uint64_t
+poll_pools(enum tidei_process_kind kind, int device)
+{
+    bool is_async = kind == TIDEI_PROCESS_ASYNC;
+    enum tidei_process_kind other = is_async ? TIDEI_PROCESS_POOL : TIDEI_PROCESS_ASYNC;
+    bool is_alone = atomic_load_explicit(&poll_bases[device][other], memory_order_relaxed) == NULL;
+    struct devices_pool *own = &devices.default_pools[device];
+    uint64_t idle = 0, used, known;
 
     tidei_lock_acquire(&devices.pool_lock);
+    pool_ask(own);
+    used = own->used_bytes;
+    if ((is_async || is_alone) && own->reserved_bytes > own->used_bytes)
+        idle += own->reserved_bytes - own->used_bytes;
     for (size_t i = 0; i < devices.pool_count; i++) {
-        if (devices.pools[i].device == device)
-            bytes += pool_reserved(devices.pools[i].pool);
+        struct devices_pool *pool = &devices.pools[i];
+
+        if (pool->device != device)
+            continue;
+        pool_ask(pool);
+        used += pool->used_bytes;
+        if ((!is_async || is_alone) && pool->reserved_bytes > pool->used_bytes)
+            idle += pool->reserved_bytes - pool->used_bytes;
     }
     tidei_lock_release(&devices.pool_lock);
-    return bytes;
+    known = poll_used(device, kind) + poll_used(device, other);
+    return (is_async || is_alone) && used > known ? idle + used - known : idle;
 }
 
-static uint64_t
-graph_attribute(int device, CUgraphMem_attribute attribute)
+static void
+poll_graphs(int device, struct tidei_layer_figures *out)
 {
-    cuuint64_t bytes = 0;
+    CUresult(CUDAAPI * ask)(CUdevice, CUgraphMem_attribute, void *) = devices.cuda->device_get_graph_mem_attribute;
+    CUdevice handle = devices.handles[device];
+    cuuint64_t used = 0, reserved = 0, high = 0;
 
-    if (devices.cuda->device_get_graph_mem_attribute == NULL ||
-        devices.cuda->device_get_graph_mem_attribute(devices.handles[device], attribute, &bytes) != CUDA_SUCCESS)
-        return 0;
-    return bytes;
+    tidei_lock_acquire(&devices.pool_lock);
+    if (ask != NULL && ask(handle, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used) == CUDA_SUCCESS &&
+        ask(handle, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &reserved) == CUDA_SUCCESS &&
+        ask(handle, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH, &high) == CUDA_SUCCESS)
+        devices.graphs[device] = (struct tidei_layer_figures){ used, reserved, high };
+    *out = devices.graphs[device];
+    tidei_lock_release(&devices.pool_lock);
 }
 
 void
 tidei_process_poll(enum tidei_process_kind kind, int device, struct tidei_layer_figures *out)
 {
-    uint64_t reserved = 0;
-
     if (devices.cuda == NULL || device >= devices.count)
         return;
-    if (kind == TIDEI_PROCESS_ASYNC && devices.default_pools[device] != NULL)
-        reserved = pool_reserved(devices.default_pools[device]);
-    else if (kind == TIDEI_PROCESS_POOL)
-        reserved = pools_reserved(device);
-    else if (kind == TIDEI_PROCESS_GRAPH) {
-        out->used_bytes = graph_attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
-        reserved = graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
-        out->reserved_high_bytes = graph_attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
-        out->reserved_bytes = reserved;
-        return;
-    } else {
-        return;
+    if (kind == TIDEI_PROCESS_GRAPH) {
+        poll_graphs(device, out);
+    } else if (kind == TIDEI_PROCESS_ASYNC || kind == TIDEI_PROCESS_POOL) {
+        out->reserved_high_bytes = 0; /* what the driver has reserved in between is not seen */
+        out->reserved_bytes = out->used_bytes + poll_pools(kind, device);
     }
-    out->reserved_high_bytes = 0; /* what the driver has reserved in between is not seen */
-    if (reserved > out->used_bytes)
-        out->reserved_bytes = reserved;
 }
 
 #endif

@@ -37,13 +37,22 @@ void tidei_process_contexts_changed(void);
 void tidei_process_contexts_lock(void);
 void tidei_process_contexts_unlock(void);
 
+/* The context is about to end, or has ended: it is not used any more. Between these two. */
+void tidei_process_context_ends(CUcontext context);
+
 /* The primary context of the device; NULL where it has none now. */
 CUcontext tidei_process_primary(CUdevice device);
 
 enum tide_status tidei_process_total(int device, uint64_t *out);
 
-/* What is free on the device, as the driver says. TIDE_EUNSUPPORTED while its primary context is not there. */
+/*
+ * What is free on the device, as the driver says. TIDE_EDRIVER while it has neither its primary context nor one in
+ * which the program has allocated, TIDE_EUNSUPPORTED while contexts end.
+ */
 enum tide_status tidei_process_free_bytes(int device, uint64_t *out);
+
+/* A base of the kind counts its bytes at `used` (borrowed); NULL: it is gone. */
+void tidei_process_polls(enum tidei_process_kind kind, int device, const _Atomic uint64_t *used);
 
 /* Add to the figures of a kind what is reserved for it, and replace those of graphs. */
 void tidei_process_poll(enum tidei_process_kind kind, int device, struct tidei_layer_figures *out);

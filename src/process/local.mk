@@ -14,6 +14,8 @@ libtidemark_la_SOURCES += \
 	src/process/functions.c \
 	src/process/functions.def \
 	src/process/functions.h \
+	src/process/held.c \
+	src/process/held.h \
 	src/process/host.c \
 	src/process/imported.c \
 	src/process/plain.c \

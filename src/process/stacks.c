@@ -5,14 +5,19 @@
 
 #ifdef HAVE_CUDA_H
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tidemark/limit.h>
+#include <tidemark/log.h>
 #include <tidemark/text.h>
 
 #include "src/process/devices.h"
+#include "src/process/held.h"
 #include "src/stack/parse.h"
 #include "src/stack/stack.h"
 #include "src/sync/fork.h"
@@ -24,10 +29,11 @@
 _Atomic(struct tidei_process_stack *) tidei_process_stacks[TIDEI_PROCESS_DEVICES][TIDEI_PROCESS_KINDS];
 
 static struct {
-    const struct tidei_kind *kinds[STACKS_KINDS + 1]; /* all layers, and `process`; ends in NULL */
+    const struct tidei_kind *kinds[STACKS_KINDS + 1]; /* all layers, and the two of this room; ends in NULL */
     char *text;                                       /* owned: the layers, with a base where `redirects` */
     char *over;                                       /* owned: the layers without the base of that; else as `text` */
     char *trace;                                      /* owned */
+    char *list;                                       /* owned; NULL: nobody wants to know the trace's name */
     bool redirects;
     bool limited;            /* some layer is a limit */
     bool shared;             /* some limit is shared with other processes: only its stack knows what they use */
@@ -40,7 +46,17 @@ static struct {
 } stacks;
 
 /* Layers that pass each request on as it is, so that they may stand over the driver's own memory. */
-static const char *const stacks_layers[] = { "fault", "limit", "log", "process", "retry", "statistics", "track", NULL };
+static const char *const stacks_layers[] = { "fault", "limit", "log", "retry", "statistics", "track", NULL };
+
+static bool
+stacks_may_stand(const char *name)
+{
+    size_t i = 0;
+
+    while (stacks_layers[i] != NULL && strcmp(stacks_layers[i], name) != 0)
+        i++;
+    return stacks_layers[i] != NULL;
+}
 
 static const struct tidei_argument *
 stacks_argument(const struct stack_layer *layer, const char *key, struct tidei_value **value)
@@ -96,11 +112,8 @@ fill_layer(struct stack_tree *tree, struct stack_layer *layer, struct stacks_fil
 {
     const char *name = layer->kind->ops.name;
     struct tidei_value *path;
-    size_t i = 0;
 
-    while (stacks_layers[i] != NULL && strcmp(stacks_layers[i], name) != 0)
-        i++;
-    if (fill->over_driver && stacks_layers[i] == NULL)
+    if (fill->over_driver && !layer->kind->is_base && !stacks_may_stand(name))
         return tidei_stack_fail_status(TIDE_EUNSUPPORTED, layer->column, name,
                                        "this layer changes requests, which needs a base behind it such as cuda");
     if (strcmp(name, "limit") == 0 && !tidei_process_is_limited(fill->kind))
@@ -142,6 +155,27 @@ stacks_path(char *path, size_t capacity)
         snprintf(path, capacity, "%.*s-%u%s", (int)(dot - stacks.trace), stacks.trace, stacks.traces + 1, dot);
 }
 
+/* Tell the trace's name to who started the process, who may be gone. */
+static void
+stacks_tell(struct tide_resource *top)
+{
+    struct tide_resource *log = tidei_stack_find(top, "log");
+    char path[4096];
+    size_t needed = 0;
+    int fd;
+
+    if (stacks.list == NULL || log == NULL || tide_log_path(log, path, sizeof(path), &needed) != TIDE_OK ||
+        needed >= sizeof(path))
+        return;
+    fd = open(stacks.list, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return;
+    /* In one call: other processes write there, too. */
+    if (write(fd, path, needed + 1) < 0)
+        tidei_message(TIDE_WARNING, "process: %s: %s", stacks.list, strerror(errno));
+    close(fd);
+}
+
 /* Build the stack; where the first one finds its trace there already, under another name. After stacks_enter. */
 static enum tide_status
 stacks_build(struct stacks_fill *fill, const char *text, struct tide_resource **out)
@@ -154,6 +188,8 @@ stacks_build(struct stacks_fill *fill, const char *text, struct tide_resource **
         fill->limits = 0;
         stacks_path(fill->path, sizeof(fill->path));
         status = tidei_stack_build_filled(stacks.kinds, text, &options, stacks_fill_in, fill, out);
+        if (status == TIDE_OK && !opened)
+            stacks_tell(*out);
         if (status == TIDE_OK)
             opened = true;
     } while ((status == TIDE_EEXIST || status == TIDE_EBUSY) && !opened && ++stacks.traces < STACKS_TRACES);
@@ -179,7 +215,11 @@ stack_new(int device, enum tidei_process_kind kind)
     if (status != TIDE_OK) {
         free(stack);
         if (atomic_fetch_add_explicit(&stacks.failed, 1, memory_order_relaxed) == 0)
-            tidei_message(TIDE_ERROR, "process: device %d goes on without its account: %s", device, tide_error_text());
+            tidei_message(TIDE_ERROR,
+                          stacks.limited
+                              ? "process: device %d gets no memory, since without its account no limit holds: %s"
+                              : "process: device %d goes on without its account: %s",
+                          device, tide_error_text());
         return NULL;
     }
     stack->kind = kind;
@@ -266,6 +306,33 @@ tidei_process_stack_make(int device, enum tidei_process_kind kind)
     return stack;
 }
 
+void
+tidei_process_stacks_end(CUcontext context)
+{
+    if (!stacks.redirects || context == NULL)
+        return;
+    stacks_enter();
+    for (int device = 0; device < TIDEI_PROCESS_DEVICES; device++) {
+        struct tidei_process_stack *stack =
+            atomic_load_explicit(&tidei_process_stacks[device][TIDEI_PROCESS_PLAIN], memory_order_relaxed);
+
+        if (stack == NULL || stack->base != NULL || !tidei_process_held_has(context))
+            continue;
+        (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
+        (void)tide_trim(stack->top, 0);
+        tidei_process_held_forget(context);
+        /* Release: pairs with the acquire in tidei_process_stack. The next allocation makes a new one. */
+        atomic_store_explicit(&tidei_process_stacks[device][TIDEI_PROCESS_PLAIN], NULL, memory_order_release);
+    }
+    stacks_leave();
+}
+
+bool
+tidei_process_refuses(enum tidei_process_kind kind)
+{
+    return stacks.limited && tidei_process_is_limited(kind);
+}
+
 bool
 tidei_process_redirects(void)
 {
@@ -316,6 +383,13 @@ tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes)
     /* A process that only asks gets no stack, and no trace. Any stack of the limited kinds knows what all use. */
     for (int kind = 0; stack == NULL && tidei_process_is_limited((enum tidei_process_kind)kind); kind++)
         stack = atomic_load_explicit(&tidei_process_stacks[device][kind], memory_order_acquire);
+    /* Where no stack can be made all is refused: see tidei_process_refuses. */
+    if (stack == NULL && atomic_load_explicit(&stacks.failed, memory_order_relaxed) != 0) {
+        if (!limit_unused(device, limit_bytes))
+            return false;
+        *used_bytes = *limit_bytes;
+        return true;
+    }
     if (stack == NULL && !stacks.shared)
         return limit_unused(device, limit_bytes);
     if (stack == NULL)
@@ -340,9 +414,31 @@ stacks_has_base(const char *text)
     return has;
 }
 
+/* The place of a column of the text, which counts characters from 1. */
+static const char *
+stacks_at(const char *text, unsigned column)
+{
+    while (*text != '\0' && column > 1) {
+        text++;
+        column -= ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return text;
+}
+
+/* Append a layer as the text has it, up to the column of the one below. */
+static void
+stacks_append(struct tide_text *out, const char *text, const struct stack_layer *layer)
+{
+    const char *from = stacks_at(text, layer->column), *to = stacks_at(text, layer->below->column);
+
+    while (to > from && strchr(" \t\n\r|", to[-1]) != NULL)
+        to--;
+    tide_text_format(out, "%s%.*s", out->length != 0 ? " | " : "", (int)(to - from), from);
+}
+
 /*
- * What stands over the driver's own memory where the text has a base: a log, if it has one. *trace (owned) is the path
- * of that, if it is given.
+ * What stands over the driver's own memory where the text has a base: those of its layers that may, and the first log
+ * alone, as each row would be there twice. *trace (owned) is the path of that, if it is given.
  */
 static void
 stacks_over(const char *text, struct tide_text *out, char **trace)
@@ -351,18 +447,65 @@ stacks_over(const char *text, struct tide_text *out, char **trace)
     bool has_log = false;
 
     if (tidei_stack_read(stacks.kinds, text, &tree) == TIDE_OK) {
-        for (const struct stack_layer *layer = tree.top; layer != NULL; layer = layer->below) {
+        for (const struct stack_layer *layer = tree.top; layer->below != NULL; layer = layer->below) {
+            const char *name = layer->kind->ops.name;
+            bool is_log = strcmp(name, "log") == 0;
             struct tidei_value *path;
 
-            if (strcmp(layer->kind->ops.name, "log") != 0)
-                continue;
-            if (!has_log && stacks_argument(layer, "path", &path) != NULL && path->given)
+            if (is_log && !has_log && stacks_argument(layer, "path", &path) != NULL && path->given)
                 *trace = strdup(path->word);
-            has_log = true;
+            if (stacks_may_stand(name) && !(is_log && has_log))
+                stacks_append(out, text, layer);
+            has_log |= is_log;
         }
     }
     tidei_stack_tree_free(&tree);
-    tide_text_format(out, has_log ? "log" : "statistics");
+    if (out->length == 0)
+        tide_text_format(out, "statistics");
+}
+
+/* Bases out of whose memory the driver would free a block that a layer above has cut. */
+static bool
+stacks_is_freed(const struct stack_layer *base)
+{
+    static const char *const names[] = { "cuda", "driver", "managed", NULL };
+    size_t i = 0;
+
+    while (names[i] != NULL && strcmp(names[i], base->kind->ops.name) != 0)
+        i++;
+    return names[i] != NULL;
+}
+
+/* Append the columns of the bases of a chain of layers, in the order of the text. */
+static void
+stacks_bases(const struct stack_layer *layer, unsigned *columns, unsigned most, unsigned *count)
+{
+    for (; layer != NULL; layer = layer->below) {
+        for (const struct stack_bin *bin = layer->bins; bin != NULL; bin = bin->next)
+            stacks_bases(bin->top, columns, most, count);
+        if (layer->kind->is_base && stacks_is_freed(layer) && *count < most)
+            columns[(*count)++] = layer->column;
+    }
+}
+
+/* Append the text, with a layer over each base that knows what the base has given. */
+static void
+stacks_held(const char *text, struct tide_text *out)
+{
+    unsigned columns[64], count = 0;
+    const char *from = text;
+    struct stack_tree tree;
+
+    if (tidei_stack_read(stacks.kinds, text, &tree) == TIDE_OK)
+        stacks_bases(tree.top, columns, TIDEI_COUNT_OF(columns), &count);
+    tidei_stack_tree_free(&tree);
+    for (unsigned i = 0; i < count; i++) {
+        const char *to = stacks_at(text, columns[i]);
+
+        tide_text_format(out, "%.*sheld | ", (int)(to - from), from);
+        from = to;
+    }
+    tide_text_format(out, "%s", from);
 }
 
 /* Remember the bound of a limit. */
@@ -462,12 +605,15 @@ stacks_texts(const struct tide_process_options *options)
         tide_text_format(&limits, options->log != NULL ? "log(%s)" : "log", options->log);
     if (stacks.redirects) {
         status = stacks_limits(options, &whole);
-        tide_text_format(&whole, "%s%s", whole.length != 0 ? " | " : "", options->stack);
+        tide_text_format(&whole, "%s", whole.length != 0 ? " | " : "");
+        stacks_held(options->stack, &whole);
     }
     if (status == TIDE_OK)
         status = stacks_limits(options, &limits);
     if (status == TIDE_OK && (limits.length >= sizeof(over) || whole.length >= sizeof(text)))
         status = tide_error_set(TIDE_EINVAL, "process: the stack text is too long");
+    if (options->list != NULL)
+        stacks.list = strdup(options->list);
     stacks.text = strdup(stacks.redirects ? text : over);
     stacks.over = strdup(over);
     if (stacks.trace == NULL)
@@ -483,7 +629,8 @@ tidei_process_stacks_forget(void)
     free(stacks.text);
     free(stacks.over);
     free(stacks.trace);
-    stacks.text = stacks.over = stacks.trace = NULL;
+    free(stacks.list);
+    stacks.text = stacks.over = stacks.trace = stacks.list = NULL;
     tidei_lock_fini(&stacks.lock);
     stacks.limited = false;
 }
@@ -494,11 +641,12 @@ tidei_process_stacks_start(const struct tide_process_options *options)
     size_t count = 0;
     enum tide_status status;
 
-    while (tidei_kinds[count] != NULL && count < STACKS_KINDS - 1) {
+    while (tidei_kinds[count] != NULL && count < STACKS_KINDS - 2) {
         stacks.kinds[count] = tidei_kinds[count];
         count++;
     }
-    stacks.kinds[count] = &tidei_process_kind;
+    stacks.kinds[count++] = &tidei_process_kind;
+    stacks.kinds[count] = &tidei_held_kind;
     tidei_lock_init(&stacks.lock);
     status = stacks_texts(options);
     if (status == TIDE_OK)

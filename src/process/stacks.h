@@ -10,6 +10,7 @@
 #include <tidemark/process.h>
 
 #include "src/process/base.h"
+#include "src/cuda/driver-table.h"
 
 struct tidei_process_stack {
     struct tide_resource *top;  /* holds a reference */
@@ -38,6 +39,18 @@ tidei_process_stack(int device, enum tidei_process_kind kind)
 
     return __builtin_expect(stack != NULL, 1) ? stack : tidei_process_stack_make(device, kind);
 }
+
+/*
+ * A context is about to end, and its blocks were freed: the stacks of plain memory that have memory of it give it back
+ * and are not used any more, as what a layer keeps of a context is of no use without it. They stay, for the blocks of
+ * other contexts.
+ */
+void tidei_process_stacks_end(CUcontext context);
+
+/*
+ * Whether memory of a kind is refused where its stack cannot be made: what a limit holds for is not had without one.
+ */
+bool tidei_process_refuses(enum tidei_process_kind kind);
 
 /* Whether plain memory comes from the text's own base. */
 bool tidei_process_redirects(void);

@@ -7,6 +7,7 @@
 
 #include "src/process/account.h"
 #include "src/process/devices.h"
+#include "src/process/held.h"
 #include "src/sync/inside.h"
 
 #ifdef HAVE_CUDA_H
@@ -34,8 +35,10 @@ start_once(const struct tide_process_options *options)
         if (status == TIDE_OK && (status = tidei_process_devices_start()) != TIDE_OK)
             tidei_process_stacks_forget(); /* else another attempt would make their locks again */
         start.started = status == TIDE_OK;
-        if (start.started)
+        if (start.started) {
+            tidei_process_held_start();
             tidei_process_account_start();
+        }
     }
     pthread_mutex_unlock(&start.lock);
     return status;

@@ -49,6 +49,18 @@ driver_handle(void)
     return handle;
 }
 
+bool
+tidei_run_driver_runs(void)
+{
+    void *handle = driver_handle();
+    CUresult(CUDAAPI * count_devices)(int *) = NULL;
+    void *address = handle != NULL ? tidei_run_look_up(handle, "cuDeviceGetCount") : NULL;
+    int count = 0;
+
+    memcpy(&count_devices, &address, sizeof(address));
+    return count_devices == NULL || count_devices(&count) != CUDA_ERROR_NOT_INITIALIZED;
+}
+
 void (*tidei_run_real(unsigned index))(void)
 {
     void (*function)(void) = atomic_load_explicit(&driver_functions[index], memory_order_acquire);

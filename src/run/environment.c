@@ -17,7 +17,7 @@ static const char *const environment_names[RUN_OPTION_COUNT] = {
     [RUN_LIBRARY] = ENVIRONMENT_PREFIX "LIBRARY", [RUN_STACK] = ENVIRONMENT_PREFIX "STACK",
     [RUN_TRACE] = ENVIRONMENT_PREFIX "TRACE",     [RUN_LIMIT] = ENVIRONMENT_PREFIX "LIMIT",
     [RUN_BUDGET] = ENVIRONMENT_PREFIX "BUDGET",   [RUN_LOG] = ENVIRONMENT_PREFIX "LOG",
-    [RUN_ONLY] = ENVIRONMENT_PREFIX "ONLY",
+    [RUN_LIST] = ENVIRONMENT_PREFIX "LIST",       [RUN_ONLY] = ENVIRONMENT_PREFIX "ONLY",
 };
 
 /* Written once, when the process starts, before it has a second thread. */

@@ -63,6 +63,9 @@ static inline void (*tidei_run_function(unsigned index))(void)
 /* The driver's function; NULL: it has none of that name, or there is no driver. Any thread (driver.c). */
 void (*tidei_run_real(unsigned index))(void);
 
+/* Whether the program has started the driver by cuInit(), as far as that can be asked. Starts nothing. */
+bool tidei_run_driver_runs(void);
+
 /* The index of the function of that name; RUN_COUNT: there is none. */
 unsigned tidei_run_index(const char *name);
 
@@ -77,6 +80,7 @@ enum tidei_run_option {
     RUN_LIMIT,
     RUN_BUDGET,
     RUN_LOG,
+    RUN_LIST, /* the file that gets the names of traces */
     RUN_ONLY, /* the process that is recorded, by its id, where its children are not */
     RUN_OPTION_COUNT,
 };

@@ -1,5 +1,6 @@
 /*
- * Starts the account of the process: with the first call that allocates, libtidemark is loaded and asked for wrappers.
+ * Starts the account of the process: with the first call that allocates once the program has started the driver,
+ * libtidemark is loaded and asked for wrappers.
  */
 #include "src/run/run.h"
 
@@ -13,28 +14,30 @@
 #include <tidemark/message.h>
 #include <tidemark/process.h>
 
-/* The functions with which memory begins. */
-static const bool start_begins[RUN_COUNT] = {
-    [RUN_cuMemAlloc_v2] = true,
-    [RUN_cuMemAllocPitch_v2] = true,
-    [RUN_cuMemAllocManaged] = true,
-    [RUN_cuMemAllocAsync] = true,
-    [RUN_cuMemAllocAsync_ptsz] = true,
-    [RUN_cuMemAllocFromPoolAsync] = true,
-    [RUN_cuMemAllocFromPoolAsync_ptsz] = true,
-    [RUN_cuMemPoolCreate] = true,
-    [RUN_cuMemAllocHost_v2] = true,
-    [RUN_cuMemHostAlloc] = true,
-    [RUN_cuMemHostRegister] = true,
-    [RUN_cuMemHostRegister_v2] = true,
-    [RUN_cuMemCreate] = true,
-    [RUN_cuArrayCreate_v2] = true,
-    [RUN_cuArray3DCreate_v2] = true,
-    [RUN_cuMipmappedArrayCreate] = true,
-    [RUN_cuIpcOpenMemHandle] = true,
-    [RUN_cuIpcOpenMemHandle_v2] = true,
-    [RUN_cuMemImportFromShareableHandle] = true,
-    [RUN_cuMemPoolImportPointer] = true,
+/* The functions with which memory begins; the limited ones take memory of which a limit of the device holds. */
+enum { START_BEGINS = 1, START_BEGINS_LIMITED };
+
+static const unsigned char start_begins[RUN_COUNT] = {
+    [RUN_cuMemAlloc_v2] = START_BEGINS_LIMITED,
+    [RUN_cuMemAllocPitch_v2] = START_BEGINS_LIMITED,
+    [RUN_cuMemAllocManaged] = START_BEGINS,
+    [RUN_cuMemAllocAsync] = START_BEGINS_LIMITED,
+    [RUN_cuMemAllocAsync_ptsz] = START_BEGINS_LIMITED,
+    [RUN_cuMemAllocFromPoolAsync] = START_BEGINS_LIMITED,
+    [RUN_cuMemAllocFromPoolAsync_ptsz] = START_BEGINS_LIMITED,
+    [RUN_cuMemPoolCreate] = START_BEGINS,
+    [RUN_cuMemAllocHost_v2] = START_BEGINS,
+    [RUN_cuMemHostAlloc] = START_BEGINS,
+    [RUN_cuMemHostRegister] = START_BEGINS,
+    [RUN_cuMemHostRegister_v2] = START_BEGINS,
+    [RUN_cuMemCreate] = START_BEGINS_LIMITED,
+    [RUN_cuArrayCreate_v2] = START_BEGINS_LIMITED,
+    [RUN_cuArray3DCreate_v2] = START_BEGINS_LIMITED,
+    [RUN_cuMipmappedArrayCreate] = START_BEGINS_LIMITED,
+    [RUN_cuIpcOpenMemHandle] = START_BEGINS,
+    [RUN_cuIpcOpenMemHandle_v2] = START_BEGINS,
+    [RUN_cuMemImportFromShareableHandle] = START_BEGINS,
+    [RUN_cuMemPoolImportPointer] = START_BEGINS,
 };
 
 /* The questions that are answered otherwise under a limit. */
@@ -95,6 +98,7 @@ start_ask(void *library, const struct tide_process_function **functions, size_t 
         .limit = tidei_run_option(RUN_LIMIT),
         .budget = tidei_run_option(RUN_BUDGET),
         .log = tidei_run_option(RUN_LOG),
+        .list = tidei_run_option(RUN_LIST),
     };
     void (*set_sink)(tide_message_function, void *);
     const char *(*error_text)(void);
@@ -125,6 +129,16 @@ start_take(const struct tide_process_function *functions, size_t count)
     }
 }
 
+/* Whether the program is to have a limit. */
+static bool
+start_has_limit(void)
+{
+    const char *stack = tidei_run_option(RUN_STACK);
+
+    return tidei_run_option(RUN_LIMIT) != NULL || tidei_run_option(RUN_BUDGET) != NULL ||
+           (stack != NULL && strstr(stack, "limit") != NULL);
+}
+
 static void
 start(void *library)
 {
@@ -133,7 +147,10 @@ start(void *library)
     size_t count = 0;
 
     refusal = library != NULL ? start_ask(library, &functions, &count) : dlerror();
-    if (refusal != NULL)
+    if (refusal != NULL && start_has_limit())
+        tidei_run_say("tidemark: nothing is recorded, and all device memory refused, since no limit holds: %s",
+                      refusal);
+    else if (refusal != NULL)
         tidei_run_say("tidemark: nothing is recorded: %s", refusal);
     else
         start_take(functions, count);
@@ -202,6 +219,13 @@ start_lacks(void)
     return CUDA_ERROR_NOT_FOUND;
 }
 
+/* Where the account has not started, nothing holds a limit that was asked for: better no memory than any amount. */
+static CUresult
+start_refuses(void)
+{
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 void (*tidei_run_decide(unsigned index))(void)
 {
     void (*function)(void) = NULL;
@@ -209,10 +233,12 @@ void (*tidei_run_decide(unsigned index))(void)
     int error = errno;
 
     if ((state == START_BEFORE || state == START_BEGUN) && !start_here && tidei_run_is_on() &&
-        (start_begins[index] || (start_asks[index] && start_is_asked())))
+        (start_begins[index] != 0 || (start_asks[index] && start_is_asked())) && tidei_run_driver_runs())
         state = start_once();
     if (state == START_RUNS && !start_here)
         function = atomic_load_explicit(&tidei_run_functions[index], memory_order_acquire);
+    else if (state == START_FAILED && start_begins[index] == START_BEGINS_LIMITED && start_has_limit())
+        function = (void (*)(void))start_refuses;
     if (function == NULL)
         function = tidei_run_real(index);
     errno = error;

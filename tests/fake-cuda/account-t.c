@@ -101,6 +101,84 @@ test_async(void *unused)
     return account_failures;
 }
 
+/* What the driver has reserved in a pool. */
+static uint64_t
+pool_reserved(CUmemoryPool pool)
+{
+    cuuint64_t bytes = 0;
+
+    CHECK(account.pool_attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) == CUDA_SUCCESS);
+    return bytes;
+}
+
+/* Whether all that is reserved counts once, in one of the two kinds. */
+static bool
+counts_pools(CUmemoryPool first, CUmemoryPool second)
+{
+    uint64_t reserved = pool_reserved(first) + (second != NULL ? pool_reserved(second) : 0);
+    uint64_t counted = account_reserved("async", 0) + account_reserved("pool", 0);
+
+    if (counted != reserved)
+        diag("counted %llu, reserved %llu", (unsigned long long)counted, (unsigned long long)reserved);
+    return counted == reserved;
+}
+
+/* Each pool is allocated from by both functions, and keeps what is freed. */
+static int
+test_pools(void *unused)
+{
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    CUmemoryPool own = NULL, first = NULL;
+    cuuint64_t all = UINT64_MAX;
+    CUdeviceptr a = 0, b = 0, c = 0, d = 0;
+
+    (void)unused;
+    if (!start("pools", NULL, NULL))
+        return 1;
+    CHECK(account.default_pool(&first, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemPoolCreate(&own, &properties) == CUDA_SUCCESS);
+    CHECK(account.set_pool_attribute(own, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all) == CUDA_SUCCESS);
+    CHECK(account.set_pool_attribute(first, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocFromPoolAsync(&a, 5 * MIB, first, NULL) == CUDA_SUCCESS);
+    CHECK(counts_pools(first, own)); /* the default pool, and no cuMemAllocAsync yet */
+    CHECK(account.set_pool(0, own) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&b, 40 * MIB, NULL) == CUDA_SUCCESS); /* from the program's own pool */
+    CHECK(counts_pools(first, own));
+    CHECK(account.w_cuMemAllocFromPoolAsync(&c, 3 * MIB, own, NULL) == CUDA_SUCCESS);
+    CHECK(account.set_pool(0, first) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&d, 70 * MIB, NULL) == CUDA_SUCCESS);
+    CHECK(counts_pools(first, own));
+    CHECK(account.w_cuMemFreeAsync(b, NULL) == CUDA_SUCCESS && account.w_cuMemFreeAsync(d, NULL) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS && account.w_cuMemFreeAsync(c, NULL) == CUDA_SUCCESS);
+    CHECK(counts_pools(first, own)); /* whether the driver has seen the frees or not */
+    CHECK(account.context_synchronize() == CUDA_SUCCESS);
+    CHECK(account_used("async", 0) + account_used("pool", 0) == 0);
+    CHECK(pool_reserved(first) >= 70 * MIB && counts_pools(first, own));
+    CHECK(account.w_cuMemPoolDestroy(own) == CUDA_SUCCESS && counts_pools(first, NULL));
+    return account_failures;
+}
+
+/* A pool of the program's is made the current one of the device: no other kind has anything. */
+static int
+test_current_pool(void *unused)
+{
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    CUmemoryPool own = NULL;
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    if (!start("current-pool", NULL, NULL))
+        return 1;
+    CHECK(account.w_cuMemPoolCreate(&own, &properties) == CUDA_SUCCESS);
+    CHECK(account.set_pool(0, own) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&a, 3 * MIB, NULL) == CUDA_SUCCESS);
+    CHECK(account_used("async", 0) == 3 * MIB && account_reserved("async", 0) == pool_reserved(own));
+    CHECK(pool_reserved(own) > 3 * MIB);
+    return account_failures;
+}
+
 static int
 test_capture(void *unused)
 {
@@ -387,6 +465,224 @@ test_redirected(void *unused)
     return account_failures;
 }
 
+/* What stands over the stack's own base stands over the other kinds of memory, too. */
+static int
+test_redirected_layers(void *unused)
+{
+    CUdeviceptr a = 0, b = 0, c = 0;
+
+    (void)unused;
+    if (!start("layers", "log | limit(16MiB) | statistics | pool | log | cuda", NULL))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, 10 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&b, 20 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(account.w_cuMemAllocAsync(&b, 6 * MIB, NULL) == CUDA_SUCCESS && account_used("async", 0) == 6 * MIB);
+    CHECK(account.w_cuMemAlloc_v2(&c, MIB) == CUDA_ERROR_OUT_OF_MEMORY); /* one limit for all kinds */
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&c, MIB) == CUDA_SUCCESS);
+    account_flush();
+    return account_failures;
+}
+
+/* A block that begins where the pool's memory does: to the driver it is all of that. */
+static int
+test_freed_twice(void *unused)
+{
+    CUdeviceptr a = 0, b = 0, base = 0, foreign = 0;
+    size_t bytes = 0;
+
+    (void)unused;
+    if (!start("twice", "log | pool | cuda", NULL))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetAddressRange_v2(&base, &bytes, a) == CUDA_SUCCESS && base == a);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        CHECK(account.w_cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account.w_cuMemFreeAsync(a, NULL) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account.w_cuMemGetAddressRange_v2(&base, &bytes, b) == CUDA_SUCCESS && base == b); /* its memory is there */
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS && account.w_cuMemFree_v2(b) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account.real_alloc(&foreign, MIB) == CUDA_SUCCESS && account.w_cuMemFree_v2(foreign) == CUDA_SUCCESS);
+    return account_failures;
+}
+
+/* A context that ends takes the stack's memory along, of which the stack keeps nothing. */
+static int
+test_redirected_contexts(void *unused)
+{
+    CUdeviceptr a = 0, b = 0, c = 0;
+    CUcontext primary, other;
+    uint64_t none;
+
+    (void)unused;
+    if (!start("ends", "log | pool | cuda", "64MiB"))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, 4 * MIB) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
+        CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE);
+        CHECK(account.w_cuMemAlloc_v2(&a, 60 * MIB) == CUDA_SUCCESS); /* the limit has its bytes back */
+        CHECK(account.real_free(b) != CUDA_SUCCESS || b == a);
+        CHECK(account.w_cuMemAlloc_v2(&b, MIB) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, b) == CUDA_SUCCESS); /* the driver knows its memory */
+        CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+    }
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&c, 50 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS);
+    CHECK(account.context_set(primary) == CUDA_SUCCESS && account.w_cuMemFree_v2(c) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account.w_cuMemAlloc_v2(&c, 60 * MIB) == CUDA_SUCCESS && account.w_cuMemFree_v2(c) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&none, NULL) == CUDA_SUCCESS && none == 64 * MIB);
+    account_flush();
+    return account_failures;
+}
+
+/* Another process has memory, whose handle it writes, and lives until it is killed. */
+static void
+imported_other(int ready)
+{
+    CUipcMemHandle shared = { 0 };
+    CUcontext context;
+    CUdeviceptr a = 0;
+
+    if (account.init(0) != CUDA_SUCCESS || account.primary_retain(&context, 0) != CUDA_SUCCESS ||
+        account.context_set(context) != CUDA_SUCCESS || account.real_alloc(&a, 8 * MIB) != CUDA_SUCCESS ||
+        account.ipc_get(&shared, a) != CUDA_SUCCESS)
+        _exit(1);
+    (void)!write(ready, &shared, sizeof(shared));
+    for (;;)
+        pause();
+}
+
+static int
+test_imported(void *unused)
+{
+    CUdeviceptr a = 0, b = 0, again = 0;
+    CUipcMemHandle shared;
+    int ready[2];
+    pid_t pid;
+
+    (void)unused;
+    CHECK(pipe(ready) == 0);
+    pid = fork();
+    if (pid == 0)
+        imported_other(ready[1]);
+    close(ready[1]);
+    if (!CHECK(read(ready[0], &shared, sizeof(shared)) == (ssize_t)sizeof(shared)) || !start("imported", NULL, "9MiB"))
+        return 1;
+    CHECK(account.w_cuIpcOpenMemHandle_v2(&a, shared, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS);
+    CHECK(account_used("imported", 0) == 8 * MIB && account_used("plain", 0) == 0);
+    CHECK(account.w_cuIpcOpenMemHandle_v2(&again, shared, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS);
+    CHECK(again == a && account_used("imported", 0) == 8 * MIB); /* once, however often it is opened */
+    CHECK(account.w_cuMemAlloc_v2(&b, 9 * MIB) == CUDA_SUCCESS); /* no limit counts it */
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+    CHECK(account.w_cuIpcCloseMemHandle(a) == CUDA_SUCCESS && account.w_cuIpcCloseMemHandle(a) == CUDA_SUCCESS);
+    CHECK(account_used("imported", 0) == 0);
+    CHECK(account.w_cuIpcCloseMemHandle(a) == CUDA_ERROR_INVALID_VALUE);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    account_flush();
+    return account_failures;
+}
+
+/* A block of a pool that is imported, as from another process. */
+static int
+test_imported_pool(void *unused)
+{
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                  .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    CUmemPoolPtrExportData data;
+    CUmemoryPool pool = NULL, import = NULL;
+    CUdeviceptr a = 0, b = 0;
+    int fd = -1;
+
+    (void)unused;
+    if (!start("imported-pool", NULL, NULL))
+        return 1;
+    CHECK(account.w_cuMemPoolCreate(&pool, &properties) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocFromPoolAsync(&a, 3 * MIB, pool, NULL) == CUDA_SUCCESS);
+    CHECK(account.pool_export(&fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == CUDA_SUCCESS);
+    CHECK(account.export_pointer(&data, a) == CUDA_SUCCESS);
+    CHECK(account.pool_import(&import, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) ==
+          CUDA_SUCCESS);
+    CHECK(account.w_cuMemPoolImportPointer(&b, import, &data) == CUDA_SUCCESS && b != a);
+    CHECK(account_used("imported", 0) == 3 * MIB && account_used("pool", 0) == 3 * MIB);
+    CHECK(counts_pools(pool, NULL)); /* what is imported is of the other process */
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS && account_used("imported", 0) == 0);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS && account_used("pool", 0) == 0);
+    return account_failures;
+}
+
+/* A graph's nodes allocate when it is launched, and the device keeps their memory until it is trimmed. */
+static int
+test_graph(void *unused)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS parameters = { .poolProps = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                                             .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } },
+                                              .bytesize = 40 * MIB };
+    CUgraphNode alloc = NULL, release = NULL;
+    CUgraphExec exec = NULL;
+    CUgraph graph = NULL;
+    CUdeviceptr a = 0;
+    CUstream stream;
+
+    (void)unused;
+    if (!start("graph", NULL, NULL))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS && account_reserved("graph", 0) == 0);
+    CHECK(account.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    CHECK(account.graph_create(&graph, 0) == CUDA_SUCCESS);
+    CHECK(account.graph_add_alloc(&alloc, graph, NULL, 0, &parameters) == CUDA_SUCCESS);
+    CHECK(account.graph_add_free(&release, graph, &alloc, 1, parameters.dptr) == CUDA_SUCCESS);
+    CHECK(account.graph_instantiate(&exec, graph, 0) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        CHECK(account.graph_launch(exec, stream) == CUDA_SUCCESS && account.stream_synchronize(stream) == CUDA_SUCCESS);
+    CHECK(account_reserved("graph", 0) >= 40 * MIB && account_used("plain", 0) == MIB && account_used("async", 0) == 0);
+    CHECK(account.graph_trim(0) == CUDA_SUCCESS && account_reserved("graph", 0) == 0);
+    return account_failures;
+}
+
+/* Each device has an account, a limit and pools of its own. */
+static int
+test_devices(void *unused)
+{
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { CU_MEM_LOCATION_TYPE_DEVICE, 1 } };
+    CUmemAllocationProp physical = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                     .location = { CU_MEM_LOCATION_TYPE_DEVICE, 1 } };
+    CUmemGenericAllocationHandle handle = 0;
+    CUcontext first, second;
+    CUdeviceptr a = 0, b = 0, c = 0, d = 0;
+    CUmemoryPool pool = NULL;
+    CUstream stream;
+
+    (void)unused;
+    setenv("FAKE_CUDA_DEVICES", "2", 1);
+    if (!start("devices", NULL, "16MiB"))
+        return 1;
+    CHECK(account.primary_retain(&first, 0) == CUDA_SUCCESS && account.primary_retain(&second, 1) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, 10 * MIB) == CUDA_SUCCESS);
+    CHECK(account.context_set(second) == CUDA_SUCCESS && account.stream_create(&stream, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&b, 12 * MIB) == CUDA_SUCCESS); /* the limit is each device's */
+    CHECK(account_used("plain", 0) == 10 * MIB && account_used("plain", 1) == 12 * MIB);
+    CHECK(account.context_set(first) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&c, 5 * MIB, stream) == CUDA_ERROR_OUT_OF_MEMORY); /* of the stream's device */
+    CHECK(account.w_cuMemAllocAsync(&c, MIB, stream) == CUDA_SUCCESS && account_used("async", 1) == MIB);
+    CHECK(account.w_cuMemPoolCreate(&pool, &properties) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocFromPoolAsync(&d, MIB, pool, stream) == CUDA_SUCCESS && account_used("pool", 1) == MIB);
+    CHECK(account_reserved("pool", 1) + account_reserved("async", 1) > 32 * MIB && account_used("pool", 0) == 0);
+    CHECK(account.w_cuMemCreate(&handle, 2 * MIB, &physical, 0) == CUDA_SUCCESS);
+    CHECK(account_used("virtual", 1) == 2 * MIB && account.w_cuMemRelease(handle) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS); /* on the other device's context: the block's device counts */
+    CHECK(account_used("plain", 0) == 10 * MIB && account_used("plain", 1) == 0);
+    CHECK(account.w_cuDevicePrimaryCtxReset_v2(1) == CUDA_SUCCESS && account_used("plain", 0) == 10 * MIB);
+    account_flush();
+    return account_failures;
+}
+
 /* Another process holds a part of the budget until it is killed. */
 static void
 budget_other(const struct tide_process_options *options, int ready)
@@ -407,12 +703,13 @@ test_budget(void *unused)
     struct tide_process_options options = { TIDE_OPTIONS(options), .trace = trace_of("budget") }, other;
     size_t free_bytes = 0, total_bytes = 0;
     CUdeviceptr a = 0;
-    char budget[64], byte = 1;
+    char budget[4096], folder[2048] = "", byte = 1;
     int ready[2];
     pid_t pid;
 
     (void)unused;
-    snprintf(budget, sizeof(budget), "account-t-%ld=8MiB", (long)getpid());
+    CHECK(getcwd(folder, sizeof(folder)) != NULL);
+    snprintf(budget, sizeof(budget), "%s/%s=8MiB", folder, scratch("budget"));
     options.budget = budget;
     other = options;
     other.trace = trace_of("budget-other");
@@ -502,7 +799,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(23);
+    plan(33);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(passes(test_plain), "plain memory is counted, and the driver's codes come through");
     tide_trace_recover(trace_of("plain"), NULL);
@@ -519,6 +816,9 @@ main(void)
     ok(ROWS("async", "async", "size IN (3145728, 1048576)") == 2 && ROWS("async", "pool", "size = 2097152") == 2 &&
            sql_number(trace_of("async"), "SELECT count(*) FROM stream WHERE handle = 2") >= 1,
        "rows of stream-ordered memory have their kind, and the thread's own default stream as a stream");
+    ok(passes(test_pools), "what pools have reserved counts once, whichever function allocates from which pool");
+    ok(passes(test_current_pool),
+       "what the current pool of a device has reserved counts, where that is the program's own");
     ok(passes(test_capture), "what is allocated in a capture is the graph's, and passes");
     ok(passes(test_pinned), "page-locked memory is counted apart, and no limit of a device holds for it");
     tide_trace_recover(trace_of("pinned"), NULL);
@@ -542,6 +842,18 @@ main(void)
     ok(passes(test_contexts), "a context that ends takes its blocks along, and the limit gets their bytes back");
     ok(passes(test_foreign), "what the account does not know goes to the driver unchanged");
     ok(passes(test_redirected), "plain memory may come from a stack: blocks look like the driver's, others pass");
+    ok(passes(test_redirected_layers),
+       "with a base in the stack, other kinds of memory have its layers that change no request");
+    tide_trace_recover(trace_of("layers"), NULL);
+    ok(ROWS("layers", "async", "status = 0") == 0 &&
+           sql_number(trace_of("layers"), "SELECT count(*) FROM allocation WHERE size = 6291456") == 1,
+       "of several logs of the stack the others have one");
+    ok(passes(test_freed_twice), "a redirected block that is freed twice is an error, and its pool keeps its memory");
+    ok(passes(test_redirected_contexts), "a context that ends with redirected memory leaves nothing of it in the pool");
+    ok(passes(test_imported), "memory of another process is marked once, and counts in no limit");
+    ok(passes(test_imported_pool), "a block of another process's pool is marked, and its pool is not counted");
+    ok(passes(test_graph), "what graphs have reserved is polled, of nodes that were added by hand, too");
+    ok(passes(test_devices), "each device has its own account, limit and pools, whichever context is current");
     ok(passes(test_budget), "a budget holds for several processes, and gets back what a killed one had");
     ok(passes(test_wrong), "wrong options are errors that name what is wrong");
     ok(passes(test_forked), "a child of fork() gets the driver's own answers");

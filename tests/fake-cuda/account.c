@@ -30,6 +30,20 @@ static const struct {
     { "cuStreamSynchronize", offsetof(struct account, stream_synchronize) },
     { "cuMemAddressReserve", offsetof(struct account, address_reserve) },
     { "cuDeviceGetDefaultMemPool", offsetof(struct account, default_pool) },
+    { "cuDeviceSetMemPool", offsetof(struct account, set_pool) },
+    { "cuMemPoolSetAttribute", offsetof(struct account, set_pool_attribute) },
+    { "cuMemPoolGetAttribute", offsetof(struct account, pool_attribute) },
+    { "cuCtxSynchronize", offsetof(struct account, context_synchronize) },
+    { "cuGraphCreate", offsetof(struct account, graph_create) },
+    { "cuGraphAddMemAllocNode", offsetof(struct account, graph_add_alloc) },
+    { "cuGraphAddMemFreeNode", offsetof(struct account, graph_add_free) },
+    { "cuGraphInstantiateWithFlags", offsetof(struct account, graph_instantiate) },
+    { "cuGraphLaunch", offsetof(struct account, graph_launch) },
+    { "cuDeviceGraphMemTrim", offsetof(struct account, graph_trim) },
+    { "cuMemPoolExportPointer", offsetof(struct account, export_pointer) },
+    { "cuMemPoolExportToShareableHandle", offsetof(struct account, pool_export) },
+    { "cuMemPoolImportFromShareableHandle", offsetof(struct account, pool_import) },
+    { "cuIpcGetMemHandle", offsetof(struct account, ipc_get) },
     { "cuMemGetInfo_v2", offsetof(struct account, real_get_info) },
     { "cuMemAlloc_v2", offsetof(struct account, real_alloc) },
     { "cuMemFree_v2", offsetof(struct account, real_free) },
@@ -113,16 +127,28 @@ account_flush(void)
     CHECK(log != NULL && tide_log_flush(log) == TIDE_OK);
 }
 
-uint64_t
-account_used(const char *kind, int device)
+static uint64_t
+account_ask(const char *kind, int device, enum tide_query what)
 {
     struct tidei_process_stack *stack = account_stack(kind, device);
     struct tide_resource *base = stack != NULL ? tidei_stack_find(stack->top, "process") : NULL;
     uint64_t bytes = 0;
 
     if (base != NULL)
-        tide_query(base, TIDE_QUERY_BYTES_USED, &bytes);
+        tide_query(base, what, &bytes);
     return bytes;
+}
+
+uint64_t
+account_used(const char *kind, int device)
+{
+    return account_ask(kind, device, TIDE_QUERY_BYTES_USED);
+}
+
+uint64_t
+account_reserved(const char *kind, int device)
+{
+    return account_ask(kind, device, TIDE_QUERY_BYTES_RESERVED);
 }
 
 bool

@@ -29,6 +29,24 @@ struct account {
     CUresult(CUDAAPI *address_reserve)(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr wish,
                                        unsigned long long flags);
     CUresult(CUDAAPI *default_pool)(CUmemoryPool *pool, CUdevice device);
+    CUresult(CUDAAPI *set_pool)(CUdevice device, CUmemoryPool pool);
+    CUresult(CUDAAPI *set_pool_attribute)(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
+    CUresult(CUDAAPI *pool_attribute)(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
+    CUresult(CUDAAPI *context_synchronize)(void);
+    CUresult(CUDAAPI *graph_create)(CUgraph *graph, unsigned flags);
+    CUresult(CUDAAPI *graph_add_alloc)(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                                       CUDA_MEM_ALLOC_NODE_PARAMS *parameters);
+    CUresult(CUDAAPI *graph_add_free)(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                                      CUdeviceptr pointer);
+    CUresult(CUDAAPI *graph_instantiate)(CUgraphExec *out, CUgraph graph, unsigned long long flags);
+    CUresult(CUDAAPI *graph_launch)(CUgraphExec graph, CUstream stream);
+    CUresult(CUDAAPI *graph_trim)(CUdevice device);
+    CUresult(CUDAAPI *ipc_get)(CUipcMemHandle *handle, CUdeviceptr pointer);
+    CUresult(CUDAAPI *export_pointer)(CUmemPoolPtrExportData *out, CUdeviceptr pointer);
+    CUresult(CUDAAPI *pool_export)(void *out, CUmemoryPool pool, CUmemAllocationHandleType type,
+                                   unsigned long long flags);
+    CUresult(CUDAAPI *pool_import)(CUmemoryPool *pool, void *shared, CUmemAllocationHandleType type,
+                                   unsigned long long flags);
     CUresult(CUDAAPI *real_get_info)(size_t *free_bytes, size_t *total_bytes);
     CUresult(CUDAAPI *real_alloc)(CUdeviceptr *pointer, size_t bytes);
     CUresult(CUDAAPI *real_free)(CUdeviceptr pointer);
@@ -48,6 +66,9 @@ void account_flush(void);
 
 /* The bytes outstanding in the account of a kind, by its name, on a device. */
 uint64_t account_used(const char *kind, int device);
+
+/* What the account says that the kind has of the device: with what pools and graphs have reserved. */
+uint64_t account_reserved(const char *kind, int device);
 
 /* Say what is wrong, and remember it: the end of a child. */
 #define CHECK(condition) account_check((condition), #condition, __LINE__)

@@ -272,6 +272,45 @@ use_fork(void)
     return reach_use(&cuda, "parent");
 }
 
+/* Calls before cuInit() get the driver's own answer, which is that it is not initialized. */
+static int
+use_early(void)
+{
+    const struct reached cuda = reach(by_handle);
+    size_t free_bytes, total_bytes;
+    CUdeviceptr pointer = 0;
+
+    printf("before: %d", cuda.alloc(&pointer, 1 << 20));
+    printf(" %d", cuda.info(&free_bytes, &total_bytes));
+    printf(" %d\n", cuda.free(4096));
+    return reach_use(&cuda, "after");
+}
+
+/* In a context of its own it keeps 4 MiB, and later 8 MiB more, and then ends in the way that is named. */
+static int
+use_end(const char *end)
+{
+    CUresult (*create)(CUcontext *, unsigned, CUdevice) = by_handle("cuCtxCreate_v2");
+    const struct reached cuda = reach(by_handle);
+    CUcontext context;
+    CUdeviceptr pointer = 0;
+
+    if (cuda.init(0) != CUDA_SUCCESS || create(&context, 0, 0) != CUDA_SUCCESS)
+        return 1;
+    printf("%d", cuda.alloc(&pointer, 4 << 20));
+    usleep(1500000);
+    printf(" %d\n", cuda.alloc(&pointer, 8 << 20));
+    fflush(stdout);
+    if (strcmp(end, "return") == 0)
+        return 0;
+    if (strcmp(end, "exit") == 0)
+        exit(0);
+    usleep(1500000); /* what has not changed for a second is in the trace, whatever the end */
+    if (strcmp(end, "term") == 0)
+        raise(SIGTERM);
+    _exit(0);
+}
+
 static int
 use(int argc, char **argv)
 {
@@ -305,6 +344,10 @@ use(int argc, char **argv)
         return use_names(argv[2]);
     if (strcmp(way, "quiet") == 0)
         return use_quietly();
+    if (strcmp(way, "early") == 0)
+        return use_early();
+    if (strcmp(way, "end") == 0)
+        return use_end(argv[2]);
     if (strcmp(way, "threads") == 0)
         return use_threads(16);
     if (strcmp(way, "constructor") == 0)

@@ -28,7 +28,7 @@ account_device(struct account *account, int64_t ordinal)
 
 /* Add to the kind of that word and device, or begin it. */
 static bool
-account_add(struct account *account, const struct trace_layer *layer, uint64_t bytes)
+account_add(struct account *account, const struct trace_layer *layer, uint64_t bytes, int64_t ns)
 {
     const char *word = layer_kind_word(layer->known);
     struct account_device *device = layer->device >= 0 ? account_device(account, layer->device) : NULL;
@@ -38,6 +38,8 @@ account_add(struct account *account, const struct trace_layer *layer, uint64_t b
         return false;
     if (device != NULL && layer->known->is_tracked)
         device->tracked_bytes += bytes;
+    if (device != NULL && device->ns < ns)
+        device->ns = ns;
     for (size_t i = 0; kind == NULL && i < account->kind_count; i++) {
         if (account->kinds[i].device == layer->device && strcmp(account->kinds[i].word, word) == 0)
             kind = &account->kinds[i];
@@ -61,8 +63,9 @@ account_sample(void *context, const struct trace *trace, sqlite3_stmt *row)
 
     if (layer == NULL || !trace_layer_is_base(layer) || bytes < 0)
         return COMMAND_FINE;
-    return account_add(read->account, layer, (uint64_t)bytes) ? COMMAND_FINE
-                                                              : trace_broken(trace, "no memory for its kinds");
+    return account_add(read->account, layer, (uint64_t)bytes, sqlite3_column_int64(row, 3))
+               ? COMMAND_FINE
+               : trace_broken(trace, "no memory for its kinds");
 }
 
 static int
@@ -77,6 +80,8 @@ account_use(void *context, const struct trace *trace, sqlite3_stmt *row)
     device->has_use = free_bytes >= 0 && total_bytes >= free_bytes;
     device->total_bytes = (uint64_t)total_bytes;
     device->used_bytes = (uint64_t)(total_bytes - free_bytes);
+    if (device->has_use)
+        device->ns = sqlite3_column_int64(row, 4);
     return COMMAND_FINE;
 }
 
@@ -99,28 +104,29 @@ account_found(void *context, const struct trace *trace, sqlite3_stmt *row)
 }
 
 int
-account_read(const struct view *view, struct account *out)
+account_read(const struct view *view, int64_t end_ns, struct account *out)
 {
     struct account_read read = { view, out };
     const struct trace *trace = &view->trace;
     long long until = (long long)view->filter.to_ns;
     int status = COMMAND_FINE;
 
-    *out = (struct account){ 0 };
+    *out = (struct account){ .end_ns = end_ns < until ? end_ns : until };
     for (size_t i = 0; i < view->layers.count; i++)
         out->is_process |= view->layers.layers[i].known->is_process;
     if (!out->is_process)
         return COMMAND_FINE;
     /* Of the rows of a group, SQLite takes the other columns from the one with the max. */
     status = trace_each(trace, account_sample, &read,
-                        "SELECT layer_id, reserved_bytes, max(rowid) FROM pool_sample WHERE ns <= %lld "
+                        "SELECT layer_id, reserved_bytes, max(rowid), ns FROM pool_sample WHERE ns <= %lld "
                         "GROUP BY layer_id ORDER BY layer_id",
                         until);
     if (status == COMMAND_FINE && trace_has(trace, "device_sample", "device"))
-        status = trace_each(trace, account_use, &read,
-                            "SELECT device, free_bytes, total_bytes, max(rowid) FROM device_sample WHERE ns <= %lld "
-                            "GROUP BY device ORDER BY device",
-                            until);
+        status =
+            trace_each(trace, account_use, &read,
+                       "SELECT device, free_bytes, total_bytes, max(rowid), ns FROM device_sample WHERE ns <= %lld "
+                       "GROUP BY device ORDER BY device",
+                       until);
     if (status == COMMAND_FINE && trace_has(trace, "layer_count", "value"))
         status = trace_each(trace, account_found, &read,
                             "SELECT layer_id, value FROM layer_count WHERE name = 'found_bytes' ORDER BY layer_id");

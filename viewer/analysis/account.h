@@ -24,6 +24,7 @@ struct account_device {
     uint64_t tracked_bytes;
     bool has_use; /* the driver has said what is in use: the next ones are valid */
     uint64_t used_bytes, total_bytes;
+    int64_t ns;     /* when that was; without it, when what is tracked was known last */
     bool has_found; /* as is the last one: what was in use before the first allocation */
     uint64_t found_bytes;
 };
@@ -34,12 +35,14 @@ struct account {
     size_t kind_count, kind_capacity;
     struct account_device *devices; /* owns; in the order of their first layers */
     size_t device_count, device_capacity;
+    int64_t end_ns; /* of the recording, or of the view, if that ends before */
 };
 
 /*
- * Read the last figures within the time of the view. COMMAND_FINE, or COMMAND_WRONG after a message: nothing to free.
+ * Read the last figures within the time of the view, of a recording that ends at `end_ns`. COMMAND_FINE, or
+ * COMMAND_WRONG after a message: nothing to free.
  */
-int account_read(const struct view *view, struct account *out);
+int account_read(const struct view *view, int64_t end_ns, struct account *out);
 
 /* Nothing, as where the figures are of a part of the allocations. COMMAND_FINE. */
 int account_none(struct account *out);

@@ -23,6 +23,20 @@ account_words(const struct account *account, int64_t device, bool tracked, char 
     }
 }
 
+/* Of which moment the figures of a device are. */
+static void
+account_report_moment(struct report *report, const struct account *account, const struct account_device *device)
+{
+    struct output_figure moment, before;
+
+    if (device->ns < account->end_ns)
+        report_label(report, "as of", "GPU %lld: %s, %s before the end", (long long)device->device,
+                     output_time(&moment, device->ns), output_time(&before, account->end_ns - device->ns));
+    else
+        report_label(report, "as of", "GPU %lld: %s, the end", (long long)device->device,
+                     output_time(&moment, device->ns));
+}
+
 static void
 account_report_device(struct report *report, const struct account *account, const struct account_device *device)
 {
@@ -53,8 +67,10 @@ account_report(struct report *report, const struct account *account)
 {
     char words[512];
 
-    for (size_t i = 0; account->is_process && i < account->device_count; i++)
+    for (size_t i = 0; account->is_process && i < account->device_count; i++) {
         account_report_device(report, account, &account->devices[i]);
+        account_report_moment(report, account, &account->devices[i]);
+    }
     for (size_t i = 0; account->is_process && i < account->device_count; i++) {
         account_words(account, account->devices[i].device, false, words, sizeof(words));
         if (words[0] != '\0')
@@ -71,7 +87,7 @@ account_report_tables(struct report *report, const struct account *account)
     static const struct report_column columns[] = {
         { "device", NULL, REPORT_COUNT },      { "tracked_bytes", NULL, REPORT_SIZE },
         { "used_bytes", NULL, REPORT_SIZE },   { "unaccounted_bytes", NULL, REPORT_SIZE },
-        { "before_bytes", NULL, REPORT_SIZE },
+        { "before_bytes", NULL, REPORT_SIZE }, { "ns", NULL, REPORT_TIME },
     };
     static const struct report_column kind_columns[] = {
         { "kind", NULL, REPORT_TEXT },
@@ -87,7 +103,8 @@ account_report_tables(struct report *report, const struct account *account)
         REPORT_ROW(report, cell_signed(device->device), cell_unsigned(device->tracked_bytes),
                    device->has_use ? cell_unsigned(device->used_bytes) : cell_none(),
                    device->has_use ? cell_unsigned(account_unaccounted(device)) : cell_none(),
-                   device->has_use && device->has_found ? cell_unsigned(account_before(device)) : cell_none());
+                   device->has_use && device->has_found ? cell_unsigned(account_before(device)) : cell_none(),
+                   cell_signed(device->ns));
     }
     REPORT_TABLE(report, "account_kinds", NULL, kind_columns);
     for (size_t i = 0; i < account->kind_count; i++) {

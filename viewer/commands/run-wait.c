@@ -1,70 +1,21 @@
 /* The parent of a program: passes signals on, keeps its exit status, prints summaries. */
 #include "config.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fnmatch.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "viewer/base/message.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/run-wait.h"
-
-/* What fnmatch() takes for a trace's name: a star for what differs from process to process, and for its number. */
-static void
-wait_glob(const char *name, char *out, size_t size)
-{
-    const char *dot = strrchr(name, '.');
-    size_t length = 0;
-
-    for (; *name != '\0' && length < size - 4; name++) {
-        if (name == dot)
-            out[length++] = '*';
-        if (*name == '%' && name[1] != '\0') {
-            out[length++] = *++name == '%' ? '%' : '*';
-            continue;
-        }
-        if (strchr("*?[\\", *name) != NULL)
-            out[length++] = '\\';
-        out[length++] = *name;
-    }
-    if (dot == NULL)
-        out[length++] = '*';
-    out[length] = '\0';
-}
-
-static bool
-wait_is_new(const char *path, const struct timespec *since)
-{
-    struct stat info;
-
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode) &&
-           (info.st_ctim.tv_sec > since->tv_sec ||
-            (info.st_ctim.tv_sec == since->tv_sec && info.st_ctim.tv_nsec >= since->tv_nsec));
-}
-
-/* The files of SQLite and of the recorder beside a trace. */
-static bool
-wait_is_beside(const char *name)
-{
-    static const char *const ends[] = { "-wal", "-shm", "-journal", "-ring", "-begun", "-replaced" };
-    size_t length = strlen(name);
-
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        if (length > strlen(ends[i]) && strcmp(name + length - strlen(ends[i]), ends[i]) == 0)
-            return true;
-    }
-    return false;
-}
 
 static void
 wait_summary(const char *path)
@@ -77,39 +28,70 @@ wait_summary(const char *path)
     fflush(stdout);
 }
 
+/*
+ * The processes write the names of their traces, each with its NUL byte, into a file that this process has open and
+ * that no folder has: nothing is left behind, whatever happens. -1, and errno is set: there is none.
+ */
+static int
+wait_list_open(void)
+{
+    char path[64];
+    int fd = memfd_create("tidemark-traces", MFD_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), fd);
+    if (setenv("TIDEMARK_RUN_LIST", path, 1) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* All that was written; NULL: nothing, or it cannot be read. The caller frees it. */
+static char *
+wait_list_read(int fd, size_t *bytes)
+{
+    off_t end = lseek(fd, 0, SEEK_END);
+    char *names = end > 0 ? calloc((size_t)end + 1, 1) : NULL;
+    ssize_t count = names != NULL ? pread(fd, names, (size_t)end, 0) : 0;
+
+    *bytes = count > 0 ? (size_t)count : 0;
+    if (*bytes != 0)
+        return names;
+    free(names);
+    return NULL;
+}
+
+/* Where this command runs under another one that waits, that one wants to know the traces, too. */
+static void
+wait_list_pass_on(const char *list, const char *names, size_t bytes)
+{
+    int fd = list != NULL ? open(list, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY) : -1;
+
+    if (fd < 0)
+        return;
+    if (write(fd, names, bytes) < 0)
+        message("tidemark run: %s: %s", list, strerror(errno));
+    close(fd);
+}
+
 /* Standard output is the program's. What is printed here goes where messages go. */
 static void
-wait_summaries(const char *pattern, const struct timespec *since)
+wait_summaries(int list, const char *outer)
 {
-    const char *name = strrchr(pattern, '/') + 1;
-    struct dirent **entries;
-    char folder[4096], glob[1024];
-    unsigned found = 0;
-    int count;
+    size_t bytes;
+    char *names = wait_list_read(list, &bytes);
 
-    snprintf(folder, sizeof(folder), "%.*s", (int)(name - pattern), pattern);
-    /* "%%" of a folder's name. A folder whose name differs from process to process is not looked for. */
-    for (char *at = strstr(folder, "%%"); at != NULL; at = strstr(at + 1, "%%"))
-        memmove(at, at + 1, strlen(at));
-    wait_glob(name, glob, sizeof(glob));
-    count = scandir(folder, &entries, NULL, versionsort);
-    if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        return;
-    for (int i = 0; i < count; i++) {
-        char path[4096 + 256];
-
-        snprintf(path, sizeof(path), "%s%s", folder, entries[i]->d_name);
-        if (fnmatch(glob, entries[i]->d_name, 0) == 0 && !wait_is_beside(entries[i]->d_name) &&
-            wait_is_new(path, since)) {
-            wait_summary(path);
-            found++;
-        }
-        free(entries[i]);
-    }
-    if (count >= 0)
-        free(entries);
-    if (found == 0)
+    if (names == NULL) {
         message("tidemark run: nothing was recorded: no process has allocated device memory");
+        return;
+    }
+    wait_list_pass_on(outer, names, bytes);
+    if (dup2(STDERR_FILENO, STDOUT_FILENO) >= 0) {
+        for (const char *name = names; name < names + bytes; name += strlen(name) + 1)
+            wait_summary(name);
+    }
+    free(names);
 }
 
 /* The terminal sends these to all processes of its foreground, the program included. */
@@ -167,17 +149,22 @@ wait_end(int status)
 }
 
 int
-run_wait(const char *pattern)
+run_wait(void)
 {
     const struct sigaction usual = { .sa_handler = SIG_DFL };
     struct sigaction inherited;
-    struct timespec since;
+    const char *around = getenv("TIDEMARK_RUN_LIST");
+    char *outer = around != NULL ? strdup(around) : NULL; /* the next call changes it */
+    int list = wait_list_open();
     sigset_t all, before;
     pid_t child;
     int status;
 
-    /* The clock of files' times. */
-    clock_gettime(CLOCK_REALTIME_COARSE, &since);
+    if (list < 0) {
+        message("tidemark run: --summary: %s", strerror(errno));
+        free(outer);
+        return COMMAND_WRONG;
+    }
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &before);
     sigaction(SIGCHLD, &usual, &inherited); /* where it is ignored, there would be nothing to wait for */
@@ -194,6 +181,8 @@ run_wait(const char *pattern)
     }
     status = wait_for(child, &all);
     unsetenv("DEBUGINFOD_URLS");
-    wait_summaries(pattern, &since);
+    wait_summaries(list, outer);
+    close(list);
+    free(outer);
     return wait_end(status);
 }

@@ -6,10 +6,10 @@
 #define RUN_WAIT_CHILD (-1)
 
 /*
- * Start a child, pass signals on to it, and wait for its end. Then print the summary of each trace that was begun
- * meanwhile and fits `pattern`, an absolute path with %p and the like. Returns RUN_WAIT_CHILD in the child; in the
+ * Start a child, pass signals on to it, and wait for its end. Then print the summary of each trace that it and its
+ * children have made, in that order: the environment has them say so. Returns RUN_WAIT_CHILD in the child; in the
  * parent the child's exit status, or it ends by the signal by which the child ended.
  */
-int run_wait(const char *pattern);
+int run_wait(void);
 
 #endif

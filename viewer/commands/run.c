@@ -507,7 +507,7 @@ run_run(struct invocation *call)
     if (status == COMMAND_FINE && !run_set_environment(options, &objects))
         status = run_no_memory();
     if (status == COMMAND_FINE)
-        status = options->summary ? run_wait(getenv("TIDEMARK_RUN_TRACE")) : RUN_WAIT_CHILD;
+        status = options->summary ? run_wait() : RUN_WAIT_CHILD;
     if (status == RUN_WAIT_CHILD)
         status = run_become(call, program.path);
     run_free_objects(&objects);

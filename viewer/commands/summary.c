@@ -488,7 +488,7 @@ summary_analyse(struct view *view, struct report *report, const void *own)
     (void)own;
     if (status != COMMAND_FINE)
         return status;
-    status = summary.reserved.is_off ? account_none(&account) : account_read(view, &account);
+    status = summary.reserved.is_off ? account_none(&account) : account_read(view, summary.end_ns, &account);
     if (status != COMMAND_FINE) {
         summary_free(&summary);
         return status;

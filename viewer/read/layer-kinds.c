@@ -20,6 +20,7 @@ static const struct layer_kind layer_kinds[] = {
     { .name = "fallback", .role = LAYER_PASSES },
     { .name = "fault", .role = LAYER_PASSES },
     { .name = "guard", .role = LAYER_PASSES },
+    { .name = "held", .role = LAYER_PASSES }, /* of `tidemark run` with a base */
     { .name = "limit",
       .role = LAYER_PASSES,
       .has_bound = true,

@@ -18,6 +18,9 @@
 #define SAMPLER_DEVICE_NS    10000000u
 #define SAMPLER_DEVICE_PARTS 100u
 
+/* A device's figures are kept so often although they have not changed: what is in use is known to be so until then. */
+#define SAMPLER_DEVICE_KEEP_NS 250000000u
+
 /*
  * The first room of a list, made in the midst of a transaction: 8 KiB, more than malloc keeps of freed blocks for the
  * next request. A smaller list lay behind SQLite's pages in the writer's arena, and kept up to 8 MiB of them from being
@@ -163,7 +166,7 @@ sampler_is_asked(const struct tidei_sampler *sampler, const struct sampler_devic
     return false;
 }
 
-/* Keep the figures of a device if they have changed. The lock is held. */
+/* Keep the figures of a device if they have changed, or were kept long before. The lock is held. */
 static void
 sampler_keep_device(struct tidei_sampler *sampler, struct sampler_device *device, const struct tidei_answer *answer,
                     uint64_t now_ns)
@@ -171,7 +174,8 @@ sampler_keep_device(struct tidei_sampler *sampler, struct sampler_device *device
     struct sampler_devices *list = &sampler->device_samples;
     struct tidei_device_sample *last = &device->last;
 
-    if (answer->free_bytes == last->free_bytes && answer->total_bytes == last->total_bytes)
+    if (answer->free_bytes == last->free_bytes && answer->total_bytes == last->total_bytes &&
+        now_ns - last->ns < SAMPLER_DEVICE_KEEP_NS)
         return;
     if (list->count == SAMPLER_MOST ||
         !tidei_grow(&list->items, &list->capacity, list->count, list->capacity == 0 ? SAMPLER_FIRST : 1))
@@ -324,6 +328,16 @@ tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_onc
             sampler_ask_device(sampler, &sampler->devices[i], now_ns);
     }
     pthread_mutex_unlock(&sampler->lock);
+}
+
+void
+tidei_sampler_end(struct tidei_sampler *sampler, uint64_t now_ns)
+{
+    pthread_mutex_lock(&sampler->lock);
+    for (size_t i = 0; i < sampler->device_count; i++)
+        sampler->devices[i].last.ns = 0;
+    pthread_mutex_unlock(&sampler->lock);
+    tidei_sampler_sample(sampler, now_ns, true);
 }
 
 uint32_t

@@ -75,6 +75,9 @@ void tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *
  */
 void tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once);
 
+/* The last sample of a process that exits: each device has one of this moment, changed or not. */
+void tidei_sampler_end(struct tidei_sampler *sampler, uint64_t now_ns);
+
 /*
  * What the watched layers said last, of at most `most`; *left_out are those for which there is no room. Returns how
  * many. Any thread.

@@ -338,8 +338,12 @@ finish_write_rest(struct tidei_writer *writer)
 static enum tide_status
 finish_all(struct tidei_writer *writer, const char *ended)
 {
-    enum tide_status status = finish_write_rest(writer);
+    enum tide_status status;
 
+    /* What the program still holds has changed since the writer has asked last. */
+    if (strcmp(ended, "exit") == 0 && writer->session != NULL && writer->failure[0] == '\0')
+        tidei_sampler_end(writer->sampler, tidei_monotonic_ns());
+    status = finish_write_rest(writer);
     if (strcmp(ended, "exit") == 0 && writer->session != NULL && !finish_has_lost(writer))
         finish_leave(writer, status);
     if (status == TIDE_OK)

@@ -1,0 +1,127 @@
+/*
+ * held: remembers where the memory lies that the base below has given, and of which context it is.
+ *
+ * Usage: none; src/process/stacks.c puts it over each base of a redirected stack whose memory cuMemFree would free.
+ */
+#include "config.h"
+
+#include "src/process/held.h"
+
+#ifdef HAVE_CUDA_H
+
+#include "src/process/call.h"
+#include "src/tables/entries.h"
+
+struct held_options {
+    size_t struct_size;
+};
+
+struct held {
+    struct tide_resource base;
+    struct held_options options;
+};
+
+struct held_piece {
+    size_t bytes;
+    CUcontext context;
+};
+
+static struct tidei_entries held_pieces;
+
+void
+tidei_process_held_start(void)
+{
+    tidei_entries_init(&held_pieces, sizeof(struct held_piece));
+}
+
+/* The call that the thread makes is of a program that has a context: the account has asked for it. */
+static enum tide_status
+held_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct held_piece piece = { bytes, tidei_process_thread(tidei_thread)->context }, stale;
+    enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+
+    if (status != TIDE_OK)
+        return status;
+    (void)tidei_entries_take(&held_pieces, (uintptr_t)*out, &stale);
+    if (tidei_entries_put(&held_pieces, (uintptr_t)*out, &piece))
+        return TIDE_OK;
+    (void)tidei_deallocate(self->upstream, *out, bytes, alignment, stream);
+    *out = NULL;
+    return tidei_refused(self, tide_error_set(TIDE_ENOMEM, "held: no host memory"));
+}
+
+/* Out of the table first: once it is freed, another thread may get the same address. */
+static enum tide_status
+held_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct held_piece piece;
+    bool known = tidei_entries_take(&held_pieces, (uintptr_t)pointer, &piece);
+    enum tide_status status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+
+    if (status != TIDE_OK && known)
+        tidei_entries_put(&held_pieces, (uintptr_t)pointer, &piece);
+    return status;
+}
+
+static bool
+held_look(uint64_t key, const void *entry, void *context)
+{
+    const struct held_piece *piece = entry;
+    uint64_t address = *(const uint64_t *)context;
+
+    return address >= key && address - key < piece->bytes;
+}
+
+bool
+tidei_process_held_covers(uint64_t address)
+{
+    return tidei_entries_any(&held_pieces, held_look, &address);
+}
+
+static bool
+held_is_of(uint64_t key, const void *entry, void *context)
+{
+    (void)key;
+    return ((const struct held_piece *)entry)->context == (CUcontext)context;
+}
+
+bool
+tidei_process_held_has(CUcontext context)
+{
+    return tidei_entries_any(&held_pieces, held_is_of, context);
+}
+
+static bool
+held_wanted(const void *entry, const void *context)
+{
+    return ((const struct held_piece *)entry)->context == (CUcontext)context;
+}
+
+void
+tidei_process_held_forget(CUcontext context)
+{
+    struct held_piece piece;
+    unsigned place = 0;
+    uint64_t key;
+
+    while (tidei_entries_take_next(&held_pieces, &place, held_wanted, context, &key, &piece))
+        continue;
+}
+
+const struct tidei_kind tidei_held_kind = {
+    .ops = {
+        TIDEI_KIND_OPS("held"),
+        .allocate = held_allocate,
+        .deallocate = held_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = tide_pass_query,
+        .describe = tide_pass_describe,
+        .upstream_at = tide_pass_upstream_at,
+    },
+    TIDEI_KIND_STRUCT(struct held),
+    .options_size = sizeof(struct held_options),
+};
+
+#endif
