@@ -33,6 +33,7 @@ include viewer/recommend/local.mk
 include viewer/page/local.mk
 include viewer/report/local.mk
 include viewer/check/local.mk
+include viewer/ranks/local.mk
 include viewer/watch/local.mk
 include viewer/commands/local.mk
 

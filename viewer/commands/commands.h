@@ -18,8 +18,10 @@
     each(import) \
     each(layers) \
     each(leaks) \
+    each(merge) \
     each(peak) \
     each(query) \
+    each(ranks) \
     each(recommend) \
     each(recover) \
     each(replay) \
