@@ -37,7 +37,8 @@ int inputs_look(struct inputs *inputs);
 
 /*
  * Leave out what is of another job, twice, or of a rank that another one is; and number those that have no rank. `job`
- * (NULL: none yet) is the file that they go into. Says what is left out. COMMAND_FINE, or COMMAND_WRONG after a message.
+ * (NULL: none yet) is the file that they go into. Says what is left out. COMMAND_FINE, or COMMAND_WRONG after a
+ * message.
  */
 int inputs_choose(struct inputs *inputs, const struct trace *job);
 

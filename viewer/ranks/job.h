@@ -79,8 +79,8 @@ int64_t job_memory(struct job *job, const char *name);
 int64_t job_group(struct job *job, const char *by, const char *name);
 
 /*
- * The ranks below `world_size` that the file does not have, as "5, 7-9", which the caller frees; NULL: none. Their number.
- * False: no memory.
+ * The ranks below `world_size` that the file does not have, as "5, 7-9", which the caller frees; NULL: none. Their
+ * number. False: no memory.
  */
 bool job_missing(sqlite3 *db, int64_t world_size, char **text, int64_t *count);
 

@@ -194,7 +194,7 @@ ranks_point_at(const struct ranks_points *points, size_t *at, int64_t step)
 
 /*
  * Since which step the rank has had more of the group than the median: the first one from which on the difference was
- * more than half of what it is in the step of the rank's peak.
+ * more than an eighth of what it is in the step of the rank's peak.
  */
 static void
 ranks_find_step(const struct ranks *ranks, const struct ranks_points *steps, const struct ranks_points *own,
@@ -210,7 +210,7 @@ ranks_find_step(const struct ranks *ranks, const struct ranks_points *steps, con
     for (size_t i = 0; i < steps->count && steps->list[i].step <= last; i++) {
         int64_t step = steps->list[i].step;
         int64_t here = ranks_point_at(own, &own_at, step) - ranks_point_at(median, &median_at, step);
-        bool holds = excess > 0 ? here > excess / 2 : here < excess / 2;
+        bool holds = excess > 0 ? here > excess / 8 : here < excess / 8;
 
         if (holds && !group->has_step)
             group->step = step;

@@ -1,6 +1,6 @@
 /*
- * What the ranks of a job differ in, from the file of the job: peaks, the groups of allocations that make the difference
- * and since which step, growth, failures. Reads some thousand rows, whatever the number of ranks.
+ * What the ranks of a job differ in, from the file of the job: peaks, the groups of allocations that make the
+ * difference and since which step, growth, failures. Reads some thousand rows, whatever the number of ranks.
  */
 #ifndef VIEWER_RANKS_RANKS_H
 #define VIEWER_RANKS_RANKS_H

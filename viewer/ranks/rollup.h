@@ -1,7 +1,7 @@
 /*
  * The figures of one rank that go into the file of a job, of each memory that it has: what was live and reserved over
- * time, its peaks, its steps, and what groups of allocations had at them. All in one reading of the trace, in memory that
- * does not grow with it.
+ * time, its peaks, its steps, and what groups of allocations had at them. All in one reading of the trace, in memory
+ * that does not grow with it.
  *
  * A step begins at a mark and lasts until the next one; what is before the first mark is the step -1. The peak of the
  * whole time is that of some step, so groups are looked at where a step had its peak, and at its end. A figure is kept

@@ -154,7 +154,7 @@ store_groups(struct store *store, const struct rollup_groups *by)
     return status;
 }
 
-/* How much more was live at the end of the last whole step than at that of the first, and after how many it was more. */
+/* How much more was live at the end of the last whole step than at that of the first; in how many steps it rose. */
 static int64_t
 store_growth(const struct rollup_memory *memory, size_t first, size_t end, int64_t *rose)
 {

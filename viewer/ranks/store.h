@@ -9,6 +9,8 @@
 #define STORE_FAILURES 100
 #define STORE_MARKS    1000
 
+struct failures;
+
 struct store_rank {
     int64_t rank;
     const char *trace; /* borrows; what tells this trace from others */
@@ -17,10 +19,9 @@ struct store_rank {
 };
 
 /*
- * Replace the rows of a rank, in one transaction. `view` is the one that the rollup was made of; `failures` (NULL: none)
- * another one of the same trace. COMMAND_FINE, or COMMAND_WRONG after a message: nothing has changed.
+ * Replace the rows of a rank, in one transaction. `failures` (NULL: none) are of the same trace. COMMAND_FINE, or
+ * COMMAND_WRONG after a message: nothing has changed.
  */
-struct failures;
 int store_rank(struct job *job, const struct store_rank *who, const struct rollup *rollup,
                const struct failures *failures);
 
