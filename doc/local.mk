@@ -2,6 +2,7 @@ EXTRA_DIST += \
 	doc/design.md \
 	doc/json.md \
 	doc/python.md \
+	doc/ranks.md \
 	doc/reliability.md \
 	doc/report.png \
 	doc/report.md \
@@ -21,8 +22,10 @@ command_pages = \
 	doc/tidemark-import.1 \
 	doc/tidemark-layers.1 \
 	doc/tidemark-leaks.1 \
+	doc/tidemark-merge.1 \
 	doc/tidemark-peak.1 \
 	doc/tidemark-query.1 \
+	doc/tidemark-ranks.1 \
 	doc/tidemark-recommend.1 \
 	doc/tidemark-recover.1 \
 	doc/tidemark-replay.1 \

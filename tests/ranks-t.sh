@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 45
+plan 48
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -91,6 +91,18 @@ is "$(ranks --max-skew=1% "$job") $(ranks --max-skew=2% "$job")" '1 0' \
 is "$(answer "SELECT json_extract(text, '\$.rank'), json_extract(text, '\$.groups[0].name'), json_extract(text,
     '\$.groups[0].over_median_bytes') FROM answer")" "5|other|$((64 * 39))" '--rank explains another rank'
 is "$(ask "$job" "SELECT count(*), min(text) FROM mark")" '16|saved' 'marks that are no steps are there, too'
+
+# The schema on the page, and its queries.
+"$AWK" '/^```sql/ { block++; next } /^```/ { block += 0.5 } block == 1' "$top_srcdir/doc/ranks.md" >"$scratch/documented.sql"
+"$SQLITE3" "$scratch/documented.db" <"$scratch/documented.sql"
+schema="SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name"
+ok 'the page has tables' test "$(ask "$scratch/documented.db" "$schema" | wc -l)" -gt 15
+ask "$scratch/documented.db" "$schema" >"$scratch/documented"
+ask "$job" "$schema" >"$scratch/seen"
+ok 'the page has the schema of the file, to the letter' diff "$scratch/documented" "$scratch/seen"
+"$AWK" '/^```sql/ { block++; next } /^```/ { on = 0; next } block > 1' "$top_srcdir/doc/ranks.md" | "$AWK" '/^--/ { on = 1 } on; /;$/ { on = 0 }' >"$scratch/queries.sql"
+is "$("$SQLITE3" -readonly "$job" <"$scratch/queries.sql" | tail -n 3 | sort | tr '\n' ' ')" \
+    'forward/activation|1100000 other|2000 parameters|5000000 ' 'the queries on the page answer'
 
 # What is in stays as it is.
 cp "$job" "$scratch/again.db"

@@ -71,7 +71,7 @@ ranks_report_head(struct report *report, const struct ranks *ranks)
     report_label(report, "lowest", "%s, rank %" PRId64,
                  output_size_beside(&other, (uint64_t)ranks->lowest->peak_bytes, (uint64_t)ranks->median->peak_bytes),
                  ranks->lowest->rank);
-    report_field(report, "skew", "highest over median", REPORT_SHARE, cell_real(ranks_skew(ranks)));
+    report_field(report, "skew_share", "highest over median", REPORT_SHARE, cell_real(ranks_skew(ranks)));
     report_field(report, "failures", NULL, REPORT_COUNT, cell_signed(ranks->failure_total));
 }
 
@@ -179,7 +179,7 @@ ranks_report_list(struct report *report, const struct ranks *ranks)
         { "rank", "RANK", REPORT_COUNT },
         { "peak_bytes", "PEAK", REPORT_SIZE },
         { "over_median_bytes", "OVER MEDIAN", REPORT_CHANGE },
-        { "over_median", "", REPORT_SHARE },
+        { "over_median_share", "", REPORT_SHARE },
         { "step", "AT STEP", REPORT_COUNT },
         { "peak_ns", "AT", REPORT_TIME },
         { "reserved_peak_bytes", "RESERVED", REPORT_SIZE },
@@ -193,8 +193,8 @@ ranks_report_list(struct report *report, const struct ranks *ranks)
     int64_t median = ranks->median->peak_bytes;
 
     REPORT_TABLE(report, "by_rank", "Ranks, the highest peak first", columns);
-    report_spare(report,
-                 "hostname complete peak_ns reserved_peak_bytes failures grown_bytes live_bytes over_median step");
+    report_spare(
+        report, "hostname complete peak_ns reserved_peak_bytes failures grown_bytes live_bytes over_median_share step");
     for (size_t i = 0; i < ranks->count && i < report->options.limit; i++) {
         const struct ranks_rank *rank = &ranks->list[i];
 
