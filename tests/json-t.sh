@@ -242,11 +242,16 @@ for rank in 0 1 2; do
         INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 4096, 8192);
         UPDATE allocation SET tag_id = 1 WHERE $rank > 0;"
 done
-"$tidemark" merge "$scratch/rank-0.db" "$scratch/rank-1.db" "$scratch/rank-2.db" "$trace" -o "$scratch/job.db" 2>"$scratch/err"
+"$tidemark" merge "$scratch/rank-0.db" "$scratch/rank-1.db" "$scratch/rank-2.db" -o "$scratch/job.db" 2>"$scratch/err"
 keep ranks "$scratch/job.db"
 keep ranks --limit=1 "$scratch/job.db"
-"$tidemark" merge "$trace" -o "$scratch/lone.db" 2>"$scratch/err"
+keep ranks --rank=0 "$scratch/job.db"
+keep ranks --by=function "$scratch/job.db"
+make_trace "$scratch/alone.db" "DELETE FROM meta WHERE key = 'hostname'; INSERT INTO life VALUES (1, 1, 0, 10, 20);"
+"$tidemark" merge "$scratch/alone.db" -o "$scratch/lone.db" 2>"$scratch/err"
 keep ranks "$scratch/lone.db"
+"$tidemark" merge "$scratch/peaks.db" -o "$scratch/still.db" 2>"$scratch/err"
+keep ranks "$scratch/still.db"
 rm "$scratch/rank-2.db"
 cp "$scratch/rank-1.db" "$scratch/copy.db"
 "$tidemark" merge "$scratch/rank-0.db" "$scratch/rank-1.db" "$scratch/copy.db" -o "$scratch/part.db" 2>"$scratch/err"

@@ -273,7 +273,7 @@ ranks_report_growth(struct report *report, const struct ranks *ranks)
 
         REPORT_ROW(report, cell_signed(growth->rank->rank), cell_signed(growth->rank->grown_bytes),
                    cell_signed(growth->median_bytes), cell_signed(growth->rank->first_step),
-                   cell_signed(growth->rank->last_step), cell_signed(growth->rank->rose),
+                   cell_signed(growth->rank->last_step), cell_signed(growth->rises),
                    growth->group != NULL ? cell_signed(growth->group_bytes) : cell_none(), cell_text(growth->kind),
                    cell_text(growth->group));
     }
@@ -304,9 +304,8 @@ ranks_report_failures(struct report *report, const struct ranks *ranks)
 
         REPORT_ROW(report, cell_signed(failure->count), cell_signed(failure->ranks), cell_text(failure->cause),
                    cell_text(failure->status), cell_text(failure->layer), cell_signed(failure->rank),
-                   cell_signed(failure->ns), cell_signed(failure->size),
-                   failure->live_bytes >= 0 ? cell_signed(failure->live_bytes) : cell_none(), cell_text(failure->tag),
-                   cell_text(failure->text));
+                   cell_signed(failure->ns), cell_signed(failure->size), cell_signed(failure->live_bytes),
+                   cell_text(failure->tag), cell_text(failure->text));
     }
     if (ranks->failure_count > report->options.limit)
         report_rest(report, ranks->failure_count - report->options.limit, cell_none());

@@ -50,7 +50,7 @@ const char job_schema[] =
     "    step INTEGER NOT NULL, peak_bytes INTEGER NOT NULL, end_bytes INTEGER NOT NULL,\n"
     "    PRIMARY KEY(rank, memory_id, group_id, step)) WITHOUT ROWID;\n"
     "CREATE TABLE failure(rank INTEGER NOT NULL, ns INTEGER NOT NULL, size INTEGER NOT NULL, status TEXT NOT NULL,\n"
-    "    cause TEXT NOT NULL, layer TEXT, live_bytes INTEGER, tag TEXT, text TEXT);\n"
+    "    cause TEXT NOT NULL, layer TEXT, live_bytes INTEGER NOT NULL, tag TEXT, text TEXT);\n"
     "CREATE TABLE mark(rank INTEGER NOT NULL, ns INTEGER NOT NULL, text TEXT NOT NULL);\n"
     "CREATE TABLE left_out(path TEXT NOT NULL, rank INTEGER, reason TEXT NOT NULL);\n"
     "CREATE TABLE step_median(memory_id INTEGER NOT NULL, step INTEGER NOT NULL, ranks INTEGER NOT NULL,\n"
@@ -147,7 +147,7 @@ job_open(const char *path, struct job *out)
         sqlite3_db_config(out->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
         sqlite3_busy_timeout(out->db, JOB_WAIT_MS);
         /* As a trace, the file survives the death of its process, but nothing waits for the disk. */
-        status = job_execute(out, "PRAGMA synchronous = OFF; PRAGMA cache_size = -16384");
+        status = job_execute(out, "PRAGMA synchronous = OFF; PRAGMA cache_size = -4096");
     }
     if (status == COMMAND_FINE)
         status = job_make(out);

@@ -323,46 +323,88 @@ ranks_compare_growths(const void *left, const void *right)
                             : (a->rank->rank > b->rank->rank) - (a->rank->rank < b->rank->rank);
 }
 
-/* A rank that grows in three quarters of its steps, and more than twice as much as the median. */
-static bool
-ranks_grows(const struct ranks *ranks, const struct ranks_rank *rank)
-{
-    int64_t median = ranks->median_growth > 0 ? ranks->median_growth : 0;
+/* Of the steps of a rank: in how many it came further above the median, or less far, than in the step before. */
+struct ranks_course {
+    int64_t last, rises, falls;
+    bool has_last;
+};
 
-    return rank->whole_steps > 2 && rank->rose * 4 >= (rank->whole_steps - 1) * 3 && rank->grown_bytes / 2 >= median &&
-           rank->grown_bytes > 0;
+static int
+ranks_take_course(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct ranks_course *course = context;
+    int64_t excess = sqlite3_column_int64(row, 0);
+
+    (void)trace;
+    course->rises += course->has_last && excess > course->last;
+    course->falls += course->has_last && excess < course->last;
+    course->last = excess;
+    course->has_last = true;
+    return COMMAND_FINE;
+}
+
+/* Whether the rank goes away from the median from step to step: what all have in common, as noise, is no growth. */
+static int
+ranks_look_at_growth(struct ranks *ranks, struct ranks_growth *growth, bool *grows)
+{
+    const struct ranks_rank *rank = growth->rank;
+    struct ranks_course course = { .last = 0 };
+    int status = trace_each(ranks->file, ranks_take_course, &course,
+                            "SELECT s.end_bytes - m.end_bytes FROM step AS s JOIN step_median AS m"
+                            " ON m.memory_id = s.memory_id AND m.step = s.step WHERE s.rank = %lld AND"
+                            " s.memory_id = %lld AND s.step BETWEEN %lld AND %lld ORDER BY s.step",
+                            (long long)rank->rank, (long long)ranks->memory->memory_id, (long long)rank->first_step,
+                            (long long)rank->last_step);
+
+    growth->rises = course.rises;
+    *grows = course.rises > 2 && course.rises >= 3 * course.falls;
+    return status == COMMAND_FINE && *grows ? ranks_find_growth(ranks, growth) : status;
+}
+
+/* Of the ranks that have grown more than the median keep those that have done so from step to step. */
+static int
+ranks_choose_growths(struct ranks *ranks)
+{
+    size_t most = ranks->growth_count < RANKS_GROWTHS ? ranks->growth_count : RANKS_GROWTHS;
+    int status = COMMAND_FINE;
+    bool grows;
+
+    if (ranks->growth_count > 0)
+        qsort(ranks->growths, ranks->growth_count, sizeof(*ranks->growths), ranks_compare_growths);
+    ranks->growth_count = 0;
+    for (size_t i = 0; i < most && status == COMMAND_FINE; i++) {
+        struct ranks_growth growth = ranks->growths[i];
+
+        status = ranks_look_at_growth(ranks, &growth, &grows);
+        if (grows)
+            ranks->growths[ranks->growth_count++] = growth;
+    }
+    return status;
 }
 
 static int
 ranks_read_growths(struct ranks *ranks)
 {
-    int64_t *values = calloc(ranks->count, 2 * sizeof(*values));
-    int status = COMMAND_FINE;
+    int64_t *values = calloc(ranks->count, sizeof(*values));
 
     if (values == NULL)
         return ranks_no_memory(ranks);
-    for (size_t i = 0; i < ranks->count; i++) {
+    for (size_t i = 0; i < ranks->count; i++)
         values[i] = ranks->list[i].grown_bytes;
-        values[ranks->count + i] = ranks->list[i].whole_steps;
-    }
     ranks->median_growth = median_of(values, ranks->count);
-    ranks->median_steps = median_of(values + ranks->count, ranks->count);
     free(values);
     for (size_t i = 0; i < ranks->count; i++) {
+        const struct ranks_rank *rank = &ranks->list[i];
         struct ranks_growth *growth;
 
-        if (!ranks_grows(ranks, &ranks->list[i]))
+        if (rank->whole_steps < 4 || rank->grown_bytes <= 0 || rank->grown_bytes <= ranks->median_growth)
             continue;
         growth = ranks_add(&ranks->growths, &ranks->growth_capacity, &ranks->growth_count);
         if (growth == NULL)
             return ranks_no_memory(ranks);
-        *growth = (struct ranks_growth){ .rank = &ranks->list[i], .median_bytes = ranks->median_growth };
+        *growth = (struct ranks_growth){ .rank = rank, .median_bytes = ranks->median_growth };
     }
-    if (ranks->growth_count > 0)
-        qsort(ranks->growths, ranks->growth_count, sizeof(*ranks->growths), ranks_compare_growths);
-    for (size_t i = 0; i < ranks->growth_count && i < RANKS_GROWTHS && status == COMMAND_FINE; i++)
-        status = ranks_find_growth(ranks, &ranks->growths[i]);
-    return status;
+    return ranks_choose_growths(ranks);
 }
 
 /* ---- failures, and what is missing ------------------------------------------------------------------------------- */
@@ -385,7 +427,7 @@ ranks_take_failure(void *context, const struct trace *trace, sqlite3_stmt *row)
         .rank = sqlite3_column_int64(row, 6),
         .ns = sqlite3_column_int64(row, 7),
         .size = sqlite3_column_int64(row, 8),
-        .live_bytes = ranks_integer_or(row, 9, -1),
+        .live_bytes = sqlite3_column_int64(row, 9),
         .tag = ranks_text(row, 10),
         .text = ranks_text(row, 11),
     };

@@ -11,7 +11,7 @@
 
 #include "viewer/ranks/job.h"
 
-/* Of so many ranks that grow it is told in which groups. */
+/* Of so many ranks, those that have grown most, it is told whether and in which groups they grow. */
 #define RANKS_GROWTHS 8
 
 struct ranks_memory {
@@ -46,6 +46,7 @@ struct ranks_group {
 struct ranks_growth {
     const struct ranks_rank *rank; /* borrows */
     int64_t median_bytes;          /* by which the median grows */
+    int64_t rises;                 /* steps in which it came further above the median */
     char *kind, *group;            /* own; in which most of the growth is; NULL: not known */
     int64_t group_bytes;           /* by which it grows more than in the median */
 };
@@ -74,7 +75,7 @@ struct ranks {
     const char *kind; /* of groups, for people: "tag", "function" or "class" */
     struct ranks_growth *growths;
     size_t growth_count, growth_capacity;
-    int64_t median_growth, median_steps;
+    int64_t median_growth;
     struct ranks_failure *failures;
     size_t failure_count, failure_capacity;
     struct ranks_left *left;
