@@ -1,6 +1,6 @@
 /*
- * Tests `tidemark merge` against brute force: what the file of a job says of each rank over time, at its peak and in its
- * steps, and of the medians, over small random traces with random marks.
+ * Tests `tidemark merge` against brute force: what the file of a job says of each rank over time, at its peak and in
+ * its steps, and of the medians, over small random traces with random marks.
  */
 #include "tests/answers.h"
 #include "tests/random-trace.h"
