@@ -5,6 +5,7 @@ EXTRA_DIST += \
 	doc/metrics-rules.yml \
 	doc/metrics.md \
 	doc/python.md \
+	doc/ranks.md \
 	doc/reliability.md \
 	doc/report.png \
 	doc/report.md \
@@ -25,8 +26,10 @@ command_pages = \
 	doc/tidemark-layers.1 \
 	doc/tidemark-leaks.1 \
 	doc/tidemark-metrics.1 \
+	doc/tidemark-merge.1 \
 	doc/tidemark-peak.1 \
 	doc/tidemark-query.1 \
+	doc/tidemark-ranks.1 \
 	doc/tidemark-recommend.1 \
 	doc/tidemark-recover.1 \
 	doc/tidemark-replay.1 \

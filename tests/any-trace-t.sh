@@ -7,7 +7,7 @@ make_trace() {
 }
 
 # Commands that read no trace, or are not tested here. All others in the command's list are tested.
-others='devices import recover completion metrics stack run watch'
+others='devices import merge metrics ranks recover completion stack run watch'
 
 commands=$("$tidemark" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 

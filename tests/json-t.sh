@@ -231,6 +231,32 @@ keep replay --stack 'pool | sim' --stack 'sim' "$trace"
 keep replay --stack 'statistics | limit(1KiB) | sim' "$trace"
 keep replay --stack 'guard | host' "$trace"
 keep replay --time-scale=0.001 --stack 'pool | sim' "$trace"
+for rank in 0 1 2; do
+    make_trace "$scratch/rank-$rank.db" "INSERT INTO meta VALUES ('world_size', 3), ('job', 'a'), ('trace_id', 7 + $rank);
+        INSERT INTO tag VALUES (1, NULL, 'step');
+        INSERT INTO mark WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 6)
+            SELECT s * 1000, 1, 'mark', 'step ' || s, NULL FROM s;
+        INSERT INTO life WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 6)
+            SELECT s, 1, 100 + $rank, s * 1000 + 10, iif($rank = 1, NULL, s * 1000 + 90) FROM s;
+        INSERT INTO refused VALUES (99, 1, 4096, 2500);
+        INSERT INTO refusal SELECT 99, 1, 'sim: full' WHERE $rank = 1;
+        INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (15, 2, 4096, 8192);
+        UPDATE allocation SET tag_id = 1 WHERE $rank > 0;"
+done
+"$tidemark" merge "$scratch/rank-0.db" "$scratch/rank-1.db" "$scratch/rank-2.db" -o "$scratch/job.db" 2>"$scratch/err"
+keep ranks "$scratch/job.db"
+keep ranks --limit=1 "$scratch/job.db"
+keep ranks --rank=0 "$scratch/job.db"
+keep ranks --by=function "$scratch/job.db"
+make_trace "$scratch/alone.db" "DELETE FROM meta WHERE key = 'hostname'; INSERT INTO life VALUES (1, 1, 0, 10, 20);"
+"$tidemark" merge "$scratch/alone.db" -o "$scratch/lone.db" 2>"$scratch/err"
+keep ranks "$scratch/lone.db"
+"$tidemark" merge "$scratch/peaks.db" -o "$scratch/still.db" 2>"$scratch/err"
+keep ranks "$scratch/still.db"
+rm "$scratch/rank-2.db"
+cp "$scratch/rank-1.db" "$scratch/copy.db"
+"$tidemark" merge "$scratch/rank-0.db" "$scratch/rank-1.db" "$scratch/copy.db" -o "$scratch/part.db" 2>"$scratch/err"
+keep ranks "$scratch/part.db"
 keep recommend --candidates=6 "$trace"
 keep recommend --candidates=6 --capacity=1KiB "$trace" "$trace"
 keep recommend --candidates=6 --stack 'pool | limit(1KiB) | cuda' "$trace"

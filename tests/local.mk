@@ -206,6 +206,13 @@ agree_tests = tests/reserved-random-t tests/reserved-killed-t tests/imported-ran
 agree: $(agree_tests)
 	for test in $(agree_tests); do ROUNDS=$${ROUNDS:-5000} $$test || exit 1; done
 
+check_PROGRAMS += tests/rollup-t
+tests_rollup_t_SOURCES = tests/rollup-t.c $(random_trace)
+tests_rollup_t_CPPFLAGS = $(random_trace_cppflags)
+tests_rollup_t_CFLAGS = $(random_trace_cflags)
+tests_rollup_t_LDADD = $(answers_ldadd)
+TESTS += tests/rollup-t
+
 check_PROGRAMS += tests/joint-t
 tests_joint_t_SOURCES = tests/joint-t.c $(random_trace)
 tests_joint_t_CPPFLAGS = $(random_trace_cppflags)
@@ -257,6 +264,7 @@ command_tests = \
 	tests/metrics-serve-t.sh \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
+	tests/ranks-t.sh \
 	tests/recommend-t.sh \
 	tests/report-t.sh \
 	tests/recover-t.sh \

@@ -319,6 +319,71 @@ test_names(void)
     test_name("rank-%r.db", "rank-5.db");
 }
 
+static const char *const identity_variables[] = {
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "TORCHELASTIC_RUN_ID",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "MPI_LOCALRANKID",
+    "PMIX_NAMESPACE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "PMI_JOBID",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_LOCALID",
+    "SLURM_JOB_ID",
+};
+
+/* With these variables ("A=1 B=2") a trace says `wanted`: rank, world size, local rank, job. */
+static void
+test_identity(const char *variables, const char *wanted, const char *what)
+{
+    const char *path = scratch("identity.db");
+    char copy[256], *rest = NULL;
+
+    for (size_t i = 0; i < sizeof(identity_variables) / sizeof(identity_variables[0]); i++)
+        unsetenv(identity_variables[i]);
+    snprintf(copy, sizeof(copy), "%s", variables);
+    for (char *one = strtok_r(copy, " ", &rest); one != NULL; one = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(one, '=');
+
+        *value = '\0';
+        setenv(one, value + 1, 1);
+    }
+    unlink(path);
+    create_at(path);
+    is_string(sql_text(path, "SELECT coalesce(group_concat(key || '=' || value, ' '), 'none') FROM"
+                             " (SELECT * FROM meta WHERE key IN ('rank', 'world_size', 'local_rank', 'job')"
+                             " ORDER BY key)"),
+              wanted, what);
+}
+
+static void
+test_identities(void)
+{
+    test_identity("", "none", "a process that nothing has numbered has no rank in its trace");
+    test_identity("RANK=5 WORLD_SIZE=16 LOCAL_RANK=1 TORCHELASTIC_RUN_ID=none SLURM_PROCID=0 SLURM_NTASKS=2"
+                  " SLURM_JOB_ID=77",
+                  "job=77 local_rank=1 rank=5 world_size=16",
+                  "a rank of torchrun in a task of Slurm is that of torchrun, in the job of Slurm");
+    test_identity("RANK=5 WORLD_SIZE=16 TORCHELASTIC_RUN_ID=nightly", "job=nightly rank=5 world_size=16",
+                  "a job that torchrun names has that name");
+    test_identity("SLURM_PROCID=3 SLURM_NTASKS=4 SLURM_LOCALID=2 SLURM_JOB_ID=78",
+                  "job=78 local_rank=2 rank=3 world_size=4", "a task of Slurm has its rank in the trace");
+    test_identity("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0"
+                  " PMIX_NAMESPACE=prte-a-1@1",
+                  "job=prte-a-1@1 local_rank=0 rank=2 world_size=4", "a process of Open MPI has its rank in the trace");
+    test_identity("PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1", "local_rank=1 rank=1 world_size=2",
+                  "a process of PMI has its rank in the trace");
+    test_identity("RANK=x1 WORLD_SIZE=16 SLURM_JOB_ID=79", "none", "a text that is no number is no rank");
+    test_identity("RANK=99999999999999999999 WORLD_SIZE=2", "none", "a number that no job has is no rank");
+    test_identity("", "none", "without the variables there is no rank again");
+}
+
 /* Stacks that cannot be built, over a log that can. */
 static const char *const unbuildable[] = {
     "log(%1$s) | log(%2$s%3$s) | sim",
@@ -525,7 +590,7 @@ test_error_text(void)
 int
 main(void)
 {
-    plan(123);
+    plan(132);
     tide_sim_create(NULL, &sim);
     test_options();
     test_without_a_trace();
@@ -536,6 +601,7 @@ main(void)
     test_modes();
     test_again_in_this_process();
     test_names();
+    test_identities();
     test_unbuildable();
     test_unbuildable_over_left();
     test_many_tags();

@@ -53,7 +53,7 @@ plan 19
 trace=$scratch/trace.db
 block 1 >"$scratch/documented.sql"
 ok 'the schema on the page makes a database' "$SQLITE3" -bail "$scratch/documented.db" ".read $scratch/documented.sql"
-TIDEMARK_STACK="log($trace) | host" "$top_builddir/examples/wrap" >/dev/null 2>&1
+RANK=3 WORLD_SIZE=8 LOCAL_RANK=1 TORCHELASTIC_RUN_ID=nightly TIDEMARK_STACK="log($trace) | host" "$top_builddir/examples/wrap" >/dev/null 2>&1
 ok 'the recorder makes a trace' test -s "$trace"
 schema_of "$scratch/documented.db" >"$scratch/documented"
 schema_of "$trace" >"$scratch/recorded"

@@ -244,11 +244,12 @@ steps_common_text(const struct view *view, char **out)
 static int
 steps_read_marks(const struct view *view, const char *pattern, const char *text, struct steps *out)
 {
-    static const char sql[] = "SELECT ns FROM mark WHERE kind = 'mark' AND typeof(text) = 'text' AND typeof(ns) ="
+    static const char sql[] = "SELECT ns, substr(text, length(rtrim(text, '0123456789')) + 1) FROM mark WHERE kind = "
+                              "'mark' AND typeof(text) = 'text' AND typeof(ns) ="
                               " 'integer' AND ns BETWEEN ?1 AND ?2 AND CASE WHEN ?3 IS NULL THEN"
                               " rtrim(text, '0123456789') = ?4 ELSE text GLOB ?3 END ORDER BY ns, rowid";
     sqlite3_stmt *statement = NULL;
-    size_t capacity = 0;
+    size_t capacity = 0, numbers = 0;
     int code;
 
     if (sqlite3_prepare_v2(view->trace.db, sql, -1, &statement, NULL) != SQLITE_OK)
@@ -258,9 +259,13 @@ steps_read_marks(const struct view *view, const char *pattern, const char *text,
     sqlite3_bind_text(statement, 3, pattern, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 4, text, -1, SQLITE_STATIC);
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (!tidei_grow(&out->ends, &capacity, out->count, 1))
+        const char *digits = (const char *)sqlite3_column_text(statement, 1);
+
+        if (!tidei_grow(&out->ends, &capacity, out->count, 1) || !tidei_grow(&out->numbers, &numbers, out->count, 1))
             break;
-        out->ends[out->count++] = sqlite3_column_int64(statement, 0);
+        out->ends[out->count] = sqlite3_column_int64(statement, 0);
+        out->numbers[out->count++] =
+            digits != NULL && digits[0] != '\0' && strlen(digits) < 19 ? strtoll(digits, NULL, 10) : -1;
     }
     sqlite3_finalize(statement);
     if (code == SQLITE_ROW)
@@ -281,9 +286,6 @@ steps_from_marks(const struct view *view, const char *pattern, struct steps *out
             return trace_broken(&view->trace, "no memory for its steps");
     }
     status = steps_read_marks(view, pattern, out->text, out);
-    if (status == COMMAND_FINE && pattern != NULL && out->count < 2)
-        return trace_broken(&view->trace, "%zu mark%s this text: steps take two", out->count,
-                            out->count == 1 ? " has" : "s have");
     if (out->count > 1)
         out->source = STEPS_MARKS;
     return status;
@@ -306,8 +308,26 @@ steps_find(struct view *view, const char *pattern, struct steps *out)
         return trace_broken(&view->trace, "it has no marks");
     if (has_marks)
         status = steps_from_marks(view, pattern, out);
+    if (status == COMMAND_FINE && pattern != NULL && out->count < 2)
+        status = trace_broken(&view->trace, "%zu mark%s this text: steps take two", out->count,
+                              out->count == 1 ? " has" : "s have");
     if (status == COMMAND_FINE && out->source == STEPS_NONE)
         status = steps_from_rhythm(view, out);
+    if (status != COMMAND_FINE)
+        steps_free(out);
+    else if (out->source == STEPS_NONE)
+        out->count = 0;
+    return status;
+}
+
+int
+steps_find_marks(struct view *view, const char *pattern, struct steps *out)
+{
+    int status = COMMAND_FINE;
+
+    *out = (struct steps){ .source = STEPS_NONE };
+    if (trace_has(&view->trace, "mark", "ns kind text"))
+        status = steps_from_marks(view, pattern, out);
     if (status != COMMAND_FINE)
         steps_free(out);
     else if (out->source == STEPS_NONE)
@@ -319,6 +339,7 @@ void
 steps_free(struct steps *steps)
 {
     free(steps->ends);
+    free(steps->numbers);
     free(steps->text);
     *steps = (struct steps){ 0 };
 }

@@ -19,10 +19,11 @@ enum steps_source {
 
 struct steps {
     enum steps_source source;
-    int64_t *ends;  /* owns; the boundaries of steps, in time order */
-    size_t count;   /* of boundaries: the number of steps + 1 */
-    char *text;     /* owns; of the marks, without trailing numbers; NULL: not from marks */
-    char lack[160]; /* why there is no rhythm; "": there is one, or it was not looked for */
+    int64_t *ends;    /* owns; the boundaries of steps, in time order */
+    int64_t *numbers; /* owns; of each mark the number at its end, -1: it has none; NULL: not from marks */
+    size_t count;     /* of boundaries: the number of steps + 1 */
+    char *text;       /* owns; of the marks, without trailing numbers; NULL: not from marks */
+    char lack[160];   /* why there is no rhythm; "": there is one, or it was not looked for */
 };
 
 /* Special values of `pattern`: no steps; and the rhythm even if there are marks. */
@@ -34,6 +35,9 @@ struct steps {
  * from the marks that repeat, or else from the rhythm. COMMAND_FINE, or another status and there is nothing to free.
  */
 int steps_find(struct view *view, const char *pattern, struct steps *out);
+
+/* The same from marks alone: there may be none, and one makes no steps. */
+int steps_find_marks(struct view *view, const char *pattern, struct steps *out);
 
 void steps_free(struct steps *steps);
 

@@ -18,9 +18,11 @@
     each(import) \
     each(layers) \
     each(leaks) \
+    each(merge) \
     each(metrics) \
     each(peak) \
     each(query) \
+    each(ranks) \
     each(recommend) \
     each(recover) \
     each(replay) \

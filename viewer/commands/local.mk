@@ -19,8 +19,10 @@ tidemark_SOURCES += \
 	viewer/commands/memory.c \
 	viewer/commands/memory.h \
 	viewer/commands/metrics.c \
+	viewer/commands/merge.c \
 	viewer/commands/peak.c \
 	viewer/commands/query.c \
+	viewer/commands/ranks.c \
 	viewer/commands/recommend.c \
 	viewer/commands/recover.c \
 	viewer/commands/replay.c \

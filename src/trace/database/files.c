@@ -12,29 +12,16 @@
 
 #include "src/resource/resource.h"
 #include "src/trace/database/files.h"
+#include "src/trace/database/identity.h"
 #include "src/trace/database/schema.h"
 #include "src/trace/ring/ringfile.h"
-
-/* torchrun starts several ranks in one task of Slurm or MPI, so what it says comes first. Others have a RANK, too. */
-static const char *
-path_rank(void)
-{
-    static const char *const variables[] = { "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID" };
-
-    for (size_t i = secure_getenv("WORLD_SIZE") != NULL ? 0 : 1; i < sizeof(variables) / sizeof(variables[0]); i++) {
-        const char *rank = secure_getenv(variables[i]);
-
-        /* Only a number is a rank: no other text of the variable gets into a path. */
-        if (rank != NULL && rank[0] != '\0' && strspn(rank, "0123456789") == strlen(rank))
-            return rank;
-    }
-    return "0";
-}
 
 /* What a letter after % stands for. */
 static enum tide_status
 path_letter(const char *pattern, char letter, char *text, size_t capacity)
 {
+    struct tidei_identity identity;
+
     switch (letter) {
     case 'p':
         snprintf(text, capacity, "%ld", (long)getpid());
@@ -45,7 +32,8 @@ path_letter(const char *pattern, char letter, char *text, size_t capacity)
         text[capacity - 1] = '\0';
         return TIDE_OK;
     case 'r':
-        snprintf(text, capacity, "%s", path_rank());
+        tidei_identity_read(&identity);
+        snprintf(text, capacity, "%lld", identity.rank < 0 ? 0 : (long long)identity.rank);
         return TIDE_OK;
     case '%':
         snprintf(text, capacity, "%%");

@@ -10,9 +10,8 @@
 #include <tidemark/status.h>
 
 /*
- * Replace %p (process id), %h (host name), %r (rank: torchrun's RANK beside WORLD_SIZE, OMPI_COMM_WORLD_RANK, PMI_RANK
- * or SLURM_PROCID, else 0) and %% in `pattern`, and make the path absolute, so that two names of one file are the same
- * text. The caller owns *out.
+ * Replace %p (process id), %h (host name), %r (rank, as in identity.h, else 0) and %% in `pattern`, and make the path
+ * absolute, so that two names of one file are the same text. The caller owns *out.
  * Errors: TIDE_EINVAL (another letter after %, empty), TIDE_EIO (no such directory), TIDE_ENOMEM.
  */
 enum tide_status tidei_trace_path(const char *pattern, char **out);

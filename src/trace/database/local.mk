@@ -23,6 +23,8 @@ libtidemark_la_SOURCES += \
 	src/trace/database/open.c \
 	src/trace/database/files.c \
 	src/trace/database/files.h \
+	src/trace/database/identity.c \
+	src/trace/database/identity.h \
 	src/trace/database/schema.c \
 	src/trace/database/schema.h \
 	src/trace/database/transaction.c \

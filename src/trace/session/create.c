@@ -17,6 +17,7 @@
 #include "src/sync/barrier.h"
 #include "src/sync/testpoint.h"
 #include "src/trace/database/files.h"
+#include "src/trace/database/identity.h"
 #include "src/trace/session/recorder.h"
 #include "src/trace/ring/filelimit.h"
 #include "src/trace/database/schema.h"
@@ -212,6 +213,23 @@ create_command_line(char *text, size_t capacity)
     }
 }
 
+/* Which process of a job this is. A key of which nothing is known is missing. */
+static void
+create_identity(struct tidei_database *database)
+{
+    struct tidei_identity identity;
+
+    tidei_identity_read(&identity);
+    if (identity.rank >= 0)
+        tidei_database_meta_number(database, "rank", identity.rank);
+    if (identity.world_size >= 0)
+        tidei_database_meta_number(database, "world_size", identity.world_size);
+    if (identity.local_rank >= 0)
+        tidei_database_meta_number(database, "local_rank", identity.local_rank);
+    if (identity.job[0] != '\0')
+        tidei_database_meta_text(database, "job", identity.job);
+}
+
 static enum tide_status
 create_meta(struct tidei_database *database, const struct tidei_recorder *recorder, uint64_t start_unix_ns)
 {
@@ -228,6 +246,7 @@ create_meta(struct tidei_database *database, const struct tidei_recorder *record
     tidei_database_meta_number(database, "trace_id", (int64_t)recorder->session.file->header->trace_id);
     tidei_database_meta_number(database, "epoch", 0);
     tidei_database_meta_number(database, "epoch_records", 0);
+    create_identity(database);
     tidei_database_meta_text(database, "hostname", hostname);
     tidei_database_meta_text(database, "command", command);
     tidei_database_meta_text(database, "versions", versions);

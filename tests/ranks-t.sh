@@ -1,0 +1,208 @@
+# Tests `tidemark merge` and `tidemark ranks`: planted differences are named to the byte, and what is wrong with a trace
+# is named and costs no other rank.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+unset TIDEMARK_STACK
+test -n "$SQLITE3" || skip_all 'there is no sqlite3 command'
+
+# make_rank FILE RANK [SQL]: a rank of 16 with 40 steps, each of an activation and a workspace that both go again.
+make_rank() {
+    skew=0 leak=0
+    test "$2" -eq 3 && skew=100000
+    test "$2" -eq 5 && leak=64
+    "$top_builddir/tests/make-trace" "$1" "
+        INSERT INTO meta VALUES ('rank', $2), ('world_size', 16), ('job', 'nightly'), ('trace_id', 1000 + $2),
+            ('ended', 'closed');
+        INSERT INTO tag VALUES (1, NULL, 'parameters'), (2, NULL, 'forward'), (3, 2, 'activation'), (4, NULL, 'other');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 40) SELECT s FROM s;
+        INSERT INTO mark SELECT s * 1000000, 1, 'mark', 'step ' || s, NULL FROM n;
+        INSERT INTO mark VALUES (3500000, 1, 'mark', 'saved', NULL);
+        INSERT INTO life VALUES (1, 1, 5000000, 10, NULL);
+        INSERT INTO life SELECT s * 10, 1, 1000000 + iif(s >= 12, $skew, 0), s * 1000000 + 100, s * 1000000 + 900000 FROM n;
+        INSERT INTO life SELECT s * 10 + 1, 1, 2000, s * 1000000 + 200, s * 1000000 + 300 FROM n;
+        INSERT INTO life SELECT s * 10 + 2, 1, $leak, s * 1000000 + 400, NULL FROM n WHERE $leak > 0;
+        UPDATE allocation SET tag_id = CASE WHEN allocation_id = 1 THEN 1 WHEN allocation_id % 10 = 0 THEN 3 ELSE 4 END;
+        $3" || exit 99
+}
+
+# merge ARGUMENT...: the exit status; messages go to $scratch/err.
+merge() {
+    "$tidemark" merge "$@" >"$scratch/out" 2>"$scratch/err"
+    echo $?
+}
+
+ranks() {
+    "$tidemark" ranks "$@" >"$scratch/out" 2>"$scratch/err"
+    echo $?
+}
+
+# ask FILE SQL; answer SQL: of the JSON in $scratch/answer.
+ask() {
+    "$SQLITE3" -readonly "$1" "$2" 2>&1
+}
+answer() {
+    "$SQLITE3" :memory: "CREATE TABLE answer AS SELECT CAST(readfile('$scratch/answer') AS TEXT) AS text; $1" 2>&1
+}
+
+# What a file says, whatever numbers its groups have.
+contents() {
+    for contents_columns in 'peak_group rank,memory_id,bytes,count,peak_without_bytes' 'group_median memory_id,ranks,peak_bytes' \
+        'step_group rank,memory_id,step,peak_bytes,end_bytes' 'group_step_median memory_id,step,peak_bytes,end_bytes'; do
+        ask "$1" "SELECT '${contents_columns% *}', kind, name, ${contents_columns#* } FROM ${contents_columns% *}
+            JOIN allocation_group USING (group_id)"
+    done | sort
+    for contents_table in rank rank_memory usage_bucket step mark failure step_median meta; do
+        ask "$1" "SELECT '$contents_table', * FROM $contents_table"
+    done | sort
+}
+
+plan 48
+folder=$scratch/traces
+job=$scratch/job.db
+mkdir "$folder"
+for rank in 0 1 2 3 4 5 6 8 9 10 11 12 13 14 15; do make_rank "$folder/rank-$rank.db" $rank; done
+make_rank "$folder/rank-7.db" 7 'INSERT INTO refused VALUES (9999, 1, 123456789, 15000500);'
+
+is "$(merge "$folder" -o "$job") $(cat "$scratch/err")" '0 ' 'the traces of a folder are merged, and nothing is said'
+is "$(ask "$job" 'SELECT count(*), min(rank), max(rank), sum(complete), sum(allocations) FROM rank')" '16|0|15|16|1336' \
+    'all ranks are in, with all their allocations'
+ok 'a small rank takes less than 64 KiB' test "$(wc -c <"$job")" -lt $((16 * 65536))
+"$tidemark" ranks --json "$job" >"$scratch/answer" 2>"$scratch/err"
+is "$? $(answer "SELECT json_extract(text, '\$.highest_rank'), json_extract(text, '\$.highest_bytes'),
+    json_extract(text, '\$.median_bytes'), json_extract(text, '\$.lowest_bytes'), json_extract(text, '\$.step') FROM answer")" \
+    '0 3|6102000|6002000|6002000|12' 'the highest, the median and the lowest peak are named to the byte'
+is "$(answer "SELECT json_extract(value, '\$.name'), json_extract(value, '\$.over_median_bytes'), json_extract(value,
+    '\$.from_step') FROM answer, json_each(text, '\$.groups') WHERE json_extract(value, '\$.kind') = 'tag' LIMIT 1")" \
+    'forward/activation|100000|12' 'the excess is named to the byte, with its tag and the step from which on it is there'
+is "$(answer "SELECT json_extract(value, '\$.rank'), json_extract(value, '\$.grown_bytes'), json_extract(value,
+    '\$.group'), json_extract(value, '\$.group_bytes'), json_extract(value, '\$.median_bytes') FROM answer, json_each(text, '\$.growth')")" \
+    "5|$((64 * 38))|other|$((64 * 38))|0" 'the only rank that grows is named to the byte, with the tag'
+is "$(answer "SELECT json_extract(value, '\$.count'), json_extract(value, '\$.first_rank'), json_extract(value, '\$.size'),
+    json_extract(value, '\$.cause'), json_extract(value, '\$.live_bytes') FROM answer, json_each(text, '\$.failed')")" \
+    '1|7|123456789|limit|6000000' 'the failure is named with its rank, its size and its cause'
+ranks "$job" >/dev/null
+has_words "$(cat "$scratch/out")" 'Rank 3: 5.82 MiB, 1.67% over the median; +97.66 KiB in tag forward/activation, from step 12 on.' \
+    'a sentence says which rank is out, by how much, in what and since when'
+has_words "$(cat "$scratch/out")" 'Rank 5 alone grows: by 2.38 KiB from step 1 to step 39' 'a sentence says which rank alone grows'
+has_words "$(cat "$scratch/out")" '1 allocation failed; the first, of rank 7' 'a sentence says which rank had failures'
+is "$(ranks --max-skew=1% "$job") $(ranks --max-skew=2% "$job")" '1 0' \
+    '--max-skew has exit status 1 where the highest peak is over the median by more, and 0 where it is not'
+"$tidemark" ranks --rank=5 --json "$job" >"$scratch/answer"
+is "$(answer "SELECT json_extract(text, '\$.rank'), json_extract(text, '\$.groups[0].name'), json_extract(text,
+    '\$.groups[0].over_median_bytes') FROM answer")" "5|other|$((64 * 39))" '--rank explains another rank'
+is "$(ask "$job" "SELECT count(*), min(text) FROM mark")" '16|saved' 'marks that are no steps are there, too'
+
+# The schema on the page, and its queries.
+"$AWK" '/^```sql/ { block++; next } /^```/ { block += 0.5 } block == 1' "$top_srcdir/doc/ranks.md" >"$scratch/documented.sql"
+"$SQLITE3" "$scratch/documented.db" <"$scratch/documented.sql"
+schema="SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name"
+ok 'the page has tables' test "$(ask "$scratch/documented.db" "$schema" | wc -l)" -gt 15
+ask "$scratch/documented.db" "$schema" >"$scratch/documented"
+ask "$job" "$schema" >"$scratch/seen"
+ok 'the page has the schema of the file, to the letter' diff "$scratch/documented" "$scratch/seen"
+"$AWK" '/^```sql/ { block++; next } /^```/ { on = 0; next } block > 1' "$top_srcdir/doc/ranks.md" | "$AWK" '/^--/ { on = 1 } on; /;$/ { on = 0 }' >"$scratch/queries.sql"
+is "$("$SQLITE3" -readonly "$job" <"$scratch/queries.sql" | tail -n 3 | sort | tr '\n' ' ')" \
+    'forward/activation|1100000 other|2000 parameters|5000000 ' 'the queries on the page answer'
+
+# What is in stays as it is.
+cp "$job" "$scratch/again.db"
+"$SQLITE3" "$scratch/again.db" 'DELETE FROM usage_bucket WHERE rank = 1'
+is "$(merge "$folder" -o "$scratch/again.db") $(ask "$scratch/again.db" 'SELECT count(*) FROM usage_bucket WHERE rank = 1')" \
+    '0 0' 'a rank that is in is not read again'
+contents "$job" >"$scratch/whole"
+merge "$folder/rank-3.db" "$folder/rank-9.db" "$folder/rank-7.db" -o "$scratch/parts.db" >/dev/null
+is "$(merge --jobs=3 "$folder" -o "$scratch/parts.db")" 0 'a merge goes on with the ranks that are not in'
+sed "s|$scratch/parts|$job|" "$scratch/whole" >"$scratch/wanted"
+contents "$scratch/parts.db" >"$scratch/seen"
+ok 'a file made in parts has what one made at once has' diff "$scratch/wanted" "$scratch/seen"
+
+# A kill in the middle, at whatever moment it comes.
+"$tidemark" merge --jobs=1 "$folder" -o "$scratch/killed.db" >/dev/null 2>&1 &
+merger=$!
+waits=0
+while test $waits -lt 500 && ! test "$(ask "$scratch/killed.db" 'SELECT count(*) FROM rank' 2>/dev/null | grep -c '^[2-9]$')" -eq 1; do
+    waits=$((waits + 1))
+    kill -0 $merger 2>/dev/null || break
+done
+kill -KILL $merger 2>/dev/null
+wait $merger 2>/dev/null
+is "$(merge "$folder" -o "$scratch/killed.db")" 0 'a merge that was killed goes on when it is run again'
+contents "$scratch/killed.db" >"$scratch/seen"
+ok 'a file whose merge was killed has what another has' diff "$scratch/wanted" "$scratch/seen"
+"$SQLITE3" "$scratch/killed.db" "UPDATE meta SET value = 0 WHERE key = 'complete'"
+is "$(ranks "$scratch/killed.db") $(grep -c 'did not come to its end' "$scratch/out")" '3 1' \
+    'ranks says of a file whose merge was killed that there is more to come'
+
+# What is wrong is named, and the rest is merged.
+cp "$folder/rank-2.db" "$scratch/copy.db"
+is "$(merge "$folder" "$scratch/copy.db" -o "$scratch/same.db") $(ask "$scratch/same.db" 'SELECT count(*) FROM rank')" '3 16' \
+    'where a trace is there twice, the other ranks are merged, with exit status 3'
+has_words "$(cat "$scratch/err")" "copy.db: it is the same trace as $folder/rank-2.db: left out" 'the trace that is there twice is named'
+make_rank "$scratch/other-4.db" 4 "UPDATE meta SET value = 77 WHERE key = 'trace_id';"
+is "$(merge "$folder" "$scratch/other-4.db" -o "$scratch/two.db") $(ask "$scratch/two.db" 'SELECT count(*) FROM rank')" '3 16' \
+    'where two traces are of one rank, the other ranks are merged, with exit status 3'
+has_words "$(cat "$scratch/err")" "other-4.db: it is of rank 4, as $folder/rank-4.db: left out" 'the second trace of a rank is named'
+is "$(merge "$scratch/other-4.db" -o "$job") $(cat "$scratch/err")" \
+    "3 $scratch/other-4.db: rank 4 is in already, of $folder/rank-4.db: left out" 'so is one of a rank that is in the file'
+is "$(ask "$job" 'SELECT reason FROM left_out')" "rank 4 is in already, of $folder/rank-4.db" 'the file says what was left out'
+make_rank "$scratch/alien.db" 0 "UPDATE meta SET value = 'weekly' WHERE key = 'job'; UPDATE meta SET value = 78 WHERE key = 'trace_id';"
+is "$(merge "$scratch/alien.db" "$folder" -o "$scratch/jobs.db") $(ask "$scratch/jobs.db" "SELECT count(*) FROM rank WHERE job = 'nightly'")" \
+    '3 16' 'of traces of two jobs those of the job with most traces are merged'
+has_words "$(cat "$scratch/err")" 'alien.db: it is of the job weekly, the others are of nightly: left out' 'the trace of another job is named'
+mkdir "$scratch/broken"
+cp "$folder"/rank-*.db "$scratch/broken"
+echo 'no trace' >"$scratch/broken/rank-6.db"
+head -c 20000 "$folder/rank-8.db" >"$scratch/broken/rank-8.db"
+is "$(merge "$scratch/broken" -o "$scratch/fewer.db") $(ask "$scratch/fewer.db" 'SELECT count(*) FROM rank')" '3 14' \
+    'where two of the traces are broken, the others are merged, with exit status 3'
+is "$(grep -c 'rank-[68].db: it cannot be read: left out' "$scratch/err")" 2 'each broken trace is named'
+has_words "$(cat "$scratch/err")" 'of 16 ranks these are missing: 6, 8' 'the missing ranks are named'
+is "$(ranks "$scratch/fewer.db") $(grep -c 'Of 16 ranks these are missing: 6, 8.' "$scratch/out")" '3 1' \
+    'ranks names the missing ranks, with exit status 3'
+make_rank "$scratch/late.db" 0 "UPDATE meta SET value = 0 WHERE key = 'complete'; DELETE FROM meta WHERE key = 'world_size';"
+is "$(merge "$scratch/late.db" -o "$scratch/late-job.db") $(ask "$scratch/late-job.db" 'SELECT rank, complete FROM rank')" '3 0|0' \
+    'an incomplete trace is merged as it is, with exit status 3'
+"$SQLITE3" "$scratch/late.db" "UPDATE meta SET value = 1 WHERE key = 'complete'"
+is "$(merge "$scratch/late.db" -o "$scratch/late-job.db") $(ask "$scratch/late-job.db" 'SELECT rank, complete FROM rank')" '0 0|1' \
+    'an incomplete trace is read again, for it may have more'
+
+# Traces that do not say their ranks.
+for rank in 2 7; do make_rank "$scratch/gpu.rank$rank.db" $rank "DELETE FROM meta WHERE key IN ('rank', 'world_size');"; done
+make_rank "$scratch/plain.db" 9 "DELETE FROM meta WHERE key IN ('rank', 'world_size');"
+is "$(merge "$scratch/plain.db" "$scratch/gpu.rank7.db" "$scratch/gpu.rank2.db" -o "$scratch/named.db")
+$(ask "$scratch/named.db" "SELECT rank, substr(path, length('$scratch/') + 1) FROM rank ORDER BY rank")" '0
+0|plain.db
+2|gpu.rank2.db
+7|gpu.rank7.db' 'a rank is told by the name of its trace, or else gets a number that nobody has'
+
+# What cannot be.
+cp "$folder/rank-1.db" "$scratch/kept.db"
+is "$(merge "$folder" -o "$scratch/kept.db") $(cat "$scratch/err")" \
+    "2 $scratch/kept.db: it exists and is no file of a job: it is not overwritten" 'a trace is not overwritten'
+ok 'the trace is as it was' cmp "$folder/rank-1.db" "$scratch/kept.db"
+is "$(merge "$folder") $(merge -o "$job") $(merge --jobs=0 "$folder" -o "$job") $(merge --jobs=x "$folder" -o "$job") $(merge --jobs)" \
+    '2 2 2 2 2' 'missing and wrong arguments of merge are wrong use'
+is "$(merge "$scratch/none.db" -o "$scratch/empty.db") $(test -e "$scratch/empty.db" && echo made)" '2 ' \
+    'where no trace can be read, no file is made'
+is "$(ranks) $(ranks "$scratch/none.db") $(ranks --rank=99 "$job") $(ranks --memory=none "$job") $(ranks --max-skew=5 "$job") $(ranks --by=color "$job")" \
+    '2 2 2 2 2 2' 'missing and wrong arguments of ranks are wrong use'
+is "$(ranks "$folder/rank-1.db") $(cat "$scratch/err")" \
+    "2 $folder/rank-1.db: it is no file of a job; \`tidemark merge\` makes one of the traces of its ranks" \
+    'ranks says what makes a file of a job of a trace'
+if command -v flock >/dev/null; then
+    is "$(flock "$job" "$tidemark" merge "$folder" -o "$job" 2>&1; echo $?)" "$job: another \`tidemark merge\` writes into it
+2" 'two merges do not write into one file'
+else
+    skip 1 'there is no flock command'
+fi
+mkdir "$scratch/nothing"
+is "$(merge "$scratch/nothing" -o "$scratch/empty.db") $(grep -c 'nothing: it has no traces' "$scratch/err")" '2 1' \
+    'a folder without traces is named'
+
+# A file that cannot grow: what is in stays, and the next merge goes on.
+full=$(trap '' XFSZ; ulimit -f 200; merge --jobs=1 "$folder" -o "$scratch/full.db")
+is "$full $(ask "$scratch/full.db" 'PRAGMA integrity_check')" '2 ok' 'where the file cannot grow, merge ends with an error and leaves a sound file'
+is "$(merge "$folder" -o "$scratch/full.db")" 0 'a merge goes on once there is room'
+contents "$scratch/full.db" >"$scratch/seen"
+ok 'a file that could not grow has what another has in the end' diff "$scratch/wanted" "$scratch/seen"
+done_testing

@@ -1,0 +1,358 @@
+/* What the median of all ranks of a job has. */
+#include "config.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/tables/grow.h"
+#include "viewer/base/exit-status.h"
+#include "viewer/base/message.h"
+#include "viewer/ranks/median.h"
+
+static void
+median_swap(int64_t *a, int64_t *b)
+{
+    int64_t value = *a;
+
+    *a = *b;
+    *b = value;
+}
+
+/* Hoare's selection: a sort of 1,024 values takes ten times as long. */
+int64_t
+median_of(int64_t *values, size_t count)
+{
+    size_t low = 0, high = count - 1, wanted = count > 0 ? (count - 1) / 2 : 0;
+
+    while (count > 0 && low < high) {
+        int64_t pivot = values[low + (high - low) / 2];
+        size_t i = low, j = high;
+
+        while (true) {
+            while (values[i] < pivot)
+                i++;
+            while (values[j] > pivot)
+                j--;
+            if (i >= j)
+                break;
+            median_swap(&values[i++], &values[j--]);
+        }
+        /* Up to j no value is above the pivot; where i has met j, that one is the pivot. */
+        if (wanted <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return count > 0 ? values[wanted] : 0;
+}
+
+/* The ranks that have a memory, with what each has of one group at the step that is looked at. */
+struct median_rank {
+    int64_t rank;
+    int64_t first, last; /* its steps */
+    int64_t peak_bytes, end_bytes;
+};
+
+struct median {
+    struct job *job;
+    int64_t memory_id;
+    struct median_rank *ranks; /* owns; by rank */
+    size_t count, capacity;
+    int64_t *steps; /* owns; the steps that any has, in order */
+    bool *changes;  /* owns; other ranks have the step than the one before */
+    size_t step_count, step_capacity, changes_capacity;
+    int64_t *peaks, *ends; /* owns; room for a value of each rank */
+};
+
+static int
+median_no_memory(const struct median *median)
+{
+    message("%s: no memory for its medians", median->job->path);
+    return COMMAND_WRONG;
+}
+
+static void
+median_free(struct median *median)
+{
+    free(median->ranks);
+    free(median->steps);
+    free(median->changes);
+    free(median->peaks);
+    free(median->ends);
+}
+
+/* A query on the file; NULL after a message. */
+static sqlite3_stmt *
+median_query(struct median *median, const char *sql, int64_t group_id)
+{
+    sqlite3_stmt *statement = NULL;
+
+    if (sqlite3_prepare_v2(median->job->db, sql, -1, &statement, NULL) != SQLITE_OK) {
+        job_failed(median->job);
+        return NULL;
+    }
+    sqlite3_bind_int64(statement, 1, median->memory_id);
+    sqlite3_bind_int64(statement, 2, group_id);
+    return statement;
+}
+
+/* The end of a query: COMMAND_FINE, or COMMAND_WRONG after a message. */
+static int
+median_end(struct median *median, sqlite3_stmt *statement, int code, int status)
+{
+    if (status == COMMAND_FINE && code != SQLITE_DONE)
+        status = job_failed(median->job);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static int
+median_read_ranks(struct median *median)
+{
+    sqlite3_stmt *statement = median_query(median,
+                                           "SELECT rank, (SELECT min(step) FROM step WHERE rank = r.rank AND"
+                                           " memory_id = ?1), (SELECT max(step) FROM step WHERE rank = r.rank AND"
+                                           " memory_id = ?1) FROM rank_memory AS r WHERE memory_id = ?1 ORDER BY rank",
+                                           0);
+    int code = SQLITE_ROW, status = COMMAND_FINE;
+
+    if (statement == NULL)
+        return COMMAND_WRONG;
+    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        if (!tidei_grow(&median->ranks, &median->capacity, median->count, 1))
+            status = median_no_memory(median);
+        else
+            median->ranks[median->count++] = (struct median_rank){
+                .rank = sqlite3_column_int64(statement, 0),
+                .first = sqlite3_column_int64(statement, 1),
+                .last = sqlite3_column_int64(statement, 2),
+            };
+    }
+    status = median_end(median, statement, code, status);
+    median->peaks = calloc(median->count + 1, sizeof(*median->peaks));
+    median->ends = calloc(median->count + 1, sizeof(*median->ends));
+    return status != COMMAND_FINE || (median->peaks != NULL && median->ends != NULL) ? status
+                                                                                     : median_no_memory(median);
+}
+
+static bool
+median_has_step(const struct median_rank *rank, int64_t step)
+{
+    return rank->first <= step && step <= rank->last;
+}
+
+/* A step is complete: keep it. */
+static int
+median_add_step(struct median *median, int64_t step, size_t count)
+{
+    bool changes = median->step_count == 0;
+
+    if (!tidei_grow(&median->steps, &median->step_capacity, median->step_count, 1) ||
+        !tidei_grow(&median->changes, &median->changes_capacity, median->step_count, 1))
+        return median_no_memory(median);
+    for (size_t i = 0; i < median->count && !changes; i++)
+        changes = median_has_step(&median->ranks[i], step) !=
+                  median_has_step(&median->ranks[i], median->steps[median->step_count - 1]);
+    median->steps[median->step_count] = step;
+    median->changes[median->step_count++] = changes;
+    return job_insert(median->job, step_median, TIDEI_NUMBER(median->memory_id), TIDEI_NUMBER(step),
+                      TIDEI_NUMBER(count), TIDEI_NUMBER(median_of(median->peaks, count)),
+                      TIDEI_NUMBER(median_of(median->ends, count)));
+}
+
+static int
+median_fill_steps(struct median *median)
+{
+    sqlite3_stmt *statement = median_query(
+        median, "SELECT step, peak_bytes, end_bytes FROM step WHERE memory_id = ?1 ORDER BY step, rank", 0);
+    int code = SQLITE_ROW, status = COMMAND_FINE;
+    size_t count = 0;
+    int64_t last = 0;
+
+    if (statement == NULL)
+        return COMMAND_WRONG;
+    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        int64_t step = sqlite3_column_int64(statement, 0);
+
+        if (count > 0 && step != last) {
+            status = median_add_step(median, last, count);
+            count = 0;
+        }
+        last = step;
+        if (count < median->count) {
+            median->peaks[count] = sqlite3_column_int64(statement, 1);
+            median->ends[count++] = sqlite3_column_int64(statement, 2);
+        }
+    }
+    status = median_end(median, statement, code, status);
+    return status == COMMAND_FINE && count > 0 ? median_add_step(median, last, count) : status;
+}
+
+/* Ranks that have nothing of a group have 0. */
+static int
+median_add_group(struct median *median, int64_t group_id, size_t count)
+{
+    for (size_t i = count; i < median->count; i++)
+        median->peaks[i] = 0;
+    return job_insert(median->job, group_median, TIDEI_NUMBER(median->memory_id), TIDEI_NUMBER(group_id),
+                      TIDEI_NUMBER(count), TIDEI_NUMBER(median_of(median->peaks, median->count)));
+}
+
+static int
+median_fill_groups(struct median *median)
+{
+    sqlite3_stmt *statement =
+        median_query(median, "SELECT group_id, bytes FROM peak_group WHERE memory_id = ?1 ORDER BY group_id", 0);
+    int code = SQLITE_ROW, status = COMMAND_FINE;
+    size_t count = 0;
+    int64_t last = 0;
+
+    if (statement == NULL)
+        return COMMAND_WRONG;
+    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        int64_t group_id = sqlite3_column_int64(statement, 0);
+
+        if (count > 0 && group_id != last) {
+            status = median_add_group(median, last, count);
+            count = 0;
+        }
+        last = group_id;
+        if (count < median->count)
+            median->peaks[count++] = sqlite3_column_int64(statement, 1);
+    }
+    status = median_end(median, statement, code, status);
+    return status == COMMAND_FINE && count > 0 ? median_add_group(median, last, count) : status;
+}
+
+/* ---- groups in each step ----------------------------------------------------------------------------------------- */
+
+static struct median_rank *
+median_find_rank(struct median *median, int64_t rank)
+{
+    size_t low = 0, high = median->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (median->ranks[middle].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < median->count && median->ranks[low].rank == rank ? &median->ranks[low] : NULL;
+}
+
+/* Keep the medians of a group in a step, where they are others than before. */
+static int
+median_add_group_step(struct median *median, int64_t group_id, int64_t step, int64_t *peak, int64_t *end)
+{
+    size_t count = 0;
+    int64_t peak_now, end_now;
+
+    for (size_t i = 0; i < median->count; i++) {
+        if (!median_has_step(&median->ranks[i], step))
+            continue;
+        median->peaks[count] = median->ranks[i].peak_bytes;
+        median->ends[count++] = median->ranks[i].end_bytes;
+    }
+    peak_now = median_of(median->peaks, count);
+    end_now = median_of(median->ends, count);
+    if (peak_now == *peak && end_now == *end)
+        return COMMAND_FINE;
+    *peak = peak_now;
+    *end = end_now;
+    return job_insert(median->job, group_step_median, TIDEI_NUMBER(median->memory_id), TIDEI_NUMBER(group_id),
+                      TIDEI_NUMBER(step), TIDEI_NUMBER(peak_now), TIDEI_NUMBER(end_now));
+}
+
+/* Take over the changes of a step. `code` is that of the row that is read. Whether there were any. */
+static bool
+median_take_changes(struct median *median, sqlite3_stmt *statement, int64_t step, int *code)
+{
+    bool changed = false;
+
+    for (; *code == SQLITE_ROW && sqlite3_column_int64(statement, 0) <= step; *code = sqlite3_step(statement)) {
+        struct median_rank *rank = median_find_rank(median, sqlite3_column_int64(statement, 1));
+
+        if (rank == NULL)
+            continue;
+        rank->peak_bytes = sqlite3_column_int64(statement, 2);
+        rank->end_bytes = sqlite3_column_int64(statement, 3);
+        changed = true;
+    }
+    return changed;
+}
+
+static int
+median_fill_group_steps(struct median *median, int64_t group_id)
+{
+    sqlite3_stmt *statement = median_query(
+        median,
+        "SELECT step, s.rank, s.peak_bytes, s.end_bytes FROM rank_memory AS r CROSS JOIN step_group AS s"
+        " ON s.rank = r.rank AND s.memory_id = ?1 AND s.group_id = ?2 WHERE r.memory_id = ?1 ORDER BY step",
+        group_id);
+    int64_t peak = 0, end = 0;
+    int code, status = COMMAND_FINE;
+
+    if (statement == NULL)
+        return COMMAND_WRONG;
+    for (size_t i = 0; i < median->count; i++)
+        median->ranks[i].peak_bytes = median->ranks[i].end_bytes = 0;
+    code = sqlite3_step(statement);
+    for (size_t i = 0; i < median->step_count && status == COMMAND_FINE; i++) {
+        bool changed = median_take_changes(median, statement, median->steps[i], &code);
+
+        if (changed || median->changes[i])
+            status = median_add_group_step(median, group_id, median->steps[i], &peak, &end);
+    }
+    return median_end(median, statement, code, status);
+}
+
+static int
+median_fill_all_group_steps(struct median *median)
+{
+    sqlite3_stmt *statement =
+        median_query(median, "SELECT DISTINCT group_id FROM step_group WHERE memory_id = ?1 ORDER BY group_id", 0);
+    int code = SQLITE_ROW, status = COMMAND_FINE;
+
+    if (statement == NULL)
+        return COMMAND_WRONG;
+    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        status = median_fill_group_steps(median, sqlite3_column_int64(statement, 0));
+    return median_end(median, statement, code, status);
+}
+
+static int
+median_fill_memory(struct job *job, int64_t memory_id)
+{
+    struct median median = { .job = job, .memory_id = memory_id };
+    int status = median_read_ranks(&median);
+
+    if (status == COMMAND_FINE)
+        status = median_fill_steps(&median);
+    if (status == COMMAND_FINE)
+        status = median_fill_groups(&median);
+    if (status == COMMAND_FINE)
+        status = median_fill_all_group_steps(&median);
+    median_free(&median);
+    return status;
+}
+
+int
+median_fill(struct job *job)
+{
+    struct median all = { .job = job };
+    sqlite3_stmt *statement;
+    int code = SQLITE_ROW;
+    int status = job_execute(job, "DELETE FROM step_median; DELETE FROM group_median; DELETE FROM group_step_median");
+
+    if (status != COMMAND_FINE)
+        return status;
+    statement = median_query(&all, "SELECT memory_id FROM memory", 0);
+    if (statement == NULL)
+        return COMMAND_WRONG;
+    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        status = median_fill_memory(job, sqlite3_column_int64(statement, 0));
+    return median_end(&all, statement, code, status);
+}

@@ -1,0 +1,378 @@
+/* Makes the file of a job of the traces of its ranks. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "viewer/analysis/failures.h"
+#include "viewer/base/exit-status.h"
+#include "viewer/base/message.h"
+#include "viewer/base/progress.h"
+#include "viewer/ranks/inputs.h"
+#include "viewer/ranks/job.h"
+#include "viewer/ranks/median.h"
+#include "viewer/ranks/merge.h"
+#include "viewer/ranks/rollup.h"
+#include "viewer/ranks/store.h"
+#include "viewer/read/view.h"
+
+#define MERGE_JOBS_MOST 64
+
+/* The exit status of a process that could not write into the file of the job: others could not, either. */
+#define MERGE_STUCK 9
+
+struct merge {
+    const struct filter_options *filter;
+    const struct merge_options *options;
+    struct inputs inputs;
+    int lock;    /* owns: the file of the job, locked against other merges; -1: none */
+    bool is_new; /* the file was made by this merge */
+    bool is_stuck;
+    bool is_lacking; /* something is left out, or incomplete */
+};
+
+struct merge_job {
+    pid_t process; /* 0: free */
+    struct input *input;
+};
+
+/* ---- one trace, in a process of its own -------------------------------------------------------------------------- */
+
+/* Why allocations failed takes two further readings: only where some did. */
+static int
+merge_failures(const struct merge *merge, const struct rollup *rollup, const char *path, struct view *view,
+               struct failures *failures, bool *made)
+{
+    uint64_t count = 0;
+    int status;
+
+    for (size_t i = 0; i < rollup->memory_count; i++)
+        count += rollup->memories[i].failures;
+    if (count == 0)
+        return COMMAND_FINE;
+    status = view_open(view, merge->filter, path);
+    if (status != COMMAND_FINE)
+        return status;
+    status = failures_make(view, failures);
+    *made = status == COMMAND_FINE;
+    if (!*made)
+        view_close(view);
+    return status;
+}
+
+static int
+merge_store(const struct merge *merge, const struct input *input, const struct rollup *rollup,
+            const struct failures *failures)
+{
+    const struct store_rank who = { input->rank, input->trace, input->path, merge->options->steps };
+    struct job job;
+
+    if (job_open(merge->options->output, &job) != COMMAND_FINE)
+        return MERGE_STUCK;
+    if (store_rank(&job, &who, rollup, failures) != COMMAND_FINE) {
+        job_close(&job);
+        return MERGE_STUCK;
+    }
+    job_close(&job);
+    return COMMAND_FINE;
+}
+
+/* Read a trace and write what it says. Returns the exit status of the process. */
+static int
+merge_one(const struct merge *merge, const struct input *input)
+{
+    static struct failures failures;
+    struct view view, again;
+    struct rollup rollup;
+    bool has_failures = false;
+    int status = view_open(&view, merge->filter, input->path), verdict;
+
+    if (status != COMMAND_FINE)
+        return status;
+    verdict = trace_verdict(&view.trace);
+    status = rollup_make(&view, merge->options->steps, &rollup);
+    if (status == COMMAND_FINE) {
+        if (rollup.memories_left > 0)
+            message("%s: %zu kinds of memory are left out: the first %d are merged", input->path, rollup.memories_left,
+                    ROLLUP_MEMORIES);
+        status = merge_failures(merge, &rollup, input->path, &again, &failures, &has_failures);
+        if (status == COMMAND_FINE)
+            status = merge_store(merge, input, &rollup, has_failures ? &failures : NULL);
+        if (has_failures) {
+            failures_free(&failures);
+            view_close(&again);
+        }
+        rollup_free(&rollup);
+    }
+    view_close(&view);
+    return status == COMMAND_FINE ? verdict : status;
+}
+
+/* ---- all traces, side by side ------------------------------------------------------------------------------------ */
+
+static bool
+merge_start(const struct merge *merge, struct merge_job *job, struct input *input)
+{
+    job->process = fork();
+    if (job->process == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(merge_one(merge, input));
+    }
+    if (job->process < 0) {
+        job->process = 0;
+        return false;
+    }
+    job->input = input;
+    return true;
+}
+
+/* A process has ended. */
+static void
+merge_take(struct merge *merge, struct merge_job *job, int status)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+
+    job->process = 0;
+    if (code == COMMAND_FINE)
+        return;
+    merge->is_lacking = true;
+    if (code == COMMAND_INCOMPLETE)
+        return;
+    if (code == MERGE_STUCK) {
+        merge->is_stuck = true;
+        return;
+    }
+    if (WIFSIGNALED(status))
+        input_leave(job->input, "the process that read it was ended: %s", strsignal(WTERMSIG(status)));
+    else
+        input_leave(job->input, "it cannot be read");
+}
+
+/* Wait for one of the processes. False: none is running. */
+static bool
+merge_wait(struct merge *merge, struct merge_job *jobs, size_t count)
+{
+    int status = 0;
+    pid_t process;
+
+    do
+        process = waitpid(-1, &status, 0);
+    while (process < 0 && errno == EINTR);
+    for (size_t i = 0; i < count && process > 0; i++) {
+        if (jobs[i].process == process)
+            merge_take(merge, &jobs[i], status);
+    }
+    return process > 0;
+}
+
+static struct merge_job *
+merge_free_job(struct merge_job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (jobs[i].process == 0)
+            return &jobs[i];
+    }
+    return NULL;
+}
+
+static size_t
+merge_job_count(const struct merge *merge)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t count = merge->options->jobs != 0 ? merge->options->jobs : processors > 0 ? (uint64_t)processors : 1;
+
+    return count < MERGE_JOBS_MOST ? (size_t)count : MERGE_JOBS_MOST;
+}
+
+static int
+merge_read_all(struct merge *merge)
+{
+    struct merge_job jobs[MERGE_JOBS_MOST] = { { 0 } };
+    size_t count = merge_job_count(merge);
+    struct progress progress;
+    bool good = true;
+
+    (void)signal(SIGCHLD, SIG_DFL); /* where it is ignored, there would be nothing to wait for */
+    fflush(NULL);                   /* else each process would write what is in the buffers again */
+    progress_begin(&progress, "merging");
+    for (size_t i = 0; i < merge->inputs.count && good && !merge->is_stuck; i++) {
+        struct input *input = &merge->inputs.list[i];
+        struct merge_job *job;
+
+        progress_update(&progress, i, merge->inputs.count);
+        if (input->reason != NULL || input->is_in_whole)
+            continue;
+        while ((job = merge_free_job(jobs, count)) == NULL && merge_wait(merge, jobs, count))
+            ;
+        if (job != NULL && !merge->is_stuck)
+            good = merge_start(merge, job, input);
+    }
+    if (!good)
+        message("tidemark merge: a process cannot be started: %s", strerror(errno));
+    while (merge_wait(merge, jobs, count))
+        ;
+    progress_end(&progress);
+    return good && !merge->is_stuck ? COMMAND_FINE : COMMAND_WRONG;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+/* Take the file, so that no other merge writes into it. */
+static int
+merge_lock(struct merge *merge)
+{
+    const char *path = merge->options->output;
+    enum job_file file = job_look(path);
+
+    if (file == JOB_FILE_OTHER) {
+        message("%s: it exists and is no file of a job: it is not overwritten", path);
+        return COMMAND_WRONG;
+    }
+    merge->is_new = file == JOB_FILE_NONE;
+    merge->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (merge->lock < 0) {
+        message("%s: %s", path, strerror(errno));
+        return COMMAND_WRONG;
+    }
+    if (flock(merge->lock, LOCK_EX | LOCK_NB) == 0)
+        return COMMAND_FINE;
+    message("%s: another `tidemark merge` writes into it", path);
+    merge->is_new = false;
+    return COMMAND_WRONG;
+}
+
+static int
+merge_choose(struct merge *merge)
+{
+    struct trace file;
+    int status;
+
+    if (job_look(merge->options->output) != JOB_FILE_JOB)
+        return inputs_choose(&merge->inputs, NULL);
+    status = job_read(merge->options->output, &file);
+    if (status != COMMAND_FINE)
+        return status;
+    status = inputs_choose(&merge->inputs, &file);
+    trace_close(&file);
+    return status;
+}
+
+/* Say which ranks are missing. */
+static void
+merge_name_missing(struct merge *merge, sqlite3 *db)
+{
+    char *text = NULL;
+    int64_t count;
+
+    if (!job_missing(db, merge->inputs.world_size, &text, &count) || count == 0)
+        return;
+    merge->is_lacking = true;
+    message("tidemark merge: of %" PRId64 " ranks these are missing: %s", merge->inputs.world_size, text);
+    free(text);
+}
+
+/* Write what was left out, and what holds over all ranks. */
+static int
+merge_finish(struct merge *merge, struct job *job)
+{
+    const struct inputs *inputs = &merge->inputs;
+    int status = job_execute(job, "DELETE FROM left_out");
+
+    for (size_t i = 0; i < inputs->count && status == COMMAND_FINE; i++) {
+        const struct input *input = &inputs->list[i];
+
+        if (input->reason != NULL)
+            status = job_insert(job, left_out, TIDEI_TEXT(input->path), TIDEI_NUMBER_IF(input->rank >= 0, input->rank),
+                                TIDEI_TEXT(input->reason));
+    }
+    if (status == COMMAND_FINE && inputs->job != NULL)
+        status = job_execute(job, "INSERT OR REPLACE INTO meta VALUES ('job', %Q)", inputs->job);
+    if (status == COMMAND_FINE && inputs->world_size >= 0)
+        status = job_execute(job,
+                             "INSERT INTO meta VALUES ('world_size', %lld) ON CONFLICT(key) DO UPDATE SET"
+                             " value = max(value, excluded.value)",
+                             (long long)inputs->world_size);
+    if (status == COMMAND_FINE)
+        status = median_fill(job);
+    if (status == COMMAND_FINE)
+        status = job_execute(job, "UPDATE meta SET value = 1 WHERE key = 'complete'");
+    return status;
+}
+
+static int
+merge_complete(struct merge *merge)
+{
+    struct job job;
+    int64_t ranks = 0;
+    sqlite3_stmt *statement = NULL;
+    int status = job_open(merge->options->output, &job);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (sqlite3_prepare_v2(job.db, "SELECT count(*) FROM rank", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        ranks = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    if (ranks == 0) {
+        message("tidemark merge: there is no rank to merge");
+        status = COMMAND_WRONG;
+    }
+    if (status == COMMAND_FINE)
+        status = job_begin(&job);
+    if (status == COMMAND_FINE)
+        status = merge_finish(merge, &job);
+    if (status == COMMAND_FINE)
+        status = job_commit(&job);
+    if (status == COMMAND_FINE)
+        merge_name_missing(merge, job.db);
+    merge->is_new = merge->is_new && ranks == 0;
+    job_close(&job);
+    return status;
+}
+
+static int
+merge_all(struct merge *merge)
+{
+    int status = inputs_look(&merge->inputs);
+
+    if (status == COMMAND_FINE)
+        status = merge_lock(merge);
+    if (status == COMMAND_FINE)
+        status = merge_choose(merge);
+    if (status == COMMAND_FINE)
+        status = merge_read_all(merge);
+    if (status == COMMAND_FINE)
+        status = merge_complete(merge);
+    for (size_t i = 0; i < merge->inputs.count; i++)
+        merge->is_lacking = merge->is_lacking || merge->inputs.list[i].reason != NULL;
+    return status == COMMAND_FINE && merge->is_lacking ? COMMAND_INCOMPLETE : status;
+}
+
+int
+merge_run(char *const *inputs, size_t count, const struct filter_options *filter, const struct merge_options *options)
+{
+    struct merge merge = { .filter = filter, .options = options, .lock = -1 };
+    struct stat info;
+    int status = inputs_find(&merge.inputs, inputs, count);
+
+    if (status == COMMAND_FINE)
+        status = merge_all(&merge);
+    /* A file in which there is no rank is of no use. */
+    if (status == COMMAND_WRONG && merge.is_new && merge.lock >= 0 &&
+        (job_look(options->output) == JOB_FILE_EMPTY || (fstat(merge.lock, &info) == 0 && !merge.is_stuck)))
+        unlink(options->output);
+    if (merge.lock >= 0)
+        close(merge.lock);
+    inputs_free(&merge.inputs);
+    return status;
+}

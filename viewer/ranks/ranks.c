@@ -1,0 +1,543 @@
+/* What the ranks of a job differ in. */
+#include "config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/tables/grow.h"
+#include "viewer/base/exit-status.h"
+#include "viewer/base/message.h"
+#include "viewer/ranks/median.h"
+#include "viewer/ranks/ranks.h"
+
+static int
+ranks_no_memory(const struct ranks *ranks)
+{
+    return trace_broken(ranks->file, "no memory for its ranks");
+}
+
+/* A text of a row, which the caller frees; NULL: there is none, or no memory. */
+static char *
+ranks_text(sqlite3_stmt *row, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(row, column);
+
+    return text != NULL ? strdup(text) : NULL;
+}
+
+/* A new item at the end of a list; NULL: no memory. */
+#define ranks_add(list, capacity, count) (tidei_grow((list), (capacity), *(count), 1) ? &(*(list))[(*(count))++] : NULL)
+
+/* ---- memories and ranks ------------------------------------------------------------------------------------------ */
+
+static int
+ranks_take_memory(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct ranks *ranks = context;
+    struct ranks_memory *memory = ranks_add(&ranks->memories, &ranks->memory_capacity, &ranks->memory_count);
+
+    (void)trace;
+    if (memory == NULL)
+        return ranks_no_memory(ranks);
+    *memory = (struct ranks_memory){
+        .memory_id = sqlite3_column_int64(row, 0),
+        .name = ranks_text(row, 1),
+        .is_device = sqlite3_column_int64(row, 2) != 0,
+        .ranks = sqlite3_column_int64(row, 3),
+        .highest_bytes = sqlite3_column_int64(row, 4),
+    };
+    return memory->name != NULL ? COMMAND_FINE : ranks_no_memory(ranks);
+}
+
+static int
+ranks_choose_memory(struct ranks *ranks, const char *name)
+{
+    int status = trace_each(ranks->file, ranks_take_memory, ranks,
+                            "SELECT memory_id, name, max(device IS NOT NULL), count(*), max(peak_bytes)"
+                            " FROM memory JOIN rank_memory USING (memory_id) GROUP BY memory_id"
+                            " ORDER BY 3 DESC, 5 DESC, 1");
+
+    if (status != COMMAND_FINE)
+        return status;
+    for (size_t i = 0; i < ranks->memory_count && ranks->memory == NULL; i++) {
+        if (name == NULL || strcmp(ranks->memories[i].name, name) == 0)
+            ranks->memory = &ranks->memories[i];
+    }
+    if (ranks->memory != NULL)
+        return COMMAND_FINE;
+    if (name == NULL)
+        return trace_broken(ranks->file, "nothing was allocated on any rank");
+    message("%s: there is no memory \"%s\"", ranks->file->path, name);
+    for (size_t i = 0; i < ranks->memory_count; i++)
+        message("  --memory='%s'", ranks->memories[i].name);
+    return COMMAND_WRONG;
+}
+
+static int64_t
+ranks_integer_or(sqlite3_stmt *row, int column, int64_t missing)
+{
+    return sqlite3_column_type(row, column) == SQLITE_NULL ? missing : sqlite3_column_int64(row, column);
+}
+
+static int
+ranks_take_rank(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct ranks *ranks = context;
+    struct ranks_rank *rank = ranks_add(&ranks->list, &ranks->capacity, &ranks->count);
+
+    (void)trace;
+    if (rank == NULL)
+        return ranks_no_memory(ranks);
+    *rank = (struct ranks_rank){
+        .rank = sqlite3_column_int64(row, 0),
+        .path = ranks_text(row, 1),
+        .hostname = ranks_text(row, 2),
+        .is_complete = sqlite3_column_int64(row, 3) != 0,
+        .peak_bytes = sqlite3_column_int64(row, 4),
+        .peak_ns = sqlite3_column_int64(row, 5),
+        .peak_step = sqlite3_column_int64(row, 6),
+        .end_bytes = sqlite3_column_int64(row, 7),
+        .reserved_bytes = ranks_integer_or(row, 8, -1),
+        .failures = sqlite3_column_int64(row, 9),
+        .whole_steps = sqlite3_column_int64(row, 10),
+        .first_step = ranks_integer_or(row, 11, 0),
+        .last_step = ranks_integer_or(row, 12, 0),
+        .grown_bytes = sqlite3_column_int64(row, 13),
+        .rose = sqlite3_column_int64(row, 14),
+    };
+    return COMMAND_FINE;
+}
+
+static int
+ranks_read_list(struct ranks *ranks, int64_t wanted)
+{
+    int status = trace_each(ranks->file, ranks_take_rank, ranks,
+                            "SELECT rank.rank, path, hostname, complete, peak_bytes, peak_ns, peak_step,"
+                            " live_end_bytes, reserved_peak_bytes, m.failures, whole_steps, first_step, last_step,"
+                            " grown_bytes, rose FROM rank_memory AS m JOIN rank USING (rank) WHERE memory_id = %lld"
+                            " ORDER BY peak_bytes DESC, rank.rank",
+                            (long long)ranks->memory->memory_id);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (ranks->count == 0)
+        return trace_broken(ranks->file, "nothing was allocated on any rank");
+    ranks->highest = ranks->outlier = &ranks->list[0];
+    ranks->lowest = &ranks->list[ranks->count - 1];
+    /* The lower one in the middle, as median_of; the list goes down. */
+    ranks->median = &ranks->list[ranks->count / 2];
+    for (size_t i = 0; i < ranks->count && wanted >= 0; i++) {
+        if (ranks->list[i].rank == wanted)
+            ranks->outlier = &ranks->list[i];
+    }
+    if (wanted < 0 || ranks->outlier->rank == wanted)
+        return COMMAND_FINE;
+    message("%s: there is no rank %" PRId64, ranks->file->path, wanted);
+    return COMMAND_WRONG;
+}
+
+/* ---- groups at the peak ------------------------------------------------------------------------------------------ */
+
+static int
+ranks_take_group(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct ranks *ranks = context;
+    struct ranks_group *group = ranks_add(&ranks->groups, &ranks->group_capacity, &ranks->group_count);
+
+    (void)trace;
+    if (group == NULL)
+        return ranks_no_memory(ranks);
+    *group = (struct ranks_group){
+        .group_id = sqlite3_column_int64(row, 0),
+        .kind = ranks_text(row, 1),
+        .name = ranks_text(row, 2),
+        .bytes = sqlite3_column_int64(row, 3),
+        .median_bytes = sqlite3_column_int64(row, 4),
+        .count = sqlite3_column_int64(row, 5),
+        .without_bytes = ranks_integer_or(row, 6, -1),
+    };
+    return group->kind != NULL && group->name != NULL ? COMMAND_FINE : ranks_no_memory(ranks);
+}
+
+/* A figure of a group in one step. */
+struct ranks_point {
+    int64_t step, bytes;
+};
+
+struct ranks_points {
+    struct ranks_point *list; /* owns; in the order of steps; between two the earlier one holds */
+    size_t count, capacity;
+};
+
+static int
+ranks_take_point(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct ranks_points *points = context;
+    struct ranks_point *point = ranks_add(&points->list, &points->capacity, &points->count);
+
+    if (point == NULL)
+        return trace_broken(trace, "no memory for its steps");
+    *point = (struct ranks_point){ sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1) };
+    return COMMAND_FINE;
+}
+
+/* What holds at a step; *at is a place that is not behind it, and is moved there. */
+static int64_t
+ranks_point_at(const struct ranks_points *points, size_t *at, int64_t step)
+{
+    while (*at < points->count && points->list[*at].step <= step)
+        ++*at;
+    return *at > 0 ? points->list[*at - 1].bytes : 0;
+}
+
+/*
+ * Since which step the rank has had more of the group than the median: the first one from which on the difference was
+ * more than an eighth of what it is in the step of the rank's peak.
+ */
+static void
+ranks_find_step(const struct ranks *ranks, const struct ranks_points *steps, const struct ranks_points *own,
+                const struct ranks_points *median, struct ranks_group *group)
+{
+    size_t own_at = 0, median_at = 0;
+    int64_t last = ranks->outlier->peak_step, excess;
+
+    excess = ranks_point_at(own, &own_at, last) - ranks_point_at(median, &median_at, last);
+    if (excess == 0)
+        return;
+    own_at = median_at = 0;
+    for (size_t i = 0; i < steps->count && steps->list[i].step <= last; i++) {
+        int64_t step = steps->list[i].step;
+        int64_t here = ranks_point_at(own, &own_at, step) - ranks_point_at(median, &median_at, step);
+        bool holds = excess > 0 ? here > excess / 8 : here < excess / 8;
+
+        if (holds && !group->has_step)
+            group->step = step;
+        group->has_step = holds;
+    }
+}
+
+static int
+ranks_find_steps(struct ranks *ranks)
+{
+    const long long rank = (long long)ranks->outlier->rank, memory = (long long)ranks->memory->memory_id;
+    struct ranks_points steps = { 0 };
+    int status =
+        trace_each(ranks->file, ranks_take_point, &steps,
+                   "SELECT step, 0 FROM step WHERE rank = %lld AND memory_id = %lld ORDER BY step", rank, memory);
+
+    /* A single step, that before the first mark, says nothing. */
+    for (size_t i = 0; i < ranks->group_count && steps.count > 1 && status == COMMAND_FINE; i++) {
+        struct ranks_group *group = &ranks->groups[i];
+        struct ranks_points own = { 0 }, median = { 0 };
+
+        if (group->bytes == group->median_bytes)
+            continue;
+        status = trace_each(ranks->file, ranks_take_point, &own,
+                            "SELECT step, peak_bytes FROM step_group WHERE rank = %lld AND memory_id = %lld AND"
+                            " group_id = %lld ORDER BY step",
+                            rank, memory, (long long)group->group_id);
+        if (status == COMMAND_FINE)
+            status = trace_each(ranks->file, ranks_take_point, &median,
+                                "SELECT step, peak_bytes FROM group_step_median WHERE memory_id = %lld AND"
+                                " group_id = %lld ORDER BY step",
+                                memory, (long long)group->group_id);
+        if (status == COMMAND_FINE)
+            ranks_find_step(ranks, &steps, &own, &median, group);
+        free(own.list);
+        free(median.list);
+    }
+    free(steps.list);
+    return status;
+}
+
+static int
+ranks_read_groups(struct ranks *ranks, const char *kind)
+{
+    static const char *const kinds[] = { "tag", "function", "class" };
+    int status = trace_each(
+        ranks->file, ranks_take_group, ranks,
+        "SELECT m.group_id, kind, name, coalesce(p.bytes, 0) AS own, m.peak_bytes AS median, coalesce(p.count, 0),"
+        " p.peak_without_bytes FROM group_median AS m JOIN allocation_group AS g ON g.group_id = m.group_id LEFT JOIN "
+        "peak_group AS p"
+        " ON p.rank = %lld AND p.memory_id = m.memory_id AND p.group_id = m.group_id WHERE m.memory_id = %lld"
+        " AND (own > 0 OR median > 0) ORDER BY abs(own - median) DESC, own DESC, m.group_id",
+        (long long)ranks->outlier->rank, (long long)ranks->memory->memory_id);
+
+    ranks->kind = kind;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && ranks->kind == NULL; i++) {
+        for (size_t j = 0; j < ranks->group_count && ranks->kind == NULL; j++)
+            ranks->kind = strcmp(ranks->groups[j].kind, kinds[i]) == 0 ? kinds[i] : NULL;
+    }
+    if (ranks->kind == NULL)
+        ranks->kind = "class";
+    return status == COMMAND_FINE ? ranks_find_steps(ranks) : status;
+}
+
+/* ---- growth ------------------------------------------------------------------------------------------------------ */
+
+static int
+ranks_take_growth(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct ranks_growth *growth = context;
+
+    (void)trace;
+    growth->kind = ranks_text(row, 0);
+    growth->group = ranks_text(row, 1);
+    growth->group_bytes = sqlite3_column_int64(row, 2);
+    return COMMAND_FINE;
+}
+
+/* Find the group in which a rank grows most beyond the median. */
+static int
+ranks_find_growth(struct ranks *ranks, struct ranks_growth *growth)
+{
+    const struct ranks_rank *rank = growth->rank;
+    const long long memory = (long long)ranks->memory->memory_id, id = (long long)rank->rank;
+    const long long first = (long long)rank->first_step, last = (long long)rank->last_step;
+
+    return trace_each(
+        ranks->file, ranks_take_growth, growth,
+        "WITH own AS (SELECT group_id, kind, name,"
+        " coalesce((SELECT end_bytes FROM step_group AS s WHERE s.rank = %lld AND s.memory_id = %lld AND"
+        " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) -"
+        " coalesce((SELECT end_bytes FROM step_group AS s WHERE s.rank = %lld AND s.memory_id = %lld AND"
+        " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) AS grown,"
+        " coalesce((SELECT end_bytes FROM group_step_median AS s WHERE s.memory_id = %lld AND"
+        " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) -"
+        " coalesce((SELECT end_bytes FROM group_step_median AS s WHERE s.memory_id = %lld AND"
+        " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) AS median"
+        " FROM allocation_group AS g WHERE kind = %Q)"
+        " SELECT kind, name, grown - median FROM own WHERE grown > median ORDER BY 3 DESC, group_id LIMIT 1",
+        id, memory, last, id, memory, first, memory, last, memory, first, ranks->kind);
+}
+
+static int
+ranks_compare_growths(const void *left, const void *right)
+{
+    const struct ranks_growth *a = left, *b = right;
+    int64_t more_a = a->rank->grown_bytes - a->median_bytes, more_b = b->rank->grown_bytes - b->median_bytes;
+
+    return more_a != more_b ? (more_a < more_b) - (more_a > more_b)
+                            : (a->rank->rank > b->rank->rank) - (a->rank->rank < b->rank->rank);
+}
+
+/* Of the steps of a rank: in how many it came further above the median, or less far, than in the step before. */
+struct ranks_course {
+    int64_t last, rises, falls;
+    bool has_last;
+};
+
+static int
+ranks_take_course(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct ranks_course *course = context;
+    int64_t excess = sqlite3_column_int64(row, 0);
+
+    (void)trace;
+    course->rises += course->has_last && excess > course->last;
+    course->falls += course->has_last && excess < course->last;
+    course->last = excess;
+    course->has_last = true;
+    return COMMAND_FINE;
+}
+
+/* Whether the rank goes away from the median from step to step: what all have in common, as noise, is no growth. */
+static int
+ranks_look_at_growth(struct ranks *ranks, struct ranks_growth *growth, bool *grows)
+{
+    const struct ranks_rank *rank = growth->rank;
+    struct ranks_course course = { .last = 0 };
+    int status = trace_each(ranks->file, ranks_take_course, &course,
+                            "SELECT s.end_bytes - m.end_bytes FROM step AS s JOIN step_median AS m"
+                            " ON m.memory_id = s.memory_id AND m.step = s.step WHERE s.rank = %lld AND"
+                            " s.memory_id = %lld AND s.step BETWEEN %lld AND %lld ORDER BY s.step",
+                            (long long)rank->rank, (long long)ranks->memory->memory_id, (long long)rank->first_step,
+                            (long long)rank->last_step);
+
+    growth->rises = course.rises;
+    *grows = course.rises > 2 && course.rises >= 3 * course.falls;
+    return status == COMMAND_FINE && *grows ? ranks_find_growth(ranks, growth) : status;
+}
+
+/* Of the ranks that have grown more than the median keep those that have done so from step to step. */
+static int
+ranks_choose_growths(struct ranks *ranks)
+{
+    size_t most = ranks->growth_count < RANKS_GROWTHS ? ranks->growth_count : RANKS_GROWTHS;
+    int status = COMMAND_FINE;
+    bool grows;
+
+    if (ranks->growth_count > 0)
+        qsort(ranks->growths, ranks->growth_count, sizeof(*ranks->growths), ranks_compare_growths);
+    ranks->growth_count = 0;
+    for (size_t i = 0; i < most && status == COMMAND_FINE; i++) {
+        struct ranks_growth growth = ranks->growths[i];
+
+        status = ranks_look_at_growth(ranks, &growth, &grows);
+        if (grows)
+            ranks->growths[ranks->growth_count++] = growth;
+    }
+    return status;
+}
+
+static int
+ranks_read_growths(struct ranks *ranks)
+{
+    int64_t *values = calloc(ranks->count, sizeof(*values));
+
+    if (values == NULL)
+        return ranks_no_memory(ranks);
+    for (size_t i = 0; i < ranks->count; i++)
+        values[i] = ranks->list[i].grown_bytes;
+    ranks->median_growth = median_of(values, ranks->count);
+    free(values);
+    for (size_t i = 0; i < ranks->count; i++) {
+        const struct ranks_rank *rank = &ranks->list[i];
+        struct ranks_growth *growth;
+
+        if (rank->whole_steps < 4 || rank->grown_bytes <= 0 || rank->grown_bytes <= ranks->median_growth)
+            continue;
+        growth = ranks_add(&ranks->growths, &ranks->growth_capacity, &ranks->growth_count);
+        if (growth == NULL)
+            return ranks_no_memory(ranks);
+        *growth = (struct ranks_growth){ .rank = rank, .median_bytes = ranks->median_growth };
+    }
+    return ranks_choose_growths(ranks);
+}
+
+/* ---- failures, and what is missing ------------------------------------------------------------------------------- */
+
+static int
+ranks_take_failure(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct ranks *ranks = context;
+    struct ranks_failure *failure = ranks_add(&ranks->failures, &ranks->failure_capacity, &ranks->failure_count);
+
+    (void)trace;
+    if (failure == NULL)
+        return ranks_no_memory(ranks);
+    *failure = (struct ranks_failure){
+        .status = ranks_text(row, 0),
+        .cause = ranks_text(row, 1),
+        .layer = ranks_text(row, 2),
+        .count = sqlite3_column_int64(row, 3),
+        .ranks = sqlite3_column_int64(row, 4),
+        .rank = sqlite3_column_int64(row, 6),
+        .ns = sqlite3_column_int64(row, 7),
+        .size = sqlite3_column_int64(row, 8),
+        .live_bytes = sqlite3_column_int64(row, 9),
+        .tag = ranks_text(row, 10),
+        .text = ranks_text(row, 11),
+    };
+    return COMMAND_FINE;
+}
+
+static int
+ranks_take_left(void *context, const struct trace *trace, sqlite3_stmt *row)
+{
+    struct ranks *ranks = context;
+    struct ranks_left *left = ranks_add(&ranks->left, &ranks->left_capacity, &ranks->left_count);
+
+    (void)trace;
+    if (left == NULL)
+        return ranks_no_memory(ranks);
+    *left = (struct ranks_left){ ranks_text(row, 0), ranks_text(row, 1) };
+    return COMMAND_FINE;
+}
+
+static int
+ranks_read_rest(struct ranks *ranks)
+{
+    /* The bare columns beside min() are those of its row. The first failure is that of the earliest time since 1970. */
+    int status = trace_each(ranks->file, ranks_take_failure, ranks,
+                            "SELECT status, cause, layer, count(*), count(DISTINCT f.rank), min(start_unix_ns + ns),"
+                            " f.rank, ns, size, live_bytes, tag, text FROM failure AS f JOIN rank USING (rank)"
+                            " GROUP BY status, cause, layer ORDER BY 4 DESC, 6");
+    int64_t merged = 0;
+
+    if (status == COMMAND_FINE)
+        status = trace_each(ranks->file, ranks_take_left, ranks, "SELECT path, reason FROM left_out ORDER BY rowid");
+    if (status == COMMAND_FINE)
+        status = trace_integer(ranks->file, "SELECT sum(failures) FROM rank", &ranks->failure_total);
+    if (status == COMMAND_FINE)
+        status = trace_integer(ranks->file, "SELECT count(*) FROM rank", &ranks->rank_total);
+    if (status == COMMAND_FINE)
+        status = trace_integer(ranks->file, "SELECT count(*) FROM rank WHERE NOT complete", &ranks->incomplete);
+    if (status == COMMAND_FINE)
+        status = trace_integer(ranks->file, "SELECT value FROM meta WHERE key = 'complete'", &merged);
+    if (status == COMMAND_FINE)
+        status = trace_integer(ranks->file, "SELECT value FROM meta WHERE key = 'world_size'", &ranks->world_size);
+    ranks->is_merged = merged == 1;
+    ranks->job = trace_meta(ranks->file, "job");
+    if (status == COMMAND_FINE &&
+        !job_missing(ranks->file->db, ranks->world_size, &ranks->missing, &ranks->missing_count))
+        status = ranks_no_memory(ranks);
+    return status;
+}
+
+int
+ranks_make(const struct trace *file, const struct ranks_options *options, struct ranks *out)
+{
+    int status;
+
+    *out = (struct ranks){ .file = file };
+    status = ranks_choose_memory(out, options->memory);
+    if (status == COMMAND_FINE)
+        status = ranks_read_list(out, options->rank);
+    if (status == COMMAND_FINE)
+        status = ranks_read_groups(out, options->kind);
+    if (status == COMMAND_FINE)
+        status = ranks_read_growths(out);
+    if (status == COMMAND_FINE)
+        status = ranks_read_rest(out);
+    return status;
+}
+
+void
+ranks_free(struct ranks *ranks)
+{
+    for (size_t i = 0; i < ranks->memory_count; i++)
+        free(ranks->memories[i].name);
+    for (size_t i = 0; i < ranks->count; i++) {
+        free(ranks->list[i].path);
+        free(ranks->list[i].hostname);
+    }
+    for (size_t i = 0; i < ranks->group_count; i++) {
+        free(ranks->groups[i].kind);
+        free(ranks->groups[i].name);
+    }
+    for (size_t i = 0; i < ranks->growth_count; i++) {
+        free(ranks->growths[i].kind);
+        free(ranks->growths[i].group);
+    }
+    for (size_t i = 0; i < ranks->failure_count; i++) {
+        free(ranks->failures[i].status);
+        free(ranks->failures[i].cause);
+        free(ranks->failures[i].layer);
+        free(ranks->failures[i].tag);
+        free(ranks->failures[i].text);
+    }
+    for (size_t i = 0; i < ranks->left_count; i++) {
+        free(ranks->left[i].path);
+        free(ranks->left[i].reason);
+    }
+    free(ranks->memories);
+    free(ranks->list);
+    free(ranks->groups);
+    free(ranks->growths);
+    free(ranks->failures);
+    free(ranks->left);
+    free(ranks->job);
+    free(ranks->missing);
+    *ranks = (struct ranks){ .file = NULL };
+}
+
+double
+ranks_skew(const struct ranks *ranks)
+{
+    double median = (double)ranks->median->peak_bytes;
+
+    return median > 0 ? ((double)ranks->highest->peak_bytes - median) / median : 0;
+}

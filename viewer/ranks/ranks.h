@@ -1,0 +1,103 @@
+/*
+ * What the ranks of a job differ in, from the file of the job: peaks, the groups of allocations that make the
+ * difference and since which step, growth, failures. Reads some thousand rows, whatever the number of ranks.
+ */
+#ifndef VIEWER_RANKS_RANKS_H
+#define VIEWER_RANKS_RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "viewer/ranks/job.h"
+
+/* Of so many ranks, those that have grown most, it is told whether and in which groups they grow. */
+#define RANKS_GROWTHS 8
+
+struct ranks_memory {
+    int64_t memory_id;
+    char *name; /* owns */
+    bool is_device;
+    int64_t ranks, highest_bytes;
+};
+
+/* One rank, in one memory. */
+struct ranks_rank {
+    int64_t rank;
+    char *path;     /* owns */
+    char *hostname; /* owns; may be NULL */
+    int64_t peak_bytes, peak_ns, peak_step, end_bytes;
+    int64_t reserved_bytes; /* -1: not known */
+    int64_t failures;
+    int64_t whole_steps, first_step, last_step, grown_bytes, rose;
+    bool is_complete;
+};
+
+struct ranks_group {
+    int64_t group_id;
+    char *kind, *name;            /* own */
+    int64_t bytes, median_bytes;  /* at the peak of the rank, and of the median */
+    int64_t count, without_bytes; /* allocations, and the peak without the group; -1: it is not at the peak */
+    bool has_step;                /* the next one is known */
+    int64_t step;                 /* since when the difference is there */
+};
+
+/* A rank whose live bytes grow from step to step more than those of the median. */
+struct ranks_growth {
+    const struct ranks_rank *rank; /* borrows */
+    int64_t median_bytes;          /* by which the median grows */
+    int64_t rises;                 /* steps in which it came further above the median */
+    char *kind, *group;            /* own; in which most of the growth is; NULL: not known */
+    int64_t group_bytes;           /* by which it grows more than in the median */
+};
+
+/* Failures of one status, cause and layer. */
+struct ranks_failure {
+    char *status, *cause, *layer, *tag, *text; /* own; the last three may be NULL */
+    int64_t count, ranks;
+    int64_t rank, ns, size, live_bytes; /* of the first one */
+};
+
+struct ranks_left {
+    char *path, *reason; /* own */
+};
+
+struct ranks {
+    const struct trace *file; /* borrows */
+    struct ranks_memory *memories;
+    size_t memory_count, memory_capacity;
+    const struct ranks_memory *memory;
+    struct ranks_rank *list; /* owns, as the next ones; the highest peak first */
+    size_t count, capacity;
+    const struct ranks_rank *highest, *median, *lowest, *outlier;
+    struct ranks_group *groups; /* of all kinds; the largest excess first */
+    size_t group_count, group_capacity;
+    const char *kind; /* of groups, for people: "tag", "function" or "class" */
+    struct ranks_growth *growths;
+    size_t growth_count, growth_capacity;
+    int64_t median_growth;
+    struct ranks_failure *failures;
+    size_t failure_count, failure_capacity;
+    struct ranks_left *left;
+    size_t left_count, left_capacity;
+    int64_t failure_total, rank_total, world_size, incomplete;
+    char *job, *missing; /* own; the second: "5, 7-9", NULL: none */
+    int64_t missing_count;
+    bool is_merged; /* else a merge was interrupted */
+};
+
+struct ranks_options {
+    const char *memory; /* NULL: of a device, with the highest peak */
+    int64_t rank;       /* the one to explain; -1: the one with the highest peak */
+    const char *kind;   /* of groups; NULL: the first that the job has of tags, functions and classes */
+};
+
+/* COMMAND_FINE, or another status after a message. Call ranks_free in any case. */
+int ranks_make(const struct trace *file, const struct ranks_options *options, struct ranks *out);
+
+void ranks_free(struct ranks *ranks);
+
+/* The excess of the highest peak over the median, as a share of the median; 0 where that is 0. */
+double ranks_skew(const struct ranks *ranks);
+
+#endif
