@@ -117,6 +117,22 @@ holds_all(const char *path)
     return good;
 }
 
+/* Allocations that all stay live, without an end. The size of each is its number. */
+static int
+record_live(void *argument)
+{
+    const struct child *child = argument;
+    struct tide_resource *stack;
+
+    point_kill(child->label, child->nth);
+    stack = stack_of("log(%s, ring=64KiB, backlog=4MiB) | sim", child->path);
+    for (uint64_t i = 1;; i++) {
+        take(stack, i);
+        atomic_store(&progress->allocs[0], i);
+    }
+    return 0;
+}
+
 static const char *
 name_of(void)
 {
@@ -310,6 +326,34 @@ test_recovery(const char *label)
     ok(all_of(bad == 0, hits > 0), "recovery killed at %s, %u times: every event is in the trace once", label, hits);
 }
 
+/* A recovery loads what is live. That takes so long that a recorder would look after its rings meanwhile. */
+static void
+test_many_live(const char *label)
+{
+    static const unsigned nths[] = { 1, 2, 3, 5, 8, 13 };
+    unsigned bad = 0, killed = 0;
+
+    for (size_t i = 0; i < sizeof(nths) / sizeof(nths[0]); i++) {
+        struct child child = { name_of(), label, nths[i] };
+        struct tide_trace_recovery recovery = { TIDE_FIGURES(recovery) };
+        int64_t allocs, seen;
+
+        memset(progress, 0, sizeof(*progress));
+        killed += was_killed(in_child(record_live, &child));
+        if (tide_trace_recover(child.path, &recovery) != TIDE_OK)
+            diag("%s", tide_error_text());
+        allocs = (int64_t)atomic_load(&progress->allocs[0]);
+        seen = sql_number(child.path, "SELECT count(*) FROM allocation");
+        if (seen >= allocs && seen <= allocs + 1 && trace_is_whole(child.path) &&
+            sql_number(child.path, "SELECT max(size) FROM allocation") == seen)
+            continue;
+        diag("killed for the %uth time: %" PRId64 " of %" PRId64 " allocations", nths[i], seen, allocs);
+        bad++;
+    }
+    ok(all_of(bad == 0, killed == sizeof(nths) / sizeof(nths[0])),
+       "killed at %s with many live allocations: every event is in the trace once", label);
+}
+
 int
 main(void)
 {
@@ -329,7 +373,7 @@ main(void)
     };
 
     plan(sizeof(recorder) / sizeof(recorder[0]) + sizeof(creation) / sizeof(creation[0]) +
-         sizeof(recovery) / sizeof(recovery[0]) + 3);
+         sizeof(recovery) / sizeof(recovery[0]) + 5);
     progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (size_t i = 0; i < sizeof(recorder) / sizeof(recorder[0]); i++)
         test_recorder(recorder[i]);
@@ -338,5 +382,7 @@ main(void)
     test_random_moments();
     for (size_t i = 0; i < sizeof(recovery) / sizeof(recovery[0]); i++)
         test_recovery(recovery[i]);
+    test_many_live("writer.before-write");
+    test_many_live("writer.after-write");
     return done();
 }

@@ -39,7 +39,8 @@ writer_poll(void *context, uint64_t waited_ns)
     struct tidei_writer *writer = context;
 
     tidei_gate_yield(writer->session != NULL ? &writer->gate : &tidei_recovery_gate);
-    if (!writer->merge->post_mortem) {
+    /* A recovery drains when it has taken up what the dead process left: before, it would write over that. */
+    if (writer->session != NULL) {
         tidei_merge_drain(writer->merge);
         /* Keep sampling: a transaction may take long. */
         tidei_sampler_sample(writer->sampler, tidei_monotonic_ns(), false);
