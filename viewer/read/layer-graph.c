@@ -40,7 +40,7 @@ size_t
 trace_layer_sets_next(const struct trace_layer_sets *sets, size_t of, size_t from)
 {
     const struct trace_layer_places *places = &sets->of[of];
-    const struct trace_layer_span *spans = sets->spans + places->first;
+    const struct trace_layer_span *spans = sets->spans != NULL ? sets->spans + places->first : NULL;
     size_t at;
 
     if (places->count == 0)
@@ -130,7 +130,7 @@ static void
 sets_end(struct trace_layer_sets *sets, size_t of)
 {
     struct trace_layer_places *places = &sets->of[of];
-    struct trace_layer_span *spans = sets->spans + places->first;
+    struct trace_layer_span *spans = sets->spans != NULL ? sets->spans + places->first : NULL;
     size_t count = sets->count - places->first, kept = 0;
 
     if (count > 1)
