@@ -208,7 +208,7 @@ if command -v tmux >/dev/null 2>&1 && grep -q '^#define HAVE_NCURSESW' "$top_bui
     }
     # shows WORDS: wait until the screen has them.
     shows() {
-        for try in $(seq 100); do
+        for try in $(seq 400); do
             tmux -L watch capture-pane -p >"$scratch/pane"
             ! grep -q -e "$1" "$scratch/pane" || return 0
             sleep 0.1
