@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -309,7 +310,7 @@ check_errors(void)
     fails("limit(1MiB, budget=a, shared=a) | host", "both budget= and shared=", "both kinds of budget are an error");
 }
 
-#define NAME_TESTS 7
+#define NAME_TESTS 9
 
 static int
 run_exit(void *text)
@@ -317,6 +318,37 @@ run_exit(void *text)
     struct tide_resource *stack;
 
     exit(tide_stack_parse(text, &stack) == TIDE_OK ? 0 : 1);
+}
+
+/* Exits with memory in the budget. */
+static int
+run_exit_holding(void *text)
+{
+    struct tide_resource *stack;
+    void *pointer;
+
+    exit(tide_stack_parse(text, &stack) == TIDE_OK && tide_allocate(stack, 1000, 256, 0, &pointer) == TIDE_OK ? 0 : 1);
+}
+
+/* Has a child that no hook of fork() sees, and which exits. The file is to be there still. */
+static int
+run_unseen_child(void *text)
+{
+    struct tide_resource *stack;
+    char file[96];
+    int status;
+    pid_t child;
+
+    snprintf(file, sizeof(file), "/dev/shm/tidemark-budget-test-%d", (int)getppid());
+    if (tide_stack_parse(text, &stack) != TIDE_OK)
+        return 1;
+    child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0)
+        exit(0);
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0 || access(file, F_OK) != 0)
+        return 1;
+    tide_resource_release(stack);
+    return 0;
 }
 
 static int
@@ -347,6 +379,10 @@ check_name(void)
     ok(access(file, F_OK) != 0, "the file in /dev/shm is removed");
     ok(end_of(start(run_exit, text)) == 0 && access(file, F_OK) != 0,
        "a process that exits with a budget removes its file, if it was the last");
+    ok(end_of(start(run_exit_holding, text)) == 0 && access(file, F_OK) == 0,
+       "it stays where the process exits with memory in it, which it has until it has ended");
+    ok(end_of(start(run_unseen_child, text)) == 0 && access(file, F_OK) != 0,
+       "a child that no hook of fork() sees does not remove it at its exit");
     stack = NULL;
     if (tide_stack_parse(text, &stack) != TIDE_OK)
         diag("%s", tide_error_text());

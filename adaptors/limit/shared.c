@@ -294,18 +294,27 @@ tidei_limit_shared_detach(struct tidei_limit_shared *shared)
     shared_free(shared);
 }
 
+/* A child that no hook has seen, such as one of clone(), has the slot and the locks of its parent. */
+static bool
+shared_is_own(const struct tidei_limit_shared *shared)
+{
+    return !shared->is_orphan && shared->file->slots[shared->slot].pid == (uint32_t)getpid();
+}
+
 /*
- * At exit() budgets that are still there lose their file, where no other process has it. The process goes on with its
- * mapping until it has ended. Who has the lock of the file lives: nothing is waited for.
+ * At exit() budgets that are still there lose their file, where no other process has it, and nothing is outstanding:
+ * such memory is the process's until it has ended. It goes on with its mapping until then. Who has the lock of the file
+ * lives: nothing is waited for.
  */
 __attribute__((destructor)) static void
 shareds_at_exit(void)
 {
     for (struct tidei_limit_shared *shared = shareds.first; shared != NULL; shared = shared->next) {
-        if (shared->is_orphan || !tidei_lock_try(&shared->lock))
+        if (!shared_is_own(shared) || !tidei_lock_try(&shared->lock))
             continue;
         if (tidei_limit_try_lock(shared->claim)) {
-            if (tidei_limit_sweep(shared->file, shared->claim, shared->slot) == 0)
+            if (tidei_limit_outstanding_most(&shared->file->slots[shared->slot]) == 0 &&
+                tidei_limit_sweep(shared->file, shared->claim, shared->slot) == 0)
                 tidei_limit_remove(shared->path, shared->claim);
             tidei_limit_unlock(shared->claim);
         }
