@@ -43,6 +43,9 @@ context_destroy(CUcontext context, CUresult(CUDAAPI *real)(CUcontext))
     if (tidei_process_passes())
         return real(context);
     TIDEI_INSIDE(NULL);
+    /* The driver refuses that, and nothing in it ends. */
+    if (tidei_process_is_primary(context))
+        return real(context);
     context_begin_end(&gone, context);
     return context_finish_end(&gone, real(context));
 }

@@ -212,6 +212,16 @@ tidei_process_primary(CUdevice device)
     return context;
 }
 
+bool
+tidei_process_is_primary(CUcontext context)
+{
+    int device = 0;
+
+    while (context != NULL && device < devices.count && tidei_process_primary(devices.handles[device]) != context)
+        device++;
+    return context != NULL && device < devices.count;
+}
+
 enum tide_status
 tidei_process_total(int device, uint64_t *out)
 {

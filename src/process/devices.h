@@ -43,6 +43,9 @@ void tidei_process_context_ends(CUcontext context);
 /* The primary context of the device; NULL where it has none now. */
 CUcontext tidei_process_primary(CUdevice device);
 
+/* Whether it is the primary context of any device. */
+bool tidei_process_is_primary(CUcontext context);
+
 enum tide_status tidei_process_total(int device, uint64_t *out);
 
 /*

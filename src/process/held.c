@@ -1,5 +1,5 @@
 /*
- * held: remembers where the memory lies that the base below has given, and of which context it is.
+ * held: remembers where the memory lies that the base below has given, and of which device and context it is.
  *
  * Usage: none; src/process/stacks.c puts it over each base of a redirected stack whose memory cuMemFree would free.
  */
@@ -24,6 +24,7 @@ struct held {
 struct held_piece {
     size_t bytes;
     CUcontext context;
+    int device; /* of the stack that has it */
 };
 
 static struct tidei_entries held_pieces;
@@ -38,7 +39,8 @@ tidei_process_held_start(void)
 static enum tide_status
 held_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    struct held_piece piece = { bytes, tidei_process_thread(tidei_thread)->context }, stale;
+    const struct tidei_process_thread *mine = tidei_process_thread(tidei_thread);
+    struct held_piece piece = { bytes, mine->context, mine->device }, stale;
     enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
 
     if (status != TIDE_OK)
@@ -80,32 +82,37 @@ tidei_process_held_covers(uint64_t address)
 }
 
 static bool
-held_is_of(uint64_t key, const void *entry, void *context)
+held_wanted(const void *entry, const void *wanted)
 {
-    (void)key;
-    return ((const struct held_piece *)entry)->context == (CUcontext)context;
-}
+    const struct held_piece *piece = entry, *like = wanted;
 
-bool
-tidei_process_held_has(CUcontext context)
-{
-    return tidei_entries_any(&held_pieces, held_is_of, context);
+    return piece->context == like->context && piece->device == like->device;
 }
 
 static bool
-held_wanted(const void *entry, const void *context)
+held_is_of(uint64_t key, const void *entry, void *wanted)
 {
-    return ((const struct held_piece *)entry)->context == (CUcontext)context;
+    (void)key;
+    return held_wanted(entry, wanted);
+}
+
+bool
+tidei_process_held_has(CUcontext context, int device)
+{
+    struct held_piece wanted = { .context = context, .device = device };
+
+    return tidei_entries_any(&held_pieces, held_is_of, &wanted);
 }
 
 void
-tidei_process_held_forget(CUcontext context)
+tidei_process_held_forget(CUcontext context, int device)
 {
+    const struct held_piece wanted = { .context = context, .device = device };
     struct held_piece piece;
     unsigned place = 0;
     uint64_t key;
 
-    while (tidei_entries_take_next(&held_pieces, &place, held_wanted, context, &key, &piece))
+    while (tidei_entries_take_next(&held_pieces, &place, held_wanted, &wanted, &key, &piece))
         continue;
 }
 

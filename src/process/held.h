@@ -19,9 +19,9 @@ void tidei_process_held_start(void);
 /* Whether an address lies in what a base has given. Looks at all of it. */
 bool tidei_process_held_covers(uint64_t address);
 
-/* Whether a base has given something in a context that it still has; and forget what there is. */
-bool tidei_process_held_has(CUcontext context);
-void tidei_process_held_forget(CUcontext context);
+/* Whether the stack of a device still has something of a context from its base; and forget what there is. */
+bool tidei_process_held_has(CUcontext context, int device);
+void tidei_process_held_forget(CUcontext context, int device);
 
 #endif
 #endif

@@ -18,6 +18,7 @@
 
 #include "src/process/devices.h"
 #include "src/process/held.h"
+#include "src/run/names.h"
 #include "src/stack/parse.h"
 #include "src/stack/stack.h"
 #include "src/sync/fork.h"
@@ -35,14 +36,15 @@ static struct {
     char *trace;                                      /* owned */
     char *list;                                       /* owned; NULL: nobody wants to know the trace's name */
     bool redirects;
-    bool limited;            /* some layer is a limit */
-    bool shared;             /* some limit is shared with other processes: only its stack knows what they use */
-    uint64_t limit_bytes;    /* of the lowest limit in bytes; UINT64_MAX: there is none */
-    double limit_share;      /* the same of those that are shares of the device; 1: there is none */
-    unsigned traces;         /* how many names of the trace were taken */
-    _Atomic uint64_t failed; /* stacks that could not be made: the sink was told of the first */
-    struct tidei_lock lock;  /* guards the next one; nothing is called while it is held */
-    bool making;             /* a thread makes a stack */
+    bool limited;           /* some layer is a limit */
+    bool shared;            /* some limit is shared with other processes: only its stack knows what they use */
+    uint64_t limit_bytes;   /* of the lowest limit in bytes; UINT64_MAX: there is none */
+    double limit_share;     /* the same of those that are shares of the device; 1: there is none */
+    unsigned traces;        /* how many names of the trace were taken */
+    bool failed;            /* some stack could not be made; of the thread that makes stacks */
+    struct tidei_lock lock; /* guards the next one; nothing is called while it is held */
+    bool making;            /* a thread makes a stack */
+    _Atomic bool refuses[TIDEI_PROCESS_DEVICES]; /* a stack of limited memory could not be made: the sink was told */
 } stacks;
 
 /* Layers that pass each request on as it is, so that they may stand over the driver's own memory. */
@@ -164,8 +166,8 @@ stacks_tell(struct tide_resource *top)
     size_t needed = 0;
     int fd;
 
-    if (stacks.list == NULL || log == NULL || tide_log_path(log, path, sizeof(path), &needed) != TIDE_OK ||
-        needed >= sizeof(path))
+    if (stacks.list == NULL || !tidei_run_is_list(stacks.list) || log == NULL ||
+        tide_log_path(log, path, sizeof(path), &needed) != TIDE_OK || needed >= sizeof(path))
         return;
     fd = open(stacks.list, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
@@ -196,6 +198,20 @@ stacks_build(struct stacks_fill *fill, const char *text, struct tide_resource **
     return status;
 }
 
+/* Say why a stack is not there, with the error text: of the first, and of each device whose memory is refused. */
+static void
+stack_failed(int device, enum tidei_process_kind kind)
+{
+    if (tidei_process_refuses(kind)) {
+        if (!atomic_exchange_explicit(&stacks.refuses[device], true, memory_order_relaxed))
+            tidei_message(TIDE_ERROR, "process: device %d gets no memory, since without its account no limit holds: %s",
+                          device, tide_error_text());
+    } else if (!stacks.failed) {
+        tidei_message(TIDE_ERROR, "process: device %d goes on without its account: %s", device, tide_error_text());
+    }
+    stacks.failed = true;
+}
+
 static struct tidei_process_stack *
 stack_new(int device, enum tidei_process_kind kind)
 {
@@ -214,12 +230,7 @@ stack_new(int device, enum tidei_process_kind kind)
         stack != NULL ? stacks_build(&fill, text, &stack->top) : tide_error_set(TIDE_ENOMEM, "process: no host memory");
     if (status != TIDE_OK) {
         free(stack);
-        if (atomic_fetch_add_explicit(&stacks.failed, 1, memory_order_relaxed) == 0)
-            tidei_message(TIDE_ERROR,
-                          stacks.limited
-                              ? "process: device %d gets no memory, since without its account no limit holds: %s"
-                              : "process: device %d goes on without its account: %s",
-                          device, tide_error_text());
+        stack_failed(device, kind);
         return NULL;
     }
     stack->kind = kind;
@@ -316,11 +327,11 @@ tidei_process_stacks_end(CUcontext context)
         struct tidei_process_stack *stack =
             atomic_load_explicit(&tidei_process_stacks[device][TIDEI_PROCESS_PLAIN], memory_order_relaxed);
 
-        if (stack == NULL || stack->base != NULL || !tidei_process_held_has(context))
+        if (stack == NULL || stack->base != NULL || !tidei_process_held_has(context, device))
             continue;
         (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
         (void)tide_trim(stack->top, 0);
-        tidei_process_held_forget(context);
+        tidei_process_held_forget(context, device);
         /* Release: pairs with the acquire in tidei_process_stack. The next allocation makes a new one. */
         atomic_store_explicit(&tidei_process_stacks[device][TIDEI_PROCESS_PLAIN], NULL, memory_order_release);
     }
@@ -383,19 +394,16 @@ tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes)
     /* A process that only asks gets no stack, and no trace. Any stack of the limited kinds knows what all use. */
     for (int kind = 0; stack == NULL && tidei_process_is_limited((enum tidei_process_kind)kind); kind++)
         stack = atomic_load_explicit(&tidei_process_stacks[device][kind], memory_order_acquire);
-    /* Where no stack can be made all is refused: see tidei_process_refuses. */
-    if (stack == NULL && atomic_load_explicit(&stacks.failed, memory_order_relaxed) != 0) {
+    if (stack == NULL && stacks.shared)
+        stack = tidei_process_stack(device, TIDEI_PROCESS_ASYNC);
+    if (stack == NULL) {
         if (!limit_unused(device, limit_bytes))
             return false;
-        *used_bytes = *limit_bytes;
+        /* Where no stack can be made all is refused: see tidei_process_refuses. */
+        if (atomic_load_explicit(&stacks.refuses[device], memory_order_relaxed))
+            *used_bytes = *limit_bytes;
         return true;
     }
-    if (stack == NULL && !stacks.shared)
-        return limit_unused(device, limit_bytes);
-    if (stack == NULL)
-        stack = tidei_process_stack(device, TIDEI_PROCESS_ASYNC);
-    if (stack == NULL)
-        return false;
     *limit_bytes = UINT64_MAX;
     for (struct tide_resource *layer = stack->top; layer != NULL; layer = layer->upstream)
         limit_look(layer, limit_bytes, &left);
@@ -464,11 +472,14 @@ stacks_over(const char *text, struct tide_text *out, char **trace)
         tide_text_format(out, "statistics");
 }
 
-/* Bases out of whose memory the driver would free a block that a layer above has cut. */
+/*
+ * Bases out of whose memory the driver would free a block that a layer above has cut, or that ends with a context. Also
+ * vmm, which may fall back to one of the others.
+ */
 static bool
 stacks_is_freed(const struct stack_layer *base)
 {
-    static const char *const names[] = { "cuda", "driver", "managed", NULL };
+    static const char *const names[] = { "cuda", "driver", "managed", "pinned", "vmm", NULL };
     size_t i = 0;
 
     while (names[i] != NULL && strcmp(names[i], base->kind->ops.name) != 0)
@@ -597,19 +608,19 @@ stacks_texts(const struct tide_process_options *options)
     enum tide_status status = TIDE_OK;
 
     stacks.redirects = options->stack != NULL && stacks_has_base(options->stack);
-    if (options->stack != NULL && stacks.redirects)
-        stacks_over(options->stack, &limits, &stacks.trace);
-    else if (options->stack != NULL)
-        tide_text_format(&limits, "%s", options->stack);
-    else
-        tide_text_format(&limits, options->log != NULL ? "log(%s)" : "log", options->log);
+    /* Above the stack in both texts: a limit has its name from its place among them. */
     if (stacks.redirects) {
-        status = stacks_limits(options, &whole);
-        tide_text_format(&whole, "%s", whole.length != 0 ? " | " : "");
-        stacks_held(options->stack, &whole);
-    }
-    if (status == TIDE_OK)
         status = stacks_limits(options, &limits);
+        tide_text_format(&whole, "%s%s", over, limits.length != 0 ? " | " : "");
+        stacks_held(options->stack, &whole);
+        stacks_over(options->stack, &limits, &stacks.trace);
+    } else {
+        if (options->stack != NULL)
+            tide_text_format(&limits, "%s", options->stack);
+        else
+            tide_text_format(&limits, options->log != NULL ? "log(%s)" : "log", options->log);
+        status = stacks_limits(options, &limits);
+    }
     if (status == TIDE_OK && (limits.length >= sizeof(over) || whole.length >= sizeof(text)))
         status = tide_error_set(TIDE_EINVAL, "process: the stack text is too long");
     if (options->list != NULL)

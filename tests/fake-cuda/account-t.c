@@ -539,6 +539,136 @@ test_redirected_contexts(void *unused)
     return account_failures;
 }
 
+/* The stack of one device keeps its memory where a context of another device ends, and that one's keeps nothing. */
+static int
+test_redirected_devices(void *unused)
+{
+    CUcontext first, second;
+    CUdeviceptr a = 0, b = 0;
+
+    (void)unused;
+    setenv("FAKE_CUDA_DEVICES", "2", 1);
+    if (!start("ends-devices", "log | pool | cuda", NULL))
+        return 1;
+    CHECK(account.primary_retain(&first, 0) == CUDA_SUCCESS && account.primary_retain(&second, 1) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS && account.context_set(second) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        CHECK(account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, b) == CUDA_SUCCESS); /* the driver knows its memory */
+        CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+        CHECK(account.w_cuDevicePrimaryCtxReset_v2(1) == CUDA_SUCCESS);
+        CHECK(account.primary_retain(&second, 1) == CUDA_SUCCESS && account.context_set(second) == CUDA_SUCCESS);
+    }
+    CHECK(account.context_set(first) == CUDA_SUCCESS && account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE); /* its pool has the memory on */
+    return account_failures;
+}
+
+/* A limit of the options and one of the stack are the same two for all kinds. */
+static int
+test_redirected_limits(void *unused)
+{
+    CUdeviceptr a = 0, b = 0;
+
+    (void)unused;
+    if (!start("two-limits", "log | limit(32MiB) | statistics | cuda", "64MiB"))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, 30 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&b, 3 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(account.w_cuMemAllocAsync(&b, 2 * MIB, NULL) == CUDA_SUCCESS && account_used("async", 0) == 2 * MIB);
+    return account_failures;
+}
+
+/* The driver refuses to destroy a primary context, and what is in it stays. */
+static int
+test_primary_stays(void *unused)
+{
+    CUdeviceptr a = 0, b = 0;
+    CUcontext primary;
+
+    (void)unused;
+    if (!start("primary", "log | pool | cuda", NULL))
+        return 1;
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuCtxDestroy_v2(primary) == CUDA_ERROR_INVALID_CONTEXT);
+    CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, a) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&b, MIB) == CUDA_SUCCESS && a != b);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS && account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+    return account_failures;
+}
+
+/* A base that frees its memory as cuMemAlloc's, by whatever name. */
+static int
+keeps_nothing(const char *name, const char *stack)
+{
+    CUdeviceptr a = 0, b = 0;
+    CUcontext primary;
+
+    if (!start(name, stack, NULL))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS && account.w_cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, b) == CUDA_SUCCESS);
+    CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, b) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
+    return account_failures;
+}
+
+static int
+test_without_vmm(void *unused)
+{
+    (void)unused;
+    setenv("FAKE_CUDA_NO_VMM", "1", 1);
+    return keeps_nothing("no-vmm", "log | pool | vmm(fallback=cuda)");
+}
+
+static int
+test_pinned_base(void *unused)
+{
+    (void)unused;
+    return keeps_nothing("pinned-base", "log | pool | pinned");
+}
+
+static char messages[4096];
+
+static void
+keep_message(void *context, enum tide_severity severity, const char *text)
+{
+    size_t length = strlen(messages);
+
+    (void)context;
+    (void)severity;
+    snprintf(messages + length, sizeof(messages) - length, "%s\n", text);
+}
+
+/* No stack can be made, as the trace has no folder. Each kind and device is told of for itself. */
+static int
+test_no_stack(void *unused)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    CUcontext second;
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    setenv("FAKE_CUDA_DEVICES", "2", 1);
+    if (!start("no-%p/t", NULL, "8MiB"))
+        return 1;
+    tide_message_sink_set(keep_message, NULL);
+    CHECK(account.w_cuMemAllocManaged(&a, MIB, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
+    CHECK(strstr(messages, "goes on without its account") != NULL && strstr(messages, "no memory") == NULL);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS && free_bytes == 8 * MIB);
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(strstr(messages, "device 0 gets no memory") != NULL);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS && free_bytes == 0);
+    CHECK(account.primary_retain(&second, 1) == CUDA_SUCCESS && account.context_set(second) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS && free_bytes == 8 * MIB);
+    tide_message_sink_set(NULL, NULL);
+    return account_failures;
+}
+
 /* Another process has memory, whose handle it writes, and lives until it is killed. */
 static void
 imported_other(int ready)
@@ -799,7 +929,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(33);
+    plan(39);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(passes(test_plain), "plain memory is counted, and the driver's codes come through");
     tide_trace_recover(trace_of("plain"), NULL);
@@ -850,6 +980,13 @@ main(void)
        "of several logs of the stack the others have one");
     ok(passes(test_freed_twice), "a redirected block that is freed twice is an error, and its pool keeps its memory");
     ok(passes(test_redirected_contexts), "a context that ends with redirected memory leaves nothing of it in the pool");
+    ok(passes(test_redirected_devices), "a context that ends takes nothing of another device's stack");
+    ok(passes(test_redirected_limits), "a limit of the options and one of a stack with a base hold for all kinds");
+    ok(passes(test_primary_stays), "a primary context that the driver does not destroy keeps its redirected memory");
+    ok(passes(test_without_vmm), "a stack on vmm that falls back to cuda is treated as one on cuda");
+    ok(passes(test_pinned_base), "a stack on pinned memory keeps nothing of a context that has ended");
+    ok(passes(test_no_stack),
+       "where no stack can be made, only limited memory is refused, of the devices that it is of");
     ok(passes(test_imported), "memory of another process is marked once, and counts in no limit");
     ok(passes(test_imported_pool), "a block of another process's pool is marked, and its pool is not counted");
     ok(passes(test_graph), "what graphs have reserved is polled, of nodes that were added by hand, too");
