@@ -32,7 +32,7 @@ rows() {
         tail -n 1
 }
 
-plan 42
+plan 44
 
 for way in audit preload; do
     run --interpose=$way -o t.db -- "$reach" handle
@@ -106,6 +106,9 @@ said=$(cd "$scratch/here" && TIDEMARK_LIBRARY="$scratch/no-library" timeout 60 "
 has_words "$said" 'and all device memory refused, since no limit holds: ' \
     'where the account does not start at all, one line says that its limit cannot hold'
 is "$(echo "$said" | tail -n 1 | cut -d' ' -f1-3)" 'handle: 2 2' 'and there memory is refused, too'
+said=$(cd "$scratch/here" && TIDEMARK_LIBRARY="$scratch/no-library" timeout 60 "$tidemark" run -o u.db \
+    --stack 'log(path=limit.db)' -- "$reach" handle 2>&1)
+is "$(echo "$said" | tail -n 1)" "handle: $usual" 'there a stack without a limit has the memory, whatever its files are called'
 
 # The account at the end, of a program with a context of its own, however it ends.
 for end in return exit _exit term; do
@@ -129,7 +132,16 @@ run --summary -o t.db -- sh -c "cd / && mkdir '$scratch/here/sub' && '$tidemark'
 has_words "$(grep -c 'recorded in' "$scratch/aside") $said" 'sub/u.db' \
     'where it runs within another that waits, both take the trace, wherever it lies'
 run --summary -o t.db -- "$reach" quiet
-has_words "$said" 'nothing was recorded' 'where no process has allocated it says so'
+has_words "$said" "no process has told of a trace ($scratch/here/t.db): " 'where no process has allocated it says so, and what the trace would be'
+: >"$scratch/other"
+exec 9>>"$scratch/other"
+TIDEMARK_RUN_LIST=/proc/$$/fd/9
+export TIDEMARK_RUN_LIST
+run -o t.db -- "$reach" handle
+run --summary -o u.db -- "$reach" handle
+unset TIDEMARK_RUN_LIST
+exec 9>&-
+is "$(wc -c <"$scratch/other") $status" '0 0' 'a file of another process in the place of a list gets nothing'
 if (command -v python3 && python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))') >/dev/null 2>&1; then
     rm -rf "$scratch/here"
     mkdir "$scratch/here" "$scratch/bin"

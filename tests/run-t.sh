@@ -287,7 +287,7 @@ done
 
 # A parent that waits.
 run --summary -- sh -c 'exit 3'
-is "$status $(echo "$said" | grep -c 'nothing was recorded')" '3 1' '--summary keeps the exit status, and says that there is no trace'
+is "$status $(echo "$said" | grep -c 'no process has told of a trace')" '3 1' '--summary keeps the exit status, and says that there is no trace'
 run --summary -- sh -c 'kill -15 $$'
 is "$status" 143 '--summary keeps the signal of which the program died'
 (

@@ -135,8 +135,15 @@ start_has_limit(void)
 {
     const char *stack = tidei_run_option(RUN_STACK);
 
-    return tidei_run_option(RUN_LIMIT) != NULL || tidei_run_option(RUN_BUDGET) != NULL ||
-           (stack != NULL && strstr(stack, "limit") != NULL);
+    if (tidei_run_option(RUN_LIMIT) != NULL || tidei_run_option(RUN_BUDGET) != NULL)
+        return true;
+    /* The layer by its arguments, which it must have: `limit` may also be in the name of a file. */
+    for (const char *at = stack; at != NULL && (at = strstr(at, "limit")) != NULL;) {
+        at += strlen("limit");
+        if (at[strspn(at, " \t\r\n")] == '(')
+            return true;
+    }
+    return false;
 }
 
 static void

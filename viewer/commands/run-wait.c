@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/run/names.h"
 #include "viewer/base/message.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/run-wait.h"
@@ -36,7 +37,7 @@ static int
 wait_list_open(void)
 {
     char path[64];
-    int fd = memfd_create("tidemark-traces", MFD_CLOEXEC);
+    int fd = memfd_create(TIDEI_RUN_TRACES, MFD_CLOEXEC);
 
     if (fd < 0)
         return -1;
@@ -66,7 +67,7 @@ wait_list_read(int fd, size_t *bytes)
 static void
 wait_list_pass_on(const char *list, const char *names, size_t bytes)
 {
-    int fd = list != NULL ? open(list, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY) : -1;
+    int fd = list != NULL && tidei_run_is_list(list) ? open(list, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY) : -1;
 
     if (fd < 0)
         return;
@@ -83,7 +84,11 @@ wait_summaries(int list, const char *outer)
     char *names = wait_list_read(list, &bytes);
 
     if (names == NULL) {
-        message("tidemark run: nothing was recorded: no process has allocated device memory");
+        const char *trace = getenv("TIDEMARK_RUN_TRACE");
+
+        message("tidemark run: no process has told of a trace (%s): none has allocated device memory, or where it runs "
+                "this one is not seen",
+                trace != NULL ? trace : "tidemark-%p.db");
         return;
     }
     wait_list_pass_on(outer, names, bytes);
