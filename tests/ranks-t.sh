@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 56
+plan 57
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -223,6 +223,28 @@ is "$(answer "SELECT json_extract(value, '\$.bytes'), json_extract(value, '\$.me
 is "$(answer "SELECT json_extract(value, '\$.median_bytes'), json_extract(value, '\$.over_median_bytes') FROM answer,
     json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'planted'")" \
     '3070|0' 'a rank that has cut off a group is left out of its median'
+
+# Likewise in steps, where they have too many changes.
+mkdir "$scratch/dropped"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/dropped/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 3), ('trace_id', 4000 + $rank), ('ended', 'closed');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 150) SELECT s FROM s;
+        INSERT INTO tag SELECT s, NULL, 'large ' || s FROM n;
+        INSERT INTO tag VALUES (151, NULL, 'small');
+        INSERT INTO mark SELECT s * 1000000, 1, 'mark', 'step ' || s, NULL FROM n WHERE s <= 120;
+        INSERT INTO life SELECT s.s * 1000 + t.s, 1, 2000 + 10 * (s.s % 2), s.s * 1000000 + t.s, s.s * 1000000 + 900000
+            FROM n AS s, n AS t WHERE s.s <= 120 AND t.s <= iif($rank = 2, 10, 150);
+        INSERT INTO life VALUES (151, 1, 500, 10, NULL);
+        INSERT INTO life SELECT 999151, 1, 400, 60000000 + 1000, NULL WHERE $rank = 2;
+        UPDATE allocation SET tag_id = allocation_id % 1000;" || exit 99
+done
+merge "$scratch/dropped" -o "$scratch/dropped.db" >/dev/null
+"$tidemark" ranks --rank=2 --limit=1000 --json "$scratch/dropped.db" >"$scratch/answer"
+is "$(answer "SELECT json_extract(value, '\$.over_median_bytes'), json_extract(value, '\$.from_step') FROM answer,
+    json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'small'") $(ask "$scratch/dropped.db" \
+    'SELECT group_concat(rank) FROM group_cut WHERE in_steps')" '400| 0,1' \
+    'there is no step of a difference in a group whose steps most ranks have cut off'
 
 # More steps than the file has room for, all of odd numbers.
 "$top_builddir/tests/make-trace" "$scratch/odd.db" "
