@@ -257,6 +257,22 @@ rm "$scratch/rank-2.db"
 cp "$scratch/rank-1.db" "$scratch/copy.db"
 "$tidemark" merge "$scratch/rank-0.db" "$scratch/rank-1.db" "$scratch/copy.db" -o "$scratch/part.db" 2>"$scratch/err"
 keep ranks "$scratch/part.db"
+# Ranks of which the file has only the largest groups.
+mkdir "$scratch/cut"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/cut/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('trace_id', 7000 + $rank);
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < iif($rank = 2, 9, 200))
+            SELECT s FROM s;
+        INSERT INTO tag SELECT s, NULL, 'large ' || s FROM n;
+        INSERT INTO tag VALUES (201, NULL, 'small'), (202, NULL, 'other');
+        INSERT INTO life SELECT s, 1, 2000, s, NULL FROM n;
+        INSERT INTO life VALUES (201, 1, 500, 1000, NULL), (202, 1, iif($rank = 0, 400, 3000), 1001, NULL);
+        UPDATE allocation SET tag_id = allocation_id;" || exit 99
+done
+"$tidemark" merge "$scratch/cut" -o "$scratch/cut.db" 2>/dev/null
+keep ranks --rank=0 --limit=1000 "$scratch/cut.db"
+keep ranks --rank=2 --limit=1000 "$scratch/cut.db"
 keep recommend --candidates=6 "$trace"
 keep recommend --candidates=6 --capacity=1KiB "$trace" "$trace"
 keep recommend --candidates=6 --stack 'pool | limit(1KiB) | cuda' "$trace"

@@ -71,7 +71,8 @@ running=$!
 read -r answer <"$scratch/ready"
 "$tidemark" metrics "$scratch/run.db" >"$scratch/text" 2>"$scratch/err"
 is "$(value tidemark_up "pid=\"$running\"")" 1 'a recording that goes on is up, and has its process id'
-has_words "$(grep '^tidemark_recording_info' "$scratch/text")" 'state="recording",command="' 'the state and the command are in the info'
+ok 'the state and the name of the program, without its folder and its arguments, are in the info' \
+    grep -q '^tidemark_recording_info{.*state="recording",command="[^/ "]*slowly"}' "$scratch/text"
 is "$(value tidemark_limit_bytes)" 1073741824 'the limit of the stack is a figure'
 ok 'the layers have the names that `tidemark watch` shows, and say whether they are outermost' \
     sh -c "grep -q '^tidemark_live_bytes{.*,layer=\"1 log (limit)\",outermost=\"yes\"} [0-9]' '$scratch/text' &&

@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 48
+plan 57
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -190,7 +190,7 @@ is "$(ranks "$folder/rank-1.db") $(cat "$scratch/err")" \
     "2 $folder/rank-1.db: it is no file of a job; \`tidemark merge\` makes one of the traces of its ranks" \
     'ranks says what makes a file of a job of a trace'
 if command -v flock >/dev/null; then
-    is "$(flock "$job" "$tidemark" merge "$folder" -o "$job" 2>&1; echo $?)" "$job: another \`tidemark merge\` writes into it
+    is "$(flock "$job-lock" "$tidemark" merge "$folder" -o "$job" 2>&1; echo $?)" "$job: another \`tidemark merge\` writes into it
 2" 'two merges do not write into one file'
 else
     skip 1 'there is no flock command'
@@ -198,6 +198,77 @@ fi
 mkdir "$scratch/nothing"
 is "$(merge "$scratch/nothing" -o "$scratch/empty.db") $(grep -c 'nothing: it has no traces' "$scratch/err")" '2 1' \
     'a folder without traces is named'
+
+# Groups that were cut off are not groups of 0 bytes.
+mkdir "$scratch/cut"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/cut/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 3), ('trace_id', 2000 + $rank), ('ended', 'closed');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < iif($rank = 2, 150, 200))
+            SELECT s FROM s;
+        INSERT INTO tag SELECT s, NULL, 'large ' || s FROM n;
+        INSERT INTO tag VALUES (201, NULL, 'small'), (202, NULL, 'planted');
+        INSERT INTO life SELECT s, 1, 2000, s, NULL FROM n;
+        INSERT INTO life VALUES (201, 1, 500, 1000, NULL);
+        INSERT INTO life SELECT 202, 1, 3000 + 70 * $rank, 1001, NULL WHERE $rank > 0;
+        UPDATE allocation SET tag_id = allocation_id;" || exit 99
+done
+is "$(merge "$scratch/cut" -o "$scratch/cut.db") $(ask "$scratch/cut.db" 'SELECT * FROM group_cut ORDER BY rank' | tr '\n' ' ')" \
+    '0 0|1|tag|1|0 1|1|tag|1|0 ' 'the file says which groups of which ranks were cut off'
+"$tidemark" ranks --rank=2 --limit=1000 --json "$scratch/cut.db" >"$scratch/answer"
+is "$(answer "SELECT json_extract(value, '\$.bytes'), json_extract(value, '\$.median_bytes'), json_extract(value,
+    '\$.over_median_bytes') FROM answer, json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'small'")" \
+    '500||' 'there is no difference in a group that most ranks have cut off'
+"$tidemark" ranks --rank=1 --limit=1000 --json "$scratch/cut.db" >"$scratch/answer"
+is "$(answer "SELECT json_extract(value, '\$.median_bytes'), json_extract(value, '\$.over_median_bytes') FROM answer,
+    json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'planted'")" \
+    '3070|0' 'a rank that has cut off a group is left out of its median'
+
+# Likewise in steps, where they have too many changes.
+mkdir "$scratch/dropped"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/dropped/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 3), ('trace_id', 4000 + $rank), ('ended', 'closed');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 150) SELECT s FROM s;
+        INSERT INTO tag SELECT s, NULL, 'large ' || s FROM n;
+        INSERT INTO tag VALUES (151, NULL, 'small');
+        INSERT INTO mark SELECT s * 1000000, 1, 'mark', 'step ' || s, NULL FROM n WHERE s <= 120;
+        INSERT INTO life SELECT s.s * 1000 + t.s, 1, 2000 + 10 * (s.s % 2), s.s * 1000000 + t.s, s.s * 1000000 + 900000
+            FROM n AS s, n AS t WHERE s.s <= 120 AND t.s <= iif($rank = 2, 10, 150);
+        INSERT INTO life VALUES (151, 1, 500, 10, NULL);
+        INSERT INTO life SELECT 999151, 1, 400, 60000000 + 1000, NULL WHERE $rank = 2;
+        UPDATE allocation SET tag_id = allocation_id % 1000;" || exit 99
+done
+merge "$scratch/dropped" -o "$scratch/dropped.db" >/dev/null
+"$tidemark" ranks --rank=2 --limit=1000 --json "$scratch/dropped.db" >"$scratch/answer"
+is "$(answer "SELECT json_extract(value, '\$.over_median_bytes'), json_extract(value, '\$.from_step') FROM answer,
+    json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'small'") $(ask "$scratch/dropped.db" \
+    'SELECT group_concat(rank) FROM group_cut WHERE in_steps')" '400| 0,1' \
+    'there is no step of a difference in a group whose steps most ranks have cut off'
+
+# More steps than the file has room for, all of odd numbers.
+"$top_builddir/tests/make-trace" "$scratch/odd.db" "
+    INSERT INTO meta VALUES ('rank', 0), ('trace_id', 3000), ('ended', 'closed');
+    CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 2 FROM s WHERE s < 9999) SELECT s FROM s;
+    INSERT INTO mark SELECT s * 1000, 1, 'mark', 'step ' || s, NULL FROM n;
+    INSERT INTO life VALUES (1, 1, 100, 10, NULL);" || exit 99
+is "$(merge "$scratch/odd.db" -o "$scratch/odd-job.db") $(ask "$scratch/odd-job.db" 'SELECT count(*), max(step) FROM step')" \
+    '0 2501|9997' 'of more steps than there is room for several are one, whatever numbers they have'
+
+# The marks of steps are the same for all ranks of a file.
+is "$(merge --steps='step *' "$folder/rank-1.db" -o "$scratch/pattern.db") $(merge --steps='other*' "$folder" -o "$scratch/pattern.db") $(
+    cat "$scratch/err")" "3 2 $scratch/pattern.db: its ranks have steps by --steps='step *', not by --steps='other*': merge into a new file" \
+    'another pattern of steps than that of the file is refused'
+is "$(merge "$folder" -o "$scratch/pattern.db") $(ask "$scratch/pattern.db" 'SELECT count(*) FROM rank')
+$(merge --steps='step *' "$folder" -o "$job")" '0 16
+2' 'a merge takes the pattern of the file, and a file without one gets none'
+is "$(ls "$scratch" | grep -c -e '-lock$')" "$(test -e "$job-lock" && echo 1 || echo 0)" 'no merge leaves a file with its lock'
+
+# Figures that cannot be.
+cp "$job" "$scratch/hostile.db"
+"$SQLITE3" "$scratch/hostile.db" 'UPDATE rank_memory SET peak_bytes = -9223372036854775807 WHERE rank = 4'
+is "$(ranks "$scratch/hostile.db") $(cat "$scratch/err")" "2 $scratch/hostile.db: it has figures that cannot be" \
+    'ranks refuses figures that cannot be'
 
 # A file that cannot grow: what is in stays, and the next merge goes on.
 most=$(($(wc -c <"$job") * 3 / 4))

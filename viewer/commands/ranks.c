@@ -85,8 +85,8 @@ ranks_first_group(const struct ranks *ranks)
     for (size_t i = 0; i < ranks->group_count; i++) {
         const struct ranks_group *group = &ranks->groups[i];
 
-        if (strcmp(group->kind, ranks->kind) == 0 && group->bytes != group->median_bytes &&
-            (group->bytes > group->median_bytes) == is_over)
+        if (strcmp(group->kind, ranks->kind) == 0 && ranks_group_is_known(group) &&
+            group->bytes != group->median_bytes && (group->bytes > group->median_bytes) == is_over)
             return group;
     }
     return NULL;
@@ -238,9 +238,11 @@ ranks_report_groups(struct report *report, const struct ranks *ranks, bool peopl
             left++;
             continue;
         }
-        REPORT_ROW(report, cell_text(group->kind), cell_signed(group->bytes), cell_signed(group->median_bytes),
-                   cell_signed(group->bytes - group->median_bytes),
-                   group->has_step ? cell_signed(group->step) : cell_none(), cell_signed(group->count),
+        REPORT_ROW(report, cell_text(group->kind), group->bytes >= 0 ? cell_signed(group->bytes) : cell_none(),
+                   group->median_bytes >= 0 ? cell_signed(group->median_bytes) : cell_none(),
+                   ranks_group_is_known(group) ? cell_signed(group->bytes - group->median_bytes) : cell_none(),
+                   group->has_step ? cell_signed(group->step) : cell_none(),
+                   group->bytes >= 0 ? cell_signed(group->count) : cell_none(),
                    group->without_bytes >= 0 ? cell_signed(group->without_bytes) : cell_none(), cell_text(group->name));
     }
     if (left > 0)

@@ -1,6 +1,7 @@
 /* Looks at all recordings, and makes the labels of their figures. */
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -80,6 +81,22 @@ gather_put_known(struct metrics *metrics, const char *name, const char *text)
         gather_put(metrics, name, text);
 }
 
+/* The name of the program alone: the words behind it may be secret, and everybody may read the labels. */
+static void
+gather_program(const char *command, char *out, size_t size)
+{
+    int length = (int)strcspn(command, " ");
+
+    for (int i = length - 1; i >= 0; i--) {
+        if (command[i] == '/') {
+            command += i + 1;
+            length -= i + 1;
+            break;
+        }
+    }
+    snprintf(out, size, "%.*s", length, command);
+}
+
 /* The labels of all figures of a recording; the first one stands without a comma. */
 static void
 gather_recording(struct metrics *metrics, struct metrics_recording *recording)
@@ -88,6 +105,7 @@ gather_recording(struct metrics *metrics, struct metrics_recording *recording)
     const struct running_names *names = &running->names;
     struct emit *out = &metrics->labels;
     size_t begin = out->used;
+    char program[256];
 
     emit_string(out, "trace=\"");
     metrics_put_label_text(out, running->file.trace);
@@ -100,7 +118,8 @@ gather_recording(struct metrics *metrics, struct metrics_recording *recording)
     recording->labels = gather_span(metrics, begin);
     begin = out->used;
     gather_put(metrics, "state", gauge_state_word(running->look.state));
-    gather_put_known(metrics, "command", names->command);
+    gather_program(names->command, program, sizeof(program));
+    gather_put_known(metrics, "command", program);
     recording->info = gather_span(metrics, begin);
 }
 

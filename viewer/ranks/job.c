@@ -49,6 +49,8 @@ const char job_schema[] =
     "CREATE TABLE step_group(rank INTEGER NOT NULL, memory_id INTEGER NOT NULL, group_id INTEGER NOT NULL,\n"
     "    step INTEGER NOT NULL, peak_bytes INTEGER NOT NULL, end_bytes INTEGER NOT NULL,\n"
     "    PRIMARY KEY(rank, memory_id, group_id, step)) WITHOUT ROWID;\n"
+    "CREATE TABLE group_cut(rank INTEGER NOT NULL, memory_id INTEGER NOT NULL, kind TEXT NOT NULL,\n"
+    "    at_peak INTEGER NOT NULL, in_steps INTEGER NOT NULL, PRIMARY KEY(memory_id, kind, rank)) WITHOUT ROWID;\n"
     "CREATE TABLE failure(rank INTEGER NOT NULL, ns INTEGER NOT NULL, size INTEGER NOT NULL, status TEXT NOT NULL,\n"
     "    cause TEXT NOT NULL, layer TEXT, live_bytes INTEGER NOT NULL, tag TEXT, text TEXT);\n"
     "CREATE TABLE mark(rank INTEGER NOT NULL, ns INTEGER NOT NULL, text TEXT NOT NULL);\n"
@@ -56,10 +58,9 @@ const char job_schema[] =
     "CREATE TABLE step_median(memory_id INTEGER NOT NULL, step INTEGER NOT NULL, ranks INTEGER NOT NULL,\n"
     "    peak_bytes INTEGER NOT NULL, end_bytes INTEGER NOT NULL, PRIMARY KEY(memory_id, step)) WITHOUT ROWID;\n"
     "CREATE TABLE group_median(memory_id INTEGER NOT NULL, group_id INTEGER NOT NULL, ranks INTEGER NOT NULL,\n"
-    "    peak_bytes INTEGER NOT NULL, PRIMARY KEY(memory_id, group_id)) WITHOUT ROWID;\n"
+    "    peak_bytes INTEGER, PRIMARY KEY(memory_id, group_id)) WITHOUT ROWID;\n"
     "CREATE TABLE group_step_median(memory_id INTEGER NOT NULL, group_id INTEGER NOT NULL, step INTEGER NOT NULL,\n"
-    "    peak_bytes INTEGER NOT NULL, end_bytes INTEGER NOT NULL,\n"
-    "    PRIMARY KEY(memory_id, group_id, step)) WITHOUT ROWID;\n";
+    "    peak_bytes INTEGER, end_bytes INTEGER, PRIMARY KEY(memory_id, group_id, step)) WITHOUT ROWID;\n";
 
 #define JOB_TABLE_NAME(name, columns) { #name, columns },
 static const struct job_table_text {
@@ -186,14 +187,16 @@ job_read(const char *path, struct trace *out)
     status = trace_open_other(path, out);
     if (status != COMMAND_FINE)
         return status;
-    for (size_t i = 0; i < JOB_TABLE_COUNT && status == COMMAND_FINE; i++) {
-        if (!trace_has(out, job_tables[i].name, ""))
-            status = trace_broken(out, "the table %s is missing", job_tables[i].name);
-    }
+    if (!trace_has(out, "meta", ""))
+        status = trace_broken(out, "the table meta is missing");
     if (status == COMMAND_FINE)
         status = trace_integer(out, "SELECT value FROM meta WHERE key = 'format_version'", &version);
     if (status == COMMAND_FINE && version != JOB_FORMAT)
         status = trace_broken(out, "its format is %lld, and this version reads %d", (long long)version, JOB_FORMAT);
+    for (size_t i = 0; i < JOB_TABLE_COUNT && status == COMMAND_FINE; i++) {
+        if (!trace_has(out, job_tables[i].name, ""))
+            status = trace_broken(out, "the table %s is missing", job_tables[i].name);
+    }
     if (status != COMMAND_FINE)
         trace_close(out);
     return status;
@@ -323,7 +326,7 @@ job_missing(sqlite3 *db, int64_t world_size, char **text, int64_t *count)
             int64_t rank = sqlite3_column_int64(statement, 0);
 
             job_put_missing(out, next, rank < world_size ? rank : world_size, count);
-            next = rank + 1;
+            next = rank < world_size ? rank + 1 : world_size;
         }
         job_put_missing(out, next, world_size, count);
     }

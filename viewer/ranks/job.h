@@ -13,7 +13,7 @@
 #include "src/trace/database/insert.h"
 #include "viewer/read/trace.h"
 
-#define JOB_FORMAT         1
+#define JOB_FORMAT         2
 #define JOB_APPLICATION_ID 0x5449444a /* "TIDJ" */
 
 /* Each table with the number of its columns. */
@@ -28,6 +28,7 @@
     each(peak_group, 6) \
     each(step, 12) \
     each(step_group, 6) \
+    each(group_cut, 5) \
     each(failure, 9) \
     each(mark, 3) \
     each(left_out, 3) \

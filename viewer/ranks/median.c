@@ -52,6 +52,7 @@ struct median_rank {
     int64_t rank;
     int64_t first, last; /* its steps */
     int64_t peak_bytes, end_bytes;
+    bool is_unknown; /* what it has of the group was cut off */
 };
 
 struct median {
@@ -189,14 +190,68 @@ median_fill_steps(struct median *median)
     return status == COMMAND_FINE && count > 0 ? median_add_step(median, last, count) : status;
 }
 
-/* Ranks that have nothing of a group have 0. */
+static struct median_rank *
+median_find_rank(struct median *median, int64_t rank)
+{
+    size_t low = 0, high = median->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (median->ranks[middle].rank < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < median->count && median->ranks[low].rank == rank ? &median->ranks[low] : NULL;
+}
+
+/* Find the ranks that `sql` names: of them it is not known what they have of a group. */
+static int
+median_find_unknown(struct median *median, const char *sql, int64_t group_id, size_t *count)
+{
+    sqlite3_stmt *statement = median_query(median, sql, group_id);
+    int code = SQLITE_DONE;
+
+    *count = 0;
+    for (size_t i = 0; i < median->count; i++)
+        median->ranks[i].is_unknown = false;
+    while (statement != NULL && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        struct median_rank *rank = median_find_rank(median, sqlite3_column_int64(statement, 0));
+
+        if (rank == NULL)
+            continue;
+        rank->is_unknown = true;
+        ++*count;
+    }
+    return statement != NULL ? median_end(median, statement, code, COMMAND_FINE) : COMMAND_WRONG;
+}
+
+/* The median of what is known; -1: that is too little. */
+static int64_t
+median_of_known(int64_t *values, size_t known, size_t all)
+{
+    return 2 * known >= all ? median_of(values, known) : -1;
+}
+
+/* Ranks that have nothing of a group have 0, unless it was cut off. */
 static int
 median_add_group(struct median *median, int64_t group_id, size_t count)
 {
+    static const char sql[] = "SELECT c.rank FROM allocation_group AS g JOIN group_cut AS c ON c.memory_id = ?1 AND"
+                              " c.kind = g.kind WHERE g.group_id = ?2 AND at_peak AND NOT EXISTS (SELECT 1 FROM"
+                              " peak_group AS p WHERE p.rank = c.rank AND p.memory_id = ?1 AND p.group_id = ?2)";
+    size_t unknown;
+    int status = median_find_unknown(median, sql, group_id, &unknown);
+    int64_t value;
+
+    if (status != COMMAND_FINE)
+        return status;
     for (size_t i = count; i < median->count; i++)
         median->peaks[i] = 0;
+    value = median_of_known(median->peaks, median->count - unknown, median->count);
     return job_insert(median->job, group_median, TIDEI_NUMBER(median->memory_id), TIDEI_NUMBER(group_id),
-                      TIDEI_NUMBER(count), TIDEI_NUMBER(median_of(median->peaks, median->count)));
+                      TIDEI_NUMBER(count), TIDEI_NUMBER_IF(value >= 0, value));
 }
 
 static int
@@ -227,43 +282,31 @@ median_fill_groups(struct median *median)
 
 /* ---- groups in each step ----------------------------------------------------------------------------------------- */
 
-static struct median_rank *
-median_find_rank(struct median *median, int64_t rank)
-{
-    size_t low = 0, high = median->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (median->ranks[middle].rank < rank)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < median->count && median->ranks[low].rank == rank ? &median->ranks[low] : NULL;
-}
-
 /* Keep the medians of a group in a step, where they are others than before. */
 static int
 median_add_group_step(struct median *median, int64_t group_id, int64_t step, int64_t *peak, int64_t *end)
 {
-    size_t count = 0;
+    size_t count = 0, all = 0;
     int64_t peak_now, end_now;
 
     for (size_t i = 0; i < median->count; i++) {
         if (!median_has_step(&median->ranks[i], step))
             continue;
+        all++;
+        if (median->ranks[i].is_unknown)
+            continue;
         median->peaks[count] = median->ranks[i].peak_bytes;
         median->ends[count++] = median->ranks[i].end_bytes;
     }
-    peak_now = median_of(median->peaks, count);
-    end_now = median_of(median->ends, count);
+    peak_now = median_of_known(median->peaks, count, all);
+    end_now = median_of_known(median->ends, count, all);
     if (peak_now == *peak && end_now == *end)
         return COMMAND_FINE;
     *peak = peak_now;
     *end = end_now;
     return job_insert(median->job, group_step_median, TIDEI_NUMBER(median->memory_id), TIDEI_NUMBER(group_id),
-                      TIDEI_NUMBER(step), TIDEI_NUMBER(peak_now), TIDEI_NUMBER(end_now));
+                      TIDEI_NUMBER(step), TIDEI_NUMBER_IF(peak_now >= 0, peak_now),
+                      TIDEI_NUMBER_IF(end_now >= 0, end_now));
 }
 
 /* Take over the changes of a step. `code` is that of the row that is read. Whether there were any. */
@@ -287,13 +330,18 @@ median_take_changes(struct median *median, sqlite3_stmt *statement, int64_t step
 static int
 median_fill_group_steps(struct median *median, int64_t group_id)
 {
+    static const char unknown_sql[] = "SELECT c.rank FROM allocation_group AS g JOIN group_cut AS c ON"
+                                      " c.memory_id = ?1 AND c.kind = g.kind WHERE g.group_id = ?2 AND in_steps AND"
+                                      " NOT EXISTS (SELECT 1 FROM step_group AS s WHERE s.rank = c.rank AND"
+                                      " s.memory_id = ?1 AND s.group_id = ?2)";
+    size_t unknown;
+    int code, status = median_find_unknown(median, unknown_sql, group_id, &unknown);
     sqlite3_stmt *statement = median_query(
         median,
         "SELECT step, s.rank, s.peak_bytes, s.end_bytes FROM rank_memory AS r CROSS JOIN step_group AS s"
         " ON s.rank = r.rank AND s.memory_id = ?1 AND s.group_id = ?2 WHERE r.memory_id = ?1 ORDER BY step",
         group_id);
     int64_t peak = 0, end = 0;
-    int code, status = COMMAND_FINE;
 
     if (statement == NULL)
         return COMMAND_WRONG;

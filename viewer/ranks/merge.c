@@ -35,8 +35,10 @@ struct merge {
     const struct filter_options *filter;
     const struct merge_options *options;
     struct inputs inputs;
-    int lock;    /* owns: the file of the job, locked against other merges; -1: none */
-    bool is_new; /* the file was made by this merge */
+    char *lock_path; /* owns */
+    int lock;        /* owns: a file beside that of the job, locked against other merges; -1: none */
+    char *steps;     /* owns: the pattern of the marks of steps; NULL: none */
+    bool is_new;     /* the file was made by this merge */
     bool is_stuck;
     bool is_lacking; /* something is left out, or incomplete */
 };
@@ -74,7 +76,7 @@ static int
 merge_store(const struct merge *merge, const struct input *input, const struct rollup *rollup,
             const struct failures *failures)
 {
-    const struct store_rank who = { input->rank, input->trace, input->path, merge->options->steps };
+    const struct store_rank who = { input->rank, input->trace, input->path, merge->steps };
     struct job job;
 
     if (job_open(merge->options->output, &job) != COMMAND_FINE)
@@ -100,7 +102,7 @@ merge_one(const struct merge *merge, const struct input *input)
     if (status != COMMAND_FINE)
         return status;
     verdict = trace_verdict(&view.trace);
-    status = rollup_make(&view, merge->options->steps, &rollup);
+    status = rollup_make(&view, merge->steps, &rollup);
     if (status == COMMAND_FINE) {
         if (rollup.memories_left > 0)
             message("%s: %zu kinds of memory are left out: the first %d are merged", input->path, rollup.memories_left,
@@ -126,6 +128,7 @@ merge_start(const struct merge *merge, struct merge_job *job, struct input *inpu
     job->process = fork();
     if (job->process == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(merge->lock); /* the lock ends with the merge, even where it is killed */
         _exit(merge_one(merge, input));
     }
     if (job->process < 0) {
@@ -227,28 +230,119 @@ merge_read_all(struct merge *merge)
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-/* Take the file, so that no other merge writes into it. */
+/* The file can be written. */
 static int
-merge_lock(struct merge *merge)
+merge_look(struct merge *merge)
 {
     const char *path = merge->options->output;
     enum job_file file = job_look(path);
 
+    merge->is_new = file == JOB_FILE_NONE;
     if (file == JOB_FILE_OTHER) {
         message("%s: it exists and is no file of a job: it is not overwritten", path);
         return COMMAND_WRONG;
     }
-    merge->is_new = file == JOB_FILE_NONE;
-    merge->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-    if (merge->lock < 0) {
-        message("%s: %s", path, strerror(errno));
+    if (merge->is_new || access(path, W_OK) == 0)
+        return COMMAND_FINE;
+    message("%s: %s", path, strerror(errno));
+    return COMMAND_WRONG;
+}
+
+/* Lock the file beside it: another merge may have taken away the one that was opened. */
+static bool
+merge_take_lock(struct merge *merge)
+{
+    struct stat own, named;
+
+    while ((merge->lock = open(merge->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)) >= 0) {
+        if (flock(merge->lock, LOCK_EX | LOCK_NB) != 0)
+            break;
+        if (fstat(merge->lock, &own) == 0 && stat(merge->lock_path, &named) == 0 && own.st_ino == named.st_ino &&
+            own.st_dev == named.st_dev)
+            return true;
+        close(merge->lock);
+    }
+    return false;
+}
+
+/*
+ * Take the file, so that no other merge writes into it. Not by a lock on itself: on NFS that is one with the locks of
+ * SQLite, which would wait for it.
+ */
+static int
+merge_lock(struct merge *merge)
+{
+    const char *path = merge->options->output;
+    int status = merge_look(merge);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (asprintf(&merge->lock_path, "%s-lock", path) < 0) {
+        merge->lock_path = NULL;
+        message("%s: no memory for its name", path);
         return COMMAND_WRONG;
     }
-    if (flock(merge->lock, LOCK_EX | LOCK_NB) == 0)
-        return COMMAND_FINE;
-    message("%s: another `tidemark merge` writes into it", path);
-    merge->is_new = false;
+    if (merge_take_lock(merge))
+        return merge_look(merge);
+    if (errno == EWOULDBLOCK)
+        message("%s: another `tidemark merge` writes into it", path);
+    else
+        message("%s: %s", merge->lock_path, strerror(errno));
+    if (merge->lock >= 0)
+        close(merge->lock);
+    merge->lock = -1;
     return COMMAND_WRONG;
+}
+
+/* Take the file away before the lock ends, so that nobody locks it who would not see that it goes. */
+static void
+merge_unlock(struct merge *merge)
+{
+    if (merge->lock >= 0) {
+        unlink(merge->lock_path);
+        close(merge->lock);
+    }
+    free(merge->lock_path);
+    free(merge->steps);
+}
+
+/* All ranks of a file have steps by the same marks. `file` is NULL where there is none yet. */
+static int
+merge_choose_steps(struct merge *merge, const struct trace *file)
+{
+    const char *wanted = merge->options->steps;
+    int64_t ranks = 0;
+    int status = COMMAND_FINE;
+
+    if (file != NULL)
+        status = trace_integer(file, "SELECT count(*) FROM rank", &ranks);
+    if (status == COMMAND_FINE && ranks > 0)
+        merge->steps = trace_meta(file, "steps");
+    if (status != COMMAND_FINE || wanted == NULL || (merge->steps != NULL && strcmp(merge->steps, wanted) == 0))
+        return status;
+    if (ranks > 0) {
+        message("%s: its ranks have steps by %s%s%s, not by --steps='%s': merge into a new file", file->path,
+                merge->steps != NULL ? "--steps='" : "the marks that most have",
+                merge->steps != NULL ? merge->steps : "", merge->steps != NULL ? "'" : "", wanted);
+        return COMMAND_WRONG;
+    }
+    merge->steps = strdup(wanted);
+    return merge->steps != NULL ? COMMAND_FINE : COMMAND_WRONG;
+}
+
+/* Keep the pattern for further merges. */
+static int
+merge_keep_steps(const struct merge *merge)
+{
+    struct job job;
+    int status = job_open(merge->options->output, &job);
+
+    if (status != COMMAND_FINE)
+        return status;
+    status = merge->steps != NULL ? job_execute(&job, "INSERT OR REPLACE INTO meta VALUES ('steps', %Q)", merge->steps)
+                                  : job_execute(&job, "DELETE FROM meta WHERE key = 'steps'");
+    job_close(&job);
+    return status;
 }
 
 static int
@@ -257,12 +351,16 @@ merge_choose(struct merge *merge)
     struct trace file;
     int status;
 
-    if (job_look(merge->options->output) != JOB_FILE_JOB)
-        return inputs_choose(&merge->inputs, NULL);
+    if (job_look(merge->options->output) != JOB_FILE_JOB) {
+        status = merge_choose_steps(merge, NULL);
+        return status == COMMAND_FINE ? inputs_choose(&merge->inputs, NULL) : status;
+    }
     status = job_read(merge->options->output, &file);
     if (status != COMMAND_FINE)
         return status;
-    status = inputs_choose(&merge->inputs, &file);
+    status = merge_choose_steps(merge, &file);
+    if (status == COMMAND_FINE)
+        status = inputs_choose(&merge->inputs, &file);
     trace_close(&file);
     return status;
 }
@@ -350,6 +448,8 @@ merge_all(struct merge *merge)
     if (status == COMMAND_FINE)
         status = merge_choose(merge);
     if (status == COMMAND_FINE)
+        status = merge_keep_steps(merge);
+    if (status == COMMAND_FINE)
         status = merge_read_all(merge);
     if (status == COMMAND_FINE)
         status = merge_complete(merge);
@@ -362,17 +462,15 @@ int
 merge_run(char *const *inputs, size_t count, const struct filter_options *filter, const struct merge_options *options)
 {
     struct merge merge = { .filter = filter, .options = options, .lock = -1 };
-    struct stat info;
     int status = inputs_find(&merge.inputs, inputs, count);
 
     if (status == COMMAND_FINE)
         status = merge_all(&merge);
     /* A file in which there is no rank is of no use. */
     if (status == COMMAND_WRONG && merge.is_new && merge.lock >= 0 &&
-        (job_look(options->output) == JOB_FILE_EMPTY || (fstat(merge.lock, &info) == 0 && !merge.is_stuck)))
+        (job_look(options->output) == JOB_FILE_EMPTY || !merge.is_stuck))
         unlink(options->output);
-    if (merge.lock >= 0)
-        close(merge.lock);
+    merge_unlock(&merge);
     inputs_free(&merge.inputs);
     return status;
 }

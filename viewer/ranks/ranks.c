@@ -81,6 +81,27 @@ ranks_integer_or(sqlite3_stmt *row, int column, int64_t missing)
     return sqlite3_column_type(row, column) == SQLITE_NULL ? missing : sqlite3_column_int64(row, column);
 }
 
+/* More than this is no number of bytes. Of two such numbers any difference can be told. */
+#define RANKS_MOST (INT64_MAX / 2)
+
+/* A number of the row that is calculated with, not less than `least`. */
+static int64_t
+ranks_figure(struct ranks *ranks, sqlite3_stmt *row, int column, int64_t least)
+{
+    int64_t value = sqlite3_column_int64(row, column);
+
+    if (value >= least && value <= RANKS_MOST)
+        return value;
+    ranks->is_wrong = true;
+    return 0;
+}
+
+static int
+ranks_judge_figures(const struct ranks *ranks)
+{
+    return ranks->is_wrong ? trace_broken(ranks->file, "it has figures that cannot be") : COMMAND_FINE;
+}
+
 static int
 ranks_take_rank(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
@@ -95,19 +116,19 @@ ranks_take_rank(void *context, const struct trace *trace, sqlite3_stmt *row)
         .path = ranks_text(row, 1),
         .hostname = ranks_text(row, 2),
         .is_complete = sqlite3_column_int64(row, 3) != 0,
-        .peak_bytes = sqlite3_column_int64(row, 4),
+        .peak_bytes = ranks_figure(ranks, row, 4, 0),
         .peak_ns = sqlite3_column_int64(row, 5),
         .peak_step = sqlite3_column_int64(row, 6),
-        .end_bytes = sqlite3_column_int64(row, 7),
+        .end_bytes = ranks_figure(ranks, row, 7, 0),
         .reserved_bytes = ranks_integer_or(row, 8, -1),
         .failures = sqlite3_column_int64(row, 9),
         .whole_steps = sqlite3_column_int64(row, 10),
         .first_step = ranks_integer_or(row, 11, 0),
         .last_step = ranks_integer_or(row, 12, 0),
-        .grown_bytes = sqlite3_column_int64(row, 13),
+        .grown_bytes = ranks_figure(ranks, row, 13, -RANKS_MOST),
         .rose = sqlite3_column_int64(row, 14),
     };
-    return COMMAND_FINE;
+    return ranks_judge_figures(ranks);
 }
 
 static int
@@ -153,11 +174,14 @@ ranks_take_group(void *context, const struct trace *trace, sqlite3_stmt *row)
         .group_id = sqlite3_column_int64(row, 0),
         .kind = ranks_text(row, 1),
         .name = ranks_text(row, 2),
-        .bytes = sqlite3_column_int64(row, 3),
-        .median_bytes = sqlite3_column_int64(row, 4),
+        .bytes = ranks_figure(ranks, row, 3, -1),
+        .median_bytes = ranks_figure(ranks, row, 4, -1),
         .count = sqlite3_column_int64(row, 5),
         .without_bytes = ranks_integer_or(row, 6, -1),
+        .is_cut = sqlite3_column_int64(row, 7) != 0,
     };
+    if (ranks->is_wrong)
+        return ranks_judge_figures(ranks);
     return group->kind != NULL && group->name != NULL ? COMMAND_FINE : ranks_no_memory(ranks);
 }
 
@@ -169,6 +193,7 @@ struct ranks_point {
 struct ranks_points {
     struct ranks_point *list; /* owns; in the order of steps; between two the earlier one holds */
     size_t count, capacity;
+    bool is_unknown; /* in some step */
 };
 
 static int
@@ -180,6 +205,9 @@ ranks_take_point(void *context, const struct trace *trace, sqlite3_stmt *row)
     if (point == NULL)
         return trace_broken(trace, "no memory for its steps");
     *point = (struct ranks_point){ sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1) };
+    if (point->bytes < -1 || point->bytes > RANKS_MOST)
+        return trace_broken(trace, "it has figures that cannot be");
+    points->is_unknown = points->is_unknown || point->bytes < 0;
     return COMMAND_FINE;
 }
 
@@ -232,18 +260,19 @@ ranks_find_steps(struct ranks *ranks)
         struct ranks_group *group = &ranks->groups[i];
         struct ranks_points own = { 0 }, median = { 0 };
 
-        if (group->bytes == group->median_bytes)
+        if (!ranks_group_is_known(group) || group->bytes == group->median_bytes)
             continue;
         status = trace_each(ranks->file, ranks_take_point, &own,
                             "SELECT step, peak_bytes FROM step_group WHERE rank = %lld AND memory_id = %lld AND"
                             " group_id = %lld ORDER BY step",
                             rank, memory, (long long)group->group_id);
         if (status == COMMAND_FINE)
-            status = trace_each(ranks->file, ranks_take_point, &median,
-                                "SELECT step, peak_bytes FROM group_step_median WHERE memory_id = %lld AND"
-                                " group_id = %lld ORDER BY step",
-                                memory, (long long)group->group_id);
-        if (status == COMMAND_FINE)
+            status =
+                trace_each(ranks->file, ranks_take_point, &median,
+                           "SELECT step, coalesce(peak_bytes, -1) FROM group_step_median WHERE memory_id = %lld AND"
+                           " group_id = %lld ORDER BY step",
+                           memory, (long long)group->group_id);
+        if (status == COMMAND_FINE && !median.is_unknown && (own.count > 0 || !group->is_cut))
             ranks_find_step(ranks, &steps, &own, &median, group);
         free(own.list);
         free(median.list);
@@ -258,12 +287,14 @@ ranks_read_groups(struct ranks *ranks, const char *kind)
     static const char *const kinds[] = { "tag", "function", "class" };
     int status = trace_each(
         ranks->file, ranks_take_group, ranks,
-        "SELECT m.group_id, kind, name, coalesce(p.bytes, 0) AS own, m.peak_bytes AS median, coalesce(p.count, 0),"
-        " p.peak_without_bytes FROM group_median AS m JOIN allocation_group AS g ON g.group_id = m.group_id LEFT JOIN "
-        "peak_group AS p"
-        " ON p.rank = %lld AND p.memory_id = m.memory_id AND p.group_id = m.group_id WHERE m.memory_id = %lld"
-        " AND (own > 0 OR median > 0) ORDER BY abs(own - median) DESC, own DESC, m.group_id",
-        (long long)ranks->outlier->rank, (long long)ranks->memory->memory_id);
+        "SELECT m.group_id, g.kind, name, coalesce(p.bytes, iif(c.at_peak, -1, 0)) AS own,"
+        " coalesce(m.peak_bytes, -1) AS median, coalesce(p.count, 0), p.peak_without_bytes, c.in_steps"
+        " FROM group_median AS m JOIN allocation_group AS g ON g.group_id = m.group_id"
+        " LEFT JOIN peak_group AS p ON p.rank = %lld AND p.memory_id = m.memory_id AND p.group_id = m.group_id"
+        " LEFT JOIN group_cut AS c ON c.rank = %lld AND c.memory_id = m.memory_id AND c.kind = g.kind"
+        " WHERE m.memory_id = %lld AND (own > 0 OR median > 0)"
+        " ORDER BY own >= 0 AND median >= 0 DESC, abs(own - median) DESC, own DESC, m.group_id",
+        (long long)ranks->outlier->rank, (long long)ranks->outlier->rank, (long long)ranks->memory->memory_id);
 
     ranks->kind = kind;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && ranks->kind == NULL; i++) {
@@ -308,9 +339,12 @@ ranks_find_growth(struct ranks *ranks, struct ranks_growth *growth)
         " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) -"
         " coalesce((SELECT end_bytes FROM group_step_median AS s WHERE s.memory_id = %lld AND"
         " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) AS median"
-        " FROM allocation_group AS g WHERE kind = %Q)"
+        " FROM allocation_group AS g WHERE kind = %Q AND (EXISTS (SELECT 1 FROM step_group AS s WHERE s.rank = %lld AND"
+        " s.memory_id = %lld AND s.group_id = g.group_id) OR NOT EXISTS (SELECT 1 FROM group_cut AS c WHERE"
+        " c.rank = %lld AND c.memory_id = %lld AND c.kind = g.kind AND in_steps)) AND NOT EXISTS (SELECT 1 FROM"
+        " group_step_median AS s WHERE s.memory_id = %lld AND s.group_id = g.group_id AND end_bytes IS NULL))"
         " SELECT kind, name, grown - median FROM own WHERE grown > median ORDER BY 3 DESC, group_id LIMIT 1",
-        id, memory, last, id, memory, first, memory, last, memory, first, ranks->kind);
+        id, memory, last, id, memory, first, memory, last, memory, first, ranks->kind, id, memory, id, memory, memory);
 }
 
 static int

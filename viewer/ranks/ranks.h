@@ -36,8 +36,9 @@ struct ranks_rank {
 struct ranks_group {
     int64_t group_id;
     char *kind, *name;            /* own */
-    int64_t bytes, median_bytes;  /* at the peak of the rank, and of the median */
+    int64_t bytes, median_bytes;  /* at the peak of the rank, and of the median; -1: not known */
     int64_t count, without_bytes; /* allocations, and the peak without the group; -1: it is not at the peak */
+    bool is_cut;                  /* where the rank has no steps of it, they were cut off */
     bool has_step;                /* the next one is known */
     int64_t step;                 /* since when the difference is there */
 };
@@ -84,6 +85,7 @@ struct ranks {
     char *job, *missing; /* own; the second: "5, 7-9", NULL: none */
     int64_t missing_count;
     bool is_merged; /* else a merge was interrupted */
+    bool is_wrong;  /* figures were read that cannot be */
 };
 
 struct ranks_options {
@@ -91,6 +93,13 @@ struct ranks_options {
     int64_t rank;       /* the one to explain; -1: the one with the highest peak */
     const char *kind;   /* of groups; NULL: the first that the job has of tags, functions and classes */
 };
+
+/* Whether the difference from the median is known. */
+static inline bool
+ranks_group_is_known(const struct ranks_group *group)
+{
+    return group->bytes >= 0 && group->median_bytes >= 0;
+}
 
 /* COMMAND_FINE, or another status after a message. Call ranks_free in any case. */
 int ranks_make(const struct trace *file, const struct ranks_options *options, struct ranks *out);

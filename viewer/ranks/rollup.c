@@ -211,7 +211,28 @@ rollup_look_ahead(struct rollup *rollup)
     rollup->next_step_ns = rollup->next_step < rollup->steps.count ? rollup->steps.ends[rollup->next_step] : INT64_MAX;
 }
 
-/* Number the steps by their marks where these count up, else from 1; and join them where there are too many. */
+/* The number of a mark: its own where they count up, else its place. */
+static int64_t
+rollup_number(const struct steps *steps, bool rises, size_t place)
+{
+    return rises ? steps->numbers[place] : (int64_t)place + 1;
+}
+
+/* How many steps there are where those with the same number / every are one. */
+static size_t
+rollup_count_steps(const struct steps *steps, bool rises, int64_t every)
+{
+    size_t count = steps->count > 0;
+
+    for (size_t i = 1; i < steps->count; i++)
+        count += rollup_number(steps, rises, i) / every != rollup_number(steps, rises, i - 1) / every;
+    return count;
+}
+
+/*
+ * Number the steps by their marks where these count up, else from 1; and join them where there are too many. As `every`
+ * is a power of two, a step of a rank that joins more begins where one of a rank that joins less does.
+ */
 static int
 rollup_number_steps(struct rollup *rollup)
 {
@@ -225,17 +246,17 @@ rollup_number_steps(struct rollup *rollup)
     rollup->numbers = calloc(steps->count + 1, sizeof(*rollup->numbers));
     if (rollup->numbers == NULL)
         return rollup_no_memory(rollup);
-    while (steps->count / (size_t)every > ROLLUP_STEPS)
+    while (rollup_count_steps(steps, rises, every) > ROLLUP_STEPS)
         every *= 2;
     for (size_t i = 0; i < steps->count; i++) {
-        int64_t number = rises ? steps->numbers[i] : (int64_t)i + 1;
+        int64_t number = rollup_number(steps, rises, i);
 
-        if (number % every != 0 || (count > 0 && rollup->numbers[count - 1] == number))
+        if (count > 0 && rollup->numbers[count - 1] / every == number / every)
             continue;
         steps->ends[count] = steps->ends[i];
         rollup->numbers[count++] = number;
     }
-    steps->count = count < ROLLUP_STEPS ? count : ROLLUP_STEPS;
+    steps->count = count;
     return COMMAND_FINE;
 }
 

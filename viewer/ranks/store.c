@@ -22,7 +22,7 @@ struct store {
 };
 
 static const char *const store_tables[] = {
-    "rank", "rank_memory", "usage_bucket", "peak_group", "step", "step_group", "failure", "mark",
+    "rank", "rank_memory", "usage_bucket", "peak_group", "step", "step_group", "group_cut", "failure", "mark",
 };
 
 static int
@@ -137,6 +137,24 @@ store_changes(struct store *store, const struct rollup_groups *by, int64_t *ids)
     return status;
 }
 
+/* Say where groups are left out: what the rank has of them cannot be known from the file. */
+static int
+store_cut(struct store *store, const struct rollup_groups *by)
+{
+    size_t at_peak = 0;
+    bool in_steps = false;
+
+    for (size_t i = 0; i < by->groups.count; i++) {
+        at_peak += by->list[i].at_peak.bytes > 0;
+        in_steps = in_steps || by->list[i].is_dropped;
+    }
+    if (at_peak <= ROLLUP_GROUPS && !in_steps)
+        return COMMAND_FINE;
+    return job_insert(store->job, group_cut, TIDEI_NUMBER(store->who->rank), TIDEI_NUMBER(store->memory_id),
+                      TIDEI_TEXT(rollup_word(by->groups.by)), TIDEI_NUMBER(at_peak > ROLLUP_GROUPS),
+                      TIDEI_NUMBER(in_steps));
+}
+
 static int
 store_groups(struct store *store, const struct rollup_groups *by)
 {
@@ -149,6 +167,8 @@ store_groups(struct store *store, const struct rollup_groups *by)
         status = store_peak_groups(store, by, ids, order);
     if (status == COMMAND_FINE)
         status = store_changes(store, by, ids);
+    if (status == COMMAND_FINE)
+        status = store_cut(store, by);
     free(order);
     free(ids);
     return status;
