@@ -71,6 +71,8 @@ import os, signal, sys, threading, time, tidemark
 from tidemark._library import library
 from tidemark._tags import current
 tidemark.use('host')
+# Python itself says on standard error that an interrupt came while an object was finalized.
+sys.unraisablehook = lambda seen: seen.exc_type is KeyboardInterrupt or sys.__unraisablehook__(seen)
 @tidemark.tag('generator')
 def generate():
     with tidemark.tag('in'):
