@@ -9,7 +9,7 @@ libtidemark_audit_la_SOURCES = \
 	src/run/names.h
 libtidemark_audit_la_CPPFLAGS = $(AM_CPPFLAGS)
 libtidemark_audit_la_CFLAGS = -std=gnu11 -fvisibility=hidden -Wall -Wextra $(WERROR_CFLAGS) -ffreestanding -fno-builtin \
-	-fno-stack-protector -fno-tree-loop-distribute-patterns
+	-fno-stack-protector $(NO_LOOP_CALLS_CFLAGS)
 libtidemark_audit_la_LDFLAGS = -module -avoid-version -shared -Wc,-nostdlib -Wl,-z,now
 
 run_sources = \

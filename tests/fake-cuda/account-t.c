@@ -784,10 +784,10 @@ test_devices(void *unused)
     CUmemAllocationProp physical = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                      .location = { CU_MEM_LOCATION_TYPE_DEVICE, 1 } };
     CUmemGenericAllocationHandle handle = 0;
-    CUcontext first, second;
+    CUcontext first = NULL, second = NULL;
     CUdeviceptr a = 0, b = 0, c = 0, d = 0;
     CUmemoryPool pool = NULL;
-    CUstream stream;
+    CUstream stream = NULL;
 
     (void)unused;
     setenv("FAKE_CUDA_DEVICES", "2", 1);
