@@ -2,6 +2,7 @@
 libviewer_la_SOURCES += \
 	viewer/base/callstack-text.c \
 	viewer/base/callstack-text.h \
+	viewer/base/clock.h \
 	viewer/base/due-queue.c \
 	viewer/base/due-queue.h \
 	viewer/base/exit-status.h \

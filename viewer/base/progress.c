@@ -2,19 +2,10 @@
 #include "config.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "viewer/base/clock.h"
 #include "viewer/base/progress.h"
-
-static int64_t
-progress_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 void
 progress_begin(struct progress *progress, const char *what)
@@ -22,7 +13,7 @@ progress_begin(struct progress *progress, const char *what)
     progress->what = what;
     progress->enabled = isatty(STDERR_FILENO);
     progress->shown = false;
-    progress->begin_ns = progress_now();
+    progress->begin_ns = clock_now_ns();
     progress->next_ns = progress->begin_ns + 1000000000;
 }
 
@@ -33,7 +24,7 @@ progress_update(struct progress *progress, uint64_t done, uint64_t total)
 
     if (!progress->enabled)
         return;
-    now = progress_now();
+    now = clock_now_ns();
     if (now < progress->next_ns)
         return;
     progress->next_ns = now + 200000000;

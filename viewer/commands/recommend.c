@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "viewer/base/clock.h"
 #include "viewer/base/message.h"
 #include "viewer/base/output.h"
 #include "viewer/base/shown.h"
@@ -521,19 +521,10 @@ recommend_read(struct recommend *run, char **paths, size_t count)
     return status;
 }
 
-static int64_t
-recommend_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 static int
 recommend_run_on(struct recommend *run)
 {
-    int64_t begin = recommend_now_ns();
+    int64_t begin = clock_now_ns();
     int status = recommend_add_now(run);
 
     if (status == COMMAND_FINE)
@@ -543,7 +534,7 @@ recommend_run_on(struct recommend *run)
         status = COMMAND_WRONG;
     if (status == COMMAND_FINE)
         status = recommend_search(run);
-    run->seconds = (double)(recommend_now_ns() - begin) / 1e9;
+    run->seconds = (double)(clock_now_ns() - begin) / 1e9;
     return status == COMMAND_FINE ? recommend_answer(run) : status;
 }
 

@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "viewer/base/clock.h"
 #include "viewer/base/message.h"
 #include "viewer/base/output.h"
 #include "viewer/commands/commands.h"
@@ -47,33 +47,16 @@ watch_parse_interval(const char *text, uint64_t *out)
     return true;
 }
 
-static uint64_t
-watch_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static void
-watch_sleep_until(uint64_t ns)
-{
-    struct timespec until = { .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
-
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-}
-
 /* Lines or objects. COMMAND_WRONG where they cannot be written. */
 static int
 watch_lines(struct watch *watch, uint64_t interval_ns, uint64_t count, bool json)
 {
-    uint64_t next = watch_now();
+    uint64_t next = (uint64_t)clock_now_ns();
 
     for (uint64_t line = 0; count == 0 || line < count; line++) {
         if (line != 0) {
             next += interval_ns;
-            watch_sleep_until(next);
+            clock_sleep_until((int64_t)next);
         }
         if (line != 0 && watch_find(watch, false) != COMMAND_FINE)
             return COMMAND_WRONG;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "viewer/base/clock.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/message.h"
 #include "viewer/base/parse.h"
@@ -47,7 +48,6 @@ metrics_parse_address(const char *text, char **host, char **port)
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SERVE_CLIENTS       128                   /* at once */
@@ -113,15 +113,6 @@ serve_load(void)
     return all;
 }
 
-static uint64_t
-serve_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void
 serve_dismiss(struct serve *serve, struct serve_client *client)
 {
@@ -168,7 +159,7 @@ serve_connection(void *context, struct MHD_Connection *connection, void **own, e
     *client = (struct serve_client){ .next = &serve->newest_end,
                                      .previous = serve->newest_end.previous,
                                      .socket = info->connect_fd,
-                                     .since_ns = serve_now() };
+                                     .since_ns = (uint64_t)clock_now_ns() };
     client->previous->next = client->next->previous = client;
     *own = client;
     if (++serve->clients > SERVE_CLIENTS)
@@ -206,7 +197,7 @@ serve_release(struct MHD_Response **response)
 static bool
 serve_gather(struct serve *serve)
 {
-    uint64_t now = serve_now();
+    uint64_t now = (uint64_t)clock_now_ns();
 
     if (serve->gathered_ns != 0 && now - serve->gathered_ns < SERVE_SHARED_NS)
         return true;
@@ -336,7 +327,7 @@ serve_listen(const char *address)
 static uint64_t
 serve_dismiss_slow(struct serve *serve)
 {
-    uint64_t now = serve_now();
+    uint64_t now = (uint64_t)clock_now_ns();
 
     for (struct serve_client *client; (client = serve_oldest(serve)) != NULL;) {
         if (now - client->since_ns < SERVE_CLIENT_NS)
@@ -365,7 +356,7 @@ static void
 serve_idle(struct serve *serve)
 {
     serve->names_wait = serve->names_wait && metrics_read_names(serve->metrics, SERVE_NAMES_NS);
-    if (serve->gathered_ns == 0 || serve_now() - serve->gathered_ns < SERVE_REST_NS)
+    if (serve->gathered_ns == 0 || (uint64_t)clock_now_ns() - serve->gathered_ns < SERVE_REST_NS)
         return;
     metrics_rest(serve->metrics);
     serve->gathered_ns = 0;

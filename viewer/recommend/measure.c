@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <tidemark/tidemark.h>
 
+#include "viewer/base/clock.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/message.h"
 #include "viewer/recommend/measure.h"
@@ -27,15 +27,6 @@ struct measured {
     double ns[MEASURE_SIZES];
     size_t count;
 };
-
-static double
-measure_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
 
 static int
 measure_compare(const void *a, const void *b)
@@ -89,18 +80,18 @@ measure_size(struct tide_resource *base, uint64_t bytes, enum measure_way way, d
     double allocates[MEASURE_TURNS], frees[MEASURE_TURNS];
 
     for (int i = -1; i < MEASURE_TURNS; i++) { /* the first one warms up */
-        double begin = measure_now(), between;
+        double begin = (double)clock_now_ns(), between;
         void *block;
 
         if (tide_allocate(base, bytes, 256, 0, &block) != TIDE_OK)
             return false;
-        between = measure_now();
+        between = (double)clock_now_ns();
         if (tide_deallocate(base, block, bytes, 256, 0) != TIDE_OK ||
             (way == MEASURE_COLD && tide_trim(base, 0) != TIDE_OK))
             return false;
         if (i >= 0) {
             allocates[i] = between - begin;
-            frees[i] = measure_now() - between;
+            frees[i] = (double)clock_now_ns() - between;
         }
     }
     *allocate = measure_median(allocates, MEASURE_TURNS);

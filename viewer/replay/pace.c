@@ -2,8 +2,8 @@
 #include "config.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "viewer/base/clock.h"
 #include "viewer/replay/pace.h"
 
 /*
@@ -17,24 +17,6 @@
 
 /* Later than this nothing is due; some hundred years. */
 #define PACE_NEVER_NS ((double)(INT64_MAX / 2))
-
-int64_t
-replay_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void
-pace_sleep_until(int64_t ns)
-{
-    struct timespec until = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
-
-    /* A signal ends it early: then the caller looks at the clock and sleeps again. */
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-}
 
 bool
 replay_pace_begin(struct replay_pace *pace, double scale, size_t event_count)
@@ -69,9 +51,9 @@ pace_pass(int64_t now_ns, int64_t due_ns)
     int64_t end_ns = due_ns - now_ns > PACE_SLEEP_NS ? now_ns + PACE_SLEEP_NS : due_ns;
 
     if (end_ns - now_ns > PACE_AWAKE_NS)
-        pace_sleep_until(end_ns - PACE_AWAKE_NS);
+        clock_sleep_until(end_ns - PACE_AWAKE_NS);
     do {
-        now_ns = replay_now();
+        now_ns = clock_now_ns();
     } while (now_ns < end_ns);
     return now_ns;
 }
@@ -79,7 +61,7 @@ pace_pass(int64_t now_ns, int64_t due_ns)
 bool
 replay_pace_await(struct replay_pace *pace, int64_t recorded_ns, double *passed_ns)
 {
-    int64_t began_ns = replay_now(), now_ns = began_ns, due_ns;
+    int64_t began_ns = clock_now_ns(), now_ns = began_ns, due_ns;
 
     if (pace->count == 0) {
         pace->begin_ns = began_ns;

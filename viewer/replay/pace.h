@@ -29,9 +29,6 @@ struct replay_lateness {
     int64_t most_ns;
 };
 
-/* The ns of a clock that only goes forward. */
-int64_t replay_now(void);
-
 /* Begin a replay of so many events, none of which has begun; `scale` is above 0. False: no memory. */
 bool replay_pace_begin(struct replay_pace *pace, double scale, size_t event_count);
 

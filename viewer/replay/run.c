@@ -16,6 +16,7 @@
 #include <tidemark/message.h>
 #include <tidemark/tag.h>
 
+#include "viewer/base/clock.h"
 #include "viewer/base/message.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/progress.h"
@@ -398,7 +399,7 @@ run_give(struct replay_shared *shared)
 static void
 run_finish(struct replay_shared *shared)
 {
-    shared->replay->result.total_ns = replay_now() - shared->begin_ns;
+    shared->replay->result.total_ns = clock_now_ns() - shared->begin_ns;
     for (size_t i = 0; i < shared->replay->input->thread_count; i++)
         turn_set(&shared->threads[i], TURN_OVER);
     turn_set(&shared->caller, TURN_OVER);
@@ -416,7 +417,7 @@ run_thread(void *context)
 
         run_join_ended(shared);
         if (shared->position == 0)
-            shared->begin_ns = replay_now();
+            shared->begin_ns = clock_now_ns();
         run_turn(shared, (size_t)(self - shared->threads));
         is_last = self->last < shared->position;
         if (is_last)
@@ -473,9 +474,9 @@ run_all(struct replay *replay)
     progress_begin(&shared.progress, "replaying");
     /* A trace has the names of threads: then a single thread is one of its own, too, and not the command's. */
     if (threads == 1 && !replay->options.keeps_notes) {
-        shared.begin_ns = replay_now();
+        shared.begin_ns = clock_now_ns();
         run_turn(&shared, 0);
-        replay->result.total_ns = replay_now() - shared.begin_ns;
+        replay->result.total_ns = clock_now_ns() - shared.begin_ns;
     } else if (threads > 0) {
         status = run_threads(&shared);
     }

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "viewer/base/clock.h"
 #include "viewer/base/message.h"
 #include "viewer/base/output.h"
 #include "viewer/watch/draw.h"
@@ -42,15 +43,6 @@ bool
 watch_has_screen(void)
 {
     return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-}
-
-static uint64_t
-screen_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static struct watch_process *
@@ -287,7 +279,7 @@ screen_key(struct screen *screen, int key)
 static bool
 screen_look(struct screen *screen)
 {
-    uint64_t now = screen_now();
+    uint64_t now = (uint64_t)clock_now_ns();
 
     if (now < screen->next_ns)
         return true;
@@ -311,7 +303,7 @@ screen_look(struct screen *screen)
 static int
 screen_wait_ms(const struct screen *screen)
 {
-    uint64_t now = screen_now();
+    uint64_t now = (uint64_t)clock_now_ns();
 
     if (screen->is_reading || now >= screen->next_ns)
         return 0;
@@ -367,7 +359,7 @@ watch_screen(struct watch *watch, uint64_t interval_ns, uint64_t ticks)
     curs_set(0);
     screen.state.watch = watch;
     screen.state.process = watch->found.list_count == 1 && !watch->found.finds_more ? watch_at(watch, 0) : NULL;
-    screen.next_ns = screen_now();
+    screen.next_ns = (uint64_t)clock_now_ns();
     screen_run(&screen);
     watch_lives_free(&screen.lives);
     endwin();

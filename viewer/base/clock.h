@@ -1,0 +1,26 @@
+/* The clock by which commands wait and measure: CLOCK_MONOTONIC, in nanoseconds. */
+#ifndef VIEWER_BASE_CLOCK_H
+#define VIEWER_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline int64_t
+clock_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* A signal ends the sleep early. */
+static inline void
+clock_sleep_until(int64_t ns)
+{
+    struct timespec until = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
+
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
+#endif
