@@ -4,7 +4,8 @@
  * A checker such as compute-sanitizer sees the memory that a program takes from the driver, and not the blocks that a
  * layer cuts it into: an overrun into the next block, or a use after free, is lost on it. Run with `compute-sanitizer
  * --nvtx=yes`, these layers tell it each chunk, as a heap of NVTX's memory extension, and each block, as a region of
- * the bytes requested that is named by its tags (tag.h).
+ * the bytes requested that is named by its tags (tag.h). compute-sanitizer takes heaps in memory of the base `cuda`
+ * alone; over `driver`, `vmm` and `managed` nothing is told, and a warning says so once.
  */
 #ifndef TIDEMARK_NVTX_H
 #define TIDEMARK_NVTX_H

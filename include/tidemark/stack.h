@@ -55,8 +55,10 @@ TIDE_EXPORT enum tide_status tide_stack_from_environment(const char *default_tex
  *     pool | driver     else, where it has memory pools,
  *     pool | cuda       else;
  *
- * with the argument device= where that is not 0. A later version may choose another stack. *needed (may be NULL) is the
- * full length without the NUL, even where `capacity` was too small and the text was cut. On failure the text is empty.
+ * with the argument device= where that is not 0; under a checker that listens to blocks by NVTX `pool | cuda`, since
+ * such a checker takes them in memory of that base alone (nvtx.h). A later version may choose another stack. *needed
+ * (may be NULL) is the full length without the NUL, even where `capacity` was too small and the text was cut. On
+ * failure the text is empty.
  *
  * Errors: TIDE_EINVAL (NULL, no such device), TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver or
  * no device), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.

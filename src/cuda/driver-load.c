@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,9 @@ static struct {
     char text[512]; /* the text after the subject, which each caller supplies */
     pid_t pid;      /* of the process that loaded it; 0 where the driver was never called */
 } driver_loaded;
+
+/* The table once it is filled. Stored with release, loaded with acquire. */
+static _Atomic(const struct tidei_driver *) driver_table;
 
 static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
 
@@ -44,7 +48,17 @@ driver_load(void)
     if (driver_loaded.status != TIDE_OK) {
         driver_loaded.driver_error = library != NULL ? tide_error_driver() : 0;
         snprintf(driver_loaded.text, sizeof(driver_loaded.text), "%s", tide_error_text() + strlen("driver: "));
+        return;
     }
+    atomic_store_explicit(&driver_table, &driver_loaded.table, memory_order_release);
+}
+
+const struct tidei_driver *
+tidei_driver_loaded(void)
+{
+    const struct tidei_driver *table = atomic_load_explicit(&driver_table, memory_order_acquire);
+
+    return table != NULL && tidei_driver_usable() ? table : NULL;
 }
 
 bool

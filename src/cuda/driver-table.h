@@ -31,6 +31,9 @@ struct tidei_driver {
  */
 enum tide_status tidei_driver_get(const char *subject, const struct tidei_driver **out);
 
+/* The same table where an earlier call has got it; else NULL. Loads nothing. Any thread. */
+const struct tidei_driver *tidei_driver_loaded(void);
+
 /* False in a child of fork() whose parent has loaded the driver: there no call into it is safe. */
 bool tidei_driver_usable(void);
 

@@ -5,9 +5,11 @@
 
 #include <pthread.h>
 #include <search.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "src/context/tag.h"
+#include "src/cuda/driver-table.h"
 #include "src/nvtx/tool.h"
 #include "src/sync/lock.h"
 
@@ -182,6 +184,41 @@ block_begin(const struct range *block)
     return added || !in_heap;
 }
 
+/*
+ * Whether a checker takes a chunk as a heap. compute-sanitizer (2025.3) takes memory of cuMemAlloc alone; of the
+ * driver's pools and of virtual memory calls it says that the parameters are invalid, and counts an error. cuMemAlloc's
+ * memory is what the driver's first way of sharing between processes knows.
+ */
+static bool
+chunk_can_be_told(const void *pointer)
+{
+#ifdef HAVE_CUDA_H
+    const struct tidei_driver *driver = tidei_driver_loaded();
+    unsigned int plain = 0;
+
+    return driver == NULL || driver->pointer_get_attribute == NULL ||
+           driver->pointer_get_attribute(&plain, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                         (CUdeviceptr)(uintptr_t)pointer) != CUDA_SUCCESS ||
+           plain != 0;
+#else
+    (void)pointer;
+    return true;
+#endif
+}
+
+static void
+chunk_cannot_be_told(const char *name)
+{
+    static _Atomic bool said;
+
+    if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
+        tidei_message(
+            TIDE_WARNING,
+            "%s: a checker listens by NVTX, but it takes blocks only in memory of the base cuda: what kernels "
+            "do outside of these blocks is not found; have the base cuda below while you check",
+            name);
+}
+
 void
 tidei_nvtx_chunk(const char *name, const void *pointer, size_t bytes)
 {
@@ -195,6 +232,10 @@ tidei_nvtx_chunk(const char *name, const void *pointer, size_t bytes)
     tidei_lock_release(&blocks_lock);
     if (nested)
         return;
+    if (!chunk_can_be_told(pointer)) {
+        chunk_cannot_be_told(name);
+        return;
+    }
     heap.heap = tidei_nvtx_tool_heap(name, pointer, bytes);
     if (heap.heap == NULL)
         return;

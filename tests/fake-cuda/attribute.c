@@ -11,6 +11,13 @@ attribute_memory_type(const struct fake_place *place)
     return place->kind == FAKE_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
+/* Whether it is memory of cuMemAlloc. */
+static bool
+attribute_is_plain(const struct fake_place *place)
+{
+    return place->kind == FAKE_DEVICE && place->pool == NULL && place->mapping == NULL && !place->of_graph;
+}
+
 #define ATTRIBUTE_PUT(type, figure)                                                                                    \
     do {                                                                                                               \
         type put = (type)(figure);                                                                                     \
@@ -40,7 +47,7 @@ attribute_get(void *value, CUpointer_attribute attribute, const struct fake_plac
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         ATTRIBUTE_PUT(int, place->device >= 0 ? place->device : 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        ATTRIBUTE_PUT(unsigned int, place->pool == NULL && place->kind == FAKE_DEVICE);
+        ATTRIBUTE_PUT(unsigned int, attribute_is_plain(place));
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         ATTRIBUTE_PUT(size_t, place->bytes);
     case CU_POINTER_ATTRIBUTE_MAPPED:

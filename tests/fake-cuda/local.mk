@@ -90,6 +90,13 @@ tests_fake_cuda_injection_t_LDADD = -ldl
 TESTS += tests/fake-cuda/injection-t
 TESTS += tests/fake-cuda/runtime-t.sh
 
+check_PROGRAMS += tests/fake-cuda/nvtx-t
+tests_fake_cuda_nvtx_t_SOURCES = tests/fake-cuda/nvtx-t.c tests/nvtx-tool.h
+tests_fake_cuda_nvtx_t_CPPFLAGS = $(AM_CPPFLAGS) -DNVTX_TOOL='"$(abs_top_builddir)/tests/.libs/nvtx-tool.so"'
+tests_fake_cuda_nvtx_t_LDADD = libtidemark.la -ldl
+EXTRA_tests_fake_cuda_nvtx_t_DEPENDENCIES = tests/nvtx-tool.la
+TESTS += tests/fake-cuda/nvtx-t
+
 check_PROGRAMS += tests/fake-cuda/missing-t
 tests_fake_cuda_missing_t_SOURCES = tests/fake-cuda/missing-t.c
 tests_fake_cuda_missing_t_CPPFLAGS = $(AM_CPPFLAGS)

@@ -27,6 +27,12 @@ tidei_driver_get(const char *subject, const struct tidei_driver **out)
     return TIDE_OK;
 }
 
+const struct tidei_driver *
+tidei_driver_loaded(void)
+{
+    return &table;
+}
+
 bool
 tidei_driver_usable(void)
 {

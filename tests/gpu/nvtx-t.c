@@ -73,6 +73,19 @@ err(struct gpu_work *work, const char *error, struct tide_resource *stack, void 
     return true;
 }
 
+/* The stack of a text, or of the text that a program gets which chooses none. */
+static struct tide_resource *
+case_stack(const char *text)
+{
+    char chosen[64] = "";
+
+    if (strcmp(text, "default") != 0)
+        return gpu_stack("%s", text);
+    if (tide_stack_default(0, chosen, sizeof(chosen), NULL) != TIDE_OK)
+        return NULL;
+    return gpu_stack("%s", chosen);
+}
+
 static int
 run_case(const char *error, char **texts, int count)
 {
@@ -87,7 +100,7 @@ run_case(const char *error, char **texts, int count)
     }
     right = gpu_work_open(&work, 0);
     for (int i = 0; i < count && right; i++) {
-        struct tide_resource *stack = gpu_stack("%s", texts[i]);
+        struct tide_resource *stack = case_stack(texts[i]);
 
         right = stack != NULL && use_rightly(&work, stack, blocks) &&
                 err(&work, i == count - 1 ? error : "none", stack, blocks);
@@ -101,19 +114,22 @@ run_case(const char *error, char **texts, int count)
 /* The tests. */
 
 static const char *const stacks[] = {
-    "pool | driver",
-    "pool | vmm",
+    "default",
+    "pool | cuda",
     "pool(cache=0) | cuda",
-    "arena | driver",
-    "arena | vmm",
-    "fixed(64KiB) | driver",
-    "monotonic(1MiB) | driver",
-    "pool(growth=8MiB) | arena | driver",
-    "binning(64KiB={fixed(64KiB)}) | pool | driver",
-    "monotonic(256KiB) | pool | driver",
+    "arena | cuda",
+    "fixed(64KiB) | cuda",
+    "monotonic(1MiB) | cuda",
+    "pool(growth=8MiB) | arena | cuda",
+    "binning(64KiB={fixed(64KiB)}) | pool | cuda",
+    "monotonic(256KiB) | pool | cuda",
 };
 
+/* Over memory of which compute-sanitizer takes no heap. */
+static const char *const others[] = { "pool | driver", "pool | vmm", "arena | vmm" };
+
 #define STACKS (sizeof(stacks) / sizeof(stacks[0]))
+#define OTHERS (sizeof(others) / sizeof(others[0]))
 #define ERRORS "ERROR SUMMARY: "
 
 static char wrapper[512]; /* the checker with its options; empty: there is none */
@@ -185,6 +201,17 @@ check_clean(void)
 }
 
 static void
+check_other(const char *text)
+{
+    int status = run("none", &text, 1);
+    bool checked = wrapper[0] == '\0' || (strstr(said, ERRORS "0 errors") != NULL &&
+                                          strstr(said, "takes blocks only in memory of the base cuda") != NULL);
+
+    say(ok(all_of(status == 0, checked), "%s: no error is counted, and a warning says that no blocks are checked",
+           text));
+}
+
+static void
 check_error(const char *error, const char *text)
 {
     int status = run(error, &text, 1);
@@ -213,12 +240,14 @@ main(int argc, char **argv)
     reason = gpu_open();
     if (reason != NULL)
         skip_all(reason);
-    plan(1 + 2 * (int)STACKS + 2);
+    plan(1 + (int)OTHERS + 2 * (int)STACKS + 2);
     gpu_diag();
     find_checker();
     if (wrapper[0] == '\0')
         diag("without compute-sanitizer: the cases run, and nobody looks");
     check_clean();
+    for (size_t i = 0; i < OTHERS; i++)
+        check_other(others[i]);
     for (size_t i = 0; i < STACKS; i++) {
         check_error("overrun", stacks[i]);
         check_error("after-free", stacks[i]);
