@@ -86,6 +86,13 @@ case_stack(const char *text)
     return gpu_stack("%s", chosen);
 }
 
+static void
+case_message(void *context, enum tide_severity severity, const char *text)
+{
+    (void)context, (void)severity;
+    printf("message: %s\n", text);
+}
+
 static int
 run_case(const char *error, char **texts, int count)
 {
@@ -98,6 +105,7 @@ run_case(const char *error, char **texts, int count)
         printf("no GPU: %s\n", reason);
         return 1;
     }
+    tide_message_sink_set(case_message, NULL);
     right = gpu_work_open(&work, 0);
     for (int i = 0; i < count && right; i++) {
         struct tide_resource *stack = case_stack(texts[i]);
