@@ -24,7 +24,7 @@ table() {
     ask "$@" --json | sed 's/.*"device_use":\[\([^]]*\)\].*/\1/; s/[{}"]//g'
 }
 
-plan 21
+plan 25
 
 # The base holds 4096 at first, then 8192, then 4096 again; the device has 1000 and later 3000 more in use.
 one="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, NULL, 'driver', '', 0)"
@@ -93,9 +93,9 @@ host 100 B pinned" \
 has_words "$(ask summary --json)" \
     '"account":[{"device":0,"tracked_bytes":5300,"used_bytes":7000,"unaccounted_bytes":1700,"before_bytes":700,"ns":30}]' \
     'the table for programs has the account'
-is "$(account --to=24ns)" "tracked GPU 0: 1000 B: 1000 B plain
+is "$(account --to=24ns)" "tracked GPU 0: 0 B
 device used GPU 0: 700 B of 97.66 KiB
-unaccounted GPU 0: 0 B: 0 B in use before the first allocation (contexts, other processes), 0 B since (modules, other libraries)
+unaccounted GPU 0: 700 B: 700 B in use before the first allocation (contexts, other processes), 0 B since (modules, other libraries)
 as of GPU 0: 20 ns, 4 ns before the end" \
     'the account of an earlier moment is by the samples until then'
 is "$(account --min-size=10)" '' 'with a filter that takes a part of the allocations there is no account'
@@ -103,6 +103,25 @@ is "$(ask summary | tr -s ' ' | grep '^peak' | head -1)" 'peak plain of GPU 0: 1
     'the figures of a stack begin with its kind of memory'
 is "$(ask peak --by=kind | tr -s ' ' | sed -n 's/ of GPU 0 .*//p; s/^pinned .*/pinned/p' | grep -v ^Without | tr '\n' ' ')" 'async plain pinned managed ' \
     'the peak is told by kind of memory'
+make_stack "$process" "$held DELETE FROM device_sample WHERE ns = 30; INSERT INTO device_sample VALUES
+    (26, 0, 94500, 100000), (29, 0, -1, 100000);"
+is "$(account)" "tracked GPU 0: 4.88 KiB: 1000 B plain, 3.91 KiB async
+device used GPU 0: 5.37 KiB of 97.66 KiB
+unaccounted GPU 0: 500 B: 500 B in use before the first allocation (contexts, other processes), 0 B since (modules, other libraries)
+as of GPU 0: 26 ns, 1 ns before the end
+host 100 B pinned" \
+    'where the driver said before the end what is in use, what was tracked at that moment is beside it'
+make_stack "$process" "$held UPDATE device_sample SET free_bytes = 96000 WHERE ns = 30;"
+is "$(account | sed -n 3p)" 'unaccounted GPU 0: none: 1.27 KiB is tracked beyond what is in use' \
+    'where more is tracked than in use the summary says so'
+has_words "$(ask summary --json)" '"tracked_bytes":5300,"used_bytes":4000,"unaccounted_bytes":-1300,"before_bytes":0' \
+    'the table has a negative rest then: tracked and unaccounted are what is used'
+make_stack "$process, (11, 12, 'log', '', 1), (12, NULL, 'process', 'kind=plain, device=1', 1)" "$held
+    INSERT INTO pool_sample VALUES (22, 12, 7000, 7000, 7000), (28, 12, 9000, 9000, 9000);
+    INSERT INTO device_sample VALUES (23, 1, 10000, 20000);"
+is "$(ask summary --json | sed 's/.*"account":\[\([^]]*\)\].*/\1/; s/[{}"]//g' | grep -o 'device:1.*')" \
+    'device:1,tracked_bytes:7000,used_bytes:10000,unaccounted_bytes:3000,before_bytes:null,ns:23' \
+    'each device has an account of a moment of its own'
 make_stack "$process" "$held DROP TABLE device_sample;"
 is "$(account | sed -n 3p)" 'not tracked GPU 0: 50 B managed' 'without samples of the device only what is tracked is said'
 done_testing

@@ -279,6 +279,16 @@ exit_with_handler(void)
     exit(0);
 }
 
+/* What it allocates last it keeps. */
+static void
+keep_and_exit(void)
+{
+    void *pointer;
+
+    tide_allocate(stack, 12345, 256, 0, &pointer);
+    exit(0);
+}
+
 static const char *
 meta(const char *path, const char *key)
 {
@@ -338,6 +348,8 @@ test_late(void)
     const struct program lone = { "log(%s) | sim", alone, NULL, exit_now, call_last };
     const char *quiet = scratch("none.db");
     const struct program none = { "log(%s) | sim", quiet, NULL, exit_now, NULL };
+    const char *kept = scratch("kept.db");
+    const struct program keeps = { "log(%s) | sim", kept, NULL, keep_and_exit, NULL };
 
     ok(all_of(run(&program), all_counted(path), sum(journal->allocs) == 1000 + THREADS * 100,
               sql_number(path, "SELECT count(*) FROM allocation") == 1000 + THREADS * 100),
@@ -347,6 +359,8 @@ test_late(void)
        "a destructor that allocates after the recording has ended at exit() is recorded");
     ok(all_of(run(&none), scratch_count("none.db") == 1, strcmp(meta(quiet, "complete"), "1") == 0),
        "a program with one thread leaves one file at exit()");
+    ok(all_of(run(&keeps), sql_number(kept, "SELECT used_bytes FROM pool_sample ORDER BY rowid DESC LIMIT 1") == 12345),
+       "the last figures of a base on no device are those at exit(), too");
 }
 
 static void
@@ -478,7 +492,7 @@ test_signals(void)
 int
 main(void)
 {
-    plan(7 + 3 + 3 + 4 + 2 + 1);
+    plan(7 + 3 + 4 + 4 + 2 + 1);
     journal = mmap(NULL, sizeof(*journal), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     test_busy();
     test_idle();

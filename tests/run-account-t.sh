@@ -32,7 +32,7 @@ rows() {
         tail -n 1
 }
 
-plan 44
+plan 55
 
 for way in audit preload; do
     run --interpose=$way -o t.db -- "$reach" handle
@@ -122,6 +122,35 @@ for end in return exit _exit term; do
     is "$(cat "$scratch/end")" '12582912,1,1' \
         "the last figures are of less than a second before the last call of a program that ends by $end"
 done
+
+# The driver ends before the destructors of libraries run: the last sample is taken before that. The fake has 32 MiB of
+# its own, and the one block that another thread may have at that moment is a page of 2 MiB.
+for end in return exit threads thread signal fork; do
+    run --summary -o t.db -- "$reach" end $end
+    "$tidemark" query --csv "$scratch/here/t.db" "SELECT
+        (SELECT (total_bytes - free_bytes) / 1048576 IN (44, 46) FROM device_sample ORDER BY rowid DESC LIMIT 1),
+        (SELECT max(ns) FROM device_sample) > (SELECT alloc_ns FROM allocation WHERE size = 8388608)" |
+        tail -n 1 >"$scratch/end"
+    is "$status $(cat "$scratch/end")" '0 1,1' \
+        "the last sample of the device has what a program holds that ends by $end"
+done
+"$tidemark" query --csv "$scratch/here/t.db" "SELECT (SELECT value FROM meta WHERE key = 'cupti'),
+    (SELECT value FROM meta WHERE key = 'ended')" | tail -n 1 >"$scratch/end"
+is "$(cat "$scratch/end")" 'off: cupti=off,exit' 'without an option the trace of a program uses no CUPTI'
+run -o t.db --stack 'log(cupti=calls)' -- "$reach" handle
+is "$("$tidemark" query --csv "$scratch/here/t.db" "SELECT value FROM meta WHERE key = 'cupti'" | tail -n 1)" calls \
+    'it does where the log of its stack says so'
+run -o t.db -- "$reach" end hang
+is "$status $said" '0 0 0' 'a program ends whose driver has stopped to answer by then'
+is "$("$tidemark" query --csv "$scratch/here/t.db" "SELECT sum(size),
+    (SELECT value FROM meta WHERE key = 'complete'), (SELECT value FROM meta WHERE key = 'ended') FROM allocation" |
+    tail -n 1)" '12582912,1,recovered' 'the next command completes its trace, which has all'
+run -o t.db -- "$reach" end return
+"$tidemark" summary --json "$scratch/here/t.db" |
+    sed 's/.*"account":\[{\([^}]*\)}.*/\1/; s/,"ns":.*//; s/"//g' >"$scratch/end"
+is "$(cat "$scratch/end")" \
+    'device:0,tracked_bytes:12582912,used_bytes:46137344,unaccounted_bytes:33554432,before_bytes:33554432' \
+    'the account at the end is of one moment: what is tracked and what is not are what is in use'
 
 # --summary takes what this run has made, and nothing else that is new there.
 run --summary -o 't-%p.db' -- sh -c "'$tidemark' run -o t-other.db -- '$reach' handle >'$scratch/aside'

@@ -29,6 +29,7 @@ static struct {
     unsigned asked_in_write; /* queries during a transaction */
     uint64_t free_bytes;     /* of device 5; 0: the base is on none */
     unsigned asked_device;
+    long slow_ns; /* how long the device's answer takes */
     bool in_write;
 } told = { .lock = PTHREAD_MUTEX_INITIALIZER, .asked_now = PTHREAD_COND_INITIALIZER };
 
@@ -64,6 +65,8 @@ told_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
         told.free_bytes != 0) {
         *out = what == TIDE_QUERY_DEVICE ? 5 : what == TIDE_QUERY_DEVICE_TOTAL ? 1000000 : told.free_bytes;
         told.asked_device += what == TIDE_QUERY_DEVICE_FREE;
+        if (what == TIDE_QUERY_DEVICE_FREE && told.slow_ns != 0)
+            nanosleep(&(struct timespec){ 0, told.slow_ns }, NULL);
         return TIDE_OK;
     }
     pthread_mutex_lock(&told.lock);
@@ -205,7 +208,7 @@ test_device(void)
     tidei_sampler_sample(sampler, begin + 6 * PERIOD, true);
     ok(tidei_sampler_has(sampler), "samples of a device alone are to be written");
     samples = tidei_sampler_take_devices(sampler, &count);
-    ok(all_of(count == 2, samples[0].ns == begin, samples[0].device == 5, samples[0].free_bytes == 700000,
+    ok(all_of(count == 2, samples[0].ns >= begin, samples[0].device == 5, samples[0].free_bytes == 700000,
               samples[0].total_bytes == 1000000, samples[1].free_bytes == 600000),
        "a change of a device's free bytes is a sample, with the device and its total");
     tidei_sampler_written(sampler);
@@ -219,6 +222,85 @@ test_device(void)
     tidei_sampler_free(sampler);
     tide_resource_fini(&told.base);
     tide_resource_fini(&twin);
+}
+
+/* A sampler of a device, which is that of a layer, too. */
+static struct tidei_sampler *
+told_sampler(void)
+{
+    struct tidei_sampler *sampler = tidei_sampler_new();
+
+    tide_resource_init(&told.base, &told_ops, NULL);
+    told_set(300000, 400000);
+    told.free_bytes = 700000;
+    told.asked = told.asked_device = 0;
+    tidei_sampler_watch(sampler, &told.base, 7, (struct tidei_high){ 0 });
+    tidei_sampler_watch_device(sampler, &told.base, 5);
+    return sampler;
+}
+
+static void
+told_sampler_free(struct tidei_sampler *sampler)
+{
+    tidei_sampler_free(sampler);
+    told.free_bytes = 0;
+    tide_resource_fini(&told.base);
+}
+
+/* The driver answers late while another thread has its lock. */
+static void
+test_slow(void)
+{
+    struct tidei_sampler *sampler = told_sampler();
+    const uint64_t begin = tidei_monotonic_ns(), slow_ns = 30000000;
+    const struct tidei_device_sample *devices;
+    const struct tidei_pool_sample *pools;
+    size_t count, pool_count;
+
+    told.slow_ns = (long)slow_ns;
+    tidei_sampler_sample(sampler, begin, false);
+    told.slow_ns = 0;
+    devices = tidei_sampler_take_devices(sampler, &count);
+    pools = tidei_sampler_take(sampler, &pool_count);
+    ok(all_of(count == 1, pool_count == 1, devices[0].ns >= begin + slow_ns, pools[0].ns == devices[0].ns),
+       "a device that answers late has a sample of the time of its answer, and its layers one of the same time");
+    tidei_sampler_sample(sampler, begin + PERIOD, false);
+    is_u64(told.asked_device, 1, "after a late answer the device is left alone for a while");
+    tidei_sampler_sample(sampler, tidei_monotonic_ns() + 261000000, false);
+    is_u64(told.asked_device, 2, "but for no longer than about a quarter of a second");
+    told_sampler_free(sampler);
+}
+
+/* While the process exits. */
+static void
+test_last(void)
+{
+    const struct timespec past = { 0, 0 };
+    struct tidei_sampler *sampler = told_sampler();
+    const uint64_t begin = tidei_monotonic_ns();
+    unsigned asked;
+    size_t count;
+
+    tidei_sampler_sample(sampler, begin, false);
+    ok(all_of(tidei_sampler_want(sampler), !tidei_sampler_want(sampler), tidei_sampler_is_wanted(sampler)),
+       "the last sample is wanted once");
+    tidei_sampler_sample(sampler, begin + PERIOD / 2, false);
+    tidei_sampler_take_devices(sampler, &count);
+    ok(all_of(count == 2, !tidei_sampler_is_wanted(sampler), !tidei_sampler_hangs(sampler)),
+       "it is taken at the next moment, and has the device although nothing has changed");
+    tidei_sampler_wait(sampler, &past);
+    asked = told.asked;
+    tidei_sampler_end(sampler, begin + 4000 * PERIOD);
+    ok(all_of(told.asked_device == 2, told.asked > asked), "after it layers are asked, but no device is");
+    told_sampler_free(sampler);
+
+    sampler = told_sampler();
+    tidei_sampler_want(sampler);
+    tidei_sampler_wait(sampler, &past);
+    tidei_sampler_end(sampler, begin);
+    ok(all_of(told.asked == 0, told.asked_device == 0, !tidei_sampler_hangs(sampler)),
+       "where nobody takes it in time nothing is asked any more");
+    told_sampler_free(sampler);
 }
 
 /* Each change that a flush follows has a sample, with used and reserved bytes of its own. */
@@ -375,10 +457,12 @@ test_quiet(void)
 int
 main(void)
 {
-    plan(23);
+    plan(30);
     atomic_store(&tidei_test_query_ns, 20000000000u); /* a busy machine answers late */
     test_period();
     test_device();
+    test_slow();
+    test_last();
     test_values();
     test_high();
     test_high_before();

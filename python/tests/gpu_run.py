@@ -5,8 +5,9 @@
 
 prints one line for each case, PASS, FAIL or SKIP, with figures; the exit status is 1 where one fails. A program runs
 natively, under `tidemark run`, and under it with an empty phase: the same program, which allocates next to nothing. What
-the summary cannot account for is the same in both, within 32 MiB: contexts and kernels. Each GPU has a lane of cases,
-since what is in use on a device counts all processes. `--out` keeps the traces.
+the summary cannot account for is the same in both, within 32 MiB: contexts and kernels. Where a case fails, the lines
+below it are what the summaries of both say of the device. Each GPU has a lane of cases, since what is in use on a device
+counts all processes. `--out` keeps the traces.
 """
 import argparse
 import concurrent.futures
@@ -128,6 +129,8 @@ def run_cupy(empty):
 
 def run_numba(empty):
     import numpy
+
+    numpy.row_stack = getattr(numpy, 'row_stack', numpy.vstack)  # numba-cuda 0.30 asks for it
     from numba import cuda
 
     @cuda.jit
@@ -255,6 +258,14 @@ PROGRAMS = {name[4:]: program for name, program in list(globals().items()) if na
 # -- running them ------------------------------------------------------------------------------------------------------
 
 
+def answer_of(done):
+    """A program's own answer, behind which tools that run it may have printed lines of theirs."""
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith('{'):
+            return json.loads(line)
+    raise RuntimeError(f'no answer: {(done.stdout + done.stderr).strip()[-600:] or "nothing was printed"}')
+
+
 class Lane:
     """A GPU, which one case has at a time, and the folder for what it makes."""
 
@@ -279,8 +290,7 @@ class Lane:
         if done.returncode != 0:
             raise RuntimeError(f'{" ".join(command)[:200]} ended with {done.returncode}: '
                                f'{(done.stderr or done.stdout).strip()[-600:]}')
-        answer = json.loads(done.stdout.strip().splitlines()[-1])
-        return {**answer, 'seconds': taken, 'errors': done.stderr}
+        return {**answer_of(done), 'seconds': taken, 'errors': done.stderr}
 
 
 def child(name, empty=False):
@@ -306,6 +316,14 @@ def account_of(trace):
     return devices[0] if devices else None, words, lost
 
 
+def account_words(trace):
+    """The lines of its summary about the device, and how far the samples reach."""
+    done = subprocess.run([TIDEMARK, 'summary', trace], capture_output=True, text=True, timeout=60)
+    lines = [' '.join(line.split()) for line in done.stdout.splitlines()
+             if line.startswith(('tracked', 'device used', 'unaccounted', 'as of', 'not tracked', 'host'))]
+    return ''.join(f'\n    {os.path.basename(trace)}: {line}' for line in lines or [done.stderr.strip()[-300:]])
+
+
 def tags_of(trace):
     with contextlib.closing(sqlite3.connect(trace)) as database:
         return [name for name, in database.execute('SELECT name FROM tag')]
@@ -316,6 +334,10 @@ def spread(one, other):
 
 
 # -- the cases: run, compare, one line each ----------------------------------------------------------------------------
+
+
+def both_summaries(lane, case):
+    return account_words(lane.path(f'{case}.db')) + account_words(lane.path(f'{case}-empty.db'))
 
 
 def same_program(lane, case, command, empty_command, **environment):
@@ -329,13 +351,13 @@ def same_program(lane, case, command, empty_command, **environment):
     ok = off <= 1e-4 and len(native['results']) == len(traced['results']) and lost == 0 and full is not None
     said = [f'results off by {off:.1e}', words or 'no rows', f'{lost} lost']
     if full is None or full['used_bytes'] is None or empty is None or empty['used_bytes'] is None:
-        return False, '; '.join([*said, f'no device used: {full}, {empty}'])
+        return False, '; '.join([*said, f'no device used: {full}, {empty}']) + both_summaries(lane, case)
     ok = ok and full['tracked_bytes'] + full['unaccounted_bytes'] == full['used_bytes']
     apart = full['unaccounted_bytes'] - empty['unaccounted_bytes']
     ok = ok and abs(apart) <= UNACCOUNTED_MOST
     said.append(f'tracked {full["tracked_bytes"] / MIB:.1f} + unaccounted {full["unaccounted_bytes"] / MIB:.1f} = used '
                 f'{full["used_bytes"] / MIB:.1f} MiB, {apart / MIB:+.1f} MiB beside an empty phase')
-    return ok, '; '.join(said)
+    return ok, '; '.join(said) + ('' if ok else both_summaries(lane, case))
 
 
 def python_case(name, **environment):

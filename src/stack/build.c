@@ -349,10 +349,11 @@ tidei_stack_build_filled(const struct tidei_kind *const *kinds, const char *text
     if (status != TIDE_OK)
         return status;
     status = tidei_stack_read(kinds, text, &tree);
-    if (status == TIDE_OK)
-        status = build_fill_in(&tree, &known);
+    /* First: a log without a path counts as one that joins a trace, and has its options from there. */
     if (status == TIDE_OK && fill != NULL)
         status = fill(&tree, context);
+    if (status == TIDE_OK)
+        status = build_fill_in(&tree, &known);
     if (status == TIDE_OK)
         status = build_check_inherited(tree.top, NULL);
     if (status == TIDE_OK)

@@ -155,7 +155,9 @@ test_pools(void *unused)
     CHECK(account.context_synchronize() == CUDA_SUCCESS);
     CHECK(account_used("async", 0) + account_used("pool", 0) == 0);
     CHECK(pool_reserved(first) >= 70 * MIB && counts_pools(first, own));
+    CHECK(account_reserved("pool", 0) > 0);
     CHECK(account.w_cuMemPoolDestroy(own) == CUDA_SUCCESS && counts_pools(first, NULL));
+    CHECK(account_reserved("pool", 0) == 0);
     return account_failures;
 }
 

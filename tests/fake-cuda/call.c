@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_progress = PTHREAD_COND_INITIALIZER;
@@ -58,6 +59,21 @@ call_failure(struct fake_function *function)
     return CUDA_SUCCESS;
 }
 
+/* From now on all versions of a function wait for so many seconds before they do anything. False: there is none. */
+FAKE_EXPORT bool
+fake_cuda_wait(const char *name, int seconds)
+{
+    bool found = false;
+
+    for (struct fake_function *function = call_functions; function != NULL; function = function->next) {
+        if (strcmp(function->name, name) == 0) {
+            __atomic_store_n(&function->wait_s, seconds, __ATOMIC_RELAXED);
+            found = true;
+        }
+    }
+    return found;
+}
+
 /* A call inside of another call belongs to the outer one. */
 static void
 call_trace_begin(struct fake_call *call)
@@ -84,6 +100,7 @@ fake_call_begin(struct fake_call *call, struct fake_function *function, enum fak
     call->outer = call_now;
     call->traced = (struct fake_traced_call){ 0 };
     call_trace_begin(call);
+    sleep((unsigned)__atomic_load_n(&function->wait_s, __ATOMIC_RELAXED));
     pthread_mutex_lock(&fake_lock);
     call_now = call;
     if (fake_in_stream)

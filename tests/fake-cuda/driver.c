@@ -26,7 +26,8 @@ fake_environment_bytes(const char *name, uint64_t otherwise)
 }
 
 /*
- * Runs before the handlers that the program registered earlier, as with the real driver. Afterwards every call fails.
+ * Runs before the handlers that the program registered earlier, and before all destructors, as with the real driver.
+ * Afterwards every call fails.
  */
 static void
 driver_gone(void)

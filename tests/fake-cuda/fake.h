@@ -31,6 +31,7 @@ struct fake_function {
     void (*address)(void);
     struct fake_function *next;
     int calls;  /* guarded by fake_lock */
+    int wait_s; /* how long it waits, as for a lock of the driver's; atomic */
     int number; /* the tracer's number; 0 until it was asked for */
 };
 

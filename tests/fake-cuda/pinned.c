@@ -118,8 +118,10 @@ do_cuMemHostUnregister(void *address)
         return result;
     if (address == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!pinned_find(address, &place) || !place.borrowed)
+    if (!pinned_find(address, &place))
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    if (!place.borrowed) /* as observed: the driver's own */
+        return CUDA_ERROR_INVALID_VALUE;
     fake_wait_context(context);
     fake_memory_forget((uint64_t)(uintptr_t)address);
     return CUDA_SUCCESS;

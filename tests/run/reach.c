@@ -286,23 +286,72 @@ use_early(void)
     return reach_use(&cuda, "after");
 }
 
+static void
+exit_by_signal(int number)
+{
+    (void)number;
+    exit(0);
+}
+
+static void *
+allocate_for_ever(void *context)
+{
+    CUdeviceptr pointer;
+
+    all.set(context);
+    while (all.alloc(&pointer, 4096) == CUDA_SUCCESS && all.free(pointer) == CUDA_SUCCESS)
+        usleep(100);
+    return NULL;
+}
+
+/* Each of them ends the process, or lets main return. */
+static void
+end_process(CUcontext context, const char *end)
+{
+    bool (*wait)(const char *, int) = by_handle("fake_cuda_wait");
+    pthread_t thread;
+
+    if (strcmp(end, "exit") == 0)
+        exit(0);
+    if (strcmp(end, "threads") == 0) {
+        pthread_create(&thread, NULL, allocate_for_ever, context);
+        usleep(20000);
+        exit(0);
+    }
+    if (strcmp(end, "thread") == 0) /* the process ends with its last thread, which is not of the program */
+        pthread_exit(NULL);
+    if (strcmp(end, "signal") == 0) {
+        signal(SIGALRM, exit_by_signal);
+        ualarm(20000, 0);
+        pause();
+    }
+    if (strcmp(end, "fork") == 0) { /* the child has the handlers of its parent */
+        if (fork() != 0)
+            waitpid(-1, NULL, 0);
+        exit(0);
+    }
+    if (strcmp(end, "hang") == 0 && wait("cuMemGetInfo", 600))
+        exit(0);
+}
+
 /* In a context of its own it keeps 4 MiB, and later 8 MiB more, and then ends in the way that is named. */
 static int
 use_end(const char *end)
 {
     CUresult (*create)(CUcontext *, unsigned, CUdevice) = by_handle("cuCtxCreate_v2");
-    const struct reached cuda = reach(by_handle);
-    CUcontext context;
     CUdeviceptr pointer = 0;
+    CUcontext context;
 
-    if (cuda.init(0) != CUDA_SUCCESS || create(&context, 0, 0) != CUDA_SUCCESS)
+    all = reach(by_handle);
+    if (all.init(0) != CUDA_SUCCESS || create(&context, 0, 0) != CUDA_SUCCESS)
         return 1;
-    printf("%d", cuda.alloc(&pointer, 4 << 20));
+    printf("%d", all.alloc(&pointer, 4 << 20));
     usleep(1500000);
-    printf(" %d\n", cuda.alloc(&pointer, 8 << 20));
+    printf(" %d\n", all.alloc(&pointer, 8 << 20));
     fflush(stdout);
     if (strcmp(end, "return") == 0)
         return 0;
+    end_process(context, end);
     if (strcmp(end, "exit") == 0)
         exit(0);
     usleep(1500000); /* what has not changed for a second is in the trace, whatever the end */

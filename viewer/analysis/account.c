@@ -1,4 +1,4 @@
-/* Reads what a process held of each device at the end. */
+/* Reads what a process held of each device, at the last moment at which the driver said what is in use. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ account_add(struct account *account, const struct trace_layer *layer, uint64_t b
         return false;
     if (device != NULL && layer->known->is_tracked)
         device->tracked_bytes += bytes;
-    if (device != NULL && device->ns < ns)
+    if (device != NULL && !device->has_use && device->ns < ns)
         device->ns = ns;
     for (size_t i = 0; kind == NULL && i < account->kind_count; i++) {
         if (account->kinds[i].device == layer->device && strcmp(account->kinds[i].word, word) == 0)
@@ -77,11 +77,11 @@ account_use(void *context, const struct trace *trace, sqlite3_stmt *row)
 
     if (device == NULL)
         return trace_broken(trace, "no memory for its devices");
-    device->has_use = free_bytes >= 0 && total_bytes >= free_bytes;
-    device->total_bytes = (uint64_t)total_bytes;
-    device->used_bytes = (uint64_t)(total_bytes - free_bytes);
-    if (device->has_use)
-        device->ns = sqlite3_column_int64(row, 4);
+    *device = (struct account_device){ .device = device->device,
+                                       .has_use = true,
+                                       .total_bytes = (uint64_t)total_bytes,
+                                       .used_bytes = (uint64_t)(total_bytes - free_bytes),
+                                       .ns = sqlite3_column_int64(row, 4) };
     return COMMAND_FINE;
 }
 
@@ -103,30 +103,52 @@ account_found(void *context, const struct trace *trace, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
+/*
+ * The last figures of each device until then, and those of the layers at that moment: what is tracked and what is in
+ * use change together. Layers on no device, and on devices that were never asked, have their own last figures.
+ *
+ * Of the rows of a group, SQLite takes the other columns from the one with the max.
+ */
+static int
+account_read_figures(struct account_read *read, long long until)
+{
+    const struct trace *trace = &read->view->trace;
+    const bool has_uses = trace_has(trace, "device_sample", "device");
+    int status = COMMAND_FINE;
+
+#define ACCOUNT_USES                                                                                                   \
+    "SELECT device, free_bytes, total_bytes, max(rowid), ns FROM device_sample WHERE ns <= %lld AND free_bytes >= 0 "  \
+    "AND total_bytes >= free_bytes GROUP BY device"
+    if (has_uses)
+        status = trace_each(trace, account_use, read, ACCOUNT_USES " ORDER BY device", until);
+    if (status == COMMAND_FINE && has_uses)
+        status = trace_each(trace, account_sample, read,
+                            "SELECT layer_id, reserved_bytes, max(pool_sample.rowid), pool_sample.ns FROM pool_sample "
+                            "JOIN layer USING (layer_id) LEFT JOIN (" ACCOUNT_USES ") AS used USING (device) "
+                            "WHERE pool_sample.ns <= coalesce(used.ns, %lld) GROUP BY layer_id ORDER BY layer_id",
+                            until, until);
+    else if (status == COMMAND_FINE)
+        status = trace_each(trace, account_sample, read,
+                            "SELECT layer_id, reserved_bytes, max(rowid), ns FROM pool_sample WHERE ns <= %lld "
+                            "GROUP BY layer_id ORDER BY layer_id",
+                            until);
+    return status;
+}
+
 int
 account_read(const struct view *view, int64_t end_ns, struct account *out)
 {
     struct account_read read = { view, out };
     const struct trace *trace = &view->trace;
     long long until = (long long)view->filter.to_ns;
-    int status = COMMAND_FINE;
+    int status;
 
     *out = (struct account){ .end_ns = end_ns < until ? end_ns : until };
     for (size_t i = 0; i < view->layers.count; i++)
         out->is_process |= view->layers.layers[i].known->is_process;
     if (!out->is_process)
         return COMMAND_FINE;
-    /* Of the rows of a group, SQLite takes the other columns from the one with the max. */
-    status = trace_each(trace, account_sample, &read,
-                        "SELECT layer_id, reserved_bytes, max(rowid), ns FROM pool_sample WHERE ns <= %lld "
-                        "GROUP BY layer_id ORDER BY layer_id",
-                        until);
-    if (status == COMMAND_FINE && trace_has(trace, "device_sample", "device"))
-        status =
-            trace_each(trace, account_use, &read,
-                       "SELECT device, free_bytes, total_bytes, max(rowid), ns FROM device_sample WHERE ns <= %lld "
-                       "GROUP BY device ORDER BY device",
-                       until);
+    status = account_read_figures(&read, until);
     if (status == COMMAND_FINE && trace_has(trace, "layer_count", "value"))
         status = trace_each(trace, account_found, &read,
                             "SELECT layer_id, value FROM layer_count WHERE name = 'found_bytes' ORDER BY layer_id");
@@ -150,16 +172,18 @@ account_free(struct account *account)
     *account = (struct account){ 0 };
 }
 
-uint64_t
+int64_t
 account_unaccounted(const struct account_device *device)
 {
-    return device->used_bytes > device->tracked_bytes ? device->used_bytes - device->tracked_bytes : 0;
+    return (int64_t)(device->used_bytes - device->tracked_bytes);
 }
 
 uint64_t
 account_before(const struct account_device *device)
 {
-    uint64_t unaccounted = account_unaccounted(device);
+    int64_t unaccounted = account_unaccounted(device);
 
-    return device->found_bytes < unaccounted ? device->found_bytes : unaccounted;
+    if (unaccounted <= 0)
+        return 0;
+    return device->found_bytes < (uint64_t)unaccounted ? device->found_bytes : (uint64_t)unaccounted;
 }

@@ -11,7 +11,7 @@
 
 #include "viewer/read/view.h"
 
-/* One base: what it held at its last sample. Pools and graphs hold what they have reserved. */
+/* One base: what it held at the moment of its device. Pools and graphs hold what they have reserved. */
 struct account_kind {
     const char *word; /* static: "plain", or the name of the layer that plain memory was redirected to */
     int64_t device;   /* CUDA's ordinal; -1: on none */
@@ -24,7 +24,7 @@ struct account_device {
     uint64_t tracked_bytes;
     bool has_use; /* the driver has said what is in use: the next ones are valid */
     uint64_t used_bytes, total_bytes;
-    int64_t ns;     /* when that was; without it, when what is tracked was known last */
+    int64_t ns;     /* when all of this was; without it, when what is tracked was known last */
     bool has_found; /* as is the last one: what was in use before the first allocation */
     uint64_t found_bytes;
 };
@@ -49,8 +49,11 @@ int account_none(struct account *out);
 
 void account_free(struct account *account);
 
-/* What is in use and not tracked: of that what was there before the first allocation, and what came since. */
-uint64_t account_unaccounted(const struct account_device *device);
+/*
+ * What is in use and not tracked; negative: so much more is tracked than in use. And what of it was there before the
+ * first allocation.
+ */
+int64_t account_unaccounted(const struct account_device *device);
 uint64_t account_before(const struct account_device *device);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reports what a process held of each device. */
+/* Reports what a process held of each device, and what else was in use there. */
 #include "config.h"
 
 #include <stdio.h>
@@ -37,11 +37,32 @@ account_report_moment(struct report *report, const struct account *account, cons
                      output_time(&moment, device->ns));
 }
 
+/* What of the device in use the process's own calls do not explain. */
+static void
+account_report_rest(struct report *report, const struct account_device *device)
+{
+    struct output_figure bytes, before, since;
+    int64_t signed_rest = account_unaccounted(device);
+    uint64_t rest = (uint64_t)signed_rest;
+
+    if (signed_rest < 0)
+        report_label(report, "unaccounted", "GPU %lld: none: %s is tracked beyond what is in use",
+                     (long long)device->device, output_size(&bytes, -rest));
+    else if (device->has_found)
+        report_label(report, "unaccounted",
+                     "GPU %lld: %s: %s in use before the first allocation (contexts, other processes), %s since "
+                     "(modules, other libraries)",
+                     (long long)device->device, output_size(&bytes, rest), output_size(&before, account_before(device)),
+                     output_size(&since, rest - account_before(device)));
+    else
+        report_label(report, "unaccounted", "GPU %lld: %s: contexts, modules, other libraries and processes",
+                     (long long)device->device, output_size(&bytes, rest));
+}
+
 static void
 account_report_device(struct report *report, const struct account *account, const struct account_device *device)
 {
-    struct output_figure bytes, total, since;
-    uint64_t rest = account_unaccounted(device);
+    struct output_figure bytes, total;
     char words[512];
 
     account_words(account, device->device, true, words, sizeof(words));
@@ -51,15 +72,7 @@ account_report_device(struct report *report, const struct account *account, cons
         return;
     report_label(report, "device used", "GPU %lld: %s of %s", (long long)device->device,
                  output_size(&bytes, device->used_bytes), output_size(&total, device->total_bytes));
-    if (device->has_found)
-        report_label(report, "unaccounted",
-                     "GPU %lld: %s: %s in use before the first allocation (contexts, other processes), %s since "
-                     "(modules, other libraries)",
-                     (long long)device->device, output_size(&bytes, rest), output_size(&total, account_before(device)),
-                     output_size(&since, rest - account_before(device)));
-    else
-        report_label(report, "unaccounted", "GPU %lld: %s: contexts, modules, other libraries and processes",
-                     (long long)device->device, output_size(&bytes, rest));
+    account_report_rest(report, device);
 }
 
 void
@@ -86,7 +99,7 @@ account_report_tables(struct report *report, const struct account *account)
 {
     static const struct report_column columns[] = {
         { "device", NULL, REPORT_COUNT },      { "tracked_bytes", NULL, REPORT_SIZE },
-        { "used_bytes", NULL, REPORT_SIZE },   { "unaccounted_bytes", NULL, REPORT_SIZE },
+        { "used_bytes", NULL, REPORT_SIZE },   { "unaccounted_bytes", NULL, REPORT_CHANGE },
         { "before_bytes", NULL, REPORT_SIZE }, { "ns", NULL, REPORT_TIME },
     };
     static const struct report_column kind_columns[] = {
@@ -102,7 +115,7 @@ account_report_tables(struct report *report, const struct account *account)
 
         REPORT_ROW(report, cell_signed(device->device), cell_unsigned(device->tracked_bytes),
                    device->has_use ? cell_unsigned(device->used_bytes) : cell_none(),
-                   device->has_use ? cell_unsigned(account_unaccounted(device)) : cell_none(),
+                   device->has_use ? cell_signed(account_unaccounted(device)) : cell_none(),
                    device->has_use && device->has_found ? cell_unsigned(account_before(device)) : cell_none(),
                    cell_signed(device->ns));
     }

@@ -2,7 +2,9 @@
 #include "config.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "src/sync/testpoint.h"
 #include "src/tables/grow.h"
@@ -14,7 +16,11 @@
 #define SAMPLER_PERIOD_NS 1000000u
 #define SAMPLER_MOST      65536u /* between two transactions */
 
-/* A device is asked no more often than this, and for no more than one part in so many of the time. */
+/*
+ * A device is asked no more often than this, and for no more than one part in so many of the time; after a slow answer
+ * it is left alone for SAMPLER_DEVICE_KEEP_NS at the most. What makes an answer slow is a lock that another thread has,
+ * as while the driver loads modules (28 ms under PyTorch). The writer waits for it, and then has it as shortly as ever.
+ */
 #define SAMPLER_DEVICE_NS    10000000u
 #define SAMPLER_DEVICE_PARTS 100u
 
@@ -63,6 +69,19 @@ struct tidei_sampler {
     struct sampler_devices device_samples, device_written; /* likewise */
     uint64_t sampled_ns;                                   /* the writer's */
     struct tidei_asker *asker; /* of resources that the program brings; NULL: there was none yet, or it has no thread */
+    _Atomic bool asks;         /* questions are under way */
+
+    /* The last sample, at exit(). Its lock is held during nothing else. */
+    pthread_mutex_t last_lock;
+    pthread_cond_t last_taken;
+    _Atomic int last; /* enum sampler_last, written under that lock */
+};
+
+enum sampler_last {
+    SAMPLER_GOES_ON,
+    SAMPLER_WANTED,  /* some thread waits for the last sample */
+    SAMPLER_TAKEN,   /* devices are asked no more */
+    SAMPLER_GIVEN_UP /* nor is anything else: there was no answer in time */
 };
 
 struct tidei_sampler *
@@ -70,8 +89,16 @@ tidei_sampler_new(void)
 {
     struct tidei_sampler *sampler = calloc(1, sizeof(*sampler));
 
-    if (sampler != NULL)
-        pthread_mutex_init(&sampler->lock, NULL);
+    pthread_condattr_t monotonic;
+
+    if (sampler == NULL)
+        return NULL;
+    pthread_mutex_init(&sampler->lock, NULL);
+    pthread_mutex_init(&sampler->last_lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&sampler->last_taken, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     return sampler;
 }
 
@@ -82,6 +109,8 @@ tidei_sampler_free(struct tidei_sampler *sampler)
         return;
     tidei_asker_free(sampler->asker);
     pthread_mutex_destroy(&sampler->lock);
+    pthread_mutex_destroy(&sampler->last_lock);
+    pthread_cond_destroy(&sampler->last_taken);
     free(sampler->watches);
     tidei_map_free(&sampler->places);
     free(sampler->devices);
@@ -175,7 +204,7 @@ sampler_keep_device(struct tidei_sampler *sampler, struct sampler_device *device
     struct tidei_device_sample *last = &device->last;
 
     if (answer->free_bytes == last->free_bytes && answer->total_bytes == last->total_bytes &&
-        now_ns - last->ns < SAMPLER_DEVICE_KEEP_NS)
+        now_ns < last->ns + SAMPLER_DEVICE_KEEP_NS)
         return;
     if (list->count == SAMPLER_MOST ||
         !tidei_grow(&list->items, &list->capacity, list->count, list->capacity == 0 ? SAMPLER_FIRST : 1))
@@ -185,21 +214,45 @@ sampler_keep_device(struct tidei_sampler *sampler, struct sampler_device *device
     };
 }
 
-/* Query one device, and keep its figures. The lock is held. */
+/* Query one device, and keep its figures. *now_ns becomes the time of the answer. The lock is held. */
 static void
-sampler_ask_device(struct tidei_sampler *sampler, struct sampler_device *device, uint64_t now_ns)
+sampler_ask_device(struct tidei_sampler *sampler, struct sampler_device *device, uint64_t *now_ns)
 {
+    uint64_t begin_ns = tidei_monotonic_ns(), end_ns, pause_ns;
     struct tidei_answer answer;
     bool known;
 
-    if (sampler_is_asked(sampler, device))
-        return;
     known = sampler_query(sampler, device->resource, true, &answer);
-    device->next_ns = tidei_monotonic_ns();
-    device->next_ns += TIDEI_TEST_LIMIT(device_ns, SAMPLER_DEVICE_NS) +
-                       SAMPLER_DEVICE_PARTS * (device->next_ns > now_ns ? device->next_ns - now_ns : 0);
+    end_ns = tidei_monotonic_ns();
+    *now_ns += end_ns - begin_ns;
+    pause_ns = SAMPLER_DEVICE_PARTS * (end_ns - begin_ns);
+    device->next_ns = end_ns + TIDEI_TEST_LIMIT(device_ns, SAMPLER_DEVICE_NS) +
+                      (pause_ns < SAMPLER_DEVICE_KEEP_NS ? pause_ns : SAMPLER_DEVICE_KEEP_NS);
     if (known)
-        sampler_keep_device(sampler, device, &answer, now_ns);
+        sampler_keep_device(sampler, device, &answer, *now_ns);
+}
+
+/*
+ * Query all devices, or without `at_once` the one that has been due the longest: a slow answer would make that of
+ * another device old. *now_ns becomes the time of the last answer. The lock is held.
+ */
+static void
+sampler_ask_devices(struct tidei_sampler *sampler, uint64_t *now_ns, bool at_once)
+{
+    struct sampler_device *due = NULL;
+
+    for (size_t i = 0; i < sampler->device_count; i++) {
+        struct sampler_device *device = &sampler->devices[i];
+
+        if (sampler_is_asked(sampler, device))
+            continue;
+        if (at_once)
+            sampler_ask_device(sampler, device, now_ns);
+        else if (*now_ns >= device->next_ns && (due == NULL || device->next_ns < due->next_ns))
+            due = device;
+    }
+    if (due != NULL)
+        sampler_ask_device(sampler, due, now_ns);
 }
 
 /* The lock is held. */
@@ -310,34 +363,93 @@ tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *resou
     pthread_mutex_unlock(&sampler->lock);
 }
 
-void
-tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once)
+/*
+ * Devices first, then the layers: both get the time of the devices' answers, and what layers hold then is part of what
+ * is in use. `last`: each device has a sample, changed or not.
+ */
+static void
+sampler_round(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once, bool last)
 {
+    /* Relaxed: it tells who looks at it that the driver ends, and nothing that was written before. */
+    int state = atomic_load_explicit(&sampler->last, memory_order_relaxed);
     struct tidei_answer answer;
 
-    if (!at_once && now_ns - sampler->sampled_ns < TIDEI_TEST_LIMIT(sample_ns, SAMPLER_PERIOD_NS))
+    if (state == SAMPLER_GIVEN_UP)
         return;
+    /* Relaxed: where questions hang, this was long before somebody looks. */
+    atomic_store_explicit(&sampler->asks, true, memory_order_relaxed);
     sampler->sampled_ns = now_ns;
     pthread_mutex_lock(&sampler->lock);
+    for (size_t i = 0; last && i < sampler->device_count; i++)
+        sampler->devices[i].last.ns = 0;
+    if (state != SAMPLER_TAKEN)
+        sampler_ask_devices(sampler, &now_ns, at_once);
     for (size_t i = 0; i < sampler->watch_count; i++) {
         if (sampler_query(sampler, sampler->watches[i].resource, false, &answer))
             sampler_keep(sampler, &sampler->watches[i], answer.figures, now_ns);
     }
-    for (size_t i = 0; i < sampler->device_count; i++) {
-        if (at_once || now_ns >= sampler->devices[i].next_ns)
-            sampler_ask_device(sampler, &sampler->devices[i], now_ns);
-    }
     pthread_mutex_unlock(&sampler->lock);
+    atomic_store_explicit(&sampler->asks, false, memory_order_relaxed);
+}
+
+bool
+tidei_sampler_is_wanted(const struct tidei_sampler *sampler)
+{
+    /* Relaxed: it brings nothing with it but the wish. */
+    return atomic_load_explicit(&sampler->last, memory_order_relaxed) == SAMPLER_WANTED;
+}
+
+void
+tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once)
+{
+    if (tidei_sampler_is_wanted(sampler))
+        tidei_sampler_end(sampler, now_ns);
+    else if (at_once || now_ns - sampler->sampled_ns >= TIDEI_TEST_LIMIT(sample_ns, SAMPLER_PERIOD_NS))
+        sampler_round(sampler, now_ns, at_once, false);
 }
 
 void
 tidei_sampler_end(struct tidei_sampler *sampler, uint64_t now_ns)
 {
-    pthread_mutex_lock(&sampler->lock);
-    for (size_t i = 0; i < sampler->device_count; i++)
-        sampler->devices[i].last.ns = 0;
-    pthread_mutex_unlock(&sampler->lock);
-    tidei_sampler_sample(sampler, now_ns, true);
+    sampler_round(sampler, now_ns, true, true);
+    pthread_mutex_lock(&sampler->last_lock);
+    if (tidei_sampler_is_wanted(sampler))
+        atomic_store_explicit(&sampler->last, SAMPLER_TAKEN, memory_order_relaxed);
+    pthread_cond_broadcast(&sampler->last_taken);
+    pthread_mutex_unlock(&sampler->last_lock);
+}
+
+bool
+tidei_sampler_want(struct tidei_sampler *sampler)
+{
+    bool wanted;
+
+    pthread_mutex_lock(&sampler->last_lock);
+    wanted = atomic_load_explicit(&sampler->last, memory_order_relaxed) == SAMPLER_GOES_ON;
+    if (wanted)
+        atomic_store_explicit(&sampler->last, SAMPLER_WANTED, memory_order_relaxed);
+    pthread_mutex_unlock(&sampler->last_lock);
+    return wanted;
+}
+
+void
+tidei_sampler_wait(struct tidei_sampler *sampler, const struct timespec *until)
+{
+    int error = 0;
+
+    pthread_mutex_lock(&sampler->last_lock);
+    while (error == 0 && tidei_sampler_is_wanted(sampler))
+        error = pthread_cond_timedwait(&sampler->last_taken, &sampler->last_lock, until);
+    if (tidei_sampler_is_wanted(sampler))
+        atomic_store_explicit(&sampler->last, SAMPLER_GIVEN_UP, memory_order_relaxed);
+    pthread_mutex_unlock(&sampler->last_lock);
+}
+
+bool
+tidei_sampler_hangs(const struct tidei_sampler *sampler)
+{
+    return atomic_load_explicit(&sampler->last, memory_order_relaxed) == SAMPLER_GIVEN_UP &&
+           atomic_load_explicit(&sampler->asks, memory_order_relaxed);
 }
 
 uint32_t

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "src/resource/resource.h"
 #include "src/trace/ring/gauge.h"
@@ -71,12 +72,24 @@ void tidei_sampler_unwatch(struct tidei_sampler *sampler, struct tide_resource *
 /*
  * Query all resources if the period has passed, or with `at_once`; keep the figures that have changed. Devices are
  * asked in the same turn as the layers, less often: the driver's answer may take long, and is bought for a hundredth of
- * the time.
+ * the time. Where the last sample is wanted, this takes it. One thread at a time.
  */
 void tidei_sampler_sample(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once);
 
 /* The last sample of a process that exits: each device has one of this moment, changed or not. */
 void tidei_sampler_end(struct tidei_sampler *sampler, uint64_t now_ns);
+
+/*
+ * While the process exits and the driver still answers, another thread than the one that samples has it take the last
+ * sample, and waits for that until a time of CLOCK_MONOTONIC. Devices are asked no more afterwards, whether the answer
+ * came or not. Want returns false where the last sample was wanted before.
+ */
+bool tidei_sampler_want(struct tidei_sampler *sampler);
+bool tidei_sampler_is_wanted(const struct tidei_sampler *sampler);
+void tidei_sampler_wait(struct tidei_sampler *sampler, const struct timespec *until);
+
+/* Whether the question for the last sample has not returned: the thread that has asked may never come back. */
+bool tidei_sampler_hangs(const struct tidei_sampler *sampler);
 
 /*
  * What the watched layers said last, of at most `most`; *left_out are those for which there is no room. Returns how

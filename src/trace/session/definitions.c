@@ -176,6 +176,7 @@ tidei_recorder_watch_device(struct tidei_recorder *recorder, struct tide_resourc
         return;
     watch.device = (int32_t)device;
     definition_add_watch(recorder, &watch);
+    tidei_recorder_watches_device(watch.device);
 }
 
 void

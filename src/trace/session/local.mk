@@ -5,6 +5,7 @@ libtidemark_la_SOURCES += \
 	src/trace/session/copy.c \
 	src/trace/session/create.c \
 	src/trace/session/definitions.c \
+	src/trace/session/exit.c \
 	src/trace/session/finish.c \
 	src/trace/session/fork.c \
 	src/trace/session/late.c \

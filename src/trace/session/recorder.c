@@ -1,4 +1,4 @@
-/* Opens, shares and closes recorders; completes their traces at the end of the process. */
+/* Opens, shares and closes recorders. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -6,7 +6,6 @@
 
 #include "src/context/tag.h"
 #include "src/resource/resource.h"
-#include "src/sync/inside.h"
 #include "src/trace/database/files.h"
 #include "src/trace/ring/drops.h"
 #include "src/trace/ring/producer.h"
@@ -16,23 +15,6 @@
 #define RECORDER_RING_BYTES    ((uint64_t)1 << 20)
 #define RECORDER_BACKLOG_BYTES ((uint64_t)128 << 20)
 #define RECORDER_MODE          0600 /* a trace has the command line and the tags */
-
-/*
- * Complete the open traces when the process exits. Other threads run on until it has: what they record after the last
- * transaction stays in the ring file. The memory stays, too.
- */
-__attribute__((destructor)) static void
-recorder_at_exit(void)
-{
-    TIDEI_INSIDE(NULL);
-
-    pthread_mutex_lock(&tidei_sessions.lock);
-    for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
-        if (tidei_recorder_is_open(session))
-            tidei_writer_stop(tidei_recorder_of(session)->writer, "exit");
-    }
-    pthread_mutex_unlock(&tidei_sessions.lock);
-}
 
 /* Replace options of 0 by their defaults, and refuse invalid ones. */
 static enum tide_status

@@ -111,6 +111,12 @@ struct tidei_recorder *tidei_recorder_retain(struct tidei_recorder *recorder);
 /* Keep the trace, and remove the one it replaces. A trace that was not kept is discarded with its last reference. */
 void tidei_recorder_keep(struct tidei_recorder *recorder);
 
+/*
+ * exit.c: a device is watched, so that its driver has started: at exit() the recorders take their last samples before
+ * the driver ends.
+ */
+void tidei_recorder_watches_device(int32_t device);
+
 /* Release a reference; the last release completes the trace. */
 void tidei_recorder_release(struct tidei_recorder *recorder);
 

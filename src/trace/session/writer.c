@@ -230,7 +230,7 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
         writer->moved_ns = now;
     /* After the last event, too: a pool may release memory when a stream is synchronized. */
     quiet = now - writer->moved_ns < TIDEI_TEST_LIMIT(quiet_ns, WRITER_QUIET_NS);
-    if (quiet)
+    if (quiet || tidei_sampler_is_wanted(writer->sampler))
         tidei_sampler_sample(writer->sampler, now, false);
     if ((tidei_driver_calls_round(writer->calls, &writer->database->timeline, false) || writer->merge->count != 0 ||
          tidei_writer_has_samples(writer)) &&
@@ -277,8 +277,11 @@ writer_main(void *argument)
     bool flush = false;
 
     while (!writer_sleep(writer, pause, &flush)) {
-        if (pause != WRITER_BUSY_NS && writer_is_left(writer))
+        if (pause != WRITER_BUSY_NS && writer_is_left(writer)) {
+            /* Release: pairs with the acquire in exit.c, on whose thread the sampler's next question is. */
+            atomic_store_explicit(&writer->left, true, memory_order_release);
             break;
+        }
         if (writer->failure[0] != '\0') {
             pause = WRITER_COMMIT_NS;
             writer_look_at_faults(writer, tidei_monotonic_ns()); /* the counters of what is lost are in the file */

@@ -59,6 +59,7 @@ struct tidei_writer {
     struct tidei_gate gate; /* held while SQLite works */
 
     pthread_t thread;
+    _Atomic bool left;    /* the thread has ended, as those of the program had; it takes no more samples */
     pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t wake;
     pthread_cond_t flushed;
