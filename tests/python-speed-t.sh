@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/python.sh"
 test -e "$fake_cuda/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
-plan 22
+plan 26
 PYTHONPATH=$PYTHONPATH:$top_srcdir/tests/fake-torch:$top_srcdir/python/tests
 LD_LIBRARY_PATH=$fake_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
@@ -81,6 +81,9 @@ has_words "$said" 'FAIL broken: not measured' 'a workload that failed is not mea
 
 refused "there is no workload 'gpt9'" 'an unknown workload' --workloads=empty,gpt9
 refused '--turns: expected 1 or more' 'no turn at all' --turns=0
+refused '--seconds: expected more than 0' 'no time at all' --seconds=0
+echo 'raise ValueError("no workloads here")' >"$scratch/bad.py"
+refused '--also: bad.py: ValueError: no workloads here' 'a file of workloads that fails' --also=bad.py
 refused '--also: none.py' 'a file of workloads that is not there' --also=none.py
 
 program <<'PY'

@@ -405,8 +405,8 @@ def arguments():
     options = parser.parse_args()
     try:
         known = workloads(options.also)
-    except (OSError, KeyError, SyntaxError) as failure:
-        parser.error(f'--also: {options.also}: {failure!r}')
+    except Exception as failure:  # it is a program
+        parser.error(f'--also: {options.also}: {type(failure).__name__}: {failure}')
     wrong = [name for name in options.workloads.split(',') if name != 'empty' and name not in known]
     if wrong:
         parser.error(f'there is no workload {wrong[0]!r}')
