@@ -6,7 +6,6 @@
 #include "src/bridge/allocate.h"
 #include "src/bridge/blocks.h"
 #include "src/bridge/capture.h"
-#include "src/bridge/presence.h"
 #include "src/bridge/uses.h"
 #include "src/context/tag.h"
 #include "src/sync/inside.h"
@@ -146,7 +145,7 @@ static inline enum tide_status
 bridge_try(struct tidei_bridge_device *device, enum tidei_bridge_asker asker, size_t bytes, tide_stream stream,
            void **out, bool *retry)
 {
-    struct tidei_presence_slot *presence = tidei_presence_enter();
+    struct tidei_presence_slot *presence = tidei_presence_enter(&tidei_bridge_presence);
     /* Acquire: pairs with the release in tidei_bridge_stack_make. */
     struct tidei_bridge_stack *stack = atomic_load_explicit(&device->current[asker], memory_order_acquire);
     struct tidei_bridge_entry entry = { .bytes = bytes, .stream = stream, .stack = stack, .tag = tidei_tag_now() };
@@ -159,7 +158,7 @@ bridge_try(struct tidei_bridge_device *device, enum tidei_bridge_asker asker, si
         status = bridge_get_specially(device, &entry, out);
     else
         status = bridge_get(device, &entry, out);
-    tidei_presence_leave(presence);
+    tidei_presence_leave(&tidei_bridge_presence, presence);
     return status;
 }
 
@@ -180,7 +179,7 @@ bridge_settle(struct tidei_bridge_device *device)
 {
     struct tidei_error error;
 
-    if (!tidei_capture_is_over(device) || tidei_presence_here())
+    if (!tidei_capture_is_over(device) || tidei_presence_here(&tidei_bridge_presence))
         return;
     tidei_error_save(&error);
     /* Acquire: pairs with the release in tide_torch_begin. */
@@ -349,7 +348,7 @@ bridge_give_specially(void *pointer, struct tidei_bridge_entry *entry, tide_stre
 enum tide_status
 tidei_bridge_give_waiting(void *pointer, tide_stream stream, bool all)
 {
-    struct tidei_presence_slot *presence = tidei_presence_enter();
+    struct tidei_presence_slot *presence = tidei_presence_enter(&tidei_bridge_presence);
     struct tidei_bridge_entry entry;
     enum tide_status status = TIDE_OK;
     bool left = false;
@@ -366,7 +365,7 @@ tidei_bridge_give_waiting(void *pointer, tide_stream stream, bool all)
             bridge_put_back(pointer, &entry, false);
         left = status == TIDE_OK && (entry.flags & TIDEI_BRIDGE_LEFT) != 0;
     }
-    tidei_presence_leave(presence);
+    tidei_presence_leave(&tidei_bridge_presence, presence);
     if (left)
         tidei_bridge_stack_left(entry.stack);
     return status;
@@ -386,7 +385,7 @@ tide_bridge_deallocate(void *pointer, tide_stream stream)
         return TIDE_OK;
     if (__builtin_expect(stream == TIDE_STREAM_ALL, 0))
         return tide_error_set(TIDE_EINVAL, "bridge: TIDE_STREAM_ALL is no stream to free on");
-    presence = tidei_presence_enter();
+    presence = tidei_presence_enter(&tidei_bridge_presence);
     if (__builtin_expect(!tidei_bridge_blocks_take(pointer, &entry), 0))
         status = bridge_unknown(pointer);
     else if (__builtin_expect(entry.flags != 0 || entry.streams != NULL || entry.pool != NULL ||
@@ -397,7 +396,7 @@ tide_bridge_deallocate(void *pointer, tide_stream stream)
     } else {
         status = bridge_give(pointer, &entry, stream);
     }
-    tidei_presence_leave(presence);
+    tidei_presence_leave(&tidei_bridge_presence, presence);
     if (__builtin_expect(left, 0))
         tidei_bridge_stack_left(entry.stack);
     if (__builtin_expect(special != NULL, 0))

@@ -9,6 +9,7 @@
 #include <tidemark/bridge.h>
 
 #include "src/account/ledger.h"
+#include "src/sync/presence.h"
 
 struct tidei_bridge_stack;
 struct tidei_bridge_level;
@@ -18,7 +19,7 @@ struct tidei_bridge_pool;
 enum tidei_bridge_asker { TIDEI_BRIDGE_BLOCKS, TIDEI_BRIDGE_SEGMENTS, TIDEI_BRIDGE_ASKERS };
 
 struct tidei_bridge_device {
-    /* Read by each call, written where uses begin and end. NULL: look it up. Borrowed; see presence.h. */
+    /* Read by each call, written where uses begin and end. NULL: look it up. Borrowed; see src/sync/presence.h. */
     _Atomic(struct tidei_bridge_stack *) current[TIDEI_BRIDGE_ASKERS];
     _Atomic bool limited;          /* a limit holds */
     _Atomic uint32_t captures;     /* that have begun and not ended, or whose frees wait; capture.c */
@@ -33,6 +34,9 @@ struct tidei_bridge_device {
     uint64_t peak_bytes;              /* since the reset */
     struct tidei_bridge_level *level; /* owned; the latest push */
 };
+
+/* The threads that are within a call of the bridge; one may come from a layer of the program's within another. */
+extern struct tidei_presence tidei_bridge_presence;
 
 /* The device, whose state is made at its first use. Errors: TIDE_EINVAL (no such number), TIDE_ENOMEM. */
 enum tide_status tidei_bridge_device_get(int ordinal, struct tidei_bridge_device **out);

@@ -4,7 +4,6 @@
 #include <tidemark/driver.h>
 
 #include "src/bridge/blocks.h"
-#include "src/bridge/presence.h"
 #include "src/bridge/uses.h"
 #include "src/sync/inside.h"
 
@@ -62,8 +61,8 @@ tide_bridge_fraction(int ordinal, double share)
     /* Release: pairs with the acquire of an allocation, which sees the limit. */
     atomic_store_explicit(&device->limited, true, memory_order_release);
     /* After that no block is on its way that has not been counted and is in no map yet. */
-    if (!tidei_presence_here())
-        tidei_presence_wait();
+    if (!tidei_presence_here(&tidei_bridge_presence))
+        tidei_presence_wait(&tidei_bridge_presence);
     tidei_bridge_blocks_each(false, fraction_count, device);
     return TIDE_OK;
 }

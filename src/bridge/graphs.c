@@ -8,7 +8,6 @@
 #include "src/bridge/allocate.h"
 #include "src/bridge/blocks.h"
 #include "src/bridge/capture.h"
-#include "src/bridge/presence.h"
 #include "src/resource/resource.h"
 #include "src/sync/inside.h"
 #include "src/tables/grow.h"
@@ -47,10 +46,10 @@ static void
 graphs_empty(struct graphs_left *left)
 {
     tidei_bridge_blocks_each(false, graphs_collect, left);
-    if (tidei_presence_here())
+    if (tidei_presence_here(&tidei_bridge_presence))
         return; /* a layer's call: the pool stays, empty */
     /* A free that has found the pool before is done after that, and may have put its block back. */
-    tidei_presence_wait();
+    tidei_presence_wait(&tidei_bridge_presence);
     tidei_bridge_blocks_each(false, graphs_collect, left);
     tidei_capture_free_pool(left->pool);
 }
@@ -103,8 +102,8 @@ tide_torch_begin(int ordinal, struct tide_torch_pool id, void *filter)
         return;
     }
     /* Calls that are under way do not know of the capture, and could spoil it. */
-    if (!tidei_presence_here())
-        tidei_presence_wait();
+    if (!tidei_presence_here(&tidei_bridge_presence))
+        tidei_presence_wait(&tidei_bridge_presence);
     tidei_capture_synchronize(device);
 }
 
@@ -118,8 +117,8 @@ tide_torch_end(int ordinal, struct tide_torch_pool id)
         return;
     tidei_capture_end(device, id);
     /* A free that is under way may have seen the capture, and queues its block. */
-    if (!tidei_presence_here())
-        tidei_presence_wait();
+    if (!tidei_presence_here(&tidei_bridge_presence))
+        tidei_presence_wait(&tidei_bridge_presence);
     graphs_settle(device);
 }
 

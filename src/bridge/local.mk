@@ -12,8 +12,6 @@ libtidemark_la_SOURCES += \
 	src/bridge/fraction.c \
 	src/bridge/graphs.c \
 	src/bridge/messages.c \
-	src/bridge/presence.c \
-	src/bridge/presence.h \
 	src/bridge/torch.c \
 	src/bridge/uses.c \
 	src/bridge/uses.h

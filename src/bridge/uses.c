@@ -9,7 +9,6 @@
 #include <tidemark/stack.h>
 
 #include "src/bridge/blocks.h"
-#include "src/bridge/presence.h"
 #include "src/bridge/uses.h"
 #include "src/context/python.h"
 #include "src/stack/stack.h"
@@ -28,6 +27,8 @@ struct tidei_bridge_use {
         bool making;                      /* a thread makes it */
     } devices[TIDE_BRIDGE_DEVICES];
 };
+
+struct tidei_presence tidei_bridge_presence;
 
 /* Guards all of this file. Nothing is called while it is held. */
 static struct tidei_lock uses_lock;
@@ -51,7 +52,7 @@ uses_in_child(void)
         use->forked = true;
     for (int asker = 0; asker < TIDEI_BRIDGE_ASKERS; asker++)
         uses_defaults[asker].forked = true;
-    atomic_store_explicit(&tidei_presence.others, 0, memory_order_relaxed);
+    atomic_store_explicit(&tidei_bridge_presence.others, 0, memory_order_relaxed);
 }
 
 __attribute__((constructor)) static void
@@ -60,6 +61,7 @@ uses_start(void)
     static const struct tidei_fork_hook hook = { .child = uses_in_child };
 
     tidei_lock_init(&uses_lock);
+    tidei_presence_init(&tidei_bridge_presence);
     tidei_fork_hook_set(TIDEI_FORK_BRIDGE, &hook);
 }
 
@@ -94,7 +96,7 @@ uses_changed(void)
         struct tidei_bridge_device *device = tidei_bridge_device_known(i);
 
         for (int asker = 0; device != NULL && asker < TIDEI_BRIDGE_ASKERS; asker++)
-            atomic_store_explicit(&device->current[asker], NULL, memory_order_seq_cst); /* see presence.h */
+            atomic_store_explicit(&device->current[asker], NULL, memory_order_seq_cst); /* see src/sync/presence.h */
     }
 }
 
@@ -371,7 +373,7 @@ use_finish(struct tidei_bridge_use *use)
     do {
         left.found = 0;
         tidei_bridge_blocks_each(false, use_count_left, &left);
-        tidei_presence_wait();
+        tidei_presence_wait(&tidei_bridge_presence);
     } while (left.found != 0);
     for (int i = 0; i < TIDE_BRIDGE_DEVICES; i++) {
         if (use->devices[i].stack != NULL)
@@ -388,7 +390,7 @@ tide_bridge_end(void)
     struct tidei_bridge_use *use;
     unsigned looks = 0;
 
-    if (tidei_presence_here())
+    if (tidei_presence_here(&tidei_bridge_presence))
         return tide_error_set(TIDE_EINVAL, "bridge: a use cannot end within an allocation or a free of the bridge");
     uses_enter();
     use = uses_latest;
@@ -404,7 +406,7 @@ tide_bridge_end(void)
         uses_enter();
     }
     uses_leave();
-    tidei_presence_wait();
+    tidei_presence_wait(&tidei_bridge_presence);
     use_finish(use);
     return TIDE_OK;
 }

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "src/sync/presence.h"
+
 /* Python's PyMethodDef: a function that is made of C. */
 struct tidei_python_method {
     const char *name;
@@ -99,12 +101,14 @@ extern void (*tidei_python_at_end)(void);
 
 enum tidei_python_state tidei_python_state(void);
 
-/*
- * Between these two a thread reads frames. False: it may not. *holds: it holds the GIL, so that nothing has to be
- * undone. Finalization waits for the other threads to leave.
- */
-bool tidei_python_enter(void *thread, bool *holds);
-void tidei_python_leave(bool holds);
+struct tidei_python_reader {
+    bool holds;                       /* the GIL, so that nothing has to be undone */
+    struct tidei_presence_slot *slot; /* else: among the readers */
+};
+
+/* Between these two a thread reads frames. False: it may not. Finalization waits for threads without the GIL. */
+bool tidei_python_enter(void *thread, struct tidei_python_reader *reader);
+void tidei_python_leave(const struct tidei_python_reader *reader);
 
 /*
  * Prepare the interpreter within an allocation, if the thread runs Python code: without the GIL, and without running

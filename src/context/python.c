@@ -220,12 +220,12 @@ python_own_main(void *context)
 {
     void *thread = tidei_python.PyGILState_GetThisThreadState();
     const struct tidei_python_layout *layout = tidei_python_layout;
-    bool holds;
+    struct tidei_python_reader reader;
 
     (void)context;
-    if (thread != NULL && tidei_python_enter(thread, &holds)) {
+    if (thread != NULL && tidei_python_enter(thread, &reader)) {
         tidei_callstack_lock();
-        for (uintptr_t frame = tidei_python_first(layout, thread); holds && frame != 0;
+        for (uintptr_t frame = tidei_python_first(layout, thread); reader.holds && frame != 0;
              frame = tidei_python_pointer(frame, layout->previous)) {
             uintptr_t code = tidei_python_pointer(frame, layout->code);
 
@@ -233,7 +233,7 @@ python_own_main(void *context)
                 python_owns(code, true);
         }
         tidei_callstack_unlock();
-        tidei_python_leave(holds);
+        tidei_python_leave(&reader);
     }
     atomic_flag_clear(&python_own_pending);
     return 0;
@@ -318,8 +318,8 @@ python_walk(const struct tidei_python_layout *layout, void *thread, unsigned dep
 void
 tidei_python_walk(unsigned depth, struct tidei_python_walk *walk)
 {
+    struct tidei_python_reader reader;
     void *thread;
-    bool holds;
 
     walk->count = 0;
     if (__builtin_expect(tidei_python_state() == TIDEI_PYTHON_NONE, 0))
@@ -327,12 +327,12 @@ tidei_python_walk(unsigned depth, struct tidei_python_walk *walk)
     if (tidei_python_state() == TIDEI_PYTHON_NONE || tidei_python_state() == TIDEI_PYTHON_UNUSABLE)
         return;
     thread = tidei_python.PyGILState_GetThisThreadState();
-    if (thread == NULL || !tidei_python_enter(thread, &holds))
+    if (thread == NULL || !tidei_python_enter(thread, &reader))
         return;
     if (tidei_python_pointer((uintptr_t)thread, TIDEI_PYTHON_THREAD_INTERPRETER) ==
         (uintptr_t)tidei_python.PyInterpreterState_Main())
-        python_walk(tidei_python_layout, thread, depth, holds, walk);
-    tidei_python_leave(holds);
+        python_walk(tidei_python_layout, thread, depth, reader.holds, walk);
+    tidei_python_leave(&reader);
 }
 
 /* Where the interpreter's code lies; written once. */

@@ -9,6 +9,8 @@ libtidemark_la_SOURCES += \
 	src/sync/inside.h \
 	src/sync/lock.c \
 	src/sync/lock.h \
+	src/sync/presence.c \
+	src/sync/presence.h \
 	src/sync/slots.c \
 	src/sync/slots.h \
 	src/sync/testpoint.h \

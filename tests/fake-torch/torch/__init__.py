@@ -133,6 +133,10 @@ def empty(size, dtype=uint8, device='cuda'):
     return Tensor(size, device=int(device[5:] or 0))
 
 
+zeros = empty
+device = str
+
+
 def manual_seed(seed):
     pass
 
@@ -249,7 +253,8 @@ _C = types.SimpleNamespace()
 memory = types.SimpleNamespace(CUDAPluggableAllocator=CUDAPluggableAllocator,
                                change_current_allocator=change_current_allocator, memory_stats=memory_stats,
                                max_memory_allocated=max_memory_allocated,
-                               reset_peak_memory_stats=reset_peak_memory_stats)
+                               reset_peak_memory_stats=reset_peak_memory_stats,
+                               _record_memory_history=lambda **options: None)
 cuda = types.SimpleNamespace(
     is_available=lambda: devices > 0, get_device_name=lambda device: 'fake', synchronize=lambda: None,
     is_initialized=lambda: initialized, current_device=lambda: current, device_count=lambda: devices,

@@ -1,12 +1,10 @@
-/* Waits for the threads that are within calls of the bridge. */
+/* Waits for the threads that are within calls. */
 #include "config.h"
 
 #include <stdlib.h>
 
-#include "src/bridge/presence.h"
+#include "src/sync/presence.h"
 #include "src/sync/lock.h"
-
-struct tidei_presence tidei_presence;
 
 /* A thread has ended, or does not exist in a child of fork(): it is inside no more. */
 static void
@@ -20,16 +18,16 @@ presence_thread_left(struct tidei_slots *slots, struct tidei_slot *slot)
     atomic_store_explicit(&left->calls, (calls + 1) & ~UINT64_C(1), memory_order_release);
 }
 
-__attribute__((constructor)) static void
-presence_start(void)
+void
+tidei_presence_init(struct tidei_presence *presence)
 {
-    tidei_slots_init(&tidei_presence.slots, sizeof(struct tidei_presence_slot), presence_thread_left);
+    tidei_slots_init(&presence->slots, sizeof(struct tidei_presence_slot), presence_thread_left);
 }
 
 bool
-tidei_presence_here(void)
+tidei_presence_here(struct tidei_presence *presence)
 {
-    const struct tidei_presence_slot *mine = (const struct tidei_presence_slot *)tidei_slot_find(&tidei_presence.slots);
+    const struct tidei_presence_slot *mine = (const struct tidei_presence_slot *)tidei_slot_find(&presence->slots);
 
     return mine != NULL && mine->depth != 0;
 }
@@ -45,7 +43,7 @@ presence_wait_for(const struct tidei_presence_slot *slot, uint64_t calls)
 }
 
 void
-tidei_presence_wait(void)
+tidei_presence_wait(struct tidei_presence *presence)
 {
     struct tidei_presence_slot *first;
     unsigned looks = 0;
@@ -54,13 +52,13 @@ tidei_presence_wait(void)
      * After that, what a thread does in a call begun later follows what this one has exchanged before. Slots are never
      * freed, and new ones come before the first.
      */
-    tidei_slots_quiesce(&tidei_presence.slots);
-    first = (struct tidei_presence_slot *)tidei_presence.slots.first;
-    tidei_slots_resume(&tidei_presence.slots);
+    tidei_slots_quiesce(&presence->slots);
+    first = (struct tidei_presence_slot *)presence->slots.first;
+    tidei_slots_resume(&presence->slots);
     while (first != NULL) {
         presence_wait_for(first, atomic_load_explicit(&first->calls, memory_order_acquire));
         first = (struct tidei_presence_slot *)first->slot.next;
     }
-    while (atomic_load_explicit(&tidei_presence.others, memory_order_seq_cst) != 0)
+    while (atomic_load_explicit(&presence->others, memory_order_seq_cst) != 0)
         tidei_lock_pause(&looks);
 }
