@@ -240,6 +240,7 @@ command_tests = \
 	tests/answers-t.sh \
 	tests/any-trace-t.sh \
 	tests/bad-trace-t.sh \
+	tests/check-job-t.sh \
 	tests/check-t.sh \
 	tests/completion-t.sh \
 	tests/data-t.sh \
