@@ -77,7 +77,8 @@ job_memory_name(const struct trace *file, int64_t memory_id)
     sqlite3_stmt *row = NULL;
     char *name = NULL;
 
-    if (sql != NULL && sqlite3_prepare_v2(file->db, sql, -1, &row, NULL) == SQLITE_OK && sqlite3_step(row) == SQLITE_ROW)
+    if (sql != NULL && sqlite3_prepare_v2(file->db, sql, -1, &row, NULL) == SQLITE_OK &&
+        sqlite3_step(row) == SQLITE_ROW)
         name = strdup((const char *)sqlite3_column_text(row, 0));
     sqlite3_finalize(row);
     sqlite3_free(sql);
@@ -136,8 +137,8 @@ job_figures_read(const struct job_check *check, const struct budget *budget, str
         is_sum = memory_id == 0;
     }
     if (status == COMMAND_FINE && is_sum)
-        status = trace_each(check->file, job_figure_take, out, "SELECT rank, 0, %s, 0 FROM rank AS m ORDER BY rank",
-                            value);
+        status =
+            trace_each(check->file, job_figure_take, out, "SELECT rank, 0, %s, 0 FROM rank AS m ORDER BY rank", value);
     else if (status == COMMAND_FINE)
         status = trace_each(check->file, job_figure_take, out,
                             "SELECT rank, memory_id, %s, %s FROM rank_memory AS m JOIN rank USING (rank)"
@@ -365,7 +366,8 @@ job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct 
         const struct ranks_group *group = &ranks->groups[i];
         char since[64] = "";
 
-        if (strcmp(group->kind, ranks->kind) != 0 || !ranks_group_is_known(group) || group->bytes <= group->median_bytes)
+        if (strcmp(group->kind, ranks->kind) != 0 || !ranks_group_is_known(group) ||
+            group->bytes <= group->median_bytes)
             continue;
         if (group->has_step && group->step >= 0)
             snprintf(since, sizeof(since), ", from step %" PRId64 " on", group->step);
@@ -389,7 +391,8 @@ job_judge_growth(const struct job_check *check, const struct ranks *ranks, struc
     check_measured(out, ranks->growth_count > 0 ? (uint64_t)(growth->rank->grown_bytes - growth->median_bytes) : 0);
     out->passed = out->passed && has_steps;
     if (!has_steps)
-        check_say(out, "unknown: no rank has four whole steps; `tidemark merge --steps` says with which marks one begins");
+        check_say(out,
+                  "unknown: no rank has four whole steps; `tidemark merge --steps` says with which marks one begins");
     if (out->passed || !has_steps)
         return;
     check_say(out, "rank %" PRId64 ", %s: it grows by %s more than the median from step %" PRId64 " to %" PRId64 ", %s",
@@ -463,11 +466,12 @@ static int
 job_memories_read(const struct trace *file, struct job_memories *out)
 {
     /* The bare column beside max() is that of its row. */
-    return trace_each(file, job_take_memory, out,
-                      "SELECT memory_id, name, rank, max(peak_bytes), (SELECT max(reserved_peak_bytes) FROM rank_memory"
-                      " AS r WHERE r.memory_id = m.memory_id), (SELECT min(reserved_is_exact IS 1) FROM rank_memory AS r"
-                      " WHERE r.memory_id = m.memory_id AND r.peak_bytes > 0) FROM rank_memory AS m JOIN memory USING"
-                      " (memory_id) GROUP BY memory_id ORDER BY memory_id");
+    return trace_each(
+        file, job_take_memory, out,
+        "SELECT memory_id, name, rank, max(peak_bytes), (SELECT max(reserved_peak_bytes) FROM rank_memory"
+        " AS r WHERE r.memory_id = m.memory_id), (SELECT min(reserved_is_exact IS 1) FROM rank_memory AS r"
+        " WHERE r.memory_id = m.memory_id AND r.peak_bytes > 0) FROM rank_memory AS m JOIN memory USING"
+        " (memory_id) GROUP BY memory_id ORDER BY memory_id");
 }
 
 static void
@@ -700,9 +704,8 @@ job_check_judge(struct job_check *check, struct check_result *results)
     int status = COMMAND_FINE;
 
     for (size_t i = 0; i < budgets->count; i++)
-        results[i] = (struct check_result){
-            .budget = &budgets->list[i], .limit = budgets->list[i].limit, .is_of_job = true
-        };
+        results[i] =
+            (struct check_result){ .budget = &budgets->list[i], .limit = budgets->list[i].limit, .is_of_job = true };
     if (budgets->suppressions != NULL) {
         message("%s: the file of a job has no leaks that suppressions could fit: check the traces of its ranks",
                 check->file->path);

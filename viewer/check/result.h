@@ -14,8 +14,8 @@ struct check_result {
     const struct budget *budget; /* borrows */
     bool passed;
     bool is_of_job; /* of the ranks of a job, and not of a trace */
-    bool unknown;  /* the trace does not tell whether the budget is kept; then it has not passed */
-    uint64_t seen; /* in the unit of the budget's limit; of a baseline the peak of the trace */
+    bool unknown;   /* the trace does not tell whether the budget is kept; then it has not passed */
+    uint64_t seen;  /* in the unit of the budget's limit; of a baseline the peak of the trace */
     uint64_t limit;
     double seen_share;        /* BUDGET_FRAGMENTATION */
     char *lines[CHECK_LINES]; /* owns */
