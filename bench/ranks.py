@@ -123,7 +123,8 @@ def ask_clickhouse(folder, traces, job, ranks):
             arguments.append("@seconds")
     arguments += ["@seconds", "SELECT rank, peak_bytes FROM tidemark.layer_peak FINAL ORDER BY peak_bytes DESC LIMIT 1",
                   "@seconds", "SELECT rank, sum(size) FROM tidemark.allocation GROUP BY rank ORDER BY 2 DESC LIMIT 1",
-                  "@seconds", "SELECT table, sum(rows), sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'tidemark' GROUP BY table"]
+                  "@seconds", "SELECT table, sum(rows), sum(bytes_on_disk) FROM system.parts WHERE active AND"
+                  " database = 'tidemark' GROUP BY table"]
     status, output, wall, cpu, memory = measure(arguments)
     print("clickhouse: status %d, %.1f s, %.1f s of processors, %.0f MiB" % (status, wall, cpu, memory))
     for line in output.decode().splitlines():
