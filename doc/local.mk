@@ -1,4 +1,10 @@
 EXTRA_DIST += \
+	doc/clickhouse.md \
+	doc/clickhouse/load-job.sql \
+	doc/clickhouse/load-trace.sql \
+	doc/clickhouse/parquet.sql \
+	doc/clickhouse/questions.sql \
+	doc/clickhouse/tables.sql \
 	doc/design.md \
 	doc/json.md \
 	doc/metrics-dashboard.json \

@@ -247,6 +247,7 @@ done
 keep ranks "$scratch/job.db"
 keep ranks --limit=1 "$scratch/job.db"
 keep ranks --rank=0 "$scratch/job.db"
+keep check --max-peak=1 --max-skew=1% --max-growth=1 --no-leaks "$scratch/job.db"
 keep ranks --by=function "$scratch/job.db"
 make_trace "$scratch/alone.db" "DELETE FROM meta WHERE key = 'hostname'; INSERT INTO life VALUES (1, 1, 0, 10, 20);"
 "$tidemark" merge "$scratch/alone.db" -o "$scratch/lone.db" 2>"$scratch/err"

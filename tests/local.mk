@@ -240,7 +240,9 @@ command_tests = \
 	tests/answers-t.sh \
 	tests/any-trace-t.sh \
 	tests/bad-trace-t.sh \
+	tests/check-job-t.sh \
 	tests/check-t.sh \
+	tests/clickhouse-t.sh \
 	tests/completion-t.sh \
 	tests/data-t.sh \
 	tests/callstacks-t.sh \
@@ -286,6 +288,7 @@ command_tests = \
 	tests/watch-t.sh
 dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
+EXTRA_DIST += tests/clickhouse.js
 EXTRA_DIST += tests/metrics.py tests/metrics-clients.py tests/metrics-rules-test.yml
 EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-page.py
 EXTRA_DIST += tests/formats.py tests/json-fields.py tests/report-model.py tests/python-stacks.py

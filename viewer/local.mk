@@ -32,10 +32,10 @@ include viewer/replay/local.mk
 include viewer/recommend/local.mk
 include viewer/page/local.mk
 include viewer/report/local.mk
-include viewer/check/local.mk
 include viewer/running/local.mk
 include viewer/metrics/local.mk
 include viewer/ranks/local.mk
+include viewer/check/local.mk
 include viewer/watch/local.mk
 include viewer/commands/local.mk
 

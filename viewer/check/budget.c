@@ -13,11 +13,10 @@
 #include "viewer/base/parse.h"
 #include "viewer/check/budget.h"
 
-enum budget_scope {
-    SCOPE_NONE,
-    SCOPE_LAYER,
-    SCOPE_TAG, /* or a layer */
-};
+/* What a budget may be for a part of. */
+#define SCOPE_LAYER  1u
+#define SCOPE_TAG    2u
+#define SCOPE_MEMORY 4u /* of a job */
 
 enum budget_value {
     VALUE_NONE,
@@ -31,15 +30,18 @@ enum budget_value {
 static const struct budget_word {
     const char *word;
     enum budget_value value;
-    enum budget_scope scope;
+    unsigned scopes; /* SCOPE_* */
+    bool is_of_job;  /* a trace has nothing of it */
 } budget_words[] = {
-    { "max-peak", VALUE_SIZE, SCOPE_TAG },
-    { "max-reserved", VALUE_SIZE, SCOPE_LAYER },
-    { "max-fragmentation", VALUE_SHARE, SCOPE_LAYER },
-    { "max-allocations", VALUE_COUNT, SCOPE_TAG },
-    { "max-failures", VALUE_COUNT, SCOPE_LAYER },
-    { "no-leaks", VALUE_NONE, SCOPE_NONE },
-    { "baseline", VALUE_PATH, SCOPE_NONE },
+    { "max-peak", VALUE_SIZE, SCOPE_LAYER | SCOPE_TAG | SCOPE_MEMORY, false },
+    { "max-reserved", VALUE_SIZE, SCOPE_LAYER | SCOPE_MEMORY, false },
+    { "max-fragmentation", VALUE_SHARE, SCOPE_LAYER, false },
+    { "max-allocations", VALUE_COUNT, SCOPE_LAYER | SCOPE_TAG | SCOPE_MEMORY, false },
+    { "max-failures", VALUE_COUNT, SCOPE_LAYER | SCOPE_MEMORY, false },
+    { "no-leaks", VALUE_NONE, 0, false },
+    { "baseline", VALUE_PATH, 0, false },
+    { "max-skew", VALUE_SHARE, SCOPE_MEMORY, true },
+    { "max-growth", VALUE_SIZE, SCOPE_MEMORY, true },
 };
 
 #define BUDGET_WORDS (sizeof(budget_words) / sizeof(budget_words[0]))
@@ -56,21 +58,41 @@ budget_path(const char *path, const char *folder)
     return asprintf(&joined, "%s/%s", folder, path) < 0 ? NULL : joined;
 }
 
-/* Take "tag=NAME:" or "layer=N:" off the front of *value. */
+static const struct budget_scope {
+    const char *prefix;
+    unsigned scope;
+    size_t offset; /* of the name in struct budget */
+    const char *refusal;
+} budget_scopes[] = {
+    { "tag=", SCOPE_TAG, offsetof(struct budget, tag), "no tag was expected" },
+    { "layer=", SCOPE_LAYER, offsetof(struct budget, layer), "no layer was expected" },
+    { "memory=", SCOPE_MEMORY, offsetof(struct budget, memory), "no memory was expected" },
+};
+
+#define BUDGET_SCOPES (sizeof(budget_scopes) / sizeof(budget_scopes[0]))
+
+/* Take "tag=NAME:", "layer=N:" or "memory=NAME:" off the front of *value. */
 static const char *
 budget_take_scope(const struct budget_word *word, const char **value, struct budget *out)
 {
     const char *colon = strrchr(*value, ':');
-    bool is_tag = strncmp(*value, "tag=", 4) == 0;
-    size_t prefix = is_tag ? 4 : 6;
-    char **name = is_tag ? &out->tag : &out->layer;
+    const struct budget_scope *scope = NULL;
+    size_t prefix;
+    char **name;
 
-    if (!is_tag && strncmp(*value, "layer=", 6) != 0)
+    for (size_t i = 0; i < BUDGET_SCOPES && scope == NULL; i++) {
+        if (strncmp(*value, budget_scopes[i].prefix, strlen(budget_scopes[i].prefix)) == 0)
+            scope = &budget_scopes[i];
+    }
+    /* Any path of a baseline is one. */
+    if (scope == NULL || word->value == VALUE_PATH)
         return NULL;
-    if (word->scope == SCOPE_NONE || (is_tag && word->scope != SCOPE_TAG))
-        return is_tag ? "no tag was expected" : "no layer was expected";
+    if ((word->scopes & scope->scope) == 0)
+        return scope->refusal;
+    prefix = strlen(scope->prefix);
     if (colon == NULL || colon < *value + prefix)
         return "a colon and a limit were expected behind the name";
+    name = (char **)((char *)out + scope->offset);
     *name = strndup(*value + prefix, (size_t)(colon - *value) - prefix);
     *value = colon + 1;
     return *name != NULL ? NULL : budget_no_memory;
@@ -110,6 +132,7 @@ budget_free(struct budget *budget)
 {
     free(budget->tag);
     free(budget->layer);
+    free(budget->memory);
     free(budget->path);
 }
 
@@ -149,8 +172,8 @@ budgets_set(struct budgets *self, const char *word, const char *value, const cha
         self->suppressions = budget_path(value, folder);
         return self->suppressions != NULL ? NULL : budget_no_memory;
     }
-    return "a budget was expected: max-peak, max-reserved, max-fragmentation, max-allocations, max-failures, no-leaks"
-           " or baseline; or suppressions, even-killed or tolerance";
+    return "a budget was expected: max-peak, max-reserved, max-fragmentation, max-allocations, max-failures, no-leaks,"
+           " baseline, max-skew or max-growth; or suppressions, even-killed or tolerance";
 }
 
 /* A file that is being read. */
@@ -213,9 +236,17 @@ budget_name(const struct budget *budget, char *buffer, size_t size)
         snprintf(buffer, size, "%s tag=%s", word, budget->tag);
     else if (budget->layer != NULL)
         snprintf(buffer, size, "%s layer=%s", word, budget->layer);
+    else if (budget->memory != NULL)
+        snprintf(buffer, size, "%s memory=%s", word, budget->memory);
     else if (budget->path != NULL)
         snprintf(buffer, size, "%s %s", word, budget->path);
     else
         snprintf(buffer, size, "%s", word);
     return buffer;
+}
+
+bool
+budget_is_of_job(const struct budget *budget)
+{
+    return budget_words[budget->kind].is_of_job || budget->memory != NULL;
 }

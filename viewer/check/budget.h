@@ -26,14 +26,17 @@ enum budget_kind {
     BUDGET_FAILURES,
     BUDGET_LEAKS,
     BUDGET_BASELINE,
+    BUDGET_SKEW,   /* of a job: the highest peak over the median of the ranks */
+    BUDGET_GROWTH, /* of a job: by how much a rank may grow more than the median */
 };
 
 struct budget {
     enum budget_kind kind;
     char *tag;      /* owns; only allocations under this tag count; NULL: all */
     char *layer;    /* owns; likewise for a layer */
+    char *memory;   /* owns; of a job: only this memory counts */
     uint64_t limit; /* bytes, or a count */
-    double share;   /* BUDGET_FRAGMENTATION */
+    double share;   /* BUDGET_FRAGMENTATION, BUDGET_SKEW */
     char *path;     /* owns; BUDGET_BASELINE */
 };
 
@@ -60,5 +63,8 @@ void budgets_free(struct budgets *self);
 
 /* "max-peak tag=train/forward", in `buffer`. */
 const char *budget_name(const struct budget *budget, char *buffer, size_t size);
+
+/* Whether a trace alone has nothing that the budget could be judged by. */
+bool budget_is_of_job(const struct budget *budget);
 
 #endif

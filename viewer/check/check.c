@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/base/order.h"
 #include "viewer/base/output.h"
+#include "viewer/check/baseline.h"
 #include "viewer/check/check.h"
 #include "viewer/read/view.h"
 
@@ -50,45 +50,6 @@ struct check_job {
         struct snapshot snapshot;
     } of;
 };
-
-static void check_say(struct check_result *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Add a line to the explanation. Without memory, only that line is missing. */
-static void
-check_say(struct check_result *out, const char *format, ...)
-{
-    va_list arguments;
-    char *line = NULL;
-
-    va_start(arguments, format);
-    if (out->line_count < CHECK_LINES && vasprintf(&line, format, arguments) >= 0)
-        out->lines[out->line_count++] = line;
-    va_end(arguments);
-}
-
-/* "1.2 GiB (30.0%) over the 4 GiB allowed"; a share that would read 0.0% is left out. */
-static const char *
-check_over(const struct check_result *result, char *buffer, size_t size)
-{
-    double over_share = result->limit > 0 ? (double)(result->seen - result->limit) / (double)result->limit : 0;
-    struct output_figure over, limit;
-    char share[32] = "";
-
-    if (over_share >= 0.0005)
-        snprintf(share, sizeof(share), " (%.1f%%)", 100 * over_share);
-    snprintf(buffer, size, "%s%s over the %s allowed", output_size(&over, result->seen - result->limit), share,
-             output_size_beside(&limit, result->limit, result->seen));
-    return buffer;
-}
-
-/* Set the measured value, which passes up to the budget's limit. Returns COMMAND_FINE. */
-static int
-check_measured(struct check_result *out, uint64_t seen)
-{
-    out->seen = seen;
-    out->passed = seen <= out->limit;
-    return COMMAND_FINE;
-}
 
 static uint64_t
 peak_bytes(const void *context, uint32_t group)
@@ -464,74 +425,28 @@ baseline_begin(struct check_job *job)
 static int
 baseline_measure(struct check_job *job)
 {
-    struct check_result *out = job->result;
-    double tolerance = job->check->budgets->tolerance;
     int status = snapshot_pair(&job->before, &job->of.snapshot, &job->memories);
-    struct snapshot_worst *worst = &job->worst;
 
     if (status != COMMAND_FINE)
         return status;
-    out->passed = !snapshot_find_worst(&job->memories, tolerance, worst);
-    for (size_t i = 0; out->passed && i < job->memories.count && !out->unknown; i++)
-        out->unknown = snapshot_is_unsure(&job->memories.list[i], tolerance);
-    out->passed = out->passed && !out->unknown;
-    out->seen = worst->b_bytes;
-    out->limit = INT64_MAX;
-    if ((1 + tolerance) * (double)worst->a_bytes < (double)out->limit)
-        out->limit = worst->a_bytes + (uint64_t)(tolerance * (double)worst->a_bytes);
+    baseline_judge(&job->memories, job->check->budgets->tolerance, &job->worst, job->result);
     if (trace_verdict(&job->baseline.trace) != COMMAND_FINE)
         job->check->baseline_incomplete = true;
     return COMMAND_FINE;
-}
-
-/* Why what was reserved cannot be judged, by the trace whose figure is `most`. */
-static void
-baseline_say_unsure(const struct snapshot_memory *memory, const struct reserved_figure *most, const char *of,
-                    struct check_result *out)
-{
-    const char *prefix = memory->name != NULL ? memory->name : "reserved";
-    struct output_figure figure;
-
-    if (most->source == RESERVED_UNKNOWN)
-        check_say(out, "%s: %s does not say what was reserved", prefix, of);
-    else if (!most->is_exact)
-        check_say(out, "%s: at least %s by %s, which can miss a peak", prefix, output_size(&figure, most->peak_bytes),
-                  of);
-}
-
-static void
-baseline_explain_unknown(const struct check_job *job, struct check_result *out)
-{
-    check_say(out, "unknown: no peak is higher, but whether more was reserved cannot be told");
-    for (size_t i = 0; i < job->memories.count; i++) {
-        const struct snapshot_memory *memory = &job->memories.list[i];
-
-        if (!snapshot_is_unsure(memory, job->check->budgets->tolerance))
-            continue;
-        baseline_say_unsure(memory, &memory->a_most, "the baseline", out);
-        baseline_say_unsure(memory, &memory->b_most, "this trace", out);
-    }
 }
 
 static void
 baseline_explain(const struct check_job *job, struct check_result *out)
 {
     const struct snapshot *a = &job->before, *b = &job->of.snapshot;
-    const struct snapshot_worst *worst = &job->worst;
-    uint64_t from = worst->a_bytes, to = worst->b_bytes;
-    bool has_name = worst->memory != NULL;
+    bool has_name = job->worst.memory != NULL;
     struct output_figure figure, before, after;
     struct align align = { 0 };
     char name[GROUPS_NAME];
 
-    if (out->unknown) {
-        baseline_explain_unknown(job, out);
+    baseline_say(&job->memories, job->check->budgets->tolerance, &job->worst, out);
+    if (out->unknown)
         return;
-    }
-    check_say(out, "%s%sthe peak %sis %s: %s more than the %s of the baseline, of which %.4g%% are tolerated",
-              has_name ? worst->memory : "", has_name ? ": " : "", worst->is_reserved ? "of the reserved bytes " : "",
-              output_size_beside(&after, to, from), output_size(&figure, to - from),
-              output_size_beside(&before, from, to), 100 * job->check->budgets->tolerance);
     if (align_make(a, b, 0, &align) == COMMAND_FINE) {
         for (size_t i = 0; i < align.count && i < CHECK_CULPRITS && align_change(&align.rows[i]) != 0; i++) {
             const struct align_row *row = &align.rows[i];
@@ -592,6 +507,9 @@ check_begin(struct check_job *job)
         return leaks_begin(&job->view, by, STEPS_OFF, job->check->budgets->suppressions, 0, &job->of.leaks);
     case BUDGET_BASELINE:
         return baseline_begin(job);
+    case BUDGET_SKEW:
+    case BUDGET_GROWTH:
+        break; /* of a job: viewer/check/job-check.h */
     }
     return COMMAND_WRONG;
 }
@@ -614,6 +532,9 @@ check_measure(struct check_job *job)
         return leaks_measure(job);
     case BUDGET_BASELINE:
         return baseline_measure(job);
+    case BUDGET_SKEW:
+    case BUDGET_GROWTH:
+        break;
     }
     return COMMAND_WRONG;
 }
@@ -903,51 +824,4 @@ check_judge(struct check *check, struct check_result *results)
         status = check_judge_some(check, results + i, left < CHECK_TOGETHER ? left : CHECK_TOGETHER);
     }
     return status;
-}
-
-void
-check_free(struct check_result *result)
-{
-    for (size_t i = 0; i < result->line_count; i++)
-        free(result->lines[i]);
-    result->line_count = 0;
-}
-
-static const char *
-check_words(const struct check_result *result, uint64_t number, uint64_t other, double share, char *buffer, size_t size)
-{
-    struct output_figure figure;
-
-    switch (result->budget->kind) {
-    case BUDGET_PEAK:
-    case BUDGET_RESERVED:
-    case BUDGET_BASELINE:
-        snprintf(buffer, size, "%s", output_size_beside(&figure, number, other));
-        break;
-    case BUDGET_FRAGMENTATION:
-        snprintf(buffer, size, "%.1f%%", 100 * share);
-        break;
-    default:
-        snprintf(buffer, size, "%" PRIu64, number);
-        break;
-    }
-    return buffer;
-}
-
-const char *
-check_limit_words(const struct check_result *result, char *buffer, size_t size)
-{
-    return check_words(result, result->limit, result->seen, result->budget->share, buffer, size);
-}
-
-const char *
-check_seen_words(const struct check_result *result, char *buffer, size_t size)
-{
-    return check_words(result, result->seen, result->limit, result->seen_share, buffer, size);
-}
-
-const char *
-check_word(const struct check_result *result)
-{
-    return result->passed ? "ok" : result->unknown ? "UNKNOWN" : "FAILED";
 }

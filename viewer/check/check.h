@@ -2,22 +2,8 @@
 #ifndef VIEWER_CHECK_CHECK_H
 #define VIEWER_CHECK_CHECK_H
 
-#include "viewer/check/budget.h"
+#include "viewer/check/result.h"
 #include "viewer/read/view.h"
-
-/* The most lines that explain a failure. */
-#define CHECK_LINES 5
-
-struct check_result {
-    const struct budget *budget; /* borrows */
-    bool passed;
-    bool unknown;  /* the trace does not tell whether the budget is kept; then it has not passed */
-    uint64_t seen; /* in the unit of the budget's limit; of a baseline the peak of the trace */
-    uint64_t limit;
-    double seen_share;        /* BUDGET_FRAGMENTATION */
-    char *lines[CHECK_LINES]; /* owns */
-    size_t line_count;
-};
 
 /* The input of a check. */
 struct check {
@@ -35,17 +21,8 @@ struct check {
  */
 int check_judge(struct check *check, struct check_result *results);
 
-void check_free(struct check_result *result);
-
 /* Whether what is said of such a budget names groups, so that it matters what they are by. */
 bool check_has_groups(enum budget_kind kind);
-
-/* "ok", "FAILED" or "UNKNOWN". */
-const char *check_word(const struct check_result *result);
-
-/* The limit and the measured value as text: "4 GiB", "10.0%", "3". */
-const char *check_limit_words(const struct check_result *result, char *buffer, size_t size);
-const char *check_seen_words(const struct check_result *result, char *buffer, size_t size);
 
 /*
  * Write the results on standard output for test runners, as TAP or JUnit XML. `incomplete` is NULL or says why the

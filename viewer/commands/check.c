@@ -6,10 +6,13 @@
 #include <string.h>
 
 #include "viewer/check/check.h"
+#include "viewer/check/job-check.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/tables.h"
+#include "viewer/base/message.h"
 #include "viewer/base/output.h"
 #include "viewer/base/shown.h"
+#include "viewer/ranks/job.h"
 
 enum check_output {
     CHECK_REPORT,
@@ -18,7 +21,8 @@ enum check_output {
 };
 
 struct check_options {
-    struct option_list max_peak, max_reserved, max_fragmentation, max_allocations, max_failures, baselines, files;
+    struct option_list max_peak, max_reserved, max_fragmentation, max_allocations, max_failures, max_skew, max_growth;
+    struct option_list baselines, files;
     bool no_leaks;
     bool even_killed;
     const char *suppressions;
@@ -37,6 +41,10 @@ static const struct option_def check_option_defs[] = {
       AT(max_fragmentation), NULL, 0 },
     { "max-allocations", 0, OPTION_LIST, "N", "at most so many allocations", AT(max_allocations), NULL, 0 },
     { "max-failures", 0, OPTION_LIST, "N", "at most so many that failed", AT(max_failures), NULL, 0 },
+    { "max-skew", 0, OPTION_LIST, "SHARE", "of a job: the highest peak at most so much over the median", AT(max_skew),
+      NULL, 0 },
+    { "max-growth", 0, OPTION_LIST, "SIZE", "of a job: no rank grows by more than so much beyond the median",
+      AT(max_growth), NULL, 0 },
     { "no-leaks", 0, OPTION_FLAG, NULL, "nothing live at the end", AT(no_leaks), NULL, 0 },
     { "suppressions", 0, OPTION_TEXT, "FILE", "no leak is what fits a pattern in FILE", AT(suppressions), NULL, 0 },
     { "baseline", 0, OPTION_LIST, "TRACE", "a peak no higher than that of TRACE", AT(baselines), NULL, 0 },
@@ -157,7 +165,7 @@ check_reason(const struct check_result *result)
 static void
 check_report_row(struct report *report, const struct check_result *result)
 {
-    bool is_share = result->budget->kind == BUDGET_FRAGMENTATION;
+    bool is_share = check_is_share(result);
     char name[256], limit[64], seen[64];
     char *reason = check_reason(result);
 
@@ -191,6 +199,7 @@ check_report_cause(struct report *report, const struct check_result *result)
         check_report_line(report, "  ", result->lines[i], "");
 }
 
+/* `trace` is NULL of a job, whose ranks have an end each. */
 static void
 check_report(struct report *report, const struct trace *trace, const struct check_result *results, size_t count,
              size_t failed, size_t unknown)
@@ -212,7 +221,8 @@ check_report(struct report *report, const struct trace *trace, const struct chec
     report_field(report, "passed", NULL, REPORT_FLAG, cell_unsigned(failed + unknown == 0));
     report_field(report, "failed_count", NULL, REPORT_COUNT, cell_unsigned(failed));
     report_field(report, "unknown_count", NULL, REPORT_COUNT, cell_unsigned(unknown));
-    report_field(report, "ended", trace_is_cut(trace) ? "ended" : NULL, REPORT_TEXT, cell_text(trace_end_word(trace)));
+    report_field(report, "ended", trace != NULL && trace_is_cut(trace) ? "ended" : NULL, REPORT_TEXT,
+                 trace != NULL ? cell_text(trace_end_word(trace)) : cell_none());
     REPORT_TABLE(report, "budgets", NULL, columns);
     for (size_t i = 0; i < count; i++)
         check_report_row(report, &results[i]);
@@ -220,6 +230,29 @@ check_report(struct report *report, const struct trace *trace, const struct chec
         if (!results[i].passed)
             check_report_cause(report, &results[i]);
     }
+}
+
+/* How many results are of budgets that are broken, and of those of which it is unknown. The exit status. */
+static int
+check_count(const struct check_result *results, size_t count, size_t *failed, size_t *unknown)
+{
+    *failed = *unknown = 0;
+    for (size_t i = 0; i < count; i++) {
+        *failed += !results[i].passed && !results[i].unknown;
+        *unknown += results[i].unknown;
+    }
+    return *failed > 0 ? COMMAND_FINDING : *unknown > 0 ? COMMAND_INCOMPLETE : COMMAND_FINE;
+}
+
+/* As TAP or JUnit's XML. COMMAND_FINE, or another status after a message. */
+static int
+check_write(enum check_output output, const struct trace *trace, const struct check_result *results, size_t count,
+            const char *incomplete)
+{
+    int status = output == CHECK_TAP ? check_write_tap(trace, results, count, incomplete)
+                                     : check_write_junit(trace, results, count, incomplete);
+
+    return status == 0 ? COMMAND_FINE : trace_broken(trace, "no memory for the answer");
 }
 
 /* Print the results, and close the view. Returns the exit status. */
@@ -232,35 +265,28 @@ check_finish(struct view *view, struct report *report, const struct check_option
                              : view->trace.failed         ? "it is incomplete"
                              : !view->trace.complete      ? "it was cut off"
                                                           : NULL;
-    size_t failed = 0, unknown = 0;
-    int status;
+    size_t failed, unknown;
+    int status = check_count(results, count, &failed, &unknown), written;
 
-    for (size_t i = 0; i < count; i++) {
-        failed += !results[i].passed && !results[i].unknown;
-        unknown += results[i].unknown;
-    }
-    status = failed > 0 ? COMMAND_FINDING : unknown > 0 ? COMMAND_INCOMPLETE : COMMAND_FINE;
     if (options->output == CHECK_REPORT) {
         check_report(report, &view->trace, results, count, failed, unknown);
         status = command_finish(view, report, failed > 0 ? COMMAND_FINDING : COMMAND_FINE);
         return status == COMMAND_FINE && unknown > 0 ? COMMAND_INCOMPLETE : status;
     }
-    if ((options->output == CHECK_TAP ? check_write_tap(&view->trace, results, count, incomplete)
-                                      : check_write_junit(&view->trace, results, count, incomplete)) != 0)
-        status = trace_broken(&view->trace, "no memory for the answer");
+    written = check_write((enum check_output)options->output, &view->trace, results, count, incomplete);
+    if (written != COMMAND_FINE)
+        status = written;
     else if (trace_verdict(&view->trace) != COMMAND_FINE)
         status = COMMAND_INCOMPLETE;
     command_finish(view, report, COMMAND_WRONG);
     return output_finish(status);
 }
 
-/* Judge all budgets, print, and free what was judged. */
 static int
-check_all(const struct invocation *call, const struct budgets *budgets)
+check_trace(const struct invocation *call, const struct budgets *budgets, struct check_result *results)
 {
     const struct filter_options *filter = &call->common.filter;
     const char *path = call->arguments[0];
-    struct check_result *results = calloc(budgets->count, sizeof(*results));
     struct report report;
     struct view view;
     struct check check = {
@@ -272,13 +298,9 @@ check_all(const struct invocation *call, const struct budgets *budgets)
     };
     int status = view_open(&view, filter, path);
 
-    if (status != COMMAND_FINE) {
-        free(results);
+    if (status != COMMAND_FINE)
         return status;
-    }
     report_begin(&report, &call->common.report, "check");
-    if (results == NULL)
-        return command_finish(&view, &report, trace_broken(&view.trace, "no memory for its budgets"));
     status = check_groups(call, budgets, &view, &report);
     if (status == COMMAND_FINE)
         status = check_judge(&check, results);
@@ -289,6 +311,120 @@ check_all(const struct invocation *call, const struct budgets *budgets)
     } else {
         command_finish(&view, &report, status);
     }
+    return status;
+}
+
+/* ---- the ranks of a job ------------------------------------------------------------------------------------------ */
+
+/* The word in the file of a job for what groups are by; NULL in *out: --by was not given. */
+static int
+check_job_by(int by, const char **out)
+{
+    *out = by == GROUPS_TAG ? "tag" : by == GROUPS_FUNCTION ? "function" : by == GROUPS_CLASS ? "class" : NULL;
+    return by < 0 || *out != NULL
+               ? COMMAND_FINE
+               : command_misused(&command_check, "--by: the file of a job has groups by tag, function and class alone");
+}
+
+/* Refuse the options that choose allocations: the file of a job has none. */
+static int
+check_job_options(const struct invocation *call)
+{
+    const struct filter_options *filter = &call->common.filter;
+    const char *given = filter->layers.count > 0           ? "layer"
+                        : filter->from.kind != MOMENT_NONE ? "from"
+                        : filter->to.kind != MOMENT_NONE   ? "to"
+                        : filter->stacks.frames > 0        ? "frames"
+                        : filter->stacks.skip.count > 0    ? "skip"
+                        : filter->depth > 0                ? "depth"
+                                                           : NULL;
+
+    return given == NULL ? COMMAND_FINE
+                         : command_misused(&command_check, "--%s is for a trace, and %s is the file of a job", given,
+                                           call->arguments[0]);
+}
+
+/* Print the results. Returns the exit status. */
+static int
+check_job_finish(const struct invocation *call, const struct job_check *check, const struct check_result *results)
+{
+    const struct check_options *options = (const struct check_options *)call->own;
+    size_t count = check->budgets->count, failed, unknown;
+    int status = check_count(results, count, &failed, &unknown), looked;
+    struct report report;
+    char buffer[256];
+    const char *incomplete;
+
+    looked = job_check_lacks(check->file, buffer, sizeof(buffer), &incomplete);
+    if (looked != COMMAND_FINE)
+        return looked;
+    if (incomplete != NULL)
+        message("%s: %s", check->file->path, incomplete);
+    if (incomplete != NULL || check->baseline_incomplete)
+        status = COMMAND_INCOMPLETE;
+    if (options->output != CHECK_REPORT) {
+        int written = check_write((enum check_output)options->output, check->file, results, count, incomplete);
+
+        return output_finish(written != COMMAND_FINE ? written : status);
+    }
+    report_begin(&report, &call->common.report, "check");
+    check_report(&report, NULL, results, count, failed, unknown);
+    status = report_print(&report, status);
+    report_end(&report);
+    return status;
+}
+
+static int
+check_job(const struct invocation *call, const struct budgets *budgets, struct check_result *results)
+{
+    struct trace file;
+    struct job_check check = { .file = &file, .budgets = budgets };
+    int status = check_job_options(call);
+
+    if (status == COMMAND_FINE)
+        status = check_job_by(((const struct check_options *)call->own)->by, &check.kind);
+    if (status == COMMAND_FINE)
+        status = job_read(call->arguments[0], &file);
+    if (status != COMMAND_FINE)
+        return status;
+    status = job_check_judge(&check, results);
+    if (status == COMMAND_FINE)
+        status = check_job_finish(call, &check, results);
+    trace_close(&file);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+/* Refuse budgets of ranks where there is a trace alone. */
+static int
+check_is_trace(const struct invocation *call, const struct budgets *budgets)
+{
+    char name[256];
+
+    for (size_t i = 0; i < budgets->count; i++) {
+        if (budget_is_of_job(&budgets->list[i]))
+            return command_misused(&command_check,
+                                   "%s is for the file of a job, which `tidemark merge` makes: %s is none",
+                                   budget_name(&budgets->list[i], name, sizeof(name)), call->arguments[0]);
+    }
+    return COMMAND_FINE;
+}
+
+/* Judge all budgets, print, and free what was judged. */
+static int
+check_all(const struct invocation *call, const struct budgets *budgets)
+{
+    struct check_result *results = calloc(budgets->count, sizeof(*results));
+    bool is_job = job_look(call->arguments[0]) == JOB_FILE_JOB;
+    int status = is_job ? COMMAND_FINE : check_is_trace(call, budgets);
+
+    if (results == NULL) {
+        message("%s: no memory for its budgets", call->arguments[0]);
+        return COMMAND_WRONG;
+    }
+    if (status == COMMAND_FINE)
+        status = is_job ? check_job(call, budgets, results) : check_trace(call, budgets, results);
     for (size_t i = 0; i < budgets->count; i++)
         check_free(&results[i]);
     free(results);
@@ -309,16 +445,18 @@ check_run(struct invocation *call)
 
 const struct command command_check = {
     .name = "check",
-    .arguments = "BUDGET ... TRACE",
-    .purpose = "Whether a trace keeps to its budgets; 1 where it does not",
+    .arguments = "BUDGET ... TRACE|JOB",
+    .purpose = "Whether a trace, or each rank of a job, keeps to its budgets; 1 where not",
     .help = "\n"
             "A budget of a part of the allocations has layer=N: or tag=TAG: before its limit, as in\n"
             "--max-peak=tag=train/forward:2GiB; where tags have no meaning, layers alone. All may be\n"
             "given several times. Each stack and kind of memory has to keep to --max-peak,\n"
             "--max-reserved, --max-fragmentation and --baseline by itself. What is said of a budget\n"
-            "names groups: --by, --frames and --skip say of what. Exit status: 0 all are kept, 1 one\n"
-            "is not, 2 wrong use, 3 the trace is incomplete or does not tell, as whether a program\n"
-            "that was killed has leaks.\n",
+            "names groups: --by, --frames and --skip say of what. JOB is the file of a job, which\n"
+            "`tidemark merge` makes: each of its ranks has to keep to the budgets by itself, and those\n"
+            "of one kind of memory have memory=NAME: before their limit. Exit status: 0 all are kept,\n"
+            "1 one is not, 2 wrong use, 3 the trace is incomplete or does not tell, as whether a\n"
+            "program that was killed has leaks.\n",
     .options = check_option_defs,
     COMMAND_OWN(struct check_options, .by = -1, .output = CHECK_REPORT),
     .common = OPTIONS_REPORT | OPTIONS_WINDOW | OPTIONS_STACKS,

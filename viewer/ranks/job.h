@@ -13,8 +13,7 @@
 #include "src/trace/database/insert.h"
 #include "viewer/read/trace.h"
 
-#define JOB_FORMAT         2
-#define JOB_APPLICATION_ID 0x5449444a /* "TIDJ" */
+#define JOB_FORMAT 2
 
 /* Each table with the number of its columns. */
 /* clang-format off */

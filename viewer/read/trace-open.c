@@ -95,6 +95,9 @@ schema_check_version(const struct trace *trace)
 
     if (status != COMMAND_FINE)
         return status;
+    if (number == JOB_APPLICATION_ID)
+        return trace_broken(trace,
+                            "it is the file of a job, and no trace: `tidemark ranks` and `tidemark check` read it");
     if (number != TIDEI_TRACE_APPLICATION_ID)
         return trace_broken(trace, "no Tidemark trace, but another program's SQLite file");
     status = schema_check(trace, "meta", "key value");

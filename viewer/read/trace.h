@@ -9,6 +9,9 @@
 
 #include <tidemark/status.h>
 
+/* Of the file of a job, which is no trace (viewer/ranks/job.h): "TIDJ". */
+#define JOB_APPLICATION_ID 0x5449444a
+
 struct scan_share;
 
 /* How the recording ended. */

@@ -1,0 +1,164 @@
+# What `tidemark merge` and `tidemark ranks` take for many ranks, and whether they find what was planted, to the byte:
+# python3 bench/ranks.py TIDEMARK MAKE-TRACE RANKS ALLOCATIONS [FOLDER]
+# Where CHDB names the folder with node_modules/chdb, the same is loaded into ClickHouse and asked there.
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+
+STEPS = 100
+SKEWED, LEAKING, FAILING = 3, 5, 7
+TAGS = 8
+
+
+def make(make_trace, path, allocations, plant):
+    """A trace of 100 steps, in each of which blocks come, and go in the reverse order."""
+    each = allocations // STEPS
+    length = 1000 * each
+    plants = {
+        "skew": "UPDATE allocation SET size = size + size / 10 WHERE tag_id = 5 AND allocation_id > 11 * %d;" % each,
+        "leak": "UPDATE allocation SET size = 512, free_ns = NULL, free_duration_ns = NULL, free_thread_id = NULL, free_stream_id ="
+        " NULL WHERE allocation_id %% %d = 1;" % each,
+        "failure": "INSERT INTO refused VALUES (%d, 1, 123456789, %d);" % (allocations + 1, (STEPS + 1) * length + 500),
+        "none": "",
+    }
+    subprocess.run([make_trace, path, f"""
+        INSERT INTO meta VALUES ('rank', 0), ('world_size', 1), ('job', 'bench'), ('trace_id', 1), ('ended', 'closed');
+        INSERT INTO tag WITH RECURSIVE t(t) AS (SELECT 1 UNION ALL SELECT t + 1 FROM t WHERE t < {TAGS})
+            SELECT t, NULL, 'tag ' || t FROM t;
+        INSERT INTO mark WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < {STEPS + 1})
+            SELECT s * {length}, 1, 'mark', 'step ' || s, NULL FROM s;
+        INSERT INTO allocation(allocation_id, layer_id, address, size, alignment, status, alloc_ns, alloc_duration_ns,
+            alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, free_stream_id, tag_id)
+        WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < {allocations} - 1)
+            SELECT n + 1, 1, 4096 + 4194304 * (n % {each}), 512 * (1 + n * 7919 % 4096), 256, 0,
+                (1 + n / {each}) * {length} + 400 * (n % {each}) + 100, 10, 1, 1,
+                (2 + n / {each}) * {length} - 400 * (n % {each}) - 100, 10, 1, 1, 1 + n % {TAGS} FROM n;
+        {plants[plant]}"""], check=True)
+
+
+def planted(path, sql):
+    with sqlite3.connect(path) as db:
+        return db.execute(sql).fetchone()
+
+
+def measure(arguments):
+    """The status, the output, the seconds, the processor's seconds and the MiB of the largest process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.monotonic()
+    done = subprocess.run(arguments, stdout=subprocess.PIPE)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (done.returncode, done.stdout, time.monotonic() - begin,
+            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss / 1024)
+
+
+def make_ranks(make_trace, folder, ranks, allocations):
+    names = {SKEWED: "skew", LEAKING: "leak", FAILING: "failure"}
+    bases = {}
+    for plant in ("none", "skew", "leak", "failure"):
+        bases[plant] = os.path.join(folder, plant + ".base")
+        make(make_trace, bases[plant], allocations, plant)
+    traces = os.path.join(folder, "traces")
+    os.mkdir(traces)
+    for rank in range(ranks):
+        path = os.path.join(traces, "rank-%d.db" % rank)
+        shutil.copyfile(bases[names.get(rank, "none")], path)
+        db = sqlite3.connect(path)
+        db.execute("PRAGMA synchronous = OFF")
+        for key, value in (("rank", rank), ("world_size", ranks), ("trace_id", 1000 + rank)):
+            db.execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
+        db.commit()
+        db.close()
+    return bases, traces
+
+
+def peak(path, each):
+    """What is live in the middle of the step with the highest peak: in all, and of tag 5."""
+    return planted(path, "SELECT sum(size), sum(size) FILTER (WHERE tag_id = 5) FROM allocation GROUP BY"
+                   " (allocation_id - 1) / %d ORDER BY 1 DESC LIMIT 1" % each)
+
+
+def judge(answer, bases, allocations):
+    each = allocations // STEPS
+    highest, median = peak(bases["skew"], each), peak(bases["none"], each)
+    leaked = planted(bases["leak"], "SELECT sum(size) FROM allocation WHERE free_ns IS NULL AND allocation_id > %d" % each)[0]
+    group = next(group for group in answer["groups"] if group["kind"] == "tag")
+    growth = answer["growth"][0] if answer["growth"] else {}
+    failed = answer["failed"][0] if answer["failed"] else {}
+    found = [
+        ("the rank with the highest peak", answer["highest_rank"], SKEWED),
+        ("the tag", group["name"], "tag 5"),
+        ("the step", group["from_step"], 12),
+        ("the highest peak", answer["highest_bytes"], highest[0]),
+        ("the median", answer["median_bytes"], median[0]),
+        ("the excess", group["over_median_bytes"], highest[1] - median[1]),
+        ("the rank that grows", growth.get("rank"), LEAKING),
+        ("by how much", growth.get("grown_bytes"), leaked),
+        ("the rank with the failure", failed.get("first_rank"), FAILING),
+        ("its size", failed.get("size"), 123456789),
+    ]
+    for what, seen, wanted in found:
+        if seen != wanted:
+            print("NOT FOUND: %s: %s, and not %s" % (what, seen, wanted))
+    return all(seen == wanted for _, seen, wanted in found)
+
+
+def ask_clickhouse(folder, traces, job, ranks):
+    """Load and ask by the files of doc/clickhouse. Prints the times, and what the first and the last question say."""
+    top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    sql = os.path.join(top, "doc", "clickhouse")
+    store = os.path.join(folder, "store")
+    arguments = ["node", os.path.join(top, "tests", "clickhouse.js"), store, os.path.join(sql, "tables.sql"), "run=bench",
+                 "@seconds", "job_file=" + job, os.path.join(sql, "load-job.sql"), "@seconds", "memory=sim",
+                 os.path.join(sql, "questions.sql"), "@seconds"]
+    for rank in range(ranks):
+        arguments += ["rank=%d" % rank, "trace=" + os.path.join(traces, "rank-%d.db" % rank),
+                      os.path.join(sql, "load-trace.sql")]
+        if rank % 64 == 63:
+            arguments.append("@seconds")
+    arguments += ["@seconds", "SELECT rank, peak_bytes FROM tidemark.layer_peak FINAL ORDER BY peak_bytes DESC LIMIT 1",
+                  "@seconds", "SELECT rank, sum(size) FROM tidemark.allocation GROUP BY rank ORDER BY 2 DESC LIMIT 1",
+                  "@seconds", "SELECT table, sum(rows), sum(bytes_on_disk) FROM system.parts WHERE active AND"
+                  " database = 'tidemark' GROUP BY table"]
+    status, output, wall, cpu, memory = measure(arguments)
+    print("clickhouse: status %d, %.1f s, %.1f s of processors, %.0f MiB" % (status, wall, cpu, memory))
+    for line in output.decode().splitlines():
+        if line and line != "--":
+            print("  " + (line if len(line) < 120 else line[:117] + "..."))
+
+
+def main():
+    tidemark, make_trace = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    ranks, allocations = int(sys.argv[3]), int(sys.argv[4])
+    folder = tempfile.mkdtemp(prefix="bench-ranks-", dir=sys.argv[5] if len(sys.argv) > 5 else None)
+    try:
+        bases, traces = make_ranks(make_trace, folder, ranks, allocations)
+        size = sum(os.path.getsize(os.path.join(traces, name)) for name in os.listdir(traces))
+        print("%d ranks x %d allocations, traces of %.1f GiB" % (ranks, allocations, size / 2**30), flush=True)
+        job = os.path.join(folder, "job.db")
+        status, _, wall, cpu, memory = measure([tidemark, "merge", traces, "-o", job])
+        print("merge: status %d, %.1f s, %.1f s of processors (%.2f us an allocation), %.0f MiB a process; file %.1f MiB"
+              % (status, wall, cpu, 1e6 * cpu / ranks / allocations, memory, os.path.getsize(job) / 2**20), flush=True)
+        least = None
+        for _ in range(5):
+            status, output, wall, cpu, memory = measure([tidemark, "ranks", "--json", job])
+            least = (wall, cpu) if least is None or cpu < least[1] else least
+        print("ranks: status %d, %.0f ms, %.0f ms of a processor" % (status, 1e3 * least[0], 1e3 * least[1]))
+        _, _, wall, cpu, _ = measure([tidemark, "check", "--max-skew=100%", "--max-failures=1", "--max-peak=1TiB", job])
+        print("check: %.0f ms, %.0f ms of a processor" % (1e3 * wall, 1e3 * cpu))
+        good = judge(json.loads(output), bases, allocations)
+        print("all that was planted is found, to the byte" if good else "not all that was planted is found")
+        if "CHDB" in os.environ:
+            sys.stdout.flush()
+            ask_clickhouse(folder, traces, job, ranks)
+        return 0 if good else 1
+    finally:
+        shutil.rmtree(folder)
+
+
+sys.exit(main())

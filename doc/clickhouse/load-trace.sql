@@ -1,0 +1,44 @@
+-- Loads the allocations of a trace: {trace:String} is its path, {run:String} names the run, {rank:UInt32} its rank.
+-- Loading it again replaces it. Of nested logs the outermost has each request of the program once.
+INSERT INTO tidemark.allocation
+WITH RECURSIVE
+edge AS
+(
+    SELECT toInt64(layer_id) AS layer_id, toInt64(upstream_layer_id) AS below
+    FROM sqlite({trace:String}, 'layer') WHERE upstream_layer_id IS NOT NULL
+    UNION ALL
+    SELECT toInt64(layer_id), toInt64(upstream_layer_id) FROM sqlite({trace:String}, 'layer_bin')
+),
+covered AS
+(
+    SELECT e.below AS layer_id FROM edge AS e
+    JOIN sqlite({trace:String}, 'layer') AS l ON l.layer_id = e.layer_id WHERE l.kind = 'log'
+    UNION ALL
+    SELECT e.below FROM covered AS c JOIN edge AS e ON e.layer_id = c.layer_id
+),
+path AS
+(
+    SELECT toInt64(tag_id) AS tag_id, name AS tag FROM sqlite({trace:String}, 'tag') WHERE parent_tag_id IS NULL
+    UNION ALL
+    SELECT toInt64(t.tag_id), concat(p.tag, '/', t.name)
+    FROM path AS p JOIN sqlite({trace:String}, 'tag') AS t ON t.parent_tag_id = p.tag_id
+)
+SELECT {run:String}, {rank:UInt32}, a.allocation_id, a.layer_id, a.address, a.size, a.status, coalesce(p.tag, ''),
+    a.callstack_id, a.alloc_ns, a.alloc_duration_ns, a.alloc_thread_id, a.alloc_stream_id, a.free_ns
+FROM sqlite({trace:String}, 'allocation') AS a
+LEFT JOIN path AS p ON p.tag_id = a.tag_id
+WHERE a.layer_id NOT IN (SELECT layer_id FROM covered);
+
+INSERT INTO tidemark.layer_peak
+SELECT l.run, l.rank, l.layer_id, l.peak_bytes, l.peak_ns, a.allocations, a.live_end_bytes
+FROM
+(
+    SELECT run, rank, layer_id, max(live_bytes) AS peak_bytes, argMax(ns, (live_bytes, -ns)) AS peak_ns
+    FROM tidemark.live WHERE run = {run:String} AND rank = {rank:UInt32} GROUP BY run, rank, layer_id
+) AS l
+JOIN
+(
+    SELECT layer_id, count() AS allocations, sumIf(size, free_ns IS NULL) AS live_end_bytes
+    FROM tidemark.allocation FINAL
+    WHERE run = {run:String} AND rank = {rank:UInt32} AND status = 0 GROUP BY layer_id
+) AS a ON a.layer_id = l.layer_id;

@@ -1,0 +1,141 @@
+# Tests `tidemark check` on the file of a job: each rank has to keep to the budgets, and the one that does not is named.
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+unset TIDEMARK_STACK
+test -n "$SQLITE3" || skip_all 'there is no sqlite3 command'
+
+# make_rank FILE RANK [SQL]: a rank of 8 with 20 steps of an activation each. Rank 3 has 10% more of it from step 12 on,
+# rank 5 leaks 64 bytes a step.
+make_rank() {
+    skew=0 leak=0
+    test "$2" -eq 3 && skew=600000
+    test "$2" -eq 5 && leak=64
+    "$top_builddir/tests/make-trace" "$1" "
+        INSERT INTO meta VALUES ('rank', $2), ('world_size', 8), ('job', 'nightly'), ('trace_id', 1000 + $2),
+            ('ended', 'closed');
+        INSERT INTO tag VALUES (1, NULL, 'parameters'), (2, NULL, 'activation'), (3, NULL, 'other');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 20) SELECT s FROM s;
+        INSERT INTO mark SELECT s * 1000000, 1, 'mark', 'step ' || s, NULL FROM n;
+        INSERT INTO life VALUES (1, 1, 5000000, 10, 30000000);
+        INSERT INTO life SELECT s * 10, 1, 1000000 + iif(s >= 12, $skew, 0), s * 1000000 + 100, s * 1000000 + 900000 FROM n;
+        INSERT INTO life SELECT s * 10 + 2, 1, $leak, s * 1000000 + 400, NULL FROM n WHERE $leak > 0;
+        UPDATE allocation SET tag_id = CASE WHEN allocation_id = 1 THEN 1 WHEN allocation_id % 10 = 0 THEN 2 ELSE 3 END;
+        $3" || exit 99
+}
+
+merge() {
+    "$tidemark" merge "$@" >/dev/null 2>&1
+}
+
+check() {
+    "$tidemark" check "$@" >"$scratch/out" 2>"$scratch/err"
+    echo $?
+}
+
+plan 41
+folder=$scratch/traces
+job=$scratch/job.db
+mkdir "$folder"
+for rank in 0 1 2 3 4 5 6; do make_rank "$folder/rank-$rank.db" $rank; done
+make_rank "$folder/rank-7.db" 7 'INSERT INTO refused VALUES (9999, 1, 123456789, 15000500);'
+merge "$folder" -o "$job" || exit 99
+memory=$("$SQLITE3" -readonly "$job" 'SELECT name FROM memory')
+
+# Each budget at its limit, and one beyond it.
+is "$(check --max-peak=6600000 --max-allocations=41 --max-failures=1 --max-skew=10% --max-growth=1152 "$job") $(cat "$scratch/err")" \
+    '0 ' 'a job exactly at every limit passes'
+is "$(check --max-peak=6599999 "$job")" 1 'a job of which one rank has a peak of a byte too many is a finding'
+has_words "$(cat "$scratch/out")" "rank 3, $memory: the peak is 6600000 B, 1 B over the 6599999 B allowed" \
+    'check names the rank whose peak is too high, and by how much'
+has_words "$(cat "$scratch/out")" 'tag parameters has 4.77 MiB of it (75.8%); without it the peak is 1.53 MiB' \
+    'check says what the rank has at its peak'
+has_words "$(cat "$scratch/out")" "more: tidemark ranks --rank=3 $job" 'check names the command that says more of the rank'
+is "$(check --max-peak=5999999 "$job") $(grep '8 ranks have more' "$scratch/out")" '1   8 ranks have more than is allowed: 3, 5, 0, 1, 2, 4, 6, 7' \
+    'check names all ranks whose peaks are too high, the worst first'
+is "$(check --max-skew=9.9% "$job")" 1 'a job with a higher skew than is allowed is a finding'
+has_words "$(cat "$scratch/out")" "rank 3, $memory: the peak is 6.29 MiB, 10% over the median of 5.72 MiB" \
+    'check names the rank that is furthest over the median'
+has_words "$(cat "$scratch/out")" 'tag activation: 585.9 KiB more than the median, from step 12 on' \
+    'check says in which group that rank has more than the median, and since which step'
+is "$(check --max-growth=1K "$job")" 1 'a job with a rank that grows beyond the median is a finding'
+has_words "$(cat "$scratch/out")" "rank 5, $memory: it grows by 1.12 KiB more than the median from step 1 to 19, 128 B (12.5%) over the 1 KiB allowed" \
+    'check names the rank that grows, by how much and in which steps'
+has_words "$(cat "$scratch/out")" 'tag other has 1.12 KiB of it' 'check says in which group that rank grows'
+is "$(check --max-allocations=40 "$job")" 1 'a job of which one rank makes too many allocations is a finding'
+has_words "$(cat "$scratch/out")" 'rank 5: 41 allocations, 1 more than 40' 'check names the rank with too many allocations'
+is "$(check --max-failures=0 "$job") $(grep -c 'rank 7: 1 allocation failed, 1 more than 0' "$scratch/out")" '1 1' \
+    'check names the rank with too many failures'
+has_words "$(cat "$scratch/out")" 'the first for the cause limit, one of 1, is of 117.7 MiB after 15' 'check says why its allocation failed'
+is "$(check --no-leaks "$job") $(grep -c "rank 5, $memory: 1.25 KiB are live at the end" "$scratch/out")" '1 1' \
+    'a job of which one rank has live memory at the end is a finding, and the rank is named'
+is "$(check --max-reserved=1GiB "$job") $(grep -c 'UNKNOWN  *max-reserved' "$scratch/out")" '3 1' \
+    'what was reserved is unknown where the traces do not tell it'
+is "$(check --max-peak="memory=$memory:6600000" --max-peak="memory=$memory:6599999" "$job") $(grep -c '^FAILED' "$scratch/out")" '1 1' \
+    'a budget may be for one memory'
+
+# A file of budgets, JSON and the forms of test runners.
+printf 'max-skew 1%%\nmax-growth 0\nmax-peak 1GiB\n' >"$scratch/budget"
+is "$(check --budget="$scratch/budget" --json "$job")" 1 'a file of budgets has those of ranks, too'
+is "$("$SQLITE3" :memory: "SELECT json_extract(t, '\$.failed_count'), json_extract(t, '\$.ended'), json_extract(t, '\$.budgets[0].limit_share'),
+    json_extract(t, '\$.budgets[0].seen_share'), json_extract(t, '\$.budgets[1].seen'), json_extract(t, '\$.budgets[2].seen') FROM
+    (SELECT CAST(readfile('$scratch/out') AS TEXT) AS t)")" '2||0.01|0.1|1152|6600000' 'JSON has the figures of each budget'
+is "$(check --tap --budget="$scratch/budget" "$job") $(grep -v '^#' "$scratch/out" | tr '\n' '|')" \
+    '1 1..3|not ok 1 - max-skew: 10.0% of 1.0% allowed|not ok 2 - max-growth: 1.12 KiB of 0 B allowed|ok 3 - max-peak: 6.29 MiB of 1 GiB allowed|' \
+    '--tap has a test for each budget of a job'
+is "$(check --junit --budget="$scratch/budget" "$job") $(grep -c 'tests="3" failures="2"' "$scratch/out")" '1 1' \
+    '--junit has a test for each budget of a job'
+is "$(check --max-peak=1 --by=class "$job") $(grep -c 'class .* has .* of it' "$scratch/out")" '1 2' '--by says what groups are by'
+
+# Against the job of before.
+mkdir "$scratch/before"
+for rank in 0 1 2 3 4 5 6 7; do make_rank "$scratch/before/rank-$rank.db" $rank 'UPDATE allocation SET size = min(size, 1000000) WHERE tag_id = 2;'; done
+merge "$scratch/before" -o "$scratch/before.db" || exit 99
+is "$(check --baseline="$job" "$scratch/before.db") $(cat "$scratch/err")" '0 ' 'a job with lower peaks than its baseline passes'
+is "$(check --baseline="$scratch/before.db" "$job")" 1 'a job with a higher peak than its baseline is a finding'
+has_words "$(cat "$scratch/out")" "$memory: the highest peak is 6.29 MiB: 584.7 KiB more than the 5.72 MiB of the baseline, of which 0% are tolerated" \
+    'check says by how much the highest peak exceeds that of the baseline'
+has_words "$(cat "$scratch/out")" 'tag activation: +585.9 KiB at the peak, from 976.6 KiB to 1.53 MiB' \
+    'check says in which group the highest rank has more than that of the baseline'
+is "$(check --baseline="$scratch/before.db" --tolerance=10% "$job")" 0 'a job within the tolerance passes'
+is "$(check --baseline="$folder/rank-0.db" "$job") $(grep -c 'it is no file of a job' "$scratch/err")" '2 1' \
+    'a trace is no baseline of a job'
+
+# What is missing, or not known.
+rm "$folder/rank-2.db"
+merge "$folder" -o "$scratch/fewer.db"
+is "$(check --max-peak=1GiB "$scratch/fewer.db") $(cat "$scratch/err")" "3 $scratch/fewer.db: ranks are missing: 2" \
+    'a job of which a rank is missing does not pass, and the rank is named'
+is "$(check --tap --max-peak=1GiB "$scratch/fewer.db") $(tail -n 2 "$scratch/out" | tr '\n' '|')" \
+    '3 not ok 2 - the recording is complete|#   ranks are missing: 2|' 'with --tap a job of which a rank is missing is one more failed test'
+mkdir "$scratch/killed"
+for rank in 0 1; do make_rank "$scratch/killed/rank-$rank.db" $rank "UPDATE meta SET value = 2 WHERE key = 'world_size';
+    UPDATE meta SET value = 'recovered' WHERE key = 'ended' AND $rank = 1; UPDATE allocation SET free_ns = NULL WHERE tag_id = 1 AND $rank = 1;"; done
+merge "$scratch/killed" -o "$scratch/killed.db"
+is "$(check --no-leaks "$scratch/killed.db") $(grep -c "unknown: rank 1, .* did not come to its end" "$scratch/out")" '3 1' \
+    'whether a rank that was killed has leaks is unknown'
+is "$(check --no-leaks --even-killed "$scratch/killed.db") $(grep -c "rank 1, .*: 4.77 MiB are live" "$scratch/out")" '1 1' \
+    '--even-killed judges a rank that was killed, too'
+mkdir "$scratch/plain"
+"$top_builddir/tests/make-trace" "$scratch/plain/rank-0.db" "INSERT INTO life VALUES (1, 1, 100, 10, NULL);" || exit 99
+merge "$scratch/plain" -o "$scratch/plain.db"
+is "$(check --max-growth=1 "$scratch/plain.db") $(grep -c 'unknown: no rank has four whole steps' "$scratch/out")" '3 1' \
+    'growth is unknown where the traces have no steps'
+
+# Wrong use.
+is "$(check --max-skew=1% "$folder/rank-0.db") $(head -n 1 "$scratch/err")" \
+    "2 tidemark check: max-skew is for the file of a job, which \`tidemark merge\` makes: $folder/rank-0.db is none" \
+    'a budget of ranks is wrong use with a trace'
+is "$(check --max-skew=5 "$job") $(check --max-skew "$job") $(check --max-growth=x "$job") $(check --max-peak=memory=none:1 "$job") $(
+    check --max-skew=tag=a:1% "$job") $(check --max-peak=memory=1 "$job")" '2 2 2 2 2 2' 'missing and wrong values are errors'
+is "$(check --max-peak=1 --baseline="$job" "$folder/rank-0.db") $(cat "$scratch/err")" \
+    "2 $job: it is the file of a job, and no trace: \`tidemark ranks\` and \`tidemark check\` read it" \
+    'a job is no baseline of a trace, and the message says what reads it'
+is "$(check --max-fragmentation=1% "$job") $(cat "$scratch/err")" \
+    "2 $job: the file of a job cannot tell max-fragmentation: check the traces of its ranks" \
+    'a budget of which the file of a job says nothing is an error'
+is "$(check --max-peak=tag=activation:1 "$job") $(check --max-peak=layer=1:1 "$job") $(check --no-leaks --suppressions="$scratch/budget" "$job") $(
+    check --max-peak=1 --from=1s "$job") $(check --max-peak=1 --by=thread "$job")" '2 2 2 2 2' \
+    'scopes, suppressions, filters and groups that the file of a job does not have are errors'
+"$SQLITE3" "$job" 'UPDATE rank_memory SET peak_bytes = -9223372036854775807 WHERE rank = 4'
+is "$(check --max-peak=1GiB "$job") $(cat "$scratch/err")" "2 $job: it has figures that cannot be" 'check refuses figures that cannot be'
+done_testing

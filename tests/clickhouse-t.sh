@@ -1,0 +1,86 @@
+# Tests doc/clickhouse: the tables, the loading and the questions run in ClickHouse, and answer what `tidemark ranks` does.
+# CHDB names the folder with node_modules/chdb, which is ClickHouse as a library: npm install chdb@3.4.0
+. "$top_srcdir/tests/tap.sh"
+tidemark=${TIDEMARK:-$top_builddir/tidemark}
+unset TIDEMARK_STACK
+test -n "$SQLITE3" || skip_all 'there is no sqlite3 command'
+command -v node >/dev/null || skip_all 'there is no node'
+test -d "${CHDB:-none}/node_modules/chdb" ||
+    skip_all 'there is no ClickHouse: CHDB names no folder with node_modules/chdb (npm install chdb@3.4.0)'
+sql=$top_srcdir/doc/clickhouse
+
+# make_rank RANK: of 9 with 20 random steps; rank 3 has 10% more of a tag from step 12 on, rank 5 leaks, rank 7 has a
+# failure. Times are the same now and then, and some lives have none.
+seed=$(date +%s)
+echo "# seed $seed"
+make_rank() {
+    "$top_builddir/tests/make-trace" "$scratch/traces/rank-$1.db" "
+        INSERT INTO meta VALUES ('rank', $1), ('world_size', 9), ('job', 'nightly'), ('trace_id', 1000 + $1), ('ended', 'closed');
+        INSERT INTO tag VALUES (1, NULL, 'model'), (2, 1, 'weights'), (3, 1, 'activation'), (4, NULL, 'other');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 2000) SELECT s FROM s;
+        INSERT INTO mark SELECT s * 1000, 1, 'mark', 'step ' || s, NULL FROM n WHERE s <= 20;
+        INSERT INTO life VALUES (1, 1, 20000000, 10, NULL);
+        INSERT INTO life SELECT s + 1, 1, 1000 + (s * 7919 + $1 * 104729 + $seed) % 5000, 1000 + 10 * (s - 1) - s % 2 * 5,
+            iif($1 = 5 AND s % 100 = 7, NULL, 1000 + 10 * (s - 1) + (s * 31 + $seed) % 8 * 10) FROM n;
+        INSERT INTO refused SELECT 3000, 1, 123456789, 22000 WHERE $1 = 7;
+        UPDATE allocation SET tag_id = CASE WHEN allocation_id = 1 THEN 2 WHEN allocation_id % 3 THEN 3 ELSE 4 END;
+        UPDATE allocation SET size = size + 1000000 WHERE $1 = 3 AND tag_id = 3 AND allocation_id > 1102;" || exit 99
+}
+
+# part FROM: the rows of the question of this number, one to a line.
+part() {
+    "$AWK" -v wanted="$1" 'BEGIN { part = 1 } /^--$/ { part++; next } part == wanted && NF' "$scratch/answers"
+}
+
+plan 11
+mkdir "$scratch/traces"
+for rank in 0 1 2 3 4 5 6 7 8; do make_rank $rank; done
+job=$scratch/job.db
+"$tidemark" merge "$scratch/traces" -o "$job" || exit 99
+memory=$("$SQLITE3" -readonly "$job" 'SELECT name FROM memory')
+set -- "$scratch/store" "$sql/tables.sql" run=night-1 "job_file=$job" "$sql/load-job.sql"
+for rank in 0 1 2 3 4 5 6 7 8; do set -- "$@" "rank=$rank" "trace=$scratch/traces/rank-$rank.db" "$sql/load-trace.sql"; done
+set -- "$@" "memory=$memory" "$sql/questions.sql"
+node "$top_srcdir/tests/clickhouse.js" "$@" >"$scratch/answers" 2>"$scratch/err"
+is "$? $(cat "$scratch/err")" '0 ' 'the tables, the loading and the questions run in ClickHouse'
+is "$(grep -c '^--$' "$scratch/answers")" "$(grep -c ';$' "$sql/questions.sql")" 'each question has an answer'
+"$tidemark" ranks --by=tag --json "$job" >"$scratch/json"
+answer() {
+    "$SQLITE3" :memory: "WITH answer AS (SELECT CAST(readfile('$scratch/json') AS TEXT) AS t) $1"
+}
+is "$(part 1)" "$(answer "SELECT '[' || json_extract(t, '\$.highest_rank') || ', ' || json_extract(t, '\$.highest_bytes') || ', ' ||
+    json_extract(t, '\$.median_bytes') || ', ' || json_extract(t, '\$.lowest_bytes') || ']' FROM answer")" \
+    'the highest, the median and the lowest peak are those of ranks'
+is "$(part 2 | sed 's/\\//g' | sort)" "$(answer "SELECT '[\"' || json_extract(value, '\$.name') || '\", ' || json_extract(value, '\$.bytes') || ', ' ||
+    json_extract(value, '\$.median_bytes') || ', ' || json_extract(value, '\$.over_median_bytes') || ']' FROM answer, json_each(t, '\$.groups')
+    WHERE json_extract(value, '\$.kind') = 'tag'" | sort)" 'the difference by tag is that of ranks, to the byte'
+is "$(part 3)" '[3, 12]' 'the rank that is out is found with the step from which on it is'
+is "$(part 4 | head -n 1)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || grown_bytes || ']' FROM rank_memory ORDER BY grown_bytes DESC LIMIT 1")" \
+    'the rank that has grown most is found, to the byte'
+is "$(part 5)" '["limit", 1, 1, 7, 123456789]' 'the failure is found with its cause, its rank and its size'
+is "$(part 8)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || peak_bytes || ']' FROM rank_memory ORDER BY rank")" \
+    'the exact peaks of all ranks from all allocations are those of the job, to the byte'
+
+# Loading again replaces, and the store goes on from process to process.
+node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "job_file=$job" "$sql/load-job.sql" rank=2 "trace=$scratch/traces/rank-2.db" \
+    "$sql/load-trace.sql" "SELECT sum(allocations), (SELECT count() FROM tidemark.allocation FINAL), (SELECT max(live_bytes) FROM tidemark.live WHERE rank = 2),
+    (SELECT peak_bytes FROM tidemark.layer_peak FINAL WHERE rank = 2) FROM tidemark.rank FINAL" >"$scratch/answers" 2>"$scratch/err"
+is "$(part 1) $(cat "$scratch/err")" "[$("$SQLITE3" -readonly "$job" "SELECT sum(allocations), 1 + 9 * 2001, (SELECT peak_bytes FROM
+    rank_memory WHERE rank = 2), (SELECT peak_bytes FROM rank_memory WHERE rank = 2) FROM rank" | sed 's/|/, /g')] " \
+    'what is loaded again replaces what was there'
+
+# Parquet.
+node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "parquet=$scratch/all.parquet" "$sql/parquet.sql" \
+    "SELECT count(), sum(size), uniqExact(rank) FROM file('$scratch/all.parquet')" >"$scratch/answers" 2>"$scratch/err"
+is "$(head -c 4 "$scratch/all.parquet") $(part 1)" "PAR1 [$(for rank in 0 1 2 3 4 5 6 7 8; do
+    "$SQLITE3" -readonly "$scratch/traces/rank-$rank.db" 'SELECT count(*), sum(size) FROM allocation'; done |
+    "$AWK" -F '|' '{ count += $1; sum += $2 } END { printf "%d, %d, 9", count, sum }')]" 'all allocations are in a Parquet file'
+
+# Of two logs, one above the other, the outer one counts.
+"$top_builddir/tests/make-trace" "$scratch/nested.db" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''), (3, 4, 'log', ''), (4, NULL, 'sim', '');
+    INSERT INTO life VALUES (1, 3, 1048576, 10, NULL), (2, 1, 4096, 20, 50);" || exit 99
+node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=nested rank=0 "trace=$scratch/nested.db" "$sql/load-trace.sql" \
+    "SELECT groupArray(layer_id), sum(size) FROM tidemark.allocation FINAL WHERE run = 'nested'" >"$scratch/answers" 2>"$scratch/err"
+is "$(part 1) $(cat "$scratch/err")" '[[1], 4096] ' 'of nested logs the outermost has what the program asked for'
+done_testing
