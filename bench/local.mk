@@ -81,7 +81,7 @@ bench_torch_shim_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 bench_torch_shim_la_LDFLAGS = -module -avoid-version -rpath $(abs_top_builddir)/bench/torch
 bench_torch_shim_la_LIBADD = libtidemark.la -ldl
 
-EXTRA_DIST += bench/README.md bench/page.py bench/torch/child.py bench/torch/measure.py bench/torch/nets.py bench/torch/workloads.py
+EXTRA_DIST += bench/README.md bench/page.py bench/recommend.py bench/torch/child.py bench/torch/measure.py bench/torch/nets.py bench/torch/workloads.py
 
 CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/day$(EXEEXT) bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
 	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv bench/writer$(EXEEXT) bench-front.json \
@@ -93,7 +93,7 @@ CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/day$(EXEEXT)
 bench_torch_run = "$${PYTHON:-python3}" -B $(srcdir)/bench/torch/measure.py --library=.libs/libtidemark.so \
 	--shim=bench/torch/.libs/shim.so --tidemark=./tidemark$(EXEEXT)
 
-.PHONY: bench bench-gpu bench-page bench-plan bench-python bench-replay bench-torch bench-viewer bench-walls
+.PHONY: bench bench-gpu bench-page bench-plan bench-python bench-recommend bench-replay bench-torch bench-viewer bench-walls
 bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
 	bench/front$(EXEEXT) bench-front.json
 	@echo
@@ -125,6 +125,11 @@ BENCH_PAGES = $(srcdir)/tests/data/*.csv.gz
 bench-page: tidemark$(EXEEXT)
 	"$${PYTHON:-python3}" -B $(srcdir)/bench/page.py ./tidemark$(EXEEXT) $(BENCH_PAGES)
 
+# What a device does beside what tidemark recommend predicts: RECOMMEND_ARGS=--each=5, RECOMMEND_INPUTS="a.db b.csv.gz"
+RECOMMEND_INPUTS = $(srcdir)/tests/data/*.csv.gz
+bench-recommend: tidemark$(EXEEXT)
+	"$${PYTHON:-python3}" -B $(srcdir)/bench/recommend.py $(RECOMMEND_ARGS) ./tidemark$(EXEEXT) $(RECOMMEND_INPUTS)
+
 # What all commands take, beside another build of the command: make bench-walls BEFORE=/path/to/tidemark
 bench-walls: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
 	@test -n '$(BEFORE)' || { echo 'bench-walls: BEFORE=/path/to/tidemark names the build to compare with'; exit 1; }
@@ -132,7 +137,7 @@ bench-walls: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
 		echo; echo "$$count allocations"; echo; bench/viewer$(EXEEXT) --walls '$(BEFORE)' ./tidemark$(EXEEXT) $$count || exit; \
 	done
 else
-bench-page bench-plan bench-replay bench-viewer bench-walls:
+bench-page bench-plan bench-recommend bench-replay bench-viewer bench-walls:
 	@echo '$@ needs the command: configure without --disable-command'
 endif
 
