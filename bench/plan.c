@@ -6,6 +6,9 @@
  * the largest step. Without files: recorded traffic of tests/data, and exact tilings of a rectangle, whose best
  * placement is known.
  *
+ * A CSV may also be a list of buffers, as minimalloc reads them: "id,lower,upper,size", each of which lives from lower
+ * to before upper. Its sizes are of any unit.
+ *
  * Usage: bench/plan [--seconds=S] [--rounds=N] [--seed=N] [--step=FROM:TO] [TRACE|CSV ...]
  *
  * `make bench-plan` runs it, with PLAN_ARGS. --seconds and --rounds bound each search (10 s, 1,000,000 rounds). --step
@@ -29,6 +32,7 @@
 #include "plan-flow.h"
 #include "plan-place.h"
 #include "replayed.h"
+#include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/recommend/traffic.h"
 
@@ -419,11 +423,122 @@ measure_flow(const char *name, const struct replay_input *input, const struct se
     flow_free(&flow);
 }
 
+/* Buffers as they are listed. */
+struct buffers {
+    struct place_life *lives; /* owns */
+    size_t count, capacity;
+    uint64_t *times; /* owns; of the begins and ends */
+    size_t time_capacity;
+};
+
+static int
+buffers_compare(const void *one, const void *other)
+{
+    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+
+    return (a > b) - (a < b);
+}
+
+/* Read the rows behind the header; times and sizes are as they are written. */
+static void
+buffers_read(FILE *file, const char *path, struct buffers *out)
+{
+    char line[256];
+
+    for (size_t number = 2; fgets(line, sizeof(line), file) != NULL; number++) {
+        struct place_life *life;
+        uint32_t begin, end;
+        uint64_t size;
+        int used = 0;
+
+        if (sscanf(line, "%*[^,],%" SCNu32 ",%" SCNu32 ",%" SCNu64 "%n", &begin, &end, &size, &used) != 3 ||
+            strspn(line + used, " \r\n") != strlen(line + used) || begin >= end || size == 0 || size >> 48 != 0) {
+            fprintf(stderr, "bench/plan: %s:%zu: a buffer is expected: id,lower,upper,size\n", path, number);
+            exit(2);
+        }
+        if (!tidei_grow(&out->lives, &out->capacity, out->count, 1) ||
+            !tidei_grow(&out->times, &out->time_capacity, 2 * out->count, 2))
+            bench_fail("no memory for the buffers");
+        life = &out->lives[out->count];
+        *life = (struct place_life){ begin, end, 0, size };
+        out->times[2 * out->count] = begin;
+        out->times[2 * out->count++ + 1] = end;
+    }
+}
+
+/* The slot of a time is its place among those at which a buffer begins or ends. */
+static uint32_t
+buffers_slots(struct buffers *buffers)
+{
+    size_t count = 0;
+
+    qsort(buffers->times, 2 * buffers->count, sizeof(*buffers->times), buffers_compare);
+    for (size_t i = 0; i < 2 * buffers->count; i++) {
+        if (count == 0 || buffers->times[count - 1] != buffers->times[i])
+            buffers->times[count++] = buffers->times[i];
+    }
+    for (size_t i = 0; i < buffers->count; i++) {
+        uint64_t begin = buffers->lives[i].begin, end = buffers->lives[i].end;
+        const uint64_t *times = buffers->times;
+
+        buffers->lives[i].begin =
+            (uint32_t)((uint64_t *)bsearch(&begin, times, count, sizeof(*times), buffers_compare) - times);
+        buffers->lives[i].end =
+            (uint32_t)((uint64_t *)bsearch(&end, times, count, sizeof(*times), buffers_compare) - times);
+    }
+    return (uint32_t)count;
+}
+
+/* Sizes become multiples of PLACE_ALIGNMENT: where they are none, that is taken for their unit. */
+static void
+buffers_scale(struct buffers *buffers)
+{
+    bool are = true;
+
+    for (size_t i = 0; i < buffers->count; i++)
+        are = are && buffers->lives[i].bytes % PLACE_ALIGNMENT == 0;
+    for (size_t i = 0; i < buffers->count && !are; i++)
+        buffers->lives[i].bytes *= PLACE_ALIGNMENT;
+}
+
+/* Measure a list of buffers. False: the file is none. */
+static bool
+measure_buffers(const char *path, const struct settings *settings)
+{
+    FILE *file = fopen(path, "r");
+    char header[64] = "";
+    struct buffers buffers = { 0 };
+    struct place_blocks blocks;
+
+    if (file == NULL || fgets(header, sizeof(header), file) == NULL ||
+        (strcspn(header, "\r\n") == 0 || strstr(header, ",size") == NULL ||
+         (strstr(header, ",lower,upper,") == NULL && strstr(header, ",start,end,") == NULL))) {
+        if (file != NULL)
+            fclose(file);
+        return false;
+    }
+    buffers_read(file, path, &buffers);
+    fclose(file);
+    if (buffers.count == 0)
+        bench_fail("there is nothing to place");
+    blocks = (struct place_blocks){ buffers.lives, buffers.count, buffers_slots(&buffers) };
+    buffers_scale(&buffers);
+    printf("%s: %zu buffers\n", strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path, buffers.count);
+    print_bytes("bound: live at most", place_bound(&blocks), place_bound(&blocks));
+    printf("\n");
+    print_plan(&blocks, 0, place_bound(&blocks), true, &settings->search);
+    free(buffers.lives);
+    free(buffers.times);
+    return true;
+}
+
 static void
 measure_file(const char *path, const struct settings *settings)
 {
     struct traffic traffic;
 
+    if (measure_buffers(path, settings))
+        return;
     if (traffic_read(path, 0, &traffic) != COMMAND_FINE)
         bench_fail(path);
     measure_flow(strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path, &traffic.input, settings);

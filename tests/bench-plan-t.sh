@@ -4,7 +4,7 @@
 . "$top_srcdir/tests/tap.sh"
 bench=$top_builddir/bench/plan
 test -x "$bench" || skip_all 'bench/plan is not built'
-plan 14
+plan 19
 
 # refused WORDS SENTENCE ARGUMENT...: exit status 2, and these words.
 refused() {
@@ -40,3 +40,12 @@ refused 'seconds, from 0 to 86400' 'a time that is none' --seconds=x
 refused 'must be a number' 'a negative number of rounds' --rounds=-1
 refused 'FROM:TO, the first below the second' 'a step that ends before its begin' --step=7:7 "$scratch/loop.csv"
 refused 'there is none' 'a step without an input' --step=1:7
+
+# Buffers as minimalloc lists them; these need 10.
+printf 'id,lower,upper,size\na,0,10,3\nb,0,5,5\nc,5,10,5\nd,2,8,2\n' >"$scratch/buffers.csv"
+said=$("$bench" --seconds=1 "$scratch/buffers.csv" 2>&1 | tr -s ' ')
+has_words "$said" 'buffers.csv: 4 buffers' 'a list of buffers is read'
+has_words "$said" 'bound: live at most 0.00 MiB 1.0000' 'its bound is printed'
+has_words "$said" 'best plan 0.00 MiB 1.0000 gap 0.00%' 'its best plan is printed with its gap'
+printf 'buffer,start,end,size\n0,5,5,4\n' >"$scratch/buffers.csv"
+refused 'buffers.csv:2: a buffer is expected: id,lower,upper,size' 'a buffer that ends where it begins' "$scratch/buffers.csv"

@@ -29,7 +29,7 @@ all_equal() {
     is "$(model model "$@") $(model commands "$@") $(model page "$@")" 'equal equal equal' "$tap_name"
 }
 
-plan 52
+plan 53
 
 trace=$scratch/t.db
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60), (3, 1, 7, 30, NULL);"
@@ -114,6 +114,15 @@ all_equal 'so is that of a part of real traffic, cut off at both ends' "$scratch
 all_equal 'so is that of all of it' "$scratch/tags.db"
 "$tidemark" import "$data/multistream_sort.csv.gz" -o "$scratch/streams.db" 2>/dev/null
 all_equal 'so is that of a real trace whose events are more than the buckets' "$scratch/streams.db" --detail=small
+
+# What is reserved goes on to the last free, long after the last allocation.
+make_trace "$scratch/late.db" "DELETE FROM layer;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', NULL), (2, NULL, 'driver', '', 0);
+    INSERT INTO life VALUES (1, 1, 4096, 10, 5000), (2, 1, 100, 20, 40);
+    INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes) VALUES (10, 2, 0, 4096), (4000, 2, 0, 8192);"
+is "$("$tidemark" report --json "$scratch/late.db" | python3 -c 'import json, sys
+values = json.load(sys.stdin)["reserved"][0]["columns"]["values"]
+print(values["ns"][-1] > 4900, values["bytes"][-1])')" 'True 8192' 'what is reserved is there up to the last free'
 
 # More allocations live than a page takes.
 make_trace "$scratch/many.db" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c

@@ -120,7 +120,7 @@ check_trace(uint64_t seed, bool window)
     count = 1 + random_draw(&state, random_draw(&state, 2) == 0 ? 5 : 300);
     if (view_open(&view, &options, TRACE) != COMMAND_FINE)
         return false;
-    if (timeline_make(&view, count, &timeline) != COMMAND_FINE)
+    if (timeline_make(&view, count, TIMELINE_ASK, &timeline) != COMMAND_FINE)
         return false;
     if (count > (size_t)(to_ns - from_ns))
         count = to_ns > from_ns ? (size_t)(to_ns - from_ns) : 1;

@@ -210,15 +210,15 @@ timeline_mark(struct timeline *timeline)
  * last events are written.
  */
 static int
-timeline_window(struct timeline *timeline)
+timeline_window(struct timeline *timeline, int64_t last_ns)
 {
     const struct filter *filter = &timeline->view->filter;
     int status = COMMAND_FINE;
     uint64_t span;
 
     timeline->begin_ns = filter->from_ns != INT64_MIN ? filter->from_ns : 0;
-    timeline->end_ns = filter->to_ns;
-    if (filter->to_ns == INT64_MAX)
+    timeline->end_ns = filter->to_ns < INT64_MAX ? filter->to_ns : last_ns;
+    if (timeline->end_ns == TIMELINE_ASK)
         status =
             trace_integer(&timeline->view->trace,
                           "SELECT max(max(alloc_ns, ifnull(free_ns, alloc_ns))) FROM allocation", &timeline->end_ns);
@@ -253,7 +253,7 @@ timeline_make_parts(struct timeline *timeline)
 }
 
 int
-timeline_make(struct view *view, size_t count, struct timeline *out)
+timeline_make(struct view *view, size_t count, int64_t last_ns, struct timeline *out)
 {
     struct scan_pass pass = { NULL, out };
     int status;
@@ -263,7 +263,7 @@ timeline_make(struct view *view, size_t count, struct timeline *out)
     if (status == COMMAND_FINE)
         status = reserved_select(&out->reserved, view);
     if (status == COMMAND_FINE)
-        status = timeline_window(out);
+        status = timeline_window(out, last_ns);
     if (status == COMMAND_FINE)
         status = timeline_make_parts(out);
     pass.unit = &timeline_units[status == COMMAND_FINE && !reserved_may_have_chunks(&out->reserved)];

@@ -42,10 +42,12 @@ struct timeline {
 };
 
 /*
- * Make `count` columns (at most one for each nanosecond) of the allocations that `view` selects. COMMAND_FINE, or
- * another status and there is nothing to free.
+ * Make `count` columns (at most one for each nanosecond) of the allocations that `view` selects. `last_ns`: of the last
+ * event of the trace; TIMELINE_ASK: it is asked for, which reads all rows. COMMAND_FINE, or another status and there is
+ * nothing to free.
  */
-int timeline_make(struct view *view, size_t count, struct timeline *out);
+#define TIMELINE_ASK INT64_MIN
+int timeline_make(struct view *view, size_t count, int64_t last_ns, struct timeline *out);
 
 void timeline_free(struct timeline *timeline);
 

@@ -412,6 +412,7 @@ recommend_json(const struct recommend *run, struct emit *out)
         json_put_text(&json, "path", traffic->path);
         json_put_unsigned(&json, "events", traffic->input.event_count);
         json_put_unsigned(&json, "allocations", traffic->allocations);
+        json_put_signed(&json, "duration_ns", traffic->input.duration_ns);
         json_put_unsigned(&json, "peak_bytes", traffic->peak_bytes);
         json_put_unsigned(&json, "peaks_by_stream_bytes", traffic->peaks_by_stream);
         json_end(&json, '}');

@@ -109,13 +109,36 @@ report_run_answer(void *context)
 }
 
 static int
+report_last_event(void *context, const struct scan_life *life)
+{
+    int64_t *last_ns = context, ns = life->freed ? life->free_ns : life->alloc_ns;
+
+    *last_ns = ns > *last_ns ? ns : *last_ns;
+    return COMMAND_FINE;
+}
+
+/* The last event of all layers. A query would read all rows once more; this reading is that of the others, too. */
+static int
+report_find_last(const struct view *view, int64_t *last_ns)
+{
+    static const struct scan_unit unit = { .alloc = report_last_event };
+    const struct scan_pass pass = { &unit, last_ns };
+
+    *last_ns = 0;
+    return scan_run(&view->trace, NULL, &pass, 1);
+}
+
+static int
 report_run_timeline(void *context)
 {
     struct report_trace *trace = context;
     struct reserved groups;
+    int64_t last_ns;
     size_t count;
-    int status = reserved_make_groups(&trace->timeline_view, &groups);
+    int status = report_find_last(&trace->timeline_view, &last_ns);
 
+    if (status == COMMAND_FINE)
+        status = reserved_make_groups(&trace->timeline_view, &groups);
     if (status != COMMAND_FINE)
         return status;
     /* Every memory has all columns: those of 13,107 stacks took 4 GB. */
@@ -123,7 +146,7 @@ report_run_timeline(void *context)
                                                                       : REPORT_COLUMNS_ALL / groups.group_count;
     reserved_free(&groups);
     count = count < REPORT_COLUMNS_FEWEST ? REPORT_COLUMNS_FEWEST : count;
-    status = timeline_make(&trace->timeline_view, count, &trace->timeline);
+    status = timeline_make(&trace->timeline_view, count, last_ns, &trace->timeline);
     trace->has_timeline = status == COMMAND_FINE;
     return status;
 }

@@ -355,7 +355,7 @@ timeline_analyse(struct view *view, struct report *report, const void *own)
     int status;
 
     command_subject(report, view);
-    status = timeline_make(view, timeline_columns(report, options->width), &timeline);
+    status = timeline_make(view, timeline_columns(report, options->width), TIMELINE_ASK, &timeline);
     if (status == COMMAND_FINE) {
         timeline_report_head(report, &timeline);
         status = timeline_draw(view, report, &timeline, options);

@@ -18,6 +18,7 @@ anchors_free(struct anchors *anchors)
 {
     free(anchors->list);
     free(anchors->lives);
+    free(anchors->order);
     free(anchors->ranks);
     *anchors = (struct anchors){ 0 };
 }
@@ -61,7 +62,7 @@ anchors_clear(struct anchors *anchors)
 {
     anchors->passed = 0;
     anchors->last_event = 0;
-    anchors->life_count = 0;
+    anchors->life_count = anchors->ordered = anchors->slot_count = 0;
     anchors->largest = 0;
     anchors->ranked = 0;
     for (size_t i = 0; i < anchors->count; i++)
@@ -155,24 +156,16 @@ anchors_plant(struct anchors *anchors)
 
 /* Whether the life ranks so high that it may be kept for one of the instants in it. */
 static bool
-anchors_takes(const struct anchors *anchors, const struct kept_life *life)
+anchors_takes(const struct anchors *anchors, const struct kept_rank *kept)
 {
-    struct anchor_span span;
-    struct anchor_rank rank;
-    bool taken = anchors->largest == 0;
+    bool taken = anchors->largest == 0 || kept->to > anchors->ranked;
 
-    if (taken)
-        return true;
-    span = anchors_span(anchors, life);
-    if (span.to > anchors->ranked)
-        return true;
-    rank = anchors_rank(life);
-    for (size_t from = span.from + anchors->ranked, to = span.to + anchors->ranked; from < to && !taken;
+    for (size_t from = kept->from + anchors->ranked, to = kept->to + anchors->ranked; from < to && !taken;
          from /= 2, to /= 2) {
         if (from % 2 == 1)
-            taken = !anchors_is_lower(&rank, &anchors->ranks[from++]);
+            taken = !anchors_is_lower(&kept->rank, &anchors->ranks[from++]);
         if (to % 2 == 1 && !taken)
-            taken = !anchors_is_lower(&rank, &anchors->ranks[--to]);
+            taken = !anchors_is_lower(&kept->rank, &anchors->ranks[--to]);
     }
     return taken;
 }
@@ -181,10 +174,13 @@ anchors_takes(const struct anchors *anchors, const struct kept_life *life)
 static void
 anchors_halve(struct anchors *anchors)
 {
-    size_t spread = 0, count = 0, passed = 0;
-    size_t seen = 0;
+    uint32_t *before = malloc((anchors->count + 1) * sizeof(*before)); /* the instants before each that are left */
+    size_t spread = 0, count = 0, seen = 0;
     bool all;
 
+    anchors->failed = anchors->failed || before == NULL;
+    if (anchors->failed)
+        return;
     for (size_t i = 0; i < anchors->count; i++)
         spread += anchors->list[i].why == ANCHOR_SPREAD;
     all = spread * 2 < anchors->count;
@@ -192,23 +188,51 @@ anchors_halve(struct anchors *anchors)
         const struct anchor *anchor = &anchors->list[i];
         bool may_go = anchor->why == ANCHOR_SPREAD || (all && (anchor->why & (ANCHOR_PEAK | ANCHOR_END)) == 0);
 
-        if (may_go && seen++ % 2 == 0)
-            continue;
-        passed += i < anchors->passed;
-        anchors->list[count++] = *anchor;
+        before[i] = (uint32_t)count;
+        if (!may_go || seen++ % 2 != 0)
+            anchors->list[count++] = *anchor;
     }
+    before[anchors->count] = (uint32_t)count;
+    for (size_t i = 0; i < anchors->life_count; i++) {
+        anchors->order[i].from = before[anchors->order[i].from];
+        anchors->order[i].to = before[anchors->order[i].to];
+    }
+    anchors->passed = before[anchors->passed];
     anchors->count = count;
-    anchors->passed = passed;
-    anchors->last_event = passed > 0 ? anchors->list[passed - 1].event : 0;
+    anchors->last_event = anchors->passed > 0 ? anchors->list[anchors->passed - 1].event : 0;
+    free(before);
 }
 
 /* The highest rank first. */
 static int
 anchors_compare_ranks(const void *a, const void *b)
 {
-    struct anchor_rank one = anchors_rank(a), other = anchors_rank(b);
+    const struct kept_rank *one = a, *other = b;
 
-    return anchors_is_lower(&one, &other) - anchors_is_lower(&other, &one);
+    return anchors_is_lower(&one->rank, &other->rank) - anchors_is_lower(&other->rank, &one->rank);
+}
+
+/* Sort the new lives by rank, and merge them with the others. */
+static void
+anchors_order(struct anchors *anchors)
+{
+    size_t fresh = anchors->life_count - anchors->ordered, old = anchors->ordered, to = anchors->life_count;
+    struct kept_rank *order = anchors->order, *sorted = malloc((fresh + 1) * sizeof(*sorted));
+
+    anchors->failed = anchors->failed || sorted == NULL;
+    if (sorted == NULL || fresh == 0) {
+        free(sorted);
+        return;
+    }
+    qsort(order + old, fresh, sizeof(*order), anchors_compare_ranks);
+    memcpy(sorted, order + old, fresh * sizeof(*sorted));
+    while (fresh > 0) {
+        bool is_old = old > 0 && anchors_compare_ranks(&order[old - 1], &sorted[fresh - 1]) > 0;
+
+        order[--to] = is_old ? order[--old] : sorted[--fresh];
+    }
+    anchors->ordered = anchors->life_count;
+    free(sorted);
 }
 
 /* The first instant from `at` on that has not all it wants: `next` has a later one for each that has. */
@@ -222,6 +246,24 @@ anchors_wanting(size_t *next, size_t at)
     return at;
 }
 
+/* Give the life to each of its instants that has room. Returns whether there was one. */
+static bool
+anchors_give(struct anchors *anchors, const struct kept_rank *kept, size_t *next, size_t *held)
+{
+    size_t at = anchors_wanting(next, kept->from);
+    bool given = at < kept->to;
+
+    for (; at < kept->to; at = anchors_wanting(next, at)) {
+        if (++held[at] == anchors->largest) {
+            anchors->list[at].rank = kept->rank;
+            next[at] = at + 1;
+        } else {
+            at++;
+        }
+    }
+    return given;
+}
+
 /* Keep those that are among the largest at an instant: the highest rank first goes to each instant that has room. */
 static void
 anchors_select(struct anchors *anchors)
@@ -229,28 +271,19 @@ anchors_select(struct anchors *anchors)
     size_t instants = anchors->passed, count = 0;
     size_t *next = malloc((instants + 1) * sizeof(*next)), *held = calloc(instants + 1, sizeof(*held));
 
-    anchors->failed = next == NULL || held == NULL;
+    anchors->failed = anchors->failed || next == NULL || held == NULL;
     for (size_t i = 0; i <= instants && !anchors->failed; i++)
         next[i] = i;
-    if (!anchors->failed && anchors->life_count > 0)
-        qsort(anchors->lives, anchors->life_count, sizeof(*anchors->lives), anchors_compare_ranks);
+    anchors_order(anchors);
     for (size_t i = 0; i < anchors->life_count && !anchors->failed; i++) {
-        struct anchor_span span = anchors_span(anchors, &anchors->lives[i]);
-        size_t at = anchors_wanting(next, span.from);
+        struct kept_rank kept = anchors->order[i];
 
-        if (at >= span.to)
+        if (!anchors_give(anchors, &kept, next, held))
             continue;
-        for (; at < span.to; at = anchors_wanting(next, at)) {
-            if (++held[at] == anchors->largest) {
-                anchors->list[at].rank = anchors_rank(&anchors->lives[i]);
-                next[at] = at + 1;
-            } else {
-                at++;
-            }
-        }
-        anchors->lives[count++] = anchors->lives[i];
+        anchors->order[i] = anchors->order[count]; /* its slot becomes free */
+        anchors->order[count++] = kept;
     }
-    anchors->life_count = count;
+    anchors->life_count = anchors->ordered = count;
     free(next);
     free(held);
     anchors->failed = anchors->failed || !anchors_plant(anchors);
@@ -275,10 +308,30 @@ anchors_thin(struct anchors *anchors)
     }
 }
 
+/* A slot for a life, which becomes the last of the new ones. NULL: no memory. */
+static struct kept_life *
+anchors_add_life(struct anchors *anchors, struct kept_rank kept)
+{
+    size_t at = anchors->life_count;
+
+    if (at == anchors->slot_count) {
+        if (!tidei_grow(&anchors->lives, &anchors->life_capacity, at, 1) ||
+            !tidei_grow(&anchors->order, &anchors->order_capacity, at, 1))
+            return NULL;
+        anchors->order[anchors->slot_count++].slot = (uint32_t)at;
+    }
+    kept.slot = anchors->order[at].slot;
+    anchors->order[at] = kept;
+    anchors->life_count++;
+    return &anchors->lives[kept.slot];
+}
+
 void
 anchors_keep(struct anchors *anchors, const struct scan_life *life)
 {
-    struct kept_life kept;
+    struct kept_life kept, *slot;
+    struct kept_rank place;
+    struct anchor_span span;
 
     if (life->event >= anchors->last_event || scan_live_count(life) == 0 || anchors->failed)
         return;
@@ -295,15 +348,18 @@ anchors_keep(struct anchors *anchors, const struct scan_life *life)
         .stream_id = life->alloc_stream_id,
         .layer_id = life->layer_id,
     };
-    if (!anchors_takes(anchors, &kept))
+    span = anchors_span(anchors, &kept);
+    place = (struct kept_rank){ anchors_rank(&kept), 0, (uint32_t)span.from, (uint32_t)span.to };
+    if (!anchors_takes(anchors, &place))
         return;
-    if (!tidei_grow(&anchors->lives, &anchors->life_capacity, anchors->life_count, 1)) {
+    slot = anchors_add_life(anchors, place);
+    if (slot == NULL) {
         anchors->failed = true;
         return;
     }
-    anchors->lives[anchors->life_count++] = kept;
+    *slot = kept;
     /* Each choice looks at all that are kept, so some more are let in before. */
-    if (anchors->life_count > anchors->lives_most + anchors->lives_most / 4)
+    if (anchors->life_count > anchors->lives_most + anchors->lives_most / 2)
         anchors_thin(anchors);
 }
 
@@ -345,12 +401,27 @@ anchors_count_kept(struct anchors *anchors)
     }
 }
 
+/* Move the lives that are left together, in the order of allocation. */
+static void
+anchors_gather(struct anchors *anchors)
+{
+    size_t count = 0;
+
+    for (size_t i = anchors->life_count; i < anchors->slot_count; i++)
+        anchors->lives[anchors->order[i].slot].size = 0; /* no kept life has 0 bytes */
+    for (size_t i = 0; i < anchors->slot_count; i++) {
+        if (anchors->lives[i].size != 0)
+            anchors->lives[count++] = anchors->lives[i];
+    }
+    if (count > 0)
+        qsort(anchors->lives, count, sizeof(*anchors->lives), anchors_compare_lives);
+}
+
 void
 anchors_end(struct anchors *anchors)
 {
     if (anchors->largest > 0 || anchors->life_count > anchors->lives_most)
         anchors_thin(anchors);
-    if (anchors->life_count > 0)
-        qsort(anchors->lives, anchors->life_count, sizeof(*anchors->lives), anchors_compare_lives);
+    anchors_gather(anchors);
     anchors_count_kept(anchors);
 }

@@ -54,6 +54,13 @@ struct kept_life {
     int64_t tag_id, callstack_id, thread_id, stream_id, layer_id;
 };
 
+/* The place of an allocation among the others, and the instants in its life: [from, to) of those that are left. */
+struct kept_rank {
+    struct anchor_rank rank;
+    uint32_t slot; /* of `lives` */
+    uint32_t from, to;
+};
+
 struct anchors {
     struct anchor *list; /* owns; in the order of ns */
     size_t count, capacity;
@@ -62,8 +69,11 @@ struct anchors {
     uint64_t events;     /* in all; valid after anchors_end */
     uint64_t last_event; /* the events before the last one that was passed; 0: none was */
     size_t lives_most;
-    struct kept_life *lives; /* owns; after anchors_end in the order of allocation */
+    struct kept_life *lives; /* owns; in slots; after anchors_end in the order of allocation */
     size_t life_count, life_capacity;
+    struct kept_rank *order; /* owns; by slot that was ever used: the highest rank first, new ones, then free slots */
+    size_t ordered;          /* so many are by rank; up to `life_count` are new ones, up to `slot_count` free slots */
+    size_t slot_count, order_capacity;
     size_t largest;            /* so many of the largest are kept for each instant; 0: all are */
     struct anchor_rank *ranks; /* owns; a tree of the lowest ranks of the first `ranked` instants */
     size_t ranked;

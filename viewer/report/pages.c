@@ -13,7 +13,7 @@ pages_begin(struct pages *pages, size_t most)
         .list = calloc(most, sizeof(*pages->list)),
         .most = most,
         .shift = PAGES_SHIFT_FIRST,
-        .hints = calloc(PAGES_HINTS, sizeof(*pages->hints)),
+        .hints = calloc(1 << PAGES_HINT_BITS, sizeof(*pages->hints)),
     };
     return pages->list != NULL && pages->hints != NULL;
 }
@@ -37,7 +37,8 @@ pages_clear(struct pages *pages)
 static size_t
 pages_place(const struct pages *pages, uint64_t page)
 {
-    size_t *hint = &pages->hints[page % PAGES_HINTS];
+    /* Multiplied, since a base may place blocks at multiples of a large power of two. */
+    size_t *hint = &pages->hints[page * UINT64_C(0x9e3779b97f4a7c15) >> (64 - PAGES_HINT_BITS)];
     size_t from = 0, to = pages->count;
 
     if (*hint < to && pages->list[*hint] == page)

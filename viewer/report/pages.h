@@ -12,14 +12,14 @@
 #include "viewer/read/scan.h"
 
 #define PAGES_SHIFT_FIRST 12
-#define PAGES_HINTS       1024
+#define PAGES_HINT_BITS   10
 
 struct pages {
     uint64_t *list; /* owns; the numbers of the pages, address >> shift, ascending */
     size_t count;
     size_t most;
     unsigned shift;
-    size_t *hints; /* owns; where pages were found, by the lowest bits of their numbers */
+    size_t *hints; /* owns; where pages were found, by PAGES_HINT_BITS of their numbers' products */
 };
 
 /* Make room for `most` pages, at least 2. False: no memory. */
