@@ -114,6 +114,9 @@ void tidei_chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
  */
 uint64_t tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes);
 
+/* The same for a request on `stream`, which is made to wait for the chunk: another chunk there may have its memory. */
+uint64_t tidei_chunk_heap_return_for(struct tidei_chunk_heap *chunk_heap, uint32_t stream);
+
 /*
  * Reserved bytes that need no free chunk to be returned first: the peak, less what has decayed since where chunks are
  * not joined, or the release threshold.
