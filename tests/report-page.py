@@ -101,8 +101,9 @@ class Chromium:
         self.said = []
         self.session = None
         self.context = self.browser.call("Target.createBrowserContext", {})["browserContextId"]
-        target = self.browser.call("Target.createTarget", {"url": "about:blank", "browserContextId": self.context})["targetId"]
-        self.session = self.browser.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
+        target = self.browser.call("Target.createTarget", {"url": "about:blank", "browserContextId": self.context})
+        session = self.browser.call("Target.attachToTarget", {"targetId": target["targetId"], "flatten": True})
+        self.session = session["sessionId"]
         self.call("Runtime.enable")
         self.call("Page.enable")
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
