@@ -1,6 +1,6 @@
 # Benchmarks: built on demand, run by `make bench`; figures in bench/README.md.
-EXTRA_PROGRAMS += bench/callstacks bench/day bench/front bench/gpu bench/layers bench/pool bench/python bench/replay bench/viewer bench/writer
-EXTRA_PROGRAMS += bench/callstacks bench/day bench/front bench/gpu bench/layers bench/pool bench/replay bench/shapes bench/viewer bench/writer
+EXTRA_PROGRAMS += bench/callstacks bench/day bench/front bench/gpu bench/layers bench/pool bench/python bench/replay \
+	bench/shapes bench/viewer bench/writer
 bench_common = bench/bench.c bench/bench.h
 
 # The whole library, as taking a call stack alone is nothing that it exports.
@@ -84,11 +84,11 @@ bench_torch_shim_la_LIBADD = libtidemark.la -ldl
 EXTRA_DIST += bench/README.md bench/page.py bench/ranks.py bench/torch/child.py bench/torch/measure.py bench/torch/nets.py bench/torch/workloads.py
 EXTRA_DIST += bench/README.md bench/page.py bench/recommend.py bench/torch/child.py bench/torch/measure.py bench/torch/nets.py bench/torch/workloads.py
 
-CLEANFILES += bench/callstacks$(EXEEXT) bench-callstacks.json bench/day$(EXEEXT) bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) \
-	bench/replay$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv bench/writer$(EXEEXT) bench-front.json \
-	bench/python$(EXEEXT) bench-python.json bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json
-	bench/replay$(EXEEXT) bench/shapes$(EXEEXT) bench/viewer$(EXEEXT) bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv bench/writer$(EXEEXT) bench-front.json \
-	bench-gpu.json bench-layers.json bench-pool.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json
+CLEANFILES += bench/callstacks$(EXEEXT) bench/day$(EXEEXT) bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) \
+	bench/pool$(EXEEXT) bench/python$(EXEEXT) bench/replay$(EXEEXT) bench/shapes$(EXEEXT) bench/viewer$(EXEEXT) \
+	bench/writer$(EXEEXT) bench-callstacks.json bench-front.json bench-gpu.json bench-layers.json bench-pool.json \
+	bench-python.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json bench-viewer-a.db \
+	bench-viewer-b.db bench-viewer-i.db bench-viewer.csv
 
 # PYTHON names another interpreter than python3, TORCH_ARGS the options of measure.py.
 bench_torch_run = "$${PYTHON:-python3}" -B $(srcdir)/bench/torch/measure.py --library=.libs/libtidemark.so \

@@ -2,12 +2,13 @@
 # it, and each pair of calls that has returned is in the trace or counted there. Needs root and loop devices.
 #
 # DISK_ROUNDS (2) is how often each file system is filled beside a recording; every second program is killed as well.
-# The random numbers come from DISK_SEED.
+# The random numbers come from DISK_SEED. DISK_KINDS ("btrfs xfs ext4") has some of the file systems alone.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 pairs=$top_builddir/tests/pairs
 rounds=${DISK_ROUNDS:-2}
 seed=${DISK_SEED:-$(date +%s)}
+kinds=${DISK_KINDS:-btrfs xfs ext4}
 mounted=
 
 disks_end() {
@@ -17,7 +18,14 @@ disks_end() {
     rm -rf "$scratch"
 }
 trap disks_end EXIT
+exec 3>&1 # the output of a test is not shown, its progress is
 
+for disks_kind in $kinds; do
+    case $disks_kind in
+    btrfs | xfs | ext4) ;;
+    *) echo "Bail out! DISK_KINDS has btrfs, xfs and ext4, not $disks_kind" && exit 2 ;;
+    esac
+done
 plan 5
 diag "DISK_SEED=$seed DISK_ROUNDS=$rounds"
 
@@ -29,6 +37,8 @@ random() {
 
 # disk NAME MIB COMMAND...: make a file system in an image by the command, and mount it at $disk. On failure $why.
 disk() {
+    why="not in DISK_KINDS"
+    case " $kinds " in *" $1 "*) ;; *) return 1 ;; esac
     disk=$scratch/$1
     disks_image=$scratch/$1.img
     truncate -s "$2M" "$disks_image"
@@ -141,6 +151,7 @@ all_rounds() {
     while test "$disks_round" -lt "$rounds"; do
         round $((disks_round % 2)) $((3 + disks_round % 2 * 30)) >"$scratch/round" 2>&1 || { cat "$scratch/round"; return 1; }
         disks_round=$((disks_round + 1))
+        test $((disks_round % 50)) != 0 || diag "${disk##*/}: $disks_round rounds" >&3
     done
 }
 

@@ -30,6 +30,15 @@ house_tests = \
 dist_check_SCRIPTS += $(house_tests)
 TESTS += $(house_tests)
 
+# What many tests share, compiled once. The linker takes of it what a test uses.
+check_LTLIBRARIES += tests/libhelpers.la
+tests_libhelpers_la_SOURCES = tests/contract.c tests/gate.c tests/trace.c tests/upstream.c
+if COMMAND
+tests_libhelpers_la_SOURCES += tests/random-trace.c
+endif
+tests_libhelpers_la_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
+test_helpers = tests/libhelpers.la
+
 if COMMAND
 # Not a test: runs a command on a terminal of some columns.
 check_PROGRAMS += tests/screen
@@ -112,7 +121,6 @@ TESTS += tests/scan-t
 
 # Compare analyses with brute force, over random traces.
 EXTRA_DIST += tests/random-trace.h
-random_trace = tests/random-trace.c
 random_trace_cppflags = $(AM_CPPFLAGS)
 random_trace_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS) $(COMMAND_CFLAGS)
 random_trace_ldadd = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
@@ -126,79 +134,79 @@ tests_libanswers_la_CFLAGS = $(tidemark_CFLAGS)
 answers_ldadd = tests/libanswers.la $(tidemark_LDADD)
 
 check_PROGRAMS += tests/no-symbols-t
-tests_no_symbols_t_SOURCES = tests/no-symbols-t.c $(trace_test)
+tests_no_symbols_t_SOURCES = tests/no-symbols-t.c
 tests_no_symbols_t_CFLAGS = $(trace_test_cflags)
-tests_no_symbols_t_LDADD = $(answers_ldadd)
+tests_no_symbols_t_LDADD = $(test_helpers) $(answers_ldadd)
 TESTS += tests/no-symbols-t
 
 check_PROGRAMS += tests/event-tables-t
-tests_event_tables_t_SOURCES = tests/event-tables-t.c $(random_trace)
+tests_event_tables_t_SOURCES = tests/event-tables-t.c
 tests_event_tables_t_CPPFLAGS = $(random_trace_cppflags)
 tests_event_tables_t_CFLAGS = $(random_trace_cflags)
-tests_event_tables_t_LDADD = $(random_trace_ldadd)
+tests_event_tables_t_LDADD = $(test_helpers) $(random_trace_ldadd)
 TESTS += tests/event-tables-t
 
 check_PROGRAMS += tests/fragment-t
-tests_fragment_t_SOURCES = tests/fragment-t.c $(random_trace)
+tests_fragment_t_SOURCES = tests/fragment-t.c
 tests_fragment_t_CPPFLAGS = $(random_trace_cppflags)
 tests_fragment_t_CFLAGS = $(random_trace_cflags)
-tests_fragment_t_LDADD = $(random_trace_ldadd)
+tests_fragment_t_LDADD = $(test_helpers) $(random_trace_ldadd)
 TESTS += tests/fragment-t
 
 check_PROGRAMS += tests/diff-t
-tests_diff_t_SOURCES = tests/diff-t.c $(random_trace)
+tests_diff_t_SOURCES = tests/diff-t.c
 tests_diff_t_CPPFLAGS = $(random_trace_cppflags)
 tests_diff_t_CFLAGS = $(random_trace_cflags)
-tests_diff_t_LDADD = $(random_trace_ldadd)
+tests_diff_t_LDADD = $(test_helpers) $(random_trace_ldadd)
 TESTS += tests/diff-t
 
 check_PROGRAMS += tests/failures-t
-tests_failures_t_SOURCES = tests/failures-t.c $(random_trace)
+tests_failures_t_SOURCES = tests/failures-t.c
 tests_failures_t_CPPFLAGS = $(random_trace_cppflags)
 tests_failures_t_CFLAGS = $(random_trace_cflags)
-tests_failures_t_LDADD = $(answers_ldadd)
+tests_failures_t_LDADD = $(test_helpers) $(answers_ldadd)
 TESTS += tests/failures-t
 
 check_PROGRAMS += tests/leaks-t
-tests_leaks_t_SOURCES = tests/leaks-t.c $(random_trace)
+tests_leaks_t_SOURCES = tests/leaks-t.c
 tests_leaks_t_CPPFLAGS = $(random_trace_cppflags)
 tests_leaks_t_CFLAGS = $(random_trace_cflags)
-tests_leaks_t_LDADD = $(random_trace_ldadd)
+tests_leaks_t_LDADD = $(test_helpers) $(random_trace_ldadd)
 TESTS += tests/leaks-t
 
 check_PROGRAMS += tests/tally-t
-tests_tally_t_SOURCES = tests/tally-t.c $(random_trace)
+tests_tally_t_SOURCES = tests/tally-t.c
 tests_tally_t_CPPFLAGS = $(random_trace_cppflags)
 tests_tally_t_CFLAGS = $(random_trace_cflags)
-tests_tally_t_LDADD = $(random_trace_ldadd)
+tests_tally_t_LDADD = $(test_helpers) $(random_trace_ldadd)
 TESTS += tests/tally-t
 
 check_PROGRAMS += tests/layer-graph-t
-tests_layer_graph_t_SOURCES = tests/layer-graph-t.c $(random_trace)
+tests_layer_graph_t_SOURCES = tests/layer-graph-t.c
 tests_layer_graph_t_CPPFLAGS = $(random_trace_cppflags)
 tests_layer_graph_t_CFLAGS = $(random_trace_cflags)
-tests_layer_graph_t_LDADD = libviewer.la libtidemark-test.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+tests_layer_graph_t_LDADD = $(test_helpers) libviewer.la libtidemark-test.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 TESTS += tests/layer-graph-t
 
 check_PROGRAMS += tests/reserved-random-t
-tests_reserved_random_t_SOURCES = tests/reserved-random-t.c $(random_trace)
+tests_reserved_random_t_SOURCES = tests/reserved-random-t.c
 tests_reserved_random_t_CPPFLAGS = $(random_trace_cppflags)
 tests_reserved_random_t_CFLAGS = $(random_trace_cflags)
-tests_reserved_random_t_LDADD = $(answers_ldadd)
+tests_reserved_random_t_LDADD = $(test_helpers) $(answers_ldadd)
 TESTS += tests/reserved-random-t
 
 check_PROGRAMS += tests/reserved-killed-t
-tests_reserved_killed_t_SOURCES = tests/reserved-killed-t.c tests/trace.c $(random_trace)
+tests_reserved_killed_t_SOURCES = tests/reserved-killed-t.c
 tests_reserved_killed_t_CPPFLAGS = $(random_trace_cppflags)
 tests_reserved_killed_t_CFLAGS = $(random_trace_cflags)
-tests_reserved_killed_t_LDADD = $(answers_ldadd)
+tests_reserved_killed_t_LDADD = $(test_helpers) $(answers_ldadd)
 TESTS += tests/reserved-killed-t
 
 check_PROGRAMS += tests/imported-random-t
-tests_imported_random_t_SOURCES = tests/imported-random-t.c $(random_trace)
+tests_imported_random_t_SOURCES = tests/imported-random-t.c
 tests_imported_random_t_CPPFLAGS = $(random_trace_cppflags)
 tests_imported_random_t_CFLAGS = $(random_trace_cflags)
-tests_imported_random_t_LDADD = $(answers_ldadd)
+tests_imported_random_t_LDADD = $(test_helpers) $(answers_ldadd)
 TESTS += tests/imported-random-t
 
 # Many more random traces than `make check` has; ROUNDS sets their number, and each test prints its seed.
@@ -207,32 +215,32 @@ agree: $(agree_tests)
 	for test in $(agree_tests); do ROUNDS=$${ROUNDS:-5000} $$test || exit 1; done
 
 check_PROGRAMS += tests/rollup-t
-tests_rollup_t_SOURCES = tests/rollup-t.c $(random_trace)
+tests_rollup_t_SOURCES = tests/rollup-t.c
 tests_rollup_t_CPPFLAGS = $(random_trace_cppflags)
 tests_rollup_t_CFLAGS = $(random_trace_cflags)
-tests_rollup_t_LDADD = $(answers_ldadd)
+tests_rollup_t_LDADD = $(test_helpers) $(answers_ldadd)
 TESTS += tests/rollup-t
 
 check_PROGRAMS += tests/joint-t
-tests_joint_t_SOURCES = tests/joint-t.c $(random_trace)
+tests_joint_t_SOURCES = tests/joint-t.c
 tests_joint_t_CPPFLAGS = $(random_trace_cppflags)
 tests_joint_t_CFLAGS = $(random_trace_cflags)
-tests_joint_t_LDADD = $(random_trace_ldadd)
+tests_joint_t_LDADD = $(test_helpers) $(random_trace_ldadd)
 TESTS += tests/joint-t
 THREADED_TESTS += tests/joint-t
 
 check_PROGRAMS += tests/timeline-t
-tests_timeline_t_SOURCES = tests/timeline-t.c $(random_trace)
+tests_timeline_t_SOURCES = tests/timeline-t.c
 tests_timeline_t_CPPFLAGS = $(random_trace_cppflags)
 tests_timeline_t_CFLAGS = $(random_trace_cflags)
-tests_timeline_t_LDADD = $(random_trace_ldadd)
+tests_timeline_t_LDADD = $(test_helpers) $(random_trace_ldadd)
 TESTS += tests/timeline-t
 
 check_PROGRAMS += tests/peak-t
-tests_peak_t_SOURCES = tests/peak-t.c $(random_trace)
+tests_peak_t_SOURCES = tests/peak-t.c
 tests_peak_t_CPPFLAGS = $(random_trace_cppflags)
 tests_peak_t_CFLAGS = $(random_trace_cflags)
-tests_peak_t_LDADD = $(random_trace_ldadd)
+tests_peak_t_LDADD = $(test_helpers) $(random_trace_ldadd)
 TESTS += tests/peak-t
 
 command_tests = \
@@ -331,11 +339,10 @@ EXTRA_DIST += \
 	tests/upstream.h
 
 # For every test of a resource.
-contract_test = tests/contract.c tests/upstream.c
 
 check_PROGRAMS += tests/contract-t
-tests_contract_t_SOURCES = tests/contract-t.c $(contract_test)
-tests_contract_t_LDADD = libtidemark.la
+tests_contract_t_SOURCES = tests/contract-t.c
+tests_contract_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/contract-t
 THREADED_TESTS += tests/contract-t
 
@@ -345,9 +352,9 @@ tests_kinds_t_LDADD = libtidemark-test.la
 TESTS += tests/kinds-t
 
 check_PROGRAMS += tests/contract-all-t
-tests_contract_all_t_SOURCES = tests/contract-all-t.c tests/contract.c $(trace_test)
+tests_contract_all_t_SOURCES = tests/contract-all-t.c
 tests_contract_all_t_CFLAGS = $(trace_test_cflags)
-tests_contract_all_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_contract_all_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/contract-all-t
 THREADED_TESTS += tests/contract-all-t
 
@@ -384,30 +391,31 @@ TESTS += tests/message-t
 THREADED_TESTS += tests/message-t
 
 check_PROGRAMS += tests/resource-t
-tests_resource_t_SOURCES = tests/resource-t.c $(contract_test)
-tests_resource_t_LDADD = libtidemark.la
+tests_resource_t_SOURCES = tests/resource-t.c
+tests_resource_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/resource-t
 THREADED_TESTS += tests/resource-t
 
 check_PROGRAMS += tests/host-t
-tests_host_t_SOURCES = tests/host-t.c $(contract_test)
-tests_host_t_LDADD = libtidemark.la
+tests_host_t_SOURCES = tests/host-t.c
+tests_host_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/host-t
 THREADED_TESTS += tests/host-t
 
 check_PROGRAMS += tests/sim-t
-tests_sim_t_SOURCES = tests/sim-t.c $(contract_test)
-tests_sim_t_LDADD = libtidemark.la
+tests_sim_t_SOURCES = tests/sim-t.c
+tests_sim_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/sim-t
 THREADED_TESTS += tests/sim-t
 
 # Replaces adaptors/kinds.c.
 check_PROGRAMS += tests/stack-t
 tests_stack_t_CPPFLAGS = $(AM_CPPFLAGS)
-tests_stack_t_SOURCES = tests/stack-t.c tests/contract.c src/stack/build.c \
+tests_stack_t_SOURCES = tests/stack-t.c src/stack/build.c \
 	src/stack/error.c src/stack/layers.c src/stack/lex.c src/stack/parse.c \
 	src/stack/value.c src/resource/calls.c src/resource/interrupted.c src/resource/kind.c src/resource/message.c \
 	src/resource/resource.c src/resource/visible.c src/resource/text.c src/sync/fork.c src/sync/thread.c
+tests_stack_t_LDADD = $(test_helpers)
 TESTS += tests/stack-t
 
 check_PROGRAMS += tests/stack-mistakes-t
@@ -415,8 +423,8 @@ tests_stack_mistakes_t_LDADD = libtidemark.la
 TESTS += tests/stack-mistakes-t
 
 check_PROGRAMS += tests/stack-check-t
-tests_stack_check_t_SOURCES = tests/stack-check-t.c tests/random-stack.c tests/contract.c
-tests_stack_check_t_LDADD = libtidemark-test.la
+tests_stack_check_t_SOURCES = tests/stack-check-t.c tests/random-stack.c
+tests_stack_check_t_LDADD = $(test_helpers) libtidemark-test.la
 TESTS += tests/stack-check-t
 
 # Replaces src/cuda/driver-load.c by a driver of its own, so that it needs neither a GPU nor the library.
@@ -458,42 +466,41 @@ EXTRA_DIST += \
 	tests/gate.h \
 	tests/texts.h
 
-adaptor_test = $(contract_test) tests/gate.c
 
 check_PROGRAMS += tests/statistics-t
-tests_statistics_t_SOURCES = tests/statistics-t.c $(adaptor_test)
-tests_statistics_t_LDADD = libtidemark.la
+tests_statistics_t_SOURCES = tests/statistics-t.c
+tests_statistics_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/statistics-t
 THREADED_TESTS += tests/statistics-t
 
 check_PROGRAMS += tests/limit-shared-t
-tests_limit_shared_t_SOURCES = tests/limit-shared-t.c $(contract_test) tests/point.c
+tests_limit_shared_t_SOURCES = tests/limit-shared-t.c tests/point.c
 tests_limit_shared_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
-tests_limit_shared_t_LDADD = libtidemark-test.la
+tests_limit_shared_t_LDADD = $(test_helpers) libtidemark-test.la
 TESTS += tests/limit-shared-t
 THREADED_TESTS += tests/limit-shared-t
 
 check_PROGRAMS += tests/limit-t
-tests_limit_t_SOURCES = tests/limit-t.c $(adaptor_test)
-tests_limit_t_LDADD = libtidemark.la
+tests_limit_t_SOURCES = tests/limit-t.c
+tests_limit_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/limit-t
 THREADED_TESTS += tests/limit-t
 
 check_PROGRAMS += tests/second-thread-t
-tests_second_thread_t_SOURCES = tests/second-thread-t.c $(contract_test)
-tests_second_thread_t_LDADD = libtidemark.la
+tests_second_thread_t_SOURCES = tests/second-thread-t.c
+tests_second_thread_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/second-thread-t
 THREADED_TESTS += tests/second-thread-t
 
 check_PROGRAMS += tests/fixed-t
-tests_fixed_t_SOURCES = tests/fixed-t.c $(adaptor_test)
-tests_fixed_t_LDADD = libtidemark.la
+tests_fixed_t_SOURCES = tests/fixed-t.c
+tests_fixed_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/fixed-t
 THREADED_TESTS += tests/fixed-t
 
 check_PROGRAMS += tests/fixed-shards-t
-tests_fixed_shards_t_SOURCES = tests/fixed-shards-t.c $(adaptor_test)
-tests_fixed_shards_t_LDADD = libtidemark.la
+tests_fixed_shards_t_SOURCES = tests/fixed-shards-t.c
+tests_fixed_shards_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/fixed-shards-t
 THREADED_TESTS += tests/fixed-shards-t
 
@@ -502,124 +509,124 @@ tests_no_room_t_LDADD = libtidemark.la
 TESTS += tests/no-room-t
 
 check_PROGRAMS += tests/monotonic-t
-tests_monotonic_t_SOURCES = tests/monotonic-t.c $(adaptor_test)
-tests_monotonic_t_LDADD = libtidemark.la
+tests_monotonic_t_SOURCES = tests/monotonic-t.c
+tests_monotonic_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/monotonic-t
 THREADED_TESTS += tests/monotonic-t
 
 check_PROGRAMS += tests/fixed-streams-t
-tests_fixed_streams_t_SOURCES = tests/fixed-streams-t.c $(adaptor_test)
-tests_fixed_streams_t_LDADD = libtidemark.la
+tests_fixed_streams_t_SOURCES = tests/fixed-streams-t.c
+tests_fixed_streams_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/fixed-streams-t
 
 check_PROGRAMS += tests/binning-t
-tests_binning_t_SOURCES = tests/binning-t.c $(adaptor_test)
-tests_binning_t_LDADD = libtidemark.la
+tests_binning_t_SOURCES = tests/binning-t.c
+tests_binning_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/binning-t
 THREADED_TESTS += tests/binning-t
 
 check_PROGRAMS += tests/arena-t
-tests_arena_t_SOURCES = tests/arena-t.c tests/contract.c $(trace_test)
+tests_arena_t_SOURCES = tests/arena-t.c
 tests_arena_t_CFLAGS = $(trace_test_cflags)
-tests_arena_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_arena_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/arena-t
 THREADED_TESTS += tests/arena-t
 
 check_PROGRAMS += tests/aligned-t
-tests_aligned_t_SOURCES = tests/aligned-t.c $(adaptor_test)
-tests_aligned_t_LDADD = libtidemark.la
+tests_aligned_t_SOURCES = tests/aligned-t.c
+tests_aligned_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/aligned-t
 THREADED_TESTS += tests/aligned-t
 
 check_PROGRAMS += tests/callback-t
-tests_callback_t_SOURCES = tests/callback-t.c $(contract_test)
-tests_callback_t_LDADD = libtidemark.la
+tests_callback_t_SOURCES = tests/callback-t.c
+tests_callback_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/callback-t
 THREADED_TESTS += tests/callback-t
 
 check_PROGRAMS += tests/retry-t
-tests_retry_t_SOURCES = tests/retry-t.c $(contract_test)
-tests_retry_t_LDADD = libtidemark.la
+tests_retry_t_SOURCES = tests/retry-t.c
+tests_retry_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/retry-t
 THREADED_TESTS += tests/retry-t
 
 check_PROGRAMS += tests/guard-threads-t
-tests_guard_threads_t_SOURCES = tests/guard-threads-t.c $(adaptor_test)
-tests_guard_threads_t_LDADD = libtidemark.la
+tests_guard_threads_t_SOURCES = tests/guard-threads-t.c
+tests_guard_threads_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/guard-threads-t
 THREADED_TESTS += tests/guard-threads-t
 
 check_PROGRAMS += tests/guard-t
-tests_guard_t_SOURCES = tests/guard-t.c $(adaptor_test)
-tests_guard_t_LDADD = libtidemark.la
+tests_guard_t_SOURCES = tests/guard-t.c
+tests_guard_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/guard-t
 THREADED_TESTS += tests/guard-t
 
 check_PROGRAMS += tests/fallback-t
-tests_fallback_t_SOURCES = tests/fallback-t.c $(adaptor_test)
-tests_fallback_t_LDADD = libtidemark.la
+tests_fallback_t_SOURCES = tests/fallback-t.c
+tests_fallback_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/fallback-t
 THREADED_TESTS += tests/fallback-t
 
 check_PROGRAMS += tests/fault-layer-t
-tests_fault_layer_t_SOURCES = tests/fault-layer-t.c $(contract_test)
-tests_fault_layer_t_LDADD = libtidemark.la
+tests_fault_layer_t_SOURCES = tests/fault-layer-t.c
+tests_fault_layer_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/fault-layer-t
 THREADED_TESTS += tests/fault-layer-t
 
 check_PROGRAMS += tests/pool-t
-tests_pool_t_SOURCES = tests/pool-t.c tests/pool.h $(adaptor_test)
-tests_pool_t_LDADD = libtidemark.la
+tests_pool_t_SOURCES = tests/pool-t.c tests/pool.h
+tests_pool_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/pool-t
 THREADED_TESTS += tests/pool-t
 
 check_PROGRAMS += tests/pool-threads-t
-tests_pool_threads_t_SOURCES = tests/pool-threads-t.c tests/pool.h $(adaptor_test)
-tests_pool_threads_t_LDADD = libtidemark.la
+tests_pool_threads_t_SOURCES = tests/pool-threads-t.c tests/pool.h
+tests_pool_threads_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/pool-threads-t
 THREADED_TESTS += tests/pool-threads-t
 
 check_PROGRAMS += tests/pool-pages-t
-tests_pool_pages_t_SOURCES = tests/pool-pages-t.c $(adaptor_test)
-tests_pool_pages_t_LDADD = libtidemark.la
+tests_pool_pages_t_SOURCES = tests/pool-pages-t.c
+tests_pool_pages_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/pool-pages-t
 
 check_PROGRAMS += tests/pool-pages-threads-t
-tests_pool_pages_threads_t_SOURCES = tests/pool-pages-threads-t.c tests/point.c $(contract_test)
+tests_pool_pages_threads_t_SOURCES = tests/pool-pages-threads-t.c tests/point.c
 tests_pool_pages_threads_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
-tests_pool_pages_threads_t_LDADD = libtidemark-test.la
+tests_pool_pages_threads_t_LDADD = $(test_helpers) libtidemark-test.la
 TESTS += tests/pool-pages-threads-t
 THREADED_TESTS += tests/pool-pages-threads-t
 
 check_PROGRAMS += tests/pool-units-t
-tests_pool_units_t_SOURCES = tests/pool-units-t.c $(adaptor_test)
-tests_pool_units_t_LDADD = libtidemark.la
+tests_pool_units_t_SOURCES = tests/pool-units-t.c
+tests_pool_units_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/pool-units-t
 
 check_PROGRAMS += tests/pool-decay-t
-tests_pool_decay_t_SOURCES = tests/pool-decay-t.c tests/contract.c
-tests_pool_decay_t_LDADD = libtidemark.la
+tests_pool_decay_t_SOURCES = tests/pool-decay-t.c
+tests_pool_decay_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/pool-decay-t
 
 check_PROGRAMS += tests/server-day-t
-tests_server_day_t_SOURCES = tests/server-day-t.c tests/server-day.c tests/server-day.h $(contract_test)
-tests_server_day_t_LDADD = libtidemark.la
+tests_server_day_t_SOURCES = tests/server-day-t.c tests/server-day.c tests/server-day.h
+tests_server_day_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/server-day-t
 
 check_PROGRAMS += tests/pool-streams-t
-tests_pool_streams_t_SOURCES = tests/pool-streams-t.c $(adaptor_test)
-tests_pool_streams_t_LDADD = libtidemark.la
+tests_pool_streams_t_SOURCES = tests/pool-streams-t.c
+tests_pool_streams_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/pool-streams-t
 
 check_PROGRAMS += tests/storm-t
-tests_storm_t_SOURCES = tests/storm-t.c $(adaptor_test)
-tests_storm_t_LDADD = libtidemark.la
+tests_storm_t_SOURCES = tests/storm-t.c
+tests_storm_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/storm-t
 THREADED_TESTS += tests/storm-t
 
 check_PROGRAMS += tests/pool-model-t
-tests_pool_model_t_SOURCES = tests/pool-model-t.c $(adaptor_test)
-tests_pool_model_t_LDADD = libtidemark.la
+tests_pool_model_t_SOURCES = tests/pool-model-t.c
+tests_pool_model_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/pool-model-t
 THREADED_TESTS += tests/pool-model-t
 
@@ -627,9 +634,9 @@ THREADED_TESTS += tests/pool-model-t
 EXTRA_DIST += tests/random-stack.h tests/random-stack-model.h tests/random-stack-trace.h
 check_PROGRAMS += tests/random-stack-t
 tests_random_stack_t_SOURCES = tests/random-stack-t.c tests/random-stack.c tests/random-stack-model.c \
-	tests/random-stack-trace.c tests/contract.c tests/trace.c
+	tests/random-stack-trace.c
 tests_random_stack_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
-tests_random_stack_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_random_stack_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/random-stack-t
 THREADED_TESTS += tests/random-stack-t
 
@@ -657,10 +664,10 @@ TESTS += tests/lock-fork-t
 THREADED_TESTS += tests/lock-fork-t
 
 check_PROGRAMS += tests/range-t
-tests_range_t_SOURCES = tests/range-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \
+tests_range_t_SOURCES = tests/range-t.c src/suballoc/fit.c src/suballoc/heap.c \
 	src/suballoc/piece-map.c src/suballoc/range.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
 tests_range_t_CPPFLAGS = $(AM_CPPFLAGS)
-tests_range_t_LDADD = libtidemark.la
+tests_range_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/range-t
 
 check_PROGRAMS += tests/chunk-heap-t
@@ -669,10 +676,10 @@ tests_chunk_heap_t_LDADD = libtidemark-test.la
 TESTS += tests/chunk-heap-t
 
 check_PROGRAMS += tests/heap-t
-tests_heap_t_SOURCES = tests/heap-t.c tests/contract.c src/suballoc/fit.c src/suballoc/heap.c \
+tests_heap_t_SOURCES = tests/heap-t.c src/suballoc/fit.c src/suballoc/heap.c \
 	src/suballoc/leaving.c src/suballoc/piece-map.c src/suballoc/slab.c src/suballoc/streams.c src/tables/map.c
 tests_heap_t_CPPFLAGS = $(AM_CPPFLAGS)
-tests_heap_t_LDADD = libtidemark.la
+tests_heap_t_LDADD = $(test_helpers) libtidemark.la
 TESTS += tests/heap-t
 
 check_PROGRAMS += tests/cache-t
@@ -731,50 +738,49 @@ TESTS += tests/ringfile-layout-t
 # For the tests of the recorder.
 EXTRA_DIST += tests/point.h tests/sanitized.h tests/trace.h tests/vfs.h
 
-trace_test = tests/trace.c tests/gate.c tests/upstream.c
 trace_test_cppflags = $(AM_CPPFLAGS)
 trace_test_cflags = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 
 check_PROGRAMS += tests/bus-t
-tests_bus_t_SOURCES = tests/bus-t.c $(trace_test)
+tests_bus_t_SOURCES = tests/bus-t.c
 tests_bus_t_CFLAGS = $(trace_test_cflags)
-tests_bus_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_bus_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/bus-t
 
 check_PROGRAMS += tests/bus-page-t
-tests_bus_page_t_SOURCES = tests/bus-page-t.c $(trace_test)
+tests_bus_page_t_SOURCES = tests/bus-page-t.c
 tests_bus_page_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_bus_page_t_CFLAGS = $(trace_test_cflags)
-tests_bus_page_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_bus_page_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/bus-page-t
 
 check_PROGRAMS += tests/full-disk-t
-tests_full_disk_t_SOURCES = tests/full-disk-t.c $(trace_test)
+tests_full_disk_t_SOURCES = tests/full-disk-t.c
 tests_full_disk_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_full_disk_t_CFLAGS = $(trace_test_cflags)
-tests_full_disk_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_full_disk_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/full-disk-t
 THREADED_TESTS += tests/full-disk-t
 
 # As many threads at once as there are rings, and more.
 check_PROGRAMS += tests/rings-t
-tests_rings_t_SOURCES = tests/rings-t.c $(trace_test)
+tests_rings_t_SOURCES = tests/rings-t.c
 tests_rings_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_rings_t_CFLAGS = $(trace_test_cflags)
-tests_rings_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_rings_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/rings-t
 THREADED_TESTS += tests/rings-t
 
 check_PROGRAMS += tests/refusal-t
-tests_refusal_t_SOURCES = tests/refusal-t.c $(trace_test)
+tests_refusal_t_SOURCES = tests/refusal-t.c
 tests_refusal_t_CFLAGS = $(trace_test_cflags)
-tests_refusal_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_refusal_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/refusal-t
 
 check_PROGRAMS += tests/scale-t
-tests_scale_t_SOURCES = tests/scale-t.c $(trace_test)
+tests_scale_t_SOURCES = tests/scale-t.c
 tests_scale_t_CFLAGS = $(trace_test_cflags)
-tests_scale_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_scale_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scale-t
 THREADED_TESTS += tests/scale-t
 
@@ -785,9 +791,9 @@ scale: tests/scale-t tests/rings-t
 	SCALE_RINGS=4096 tests/rings-t
 
 check_PROGRAMS += tests/recorder-t
-tests_recorder_t_SOURCES = tests/recorder-t.c $(trace_test)
+tests_recorder_t_SOURCES = tests/recorder-t.c
 tests_recorder_t_CFLAGS = $(trace_test_cflags)
-tests_recorder_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_recorder_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/recorder-t
 THREADED_TESTS += tests/recorder-t
 
@@ -800,45 +806,45 @@ tests_ringfile_t_LDADD = libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/ringfile-t
 
 check_PROGRAMS += tests/log-t
-tests_log_t_SOURCES = tests/log-t.c $(trace_test)
+tests_log_t_SOURCES = tests/log-t.c
 tests_log_t_CFLAGS = $(trace_test_cflags)
-tests_log_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_log_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/log-t
 
 check_PROGRAMS += tests/process-t
-tests_process_t_SOURCES = tests/process-t.c $(trace_test)
+tests_process_t_SOURCES = tests/process-t.c
 tests_process_t_CFLAGS = $(trace_test_cflags)
-tests_process_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_process_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/process-t
 
 check_PROGRAMS += tests/creation-t
-tests_creation_t_SOURCES = tests/creation-t.c $(trace_test)
+tests_creation_t_SOURCES = tests/creation-t.c
 tests_creation_t_CFLAGS = $(trace_test_cflags)
-tests_creation_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_creation_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/creation-t
 
 check_PROGRAMS += tests/claim-t
-tests_claim_t_SOURCES = tests/claim-t.c $(trace_test)
+tests_claim_t_SOURCES = tests/claim-t.c
 tests_claim_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_claim_t_CFLAGS = $(trace_test_cflags)
-tests_claim_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_claim_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/claim-t
 
 # These stop at test points.
-point_test = tests/point.c $(trace_test)
+point_test = tests/point.c
 
 check_PROGRAMS += tests/lives-killed-t
 tests_lives_killed_t_SOURCES = tests/lives-killed-t.c $(point_test)
 tests_lives_killed_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_lives_killed_t_CFLAGS = $(trace_test_cflags)
-tests_lives_killed_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_lives_killed_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/lives-killed-t
 
 check_PROGRAMS += tests/skew-t
 tests_skew_t_SOURCES = tests/skew-t.c $(point_test)
 tests_skew_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_skew_t_CFLAGS = $(trace_test_cflags)
-tests_skew_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_skew_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/skew-t
 THREADED_TESTS += tests/skew-t
 
@@ -846,7 +852,7 @@ check_PROGRAMS += tests/merge-t
 tests_merge_t_SOURCES = tests/merge-t.c $(point_test)
 tests_merge_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_merge_t_CFLAGS = $(trace_test_cflags)
-tests_merge_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_merge_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/merge-t
 THREADED_TESTS += tests/merge-t
 
@@ -858,56 +864,56 @@ TESTS += tests/protect-fork-t
 THREADED_TESTS += tests/protect-fork-t
 
 check_PROGRAMS += tests/chunks-t
-tests_chunks_t_SOURCES = tests/chunks-t.c $(trace_test)
+tests_chunks_t_SOURCES = tests/chunks-t.c
 tests_chunks_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_chunks_t_CFLAGS = $(trace_test_cflags)
-tests_chunks_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_chunks_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/chunks-t
 THREADED_TESTS += tests/chunks-t
 
 check_PROGRAMS += tests/later-bins-t
-tests_later_bins_t_SOURCES = tests/later-bins-t.c $(trace_test)
+tests_later_bins_t_SOURCES = tests/later-bins-t.c
 tests_later_bins_t_CPPFLAGS = $(trace_test_cppflags)
 tests_later_bins_t_CFLAGS = $(trace_test_cflags)
-tests_later_bins_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_later_bins_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/later-bins-t
 THREADED_TESTS += tests/later-bins-t
 
 check_PROGRAMS += tests/own-query-t
-tests_own_query_t_SOURCES = tests/own-query-t.c $(trace_test)
+tests_own_query_t_SOURCES = tests/own-query-t.c
 tests_own_query_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_own_query_t_CFLAGS = $(trace_test_cflags)
-tests_own_query_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_own_query_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/own-query-t
 
 check_PROGRAMS += tests/exit-t
-tests_exit_t_SOURCES = tests/exit-t.c $(trace_test)
+tests_exit_t_SOURCES = tests/exit-t.c
 tests_exit_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_exit_t_CFLAGS = $(trace_test_cflags)
-tests_exit_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_exit_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/exit-t
 
 check_PROGRAMS += tests/signal-t
-tests_signal_t_SOURCES = tests/signal-t.c $(trace_test)
+tests_signal_t_SOURCES = tests/signal-t.c
 tests_signal_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_signal_t_CFLAGS = $(trace_test_cflags)
-tests_signal_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_signal_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/signal-t
 THREADED_TESTS += tests/signal-t
 
 check_PROGRAMS += tests/sampler-t
-tests_sampler_t_SOURCES = tests/sampler-t.c $(trace_test)
+tests_sampler_t_SOURCES = tests/sampler-t.c
 tests_sampler_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_sampler_t_CFLAGS = $(trace_test_cflags)
-tests_sampler_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_sampler_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/sampler-t
 THREADED_TESTS += tests/sampler-t
 
 check_PROGRAMS += tests/layer-count-t
-tests_layer_count_t_SOURCES = tests/layer-count-t.c $(trace_test)
+tests_layer_count_t_SOURCES = tests/layer-count-t.c
 tests_layer_count_t_CPPFLAGS = $(trace_test_cppflags)
 tests_layer_count_t_CFLAGS = $(trace_test_cflags)
-tests_layer_count_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_layer_count_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/layer-count-t
 THREADED_TESTS += tests/layer-count-t
 
@@ -915,36 +921,36 @@ check_PROGRAMS += tests/overflow-t
 tests_overflow_t_SOURCES = tests/overflow-t.c $(point_test)
 tests_overflow_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_overflow_t_CFLAGS = $(trace_test_cflags)
-tests_overflow_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_overflow_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/overflow-t
 THREADED_TESTS += tests/overflow-t
 
 check_PROGRAMS += tests/event-calls-t
-tests_event_calls_t_SOURCES = tests/event-calls-t.c $(trace_test)
+tests_event_calls_t_SOURCES = tests/event-calls-t.c
 tests_event_calls_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_event_calls_t_CFLAGS = $(trace_test_cflags)
-tests_event_calls_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_event_calls_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/event-calls-t
 
 check_PROGRAMS += tests/kill-t
 tests_kill_t_SOURCES = tests/kill-t.c $(point_test)
 tests_kill_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_kill_t_CFLAGS = $(trace_test_cflags)
-tests_kill_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_kill_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/kill-t
 
 check_PROGRAMS += tests/fault-t
-tests_fault_t_SOURCES = tests/fault-t.c tests/vfs.c $(trace_test)
+tests_fault_t_SOURCES = tests/fault-t.c tests/vfs.c
 tests_fault_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_fault_t_CFLAGS = $(trace_test_cflags)
-tests_fault_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_fault_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/fault-t
 THREADED_TESTS += tests/fault-t
 
 check_PROGRAMS += tests/counters-t
-tests_counters_t_SOURCES = tests/counters-t.c tests/point.c $(adaptor_test)
+tests_counters_t_SOURCES = tests/counters-t.c tests/point.c
 tests_counters_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
-tests_counters_t_LDADD = libtidemark-test.la
+tests_counters_t_LDADD = $(test_helpers) libtidemark-test.la
 TESTS += tests/counters-t
 THREADED_TESTS += tests/counters-t
 
@@ -972,31 +978,31 @@ TESTS += tests/callstack-t
 THREADED_TESTS += tests/callstack-t
 
 check_PROGRAMS += tests/resolve-t
-tests_resolve_t_SOURCES = tests/resolve-t.c $(trace_test)
+tests_resolve_t_SOURCES = tests/resolve-t.c
 tests_resolve_t_CFLAGS = $(trace_test_cflags)
-tests_resolve_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_resolve_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/resolve-t
 
 check_PROGRAMS += tests/track-table-t
-tests_track_table_t_SOURCES = tests/track-table-t.c tests/contract.c $(point_test)
+tests_track_table_t_SOURCES = tests/track-table-t.c $(point_test)
 tests_track_table_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_track_table_t_CFLAGS = $(trace_test_cflags)
-tests_track_table_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_track_table_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/track-table-t
 THREADED_TESTS += tests/track-table-t
 EXTRA_DIST += tests/track-blocks.h
 
 check_PROGRAMS += tests/track-memory-t
-tests_track_memory_t_SOURCES = tests/track-memory-t.c $(trace_test)
+tests_track_memory_t_SOURCES = tests/track-memory-t.c
 tests_track_memory_t_CPPFLAGS = $(trace_test_cppflags)
 tests_track_memory_t_CFLAGS = $(trace_test_cflags)
-tests_track_memory_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_track_memory_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/track-memory-t
 
 check_PROGRAMS += tests/track-t
-tests_track_t_SOURCES = tests/track-t.c tests/contract.c $(trace_test)
+tests_track_t_SOURCES = tests/track-t.c
 tests_track_t_CFLAGS = $(trace_test_cflags) -fno-omit-frame-pointer
-tests_track_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_track_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/track-t
 THREADED_TESTS += tests/track-t
 
@@ -1016,25 +1022,25 @@ tests_pair_t_LDADD = libtidemark-test.la
 TESTS += tests/pair-t
 
 check_PROGRAMS += tests/gauge-t
-tests_gauge_t_SOURCES = tests/gauge-t.c $(trace_test)
+tests_gauge_t_SOURCES = tests/gauge-t.c
 tests_gauge_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_gauge_t_CFLAGS = $(trace_test_cflags)
-tests_gauge_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_gauge_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/gauge-t
 THREADED_TESTS += tests/gauge-t
 
 check_PROGRAMS += tests/database-t
-tests_database_t_SOURCES = tests/database-t.c $(trace_test)
+tests_database_t_SOURCES = tests/database-t.c
 tests_database_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_database_t_CFLAGS = $(trace_test_cflags)
-tests_database_t_LDADD = libtidemark-test.la $(SQLITE_LIBS)
+tests_database_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/database-t
 
 check_PROGRAMS += tests/clock-t
-tests_clock_t_SOURCES = tests/clock-t.c $(trace_test)
+tests_clock_t_SOURCES = tests/clock-t.c
 tests_clock_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_clock_t_CFLAGS = $(trace_test_cflags)
-tests_clock_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -lm
+tests_clock_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -lm
 TESTS += tests/clock-t
 
 # Kills with SIGKILL; `make torture` does it a thousand times.
@@ -1072,9 +1078,9 @@ torture: tests/torture-t
 
 # A million allocations; `make soak` has 50 million.
 check_PROGRAMS += tests/soak-t
-tests_soak_t_SOURCES = tests/soak-t.c $(trace_test)
+tests_soak_t_SOURCES = tests/soak-t.c
 tests_soak_t_CFLAGS = $(trace_test_cflags)
-tests_soak_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_soak_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/soak-t
 THREADED_TESTS += tests/soak-t
 
@@ -1084,23 +1090,23 @@ soak: tests/soak-t
 
 # The bridge, and what it needs of others.
 check_PROGRAMS += tests/bridge-t tests/ambient-t tests/log-end-t
-tests_bridge_t_SOURCES = tests/bridge-t.c $(trace_test)
+tests_bridge_t_SOURCES = tests/bridge-t.c
 tests_bridge_t_CFLAGS = $(trace_test_cflags)
-tests_bridge_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
-tests_ambient_t_SOURCES = tests/ambient-t.c $(trace_test)
+tests_bridge_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
+tests_ambient_t_SOURCES = tests/ambient-t.c
 tests_ambient_t_CFLAGS = $(trace_test_cflags)
-tests_ambient_t_LDADD = libtidemark.la $(SQLITE_LIBS)
-tests_log_end_t_SOURCES = tests/log-end-t.c $(trace_test)
+tests_ambient_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
+tests_log_end_t_SOURCES = tests/log-end-t.c
 tests_log_end_t_CFLAGS = $(trace_test_cflags)
-tests_log_end_t_LDADD = libtidemark.la $(SQLITE_LIBS)
+tests_log_end_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
 THREADED_TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
 
 # NVTX: what pools tell a tool, and ranges that become tags. The modules have a runpath that is not there, as the fake
 # driver has.
 check_PROGRAMS += tests/tag-sources-t
-tests_tag_sources_t_SOURCES = tests/tag-sources-t.c $(contract_test)
-tests_tag_sources_t_LDADD = libtidemark-test.la
+tests_tag_sources_t_SOURCES = tests/tag-sources-t.c
+tests_tag_sources_t_LDADD = $(test_helpers) libtidemark-test.la
 TESTS += tests/tag-sources-t
 
 check_PROGRAMS += tests/nvtx-names-t
@@ -1121,9 +1127,9 @@ tests_nvtx_user_b_la_LDFLAGS = $(nvtx_module)
 tests_nvtx_user_b_la_LIBADD = -ldl
 
 check_PROGRAMS += tests/nvtx-blocks-t
-tests_nvtx_blocks_t_SOURCES = tests/nvtx-blocks-t.c $(contract_test)
+tests_nvtx_blocks_t_SOURCES = tests/nvtx-blocks-t.c
 tests_nvtx_blocks_t_CPPFLAGS = $(AM_CPPFLAGS) -DNVTX_TOOL='"$(abs_top_builddir)/tests/.libs/nvtx-tool.so"'
-tests_nvtx_blocks_t_LDADD = libtidemark.la -ldl
+tests_nvtx_blocks_t_LDADD = $(test_helpers) libtidemark.la -ldl
 EXTRA_tests_nvtx_blocks_t_DEPENDENCIES = tests/nvtx-tool.la
 TESTS += tests/nvtx-blocks-t
 THREADED_TESTS += tests/nvtx-blocks-t
@@ -1138,13 +1144,13 @@ tests_nvtx_program_LDFLAGS = -no-install
 tests_nvtx_program_LDADD = -ldl
 
 check_PROGRAMS += tests/nvtx-ranges-t
-tests_nvtx_ranges_t_SOURCES = tests/nvtx-ranges-t.c $(trace_test)
+tests_nvtx_ranges_t_SOURCES = tests/nvtx-ranges-t.c
 tests_nvtx_ranges_t_CPPFLAGS = $(AM_CPPFLAGS) $(nvtx_users) \
 	-DNVTX_INJECTION='"$(abs_top_builddir)/.libs/libtidemark-nvtx.so"' \
 	-DNVTX_PROGRAM='"$(abs_top_builddir)/tests/nvtx-program"' \
 	-DTIDEMARK_LIBRARY='"$(abs_top_builddir)/.libs/libtidemark.so.0"'
 tests_nvtx_ranges_t_CFLAGS = $(trace_test_cflags)
-tests_nvtx_ranges_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_nvtx_ranges_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 EXTRA_tests_nvtx_ranges_t_DEPENDENCIES = libtidemark-nvtx.la tests/nvtx-user-a.la tests/nvtx-user-b.la \
 	tests/nvtx-program
 TESTS += tests/nvtx-ranges-t

@@ -10,6 +10,17 @@ export HOME="$scratch"
 python3 -c 'import json, tempfile' 2>/dev/null || skip_all 'there is no python3'
 python3 "$driver" find >/dev/null || skip_all 'there is no Chromium'
 
+# One browser for all pages: its start takes longer than most of them.
+export REPORT_PAGE_SOCKET="$scratch/browser"
+python3 "$driver" serve "$REPORT_PAGE_SOCKET" 2>"$scratch/served" &
+browser=$!
+trap 'kill $browser; wait $browser; rm -rf "$scratch"' EXIT
+tries=0
+until test -S "$REPORT_PAGE_SOCKET" || test $tries = 600 || ! kill -0 $browser; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+
 make_trace() {
     "$top_builddir/tests/make-trace" "$@" || exit 99
 }
@@ -35,7 +46,7 @@ page() {
 # says WORDS SENTENCE: the page says the words, and no script of it fails otherwise.
 says() {
     timeout 100 python3 "$driver" selftest "$scratch/broken.html" >"$scratch/tap-said" 2>&1
-    has_words "$(grep '^# word' "$scratch/tap-said")" "$1" "$2"
+    has_words "$(grep '^# word' "$scratch/tap-said")" "$1" "$2" || grep -v '^ok' "$scratch/tap-said" | sed 's/^/#   /'
 }
 
 plan 30

@@ -6,12 +6,19 @@ usage: report-page.py selftest PAGE [WIDTH]            prints the page's own TAP
        report-page.py value PAGE EXPRESSION            prints what the expression is once the page is there
        report-page.py measure PAGE                     prints what opening it and 60 frames cost, as JSON
        report-page.py find                             prints the browser; 1: there is none
+       report-page.py serve SOCKET                     keeps a browser for the others, until SIGTERM or its parent's end
+
+With REPORT_PAGE_SOCKET=SOCKET, a page is opened in the browser that is kept there, in a profile of its own.
 """
 
 import base64
+import contextlib
+import io
 import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,8 +32,8 @@ def browser():
     return None
 
 
-class Chromium:
-    """A browser with one page in it."""
+class Browser:
+    """A browser, and the pipe to it."""
 
     def __init__(self, width, height):
         self.folder = tempfile.mkdtemp()
@@ -49,11 +56,6 @@ class Chromium:
         os.close(from_browser)
         self.buffer = b""
         self.number = 0
-        self.said = []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self.call("Runtime.enable")
-        self.call("Page.enable")
 
     def message(self):
         while b"\0" not in self.buffer:
@@ -64,23 +66,57 @@ class Chromium:
         one, self.buffer = self.buffer.split(b"\0", 1)
         return json.loads(one)
 
-    def call(self, method, **parameters):
+    def call(self, method, parameters, session=None, heard=None):
+        """The result of a command; what a page of this session says meanwhile is heard."""
         self.number += 1
         command = {"id": self.number, "method": method, "params": parameters}
-        if getattr(self, "session", None):
-            command["sessionId"] = self.session
+        if session:
+            command["sessionId"] = session
         os.write(self.commands, json.dumps(command).encode() + b"\0")
         while True:
             answer = self.message()
-            if answer.get("method") == "Runtime.exceptionThrown":
-                details = answer["params"]["exceptionDetails"]
-                self.said.append(details.get("exception", {}).get("description", details["text"]))
-            if answer.get("method") == "Log.entryAdded":
-                self.said.append(answer["params"]["entry"]["text"])
+            if heard and answer.get("sessionId") == session:
+                heard(answer)
             if answer.get("id") == self.number:
                 if "error" in answer:
                     sys.exit(f"report-page.py: {method}: {answer['error']}")
                 return answer["result"]
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        os.close(self.commands)
+        os.close(self.answers)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+kept = None
+
+
+class Chromium:
+    """A page, in the browser that is kept or in one of its own."""
+
+    def __init__(self, width, height):
+        self.browser = kept or Browser(width, height)
+        self.said = []
+        self.session = None
+        self.context = self.browser.call("Target.createBrowserContext", {})["browserContextId"]
+        target = self.browser.call("Target.createTarget", {"url": "about:blank", "browserContextId": self.context})
+        session = self.browser.call("Target.attachToTarget", {"targetId": target["targetId"], "flatten": True})
+        self.session = session["sessionId"]
+        self.call("Runtime.enable")
+        self.call("Page.enable")
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def hear(self, answer):
+        if answer.get("method") == "Runtime.exceptionThrown":
+            details = answer["params"]["exceptionDetails"]
+            self.said.append(details.get("exception", {}).get("description", details["text"]))
+        if answer.get("method") == "Log.entryAdded":
+            self.said.append(answer["params"]["entry"]["text"])
+
+    def call(self, method, **parameters):
+        return self.browser.call(method, parameters, self.session, self.hear)
 
     def value(self, expression):
         return self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)["result"].get("value")
@@ -103,7 +139,7 @@ class Chromium:
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as file:
                     words = file.read()
-                if b"--type=renderer" not in words or self.folder.encode() not in words:
+                if b"--type=renderer" not in words or self.browser.folder.encode() not in words:
                     continue
                 with open(f"/proc/{pid}/status", encoding="ascii") as file:
                     most = max([most] + [int(line.split()[1]) >> 10 for line in file if line.startswith(what)])
@@ -112,9 +148,9 @@ class Chromium:
         return most
 
     def close(self):
-        self.process.terminate()
-        self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.browser.call("Target.disposeBrowserContext", {"browserContextId": self.context})
+        if self.browser is not kept:
+            self.browser.close()
 
 
 READY = "document.documentElement.dataset.ready === 'yes' || !document.getElementById('word').hidden"
@@ -195,8 +231,66 @@ def find():
     return 0 if browser() else 1
 
 
+COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "value": value, "measure": measure, "find": find}
+
+
+def run(words):
+    """The status of a command, and what it prints."""
+    global kept
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            status = COMMANDS[words[0]](*words[1:])
+    except (Exception, SystemExit) as error:  # the next command gets a new browser
+        said.write(f"{error}\n")
+        status = 1
+        with contextlib.suppress(Exception):
+            kept.close()
+        kept = Browser(1600, 1000)
+    return status, said.getvalue()
+
+
+def serve(path):
+    """Run commands that come through a socket, one after another."""
+    global kept
+    parent = os.getppid()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    listener = socket.socket(socket.AF_UNIX)
+    listener.settimeout(1)
+    kept = Browser(1600, 1000)
+    try:
+        listener.bind(path)
+        listener.listen()
+        while os.getppid() == parent:
+            try:
+                client, _ = listener.accept()
+            except socket.timeout:
+                continue
+            with client, client.makefile("rw") as file, contextlib.suppress(BrokenPipeError):
+                client.settimeout(None)
+                file.write(json.dumps(run(json.loads(file.readline()))))
+    finally:
+        kept.close()
+    return 0
+
+
+def ask(path, words):
+    """Have a command run where a browser is kept."""
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(path)
+    with client, client.makefile("rw") as file:
+        file.write(json.dumps(words) + "\n")
+        file.flush()
+        status, said = json.loads(file.read())
+    sys.stdout.write(said)
+    return status
+
+
 if __name__ == "__main__":
-    COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "value": value, "measure": measure, "find": find}
+    if len(sys.argv) > 2 and sys.argv[1] == "serve":
+        sys.exit(serve(sys.argv[2]))
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         sys.exit(__doc__)
+    if os.environ.get("REPORT_PAGE_SOCKET") and sys.argv[1] != "find":
+        sys.exit(ask(os.environ["REPORT_PAGE_SOCKET"], sys.argv[1:]))
     sys.exit(COMMANDS[sys.argv[1]](*sys.argv[2:]))

@@ -3,7 +3,7 @@
  * a random moment; then the trace holds every counted event of every thread, each once, in order. Sometimes the
  * recovery is killed too, and run again.
  *
- * TORTURE_KILLS sets the number of kills, TORTURE_SEED the seed.
+ * TORTURE_KILLS sets the number of kills, TORTURE_SEED the seed; TORTURE_FORM, from 1 to 4, has one form of them alone.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -226,11 +226,27 @@ round_of(const char *path, const char *options, struct progress *progress, uint6
     return check(path, progress);
 }
 
+#define FORMS 4
+
+/* The form that TORTURE_FORM names; 0: all. */
+static unsigned
+form_wanted(void)
+{
+    const char *text = getenv("TORTURE_FORM");
+    unsigned form = text != NULL ? (unsigned)atoi(text) : 0;
+
+    if (text == NULL || (form >= 1 && form <= FORMS))
+        return form;
+    printf("Bail out! TORTURE_FORM is a number from 1 to %d, not \"%s\"\n", FORMS, text);
+    exit(2);
+}
+
 int
 main(void)
 {
     const char *kills_text = getenv("TORTURE_KILLS"), *seed_text = getenv("TORTURE_SEED");
     int kills = kills_text != NULL ? atoi(kills_text) : 12;
+    unsigned wanted = form_wanted();
     uint64_t seed = seed_text != NULL ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL) * 1000 + 1;
     uint64_t random = seed | 1, events = 0;
     struct progress *progress =
@@ -238,7 +254,7 @@ main(void)
     const struct {
         const char *options, *name;
         bool kill_recovery;
-    } forms[] = {
+    } forms[FORMS] = {
         { "", "after kills at random moments every counted event is in the trace, once and in order", false },
         { ", ring=4KiB, backlog=2MiB", "the same with rings of 64 records, which fill", false },
         { ", clock=monotonic", "the same with CLOCK_MONOTONIC", false },
@@ -247,17 +263,23 @@ main(void)
     char directory[] = "torture-XXXXXX", path[64];
     int recovery_kills = 0;
 
-    plan(4);
+    plan(wanted == 0 ? FORMS : 1);
     diag("seed %" PRIu64 ", %d kills each", seed, kills);
     if (mkdtemp(directory) == NULL)
         return 2;
     snprintf(path, sizeof(path), "%s/t.db", directory);
-    for (size_t form = 0; form < 4; form++) {
-        int failed = 0;
+    for (size_t form = 0; form < FORMS; form++) {
+        int failed = 0, done_kills = 0;
 
-        for (int i = 0; i < kills && failed < 3; i++)
+        if (wanted != 0 && form + 1 != wanted)
+            continue;
+        for (; done_kills < kills && failed < 3; done_kills++) {
             failed += !round_of(path, forms[form].options, progress, &random, forms[form].kill_recovery, &events,
                                 &recovery_kills);
+            if (done_kills % 100 == 99)
+                diag("form %zu: %d kills, %d failed, %" PRIu64 " events recovered", form + 1, done_kills + 1, failed,
+                     events);
+        }
         ok(failed == 0, "%s", forms[form].name);
     }
     diag("%" PRIu64 " events recovered, %d recoveries killed", events, recovery_kills);

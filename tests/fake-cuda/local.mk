@@ -52,31 +52,31 @@ tests_fake_cuda_libcupti_la_LDFLAGS = -version-info 13:0:0 -rpath /nonexistent -
 tests_fake_cuda_libcupti_la_LIBADD = -ldl
 
 check_PROGRAMS += tests/fake-cuda/absent-t
-tests_fake_cuda_absent_t_SOURCES = tests/fake-cuda/absent-t.c $(trace_test)
+tests_fake_cuda_absent_t_SOURCES = tests/fake-cuda/absent-t.c
 tests_fake_cuda_absent_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_absent_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_absent_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/absent-t
 
 account_test = tests/fake-cuda/account.c tests/fake-cuda/account.h
 check_PROGRAMS += tests/fake-cuda/account-t
-tests_fake_cuda_account_t_SOURCES = tests/fake-cuda/account-t.c $(account_test) $(trace_test)
+tests_fake_cuda_account_t_SOURCES = tests/fake-cuda/account-t.c $(account_test)
 tests_fake_cuda_account_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_fake_cuda_account_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_account_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_account_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/account-t
 
 check_PROGRAMS += tests/fake-cuda/account-random-t
-tests_fake_cuda_account_random_t_SOURCES = tests/fake-cuda/account-random-t.c $(account_test) $(trace_test)
+tests_fake_cuda_account_random_t_SOURCES = tests/fake-cuda/account-random-t.c $(account_test)
 tests_fake_cuda_account_random_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_fake_cuda_account_random_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_account_random_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_account_random_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/account-random-t
 THREADED_TESTS += tests/fake-cuda/account-random-t
 
 check_PROGRAMS += tests/fake-cuda/faults-t
-tests_fake_cuda_faults_t_SOURCES = tests/fake-cuda/faults-t.c $(trace_test)
+tests_fake_cuda_faults_t_SOURCES = tests/fake-cuda/faults-t.c
 tests_fake_cuda_faults_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_faults_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_faults_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/faults-t
 
 check_LTLIBRARIES += tests/fake-cuda/libinjected.la
@@ -104,17 +104,17 @@ tests_fake_cuda_missing_t_LDADD = libtidemark-test.la -ldl
 TESTS += tests/fake-cuda/missing-t
 
 check_PROGRAMS += tests/fake-cuda/fork-t
-tests_fake_cuda_fork_t_SOURCES = tests/fake-cuda/fork-t.c $(trace_test)
+tests_fake_cuda_fork_t_SOURCES = tests/fake-cuda/fork-t.c
 tests_fake_cuda_fork_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_fake_cuda_fork_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_fork_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_fork_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/fork-t
 
 check_PROGRAMS += tests/fake-cuda/step-t
-tests_fake_cuda_step_t_SOURCES = tests/fake-cuda/step-t.c $(trace_test)
+tests_fake_cuda_step_t_SOURCES = tests/fake-cuda/step-t.c
 tests_fake_cuda_step_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_fake_cuda_step_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_step_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_step_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/step-t
 
 check_PROGRAMS += tests/fake-cuda/pool-waits-t
@@ -124,16 +124,16 @@ tests_fake_cuda_pool_waits_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/pool-waits-t
 
 check_PROGRAMS += tests/fake-cuda/vmm-random-t
-tests_fake_cuda_vmm_random_t_SOURCES = tests/fake-cuda/vmm-random-t.c $(gpu_work_test) $(trace_test)
+tests_fake_cuda_vmm_random_t_SOURCES = tests/fake-cuda/vmm-random-t.c $(gpu_work_test)
 tests_fake_cuda_vmm_random_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_vmm_random_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_vmm_random_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/vmm-random-t
 THREADED_TESTS += tests/fake-cuda/vmm-random-t
 
 check_PROGRAMS += tests/fake-cuda/vmm-t
-tests_fake_cuda_vmm_t_SOURCES = tests/fake-cuda/vmm-t.c $(gpu_work_test) $(trace_test)
+tests_fake_cuda_vmm_t_SOURCES = tests/fake-cuda/vmm-t.c $(gpu_work_test)
 tests_fake_cuda_vmm_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_vmm_t_LDADD = libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_vmm_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/vmm-t
 endif
 

@@ -6,32 +6,32 @@ gpu_parts_test = tests/gpu/parts.c tests/gpu/parts.h
 gpu_process_test = tests/gpu/process.c tests/gpu/process.h
 
 # Tests with traces.
-gpu_trace_test = $(gpu_work_test) $(trace_test) tests/gpu/summary.c tests/gpu/summary.h
+gpu_trace_test = $(gpu_work_test) tests/gpu/summary.c tests/gpu/summary.h
 
 check_PROGRAMS += tests/gpu/bad-input-t
 tests_gpu_bad_input_t_SOURCES = tests/gpu/bad-input-t.c $(gpu_trace_test) $(gpu_parts_test)
 tests_gpu_bad_input_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_bad_input_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_bad_input_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/bad-input-t
 GPU_TESTS += tests/gpu/bad-input-t
 
 check_PROGRAMS += tests/gpu/bases-t
-tests_gpu_bases_t_SOURCES = tests/gpu/bases-t.c $(gpu_work_test) $(contract_test)
-tests_gpu_bases_t_LDADD = libtidemark.la -ldl
+tests_gpu_bases_t_SOURCES = tests/gpu/bases-t.c $(gpu_work_test)
+tests_gpu_bases_t_LDADD = $(test_helpers) libtidemark.la -ldl
 TESTS += tests/gpu/bases-t
 GPU_TESTS += tests/gpu/bases-t
 
 check_PROGRAMS += tests/gpu/bridge-t
 tests_gpu_bridge_t_SOURCES = tests/gpu/bridge-t.c $(gpu_trace_test)
 tests_gpu_bridge_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_bridge_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_bridge_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/bridge-t
 GPU_TESTS += tests/gpu/bridge-t
 
 check_PROGRAMS += tests/gpu/calls-t
-tests_gpu_calls_t_SOURCES = tests/gpu/calls-t.c $(gpu_test) $(trace_test)
+tests_gpu_calls_t_SOURCES = tests/gpu/calls-t.c $(gpu_test)
 tests_gpu_calls_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_calls_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_calls_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/calls-t
 GPU_TESTS += tests/gpu/calls-t
 
@@ -72,29 +72,29 @@ TESTS += tests/gpu/base-options-t
 GPU_TESTS += tests/gpu/base-options-t
 
 check_PROGRAMS += tests/gpu/cupti-t
-tests_gpu_cupti_t_SOURCES = tests/gpu/cupti-t.c $(gpu_test) $(trace_test)
+tests_gpu_cupti_t_SOURCES = tests/gpu/cupti-t.c $(gpu_test)
 tests_gpu_cupti_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_cupti_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_cupti_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/cupti-t
 GPU_TESTS += tests/gpu/cupti-t
 THREADED_TESTS += tests/gpu/cupti-t
 
 check_PROGRAMS += tests/gpu/driver-t
-tests_gpu_driver_t_SOURCES = tests/gpu/driver-t.c $(gpu_test) $(contract_test)
-tests_gpu_driver_t_LDADD = libtidemark.la -ldl
+tests_gpu_driver_t_SOURCES = tests/gpu/driver-t.c $(gpu_test)
+tests_gpu_driver_t_LDADD = $(test_helpers) libtidemark.la -ldl
 TESTS += tests/gpu/driver-t
 GPU_TESTS += tests/gpu/driver-t
 
 check_PROGRAMS += tests/gpu/graph-t
 tests_gpu_graph_t_SOURCES = tests/gpu/graph-t.c $(gpu_trace_test)
 tests_gpu_graph_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_graph_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_graph_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/graph-t
 GPU_TESTS += tests/gpu/graph-t
 
 check_PROGRAMS += tests/gpu/guard-t
-tests_gpu_guard_t_SOURCES = tests/gpu/guard-t.c $(gpu_work_test) $(contract_test)
-tests_gpu_guard_t_LDADD = libtidemark.la -ldl
+tests_gpu_guard_t_SOURCES = tests/gpu/guard-t.c $(gpu_work_test)
+tests_gpu_guard_t_LDADD = $(test_helpers) libtidemark.la -ldl
 TESTS += tests/gpu/guard-t
 GPU_TESTS += tests/gpu/guard-t
 
@@ -105,9 +105,9 @@ TESTS += tests/gpu/kernel-t
 GPU_TESTS += tests/gpu/kernel-t
 
 check_PROGRAMS += tests/gpu/many-calls-t
-tests_gpu_many_calls_t_SOURCES = tests/gpu/many-calls-t.c $(gpu_test) $(trace_test)
+tests_gpu_many_calls_t_SOURCES = tests/gpu/many-calls-t.c $(gpu_test)
 tests_gpu_many_calls_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_many_calls_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_many_calls_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/many-calls-t
 GPU_TESTS += tests/gpu/many-calls-t
 
@@ -120,7 +120,7 @@ GPU_TESTS += tests/gpu/nvtx-t
 check_PROGRAMS += tests/gpu/peer-t
 tests_gpu_peer_t_SOURCES = tests/gpu/peer-t.c $(gpu_trace_test) $(gpu_parts_test)
 tests_gpu_peer_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_peer_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_peer_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/peer-t
 GPU_TESTS += tests/gpu/peer-t
 
@@ -139,20 +139,20 @@ GPU_TESTS += tests/gpu/race-t
 check_PROGRAMS += tests/gpu/samples-t
 tests_gpu_samples_t_SOURCES = tests/gpu/samples-t.c $(gpu_trace_test)
 tests_gpu_samples_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_samples_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_samples_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/samples-t
 GPU_TESTS += tests/gpu/samples-t
 
 check_PROGRAMS += tests/gpu/share-t
 tests_gpu_share_t_SOURCES = tests/gpu/share-t.c $(gpu_trace_test) $(gpu_parts_test) $(gpu_process_test)
 tests_gpu_share_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_share_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_share_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/share-t
 GPU_TESTS += tests/gpu/share-t
 
 check_PROGRAMS += tests/gpu/stack-t
-tests_gpu_stack_t_SOURCES = tests/gpu/stack-t.c $(gpu_test) $(adaptor_test)
-tests_gpu_stack_t_LDADD = libtidemark.la -ldl
+tests_gpu_stack_t_SOURCES = tests/gpu/stack-t.c $(gpu_test)
+tests_gpu_stack_t_LDADD = $(test_helpers) libtidemark.la -ldl
 TESTS += tests/gpu/stack-t
 GPU_TESTS += tests/gpu/stack-t
 
@@ -163,16 +163,15 @@ TESTS += tests/gpu/stream-t
 GPU_TESTS += tests/gpu/stream-t
 
 check_PROGRAMS += tests/gpu/traces-t
-tests_gpu_traces_t_SOURCES = tests/gpu/traces-t.c $(gpu_test) $(trace_test)
+tests_gpu_traces_t_SOURCES = tests/gpu/traces-t.c $(gpu_test)
 tests_gpu_traces_t_CFLAGS = $(trace_test_cflags)
-tests_gpu_traces_t_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+tests_gpu_traces_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 TESTS += tests/gpu/traces-t
 GPU_TESTS += tests/gpu/traces-t
 
 check_PROGRAMS += tests/gpu/vmm-t
-tests_gpu_vmm_t_SOURCES = tests/gpu/vmm-t.c $(gpu_work_test) $(gpu_parts_test) $(gpu_process_test) \
-	$(contract_test)
-tests_gpu_vmm_t_LDADD = libtidemark-test.la -ldl
+tests_gpu_vmm_t_SOURCES = tests/gpu/vmm-t.c $(gpu_work_test) $(gpu_parts_test) $(gpu_process_test)
+tests_gpu_vmm_t_LDADD = $(test_helpers) libtidemark-test.la -ldl
 TESTS += tests/gpu/vmm-t
 GPU_TESTS += tests/gpu/vmm-t
 
