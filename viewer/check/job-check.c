@@ -1,6 +1,6 @@
 /*
- * Judges whether the ranks of a job meet their budgets. Each rank, and each memory of a rank, has to keep to a budget by
- * itself; what is said of one that is not kept names the rank that is worst, and the others.
+ * Judges whether the ranks of a job meet their budgets. Each rank, and each memory of a rank, has to keep to a budget
+ * by itself; what is said of one that is not kept names the rank that is worst, and the others.
  */
 #include "config.h"
 
