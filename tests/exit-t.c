@@ -190,11 +190,14 @@ run(const struct program *program)
     return false;
 }
 
-/* Whether as many events are in the trace or in its table loss as calls have returned, or were under way. */
+/*
+ * Whether as many events are in the trace or in its table loss as calls have returned, or were under way. A life
+ * without the thread of its free was ended by the next one at its address: its free is one of those that are lost.
+ */
 static bool
 accounts(const char *path, bool is_free, uint64_t returned)
 {
-    const char *column = is_free ? "free_ns" : "alloc_ns";
+    const char *column = is_free ? "free_thread_id" : "alloc_ns";
     int64_t rows = sql_number(path, "SELECT count(%s) FROM allocation", column);
     int64_t lost = sql_number(path, "SELECT ifnull(sum(events), 0) FROM loss WHERE reason LIKE '%%%s%%'",
                               is_free ? "free" : "allocation");
