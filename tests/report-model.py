@@ -175,6 +175,9 @@ def check_series(model, seen, most):
     for key, names in lists.items():
         places = {id_of.get(key, keys[key])(life): min(wanted[key].index(keys[key](life)), 15)
                   for life in model.lives} if key in wanted else {}
+        if key == 'frame' and key in wanted:  # one that no life has may begin in a frame that others have
+            places.update((row['id'], min(wanted[key].index(frame_of(model, row['id'])), 15))
+                          for row in seen['names'][names] if frame_of(model, row['id']) in wanted[key])
         differs(f'names {names}: series', [row['series'] for row in seen['names'][names]],
                 [places.get(row['id']) for row in seen['names'][names]])
     for key, order in wanted.items():

@@ -95,12 +95,15 @@ call_trace_begin(struct fake_call *call)
 CUresult
 fake_call_begin(struct fake_call *call, struct fake_function *function, enum fake_need need)
 {
+    int wait_s = __atomic_load_n(&function->wait_s, __ATOMIC_RELAXED);
+
     call->function = function;
     call->event_count = 0;
     call->outer = call_now;
     call->traced = (struct fake_traced_call){ 0 };
     call_trace_begin(call);
-    sleep((unsigned)__atomic_load_n(&function->wait_s, __ATOMIC_RELAXED));
+    if (wait_s != 0) /* sleep(0) is 60 us of the system's */
+        sleep((unsigned)wait_s);
     pthread_mutex_lock(&fake_lock);
     call_now = call;
     if (fake_in_stream)
