@@ -105,13 +105,14 @@ replay_median(const struct replay_input *input, const char *text, bool counted, 
 static void
 measure_input(const char *name)
 {
+    const struct replay_reading reading = { 0 };
     struct replay_input input;
     struct outcome outcome;
     char path[1024], row[96];
     double floor, peak;
 
     snprintf(path, sizeof(path), "%s/%s.csv.gz", BENCH_DATA, name);
-    if (replay_read_csv(path, &input) != COMMAND_FINE)
+    if (replay_read_csv(path, &reading, &input) != COMMAND_FINE)
         bench_fail(path);
     peak = (double)peak_live(&input) / MIB;
     floor = replay_median(&input, "sim(capacity=4TiB)", false, &outcome);

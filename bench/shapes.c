@@ -288,9 +288,10 @@ measure_recorded(const char *path)
 {
     const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     struct outcome outcomes[STACKS] = { { 0 } };
+    const struct replay_reading reading = { 0 };
     struct replay_input input;
 
-    if (replay_read_csv(path, &input) != COMMAND_FINE)
+    if (replay_read_csv(path, &reading, &input) != COMMAND_FINE)
         bench_fail(path);
     for (size_t k = 0; k < STACKS; k++)
         run(stacks[k].text, &input, &outcomes[k]);
