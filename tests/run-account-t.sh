@@ -32,7 +32,7 @@ rows() {
         tail -n 1
 }
 
-plan 55
+plan 58
 
 for way in audit preload; do
     run --interpose=$way -o t.db -- "$reach" handle
@@ -145,6 +145,16 @@ is "$status $said" '0 0 0' 'a program ends whose driver has stopped to answer by
 is "$("$tidemark" query --csv "$scratch/here/t.db" "SELECT sum(size),
     (SELECT value FROM meta WHERE key = 'complete'), (SELECT value FROM meta WHERE key = 'ended') FROM allocation" |
     tail -n 1)" '12582912,1,recovered' 'the next command completes its trace, which has all'
+run -o t.db -- "$reach" end again
+is "$status $said" '0 0 0' 'it ends, too, where a signal handler interrupts exit() to call it again'
+is "$("$tidemark" query --csv "$scratch/here/t.db" "SELECT sum(size),
+    (SELECT value FROM meta WHERE key = 'complete'), (SELECT value FROM meta WHERE key = 'ended') FROM allocation" |
+    tail -n 1)" '12582912,1,recovered' 'the next command completes that trace as well'
+run -o t.db -- "$reach" end devices
+"$tidemark" summary --json "$scratch/here/t.db" | grep -o '"tracked_bytes":[0-9]*\|"unaccounted_bytes":[0-9]*' |
+    sed 's/.*://' | tr '\n' ' ' >"$scratch/end"
+is "$(cat "$scratch/end")" '20971520 33554432 12582912 33554432 ' \
+    'the account of each of two devices has what was allocated last'
 run -o t.db -- "$reach" end return
 "$tidemark" summary --json "$scratch/here/t.db" |
     sed 's/.*"account":\[{\([^}]*\)}.*/\1/; s/,"ns":.*//; s/"//g' >"$scratch/end"

@@ -24,7 +24,7 @@ tide_stack_default(int device, char *text, size_t capacity, size_t *needed)
     TIDEI_INSIDE(NULL);
     struct tide_text out = { .data = text, .capacity = capacity };
     enum tide_status status = TIDE_OK;
-    uint64_t has = 0;
+    uint64_t has = 0, total_bytes;
     size_t i = 0;
 
     if (needed != NULL)
@@ -34,8 +34,10 @@ tide_stack_default(int device, char *text, size_t capacity, size_t *needed)
     if (capacity > 0)
         text[0] = '\0';
     /* A checker that listens to blocks takes them in memory of `cuda` alone, which is there to be checked, not fast. */
-    if (tidei_nvtx_wanted(TIDE_NVTX_AUTO))
+    if (tidei_nvtx_wanted(TIDE_NVTX_AUTO)) {
         i = TIDEI_COUNT_OF(default_bases) - 1;
+        status = tide_device_query(device, TIDE_QUERY_DEVICE_TOTAL, &total_bytes);
+    }
     for (; status == TIDE_OK && has == 0; i++) {
         has = default_bases[i].needs == 0;
         if (has == 0)

@@ -74,7 +74,7 @@ main(void)
 
     if (!tool_load())
         skip_all("no NVTX: its headers are not there");
-    plan(9);
+    plan(10);
     tide_message_sink_set(hear, NULL);
     use("pool | cuda", &heaps, &regions);
     ok(all_of(heaps == 1, regions == 1), "a chunk of plain memory is told, and its block");
@@ -88,6 +88,7 @@ main(void)
     ok(all_of(warnings == 1, strstr(warned, "base cuda") != NULL), "one warning names the base that can be checked");
     ok(all_of(tide_stack_default(0, text, sizeof(text), NULL) == TIDE_OK, strcmp(text, "pool | cuda") == 0),
        "where a tool listens the default stack is one that it can check");
+    is_i64(tide_stack_default(99, text, sizeof(text), NULL), TIDE_EINVAL, "and a device that is not there is refused");
     return done();
 }
 

@@ -332,6 +332,24 @@ end_process(CUcontext context, const char *end)
     }
     if (strcmp(end, "hang") == 0 && wait("cuMemGetInfo", 600))
         exit(0);
+    if (strcmp(end, "again") == 0 && wait("cuMemGetInfo", 600)) { /* exit() is interrupted, and called again */
+        signal(SIGALRM, exit_by_signal);
+        ualarm(100000, 0);
+        exit(0);
+    }
+}
+
+/* Memory of a second device, and more of the first. */
+static bool
+allocate_on_two(CUcontext first)
+{
+    CUresult (*create)(CUcontext *, unsigned, CUdevice) = by_handle("cuCtxCreate_v2");
+    CUdeviceptr pointer = 0;
+    CUcontext second;
+
+    return create(&second, 0, 1) == CUDA_SUCCESS && all.alloc(&pointer, 4 << 20) == CUDA_SUCCESS &&
+           usleep(1500000) == 0 && all.alloc(&pointer, 8 << 20) == CUDA_SUCCESS && all.set(first) == CUDA_SUCCESS &&
+           all.alloc(&pointer, 8 << 20) == CUDA_SUCCESS;
 }
 
 /* In a context of its own it keeps 4 MiB, and later 8 MiB more, and then ends in the way that is named. */
@@ -351,6 +369,8 @@ use_end(const char *end)
     fflush(stdout);
     if (strcmp(end, "return") == 0)
         return 0;
+    if (strcmp(end, "devices") == 0)
+        return allocate_on_two(context) ? 0 : 1;
     end_process(context, end);
     if (strcmp(end, "exit") == 0)
         exit(0);

@@ -45,6 +45,8 @@ struct sampler_device {
     struct tide_resource *resource;  /* borrowed; answers for the device */
     struct tidei_device_sample last; /* as last sampled */
     uint64_t next_ns;                /* not to be asked before */
+    struct tidei_answer answer;      /* of this round */
+    bool answered;                   /* there is one */
 };
 
 struct sampler_list {
@@ -81,7 +83,7 @@ enum sampler_last {
     SAMPLER_GOES_ON,
     SAMPLER_WANTED,  /* some thread waits for the last sample */
     SAMPLER_TAKEN,   /* devices are asked no more */
-    SAMPLER_GIVEN_UP /* nor is anything else: there was no answer in time */
+    SAMPLER_GIVEN_UP /* nor are they where there was no sample in time */
 };
 
 struct tidei_sampler *
@@ -214,27 +216,23 @@ sampler_keep_device(struct tidei_sampler *sampler, struct sampler_device *device
     };
 }
 
-/* Query one device, and keep its figures. *now_ns becomes the time of the answer. The lock is held. */
+/* Query one device. *now_ns becomes the time of the answer. The lock is held. */
 static void
 sampler_ask_device(struct tidei_sampler *sampler, struct sampler_device *device, uint64_t *now_ns)
 {
     uint64_t begin_ns = tidei_monotonic_ns(), end_ns, pause_ns;
-    struct tidei_answer answer;
-    bool known;
 
-    known = sampler_query(sampler, device->resource, true, &answer);
+    device->answered = sampler_query(sampler, device->resource, true, &device->answer);
     end_ns = tidei_monotonic_ns();
     *now_ns += end_ns - begin_ns;
     pause_ns = SAMPLER_DEVICE_PARTS * (end_ns - begin_ns);
     device->next_ns = end_ns + TIDEI_TEST_LIMIT(device_ns, SAMPLER_DEVICE_NS) +
                       (pause_ns < SAMPLER_DEVICE_KEEP_NS ? pause_ns : SAMPLER_DEVICE_KEEP_NS);
-    if (known)
-        sampler_keep_device(sampler, device, &answer, *now_ns);
 }
 
 /*
  * Query all devices, or without `at_once` the one that has been due the longest: a slow answer would make that of
- * another device old. *now_ns becomes the time of the last answer. The lock is held.
+ * another device old. *now_ns becomes the time of the last answer, which all that were asked get. The lock is held.
  */
 static void
 sampler_ask_devices(struct tidei_sampler *sampler, uint64_t *now_ns, bool at_once)
@@ -244,6 +242,7 @@ sampler_ask_devices(struct tidei_sampler *sampler, uint64_t *now_ns, bool at_onc
     for (size_t i = 0; i < sampler->device_count; i++) {
         struct sampler_device *device = &sampler->devices[i];
 
+        device->answered = false;
         if (sampler_is_asked(sampler, device))
             continue;
         if (at_once)
@@ -253,6 +252,10 @@ sampler_ask_devices(struct tidei_sampler *sampler, uint64_t *now_ns, bool at_onc
     }
     if (due != NULL)
         sampler_ask_device(sampler, due, now_ns);
+    for (size_t i = 0; i < sampler->device_count; i++) {
+        if (sampler->devices[i].answered)
+            sampler_keep_device(sampler, &sampler->devices[i], &sampler->devices[i].answer, *now_ns);
+    }
 }
 
 /* The lock is held. */
@@ -374,15 +377,13 @@ sampler_round(struct tidei_sampler *sampler, uint64_t now_ns, bool at_once, bool
     int state = atomic_load_explicit(&sampler->last, memory_order_relaxed);
     struct tidei_answer answer;
 
-    if (state == SAMPLER_GIVEN_UP)
-        return;
     /* Relaxed: where questions hang, this was long before somebody looks. */
     atomic_store_explicit(&sampler->asks, true, memory_order_relaxed);
     sampler->sampled_ns = now_ns;
     pthread_mutex_lock(&sampler->lock);
     for (size_t i = 0; last && i < sampler->device_count; i++)
         sampler->devices[i].last.ns = 0;
-    if (state != SAMPLER_TAKEN)
+    if (state != SAMPLER_TAKEN && state != SAMPLER_GIVEN_UP)
         sampler_ask_devices(sampler, &now_ns, at_once);
     for (size_t i = 0; i < sampler->watch_count; i++) {
         if (sampler_query(sampler, sampler->watches[i].resource, false, &answer))

@@ -92,12 +92,10 @@ tidei_recorder_watches_device(int32_t device)
         (void)atexit(exit_sample);
 }
 
-/* Whether the writer comes back from its questions, on which it may have stayed when the driver ended. */
+/* Whether the writer comes back until then from its questions, on which it may have stayed when the driver ended. */
 static bool
-exit_writer_returns(const struct tidei_writer *writer)
+exit_writer_returns(const struct tidei_writer *writer, uint64_t until_ns)
 {
-    uint64_t until_ns = tidei_monotonic_ns() + EXIT_HANG_NS;
-
     while (tidei_sampler_hangs(writer->sampler)) {
         if (tidei_monotonic_ns() >= until_ns)
             return false;
@@ -109,18 +107,25 @@ exit_writer_returns(const struct tidei_writer *writer)
 /*
  * Complete the open traces. Other threads run on until the process has ended: what they record after the last
  * transaction stays in the ring file. The memory stays, too. A trace whose writer does not come back is as after a
- * kill, and the next command completes it.
+ * kill, and the next command completes it. So are all where exit() was called by a signal handler that has interrupted
+ * this thread while it had the lock, as in the handler above.
  */
 __attribute__((destructor)) static void
 exit_complete(void)
 {
+    bool interrupted = tidei_inside_call() != NULL;
     TIDEI_INSIDE(NULL);
+    uint64_t until_ns;
 
-    pthread_mutex_lock(&tidei_sessions.lock);
+    if (!interrupted)
+        pthread_mutex_lock(&tidei_sessions.lock);
+    else if (pthread_mutex_trylock(&tidei_sessions.lock) != 0)
+        return;
+    until_ns = tidei_monotonic_ns() + EXIT_HANG_NS;
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
         struct tidei_writer *writer = tidei_recorder_of(session)->writer;
 
-        if (tidei_recorder_is_open(session) && exit_writer_returns(writer))
+        if (tidei_recorder_is_open(session) && exit_writer_returns(writer, until_ns))
             tidei_writer_stop(writer, "exit");
     }
     pthread_mutex_unlock(&tidei_sessions.lock);
