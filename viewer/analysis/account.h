@@ -33,7 +33,7 @@ struct account {
     bool is_process;            /* the trace is of an unmodified program; else there is nothing here */
     struct account_kind *kinds; /* owns; in the order of the layers */
     size_t kind_count, kind_capacity;
-    struct account_device *devices; /* owns; in the order of their first layers */
+    struct account_device *devices; /* owns; those that were sampled first, then by their first layers */
     size_t device_count, device_capacity;
     int64_t end_ns; /* of the recording, or of the view, if that ends before */
 };
