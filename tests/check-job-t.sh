@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 41
+plan 42
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -72,6 +72,20 @@ is "$(check --max-reserved=1GiB "$job") $(grep -c 'UNKNOWN  *max-reserved' "$scr
     'what was reserved is unknown where the traces do not tell it'
 is "$(check --max-peak="memory=$memory:6600000" --max-peak="memory=$memory:6599999" "$job") $(grep -c '^FAILED' "$scratch/out")" '1 1' \
     'a budget may be for one memory'
+
+# Eight ranks that have grown once, by more, hide none that grows in each step.
+cp "$job" "$scratch/once.db"
+for rank in 8 9 10 11 12 13 14 15 16 17 18 19 20 21; do
+    for table in rank rank_memory step; do
+        echo "CREATE TEMP TABLE one AS SELECT * FROM $table WHERE rank = 0; UPDATE one SET rank = $rank;
+            INSERT INTO $table SELECT * FROM one; DROP TABLE one;"
+    done
+done | "$SQLITE3" "$scratch/once.db"
+"$SQLITE3" "$scratch/once.db" "UPDATE rank_memory SET grown_bytes = 3000000 WHERE rank BETWEEN 8 AND 15;
+    UPDATE step SET end_bytes = end_bytes + 3000000 WHERE rank BETWEEN 8 AND 15 AND step >= 10;
+    UPDATE meta SET value = 22 WHERE key = 'world_size'"
+is "$(check --max-growth=1K "$scratch/once.db") $(grep -c 'rank 5, .*: it grows by 1.12 KiB more' "$scratch/out")" '1 1' \
+    'a rank that grows in each step is found beside eight that have grown once and by more'
 
 # A file of budgets, JSON and the forms of test runners.
 printf 'max-skew 1%%\nmax-growth 0\nmax-peak 1GiB\n' >"$scratch/budget"

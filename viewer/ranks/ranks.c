@@ -399,14 +399,14 @@ ranks_look_at_growth(struct ranks *ranks, struct ranks_growth *growth, bool *gro
 static int
 ranks_choose_growths(struct ranks *ranks)
 {
-    size_t most = ranks->growth_count < RANKS_GROWTHS ? ranks->growth_count : RANKS_GROWTHS;
+    size_t count = ranks->growth_count;
     int status = COMMAND_FINE;
     bool grows;
 
-    if (ranks->growth_count > 0)
-        qsort(ranks->growths, ranks->growth_count, sizeof(*ranks->growths), ranks_compare_growths);
+    if (count > 0)
+        qsort(ranks->growths, count, sizeof(*ranks->growths), ranks_compare_growths);
     ranks->growth_count = 0;
-    for (size_t i = 0; i < most && status == COMMAND_FINE; i++) {
+    for (size_t i = 0; i < count && ranks->growth_count < RANKS_GROWTHS && status == COMMAND_FINE; i++) {
         struct ranks_growth growth = ranks->growths[i];
 
         status = ranks_look_at_growth(ranks, &growth, &grows);

@@ -11,7 +11,7 @@
 
 #include "viewer/ranks/job.h"
 
-/* Of so many ranks, those that have grown most, it is told whether and in which groups they grow. */
+/* So many ranks that grow from step to step are told, those that have grown most. */
 #define RANKS_GROWTHS 8
 
 struct ranks_memory {
