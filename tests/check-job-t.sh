@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 42
+plan 47
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -134,6 +134,25 @@ mkdir "$scratch/plain"
 merge "$scratch/plain" -o "$scratch/plain.db"
 is "$(check --max-growth=1 "$scratch/plain.db") $(grep -c 'unknown: no rank has four whole steps' "$scratch/out")" '3 1' \
     'growth is unknown where the traces have no steps'
+# change SQL: a copy of the job with changes.
+change() {
+    cp "$job" "$scratch/changed.db"
+    "$SQLITE3" "$scratch/changed.db" "$1"
+}
+change "INSERT INTO memory VALUES (77, 'another'); UPDATE rank_memory SET memory_id = 77 WHERE rank = 3;"
+is "$(check --max-skew="memory=$memory:50%" "$scratch/changed.db") $(grep -c 'unknown: only 7 of 8 ranks have a memory of the name' "$scratch/out")" \
+    '3 1' 'the skew is unknown where a rank has the memory under another name'
+is "$("$tidemark" ranks --memory="$memory" --max-skew=50% "$scratch/changed.db" 2>&1 >/dev/null; echo $?)" \
+    "$scratch/changed.db: the skew is unknown: only 7 of 8 ranks have a memory of the name $memory
+3" 'ranks --max-skew says so, too'
+is "$(check --max-growth="memory=$memory:1M" "$scratch/changed.db") $(grep -c 'unknown: only 7 of 8 ranks have four whole steps' "$scratch/out")" \
+    '3 1' 'growth is unknown where a rank has the memory under another name'
+change 'UPDATE rank_memory SET peak_bytes = 0 WHERE rank <> 3'
+is "$(check --max-skew=50% "$scratch/changed.db") $(grep -c 'unknown: the median is 0 B, and rank 3 has more' "$scratch/out")" '3 1' \
+    'the skew is unknown where the median is 0 and the highest peak is not'
+change 'UPDATE rank_memory SET whole_steps = 3 WHERE rank = 6'
+is "$(check --max-growth=1M "$scratch/changed.db") $(check --max-growth=1K "$scratch/changed.db")" '3 1' \
+    'growth is unknown where one rank has too few steps, unless another rank grows too much'
 
 # Wrong use.
 is "$(check --max-skew=1% "$folder/rank-0.db") $(head -n 1 "$scratch/err")" \

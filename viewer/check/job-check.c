@@ -353,11 +353,17 @@ job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct 
 {
     const struct ranks_rank *highest = ranks->highest;
     struct output_figure peak, median;
+    char buffer[256];
+    const char *unknown = ranks_skew_unknown(ranks, buffer, sizeof(buffer));
     int said = 0;
 
     out->seen_share = ranks_skew(ranks);
     out->passed = out->seen_share <= out->budget->share;
-    if (out->passed)
+    out->unknown = out->passed && unknown != NULL;
+    out->passed = out->passed && !out->unknown;
+    if (out->unknown)
+        check_say(out, "unknown: %s", unknown);
+    if (out->passed || out->unknown)
         return;
     check_say(out, "rank %" PRId64 ", %s: the peak is %s, %.4g%% over the median of %s", highest->rank,
               ranks->memory->name, output_size(&peak, (uint64_t)highest->peak_bytes), 100 * out->seen_share,
@@ -378,22 +384,33 @@ job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct 
     check_say(out, "more: tidemark ranks %s", check->file->path);
 }
 
+/* Say that there may be growth in the ranks that have not enough steps. */
+static void
+job_say_growth_unknown(const struct ranks *ranks, int64_t known, struct check_result *out)
+{
+    if (known > 0)
+        check_say(out, "unknown: only %" PRId64 " of %" PRId64 " ranks have four whole steps in %s", known,
+                  ranks->rank_total, ranks->memory->name);
+    else
+        check_say(out,
+                  "unknown: no rank has four whole steps; `tidemark merge --steps` says with which marks one begins");
+}
+
 static void
 job_judge_growth(const struct job_check *check, const struct ranks *ranks, struct check_result *out)
 {
     const struct ranks_growth *growth = ranks->growths;
     struct output_figure figure, other;
-    bool has_steps = false;
+    int64_t known = 0;
 
-    for (size_t i = 0; i < ranks->count && !has_steps; i++)
-        has_steps = ranks->list[i].whole_steps >= 4;
-    out->unknown = !has_steps;
+    for (size_t i = 0; i < ranks->count; i++)
+        known += ranks->list[i].whole_steps >= 4;
     check_measured(out, ranks->growth_count > 0 ? (uint64_t)(growth->rank->grown_bytes - growth->median_bytes) : 0);
-    out->passed = out->passed && has_steps;
-    if (!has_steps)
-        check_say(out,
-                  "unknown: no rank has four whole steps; `tidemark merge --steps` says with which marks one begins");
-    if (out->passed || !has_steps)
+    out->unknown = out->passed && known < ranks->rank_total;
+    out->passed = out->passed && !out->unknown;
+    if (out->unknown)
+        job_say_growth_unknown(ranks, known, out);
+    if (out->passed || out->unknown)
         return;
     check_say(out, "rank %" PRId64 ", %s: it grows by %s more than the median from step %" PRId64 " to %" PRId64 ", %s",
               growth->rank->rank, ranks->memory->name, output_size_beside(&figure, out->seen, out->limit),

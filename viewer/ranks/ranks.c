@@ -575,3 +575,17 @@ ranks_skew(const struct ranks *ranks)
 
     return median > 0 ? ((double)ranks->highest->peak_bytes - median) / median : 0;
 }
+
+const char *
+ranks_skew_unknown(const struct ranks *ranks, char *buffer, size_t size)
+{
+    if ((int64_t)ranks->count < ranks->rank_total)
+        snprintf(buffer, size, "only %zu of %" PRId64 " ranks have a memory of the name %s", ranks->count,
+                 ranks->rank_total, ranks->memory->name);
+    else if (ranks->median->peak_bytes == 0 && ranks->highest->peak_bytes > 0)
+        snprintf(buffer, size, "the median is 0 B, and rank %" PRId64 " has more in %s", ranks->highest->rank,
+                 ranks->memory->name);
+    else
+        return NULL;
+    return buffer;
+}

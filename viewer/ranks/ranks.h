@@ -109,4 +109,7 @@ void ranks_free(struct ranks *ranks);
 /* The excess of the highest peak over the median, as a share of the median; 0 where that is 0. */
 double ranks_skew(const struct ranks *ranks);
 
+/* Why the skew of all ranks is not known, in `buffer`: some do not have the memory, or the median is 0. NULL: it is. */
+const char *ranks_skew_unknown(const struct ranks *ranks, char *buffer, size_t size);
+
 #endif
