@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 47
+plan 52
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -169,6 +169,19 @@ is "$(check --max-fragmentation=1% "$job") $(cat "$scratch/err")" \
 is "$(check --max-peak=tag=activation:1 "$job") $(check --max-peak=layer=1:1 "$job") $(check --no-leaks --suppressions="$scratch/budget" "$job") $(
     check --max-peak=1 --from=1s "$job") $(check --max-peak=1 --by=thread "$job")" '2 2 2 2 2' \
     'scopes, suppressions, filters and groups that the file of a job does not have are errors'
+change 'DELETE FROM rank; DELETE FROM rank_memory'
+is "$(check --max-peak=1GiB "$scratch/changed.db") $(cat "$scratch/err")" "2 $scratch/changed.db: it has no ranks" 'check refuses a job without ranks'
+is "$(check --baseline="$scratch/changed.db" "$job") $(cat "$scratch/err")" "2 $scratch/changed.db: it has no ranks" \
+    'check refuses a baseline without ranks'
+change 'DELETE FROM rank_memory WHERE rank = 3'
+is "$(check --max-peak=1GiB "$scratch/changed.db") $(cat "$scratch/err")" "2 $scratch/changed.db: it has figures that cannot be" \
+    'check refuses a job in which a rank does not have the memory that its sums are of'
+change "UPDATE rank_memory SET peak_bytes = 'abc' WHERE rank = 3"
+is "$(check --max-peak=1GiB "$scratch/changed.db") $(check --max-skew=1% "$scratch/changed.db") $(check --baseline="$scratch/changed.db" "$job")" \
+    '2 2 2' 'check refuses text in place of a number'
+change "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, 'name TEXT NOT NULL UNIQUE', 'name TEXT UNIQUE')
+    WHERE name = 'memory'; PRAGMA writable_schema = RESET; UPDATE memory SET name = NULL;"
+is "$(check --max-peak=1 "$scratch/changed.db") $(head -n 1 "$scratch/out" | grep -c BUDGET)" '1 1' 'check reads a job whose memory has no name'
 "$SQLITE3" "$job" 'UPDATE rank_memory SET peak_bytes = -9223372036854775807 WHERE rank = 4'
 is "$(check --max-peak=1GiB "$job") $(cat "$scratch/err")" "2 $job: it has figures that cannot be" 'check refuses figures that cannot be'
 done_testing

@@ -52,9 +52,10 @@ job_figure_take(void *context, const struct trace *file, sqlite3_stmt *row)
     struct job_figures *figures = context;
     int64_t rank = sqlite3_column_int64(row, 0), memory_id = sqlite3_column_int64(row, 1);
     int64_t value = sqlite3_column_int64(row, 2);
+    bool is_number = sqlite3_column_type(row, 2) == SQLITE_INTEGER;
     struct job_figure *last = figures->count > 0 ? &figures->list[figures->count - 1] : NULL;
 
-    if (value < 0 || (uint64_t)value > JOB_CHECK_MOST)
+    if (!is_number || value < 0 || (uint64_t)value > JOB_CHECK_MOST)
         return job_figure_wrong(file);
     if (last == NULL || last->rank != rank) {
         if (!tidei_grow(&figures->list, &figures->capacity, figures->count, 1))
@@ -69,17 +70,19 @@ job_figure_take(void *context, const struct trace *file, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
-/* The name of a memory, which the caller frees. */
+/* The name of a memory, which the caller frees; NULL: it has none. */
 static char *
 job_memory_name(const struct trace *file, int64_t memory_id)
 {
     char *sql = sqlite3_mprintf("SELECT name FROM memory WHERE memory_id = %lld", (long long)memory_id);
     sqlite3_stmt *row = NULL;
-    char *name = NULL;
+    const char *text = NULL;
+    char *name;
 
     if (sql != NULL && sqlite3_prepare_v2(file->db, sql, -1, &row, NULL) == SQLITE_OK &&
         sqlite3_step(row) == SQLITE_ROW)
-        name = strdup((const char *)sqlite3_column_text(row, 0));
+        text = (const char *)sqlite3_column_text(row, 0);
+    name = text != NULL ? strdup(text) : NULL;
     sqlite3_finalize(row);
     sqlite3_free(sql);
     return name;
@@ -438,6 +441,27 @@ job_judge_ranks(const struct job_check *check, struct check_result *out)
     return status;
 }
 
+/* ---- whether it can be judged ------------------------------------------------------------------------------------ */
+
+/* Refuse a file without ranks, and one in which ranks do not have the memory that their sums are of. */
+static int
+job_look_at_ranks(const struct trace *file)
+{
+    int64_t ranks = 0, wrong = 0;
+    int status = trace_integer(file, "SELECT count(*) FROM rank", &ranks);
+
+    if (status == COMMAND_FINE && ranks == 0)
+        return trace_broken(file, "it has no ranks");
+    if (status == COMMAND_FINE)
+        status = trace_integer(file,
+                               "SELECT count(*) FROM rank LEFT JOIN (SELECT rank, sum(allocations) AS allocations,"
+                               " sum(failures) AS failures FROM rank_memory GROUP BY rank) AS m USING (rank) WHERE"
+                               " rank.allocations IS NOT coalesce(m.allocations, 0) OR"
+                               " rank.failures IS NOT coalesce(m.failures, 0)",
+                               &wrong);
+    return status == COMMAND_FINE && wrong > 0 ? job_figure_wrong(file) : status;
+}
+
 /* ---- the baseline ------------------------------------------------------------------------------------------------ */
 
 /* A memory of a job: the rank with the highest peak, and what was reserved at most. */
@@ -462,6 +486,9 @@ job_take_memory(void *context, const struct trace *file, sqlite3_stmt *row)
     int64_t peak = sqlite3_column_int64(row, 3), reserved = sqlite3_column_int64(row, 4);
     struct job_memory *memory;
 
+    if (name == NULL || sqlite3_column_type(row, 3) != SQLITE_INTEGER ||
+        (sqlite3_column_type(row, 4) != SQLITE_INTEGER && sqlite3_column_type(row, 4) != SQLITE_NULL))
+        return job_figure_wrong(file);
     if (peak < 0 || (uint64_t)peak > JOB_CHECK_MOST || reserved < 0 || (uint64_t)reserved > JOB_CHECK_MOST)
         return job_figure_wrong(file);
     if (!tidei_grow(&memories->list, &memories->capacity, memories->count, 1))
@@ -469,7 +496,7 @@ job_take_memory(void *context, const struct trace *file, sqlite3_stmt *row)
     memory = &memories->list[memories->count++];
     *memory = (struct job_memory){
         .memory_id = sqlite3_column_int64(row, 0),
-        .name = name != NULL ? strdup(name) : NULL,
+        .name = strdup(name),
         .rank = sqlite3_column_int64(row, 2),
         .peak_bytes = (uint64_t)peak,
         .most = { .peak_bytes = (uint64_t)reserved,
@@ -680,7 +707,9 @@ job_open_baseline(struct job_check *check, struct check_result *out)
 
     if (status != COMMAND_FINE)
         return status;
-    status = job_judge_baseline(check, &baseline, out);
+    status = job_look_at_ranks(&baseline);
+    if (status == COMMAND_FINE)
+        status = job_judge_baseline(check, &baseline, out);
     trace_close(&baseline);
     return status;
 }
@@ -730,6 +759,8 @@ job_check_judge(struct job_check *check, struct check_result *results)
     }
     for (size_t i = 0; i < budgets->count && status == COMMAND_FINE; i++)
         status = job_refuse(check, &budgets->list[i]);
+    if (status == COMMAND_FINE)
+        status = job_look_at_ranks(check->file);
     for (size_t i = 0; i < budgets->count && status == COMMAND_FINE; i++)
         status = job_judge(check, &results[i]);
     return status;

@@ -90,7 +90,7 @@ ranks_figure(struct ranks *ranks, sqlite3_stmt *row, int column, int64_t least)
 {
     int64_t value = sqlite3_column_int64(row, column);
 
-    if (value >= least && value <= RANKS_MOST)
+    if (sqlite3_column_type(row, column) == SQLITE_INTEGER && value >= least && value <= RANKS_MOST)
         return value;
     ranks->is_wrong = true;
     return 0;
