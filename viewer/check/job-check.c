@@ -131,7 +131,7 @@ job_figures_read(const struct job_check *check, const struct budget *budget, str
 
     if (budget->kind == BUDGET_RESERVED) {
         value = "coalesce(reserved_peak_bytes, 0)";
-        unknown = "peak_bytes > 0 AND (reserved_peak_bytes IS NULL OR reserved_is_exact IS NOT 1)";
+        unknown = "(peak_bytes > 0 OR reserved_peak_bytes > 0) AND reserved_is_exact IS NOT 1";
     } else if (budget->kind == BUDGET_LEAKS) {
         value = "live_end_bytes";
         unknown = check->budgets->even_killed ? "0" : "ended IN ('killed', 'running', 'failed')";

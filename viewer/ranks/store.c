@@ -189,7 +189,8 @@ store_memory_row(struct store *store)
 {
     const struct rollup_memory *memory = store->memory;
     const struct reserved_group *group = memory->group;
-    bool is_known = group->reserved.source != RESERVED_UNKNOWN;
+    const struct reserved_figure *most = reserved_larger(group);
+    bool is_known = most->source != RESERVED_UNKNOWN;
     uint64_t limit_bytes = reserved_limit(&store->rollup->reserved, group);
     size_t first, end;
     int64_t rose, grown;
@@ -200,8 +201,8 @@ store_memory_row(struct store *store)
                       TIDEI_NUMBER_IF(group->device >= 0, group->device), TIDEI_NUMBER(memory->peak_bytes),
                       TIDEI_NUMBER(memory->peak_ns), TIDEI_NUMBER(memory->peak_count),
                       TIDEI_NUMBER(memory->step_count > 0 ? memory->steps[memory->peak_step].number : ROLLUP_BEFORE),
-                      TIDEI_NUMBER(group->live_bytes), TIDEI_NUMBER_IF(is_known, group->reserved.peak_bytes),
-                      TIDEI_NUMBER_IF(is_known, group->reserved.is_exact), TIDEI_ID(limit_bytes),
+                      TIDEI_NUMBER(group->live_bytes), TIDEI_NUMBER_IF(is_known, most->peak_bytes),
+                      TIDEI_NUMBER_IF(is_known, most->is_exact), TIDEI_ID(limit_bytes),
                       TIDEI_NUMBER(memory->allocations), TIDEI_NUMBER(memory->frees), TIDEI_NUMBER(memory->failures),
                       TIDEI_NUMBER(memory->allocated_bytes), TIDEI_NUMBER(memory->curve.shift),
                       TIDEI_NUMBER(end - first),
