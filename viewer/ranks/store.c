@@ -251,14 +251,14 @@ store_rank_row(struct store *store)
         failures += rollup->memories[i].failures;
         bytes += rollup->memories[i].allocated_bytes;
     }
-    status =
-        job_insert(store->job, rank, TIDEI_NUMBER(store->who->rank), TIDEI_TEXT(store->who->trace),
-                   TIDEI_TEXT(store->who->path), TIDEI_TEXT(texts[0]), TIDEI_TEXT(texts[1]), TIDEI_ID(trace->process),
-                   TIDEI_NUMBER_IF(local_rank >= 0, local_rank), TIDEI_NUMBER(rollup->start_unix_ns),
-                   TIDEI_NUMBER(rollup->first_ns), TIDEI_NUMBER(rollup->last_ns),
-                   TIDEI_NUMBER(trace->complete && trace->lost_events == 0), TIDEI_TEXT(trace_end_word(trace)),
-                   TIDEI_NUMBER(trace->lost_events), TIDEI_NUMBER(allocations), TIDEI_NUMBER(frees),
-                   TIDEI_NUMBER(failures), TIDEI_NUMBER(bytes), TIDEI_TEXT(texts[2]), TIDEI_TEXT(texts[3]));
+    status = job_insert(
+        store->job, rank, TIDEI_NUMBER(store->who->rank), TIDEI_TEXT(store->who->trace), TIDEI_TEXT(store->who->path),
+        TIDEI_TEXT(texts[0]), TIDEI_TEXT(texts[1]), TIDEI_ID(trace->process),
+        TIDEI_NUMBER_IF(local_rank >= 0, local_rank), TIDEI_NUMBER(rollup->start_unix_ns),
+        TIDEI_NUMBER(rollup->first_ns), TIDEI_NUMBER(rollup->last_ns),
+        TIDEI_NUMBER(trace->complete && trace->lost_events == 0 && rollup->memories_left == 0),
+        TIDEI_TEXT(trace_end_word(trace)), TIDEI_NUMBER(trace->lost_events), TIDEI_NUMBER(allocations),
+        TIDEI_NUMBER(frees), TIDEI_NUMBER(failures), TIDEI_NUMBER(bytes), TIDEI_TEXT(texts[2]), TIDEI_TEXT(texts[3]));
     for (size_t i = 0; i < 4; i++)
         free(texts[i]);
     return status;
