@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 41
+plan 52
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -72,6 +72,20 @@ is "$(check --max-reserved=1GiB "$job") $(grep -c 'UNKNOWN  *max-reserved' "$scr
     'what was reserved is unknown where the traces do not tell it'
 is "$(check --max-peak="memory=$memory:6600000" --max-peak="memory=$memory:6599999" "$job") $(grep -c '^FAILED' "$scratch/out")" '1 1' \
     'a budget may be for one memory'
+
+# Eight ranks that have grown once, by more, hide none that grows in each step.
+cp "$job" "$scratch/once.db"
+for rank in 8 9 10 11 12 13 14 15 16 17 18 19 20 21; do
+    for table in rank rank_memory step; do
+        echo "CREATE TEMP TABLE one AS SELECT * FROM $table WHERE rank = 0; UPDATE one SET rank = $rank;
+            INSERT INTO $table SELECT * FROM one; DROP TABLE one;"
+    done
+done | "$SQLITE3" "$scratch/once.db"
+"$SQLITE3" "$scratch/once.db" "UPDATE rank_memory SET grown_bytes = 3000000 WHERE rank BETWEEN 8 AND 15;
+    UPDATE step SET end_bytes = end_bytes + 3000000 WHERE rank BETWEEN 8 AND 15 AND step >= 10;
+    UPDATE meta SET value = 22 WHERE key = 'world_size'"
+is "$(check --max-growth=1K "$scratch/once.db") $(grep -c 'rank 5, .*: it grows by 1.12 KiB more' "$scratch/out")" '1 1' \
+    'a rank that grows in each step is found beside eight that have grown once and by more'
 
 # A file of budgets, JSON and the forms of test runners.
 printf 'max-skew 1%%\nmax-growth 0\nmax-peak 1GiB\n' >"$scratch/budget"
@@ -120,6 +134,25 @@ mkdir "$scratch/plain"
 merge "$scratch/plain" -o "$scratch/plain.db"
 is "$(check --max-growth=1 "$scratch/plain.db") $(grep -c 'unknown: no rank has four whole steps' "$scratch/out")" '3 1' \
     'growth is unknown where the traces have no steps'
+# change SQL: a copy of the job with changes.
+change() {
+    cp "$job" "$scratch/changed.db"
+    "$SQLITE3" "$scratch/changed.db" "$1"
+}
+change "INSERT INTO memory VALUES (77, 'another'); UPDATE rank_memory SET memory_id = 77 WHERE rank = 3;"
+is "$(check --max-skew="memory=$memory:50%" "$scratch/changed.db") $(grep -c 'unknown: only 7 of 8 ranks have a memory of the name' "$scratch/out")" \
+    '3 1' 'the skew is unknown where a rank has the memory under another name'
+is "$("$tidemark" ranks --memory="$memory" --max-skew=50% "$scratch/changed.db" 2>&1 >/dev/null; echo $?)" \
+    "$scratch/changed.db: the skew is unknown: only 7 of 8 ranks have a memory of the name $memory
+3" 'ranks --max-skew says so, too'
+is "$(check --max-growth="memory=$memory:1M" "$scratch/changed.db") $(grep -c 'unknown: only 7 of 8 ranks have four whole steps' "$scratch/out")" \
+    '3 1' 'growth is unknown where a rank has the memory under another name'
+change 'UPDATE rank_memory SET peak_bytes = 0 WHERE rank <> 3'
+is "$(check --max-skew=50% "$scratch/changed.db") $(grep -c 'unknown: the median is 0 B, and rank 3 has more' "$scratch/out")" '3 1' \
+    'the skew is unknown where the median is 0 and the highest peak is not'
+change 'UPDATE rank_memory SET whole_steps = 3 WHERE rank = 6'
+is "$(check --max-growth=1M "$scratch/changed.db") $(check --max-growth=1K "$scratch/changed.db")" '3 1' \
+    'growth is unknown where one rank has too few steps, unless another rank grows too much'
 
 # Wrong use.
 is "$(check --max-skew=1% "$folder/rank-0.db") $(head -n 1 "$scratch/err")" \
@@ -136,6 +169,19 @@ is "$(check --max-fragmentation=1% "$job") $(cat "$scratch/err")" \
 is "$(check --max-peak=tag=activation:1 "$job") $(check --max-peak=layer=1:1 "$job") $(check --no-leaks --suppressions="$scratch/budget" "$job") $(
     check --max-peak=1 --from=1s "$job") $(check --max-peak=1 --by=thread "$job")" '2 2 2 2 2' \
     'scopes, suppressions, filters and groups that the file of a job does not have are errors'
+change 'DELETE FROM rank; DELETE FROM rank_memory'
+is "$(check --max-peak=1GiB "$scratch/changed.db") $(cat "$scratch/err")" "2 $scratch/changed.db: it has no ranks" 'check refuses a job without ranks'
+is "$(check --baseline="$scratch/changed.db" "$job") $(cat "$scratch/err")" "2 $scratch/changed.db: it has no ranks" \
+    'check refuses a baseline without ranks'
+change 'DELETE FROM rank_memory WHERE rank = 3'
+is "$(check --max-peak=1GiB "$scratch/changed.db") $(cat "$scratch/err")" "2 $scratch/changed.db: it has figures that cannot be" \
+    'check refuses a job in which a rank does not have the memory that its sums are of'
+change "UPDATE rank_memory SET peak_bytes = 'abc' WHERE rank = 3"
+is "$(check --max-peak=1GiB "$scratch/changed.db") $(check --max-skew=1% "$scratch/changed.db") $(check --baseline="$scratch/changed.db" "$job")" \
+    '2 2 2' 'check refuses text in place of a number'
+change "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, 'name TEXT NOT NULL UNIQUE', 'name TEXT UNIQUE')
+    WHERE name = 'memory'; PRAGMA writable_schema = RESET; UPDATE memory SET name = NULL;"
+is "$(check --max-peak=1 "$scratch/changed.db") $(head -n 1 "$scratch/out" | grep -c BUDGET)" '1 1' 'check reads a job whose memory has no name'
 "$SQLITE3" "$job" 'UPDATE rank_memory SET peak_bytes = -9223372036854775807 WHERE rank = 4'
 is "$(check --max-peak=1GiB "$job") $(cat "$scratch/err")" "2 $job: it has figures that cannot be" 'check refuses figures that cannot be'
 done_testing

@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 57
+plan 58
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -254,6 +254,17 @@ is "$(answer "SELECT json_extract(value, '\$.over_median_bytes'), json_extract(v
     INSERT INTO life VALUES (1, 1, 100, 10, NULL);" || exit 99
 is "$(merge "$scratch/odd.db" -o "$scratch/odd-job.db") $(ask "$scratch/odd-job.db" 'SELECT count(*), max(step) FROM step')" \
     '0 2501|9997' 'of more steps than there is room for several are one, whatever numbers they have'
+
+# More memories than the file takes of a rank.
+"$top_builddir/tests/make-trace" "$scratch/many.db" "
+    INSERT INTO meta VALUES ('rank', 0), ('trace_id', 3100), ('ended', 'closed');
+    DELETE FROM layer;
+    CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 2 FROM s WHERE s < 33) SELECT s FROM s;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) SELECT s, s + 1, 'log', '' FROM n;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) SELECT s + 1, NULL, 'sim', '' FROM n;
+    INSERT INTO life SELECT s, s, 1000 * s, s, NULL FROM n;" || exit 99
+is "$(merge "$scratch/many.db" -o "$scratch/many-job.db") $(ask "$scratch/many-job.db" 'SELECT complete FROM rank') $(ranks "$scratch/many-job.db")" \
+    '3 0 3' 'a rank of which not all memories are in is incomplete'
 
 # The marks of steps are the same for all ranks of a file.
 is "$(merge --steps='step *' "$folder/rank-1.db" -o "$scratch/pattern.db") $(merge --steps='other*' "$folder" -o "$scratch/pattern.db") $(

@@ -28,7 +28,7 @@ peaks() {
     done | sort -u
 }
 
-plan 71
+plan 72
 
 # Two GPUs, each with a stack of its own: 8000 of 12288 on GPU 0, 3000 of 4096 on GPU 1, where the base holds 65536.
 two="(1, 2, 'log', '', 0), (2, 3, 'pool', '', 0), (3, 4, 'log', '', 0), (4, NULL, 'driver', '', 0),
@@ -67,6 +67,10 @@ seen=$(ask check --max-reserved=65535)
 is $? 1 'check judges what the base holds, where that is more'
 has_words "$seen" '5 log, GPU 1: 65536 B were reserved by the base, 1 B over the 65535 B allowed' \
     'check names the GPU that breaks the budget'
+"$tidemark" merge "$trace" -o "$scratch/job.db" >/dev/null 2>&1
+is "$("$tidemark" check --max-reserved=65536 "$scratch/job.db" >/dev/null 2>&1; echo $?) $(
+    "$tidemark" check --max-reserved=65535 "$scratch/job.db" >/dev/null 2>&1; echo $?)" '0 1' \
+    'check of a job judges what the base of a rank holds, where that is more'
 ask check --max-fragmentation=34% >/dev/null
 is $? 0 'check judges the fragmentation of the worst GPU, and passes up to its share'
 

@@ -347,6 +347,14 @@ reserved_may_have_chunks(const struct reserved *reserved)
 }
 
 const struct reserved_figure *
+reserved_larger(const struct reserved_group *group)
+{
+    return group->base.source != RESERVED_UNKNOWN && group->base.peak_bytes > group->reserved.peak_bytes
+               ? &group->base
+               : &group->reserved;
+}
+
+const struct reserved_figure *
 reserved_below(const struct reserved *reserved, int64_t layer_id)
 {
     const struct trace_layers *layers = &reserved->view->layers;

@@ -73,6 +73,9 @@ reserved_upper(struct reserved *reserved, int64_t layer_id)
 /* Whether rows may say what is reserved: reserved_utilisation needs the alignments then, and no others. */
 bool reserved_may_have_chunks(const struct reserved *reserved);
 
+/* What was reserved of a group, the most on any level: a base may hold more than the pools above it. */
+const struct reserved_figure *reserved_larger(const struct reserved_group *group);
+
 /* What is reserved below a layer: in its group, or by the base below it; NULL: nothing says that. */
 const struct reserved_figure *reserved_below(const struct reserved *reserved, int64_t layer_id);
 

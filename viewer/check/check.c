@@ -81,15 +81,6 @@ peak_explain(const struct check_job *job, struct check_result *out)
     free(order);
 }
 
-/* What was reserved of a group, the most on any level: a base may hold more than the pools above it. */
-static const struct reserved_figure *
-reserved_figure(const struct reserved_group *group)
-{
-    return group->base.source != RESERVED_UNKNOWN && group->base.peak_bytes > group->reserved.peak_bytes
-               ? &group->base
-               : &group->reserved;
-}
-
 /* Whether a group is only the sum of others, each of which is judged: its logs have memory of several kinds. */
 static bool
 reserved_is_sum(const struct reserved *reserved, const struct reserved_group *group)
@@ -121,7 +112,7 @@ reserved_worst(const struct check_job *job)
         if (by_share && (!group->has_upper || reserved_utilisation(group) < 0))
             continue;
         if (worst == NULL || (by_share ? reserved_utilisation(group) < reserved_utilisation(worst)
-                                       : reserved_figure(group)->peak_bytes > reserved_figure(worst)->peak_bytes))
+                                       : reserved_larger(group)->peak_bytes > reserved_larger(worst)->peak_bytes))
             worst = group;
     }
     return worst;
@@ -131,7 +122,7 @@ reserved_worst(const struct check_job *job)
 static const struct reserved_figure *
 reserved_judged(const struct check_job *job, const struct reserved_group *group)
 {
-    return job->result->budget->kind == BUDGET_FRAGMENTATION ? &group->reserved : reserved_figure(group);
+    return job->result->budget->kind == BUDGET_FRAGMENTATION ? &group->reserved : reserved_larger(group);
 }
 
 /* Whether a group has to keep to the budget. Of blocks that lie in several kinds of memory the share is unknown. */
@@ -142,7 +133,7 @@ reserved_matters(const struct check_job *job, const struct reserved_group *group
 
     if (group->has_upper)
         return group->live_peak_bytes > 0 && (by_share || !reserved_is_sum(&job->of.fragment.reserved, group));
-    return !by_share && reserved_figure(group)->peak_bytes > 0;
+    return !by_share && reserved_larger(group)->peak_bytes > 0;
 }
 
 /* Whether some group may break the budget without the trace telling. */
@@ -169,7 +160,7 @@ reserved_measure(struct check_job *job)
     struct check_result *out = job->result;
     double used = group != NULL ? reserved_utilisation(group) : -1;
 
-    check_measured(out, group != NULL ? reserved_figure(group)->peak_bytes : 0);
+    check_measured(out, group != NULL ? reserved_larger(group)->peak_bytes : 0);
     out->seen_share = used < 0 ? 0 : 1 - used;
     if (out->budget->kind == BUDGET_FRAGMENTATION)
         out->passed = out->seen_share <= out->budget->share;
@@ -243,7 +234,7 @@ reserved_explain(const struct check_job *job, struct check_result *out)
 {
     const struct fragment *fragment = &job->of.fragment;
     const struct reserved_group *group = reserved_worst(job);
-    const struct reserved_figure *most = group != NULL ? reserved_figure(group) : NULL;
+    const struct reserved_figure *most = group != NULL ? reserved_larger(group) : NULL;
     struct output_figure figure, other, third;
     char text[128];
 

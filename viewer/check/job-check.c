@@ -52,9 +52,10 @@ job_figure_take(void *context, const struct trace *file, sqlite3_stmt *row)
     struct job_figures *figures = context;
     int64_t rank = sqlite3_column_int64(row, 0), memory_id = sqlite3_column_int64(row, 1);
     int64_t value = sqlite3_column_int64(row, 2);
+    bool is_number = sqlite3_column_type(row, 2) == SQLITE_INTEGER;
     struct job_figure *last = figures->count > 0 ? &figures->list[figures->count - 1] : NULL;
 
-    if (value < 0 || (uint64_t)value > JOB_CHECK_MOST)
+    if (!is_number || value < 0 || (uint64_t)value > JOB_CHECK_MOST)
         return job_figure_wrong(file);
     if (last == NULL || last->rank != rank) {
         if (!tidei_grow(&figures->list, &figures->capacity, figures->count, 1))
@@ -69,17 +70,19 @@ job_figure_take(void *context, const struct trace *file, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
-/* The name of a memory, which the caller frees. */
+/* The name of a memory, which the caller frees; NULL: it has none. */
 static char *
 job_memory_name(const struct trace *file, int64_t memory_id)
 {
     char *sql = sqlite3_mprintf("SELECT name FROM memory WHERE memory_id = %lld", (long long)memory_id);
     sqlite3_stmt *row = NULL;
-    char *name = NULL;
+    const char *text = NULL;
+    char *name;
 
     if (sql != NULL && sqlite3_prepare_v2(file->db, sql, -1, &row, NULL) == SQLITE_OK &&
         sqlite3_step(row) == SQLITE_ROW)
-        name = strdup((const char *)sqlite3_column_text(row, 0));
+        text = (const char *)sqlite3_column_text(row, 0);
+    name = text != NULL ? strdup(text) : NULL;
     sqlite3_finalize(row);
     sqlite3_free(sql);
     return name;
@@ -128,7 +131,7 @@ job_figures_read(const struct job_check *check, const struct budget *budget, str
 
     if (budget->kind == BUDGET_RESERVED) {
         value = "coalesce(reserved_peak_bytes, 0)";
-        unknown = "peak_bytes > 0 AND (reserved_peak_bytes IS NULL OR reserved_is_exact IS NOT 1)";
+        unknown = "(peak_bytes > 0 OR reserved_peak_bytes > 0) AND reserved_is_exact IS NOT 1";
     } else if (budget->kind == BUDGET_LEAKS) {
         value = "live_end_bytes";
         unknown = check->budgets->even_killed ? "0" : "ended IN ('killed', 'running', 'failed')";
@@ -353,11 +356,17 @@ job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct 
 {
     const struct ranks_rank *highest = ranks->highest;
     struct output_figure peak, median;
+    char buffer[256];
+    const char *unknown = ranks_skew_unknown(ranks, buffer, sizeof(buffer));
     int said = 0;
 
     out->seen_share = ranks_skew(ranks);
     out->passed = out->seen_share <= out->budget->share;
-    if (out->passed)
+    out->unknown = out->passed && unknown != NULL;
+    out->passed = out->passed && !out->unknown;
+    if (out->unknown)
+        check_say(out, "unknown: %s", unknown);
+    if (out->passed || out->unknown)
         return;
     check_say(out, "rank %" PRId64 ", %s: the peak is %s, %.4g%% over the median of %s", highest->rank,
               ranks->memory->name, output_size(&peak, (uint64_t)highest->peak_bytes), 100 * out->seen_share,
@@ -378,22 +387,33 @@ job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct 
     check_say(out, "more: tidemark ranks %s", check->file->path);
 }
 
+/* Say that there may be growth in the ranks that have not enough steps. */
+static void
+job_say_growth_unknown(const struct ranks *ranks, int64_t known, struct check_result *out)
+{
+    if (known > 0)
+        check_say(out, "unknown: only %" PRId64 " of %" PRId64 " ranks have four whole steps in %s", known,
+                  ranks->rank_total, ranks->memory->name);
+    else
+        check_say(out,
+                  "unknown: no rank has four whole steps; `tidemark merge --steps` says with which marks one begins");
+}
+
 static void
 job_judge_growth(const struct job_check *check, const struct ranks *ranks, struct check_result *out)
 {
     const struct ranks_growth *growth = ranks->growths;
     struct output_figure figure, other;
-    bool has_steps = false;
+    int64_t known = 0;
 
-    for (size_t i = 0; i < ranks->count && !has_steps; i++)
-        has_steps = ranks->list[i].whole_steps >= 4;
-    out->unknown = !has_steps;
+    for (size_t i = 0; i < ranks->count; i++)
+        known += ranks->list[i].whole_steps >= 4;
     check_measured(out, ranks->growth_count > 0 ? (uint64_t)(growth->rank->grown_bytes - growth->median_bytes) : 0);
-    out->passed = out->passed && has_steps;
-    if (!has_steps)
-        check_say(out,
-                  "unknown: no rank has four whole steps; `tidemark merge --steps` says with which marks one begins");
-    if (out->passed || !has_steps)
+    out->unknown = out->passed && known < ranks->rank_total;
+    out->passed = out->passed && !out->unknown;
+    if (out->unknown)
+        job_say_growth_unknown(ranks, known, out);
+    if (out->passed || out->unknown)
         return;
     check_say(out, "rank %" PRId64 ", %s: it grows by %s more than the median from step %" PRId64 " to %" PRId64 ", %s",
               growth->rank->rank, ranks->memory->name, output_size_beside(&figure, out->seen, out->limit),
@@ -421,6 +441,27 @@ job_judge_ranks(const struct job_check *check, struct check_result *out)
     return status;
 }
 
+/* ---- whether it can be judged ------------------------------------------------------------------------------------ */
+
+/* Refuse a file without ranks, and one in which ranks do not have the memory that their sums are of. */
+static int
+job_look_at_ranks(const struct trace *file)
+{
+    int64_t ranks = 0, wrong = 0;
+    int status = trace_integer(file, "SELECT count(*) FROM rank", &ranks);
+
+    if (status == COMMAND_FINE && ranks == 0)
+        return trace_broken(file, "it has no ranks");
+    if (status == COMMAND_FINE)
+        status = trace_integer(file,
+                               "SELECT count(*) FROM rank LEFT JOIN (SELECT rank, sum(allocations) AS allocations,"
+                               " sum(failures) AS failures FROM rank_memory GROUP BY rank) AS m USING (rank) WHERE"
+                               " rank.allocations IS NOT coalesce(m.allocations, 0) OR"
+                               " rank.failures IS NOT coalesce(m.failures, 0)",
+                               &wrong);
+    return status == COMMAND_FINE && wrong > 0 ? job_figure_wrong(file) : status;
+}
+
 /* ---- the baseline ------------------------------------------------------------------------------------------------ */
 
 /* A memory of a job: the rank with the highest peak, and what was reserved at most. */
@@ -445,6 +486,9 @@ job_take_memory(void *context, const struct trace *file, sqlite3_stmt *row)
     int64_t peak = sqlite3_column_int64(row, 3), reserved = sqlite3_column_int64(row, 4);
     struct job_memory *memory;
 
+    if (name == NULL || sqlite3_column_type(row, 3) != SQLITE_INTEGER ||
+        (sqlite3_column_type(row, 4) != SQLITE_INTEGER && sqlite3_column_type(row, 4) != SQLITE_NULL))
+        return job_figure_wrong(file);
     if (peak < 0 || (uint64_t)peak > JOB_CHECK_MOST || reserved < 0 || (uint64_t)reserved > JOB_CHECK_MOST)
         return job_figure_wrong(file);
     if (!tidei_grow(&memories->list, &memories->capacity, memories->count, 1))
@@ -452,7 +496,7 @@ job_take_memory(void *context, const struct trace *file, sqlite3_stmt *row)
     memory = &memories->list[memories->count++];
     *memory = (struct job_memory){
         .memory_id = sqlite3_column_int64(row, 0),
-        .name = name != NULL ? strdup(name) : NULL,
+        .name = strdup(name),
         .rank = sqlite3_column_int64(row, 2),
         .peak_bytes = (uint64_t)peak,
         .most = { .peak_bytes = (uint64_t)reserved,
@@ -663,7 +707,9 @@ job_open_baseline(struct job_check *check, struct check_result *out)
 
     if (status != COMMAND_FINE)
         return status;
-    status = job_judge_baseline(check, &baseline, out);
+    status = job_look_at_ranks(&baseline);
+    if (status == COMMAND_FINE)
+        status = job_judge_baseline(check, &baseline, out);
     trace_close(&baseline);
     return status;
 }
@@ -713,6 +759,8 @@ job_check_judge(struct job_check *check, struct check_result *results)
     }
     for (size_t i = 0; i < budgets->count && status == COMMAND_FINE; i++)
         status = job_refuse(check, &budgets->list[i]);
+    if (status == COMMAND_FINE)
+        status = job_look_at_ranks(check->file);
     for (size_t i = 0; i < budgets->count && status == COMMAND_FINE; i++)
         status = job_judge(check, &results[i]);
     return status;

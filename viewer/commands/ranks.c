@@ -354,9 +354,17 @@ static int
 ranks_judge(struct report *report, const struct ranks *ranks, double max_skew)
 {
     bool exceeds = ranks_skew(ranks) > max_skew;
+    char buffer[256];
+    const char *unknown = ranks_skew_unknown(ranks, buffer, sizeof(buffer));
 
     if (max_skew < 0)
         return COMMAND_FINE;
+    if (!exceeds && unknown != NULL) {
+        report_note(report, "Whether the highest peak is over the median by more than the %.4g%% is unknown: %s.",
+                    100 * max_skew, unknown);
+        message("%s: the skew is unknown: %s", ranks->file->path, unknown);
+        return COMMAND_INCOMPLETE;
+    }
     report_note(report, "The highest peak is over the median by %.4g%%, %s than the %.4g%% that are allowed.",
                 100 * ranks_skew(ranks), exceeds ? "more" : "no more", 100 * max_skew);
     return exceeds ? COMMAND_FINDING : COMMAND_FINE;

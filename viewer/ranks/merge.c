@@ -104,9 +104,11 @@ merge_one(const struct merge *merge, const struct input *input)
     verdict = trace_verdict(&view.trace);
     status = rollup_make(&view, merge->steps, &rollup);
     if (status == COMMAND_FINE) {
-        if (rollup.memories_left > 0)
+        if (rollup.memories_left > 0) {
             message("%s: %zu kinds of memory are left out: the first %d are merged", input->path, rollup.memories_left,
                     ROLLUP_MEMORIES);
+            verdict = COMMAND_INCOMPLETE;
+        }
         status = merge_failures(merge, &rollup, input->path, &again, &failures, &has_failures);
         if (status == COMMAND_FINE)
             status = merge_store(merge, input, &rollup, has_failures ? &failures : NULL);

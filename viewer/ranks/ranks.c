@@ -90,7 +90,7 @@ ranks_figure(struct ranks *ranks, sqlite3_stmt *row, int column, int64_t least)
 {
     int64_t value = sqlite3_column_int64(row, column);
 
-    if (value >= least && value <= RANKS_MOST)
+    if (sqlite3_column_type(row, column) == SQLITE_INTEGER && value >= least && value <= RANKS_MOST)
         return value;
     ranks->is_wrong = true;
     return 0;
@@ -399,14 +399,14 @@ ranks_look_at_growth(struct ranks *ranks, struct ranks_growth *growth, bool *gro
 static int
 ranks_choose_growths(struct ranks *ranks)
 {
-    size_t most = ranks->growth_count < RANKS_GROWTHS ? ranks->growth_count : RANKS_GROWTHS;
+    size_t count = ranks->growth_count;
     int status = COMMAND_FINE;
     bool grows;
 
-    if (ranks->growth_count > 0)
-        qsort(ranks->growths, ranks->growth_count, sizeof(*ranks->growths), ranks_compare_growths);
+    if (count > 0)
+        qsort(ranks->growths, count, sizeof(*ranks->growths), ranks_compare_growths);
     ranks->growth_count = 0;
-    for (size_t i = 0; i < most && status == COMMAND_FINE; i++) {
+    for (size_t i = 0; i < count && ranks->growth_count < RANKS_GROWTHS && status == COMMAND_FINE; i++) {
         struct ranks_growth growth = ranks->growths[i];
 
         status = ranks_look_at_growth(ranks, &growth, &grows);
@@ -574,4 +574,18 @@ ranks_skew(const struct ranks *ranks)
     double median = (double)ranks->median->peak_bytes;
 
     return median > 0 ? ((double)ranks->highest->peak_bytes - median) / median : 0;
+}
+
+const char *
+ranks_skew_unknown(const struct ranks *ranks, char *buffer, size_t size)
+{
+    if ((int64_t)ranks->count < ranks->rank_total)
+        snprintf(buffer, size, "only %zu of %" PRId64 " ranks have a memory of the name %s", ranks->count,
+                 ranks->rank_total, ranks->memory->name);
+    else if (ranks->median->peak_bytes == 0 && ranks->highest->peak_bytes > 0)
+        snprintf(buffer, size, "the median is 0 B, and rank %" PRId64 " has more in %s", ranks->highest->rank,
+                 ranks->memory->name);
+    else
+        return NULL;
+    return buffer;
 }

@@ -11,7 +11,7 @@
 
 #include "viewer/ranks/job.h"
 
-/* Of so many ranks, those that have grown most, it is told whether and in which groups they grow. */
+/* So many ranks that grow from step to step are told, those that have grown most. */
 #define RANKS_GROWTHS 8
 
 struct ranks_memory {
@@ -108,5 +108,8 @@ void ranks_free(struct ranks *ranks);
 
 /* The excess of the highest peak over the median, as a share of the median; 0 where that is 0. */
 double ranks_skew(const struct ranks *ranks);
+
+/* Why the skew of all ranks is not known, in `buffer`: some do not have the memory, or the median is 0. NULL: it is. */
+const char *ranks_skew_unknown(const struct ranks *ranks, char *buffer, size_t size);
 
 #endif

@@ -189,7 +189,8 @@ store_memory_row(struct store *store)
 {
     const struct rollup_memory *memory = store->memory;
     const struct reserved_group *group = memory->group;
-    bool is_known = group->reserved.source != RESERVED_UNKNOWN;
+    const struct reserved_figure *most = reserved_larger(group);
+    bool is_known = most->source != RESERVED_UNKNOWN;
     uint64_t limit_bytes = reserved_limit(&store->rollup->reserved, group);
     size_t first, end;
     int64_t rose, grown;
@@ -200,8 +201,8 @@ store_memory_row(struct store *store)
                       TIDEI_NUMBER_IF(group->device >= 0, group->device), TIDEI_NUMBER(memory->peak_bytes),
                       TIDEI_NUMBER(memory->peak_ns), TIDEI_NUMBER(memory->peak_count),
                       TIDEI_NUMBER(memory->step_count > 0 ? memory->steps[memory->peak_step].number : ROLLUP_BEFORE),
-                      TIDEI_NUMBER(group->live_bytes), TIDEI_NUMBER_IF(is_known, group->reserved.peak_bytes),
-                      TIDEI_NUMBER_IF(is_known, group->reserved.is_exact), TIDEI_ID(limit_bytes),
+                      TIDEI_NUMBER(group->live_bytes), TIDEI_NUMBER_IF(is_known, most->peak_bytes),
+                      TIDEI_NUMBER_IF(is_known, most->is_exact), TIDEI_ID(limit_bytes),
                       TIDEI_NUMBER(memory->allocations), TIDEI_NUMBER(memory->frees), TIDEI_NUMBER(memory->failures),
                       TIDEI_NUMBER(memory->allocated_bytes), TIDEI_NUMBER(memory->curve.shift),
                       TIDEI_NUMBER(end - first),
@@ -250,14 +251,14 @@ store_rank_row(struct store *store)
         failures += rollup->memories[i].failures;
         bytes += rollup->memories[i].allocated_bytes;
     }
-    status =
-        job_insert(store->job, rank, TIDEI_NUMBER(store->who->rank), TIDEI_TEXT(store->who->trace),
-                   TIDEI_TEXT(store->who->path), TIDEI_TEXT(texts[0]), TIDEI_TEXT(texts[1]), TIDEI_ID(trace->process),
-                   TIDEI_NUMBER_IF(local_rank >= 0, local_rank), TIDEI_NUMBER(rollup->start_unix_ns),
-                   TIDEI_NUMBER(rollup->first_ns), TIDEI_NUMBER(rollup->last_ns),
-                   TIDEI_NUMBER(trace->complete && trace->lost_events == 0), TIDEI_TEXT(trace_end_word(trace)),
-                   TIDEI_NUMBER(trace->lost_events), TIDEI_NUMBER(allocations), TIDEI_NUMBER(frees),
-                   TIDEI_NUMBER(failures), TIDEI_NUMBER(bytes), TIDEI_TEXT(texts[2]), TIDEI_TEXT(texts[3]));
+    status = job_insert(
+        store->job, rank, TIDEI_NUMBER(store->who->rank), TIDEI_TEXT(store->who->trace), TIDEI_TEXT(store->who->path),
+        TIDEI_TEXT(texts[0]), TIDEI_TEXT(texts[1]), TIDEI_ID(trace->process),
+        TIDEI_NUMBER_IF(local_rank >= 0, local_rank), TIDEI_NUMBER(rollup->start_unix_ns),
+        TIDEI_NUMBER(rollup->first_ns), TIDEI_NUMBER(rollup->last_ns),
+        TIDEI_NUMBER(trace->complete && trace->lost_events == 0 && rollup->memories_left == 0),
+        TIDEI_TEXT(trace_end_word(trace)), TIDEI_NUMBER(trace->lost_events), TIDEI_NUMBER(allocations),
+        TIDEI_NUMBER(frees), TIDEI_NUMBER(failures), TIDEI_NUMBER(bytes), TIDEI_TEXT(texts[2]), TIDEI_TEXT(texts[3]));
     for (size_t i = 0; i < 4; i++)
         free(texts[i]);
     return status;
