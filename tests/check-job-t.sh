@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 41
+plan 42
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -107,6 +107,8 @@ is "$(check --max-peak=1GiB "$scratch/fewer.db") $(cat "$scratch/err")" "3 $scra
     'a job of which a rank is missing does not pass, and the rank is named'
 is "$(check --tap --max-peak=1GiB "$scratch/fewer.db") $(tail -n 2 "$scratch/out" | tr '\n' '|')" \
     '3 not ok 2 - the recording is complete|#   ranks are missing: 2|' 'with --tap a job of which a rank is missing is one more failed test'
+is "$(check --tap --baseline="$scratch/fewer.db" --tolerance=90% "$job") $(grep '^not ok' "$scratch/out")" \
+    '3 not ok 2 - the recording of the baseline is complete' 'with --tap a baseline of which a rank is missing is one more failed test'
 mkdir "$scratch/killed"
 for rank in 0 1; do make_rank "$scratch/killed/rank-$rank.db" $rank "UPDATE meta SET value = 2 WHERE key = 'world_size';
     UPDATE meta SET value = 'recovered' WHERE key = 'ended' AND $rank = 1; UPDATE allocation SET free_ns = NULL WHERE tag_id = 1 AND $rank = 1;"; done
