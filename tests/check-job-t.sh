@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 42
+plan 43
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -68,6 +68,7 @@ is "$(check --max-failures=0 "$job") $(grep -c 'rank 7: 1 allocation failed, 1 m
 has_words "$(cat "$scratch/out")" 'the first for the cause limit, one of 1, is of 117.7 MiB after 15' 'check says why its allocation failed'
 is "$(check --no-leaks "$job") $(grep -c "rank 5, $memory: 1.25 KiB are live at the end" "$scratch/out")" '1 1' \
     'a job of which one rank has live memory at the end is a finding, and the rank is named'
+has_words "$(tr -s ' ' <"$scratch/out")" 'no-leaks 0 B 1.25 KiB' 'what is live at the end of a job is a size, and not a number of allocations'
 is "$(check --max-reserved=1GiB "$job") $(grep -c 'UNKNOWN  *max-reserved' "$scratch/out")" '3 1' \
     'what was reserved is unknown where the traces do not tell it'
 is "$(check --max-peak="memory=$memory:6600000" --max-peak="memory=$memory:6599999" "$job") $(grep -c '^FAILED' "$scratch/out")" '1 1' \
