@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 43
+plan 44
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -128,6 +128,8 @@ is "$(check --max-growth=1 "$scratch/plain.db") $(grep -c 'unknown: no rank has 
 is "$(check --max-skew=1% "$folder/rank-0.db") $(head -n 1 "$scratch/err")" \
     "2 tidemark check: max-skew is for the file of a job, which \`tidemark merge\` makes: $folder/rank-0.db is none" \
     'a budget of ranks is wrong use with a trace'
+is "$(check --max-skew=1% "$folder/none.db") $(cat "$scratch/err")" "2 $folder/none.db: No such file or directory" \
+    'a budget of ranks of a file that is not there is told so'
 is "$(check --max-skew=5 "$job") $(check --max-skew "$job") $(check --max-growth=x "$job") $(check --max-peak=memory=none:1 "$job") $(
     check --max-skew=tag=a:1% "$job") $(check --max-peak=memory=1 "$job")" '2 2 2 2 2 2' 'missing and wrong values are errors'
 is "$(check --max-peak=1 --baseline="$job" "$folder/rank-0.db") $(cat "$scratch/err")" \

@@ -419,8 +419,9 @@ static int
 check_all(const struct invocation *call, const struct budgets *budgets)
 {
     struct check_result *results = calloc(budgets->count, sizeof(*results));
-    bool is_job = job_look(call->arguments[0]) == JOB_FILE_JOB;
-    int status = is_job ? COMMAND_FINE : check_is_trace(call, budgets);
+    enum job_file file = job_look(call->arguments[0]);
+    bool is_job = file == JOB_FILE_JOB;
+    int status = is_job || file == JOB_FILE_NONE ? COMMAND_FINE : check_is_trace(call, budgets);
 
     if (results == NULL) {
         message("%s: no memory for its budgets", call->arguments[0]);
