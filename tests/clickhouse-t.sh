@@ -79,8 +79,9 @@ is "$(head -c 4 "$scratch/all.parquet") $(part 1)" "PAR1 [$(for rank in 0 1 2 3 
 # Of two logs, one above the other, the outer one counts.
 "$top_builddir/tests/make-trace" "$scratch/nested.db" "DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''), (3, 4, 'log', ''), (4, NULL, 'sim', '');
-    INSERT INTO life VALUES (1, 3, 1048576, 10, NULL), (2, 1, 4096, 20, 50);" || exit 99
+    INSERT INTO life VALUES (1, 3, 1048576, 10, NULL), (2, 1, 4096, 20, 50);
+    UPDATE allocation SET alloc_duration_ns = 5000000000;" || exit 99
 node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=nested rank=0 "trace=$scratch/nested.db" "$sql/load-trace.sql" \
-    "SELECT groupArray(layer_id), sum(size) FROM tidemark.allocation FINAL WHERE run = 'nested'" >"$scratch/answers" 2>"$scratch/err"
-is "$(part 1) $(cat "$scratch/err")" '[[1], 4096] ' 'of nested logs the outermost has what the program asked for'
+    "SELECT groupArray(layer_id), sum(size), max(alloc_duration_ns) FROM tidemark.allocation FINAL WHERE run = 'nested'" >"$scratch/answers" 2>"$scratch/err"
+is "$(part 1) $(cat "$scratch/err")" '[[1], 4096, 5000000000] ' 'of nested logs the outermost has what the program asked for, and what took 5 s took as long'
 done_testing

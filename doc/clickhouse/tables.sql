@@ -58,7 +58,7 @@ CREATE TABLE IF NOT EXISTS tidemark.allocation
     run LowCardinality(String), rank UInt32, allocation_id Int64 CODEC(DoubleDelta, ZSTD), layer_id UInt16,
     address UInt64 CODEC(Delta, ZSTD), size UInt64 CODEC(T64, ZSTD), status Int32 CODEC(ZSTD),
     tag LowCardinality(String), callstack_id Nullable(Int64) CODEC(ZSTD), alloc_ns Int64 CODEC(DoubleDelta, ZSTD),
-    alloc_duration_ns UInt32 CODEC(T64, ZSTD), alloc_thread_id UInt32 CODEC(ZSTD), alloc_stream_id UInt32 CODEC(ZSTD),
+    alloc_duration_ns UInt64 CODEC(T64, ZSTD), alloc_thread_id UInt32 CODEC(ZSTD), alloc_stream_id UInt32 CODEC(ZSTD),
     free_ns Nullable(Int64) CODEC(Delta, ZSTD)
 )
 ENGINE = ReplacingMergeTree ORDER BY (run, rank, allocation_id);
