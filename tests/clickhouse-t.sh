@@ -32,7 +32,7 @@ part() {
     "$AWK" -v wanted="$1" 'BEGIN { part = 1 } /^--$/ { part++; next } part == wanted && NF' "$scratch/answers"
 }
 
-plan 11
+plan 12
 mkdir "$scratch/traces"
 for rank in 0 1 2 3 4 5 6 7 8; do make_rank $rank; done
 job=$scratch/job.db
@@ -68,6 +68,17 @@ node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "job_file=$j
 is "$(part 1) $(cat "$scratch/err")" "[$("$SQLITE3" -readonly "$job" "SELECT sum(allocations), 1 + 9 * 2001, (SELECT peak_bytes FROM
     rank_memory WHERE rank = 2), (SELECT peak_bytes FROM rank_memory WHERE rank = 2) FROM rank" | sed 's/|/, /g')] " \
     'what is loaded again replaces what was there'
+
+# What a run has no more goes with its next load: here of the job of one rank, and of a trace of one allocation.
+"$top_builddir/tests/make-trace" "$scratch/small.db" "INSERT INTO life VALUES (1, 1, 4096, 20, 50);" || exit 99
+"$tidemark" merge "$scratch/small.db" -o "$scratch/small-job.db" || exit 99
+node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=again "job_file=$job" "$sql/load-job.sql" rank=0 "trace=$scratch/traces/rank-0.db" \
+    "$sql/load-trace.sql" "job_file=$scratch/small-job.db" "$sql/load-job.sql" "trace=$scratch/small.db" "$sql/load-trace.sql" \
+    "SELECT (SELECT count() FROM tidemark.rank FINAL WHERE run = 'again'), (SELECT count() FROM tidemark.rank_memory FINAL WHERE run = 'again'),
+    (SELECT count() FROM tidemark.step FINAL WHERE run = 'again'), (SELECT count() FROM tidemark.failure FINAL WHERE run = 'again'),
+    (SELECT count() FROM tidemark.allocation FINAL WHERE run = 'again'), (SELECT peak_bytes FROM tidemark.layer_peak FINAL WHERE run = 'again')" \
+    >"$scratch/answers" 2>"$scratch/err"
+is "$(part 1) $(cat "$scratch/err")" '[1, 1, 1, 0, 1, 4096] ' 'of what was loaded before under the name of a run nothing stays'
 
 # Parquet.
 node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "parquet=$scratch/all.parquet" "$sql/parquet.sql" \
