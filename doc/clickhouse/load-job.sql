@@ -36,5 +36,6 @@ JOIN sqlite({job_file:String}, 'memory') AS m ON m.memory_id = s.memory_id;
 
 DELETE FROM tidemark.failure WHERE run = {run:String};
 INSERT INTO tidemark.failure
-SELECT {run:String}, rank, ns, size, status, cause, coalesce(layer, ''), live_bytes, coalesce(tag, ''), coalesce(text, '')
+SELECT {run:String}, rank, ns, rowNumberInAllBlocks(), size, status, cause, coalesce(layer, ''), live_bytes,
+    coalesce(tag, ''), coalesce(text, '')
 FROM sqlite({job_file:String}, 'failure');
