@@ -58,7 +58,7 @@ is "$(part 3)" '[3, 12]' 'the rank that is out is found with the step from which
 is "$(part 4 | head -n 1)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || grown_bytes || ']' FROM rank_memory ORDER BY grown_bytes DESC LIMIT 1")" \
     'the rank that has grown most is found, to the byte'
 is "$(part 5)" '["limit", 100, 1, 7, 123456789, 130]' 'failures are found with their cause, rank and size, and how many there are in all'
-is "$(part 8)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || peak_bytes || ']' FROM rank_memory ORDER BY rank")" \
+is "$(part 8)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', 1, ' || peak_bytes || ']' FROM rank_memory ORDER BY rank")" \
     'the exact peaks of all ranks from all allocations are those of the job, to the byte'
 
 # Loading again replaces, and the store goes on from process to process.
