@@ -81,8 +81,8 @@ bench_torch_shim_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 bench_torch_shim_la_LDFLAGS = -module -avoid-version -rpath $(abs_top_builddir)/bench/torch
 bench_torch_shim_la_LIBADD = libtidemark.la -ldl
 
-EXTRA_DIST += bench/README.md bench/page.py bench/ranks.py bench/torch/child.py bench/torch/measure.py bench/torch/nets.py bench/torch/workloads.py
-EXTRA_DIST += bench/README.md bench/page.py bench/recommend.py bench/torch/child.py bench/torch/measure.py bench/torch/nets.py bench/torch/workloads.py
+EXTRA_DIST += bench/README.md bench/page.py bench/ranks.py bench/recommend.py bench/torch/child.py bench/torch/measure.py \
+	bench/torch/nets.py bench/torch/workloads.py
 
 CLEANFILES += bench/callstacks$(EXEEXT) bench/day$(EXEEXT) bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) \
 	bench/pool$(EXEEXT) bench/python$(EXEEXT) bench/replay$(EXEEXT) bench/shapes$(EXEEXT) bench/viewer$(EXEEXT) \
@@ -94,8 +94,8 @@ CLEANFILES += bench/callstacks$(EXEEXT) bench/day$(EXEEXT) bench/front$(EXEEXT) 
 bench_torch_run = "$${PYTHON:-python3}" -B $(srcdir)/bench/torch/measure.py --library=.libs/libtidemark.so \
 	--shim=bench/torch/.libs/shim.so --tidemark=./tidemark$(EXEEXT)
 
-.PHONY: bench bench-gpu bench-page bench-plan bench-python bench-ranks bench-replay bench-torch bench-viewer bench-walls
-.PHONY: bench bench-gpu bench-page bench-plan bench-python bench-recommend bench-replay bench-torch bench-viewer bench-walls
+.PHONY: bench bench-gpu bench-page bench-plan bench-python bench-ranks bench-recommend bench-replay bench-torch \
+	bench-viewer bench-walls
 bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
 	bench/front$(EXEEXT) bench-front.json
 	@echo
@@ -132,6 +132,7 @@ RANKS = 64
 ALLOCATIONS = 100000
 bench-ranks: tests/make-trace$(EXEEXT) tidemark$(EXEEXT)
 	"$${PYTHON:-python3}" -B $(srcdir)/bench/ranks.py ./tidemark$(EXEEXT) tests/make-trace$(EXEEXT) $(RANKS) $(ALLOCATIONS) .
+
 # What a device does beside what tidemark recommend predicts: RECOMMEND_ARGS=--each=5, RECOMMEND_INPUTS="a.db b.csv.gz"
 RECOMMEND_INPUTS = $(srcdir)/tests/data/*.csv.gz
 bench-recommend: tidemark$(EXEEXT)
@@ -144,8 +145,7 @@ bench-walls: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
 		echo; echo "$$count allocations"; echo; bench/viewer$(EXEEXT) --walls '$(BEFORE)' ./tidemark$(EXEEXT) $$count || exit; \
 	done
 else
-bench-page bench-plan bench-ranks bench-replay bench-viewer bench-walls:
-bench-page bench-plan bench-recommend bench-replay bench-viewer bench-walls:
+bench-page bench-plan bench-ranks bench-recommend bench-replay bench-viewer bench-walls:
 	@echo '$@ needs the command: configure without --disable-command'
 endif
 

@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 52
+plan 55
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -68,6 +68,7 @@ is "$(check --max-failures=0 "$job") $(grep -c 'rank 7: 1 allocation failed, 1 m
 has_words "$(cat "$scratch/out")" 'the first for the cause limit, one of 1, is of 117.7 MiB after 15' 'check says why its allocation failed'
 is "$(check --no-leaks "$job") $(grep -c "rank 5, $memory: 1.25 KiB are live at the end" "$scratch/out")" '1 1' \
     'a job of which one rank has live memory at the end is a finding, and the rank is named'
+has_words "$(tr -s ' ' <"$scratch/out")" 'no-leaks 0 B 1.25 KiB' 'what is live at the end of a job is a size, and not a number of allocations'
 is "$(check --max-reserved=1GiB "$job") $(grep -c 'UNKNOWN  *max-reserved' "$scratch/out")" '3 1' \
     'what was reserved is unknown where the traces do not tell it'
 is "$(check --max-peak="memory=$memory:6600000" --max-peak="memory=$memory:6599999" "$job") $(grep -c '^FAILED' "$scratch/out")" '1 1' \
@@ -121,6 +122,8 @@ is "$(check --max-peak=1GiB "$scratch/fewer.db") $(cat "$scratch/err")" "3 $scra
     'a job of which a rank is missing does not pass, and the rank is named'
 is "$(check --tap --max-peak=1GiB "$scratch/fewer.db") $(tail -n 2 "$scratch/out" | tr '\n' '|')" \
     '3 not ok 2 - the recording is complete|#   ranks are missing: 2|' 'with --tap a job of which a rank is missing is one more failed test'
+is "$(check --tap --baseline="$scratch/fewer.db" --tolerance=90% "$job") $(grep '^not ok' "$scratch/out")" \
+    '3 not ok 2 - the recording of the baseline is complete' 'with --tap a baseline of which a rank is missing is one more failed test'
 mkdir "$scratch/killed"
 for rank in 0 1; do make_rank "$scratch/killed/rank-$rank.db" $rank "UPDATE meta SET value = 2 WHERE key = 'world_size';
     UPDATE meta SET value = 'recovered' WHERE key = 'ended' AND $rank = 1; UPDATE allocation SET free_ns = NULL WHERE tag_id = 1 AND $rank = 1;"; done
@@ -158,6 +161,8 @@ is "$(check --max-growth=1M "$scratch/changed.db") $(check --max-growth=1K "$scr
 is "$(check --max-skew=1% "$folder/rank-0.db") $(head -n 1 "$scratch/err")" \
     "2 tidemark check: max-skew is for the file of a job, which \`tidemark merge\` makes: $folder/rank-0.db is none" \
     'a budget of ranks is wrong use with a trace'
+is "$(check --max-skew=1% "$folder/none.db") $(cat "$scratch/err")" "2 $folder/none.db: No such file or directory" \
+    'a budget of ranks of a file that is not there is told so'
 is "$(check --max-skew=5 "$job") $(check --max-skew "$job") $(check --max-growth=x "$job") $(check --max-peak=memory=none:1 "$job") $(
     check --max-skew=tag=a:1% "$job") $(check --max-peak=memory=1 "$job")" '2 2 2 2 2 2' 'missing and wrong values are errors'
 is "$(check --max-peak=1 --baseline="$job" "$folder/rank-0.db") $(cat "$scratch/err")" \

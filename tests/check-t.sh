@@ -16,7 +16,7 @@ broken() {
     echo "$1" | tr '{' '\n' | sed -n 's/^"budget":"\([^"]*\)","passed":false.*/\1/p' | tr '\n' ' '
 }
 
-plan 61
+plan 63
 
 # Two programs with one budget.
 printf '# of the nightly job\n\nmax-peak 1MiB\nmax-peak = tag=work:1MiB\n  no-leaks\nmax-failures 0\n' >"$scratch/budget"
@@ -194,6 +194,14 @@ check --max-peak=1 "$trace" >/dev/null
 is $? 3 'an incomplete trace gives exit status 3'
 check --baseline="$trace" "$scratch/good.db" >/dev/null
 is $? 3 'an incomplete baseline gives exit status 3'
+cp "$scratch/good.db" "$scratch/cut.db"
+"$SQLITE3" "$scratch/cut.db" "UPDATE meta SET value = 0 WHERE key = 'complete'" || exit 99
+check --tap --baseline="$scratch/cut.db" "$scratch/good.db" >"$scratch/out"
+is "$? $(head -n 1 "$scratch/out") $(grep '^not ok' "$scratch/out")" '3 1..2 not ok 2 - the recording of the baseline is complete' \
+    'with --tap an incomplete baseline is one more failed test'
+check --junit --baseline="$scratch/cut.db" "$scratch/good.db" >"$scratch/out"
+is "$? $(grep -c 'tests="2" failures="1"' "$scratch/out") $(grep -c '<failure' "$scratch/out")" '3 1 1' \
+    'with --junit an incomplete baseline is one more failed test'
 
 # More budgets than one pass over the trace serves: each says what it says alone.
 rows() {

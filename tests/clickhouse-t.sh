@@ -9,8 +9,8 @@ test -d "${CHDB:-none}/node_modules/chdb" ||
     skip_all 'there is no ClickHouse: CHDB names no folder with node_modules/chdb (npm install chdb@3.4.0)'
 sql=$top_srcdir/doc/clickhouse
 
-# make_rank RANK: of 9 with 20 random steps; rank 3 has 10% more of a tag from step 12 on, rank 5 leaks, rank 7 has a
-# failure. Times are the same now and then, and some lives have none.
+# make_rank RANK: of 9 with 20 random steps; rank 3 has 10% more of a tag from step 12 on, rank 5 leaks, rank 7 has
+# 130 failures of one time and size. Times are the same now and then, and some lives have none.
 seed=$(date +%s)
 echo "# seed $seed"
 make_rank() {
@@ -22,7 +22,7 @@ make_rank() {
         INSERT INTO life VALUES (1, 1, 20000000, 10, NULL);
         INSERT INTO life SELECT s + 1, 1, 1000 + (s * 7919 + $1 * 104729 + $seed) % 5000, 1000 + 10 * (s - 1) - s % 2 * 5,
             iif($1 = 5 AND s % 100 = 7, NULL, 1000 + 10 * (s - 1) + (s * 31 + $seed) % 8 * 10) FROM n;
-        INSERT INTO refused SELECT 3000, 1, 123456789, 22000 WHERE $1 = 7;
+        INSERT INTO refused SELECT 3000 + s, 1, 123456789, 22000 FROM n WHERE $1 = 7 AND s <= 130;
         UPDATE allocation SET tag_id = CASE WHEN allocation_id = 1 THEN 2 WHEN allocation_id % 3 THEN 3 ELSE 4 END;
         UPDATE allocation SET size = size + 1000000 WHERE $1 = 3 AND tag_id = 3 AND allocation_id > 1102;" || exit 99
 }
@@ -32,7 +32,7 @@ part() {
     "$AWK" -v wanted="$1" 'BEGIN { part = 1 } /^--$/ { part++; next } part == wanted && NF' "$scratch/answers"
 }
 
-plan 11
+plan 12
 mkdir "$scratch/traces"
 for rank in 0 1 2 3 4 5 6 7 8; do make_rank $rank; done
 job=$scratch/job.db
@@ -57,30 +57,42 @@ is "$(part 2 | sed 's/\\//g' | sort)" "$(answer "SELECT '[\"' || json_extract(va
 is "$(part 3)" '[3, 12]' 'the rank that is out is found with the step from which on it is'
 is "$(part 4 | head -n 1)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || grown_bytes || ']' FROM rank_memory ORDER BY grown_bytes DESC LIMIT 1")" \
     'the rank that has grown most is found, to the byte'
-is "$(part 5)" '["limit", 1, 1, 7, 123456789]' 'the failure is found with its cause, its rank and its size'
-is "$(part 8)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || peak_bytes || ']' FROM rank_memory ORDER BY rank")" \
+is "$(part 5)" '["limit", 100, 1, 7, 123456789, 130]' 'failures are found with their cause, rank and size, and how many there are in all'
+is "$(part 8)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', 1, ' || peak_bytes || ']' FROM rank_memory ORDER BY rank")" \
     'the exact peaks of all ranks from all allocations are those of the job, to the byte'
 
 # Loading again replaces, and the store goes on from process to process.
 node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "job_file=$job" "$sql/load-job.sql" rank=2 "trace=$scratch/traces/rank-2.db" \
     "$sql/load-trace.sql" "SELECT sum(allocations), (SELECT count() FROM tidemark.allocation FINAL), (SELECT max(live_bytes) FROM tidemark.live WHERE rank = 2),
     (SELECT peak_bytes FROM tidemark.layer_peak FINAL WHERE rank = 2) FROM tidemark.rank FINAL" >"$scratch/answers" 2>"$scratch/err"
-is "$(part 1) $(cat "$scratch/err")" "[$("$SQLITE3" -readonly "$job" "SELECT sum(allocations), 1 + 9 * 2001, (SELECT peak_bytes FROM
+is "$(part 1) $(cat "$scratch/err")" "[$("$SQLITE3" -readonly "$job" "SELECT sum(allocations), 130 + 9 * 2001, (SELECT peak_bytes FROM
     rank_memory WHERE rank = 2), (SELECT peak_bytes FROM rank_memory WHERE rank = 2) FROM rank" | sed 's/|/, /g')] " \
     'what is loaded again replaces what was there'
+
+# What a run has no more goes with its next load: here of the job of one rank, and of a trace of one allocation.
+"$top_builddir/tests/make-trace" "$scratch/small.db" "INSERT INTO life VALUES (1, 1, 4096, 20, 50);" || exit 99
+"$tidemark" merge "$scratch/small.db" -o "$scratch/small-job.db" || exit 99
+node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=again "job_file=$job" "$sql/load-job.sql" rank=0 "trace=$scratch/traces/rank-0.db" \
+    "$sql/load-trace.sql" "job_file=$scratch/small-job.db" "$sql/load-job.sql" "trace=$scratch/small.db" "$sql/load-trace.sql" \
+    "SELECT (SELECT count() FROM tidemark.rank FINAL WHERE run = 'again'), (SELECT count() FROM tidemark.rank_memory FINAL WHERE run = 'again'),
+    (SELECT count() FROM tidemark.step FINAL WHERE run = 'again'), (SELECT count() FROM tidemark.failure FINAL WHERE run = 'again'),
+    (SELECT count() FROM tidemark.allocation FINAL WHERE run = 'again'), (SELECT peak_bytes FROM tidemark.layer_peak FINAL WHERE run = 'again')" \
+    >"$scratch/answers" 2>"$scratch/err"
+is "$(part 1) $(cat "$scratch/err")" '[1, 1, 1, 0, 1, 4096] ' 'of what was loaded before under the name of a run nothing stays'
 
 # Parquet.
 node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "parquet=$scratch/all.parquet" "$sql/parquet.sql" \
     "SELECT count(), sum(size), uniqExact(rank) FROM file('$scratch/all.parquet')" >"$scratch/answers" 2>"$scratch/err"
 is "$(head -c 4 "$scratch/all.parquet") $(part 1)" "PAR1 [$(for rank in 0 1 2 3 4 5 6 7 8; do
     "$SQLITE3" -readonly "$scratch/traces/rank-$rank.db" 'SELECT count(*), sum(size) FROM allocation'; done |
-    "$AWK" -F '|' '{ count += $1; sum += $2 } END { printf "%d, %d, 9", count, sum }')]" 'all allocations are in a Parquet file'
+    "$AWK" -F '|' '{ count += $1; sum += $2 } END { printf "%d, %.0f, 9", count, sum }')]" 'all allocations are in a Parquet file'
 
 # Of two logs, one above the other, the outer one counts.
 "$top_builddir/tests/make-trace" "$scratch/nested.db" "DELETE FROM layer;
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''), (3, 4, 'log', ''), (4, NULL, 'sim', '');
-    INSERT INTO life VALUES (1, 3, 1048576, 10, NULL), (2, 1, 4096, 20, 50);" || exit 99
+    INSERT INTO life VALUES (1, 3, 1048576, 10, NULL), (2, 1, 4096, 20, 50);
+    UPDATE allocation SET alloc_duration_ns = 5000000000;" || exit 99
 node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=nested rank=0 "trace=$scratch/nested.db" "$sql/load-trace.sql" \
-    "SELECT groupArray(layer_id), sum(size) FROM tidemark.allocation FINAL WHERE run = 'nested'" >"$scratch/answers" 2>"$scratch/err"
-is "$(part 1) $(cat "$scratch/err")" '[[1], 4096] ' 'of nested logs the outermost has what the program asked for'
+    "SELECT groupArray(layer_id), sum(size), max(alloc_duration_ns) FROM tidemark.allocation FINAL WHERE run = 'nested'" >"$scratch/answers" 2>"$scratch/err"
+is "$(part 1) $(cat "$scratch/err")" '[[1], 4096, 5000000000] ' 'of nested logs the outermost has what the program asked for, and what took 5 s took as long'
 done_testing

@@ -298,8 +298,7 @@ dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
 EXTRA_DIST += tests/clickhouse.js
 EXTRA_DIST += tests/metrics.py tests/metrics-clients.py tests/metrics-rules-test.yml
-EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-page.py
-EXTRA_DIST += tests/formats.py tests/json-fields.py tests/report-model.py tests/python-stacks.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-model.py tests/report-page.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 

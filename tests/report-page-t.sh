@@ -49,7 +49,7 @@ says() {
     has_words "$(grep '^# word' "$scratch/tap-said")" "$1" "$2" || grep -v '^ok' "$scratch/tap-said" | sed 's/^/#   /'
 }
 
-plan 30
+plan 31
 trace=$scratch/t.db
 widths='1600 360'
 
@@ -185,4 +185,24 @@ has_words "$(python3 "$driver" value "$scratch/page.html" 'document.title + docu
 "$tidemark" report -o "$scratch/page.html" "$data/no-such.db" 2>/dev/null
 "$tidemark" report -o "$scratch/page.html" "$trace"
 is "$(python3 "$driver" value "$scratch/page.html" 'performance.getEntriesByType("resource").length')" 0 'the page loads nothing'
+
+# A browser that is kept, with a command that does not end.
+REPORT_PAGE_SOCKET="$scratch/busy"
+python3 "$driver" serve "$REPORT_PAGE_SOCKET" 2>/dev/null &
+busy=$!
+tries=0
+until test -S "$REPORT_PAGE_SOCKET" || test $tries = 600 || ! kill -0 $busy; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+python3 "$driver" value "$scratch/page.html" 'new Promise(() => {})' >/dev/null 2>&1 &
+sleep 2
+kill $busy
+tries=0
+while kill -0 $busy 2>/dev/null && test $tries -lt 300; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
+ok 'the kept browser ends on SIGTERM in the middle of a command' test $tries -lt 300
+kill -9 $busy 2>/dev/null
 done_testing

@@ -84,7 +84,11 @@ class Browser:
 
     def close(self):
         self.process.terminate()
-        self.process.wait()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         os.close(self.commands)
         os.close(self.answers)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -234,6 +238,15 @@ def find():
 COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "value": value, "measure": measure, "find": find}
 
 
+class Ended(BaseException):
+    """SIGTERM has come: no command takes it for a failure of its own."""
+
+
+def end(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Ended
+
+
 def run(words):
     """The status of a command, and what it prints."""
     global kept
@@ -254,10 +267,10 @@ def serve(path):
     """Run commands that come through a socket, one after another."""
     global kept
     parent = os.getppid()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     listener = socket.socket(socket.AF_UNIX)
     listener.settimeout(1)
     kept = Browser(1600, 1000)
+    signal.signal(signal.SIGTERM, end)
     try:
         listener.bind(path)
         listener.listen()
@@ -269,6 +282,8 @@ def serve(path):
             with client, client.makefile("rw") as file, contextlib.suppress(BrokenPipeError):
                 client.settimeout(None)
                 file.write(json.dumps(run(json.loads(file.readline()))))
+    except Ended:
+        pass
     finally:
         kept.close()
     return 0

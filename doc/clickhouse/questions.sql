@@ -5,7 +5,8 @@ SELECT argMax(rank, (peak_bytes, -toInt64(rank))) AS highest_rank, max(peak_byte
     arraySort(groupArray(peak_bytes))[intDiv(count() + 1, 2)] AS median_bytes, min(peak_bytes) AS lowest_bytes
 FROM tidemark.rank_memory FINAL WHERE run = {run:String} AND memory = {memory:String};
 
--- In which tags does that rank have more than the median of the ranks, at their peaks?
+-- In which tags does that rank have more than the median of the ranks, at their peaks? A rank has its 200 largest tags
+-- alone here: another counts as 0, so that a median among many small tags may be too low.
 WITH
 (
     SELECT argMax(rank, (peak_bytes, -toInt64(rank))) FROM tidemark.rank_memory FINAL
@@ -38,8 +39,9 @@ SELECT rank, min(step) AS from_step FROM
 SELECT rank, grown_bytes FROM tidemark.rank_memory FINAL WHERE run = {run:String} AND memory = {memory:String}
 ORDER BY grown_bytes DESC, rank LIMIT 5;
 
--- What failed, and why?
-SELECT cause, count() AS failures, uniqExact(rank) AS ranks, argMin(rank, ns) AS first_rank, argMin(size, ns) AS size
+-- What failed, and why, among the first 100 failures of each rank; and how many has the run in all?
+SELECT cause, count() AS failures, uniqExact(rank) AS ranks, argMin(rank, ns) AS first_rank, argMin(size, ns) AS size,
+    (SELECT sum(failures) FROM tidemark.rank FINAL WHERE run = {run:String}) AS all_failures
 FROM tidemark.failure FINAL WHERE run = {run:String} GROUP BY cause ORDER BY failures DESC, cause;
 
 -- The highest of all ranks in each 2^30 ns, and which rank it was: the line of a dashboard.
@@ -52,5 +54,6 @@ GROUP BY second ORDER BY second LIMIT 3600;
 SELECT run, max(peak_bytes) AS highest_bytes FROM tidemark.rank_memory FINAL WHERE memory = {memory:String}
 GROUP BY run ORDER BY run;
 
--- The exact peak of each rank, from all allocations (load-trace.sql).
-SELECT rank, max(live_bytes) AS peak_bytes FROM tidemark.live WHERE run = {run:String} GROUP BY rank ORDER BY rank;
+-- The exact peak of each rank in each of its outermost logs, from all allocations (load-trace.sql).
+SELECT rank, layer_id, max(live_bytes) AS peak_bytes FROM tidemark.live WHERE run = {run:String}
+GROUP BY rank, layer_id ORDER BY rank, layer_id;

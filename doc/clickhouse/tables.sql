@@ -45,12 +45,13 @@ CREATE TABLE IF NOT EXISTS tidemark.step
 )
 ENGINE = ReplacingMergeTree ORDER BY (run, memory, rank, step);
 
+-- The first 100 failures of a rank; `number` tells those of one time and size apart. How many it has is in `rank`.
 CREATE TABLE IF NOT EXISTS tidemark.failure
 (
-    run LowCardinality(String), rank UInt32, ns Int64, size UInt64, status LowCardinality(String),
+    run LowCardinality(String), rank UInt32, ns Int64, number UInt64, size UInt64, status LowCardinality(String),
     cause LowCardinality(String), layer String, live_bytes UInt64, tag LowCardinality(String), text String
 )
-ENGINE = ReplacingMergeTree ORDER BY (run, rank, ns, size);
+ENGINE = ReplacingMergeTree ORDER BY (run, rank, ns, number);
 
 -- All allocations of the outermost logs of a trace, for what the rollups do not answer.
 CREATE TABLE IF NOT EXISTS tidemark.allocation
@@ -58,7 +59,7 @@ CREATE TABLE IF NOT EXISTS tidemark.allocation
     run LowCardinality(String), rank UInt32, allocation_id Int64 CODEC(DoubleDelta, ZSTD), layer_id UInt16,
     address UInt64 CODEC(Delta, ZSTD), size UInt64 CODEC(T64, ZSTD), status Int32 CODEC(ZSTD),
     tag LowCardinality(String), callstack_id Nullable(Int64) CODEC(ZSTD), alloc_ns Int64 CODEC(DoubleDelta, ZSTD),
-    alloc_duration_ns UInt32 CODEC(T64, ZSTD), alloc_thread_id UInt32 CODEC(ZSTD), alloc_stream_id UInt32 CODEC(ZSTD),
+    alloc_duration_ns UInt64 CODEC(T64, ZSTD), alloc_thread_id UInt32 CODEC(ZSTD), alloc_stream_id UInt32 CODEC(ZSTD),
     free_ns Nullable(Int64) CODEC(Delta, ZSTD)
 )
 ENGINE = ReplacingMergeTree ORDER BY (run, rank, allocation_id);

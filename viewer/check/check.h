@@ -24,13 +24,16 @@ int check_judge(struct check *check, struct check_result *results);
 /* Whether what is said of such a budget names groups, so that it matters what they are by. */
 bool check_has_groups(enum budget_kind kind);
 
-/*
- * Write the results on standard output for test runners, as TAP or JUnit XML. `incomplete` is NULL or says why the
- * trace is incomplete, which adds a failed test. -1: no memory.
- */
+/* What of the input is incomplete. Each adds a failed test. */
+struct check_lacks {
+    const char *recording; /* borrows; why the trace or the job is incomplete; NULL: it is not */
+    bool baseline;         /* a baseline is */
+};
+
+/* Write the results on standard output for test runners, as TAP or JUnit XML. -1: no memory. */
 int check_write_tap(const struct trace *trace, const struct check_result *results, size_t count,
-                    const char *incomplete);
+                    const struct check_lacks *lacks);
 int check_write_junit(const struct trace *trace, const struct check_result *results, size_t count,
-                      const char *incomplete);
+                      const struct check_lacks *lacks);
 
 #endif

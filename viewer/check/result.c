@@ -62,8 +62,12 @@ static const char *
 check_words(const struct check_result *result, uint64_t number, uint64_t other, double share, char *buffer, size_t size)
 {
     struct output_figure figure;
+    enum budget_kind kind = result->budget->kind;
 
-    switch (result->budget->kind) {
+    /* The file of a job has the bytes that leak, and not how many allocations they are. */
+    if (kind == BUDGET_LEAKS && result->is_of_job)
+        kind = BUDGET_PEAK;
+    switch (kind) {
     case BUDGET_PEAK:
     case BUDGET_RESERVED:
     case BUDGET_BASELINE:

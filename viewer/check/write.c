@@ -9,6 +9,8 @@
 #include "viewer/base/shown.h"
 
 #define CHECK_COMPLETE "the recording is complete"
+#define CHECK_BASELINE "the recording of the baseline is complete"
+#define CHECK_BASELINE_REASON "what is compared with it may be too low"
 
 /* The text to print for a character. A list of them ends with the character 0. */
 struct write_escape {
@@ -43,6 +45,12 @@ write_text(const char *text, const struct write_escape *escapes)
     return 0;
 }
 
+static size_t
+lacks_count(const struct check_lacks *lacks)
+{
+    return (size_t)(lacks->recording != NULL) + lacks->baseline;
+}
+
 /* What stands before the figure of a budget of which the trace does not tell. */
 static const char *
 write_unknown(const struct check_result *result)
@@ -72,17 +80,20 @@ write_tap_result(const struct check_result *result, size_t number)
 }
 
 int
-check_write_tap(const struct trace *trace, const struct check_result *results, size_t count, const char *incomplete)
+check_write_tap(const struct trace *trace, const struct check_result *results, size_t count,
+                const struct check_lacks *lacks)
 {
     int status = 0;
 
-    printf("1..%zu\n", count + (incomplete != NULL));
+    printf("1..%zu\n", count + lacks_count(lacks));
     if (trace_is_cut(trace))
         printf("# ended: %s\n", trace_end_word(trace));
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_tap_result(&results[i], i + 1);
-    if (incomplete != NULL && status == 0)
-        printf("not ok %zu - " CHECK_COMPLETE "\n#   %s\n", count + 1, incomplete);
+    if (lacks->recording != NULL && status == 0)
+        printf("not ok %zu - " CHECK_COMPLETE "\n#   %s\n", count + 1, lacks->recording);
+    if (lacks->baseline && status == 0)
+        printf("not ok %zu - " CHECK_BASELINE "\n#   " CHECK_BASELINE_REASON "\n", count + lacks_count(lacks));
     return status;
 }
 
@@ -119,23 +130,35 @@ write_junit_result(const struct check_result *result)
     return 0;
 }
 
-int
-check_write_junit(const struct trace *trace, const struct check_result *results, size_t count, const char *incomplete)
+static int
+write_junit_lack(const char *name, const char *why)
 {
-    size_t failed = incomplete != NULL;
+    if (write_junit_begin(name) != 0)
+        return -1;
+    printf(">\n    <failure message=\"%s\"/>\n  </testcase>\n", why);
+    return 0;
+}
+
+int
+check_write_junit(const struct trace *trace, const struct check_result *results, size_t count,
+                  const struct check_lacks *lacks)
+{
+    size_t failed = lacks_count(lacks);
     int status;
 
     for (size_t i = 0; i < count; i++)
         failed += !results[i].passed;
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"", stdout);
     status = write_text(trace->path, xml_escapes);
-    printf("\" tests=\"%zu\" failures=\"%zu\">\n", count + (incomplete != NULL), failed);
+    printf("\" tests=\"%zu\" failures=\"%zu\">\n", count + lacks_count(lacks), failed);
     if (trace_is_cut(trace))
         printf("  <properties>\n    <property name=\"ended\" value=\"%s\"/>\n  </properties>\n", trace_end_word(trace));
     for (size_t i = 0; i < count && status == 0; i++)
         status = write_junit_result(&results[i]);
-    if (incomplete != NULL && status == 0 && (status = write_junit_begin(CHECK_COMPLETE)) == 0)
-        printf(">\n    <failure message=\"%s\"/>\n  </testcase>\n", incomplete);
+    if (lacks->recording != NULL && status == 0)
+        status = write_junit_lack(CHECK_COMPLETE, lacks->recording);
+    if (lacks->baseline && status == 0)
+        status = write_junit_lack(CHECK_BASELINE, CHECK_BASELINE_REASON);
     puts("</testsuite>");
     return status;
 }

@@ -247,24 +247,26 @@ check_count(const struct check_result *results, size_t count, size_t *failed, si
 /* As TAP or JUnit's XML. COMMAND_FINE, or another status after a message. */
 static int
 check_write(enum check_output output, const struct trace *trace, const struct check_result *results, size_t count,
-            const char *incomplete)
+            const struct check_lacks *lacks)
 {
-    int status = output == CHECK_TAP ? check_write_tap(trace, results, count, incomplete)
-                                     : check_write_junit(trace, results, count, incomplete);
+    int status = output == CHECK_TAP ? check_write_tap(trace, results, count, lacks)
+                                     : check_write_junit(trace, results, count, lacks);
 
     return status == 0 ? COMMAND_FINE : trace_broken(trace, "no memory for the answer");
 }
 
 /* Print the results, and close the view. Returns the exit status. */
 static int
-check_finish(struct view *view, struct report *report, const struct check_options *options,
-             const struct check_result *results, size_t count)
+check_finish(struct view *view, struct report *report, const struct check_options *options, const struct check *check,
+             const struct check_result *results)
 {
-    const char *incomplete = view->trace.lost_events != 0 ? "it has lost events"
-                             : view->trace.in_progress    ? "it is in progress"
-                             : view->trace.failed         ? "it is incomplete"
-                             : !view->trace.complete      ? "it was cut off"
-                                                          : NULL;
+    const struct check_lacks lacks = { .recording = view->trace.lost_events != 0 ? "it has lost events"
+                                                    : view->trace.in_progress    ? "it is in progress"
+                                                    : view->trace.failed         ? "it is incomplete"
+                                                    : !view->trace.complete      ? "it was cut off"
+                                                                                 : NULL,
+                                       .baseline = check->baseline_incomplete };
+    size_t count = check->budgets->count;
     size_t failed, unknown;
     int status = check_count(results, count, &failed, &unknown), written;
 
@@ -273,7 +275,7 @@ check_finish(struct view *view, struct report *report, const struct check_option
         status = command_finish(view, report, failed > 0 ? COMMAND_FINDING : COMMAND_FINE);
         return status == COMMAND_FINE && unknown > 0 ? COMMAND_INCOMPLETE : status;
     }
-    written = check_write((enum check_output)options->output, &view->trace, results, count, incomplete);
+    written = check_write((enum check_output)options->output, &view->trace, results, count, &lacks);
     if (written != COMMAND_FINE)
         status = written;
     else if (trace_verdict(&view->trace) != COMMAND_FINE)
@@ -305,7 +307,7 @@ check_trace(const struct invocation *call, const struct budgets *budgets, struct
     if (status == COMMAND_FINE)
         status = check_judge(&check, results);
     if (status == COMMAND_FINE) {
-        status = check_finish(&view, &report, (const struct check_options *)call->own, results, budgets->count);
+        status = check_finish(&view, &report, (const struct check_options *)call->own, &check, results);
         if (check.baseline_incomplete && status != COMMAND_WRONG)
             status = COMMAND_INCOMPLETE;
     } else {
@@ -363,7 +365,8 @@ check_job_finish(const struct invocation *call, const struct job_check *check, c
     if (incomplete != NULL || check->baseline_incomplete)
         status = COMMAND_INCOMPLETE;
     if (options->output != CHECK_REPORT) {
-        int written = check_write((enum check_output)options->output, check->file, results, count, incomplete);
+        const struct check_lacks lacks = { incomplete, check->baseline_incomplete };
+        int written = check_write((enum check_output)options->output, check->file, results, count, &lacks);
 
         return output_finish(written != COMMAND_FINE ? written : status);
     }
@@ -416,8 +419,9 @@ static int
 check_all(const struct invocation *call, const struct budgets *budgets)
 {
     struct check_result *results = calloc(budgets->count, sizeof(*results));
-    bool is_job = job_look(call->arguments[0]) == JOB_FILE_JOB;
-    int status = is_job ? COMMAND_FINE : check_is_trace(call, budgets);
+    enum job_file file = job_look(call->arguments[0]);
+    bool is_job = file == JOB_FILE_JOB;
+    int status = is_job || file == JOB_FILE_NONE ? COMMAND_FINE : check_is_trace(call, budgets);
 
     if (results == NULL) {
         message("%s: no memory for its budgets", call->arguments[0]);
