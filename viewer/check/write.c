@@ -8,8 +8,8 @@
 #include "viewer/check/check.h"
 #include "viewer/base/shown.h"
 
-#define CHECK_COMPLETE "the recording is complete"
-#define CHECK_BASELINE "the recording of the baseline is complete"
+#define CHECK_COMPLETE        "the recording is complete"
+#define CHECK_BASELINE        "the recording of the baseline is complete"
 #define CHECK_BASELINE_REASON "what is compared with it may be too low"
 
 /* The text to print for a character. A list of them ends with the character 0. */
