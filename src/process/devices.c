@@ -330,14 +330,15 @@ void
 tidei_process_polls(enum tidei_process_kind kind, int device, const _Atomic uint64_t *used)
 {
     if (device >= 0 && device < TIDEI_PROCESS_DEVICES)
-        atomic_store_explicit(&poll_bases[device][kind], used, memory_order_relaxed);
+        /* Release: pairs with the acquire in poll_used, on whose thread the new base's figure is read. */
+        atomic_store_explicit(&poll_bases[device][kind], used, memory_order_release);
 }
 
 /* What the account has of a kind; 0 where nothing of it was allocated. */
 static uint64_t
 poll_used(int device, enum tidei_process_kind kind)
 {
-    const _Atomic uint64_t *used = atomic_load_explicit(&poll_bases[device][kind], memory_order_relaxed);
+    const _Atomic uint64_t *used = atomic_load_explicit(&poll_bases[device][kind], memory_order_acquire);
 
     return used != NULL ? tidei_figure_get(used) : 0;
 }
