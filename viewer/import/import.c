@@ -26,6 +26,10 @@
 /* 146 years: later times are no times, and sums of two have room. */
 #define IMPORT_NS_MOST (INT64_C(1) << 62)
 
+/* The most that reserved_too_much (viewer/analysis/reserved.c) lets through; no alignment of an import is larger. */
+#define IMPORT_BYTES_MOST ((UINT64_C(1) << 62) - 1)
+#define IMPORT_PAGE_BYTES UINT64_C(4096)
+
 /* One row of `allocation`; ids that are 0 are NULL in the trace. */
 struct import_life {
     uint32_t next_free; /* of a slot that is free: the next one + 1; 0: none */
@@ -287,6 +291,31 @@ import_write_life(struct import *import, const struct import_life *life)
         TIDEI_NUMBER_IF(life->freed, life->free_thread_id), TIDEI_NUMBER_IF(life->freed, life->free_stream_id));
 }
 
+/*
+ * Whether the sizes of all allocations, with this one, add up to what commands can count; alignment and pages round
+ * sizes up. No device has as much, so a larger size is damage.
+ */
+static bool
+import_adds_up(struct import *import, uint64_t size)
+{
+    uint64_t rounded = size <= IMPORT_BYTES_MOST ? (size | (IMPORT_PAGE_BYTES - 1)) + 1 : 0;
+
+    if (rounded == 0 || rounded > IMPORT_BYTES_MOST - import->bytes)
+        return false;
+    import->bytes += rounded;
+    return true;
+}
+
+/* An allocation of a size that cannot be true. */
+static int
+import_alloc_unreadable(struct import *import)
+{
+    import->allocation_id = 0;
+    import->events++;
+    import->unreadable++;
+    return COMMAND_FINE;
+}
+
 /* A row for an allocation that happens now. False after a message. */
 static bool
 import_new_life(struct import *import, const struct import_event *event, struct import_life *life)
@@ -347,12 +376,8 @@ import_alloc(struct import *import, const struct import_event *event)
     struct import_life life;
     uint32_t slot, earlier;
 
-    if (event->size > INT64_MAX) {
-        import->allocation_id = 0;
-        import->events++;
-        import->unreadable++;
-        return COMMAND_FINE;
-    }
+    if (!import_adds_up(import, event->size))
+        return import_alloc_unreadable(import);
     if (!import_new_life(import, event, &life))
         return COMMAND_WRONG;
     slot = import_keep(import, &life);
@@ -371,6 +396,8 @@ import_failure(struct import *import, const struct import_event *event)
 {
     struct import_life life;
 
+    if (event->size > INT64_MAX)
+        return import_alloc_unreadable(import);
     if (!import_new_life(import, event, &life))
         return COMMAND_WRONG;
     life.status = TIDE_ECAPACITY;

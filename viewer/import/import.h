@@ -62,6 +62,7 @@ struct import {
     int64_t allocation_id; /* of the last event; 0: none */
     int64_t last_ns;       /* of the last event */
     int64_t latest_ns;     /* the latest time that the input named */
+    uint64_t bytes;        /* of all allocations, each rounded up: see import_adds_up */
     uint64_t events;       /* in all */
     uint64_t guessed;      /* times that were missing, unreadable or went back */
     uint64_t unmatched;    /* frees of addresses that were not live */

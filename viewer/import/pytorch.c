@@ -329,6 +329,7 @@ static int
 torch_alloc(struct torch *torch, const struct torch_before *item)
 {
     struct torch_device *device = &torch->devices[item->device];
+    struct range range = torch_range(item->address, item->size);
     struct import_event event = {
         .layer = device->layer + (item->is_segment ? 1 : 0),
         .address = item->address,
@@ -337,7 +338,9 @@ torch_alloc(struct torch *torch, const struct torch_before *item)
         .tag_id = item->tag_id,
     };
 
-    if (item->is_segment && item->size > 0 && !range_set_add(&device->segments, torch_range(item->address, item->size)))
+    /* A file may unmap a segment twice: then it was there before the history twice, too. */
+    if (item->is_segment && range.begin < range.end &&
+        !(torch_cut(&device->segments, range) && range_set_add(&device->segments, range)))
         return torch_no_memory(torch);
     return import_alloc(torch->import, &event);
 }
