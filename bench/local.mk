@@ -9,6 +9,13 @@ bench_callstacks_CPPFLAGS = $(AM_CPPFLAGS)
 bench_callstacks_CFLAGS = $(AM_CFLAGS) -fno-omit-frame-pointer -pthread
 bench_callstacks_LDADD = libtidemark-test.la
 
+EXTRA_PROGRAMS += bench/builds
+CLEANFILES += bench/builds$(EXEEXT)
+bench_builds_SOURCES = bench/builds.c $(bench_common)
+bench_builds_CPPFLAGS = $(AM_CPPFLAGS)
+bench_builds_CFLAGS = $(AM_CFLAGS) -pthread
+bench_builds_LDADD = libtidemark.la -ldl
+
 bench_day_SOURCES = bench/day.c tests/server-day.c tests/server-day.h $(bench_common)
 bench_day_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/data"'
 bench_day_CFLAGS = $(AM_CFLAGS) -pthread
@@ -87,15 +94,15 @@ EXTRA_DIST += bench/README.md bench/page.py bench/ranks.py bench/recommend.py be
 CLEANFILES += bench/callstacks$(EXEEXT) bench/day$(EXEEXT) bench/front$(EXEEXT) bench/gpu$(EXEEXT) bench/layers$(EXEEXT) \
 	bench/pool$(EXEEXT) bench/python$(EXEEXT) bench/replay$(EXEEXT) bench/shapes$(EXEEXT) bench/viewer$(EXEEXT) \
 	bench/writer$(EXEEXT) bench-callstacks.json bench-front.json bench-gpu.json bench-layers.json bench-pool.json \
-	bench-python.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json bench-viewer-a.db \
-	bench-viewer-b.db bench-viewer-i.db bench-viewer.csv
+	bench-builds.json bench-python.json bench-replay.json bench-torch.json bench-viewer.json bench-writer.json \
+	bench-viewer-a.db bench-viewer-b.db bench-viewer-i.db bench-viewer.csv
 
 # PYTHON names another interpreter than python3, TORCH_ARGS the options of measure.py.
 bench_torch_run = "$${PYTHON:-python3}" -B $(srcdir)/bench/torch/measure.py --library=.libs/libtidemark.so \
 	--shim=bench/torch/.libs/shim.so --tidemark=./tidemark$(EXEEXT)
 
-.PHONY: bench bench-gpu bench-page bench-plan bench-python bench-ranks bench-recommend bench-replay bench-torch \
-	bench-viewer bench-walls
+.PHONY: bench bench-builds bench-gpu bench-page bench-plan bench-python bench-ranks bench-recommend bench-replay \
+	bench-torch bench-viewer bench-walls
 bench: bench/callstacks$(EXEEXT) bench/front$(EXEEXT) bench/layers$(EXEEXT) bench/pool$(EXEEXT) bench/writer$(EXEEXT) bench-replay bench-viewer
 	bench/front$(EXEEXT) bench-front.json
 	@echo
@@ -121,6 +128,10 @@ bench-plan: bench/plan$(EXEEXT)
 
 bench-viewer: bench/viewer$(EXEEXT) tidemark$(EXEEXT)
 	bench/viewer$(EXEEXT) ./tidemark$(EXEEXT) bench-viewer.json
+
+# What this build and another one cost the calling thread, in turns: BEFORE=/path/to/libtidemark.so
+bench-builds: bench/builds$(EXEEXT)
+	bench/builds$(EXEEXT) "$(BEFORE)" .libs/libtidemark.so bench-builds.json
 
 # Pages of tidemark report in headless Chromium, of recorded traffic: BENCH_PAGES="a.db b.csv.gz" for other inputs
 BENCH_PAGES = $(srcdir)/tests/data/*.csv.gz
