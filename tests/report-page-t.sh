@@ -10,16 +10,7 @@ export HOME="$scratch"
 python3 -c 'import json, tempfile' 2>/dev/null || skip_all 'there is no python3'
 python3 "$driver" find >/dev/null || skip_all 'there is no Chromium'
 
-# One browser for all pages: its start takes longer than most of them.
-export REPORT_PAGE_SOCKET="$scratch/browser"
-python3 "$driver" serve "$REPORT_PAGE_SOCKET" 2>"$scratch/served" &
-browser=$!
-trap 'kill $browser; wait $browser; rm -rf "$scratch"' EXIT
-tries=0
-until test -S "$REPORT_PAGE_SOCKET" || test $tries = 600 || ! kill -0 $browser; do
-    tries=$((tries + 1))
-    sleep 0.1
-done
+. "$top_srcdir/tests/report-browser.sh"
 
 make_trace() {
     "$top_builddir/tests/make-trace" "$@" || exit 99

@@ -1,6 +1,7 @@
 /*
  * Runs the inputs that fuzzing has found worth keeping through every command: none may crash, hang or break a promise.
- * With names of files, it runs those through the target that FUZZ_TARGET names.
+ * With names of files, it runs those through the target that FUZZ_TARGET names; with --write-traces FOLDER and names of
+ * inputs of `trace`, it writes the traces that they stand for into the folder.
  */
 #include "config.h"
 
@@ -20,20 +21,30 @@
 
 static uint8_t corpus_data[CORPUS_BYTES_MAX];
 
+/* Read a file into corpus_data. */
+static bool
+corpus_read(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "r");
+
+    if (file == NULL)
+        return false;
+    *size = fread(corpus_data, 1, sizeof(corpus_data), file);
+    fclose(file);
+    return true;
+}
+
 /* Run a file, without the commands' output. */
 static bool
 corpus_run(const struct fuzz_target *target, const char *path)
 {
-    FILE *file = fopen(path, "r");
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     int out = dup(STDOUT_FILENO);
     int err = dup(STDERR_FILENO);
     size_t size;
 
-    if (file == NULL)
+    if (!corpus_read(path, &size))
         return false;
-    size = fread(corpus_data, 1, sizeof(corpus_data), file);
-    fclose(file);
     fflush(stdout);
     dup2(nowhere, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
@@ -81,12 +92,31 @@ corpus_files(int count, char **paths)
     return target != NULL ? 0 : 2;
 }
 
+static int
+corpus_write_traces(const char *folder, int count, char **paths)
+{
+    for (int i = 0; i < count; i++) {
+        char *trace = NULL;
+        size_t size;
+
+        if (!corpus_read(paths[i], &size) || asprintf(&trace, "%s/%s.db", folder, basename(paths[i])) < 0) {
+            perror(paths[i]);
+            return 1;
+        }
+        fuzz_write_trace(trace, corpus_data, size);
+        free(trace);
+    }
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
     const char *top = getenv("top_srcdir");
     int status;
 
+    if (argc > 3 && strcmp(argv[1], "--write-traces") == 0)
+        return corpus_write_traces(argv[2], argc - 3, argv + 3);
     if (!fuzz_begin()) {
         perror("no folder for the inputs");
         return 99;

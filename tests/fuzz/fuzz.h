@@ -28,6 +28,9 @@ const struct fuzz_target *fuzz_find(const char *name);
 bool fuzz_begin(void);
 void fuzz_end(void);
 
+/* Write the trace that an input of the target `trace` stands for. */
+void fuzz_write_trace(const char *path, const uint8_t *data, size_t size);
+
 /* Write the rows of an input that is no database to `path`; see rows.c. */
 void fuzz_write_rows(const char *path, const char *schema, const char *const *tables, size_t table_count,
                      const uint8_t *data, size_t size);

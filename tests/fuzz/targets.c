@@ -177,24 +177,31 @@ static const char trace_common[] =
     "INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (1, 2, 'log', ''), (2, 3, 'pool', ''),"
     "    (3, 4, 'log', ''), (4, NULL, 'sim', '');";
 
-/* The file of a trace, or rows of one; the last byte selects a command. */
-static void
-trace_run(const uint8_t *data, size_t size, bool every)
+void
+fuzz_write_trace(const char *path, const uint8_t *data, size_t size)
 {
     static const char magic[] = "SQLite format 3";
-    uint8_t choice = size > 0 ? data[size - 1] : 0;
     char schema[32768];
 
     if (size > 0)
         size--;
     if (size >= sizeof(magic) && memcmp(data, magic, sizeof(magic)) == 0) {
-        fuzz_write(fuzz_in, data, size);
-    } else {
-        snprintf(schema, sizeof(schema), "PRAGMA application_id = %d; %s; %s", TIDEI_TRACE_APPLICATION_ID,
-                 size > 0 && (data[0] & 1) != 0 ? trace_untyped : tidei_trace_schema, trace_common);
-        fuzz_write_rows(fuzz_in, schema, trace_tables, sizeof(trace_tables) / sizeof(trace_tables[0]),
-                        size > 0 ? data + 1 : data, size > 0 ? size - 1 : 0);
+        fuzz_write(path, data, size);
+        return;
     }
+    snprintf(schema, sizeof(schema), "PRAGMA application_id = %d; %s; %s", TIDEI_TRACE_APPLICATION_ID,
+             size > 0 && (data[0] & 1) != 0 ? trace_untyped : tidei_trace_schema, trace_common);
+    fuzz_write_rows(path, schema, trace_tables, sizeof(trace_tables) / sizeof(trace_tables[0]),
+                    size > 0 ? data + 1 : data, size > 0 ? size - 1 : 0);
+}
+
+/* The file of a trace, or rows of one; the last byte selects a command. */
+static void
+trace_run(const uint8_t *data, size_t size, bool every)
+{
+    uint8_t choice = size > 0 ? data[size - 1] : 0;
+
+    fuzz_write_trace(fuzz_in, data, size);
     for (size_t i = 0; i < TRACE_COMMANDS; i++) {
         if (every || choice % TRACE_COMMANDS == i)
             fuzz_command(trace_commands[i]);

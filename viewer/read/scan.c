@@ -509,14 +509,15 @@ reading_attempt(struct reading *reading, bool sorted)
     return status;
 }
 
-/* Define the function for this reading alone; nothing in the file may call it. */
+/* Define the function for this reading alone; nothing in the file may call it. NULL: it goes. */
 static int
 reading_define(struct reading *reading, void (*row)(sqlite3_context *, int, sqlite3_value **))
 {
     int flags = SQLITE_UTF8 | SQLITE_DIRECTONLY;
     int code = sqlite3_create_function(reading->trace->db, "tidemark_row", -1, flags, reading, row, NULL, NULL);
 
-    return code == SQLITE_OK ? COMMAND_FINE : trace_failed(reading->trace);
+    /* Behind a failure, others may still be in the middle of their statements; that has been said. */
+    return code == SQLITE_OK || row == NULL ? COMMAND_FINE : trace_failed(reading->trace);
 }
 
 /* Read the rows with the columns of `needs`, and again if they are not in time order. */
