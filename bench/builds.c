@@ -35,7 +35,8 @@ struct build {
     enum tide_status (*allocate)(struct tide_resource *, size_t, size_t, tide_stream, void **);
     enum tide_status (*deallocate)(struct tide_resource *, void *, size_t, size_t, tide_stream);
     enum tide_status (*log_create)(struct tide_resource *, const struct tide_log_options *, struct tide_resource **);
-    enum tide_status (*limit_create)(struct tide_resource *, const struct tide_limit_options *, struct tide_resource **);
+    enum tide_status (*limit_create)(struct tide_resource *, const struct tide_limit_options *,
+                                     struct tide_resource **);
     enum tide_status (*statistics_create)(struct tide_resource *, const struct tide_statistics_options *,
                                           struct tide_resource **);
     struct tide_resource *stack;
