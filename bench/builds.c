@@ -1,6 +1,6 @@
 /*
- * Measures what two builds of the library cost the thread that allocates, in turns in one process, over a base that does
- * nothing. The second build is loaded twice: what its copies differ by is the floor.
+ * Measures what two builds of the library cost the thread that allocates, in turns in one process, over a base that
+ * does nothing. The second build is loaded twice: what its copies differ by is the floor.
  *
  * Usage: bench/builds BEFORE AFTER [JSON-FILE]. BEFORE and AFTER are shared libraries. The time is each thread's time
  * on a processor. Writes its traces into the current directory and removes them.
