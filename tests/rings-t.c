@@ -154,12 +154,27 @@ others_ns(void)
     return nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - own;
 }
 
-/* Print what the recorder's threads take while one thread records a pair each millisecond, or nothing. */
+static _Atomic unsigned looks;
+
 static void
-print_rest(struct tide_resource *stack, bool record)
+count_look(const char *label)
+{
+    if (strcmp(label, "merge.look") == 0)
+        atomic_fetch_add(&looks, 1);
+}
+
+/*
+ * Print what the recorder's threads take while one thread records a pair each millisecond, or nothing. Whether the
+ * rings were looked at no more often than once in a millisecond and a microsecond for each ring, but for commits.
+ */
+static bool
+rests(struct tide_resource *stack, bool record)
 {
     const struct timespec pause = { 0, 1000000 };
-    uint64_t begin = nanoseconds(CLOCK_MONOTONIC), others = others_ns();
+    uint64_t begin = nanoseconds(CLOCK_MONOTONIC), others = others_ns(), most;
+
+    atomic_store(&looks, 0);
+    atomic_store(&tidei_test_point, count_look);
 
     while (nanoseconds(CLOCK_MONOTONIC) - begin < 500000000) {
         if (record)
@@ -170,9 +185,13 @@ print_rest(struct tide_resource *stack, bool record)
     others = others_ns() - others;
     diag("%u rings, %s: the recorder takes %.1f%% of a processor", rings,
          record ? "a pair each millisecond" : "nothing recorded", 100.0 * (double)others / (double)begin);
+    atomic_store(&tidei_test_point, NULL);
+    most = begin / (1000000 + 1000 * (uint64_t)rings) + 10;
+    diag("%u looks at the rings, of %" PRIu64, atomic_load(&looks), most);
+    return atomic_load(&looks) <= most;
 }
 
-#define BOUND_TESTS 6
+#define BOUND_TESTS 7
 
 static void
 test_bound(pthread_t *threads)
@@ -192,8 +211,9 @@ test_bound(pthread_t *threads)
     for (unsigned i = 0; i < GENERATIONS; i++)
         gather(stack, threads, rings - 1);
     ok(all_of(count == rings, rings_of(file, &size) == rings), "later threads take the rings that were left");
-    print_rest(stack, true);
-    print_rest(stack, false);
+    tide_log_flush(stack); /* or the rows of the generations are measured */
+    ok(all_of(rests(stack, true), rests(stack, false)),
+       "the more rings there are, the less often they are looked at while little is recorded");
     begin = nanoseconds(CLOCK_MONOTONIC);
     tide_resource_release(stack);
     diag("the end of the recording took %" PRIu64 " ms", (nanoseconds(CLOCK_MONOTONIC) - begin) / 1000000);

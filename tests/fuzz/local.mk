@@ -3,12 +3,11 @@ if COMMAND
 EXTRA_DIST += tests/fuzz/corpus tests/fuzz/fuzz.h tests/fuzz/libfuzzer.c
 
 check_PROGRAMS += tests/fuzz/corpus-t
-tests_fuzz_corpus_t_SOURCES = tests/fuzz/corpus-t.c tests/fuzz/rows.c tests/fuzz/targets.c $(tidemark_SOURCES) \
-	src/context/elf.c src/context/modules.c src/trace/database/schema.c
+tests_fuzz_corpus_t_SOURCES = tests/fuzz/corpus-t.c tests/fuzz/rows.c tests/fuzz/targets.c \
+	src/context/elf.c src/context/modules.c
 tests_fuzz_corpus_t_CPPFLAGS = $(tidemark_CPPFLAGS) -Dmain=tidemark_main
 tests_fuzz_corpus_t_CFLAGS = $(tidemark_CFLAGS)
-tests_fuzz_corpus_t_LDADD = $(tidemark_LDADD)
-TESTS += tests/fuzz/corpus-t
+tests_fuzz_corpus_t_LDADD = $(answers_ldadd)
 
 # clang compiles everything once more here, with its fuzzer and sanitizers, whatever compiler the build has.
 # FUZZ_SECONDS and FUZZ_TARGETS say how long and what; new inputs go to tests/fuzz/found, what fails to tests/fuzz.

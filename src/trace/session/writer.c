@@ -23,6 +23,7 @@
 
 #define WRITER_COMMIT_NS     500000000u   /* age at which a quiet program's events are committed */
 #define WRITER_BUSY_NS       1000000u     /* between two drains, if the last one moved records */
+#define WRITER_RING_NS       1000u        /* and so much more for each ring: a look at one takes 10 to 35 ns */
 #define WRITER_IDLE_NS       10000000u    /* and if it moved none */
 #define WRITER_REST_NS       125000000u   /* and where nothing is recorded: 8 times a second */
 #define WRITER_QUIET_NS      1000000000u  /* how long after the last event bases are sampled */
@@ -160,7 +161,7 @@ writer_sleep(struct tidei_writer *writer, uint64_t ns, bool *flush)
     bool stop;
 
     /* Relaxed: see tidei_producer_reserve. */
-    atomic_store_explicit(&writer->session->resting, ns >= WRITER_REST_NS, memory_order_relaxed);
+    atomic_store_explicit(&writer->session->resting, ns > 2 * WRITER_BUSY_NS, memory_order_relaxed);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)ns;
     if (until.tv_nsec >= 1000000000) {
@@ -212,6 +213,18 @@ writer_look_at_faults(struct tidei_writer *writer, uint64_t now)
     tidei_fault_look();
 }
 
+/*
+ * How long to sleep after a round that moved records: in proportion to the rings, so that looking at 4,096 of them takes
+ * no more of a processor than at a few. A thread whose ring is full wakes the writer.
+ */
+static uint64_t
+writer_busy_pause(const struct tidei_writer *writer)
+{
+    uint32_t rings = atomic_load_explicit(&writer->file->header->ring_count, memory_order_relaxed);
+
+    return WRITER_BUSY_NS + (uint64_t)rings * WRITER_RING_NS;
+}
+
 /* One round while the recording goes on. */
 static enum tide_status
 writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
@@ -236,7 +249,7 @@ writer_round(struct tidei_writer *writer, bool flush, uint64_t *pause)
          tidei_writer_has_samples(writer)) &&
         writer->first_ns == 0)
         writer->first_ns = now;
-    *pause = moved != 0 ? WRITER_BUSY_NS : writer->first_ns != 0 || quiet ? WRITER_IDLE_NS : WRITER_REST_NS;
+    *pause = moved != 0 ? writer_busy_pause(writer) : writer->first_ns != 0 || quiet ? WRITER_IDLE_NS : WRITER_REST_NS;
     if (flush)
         return writer_flush_now(writer);
     if (writer->merge->full || (writer->first_ns != 0 && now - writer->first_ns >= WRITER_COMMIT_NS)) {
@@ -277,7 +290,7 @@ writer_main(void *argument)
     bool flush = false;
 
     while (!writer_sleep(writer, pause, &flush)) {
-        if (pause != WRITER_BUSY_NS && writer_is_left(writer)) {
+        if (writer_is_left(writer)) {
             /* Release: pairs with the acquire in exit.c, on whose thread the sampler's next question is. */
             atomic_store_explicit(&writer->left, true, memory_order_release);
             break;
