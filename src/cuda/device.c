@@ -354,4 +354,26 @@ tidei_device_mark_end(struct tidei_device *self, CUevent event)
     order_event_give(self, self->context, event);
 }
 
+void
+tidei_device_wait(struct tidei_device *self, tide_stream stream)
+{
+    const struct tidei_driver *cuda = self->cuda;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    const char *function;
+    CUevent event;
+
+    if (!tidei_driver_usable() || cuda->event_create == NULL || cuda->event_destroy == NULL ||
+        cuda->event_record == NULL || cuda->event_synchronize == NULL || stream_is_captured(self, stream))
+        return;
+    /* A capture of another stream by this thread would be spoilt by the wait. */
+    if (cuda->thread_exchange_capture_mode != NULL)
+        (void)cuda->thread_exchange_capture_mode(&mode);
+    if (tidei_device_mark(self, stream, &event, &function) == CUDA_SUCCESS) {
+        (void)TIDEI_DRIVER_CALL(cuda, self->context, cuda->event_synchronize(event));
+        tidei_device_mark_end(self, event);
+    }
+    if (cuda->thread_exchange_capture_mode != NULL)
+        (void)cuda->thread_exchange_capture_mode(&mode);
+}
+
 #endif

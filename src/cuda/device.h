@@ -81,6 +81,12 @@ CUresult tidei_device_mark(struct tidei_device *self, tide_stream stream, CUeven
 void tidei_device_mark_end(struct tidei_device *self, CUevent event);
 
 /*
+ * Wait on the host for all work submitted to `stream` so far, which must exist. Does not wait where the stream is being
+ * captured, or the driver has no events.
+ */
+void tidei_device_wait(struct tidei_device *self, tide_stream stream);
+
+/*
  * Answer figures and capabilities of the device: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS, and
  * TIDE_QUERY_VIRTUAL_MEMORY. For any other return
  * false and leave *status unchanged. *out is 0 on failure.

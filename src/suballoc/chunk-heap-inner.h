@@ -114,6 +114,9 @@ void tidei_chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
  */
 uint64_t tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes);
 
+/* The same for a request on `stream`, which is made to wait for the chunk: another chunk there may have its memory. */
+uint64_t tidei_chunk_heap_return_for(struct tidei_chunk_heap *chunk_heap, uint32_t stream);
+
 /*
  * Reserved bytes that need no free chunk to be returned first: the peak, less what has decayed since where chunks are
  * not joined, or the release threshold.
@@ -121,10 +124,11 @@ uint64_t tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool a
 uint64_t tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap);
 
 /*
- * Count chunks that went back to have others in their place, less one for each 64 requests, over units 384, which pay
- * for it. The heap is restless from the moment that as many as it has are unpaid (over pages a quarter more, over
- * other bases than pages and units 32 times as many), until requests have paid for as many more than went back since.
- * While it is, it asks for larger parts of pages, and cuts up the chunks that it has rather than to exchange them.
+ * Count chunks that went back to have others in their place, less one for each 64 requests, over units 1,536, which pay
+ * for it. The heap is restless from the moment that more are unpaid than a quarter of those that it has, over units
+ * (over pages a quarter more than it has, over other bases 32 times as many), until requests have paid for as many more
+ * than went back since. While it is, it asks for larger parts of pages, and cuts up the chunks that it has rather than
+ * to exchange them.
  */
 void tidei_chunk_heap_pay(struct tidei_chunk_heap *chunk_heap, uint64_t moved);
 

@@ -1,6 +1,7 @@
 /* What a chunk heap asks of upstream, and gives back; see chunk-heap-inner.h. */
 #include <sched.h>
 
+#include "src/resource/await.h"
 #include "src/resource/place.h"
 #include "src/suballoc/chunk-heap-inner.h"
 #include "src/suballoc/range.h"
@@ -139,28 +140,55 @@ chunk_heap_await_returned(struct tidei_chunk_heap *chunk_heap, void *pointer, ui
 #define UPSTREAM_SLACK_SHARE 128
 
 /*
+ * What an upstream that keeps what comes back may have reserved before this heap has another chunk of `bytes`, so that
+ * there are `most_bytes` of this heap then: a little slack, and what its other users have, come on top. Not less than
+ * it was told to keep. UINT64_MAX: it does not say what is in use.
+ */
+static uint64_t
+chunk_heap_upstream_most(const struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint64_t most_bytes)
+{
+    uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed), used; /* as above */
+
+    if (tide_query(chunk_heap->upstream, TIDE_QUERY_BYTES_USED, &used) != TIDE_OK)
+        return UINT64_MAX;
+    most_bytes += most_bytes / UPSTREAM_SLACK_SHARE + (used > held ? used - held : 0) - bytes;
+    return most_bytes < chunk_heap->kept_bytes ? chunk_heap->kept_bytes : most_bytes;
+}
+
+/* Whether upstream has more than `most_bytes` reserved, or does not say. */
+static bool
+chunk_heap_is_above(const struct tidei_chunk_heap *chunk_heap, uint64_t most_bytes)
+{
+    uint64_t reserved;
+
+    return tide_query(chunk_heap->upstream, TIDE_QUERY_BYTES_RESERVED, &reserved) != TIDE_OK || reserved > most_bytes;
+}
+
+/*
  * Have an upstream that keeps what comes back give back free memory, where it would have more than `most_bytes` of this
- * heap with another chunk: it may find no place for the chunk in what it keeps. Memory of its other users that is in
- * use comes on top, and what it was told to keep stays. Whether it has more nevertheless, as a device has of what its
- * streams still use. Called without the lock.
+ * heap with another chunk: it may find no place for the chunk in what it keeps. A device keeps what its streams still
+ * use, so the thread waits for the work of *awaited, on which chunks were returned, rather than to hold more than ever;
+ * NULL: for none. *awaited is set to NULL where it waited. The result is whether upstream has more nevertheless. Called
+ * without the lock.
  */
 static bool
-chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint64_t most_bytes)
+chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint64_t most_bytes,
+                         const tide_stream **awaited)
 {
-    bool in_flight = false;
-    uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed), reserved, used; /* as above */
     struct tidei_error error;
+    bool in_flight = false;
 
     tidei_error_save(&error);
-    if (tide_query(chunk_heap->upstream, TIDE_QUERY_BYTES_RESERVED, &reserved) == TIDE_OK &&
-        tide_query(chunk_heap->upstream, TIDE_QUERY_BYTES_USED, &used) == TIDE_OK) {
-        most_bytes += most_bytes / UPSTREAM_SLACK_SHARE + (used > held ? used - held : 0) - bytes;
-        if (most_bytes < chunk_heap->kept_bytes)
-            most_bytes = chunk_heap->kept_bytes;
-        if (reserved > most_bytes)
-            in_flight = tide_trim(chunk_heap->upstream, most_bytes) != TIDE_OK ||
-                        tide_query(chunk_heap->upstream, TIDE_QUERY_BYTES_RESERVED, &reserved) != TIDE_OK ||
-                        reserved > most_bytes + chunk_heap->unit_bytes;
+    most_bytes = chunk_heap_upstream_most(chunk_heap, bytes, most_bytes);
+    if (most_bytes != UINT64_MAX && chunk_heap_is_above(chunk_heap, most_bytes)) {
+        in_flight = tide_trim(chunk_heap->upstream, most_bytes) != TIDE_OK;
+        if (!in_flight && *awaited != NULL && chunk_heap_is_above(chunk_heap, most_bytes)) {
+            tidei_await_wish(*awaited);
+            in_flight = tide_trim(chunk_heap->upstream, most_bytes) != TIDE_OK;
+            tidei_await_wish(NULL);
+            *awaited = NULL;
+        }
+        in_flight = in_flight || chunk_heap_is_above(chunk_heap, most_bytes + chunk_heap->unit_bytes);
     }
     tidei_error_restore(&error);
     return in_flight;
@@ -170,9 +198,10 @@ void
 tidei_chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t reserved = tidei_chunk_heap_reserved(chunk_heap);
+    const tide_stream *none = NULL;
 
     tidei_lock_release(&chunk_heap->lock);
-    chunk_heap_trim_upstream(chunk_heap, 0, reserved);
+    chunk_heap_trim_upstream(chunk_heap, 0, reserved, &none);
     tidei_lock_acquire(&chunk_heap->lock);
 }
 
@@ -183,15 +212,18 @@ tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
 {
     tide_stream handle = chunk_heap->heap.streams.streams[stream]->handle;
     uint64_t most_bytes = tidei_chunk_heap_limit(chunk_heap), reserved = tidei_chunk_heap_reserved(chunk_heap);
+    uint64_t returned = tidei_figure_get(&chunk_heap->returned);
+    const tide_stream *awaited = returned != chunk_heap->awaited ? &handle : NULL;
     enum tide_status status;
-    bool in_flight = false;
+    bool in_flight = false, waits = awaited != NULL;
     void *pointer;
 
     chunk_heap->requesting++;
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.asking");
     if (chunk_heap->unit_bytes != 0)
-        in_flight = chunk_heap_trim_upstream(chunk_heap, bytes, most_bytes > reserved ? most_bytes : reserved);
+        in_flight =
+            chunk_heap_trim_upstream(chunk_heap, bytes, most_bytes > reserved ? most_bytes : reserved, &awaited);
     if (wish != 0)
         tidei_place_wish(wish);
     status = chunk_heap_ask(chunk_heap, bytes, handle, &pointer);
@@ -202,6 +234,8 @@ tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
         chunk_heap_await_returned(chunk_heap, pointer, bytes);
     chunk_heap->requesting--;
     chunk_heap->requests_ended++;
+    if (waits && awaited == NULL)
+        chunk_heap->awaited = returned;
     if (in_flight)
         chunk_heap->restless = true; /* what was returned is still held, so exchanging chunks takes memory */
     *out = (uintptr_t)pointer;
@@ -274,11 +308,10 @@ chunk_stream(const struct tidei_piece *chunk)
     return latest->stream;
 }
 
-/* Return a chunk that is out of the heap, ordered behind all streams on which it was freed. */
+/* Return a chunk that is out of the heap on `stream`, ordered behind all streams on which it was freed. */
 static enum tide_status
-chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *chunk)
+chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *chunk, uint32_t stream)
 {
-    uint32_t stream = chunk_stream(chunk);
     enum tide_status status = tidei_chunk_heap_wait(chunk_heap, chunk, stream);
     tide_stream handle;
 
@@ -294,8 +327,9 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece 
     return status;
 }
 
-uint64_t
-tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes)
+/* Return a chunk on `stream`; TIDEI_STREAM_NONE: on the one on which it was freed last. */
+static uint64_t
+chunk_heap_return_on(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes, uint32_t stream)
 {
     enum tide_status status;
     struct tidei_piece *chunk;
@@ -308,7 +342,7 @@ tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint6
     bytes = chunk->bytes;
     chunk_heap->returning++;
     chunk_heap->returning_bytes += bytes;
-    status = chunk_heap_return_chunk(chunk_heap, chunk);
+    status = chunk_heap_return_chunk(chunk_heap, chunk, stream != TIDEI_STREAM_NONE ? stream : chunk_stream(chunk));
     chunk_heap->returning--;
     chunk_heap->returns_ended++;
     chunk_heap->returning_bytes -= bytes;
@@ -324,6 +358,19 @@ tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint6
 }
 
 uint64_t
+tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes)
+{
+    return chunk_heap_return_on(chunk_heap, all, most_bytes, TIDEI_STREAM_NONE);
+}
+
+uint64_t
+tidei_chunk_heap_return_for(struct tidei_chunk_heap *chunk_heap, uint32_t stream)
+{
+    return chunk_heap_return_on(chunk_heap, false, UINT64_MAX,
+                                chunk_heap->unit_bytes != 0 ? stream : TIDEI_STREAM_NONE);
+}
+
+uint64_t
 tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t most = chunk_heap->options.release_threshold_bytes;
@@ -332,14 +379,16 @@ tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap)
 }
 
 /*
- * Requests that pay for a chunk that goes back to have another in its place. Over units more: a device keeps what its
- * streams still use, so both chunks are held for a while, and a loop of equal steps exchanged 40 chunks in each. Over
- * sim(model=driver), chunks asked for and peak reserved over peak live: torch_gpt2 501 at 1.097 with 64 requests and 32
- * times as many unpaid, 252 at 1.097 with 384; torch_resnet 1,149 at 1.072 and 113 at 1.067; gpt_train 937 at 1.074 and
- * 314 at 1.064; torch_generate 180 at 1.142 and 44 at 1.210; maskrcnn_infer 533 at 1.108 and 197 at 1.208.
+ * Requests that pay for a chunk that goes back to have another in its place. Over units more, and a quarter of the
+ * chunks may be unpaid: a device keeps what its streams still use, so an exchange waits for them, and a loop of equal
+ * steps exchanged chunks in most. Over sim(model=driver), MiB reserved and chunks asked for by recorded programs, gpt2,
+ * gpt2-lengths, resnet50, gpt2-generate, unet and ragged-encoder: 7,488 267, 17,408 157, 4,768 115, 1,600 27, 5,344 88,
+ * 10,560 116 with 384 requests and as many unpaid as chunks; 7,488 123, 17,408 157, 4,960 105 with 384 and a quarter;
+ * 7,488 105, 17,600 118, 4,960 105 with 1,536 and a quarter (the others the same).
  */
-#define UPSTREAM_FREE_MOVE       64
-#define UPSTREAM_FREE_MOVE_UNITS 384
+#define UPSTREAM_FREE_MOVE            64
+#define UPSTREAM_FREE_MOVE_UNITS      1536
+#define UPSTREAM_UNPAID_UNITS_DIVISOR 4
 
 /*
  * Over bases without pages or units, cutting chunks up costs memory. So 32 times as many may be unpaid, and any number
@@ -367,7 +416,7 @@ chunk_heap_unpaid_most(const struct tidei_chunk_heap *chunk_heap)
     if (tidei_chunk_heap_joins(chunk_heap))
         return chunks * UPSTREAM_UNPAID_PAGES_QUARTERS / 4;
     if (chunk_heap->unit_bytes != 0)
-        return chunks;
+        return chunks / UPSTREAM_UNPAID_UNITS_DIVISOR;
     return chunks <= UPSTREAM_FEW_CHUNKS ? chunks * UPSTREAM_UNPAID_WHOLE : INT64_MAX;
 }
 

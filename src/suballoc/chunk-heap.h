@@ -68,6 +68,7 @@ struct tidei_chunk_heap {
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
     uint64_t unit_bytes; /* of the memory that upstream keeps for later requests (TIDE_QUERY_UNIT); 0: it keeps none */
     uint64_t kept_bytes; /* that upstream is not trimmed below (TIDE_QUERY_KEPT) */
+    uint64_t awaited;    /* of `returned`: those whose work a thread has waited for */
     struct tidei_decay decay;
     uint64_t empty_next;      /* the request from which on chunks are chosen that shall become free; see leaving.h */
     _Atomic uint64_t decayed; /* of `returned`: because of it */

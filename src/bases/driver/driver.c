@@ -33,6 +33,7 @@
 #include <tidemark/driver.h>
 
 #include "src/bases/figures.h"
+#include "src/resource/await.h"
 #include "src/resource/kind.h"
 #include "src/sync/inside.h"
 
@@ -102,10 +103,13 @@ driver_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
     struct driver *self = (struct driver *)resource;
     const struct tidei_driver *cuda = self->device.cuda;
+    const tide_stream *awaited = tidei_await_take();
     CUresult result;
 
     if (cuda->mem_pool_trim_to == NULL)
         return TIDE_OK;
+    if (awaited != NULL)
+        tidei_device_wait(&self->device, *awaited);
     result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes));
     return tidei_device_error(&self->device, result, "cuMemPoolTrimTo");
 }
