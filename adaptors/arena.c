@@ -321,7 +321,7 @@ arena_trim(struct tide_resource *self, uint64_t keep_bytes)
         if (status == TIDE_OK)
             tidei_chunk_heap_shrink(&arena->shared_heap.chunk_heap, keep_bytes);
     }
-    below = tide_pass_trim(self, keep_bytes);
+    below = tidei_chunk_heap_pass_trim(&arena->shared_heap.chunk_heap, self, keep_bytes);
     return status != TIDE_OK ? status : below;
 }
 
@@ -483,6 +483,7 @@ static const struct tidei_count arena_counts[] = {
     TIDEI_COUNT("grown", struct arena, shared_heap.chunk_heap.grown),
     TIDEI_COUNT("returned", struct arena, shared_heap.chunk_heap.returned),
     TIDEI_COUNT("remapped", struct arena, shared_heap.chunk_heap.remapped),
+    TIDEI_COUNT("waits", struct arena, shared_heap.chunk_heap.waits),
 };
 
 const struct tidei_kind tidei_arena_kind = {

@@ -168,6 +168,21 @@ tidei_sim_units_trim(struct tidei_sim_units *units, uint64_t keep_bytes)
     tidei_lock_release(&units->lock);
 }
 
+/* A wish that looks once finds the work done that went before the last such look. */
+void
+tidei_sim_units_await(struct tidei_sim_units *units, struct tidei_await *await)
+{
+    tidei_lock_acquire(&units->lock);
+    if (await->most_ns != 0)
+        units->looked = units->calls;
+    if (units->passed < units->looked)
+        units->passed = units->looked;
+    units->looked = units->calls;
+    await->waited = await->most_ns != 0;
+    await->vain = await->late = units->passed < units->calls;
+    tidei_lock_release(&units->lock);
+}
+
 void
 tidei_sim_units_pass(struct tidei_sim_units *units)
 {

@@ -7,7 +7,7 @@
  * reached, or units are missing: then those are reserved elsewhere. But none goes back while work that was submitted
  * before the free may still use it, and no memory is added behind a last piece of which that is true. A device knows
  * when its streams are done, and the driver only what the host has waited for. Here work has passed once somebody waits
- * (await.h, or an order behind all streams), else after the next few calls.
+ * (await.h, or an order behind all streams) or has looked before, else after the next few calls.
  *
  * All but the number of calls is what an H200 showed (driver 580.159), on a stream kept busy and on one that had
  * passed. The number was fitted to six programs under PyTorch below a `pool` that did not wait. In MiB, and in brackets
@@ -23,6 +23,7 @@
 #ifndef TIDEI_BASES_SIM_UNITS_H
 #define TIDEI_BASES_SIM_UNITS_H
 
+#include "src/resource/await.h"
 #include "src/resource/resource.h"
 #include "src/sync/lock.h"
 #include "src/tables/map.h"
@@ -59,6 +60,7 @@ struct tidei_sim_units {
     struct tidei_map places;                     /* of the live blocks in `cuts`, by address */
     uint64_t end;                                /* of all addresses so far */
     uint64_t calls, passed;                      /* the work of those before the call `passed` has passed */
+    uint64_t looked;                             /* the call at the last look; see tidei_sim_units_await */
     struct tidei_sim_piece late[TIDEI_SIM_LATE]; /* what the latest calls freed */
     _Atomic uint64_t reserved_bytes, high_bytes; /* of units; written under the lock */
 };
@@ -75,6 +77,12 @@ enum tide_status tidei_sim_units_take(struct tidei_sim_units *units, uint64_t by
 
 /* Free the block at `pointer`. Errors: TIDE_EPOINTER (there is none), TIDE_EMISMATCH (another word), without text. */
 enum tide_status tidei_sim_units_give(struct tidei_sim_units *units, const void *pointer, uint64_t word);
+
+/*
+ * Do what a wish asks: the work of all streams has passed for one that waits, and for one that looks once what was
+ * submitted before the last look.
+ */
+void tidei_sim_units_await(struct tidei_sim_units *units, struct tidei_await *await);
 
 /* The work that used what was freed so far has passed: whoever uses the memory has waited for it. */
 void tidei_sim_units_pass(struct tidei_sim_units *units);

@@ -33,7 +33,6 @@
 #include "src/bases/figures.h"
 #include "src/bases/sim-pages.h"
 #include "src/bases/sim-units.h"
-#include "src/resource/await.h"
 #include "src/resource/kind.h"
 #include "src/sync/lock.h"
 #include "src/tables/grow.h"
@@ -317,11 +316,12 @@ static enum tide_status
 sim_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
     struct sim *sim = (struct sim *)self;
+    struct tidei_await *await = tidei_await_take();
 
     if (!sim_has_units(sim))
         return TIDE_OK;
-    if (tidei_await_take() != NULL)
-        tidei_sim_units_pass(&sim->units);
+    if (await != NULL)
+        tidei_sim_units_await(&sim->units, await);
     tidei_sim_units_trim(&sim->units, keep_bytes);
     return TIDE_OK;
 }

@@ -280,9 +280,8 @@ mark_bridge(struct tidei_device *self, CUstream *out, const char **function)
     return CUDA_SUCCESS;
 }
 
-/* Whether what is done on the stream becomes a part of a graph, or would have to wait for one. */
-static bool
-stream_is_captured(struct tidei_device *self, tide_stream stream)
+bool
+tidei_device_is_captured(struct tidei_device *self, tide_stream stream)
 {
     const struct tidei_driver *cuda = self->cuda;
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -301,7 +300,7 @@ tidei_device_stream(struct tidei_device *self, tide_stream stream)
     const char *function;
     CUstream bridge;
 
-    if (__builtin_expect(!tidei_thread->relaxed, 1) || !stream_is_captured(self, stream) ||
+    if (__builtin_expect(!tidei_thread->relaxed, 1) || !tidei_device_is_captured(self, stream) ||
         mark_bridge(self, &bridge, &function) != CUDA_SUCCESS)
         return stream;
     return (tide_stream)bridge;
@@ -352,28 +351,6 @@ void
 tidei_device_mark_end(struct tidei_device *self, CUevent event)
 {
     order_event_give(self, self->context, event);
-}
-
-void
-tidei_device_wait(struct tidei_device *self, tide_stream stream)
-{
-    const struct tidei_driver *cuda = self->cuda;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    const char *function;
-    CUevent event;
-
-    if (!tidei_driver_usable() || cuda->event_create == NULL || cuda->event_destroy == NULL ||
-        cuda->event_record == NULL || cuda->event_synchronize == NULL || stream_is_captured(self, stream))
-        return;
-    /* A capture of another stream by this thread would be spoilt by the wait. */
-    if (cuda->thread_exchange_capture_mode != NULL)
-        (void)cuda->thread_exchange_capture_mode(&mode);
-    if (tidei_device_mark(self, stream, &event, &function) == CUDA_SUCCESS) {
-        (void)TIDEI_DRIVER_CALL(cuda, self->context, cuda->event_synchronize(event));
-        tidei_device_mark_end(self, event);
-    }
-    if (cuda->thread_exchange_capture_mode != NULL)
-        (void)cuda->thread_exchange_capture_mode(&mode);
 }
 
 #endif

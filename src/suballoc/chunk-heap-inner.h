@@ -132,8 +132,21 @@ uint64_t tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap);
  */
 void tidei_chunk_heap_pay(struct tidei_chunk_heap *chunk_heap, uint64_t moved);
 
-/* Have an upstream that keeps what comes back give back what neither this heap nor others use. Releases the lock. */
+/*
+ * Have an upstream that keeps what comes back give back what neither this heap nor others use. What its streams have
+ * just come to the end of goes back with this call, or with a later one. Releases the lock.
+ */
 void tidei_chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap);
+
+/*
+ * The same before a request has it give a chunk of `bytes`, where the heap may hold as much: so that it has
+ * no more of this heap then than the heap ever had. It may have no place for the chunk in what it keeps, and keeps what
+ * its streams still use. So a thread for which chunks went back waits for their work, up to a bound, as a part of that
+ * work may depend on this thread. It holds no lock meanwhile, and is not counted in `requesting`. The heap is restless
+ * where upstream has more nevertheless: what was returned is still held, so exchanging chunks takes memory. The result
+ * is whether the thread waited: others may have freed memory.
+ */
+bool tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
 
 /* The size of the piece or region that the policy wants for the request. */
 uint64_t tidei_chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request);

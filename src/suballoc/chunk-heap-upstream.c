@@ -165,15 +165,62 @@ chunk_heap_is_above(const struct tidei_chunk_heap *chunk_heap, uint64_t most_byt
 }
 
 /*
+ * A chunk went back on the stream. After a wait for all streams since the epoch `waited_all` nothing is owed, and the
+ * stream may be gone. Where too many are known, what upstream has of this one goes back once the host has waited for it
+ * on another account, or never.
+ */
+static void
+chunk_owe(struct tidei_chunk_heap *chunk_heap, tide_stream stream, uint64_t waited_all)
+{
+    if (chunk_heap->heap.streams.waited_all != waited_all)
+        return;
+    for (uint32_t i = 0; i < chunk_heap->owed_count; i++) {
+        if (chunk_heap->owed[i] == stream)
+            return;
+    }
+    if (!chunk_heap->options.is_inner && chunk_heap->owed_count < TIDEI_CHUNK_HEAP_OWED)
+        chunk_heap->owed[chunk_heap->owed_count++] = stream;
+}
+
+/* What goes with a trim: streams on which chunks went back. */
+struct upstream_wish {
+    struct tidei_await await;
+    tide_stream streams[TIDEI_CHUNK_HEAP_OWED];
+    uint64_t waited_all; /* the epoch of the last wait for all streams */
+    bool used;           /* a trim went with it */
+};
+
+/* Take over what is owed. Under the lock. */
+static void
+upstream_wish_init(struct tidei_chunk_heap *chunk_heap, uint64_t most_ns, struct upstream_wish *wish)
+{
+    wish->used = false;
+    wish->waited_all = chunk_heap->heap.streams.waited_all;
+    wish->await = (struct tidei_await){ .streams = wish->streams, .most_ns = most_ns };
+    wish->await.count = chunk_heap->owed_count;
+    for (uint32_t i = 0; i < chunk_heap->owed_count; i++)
+        wish->streams[i] = chunk_heap->owed[i];
+    chunk_heap->owed_count = 0;
+}
+
+/* Note what came of it. What was not used is owed further on. Under the lock. */
+static void
+upstream_wish_end(struct tidei_chunk_heap *chunk_heap, const struct upstream_wish *wish)
+{
+    for (size_t i = 0; i < wish->await.count && !wish->used; i++)
+        chunk_owe(chunk_heap, wish->streams[i], wish->waited_all);
+    if (wish->used)
+        chunk_heap->late = wish->await.late;
+}
+
+/*
  * Have an upstream that keeps what comes back give back free memory, where it would have more than `most_bytes` of this
- * heap with another chunk: it may find no place for the chunk in what it keeps. A device keeps what its streams still
- * use, so the thread waits for the work of *awaited, on which chunks were returned, rather than to hold more than ever;
- * NULL: for none. *awaited is set to NULL where it waited. The result is whether upstream has more nevertheless. Called
- * without the lock.
+ * heap with another chunk of `bytes`: first what it can at once, then, if it owes any, with the wish. The result is
+ * whether it has more nevertheless. Called without the lock.
  */
 static bool
 chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint64_t most_bytes,
-                         const tide_stream **awaited)
+                         struct upstream_wish *wish, bool owes)
 {
     struct tidei_error error;
     bool in_flight = false;
@@ -182,11 +229,11 @@ chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, ui
     most_bytes = chunk_heap_upstream_most(chunk_heap, bytes, most_bytes);
     if (most_bytes != UINT64_MAX && chunk_heap_is_above(chunk_heap, most_bytes)) {
         in_flight = tide_trim(chunk_heap->upstream, most_bytes) != TIDE_OK;
-        if (!in_flight && *awaited != NULL && chunk_heap_is_above(chunk_heap, most_bytes)) {
-            tidei_await_wish(*awaited);
+        wish->used = !in_flight && owes && chunk_heap_is_above(chunk_heap, most_bytes);
+        if (wish->used) {
+            tidei_await_wish(&wish->await);
             in_flight = tide_trim(chunk_heap->upstream, most_bytes) != TIDE_OK;
             tidei_await_wish(NULL);
-            *awaited = NULL;
         }
         in_flight = in_flight || chunk_heap_is_above(chunk_heap, most_bytes + chunk_heap->unit_bytes);
     }
@@ -198,11 +245,81 @@ void
 tidei_chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t reserved = tidei_chunk_heap_reserved(chunk_heap);
-    const tide_stream *none = NULL;
+    struct upstream_wish wish;
 
+    upstream_wish_init(chunk_heap, 0, &wish);
     tidei_lock_release(&chunk_heap->lock);
-    chunk_heap_trim_upstream(chunk_heap, 0, reserved, &none);
+    chunk_heap_trim_upstream(chunk_heap, 0, reserved, &wish, true);
     tidei_lock_acquire(&chunk_heap->lock);
+    upstream_wish_end(chunk_heap, &wish);
+}
+
+/*
+ * How long a request waits for work at most. In a training the host is ahead of the device by some milliseconds, and by
+ * no more than a step of some tens. After a wait in vain, for work that depends on the waiting thread or takes longer,
+ * it is half as long, so that all of them together take little more than twice the first.
+ */
+#define UPSTREAM_PATIENCE_NS       (UINT64_C(50) * 1000000)
+#define UPSTREAM_PATIENCE_LEAST_NS (UINT64_C(1) * 1000000)
+
+static uint64_t
+upstream_patience(const struct tidei_chunk_heap *chunk_heap)
+{
+    return chunk_heap->patience_ns != 0 ? chunk_heap->patience_ns : TIDEI_TEST_LIMIT(await_ns, UPSTREAM_PATIENCE_NS);
+}
+
+/* Note how a wait has ended. */
+static void
+upstream_waited(struct tidei_chunk_heap *chunk_heap, const struct tidei_await *await)
+{
+    uint64_t patience = upstream_patience(chunk_heap), most = TIDEI_TEST_LIMIT(await_ns, UPSTREAM_PATIENCE_NS);
+
+    tidei_figure_add(&chunk_heap->waits, 1);
+    if (!await->vain)
+        chunk_heap->patience_ns = patience < most / 2 ? 2 * patience : most;
+    else if (patience / 2 >= UPSTREAM_PATIENCE_LEAST_NS)
+        chunk_heap->patience_ns = patience / 2;
+}
+
+bool
+tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
+{
+    uint64_t most = tidei_chunk_heap_limit(chunk_heap), reserved = tidei_chunk_heap_reserved(chunk_heap);
+    struct upstream_wish wish;
+    bool in_flight, owes = chunk_heap->owed_count != 0 || chunk_heap->late;
+
+    if (chunk_heap->unit_bytes == 0 || bytes > chunk_heap->options.maximum_bytes - reserved)
+        return false;
+    upstream_wish_init(chunk_heap, upstream_patience(chunk_heap), &wish);
+    tidei_lock_release(&chunk_heap->lock);
+    TIDEI_TEST_POINT("chunk-heap.trimming");
+    most = most > reserved + bytes ? most : reserved + bytes;
+    in_flight = chunk_heap_trim_upstream(chunk_heap, bytes, most, &wish, owes);
+    tidei_lock_acquire(&chunk_heap->lock);
+    upstream_wish_end(chunk_heap, &wish);
+    if (wish.await.waited)
+        upstream_waited(chunk_heap, &wish.await);
+    chunk_heap->restless = chunk_heap->restless || in_flight;
+    return wish.await.waited;
+}
+
+enum tide_status
+tidei_chunk_heap_pass_trim(struct tidei_chunk_heap *chunk_heap, struct tide_resource *layer, uint64_t keep_bytes)
+{
+    struct upstream_wish wish;
+    enum tide_status status;
+
+    tidei_lock_acquire(&chunk_heap->lock);
+    upstream_wish_init(chunk_heap, TIDEI_TEST_LIMIT(await_ns, UPSTREAM_PATIENCE_NS), &wish);
+    tidei_lock_release(&chunk_heap->lock);
+    tidei_await_wish(&wish.await);
+    status = tide_pass_trim(layer, keep_bytes);
+    tidei_await_wish(NULL);
+    wish.used = true;
+    tidei_lock_acquire(&chunk_heap->lock);
+    upstream_wish_end(chunk_heap, &wish);
+    tidei_lock_release(&chunk_heap->lock);
+    return status;
 }
 
 /* A chunk of upstream's that overlaps memory of this heap is not returned: that would free it. */
@@ -211,19 +328,12 @@ tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
                      uintptr_t *out)
 {
     tide_stream handle = chunk_heap->heap.streams.streams[stream]->handle;
-    uint64_t most_bytes = tidei_chunk_heap_limit(chunk_heap), reserved = tidei_chunk_heap_reserved(chunk_heap);
-    uint64_t returned = tidei_figure_get(&chunk_heap->returned);
-    const tide_stream *awaited = returned != chunk_heap->awaited ? &handle : NULL;
     enum tide_status status;
-    bool in_flight = false, waits = awaited != NULL;
     void *pointer;
 
     chunk_heap->requesting++;
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.asking");
-    if (chunk_heap->unit_bytes != 0)
-        in_flight =
-            chunk_heap_trim_upstream(chunk_heap, bytes, most_bytes > reserved ? most_bytes : reserved, &awaited);
     if (wish != 0)
         tidei_place_wish(wish);
     status = chunk_heap_ask(chunk_heap, bytes, handle, &pointer);
@@ -234,10 +344,6 @@ tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
         chunk_heap_await_returned(chunk_heap, pointer, bytes);
     chunk_heap->requesting--;
     chunk_heap->requests_ended++;
-    if (waits && awaited == NULL)
-        chunk_heap->awaited = returned;
-    if (in_flight)
-        chunk_heap->restless = true; /* what was returned is still held, so exchanging chunks takes memory */
     *out = (uintptr_t)pointer;
     if (status != TIDE_OK)
         return status;
@@ -313,6 +419,7 @@ static enum tide_status
 chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *chunk, uint32_t stream)
 {
     enum tide_status status = tidei_chunk_heap_wait(chunk_heap, chunk, stream);
+    uint64_t waited_all = chunk_heap->heap.streams.waited_all;
     tide_stream handle;
 
     if (status != TIDE_OK)
@@ -324,6 +431,8 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece 
     status = tidei_chunk_heap_give_back(chunk_heap, (void *)tidei_piece_address(chunk), chunk->bytes, handle);
     TIDEI_TEST_POINT("chunk-heap.returned");
     tidei_lock_acquire(&chunk_heap->lock);
+    if (status == TIDE_OK)
+        chunk_owe(chunk_heap, handle, waited_all);
     return status;
 }
 

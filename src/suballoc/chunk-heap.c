@@ -101,8 +101,11 @@ tidei_chunk_heap_begin(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     return status;
 }
 
-/* Return free chunks, as far as there are any, so that a new one of `bytes` on `stream` does not raise the peak. */
-static void
+/*
+ * Return free chunks, as far as there are any, so that a new one of `bytes` on `stream` does not raise the peak, and
+ * have upstream give back what it would have beyond that. The result is whether the thread waited for work meanwhile.
+ */
+static bool
 chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32_t stream)
 {
     uint64_t most = tidei_chunk_heap_limit(chunk_heap), returned = 0;
@@ -110,6 +113,7 @@ chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     while (tidei_chunk_heap_reserved(chunk_heap) + bytes > most && tidei_chunk_heap_return_for(chunk_heap, stream) != 0)
         returned++;
     tidei_chunk_heap_pay(chunk_heap, returned);
+    return tidei_chunk_heap_trim_for(chunk_heap, bytes);
 }
 
 /* Return free chunks while more than release_threshold_bytes, if set, is reserved. */
@@ -160,7 +164,9 @@ static void
 chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
-    uint64_t surplus = tidei_decay_note(&chunk_heap->decay, chunk_heap->heap.out_bytes, held), returned = 0;
+    uint64_t end_ns = chunk_heap->decay.end_ns, returned = 0;
+    uint64_t surplus = tidei_decay_note(&chunk_heap->decay, chunk_heap->heap.out_bytes, held);
+    bool late = chunk_heap->late && chunk_heap->decay.end_ns != end_ns;
 
     if (surplus != 0 && !tidei_chunk_heap_joins(chunk_heap)) {
         chunk_heap->limit_bytes = held - surplus / 2;
@@ -174,7 +180,7 @@ chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
         tidei_figure_add(&chunk_heap->decayed, 1);
         returned += bytes;
     }
-    if (returned != 0 && chunk_heap->unit_bytes != 0)
+    if ((returned != 0 || late) && chunk_heap->unit_bytes != 0)
         tidei_chunk_heap_trim_upstream(chunk_heap);
 }
 
@@ -272,8 +278,8 @@ tidei_chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct 
 }
 
 /*
- * Get a chunk for the request, of `bytes`, then of half as much again and again where upstream refuses, but no less
- * than the request needs.
+ * Get a chunk for the request, for which there is room, of `bytes`, then of half as much again and again where upstream
+ * refuses, but no less than the request needs.
  */
 static enum tide_status
 chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, uint64_t bytes,
@@ -282,7 +288,6 @@ chunk_heap_chunk_for(struct tidei_chunk_heap *chunk_heap, const struct tidei_hea
     uint64_t least = tidei_heap_need(&chunk_heap->heap, request);
     enum tide_status status;
 
-    chunk_heap_make_room(chunk_heap, bytes, request->stream);
     for (;;) {
         status = chunk_heap_chunk_add(chunk_heap, bytes, request->stream, false, out);
         if (status == TIDE_OK || status == TIDE_ENOMEM || status == TIDE_EUPSTREAM || bytes == least)
@@ -340,6 +345,7 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
         bytes = tidei_heap_need(&chunk_heap->heap, request); /* more was refused, and nothing has changed */
         for (; tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX) != 0; changes++)
             bytes = tidei_chunk_heap_wanted(chunk_heap, request);
+        chunk_heap_make_room(chunk_heap, bytes, request->stream);
         refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &added);
         status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, &added, out)
                                     : tidei_chunk_heap_take_hard(chunk_heap, request, out);
@@ -412,12 +418,24 @@ chunk_heap_prefers_cut(const struct tidei_chunk_heap *chunk_heap, const struct t
             reserved + tidei_chunk_heap_wanted(chunk_heap, request) > tidei_chunk_heap_limit(chunk_heap));
 }
 
+/* The thread has waited: use what others have freed meanwhile. */
+static enum tide_status
+chunk_heap_take_again(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
+                      struct tidei_piece **out)
+{
+    if (!tidei_heap_reserve(&chunk_heap->heap))
+        return tidei_chunk_heap_no_memory(chunk_heap);
+    *out = tidei_chunk_heap_take(chunk_heap, request);
+    return TIDE_OK;
+}
+
 /* Serve a request that no free piece fits: call upstream. The caller holds the request's stream. */
 static enum tide_status
 chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request, struct tidei_piece **out)
 {
     enum tide_status status = TIDE_OK;
     struct added added;
+    uint64_t bytes;
 
     tidei_chunk_heap_note_fork(chunk_heap);
     if (tidei_chunk_heap_joins(chunk_heap))
@@ -428,7 +446,13 @@ chunk_heap_grow(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_req
             if (status != TIDE_OK || *out != NULL)
                 return status;
         }
-        status = chunk_heap_chunk_for(chunk_heap, request, tidei_chunk_heap_wanted(chunk_heap, request), &added);
+        bytes = tidei_chunk_heap_wanted(chunk_heap, request);
+        if (chunk_heap_make_room(chunk_heap, bytes, request->stream)) {
+            status = chunk_heap_take_again(chunk_heap, request, out);
+            if (status != TIDE_OK || *out != NULL)
+                return status;
+        }
+        status = chunk_heap_chunk_for(chunk_heap, request, bytes, &added);
         if (added.temporary)
             chunk_heap_await(chunk_heap);
     } while (added.temporary);
@@ -617,6 +641,7 @@ tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch)
 
     tidei_lock_acquire(&chunk_heap->lock);
     number = tidei_streams_number(&chunk_heap->heap.streams, 0);
+    chunk_heap->owed_count = 0; /* their work is done, and they may be destroyed */
     if (number != TIDEI_STREAM_NONE)
         tidei_heap_reassign(&chunk_heap->heap, epoch, number);
     else

@@ -33,7 +33,7 @@ struct tidei_thread {
     uintptr_t place;    /* src/resource/place.h; 0: none */
     const void *untold; /* src/suballoc/chunks.h; NULL: none */
 
-    const uintptr_t *awaited; /* src/resource/await.h; NULL: none */
+    struct tidei_await *await; /* src/resource/await.h; NULL: none */
 
     _Alignas(64) unsigned char capture[128]; /* src/trace/ring/capture.h */
     unsigned char producers[160];            /* src/trace/ring/producer.h */
