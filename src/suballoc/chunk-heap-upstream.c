@@ -288,7 +288,7 @@ tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     struct upstream_wish wish;
     bool in_flight, owes = chunk_heap->owed_count != 0 || chunk_heap->late;
 
-    if (chunk_heap->unit_bytes == 0 || bytes > chunk_heap->options.maximum_bytes - reserved)
+    if (bytes > chunk_heap->options.maximum_bytes - reserved)
         return false;
     upstream_wish_init(chunk_heap, upstream_patience(chunk_heap), &wish);
     tidei_lock_release(&chunk_heap->lock);

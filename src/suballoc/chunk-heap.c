@@ -113,7 +113,7 @@ chunk_heap_make_room(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
     while (tidei_chunk_heap_reserved(chunk_heap) + bytes > most && tidei_chunk_heap_return_for(chunk_heap, stream) != 0)
         returned++;
     tidei_chunk_heap_pay(chunk_heap, returned);
-    return tidei_chunk_heap_trim_for(chunk_heap, bytes);
+    return chunk_heap->unit_bytes != 0 && tidei_chunk_heap_trim_for(chunk_heap, bytes);
 }
 
 /* Return free chunks while more than release_threshold_bytes, if set, is reserved. */
