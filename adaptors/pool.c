@@ -164,8 +164,10 @@ pool_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 static enum tide_status
 pool_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
-    enum tide_status status = tidei_chunk_heap_trim(&((struct pool *)self)->chunk_heap, keep_bytes);
-    enum tide_status below = tidei_chunk_heap_pass_trim(&((struct pool *)self)->chunk_heap, self, keep_bytes);
+    struct tidei_chunk_heap *chunk_heap = &((struct pool *)self)->chunk_heap;
+    bool trims = tidei_chunk_heap_trims(chunk_heap, keep_bytes);
+    enum tide_status status = trims ? tidei_chunk_heap_trim(chunk_heap, keep_bytes) : TIDE_OK;
+    enum tide_status below = tidei_chunk_heap_pass_trim(self, keep_bytes, trims && status == TIDE_OK);
 
     return status != TIDE_OK ? status : below;
 }

@@ -178,7 +178,7 @@ chunk_owe(struct tidei_chunk_heap *chunk_heap, tide_stream stream, uint64_t wait
         if (chunk_heap->owed[i] == stream)
             return;
     }
-    if (!chunk_heap->options.is_inner && chunk_heap->owed_count < TIDEI_CHUNK_HEAP_OWED)
+    if (chunk_heap->unit_bytes != 0 && chunk_heap->owed_count < TIDEI_CHUNK_HEAP_OWED)
         chunk_heap->owed[chunk_heap->owed_count++] = stream;
 }
 
@@ -304,21 +304,18 @@ tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
 }
 
 enum tide_status
-tidei_chunk_heap_pass_trim(struct tidei_chunk_heap *chunk_heap, struct tide_resource *layer, uint64_t keep_bytes)
+tidei_chunk_heap_pass_trim(struct tide_resource *layer, uint64_t keep_bytes, bool ordered)
 {
-    struct upstream_wish wish;
+    static const tide_stream first = 0;
+    struct tidei_await await = { .streams = &first, .count = 1 };
     enum tide_status status;
 
-    tidei_lock_acquire(&chunk_heap->lock);
-    upstream_wish_init(chunk_heap, TIDEI_TEST_LIMIT(await_ns, UPSTREAM_PATIENCE_NS), &wish);
-    tidei_lock_release(&chunk_heap->lock);
-    tidei_await_wish(&wish.await);
+    if (!ordered)
+        return tide_pass_trim(layer, keep_bytes);
+    await.most_ns = TIDEI_TEST_LIMIT(await_ns, UPSTREAM_PATIENCE_NS);
+    tidei_await_wish(&await);
     status = tide_pass_trim(layer, keep_bytes);
     tidei_await_wish(NULL);
-    wish.used = true;
-    tidei_lock_acquire(&chunk_heap->lock);
-    upstream_wish_end(chunk_heap, &wish);
-    tidei_lock_release(&chunk_heap->lock);
     return status;
 }
 

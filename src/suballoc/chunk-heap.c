@@ -693,12 +693,23 @@ tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes
     tidei_lock_release(&chunk_heap->lock);
 }
 
+bool
+tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
+{
+    bool owes;
+
+    tidei_lock_acquire(&chunk_heap->lock);
+    owes = chunk_heap->owed_count != 0;
+    tidei_lock_release(&chunk_heap->lock);
+    return owes || tidei_chunk_heap_reserved(chunk_heap) > keep_bytes;
+}
+
 enum tide_status
 tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {
     enum tide_status status;
 
-    if (tidei_chunk_heap_reserved(chunk_heap) <= keep_bytes)
+    if (!tidei_chunk_heap_trims(chunk_heap, keep_bytes))
         return TIDE_OK;
     /* Streams on which memory was freed may be destroyed: no call may name one. */
     status = tidei_chunk_heap_order_all(chunk_heap);

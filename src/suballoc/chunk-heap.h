@@ -144,15 +144,20 @@ enum tide_status tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
 /* Return free chunks as long as `keep_bytes` stay. Each chunk is ordered behind the streams on which it was freed. */
 void tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
-/* tidei_chunk_heap_order_all, then tidei_chunk_heap_shrink; nothing where no more than `keep_bytes` are reserved. */
+/*
+ * Whether there is anything to trim: more than `keep_bytes` is reserved, or upstream has what went back and may not be
+ * free there. Then it is behind a wait for all streams.
+ */
+bool tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
+
+/* tidei_chunk_heap_order_all, then tidei_chunk_heap_shrink; nothing where there is nothing to trim. */
 enum tide_status tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
 /*
- * The trim operation of a layer whose memory comes through this chunk heap: pass it on. Upstream may wait for a short
- * time, so that what went back before is free there.
+ * Pass the trim of a layer on. `ordered`: its chunks went back on stream 0, behind a wait for all streams. Upstream may
+ * wait for a short time then, so that they are free there.
  */
-enum tide_status tidei_chunk_heap_pass_trim(struct tidei_chunk_heap *chunk_heap, struct tide_resource *layer,
-                                            uint64_t keep_bytes);
+enum tide_status tidei_chunk_heap_pass_trim(struct tide_resource *layer, uint64_t keep_bytes, bool ordered);
 
 /* Add the figures of the heap's free memory to *figures. The caller holds the lock. */
 void tidei_chunk_heap_add_free(const struct tidei_chunk_heap *chunk_heap, struct tide_pool_figures *figures);

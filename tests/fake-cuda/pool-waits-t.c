@@ -367,6 +367,23 @@ scene_trim(void *stack)
     return close_scene(&scene);
 }
 
+/* A trim names no stream on which memory was freed: it may be gone. What went back on it leaves the driver. */
+static int
+scene_gone(void *unused)
+{
+    struct scene scene = { 0 };
+    CUstream stream = NULL;
+    void *block;
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 4 * UNIT, stream)) != NULL && gpu_frees(scene.pool, block, 4 * UNIT, stream));
+    NEED(gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    NEED(tide_trim(scene.pool, 0) == TIDE_OK && driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    return close_scene(&scene);
+}
+
 #define STRESS_THREADS 4
 #define STRESS_STEPS   1500
 #define STRESS_OWN     4
@@ -436,7 +453,7 @@ main(void)
 
     if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
-    plan(13);
+    plan(14);
     if (CHILDREN_MAY_RECORD) {
         is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
         is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
@@ -457,8 +474,10 @@ main(void)
                "all of a pool leaves the driver in a trim");
         is_i64(in_child(scene_trim, (void *)(uintptr_t) "arena | driver"), 0,
                "all of an arena leaves the driver in a trim");
+        is_i64(in_child(scene_gone, NULL), 0,
+               "so does what went back on a stream that is gone, which the trim names not");
     } else {
-        skip(12, "ThreadSanitizer does not follow a child that starts threads");
+        skip(13, "ThreadSanitizer does not follow a child that starts threads");
     }
     is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
     return done();
