@@ -310,10 +310,10 @@ static enum tide_status
 arena_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
     struct arena *arena = (struct arena *)self;
+    bool trims = tidei_chunk_heap_trims(&arena->shared_heap.chunk_heap, keep_bytes);
     enum tide_status status = TIDE_OK, below;
 
-    /* Relaxed: a number, no data behind it. */
-    if (atomic_load_explicit(&arena->shared_heap.chunk_heap.held, memory_order_relaxed) > keep_bytes) {
+    if (trims) {
         /* Streams on which memory was freed may be destroyed: no call may name one. */
         status = arena_order_all(arena);
         for (uint32_t i = 0; i <= arena->count && status == TIDE_OK; i++)
@@ -321,7 +321,7 @@ arena_trim(struct tide_resource *self, uint64_t keep_bytes)
         if (status == TIDE_OK)
             tidei_chunk_heap_shrink(&arena->shared_heap.chunk_heap, keep_bytes);
     }
-    below = tide_pass_trim(self, keep_bytes);
+    below = tidei_chunk_heap_pass_trim(self, keep_bytes, trims && status == TIDE_OK);
     return status != TIDE_OK ? status : below;
 }
 
@@ -483,6 +483,7 @@ static const struct tidei_count arena_counts[] = {
     TIDEI_COUNT("grown", struct arena, shared_heap.chunk_heap.grown),
     TIDEI_COUNT("returned", struct arena, shared_heap.chunk_heap.returned),
     TIDEI_COUNT("remapped", struct arena, shared_heap.chunk_heap.remapped),
+    TIDEI_COUNT("waits", struct arena, shared_heap.chunk_heap.waits),
 };
 
 const struct tidei_kind tidei_arena_kind = {

@@ -164,8 +164,10 @@ pool_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 static enum tide_status
 pool_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
-    enum tide_status status = tidei_chunk_heap_trim(&((struct pool *)self)->chunk_heap, keep_bytes);
-    enum tide_status below = tide_pass_trim(self, keep_bytes);
+    struct tidei_chunk_heap *chunk_heap = &((struct pool *)self)->chunk_heap;
+    bool trims = tidei_chunk_heap_trims(chunk_heap, keep_bytes);
+    enum tide_status status = trims ? tidei_chunk_heap_trim(chunk_heap, keep_bytes) : TIDE_OK;
+    enum tide_status below = tidei_chunk_heap_pass_trim(self, keep_bytes, trims && status == TIDE_OK);
 
     return status != TIDE_OK ? status : below;
 }
@@ -194,6 +196,7 @@ pool_read(struct tide_resource *self, struct tide_pool_figures *out)
     out->orders = tidei_figure_get(&chunk_heap->orders);
     out->remapped = tidei_figure_get(&chunk_heap->remapped);
     out->decayed = tidei_figure_get(&chunk_heap->decayed);
+    out->waits = tidei_figure_get(&chunk_heap->waits);
     tidei_cache_open(&pool->cache);
 }
 
@@ -351,6 +354,7 @@ static const struct tidei_count pool_counts[] = {
     TIDEI_COUNT("orders", struct pool, chunk_heap.orders),
     TIDEI_COUNT("remapped", struct pool, chunk_heap.remapped),
     TIDEI_COUNT("decayed", struct pool, chunk_heap.decayed),
+    TIDEI_COUNT("waits", struct pool, chunk_heap.waits),
 };
 
 const struct tidei_kind tidei_pool_kind = {

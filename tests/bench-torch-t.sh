@@ -9,7 +9,7 @@ fake=$top_builddir/tests/fake-cuda/.libs
 test -e "$library" && test -e "$shim" || skip_all 'this build has no shared library'
 test -e "$fake/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
 $NM -D "$library" 2>/dev/null | grep -q '__asan_init\|__tsan_init' && skip_all 'a sanitizer has to be in python3 itself'
-plan 23
+plan 29
 
 # measure ARGUMENT...: everything that it prints goes to $said, its status to $status.
 measure() {
@@ -66,6 +66,9 @@ refused "invalid number from 1 value: '0'" 'a run of 0 steps' --steps=0
 refused 'no stack records a {trace}' 'a prediction of nothing' --predict --stack='pool | driver'
 refused '--warmup=5 leaves no step of blocks to time' 'a warm-up as long as the run' --workloads=blocks --steps=5
 
+refused '--most-of-native: there is no native run' 'a share of a native run that is left out' --no-native \
+    --most-of-native=1
+
 # A workload of the test's own. A request of 0 bytes is one that the stack does not see.
 cat >"$scratch/mine.py" <<'PY'
 from workloads import workload
@@ -101,6 +104,13 @@ has_words "$(found "runs['limit(2MiB) | driver']['reason']")" 'limit: 1 MiB requ
 has_words "$(found "runs['pool | nowhere']")" "'status': 'skipped'" \
     'a stack that cannot be made is skipped, and the others are measured'
 has_words "$said" '| three | `pool \| driver` | 3 | ' 'the table has a row for each configuration'
+for share in 1000 0; do
+    measure --workloads=three --also="$scratch/mine.py" --warmup=2 --stack='pool | driver' --no-expandable \
+        --most-of-native=$share
+    test $share = 0 && wanted='1 FAIL' || wanted='0 PASS'
+    is "$status ${wanted#* }" "$wanted" "the status says whether stacks have at most $share of the native memory"
+    has_words "$said" "${wanted#* }: three, pool | driver: " "a line says whether a stack has at most $share of the native memory"
+done
 if test -x "$top_builddir/tidemark"; then
     measure --workloads=three --also="$scratch/mine.py" --warmup=2 --stack='log({trace}, cupti=off) | pool | driver' \
         --no-expandable --predict --tidemark="$top_builddir/tidemark"

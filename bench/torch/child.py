@@ -78,13 +78,14 @@ class Stack:
     def read(self):
         figures = Figures()
         self.shim.bench_read(ctypes.byref(figures))
-        pages = {'handles': figures.handles, 'waits': figures.waits} if figures.handles else {}
+        pages = {'handles': figures.handles} if figures.handles else {}
         return {
             'peak_bytes': figures.peak_bytes,
             'allocations': figures.allocations,
             'reserved': figures.base_reserved,
             'reserved_high': figures.base_reserved_high,
             'driver_calls': figures.base_allocations + figures.base_deallocations,
+            'waits': figures.waits,
             **pages,
         }
 

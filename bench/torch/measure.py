@@ -110,6 +110,8 @@ def read_arguments():
     add('--traces', metavar='FOLDER', help='keep the traces of {trace} there')
     add('--predict', action='store_true', help='replay what {trace} has recorded through sim(model=...) for each '
         'stack, and print what that says would be reserved beside what was')
+    add('--most-of-native', metavar='SHARE', type=not_negative, help="say PASS or FAIL for each stack and workload: "
+        "FAIL, and status 1, where it has more of the device than this share of what PyTorch's own allocator has")
     add('--tidemark', metavar='FILE', default='./tidemark', help='the command, for --predict (./tidemark)')
     add('--json', metavar='FILE', default='bench-torch.json', help='(bench-torch.json)')
     add('--library', metavar='FILE', required=True, help='libtidemark.so, which make bench-torch gives')
@@ -147,6 +149,8 @@ def check_arguments(parser, arguments):
         if not os.path.exists(path):
             parser.error(f'--{name}: there is no {path}')
         setattr(arguments, name, path)
+    if arguments.most_of_native is not None and arguments.no_native:
+        parser.error('--most-of-native: there is no native run with --no-native')
     if arguments.predict and not any('{trace}' in configuration.stack for configuration in arguments.configurations):
         parser.error('--predict: no stack records a {trace}')
     if arguments.predict and not os.access(arguments.tidemark, os.X_OK):
@@ -350,11 +354,12 @@ def table(rows):
             return f'{row[name] / MIB:,.0f}'
 
         of_native = '' if row['of_native'] is None else f"{row['of_native']:.3f}"
-        pages = ' | |' if row['handles_step'] is None else f" {row['handles_step']:.2f} | {row['waits']:,.0f} |"
+        pages = '' if row['handles_step'] is None else f"{row['handles_step']:.2f}"
+        waits = '' if row['waits'] is None else f"{row['waits']:,.0f}"
         print(f"| {row['workload']} | `{row['configuration'].replace('|', chr(92) + '|')}` | {mib('live_peak_bytes')} |"
               f" {mib('reserved_peak_bytes')} | {mib('outside_bytes')} | {mib('device_bytes')} |"
               f" {row['of_floor']:.3f} | {row['ms_step']:.2f} | {of_native} | {row['ms_step_mean']:.2f} |"
-              f" {row['driver_calls']:,.0f} | {row['driver_calls_step']:.2f} |{pages}")
+              f" {row['driver_calls']:,.0f} | {row['driver_calls_step']:.2f} | {pages} | {waits} |")
 
 
 def prediction_rows(results, rows):
@@ -395,6 +400,24 @@ def bars(arguments, rows):
         print(f"{'met' if met else 'not met'}: {row['workload']}, {name}: {'; '.join(said)}")
 
 
+def judge(arguments, rows):
+    """Each stack's share of the native run's device memory; whether all of them are at most what was asked for."""
+    found = {(row['workload'], row['configuration']): row['device_bytes'] for row in rows}
+    all_pass = True
+    for workload in arguments.chosen:
+        native = found.get((workload, NATIVE.name))
+        for configuration in arguments.configurations:
+            if not configuration.stack:
+                continue
+            mine = found.get((workload, configuration.name))
+            passes = bool(mine and native) and mine <= arguments.most_of_native * native
+            all_pass = all_pass and passes
+            said = f'{mine / MIB:,.0f} MiB of the device, native {native / MIB:,.0f} MiB, {mine / native:.3f} of it' \
+                if mine and native else 'not measured'
+            print(f"{'PASS' if passes else 'FAIL'}: {workload}, {configuration.name}: {said}")
+    return all_pass
+
+
 def report(arguments, results, machine):
     rows = rows_of(arguments, results)
     print(f"\n{machine['device']}, PyTorch {machine['torch']}; {arguments.turns} turns, seed {arguments.seed}, shapes "
@@ -404,13 +427,14 @@ def report(arguments, results, machine):
     bars(arguments, rows)
     if arguments.predict:
         predictions(results, rows)
+    all_pass = arguments.most_of_native is None or judge(arguments, rows)
     for row in rows:
         for note in row['notes']:
             print(f"note: {row['workload']}, {row['configuration']}: {note}")
     failed = [found for found in results if found['status'] == 'failed']
     for found in failed + [found for found in results if found['status'] == 'skipped']:
         print(describe(found))
-    return 1 if failed else 0
+    return 1 if failed or not all_pass else 0
 
 
 def find_machine():

@@ -28,7 +28,7 @@ struct bench_figures {
     uint64_t base_allocations;   /* what reached the layer named bench_base, both ways; 0 where there is none */
     uint64_t base_deallocations; /* likewise */
     uint64_t handles;            /* of a base `vmm`: handles created, released and given other addresses */
-    uint64_t waits;              /* of such a base: how often the host waited */
+    uint64_t waits;              /* of such a base, and of a `pool`: how often the host waited */
     uint64_t base_reserved;      /* bytes that the base holds */
     uint64_t base_reserved_high; /* the most of it */
 };
@@ -153,6 +153,8 @@ bench_read(struct bench_figures *out)
 {
     struct tide_statistics_figures figures = { TIDE_FIGURES(figures) };
     struct tide_vmm_figures pages = { TIDE_FIGURES(pages) };
+    struct tide_pool_figures chunks = { TIDE_FIGURES(chunks) };
+    struct tide_resource *pool;
 
     *out = (struct bench_figures){
         .live_bytes = live_bytes,
@@ -171,6 +173,8 @@ bench_read(struct bench_figures *out)
         out->handles = pages.created + pages.released + pages.remapped;
         out->waits = pages.waits;
     }
+    if (tide_stack_find(stack, "pool", &pool) == TIDE_OK && tide_pool_read(pool, &chunks) == TIDE_OK)
+        out->waits += chunks.waits;
     tide_query(base, TIDE_QUERY_BYTES_RESERVED, &out->base_reserved);
     tide_query(base, TIDE_QUERY_BYTES_RESERVED_HIGH, &out->base_reserved_high);
 }

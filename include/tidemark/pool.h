@@ -39,6 +39,7 @@ struct tide_pool_figures {
     uint64_t orders;              /* number of waits that this took */
     uint64_t remapped;            /* chunks of `returned` that went back to have as much mapped where it was needed */
     uint64_t decayed;             /* chunks of `returned` that went back because they were not needed for decay_ms */
+    uint64_t waits;               /* requests that waited for work, so that upstream need not hold more than ever */
 };
 
 /*
@@ -70,10 +71,15 @@ struct tide_pool_figures {
  * the same pages where they are needed.
  *
  * Over a base that keeps what comes back (TIDE_QUERY_UNIT), as `driver` does, chunks are whole units of the base: one
- * at least, and two from eight units on, unless the maximum is below 4 units. Before the base would reserve more than
- * the pool ever had in chunks, and 1/128 of that, it is asked to give back free memory (tide_trim), as it may have no
- * place for the chunk in what it keeps; but it is left what it was told to keep (TIDE_QUERY_KEPT). Where it still has
- * more, as its streams use it, or more chunks are exchanged than one for each 384 requests, chunks are cut up instead.
+ * at least, and two from eight units on, unless the maximum is below 4 units. Larger ones, up to 16 units, are halves
+ * of units. Before the base would reserve more than the pool ever had in chunks, and 1/128 of that, it is asked to give
+ * back free memory (tide_trim), as it may have no place for the chunk in what it keeps; but it is left what it was told
+ * to keep (TIDE_QUERY_KEPT). The driver gives back only what the host has waited for. So where chunks were returned
+ * since, the request's thread waits for the work of the streams on which they went back: 50 ms at most, and half as
+ * long after each wait in vain, down to 1 ms, as that work may depend on this very thread. No lock is held meanwhile,
+ * and nobody waits for a stream that is being captured. Where the base still has more, or more chunks are exchanged
+ * than one for each 1,536 requests, chunks are cut up instead. What decays leaves the driver once its streams are done;
+ * for that nobody waits.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; nvtx; initial_bytes or growth_bytes above the maximum, or no multiple
@@ -82,7 +88,7 @@ struct tide_pool_figures {
  * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.
  * Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.
  * Thread safety: any thread. Wait-free where the thread's cache serves the request, or keeps the freed block; else
- * takes a short lock. Since 0.1.
+ * takes a short lock. Over `driver` a request that grows the pool may wait for streams, as said above. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_pool_create(struct tide_resource *upstream, const struct tide_pool_options *options,
                                               struct tide_resource **out);

@@ -79,22 +79,51 @@ units_cut(struct tidei_sim_units *units, size_t i, uint64_t address, uint64_t en
     units_replace(units, i, rest, count);
 }
 
-/* Give back whole units in the piece at `i`, `most` bytes of them at most. Returns their bytes. There is room. */
+/* A call: a new place in the ring of those of late. */
+static struct tidei_sim_piece *
+units_note(struct tidei_sim_units *units)
+{
+    struct tidei_sim_piece *late = &units->late[units->calls++ % TIDEI_SIM_LATE];
+
+    if (units->passed + TIDEI_SIM_LATE < units->calls)
+        units->passed = units->calls - TIDEI_SIM_LATE;
+    *late = (struct tidei_sim_piece){ 0 };
+    return late;
+}
+
+/* Whether the work that used the unit at `address` has passed. */
+static bool
+units_passed(const struct tidei_sim_units *units, uint64_t address)
+{
+    for (uint64_t call = units->passed; units->rules.keeps && call < units->calls; call++) {
+        const struct tidei_sim_piece *late = &units->late[call % TIDEI_SIM_LATE];
+
+        if (late->address < address + units->rules.unit_bytes && address < late->address + late->bytes)
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Give back whole units of the piece at `i` whose work has passed, from its end on, `most` bytes of them at most: those
+ * that lie side by side. Returns their bytes. There is room.
+ */
 static uint64_t
 units_release(struct tidei_sim_units *units, size_t i, uint64_t most)
 {
     uint64_t unit = units->rules.unit_bytes;
     uint64_t first = units_up(units->pieces[i].address, unit);
-    uint64_t end = (units->pieces[i].address + units->pieces[i].bytes) & ~(unit - 1);
+    uint64_t end = (units->pieces[i].address + units->pieces[i].bytes) & ~(unit - 1), begin;
 
-    most &= ~(unit - 1);
-    if (first >= end || most == 0)
+    while (first < end && !units_passed(units, end - unit))
+        end -= unit;
+    for (begin = end; first < begin && end - begin + unit <= most && units_passed(units, begin - unit);)
+        begin -= unit;
+    if (first >= end || begin == end)
         return 0;
-    if (end - first > most)
-        first = end - most;
-    units_cut(units, i, first, end);
-    units_count(units, 0, end - first);
-    return end - first;
+    units_cut(units, i, begin, end);
+    units_count(units, 0, end - begin);
+    return end - begin;
 }
 
 /* Room for two more pieces than there are. */
@@ -104,17 +133,31 @@ units_has_room(struct tidei_sim_units *units)
     return tidei_grow(&units->pieces, &units->piece_capacity, units->piece_count, 2);
 }
 
+/* Give back units of the first `count` pieces, of `bytes` or what makes them up in whole units. */
+static void
+units_give_back(struct tidei_sim_units *units, size_t count, uint64_t bytes)
+{
+    bytes = units_up(bytes, units->rules.unit_bytes);
+    for (size_t i = count; i-- > 0 && bytes > 0;) {
+        uint64_t address = units->pieces[i].address, released = 1;
+
+        /* What is left in front of what goes back stays in the piece's place. */
+        while (released != 0 && bytes > 0 && i < units->piece_count && units->pieces[i].address == address &&
+               units_has_room(units)) {
+            released = units_release(units, i, bytes);
+            bytes -= released;
+        }
+    }
+}
+
 /* Under the lock, as the driver does where it would run out of memory, and when it is trimmed. */
 static void
 units_trim(struct tidei_sim_units *units, uint64_t keep_bytes)
 {
-    for (size_t i = units->piece_count; i-- > 0 && units_has_room(units);) {
-        uint64_t reserved = tidei_figure_get(&units->reserved_bytes);
+    uint64_t reserved = tidei_figure_get(&units->reserved_bytes);
 
-        if (reserved <= keep_bytes)
-            return;
-        units_release(units, i, units_up(reserved - keep_bytes, units->rules.unit_bytes));
-    }
+    if (reserved > keep_bytes)
+        units_give_back(units, units->piece_count, reserved - keep_bytes);
 }
 
 void
@@ -122,6 +165,29 @@ tidei_sim_units_trim(struct tidei_sim_units *units, uint64_t keep_bytes)
 {
     tidei_lock_acquire(&units->lock);
     units_trim(units, keep_bytes);
+    tidei_lock_release(&units->lock);
+}
+
+/* A wish that looks once finds the work done that went before the last such look. */
+void
+tidei_sim_units_await(struct tidei_sim_units *units, struct tidei_await *await)
+{
+    tidei_lock_acquire(&units->lock);
+    if (await->most_ns != 0)
+        units->looked = units->calls;
+    if (units->passed < units->looked)
+        units->passed = units->looked;
+    units->looked = units->calls;
+    await->waited = await->most_ns != 0;
+    await->vain = await->late = units->passed < units->calls;
+    tidei_lock_release(&units->lock);
+}
+
+void
+tidei_sim_units_pass(struct tidei_sim_units *units)
+{
+    tidei_lock_acquire(&units->lock);
+    units->passed = units->calls;
     tidei_lock_release(&units->lock);
 }
 
@@ -142,7 +208,7 @@ units_find(const struct tidei_sim_units *units, uint64_t bytes, uint64_t alignme
     return i;
 }
 
-/* How much of the last piece a block that reaches beyond the end may use. */
+/* How much of the last piece a block that reaches beyond the end may use: nothing of what is still being used. */
 static uint64_t
 units_tail(const struct tidei_sim_units *units, uint64_t alignment)
 {
@@ -151,6 +217,11 @@ units_tail(const struct tidei_sim_units *units, uint64_t alignment)
 
     if (!units->rules.keeps || units->piece_count == 0 || last->address + last->bytes != units->end)
         return 0;
+    for (address = last->address & ~(units->rules.unit_bytes - 1); address < units->end;
+         address += units->rules.unit_bytes) {
+        if (!units_passed(units, address))
+            return 0;
+    }
     address = units_up(last->address, alignment);
     return address < units->end ? units->end - address : 0;
 }
@@ -164,6 +235,10 @@ units_extend(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, 
     uint64_t begin = tail > 0 ? units->end : units_up(units->end, alignment > unit ? alignment : unit);
     uint64_t need = units_up(bytes - tail, unit);
 
+    if (units->rules.keeps)
+        units_give_back(units, units->piece_count - (tail > 0), need);
+    if (!units_has_room(units))
+        return TIDE_ENOMEM;
     *missing = need;
     if (begin >= UNITS_END || need > UNITS_END - begin)
         return tide_error_set(TIDE_ENOMEM, "sim: no more addresses");
@@ -179,7 +254,10 @@ units_extend(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, 
     return TIDE_OK;
 }
 
-/* The same at the capacity: free units go back; where the last one is among them, more is missing than before. */
+/*
+ * The same at the capacity: all work is waited for, and free units go back. Where the last one is among them, more is
+ * missing than before.
+ */
 static enum tide_status
 units_extend_again(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, uint64_t capacity,
                    uint64_t *missing)
@@ -187,6 +265,7 @@ units_extend_again(struct tidei_sim_units *units, uint64_t bytes, uint64_t align
     enum tide_status status;
     uint64_t before;
 
+    units->passed = units->calls;
     do {
         before = tidei_figure_get(&units->reserved_bytes);
         units_trim(units, capacity > *missing ? capacity - *missing : 0);
@@ -248,6 +327,7 @@ tidei_sim_units_take(struct tidei_sim_units *units, uint64_t bytes, uint64_t ali
     if (alignment < UNITS_STEP)
         alignment = UNITS_STEP;
     tidei_lock_acquire(&units->lock);
+    units_note(units);
     if (units_has_room(units) && tidei_grow(&units->cuts, &units->cut_capacity, units->cut_count, 1))
         status = units_take(units, bytes, alignment, word, capacity_bytes, missing, out);
     if (status == TIDE_ENOMEM)
@@ -296,6 +376,7 @@ tidei_sim_units_give(struct tidei_sim_units *units, const void *pointer, uint64_
     }
     if (status == TIDE_OK) {
         tidei_map_take(&units->places, (uintptr_t)pointer, 0, &entry);
+        *units_note(units) = (struct tidei_sim_piece){ cut->address, cut->bytes };
         units_free(units, cut->address, cut->bytes);
         *cut = (struct tidei_sim_cut){ .bytes = units->cut_free };
         units->cut_free = entry;

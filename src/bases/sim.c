@@ -301,13 +301,28 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     return TIDE_OK;
 }
 
+/* An order behind all streams waits for their work. */
+static enum tide_status
+sim_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    struct sim *sim = (struct sim *)self;
+
+    if (earlier == TIDE_STREAM_ALL && sim_has_units(sim))
+        tidei_sim_units_pass(&sim->units);
+    return tide_base_order(self, earlier, later);
+}
+
 static enum tide_status
 sim_trim(struct tide_resource *self, uint64_t keep_bytes)
 {
     struct sim *sim = (struct sim *)self;
+    struct tidei_await *await = tidei_await_take();
 
-    if (sim_has_units(sim))
-        tidei_sim_units_trim(&sim->units, keep_bytes);
+    if (!sim_has_units(sim))
+        return TIDE_OK;
+    if (await != NULL)
+        tidei_sim_units_await(&sim->units, await);
+    tidei_sim_units_trim(&sim->units, keep_bytes);
     return TIDE_OK;
 }
 
@@ -351,8 +366,7 @@ static enum tide_status
 sim_init(struct tide_resource *self, size_t *fault)
 {
     static const struct tidei_sim_rules driver = { .unit_bytes = UINT64_C(32) << 20,
-                                                   .large_bytes = UINT64_C(16) << 20,
-                                                   .large_step = UINT64_C(32) << 20,
+                                                   .large_bytes = UINT64_MAX,
                                                    .keeps = true };
     static const struct tidei_sim_rules cuda = { .unit_bytes = UINT64_C(2) << 20,
                                                  .large_bytes = (UINT64_C(1) << 20) + 1,
@@ -403,7 +417,7 @@ const struct tidei_kind tidei_sim_kind = {
         TIDEI_KIND_OPS("sim"),
         .allocate = sim_allocate,
         .deallocate = sim_deallocate,
-        .order = tide_base_order,
+        .order = sim_order,
         .trim = sim_trim,
         .query = sim_query,
         .describe = tidei_kind_describe,

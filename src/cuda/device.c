@@ -280,9 +280,8 @@ mark_bridge(struct tidei_device *self, CUstream *out, const char **function)
     return CUDA_SUCCESS;
 }
 
-/* Whether what is done on the stream becomes a part of a graph, or would have to wait for one. */
-static bool
-stream_is_captured(struct tidei_device *self, tide_stream stream)
+bool
+tidei_device_is_captured(struct tidei_device *self, tide_stream stream)
 {
     const struct tidei_driver *cuda = self->cuda;
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -301,7 +300,7 @@ tidei_device_stream(struct tidei_device *self, tide_stream stream)
     const char *function;
     CUstream bridge;
 
-    if (__builtin_expect(!tidei_thread->relaxed, 1) || !stream_is_captured(self, stream) ||
+    if (__builtin_expect(!tidei_thread->relaxed, 1) || !tidei_device_is_captured(self, stream) ||
         mark_bridge(self, &bridge, &function) != CUDA_SUCCESS)
         return stream;
     return (tide_stream)bridge;

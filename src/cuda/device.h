@@ -80,6 +80,9 @@ CUresult tidei_device_mark(struct tidei_device *self, tide_stream stream, CUeven
 /* Give an event back. It may be pending: what waits for it goes on waiting. */
 void tidei_device_mark_end(struct tidei_device *self, CUevent event);
 
+/* Whether what is done on the stream becomes a part of a graph, or would have to wait for one. */
+bool tidei_device_is_captured(struct tidei_device *self, tide_stream stream);
+
 /*
  * Answer figures and capabilities of the device: TIDE_QUERY_DEVICE_FREE to TIDE_QUERY_HOST_POOLS, and
  * TIDE_QUERY_VIRTUAL_MEMORY. For any other return

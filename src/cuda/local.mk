@@ -9,5 +9,7 @@ libtidemark_la_SOURCES += \
 	src/cuda/driver-load.c \
 	src/cuda/driver-table.c \
 	src/cuda/driver-table.h \
+	src/cuda/marks.c \
+	src/cuda/marks.h \
 	src/cuda/memory-io.c \
 	src/cuda/memory-io.h

@@ -7,6 +7,7 @@ libtidemark_la_SOURCES += \
 	src/resource/kind.h \
 	src/resource/message.c \
 	src/resource/place.h \
+	src/resource/await.h \
 	src/resource/resource.c \
 	src/resource/resource.h \
 	src/resource/status.c \

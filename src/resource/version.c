@@ -39,7 +39,7 @@ SIZED(tide_limit_figures, processes, 40);
 SIZED(tide_log_options, mode, 64);
 SIZED(tide_monotonic_options, reserved, 24);
 SIZED(tide_pool_options, reserved, 72);
-SIZED(tide_pool_figures, decayed, 120);
+SIZED(tide_pool_figures, waits, 128);
 SIZED(tide_prefetch_options, reserved, 24);
 SIZED(tide_retry_options, reserved, 32);
 SIZED(tide_retry_figures, served, 24);

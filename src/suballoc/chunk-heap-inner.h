@@ -114,6 +114,9 @@ void tidei_chunk_heap_hold(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
  */
 uint64_t tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes);
 
+/* The same for a request on `stream`, which is made to wait for the chunk: another chunk there may have its memory. */
+uint64_t tidei_chunk_heap_return_for(struct tidei_chunk_heap *chunk_heap, uint32_t stream);
+
 /*
  * Reserved bytes that need no free chunk to be returned first: the peak, less what has decayed since where chunks are
  * not joined, or the release threshold.
@@ -121,15 +124,29 @@ uint64_t tidei_chunk_heap_return_one(struct tidei_chunk_heap *chunk_heap, bool a
 uint64_t tidei_chunk_heap_limit(const struct tidei_chunk_heap *chunk_heap);
 
 /*
- * Count chunks that went back to have others in their place, less one for each 64 requests, over units 384, which pay
- * for it. The heap is restless from the moment that as many as it has are unpaid (over pages a quarter more, over
- * other bases than pages and units 32 times as many), until requests have paid for as many more than went back since.
- * While it is, it asks for larger parts of pages, and cuts up the chunks that it has rather than to exchange them.
+ * Count chunks that went back to have others in their place, less one for each 64 requests, over units 1,536, which pay
+ * for it. The heap is restless from the moment that more are unpaid than a quarter of those that it has, over units
+ * (over pages a quarter more than it has, over other bases 32 times as many), until requests have paid for as many more
+ * than went back since. While it is, it asks for larger parts of pages, and cuts up the chunks that it has rather than
+ * to exchange them.
  */
 void tidei_chunk_heap_pay(struct tidei_chunk_heap *chunk_heap, uint64_t moved);
 
-/* Have an upstream that keeps what comes back give back what neither this heap nor others use. Releases the lock. */
+/*
+ * Have an upstream that keeps what comes back give back what neither this heap nor others use. What its streams have
+ * just come to the end of goes back with this call, or with a later one. Releases the lock.
+ */
 void tidei_chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap);
+
+/*
+ * The same before a request has it give a chunk of `bytes`, where the heap may hold as much: so that it has
+ * no more of this heap then than the heap ever had. It may have no place for the chunk in what it keeps, and keeps what
+ * its streams still use. So a thread for which chunks went back waits for their work, up to a bound, as a part of that
+ * work may depend on this thread. It holds no lock meanwhile, and is not counted in `requesting`. The heap is restless
+ * where upstream has more nevertheless: what was returned is still held, so exchanging chunks takes memory. The result
+ * is whether the thread waited: others may have freed memory.
+ */
+bool tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
 
 /* The size of the piece or region that the policy wants for the request. */
 uint64_t tidei_chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request);

@@ -22,6 +22,9 @@
 /* Upper bound of a request, and of the sizes that a constructor takes. */
 #define TIDEI_CHUNK_HEAP_BYTES_MAX (UINT64_C(1) << 47)
 
+/* How many streams are known at a time on which chunks went back. */
+#define TIDEI_CHUNK_HEAP_OWED 8
+
 struct tidei_chunk_heap;
 
 struct tidei_chunk_heap_options {
@@ -68,6 +71,11 @@ struct tidei_chunk_heap {
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
     uint64_t unit_bytes; /* of the memory that upstream keeps for later requests (TIDE_QUERY_UNIT); 0: it keeps none */
     uint64_t kept_bytes; /* that upstream is not trimmed below (TIDE_QUERY_KEPT) */
+    tide_stream owed[TIDEI_CHUNK_HEAP_OWED]; /* on which chunks went back that upstream may not have free yet */
+    uint32_t owed_count;
+    bool late;              /* upstream has some of which the work is late: see await.h */
+    uint64_t patience_ns;   /* how long a request waits for that at most; less after a wait in vain */
+    _Atomic uint64_t waits; /* how often one did */
     struct tidei_decay decay;
     uint64_t empty_next;      /* the request from which on chunks are chosen that shall become free; see leaving.h */
     _Atomic uint64_t decayed; /* of `returned`: because of it */
@@ -136,8 +144,20 @@ enum tide_status tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
 /* Return free chunks as long as `keep_bytes` stay. Each chunk is ordered behind the streams on which it was freed. */
 void tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
-/* tidei_chunk_heap_order_all, then tidei_chunk_heap_shrink; nothing where no more than `keep_bytes` are reserved. */
+/*
+ * Whether there is anything to trim: more than `keep_bytes` is reserved, or upstream has what went back and may not be
+ * free there. Then it is behind a wait for all streams.
+ */
+bool tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
+
+/* tidei_chunk_heap_order_all, then tidei_chunk_heap_shrink; nothing where there is nothing to trim. */
 enum tide_status tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
+
+/*
+ * Pass the trim of a layer on. `ordered`: its chunks went back on stream 0, behind a wait for all streams. Upstream may
+ * wait for a short time then, so that they are free there.
+ */
+enum tide_status tidei_chunk_heap_pass_trim(struct tide_resource *layer, uint64_t keep_bytes, bool ordered);
 
 /* Add the figures of the heap's free memory to *figures. The caller holds the lock. */
 void tidei_chunk_heap_add_free(const struct tidei_chunk_heap *chunk_heap, struct tide_pool_figures *figures);

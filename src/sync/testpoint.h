@@ -31,6 +31,7 @@ TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_sample_ns;   /* sampling period of
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_device_ns;   /* sampling period of a device's free bytes */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_quiet_ns;    /* how long sampling continues after the last event */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_query_ns;    /* how long anybody waits for a query of the program's */
+TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_await_ns;    /* how long a request waits for streams, src/suballoc */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_rings;       /* how many threads may record at once */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_slice;       /* records in the first transactions */
 TIDEI_TEST_SHARED _Atomic uint64_t tidei_test_fault;       /* not 0: a SIGBUS counts as a fault that lasts */

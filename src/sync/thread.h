@@ -33,6 +33,8 @@ struct tidei_thread {
     uintptr_t place;    /* src/resource/place.h; 0: none */
     const void *untold; /* src/suballoc/chunks.h; NULL: none */
 
+    struct tidei_await *await; /* src/resource/await.h; NULL: none */
+
     _Alignas(64) unsigned char capture[128]; /* src/trace/ring/capture.h */
     unsigned char producers[160];            /* src/trace/ring/producer.h */
     _Alignas(16) unsigned char slots[288];   /* slots.h */

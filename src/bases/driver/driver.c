@@ -102,10 +102,13 @@ driver_trim(struct tide_resource *resource, uint64_t keep_bytes)
 {
     struct driver *self = (struct driver *)resource;
     const struct tidei_driver *cuda = self->device.cuda;
+    struct tidei_await *await = tidei_await_take();
     CUresult result;
 
     if (cuda->mem_pool_trim_to == NULL)
         return TIDE_OK;
+    if (await != NULL)
+        tidei_marks_await(&self->marks, &self->device, await);
     result = TIDEI_DRIVER_CALL(cuda, self->device.context, cuda->mem_pool_trim_to(self->pool, (size_t)keep_bytes));
     return tidei_device_error(&self->device, result, "cuMemPoolTrimTo");
 }
@@ -191,6 +194,7 @@ driver_fini(struct tide_resource *resource)
         if (pushed)
             tidei_driver_leave(cuda);
     }
+    tidei_marks_fini(&self->marks, &self->device);
     tidei_device_close(&self->device);
     tidei_lock_fini(&self->access_lock);
 }
@@ -208,6 +212,7 @@ driver_init(struct tide_resource *resource, size_t *fault)
     if (status != TIDE_OK)
         return status;
     tidei_lock_init(&self->access_lock);
+    tidei_marks_init(&self->marks);
     status = tidei_mempool_possible(self);
     if (status == TIDE_OK)
         status = tidei_device_error(&self->device, self->device.cuda->context_push(self->device.context),

@@ -2,7 +2,7 @@
 #ifndef TIDEI_BASES_DRIVER_POOL_H
 #define TIDEI_BASES_DRIVER_POOL_H
 
-#include "src/cuda/device.h"
+#include "src/cuda/marks.h"
 
 #ifdef HAVE_CUDA_H
 
@@ -33,6 +33,7 @@ struct driver {
     struct tide_driver_options options;
     struct driver_setting settings[TIDEI_POOL_SETTINGS]; /* written at creation */
     size_t setting_count;
+    struct tidei_marks marks;      /* behind frees whose memory a layer above wants given back */
     struct tidei_lock access_lock; /* held from the query of an access to its change */
 };
 

@@ -1,0 +1,150 @@
+/* Puts events behind frees, and has the host wait for those that have passed; see marks.h. */
+#include "src/cuda/marks.h"
+
+#ifdef HAVE_CUDA_H
+
+#include <time.h>
+
+/* Those of a wish, in front of which come those that were late. */
+struct marks_call {
+    struct tidei_device *device;
+    CUevent events[2 * TIDEI_MARKS_MOST];
+    size_t late_count, count;
+};
+
+static uint64_t
+marks_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void
+tidei_marks_init(struct tidei_marks *marks)
+{
+    marks->count = 0;
+    tidei_lock_init(&marks->lock);
+}
+
+void
+tidei_marks_fini(struct tidei_marks *marks, struct tidei_device *device)
+{
+    for (size_t i = 0; i < marks->count && tidei_driver_usable(); i++)
+        tidei_device_mark_end(device, marks->events[i]);
+    tidei_lock_fini(&marks->lock);
+}
+
+/* Take the late marks out, so that no other thread looks at them meanwhile. */
+static void
+marks_take(struct tidei_marks *marks, struct marks_call *call)
+{
+    tidei_lock_acquire(&marks->lock);
+    for (size_t i = 0; i < marks->count; i++)
+        call->events[i] = marks->events[i];
+    call->late_count = call->count = marks->count;
+    marks->count = 0;
+    tidei_lock_release(&marks->lock);
+}
+
+static void
+marks_put(struct tidei_marks *marks, struct marks_call *call)
+{
+    size_t i = 0;
+
+    tidei_lock_acquire(&marks->lock);
+    while (i < call->count && marks->count < TIDEI_MARKS_MOST)
+        marks->events[marks->count++] = call->events[i++];
+    tidei_lock_release(&marks->lock);
+    for (; i < call->count; i++)
+        tidei_device_mark_end(call->device, call->events[i]);
+}
+
+static void
+marks_add(struct marks_call *call, tide_stream stream)
+{
+    const char *function;
+    CUevent event;
+
+    if (call->count < 2 * TIDEI_MARKS_MOST && !tidei_device_is_captured(call->device, stream) &&
+        tidei_device_mark(call->device, stream, &event, &function) == CUDA_SUCCESS)
+        call->events[call->count++] = event;
+}
+
+/*
+ * Whether the work before the event is done; then the host has waited for it. So it is where the event cannot be asked:
+ * the context is gone, or the event was captured after all.
+ */
+static bool
+marks_passed(const struct tidei_device *device, CUevent event)
+{
+    const struct tidei_driver *cuda = device->cuda;
+    CUresult result = TIDEI_DRIVER_CALL(cuda, device->context, cuda->event_query(event));
+
+    if (result == CUDA_ERROR_NOT_READY)
+        return false;
+    if (result == CUDA_SUCCESS)
+        (void)TIDEI_DRIVER_CALL(cuda, device->context, cuda->event_synchronize(event));
+    return true;
+}
+
+/* Drop the marks that have passed. */
+static void
+marks_look(struct marks_call *call)
+{
+    size_t count = 0, late_count = 0;
+
+    for (size_t i = 0; i < call->count; i++) {
+        if (marks_passed(call->device, call->events[i])) {
+            tidei_device_mark_end(call->device, call->events[i]);
+            continue;
+        }
+        late_count += i < call->late_count;
+        call->events[count++] = call->events[i];
+    }
+    call->late_count = late_count;
+    call->count = count;
+}
+
+/* Look until all marks of the wish have passed, or the time is over. */
+static void
+marks_wait(struct marks_call *call, struct tidei_await *await)
+{
+    uint64_t end_ns = await->most_ns != 0 ? marks_now_ns() + await->most_ns : 0;
+    unsigned looks = 0;
+
+    marks_look(call);
+    await->waited = call->count > call->late_count && await->most_ns != 0;
+    while (call->count > call->late_count && await->most_ns != 0 && marks_now_ns() < end_ns) {
+        TIDEI_TEST_POINT("marks.waits");
+        tidei_lock_pause(&looks);
+        marks_look(call);
+    }
+    await->vain = call->count > call->late_count;
+    await->late = call->count > 0;
+}
+
+void
+tidei_marks_await(struct tidei_marks *marks, struct tidei_device *device, struct tidei_await *await)
+{
+    const struct tidei_driver *cuda = device->cuda;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    struct marks_call call = { .device = device };
+
+    if (!tidei_driver_usable() || cuda->event_create == NULL || cuda->event_destroy == NULL ||
+        cuda->event_record == NULL || cuda->event_query == NULL || cuda->event_synchronize == NULL)
+        return;
+    /* A capture of another stream by this thread would be spoilt by a query. */
+    if (cuda->thread_exchange_capture_mode != NULL)
+        (void)cuda->thread_exchange_capture_mode(&mode);
+    marks_take(marks, &call);
+    for (size_t i = 0; i < await->count; i++)
+        marks_add(&call, await->streams[i]);
+    marks_wait(&call, await);
+    marks_put(marks, &call);
+    if (cuda->thread_exchange_capture_mode != NULL)
+        (void)cuda->thread_exchange_capture_mode(&mode);
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* Events behind frees of a pool of the driver, so that it can give the memory back; see src/resource/await.h. */
+#ifndef TIDEI_CUDA_MARKS_H
+#define TIDEI_CUDA_MARKS_H
+
+#include "src/cuda/device.h"
+
+#ifdef HAVE_CUDA_H
+
+#include "src/resource/await.h"
+
+/* How many marks are kept that were late. Where there are more, what they stand for goes back later or never. */
+#define TIDEI_MARKS_MOST 16
+
+struct tidei_marks {
+    struct tidei_lock lock;           /* guards the fields below; never held over a call of the driver */
+    size_t count;                     /* of those that are late */
+    CUevent events[TIDEI_MARKS_MOST]; /* owned, of the device's own context */
+};
+
+void tidei_marks_init(struct tidei_marks *marks);
+
+/* Give the events back to the device, which is still open. */
+void tidei_marks_fini(struct tidei_marks *marks, struct tidei_device *device);
+
+/*
+ * Do what a wish asks. A stream that is being captured is left out, and a capture of another one goes on. Nothing is
+ * done where the driver has no events, and in a child of fork(). Thread safety: any thread; several may wait at once.
+ */
+void tidei_marks_await(struct tidei_marks *marks, struct tidei_device *device, struct tidei_await *await);
+
+#endif
+#endif

@@ -1,0 +1,494 @@
+/*
+ * Tests that `pool | driver` waits for a stream rather than to hold more than ever, but for no longer than a bound, and
+ * that what decays and what is trimmed leaves the driver. The driver keeps what a stream still uses, and gives back
+ * only what the host has waited for.
+ *
+ * Runs on the fake driver alone, each scene in a child that has not loaded it yet.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include <tidemark/tidemark.h>
+
+#include "src/sync/testpoint.h"
+#include "tests/contract.h"
+#include "tests/gpu/work.h"
+#include "tests/point.h"
+#include "tests/tap.h"
+#include "tests/trace.h"
+
+#ifdef HAVE_CUDA_H
+
+#include "tests/fake-cuda/tracer.h"
+
+#define UNIT  (32 * MIB)
+#define WORDS 1024u
+
+/* A condition of a scene: if it is false, the scene ends with 1. */
+#define NEED(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            diag("line %d is false: %s (%s)", __LINE__, #condition, tide_error_text());                                \
+            return 1;                                                                                                  \
+        }                                                                                                              \
+    } while (0)
+
+struct scene {
+    struct tide_resource *pool;
+    struct gpu_work work;
+    struct gpu_hold hold;
+    void *small, *large, *last;
+};
+
+static void *
+have(const struct scene *scene, size_t bytes, CUstream stream)
+{
+    void *block = NULL;
+
+    gpu_allocates(scene->pool, bytes, stream, &block);
+    return block;
+}
+
+static uint64_t
+driver_units(const struct scene *scene, enum tide_query what)
+{
+    struct tide_resource *driver;
+    uint64_t bytes = 0;
+
+    if (tide_stack_find(scene->pool, "driver", &driver) == TIDE_OK)
+        tide_query(driver, what, &bytes);
+    return bytes / UNIT;
+}
+
+/* The most that the driver had reserved, in units. */
+static uint64_t
+most_units(const struct scene *scene)
+{
+    return driver_units(scene, TIDE_QUERY_BYTES_RESERVED_HIGH);
+}
+
+static uint64_t
+waits(const struct scene *scene)
+{
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
+
+    return tide_pool_read(scene->pool, &figures) == TIDE_OK ? figures.waits : UINT64_MAX;
+}
+
+/* A scene that hangs ends with the child. */
+static void
+have_most_s(unsigned seconds)
+{
+    alarm(seconds);
+}
+
+static int
+open_scene(struct scene *scene, const char *stack)
+{
+    have_most_s(60);
+    NEED(tide_stack_parse(stack, &scene->pool) == TIDE_OK);
+    NEED(gpu_open() == NULL && gpu_work_open(&scene->work, 0) && gpu_hold_open(&scene->hold));
+    return 0;
+}
+
+static int
+close_scene(struct scene *scene)
+{
+    tide_resource_release(scene->pool);
+    gpu_hold_close(&scene->hold);
+    gpu_work_close(&scene->work);
+    return 0;
+}
+
+/* A pool with a block of 8 units between others that is free, and that the first stream still uses. */
+static int
+begin_with(struct scene *scene, const char *stack)
+{
+    NEED(open_scene(scene, stack) == 0);
+    NEED((scene->small = have(scene, UNIT, scene->work.first)) != NULL);
+    NEED((scene->large = have(scene, 8 * UNIT, scene->work.first)) != NULL && most_units(scene) == 9);
+    NEED((scene->last = have(scene, 2 * UNIT, scene->work.first)) != NULL && most_units(scene) == 11);
+    NEED(gpu_hold_fill(&scene->hold, scene->work.first, scene->large, WORDS, 1));
+    NEED(gpu_frees(scene->pool, scene->large, 8 * UNIT, scene->work.first));
+    return 0;
+}
+
+static int
+begin(struct scene *scene)
+{
+    return begin_with(scene, "pool | driver");
+}
+
+static int
+end(struct scene *scene, CUstream stream, size_t bytes)
+{
+    NEED(gpu_frees(scene->pool, scene->large, bytes, stream));
+    NEED(gpu_frees(scene->pool, scene->small, UNIT, scene->work.first));
+    NEED(gpu_frees(scene->pool, scene->last, 2 * UNIT, scene->work.first));
+    return close_scene(scene);
+}
+
+/* Waits in these scenes have no bound but this. */
+static void
+wait_long(void)
+{
+    atomic_store(&tidei_test_await_ns, UINT64_C(60) * 1000000000);
+}
+
+static void *
+go_later(void *hold)
+{
+    usleep(200000);
+    gpu_hold_go(hold);
+    return NULL;
+}
+
+/* The chunk is exchanged for one of 12 units, by a request on either stream: the host waits until it is there. */
+static int
+scene_exchange(void *on_other)
+{
+    struct scene scene = { 0 };
+    CUstream stream;
+    pthread_t thread;
+
+    wait_long();
+    NEED(begin(&scene) == 0);
+    stream = on_other != NULL ? scene.work.second : scene.work.first;
+    NEED(pthread_create(&thread, NULL, go_later, &scene.hold) == 0);
+    NEED((scene.large = have(&scene, 12 * UNIT, stream)) != NULL);
+    pthread_join(thread, NULL);
+    NEED(most_units(&scene) == 15 && waits(&scene) == 1);
+    return end(&scene, stream, 12 * UNIT);
+}
+
+/* The stream goes on only once this thread has its memory: it gets more than the pool ever had. */
+static int
+scene_own_hold(void *stack)
+{
+    struct scene scene = { 0 };
+
+    NEED(begin_with(&scene, stack) == 0);
+    NEED((scene.large = have(&scene, 12 * UNIT, scene.work.first)) != NULL);
+    gpu_hold_go(&scene.hold);
+    NEED(most_units(&scene) == 23 && waits(&scene) == 1);
+    return end(&scene, scene.work.first, 12 * UNIT);
+}
+
+static void
+until_posted(void *posted)
+{
+    while (sem_wait(posted) != 0)
+        ;
+}
+
+/* The same for a function of the host's that waits for this thread, in each of several exchanges. */
+static int
+scene_own_function(void *library)
+{
+    CUresult(CUDAAPI * launch)(CUstream, CUhostFn, void *);
+    struct scene scene = { 0 };
+    uint64_t begin_ns;
+    sem_t posted;
+
+    *(void **)&launch = dlsym(library, "cuLaunchHostFunc");
+    NEED(launch != NULL && sem_init(&posted, 0, 0) == 0 && begin(&scene) == 0);
+    gpu_hold_go(&scene.hold);
+    NEED(gpu.stream_synchronize(scene.work.first) == CUDA_SUCCESS);
+    NEED((scene.large = have(&scene, 8 * UNIT, scene.work.first)) != NULL);
+    begin_ns = gpu_now_ns();
+    for (size_t units = 9; units <= 12; units++) {
+        NEED(launch(scene.work.first, until_posted, &posted) == CUDA_SUCCESS);
+        NEED(gpu_frees(scene.pool, scene.large, (units - 1) * UNIT, scene.work.first));
+        NEED((scene.large = have(&scene, units * UNIT, scene.work.first)) != NULL);
+        NEED(sem_post(&posted) == 0);
+        NEED(gpu.stream_synchronize(scene.work.first) == CUDA_SUCCESS);
+    }
+    diag("%d waits, %d ms", (int)waits(&scene), (int)((gpu_now_ns() - begin_ns) / 1000000));
+    NEED(waits(&scene) >= 1);
+    return end(&scene, scene.work.first, 12 * UNIT);
+}
+
+/* What fits into the free chunk is served, though its stream is held. */
+static int
+scene_fits(void *unused)
+{
+    struct scene scene = { 0 };
+
+    (void)unused;
+    NEED(begin(&scene) == 0);
+    NEED((scene.large = have(&scene, 7 * UNIT, scene.work.first)) != NULL && most_units(&scene) == 11);
+    gpu_hold_go(&scene.hold);
+    return end(&scene, scene.work.first, 7 * UNIT);
+}
+
+/* A wait while this thread captures another stream does not spoil the capture. */
+static int
+scene_capture(void *unused)
+{
+    struct scene scene = { 0 };
+    CUgraph graph = NULL;
+
+    (void)unused;
+    wait_long();
+    NEED(begin(&scene) == 0);
+    gpu_hold_go(&scene.hold);
+    NEED(gpu.stream_begin_capture(scene.work.second, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    NEED((scene.large = have(&scene, 12 * UNIT, scene.work.first)) != NULL && most_units(&scene) == 15);
+    NEED(gpu.stream_end_capture(scene.work.second, &graph) == CUDA_SUCCESS && graph != NULL);
+    return end(&scene, scene.work.first, 12 * UNIT);
+}
+
+/* A chunk went back on a stream that is captured since: nobody waits for it, nor asks about it. */
+static int
+scene_captured(void *unused)
+{
+    struct scene scene = { 0 };
+    CUgraph graph = NULL;
+
+    (void)unused;
+    wait_long();
+    NEED(begin_with(&scene, "pool(release_threshold=0) | driver") == 0);
+    NEED(gpu.stream_begin_capture(scene.work.first, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    NEED((scene.large = have(&scene, 12 * UNIT, scene.work.second)) != NULL);
+    NEED(most_units(&scene) == 23 && waits(&scene) == 0);
+    NEED(gpu.stream_end_capture(scene.work.first, &graph) == CUDA_SUCCESS && graph != NULL);
+    gpu_hold_go(&scene.hold);
+    return end(&scene, scene.work.second, 12 * UNIT);
+}
+
+static void *
+have_12(void *scene_pointer)
+{
+    struct scene *scene = scene_pointer;
+
+    scene->large = have(scene, 12 * UNIT, scene->work.first);
+    return NULL;
+}
+
+/* A thread waits for its stream at the maximum. What is left below that serves another one, which does not wait. */
+static int
+scene_maximum(void *unused)
+{
+    struct scene scene = { 0 };
+    pthread_t thread;
+    void *other;
+
+    (void)unused;
+    wait_long();
+    NEED(begin_with(&scene, "pool(maximum=512MiB) | driver") == 0);
+    point_arm("marks.waits", NULL);
+    NEED(pthread_create(&thread, NULL, have_12, &scene) == 0);
+    point_wait();
+    NEED((other = have(&scene, 10 * UNIT, scene.work.second)) != NULL && waits(&scene) == 0);
+    NEED(gpu_frees(scene.pool, other, 10 * UNIT, scene.work.second));
+    point_release();
+    gpu_hold_go(&scene.hold);
+    pthread_join(thread, NULL);
+    NEED(scene.large != NULL && waits(&scene) >= 1);
+    return end(&scene, scene.work.first, 12 * UNIT);
+}
+
+/* Wait without that the host waits for the stream: the driver must not know that it is done. */
+static int
+have_stream_done(CUstream stream)
+{
+    CUresult result;
+
+    while ((result = gpu.stream_query(stream)) == CUDA_ERROR_NOT_READY)
+        usleep(100);
+    NEED(result == CUDA_SUCCESS);
+    return 0;
+}
+
+/* Use the pool until the driver has no more than so many units. */
+static int
+until_units(struct scene *scene, uint64_t most)
+{
+    for (int i = 0; i < 20000 && driver_units(scene, TIDE_QUERY_BYTES_RESERVED) > most; i++) {
+        void *block = have(scene, MIB, scene->work.second);
+
+        NEED(block != NULL && gpu_frees(scene->pool, block, MIB, scene->work.second));
+        usleep(500);
+    }
+    NEED(driver_units(scene, TIDE_QUERY_BYTES_RESERVED) <= most);
+    return 0;
+}
+
+/* What decays leaves the driver: not while a stream uses it, and nobody waits for that. */
+static int
+scene_decay(void *unused)
+{
+    struct scene scene = { 0 };
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
+    void *blocks[4];
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(decay=80) | driver") == 0);
+    NEED((scene.small = have(&scene, UNIT, scene.work.second)) != NULL);
+    for (size_t i = 0; i < 4; i++)
+        NEED((blocks[i] = have(&scene, 2 * UNIT, scene.work.first)) != NULL);
+    NEED(gpu_hold_fill(&scene.hold, scene.work.first, blocks[0], WORDS, 1));
+    for (size_t i = 0; i < 4; i++)
+        NEED(gpu_frees(scene.pool, blocks[i], 2 * UNIT, scene.work.first));
+    while (figures.decayed == 0) {
+        void *block = have(&scene, MIB, scene.work.second);
+
+        NEED(block != NULL && gpu_frees(scene.pool, block, MIB, scene.work.second));
+        usleep(500);
+        NEED(tide_pool_read(scene.pool, &figures) == TIDE_OK);
+    }
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 9);
+    gpu_hold_go(&scene.hold);
+    NEED(have_stream_done(scene.work.first) == 0);
+    NEED(until_units(&scene, 4) == 0 && waits(&scene) == 0);
+    NEED(gpu_frees(scene.pool, scene.small, UNIT, scene.work.second));
+    return close_scene(&scene);
+}
+
+/* All that can be given back leaves the driver. */
+static int
+scene_trim(void *stack)
+{
+    struct scene scene = { 0 };
+    void *blocks[4];
+
+    NEED(open_scene(&scene, stack) == 0);
+    for (size_t i = 0; i < 4; i++)
+        NEED((blocks[i] = have(&scene, (i + 1) * UNIT, i % 2 != 0 ? scene.work.first : scene.work.second)) != NULL);
+    for (size_t i = 0; i < 4; i++)
+        NEED(gpu_frees(scene.pool, blocks[i], (i + 1) * UNIT, scene.work.first));
+    NEED(most_units(&scene) >= 10 && tide_trim(scene.pool, 0) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    return close_scene(&scene);
+}
+
+/* A trim names no stream on which memory was freed: it may be gone. What went back on it leaves the driver. */
+static int
+scene_gone(void *unused)
+{
+    struct scene scene = { 0 };
+    CUstream stream = NULL;
+    void *block;
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 4 * UNIT, stream)) != NULL && gpu_frees(scene.pool, block, 4 * UNIT, stream));
+    NEED(gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    NEED(tide_trim(scene.pool, 0) == TIDE_OK && driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    return close_scene(&scene);
+}
+
+#define STRESS_THREADS 4
+#define STRESS_STEPS   1500
+#define STRESS_OWN     4
+
+struct worker {
+    pthread_t thread;
+    struct scene *scene;
+    uint64_t state;
+    uint64_t failures;
+};
+
+static void *
+stress_run(void *worker_pointer)
+{
+    struct worker *worker = worker_pointer;
+    void *blocks[STRESS_OWN] = { NULL };
+    size_t bytes[STRESS_OWN] = { 0 };
+
+    for (int i = 0; i < STRESS_STEPS + STRESS_OWN; i++) {
+        size_t k = i < STRESS_STEPS ? contract_random(&worker->state) % STRESS_OWN : (size_t)(i - STRESS_STEPS);
+        tide_stream stream = (tide_stream)(contract_random(&worker->state) % 2 != 0 ? worker->scene->work.first
+                                                                                    : worker->scene->work.second);
+
+        if (blocks[k] != NULL)
+            worker->failures += tide_deallocate(worker->scene->pool, blocks[k], bytes[k], 256, stream) != TIDE_OK;
+        blocks[k] = NULL;
+        bytes[k] = MIB + contract_random(&worker->state) % (3 * UNIT / 2);
+        if (i < STRESS_STEPS && tide_allocate(worker->scene->pool, bytes[k], 256, stream, &blocks[k]) == TIDE_OK)
+            *(volatile char *)blocks[k] = 1;
+    }
+    return NULL;
+}
+
+/* Threads exchange chunks on two streams, wait, decay and trim at a maximum; in the end all is back. */
+static int
+scene_stress(void *unused)
+{
+    struct worker workers[STRESS_THREADS];
+    struct scene scene = { 0 };
+    uint64_t seed = contract_seed(20261203), failures = 0;
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(maximum=512MiB, decay=8) | driver") == 0);
+    have_most_s(300);
+    for (size_t i = 0; i < STRESS_THREADS; i++) {
+        workers[i] = (struct worker){ .scene = &scene, .state = seed + i };
+        NEED(pthread_create(&workers[i].thread, NULL, stress_run, &workers[i]) == 0);
+    }
+    for (size_t i = 0; i < 20; i++) {
+        usleep(5000);
+        failures += tide_trim(scene.pool, 4 * UNIT) != TIDE_OK;
+    }
+    for (size_t i = 0; i < STRESS_THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        failures += workers[i].failures;
+    }
+    diag("%d waits", (int)waits(&scene));
+    NEED(failures == 0 && tide_trim(scene.pool, 0) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    return close_scene(&scene);
+}
+
+int
+main(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
+        skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
+    plan(14);
+    if (CHILDREN_MAY_RECORD) {
+        is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
+        is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
+        is_i64(in_child(scene_fits, NULL), 0, "nobody waits where free memory serves the request");
+        is_i64(in_child(scene_own_hold, (void *)(uintptr_t) "pool | driver"), 0,
+               "a wait for a stream that waits for the same thread ends, and the pool grows");
+        is_i64(in_child(scene_own_hold, (void *)(uintptr_t) "pool(release_threshold=0) | driver"), 0,
+               "the same where free chunks go back at once");
+        is_i64(in_child(scene_own_function, library), 0,
+               "so does each wait for a host function that waits for the same thread");
+        is_i64(in_child(scene_capture, NULL), 0, "a chunk is exchanged while another stream is captured");
+        is_i64(in_child(scene_captured, NULL), 0,
+               "nobody waits for a stream that is captured, and the capture is whole");
+        is_i64(in_child(scene_maximum, NULL), 0,
+               "while a thread waits at the maximum, another one is served with what is left below it");
+        is_i64(in_child(scene_decay, NULL), 0, "what decays leaves the driver once its stream is done, without a wait");
+        is_i64(in_child(scene_trim, (void *)(uintptr_t) "pool | driver"), 0,
+               "all of a pool leaves the driver in a trim");
+        is_i64(in_child(scene_trim, (void *)(uintptr_t) "arena | driver"), 0,
+               "all of an arena leaves the driver in a trim");
+        is_i64(in_child(scene_gone, NULL), 0,
+               "so does what went back on a stream that is gone, which the trim names not");
+    } else {
+        skip(13, "ThreadSanitizer does not follow a child that starts threads");
+    }
+    is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
+    return done();
+}
+
+#else
+
+int
+main(void)
+{
+    skip_all("this build has no CUDA");
+}
+
+#endif
