@@ -19,6 +19,7 @@ tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/graph-node.c \
 	tests/fake-cuda/graph.c \
 	tests/fake-cuda/graph.h \
+	tests/fake-cuda/green.c \
 	tests/fake-cuda/ipc.c \
 	tests/fake-cuda/kernel.c \
 	tests/fake-cuda/managed.c \
