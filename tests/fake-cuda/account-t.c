@@ -612,7 +612,7 @@ static int
 test_redirected_many(void *unused)
 {
     CUdeviceptr a = 0, b = 0;
-    CUcontext primary, other;
+    CUcontext primary, other, owner = NULL;
     size_t before = 0;
 
     (void)unused;
@@ -624,6 +624,8 @@ test_redirected_many(void *unused)
             before = heap_bytes();
         CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
         CHECK(account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS && b != a);
+        CHECK(account.w_cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, b) == CUDA_SUCCESS);
+        CHECK(owner == other);
         CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
         CHECK(account.w_cuMemFree_v2(b) == CUDA_ERROR_INVALID_VALUE);
         CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, a) == CUDA_SUCCESS); /* the first one's memory is there */
