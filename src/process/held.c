@@ -56,8 +56,8 @@ held_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
 }
 
 /*
- * Out of the table first: once it is freed, another thread may get the same address. What is not in it has gone with its
- * context, and the address may be another's.
+ * Out of the table first: once it is freed, another thread may get the same address. What is not in it has gone with
+ * its context, and the address may be another's.
  */
 static enum tide_status
 held_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)

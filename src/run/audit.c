@@ -7,8 +7,8 @@
  * freestanding, calls no function, has no thread-local storage, and writes a few words.
  *
  * The linker does not report the addresses that an object has in its data, as all calls are where it was compiled with
- * -fno-plt. So before an object that is linked with the driver is relocated, it gets a copy of its relocations, in which
- * those of that kind give the stub's address.
+ * -fno-plt. So before an object that is linked with the driver is relocated, it gets a copy of its relocations, in
+ * which those of that kind give the stub's address.
  *
  * LIMITATIONS: A driver that was loaded by dlmopen() is not looked at. The linker reports what is bound at start-up
  * (-z now) from glibc 2.35 on. Addresses in the data of objects that have no DT_NEEDED of the driver are the driver's.

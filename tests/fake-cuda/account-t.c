@@ -1232,7 +1232,7 @@ calls_run(void *context)
     return NULL;
 }
 
-/* The fake driver: threads are within calls at the time of a fork, and the child's calls fail as those of the real one. */
+/* The fake driver: threads are within calls at the time of a fork; the child's calls fail as those of the real one. */
 static int
 test_forked_calls(void *unused)
 {

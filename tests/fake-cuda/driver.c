@@ -38,10 +38,10 @@ driver_gone(void)
 }
 
 /*
- * A child of fork() has none of the driver's threads, and as observed each call fails there once the parent has called
- * cuInit. Another thread may hold the lock at the time of the fork; the child has nobody who would release it. Nothing is
- * locked before the fork: a handler that waits for this lock could wait for a thread which waits for a lock of the
- * library's that another handler holds.
+ * A child of fork() has none of the driver's threads, and each of its calls fails, as with the real driver, once the
+ * parent has called cuInit. Another thread may hold the lock at the time of the fork; the child has nobody who would
+ * release it. Nothing is locked before the fork: a handler that waits for this lock could wait for a thread which waits
+ * for a lock of the library's that another handler holds.
  */
 static void
 driver_forked(void)

@@ -1,7 +1,7 @@
 /*
- * Green contexts of the fake driver, as the manual has them: a green context holds a reference to the primary context of
- * its device, and what is allocated while it is current is the primary context's. All multiprocessors of a device are
- * one resource here, which any number of green contexts share.
+ * Green contexts of the fake driver, as the manual has them: a green context holds a reference to the primary context
+ * of its device, and what is allocated while it is current is the primary context's. All multiprocessors of a device
+ * are one resource here, which any number of green contexts share.
  */
 #include "tests/fake-cuda/fake.h"
 
