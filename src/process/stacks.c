@@ -601,7 +601,7 @@ stacks_bases(const struct stack_layer *layer, unsigned *columns, unsigned most, 
     }
 }
 
-/* Append the text with the limits of the options, and with a layer over each base that knows what the base has given. */
+/* Append the text with the limits of the options, and with a layer over each base that knows what it has given. */
 static void
 stacks_held(const char *text, const char *limits, struct tide_text *out)
 {
