@@ -58,7 +58,7 @@ count() {
     echo "$calls" | tr ' ' '\n' | grep -c -x "$1"
 }
 
-plan 144
+plan 154
 
 usual='cuMemAlloc_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemFree_v2 cuMemFree_v2 cuMemGetInfo_v2 '
 pair='cuMemAlloc_v2 cuMemFree_v2 '
@@ -82,7 +82,14 @@ for way in $ways; do
     reaches $way "$pair" 'a call of a program that is bound lazily is counted' "$programs/linked"
     reaches $way "$pair" 'a call of a program that is bound when it starts is counted' "$programs/linked-now"
     reaches $way "$pair" 'a call of a program without a PLT is counted' "$programs/linked-no-plt"
+    reaches $way "$pair" 'a call of a program without a PLT is counted, whose relocations lie with its code' \
+        "$programs/linked-together"
+    reaches $way "$pair" 'a call of a program without a PLT is counted that is no PIE' "$programs/linked-fixed"
     reaches $way "$usual" "an address in the program's data is that of the counting function" "$programs/linked" data
+    FAKE_CUDA_VERSION=11010
+    export FAKE_CUDA_VERSION
+    ok "a program finds of an older driver what that has, and nothing else ($way)" alike "$programs/reach" address 2 0
+    unset FAKE_CUDA_VERSION
     reaches $way '' 'where no driver is loaded, its functions are nowhere' "$programs/reach" nothing
     reaches $way "$usual" 'a program that clears its environment is counted' "$programs/reach" cleared
     reaches $way "$usual$usual" 'a child of fork, and its parent after it, are counted' "$programs/reach" fork
@@ -204,6 +211,28 @@ is "$status $calls$(echo "$said" | grep -c 'LD_PRELOAD has lost libtidemark-run.
     'a child without LD_PRELOAD says in one line that it is not recorded'
 run -- sh -c "unset LD_PRELOAD; exec sh -c 'echo quiet'"
 is "$said" quiet 'where it does not load the driver, it says nothing'
+# Debian's ldconfig needs no dynamic linker.
+if readelf -lW /sbin/ldconfig 2>/dev/null | grep -q LOAD && ! readelf -lW /sbin/ldconfig | grep -q INTERP; then
+    run -- sh -c '/sbin/ldconfig --no-such-option; exit 7'
+    is "$status $(echo "$said" | grep -c tidemark) $calls" '7 0 ' 'a static program that another one starts runs as without'
+else
+    skip 1 'there is no static program here'
+fi
+# Others that look into programs: checkers and profilers, which set the same variables, and debuggers.
+is "$(NVTX_INJECTION64_PATH=/a/tool.so CUDA_INJECTION64_PATH=/b/tool.so "$tidemark" run -- env |
+    grep -e ^NVTX_INJ -e ^CUDA_INJ | LC_ALL=C sort | tr '\n' ' ')" \
+    'CUDA_INJECTION64_PATH=/b/tool.so NVTX_INJECTION64_PATH=/a/tool.so ' 'the injections of another tool stay its own'
+run -- sh -c "LD_PRELOAD=$objects/libother.so:\$LD_PRELOAD; export LD_PRELOAD; exec '$programs/linked'"
+is "$status $(count other) $(count cuMemAlloc_v2)" '0 1 1' 'a tool that the program puts before Tidemark works with it'
+debug="gdb -nx -batch -ex run --args $programs/reach handle"
+unset DEBUGINFOD_URLS
+if (cd "$scratch" && timeout 60 $debug 2>/dev/null) | grep -q '^handle: '; then
+    run -- $debug
+    is "$calls$(echo "$said" | grep '^handle: ')" "$usual$("$programs/reach" handle)" \
+        'a program that a debugger starts is counted, and runs as without'
+else
+    skip 1 'there is no debugger that may start a program'
+fi
 seen=$("$tidemark" run --fine -- env | grep -c -x -e PYTORCH_NO_CUDA_MEMORY_CACHING=1 -e XLA_PYTHON_CLIENT_ALLOCATOR=platform)
 is "$seen" 2 "--fine sets the frameworks' variables"
 is "$(XLA_PYTHON_CLIENT_ALLOCATOR=bfc "$tidemark" run --fine -- env 2>"$scratch/err" | grep XLA) $(cat "$scratch/err")" \

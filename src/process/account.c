@@ -25,6 +25,7 @@ tidei_process_account_start(void)
 {
     for (unsigned i = 0; i < TIDEI_PROCESS_NAMES; i++)
         tidei_entries_init(&account_blocks[i], sizeof(struct tidei_process_block));
+    tidei_presence_init(&tidei_process_calls);
     account_generation = tidei_fork_generation();
     /* Release: pairs with the acquire in tidei_process_passes. */
     atomic_store_explicit(&account_started, true, memory_order_release);
@@ -74,7 +75,12 @@ static CUresult
 account_allocate(struct tidei_process_call *call, const struct tidei_process_what *what,
                  struct tidei_process_stack *stack, CUcontext context)
 {
-    struct tidei_process_block block = { stack, call->bytes, call->stream, what->stays ? NULL : context };
+    struct tidei_process_block block = { .stack = stack,
+                                         .bytes = call->bytes,
+                                         .stream = call->stream,
+                                         .context = what->stays ? NULL : context,
+                                         .holds = 1,
+                                         .redirected = stack->base == NULL };
     enum tide_status status;
     void *key;
 
@@ -82,7 +88,7 @@ account_allocate(struct tidei_process_call *call, const struct tidei_process_wha
     if (status != TIDE_OK)
         return account_refusal(call, stack, status);
     if (account_keep(&account_blocks[what->names], (uintptr_t)key, &block)) {
-        if (stack->base == NULL && call->redirected != NULL)
+        if (block.redirected && call->redirected != NULL)
             *call->redirected = (uintptr_t)key;
         return CUDA_SUCCESS;
     }
@@ -90,28 +96,43 @@ account_allocate(struct tidei_process_call *call, const struct tidei_process_wha
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult
-tidei_process_allocate(struct tidei_process_call *call, const struct tidei_process_what *what)
+static CUresult
+account_try(struct tidei_process_call *call, const struct tidei_process_what *what)
 {
     struct tidei_process_stack *stack = NULL;
     CUcontext context = NULL;
     int device = -1;
     uint64_t key;
 
-    call->result = CUDA_SUCCESS;
-    if (tidei_process_passes() || call->bytes == 0 || call->stream == TIDE_STREAM_ALL)
-        return call->make(call, &key);
-    TIDEI_INSIDE(NULL);
     if (!tidei_process_current(&context, &device) && what->device < 0)
         return call->make(call, &key);
     if (what->device >= 0)
         device = what->device;
     if (tidei_process_has_device(device))
-        stack = tidei_process_stack(device, what->kind);
+        stack = what->kind == TIDEI_PROCESS_PLAIN && tidei_process_redirects()
+                    ? tidei_process_stack_own(device, context)
+                    : tidei_process_stack(device, what->kind);
     if (stack == NULL)
         return tidei_process_refuses(what->kind) ? CUDA_ERROR_OUT_OF_MEMORY : call->make(call, &key);
     call->counted = true;
     return account_allocate(call, what, stack, context);
+}
+
+CUresult
+tidei_process_allocate(struct tidei_process_call *call, const struct tidei_process_what *what)
+{
+    struct tidei_presence_slot *slot;
+    CUresult result;
+    uint64_t key;
+
+    call->result = CUDA_SUCCESS;
+    if (tidei_process_passes() || call->bytes == 0 || call->stream == TIDE_STREAM_ALL)
+        return call->make(call, &key);
+    TIDEI_INSIDE(NULL);
+    slot = tidei_process_enter();
+    result = account_try(call, what);
+    tidei_process_leave(slot);
+    return result;
 }
 
 /*
@@ -124,20 +145,16 @@ account_is_cut(enum tidei_process_names names, uint64_t key)
     return names == TIDEI_PROCESS_ADDRESSES && key != 0 && tidei_process_redirects() && tidei_process_held_covers(key);
 }
 
-CUresult
-tidei_process_free(struct tidei_process_call *call, enum tidei_process_names names, uint64_t key)
+static CUresult
+account_free(struct tidei_process_call *call, enum tidei_process_names names, uint64_t key)
 {
     struct tidei_process_block block;
     enum tide_status status;
 
-    call->result = CUDA_SUCCESS;
-    if (tidei_process_passes())
-        return call->give(call, key);
-    TIDEI_INSIDE(NULL);
     if (!tidei_entries_take(&account_blocks[names], key, &block))
         return account_is_cut(names, key) ? CUDA_ERROR_INVALID_VALUE : call->give(call, key);
     call->bytes = block.bytes;
-    if (block.stack->base == NULL && call->waits)
+    if (block.redirected && call->waits)
         (void)block.stack->top->ops->order(block.stack->top, TIDE_STREAM_ALL, 0);
     status = ACCOUNT_PASS(
         call, tidei_deallocate(block.stack->top, (void *)(uintptr_t)key, block.bytes, ACCOUNT_ALIGNMENT, call->stream));
@@ -145,6 +162,22 @@ tidei_process_free(struct tidei_process_call *call, enum tidei_process_names nam
         return CUDA_SUCCESS;
     tidei_entries_put(&account_blocks[names], key, &block);
     return call->result != CUDA_SUCCESS ? call->result : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult
+tidei_process_free(struct tidei_process_call *call, enum tidei_process_names names, uint64_t key)
+{
+    struct tidei_presence_slot *slot;
+    CUresult result;
+
+    call->result = CUDA_SUCCESS;
+    if (tidei_process_passes())
+        return call->give(call, key);
+    TIDEI_INSIDE(NULL);
+    slot = tidei_process_enter();
+    result = account_free(call, names, key);
+    tidei_process_leave(slot);
+    return result;
 }
 
 static CUresult
@@ -201,7 +234,7 @@ tidei_process_gone_return(struct tidei_process_gone *gone)
     size_t kept = 0;
 
     for (size_t i = 0; i < gone->count; i++) {
-        if (gone->blocks[i].block.stack->base == NULL)
+        if (gone->blocks[i].block.redirected)
             tidei_process_forget(&gone->blocks[i].block, gone->blocks[i].key);
         else
             gone->blocks[kept++] = gone->blocks[i];
@@ -223,6 +256,36 @@ tidei_process_gone_forget(struct tidei_process_gone *gone)
     for (size_t i = 0; i < gone->count; i++)
         tidei_process_forget(&gone->blocks[i].block, gone->blocks[i].key);
     free(gone->blocks);
+}
+
+static void
+hold_change(void *entry, void *unused)
+{
+    (void)unused;
+    ((struct tidei_process_block *)entry)->holds++;
+}
+
+bool
+tidei_process_hold(enum tidei_process_names names, uint64_t key)
+{
+    return tidei_entries_change(&account_blocks[names], key, hold_change, NULL);
+}
+
+static void
+drop_change(void *entry, void *held)
+{
+    struct tidei_process_block *block = entry;
+
+    *(bool *)held = block->holds > 1;
+    block->holds -= block->holds > 1;
+}
+
+bool
+tidei_process_drop(enum tidei_process_names names, uint64_t key)
+{
+    bool held = false;
+
+    return tidei_entries_change(&account_blocks[names], key, drop_change, &held) && held;
 }
 
 bool

@@ -15,6 +15,8 @@ struct tidei_process_block {
     size_t bytes;
     tide_stream stream;
     CUcontext context; /* with which it goes; NULL: it does not */
+    uint32_t holds;    /* how often it is to be freed: the driver counts opens of other processes' memory */
+    bool redirected;   /* it comes from the base of a stack of its own */
 };
 
 /* What the keys name. */
@@ -74,6 +76,12 @@ void tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context)
 void tidei_process_gone_return(struct tidei_process_gone *gone);
 void tidei_process_gone_put(struct tidei_process_gone *gone);
 void tidei_process_gone_forget(struct tidei_process_gone *gone);
+
+/* Have a block freed once more often; false where there is none. Between the two a thread has a turn for itself. */
+bool tidei_process_hold(enum tidei_process_names names, uint64_t key);
+
+/* Undo that; false where the block is not held any more often, and is to be freed. */
+bool tidei_process_drop(enum tidei_process_names names, uint64_t key);
 
 /* A block that is there; false where the address is none of a block's begin. */
 bool tidei_process_find(enum tidei_process_names names, uint64_t key, struct tidei_process_block *out);

@@ -55,7 +55,7 @@ static bool
 answers_redirected(CUdeviceptr pointer, uint64_t *start, struct tidei_process_block *block)
 {
     return !tidei_process_passes() && tidei_process_redirects() && tidei_process_covering(pointer, start, block) &&
-           block->stack->base == NULL;
+           block->redirected;
 }
 
 CUresult CUDAAPI

@@ -33,7 +33,8 @@ struct tidei_process_thread {
     struct tidei_process_call *call; /* that is passing through a stack; NULL: none */
     CUcontext context;               /* that was current last; NULL: not known */
     uint32_t generation;             /* of contexts, when that was asked for; see context.c */
-    int32_t device;                  /* of `context`: its ordinal */
+    int16_t device;                  /* of `context`: its ordinal */
+    bool is_green;                   /* of `context` */
 };
 TIDEI_THREAD_PART(tidei_process_thread, process, struct tidei_process_thread);
 

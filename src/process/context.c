@@ -3,21 +3,27 @@
 
 #include "src/process/account.h"
 #include "src/process/devices.h"
+#include "src/process/held.h"
 #include "src/sync/inside.h"
 
 #ifdef HAVE_CUDA_H
 
 /*
  * Before a call that ends a context: its blocks are taken out, so that nothing finds them meanwhile. Those of a stack
- * of their own go back to it, and its memory to the driver: afterwards nothing in it may be touched. A call that then
- * fails has found no such context, and so no blocks.
+ * of the context's own go back to it, and its memory to the driver, while the context is there: afterwards nothing in
+ * it may be touched. A call that then fails has found no such context, and so no blocks.
  */
 static void
 context_begin_end(struct tidei_process_gone *gone, CUcontext context)
 {
+    struct tidei_process_stack *stack = tidei_process_stack_retire(context);
+    bool entered = stack != NULL && tidei_process_context_enter(context);
+
     tidei_process_gone_take(gone, context);
     tidei_process_gone_return(gone);
-    tidei_process_stacks_end(context);
+    tidei_process_stack_end(stack);
+    if (entered)
+        tidei_process_context_leave();
     tidei_process_contexts_lock();
     tidei_process_context_ends(context);
 }
@@ -33,6 +39,28 @@ context_finish_end(struct tidei_process_gone *gone, CUresult result)
     else
         tidei_process_gone_put(gone);
     return result;
+}
+
+/*
+ * After a call that ends a context only if nobody holds it any more, of which the driver tells afterwards: forget what
+ * was in the context; NULL: none has ended. The lock of contexts is held, and is given back.
+ */
+static void
+context_has_ended(CUcontext context)
+{
+    struct tidei_process_gone gone = { 0 };
+    struct tidei_process_stack *stack;
+
+    tidei_process_gone_take(&gone, context);
+    if (context != NULL)
+        tidei_process_context_ends(context);
+    tidei_process_contexts_changed();
+    tidei_process_contexts_unlock();
+    stack = tidei_process_stack_retire(context);
+    if (stack != NULL)
+        tidei_process_held_forget(context, stack->device);
+    tidei_process_gone_forget(&gone);
+    tidei_process_stack_end(stack);
 }
 
 static CUresult
@@ -62,6 +90,21 @@ tidei_process_cuCtxDestroy_v2(CUcontext context)
     return context_destroy(context, TIDEI_REAL(cuCtxDestroy_v2));
 }
 
+/* A context may be attached to more than once. It has ended if it is not current any more. */
+CUresult CUDAAPI
+tidei_process_cuCtxDetach(CUcontext context)
+{
+    CUresult result;
+
+    if (tidei_process_passes())
+        return TIDEI_REAL(cuCtxDetach)(context);
+    TIDEI_INSIDE(NULL);
+    tidei_process_contexts_lock();
+    result = TIDEI_REAL(cuCtxDetach)(context);
+    context_has_ended(result == CUDA_SUCCESS && !tidei_process_context_stays(context) ? context : NULL);
+    return result;
+}
+
 /* The primary context is gone after a reset. */
 static CUresult
 primary_reset(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
@@ -82,7 +125,6 @@ primary_reset(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
 static CUresult
 primary_release(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
 {
-    struct tidei_process_gone gone = { 0 };
     CUcontext context;
     CUresult result;
 
@@ -92,15 +134,36 @@ primary_release(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
     context = tidei_process_primary(device);
     tidei_process_contexts_lock();
     result = real(device);
-    if (result == CUDA_SUCCESS && context != NULL && tidei_process_primary(device) == NULL) {
-        tidei_process_gone_take(&gone, context);
-        tidei_process_context_ends(context);
-    }
-    tidei_process_contexts_changed();
-    tidei_process_contexts_unlock();
-    tidei_process_gone_forget(&gone);
+    context_has_ended(result == CUDA_SUCCESS && tidei_process_primary(device) == NULL ? context : NULL);
     return result;
 }
+
+#if CUDA_VERSION >= 12040
+
+/* A green context has no memory of its own. It holds the primary context of its device, which it does not tell. */
+CUresult CUDAAPI
+tidei_process_cuGreenCtxDestroy(CUgreenCtx green)
+{
+    CUcontext before[TIDEI_PROCESS_DEVICES], ended = NULL;
+    CUresult result;
+    int count = 0;
+
+    if (tidei_process_passes())
+        return TIDEI_REAL(cuGreenCtxDestroy)(green);
+    TIDEI_INSIDE(NULL);
+    for (; count < TIDEI_PROCESS_DEVICES && tidei_process_has_device(count); count++)
+        before[count] = tidei_process_primary(tidei_process_handle(count));
+    tidei_process_contexts_lock();
+    result = TIDEI_REAL(cuGreenCtxDestroy)(green);
+    for (int i = 0; ended == NULL && i < count; i++) {
+        if (before[i] != NULL && tidei_process_primary(tidei_process_handle(i)) == NULL)
+            ended = before[i];
+    }
+    context_has_ended(ended);
+    return result;
+}
+
+#endif
 
 CUresult CUDAAPI
 tidei_process_cuDevicePrimaryCtxReset(CUdevice device)

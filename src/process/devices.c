@@ -94,6 +94,29 @@ tidei_process_has_device(int device)
     return device >= 0 && device < devices.count;
 }
 
+CUdevice
+tidei_process_handle(int device)
+{
+    return devices.handles[device];
+}
+
+/*
+ * Whether the context that is current is a green one, and the context whose memory is allocated then. The driver is
+ * asked, as a program may have made the green context before the account began.
+ */
+static bool
+current_is_green(CUcontext *home)
+{
+    CUcontext primary = NULL;
+    void *green = NULL;
+
+    if (devices.cuda->stream_get_green_ctx == NULL ||
+        devices.cuda->stream_get_green_ctx(CU_STREAM_LEGACY, &primary, &green) != CUDA_SUCCESS || green == NULL)
+        return false;
+    *home = primary;
+    return true;
+}
+
 /* The device of this thread's context; -1: it has ended, or its device is not known. What is there is remembered. */
 static int
 current_device(CUcontext context)
@@ -122,9 +145,12 @@ tidei_process_current(CUcontext *context, int *device)
     if (devices.cuda->context_get_current(context) != CUDA_SUCCESS || *context == NULL)
         return false;
     if (__builtin_expect(mine->context != *context || mine->generation != generation, 0)) {
-        mine->device = current_device(*context);
-        mine->generation = generation;
         mine->context = *context;
+        mine->is_green = current_is_green(context);
+        mine->device = (int16_t)current_device(*context);
+        mine->generation = generation;
+    } else if (__builtin_expect(mine->is_green, 0)) {
+        (void)current_is_green(context);
     }
     *device = mine->device;
     return *device >= 0;
@@ -143,6 +169,28 @@ tidei_process_context_ends(CUcontext context)
         if (devices.contexts[i] == context)
             devices.contexts[i] = NULL;
     }
+}
+
+bool
+tidei_process_context_enter(CUcontext context)
+{
+    return context != NULL && devices.cuda->context_push(context) == CUDA_SUCCESS;
+}
+
+void
+tidei_process_context_leave(void)
+{
+    tidei_driver_leave(devices.cuda);
+}
+
+bool
+tidei_process_context_stays(CUcontext context)
+{
+    CUcontext current = NULL;
+    CUdevice handle;
+
+    return devices.cuda->context_get_current(&current) == CUDA_SUCCESS && current == context &&
+           devices.cuda->context_get_device(&handle) == CUDA_SUCCESS;
 }
 
 void
@@ -177,12 +225,19 @@ int
 tidei_process_stream_device(tide_stream stream, int current)
 {
     CUcontext context = NULL;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    void *green = NULL;
     int device = -1;
 
     /* 0, 1 and 2 stand for the default streams, which are the current context's. */
-    if (devices.count < 2 || stream <= 2 || devices.cuda->stream_get_ctx == NULL)
+    if (devices.count < 2 || stream <= 2)
         return current;
-    if (devices.cuda->stream_get_ctx((CUstream)stream, &context) == CUDA_SUCCESS)
+    /* Of a green context's stream the primary context: that may be current on any number of threads. */
+    if (devices.cuda->stream_get_green_ctx != NULL)
+        result = devices.cuda->stream_get_green_ctx((CUstream)stream, &context, &green);
+    else if (devices.cuda->stream_get_ctx != NULL)
+        result = devices.cuda->stream_get_ctx((CUstream)stream, &context);
+    if (result == CUDA_SUCCESS)
         device = context_device(context);
     return device >= 0 ? device : current;
 }
@@ -323,6 +378,12 @@ pool_ask(struct devices_pool *pool)
     pool->used_bytes = used;
 }
 
+static uint64_t
+pool_idle(const struct devices_pool *pool)
+{
+    return pool->reserved_bytes > pool->used_bytes ? pool->reserved_bytes - pool->used_bytes : 0;
+}
+
 /* Where the bases of the two kinds of stream-ordered memory count their bytes; NULL: there is no base. */
 static _Atomic(const _Atomic uint64_t *) poll_bases[TIDEI_PROCESS_DEVICES][TIDEI_PROCESS_KINDS];
 
@@ -343,42 +404,66 @@ poll_used(int device, enum tidei_process_kind kind)
     return used != NULL ? tidei_figure_get(used) : 0;
 }
 
-/*
- * What the pools of a device have beyond the account's blocks. A program allocates from each pool by either function,
- * so that the kind of a block does not tell its pool. What a pool has reserved and not used counts once: that of the
- * device's own pool with `async`, that of the others with `pool`; and with `async`, too, what the driver counts as used
- * and the account does not, such as blocks whose free waits in a stream. Where there is one of the two kinds alone, it
- * has all.
- *
- * A pool that is being destroyed is removed first, under the lock: what is in the list may be asked.
- */
-static uint64_t
-poll_pools(enum tidei_process_kind kind, int device)
+/* What the driver says of the pools of a device. */
+struct poll_answer {
+    uint64_t own_idle;   /* reserved and not used, in the device's own pool */
+    uint64_t other_idle; /* the same in the program's */
+    uint64_t used;       /* in all of them */
+};
+
+/* A pool that is being destroyed is removed first, under the lock: what is in the list may be asked. */
+static void
+poll_ask(int device, struct poll_answer *out)
 {
-    bool is_async = kind == TIDEI_PROCESS_ASYNC;
-    enum tidei_process_kind other = is_async ? TIDEI_PROCESS_POOL : TIDEI_PROCESS_ASYNC;
-    bool is_alone = atomic_load_explicit(&poll_bases[device][other], memory_order_relaxed) == NULL;
     struct devices_pool *own = &devices.default_pools[device];
-    uint64_t idle = 0, used, known;
 
     tidei_lock_acquire(&devices.pool_lock);
     pool_ask(own);
-    used = own->used_bytes;
-    if ((is_async || is_alone) && own->reserved_bytes > own->used_bytes)
-        idle += own->reserved_bytes - own->used_bytes;
+    *out = (struct poll_answer){ .own_idle = pool_idle(own), .used = own->used_bytes };
     for (size_t i = 0; i < devices.pool_count; i++) {
         struct devices_pool *pool = &devices.pools[i];
 
         if (pool->device != device)
             continue;
         pool_ask(pool);
-        used += pool->used_bytes;
-        if ((!is_async || is_alone) && pool->reserved_bytes > pool->used_bytes)
-            idle += pool->reserved_bytes - pool->used_bytes;
+        out->used += pool->used_bytes;
+        out->other_idle += pool_idle(pool);
     }
     tidei_lock_release(&devices.pool_lock);
-    known = poll_used(device, kind) + poll_used(device, other);
-    return (is_async || is_alone) && used > known ? idle + used - known : idle;
+}
+
+/*
+ * What the pools of a device have: the account's blocks, and more. A program allocates from each pool by either
+ * function, so that the kind of a block does not tell its pool. What a pool has reserved and not used counts once: that
+ * of the device's own pool with `async`, that of the others with `pool`; and with `async`, too, what the driver counts
+ * as used and the account does not, such as blocks whose free waits in a stream. Where there is one of the two kinds
+ * alone, it has all.
+ *
+ * A block that the driver has freed and the account not yet, or the other way round, is both in the account's blocks
+ * and in what the driver says is idle. It counts as used.
+ */
+static void
+poll_pools(enum tidei_process_kind kind, int device, struct tidei_layer_figures *out)
+{
+    bool is_async = kind == TIDEI_PROCESS_ASYNC;
+    enum tidei_process_kind other = is_async ? TIDEI_PROCESS_POOL : TIDEI_PROCESS_ASYNC;
+    bool is_alone = atomic_load_explicit(&poll_bases[device][other], memory_order_relaxed) == NULL;
+    uint64_t known, twice, part;
+    struct poll_answer pools;
+
+    poll_ask(device, &pools);
+    out->used_bytes = poll_used(device, kind);
+    known = out->used_bytes + poll_used(device, other);
+    twice = known > pools.used ? known - pools.used : 0;
+    part = twice < pools.own_idle ? twice : pools.own_idle;
+    pools.own_idle -= part;
+    twice -= part;
+    pools.other_idle -= twice < pools.other_idle ? twice : pools.other_idle;
+    out->reserved_bytes = out->used_bytes;
+    if (is_async || is_alone)
+        out->reserved_bytes += pools.own_idle + (pools.used > known ? pools.used - known : 0);
+    if (!is_async || is_alone)
+        out->reserved_bytes += pools.other_idle;
 }
 
 static void
@@ -406,7 +491,7 @@ tidei_process_poll(enum tidei_process_kind kind, int device, struct tidei_layer_
         poll_graphs(device, out);
     } else if (kind == TIDEI_PROCESS_ASYNC || kind == TIDEI_PROCESS_POOL) {
         out->reserved_high_bytes = 0; /* what the driver has reserved in between is not seen */
-        out->reserved_bytes = out->used_bytes + poll_pools(kind, device);
+        poll_pools(kind, device, out);
     }
 }
 

@@ -15,7 +15,10 @@ const struct tidei_driver *tidei_process_driver(void);
 /* Load the driver; at the first allocation, so that the program has started it. */
 enum tide_status tidei_process_devices_start(void);
 
-/* The context that is current on this thread, and its device; false where there is none, or not of a known device. */
+/*
+ * The context of which memory is that this thread allocates now, and its device; false where there is none, or not of a
+ * known device. Where a green context is current that is the primary one: it has no memory of its own.
+ */
 bool tidei_process_current(CUcontext *context, int *device);
 
 /* The device of a stream of the program's; `current` where that is the current context's, or not known. */
@@ -42,6 +45,16 @@ void tidei_process_context_ends(CUcontext context);
 
 /* The primary context of the device; NULL where it has none now. */
 CUcontext tidei_process_primary(CUdevice device);
+
+/* The handle of a device that tidei_process_has_device knows. */
+CUdevice tidei_process_handle(int device);
+
+/* Make a context current for calls of ours; false where there is none such. */
+bool tidei_process_context_enter(CUcontext context);
+void tidei_process_context_leave(void);
+
+/* Whether the context, which was current on this thread, is current still, and has not ended. */
+bool tidei_process_context_stays(CUcontext context);
 
 /* Whether it is the primary context of any device. */
 bool tidei_process_is_primary(CUcontext context);

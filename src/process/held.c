@@ -9,7 +9,7 @@
 
 #ifdef HAVE_CUDA_H
 
-#include "src/process/call.h"
+#include "src/process/devices.h"
 #include "src/tables/entries.h"
 
 struct held_options {
@@ -39,9 +39,11 @@ tidei_process_held_start(void)
 static enum tide_status
 held_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    const struct tidei_process_thread *mine = tidei_process_thread(tidei_thread);
-    struct held_piece piece = { bytes, mine->context, mine->device }, stale;
-    enum tide_status status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
+    struct held_piece piece = { .bytes = bytes }, stale;
+    enum tide_status status;
+
+    (void)tidei_process_current(&piece.context, &piece.device);
+    status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
 
     if (status != TIDE_OK)
         return status;
@@ -53,15 +55,20 @@ held_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
     return tidei_refused(self, tide_error_set(TIDE_ENOMEM, "held: no host memory"));
 }
 
-/* Out of the table first: once it is freed, another thread may get the same address. */
+/*
+ * Out of the table first: once it is freed, another thread may get the same address. What is not in it has gone with
+ * its context, and the address may be another's.
+ */
 static enum tide_status
 held_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct held_piece piece;
-    bool known = tidei_entries_take(&held_pieces, (uintptr_t)pointer, &piece);
-    enum tide_status status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    enum tide_status status;
 
-    if (status != TIDE_OK && known)
+    if (!tidei_entries_take(&held_pieces, (uintptr_t)pointer, &piece))
+        return TIDE_OK;
+    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    if (status != TIDE_OK)
         tidei_entries_put(&held_pieces, (uintptr_t)pointer, &piece);
     return status;
 }
@@ -87,21 +94,6 @@ held_wanted(const void *entry, const void *wanted)
     const struct held_piece *piece = entry, *like = wanted;
 
     return piece->context == like->context && piece->device == like->device;
-}
-
-static bool
-held_is_of(uint64_t key, const void *entry, void *wanted)
-{
-    (void)key;
-    return held_wanted(entry, wanted);
-}
-
-bool
-tidei_process_held_has(CUcontext context, int device)
-{
-    struct held_piece wanted = { .context = context, .device = device };
-
-    return tidei_entries_any(&held_pieces, held_is_of, &wanted);
 }
 
 void

@@ -19,8 +19,7 @@ void tidei_process_held_start(void);
 /* Whether an address lies in what a base has given. Looks at all of it. */
 bool tidei_process_held_covers(uint64_t address);
 
-/* Whether the stack of a device still has something of a context from its base; and forget what there is. */
-bool tidei_process_held_has(CUcontext context, int device);
+/* What there is of a context has gone with it: no base is asked to free it any more. */
 void tidei_process_held_forget(CUcontext context, int device);
 
 #endif

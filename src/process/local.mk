@@ -22,4 +22,5 @@ libtidemark_la_SOURCES += \
 	src/process/stacks.c \
 	src/process/stacks.h \
 	src/process/start.c \
+	src/process/turn.h \
 	src/process/virtual.c

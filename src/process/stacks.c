@@ -18,6 +18,7 @@
 
 #include "src/process/devices.h"
 #include "src/process/held.h"
+#include "src/process/turn.h"
 #include "src/run/names.h"
 #include "src/stack/parse.h"
 #include "src/stack/stack.h"
@@ -42,8 +43,9 @@ static struct {
     double limit_share;     /* the same of those that are shares of the device; 1: there is none */
     unsigned traces;        /* how many names of the trace were taken */
     bool failed;            /* some stack could not be made; of the thread that makes stacks */
-    struct tidei_lock lock; /* guards the next one; nothing is called while it is held */
-    bool making;            /* a thread makes a stack */
+    struct tidei_turn turn; /* of the threads that make stacks */
+    _Atomic(struct tidei_process_stack *)
+        own; /* those of contexts; written in that turn, read after tidei_process_enter */
     _Atomic bool refuses[TIDEI_PROCESS_DEVICES]; /* a stack of limited memory could not be made: the sink was told */
 } stacks;
 
@@ -268,74 +270,123 @@ stack_get(int device, enum tidei_process_kind kind)
     return stack;
 }
 
-/*
- * One thread at a time makes stacks. It holds no lock meanwhile: it takes those of the layers, which are newer, and
- * fork() takes the newer ones first.
- */
-static void
-stacks_enter(void)
-{
-    unsigned looks = 0;
+/* Whether plain memory has, on each device, been found to get no stack; and so for the other kinds. */
+static _Atomic bool stacks_gave_up[TIDEI_PROCESS_DEVICES][TIDEI_PROCESS_KINDS];
 
-    tidei_lock_acquire(&stacks.lock);
-    while (stacks.making) {
-        tidei_lock_release(&stacks.lock);
-        tidei_lock_pause(&looks);
-        tidei_lock_acquire(&stacks.lock);
-    }
-    stacks.making = true;
-    tidei_lock_release(&stacks.lock);
+/* The stack of a context; NULL: it has none. */
+static struct tidei_process_stack *
+stack_find_own(int device, CUcontext context)
+{
+    /* Acquire, both: they pair with the releases in stack_new_own and stack_unlink. */
+    struct tidei_process_stack *stack = atomic_load_explicit(&stacks.own, memory_order_acquire);
+
+    while (stack != NULL && (stack->context != context || stack->device != device))
+        stack = atomic_load_explicit(&stack->next, memory_order_acquire);
+    return stack;
 }
 
-static void
-stacks_leave(void)
+/* After tidei_turn_enter. */
+static struct tidei_process_stack *
+stack_new_own(int device, CUcontext context)
 {
-    tidei_lock_acquire(&stacks.lock);
-    stacks.making = false;
-    tidei_lock_release(&stacks.lock);
+    struct tidei_process_stack *stack = stack_new(device, TIDEI_PROCESS_PLAIN);
+
+    if (stack == NULL)
+        return NULL;
+    stack->context = context;
+    atomic_store_explicit(&stack->next, atomic_load_explicit(&stacks.own, memory_order_relaxed), memory_order_relaxed);
+    atomic_store_explicit(&stacks.own, stack, memory_order_release);
+    /* Release: pairs with the acquire in limit_find. */
+    atomic_store_explicit(&tidei_process_stacks[device][TIDEI_PROCESS_PLAIN], stack, memory_order_release);
+    return stack;
+}
+
+/* Make the stack of a kind; of plain memory with a base of its own, that of the context. */
+static struct tidei_process_stack *
+stacks_make(int device, enum tidei_process_kind kind, bool is_own, CUcontext context)
+{
+    struct tidei_process_stack *stack = NULL;
+    struct tidei_error error;
+
+    if (tidei_process_driver() == NULL || atomic_load_explicit(&stacks_gave_up[device][kind], memory_order_relaxed))
+        return NULL;
+    tidei_error_save(&error);
+    tidei_turn_enter(&stacks.turn);
+    if (is_own)
+        stack = stack_find_own(device, context);
+    if (stack == NULL)
+        stack = is_own ? stack_new_own(device, context) : stack_get(device, kind);
+    /* The stack of graphs is never allocated from. It has the device's own figures, from before its first block. */
+    if (kind != TIDEI_PROCESS_PINNED)
+        stack_get(device, TIDEI_PROCESS_GRAPH);
+    tidei_turn_leave(&stacks.turn);
+    if (stack == NULL)
+        atomic_store_explicit(&stacks_gave_up[device][kind], true, memory_order_relaxed);
+    tidei_error_restore(&error);
+    return stack;
 }
 
 struct tidei_process_stack *
 tidei_process_stack_make(int device, enum tidei_process_kind kind)
 {
-    static _Atomic bool gave_up[TIDEI_PROCESS_DEVICES][TIDEI_PROCESS_KINDS];
-    struct tidei_process_stack *stack = NULL;
-    struct tidei_error error;
+    return stacks_make(device, kind, false, NULL);
+}
 
-    if (tidei_process_driver() == NULL || atomic_load_explicit(&gave_up[device][kind], memory_order_relaxed))
-        return NULL;
-    tidei_error_save(&error);
-    stacks_enter();
-    stack = stack_get(device, kind);
-    /* The stack of graphs is never allocated from. It has the device's own figures, from before its first block. */
-    if (kind != TIDEI_PROCESS_PINNED)
-        stack_get(device, TIDEI_PROCESS_GRAPH);
-    stacks_leave();
+struct tidei_process_stack *
+tidei_process_stack_own(int device, CUcontext context)
+{
+    struct tidei_process_stack *stack = stack_find_own(device, context);
+
+    return __builtin_expect(stack != NULL, 1) ? stack : stacks_make(device, TIDEI_PROCESS_PLAIN, true, context);
+}
+
+/*
+ * Take the stack of a context out of the list, after tidei_turn_enter. Its own link stays, for threads that stand
+ * there.
+ */
+static struct tidei_process_stack *
+stack_unlink(CUcontext context)
+{
+    _Atomic(struct tidei_process_stack *) *link = &stacks.own;
+    struct tidei_process_stack *stack, *other;
+
+    while ((stack = atomic_load_explicit(link, memory_order_relaxed)) != NULL && stack->context != context)
+        link = &stack->next;
     if (stack == NULL)
-        atomic_store_explicit(&gave_up[device][kind], true, memory_order_relaxed);
-    tidei_error_restore(&error);
+        return NULL;
+    atomic_store_explicit(link, atomic_load_explicit(&stack->next, memory_order_relaxed), memory_order_release);
+    other = atomic_load_explicit(&stacks.own, memory_order_relaxed);
+    while (other != NULL && other->device != stack->device)
+        other = atomic_load_explicit(&other->next, memory_order_relaxed);
+    atomic_store_explicit(&tidei_process_stacks[stack->device][TIDEI_PROCESS_PLAIN], other, memory_order_release);
+    return stack;
+}
+
+struct tidei_presence tidei_process_calls;
+
+struct tidei_process_stack *
+tidei_process_stack_retire(CUcontext context)
+{
+    struct tidei_process_stack *stack;
+
+    if (!stacks.redirects || context == NULL)
+        return NULL;
+    tidei_turn_enter(&stacks.turn);
+    stack = stack_unlink(context);
+    tidei_turn_leave(&stacks.turn);
+    if (stack != NULL)
+        tidei_presence_wait(&tidei_process_calls);
     return stack;
 }
 
 void
-tidei_process_stacks_end(CUcontext context)
+tidei_process_stack_end(struct tidei_process_stack *stack)
 {
-    if (!stacks.redirects || context == NULL)
+    if (stack == NULL)
         return;
-    stacks_enter();
-    for (int device = 0; device < TIDEI_PROCESS_DEVICES; device++) {
-        struct tidei_process_stack *stack =
-            atomic_load_explicit(&tidei_process_stacks[device][TIDEI_PROCESS_PLAIN], memory_order_relaxed);
-
-        if (stack == NULL || stack->base != NULL || !tidei_process_held_has(context, device))
-            continue;
-        (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
-        (void)tide_trim(stack->top, 0);
-        tidei_process_held_forget(context, device);
-        /* Release: pairs with the acquire in tidei_process_stack. The next allocation makes a new one. */
-        atomic_store_explicit(&tidei_process_stacks[device][TIDEI_PROCESS_PLAIN], NULL, memory_order_release);
-    }
-    stacks_leave();
+    (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
+    tide_resource_release(stack->top);
+    free(stack);
 }
 
 bool
@@ -381,8 +432,8 @@ limit_look(struct tide_resource *layer, uint64_t *limit_bytes, uint64_t *left)
         *left = bytes;
 }
 
-bool
-tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes)
+static bool
+limit_find(int device, uint64_t *limit_bytes, uint64_t *used_bytes)
 {
     struct tide_limit_figures figures = { TIDE_FIGURES(figures) };
     struct tidei_process_stack *stack = NULL;
@@ -409,6 +460,16 @@ tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes)
         limit_look(layer, limit_bytes, &left);
     *used_bytes = *limit_bytes > left ? *limit_bytes - left : 0;
     return true;
+}
+
+bool
+tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes)
+{
+    struct tidei_presence_slot *slot = tidei_process_enter();
+    bool limited = limit_find(device, limit_bytes, used_bytes);
+
+    tidei_process_leave(slot);
+    return limited;
 }
 
 /* Check a text; false where it has no base, or is wrong. */
@@ -445,27 +506,68 @@ stacks_append(struct tide_text *out, const char *text, const struct stack_layer 
 }
 
 /*
- * What stands over the driver's own memory where the text has a base: those of its layers that may, and the first log
- * alone, as each row would be there twice. *trace (owned) is the path of that, if it is given.
+ * The layer of a text with a base above which the limits of the options stand: the one below its first log, so that
+ * their refusals are in the trace. They count what the program has, so they stand above all layers that change
+ * requests: where the first log is below such a one, on top.
+ */
+static const struct stack_layer *
+stacks_limits_place(const struct stack_tree *tree)
+{
+    for (const struct stack_layer *layer = tree->top; layer->below != NULL; layer = layer->below) {
+        if (!stacks_may_stand(layer->kind->ops.name))
+            break;
+        if (strcmp(layer->kind->ops.name, "log") == 0)
+            return layer->below;
+    }
+    return tree->top;
+}
+
+static const struct stack_layer *
+stacks_first_log(const struct stack_tree *tree)
+{
+    const struct stack_layer *layer = tree->top;
+
+    while (layer->below != NULL && strcmp(layer->kind->ops.name, "log") != 0)
+        layer = layer->below;
+    return layer->below != NULL ? layer : NULL;
+}
+
+static void
+stacks_append_text(struct tide_text *out, const char *text)
+{
+    if (text[0] != '\0')
+        tide_text_format(out, "%s%s", out->length != 0 ? " | " : "", text);
+}
+
+/*
+ * What stands over the driver's own memory where the text has a base: the limits of the options, those of its layers
+ * that may, and the first log alone, as each row would be there twice. All limits are in the order of the text with its
+ * base, from which they have their names. *trace (owned) is the path of the log, if it is given.
  */
 static void
-stacks_over(const char *text, struct tide_text *out, char **trace)
+stacks_over(const char *text, const char *limits, struct tide_text *out, char **trace)
 {
+    const struct stack_layer *place, *log, *layer;
+    struct tidei_value *path;
     struct stack_tree tree;
-    bool has_log = false;
 
     if (tidei_stack_read(stacks.kinds, text, &tree) == TIDE_OK) {
-        for (const struct stack_layer *layer = tree.top; layer->below != NULL; layer = layer->below) {
-            const char *name = layer->kind->ops.name;
-            bool is_log = strcmp(name, "log") == 0;
-            struct tidei_value *path;
+        place = stacks_limits_place(&tree);
+        log = stacks_first_log(&tree);
+        if (log != NULL && stacks_argument(log, "path", &path) != NULL && path->given)
+            *trace = strdup(path->word);
+        if (log != NULL && place == tree.top)
+            stacks_append(out, text, log);
+        for (layer = tree.top; layer->below != NULL; layer = layer->below) {
+            bool is_log = strcmp(layer->kind->ops.name, "log") == 0;
 
-            if (is_log && !has_log && stacks_argument(layer, "path", &path) != NULL && path->given)
-                *trace = strdup(path->word);
-            if (stacks_may_stand(name) && !(is_log && has_log))
+            if (layer == place)
+                stacks_append_text(out, limits);
+            if (is_log ? layer == log && place != tree.top : stacks_may_stand(layer->kind->ops.name))
                 stacks_append(out, text, layer);
-            has_log |= is_log;
         }
+        if (layer == place)
+            stacks_append_text(out, limits);
     }
     tidei_stack_tree_free(&tree);
     if (out->length == 0)
@@ -499,20 +601,23 @@ stacks_bases(const struct stack_layer *layer, unsigned *columns, unsigned most, 
     }
 }
 
-/* Append the text, with a layer over each base that knows what the base has given. */
+/* Append the text with the limits of the options, and with a layer over each base that knows what it has given. */
 static void
-stacks_held(const char *text, struct tide_text *out)
+stacks_held(const char *text, const char *limits, struct tide_text *out)
 {
     unsigned columns[64], count = 0;
-    const char *from = text;
+    const char *from = text, *to = text;
     struct stack_tree tree;
 
-    if (tidei_stack_read(stacks.kinds, text, &tree) == TIDE_OK)
+    if (tidei_stack_read(stacks.kinds, text, &tree) == TIDE_OK) {
+        to = stacks_at(text, stacks_limits_place(&tree)->column);
         stacks_bases(tree.top, columns, TIDEI_COUNT_OF(columns), &count);
+    }
     tidei_stack_tree_free(&tree);
+    tide_text_format(out, "%.*s%s%s", (int)(to - from), from, limits, limits[0] != '\0' ? " | " : "");
+    from = to;
     for (unsigned i = 0; i < count; i++) {
-        const char *to = stacks_at(text, columns[i]);
-
+        to = stacks_at(text, columns[i]);
         tide_text_format(out, "%.*sheld | ", (int)(to - from), from);
         from = to;
     }
@@ -602,26 +707,25 @@ stacks_limits(const struct tide_process_options *options, struct tide_text *text
 static enum tide_status
 stacks_texts(const struct tide_process_options *options)
 {
-    char text[4096] = "", over[4096] = "";
-    struct tide_text limits = { .data = over, .capacity = sizeof(over) };
+    char text[4096] = "", over[4096] = "", bounds[1024] = "";
+    struct tide_text limits = { .data = bounds, .capacity = sizeof(bounds) };
+    struct tide_text others = { .data = over, .capacity = sizeof(over) };
     struct tide_text whole = { .data = text, .capacity = sizeof(text) };
-    enum tide_status status = TIDE_OK;
+    enum tide_status status = stacks_limits(options, &limits);
 
     stacks.redirects = options->stack != NULL && stacks_has_base(options->stack);
-    /* Above the stack in both texts: a limit has its name from its place among them. */
     if (stacks.redirects) {
-        status = stacks_limits(options, &limits);
-        tide_text_format(&whole, "%s%s", over, limits.length != 0 ? " | " : "");
-        stacks_held(options->stack, &whole);
-        stacks_over(options->stack, &limits, &stacks.trace);
+        stacks_held(options->stack, bounds, &whole);
+        stacks_over(options->stack, bounds, &others, &stacks.trace);
     } else {
         if (options->stack != NULL)
-            tide_text_format(&limits, "%s", options->stack);
+            tide_text_format(&others, "%s", options->stack);
         else
-            tide_text_format(&limits, options->log != NULL ? "log(%s)" : "log", options->log);
-        status = stacks_limits(options, &limits);
+            tide_text_format(&others, options->log != NULL ? "log(%s)" : "log", options->log);
+        stacks_append_text(&others, bounds);
     }
-    if (status == TIDE_OK && (limits.length >= sizeof(over) || whole.length >= sizeof(text)))
+    if (status == TIDE_OK &&
+        (limits.length >= sizeof(bounds) || others.length >= sizeof(over) || whole.length >= sizeof(text)))
         status = tide_error_set(TIDE_EINVAL, "process: the stack text is too long");
     if (options->list != NULL)
         stacks.list = strdup(options->list);
@@ -642,7 +746,7 @@ tidei_process_stacks_forget(void)
     free(stacks.trace);
     free(stacks.list);
     stacks.text = stacks.over = stacks.trace = stacks.list = NULL;
-    tidei_lock_fini(&stacks.lock);
+    tidei_lock_fini(&stacks.turn.lock);
     stacks.limited = false;
 }
 
@@ -658,7 +762,7 @@ tidei_process_stacks_start(const struct tide_process_options *options)
     }
     stacks.kinds[count++] = &tidei_process_kind;
     stacks.kinds[count] = &tidei_held_kind;
-    tidei_lock_init(&stacks.lock);
+    tidei_lock_init(&stacks.turn.lock);
     status = stacks_texts(options);
     if (status == TIDE_OK)
         status = stacks_check();

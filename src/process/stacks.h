@@ -1,6 +1,7 @@
 /*
  * The stacks of the account: one for each device and each kind of memory, made from the same text when the first block
- * of its kind is allocated. They stay for ever.
+ * of its kind is allocated. They stay for ever, but for those with a base of their own: each context has one of them,
+ * which ends with it.
  */
 #ifndef TIDEI_PROCESS_STACKS_H
 #define TIDEI_PROCESS_STACKS_H
@@ -11,13 +12,19 @@
 
 #include "src/process/base.h"
 #include "src/cuda/driver-table.h"
+#include "src/sync/presence.h"
 
 struct tidei_process_stack {
     struct tide_resource *top;  /* holds a reference */
     struct tide_resource *base; /* borrowed: its base `process`; NULL: memory comes from the text's own base */
     enum tidei_process_kind kind;
     int device;
+    CUcontext context;                          /* NULL where `base` is not: that of all its blocks */
+    _Atomic(struct tidei_process_stack *) next; /* of another context; written by who makes and retires stacks */
 };
+
+/* The calls that may be within a stack which ends with its context. Begun by tidei_process_account_start. */
+extern struct tidei_presence tidei_process_calls;
 
 /* Keep what the program's user wants, checked. Errors: those of tide_process_start. */
 enum tide_status tidei_process_stacks_start(const struct tide_process_options *options);
@@ -28,6 +35,13 @@ void tidei_process_stacks_forget(void);
 /* The slow path of tidei_process_stack: make it. NULL: it cannot be made, which the message sink was told once. */
 struct tidei_process_stack *tidei_process_stack_make(int device, enum tidei_process_kind kind);
 
+/*
+ * The stack with a base of its own of a context, for plain memory; NULL as above. After tidei_process_enter, and until
+ * tidei_process_leave.
+ */
+struct tidei_process_stack *tidei_process_stack_own(int device, CUcontext context);
+
+/* Of plain memory with a base of its own: some context's stack. */
 extern _Atomic(struct tidei_process_stack *) tidei_process_stacks[][TIDEI_PROCESS_KINDS];
 
 /* The stack of a device, below the number of devices, and a kind. */
@@ -41,11 +55,13 @@ tidei_process_stack(int device, enum tidei_process_kind kind)
 }
 
 /*
- * A context is about to end, and its blocks were freed: the stacks of plain memory that have memory of it give it back
- * and are not used any more, as what a layer keeps of a context is of no use without it. They stay, for the blocks of
- * other contexts.
+ * A context ends, or has ended. Take its own stack out of use, and wait until no call is within it; NULL: it has none.
+ * The caller has it then, frees its blocks to it, and ends it. This thread is within no call, and holds no lock.
  */
-void tidei_process_stacks_end(CUcontext context);
+struct tidei_process_stack *tidei_process_stack_retire(CUcontext context);
+
+/* Give all back that the stack has, and release it. While its context is there, that is current. */
+void tidei_process_stack_end(struct tidei_process_stack *stack);
 
 /*
  * Whether memory of a kind is refused where its stack cannot be made: what a limit holds for is not had without one.
@@ -54,6 +70,20 @@ bool tidei_process_refuses(enum tidei_process_kind kind);
 
 /* Whether plain memory comes from the text's own base. */
 bool tidei_process_redirects(void);
+
+/* Embrace what uses a stack; a process without such stacks pays for none of it. */
+static inline struct tidei_presence_slot *
+tidei_process_enter(void)
+{
+    return tidei_process_redirects() ? tidei_presence_enter(&tidei_process_calls) : NULL;
+}
+
+static inline void
+tidei_process_leave(struct tidei_presence_slot *slot)
+{
+    if (tidei_process_redirects())
+        tidei_presence_leave(&tidei_process_calls, slot);
+}
 
 /* Whether a limit holds for the device, what it is, and how much of it is used now. */
 bool tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes);

@@ -7,12 +7,11 @@
  * freestanding, calls no function, has no thread-local storage, and writes a few words.
  *
  * The linker does not report the addresses that an object has in its data, as all calls are where it was compiled with
- * -fno-plt. So before an object that is linked with the driver is relocated, its relocations of that kind are changed
- * into such that give the stub's address.
+ * -fno-plt. So before an object that is linked with the driver is relocated, it gets a copy of its relocations, in
+ * which those of that kind give the stub's address.
  *
  * LIMITATIONS: A driver that was loaded by dlmopen() is not looked at. The linker reports what is bound at start-up
- * (-z now) from glibc 2.35 on. Addresses in the data of programs that are no PIE, and of objects that have no DT_NEEDED
- * of the driver, are the driver's.
+ * (-z now) from glibc 2.35 on. Addresses in the data of objects that have no DT_NEEDED of the driver are the driver's.
  */
 #include "config.h"
 
@@ -114,25 +113,34 @@ audit_stub(const char *name)
 #define AUDIT_DATA(type) ((type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
 #define AUDIT_RELATIVE   R_X86_64_RELATIVE
 static long
-audit_call(long number, uintptr_t first, size_t second, long third)
+audit_call(long number, const long arguments[6])
 {
+    register long four __asm__("r10") = arguments[3];
+    register long five __asm__("r8") = arguments[4];
+    register long six __asm__("r9") = arguments[5];
     long result = number;
 
-    __asm__ volatile("syscall" : "+a"(result) : "D"(first), "S"(second), "d"(third) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "+a"(result)
+                     : "D"(arguments[0]), "S"(arguments[1]), "d"(arguments[2]), "r"(four), "r"(five), "r"(six)
+                     : "rcx", "r11", "memory");
     return result;
 }
 #elif defined __aarch64__
 #define AUDIT_DATA(type) ((type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_ABS64)
 #define AUDIT_RELATIVE   R_AARCH64_RELATIVE
 static long
-audit_call(long number, uintptr_t first, size_t second, long third)
+audit_call(long number, const long arguments[6])
 {
     register long call __asm__("x8") = number;
-    register long one __asm__("x0") = (long)first;
-    register long two __asm__("x1") = (long)second;
-    register long three __asm__("x2") = third;
+    register long one __asm__("x0") = arguments[0];
+    register long two __asm__("x1") = arguments[1];
+    register long three __asm__("x2") = arguments[2];
+    register long four __asm__("x3") = arguments[3];
+    register long five __asm__("x4") = arguments[4];
+    register long six __asm__("x5") = arguments[5];
 
-    __asm__ volatile("svc 0" : "+r"(one) : "r"(call), "r"(two), "r"(three) : "memory");
+    __asm__ volatile("svc 0" : "+r"(one) : "r"(call), "r"(two), "r"(three), "r"(four), "r"(five), "r"(six) : "memory");
     return one;
 }
 #else
@@ -166,9 +174,10 @@ audit_is_of_tool(const char *name)
 
 /* The relocations of an object that is not relocated yet. */
 struct audit_relocations {
-    const Elf64_Rela *first;
+    Elf64_Dyn *place; /* the entry that says where they are */
+    Elf64_Rela *first;
     size_t bytes;
-    uintptr_t segment; /* the page with which their segment begins */
+    const void *calls; /* the relocations of the PLT; NULL: none */
     bool is_linked;    /* with the driver, by a DT_NEEDED of its own */
 };
 
@@ -176,47 +185,41 @@ static void
 audit_read_relocations(const struct link_map *map, const char *names, struct audit_relocations *out)
 {
     *out = (struct audit_relocations){ 0 };
-    for (const Elf64_Dyn *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_RELA)
-            out->first = tidei_elf_pointer(map->l_addr, entry->d_un.d_ptr);
-        else if (entry->d_tag == DT_RELASZ)
+    for (Elf64_Dyn *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        const void *pointer = tidei_elf_pointer(map->l_addr, entry->d_un.d_ptr);
+
+        if (entry->d_tag == DT_RELA) {
+            out->place = entry;
+            out->first = (Elf64_Rela *)pointer;
+        } else if (entry->d_tag == DT_RELASZ) {
             out->bytes = entry->d_un.d_val;
-        else if (entry->d_tag == DT_NEEDED && audit_begins(names + entry->d_un.d_val, TIDEI_RUN_LIBCUDA))
+        } else if (entry->d_tag == DT_JMPREL) {
+            out->calls = pointer;
+        } else if (entry->d_tag == DT_NEEDED && audit_begins(names + entry->d_un.d_val, TIDEI_RUN_LIBCUDA)) {
             out->is_linked = true;
+        }
     }
 }
 
 /*
- * Whether the relocations lie in a segment that is read and nothing else, whose rights can be taken and given. The
- * header of an object that was loaded at some address is at that address.
+ * Have the linker read the relocations from a copy, which stays for ever. They themselves lie in memory that is only
+ * read, on aarch64 and with older linkers together with the code: there no system need let them be written. The linker
+ * has the address from the dynamic section, which it writes itself.
  */
 static bool
-audit_find_segment(const struct link_map *map, struct audit_relocations *all)
+audit_copy(const struct link_map *map, struct audit_relocations *all)
 {
-    const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
-    uintptr_t place = (uintptr_t)all->first - map->l_addr;
+    const long map_arguments[6] = { 0, (long)all->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0 };
+    bool is_absolute = (uintptr_t)all->first == all->place->d_un.d_ptr;
+    long copy = audit_call(SYS_mmap, map_arguments);
 
-    if (map->l_addr == 0 || header->e_ident[EI_MAG0] != ELFMAG0 || header->e_ident[EI_MAG1] != ELFMAG1)
+    if (copy < 0 && copy > -4096)
         return false;
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        const Elf64_Phdr *segment = (const Elf64_Phdr *)(map->l_addr + header->e_phoff + i * sizeof(*segment));
-
-        if (segment->p_type == PT_LOAD && place >= segment->p_vaddr &&
-            place + all->bytes <= segment->p_vaddr + segment->p_filesz) {
-            all->segment = map->l_addr + (segment->p_vaddr & -segment->p_align);
-            return segment->p_flags == PF_R;
-        }
-    }
-    return false;
-}
-
-/* Let the segment of the relocations be written, or no longer. It begins with a page: `l_addr` and all segments do. */
-static bool
-audit_open_segment(const struct audit_relocations *all, bool open)
-{
-    uintptr_t end = (uintptr_t)all->first + all->bytes;
-
-    return audit_call(SYS_mprotect, all->segment, end - all->segment, PROT_READ | (open ? PROT_WRITE : 0)) == 0;
+    for (size_t i = 0; i < all->bytes / sizeof(*all->first); i++)
+        ((Elf64_Rela *)copy)[i] = all->first[i];
+    all->first = (Elf64_Rela *)copy;
+    all->place->d_un.d_ptr = is_absolute ? (uintptr_t)copy : (uintptr_t)copy - map->l_addr;
+    return true;
 }
 
 /* Change the relocations of data by which an object would get the driver's functions. */
@@ -225,31 +228,31 @@ audit_relocate(const struct link_map *map)
 {
     struct tidei_elf_symbols symbols;
     struct audit_relocations all;
-    bool is_open = false;
+    bool is_copy = false;
 
     tidei_elf_open(&symbols, map->l_addr, map->l_ld);
     if (symbols.symbols == NULL || symbols.names == NULL)
         return;
     audit_read_relocations(map, symbols.names, &all);
-    if (!all.is_linked || all.first == NULL || !audit_find_segment(map, &all))
+    /* Where those of the PLT were a part of them, the linker would no longer know that they are. */
+    if (!all.is_linked || all.first == NULL ||
+        (uintptr_t)all.calls - (uintptr_t)all.first < (all.calls != NULL ? all.bytes : 0))
         return;
     for (size_t i = 0; i < all.bytes / sizeof(*all.first); i++) {
-        Elf64_Rela *relocation = (Elf64_Rela *)&all.first[i];
-        const Elf64_Sym *symbol = &symbols.symbols[ELF64_R_SYM(relocation->r_info)];
+        const Elf64_Sym *symbol = &symbols.symbols[ELF64_R_SYM(all.first[i].r_info)];
         void *stub = NULL;
 
-        if (AUDIT_DATA(ELF64_R_TYPE(relocation->r_info)) && symbol->st_shndx == SHN_UNDEF && relocation->r_addend == 0)
+        if (AUDIT_DATA(ELF64_R_TYPE(all.first[i].r_info)) && symbol->st_shndx == SHN_UNDEF &&
+            all.first[i].r_addend == 0)
             stub = audit_stub(symbols.names + symbol->st_name);
         if (stub == NULL || audit_is_of_tool(symbols.names + symbol->st_name))
             continue;
-        is_open = is_open || audit_open_segment(&all, true);
-        if (!is_open)
+        is_copy = is_copy || audit_copy(map, &all);
+        if (!is_copy)
             return;
-        relocation->r_addend = (Elf64_Sxword)((uintptr_t)stub - map->l_addr);
-        relocation->r_info = ELF64_R_INFO(0, AUDIT_RELATIVE);
+        all.first[i].r_addend = (Elf64_Sxword)((uintptr_t)stub - map->l_addr);
+        all.first[i].r_info = ELF64_R_INFO(0, AUDIT_RELATIVE);
     }
-    if (is_open)
-        audit_open_segment(&all, false);
 }
 
 /* The process has the driver, and LD_AUDIT without LD_PRELOAD: somebody has taken that out of the environment. */
@@ -259,9 +262,11 @@ audit_say_alone(void)
     static const char line[] =
         "tidemark: nothing is recorded of this process: LD_PRELOAD has lost " TIDEI_RUN_PRELOAD "\n";
 
+    const long arguments[6] = { 2, (long)line, sizeof(line) - 1 };
+
     /* Where it fails there is nobody to tell. */
     if (!audit_has_stubs)
-        audit_call(SYS_write, 2, (size_t)line, sizeof(line) - 1);
+        audit_call(SYS_write, arguments);
 }
 
 /*

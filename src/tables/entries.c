@@ -84,6 +84,21 @@ tidei_entries_take(struct tidei_entries *table, uint64_t key, void *entry)
 }
 
 bool
+tidei_entries_change(struct tidei_entries *table, uint64_t key, void (*change)(void *entry, void *context),
+                     void *context)
+{
+    struct tidei_entries_shard *shard = entries_shard(table, key);
+    uint32_t *index;
+
+    tidei_lock_acquire(&shard->lock);
+    index = tidei_map_find(&shard->map, key, 0);
+    if (index != NULL)
+        change(entries_at(table, shard, *index), context);
+    tidei_lock_release(&shard->lock);
+    return index != NULL;
+}
+
+bool
 tidei_entries_get(struct tidei_entries *table, uint64_t key, void *entry)
 {
     struct tidei_entries_shard *shard = entries_shard(table, key);

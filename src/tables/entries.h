@@ -42,6 +42,10 @@ bool tidei_entries_take(struct tidei_entries *table, uint64_t key, void *entry);
 /* Copy the entry of a key; false if it is not there. */
 bool tidei_entries_get(struct tidei_entries *table, uint64_t key, void *entry);
 
+/* Call `change` for the entry of a key, with a lock held: it calls nothing. False if the key is not there. */
+bool tidei_entries_change(struct tidei_entries *table, uint64_t key, void (*change)(void *entry, void *context),
+                          void *context);
+
 /*
  * Take out an entry that `wanted` chooses, from the `*place`-th map on, and copy it and its key; false at the end.
  * Begin with *place 0. `wanted` is called with a lock held, and calls nothing.

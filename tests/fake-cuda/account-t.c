@@ -3,10 +3,15 @@
  */
 #include "tests/fake-cuda/account.h"
 
+#include <malloc.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/process/functions.h"
+#include "tests/sanitized.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
 
@@ -158,6 +163,61 @@ test_pools(void *unused)
     CHECK(account_reserved("pool", 0) > 0);
     CHECK(account.w_cuMemPoolDestroy(own) == CUDA_SUCCESS && counts_pools(first, NULL));
     CHECK(account_reserved("pool", 0) == 0);
+    return account_failures;
+}
+
+/* What another thread sees in the middle of a free: the driver has done it, and the account not yet. */
+static CUresult(CUDAAPI *moment_real)(CUdeviceptr, CUstream);
+static uint64_t moment_counted;
+
+static void *
+moment_look(void *unused)
+{
+    (void)unused;
+    moment_counted = account_reserved("async", 0) + account_reserved("pool", 0);
+    return NULL;
+}
+
+static CUresult CUDAAPI
+moment_free(CUdeviceptr pointer, CUstream stream)
+{
+    CUresult result = moment_real(pointer, stream);
+    pthread_t thread;
+
+    CHECK(account.context_synchronize() == CUDA_SUCCESS);
+    pthread_create(&thread, NULL, moment_look, NULL);
+    pthread_join(thread, NULL);
+    return result;
+}
+
+static int
+test_pool_moment(void *unused)
+{
+    CUmemPoolProps properties = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+    CUmemoryPool own = NULL, first = NULL;
+    cuuint64_t all = UINT64_MAX;
+    CUdeviceptr a = 0, b = 0;
+
+    (void)unused;
+    if (!start("moment", NULL, NULL))
+        return 1;
+    moment_real = tidei_process_functions.real_cuMemFreeAsync;
+    CHECK(account.default_pool(&first, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemPoolCreate(&own, &properties) == CUDA_SUCCESS);
+    CHECK(account.set_pool_attribute(own, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all) == CUDA_SUCCESS);
+    CHECK(account.set_pool_attribute(first, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&a, 40 * MIB, NULL) == CUDA_SUCCESS);
+    tidei_process_functions.real_cuMemFreeAsync = moment_free;
+    CHECK(account.w_cuMemFreeAsync(a, NULL) == CUDA_SUCCESS && moment_counted == pool_reserved(first));
+    tidei_process_functions.real_cuMemFreeAsync = moment_real;
+    CHECK(account.w_cuMemAllocAsync(&a, 40 * MIB, NULL) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocFromPoolAsync(&b, 70 * MIB, own, NULL) == CUDA_SUCCESS);
+    tidei_process_functions.real_cuMemFreeAsync = moment_free;
+    CHECK(account.w_cuMemFreeAsync(b, NULL) == CUDA_SUCCESS);
+    CHECK(moment_counted == pool_reserved(first) + pool_reserved(own));
+    tidei_process_functions.real_cuMemFreeAsync = moment_real;
+    CHECK(counts_pools(first, own));
     return account_failures;
 }
 
@@ -541,6 +601,239 @@ test_redirected_contexts(void *unused)
     return account_failures;
 }
 
+static size_t
+heap_bytes(void)
+{
+    return mallinfo2().uordblks;
+}
+
+/* A program makes a context for each piece of its work, while its first one has memory. */
+static int
+test_redirected_many(void *unused)
+{
+    CUdeviceptr a = 0, b = 0;
+    CUcontext primary, other, owner = NULL;
+    size_t before = 0;
+
+    (void)unused;
+    if (!start("many", "log | pool | cuda", "64MiB"))
+        return 1;
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS);
+    for (int i = 0; i < 60; i++) {
+        if (i == 10)
+            before = heap_bytes();
+        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS && b != a);
+        CHECK(account.w_cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, b) == CUDA_SUCCESS);
+        CHECK(owner == other);
+        CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemFree_v2(b) == CUDA_ERROR_INVALID_VALUE);
+        CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, a) == CUDA_SUCCESS); /* the first one's memory is there */
+    }
+    diag("%zu B of host memory for each context that has ended", (heap_bytes() - before) / 50);
+    CHECK(SANITIZED_ADDRESS || heap_bytes() - before < (size_t)50 * 32768);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    account_flush();
+    return account_failures;
+}
+
+static atomic_bool many_stop;
+
+static void *
+many_allocate(void *context)
+{
+    CUdeviceptr a = 0;
+
+    if (account.context_set(context) != CUDA_SUCCESS)
+        return "no context";
+    while (!atomic_load(&many_stop)) {
+        size_t free_bytes, total_bytes;
+
+        if (account.w_cuMemAlloc_v2(&a, 100000) != CUDA_SUCCESS ||
+            account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS ||
+            account.w_cuMemFree_v2(a) != CUDA_SUCCESS)
+            return "a call has failed";
+    }
+    return NULL;
+}
+
+/* The same beside threads that use the first context, whose stack no end of another touches. */
+static int
+test_redirected_threads(void *unused)
+{
+    CUcontext primary, other;
+    size_t none = 0;
+    CUdeviceptr b = 0;
+    pthread_t threads[3];
+    void *failure;
+
+    (void)unused;
+    if (!start("many-threads", "log | pool | cuda", "64MiB"))
+        return 1;
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, many_allocate, primary);
+    for (int i = 0; i < 40; i++) {
+        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
+        CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS);
+    }
+    atomic_store(&many_stop, true);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &failure);
+        if (!CHECK(failure == NULL))
+            diag("%s", (const char *)failure);
+    }
+    CHECK(account.context_set(primary) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&none, NULL) == CUDA_SUCCESS && none == 64 * MIB);
+    return account_failures;
+}
+
+static bool
+green_make(CUgreenCtx *green, CUcontext *context)
+{
+    CUdevResourceDesc descriptor = NULL;
+    CUdevResource resource;
+
+    return CHECK(account.device_resource(0, &resource, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS) &&
+           CHECK(account.resource_descriptor(&descriptor, &resource, 1) == CUDA_SUCCESS) &&
+           CHECK(account.green_create(green, descriptor, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS) &&
+           CHECK(account.green_context(context, *green) == CUDA_SUCCESS);
+}
+
+/* What is allocated while a green context is current is the primary context's, and ends with that alone. */
+static int
+green_memory(const char *name, const char *stack)
+{
+    CUcontext primary, context = NULL;
+    CUgreenCtx green = NULL;
+    CUdeviceptr a = 0, b = 0, c = 0;
+    size_t free_bytes = 0;
+    CUstream stream;
+
+    setenv("FAKE_CUDA_DEVICES", "2", 1);
+    if (!start(name, stack, "64MiB") || !green_make(&green, &context))
+        return 1;
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(context) == CUDA_SUCCESS);
+    CHECK(account.green_stream(&stream, green, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, 3 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&b, MIB, stream) == CUDA_SUCCESS && account_used("async", 0) == MIB);
+    CHECK(account.w_cuMemFreeAsync(b, stream) == CUDA_SUCCESS && account.stream_synchronize(stream) == CUDA_SUCCESS);
+    CHECK(account.w_cuGreenCtxDestroy(green) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 61 * MIB);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    CHECK(green_make(&green, &context) && account.context_set(context) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, 5 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 64 * MIB);
+    CHECK(account.w_cuMemAlloc_v2(&c, 60 * MIB) == CUDA_SUCCESS && account.w_cuMemFree_v2(c) == CUDA_SUCCESS);
+    return account_failures;
+}
+
+static int
+test_green(void *unused)
+{
+    (void)unused;
+    return green_memory("green", NULL);
+}
+
+static int
+test_redirected_green(void *unused)
+{
+    (void)unused;
+    return green_memory("green-redirected", "log | pool | cuda");
+}
+
+/* A green context is the last that holds the primary context. */
+static int
+test_green_last(void *unused)
+{
+    CUcontext context = NULL;
+    CUgreenCtx green = NULL;
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    if (!start("green-last", NULL, "64MiB") || !green_make(&green, &context))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, 3 * MIB) == CUDA_SUCCESS && account.context_set(context) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, 5 * MIB) == CUDA_SUCCESS && account_used("plain", 0) == 8 * MIB);
+    CHECK(account.w_cuDevicePrimaryCtxRelease_v2(0) == CUDA_SUCCESS && account_used("plain", 0) == 8 * MIB);
+    CHECK(account.w_cuGreenCtxDestroy(green) == CUDA_SUCCESS && account_used("plain", 0) == 0);
+    CHECK(account.w_cuGreenCtxDestroy(green) == CUDA_ERROR_INVALID_CONTEXT);
+    return account_failures;
+}
+
+/* A context that is attached to ends with the last detachment. */
+static int
+detaches(const char *name, const char *stack)
+{
+    CUcontext primary, other, again = NULL;
+    CUdeviceptr a = 0, b = 0;
+    size_t free_bytes = 0;
+
+    if (!start(name, stack, "64MiB"))
+        return 1;
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
+        CHECK(account.context_attach(&again, 0) == CUDA_SUCCESS && again == other);
+        CHECK(account.w_cuMemAlloc_v2(&b, 60 * MIB) == CUDA_SUCCESS);
+        CHECK(account.w_cuCtxDetach(other) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 3 * MIB);
+        CHECK(account.w_cuCtxDetach(other) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 63 * MIB);
+        CHECK(account.w_cuMemFree_v2(b) == CUDA_ERROR_INVALID_VALUE);
+        CHECK(account.w_cuCtxDetach(primary) != CUDA_SUCCESS);
+    }
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    return account_failures;
+}
+
+static int
+test_detached(void *unused)
+{
+    (void)unused;
+    return detaches("detached", NULL);
+}
+
+static int
+test_redirected_detached(void *unused)
+{
+    (void)unused;
+    return detaches("detached-redirected", "log | pool | cuda");
+}
+
+/* What the limit of the options refuses is in the trace, of memory that is redirected and of that which is not. */
+static int
+refused(const char *name, const char *stack)
+{
+    CUdeviceptr a = 0;
+
+    if (!start(name, stack, "16MiB"))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, 32 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(account.w_cuMemAllocAsync(&a, 15 * MIB, NULL) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAllocAsync(&a, 33 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
+    account_flush();
+    return account_failures;
+}
+
+static int
+test_redirected_refusals(void *unused)
+{
+    (void)unused;
+    return refused("refusals", "limit(1GiB) | log | pool | cuda");
+}
+
+static int
+test_refusals_below(void *unused)
+{
+    (void)unused;
+    return refused("refusals-below", "pool | log | cuda");
+}
+
 /* The stack of one device keeps its memory where a context of another device ends, and that one's keeps nothing. */
 static int
 test_redirected_devices(void *unused)
@@ -710,8 +1003,8 @@ test_imported(void *unused)
     CHECK(again == a && account_used("imported", 0) == 8 * MIB); /* once, however often it is opened */
     CHECK(account.w_cuMemAlloc_v2(&b, 9 * MIB) == CUDA_SUCCESS); /* no limit counts it */
     CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
-    CHECK(account.w_cuIpcCloseMemHandle(a) == CUDA_SUCCESS && account.w_cuIpcCloseMemHandle(a) == CUDA_SUCCESS);
-    CHECK(account_used("imported", 0) == 0);
+    CHECK(account.w_cuIpcCloseMemHandle(a) == CUDA_SUCCESS && account_used("imported", 0) == 8 * MIB);
+    CHECK(account.w_cuIpcCloseMemHandle(a) == CUDA_SUCCESS && account_used("imported", 0) == 0);
     CHECK(account.w_cuIpcCloseMemHandle(a) == CUDA_ERROR_INVALID_VALUE);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -924,6 +1217,50 @@ test_forked(void *unused)
     return account_failures;
 }
 
+static atomic_bool calls_stop;
+
+static void *
+calls_run(void *context)
+{
+    CUdeviceptr a = 0;
+
+    account.context_set(context);
+    while (!atomic_load(&calls_stop)) {
+        if (account.real_alloc(&a, MIB) == CUDA_SUCCESS)
+            account.real_free(a);
+    }
+    return NULL;
+}
+
+/* The fake driver: threads are within calls at the time of a fork; the child's calls fail as those of the real one. */
+static int
+test_forked_calls(void *unused)
+{
+    CUdeviceptr a = 0;
+    pthread_t threads[3];
+    CUcontext context;
+    int status;
+
+    (void)unused;
+    CHECK(account.init(0) == CUDA_SUCCESS && account.primary_retain(&context, 0) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, calls_run, context);
+    for (int i = 0; i < 60 && account_failures == 0; i++) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            alarm(30);
+            _exit(account.init(0) != CUDA_ERROR_NOT_INITIALIZED ||
+                  account.real_alloc(&a, MIB) != CUDA_ERROR_NOT_INITIALIZED);
+        }
+        CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    atomic_store(&calls_stop, true);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    return account_failures;
+}
+
 int
 main(void)
 {
@@ -931,7 +1268,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(39);
+    plan(52);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(passes(test_plain), "plain memory is counted, and the driver's codes come through");
     tide_trace_recover(trace_of("plain"), NULL);
@@ -951,6 +1288,7 @@ main(void)
     ok(passes(test_pools), "what pools have reserved counts once, whichever function allocates from which pool");
     ok(passes(test_current_pool),
        "what the current pool of a device has reserved counts, where that is the program's own");
+    ok(passes(test_pool_moment), "a block that the driver has freed, and the account not yet, counts once");
     ok(passes(test_capture), "what is allocated in a capture is the graph's, and passes");
     ok(passes(test_pinned), "page-locked memory is counted apart, and no limit of a device holds for it");
     tide_trace_recover(trace_of("pinned"), NULL);
@@ -982,6 +1320,23 @@ main(void)
        "of several logs of the stack the others have one");
     ok(passes(test_freed_twice), "a redirected block that is freed twice is an error, and its pool keeps its memory");
     ok(passes(test_redirected_contexts), "a context that ends with redirected memory leaves nothing of it in the pool");
+    ok(passes(test_redirected_many), "each context has a stack of its own, of which nothing is left after its end");
+    ok(passes(test_redirected_threads), "a context ends beside threads that allocate in another one");
+    ok(passes(test_green), "memory of a green context is the primary context's, and ends with that");
+    ok(passes(test_redirected_green), "redirected memory of a green context is the primary context's, too");
+    ok(passes(test_green_last), "memory ends where a green context was the last to hold the primary one");
+    ok(passes(test_detached), "a context that is detached from for the last time takes its blocks along");
+    ok(passes(test_redirected_detached), "a context that is detached from takes its redirected blocks along");
+    ok(passes(test_redirected_refusals), "a limit of the options refuses redirected and other memory");
+    tide_trace_recover(trace_of("refusals"), NULL);
+    ok(sql_number(trace_of("refusals"), "SELECT count(*) FROM refusal JOIN allocation USING (allocation_id) WHERE text "
+                                        "LIKE 'limit:%%' AND size IN (33554432, 34603008)") == 2,
+       "the log of a stack with a base has the refusals of the options' limit, of each kind of memory");
+    ok(passes(test_refusals_below), "a limit of the options stands above a pool that has the log below it");
+    tide_trace_recover(trace_of("refusals-below"), NULL);
+    ok(sql_number(trace_of("refusals-below"), "SELECT count(*) FROM refusal JOIN allocation USING (allocation_id) "
+                                              "WHERE text LIKE 'limit:%%' AND size = 34603008") == 1,
+       "a log below a pool has the refusals of the memory that the pool has no part in");
     ok(passes(test_redirected_devices), "a context that ends takes nothing of another device's stack");
     ok(passes(test_redirected_limits), "a limit of the options and one of a stack with a base hold for all kinds");
     ok(passes(test_primary_stays), "a primary context that the driver does not destroy keeps its redirected memory");
@@ -989,12 +1344,13 @@ main(void)
     ok(passes(test_pinned_base), "a stack on pinned memory keeps nothing of a context that has ended");
     ok(passes(test_no_stack),
        "where no stack can be made, only limited memory is refused, of the devices that it is of");
-    ok(passes(test_imported), "memory of another process is marked once, and counts in no limit");
+    ok(passes(test_imported), "memory of another process counts once until its last close, and in no limit");
     ok(passes(test_imported_pool), "a block of another process's pool is marked, and its pool is not counted");
     ok(passes(test_graph), "what graphs have reserved is polled, of nodes that were added by hand, too");
     ok(passes(test_devices), "each device has its own account, limit and pools, whichever context is current");
     ok(passes(test_budget), "a budget holds for several processes, and gets back what a killed one had");
     ok(passes(test_wrong), "wrong options are errors that name what is wrong");
+    ok(passes(test_forked_calls), "a child of fork() waits for no thread that was within the fake driver");
     ok(passes(test_forked), "a child of fork() gets the driver's own answers");
     return done();
 }

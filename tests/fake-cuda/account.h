@@ -21,6 +21,12 @@ struct account {
     CUresult(CUDAAPI *init)(unsigned flags);
     CUresult(CUDAAPI *context_create)(CUcontext *context, unsigned flags, CUdevice device);
     CUresult(CUDAAPI *context_set)(CUcontext context);
+    CUresult(CUDAAPI *context_attach)(CUcontext *context, unsigned flags);
+    CUresult(CUDAAPI *device_resource)(CUdevice device, CUdevResource *resource, CUdevResourceType type);
+    CUresult(CUDAAPI *resource_descriptor)(CUdevResourceDesc *descriptor, CUdevResource *resources, unsigned count);
+    CUresult(CUDAAPI *green_create)(CUgreenCtx *green, CUdevResourceDesc descriptor, CUdevice device, unsigned flags);
+    CUresult(CUDAAPI *green_context)(CUcontext *context, CUgreenCtx green);
+    CUresult(CUDAAPI *green_stream)(CUstream *stream, CUgreenCtx green, unsigned flags, int priority);
     CUresult(CUDAAPI *primary_retain)(CUcontext *context, CUdevice device);
     CUresult(CUDAAPI *stream_create)(CUstream *stream, unsigned flags);
     CUresult(CUDAAPI *stream_begin_capture)(CUstream stream, CUstreamCaptureMode mode);

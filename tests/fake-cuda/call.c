@@ -110,7 +110,7 @@ fake_call_begin(struct fake_call *call, struct fake_function *function, enum fak
         return CUDA_ERROR_NOT_PERMITTED;
     if (need != FAKE_NEEDS_NOTHING && fake.gone)
         return CUDA_ERROR_DEINITIALIZED;
-    if (need != FAKE_NEEDS_NOTHING && !fake.initialized)
+    if (need != FAKE_NEEDS_NOTHING && (!fake.initialized || fake.forked))
         return CUDA_ERROR_NOT_INITIALIZED;
     return call_failure(function);
 }

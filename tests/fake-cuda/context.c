@@ -54,8 +54,8 @@ fake_context_pop(void)
         context_depth--;
 }
 
-static CUcontext
-context_top(void)
+CUcontext
+fake_context_top(void)
 {
     return context_depth > 0 ? context_stack[context_depth - 1] : NULL;
 }
@@ -63,9 +63,14 @@ context_top(void)
 CUresult
 fake_context_current(CUcontext *out)
 {
-    *out = context_top();
+    *out = fake_context_top();
     if (*out == NULL)
         return CUDA_ERROR_INVALID_CONTEXT;
+    if (!(*out)->alive)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    /* As the manual has it, a green context is the primary one with less of the device. */
+    if ((*out)->home != NULL)
+        *out = (*out)->home;
     return (*out)->alive ? (*out)->error : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
@@ -192,6 +197,7 @@ context_create(CUcontext *out, unsigned int flags, CUdevice device)
     if (!fake_device_is(device))
         return CUDA_ERROR_INVALID_DEVICE;
     *out = context_new(device, flags, false);
+    (*out)->users = 1;
     fake_context_push(*out);
     return CUDA_SUCCESS;
 }
@@ -224,15 +230,66 @@ do_cuCtxDestroy(CUcontext context)
         return CUDA_ERROR_INVALID_VALUE;
     if (!context->alive)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (context->primary)
+    if (context->primary || context->home != NULL)
         return CUDA_ERROR_INVALID_CONTEXT;
     context_end(context);
-    if (context_top() == context)
+    if (fake_context_top() == context)
         fake_context_pop();
     return CUDA_SUCCESS;
 }
 
 FAKE_API(4000, cuCtxDestroy, (CUcontext context), (context))
+
+/* The next two as the manual has them, which advises against them. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static CUresult
+do_cuCtxAttach(CUcontext *out, unsigned int flags)
+{
+    CUcontext context = fake_context_top();
+
+    if (out == NULL || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (context == NULL || !context->alive || context->users == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    context->users++;
+    *out = context;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API(2000, cuCtxAttach, (CUcontext * out, unsigned int flags), (out, flags))
+
+static CUresult
+do_cuCtxDetach(CUcontext context)
+{
+    if (context == NULL || context != fake_context_top() || !context->alive || context->users == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return --context->users == 0 ? do_cuCtxDestroy(context) : CUDA_SUCCESS;
+}
+
+FAKE_API(2000, cuCtxDetach, (CUcontext context), (context))
+
+#pragma GCC diagnostic pop
+
+CUresult
+fake_context_green(CUdevice device, CUcontext *out)
+{
+    CUcontext primary;
+    CUresult result = do_cuDevicePrimaryCtxRetain(&primary, device);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    *out = context_new(device, 0, false);
+    (*out)->home = primary;
+    return CUDA_SUCCESS;
+}
+
+void
+fake_context_green_end(CUcontext context)
+{
+    context_end(context);
+    (void)do_cuDevicePrimaryCtxRelease(context->device);
+}
 
 static CUresult
 do_cuCtxPushCurrent(CUcontext context)
@@ -252,7 +309,7 @@ FAKE_API(4000, cuCtxPushCurrent, (CUcontext context), (context))
 static CUresult
 do_cuCtxPopCurrent(CUcontext *out)
 {
-    CUcontext top = context_top();
+    CUcontext top = fake_context_top();
 
     if (top == NULL)
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -284,7 +341,7 @@ do_cuCtxGetCurrent(CUcontext *out)
 {
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = context_top();
+    *out = fake_context_top();
     return CUDA_SUCCESS;
 }
 

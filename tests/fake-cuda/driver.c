@@ -37,6 +37,26 @@ driver_gone(void)
     pthread_mutex_unlock(&fake_lock);
 }
 
+/*
+ * A child of fork() has none of the driver's threads, and each of its calls fails, as with the real driver, once the
+ * parent has called cuInit. Another thread may hold the lock at the time of the fork; the child has nobody who would
+ * release it. Nothing is locked before the fork: a handler that waits for this lock could wait for a thread which waits
+ * for a lock of the library's that another handler holds.
+ */
+static void
+driver_forked(void)
+{
+    pthread_mutex_init(&fake_lock, NULL);
+    pthread_cond_init(&fake_progress, NULL);
+    fake.forked = fake.initialized;
+}
+
+__attribute__((constructor)) static void
+driver_watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, driver_forked);
+}
+
 static void
 driver_call_injection(void *path)
 {
@@ -68,6 +88,8 @@ do_cuInit(unsigned int flags)
 {
     if (fake.gone)
         return CUDA_ERROR_DEINITIALIZED;
+    if (fake.forked)
+        return CUDA_ERROR_NOT_INITIALIZED;
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (fake.initialized)

@@ -133,7 +133,9 @@ struct CUctx_st {
     int device;
     unsigned int flags;
     unsigned int references; /* of a primary context */
+    unsigned int users;      /* of one that is no primary context: cuCtxAttach */
     bool primary, alive;
+    CUcontext home;   /* of a green context: the primary one, whose resources it uses; else NULL */
     uint32_t id;      /* as CUPTI counts contexts */
     CUstream legacy;  /* stream 0 */
     CUresult error;   /* of a kernel; it stays */
@@ -159,6 +161,7 @@ struct CUstream_st {
     int priority;
     uint64_t id;
     bool alive, started, legacy;
+    CUgreenCtx green; /* NULL: none */
     struct fake_operation *first, **last;
     uint64_t submitted, done;
     struct fake_clock known;
@@ -190,6 +193,7 @@ struct fake_device {
 /* The state of the whole driver. */
 extern struct fake_state {
     bool initialized, gone;
+    bool forked; /* this is a child of fork() of a process that had called cuInit */
     int device_count;
     int version;
     struct fake_device devices[FAKE_MOST_DEVICES];
@@ -206,12 +210,21 @@ CUresult fake_context_current(CUcontext *out);
 void fake_context_push(CUcontext context);
 void fake_context_pop(void);
 bool fake_context_is(CUcontext context);
+/* The context on top of the thread's stack; that of a green context where that is current. NULL: none. */
+CUcontext fake_context_top(void);
+/* A handle for the use of the primary context through a green one, which holds a reference to it; and its end. */
+CUresult fake_context_green(CUdevice device, CUcontext *out);
+void fake_context_green_end(CUcontext context);
 unsigned fake_context_depth(void);
 
 /* The stream of a handle; 0, 1 and 2 are in the current context. */
 CUresult fake_stream_find(CUstream handle, CUstream *out);
 CUstream fake_stream_new(CUcontext context, unsigned int flags, int priority);
 void fake_streams_end(CUcontext context);
+
+/* The context of a green one; and the green one whose context it is, NULL where it is of none. */
+CUcontext fake_green_context(CUgreenCtx green);
+CUgreenCtx fake_green_of(CUcontext context);
 
 /* Submit `work` with a copy of the argument to the stream; in a capture it runs when the graph is launched. */
 CUresult fake_submit(CUstream stream, CUgraphNodeType type, fake_work work, const void *argument, size_t bytes);

@@ -19,6 +19,7 @@ tests_fake_cuda_libcuda_la_SOURCES = \
 	tests/fake-cuda/graph-node.c \
 	tests/fake-cuda/graph.c \
 	tests/fake-cuda/graph.h \
+	tests/fake-cuda/green.c \
 	tests/fake-cuda/ipc.c \
 	tests/fake-cuda/kernel.c \
 	tests/fake-cuda/managed.c \
@@ -72,6 +73,14 @@ tests_fake_cuda_account_random_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_account_random_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/account-random-t
 THREADED_TESTS += tests/fake-cuda/account-random-t
+
+check_PROGRAMS += tests/fake-cuda/account-redirected-t
+tests_fake_cuda_account_redirected_t_SOURCES = tests/fake-cuda/account-random-t.c $(account_test)
+tests_fake_cuda_account_redirected_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS -DACCOUNT_REDIRECTED
+tests_fake_cuda_account_redirected_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_account_redirected_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/account-redirected-t
+THREADED_TESTS += tests/fake-cuda/account-redirected-t
 
 check_PROGRAMS += tests/fake-cuda/faults-t
 tests_fake_cuda_faults_t_SOURCES = tests/fake-cuda/faults-t.c

@@ -156,6 +156,12 @@ stream_gone(CUstream stream)
     abort();
 }
 
+static bool
+stream_is_default(CUstream handle)
+{
+    return handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+}
+
 CUresult
 fake_stream_find(CUstream handle, CUstream *out)
 {
@@ -163,7 +169,7 @@ fake_stream_find(CUstream handle, CUstream *out)
     CUresult result;
 
     *out = NULL;
-    if (handle != NULL && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
+    if (!stream_is_default(handle)) {
         *out = handle;
         if (!handle->alive)
             return stream_gone(handle);
@@ -394,12 +400,36 @@ do_cuStreamGetCtx(CUstream handle, CUcontext *context)
     CUstream stream;
     CUresult result = fake_stream_find(handle, &stream);
 
-    if (result == CUDA_SUCCESS)
-        *context = stream->context;
-    return result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (stream_is_default(handle))
+        *context = fake_context_top();
+    else
+        *context = stream->green != NULL ? fake_green_context(stream->green) : stream->context;
+    return CUDA_SUCCESS;
 }
 
 FAKE_API_STREAM(9020, cuStreamGetCtx, (CUstream handle, CUcontext *context), (handle, context))
+
+/* The handles of default streams stand for the current context, which may be a green one. */
+static CUresult
+do_cuStreamGetCtx_v2(CUstream handle, CUcontext *context, CUgreenCtx *green)
+{
+    CUgreenCtx current = fake_green_of(fake_context_top());
+    CUstream stream;
+    CUresult result = fake_stream_find(handle, &stream);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (handle == CU_STREAM_PER_THREAD && current != NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    *context = stream->context;
+    *green = stream_is_default(handle) ? current : stream->green;
+    return CUDA_SUCCESS;
+}
+
+FAKE_API_STREAM(12050, cuStreamGetCtx_v2, (CUstream handle, CUcontext *context, CUgreenCtx *green),
+                (handle, context, green))
 
 /*
  * A clock of everything that the stream was given; for the legacy stream also of the blocking streams' work. The caller

@@ -64,5 +64,20 @@ tests_run_linked_no_plt_SOURCES = tests/run/linked.c
 tests_run_linked_no_plt_CFLAGS = $(AM_CFLAGS) -fno-plt
 tests_run_linked_no_plt_LDFLAGS = -no-install
 tests_run_linked_no_plt_LDADD = $(run_test_driver) tests/run/libtools.la -ldl
+
+# Its relocations are in one segment with its code, as on aarch64 and with older linkers.
+check_PROGRAMS += tests/run/linked-together
+tests_run_linked_together_SOURCES = tests/run/linked.c
+tests_run_linked_together_CFLAGS = $(AM_CFLAGS) -fno-plt
+tests_run_linked_together_LDFLAGS = -no-install -Wl,-z,noseparate-code
+tests_run_linked_together_LDADD = $(run_test_driver) tests/run/libtools.la -ldl
+
+# No PIE: loaded where it was linked to be.
+check_PROGRAMS += tests/run/linked-fixed
+tests_run_linked_fixed_SOURCES = tests/run/linked.c
+tests_run_linked_fixed_CPPFLAGS = $(AM_CPPFLAGS) -DLINKED_WITHOUT_DATA
+tests_run_linked_fixed_CFLAGS = $(AM_CFLAGS) -fno-plt -fno-pie
+tests_run_linked_fixed_LDFLAGS = -no-install -no-pie
+tests_run_linked_fixed_LDADD = $(run_test_driver) tests/run/libtools.la -ldl
 endif
 endif
