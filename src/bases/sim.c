@@ -215,6 +215,13 @@ sim_allocate_units(struct sim *sim, size_t bytes, size_t alignment, void **out)
     return TIDE_OK;
 }
 
+/* The largest alignment that the base has of which this is the model. */
+static uint64_t
+sim_most_alignment(const struct sim *sim)
+{
+    return sim_has_units(sim) ? SIM_ALIGNMENT : sim_has_pages(sim) ? sim->unit_bytes : UINT64_MAX;
+}
+
 static enum tide_status
 sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -226,6 +233,9 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
 
     (void)stream;
     *out = NULL;
+    if (alignment > sim_most_alignment(sim))
+        return tidei_refused(self, tide_error_set(TIDE_EINVAL, "sim: alignment %zu exceeds the %s of the model",
+                                                  alignment, tidei_size_text(sim_most_alignment(sim))));
     if (bytes == 0)
         return TIDE_OK;
     if (sim_has_units(sim))
