@@ -202,7 +202,9 @@ sim_allocate_units(struct sim *sim, size_t bytes, size_t alignment, void **out)
     uint64_t missing = 0;
     enum tide_status status;
 
-    if (bytes > SIM_LARGEST_BYTES || alignment > SIM_LARGEST_BYTES)
+    if (alignment > SIM_ALIGNMENT) /* neither base has it */
+        status = tide_error_set(TIDE_EINVAL, "sim: alignment %zu exceeds the 256 bytes of the model", alignment);
+    else if (bytes > SIM_LARGEST_BYTES)
         status = sim_too_large(bytes, alignment);
     else
         status = tidei_sim_units_take(&sim->units, bytes, alignment, SIM_WORD(bytes, sim_log2(alignment)),
@@ -213,13 +215,6 @@ sim_allocate_units(struct sim *sim, size_t bytes, size_t alignment, void **out)
         return tidei_refused(&sim->base, status);
     atomic_fetch_add_explicit(&sim->used, bytes, memory_order_relaxed); /* as tidei_bounded_add */
     return TIDE_OK;
-}
-
-/* The largest alignment that the base has of which this is the model. */
-static uint64_t
-sim_most_alignment(const struct sim *sim)
-{
-    return sim_has_units(sim) ? SIM_ALIGNMENT : sim_has_pages(sim) ? sim->unit_bytes : UINT64_MAX;
 }
 
 static enum tide_status
@@ -233,9 +228,6 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
 
     (void)stream;
     *out = NULL;
-    if (alignment > sim_most_alignment(sim))
-        return tidei_refused(self, tide_error_set(TIDE_EINVAL, "sim: alignment %zu exceeds the %s of the model",
-                                                  alignment, tidei_size_text(sim_most_alignment(sim))));
     if (bytes == 0)
         return TIDE_OK;
     if (sim_has_units(sim))
