@@ -145,8 +145,12 @@ bench-ranks: tests/make-trace$(EXEEXT) tidemark$(EXEEXT)
 	"$${PYTHON:-python3}" -B $(srcdir)/bench/ranks.py ./tidemark$(EXEEXT) tests/make-trace$(EXEEXT) $(RANKS) $(ALLOCATIONS) .
 
 # What a device does beside what tidemark recommend predicts: RECOMMEND_ARGS=--each=5, RECOMMEND_INPUTS="a.db b.csv.gz"
-RECOMMEND_INPUTS = $(srcdir)/tests/data/*.csv.gz
-bench-recommend: tidemark$(EXEEXT)
+RECOMMEND_INPUTS = $(srcdir)/tests/data/*.csv.gz torch_gpt2_tags.db
+CLEANFILES += torch_gpt2_tags.db
+torch_gpt2_tags.db: $(srcdir)/tests/data/torch_gpt2_tags.db.gz
+	gunzip -c $(srcdir)/tests/data/torch_gpt2_tags.db.gz >$@
+
+bench-recommend: tidemark$(EXEEXT) torch_gpt2_tags.db
 	"$${PYTHON:-python3}" -B $(srcdir)/bench/recommend.py $(RECOMMEND_ARGS) ./tidemark$(EXEEXT) $(RECOMMEND_INPUTS)
 
 # What all commands take, beside another build of the command: make bench-walls BEFORE=/path/to/tidemark

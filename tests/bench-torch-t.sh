@@ -9,7 +9,7 @@ fake=$top_builddir/tests/fake-cuda/.libs
 test -e "$library" && test -e "$shim" || skip_all 'this build has no shared library'
 test -e "$fake/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
 $NM -D "$library" 2>/dev/null | grep -q '__asan_init\|__tsan_init' && skip_all 'a sanitizer has to be in python3 itself'
-plan 29
+plan 38
 
 # measure ARGUMENT...: everything that it prints goes to $said, its status to $status.
 measure() {
@@ -64,6 +64,9 @@ unset FAKE_TORCH_NO_GPU
 refused "there is no 'gtp2'; there are gpt2, " 'a workload that is none' --workloads=gtp2
 refused "invalid number from 1 value: '0'" 'a run of 0 steps' --steps=0
 refused 'no stack records a {trace}' 'a prediction of nothing' --predict --stack='pool | driver'
+refused 'invalid choice: ' 'an aim that is none' --recommend=fast
+refused 'one --stack without a {trace}' 'a recommendation from a stack with a log' --recommend=both \
+    --stack='log({trace}) | driver' --tidemark=/bin/true
 refused '--warmup=5 leaves no step of blocks to time' 'a warm-up as long as the run' --workloads=blocks --steps=5
 
 refused '--most-of-native: there is no native run' 'a share of a native run that is left out' --no-native \
@@ -116,7 +119,22 @@ if test -x "$top_builddir/tidemark"; then
         --no-expandable --predict --tidemark="$top_builddir/tidemark"
     has_words "$said" '| three | `log({trace}, cupti=off) \| pool \| driver` | 32 | 32 | +0.0% |' \
         'a replay of the recorded traffic predicts what the base reserved'
+    measure --workloads=three --also="$scratch/mine.py" --warmup=2 --stack='driver' --no-expandable --recommend=memory \
+        --tidemark="$top_builddir/tidemark"
+    diag "$said"
+    is "$status" 0 'what is recommended for a workload is measured'
+    has_words "$said" '| three | recorded | `driver` | 32 | 32 | +0.0% |' \
+        'the recorded stack stands there with what was predicted and what it reserved'
+    is "$(found "whole['recommended']['three']['stack'] in runs, runs[whole['recommended']['three']['stack']]['status']")" \
+        "(True, 'ok')" 'the recommended stack has run'
+    row=$(printf '%s\n' "$said" | grep '^| three | recommended | .* | [0-9.]* | [0-9.]* | [0-9.]* |$')
+    has_words "$(printf '%s\n' "$row" | tr -d '\\')" "\`$(found "whole['recommended']['three']['stack']")\`" \
+        'it stands beside it with the predicted and the measured time of a step'
+    measure --workloads=three --also="$scratch/mine.py" --warmup=2 --stack='pool | host' --no-expandable --recommend=both \
+        --tidemark=/bin/false
+    is "$status $(printf '%s\n' "$said" | grep -c '^nothing is recommended for three')" '1 1' \
+        'a workload for which nothing is recommended is a failure, and is named'
 else
-    skip 1 'this build has no command'
+    skip 6 'this build has no command'
 fi
 done_testing

@@ -268,6 +268,7 @@ TESTS += tests/peak-t
 
 command_tests = \
 	tests/bench-plan-t.sh \
+	tests/bench-recommend-t.sh \
 	tests/answers-t.sh \
 	tests/any-trace-t.sh \
 	tests/bad-trace-t.sh \

@@ -37,7 +37,7 @@ ask() {
         $1"
 }
 
-plan 47
+plan 57
 
 # What is printed is so. The models are deterministic, so the figures are the same to the byte.
 for input in gpt_train multistream_sort; do
@@ -145,6 +145,12 @@ is "$(cat "$scratch/status")" 0 'and that is no finding'
 has_words "$(now_of 'log(x.db) | limit(1MiB) | pool | cuda')" 'refused' \
     'a recorded stack that refuses what was served is shown with its refusals'
 is "$(cat "$scratch/status")" 1 'and that is a finding'
+has_words "$(now_of 'log(x.db) | pool(alignment=512) | cuda')" 'refused' \
+    'so is one with an alignment that its base would refuse'
+has_words "$(now_of 'log(x.db) | pool | vmm(device=1, fallback = driver)')" 'now         log(x.db) | pool | vmm(device=1, fallback = driver)' \
+    'a recorded stack that names a base for devices without pages is compared'
+has_words "$(now_of 'log(x.db) | pool | vmm(fallback=driver, maximum=1GiB)')" \
+    'the recorded stack was not tried: its base has arguments that are not modelled' 'but not one that names a maximum, too'
 now_of "log(\"x''; touch $scratch/pwned; echo ''\") | cuda" >/dev/null
 make_trace "$scratch/quoted.db" "INSERT INTO life VALUES (1, 1, 3000000, 10, 20);
     INSERT OR REPLACE INTO meta VALUES ('stack', 'log(\"x''; touch $scratch/pwned; echo ''\") | cuda');"
@@ -160,6 +166,20 @@ is "$(recommend --capacity=2GiB --candidates=1 --stack 'fallback({pool | cuda}) 
     cat) $(grep -c refused "$scratch/out")" '0 0' 'the capacity is that of all bases together'
 is "$(env --ignore-signal=CHLD "$tidemark" recommend --candidates=3 "$trace" >"$scratch/out" 2>&1; echo $?)" \
     "$(recommend --candidates=3 "$trace")" 'children are waited for where SIGCHLD is ignored'
+
+# The exit status is of the recorded stack alone, and 1 where it is worse in both.
+make_trace "$scratch/even.db" "
+    INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 200)
+        SELECT x, 1, 2097152, 10 * x, 10 * x + 95 FROM c;
+    INSERT OR REPLACE INTO meta VALUES ('stack', 'log(x.db) | cuda');"
+is "$(recommend --candidates=20 --costs="$scratch/slow" "$scratch/even.db") $(grep -c 'now  *log' "$scratch/out")" '0 1' \
+    'a recorded stack that takes far longer, and has no more memory than the bound, is no finding'
+printf '%s\n1,00:00:00.000001,allocate,0x10,3000000,0\n' "$header" >"$scratch/plain.csv"
+is "$(recommend --candidates=20 --costs="$scratch/slow" "$scratch/plain.csv") $(grep -c 'default' "$scratch/out")" '0 2' \
+    'a default that is worse is no finding where no stack was recorded'
+"$tidemark" recommend --candidates=20 --json "$scratch/plain.csv" >"$found"
+is "$(ask "SELECT text, json_extract(answer, '\$.now_is_recorded') FROM stack, found WHERE number = json_extract(answer, '\$.now')")" \
+    'pool | vmm|0' 'the default is what a program without a stack gets of a device that can do all'
 
 # Several inputs.
 "$tidemark" recommend --candidates=20 --json "$data/gpt_train.csv.gz" "$trace" >"$found" 2>"$scratch/err"
@@ -186,3 +206,10 @@ is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
     "2 $costs:2: no cost has this name; \`tidemark devices --measure\` writes such a file" 'a cost of another name is refused'
 printf 'device X\ncuda.allocate 1 2 0\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs: cuda.free is missing" 'a missing cost is named'
+is "$(recommend --costs="$scratch/none" "$trace") $(grep -c "$scratch/none: " "$scratch/err")" '2 1' 'a file of costs that is not there is an error'
+printf 'device X\ncuda.allocate 1 2 0\ncuda.allocate 1 2 0\n' >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:3: this cost was there before" 'a cost that is there twice is refused'
+printf 'device X\ndevice Y\n' >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:2: a second device" 'so is a second device'
+sed 1d "$scratch/slow" >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs: the line with the device is missing" 'costs of no device are refused'

@@ -209,6 +209,8 @@ check_driver(void)
     void *first = take(sim, 1), *second = take(sim, 10 * MIB), *third, *pointer;
 
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 32 * MIB, "model=driver: small requests share a unit of 32 MiB");
+    ok(tide_allocate(sim, 1, 512, 0, &pointer) == TIDE_EINVAL && pointer == NULL,
+       "model=driver: an alignment above the 256 bytes of the base is refused");
     third = take(sim, 80 * MIB);
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB,
            "model=driver: a large request uses the free end of the last unit, and is not rounded up");
@@ -303,6 +305,10 @@ check_cuda(void)
     void *first = take(sim, MIB), *second = take(sim, MIB), *third, *fourth;
 
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 2 * MIB, "model=cuda: two requests of 1 MiB share 2 MiB");
+    ok(tide_allocate(sim, 1, 512, 0, &third) == TIDE_EINVAL && third == NULL,
+       "model=cuda: an alignment above the 256 bytes of the base is refused");
+    has_words(tide_error_text(), "sim: alignment 512 exceeds the 256 bytes of the model",
+              "and the error says how much it is");
     third = take(sim, MIB + 1);
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 4 * MIB, "model=cuda: a larger one has 2 MiB of its own");
     fourth = take(sim, 1);
@@ -330,7 +336,7 @@ block_compare(const void *left, const void *right)
  * addresses.
  */
 static void
-check_overlap(struct tide_sim_options *options, const char *model)
+check_overlap(struct tide_sim_options *options, const char *model, size_t most_alignment)
 {
     static struct block blocks[RANDOM_LIVE];
     struct tide_resource *sim = create(options);
@@ -352,6 +358,8 @@ check_overlap(struct tide_sim_options *options, const char *model)
         }
         block->bytes = 1 + contract_random(&seed) % (UINT64_C(1) << contract_random(&seed) % 41);
         block->alignment = UINT64_C(1) << contract_random(&seed) % 16;
+        if (block->alignment > most_alignment)
+            block->alignment = most_alignment;
         failures += tide_allocate(sim, block->bytes, block->alignment, 0, &pointer) != TIDE_OK;
         block->address = (uintptr_t)pointer;
         misaligned += block->address % block->alignment != 0;
@@ -476,7 +484,7 @@ main(void)
     struct tide_sim_options driver = { TIDE_OPTIONS(driver), .model = TIDE_SIM_DRIVER };
     struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
 
-    plan(CONTRACT_TESTS + 10 + 7 + 16 + 6 + 10 + 13 + 13 + 5 + 4 * 4 + 3 + 1);
+    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 13 + 13 + 5 + 4 * 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
@@ -486,10 +494,10 @@ main(void)
     check_driver();
     check_driver_streams();
     check_cuda();
-    check_overlap(NULL, "model=plain");
-    check_overlap(&pages, "model=vmm");
-    check_overlap(&driver, "model=driver");
-    check_overlap(&cuda, "model=cuda");
+    check_overlap(NULL, "model=plain", SIZE_MAX);
+    check_overlap(&pages, "model=vmm", SIZE_MAX);
+    check_overlap(&driver, "model=driver", 256);
+    check_overlap(&cuda, "model=cuda", 256);
     check_crowd();
     check_fork();
     return done();

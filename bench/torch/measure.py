@@ -20,6 +20,8 @@ import workloads
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STACKS = ('pool | driver', 'pool | vmm', 'log({trace}, cupti=off) | pool | vmm')
+AIMS = ('both', 'memory', 'time')
+RECORDED = 'pool | vmm'
 MIB = 1 << 20
 
 # The bars that the last lines of a report hold the figures against.
@@ -32,8 +34,10 @@ def say(*words):
 
 
 class Configuration:
-    def __init__(self, name, stack='', settings=''):
-        self.name, self.stack, self.settings = name, stack, settings
+    """What serves PyTorch; `only`: in this workload alone."""
+
+    def __init__(self, name, stack='', settings='', only=None):
+        self.name, self.stack, self.settings, self.only = name, stack, settings, only
 
     def layers(self):
         """The texts of the layers, the top first."""
@@ -112,7 +116,10 @@ def read_arguments():
         'stack, and print what that says would be reserved beside what was')
     add('--most-of-native', metavar='SHARE', type=not_negative, help="say PASS or FAIL for each stack and workload: "
         "FAIL, and status 1, where it has more of the device than this share of what PyTorch's own allocator has")
-    add('--tidemark', metavar='FILE', default='./tidemark', help='the command, for --predict (./tidemark)')
+    add('--recommend', metavar='AIM', choices=AIMS, help='record each workload through the stack first, and measure '
+        'what `tidemark recommend --for=AIM` makes of the trace beside it: ' + ', '.join(AIMS))
+    add('--tidemark', metavar='FILE', default='./tidemark', help='the command, for --predict and --recommend '
+        '(./tidemark)')
     add('--json', metavar='FILE', default='bench-torch.json', help='(bench-torch.json)')
     add('--library', metavar='FILE', required=True, help='libtidemark.so, which make bench-torch gives')
     add('--shim', metavar='FILE', required=True, help='the shim, likewise')
@@ -143,7 +150,10 @@ def check_arguments(parser, arguments):
             parser.error(f'--warmup={arguments.warmup} leaves no step of {name} to time')
     arguments.configurations = [] if arguments.no_native else [NATIVE]
     arguments.configurations += [] if arguments.no_expandable else [EXPANDABLE]
-    arguments.configurations += [Configuration(text, text) for text in dict.fromkeys(arguments.stack or STACKS)]
+    stacks = arguments.stack or ((RECORDED,) if arguments.recommend else STACKS)
+    arguments.configurations += [Configuration(text, text) for text in dict.fromkeys(stacks)]
+    if arguments.recommend and (len(stacks) > 1 or '{trace}' in stacks[0]):
+        parser.error('--recommend: one --stack without a {trace}, which it records itself')
     for name in ('library', 'shim'):
         path = os.path.abspath(getattr(arguments, name))
         if not os.path.exists(path):
@@ -153,8 +163,9 @@ def check_arguments(parser, arguments):
         parser.error('--most-of-native: there is no native run with --no-native')
     if arguments.predict and not any('{trace}' in configuration.stack for configuration in arguments.configurations):
         parser.error('--predict: no stack records a {trace}')
-    if arguments.predict and not os.access(arguments.tidemark, os.X_OK):
-        parser.error(f'--predict: there is no command {arguments.tidemark}; --tidemark=FILE names it')
+    if (arguments.predict or arguments.recommend) and not os.access(arguments.tidemark, os.X_OK):
+        name = 'predict' if arguments.predict else 'recommend'
+        parser.error(f'--{name}: there is no command {arguments.tidemark}; --tidemark=FILE names it')
     if arguments.traces:
         os.makedirs(arguments.traces, exist_ok=True)
 
@@ -255,14 +266,50 @@ def predict(arguments, trace):
     return found
 
 
-def measure(arguments, scratch, after_each):
+def ask_recommend(arguments, trace):
+    """What `tidemark recommend` makes of a trace: the recorded stack and the recommended one. None after a message."""
+    done = subprocess.run([arguments.tidemark, 'recommend', '--json', '--for', arguments.recommend, trace],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        found = json.loads(done.stdout)
+        return {'now': found['stacks'][found['now']], 'recommended': found['stacks'][found['recommended']],
+                'now_is_recorded': found['now_is_recorded']}
+    except (ValueError, TypeError):
+        say(f'tidemark recommend: {done.stderr.strip()}')
+        return None
+
+
+def recommend(arguments, scratch):
+    """Record each workload through the stack, and add what is recommended for it to the configurations."""
+    text = arguments.configurations[-1].stack
+    recording = Configuration('log({trace}, cupti=off) | ' + text, 'log({trace}, cupti=off) | ' + text)
+    runs = [Run(arguments, scratch, 0, workload, recording) for workload in arguments.chosen]
+    arguments.recommended, arguments.not_recommended = {}, []
+    for run in runs:
+        run.read()
+    for run in runs:
+        found = run.result()
+        say(f'recording: {describe(found)}')
+        said = ask_recommend(arguments, run.trace) if found['status'] == 'ok' else None
+        run.clean(arguments.traces)
+        if said is None:
+            arguments.not_recommended.append(run.workload)
+            continue
+        best = said['recommended']['stack'] if said['recommended'] != said['now'] else text
+        arguments.recommended[run.workload] = {'stack': best, 'steps': len(found['steps']), **said}
+        say(f'{run.workload}: recommended is {best}')
+        if best != text:
+            arguments.configurations.append(Configuration(best, best, only=run.workload))
+
+
+def measure(arguments, scratch, after_each, begun):
     """All runs, some at a time prepared together and then measured one after the other."""
     order = random.Random(arguments.seed)
-    cannot, results, begun = {}, [], time.monotonic()
+    cannot, results = {}, []
     plan = []
     for turn in range(1, arguments.turns + 1):
         pairs = [(turn, workload, configuration) for workload in arguments.chosen
-                 for configuration in arguments.configurations]
+                 for configuration in arguments.configurations if configuration.only in (None, workload)]
         order.shuffle(pairs)
         plan += pairs
     done, count = 0, len(plan)
@@ -313,7 +360,7 @@ def rows_of(arguments, results):
         outside = statistics.median(found['outside_bytes'] for found in native.values()) if native else None
         for configuration in arguments.configurations:
             runs = [found for found in ok if found['configuration'] == configuration.name]
-            if runs:
+            if runs and configuration.only in (None, workload):
                 rows.append(row_of(workload, configuration, runs, native, outside))
     return rows
 
@@ -379,6 +426,37 @@ def predictions(results, rows):
               f' {100 * (said / was - 1):+.1f}% |')
 
 
+def recommendation_rows(arguments, rows):
+    """For each workload the recorded stack and the recommended one: what was predicted, and the row of the table."""
+    for workload, said in arguments.recommended.items():
+        found = {row['configuration']: row for row in rows if row['workload'] == workload}
+        first = found.get(next(name.stack for name in arguments.configurations if name.stack))
+        for name, trial in (('recorded', said['now']), ('recommended', said['recommended'])):
+            row = first if name == 'recorded' else found.get(said['stack'])
+            if row is None or first is None:
+                say(f'{workload}: the {name} stack was not measured')
+                continue
+            # A stack takes its time of each step; what else a step does is known from the recorded stack alone.
+            off = (trial['ns'] - said['now']['ns']) / said['steps'] / 1e6 if said['now_is_recorded'] else None
+            yield name, trial['reserved_peak_bytes'], None if off is None else first['ms_step'] + off, row, first
+
+
+def recommendations(arguments, rows):
+    print('\n| workload | | stack | predicted MiB | reserved | error | device | predicted ms a step | ms a step |'
+          ' of the recorded |')
+    print('|' + ' --- |' * 10)
+    for name, said, ms, row, first in recommendation_rows(arguments, rows):
+        was = row['reserved_peak_bytes']
+        error = f'{100 * (said / was - 1):+.1f}%' if was else ''
+        print(f"| {row['workload']} | {name} | `{row['configuration'].replace('|', chr(92) + '|')}` | {said / MIB:,.0f} |"
+              f" {was / MIB:,.0f} | {error} | {row['device_bytes'] / MIB:,.0f} | {'' if ms is None else f'{ms:.2f}'} |"
+              f" {row['ms_step']:.2f} | {row['ms_step'] / first['ms_step']:.3f} |")
+    print('\nThe recorded stack is measured without its log. A predicted step is one of that, and what the model says of'
+          '\nboth stacks: calls of the driver, and their own time.')
+    for workload in arguments.not_recommended:
+        print(f'nothing is recommended for {workload}: the messages say why')
+
+
 def bars(arguments, rows):
     """Each stack beside the bars, and beside PyTorch."""
     peers = {(row['workload'], row['configuration']): row for row in rows}
@@ -427,6 +505,8 @@ def report(arguments, results, machine):
     bars(arguments, rows)
     if arguments.predict:
         predictions(results, rows)
+    if arguments.recommend:
+        recommendations(arguments, rows)
     all_pass = arguments.most_of_native is None or judge(arguments, rows)
     for row in rows:
         for note in row['notes']:
@@ -434,7 +514,7 @@ def report(arguments, results, machine):
     failed = [found for found in results if found['status'] == 'failed']
     for found in failed + [found for found in results if found['status'] == 'skipped']:
         print(describe(found))
-    return 1 if failed or not all_pass else 0
+    return 1 if failed or not all_pass or arguments.recommend and arguments.not_recommended else 0
 
 
 def find_machine():
@@ -463,14 +543,19 @@ def main():
     if arguments.seed is None:
         arguments.seed = time.time_ns() % 1000000
     say(f'seed {arguments.seed}')
+    begun = time.monotonic()
 
     def write(results):
         with open(arguments.json, 'w', encoding='utf-8') as out:
             json.dump({'machine': machine, 'seed': arguments.seed, 'shapes': arguments.shapes,
+                       'recommended': arguments.recommended,
                        'rows': rows_of(arguments, results), 'runs': results}, out, indent=1)
 
+    arguments.recommended = {}
     with tempfile.TemporaryDirectory() as scratch:
-        results = measure(arguments, scratch, write)
+        if arguments.recommend:
+            recommend(arguments, scratch)
+        results = measure(arguments, scratch, write, begun)
     return report(arguments, results, machine)
 
 

@@ -202,7 +202,9 @@ sim_allocate_units(struct sim *sim, size_t bytes, size_t alignment, void **out)
     uint64_t missing = 0;
     enum tide_status status;
 
-    if (bytes > SIM_LARGEST_BYTES || alignment > SIM_LARGEST_BYTES)
+    if (alignment > SIM_ALIGNMENT) /* neither base has it */
+        status = tide_error_set(TIDE_EINVAL, "sim: alignment %zu exceeds the 256 bytes of the model", alignment);
+    else if (bytes > SIM_LARGEST_BYTES)
         status = sim_too_large(bytes, alignment);
     else
         status = tidei_sim_units_take(&sim->units, bytes, alignment, SIM_WORD(bytes, sim_log2(alignment)),

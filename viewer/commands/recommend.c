@@ -18,7 +18,7 @@
 #include "viewer/recommend/ranking.h"
 #include "viewer/recommend/sweep.h"
 
-#define RECOMMEND_CANDIDATES     56
+#define RECOMMEND_CANDIDATES     84
 #define RECOMMEND_CANDIDATES_MAX 1000
 
 /* Rounds of stacks around the best of those before. */
@@ -55,11 +55,11 @@ struct recommend {
     char now_why[256];    /* why the recorded stack was not tried; "": it was, or there is none */
 };
 
-/* The default takes the place of the recorded stack. */
+/* The default takes the place of the recorded stack: what tide_stack_default takes on a device that can do all. */
 static int
 recommend_add_default(struct recommend *run)
 {
-    int base = run->options->base > 0 ? run->options->base - 1 : 0;
+    int base = run->options->base > 0 ? run->options->base - 1 : COST_VMM;
     struct candidate *known;
     char text[32], why[256];
 
@@ -594,7 +594,7 @@ static const struct option_def recommend_defs[] = {
     { "costs", 0, OPTION_TEXT, "FILE", "costs of calls, as `tidemark devices --measure` writes\nthem; else an H200's",
       AT(costs), NULL, 0 },
     { "stack", 's', OPTION_LIST, "TEXT", "a further stack to try; may be repeated", AT(stacks), NULL, 0 },
-    { "candidates", 0, OPTION_COUNT, "N", "stop at N stacks; 56", AT(most), NULL, 0 },
+    { "candidates", 0, OPTION_COUNT, "N", "stop at N stacks; 84", AT(most), NULL, 0 },
     { "layer", 'l', OPTION_COUNT, "N", "of traces: the log layer; else the outermost", AT(layer_id), NULL, 0 },
     { "output", 'o', OPTION_TEXT, "FILE", "write the text of the recommended stack to FILE, too", AT(output), NULL, 0 },
     { "json", 'j', OPTION_FLAG, NULL, "print one JSON object, with all that was tried", AT(json), NULL, 0 },

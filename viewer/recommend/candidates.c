@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +17,6 @@
 #include "viewer/recommend/model.h"
 
 #define MIB (UINT64_C(1) << 20)
-
-/* The growths of the coarse choice. */
-static const uint64_t candidate_growths[] = { 8 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB };
 
 /* A growth between two is not tried where they are nearer to each other than this. */
 #define CANDIDATE_NEAR 1.2
@@ -75,30 +71,28 @@ candidates_add_text(struct candidates *list, const char *text, bool is_now, char
     return COMMAND_FINE;
 }
 
-/* Add a stack that was made here, over a base. False after a message. */
-static __attribute__((format(printf, 4, 5))) bool
-candidates_add(struct candidates *list, enum cost_base base, uint64_t growth, const char *format, ...)
+/* Add the layers `above` over a base; `family`: and of what growth. False after a message. */
+static bool
+candidates_add(struct candidates *list, enum cost_base base, const char *above, enum candidate_family family,
+               uint64_t growth)
 {
-    char above[CANDIDATE_TEXT], text[CANDIDATE_TEXT + 32], why[256];
-    struct candidate *known;
-    va_list arguments;
+    char text[CANDIDATE_TEXT + 32], why[256];
+    struct candidate *candidate;
     int status;
 
-    va_start(arguments, format);
-    vsnprintf(above, sizeof(above), format, arguments);
-    va_end(arguments);
     snprintf(text, sizeof(text), "%s%s%s", above, above[0] != '\0' ? " | " : "", cost_base_names[base]);
-    known = candidates_find(list, text);
-    if (known != NULL) {
-        known->growth = growth;
-        return true;
+    candidate = candidates_find(list, text);
+    if (candidate == NULL) {
+        status = candidates_add_text(list, text, false, why);
+        if (status == COMMAND_FINDING)
+            message("tidemark recommend: %s: %s", text, why);
+        if (status != COMMAND_FINE)
+            return false;
+        candidate = &list->items[list->count - 1];
     }
-    status = candidates_add_text(list, text, false, why);
-    if (status == COMMAND_FINDING)
-        message("tidemark recommend: %s: %s", text, why);
-    if (status == COMMAND_FINE)
-        list->items[list->count - 1].growth = growth;
-    return status == COMMAND_FINE;
+    candidate->family = family;
+    candidate->growth = growth;
+    return true;
 }
 
 /* A size as in stack text: "96MiB". */
@@ -120,12 +114,24 @@ candidates_size(char text[32], uint64_t bytes)
     return text;
 }
 
-static bool
-candidates_add_growth(struct candidates *list, enum cost_base base, uint64_t growth)
-{
-    char size[32];
+/* Pools that ask the base for so much at a time. */
+static const struct {
+    const char *before;
+    const char *behind;
+} candidate_families[CANDIDATE_FAMILIES] = {
+    [CANDIDATE_POOL] = { "pool(growth=", ")" },
+    [CANDIDATE_UNCACHED] = { "pool(cache=0, growth=", ")" },
+    [CANDIDATE_SMALL_APART] = { "binning(64KiB={pool}) | pool(cache=0, growth=", ")" },
+};
 
-    return candidates_add(list, base, growth, "pool(growth=%s)", candidates_size(size, growth));
+static bool
+candidates_add_growth(struct candidates *list, enum cost_base base, enum candidate_family family, uint64_t growth)
+{
+    char above[256], size[32];
+
+    snprintf(above, sizeof(above), "%s%s%s", candidate_families[family].before, candidates_size(size, growth),
+             candidate_families[family].behind);
+    return candidates_add(list, base, above, family, growth);
 }
 
 /* Bins of fitted sizes for requests of up to `most` bytes, over a pool for the others. */
@@ -135,55 +141,72 @@ candidates_add_bins(struct candidates *list, enum cost_base base, const struct t
 {
     uint64_t sizes[BINS_MOST];
     size_t found = bins_fit(traffic, traffic_count, most, count, sizes), used = 0;
-    char bins[CANDIDATE_TEXT - 64];
+    char above[CANDIDATE_TEXT];
 
     for (size_t i = 0; i < found; i++)
-        used += (size_t)snprintf(bins + used, sizeof(bins) - used, "%s%" PRIu64 "={fixed(%" PRIu64 ")}",
-                                 i > 0 ? ", " : "", sizes[i], sizes[i]);
-    return found == 0 || candidates_add(list, base, 0, "binning(%s) | pool(growth=64MiB)", bins);
+        used += (size_t)snprintf(above + used, sizeof(above) - used, "%s%" PRIu64 "={fixed(%" PRIu64 ")}",
+                                 i > 0 ? ", " : "binning(", sizes[i], sizes[i]);
+    snprintf(above + used, sizeof(above) - used, ") | pool(growth=64MiB)");
+    return found == 0 || candidates_add(list, base, above, CANDIDATE_POOL, 0);
 }
 
-/* Above each base, in the order of what is most worth trying; %s: the peak of what is live. */
-static const char *const candidate_shapes[] = {
-    "",
-    "pool",
-    "pool(cache=0)",
-    "pool(release_threshold=%s)",
-    "arena",
-    "binning(1MiB={pool(growth=2MiB, alignment=512)}) | pool(growth=20MiB, alignment=512)",
-    "pool(release_threshold=0)",
+/* Above each base, in the order of what is most worth trying. */
+static const struct candidate_step {
+    const char *above; /* NULL: of a family, or bins */
+    uint64_t bytes;    /* the growth, or that of `above`; of bins the largest request, and how many they are */
+    size_t bins;
+    enum candidate_family family;
+} candidate_steps[] = {
+    { "pool", 2 * MIB, 0, CANDIDATE_POOL },
+    { "pool(cache=0)", 2 * MIB, 0, CANDIDATE_UNCACHED },
+    { NULL, 64 * MIB, 0, CANDIDATE_POOL },
+    { "binning(64KiB={pool}) | pool(cache=0)", 2 * MIB, 0, CANDIDATE_SMALL_APART },
+    { "pool(release_threshold=%s)", 0, 0, 0 },
+    { NULL, 512 * MIB, 0, CANDIDATE_SMALL_APART },
+    { "", 0, 0, 0 },
+    { NULL, 512 * MIB, 0, CANDIDATE_POOL },
+    { NULL, 8 * MIB, 0, CANDIDATE_POOL },
+    { "binning(1MiB={pool(growth=64KiB, cache=0, release_threshold=0)}) | pool(cache=0, release_threshold=%s)", 0, 0,
+      0 },
+    { NULL, 512 * MIB, 0, CANDIDATE_UNCACHED },
+    { "binning(1MiB={pool}) | pool(growth=20MiB)", 0, 0, 0 },
+    { "pool(cache=0, release_threshold=0)", 0, 0, 0 },
+    { NULL, 32 * MIB, 0, CANDIDATE_POOL },
+    { NULL, 32 * MIB, 0, CANDIDATE_UNCACHED },
+    { NULL, 128 * MIB, 0, CANDIDATE_POOL },
+    { NULL, 256 * MIB, 0, CANDIDATE_POOL },
+    { "arena", 0, 0, 0 },
+    { NULL, 64 << 10, 8, 0 },
+    { NULL, MIB, 16, 0 },
+    { "binning(512KiB={pool})", 0, 0, 0 },
+    { "pool(release_threshold=0)", 0, 0, 0 },
 };
 
-#define CANDIDATE_SHAPES  (sizeof(candidate_shapes) / sizeof(candidate_shapes[0]))
-#define CANDIDATE_GROWTHS (sizeof(candidate_growths) / sizeof(candidate_growths[0]))
+#define CANDIDATE_STEPS (sizeof(candidate_steps) / sizeof(candidate_steps[0]))
 
-/* The shapes, then the growths, then bins. */
-#define CANDIDATE_STEPS (CANDIDATE_SHAPES + CANDIDATE_GROWTHS + 2)
-
+/* The layers above the base; %s in the place of a size is the peak of what is live. */
 static bool
-candidates_add_shape(struct candidates *list, enum cost_base base, const char *shape, uint64_t peak)
+candidates_add_above(struct candidates *list, enum cost_base base, const struct candidate_step *step, uint64_t peak)
 {
-    const char *place = strstr(shape, "%s");
-    char size[32];
+    const char *place = strstr(step->above, "%s");
+    char above[256], size[32];
 
     if (place == NULL)
-        return candidates_add(list, base, strcmp(shape, "pool") == 0 ? 2 * MIB : 0, "%s", shape);
-    return candidates_add(list, base, 0, "%.*s%s%s", (int)(place - shape), shape,
-                          candidates_size(size, (peak + MIB - 1) / MIB * MIB), place + 2);
+        return candidates_add(list, base, step->above, step->family, step->bytes);
+    snprintf(above, sizeof(above), "%.*s%s%s", (int)(place - step->above), step->above,
+             candidates_size(size, (peak + MIB - 1) / MIB * MIB), place + 2);
+    return candidates_add(list, base, above, step->family, step->bytes);
 }
 
 static bool
-candidates_step(struct candidates *list, enum cost_base base, size_t step, const struct traffic *traffic,
-                size_t traffic_count, uint64_t peak)
+candidates_step(struct candidates *list, enum cost_base base, const struct candidate_step *step,
+                const struct traffic *traffic, size_t traffic_count, uint64_t peak)
 {
-    if (step < CANDIDATE_SHAPES)
-        return candidates_add_shape(list, base, candidate_shapes[step], peak);
-    step -= CANDIDATE_SHAPES;
-    if (step < CANDIDATE_GROWTHS)
-        return candidates_add_growth(list, base, candidate_growths[step]);
-    if (step == CANDIDATE_GROWTHS)
-        return candidates_add_bins(list, base, traffic, traffic_count, 64 << 10, 8);
-    return candidates_add_bins(list, base, traffic, traffic_count, MIB, 16);
+    if (step->above != NULL)
+        return candidates_add_above(list, base, step, peak);
+    if (step->bins > 0)
+        return candidates_add_bins(list, base, traffic, traffic_count, step->bytes, step->bins);
+    return candidates_add_growth(list, base, step->family, step->bytes);
 }
 
 bool
@@ -195,23 +218,25 @@ candidates_begin(struct candidates *list, size_t most, const struct traffic *tra
         peak = traffic[i].peak_bytes > peak ? traffic[i].peak_bytes : peak;
     for (size_t step = 0; step < CANDIDATE_STEPS; step++) {
         for (int base = 0; base < COST_BASES && list->count < most; base++) {
-            if (list->bases[base] && !candidates_step(list, (enum cost_base)base, step, traffic, traffic_count, peak))
+            if (list->bases[base] &&
+                !candidates_step(list, (enum cost_base)base, &candidate_steps[step], traffic, traffic_count, peak))
                 return false;
         }
     }
     return true;
 }
 
-/* The next growth below (`above` false) or above this one that was tried over the base; 0: none. */
+/* The next growth below (`above` false) or above that of `of` that was tried in its family over its base; 0: none. */
 static uint64_t
-candidates_neighbour(const struct candidates *list, enum cost_base base, uint64_t growth, bool above)
+candidates_neighbour(const struct candidates *list, const struct candidate *of, bool above)
 {
-    uint64_t found = 0;
+    uint64_t found = 0, growth = of->growth;
 
     for (size_t i = 0; i < list->count; i++) {
         uint64_t other = list->items[i].growth;
 
-        if (list->items[i].base != base || other == 0 || (above ? other <= growth : other >= growth))
+        if (list->items[i].base != of->base || list->items[i].family != of->family || other == 0 ||
+            (above ? other <= growth : other >= growth))
             continue;
         if (found == 0 || (above ? other < found : other > found))
             found = other;
@@ -238,15 +263,16 @@ candidates_refine(struct candidates *list, const bool *is_best, size_t most)
     for (size_t i = 0; i < before; i++) {
         uint64_t growth = list->items[i].growth;
         enum cost_base base = list->items[i].base;
+        enum candidate_family family = list->items[i].family;
 
         for (int above = 0; is_best[i] && growth != 0 && above < 2; above++) {
-            uint64_t other = candidates_neighbour(list, base, growth, above == 1), between;
+            uint64_t other = candidates_neighbour(list, &list->items[i], above == 1), between;
 
             if (other == 0 || list->count - before >= most)
                 continue;
             between = candidates_between(other / MIB, growth / MIB) * MIB;
             if ((double)between > CANDIDATE_NEAR * (double)(other < growth ? other : growth) &&
-                !candidates_add_growth(list, base, between))
+                !candidates_add_growth(list, base, family, between))
                 return -1;
         }
     }

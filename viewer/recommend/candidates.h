@@ -8,11 +8,20 @@
 #include "viewer/recommend/costs.h"
 #include "viewer/recommend/traffic.h"
 
+/* Stacks that differ in a growth alone. */
+enum candidate_family {
+    CANDIDATE_POOL,
+    CANDIDATE_UNCACHED,
+    CANDIDATE_SMALL_APART,
+    CANDIDATE_FAMILIES,
+};
+
 struct candidate {
     char *text;  /* owns; for TIDEMARK_STACK */
     char *model; /* owns; the same over models of memory, with counters */
     enum cost_base base;
-    uint64_t growth; /* of `pool(growth=...) | BASE`; 0: it is none */
+    enum candidate_family family;
+    uint64_t growth; /* what the pool of the family asks the base for at a time; 0: it is of none */
     bool is_now;     /* the recorded stack, or else the default */
 };
 
@@ -26,7 +35,7 @@ struct candidates {
 
 /*
  * Add the coarse choice, until there are `most` candidates: for each base that is tried none, `pool` as it is and with
- * several growths and thresholds, `arena`, a pool for small requests beside one for large ones, and fitted bins. False
+ * several growths and thresholds, pools for small requests beside one for large ones, `arena`, and fitted bins. False
  * after a message: no memory.
  */
 bool candidates_begin(struct candidates *list, size_t most, const struct traffic *traffic, size_t traffic_count);
@@ -41,8 +50,8 @@ int candidates_add_text(struct candidates *list, const char *text, bool is_now, 
 struct candidate *candidates_find(const struct candidates *list, const char *text);
 
 /*
- * Add pools with growths between those of the candidates of which `is_best` is set and their neighbours, `most` at the
- * most. Returns how many were added; -1 after a message.
+ * Add stacks with growths between those of the candidates of which `is_best` is set and their neighbours in the family,
+ * `most` at the most. Returns how many were added; -1 after a message.
  */
 int candidates_refine(struct candidates *list, const bool *is_best, size_t most);
 

@@ -56,17 +56,40 @@ model_is(const char *word, const char *text, size_t length)
     return strlen(word) == length && memcmp(word, text, length) == 0;
 }
 
-/* Whether the arguments of a base, at `text`, say no more than the device. */
+/* The argument at `text`, "name=value": its end where the model leaves nothing of it out, else NULL. */
+static const char *
+model_skip_argument(const char *text)
+{
+    size_t name = strspn(text, MODEL_NAME), blanks;
+
+    /* A device without such memory is not the one for which stacks are tried. */
+    if (!model_is("fallback", text, name) && !model_is("device", text, name))
+        return strspn(text, "0123456789") == name && name > 0 ? text + name : NULL;
+    text += name;
+    blanks = strspn(text, MODEL_BLANKS);
+    if (text[blanks] != '=')
+        return NULL;
+    text += blanks + 1;
+    text += strspn(text, MODEL_BLANKS);
+    return text + strspn(text, MODEL_NAME);
+}
+
+/* Whether the arguments of a base, at `text`, say no more than the device, and what to do where it lacks the base. */
 static bool
 model_base_is_plain(const char *text)
 {
     text += strspn(text, MODEL_BLANKS);
     if (*text != '(')
         return true;
-    text += 1 + strspn(text + 1, MODEL_BLANKS);
-    if (strncmp(text, "device", 6) == 0)
-        text += 6;
-    text += strspn(text, MODEL_BLANKS "=0123456789");
+    do {
+        text += 1 + strspn(text + 1, MODEL_BLANKS);
+        if (*text == ')')
+            return true;
+        text = model_skip_argument(text);
+        if (text == NULL)
+            return false;
+        text += strspn(text, MODEL_BLANKS);
+    } while (*text == ',');
     return *text == ')';
 }
 
