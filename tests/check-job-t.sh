@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 55
+plan 61
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -87,6 +87,35 @@ done | "$SQLITE3" "$scratch/once.db"
     UPDATE meta SET value = 22 WHERE key = 'world_size'"
 is "$(check --max-growth=1K "$scratch/once.db") $(grep -c 'rank 5, .*: it grows by 1.12 KiB more' "$scratch/out")" '1 1' \
     'a rank that grows in each step is found beside eight that have grown once and by more'
+
+# Failures in two memories of a rank, for two causes.
+mkdir "$scratch/two"
+for rank in 0 1; do
+    "$top_builddir/tests/make-trace" "$scratch/two/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 2), ('trace_id', 5000 + $rank), ('ended', 'closed');
+        DELETE FROM layer;
+        INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device) VALUES (1, 2, 'log', '', NULL), (2, 3, 'limit', '1GiB', NULL),
+            (3, NULL, 'driver', '', 0), (4, 5, 'log', '', NULL), (5, 6, 'fault', 'nth=3', NULL), (6, NULL, 'host', '', NULL);
+        INSERT INTO life VALUES (1, 1, 1000, 10, NULL), (2, 4, 500, 20, NULL);
+        INSERT INTO refused SELECT 10 + n, 1, 2000000000, 100 + n FROM (SELECT 1 AS n UNION SELECT 2 UNION SELECT 3) WHERE $rank = 1;
+        INSERT INTO refused SELECT 20 + n, 4, 300, 50 + n FROM (SELECT 1 AS n UNION SELECT 2) WHERE $rank = 1;" || exit 99
+done
+merge "$scratch/two" -o "$scratch/two.db"
+two() {
+    "$tidemark" ranks --json "$@" "$scratch/two.db" >"$scratch/out" 2>"$scratch/err"
+    "$SQLITE3" :memory: "SELECT json_extract(t, '\$.failures'), (SELECT group_concat(json_extract(value, '\$.memory') || ' ' ||
+        json_extract(value, '\$.count') || ' ' || json_extract(value, '\$.size'), ', ') FROM json_each(t, '\$.failed')) FROM
+        (SELECT CAST(readfile('$scratch/out') AS TEXT) AS t)"
+}
+"$SQLITE3" -readonly "$scratch/two.db" 'SELECT name FROM memory ORDER BY name DESC' >"$scratch/names"
+host=$(sed -n 1p "$scratch/names") device=$(sed -n 2p "$scratch/names")
+is "$(two)" "5|$device 3 2000000000, $host 2 300" 'ranks has the failures of all memories, each with its memory'
+is "$(two --memory="$host")" "2|$host 2 300" 'ranks --memory has the failures of that memory alone'
+is "$(two --memory="$device")" "3|$device 3 2000000000" 'so it is with another memory'
+is "$(check --max-failures="memory=$host:0" "$scratch/two.db") $(grep -c 'the first for the cause .*, one of 2, is of 300 B' "$scratch/out") $(
+    grep -c 'the first for the cause' "$scratch/out")" '1 1 1' 'check explains the failures of a memory by those of that memory alone'
+is "$(check --max-failures=3 "$scratch/two.db") $(grep -c 'the first for the cause' "$scratch/out")" '1 2' \
+    'check explains failures of all memories by the causes in all of them'
 
 # A file of budgets, JSON and the forms of test runners.
 printf 'max-skew 1%%\nmax-growth 0\nmax-peak 1GiB\n' >"$scratch/budget"
@@ -153,6 +182,8 @@ is "$(check --max-growth="memory=$memory:1M" "$scratch/changed.db") $(grep -c 'u
 change 'UPDATE rank_memory SET peak_bytes = 0 WHERE rank <> 3'
 is "$(check --max-skew=50% "$scratch/changed.db") $(grep -c 'unknown: the median is 0 B, and rank 3 has more' "$scratch/out")" '3 1' \
     'the skew is unknown where the median is 0 and the highest peak is not'
+is "$("$tidemark" ranks --json "$scratch/changed.db" | grep -c '"skew_share":null') $("$tidemark" ranks "$scratch/changed.db" |
+    grep -c 'highest over median  *unknown, as the median is 0 B')" '1 1' 'ranks says that the skew is unknown there, and not 0'
 change 'UPDATE rank_memory SET whole_steps = 3 WHERE rank = 6'
 is "$(check --max-growth=1M "$scratch/changed.db") $(check --max-growth=1K "$scratch/changed.db")" '3 1' \
     'growth is unknown where one rank has too few steps, unless another rank grows too much'

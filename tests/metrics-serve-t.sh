@@ -60,7 +60,7 @@ tell() {
 mkdir "$scratch/many"
 serve 127.0.0.1:0 "$scratch/many"
 ! grep -q 'built without libmicrohttpd\|needs libmicrohttpd' "$scratch/served" || skip_all "$(cat "$scratch/served")"
-plan 24
+plan 30
 ok 'the server says where it listens' grep -qx 'tidemark metrics: listening on http://127.0.0.1:[0-9]*/metrics' "$scratch/served"
 "$tidemark" metrics --listen="127.0.0.1:$port" "$scratch/many" >"$scratch/out" 2>&1
 is "$? $(cat "$scratch/out")" "2 tidemark metrics: --listen=127.0.0.1:$port: another program listens there" \
@@ -196,6 +196,49 @@ is "$first $between $(grep -c "^tidemark_up{.*pid=\"$recorded\".*} 1" "$scratch/
     'a trace that is named is found again where another recording begins under its name'
 kill $recorded
 stop TERM
+
+# What is kept from scrape to scrape is of the file that has the name now, and of what it says now.
+# pages FOLDER COUNT: recordings whose pages were written once, until `let_go`.
+pages() {
+    mkdir -p "$scratch/$1"
+    rm -f "$scratch/tell" "$scratch/told"
+    mkfifo "$scratch/tell" "$scratch/told"
+    "$top_builddir/tests/gauge-pages" "$scratch/$1" "$2" 4 "$scratch/t.db" <"$scratch/tell" >"$scratch/told" &
+    pages=$!
+    exec 8>"$scratch/tell" 9<"$scratch/told"
+    read -r answer <&9
+}
+let_go() {
+    exec 8>&- 9<&-
+    kill $pages
+    wait $pages 2>/dev/null
+}
+# shown FILE: the process and the live bytes that are told of a trace.
+shown() {
+    sleep 0.3
+    fetch
+    echo "$(sed -n "s/^tidemark_live_bytes{trace=\"[^\"]*$1\",pid=\"\([0-9]*\)\".*} /\1 /p" "$scratch/text")"
+}
+pages other 5
+mkdir "$scratch/few"
+for rank in 0 1 2; do ln "$scratch/other/rank-$rank.db-rings" "$scratch/few/rank-$rank.db-rings"; done
+serve 127.0.0.1:0 "$scratch/few"
+is "$(shown rank-0.db), $(shown rank-1.db)" '100000 1048576, 100001 2097152' 'recordings without their traces are served, too'
+mv "$scratch/other/rank-3.db-rings" "$scratch/few/rank-0.db-rings"
+is "$(shown rank-0.db)" '100003 4194304' 'where another recording takes a name whose page is written as often, its figures are told'
+tell 5
+is "$(shown rank-0.db) $(sed -n 's/^tidemark_frees_total{.*pid="100003".*} //p' "$scratch/text")" '100003 4194304 5' \
+    'a page that is written again is read again'
+cat "$scratch/other/rank-4.db-rings" >"$scratch/few/rank-1.db-rings"
+is "$(shown rank-1.db)" '100004 5242880' 'where a file is written over by another recording, its figures are told'
+: >"$scratch/few/rank-2.db-rings"
+is "$(shown rank-2.db)|$(shown rank-0.db)" '|100003 4194304' 'a file that is cut off has no figures, and the others go on'
+rm "$scratch/few/rank-0.db-rings"
+cp "$scratch/other/rank-4.db-rings" "$scratch/few/rank-9.db-rings"
+is "$(shown rank-0.db)$(shown rank-9.db) $(sed -n 's/^tidemark_metrics_absent_recordings{reason="twice"} //p' "$scratch/text")" \
+    '100003 4194304 1' 'a recording whose name is gone has its last word, and a copy of another is not told twice'
+stop TERM
+let_go
 
 if python3 -c 'import socket; socket.socket(socket.AF_INET6).bind(("::1", 0))' 2>/dev/null; then
     serve '[::1]:0' "$scratch/many"

@@ -36,6 +36,7 @@ JOIN sqlite({job_file:String}, 'memory') AS m ON m.memory_id = s.memory_id;
 
 DELETE FROM tidemark.failure WHERE run = {run:String};
 INSERT INTO tidemark.failure
-SELECT {run:String}, rank, ns, rowNumberInAllBlocks(), size, status, cause, coalesce(layer, ''), live_bytes,
-    coalesce(tag, ''), coalesce(text, '')
-FROM sqlite({job_file:String}, 'failure');
+SELECT {run:String}, coalesce(m.name, ''), f.rank, f.ns, rowNumberInAllBlocks(), f.size, f.status, f.cause,
+    coalesce(f.layer, ''), f.live_bytes, coalesce(f.tag, ''), coalesce(f.text, '')
+FROM sqlite({job_file:String}, 'failure') AS f
+LEFT JOIN sqlite({job_file:String}, 'memory') AS m ON m.memory_id = f.memory_id;

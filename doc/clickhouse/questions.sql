@@ -39,10 +39,12 @@ SELECT rank, min(step) AS from_step FROM
 SELECT rank, grown_bytes FROM tidemark.rank_memory FINAL WHERE run = {run:String} AND memory = {memory:String}
 ORDER BY grown_bytes DESC, rank LIMIT 5;
 
--- What failed, and why, among the first 100 failures of each rank; and how many has the run in all?
+-- What failed, and why, among the first 100 failures of each rank; and how many has the memory in all?
 SELECT cause, count() AS failures, uniqExact(rank) AS ranks, argMin(rank, ns) AS first_rank, argMin(size, ns) AS size,
-    (SELECT sum(failures) FROM tidemark.rank FINAL WHERE run = {run:String}) AS all_failures
-FROM tidemark.failure FINAL WHERE run = {run:String} GROUP BY cause ORDER BY failures DESC, cause;
+    (
+        SELECT sum(failures) FROM tidemark.rank_memory FINAL WHERE run = {run:String} AND memory = {memory:String}
+    ) AS all_failures
+FROM tidemark.failure FINAL WHERE run = {run:String} AND memory = {memory:String} GROUP BY cause ORDER BY failures DESC, cause;
 
 -- The highest of all ranks in each 2^30 ns, and which rank it was: the line of a dashboard.
 SELECT bitShiftRight(bucket, 30 - bucket_shift) AS second, max(most_bytes) AS highest_bytes,

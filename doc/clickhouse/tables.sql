@@ -48,8 +48,8 @@ ENGINE = ReplacingMergeTree ORDER BY (run, memory, rank, step);
 -- The first 100 failures of a rank; `number` tells those of one time and size apart. How many it has is in `rank`.
 CREATE TABLE IF NOT EXISTS tidemark.failure
 (
-    run LowCardinality(String), rank UInt32, ns Int64, number UInt64, size UInt64, status LowCardinality(String),
-    cause LowCardinality(String), layer String, live_bytes UInt64, tag LowCardinality(String), text String
+    run LowCardinality(String), memory LowCardinality(String), rank UInt32, ns Int64, number UInt64, size UInt64,
+    status LowCardinality(String), cause LowCardinality(String), layer String, live_bytes UInt64, tag LowCardinality(String), text String
 )
 ENGINE = ReplacingMergeTree ORDER BY (run, rank, ns, number);
 

@@ -256,9 +256,9 @@ static int
 job_explain_failures(const struct job_check *check, const struct job_figure *worst, struct check_result *out)
 {
     return trace_each(check->file, job_take_cause, out,
-                      "SELECT cause, count(*), size, min(ns) FROM failure WHERE rank = %lld GROUP BY cause"
-                      " ORDER BY 2 DESC, 4 LIMIT %d",
-                      (long long)worst->rank, JOB_CHECK_GROUPS);
+                      "SELECT cause, count(*), size, min(ns) FROM failure WHERE rank = %lld AND"
+                      " %lld IN (0, memory_id) GROUP BY cause ORDER BY 2 DESC, 4 LIMIT %d",
+                      (long long)worst->rank, (long long)worst->memory_id, JOB_CHECK_GROUPS);
 }
 
 /* Say of which ranks it is not known whether they keep the budget, and why. */

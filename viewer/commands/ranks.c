@@ -71,7 +71,12 @@ ranks_report_head(struct report *report, const struct ranks *ranks)
     report_label(report, "lowest", "%s, rank %" PRId64,
                  output_size_beside(&other, (uint64_t)ranks->lowest->peak_bytes, (uint64_t)ranks->median->peak_bytes),
                  ranks->lowest->rank);
-    report_field(report, "skew_share", "highest over median", REPORT_SHARE, cell_real(ranks_skew(ranks)));
+    if (ranks_skew_is_endless(ranks)) {
+        report_field(report, "skew_share", NULL, REPORT_SHARE, cell_none());
+        report_label(report, "highest over median", "unknown, as the median is 0 B");
+    } else {
+        report_field(report, "skew_share", "highest over median", REPORT_SHARE, cell_real(ranks_skew(ranks)));
+    }
     report_field(report, "failures", NULL, REPORT_COUNT, cell_signed(ranks->failure_total));
 }
 
@@ -99,9 +104,8 @@ ranks_note_outlier(struct report *report, const struct ranks *ranks)
     const struct ranks_rank *rank = ranks->outlier;
     const struct ranks_group *group = ranks_first_group(ranks);
     int64_t more = rank->peak_bytes - ranks->median->peak_bytes;
-    double share = ranks->median->peak_bytes > 0 ? 100 * (double)more / (double)ranks->median->peak_bytes : 0;
     struct output_figure one, other;
-    char where[1024] = "";
+    char where[1024] = "", share[32] = "";
 
     if (more == 0) {
         report_note(report, "Rank %" PRId64 " has a peak of %s, as the median.", rank->rank,
@@ -118,9 +122,13 @@ ranks_note_outlier(struct report *report, const struct ranks *ranks)
         else if (group->has_step)
             snprintf(where + length, sizeof(where) - (size_t)length, ", from the beginning on");
     }
-    report_note(report, "Rank %" PRId64 ": %s, %.3g%% %s the median%s.", rank->rank,
-                output_size(&one, (uint64_t)rank->peak_bytes), share < 0 ? -share : share, more > 0 ? "over" : "under",
-                where);
+    /* Over a median of 0 there is no share. */
+    if (ranks->median->peak_bytes > 0)
+        snprintf(share, sizeof(share), "%.3g%% ",
+                 100 * (double)(more < 0 ? -more : more) / (double)ranks->median->peak_bytes);
+    report_note(report, "Rank %" PRId64 ": %s, %s%s the median%s%s.", rank->rank,
+                output_size(&one, (uint64_t)rank->peak_bytes), share, more > 0 ? "over" : "under",
+                share[0] != '\0' ? "" : " of 0 B", where);
 }
 
 static void
@@ -292,7 +300,7 @@ ranks_report_failures(struct report *report, const struct ranks *ranks)
         { "layer", "LAYER", REPORT_TEXT },     { "first_rank", "FIRST: RANK", REPORT_COUNT },
         { "first_ns", "AT", REPORT_TIME },     { "size", "SIZE", REPORT_SIZE },
         { "live_bytes", "LIVE", REPORT_SIZE }, { "tag", "TAG", REPORT_TEXT },
-        { "text", "TEXT", REPORT_NAME },
+        { "memory", "MEMORY", REPORT_TEXT },   { "text", "TEXT", REPORT_NAME },
     };
 
     if (ranks->failure_count == 0) {
@@ -300,14 +308,14 @@ ranks_report_failures(struct report *report, const struct ranks *ranks)
         return;
     }
     REPORT_TABLE(report, "failed", "Failures, the most frequent first", columns);
-    report_spare(report, "tag live_bytes first_ns status text layer");
+    report_spare(report, "tag live_bytes first_ns status text layer memory");
     for (size_t i = 0; i < ranks->failure_count && i < report->options.limit; i++) {
         const struct ranks_failure *failure = &ranks->failures[i];
 
         REPORT_ROW(report, cell_signed(failure->count), cell_signed(failure->ranks), cell_text(failure->cause),
                    cell_text(failure->status), cell_text(failure->layer), cell_signed(failure->rank),
                    cell_signed(failure->ns), cell_signed(failure->size), cell_signed(failure->live_bytes),
-                   cell_text(failure->tag), cell_text(failure->text));
+                   cell_text(failure->tag), cell_text(failure->memory), cell_text(failure->text));
     }
     if (ranks->failure_count > report->options.limit)
         report_rest(report, ranks->failure_count - report->options.limit, cell_none());

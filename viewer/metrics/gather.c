@@ -19,6 +19,12 @@ gather_clock(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static void
+gather_empty(struct running *running)
+{
+    free(((struct metrics_recording *)running)->text);
+}
+
 int
 metrics_init(struct metrics *metrics, char **arguments, int count)
 {
@@ -28,6 +34,7 @@ metrics_init(struct metrics *metrics, char **arguments, int count)
                                             .count = count,
                                             .most = METRICS_RECORDINGS,
                                             .item_bytes = sizeof(struct metrics_recording),
+                                            .empty = gather_empty,
                                             .finds_again = true };
     return emit_open_memory(&metrics->labels);
 }
@@ -194,23 +201,31 @@ gather_tags(struct metrics *metrics, struct metrics_recording *recording)
 
     recording->tag_count = 0;
     for (size_t i = 0; i < page->tag_count; i++) {
-        const struct tidei_gauge_tag *from = &page->tags[i];
-        struct metrics_tag tag = { .live_bytes = from->live_bytes, .live_count = from->live_count };
+        struct metrics_tag tag = { .layer = gather_tag_layer(metrics, recording, page->tags[i].layer_id) };
         size_t place = 0;
 
-        tag.layer = gather_tag_layer(metrics, recording, from->layer_id);
-        tag.tag = gather_tag_name(metrics, &recording->base, from->tag_id);
+        tag.tag = gather_tag_name(metrics, &recording->base, page->tags[i].tag_id);
         while (place < recording->tag_count && !(gather_same(metrics, recording->tags[place].tag, tag.tag) &&
                                                  gather_same(metrics, recording->tags[place].layer, tag.layer)))
             place++;
-        if (place == metrics->tag_limit)
-            continue;
-        if (place == recording->tag_count) {
+        recording->tag_places[i] = place < metrics->tag_limit ? (uint8_t)place : TIDEI_GAUGE_TAGS;
+        if (place == recording->tag_count && place < metrics->tag_limit)
             recording->tags[recording->tag_count++] = tag;
+    }
+}
+
+static void
+gather_sum_tags(struct metrics_recording *recording)
+{
+    const struct tidei_gauge *page = &recording->base.page;
+
+    for (size_t i = 0; i < recording->tag_count; i++)
+        recording->tags[i].live_bytes = recording->tags[i].live_count = 0;
+    for (size_t i = 0; i < page->tag_count; i++) {
+        if (recording->tag_places[i] == TIDEI_GAUGE_TAGS)
             continue;
-        }
-        recording->tags[place].live_bytes += tag.live_bytes;
-        recording->tags[place].live_count += tag.live_count;
+        recording->tags[recording->tag_places[i]].live_bytes += page->tags[i].live_bytes;
+        recording->tags[recording->tag_places[i]].live_count += page->tags[i].live_count;
     }
 }
 
@@ -228,12 +243,9 @@ gather_is_new(struct metrics *metrics, uint64_t hash)
 static bool
 gather_is_alone(struct metrics *metrics, const struct metrics_recording *recording)
 {
-    const unsigned char *text = (const unsigned char *)metrics->labels.buffer + recording->labels.begin;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325), trace_id = recording->base.file.trace_id;
+    uint64_t trace_id = recording->base.file.trace_id;
 
-    for (size_t i = 0; i < recording->labels.length; i++)
-        hash = (hash ^ text[i]) * UINT64_C(0x100000001b3);
-    return gather_is_new(metrics, hash) && (trace_id == 0 || gather_is_new(metrics, trace_id));
+    return gather_is_new(metrics, recording->hash) && (trace_id == 0 || gather_is_new(metrics, trace_id));
 }
 
 /* A page that says more of a layer than once would be a series twice. */
@@ -282,29 +294,104 @@ gather_is_fresh(const struct running *running)
     return running->was_seen && running->names.asked_ns == 0 && running_wants_names(running);
 }
 
-static void
+static struct metrics_shape
+gather_shape(const struct metrics_recording *recording)
+{
+    const struct running *running = &recording->base;
+    const struct tidei_gauge *page = &running->page;
+    struct metrics_shape shape = { .is_made = true,
+                                   .state = running->look.state,
+                                   .pid = running->file.pid,
+                                   .trace_id = running->file.trace_id,
+                                   .names_ns = running->names.asked_ns,
+                                   .has_figures = recording->has_figures };
+
+    if (!recording->has_figures)
+        return shape;
+    shape.layer_count = page->layer_count;
+    shape.pool_count = page->pool_count;
+    shape.tag_count = page->tag_count;
+    for (size_t i = 0; i < page->layer_count; i++)
+        shape.layers[i] = page->layers[i].layer_id;
+    for (size_t i = 0; i < page->pool_count; i++)
+        shape.pools[i] = page->pools[i].layer_id;
+    for (size_t i = 0; i < page->tag_count; i++) {
+        shape.tags[i] = page->tags[i].tag_id;
+        shape.tag_layers[i] = page->tags[i].layer_id;
+    }
+    return shape;
+}
+
+static bool
+gather_is_same(const struct metrics_shape *shape, const struct metrics_recording *recording)
+{
+    const struct running *running = &recording->base;
+    const struct tidei_gauge *page = &running->page;
+    bool same = shape->is_made && shape->state == running->look.state && shape->pid == running->file.pid &&
+                shape->trace_id == running->file.trace_id && shape->names_ns == running->names.asked_ns &&
+                shape->has_figures == recording->has_figures;
+
+    if (!recording->has_figures)
+        return same;
+    same = same && shape->layer_count == page->layer_count && shape->pool_count == page->pool_count &&
+           shape->tag_count == page->tag_count;
+    for (size_t i = 0; same && i < page->layer_count; i++)
+        same = shape->layers[i] == page->layers[i].layer_id;
+    for (size_t i = 0; same && i < page->pool_count; i++)
+        same = shape->pools[i] == page->pools[i].layer_id;
+    for (size_t i = 0; same && i < page->tag_count; i++)
+        same = shape->tags[i] == page->tags[i].tag_id && shape->tag_layers[i] == page->tags[i].layer_id;
+    return same;
+}
+
+/* Make the labels, all in one text. False: no memory. */
+static bool
+gather_label(struct metrics *metrics, struct metrics_recording *recording)
+{
+    char *text;
+
+    metrics->labels.used = 0;
+    gather_recording(metrics, recording);
+    if (recording->has_figures)
+        gather_figures(metrics, recording);
+    text = metrics->labels.failed ? NULL : realloc(recording->text, metrics->labels.used);
+    recording->shape.is_made = text != NULL;
+    if (text == NULL)
+        return false;
+    memcpy(text, metrics->labels.buffer, metrics->labels.used);
+    recording->text = text;
+    recording->shape = gather_shape(recording);
+    recording->hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < recording->labels.length; i++)
+        recording->hash =
+            (recording->hash ^ (unsigned char)text[recording->labels.begin + i]) * UINT64_C(0x100000001b3);
+    return true;
+}
+
+/* False: no memory. */
+static bool
 gather_show(struct metrics *metrics, struct metrics_recording *recording)
 {
     struct running *running = &recording->base;
-    size_t begin = metrics->labels.used;
 
     recording->is_shown = false;
     if (running->look.state == GAUGE_BEGINS)
-        return;
+        return true;
     if (gather_is_fresh(running)) {
         metrics->absent[METRICS_WAITING]++;
-        return;
+        return true;
     }
-    gather_recording(metrics, recording);
+    if (!gather_is_same(&recording->shape, recording) && !gather_label(metrics, recording))
+        return false;
     if (!gather_is_alone(metrics, recording)) {
         metrics->absent[METRICS_TWICE]++;
-        metrics->labels.used = begin;
-        return;
+        return true;
     }
     recording->is_shown = true;
     metrics->shown++;
     if (recording->has_figures)
-        gather_figures(metrics, recording);
+        gather_sum_tags(recording);
+    return true;
 }
 
 bool
@@ -331,29 +418,38 @@ metrics_rest(struct metrics *metrics)
         gauge_rest(&metrics->found.list[i]->file);
 }
 
+static void
+gather_look(struct metrics *metrics)
+{
+    for (size_t i = 0; i < metrics->found.list_count; i++) {
+        struct metrics_recording *recording = gather_at(metrics, i);
+
+        recording->has_figures = running_look(&recording->base);
+        if (recording->has_figures && (recording->base.look.is_new || !recording->shape.is_made))
+            recording->is_sound = gather_is_sound(&recording->base.page);
+        recording->has_figures = recording->has_figures && recording->is_sound;
+        if (i >= metrics->open_most)
+            gauge_rest(&recording->base.file);
+    }
+}
+
 int
 metrics_gather(struct metrics *metrics, uint64_t names_ns)
 {
     uint64_t begin = gather_clock(CLOCK_MONOTONIC);
+    bool good = true;
 
-    metrics->labels.used = 0;
     metrics->shown = metrics->absent[METRICS_TWICE] = metrics->absent[METRICS_WAITING] = 0;
     id_map_free(&metrics->known);
-    for (size_t i = 0; i < metrics->found.list_count; i++) {
-        struct metrics_recording *recording = gather_at(metrics, i);
-
-        recording->has_figures = running_look(&recording->base) && gather_is_sound(&recording->base.page);
-        if (i >= metrics->open_most)
-            gauge_rest(&recording->base.file);
-    }
+    gather_look(metrics);
     metrics->now_unix_ns = gather_clock(CLOCK_REALTIME);
     if (running_remove(&metrics->found, gather_is_left) != COMMAND_FINE)
         return COMMAND_WRONG;
     metrics_read_names(metrics, names_ns);
-    for (size_t i = 0; i < metrics->found.list_count; i++)
-        gather_show(metrics, gather_at(metrics, i));
+    for (size_t i = 0; i < metrics->found.list_count && good; i++)
+        good = gather_show(metrics, gather_at(metrics, i));
     metrics->gather_ns = gather_clock(CLOCK_MONOTONIC) - begin;
-    if (!metrics->labels.failed)
+    if (good)
         return COMMAND_FINE;
     message("tidemark metrics: no memory");
     return COMMAND_WRONG;

@@ -24,9 +24,21 @@
 
 enum metrics_format { METRICS_OPENMETRICS, METRICS_PROMETHEUS, METRICS_FORMATS };
 
-/* A part of `metrics.labels`. */
+/* A part of the labels of a recording. */
 struct metrics_span {
     size_t begin, length;
+};
+
+/* What the labels of a recording were made of: they are made anew where any of it is another. */
+struct metrics_shape {
+    enum gauge_state state;
+    uint32_t pid;
+    uint64_t trace_id;
+    uint64_t names_ns; /* running_names.asked_ns */
+    bool is_made, has_figures;
+    size_t layer_count, pool_count, tag_count;
+    uint64_t layers[TIDEI_GAUGE_LAYERS], pools[TIDEI_GAUGE_POOLS]; /* their ids */
+    uint32_t tags[TIDEI_GAUGE_TAGS], tag_layers[TIDEI_GAUGE_TAGS];
 };
 
 /* Tags that read the same are one. */
@@ -39,12 +51,17 @@ struct metrics_recording {
     struct running base; /* first */
     bool is_shown;
     bool has_figures;
+    bool is_sound; /* the page says nothing twice */
+    struct metrics_shape shape;
+    char *text;                 /* owned: the labels, from one gathering to the next */
+    uint64_t hash;              /* of `labels` */
     struct metrics_span labels; /* trace, pid, rank, run, host */
     struct metrics_span info;   /* what the info has more */
     struct metrics_span layers[TIDEI_GAUGE_LAYERS];
     struct metrics_span pools[TIDEI_GAUGE_POOLS];
     struct metrics_tag tags[TIDEI_GAUGE_TAGS];
     size_t tag_count;
+    uint8_t tag_places[TIDEI_GAUGE_TAGS]; /* of the tags of the page in `tags`; TIDEI_GAUGE_TAGS: it is not there */
 };
 
 /* Why recordings are not shown. */
@@ -60,7 +77,7 @@ struct metrics {
     uint64_t tag_limit;
     bool no_durations;
     size_t open_most;    /* ring files that stay open between two gatherings; a scrape is a third faster then */
-    struct emit labels;  /* of the last gathering */
+    struct emit labels;  /* of the recording whose labels are made */
     struct id_map known; /* recordings and labels of the last gathering, by hash */
     uint64_t now_unix_ns;
     uint64_t shown, absent[METRICS_ABSENCES];

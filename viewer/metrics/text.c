@@ -1,6 +1,8 @@
 /* Writes the figures as text: families of samples, in OpenMetrics 1.0 or the text format of Prometheus. */
 #include "config.h"
 
+#include <string.h>
+
 #include "viewer/metrics/metrics.h"
 
 enum text_type { TEXT_GAUGE, TEXT_COUNTER, TEXT_HISTOGRAM, TEXT_INFO };
@@ -12,6 +14,8 @@ struct text {
     struct emit *out;
     enum metrics_format format;
     const struct text_family *family;
+    size_t name_length;                      /* of the family */
+    uint64_t middles[TIDEI_GAUGE_DURATIONS]; /* of the buckets of durations, twice, in ns */
 };
 
 /* A family: the samples of one name stand together. */
@@ -70,19 +74,19 @@ text_head(struct text *text)
 }
 
 static void
-text_span(struct text *text, struct metrics_span span)
+text_span(struct text *text, const struct metrics_recording *recording, struct metrics_span span)
 {
-    emit_bytes(text->out, text->metrics->labels.buffer + span.begin, span.length);
+    emit_bytes(text->out, recording->text + span.begin, span.length);
 }
 
 /* The name and the labels that every sample of a recording has; what follows begins with a comma. */
 static void
 text_begin(struct text *text, const char *ending, const struct metrics_recording *recording)
 {
-    emit_string(text->out, text->family->name);
+    emit_bytes(text->out, text->family->name, text->name_length);
     emit_string(text->out, ending);
     emit_bytes(text->out, "{", 1);
-    text_span(text, recording->labels);
+    text_span(text, recording, recording->labels);
 }
 
 static void
@@ -127,7 +131,7 @@ static void
 text_of(struct text *text, const struct metrics_recording *recording, struct metrics_span labels, uint64_t value)
 {
     text_begin(text, text_ending(text->family->type), recording);
-    text_span(text, labels);
+    text_span(text, recording, labels);
     text_end(text, value);
 }
 
@@ -156,7 +160,7 @@ static void
 text_info(struct text *text, const struct metrics_recording *recording)
 {
     text_begin(text, text_ending(TEXT_INFO), recording);
-    text_span(text, recording->info);
+    text_span(text, recording, recording->info);
     text_end(text, 1);
 }
 
@@ -244,8 +248,8 @@ static void
 text_tag(struct text *text, const struct metrics_recording *recording, const struct metrics_tag *tag, uint64_t value)
 {
     text_begin(text, "", recording);
-    text_span(text, tag->layer);
-    text_span(text, tag->tag);
+    text_span(text, recording, tag->layer);
+    text_span(text, recording, tag->tag);
     text_end(text, value);
 }
 
@@ -336,11 +340,8 @@ text_histogram(struct text *text, const struct metrics_recording *recording, con
         unsigned end = i < TEXT_BOUNDS ? text_bounds[i].bucket : TIDEI_GAUGE_DURATIONS;
 
         for (; bucket < end; bucket++) {
-            uint64_t begin_ns = tidei_gauge_bucket_ns(bucket);
-            uint64_t end_ns = bucket + 1 < TIDEI_GAUGE_DURATIONS ? tidei_gauge_bucket_ns(bucket + 1) : begin_ns + 1;
-
             calls += durations[bucket];
-            twice_ns += durations[bucket] * (begin_ns + end_ns - 1);
+            twice_ns += durations[bucket] * text->middles[bucket];
         }
         text_histogram_sample(text, recording, "_bucket", operation,
                               i < TEXT_BOUNDS ? text_bounds[i].label : ",le=\"+Inf\"");
@@ -450,13 +451,26 @@ metrics_media_type(enum metrics_format format)
                                         : "application/openmetrics-text; version=1.0.0; charset=utf-8";
 }
 
+static void
+text_find_middles(struct text *text)
+{
+    for (unsigned i = 0; i < TIDEI_GAUGE_DURATIONS; i++) {
+        uint64_t begin_ns = tidei_gauge_bucket_ns(i);
+        uint64_t end_ns = i + 1 < TIDEI_GAUGE_DURATIONS ? tidei_gauge_bucket_ns(i + 1) : begin_ns + 1;
+
+        text->middles[i] = begin_ns + end_ns - 1;
+    }
+}
+
 void
 metrics_write(const struct metrics *metrics, enum metrics_format format, struct emit *out)
 {
     struct text text = { .metrics = metrics, .out = out, .format = format };
 
+    text_find_middles(&text);
     for (size_t i = 0; i < sizeof(text_families) / sizeof(text_families[0]); i++) {
         text.family = &text_families[i];
+        text.name_length = strlen(text.family->name);
         text_head(&text);
         if (text.family->own != NULL)
             text.family->own(&text);

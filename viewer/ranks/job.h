@@ -13,7 +13,7 @@
 #include "src/trace/database/insert.h"
 #include "viewer/read/trace.h"
 
-#define JOB_FORMAT 2
+#define JOB_FORMAT 3
 
 /* Each table with the number of its columns. */
 /* clang-format off */
@@ -28,7 +28,7 @@
     each(step, 12) \
     each(step_group, 6) \
     each(group_cut, 5) \
-    each(failure, 9) \
+    each(failure, 10) \
     each(mark, 3) \
     each(left_out, 3) \
     each(step_median, 5) \

@@ -73,7 +73,7 @@ merge_failures(const struct merge *merge, const struct rollup *rollup, const cha
 }
 
 static int
-merge_store(const struct merge *merge, const struct input *input, const struct rollup *rollup,
+merge_store(const struct merge *merge, const struct input *input, struct rollup *rollup,
             const struct failures *failures)
 {
     const struct store_rank who = { input->rank, input->trace, input->path, merge->steps };

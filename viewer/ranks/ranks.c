@@ -464,6 +464,7 @@ ranks_take_failure(void *context, const struct trace *trace, sqlite3_stmt *row)
         .live_bytes = sqlite3_column_int64(row, 9),
         .tag = ranks_text(row, 10),
         .text = ranks_text(row, 11),
+        .memory = ranks_text(row, 12),
     };
     return COMMAND_FINE;
 }
@@ -481,20 +482,34 @@ ranks_take_left(void *context, const struct trace *trace, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
+/* The failures in one memory, or in all: 0. */
 static int
-ranks_read_rest(struct ranks *ranks)
+ranks_read_failures(struct ranks *ranks, int64_t memory_id)
 {
     /* The bare columns beside min() are those of its row. The first failure is that of the earliest time since 1970. */
     int status = trace_each(ranks->file, ranks_take_failure, ranks,
                             "SELECT status, cause, layer, count(*), count(DISTINCT f.rank), min(start_unix_ns + ns),"
-                            " f.rank, ns, size, live_bytes, tag, text FROM failure AS f JOIN rank USING (rank)"
-                            " GROUP BY status, cause, layer ORDER BY 4 DESC, 6");
+                            " f.rank, ns, size, live_bytes, tag, text, m.name FROM failure AS f JOIN rank USING (rank)"
+                            " LEFT JOIN memory AS m USING (memory_id) WHERE %lld IN (0, memory_id)"
+                            " GROUP BY status, cause, layer, memory_id ORDER BY 4 DESC, 6",
+                            (long long)memory_id);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (memory_id == 0)
+        return trace_integer(ranks->file, "SELECT sum(failures) FROM rank", &ranks->failure_total);
+    ranks->failure_total = 0;
+    for (size_t i = 0; i < ranks->count; i++)
+        ranks->failure_total += ranks->list[i].failures;
+    return COMMAND_FINE;
+}
+
+static int
+ranks_read_rest(struct ranks *ranks)
+{
+    int status = trace_each(ranks->file, ranks_take_left, ranks, "SELECT path, reason FROM left_out ORDER BY rowid");
     int64_t merged = 0;
 
-    if (status == COMMAND_FINE)
-        status = trace_each(ranks->file, ranks_take_left, ranks, "SELECT path, reason FROM left_out ORDER BY rowid");
-    if (status == COMMAND_FINE)
-        status = trace_integer(ranks->file, "SELECT sum(failures) FROM rank", &ranks->failure_total);
     if (status == COMMAND_FINE)
         status = trace_integer(ranks->file, "SELECT count(*) FROM rank", &ranks->rank_total);
     if (status == COMMAND_FINE)
@@ -525,6 +540,8 @@ ranks_make(const struct trace *file, const struct ranks_options *options, struct
     if (status == COMMAND_FINE)
         status = ranks_read_growths(out);
     if (status == COMMAND_FINE)
+        status = ranks_read_failures(out, options->memory != NULL ? out->memory->memory_id : 0);
+    if (status == COMMAND_FINE)
         status = ranks_read_rest(out);
     return status;
 }
@@ -552,6 +569,7 @@ ranks_free(struct ranks *ranks)
         free(ranks->failures[i].layer);
         free(ranks->failures[i].tag);
         free(ranks->failures[i].text);
+        free(ranks->failures[i].memory);
     }
     for (size_t i = 0; i < ranks->left_count; i++) {
         free(ranks->left[i].path);
@@ -576,13 +594,19 @@ ranks_skew(const struct ranks *ranks)
     return median > 0 ? ((double)ranks->highest->peak_bytes - median) / median : 0;
 }
 
+bool
+ranks_skew_is_endless(const struct ranks *ranks)
+{
+    return ranks->median->peak_bytes == 0 && ranks->highest->peak_bytes > 0;
+}
+
 const char *
 ranks_skew_unknown(const struct ranks *ranks, char *buffer, size_t size)
 {
     if ((int64_t)ranks->count < ranks->rank_total)
         snprintf(buffer, size, "only %zu of %" PRId64 " ranks have a memory of the name %s", ranks->count,
                  ranks->rank_total, ranks->memory->name);
-    else if (ranks->median->peak_bytes == 0 && ranks->highest->peak_bytes > 0)
+    else if (ranks_skew_is_endless(ranks))
         snprintf(buffer, size, "the median is 0 B, and rank %" PRId64 " has more in %s", ranks->highest->rank,
                  ranks->memory->name);
     else

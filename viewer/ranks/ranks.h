@@ -52,9 +52,10 @@ struct ranks_growth {
     int64_t group_bytes;           /* by which it grows more than in the median */
 };
 
-/* Failures of one status, cause and layer. */
+/* Failures of one status, cause, layer and memory. */
 struct ranks_failure {
     char *status, *cause, *layer, *tag, *text; /* own; the last three may be NULL */
+    char *memory;                              /* owns; NULL: one that the file does not have */
     int64_t count, ranks;
     int64_t rank, ns, size, live_bytes; /* of the first one */
 };
@@ -81,7 +82,8 @@ struct ranks {
     size_t failure_count, failure_capacity;
     struct ranks_left *left;
     size_t left_count, left_capacity;
-    int64_t failure_total, rank_total, world_size, incomplete;
+    int64_t failure_total; /* as `failures` of all memories, or of the one that was asked for */
+    int64_t rank_total, world_size, incomplete;
     char *job, *missing; /* own; the second: "5, 7-9", NULL: none */
     int64_t missing_count;
     bool is_merged; /* else a merge was interrupted */
@@ -108,6 +110,9 @@ void ranks_free(struct ranks *ranks);
 
 /* The excess of the highest peak over the median, as a share of the median; 0 where that is 0. */
 double ranks_skew(const struct ranks *ranks);
+
+/* Whether that share says nothing: the median is 0 and the highest peak is not. */
+bool ranks_skew_is_endless(const struct ranks *ranks);
 
 /* Why the skew of all ranks is not known, in `buffer`: some do not have the memory, or the median is 0. NULL: it is. */
 const char *ranks_skew_unknown(const struct ranks *ranks, char *buffer, size_t size);

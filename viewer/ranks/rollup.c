@@ -358,11 +358,10 @@ rollup_begin(void *context)
     return COMMAND_FINE;
 }
 
-/* The memory whose blocks a life is of; NULL: it is a chunk. */
-static struct rollup_memory *
-rollup_memory_of(struct rollup *rollup, const struct scan_life *life)
+struct rollup_memory *
+rollup_memory_of(struct rollup *rollup, int64_t layer_id)
 {
-    const struct reserved_group *group = reserved_upper(&rollup->reserved, life->layer_id);
+    const struct reserved_group *group = reserved_upper(&rollup->reserved, layer_id);
     size_t place = group != NULL ? (size_t)(group - rollup->reserved.groups) : SIZE_MAX;
 
     return place < rollup->memory_count ? &rollup->memories[place] : NULL;
@@ -425,7 +424,7 @@ rollup_alloc(void *context, const struct scan_life *life)
             curve_drop_samples(&rollup->memories[i].curve);
         rollup_note_all_reserved(rollup, life->alloc_ns);
     }
-    memory = rollup_memory_of(rollup, life);
+    memory = rollup_memory_of(rollup, life->layer_id);
     if (memory == NULL) {
         rollup_note_chunk(rollup, life, life->alloc_ns);
         return COMMAND_FINE;
@@ -454,7 +453,7 @@ rollup_release(void *context, const struct scan_life *life)
     if (status != COMMAND_FINE)
         return status;
     reserved_release(&rollup->reserved, life);
-    memory = rollup_memory_of(rollup, life);
+    memory = rollup_memory_of(rollup, life->layer_id);
     if (memory == NULL) {
         rollup_note_chunk(rollup, life, life->free_ns);
         return COMMAND_FINE;

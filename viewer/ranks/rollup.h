@@ -110,6 +110,9 @@ int rollup_make(struct view *view, const char *pattern, struct rollup *out);
 
 void rollup_free(struct rollup *rollup);
 
+/* The memory whose blocks the layer records; NULL: chunks, or a memory that is left out. */
+struct rollup_memory *rollup_memory_of(struct rollup *rollup, int64_t layer_id);
+
 /* "tag", "class", "function" */
 const char *rollup_word(enum groups_by by);
 

@@ -16,7 +16,7 @@
 struct store {
     struct job *job;
     const struct store_rank *who;
-    const struct rollup *rollup;
+    struct rollup *rollup;
     int64_t memory_id;
     const struct rollup_memory *memory;
 };
@@ -273,11 +273,16 @@ store_failure(struct store *store, const struct failures *failures, const struct
     const char *refuser = failure->refuser == ROUTES_NONE
                               ? NULL
                               : names_layer(names, layers->layers[failure->refuser].layer_id, layer, sizeof(layer));
+    const struct rollup_memory *memory = rollup_memory_of(store->rollup, failure->life.layer_id);
+    int64_t memory_id = memory != NULL ? job_memory(store->job, memory->name) : 0;
 
+    if (memory != NULL && memory_id == 0)
+        return COMMAND_WRONG;
     return job_insert(
-        store->job, failure, TIDEI_NUMBER(store->who->rank), TIDEI_NUMBER(failure->life.alloc_ns),
-        TIDEI_NUMBER(failure->life.size), TIDEI_TEXT(tide_status_name((enum tide_status)failure->life.status)),
-        TIDEI_TEXT(failures_word(failure->cause)), TIDEI_TEXT(refuser), TIDEI_NUMBER(failure->at.live_bytes),
+        store->job, failure, TIDEI_NUMBER(store->who->rank), TIDEI_NUMBER_IF(memory != NULL, memory_id),
+        TIDEI_NUMBER(failure->life.alloc_ns), TIDEI_NUMBER(failure->life.size),
+        TIDEI_TEXT(tide_status_name((enum tide_status)failure->life.status)), TIDEI_TEXT(failures_word(failure->cause)),
+        TIDEI_TEXT(refuser), TIDEI_NUMBER(failure->at.live_bytes),
         TIDEI_TEXT(failure->life.tag_id != 0 ? names_tag(names, failure->life.tag_id, tag, sizeof(tag)) : NULL),
         TIDEI_TEXT(failure->words));
 }
@@ -344,7 +349,7 @@ store_rows(struct store *store, const struct failures *failures)
 }
 
 int
-store_rank(struct job *job, const struct store_rank *who, const struct rollup *rollup, const struct failures *failures)
+store_rank(struct job *job, const struct store_rank *who, struct rollup *rollup, const struct failures *failures)
 {
     struct store store = { .job = job, .who = who, .rollup = rollup };
     int status = job_begin(job);

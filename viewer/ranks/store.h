@@ -22,7 +22,6 @@ struct store_rank {
  * Replace the rows of a rank, in one transaction. `failures` (NULL: none) are of the same trace. COMMAND_FINE, or
  * COMMAND_WRONG after a message: nothing has changed.
  */
-int store_rank(struct job *job, const struct store_rank *who, const struct rollup *rollup,
-               const struct failures *failures);
+int store_rank(struct job *job, const struct store_rank *who, struct rollup *rollup, const struct failures *failures);
 
 #endif

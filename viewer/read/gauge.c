@@ -57,10 +57,9 @@ gauge_read(const struct gauge_file *file, void *out, size_t bytes, uint64_t offs
 static bool
 gauge_is_replaced(const struct gauge_file *file)
 {
-    struct stat open_info, named;
+    struct stat named;
 
-    return lstat(file->rings, &named) == 0 && fstat(file->fd, &open_info) == 0 &&
-           (named.st_ino != open_info.st_ino || named.st_dev != open_info.st_dev);
+    return lstat(file->rings, &named) == 0 && (named.st_ino != file->inode || named.st_dev != file->device);
 }
 
 static bool
@@ -89,6 +88,8 @@ gauge_open_rings(struct gauge_file *file)
         return GAUGE_REFUSED;
     }
     file->fd = fd;
+    file->device = info.st_dev;
+    file->inode = info.st_ino;
     return GAUGE_RECORDING;
 }
 
@@ -150,25 +151,35 @@ gauge_is_sound(const struct tidei_gauge *page)
 
 /* Read a whole copy: pread() and not a mapping, which would be a signal where the file is cut off. */
 static bool
-gauge_read_page(const struct gauge_file *file, struct tidei_gauge *out)
+gauge_read_page(const struct gauge_file *file, struct gauge_look *out)
 {
     const uint64_t base = TIDEI_RING_PREFIX_BYTES;
-    uint64_t before, after = 0;
+    uint64_t known = out->sequence, before, after = 0;
 
+    out->sequence = 0;
     for (int i = 0; i < GAUGE_TRIES; i++) {
         uint64_t copy;
 
         if (!gauge_read(file, &before, sizeof(before), base) || before == 0)
             return false;
+        if (before == known) {
+            out->sequence = known;
+            return true;
+        }
+        known = 0; /* what is in `out` does not stay */
         copy = base + offsetof(struct tidei_gauge_pages, copies) + (before & 1) * TIDEI_GAUGE_COPY_BYTES;
         atomic_thread_fence(memory_order_acquire);
-        if (!gauge_read(file, out, sizeof(*out), copy))
+        if (!gauge_read(file, &out->page, sizeof(out->page), copy))
             return false;
         atomic_thread_fence(memory_order_acquire);
         if (!gauge_read(file, &after, sizeof(after), base))
             return false;
-        if (before == after)
-            return gauge_is_sound(out);
+        if (before != after)
+            continue;
+        if (!gauge_is_sound(&out->page))
+            return false;
+        out->sequence = before;
+        return out->is_new = true;
     }
     return false;
 }
@@ -240,23 +251,28 @@ gauge_beginning_state(struct gauge_file *file)
 void
 gauge_look(struct gauge_file *file, struct gauge_look *out)
 {
+    uint64_t trace_id = file->trace_id;
     struct tidei_ring_header header;
+    bool is_opened;
 
     /* A name that is gone: what is open still has the last word of the recording. */
-    if (file->fd >= 0 && gauge_is_replaced(file))
+    if (file->fd >= 0 && !file->is_named && gauge_is_replaced(file))
         gauge_let_go(file);
-    out->has_page = false;
-    out->state = file->fd >= 0 ? GAUGE_RECORDING : gauge_open_rings(file);
+    file->is_named = out->has_page = out->is_new = false;
+    is_opened = file->fd < 0;
+    out->state = is_opened ? gauge_open_rings(file) : GAUGE_RECORDING;
     if (file->fd < 0)
         return;
     out->state = gauge_check(file, &header);
+    if (is_opened || file->trace_id != trace_id)
+        out->sequence = 0;
     if (out->state == GAUGE_RECORDING)
         out->state = gauge_process_state(file, &header);
     else if (out->state == GAUGE_BEGINS && !gauge_is_held(file))
         out->state = gauge_beginning_state(file);
     if (out->state == GAUGE_RECORDING || out->state == GAUGE_ENDED || out->state == GAUGE_KILLED ||
         out->state == GAUGE_FAILED) {
-        out->has_page = header.ready != 0 && gauge_read_page(file, &out->page);
+        out->has_page = header.ready != 0 && gauge_read_page(file, out);
         if (out->has_page)
             gauge_set_times(file, &header, out);
     }

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "src/trace/ring/gauge.h"
 
@@ -27,6 +28,9 @@ struct gauge_file {
     char *trace; /* owned: the path as it was given */
     char *rings; /* owned */
     int fd;      /* -1: not open */
+    dev_t device;
+    ino_t inode;   /* of the open file */
+    bool is_named; /* its name is known to lead to it still: the next look, and no other, does without asking */
     uint32_t format;
     uint32_t pid;
     uint64_t trace_id;
@@ -41,13 +45,18 @@ struct gauge_look {
     bool has_page;      /* `page` is valid: also of a recording that has ended while it was watched */
     uint64_t now_ns;    /* the time of the look, in the trace's time */
     uint64_t behind_ns; /* how far the page is behind; 0: nothing waits */
+    bool is_new;        /* the page is another than that of the look before */
+    uint64_t sequence;  /* of the page in the open file; 0: it is to be read */
     struct tidei_gauge page;
 };
 
 /* Begin to watch the trace at `path`, which need not be there yet. False: no memory. */
 bool gauge_open(const char *path, struct gauge_file *out);
 
-/* Look. Opens the ring file where it is not open, or where another recording has taken its place. */
+/*
+ * Look. Opens the ring file where it is not open, or where another recording has taken its place. `out` is that of the
+ * look before, or zeros: a page that has not been written since is not read again.
+ */
 void gauge_look(struct gauge_file *file, struct gauge_look *out);
 
 /* Close the ring file until the next look. */

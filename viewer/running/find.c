@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,38 +126,73 @@ find_stem(const char *name)
     return length > ending && strcmp(name + length - ending, FIND_SUFFIX) == 0 ? length - ending : 0;
 }
 
-static int
-find_compare(const struct dirent **left, const struct dirent **right)
-{
-    return strverscmp((*left)->d_name, (*right)->d_name);
-}
+/* The paths of traces, of which there are more in a folder than in the list. */
+struct find_paths {
+    char **list; /* owns, and each of them */
+    size_t count, capacity;
+};
 
 static int
-find_is_ring(const struct dirent *entry)
+find_compare(const void *left, const void *right)
 {
-    return find_stem(entry->d_name) != 0;
+    return strverscmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* Each trace of a folder that has a ring file. */
+/* Look at one name of a folder. `info` is the folder. COMMAND_WRONG after a message: no memory. */
+static int
+find_name(struct running_list *list, const struct stat *info, const struct dirent *entry, const char *path,
+          struct find_paths *fresh)
+{
+    struct running *running = find_known(list, path, find_hash(path));
+
+    if (running != NULL) {
+        /* The folder has said what the name leads to: nobody need ask for each again. */
+        running->file.is_named =
+            running->file.fd >= 0 && running->file.inode == entry->d_ino && running->file.device == info->st_dev;
+        if (running->is_over)
+            find_again(list, running);
+        return COMMAND_FINE;
+    }
+    if (!tidei_grow(&fresh->list, &fresh->capacity, fresh->count, 1) ||
+        (fresh->list[fresh->count] = strdup(path)) == NULL)
+        return find_no_memory(list);
+    fresh->count++;
+    return COMMAND_FINE;
+}
+
+/* Each trace of a folder that has a ring file. Those that are new come in the order of their names. */
 static int
 find_in_folder(struct running_list *list, const char *folder)
 {
-    struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, find_is_ring, find_compare);
-    int status = COMMAND_FINE;
+    struct find_paths fresh = { .list = NULL };
+    int status = COMMAND_FINE, length;
+    char path[PATH_MAX + NAME_MAX];
+    DIR *entries = opendir(folder);
+    struct dirent *entry;
+    struct stat info;
 
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
-        char *path;
+    if (entries == NULL || fstat(dirfd(entries), &info) != 0)
+        info = (struct stat){ 0 };
+    length = snprintf(path, sizeof(path), "%.*s/", PATH_MAX - 2, folder);
+    while (entries != NULL && status == COMMAND_FINE && (entry = readdir(entries)) != NULL) {
+        size_t stem = find_stem(entry->d_name);
 
-        if (asprintf(&path, "%s/%.*s", folder, (int)find_stem(name), name) >= 0) {
-            if (status == COMMAND_FINE)
-                status = find_add(list, path);
-            free(path);
-        }
-        free(entries[i]);
+        if (stem == 0)
+            continue;
+        memcpy(path + length, entry->d_name, stem);
+        path[(size_t)length + stem] = '\0';
+        status = find_name(list, &info, entry, path, &fresh);
     }
-    free(entries);
+    if (entries != NULL)
+        closedir(entries);
+    if (fresh.count > 0)
+        qsort(fresh.list, fresh.count, sizeof(*fresh.list), find_compare);
+    for (size_t i = 0; i < fresh.count; i++) {
+        if (status == COMMAND_FINE)
+            status = find_add(list, fresh.list[i]);
+        free(fresh.list[i]);
+    }
+    free(fresh.list);
     return status;
 }
 

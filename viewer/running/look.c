@@ -29,10 +29,20 @@ look_by_pool(const void *left, const void *right)
     return (a->layer_id > b->layer_id) - (a->layer_id < b->layer_id);
 }
 
+/* Take the page over, in an order that does not change. */
+static void
+look_take_page(struct running *running)
+{
+    struct tidei_gauge *page = &running->page;
+
+    *page = running->look.page;
+    qsort(page->layers, page->layer_count, sizeof(*page->layers), look_by_layer);
+    qsort(page->pools, page->pool_count, sizeof(*page->pools), look_by_pool);
+}
+
 bool
 running_look(struct running *running)
 {
-    struct tidei_gauge *page = &running->page;
     uint64_t trace_id = running->file.trace_id;
 
     gauge_look(&running->file, &running->look);
@@ -43,9 +53,8 @@ running_look(struct running *running)
         running_names_free(&running->names);
         running->names = (struct running_names){ .limit_bytes = RUNNING_NO_LIMIT };
     }
+    if (running->look.is_new || !running->was_seen)
+        look_take_page(running);
     running->was_seen = true;
-    *page = running->look.page;
-    qsort(page->layers, page->layer_count, sizeof(*page->layers), look_by_layer);
-    qsort(page->pools, page->pool_count, sizeof(*page->pools), look_by_pool);
     return true;
 }
