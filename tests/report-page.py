@@ -151,6 +151,20 @@ class Chromium:
                 continue
         return most
 
+    def processor_ms(self):
+        """What the processes of the browser have taken of processors."""
+        ticks = 0
+        for pid in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if self.browser.folder.encode() not in file.read():
+                        continue
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                    ticks += sum(int(word) for word in file.read().rsplit(")", 1)[1].split()[11:13])
+            except OSError:
+                continue
+        return ticks * 1000 / os.sysconf("SC_CLK_TCK")
+
     def close(self):
         self.browser.call("Target.disposeBrowserContext", {"browserContextId": self.context})
         if self.browser is not kept:
@@ -222,6 +236,11 @@ def measure(page):
         sys.exit("report-page.py: the page is not there after 120 s")
     time.sleep(1)
     figures = {"page_bytes": os.path.getsize(page), "open_mib": chromium.renderer_mib("VmRSS")}
+    chromium.value("moved()")
+    time.sleep(1)
+    before = chromium.processor_ms()
+    chromium.value("moved()")
+    figures["processor_ms"] = (chromium.processor_ms() - before) / 60
     figures |= chromium.value("figures()")
     figures["moved_mib"] = chromium.renderer_mib("VmRSS")
     print(json.dumps(figures))

@@ -36,7 +36,19 @@ function begin(canvas) {
   pen.font = FONT;
   pen.textBaseline = 'middle';
   pen.lineWidth = 1;
-  return { pen, width, height };
+  return { pen, width, height, ratio };
+}
+
+/* The cells of the picture between `LEFT` and `RIGHT`, one for each pixel of the canvas, empty. What has an edge in each
+   column is painted into them: as paths it took three times as long where no graphics card draws. */
+function cellsOf({ pen, width, ratio }, bottom) {
+  const across = Math.max(1, Math.floor((width - LEFT - RIGHT) * ratio));
+  const down = Math.max(1, Math.round(bottom * ratio));
+  const kept = cellsOf.kept ??= new WeakMap();
+  let image = kept.get(pen.canvas);
+  if (image?.width !== across || image.height !== down) kept.set(pen.canvas, image = pen.createImageData(across, down));
+  const cells = new Uint32Array(image.data.buffer).fill(0);
+  return { cells, across, down, ratio, put: () => pen.putImageData(image, Math.round(LEFT * ratio), 0) };
 }
 
 const groupColour = (group) => GROUP_COLOURS[group % GROUP_COLOURS.length];

@@ -282,8 +282,9 @@ function tabPart(what) {
 
 /* What the selected range has: exact in whole buckets of the timeline. */
 function rangePart(what) {
+  if (!what.has('select') && !what.has('rest') && !what.has('groups')) return;
   byId('range').hidden = !view.select;
-  if (!view.select || !(what.has('select') || what.has('rest') || what.has('groups'))) return;
+  if (!view.select) return;
   const [from, to] = [...view.select].sort((a, b) => a - b);
   const series = data.series.time;
   const bucket = (ns) => Math.min(series.rows - 1, Math.max(0, Math.floor((ns - series.begin) / series.width)));
