@@ -49,7 +49,7 @@ says() {
     has_words "$(grep '^# word' "$scratch/tap-said")" "$1" "$2" || grep -v '^ok' "$scratch/tap-said" | sed 's/^/#   /'
 }
 
-plan 31
+plan 32
 trace=$scratch/t.db
 widths='1600 360'
 
@@ -78,6 +78,8 @@ page 'two traces side by side have a page that passes its own test' "$trace" "$s
 widths='1600 360'
 gzip -dc "$data/torch_gpt2_tags.db.gz" >"$trace"
 page 'a training with tags has a page that passes its own test' "$trace"
+is "$(timeout 200 python3 "$driver" keyboard "$scratch/page.html")" everything \
+    'Tab goes to every control of the page, keys work each, and the focus is never lost'
 
 widths=1600
 "$tidemark" replay --stack "log($trace, overwrite=true) | pool | sim" "$data/multistream_sort.csv.gz" >/dev/null

@@ -50,7 +50,10 @@ function watch() {
   byId('fit').addEventListener('click', fit);
   byId('previous').addEventListener('click', () => step(data.anchors.ns, -1));
   byId('next').addEventListener('click', () => step(data.anchors.ns, 1));
-  byId('range-clear').addEventListener('click', clearAll);
+  byId('range-clear').addEventListener('click', () => {
+    clearAll();
+    byId('timeline-canvas').focus();   /* the button goes */
+  });
   byId('help-open').addEventListener('click', () => byId('help').showModal());
   byId('theme').addEventListener('click', () => setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'));
   for (const details of document.querySelectorAll('.behind')) details.addEventListener('toggle', () => {

@@ -317,15 +317,16 @@ function fillLegend() {
   const list = byId('legend');
   const brief = toldApart((data.manifest.groups[view.by]?.series ?? []).map((row) => row.name ?? ''), 30);
   const rows = (data.manifest.groups[view.by]?.series ?? []).map((row, group) => {
-    const off = view.hidden.has(group);
-    const button = make('button', { type: 'button', className: off ? 'off' : '', title: (row.name ?? '(none)') +
-      (row.peak_bytes === null ? '' : `, ${bytes(row.peak_bytes)} at most`), 'aria-pressed': String(!off) },
+    const button = make('button', { type: 'button', title: (row.name ?? '(none)') +
+      (row.peak_bytes === null ? '' : `, ${bytes(row.peak_bytes)} at most`) },
     swatch(group), make('span', null, shortened(brief(row.name ?? '') || '(none)', 30)));
+    const show = () => button.setAttribute('aria-pressed', String(!view.hidden.has(group)));
     button.addEventListener('click', () => {
       if (!view.hidden.delete(group)) view.hidden.add(group);
-      fillLegend();
+      show();
       changed('window');
     });
+    show();
     return make('li', null, button);
   });
   const rule = (kind, text) => make('li', { className: 'rule ' + kind }, make('i'), text);
