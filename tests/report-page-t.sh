@@ -49,7 +49,7 @@ says() {
     has_words "$(grep '^# word' "$scratch/tap-said")" "$1" "$2" || grep -v '^ok' "$scratch/tap-said" | sed 's/^/#   /'
 }
 
-plan 32
+plan 33
 trace=$scratch/t.db
 widths='1600 360'
 
@@ -147,6 +147,9 @@ make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, NULL);
     UPDATE allocation SET callstack_id = 1;"
 page 'a call stack of 20,000 frames has a page that passes its own test' "$trace"
+is "$(python3 "$driver" value "$scratch/page.html" "setTab('peak'); drawAll(); String([...document.querySelectorAll('#panels ol')].map(
+    (list) => list.children.length + ' ' + list.lastChild.textContent))")" '65 and 19,936 more,65 and 19,936 more,65 and 19,936 more' \
+    'of a call stack of 20,000 frames the innermost are shown, and how many more there are'
 
 make_trace "$trace" "
     DELETE FROM layer;

@@ -3,6 +3,7 @@
 
 const PRINTED_ROWS = 40;
 const SHOWN_ROWS = 200;
+const SHOWN_FRAMES = 64;   /* a stack of 20,000 frames made a renderer of 1.2 GB */
 
 /* A table: columns are [title, text or element of a row, 'n' for numbers or 'name']. */
 function table(caption, rows, cells) {
@@ -26,7 +27,8 @@ function listed(title, rows, text) {
 
 function frameList(words, title) {
   const parts = (word) => word.split(/(?<=[/.])/).flatMap((part) => [part, make('wbr')]);   /* where a line may end */
-  return make('ol', { title: title ?? '' }, words.map((word) => make('li', null, parts(word))));
+  const more = words.length > SHOWN_FRAMES ? make('li', null, `and ${count(words.length - SHOWN_FRAMES)} more`) : null;
+  return make('ol', { title: title ?? '' }, words.slice(0, SHOWN_FRAMES).map((word) => make('li', null, parts(word))), more);
 }
 
 /* How a column shows a value; `right` those that stand at the right edge. */
