@@ -12,7 +12,7 @@ let printing = false;
 
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
-  theme = { hatches: new Map() };
+  theme = {};
   for (const name of ['paper', 'ground', 'ink', 'quiet', 'rule', 'grid', 'accent', 'wash', 'bad', 'warn', 'low', 'high']) {
     theme[name] = style.getPropertyValue('--' + name).trim();
   }
@@ -53,23 +53,6 @@ function cellsOf({ pen, width, ratio }, bottom) {
 
 const groupColour = (group) => GROUP_COLOURS[group % GROUP_COLOURS.length];
 const isHatched = (group) => group % 16 >= GROUP_COLOURS.length;
-
-function hatch(pen) {
-  if (!theme.hatches.has(pen)) {
-    const tile = make('canvas', { width: 6, height: 6 });
-    const brush = tile.getContext('2d');
-    brush.strokeStyle = theme.paper;
-    brush.lineWidth = 1.5;
-    brush.beginPath();
-    for (const x of [-6, 0, 6]) {
-      brush.moveTo(x, 6);
-      brush.lineTo(x + 6, 0);
-    }
-    brush.stroke();
-    theme.hatches.set(pen, pen.createPattern(tile, 'repeat'));
-  }
-  return theme.hatches.get(pen);
-}
 
 /* #rrggbb of the theme as [r, g, b]. */
 function channels(colour) {
