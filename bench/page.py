@@ -15,7 +15,7 @@ import time
 DRIVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "report-page.py")
 COLUMNS = [("page_bytes", "page KiB", 1024), ("first_picture_ms", "first picture ms", 1), ("all_ms", "all ms", 1),
            ("open_mib", "opened MiB", 1), ("moved_mib", "moved MiB", 1), ("draw_median_ms", "draw ms", 1),
-           ("draw_worst_ms", "worst", 1), ("frame_median_ms", "frame ms", 1), ("frame_p95_ms", "p95", 1),
+           ("draw_worst_ms", "worst", 1), ("processor_ms", "processors ms", 1), ("frame_median_ms", "frame ms", 1), ("frame_p95_ms", "p95", 1),
            ("live_set_p95_ms", "live set p95 ms", 1), ("anchors", "instants", 1), ("lives", "allocations in it", 1)]
 
 

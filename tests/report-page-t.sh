@@ -52,7 +52,7 @@ says() {
     has_words "$(grep '^# word' "$scratch/tap-said")" "$1" "$2" || grep -v '^ok' "$scratch/tap-said" | sed 's/^/#   /'
 }
 
-plan 31
+plan 33
 trace=$scratch/t.db
 widths='1600 360'
 
@@ -81,6 +81,8 @@ page 'two traces side by side have a page that passes its own test' "$trace" "$s
 widths='1600 360'
 gzip -dc "$data/torch_gpt2_tags.db.gz" >"$trace"
 page 'a training with tags has a page that passes its own test' "$trace"
+is "$(timeout 200 python3 "$driver" keyboard "$scratch/page.html")" everything \
+    'Tab goes to every control of the page, keys work each, and the focus is never lost'
 
 widths=1600
 "$tidemark" replay --stack "log($trace, overwrite=true) | pool | sim" "$data/multistream_sort.csv.gz" >/dev/null
@@ -148,6 +150,9 @@ make_trace "$trace" "
     INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, NULL);
     UPDATE allocation SET callstack_id = 1;"
 page 'a call stack of 20,000 frames has a page that passes its own test' "$trace"
+is "$(python3 "$driver" value "$scratch/page.html" "setTab('peak'); drawAll(); String([...document.querySelectorAll('#panels ol')].map(
+    (list) => list.children.length + ' ' + list.lastChild.textContent))")" '65 and 19,936 more,65 and 19,936 more,65 and 19,936 more' \
+    'of a call stack of 20,000 frames the innermost are shown, and how many more there are'
 
 make_trace "$trace" "
     DELETE FROM layer;

@@ -5,6 +5,7 @@ usage: report-page.py selftest PAGE [WIDTH]            prints the page's own TAP
        report-page.py print PAGE PDF
        report-page.py value PAGE EXPRESSION            prints what the expression is once the page is there
        report-page.py measure PAGE                     prints what opening it and 60 frames cost, as JSON
+       report-page.py keyboard PAGE                    prints what the keyboard does not reach, or does nothing on
        report-page.py find                             prints the browser; 1: there is none
        report-page.py serve SOCKET                     keeps a browser for the others, until SIGTERM or its parent's end
 
@@ -151,6 +152,20 @@ class Chromium:
                 continue
         return most
 
+    def processor_ms(self):
+        """What the processes of the browser have taken of processors."""
+        ticks = 0
+        for pid in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if self.browser.folder.encode() not in file.read():
+                        continue
+                with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                    ticks += sum(int(word) for word in file.read().rsplit(")", 1)[1].split()[11:13])
+            except OSError:
+                continue
+        return ticks * 1000 / os.sysconf("SC_CLK_TCK")
+
     def close(self):
         self.browser.call("Target.disposeBrowserContext", {"browserContextId": self.context})
         if self.browser is not kept:
@@ -222,11 +237,78 @@ def measure(page):
         sys.exit("report-page.py: the page is not there after 120 s")
     time.sleep(1)
     figures = {"page_bytes": os.path.getsize(page), "open_mib": chromium.renderer_mib("VmRSS")}
+    chromium.value("moved()")
+    time.sleep(1)
+    before = chromium.processor_ms()
+    chromium.value("moved()")
+    figures["processor_ms"] = (chromium.processor_ms() - before) / 60
     figures |= chromium.value("figures()")
     figures["moved_mib"] = chromium.renderer_mib("VmRSS")
     print(json.dumps(figures))
     chromium.close()
     return 0
+
+
+# What a key does on a control, by what it changes: where the focus is put, the keys, and what must differ before and after.
+WORKED = [
+    ("#theme", "Enter", "document.documentElement.dataset.theme"), ("#theme", "Space", "document.documentElement.dataset.theme"),
+    ("#help-open", "Enter", "byId('help').open"), (None, "Escape", "byId('help').open"),
+    ("#verdict li:nth-child(2) a", "Enter", "view.tab"), ("#by", "ArrowDown", "view.by"), ("#axis-events", "Enter", "view.x"),
+    ("#axis-time", "Space", "view.x"), ("#legend button", "Space", "view.hidden.size"), (None, "Space", "view.hidden.size"),
+    ("#timeline-canvas", "ArrowUp", "view.to - view.from"), (None, "ArrowRight", "view.from"), (None, ".", "view.at"),
+    ("#fit", "Enter", "view.from"), ("#timeline summary", "Enter", "byId('timeline').innerText.length"),
+    ("#previous", "Enter", "view.at"), ("#next", "Space", "view.at"), ("#map-by", "ArrowDown", "view.colour"),
+    ("#map summary", "Enter", "byId('map').innerText.length"), ("#search", "a", "view.search"), (None, "Escape", "view.search"),
+    ("#icicle-canvas", "ArrowDown", "icicle.chosen?.name"), (None, "Enter", "icicle.focus?.name"),
+    ("#icicle-up", "Enter", "icicle.focus?.name"), ("#icicle summary", "Enter", "byId('icicle').innerText.length"),
+    ("#timeline-canvas", "s", "view.select?.join()"), (None, ".", "view.at"), (None, "s", "view.select?.join()"),
+    ("#range-clear", "Enter", "view.select"), ("#tabs [tabindex='0']", "ArrowRight", "view.tab"),
+    (None, "Home", "view.tab"), (None, "End", "view.tab"), ("#tabs [tabindex='0']", "ArrowLeft", "view.tab"),
+    ("#verdict li a", "Enter", "view.tab"), (".panel:not([hidden]) tr:nth-child(2) a", "Enter", "view.at"),
+]
+KEY_CODES = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), "Space": (32, " "), "End": (35, ""), "Home": (36, ""),
+             "ArrowLeft": (37, ""), "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, "")}
+
+
+def keyboard(page):
+    """Tab goes to every control, and the keys of each do what it is there for; the focus is nowhere lost."""
+    chromium = Chromium(1600, 1000)
+    chromium.open(page)
+    chromium.wait(READY, 60)
+    wrong = []
+
+    def press(key):
+        code, text = KEY_CODES.get(key, (ord(key[0].upper()), key))
+        name = " " if key == "Space" else key
+        for kind in ("keyDown", "keyUp"):
+            chromium.call("Input.dispatchKeyEvent", type=kind, key=name, windowsVirtualKeyCode=code,
+                          code="Period" if key == "." else f"Key{key.upper()}" if len(key) == 1 else key,
+                          **({"text": text} if text and kind == "keyDown" else {}))
+
+    chromium.value("""controls = [...document.querySelectorAll('a[href], button, select, input, summary, [tabindex]')].filter((control) =>
+        control.tabIndex >= 0 && !control.disabled && control.checkVisibility()); reached = new Set(); controls.length""")
+    for _ in range(chromium.value("controls.length") * 2):
+        press("Tab")
+        if chromium.value("reached.add(document.activeElement) && controls.every((control) => reached.has(control))"):
+            break
+    wrong += chromium.value("""controls.filter((control) => !reached.has(control)).map((control) =>
+        'Tab does not reach ' + control.tagName + ' ' + control.id + ' ' + control.textContent.slice(0, 40))""")
+    for control, key, what in WORKED:
+        if control:
+            chromium.value(f"document.querySelector(`{control}`)?.focus()")
+            if not chromium.value(f"document.activeElement.matches(`{control}`)"):
+                wrong.append(f"{control} takes no focus")
+                continue
+        before = chromium.value(f"String({what})")
+        press(key)
+        chromium.value("new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame)).then(() => 1)")
+        if not chromium.wait(f"String({what}) !== {json.dumps(before)}", 5):
+            wrong.append(f"{control or 'then'}: {key} leaves {what} {before}")
+        if chromium.value("document.activeElement === document.body") and key != "Escape":
+            wrong.append(f"{control or 'then'}: {key} loses the focus")
+    print("\n".join(wrong + chromium.said) or "everything")
+    chromium.close()
+    return 1 if wrong or chromium.said else 0
 
 
 def find():
@@ -235,7 +317,8 @@ def find():
     return 0 if browser() else 1
 
 
-COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "value": value, "measure": measure, "find": find}
+COMMANDS = {"selftest": selftest, "shot": shot, "print": paper, "value": value, "measure": measure,
+            "keyboard": keyboard, "find": find}
 
 
 class Ended(BaseException):

@@ -22,7 +22,7 @@ struct histogram_bin {
 
 struct histogram {
     const struct scan *scan; /* while one runs */
-    struct tallies exact;    /* by size */
+    struct tallies exact;    /* by size; without peaks */
     struct tally classes[HISTOGRAM_CLASSES];
     struct histogram_bin times[HISTOGRAM_TIMES];
     struct histogram_bin events[HISTOGRAM_EVENTS];

@@ -12,7 +12,7 @@ let printing = false;
 
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
-  theme = { hatches: new Map() };
+  theme = {};
   for (const name of ['paper', 'ground', 'ink', 'quiet', 'rule', 'grid', 'accent', 'wash', 'bad', 'warn', 'low', 'high']) {
     theme[name] = style.getPropertyValue('--' + name).trim();
   }
@@ -36,28 +36,23 @@ function begin(canvas) {
   pen.font = FONT;
   pen.textBaseline = 'middle';
   pen.lineWidth = 1;
-  return { pen, width, height };
+  return { pen, width, height, ratio };
+}
+
+/* The cells of the picture between `LEFT` and `RIGHT`, one for each pixel of the canvas, empty. What has an edge in each
+   column is painted into them: as paths it took three times as long where no graphics card draws. */
+function cellsOf({ pen, width, ratio }, bottom) {
+  const across = Math.max(1, Math.floor((width - LEFT - RIGHT) * ratio));
+  const down = Math.max(1, Math.round(bottom * ratio));
+  const kept = cellsOf.kept ??= new WeakMap();
+  let image = kept.get(pen.canvas);
+  if (image?.width !== across || image.height !== down) kept.set(pen.canvas, image = pen.createImageData(across, down));
+  const cells = new Uint32Array(image.data.buffer).fill(0);
+  return { cells, across, down, ratio, put: () => pen.putImageData(image, Math.round(LEFT * ratio), 0) };
 }
 
 const groupColour = (group) => GROUP_COLOURS[group % GROUP_COLOURS.length];
 const isHatched = (group) => group % 16 >= GROUP_COLOURS.length;
-
-function hatch(pen) {
-  if (!theme.hatches.has(pen)) {
-    const tile = make('canvas', { width: 6, height: 6 });
-    const brush = tile.getContext('2d');
-    brush.strokeStyle = theme.paper;
-    brush.lineWidth = 1.5;
-    brush.beginPath();
-    for (const x of [-6, 0, 6]) {
-      brush.moveTo(x, 6);
-      brush.lineTo(x + 6, 0);
-    }
-    brush.stroke();
-    theme.hatches.set(pen, pen.createPattern(tile, 'repeat'));
-  }
-  return theme.hatches.get(pen);
-}
 
 /* #rrggbb of the theme as [r, g, b]. */
 function channels(colour) {

@@ -110,7 +110,9 @@ function drawIcicle() {
     const text = room(name + '  ' + of) ? name + '  ' + of : isShort ? name : '…' + name.slice(box.common);
     pen.fillText(fitted(pen, text, wide - 10), box.x + 5, y + ROW / 2);
   }
-  byId('icicle-up').disabled = !icicle.focus?.parent;
+  const up = byId('icicle-up');
+  if (!icicle.focus?.parent && document.activeElement === up) canvas.focus();
+  up.disabled = !icicle.focus?.parent;
 }
 
 function icicleLines(at) {

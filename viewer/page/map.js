@@ -4,7 +4,8 @@
 
 const MAP_COLOURS = { occupied: 'share occupied', group: 'group', age: 'age' };
 const MAP_ROWS = 'rows are pages, in the order of addresses';
-const mapImage = { canvas: null, key: '' };
+/* The whole recording, and the window as it last rested, which lies over it: lives are too many to paint at each frame. */
+const mapImages = { whole: {}, detail: {}, by: '', groupOf: () => -1 };
 
 function mapColumns() {
   const map = data.map[view.x];
@@ -12,22 +13,33 @@ function mapColumns() {
   return { ...block, share: map.share };
 }
 
-/* The picture of the window, a pixel a cell: of the columns that it touches, or of as many parts for lives. */
-function paintMap(pixels) {
-  const rows = data.manifest.map.rows;
-  const key = [view.colour, view.x, view.colour === 'occupied' ? '' : [view.from, view.to, view.by], theme.low].join();
-  if (mapImage.key === key) return;
-  mapImage.key = key;
-  const across = view.colour === 'occupied' ? mapColumns().buckets : Math.min(pixels, 1024);
-  const canvas = mapImage.canvas ??= make('canvas');
+const mapStyle = () => [view.colour, view.x, view.colour === 'occupied' ? '' : mapImages.by, theme.low].join();
+const mapStarts = () => once(data, 'starts', () => data.manifest.map.row_address.map(Number));
+
+/* An image of what lies between two positions, a pixel a cell, unless it is that already. */
+function paintMap(image, from, to, across, paint) {
+  const style = mapStyle();
+  if (image.style === style && image.from === from && image.to === to) return;
+  Object.assign(image, { style, from, to });
+  const canvas = image.canvas ??= make('canvas');
   canvas.width = Math.max(1, across);
-  canvas.height = Math.max(1, rows);
+  canvas.height = Math.max(1, data.manifest.map.rows);
   const pen = canvas.getContext('2d');
-  const image = pen.createImageData(canvas.width, canvas.height);
-  const cells = new Uint32Array(image.data.buffer);
-  if (view.colour === 'occupied') paintShares(cells);
-  else paintLives(cells, across);
-  pen.putImageData(image, 0, 0);
+  const picture = pen.createImageData(canvas.width, canvas.height);
+  paint(new Uint32Array(picture.data.buffer), from, to, across);
+  pen.putImageData(picture, 0, 0);
+}
+
+function paintWhole() {
+  const { begin: from, width: each, buckets } = mapColumns();
+  if (view.colour === 'occupied') paintMap(mapImages.whole, from, from + each * buckets, buckets, paintShares);
+  else paintMap(mapImages.whole, axis().begin, axis().end, 1024, paintLives);
+}
+
+/* Once the window rests. */
+function sharpenMap() {
+  if (view.colour !== 'occupied') paintMap(mapImages.detail, view.from, view.to, 1024, paintLives);
+  drawMap();
 }
 
 function paintShares(cells) {
@@ -37,24 +49,24 @@ function paintShares(cells) {
   for (let i = 0; i < share.length; i++) cells[i] = steps[share[i]];
 }
 
-function paintLives(cells, across) {
+function paintLives(cells, begin, end, across) {
   const { lives, manifest } = data;
-  const { page_bytes: page, row_address: first, rows } = manifest.map;
-  const starts = first.map(Number);
+  const { page_bytes: page, rows } = manifest.map;
+  const starts = mapStarts();
   const colourOf = lifeColour();
   cells.fill(pixel(channels(theme.ground)));
-  const scale = across / (view.to - view.from);
+  const scale = across / (end - begin);
   for (let i = 0; i < lives.rows; i++) {
     const from = axis().of(lives.alloc_ns[i]);
-    if (from > view.to) continue;
+    if (from > end) continue;
     const to = lives.lived[i] ? axis().of(lives.alloc_ns[i] + lives.lived[i] - 1) : axis().end;
-    if (to < view.from) continue;
-    const a = Math.max(0, Math.floor((from - view.from) * scale));
-    const b = Math.min(across - 1, Math.floor((to - view.from) * scale));
+    if (to < begin) continue;
+    const a = Math.max(0, Math.floor((from - begin) * scale));
+    const b = Math.min(across - 1, Math.floor((to - begin) * scale));
     const address = lives.address_high[i] * 2 ** 32 + lives.address_low[i];
     for (let row = firstBehind(starts, address) - 1; row >= 0 && row < rows && starts[row] < address + lives.size[i]; row++) {
       if (starts[row] + page <= address) continue;
-      for (let x = a; x <= b; x++) cells[row * across + x] = colourOf(i, x / scale + view.from);
+      for (let x = a; x <= b; x++) cells[row * across + x] = colourOf(i, x / scale + begin);
     }
   }
 }
@@ -63,7 +75,7 @@ function lifeColour() {
   if (view.colour === 'group') {
     const colours = GROUP_COLOURS.map((colour) => pixel(channels(colour)));
     const unknown = pixel(channels(theme.quiet));
-    return (life) => colours[mapImage.groupOf(life) % colours.length] ?? unknown;
+    return (life) => colours[mapImages.groupOf(life) % colours.length] ?? unknown;
   }
   const colours = ramp(theme.high, theme.low);
   const whole = Math.log2(Math.max(2, axis().end - axis().begin));
@@ -75,17 +87,15 @@ function drawMap() {
   if (!data.map) return;
   const { pen, width, height } = begin(byId('map-canvas'));
   const bottom = height - AXIS;
-  paintMap(Math.floor(width - LEFT - RIGHT));
+  paintWhole();
   pen.imageSmoothingEnabled = false;
   pen.save();
   pen.beginPath();
   pen.rect(LEFT, 0, width - LEFT - RIGHT, bottom);
   pen.clip();
-  if (view.colour === 'occupied') {
-    const { begin: from, width: each, buckets } = mapColumns();
-    pen.drawImage(mapImage.canvas, xOf(from, width), 0, xOf(from + each * buckets, width) - xOf(from, width), bottom);
-  } else {
-    pen.drawImage(mapImage.canvas, LEFT, 0, width - LEFT - RIGHT, bottom);
+  for (const { style, canvas, from, to } of [mapImages.whole, mapImages.detail]) {
+    const x = xOf(from, width);
+    if (style === mapStyle()) pen.drawImage(canvas, x, 0, xOf(to, width) - x, bottom);
   }
   drawCursor(pen, width, 0, bottom);
   pen.restore();
@@ -96,9 +106,9 @@ function drawMap() {
 /* A tick at each gap between pages, and a few addresses: the digits in which they differ. */
 function drawAddresses(pen, bottom) {
   const { rows, row_address: first, page_bytes: page } = data.manifest.map;
-  const starts = first.map(Number);
+  const starts = mapStarts();
   const each = bottom / rows;
-  const label = addressLabels(first);
+  const label = once(data, 'labels', () => addressLabels(first));
   pen.textAlign = 'right';
   let free = 0;
   for (let row = 0; row < rows; row++) {
@@ -170,13 +180,11 @@ function describeMap() {
 async function mapPart(what) {
   if (!data.map) return;
   if (what.has('rest') || what.has('theme') || what.has('by') || what.has('colour')) {
-    if (view.by) mapImage.groupOf = await groupTable(data, view.by);
-    mapImage.key = '';
+    if (view.by) Object.assign(mapImages, { by: view.by, groupOf: await groupTable(data, view.by) });
     const ends = view.colour === 'age' ? ['new', make('i'), 'old'] : ['free', make('i'), 'full'];
     byId('map-scale').replaceChildren(...(view.colour === 'group' ? ['colours as above'] : ends));
     byId('map-scale').querySelector('i')?.style.setProperty('transform', view.colour === 'age' ? 'scaleX(-1)' : 'none');
     byId('map-by').value = view.colour;
   }
   drawMap();
-  describeMap();
 }

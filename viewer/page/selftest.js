@@ -168,6 +168,62 @@ async function selftest() {
     clearAll();
     return undefined;
   });
+  await attempt('of all changes before a frame one picture is drawn, and of no change none', async () => {
+    let drawn = 0;
+    parts.push(() => drawn++);
+    for (const factor of [.5, 2, .5]) zoom(factor);
+    await frame();
+    await frame();
+    drawAll();
+    parts.pop();
+    if (drawn !== 1) return `${drawn} pictures`;
+  });
+  await attempt('while the window moves, nothing but pictures changes in the page', async () => {
+    const seen = [];
+    clearAll();
+    await frame();
+    const observer = new MutationObserver((records) => seen.push(...records));
+    settle();
+    observer.observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
+    for (let i = 0; i < 5; i++) {
+      zoom(.9);
+      await frame();
+    }
+    observer.disconnect();
+    if (seen.length) return `${seen[0].target.id} ${seen[0].attributeName ?? ''}`;
+  });
+  await attempt('the address map by group is painted anew once the window rests, and not before', async () => {
+    if (!data.map) return undefined;
+    view.colour = 'group';
+    await mapPart(new Set(['colour']));
+    settle();
+    const { from } = mapImages.detail;
+    zoom(.5);
+    drawAll();
+    const [moved, before] = [view.from, mapImages.detail.from];
+    settle();
+    const after = mapImages.detail.from;
+    view.colour = 'occupied';
+    await mapPart(new Set(['colour']));
+    if (before !== from || after !== moved) return `${from}, ${before}, ${after} of ${moved}`;
+    return undefined;
+  });
+  await attempt('each column of the timeline has the colours of its groups, one above the other', async () => {
+    if (!view.by) return undefined;
+    setAxis('time');
+    fit();
+    drawAll();
+    stack = await groupsOf(data, view.by, view.x);
+    for (const group of [null, 0, 1]) {
+      if (group !== null) view.hidden.add(group);
+      changed('window');
+      drawAll();
+      const why = wrongColumn();
+      if (why) return why;
+    }
+    view.hidden.clear();
+    return undefined;
+  });
   await attempt('a link opens the same picture', () => {
     setAxis('time');
     zoom(.5);
@@ -226,22 +282,57 @@ function blank(id) {
   return pixels.some((value) => value) ? undefined : id + ' is blank';
 }
 
-/* What opening took, and 60 frames as a wheel would make them: into the peak and out, then along. */
-async function figures() {
-  const [draws, intervals, sets] = [[], [], []];
+const frame = () => new Promise(requestAnimationFrame);
+
+/* The first group whose middle in a column has another colour. What is drawn above it has the ink, or nearly the accent. */
+function wrongColumn() {
+  const canvas = begin(byId('timeline-canvas'));
+  const { cells, across } = cellsOf(canvas, canvas.height - AXIS);
+  const columns = pixelColumns(across);
+  const picked = bucketsOf(columns);
+  const scale = (canvas.height - AXIS - TOP) / timelineScale() * canvas.ratio;
+  changed('window');
+  drawAll();
+  for (let i = 0; i < across; i += 7) {
+    const total = stack.total[picked[i]];
+    let sum = 0;
+    for (let g = 0; g < stack.values.length; g++) {
+      if (view.hidden.has(g)) continue;
+      const high = stack.values[g][picked[i]] * Math.min(1, columns.most[i] / (total || 1)) * scale;
+      const row = Math.round((canvas.height - AXIS) * canvas.ratio - sum - high / 2);
+      const shades = [1, .7].map((part) => pixel(channels(groupColour(g)).map((c, k) => Math.round(c * part + channels(theme.paper)[k] * (1 - part)))));
+      const found = cells[row * across + i];
+      const others = [theme.ink, ...(isHatched(g) ? [theme.paper] : [])].map((colour) => pixel(channels(colour)));
+      if (high > 4 && !shades.includes(found) && !others.includes(found)) return `column ${i}, group ${g}: ${found.toString(16)}`;
+      sum += high;
+    }
+  }
+  return undefined;
+}
+
+/* 60 frames as a wheel would make them: into the peak and out, then along. */
+async function moved() {
+  const [draws, intervals] = [[], []];
   fit();
   drawAll();
-  let last = await new Promise(requestAnimationFrame);
+  let last = await frame();
   for (let i = 0; i < 60; i++) {
     if (i < 40) zoom(i < 20 ? .8 : 1.25);
     else pan(i % 2 ? .05 : -.03);
     const before = performance.now();
     drawAll();
     draws.push(performance.now() - before);
-    const now = await new Promise(requestAnimationFrame);
+    const now = await frame();
     intervals.push(now - last);
     last = now;
   }
+  return [draws, intervals];
+}
+
+/* What opening took, the frames, and the live sets. */
+async function figures() {
+  const [draws, intervals] = await moved();
+  const sets = [];
   for (let anchor = 0; anchor < data.anchors.rows; anchor++) {
     const before = performance.now();
     liveAt(data, anchor);

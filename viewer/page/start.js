@@ -50,10 +50,16 @@ function watch() {
   byId('fit').addEventListener('click', fit);
   byId('previous').addEventListener('click', () => step(data.anchors.ns, -1));
   byId('next').addEventListener('click', () => step(data.anchors.ns, 1));
-  byId('range-clear').addEventListener('click', clearAll);
+  byId('range-clear').addEventListener('click', () => {
+    clearAll();
+    byId('timeline-canvas').focus();   /* the button goes */
+  });
   byId('help-open').addEventListener('click', () => byId('help').showModal());
   byId('theme').addEventListener('click', () => setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'));
-  for (const details of document.querySelectorAll('.behind')) details.addEventListener('toggle', () => changed('window', 'resize'));
+  for (const details of document.querySelectorAll('.behind')) details.addEventListener('toggle', () => {
+    changed('resize');
+    settle();
+  });
   watchPointer(byId('timeline-canvas'), byId('tip'), (x, y) => {
     const at = atX(x, byId('timeline-canvas').clientWidth);
     return [...readingAt(at), ...groupBelow(at, y)];
@@ -75,11 +81,10 @@ function print(on) {
   else dataset.theme = dataset.before;
   printing = on;
   readTheme();
-  mapImage.key = '';
   if (data.reports) shownTabs().forEach(fillPanel);
   drawTimeline();
   drawOverview();
-  drawMap();
+  if (data.map) sharpenMap();
   drawIcicle();
 }
 
@@ -110,6 +115,7 @@ async function start() {
     changed('rest', 'by');
     performance.mark('all');
     await new Promise(requestAnimationFrame);
+    settle();
     document.documentElement.dataset.ready = 'yes';
     if (location.hash.startsWith('#selftest')) await selftest();
   } catch (error) {

@@ -3,6 +3,7 @@
 
 const PRINTED_ROWS = 40;
 const SHOWN_ROWS = 200;
+const SHOWN_FRAMES = 64;   /* a stack of 20,000 frames made a renderer of 1.2 GB */
 
 /* A table: columns are [title, text or element of a row, 'n' for numbers or 'name']. */
 function table(caption, rows, cells) {
@@ -26,7 +27,8 @@ function listed(title, rows, text) {
 
 function frameList(words, title) {
   const parts = (word) => word.split(/(?<=[/.])/).flatMap((part) => [part, make('wbr')]);   /* where a line may end */
-  return make('ol', { title: title ?? '' }, words.map((word) => make('li', null, parts(word))));
+  const more = words.length > SHOWN_FRAMES ? make('li', null, `and ${count(words.length - SHOWN_FRAMES)} more`) : null;
+  return make('ol', { title: title ?? '' }, words.slice(0, SHOWN_FRAMES).map((word) => make('li', null, parts(word))), more);
 }
 
 /* How a column shows a value; `right` those that stand at the right edge. */
@@ -282,8 +284,9 @@ function tabPart(what) {
 
 /* What the selected range has: exact in whole buckets of the timeline. */
 function rangePart(what) {
+  if (!what.has('select') && !what.has('rest') && !what.has('groups')) return;
   byId('range').hidden = !view.select;
-  if (!view.select || !(what.has('select') || what.has('rest') || what.has('groups'))) return;
+  if (!view.select) return;
   const [from, to] = [...view.select].sort((a, b) => a - b);
   const series = data.series.time;
   const bucket = (ns) => Math.min(series.rows - 1, Math.max(0, Math.floor((ns - series.begin) / series.width)));

@@ -11,21 +11,16 @@ function timelineScale() {
   let [, most] = extremes(data.series[view.x], view.from, view.to);
   if (rival) most = Math.max(most, extremes(rival.series[view.x], ...rivalWindow())[1]);
   for (const memory of data.reserved) {
-    if (memory.columns) for (const [, , value] of reservedSteps(memory)) most = Math.max(most, value);
+    if (memory.columns) for (let [i, behind] = reservedRows(memory.columns); i < behind; i++) most = Math.max(most, memory.columns.bytes[i]);
     if (memory.limit_bytes <= most * 1.5) most = Math.max(most, memory.limit_bytes);
   }
   return Math.max(most * 1.04, 1);
 }
 
-/* What was reserved in the window, as [from, to, bytes]. */
-function reservedSteps(memory) {
-  const { ns, bytes: values, rows } = memory.columns;
-  const steps = [];
+/* The rows of what was reserved in the window: the first, and the one behind the last. */
+function reservedRows({ ns }) {
   const [from, to] = [axis().ns(view.from), axis().ns(view.to)];
-  for (let i = Math.max(0, firstBehind(ns, from) - 1); i < rows && ns[i] <= to; i++) {
-    steps.push([ns[i], i + 1 < rows ? ns[i + 1] : data.end, values[i]]);
-  }
-  return steps;
+  return [Math.max(0, firstBehind(ns, from) - 1), firstBehind(ns, to)];
 }
 
 /* The second trace begins with the first: its window is as long. */
@@ -35,20 +30,22 @@ function rivalWindow() {
 }
 
 function drawTimeline() {
-  const { pen, width, height } = begin(byId('timeline-canvas'));
+  const canvas = begin(byId('timeline-canvas'));
+  const { pen, width, height } = canvas;
   const bottom = height - AXIS;
   const most = timelineScale();
   const y = (value) => bottom - value / most * (bottom - TOP);
+  const picture = cellsOf(canvas, bottom);
+  const columns = pixelColumns(picture.across);
+  if (stack) paintStack(picture, columns, y);
+  paintTotal(picture, columns, y);
+  picture.put();
   if (data.manifest.peak) drawBytesAxis(pen, width, bottom, most, y);
   pen.save();
   pen.beginPath();
   pen.rect(LEFT, 0, width - LEFT - RIGHT, bottom);
   pen.clip();
-  const columns = pixelColumns(width);
-  if (stack) drawStack(pen, columns, y, bottom);
-  drawSpread(pen, columns, y);
-  drawTotal(pen, columns, y);
-  if (rival) drawTotal(pen, pixelColumns(width, rival), y, [2, 3]);
+  if (rival) drawRival(pen, pixelColumns(Math.floor(width - LEFT - RIGHT), rival), y);
   drawReserved(pen, width, y);
   drawCursor(pen, width, TOP, bottom);
   drawFailures(pen, width, bottom);
@@ -62,8 +59,10 @@ function drawTimeline() {
   drawAxis(pen, width, bottom);
 }
 
+/* Its lines go below what is painted. */
 function drawBytesAxis(pen, width, bottom, most, y) {
   pen.textAlign = 'right';
+  pen.globalCompositeOperation = 'destination-over';
   for (const value of ticks(0, most, 5, 2).list) {
     const at = Math.round(y(value)) + .5;
     pen.fillStyle = value ? theme.grid : theme.rule;
@@ -71,13 +70,13 @@ function drawBytesAxis(pen, width, bottom, most, y) {
     pen.fillStyle = theme.quiet;
     pen.fillText(bytes(value), LEFT - 8, at);
   }
+  pen.globalCompositeOperation = 'source-over';
 }
 
 /* For each pixel the least and most that was live. */
-function pixelColumns(width, other) {
+function pixelColumns(pixels, other) {
   const source = other ?? data;
   const [from, to] = other ? rivalWindow() : [view.from, view.to];
-  const pixels = Math.max(1, Math.floor(width - LEFT - RIGHT));
   const each = (to - from) / pixels;
   const columns = { from, each, pixels, least: new Float64Array(pixels), most: new Float64Array(pixels) };
   for (let i = 0; i < pixels; i++) {
@@ -100,59 +99,50 @@ function bucketsOf(columns) {
   return picked;
 }
 
-function drawStack(pen, columns, y, bottom) {
+/* Group upon group in each column, paler from its most down to its least, which is what was live all the time. */
+function paintStack({ cells, across, down, ratio }, columns, y) {
   const picked = bucketsOf(columns);
-  let below = new Float64Array(columns.pixels);
-  stack.values.forEach((series, group) => {
-    if (view.hidden.has(group)) return;
-    const above = new Float64Array(columns.pixels);
-    let drawn = false;
-    for (let i = 0; i < columns.pixels; i++) {
-      const total = stack.total[picked[i]];
-      const value = total > columns.most[i] ? series[picked[i]] / total * columns.most[i] : series[picked[i]];
-      above[i] = below[i] + value;
-      drawn ||= value > 0;
-    }
-    if (drawn) fillBetween(pen, below, above, y, group);
-    below = above;
+  const paper = pixel(channels(theme.paper));
+  const tile = Math.round(6 * ratio);
+  const shown = stack.values.flatMap((series, group) => {
+    const colour = channels(groupColour(group));
+    const pale = colour.map((part, c) => Math.round(part * .7 + channels(theme.paper)[c] * .3));
+    return view.hidden.has(group) ? [] : [{ series, colour: pixel(colour), pale: pixel(pale), hatched: isHatched(group) }];
   });
-}
-
-function fillBetween(pen, below, above, y, group) {
-  pen.beginPath();
-  pen.moveTo(LEFT, y(below[0]));
-  for (let i = 0; i < above.length; i++) {
-    if (i && above[i] === above[i - 1]) continue;
-    if (i) pen.lineTo(LEFT + i, y(above[i - 1]));
-    pen.lineTo(LEFT + i, y(above[i]));
-  }
-  pen.lineTo(LEFT + above.length, y(above.at(-1)));
-  for (let i = below.length; i-- > 0;) {
-    if (i < below.length - 1 && below[i] === below[i + 1]) continue;
-    if (i < below.length - 1) pen.lineTo(LEFT + i + 1, y(below[i + 1]));
-    pen.lineTo(LEFT + i + 1, y(below[i]));
-  }
-  pen.lineTo(LEFT, y(below[0]));
-  pen.fillStyle = groupColour(group);
-  pen.fill();
-  if (isHatched(group)) {
-    pen.fillStyle = hatch(pen);
-    pen.fill();
+  for (let i = 0; i < across; i++) {
+    const total = stack.total[picked[i]];
+    const scale = total > columns.most[i] ? columns.most[i] / total : 1;
+    const least = Math.round(y(columns.least[i]) * ratio);
+    let row = down;
+    let sum = 0;
+    for (const { series, colour, pale, hatched } of shown) {
+      sum += series[picked[i]] * scale;
+      const top = Math.max(0, Math.round(y(sum) * ratio));
+      while (row > top) {
+        row--;
+        cells[row * across + i] = hatched && (row + i) % tile * 4 < tile ? paper : row < least ? pale : colour;
+      }
+    }
   }
 }
 
-/* Paler from the most of each pixel down to its least, which is what was live all the time. */
-function drawSpread(pen, { least, most, pixels }, y) {
-  pen.fillStyle = theme.paper;
-  pen.globalAlpha = .3;
-  for (let i = 0; i < pixels; i++) if (most[i] > least[i]) pen.fillRect(LEFT + i, y(most[i]), 1, y(least[i]) - y(most[i]));
-  pen.globalAlpha = 1;
+/* The most of each column as a line, joined to that of the column before. */
+function paintTotal({ cells, across, down, ratio }, { most }, y) {
+  const ink = pixel(channels(theme.ink));
+  const thick = Math.round(ratio);
+  let before = null;
+  for (let i = 0; i < across; i++) {
+    const row = Math.min(down - thick, Math.max(0, Math.round((y(most[i]) - .5) * ratio)));
+    const behind = Math.max(row, before ?? row) + thick;
+    for (let at = Math.min(row, before ?? row); at < behind; at++) cells[at * across + i] = ink;
+    before = row;
+  }
 }
 
-function drawTotal(pen, { most, pixels }, y, dashes) {
+function drawRival(pen, { most, pixels }, y) {
   pen.strokeStyle = theme.ink;
-  pen.lineWidth = dashes ? 2 : 1;
-  pen.setLineDash(dashes ?? []);
+  pen.lineWidth = 2;
+  pen.setLineDash([2, 3]);
   pen.beginPath();
   pen.moveTo(LEFT, y(most[0]));
   for (let i = 0; i < pixels; i++) {
@@ -172,10 +162,7 @@ function drawReserved(pen, width, y) {
       pen.lineWidth = 1.5;
       pen.setLineDash([5, 4]);
       pen.beginPath();
-      for (const [from, to, value] of reservedSteps(memory)) {
-        pen.lineTo(xOf(axis().of(from), width), y(value));
-        pen.lineTo(xOf(axis().of(to), width), y(value));
-      }
+      traceReserved(pen, memory.columns, width, y);
       pen.stroke();
       pen.setLineDash([]);
     }
@@ -185,6 +172,26 @@ function drawReserved(pen, width, y) {
     }
   }
   pen.lineWidth = 1;
+}
+
+/* Step by step; of steps that begin in one pixel the least and the most, and where they lead. */
+function traceReserved(pen, { ns, bytes: values, rows }, width, y) {
+  let [i, behind] = reservedRows({ ns });
+  while (i < behind) {
+    const x = Math.max(LEFT - 1, Math.round(xOf(axis().of(ns[i]), width)));
+    let [least, most] = [values[i], values[i]];
+    for (; i + 1 < behind && Math.round(xOf(axis().of(ns[i + 1]), width)) <= x; i++) {
+      least = Math.min(least, values[i + 1]);
+      most = Math.max(most, values[i + 1]);
+    }
+    if (least < most) {
+      pen.lineTo(x, y(least));
+      pen.lineTo(x, y(most));
+    }
+    pen.lineTo(x, y(values[i]));
+    i++;
+    pen.lineTo(i < behind ? Math.round(xOf(axis().of(ns[i]), width)) : Math.min(width, xOf(axis().of(i < rows ? ns[i] : data.end), width)), y(values[i - 1]));
+  }
 }
 
 function drawFailures(pen, width, bottom) {
@@ -216,28 +223,41 @@ function drawMarks(pen, width, bottom) {
 }
 
 function drawOverview() {
-  const { pen, width, height } = begin(byId('overview'));
-  const series = data.series[view.x];
+  const canvas = begin(byId('overview'));
+  const { pen, width, height } = canvas;
   const { begin: from, end: to } = axis();
-  const most = Math.max(1, extremes(series, from, to)[1]);
-  const pixels = Math.floor(width - LEFT - RIGHT);
-  const y = (value) => height - 2 - value / most * (height - 6);
+  const picture = overviewPicture(canvas, from, to);
+  picture.put();
+  pen.globalCompositeOperation = 'destination-over';
   pen.fillStyle = theme.ground;
-  pen.fillRect(LEFT, 0, pixels, height);
-  pen.fillStyle = theme.quiet;
-  for (let i = 0; i < pixels; i++) {
-    const high = extremes(series, from + (to - from) * i / pixels, from + (to - from) * (i + 1) / pixels)[1];
-    pen.fillRect(LEFT + i, y(high), 1, height - y(high));
-  }
-  const [a, b] = [view.from, view.to].map((at) => LEFT + (at - from) / Math.max(to - from, 1) * pixels);
+  pen.fillRect(LEFT, 0, width - LEFT - RIGHT, height);
+  pen.globalCompositeOperation = 'source-over';
+  const [a, b] = [view.from, view.to].map((at) => LEFT + (at - from) / Math.max(to - from, 1) * (width - LEFT - RIGHT));
   pen.fillStyle = theme.paper;
   pen.globalAlpha = .72;
   pen.fillRect(LEFT, 0, a - LEFT, height);
-  pen.fillRect(b, 0, LEFT + pixels - b, height);
+  pen.fillRect(b, 0, width - RIGHT - b, height);
   pen.globalAlpha = 1;
   pen.strokeStyle = theme.accent;
   pen.lineWidth = 2;
   pen.strokeRect(a + 1, 1, Math.max(2, b - a - 2), height - 2);
+}
+
+const overviewKept = { picture: null, key: '' };
+
+/* The whole recording, which stays the same while the window moves. */
+function overviewPicture(canvas, from, to) {
+  const key = [view.x, canvas.width, canvas.ratio, theme.quiet].join();
+  if (overviewKept.key === key) return overviewKept.picture;
+  const picture = cellsOf(canvas, canvas.height);
+  const { cells, across, down } = picture;
+  const most = Math.max(1, extremes(data.series[view.x], from, to)[1]);
+  const colour = pixel(channels(theme.quiet));
+  for (let i = 0; i < across; i++) {
+    const high = extremes(data.series[view.x], from + (to - from) * i / across, from + (to - from) * (i + 1) / across)[1];
+    for (let row = Math.round(down - (2 + high / most * (canvas.height - 6)) * canvas.ratio); row < down; row++) cells[row * across + i] = colour;
+  }
+  return Object.assign(overviewKept, { picture, key }).picture;
 }
 
 /* The group that is drawn at a height of the picture. */
@@ -272,12 +292,11 @@ function readingAt(at) {
 function describeTimeline() {
   const [least, most] = extremes(data.series[view.x], view.from, view.to);
   const { peak } = data.manifest;
-  const from = axis().text(view.from, view.to - view.from);
-  const to = axis().text(view.to, (view.to - view.from) / 100);
+  const [from, to] = [view.from, view.to].map((at) => axis().text(at, (view.to - view.from) / 100));
+  byId('window').textContent = `${from} – ${to}`;
   const text = `Live memory by ${GROUPING_WORDS[view.by] ?? view.by}, over ${view.x === 'time' ? 'time' : 'events'} from ${from} ` +
     `to ${to}: between ${bytes(least)} and ${bytes(most)}` + (peak ? `. The peak of all is ${bytes(peak.bytes)} at ${time(peak.ns)}.` : '.');
   byId('timeline-canvas').setAttribute('aria-label', text);
-  byId('window').textContent = `${axis().text(view.from, (view.to - view.from) / 100)} – ${to}`;
   if (byId('timeline-table').parentElement.open) byId('timeline-table').replaceChildren(timelineTable());
 }
 
@@ -298,15 +317,16 @@ function fillLegend() {
   const list = byId('legend');
   const brief = toldApart((data.manifest.groups[view.by]?.series ?? []).map((row) => row.name ?? ''), 30);
   const rows = (data.manifest.groups[view.by]?.series ?? []).map((row, group) => {
-    const off = view.hidden.has(group);
-    const button = make('button', { type: 'button', className: off ? 'off' : '', title: (row.name ?? '(none)') +
-      (row.peak_bytes === null ? '' : `, ${bytes(row.peak_bytes)} at most`), 'aria-pressed': String(!off) },
+    const button = make('button', { type: 'button', title: (row.name ?? '(none)') +
+      (row.peak_bytes === null ? '' : `, ${bytes(row.peak_bytes)} at most`) },
     swatch(group), make('span', null, shortened(brief(row.name ?? '') || '(none)', 30)));
+    const show = () => button.setAttribute('aria-pressed', String(!view.hidden.has(group)));
     button.addEventListener('click', () => {
       if (!view.hidden.delete(group)) view.hidden.add(group);
-      fillLegend();
+      show();
       changed('window');
     });
+    show();
     return make('li', null, button);
   });
   const rule = (kind, text) => make('li', { className: 'rule ' + kind }, make('i'), text);
@@ -341,6 +361,5 @@ function timelinePart(what) {
   }
   drawTimeline();
   drawOverview();
-  describeTimeline();
   if (what.has('at')) byId('reading').textContent = readingAt(axis().of(view.at)).join(', ');
 }

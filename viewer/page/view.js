@@ -22,10 +22,25 @@ function changed(...words) {
 }
 
 function drawAll() {
+  if (!dirty.size) return;
   const what = dirty;
   dirty = new Set();
   for (const part of parts) part(what);
-  if (parts.length) writeLink();
+  clearTimeout(drawAll.rest);
+  drawAll.rest = setTimeout(settle, 200);
+}
+
+/* What need not follow each frame of a movement. A word that changes in the page costs a frame as much as its picture, by
+   layout and paint; the link costs the browser as much again. */
+function settle() {
+  if (!parts.length) return;
+  clearTimeout(drawAll.rest);
+  describeTimeline();
+  if (data.map) {
+    sharpenMap();
+    describeMap();
+  }
+  writeLink();
 }
 
 /* The window, kept within the recording and not narrower than the data is fine. */

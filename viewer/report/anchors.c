@@ -212,27 +212,69 @@ anchors_compare_ranks(const void *a, const void *b)
     return anchors_is_lower(&one->rank, &other->rank) - anchors_is_lower(&other->rank, &one->rank);
 }
 
+/* Sort stably by one byte of the size, the largest first. */
+static void
+anchors_sort_byte(const struct kept_rank *from, struct kept_rank *to, size_t count, unsigned shift)
+{
+    size_t places[257] = { 0 };
+
+    for (size_t i = 0; i < count; i++)
+        places[256 - (from[i].rank.size >> shift & 255)]++;
+    for (size_t i = 1; i < 257; i++)
+        places[i] += places[i - 1];
+    for (size_t i = 0; i < count; i++)
+        to[places[255 - (from[i].rank.size >> shift & 255)]++] = from[i];
+}
+
+/* Sort by rank: by the bytes of the size in which they differ, then those of one size. Returns the array with them. */
+static struct kept_rank *
+anchors_sort_ranks(struct kept_rank *ranks, struct kept_rank *spare, size_t count)
+{
+    uint64_t differs = 0;
+
+    for (size_t i = 1; i < count; i++)
+        differs |= ranks[i].rank.size ^ ranks[0].rank.size;
+    for (unsigned shift = 0; shift < 64; shift += 8) {
+        struct kept_rank *sorted = spare;
+
+        if ((differs >> shift & 255) == 0)
+            continue;
+        anchors_sort_byte(ranks, sorted, count, shift);
+        spare = ranks;
+        ranks = sorted;
+    }
+    for (size_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && ranks[to].rank.size == ranks[from].rank.size;)
+            to++;
+        if (to - from > 1)
+            qsort(ranks + from, to - from, sizeof(*ranks), anchors_compare_ranks);
+    }
+    return ranks;
+}
+
 /* Sort the new lives by rank, and merge them with the others. */
 static void
 anchors_order(struct anchors *anchors)
 {
     size_t fresh = anchors->life_count - anchors->ordered, old = anchors->ordered, to = anchors->life_count;
-    struct kept_rank *order = anchors->order, *sorted = malloc((fresh + 1) * sizeof(*sorted));
+    struct kept_rank *order = anchors->order, *room = malloc((fresh + 1) * sizeof(*room)), *sorted;
 
-    anchors->failed = anchors->failed || sorted == NULL;
-    if (sorted == NULL || fresh == 0) {
-        free(sorted);
+    anchors->failed = anchors->failed || room == NULL;
+    if (room == NULL || fresh == 0) {
+        free(room);
         return;
     }
-    qsort(order + old, fresh, sizeof(*order), anchors_compare_ranks);
-    memcpy(sorted, order + old, fresh * sizeof(*sorted));
+    sorted = anchors_sort_ranks(order + old, room, fresh);
+    if (sorted != room)
+        memcpy(room, sorted, fresh * sizeof(*room));
+    sorted = room; /* the merge overwrites the others */
     while (fresh > 0) {
         bool is_old = old > 0 && anchors_compare_ranks(&order[old - 1], &sorted[fresh - 1]) > 0;
 
         order[--to] = is_old ? order[--old] : sorted[--fresh];
     }
     anchors->ordered = anchors->life_count;
-    free(sorted);
+    free(room);
 }
 
 /* The first instant from `at` on that has not all it wants: `next` has a later one for each that has. */
