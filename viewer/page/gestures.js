@@ -158,8 +158,8 @@ function clearAll() {
   changed('select', 'search');
 }
 
-function watchKeys() {
-  const actions = Object.assign({}, ...KEYS.map(([, , keys]) => keys));
+function watchKeys(list = KEYS) {
+  const actions = Object.assign({}, ...list.map(([, , keys]) => keys));
   addEventListener('keydown', (event) => {
     const { target } = event;
     const typing = target.closest('input, select, textarea, dialog') && event.key !== 'Escape';
@@ -172,13 +172,14 @@ function watchKeys() {
   });
 }
 
-function fillHelp() {
+const GESTURES = [['drag', 'pan'], ['shift and drag', 'select a range'], ['wheel, pinch', 'zoom about the pointer'],
+  ['click', 'look at that instant'], ['double click', 'fit']];
+
+function fillHelp(list = KEYS, gestures = GESTURES) {
   const close = make('button', { type: 'button' }, 'Close');
   close.addEventListener('click', () => byId('help').close());
-  const rows = KEYS.map(([keys, what]) => make('tr', null, make('td', null, keys.split(' ').flatMap((key) => [make('kbd', null, key), ' '])),
+  const rows = list.map(([keys, what]) => make('tr', null, make('td', null, keys.split(' ').flatMap((key) => [make('kbd', null, key), ' '])),
     make('td', null, what)));
-  const gestures = [['drag', 'pan'], ['shift and drag', 'select a range'], ['wheel, pinch', 'zoom about the pointer'],
-    ['click', 'look at that instant'], ['double click', 'fit']];
   rows.push(...gestures.map(([how, what]) => make('tr', null, make('td', null, how), make('td', null, what))));
   byId('help').replaceChildren(make('div', { className: 'bar' }, make('h2', { id: 'help-title' }, 'Keys and gestures'),
     make('span', { className: 'space' }), close), make('table', null, make('tbody', null, rows)));
