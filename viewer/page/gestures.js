@@ -1,8 +1,8 @@
 'use strict';
 // Pointer and keys: drag pans, shift-drag selects, wheel and pinch zoom about the pointer, double click fits.
 
-/* What the pictures over the shared axis have in common; tip(x, y) says what stands below the pointer. */
-function watchPointer(canvas, tipBox, tip) {
+/* What the pictures over the shared axis have in common; tip(x, y) says what stands below the pointer, click() looks there. */
+function watchPointer(canvas, tipBox, tip, click = clickAt) {
   const pointers = new Map();
   let moved = false;
   let pinch = 0;
@@ -46,7 +46,7 @@ function watchPointer(canvas, tipBox, tip) {
   const end = (event) => {
     if (!pointers.delete(event.pointerId)) return;
     if (moved && view.select) view.select.sort((a, b) => a - b);
-    if (!moved && event.type === 'pointerup') clickAt(place(event)[0], canvas.clientWidth);
+    if (!moved && event.type === 'pointerup') click(place(event)[0], canvas.clientWidth, place(event)[1]);
     changed('select');
   };
   canvas.addEventListener('pointerup', end);
