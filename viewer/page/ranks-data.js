@@ -4,28 +4,30 @@
 const MISSING_SHOWN = 4096;   /* more missing ranks than this are told in words alone */
 const job = { ranks: [], memories: [], reports: null, failures: [], marks: [], missing: [], memory: null };
 
-/* A grid as bytes: NaN where nothing is known of a rank. */
+/* A grid: its cells are in units of unit_bytes, the rest in bytes. */
 async function openGrid(block, rows) {
-  if (!block) return null;
   const [{ over }, known, band] = await Promise.all([read(block.cells), read(block.known), read(block.band)]);
   const { buckets, unit_bytes: unit } = block;
-  const inBytes = (values) => Float64Array.from(values, (value) => value * unit);
-  const grid = { ...block, rows, cells: over instanceof Float64Array ? over : Float64Array.from(over), known,
-    least: inBytes(band.least), median: inBytes(band.median), most: inBytes(band.most), highest: 1, furthest: 1 };
+  const highest = band.most.reduce((high, value) => Math.max(high, value), 0);
+  const cells = new (highest < 2 ** 32 ? Uint32Array : Float64Array)(rows * buckets);
+  let furthest = 0;
   for (let row = 0; row < rows; row++) {
     const [first, end] = [known.first[row], known.first[row] + known.count[row]];
-    for (let b = 0, i = row * buckets; b < buckets; b++, i++) {
-      if (b < first || b >= end) {
-        grid.cells[i] = NaN;
-        continue;
-      }
-      const away = Math.abs(grid.cells[i] * unit);
-      grid.cells[i] = grid.cells[i] * unit + grid.median[b];
-      if (away > grid.furthest) grid.furthest = away;
-      if (grid.cells[i] > grid.highest) grid.highest = grid.cells[i];
+    for (let b = first, i = row * buckets + first; b < end; b++, i++) {
+      cells[i] = over[i] + band.median[b];
+      if (over[i] > furthest) furthest = over[i];
+      else if (-over[i] > furthest) furthest = -over[i];
     }
   }
-  return grid;
+  release(over);
+  const inBytes = (values) => Float64Array.from(values, (value) => value * unit);
+  return { ...block, rows, cells, known, middle: band.median, least: inBytes(band.least), median: inBytes(band.median), most: inBytes(band.most),
+    highest: Math.max(1, highest * unit), furthest: Math.max(1, furthest * unit) };
+}
+
+/* What a rank has in a bucket, in bytes; NaN: nothing is known. */
+function cellAt({ cells, buckets, known, unit_bytes: unit }, row, b) {
+  return row < 0 || b < known.first[row] || b >= known.first[row] + known.count[row] ? NaN : cells[row * buckets + b] * unit;
 }
 
 /* One memory, decoded when it is first looked at. */
@@ -33,13 +35,21 @@ function openMemory(place) {
   return once(job, 'memory ' + place, async () => {
     const memory = data.manifest.memories[place];
     const [rows, groups, shares] = await Promise.all([read(memory.rows), read(memory.groups), read(memory.shares)]);
-    const [over, steps] = await Promise.all([openGrid(memory.time, rows.rows), openGrid(memory.steps, rows.rows)]);
+    const grids = { time: await openGrid(memory.time, rows.rows), steps: null };
     const rowOf = new Map(Array.from(rows.rank, (at, row) => [job.ranks[at].rank, row]));
     const report = place ? job.reports.other_memories[place - 1] : job.reports.ranks;
     const figures = new Map(report.by_rank.map((row) => [row.rank, row]));
     const wholeSteps = rows.whole_steps;
-    return { place, name: memory.memory, rowOf, groups, shares, report, figures, wholeSteps, grids: { time: over, steps } };
+    return { place, name: memory.memory, rowOf, groups, shares, report, figures, wholeSteps, grids, rows: rows.rows };
   });
+}
+
+const hasAxis = (x) => data.manifest.memories[job.memory.place][x] !== null;
+
+/* Steps are decoded when they are first needed. */
+async function openAxis(x) {
+  const { memory } = job;
+  memory.grids[x] ??= await once(memory, x, () => openGrid(data.manifest.memories[memory.place][x], memory.rows));
 }
 
 /* "5, 7-9" as numbers. */
@@ -64,17 +74,17 @@ async function openJob(manifest) {
 /* What the first picture can do without. */
 async function openJobRest(manifest) {
   [job.failures, job.marks] = await Promise.all([read(manifest.failures), read(manifest.marks)]);
+  if (hasAxis('steps')) await openAxis('steps');
 }
 
 const grid = () => job.memory.grids[view.x];
 
 /* What a rank has in the buckets from one to another: the most, or what is furthest from the median. NaN: not known. */
 function cellOf(row, first, last) {
-  const { cells, buckets, median } = grid();
   let found = NaN;
-  for (let b = first, i = row * buckets + first; b <= last; b++, i++) {
-    const value = view.mode === 'median' ? cells[i] - median[b] : cells[i];
-    if (Number.isNaN(found) || Math.abs(value) > Math.abs(found)) found = value;
+  for (let b = first; b <= last; b++) {
+    const value = cellAt(grid(), row, b) - (view.mode === 'median' ? grid().median[b] : 0);
+    if (!(Math.abs(value) <= Math.abs(found)) && !Number.isNaN(value)) found = value;
   }
   return found;
 }

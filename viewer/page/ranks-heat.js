@@ -42,11 +42,6 @@ function readShades() {
     unknown: [pixel(channels(theme.paper)), pixel(channels(theme.quiet))] };
 }
 
-function shadeOf(value) {
-  if (view.mode === 'bytes') return shades.bytes[Math.round(value / grid().highest * 255)];
-  return shades[value < 0 ? 'under' : 'over'][Math.round(Math.abs(value) / grid().furthest * 255)];
-}
-
 /* For each pixel the first and last bucket; -1: it lies beside all of them. */
 function heatColumns(width) {
   const { begin: first, width: each, buckets } = grid();
@@ -61,6 +56,22 @@ function heatColumns(width) {
   return columns;
 }
 
+/* Put a line's cells into `best`, in units, where they say more than what is there. This runs for a million cells. */
+function paintLine(row, { first, last }, best) {
+  const { cells, buckets, known, middle } = grid();
+  const beside = view.mode === 'median';
+  const [from, to] = [known.first[row], known.first[row] + known.count[row] - 1];
+  const base = row * buckets;
+  for (let x = 0; x < best.length; x++) {
+    const end = last[x] < to ? last[x] : to;
+    for (let b = first[x] > from ? first[x] : from; first[x] >= 0 && b <= end; b++) {
+      const value = beside ? cells[base + b] - middle[b] : cells[base + b];
+      const there = best[x];
+      if (there !== there || (value < 0 ? -value : value) > (there < 0 ? -there : there)) best[x] = value;   /* NaN is not itself */
+    }
+  }
+}
+
 /* The picture, a pixel for each; where several ranks share one, the one that says most. */
 function paintHeat(width, height) {
   const image = new ImageData(width, height);
@@ -69,27 +80,37 @@ function paintHeat(width, height) {
   const [from, to] = lineWindow();
   const each = height / (to - from);
   const best = new Float64Array(width);
+  let painted = -1;
   for (let y = 0; y < height; y++) {
     const first = from + Math.floor(y / each);
     const last = Math.max(first, Math.min(to, Math.ceil(from + (y + 1) / each)) - 1);
-    if (y && first === last && first === from + Math.floor((y - 1) / each) && each >= 1 && lines[first].row >= 0 && !hatched(first, columns)) {
+    if (first !== painted || last > first) {
+      best.fill(NaN);
+      for (let at = first; at <= last; at++) if (lines[at].row >= 0) paintLine(lines[at].row, columns, best);
+      painted = first;
+    } else if (lines[first].row >= 0 && !hatched(first, columns)) {
       pixels.copyWithin(y * width, (y - 1) * width, y * width);
       continue;
     }
-    best.fill(NaN);
-    for (let at = first; at <= last; at++) {
-      const { row } = lines[at];
-      if (row < 0) continue;
-      for (let x = 0; x < width; x++) {
-        const value = columns.first[x] < 0 ? NaN : cellOf(row, columns.first[x], columns.last[x]);
-        if (Number.isNaN(best[x]) || Math.abs(value) > Math.abs(best[x])) best[x] = value;
-      }
-    }
-    for (let x = 0; x < width; x++) {
-      pixels[y * width + x] = Number.isNaN(best[x]) ? shades.unknown[(x + y) % 6 ? 0 : 1] : shadeOf(best[x]);
-    }
+    paintPixels(pixels, y * width, best, y);
   }
   return image;
+}
+
+function paintPixels(pixels, begin_, best, y) {
+  const unit = grid().unit_bytes;
+  const { bytes: plain, over, under, unknown } = shades;
+  const beside = view.mode === 'median';
+  const scale = beside ? unit / grid().furthest : unit / grid().highest * 255;
+  for (let x = 0; x < best.length; x++) {
+    const value = best[x];
+    let shade;
+    if (value !== value) shade = unknown[(x + y) % 6 ? 0 : 1];
+    else if (!beside) shade = plain[Math.round(value * scale)];
+    /* By the square root: a tenth of the furthest is still seen. */
+    else shade = (value < 0 ? under : over)[Math.round(Math.sqrt(Math.abs(value) * scale) * 255)];
+    pixels[begin_ + x] = shade;
+  }
 }
 
 /* Whether a line has pixels of which nothing is known: their hatch is not the same in each row of pixels. */
@@ -225,7 +246,7 @@ function heatWords(line, at) {
   const host = line.host === null ? '' : ', ' + shortened(line.host, 60);
   if (line.row < 0) return [`rank ${line.rank}${host}`, job.byRank.has(line.rank) ? 'nothing of this memory' : 'missing: it is not in the file'];
   const b = bucketAt(at);
-  const value = grid().cells[line.row * grid().buckets + b];
+  const value = cellAt(grid(), line.row, b);
   const median = grid().median[b];
   const words = [`rank ${line.rank}${host}`, spotWords(at)];
   if (Number.isNaN(value)) return [...words, 'nothing is recorded then'];
@@ -237,9 +258,9 @@ function heatWords(line, at) {
 function fillScale() {
   const item = (kind, ...texts) => make('span', null, texts[0] ?? null, make('i', { className: kind }), texts[1] ?? null);
   const { highest, furthest, width } = grid();
-  const cell = view.x === 'time' ? time(width) : plural(width, 'step');
+  const cell = view.x === 'time' ? time(width) : width === 1 ? 'step' : number(width) + ' steps';
   byId('scale').replaceChildren(...[view.mode === 'bytes' ? item('', '0 B', bytes(highest))
-    : item('beside', bytes(-furthest), '+' + bytes(furthest) + ' from the median'), item('unknown', null, 'not recorded'),
+    : item('beside', bytes(-furthest), '+' + bytes(furthest) + ' from the median, by the square root'), item('unknown', null, 'not recorded'),
   view.x === 'time' && data.manifest.failures && job.failures.length ? item('failed', null, 'failure') : null,
   make('span', null, `the most in each ${cell}${grid().unit_bytes > 4096 ? `, to ${bytes(grid().unit_bytes)}` : ''}`)].filter(Boolean));
 }

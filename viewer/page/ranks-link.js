@@ -19,7 +19,7 @@ async function readLink(link) {
   const place = Number(words.get('memory') ?? 0);
   if (data.manifest.memories[place]) await setMemory(place);
   const x = words.get('x') ?? view.x;
-  if (job.memory.grids[x]) setAxisTo(x);
+  await setAxisTo(x);
   if (words.get('mode') === 'median' || words.get('mode') === 'bytes') view.mode = words.get('mode');
   view.order = ORDERS[words.get('order')] ? words.get('order') : 'rank';
   view.near = words.get('near') === '1';

@@ -1,19 +1,18 @@
 'use strict';
 // The selected rank: its usage beside that of all ranks, its groups beside the median's, its failures and marks.
 
-const SERIES_ROWS = 65;
 const KIND_WORDS = { tag: 'tag', function: 'function', class: 'size' };
 
 /* For each pixel: what the rank had, and the lowest, the median and the highest of all. NaN: not known. */
 function oneColumns(width) {
   const pixels = Math.max(1, Math.floor(width - LEFT - RIGHT));
   const { first, last } = heatColumns(pixels);
-  const { cells, buckets, least, median, most } = grid();
+  const { least, median, most } = grid();
   const row = job.memory.rowOf.get(view.rank) ?? -1;
   const columns = Object.fromEntries(['own', 'least', 'median', 'most'].map((name) => [name, new Float64Array(pixels).fill(NaN)]));
   for (let i = 0; i < pixels; i++) {
     for (let b = first[i]; b >= 0 && b <= last[i]; b++) {
-      const own = row < 0 ? NaN : cells[row * buckets + b];
+      const own = cellAt(grid(), row, b);
       if (!(columns.own[i] >= own)) columns.own[i] = Number.isNaN(own) ? columns.own[i] : own;
       if (!(columns.least[i] <= least[b])) columns.least[i] = least[b];
       if (!(columns.median[i] >= median[b])) columns.median[i] = median[b];
@@ -101,7 +100,7 @@ function drawOneMarks(pen, width) {
 function oneWords(at) {
   const b = bucketAt(at);
   const row = job.memory.rowOf.get(view.rank) ?? -1;
-  const own = row < 0 ? NaN : grid().cells[row * grid().buckets + b];
+  const own = cellAt(grid(), row, b);
   return [spotWords(at), `rank ${view.rank}: ${Number.isNaN(own) ? 'not recorded' : bytes(own)}`, `median ${bytes(grid().median[b])}`,
     `all: ${bytes(grid().least[b])} to ${bytes(grid().most[b])}`];
 }
@@ -174,13 +173,13 @@ function fillGroups() {
   byId('kind').value = view.kind;
   byId('kind-label').hidden = kindsOf().length < 2;
   const rows = groupRows();
-  const most = Math.max(1, ...rows.map((row) => row.bytes));
-  const since = rows.some((row) => row.from !== null) ? [['from step', (row) => (row.from === null ? '' : row.from < 0 ? 'the begin' : count(row.from)), 'n']] : [];
   const brief = toldApart(rows.map((row) => row.name), 40);
+  const name = ({ name: whole, from }) => [make('span', { title: whole }, brief(whole)), from === null ? null
+    : make('small', { className: 'quiet' }, from < 0 ? ' from the begin on' : ` from step ${number(from)} on`)];
+  const named = [KIND_WORDS[view.kind], (row) => make('span', null, name(row).filter(Boolean)), 'name'];
   byId('groups-body').replaceChildren(...(rows.length ? [make('p', { className: 'quiet' }, `Rank ${view.rank} at its peak, and the median of ranks at theirs`),
-    scrolled(table(null, rows, [[KIND_WORDS[view.kind], (row) => make('span', { title: row.name }, brief(row.name)), 'name'],
-      ['bytes', (row) => meter(row.bytes / most, bytes(row.bytes)), 'n'], ['median', (row) => bytes(row.median), 'n'],
-      ['over', (row) => beside(row.over), 'n'], ...since]))]
+    scrolled(table(null, rows, [named, ['bytes', (row) => bytes(row.bytes), 'n'], ['median', (row) => bytes(row.median), 'n'],
+      ['over', (row) => beside(row.over), 'n']]))]
     : none('Nothing of this rank is in the file.')));
 }
 

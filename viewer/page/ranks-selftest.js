@@ -15,13 +15,13 @@ async function selftest() {
     await setMemory(place);
     drawAll();
     const whose = `in memory ${place + 1}`;
-    for (const x of ['time', 'steps'].filter((axisName) => job.memory.grids[axisName])) {
+    for (const x of ['time', 'steps'].filter(hasAxis)) {
+      await setAxisTo(x);
       await attempt(`the lowest, the median and the highest of each column over ${x} are those of its ranks ${whose}`, () => wrongBand(job.memory.grids[x]));
       await attempt(`each rank has its peak in its line over ${x} ${whose}`, () => wrongPeak(job.memory.grids[x]));
       for (const mode of ['bytes', 'median']) {
         for (const order of Object.keys(ORDERS)) {
           await attempt(`the heat map over ${x} is drawn, ${mode}, by ${order} ${whose}`, () => {
-            setAxisTo(x);
             Object.assign(view, { mode, order });
             draw('mode', 'order');
             return blank('heat-canvas') ?? blank('one-canvas');
@@ -49,7 +49,7 @@ async function selftest() {
     });
   }
   await setMemory(0);
-  setAxisTo('time');
+  await setAxisTo('time');
   draw('order');
   await attempt('a click selects the rank and the moment below it, and the pointer says both', () => {
     const canvas = byId('heat-canvas');
@@ -85,7 +85,7 @@ async function selftest() {
     press('ArrowDown');
     if (lines.length > 1 && view.rank !== lines[1].rank) return 'the arrow selected ' + view.rank;
     if (!byId('reading').textContent.includes('rank ' + view.rank)) return 'it says ' + byId('reading').textContent;
-    setAxisTo('time');
+    await setAxisTo('time');
     press('0');
     setSpot(axis().begin);
     press('ArrowRight');
@@ -93,7 +93,7 @@ async function selftest() {
     return undefined;
   });
   await attempt('a link opens the same picture', async () => {
-    setAxisTo('time');
+    await setAxisTo('time');
     zoom(.5, spot());
     Object.assign(view, { mode: 'median', order: 'peak' });
     const state = () => [Math.round(view.from), Math.round(view.to), Math.round(view.at), view.rank, view.mode, view.order].join();
@@ -148,29 +148,24 @@ async function selftest() {
   finish(timing);
 }
 
-function wrongBand({ rows, buckets, cells, known, least, median, most }) {
-  for (let b = 0; b < buckets; b++) {
-    const values = [];
-    for (let row = 0; row < rows; row++) {
-      const isKnown = b >= known.first[row] && b < known.first[row] + known.count[row];
-      if (isKnown === Number.isNaN(cells[row * buckets + b])) return `row ${row}, column ${b}: ${cells[row * buckets + b]}`;
-      if (isKnown) values.push(cells[row * buckets + b]);
-    }
-    values.sort((a, b_) => a - b_);
+function wrongBand(of) {
+  for (let b = 0; b < of.buckets; b++) {
+    const values = Array.from({ length: of.rows }, (_, row) => cellAt(of, row, b)).filter((value) => !Number.isNaN(value)).sort((one, other) => one - other);
     const wanted = values.length ? [values[0], values[values.length - 1 >> 1], values.at(-1)] : [0, 0, 0];
-    const seen = [least[b], median[b], most[b]];
+    const seen = [of.least[b], of.median[b], of.most[b]];
     if (wanted.join() !== seen.join()) return `column ${b}: ${seen}, not ${wanted}`;
   }
   return undefined;
 }
 
 /* A grid in coarser units has it rounded up. */
-function wrongPeak({ buckets, cells, unit_bytes: unit }) {
+function wrongPeak(of) {
+  const { known, unit_bytes: unit } = of;
   for (const [rank, row] of job.memory.rowOf) {
     let most = 0;
-    for (let i = row * buckets; i < (row + 1) * buckets; i++) if (cells[i] > most) most = cells[i];
+    for (let b = known.first[row]; b < known.first[row] + known.count[row]; b++) most = Math.max(most, cellAt(of, row, b));
     const wanted = Math.ceil(job.memory.figures.get(rank).peak_bytes / unit) * unit;
-    if (most !== wanted) return `rank ${rank}: ${most}, not ${wanted}`;
+    if (known.count[row] && most !== wanted) return `rank ${rank}: ${most}, not ${wanted}`;
   }
   return undefined;
 }

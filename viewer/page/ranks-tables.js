@@ -70,7 +70,7 @@ function fillFindings() {
   const { manifest } = data;
   const step = (value) => (value === null ? '–' : value < 0 ? 'the begin' : count(value));
   const groups = report.groups.filter((row) => row.over_median_bytes).map((row) => ({ ...row, step: step(row.from_step), kind: KIND_WORDS[row.kind] ?? row.kind,
-    name: row.name ?? '(hidden)' }));
+    name: row.name ?? '(hidden)', place: Object.keys(KIND_WORDS).indexOf(row.kind) })).sort((a, b) => a.place - b.place);
   const failed = report.failed.map((row) => ({ ...row, at: jobTime(row.first_rank, row.first_ns), words: row.text ?? row.status }));
   const growth = report.growth.map((row) => ({ ...row, a_step: row.grown_bytes / Math.max(1, row.last_step - row.first_step) }));
   byId('findings-body').replaceChildren(...[...listed(`What rank ${report.rank} has more or less than the median`, groups, 'by: text kind | group: text name | ' +

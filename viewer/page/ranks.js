@@ -1,7 +1,8 @@
 'use strict';
 // Where a job's page begins: the manifest, the heat map, then the rest.
 
-AXES.steps = { base: 10, least: 4, text: (at) => number(at), of: (at) => at, ns: (at) => at, begin: 0, end: 1 };
+AXES.steps = { base: 10, least: 4, text: (at) => number(at || 0),   /* no -0 */
+  of: (at) => at, ns: (at) => at, begin: 0, end: 1 };
 delete AXES.events;
 Object.assign(view, { rank: 0, step: 0, mode: 'bytes', order: 'rank', near: false, kind: 'tag' });
 
@@ -67,9 +68,11 @@ function setKind(kind) {
 }
 
 /* Another axis begins with all of it. */
-function setAxisTo(x) {
-  if (!job.memory.grids[x]) return;
+async function setAxisTo(x) {
+  if (!AXES[x] || !hasAxis(x)) return;
+  await openAxis(x);
   view.x = x;
+  readAxes();
   fit();
   changed('axis');
 }
@@ -78,14 +81,16 @@ function readAxes() {
   for (const x of ['time', 'steps']) {
     const of = job.memory.grids[x];
     if (of) Object.assign(AXES[x], { begin: of.begin, end: of.begin + of.buckets * of.width });
-    byId('axis-' + x).hidden = !job.memory.grids.steps;
+    byId('axis-' + x).hidden = !hasAxis('steps');
   }
-  if (!job.memory.grids[view.x]) view.x = 'time';
 }
 
 async function setMemory(place) {
   if (job.memory.place === place) return;
-  job.memory = await openMemory(place);
+  const memory = await openMemory(place);
+  if (data.manifest.memories[place][view.x] === null) view.x = 'time';
+  job.memory = memory;
+  await openAxis(view.x);
   readAxes();
   byId('memory').value = String(place);
   fit();

@@ -10,7 +10,7 @@
 #define GRID_COLUMNS_FEWEST 16
 
 /* The coarsest unit is the highest figure by 2^GRID_UNITS. */
-#define GRID_UNITS 12
+#define GRID_UNITS 8
 
 bool
 grid_begin(struct grid *grid, size_t rows, size_t columns_most, unsigned shift, uint64_t first, uint64_t last)

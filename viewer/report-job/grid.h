@@ -50,7 +50,7 @@ void grid_end_row(struct grid *grid);
 
 /*
  * Compare the rows, and choose the finest unit in which the cells have at most `bytes` in the page, but none coarser
- * than the highest figure by 4096. False: no memory.
+ * than the highest figure by 256: a picture has no more shades. False: no memory.
  */
 bool grid_finish(struct grid *grid, size_t bytes);
 

@@ -9,9 +9,9 @@
 #include "viewer/report-job/job-gather.h"
 
 const struct job_detail job_details[] = {
-    { "small", 256, (size_t)300 << 10, 6, 4, 8 },
-    { "normal", 1024, (size_t)1850 << 10, 16, 16, 32 },
-    { "full", 4096, (size_t)16 << 20, 64, 100, 1000 },
+    { "small", 512, (size_t)300 << 10, 6, 4, 8 },
+    { "normal", 2048, (size_t)1850 << 10, 16, 16, 32 },
+    { "full", 8192, (size_t)16 << 20, 64, 100, 1000 },
 };
 
 /* No time, no step and no number of bytes is as large: they can be added. */
