@@ -285,6 +285,7 @@ command_tests = \
 	tests/stack-text-t.sh \
 	tests/page-strip-t.sh \
 	tests/report-page-t.sh \
+	tests/report-ranks-t.sh \
 	tests/reserved-t.sh \
 	tests/run-account-t.sh \
 	tests/run-checklist-t.sh \
@@ -298,7 +299,7 @@ dist_check_SCRIPTS += $(command_tests)
 TESTS += $(command_tests)
 EXTRA_DIST += tests/clickhouse.js
 EXTRA_DIST += tests/metrics.py tests/metrics-clients.py tests/metrics-rules-test.yml
-EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-model.py tests/report-page.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-model.py tests/report-page.py tests/report-ranks-model.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 

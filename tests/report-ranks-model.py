@@ -46,7 +46,7 @@ def steps_of(db, after):
     """The most that was live in each step, by its number; the one before the first mark is -1."""
     marks = [(ns, int(match[1])) for ns, text in db.execute("SELECT ns, text FROM mark ORDER BY ns")
              if (match := re.fullmatch(r"step (\d+)", text or ""))]
-    if not marks:
+    if len(marks) < 2:  # which are no steps
         return {-1: most_in(after, -1 << 62, 1 << 62)}
     edges = [(-1 << 62, -1)] + marks + [(1 << 62, None)]
     return {number: most_in(after, begin, edges[i + 1][0]) for i, (begin, number) in enumerate(edges[:-1])}
@@ -94,7 +94,11 @@ def compare(report, traces):
                     lies = begin + width > rank["start_ns"] + rank["first_ns"] and begin <= rank["start_ns"] + rank["last_ns"]
                     wanted = most_in(after, begin - rank["start_ns"], begin - rank["start_ns"] + width)
                 else:
-                    values = [most for number, most in steps.items() if begin <= number < begin + width]
+                    # what was before the first step stands from the begin on up to it
+                    first = min((number for number in steps if number >= 0), default=None)
+                    values = [most for number, most in steps.items() if number >= 0 and begin <= number < begin + width]
+                    if begin < (first if first is not None else memory["first_step"]):
+                        values.append(steps[-1])
                     lies, wanted = bool(values), max(values, default=0)
                 wanted = -(-wanted // unit) * unit if lies else None
                 compared += 1
@@ -114,13 +118,14 @@ def make(make_trace, path, rank, seed):
         end = "NULL" if chance.random() < .1 else str(begin + 2 * chance.randrange(1 + length // 10))
         lives.append(f"({number}, 1, {chance.choice((1, 256, 512)) * chance.randint(0, 1 << chance.randint(1, 20))}, {begin}, {end})")
     steps = sorted({2 * chance.randrange(length) for _ in range(chance.choice((0, 1, 30, 1500)))})
+    start = chance.choice((0, 1, 5, 700))
     sql = f"""INSERT INTO meta VALUES ('rank', {rank}), ('world_size', 8), ('job', 'random'), ('trace_id', {1000 + rank}), ('ended', 'closed');
         UPDATE meta SET value = 1700000000000000000 + {chance.randrange(length)} WHERE key = 'start_unix_ns';
         INSERT INTO refused VALUES ({count + 1}, 1, 100, {length // 2});"""
     if lives:
         sql += f"INSERT INTO life VALUES {', '.join(lives)};"
     if steps:
-        sql += f"INSERT INTO mark VALUES {', '.join(f'''({ns}, 1, 'mark', 'step {i}', NULL)''' for i, ns in enumerate(steps))};"
+        sql += f"INSERT INTO mark VALUES {', '.join(f'''({ns}, 1, 'mark', 'step {i}', NULL)''' for i, ns in enumerate(steps, start))};"
     subprocess.run([make_trace, path, sql], check=True)
 
 

@@ -75,6 +75,7 @@ async function openJob(manifest) {
 async function openJobRest(manifest) {
   [job.failures, job.marks] = await Promise.all([read(manifest.failures), read(manifest.marks)]);
   if (hasAxis('steps')) await openAxis('steps');
+  dropScratch();
 }
 
 const grid = () => job.memory.grids[view.x];

@@ -38,7 +38,9 @@ function sizeHeat() {
 function readShades() {
   const style = getComputedStyle(document.documentElement);
   const [over, under] = ['--over', '--under'].map((name) => style.getPropertyValue(name).trim());
-  shades = { bytes: ramp(theme.low, theme.high), over: ramp(theme.paper, over), under: ramp(theme.paper, under),
+  /* By the square root: a tenth of the furthest is still seen. */
+  const bowed = (ends) => Uint32Array.from({ length: 1024 }, (_, i) => ends[Math.round(Math.sqrt(i / 1023) * 255)]);
+  shades = { bytes: ramp(theme.low, theme.high), over: bowed(ramp(theme.paper, over)), under: bowed(ramp(theme.paper, under)),
     unknown: [pixel(channels(theme.paper)), pixel(channels(theme.quiet))] };
 }
 
@@ -101,14 +103,13 @@ function paintPixels(pixels, begin_, best, y) {
   const unit = grid().unit_bytes;
   const { bytes: plain, over, under, unknown } = shades;
   const beside = view.mode === 'median';
-  const scale = beside ? unit / grid().furthest : unit / grid().highest * 255;
+  const scale = beside ? unit / grid().furthest * 1023 : unit / grid().highest * 255;
   for (let x = 0; x < best.length; x++) {
     const value = best[x];
     let shade;
     if (value !== value) shade = unknown[(x + y) % 6 ? 0 : 1];
-    else if (!beside) shade = plain[Math.round(value * scale)];
-    /* By the square root: a tenth of the furthest is still seen. */
-    else shade = (value < 0 ? under : over)[Math.round(Math.sqrt(Math.abs(value) * scale) * 255)];
+    else if (!beside) shade = plain[value * scale + .5 | 0];
+    else shade = value < 0 ? under[-value * scale + .5 | 0] : over[value * scale + .5 | 0];
     pixels[begin_ + x] = shade;
   }
 }
@@ -238,7 +239,8 @@ function stepWords(at) {
   const { begin: first, width: each } = grid();
   const from = first + bucketAt(at) * each;
   const to = from + each - 1;
-  return from === to ? (from < 0 ? 'before the first step' : 'step ' + number(from)) : `steps ${from < 0 ? 'up' : number(from)} to ${number(to)}`;
+  const isBefore = from < data.manifest.memories[job.memory.place].first_step;
+  return from === to ? (isBefore ? 'before the first step' : 'step ' + number(from)) : `steps ${isBefore ? 'up' : number(from)} to ${number(to)}`;
 }
 
 /* A rank at a moment, in words. */

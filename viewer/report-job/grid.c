@@ -94,7 +94,9 @@ grid_put(struct grid *grid, uint64_t position, uint64_t most, uint64_t end)
         end > most)
         return false;
     grid_carry(grid, column);
-    /* It includes what the bucket began with. */
+    /* What held before holds in a bucket's beginning. */
+    if (cells[column] < grid->carry && (position & ((UINT64_C(1) << grid->shift) - 1)) != 0)
+        cells[column] = grid->carry;
     if (cells[column] < most)
         cells[column] = most;
     grid->carry = end;

@@ -123,10 +123,11 @@ job_take_row(void *context, const struct trace *file, sqlite3_stmt *statement)
     if (row == NULL)
         return job_no_memory(file);
     *row = (struct job_row){ .has_buckets = sqlite3_column_type(statement, 2) != SQLITE_NULL,
-                             .has_steps = sqlite3_column_type(statement, 4) != SQLITE_NULL };
+                             .has_steps = sqlite3_column_type(statement, 4) != SQLITE_NULL,
+                             .has_before = sqlite3_column_int64(statement, 7) != 0 };
     can = job_number(statement, 0, 0, -1, &rank) && job_number(statement, 1, 0, 0, &shift) && shift < 62 &&
           job_number(statement, 2, 0, 0, &row->first_bucket) && job_number(statement, 3, 0, 0, &row->last_bucket) &&
-          job_number(statement, 4, -1, 0, &row->first_step) && job_number(statement, 5, -1, 0, &row->last_step) &&
+          job_number(statement, 4, 0, 0, &row->first_step) && job_number(statement, 5, -1, 0, &row->last_step) &&
           job_number(statement, 6, 0, 0, &row->whole_steps) && row->last_bucket <= (JOB_MOST >> shift);
     if (!can)
         return job_wrong(file);
@@ -145,9 +146,10 @@ job_read_rows(struct job_reading *reading)
                       "SELECT m.rank, bucket_shift,"
                       " (SELECT min(bucket) FROM usage_bucket AS u WHERE u.rank = m.rank AND u.memory_id = m.memory_id),"
                       " (SELECT max(bucket) FROM usage_bucket AS u WHERE u.rank = m.rank AND u.memory_id = m.memory_id),"
-                      " (SELECT min(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id),"
+                      " (SELECT min(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND step >= 0),"
                       " (SELECT max(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id),"
-                      " whole_steps FROM rank_memory AS m JOIN rank USING (rank) WHERE memory_id = %lld ORDER BY m.rank",
+                      " whole_steps, EXISTS (SELECT 1 FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND"
+                      " step = -1) FROM rank_memory AS m JOIN rank USING (rank) WHERE memory_id = %lld ORDER BY m.rank",
                       (long long)reading->memory->memory_id);
 }
 
@@ -207,8 +209,12 @@ job_fill_time(struct job_reading *reading)
     return status;
 }
 
-/* Steps are counted from the one before the first mark on, which is -1. */
-#define JOB_STEP(step) ((uint64_t)((step) + 1))
+/* Where a step lies: position 0 is what was before the first mark, whatever the number of the first step. */
+static uint64_t
+job_step(const struct job_memory *memory, int64_t step)
+{
+    return step < memory->first_step ? 0 : (uint64_t)(step - memory->first_step) + 1;
+}
 
 static int
 job_take_step(void *context, const struct trace *file, sqlite3_stmt *statement)
@@ -219,7 +225,8 @@ job_take_step(void *context, const struct trace *file, sqlite3_stmt *statement)
     if (!job_number(statement, 0, -1, -2, &step) || !job_number(statement, 1, 0, -1, &most) || step < -1 || most < 0)
         return job_wrong(file);
     /* A row stands for all steps up to the next row. */
-    return grid_put(reading->grid, JOB_STEP(step), (uint64_t)most, (uint64_t)most) ? COMMAND_FINE : job_wrong(file);
+    return grid_put(reading->grid, job_step(reading->memory, step), (uint64_t)most, (uint64_t)most) ? COMMAND_FINE
+                                                                                                      : job_wrong(file);
 }
 
 static int
@@ -231,11 +238,12 @@ job_fill_steps(struct job_reading *reading)
     for (reading->row = 0; reading->row < memory->row_count && status == COMMAND_FINE; reading->row++) {
         const struct job_row *row = &memory->rows[reading->row];
 
-        if (!row->has_steps) {
+        if (!row->has_steps && !row->has_before) {
             reading->grid->row++;
             continue;
         }
-        if (!grid_begin_row(reading->grid, JOB_STEP(row->first_step), JOB_STEP(row->last_step)))
+        if (!grid_begin_row(reading->grid, row->has_before ? 0 : job_step(memory, row->first_step),
+                            row->has_steps ? job_step(memory, row->last_step) : 0))
             return job_wrong(reading->gather->file);
         status = trace_each(reading->gather->file, job_take_step, reading,
                             "SELECT step, peak_bytes FROM step WHERE rank = %lld AND memory_id = %lld ORDER BY step",
@@ -274,8 +282,8 @@ job_read_time(struct job_reading *reading, size_t bytes)
 static int
 job_read_steps(struct job_reading *reading, size_t bytes)
 {
-    const struct job_memory *memory = reading->memory;
-    uint64_t from = UINT64_MAX, to = 0;
+    struct job_memory *memory = reading->memory;
+    int64_t first = INT64_MAX, last = -1;
     int status;
 
     for (size_t i = 0; i < memory->row_count; i++) {
@@ -283,14 +291,15 @@ job_read_steps(struct job_reading *reading, size_t bytes)
 
         if (!row->has_steps)
             continue;
-        from = JOB_STEP(row->first_step) < from ? JOB_STEP(row->first_step) : from;
-        to = JOB_STEP(row->last_step) > to ? JOB_STEP(row->last_step) : to;
+        first = row->first_step < first ? row->first_step : first;
+        last = row->last_step > last ? row->last_step : last;
     }
-    /* What is before the first mark is no step. */
-    if (to == 0)
+    /* What is before the first mark alone is no step. */
+    if (last < 0)
         return COMMAND_FINE;
-    reading->grid = &reading->memory->steps;
-    if (!grid_begin(reading->grid, memory->row_count, reading->gather->detail->columns, 0, from, to))
+    memory->first_step = first;
+    reading->grid = &memory->steps;
+    if (!grid_begin(reading->grid, memory->row_count, reading->gather->detail->columns, 0, 0, job_step(memory, last)))
         return job_no_memory(reading->gather->file);
     status = job_fill_steps(reading);
     if (status == COMMAND_FINE && !grid_finish(reading->grid, bytes))

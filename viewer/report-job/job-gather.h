@@ -46,6 +46,7 @@ struct job_row {
     int64_t first_bucket, last_bucket;
     int64_t first_step, last_step, whole_steps;
     bool has_buckets, has_steps;
+    bool has_before; /* something before the first step */
 };
 
 /* What a group has more or less than in the median, at the peak of a rank. */
@@ -66,7 +67,8 @@ struct job_memory {
     char *name;           /* owns */
     struct job_row *rows; /* owns; in the order of ranks */
     size_t row_count, row_capacity;
-    struct grid time, steps; /* without cells: there are none */
+    int64_t first_step;       /* of all ranks */
+    struct grid time, steps;  /* without cells: there are none */
     struct job_group *groups; /* owns; in the order of ids */
     size_t group_count, group_capacity;
     struct job_share *shares; /* owns; of each row, kind by kind, the largest differences first */

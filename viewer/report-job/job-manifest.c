@@ -164,7 +164,8 @@ job_put_memory(const struct job_manifest *manifest, size_t place)
     json_key(json, "time");
     job_put_axis(blocks, &memory->time, manifest->gather->origin_unix_ns);
     json_key(json, "steps");
-    job_put_axis(blocks, &memory->steps, 1);
+    job_put_axis(blocks, &memory->steps, 1 - memory->first_step);
+    json_put_signed(json, "first_step", memory->first_step);
     json_key(json, "groups");
     done = job_put_block(manifest, job_put_groups, place);
     json_key(json, "shares");
