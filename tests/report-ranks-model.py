@@ -91,7 +91,8 @@ def compare(report, traces):
             for column, seen in enumerate(row):
                 begin = axis["begin"] + column * width
                 if name == "time":
-                    lies = begin + width > rank["start_ns"] + rank["first_ns"] and begin <= rank["start_ns"] + rank["last_ns"]
+                    start = rank["start_ns"]
+                    lies = begin + width > start + rank["first_ns"] and begin <= start + rank["last_ns"]
                     wanted = most_in(after, begin - rank["start_ns"], begin - rank["start_ns"] + width)
                 else:
                     # what was before the first step stands from the begin on up to it
@@ -116,16 +117,20 @@ def make(make_trace, path, rank, seed):
     for number in range(1, count + 1):
         begin = chance.randrange(length) | 1
         end = "NULL" if chance.random() < .1 else str(begin + 2 * chance.randrange(1 + length // 10))
-        lives.append(f"({number}, 1, {chance.choice((1, 256, 512)) * chance.randint(0, 1 << chance.randint(1, 20))}, {begin}, {end})")
+        size = chance.choice((1, 256, 512)) * chance.randint(0, 1 << chance.randint(1, 20))
+        lives.append(f"({number}, 1, {size}, {begin}, {end})")
     steps = sorted({2 * chance.randrange(length) for _ in range(chance.choice((0, 1, 30, 1500)))})
     start = chance.choice((0, 1, 5, 700))
-    sql = f"""INSERT INTO meta VALUES ('rank', {rank}), ('world_size', 8), ('job', 'random'), ('trace_id', {1000 + rank}), ('ended', 'closed');
+    sql = f"""
+        INSERT INTO meta VALUES ('rank', {rank}), ('world_size', 8), ('job', 'random'), ('trace_id', {1000 + rank}),
+            ('ended', 'closed');
         UPDATE meta SET value = 1700000000000000000 + {chance.randrange(length)} WHERE key = 'start_unix_ns';
         INSERT INTO refused VALUES ({count + 1}, 1, 100, {length // 2});"""
     if lives:
         sql += f"INSERT INTO life VALUES {', '.join(lives)};"
-    if steps:
-        sql += f"INSERT INTO mark VALUES {', '.join(f'''({ns}, 1, 'mark', 'step {i}', NULL)''' for i, ns in enumerate(steps, start))};"
+    marks = [f"({ns}, 1, 'mark', 'step {number}', NULL)" for number, ns in enumerate(steps, start)]
+    if marks:
+        sql += f"INSERT INTO mark VALUES {', '.join(marks)};"
     subprocess.run([make_trace, path, sql], check=True)
 
 

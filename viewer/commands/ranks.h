@@ -6,8 +6,8 @@
 #include "viewer/ranks/ranks.h"
 
 /*
- * Fill `report`, which has begun, as `tidemark ranks` does. COMMAND_FINE; with a bound `max_skew` (less than 0: none) also
- * COMMAND_FINDING, and COMMAND_INCOMPLETE after a message.
+ * Fill `report`, which has begun, as `tidemark ranks` does. COMMAND_FINE; with a bound `max_skew` (less than 0: none)
+ * also COMMAND_FINDING, and COMMAND_INCOMPLETE after a message.
  */
 int ranks_answer(struct report *report, const struct ranks *ranks, double max_skew);
 

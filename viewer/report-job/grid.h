@@ -1,7 +1,7 @@
 /*
- * Figures of ranks along an axis: a row for each rank, a column for each of at most some thousand buckets of time or of
- * steps. A cell is the most that a rank had in a bucket. Before the first and behind the last event of a rank nothing is
- * known of it.
+ * Figures of ranks along an axis: a row for each rank, a column for each of at most some thousand buckets of time or
+ * of steps. A cell is the most that a rank had in a bucket. Before the first and behind the last event of a rank
+ * nothing is known of it.
  */
 #ifndef VIEWER_REPORT_JOB_GRID_H
 #define VIEWER_REPORT_JOB_GRID_H

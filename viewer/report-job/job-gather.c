@@ -136,21 +136,22 @@ job_take_row(void *context, const struct trace *file, sqlite3_stmt *statement)
         ++*at;
     row->rank = *at;
     return *at < reading->gather->rank_count && reading->gather->ranks[*at].rank == rank ? COMMAND_FINE
-                                                                                        : job_wrong(file);
+                                                                                         : job_wrong(file);
 }
 
 static int
 job_read_rows(struct job_reading *reading)
 {
-    return trace_each(reading->gather->file, job_take_row, reading,
-                      "SELECT m.rank, bucket_shift,"
-                      " (SELECT min(bucket) FROM usage_bucket AS u WHERE u.rank = m.rank AND u.memory_id = m.memory_id),"
-                      " (SELECT max(bucket) FROM usage_bucket AS u WHERE u.rank = m.rank AND u.memory_id = m.memory_id),"
-                      " (SELECT min(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND step >= 0),"
-                      " (SELECT max(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id),"
-                      " whole_steps, EXISTS (SELECT 1 FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND"
-                      " step = -1) FROM rank_memory AS m JOIN rank USING (rank) WHERE memory_id = %lld ORDER BY m.rank",
-                      (long long)reading->memory->memory_id);
+    return trace_each(
+        reading->gather->file, job_take_row, reading,
+        "SELECT m.rank, bucket_shift,"
+        " (SELECT min(bucket) FROM usage_bucket AS u WHERE u.rank = m.rank AND u.memory_id = m.memory_id),"
+        " (SELECT max(bucket) FROM usage_bucket AS u WHERE u.rank = m.rank AND u.memory_id = m.memory_id),"
+        " (SELECT min(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND step >= 0),"
+        " (SELECT max(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id),"
+        " whole_steps, EXISTS (SELECT 1 FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND"
+        " step = -1) FROM rank_memory AS m JOIN rank USING (rank) WHERE memory_id = %lld ORDER BY m.rank",
+        (long long)reading->memory->memory_id);
 }
 
 /* When the first and the last thing happened on a rank, since 1970. */
@@ -226,7 +227,7 @@ job_take_step(void *context, const struct trace *file, sqlite3_stmt *statement)
         return job_wrong(file);
     /* A row stands for all steps up to the next row. */
     return grid_put(reading->grid, job_step(reading->memory, step), (uint64_t)most, (uint64_t)most) ? COMMAND_FINE
-                                                                                                      : job_wrong(file);
+                                                                                                    : job_wrong(file);
 }
 
 static int
@@ -317,7 +318,8 @@ job_take_group(void *context, const struct trace *file, sqlite3_stmt *row)
 
     if (group == NULL)
         return job_no_memory(file);
-    *group = (struct job_group){ .group_id = sqlite3_column_int64(row, 0), .kind = job_text(row, 1),
+    *group = (struct job_group){ .group_id = sqlite3_column_int64(row, 0),
+                                 .kind = job_text(row, 1),
                                  .name = job_text(row, 2) };
     if (!job_number(row, 3, 0, -1, &group->median_bytes))
         return job_wrong(file);
@@ -327,9 +329,9 @@ job_take_group(void *context, const struct trace *file, sqlite3_stmt *row)
 /* The groups of one rank: what it has of each, and of which kinds it has more that are not known. */
 struct job_peak {
     struct job_reading *reading;
-    int64_t *bytes;      /* owns; of each group */
-    uint32_t *order;     /* owns */
-    bool is_cut[3];      /* of JOB_KINDS */
+    int64_t *bytes;  /* owns; of each group */
+    uint32_t *order; /* owns */
+    bool is_cut[3];  /* of JOB_KINDS */
 };
 
 static const char *const job_kinds[] = { "tag", "function", "class" };
@@ -400,8 +402,7 @@ job_place_group(struct job_peak *peak, size_t count, size_t most, uint32_t group
     while (at > 0) {
         int64_t other = job_difference(peak, peak->order[at - 1]);
 
-        if (other > difference ||
-            (other == difference && peak->bytes[peak->order[at - 1]] >= peak->bytes[group]))
+        if (other > difference || (other == difference && peak->bytes[peak->order[at - 1]] >= peak->bytes[group]))
             break;
         at--;
     }
@@ -466,11 +467,12 @@ job_read_groups(struct job_reading *reading)
 {
     const struct job_memory *memory = reading->memory;
     struct job_peak peak = { .reading = reading };
-    int status = trace_each(reading->gather->file, job_take_group, reading,
-                            "SELECT m.group_id, kind, name, peak_bytes FROM group_median AS m JOIN allocation_group AS g"
-                            " ON g.group_id = m.group_id WHERE memory_id = %lld AND kind IS NOT NULL AND name IS NOT NULL"
-                            " ORDER BY m.group_id",
-                            (long long)memory->memory_id);
+    int status =
+        trace_each(reading->gather->file, job_take_group, reading,
+                   "SELECT m.group_id, kind, name, peak_bytes FROM group_median AS m JOIN allocation_group AS g"
+                   " ON g.group_id = m.group_id WHERE memory_id = %lld AND kind IS NOT NULL AND name IS NOT NULL"
+                   " ORDER BY m.group_id",
+                   (long long)memory->memory_id);
 
     peak.bytes = calloc(memory->group_count + 1, sizeof(*peak.bytes));
     peak.order = calloc(reading->gather->detail->groups + 1, sizeof(*peak.order));

@@ -85,7 +85,10 @@ struct job_gather {
     int64_t origin_unix_ns; /* when the first of the traces began */
 };
 
-/* `names` in this order are the memories. COMMAND_FINE, or another status after a message. Call job_gather_free in any case. */
+/*
+ * `names` in this order are the memories. COMMAND_FINE, or another status after a message. Call job_gather_free in any
+ * case.
+ */
 int job_gather_make(struct job_gather *gather, const struct trace *file, const struct job_detail *detail,
                     const char *const *names, size_t name_count);
 void job_gather_free(struct job_gather *gather);

@@ -238,11 +238,12 @@ job_put_failures(const struct job_manifest *manifest, size_t place, struct json 
 
     (void)place;
     json_begin(json, '[');
-    status = trace_each(manifest->gather->file, job_put_failure, &rows,
-                        "SELECT rank, ns, size, live_bytes, status, cause, layer, tag, substr(text, 1, 512) FROM (SELECT *,"
-                        " row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure JOIN rank USING (rank))"
-                        " WHERE place <= %d ORDER BY place, rank LIMIT %d",
-                        (int)manifest->gather->detail->failures, JOB_FAILURES);
+    status =
+        trace_each(manifest->gather->file, job_put_failure, &rows,
+                   "SELECT rank, ns, size, live_bytes, status, cause, layer, tag, substr(text, 1, 512) FROM (SELECT *,"
+                   " row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure JOIN rank USING (rank))"
+                   " WHERE place <= %d ORDER BY place, rank LIMIT %d",
+                   (int)manifest->gather->detail->failures, JOB_FAILURES);
     json_end(json, ']');
     if (status == COMMAND_FINE && rows.is_wrong)
         status = trace_broken(manifest->gather->file, "it has figures that cannot be");
@@ -257,10 +258,11 @@ job_put_marks(const struct job_manifest *manifest, size_t place, struct json *js
 
     (void)place;
     json_begin(json, '[');
-    status = trace_each(manifest->gather->file, job_put_mark, &rows,
-                        "SELECT rank, ns, text FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY ns) AS place"
-                        " FROM mark JOIN rank USING (rank)) WHERE place <= %d ORDER BY place, rank LIMIT %d",
-                        (int)manifest->gather->detail->marks, JOB_MARKS);
+    status =
+        trace_each(manifest->gather->file, job_put_mark, &rows,
+                   "SELECT rank, ns, text FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY ns) AS place"
+                   " FROM mark JOIN rank USING (rank)) WHERE place <= %d ORDER BY place, rank LIMIT %d",
+                   (int)manifest->gather->detail->marks, JOB_MARKS);
     json_end(json, ']');
     if (status == COMMAND_FINE && rows.is_wrong)
         status = trace_broken(manifest->gather->file, "it has figures that cannot be");

@@ -96,8 +96,7 @@ manifest_put_trace(const struct manifest *manifest)
     json_begin(json, '{');
     if (!manifest->no_names) {
         json_key(json, "file");
-        blocks_put_name(json, slash != NULL ? slash + 1 : trace->path,
-                          strlen(slash != NULL ? slash + 1 : trace->path));
+        blocks_put_name(json, slash != NULL ? slash + 1 : trace->path, strlen(slash != NULL ? slash + 1 : trace->path));
     }
     status =
         trace_each(trace, manifest_meta_row, (void *)manifest,

@@ -29,9 +29,9 @@ struct page_part {
     size_t count;
 };
 
-#define PAGE_PART(array)           \
-    {                              \
-        (array), sizeof(array)     \
+#define PAGE_PART(array)                                                                                               \
+    {                                                                                                                  \
+        (array), sizeof(array)                                                                                         \
     }
 
 static const struct page {
