@@ -132,6 +132,17 @@ def ask_clickhouse(folder, traces, job, ranks):
             print("  " + (line if len(line) < 120 else line[:117] + "..."))
 
 
+def show(tidemark, folder, job):
+    """What the page of the job takes to make, and to open where there is a Chromium."""
+    page = os.path.join(folder, "job.html")
+    status, _, wall, cpu, memory = measure([tidemark, "report", "-o", page, job])
+    print("report: status %d, %.1f s, %.1f s of a processor, %.0f MiB; page %.0f KiB"
+          % (status, wall, cpu, memory, os.path.getsize(page) / 1024))
+    driver = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "report-page.py")
+    if subprocess.run([sys.executable, driver, "find"], stdout=subprocess.DEVNULL).returncode == 0:
+        print("  opened: " + subprocess.run([sys.executable, driver, "measure", page], stdout=subprocess.PIPE, text=True).stdout.strip())
+
+
 def main():
     tidemark, make_trace = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     ranks, allocations = int(sys.argv[3]), int(sys.argv[4])
@@ -153,6 +164,7 @@ def main():
         print("check: %.0f ms, %.0f ms of a processor" % (1e3 * wall, 1e3 * cpu))
         good = judge(json.loads(output), bases, allocations)
         print("all that was planted is found, to the byte" if good else "not all that was planted is found")
+        show(tidemark, folder, job)
         if "CHDB" in os.environ:
             sys.stdout.flush()
             ask_clickhouse(folder, traces, job, ranks)
@@ -161,4 +173,5 @@ def main():
         shutil.rmtree(folder)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -304,6 +304,8 @@ command_tests = \
 	tests/stack-text-t.sh \
 	tests/page-strip-t.sh \
 	tests/report-corpus-t.sh \
+	tests/report-page-t.sh \
+	tests/report-ranks-t.sh \
 	tests/reserved-t.sh \
 	tests/run-checklist-t.sh \
 	tests/run-t.sh \
@@ -322,6 +324,7 @@ check-pages:
 EXTRA_DIST += tests/clickhouse.js
 EXTRA_DIST += tests/metrics.py tests/metrics-clients.py tests/metrics-rules-test.yml
 EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-browser.sh tests/report-model.py tests/report-page.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-model.py tests/report-page.py tests/report-ranks-model.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 

@@ -35,6 +35,7 @@ include viewer/report/local.mk
 include viewer/running/local.mk
 include viewer/metrics/local.mk
 include viewer/ranks/local.mk
+include viewer/report-job/local.mk
 include viewer/check/local.mk
 include viewer/watch/local.mk
 include viewer/commands/local.mk

@@ -23,9 +23,12 @@ tidemark_SOURCES += \
 	viewer/commands/peak.c \
 	viewer/commands/query.c \
 	viewer/commands/ranks.c \
+	viewer/commands/ranks.h \
 	viewer/commands/recommend.c \
 	viewer/commands/recover.c \
 	viewer/commands/replay.c \
+	viewer/commands/report-job.c \
+	viewer/commands/report-job.h \
 	viewer/commands/report.c \
 	viewer/commands/run-program.c \
 	viewer/commands/run-program.h \

@@ -8,7 +8,7 @@
 #include "viewer/base/message.h"
 #include "viewer/base/output.h"
 #include "viewer/commands/commands.h"
-#include "viewer/ranks/ranks.h"
+#include "viewer/commands/ranks.h"
 
 #define RANKS_ANY UINT64_MAX
 
@@ -378,8 +378,8 @@ ranks_judge(struct report *report, const struct ranks *ranks, double max_skew)
     return exceeds ? COMMAND_FINDING : COMMAND_FINE;
 }
 
-static int
-ranks_report(struct report *report, const struct ranks *ranks, double max_skew)
+int
+ranks_answer(struct report *report, const struct ranks *ranks, double max_skew)
 {
     bool people = report->options.format == REPORT_TABLE || report->options.format == REPORT_MARKDOWN;
     int status;
@@ -397,12 +397,16 @@ ranks_report(struct report *report, const struct ranks *ranks, double max_skew)
     if (ranks->memory_count > 1 || !people)
         ranks_report_memories(report, ranks);
     ranks_report_left(report, ranks);
-    if (status == COMMAND_FINE &&
-        (ranks->missing_count > 0 || ranks->incomplete > 0 || ranks->left_count > 0 || !ranks->is_merged)) {
-        message("%s: ranks are missing or incomplete: the answer may be another with them", ranks->file->path);
-        status = COMMAND_INCOMPLETE;
-    }
     return status;
+}
+
+int
+ranks_verdict(const struct ranks *ranks)
+{
+    if (ranks->missing_count == 0 && ranks->incomplete == 0 && ranks->left_count == 0 && ranks->is_merged)
+        return COMMAND_FINE;
+    message("%s: ranks are missing or incomplete: the answer may be another with them", ranks->file->path);
+    return COMMAND_INCOMPLETE;
 }
 
 static int
@@ -427,7 +431,11 @@ ranks_command_run(struct invocation *call)
     report_begin(&report, &call->common.report, call->command->name);
     status = ranks_make(&file, &options, &ranks);
     if (status == COMMAND_FINE)
-        status = report_print(&report, ranks_report(&report, &ranks, arguments->max_skew));
+        status = ranks_answer(&report, &ranks, arguments->max_skew);
+    if (status == COMMAND_FINE)
+        status = ranks_verdict(&ranks);
+    if (status != COMMAND_WRONG)
+        status = report_print(&report, status);
     ranks_free(&ranks);
     report_end(&report);
     trace_close(&file);

@@ -1,4 +1,4 @@
-/* `tidemark report`: a trace to look at, in one HTML file; or its data, as JSON. */
+/* `tidemark report`: a trace or a job to look at, in one HTML file; or its data, as JSON. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "viewer/base/message.h"
 #include "viewer/commands/commands.h"
 #include "viewer/commands/diff.h"
+#include "viewer/commands/report-job.h"
 #include "viewer/commands/training.h"
 #include "viewer/read/joint.h"
 #include "viewer/report/manifest.h"
@@ -317,6 +318,17 @@ report_put_all(struct report_trace *traces, int count, struct blocks *blocks, bo
     return status;
 }
 
+static void
+report_write_blocks(struct blocks *blocks, enum page_kind kind, bool is_json, struct emit *out)
+{
+    if (!is_json) {
+        page_write(kind, blocks, out);
+        return;
+    }
+    emit_bytes(out, blocks->text.buffer, blocks->text.used);
+    emit_bytes(out, "\n", 1);
+}
+
 static int
 report_write(struct report_trace *traces, const struct invocation *call, struct emit *out)
 {
@@ -332,13 +344,46 @@ report_write(struct report_trace *traces, const struct invocation *call, struct 
     if (status != COMMAND_FINE)
         return status;
     status = report_put_all(traces, call->count, &blocks, own->no_names);
-    if (status == COMMAND_FINE && is_json) {
-        emit_bytes(out, blocks.text.buffer, blocks.text.used);
-        emit_bytes(out, "\n", 1);
-    } else if (status == COMMAND_FINE) {
-        page_write(&blocks, out);
-    }
+    if (status == COMMAND_FINE)
+        report_write_blocks(&blocks, PAGE_TRACE, is_json, out);
     blocks_free(&blocks);
+    return status;
+}
+
+static int
+report_write_job(const struct invocation *call, struct emit *out)
+{
+    const struct report_own *own = (const struct report_own *)call->own;
+    bool is_json = call->common.report.format == REPORT_JSON;
+    struct blocks blocks;
+    int status = blocks_begin(&blocks, is_json);
+
+    if (status != COMMAND_FINE)
+        return status;
+    status = report_job_write(call, own->detail, own->no_names, &blocks);
+    if (status != COMMAND_WRONG)
+        report_write_blocks(&blocks, PAGE_JOB, is_json, out);
+    blocks_free(&blocks);
+    return status;
+}
+
+/* Write the page of the traces, or of the job. */
+static int
+report_write_page(struct report_trace *traces, const struct invocation *call, const char *path)
+{
+    struct emit out;
+    int status = emit_open(&out, path, false);
+
+    if (status != COMMAND_FINE)
+        return status;
+    if (report_is_job(call))
+        return emit_close(&out, report_write_job(call, &out));
+    status = emit_close(&out, report_write(traces, call, &out));
+    for (int i = 0; i < call->count && status != COMMAND_WRONG; i++) {
+        int verdict = trace_verdict(&traces[i].view.trace);
+
+        status = status == COMMAND_FINE ? verdict : status;
+    }
     return status;
 }
 
@@ -348,7 +393,6 @@ report_run(struct invocation *call)
     const struct report_own *own = (const struct report_own *)call->own;
     const char *path = own->output != NULL && strcmp(own->output, "-") != 0 ? own->output : NULL;
     struct report_trace *traces;
-    struct emit out;
     int status;
 
     if (call->count < 1)
@@ -363,15 +407,7 @@ report_run(struct invocation *call)
         message("tidemark report: no memory");
         return COMMAND_WRONG;
     }
-    status = emit_open(&out, path, false);
-    if (status == COMMAND_FINE) {
-        status = emit_close(&out, report_write(traces, call, &out));
-        for (int i = 0; i < call->count && status != COMMAND_WRONG; i++) {
-            int verdict = trace_verdict(&traces[i].view.trace);
-
-            status = status == COMMAND_FINE ? verdict : status;
-        }
-    }
+    status = report_write_page(traces, call, path);
     for (int i = 0; i < call->count; i++) {
         if (traces[i].view.options != NULL)
             report_close(&traces[i]);
@@ -382,13 +418,14 @@ report_run(struct invocation *call)
 
 const struct command command_report = {
     .name = "report",
-    .arguments = "[OPTIONS] -o FILE TRACE [B]",
+    .arguments = "[OPTIONS] -o FILE TRACE|JOB [B]",
     .purpose = "A trace to look at: one HTML file, for any browser, without a network",
     .help = "\n"
             "The page has the verdict, what was live over time, the address map, what lived at any of\n"
             "a thousand instants, and the tables of summary, peak, fragmentation, histogram, top, leaks,\n"
-            "failures and layers. With a second trace it has both, and the tables of diff. --json prints\n"
-            "the data instead.\n",
+            "failures and layers. With a second trace it has both, and the tables of diff. JOB is the file\n"
+            "of a job, which `tidemark merge` makes: its page has all ranks over time and over steps, each\n"
+            "beside the others, and what ranks says of them. --json prints the data instead.\n",
     .wanted = &(const struct command_arguments){ -1, NULL, NULL },
     .options = report_option_defs,
     COMMAND_OWN(struct report_own, .detail = GATHER_NORMAL),

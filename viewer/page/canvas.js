@@ -6,6 +6,8 @@ const GROUP_COLOURS = ['#0072b2', '#e69f00', '#009e73', '#56b4e9', '#d55e00', '#
 const FONT = '12px system-ui, "Segoe UI", "Noto Sans", "Liberation Sans", sans-serif';
 const LEFT = 68;
 const RIGHT = 12;
+const TOP = 18;
+const AXIS = 24;
 
 let theme = {};
 let printing = false;
@@ -91,6 +93,20 @@ function showTip(tip, canvas, x, y, lines) {
   tip.style.left = right ? '' : x + 14 + 'px';
   tip.style.right = right ? canvas.clientWidth - x + 14 + 'px' : '';
   tip.style.top = Math.max(0, Math.min(y + 10, canvas.clientHeight - tip.offsetHeight)) + 'px';
+}
+
+/* Sizes at the left edge, with lines below what is painted; y(bytes) is where they lie. */
+function drawBytesAxis(pen, width, bottom, most, y) {
+  pen.textAlign = 'right';
+  pen.globalCompositeOperation = 'destination-over';
+  for (const value of ticks(0, most, 5, 2).list) {
+    const at = Math.round(y(value)) + .5;
+    pen.fillStyle = value ? theme.grid : theme.rule;
+    pen.fillRect(LEFT, at - .5, width - LEFT - RIGHT, 1);
+    pen.fillStyle = theme.quiet;
+    pen.fillText(bytes(value), LEFT - 8, at);
+  }
+  pen.globalCompositeOperation = 'source-over';
 }
 
 /* The horizontal axis of timeline and map, drawn below `bottom`. */

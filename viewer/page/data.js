@@ -75,8 +75,14 @@ function numbers(raw, at, rows, isDelta) {
   }
   if (at > raw.length) throw new Error('a block ends early');
   /* 250,000 lives have 11 columns, most of small numbers. */
-  const Fitting = least < 0 || most >= 2 ** 32 ? Float64Array : most < 2 ** 16 ? Uint16Array : Uint32Array;
+  const Fitting = least < 0 ? (least >= -(2 ** 31) && most < 2 ** 31 ? Int32Array : Float64Array) : most >= 2 ** 32 ? Float64Array : most < 2 ** 16 ? Uint16Array : Uint32Array;
   return [new Fitting(scratch.subarray(0, rows)), at];
+}
+
+/* What numbers() keeps for the next block, once all are read. */
+function dropScratch() {
+  release(scratch);
+  scratch = new Float64Array(0);
 }
 
 /* Read once, and the same promise for all who ask. */

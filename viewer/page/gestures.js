@@ -1,8 +1,8 @@
 'use strict';
 // Pointer and keys: drag pans, shift-drag selects, wheel and pinch zoom about the pointer, double click fits.
 
-/* What the pictures over the shared axis have in common; tip(x, y) says what stands below the pointer. */
-function watchPointer(canvas, tipBox, tip) {
+/* What the pictures over the shared axis have in common; tip(x, y) says what stands below the pointer, click() looks there. */
+function watchPointer(canvas, tipBox, tip, click = clickAt) {
   const pointers = new Map();
   let moved = false;
   let pinch = 0;
@@ -46,7 +46,7 @@ function watchPointer(canvas, tipBox, tip) {
   const end = (event) => {
     if (!pointers.delete(event.pointerId)) return;
     if (moved && view.select) view.select.sort((a, b) => a - b);
-    if (!moved && event.type === 'pointerup') clickAt(place(event)[0], canvas.clientWidth);
+    if (!moved && event.type === 'pointerup') click(place(event)[0], canvas.clientWidth, place(event)[1]);
     changed('select');
   };
   canvas.addEventListener('pointerup', end);
@@ -158,8 +158,8 @@ function clearAll() {
   changed('select', 'search');
 }
 
-function watchKeys() {
-  const actions = Object.assign({}, ...KEYS.map(([, , keys]) => keys));
+function watchKeys(list = KEYS) {
+  const actions = Object.assign({}, ...list.map(([, , keys]) => keys));
   addEventListener('keydown', (event) => {
     const { target } = event;
     const typing = target.closest('input, select, textarea, dialog') && event.key !== 'Escape';
@@ -172,13 +172,14 @@ function watchKeys() {
   });
 }
 
-function fillHelp() {
+const GESTURES = [['drag', 'pan'], ['shift and drag', 'select a range'], ['wheel, pinch', 'zoom about the pointer'],
+  ['click', 'look at that instant'], ['double click', 'fit']];
+
+function fillHelp(list = KEYS, gestures = GESTURES) {
   const close = make('button', { type: 'button' }, 'Close');
   close.addEventListener('click', () => byId('help').close());
-  const rows = KEYS.map(([keys, what]) => make('tr', null, make('td', null, keys.split(' ').flatMap((key) => [make('kbd', null, key), ' '])),
+  const rows = list.map(([keys, what]) => make('tr', null, make('td', null, keys.split(' ').flatMap((key) => [make('kbd', null, key), ' '])),
     make('td', null, what)));
-  const gestures = [['drag', 'pan'], ['shift and drag', 'select a range'], ['wheel, pinch', 'zoom about the pointer'],
-    ['click', 'look at that instant'], ['double click', 'fit']];
   rows.push(...gestures.map(([how, what]) => make('tr', null, make('td', null, how), make('td', null, what))));
   byId('help').replaceChildren(make('div', { className: 'bar' }, make('h2', { id: 'help-title' }, 'Keys and gestures'),
     make('span', { className: 'space' }), close), make('table', null, make('tbody', null, rows)));

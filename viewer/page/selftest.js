@@ -2,20 +2,7 @@
 // The page tests itself where its address ends with #selftest: blocks against the manifest, every view, 60 frames.
 
 async function selftest() {
-  const lines = [];
-  let [number_, failed] = [0, 0];
-  const ok = (passed, what, why) => {
-    failed += !passed;
-    lines.push(`${passed ? 'ok' : 'not ok'} ${++number_} - ${what}`, ...(passed || why === undefined ? [] : ['# ' + why]));
-  };
-  const attempt = async (what, check) => {
-    try {
-      const why = await check();
-      ok(why === undefined, what, why);
-    } catch (error) {
-      ok(false, what, error.stack);
-    }
-  };
+  const { ok, attempt, finish } = tester();
   const { manifest, anchors, lives, series } = data;
   await attempt('every block decodes to as many bytes and rows as the manifest says', async () => {
     for (const block of blocksOf(manifest)) await read(block);
@@ -263,23 +250,7 @@ async function selftest() {
   });
   const { frames: drawn, ...timing } = await figures();
   ok(drawn === 60, '60 frames are drawn while the window is zoomed and panned');
-  lines.push(`1..${number_}`, ...Object.entries(timing).map(([name, value]) => `# ${name} ${value}`));
-  byId('selftest').textContent = lines.join('\n') + '\n';
-  byId('selftest').hidden = false;
-  document.documentElement.dataset.selftest = failed ? 'failed' : 'passed';
-}
-
-/* Everything in the manifest that is a block. */
-function blocksOf(value) {
-  if (value === null || typeof value !== 'object') return [];
-  if (typeof value.id === 'string' && value.code) return [value];
-  return Object.values(value).flatMap(blocksOf);
-}
-
-function blank(id) {
-  const canvas = byId(id);
-  const { data: pixels } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-  return pixels.some((value) => value) ? undefined : id + ' is blank';
+  finish(timing);
 }
 
 const frame = () => new Promise(requestAnimationFrame);

@@ -1,22 +1,6 @@
 'use strict';
 // Where the page begins: the manifest, the first picture, then the rest.
 
-function say(text) {
-  byId('word').textContent = text;
-  byId('word').hidden = false;
-}
-
-function setTheme(name) {
-  document.documentElement.dataset.theme = name;
-  byId('theme').textContent = name === 'dark' ? 'Light' : 'Dark';
-  readTheme();
-  changed('theme');
-}
-
-function options(id, values, words) {
-  byId(id).replaceChildren(...values.map((value) => make('option', { value }, words[value] ?? value)));
-}
-
 function setUp() {
   const { manifest } = data;
   const file = manifest.trace.file ?? 'a trace';
@@ -54,8 +38,6 @@ function watch() {
     clearAll();
     byId('timeline-canvas').focus();   /* the button goes */
   });
-  byId('help-open').addEventListener('click', () => byId('help').showModal());
-  byId('theme').addEventListener('click', () => setTheme(document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'));
   for (const details of document.querySelectorAll('.behind')) details.addEventListener('toggle', () => {
     changed('resize');
     settle();
@@ -89,13 +71,7 @@ function print(on) {
 }
 
 async function start() {
-  const dark = matchMedia('(prefers-color-scheme: dark)');
-  setTheme(dark.matches ? 'dark' : 'light');
-  dark.addEventListener('change', () => setTheme(dark.matches ? 'dark' : 'light'));
-  if (typeof DecompressionStream === 'undefined') {
-    say('This browser cannot inflate the page’s data (DecompressionStream). Chrome 103, Firefox 113 and Safari 16.4 can.');
-    return;
-  }
+  if (!beginPage()) return;
   try {
     Object.assign(data, await openData(JSON.parse(byId('tidemark').textContent)));
     setUp();

@@ -2,8 +2,6 @@
 // The timeline: groups stacked, the total from the least to the most of each pixel, what was reserved, limits, failures
 // and marks; below it the whole recording with the window as a brush.
 
-const TOP = 18;
-const AXIS = 24;
 let stack = null;          /* the series of the chosen grouping, null while it is decoded */
 let rival = null;          /* the series of the second trace */
 
@@ -57,20 +55,6 @@ function drawTimeline() {
   }
   drawMarks(pen, width, bottom);
   drawAxis(pen, width, bottom);
-}
-
-/* Its lines go below what is painted. */
-function drawBytesAxis(pen, width, bottom, most, y) {
-  pen.textAlign = 'right';
-  pen.globalCompositeOperation = 'destination-over';
-  for (const value of ticks(0, most, 5, 2).list) {
-    const at = Math.round(y(value)) + .5;
-    pen.fillStyle = value ? theme.grid : theme.rule;
-    pen.fillRect(LEFT, at - .5, width - LEFT - RIGHT, 1);
-    pen.fillStyle = theme.quiet;
-    pen.fillText(bytes(value), LEFT - 8, at);
-  }
-  pen.globalCompositeOperation = 'source-over';
 }
 
 /* For each pixel the least and most that was live. */

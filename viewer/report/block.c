@@ -11,6 +11,9 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/report/block.h"
 
+/* The most bytes of a name. */
+#define BLOCK_NAME 1000
+
 static const char *const block_codes[] = { "u8", "varint", "delta" };
 
 int
@@ -164,6 +167,42 @@ blocks_columns(struct blocks *blocks, const struct column *columns, size_t colum
         json_end(json, '}');
     }
     json_end(json, ']');
+}
+
+size_t
+blocks_measure(const struct column *columns, size_t column_count, size_t rows, const void *context)
+{
+    struct block block = { NULL, 0 };
+    struct emit bytes;
+
+    if (emit_open_memory(&bytes) != COMMAND_FINE)
+        return 0;
+    for (size_t i = 0; i < column_count; i++)
+        block_put_column(&bytes, &columns[i], i, rows, context);
+    if (bytes.failed || !block_compress(bytes.buffer, bytes.used, &block))
+        block.count = 0;
+    free(bytes.buffer);
+    free(block.bytes);
+    return block.count;
+}
+
+void
+blocks_put_name(struct json *json, const char *text, size_t length)
+{
+    char cut[BLOCK_NAME + 4];
+    size_t end = BLOCK_NAME;
+
+    json_separate(json);
+    if (length <= BLOCK_NAME) {
+        emit_json(json->out, text, length);
+        return;
+    }
+    /* Not within a character of UTF-8. */
+    while (end > BLOCK_NAME - 4 && ((unsigned char)text[end] & 0xc0) == 0x80)
+        end--;
+    memcpy(cut, text, end);
+    memcpy(cut + end, "\xe2\x80\xa6", 3);
+    emit_json(json->out, cut, end + 3);
 }
 
 static void

@@ -47,6 +47,12 @@ void blocks_free(struct blocks *blocks);
 void blocks_columns(struct blocks *blocks, const struct column *columns, size_t column_count, size_t rows,
                     const void *context);
 
+/* The bytes that a block of these columns has once it is compressed; 0: no memory. */
+size_t blocks_measure(const struct column *columns, size_t column_count, size_t rows, const void *context);
+
+/* Write a text that anyone may have chosen: its first 1,000 bytes, and "…" where it has more. */
+void blocks_put_name(struct json *json, const char *text, size_t length);
+
 /* Write a text of JSON, `count` bytes, as the value of the key before. */
 void blocks_text(struct blocks *blocks, const char *text, size_t count);
 

@@ -25,12 +25,15 @@ libviewer_la_SOURCES += \
 
 # The sources of the page are built into the command, a number for each byte. `od` is on every machine.
 page_includes = \
+	viewer/report/job-css.inc \
+	viewer/report/job-html.inc \
+	viewer/report/job-js.inc \
 	viewer/report/page-css.inc \
 	viewer/report/page-html.inc \
 	viewer/report/page-js.inc
 BUILT_SOURCES += $(page_includes)
 CLEANFILES += $(page_includes)
-EXTRA_DIST += $(page_markup) $(page_styles) $(page_scripts)
+EXTRA_DIST += $(page_markup) $(page_styles) $(page_scripts) $(job_markup) $(job_styles) $(job_scripts)
 
 page_bytes = od -An -v -tu1 | sed 's/[0-9][0-9]*/&,/g'
 page_strip = LC_ALL=C $(AWK) -f $(srcdir)/viewer/page/strip.awk
@@ -42,6 +45,12 @@ viewer/report/page-css.inc: $(page_styles) viewer/page/strip.awk
 	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(page_styles); do cat $(srcdir)/$$file; done | $(page_strip) -v css=1 | $(page_bytes) >$@.tmp && mv $@.tmp $@
 viewer/report/page-js.inc: $(page_scripts) viewer/page/strip.awk
 	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(page_scripts); do cat $(srcdir)/$$file; done | $(page_strip) | $(page_bytes) >$@.tmp && mv $@.tmp $@
+viewer/report/job-html.inc: $(job_markup)
+	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(job_markup); do cat $(srcdir)/$$file; done | $(page_bytes) >$@.tmp && mv $@.tmp $@
+viewer/report/job-css.inc: $(job_styles) viewer/page/strip.awk
+	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(job_styles); do cat $(srcdir)/$$file; done | $(page_strip) -v css=1 | $(page_bytes) >$@.tmp && mv $@.tmp $@
+viewer/report/job-js.inc: $(job_scripts) viewer/page/strip.awk
+	$(AM_V_GEN)$(MKDIR_P) viewer/report && for file in $(job_scripts); do cat $(srcdir)/$$file; done | $(page_strip) | $(page_bytes) >$@.tmp && mv $@.tmp $@
 
 # As for the reference in viewer/cli/local.mk.
 page_object = viewer/report/libviewer_la-page.lo

@@ -15,9 +15,6 @@
 #include "viewer/report/manifest.h"
 #include "viewer/report/name-index.h"
 
-/* The most bytes of a name. */
-#define MANIFEST_NAME 1000
-
 /* The most memories that are listed. */
 #define MANIFEST_MEMORIES 64
 
@@ -25,26 +22,6 @@
 struct manifest_names {
     struct name_index tags, stacks, threads, streams, layers;
 };
-
-/* The first bytes of a text, and "…" where it has more. */
-static void
-manifest_put_text(struct json *json, const char *text, size_t length)
-{
-    char cut[MANIFEST_NAME + 4];
-    size_t end = MANIFEST_NAME;
-
-    json_separate(json);
-    if (length <= MANIFEST_NAME) {
-        emit_json(json->out, text, length);
-        return;
-    }
-    /* Not within a character of UTF-8. */
-    while (end > MANIFEST_NAME - 4 && ((unsigned char)text[end] & 0xc0) == 0x80)
-        end--;
-    memcpy(cut, text, end);
-    memcpy(cut + end, "\xe2\x80\xa6", 3);
-    emit_json(json->out, cut, end + 3);
-}
 
 /* A name of the trace, or, where names are not to leave the house, what it is of and its number; 0: the name stays. */
 static void
@@ -56,7 +33,7 @@ manifest_put_name(const struct manifest *manifest, const char *what, int64_t id,
         snprintf(number, sizeof(number), "%s %lld", what, (long long)id);
         text = number;
     }
-    manifest_put_text(&manifest->blocks->json, text, strlen(text));
+    blocks_put_name(&manifest->blocks->json, text, strlen(text));
 }
 
 /* The trace. */
@@ -103,7 +80,7 @@ manifest_meta_row(void *context, const struct trace *trace, sqlite3_stmt *row)
     if (key == NULL || value == NULL || (manifest->no_names && !manifest_is_plain_key(key)))
         return COMMAND_FINE;
     json_key_text(&manifest->blocks->json, key);
-    manifest_put_text(&manifest->blocks->json, value, strlen(value));
+    blocks_put_name(&manifest->blocks->json, value, strlen(value));
     return COMMAND_FINE;
 }
 
@@ -119,8 +96,7 @@ manifest_put_trace(const struct manifest *manifest)
     json_begin(json, '{');
     if (!manifest->no_names) {
         json_key(json, "file");
-        manifest_put_text(json, slash != NULL ? slash + 1 : trace->path,
-                          strlen(slash != NULL ? slash + 1 : trace->path));
+        blocks_put_name(json, slash != NULL ? slash + 1 : trace->path, strlen(slash != NULL ? slash + 1 : trace->path));
     }
     status =
         trace_each(trace, manifest_meta_row, (void *)manifest,
@@ -140,7 +116,7 @@ manifest_put_notes(const struct manifest *manifest, const struct report *report)
     json_begin(json, '[');
     for (size_t i = 0; report != NULL && !manifest->no_names && i < report->count; i++) {
         if (report->items[i].kind == REPORT_ITEM_NOTE)
-            manifest_put_text(json, report->items[i].text, strlen(report->items[i].text));
+            blocks_put_name(json, report->items[i].text, strlen(report->items[i].text));
     }
     json_end(json, ']');
 }
@@ -267,7 +243,7 @@ manifest_put_series(const struct manifest *manifest, enum series_key key, size_t
     json_begin(json, '{');
     json_key(json, "name");
     if (key == SERIES_SIZE || others)
-        manifest_put_text(json, name, strlen(name));
+        blocks_put_name(json, name, strlen(name));
     else
         manifest_put_name(manifest, whats[key], id, name);
     json_key(json, "id");
@@ -773,7 +749,7 @@ manifest_put_stacks(const struct manifest *manifest, const struct name_index *in
         if (manifest->no_names)
             manifest_say(json, "frame %zu", i);
         else
-            manifest_put_text(json, frames.texts[i], frames.lengths[i]);
+            blocks_put_name(json, frames.texts[i], frames.lengths[i]);
     }
     json_end(json, ']');
     id_map_free(&frames.by_hash);
@@ -856,10 +832,10 @@ manifest_put_marks(const struct manifest *manifest)
         json_put_signed(json, "ns", mark->ns);
         json_put_unsigned(json, "event", mark->event);
         json_key(json, "kind");
-        manifest_put_text(json, mark->kind != NULL ? mark->kind : "", mark->kind != NULL ? strlen(mark->kind) : 0);
+        blocks_put_name(json, mark->kind != NULL ? mark->kind : "", mark->kind != NULL ? strlen(mark->kind) : 0);
         json_key(json, "text");
         if (mark->text != NULL && !manifest->no_names)
-            manifest_put_text(json, mark->text, strlen(mark->text));
+            blocks_put_name(json, mark->text, strlen(mark->text));
         else
             json_word(json, "null");
         json_end(json, '}');
@@ -944,7 +920,7 @@ manifest_put_head(const struct manifest *manifest)
     json_put_unsigned(json, "format_version", 1);
     json_key(json, "of");
     if (subject != NULL && !manifest->no_names)
-        manifest_put_text(json, subject, strlen(subject));
+        blocks_put_name(json, subject, strlen(subject));
     else
         json_word(json, "null");
     free(subject);

@@ -1,4 +1,4 @@
-/* The HTML page of a report: its sources, with data in them. */
+/* The HTML pages of reports: their sources, with data in them. */
 #include "config.h"
 
 #include <string.h>
@@ -13,6 +13,32 @@ static const unsigned char page_css[] = {
 };
 static const unsigned char page_js[] = {
 #include "viewer/report/page-js.inc"
+};
+static const unsigned char job_html[] = {
+#include "viewer/report/job-html.inc"
+};
+static const unsigned char job_css[] = {
+#include "viewer/report/job-css.inc"
+};
+static const unsigned char job_js[] = {
+#include "viewer/report/job-js.inc"
+};
+
+struct page_part {
+    const unsigned char *bytes;
+    size_t count;
+};
+
+#define PAGE_PART(array)                                                                                               \
+    {                                                                                                                  \
+        (array), sizeof(array)                                                                                         \
+    }
+
+static const struct page {
+    struct page_part html, css, js;
+} pages[PAGE_KINDS] = {
+    [PAGE_TRACE] = { PAGE_PART(page_html), PAGE_PART(page_css), PAGE_PART(page_js) },
+    [PAGE_JOB] = { PAGE_PART(job_html), PAGE_PART(job_css), PAGE_PART(job_js) },
 };
 
 /* The lines of page.html, without blanks, that something else stands for. */
@@ -34,19 +60,22 @@ page_is(const char *line, size_t length, const char *wanted)
 }
 
 void
-page_write(struct blocks *blocks, struct emit *out)
+page_write(enum page_kind kind, struct blocks *blocks, struct emit *out)
 {
-    for (size_t at = 0; at < sizeof(page_html);) {
-        const char *line = (const char *)page_html + at;
-        const char *stop = memchr(line, '\n', sizeof(page_html) - at);
-        size_t length = stop != NULL ? (size_t)(stop - line) + 1 : sizeof(page_html) - at;
+    const struct page *page = &pages[kind];
+    const char *html = (const char *)page->html.bytes;
+
+    for (size_t at = 0; at < page->html.count;) {
+        const char *line = html + at;
+        const char *stop = memchr(line, '\n', page->html.count - at);
+        size_t length = stop != NULL ? (size_t)(stop - line) + 1 : page->html.count - at;
 
         if (page_is(line, length, PAGE_CSS))
-            emit_bytes(out, page_css, sizeof(page_css));
+            emit_bytes(out, page->css.bytes, page->css.count);
         else if (page_is(line, length, PAGE_DATA))
             blocks_write(blocks, out);
         else if (page_is(line, length, PAGE_JS))
-            emit_bytes(out, page_js, sizeof(page_js));
+            emit_bytes(out, page->js.bytes, page->js.count);
         else
             emit_bytes(out, line, length);
         at += length;
