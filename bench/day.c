@@ -174,9 +174,10 @@ measure(const char *title, const struct replay_input *input)
 int
 main(void)
 {
+    const struct replay_reading reading = { 0 };
     struct replay_input input;
 
-    if (replay_read_csv(BENCH_DATA "/multistream_sort.csv.gz", &input) != COMMAND_FINE)
+    if (replay_read_csv(BENCH_DATA "/multistream_sort.csv.gz", &reading, &input) != COMMAND_FINE)
         bench_fail("multistream_sort");
     measure("KV cache", NULL);
     measure("multistream_sort, 28 times", &input);
