@@ -147,7 +147,7 @@ has_words "$(now_of 'log(x.db) | limit(1MiB) | pool | cuda')" 'refused' \
 is "$(cat "$scratch/status")" 1 'and that is a finding'
 has_words "$(now_of 'log(x.db) | pool(alignment=512) | cuda')" 'refused' \
     'so is one with an alignment that its base would refuse'
-has_words "$(now_of 'log(x.db) | pool | vmm(device=1, fallback = driver)')" 'now         log(x.db) | pool | vmm(device=1, fallback = driver)' \
+has_words "$(now_of 'log(x.db) | pool | vmm(device=1, fallback = driver)')" ' log(x.db) | pool | vmm(device=1, fallback = driver)' \
     'a recorded stack that names a base for devices without pages is compared'
 has_words "$(now_of 'log(x.db) | pool | vmm(fallback=driver, maximum=1GiB)')" \
     'the recorded stack was not tried: its base has arguments that are not modelled' 'but not one that names a maximum, too'

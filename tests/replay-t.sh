@@ -35,7 +35,7 @@ broken() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(cat "$scratch/err")" "2 0 $csv:$2: $3" "$1"
 }
 
-plan 127
+plan 128
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT LEFT_BYTES: compare with the data's own description.
 data() {
@@ -358,6 +358,9 @@ is "$(replay --json --stack 'fallback({limit(2KiB) | sim}) | sim' --stack sim "$
     grep -o '"reserved_peak_bytes":[0-9a-z]*,"chunks"' | tr '\n' ' ')" \
     '"reserved_peak_bytes":null,"chunks" "reserved_peak_bytes":100000,"chunks" ' \
     'the most that two bases held, at different times, is not added up'
+is "$(replay --json --stack 'pool(growth=64KiB, release_threshold=0) | pool(growth=64MiB) | sim' "$scratch/bases.csv" |
+    grep -o '"reserved_peak_bytes":[0-9a-z]*,"chunks"')" '"reserved_peak_bytes":67108864,"chunks"' \
+    'what was reserved is what the base had, not what a pool had of another one'
 replay --stack "log($scratch/first.db) | sim" --stack 'nothing | sim' "$csv" >"$scratch/out"
 is "$? $(wc -c <"$scratch/out") $(ls "$scratch/first.db" 2>/dev/null)" '2 0 ' \
     'a mistake in one of several stacks is found before anything is replayed'

@@ -120,10 +120,30 @@ replay_counted_text(const char *text)
     return NULL;
 }
 
+/* The only base, where it knows the most that it had reserved; else NULL. */
+static const struct report_layer *
+report_only_base(const struct replay_report *report)
+{
+    const struct report_layer *found = NULL;
+    struct tide_upstream below;
+    size_t bases = 0;
+
+    for (size_t i = 0; i < report->count; i++) {
+        struct tide_resource *resource = report->layers[i].resource;
+
+        if (resource->ops->upstream_at(resource, 0, &below) == TIDE_OK)
+            continue;
+        found = &report->layers[i];
+        bases++;
+    }
+    return bases == 1 && found->has_reserved_peak ? found : NULL;
+}
+
 /* Add up the calls of the bases, and find what was reserved at the most. */
 static void
 report_totals(struct tide_resource *stack, bool counted, struct replay_report *report)
 {
+    const struct report_layer *base = report_only_base(report);
     uint64_t bases_bytes = 0;
     size_t bases = 0;
 
@@ -144,6 +164,11 @@ report_totals(struct tide_resource *stack, bool counted, struct replay_report *r
     if (!report->has_reserved_peak && counted && bases < 2) {
         report->has_reserved_peak = true;
         report->reserved_peak_bytes = bases_bytes;
+    }
+    /* A pool above another one says what it has of that, not what that one has reserved. */
+    if (base != NULL) {
+        report->has_reserved_peak = true;
+        report->reserved_peak_bytes = base->reserved_peak_bytes;
     }
 }
 
