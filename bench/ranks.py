@@ -14,6 +14,7 @@ import time
 STEPS = 100
 SKEWED, LEAKING, FAILING = 3, 5, 7
 TAGS = 8
+PORTION = 64  # traces that one process of ClickHouse loads
 
 
 def make(make_trace, path, allocations, plant):
@@ -108,28 +109,82 @@ def judge(answer, bases, allocations):
     return all(seen == wanted for _, seen, wanted in found)
 
 
-def ask_clickhouse(folder, traces, job, ranks):
-    """Load and ask by the files of doc/clickhouse. Prints the times, and what the first and the last question say."""
+def ask(store, arguments):
+    """Run statements in ClickHouse: for each the seconds and the rows, and the figures of the process."""
     top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    sql = os.path.join(top, "doc", "clickhouse")
-    store = os.path.join(folder, "store")
-    arguments = ["node", os.path.join(top, "tests", "clickhouse.js"), store, os.path.join(sql, "tables.sql"), "run=bench",
-                 "@seconds", "job_file=" + job, os.path.join(sql, "load-job.sql"), "@seconds", "memory=sim",
-                 os.path.join(sql, "questions.sql"), "@seconds"]
-    for rank in range(ranks):
-        arguments += ["rank=%d" % rank, "trace=" + os.path.join(traces, "rank-%d.db" % rank),
-                      os.path.join(sql, "load-trace.sql")]
-        if rank % 64 == 63:
-            arguments.append("@seconds")
-    arguments += ["@seconds", "SELECT rank, peak_bytes FROM tidemark.layer_peak FINAL ORDER BY peak_bytes DESC LIMIT 1",
-                  "@seconds", "SELECT rank, sum(size) FROM tidemark.allocation GROUP BY rank ORDER BY 2 DESC LIMIT 1",
-                  "@seconds", "SELECT table, sum(rows), sum(bytes_on_disk) FROM system.parts WHERE active AND"
-                  " database = 'tidemark' GROUP BY table"]
-    status, output, wall, cpu, memory = measure(arguments)
-    print("clickhouse: status %d, %.1f s, %.1f s of processors, %.0f MiB" % (status, wall, cpu, memory))
+    status, output, wall, cpu, memory = measure(["node", os.path.join(top, "tests", "clickhouse.js"), store, "@times"] + arguments)
+    if status != 0:
+        sys.exit("ClickHouse has failed, with status %d" % status)
+    answers = []
     for line in output.decode().splitlines():
-        if line and line != "--":
-            print("  " + (line if len(line) < 120 else line[:117] + "..."))
+        if line.startswith("# "):
+            answers.append((float(line.split()[1]), []))
+        elif line and line != "--":
+            answers[-1][1].append(json.loads(line))
+    return answers, wall, cpu, memory
+
+
+def judge_clickhouse(questions, answer):
+    """Whether the questions of doc/clickhouse have the answers of `tidemark ranks`, which has found what was planted."""
+    tags = [group for group in answer["groups"] if group["kind"] == "tag"]
+    failed = answer["failed"][0]
+    found = [
+        ("the peaks", questions[0][0], [answer[name] for name in ("highest_rank", "highest_bytes", "median_bytes", "lowest_bytes")]),
+        ("the tags", sorted(questions[1]), sorted([group[name] for name in ("name", "bytes", "median_bytes", "over_median_bytes")]
+                                                  for group in tags)),
+        ("the step", questions[2], [[SKEWED, tags[0]["from_step"]]]),
+        ("growth", questions[3][0], [answer["growth"][0]["rank"], answer["growth"][0]["grown_bytes"]]),
+        ("failures", questions[4][0][:5], [failed[name] for name in ("cause", "count", "ranks", "first_rank", "size")]),
+    ]
+    for what, seen, wanted in found:
+        if seen != wanted:
+            print("  NOT THE ANSWER OF RANKS: %s: %s, and not %s" % (what, seen, wanted))
+    return all(seen == wanted for _, seen, wanted in found)
+
+
+def ask_clickhouse(folder, traces, job, ranks, answer):
+    """Load and ask by the files of doc/clickhouse. Each portion of traces goes once it is loaded."""
+    sql = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "doc", "clickhouse")
+    store, run = os.path.join(folder, "store"), ["run=bench", "memory=" + answer["memory"]]
+    _, wall, cpu, memory = ask(store, [os.path.join(sql, "tables.sql"), "job_file=" + job] + run + [os.path.join(sql, "load-job.sql")])
+    print("clickhouse: the job is loaded in %.1f s, %.1f s of processors, %.0f MiB" % (wall, cpu, memory))
+    with open(os.path.join(sql, "questions.sql"), encoding="utf-8") as file:
+        texts = [part + ";" for part in file.read().split(";\n") if part.strip()]
+    for part, text in enumerate(texts):
+        with open(os.path.join(folder, "question-%d.sql" % part), "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    rollups = [os.path.join(folder, "question-%d.sql" % part) for part in range(len(texts) - 1)]
+    answers, _, _, _ = ask(store, run + 10 * rollups)
+    turns = [answers[first:first + len(rollups)] for first in range(0, len(answers), len(rollups))]
+    print("  its questions take at first %s ms, and at least %s ms"
+          % tuple(", ".join("%.0f" % (1e3 * one[0]) for one in turn) for turn in (turns[0], [min(each) for each in zip(*turns)])))
+    good = judge_clickhouse([one[1] for one in turns[-1]], answer)
+    print("  the answers are those of ranks, to the byte" if good else "  the answers are others than those of ranks", flush=True)
+    walls, cpus, most = 0, 0, 0
+    for first in range(0, ranks, PORTION):
+        arguments = list(run)
+        for rank in range(first, min(ranks, first + PORTION)):
+            arguments += ["rank=%d" % rank, "trace=" + os.path.join(traces, "rank-%d.db" % rank), os.path.join(sql, "load-trace.sql")]
+        _, wall, cpu, memory = ask(store, arguments)
+        walls, cpus, most = walls + wall, cpus + cpu, max(most, memory)
+        for rank in range(first, min(ranks, first + PORTION)):
+            os.unlink(os.path.join(traces, "rank-%d.db" % rank))
+    print("  all allocations are loaded in %.0f s, %.0f s of processors, %.0f MiB" % (walls, cpus, most), flush=True)
+    answers, _, _, memory = ask(store, [
+        "SELECT rank, peak_bytes FROM tidemark.layer_peak FINAL ORDER BY peak_bytes DESC, rank LIMIT 1",
+        "SELECT rank, sum(size) FROM tidemark.allocation GROUP BY rank ORDER BY 2 DESC, rank LIMIT 1",
+        "SELECT table, sum(rows), sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'tidemark' GROUP BY table"
+        " ORDER BY 3 DESC"])
+    peaks = [[answer["highest_rank"], answer["highest_bytes"]]]
+    print("  the highest peak of all allocations is %s" % ("that of ranks" if answers[0][1] == peaks else answers[0][1]))
+    print("  asking the rollup of them takes %.0f ms, all allocations by rank %.2f s, %.0f MiB"
+          % (1e3 * answers[0][0], answers[1][0], memory))
+    for table, rows, size in answers[2][1]:
+        print("  %s: %s rows, %.1f MiB" % (table, rows, int(size) / 2**20))
+    _, wall, cpu, memory = ask(store, run + ["parquet=" + os.path.join(folder, "all.parquet"), os.path.join(sql, "parquet.sql")])
+    print("  Parquet: %.1f MiB in %.1f s, %.1f s of processors, %.0f MiB"
+          % (os.path.getsize(os.path.join(folder, "all.parquet")) / 2**20, wall, cpu, memory))
+    return good and answers[0][1] == peaks
 
 
 def show(tidemark, folder, job):
@@ -167,7 +222,7 @@ def main():
         show(tidemark, folder, job)
         if "CHDB" in os.environ:
             sys.stdout.flush()
-            ask_clickhouse(folder, traces, job, ranks)
+            good = ask_clickhouse(folder, traces, job, ranks, json.loads(output)) and good
         return 0 if good else 1
     finally:
         shutil.rmtree(folder)

@@ -1,12 +1,13 @@
 # Tests doc/clickhouse: the tables, the loading and the questions run in ClickHouse, and answer what `tidemark ranks` does.
-# CHDB names the folder with node_modules/chdb, which is ClickHouse as a library: npm install chdb@3.4.0
+# `./bootstrap --ci` installs ClickHouse as a library in .chdb; CHDB names another folder with node_modules/chdb.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 unset TIDEMARK_STACK
 test -n "$SQLITE3" || skip_all 'there is no sqlite3 command'
 command -v node >/dev/null || skip_all 'there is no node'
-test -d "${CHDB:-none}/node_modules/chdb" ||
-    skip_all 'there is no ClickHouse: CHDB names no folder with node_modules/chdb (npm install chdb@3.4.0)'
+export CHDB="${CHDB:-$(realpath "$top_srcdir")/.chdb}"
+test -d "$CHDB/node_modules/chdb" ||
+    skip_all 'there is no ClickHouse: `./bootstrap --ci` installs chdb where npm reaches it, or CHDB names a folder with node_modules/chdb'
 sql=$top_srcdir/doc/clickhouse
 
 # make_rank RANK: of 9 with 20 random steps; rank 3 has 10% more of a tag from step 12 on, rank 5 leaks, rank 7 has
@@ -32,7 +33,7 @@ part() {
     "$AWK" -v wanted="$1" 'BEGIN { part = 1 } /^--$/ { part++; next } part == wanted && NF' "$scratch/answers"
 }
 
-plan 12
+plan 13
 mkdir "$scratch/traces"
 for rank in 0 1 2 3 4 5 6 7 8; do make_rank $rank; done
 job=$scratch/job.db
@@ -58,6 +59,9 @@ is "$(part 3)" '[3, 12]' 'the rank that is out is found with the step from which
 is "$(part 4 | head -n 1)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || grown_bytes || ']' FROM rank_memory ORDER BY grown_bytes DESC LIMIT 1")" \
     'the rank that has grown most is found, to the byte'
 is "$(part 5)" '["limit", 100, 1, 7, 123456789, 130]' 'failures are found with their cause, rank and size, and how many there are in all'
+node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "SELECT groupUniqArray(memory) FROM tidemark.failure FINAL WHERE run = 'night-1'" \
+    >"$scratch/memories" 2>&1
+is "$(head -n 1 "$scratch/memories")" "[[\"$memory\"]]" 'failures have the memory in which they were'
 is "$(part 8)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', 1, ' || peak_bytes || ']' FROM rank_memory ORDER BY rank")" \
     'the exact peaks of all ranks from all allocations are those of the job, to the byte'
 
