@@ -1,4 +1,4 @@
-# What `tidemark merge` and `tidemark ranks` take for many ranks, and whether they find what was planted, to the byte:
+# What `tidemark merge`, `ranks` and `report` take for many ranks, and whether they find what was planted, to the byte:
 # python3 bench/ranks.py TIDEMARK MAKE-TRACE RANKS ALLOCATIONS [FOLDER]
 # Where CHDB names the folder with node_modules/chdb, the same is loaded into ClickHouse and asked there.
 import json

@@ -462,6 +462,7 @@ tests_driver_t_SOURCES = \
 	src/bases/driver/share.c \
 	src/cuda/driver-table.c \
 	src/bases/driver/driver.c \
+	src/cuda/marks.c \
 	src/tables/blocks.c \
 	src/bases/unpooled.c \
 	src/sync/barrier.c \

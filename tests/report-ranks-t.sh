@@ -220,7 +220,7 @@ if test -n "$browser"; then
     is "$(shown '[job.ranks.length, view.rank, byId("verdict").querySelectorAll(".bad").length].join()')" '16,3,1' \
         'the page begins with the outlier, and has the failure in red'
     is "$(shown 'readLink("#rank=7&t=0.0151405s").then(() => { drawAll(); return [view.rank, view.at, byId("reading").textContent].join("|"); })')" \
-        '7|15140500|rank 7, node-1, 15.14 ms, 5.72 MiB at most, median 5.72 MiB, +0 B, 1 failure' 'a link selects a rank and a moment, and the page says what is there'
+        '7|15140500|rank 7, node-1, 15.14 ms, 5.72 MiB at most, median 5.72 MiB, +1.95 KiB, 1 failure' 'a link selects a rank and a moment, and the page says what is there'
 else
     skip 2 'there is no Chromium'
 fi

@@ -198,8 +198,8 @@ function drawLabels(pen, width, height) {
   pen.fillText('▸ ' + lines[chosen].rank, LEFT - 8, Math.max(8, Math.min(y(chosen), 8 + height)));
   pen.font = FONT;
   pen.strokeStyle = theme.accent;
-  pen.lineWidth = 2;
-  pen.strokeRect(LEFT, y(chosen) - Math.max(each, 3) / 2, width, Math.max(each, 3));
+  pen.lineWidth = each < 7 ? 1 : 2;   /* around a line of a pixel, which stays to be seen */
+  pen.strokeRect(LEFT, y(chosen) - Math.max(each, 7) / 2, width, Math.max(each, 7));
   pen.lineWidth = 1;
 }
 

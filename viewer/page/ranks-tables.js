@@ -13,7 +13,7 @@ const RANK_COLUMNS = [
   ['host', (line) => line.of?.hostname ?? null, (value) => value ?? '–', 'name'],
   ['state', (line) => stateOf(line), (value) => value, ''],
 ];
-const TABLE_ROWS = 2048;
+const TABLE_ROWS = 512;
 const sorting = { column: 1, down: true };
 
 function stateOf({ of }) {
