@@ -230,6 +230,7 @@ keep replay --stop-at-failure --stack 'limit(1KiB) | sim' "$trace"
 keep replay --stack 'pool | sim' --stack 'sim' "$trace"
 keep replay --stack 'statistics | limit(1KiB) | sim' "$trace"
 keep replay --stack 'guard | host' "$trace"
+keep replay --stack 'fallback({limit(1KiB) | sim}) | sim' "$trace"
 keep replay --time-scale=0.001 --stack 'pool | sim' "$trace"
 for rank in 0 1 2; do
     make_trace "$scratch/rank-$rank.db" "INSERT INTO meta VALUES ('world_size', 3), ('job', 'a'), ('trace_id', 7 + $rank);
@@ -274,6 +275,18 @@ done
 "$tidemark" merge "$scratch/cut" -o "$scratch/cut.db" 2>/dev/null
 keep ranks --rank=0 --limit=1000 "$scratch/cut.db"
 keep ranks --rank=2 --limit=1000 "$scratch/cut.db"
+# A memory in which most ranks have nothing.
+mkdir "$scratch/most"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/most/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('trace_id', 8000 + $rank);
+        INSERT INTO life VALUES (1, 1, iif($rank = 0, 5000, 0), 10, 20);" || exit 99
+done
+"$tidemark" merge "$scratch/most" -o "$scratch/most.db" 2>/dev/null
+keep ranks "$scratch/most.db"
+cp "$scratch/job.db" "$scratch/nowhere.db"
+"$SQLITE3" "$scratch/nowhere.db" 'UPDATE failure SET memory_id = NULL'
+keep ranks "$scratch/nowhere.db"
 keep recommend --candidates=6 "$trace"
 keep recommend --candidates=6 --capacity=1KiB "$trace" "$trace"
 keep recommend --candidates=6 --stack 'pool | limit(1KiB) | cuda' "$trace"

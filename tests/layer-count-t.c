@@ -58,7 +58,7 @@ test_pool(void)
               counted(path, "pool", "returned") == (int64_t)figures.returned, figures.grown >= 5,
               figures.returned >= 5),
        "at the end the counts are those of the pool's own figures");
-    is_i64(sql_number(path, "SELECT count(*) FROM layer_count"), 6,
+    is_i64(sql_number(path, "SELECT count(*) FROM layer_count"), 7,
            "each count of the one layer that counts has one row");
 }
 

@@ -214,8 +214,8 @@ writer_look_at_faults(struct tidei_writer *writer, uint64_t now)
 }
 
 /*
- * How long to sleep after a round that moved records: in proportion to the rings, so that looking at 4,096 of them takes
- * no more of a processor than at a few. A thread whose ring is full wakes the writer.
+ * How long to sleep after a round that moved records: in proportion to the rings, so that looking at 4,096 of them
+ * takes no more of a processor than at a few. A thread whose ring is full wakes the writer.
  */
 static uint64_t
 writer_busy_pause(const struct tidei_writer *writer)
