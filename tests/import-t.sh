@@ -26,7 +26,7 @@ sums="SELECT count(*) FILTER (WHERE status = 0), count(free_ns), sum(size) FILTE
     (SELECT max(live_bytes) FROM usage), (SELECT count(*) FROM live), (SELECT count(*) FROM unmatched_free)
     FROM allocation"
 
-plan 61
+plan 63
 
 # data FILE ALLOCATIONS FREES TOTAL PEAK LEFT: compare with the data's own description.
 data() {
@@ -60,6 +60,12 @@ is "$(import --overwrite "$csv" "$trace") $(query "$sums")" '0 35998,35998,48267
 has_words "$(cat "$scratch/err")" '71996 times were missing' 'import says how many times were missing'
 is "$(query "SELECT value FROM meta WHERE key = 'import_guessed_times'")" '71996 ' \
     'the meta of the imported trace has the number of missing times'
+
+rows '1,10:00:00.1,allocate,0x1000,4611686018427379000,0x0' '1,10:00:00.2,free,0x1000,4611686018427379000,0x0' \
+    '1,10:00:00.3,allocate,0x2000,1048576,0x0' '1,10:00:00.4,allocate failure,0x0,4611686018427379000,0x0'
+is "$(import --overwrite "$csv" -o "$trace") $(query 'SELECT size, status FROM allocation ORDER BY 1')" \
+    '3 1048576,0 4611686018427379000,3 ' 'a size that no device has is left out, unless it was refused, and spoils no other'
+has_words "$(cat "$scratch/err")" 'event 1 asks for 4611686018427379000 bytes' 'the first such size is named'
 awk -F, 'BEGIN { OFS = ":" } { print $5, $3, $4, "x" }' "$scratch/plain.csv" | tr : , >"$csv"
 is "$(import --overwrite "$csv" "$trace") $(query "$sums")" '0 35998,35998,482675712218,560877059,0,0 ' \
     'columns may be in another order, and Thread, Time and Stream may be missing'

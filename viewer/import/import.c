@@ -26,6 +26,9 @@
 /* 146 years: later times are no times, and sums of two have room. */
 #define IMPORT_NS_MOST (INT64_C(1) << 62)
 
+/* A larger request is damage, unless it failed. */
+#define IMPORT_SIZE_MOST (UINT64_C(1) << 50)
+
 /* The most that reserved_too_much (viewer/analysis/reserved.c) lets through; no alignment of an import is larger. */
 #define IMPORT_BYTES_MOST ((UINT64_C(1) << 62) - 1)
 #define IMPORT_PAGE_BYTES UINT64_C(4096)
@@ -292,13 +295,13 @@ import_write_life(struct import *import, const struct import_life *life)
 }
 
 /*
- * Whether the sizes of all allocations, with this one, add up to what commands can count; alignment and pages round
- * sizes up. No device has as much, so a larger size is damage.
+ * Whether a device could have the size, and the sizes of all allocations, with this one, add up to what commands can
+ * count; alignment and pages round sizes up.
  */
 static bool
 import_adds_up(struct import *import, uint64_t size)
 {
-    uint64_t rounded = size <= IMPORT_BYTES_MOST ? (size | (IMPORT_PAGE_BYTES - 1)) + 1 : 0;
+    uint64_t rounded = size <= IMPORT_SIZE_MOST ? (size | (IMPORT_PAGE_BYTES - 1)) + 1 : 0;
 
     if (rounded == 0 || rounded > IMPORT_BYTES_MOST - import->bytes)
         return false;
@@ -306,10 +309,14 @@ import_adds_up(struct import *import, uint64_t size)
     return true;
 }
 
-/* An allocation of a size that cannot be true. */
+/* An allocation of a size that cannot be true. The first is named. */
 static int
-import_alloc_unreadable(struct import *import)
+import_alloc_unreadable(struct import *import, uint64_t size)
 {
+    if (!import->has_huge)
+        message("tidemark import: event %" PRIu64 " asks for %" PRIu64 " bytes, which no device has",
+                import->events + 1, size);
+    import->has_huge = true;
     import->allocation_id = 0;
     import->events++;
     import->unreadable++;
@@ -377,7 +384,7 @@ import_alloc(struct import *import, const struct import_event *event)
     uint32_t slot, earlier;
 
     if (!import_adds_up(import, event->size))
-        return import_alloc_unreadable(import);
+        return import_alloc_unreadable(import, event->size);
     if (!import_new_life(import, event, &life))
         return COMMAND_WRONG;
     slot = import_keep(import, &life);
@@ -397,7 +404,7 @@ import_failure(struct import *import, const struct import_event *event)
     struct import_life life;
 
     if (event->size > INT64_MAX)
-        return import_alloc_unreadable(import);
+        return import_alloc_unreadable(import, event->size);
     if (!import_new_life(import, event, &life))
         return COMMAND_WRONG;
     life.status = TIDE_ECAPACITY;

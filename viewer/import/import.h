@@ -69,6 +69,7 @@ struct import {
     uint64_t replaced;     /* allocations at a live address: the free before is missing */
     uint64_t mismatched;   /* frees that named another size */
     uint64_t unreadable;   /* invalid records */
+    bool has_huge;         /* a size that no device has was named */
     uint64_t cut_off;      /* 1: the input ends in the middle */
 };
 
