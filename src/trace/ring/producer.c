@@ -419,8 +419,9 @@ tidei_producer_reserve(struct tidei_producer *producer, uint64_t records)
 
     if (!room && !producer->drop)
         room = producer_wait(producer, records);
-    /* Relaxed: a writer that is about to rest looks at the rings again soon enough. */
-    else if (!room && atomic_load_explicit(&producer->session->resting, memory_order_relaxed))
+    /* Once for each rest. Relaxed: a writer that is about to rest looks at the rings again soon enough. */
+    else if (!room && atomic_load_explicit(&producer->session->resting, memory_order_relaxed) &&
+             atomic_exchange_explicit(&producer->session->resting, false, memory_order_relaxed))
         producer->session->hooks->wake(producer->session);
     errno = saved;
     return room;

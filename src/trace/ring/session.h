@@ -51,7 +51,7 @@ struct tidei_session {
     _Atomic bool many;                /* several threads have recorded: read clocks in order */
     _Atomic int mode;                 /* enum tidei_session_mode */
     atomic_flag ringless;             /* set once a thread could not get a ring */
-    _Atomic bool resting;             /* the writer sleeps for long: a thread that drops an event wakes it */
+    _Atomic bool resting;             /* the writer sleeps for long: the first thread that drops an event wakes it */
     _Atomic uint64_t ring_refused_ns; /* when a thread could not get a ring; 0: rings may be had */
 
     /* Guarded by `lock`; used once for each thread. */

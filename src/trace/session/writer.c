@@ -160,8 +160,8 @@ writer_sleep(struct tidei_writer *writer, uint64_t ns, bool *flush)
     struct timespec until;
     bool stop;
 
-    /* Relaxed: see tidei_producer_reserve. */
-    atomic_store_explicit(&writer->session->resting, ns > 2 * WRITER_BUSY_NS, memory_order_relaxed);
+    /* Longer than where there are few rings. Relaxed: see tidei_producer_reserve. */
+    atomic_store_explicit(&writer->session->resting, ns > WRITER_BUSY_NS * 5 / 4, memory_order_relaxed);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)ns;
     if (until.tv_nsec >= 1000000000) {
