@@ -304,7 +304,6 @@ command_tests = \
 	tests/stack-text-t.sh \
 	tests/page-strip-t.sh \
 	tests/report-corpus-t.sh \
-	tests/report-page-t.sh \
 	tests/report-ranks-t.sh \
 	tests/reserved-t.sh \
 	tests/run-checklist-t.sh \
@@ -319,12 +318,13 @@ TESTS += $(command_tests)
 # The pages of all traces that fuzzing has found, not of a few of them.
 .PHONY: check-pages
 check-pages:
-	REPORT_CORPUS=all $(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/report-corpus-t.sh check_PROGRAMS=tests/fuzz/corpus-t
+	REPORT_CORPUS=all $(MAKE) $(AM_MAKEFLAGS) check TESTS=tests/report-corpus-t.sh \
+		check_PROGRAMS="tests/fuzz/corpus-t tests/command/tidemark"
 
 EXTRA_DIST += tests/clickhouse.js
 EXTRA_DIST += tests/metrics.py tests/metrics-clients.py tests/metrics-rules-test.yml
-EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-browser.sh tests/report-model.py tests/report-page.py
-EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-model.py tests/report-page.py tests/report-ranks-model.py
+EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-browser.sh tests/report-model.py \
+	tests/report-page.py tests/report-ranks-model.py
 THREADED_TESTS += tests/replay-t.sh
 endif
 

@@ -97,7 +97,7 @@ schema_check_version(const struct trace *trace)
         return status;
     if (number == JOB_APPLICATION_ID)
         return trace_broken(trace,
-                            "it is the file of a job, and no trace: `tidemark ranks` and `tidemark check` read it");
+                            "it is the file of a job, and no trace: `tidemark ranks`, `report` and `check` read it");
     if (number != TIDEI_TRACE_APPLICATION_ID)
         return trace_broken(trace, "no Tidemark trace, but another program's SQLite file");
     status = schema_check(trace, "meta", "key value");
