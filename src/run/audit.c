@@ -11,8 +11,8 @@
  * which those of that kind give the stub's address.
  *
  * LIMITATIONS: A driver that was loaded by dlmopen() is not looked at. The linker reports what is bound at start-up
- * (-z now) from glibc 2.35 on. Addresses in the data of objects that have no DT_NEEDED of the driver are the driver's, as
- * are those of objects whose dynamic section is only read (lld -z rodynamic).
+ * (-z now) from glibc 2.35 on. Addresses in the data of objects that have no DT_NEEDED of the driver are the driver's,
+ * and so are those of objects whose dynamic section is only read (lld -z rodynamic).
  */
 #include "config.h"
 
@@ -254,7 +254,7 @@ audit_copy(const struct link_map *map, struct audit_relocations *all)
     return copy;
 }
 
-/* Change the relocations of data by which an object would get the driver's functions, in a copy; NULL: there is none. */
+/* Change the relocations by which an object's data would get the driver's functions, in a copy; NULL: none is made. */
 static struct audit_copy *
 audit_relocate(const struct link_map *map)
 {
