@@ -43,16 +43,18 @@ context_begin_end(struct context_end *end, CUcontext context)
 }
 
 /*
- * The context has ended: forget what was in it, and in its stack. The lock of contexts is held, and is given back. Of
- * what the stack has nothing is known any more first of all: the driver may give others the same addresses.
+ * A context has ended (NULL: its blocks are taken out already, or none has): forget what was in it, and in its stack.
+ * The lock of contexts is held, and is given back first: those of tables are newer. Of what the stack has nothing is
+ * known any more before all else, as the driver may give others the same addresses.
  */
 static void
-context_forget(struct context_end *end)
+context_forget(struct context_end *end, CUcontext context)
 {
-    if (end->stack != NULL)
-        tidei_process_held_forget(end->stack->top);
     tidei_process_contexts_changed();
     tidei_process_contexts_unlock();
+    if (end->stack != NULL)
+        tidei_process_held_forget(end->stack->top);
+    tidei_process_gone_take(&end->gone, context, end->stack);
     tidei_process_gone_empty(&end->gone, end->stack);
     if (end->stack != NULL)
         tidei_process_held_forget(end->stack->top);
@@ -65,7 +67,7 @@ static CUresult
 context_finish_end(struct context_end *end, CUresult result)
 {
     if (result == CUDA_SUCCESS) {
-        context_forget(end);
+        context_forget(end, NULL);
         return result;
     }
     tidei_process_stack_put(end->stack);
@@ -89,8 +91,7 @@ context_has_ended(CUcontext context, struct tidei_process_stack *stack)
         tidei_process_context_ends(context);
     else
         tidei_process_stack_put(stack);
-    tidei_process_gone_take(&end.gone, context, end.stack);
-    context_forget(&end);
+    context_forget(&end, context);
 }
 
 static CUresult

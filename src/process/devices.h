@@ -37,8 +37,8 @@ void tidei_process_contexts_changed(void);
 uint32_t tidei_process_contexts_generation(void);
 
 /*
- * While contexts may end, nothing of ours uses them: these two embrace the program's call that may destroy one. In
- * between no other lock is taken but those of tables.
+ * While contexts may end, nothing of ours uses them: these two embrace the program's call that may destroy one. No
+ * other lock is taken in between.
  */
 void tidei_process_contexts_lock(void);
 void tidei_process_contexts_unlock(void);
