@@ -58,7 +58,7 @@ count() {
     echo "$calls" | tr ' ' '\n' | grep -c -x "$1"
 }
 
-plan 154
+plan 160
 
 usual='cuMemAlloc_v2 cuMemAlloc_v2 cuMemFree_v2 cuMemFree_v2 cuMemFree_v2 cuMemGetInfo_v2 '
 pair='cuMemAlloc_v2 cuMemFree_v2 '
@@ -130,6 +130,79 @@ for way in $ways; do
     reaches $way "$usual" 'a function found by dlvsym is counted' "$programs/reach" version
 done
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH#*:}
+
+# Objects without a PLT that are loaded and unloaded, and those whose dynamic section cannot be written.
+cat >"$scratch/plug.c" <<'END'
+int cuInit(unsigned flags);
+int cuMemFree_v2(unsigned long long pointer);
+int (*const plug_table[])(unsigned long long) = { cuMemFree_v2 };
+int plug(void);
+int
+plug(void)
+{
+    return cuInit(0) + plug_table[0](0);
+}
+END
+cat >"$scratch/cycles.c" <<'END'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+static long
+size_now(void)
+{
+    long pages = -1;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (file != NULL && fscanf(file, "%ld", &pages) != 1)
+        pages = -1;
+    if (file != NULL)
+        fclose(file);
+    return pages;
+}
+int
+main(int count, char **arguments)
+{
+    long before = 0;
+
+    for (int i = 0; i < 60; i++) {
+        void *plug = dlopen(arguments[count - 1], RTLD_NOW);
+        int (*function)(void);
+
+        if (plug == NULL)
+            return 1;
+        *(void **)&function = dlsym(plug, "plug");
+        if (function == NULL || function() != 0 || dlclose(plug) != 0)
+            return 2;
+        if (i == 9)
+            before = size_now();
+    }
+    puts(size_now() < before + 25 ? "steady" : "grown");
+    return 0;
+}
+END
+cat >"$scratch/main.c" <<'END'
+#include "plug.c"
+int
+main(void)
+{
+    return plug();
+}
+END
+way=audit
+ok 'a program compiles that loads an object again and again' ${CC:-cc} -o "$scratch/cycles" "$scratch/cycles.c" -ldl
+ok 'an object without a PLT compiles' ${CC:-cc} -fPIC -fno-plt -shared -o "$scratch/libplug.so" "$scratch/plug.c" \
+    "$fake/libcuda.so.1"
+ok 'of an object that is unloaded again and again nothing stays' alike "$scratch/cycles" "$scratch/libplug.so"
+only_read="-fno-plt -fuse-ld=lld -Wl,-z,rodynamic"
+if ${CC:-cc} $only_read -fPIC -shared -o "$scratch/libread.so" "$scratch/plug.c" "$fake/libcuda.so.1" 2>/dev/null; then
+    ok 'an object whose dynamic section is only read runs as without' alike "$scratch/cycles" "$scratch/libread.so"
+    for kind in '-fPIE -pie' '-fno-pie -no-pie'; do
+        ${CC:-cc} $only_read $kind -o "$scratch/main" "$scratch/main.c" "$fake/libcuda.so.1"
+        ok "so does a program ($kind)" alike "$scratch/main"
+    done
+else
+    skip 3 'there is no linker that makes dynamic sections which are only read'
+fi
 
 # The objects.
 is "$($NM -D "$top_builddir/.libs/libtidemark-run.so" "$top_builddir/.libs/libtidemark-dlsym.so" | grep -c -e GLIBC_PRIVATE -e _dl_sym)" \

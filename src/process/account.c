@@ -206,26 +206,53 @@ tidei_process_forget_key(enum tidei_process_names names, uint64_t key)
         tidei_process_forget(&block, key);
 }
 
+struct gone_wanted {
+    CUcontext context;
+    const struct tidei_process_stack *stack;
+};
+
+/* A new context may have the handle of one that has ended: what is in its own stack is not taken. */
 static bool
-gone_wanted(const void *entry, const void *context)
+gone_look(const void *entry, const void *context)
 {
-    return ((const struct tidei_process_block *)entry)->context == (CUcontext)context;
+    const struct tidei_process_block *block = entry;
+    const struct gone_wanted *wanted = context;
+
+    return block->redirected ? block->stack == wanted->stack
+                             : block->context == wanted->context && wanted->context != NULL;
 }
 
 void
-tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context)
+tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context, const struct tidei_process_stack *stack)
 {
+    const struct gone_wanted wanted = { context, stack };
     struct tidei_process_gone_block found;
 
-    *gone = (struct tidei_process_gone){ 0 };
-    for (unsigned names = 0; context != NULL && names < TIDEI_PROCESS_NAMES; names++) {
+    for (unsigned names = 0; (context != NULL || stack != NULL) && names < TIDEI_PROCESS_NAMES; names++) {
         unsigned place = 0;
 
         found.names = (enum tidei_process_names)names;
         while (tidei_grow(&gone->blocks, &gone->capacity, gone->count, 1) &&
-               tidei_entries_take_next(&account_blocks[names], &place, gone_wanted, context, &found.key, &found.block))
+               tidei_entries_take_next(&account_blocks[names], &place, gone_look, &wanted, &found.key, &found.block))
             gone->blocks[gone->count++] = found;
     }
+}
+
+/* A call that began before has a block, or puts one back that it could not free. */
+void
+tidei_process_gone_empty(struct tidei_process_gone *gone, const struct tidei_process_stack *stack)
+{
+    size_t count;
+
+    if (stack == NULL)
+        return;
+    tidei_process_stack_wait(stack);
+    tidei_process_gone_take(gone, NULL, stack);
+    do {
+        count = gone->count;
+        tidei_process_stack_wait(stack);
+        tidei_process_gone_take(gone, NULL, stack);
+    } while (gone->count != count);
 }
 
 void

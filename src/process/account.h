@@ -61,7 +61,10 @@ void tidei_process_forget(const struct tidei_process_block *block, uint64_t key)
 /* Take the block out, and forget it; nothing where it is not there. */
 void tidei_process_forget_key(enum tidei_process_names names, uint64_t key);
 
-/* Take all blocks that end with a context, and keep them for `tidei_process_gone_put` or `_forget`. */
+/*
+ * Blocks that end with a context: those in its own stack (NULL: it has none), and those of the other stacks. They are
+ * kept for `tidei_process_gone_put` or `_forget`. Begin with { 0 }.
+ */
 struct tidei_process_gone {
     struct tidei_process_gone_block {
         struct tidei_process_block block;
@@ -70,7 +73,14 @@ struct tidei_process_gone {
     } * blocks; /* owned */
     size_t count, capacity;
 };
-void tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context);
+void tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context,
+                             const struct tidei_process_stack *stack);
+
+/*
+ * Take those of such a stack that is out of use: afterwards no call has one, and none is within the stack. This thread
+ * is within no call, and holds no lock.
+ */
+void tidei_process_gone_empty(struct tidei_process_gone *gone, const struct tidei_process_stack *stack);
 
 /* Free those that come from a stack of their own to it, while their context is there. */
 void tidei_process_gone_return(struct tidei_process_gone *gone);

@@ -8,65 +8,96 @@
 
 #ifdef HAVE_CUDA_H
 
+/* What ends with a context. */
+struct context_end {
+    struct tidei_process_gone gone;
+    struct tidei_process_stack *stack; /* its own, out of use; NULL: it has none */
+};
+
 /*
  * Before a call that ends a context: its blocks are taken out, so that nothing finds them meanwhile. Those of a stack
  * of the context's own go back to it, and its memory to the driver, while the context is there: afterwards nothing in
- * it may be touched. A call that then fails has found no such context, and so no blocks.
+ * it may be touched. A call that then fails has found no such context, and so no blocks. A thread that allocates in the
+ * context still may have made another stack by then.
  */
 static void
-context_begin_end(struct tidei_process_gone *gone, CUcontext context)
+context_begin_end(struct context_end *end, CUcontext context)
 {
-    struct tidei_process_stack *stack = tidei_process_stack_retire(context);
-    bool entered = stack != NULL && tidei_process_context_enter(context);
+    struct tidei_process_stack *stack;
+    bool entered;
 
-    tidei_process_gone_take(gone, context);
-    tidei_process_gone_return(gone);
+    *end = (struct context_end){ .stack = NULL };
+    tidei_process_contexts_lock();
+    stack = tidei_process_stack_take(context);
+    tidei_process_contexts_unlock();
+    tidei_process_gone_take(&end->gone, context, stack);
+    tidei_process_gone_empty(&end->gone, stack);
+    entered = stack != NULL && tidei_process_context_enter(context);
+    tidei_process_gone_return(&end->gone);
     tidei_process_stack_end(stack);
     if (entered)
         tidei_process_context_leave();
     tidei_process_contexts_lock();
+    end->stack = tidei_process_stack_take(context);
     tidei_process_context_ends(context);
 }
 
-/* After it: they are gone, or put back where it failed. Returns its result. */
-static CUresult
-context_finish_end(struct tidei_process_gone *gone, CUresult result)
+/*
+ * A context has ended (NULL: its blocks are taken out already, or none has): forget what was in it, and in its stack.
+ * The lock of contexts is held, and is given back first: those of tables are newer. Of what the stack has nothing is
+ * known any more before all else, as the driver may give others the same addresses.
+ */
+static void
+context_forget(struct context_end *end, CUcontext context)
 {
     tidei_process_contexts_changed();
     tidei_process_contexts_unlock();
-    if (result == CUDA_SUCCESS)
-        tidei_process_gone_forget(gone);
-    else
-        tidei_process_gone_put(gone);
+    if (end->stack != NULL)
+        tidei_process_held_forget(end->stack->top);
+    tidei_process_gone_take(&end->gone, context, end->stack);
+    tidei_process_gone_empty(&end->gone, end->stack);
+    if (end->stack != NULL)
+        tidei_process_held_forget(end->stack->top);
+    tidei_process_gone_forget(&end->gone);
+    tidei_process_stack_end(end->stack);
+}
+
+/* After the call: all is gone, or put back where it failed. Returns its result. */
+static CUresult
+context_finish_end(struct context_end *end, CUresult result)
+{
+    if (result == CUDA_SUCCESS) {
+        context_forget(end, NULL);
+        return result;
+    }
+    tidei_process_stack_put(end->stack);
+    tidei_process_contexts_changed();
+    tidei_process_contexts_unlock();
+    tidei_process_gone_put(&end->gone);
     return result;
 }
 
 /*
  * After a call that ends a context only if nobody holds it any more, of which the driver tells afterwards: forget what
- * was in the context; NULL: none has ended. The lock of contexts is held, and is given back.
+ * was in the context, and in the stack, which was taken out before; NULL: none has ended. The lock of contexts is held,
+ * and is given back.
  */
 static void
-context_has_ended(CUcontext context)
+context_has_ended(CUcontext context, struct tidei_process_stack *stack)
 {
-    struct tidei_process_gone gone = { 0 };
-    struct tidei_process_stack *stack;
+    struct context_end end = { .stack = context != NULL ? stack : NULL };
 
-    tidei_process_gone_take(&gone, context);
     if (context != NULL)
         tidei_process_context_ends(context);
-    tidei_process_contexts_changed();
-    tidei_process_contexts_unlock();
-    stack = tidei_process_stack_retire(context);
-    if (stack != NULL)
-        tidei_process_held_forget(context, stack->device);
-    tidei_process_gone_forget(&gone);
-    tidei_process_stack_end(stack);
+    else
+        tidei_process_stack_put(stack);
+    context_forget(&end, context);
 }
 
 static CUresult
 context_destroy(CUcontext context, CUresult(CUDAAPI *real)(CUcontext))
 {
-    struct tidei_process_gone gone;
+    struct context_end end;
 
     if (tidei_process_passes())
         return real(context);
@@ -74,8 +105,8 @@ context_destroy(CUcontext context, CUresult(CUDAAPI *real)(CUcontext))
     /* The driver refuses that, and nothing in it ends. */
     if (tidei_process_is_primary(context))
         return real(context);
-    context_begin_end(&gone, context);
-    return context_finish_end(&gone, real(context));
+    context_begin_end(&end, context);
+    return context_finish_end(&end, real(context));
 }
 
 CUresult CUDAAPI
@@ -94,14 +125,17 @@ tidei_process_cuCtxDestroy_v2(CUcontext context)
 CUresult CUDAAPI
 tidei_process_cuCtxDetach(CUcontext context)
 {
+    struct tidei_process_stack *stack;
     CUresult result;
 
     if (tidei_process_passes())
         return TIDEI_REAL(cuCtxDetach)(context);
     TIDEI_INSIDE(NULL);
     tidei_process_contexts_lock();
+    /* Out of use first: at once after the end, another context may have the same handle. */
+    stack = tidei_process_stack_take(context);
     result = TIDEI_REAL(cuCtxDetach)(context);
-    context_has_ended(result == CUDA_SUCCESS && !tidei_process_context_stays(context) ? context : NULL);
+    context_has_ended(result == CUDA_SUCCESS && !tidei_process_context_stays(context) ? context : NULL, stack);
     return result;
 }
 
@@ -109,13 +143,17 @@ tidei_process_cuCtxDetach(CUcontext context)
 static CUresult
 primary_reset(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
 {
-    struct tidei_process_gone gone;
+    struct context_end end;
+    CUcontext context;
 
     if (tidei_process_passes())
         return real(device);
     TIDEI_INSIDE(NULL);
-    context_begin_end(&gone, tidei_process_primary(device));
-    return context_finish_end(&gone, real(device));
+    tidei_process_contexts_lock();
+    context = tidei_process_primary(device);
+    tidei_process_contexts_unlock();
+    context_begin_end(&end, context);
+    return context_finish_end(&end, real(device));
 }
 
 /*
@@ -131,10 +169,12 @@ primary_release(CUdevice device, CUresult(CUDAAPI *real)(CUdevice))
     if (tidei_process_passes())
         return real(device);
     TIDEI_INSIDE(NULL);
-    context = tidei_process_primary(device);
     tidei_process_contexts_lock();
+    context = tidei_process_primary(device);
     result = real(device);
-    context_has_ended(result == CUDA_SUCCESS && tidei_process_primary(device) == NULL ? context : NULL);
+    if (result != CUDA_SUCCESS || tidei_process_primary(device) != NULL)
+        context = NULL;
+    context_has_ended(context, tidei_process_stack_take(context));
     return result;
 }
 
@@ -151,15 +191,15 @@ tidei_process_cuGreenCtxDestroy(CUgreenCtx green)
     if (tidei_process_passes())
         return TIDEI_REAL(cuGreenCtxDestroy)(green);
     TIDEI_INSIDE(NULL);
+    tidei_process_contexts_lock();
     for (; count < TIDEI_PROCESS_DEVICES && tidei_process_has_device(count); count++)
         before[count] = tidei_process_primary(tidei_process_handle(count));
-    tidei_process_contexts_lock();
     result = TIDEI_REAL(cuGreenCtxDestroy)(green);
     for (int i = 0; ended == NULL && i < count; i++) {
         if (before[i] != NULL && tidei_process_primary(tidei_process_handle(i)) == NULL)
             ended = before[i];
     }
-    context_has_ended(ended);
+    context_has_ended(ended, tidei_process_stack_take(ended));
     return result;
 }
 

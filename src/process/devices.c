@@ -162,6 +162,12 @@ tidei_process_contexts_changed(void)
     atomic_fetch_add_explicit(&devices.generation, 1, memory_order_release);
 }
 
+uint32_t
+tidei_process_contexts_generation(void)
+{
+    return atomic_load_explicit(&devices.generation, memory_order_acquire);
+}
+
 void
 tidei_process_context_ends(CUcontext context)
 {
@@ -187,10 +193,17 @@ bool
 tidei_process_context_stays(CUcontext context)
 {
     CUcontext current = NULL;
-    CUdevice handle;
 
     return devices.cuda->context_get_current(&current) == CUDA_SUCCESS && current == context &&
-           devices.cuda->context_get_device(&handle) == CUDA_SUCCESS;
+           tidei_process_context_lives();
+}
+
+bool
+tidei_process_context_lives(void)
+{
+    CUdevice handle;
+
+    return devices.cuda->context_get_device(&handle) == CUDA_SUCCESS;
 }
 
 void
@@ -272,8 +285,10 @@ tidei_process_is_primary(CUcontext context)
 {
     int device = 0;
 
+    tidei_lock_acquire(&devices.context_lock);
     while (context != NULL && device < devices.count && tidei_process_primary(devices.handles[device]) != context)
         device++;
+    tidei_lock_release(&devices.context_lock);
     return context != NULL && device < devices.count;
 }
 

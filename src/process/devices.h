@@ -33,6 +33,9 @@ bool tidei_process_has_device(int device);
 /* A context may be gone, and its handle may name another one. */
 void tidei_process_contexts_changed(void);
 
+/* A number that this changes. */
+uint32_t tidei_process_contexts_generation(void);
+
 /*
  * While contexts may end, nothing of ours uses them: these two embrace the program's call that may destroy one. No
  * other lock is taken in between.
@@ -43,7 +46,7 @@ void tidei_process_contexts_unlock(void);
 /* The context is about to end, or has ended: it is not used any more. Between these two. */
 void tidei_process_context_ends(CUcontext context);
 
-/* The primary context of the device; NULL where it has none now. */
+/* The primary context of the device; NULL where it has none now. Between these two: it is held for a moment. */
 CUcontext tidei_process_primary(CUdevice device);
 
 /* The handle of a device that tidei_process_has_device knows. */
@@ -56,7 +59,10 @@ void tidei_process_context_leave(void);
 /* Whether the context, which was current on this thread, is current still, and has not ended. */
 bool tidei_process_context_stays(CUcontext context);
 
-/* Whether it is the primary context of any device. */
+/* Whether this thread has a context that has not ended. */
+bool tidei_process_context_lives(void);
+
+/* Whether it is the primary context of any device. Takes the lock of contexts. */
 bool tidei_process_is_primary(CUcontext context);
 
 enum tide_status tidei_process_total(int device, uint64_t *out);

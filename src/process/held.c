@@ -1,5 +1,5 @@
 /*
- * held: remembers where the memory lies that the base below has given, and of which device and context it is.
+ * held: remembers where the memory lies that the base below has given.
  *
  * Usage: none; src/process/stacks.c puts it over each base of a redirected stack whose memory cuMemFree would free.
  */
@@ -9,7 +9,8 @@
 
 #ifdef HAVE_CUDA_H
 
-#include "src/process/devices.h"
+#include <string.h>
+
 #include "src/tables/entries.h"
 
 struct held_options {
@@ -23,8 +24,7 @@ struct held {
 
 struct held_piece {
     size_t bytes;
-    CUcontext context;
-    int device; /* of the stack that has it */
+    const struct tide_resource *owner; /* borrowed: the layer `held` over the base that has given it */
 };
 
 static struct tidei_entries held_pieces;
@@ -35,14 +35,19 @@ tidei_process_held_start(void)
     tidei_entries_init(&held_pieces, sizeof(struct held_piece));
 }
 
-/* The call that the thread makes is of a program that has a context: the account has asked for it. */
+static bool
+held_is_of(const void *entry, const void *owner)
+{
+    return ((const struct held_piece *)entry)->owner == owner;
+}
+
+/* A piece that is there already has gone with its context. */
 static enum tide_status
 held_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    struct held_piece piece = { .bytes = bytes }, stale;
+    struct held_piece piece = { .bytes = bytes, .owner = self }, stale;
     enum tide_status status;
 
-    (void)tidei_process_current(&piece.context, &piece.device);
     status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
 
     if (status != TIDE_OK)
@@ -56,8 +61,8 @@ held_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_s
 }
 
 /*
- * Out of the table first: once it is freed, another thread may get the same address. What is not in it has gone with
- * its context, and the address may be another's.
+ * Out of the table first: once it is freed, another thread may get the same address. What is not in it, or is another
+ * layer's, has gone with its context: the address may be another context's by now.
  */
 static enum tide_status
 held_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
@@ -65,7 +70,7 @@ held_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t 
     struct held_piece piece;
     enum tide_status status;
 
-    if (!tidei_entries_take(&held_pieces, (uintptr_t)pointer, &piece))
+    if (!tidei_entries_take_if(&held_pieces, (uintptr_t)pointer, held_is_of, self, &piece))
         return TIDE_OK;
     status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
     if (status != TIDE_OK)
@@ -88,24 +93,27 @@ tidei_process_held_covers(uint64_t address)
     return tidei_entries_any(&held_pieces, held_look, &address);
 }
 
+/* Whether memory of the base goes with the context in which it was allocated. */
 static bool
-held_wanted(const void *entry, const void *wanted)
+held_ends(const struct tide_resource *base)
 {
-    const struct held_piece *piece = entry, *like = wanted;
-
-    return piece->context == like->context && piece->device == like->device;
+    return strcmp(base->ops->name, "driver") != 0 && strcmp(base->ops->name, "vmm") != 0;
 }
 
 void
-tidei_process_held_forget(CUcontext context, int device)
+tidei_process_held_forget(struct tide_resource *top)
 {
-    const struct held_piece wanted = { .context = context, .device = device };
+    struct tide_upstream below;
     struct held_piece piece;
     unsigned place = 0;
     uint64_t key;
 
-    while (tidei_entries_take_next(&held_pieces, &place, held_wanted, &wanted, &key, &piece))
-        continue;
+    if (strcmp(top->ops->name, "held") == 0 && held_ends(top->upstream)) {
+        while (tidei_entries_take_next(&held_pieces, &place, held_is_of, top, &key, &piece))
+            continue;
+    }
+    for (size_t i = 0; top->ops->upstream_at(top, i, &below) == TIDE_OK; i++)
+        tidei_process_held_forget(below.resource);
 }
 
 const struct tidei_kind tidei_held_kind = {

@@ -19,8 +19,11 @@ void tidei_process_held_start(void);
 /* Whether an address lies in what a base has given. Looks at all of it. */
 bool tidei_process_held_covers(uint64_t address);
 
-/* What there is of a context has gone with it: no base is asked to free it any more. */
-void tidei_process_held_forget(CUcontext context, int device);
+/*
+ * The context of a stack has ended: no base of it is asked any more to free what has gone with the context. Memory of
+ * `driver` and `vmm` has not: it stays, and is given back.
+ */
+void tidei_process_held_forget(struct tide_resource *top);
 
 #endif
 #endif

@@ -45,7 +45,7 @@ static struct {
     bool failed;            /* some stack could not be made; of the thread that makes stacks */
     struct tidei_turn turn; /* of the threads that make stacks */
     _Atomic(struct tidei_process_stack *)
-        own; /* those of contexts; written in that turn, read after tidei_process_enter */
+        own; /* those of contexts; written with the lock of contexts, read after tidei_process_enter */
     _Atomic bool refuses[TIDEI_PROCESS_DEVICES]; /* a stack of limited memory could not be made: the sink was told */
 } stacks;
 
@@ -270,14 +270,22 @@ stack_get(int device, enum tidei_process_kind kind)
     return stack;
 }
 
-/* Whether plain memory has, on each device, been found to get no stack; and so for the other kinds. */
+/*
+ * Whether plain memory has, on each device, been found to get no stack; and so for the other kinds. That of a context
+ * is tried again in another one, and once a context has ended, which may leave room.
+ */
 static _Atomic bool stacks_gave_up[TIDEI_PROCESS_DEVICES][TIDEI_PROCESS_KINDS];
+
+static struct {
+    CUcontext context;
+    uint32_t generation;
+} stacks_failed_own[TIDEI_PROCESS_DEVICES]; /* the last one; of the thread that makes stacks */
 
 /* The stack of a context; NULL: it has none. */
 static struct tidei_process_stack *
 stack_find_own(int device, CUcontext context)
 {
-    /* Acquire, both: they pair with the releases in stack_new_own and stack_unlink. */
+    /* Acquire, both: they pair with the releases in tidei_process_stack_put and _take. */
     struct tidei_process_stack *stack = atomic_load_explicit(&stacks.own, memory_order_acquire);
 
     while (stack != NULL && (stack->context != context || stack->device != device))
@@ -285,19 +293,46 @@ stack_find_own(int device, CUcontext context)
     return stack;
 }
 
-/* After tidei_turn_enter. */
+void
+tidei_process_stack_put(struct tidei_process_stack *stack)
+{
+    if (stack == NULL)
+        return;
+    atomic_store_explicit(&stack->next, atomic_load_explicit(&stacks.own, memory_order_relaxed), memory_order_release);
+    atomic_store_explicit(&stacks.own, stack, memory_order_release);
+    /* Release: pairs with the acquire in limit_find. */
+    atomic_store_explicit(&tidei_process_stacks[stack->device][TIDEI_PROCESS_PLAIN], stack, memory_order_release);
+}
+
+/*
+ * Make the stack of a context, after tidei_turn_enter. While it was made, the context may have ended, of which the lock
+ * of contexts tells, and the stack that was there before may have been put back.
+ */
 static struct tidei_process_stack *
 stack_new_own(int device, CUcontext context)
 {
-    struct tidei_process_stack *stack = stack_new(device, TIDEI_PROCESS_PLAIN);
+    uint32_t generation = tidei_process_contexts_generation();
+    struct tidei_process_stack *made, *stack;
 
-    if (stack == NULL)
+    if (stacks_failed_own[device].context == context && stacks_failed_own[device].generation == generation)
         return NULL;
-    stack->context = context;
-    atomic_store_explicit(&stack->next, atomic_load_explicit(&stacks.own, memory_order_relaxed), memory_order_relaxed);
-    atomic_store_explicit(&stacks.own, stack, memory_order_release);
-    /* Release: pairs with the acquire in limit_find. */
-    atomic_store_explicit(&tidei_process_stacks[device][TIDEI_PROCESS_PLAIN], stack, memory_order_release);
+    made = stack_new(device, TIDEI_PROCESS_PLAIN);
+    if (made == NULL) {
+        stacks_failed_own[device].context = context;
+        stacks_failed_own[device].generation = generation;
+        return NULL;
+    }
+    made->context = context;
+    atomic_store_explicit(&stacks.refuses[device], false, memory_order_relaxed);
+    tidei_process_contexts_lock();
+    stack = stack_find_own(device, context);
+    if (stack == NULL && tidei_process_context_lives()) {
+        stack = made;
+        tidei_process_stack_put(made);
+    }
+    tidei_process_contexts_unlock();
+    if (stack != made)
+        tidei_process_stack_end(made);
     return stack;
 }
 
@@ -320,7 +355,7 @@ stacks_make(int device, enum tidei_process_kind kind, bool is_own, CUcontext con
     if (kind != TIDEI_PROCESS_PINNED)
         stack_get(device, TIDEI_PROCESS_GRAPH);
     tidei_turn_leave(&stacks.turn);
-    if (stack == NULL)
+    if (stack == NULL && !is_own)
         atomic_store_explicit(&stacks_gave_up[device][kind], true, memory_order_relaxed);
     tidei_error_restore(&error);
     return stack;
@@ -340,16 +375,17 @@ tidei_process_stack_own(int device, CUcontext context)
     return __builtin_expect(stack != NULL, 1) ? stack : stacks_make(device, TIDEI_PROCESS_PLAIN, true, context);
 }
 
-/*
- * Take the stack of a context out of the list, after tidei_turn_enter. Its own link stays, for threads that stand
- * there.
- */
-static struct tidei_process_stack *
-stack_unlink(CUcontext context)
+struct tidei_presence tidei_process_calls;
+
+/* Its own link stays, for threads that stand there. */
+struct tidei_process_stack *
+tidei_process_stack_take(CUcontext context)
 {
     _Atomic(struct tidei_process_stack *) *link = &stacks.own;
     struct tidei_process_stack *stack, *other;
 
+    if (context == NULL)
+        return NULL;
     while ((stack = atomic_load_explicit(link, memory_order_relaxed)) != NULL && stack->context != context)
         link = &stack->next;
     if (stack == NULL)
@@ -362,21 +398,11 @@ stack_unlink(CUcontext context)
     return stack;
 }
 
-struct tidei_presence tidei_process_calls;
-
-struct tidei_process_stack *
-tidei_process_stack_retire(CUcontext context)
+void
+tidei_process_stack_wait(const struct tidei_process_stack *stack)
 {
-    struct tidei_process_stack *stack;
-
-    if (!stacks.redirects || context == NULL)
-        return NULL;
-    tidei_turn_enter(&stacks.turn);
-    stack = stack_unlink(context);
-    tidei_turn_leave(&stacks.turn);
     if (stack != NULL)
         tidei_presence_wait(&tidei_process_calls);
-    return stack;
 }
 
 void
@@ -385,6 +411,8 @@ tidei_process_stack_end(struct tidei_process_stack *stack)
     if (stack == NULL)
         return;
     (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
+    /* While the layers are there: the trace shows that they have nothing any more. */
+    (void)tide_trim(stack->top, 0);
     tide_resource_release(stack->top);
     free(stack);
 }

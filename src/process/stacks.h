@@ -20,7 +20,7 @@ struct tidei_process_stack {
     enum tidei_process_kind kind;
     int device;
     CUcontext context;                          /* NULL where `base` is not: that of all its blocks */
-    _Atomic(struct tidei_process_stack *) next; /* of another context; written by who makes and retires stacks */
+    _Atomic(struct tidei_process_stack *) next; /* of another context; guarded by the lock of contexts */
 };
 
 /* The calls that may be within a stack which ends with its context. Begun by tidei_process_account_start. */
@@ -55,10 +55,14 @@ tidei_process_stack(int device, enum tidei_process_kind kind)
 }
 
 /*
- * A context ends, or has ended. Take its own stack out of use, and wait until no call is within it; NULL: it has none.
- * The caller has it then, frees its blocks to it, and ends it. This thread is within no call, and holds no lock.
+ * A context ends. Take its own stack out of use; NULL: it has none. The caller has it then, and puts it back or, after
+ * tidei_process_stack_wait, frees its blocks to it and ends it. The lock of contexts is held, here and for `put`.
  */
-struct tidei_process_stack *tidei_process_stack_retire(CUcontext context);
+struct tidei_process_stack *tidei_process_stack_take(CUcontext context);
+void tidei_process_stack_put(struct tidei_process_stack *stack);
+
+/* Wait until no call is within such a stack (NULL: none). This thread is within no call, and holds no lock. */
+void tidei_process_stack_wait(const struct tidei_process_stack *stack);
 
 /* Give all back that the stack has, and release it. While its context is there, that is current. */
 void tidei_process_stack_end(struct tidei_process_stack *stack);

@@ -11,7 +11,8 @@
  * which those of that kind give the stub's address.
  *
  * LIMITATIONS: A driver that was loaded by dlmopen() is not looked at. The linker reports what is bound at start-up
- * (-z now) from glibc 2.35 on. Addresses in the data of objects that have no DT_NEEDED of the driver are the driver's.
+ * (-z now) from glibc 2.35 on. Addresses in the data of objects that have no DT_NEEDED of the driver are the driver's,
+ * and so are those of objects whose dynamic section is only read (lld -z rodynamic).
  */
 #include "config.h"
 
@@ -26,8 +27,9 @@
 
 #define AUDIT_EXPORT __attribute__((visibility("default")))
 
-/* What an object's cookie says of it; any other value: one whose look-ups are answered by stubs. */
+/* What an object's cookie says of it; any other value: the copy of its relocations. */
 enum {
+    AUDIT_USER = 0,   /* its look-ups are answered by stubs, as they are where there is a copy */
     AUDIT_DRIVER = 1, /* the driver: it finds its own functions */
     AUDIT_OWN,        /* an object of Tidemark's: it finds the driver's */
 };
@@ -201,43 +203,73 @@ audit_read_relocations(const struct link_map *map, const char *names, struct aud
     }
 }
 
+/* Before the relocations of a copy. */
+struct audit_copy {
+    size_t bytes; /* of all of it */
+    Elf64_Rela relocations[];
+};
+
 /*
- * Have the linker read the relocations from a copy, which stays for ever. They themselves lie in memory that is only
- * read, on aarch64 and with older linkers together with the code: there no system need let them be written. The linker
- * has the address from the dynamic section, which it writes itself.
+ * Whether the linker can be told another address: some objects have a dynamic section that is only read. An object's
+ * program headers are not found from here in all objects, so the system is asked for something that it writes there.
  */
 static bool
-audit_copy(const struct link_map *map, struct audit_relocations *all)
+audit_is_writable(Elf64_Dyn *entry)
 {
-    const long map_arguments[6] = { 0, (long)all->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0 };
-    bool is_absolute = (uintptr_t)all->first == all->place->d_un.d_ptr;
-    long copy = audit_call(SYS_mmap, map_arguments);
+    const long arguments[6] = { 0, 0, (long)&entry->d_un, sizeof(entry->d_un) };
+    volatile Elf64_Dyn *written = entry;
+    Elf64_Addr value = written->d_un.d_ptr;
 
-    if (copy < 0 && copy > -4096)
+    if (audit_call(SYS_rt_sigprocmask, arguments) != 0)
         return false;
-    for (size_t i = 0; i < all->bytes / sizeof(*all->first); i++)
-        ((Elf64_Rela *)copy)[i] = all->first[i];
-    all->first = (Elf64_Rela *)copy;
-    all->place->d_un.d_ptr = is_absolute ? (uintptr_t)copy : (uintptr_t)copy - map->l_addr;
+    written->d_un.d_ptr = value;
     return true;
 }
 
-/* Change the relocations of data by which an object would get the driver's functions. */
-static void
+/*
+ * Have the linker read the relocations from a copy, which stays as long as the object. They themselves lie in memory
+ * that is only read, on aarch64 and with older linkers together with the code: there no system need let them be
+ * written. The linker has the address from the dynamic section, which it writes itself, if it can be written.
+ */
+static struct audit_copy *
+audit_copy(const struct link_map *map, struct audit_relocations *all)
+{
+    size_t bytes = sizeof(struct audit_copy) + all->bytes;
+    const long map_arguments[6] = { 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0 };
+    bool is_absolute = (uintptr_t)all->first == all->place->d_un.d_ptr;
+    struct audit_copy *copy;
+    long mapped;
+
+    if (!audit_is_writable(all->place))
+        return NULL;
+    mapped = audit_call(SYS_mmap, map_arguments);
+    if (mapped < 0 && mapped > -4096)
+        return NULL;
+    copy = (struct audit_copy *)mapped;
+    copy->bytes = bytes;
+    for (size_t i = 0; i < all->bytes / sizeof(*all->first); i++)
+        copy->relocations[i] = all->first[i];
+    all->first = copy->relocations;
+    all->place->d_un.d_ptr = (uintptr_t)copy->relocations - (is_absolute ? 0 : map->l_addr);
+    return copy;
+}
+
+/* Change the relocations by which an object's data would get the driver's functions, in a copy; NULL: none is made. */
+static struct audit_copy *
 audit_relocate(const struct link_map *map)
 {
     struct tidei_elf_symbols symbols;
     struct audit_relocations all;
-    bool is_copy = false;
+    struct audit_copy *copy = NULL;
 
     tidei_elf_open(&symbols, map->l_addr, map->l_ld);
     if (symbols.symbols == NULL || symbols.names == NULL)
-        return;
+        return NULL;
     audit_read_relocations(map, symbols.names, &all);
     /* Where those of the PLT were a part of them, the linker would no longer know that they are. */
     if (!all.is_linked || all.first == NULL ||
         (uintptr_t)all.calls - (uintptr_t)all.first < (all.calls != NULL ? all.bytes : 0))
-        return;
+        return NULL;
     for (size_t i = 0; i < all.bytes / sizeof(*all.first); i++) {
         const Elf64_Sym *symbol = &symbols.symbols[ELF64_R_SYM(all.first[i].r_info)];
         void *stub = NULL;
@@ -247,12 +279,14 @@ audit_relocate(const struct link_map *map)
             stub = audit_stub(symbols.names + symbol->st_name);
         if (stub == NULL || audit_is_of_tool(symbols.names + symbol->st_name))
             continue;
-        is_copy = is_copy || audit_copy(map, &all);
-        if (!is_copy)
-            return;
+        if (copy == NULL)
+            copy = audit_copy(map, &all);
+        if (copy == NULL)
+            return NULL;
         all.first[i].r_addend = (Elf64_Sxword)((uintptr_t)stub - map->l_addr);
         all.first[i].r_info = ELF64_R_INFO(0, AUDIT_RELATIVE);
     }
+    return copy;
 }
 
 /* The process has the driver, and LD_AUDIT without LD_PRELOAD: somebody has taken that out of the environment. */
@@ -278,6 +312,7 @@ la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
 {
     const char *name = audit_base_name(map->l_name != NULL ? map->l_name : "");
 
+    *cookie = AUDIT_USER;
     /* libtidemark has the driver of the first namespace: of another one the account would know nothing. */
     if (namespace != LM_ID_BASE)
         return LA_FLG_BINDFROM;
@@ -295,10 +330,10 @@ la_objopen(struct link_map *map, Lmid_t namespace, uintptr_t *cookie)
             audit_publish();
             /* The program comes first of all objects. */
             if (audit_program != NULL)
-                audit_relocate(audit_program);
+                (void)audit_relocate(audit_program);
         }
     } else if (audit_has_stubs) {
-        audit_relocate(map);
+        *cookie = (uintptr_t)audit_relocate(map);
     } else {
         if (audit_program == NULL)
             audit_program = map;
@@ -313,6 +348,11 @@ la_objclose(uintptr_t *cookie)
     if (*cookie == AUDIT_DRIVER) {
         audit_driver = NULL;
         audit_publish();
+    } else if (*cookie != AUDIT_USER && *cookie != AUDIT_OWN) {
+        const long arguments[6] = { (long)*cookie, (long)((const struct audit_copy *)*cookie)->bytes };
+
+        audit_call(SYS_munmap, arguments);
+        *cookie = AUDIT_USER;
     }
     return 0;
 }

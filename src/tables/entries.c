@@ -113,6 +113,27 @@ tidei_entries_get(struct tidei_entries *table, uint64_t key, void *entry)
 }
 
 bool
+tidei_entries_take_if(struct tidei_entries *table, uint64_t key, bool (*wanted)(const void *entry, const void *context),
+                      const void *context, void *entry)
+{
+    struct tidei_entries_shard *shard = entries_shard(table, key);
+    const uint32_t *index;
+    uint32_t taken = 0;
+    bool found;
+
+    tidei_lock_acquire(&shard->lock);
+    index = tidei_map_find(&shard->map, key, 0);
+    found = index != NULL && wanted(entries_at(table, shard, *index), context) &&
+            tidei_map_take(&shard->map, key, 0, &taken);
+    if (found) {
+        memcpy(entry, entries_at(table, shard, taken), table->entry_bytes);
+        shard->unused[shard->unused_count++] = taken;
+    }
+    tidei_lock_release(&shard->lock);
+    return found;
+}
+
+bool
 tidei_entries_take_next(struct tidei_entries *table, unsigned *place,
                         bool (*wanted)(const void *entry, const void *context), const void *context, uint64_t *key,
                         void *entry)

@@ -39,6 +39,10 @@ bool tidei_entries_put(struct tidei_entries *table, uint64_t key, const void *en
 /* Remove the key and copy its entry; false if it is not there. */
 bool tidei_entries_take(struct tidei_entries *table, uint64_t key, void *entry);
 
+/* The same, if `wanted` chooses the entry; that is called with a lock held, and calls nothing. */
+bool tidei_entries_take_if(struct tidei_entries *table, uint64_t key,
+                           bool (*wanted)(const void *entry, const void *context), const void *context, void *entry);
+
 /* Copy the entry of a key; false if it is not there. */
 bool tidei_entries_get(struct tidei_entries *table, uint64_t key, void *entry);
 

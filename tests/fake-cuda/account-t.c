@@ -790,6 +790,146 @@ detaches(const char *name, const char *stack)
     return account_failures;
 }
 
+/* Memory of a pool of the driver's does not end with the context, and is given back. */
+static int
+test_detached_driver(void *unused)
+{
+    size_t first = 0, free_bytes = 0;
+    CUcontext primary, other;
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    if (!start("detached-driver", "log | pool | driver", NULL))
+        return 1;
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS);
+    for (int i = 0; i < 4; i++) {
+        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemAlloc_v2(&a, 100 * MIB) == CUDA_SUCCESS);
+        CHECK(account.w_cuCtxDetach(other) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS);
+        first = i == 0 ? free_bytes : first;
+    }
+    CHECK(free_bytes == first);
+    return account_failures;
+}
+
+static void *
+detached_work(void *unused)
+{
+    CUcontext context;
+    CUdeviceptr blocks[20];
+
+    (void)unused;
+    for (int i = 0; i < 100; i++) {
+        if (account.context_create(&context, 0, 0) != CUDA_SUCCESS)
+            return "no context";
+        for (int k = 0; k < 20; k++) {
+            size_t bytes = (size_t)5000 * (k + 1);
+
+            if (account.w_cuMemAlloc_v2(&blocks[k], bytes) != CUDA_SUCCESS ||
+                account.set_bytes(blocks[k], 1, bytes) != CUDA_SUCCESS)
+                return "no memory";
+        }
+        for (int k = 0; k < 10; k++) {
+            if (account.w_cuMemFree_v2(blocks[k]) != CUDA_SUCCESS)
+                return "a free has failed";
+        }
+        if (account.w_cuCtxDetach(context) != CUDA_SUCCESS)
+            return "no detachment";
+    }
+    return NULL;
+}
+
+/* Contexts that end have had addresses which others have by then. */
+static int
+test_detached_threads(void *unused)
+{
+    pthread_t threads[3];
+    void *failure;
+
+    (void)unused;
+    if (!start("detached-threads", "pool | cuda", NULL))
+        return 1;
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, detached_work, NULL);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &failure);
+        if (!CHECK(failure == NULL))
+            diag("%s", (const char *)failure);
+    }
+    return account_failures;
+}
+
+static _Atomic(CUdeviceptr) freed_blocks[64];
+static atomic_bool freed_stop;
+
+static void *
+freed_work(void *context)
+{
+    account.context_set(context);
+    while (!atomic_load(&freed_stop)) {
+        for (int i = 0; i < 64; i++) {
+            CUdeviceptr block = atomic_exchange(&freed_blocks[i], 0);
+
+            if (block != 0)
+                (void)account.w_cuMemFree_v2(block); /* or it has gone with its context */
+        }
+    }
+    return NULL;
+}
+
+/* Another thread frees the blocks of a context that is destroyed. */
+static int
+test_freed_meanwhile(void *unused)
+{
+    CUcontext kept, context;
+    CUdeviceptr block;
+    pthread_t thread;
+
+    (void)unused;
+    if (!start("freed-meanwhile", "pool | cuda", NULL))
+        return 1;
+    CHECK(account.context_create(&kept, 0, 0) == CUDA_SUCCESS);
+    pthread_create(&thread, NULL, freed_work, kept);
+    for (int i = 0; i < 1500; i++) {
+        CHECK(account.context_create(&context, 0, 0) == CUDA_SUCCESS);
+        for (int k = 0; k < 64; k++) {
+            CHECK(account.w_cuMemAlloc_v2(&block, 4096) == CUDA_SUCCESS);
+            atomic_store(&freed_blocks[k], block);
+        }
+        CHECK(account.w_cuCtxDestroy_v2(context) == CUDA_SUCCESS);
+        for (int k = 0; k < 64; k++)
+            atomic_store(&freed_blocks[k], 0);
+    }
+    atomic_store(&freed_stop, true);
+    pthread_join(thread, NULL);
+    return account_failures;
+}
+
+/* The stack of one context finds no room. */
+static int
+test_own_fails(void *unused)
+{
+    CUcontext first, second;
+    size_t free_bytes = 0;
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    if (!start("own-fails", "log | pool(initial=600MiB) | cuda", "900MiB"))
+        return 1;
+    CHECK(account.context_create(&first, 0, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    CHECK(account.context_create(&second, 0, 0) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(account.w_cuCtxDestroy_v2(first) == CUDA_SUCCESS && account.context_set(second) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuCtxDestroy_v2(second) == CUDA_SUCCESS);
+    CHECK(account.context_create(&first, 0, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 900 * MIB);
+    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    return account_failures;
+}
+
 static int
 test_detached(void *unused)
 {
@@ -1268,7 +1408,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(52);
+    plan(57);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(passes(test_plain), "plain memory is counted, and the driver's codes come through");
     tide_trace_recover(trace_of("plain"), NULL);
@@ -1321,12 +1461,21 @@ main(void)
     ok(passes(test_freed_twice), "a redirected block that is freed twice is an error, and its pool keeps its memory");
     ok(passes(test_redirected_contexts), "a context that ends with redirected memory leaves nothing of it in the pool");
     ok(passes(test_redirected_many), "each context has a stack of its own, of which nothing is left after its end");
+    tide_trace_recover(trace_of("many"), NULL);
+    ok(sql_number(trace_of("many"),
+                  "SELECT count(*) FROM layer AS l WHERE kind = 'pool' AND (SELECT reserved_bytes "
+                  "FROM pool_sample AS s WHERE s.layer_id = l.layer_id ORDER BY ns DESC LIMIT 1) > 0") == 1,
+       "a stack that has ended has no bytes in the trace");
     ok(passes(test_redirected_threads), "a context ends beside threads that allocate in another one");
     ok(passes(test_green), "memory of a green context is the primary context's, and ends with that");
     ok(passes(test_redirected_green), "redirected memory of a green context is the primary context's, too");
     ok(passes(test_green_last), "memory ends where a green context was the last to hold the primary one");
     ok(passes(test_detached), "a context that is detached from for the last time takes its blocks along");
     ok(passes(test_redirected_detached), "a context that is detached from takes its redirected blocks along");
+    ok(passes(test_detached_driver), "a context that is detached from leaves nothing in a pool of the driver's");
+    ok(passes(test_detached_threads), "a context that ends frees no memory of another one at the same address");
+    ok(passes(test_freed_meanwhile), "a context is destroyed while another thread frees its blocks");
+    ok(passes(test_own_fails), "where the stack of one context cannot be made, others get theirs");
     ok(passes(test_redirected_refusals), "a limit of the options refuses redirected and other memory");
     tide_trace_recover(trace_of("refusals"), NULL);
     ok(sql_number(trace_of("refusals"), "SELECT count(*) FROM refusal JOIN allocation USING (allocation_id) WHERE text "

@@ -29,6 +29,7 @@ static const struct {
     { "cuGreenCtxCreate", offsetof(struct account, green_create) },
     { "cuCtxFromGreenCtx", offsetof(struct account, green_context) },
     { "cuGreenCtxStreamCreate", offsetof(struct account, green_stream) },
+    { "cuMemsetD8_v2", offsetof(struct account, set_bytes) },
     { "cuDevicePrimaryCtxRetain", offsetof(struct account, primary_retain) },
     { "cuStreamCreate", offsetof(struct account, stream_create) },
     { "cuStreamBeginCapture_v2", offsetof(struct account, stream_begin_capture) },

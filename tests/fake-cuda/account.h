@@ -27,6 +27,7 @@ struct account {
     CUresult(CUDAAPI *green_create)(CUgreenCtx *green, CUdevResourceDesc descriptor, CUdevice device, unsigned flags);
     CUresult(CUDAAPI *green_context)(CUcontext *context, CUgreenCtx green);
     CUresult(CUDAAPI *green_stream)(CUstream *stream, CUgreenCtx green, unsigned flags, int priority);
+    CUresult(CUDAAPI *set_bytes)(CUdeviceptr pointer, unsigned char value, size_t bytes);
     CUresult(CUDAAPI *primary_retain)(CUcontext *context, CUdevice device);
     CUresult(CUDAAPI *stream_create)(CUstream *stream, unsigned flags);
     CUresult(CUDAAPI *stream_begin_capture)(CUstream stream, CUstreamCaptureMode mode);
