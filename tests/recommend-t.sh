@@ -37,7 +37,7 @@ ask() {
         $1"
 }
 
-plan 57
+plan 63
 
 # What is printed is so. The models are deterministic, so the figures are the same to the byte.
 for input in gpt_train multistream_sort; do
@@ -151,6 +151,21 @@ has_words "$(now_of 'log(x.db) | pool | vmm(device=1, fallback = driver)')" ' lo
     'a recorded stack that names a base for devices without pages is compared'
 has_words "$(now_of 'log(x.db) | pool | vmm(fallback=driver, maximum=1GiB)')" \
     'the recorded stack was not tried: its base has arguments that are not modelled' 'but not one that names a maximum, too'
+# What a recorded stack names outside of the process is somebody's: nothing of it is opened, made or removed.
+: >"$scratch/budget"
+said=$(now_of "log(x.db) | limit(1GiB, shared = $scratch/budget, alignment=512) as all | pool | cuda")
+is "$(wc -c <"$scratch/budget") $(echo "$said" | grep -c 'was not tried')" '0 0' \
+    'a recorded stack with a shared budget is compared, and the file of that budget is left as it is'
+"$tidemark" recommend --candidates=1 --json --stack "limit(64MiB, shared=$scratch/budget) | cuda" "$scratch/now.db" >"$found" 2>&1
+is "$(ask "SELECT group_concat(model, '; ') FROM stack WHERE text LIKE '%shared%'") $(wc -c <"$scratch/budget")" \
+    "statistics | limit(1GiB, budget = $scratch/budget, alignment=512) as all | pool | statistics | sim(model=cuda);\
+ limit(64MiB, budget=$scratch/budget) | statistics | sim(model=cuda) 0" \
+    'in its place there is a budget of its own, also in a stack that is given'
+now_of "log(x.db) |$(printf '\v')log($scratch/inner.db) | pool | cuda" >/dev/null
+ok 'a log behind any blank records no trace' test ! -e "$scratch/inner.db"
+has_words "$(now_of "\"log\"($scratch/inner.db) | pool | cuda") $(test ! -e "$scratch/inner.db" && echo 'no trace')" \
+    'the recorded stack was not tried: it has the name of a layer in quotes' 'a layer with its name in quotes is not made'
+ok 'and records no trace' test ! -e "$scratch/inner.db"
 now_of "log(\"x''; touch $scratch/pwned; echo ''\") | cuda" >/dev/null
 make_trace "$scratch/quoted.db" "INSERT INTO life VALUES (1, 1, 3000000, 10, 20);
     INSERT OR REPLACE INTO meta VALUES ('stack', 'log(\"x''; touch $scratch/pwned; echo ''\") | cuda');"
@@ -195,6 +210,15 @@ is "$(recommend "$scratch/failed.csv") $(cat "$scratch/err")" \
     "2 $scratch/failed.csv: no allocation succeeded, so there is nothing to recommend a stack for" 'so is traffic of failures alone'
 is "$(recommend)" 2 'without an input it is misused'
 is "$(recommend --stack 'pool | nothing' "$trace")" 2 'a stack to try that is none is an error'
+wrong=0
+for text in 'vmm(fallback=nonsense)' 'vmm(fallback=)' 'vmm(device=xyz)' 'vmm(device=0,)' 'log(garbage!!, x=) | cuda' \
+    'log | pool | cuda' 'pool | vmm as ' 'nonsense('; do
+    why=$("$tidemark" stack "$text" 2>&1)
+    test "$(recommend --candidates=1 --stack "$text" "$trace") $(cat "$scratch/err")" = \
+        "2 tidemark recommend: --stack: ${why#tidemark stack: }" ||
+        { wrong=$((wrong + 1)) && diag "$text: $(cat "$scratch/err")"; }
+done
+is "$wrong" 0 'a stack to try that no program takes is refused with the words and the column of `tidemark stack`'
 costs=$scratch/costs
 printf 'device X\ncuda.allocate 1 2\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
