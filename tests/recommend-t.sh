@@ -37,7 +37,7 @@ ask() {
         $1"
 }
 
-plan 63
+plan 70
 
 # What is printed is so. The models are deterministic, so the figures are the same to the byte.
 for input in gpt_train multistream_sort; do
@@ -195,6 +195,28 @@ is "$(recommend --candidates=20 --costs="$scratch/slow" "$scratch/plain.csv") $(
 "$tidemark" recommend --candidates=20 --json "$scratch/plain.csv" >"$found"
 is "$(ask "SELECT text, json_extract(answer, '\$.now_is_recorded') FROM stack, found WHERE number = json_extract(answer, '\$.now')")" \
     'pool | vmm|0' 'the default is what a program without a stack gets of a device that can do all'
+
+# What is given is shown.
+recommend --candidates=1 --stack 'limit(10) | cuda' --stack 'limit(1GiB) | pool(growth=1GiB) | cuda' --stack 'pool | vmm' \
+    "$scratch/plain.csv" >/dev/null
+is "$(grep -cE ' (limit\(1GiB\) \| pool\(growth=1GiB\) \| cuda|limit\(10\) \| cuda|pool \| vmm)$' "$scratch/out")" 3 \
+    'each stack that is given has a line, also where others are better'
+is "$(grep -c '%.*1 refused' "$scratch/out") $(grep -c '1 refused.*limit(10)' "$scratch/out")" '0 1' \
+    'a stack that refused requests has no share over the bound'
+is "$(recommend --candidates=1 "$scratch/plain.csv") $(grep -c ', 1 event, \|^tried  1 stack in ' "$scratch/out")" '0 2' \
+    'one event and one stack are counted in the singular'
+for bound in capacity budget; do
+    is "$(recommend --$bound=0 "$trace") $(grep -c "^tidemark recommend: --$bound: from 1 byte\$" "$scratch/err")" '2 1' \
+        "a $bound of nothing is wrong use"
+done
+printf '%s\n' "$header" '1,00:00:00.000001,allocate,0x10,9223372036854775807,0' \
+    '1,00:00:00.000002,allocate,0x20,9223372036854775807,0' >"$scratch/huge.csv"
+is "$(recommend --candidates=1 --capacity=1GiB "$scratch/huge.csv") $(grep -c 'so about 16.00 EiB would do' "$scratch/err")" '1 1' \
+    'what would do for all of an address space is no less than that'
+make_trace "$scratch/over.db" "INSERT INTO life VALUES (1, 1, 3000000, 10, 20), (2, 1, 3000000, 15, 30);
+    INSERT OR REPLACE INTO meta VALUES ('stack', 'log(x.db) | pool(growth=64MiB) | cuda');"
+is "$(recommend --candidates=8 --base=cuda "$scratch/over.db") $(recommend --candidates=8 --base=cuda --budget=16MiB \
+    "$scratch/over.db")" '0 1' 'a recorded stack that is over the budget is a finding'
 
 # Several inputs.
 "$tidemark" recommend --candidates=20 --json "$data/gpt_train.csv.gz" "$trace" >"$found" 2>"$scratch/err"
