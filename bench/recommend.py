@@ -42,6 +42,10 @@ class Failed(Exception):
     """A command that gave no answer, with its words."""
 
 
+class Late(Failed):
+    """A command that was ended before it gave an answer."""
+
+
 class Ended(Exception):
     """Somebody ends the run."""
 
@@ -55,7 +59,7 @@ def answer(command, seconds):
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=max(seconds, 1))
     except subprocess.TimeoutExpired:
-        raise Failed(f"no end after {seconds:.0f} s") from None
+        raise Late(f"no end after {seconds:.0f} s") from None
     except OSError as error:
         raise Failed(f"{command[0]}: {error.strerror}") from None
     # 1 is a finding and 3 an incomplete trace: there is an answer.
@@ -110,10 +114,14 @@ class Stack:
     def take(self, found):
         reserved = reserved_by(found, self.base)
         if found["failures"]:
-            self.error = f"{found['failures']} refused: {found['first_failure']}"
+            self.fail(f"{found['failures']} refused: {found['first_failure']}")
             return
         self.bytes = max(reserved, self.bytes or 0)
         self.ns = min(found["duration_ns"], self.ns or found["duration_ns"])
+
+    def fail(self, words):
+        """What was measured in turns before counts no longer."""
+        self.bytes, self.ns, self.error = None, None, words
 
     def is_as_said(self):
         return abs(self.bytes - self.said_bytes) <= allowance(self.base, self.said_bytes)
@@ -188,8 +196,10 @@ class Run:
                               min(self.left(), SLOW * predicted + START))
         except Failed as error:
             say(f"{source.title}, {stacks[0].base}: {error}")
-            if len(stacks) == 1:
+            if len(stacks) == 1 and isinstance(error, Late):
                 stacks[0].error = str(error)
+            elif len(stacks) == 1:
+                stacks[0].fail(str(error))
             for stack in stacks if len(stacks) > 1 else []:
                 self.replay(source, [stack])
             return

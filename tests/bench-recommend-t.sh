@@ -9,7 +9,7 @@ fake=$top_builddir/tests/fake-cuda/.libs
 bench=$top_srcdir/bench/recommend.py
 test -x "$tidemark" || skip_all 'this build has no command'
 test -e "$fake/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
-plan 30
+plan 32
 
 fail=
 # bench ARGUMENT...: what it prints goes to $said, its messages to $scratch/err, its status to $status.
@@ -104,6 +104,12 @@ has_words "$said" '2 of 2 not measured' 'which say how much was not measured'
 bench --bases=cuda --each=1 --turns=1 "$scratch/crashes" "$scratch/one.csv"
 is "$status" 1 'a replay that crashes is a failure'
 has_words "$said" 'ended by signal 11' 'and each row says so'
+
+broken tires "test ! -e '$scratch/tired' || export FAKE_CUDA_FAIL=cuMemAlloc:2; : >'$scratch/tired'"
+bench --bases=cuda --each=1 --turns=2 "$scratch/tires" "$scratch/one.csv"
+is "$status $(printf '%s\n' "$said" | grep -c '^| one .* refused: event ')" '1 2' \
+    'a stack that refuses requests in its second turn alone is a failure, and its row says so'
+has_words "$said" 'FAIL one, cuda: reserved as predicted, to the byte: 0 of 2' 'what it had in the first turn does not count'
 
 refused "there is no 'rocm'; there are cuda, driver, vmm" 'a base that is none' --bases=rocm "$tidemark" "$scratch/one.csv"
 refused '--each=9: a number from 1 to 8' 'more stacks than a replay takes' --each=9 "$tidemark" "$scratch/one.csv"

@@ -9,7 +9,7 @@ fake=$top_builddir/tests/fake-cuda/.libs
 test -e "$library" && test -e "$shim" || skip_all 'this build has no shared library'
 test -e "$fake/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
 $NM -D "$library" 2>/dev/null | grep -q '__asan_init\|__tsan_init' && skip_all 'a sanitizer has to be in python3 itself'
-plan 38
+plan 41
 
 # measure ARGUMENT...: everything that it prints goes to $said, its status to $status.
 measure() {
@@ -85,6 +85,30 @@ def three(random):
         held.append(torch.empty(0, dtype=torch.uint8, device='cuda'))
         yield
         del held
+
+def alone(sizes):
+    import glob, os, torch
+    assert not [name for name in glob.glob('alive-*') if os.path.exists('/proc/' + name[6:])], 'another process is there'
+    open(f'alive-{os.getpid()}', 'w').close()
+    yield
+    while True:
+        held = [torch.empty(size << 20, dtype=torch.uint8, device='cuda') for size in sizes]
+        yield
+        del held
+
+@workload('four', 'large blocks of a process that is alone', steps=6)
+def four(random):
+    return alone((40, 3, 70))
+
+@workload('five', 'small blocks of a process that is alone', steps=6)
+def five(random):
+    return alone((1, 1, 1))
+
+@workload('late', 'takes a second to begin', steps=6)
+def late(random):
+    import time
+    time.sleep(1.1)
+    yield from three(random)
 PY
 measure --workloads=three --also="$scratch/mine.py" --warmup=2 --sampler=1 --stack='pool | driver' \
     --stack='log({trace}, cupti=off) | driver' --stack='limit(2MiB) | driver' --stack='pool | nowhere' --stack='pool | vmm'
@@ -130,11 +154,21 @@ if test -x "$top_builddir/tidemark"; then
     row=$(printf '%s\n' "$said" | grep '^| three | recommended | .* | [0-9.]* | [0-9.]* | [0-9.]* |$')
     has_words "$(printf '%s\n' "$row" | tr -d '\\')" "\`$(found "whole['recommended']['three']['stack']")\`" \
         'it stands beside it with the predicted and the measured time of a step'
+    measure --workloads=five,four --also="$scratch/mine.py" --warmup=2 --stack='driver' --no-expandable \
+        --recommend=memory --most-of-native=1000 --ahead=1 --tidemark="$top_builddir/tidemark"
+    diag "$said"
+    is "$status $(printf '%s\n' "$said" | sed -n 's/.*: recommended is //p' | sort -u | wc -l) $(printf '%s\n' "$said" |
+        grep -c '^PASS: ')" '0 2 4' \
+        'of two workloads each is judged by the stack that is recommended for it, and not by that of the other'
+    is "$(printf '%s\n' "$said" | grep -c '^recording: .* MiB, ')" 2 'with --ahead=1 one process records at a time'
+    measure --workloads=late --also="$scratch/mine.py" --warmup=2 --stack='driver' --no-expandable --recommend=memory \
+        --time=1 --tidemark="$top_builddir/tidemark"
+    has_words "$said" 'late is not recorded: --time=1 is over' 'the time bounds the recordings, too'
     measure --workloads=three --also="$scratch/mine.py" --warmup=2 --stack='pool | host' --no-expandable --recommend=both \
         --tidemark=/bin/false
     is "$status $(printf '%s\n' "$said" | grep -c '^nothing is recommended for three')" '1 1' \
         'a workload for which nothing is recommended is a failure, and is named'
 else
-    skip 6 'this build has no command'
+    skip 9 'this build has no command'
 fi
 done_testing

@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 29
+plan 30
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
@@ -26,6 +26,8 @@ has_words "$(cat "$scratch/said")" 'tidemark devices: driver: ' 'without a drive
 has_words "$(devices --json)" '{"format_version":1,"driver_version":null,"reason":"driver: ' \
     'without a driver the object has the reason'
 has_words "$(devices --json)" '"devices":[]} 1' 'without a driver the object has no devices'
+
+is "$(devices --measure)" ' 1' 'without a driver nothing can be measured, and the exit status is 1'
 
 fake=$top_builddir/tests/fake-cuda/.libs
 if ! test -e "$fake/libcuda.so.1"; then
@@ -76,6 +78,7 @@ is "$(grep -cE '^(cuda|driver|vmm)\.(allocate|free|grow) [0-9]+ [0-9.]+ [0-9.]+$
 has_words "$(cat "$scratch/recommended")" 'costs of calls: Fake' 'recommend reads the costs that were measured'
 has_words "$(FAKE_CUDA_FAIL=cuMemCreate:2 devices --measure --output="$costs"; cat "$scratch/said")" \
     'vmm is not measured, and keeps the costs of an NVIDIA H200: ' 'a base that refuses keeps the default costs, with a message'
-has_words "$(devices --measure --device=7)" ' 2' 'a device that is not there cannot be measured'
+is "$(devices --measure --device=7)$(devices --measure -d 99999999999)" ' 1 1' \
+    'a device that is not there cannot be measured, and the exit status is 1'
 has_words "$(devices --measure --json)" ' 2' '--measure has no JSON'
 done_testing

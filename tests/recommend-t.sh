@@ -37,7 +37,7 @@ ask() {
         $1"
 }
 
-plan 57
+plan 70
 
 # What is printed is so. The models are deterministic, so the figures are the same to the byte.
 for input in gpt_train multistream_sort; do
@@ -151,6 +151,21 @@ has_words "$(now_of 'log(x.db) | pool | vmm(device=1, fallback = driver)')" ' lo
     'a recorded stack that names a base for devices without pages is compared'
 has_words "$(now_of 'log(x.db) | pool | vmm(fallback=driver, maximum=1GiB)')" \
     'the recorded stack was not tried: its base has arguments that are not modelled' 'but not one that names a maximum, too'
+# What a recorded stack names outside of the process is somebody's: nothing of it is opened, made or removed.
+: >"$scratch/budget"
+said=$(now_of "log(x.db) | limit(1GiB, shared = $scratch/budget, alignment=512) as all | pool | cuda")
+is "$(wc -c <"$scratch/budget") $(echo "$said" | grep -c 'was not tried')" '0 0' \
+    'a recorded stack with a shared budget is compared, and the file of that budget is left as it is'
+"$tidemark" recommend --candidates=1 --json --stack "limit(64MiB, shared=$scratch/budget) | cuda" "$scratch/now.db" >"$found" 2>&1
+is "$(ask "SELECT group_concat(model, '; ') FROM stack WHERE text LIKE '%shared%'") $(wc -c <"$scratch/budget")" \
+    "statistics | limit(1GiB, budget = $scratch/budget, alignment=512) as all | pool | statistics | sim(model=cuda);\
+ limit(64MiB, budget=$scratch/budget) | statistics | sim(model=cuda) 0" \
+    'in its place there is a budget of its own, also in a stack that is given'
+now_of "log(x.db) |$(printf '\v')log($scratch/inner.db) | pool | cuda" >/dev/null
+ok 'a log behind any blank records no trace' test ! -e "$scratch/inner.db"
+has_words "$(now_of "\"log\"($scratch/inner.db) | pool | cuda") $(test ! -e "$scratch/inner.db" && echo 'no trace')" \
+    'the recorded stack was not tried: it has the name of a layer in quotes' 'a layer with its name in quotes is not made'
+ok 'and records no trace' test ! -e "$scratch/inner.db"
 now_of "log(\"x''; touch $scratch/pwned; echo ''\") | cuda" >/dev/null
 make_trace "$scratch/quoted.db" "INSERT INTO life VALUES (1, 1, 3000000, 10, 20);
     INSERT OR REPLACE INTO meta VALUES ('stack', 'log(\"x''; touch $scratch/pwned; echo ''\") | cuda');"
@@ -181,6 +196,28 @@ is "$(recommend --candidates=20 --costs="$scratch/slow" "$scratch/plain.csv") $(
 is "$(ask "SELECT text, json_extract(answer, '\$.now_is_recorded') FROM stack, found WHERE number = json_extract(answer, '\$.now')")" \
     'pool | vmm|0' 'the default is what a program without a stack gets of a device that can do all'
 
+# What is given is shown.
+recommend --candidates=1 --stack 'limit(10) | cuda' --stack 'limit(1GiB) | pool(growth=1GiB) | cuda' --stack 'pool | vmm' \
+    "$scratch/plain.csv" >/dev/null
+is "$(grep -cE ' (limit\(1GiB\) \| pool\(growth=1GiB\) \| cuda|limit\(10\) \| cuda|pool \| vmm)$' "$scratch/out")" 3 \
+    'each stack that is given has a line, also where others are better'
+is "$(grep -c '%.*1 refused' "$scratch/out") $(grep -c '1 refused.*limit(10)' "$scratch/out")" '0 1' \
+    'a stack that refused requests has no share over the bound'
+is "$(recommend --candidates=1 "$scratch/plain.csv") $(grep -c ', 1 event, \|^tried  1 stack in ' "$scratch/out")" '0 2' \
+    'one event and one stack are counted in the singular'
+for bound in capacity budget; do
+    is "$(recommend --$bound=0 "$trace") $(grep -c "^tidemark recommend: --$bound: from 1 byte\$" "$scratch/err")" '2 1' \
+        "a $bound of nothing is wrong use"
+done
+printf '%s\n' "$header" '1,00:00:00.000001,allocate,0x10,9223372036854775807,0' \
+    '1,00:00:00.000002,allocate,0x20,9223372036854775807,0' >"$scratch/huge.csv"
+is "$(recommend --candidates=1 --capacity=1GiB "$scratch/huge.csv") $(grep -c 'so about 16.00 EiB would do' "$scratch/err")" '1 1' \
+    'what would do for all of an address space is no less than that'
+make_trace "$scratch/over.db" "INSERT INTO life VALUES (1, 1, 3000000, 10, 20), (2, 1, 3000000, 15, 30);
+    INSERT OR REPLACE INTO meta VALUES ('stack', 'log(x.db) | pool(growth=64MiB) | cuda');"
+is "$(recommend --candidates=8 --base=cuda "$scratch/over.db") $(recommend --candidates=8 --base=cuda --budget=16MiB \
+    "$scratch/over.db")" '0 1' 'a recorded stack that is over the budget is a finding'
+
 # Several inputs.
 "$tidemark" recommend --candidates=20 --json "$data/gpt_train.csv.gz" "$trace" >"$found" 2>"$scratch/err"
 is "$(ask "SELECT json_array_length(answer, '\$.inputs'), json_extract(answer, '\$.peak_bytes') = $peak FROM found")" '2|1' \
@@ -195,6 +232,15 @@ is "$(recommend "$scratch/failed.csv") $(cat "$scratch/err")" \
     "2 $scratch/failed.csv: no allocation succeeded, so there is nothing to recommend a stack for" 'so is traffic of failures alone'
 is "$(recommend)" 2 'without an input it is misused'
 is "$(recommend --stack 'pool | nothing' "$trace")" 2 'a stack to try that is none is an error'
+wrong=0
+for text in 'vmm(fallback=nonsense)' 'vmm(fallback=)' 'vmm(device=xyz)' 'vmm(device=0,)' 'log(garbage!!, x=) | cuda' \
+    'log | pool | cuda' 'pool | vmm as ' 'nonsense('; do
+    why=$("$tidemark" stack "$text" 2>&1)
+    test "$(recommend --candidates=1 --stack "$text" "$trace") $(cat "$scratch/err")" = \
+        "2 tidemark recommend: --stack: ${why#tidemark stack: }" ||
+        { wrong=$((wrong + 1)) && diag "$text: $(cat "$scratch/err")"; }
+done
+is "$wrong" 0 'a stack to try that no program takes is refused with the words and the column of `tidemark stack`'
 costs=$scratch/costs
 printf 'device X\ncuda.allocate 1 2\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \

@@ -279,27 +279,46 @@ def ask_recommend(arguments, trace):
         return None
 
 
-def recommend(arguments, scratch):
+def is_late(arguments, begun):
+    return arguments.time and time.monotonic() - begun > arguments.time
+
+
+def recommend(arguments, scratch, begun):
     """Record each workload through the stack, and add what is recommended for it to the configurations."""
     text = arguments.configurations[-1].stack
     recording = Configuration('log({trace}, cupti=off) | ' + text, 'log({trace}, cupti=off) | ' + text)
-    runs = [Run(arguments, scratch, 0, workload, recording) for workload in arguments.chosen]
     arguments.recommended, arguments.not_recommended = {}, []
-    for run in runs:
-        run.read()
-    for run in runs:
-        found = run.result()
-        say(f'recording: {describe(found)}')
-        said = ask_recommend(arguments, run.trace) if found['status'] == 'ok' else None
-        run.clean(arguments.traces)
-        if said is None:
-            arguments.not_recommended.append(run.workload)
-            continue
-        best = said['recommended']['stack'] if said['recommended'] != said['now'] else text
-        arguments.recommended[run.workload] = {'stack': best, 'steps': len(found['steps']), **said}
-        say(f'{run.workload}: recommended is {best}')
-        if best != text:
-            arguments.configurations.append(Configuration(best, best, only=run.workload))
+    plan = list(arguments.chosen)
+    while plan and not is_late(arguments, begun):
+        runs = [Run(arguments, scratch, 0, workload, recording) for workload in plan[:arguments.ahead]]
+        plan = plan[arguments.ahead:]
+        for run in runs:
+            run.read()
+        for run in runs:
+            if is_late(arguments, begun):
+                run.stop()
+                plan.append(run.workload)
+            else:
+                recommend_for(arguments, text, run)
+            run.clean(arguments.traces)
+    for workload in plan:
+        say(f'{workload} is not recorded: --time={arguments.time} is over')
+    arguments.not_recommended += plan
+
+
+def recommend_for(arguments, text, run):
+    """Take the recording of a workload, and add what is recommended for it."""
+    found = run.result()
+    say(f'recording: {describe(found)}')
+    said = ask_recommend(arguments, run.trace) if found['status'] == 'ok' else None
+    if said is None:
+        arguments.not_recommended.append(run.workload)
+        return
+    best = said['recommended']['stack'] if said['recommended'] != said['now'] else text
+    arguments.recommended[run.workload] = {'stack': best, 'steps': len(found['steps']), **said}
+    say(f'{run.workload}: recommended is {best}')
+    if best != text:
+        arguments.configurations.append(Configuration(best, best, only=run.workload))
 
 
 def measure(arguments, scratch, after_each, begun):
@@ -313,12 +332,8 @@ def measure(arguments, scratch, after_each, begun):
         order.shuffle(pairs)
         plan += pairs
     done, count = 0, len(plan)
-
-    def is_late():
-        return arguments.time and time.monotonic() - begun > arguments.time
-
     while plan:
-        if is_late():
+        if is_late(arguments, begun):
             break
         batch = [Run(arguments, scratch, *pair) for pair in plan[:arguments.ahead] if pair[2].name not in cannot]
         done += len(plan[:arguments.ahead]) - len(batch)
@@ -327,7 +342,7 @@ def measure(arguments, scratch, after_each, begun):
             run.read()
         for run in batch:
             done += 1
-            if run.configuration.name in cannot or is_late():
+            if run.configuration.name in cannot or is_late(arguments, begun):
                 run.stop()
                 continue
             found = run.result()
@@ -339,7 +354,7 @@ def measure(arguments, scratch, after_each, begun):
             results.append(found)
             say(f'{done} of {count}: {describe(found)}')
             after_each(results)
-    if is_late():
+    if is_late(arguments, begun):
         say(f'{count - len(results)} runs are left out: --time={arguments.time} is over')
     return results
 
@@ -485,7 +500,7 @@ def judge(arguments, rows):
     for workload in arguments.chosen:
         native = found.get((workload, NATIVE.name))
         for configuration in arguments.configurations:
-            if not configuration.stack:
+            if not configuration.stack or configuration.only not in (None, workload):
                 continue
             mine = found.get((workload, configuration.name))
             passes = bool(mine and native) and mine <= arguments.most_of_native * native
@@ -554,7 +569,7 @@ def main():
     arguments.recommended = {}
     with tempfile.TemporaryDirectory() as scratch:
         if arguments.recommend:
-            recommend(arguments, scratch)
+            recommend(arguments, scratch, begun)
         results = measure(arguments, scratch, write, begun)
     return report(arguments, results, machine)
 

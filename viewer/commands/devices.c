@@ -214,7 +214,7 @@ devices_measure(const struct devices_options *options)
     uint64_t device = options->device != UINT64_MAX ? options->device : 0;
     struct costs costs;
     struct emit out;
-    int status = device <= INT_MAX ? COMMAND_FINE : COMMAND_WRONG;
+    int status = device <= INT_MAX ? COMMAND_FINE : COMMAND_FINDING;
 
     if (status != COMMAND_FINE)
         message("tidemark devices: there is no device %" PRIu64, device);

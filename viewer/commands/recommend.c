@@ -30,8 +30,8 @@
 struct recommend_options {
     int base;
     int aim;                   /* enum ranking_aim */
-    uint64_t capacity;         /* of the device; 0: any */
-    uint64_t budget;           /* of what may be reserved; 0: any */
+    uint64_t capacity;         /* of the device; UINT64_MAX: any */
+    uint64_t budget;           /* of what may be reserved; UINT64_MAX: any */
     uint64_t layer_id;         /* UINT64_MAX: the outermost log */
     uint64_t most;             /* candidates */
     const char *costs;         /* a file; NULL: the defaults */
@@ -94,9 +94,12 @@ recommend_add_given(struct recommend *run)
     const struct option_list *stacks = &run->options->stacks;
 
     for (size_t i = 0; i < stacks->count; i++) {
+        struct candidate *known = candidates_find(&run->list, stacks->items[i]);
         char why[256];
-        int status = candidates_add_text(&run->list, stacks->items[i], false, why);
+        int status = known == NULL ? candidates_add_text(&run->list, stacks->items[i], false, why) : COMMAND_FINE;
 
+        if (status == COMMAND_FINE)
+            (known != NULL ? known : &run->list.items[run->list.count - 1])->is_given = true;
         if (status == COMMAND_FINDING) {
             message("tidemark recommend: --stack: %s", why);
             status = COMMAND_WRONG;
@@ -111,8 +114,7 @@ static int
 recommend_rank(struct recommend *run)
 {
     uint64_t budget = run->options->budget, capacity = run->options->capacity;
-    struct ranking_rule rule = { (enum ranking_aim)run->options->aim,
-                                 budget != 0 && (capacity == 0 || budget < capacity) ? budget : capacity, 0 };
+    struct ranking_rule rule = { (enum ranking_aim)run->options->aim, budget < capacity ? budget : capacity, 0 };
 
     for (size_t i = 0; i < run->traffic_count; i++)
         rule.program_ns += (double)run->traffic[i].input.duration_ns;
@@ -209,14 +211,14 @@ recommend_order(const void *a, const void *b, void *context)
     return (left->ns > right->ns) - (left->ns < right->ns);
 }
 
-/* The candidates that are shown, the least memory first: the front, and today's. Returns how many. */
+/* The candidates that are shown, the least memory first: the front, today's, and those given. Returns how many. */
 static size_t
 recommend_shown(struct recommend *run, size_t *shown)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < run->list.count; i++) {
-        if (run->ranking.is_best[i] || i == run->ranking.now)
+        if (run->ranking.is_best[i] || i == run->ranking.now || run->list.items[i].is_given)
             shown[count++] = i;
     }
     qsort_r(shown, count, sizeof(*shown), recommend_order, run);
@@ -242,7 +244,7 @@ recommend_row(struct table *table, const struct recommend *run, size_t number)
     }
     table_cell(table, 0, output_size(&figure, trial->reserved_bytes));
     snprintf(text, sizeof(text), "%.1f%%", 100 * recommend_over(run, trial));
-    table_cell(table, 1, text);
+    table_cell(table, 1, trial->failures == 0 ? text : ""); /* it did not have all that was live */
     snprintf(text, sizeof(text), "%" PRIu64, trial->calls);
     table_cell(table, 2, text);
     table_cell(table, 3, output_time(&figure, (int64_t)trial->ns));
@@ -265,12 +267,12 @@ recommend_heading(struct emit *out, const struct recommend *run)
     emit_text(out, run->traffic[0].path, strlen(run->traffic[0].path));
     if (run->traffic_count > 1)
         emit_format(out, " and %zu more", run->traffic_count - 1);
-    emit_format(out, ", %" PRIu64 " events, peak live %s (no placement needs less)\n", events,
+    emit_format(out, ", %" PRIu64 " event%s, peak live %s (no placement needs less)\n", events, events == 1 ? "" : "s",
                 output_size(&figure, run->peak_bytes));
     if (streams > run->peak_bytes)
         emit_format(out, "       without reuse between streams it would be %s\n", output_size(&figure, streams));
-    emit_format(out, "tried  %zu stacks in %.1f s, %u at a time; costs of calls: ", run->list.count, run->seconds,
-                run->jobs);
+    emit_format(out, "tried  %zu stack%s in %.1f s, %u at a time; costs of calls: ", run->list.count,
+                run->list.count == 1 ? "" : "s", run->seconds, run->jobs);
     emit_text(out, run->costs.device, strlen(run->costs.device));
     emit_string(out, "\n");
     if (run->now_why[0] == '\0')
@@ -458,7 +460,7 @@ static int
 recommend_nothing(const struct recommend *run)
 {
     struct output_figure live, least;
-    uint64_t reserved = UINT64_MAX;
+    uint64_t reserved = UINT64_MAX, peak = run->peak_bytes;
 
     for (size_t i = 0; i < run->list.count; i++) {
         const struct trial *trial = &run->trials[i];
@@ -466,15 +468,15 @@ recommend_nothing(const struct recommend *run)
         if (trial->error[0] == '\0' && trial->failures == 0 && trial->reserved_bytes < reserved)
             reserved = trial->reserved_bytes;
     }
-    if (reserved != UINT64_MAX && run->options->budget != 0)
+    if (reserved != UINT64_MAX && run->options->budget != UINT64_MAX)
         message(
             "tidemark recommend: no stack stays within the budget; the least of those tried reserves %s, and %s were"
             " live",
-            output_size(&least, reserved), output_size(&live, run->peak_bytes));
+            output_size(&least, reserved), output_size(&live, peak));
     else
         message("tidemark recommend: no stack serves all requests%s; %s were live at the peak, so about %s would do",
-                run->options->capacity != 0 ? " within the capacity" : "", output_size(&live, run->peak_bytes),
-                output_size(&least, run->peak_bytes + run->peak_bytes / 32));
+                run->options->capacity != UINT64_MAX ? " within the capacity" : "", output_size(&live, peak),
+                output_size(&least, peak < UINT64_MAX - peak / 32 ? peak + peak / 32 : UINT64_MAX));
     return COMMAND_FINDING;
 }
 
@@ -561,10 +563,12 @@ recommend_command(struct invocation *call)
         return command_misused(call->command, "of what? Name traces or CSV files");
     if (options->layer_id != UINT64_MAX && (options->layer_id == 0 || options->layer_id > INT64_MAX))
         return command_misused(call->command, "--layer: layers are numbered from 1");
+    if (options->capacity == 0 || options->budget == 0)
+        return command_misused(call->command, "--%s: from 1 byte", options->capacity == 0 ? "capacity" : "budget");
     if (options->most == 0 || options->most > RECOMMEND_CANDIDATES_MAX)
         return command_misused(call->command, "--candidates: from 1 to %d", RECOMMEND_CANDIDATES_MAX);
     run.jobs = processors > 1 ? (unsigned)processors : 1;
-    run.list.device_capacity = options->capacity;
+    run.list.device_capacity = options->capacity != UINT64_MAX ? options->capacity : 0;
     for (int base = 0; base < COST_BASES; base++)
         run.list.bases[base] = options->base == 0 || options->base == base + 1;
     status = recommend_read(&run, call->arguments, (size_t)call->count);
@@ -607,9 +611,11 @@ const struct command command_recommend = {
     .purpose = "Try stacks on recorded traffic, and say which is best",
     .help = "\nINPUT is a trace or RMM's CSV, as for `tidemark replay`; of several, the stack is the best for all.\n"
             "Stacks are tried over models of memory: no device is needed. Exit status 1: the recorded stack\n"
-            "is worse than the recommended one in both memory and time, or no stack is within the bounds.\n",
+            "refuses requests, is over a bound, or is worse than the recommended one in both memory and time;\n"
+            "or no stack is within the bounds.\n",
     .wanted = &(const struct command_arguments){ -1, NULL, NULL },
     .options = recommend_defs,
-    COMMAND_OWN(struct recommend_options, .layer_id = UINT64_MAX, .most = RECOMMEND_CANDIDATES),
+    COMMAND_OWN(struct recommend_options, .capacity = UINT64_MAX, .budget = UINT64_MAX, .layer_id = UINT64_MAX,
+                .most = RECOMMEND_CANDIDATES),
     .run = recommend_command,
 };

@@ -47,6 +47,10 @@ candidates_add_text(struct candidates *list, const char *text, bool is_now, char
     struct candidate candidate = { .is_now = is_now };
     struct model model;
 
+    if (tide_stack_check(text, NULL, 0, NULL) != TIDE_OK) {
+        snprintf(why, 256, "%s", tide_error_text());
+        return COMMAND_FINDING;
+    }
     model_make(text, list->device_capacity, &model);
     candidate.model = model.text;
     candidate.base = model.base;

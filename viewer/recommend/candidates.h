@@ -23,6 +23,7 @@ struct candidate {
     enum candidate_family family;
     uint64_t growth; /* what the pool of the family asks the base for at a time; 0: it is of none */
     bool is_now;     /* the recorded stack, or else the default */
+    bool is_given;   /* by the user */
 };
 
 struct candidates {

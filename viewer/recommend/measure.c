@@ -160,7 +160,7 @@ measure_device(int ordinal, struct costs *out)
     if (tide_device_name(ordinal, out->device, sizeof(out->device)) != TIDE_OK ||
         tide_device_query(ordinal, TIDE_QUERY_DEVICE_FREE, &left) != TIDE_OK) {
         message("tidemark devices: device %d: %s", ordinal, tide_error_text());
-        return COMMAND_WRONG;
+        return COMMAND_FINDING;
     }
     for (int base = 0; base < COST_BASES; base++) {
         if (!measure_base((enum cost_base)base, ordinal, left / 4, out->of[base]))

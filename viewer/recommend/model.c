@@ -1,4 +1,4 @@
-/* Rewrites stack text. The text need not be parsed here, as it is checked once it is rewritten. */
+/* Rewrites stack text. The text need not be parsed here, as it is checked before and once it is rewritten. */
 #include "config.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "viewer/recommend/model.h"
 
 #define MODEL_NAME   "abcdefghijklmnopqrstuvwxyz_0123456789"
-#define MODEL_BLANKS " \t\r\n"
+#define MODEL_BLANKS " \t\n\v\f\r" /* all that stack text has */
 
 /* The end of the bracket that begins at `text`, behind it; what is in quotes has no brackets. */
 static const char *
@@ -106,14 +106,44 @@ model_is_base(const char *name, size_t length)
     return tide_stack_check(word, NULL, 0, NULL) == TIDE_OK;
 }
 
-/* Write what stands for the layer; returns whether another text than its own does. */
-static bool
+/* Write a `limit`, with budget= in place of shared=, and return what is behind it: other processes use that budget. */
+static const char *
+model_limit(FILE *out, const char *text)
+{
+    size_t blanks = strspn(text, MODEL_BLANKS);
+    const char *end = text[blanks] == '(' ? model_skip_bracket(text + blanks) : text;
+    bool begins = false, quoted = false; /* an argument may begin here; within quotes */
+
+    fputs("limit", out);
+    while (text < end) {
+        size_t key = begins ? strspn(text, MODEL_NAME) : 0;
+
+        if (key > 0 && model_is("shared", text, key)) {
+            fputs("budget", out);
+            text += key;
+            begins = false;
+            continue;
+        }
+        if (quoted && *text == '\\' && text[1] != '\0')
+            putc(*text++, out);
+        else if (*text == '"')
+            quoted = !quoted;
+        begins = !quoted && (strchr("(,", *text) != NULL || (begins && strchr(MODEL_BLANKS, *text) != NULL));
+        putc(*text++, out);
+    }
+    return text;
+}
+
+/* Write what stands for the layer, and return what is behind it. */
+static const char *
 model_layer(FILE *out, const char *name, size_t length, uint64_t capacity, struct model *model)
 {
     if (model_is("log", name, length)) {
         fputs("statistics", out);
-        return true;
+        return model_skip_layer(name + length);
     }
+    if (model_is("limit", name, length))
+        return model_limit(out, name + length);
     for (int i = 0; i < COST_BASES; i++) {
         if (!model_is(cost_base_names[i], name, length))
             continue;
@@ -124,12 +154,12 @@ model_layer(FILE *out, const char *name, size_t length, uint64_t capacity, struc
         if (capacity != 0)
             fprintf(out, ", capacity=%" PRIu64, capacity);
         putc(')', out);
-        return true;
+        return model_skip_layer(name + length);
     }
     if (model_is_base(name, length))
         model->why = "it has memory that is not modelled, beside that of cuda, driver and vmm";
     fwrite(name, 1, length, out);
-    return false;
+    return name + length;
 }
 
 void
@@ -145,12 +175,12 @@ model_make(const char *text, uint64_t capacity, struct model *model)
         size_t name = begins && !quoted ? strspn(text, MODEL_NAME) : 0;
 
         if (name > 0) {
-            bool other = model_layer(out, text, name, capacity, model);
-
-            text = other ? model_skip_layer(text + name) : text + name;
+            text = model_layer(out, text, name, capacity, model);
             begins = false;
             continue;
         }
+        if (begins && *text == '"')
+            model->why = "it has the name of a layer in quotes, which is not modelled";
         if (quoted && *text == '\\' && text[1] != '\0')
             putc(*text++, out);
         else if (*text == '"')

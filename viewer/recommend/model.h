@@ -12,7 +12,9 @@ struct model {
 
 /*
  * The text of the stack `text` with `statistics | sim(model=...)` in place of each base of device memory, and
- * `statistics` in place of each `log`, which would record a trace. `capacity`: of each of these bases; 0: any.
+ * `statistics` in place of each `log`, which would record a trace; where a `limit` shares its budget with other
+ * processes, that of the model is its own. `text`: what tide_stack_check takes. `capacity`: of each of these bases; 0:
+ * any.
  */
 void model_make(const char *text, uint64_t capacity, struct model *out);
 

@@ -9,8 +9,7 @@
 static bool
 ranking_serves(const struct trial *trial, const struct ranking_rule *rule)
 {
-    return trial->error[0] == '\0' && trial->failures == 0 &&
-           (rule->most_bytes == 0 || trial->reserved_bytes <= rule->most_bytes);
+    return trial->error[0] == '\0' && trial->failures == 0 && trial->reserved_bytes <= rule->most_bytes;
 }
 
 /* Whether the stack may be recommended: it serves all, and today's is over a base that was asked for. */

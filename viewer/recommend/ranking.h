@@ -17,7 +17,7 @@ struct ranking {
     bool *is_best;      /* owns; on the Pareto front: none has both less memory and less time */
     size_t recommended; /* SIZE_MAX: no stack serves everything within the bounds */
     size_t now;         /* the recorded or default stack; SIZE_MAX: it is not among them */
-    bool now_is_worse;  /* it refuses requests, or the recommended one has less memory, and less than 0.9 of the time */
+    bool now_is_worse;  /* it refuses requests or is over the bound, or has more memory, and over 1/0.9 of the time */
 };
 
 /* How far times of the model may be off, and still be the same. */
@@ -26,7 +26,7 @@ struct ranking {
 /* What the stacks are ranked by. */
 struct ranking_rule {
     enum ranking_aim aim;
-    uint64_t most_bytes; /* that may be reserved; 0: any */
+    uint64_t most_bytes; /* that may be reserved; UINT64_MAX: any */
     double program_ns;   /* how long the program runs without the stack's time */
 };
 
