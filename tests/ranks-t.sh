@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 60
+plan 62
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -298,6 +298,14 @@ cp "$job" "$scratch/hostile.db"
 "$SQLITE3" "$scratch/hostile.db" 'UPDATE rank_memory SET peak_bytes = -9223372036854775807 WHERE rank = 4'
 is "$(ranks "$scratch/hostile.db") $(cat "$scratch/err")" "2 $scratch/hostile.db: it has figures that cannot be" \
     'ranks refuses figures that cannot be'
+for column in kind name; do
+    cp "$job" "$scratch/hostile.db"
+    "$SQLITE3" "$scratch/hostile.db" "CREATE TABLE g AS SELECT * FROM allocation_group; DROP TABLE allocation_group;
+        ALTER TABLE g RENAME TO allocation_group; UPDATE allocation_group SET $column = NULL"
+    "$tidemark" report -o "$scratch/hostile.html" "$scratch/hostile.db" >"$scratch/out" 2>"$scratch/said"
+    is "$? $(ranks "$scratch/hostile.db") $(cat "$scratch/err" "$scratch/said" | sort -u)" \
+        "2 2 $scratch/hostile.db: a group of allocations has no kind or no name" "ranks and report refuse groups without a $column"
+done
 
 # A file that cannot grow: what is in stays, and the next merge goes on.
 most=$(($(wc -c <"$job") * 3 / 4))

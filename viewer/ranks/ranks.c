@@ -165,9 +165,11 @@ static int
 ranks_take_group(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
     struct ranks *ranks = context;
-    struct ranks_group *group = ranks_add(&ranks->groups, &ranks->group_capacity, &ranks->group_count);
+    struct ranks_group *group;
 
-    (void)trace;
+    if (sqlite3_column_type(row, 1) == SQLITE_NULL || sqlite3_column_type(row, 2) == SQLITE_NULL)
+        return trace_broken(trace, "a group of allocations has no kind or no name");
+    group = ranks_add(&ranks->groups, &ranks->group_capacity, &ranks->group_count);
     if (group == NULL)
         return ranks_no_memory(ranks);
     *group = (struct ranks_group){
@@ -296,6 +298,8 @@ ranks_read_groups(struct ranks *ranks, const char *kind)
         " ORDER BY own >= 0 AND median >= 0 DESC, abs(own - median) DESC, own DESC, m.group_id",
         (long long)ranks->outlier->rank, (long long)ranks->outlier->rank, (long long)ranks->memory->memory_id);
 
+    if (status != COMMAND_FINE)
+        return status;
     ranks->kind = kind;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && ranks->kind == NULL; i++) {
         for (size_t j = 0; j < ranks->group_count && ranks->kind == NULL; j++)
@@ -303,7 +307,7 @@ ranks_read_groups(struct ranks *ranks, const char *kind)
     }
     if (ranks->kind == NULL)
         ranks->kind = "class";
-    return status == COMMAND_FINE ? ranks_find_steps(ranks) : status;
+    return ranks_find_steps(ranks);
 }
 
 /* ---- growth ------------------------------------------------------------------------------------------------------ */
