@@ -79,7 +79,7 @@ if python3 "$driver" find >/dev/null; then
     done
 fi
 
-plan 46
+plan 48
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -156,6 +156,15 @@ is "$(report --json "$scratch/two.db") $(cp "$scratch/out" "$scratch/answer"; as
 "$tidemark" ranks --json --limit=1000000 --memory="$(ask 'page["memories"][1]["memory"]')" "$scratch/two.db" >"$scratch/ranks"
 is "$(ask 'page["reports"]["other_memories"] == [json.load(open(sys.argv[1].replace("answer", "ranks")))]')" True \
     'the page has what `tidemark ranks --memory` says of the others'
+failed=$scratch/failed.db
+cp "$scratch/two.db" "$failed"
+"$SQLITE3" "$failed" "INSERT INTO failure SELECT 1, memory_id, 35, 5000 + memory_id, 'TIDE_ELIMIT', 'limit', '', 1050, NULL, NULL FROM memory;
+    INSERT INTO failure VALUES (1, NULL, 36, 77, 'TIDE_ENOMEM', 'full', '', 0, NULL, NULL)"
+report --json "$failed" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask 'sorted([page["memories"][f["memory"]]["memory"] if f["memory"] is not None else "", f["size"]] for f in page["failures"])')" \
+    "$("$SQLITE3" "$failed" "SELECT '[' || group_concat(json_array(name, size), ', ') || ']' FROM (SELECT coalesce(name, '') AS name, size
+    FROM failure LEFT JOIN memory USING (memory_id) ORDER BY 1, 2)" | sed "s/\"/'/g; s/',/', /g")" 'a failure has the memory in which it was'
 
 # A job of 1,024 ranks without anything in common, made by hand.
 large=$scratch/large.db
@@ -234,6 +243,13 @@ else
     skip 2 'there is no Chromium'
 fi
 page 'the page of two memories passes its own test' "$scratch/two.db"
+if test -n "$browser"; then
+    "$tidemark" report -o "$scratch/page.html" "$failed"
+    is "$(shown 'setMemory(1).then(() => { selectRank(1); drawAll(); return [failuresHere().length, byId("one-body").textContent.split("limit").length - 1,
+        byId("one-body").textContent.includes("another memory")].join(); })')" '1,1,true' 'a failure is shown where its memory is, and nowhere else'
+else
+    skip 1 'there is no Chromium'
+fi
 "$tidemark" merge "$folder/rank-3.db" -o "$scratch/one.db" 2>/dev/null
 page 'the page of one rank passes its own test' "$scratch/one.db"
 page 'the page of 1,024 ranks passes its own test' "$large"

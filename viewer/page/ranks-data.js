@@ -101,5 +101,8 @@ function linesOf() {
   return lines.sort(orders[view.order]);
 }
 
+/* Failures in the memory that is shown. Those in none of the page's are in no picture. */
+const failuresHere = () => job.failures.filter(({ memory }) => memory === job.memory.place);
+
 /* When something happened on a rank, in the time of the job. */
 const jobTime = (rank, ns) => ns + (job.byRank.get(rank)?.start_ns ?? 0);

@@ -79,7 +79,7 @@ function drawOne() {
 
 function drawOneFailures(pen, width, bottom) {
   pen.fillStyle = theme.bad;
-  for (const { rank, ns } of job.failures) if (rank === view.rank) pen.fillRect(xOf(jobTime(rank, ns), width) - 1, TOP, 2, bottom - TOP);
+  for (const { rank, ns } of failuresHere()) if (rank === view.rank) pen.fillRect(xOf(jobTime(rank, ns), width) - 1, TOP, 2, bottom - TOP);
 }
 
 function drawOneMarks(pen, width) {
@@ -131,9 +131,9 @@ function fillOne() {
     byId('one-body').replaceChildren(make('p', { className: 'word' }, 'This rank is missing: the file of the job does not have it.'));
     return;
   }
-  const failures = job.failures.filter((row) => row.rank === view.rank);
+  const failures = job.failures.filter(({ rank: whose, memory }) => whose === view.rank && (memory === null || memory === job.memory.place));
   const marks = job.marks.filter((row) => row.rank === view.rank);
-  const shown = failures.map((row) => ({ ...row, at: jobTime(row.rank, row.ns), words: row.text ?? row.status }));
+  const shown = failures.map((row) => ({ ...row, at: jobTime(row.rank, row.ns), words: (row.text ?? row.status) + (row.memory === null ? ' (another memory)' : '') }));
   const growth = growthOf(view.rank);
   byId('one-body').replaceChildren(...[rank.complete ? null : make('p', { className: 'word' }, `The trace of this rank is incomplete` +
     (rank.lost_events ? `: ${plural(rank.lost_events, 'event')} lost.` : '.')),

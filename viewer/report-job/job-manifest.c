@@ -191,6 +191,23 @@ job_rows_number(struct job_rows *rows, sqlite3_stmt *row, int column)
     return sqlite3_column_int64(row, column);
 }
 
+/* The place among the memories of the page; null: it is none of them. */
+static void
+job_put_place(struct job_rows *rows, sqlite3_stmt *row, int column)
+{
+    const struct job_gather *gather = rows->manifest->gather;
+    bool is_known = sqlite3_column_type(row, column) != SQLITE_NULL;
+    size_t place = 0;
+
+    while (place < gather->memory_count && gather->memories[place].memory_id != sqlite3_column_int64(row, column))
+        place++;
+    json_key(rows->json, "memory");
+    if (is_known && place < gather->memory_count)
+        json_unsigned(rows->json, place);
+    else
+        json_word(rows->json, "null");
+}
+
 static int
 job_put_failure(void *context, const struct trace *file, sqlite3_stmt *row)
 {
@@ -211,6 +228,7 @@ job_put_failure(void *context, const struct trace *file, sqlite3_stmt *row)
         /* Status and cause are words of Tidemark's own. */
         job_put_name(rows->manifest, json, text, i < 2 ? text : NULL);
     }
+    job_put_place(rows, row, 9);
     json_end(json, '}');
     return COMMAND_FINE;
 }
@@ -240,8 +258,8 @@ job_put_failures(const struct job_manifest *manifest, size_t place, struct json 
     json_begin(json, '[');
     status =
         trace_each(manifest->gather->file, job_put_failure, &rows,
-                   "SELECT rank, ns, size, live_bytes, status, cause, layer, tag, substr(text, 1, 512) FROM (SELECT *,"
-                   " row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure JOIN rank USING (rank))"
+                   "SELECT rank, ns, size, live_bytes, status, cause, layer, tag, substr(text, 1, 512), memory_id"
+                   " FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure JOIN rank USING (rank))"
                    " WHERE place <= %d ORDER BY place, rank LIMIT %d",
                    (int)manifest->gather->detail->failures, JOB_FAILURES);
     json_end(json, ']');
