@@ -79,7 +79,7 @@ if python3 "$driver" find >/dev/null; then
     done
 fi
 
-plan 48
+plan 49
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -253,6 +253,14 @@ fi
 "$tidemark" merge "$folder/rank-3.db" -o "$scratch/one.db" 2>/dev/null
 page 'the page of one rank passes its own test' "$scratch/one.db"
 page 'the page of 1,024 ranks passes its own test' "$large"
+"$SQLITE3" "$large" "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; WITH n(n) AS (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9))
+    INSERT INTO failure SELECT rank, 1, n, 10, 'TIDE_ELIMIT', 'limit', '', 0, NULL, NULL FROM rank, n;
+    INSERT INTO mark SELECT rank, ns, 'x' FROM failure WHERE ns > 1 OR rank = 7; DELETE FROM usage_bucket WHERE bucket % 64 <> 0;" >/dev/null
+report --json "$large" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask '[len(page["failures"]), len(page["marks"]), page["left_out"]]')" \
+    "[4096, 8192, ['Of 9216 failures 4096 are listed: the first ones of each rank.', 'Of 8193 marks 8192 are listed: the first ones of each rank.']]" \
+    'failures and marks of many ranks that are not listed are told, also where no rank has many'
 
 hostile='</script><script>document.title="broken"</script><img src=x onerror=document.title=1>'
 mkdir "$scratch/hostile"

@@ -365,8 +365,32 @@ job_put_head(const struct job_manifest *manifest)
     json_put_text(json, "begin_unix_ns", number);
 }
 
+/* What the page leaves out of a table of which each rank has its rows: `each` of a rank, and `all` in all. */
 static void
-job_put_left_out(const struct job_manifest *manifest, int64_t failures, int64_t marks)
+job_put_cut(const struct job_manifest *manifest, const char *table, size_t each, int all)
+{
+    const struct trace *file = manifest->gather->file;
+    int64_t most = 0, taken = 0, count = 0;
+    char text[256];
+
+    trace_look_up(file, &most, "SELECT count(*) FROM %s GROUP BY rank ORDER BY 1 DESC LIMIT 1", table);
+    trace_look_up(file, &taken,
+                  "SELECT sum(min(n, %d)) FROM (SELECT count(*) AS n FROM %s JOIN rank USING (rank) GROUP BY rank)",
+                  (int)each, table);
+    trace_look_up(file, &count, "SELECT count(*) FROM %s", table);
+    if (most > (int64_t)each) {
+        snprintf(text, sizeof(text), "Of each rank at most %zu %ss are listed.", each, table);
+        json_text(&manifest->blocks->json, text);
+    }
+    if (taken > all) {
+        snprintf(text, sizeof(text), "Of %lld %ss %d are listed: the first ones of each rank.", (long long)count, table,
+                 all);
+        json_text(&manifest->blocks->json, text);
+    }
+}
+
+static void
+job_put_left_out(const struct job_manifest *manifest)
 {
     const struct job_gather *gather = manifest->gather;
     struct json *json = &manifest->blocks->json;
@@ -390,14 +414,8 @@ job_put_left_out(const struct job_manifest *manifest, int64_t failures, int64_t 
                  i + 1, 1ULL << shift);
         json_text(json, text);
     }
-    if (failures > JOB_FAILURES || failures > (int64_t)gather->detail->failures) {
-        snprintf(text, sizeof(text), "Of each rank at most %zu failures are listed.", gather->detail->failures);
-        json_text(json, text);
-    }
-    if (marks > JOB_MARKS || marks > (int64_t)gather->detail->marks) {
-        snprintf(text, sizeof(text), "Of each rank at most %zu marks are listed.", gather->detail->marks);
-        json_text(json, text);
-    }
+    job_put_cut(manifest, "failure", gather->detail->failures, JOB_FAILURES);
+    job_put_cut(manifest, "mark", gather->detail->marks, JOB_MARKS);
     if (manifest->no_names)
         json_text(json, "Names are left out, as --no-names asked.");
     json_end(json, ']');
@@ -430,17 +448,13 @@ job_manifest_write(const struct job_manifest *manifest)
 {
     const struct trace *file = manifest->gather->file;
     struct json *json = &manifest->blocks->json;
-    int64_t failures = 0, marks = 0;
     bool done;
 
     json_begin(json, '{');
     job_put_head(manifest);
     job_put_verdict(manifest);
     done = job_put_blocks(manifest);
-    /* Of the rank that has most. */
-    trace_look_up(file, &failures, "SELECT count(*) FROM failure GROUP BY rank ORDER BY 1 DESC LIMIT 1");
-    trace_look_up(file, &marks, "SELECT count(*) FROM mark GROUP BY rank ORDER BY 1 DESC LIMIT 1");
-    job_put_left_out(manifest, failures, marks);
+    job_put_left_out(manifest);
     json_end(json, '}');
     if (manifest->blocks->failed)
         return trace_broken(file, "no memory for its page");
