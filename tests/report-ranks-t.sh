@@ -79,7 +79,7 @@ if python3 "$driver" find >/dev/null; then
     done
 fi
 
-plan 49
+plan 50
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -261,6 +261,11 @@ cp "$scratch/out" "$scratch/answer"
 is "$(ask '[len(page["failures"]), len(page["marks"]), page["left_out"]]')" \
     "[4096, 8192, ['Of 9216 failures 4096 are listed: the first ones of each rank.', 'Of 8193 marks 8192 are listed: the first ones of each rank.']]" \
     'failures and marks of many ranks that are not listed are told, also where no rank has many'
+"$SQLITE3" "$large" "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF;
+    WITH n AS (WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 511) SELECT n FROM n)
+    INSERT INTO step SELECT rank, 1, n, n, n + 1, 1, 60000000000 + abs(random() % 20000000000), n, 0, NULL, 1, 1 FROM rank, n WHERE rank < 128;" >/dev/null
+is "$(report --json --detail=small "$large") $(grep -o 'over [a-z]* of memory 1 are rounded up to multiples of' "$scratch/out")" \
+    '0 over steps of memory 1 are rounded up to multiples of' 'the page says that figures over steps are rounded'
 
 hostile='</script><script>document.title="broken"</script><img src=x onerror=document.title=1>'
 mkdir "$scratch/hostile"

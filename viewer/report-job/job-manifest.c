@@ -390,6 +390,20 @@ job_put_cut(const struct job_manifest *manifest, const char *table, size_t each,
 }
 
 static void
+job_put_rounded(struct json *json, size_t place, const char *axis, const struct grid *grid)
+{
+    char text[256];
+
+    if (!grid->is_rounded)
+        return;
+    snprintf(text, sizeof(text),
+             "The figures over %s of memory %zu are rounded up to multiples of %llu bytes, so that the page stays"
+             " small; --detail=full has finer ones.",
+             axis, place + 1, 1ULL << grid->unit_shift);
+    json_text(json, text);
+}
+
+static void
 job_put_left_out(const struct job_manifest *manifest)
 {
     const struct job_gather *gather = manifest->gather;
@@ -404,15 +418,8 @@ job_put_left_out(const struct job_manifest *manifest)
         json_text(json, text);
     }
     for (size_t i = 0; i < gather->memory_count; i++) {
-        unsigned shift = gather->memories[i].time.unit_shift;
-
-        if (!gather->memories[i].time.is_rounded)
-            continue;
-        snprintf(text, sizeof(text),
-                 "The figures over time of memory %zu are rounded up to multiples of %llu bytes, so that the page stays"
-                 " small; --detail=full has finer ones.",
-                 i + 1, 1ULL << shift);
-        json_text(json, text);
+        job_put_rounded(json, i, "time", &gather->memories[i].time);
+        job_put_rounded(json, i, "steps", &gather->memories[i].steps);
     }
     job_put_cut(manifest, "failure", gather->detail->failures, JOB_FAILURES);
     job_put_cut(manifest, "mark", gather->detail->marks, JOB_MARKS);
