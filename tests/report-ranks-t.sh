@@ -79,7 +79,7 @@ if python3 "$driver" find >/dev/null; then
     done
 fi
 
-plan 50
+plan 52
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -252,6 +252,17 @@ else
 fi
 "$tidemark" merge "$folder/rank-3.db" -o "$scratch/one.db" 2>/dev/null
 page 'the page of one rank passes its own test' "$scratch/one.db"
+mkdir "$scratch/apart"
+cp "$folder/rank-0.db" "$scratch/apart"
+make_rank "$scratch/apart/rank-1.db" 1 "UPDATE meta SET value = value + 200000000000000 WHERE key = 'start_unix_ns';"
+"$tidemark" merge "$scratch/apart" -o "$scratch/apart.db" 2>/dev/null
+page 'the page of ranks with a gap between them passes its own test' "$scratch/apart.db"
+if test -n "$browser"; then
+    is "$(shown 'setSpot(axis().begin + (axis().end - axis().begin) / 2), drawAll(), byId("one-canvas").getAttribute("aria-label").split(", ").slice(-1)[0]')" \
+        'nothing is recorded of any rank' 'where nothing is known of any rank there is no median'
+else
+    skip 1 'there is no Chromium'
+fi
 page 'the page of 1,024 ranks passes its own test' "$large"
 "$SQLITE3" "$large" "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; WITH n(n) AS (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9))
     INSERT INTO failure SELECT rank, 1, n, 10, 'TIDE_ELIMIT', 'limit', '', 0, NULL, NULL FROM rank, n;

@@ -12,6 +12,7 @@ function oneColumns(width) {
   const columns = Object.fromEntries(['own', 'least', 'median', 'most'].map((name) => [name, new Float64Array(pixels).fill(NaN)]));
   for (let i = 0; i < pixels; i++) {
     for (let b = first[i]; b >= 0 && b <= last[i]; b++) {
+      if (Number.isNaN(median[b])) continue;
       const own = cellAt(grid(), row, b);
       if (!(columns.own[i] >= own)) columns.own[i] = Number.isNaN(own) ? columns.own[i] : own;
       if (!(columns.least[i] <= least[b])) columns.least[i] = least[b];
@@ -101,6 +102,7 @@ function oneWords(at) {
   const b = bucketAt(at);
   const row = job.memory.rowOf.get(view.rank) ?? -1;
   const own = cellAt(grid(), row, b);
+  if (Number.isNaN(grid().median[b])) return [spotWords(at), 'nothing is recorded of any rank'];
   return [spotWords(at), `rank ${view.rank}: ${Number.isNaN(own) ? 'not recorded' : bytes(own)}`, `median ${bytes(grid().median[b])}`,
     `all: ${bytes(grid().least[b])} to ${bytes(grid().most[b])}`];
 }
