@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 62
+plan 64
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -292,6 +292,16 @@ is "$(merge "$folder" -o "$scratch/pattern.db") $(ask "$scratch/pattern.db" 'SEL
 $(merge --steps='step *' "$folder" -o "$job")" '0 16
 2' 'a merge takes the pattern of the file, and a file without one gets none'
 is "$(ls "$scratch" | grep -c -e '-lock$')" "$(test -e "$job-lock" && echo 1 || echo 0)" 'no merge leaves a file with its lock'
+
+# A file of another version.
+cp "$job" "$scratch/other.db"
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 2 WHERE key = 'format_version'"
+is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" \
+    "2 $scratch/other.db: its format is 2, and this version reads 3: merge its traces again into a new file" \
+    'a job of an earlier format is refused with what to do'
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 4 WHERE key = 'format_version'"
+is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" "2 $scratch/other.db: its format is 4, and this version reads 3" \
+    'a job of a later format is refused'
 
 # Figures that cannot be.
 cp "$job" "$scratch/hostile.db"
