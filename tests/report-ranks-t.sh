@@ -79,7 +79,7 @@ if python3 "$driver" find >/dev/null; then
     done
 fi
 
-plan 52
+plan 53
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -232,6 +232,12 @@ if test -n "$browser"; then
         '7|15140500|rank 7, node-1, 15.14 ms, 5.72 MiB at most, median 5.72 MiB, +1.95 KiB, 1 failure' 'a link selects a rank and a moment, and the page says what is there'
 else
     skip 2 'there is no Chromium'
+fi
+if test -n "$browser"; then
+    is "$(shown '["-a.db", "- b.db", "c/d.db", "it'"'"'s"].map(quoted).join("|")')" "./-a.db|'./- b.db'|c/d.db|'it'\\''s'" \
+        'the command for the trace of a rank takes no name for an option'
+else
+    skip 1 'there is no Chromium'
 fi
 page 'the page without names passes its own test' --no-names "$job"
 page 'the page of missing and incomplete ranks passes its own test' "$scratch/fewer.db"

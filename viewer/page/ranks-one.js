@@ -107,8 +107,11 @@ function oneWords(at) {
     `all: ${bytes(grid().least[b])} to ${bytes(grid().most[b])}`];
 }
 
-/* The name of a trace as a shell takes it. */
-const quoted = (path) => (/^[\w@%+=:,./-]+$/.test(path) && !path.startsWith('-') ? path : "'" + path.replaceAll("'", "'\\''") + "'");
+/* The name of a trace as a shell takes it, and as a command takes it for no option. */
+function quoted(name) {
+  const path = name.startsWith('-') ? './' + name : name;
+  return /^[\w@%+=:,./-]+$/.test(path) ? path : "'" + path.replaceAll("'", "'\\''") + "'";
+}
 
 const signed = (value) => (value > 0 ? '+' : '') + bytes(value);
 
