@@ -79,7 +79,7 @@ if python3 "$driver" find >/dev/null; then
     done
 fi
 
-plan 53
+plan 54
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -262,6 +262,11 @@ mkdir "$scratch/apart"
 cp "$folder/rank-0.db" "$scratch/apart"
 make_rank "$scratch/apart/rank-1.db" 1 "UPDATE meta SET value = value + 200000000000000 WHERE key = 'start_unix_ns';"
 "$tidemark" merge "$scratch/apart" -o "$scratch/apart.db" 2>/dev/null
+is "$(report --json "$scratch/apart.db"; grep -o 'Rank 1 begins 2 days after rank 0' "$scratch/out"; report --json "$job"
+    grep -c 'days after' "$scratch/out")" '0
+Rank 1 begins 2 days after rank 0
+0
+0' 'ranks that begin more than a day apart are told'
 page 'the page of ranks with a gap between them passes its own test' "$scratch/apart.db"
 if test -n "$browser"; then
     is "$(shown 'setSpot(axis().begin + (axis().end - axis().begin) / 2), drawAll(), byId("one-canvas").getAttribute("aria-label").split(", ").slice(-1)[0]')" \

@@ -403,6 +403,29 @@ job_put_rounded(struct json *json, size_t place, const char *axis, const struct 
     json_text(json, text);
 }
 
+/* Ranks of one job begin on the same day. */
+#define JOB_APART_NS (INT64_C(86400) * 1000000000)
+
+static void
+job_put_apart(const struct job_gather *gather, struct json *json)
+{
+    const struct job_rank *first = gather->ranks, *last = gather->ranks;
+    char text[256];
+
+    for (size_t i = 1; i < gather->rank_count; i++) {
+        first = gather->ranks[i].start_unix_ns < first->start_unix_ns ? &gather->ranks[i] : first;
+        last = gather->ranks[i].start_unix_ns > last->start_unix_ns ? &gather->ranks[i] : last;
+    }
+    if (gather->rank_count == 0 || last->start_unix_ns - first->start_unix_ns <= JOB_APART_NS)
+        return;
+    snprintf(text, sizeof(text),
+             "Rank %lld begins %lld days after rank %lld: a clock is wrong, or the time of a start is not known."
+             " Figures over time cannot be compared.",
+             (long long)last->rank, (long long)((last->start_unix_ns - first->start_unix_ns) / JOB_APART_NS),
+             (long long)first->rank);
+    json_text(json, text);
+}
+
 static void
 job_put_left_out(const struct job_manifest *manifest)
 {
@@ -421,6 +444,7 @@ job_put_left_out(const struct job_manifest *manifest)
         job_put_rounded(json, i, "time", &gather->memories[i].time);
         job_put_rounded(json, i, "steps", &gather->memories[i].steps);
     }
+    job_put_apart(gather, json);
     job_put_cut(manifest, "failure", gather->detail->failures, JOB_FAILURES);
     job_put_cut(manifest, "mark", gather->detail->marks, JOB_MARKS);
     if (manifest->no_names)
