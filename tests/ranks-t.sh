@@ -306,7 +306,7 @@ is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" "2 $scratch/other.db: it
 # Figures that cannot be.
 cp "$job" "$scratch/hostile.db"
 "$SQLITE3" "$scratch/hostile.db" 'UPDATE rank_memory SET peak_bytes = -9223372036854775807 WHERE rank = 4'
-is "$(ranks "$scratch/hostile.db") $(cat "$scratch/err")" "2 $scratch/hostile.db: it has figures that cannot be" \
+is "$(ranks "$scratch/hostile.db") $(cat "$scratch/err")" "2 $scratch/hostile.db: it has figures that cannot be, of rank 4 in the table rank_memory" \
     'ranks refuses figures that cannot be'
 for column in kind name; do
     cp "$job" "$scratch/hostile.db"

@@ -212,7 +212,7 @@ done
 is "$wrong" 0 'figures that cannot be are told in words or do no harm, whatever they are'
 cp "$job" "$scratch/wrong.db"
 "$SQLITE3" "$scratch/wrong.db" "UPDATE usage_bucket SET most_bytes = 'text' WHERE rank = 3"
-is "$(report -o "$scratch/wrong.html" "$scratch/wrong.db") $(cat "$scratch/err")" "2 $scratch/wrong.db: it has figures that cannot be" \
+is "$(report -o "$scratch/wrong.html" "$scratch/wrong.db") $(cat "$scratch/err")" "2 $scratch/wrong.db: it has figures that cannot be, of rank 3 in the table usage_bucket" \
     'text where numbers belong is told'
 is "$(report -o "$scratch/x.html" "$job" "$job") $(report -o "$scratch/x.html" "$folder/rank-1.db" "$job") $(report -o "$scratch/x.html" --layer=1 "$job") $(report \
     -o "$scratch/x.html" --from=10% "$job") $(report -o "$scratch/x.html" --tag=a "$job") $(report "$job") $(report -o "$job" "$job")" '2 2 2 2 2 2 2' \

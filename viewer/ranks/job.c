@@ -204,6 +204,14 @@ job_read(const char *path, struct trace *out)
 }
 
 int
+job_wrong(const struct trace *file, const char *table, int64_t rank)
+{
+    if (rank < 0)
+        return trace_broken(file, "it has figures that cannot be, in the table %s", table);
+    return trace_broken(file, "it has figures that cannot be, of rank %lld in the table %s", (long long)rank, table);
+}
+
+int
 job_begin(struct job *job)
 {
     return job_execute(job, "BEGIN IMMEDIATE");

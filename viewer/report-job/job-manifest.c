@@ -7,6 +7,7 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/output/report-item.h"
+#include "viewer/ranks/job.h"
 #include "viewer/read/layer-kinds.h"
 #include "viewer/report-job/job-manifest.h"
 
@@ -256,15 +257,15 @@ job_put_failures(const struct job_manifest *manifest, size_t place, struct json 
 
     (void)place;
     json_begin(json, '[');
-    status =
-        trace_each(manifest->gather->file, job_put_failure, &rows,
-                   "SELECT rank, ns, size, live_bytes, status, cause, layer, tag, substr(text, 1, 512), memory_id"
-                   " FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure JOIN rank USING (rank))"
-                   " WHERE place <= %d ORDER BY place, rank LIMIT %d",
-                   (int)manifest->gather->detail->failures, JOB_FAILURES);
+    status = trace_each(manifest->gather->file, job_put_failure, &rows,
+                        "SELECT rank, ns, size, live_bytes, status, cause, layer, tag, substr(text, 1, 512), memory_id"
+                        " FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure JOIN "
+                        "rank USING (rank))"
+                        " WHERE place <= %d ORDER BY place, rank LIMIT %d",
+                        (int)manifest->gather->detail->failures, JOB_FAILURES);
     json_end(json, ']');
     if (status == COMMAND_FINE && rows.is_wrong)
-        status = trace_broken(manifest->gather->file, "it has figures that cannot be");
+        status = job_wrong(manifest->gather->file, "failure", -1);
     return status == COMMAND_FINE;
 }
 
@@ -283,7 +284,7 @@ job_put_marks(const struct job_manifest *manifest, size_t place, struct json *js
                    (int)manifest->gather->detail->marks, JOB_MARKS);
     json_end(json, ']');
     if (status == COMMAND_FINE && rows.is_wrong)
-        status = trace_broken(manifest->gather->file, "it has figures that cannot be");
+        status = job_wrong(manifest->gather->file, "mark", -1);
     return status == COMMAND_FINE;
 }
 
