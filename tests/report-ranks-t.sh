@@ -79,7 +79,7 @@ if python3 "$driver" find >/dev/null; then
     done
 fi
 
-plan 54
+plan 55
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -106,6 +106,12 @@ is "$(ask '[r["trace"] for r in page["ranks"]][:2]')" "['traces/rank-0.db', 'tra
     'traces are named from the folder of the job on'
 is "$(ask '[(g["name"], m["median_bytes"]) for m in [page["memories"][0]["groups"]] for g, m in zip(m, m) if g["name"] == "forward/activation"]')" \
     "[('forward/activation', 1000000)]" 'groups have the median beside them'
+cp "$job" "$scratch/more.db"
+"$SQLITE3" "$scratch/more.db" "INSERT INTO allocation_group VALUES (-5, 'tag', 'unused'); INSERT INTO group_median VALUES (1, -5, 16, 0)"
+report --json "$scratch/more.db" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask '[sorted(set(m["shares"]["values"]["group"])) == list(range(len(m["groups"]))) for m in page["memories"]]')" '[True]' \
+    'the page has the groups that ranks have shares of, and no others'
 for detail in small normal full; do
     is "$(report --json --detail=$detail "$job") $(cp "$scratch/out" "$scratch/answer"; python3 "$top_srcdir/tests/report-ranks-model.py" \
         compare "$scratch/answer" "$folder"/*.db | grep -c compared)" '0 1' "the cells of --detail=$detail are exact"

@@ -466,10 +466,39 @@ job_read_peak(struct job_peak *peak)
     return status;
 }
 
+/* Drop the groups of which no rank has a share: a page has no use for them. */
+static bool
+job_drop_groups(struct job_memory *memory)
+{
+    uint32_t *places = calloc(memory->group_count + 1, sizeof(*places));
+    size_t count = 0;
+
+    if (places == NULL)
+        return false;
+    for (size_t i = 0; i < memory->share_count; i++)
+        places[memory->shares[i].group] = 1;
+    for (size_t i = 0; i < memory->group_count; i++) {
+        struct job_group group = memory->groups[i];
+
+        if (places[i] == 0) {
+            free(group.kind);
+            free(group.name);
+            continue;
+        }
+        places[i] = (uint32_t)count;
+        memory->groups[count++] = group;
+    }
+    memory->group_count = count;
+    for (size_t i = 0; i < memory->share_count; i++)
+        memory->shares[i].group = places[memory->shares[i].group];
+    free(places);
+    return true;
+}
+
 static int
 job_read_groups(struct job_reading *reading)
 {
-    const struct job_memory *memory = reading->memory;
+    struct job_memory *memory = reading->memory;
     struct job_peak peak = { .reading = reading };
     int status =
         trace_each(reading->gather->file, job_take_group, reading,
@@ -484,6 +513,8 @@ job_read_groups(struct job_reading *reading)
         status = job_no_memory(reading->gather->file);
     for (reading->row = 0; reading->row < memory->row_count && status == COMMAND_FINE; reading->row++)
         status = job_read_peak(&peak);
+    if (status == COMMAND_FINE && !job_drop_groups(memory))
+        status = job_no_memory(reading->gather->file);
     free(peak.bytes);
     free(peak.order);
     return status;

@@ -259,9 +259,8 @@ job_put_failures(const struct job_manifest *manifest, size_t place, struct json 
     json_begin(json, '[');
     status = trace_each(manifest->gather->file, job_put_failure, &rows,
                         "SELECT rank, ns, size, live_bytes, status, cause, layer, tag, substr(text, 1, 512), memory_id"
-                        " FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure JOIN "
-                        "rank USING (rank))"
-                        " WHERE place <= %d ORDER BY place, rank LIMIT %d",
+                        " FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure"
+                        " JOIN rank USING (rank)) WHERE place <= %d ORDER BY place, rank LIMIT %d",
                         (int)manifest->gather->detail->failures, JOB_FAILURES);
     json_end(json, ']');
     if (status == COMMAND_FINE && rows.is_wrong)
