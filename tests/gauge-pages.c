@@ -2,8 +2,8 @@
  * A helper program: `gauge-pages FOLDER COUNT TAGS [TRACE]` makes ring files of so many running recordings, rank-0.db
  * and so on, and holds their locks until it is killed or its standard input ends. It prints "ready". Each has a log
  * layer 1, a base 2, and tags. With TRACE, a copy of that trace lies beside each, with its rank. A line "N" on standard
- * input has all of them go on to N frees; "kill K" lets go of the recording K as a kill does, "end K" as an end. Each
- * line is answered by "done".
+ * input has all of them go on to N frees; "kill K" lets go of the recording K as a kill does, "end K" as an end;
+ * "again K" has another one begin in its place, which has no page until the next "N". Each line is answered by "done".
  */
 #include "config.h"
 
@@ -64,6 +64,15 @@ write_page(struct recording *recording, unsigned rank, uint64_t calls)
         page.alloc_durations[i] = page.free_durations[i] = i;
     page.lost_frees = rank;
     tidei_gauge_write(recording->pages, &page);
+    recording->header->ready = 1;
+}
+
+static void
+begin_again(struct recording *recording)
+{
+    recording->header->ready = 0;
+    recording->header->pid += 100000;
+    recording->header->trace_id += 104729;
 }
 
 static void
@@ -118,7 +127,6 @@ begin(struct recording *recording, unsigned rank, const char *trace)
                                                      .trace_id = 7919 + rank,
                                                      .ring_bytes = 4096,
                                                      .start_ns = tidei_monotonic_ns() - 1000000000,
-                                                     .ready = 1,
                                                      .gauge_bytes = TIDEI_GAUGE_BYTES };
     memcpy(recording->header->magic, TIDEI_RING_MAGIC, sizeof(recording->header->magic));
     write_page(recording, rank, 0);
@@ -168,6 +176,8 @@ main(int argc, char **argv)
             let_go(&recordings[place], false);
         } else if (sscanf(line, "end %u", &place) == 1 && place < count && recordings[place].header != NULL) {
             let_go(&recordings[place], true);
+        } else if (sscanf(line, "again %u", &place) == 1 && place < count && recordings[place].header != NULL) {
+            begin_again(&recordings[place]);
         } else {
             calls = strtoull(line, NULL, 10);
             for (unsigned i = 0; i < count; i++) {

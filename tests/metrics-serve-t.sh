@@ -60,7 +60,7 @@ tell() {
 mkdir "$scratch/many"
 serve 127.0.0.1:0 "$scratch/many"
 ! grep -q 'built without libmicrohttpd\|needs libmicrohttpd' "$scratch/served" || skip_all "$(cat "$scratch/served")"
-plan 30
+plan 31
 ok 'the server says where it listens' grep -qx 'tidemark metrics: listening on http://127.0.0.1:[0-9]*/metrics' "$scratch/served"
 "$tidemark" metrics --listen="127.0.0.1:$port" "$scratch/many" >"$scratch/out" 2>&1
 is "$? $(cat "$scratch/out")" "2 tidemark metrics: --listen=127.0.0.1:$port: another program listens there" \
@@ -237,6 +237,30 @@ rm "$scratch/few/rank-0.db-rings"
 cp "$scratch/other/rank-4.db-rings" "$scratch/few/rank-9.db-rings"
 is "$(shown rank-0.db)$(shown rank-9.db) $(sed -n 's/^tidemark_metrics_absent_recordings{reason="twice"} //p' "$scratch/text")" \
     '100003 4194304 1' 'a recording whose name is gone has its last word, and a copy of another is not told twice'
+stop TERM
+let_go
+
+# A recording begins where a killed one was, and a scrape falls between its header and its first page.
+pages again 1
+serve 127.0.0.1:0 "$scratch/again"
+named() {
+    tries=0
+    until fetch && grep -q '^tidemark_up{.*run=' "$scratch/text" || test $tries = 50; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    sed -n 's/^tidemark_up{.*\(pid="[0-9]*"\).*\(run="[a-z]*"\).*/\1 \2/p' "$scratch/text"
+}
+before=$(named)
+tell again 0
+rm "$scratch/again/rank-0.db"
+"$top_builddir/tests/make-trace" "$scratch/again/rank-0.db" "INSERT INTO meta VALUES ('job', 'other'), ('rank', 0);"
+sleep 0.3
+fetch
+between=$(grep -c '^tidemark_live_bytes' "$scratch/text")
+tell 5
+is "$before, $between, $(named)" 'pid="100000" run="bert", 0, pid="200000" run="other"' \
+    'a recording that begins under the name of another has names of its own, also where it was seen before its first page'
 stop TERM
 let_go
 

@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 60
+plan 64
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -293,11 +293,29 @@ $(merge --steps='step *' "$folder" -o "$job")" '0 16
 2' 'a merge takes the pattern of the file, and a file without one gets none'
 is "$(ls "$scratch" | grep -c -e '-lock$')" "$(test -e "$job-lock" && echo 1 || echo 0)" 'no merge leaves a file with its lock'
 
+# A file of another version.
+cp "$job" "$scratch/other.db"
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 2 WHERE key = 'format_version'"
+is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" \
+    "2 $scratch/other.db: its format is 2, and this version reads 3: merge its traces again into a new file" \
+    'a job of an earlier format is refused with what to do'
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 4 WHERE key = 'format_version'"
+is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" "2 $scratch/other.db: its format is 4, and this version reads 3" \
+    'a job of a later format is refused'
+
 # Figures that cannot be.
 cp "$job" "$scratch/hostile.db"
 "$SQLITE3" "$scratch/hostile.db" 'UPDATE rank_memory SET peak_bytes = -9223372036854775807 WHERE rank = 4'
-is "$(ranks "$scratch/hostile.db") $(cat "$scratch/err")" "2 $scratch/hostile.db: it has figures that cannot be" \
+is "$(ranks "$scratch/hostile.db") $(cat "$scratch/err")" "2 $scratch/hostile.db: it has figures that cannot be, of rank 4 in the table rank_memory" \
     'ranks refuses figures that cannot be'
+for column in kind name; do
+    cp "$job" "$scratch/hostile.db"
+    "$SQLITE3" "$scratch/hostile.db" "CREATE TABLE g AS SELECT * FROM allocation_group; DROP TABLE allocation_group;
+        ALTER TABLE g RENAME TO allocation_group; UPDATE allocation_group SET $column = NULL"
+    "$tidemark" report -o "$scratch/hostile.html" "$scratch/hostile.db" >"$scratch/out" 2>"$scratch/said"
+    is "$? $(ranks "$scratch/hostile.db") $(cat "$scratch/err" "$scratch/said" | sort -u)" \
+        "2 2 $scratch/hostile.db: a group of allocations has no kind or no name" "ranks and report refuse groups without a $column"
+done
 
 # A file that cannot grow: what is in stays, and the next merge goes on.
 most=$(($(wc -c <"$job") * 3 / 4))

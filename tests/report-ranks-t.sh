@@ -79,7 +79,7 @@ if python3 "$driver" find >/dev/null; then
     done
 fi
 
-plan 46
+plan 55
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -106,6 +106,12 @@ is "$(ask '[r["trace"] for r in page["ranks"]][:2]')" "['traces/rank-0.db', 'tra
     'traces are named from the folder of the job on'
 is "$(ask '[(g["name"], m["median_bytes"]) for m in [page["memories"][0]["groups"]] for g, m in zip(m, m) if g["name"] == "forward/activation"]')" \
     "[('forward/activation', 1000000)]" 'groups have the median beside them'
+cp "$job" "$scratch/more.db"
+"$SQLITE3" "$scratch/more.db" "INSERT INTO allocation_group VALUES (-5, 'tag', 'unused'); INSERT INTO group_median VALUES (1, -5, 16, 0)"
+report --json "$scratch/more.db" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask '[sorted(set(m["shares"]["values"]["group"])) == list(range(len(m["groups"]))) for m in page["memories"]]')" '[True]' \
+    'the page has the groups that ranks have shares of, and no others'
 for detail in small normal full; do
     is "$(report --json --detail=$detail "$job") $(cp "$scratch/out" "$scratch/answer"; python3 "$top_srcdir/tests/report-ranks-model.py" \
         compare "$scratch/answer" "$folder"/*.db | grep -c compared)" '0 1' "the cells of --detail=$detail are exact"
@@ -156,6 +162,15 @@ is "$(report --json "$scratch/two.db") $(cp "$scratch/out" "$scratch/answer"; as
 "$tidemark" ranks --json --limit=1000000 --memory="$(ask 'page["memories"][1]["memory"]')" "$scratch/two.db" >"$scratch/ranks"
 is "$(ask 'page["reports"]["other_memories"] == [json.load(open(sys.argv[1].replace("answer", "ranks")))]')" True \
     'the page has what `tidemark ranks --memory` says of the others'
+failed=$scratch/failed.db
+cp "$scratch/two.db" "$failed"
+"$SQLITE3" "$failed" "INSERT INTO failure SELECT 1, memory_id, 35, 5000 + memory_id, 'TIDE_ELIMIT', 'limit', '', 1050, NULL, NULL FROM memory;
+    INSERT INTO failure VALUES (1, NULL, 36, 77, 'TIDE_ENOMEM', 'full', '', 0, NULL, NULL)"
+report --json "$failed" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask 'sorted([page["memories"][f["memory"]]["memory"] if f["memory"] is not None else "", f["size"]] for f in page["failures"])')" \
+    "$("$SQLITE3" "$failed" "SELECT '[' || group_concat(json_array(name, size), ', ') || ']' FROM (SELECT coalesce(name, '') AS name, size
+    FROM failure LEFT JOIN memory USING (memory_id) ORDER BY 1, 2)" | sed "s/\"/'/g; s/',/', /g")" 'a failure has the memory in which it was'
 
 # A job of 1,024 ranks without anything in common, made by hand.
 large=$scratch/large.db
@@ -203,7 +218,7 @@ done
 is "$wrong" 0 'figures that cannot be are told in words or do no harm, whatever they are'
 cp "$job" "$scratch/wrong.db"
 "$SQLITE3" "$scratch/wrong.db" "UPDATE usage_bucket SET most_bytes = 'text' WHERE rank = 3"
-is "$(report -o "$scratch/wrong.html" "$scratch/wrong.db") $(cat "$scratch/err")" "2 $scratch/wrong.db: it has figures that cannot be" \
+is "$(report -o "$scratch/wrong.html" "$scratch/wrong.db") $(cat "$scratch/err")" "2 $scratch/wrong.db: it has figures that cannot be, of rank 3 in the table usage_bucket" \
     'text where numbers belong is told'
 is "$(report -o "$scratch/x.html" "$job" "$job") $(report -o "$scratch/x.html" "$folder/rank-1.db" "$job") $(report -o "$scratch/x.html" --layer=1 "$job") $(report \
     -o "$scratch/x.html" --from=10% "$job") $(report -o "$scratch/x.html" --tag=a "$job") $(report "$job") $(report -o "$job" "$job")" '2 2 2 2 2 2 2' \
@@ -224,6 +239,12 @@ if test -n "$browser"; then
 else
     skip 2 'there is no Chromium'
 fi
+if test -n "$browser"; then
+    is "$(shown '["-a.db", "- b.db", "c/d.db", "it'"'"'s"].map(quoted).join("|")')" "./-a.db|'./- b.db'|c/d.db|'it'\\''s'" \
+        'the command for the trace of a rank takes no name for an option'
+else
+    skip 1 'there is no Chromium'
+fi
 page 'the page without names passes its own test' --no-names "$job"
 page 'the page of missing and incomplete ranks passes its own test' "$scratch/fewer.db"
 if test -n "$browser"; then
@@ -234,9 +255,45 @@ else
     skip 2 'there is no Chromium'
 fi
 page 'the page of two memories passes its own test' "$scratch/two.db"
+if test -n "$browser"; then
+    "$tidemark" report -o "$scratch/page.html" "$failed"
+    is "$(shown 'setMemory(1).then(() => { selectRank(1); drawAll(); return [failuresHere().length, byId("one-body").textContent.split("limit").length - 1,
+        byId("one-body").textContent.includes("another memory")].join(); })')" '1,1,true' 'a failure is shown where its memory is, and nowhere else'
+else
+    skip 1 'there is no Chromium'
+fi
 "$tidemark" merge "$folder/rank-3.db" -o "$scratch/one.db" 2>/dev/null
 page 'the page of one rank passes its own test' "$scratch/one.db"
+mkdir "$scratch/apart"
+cp "$folder/rank-0.db" "$scratch/apart"
+make_rank "$scratch/apart/rank-1.db" 1 "UPDATE meta SET value = value + 200000000000000 WHERE key = 'start_unix_ns';"
+"$tidemark" merge "$scratch/apart" -o "$scratch/apart.db" 2>/dev/null
+is "$(report --json "$scratch/apart.db"; grep -o 'Rank 1 begins 2 days after rank 0' "$scratch/out"; report --json "$job"
+    grep -c 'days after' "$scratch/out")" '3
+Rank 1 begins 2 days after rank 0
+0
+0' 'ranks that begin more than a day apart are told'
+page 'the page of ranks with a gap between them passes its own test' "$scratch/apart.db"
+if test -n "$browser"; then
+    is "$(shown 'setSpot(axis().begin + (axis().end - axis().begin) / 2), drawAll(), byId("one-canvas").getAttribute("aria-label").split(", ").slice(-1)[0]')" \
+        'nothing is recorded of any rank' 'where nothing is known of any rank there is no median'
+else
+    skip 1 'there is no Chromium'
+fi
 page 'the page of 1,024 ranks passes its own test' "$large"
+"$SQLITE3" "$large" "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; WITH n(n) AS (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9))
+    INSERT INTO failure SELECT rank, 1, n, 10, 'TIDE_ELIMIT', 'limit', '', 0, NULL, NULL FROM rank, n;
+    INSERT INTO mark SELECT rank, ns, 'x' FROM failure WHERE ns > 1 OR rank = 7; DELETE FROM usage_bucket WHERE bucket % 64 <> 0;" >/dev/null
+report --json "$large" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask '[len(page["failures"]), len(page["marks"]), page["left_out"]]')" \
+    "[4096, 8192, ['Of 9216 failures 4096 are listed: the first ones of each rank.', 'Of 8193 marks 8192 are listed: the first ones of each rank.']]" \
+    'failures and marks of many ranks that are not listed are told, also where no rank has many'
+"$SQLITE3" "$large" "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF;
+    WITH n AS (WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 511) SELECT n FROM n)
+    INSERT INTO step SELECT rank, 1, n, n, n + 1, 1, 60000000000 + abs(random() % 20000000000), n, 0, NULL, 1, 1 FROM rank, n WHERE rank < 128;" >/dev/null
+is "$(report --json --detail=small "$large") $(grep -o 'over [a-z]* of memory 1 are rounded up to multiples of' "$scratch/out")" \
+    '0 over steps of memory 1 are rounded up to multiples of' 'the page says that figures over steps are rounded'
 
 hostile='</script><script>document.title="broken"</script><img src=x onerror=document.title=1>'
 mkdir "$scratch/hostile"

@@ -4,7 +4,18 @@
 const MISSING_SHOWN = 4096;   /* more missing ranks than this are told in words alone */
 const job = { ranks: [], memories: [], reports: null, failures: [], marks: [], missing: [], memory: null };
 
-/* A grid: its cells are in units of unit_bytes, the rest in bytes. */
+/* Of which buckets anything is known. */
+function knownColumns({ first, count: known }, rows, buckets) {
+  const changes = new Int32Array(buckets + 1);
+  for (let row = 0; row < rows; row++) {
+    changes[first[row]]++;
+    changes[first[row] + known[row]]--;
+  }
+  let open = 0;
+  return Array.from({ length: buckets }, (_, b) => (open += changes[b]) > 0);
+}
+
+/* A grid: its cells are in units of unit_bytes, the rest in bytes; NaN where nothing is known of any rank. */
 async function openGrid(block, rows) {
   const [{ over }, known, band] = await Promise.all([read(block.cells), read(block.known), read(block.band)]);
   const { buckets, unit_bytes: unit } = block;
@@ -20,7 +31,8 @@ async function openGrid(block, rows) {
     }
   }
   release(over);
-  const inBytes = (values) => Float64Array.from(values, (value) => value * unit);
+  const isKnown = knownColumns(known, rows, buckets);
+  const inBytes = (values) => Float64Array.from(values, (value, b) => (isKnown[b] ? value * unit : NaN));
   return { ...block, rows, cells, known, middle: band.median, least: inBytes(band.least), median: inBytes(band.median), most: inBytes(band.most),
     highest: Math.max(1, highest * unit), furthest: Math.max(1, furthest * unit) };
 }
@@ -100,6 +112,9 @@ function linesOf() {
     host: (a, b) => (a.host ?? '\uffff').localeCompare(b.host ?? '\uffff', 'en', { numeric: true }) || a.rank - b.rank };
   return lines.sort(orders[view.order]);
 }
+
+/* Failures in the memory that is shown. Those in none of the page's are in no picture. */
+const failuresHere = () => job.failures.filter(({ memory }) => memory === job.memory.place);
 
 /* When something happened on a rank, in the time of the job. */
 const jobTime = (rank, ns) => ns + (job.byRank.get(rank)?.start_ns ?? 0);

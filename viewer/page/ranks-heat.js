@@ -161,9 +161,10 @@ function drawHosts(pen, width, height) {
 
 function drawHeatFailures(pen, width, height) {
   const [from, to] = lineWindow();
-  if (view.x !== 'time' || !job.failures.length) return;
+  const failures = failuresHere();
+  if (view.x !== 'time' || !failures.length) return;
   const placeOf = new Map(lines.slice(from, to).map(({ rank }, at) => [rank, at]));
-  for (const { rank, ns } of job.failures) {
+  for (const { rank, ns } of failures) {
     const x = xOf(jobTime(rank, ns), width);
     if (!placeOf.has(rank) || x < LEFT || x > width - RIGHT) continue;
     const y = 8 + (placeOf.get(rank) + .5) * height / (to - from);
@@ -252,7 +253,7 @@ function heatWords(line, at) {
   const median = grid().median[b];
   const words = [`rank ${line.rank}${host}`, spotWords(at)];
   if (Number.isNaN(value)) return [...words, 'nothing is recorded then'];
-  const failed = view.x === 'time' ? job.failures.filter(({ rank, ns }) => rank === line.rank && bucketAt(jobTime(rank, ns)) === b).length : 0;
+  const failed = view.x === 'time' ? failuresHere().filter(({ rank, ns }) => rank === line.rank && bucketAt(jobTime(rank, ns)) === b).length : 0;
   return [...words, bytes(value) + ' at most', `median ${bytes(median)}, ${value < median ? '' : '+'}${bytes(value - median)}`,
     ...(failed ? [plural(failed, 'failure')] : [])];
 }
@@ -263,7 +264,7 @@ function fillScale() {
   const cell = view.x === 'time' ? time(width) : width === 1 ? 'step' : number(width) + ' steps';
   byId('scale').replaceChildren(...[view.mode === 'bytes' ? item('', '0 B', bytes(highest))
     : item('beside', bytes(-furthest), '+' + bytes(furthest) + ' from the median, by the square root'), item('unknown', null, 'not recorded'),
-  view.x === 'time' && data.manifest.failures && job.failures.length ? item('failed', null, 'failure') : null,
+  view.x === 'time' && data.manifest.failures && failuresHere().length ? item('failed', null, 'failure') : null,
   make('span', null, `the most in each ${cell}${grid().unit_bytes > 4096 ? `, to ${bytes(grid().unit_bytes)}` : ''}`)].filter(Boolean));
 }
 

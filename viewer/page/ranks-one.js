@@ -12,6 +12,7 @@ function oneColumns(width) {
   const columns = Object.fromEntries(['own', 'least', 'median', 'most'].map((name) => [name, new Float64Array(pixels).fill(NaN)]));
   for (let i = 0; i < pixels; i++) {
     for (let b = first[i]; b >= 0 && b <= last[i]; b++) {
+      if (Number.isNaN(median[b])) continue;
       const own = cellAt(grid(), row, b);
       if (!(columns.own[i] >= own)) columns.own[i] = Number.isNaN(own) ? columns.own[i] : own;
       if (!(columns.least[i] <= least[b])) columns.least[i] = least[b];
@@ -79,7 +80,7 @@ function drawOne() {
 
 function drawOneFailures(pen, width, bottom) {
   pen.fillStyle = theme.bad;
-  for (const { rank, ns } of job.failures) if (rank === view.rank) pen.fillRect(xOf(jobTime(rank, ns), width) - 1, TOP, 2, bottom - TOP);
+  for (const { rank, ns } of failuresHere()) if (rank === view.rank) pen.fillRect(xOf(jobTime(rank, ns), width) - 1, TOP, 2, bottom - TOP);
 }
 
 function drawOneMarks(pen, width) {
@@ -101,12 +102,16 @@ function oneWords(at) {
   const b = bucketAt(at);
   const row = job.memory.rowOf.get(view.rank) ?? -1;
   const own = cellAt(grid(), row, b);
+  if (Number.isNaN(grid().median[b])) return [spotWords(at), 'nothing is recorded of any rank'];
   return [spotWords(at), `rank ${view.rank}: ${Number.isNaN(own) ? 'not recorded' : bytes(own)}`, `median ${bytes(grid().median[b])}`,
     `all: ${bytes(grid().least[b])} to ${bytes(grid().most[b])}`];
 }
 
-/* The name of a trace as a shell takes it. */
-const quoted = (path) => (/^[\w@%+=:,./-]+$/.test(path) && !path.startsWith('-') ? path : "'" + path.replaceAll("'", "'\\''") + "'");
+/* The name of a trace as a shell takes it, and as a command takes it for no option. */
+function quoted(name) {
+  const path = name.startsWith('-') ? './' + name : name;
+  return /^[\w@%+=:,./-]+$/.test(path) ? path : "'" + path.replaceAll("'", "'\\''") + "'";
+}
 
 const signed = (value) => (value > 0 ? '+' : '') + bytes(value);
 
@@ -131,9 +136,9 @@ function fillOne() {
     byId('one-body').replaceChildren(make('p', { className: 'word' }, 'This rank is missing: the file of the job does not have it.'));
     return;
   }
-  const failures = job.failures.filter((row) => row.rank === view.rank);
+  const failures = job.failures.filter(({ rank: whose, memory }) => whose === view.rank && (memory === null || memory === job.memory.place));
   const marks = job.marks.filter((row) => row.rank === view.rank);
-  const shown = failures.map((row) => ({ ...row, at: jobTime(row.rank, row.ns), words: row.text ?? row.status }));
+  const shown = failures.map((row) => ({ ...row, at: jobTime(row.rank, row.ns), words: (row.text ?? row.status) + (row.memory === null ? ' (another memory)' : '') }));
   const growth = growthOf(view.rank);
   byId('one-body').replaceChildren(...[rank.complete ? null : make('p', { className: 'word' }, `The trace of this rank is incomplete` +
     (rank.lost_events ? `: ${plural(rank.lost_events, 'event')} lost.` : '.')),

@@ -151,7 +151,7 @@ async function selftest() {
 function wrongBand(of) {
   for (let b = 0; b < of.buckets; b++) {
     const values = Array.from({ length: of.rows }, (_, row) => cellAt(of, row, b)).filter((value) => !Number.isNaN(value)).sort((one, other) => one - other);
-    const wanted = values.length ? [values[0], values[values.length - 1 >> 1], values.at(-1)] : [0, 0, 0];
+    const wanted = values.length ? [values[0], values[values.length - 1 >> 1], values.at(-1)] : [NaN, NaN, NaN];
     const seen = [of.least[b], of.median[b], of.most[b]];
     if (wanted.join() !== seen.join()) return `column ${b}: ${seen}, not ${wanted}`;
   }

@@ -192,7 +192,8 @@ job_read(const char *path, struct trace *out)
     if (status == COMMAND_FINE)
         status = trace_integer(out, "SELECT value FROM meta WHERE key = 'format_version'", &version);
     if (status == COMMAND_FINE && version != JOB_FORMAT)
-        status = trace_broken(out, "its format is %lld, and this version reads %d", (long long)version, JOB_FORMAT);
+        status = trace_broken(out, "its format is %lld, and this version reads %d%s", (long long)version, JOB_FORMAT,
+                              version < JOB_FORMAT ? ": merge its traces again into a new file" : "");
     for (size_t i = 0; i < JOB_TABLE_COUNT && status == COMMAND_FINE; i++) {
         if (!trace_has(out, job_tables[i].name, ""))
             status = trace_broken(out, "the table %s is missing", job_tables[i].name);
@@ -200,6 +201,14 @@ job_read(const char *path, struct trace *out)
     if (status != COMMAND_FINE)
         trace_close(out);
     return status;
+}
+
+int
+job_wrong(const struct trace *file, const char *table, int64_t rank)
+{
+    if (rank < 0)
+        return trace_broken(file, "it has figures that cannot be, in the table %s", table);
+    return trace_broken(file, "it has figures that cannot be, of rank %lld in the table %s", (long long)rank, table);
 }
 
 int

@@ -63,6 +63,9 @@ void job_close(struct job *job);
 /* Open it for reading, and check that it is the file of a job. COMMAND_FINE, or another status after a message. */
 int job_read(const char *path, struct trace *out);
 
+/* Say that a table has figures that cannot be, those of a rank; -1: of no certain one. Returns COMMAND_WRONG. */
+int job_wrong(const struct trace *file, const char *table, int64_t rank);
+
 /* Begin and end the transaction of this process. COMMAND_FINE, or COMMAND_WRONG after a message. */
 int job_begin(struct job *job);
 int job_commit(struct job *job);

@@ -97,18 +97,11 @@ ranks_figure(struct ranks *ranks, sqlite3_stmt *row, int column, int64_t least)
 }
 
 static int
-ranks_judge_figures(const struct ranks *ranks)
-{
-    return ranks->is_wrong ? trace_broken(ranks->file, "it has figures that cannot be") : COMMAND_FINE;
-}
-
-static int
 ranks_take_rank(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
     struct ranks *ranks = context;
     struct ranks_rank *rank = ranks_add(&ranks->list, &ranks->capacity, &ranks->count);
 
-    (void)trace;
     if (rank == NULL)
         return ranks_no_memory(ranks);
     *rank = (struct ranks_rank){
@@ -128,7 +121,7 @@ ranks_take_rank(void *context, const struct trace *trace, sqlite3_stmt *row)
         .grown_bytes = ranks_figure(ranks, row, 13, -RANKS_MOST),
         .rose = sqlite3_column_int64(row, 14),
     };
-    return ranks_judge_figures(ranks);
+    return ranks->is_wrong ? job_wrong(trace, "rank_memory", rank->rank) : COMMAND_FINE;
 }
 
 static int
@@ -165,9 +158,11 @@ static int
 ranks_take_group(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
     struct ranks *ranks = context;
-    struct ranks_group *group = ranks_add(&ranks->groups, &ranks->group_capacity, &ranks->group_count);
+    struct ranks_group *group;
 
-    (void)trace;
+    if (sqlite3_column_type(row, 1) == SQLITE_NULL || sqlite3_column_type(row, 2) == SQLITE_NULL)
+        return trace_broken(trace, "a group of allocations has no kind or no name");
+    group = ranks_add(&ranks->groups, &ranks->group_capacity, &ranks->group_count);
     if (group == NULL)
         return ranks_no_memory(ranks);
     *group = (struct ranks_group){
@@ -181,7 +176,7 @@ ranks_take_group(void *context, const struct trace *trace, sqlite3_stmt *row)
         .is_cut = sqlite3_column_int64(row, 7) != 0,
     };
     if (ranks->is_wrong)
-        return ranks_judge_figures(ranks);
+        return job_wrong(trace, "peak_group or group_median", -1);
     return group->kind != NULL && group->name != NULL ? COMMAND_FINE : ranks_no_memory(ranks);
 }
 
@@ -206,7 +201,7 @@ ranks_take_point(void *context, const struct trace *trace, sqlite3_stmt *row)
         return trace_broken(trace, "no memory for its steps");
     *point = (struct ranks_point){ sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1) };
     if (point->bytes < -1 || point->bytes > RANKS_MOST)
-        return trace_broken(trace, "it has figures that cannot be");
+        return job_wrong(trace, "step_group or group_step_median", -1);
     points->is_unknown = points->is_unknown || point->bytes < 0;
     return COMMAND_FINE;
 }
@@ -296,6 +291,8 @@ ranks_read_groups(struct ranks *ranks, const char *kind)
         " ORDER BY own >= 0 AND median >= 0 DESC, abs(own - median) DESC, own DESC, m.group_id",
         (long long)ranks->outlier->rank, (long long)ranks->outlier->rank, (long long)ranks->memory->memory_id);
 
+    if (status != COMMAND_FINE)
+        return status;
     ranks->kind = kind;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && ranks->kind == NULL; i++) {
         for (size_t j = 0; j < ranks->group_count && ranks->kind == NULL; j++)
@@ -303,7 +300,7 @@ ranks_read_groups(struct ranks *ranks, const char *kind)
     }
     if (ranks->kind == NULL)
         ranks->kind = "class";
-    return status == COMMAND_FINE ? ranks_find_steps(ranks) : status;
+    return ranks_find_steps(ranks);
 }
 
 /* ---- growth ------------------------------------------------------------------------------------------------------ */

@@ -9,7 +9,7 @@
 /* The fewest buckets, however many ranks there are. */
 #define GRID_COLUMNS_FEWEST 16
 
-/* The coarsest unit is the highest figure by 2^GRID_UNITS. */
+/* In the coarsest unit the highest figure has so many bits: it is at least 2^(GRID_UNITS - 1) units. */
 #define GRID_UNITS 8
 
 bool

@@ -50,7 +50,8 @@ void grid_end_row(struct grid *grid);
 
 /*
  * Compare the rows, and choose the finest unit in which the cells have at most `bytes` in the page, but none coarser
- * than the highest figure by 256: a picture has no more shades. False: no memory.
+ * than a 128th of the highest figure: a picture has few more shades. What has more bytes even so stays. False: no
+ * memory.
  */
 bool grid_finish(struct grid *grid, size_t bytes);
 

@@ -6,6 +6,7 @@
 
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
+#include "viewer/ranks/job.h"
 #include "viewer/report-job/job-gather.h"
 
 const struct job_detail job_details[] = {
@@ -26,17 +27,11 @@ job_no_memory(const struct trace *file)
     return trace_broken(file, "no memory for its report");
 }
 
-static int
-job_wrong(const struct trace *file)
-{
-    return trace_broken(file, "it has figures that cannot be");
-}
-
 /* A number of a row, which may be missing. False: it cannot be. */
 static bool
 job_number(sqlite3_stmt *row, int column, int64_t least, int64_t missing, int64_t *out)
 {
-    *out = sqlite3_column_type(row, column) == SQLITE_NULL ? missing : sqlite3_column_int64(row, column);
+    *out = sqlite3_column_type(row, column) == SQLITE_INTEGER ? sqlite3_column_int64(row, column) : missing;
     if (sqlite3_column_type(row, column) == SQLITE_NULL)
         return true;
     return sqlite3_column_type(row, column) == SQLITE_INTEGER && *out >= least && *out < JOB_MOST;
@@ -85,7 +80,7 @@ job_take_rank(void *context, const struct trace *file, sqlite3_stmt *row)
           job_number(row, 10, 0, 0, &rank->lost_events) && job_number(row, 11, 0, 0, &rank->allocations) &&
           job_number(row, 12, 0, 0, &rank->frees) && job_number(row, 13, 0, 0, &rank->failures);
     if (!can || rank->start_unix_ns + rank->first_ns < 0)
-        return job_wrong(file);
+        return job_wrong(file, "rank", rank->rank);
     rank->is_complete = complete != 0;
     if (gather->rank_count == 1 || rank->start_unix_ns < gather->origin_unix_ns)
         gather->origin_unix_ns = rank->start_unix_ns;
@@ -110,6 +105,13 @@ struct job_reading {
     size_t row; /* that is filled */
 };
 
+/* The number of the rank whose row is filled. */
+static int64_t
+job_rank_of(const struct job_reading *reading)
+{
+    return reading->gather->ranks[reading->memory->rows[reading->row].rank].rank;
+}
+
 static int
 job_take_row(void *context, const struct trace *file, sqlite3_stmt *statement)
 {
@@ -130,13 +132,14 @@ job_take_row(void *context, const struct trace *file, sqlite3_stmt *statement)
           job_number(statement, 4, 0, 0, &row->first_step) && job_number(statement, 5, -1, 0, &row->last_step) &&
           job_number(statement, 6, 0, 0, &row->whole_steps) && row->last_bucket <= (JOB_MOST >> shift);
     if (!can)
-        return job_wrong(file);
+        return job_wrong(file, "rank_memory, usage_bucket or step", rank);
     row->shift = (unsigned)shift;
     while (*at < reading->gather->rank_count && reading->gather->ranks[*at].rank < rank)
         ++*at;
     row->rank = *at;
-    return *at < reading->gather->rank_count && reading->gather->ranks[*at].rank == rank ? COMMAND_FINE
-                                                                                         : job_wrong(file);
+    return *at < reading->gather->rank_count && reading->gather->ranks[*at].rank == rank
+               ? COMMAND_FINE
+               : job_wrong(file, "rank_memory", rank);
 }
 
 static int
@@ -179,13 +182,13 @@ job_take_bucket(void *context, const struct trace *file, sqlite3_stmt *statement
 
     if (!job_number(statement, 0, 0, -1, &bucket) || !job_number(statement, 1, 0, -1, &most) ||
         !job_number(statement, 2, 0, -1, &end) || bucket < 0 || most < 0 || end < 0)
-        return job_wrong(file);
+        return job_wrong(file, "usage_bucket", job_rank_of(reading));
     /* The first bucket may begin before the first event. */
     job_span(reading->gather, row, &first, &last);
     position = (uint64_t)bucket << row->shift;
     return grid_put(reading->grid, position < first ? first : position, (uint64_t)most, (uint64_t)end)
                ? COMMAND_FINE
-               : job_wrong(file);
+               : job_wrong(file, "usage_bucket", job_rank_of(reading));
 }
 
 static int
@@ -200,7 +203,7 @@ job_fill_time(struct job_reading *reading)
 
         job_span(reading->gather, row, &first, &last);
         if (!grid_begin_row(reading->grid, first, last))
-            return job_wrong(reading->gather->file);
+            return job_wrong(reading->gather->file, "rank", job_rank_of(reading));
         status = trace_each(reading->gather->file, job_take_bucket, reading,
                             "SELECT bucket, most_bytes, end_bytes FROM usage_bucket WHERE rank = %lld AND"
                             " memory_id = %lld ORDER BY bucket",
@@ -224,10 +227,11 @@ job_take_step(void *context, const struct trace *file, sqlite3_stmt *statement)
     int64_t step, most;
 
     if (!job_number(statement, 0, -1, -2, &step) || !job_number(statement, 1, 0, -1, &most) || step < -1 || most < 0)
-        return job_wrong(file);
+        return job_wrong(file, "step", job_rank_of(reading));
     /* A row stands for all steps up to the next row. */
-    return grid_put(reading->grid, job_step(reading->memory, step), (uint64_t)most, (uint64_t)most) ? COMMAND_FINE
-                                                                                                    : job_wrong(file);
+    return grid_put(reading->grid, job_step(reading->memory, step), (uint64_t)most, (uint64_t)most)
+               ? COMMAND_FINE
+               : job_wrong(file, "step", job_rank_of(reading));
 }
 
 static int
@@ -245,7 +249,7 @@ job_fill_steps(struct job_reading *reading)
         }
         if (!grid_begin_row(reading->grid, row->has_before ? 0 : job_step(memory, row->first_step),
                             row->has_steps ? job_step(memory, row->last_step) : 0))
-            return job_wrong(reading->gather->file);
+            return job_wrong(reading->gather->file, "step", job_rank_of(reading));
         status = trace_each(reading->gather->file, job_take_step, reading,
                             "SELECT step, peak_bytes FROM step WHERE rank = %lld AND memory_id = %lld ORDER BY step",
                             (long long)reading->gather->ranks[row->rank].rank, (long long)memory->memory_id);
@@ -322,7 +326,7 @@ job_take_group(void *context, const struct trace *file, sqlite3_stmt *row)
                                  .kind = job_text(row, 1),
                                  .name = job_text(row, 2) };
     if (!job_number(row, 3, 0, -1, &group->median_bytes))
-        return job_wrong(file);
+        return job_wrong(file, "group_median", -1);
     return group->kind != NULL && group->name != NULL ? COMMAND_FINE : job_no_memory(file);
 }
 
@@ -357,7 +361,7 @@ job_take_peak(void *context, const struct trace *file, sqlite3_stmt *row)
     size_t from = 0, to = memory->group_count;
 
     if (!job_number(row, 1, 0, -1, &bytes) || bytes < 0)
-        return job_wrong(file);
+        return job_wrong(file, "peak_group", job_rank_of(peak->reading));
     while (from < to) {
         size_t middle = from + (to - from) / 2;
 
@@ -462,10 +466,39 @@ job_read_peak(struct job_peak *peak)
     return status;
 }
 
+/* Drop the groups of which no rank has a share: a page has no use for them. */
+static bool
+job_drop_groups(struct job_memory *memory)
+{
+    uint32_t *places = calloc(memory->group_count + 1, sizeof(*places));
+    size_t count = 0;
+
+    if (places == NULL)
+        return false;
+    for (size_t i = 0; i < memory->share_count; i++)
+        places[memory->shares[i].group] = 1;
+    for (size_t i = 0; i < memory->group_count; i++) {
+        struct job_group group = memory->groups[i];
+
+        if (places[i] == 0) {
+            free(group.kind);
+            free(group.name);
+            continue;
+        }
+        places[i] = (uint32_t)count;
+        memory->groups[count++] = group;
+    }
+    memory->group_count = count;
+    for (size_t i = 0; i < memory->share_count; i++)
+        memory->shares[i].group = places[memory->shares[i].group];
+    free(places);
+    return true;
+}
+
 static int
 job_read_groups(struct job_reading *reading)
 {
-    const struct job_memory *memory = reading->memory;
+    struct job_memory *memory = reading->memory;
     struct job_peak peak = { .reading = reading };
     int status =
         trace_each(reading->gather->file, job_take_group, reading,
@@ -480,6 +513,8 @@ job_read_groups(struct job_reading *reading)
         status = job_no_memory(reading->gather->file);
     for (reading->row = 0; reading->row < memory->row_count && status == COMMAND_FINE; reading->row++)
         status = job_read_peak(&peak);
+    if (status == COMMAND_FINE && !job_drop_groups(memory))
+        status = job_no_memory(reading->gather->file);
     free(peak.bytes);
     free(peak.order);
     return status;
@@ -499,7 +534,7 @@ job_read_memory(struct job_gather *gather, const char *name, size_t grid_bytes)
         return job_no_memory(gather->file);
     if (trace_look_up(gather->file, &memory->memory_id, "SELECT memory_id FROM memory WHERE name = %Q", name) !=
         SQLITE_ROW)
-        return job_wrong(gather->file);
+        return job_wrong(gather->file, "memory", -1);
     status = job_read_rows(&reading);
     if (status == COMMAND_FINE && memory->row_count == 0)
         return COMMAND_FINE;

@@ -69,7 +69,7 @@ struct job_memory {
     size_t row_count, row_capacity;
     int64_t first_step;       /* of all ranks */
     struct grid time, steps;  /* without cells: there are none */
-    struct job_group *groups; /* owns; in the order of ids */
+    struct job_group *groups; /* owns; those in `shares`, in the order of ids */
     size_t group_count, group_capacity;
     struct job_share *shares; /* owns; of each row, kind by kind, the largest differences first */
     size_t share_count, share_capacity;

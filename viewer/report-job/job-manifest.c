@@ -7,6 +7,7 @@
 
 #include "viewer/base/exit-status.h"
 #include "viewer/output/report-item.h"
+#include "viewer/ranks/job.h"
 #include "viewer/read/layer-kinds.h"
 #include "viewer/report-job/job-manifest.h"
 
@@ -191,6 +192,23 @@ job_rows_number(struct job_rows *rows, sqlite3_stmt *row, int column)
     return sqlite3_column_int64(row, column);
 }
 
+/* The place among the memories of the page; null: it is none of them. */
+static void
+job_put_place(struct job_rows *rows, sqlite3_stmt *row, int column)
+{
+    const struct job_gather *gather = rows->manifest->gather;
+    bool is_known = sqlite3_column_type(row, column) != SQLITE_NULL;
+    size_t place = 0;
+
+    while (place < gather->memory_count && gather->memories[place].memory_id != sqlite3_column_int64(row, column))
+        place++;
+    json_key(rows->json, "memory");
+    if (is_known && place < gather->memory_count)
+        json_unsigned(rows->json, place);
+    else
+        json_word(rows->json, "null");
+}
+
 static int
 job_put_failure(void *context, const struct trace *file, sqlite3_stmt *row)
 {
@@ -211,6 +229,7 @@ job_put_failure(void *context, const struct trace *file, sqlite3_stmt *row)
         /* Status and cause are words of Tidemark's own. */
         job_put_name(rows->manifest, json, text, i < 2 ? text : NULL);
     }
+    job_put_place(rows, row, 9);
     json_end(json, '}');
     return COMMAND_FINE;
 }
@@ -238,15 +257,14 @@ job_put_failures(const struct job_manifest *manifest, size_t place, struct json 
 
     (void)place;
     json_begin(json, '[');
-    status =
-        trace_each(manifest->gather->file, job_put_failure, &rows,
-                   "SELECT rank, ns, size, live_bytes, status, cause, layer, tag, substr(text, 1, 512) FROM (SELECT *,"
-                   " row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure JOIN rank USING (rank))"
-                   " WHERE place <= %d ORDER BY place, rank LIMIT %d",
-                   (int)manifest->gather->detail->failures, JOB_FAILURES);
+    status = trace_each(manifest->gather->file, job_put_failure, &rows,
+                        "SELECT rank, ns, size, live_bytes, status, cause, layer, tag, substr(text, 1, 512), memory_id"
+                        " FROM (SELECT *, row_number() OVER (PARTITION BY rank ORDER BY ns) AS place FROM failure"
+                        " JOIN rank USING (rank)) WHERE place <= %d ORDER BY place, rank LIMIT %d",
+                        (int)manifest->gather->detail->failures, JOB_FAILURES);
     json_end(json, ']');
     if (status == COMMAND_FINE && rows.is_wrong)
-        status = trace_broken(manifest->gather->file, "it has figures that cannot be");
+        status = job_wrong(manifest->gather->file, "failure", -1);
     return status == COMMAND_FINE;
 }
 
@@ -265,7 +283,7 @@ job_put_marks(const struct job_manifest *manifest, size_t place, struct json *js
                    (int)manifest->gather->detail->marks, JOB_MARKS);
     json_end(json, ']');
     if (status == COMMAND_FINE && rows.is_wrong)
-        status = trace_broken(manifest->gather->file, "it has figures that cannot be");
+        status = job_wrong(manifest->gather->file, "mark", -1);
     return status == COMMAND_FINE;
 }
 
@@ -347,8 +365,69 @@ job_put_head(const struct job_manifest *manifest)
     json_put_text(json, "begin_unix_ns", number);
 }
 
+/* What the page leaves out of a table of which each rank has its rows: `each` of a rank, and `all` in all. */
 static void
-job_put_left_out(const struct job_manifest *manifest, int64_t failures, int64_t marks)
+job_put_cut(const struct job_manifest *manifest, const char *table, size_t each, int all)
+{
+    const struct trace *file = manifest->gather->file;
+    int64_t most = 0, taken = 0, count = 0;
+    char text[256];
+
+    trace_look_up(file, &most, "SELECT count(*) FROM %s GROUP BY rank ORDER BY 1 DESC LIMIT 1", table);
+    trace_look_up(file, &taken,
+                  "SELECT sum(min(n, %d)) FROM (SELECT count(*) AS n FROM %s JOIN rank USING (rank) GROUP BY rank)",
+                  (int)each, table);
+    trace_look_up(file, &count, "SELECT count(*) FROM %s", table);
+    if (most > (int64_t)each) {
+        snprintf(text, sizeof(text), "Of each rank at most %zu %ss are listed.", each, table);
+        json_text(&manifest->blocks->json, text);
+    }
+    if (taken > all) {
+        snprintf(text, sizeof(text), "Of %lld %ss %d are listed: the first ones of each rank.", (long long)count, table,
+                 all);
+        json_text(&manifest->blocks->json, text);
+    }
+}
+
+static void
+job_put_rounded(struct json *json, size_t place, const char *axis, const struct grid *grid)
+{
+    char text[256];
+
+    if (!grid->is_rounded)
+        return;
+    snprintf(text, sizeof(text),
+             "The figures over %s of memory %zu are rounded up to multiples of %llu bytes, so that the page stays"
+             " small; --detail=full has finer ones.",
+             axis, place + 1, 1ULL << grid->unit_shift);
+    json_text(json, text);
+}
+
+/* Ranks of one job begin on the same day. */
+#define JOB_APART_NS (INT64_C(86400) * 1000000000)
+
+static void
+job_put_apart(const struct job_gather *gather, struct json *json)
+{
+    const struct job_rank *first = gather->ranks, *last = gather->ranks;
+    char text[256];
+
+    for (size_t i = 1; i < gather->rank_count; i++) {
+        first = gather->ranks[i].start_unix_ns < first->start_unix_ns ? &gather->ranks[i] : first;
+        last = gather->ranks[i].start_unix_ns > last->start_unix_ns ? &gather->ranks[i] : last;
+    }
+    if (gather->rank_count == 0 || last->start_unix_ns - first->start_unix_ns <= JOB_APART_NS)
+        return;
+    snprintf(text, sizeof(text),
+             "Rank %lld begins %lld days after rank %lld: a clock is wrong, or the time of a start is not known."
+             " Figures over time cannot be compared.",
+             (long long)last->rank, (long long)((last->start_unix_ns - first->start_unix_ns) / JOB_APART_NS),
+             (long long)first->rank);
+    json_text(json, text);
+}
+
+static void
+job_put_left_out(const struct job_manifest *manifest)
 {
     const struct job_gather *gather = manifest->gather;
     struct json *json = &manifest->blocks->json;
@@ -362,24 +441,12 @@ job_put_left_out(const struct job_manifest *manifest, int64_t failures, int64_t 
         json_text(json, text);
     }
     for (size_t i = 0; i < gather->memory_count; i++) {
-        unsigned shift = gather->memories[i].time.unit_shift;
-
-        if (!gather->memories[i].time.is_rounded)
-            continue;
-        snprintf(text, sizeof(text),
-                 "The figures over time of memory %zu are rounded up to multiples of %llu bytes, so that the page stays"
-                 " small; --detail=full has finer ones.",
-                 i + 1, 1ULL << shift);
-        json_text(json, text);
+        job_put_rounded(json, i, "time", &gather->memories[i].time);
+        job_put_rounded(json, i, "steps", &gather->memories[i].steps);
     }
-    if (failures > JOB_FAILURES || failures > (int64_t)gather->detail->failures) {
-        snprintf(text, sizeof(text), "Of each rank at most %zu failures are listed.", gather->detail->failures);
-        json_text(json, text);
-    }
-    if (marks > JOB_MARKS || marks > (int64_t)gather->detail->marks) {
-        snprintf(text, sizeof(text), "Of each rank at most %zu marks are listed.", gather->detail->marks);
-        json_text(json, text);
-    }
+    job_put_apart(gather, json);
+    job_put_cut(manifest, "failure", gather->detail->failures, JOB_FAILURES);
+    job_put_cut(manifest, "mark", gather->detail->marks, JOB_MARKS);
     if (manifest->no_names)
         json_text(json, "Names are left out, as --no-names asked.");
     json_end(json, ']');
@@ -412,17 +479,13 @@ job_manifest_write(const struct job_manifest *manifest)
 {
     const struct trace *file = manifest->gather->file;
     struct json *json = &manifest->blocks->json;
-    int64_t failures = 0, marks = 0;
     bool done;
 
     json_begin(json, '{');
     job_put_head(manifest);
     job_put_verdict(manifest);
     done = job_put_blocks(manifest);
-    /* Of the rank that has most. */
-    trace_look_up(file, &failures, "SELECT count(*) FROM failure GROUP BY rank ORDER BY 1 DESC LIMIT 1");
-    trace_look_up(file, &marks, "SELECT count(*) FROM mark GROUP BY rank ORDER BY 1 DESC LIMIT 1");
-    job_put_left_out(manifest, failures, marks);
+    job_put_left_out(manifest);
     json_end(json, '}');
     if (manifest->blocks->failed)
         return trace_broken(file, "no memory for its page");

@@ -46,13 +46,14 @@ running_look(struct running *running)
     uint64_t trace_id = running->file.trace_id;
 
     gauge_look(&running->file, &running->look);
-    if (!running->look.has_page)
-        return false;
-    /* Another recording has taken the name: nothing that is known is of it. */
+    /* Another recording has taken the name: nothing that is known is of it, also before it has a page. */
     if (running->was_seen && running->file.trace_id != trace_id) {
         running_names_free(&running->names);
         running->names = (struct running_names){ .limit_bytes = RUNNING_NO_LIMIT };
+        running->was_seen = false;
     }
+    if (!running->look.has_page)
+        return false;
     if (running->look.is_new || !running->was_seen)
         look_take_page(running);
     running->was_seen = true;
