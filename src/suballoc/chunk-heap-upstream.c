@@ -51,7 +51,7 @@ tidei_chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
     if (chunk_heap->forks == tidei_fork_generation())
         return;
     chunk_heap->forks = tidei_fork_generation();
-    chunk_heap->requesting = chunk_heap->returning = 0;
+    chunk_heap->requesting = chunk_heap->returning = chunk_heap->wishing = 0;
     chunk_heap->returning_bytes = 0;
     chunk_heap->growing = false;
     bytes = tidei_heap_free_bytes(&chunk_heap->heap) + chunk_heap->heap.out_bytes;
@@ -214,6 +214,32 @@ upstream_wish_end(struct tidei_chunk_heap *chunk_heap, const struct upstream_wis
 }
 
 /*
+ * Trim upstream with the wish. Called without the lock. The application may destroy streams behind a wait for all of
+ * them. Where one has ended since the wish was taken over, nothing is owed. One that ends meanwhile returns only when
+ * the streams are not named any more.
+ */
+static enum tide_status
+upstream_wish_trim(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wish, uint64_t keep_bytes)
+{
+    enum tide_status status;
+
+    TIDEI_TEST_POINT("chunk-heap.wishes");
+    tidei_lock_acquire(&chunk_heap->lock);
+    if (chunk_heap->heap.streams.waited_all != wish->waited_all)
+        wish->await.count = 0;
+    chunk_heap->wishing++;
+    tidei_lock_release(&chunk_heap->lock);
+    tidei_await_wish(&wish->await);
+    status = tide_trim(chunk_heap->upstream, keep_bytes);
+    tidei_await_wish(NULL);
+    tidei_lock_acquire(&chunk_heap->lock);
+    chunk_heap->wishing--;
+    tidei_lock_release(&chunk_heap->lock);
+    wish->used = true;
+    return status;
+}
+
+/*
  * Have an upstream that keeps what comes back give back free memory, where it would have more than `most_bytes` of this
  * heap with another chunk of `bytes`: first what it can at once, then, if it owes any, with the wish. The result is
  * whether it has more nevertheless. Called without the lock.
@@ -229,12 +255,8 @@ chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, ui
     most_bytes = chunk_heap_upstream_most(chunk_heap, bytes, most_bytes);
     if (most_bytes != UINT64_MAX && chunk_heap_is_above(chunk_heap, most_bytes)) {
         in_flight = tide_trim(chunk_heap->upstream, most_bytes) != TIDE_OK;
-        wish->used = !in_flight && owes && chunk_heap_is_above(chunk_heap, most_bytes);
-        if (wish->used) {
-            tidei_await_wish(&wish->await);
-            in_flight = tide_trim(chunk_heap->upstream, most_bytes) != TIDE_OK;
-            tidei_await_wish(NULL);
-        }
+        if (!in_flight && owes && chunk_heap_is_above(chunk_heap, most_bytes))
+            in_flight = upstream_wish_trim(chunk_heap, wish, most_bytes) != TIDE_OK;
         in_flight = in_flight || chunk_heap_is_above(chunk_heap, most_bytes + chunk_heap->unit_bytes);
     }
     tidei_error_restore(&error);

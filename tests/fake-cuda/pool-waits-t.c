@@ -384,6 +384,50 @@ scene_gone(void *unused)
     return close_scene(&scene);
 }
 
+static void *
+use_until_decayed(void *scene_pointer)
+{
+    struct scene *scene = scene_pointer;
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
+
+    while (figures.decayed == 0) {
+        void *block = have(scene, MIB, scene->work.second);
+
+        if (block == NULL || !gpu_frees(scene->pool, block, MIB, scene->work.second) ||
+            tide_pool_read(scene->pool, &figures) != TIDE_OK)
+            break;
+        usleep(500);
+    }
+    return NULL;
+}
+
+/* A thread is about to name streams to the driver. Another one waits for all, and destroys them. */
+static int
+scene_ordered_gone(void *unused)
+{
+    struct scene scene = { 0 };
+    CUstream stream = NULL;
+    pthread_t thread;
+    void *blocks[4];
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(decay=80) | driver") == 0);
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((scene.small = have(&scene, UNIT, scene.work.second)) != NULL);
+    for (size_t i = 0; i < 4; i++)
+        NEED((blocks[i] = have(&scene, 2 * UNIT, stream)) != NULL);
+    for (size_t i = 0; i < 4; i++)
+        NEED(gpu_frees(scene.pool, blocks[i], 2 * UNIT, stream));
+    point_arm("chunk-heap.wishes", NULL);
+    NEED(pthread_create(&thread, NULL, use_until_decayed, &scene) == 0);
+    point_wait();
+    NEED(tide_order(scene.pool, TIDE_STREAM_ALL, 0) == TIDE_OK && gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    point_release();
+    pthread_join(thread, NULL);
+    NEED(gpu_frees(scene.pool, scene.small, UNIT, scene.work.second));
+    return close_scene(&scene);
+}
+
 #define STRESS_THREADS 4
 #define STRESS_STEPS   1500
 #define STRESS_OWN     4
@@ -453,7 +497,7 @@ main(void)
 
     if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
-    plan(14);
+    plan(15);
     if (CHILDREN_MAY_RECORD) {
         is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
         is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
@@ -476,8 +520,10 @@ main(void)
                "all of an arena leaves the driver in a trim");
         is_i64(in_child(scene_gone, NULL), 0,
                "so does what went back on a stream that is gone, which the trim names not");
+        is_i64(in_child(scene_ordered_gone, NULL), 0,
+               "a stream that is destroyed behind a wait for all is not named by a thread that was about to");
     } else {
-        skip(13, "ThreadSanitizer does not follow a child that starts threads");
+        skip(14, "ThreadSanitizer does not follow a child that starts threads");
     }
     is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
     return done();
