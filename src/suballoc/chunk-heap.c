@@ -712,7 +712,7 @@ tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
     bool owes;
 
     tidei_lock_acquire(&chunk_heap->lock);
-    owes = chunk_heap->owed_count != 0;
+    owes = chunk_heap->owed_count != 0 || chunk_heap->late;
     tidei_lock_release(&chunk_heap->lock);
     return owes || tidei_chunk_heap_reserved(chunk_heap) > keep_bytes;
 }

@@ -428,6 +428,23 @@ scene_ordered_gone(void *unused)
     return close_scene(&scene);
 }
 
+/* What was late leaves the driver in a trim to what the pool has. */
+static int
+scene_late(void *unused)
+{
+    struct scene scene = { 0 };
+
+    (void)unused;
+    NEED(begin(&scene) == 0);
+    NEED((scene.large = have(&scene, 12 * UNIT, scene.work.first)) != NULL);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 23);
+    gpu_hold_go(&scene.hold);
+    NEED(have_stream_done(scene.work.first) == 0);
+    NEED(tide_trim(scene.pool, 15 * UNIT) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 15);
+    return end(&scene, scene.work.first, 12 * UNIT);
+}
+
 #define STRESS_THREADS 4
 #define STRESS_STEPS   1500
 #define STRESS_OWN     4
@@ -497,7 +514,7 @@ main(void)
 
     if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
-    plan(15);
+    plan(16);
     if (CHILDREN_MAY_RECORD) {
         is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
         is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
@@ -522,8 +539,9 @@ main(void)
                "so does what went back on a stream that is gone, which the trim names not");
         is_i64(in_child(scene_ordered_gone, NULL), 0,
                "a stream that is destroyed behind a wait for all is not named by a thread that was about to");
+        is_i64(in_child(scene_late, NULL), 0, "what was late leaves the driver in a trim to what the pool has");
     } else {
-        skip(14, "ThreadSanitizer does not follow a child that starts threads");
+        skip(15, "ThreadSanitizer does not follow a child that starts threads");
     }
     is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
     return done();
