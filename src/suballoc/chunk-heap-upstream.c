@@ -239,10 +239,38 @@ upstream_wish_trim(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wi
     return status;
 }
 
+/* Have upstream note the streams that are owed while they exist. It gives nothing back, and nobody waits. */
+static void
+upstream_wish_note(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wish)
+{
+    struct tidei_error error;
+
+    if (wish->used || wish->await.count == 0)
+        return;
+    wish->await.most_ns = 0;
+    tidei_error_save(&error);
+    (void)upstream_wish_trim(chunk_heap, wish, TIDEI_CHUNK_HEAP_BYTES_MAX);
+    tidei_error_restore(&error);
+}
+
+void
+tidei_chunk_heap_note_owed(struct tidei_chunk_heap *chunk_heap)
+{
+    struct upstream_wish wish;
+
+    if (chunk_heap->owed_count == 0)
+        return;
+    upstream_wish_init(chunk_heap, 0, &wish);
+    tidei_lock_release(&chunk_heap->lock);
+    upstream_wish_note(chunk_heap, &wish);
+    tidei_lock_acquire(&chunk_heap->lock);
+    upstream_wish_end(chunk_heap, &wish);
+}
+
 /*
  * Have an upstream that keeps what comes back give back free memory, where it would have more than `most_bytes` of this
- * heap with another chunk of `bytes`: first what it can at once, then, if it owes any, with the wish. The result is
- * whether it has more nevertheless. Called without the lock.
+ * heap with another chunk of `bytes`: first what it can at once, then, if it owes any, with the wish. Else it only
+ * notes the streams of the wish. The result is whether it has more nevertheless. Called without the lock.
  */
 static bool
 chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint64_t most_bytes,
@@ -260,6 +288,7 @@ chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, ui
         in_flight = in_flight || chunk_heap_is_above(chunk_heap, most_bytes + chunk_heap->unit_bytes);
     }
     tidei_error_restore(&error);
+    upstream_wish_note(chunk_heap, wish);
     return in_flight;
 }
 
@@ -311,8 +340,10 @@ tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     struct upstream_wish wish;
     bool in_flight, owes = chunk_heap->owed_count != 0 || chunk_heap->late;
 
-    if (bytes > chunk_heap->options.maximum_bytes - reserved)
+    if (bytes > chunk_heap->options.maximum_bytes - reserved) {
+        tidei_chunk_heap_note_owed(chunk_heap);
         return false;
+    }
     upstream_wish_init(chunk_heap, upstream_patience(chunk_heap), &wish);
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.trimming");

@@ -128,6 +128,7 @@ chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
     while (tidei_chunk_heap_reserved(chunk_heap) > most &&
            tidei_chunk_heap_return_one(chunk_heap, false, UINT64_MAX) != 0)
         ;
+    tidei_chunk_heap_note_owed(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
 }
 

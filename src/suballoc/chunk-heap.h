@@ -72,7 +72,7 @@ struct tidei_chunk_heap {
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
     uint64_t unit_bytes; /* of the memory that upstream keeps for later requests (TIDE_QUERY_UNIT); 0: it keeps none */
     uint64_t kept_bytes; /* that upstream is not trimmed below (TIDE_QUERY_KEPT) */
-    tide_stream owed[TIDEI_CHUNK_HEAP_OWED]; /* on which chunks went back that upstream may not have free yet */
+    tide_stream owed[TIDEI_CHUNK_HEAP_OWED]; /* on which chunks went back just now, which upstream is to note */
     uint32_t owed_count;
     bool late;              /* upstream has some of which the work is late: see await.h */
     uint64_t patience_ns;   /* how long a request waits for that at most; less after a wait in vain */

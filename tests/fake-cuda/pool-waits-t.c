@@ -243,21 +243,23 @@ scene_capture(void *unused)
     return end(&scene, scene.work.first, 12 * UNIT);
 }
 
-/* A chunk went back on a stream that is captured since: nobody waits for it, nor asks about it. */
+/* A chunk went back on a stream that is captured since. The wait is for what was submitted before. */
 static int
 scene_captured(void *unused)
 {
     struct scene scene = { 0 };
     CUgraph graph = NULL;
+    pthread_t thread;
 
     (void)unused;
     wait_long();
     NEED(begin_with(&scene, "pool(release_threshold=0) | driver") == 0);
     NEED(gpu.stream_begin_capture(scene.work.first, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    NEED(pthread_create(&thread, NULL, go_later, &scene.hold) == 0);
     NEED((scene.large = have(&scene, 12 * UNIT, scene.work.second)) != NULL);
-    NEED(most_units(&scene) == 23 && waits(&scene) == 0);
+    pthread_join(thread, NULL);
+    NEED(most_units(&scene) == 15 && waits(&scene) == 1);
     NEED(gpu.stream_end_capture(scene.work.first, &graph) == CUDA_SUCCESS && graph != NULL);
-    gpu_hold_go(&scene.hold);
     return end(&scene, scene.work.second, 12 * UNIT);
 }
 
@@ -381,6 +383,49 @@ scene_gone(void *unused)
     NEED((block = have(&scene, 4 * UNIT, stream)) != NULL && gpu_frees(scene.pool, block, 4 * UNIT, stream));
     NEED(gpu.stream_destroy(stream) == CUDA_SUCCESS);
     NEED(tide_trim(scene.pool, 0) == TIDE_OK && driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    return close_scene(&scene);
+}
+
+/* Nothing is ever freed on the stream that is destroyed: only a chunk went back for a request on it. */
+static int
+scene_requester_gone(void *stack)
+{
+    struct scene scene = { 0 };
+    CUstream stream = NULL, other;
+    void *block, *kept;
+
+    NEED(open_scene(&scene, stack) == 0);
+    other = scene.work.first;
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 4 * UNIT, other)) != NULL && gpu_frees(scene.pool, block, 4 * UNIT, other));
+    NEED(gpu.stream_synchronize(other) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 6 * UNIT, stream)) != NULL);
+    NEED(gpu.stream_synchronize(stream) == CUDA_SUCCESS);
+    NEED(gpu_frees(scene.pool, block, 6 * UNIT, other) && (kept = have(&scene, 6 * UNIT, other)) != NULL);
+    NEED(gpu.stream_synchronize(other) == CUDA_SUCCESS && gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    for (size_t units = 12; units < 20; units++) {
+        NEED((block = have(&scene, units * UNIT, other)) != NULL);
+        NEED(gpu_frees(scene.pool, block, units * UNIT, other));
+    }
+    NEED(gpu_frees(scene.pool, kept, 6 * UNIT, other));
+    return close_scene(&scene);
+}
+
+/* A chunk went back at once when its block was freed. The stream may be gone when the pool grows. */
+static int
+scene_threshold_gone(void *unused)
+{
+    struct scene scene = { 0 };
+    CUstream stream = NULL;
+    void *block;
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 4 * UNIT, stream)) != NULL && gpu_frees(scene.pool, block, 4 * UNIT, stream));
+    NEED(gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 6 * UNIT, scene.work.first)) != NULL);
+    NEED(gpu_frees(scene.pool, block, 6 * UNIT, scene.work.first));
     return close_scene(&scene);
 }
 
@@ -514,7 +559,7 @@ main(void)
 
     if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
-    plan(16);
+    plan(19);
     if (CHILDREN_MAY_RECORD) {
         is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
         is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
@@ -527,7 +572,7 @@ main(void)
                "so does each wait for a host function that waits for the same thread");
         is_i64(in_child(scene_capture, NULL), 0, "a chunk is exchanged while another stream is captured");
         is_i64(in_child(scene_captured, NULL), 0,
-               "nobody waits for a stream that is captured, and the capture is whole");
+               "a chunk is exchanged while its stream is captured, and the capture is whole");
         is_i64(in_child(scene_maximum, NULL), 0,
                "while a thread waits at the maximum, another one is served with what is left below it");
         is_i64(in_child(scene_decay, NULL), 0, "what decays leaves the driver once its stream is done, without a wait");
@@ -539,9 +584,15 @@ main(void)
                "so does what went back on a stream that is gone, which the trim names not");
         is_i64(in_child(scene_ordered_gone, NULL), 0,
                "a stream that is destroyed behind a wait for all is not named by a thread that was about to");
+        is_i64(in_child(scene_requester_gone, (void *)(uintptr_t) "pool | driver(release_threshold=320MiB)"), 0,
+               "a stream on which nothing was freed may be destroyed, and the pool grows below the base's threshold");
+        is_i64(in_child(scene_requester_gone, (void *)(uintptr_t) "pool | driver(initial=320MiB)"), 0,
+               "the same below what the base got at first");
+        is_i64(in_child(scene_threshold_gone, NULL), 0,
+               "the pool grows though a stream is gone on which a chunk went back at a release threshold");
         is_i64(in_child(scene_late, NULL), 0, "what was late leaves the driver in a trim to what the pool has");
     } else {
-        skip(15, "ThreadSanitizer does not follow a child that starts threads");
+        skip(18, "ThreadSanitizer does not follow a child that starts threads");
     }
     is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
     return done();
