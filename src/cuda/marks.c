@@ -3,6 +3,7 @@
 
 #ifdef HAVE_CUDA_H
 
+#include <pthread.h>
 #include <time.h>
 
 /* Those that were late, and those of a wish. */
@@ -133,10 +134,13 @@ tidei_marks_await(struct tidei_marks *marks, struct tidei_device *device, struct
     const struct tidei_driver *cuda = device->cuda;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     struct marks_call call = { .device = device };
+    int cancel;
 
     if (!tidei_driver_usable() || cuda->event_create == NULL || cuda->event_destroy == NULL ||
         cuda->event_record == NULL || cuda->event_query == NULL || cuda->event_synchronize == NULL)
         return;
+    /* No cancellation here: the layers above note what this thread has begun. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     /* A capture of another stream by this thread would be spoilt by a query. */
     if (cuda->thread_exchange_capture_mode != NULL)
         (void)cuda->thread_exchange_capture_mode(&mode);
@@ -147,6 +151,7 @@ tidei_marks_await(struct tidei_marks *marks, struct tidei_device *device, struct
     marks_put(marks, &call);
     if (cuda->thread_exchange_capture_mode != NULL)
         (void)cuda->thread_exchange_capture_mode(&mode);
+    pthread_setcancelstate(cancel, NULL);
 }
 
 #endif

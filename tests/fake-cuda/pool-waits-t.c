@@ -473,6 +473,34 @@ scene_ordered_gone(void *unused)
     return close_scene(&scene);
 }
 
+/* A thread that waits is cancelled: it ends its request before, and the pool serves others. */
+static int
+scene_cancel(void *stack)
+{
+    struct scene scene = { 0 };
+    pthread_t thread;
+    void *result = NULL;
+
+    wait_long();
+    NEED(open_scene(&scene, stack) == 0);
+    NEED((scene.small = have(&scene, UNIT, scene.work.first)) != NULL);
+    NEED((scene.large = have(&scene, 8 * UNIT, scene.work.first)) != NULL);
+    NEED((scene.last = have(&scene, 2 * UNIT, scene.work.first)) != NULL);
+    NEED(gpu_hold_fill(&scene.hold, scene.work.first, scene.large, WORDS, 1));
+    NEED(gpu_frees(scene.pool, scene.large, 8 * UNIT, scene.work.first));
+    point_arm("marks.waits", NULL);
+    scene.large = NULL;
+    NEED(pthread_create(&thread, NULL, have_12, &scene) == 0);
+    point_wait();
+    NEED(pthread_cancel(thread) == 0);
+    point_release();
+    usleep(20000);
+    gpu_hold_go(&scene.hold);
+    pthread_join(thread, &result);
+    NEED(scene.large != NULL);
+    return end(&scene, scene.work.first, 12 * UNIT);
+}
+
 /* What was late leaves the driver in a trim to what the pool has. */
 static int
 scene_late(void *unused)
@@ -559,7 +587,7 @@ main(void)
 
     if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
-    plan(19);
+    plan(21);
     if (CHILDREN_MAY_RECORD) {
         is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
         is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
@@ -590,9 +618,13 @@ main(void)
                "the same below what the base got at first");
         is_i64(in_child(scene_threshold_gone, NULL), 0,
                "the pool grows though a stream is gone on which a chunk went back at a release threshold");
+        is_i64(in_child(scene_cancel, (void *)(uintptr_t) "pool | driver"), 0,
+               "a thread of a pool that is cancelled in its wait ends the request first");
+        is_i64(in_child(scene_cancel, (void *)(uintptr_t) "arena | driver"), 0,
+               "a thread of an arena that is cancelled in its wait ends the request first");
         is_i64(in_child(scene_late, NULL), 0, "what was late leaves the driver in a trim to what the pool has");
     } else {
-        skip(18, "ThreadSanitizer does not follow a child that starts threads");
+        skip(20, "ThreadSanitizer does not follow a child that starts threads");
     }
     is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
     return done();
