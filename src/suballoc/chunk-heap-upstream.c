@@ -185,9 +185,9 @@ chunk_owe(struct tidei_chunk_heap *chunk_heap, tide_stream stream, uint64_t wait
 /* What goes with a trim: streams on which chunks went back. */
 struct upstream_wish {
     struct tidei_await await;
-    tide_stream streams[TIDEI_CHUNK_HEAP_OWED];
-    uint64_t waited_all; /* the epoch of the last wait for all streams */
-    bool used;           /* a trim went with it */
+    tide_stream streams[TIDEI_CHUNK_HEAP_OWED + 1]; /* and stream 0 */
+    uint64_t waited_all;                            /* the epoch of the last wait for all streams */
+    bool used;                                      /* a trim went with it */
 };
 
 /* Take over what is owed. Under the lock. */
@@ -357,19 +357,26 @@ tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     return wish.await.waited;
 }
 
+/* Stream 0 always exists. */
 enum tide_status
-tidei_chunk_heap_pass_trim(struct tide_resource *layer, uint64_t keep_bytes, bool ordered)
+tidei_chunk_heap_pass_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes, bool ordered)
 {
-    static const tide_stream first = 0;
-    struct tidei_await await = { .streams = &first, .count = 1 };
+    struct upstream_wish wish;
     enum tide_status status;
+    bool owes;
 
-    if (!ordered)
-        return tide_pass_trim(layer, keep_bytes);
-    await.most_ns = TIDEI_TEST_LIMIT(await_ns, UPSTREAM_PATIENCE_NS);
-    tidei_await_wish(&await);
-    status = tide_pass_trim(layer, keep_bytes);
-    tidei_await_wish(NULL);
+    tidei_lock_acquire(&chunk_heap->lock);
+    owes = ordered || chunk_heap->owed_count != 0 || chunk_heap->late;
+    upstream_wish_init(chunk_heap, TIDEI_TEST_LIMIT(await_ns, UPSTREAM_PATIENCE_NS), &wish);
+    tidei_lock_release(&chunk_heap->lock);
+    if (ordered)
+        wish.streams[wish.await.count++] = 0;
+    if (!owes)
+        return tide_trim(chunk_heap->upstream, keep_bytes);
+    status = upstream_wish_trim(chunk_heap, &wish, keep_bytes);
+    tidei_lock_acquire(&chunk_heap->lock);
+    upstream_wish_end(chunk_heap, &wish);
+    tidei_lock_release(&chunk_heap->lock);
     return status;
 }
 

@@ -710,12 +710,7 @@ tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes
 bool
 tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {
-    bool owes;
-
-    tidei_lock_acquire(&chunk_heap->lock);
-    owes = chunk_heap->owed_count != 0 || chunk_heap->late;
-    tidei_lock_release(&chunk_heap->lock);
-    return owes || tidei_chunk_heap_reserved(chunk_heap) > keep_bytes;
+    return tidei_chunk_heap_reserved(chunk_heap) > keep_bytes;
 }
 
 enum tide_status

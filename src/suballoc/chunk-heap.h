@@ -146,8 +146,8 @@ enum tide_status tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
 void tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
 /*
- * Whether there is anything to trim: more than `keep_bytes` is reserved, or upstream has what went back and may not be
- * free there. Then it is behind a wait for all streams.
+ * Whether there is anything to trim: more than `keep_bytes` is reserved. Then it is behind a wait for all streams,
+ * which fails while one of them is being captured. Nobody waits for all where there is nothing to trim.
  */
 bool tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
@@ -155,10 +155,10 @@ bool tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_b
 enum tide_status tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
 /*
- * Pass the trim of a layer on. `ordered`: its chunks went back on stream 0, behind a wait for all streams. Upstream may
- * wait for a short time then, so that they are free there.
+ * Pass the trim of the layer on. `ordered`: its chunks went back on stream 0, behind a wait for all streams. Upstream
+ * may wait for a short time, so that what went back is free there.
  */
-enum tide_status tidei_chunk_heap_pass_trim(struct tide_resource *layer, uint64_t keep_bytes, bool ordered);
+enum tide_status tidei_chunk_heap_pass_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes, bool ordered);
 
 /* Add the figures of the heap's free memory to *figures. The caller holds the lock. */
 void tidei_chunk_heap_add_free(const struct tidei_chunk_heap *chunk_heap, struct tide_pool_figures *figures);

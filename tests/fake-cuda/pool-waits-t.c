@@ -518,6 +518,24 @@ scene_late(void *unused)
     return end(&scene, scene.work.first, 12 * UNIT);
 }
 
+/* A trim that has nothing of the pool to give back does not wait for the device: a stream may be captured. */
+static int
+scene_trim_captured(void *unused)
+{
+    struct scene scene = { 0 };
+    CUgraph graph = NULL;
+    void *block;
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
+    NEED((block = have(&scene, 4 * UNIT, scene.work.first)) != NULL);
+    NEED(gpu_frees(scene.pool, block, 4 * UNIT, scene.work.first));
+    NEED(gpu.stream_begin_capture(scene.work.second, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    NEED(tide_trim(scene.pool, 0) == TIDE_OK && driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    NEED(gpu.stream_end_capture(scene.work.second, &graph) == CUDA_SUCCESS && graph != NULL);
+    return close_scene(&scene);
+}
+
 #define STRESS_THREADS 4
 #define STRESS_STEPS   1500
 #define STRESS_OWN     4
@@ -587,7 +605,7 @@ main(void)
 
     if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
-    plan(21);
+    plan(22);
     if (CHILDREN_MAY_RECORD) {
         is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
         is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
@@ -623,8 +641,10 @@ main(void)
         is_i64(in_child(scene_cancel, (void *)(uintptr_t) "arena | driver"), 0,
                "a thread of an arena that is cancelled in its wait ends the request first");
         is_i64(in_child(scene_late, NULL), 0, "what was late leaves the driver in a trim to what the pool has");
+        is_i64(in_child(scene_trim_captured, NULL), 0,
+               "a trim with nothing to return leaves the driver nothing, and another stream's capture whole");
     } else {
-        skip(20, "ThreadSanitizer does not follow a child that starts threads");
+        skip(21, "ThreadSanitizer does not follow a child that starts threads");
     }
     is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
     return done();
