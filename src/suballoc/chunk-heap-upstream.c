@@ -203,37 +203,40 @@ upstream_wish_init(struct tidei_chunk_heap *chunk_heap, uint64_t most_ns, struct
     chunk_heap->owed_count = 0;
 }
 
-/* Note what came of it. What was not used is owed further on. Under the lock. */
+/* What was not used is owed further on. Under the lock. */
 static void
 upstream_wish_end(struct tidei_chunk_heap *chunk_heap, const struct upstream_wish *wish)
 {
     for (size_t i = 0; i < wish->await.count && !wish->used; i++)
         chunk_owe(chunk_heap, wish->streams[i], wish->waited_all);
-    if (wish->used)
-        chunk_heap->late = wish->await.late;
 }
 
 /*
  * Trim upstream with the wish. Called without the lock. The application may destroy streams behind a wait for all of
  * them. Where one has ended since the wish was taken over, nothing is owed. One that ends meanwhile returns only when
- * the streams are not named any more.
+ * the streams are not named any more. A wish that is alone has seen all that was late.
  */
 static enum tide_status
 upstream_wish_trim(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wish, uint64_t keep_bytes)
 {
     enum tide_status status;
+    uint64_t number;
+    bool alone;
 
     TIDEI_TEST_POINT("chunk-heap.wishes");
     tidei_lock_acquire(&chunk_heap->lock);
     if (chunk_heap->heap.streams.waited_all != wish->waited_all)
         wish->await.count = 0;
-    chunk_heap->wishing++;
+    alone = chunk_heap->wishing++ == 0;
+    number = ++chunk_heap->wishes;
     tidei_lock_release(&chunk_heap->lock);
     tidei_await_wish(&wish->await);
     status = tide_trim(chunk_heap->upstream, keep_bytes);
     tidei_await_wish(NULL);
     tidei_lock_acquire(&chunk_heap->lock);
     chunk_heap->wishing--;
+    alone = alone && chunk_heap->wishes == number;
+    chunk_heap->late = wish->await.late || (chunk_heap->late && !alone);
     tidei_lock_release(&chunk_heap->lock);
     wish->used = true;
     return status;

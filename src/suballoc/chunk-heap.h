@@ -61,6 +61,7 @@ struct tidei_chunk_heap {
     uint32_t returning;        /* chunks being returned to upstream */
     uint32_t requesting;       /* threads that are requesting a chunk from upstream */
     uint32_t wishing;          /* threads that trim upstream and name it streams */
+    uint64_t wishes;           /* how often one has begun to */
     uint64_t returns_ended;    /* events: a chunk in `returning` arrived or came back */
     uint64_t requests_ended;   /* events: a thread in `requesting` got its answer */
     uint64_t returning_bytes;  /* of the chunks in `returning` */

@@ -518,6 +518,64 @@ scene_late(void *unused)
     return end(&scene, scene.work.first, 12 * UNIT);
 }
 
+static void *
+have_6(void *scene_pointer)
+{
+    struct scene *scene = scene_pointer;
+
+    scene->large = have(scene, 6 * UNIT, scene->work.first);
+    return NULL;
+}
+
+static void *
+have_7(void *scene_pointer)
+{
+    struct scene *scene = scene_pointer;
+
+    scene->small = have(scene, 7 * UNIT, scene->work.second);
+    return NULL;
+}
+
+/* A thread waits in vain. Another one begins its wait before that ends, and nothing of its own is late. */
+static int
+scene_late_of_two(void *unused)
+{
+    struct scene scene = { 0 };
+    struct gpu_hold hold = { 0 };
+    pthread_t first, second;
+    void *other;
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool | driver") == 0 && gpu_hold_open(&hold));
+    NEED((scene.large = have(&scene, 4 * UNIT, scene.work.first)) != NULL);
+    NEED((other = have(&scene, 4 * UNIT, scene.work.second)) != NULL);
+    NEED((scene.last = have(&scene, 2 * UNIT, scene.work.first)) != NULL);
+    NEED(gpu_hold_fill(&scene.hold, scene.work.first, scene.large, WORDS, 1));
+    NEED(gpu_hold_fill(&hold, scene.work.second, other, WORDS, 1));
+    NEED(gpu_frees(scene.pool, scene.large, 4 * UNIT, scene.work.first));
+    atomic_store(&tidei_test_await_ns, UINT64_C(300) * 1000000);
+    point_arm("marks.waits", NULL);
+    NEED(pthread_create(&first, NULL, have_6, &scene) == 0);
+    point_wait();
+    wait_long();
+    NEED(gpu_frees(scene.pool, other, 4 * UNIT, scene.work.second));
+    NEED(pthread_create(&second, NULL, have_7, &scene) == 0);
+    usleep(50000);
+    point_release();
+    pthread_join(first, NULL);
+    gpu_hold_go(&hold);
+    pthread_join(second, NULL);
+    NEED(scene.large != NULL && scene.small != NULL && waits(&scene) == 2);
+    gpu_hold_go(&scene.hold);
+    NEED(have_stream_done(scene.work.first) == 0 && tide_trim(scene.pool, 24 * UNIT) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 15);
+    NEED(gpu_frees(scene.pool, scene.large, 6 * UNIT, scene.work.first));
+    NEED(gpu_frees(scene.pool, scene.small, 7 * UNIT, scene.work.second));
+    NEED(gpu_frees(scene.pool, scene.last, 2 * UNIT, scene.work.first));
+    gpu_hold_close(&hold);
+    return close_scene(&scene);
+}
+
 /* A trim that has nothing of the pool to give back does not wait for the device: a stream may be captured. */
 static int
 scene_trim_captured(void *unused)
@@ -605,7 +663,7 @@ main(void)
 
     if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
-    plan(22);
+    plan(23);
     if (CHILDREN_MAY_RECORD) {
         is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
         is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
@@ -641,10 +699,12 @@ main(void)
         is_i64(in_child(scene_cancel, (void *)(uintptr_t) "arena | driver"), 0,
                "a thread of an arena that is cancelled in its wait ends the request first");
         is_i64(in_child(scene_late, NULL), 0, "what was late leaves the driver in a trim to what the pool has");
+        is_i64(in_child(scene_late_of_two, NULL), 0,
+               "so does what was late of a thread while another one waited for what was not");
         is_i64(in_child(scene_trim_captured, NULL), 0,
                "a trim with nothing to return leaves the driver nothing, and another stream's capture whole");
     } else {
-        skip(21, "ThreadSanitizer does not follow a child that starts threads");
+        skip(22, "ThreadSanitizer does not follow a child that starts threads");
     }
     is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
     return done();
