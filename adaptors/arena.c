@@ -321,7 +321,7 @@ arena_trim(struct tide_resource *self, uint64_t keep_bytes)
         if (status == TIDE_OK)
             tidei_chunk_heap_shrink(&arena->shared_heap.chunk_heap, keep_bytes);
     }
-    below = tidei_chunk_heap_pass_trim(self, keep_bytes, trims && status == TIDE_OK);
+    below = tidei_chunk_heap_pass_trim(&arena->shared_heap.chunk_heap, keep_bytes, trims && status == TIDE_OK);
     return status != TIDE_OK ? status : below;
 }
 

@@ -167,7 +167,7 @@ pool_trim(struct tide_resource *self, uint64_t keep_bytes)
     struct tidei_chunk_heap *chunk_heap = &((struct pool *)self)->chunk_heap;
     bool trims = tidei_chunk_heap_trims(chunk_heap, keep_bytes);
     enum tide_status status = trims ? tidei_chunk_heap_trim(chunk_heap, keep_bytes) : TIDE_OK;
-    enum tide_status below = tidei_chunk_heap_pass_trim(self, keep_bytes, trims && status == TIDE_OK);
+    enum tide_status below = tidei_chunk_heap_pass_trim(chunk_heap, keep_bytes, trims && status == TIDE_OK);
 
     return status != TIDE_OK ? status : below;
 }

@@ -322,10 +322,29 @@ check_few(const char *base)
     tide_resource_release(pool);
 }
 
+/* A chunk went back, and all streams were waited for since. Then a half of a unit that the base has cannot go back. */
+static void
+check_passed(void)
+{
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
+    struct tide_resource *pool = stack_of("pool(release_threshold=0) | sim(model=driver)"), *base = NULL;
+    void *kept = get(pool, 48 * MIB), *other = get(pool, 48 * MIB);
+
+    put(pool, other, 48 * MIB);
+    ok(tide_stack_find(pool, "sim", &base) == TIDE_OK && tide_order(base, TIDE_STREAM_ALL, 0) == TIDE_OK,
+       "the base waits for all streams");
+    other = get(pool, 64 * MIB);
+    tide_pool_read(pool, &figures);
+    is_u64(figures.waits, 0, "a request for which all work has passed counts no wait");
+    put(pool, other, 64 * MIB);
+    put(pool, kept, 48 * MIB);
+    tide_resource_release(pool);
+}
+
 int
 main(void)
 {
-    plan(2 + (int)(PASSING + KEEPING) + 7 + 3 + 2 + 6 + 2 + 2 + 2);
+    plan(2 + (int)(PASSING + KEEPING) + 7 + 3 + 2 + 6 + 2 + 2 + 2 + 2);
     check_models();
     check_sizes();
     check_drift("pool");
@@ -335,6 +354,7 @@ main(void)
     check_trim();
     check_told();
     check_in_flight();
+    check_passed();
     check_few("sim");
     check_few("sim(model=cuda)");
     return done();

@@ -39,7 +39,7 @@ struct tide_arena_options {
  * TIDE_EUPSTREAM (upstream gave out NULL, an unaligned address, or memory that is in use), and what upstream returns.
  * Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH.
  * Thread safety: any thread. Takes a short lock, which is that of the thread's own arena where a thread frees what it
- * allocated. Since 0.1.
+ * allocated. Over `driver` a request for which the shared chunks grow may wait for streams, as in `pool`. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_arena_create(struct tide_resource *upstream, const struct tide_arena_options *options,
                                                struct tide_resource **out);

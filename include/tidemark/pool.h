@@ -75,11 +75,13 @@ struct tide_pool_figures {
  * of units. Before the base would reserve more than the pool ever had in chunks, and 1/128 of that, it is asked to give
  * back free memory (tide_trim), as it may have no place for the chunk in what it keeps; but it is left what it was told
  * to keep (TIDE_QUERY_KEPT). The driver gives back only what the host has waited for. So where chunks were returned
- * since, the request's thread waits for the work of the streams on which they went back: 50 ms at most, and half as
- * long after each wait in vain, down to 1 ms, as that work may depend on this very thread. No lock is held meanwhile,
- * and nobody waits for a stream that is being captured. Where the base still has more, or more chunks are exchanged
- * than one for each 1,536 requests, chunks are cut up instead. What decays leaves the driver once its streams are done;
- * for that nobody waits.
+ * since, the request's thread waits for the work that was on the streams when they went back: at first for 50 ms at
+ * most. That work may depend on this very thread, so after a wait in vain the next one is half as long, but no less
+ * than 1.56 ms, and after one that was not in vain twice as long, up to 50 ms. A request may wait more than once: each
+ * time that it asks for a chunk, as it does again where the base refuses. No lock is held meanwhile, and nobody waits
+ * for a stream that is being captured. Where the base still has more, or more chunks are exchanged than one for each
+ * 1,536 requests, chunks are cut up instead. What decays leaves the driver once its streams are done; for that nobody
+ * waits.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; nvtx; initial_bytes or growth_bytes above the maximum, or no multiple
@@ -96,7 +98,7 @@ TIDE_EXPORT enum tide_status tide_pool_create(struct tide_resource *upstream, co
 /*
  * Give wholly free chunks back to upstream, those that have been free for longest first, while more than `keep_bytes`
  * are reserved. The caches of all threads are emptied before, and the initial chunk may go back, too. The host waits
- * until the device is idle. tide_trim does the same for every layer of a stack.
+ * until the device is idle, unless no more than that is reserved. tide_trim does the same for every layer of a stack.
  *
  * Errors: TIDE_EINVAL (not a pool resource), and what upstream returns. Thread safety: any thread. Since 0.1.
  */

@@ -173,12 +173,12 @@ void
 tidei_sim_units_await(struct tidei_sim_units *units, struct tidei_await *await)
 {
     tidei_lock_acquire(&units->lock);
+    await->waited = await->most_ns != 0 && units->passed < units->calls;
     if (await->most_ns != 0)
         units->looked = units->calls;
     if (units->passed < units->looked)
         units->passed = units->looked;
     units->looked = units->calls;
-    await->waited = await->most_ns != 0;
     await->vain = await->late = units->passed < units->calls;
     tidei_lock_release(&units->lock);
 }

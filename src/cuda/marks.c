@@ -3,13 +3,14 @@
 
 #ifdef HAVE_CUDA_H
 
+#include <pthread.h>
 #include <time.h>
 
-/* Those of a wish, in front of which come those that were late. */
+/* Those that were late, and those of a wish. */
 struct marks_call {
     struct tidei_device *device;
-    CUevent events[2 * TIDEI_MARKS_MOST];
-    size_t late_count, count;
+    struct tidei_mark marks[2 * TIDEI_MARKS_MOST];
+    size_t count;
 };
 
 static uint64_t
@@ -32,7 +33,7 @@ void
 tidei_marks_fini(struct tidei_marks *marks, struct tidei_device *device)
 {
     for (size_t i = 0; i < marks->count && tidei_driver_usable(); i++)
-        tidei_device_mark_end(device, marks->events[i]);
+        tidei_device_mark_end(device, marks->marks[i].event);
     tidei_lock_fini(&marks->lock);
 }
 
@@ -42,8 +43,8 @@ marks_take(struct tidei_marks *marks, struct marks_call *call)
 {
     tidei_lock_acquire(&marks->lock);
     for (size_t i = 0; i < marks->count; i++)
-        call->events[i] = marks->events[i];
-    call->late_count = call->count = marks->count;
+        call->marks[i] = marks->marks[i];
+    call->count = marks->count;
     marks->count = 0;
     tidei_lock_release(&marks->lock);
 }
@@ -55,10 +56,10 @@ marks_put(struct tidei_marks *marks, struct marks_call *call)
 
     tidei_lock_acquire(&marks->lock);
     while (i < call->count && marks->count < TIDEI_MARKS_MOST)
-        marks->events[marks->count++] = call->events[i++];
+        marks->marks[marks->count++] = call->marks[i++];
     tidei_lock_release(&marks->lock);
     for (; i < call->count; i++)
-        tidei_device_mark_end(call->device, call->events[i]);
+        tidei_device_mark_end(call->device, call->marks[i].event);
 }
 
 static void
@@ -69,7 +70,7 @@ marks_add(struct marks_call *call, tide_stream stream)
 
     if (call->count < 2 * TIDEI_MARKS_MOST && !tidei_device_is_captured(call->device, stream) &&
         tidei_device_mark(call->device, stream, &event, &function) == CUDA_SUCCESS)
-        call->events[call->count++] = event;
+        call->marks[call->count++] = (struct tidei_mark){ .event = event };
 }
 
 /*
@@ -89,40 +90,42 @@ marks_passed(const struct tidei_device *device, CUevent event)
     return true;
 }
 
-/* Drop the marks that have passed. */
-static void
+/* Drop the marks that have passed. The result is how many are left that no wish has waited for in vain. */
+static size_t
 marks_look(struct marks_call *call)
 {
-    size_t count = 0, late_count = 0;
+    size_t count = 0, hopeful = 0;
 
     for (size_t i = 0; i < call->count; i++) {
-        if (marks_passed(call->device, call->events[i])) {
-            tidei_device_mark_end(call->device, call->events[i]);
+        if (marks_passed(call->device, call->marks[i].event)) {
+            tidei_device_mark_end(call->device, call->marks[i].event);
             continue;
         }
-        late_count += i < call->late_count;
-        call->events[count++] = call->events[i];
+        hopeful += !call->marks[i].vain;
+        call->marks[count++] = call->marks[i];
     }
-    call->late_count = late_count;
     call->count = count;
+    return hopeful;
 }
 
-/* Look until all marks of the wish have passed, or the time is over. */
+/* Look until all marks have passed that no wish has waited for in vain, or the time is over. */
 static void
 marks_wait(struct marks_call *call, struct tidei_await *await)
 {
     uint64_t end_ns = await->most_ns != 0 ? marks_now_ns() + await->most_ns : 0;
+    size_t hopeful = marks_look(call);
     unsigned looks = 0;
 
-    marks_look(call);
-    await->waited = call->count > call->late_count && await->most_ns != 0;
-    while (call->count > call->late_count && await->most_ns != 0 && marks_now_ns() < end_ns) {
+    await->waited = hopeful > 0 && await->most_ns != 0;
+    while (hopeful > 0 && await->most_ns != 0 && marks_now_ns() < end_ns) {
         TIDEI_TEST_POINT("marks.waits");
         tidei_lock_pause(&looks);
-        marks_look(call);
+        hopeful = marks_look(call);
     }
-    await->vain = call->count > call->late_count;
+    await->vain = hopeful > 0;
     await->late = call->count > 0;
+    for (size_t i = 0; i < call->count && await->most_ns != 0; i++)
+        call->marks[i].vain = true;
 }
 
 void
@@ -131,10 +134,13 @@ tidei_marks_await(struct tidei_marks *marks, struct tidei_device *device, struct
     const struct tidei_driver *cuda = device->cuda;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     struct marks_call call = { .device = device };
+    int cancel;
 
     if (!tidei_driver_usable() || cuda->event_create == NULL || cuda->event_destroy == NULL ||
         cuda->event_record == NULL || cuda->event_query == NULL || cuda->event_synchronize == NULL)
         return;
+    /* No cancellation here: the layers above note what this thread has begun. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     /* A capture of another stream by this thread would be spoilt by a query. */
     if (cuda->thread_exchange_capture_mode != NULL)
         (void)cuda->thread_exchange_capture_mode(&mode);
@@ -145,6 +151,7 @@ tidei_marks_await(struct tidei_marks *marks, struct tidei_device *device, struct
     marks_put(marks, &call);
     if (cuda->thread_exchange_capture_mode != NULL)
         (void)cuda->thread_exchange_capture_mode(&mode);
+    pthread_setcancelstate(cancel, NULL);
 }
 
 #endif

@@ -11,10 +11,15 @@
 /* How many marks are kept that were late. Where there are more, what they stand for goes back later or never. */
 #define TIDEI_MARKS_MOST 16
 
+struct tidei_mark {
+    CUevent event; /* owned, of the device's own context */
+    bool vain;     /* a wish has waited for it up to its bound: no other one does */
+};
+
 struct tidei_marks {
-    struct tidei_lock lock;           /* guards the fields below; never held over a call of the driver */
-    size_t count;                     /* of those that are late */
-    CUevent events[TIDEI_MARKS_MOST]; /* owned, of the device's own context */
+    struct tidei_lock lock; /* guards the fields below; never held over a call of the driver */
+    size_t count;           /* of those that are late */
+    struct tidei_mark marks[TIDEI_MARKS_MOST];
 };
 
 void tidei_marks_init(struct tidei_marks *marks);

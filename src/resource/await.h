@@ -5,8 +5,9 @@
  * A layer leaves the wish for the base below it, and trims its upstream on the same thread. A base whose memory follows
  * streams takes the wish with its next trim. It marks what was submitted to the streams so far. Where that is done, it
  * has the host wait for it, which takes no time then. Else it looks again and again, up to a bound: the work may depend
- * on the thread that waits here. What is not done by then is late, and looked at with the next wish. Other bases, and
- * the layers between, know nothing of it. The layer takes back a wish that nobody took.
+ * on the thread that waits here. What is not done by then is late, and looked at with the next wish, which waits for it
+ * where no wish with a bound has yet. Other bases, and the layers between, know nothing of it. The layer takes back a
+ * wish that nobody took.
  */
 #ifndef TIDEI_RESOURCE_AWAIT_H
 #define TIDEI_RESOURCE_AWAIT_H

@@ -148,6 +148,12 @@ void tidei_chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap);
  */
 bool tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes);
 
+/*
+ * Have upstream note the streams on which chunks went back and that it knows nothing of, if any: afterwards they may be
+ * destroyed. Releases the lock then.
+ */
+void tidei_chunk_heap_note_owed(struct tidei_chunk_heap *chunk_heap);
+
 /* The size of the piece or region that the policy wants for the request. */
 uint64_t tidei_chunk_heap_wanted(const struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request);
 

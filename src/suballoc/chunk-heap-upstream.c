@@ -51,7 +51,7 @@ tidei_chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
     if (chunk_heap->forks == tidei_fork_generation())
         return;
     chunk_heap->forks = tidei_fork_generation();
-    chunk_heap->requesting = chunk_heap->returning = 0;
+    chunk_heap->requesting = chunk_heap->returning = chunk_heap->wishing = 0;
     chunk_heap->returning_bytes = 0;
     chunk_heap->growing = false;
     bytes = tidei_heap_free_bytes(&chunk_heap->heap) + chunk_heap->heap.out_bytes;
@@ -185,9 +185,9 @@ chunk_owe(struct tidei_chunk_heap *chunk_heap, tide_stream stream, uint64_t wait
 /* What goes with a trim: streams on which chunks went back. */
 struct upstream_wish {
     struct tidei_await await;
-    tide_stream streams[TIDEI_CHUNK_HEAP_OWED];
-    uint64_t waited_all; /* the epoch of the last wait for all streams */
-    bool used;           /* a trim went with it */
+    tide_stream streams[TIDEI_CHUNK_HEAP_OWED + 1]; /* and stream 0 */
+    uint64_t waited_all;                            /* the epoch of the last wait for all streams */
+    bool used;                                      /* a trim went with it */
 };
 
 /* Take over what is owed. Under the lock. */
@@ -203,20 +203,77 @@ upstream_wish_init(struct tidei_chunk_heap *chunk_heap, uint64_t most_ns, struct
     chunk_heap->owed_count = 0;
 }
 
-/* Note what came of it. What was not used is owed further on. Under the lock. */
+/* What was not used is owed further on. Under the lock. */
 static void
 upstream_wish_end(struct tidei_chunk_heap *chunk_heap, const struct upstream_wish *wish)
 {
     for (size_t i = 0; i < wish->await.count && !wish->used; i++)
         chunk_owe(chunk_heap, wish->streams[i], wish->waited_all);
-    if (wish->used)
-        chunk_heap->late = wish->await.late;
+}
+
+/*
+ * Trim upstream with the wish. Called without the lock. The application may destroy streams behind a wait for all of
+ * them. Where one has ended since the wish was taken over, nothing is owed. One that ends meanwhile returns only when
+ * the streams are not named any more. A wish that is alone has seen all that was late.
+ */
+static enum tide_status
+upstream_wish_trim(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wish, uint64_t keep_bytes)
+{
+    enum tide_status status;
+    uint64_t number;
+    bool alone;
+
+    TIDEI_TEST_POINT("chunk-heap.wishes");
+    tidei_lock_acquire(&chunk_heap->lock);
+    if (chunk_heap->heap.streams.waited_all != wish->waited_all)
+        wish->await.count = 0;
+    alone = chunk_heap->wishing++ == 0;
+    number = ++chunk_heap->wishes;
+    tidei_lock_release(&chunk_heap->lock);
+    tidei_await_wish(&wish->await);
+    status = tide_trim(chunk_heap->upstream, keep_bytes);
+    tidei_await_wish(NULL);
+    tidei_lock_acquire(&chunk_heap->lock);
+    chunk_heap->wishing--;
+    alone = alone && chunk_heap->wishes == number;
+    chunk_heap->late = wish->await.late || (chunk_heap->late && !alone);
+    tidei_lock_release(&chunk_heap->lock);
+    wish->used = true;
+    return status;
+}
+
+/* Have upstream note the streams that are owed while they exist. It gives nothing back, and nobody waits. */
+static void
+upstream_wish_note(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wish)
+{
+    struct tidei_error error;
+
+    if (wish->used || wish->await.count == 0)
+        return;
+    wish->await.most_ns = 0;
+    tidei_error_save(&error);
+    (void)upstream_wish_trim(chunk_heap, wish, TIDEI_CHUNK_HEAP_BYTES_MAX);
+    tidei_error_restore(&error);
+}
+
+void
+tidei_chunk_heap_note_owed(struct tidei_chunk_heap *chunk_heap)
+{
+    struct upstream_wish wish;
+
+    if (chunk_heap->owed_count == 0)
+        return;
+    upstream_wish_init(chunk_heap, 0, &wish);
+    tidei_lock_release(&chunk_heap->lock);
+    upstream_wish_note(chunk_heap, &wish);
+    tidei_lock_acquire(&chunk_heap->lock);
+    upstream_wish_end(chunk_heap, &wish);
 }
 
 /*
  * Have an upstream that keeps what comes back give back free memory, where it would have more than `most_bytes` of this
- * heap with another chunk of `bytes`: first what it can at once, then, if it owes any, with the wish. The result is
- * whether it has more nevertheless. Called without the lock.
+ * heap with another chunk of `bytes`: first what it can at once, then, if it owes any, with the wish. Else it only
+ * notes the streams of the wish. The result is whether it has more nevertheless. Called without the lock.
  */
 static bool
 chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint64_t most_bytes,
@@ -229,15 +286,12 @@ chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, ui
     most_bytes = chunk_heap_upstream_most(chunk_heap, bytes, most_bytes);
     if (most_bytes != UINT64_MAX && chunk_heap_is_above(chunk_heap, most_bytes)) {
         in_flight = tide_trim(chunk_heap->upstream, most_bytes) != TIDE_OK;
-        wish->used = !in_flight && owes && chunk_heap_is_above(chunk_heap, most_bytes);
-        if (wish->used) {
-            tidei_await_wish(&wish->await);
-            in_flight = tide_trim(chunk_heap->upstream, most_bytes) != TIDE_OK;
-            tidei_await_wish(NULL);
-        }
+        if (!in_flight && owes && chunk_heap_is_above(chunk_heap, most_bytes))
+            in_flight = upstream_wish_trim(chunk_heap, wish, most_bytes) != TIDE_OK;
         in_flight = in_flight || chunk_heap_is_above(chunk_heap, most_bytes + chunk_heap->unit_bytes);
     }
     tidei_error_restore(&error);
+    upstream_wish_note(chunk_heap, wish);
     return in_flight;
 }
 
@@ -289,8 +343,10 @@ tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     struct upstream_wish wish;
     bool in_flight, owes = chunk_heap->owed_count != 0 || chunk_heap->late;
 
-    if (bytes > chunk_heap->options.maximum_bytes - reserved)
+    if (bytes > chunk_heap->options.maximum_bytes - reserved) {
+        tidei_chunk_heap_note_owed(chunk_heap);
         return false;
+    }
     upstream_wish_init(chunk_heap, upstream_patience(chunk_heap), &wish);
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.trimming");
@@ -304,19 +360,26 @@ tidei_chunk_heap_trim_for(struct tidei_chunk_heap *chunk_heap, uint64_t bytes)
     return wish.await.waited;
 }
 
+/* Stream 0 always exists. */
 enum tide_status
-tidei_chunk_heap_pass_trim(struct tide_resource *layer, uint64_t keep_bytes, bool ordered)
+tidei_chunk_heap_pass_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes, bool ordered)
 {
-    static const tide_stream first = 0;
-    struct tidei_await await = { .streams = &first, .count = 1 };
+    struct upstream_wish wish;
     enum tide_status status;
+    bool owes;
 
-    if (!ordered)
-        return tide_pass_trim(layer, keep_bytes);
-    await.most_ns = TIDEI_TEST_LIMIT(await_ns, UPSTREAM_PATIENCE_NS);
-    tidei_await_wish(&await);
-    status = tide_pass_trim(layer, keep_bytes);
-    tidei_await_wish(NULL);
+    tidei_lock_acquire(&chunk_heap->lock);
+    owes = ordered || chunk_heap->owed_count != 0 || chunk_heap->late;
+    upstream_wish_init(chunk_heap, TIDEI_TEST_LIMIT(await_ns, UPSTREAM_PATIENCE_NS), &wish);
+    tidei_lock_release(&chunk_heap->lock);
+    if (ordered)
+        wish.streams[wish.await.count++] = 0;
+    if (!owes)
+        return tide_trim(chunk_heap->upstream, keep_bytes);
+    status = upstream_wish_trim(chunk_heap, &wish, keep_bytes);
+    tidei_lock_acquire(&chunk_heap->lock);
+    upstream_wish_end(chunk_heap, &wish);
+    tidei_lock_release(&chunk_heap->lock);
     return status;
 }
 

@@ -128,6 +128,7 @@ chunk_heap_keep_threshold(struct tidei_chunk_heap *chunk_heap)
     while (tidei_chunk_heap_reserved(chunk_heap) > most &&
            tidei_chunk_heap_return_one(chunk_heap, false, UINT64_MAX) != 0)
         ;
+    tidei_chunk_heap_note_owed(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
 }
 
@@ -633,6 +634,17 @@ tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap)
     return epoch;
 }
 
+/* Wait until no thread names upstream streams that the caller's wait for all lets the application destroy. */
+static void
+chunk_heap_await_wishes(struct tidei_chunk_heap *chunk_heap)
+{
+    while (chunk_heap->wishing > 0) {
+        tidei_lock_release(&chunk_heap->lock);
+        sched_yield();
+        tidei_lock_acquire(&chunk_heap->lock);
+    }
+}
+
 enum tide_status
 tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch)
 {
@@ -640,12 +652,14 @@ tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch)
     uint32_t number;
 
     tidei_lock_acquire(&chunk_heap->lock);
+    tidei_chunk_heap_note_fork(chunk_heap);
     number = tidei_streams_number(&chunk_heap->heap.streams, 0);
     chunk_heap->owed_count = 0; /* their work is done, and they may be destroyed */
     if (number != TIDEI_STREAM_NONE)
         tidei_heap_reassign(&chunk_heap->heap, epoch, number);
     else
         status = tidei_chunk_heap_no_memory(chunk_heap);
+    chunk_heap_await_wishes(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
     return status;
 }
@@ -696,12 +710,7 @@ tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes
 bool
 tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes)
 {
-    bool owes;
-
-    tidei_lock_acquire(&chunk_heap->lock);
-    owes = chunk_heap->owed_count != 0;
-    tidei_lock_release(&chunk_heap->lock);
-    return owes || tidei_chunk_heap_reserved(chunk_heap) > keep_bytes;
+    return tidei_chunk_heap_reserved(chunk_heap) > keep_bytes;
 }
 
 enum tide_status

@@ -60,6 +60,8 @@ struct tidei_chunk_heap {
     bool growing;              /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
     uint32_t returning;        /* chunks being returned to upstream */
     uint32_t requesting;       /* threads that are requesting a chunk from upstream */
+    uint32_t wishing;          /* threads that trim upstream and name it streams */
+    uint64_t wishes;           /* how often one has begun to */
     uint64_t returns_ended;    /* events: a chunk in `returning` arrived or came back */
     uint64_t requests_ended;   /* events: a thread in `requesting` got its answer */
     uint64_t returning_bytes;  /* of the chunks in `returning` */
@@ -71,7 +73,7 @@ struct tidei_chunk_heap {
     _Atomic uint64_t reserved; /* bytes of all chunks, and of those requested from upstream */
     uint64_t unit_bytes; /* of the memory that upstream keeps for later requests (TIDE_QUERY_UNIT); 0: it keeps none */
     uint64_t kept_bytes; /* that upstream is not trimmed below (TIDE_QUERY_KEPT) */
-    tide_stream owed[TIDEI_CHUNK_HEAP_OWED]; /* on which chunks went back that upstream may not have free yet */
+    tide_stream owed[TIDEI_CHUNK_HEAP_OWED]; /* on which chunks went back just now, which upstream is to note */
     uint32_t owed_count;
     bool late;              /* upstream has some of which the work is late: see await.h */
     uint64_t patience_ns;   /* how long a request waits for that at most; less after a wait in vain */
@@ -145,8 +147,8 @@ enum tide_status tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
 void tidei_chunk_heap_shrink(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
 /*
- * Whether there is anything to trim: more than `keep_bytes` is reserved, or upstream has what went back and may not be
- * free there. Then it is behind a wait for all streams.
+ * Whether there is anything to trim: more than `keep_bytes` is reserved. Then it is behind a wait for all streams,
+ * which fails while one of them is being captured. Nobody waits for all where there is nothing to trim.
  */
 bool tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
@@ -154,10 +156,10 @@ bool tidei_chunk_heap_trims(struct tidei_chunk_heap *chunk_heap, uint64_t keep_b
 enum tide_status tidei_chunk_heap_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes);
 
 /*
- * Pass the trim of a layer on. `ordered`: its chunks went back on stream 0, behind a wait for all streams. Upstream may
- * wait for a short time then, so that they are free there.
+ * Pass the trim of the layer on. `ordered`: its chunks went back on stream 0, behind a wait for all streams. Upstream
+ * may wait for a short time, so that what went back is free there.
  */
-enum tide_status tidei_chunk_heap_pass_trim(struct tide_resource *layer, uint64_t keep_bytes, bool ordered);
+enum tide_status tidei_chunk_heap_pass_trim(struct tidei_chunk_heap *chunk_heap, uint64_t keep_bytes, bool ordered);
 
 /* Add the figures of the heap's free memory to *figures. The caller holds the lock. */
 void tidei_chunk_heap_add_free(const struct tidei_chunk_heap *chunk_heap, struct tide_pool_figures *figures);

@@ -243,21 +243,23 @@ scene_capture(void *unused)
     return end(&scene, scene.work.first, 12 * UNIT);
 }
 
-/* A chunk went back on a stream that is captured since: nobody waits for it, nor asks about it. */
+/* A chunk went back on a stream that is captured since. The wait is for what was submitted before. */
 static int
 scene_captured(void *unused)
 {
     struct scene scene = { 0 };
     CUgraph graph = NULL;
+    pthread_t thread;
 
     (void)unused;
     wait_long();
     NEED(begin_with(&scene, "pool(release_threshold=0) | driver") == 0);
     NEED(gpu.stream_begin_capture(scene.work.first, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    NEED(pthread_create(&thread, NULL, go_later, &scene.hold) == 0);
     NEED((scene.large = have(&scene, 12 * UNIT, scene.work.second)) != NULL);
-    NEED(most_units(&scene) == 23 && waits(&scene) == 0);
+    pthread_join(thread, NULL);
+    NEED(most_units(&scene) == 15 && waits(&scene) == 1);
     NEED(gpu.stream_end_capture(scene.work.first, &graph) == CUDA_SUCCESS && graph != NULL);
-    gpu_hold_go(&scene.hold);
     return end(&scene, scene.work.second, 12 * UNIT);
 }
 
@@ -384,6 +386,214 @@ scene_gone(void *unused)
     return close_scene(&scene);
 }
 
+/* Nothing is ever freed on the stream that is destroyed: only a chunk went back for a request on it. */
+static int
+scene_requester_gone(void *stack)
+{
+    struct scene scene = { 0 };
+    CUstream stream = NULL, other;
+    void *block, *kept;
+
+    NEED(open_scene(&scene, stack) == 0);
+    other = scene.work.first;
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 4 * UNIT, other)) != NULL && gpu_frees(scene.pool, block, 4 * UNIT, other));
+    NEED(gpu.stream_synchronize(other) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 6 * UNIT, stream)) != NULL);
+    NEED(gpu.stream_synchronize(stream) == CUDA_SUCCESS);
+    NEED(gpu_frees(scene.pool, block, 6 * UNIT, other) && (kept = have(&scene, 6 * UNIT, other)) != NULL);
+    NEED(gpu.stream_synchronize(other) == CUDA_SUCCESS && gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    for (size_t units = 12; units < 20; units++) {
+        NEED((block = have(&scene, units * UNIT, other)) != NULL);
+        NEED(gpu_frees(scene.pool, block, units * UNIT, other));
+    }
+    NEED(gpu_frees(scene.pool, kept, 6 * UNIT, other));
+    return close_scene(&scene);
+}
+
+/* A chunk went back at once when its block was freed. The stream may be gone when the pool grows. */
+static int
+scene_threshold_gone(void *unused)
+{
+    struct scene scene = { 0 };
+    CUstream stream = NULL;
+    void *block;
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 4 * UNIT, stream)) != NULL && gpu_frees(scene.pool, block, 4 * UNIT, stream));
+    NEED(gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    NEED((block = have(&scene, 6 * UNIT, scene.work.first)) != NULL);
+    NEED(gpu_frees(scene.pool, block, 6 * UNIT, scene.work.first));
+    return close_scene(&scene);
+}
+
+static void *
+use_until_decayed(void *scene_pointer)
+{
+    struct scene *scene = scene_pointer;
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
+
+    while (figures.decayed == 0) {
+        void *block = have(scene, MIB, scene->work.second);
+
+        if (block == NULL || !gpu_frees(scene->pool, block, MIB, scene->work.second) ||
+            tide_pool_read(scene->pool, &figures) != TIDE_OK)
+            break;
+        usleep(500);
+    }
+    return NULL;
+}
+
+/* A thread is about to name streams to the driver. Another one waits for all, and destroys them. */
+static int
+scene_ordered_gone(void *unused)
+{
+    struct scene scene = { 0 };
+    CUstream stream = NULL;
+    pthread_t thread;
+    void *blocks[4];
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(decay=80) | driver") == 0);
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((scene.small = have(&scene, UNIT, scene.work.second)) != NULL);
+    for (size_t i = 0; i < 4; i++)
+        NEED((blocks[i] = have(&scene, 2 * UNIT, stream)) != NULL);
+    for (size_t i = 0; i < 4; i++)
+        NEED(gpu_frees(scene.pool, blocks[i], 2 * UNIT, stream));
+    point_arm("chunk-heap.wishes", NULL);
+    NEED(pthread_create(&thread, NULL, use_until_decayed, &scene) == 0);
+    point_wait();
+    NEED(tide_order(scene.pool, TIDE_STREAM_ALL, 0) == TIDE_OK && gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    point_release();
+    pthread_join(thread, NULL);
+    NEED(gpu_frees(scene.pool, scene.small, UNIT, scene.work.second));
+    return close_scene(&scene);
+}
+
+/* A thread that waits is cancelled: it ends its request before, and the pool serves others. */
+static int
+scene_cancel(void *stack)
+{
+    struct scene scene = { 0 };
+    pthread_t thread;
+    void *result = NULL;
+
+    wait_long();
+    NEED(open_scene(&scene, stack) == 0);
+    NEED((scene.small = have(&scene, UNIT, scene.work.first)) != NULL);
+    NEED((scene.large = have(&scene, 8 * UNIT, scene.work.first)) != NULL);
+    NEED((scene.last = have(&scene, 2 * UNIT, scene.work.first)) != NULL);
+    NEED(gpu_hold_fill(&scene.hold, scene.work.first, scene.large, WORDS, 1));
+    NEED(gpu_frees(scene.pool, scene.large, 8 * UNIT, scene.work.first));
+    point_arm("marks.waits", NULL);
+    scene.large = NULL;
+    NEED(pthread_create(&thread, NULL, have_12, &scene) == 0);
+    point_wait();
+    NEED(pthread_cancel(thread) == 0);
+    point_release();
+    usleep(20000);
+    gpu_hold_go(&scene.hold);
+    pthread_join(thread, &result);
+    NEED(scene.large != NULL);
+    return end(&scene, scene.work.first, 12 * UNIT);
+}
+
+/* What was late leaves the driver in a trim to what the pool has. */
+static int
+scene_late(void *unused)
+{
+    struct scene scene = { 0 };
+
+    (void)unused;
+    NEED(begin(&scene) == 0);
+    NEED((scene.large = have(&scene, 12 * UNIT, scene.work.first)) != NULL);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 23);
+    gpu_hold_go(&scene.hold);
+    NEED(have_stream_done(scene.work.first) == 0);
+    NEED(tide_trim(scene.pool, 15 * UNIT) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 15);
+    return end(&scene, scene.work.first, 12 * UNIT);
+}
+
+static void *
+have_6(void *scene_pointer)
+{
+    struct scene *scene = scene_pointer;
+
+    scene->large = have(scene, 6 * UNIT, scene->work.first);
+    return NULL;
+}
+
+static void *
+have_7(void *scene_pointer)
+{
+    struct scene *scene = scene_pointer;
+
+    scene->small = have(scene, 7 * UNIT, scene->work.second);
+    return NULL;
+}
+
+/* A thread waits in vain. Another one begins its wait before that ends, and nothing of its own is late. */
+static int
+scene_late_of_two(void *unused)
+{
+    struct scene scene = { 0 };
+    struct gpu_hold hold = { 0 };
+    pthread_t first, second;
+    void *other;
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool | driver") == 0 && gpu_hold_open(&hold));
+    NEED((scene.large = have(&scene, 4 * UNIT, scene.work.first)) != NULL);
+    NEED((other = have(&scene, 4 * UNIT, scene.work.second)) != NULL);
+    NEED((scene.last = have(&scene, 2 * UNIT, scene.work.first)) != NULL);
+    NEED(gpu_hold_fill(&scene.hold, scene.work.first, scene.large, WORDS, 1));
+    NEED(gpu_hold_fill(&hold, scene.work.second, other, WORDS, 1));
+    NEED(gpu_frees(scene.pool, scene.large, 4 * UNIT, scene.work.first));
+    atomic_store(&tidei_test_await_ns, UINT64_C(300) * 1000000);
+    point_arm("marks.waits", NULL);
+    NEED(pthread_create(&first, NULL, have_6, &scene) == 0);
+    point_wait();
+    wait_long();
+    NEED(gpu_frees(scene.pool, other, 4 * UNIT, scene.work.second));
+    NEED(pthread_create(&second, NULL, have_7, &scene) == 0);
+    usleep(50000);
+    point_release();
+    pthread_join(first, NULL);
+    gpu_hold_go(&hold);
+    pthread_join(second, NULL);
+    NEED(scene.large != NULL && scene.small != NULL && waits(&scene) == 2);
+    gpu_hold_go(&scene.hold);
+    NEED(have_stream_done(scene.work.first) == 0 && tide_trim(scene.pool, 24 * UNIT) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 15);
+    NEED(gpu_frees(scene.pool, scene.large, 6 * UNIT, scene.work.first));
+    NEED(gpu_frees(scene.pool, scene.small, 7 * UNIT, scene.work.second));
+    NEED(gpu_frees(scene.pool, scene.last, 2 * UNIT, scene.work.first));
+    gpu_hold_close(&hold);
+    return close_scene(&scene);
+}
+
+/* A trim that has nothing of the pool to give back does not wait for the device: a stream may be captured. */
+static int
+scene_trim_captured(void *unused)
+{
+    struct scene scene = { 0 };
+    CUgraph graph = NULL;
+    void *block;
+
+    (void)unused;
+    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
+    NEED((block = have(&scene, 4 * UNIT, scene.work.first)) != NULL);
+    NEED(gpu_frees(scene.pool, block, 4 * UNIT, scene.work.first));
+    NEED(gpu.stream_begin_capture(scene.work.second, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    NEED(tide_trim(scene.pool, 0) == TIDE_OK && driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    NEED(gpu.stream_end_capture(scene.work.second, &graph) == CUDA_SUCCESS && graph != NULL);
+    return close_scene(&scene);
+}
+
 #define STRESS_THREADS 4
 #define STRESS_STEPS   1500
 #define STRESS_OWN     4
@@ -453,7 +663,7 @@ main(void)
 
     if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
-    plan(14);
+    plan(23);
     if (CHILDREN_MAY_RECORD) {
         is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
         is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
@@ -466,7 +676,7 @@ main(void)
                "so does each wait for a host function that waits for the same thread");
         is_i64(in_child(scene_capture, NULL), 0, "a chunk is exchanged while another stream is captured");
         is_i64(in_child(scene_captured, NULL), 0,
-               "nobody waits for a stream that is captured, and the capture is whole");
+               "a chunk is exchanged while its stream is captured, and the capture is whole");
         is_i64(in_child(scene_maximum, NULL), 0,
                "while a thread waits at the maximum, another one is served with what is left below it");
         is_i64(in_child(scene_decay, NULL), 0, "what decays leaves the driver once its stream is done, without a wait");
@@ -476,8 +686,25 @@ main(void)
                "all of an arena leaves the driver in a trim");
         is_i64(in_child(scene_gone, NULL), 0,
                "so does what went back on a stream that is gone, which the trim names not");
+        is_i64(in_child(scene_ordered_gone, NULL), 0,
+               "a stream that is destroyed behind a wait for all is not named by a thread that was about to");
+        is_i64(in_child(scene_requester_gone, (void *)(uintptr_t) "pool | driver(release_threshold=320MiB)"), 0,
+               "a stream on which nothing was freed may be destroyed, and the pool grows below the base's threshold");
+        is_i64(in_child(scene_requester_gone, (void *)(uintptr_t) "pool | driver(initial=320MiB)"), 0,
+               "the same below what the base got at first");
+        is_i64(in_child(scene_threshold_gone, NULL), 0,
+               "the pool grows though a stream is gone on which a chunk went back at a release threshold");
+        is_i64(in_child(scene_cancel, (void *)(uintptr_t) "pool | driver"), 0,
+               "a thread of a pool that is cancelled in its wait ends the request first");
+        is_i64(in_child(scene_cancel, (void *)(uintptr_t) "arena | driver"), 0,
+               "a thread of an arena that is cancelled in its wait ends the request first");
+        is_i64(in_child(scene_late, NULL), 0, "what was late leaves the driver in a trim to what the pool has");
+        is_i64(in_child(scene_late_of_two, NULL), 0,
+               "so does what was late of a thread while another one waited for what was not");
+        is_i64(in_child(scene_trim_captured, NULL), 0,
+               "a trim with nothing to return leaves the driver nothing, and another stream's capture whole");
     } else {
-        skip(13, "ThreadSanitizer does not follow a child that starts threads");
+        skip(22, "ThreadSanitizer does not follow a child that starts threads");
     }
     is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
     return done();
