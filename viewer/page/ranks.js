@@ -173,6 +173,7 @@ async function startJob() {
     drawAll();
     performance.mark('all');
     await new Promise(requestAnimationFrame);
+    settle();
     document.documentElement.dataset.ready = 'yes';
     if (location.hash.startsWith('#selftest')) await selftest();
   } catch (error) {

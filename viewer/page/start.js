@@ -76,6 +76,7 @@ async function start() {
     Object.assign(data, await openData(JSON.parse(byId('tidemark').textContent)));
     setUp();
     parts.push(timelinePart);
+    atRest.push(describeTimeline);
     fit();
     readLink(location.hash);
     if (view.by) stack = await groupsOf(data, view.by, view.x);
@@ -87,6 +88,7 @@ async function start() {
     if (data.manifest.second) rival = await openData(data.manifest.second);
     makeTabs();
     parts.push(mapPart, instantPart, iciclePart, rangePart, tabPart);
+    if (data.map) atRest.push(sharpenMap, describeMap);
     readLink(location.hash);
     changed('rest', 'by');
     performance.mark('all');

@@ -5,6 +5,7 @@
 const view = { x: 'time', from: 0, to: 1, at: 0, by: '', select: null, tab: 'peak', colour: 'occupied', hidden: new Set(),
   search: '' };
 const parts = [];          /* functions that draw, called with what has changed */
+const atRest = [];         /* functions that follow once a movement rests */
 let dirty = new Set();
 
 const AXES = {
@@ -36,11 +37,7 @@ function drawAll() {
 function settle() {
   if (!parts.length) return;
   clearTimeout(drawAll.rest);
-  describeTimeline();
-  if (data.map) {
-    sharpenMap();
-    describeMap();
-  }
+  for (const part of atRest) part();
   writeLink();
 }
 
