@@ -197,7 +197,7 @@ is "$(check --max-skew=1% "$folder/none.db") $(cat "$scratch/err")" "2 $folder/n
 is "$(check --max-skew=5 "$job") $(check --max-skew "$job") $(check --max-growth=x "$job") $(check --max-peak=memory=none:1 "$job") $(
     check --max-skew=tag=a:1% "$job") $(check --max-peak=memory=1 "$job")" '2 2 2 2 2 2' 'missing and wrong values are errors'
 is "$(check --max-peak=1 --baseline="$job" "$folder/rank-0.db") $(cat "$scratch/err")" \
-    "2 $job: it is the file of a job, and no trace: \`tidemark ranks\` and \`tidemark check\` read it" \
+    "2 $job: it is the file of a job, and no trace: \`tidemark ranks\`, \`report\` and \`check\` read it" \
     'a job is no baseline of a trace, and the message says what reads it'
 is "$(check --max-fragmentation=1% "$job") $(cat "$scratch/err")" \
     "2 $job: the file of a job cannot tell max-fragmentation: check the traces of its ranks" \
