@@ -1,5 +1,5 @@
 'use strict';
-// Where a job's page begins: the manifest, the heat map, then the rest.
+// Where a job's page begins: what the heat map needs, then the rest.
 
 AXES.steps = { base: 10, least: 4, text: (at) => number(at || 0),   /* no -0 */
   of: (at) => at, ns: (at) => at, begin: 0, end: 1 };
@@ -138,48 +138,29 @@ function watchJob() {
   watchKeys(RANK_KEYS);
   addEventListener('hashchange', () => readLink(location.hash));
   addEventListener('resize', () => changed('resize'));
-  addEventListener('beforeprint', () => printJob(true));
-  addEventListener('afterprint', () => printJob(false));
+  watchPrint(drawJobPrinted);
 }
 
-/* Printed: light, pictures at twice the resolution. */
-function printJob(on) {
-  const { dataset } = document.documentElement;
-  if (on) [dataset.before, dataset.theme] = [dataset.theme, 'light'];
-  else dataset.theme = dataset.before;
-  printing = on;
-  readTheme();
+function drawJobPrinted() {
   readShades();
   drawHeat();
   drawOne();
   fillRanks();
 }
 
-async function startJob() {
-  if (!beginPage()) return;
-  try {
-    await openJob(JSON.parse(byId('tidemark').textContent));
-    setUpJob();
-    parts.push(heatPart, onePart);
-    fit();
-    await readLink(location.hash);
-    changed('memory', 'rank', 'order');
-    drawAll();
-    performance.mark('first picture');
-    await new Promise((done) => setTimeout(done));
-    await openJobRest(data.manifest);
-    parts.push(tablesPart);
-    changed('rest');
-    drawAll();
-    performance.mark('all');
-    await new Promise(requestAnimationFrame);
-    settle();
-    document.documentElement.dataset.ready = 'yes';
-    if (location.hash.startsWith('#selftest')) await selftest();
-  } catch (error) {
-    say('The data of this page is damaged: ' + error.message);
-    throw error;
-  }
+async function openJobPage(manifest) {
+  await openJob(manifest);
+  setUpJob();
+  parts.push(heatPart, onePart);
+  fit();
+  await readLink(location.hash);
+  changed('memory', 'rank', 'order');
 }
 
-document.addEventListener('DOMContentLoaded', startJob);
+async function openJobPageRest() {
+  await openJobRest(data.manifest);
+  parts.push(tablesPart);
+  changed('rest');
+}
+
+document.addEventListener('DOMContentLoaded', () => beginPage(openJobPage, openJobPageRest));

@@ -1,5 +1,5 @@
 'use strict';
-// Where the page begins: the manifest, the first picture, then the rest.
+// Where a trace's page begins: what the first picture needs, then the rest.
 
 function setUp() {
   const { manifest } = data;
@@ -52,17 +52,11 @@ function watch() {
   watchKeys();
   addEventListener('hashchange', () => readLink(location.hash));
   addEventListener('resize', () => changed('window', 'resize'));
-  addEventListener('beforeprint', () => print(true));
-  addEventListener('afterprint', () => print(false));
+  watchPrint(drawPrinted);
 }
 
-/* Printed: light, pictures at twice the resolution, all tables one below the other. */
-function print(on) {
-  const { dataset } = document.documentElement;
-  if (on) [dataset.before, dataset.theme] = [dataset.theme, 'light'];
-  else dataset.theme = dataset.before;
-  printing = on;
-  readTheme();
+/* All tables stand one below the other. */
+function drawPrinted() {
   if (data.reports) shownTabs().forEach(fillPanel);
   drawTimeline();
   drawOverview();
@@ -70,36 +64,25 @@ function print(on) {
   drawIcicle();
 }
 
-async function start() {
-  if (!beginPage()) return;
-  try {
-    Object.assign(data, await openData(JSON.parse(byId('tidemark').textContent)));
-    setUp();
-    parts.push(timelinePart);
-    atRest.push(describeTimeline);
-    fit();
-    readLink(location.hash);
-    if (view.by) stack = await groupsOf(data, view.by, view.x);
-    changed('by');
-    drawAll();
-    performance.mark('first picture');
-    await new Promise((done) => setTimeout(done));
-    await openRest(data);
-    if (data.manifest.second) rival = await openData(data.manifest.second);
-    makeTabs();
-    parts.push(mapPart, instantPart, iciclePart, rangePart, tabPart);
-    if (data.map) atRest.push(sharpenMap, describeMap);
-    readLink(location.hash);
-    changed('rest', 'by');
-    performance.mark('all');
-    await new Promise(requestAnimationFrame);
-    settle();
-    document.documentElement.dataset.ready = 'yes';
-    if (location.hash.startsWith('#selftest')) await selftest();
-  } catch (error) {
-    say('The data of this page is damaged: ' + error.message);
-    throw error;
-  }
+async function openTrace(manifest) {
+  Object.assign(data, await openData(manifest));
+  setUp();
+  parts.push(timelinePart);
+  atRest.push(describeTimeline);
+  fit();
+  readLink(location.hash);
+  if (view.by) stack = await groupsOf(data, view.by, view.x);
+  changed('by');
 }
 
-document.addEventListener('DOMContentLoaded', start);
+async function openTraceRest() {
+  await openRest(data);
+  if (data.manifest.second) rival = await openData(data.manifest.second);
+  makeTabs();
+  parts.push(mapPart, instantPart, iciclePart, rangePart, tabPart);
+  if (data.map) atRest.push(sharpenMap, describeMap);
+  readLink(location.hash);
+  changed('rest', 'by');
+}
+
+document.addEventListener('DOMContentLoaded', () => beginPage(openTrace, openTraceRest));
