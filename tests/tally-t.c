@@ -290,7 +290,7 @@ main(void)
     uint64_t seed = random_trace_seed();
     bool groups = true;
     bool lifetimes = true;
-    bool summaries = true;
+    bool summaries = true, bins = true;
 
     plan(4);
     for (uint64_t i = 0; i < ROUNDS; i++) {
@@ -313,8 +313,11 @@ main(void)
     ok(lifetimes, "lifetimes in time and in events are those of brute force, and sizes agree with their classes");
     ok(summaries,
        "the peak of the outermost layer, the rounded and held bytes then, and the sums are those of brute force");
-    ok(all_of(histogram_time_bin(9) == 1, histogram_time_bin(10) == 2, histogram_time_bin(UINT64_MAX) == 19,
-              histogram_time_begin(0) == 0, histogram_time_begin(1) == 1, histogram_time_begin(2) == 10),
+    for (unsigned bin = 1; bin < HISTOGRAM_TIMES; bin++)
+        bins = bins && histogram_time_bin(histogram_time_begin(bin)) == bin &&
+               histogram_time_bin(histogram_time_begin(bin) - 1) == bin - 1;
+    ok(all_of(bins, histogram_time_bin(UINT64_MAX) == 19, histogram_time_begin(0) == 0, histogram_time_begin(1) == 1,
+              histogram_time_begin(2) == 10),
        "bins of time begin at powers of ten");
     unlink(TRACE);
     return done();

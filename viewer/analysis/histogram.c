@@ -9,11 +9,18 @@
 unsigned
 histogram_time_bin(uint64_t ns)
 {
-    unsigned bin = 0;
+    /* 10^n; a bit length gives the number of digits, or one less: 1,233 / 4,096 is the logarithm of 2. */
+#define TEN(exponent) (uint64_t)1e##exponent
+    static const uint64_t tens[HISTOGRAM_TIMES - 1] = { TEN(0),  TEN(1),  TEN(2),  TEN(3),  TEN(4),  TEN(5),  TEN(6),
+                                                        TEN(7),  TEN(8),  TEN(9),  TEN(10), TEN(11), TEN(12), TEN(13),
+                                                        TEN(14), TEN(15), TEN(16), TEN(17), TEN(18) };
+#undef TEN
+    unsigned digits;
 
-    for (; ns > 0; ns /= 10)
-        bin++;
-    return bin < HISTOGRAM_TIMES ? bin : HISTOGRAM_TIMES - 1;
+    if (ns >= tens[HISTOGRAM_TIMES - 2])
+        return HISTOGRAM_TIMES - 1;
+    digits = (unsigned)(64 - __builtin_clzll(ns | 1)) * 1233 >> 12;
+    return digits + (ns >= tens[digits]);
 }
 
 uint64_t

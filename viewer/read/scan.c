@@ -31,14 +31,15 @@ struct scan {
     size_t slot_count;    /* slots of `lives` that were ever in use */
     size_t free_count;
     struct due_queue due;   /* slots */
-    struct scan_life freed; /* the life whose free is passed to the units */
+    struct scan_life freed; /* the life whose free is passed to the units, where `lives` lack columns */
     int64_t last_ns;
     uint64_t events;
     bool enough; /* its units want no further events */
 };
 
 /* The number of upcoming frees whose lives are prefetched. */
-#define SCAN_AHEAD 3
+#define SCAN_AHEAD      3
+#define SCAN_LINE_BYTES 64 /* of a cache line */
 
 /* The size of a life without the columns that only some units need. */
 #define SCAN_HEAD_BYTES offsetof(struct scan_life, tag_id)
@@ -99,25 +100,36 @@ scan_prefetch(const struct scan *scan)
     for (size_t i = 0; i < count; i++) {
         const char *life = scan->lives + slots[i] * scan->life_bytes;
 
-        __builtin_prefetch(life);
+        for (size_t at = 0; at < scan->life_bytes; at += SCAN_LINE_BYTES)
+            __builtin_prefetch(life + at);
         __builtin_prefetch(life + scan->life_bytes - 1);
     }
+}
+
+/* The life in a slot, in its place if all columns are there. No unit adds a life, so it stays there for all of them. */
+static inline const struct scan_life *
+scan_find(struct scan *scan, uint64_t slot)
+{
+    if (scan->life_bytes == sizeof(struct scan_life))
+        return (const struct scan_life *)(const void *)(scan->lives + slot * sizeof(struct scan_life));
+    scan_load(scan, slot, &scan->freed);
+    return &scan->freed;
 }
 
 /* Pass a free to all units. */
 static int
 scan_free(struct scan *scan, uint64_t slot)
 {
+    const struct scan_life *life = scan_find(scan, slot);
     int status = COMMAND_FINE;
 
-    scan_load(scan, slot, &scan->freed);
     scan_prefetch(scan);
     scan->free_slots[scan->free_count++] = slot;
-    scan->last_ns = scan->freed.free_ns;
+    scan->last_ns = life->free_ns;
     scan->events++;
     for (size_t i = 0; i < scan->pass_count && status == COMMAND_FINE; i++) {
         if (scan->passes[i].unit->free != NULL)
-            status = scan->passes[i].unit->free(scan->passes[i].context, &scan->freed);
+            status = scan->passes[i].unit->free(scan->passes[i].context, life);
     }
     return status;
 }
@@ -361,10 +373,11 @@ reading_others(const struct reading *reading, sqlite3_value **values, struct sca
 {
     for (int i = READING_FIRST; i < reading->column_count; i++) {
         const struct reading_other *other = &reading->others[i];
-        int64_t value = 0;
+        int64_t value = sqlite3_value_int64(values[i]); /* of NULL: 0 */
+        int type = sqlite3_value_type(values[i]);
 
-        if (!other->has_null || sqlite3_value_type(values[i]) != SQLITE_NULL)
-            value = reading_integer(values, i, broken);
+        if (type != SQLITE_INTEGER && (type != SQLITE_NULL || !other->has_null))
+            *broken = i;
         memcpy((char *)life + other->offset, &value, sizeof(value));
     }
 }
@@ -439,17 +452,20 @@ static void
 reading_row(sqlite3_context *context, int count, sqlite3_value **values)
 {
     struct reading *reading = sqlite3_user_data(context);
-    int64_t ns;
+    int status = reading_life(reading, values, &reading->life);
+    int64_t ns = reading->life.alloc_ns;
+    bool disordered = status == COMMAND_FINE && ns < reading->previous_ns;
 
     (void)count;
-    reading->status = reading_life(reading, values, &reading->life);
-    ns = reading->life.alloc_ns;
-    reading->disordered = reading->status == COMMAND_FINE && ns < reading->previous_ns;
     reading->previous_ns = ns;
-    if (reading->status == COMMAND_FINE && !reading->disordered)
-        reading->status = reading_pass(reading);
-    if (reading->status != COMMAND_FINE || reading->disordered || reading->enough)
+    if (status == COMMAND_FINE && !disordered)
+        status = reading_pass(reading);
+    /* Of values at hand: the compiler reads neighbouring fields as one, which waits for the stores to them. */
+    if (status != COMMAND_FINE || disordered || reading->enough) {
+        reading->status = status;
+        reading->disordered = disordered;
         sqlite3_result_error(context, "enough", -1);
+    }
     if (reading->row++ % 4096 == 0)
         progress_update(&reading->progress, reading->row, reading->total);
 }

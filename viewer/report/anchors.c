@@ -123,7 +123,7 @@ anchors_span(const struct anchors *anchors, const struct kept_life *life)
 }
 
 static struct anchor_rank
-anchors_rank(const struct kept_life *life)
+anchors_rank(const struct scan_life *life)
 {
     uint64_t sample = (uint64_t)life->allocation_id * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -212,39 +212,62 @@ anchors_compare_ranks(const void *a, const void *b)
     return anchors_is_lower(&one->rank, &other->rank) - anchors_is_lower(&other->rank, &one->rank);
 }
 
-/* Sort stably by one byte of the size, the largest first. */
+/* A byte of a rank: those of the size are counted from ANCHORS_SAMPLE_BYTES on, behind the highest of the sample. */
+#define ANCHORS_SAMPLE_BYTES 2
+#define ANCHORS_SAMPLE_SHIFT (64 - 8 * ANCHORS_SAMPLE_BYTES)
+
+static inline unsigned
+anchors_byte(const struct anchor_rank *rank, unsigned byte)
+{
+    return byte < ANCHORS_SAMPLE_BYTES ? rank->sample >> (ANCHORS_SAMPLE_SHIFT + 8 * byte) & 255
+                                       : rank->size >> 8 * (byte - ANCHORS_SAMPLE_BYTES) & 255;
+}
+
+/* Sort stably by one byte, the largest first. */
 static void
-anchors_sort_byte(const struct kept_rank *from, struct kept_rank *to, size_t count, unsigned shift)
+anchors_sort_byte(const struct kept_rank *from, struct kept_rank *to, size_t count, unsigned byte)
 {
     size_t places[257] = { 0 };
 
     for (size_t i = 0; i < count; i++)
-        places[256 - (from[i].rank.size >> shift & 255)]++;
+        places[256 - anchors_byte(&from[i].rank, byte)]++;
     for (size_t i = 1; i < 257; i++)
         places[i] += places[i - 1];
     for (size_t i = 0; i < count; i++)
-        to[places[255 - (from[i].rank.size >> shift & 255)]++] = from[i];
+        to[places[255 - anchors_byte(&from[i].rank, byte)]++] = from[i];
 }
 
-/* Sort by rank: by the bytes of the size in which they differ, then those of one size. Returns the array with them. */
+/* Whether all bytes by which anchors_sort_ranks sorts are the same. */
+static inline bool
+anchors_is_near(const struct anchor_rank *one, const struct anchor_rank *other)
+{
+    return one->size == other->size && (one->sample ^ other->sample) >> ANCHORS_SAMPLE_SHIFT == 0;
+}
+
+/*
+ * Sort by rank: by the highest bytes of the sample, then by the bytes of the size, as far as they differ; then the few
+ * that are alike in these. Returns the array with them.
+ */
 static struct kept_rank *
 anchors_sort_ranks(struct kept_rank *ranks, struct kept_rank *spare, size_t count)
 {
-    uint64_t differs = 0;
+    struct anchor_rank differs = { 0, 0 };
 
-    for (size_t i = 1; i < count; i++)
-        differs |= ranks[i].rank.size ^ ranks[0].rank.size;
-    for (unsigned shift = 0; shift < 64; shift += 8) {
+    for (size_t i = 1; i < count; i++) {
+        differs.size |= ranks[i].rank.size ^ ranks[0].rank.size;
+        differs.sample |= ranks[i].rank.sample ^ ranks[0].rank.sample;
+    }
+    for (unsigned byte = 0; byte < ANCHORS_SAMPLE_BYTES + sizeof(uint64_t); byte++) {
         struct kept_rank *sorted = spare;
 
-        if ((differs >> shift & 255) == 0)
+        if (anchors_byte(&differs, byte) == 0)
             continue;
-        anchors_sort_byte(ranks, sorted, count, shift);
+        anchors_sort_byte(ranks, sorted, count, byte);
         spare = ranks;
         ranks = sorted;
     }
     for (size_t from = 0, to; from < count; from = to) {
-        for (to = from + 1; to < count && ranks[to].rank.size == ranks[from].rank.size;)
+        for (to = from + 1; to < count && anchors_is_near(&ranks[to].rank, &ranks[from].rank);)
             to++;
         if (to - from > 1)
             qsort(ranks + from, to - from, sizeof(*ranks), anchors_compare_ranks);
@@ -371,13 +394,25 @@ anchors_add_life(struct anchors *anchors, struct kept_rank kept)
 void
 anchors_keep(struct anchors *anchors, const struct scan_life *life)
 {
-    struct kept_life kept, *slot;
+    struct kept_life *slot;
     struct kept_rank place;
-    struct anchor_span span;
 
     if (life->event >= anchors->last_event || scan_live_count(life) == 0 || anchors->failed)
         return;
-    kept = (struct kept_life){
+    /* It has just ended, if ever: the instants in it go on to the last one that was passed. */
+    place = (struct kept_rank){
+        .rank = anchors_rank(life),
+        .from = (uint32_t)anchors_behind(anchors, life->event),
+        .to = (uint32_t)anchors->passed,
+    };
+    if (!anchors_takes(anchors, &place))
+        return;
+    slot = anchors_add_life(anchors, place);
+    if (slot == NULL) {
+        anchors->failed = true;
+        return;
+    }
+    *slot = (struct kept_life){
         .allocation_id = life->allocation_id,
         .alloc_ns = life->alloc_ns,
         .lived = life->freed ? (uint64_t)life->free_ns - (uint64_t)life->alloc_ns + 1 : 0,
@@ -390,16 +425,6 @@ anchors_keep(struct anchors *anchors, const struct scan_life *life)
         .stream_id = life->alloc_stream_id,
         .layer_id = life->layer_id,
     };
-    span = anchors_span(anchors, &kept);
-    place = (struct kept_rank){ anchors_rank(&kept), 0, (uint32_t)span.from, (uint32_t)span.to };
-    if (!anchors_takes(anchors, &place))
-        return;
-    slot = anchors_add_life(anchors, place);
-    if (slot == NULL) {
-        anchors->failed = true;
-        return;
-    }
-    *slot = kept;
     /* Each choice looks at all that are kept, so some more are let in before. */
     if (anchors->life_count > anchors->lives_most + anchors->lives_most / 2)
         anchors_thin(anchors);
