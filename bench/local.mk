@@ -26,11 +26,11 @@ bench_front_CPPFLAGS = $(AM_CPPFLAGS)
 bench_front_CFLAGS = $(AM_CFLAGS) -pthread
 bench_front_LDADD = libtidemark.la
 
-bench_gpu_SOURCES = bench/gpu.c bench/gpu.h bench/gpu-child.c bench/gpu-cupti.c $(bench_common) $(gpu_test) \
+bench_gpu_SOURCES = bench/gpu.c bench/gpu.h bench/gpu-child.c bench/gpu-cupti.c $(bench_common) \
 	src/cuda/cupti-table.c
 bench_gpu_CPPFLAGS = $(AM_CPPFLAGS)
 bench_gpu_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS) -pthread
-bench_gpu_LDADD = libtidemark.la $(SQLITE_LIBS) -ldl
+bench_gpu_LDADD = $(gpu_helpers) libtidemark.la $(SQLITE_LIBS) -ldl
 
 bench_layers_SOURCES = bench/layers.c bench/layers.h bench/layers-make.c bench/nothing.c bench/nothing.h $(bench_common)
 bench_layers_CFLAGS = $(AM_CFLAGS) -pthread

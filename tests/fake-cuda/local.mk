@@ -127,24 +127,24 @@ tests_fake_cuda_step_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS
 TESTS += tests/fake-cuda/step-t
 
 check_PROGRAMS += tests/fake-cuda/pool-waits-t
-tests_fake_cuda_pool_waits_t_SOURCES = tests/fake-cuda/pool-waits-t.c $(gpu_work_test) tests/point.c tests/point.h
+tests_fake_cuda_pool_waits_t_SOURCES = tests/fake-cuda/pool-waits-t.c tests/point.c tests/point.h
 tests_fake_cuda_pool_waits_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_fake_cuda_pool_waits_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_pool_waits_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_pool_waits_t_LDADD = $(gpu_helpers) $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/pool-waits-t
 THREADED_TESTS += tests/fake-cuda/pool-waits-t
 
 check_PROGRAMS += tests/fake-cuda/vmm-random-t
-tests_fake_cuda_vmm_random_t_SOURCES = tests/fake-cuda/vmm-random-t.c $(gpu_work_test)
+tests_fake_cuda_vmm_random_t_SOURCES = tests/fake-cuda/vmm-random-t.c
 tests_fake_cuda_vmm_random_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_vmm_random_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_vmm_random_t_LDADD = $(gpu_helpers) $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/vmm-random-t
 THREADED_TESTS += tests/fake-cuda/vmm-random-t
 
 check_PROGRAMS += tests/fake-cuda/vmm-t
-tests_fake_cuda_vmm_t_SOURCES = tests/fake-cuda/vmm-t.c $(gpu_work_test)
+tests_fake_cuda_vmm_t_SOURCES = tests/fake-cuda/vmm-t.c
 tests_fake_cuda_vmm_t_CFLAGS = $(trace_test_cflags)
-tests_fake_cuda_vmm_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
+tests_fake_cuda_vmm_t_LDADD = $(gpu_helpers) $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/vmm-t
 endif
 
