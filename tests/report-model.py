@@ -4,11 +4,13 @@ Compares `tidemark report --json` with a model that goes through the rows of the
     report-model.py TIDEMARK model TRACE [OPTION...]   every bucket, series, cell, instant and life
     report-model.py TIDEMARK commands TRACE [OPTION...] the answers in it, with those of the commands
     report-model.py TIDEMARK page TRACE [OPTION...]     the page, with the same data as JSON
+    report-model.py TIDEMARK all TRACE [OPTION...]      the three, of one reading of the data
     report-model.py TIDEMARK random TRACE SEED          makes a random trace over an empty one, for the others
 
 Prints what differs, or "equal". The options are those that select allocations: --from=, --to= (ns), --tag=, --detail=.
 """
 import base64
+import functools
 import html.parser
 import json
 import random
@@ -27,6 +29,7 @@ def differs(what, seen, wanted):
         problems.append(f'{what}: seen {str(seen)[:300]}, wanted {str(wanted)[:300]}')
 
 
+@functools.cache
 def run(*arguments):
     result = subprocess.run([tidemark, *arguments], capture_output=True)
     if result.returncode not in (0, 1, 3):
@@ -530,5 +533,7 @@ tidemark, what, trace, *rest = sys.argv[1:]
 if what == 'random':
     make_random(trace, int(rest[0]))
 else:
-    {'model': check_model, 'commands': check_commands, 'page': check_page}[what](trace, rest)
+    checks = {'model': check_model, 'commands': check_commands, 'page': check_page}
+    for check in checks.values() if what == 'all' else [checks[what]]:
+        check(trace, rest)
     print('\n'.join(problems) if problems else 'equal')
