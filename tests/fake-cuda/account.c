@@ -4,7 +4,9 @@
 #ifdef HAVE_CUDA_H
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <tidemark/tidemark.h>
 
@@ -12,6 +14,7 @@
 #include "src/process/devices.h"
 #include "src/stack/stack.h"
 #include "tests/tap.h"
+#include "tests/trace.h"
 
 struct account account;
 int account_failures;
@@ -111,6 +114,34 @@ account_start(const struct tide_process_options *options)
                 memcpy((char *)&account + account_wrappers[k].slot, &functions[i].wrapper, sizeof(address));
     }
     return true;
+}
+
+const char *
+account_trace(const char *name)
+{
+    return scratch("%s.db", name);
+}
+
+bool
+account_begin(const char *name, const char *stack, const char *limit)
+{
+    const char *trace = account_trace(name);
+    const struct tide_process_options options = { TIDE_OPTIONS(options), .stack = stack, .trace = trace,
+                                                  .limit = limit };
+
+    return account_start(&options);
+}
+
+bool
+account_passes(int (*test)(void *unused))
+{
+    int status;
+
+    fflush(stdout);
+    status = in_child(test, NULL);
+    if (WIFSIGNALED(status))
+        diag("killed by signal %d", WTERMSIG(status));
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 static struct tidei_process_stack *

@@ -68,6 +68,13 @@ bool account_find(void);
 /* Start the driver and the account, with the primary context of device 0 current. False, and a diagnostic, if not. */
 bool account_start(const struct tide_process_options *options);
 
+/* The trace of a test in the scratch folder; and the account's start with a stack and a limit (both may be NULL). */
+const char *account_trace(const char *name);
+bool account_begin(const char *name, const char *stack, const char *limit);
+
+/* Whether a test returns 0, in a process of its own, as the account is one of a process. */
+bool account_passes(int (*test)(void *unused));
+
 /* Have all that was recorded in the trace. */
 void account_flush(void);
 
