@@ -16,6 +16,7 @@
 #include <tidemark/log.h>
 #include <tidemark/text.h>
 
+#include "adaptors/log/again.h"
 #include "src/process/devices.h"
 #include "src/process/held.h"
 #include "src/process/turn.h"
@@ -192,8 +193,10 @@ stacks_build(struct stacks_fill *fill, const char *text, struct tide_resource **
         fill->limits = 0;
         stacks_path(fill->path, sizeof(fill->path));
         status = tidei_stack_build_filled(stacks.kinds, text, &options, stacks_fill_in, fill, out);
-        if (status == TIDE_OK && !opened)
+        if (status == TIDE_OK && !opened) {
             stacks_tell(*out);
+            tidei_log_use_again(*out);
+        }
         if (status == TIDE_OK)
             opened = true;
     } while ((status == TIDE_EEXIST || status == TIDE_EBUSY) && !opened && ++stacks.traces < STACKS_TRACES);

@@ -509,7 +509,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(18);
+    plan(20);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(account_passes(test_contexts),
        "a context that ends takes its blocks along, and the limit gets their bytes back");
@@ -522,6 +522,12 @@ main(void)
                   "SELECT count(*) FROM layer AS l WHERE kind = 'pool' AND (SELECT reserved_bytes "
                   "FROM pool_sample AS s WHERE s.layer_id = l.layer_id ORDER BY ns DESC LIMIT 1) > 0") == 1,
        "a stack that has ended has no bytes in the trace");
+    ok(sql_number(account_trace("many"), "SELECT count(*) FROM layer") == 12 &&
+           sql_number(account_trace("many"), "SELECT count(*) FROM meta WHERE key LIKE 'stack%%'") == 3,
+       "contexts that follow each other have the same layers in the trace");
+    ok(sql_number(account_trace("many"), "SELECT sum(value) FROM layer_count WHERE name = 'grown'") == 61 &&
+           trace_is_sound(account_trace("many")),
+       "what layers count goes on from one context to the next");
     ok(account_passes(test_redirected_threads), "a context ends beside threads that allocate in another one");
     ok(account_passes(test_green), "memory of a green context is the primary context's, and ends with that");
     ok(account_passes(test_redirected_green), "redirected memory of a green context is the primary context's, too");
