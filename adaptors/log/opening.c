@@ -936,7 +936,7 @@ tidei_log_open(struct tidei_log *log)
         atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
                               memory_order_relaxed);
     /* So that the trace says which CUPTI records are available, even if the process is killed soon. */
-    if (status == TIDE_OK && walk.is_cuda)
+    if (status == TIDE_OK && walk.is_cuda && walk.again == NULL)
         tidei_log_flush(walk.recorder);
     tidei_ended_layers_free(walk.again);
     free(walk.seen);

@@ -96,6 +96,21 @@ account_allocate(struct tidei_process_call *call, const struct tidei_process_wha
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Memory for which no stack could be made. */
+static CUresult
+account_pass_by(struct tidei_process_call *call, const struct tidei_process_what *what)
+{
+    CUresult result;
+    uint64_t key;
+
+    if (tidei_process_refuses(what->kind))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = call->make(call, &key);
+    if (result == CUDA_SUCCESS)
+        tidei_process_passed_by();
+    return result;
+}
+
 static CUresult
 account_try(struct tidei_process_call *call, const struct tidei_process_what *what)
 {
@@ -113,7 +128,7 @@ account_try(struct tidei_process_call *call, const struct tidei_process_what *wh
                     ? tidei_process_stack_own(device, context)
                     : tidei_process_stack(device, what->kind);
     if (stack == NULL)
-        return tidei_process_refuses(what->kind) ? CUDA_ERROR_OUT_OF_MEMORY : call->make(call, &key);
+        return account_pass_by(call, what);
     call->counted = true;
     return account_allocate(call, what, stack, context);
 }

@@ -17,6 +17,7 @@
 #include <tidemark/text.h>
 
 #include "adaptors/log/again.h"
+#include "adaptors/log/record.h"
 #include "src/process/devices.h"
 #include "src/process/held.h"
 #include "src/process/turn.h"
@@ -47,6 +48,7 @@ static struct {
     struct tidei_turn turn; /* of the threads that make stacks */
     _Atomic(struct tidei_process_stack *)
         own; /* those of contexts; written with the lock of contexts, read after tidei_process_enter */
+    _Atomic(struct tidei_process_stack *) first; /* that stays and has a log, of whatever kind; NULL: none yet */
     _Atomic bool refuses[TIDEI_PROCESS_DEVICES]; /* a stack of limited memory could not be made: the sink was told */
 } stacks;
 
@@ -268,8 +270,11 @@ stack_get(int device, enum tidei_process_kind kind)
     stack = stack_new(device, kind);
     if (stack != NULL && kind == TIDEI_PROCESS_GRAPH)
         stack_found(stack);
-    /* Release: pairs with the acquire in tidei_process_stack. */
+    /* Release, both: they pair with the acquires in tidei_process_stack and tidei_process_passed_by. */
     atomic_store_explicit(&tidei_process_stacks[device][kind], stack, memory_order_release);
+    if (stack != NULL && atomic_load_explicit(&stacks.first, memory_order_relaxed) == NULL &&
+        tidei_stack_find(stack->top, "log") != NULL)
+        atomic_store_explicit(&stacks.first, stack, memory_order_release);
     return stack;
 }
 
@@ -418,6 +423,15 @@ tidei_process_stack_end(struct tidei_process_stack *stack)
     (void)tide_trim(stack->top, 0);
     tide_resource_release(stack->top);
     free(stack);
+}
+
+void
+tidei_process_passed_by(void)
+{
+    struct tidei_process_stack *stack = atomic_load_explicit(&stacks.first, memory_order_acquire);
+
+    if (stack != NULL)
+        tidei_log_passed_by(stack->top);
 }
 
 bool

@@ -67,6 +67,9 @@ void tidei_process_stack_wait(const struct tidei_process_stack *stack);
 /* Give all back that the stack has, and release it. While its context is there, that is current. */
 void tidei_process_stack_end(struct tidei_process_stack *stack);
 
+/* The program got memory for which there is no stack: count it as lost in the trace of the account, if there is one. */
+void tidei_process_passed_by(void);
+
 /*
  * Whether memory of a kind is refused where its stack cannot be made: what a limit holds for is not had without one.
  */

@@ -410,6 +410,25 @@ test_own_fails(void *unused)
     return account_failures;
 }
 
+/* The same without a limit: the driver gives the memory, which the trace lacks. */
+static int
+test_passed_by(void *unused)
+{
+    CUcontext first, second;
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    if (!account_begin("passed-by", "log | pool(initial=600MiB) | cuda", NULL))
+        return 1;
+    CHECK(account.context_create(&first, 0, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    CHECK(account.context_create(&second, 0, 0) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS && account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, (size_t)1 << 50) == CUDA_ERROR_OUT_OF_MEMORY);
+    account_flush();
+    return account_failures;
+}
+
 static int
 test_detached(void *unused)
 {
@@ -509,7 +528,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(20);
+    plan(22);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(account_passes(test_contexts),
        "a context that ends takes its blocks along, and the limit gets their bytes back");
@@ -517,7 +536,7 @@ main(void)
        "a context that ends with redirected memory leaves nothing of it in the pool");
     ok(account_passes(test_redirected_many),
        "each context has a stack of its own, of which nothing is left after its end");
-    tide_trace_recover(account_trace("many"), NULL);
+    account_recover("many");
     ok(sql_number(account_trace("many"),
                   "SELECT count(*) FROM layer AS l WHERE kind = 'pool' AND (SELECT reserved_bytes "
                   "FROM pool_sample AS s WHERE s.layer_id = l.layer_id ORDER BY ns DESC LIMIT 1) > 0") == 1,
@@ -539,6 +558,13 @@ main(void)
     ok(account_passes(test_detached_threads), "a context that ends frees no memory of another one at the same address");
     ok(account_passes(test_freed_meanwhile), "a context is destroyed while another thread frees its blocks");
     ok(account_passes(test_own_fails), "where the stack of one context cannot be made, others get theirs");
+    ok(account_passes(test_passed_by),
+       "without a limit a context for whose stack there is no room has the driver's memory");
+    account_recover("passed-by");
+    ok(sql_number(account_trace("passed-by"), "SELECT sum(events) FROM loss WHERE reason = 'allocation without an "
+                                              "account'") == 3 &&
+           sql_number(account_trace("passed-by"), "SELECT value FROM meta WHERE key = 'complete'") == 0,
+       "what passed without an account is a loss in the trace, also of a process that is killed");
     ok(account_passes(test_redirected_devices), "a context that ends takes nothing of another device's stack");
     ok(account_passes(test_primary_stays),
        "a primary context that the driver does not destroy keeps its redirected memory");

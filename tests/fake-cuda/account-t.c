@@ -895,7 +895,7 @@ main(void)
     plan(39);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(account_passes(test_plain), "plain memory is counted, and the driver's codes come through");
-    tide_trace_recover(account_trace("plain"), NULL);
+    account_recover("plain");
     ok(sql_number(account_trace("plain"), "SELECT sum(size) FROM allocation WHERE status = 0") == 8 * (int64_t)MIB &&
            sql_number(account_trace("plain"), "SELECT count(*) FROM allocation WHERE free_ns IS NULL") == 1,
        "a killed process leaves a row for each of its blocks");
@@ -905,7 +905,7 @@ main(void)
     ok(account_passes(test_second_trace) && scratch_count("plain-2.db") != 0,
        "a process that finds its trace there already takes another name");
     ok(account_passes(test_async), "stream-ordered memory is counted, of the default pool and of the program's");
-    tide_trace_recover(account_trace("async"), NULL);
+    account_recover("async");
     ok(ROWS("async", "async", "size IN (3145728, 1048576)") == 2 && ROWS("async", "pool", "size = 2097152") == 2 &&
            sql_number(account_trace("async"), "SELECT count(*) FROM stream WHERE handle = 2") >= 1,
        "rows of stream-ordered memory have their kind, and the thread's own default stream as a stream");
@@ -916,7 +916,7 @@ main(void)
     ok(account_passes(test_pool_moment), "a block that the driver has freed, and the account not yet, counts once");
     ok(account_passes(test_capture), "what is allocated in a capture is the graph's, and passes");
     ok(account_passes(test_pinned), "page-locked memory is counted apart, and no limit of a device holds for it");
-    tide_trace_recover(account_trace("pinned"), NULL);
+    account_recover("pinned");
     ok(ROWS("pinned", "pinned", "1") == 3 &&
            sql_number(account_trace("pinned"),
                       "SELECT count(*) FROM layer WHERE config LIKE 'kind=pinned%%' AND device IS "
@@ -924,7 +924,7 @@ main(void)
        "page-locked memory is on no device in the trace");
     ok(account_passes(test_managed), "managed memory is counted apart, and no limit of a device holds for it");
     ok(account_passes(test_virtual), "physical memory is counted until neither a handle nor a mapping holds it");
-    tide_trace_recover(account_trace("virtual"), NULL);
+    account_recover("virtual");
     ok(ROWS("virtual", "virtual", "status = 0 AND free_ns IS NOT NULL") == 2 &&
            ROWS("virtual", "virtual", "status != 0") == 1,
        "physical memory has a row for each creation, also for the one that the driver refused");
@@ -932,7 +932,7 @@ main(void)
        "physical memory of the host is counted as page-locked, and never a device's");
     ok(account_passes(test_arrays), "arrays, mipmapped arrays and rows at a pitch are counted, sparse arrays are not");
     ok(account_passes(test_limit), "a limit holds for the sum of all kinds, and the device looks as small as it");
-    tide_trace_recover(account_trace("limit"), NULL);
+    account_recover("limit");
     ok(sql_number(account_trace("limit"), "SELECT count(*) FROM refusal WHERE text LIKE 'limit:%%'") == 5,
        "each refusal is in the trace with the limit's words, of every kind");
     ok(account_passes(test_share), "a limit may be a share of the device, in a stack text of the user's");
@@ -941,20 +941,20 @@ main(void)
        "plain memory may come from a stack: blocks look like the driver's, others pass");
     ok(account_passes(test_redirected_layers),
        "with a base in the stack, other kinds of memory have its layers that change no request");
-    tide_trace_recover(account_trace("layers"), NULL);
+    account_recover("layers");
     ok(ROWS("layers", "async", "status = 0") == 0 &&
            sql_number(account_trace("layers"), "SELECT count(*) FROM allocation WHERE size = 6291456") == 1,
        "of several logs of the stack the others have one");
     ok(account_passes(test_freed_twice),
        "a redirected block that is freed twice is an error, and its pool keeps its memory");
     ok(account_passes(test_redirected_refusals), "a limit of the options refuses redirected and other memory");
-    tide_trace_recover(account_trace("refusals"), NULL);
+    account_recover("refusals");
     ok(sql_number(account_trace("refusals"),
                   "SELECT count(*) FROM refusal JOIN allocation USING (allocation_id) WHERE text "
                   "LIKE 'limit:%%' AND size IN (33554432, 34603008)") == 2,
        "the log of a stack with a base has the refusals of the options' limit, of each kind of memory");
     ok(account_passes(test_refusals_below), "a limit of the options stands above a pool that has the log below it");
-    tide_trace_recover(account_trace("refusals-below"), NULL);
+    account_recover("refusals-below");
     ok(sql_number(account_trace("refusals-below"), "SELECT count(*) FROM refusal JOIN allocation USING (allocation_id) "
                                                    "WHERE text LIKE 'limit:%%' AND size = 34603008") == 1,
        "a log below a pool has the refusals of the memory that the pool has no part in");

@@ -144,6 +144,15 @@ account_passes(int (*test)(void *unused))
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+void
+account_recover(const char *name)
+{
+    struct tide_trace_recovery figures = { TIDE_FIGURES(figures) };
+
+    if (tide_trace_recover(account_trace(name), &figures) != TIDE_OK)
+        diag("%s", tide_error_text());
+}
+
 static struct tidei_process_stack *
 account_stack(const char *kind, int device)
 {

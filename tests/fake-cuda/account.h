@@ -75,6 +75,9 @@ bool account_begin(const char *name, const char *stack, const char *limit);
 /* Whether a test returns 0, in a process of its own, as the account is one of a process. */
 bool account_passes(int (*test)(void *unused));
 
+/* Have in the trace of a test what its process has left, which has ended without exit(). */
+void account_recover(const char *name);
+
 /* Have all that was recorded in the trace. */
 void account_flush(void);
 
