@@ -18,6 +18,7 @@
 
 #include "adaptors/log/again.h"
 #include "adaptors/log/record.h"
+#include "src/process/call.h"
 #include "src/process/devices.h"
 #include "src/process/held.h"
 #include "src/process/turn.h"
@@ -410,18 +411,22 @@ void
 tidei_process_stack_wait(const struct tidei_process_stack *stack)
 {
     if (stack != NULL)
-        tidei_presence_wait(&tidei_process_calls);
+        tidei_presence_wait_within(&tidei_process_calls, stack);
 }
 
 void
 tidei_process_stack_end(struct tidei_process_stack *stack)
 {
+    struct tidei_process_thread *mine = tidei_process_thread(tidei_thread);
+
     if (stack == NULL)
         return;
+    mine->ends = true;
     (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
     /* While the layers are there: the trace shows that they have nothing any more. */
     (void)tide_trim(stack->top, 0);
     tide_resource_release(stack->top);
+    mine->ends = false;
     free(stack);
 }
 

@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "tests/sanitized.h"
 #include "tests/tap.h"
@@ -429,6 +430,56 @@ test_passed_by(void *unused)
     return account_failures;
 }
 
+/* Work that does not end before it is told to. */
+static atomic_bool held_up, may_go_on;
+
+static void CUDA_CB
+hold_up(void *unused)
+{
+    (void)unused;
+    atomic_store(&held_up, true);
+    while (!atomic_load(&may_go_on))
+        usleep(1000);
+}
+
+/* A free in the primary context, which waits for that work. */
+static void *
+held_up_free(void *context)
+{
+    CUdeviceptr a = 0;
+    CUstream stream;
+
+    CHECK(account.context_set(context) == CUDA_SUCCESS && account.stream_create(&stream, 0) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS);
+    CHECK(account.launch_host(stream, hold_up, NULL) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
+    return NULL;
+}
+
+/* A context ends while the primary one has work that does not, and a thread is within a call there: none is waited for. */
+static int
+test_own_calls(void *unused)
+{
+    CUcontext primary, other;
+    pthread_t thread;
+    CUdeviceptr a = 0;
+
+    (void)unused;
+    alarm(60); /* a wait for that would have no end */
+    if (!account_begin("own-calls", "log | pool | cuda", NULL))
+        return 1;
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS);
+    CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
+    pthread_create(&thread, NULL, held_up_free, primary);
+    while (!atomic_load(&held_up))
+        usleep(1000);
+    usleep(10000); /* the free is within its wait by then, as a rule */
+    CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS);
+    atomic_store(&may_go_on, true);
+    pthread_join(thread, NULL);
+    return account_failures;
+}
+
 static int
 test_detached(void *unused)
 {
@@ -528,7 +579,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(22);
+    plan(23);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(account_passes(test_contexts),
        "a context that ends takes its blocks along, and the limit gets their bytes back");
@@ -558,6 +609,7 @@ main(void)
     ok(account_passes(test_detached_threads), "a context that ends frees no memory of another one at the same address");
     ok(account_passes(test_freed_meanwhile), "a context is destroyed while another thread frees its blocks");
     ok(account_passes(test_own_fails), "where the stack of one context cannot be made, others get theirs");
+    ok(account_passes(test_own_calls), "a context that ends waits for no call in another one, nor for its work");
     ok(account_passes(test_passed_by),
        "without a limit a context for whose stack there is no room has the driver's memory");
     account_recover("passed-by");

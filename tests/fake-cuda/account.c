@@ -38,6 +38,7 @@ static const struct {
     { "cuStreamBeginCapture_v2", offsetof(struct account, stream_begin_capture) },
     { "cuStreamEndCapture", offsetof(struct account, stream_end_capture) },
     { "cuStreamSynchronize", offsetof(struct account, stream_synchronize) },
+    { "cuLaunchHostFunc", offsetof(struct account, launch_host) },
     { "cuMemAddressReserve", offsetof(struct account, address_reserve) },
     { "cuDeviceGetDefaultMemPool", offsetof(struct account, default_pool) },
     { "cuDeviceSetMemPool", offsetof(struct account, set_pool) },

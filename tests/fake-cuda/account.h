@@ -33,6 +33,7 @@ struct account {
     CUresult(CUDAAPI *stream_begin_capture)(CUstream stream, CUstreamCaptureMode mode);
     CUresult(CUDAAPI *stream_end_capture)(CUstream stream, CUgraph *graph);
     CUresult(CUDAAPI *stream_synchronize)(CUstream stream);
+    CUresult(CUDAAPI *launch_host)(CUstream stream, CUhostFn function, void *context);
     CUresult(CUDAAPI *address_reserve)(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr wish,
                                        unsigned long long flags);
     CUresult(CUDAAPI *default_pool)(CUmemoryPool *pool, CUdevice device);
