@@ -43,8 +43,8 @@ libtidemark_la_SOURCES += adaptors/limit/file.c adaptors/limit/file.h adaptors/l
 pkginclude_HEADERS += include/tidemark/limit.h
 kinds += limit
 
-libtidemark_la_SOURCES += adaptors/log/log.c adaptors/log/opening.c adaptors/log/opening.h adaptors/log/record.c \
-	adaptors/log/record.h
+libtidemark_la_SOURCES += adaptors/log/again.c adaptors/log/again.h adaptors/log/log.c adaptors/log/opening.c \
+	adaptors/log/opening.h adaptors/log/record.c adaptors/log/record.h
 pkginclude_HEADERS += include/tidemark/log.h
 kinds += log
 

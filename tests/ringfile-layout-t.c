@@ -29,7 +29,7 @@ static const struct field header_fields[] = {
     FIELD(tidei_ring_header, shift_before),  FIELD(tidei_ring_header, apart_ticks),
     FIELD(tidei_ring_header, owner),         FIELD(tidei_ring_header, lost_more),
     FIELD(tidei_ring_header, failure_bytes), FIELD(tidei_ring_header, failure),
-    FIELD(tidei_ring_header, gauge_bytes),
+    FIELD(tidei_ring_header, gauge_bytes),   FIELD(tidei_ring_header, lost_passed),
 };
 
 static const struct field gauge_fields[] = {

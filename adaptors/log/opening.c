@@ -7,6 +7,7 @@
 
 #include <tidemark/stack.h>
 
+#include "adaptors/log/again.h"
 #include "adaptors/log/opening.h"
 #include "src/resource/kind.h"
 #include "src/resource/upstreams.h"
@@ -78,6 +79,7 @@ struct log_walk {
     struct tide_resource *grown;       /* gets `added`, and what is new lies below that; NULL: the stack is new */
     const struct tide_upstream *added; /* borrowed */
     uint32_t stack_id;                 /* of an earlier stack that this one contains whole; 0: none */
+    struct tidei_ended_layers *again;  /* owned: the layers have these numbers, and are defined; NULL: they are new */
     bool is_cuda;                      /* a base allocates through the driver */
     enum tide_status status;           /* of the first resource that could not be numbered */
 };
@@ -242,7 +244,7 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
         walk->status = TIDE_ENOMEM;
         return 0;
     }
-    id = tidei_recorder_new_layer(walk->recorder);
+    id = walk->again != NULL ? walk->again->ids[walk->count] : tidei_recorder_new_layer(walk->recorder);
     if (id > UINT16_MAX) {
         walk->status = TIDE_EINVAL;
         return 0;
@@ -256,11 +258,12 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
 
         if (i == 0)
             upstream_id = below;
-        else
+        else if (walk->again == NULL)
             tidei_recorder_define_bin(walk->recorder, id, edge.limit_bytes, below);
     }
     walk->seen[walk->ordered++].lower = place;
-    log_define(walk, resource, id, upstream_id);
+    if (walk->again == NULL)
+        log_define(walk, resource, id, upstream_id);
     if (walk->top->options.samples == TIDE_SAMPLES_AUTO && log_can_watch(resource))
         tidei_recorder_watch(walk->recorder, resource, id);
     if (walk->top->options.samples != TIDE_SAMPLES_OFF && resource->upstream == NULL)
@@ -647,26 +650,31 @@ log_end_tap(struct log_tap *tap, bool leaves)
         log_tap_end(&tap->tap);
 }
 
-/* `destroyed`: the log is, and what it alone holds with it; else all layers below stay. */
 static void
-log_end_below(struct tidei_log *log, struct tidei_recorder *recorder, bool destroyed)
+log_end_below(struct tidei_log *log, struct tidei_recorder *recorder, const struct log_leaving *leaving)
 {
-    struct log_leaving leaving = { 0 };
-
     if (log->below == NULL)
         return;
     tidei_recorder_begin_without(recorder, log);
-    if (destroyed)
-        log_leave(&leaving, &log->base);
     while (log->below != NULL) {
         struct tidei_log_below *below = log->below;
 
         if (below->tap != NULL)
-            log_end_tap(below->tap, log_leaves(&leaving, below->resource));
+            log_end_tap(below->tap, log_leaves(leaving, below->resource));
         log->below = below->next;
         free(below);
     }
-    free(leaving.left);
+}
+
+/* Whether all below goes with the log. */
+static bool
+log_leaves_all(const struct log_leaving *leaving)
+{
+    for (size_t i = 0; i < leaving->count; i++) {
+        if (leaving->left[i].references != 0)
+            return false;
+    }
+    return true;
 }
 
 /*
@@ -905,6 +913,7 @@ tidei_log_open(struct tidei_log *log)
     log->watches = true;
     tidei_upstreams_lock();
     tidei_upstreams_listen(&log_growth);
+    walk.again = tidei_log_again_take(log, walk.recorder);
     log_number(&walk, &log->base);
     status = walk.status;
     if (status == TIDE_ENOMEM)
@@ -920,22 +929,28 @@ tidei_log_open(struct tidei_log *log)
     if (status == TIDE_OK)
         log_keep_layers(&walk);
     tidei_upstreams_unlock();
-    if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
+    if (status == TIDE_OK && walk.again != NULL)
+        atomic_store_explicit(&log->stack_id, walk.stack_id != 0 ? walk.stack_id : walk.again->stack_id,
+                              memory_order_relaxed);
+    else if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
         atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
                               memory_order_relaxed);
     /* So that the trace says which CUPTI records are available, even if the process is killed soon. */
-    if (status == TIDE_OK && walk.is_cuda)
+    if (status == TIDE_OK && walk.is_cuda && walk.again == NULL)
         tidei_log_flush(walk.recorder);
+    tidei_ended_layers_free(walk.again);
     free(walk.seen);
     free(walk.known);
     tidei_recorder_release(walk.recorder);
     return status;
 }
 
-/* What the log has set up below it ends, once. */
+/* What the log has set up below it ends, once. `destroyed`: the log is, and what it alone holds; else all stay. */
 static void
 log_finish(struct tidei_log *log, struct tidei_recorder *recorder, bool destroyed)
 {
+    struct log_leaving leaving = { 0 };
+
     if (log->ended)
         return;
     log->ended = true;
@@ -943,7 +958,12 @@ log_finish(struct tidei_log *log, struct tidei_recorder *recorder, bool destroye
     tidei_log_sample_last(log);
     if (log->watches)
         log_unwatch(recorder, &log->base);
-    log_end_below(log, recorder, destroyed);
+    if (destroyed)
+        log_leave(&leaving, &log->base);
+    log_end_below(log, recorder, &leaving);
+    if (destroyed && log->watches && log_leaves_all(&leaving))
+        tidei_log_again_put(log, recorder);
+    free(leaving.left);
 }
 
 void

@@ -5,6 +5,7 @@
 
 #include "adaptors/log/record.h"
 #include "src/context/callstack.h"
+#include "src/stack/stack.h"
 #include "src/trace/ring/capture.h"
 #include "src/trace/ring/producer.h"
 
@@ -250,6 +251,18 @@ tidei_log_sample_last(struct tidei_log *log)
         producer = tidei_producer_get(&recorder->session);
     if (producer != NULL)
         log_sample(log, producer);
+}
+
+void
+tidei_log_passed_by(struct tide_resource *top)
+{
+    struct tide_resource *log = tidei_stack_find(top, "log");
+    struct tidei_recorder *recorder = NULL;
+
+    if (log != NULL)
+        recorder = atomic_load_explicit(&((struct tidei_log *)log)->recorder, memory_order_acquire);
+    if (recorder != NULL)
+        tidei_session_lost(&recorder->session, TIDEI_RECORD_ALLOC, TIDEI_LOST_PASSED);
 }
 
 void

@@ -71,6 +71,9 @@ enum tide_status tidei_log_deallocate(struct tide_resource *self, void *pointer,
 /* Record a block that was allocated before the log recorded. */
 void tidei_log_hold(struct tidei_log *log, const struct tidei_place *place);
 
+/* Count an allocation that has not passed the stack as lost in the trace of its first log, if it has one. */
+void tidei_log_passed_by(struct tide_resource *top);
+
 /* Record what is reserved after the last event, when no event follows soon. */
 void tidei_log_sample_last(struct tidei_log *log);
 

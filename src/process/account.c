@@ -62,10 +62,12 @@ account_refusal(const struct tidei_process_call *call, const struct tidei_proces
 
 /* Keep a new block. One that was there at its address is gone by a way that was not seen. */
 static bool
-account_keep(struct tidei_entries *table, uint64_t key, const struct tidei_process_block *block)
+account_keep(struct tidei_entries *table, uint64_t key, const struct tidei_process_block *block,
+             struct tidei_presence_slot *slot)
 {
     struct tidei_process_block stale;
 
+    tidei_process_within(slot, NULL); /* it may be of any stack */
     if (tidei_entries_take(table, key, &stale))
         tidei_process_forget(&stale, key);
     return tidei_entries_put(table, key, block);
@@ -73,7 +75,7 @@ account_keep(struct tidei_entries *table, uint64_t key, const struct tidei_proce
 
 static CUresult
 account_allocate(struct tidei_process_call *call, const struct tidei_process_what *what,
-                 struct tidei_process_stack *stack, CUcontext context)
+                 struct tidei_process_stack *stack, CUcontext context, struct tidei_presence_slot *slot)
 {
     struct tidei_process_block block = { .stack = stack,
                                          .bytes = call->bytes,
@@ -84,10 +86,11 @@ account_allocate(struct tidei_process_call *call, const struct tidei_process_wha
     enum tide_status status;
     void *key;
 
+    tidei_process_within(slot, stack);
     status = ACCOUNT_PASS(call, tidei_allocate(stack->top, call->bytes, ACCOUNT_ALIGNMENT, call->stream, &key));
     if (status != TIDE_OK)
         return account_refusal(call, stack, status);
-    if (account_keep(&account_blocks[what->names], (uintptr_t)key, &block)) {
+    if (account_keep(&account_blocks[what->names], (uintptr_t)key, &block, slot)) {
         if (block.redirected && call->redirected != NULL)
             *call->redirected = (uintptr_t)key;
         return CUDA_SUCCESS;
@@ -96,8 +99,23 @@ account_allocate(struct tidei_process_call *call, const struct tidei_process_wha
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Memory for which no stack could be made. */
 static CUresult
-account_try(struct tidei_process_call *call, const struct tidei_process_what *what)
+account_pass_by(struct tidei_process_call *call, const struct tidei_process_what *what)
+{
+    CUresult result;
+    uint64_t key;
+
+    if (tidei_process_refuses(what->kind))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = call->make(call, &key);
+    if (result == CUDA_SUCCESS)
+        tidei_process_passed_by();
+    return result;
+}
+
+static CUresult
+account_try(struct tidei_process_call *call, const struct tidei_process_what *what, struct tidei_presence_slot *slot)
 {
     struct tidei_process_stack *stack = NULL;
     CUcontext context = NULL;
@@ -113,9 +131,9 @@ account_try(struct tidei_process_call *call, const struct tidei_process_what *wh
                     ? tidei_process_stack_own(device, context)
                     : tidei_process_stack(device, what->kind);
     if (stack == NULL)
-        return tidei_process_refuses(what->kind) ? CUDA_ERROR_OUT_OF_MEMORY : call->make(call, &key);
+        return account_pass_by(call, what);
     call->counted = true;
-    return account_allocate(call, what, stack, context);
+    return account_allocate(call, what, stack, context, slot);
 }
 
 CUresult
@@ -130,7 +148,7 @@ tidei_process_allocate(struct tidei_process_call *call, const struct tidei_proce
         return call->make(call, &key);
     TIDEI_INSIDE(NULL);
     slot = tidei_process_enter();
-    result = account_try(call, what);
+    result = account_try(call, what, slot);
     tidei_process_leave(slot);
     return result;
 }
@@ -146,13 +164,15 @@ account_is_cut(enum tidei_process_names names, uint64_t key)
 }
 
 static CUresult
-account_free(struct tidei_process_call *call, enum tidei_process_names names, uint64_t key)
+account_free(struct tidei_process_call *call, enum tidei_process_names names, uint64_t key,
+             struct tidei_presence_slot *slot)
 {
     struct tidei_process_block block;
     enum tide_status status;
 
     if (!tidei_entries_take(&account_blocks[names], key, &block))
         return account_is_cut(names, key) ? CUDA_ERROR_INVALID_VALUE : call->give(call, key);
+    tidei_process_within(slot, block.stack);
     call->bytes = block.bytes;
     if (block.redirected && call->waits)
         (void)block.stack->top->ops->order(block.stack->top, TIDE_STREAM_ALL, 0);
@@ -175,7 +195,7 @@ tidei_process_free(struct tidei_process_call *call, enum tidei_process_names nam
         return call->give(call, key);
     TIDEI_INSIDE(NULL);
     slot = tidei_process_enter();
-    result = account_free(call, names, key);
+    result = account_free(call, names, key, slot);
     tidei_process_leave(slot);
     return result;
 }

@@ -35,6 +35,7 @@ struct tidei_process_thread {
     uint32_t generation;             /* of contexts, when that was asked for; see context.c */
     int16_t device;                  /* of `context`: its ordinal */
     bool is_green;                   /* of `context` */
+    bool ends;                       /* a stack ends, whose context has no more work: see held.c */
 };
 TIDEI_THREAD_PART(tidei_process_thread, process, struct tidei_process_thread);
 

@@ -33,6 +33,8 @@ context_begin_end(struct context_end *end, CUcontext context)
     tidei_process_gone_take(&end->gone, context, stack);
     tidei_process_gone_empty(&end->gone, stack);
     entered = stack != NULL && tidei_process_context_enter(context);
+    if (entered)
+        tidei_process_context_wait();
     tidei_process_gone_return(&end->gone);
     tidei_process_stack_end(stack);
     if (entered)

@@ -189,6 +189,12 @@ tidei_process_context_leave(void)
     tidei_driver_leave(devices.cuda);
 }
 
+void
+tidei_process_context_wait(void)
+{
+    (void)devices.cuda->context_synchronize();
+}
+
 bool
 tidei_process_context_stays(CUcontext context)
 {

@@ -56,6 +56,9 @@ CUdevice tidei_process_handle(int device);
 bool tidei_process_context_enter(CUcontext context);
 void tidei_process_context_leave(void);
 
+/* Wait for the work of the context that is current. */
+void tidei_process_context_wait(void);
+
 /* Whether the context, which was current on this thread, is current still, and has not ended. */
 bool tidei_process_context_stays(CUcontext context);
 

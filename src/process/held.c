@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "src/process/call.h"
 #include "src/tables/entries.h"
 
 struct held_options {
@@ -100,6 +101,15 @@ held_ends(const struct tide_resource *base)
     return strcmp(base->ops->name, "driver") != 0 && strcmp(base->ops->name, "vmm") != 0;
 }
 
+/* All work of the context is done where its stack ends: others' is no matter of memory that goes with the context. */
+static enum tide_status
+held_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    if (earlier == TIDE_STREAM_ALL && tidei_process_thread(tidei_thread)->ends && held_ends(self->upstream))
+        return TIDE_OK;
+    return tide_pass_order(self, earlier, later);
+}
+
 void
 tidei_process_held_forget(struct tide_resource *top)
 {
@@ -121,7 +131,7 @@ const struct tidei_kind tidei_held_kind = {
         TIDEI_KIND_OPS("held"),
         .allocate = held_allocate,
         .deallocate = held_deallocate,
-        .order = tide_pass_order,
+        .order = held_order,
         .trim = tide_pass_trim,
         .query = tide_pass_query,
         .describe = tide_pass_describe,

@@ -16,6 +16,9 @@
 #include <tidemark/log.h>
 #include <tidemark/text.h>
 
+#include "adaptors/log/again.h"
+#include "adaptors/log/record.h"
+#include "src/process/call.h"
 #include "src/process/devices.h"
 #include "src/process/held.h"
 #include "src/process/turn.h"
@@ -46,6 +49,7 @@ static struct {
     struct tidei_turn turn; /* of the threads that make stacks */
     _Atomic(struct tidei_process_stack *)
         own; /* those of contexts; written with the lock of contexts, read after tidei_process_enter */
+    _Atomic(struct tidei_process_stack *) first; /* that stays and has a log, of whatever kind; NULL: none yet */
     _Atomic bool refuses[TIDEI_PROCESS_DEVICES]; /* a stack of limited memory could not be made: the sink was told */
 } stacks;
 
@@ -192,8 +196,10 @@ stacks_build(struct stacks_fill *fill, const char *text, struct tide_resource **
         fill->limits = 0;
         stacks_path(fill->path, sizeof(fill->path));
         status = tidei_stack_build_filled(stacks.kinds, text, &options, stacks_fill_in, fill, out);
-        if (status == TIDE_OK && !opened)
+        if (status == TIDE_OK && !opened) {
             stacks_tell(*out);
+            tidei_log_use_again(*out);
+        }
         if (status == TIDE_OK)
             opened = true;
     } while ((status == TIDE_EEXIST || status == TIDE_EBUSY) && !opened && ++stacks.traces < STACKS_TRACES);
@@ -265,8 +271,11 @@ stack_get(int device, enum tidei_process_kind kind)
     stack = stack_new(device, kind);
     if (stack != NULL && kind == TIDEI_PROCESS_GRAPH)
         stack_found(stack);
-    /* Release: pairs with the acquire in tidei_process_stack. */
+    /* Release, both: they pair with the acquires in tidei_process_stack and tidei_process_passed_by. */
     atomic_store_explicit(&tidei_process_stacks[device][kind], stack, memory_order_release);
+    if (stack != NULL && atomic_load_explicit(&stacks.first, memory_order_relaxed) == NULL &&
+        tidei_stack_find(stack->top, "log") != NULL)
+        atomic_store_explicit(&stacks.first, stack, memory_order_release);
     return stack;
 }
 
@@ -402,19 +411,32 @@ void
 tidei_process_stack_wait(const struct tidei_process_stack *stack)
 {
     if (stack != NULL)
-        tidei_presence_wait(&tidei_process_calls);
+        tidei_presence_wait_within(&tidei_process_calls, stack);
 }
 
 void
 tidei_process_stack_end(struct tidei_process_stack *stack)
 {
+    struct tidei_process_thread *mine = tidei_process_thread(tidei_thread);
+
     if (stack == NULL)
         return;
+    mine->ends = true;
     (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
     /* While the layers are there: the trace shows that they have nothing any more. */
     (void)tide_trim(stack->top, 0);
     tide_resource_release(stack->top);
+    mine->ends = false;
     free(stack);
+}
+
+void
+tidei_process_passed_by(void)
+{
+    struct tidei_process_stack *stack = atomic_load_explicit(&stacks.first, memory_order_acquire);
+
+    if (stack != NULL)
+        tidei_log_passed_by(stack->top);
 }
 
 bool

@@ -61,11 +61,20 @@ tidei_process_stack(int device, enum tidei_process_kind kind)
 struct tidei_process_stack *tidei_process_stack_take(CUcontext context);
 void tidei_process_stack_put(struct tidei_process_stack *stack);
 
-/* Wait until no call is within such a stack (NULL: none). This thread is within no call, and holds no lock. */
+/*
+ * Wait until no call is within such a stack (NULL: none), nor looks for one; calls that have found another one are not
+ * waited for. This thread is within no call, and holds no lock.
+ */
 void tidei_process_stack_wait(const struct tidei_process_stack *stack);
 
-/* Give all back that the stack has, and release it. While its context is there, that is current. */
+/*
+ * Give all back that the stack has, and release it. While its context is there, that is current, and its work is done:
+ * the work of others is waited for only by bases whose memory is not the context's own, `driver` and `vmm`.
+ */
 void tidei_process_stack_end(struct tidei_process_stack *stack);
+
+/* The program got memory for which there is no stack: count it as lost in the trace of the account, if there is one. */
+void tidei_process_passed_by(void);
 
 /*
  * Whether memory of a kind is refused where its stack cannot be made: what a limit holds for is not had without one.
@@ -87,6 +96,13 @@ tidei_process_leave(struct tidei_presence_slot *slot)
 {
     if (tidei_process_redirects())
         tidei_presence_leave(&tidei_process_calls, slot);
+}
+
+/* The call of this slot uses this stack from here on; NULL: it looks for one. */
+static inline void
+tidei_process_within(struct tidei_presence_slot *slot, const struct tidei_process_stack *stack)
+{
+    tidei_presence_within(slot, stack);
 }
 
 /* Whether a limit holds for the device, what it is, and how much of it is used now. */

@@ -32,18 +32,34 @@ tidei_presence_here(struct tidei_presence *presence)
     return mine != NULL && mine->depth != 0;
 }
 
+/* Whether the call may use the thing; `what` NULL: it does. */
+static bool
+presence_may_use(const struct tidei_presence_slot *slot, const void *what)
+{
+    const void *within = atomic_load_explicit(&slot->within, memory_order_acquire);
+
+    return what == NULL || within == NULL || within == what;
+}
+
 /* A slot that was odd has been left when its number is another: the thread may be inside again, in a later call. */
 static void
-presence_wait_for(const struct tidei_presence_slot *slot, uint64_t calls)
+presence_wait_for(const struct tidei_presence_slot *slot, uint64_t calls, const void *what)
 {
     unsigned looks = 0;
 
-    while (calls % 2 != 0 && atomic_load_explicit(&slot->calls, memory_order_acquire) == calls)
+    while (calls % 2 != 0 && atomic_load_explicit(&slot->calls, memory_order_acquire) == calls &&
+           presence_may_use(slot, what))
         tidei_lock_pause(&looks);
 }
 
 void
 tidei_presence_wait(struct tidei_presence *presence)
+{
+    tidei_presence_wait_within(presence, NULL);
+}
+
+void
+tidei_presence_wait_within(struct tidei_presence *presence, const void *what)
 {
     struct tidei_presence_slot *first;
     unsigned looks = 0;
@@ -56,7 +72,7 @@ tidei_presence_wait(struct tidei_presence *presence)
     first = (struct tidei_presence_slot *)presence->slots.first;
     tidei_slots_resume(&presence->slots);
     while (first != NULL) {
-        presence_wait_for(first, atomic_load_explicit(&first->calls, memory_order_acquire));
+        presence_wait_for(first, atomic_load_explicit(&first->calls, memory_order_acquire), what);
         first = (struct tidei_presence_slot *)first->slot.next;
     }
     while (atomic_load_explicit(&presence->others, memory_order_seq_cst) != 0)

@@ -3,7 +3,6 @@
  */
 #include "tests/fake-cuda/account.h"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -11,7 +10,6 @@
 #include <unistd.h>
 
 #include "src/process/functions.h"
-#include "tests/sanitized.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
 
@@ -19,42 +17,13 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* Each test is a process of its own, as the account is one of a process. */
-static const char *
-trace_of(const char *name)
-{
-    return scratch("%s.db", name);
-}
-
-static bool
-start(const char *name, const char *stack, const char *limit)
-{
-    const char *trace = trace_of(name);
-    const struct tide_process_options options = { TIDE_OPTIONS(options), .stack = stack, .trace = trace,
-                                                  .limit = limit };
-
-    return account_start(&options);
-}
-
-static bool
-passes(int (*test)(void *))
-{
-    int status;
-
-    fflush(stdout);
-    status = in_child(test, NULL);
-    if (WIFSIGNALED(status))
-        diag("killed by signal %d", WTERMSIG(status));
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 static int
 test_plain(void *unused)
 {
     CUdeviceptr a = 0, b = 0;
 
     (void)unused;
-    if (!start("plain", NULL, NULL))
+    if (!account_begin("plain", NULL, NULL))
         return 1;
     CHECK(account.w_cuMemAlloc_v2(&a, 3 * MIB) == CUDA_SUCCESS && a != 0);
     CHECK(account.w_cuMemAlloc_v2(&b, 5 * MIB) == CUDA_SUCCESS && b != 0);
@@ -71,7 +40,7 @@ test_plain(void *unused)
 
 /* The number of rows of a kind of memory, and the sum of their bytes, in a trace. */
 #define ROWS(name, kind, condition)                                                                                    \
-    sql_number(trace_of(name),                                                                                         \
+    sql_number(account_trace(name),                                                                                    \
                "SELECT count(*) FROM allocation JOIN layer AS log USING (layer_id) JOIN layer AS base ON "             \
                "base.layer_id = log.upstream_layer_id WHERE base.config LIKE 'kind=" kind ",%%' AND " condition)
 
@@ -85,7 +54,7 @@ test_async(void *unused)
     CUstream stream;
 
     (void)unused;
-    if (!start("async", NULL, NULL))
+    if (!account_begin("async", NULL, NULL))
         return 1;
     CHECK(account.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     CHECK(account.w_cuMemAllocAsync(&a, 3 * MIB, stream) == CUDA_SUCCESS);
@@ -139,7 +108,7 @@ test_pools(void *unused)
     CUdeviceptr a = 0, b = 0, c = 0, d = 0;
 
     (void)unused;
-    if (!start("pools", NULL, NULL))
+    if (!account_begin("pools", NULL, NULL))
         return 1;
     CHECK(account.default_pool(&first, 0) == CUDA_SUCCESS);
     CHECK(account.w_cuMemPoolCreate(&own, &properties) == CUDA_SUCCESS);
@@ -200,7 +169,7 @@ test_pool_moment(void *unused)
     CUdeviceptr a = 0, b = 0;
 
     (void)unused;
-    if (!start("moment", NULL, NULL))
+    if (!account_begin("moment", NULL, NULL))
         return 1;
     moment_real = tidei_process_functions.real_cuMemFreeAsync;
     CHECK(account.default_pool(&first, 0) == CUDA_SUCCESS);
@@ -231,7 +200,7 @@ test_current_pool(void *unused)
     CUdeviceptr a = 0;
 
     (void)unused;
-    if (!start("current-pool", NULL, NULL))
+    if (!account_begin("current-pool", NULL, NULL))
         return 1;
     CHECK(account.w_cuMemPoolCreate(&own, &properties) == CUDA_SUCCESS);
     CHECK(account.set_pool(0, own) == CUDA_SUCCESS);
@@ -249,7 +218,7 @@ test_capture(void *unused)
     CUstream stream;
 
     (void)unused;
-    if (!start("capture", NULL, NULL))
+    if (!account_begin("capture", NULL, NULL))
         return 1;
     CHECK(account.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     CHECK(account.w_cuMemAllocAsync(&a, MIB, stream) == CUDA_SUCCESS);
@@ -269,7 +238,7 @@ test_pinned(void *unused)
     void *a = NULL, *b = NULL;
 
     (void)unused;
-    if (!start("pinned", NULL, "1MiB"))
+    if (!account_begin("pinned", NULL, "1MiB"))
         return 1;
     CHECK(account.w_cuMemHostAlloc(&a, 4 * MIB, 0) == CUDA_SUCCESS);
     CHECK(account.w_cuMemAllocHost_v2(&b, 2 * MIB) == CUDA_SUCCESS);
@@ -289,7 +258,7 @@ test_managed(void *unused)
     CUdeviceptr a = 0;
 
     (void)unused;
-    if (!start("managed", NULL, "1MiB"))
+    if (!account_begin("managed", NULL, "1MiB"))
         return 1;
     CHECK(account.w_cuMemAllocManaged(&a, 4 * MIB, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
     CHECK(account_used("managed", 0) == 4 * MIB);
@@ -314,7 +283,7 @@ test_virtual(void *unused)
     CUdeviceptr at = 0;
 
     (void)unused;
-    if (!start("virtual", NULL, NULL))
+    if (!account_begin("virtual", NULL, NULL))
         return 1;
     CHECK(account.address_reserve(&at, 16 * MIB, 0, 0, 0) == CUDA_SUCCESS);
     CHECK(create(&handle, 4 * MIB, CU_MEM_LOCATION_TYPE_DEVICE) == CUDA_SUCCESS);
@@ -346,7 +315,7 @@ test_host_location(void *unused)
     CUmemGenericAllocationHandle handle = 0;
 
     (void)unused;
-    if (!start("host-location", NULL, "1MiB"))
+    if (!account_begin("host-location", NULL, "1MiB"))
         return 1;
     if (create(&handle, 4 * MIB, CU_MEM_LOCATION_TYPE_HOST) == CUDA_SUCCESS) {
         CHECK(account_used("virtual", 0) == 0 && account_used("pinned", 0) == 4 * MIB);
@@ -372,7 +341,7 @@ test_arrays(void *unused)
     size_t pitch = 0;
 
     (void)unused;
-    if (!start("arrays", NULL, NULL))
+    if (!account_begin("arrays", NULL, NULL))
         return 1;
     CHECK(account.w_cuArrayCreate_v2(&a, &flat) == CUDA_SUCCESS && account_used("array", 0) == 4 * MIB);
     CHECK(account.w_cuArray3DCreate_v2(&b, &deep) == CUDA_SUCCESS && account_used("array", 0) == 5 * MIB);
@@ -403,7 +372,7 @@ test_limit(void *unused)
     size_t free_bytes = 0, total_bytes = 0, pitch;
 
     (void)unused;
-    if (!start("limit", NULL, "8MiB"))
+    if (!account_begin("limit", NULL, "8MiB"))
         return 1;
     CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS);
     CHECK(free_bytes == 8 * MIB && total_bytes == 8 * MIB);
@@ -434,7 +403,7 @@ test_share(void *unused)
     CUdeviceptr a = 0;
 
     (void)unused;
-    if (!start("share", "log | statistics | limit(50%)", NULL))
+    if (!account_begin("share", "log | statistics | limit(50%)", NULL))
         return 1;
     CHECK(account.real_get_info(&real_free, &real_total) == CUDA_SUCCESS);
     CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS && total_bytes == real_total / 2);
@@ -442,37 +411,6 @@ test_share(void *unused)
     CHECK(account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) == CUDA_SUCCESS);
     CHECK(total_bytes == real_total / 2 && free_bytes <= real_total / 2 - MIB);
     CHECK(account.w_cuMemAllocAsync(&a, real_total / 2, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
-    return account_failures;
-}
-
-static int
-test_contexts(void *unused)
-{
-    CUdeviceptr a = 0, b = 0, c = 0, d = 0;
-    CUcontext primary, other;
-    void *pinned;
-
-    (void)unused;
-    if (!start("contexts", NULL, "64MiB"))
-        return 1;
-    CHECK(account.w_cuMemAlloc_v2(&a, 4 * MIB) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAllocAsync(&b, 2 * MIB, NULL) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemHostAlloc(&pinned, MIB, 0) == CUDA_SUCCESS);
-    CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&c, 8 * MIB) == CUDA_SUCCESS);
-    CHECK(account_used("plain", 0) == 12 * MIB);
-    CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS);
-    CHECK(account_used("plain", 0) == 4 * MIB);
-    CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
-    CHECK(account_used("plain", 0) == 0 && account_used("pinned", 0) == 0);
-    CHECK(account_used("async", 0) == 2 * MIB); /* pools outlive contexts */
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE);
-    CHECK(account_used("plain", 0) == 0);
-    CHECK(account.w_cuMemAlloc_v2(&d, 62 * MIB) == CUDA_SUCCESS); /* the limit has its bytes back */
-    CHECK(account.w_cuMemFree_v2(d) == CUDA_SUCCESS);
-    CHECK(account.w_cuCtxDestroy_v2(primary) != CUDA_SUCCESS || account_used("plain", 0) == 0);
-    account_flush();
     return account_failures;
 }
 
@@ -484,7 +422,7 @@ test_foreign(void *unused)
     CUcontext context;
 
     (void)unused;
-    if (!start("foreign", NULL, NULL))
+    if (!account_begin("foreign", NULL, NULL))
         return 1;
     CHECK(account.real_alloc(&a, MIB) == CUDA_SUCCESS);
     CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
@@ -509,7 +447,7 @@ test_redirected(void *unused)
     CUipcMemHandle shared;
 
     (void)unused;
-    if (!start("redirected", "log | pool | cuda", "16MiB"))
+    if (!account_begin("redirected", "log | pool | cuda", "16MiB"))
         return 1;
     CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&b, 200000) == CUDA_SUCCESS);
     CHECK(account.w_cuMemAlloc_v2(&c, 0) == CUDA_ERROR_INVALID_VALUE);
@@ -534,7 +472,7 @@ test_redirected_layers(void *unused)
     CUdeviceptr a = 0, b = 0, c = 0;
 
     (void)unused;
-    if (!start("layers", "log | limit(16MiB) | statistics | pool | log | cuda", NULL))
+    if (!account_begin("layers", "log | limit(16MiB) | statistics | pool | log | cuda", NULL))
         return 1;
     CHECK(account.w_cuMemAlloc_v2(&a, 10 * MIB) == CUDA_SUCCESS);
     CHECK(account.w_cuMemAllocAsync(&b, 20 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -553,7 +491,7 @@ test_freed_twice(void *unused)
     size_t bytes = 0;
 
     (void)unused;
-    if (!start("twice", "log | pool | cuda", NULL))
+    if (!account_begin("twice", "log | pool | cuda", NULL))
         return 1;
     CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
     CHECK(account.w_cuMemGetAddressRange_v2(&base, &bytes, a) == CUDA_SUCCESS && base == a);
@@ -567,390 +505,13 @@ test_freed_twice(void *unused)
     return account_failures;
 }
 
-/* A context that ends takes the stack's memory along, of which the stack keeps nothing. */
-static int
-test_redirected_contexts(void *unused)
-{
-    CUdeviceptr a = 0, b = 0, c = 0;
-    CUcontext primary, other;
-    uint64_t none;
-
-    (void)unused;
-    if (!start("ends", "log | pool | cuda", "64MiB"))
-        return 1;
-    CHECK(account.w_cuMemAlloc_v2(&a, 4 * MIB) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
-    for (int i = 0; i < 3; i++) {
-        CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
-        CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE);
-        CHECK(account.w_cuMemAlloc_v2(&a, 60 * MIB) == CUDA_SUCCESS); /* the limit has its bytes back */
-        CHECK(account.real_free(b) != CUDA_SUCCESS || b == a);
-        CHECK(account.w_cuMemAlloc_v2(&b, MIB) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, b) == CUDA_SUCCESS); /* the driver knows its memory */
-        CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
-    }
-    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
-    CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&c, 50 * MIB) == CUDA_SUCCESS);
-    CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS);
-    CHECK(account.context_set(primary) == CUDA_SUCCESS && account.w_cuMemFree_v2(c) == CUDA_ERROR_INVALID_VALUE);
-    CHECK(account.w_cuMemAlloc_v2(&c, 60 * MIB) == CUDA_SUCCESS && account.w_cuMemFree_v2(c) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemGetInfo_v2(&none, NULL) == CUDA_SUCCESS && none == 64 * MIB);
-    account_flush();
-    return account_failures;
-}
-
-static size_t
-heap_bytes(void)
-{
-    return mallinfo2().uordblks;
-}
-
-/* A program makes a context for each piece of its work, while its first one has memory. */
-static int
-test_redirected_many(void *unused)
-{
-    CUdeviceptr a = 0, b = 0;
-    CUcontext primary, other, owner = NULL;
-    size_t before = 0;
-
-    (void)unused;
-    if (!start("many", "log | pool | cuda", "64MiB"))
-        return 1;
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS);
-    for (int i = 0; i < 60; i++) {
-        if (i == 10)
-            before = heap_bytes();
-        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS && b != a);
-        CHECK(account.w_cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, b) == CUDA_SUCCESS);
-        CHECK(owner == other);
-        CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemFree_v2(b) == CUDA_ERROR_INVALID_VALUE);
-        CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, a) == CUDA_SUCCESS); /* the first one's memory is there */
-    }
-    diag("%zu B of host memory for each context that has ended", (heap_bytes() - before) / 50);
-    CHECK(SANITIZED_ADDRESS || heap_bytes() - before < (size_t)50 * 32768);
-    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
-    account_flush();
-    return account_failures;
-}
-
-static atomic_bool many_stop;
-
-static void *
-many_allocate(void *context)
-{
-    CUdeviceptr a = 0;
-
-    if (account.context_set(context) != CUDA_SUCCESS)
-        return "no context";
-    while (!atomic_load(&many_stop)) {
-        size_t free_bytes, total_bytes;
-
-        if (account.w_cuMemAlloc_v2(&a, 100000) != CUDA_SUCCESS ||
-            account.w_cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS ||
-            account.w_cuMemFree_v2(a) != CUDA_SUCCESS)
-            return "a call has failed";
-    }
-    return NULL;
-}
-
-/* The same beside threads that use the first context, whose stack no end of another touches. */
-static int
-test_redirected_threads(void *unused)
-{
-    CUcontext primary, other;
-    size_t none = 0;
-    CUdeviceptr b = 0;
-    pthread_t threads[3];
-    void *failure;
-
-    (void)unused;
-    if (!start("many-threads", "log | pool | cuda", "64MiB"))
-        return 1;
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS);
-    for (int i = 0; i < 3; i++)
-        pthread_create(&threads[i], NULL, many_allocate, primary);
-    for (int i = 0; i < 40; i++) {
-        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
-        CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS);
-    }
-    atomic_store(&many_stop, true);
-    for (int i = 0; i < 3; i++) {
-        pthread_join(threads[i], &failure);
-        if (!CHECK(failure == NULL))
-            diag("%s", (const char *)failure);
-    }
-    CHECK(account.context_set(primary) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemGetInfo_v2(&none, NULL) == CUDA_SUCCESS && none == 64 * MIB);
-    return account_failures;
-}
-
-static bool
-green_make(CUgreenCtx *green, CUcontext *context)
-{
-    CUdevResourceDesc descriptor = NULL;
-    CUdevResource resource;
-
-    return CHECK(account.device_resource(0, &resource, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS) &&
-           CHECK(account.resource_descriptor(&descriptor, &resource, 1) == CUDA_SUCCESS) &&
-           CHECK(account.green_create(green, descriptor, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS) &&
-           CHECK(account.green_context(context, *green) == CUDA_SUCCESS);
-}
-
-/* What is allocated while a green context is current is the primary context's, and ends with that alone. */
-static int
-green_memory(const char *name, const char *stack)
-{
-    CUcontext primary, context = NULL;
-    CUgreenCtx green = NULL;
-    CUdeviceptr a = 0, b = 0, c = 0;
-    size_t free_bytes = 0;
-    CUstream stream;
-
-    setenv("FAKE_CUDA_DEVICES", "2", 1);
-    if (!start(name, stack, "64MiB") || !green_make(&green, &context))
-        return 1;
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(context) == CUDA_SUCCESS);
-    CHECK(account.green_stream(&stream, green, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&a, 3 * MIB) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAllocAsync(&b, MIB, stream) == CUDA_SUCCESS && account_used("async", 0) == MIB);
-    CHECK(account.w_cuMemFreeAsync(b, stream) == CUDA_SUCCESS && account.stream_synchronize(stream) == CUDA_SUCCESS);
-    CHECK(account.w_cuGreenCtxDestroy(green) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 61 * MIB);
-    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
-    CHECK(green_make(&green, &context) && account.context_set(context) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&a, 5 * MIB) == CUDA_SUCCESS);
-    CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 64 * MIB);
-    CHECK(account.w_cuMemAlloc_v2(&c, 60 * MIB) == CUDA_SUCCESS && account.w_cuMemFree_v2(c) == CUDA_SUCCESS);
-    return account_failures;
-}
-
-static int
-test_green(void *unused)
-{
-    (void)unused;
-    return green_memory("green", NULL);
-}
-
-static int
-test_redirected_green(void *unused)
-{
-    (void)unused;
-    return green_memory("green-redirected", "log | pool | cuda");
-}
-
-/* A green context is the last that holds the primary context. */
-static int
-test_green_last(void *unused)
-{
-    CUcontext context = NULL;
-    CUgreenCtx green = NULL;
-    CUdeviceptr a = 0;
-
-    (void)unused;
-    if (!start("green-last", NULL, "64MiB") || !green_make(&green, &context))
-        return 1;
-    CHECK(account.w_cuMemAlloc_v2(&a, 3 * MIB) == CUDA_SUCCESS && account.context_set(context) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&a, 5 * MIB) == CUDA_SUCCESS && account_used("plain", 0) == 8 * MIB);
-    CHECK(account.w_cuDevicePrimaryCtxRelease_v2(0) == CUDA_SUCCESS && account_used("plain", 0) == 8 * MIB);
-    CHECK(account.w_cuGreenCtxDestroy(green) == CUDA_SUCCESS && account_used("plain", 0) == 0);
-    CHECK(account.w_cuGreenCtxDestroy(green) == CUDA_ERROR_INVALID_CONTEXT);
-    return account_failures;
-}
-
-/* A context that is attached to ends with the last detachment. */
-static int
-detaches(const char *name, const char *stack)
-{
-    CUcontext primary, other, again = NULL;
-    CUdeviceptr a = 0, b = 0;
-    size_t free_bytes = 0;
-
-    if (!start(name, stack, "64MiB"))
-        return 1;
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
-    for (int i = 0; i < 3; i++) {
-        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
-        CHECK(account.context_attach(&again, 0) == CUDA_SUCCESS && again == other);
-        CHECK(account.w_cuMemAlloc_v2(&b, 60 * MIB) == CUDA_SUCCESS);
-        CHECK(account.w_cuCtxDetach(other) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 3 * MIB);
-        CHECK(account.w_cuCtxDetach(other) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 63 * MIB);
-        CHECK(account.w_cuMemFree_v2(b) == CUDA_ERROR_INVALID_VALUE);
-        CHECK(account.w_cuCtxDetach(primary) != CUDA_SUCCESS);
-    }
-    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
-    return account_failures;
-}
-
-/* Memory of a pool of the driver's does not end with the context, and is given back. */
-static int
-test_detached_driver(void *unused)
-{
-    size_t first = 0, free_bytes = 0;
-    CUcontext primary, other;
-    CUdeviceptr a = 0;
-
-    (void)unused;
-    if (!start("detached-driver", "log | pool | driver", NULL))
-        return 1;
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS);
-    for (int i = 0; i < 4; i++) {
-        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemAlloc_v2(&a, 100 * MIB) == CUDA_SUCCESS);
-        CHECK(account.w_cuCtxDetach(other) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS);
-        first = i == 0 ? free_bytes : first;
-    }
-    CHECK(free_bytes == first);
-    return account_failures;
-}
-
-static void *
-detached_work(void *unused)
-{
-    CUcontext context;
-    CUdeviceptr blocks[20];
-
-    (void)unused;
-    for (int i = 0; i < 100; i++) {
-        if (account.context_create(&context, 0, 0) != CUDA_SUCCESS)
-            return "no context";
-        for (int k = 0; k < 20; k++) {
-            size_t bytes = (size_t)5000 * (k + 1);
-
-            if (account.w_cuMemAlloc_v2(&blocks[k], bytes) != CUDA_SUCCESS ||
-                account.set_bytes(blocks[k], 1, bytes) != CUDA_SUCCESS)
-                return "no memory";
-        }
-        for (int k = 0; k < 10; k++) {
-            if (account.w_cuMemFree_v2(blocks[k]) != CUDA_SUCCESS)
-                return "a free has failed";
-        }
-        if (account.w_cuCtxDetach(context) != CUDA_SUCCESS)
-            return "no detachment";
-    }
-    return NULL;
-}
-
-/* Contexts that end have had addresses which others have by then. */
-static int
-test_detached_threads(void *unused)
-{
-    pthread_t threads[3];
-    void *failure;
-
-    (void)unused;
-    if (!start("detached-threads", "pool | cuda", NULL))
-        return 1;
-    for (int i = 0; i < 3; i++)
-        pthread_create(&threads[i], NULL, detached_work, NULL);
-    for (int i = 0; i < 3; i++) {
-        pthread_join(threads[i], &failure);
-        if (!CHECK(failure == NULL))
-            diag("%s", (const char *)failure);
-    }
-    return account_failures;
-}
-
-static _Atomic(CUdeviceptr) freed_blocks[64];
-static atomic_bool freed_stop;
-
-static void *
-freed_work(void *context)
-{
-    account.context_set(context);
-    while (!atomic_load(&freed_stop)) {
-        for (int i = 0; i < 64; i++) {
-            CUdeviceptr block = atomic_exchange(&freed_blocks[i], 0);
-
-            if (block != 0)
-                (void)account.w_cuMemFree_v2(block); /* or it has gone with its context */
-        }
-    }
-    return NULL;
-}
-
-/* Another thread frees the blocks of a context that is destroyed. */
-static int
-test_freed_meanwhile(void *unused)
-{
-    CUcontext kept, context;
-    CUdeviceptr block;
-    pthread_t thread;
-
-    (void)unused;
-    if (!start("freed-meanwhile", "pool | cuda", NULL))
-        return 1;
-    CHECK(account.context_create(&kept, 0, 0) == CUDA_SUCCESS);
-    pthread_create(&thread, NULL, freed_work, kept);
-    for (int i = 0; i < 1500; i++) {
-        CHECK(account.context_create(&context, 0, 0) == CUDA_SUCCESS);
-        for (int k = 0; k < 64; k++) {
-            CHECK(account.w_cuMemAlloc_v2(&block, 4096) == CUDA_SUCCESS);
-            atomic_store(&freed_blocks[k], block);
-        }
-        CHECK(account.w_cuCtxDestroy_v2(context) == CUDA_SUCCESS);
-        for (int k = 0; k < 64; k++)
-            atomic_store(&freed_blocks[k], 0);
-    }
-    atomic_store(&freed_stop, true);
-    pthread_join(thread, NULL);
-    return account_failures;
-}
-
-/* The stack of one context finds no room. */
-static int
-test_own_fails(void *unused)
-{
-    CUcontext first, second;
-    size_t free_bytes = 0;
-    CUdeviceptr a = 0;
-
-    (void)unused;
-    if (!start("own-fails", "log | pool(initial=600MiB) | cuda", "900MiB"))
-        return 1;
-    CHECK(account.context_create(&first, 0, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
-    CHECK(account.context_create(&second, 0, 0) == CUDA_SUCCESS);
-    for (int i = 0; i < 3; i++)
-        CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_ERROR_OUT_OF_MEMORY);
-    CHECK(account.w_cuCtxDestroy_v2(first) == CUDA_SUCCESS && account.context_set(second) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
-    CHECK(account.w_cuCtxDestroy_v2(second) == CUDA_SUCCESS);
-    CHECK(account.context_create(&first, 0, 0) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == 900 * MIB);
-    CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
-    return account_failures;
-}
-
-static int
-test_detached(void *unused)
-{
-    (void)unused;
-    return detaches("detached", NULL);
-}
-
-static int
-test_redirected_detached(void *unused)
-{
-    (void)unused;
-    return detaches("detached-redirected", "log | pool | cuda");
-}
-
 /* What the limit of the options refuses is in the trace, of memory that is redirected and of that which is not. */
 static int
 refused(const char *name, const char *stack)
 {
     CUdeviceptr a = 0;
 
-    if (!start(name, stack, "16MiB"))
+    if (!account_begin(name, stack, "16MiB"))
         return 1;
     CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
     CHECK(account.w_cuMemAlloc_v2(&a, 32 * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -974,31 +535,6 @@ test_refusals_below(void *unused)
     return refused("refusals-below", "pool | log | cuda");
 }
 
-/* The stack of one device keeps its memory where a context of another device ends, and that one's keeps nothing. */
-static int
-test_redirected_devices(void *unused)
-{
-    CUcontext first, second;
-    CUdeviceptr a = 0, b = 0;
-
-    (void)unused;
-    setenv("FAKE_CUDA_DEVICES", "2", 1);
-    if (!start("ends-devices", "log | pool | cuda", NULL))
-        return 1;
-    CHECK(account.primary_retain(&first, 0) == CUDA_SUCCESS && account.primary_retain(&second, 1) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS && account.context_set(second) == CUDA_SUCCESS);
-    for (int i = 0; i < 3; i++) {
-        CHECK(account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
-        CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, b) == CUDA_SUCCESS); /* the driver knows its memory */
-        CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
-        CHECK(account.w_cuDevicePrimaryCtxReset_v2(1) == CUDA_SUCCESS);
-        CHECK(account.primary_retain(&second, 1) == CUDA_SUCCESS && account.context_set(second) == CUDA_SUCCESS);
-    }
-    CHECK(account.context_set(first) == CUDA_SUCCESS && account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE); /* its pool has the memory on */
-    return account_failures;
-}
-
 /* A limit of the options and one of the stack are the same two for all kinds. */
 static int
 test_redirected_limits(void *unused)
@@ -1006,65 +542,12 @@ test_redirected_limits(void *unused)
     CUdeviceptr a = 0, b = 0;
 
     (void)unused;
-    if (!start("two-limits", "log | limit(32MiB) | statistics | cuda", "64MiB"))
+    if (!account_begin("two-limits", "log | limit(32MiB) | statistics | cuda", "64MiB"))
         return 1;
     CHECK(account.w_cuMemAlloc_v2(&a, 30 * MIB) == CUDA_SUCCESS);
     CHECK(account.w_cuMemAllocAsync(&b, 3 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(account.w_cuMemAllocAsync(&b, 2 * MIB, NULL) == CUDA_SUCCESS && account_used("async", 0) == 2 * MIB);
     return account_failures;
-}
-
-/* The driver refuses to destroy a primary context, and what is in it stays. */
-static int
-test_primary_stays(void *unused)
-{
-    CUdeviceptr a = 0, b = 0;
-    CUcontext primary;
-
-    (void)unused;
-    if (!start("primary", "log | pool | cuda", NULL))
-        return 1;
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
-    CHECK(account.w_cuCtxDestroy_v2(primary) == CUDA_ERROR_INVALID_CONTEXT);
-    CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, a) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&b, MIB) == CUDA_SUCCESS && a != b);
-    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS && account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
-    return account_failures;
-}
-
-/* A base that frees its memory as cuMemAlloc's, by whatever name. */
-static int
-keeps_nothing(const char *name, const char *stack)
-{
-    CUdeviceptr a = 0, b = 0;
-    CUcontext primary;
-
-    if (!start(name, stack, NULL))
-        return 1;
-    CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS && account.w_cuMemFree_v2(a) == CUDA_ERROR_INVALID_VALUE);
-    CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, b) == CUDA_SUCCESS);
-    CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&b, 100000) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemGetAddressRange_v2(NULL, NULL, b) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemFree_v2(b) == CUDA_SUCCESS);
-    return account_failures;
-}
-
-static int
-test_without_vmm(void *unused)
-{
-    (void)unused;
-    setenv("FAKE_CUDA_NO_VMM", "1", 1);
-    return keeps_nothing("no-vmm", "log | pool | vmm(fallback=cuda)");
-}
-
-static int
-test_pinned_base(void *unused)
-{
-    (void)unused;
-    return keeps_nothing("pinned-base", "log | pool | pinned");
 }
 
 static char messages[4096];
@@ -1089,7 +572,7 @@ test_no_stack(void *unused)
 
     (void)unused;
     setenv("FAKE_CUDA_DEVICES", "2", 1);
-    if (!start("no-%p/t", NULL, "8MiB"))
+    if (!account_begin("no-%p/t", NULL, "8MiB"))
         return 1;
     tide_message_sink_set(keep_message, NULL);
     CHECK(account.w_cuMemAllocManaged(&a, MIB, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS);
@@ -1135,7 +618,8 @@ test_imported(void *unused)
     if (pid == 0)
         imported_other(ready[1]);
     close(ready[1]);
-    if (!CHECK(read(ready[0], &shared, sizeof(shared)) == (ssize_t)sizeof(shared)) || !start("imported", NULL, "9MiB"))
+    if (!CHECK(read(ready[0], &shared, sizeof(shared)) == (ssize_t)sizeof(shared)) ||
+        !account_begin("imported", NULL, "9MiB"))
         return 1;
     CHECK(account.w_cuIpcOpenMemHandle_v2(&a, shared, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS);
     CHECK(account_used("imported", 0) == 8 * MIB && account_used("plain", 0) == 0);
@@ -1165,7 +649,7 @@ test_imported_pool(void *unused)
     int fd = -1;
 
     (void)unused;
-    if (!start("imported-pool", NULL, NULL))
+    if (!account_begin("imported-pool", NULL, NULL))
         return 1;
     CHECK(account.w_cuMemPoolCreate(&pool, &properties) == CUDA_SUCCESS);
     CHECK(account.w_cuMemAllocFromPoolAsync(&a, 3 * MIB, pool, NULL) == CUDA_SUCCESS);
@@ -1195,7 +679,7 @@ test_graph(void *unused)
     CUstream stream;
 
     (void)unused;
-    if (!start("graph", NULL, NULL))
+    if (!account_begin("graph", NULL, NULL))
         return 1;
     CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS && account_reserved("graph", 0) == 0);
     CHECK(account.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
@@ -1226,7 +710,7 @@ test_devices(void *unused)
 
     (void)unused;
     setenv("FAKE_CUDA_DEVICES", "2", 1);
-    if (!start("devices", NULL, "16MiB"))
+    if (!account_begin("devices", NULL, "16MiB"))
         return 1;
     CHECK(account.primary_retain(&first, 0) == CUDA_SUCCESS && account.primary_retain(&second, 1) == CUDA_SUCCESS);
     CHECK(account.w_cuMemAlloc_v2(&a, 10 * MIB) == CUDA_SUCCESS);
@@ -1265,7 +749,7 @@ budget_other(const struct tide_process_options *options, int ready)
 static int
 test_budget(void *unused)
 {
-    struct tide_process_options options = { TIDE_OPTIONS(options), .trace = trace_of("budget") }, other;
+    struct tide_process_options options = { TIDE_OPTIONS(options), .trace = account_trace("budget") }, other;
     size_t free_bytes = 0, total_bytes = 0;
     CUdeviceptr a = 0;
     char budget[4096], folder[2048] = "", byte = 1;
@@ -1277,7 +761,7 @@ test_budget(void *unused)
     snprintf(budget, sizeof(budget), "%s/%s=8MiB", folder, scratch("budget"));
     options.budget = budget;
     other = options;
-    other.trace = trace_of("budget-other");
+    other.trace = account_trace("budget-other");
     CHECK(pipe(ready) == 0);
     pid = fork();
     if (pid == 0)
@@ -1320,7 +804,7 @@ test_wrong(void *unused)
             diag("%s", tide_error_text());
     }
     CHECK(tide_process_start(NULL, NULL, &count) == TIDE_EINVAL);
-    CHECK(start("wrong", NULL, NULL)); /* and afterwards it can be started */
+    CHECK(account_begin("wrong", NULL, NULL)); /* and afterwards it can be started */
     return account_failures;
 }
 
@@ -1331,7 +815,7 @@ test_second_trace(void *unused)
     CUdeviceptr a = 0;
 
     (void)unused;
-    if (!start("plain", NULL, NULL))
+    if (!account_begin("plain", NULL, NULL))
         return 1;
     CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
     account_flush();
@@ -1346,7 +830,7 @@ test_forked(void *unused)
     pid_t pid;
 
     (void)unused;
-    if (!start("forked", NULL, NULL))
+    if (!account_begin("forked", NULL, NULL))
         return 1;
     CHECK(account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
     pid = fork();
@@ -1408,99 +892,84 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(57);
+    plan(39);
     (void)scratch("here"); /* the folder is made before the first child */
-    ok(passes(test_plain), "plain memory is counted, and the driver's codes come through");
-    tide_trace_recover(trace_of("plain"), NULL);
-    ok(sql_number(trace_of("plain"), "SELECT sum(size) FROM allocation WHERE status = 0") == 8 * (int64_t)MIB &&
-           sql_number(trace_of("plain"), "SELECT count(*) FROM allocation WHERE free_ns IS NULL") == 1,
+    ok(account_passes(test_plain), "plain memory is counted, and the driver's codes come through");
+    account_recover("plain");
+    ok(sql_number(account_trace("plain"), "SELECT sum(size) FROM allocation WHERE status = 0") == 8 * (int64_t)MIB &&
+           sql_number(account_trace("plain"), "SELECT count(*) FROM allocation WHERE free_ns IS NULL") == 1,
        "a killed process leaves a row for each of its blocks");
-    ok(sql_number(trace_of("plain"), "SELECT count(*) FROM layer WHERE kind = 'process' AND config = 'kind=plain, "
-                                     "device=0'") == 1,
+    ok(sql_number(account_trace("plain"), "SELECT count(*) FROM layer WHERE kind = 'process' AND config = 'kind=plain, "
+                                          "device=0'") == 1,
        "the base of a row's stack says what kind of memory it is");
-    ok(passes(test_second_trace) && scratch_count("plain-2.db") != 0,
+    ok(account_passes(test_second_trace) && scratch_count("plain-2.db") != 0,
        "a process that finds its trace there already takes another name");
-    ok(passes(test_async), "stream-ordered memory is counted, of the default pool and of the program's");
-    tide_trace_recover(trace_of("async"), NULL);
+    ok(account_passes(test_async), "stream-ordered memory is counted, of the default pool and of the program's");
+    account_recover("async");
     ok(ROWS("async", "async", "size IN (3145728, 1048576)") == 2 && ROWS("async", "pool", "size = 2097152") == 2 &&
-           sql_number(trace_of("async"), "SELECT count(*) FROM stream WHERE handle = 2") >= 1,
+           sql_number(account_trace("async"), "SELECT count(*) FROM stream WHERE handle = 2") >= 1,
        "rows of stream-ordered memory have their kind, and the thread's own default stream as a stream");
-    ok(passes(test_pools), "what pools have reserved counts once, whichever function allocates from which pool");
-    ok(passes(test_current_pool),
+    ok(account_passes(test_pools),
+       "what pools have reserved counts once, whichever function allocates from which pool");
+    ok(account_passes(test_current_pool),
        "what the current pool of a device has reserved counts, where that is the program's own");
-    ok(passes(test_pool_moment), "a block that the driver has freed, and the account not yet, counts once");
-    ok(passes(test_capture), "what is allocated in a capture is the graph's, and passes");
-    ok(passes(test_pinned), "page-locked memory is counted apart, and no limit of a device holds for it");
-    tide_trace_recover(trace_of("pinned"), NULL);
+    ok(account_passes(test_pool_moment), "a block that the driver has freed, and the account not yet, counts once");
+    ok(account_passes(test_capture), "what is allocated in a capture is the graph's, and passes");
+    ok(account_passes(test_pinned), "page-locked memory is counted apart, and no limit of a device holds for it");
+    account_recover("pinned");
     ok(ROWS("pinned", "pinned", "1") == 3 &&
-           sql_number(trace_of("pinned"), "SELECT count(*) FROM layer WHERE config LIKE 'kind=pinned%%' AND device IS "
-                                          "NOT NULL") == 0,
+           sql_number(account_trace("pinned"),
+                      "SELECT count(*) FROM layer WHERE config LIKE 'kind=pinned%%' AND device IS "
+                      "NOT NULL") == 0,
        "page-locked memory is on no device in the trace");
-    ok(passes(test_managed), "managed memory is counted apart, and no limit of a device holds for it");
-    ok(passes(test_virtual), "physical memory is counted until neither a handle nor a mapping holds it");
-    tide_trace_recover(trace_of("virtual"), NULL);
+    ok(account_passes(test_managed), "managed memory is counted apart, and no limit of a device holds for it");
+    ok(account_passes(test_virtual), "physical memory is counted until neither a handle nor a mapping holds it");
+    account_recover("virtual");
     ok(ROWS("virtual", "virtual", "status = 0 AND free_ns IS NOT NULL") == 2 &&
            ROWS("virtual", "virtual", "status != 0") == 1,
        "physical memory has a row for each creation, also for the one that the driver refused");
-    ok(passes(test_host_location), "physical memory of the host is counted as page-locked, and never a device's");
-    ok(passes(test_arrays), "arrays, mipmapped arrays and rows at a pitch are counted, sparse arrays are not");
-    ok(passes(test_limit), "a limit holds for the sum of all kinds, and the device looks as small as it");
-    tide_trace_recover(trace_of("limit"), NULL);
-    ok(sql_number(trace_of("limit"), "SELECT count(*) FROM refusal WHERE text LIKE 'limit:%%'") == 5,
+    ok(account_passes(test_host_location),
+       "physical memory of the host is counted as page-locked, and never a device's");
+    ok(account_passes(test_arrays), "arrays, mipmapped arrays and rows at a pitch are counted, sparse arrays are not");
+    ok(account_passes(test_limit), "a limit holds for the sum of all kinds, and the device looks as small as it");
+    account_recover("limit");
+    ok(sql_number(account_trace("limit"), "SELECT count(*) FROM refusal WHERE text LIKE 'limit:%%'") == 5,
        "each refusal is in the trace with the limit's words, of every kind");
-    ok(passes(test_share), "a limit may be a share of the device, in a stack text of the user's");
-    ok(passes(test_contexts), "a context that ends takes its blocks along, and the limit gets their bytes back");
-    ok(passes(test_foreign), "what the account does not know goes to the driver unchanged");
-    ok(passes(test_redirected), "plain memory may come from a stack: blocks look like the driver's, others pass");
-    ok(passes(test_redirected_layers),
+    ok(account_passes(test_share), "a limit may be a share of the device, in a stack text of the user's");
+    ok(account_passes(test_foreign), "what the account does not know goes to the driver unchanged");
+    ok(account_passes(test_redirected),
+       "plain memory may come from a stack: blocks look like the driver's, others pass");
+    ok(account_passes(test_redirected_layers),
        "with a base in the stack, other kinds of memory have its layers that change no request");
-    tide_trace_recover(trace_of("layers"), NULL);
+    account_recover("layers");
     ok(ROWS("layers", "async", "status = 0") == 0 &&
-           sql_number(trace_of("layers"), "SELECT count(*) FROM allocation WHERE size = 6291456") == 1,
+           sql_number(account_trace("layers"), "SELECT count(*) FROM allocation WHERE size = 6291456") == 1,
        "of several logs of the stack the others have one");
-    ok(passes(test_freed_twice), "a redirected block that is freed twice is an error, and its pool keeps its memory");
-    ok(passes(test_redirected_contexts), "a context that ends with redirected memory leaves nothing of it in the pool");
-    ok(passes(test_redirected_many), "each context has a stack of its own, of which nothing is left after its end");
-    tide_trace_recover(trace_of("many"), NULL);
-    ok(sql_number(trace_of("many"),
-                  "SELECT count(*) FROM layer AS l WHERE kind = 'pool' AND (SELECT reserved_bytes "
-                  "FROM pool_sample AS s WHERE s.layer_id = l.layer_id ORDER BY ns DESC LIMIT 1) > 0") == 1,
-       "a stack that has ended has no bytes in the trace");
-    ok(passes(test_redirected_threads), "a context ends beside threads that allocate in another one");
-    ok(passes(test_green), "memory of a green context is the primary context's, and ends with that");
-    ok(passes(test_redirected_green), "redirected memory of a green context is the primary context's, too");
-    ok(passes(test_green_last), "memory ends where a green context was the last to hold the primary one");
-    ok(passes(test_detached), "a context that is detached from for the last time takes its blocks along");
-    ok(passes(test_redirected_detached), "a context that is detached from takes its redirected blocks along");
-    ok(passes(test_detached_driver), "a context that is detached from leaves nothing in a pool of the driver's");
-    ok(passes(test_detached_threads), "a context that ends frees no memory of another one at the same address");
-    ok(passes(test_freed_meanwhile), "a context is destroyed while another thread frees its blocks");
-    ok(passes(test_own_fails), "where the stack of one context cannot be made, others get theirs");
-    ok(passes(test_redirected_refusals), "a limit of the options refuses redirected and other memory");
-    tide_trace_recover(trace_of("refusals"), NULL);
-    ok(sql_number(trace_of("refusals"), "SELECT count(*) FROM refusal JOIN allocation USING (allocation_id) WHERE text "
-                                        "LIKE 'limit:%%' AND size IN (33554432, 34603008)") == 2,
+    ok(account_passes(test_freed_twice),
+       "a redirected block that is freed twice is an error, and its pool keeps its memory");
+    ok(account_passes(test_redirected_refusals), "a limit of the options refuses redirected and other memory");
+    account_recover("refusals");
+    ok(sql_number(account_trace("refusals"),
+                  "SELECT count(*) FROM refusal JOIN allocation USING (allocation_id) WHERE text "
+                  "LIKE 'limit:%%' AND size IN (33554432, 34603008)") == 2,
        "the log of a stack with a base has the refusals of the options' limit, of each kind of memory");
-    ok(passes(test_refusals_below), "a limit of the options stands above a pool that has the log below it");
-    tide_trace_recover(trace_of("refusals-below"), NULL);
-    ok(sql_number(trace_of("refusals-below"), "SELECT count(*) FROM refusal JOIN allocation USING (allocation_id) "
-                                              "WHERE text LIKE 'limit:%%' AND size = 34603008") == 1,
+    ok(account_passes(test_refusals_below), "a limit of the options stands above a pool that has the log below it");
+    account_recover("refusals-below");
+    ok(sql_number(account_trace("refusals-below"), "SELECT count(*) FROM refusal JOIN allocation USING (allocation_id) "
+                                                   "WHERE text LIKE 'limit:%%' AND size = 34603008") == 1,
        "a log below a pool has the refusals of the memory that the pool has no part in");
-    ok(passes(test_redirected_devices), "a context that ends takes nothing of another device's stack");
-    ok(passes(test_redirected_limits), "a limit of the options and one of a stack with a base hold for all kinds");
-    ok(passes(test_primary_stays), "a primary context that the driver does not destroy keeps its redirected memory");
-    ok(passes(test_without_vmm), "a stack on vmm that falls back to cuda is treated as one on cuda");
-    ok(passes(test_pinned_base), "a stack on pinned memory keeps nothing of a context that has ended");
-    ok(passes(test_no_stack),
+    ok(account_passes(test_redirected_limits),
+       "a limit of the options and one of a stack with a base hold for all kinds");
+    ok(account_passes(test_no_stack),
        "where no stack can be made, only limited memory is refused, of the devices that it is of");
-    ok(passes(test_imported), "memory of another process counts once until its last close, and in no limit");
-    ok(passes(test_imported_pool), "a block of another process's pool is marked, and its pool is not counted");
-    ok(passes(test_graph), "what graphs have reserved is polled, of nodes that were added by hand, too");
-    ok(passes(test_devices), "each device has its own account, limit and pools, whichever context is current");
-    ok(passes(test_budget), "a budget holds for several processes, and gets back what a killed one had");
-    ok(passes(test_wrong), "wrong options are errors that name what is wrong");
-    ok(passes(test_forked_calls), "a child of fork() waits for no thread that was within the fake driver");
-    ok(passes(test_forked), "a child of fork() gets the driver's own answers");
+    ok(account_passes(test_imported), "memory of another process counts once until its last close, and in no limit");
+    ok(account_passes(test_imported_pool), "a block of another process's pool is marked, and its pool is not counted");
+    ok(account_passes(test_graph), "what graphs have reserved is polled, of nodes that were added by hand, too");
+    ok(account_passes(test_devices), "each device has its own account, limit and pools, whichever context is current");
+    ok(account_passes(test_budget), "a budget holds for several processes, and gets back what a killed one had");
+    ok(account_passes(test_wrong), "wrong options are errors that name what is wrong");
+    ok(account_passes(test_forked_calls), "a child of fork() waits for no thread that was within the fake driver");
+    ok(account_passes(test_forked), "a child of fork() gets the driver's own answers");
     return done();
 }
 

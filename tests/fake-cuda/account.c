@@ -4,7 +4,9 @@
 #ifdef HAVE_CUDA_H
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <tidemark/tidemark.h>
 
@@ -12,6 +14,7 @@
 #include "src/process/devices.h"
 #include "src/stack/stack.h"
 #include "tests/tap.h"
+#include "tests/trace.h"
 
 struct account account;
 int account_failures;
@@ -35,6 +38,7 @@ static const struct {
     { "cuStreamBeginCapture_v2", offsetof(struct account, stream_begin_capture) },
     { "cuStreamEndCapture", offsetof(struct account, stream_end_capture) },
     { "cuStreamSynchronize", offsetof(struct account, stream_synchronize) },
+    { "cuLaunchHostFunc", offsetof(struct account, launch_host) },
     { "cuMemAddressReserve", offsetof(struct account, address_reserve) },
     { "cuDeviceGetDefaultMemPool", offsetof(struct account, default_pool) },
     { "cuDeviceSetMemPool", offsetof(struct account, set_pool) },
@@ -111,6 +115,43 @@ account_start(const struct tide_process_options *options)
                 memcpy((char *)&account + account_wrappers[k].slot, &functions[i].wrapper, sizeof(address));
     }
     return true;
+}
+
+const char *
+account_trace(const char *name)
+{
+    return scratch("%s.db", name);
+}
+
+bool
+account_begin(const char *name, const char *stack, const char *limit)
+{
+    const char *trace = account_trace(name);
+    const struct tide_process_options options = { TIDE_OPTIONS(options), .stack = stack, .trace = trace,
+                                                  .limit = limit };
+
+    return account_start(&options);
+}
+
+bool
+account_passes(int (*test)(void *unused))
+{
+    int status;
+
+    fflush(stdout);
+    status = in_child(test, NULL);
+    if (WIFSIGNALED(status))
+        diag("killed by signal %d", WTERMSIG(status));
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void
+account_recover(const char *name)
+{
+    struct tide_trace_recovery figures = { TIDE_FIGURES(figures) };
+
+    if (tide_trace_recover(account_trace(name), &figures) != TIDE_OK)
+        diag("%s", tide_error_text());
 }
 
 static struct tidei_process_stack *

@@ -33,6 +33,7 @@ struct account {
     CUresult(CUDAAPI *stream_begin_capture)(CUstream stream, CUstreamCaptureMode mode);
     CUresult(CUDAAPI *stream_end_capture)(CUstream stream, CUgraph *graph);
     CUresult(CUDAAPI *stream_synchronize)(CUstream stream);
+    CUresult(CUDAAPI *launch_host)(CUstream stream, CUhostFn function, void *context);
     CUresult(CUDAAPI *address_reserve)(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr wish,
                                        unsigned long long flags);
     CUresult(CUDAAPI *default_pool)(CUmemoryPool *pool, CUdevice device);
@@ -67,6 +68,16 @@ bool account_find(void);
 
 /* Start the driver and the account, with the primary context of device 0 current. False, and a diagnostic, if not. */
 bool account_start(const struct tide_process_options *options);
+
+/* The trace of a test in the scratch folder; and the account's start with a stack and a limit (both may be NULL). */
+const char *account_trace(const char *name);
+bool account_begin(const char *name, const char *stack, const char *limit);
+
+/* Whether a test returns 0, in a process of its own, as the account is one of a process. */
+bool account_passes(int (*test)(void *unused));
+
+/* Have in the trace of a test what its process has left, which has ended without exit(). */
+void account_recover(const char *name);
 
 /* Have all that was recorded in the trace. */
 void account_flush(void);

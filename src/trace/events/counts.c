@@ -15,6 +15,8 @@ struct counts_watch {
     uint32_t layer_id;
     bool is_written; /* the trace has `written`; else nothing of it */
     bool is_taken;   /* `value` is in the transaction that is under way */
+    bool is_kept;    /* of those without a resource: it is written, and stays for one with its layer_id */
+    uint64_t before; /* what the resources before have counted; part of `value` */
     uint64_t value, written;
 };
 
@@ -25,7 +27,8 @@ struct tidei_counts {
     struct tidei_map places; /* of the watches of a resource in that list: a trace may have thousands of stacks */
     struct tidei_layer_count *taken; /* the writer's */
     size_t taken_capacity;
-    size_t ended; /* watches without a resource */
+    size_t ended; /* watches without a resource that are not written */
+    bool keeps;   /* tidei_counts_keep was called */
 };
 
 struct tidei_counts *
@@ -59,6 +62,35 @@ tidei_counts_has(const struct tide_resource *resource)
 }
 
 void
+tidei_counts_keep(struct tidei_counts *counts)
+{
+    pthread_mutex_lock(&counts->lock);
+    counts->keeps = true;
+    pthread_mutex_unlock(&counts->lock);
+}
+
+/* Have a resource go on with a count that has ended. False where there is none. */
+static bool
+counts_go_on(struct tidei_counts *counts, const struct tide_resource *resource, const struct tidei_count *count,
+             uint32_t layer_id)
+{
+    for (size_t i = 0; counts->keeps && i < counts->watch_count; i++) {
+        struct counts_watch *watch = &counts->watches[i];
+
+        if (watch->resource != NULL || watch->layer_id != layer_id || watch->count != count)
+            continue;
+        if (!tidei_map_add(&counts->places, (uintptr_t)resource, 0, (uint32_t)i))
+            return false;
+        counts->ended -= !watch->is_kept;
+        watch->is_kept = false;
+        watch->before = watch->value;
+        watch->resource = resource;
+        return true;
+    }
+    return false;
+}
+
+void
 tidei_counts_watch(struct tidei_counts *counts, struct tide_resource *resource, uint32_t layer_id)
 {
     const struct tidei_kind *kind = tidei_kind_of_any(resource);
@@ -66,6 +98,8 @@ tidei_counts_watch(struct tidei_counts *counts, struct tide_resource *resource, 
     pthread_mutex_lock(&counts->lock);
     if (kind != NULL && tidei_grow(&counts->watches, &counts->watch_capacity, counts->watch_count, kind->count_count)) {
         for (size_t i = 0; i < kind->count_count; i++) {
+            if (counts_go_on(counts, resource, &kind->counts[i], layer_id))
+                continue;
             if (!tidei_map_add(&counts->places, (uintptr_t)resource, 0, (uint32_t)counts->watch_count))
                 break;
             counts->watches[counts->watch_count++] =
@@ -84,7 +118,7 @@ tidei_counts_unwatch(struct tidei_counts *counts, const struct tide_resource *re
     while (tidei_map_take(&counts->places, (uintptr_t)resource, 0, &place)) {
         struct counts_watch *watch = &counts->watches[place];
 
-        watch->value = tidei_count_get(resource, watch->count);
+        watch->value = watch->before + tidei_count_get(resource, watch->count);
         watch->is_taken = false;
         watch->resource = NULL;
         counts->ended++;
@@ -109,7 +143,7 @@ tidei_counts_take(struct tidei_counts *counts, size_t *count)
             struct counts_watch *watch = &counts->watches[i];
 
             if (watch->resource != NULL)
-                watch->value = tidei_count_get(watch->resource, watch->count);
+                watch->value = watch->before + tidei_count_get(watch->resource, watch->count);
             watch->is_taken = counts_has_changed(watch);
             if (watch->is_taken)
                 counts->taken[taken++] =
@@ -135,9 +169,11 @@ tidei_counts_written(struct tidei_counts *counts)
             watch->is_written = true;
             watch->is_taken = false;
         }
-        if (watch->resource == NULL && !counts_has_changed(watch)) {
+        if (watch->resource == NULL && !watch->is_kept && !counts_has_changed(watch)) {
             counts->ended--;
-            continue;
+            watch->is_kept = counts->keeps;
+            if (!counts->keeps)
+                continue;
         }
         if (watch->resource != NULL && kept != i)
             tidei_map_renumber(&counts->places, (uintptr_t)watch->resource, 0, (uint32_t)i, (uint32_t)kept);

@@ -29,6 +29,12 @@ void tidei_counts_watch(struct tidei_counts *counts, struct tide_resource *resou
 void tidei_counts_unwatch(struct tidei_counts *counts, const struct tide_resource *resource);
 
 /*
+ * Keep the counts of what is unwatched: a resource that is watched with the same layer_id goes on from there. Any
+ * thread.
+ */
+void tidei_counts_keep(struct tidei_counts *counts);
+
+/*
  * The counts that are not written as they are now (borrowed until the next call); NULL where there are none. Once their
  * transaction has succeeded, tidei_counts_written notes them as written. Writer thread only.
  */

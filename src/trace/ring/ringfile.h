@@ -92,7 +92,8 @@ enum tidei_lost_cause {
     TIDEI_LOST_ENDED = 0,   /* the recording had ended, or the process exited */
     TIDEI_LOST_NO_RING = 1, /* their threads got no ring */
     TIDEI_LOST_STALLED = 2, /* the writer made no room in their ring for a minute */
-    TIDEI_LOST_CAUSES = 3,
+    TIDEI_LOST_PASSED = 3,  /* under `tidemark run`: no stack could be made for them */
+    TIDEI_LOST_CAUSES = 4,
 };
 
 struct tidei_lost {
@@ -127,10 +128,11 @@ struct tidei_ring_header {
     uint64_t apart_ticks;     /* what counters of two processors were seen to differ by; 0: nothing */
     struct tidei_owner owner; /* the process that records */
     /* Zeros in a file of an earlier version, which counted all in `lost`. */
-    struct tidei_lost lost_more[TIDEI_LOST_CAUSES - 1];
+    struct tidei_lost lost_more[2];         /* TIDEI_LOST_NO_RING, TIDEI_LOST_STALLED */
     _Atomic uint32_t failure_bytes;         /* set after the text */
     char failure[TIDEI_RING_FAILURE_BYTES]; /* why the recording has ended early: the trace may not have it */
     uint32_t gauge_bytes;                   /* of the gauge page, behind the directory; 0: there is none */
+    struct tidei_lost lost_passed;          /* TIDEI_LOST_PASSED */
 };
 
 /* The offset of each segment, a multiple of the page size; bit 0 of a chunk's offset is its buffer. */
@@ -205,6 +207,8 @@ tidei_ring_left_tail(const struct tidei_ring *ring, uint64_t latest_publication)
 static inline struct tidei_lost *
 tidei_ring_lost(struct tidei_ring_header *header, enum tidei_lost_cause cause)
 {
+    if (cause == TIDEI_LOST_PASSED)
+        return &header->lost_passed;
     return cause == TIDEI_LOST_ENDED ? &header->lost : &header->lost_more[cause - 1];
 }
 

@@ -23,6 +23,71 @@ tidei_recorder_new_layer(struct tidei_recorder *recorder)
     return id;
 }
 
+void
+tidei_recorder_use_again(struct tidei_recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->session.lock);
+    recorder->uses_again = true;
+    if (recorder->writer != NULL)
+        tidei_counts_keep(recorder->writer->counts);
+    pthread_mutex_unlock(&recorder->session.lock);
+}
+
+bool
+tidei_recorder_uses_again(struct tidei_recorder *recorder)
+{
+    bool uses;
+
+    pthread_mutex_lock(&recorder->session.lock);
+    uses = recorder->uses_again;
+    pthread_mutex_unlock(&recorder->session.lock);
+    return uses;
+}
+
+void
+tidei_recorder_put_ended_layers(struct tidei_recorder *recorder, struct tidei_ended_layers *layers)
+{
+    pthread_mutex_lock(&recorder->session.lock);
+    layers->next = recorder->ended_layers;
+    recorder->ended_layers = layers;
+    pthread_mutex_unlock(&recorder->session.lock);
+}
+
+bool
+tidei_recorder_has_ended_layers(struct tidei_recorder *recorder)
+{
+    bool has;
+
+    pthread_mutex_lock(&recorder->session.lock);
+    has = recorder->ended_layers != NULL;
+    pthread_mutex_unlock(&recorder->session.lock);
+    return has;
+}
+
+struct tidei_ended_layers *
+tidei_recorder_take_ended_layers(struct tidei_recorder *recorder, const char *shape)
+{
+    struct tidei_ended_layers **link, *layers;
+
+    pthread_mutex_lock(&recorder->session.lock);
+    link = &recorder->ended_layers;
+    while (*link != NULL && strcmp((*link)->shape, shape) != 0)
+        link = &(*link)->next;
+    layers = *link;
+    if (layers != NULL)
+        *link = layers->next;
+    pthread_mutex_unlock(&recorder->session.lock);
+    return layers;
+}
+
+void
+tidei_ended_layers_free(struct tidei_ended_layers *layers)
+{
+    if (layers != NULL)
+        free(layers->shape);
+    free(layers);
+}
+
 static void
 definition_write(struct tidei_recorder *recorder, const struct tidei_definition *definition)
 {
@@ -254,6 +319,8 @@ tidei_recorder_define_again(struct tidei_recorder *recorder)
     for (size_t i = 0; i < recorder->beginning_count; i++)
         recorder->beginnings[i].begin(recorder->beginnings[i].context);
     pthread_mutex_lock(&recorder->session.lock);
+    if (recorder->uses_again)
+        tidei_counts_keep(recorder->writer->counts);
     for (size_t i = 0; i < recorder->watch_count; i++)
         definition_watch(recorder, &recorder->watches[i]);
     if (recorder->watches_calls)

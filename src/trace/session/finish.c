@@ -63,6 +63,7 @@ static const struct {
 } finish_causes[TIDEI_LOST_CAUSES] = {
     [TIDEI_LOST_ENDED] = { "allocation after the recording ended", "free after the recording ended" },
     [TIDEI_LOST_NO_RING] = { "allocation of a thread without a ring", "free of a thread without a ring" },
+    [TIDEI_LOST_PASSED] = { "allocation without an account", "free without an account" },
     [TIDEI_LOST_STALLED] = { "allocation that found no room for a minute", "free that found no room for a minute" },
 };
 
@@ -110,7 +111,9 @@ finish_why_lost(const struct tidei_writer *writer, char *text, size_t bytes)
     if (tidei_ringfile_has_lost(file, TIDEI_LOST_STALLED))
         return "the rings of some threads had no room for a minute";
     if (!tidei_ringfile_has_lost(file, TIDEI_LOST_NO_RING))
-        return NULL;
+        return tidei_ringfile_has_lost(file, TIDEI_LOST_PASSED)
+                   ? "some memory passed without an account, as no stack could be made for it"
+                   : NULL;
     if (rings < tidei_ringfile_rings_most())
         return "there was no room for the rings of some threads";
     snprintf(text, bytes, "more than %u threads recorded at once: the others had no ring", rings);

@@ -67,6 +67,12 @@ recorder_free(struct tidei_recorder *recorder)
     for (size_t i = 0; i < recorder->definition_count; i++)
         free(recorder->definitions[i].text);
     free(recorder->definitions);
+    while (recorder->ended_layers != NULL) {
+        struct tidei_ended_layers *layers = recorder->ended_layers;
+
+        recorder->ended_layers = layers->next;
+        tidei_ended_layers_free(layers);
+    }
     free(recorder->watches);
     tidei_map_free(&recorder->watch_places);
     free(recorder->beginnings);

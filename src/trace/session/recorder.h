@@ -41,6 +41,15 @@ struct tidei_beginning {
     void *context; /* borrowed */
 };
 
+/* The numbers of layers that are recorded no more, for others of the same shape. */
+struct tidei_ended_layers {
+    struct tidei_ended_layers *next;
+    char *shape;       /* owned: equal for layers that have the same definitions */
+    uint32_t stack_id; /* of the stack that they were the top of; 0: another log has it */
+    size_t count;
+    uint32_t ids[];
+};
+
 struct tidei_recorder {
     struct tidei_session session; /* first */
 
@@ -52,8 +61,10 @@ struct tidei_recorder {
     size_t definition_count, definition_capacity;
     struct tidei_watch *watches;
     size_t watch_count, watch_capacity;
-    struct tidei_map watch_places; /* of a resource's watches in that list */
-    bool watches_calls;            /* CUPTI was requested */
+    struct tidei_map watch_places;           /* of a resource's watches in that list */
+    bool watches_calls;                      /* CUPTI was requested */
+    bool uses_again;                         /* tidei_recorder_use_again was called */
+    struct tidei_ended_layers *ended_layers; /* owned */
 
     /* Guarded by the lock of tidei_sessions. */
     struct tidei_beginning *beginnings;
@@ -130,6 +141,21 @@ void tidei_recorder_release_as(struct tidei_recorder *recorder, bool left);
 
 /* A number for a new layer. */
 uint32_t tidei_recorder_new_layer(struct tidei_recorder *recorder);
+
+/*
+ * Keep the numbers of layers that have ended. What new layers with such numbers count adds to what the former ones
+ * have counted.
+ */
+void tidei_recorder_use_again(struct tidei_recorder *recorder);
+bool tidei_recorder_uses_again(struct tidei_recorder *recorder);
+
+/* Keep numbers (owned from then on, with their shape); whether there are any; and take those of a shape (or NULL). */
+void tidei_recorder_put_ended_layers(struct tidei_recorder *recorder, struct tidei_ended_layers *layers);
+bool tidei_recorder_has_ended_layers(struct tidei_recorder *recorder);
+struct tidei_ended_layers *tidei_recorder_take_ended_layers(struct tidei_recorder *recorder, const char *shape);
+
+/* Free such numbers; NULL: nothing. */
+void tidei_ended_layers_free(struct tidei_ended_layers *layers);
 
 /* Record a layer's definition: its kind, its arguments as stack text, its upstream (0: it is a base), its device. */
 void tidei_recorder_define_layer(struct tidei_recorder *recorder, uint32_t layer_id, uint32_t upstream_layer_id,
