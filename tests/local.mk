@@ -66,6 +66,8 @@ check_PROGRAMS += tests/command/tidemark
 tests_command_tidemark_SOURCES =
 tests_command_tidemark_LDFLAGS = -no-install
 tests_command_tidemark_LDADD = $(tidemark_OBJECTS) $(tidemark_LDADD)
+# Of LDADD automake takes libraries alone.
+EXTRA_tests_command_tidemark_DEPENDENCIES = $(tidemark_OBJECTS)
 
 # Not tests: make the traces of those below.
 check_PROGRAMS += tests/make-trace

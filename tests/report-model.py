@@ -4,7 +4,7 @@ Compares `tidemark report --json` with a model that goes through the rows of the
     report-model.py TIDEMARK model TRACE [OPTION...]   every bucket, series, cell, instant and life
     report-model.py TIDEMARK commands TRACE [OPTION...] the answers in it, with those of the commands
     report-model.py TIDEMARK page TRACE [OPTION...]     the page, with the same data as JSON
-    report-model.py TIDEMARK all TRACE [OPTION...]      the three, of one reading of the data
+    report-model.py TIDEMARK WHAT,WHAT TRACE [OPTION...] several of them, of one reading of the data
     report-model.py TIDEMARK random TRACE SEED          makes a random trace over an empty one, for the others
 
 Prints what differs, or "equal". The options are those that select allocations: --from=, --to= (ns), --tag=, --detail=.
@@ -91,6 +91,7 @@ class Model:
             self.moments.append((ns, is_free, life, self.events))
             self.events += not life.status
         self.start, self.stop = start, stop
+        self.walked = self.walk()
 
     def axis(self, last, first, most):
         shift = 0
@@ -100,12 +101,13 @@ class Model:
 
     def walk(self):
         """Each event: its time, its number, the life, whether it ends, and the live bytes after it."""
-        live = 0
+        live, walked = 0, []
         for ns, is_free, life, event in self.moments:
             if life.status:
                 continue
             live += -life.size if is_free else life.size
-            yield ns, event, life, is_free, live
+            walked.append((ns, event, life, is_free, live))
+        return walked
 
     def buckets(self, by_time, most):
         positions = [ns for ns, _, _, _ in self.moments] if by_time else list(range(self.events))
@@ -115,7 +117,7 @@ class Model:
         least, high, events = [None] * count, [None] * count, [0] * count
         live, at = 0, 0
         least[0] = high[0] = 0
-        for ns, event, life, is_free, after in self.walk():
+        for ns, event, life, is_free, after in self.walked:
             bucket = ((ns if by_time else event) - begin) // width
             while at < bucket:
                 at += 1
@@ -143,6 +145,7 @@ def check_buckets(model, seen, by_time, most):
         differs(f'{what}: events', values['events'], events)
 
 
+@functools.cache
 def frame_of(model, stack):
     row = model.db.execute('SELECT function, file, line, frame.address FROM callstack JOIN frame USING(frame_id)'
                            ' WHERE callstack_id = ? ORDER BY position LIMIT 1', (stack,)).fetchone()
@@ -150,19 +153,18 @@ def frame_of(model, stack):
 
 
 def check_series(model, seen, most):
-    frames = {}
     keys = {
         'size': lambda life: life.size.bit_length(),
         'tag': lambda life: model.paths[life.tag],
         'thread': lambda life: life.thread,
         'stream': lambda life: life.stream,
-        'frame': lambda life: frames.setdefault(life.stack, frame_of(model, life.stack)),
+        'frame': lambda life: frame_of(model, life.stack),
         'layer': lambda life: life.layer,
     }
     wanted = {}
     for key, group_of in keys.items():
         live, peaks = {}, {}
-        for _, _, life, is_free, _ in model.walk():
+        for _, _, life, is_free, _ in model.walked:
             group = group_of(life)
             live[group] = live.get(group, 0) + (-life.size if is_free else life.size)
             peaks[group] = max(peaks.get(group, 0), live[group])
@@ -176,15 +178,16 @@ def check_series(model, seen, most):
     lists = {'tag': 'tags', 'thread': 'threads', 'stream': 'streams', 'frame': 'stacks', 'layer': 'layers'}
     id_of = {'tag': lambda life: life.tag, 'frame': lambda life: life.stack}
     for key, names in lists.items():
-        places = {id_of.get(key, keys[key])(life): min(wanted[key].index(keys[key](life)), 15)
-                  for life in model.lives} if key in wanted else {}
-        if key == 'frame' and key in wanted:  # one that no life has may begin in a frame that others have
-            places.update((row['id'], min(wanted[key].index(frame_of(model, row['id'])), 15))
-                          for row in seen['names'][names] if frame_of(model, row['id']) in wanted[key])
+        series = {group: min(place, 15) for place, group in enumerate(wanted.get(key, []))}
+        places = {id_of.get(key, keys[key])(life): series[keys[key](life)] for life in model.lives} if series else {}
+        if key == 'frame' and series:  # one that no life has may begin in a frame that others have
+            places.update((row['id'], series[frame_of(model, row['id'])])
+                          for row in seen['names'][names] if frame_of(model, row['id']) in series)
         differs(f'names {names}: series', [row['series'] for row in seen['names'][names]],
                 [places.get(row['id']) for row in seen['names'][names]])
     for key, order in wanted.items():
         series = {group: min(place, 15) for place, group in enumerate(order)}
+        series_of = [series[keys[key](life)] for _, _, life, _, _ in model.walked]
         for axis in ('time', 'by_event'):
             board = seen['groups'][key][axis]
             last, first = ((model.moments[-1][0], model.moments[0][0]) if axis == 'time' else (model.events - 1, 0))
@@ -192,13 +195,13 @@ def check_series(model, seen, most):
             differs(f'groups {key} {axis}', (board['begin'], board['width'], board['rows']), (begin, width, count))
             sums, at, live = [[0] * min(len(order), 16)], 0, [0] * min(len(order), 16)
             high = 0
-            for ns, event, life, is_free, after in model.walk():
+            for (ns, event, life, is_free, after), place in zip(model.walked, series_of):
                 bucket = ((ns if axis == 'time' else event) - begin) // width
                 while at < bucket:
                     at += 1
                     sums.append(list(live))
                     high = sum(live)
-                live[series[keys[key](life)]] += -life.size if is_free else life.size
+                live[place] += -life.size if is_free else life.size
                 if after > high:
                     high = after
                     sums[at] = list(live)
@@ -254,7 +257,7 @@ def check_map(model, seen, most_rows, most):
             for i, bytes_ in enumerate(most_of):
                 cells[i].append(0 if not bytes_ else 15 if bytes_ >= 1 << shift else 1 + (14 * bytes_ >> shift))
             return list(live)
-        for ns, event, life, is_free, _ in model.walk():
+        for ns, event, life, is_free, _ in model.walked:
             bucket = ((ns if axis == 'time' else event) - begin) // width
             while at < bucket:
                 at += 1
@@ -307,7 +310,7 @@ def check_anchors(model, seen, detail):
     if not anchors['ns']:
         return
     events = sorted((ns, is_free, life) for ns, is_free, life in
-                    ((ns, is_free, life.size) for ns, _, life, is_free, _ in model.walk()))
+                    ((ns, is_free, life.size) for ns, _, life, is_free, _ in model.walked))
     at, live, count = 0, 0, 0
     exact = seen['lives']['least_bytes'] == 0
     kept = list(zip(lives['alloc_ns'], lives['lived'], lives['size'], lives['allocation_id']))
@@ -353,7 +356,7 @@ def check_lists(model, seen):
         differs(f'mark at {ns}', (mark['ns'], mark['kind'], mark['text'], mark['event']), (ns, kind, text, before))
     high, peak = 0, None
     live = count = 0
-    for ns, event, life, is_free, after in model.walk():
+    for ns, event, life, is_free, after in model.walked:
         live, count = after, count + (-1 if is_free else 1) * (life.size > 0)
         if after > high:
             high, peak = after, {'bytes': after, 'ns': ns, 'event': event + 1, 'allocation_id': life.id,
@@ -533,7 +536,6 @@ tidemark, what, trace, *rest = sys.argv[1:]
 if what == 'random':
     make_random(trace, int(rest[0]))
 else:
-    checks = {'model': check_model, 'commands': check_commands, 'page': check_page}
-    for check in checks.values() if what == 'all' else [checks[what]]:
-        check(trace, rest)
+    for one in what.split(','):
+        {'model': check_model, 'commands': check_commands, 'page': check_page}[one](trace, rest)
     print('\n'.join(problems) if problems else 'equal')

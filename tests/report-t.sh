@@ -17,7 +17,7 @@ misused() {
     is "$? $(wc -c <"$scratch/out" | tr -d ' ') $(grep -c -e "$tap_wanted" "$scratch/err")" '2 0 1' "$tap_name"
 }
 
-# model WHAT TRACE [OPTION...]: "equal", or what differs. "all" reads the trace once for all that the model compares.
+# model WHAT TRACE [OPTION...]: "equal", or what differs. WHAT may be several words, with commas.
 model() {
     timeout 250 python3 "$top_srcdir/tests/report-model.py" "$tidemark" "$@" 2>&1 | tail -n 12 | cut -c 1-600
 }
@@ -26,7 +26,7 @@ model() {
 all_equal() {
     tap_name=$1
     shift
-    is "$(model all "$@")" equal "$tap_name"
+    is "$(model model,commands,page "$@")" equal "$tap_name"
 }
 
 plan 53
@@ -96,7 +96,7 @@ rounds=0
 while test "$rounds" -lt "${ROUNDS:-6}"; do
     make_trace "$scratch/random.db"
     model random "$scratch/random.db" $((seed + rounds))
-    seen=$(model all "$scratch/random.db")
+    seen=$(model model,commands,page "$scratch/random.db")
     test "$seen" = equal || differ="$differ seed $((seed + rounds)): $seen"
     rounds=$((rounds + 1))
 done
@@ -107,8 +107,8 @@ end=$("$tidemark" report --json "$scratch/random.db" | grep -o '"end_ns":[0-9]*'
 first=$(${SQLITE3:-sqlite3} "$scratch/random.db" 'SELECT alloc_ns FROM allocation ORDER BY allocation_id LIMIT 1')
 test "$end" -gt "$first" || end=$first
 halfway=$(((first + end) / 2))
-is "$(model model "$scratch/random.db" "--to=${halfway}ns") $(model commands "$scratch/random.db" "--to=${halfway}ns")" \
-    'equal equal' 'so is that of a trace up to a moment'
+is "$(model model,commands "$scratch/random.db" "--to=${halfway}ns")" equal \
+    'so is that of a trace up to a moment'
 gunzip -c "$data/torch_gpt2_tags.db.gz" >"$scratch/tags.db"
 all_equal 'so is that of a part of real traffic, cut off at both ends' "$scratch/tags.db" --from=400000000ns --to=900000000ns
 all_equal 'so is that of all of it' "$scratch/tags.db"
@@ -127,7 +127,7 @@ print(values["ns"][-1] > 4900, values["bytes"][-1])')" 'True 8192' 'what is rese
 # More allocations live than a page takes.
 make_trace "$scratch/many.db" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c
     WHERE x < 100000) SELECT x, 1, 100 + x % 7 * (x % 5 = 0), 10 * x, 10 * x + 900000 FROM c;"
-is "$(model model "$scratch/many.db" --detail=small) $(model page "$scratch/many.db" --detail=small)" 'equal equal' \
+is "$(model model,page "$scratch/many.db" --detail=small)" equal \
     'where too many are live the largest are kept, and a sample of those of the least size'
 # Most stay: an instant has 5,000 of 35,000, and all instants together not many more.
 make_trace "$scratch/steady.db" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c
@@ -151,7 +151,7 @@ print(min(1000 < one < 50001 for ns, one in least if 300000 < ns < 500000),
     'equal True True' 'each instant has a least size of its own'
 make_trace "$scratch/turns.db" "INSERT INTO life WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c
     WHERE x < 100000) SELECT x, 1, 100 + x * 7919 % 100003, 10 * x, 10 * x + 90000 FROM c;"
-is "$(model model "$scratch/turns.db" --detail=small) $(model page "$scratch/turns.db" --detail=small)" 'equal equal' \
+is "$(model model,page "$scratch/turns.db" --detail=small)" equal \
     'where the largest of all instants are too many, there are fewer instants, and fewer of the largest'
 "$tidemark" report --json --detail=small "$scratch/turns.db" >"$scratch/out"
 is "$(grep -c 'instants are left out' "$scratch/out") $(grep -o 'only the [0-9]* largest allocations are listed' "$scratch/out")" \
