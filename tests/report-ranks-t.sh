@@ -69,7 +69,7 @@ shown() {
 browser=
 if python3 "$driver" find >/dev/null; then . "$top_srcdir/tests/report-browser.sh"; fi
 
-plan 55
+plan 58
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -249,6 +249,34 @@ if test -n "$browser"; then
     "$tidemark" report -o "$scratch/page.html" "$failed"
     is "$(shown 'setMemory(1).then(() => { selectRank(1); drawAll(); return [failuresHere().length, byId("one-body").textContent.split("limit").length - 1,
         byId("one-body").textContent.includes("another memory")].join(); })')" '1,1,true' 'a failure is shown where its memory is, and nowhere else'
+    "$SQLITE3" "$failed" "UPDATE rank_memory SET failures = 5 + memory_id WHERE rank = 1; UPDATE rank SET failures = 14 WHERE rank = 1"
+    "$tidemark" report -o "$scratch/page.html" "$failed"
+    failures_of='RANK_COLUMNS.find(([title]) => title === "failures")[1](sortedLines().find((line) => line.rank === 1))'
+    is "$(shown "[$failures_of, byId('one-body').textContent.includes('of 14 in all memories')].join()") $(shown "setMemory(1).then(() => { selectRank(1); drawAll();
+        return [$failures_of, /failures7 of 14 in all memories/.test(byId('one-body').textContent)].join(); })")" \
+        '6,false 7,true' 'the table and the rank have the failures of the memory that is shown'
+else
+    skip 2 'there is no Chromium'
+fi
+# Where every tenth step is marked, ten steps lie between two marks.
+mkdir "$scratch/stride"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/stride/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 3), ('trace_id', 5000 + $rank), ('ended', 'closed');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 10 UNION ALL SELECT s + 10 FROM s WHERE s < 100) SELECT s FROM s;
+        INSERT INTO mark SELECT s * 1000, 1, 'mark', 'step ' || s, NULL FROM n;
+        INSERT INTO life VALUES (1, 1, 100000, 10, NULL);
+        INSERT INTO life SELECT s, 1, 640, s * 1000 + 1, NULL FROM n WHERE $rank = 1;" || exit 99
+done
+"$tidemark" merge "$scratch/stride" -o "$scratch/stride.db" || exit 99
+report --json "$scratch/stride.db" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask '[[(row["rank"], row["grown_bytes"], row["step_bytes"]) for row in page["reports"]["ranks"][table] if row["rank"] == 1] for table in ("by_rank", "growth")]')" \
+    '[[(1, 5120, 64)], [(1, 5120, 64)]]' 'growth a step is for each step by its number, in the table of ranks as in that of growth'
+if test -n "$browser"; then
+    "$tidemark" report -o "$scratch/page.html" "$scratch/stride.db"
+    is "$(shown 'selectRank(1), drawAll(), [byId("ranks-body"), byId("one-body"), byId("findings-body")].map((body) => body.textContent.split("+64 B").length - 1).join()')" \
+        '1,1,1' 'the table of ranks, the rank and the findings of a page have the same growth a step'
 else
     skip 1 'there is no Chromium'
 fi

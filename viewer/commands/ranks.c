@@ -193,6 +193,7 @@ ranks_report_list(struct report *report, const struct ranks *ranks)
         { "reserved_peak_bytes", "RESERVED", REPORT_SIZE },
         { "live_bytes", "LIVE AT END", REPORT_SIZE },
         { "grown_bytes", "GROWN", REPORT_CHANGE },
+        { "step_bytes", NULL, REPORT_CHANGE },
         { "failures", "FAILURES", REPORT_COUNT },
         { "complete", "COMPLETE", REPORT_FLAG },
         { "hostname", "HOST", REPORT_TEXT },
@@ -211,8 +212,8 @@ ranks_report_list(struct report *report, const struct ranks *ranks)
             cell_share((double)(rank->peak_bytes - median), (double)median), ranks_step_cell(rank),
             cell_signed(rank->peak_ns), rank->reserved_bytes >= 0 ? cell_signed(rank->reserved_bytes) : cell_none(),
             cell_signed(rank->end_bytes), rank->whole_steps > 1 ? cell_signed(rank->grown_bytes) : cell_none(),
-            cell_signed(rank->failures), cell_unsigned(rank->is_complete), cell_text(rank->hostname),
-            cell_text(rank->path));
+            ranks_has_growth(rank) ? cell_signed(ranks_step_growth(rank)) : cell_none(), cell_signed(rank->failures),
+            cell_unsigned(rank->is_complete), cell_text(rank->hostname), cell_text(rank->path));
     }
     if (ranks->count > report->options.limit)
         report_rest(report, ranks->count - report->options.limit, cell_none());
@@ -263,6 +264,7 @@ ranks_report_growth(struct report *report, const struct ranks *ranks)
     static const struct report_column columns[] = {
         { "rank", "RANK", REPORT_COUNT },
         { "grown_bytes", "GROWN", REPORT_CHANGE },
+        { "step_bytes", "A STEP", REPORT_CHANGE },
         { "median_bytes", "MEDIAN", REPORT_CHANGE },
         { "first_step", "FROM STEP", REPORT_COUNT },
         { "last_step", "TO STEP", REPORT_COUNT },
@@ -277,15 +279,15 @@ ranks_report_growth(struct report *report, const struct ranks *ranks)
         return;
     }
     REPORT_TABLE(report, "growth", "Ranks that grow more than the median, from step to step", columns);
-    report_spare(report, "steps_risen first_step last_step median_bytes");
+    report_spare(report, "steps_risen first_step last_step median_bytes step_bytes");
     for (size_t i = 0; i < ranks->growth_count && i < report->options.limit; i++) {
         const struct ranks_growth *growth = &ranks->growths[i];
 
         REPORT_ROW(report, cell_signed(growth->rank->rank), cell_signed(growth->rank->grown_bytes),
-                   cell_signed(growth->median_bytes), cell_signed(growth->rank->first_step),
-                   cell_signed(growth->rank->last_step), cell_signed(growth->rises),
-                   growth->group != NULL ? cell_signed(growth->group_bytes) : cell_none(), cell_text(growth->kind),
-                   cell_text(growth->group));
+                   cell_signed(ranks_step_growth(growth->rank)), cell_signed(growth->median_bytes),
+                   cell_signed(growth->rank->first_step), cell_signed(growth->rank->last_step),
+                   cell_signed(growth->rises), growth->group != NULL ? cell_signed(growth->group_bytes) : cell_none(),
+                   cell_text(growth->kind), cell_text(growth->group));
     }
     if (ranks->growth_count > report->options.limit)
         report_rest(report, ranks->growth_count - report->options.limit, cell_none());

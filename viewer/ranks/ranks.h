@@ -103,6 +103,25 @@ ranks_group_is_known(const struct ranks_group *group)
     return group->bytes >= 0 && group->median_bytes >= 0;
 }
 
+/* Whether the rank has a first and a last whole step, between which it may have grown. */
+static inline bool
+ranks_has_growth(const struct ranks_rank *rank)
+{
+    return rank->whole_steps > 1 && rank->last_step > rank->first_step;
+}
+
+/*
+ * By how much a rank has grown in each step from the first whole one to the last, by their numbers, rounded
+ * towards 0: where the program marks every tenth step, ten steps lie between two marks. 0 where that is not known.
+ */
+static inline int64_t
+ranks_step_growth(const struct ranks_rank *rank)
+{
+    uint64_t steps = (uint64_t)rank->last_step - (uint64_t)rank->first_step;
+
+    return ranks_has_growth(rank) && steps <= INT64_MAX ? rank->grown_bytes / (int64_t)steps : 0;
+}
+
 /* COMMAND_FINE, or another status after a message. Call ranks_free in any case. */
 int ranks_make(const struct trace *file, const struct ranks_options *options, struct ranks *out);
 

@@ -126,11 +126,11 @@ job_take_row(void *context, const struct trace *file, sqlite3_stmt *statement)
         return job_no_memory(file);
     *row = (struct job_row){ .has_buckets = sqlite3_column_type(statement, 2) != SQLITE_NULL,
                              .has_steps = sqlite3_column_type(statement, 4) != SQLITE_NULL,
-                             .has_before = sqlite3_column_int64(statement, 7) != 0 };
+                             .has_before = sqlite3_column_int64(statement, 6) != 0 };
     can = job_number(statement, 0, 0, -1, &rank) && job_number(statement, 1, 0, 0, &shift) && shift < 62 &&
           job_number(statement, 2, 0, 0, &row->first_bucket) && job_number(statement, 3, 0, 0, &row->last_bucket) &&
           job_number(statement, 4, 0, 0, &row->first_step) && job_number(statement, 5, -1, 0, &row->last_step) &&
-          job_number(statement, 6, 0, 0, &row->whole_steps) && row->last_bucket <= (JOB_MOST >> shift);
+          row->last_bucket <= (JOB_MOST >> shift);
     if (!can)
         return job_wrong(file, "rank_memory, usage_bucket or step", rank);
     row->shift = (unsigned)shift;
@@ -152,7 +152,7 @@ job_read_rows(struct job_reading *reading)
         " (SELECT max(bucket) FROM usage_bucket AS u WHERE u.rank = m.rank AND u.memory_id = m.memory_id),"
         " (SELECT min(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND step >= 0),"
         " (SELECT max(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id),"
-        " whole_steps, EXISTS (SELECT 1 FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND"
+        " EXISTS (SELECT 1 FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND"
         " step = -1) FROM rank_memory AS m JOIN rank USING (rank) WHERE memory_id = %lld ORDER BY m.rank",
         (long long)reading->memory->memory_id);
 }

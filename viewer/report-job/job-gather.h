@@ -44,7 +44,7 @@ struct job_row {
     size_t rank; /* its place in `ranks` */
     unsigned shift;
     int64_t first_bucket, last_bucket;
-    int64_t first_step, last_step, whole_steps;
+    int64_t first_step, last_step;
     bool has_buckets, has_steps;
     bool has_before; /* something before the first step */
 };
@@ -82,7 +82,7 @@ struct job_gather {
     size_t rank_count, rank_capacity;
     struct job_memory memories[JOB_MEMORIES];
     size_t memory_count;
-    int64_t origin_unix_ns; /* when the first of the traces began */
+    int64_t origin_unix_ns; /* when the first of the traces began, of those of which that is known */
 };
 
 /*

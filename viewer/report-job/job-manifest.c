@@ -89,7 +89,8 @@ job_row_value(const void *context, size_t column, size_t place)
 {
     const struct job_memory *memory = context;
 
-    return column == 0 ? memory->rows[place].rank : (uint64_t)memory->rows[place].whole_steps;
+    (void)column;
+    return memory->rows[place].rank;
 }
 
 static uint64_t
@@ -142,7 +143,6 @@ job_put_memory(const struct job_manifest *manifest, size_t place)
 {
     static const struct column rows[] = {
         { "rank", COLUMN_DELTA, job_row_value },
-        { "whole_steps", COLUMN_DELTA, job_row_value },
     };
     static const struct column shares[] = {
         { "row", COLUMN_DELTA, job_share_value },
@@ -160,7 +160,7 @@ job_put_memory(const struct job_manifest *manifest, size_t place)
     json_key(json, "memory");
     job_put_name(manifest, json, memory->name, layer_kind_is_words(memory->name) ? memory->name : instead);
     json_key(json, "rows");
-    blocks_columns(blocks, rows, 2, memory->row_count, memory);
+    blocks_columns(blocks, rows, 1, memory->row_count, memory);
     json_end(json, '}');
     json_key(json, "time");
     job_put_axis(blocks, &memory->time, manifest->gather->origin_unix_ns);
@@ -409,7 +409,7 @@ job_put_rounded(struct json *json, size_t place, const char *axis, const struct 
 static void
 job_put_apart(const struct job_gather *gather, struct json *json)
 {
-    const struct job_rank *first = gather->ranks, *last = gather->ranks;
+    const struct job_rank *first = NULL, *last = NULL;
     char text[256];
 
     for (size_t i = 1; i < gather->rank_count; i++) {
@@ -419,8 +419,7 @@ job_put_apart(const struct job_gather *gather, struct json *json)
     if (gather->rank_count == 0 || last->start_unix_ns - first->start_unix_ns <= JOB_APART_NS)
         return;
     snprintf(text, sizeof(text),
-             "Rank %lld begins %lld days after rank %lld: a clock is wrong, or the time of a start is not known."
-             " Figures over time cannot be compared.",
+             "Rank %lld begins %lld days after rank %lld: a clock is wrong. Figures over time cannot be compared.",
              (long long)last->rank, (long long)((last->start_unix_ns - first->start_unix_ns) / JOB_APART_NS),
              (long long)first->rank);
     json_text(json, text);
