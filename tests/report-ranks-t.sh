@@ -69,7 +69,7 @@ shown() {
 browser=
 if python3 "$driver" find >/dev/null; then . "$top_srcdir/tests/report-browser.sh"; fi
 
-plan 58
+plan 62
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -295,6 +295,26 @@ page 'the page of ranks with a gap between them passes its own test' "$scratch/a
 if test -n "$browser"; then
     is "$(shown 'setSpot(axis().begin + (axis().end - axis().begin) / 2), drawAll(), byId("one-canvas").getAttribute("aria-label").split(", ").slice(-1)[0]')" \
         'nothing is recorded of any rank' 'where nothing is known of any rank there is no median'
+else
+    skip 1 'there is no Chromium'
+fi
+make_rank "$scratch/apart/rank-1.db" 1 "UPDATE meta SET value = 0 WHERE key = 'start_unix_ns'; INSERT INTO refused VALUES (9999, 1, 12345, 15000500);"
+make_rank "$scratch/apart/rank-0.db" 0 "INSERT INTO refused VALUES (9999, 1, 54321, 14000500);"
+"$tidemark" merge "$scratch/apart" -o "$scratch/startless.db" 2>/dev/null
+report --json "$scratch/startless.db" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask '[[r["start_known"] for r in page["ranks"]], [-page["memories"][0]["time"]["width"] < r["start_ns"] <= 0 for r in page["ranks"]],
+    page["memories"][0]["time"]["begin"] + page["memories"][0]["time"]["buckets"] * page["memories"][0]["time"]["width"] < 50 * 10**6]')
+$(python3 "$top_srcdir/tests/report-ranks-model.py" compare "$scratch/answer" "$scratch"/apart/*.db | grep -c compared)" \
+    '[[True, False], [True, True], True]
+1' 'a rank of which it is not known when it began is placed with the others, and its cells are exact'
+is "$(ask '[page["reports"]["ranks"]["starts_unknown"], [f["first_rank"] for f in page["reports"]["ranks"]["failed"]], page["verdict"][-1]]')" \
+    "[1, [0], 'It is not known when the trace of rank 1 began: it counts as begun with the first of the others.']" \
+    'such a rank is named, and its failures are not the first because of that'
+page 'the page of a rank without a start passes its own test' "$scratch/startless.db"
+if test -n "$browser"; then
+    is "$(shown 'selectRank(1), drawAll(), byId("one-body").textContent.includes("It is not known when this trace began")')" True \
+        'the page says of a rank that it is not known when it began'
 else
     skip 1 'there is no Chromium'
 fi

@@ -56,6 +56,7 @@ ranks_report_head(struct report *report, const struct ranks *ranks)
     report_field(report, "missing", ranks->missing_count > 0 ? "missing" : NULL, REPORT_TEXT,
                  cell_text(ranks->missing));
     report_field(report, "incomplete", NULL, REPORT_COUNT, cell_signed(ranks->incomplete));
+    report_field(report, "starts_unknown", NULL, REPORT_COUNT, cell_signed(ranks->starts_unknown));
     report_field(report, "memory", "memory", REPORT_TEXT, cell_text(ranks->memory->name));
     report_field(report, "highest_rank", NULL, REPORT_COUNT, cell_signed(ranks->highest->rank));
     report_field(report, "highest_bytes", NULL, REPORT_SIZE, cell_signed(ranks->highest->peak_bytes));
@@ -174,6 +175,18 @@ ranks_note_lacks(struct report *report, const struct ranks *ranks)
     if (ranks->incomplete > 0)
         report_note(report, "The trace%s of %" PRId64 " rank%s incomplete.", ranks->incomplete == 1 ? "" : "s",
                     ranks->incomplete, ranks->incomplete == 1 ? " is" : "s are");
+    if (ranks->starts_unknown > 0 && ranks->starts_unknown == ranks->rank_total)
+        report_note(report, "It is not known when the traces began: they count as begun at one time.");
+    else if (ranks->starts_unknown == 1)
+        report_note(report,
+                    "It is not known when the trace of rank %" PRId64
+                    " began: it counts as begun with the first of the others.",
+                    ranks->first_without_start);
+    else if (ranks->starts_unknown > 1)
+        report_note(report,
+                    "It is not known when the traces of rank %" PRId64 " and %" PRId64
+                    " more began: they count as begun with the first of the others.",
+                    ranks->first_without_start, ranks->starts_unknown - 1);
     if (!ranks->is_merged)
         report_note(report, "The merge did not come to its end: run it again.");
 }

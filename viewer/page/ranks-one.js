@@ -141,6 +141,7 @@ function fillOne() {
   const growth = growthOf(view.rank);
   byId('one-body').replaceChildren(...[rank.complete ? null : make('p', { className: 'word' }, `The trace of this rank is incomplete` +
     (rank.lost_events ? `: ${plural(rank.lost_events, 'event')} lost.` : '.')),
+  rank.start_known ? null : make('p', { className: 'word' }, 'It is not known when this trace began: it is placed with the first of the others.'),
   figures ? facts([['peak', bytes(figures.peak_bytes), stepText(figures.step) ?? 'at ' + time(jobTime(view.rank, figures.peak_ns))],
     ['beside the median', beside(figures.over_median_bytes), figures.over_median_share === null ? '' : share(figures.over_median_share)],
     figures.reserved_peak_bytes === null ? null : ['reserved at most', bytes(figures.reserved_peak_bytes)],

@@ -84,7 +84,9 @@ struct ranks {
     size_t left_count, left_capacity;
     int64_t failure_total; /* as `failures` of all memories, or of the one that was asked for */
     int64_t rank_total, world_size, incomplete;
-    char *job, *missing; /* own; the second: "5, 7-9", NULL: none */
+    int64_t starts_unknown;      /* ranks of which it is not known when their traces began */
+    int64_t first_without_start; /* the first of these; -1: none */
+    char *job, *missing;         /* own; the second: "5, 7-9", NULL: none */
     int64_t missing_count;
     bool is_merged; /* else a merge was interrupted */
     bool is_wrong;  /* figures were read that cannot be */

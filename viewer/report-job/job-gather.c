@@ -82,17 +82,53 @@ job_take_rank(void *context, const struct trace *file, sqlite3_stmt *row)
     if (!can || rank->start_unix_ns + rank->first_ns < 0)
         return job_wrong(file, "rank", rank->rank);
     rank->is_complete = complete != 0;
-    if (gather->rank_count == 1 || rank->start_unix_ns < gather->origin_unix_ns)
-        gather->origin_unix_ns = rank->start_unix_ns;
+    rank->has_start = rank->start_unix_ns > 0;
     return rank->trace != NULL ? COMMAND_FINE : job_no_memory(file);
+}
+
+/*
+ * A rank whose start is not known is placed with the first of the others. Its buckets stay whole ones: it begins at the
+ * bucket of its own in which that one begins.
+ */
+static int
+job_place_rank(struct job_gather *gather, struct job_rank *rank)
+{
+    int64_t shift = 0;
+
+    trace_look_up(gather->file, &shift, "SELECT max(bucket_shift) FROM rank_memory WHERE rank = %lld",
+                  (long long)rank->rank);
+    if (shift < 0 || shift >= 62)
+        return job_wrong(gather->file, "rank_memory", rank->rank);
+    rank->start_unix_ns = gather->origin_unix_ns >> shift << shift;
+    return rank->start_unix_ns + rank->first_ns >= 0 ? COMMAND_FINE : job_wrong(gather->file, "rank", rank->rank);
 }
 
 static int
 job_read_ranks(struct job_gather *gather)
 {
-    return trace_each(gather->file, job_take_rank, gather,
-                      "SELECT rank, path, hostname, ended, pid, local_rank, start_unix_ns, first_ns, last_ns, complete,"
-                      " lost_events, allocations, frees, failures FROM rank ORDER BY rank");
+    int status =
+        trace_each(gather->file, job_take_rank, gather,
+                   "SELECT rank, path, hostname, ended, pid, local_rank, start_unix_ns, first_ns, last_ns, complete,"
+                   " lost_events, allocations, frees, failures FROM rank ORDER BY rank");
+
+    for (size_t i = 0; i < gather->rank_count; i++) {
+        const struct job_rank *rank = &gather->ranks[i];
+
+        if (rank->has_start && (gather->origin_unix_ns == 0 || rank->start_unix_ns < gather->origin_unix_ns))
+            gather->origin_unix_ns = rank->start_unix_ns;
+    }
+    for (size_t i = 0; i < gather->rank_count && status == COMMAND_FINE; i++) {
+        if (!gather->ranks[i].has_start)
+            status = job_place_rank(gather, &gather->ranks[i]);
+    }
+    return status;
+}
+
+/* Where a bucket of the rank begins, since 1970. Where its start is not known, its buckets are counted from that. */
+static uint64_t
+job_bucket_begin(const struct job_rank *rank, int64_t bucket, unsigned shift)
+{
+    return ((uint64_t)bucket << shift) + (rank->has_start ? 0 : (uint64_t)rank->start_unix_ns);
 }
 
 /* ---- memories ---------------------------------------------------------------------------------------------------- */
@@ -162,7 +198,8 @@ static void
 job_span(const struct job_gather *gather, const struct job_row *row, uint64_t *first, uint64_t *last)
 {
     const struct job_rank *rank = &gather->ranks[row->rank];
-    uint64_t begin = (uint64_t)row->first_bucket << row->shift, end = (uint64_t)row->last_bucket << row->shift;
+    uint64_t begin = job_bucket_begin(rank, row->first_bucket, row->shift);
+    uint64_t end = job_bucket_begin(rank, row->last_bucket, row->shift);
 
     *first = (uint64_t)(rank->start_unix_ns + rank->first_ns);
     *last = (uint64_t)(rank->start_unix_ns + rank->last_ns);
@@ -185,7 +222,7 @@ job_take_bucket(void *context, const struct trace *file, sqlite3_stmt *statement
         return job_wrong(file, "usage_bucket", job_rank_of(reading));
     /* The first bucket may begin before the first event. */
     job_span(reading->gather, row, &first, &last);
-    position = (uint64_t)bucket << row->shift;
+    position = job_bucket_begin(&reading->gather->ranks[row->rank], bucket, row->shift);
     return grid_put(reading->grid, position < first ? first : position, (uint64_t)most, (uint64_t)end)
                ? COMMAND_FINE
                : job_wrong(file, "usage_bucket", job_rank_of(reading));

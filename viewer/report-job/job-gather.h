@@ -35,6 +35,7 @@ struct job_rank {
     char *hostname, *ended;  /* may be NULL */
     int64_t pid, local_rank; /* -1: not known */
     int64_t start_unix_ns, first_ns, last_ns;
+    bool has_start; /* else `start_unix_ns` is where the rank is placed */
     bool is_complete;
     int64_t lost_events, allocations, frees, failures;
 };

@@ -59,6 +59,8 @@ job_put_ranks(const struct job_manifest *manifest, size_t place, struct json *js
         else
             json_word(json, "null");
         json_put_signed(json, "start_ns", rank->start_unix_ns - gather->origin_unix_ns);
+        json_key(json, "start_known");
+        json_flag(json, rank->has_start);
         json_put_signed(json, "first_ns", rank->first_ns);
         json_put_signed(json, "last_ns", rank->last_ns);
         json_key(json, "complete");
@@ -412,11 +414,15 @@ job_put_apart(const struct job_gather *gather, struct json *json)
     const struct job_rank *first = NULL, *last = NULL;
     char text[256];
 
-    for (size_t i = 1; i < gather->rank_count; i++) {
-        first = gather->ranks[i].start_unix_ns < first->start_unix_ns ? &gather->ranks[i] : first;
-        last = gather->ranks[i].start_unix_ns > last->start_unix_ns ? &gather->ranks[i] : last;
+    for (size_t i = 0; i < gather->rank_count; i++) {
+        const struct job_rank *rank = &gather->ranks[i];
+
+        if (!rank->has_start)
+            continue;
+        first = first == NULL || rank->start_unix_ns < first->start_unix_ns ? rank : first;
+        last = last == NULL || rank->start_unix_ns > last->start_unix_ns ? rank : last;
     }
-    if (gather->rank_count == 0 || last->start_unix_ns - first->start_unix_ns <= JOB_APART_NS)
+    if (first == NULL || last->start_unix_ns - first->start_unix_ns <= JOB_APART_NS)
         return;
     snprintf(text, sizeof(text),
              "Rank %lld begins %lld days after rank %lld: a clock is wrong. Figures over time cannot be compared.",
