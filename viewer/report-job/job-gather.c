@@ -295,36 +295,37 @@ job_fill_steps(struct job_reading *reading)
     return status;
 }
 
-static int
-job_read_time(struct job_reading *reading, size_t bytes)
+int
+job_gather_time(struct job_gather *gather, struct job_memory *memory)
 {
-    const struct job_memory *memory = reading->memory;
+    struct job_reading reading = { .gather = gather, .memory = memory, .grid = &memory->time };
     uint64_t from = UINT64_MAX, to = 0;
     unsigned shift = 0;
     int status;
 
+    if (memory->row_count == 0)
+        return COMMAND_FINE;
     for (size_t i = 0; i < memory->row_count; i++) {
         const struct job_row *row = &memory->rows[i];
         uint64_t first, last;
 
-        job_span(reading->gather, row, &first, &last);
+        job_span(gather, row, &first, &last);
         from = first < from ? first : from;
         to = last > to ? last : to;
         shift = row->shift > shift ? row->shift : shift;
     }
-    reading->grid = &reading->memory->time;
-    if (!grid_begin(reading->grid, memory->row_count, reading->gather->detail->columns, shift, from, to))
-        return job_no_memory(reading->gather->file);
-    status = job_fill_time(reading);
-    if (status == COMMAND_FINE && !grid_finish(reading->grid, bytes))
-        status = job_no_memory(reading->gather->file);
+    if (!grid_begin(reading.grid, memory->row_count, gather->detail->columns, shift, from, to))
+        return job_no_memory(gather->file);
+    status = job_fill_time(&reading);
+    if (status == COMMAND_FINE && !grid_finish(reading.grid, gather->grid_bytes / 3 * 2))
+        status = job_no_memory(gather->file);
     return status;
 }
 
-static int
-job_read_steps(struct job_reading *reading, size_t bytes)
+int
+job_gather_steps(struct job_gather *gather, struct job_memory *memory)
 {
-    struct job_memory *memory = reading->memory;
+    struct job_reading reading = { .gather = gather, .memory = memory, .grid = &memory->steps };
     int64_t first = INT64_MAX, last = -1;
     int status;
 
@@ -340,12 +341,11 @@ job_read_steps(struct job_reading *reading, size_t bytes)
     if (last < 0)
         return COMMAND_FINE;
     memory->first_step = first;
-    reading->grid = &memory->steps;
-    if (!grid_begin(reading->grid, memory->row_count, reading->gather->detail->columns, 0, 0, job_step(memory, last)))
-        return job_no_memory(reading->gather->file);
-    status = job_fill_steps(reading);
-    if (status == COMMAND_FINE && !grid_finish(reading->grid, bytes))
-        status = job_no_memory(reading->gather->file);
+    if (!grid_begin(reading.grid, memory->row_count, gather->detail->columns, 0, 0, job_step(memory, last)))
+        return job_no_memory(gather->file);
+    status = job_fill_steps(&reading);
+    if (status == COMMAND_FINE && !grid_finish(reading.grid, gather->grid_bytes / 3))
+        status = job_no_memory(gather->file);
     return status;
 }
 
@@ -560,7 +560,7 @@ job_read_groups(struct job_reading *reading)
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static int
-job_read_memory(struct job_gather *gather, const char *name, size_t grid_bytes)
+job_read_memory(struct job_gather *gather, const char *name)
 {
     struct job_memory *memory = &gather->memories[gather->memory_count++];
     struct job_reading reading = { .gather = gather, .memory = memory };
@@ -576,10 +576,6 @@ job_read_memory(struct job_gather *gather, const char *name, size_t grid_bytes)
     if (status == COMMAND_FINE && memory->row_count == 0)
         return COMMAND_FINE;
     if (status == COMMAND_FINE)
-        status = job_read_time(&reading, grid_bytes / 3 * 2);
-    if (status == COMMAND_FINE)
-        status = job_read_steps(&reading, grid_bytes / 3);
-    if (status == COMMAND_FINE)
         status = job_read_groups(&reading);
     return status;
 }
@@ -592,9 +588,10 @@ job_gather_make(struct job_gather *gather, const struct trace *file, const struc
     int status;
 
     *gather = (struct job_gather){ .file = file, .detail = detail };
+    gather->grid_bytes = count > 0 ? detail->grid_bytes / count : 0;
     status = job_read_ranks(gather);
     for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
-        status = job_read_memory(gather, names[i], detail->grid_bytes / count);
+        status = job_read_memory(gather, names[i]);
     return status;
 }
 

@@ -104,12 +104,30 @@ job_share_value(const void *context, size_t column, size_t place)
 }
 
 static void
-job_put_axis(struct blocks *blocks, const struct grid *grid, int64_t origin)
+job_put_axis(struct blocks *blocks, struct grid *grid, int64_t origin)
 {
     if (grid->cells != NULL)
         grid_write(grid, blocks, origin);
     else
         json_word(&blocks->json, "null");
+    grid_drop(grid);
+}
+
+/* The grids, one after the other. False after a message. */
+static bool
+job_put_axes(const struct job_manifest *manifest, struct job_memory *memory)
+{
+    struct json *json = &manifest->blocks->json;
+
+    json_key(json, "time");
+    if (job_gather_time(manifest->gather, memory) != COMMAND_FINE)
+        return false;
+    job_put_axis(manifest->blocks, &memory->time, manifest->gather->origin_unix_ns);
+    json_key(json, "steps");
+    if (job_gather_steps(manifest->gather, memory) != COMMAND_FINE)
+        return false;
+    job_put_axis(manifest->blocks, &memory->steps, 1 - memory->first_step);
+    return true;
 }
 
 /* The groups that ranks have at their peaks. */
@@ -151,7 +169,7 @@ job_put_memory(const struct job_manifest *manifest, size_t place)
         { "group", COLUMN_VARINT, job_share_value },
         { "bytes", COLUMN_VARINT, job_share_value },
     };
-    const struct job_memory *memory = &manifest->gather->memories[place];
+    struct job_memory *memory = &manifest->gather->memories[place];
     struct blocks *blocks = manifest->blocks;
     struct json *json = &blocks->json;
     char instead[32];
@@ -164,10 +182,8 @@ job_put_memory(const struct job_manifest *manifest, size_t place)
     json_key(json, "rows");
     blocks_columns(blocks, rows, 1, memory->row_count, memory);
     json_end(json, '}');
-    json_key(json, "time");
-    job_put_axis(blocks, &memory->time, manifest->gather->origin_unix_ns);
-    json_key(json, "steps");
-    job_put_axis(blocks, &memory->steps, 1 - memory->first_step);
+    if (!job_put_axes(manifest, memory))
+        return false;
     json_put_signed(json, "first_step", memory->first_step);
     json_key(json, "groups");
     done = job_put_block(manifest, job_put_groups, place);
@@ -468,8 +484,10 @@ job_put_blocks(const struct job_manifest *manifest)
     done = job_put_block(manifest, job_put_ranks, 0);
     json_key(json, "memories");
     json_begin(json, '[');
-    for (size_t i = 0; i < manifest->gather->memory_count; i++)
-        done = job_put_memory(manifest, i) && done;
+    for (size_t i = 0; i < manifest->gather->memory_count && done; i++)
+        done = job_put_memory(manifest, i);
+    if (!done)
+        return false;
     json_end(json, ']');
     json_key(json, "failures");
     done = job_put_block(manifest, job_put_failures, 0) && done;
