@@ -1,6 +1,7 @@
 # What `tidemark merge`, `ranks` and `report` take for many ranks, and whether they find what was planted, to the byte:
 # python3 bench/ranks.py TIDEMARK MAKE-TRACE RANKS ALLOCATIONS [FOLDER]
-# Where CHDB names the folder with node_modules/chdb, the same is loaded into ClickHouse and asked there.
+# Where CHDB names the folder with node_modules/chdb, the same is loaded into ClickHouse and asked there. With
+# BENCH_SECONDS in the environment, no further traces are loaded once that many seconds have passed.
 import json
 import os
 import resource
@@ -14,7 +15,7 @@ import time
 STEPS = 100
 SKEWED, LEAKING, FAILING = 3, 5, 7
 TAGS = 8
-PORTION = 64  # traces that one process of ClickHouse loads
+PORTION, PORTION_ROWS = 64, 16_000_000  # traces that one process of ClickHouse loads, and their rows
 
 
 def make(make_trace, path, allocations, plant):
@@ -142,7 +143,7 @@ def judge_clickhouse(questions, answer):
     return all(seen == wanted for _, seen, wanted in found)
 
 
-def ask_clickhouse(folder, traces, job, ranks, answer):
+def ask_clickhouse(folder, traces, job, ranks, allocations, answer):
     """Load and ask by the files of doc/clickhouse. Each portion of traces goes once it is loaded."""
     sql = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "doc", "clickhouse")
     store, run = os.path.join(folder, "store"), ["run=bench", "memory=" + answer["memory"]]
@@ -160,23 +161,16 @@ def ask_clickhouse(folder, traces, job, ranks, answer):
           % tuple(", ".join("%.0f" % (1e3 * one[0]) for one in turn) for turn in (turns[0], [min(each) for each in zip(*turns)])))
     good = judge_clickhouse([one[1] for one in turns[-1]], answer)
     print("  the answers are those of ranks, to the byte" if good else "  the answers are others than those of ranks", flush=True)
-    walls, cpus, most = 0, 0, 0
-    for first in range(0, ranks, PORTION):
-        arguments = list(run)
-        for rank in range(first, min(ranks, first + PORTION)):
-            arguments += ["rank=%d" % rank, "trace=" + os.path.join(traces, "rank-%d.db" % rank), os.path.join(sql, "load-trace.sql")]
-        _, wall, cpu, memory = ask(store, arguments)
-        walls, cpus, most = walls + wall, cpus + cpu, max(most, memory)
-        for rank in range(first, min(ranks, first + PORTION)):
-            os.unlink(os.path.join(traces, "rank-%d.db" % rank))
-    print("  all allocations are loaded in %.0f s, %.0f s of processors, %.0f MiB" % (walls, cpus, most), flush=True)
+    loaded = load_traces(store, run, traces, ranks, allocations)
     answers, _, _, memory = ask(store, [
-        "SELECT rank, peak_bytes FROM tidemark.layer_peak FINAL ORDER BY peak_bytes DESC, rank LIMIT 1",
+        "SELECT rank, peak_bytes FROM tidemark.layer_peak FINAL ORDER BY rank",
         "SELECT rank, sum(size) FROM tidemark.allocation GROUP BY rank ORDER BY 2 DESC, rank LIMIT 1",
         "SELECT table, sum(rows), sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'tidemark' GROUP BY table"
         " ORDER BY 3 DESC"])
-    peaks = [[answer["highest_rank"], answer["highest_bytes"]]]
-    print("  the highest peak of all allocations is %s" % ("that of ranks" if answers[0][1] == peaks else answers[0][1]))
+    with sqlite3.connect(job) as db:
+        peaks = [list(row) for row in db.execute("SELECT rank, peak_bytes FROM rank_memory WHERE rank < ? ORDER BY rank", (loaded,))]
+    print("  the peaks of %d ranks, from all allocations, are %s" % (len(answers[0][1]), "those of the job, to the byte"
+          if answers[0][1] == peaks else "others than those of the job"), flush=True)
     print("  asking the rollup of them takes %.0f ms, all allocations by rank %.2f s, %.0f MiB"
           % (1e3 * answers[0][0], answers[1][0], memory))
     for table, rows, size in answers[2][1]:
@@ -185,6 +179,28 @@ def ask_clickhouse(folder, traces, job, ranks, answer):
     print("  Parquet: %.1f MiB in %.1f s, %.1f s of processors, %.0f MiB"
           % (os.path.getsize(os.path.join(folder, "all.parquet")) / 2**20, wall, cpu, memory))
     return good and answers[0][1] == peaks
+
+
+def load_traces(store, run, traces, ranks, allocations):
+    """Load all allocations, by portions of ranks. Returns the number of ranks that are in."""
+    load = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "doc", "clickhouse", "load-trace.sql")
+    portion = max(1, min(PORTION, PORTION_ROWS // allocations))
+    bound = float(os.environ.get("BENCH_SECONDS", "inf"))
+    walls, cpus, most, loaded, parts = 0, 0, 0, 0, [0, 0, 0, 0]
+    while loaded < ranks and walls < bound:
+        paths = [os.path.join(traces, "rank-%d.db" % rank) for rank in range(loaded, min(ranks, loaded + portion))]
+        arguments = list(run)
+        for rank, path in enumerate(paths, loaded):
+            arguments += ["rank=%d" % rank, "trace=" + path, load]
+        answers, wall, cpu, memory = ask(store, arguments)
+        walls, cpus, most, loaded = walls + wall, cpus + cpu, max(most, memory), loaded + len(paths)
+        for place, (seconds, _) in enumerate(answers):
+            parts[place % 4] += seconds
+        for path in paths:
+            os.unlink(path)
+    print("  all allocations of %d ranks are loaded in %.0f s, %.0f s of processors, %.0f MiB; by statement %s s"
+          % (loaded, walls, cpus, most, ", ".join("%.0f" % part for part in parts)), flush=True)
+    return loaded
 
 
 def show(tidemark, folder, job):
@@ -222,7 +238,7 @@ def main():
         show(tidemark, folder, job)
         if "CHDB" in os.environ:
             sys.stdout.flush()
-            good = ask_clickhouse(folder, traces, job, ranks, json.loads(output)) and good
+            good = ask_clickhouse(folder, traces, job, ranks, allocations, json.loads(output)) and good
         return 0 if good else 1
     finally:
         shutil.rmtree(folder)

@@ -14,7 +14,7 @@ python_package = \
 	python/tidemark/pytest_plugin.py \
 	python/tidemark/torch.py
 EXTRA_DIST += $(python_package) python/entry_points.txt python/pyproject.toml \
-	python/tests/gpu_run.py python/tests/gpu_speed.py python/tests/gpu_torch.py
+	python/tests/gpu_ranks.py python/tests/gpu_run.py python/tests/gpu_speed.py python/tests/gpu_torch.py
 
 # With what pip would write for pytest to find the plugin.
 pythonpackagedir = $(pythondir)/tidemark

@@ -352,6 +352,7 @@ python_tests = \
 	tests/python-install-t.sh \
 	tests/python-package-t.sh \
 	tests/python-pytest-t.sh \
+	tests/python-ranks-t.sh \
 	tests/python-speed-t.sh \
 	tests/python-torch-t.sh
 dist_check_SCRIPTS += $(python_tests)

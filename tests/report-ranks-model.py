@@ -124,7 +124,7 @@ def make(make_trace, path, rank, seed):
     sql = f"""
         INSERT INTO meta VALUES ('rank', {rank}), ('world_size', 8), ('job', 'random'), ('trace_id', {1000 + rank}),
             ('ended', 'closed');
-        UPDATE meta SET value = 1700000000000000000 + {chance.randrange(length)} WHERE key = 'start_unix_ns';
+        UPDATE meta SET value = {0 if chance.random() < .15 else 1700000000000000000 + chance.randrange(length)} WHERE key = 'start_unix_ns';
         INSERT INTO refused VALUES ({count + 1}, 1, 100, {length // 2});"""
     if lives:
         sql += f"INSERT INTO life VALUES {', '.join(lives)};"

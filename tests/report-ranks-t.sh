@@ -69,7 +69,7 @@ shown() {
 browser=
 if python3 "$driver" find >/dev/null; then . "$top_srcdir/tests/report-browser.sh"; fi
 
-plan 55
+plan 63
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -249,6 +249,34 @@ if test -n "$browser"; then
     "$tidemark" report -o "$scratch/page.html" "$failed"
     is "$(shown 'setMemory(1).then(() => { selectRank(1); drawAll(); return [failuresHere().length, byId("one-body").textContent.split("limit").length - 1,
         byId("one-body").textContent.includes("another memory")].join(); })')" '1,1,true' 'a failure is shown where its memory is, and nowhere else'
+    "$SQLITE3" "$failed" "UPDATE rank_memory SET failures = 5 + memory_id WHERE rank = 1; UPDATE rank SET failures = 14 WHERE rank = 1"
+    "$tidemark" report -o "$scratch/page.html" "$failed"
+    failures_of='RANK_COLUMNS.find(([title]) => title === "failures")[1](sortedLines().find((line) => line.rank === 1))'
+    is "$(shown "[$failures_of, byId('one-body').textContent.includes('of 14 in all memories')].join()") $(shown "setMemory(1).then(() => { selectRank(1); drawAll();
+        return [$failures_of, /failures7 of 14 in all memories/.test(byId('one-body').textContent)].join(); })")" \
+        '6,false 7,true' 'the table and the rank have the failures of the memory that is shown'
+else
+    skip 2 'there is no Chromium'
+fi
+# Where every tenth step is marked, ten steps lie between two marks.
+mkdir "$scratch/stride"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/stride/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 3), ('trace_id', 5000 + $rank), ('ended', 'closed');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 10 UNION ALL SELECT s + 10 FROM s WHERE s < 100) SELECT s FROM s;
+        INSERT INTO mark SELECT s * 1000, 1, 'mark', 'step ' || s, NULL FROM n;
+        INSERT INTO life VALUES (1, 1, 100000, 10, NULL);
+        INSERT INTO life SELECT s, 1, 640, s * 1000 + 1, NULL FROM n WHERE $rank = 1;" || exit 99
+done
+"$tidemark" merge "$scratch/stride" -o "$scratch/stride.db" || exit 99
+report --json "$scratch/stride.db" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask '[[(row["rank"], row["grown_bytes"], row["step_bytes"]) for row in page["reports"]["ranks"][table] if row["rank"] == 1] for table in ("by_rank", "growth")]')" \
+    '[[(1, 5120, 64)], [(1, 5120, 64)]]' 'growth a step is for each step by its number, in the table of ranks as in that of growth'
+if test -n "$browser"; then
+    "$tidemark" report -o "$scratch/page.html" "$scratch/stride.db"
+    is "$(shown 'selectRank(1), drawAll(), [byId("ranks-body"), byId("one-body"), byId("findings-body")].map((body) => body.textContent.split("+64 B").length - 1).join()')" \
+        '1,1,1' 'the table of ranks, the rank and the findings of a page have the same growth a step'
 else
     skip 1 'there is no Chromium'
 fi
@@ -270,6 +298,26 @@ if test -n "$browser"; then
 else
     skip 1 'there is no Chromium'
 fi
+make_rank "$scratch/apart/rank-1.db" 1 "UPDATE meta SET value = 0 WHERE key = 'start_unix_ns'; INSERT INTO refused VALUES (9999, 1, 12345, 15000500);"
+make_rank "$scratch/apart/rank-0.db" 0 "INSERT INTO refused VALUES (9999, 1, 54321, 14000500);"
+"$tidemark" merge "$scratch/apart" -o "$scratch/startless.db" 2>/dev/null
+report --json "$scratch/startless.db" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask '[[r["start_known"] for r in page["ranks"]], [-page["memories"][0]["time"]["width"] < r["start_ns"] <= 0 for r in page["ranks"]],
+    page["memories"][0]["time"]["begin"] + page["memories"][0]["time"]["buckets"] * page["memories"][0]["time"]["width"] < 50 * 10**6]')
+$(python3 "$top_srcdir/tests/report-ranks-model.py" compare "$scratch/answer" "$scratch"/apart/*.db | grep -c compared)" \
+    '[[True, False], [True, True], True]
+1' 'a rank of which it is not known when it began is placed with the others, and its cells are exact'
+is "$(ask '[page["reports"]["ranks"]["starts_unknown"], [f["first_rank"] for f in page["reports"]["ranks"]["failed"]], page["verdict"][-1]]')" \
+    "[1, [0], 'It is not known when the trace of rank 1 began: it counts as begun with the first of the others.']" \
+    'such a rank is named, and its failures are not the first because of that'
+page 'the page of a rank without a start passes its own test' "$scratch/startless.db"
+if test -n "$browser"; then
+    is "$(shown 'selectRank(1), drawAll(), byId("one-body").textContent.includes("It is not known when this trace began")')" True \
+        'the page says of a rank that it is not known when it began'
+else
+    skip 1 'there is no Chromium'
+fi
 page 'the page of 1,024 ranks passes its own test' "$large"
 "$SQLITE3" "$large" "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; WITH n(n) AS (VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9))
     INSERT INTO failure SELECT rank, 1, n, 10, 'TIDE_ELIMIT', 'limit', '', 0, NULL, NULL FROM rank, n;
@@ -284,6 +332,30 @@ is "$(ask '[len(page["failures"]), len(page["marks"]), page["left_out"]]')" \
     INSERT INTO step SELECT rank, 1, n, n, n + 1, 1, 60000000000 + abs(random() % 20000000000), n, 0, NULL, 1, 1 FROM rank, n WHERE rank < 128;" >/dev/null
 is "$(report --json --detail=small "$large") $(grep -o 'over [a-z]* of memory 1 are rounded up to multiples of' "$scratch/out")" \
     '0 over steps of memory 1 are rounded up to multiples of' 'the page says that figures over steps are rounded'
+
+# The grids of 16 memories over time and over steps, 512 x 2,048 cells each: one is held at a time.
+wide=$scratch/wide.db
+cp "$job" "$wide"
+"$SQLITE3" "$wide" "PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF; BEGIN;
+    DELETE FROM usage_bucket; DELETE FROM step; DELETE FROM step_group; DELETE FROM rank; DELETE FROM rank_memory; DELETE FROM peak_group;
+    DELETE FROM mark; DELETE FROM failure; DELETE FROM memory; UPDATE meta SET value = 512 WHERE key = 'world_size';
+    CREATE TEMP TABLE n AS WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 511) SELECT n FROM n;
+    INSERT INTO memory SELECT n + 1, 'memory ' || n FROM n WHERE n < 16;
+    INSERT INTO rank SELECT n, 'trace ' || n, 'rank-' || n || '.db', 'wide', NULL, n, 0, 1700000000000000000, 0, 2147483647, 1,
+        'closed', 0, 1, 0, 0, 1, NULL, NULL FROM n;
+    CREATE TEMP TABLE ends AS SELECT rank, memory_id, place FROM rank, memory, (SELECT 0 AS place UNION ALL SELECT 2047);
+    INSERT INTO usage_bucket SELECT rank, memory_id, (1700000000000000000 >> 20) + place, 4096, 0, 4096, NULL, NULL, NULL, 1, 0, 0 FROM ends;
+    INSERT INTO step SELECT rank, memory_id, place, place, place + 1, 1, 4096, place, 0, NULL, 1, 1 FROM ends;
+    INSERT INTO rank_memory SELECT rank, memory_id, NULL, 4096, 0, 1, 0, 0, NULL, NULL, NULL, 1, 0, 0, 1, 20, 0, NULL, NULL, 0, 0
+        FROM rank, memory; COMMIT;" >/dev/null
+case " $CFLAGS" in
+*-fsanitize*) most=400 ;; # which keeps what was freed
+*) most=100 ;;
+esac
+mib=$(python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)' "$tidemark" report -o "$scratch/wide.html" "$wide" 2>&1)
+is "$mib $((mib < most))" "$mib 1" "the page of 16 memories of 512 ranks takes less than $most MiB to make"
 
 hostile='</script><script>document.title="broken"</script><img src=x onerror=document.title=1>'
 mkdir "$scratch/hostile"

@@ -1,7 +1,9 @@
 -- Loads the allocations of a trace: {trace:String} is its path, {run:String} names the run, {rank:UInt32} its rank.
 -- What was loaded of this rank before goes. Of nested logs the outermost has each request of the program once.
-DELETE FROM tidemark.allocation WHERE run = {run:String} AND rank = {rank:UInt32};
-INSERT INTO tidemark.allocation
+DELETE FROM tidemark.allocation WHERE run = {run:String} AND rank = {rank:UInt32}
+SETTINGS lightweight_delete_mode = 'lightweight_update';
+-- A trace has no row twice: optimize_on_insert would look for them.
+INSERT INTO tidemark.allocation SETTINGS optimize_on_insert = 0
 WITH RECURSIVE
 edge AS
 (
@@ -30,7 +32,8 @@ FROM sqlite({trace:String}, 'allocation') AS a
 LEFT JOIN path AS p ON p.tag_id = a.tag_id
 WHERE a.layer_id NOT IN (SELECT layer_id FROM covered);
 
-DELETE FROM tidemark.layer_peak WHERE run = {run:String} AND rank = {rank:UInt32};
+DELETE FROM tidemark.layer_peak WHERE run = {run:String} AND rank = {rank:UInt32}
+SETTINGS lightweight_delete_mode = 'lightweight_update';
 INSERT INTO tidemark.layer_peak
 SELECT l.run, l.rank, l.layer_id, l.peak_bytes, l.peak_ns, a.allocations, a.live_end_bytes
 FROM

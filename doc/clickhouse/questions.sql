@@ -50,6 +50,7 @@ FROM tidemark.failure FINAL WHERE run = {run:String} AND memory = {memory:String
 SELECT bitShiftRight(bucket, 30 - bucket_shift) AS second, max(most_bytes) AS highest_bytes,
     argMax(rank, most_bytes) AS highest_rank
 FROM tidemark.usage_bucket FINAL WHERE run = {run:String} AND memory = {memory:String} AND bucket_shift <= 30
+    AND rank IN (SELECT rank FROM tidemark.rank FINAL WHERE run = {run:String} AND start_unix_ns > 0)
 GROUP BY second ORDER BY second LIMIT 3600;
 
 -- Over all runs: how the highest peak of a job has changed.

@@ -62,7 +62,8 @@ CREATE TABLE IF NOT EXISTS tidemark.allocation
     alloc_duration_ns UInt64 CODEC(T64, ZSTD), alloc_thread_id UInt32 CODEC(ZSTD), alloc_stream_id UInt32 CODEC(ZSTD),
     free_ns Nullable(Int64) CODEC(Delta, ZSTD)
 )
-ENGINE = ReplacingMergeTree ORDER BY (run, rank, allocation_id);
+ENGINE = ReplacingMergeTree ORDER BY (run, rank, allocation_id)
+SETTINGS enable_block_number_column = 1, enable_block_offset_column = 1;
 
 -- The rollup of these, which load-trace.sql keeps.
 CREATE TABLE IF NOT EXISTS tidemark.layer_peak
@@ -70,7 +71,8 @@ CREATE TABLE IF NOT EXISTS tidemark.layer_peak
     run LowCardinality(String), rank UInt32, layer_id UInt16, peak_bytes UInt64, peak_ns Int64, allocations UInt64,
     live_end_bytes UInt64
 )
-ENGINE = ReplacingMergeTree ORDER BY (run, rank, layer_id);
+ENGINE = ReplacingMergeTree ORDER BY (run, rank, layer_id)
+SETTINGS enable_block_number_column = 1, enable_block_offset_column = 1;
 
 -- What was live in a layer after each event. Of events at one time allocations come before frees.
 CREATE VIEW IF NOT EXISTS tidemark.live AS

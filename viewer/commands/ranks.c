@@ -56,6 +56,7 @@ ranks_report_head(struct report *report, const struct ranks *ranks)
     report_field(report, "missing", ranks->missing_count > 0 ? "missing" : NULL, REPORT_TEXT,
                  cell_text(ranks->missing));
     report_field(report, "incomplete", NULL, REPORT_COUNT, cell_signed(ranks->incomplete));
+    report_field(report, "starts_unknown", NULL, REPORT_COUNT, cell_signed(ranks->starts_unknown));
     report_field(report, "memory", "memory", REPORT_TEXT, cell_text(ranks->memory->name));
     report_field(report, "highest_rank", NULL, REPORT_COUNT, cell_signed(ranks->highest->rank));
     report_field(report, "highest_bytes", NULL, REPORT_SIZE, cell_signed(ranks->highest->peak_bytes));
@@ -174,6 +175,18 @@ ranks_note_lacks(struct report *report, const struct ranks *ranks)
     if (ranks->incomplete > 0)
         report_note(report, "The trace%s of %" PRId64 " rank%s incomplete.", ranks->incomplete == 1 ? "" : "s",
                     ranks->incomplete, ranks->incomplete == 1 ? " is" : "s are");
+    if (ranks->starts_unknown > 0 && ranks->starts_unknown == ranks->rank_total)
+        report_note(report, "It is not known when the traces began: they count as begun at one time.");
+    else if (ranks->starts_unknown == 1)
+        report_note(report,
+                    "It is not known when the trace of rank %" PRId64
+                    " began: it counts as begun with the first of the others.",
+                    ranks->first_without_start);
+    else if (ranks->starts_unknown > 1)
+        report_note(report,
+                    "It is not known when the traces of rank %" PRId64 " and %" PRId64
+                    " more began: they count as begun with the first of the others.",
+                    ranks->first_without_start, ranks->starts_unknown - 1);
     if (!ranks->is_merged)
         report_note(report, "The merge did not come to its end: run it again.");
 }
@@ -193,6 +206,7 @@ ranks_report_list(struct report *report, const struct ranks *ranks)
         { "reserved_peak_bytes", "RESERVED", REPORT_SIZE },
         { "live_bytes", "LIVE AT END", REPORT_SIZE },
         { "grown_bytes", "GROWN", REPORT_CHANGE },
+        { "step_bytes", NULL, REPORT_CHANGE },
         { "failures", "FAILURES", REPORT_COUNT },
         { "complete", "COMPLETE", REPORT_FLAG },
         { "hostname", "HOST", REPORT_TEXT },
@@ -211,8 +225,8 @@ ranks_report_list(struct report *report, const struct ranks *ranks)
             cell_share((double)(rank->peak_bytes - median), (double)median), ranks_step_cell(rank),
             cell_signed(rank->peak_ns), rank->reserved_bytes >= 0 ? cell_signed(rank->reserved_bytes) : cell_none(),
             cell_signed(rank->end_bytes), rank->whole_steps > 1 ? cell_signed(rank->grown_bytes) : cell_none(),
-            cell_signed(rank->failures), cell_unsigned(rank->is_complete), cell_text(rank->hostname),
-            cell_text(rank->path));
+            ranks_has_growth(rank) ? cell_signed(ranks_step_growth(rank)) : cell_none(), cell_signed(rank->failures),
+            cell_unsigned(rank->is_complete), cell_text(rank->hostname), cell_text(rank->path));
     }
     if (ranks->count > report->options.limit)
         report_rest(report, ranks->count - report->options.limit, cell_none());
@@ -263,6 +277,7 @@ ranks_report_growth(struct report *report, const struct ranks *ranks)
     static const struct report_column columns[] = {
         { "rank", "RANK", REPORT_COUNT },
         { "grown_bytes", "GROWN", REPORT_CHANGE },
+        { "step_bytes", "A STEP", REPORT_CHANGE },
         { "median_bytes", "MEDIAN", REPORT_CHANGE },
         { "first_step", "FROM STEP", REPORT_COUNT },
         { "last_step", "TO STEP", REPORT_COUNT },
@@ -277,15 +292,15 @@ ranks_report_growth(struct report *report, const struct ranks *ranks)
         return;
     }
     REPORT_TABLE(report, "growth", "Ranks that grow more than the median, from step to step", columns);
-    report_spare(report, "steps_risen first_step last_step median_bytes");
+    report_spare(report, "steps_risen first_step last_step median_bytes step_bytes");
     for (size_t i = 0; i < ranks->growth_count && i < report->options.limit; i++) {
         const struct ranks_growth *growth = &ranks->growths[i];
 
         REPORT_ROW(report, cell_signed(growth->rank->rank), cell_signed(growth->rank->grown_bytes),
-                   cell_signed(growth->median_bytes), cell_signed(growth->rank->first_step),
-                   cell_signed(growth->rank->last_step), cell_signed(growth->rises),
-                   growth->group != NULL ? cell_signed(growth->group_bytes) : cell_none(), cell_text(growth->kind),
-                   cell_text(growth->group));
+                   cell_signed(ranks_step_growth(growth->rank)), cell_signed(growth->median_bytes),
+                   cell_signed(growth->rank->first_step), cell_signed(growth->rank->last_step),
+                   cell_signed(growth->rises), growth->group != NULL ? cell_signed(growth->group_bytes) : cell_none(),
+                   cell_text(growth->kind), cell_text(growth->group));
     }
     if (ranks->growth_count > report->options.limit)
         report_rest(report, ranks->growth_count - report->options.limit, cell_none());

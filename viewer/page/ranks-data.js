@@ -51,8 +51,7 @@ function openMemory(place) {
     const rowOf = new Map(Array.from(rows.rank, (at, row) => [job.ranks[at].rank, row]));
     const report = place ? job.reports.other_memories[place - 1] : job.reports.ranks;
     const figures = new Map(report.by_rank.map((row) => [row.rank, row]));
-    const wholeSteps = rows.whole_steps;
-    return { place, name: memory.memory, rowOf, groups, shares, report, figures, wholeSteps, grids, rows: rows.rows };
+    return { place, name: memory.memory, rowOf, groups, shares, report, figures, grids, rows: rows.rows };
   });
 }
 

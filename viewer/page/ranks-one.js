@@ -118,12 +118,11 @@ const signed = (value) => (value > 0 ? '+' : '') + bytes(value);
 /* A difference from the median in the colours of the heat map. */
 const beside = (value) => (value === null ? '–' : make('span', { className: value > 0 ? 'over' : value < 0 ? 'under' : '' }, signed(value)));
 
-/* How much more is live after each step than after the one before, on average. */
-function growthOf(rank) {
-  const [row, figures] = [job.memory.rowOf.get(rank), job.memory.figures.get(rank)];
-  const steps = row === undefined ? 0 : job.memory.wholeSteps[row];
-  return steps > 1 && figures?.grown_bytes !== null && figures ? figures.grown_bytes / (steps - 1) : null;
-}
+/* By how much a rank grows in each step; null: not known. */
+const growthOf = (rank) => job.memory.figures.get(rank)?.step_bytes ?? null;
+
+/* What is said of a figure that the page has of all memories alone. */
+const ofAllMemories = () => (data.manifest.memories.length > 1 ? 'in all memories' : '');
 
 const stepText = (step) => (step === null ? null : step < 0 ? 'before the first step' : 'in step ' + number(step));
 
@@ -142,11 +141,13 @@ function fillOne() {
   const growth = growthOf(view.rank);
   byId('one-body').replaceChildren(...[rank.complete ? null : make('p', { className: 'word' }, `The trace of this rank is incomplete` +
     (rank.lost_events ? `: ${plural(rank.lost_events, 'event')} lost.` : '.')),
+  rank.start_known ? null : make('p', { className: 'word' }, 'It is not known when this trace began: it is placed with the first of the others.'),
   figures ? facts([['peak', bytes(figures.peak_bytes), stepText(figures.step) ?? 'at ' + time(jobTime(view.rank, figures.peak_ns))],
     ['beside the median', beside(figures.over_median_bytes), figures.over_median_share === null ? '' : share(figures.over_median_share)],
     figures.reserved_peak_bytes === null ? null : ['reserved at most', bytes(figures.reserved_peak_bytes)],
     ['live at the end', bytes(figures.live_bytes)], growth === null ? null : ['growth a step', signed(growth)],
-    ['allocations', count(rank.allocations)], ['failures', count(rank.failures)], ['lost events', count(rank.lost_events)], ['ended', rank.ended]])
+    ['allocations', count(rank.allocations), ofAllMemories()],
+    ['failures', count(figures.failures), rank.failures > figures.failures ? `of ${count(rank.failures)} in all memories` : ''], ['lost events', count(rank.lost_events)], ['ended', rank.ended]])
     : make('p', { className: 'quiet' }, 'This rank has nothing of this memory.'),
   ...listed('Failures', shown, 'at: time at | size: bytes size | cause: text cause | live: bytes live_bytes | words: text words | tag: text tag'),
   ...listed('Marks', marks.map((row) => ({ ...row, at: jobTime(row.rank, row.ns) })), 'at: time at | text: text text'),

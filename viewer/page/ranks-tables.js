@@ -8,7 +8,7 @@ const RANK_COLUMNS = [
   ['over median', (line) => line.figures?.over_median_bytes ?? null, beside, 'n'],
   ['live at the end', (line) => line.figures?.live_bytes ?? null, bytes, 'n'],
   ['growth a step', (line) => growthOf(line.rank), (value) => (value === null ? '–' : signed(value)), 'n'],
-  ['failures', (line) => line.of?.failures ?? null, count, 'n'],
+  ['failures', (line) => line.figures?.failures ?? null, count, 'n'],
   ['lost', (line) => line.of?.lost_events ?? null, count, 'n'],
   ['host', (line) => line.of?.hostname ?? null, (value) => value ?? '–', 'name'],
   ['state', (line) => stateOf(line), (value) => value, ''],
@@ -68,17 +68,17 @@ function markRank() {
 function fillFindings() {
   const { report } = job.memory;
   const { manifest } = data;
+  const { memories } = manifest;
   const step = (value) => (value === null ? '–' : value < 0 ? 'the begin' : count(value));
   const groups = report.groups.filter((row) => row.over_median_bytes).map((row) => ({ ...row, step: step(row.from_step), kind: KIND_WORDS[row.kind] ?? row.kind,
     name: row.name ?? '(hidden)', place: Object.keys(KIND_WORDS).indexOf(row.kind) })).sort((a, b) => a.place - b.place);
   const failed = report.failed.map((row) => ({ ...row, at: jobTime(row.first_rank, row.first_ns), words: row.text ?? row.status }));
-  const growth = report.growth.map((row) => ({ ...row, a_step: row.grown_bytes / Math.max(1, row.last_step - row.first_step) }));
   byId('findings-body').replaceChildren(...[...listed(`What rank ${report.rank} has more or less than the median`, groups, 'by: text kind | group: text name | ' +
     'bytes: bytes bytes | median: bytes median_bytes | over median: change over_median_bytes | from step: text step | count: count count | peak without: bytes peak_without_bytes'),
-  ...listed('Ranks that grow more than the median, from step to step', growth, 'rank: count rank | grown: change grown_bytes | a step: change a_step | median: change median_bytes | ' +
+  ...listed('Ranks that grow more than the median, from step to step', report.growth, 'rank: count rank | grown: change grown_bytes | a step: change step_bytes | median: change median_bytes | ' +
     'from step: count first_step | to step: count last_step | risen in: count steps_risen | of it: bytes group_bytes | in: text group'),
   ...listed('Failures, the most frequent first', failed, 'count: count count | ranks: count ranks | cause: text cause | layer: text layer | first on rank: count first_rank | ' +
-    'at: time at | size: bytes size | live: bytes live_bytes | tag: text tag | words: text words'),
+    `at: time at | size: bytes size | live: bytes live_bytes | tag: text tag | ${memories.length > 1 ? 'memory: text memory | ' : ''}words: text words`),
   ...listed('Memory', report.memories, 'memory: text memory | ranks: count ranks | highest peak: bytes highest_bytes'),
   ...listed('Traces that were left out', report.left_out, 'trace: text path | why: text reason'),
   ...(report.missing ? titled('Missing ranks', make('p', { className: 'word' }, report.missing)) : []),
@@ -107,6 +107,8 @@ function fillRanksVerdict() {
   const since = group?.from_step === null || group?.from_step === undefined ? '' : group.from_step < 0 ? ' from the begin on' : ` from step ${group.from_step} on`;
   const [growing] = report.growth;
   const [failed] = report.failed;
+  /* Of the first memory the answer of `ranks` has the failures of all. */
+  const failures = [plural(report.failures, 'failure'), job.memory.place ? '' : ofAllMemories()].filter(Boolean).join(' ');
   byId('verdict').replaceChildren(...[bad(!manifest.complete, 'The merge did not come to its end'),
     bad(report.missing_count, `${plural(report.missing_count, 'rank')} missing: ${shortened(report.missing ?? '', 60)}`),
     bad(report.incomplete, `${plural(report.incomplete, 'rank')} incomplete`), bad(report.left_out.length, `${plural(report.left_out.length, 'trace')} left out`),
@@ -116,7 +118,7 @@ function fillRanksVerdict() {
     link(`Lowest ${bytes(report.lowest_bytes)}, rank ${report.lowest_rank}`, report.lowest_rank),
     group ? link(`Rank ${report.rank}: ${signed(group.over_median_bytes)} in ${shortened(group.name ?? 'a ' + KIND_WORDS[group.kind], 60)}${since}`, report.rank) : null,
     growing ? link(`Rank ${growing.rank} ${report.growth.length > 1 ? 'and others grow' : 'alone grows'}: ${signed(growing.grown_bytes)}`, growing.rank) : null,
-    failed ? bad(true, `${plural(report.failures, 'failure')}: ${failed.cause}, first on rank ${failed.first_rank}`) : plain(plural(report.failures, 'failure'))].filter(Boolean));
+    failed ? bad(true, `${failures}: ${failed.cause}, first on rank ${failed.first_rank}`) : plain(failures)].filter(Boolean));
 }
 
 function tablesPart(what) {

@@ -483,9 +483,14 @@ ranks_take_left(void *context, const struct trace *trace, sqlite3_stmt *row)
 static int
 ranks_read_failures(struct ranks *ranks, int64_t memory_id)
 {
-    /* The bare columns beside min() are those of its row. The first failure is that of the earliest time since 1970. */
+    /*
+     * The bare columns beside min() are those of its row. The first failure is that of the earliest time since 1970. A
+     * rank whose start is not known counts as begun with the first of the others.
+     */
     int status = trace_each(ranks->file, ranks_take_failure, ranks,
-                            "SELECT status, cause, layer, count(*), count(DISTINCT f.rank), min(start_unix_ns + ns),"
+                            "SELECT status, cause, layer, count(*), count(DISTINCT f.rank),"
+                            " min(iif(start_unix_ns > 0, start_unix_ns, coalesce((SELECT min(start_unix_ns) FROM rank"
+                            " WHERE start_unix_ns > 0), 0)) + ns),"
                             " f.rank, ns, size, live_bytes, tag, text, m.name FROM failure AS f JOIN rank USING (rank)"
                             " LEFT JOIN memory AS m USING (memory_id) WHERE %lld IN (0, memory_id)"
                             " GROUP BY status, cause, layer, memory_id ORDER BY 4 DESC, 6",
@@ -511,6 +516,12 @@ ranks_read_rest(struct ranks *ranks)
         status = trace_integer(ranks->file, "SELECT count(*) FROM rank", &ranks->rank_total);
     if (status == COMMAND_FINE)
         status = trace_integer(ranks->file, "SELECT count(*) FROM rank WHERE NOT complete", &ranks->incomplete);
+    if (status == COMMAND_FINE)
+        status =
+            trace_integer(ranks->file, "SELECT count(*) FROM rank WHERE start_unix_ns <= 0", &ranks->starts_unknown);
+    if (status == COMMAND_FINE)
+        status = trace_integer(ranks->file, "SELECT coalesce(min(rank), -1) FROM rank WHERE start_unix_ns <= 0",
+                               &ranks->first_without_start);
     if (status == COMMAND_FINE)
         status = trace_integer(ranks->file, "SELECT value FROM meta WHERE key = 'complete'", &merged);
     if (status == COMMAND_FINE)

@@ -84,7 +84,9 @@ struct ranks {
     size_t left_count, left_capacity;
     int64_t failure_total; /* as `failures` of all memories, or of the one that was asked for */
     int64_t rank_total, world_size, incomplete;
-    char *job, *missing; /* own; the second: "5, 7-9", NULL: none */
+    int64_t starts_unknown;      /* ranks of which it is not known when their traces began */
+    int64_t first_without_start; /* the first of these; -1: none */
+    char *job, *missing;         /* own; the second: "5, 7-9", NULL: none */
     int64_t missing_count;
     bool is_merged; /* else a merge was interrupted */
     bool is_wrong;  /* figures were read that cannot be */
@@ -101,6 +103,25 @@ static inline bool
 ranks_group_is_known(const struct ranks_group *group)
 {
     return group->bytes >= 0 && group->median_bytes >= 0;
+}
+
+/* Whether the rank has a first and a last whole step, between which it may have grown. */
+static inline bool
+ranks_has_growth(const struct ranks_rank *rank)
+{
+    return rank->whole_steps > 1 && rank->last_step > rank->first_step;
+}
+
+/*
+ * By how much a rank has grown in each step from the first whole one to the last, by their numbers, rounded
+ * towards 0: where the program marks every tenth step, ten steps lie between two marks. 0 where that is not known.
+ */
+static inline int64_t
+ranks_step_growth(const struct ranks_rank *rank)
+{
+    uint64_t steps = (uint64_t)rank->last_step - (uint64_t)rank->first_step;
+
+    return ranks_has_growth(rank) && steps <= INT64_MAX ? rank->grown_bytes / (int64_t)steps : 0;
 }
 
 /* COMMAND_FINE, or another status after a message. Call ranks_free in any case. */

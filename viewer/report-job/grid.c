@@ -38,11 +38,20 @@ grid_begin(struct grid *grid, size_t rows, size_t columns_most, unsigned shift, 
 }
 
 void
-grid_free(struct grid *grid)
+grid_drop(struct grid *grid)
 {
     free(grid->cells);
     free(grid->known);
     free(grid->least);
+    grid->cells = NULL;
+    grid->known = NULL;
+    grid->least = grid->median = grid->most = NULL;
+}
+
+void
+grid_free(struct grid *grid)
+{
+    grid_drop(grid);
     *grid = (struct grid){ .cells = NULL };
 }
 

@@ -40,6 +40,9 @@ struct grid {
 bool grid_begin(struct grid *grid, size_t rows, size_t columns_most, unsigned shift, uint64_t first, uint64_t last);
 void grid_free(struct grid *grid);
 
+/* Give back the memory of a grid that is written; what it says of its units stays. */
+void grid_drop(struct grid *grid);
+
 /* Begin the next row, of which positions `first` to `last` are known. False: they are not in the grid. */
 bool grid_begin_row(struct grid *grid, uint64_t first, uint64_t last);
 

@@ -82,17 +82,53 @@ job_take_rank(void *context, const struct trace *file, sqlite3_stmt *row)
     if (!can || rank->start_unix_ns + rank->first_ns < 0)
         return job_wrong(file, "rank", rank->rank);
     rank->is_complete = complete != 0;
-    if (gather->rank_count == 1 || rank->start_unix_ns < gather->origin_unix_ns)
-        gather->origin_unix_ns = rank->start_unix_ns;
+    rank->has_start = rank->start_unix_ns > 0;
     return rank->trace != NULL ? COMMAND_FINE : job_no_memory(file);
+}
+
+/*
+ * A rank whose start is not known is placed with the first of the others. Its buckets stay whole ones: it begins at the
+ * bucket of its own in which that one begins.
+ */
+static int
+job_place_rank(struct job_gather *gather, struct job_rank *rank)
+{
+    int64_t shift = 0;
+
+    trace_look_up(gather->file, &shift, "SELECT max(bucket_shift) FROM rank_memory WHERE rank = %lld",
+                  (long long)rank->rank);
+    if (shift < 0 || shift >= 62)
+        return job_wrong(gather->file, "rank_memory", rank->rank);
+    rank->start_unix_ns = gather->origin_unix_ns >> shift << shift;
+    return rank->start_unix_ns + rank->first_ns >= 0 ? COMMAND_FINE : job_wrong(gather->file, "rank", rank->rank);
 }
 
 static int
 job_read_ranks(struct job_gather *gather)
 {
-    return trace_each(gather->file, job_take_rank, gather,
-                      "SELECT rank, path, hostname, ended, pid, local_rank, start_unix_ns, first_ns, last_ns, complete,"
-                      " lost_events, allocations, frees, failures FROM rank ORDER BY rank");
+    int status =
+        trace_each(gather->file, job_take_rank, gather,
+                   "SELECT rank, path, hostname, ended, pid, local_rank, start_unix_ns, first_ns, last_ns, complete,"
+                   " lost_events, allocations, frees, failures FROM rank ORDER BY rank");
+
+    for (size_t i = 0; i < gather->rank_count; i++) {
+        const struct job_rank *rank = &gather->ranks[i];
+
+        if (rank->has_start && (gather->origin_unix_ns == 0 || rank->start_unix_ns < gather->origin_unix_ns))
+            gather->origin_unix_ns = rank->start_unix_ns;
+    }
+    for (size_t i = 0; i < gather->rank_count && status == COMMAND_FINE; i++) {
+        if (!gather->ranks[i].has_start)
+            status = job_place_rank(gather, &gather->ranks[i]);
+    }
+    return status;
+}
+
+/* Where a bucket of the rank begins, since 1970. Where its start is not known, its buckets are counted from that. */
+static uint64_t
+job_bucket_begin(const struct job_rank *rank, int64_t bucket, unsigned shift)
+{
+    return ((uint64_t)bucket << shift) + (rank->has_start ? 0 : (uint64_t)rank->start_unix_ns);
 }
 
 /* ---- memories ---------------------------------------------------------------------------------------------------- */
@@ -126,11 +162,11 @@ job_take_row(void *context, const struct trace *file, sqlite3_stmt *statement)
         return job_no_memory(file);
     *row = (struct job_row){ .has_buckets = sqlite3_column_type(statement, 2) != SQLITE_NULL,
                              .has_steps = sqlite3_column_type(statement, 4) != SQLITE_NULL,
-                             .has_before = sqlite3_column_int64(statement, 7) != 0 };
+                             .has_before = sqlite3_column_int64(statement, 6) != 0 };
     can = job_number(statement, 0, 0, -1, &rank) && job_number(statement, 1, 0, 0, &shift) && shift < 62 &&
           job_number(statement, 2, 0, 0, &row->first_bucket) && job_number(statement, 3, 0, 0, &row->last_bucket) &&
           job_number(statement, 4, 0, 0, &row->first_step) && job_number(statement, 5, -1, 0, &row->last_step) &&
-          job_number(statement, 6, 0, 0, &row->whole_steps) && row->last_bucket <= (JOB_MOST >> shift);
+          row->last_bucket <= (JOB_MOST >> shift);
     if (!can)
         return job_wrong(file, "rank_memory, usage_bucket or step", rank);
     row->shift = (unsigned)shift;
@@ -152,7 +188,7 @@ job_read_rows(struct job_reading *reading)
         " (SELECT max(bucket) FROM usage_bucket AS u WHERE u.rank = m.rank AND u.memory_id = m.memory_id),"
         " (SELECT min(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND step >= 0),"
         " (SELECT max(step) FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id),"
-        " whole_steps, EXISTS (SELECT 1 FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND"
+        " EXISTS (SELECT 1 FROM step AS s WHERE s.rank = m.rank AND s.memory_id = m.memory_id AND"
         " step = -1) FROM rank_memory AS m JOIN rank USING (rank) WHERE memory_id = %lld ORDER BY m.rank",
         (long long)reading->memory->memory_id);
 }
@@ -162,7 +198,8 @@ static void
 job_span(const struct job_gather *gather, const struct job_row *row, uint64_t *first, uint64_t *last)
 {
     const struct job_rank *rank = &gather->ranks[row->rank];
-    uint64_t begin = (uint64_t)row->first_bucket << row->shift, end = (uint64_t)row->last_bucket << row->shift;
+    uint64_t begin = job_bucket_begin(rank, row->first_bucket, row->shift);
+    uint64_t end = job_bucket_begin(rank, row->last_bucket, row->shift);
 
     *first = (uint64_t)(rank->start_unix_ns + rank->first_ns);
     *last = (uint64_t)(rank->start_unix_ns + rank->last_ns);
@@ -185,7 +222,7 @@ job_take_bucket(void *context, const struct trace *file, sqlite3_stmt *statement
         return job_wrong(file, "usage_bucket", job_rank_of(reading));
     /* The first bucket may begin before the first event. */
     job_span(reading->gather, row, &first, &last);
-    position = (uint64_t)bucket << row->shift;
+    position = job_bucket_begin(&reading->gather->ranks[row->rank], bucket, row->shift);
     return grid_put(reading->grid, position < first ? first : position, (uint64_t)most, (uint64_t)end)
                ? COMMAND_FINE
                : job_wrong(file, "usage_bucket", job_rank_of(reading));
@@ -258,36 +295,37 @@ job_fill_steps(struct job_reading *reading)
     return status;
 }
 
-static int
-job_read_time(struct job_reading *reading, size_t bytes)
+int
+job_gather_time(struct job_gather *gather, struct job_memory *memory)
 {
-    const struct job_memory *memory = reading->memory;
+    struct job_reading reading = { .gather = gather, .memory = memory, .grid = &memory->time };
     uint64_t from = UINT64_MAX, to = 0;
     unsigned shift = 0;
     int status;
 
+    if (memory->row_count == 0)
+        return COMMAND_FINE;
     for (size_t i = 0; i < memory->row_count; i++) {
         const struct job_row *row = &memory->rows[i];
         uint64_t first, last;
 
-        job_span(reading->gather, row, &first, &last);
+        job_span(gather, row, &first, &last);
         from = first < from ? first : from;
         to = last > to ? last : to;
         shift = row->shift > shift ? row->shift : shift;
     }
-    reading->grid = &reading->memory->time;
-    if (!grid_begin(reading->grid, memory->row_count, reading->gather->detail->columns, shift, from, to))
-        return job_no_memory(reading->gather->file);
-    status = job_fill_time(reading);
-    if (status == COMMAND_FINE && !grid_finish(reading->grid, bytes))
-        status = job_no_memory(reading->gather->file);
+    if (!grid_begin(reading.grid, memory->row_count, gather->detail->columns, shift, from, to))
+        return job_no_memory(gather->file);
+    status = job_fill_time(&reading);
+    if (status == COMMAND_FINE && !grid_finish(reading.grid, gather->grid_bytes / 3 * 2))
+        status = job_no_memory(gather->file);
     return status;
 }
 
-static int
-job_read_steps(struct job_reading *reading, size_t bytes)
+int
+job_gather_steps(struct job_gather *gather, struct job_memory *memory)
 {
-    struct job_memory *memory = reading->memory;
+    struct job_reading reading = { .gather = gather, .memory = memory, .grid = &memory->steps };
     int64_t first = INT64_MAX, last = -1;
     int status;
 
@@ -303,12 +341,11 @@ job_read_steps(struct job_reading *reading, size_t bytes)
     if (last < 0)
         return COMMAND_FINE;
     memory->first_step = first;
-    reading->grid = &memory->steps;
-    if (!grid_begin(reading->grid, memory->row_count, reading->gather->detail->columns, 0, 0, job_step(memory, last)))
-        return job_no_memory(reading->gather->file);
-    status = job_fill_steps(reading);
-    if (status == COMMAND_FINE && !grid_finish(reading->grid, bytes))
-        status = job_no_memory(reading->gather->file);
+    if (!grid_begin(reading.grid, memory->row_count, gather->detail->columns, 0, 0, job_step(memory, last)))
+        return job_no_memory(gather->file);
+    status = job_fill_steps(&reading);
+    if (status == COMMAND_FINE && !grid_finish(reading.grid, gather->grid_bytes / 3))
+        status = job_no_memory(gather->file);
     return status;
 }
 
@@ -523,7 +560,7 @@ job_read_groups(struct job_reading *reading)
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static int
-job_read_memory(struct job_gather *gather, const char *name, size_t grid_bytes)
+job_read_memory(struct job_gather *gather, const char *name)
 {
     struct job_memory *memory = &gather->memories[gather->memory_count++];
     struct job_reading reading = { .gather = gather, .memory = memory };
@@ -539,10 +576,6 @@ job_read_memory(struct job_gather *gather, const char *name, size_t grid_bytes)
     if (status == COMMAND_FINE && memory->row_count == 0)
         return COMMAND_FINE;
     if (status == COMMAND_FINE)
-        status = job_read_time(&reading, grid_bytes / 3 * 2);
-    if (status == COMMAND_FINE)
-        status = job_read_steps(&reading, grid_bytes / 3);
-    if (status == COMMAND_FINE)
         status = job_read_groups(&reading);
     return status;
 }
@@ -555,9 +588,10 @@ job_gather_make(struct job_gather *gather, const struct trace *file, const struc
     int status;
 
     *gather = (struct job_gather){ .file = file, .detail = detail };
+    gather->grid_bytes = count > 0 ? detail->grid_bytes / count : 0;
     status = job_read_ranks(gather);
     for (size_t i = 0; i < count && status == COMMAND_FINE; i++)
-        status = job_read_memory(gather, names[i], detail->grid_bytes / count);
+        status = job_read_memory(gather, names[i]);
     return status;
 }
 

@@ -59,6 +59,8 @@ job_put_ranks(const struct job_manifest *manifest, size_t place, struct json *js
         else
             json_word(json, "null");
         json_put_signed(json, "start_ns", rank->start_unix_ns - gather->origin_unix_ns);
+        json_key(json, "start_known");
+        json_flag(json, rank->has_start);
         json_put_signed(json, "first_ns", rank->first_ns);
         json_put_signed(json, "last_ns", rank->last_ns);
         json_key(json, "complete");
@@ -89,7 +91,8 @@ job_row_value(const void *context, size_t column, size_t place)
 {
     const struct job_memory *memory = context;
 
-    return column == 0 ? memory->rows[place].rank : (uint64_t)memory->rows[place].whole_steps;
+    (void)column;
+    return memory->rows[place].rank;
 }
 
 static uint64_t
@@ -101,12 +104,30 @@ job_share_value(const void *context, size_t column, size_t place)
 }
 
 static void
-job_put_axis(struct blocks *blocks, const struct grid *grid, int64_t origin)
+job_put_axis(struct blocks *blocks, struct grid *grid, int64_t origin)
 {
     if (grid->cells != NULL)
         grid_write(grid, blocks, origin);
     else
         json_word(&blocks->json, "null");
+    grid_drop(grid);
+}
+
+/* The grids, one after the other. False after a message. */
+static bool
+job_put_axes(const struct job_manifest *manifest, struct job_memory *memory)
+{
+    struct json *json = &manifest->blocks->json;
+
+    json_key(json, "time");
+    if (job_gather_time(manifest->gather, memory) != COMMAND_FINE)
+        return false;
+    job_put_axis(manifest->blocks, &memory->time, manifest->gather->origin_unix_ns);
+    json_key(json, "steps");
+    if (job_gather_steps(manifest->gather, memory) != COMMAND_FINE)
+        return false;
+    job_put_axis(manifest->blocks, &memory->steps, 1 - memory->first_step);
+    return true;
 }
 
 /* The groups that ranks have at their peaks. */
@@ -142,14 +163,13 @@ job_put_memory(const struct job_manifest *manifest, size_t place)
 {
     static const struct column rows[] = {
         { "rank", COLUMN_DELTA, job_row_value },
-        { "whole_steps", COLUMN_DELTA, job_row_value },
     };
     static const struct column shares[] = {
         { "row", COLUMN_DELTA, job_share_value },
         { "group", COLUMN_VARINT, job_share_value },
         { "bytes", COLUMN_VARINT, job_share_value },
     };
-    const struct job_memory *memory = &manifest->gather->memories[place];
+    struct job_memory *memory = &manifest->gather->memories[place];
     struct blocks *blocks = manifest->blocks;
     struct json *json = &blocks->json;
     char instead[32];
@@ -160,12 +180,10 @@ job_put_memory(const struct job_manifest *manifest, size_t place)
     json_key(json, "memory");
     job_put_name(manifest, json, memory->name, layer_kind_is_words(memory->name) ? memory->name : instead);
     json_key(json, "rows");
-    blocks_columns(blocks, rows, 2, memory->row_count, memory);
+    blocks_columns(blocks, rows, 1, memory->row_count, memory);
     json_end(json, '}');
-    json_key(json, "time");
-    job_put_axis(blocks, &memory->time, manifest->gather->origin_unix_ns);
-    json_key(json, "steps");
-    job_put_axis(blocks, &memory->steps, 1 - memory->first_step);
+    if (!job_put_axes(manifest, memory))
+        return false;
     json_put_signed(json, "first_step", memory->first_step);
     json_key(json, "groups");
     done = job_put_block(manifest, job_put_groups, place);
@@ -409,18 +427,21 @@ job_put_rounded(struct json *json, size_t place, const char *axis, const struct 
 static void
 job_put_apart(const struct job_gather *gather, struct json *json)
 {
-    const struct job_rank *first = gather->ranks, *last = gather->ranks;
+    const struct job_rank *first = NULL, *last = NULL;
     char text[256];
 
-    for (size_t i = 1; i < gather->rank_count; i++) {
-        first = gather->ranks[i].start_unix_ns < first->start_unix_ns ? &gather->ranks[i] : first;
-        last = gather->ranks[i].start_unix_ns > last->start_unix_ns ? &gather->ranks[i] : last;
+    for (size_t i = 0; i < gather->rank_count; i++) {
+        const struct job_rank *rank = &gather->ranks[i];
+
+        if (!rank->has_start)
+            continue;
+        first = first == NULL || rank->start_unix_ns < first->start_unix_ns ? rank : first;
+        last = last == NULL || rank->start_unix_ns > last->start_unix_ns ? rank : last;
     }
-    if (gather->rank_count == 0 || last->start_unix_ns - first->start_unix_ns <= JOB_APART_NS)
+    if (first == NULL || last->start_unix_ns - first->start_unix_ns <= JOB_APART_NS)
         return;
     snprintf(text, sizeof(text),
-             "Rank %lld begins %lld days after rank %lld: a clock is wrong, or the time of a start is not known."
-             " Figures over time cannot be compared.",
+             "Rank %lld begins %lld days after rank %lld: a clock is wrong. Figures over time cannot be compared.",
              (long long)last->rank, (long long)((last->start_unix_ns - first->start_unix_ns) / JOB_APART_NS),
              (long long)first->rank);
     json_text(json, text);
@@ -463,8 +484,10 @@ job_put_blocks(const struct job_manifest *manifest)
     done = job_put_block(manifest, job_put_ranks, 0);
     json_key(json, "memories");
     json_begin(json, '[');
-    for (size_t i = 0; i < manifest->gather->memory_count; i++)
-        done = job_put_memory(manifest, i) && done;
+    for (size_t i = 0; i < manifest->gather->memory_count && done; i++)
+        done = job_put_memory(manifest, i);
+    if (!done)
+        return false;
     json_end(json, ']');
     json_key(json, "failures");
     done = job_put_block(manifest, job_put_failures, 0) && done;

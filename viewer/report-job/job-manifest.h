@@ -8,7 +8,7 @@
 
 struct job_manifest {
     struct blocks *blocks; /* borrows, as all below */
-    const struct job_gather *gather;
+    struct job_gather *gather;
     const struct report *answers; /* of `tidemark ranks`, one for each memory of the gather */
     size_t memories_left;         /* that are not in the page */
     bool no_names;
