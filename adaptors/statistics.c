@@ -384,20 +384,30 @@ statistics_allocate_tagged(struct statistics *statistics, size_t bytes, size_t a
     return TIDE_OK;
 }
 
-/* Apart from the above, which has more to keep over its calls, and would save more registers here. */
+/* The account has no lease for the allocation. */
+static __attribute__((noinline)) enum tide_status
+statistics_add(struct statistics *statistics, size_t bytes)
+{
+    struct tidei_ledger_answer answer;
+
+    tidei_ledger_add(&statistics->ledger, bytes, &answer);
+    return TIDE_OK;
+}
+
+/* Apart from the above, which have more to keep over their calls, and would save more registers here. */
 static enum tide_status
 statistics_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct statistics *statistics = (struct statistics *)self;
-    struct tidei_ledger_answer answer;
     enum tide_status status;
 
     if (__builtin_expect(statistics->by_tag.live != NULL, 0))
         return statistics_allocate_tagged(statistics, bytes, alignment, stream, out);
     status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
-    if (status != TIDE_OK)
+    if (__builtin_expect(status != TIDE_OK, 0))
         return status;
-    tidei_ledger_add(&statistics->ledger, bytes, &answer);
+    if (__builtin_expect(!tidei_ledger_add_quickly(&statistics->ledger, bytes), 0))
+        return statistics_add(statistics, bytes);
     return TIDE_OK;
 }
 
@@ -424,23 +434,47 @@ statistics_put_back(struct statistics *statistics, size_t bytes, uint64_t serial
     figures_end(&statistics->ledger, &innermost);
 }
 
-static enum tide_status
-statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+/* A free that upstream has refused. */
+static __attribute__((noinline)) enum tide_status
+statistics_refused(struct statistics *statistics, size_t bytes, uint64_t serial, enum tide_status status)
 {
-    struct statistics *statistics = (struct statistics *)self;
+    statistics_put_back(statistics, bytes, serial);
+    return status;
+}
+
+static __attribute__((noinline)) enum tide_status
+statistics_deallocate_otherwise(struct statistics *statistics, void *pointer, size_t bytes, size_t alignment,
+                                tide_stream stream)
+{
     uint64_t serial = tidei_ledger_take_off(&statistics->ledger, bytes);
     enum tide_status status;
     uint32_t place = 0;
 
-    if (__builtin_expect(statistics->by_tag.live != NULL, 0))
+    if (statistics->by_tag.live != NULL)
         place = tag_counters_take_off(&statistics->by_tag, pointer, bytes);
-    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    status = tidei_deallocate(statistics->base.upstream, pointer, bytes, alignment, stream);
     if (status == TIDE_OK)
         return TIDE_OK;
     statistics_put_back(statistics, bytes, serial);
     if (statistics->by_tag.live != NULL)
         tag_counters_put_back(&statistics->by_tag, pointer, bytes, place);
     return status;
+}
+
+static enum tide_status
+statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct statistics *statistics = (struct statistics *)self;
+    enum tide_status status;
+    uint64_t serial;
+
+    if (__builtin_expect(statistics->by_tag.live != NULL, 0) ||
+        __builtin_expect(!tidei_ledger_take_off_quickly(&statistics->ledger, bytes, &serial), 0))
+        return statistics_deallocate_otherwise(statistics, pointer, bytes, alignment, stream);
+    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    if (__builtin_expect(status != TIDE_OK, 0))
+        return statistics_refused(statistics, bytes, serial, status);
+    return TIDE_OK;
 }
 
 static void

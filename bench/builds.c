@@ -1,6 +1,7 @@
 /*
  * Measures what two builds of the library cost the thread that allocates, in turns in one process, over a base that
- * does nothing. The second build is loaded twice: what its copies differ by is the floor.
+ * does nothing, which is no layer of the library, and over `sim`, which is one. The second build is loaded twice: what
+ * its copies differ by is the floor.
  *
  * Usage: bench/builds BEFORE AFTER [JSON-FILE]. BEFORE and AFTER are shared libraries. The time is each thread's time
  * on a processor. Writes its traces into the current directory and removes them.
@@ -39,6 +40,7 @@ struct build {
                                      struct tide_resource **);
     enum tide_status (*statistics_create)(struct tide_resource *, const struct tide_statistics_options *,
                                           struct tide_resource **);
+    enum tide_status (*stack_parse)(const char *, struct tide_resource **);
     struct tide_resource *stack;
 };
 
@@ -112,6 +114,7 @@ builds_load(struct build *build, const char *path)
     builds_find(library, "tide_log_create", &build->log_create);
     builds_find(library, "tide_limit_create", &build->limit_create);
     builds_find(library, "tide_statistics_create", &build->statistics_create);
+    builds_find(library, "tide_stack_parse", &build->stack_parse);
 }
 
 /* A library that is loaded twice under one name is one library. */
@@ -188,15 +191,31 @@ builds_median(unsigned build, unsigned beside, unsigned threads)
     return bench_median(values, count);
 }
 
+/* The base of the stack; `text` names a layer of the library, NULL: the base that does nothing. */
 static void
-builds_measure(const char *name, const char *layers, unsigned threads)
+builds_base(struct build *build, const char *text)
+{
+    enum tide_status status;
+
+    if (text != NULL) {
+        status = build->stack_parse(text, &build->stack);
+    } else {
+        build->stack = calloc(1, sizeof(*build->stack));
+        if (build->stack == NULL)
+            builds_fail("no memory");
+        status = build->resource_init(build->stack, &build->ops, NULL);
+    }
+    if (status != TIDE_OK)
+        builds_fail("no base");
+}
+
+static void
+builds_measure(const char *name, const char *base, const char *layers, unsigned threads)
 {
     char text[96], trace[32];
 
     for (unsigned i = 0; i < BUILDS; i++) {
-        builds[i].stack = calloc(1, sizeof(*builds[i].stack));
-        if (builds[i].stack == NULL || builds[i].resource_init(builds[i].stack, &builds[i].ops, NULL) != TIDE_OK)
-            builds_fail("no base");
+        builds_base(&builds[i], base);
         snprintf(trace, sizeof(trace), "bench-builds-%u.db", i);
         for (const char *layer = layers; *layer != '\0'; layer++)
             builds_push(&builds[i], *layer, trace);
@@ -232,10 +251,11 @@ main(int argc, char **argv)
     unlink(BUILDS_COPY);
     bench_begin("builds");
     for (unsigned threads = 1; threads <= BUILDS_THREADS; threads *= BUILDS_THREADS) {
-        builds_measure("base that does nothing", "", threads);
-        builds_measure("log", "g", threads);
-        builds_measure("statistics | limit", "ls", threads);
-        builds_measure("log | statistics | limit", "lsg", threads);
+        builds_measure("base that does nothing", NULL, "", threads);
+        builds_measure("log", NULL, "g", threads);
+        builds_measure("statistics | limit", NULL, "ls", threads);
+        builds_measure("log | statistics | limit", NULL, "lsg", threads);
+        builds_measure("statistics | limit | sim", "sim", "ls", threads);
     }
     bench_end(argc > 3 ? argv[3] : NULL);
     return 0;

@@ -45,7 +45,8 @@ __tsan_default_options(void)
 
 static struct {
     struct tide_resource *stack;
-    bool armed; /* raise the signal at test points of this thread */
+    struct tide_resource own; /* a base that the program brings */
+    bool armed;               /* raise the signal at test points of this thread */
     pthread_t thread;
     const char *places[PLACES_MOST]; /* those that the handler has been at */
     size_t place_count;
@@ -61,6 +62,40 @@ scene_note(bool right)
     scene.wrong += !right;
 }
 
+static enum tide_status
+scene_own_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    (void)self, (void)bytes, (void)alignment, (void)stream;
+    *out = &scene;
+    return TIDE_OK;
+}
+
+static enum tide_status
+scene_own_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    (void)self, (void)pointer, (void)bytes, (void)alignment, (void)stream;
+    return TIDE_OK;
+}
+
+static void
+scene_own_destroy(struct tide_resource *self)
+{
+    tide_resource_fini(self);
+}
+
+static const struct tide_resource_ops scene_own_ops = {
+    .version = TIDE_RESOURCE_OPS_VERSION,
+    .name = "own",
+    .allocate = scene_own_allocate,
+    .deallocate = scene_own_deallocate,
+    .order = tide_base_order,
+    .trim = tide_base_trim,
+    .query = tide_base_query,
+    .describe = tide_pass_describe,
+    .upstream_at = tide_base_upstream_at,
+    .destroy = scene_own_destroy,
+};
+
 /* All that a handler may call, each of which finds that it has interrupted a call. */
 static void
 scene_handle(int signal)
@@ -71,6 +106,8 @@ scene_handle(int signal)
 
     (void)signal, (void)words;
     scene_note(tide_allocate(scene.stack, BYTES, ALIGNMENT, 0, &block) == TIDE_ESIGNAL && block == NULL);
+    block = &block;
+    scene_note(tide_allocate(&scene.own, BYTES, ALIGNMENT, 0, &block) == TIDE_ESIGNAL && block == NULL);
     scene_note(tide_tag_push("handler") == TIDE_ESIGNAL);
     tide_tag_pop();
     scene_note(tide_mark("handler") == TIDE_ESIGNAL);
@@ -222,6 +259,7 @@ test_places(void)
 
     on_signal(SIGUSR1, scene_handle);
     scene.thread = pthread_self();
+    tide_resource_init(&scene.own, &scene_own_ops, NULL);
     tide_interrupted_read(&before);
     atomic_store(&tidei_test_point, scene_point);
     for (size_t i = 0; i < TEXT_COUNT; i++) {
@@ -262,9 +300,58 @@ test_places(void)
               scene_has_been_at("slot.busy")),
        "signals came within a record, a biased lock and a slot");
     ok(SANITIZED || scene_has_been_at("posix_memalign"), "signals came within the heap below the library");
-    ok(all_of(after.deferred - before.deferred == scene.put_off, after.refused - before.refused == 4 * scene.signals,
+    ok(all_of(after.deferred - before.deferred == scene.put_off, after.refused - before.refused == 5 * scene.signals,
               after.failed == before.failed),
        "calls that were refused or put off are counted");
+}
+
+#define ABOVE_TESTS 2
+
+/* A resource of the program's on top passes on: what it calls is a call from outside. */
+static void
+test_above(void)
+{
+    static const struct tide_resource_ops above_ops = {
+        .version = TIDE_RESOURCE_OPS_VERSION,
+        .name = "above",
+        .allocate = tide_pass_allocate,
+        .deallocate = tide_pass_deallocate,
+        .order = tide_pass_order,
+        .trim = tide_pass_trim,
+        .query = tide_pass_query,
+        .describe = tide_pass_describe,
+        .upstream_at = tide_pass_upstream_at,
+        .destroy = tide_resource_fini,
+    };
+    struct tide_resource *below = stack_of("log(%s, overwrite) | limit(64MiB) | pool | host", scratch("above.db"));
+    uint64_t failures = 0, signals = scene.signals;
+    struct tide_resource above;
+    bool even;
+
+    scene.wrong = 0;
+    tide_resource_init(&above, &above_ops, below);
+    scene.stack = &above;
+    atomic_store(&tidei_test_point, scene_point);
+    for (int i = 0; i < 20; i++) {
+        void *block;
+
+        for (scene.held_count = 0; scene.held_count < HELD_MOST; scene.held_count++)
+            scene.held[scene.held_count] = take(&above, BYTES);
+        scene.armed = true;
+        failures += tide_allocate(&above, BYTES, ALIGNMENT, 0, &block) != TIDE_OK;
+        failures += tide_deallocate(&above, block, BYTES, ALIGNMENT, 0) != TIDE_OK;
+        scene.armed = false;
+        while (scene.held_count > 0)
+            give(&above, scene.held[--scene.held_count], BYTES);
+    }
+    atomic_store(&tidei_test_point, NULL);
+    tide_trim(below, 0);
+    even = books_are_even(below);
+    tide_resource_release(&above);
+    tide_resource_release(below);
+    ok(all_of(failures == 0, scene.wrong == 0, scene.signals - signals > 100),
+       "below a resource of the program's, a handler's calls are refused or put off");
+    ok(even, "nothing stays in use below a resource of the program's after frees that were put off");
 }
 
 #define BRIDGE_TESTS 2
@@ -832,9 +919,10 @@ main(void)
 {
     uint64_t seed;
 
-    plan(PLACE_TESTS + BRIDGE_TESTS + FULL_TESTS + OWN_TESTS + STORM_TESTS + 3);
+    plan(PLACE_TESTS + ABOVE_TESTS + BRIDGE_TESTS + FULL_TESTS + OWN_TESTS + STORM_TESTS + 3);
     seed = random_seed("SIGNAL_SEED");
     test_places();
+    test_above();
     test_bridge();
     test_full();
     test_own();

@@ -267,7 +267,7 @@ limit_refuse_shared(const struct limit *limit, uint64_t counted, const struct ti
                                         used->processes));
 }
 
-static enum tide_status
+static __attribute__((noinline)) enum tide_status
 limit_allocate_shared(struct limit *limit, uint64_t counted, size_t bytes, size_t alignment, tide_stream stream,
                       void **out)
 {
@@ -307,10 +307,17 @@ limit_answered(const struct limit *limit, uint64_t counted, const struct tidei_l
     return TIDE_OK;
 }
 
-static enum tide_status
-limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+/* Upstream has refused: take off what was added. */
+static __attribute__((noinline)) enum tide_status
+limit_undo(struct limit *limit, uint64_t counted, enum tide_status status)
 {
-    struct limit *limit = (struct limit *)self;
+    tidei_ledger_take_off(&limit->budget->ledger, counted);
+    return status;
+}
+
+static __attribute__((noinline)) enum tide_status
+limit_allocate_otherwise(struct limit *limit, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
     struct budget *budget = limit->budget;
     struct tidei_ledger_answer answer;
     enum tide_status status;
@@ -330,10 +337,26 @@ limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_
         if (status != TIDE_OK)
             return status;
     }
+    status = tidei_allocate(limit->base.upstream, bytes, alignment, stream, out);
+    return status != TIDE_OK ? limit_undo(limit, counted, status) : TIDE_OK;
+}
+
+/* Apart from the above, which has more to keep over its calls, and would save more registers here. */
+static enum tide_status
+limit_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct limit *limit = (struct limit *)self;
+    struct budget *budget = limit->budget;
+    enum tide_status status;
+    uint64_t counted;
+
+    if (!tidei_round_up(bytes, limit->options.alignment, &counted) || counted > budget->limit_bytes ||
+        budget->shared != NULL || !tidei_ledger_add_quickly(&budget->ledger, counted))
+        return limit_allocate_otherwise(limit, bytes, alignment, stream, out);
     status = tidei_allocate(self->upstream, bytes, alignment, stream, out);
-    if (status != TIDE_OK)
-        tidei_ledger_take_off(&budget->ledger, counted);
-    return status;
+    if (__builtin_expect(status != TIDE_OK, 0))
+        return limit_undo(limit, counted, status);
+    return TIDE_OK;
 }
 
 static void
@@ -374,10 +397,9 @@ limit_covers(struct budget *budget, uint64_t counted)
     return budget->shared != NULL ? counted <= budget->limit_bytes : tidei_ledger_covers(&budget->ledger, counted);
 }
 
-static enum tide_status
-limit_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+static __attribute__((noinline)) enum tide_status
+limit_deallocate_otherwise(struct limit *limit, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
-    struct limit *limit = (struct limit *)self;
     struct budget *budget = limit->budget;
     enum tide_status status;
     uint64_t counted;
@@ -387,12 +409,31 @@ limit_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
         return status;
     if (!limit_covers(budget, counted))
         return limit_mismatch(budget, counted);
-    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    status = tidei_deallocate(limit->base.upstream, pointer, bytes, alignment, stream);
     if (status == TIDE_OK && budget->shared != NULL)
         tidei_limit_shared_take_off(budget->shared, counted);
     else if (status == TIDE_OK)
         tidei_ledger_take_off(&budget->ledger, counted);
     return status;
+}
+
+static enum tide_status
+limit_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct limit *limit = (struct limit *)self;
+    struct budget *budget = limit->budget;
+    enum tide_status status;
+    uint64_t counted, serial;
+
+    if (!tidei_round_up(bytes, limit->options.alignment, &counted) || budget->shared != NULL ||
+        !tidei_ledger_covers_quickly(&budget->ledger, counted))
+        return limit_deallocate_otherwise(limit, pointer, bytes, alignment, stream);
+    status = tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    if (__builtin_expect(status != TIDE_OK, 0))
+        return status;
+    if (__builtin_expect(!tidei_ledger_take_off_quickly(&budget->ledger, counted, &serial), 0))
+        return limit_undo(limit, counted, TIDE_OK);
+    return TIDE_OK;
 }
 
 static enum tide_status

@@ -85,10 +85,88 @@ struct tidei_ledger {
 void tidei_ledger_init(struct tidei_ledger *ledger, bool rises, struct tidei_amount mark, uint64_t warning_bytes);
 void tidei_ledger_fini(struct tidei_ledger *ledger);
 
+/* What the functions below do in this thread's slot, which they leave. False: the lease does not allow it. */
+
+static inline bool
+tidei_ledger_use(struct tidei_ledger_slot *mine, uint64_t bytes)
+{
+    bool allowed = bytes <= mine->lease.bytes && mine->lease.count > 0;
+
+    if (__builtin_expect(allowed, 1)) {
+        mine->lease.bytes -= bytes;
+        mine->lease.count--;
+        mine->total.bytes += bytes;
+        mine->total.count++;
+    }
+    tidei_slot_leave(&mine->slot);
+    return __builtin_expect(allowed, 1);
+}
+
+static inline bool
+tidei_ledger_give_back(const struct tidei_ledger *ledger, struct tidei_ledger_slot *mine, uint64_t bytes,
+                       uint64_t *serial)
+{
+    /* The difference cannot wrap, since lease <= most; a sum could. */
+    bool allowed = bytes <= mine->most.bytes - mine->lease.bytes && mine->lease.count < mine->most.count;
+
+    *serial = ledger->serial;
+    if (__builtin_expect(allowed, 1)) {
+        mine->lease.bytes += bytes;
+        mine->lease.count++;
+    }
+    tidei_slot_leave(&mine->slot);
+    return __builtin_expect(allowed, 1);
+}
+
+/* With a single thread, most - lease is what is outstanding. */
+static inline bool
+tidei_ledger_has(struct tidei_ledger_slot *mine, uint64_t bytes)
+{
+    bool covers = bytes <= mine->most.bytes - mine->lease.bytes && mine->lease.count < mine->most.count;
+
+    tidei_slot_leave(&mine->slot);
+    return __builtin_expect(covers, 1);
+}
+
 /* The slow paths of the functions below. */
 void tidei_ledger_ask_add(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledger_answer *answer);
 uint64_t tidei_ledger_ask_take_off(struct tidei_ledger *ledger, uint64_t bytes);
 bool tidei_ledger_ask_covers(struct tidei_ledger *ledger, uint64_t bytes);
+
+/*
+ * The first half of each function below: false where it cannot be answered without a call of a function. For code that
+ * would save registers for such a call; it then calls the whole.
+ */
+
+/* Add an allocation of `bytes` within the lease. */
+static inline bool
+tidei_ledger_add_quickly(struct tidei_ledger *ledger, uint64_t bytes)
+{
+    struct tidei_ledger_slot *mine = (struct tidei_ledger_slot *)tidei_slot_enter_quickly(&ledger->slots);
+
+    return __builtin_expect(mine != NULL, 1) && tidei_ledger_use(mine, bytes);
+}
+
+/* Take an allocation of `bytes` off, into the lease; *serial is the ledger's serial at that time. */
+static inline bool
+tidei_ledger_take_off_quickly(struct tidei_ledger *ledger, uint64_t bytes, uint64_t *serial)
+{
+    struct tidei_ledger_slot *mine = (struct tidei_ledger_slot *)tidei_slot_enter_quickly(&ledger->slots);
+
+    return __builtin_expect(mine != NULL, 1) && tidei_ledger_give_back(ledger, mine, bytes, serial);
+}
+
+/* Whether an allocation of `bytes` can be outstanding, or it is not to be checked. */
+static inline bool
+tidei_ledger_covers_quickly(struct tidei_ledger *ledger, uint64_t bytes)
+{
+    struct tidei_ledger_slot *mine;
+
+    if (atomic_load_explicit(&ledger->shared, memory_order_relaxed)) /* relaxed: nothing behind it is read */
+        return true;
+    mine = (struct tidei_ledger_slot *)tidei_slot_enter_quickly(&ledger->slots);
+    return __builtin_expect(mine != NULL, 1) && tidei_ledger_has(mine, bytes);
+}
 
 /* Add an allocation of `bytes`. True: it was added within the lease. False: *answer has the result. */
 static inline bool
@@ -96,17 +174,8 @@ tidei_ledger_add(struct tidei_ledger *ledger, uint64_t bytes, struct tidei_ledge
 {
     struct tidei_ledger_slot *mine = (struct tidei_ledger_slot *)tidei_slot_enter(&ledger->slots);
 
-    if (__builtin_expect(mine != NULL, 1)) {
-        if (__builtin_expect(bytes <= mine->lease.bytes && mine->lease.count > 0, 1)) {
-            mine->lease.bytes -= bytes;
-            mine->lease.count--;
-            mine->total.bytes += bytes;
-            mine->total.count++;
-            tidei_slot_leave(&mine->slot);
-            return true;
-        }
-        tidei_slot_leave(&mine->slot);
-    }
+    if (__builtin_expect(mine != NULL, 1) && tidei_ledger_use(mine, bytes))
+        return true;
     tidei_ledger_ask_add(ledger, bytes, answer);
     return false;
 }
@@ -116,20 +185,10 @@ static inline uint64_t
 tidei_ledger_take_off(struct tidei_ledger *ledger, uint64_t bytes)
 {
     struct tidei_ledger_slot *mine = (struct tidei_ledger_slot *)tidei_slot_enter(&ledger->slots);
+    uint64_t serial;
 
-    if (__builtin_expect(mine != NULL, 1)) {
-        /* The difference cannot wrap, since lease <= most; a sum could. */
-        if (__builtin_expect(bytes <= mine->most.bytes - mine->lease.bytes && mine->lease.count < mine->most.count,
-                             1)) {
-            uint64_t serial = ledger->serial;
-
-            mine->lease.bytes += bytes;
-            mine->lease.count++;
-            tidei_slot_leave(&mine->slot);
-            return serial;
-        }
-        tidei_slot_leave(&mine->slot);
-    }
+    if (__builtin_expect(mine != NULL, 1) && tidei_ledger_give_back(ledger, mine, bytes, &serial))
+        return serial;
     return tidei_ledger_ask_take_off(ledger, bytes);
 }
 
@@ -141,17 +200,12 @@ static inline bool
 tidei_ledger_covers(struct tidei_ledger *ledger, uint64_t bytes)
 {
     struct tidei_ledger_slot *mine;
-    bool covers = false;
 
-    if (atomic_load_explicit(&ledger->shared, memory_order_relaxed)) /* relaxed: nothing behind it is read */
+    if (atomic_load_explicit(&ledger->shared, memory_order_relaxed)) /* relaxed: as above */
         return true;
     mine = (struct tidei_ledger_slot *)tidei_slot_enter(&ledger->slots);
-    if (__builtin_expect(mine != NULL, 1)) {
-        /* With a single thread, most - lease is what is outstanding. */
-        covers = bytes <= mine->most.bytes - mine->lease.bytes && mine->lease.count < mine->most.count;
-        tidei_slot_leave(&mine->slot);
-    }
-    return __builtin_expect(covers, 1) || tidei_ledger_ask_covers(ledger, bytes);
+    return (__builtin_expect(mine != NULL, 1) && tidei_ledger_has(mine, bytes)) ||
+           tidei_ledger_ask_covers(ledger, bytes);
 }
 
 /* The account at one time. `current` is the mark minus the headroom, in wrapping arithmetic. */

@@ -1,4 +1,9 @@
-/* Checks calls that enter a stack from outside, and marks their threads; see src/sync/inside.h. */
+/*
+ * Checks calls that enter a stack from outside, and marks their threads; see src/sync/inside.h.
+ *
+ * A call of a resource that the program brings gets no mark: nothing of the library is begun before that resource calls
+ * the library, which is a call from outside again. It only looks for the mark of a call that it may have interrupted.
+ */
 #include "src/resource/interrupted.h"
 #include "src/resource/resource.h"
 
@@ -80,10 +85,13 @@ allocate_otherwise(struct tide_resource *resource, size_t bytes, size_t alignmen
     return allocate_end(status, out);
 }
 
-enum tide_status
+/* The begin of a cache line: elsewhere a pair of calls was seen to take 0.3 ns more. */
+#define ALIGNED __attribute__((aligned(64)))
+
+ALIGNED enum tide_status
 tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
-    void **volatile kept = out; /* in memory: in a register it would cost two more instructions */
+    void **volatile kept;
     enum tide_status status;
 
     if (UNLIKELY(out == NULL))
@@ -91,11 +99,17 @@ tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, ti
     APART();
     if (resource_stops(resource, alignment, stream))
         return allocate_otherwise(resource, bytes, alignment, stream, out);
+    kept = out; /* in memory: in a register it would cost two more instructions */
     *out = NULL;
+    if (!tidei_resource_is_own(resource)) {
+        status = resource->ops->allocate(resource, bytes, alignment, stream, out);
+        if (UNLIKELY(status != TIDE_OK))
+            *kept = NULL;
+        return status;
+    }
     tidei_inside_set(resource);
     status = resource->ops->allocate(resource, bytes, alignment, stream, out);
-    tidei_inside_set(NULL);
-    if (UNLIKELY(((uintptr_t)status | (uintptr_t)tidei_inside_deferred()) != 0))
+    if (UNLIKELY(((uintptr_t)tidei_inside_leave() | (uintptr_t)status) != 0))
         return allocate_end(status, kept);
     return TIDE_OK;
 }
@@ -128,17 +142,18 @@ deallocate_otherwise(struct tide_resource *resource, void *pointer, size_t bytes
     return deallocate_end(status);
 }
 
-enum tide_status
+ALIGNED enum tide_status
 tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     enum tide_status status;
 
     if (resource_stops(resource, alignment, stream))
         return deallocate_otherwise(resource, pointer, bytes, alignment, stream);
+    if (!tidei_resource_is_own(resource))
+        return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
     tidei_inside_set(resource);
     status = resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
-    tidei_inside_set(NULL);
-    if (UNLIKELY(tidei_inside_deferred() != NULL))
+    if (UNLIKELY(tidei_inside_leave() != NULL))
         return deallocate_end(status);
     return status;
 }

@@ -29,8 +29,8 @@ void tidei_deallocate_quietly(struct tide_resource *resource, void *pointer, siz
 
 #define TIDEI_RESOURCE_QUICK (UINT64_C(1) << 32)
 #define TIDEI_RESOURCE_KIND  (UINT64_C(1) << 33)
-#define TIDEI_RESOURCE_OWN   (UINT64_C(1) << 34)
-#define TIDEI_RESOURCE_MIXED (UINT64_C(1) << 35)
+#define TIDEI_RESOURCE_MIXED (UINT64_C(1) << 34)
+#define TIDEI_RESOURCE_OWN   (UINT64_C(1) << 63) /* the sign, which each call tests: see calls.c */
 
 /* Mark a resource whose operations are the library's; in its constructor. */
 static inline void

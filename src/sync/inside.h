@@ -2,9 +2,10 @@
  * Which call of the library a thread is in, so that a call from a signal handler can tell that it has interrupted one.
  *
  * A call that takes locks, changes what a thread or a layer has, or calls what does (the heap, the driver) marks the
- * thread for as long as it lasts: tide_allocate and tide_deallocate by hand, all others by TIDEI_INSIDE. A handler that
- * runs on a marked thread must touch nothing of that: what it asks for is refused or put off, see
- * src/resource/interrupted.h. Between two calls a thread is not marked, and a handler may call as everybody may.
+ * thread for as long as it lasts: tide_allocate and tide_deallocate by hand, unless the program brings the resource,
+ * all others by TIDEI_INSIDE. A handler that runs on a marked thread must touch nothing of that: what it asks for is
+ * refused or put off, see src/resource/interrupted.h. Between two calls a thread is not marked, and a handler may call
+ * as everybody may.
  *
  * The words belong to their thread, its handlers included: a handler leaves `call` as it found it. So plain accesses
  * and compiler fences are enough; atomic ones would cost two more instructions in each call.
@@ -24,6 +25,12 @@ struct tidei_inside {
 
 /* Initial-exec: no call of __tls_get_addr. Not in the thread's object, which not every thread has. */
 extern _Thread_local __attribute__((tls_model("initial-exec"))) struct tidei_inside tidei_inside;
+
+/*
+ * The same words by another name, for the end of a call. By one name the compiler would keep their offset in a register
+ * over the call, and save that register: more than to load the offset again.
+ */
+extern _Thread_local __attribute__((tls_model("initial-exec"))) struct tidei_inside tidei_inside_again;
 
 /* Marks a call that may not be interrupted by another one, whatever it was given. */
 extern const char tidei_inside_library;
@@ -51,6 +58,16 @@ static inline const struct tidei_deferred *
 tidei_inside_deferred(void)
 {
     return tidei_inside.deferred;
+}
+
+/* End an outermost call. Whether handlers have left something, as of when the mark is gone. */
+static inline const struct tidei_deferred *
+tidei_inside_leave(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    tidei_inside_again.call = NULL;
+    atomic_signal_fence(memory_order_seq_cst);
+    return tidei_inside_again.deferred;
 }
 
 static inline const void *

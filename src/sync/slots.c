@@ -185,6 +185,7 @@ tidei_slots_init(struct tidei_slots *slots, size_t slot_bytes,
     pthread_mutex_init(&slots->mutex, NULL);
     pthread_mutex_lock(&registry.mutex);
     slots->serial = ++registry.serials;
+    slots->place = (uint32_t)(slots->serial % TIDEI_SLOT_ENTRIES * sizeof(struct tidei_slot_entry));
     slots->older = registry.newest;
     if (slots->older != NULL)
         slots->older->newer = slots;
@@ -289,14 +290,16 @@ tidei_slot_find(struct tidei_slots *slots)
 {
     struct tidei_thread *thread = tidei_thread_get();
     struct tidei_slot_index *index;
+    struct tidei_slot_entry *entry;
     struct tidei_slot_link **place;
     struct tidei_slot_link *link;
 
     if (thread == NULL)
         return NULL;
     index = tidei_slot_index(thread);
-    if (index->entries[slots->serial % TIDEI_SLOT_ENTRIES].serial == slots->serial)
-        return index->entries[slots->serial % TIDEI_SLOT_ENTRIES].slot;
+    entry = tidei_slot_entry(index, slots);
+    if (entry->serial == slots->serial)
+        return entry->slot;
     place = &index->links;
     while (*place != NULL && (*place)->serial != slots->serial)
         place = &(*place)->next;
@@ -310,8 +313,7 @@ tidei_slot_find(struct tidei_slots *slots)
     }
     if (link == NULL)
         return NULL;
-    index->entries[slots->serial % TIDEI_SLOT_ENTRIES].serial = link->serial;
-    index->entries[slots->serial % TIDEI_SLOT_ENTRIES].slot = link->slot;
+    *entry = (struct tidei_slot_entry){ link->serial, link->slot };
     return link->slot;
 }
 

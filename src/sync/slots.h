@@ -52,6 +52,7 @@ struct tidei_slot {
 struct tidei_slots {
     uint64_t serial;         /* of this object; never 0, never reused */
     _Atomic uint32_t closed; /* flags below; 0: a thread may enter at once; written by the holder of the mutex */
+    uint32_t place;          /* of its entry in each thread's index, in bytes */
     size_t slot_bytes;
     void (*leave)(struct tidei_slots *slots, struct tidei_slot *slot); /* NULL: none */
     struct tidei_slot *first;                                          /* owns; read it between quiesce and resume */
@@ -79,16 +80,23 @@ void tidei_slots_resume(struct tidei_slots *slots);
 
 /* A thread's part: its slots of all objects. */
 struct tidei_slot_index {
-    struct {
+    struct tidei_slot_entry {
         uint64_t serial; /* 0: none */
         struct tidei_slot *slot;
-    } entries[TIDEI_SLOT_ENTRIES];
+    } entries[TIDEI_SLOT_ENTRIES]; /* first */
     struct tidei_slot_link *links; /* owned; all slots of the thread, most recently found first */
     uint32_t link_count;
     uint32_t link_most; /* at this count, links to destroyed objects are removed */
 };
 
 TIDEI_THREAD_PART(tidei_slot_index, slots, struct tidei_slot_index);
+
+/* The entry that this object shares with few others, if any. */
+static inline struct tidei_slot_entry *
+tidei_slot_entry(struct tidei_slot_index *index, const struct tidei_slots *slots)
+{
+    return (struct tidei_slot_entry *)(void *)((unsigned char *)index + slots->place);
+}
 
 static inline void
 tidei_slot_leave(struct tidei_slot *slot)
@@ -110,13 +118,12 @@ struct tidei_slot *tidei_slot_enter_slowly(struct tidei_slots *slots);
 static inline struct tidei_slot *
 tidei_slot_enter_quickly(struct tidei_slots *slots)
 {
-    const struct tidei_slot_index *index = tidei_slot_index(tidei_thread);
-    uint64_t serial = slots->serial;
+    const struct tidei_slot_entry *entry = tidei_slot_entry(tidei_slot_index(tidei_thread), slots);
     struct tidei_slot *slot;
 
-    if (__builtin_expect(index->entries[serial % TIDEI_SLOT_ENTRIES].serial != serial, 0))
+    if (__builtin_expect(entry->serial != slots->serial, 0))
         return NULL;
-    slot = index->entries[serial % TIDEI_SLOT_ENTRIES].slot;
+    slot = entry->slot;
     if (slot == NULL)
         __builtin_unreachable(); /* so that callers test only once whether they are inside */
     /* Relaxed, and a compiler fence only: the barrier of tidei_slots_quiesce orders this store and the read below. */

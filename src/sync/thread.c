@@ -22,6 +22,7 @@ static const struct tidei_thread thread_refused = { .refused = true };
 _Thread_local struct tidei_thread *tidei_thread = (struct tidei_thread *)&thread_none;
 
 _Thread_local struct tidei_inside tidei_inside;
+extern _Thread_local struct tidei_inside tidei_inside_again __attribute__((alias("tidei_inside")));
 const char tidei_inside_library;
 _Atomic(void (*)(void)) tidei_inside_ended;
 

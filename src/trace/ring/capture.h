@@ -165,7 +165,7 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
     struct tidei_ring *ring = producer->ring;
     struct tidei_record *record;
     uint32_t span = 0;
-    uint64_t now;
+    uint64_t lanes, now;
 
     if (__builtin_expect(
             producer->head - producer->tail > producer->mask || !tidei_call_capture_fits(slot, begin, address), 0)) {
@@ -175,7 +175,7 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
         return;
     }
     record = &producer->records[producer->head & producer->mask];
-    tidei_producer_fill(producer, record, address, size, stream, word, callstack);
+    lanes = tidei_producer_fill(producer, record, address, size, stream, word, callstack);
     if (slot->count != 0) {
         span = (uint32_t)((slot->first.start - begin) << 16 | (slot->first.end - slot->first.start));
         word |= tidei_record_call_word(slot->first.function);
@@ -190,8 +190,7 @@ tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint
         now = ordered ? tidei_producer_ticks_ordered(producer, plain) : tidei_producer_ticks(producer, plain);
     }
     record->ticks = now;
-    record->duration_check =
-        tidei_producer_sealed(producer, now, now - begin, address, size, stream, word, callstack, span);
+    record->duration_check = tidei_producer_sealed(lanes, now, begin, address, size, stream, word, span);
     tidei_producer_publish(producer, ring, 1);
 }
 
