@@ -160,14 +160,18 @@ chunk_heap_empty(struct tidei_chunk_heap *chunk_heap, uint64_t surplus)
     chunk_heap->empty_next += tidei_chunk_heap_requests(chunk_heap);
 }
 
-/* Note what is in use; return free chunks that were not needed for long. Called with the lock, which calls release. */
+/*
+ * Note what is in use; return free chunks that were not needed for long. Upstream keeps those until it finds their work
+ * done, for which nobody waits: while there are any, it is asked again after a share of a window each time. Called with
+ * the lock, which calls release.
+ */
 static void
 chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
-    uint64_t end_ns = chunk_heap->decay.end_ns, returned = 0;
+    uint64_t returned = 0;
     uint64_t surplus = tidei_decay_note(&chunk_heap->decay, chunk_heap->heap.out_bytes, held);
-    bool late = chunk_heap->late && chunk_heap->decay.end_ns != end_ns;
+    bool late = chunk_heap->late && tidei_decay_looks(&chunk_heap->decay);
 
     if (surplus != 0 && !tidei_chunk_heap_joins(chunk_heap)) {
         chunk_heap->limit_bytes = held - surplus / 2;
@@ -181,8 +185,10 @@ chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
         tidei_figure_add(&chunk_heap->decayed, 1);
         returned += bytes;
     }
-    if ((returned != 0 || late) && chunk_heap->unit_bytes != 0)
+    if ((returned != 0 || late) && chunk_heap->unit_bytes != 0) {
+        tidei_decay_looked(&chunk_heap->decay); /* before: other threads need not look at the same time */
         tidei_chunk_heap_trim_upstream(chunk_heap);
+    }
 }
 
 /*
