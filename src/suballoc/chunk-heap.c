@@ -330,7 +330,7 @@ chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
  *
  * Upstream may have refused because it was about to give the rest to another thread. So wait for the answers of threads
  * that are requesting. That they are requesting is no reason to repeat, or refused threads would keep each other
- * repeating.
+ * repeating. After each wait, look at what others have freed meanwhile.
  */
 static enum tide_status
 chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
@@ -352,7 +352,11 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
         bytes = tidei_heap_need(&chunk_heap->heap, request); /* more was refused, and nothing has changed */
         for (; tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX) != 0; changes++)
             bytes = tidei_chunk_heap_wanted(chunk_heap, request);
-        chunk_heap_make_room(chunk_heap, bytes, request->stream);
+        if (chunk_heap_make_room(chunk_heap, bytes, request->stream)) {
+            status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
+            if (status != TIDE_OK || *out != NULL)
+                return status;
+        }
         refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &added);
         status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, &added, out)
                                     : tidei_chunk_heap_take_hard(chunk_heap, request, out);
@@ -366,7 +370,8 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
             chunk_heap_await_all(chunk_heap, chunk_heap->requesting);
         again = again || chunk_heap->returns_ended != left || chunk_heap_changes(chunk_heap) != changes;
     } while (again);
-    return refused;
+    status = tidei_chunk_heap_take_hard(chunk_heap, request, out); /* others may have freed memory meanwhile */
+    return status != TIDE_OK || *out != NULL ? status : refused;
 }
 
 /*
