@@ -645,33 +645,69 @@ tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap)
     return epoch;
 }
 
-/* Wait until no thread names upstream streams that the caller's wait for all lets the application destroy. */
-static void
-chunk_heap_await_wishes(struct tidei_chunk_heap *chunk_heap)
+/* Whether a call that names streams has begun before number `most`, or with it, and has not ended. */
+static bool
+chunk_heap_is_naming(struct tidei_chunk_heap *chunk_heap, uint64_t most)
 {
-    while (chunk_heap->wishing > 0) {
+    const struct tidei_chunk_heap_naming *naming = tidei_chunk_heap_named(chunk_heap);
+
+    while (naming != NULL && naming->number > most)
+        naming = naming->next;
+    return naming != NULL;
+}
+
+/*
+ * Wait until no thread names upstream streams that the caller's wait for all lets the application destroy. Calls that
+ * begin from now on name none of them. The result is whether there were any.
+ */
+static bool
+chunk_heap_await_named(struct tidei_chunk_heap *chunk_heap)
+{
+    uint64_t most = chunk_heap->named;
+    bool named = false;
+
+    while (chunk_heap_is_naming(chunk_heap, most)) {
+        named = true;
+        TIDEI_TEST_POINT("chunk-heap.awaits-named");
         tidei_lock_release(&chunk_heap->lock);
         sched_yield();
         tidei_lock_acquire(&chunk_heap->lock);
     }
+    return named;
+}
+
+/* Make memory that was free at the epoch free on the stream, also what the heap does not have at the moment. */
+static void
+chunk_heap_reassign(struct tidei_chunk_heap *chunk_heap, uint64_t epoch, uint32_t stream)
+{
+    struct tidei_chunk_heap_naming *naming = tidei_chunk_heap_named(chunk_heap);
+
+    tidei_heap_reassign(&chunk_heap->heap, epoch, stream);
+    for (; naming != NULL; naming = naming->next) {
+        if (naming->piece != NULL)
+            tidei_heap_reassign_taken(&chunk_heap->heap, naming->piece, epoch, stream);
+    }
 }
 
 enum tide_status
-tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch)
+tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch, bool *named)
 {
     enum tide_status status = TIDE_OK;
     uint32_t number;
+    bool awaited;
 
     tidei_lock_acquire(&chunk_heap->lock);
     tidei_chunk_heap_note_fork(chunk_heap);
     number = tidei_streams_number(&chunk_heap->heap.streams, 0);
     chunk_heap->owed_count = 0; /* their work is done, and they may be destroyed */
     if (number != TIDEI_STREAM_NONE)
-        tidei_heap_reassign(&chunk_heap->heap, epoch, number);
+        chunk_heap_reassign(chunk_heap, epoch, number);
     else
         status = tidei_chunk_heap_no_memory(chunk_heap);
-    chunk_heap_await_wishes(chunk_heap);
+    awaited = chunk_heap_await_named(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
+    if (named != NULL)
+        *named = awaited;
     return status;
 }
 
@@ -684,7 +720,7 @@ tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
     chunk_heap_gather(chunk_heap);
     epoch = tidei_chunk_heap_order_begin(chunk_heap);
     status = chunk_heap->upstream->ops->order(chunk_heap->upstream, TIDE_STREAM_ALL, 0);
-    return status == TIDE_OK ? tidei_chunk_heap_order_end(chunk_heap, epoch) : status;
+    return status == TIDE_OK ? tidei_chunk_heap_order_end(chunk_heap, epoch, NULL) : status;
 }
 
 void
