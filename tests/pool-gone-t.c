@@ -1,7 +1,7 @@
 /*
  * Tests that streams may be destroyed behind a wait for all (tide_order), whatever other threads have begun: a pool or
- * an arena names none of them to upstream then. A thread is stopped where it is about to name one, and another one waits
- * for all.
+ * an arena names none of them to upstream then. A thread is stopped where it is about to name one, and another one
+ * waits for all.
  */
 #include <pthread.h>
 #include <unistd.h>

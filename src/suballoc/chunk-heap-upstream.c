@@ -243,13 +243,14 @@ struct upstream_wish {
     tide_stream streams[TIDEI_CHUNK_HEAP_OWED + 1]; /* and stream 0 */
     uint64_t waited_all;                            /* the epoch of the last wait for all streams */
     bool used;                                      /* a trim went with it */
+    bool looks;                                     /* what was late is looked at, even if there is nothing to trim */
 };
 
 /* Take over what is owed. Under the lock. */
 static void
 upstream_wish_init(struct tidei_chunk_heap *chunk_heap, uint64_t most_ns, struct upstream_wish *wish)
 {
-    wish->used = false;
+    wish->used = wish->looks = false;
     wish->waited_all = chunk_heap->heap.streams.waited_all;
     wish->await = (struct tidei_await){ .streams = wish->streams, .most_ns = most_ns };
     wish->await.count = chunk_heap->owed_count;
@@ -308,13 +309,13 @@ upstream_wish_trim(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wi
     return status;
 }
 
-/* Have upstream note the streams that are owed while they exist. It gives nothing back, and nobody waits. */
+/* Have upstream note the streams that are owed while they exist, or look. It gives nothing back, and nobody waits. */
 static void
 upstream_wish_note(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wish)
 {
     struct tidei_error error;
 
-    if (wish->used || wish->await.count == 0)
+    if (wish->used || (wish->await.count == 0 && !wish->looks))
         return;
     wish->await.most_ns = 0;
     tidei_error_save(&error);
@@ -364,12 +365,14 @@ chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, ui
 void
 tidei_chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap)
 {
+    bool owes = chunk_heap->owed_count != 0 || chunk_heap->late;
     uint64_t reserved = tidei_chunk_heap_reserved(chunk_heap);
     struct upstream_wish wish;
 
     upstream_wish_init(chunk_heap, 0, &wish);
+    wish.looks = chunk_heap->late;
     tidei_lock_release(&chunk_heap->lock);
-    chunk_heap_trim_upstream(chunk_heap, 0, reserved, &wish, true);
+    chunk_heap_trim_upstream(chunk_heap, 0, reserved, &wish, owes);
     tidei_lock_acquire(&chunk_heap->lock);
     upstream_wish_end(chunk_heap, &wish);
 }

@@ -469,6 +469,23 @@ scene_decay(void *unused)
     return close_scene(&scene);
 }
 
+/* What was late serves the pool again before decay could give it back. Once its work is done, it is not looked at. */
+static int
+scene_decay_used(void *unused)
+{
+    struct scene scene = { 0 };
+    void *other;
+
+    (void)unused;
+    NEED(begin(&scene, "pool(decay=80) | driver") == 0);
+    NEED((scene.large = have(&scene, 12 * UNIT, scene.work.first)) != NULL && most_units(&scene) == 23);
+    NEED((other = have(&scene, 8 * UNIT, scene.work.first)) != NULL && most_units(&scene) == 23);
+    gpu_hold_go(&scene.hold);
+    NEED(have_stream_done(scene.work.first) == 0 && until_quiet(&scene) == 0);
+    NEED(gpu_frees(scene.pool, other, 8 * UNIT, scene.work.first));
+    return end(&scene, scene.work.first, 12 * UNIT);
+}
+
 /* All that can be given back leaves the driver. */
 static int
 scene_trim(void *stack)
@@ -737,6 +754,7 @@ static const struct {
     { scene_maximum, NULL, "while a thread waits at the maximum, another one is served with what is left below it" },
     { scene_press, NULL, "what another thread frees serves a request that was refused, and waits for its own chunks" },
     { scene_decay, NULL, "what decays leaves the driver once its stream is done, without a wait or further looks" },
+    { scene_decay_used, NULL, "what was late and serves the pool again is not looked at without end" },
     { scene_trim, "pool | driver", "all of a pool leaves the driver in a trim" },
     { scene_trim, "arena | driver", "all of an arena leaves the driver in a trim" },
     { scene_gone, NULL, "what went back on a stream that is gone leaves the driver in a trim, which names it not" },
