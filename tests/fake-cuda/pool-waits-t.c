@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -493,6 +494,7 @@ scene_trim(void *stack)
     struct scene scene = { 0 };
     void *blocks[4];
 
+    wait_long();
     NEED(open_scene(&scene, stack) == 0);
     for (size_t i = 0; i < 4; i++)
         NEED((blocks[i] = have(&scene, (i + 1) * UNIT, i % 2 != 0 ? scene.work.first : scene.work.second)) != NULL);
@@ -510,6 +512,7 @@ scene_gone(void *unused)
     struct scene scene = { 0 };
 
     (void)unused;
+    wait_long();
     NEED(begin_with_gone(&scene) == 0);
     NEED(tide_trim(scene.pool, 0) == TIDE_OK && driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
     return close_scene(&scene);
@@ -551,6 +554,39 @@ scene_threshold_gone(void *unused)
     NEED(begin_with_gone(&scene) == 0);
     NEED((block = have(&scene, 6 * UNIT, scene.work.first)) != NULL);
     NEED(gpu_frees(scene.pool, block, 6 * UNIT, scene.work.first));
+    return close_scene(&scene);
+}
+
+/*
+ * A stream that is behind has returned more chunks than the base keeps marks. What another one has returned since
+ * leaves the driver when that is done.
+ */
+static int
+scene_many(void *unused)
+{
+    struct scene scene = { 0 };
+    struct gpu_hold hold = { 0 };
+    void *blocks[24], *other;
+
+    (void)unused;
+    NEED(setenv("FAKE_CUDA_MEMORY", "4G", 1) == 0);
+    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0 && gpu_hold_open(&hold));
+    for (size_t i = 0; i < 24; i++)
+        NEED((blocks[i] = have(&scene, 2 * UNIT, scene.work.first)) != NULL);
+    NEED((other = have(&scene, 2 * UNIT, scene.work.second)) != NULL);
+    NEED(gpu_hold_fill(&scene.hold, scene.work.first, blocks[0], WORDS, 1));
+    NEED(gpu_hold_fill(&hold, scene.work.second, other, WORDS, 1));
+    for (size_t i = 0; i < 24; i++)
+        NEED(gpu_frees(scene.pool, blocks[i], 2 * UNIT, scene.work.first));
+    NEED(gpu_frees(scene.pool, other, 2 * UNIT, scene.work.second));
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 50);
+    gpu_hold_go(&hold);
+    NEED(have_stream_done(scene.work.second) == 0 && tide_trim(scene.pool, 0) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 48);
+    gpu_hold_go(&scene.hold);
+    NEED(have_stream_done(scene.work.first) == 0 && tide_trim(scene.pool, 0) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    gpu_hold_close(&hold);
     return close_scene(&scene);
 }
 
@@ -665,6 +701,7 @@ scene_trim_captured(void *unused)
     void *block;
 
     (void)unused;
+    wait_long();
     NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
     NEED((block = have(&scene, 4 * UNIT, scene.work.first)) != NULL);
     NEED(gpu_frees(scene.pool, block, 4 * UNIT, scene.work.first));
@@ -731,6 +768,7 @@ scene_stress(void *unused)
         failures += workers[i].failures;
     }
     diag("%d waits", (int)waits(&scene));
+    wait_long();
     NEED(failures == 0 && tide_trim(scene.pool, 0) == TIDE_OK);
     NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
     return close_scene(&scene);
@@ -766,6 +804,8 @@ static const struct {
       "a stream on which nothing was freed may be destroyed, and the pool grows below what the base got at first" },
     { scene_threshold_gone, NULL,
       "the pool grows though a stream is gone on which a chunk went back at a release threshold" },
+    { scene_many, NULL,
+      "what a stream has returned leaves the driver, though another one that is behind has returned much" },
     { scene_cancel, "pool | driver", "a thread of a pool that is cancelled in its wait ends the request first" },
     { scene_cancel, "arena | driver", "a thread of an arena that is cancelled in its wait ends the request first" },
     { scene_late, NULL, "what was late leaves the driver in a trim to what the pool has" },
