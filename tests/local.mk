@@ -626,6 +626,13 @@ tests_pool_pages_threads_t_LDADD = $(test_helpers) libtidemark-test.la
 TESTS += tests/pool-pages-threads-t
 THREADED_TESTS += tests/pool-pages-threads-t
 
+check_PROGRAMS += tests/pool-gone-t
+tests_pool_gone_t_SOURCES = tests/pool-gone-t.c tests/pool.h tests/point.c
+tests_pool_gone_t_CPPFLAGS = $(AM_CPPFLAGS) -DTIDEI_TEST_POINTS
+tests_pool_gone_t_LDADD = $(test_helpers) libtidemark-test.la
+TESTS += tests/pool-gone-t
+THREADED_TESTS += tests/pool-gone-t
+
 check_PROGRAMS += tests/pool-units-t
 tests_pool_units_t_SOURCES = tests/pool-units-t.c
 tests_pool_units_t_LDADD = $(test_helpers) libtidemark.la

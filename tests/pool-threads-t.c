@@ -306,6 +306,48 @@ check_arrival(void)
     tide_resource_release(&upstream->base);
 }
 
+#define FREED_TESTS 2
+
+/* Upstream refuses a thread, which waits for another one's answer. What is freed meanwhile serves it. */
+static void
+check_freed(void)
+{
+    struct tide_pool_options options = { TIDE_OPTIONS(options), .growth_bytes = MIB };
+    struct upstream *upstream = upstream_create();
+    struct gate *gate = gate_create(tide_resource_retain(&upstream->base));
+    struct arrival arrival = { .pool = over(&gate->base, &options) };
+    void *block = take(arrival.pool, 4 * MIB), *blocks[2];
+    pthread_t first, second;
+    uint64_t calls;
+
+    gate->before_allocate = stay_before_arrival;
+    gate->context = &arrival;
+    pthread_barrier_init(&arrival.barrier, NULL, 2);
+    pthread_create(&first, NULL, run_arrival, &arrival);
+    pthread_barrier_wait(&arrival.barrier);
+    upstream->capacity_bytes = 4 * MIB;
+    calls = upstream->allocate_calls;
+    pthread_create(&second, NULL, run_arrival, &arrival);
+    for (bool refused = false; !refused; usleep(10000)) { /* then it waits */
+        pthread_mutex_lock(&upstream->lock);
+        refused = upstream->allocate_calls >= calls + 2;
+        pthread_mutex_unlock(&upstream->lock);
+    }
+    give(arrival.pool, block, 4 * MIB);
+    pthread_mutex_lock(&upstream->lock);
+    upstream->fail_allocate = 1;
+    upstream->fail_status = TIDE_ENOMEM;
+    pthread_mutex_unlock(&upstream->lock);
+    pthread_barrier_wait(&arrival.barrier);
+    pthread_join(first, &blocks[0]);
+    pthread_join(second, &blocks[1]);
+    ok(blocks[0] == NULL, "a thread is refused for good by upstream");
+    ok(blocks[1] != NULL, "a thread that waits for another one's answer gets what was freed meanwhile");
+    pthread_barrier_destroy(&arrival.barrier);
+    tide_resource_release(arrival.pool);
+    tide_resource_release(&upstream->base);
+}
+
 #define FORK_TESTS 2
 
 static _Atomic bool stop;
@@ -416,7 +458,7 @@ int
 main(void)
 {
     plan(CACHE_TESTS + NEAR_TESTS + BOUND_TESTS + SHARE_TESTS + REFUSAL_TESTS + CROWD_TESTS + ARRIVAL_TESTS +
-         FORK_TESTS);
+         FREED_TESTS + FORK_TESTS);
     check_caches();
     check_near();
     check_bounds();
@@ -424,6 +466,7 @@ main(void)
     check_refusals();
     check_crowd();
     check_arrival();
+    check_freed();
     if (!SANITIZED_ADDRESS) {
         check_fork();
         check_fork_asking();

@@ -80,8 +80,8 @@ struct tide_pool_figures {
  * than 1.56 ms, and after one that was not in vain twice as long, up to 50 ms. A request may wait more than once: each
  * time that it asks for a chunk, as it does again where the base refuses. No lock is held meanwhile, and nobody waits
  * for a stream that is being captured. Where the base still has more, or more chunks are exchanged than one for each
- * 1,536 requests, chunks are cut up instead. What decays leaves the driver once its streams are done; for that nobody
- * waits.
+ * 1,536 requests, chunks are cut up instead. What decays leaves the driver once a call that takes the lock finds the
+ * work of its streams done. It is looked at once in 1/128 of decay_ms, and nobody waits for it.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; nvtx; initial_bytes or growth_bytes above the maximum, or no multiple

@@ -4,6 +4,7 @@
 #ifdef HAVE_CUDA_H
 
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
 
 /* Those that were late, and those of a wish. */
@@ -11,6 +12,7 @@ struct marks_call {
     struct tidei_device *device;
     struct tidei_mark marks[2 * TIDEI_MARKS_MOST];
     size_t count;
+    uint64_t number; /* of the wish */
 };
 
 static uint64_t
@@ -26,6 +28,7 @@ void
 tidei_marks_init(struct tidei_marks *marks)
 {
     marks->count = 0;
+    marks->wishes = 0;
     tidei_lock_init(&marks->lock);
 }
 
@@ -45,8 +48,34 @@ marks_take(struct tidei_marks *marks, struct marks_call *call)
     for (size_t i = 0; i < marks->count; i++)
         call->marks[i] = marks->marks[i];
     call->count = marks->count;
+    call->number = ++marks->wishes;
     marks->count = 0;
     tidei_lock_release(&marks->lock);
+}
+
+/* Whether the stream has a later mark. A stream that has the handle since counts as the same. */
+static bool
+marks_is_passed_over(const struct marks_call *call, const struct tidei_mark *mark)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->marks[i].stream == mark->stream && call->marks[i].number > mark->number)
+            return true;
+    }
+    return false;
+}
+
+/* Drop marks of streams that have later ones, as far as there are too many. */
+static void
+marks_thin(struct marks_call *call)
+{
+    for (size_t i = 0; i < call->count && call->count > TIDEI_MARKS_MOST;) {
+        if (!marks_is_passed_over(call, &call->marks[i])) {
+            i++;
+            continue;
+        }
+        tidei_device_mark_end(call->device, call->marks[i].event);
+        memmove(&call->marks[i], &call->marks[i + 1], (--call->count - i) * sizeof(call->marks[0]));
+    }
 }
 
 static void
@@ -54,6 +83,7 @@ marks_put(struct tidei_marks *marks, struct marks_call *call)
 {
     size_t i = 0;
 
+    marks_thin(call);
     tidei_lock_acquire(&marks->lock);
     while (i < call->count && marks->count < TIDEI_MARKS_MOST)
         marks->marks[marks->count++] = call->marks[i++];
@@ -70,7 +100,7 @@ marks_add(struct marks_call *call, tide_stream stream)
 
     if (call->count < 2 * TIDEI_MARKS_MOST && !tidei_device_is_captured(call->device, stream) &&
         tidei_device_mark(call->device, stream, &event, &function) == CUDA_SUCCESS)
-        call->marks[call->count++] = (struct tidei_mark){ .event = event };
+        call->marks[call->count++] = (struct tidei_mark){ .event = event, .stream = stream, .number = call->number };
 }
 
 /*

@@ -8,17 +8,23 @@
 
 #include "src/resource/await.h"
 
-/* How many marks are kept that were late. Where there are more, what they stand for goes back later or never. */
+/*
+ * How many marks are kept that were late. Where there are more, the latest of each stream are, as what is before it on
+ * that stream passes earlier. Where there are still more, what they stand for goes back later or never.
+ */
 #define TIDEI_MARKS_MOST 16
 
 struct tidei_mark {
     CUevent event; /* owned, of the device's own context */
     bool vain;     /* a wish has waited for it up to its bound: no other one does */
+    tide_stream stream;
+    uint64_t number; /* of its wish: a later one has a larger number */
 };
 
 struct tidei_marks {
     struct tidei_lock lock; /* guards the fields below; never held over a call of the driver */
     size_t count;           /* of those that are late */
+    uint64_t wishes;        /* so far */
     struct tidei_mark marks[TIDEI_MARKS_MOST];
 };
 

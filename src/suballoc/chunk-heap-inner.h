@@ -30,32 +30,43 @@ tidei_chunk_heap_joins(const struct tidei_chunk_heap *chunk_heap)
 }
 
 /*
+ * Around a call of upstream, made without the lock, that names streams on which memory was freed. Another thread may
+ * wait for all streams meanwhile, after which they may be destroyed. So tidei_chunk_heap_order_end waits for the call,
+ * and reassigns the piece, as the heap does not have it. NULL: none.
+ */
+void tidei_chunk_heap_name(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
+                           struct tidei_chunk_heap_naming *out);
+
+/* Those that have begun in this process, the latest first. */
+struct tidei_chunk_heap_naming *tidei_chunk_heap_named(struct tidei_chunk_heap *chunk_heap);
+
+void tidei_chunk_heap_name_end(struct tidei_chunk_heap *chunk_heap, struct tidei_chunk_heap_naming *naming);
+
+/*
+ * Make `later` wait for `earlier`, on which a part of the piece was freed up to `epoch`, which has ended. With *again
+ * all streams were waited for meanwhile, and the piece does not count as moved to `later`.
+ */
+enum tide_status tidei_chunk_heap_order(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, uint32_t later,
+                                        uint32_t earlier, uint64_t epoch, bool *again);
+
+/*
  * Make stream `later` wait for all streams on which the piece was freed. On failure the piece keeps its freed runs, and
- * does not belong to `later`.
+ * does not belong to `later`. So it is with *again: all streams were waited for meanwhile, and `later` may be gone if
+ * the caller knows it from the piece alone.
  */
 static inline enum tide_status
-tidei_chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, uint32_t later)
+tidei_chunk_heap_wait(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, uint32_t later, bool *again)
 {
     struct tidei_streams *streams = &chunk_heap->heap.streams;
     enum tide_status status = TIDE_OK;
     uint32_t earlier;
-    uint64_t epoch, orders = 0;
+    uint64_t epoch;
 
+    *again = false;
     tidei_streams_hold(streams, later);
-    while (status == TIDE_OK && tidei_heap_wait(&chunk_heap->heap, piece, later, &earlier, &epoch)) {
-        tide_stream from = streams->streams[earlier]->handle, to = streams->streams[later]->handle;
-
-        tidei_lock_release(&chunk_heap->lock);
-        TIDEI_TEST_POINT("chunk-heap.moving");
-        status = chunk_heap->upstream->ops->order(chunk_heap->upstream, from, to);
-        tidei_lock_acquire(&chunk_heap->lock);
-        if (status != TIDE_OK)
-            break;
-        orders++;
-        tidei_heap_waited(&chunk_heap->heap, piece, later, earlier, epoch);
-    }
+    while (status == TIDE_OK && !*again && tidei_heap_wait(&chunk_heap->heap, piece, later, &earlier, &epoch))
+        status = tidei_chunk_heap_order(chunk_heap, piece, later, earlier, epoch, again);
     tidei_streams_release(streams, later);
-    tidei_figure_add(&chunk_heap->orders, orders);
     return status;
 }
 
@@ -65,10 +76,15 @@ tidei_chunk_heap_take_over(struct tidei_chunk_heap *chunk_heap, struct tidei_pie
                            const struct tidei_heap_request *request)
 {
     uint64_t orders = tidei_figure_get(&chunk_heap->orders);
+    enum tide_status status;
+    bool again;
 
     if (piece == NULL)
         return NULL;
-    if (tidei_chunk_heap_wait(chunk_heap, piece, request->stream) == TIDE_OK) {
+    do
+        status = tidei_chunk_heap_wait(chunk_heap, piece, request->stream, &again);
+    while (status == TIDE_OK && again);
+    if (status == TIDE_OK) {
         tidei_figure_add(&chunk_heap->taken_over, tidei_figure_get(&chunk_heap->orders) != orders);
         return piece;
     }

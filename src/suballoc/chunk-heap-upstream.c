@@ -51,13 +51,68 @@ tidei_chunk_heap_note_fork(struct tidei_chunk_heap *chunk_heap)
     if (chunk_heap->forks == tidei_fork_generation())
         return;
     chunk_heap->forks = tidei_fork_generation();
-    chunk_heap->requesting = chunk_heap->returning = chunk_heap->wishing = 0;
+    chunk_heap->requesting = chunk_heap->returning = 0;
     chunk_heap->returning_bytes = 0;
     chunk_heap->growing = false;
     bytes = tidei_heap_free_bytes(&chunk_heap->heap) + chunk_heap->heap.out_bytes;
     /* Relaxed: as above. */
     atomic_store_explicit(&chunk_heap->held, bytes, memory_order_relaxed);
     atomic_store_explicit(&chunk_heap->reserved, bytes, memory_order_relaxed);
+}
+
+/* Those of other threads of the parent do not exist in the child of a fork(), and their stacks may be used again. */
+struct tidei_chunk_heap_naming *
+tidei_chunk_heap_named(struct tidei_chunk_heap *chunk_heap)
+{
+    if (chunk_heap->naming_forks != tidei_fork_generation())
+        chunk_heap->naming = NULL;
+    chunk_heap->naming_forks = tidei_fork_generation();
+    return chunk_heap->naming;
+}
+
+void
+tidei_chunk_heap_name(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
+                      struct tidei_chunk_heap_naming *out)
+{
+    *out = (struct tidei_chunk_heap_naming){ .piece = piece, .next = tidei_chunk_heap_named(chunk_heap) };
+    out->number = ++chunk_heap->named;
+    chunk_heap->naming = out;
+}
+
+/* Where this thread has called fork() within the call, it is not listed any more. */
+void
+tidei_chunk_heap_name_end(struct tidei_chunk_heap *chunk_heap, struct tidei_chunk_heap_naming *naming)
+{
+    struct tidei_chunk_heap_naming **at = &chunk_heap->naming;
+
+    (void)tidei_chunk_heap_named(chunk_heap);
+    while (*at != NULL && *at != naming)
+        at = &(*at)->next;
+    if (*at != NULL)
+        *at = naming->next;
+}
+
+enum tide_status
+tidei_chunk_heap_order(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece, uint32_t later, uint32_t earlier,
+                       uint64_t epoch, bool *again)
+{
+    struct tidei_streams *streams = &chunk_heap->heap.streams;
+    tide_stream from = streams->streams[earlier]->handle, to = streams->streams[later]->handle;
+    uint64_t waited_all = streams->waited_all;
+    struct tidei_chunk_heap_naming naming;
+    enum tide_status status;
+
+    tidei_chunk_heap_name(chunk_heap, piece, &naming);
+    tidei_lock_release(&chunk_heap->lock);
+    TIDEI_TEST_POINT("chunk-heap.moving");
+    status = chunk_heap->upstream->ops->order(chunk_heap->upstream, from, to);
+    tidei_lock_acquire(&chunk_heap->lock);
+    tidei_chunk_heap_name_end(chunk_heap, &naming);
+    *again = streams->waited_all != waited_all;
+    tidei_figure_add(&chunk_heap->orders, status == TIDE_OK);
+    if (status == TIDE_OK && !*again)
+        tidei_heap_waited(&chunk_heap->heap, piece, later, earlier, epoch);
+    return status;
 }
 
 /* Of chunks. */
@@ -188,13 +243,14 @@ struct upstream_wish {
     tide_stream streams[TIDEI_CHUNK_HEAP_OWED + 1]; /* and stream 0 */
     uint64_t waited_all;                            /* the epoch of the last wait for all streams */
     bool used;                                      /* a trim went with it */
+    bool looks;                                     /* what was late is looked at, even if there is nothing to trim */
 };
 
 /* Take over what is owed. Under the lock. */
 static void
 upstream_wish_init(struct tidei_chunk_heap *chunk_heap, uint64_t most_ns, struct upstream_wish *wish)
 {
-    wish->used = false;
+    wish->used = wish->looks = false;
     wish->waited_all = chunk_heap->heap.streams.waited_all;
     wish->await = (struct tidei_await){ .streams = wish->streams, .most_ns = most_ns };
     wish->await.count = chunk_heap->owed_count;
@@ -211,6 +267,15 @@ upstream_wish_end(struct tidei_chunk_heap *chunk_heap, const struct upstream_wis
         chunk_owe(chunk_heap, wish->streams[i], wish->waited_all);
 }
 
+/* Whether there is a wish among the calls. */
+static bool
+upstream_has_wish(const struct tidei_chunk_heap_naming *naming)
+{
+    while (naming != NULL && naming->piece != NULL)
+        naming = naming->next;
+    return naming != NULL;
+}
+
 /*
  * Trim upstream with the wish. Called without the lock. The application may destroy streams behind a wait for all of
  * them. Where one has ended since the wish was taken over, nothing is owed. One that ends meanwhile returns only when
@@ -219,6 +284,7 @@ upstream_wish_end(struct tidei_chunk_heap *chunk_heap, const struct upstream_wis
 static enum tide_status
 upstream_wish_trim(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wish, uint64_t keep_bytes)
 {
+    struct tidei_chunk_heap_naming naming;
     enum tide_status status;
     uint64_t number;
     bool alone;
@@ -227,14 +293,15 @@ upstream_wish_trim(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wi
     tidei_lock_acquire(&chunk_heap->lock);
     if (chunk_heap->heap.streams.waited_all != wish->waited_all)
         wish->await.count = 0;
-    alone = chunk_heap->wishing++ == 0;
+    tidei_chunk_heap_name(chunk_heap, NULL, &naming);
+    alone = !upstream_has_wish(naming.next);
     number = ++chunk_heap->wishes;
     tidei_lock_release(&chunk_heap->lock);
     tidei_await_wish(&wish->await);
     status = tide_trim(chunk_heap->upstream, keep_bytes);
     tidei_await_wish(NULL);
     tidei_lock_acquire(&chunk_heap->lock);
-    chunk_heap->wishing--;
+    tidei_chunk_heap_name_end(chunk_heap, &naming);
     alone = alone && chunk_heap->wishes == number;
     chunk_heap->late = wish->await.late || (chunk_heap->late && !alone);
     tidei_lock_release(&chunk_heap->lock);
@@ -242,13 +309,13 @@ upstream_wish_trim(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wi
     return status;
 }
 
-/* Have upstream note the streams that are owed while they exist. It gives nothing back, and nobody waits. */
+/* Have upstream note the streams that are owed while they exist, or look. It gives nothing back, and nobody waits. */
 static void
 upstream_wish_note(struct tidei_chunk_heap *chunk_heap, struct upstream_wish *wish)
 {
     struct tidei_error error;
 
-    if (wish->used || wish->await.count == 0)
+    if (wish->used || (wish->await.count == 0 && !wish->looks))
         return;
     wish->await.most_ns = 0;
     tidei_error_save(&error);
@@ -298,12 +365,14 @@ chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, ui
 void
 tidei_chunk_heap_trim_upstream(struct tidei_chunk_heap *chunk_heap)
 {
+    bool owes = chunk_heap->owed_count != 0 || chunk_heap->late;
     uint64_t reserved = tidei_chunk_heap_reserved(chunk_heap);
     struct upstream_wish wish;
 
     upstream_wish_init(chunk_heap, 0, &wish);
+    wish.looks = chunk_heap->late;
     tidei_lock_release(&chunk_heap->lock);
-    chunk_heap_trim_upstream(chunk_heap, 0, reserved, &wish, true);
+    chunk_heap_trim_upstream(chunk_heap, 0, reserved, &wish, owes);
     tidei_lock_acquire(&chunk_heap->lock);
     upstream_wish_end(chunk_heap, &wish);
 }
@@ -475,29 +544,42 @@ chunk_stream(const struct tidei_piece *chunk)
     return latest->stream;
 }
 
-/* Return a chunk that is out of the heap on `stream`, ordered behind all streams on which it was freed. */
+/*
+ * Return a chunk that is out of the heap, ordered behind all streams on which it was freed, on `requester`, or, where
+ * that is TIDEI_STREAM_NONE, on the one of them on which it was freed last.
+ */
 static enum tide_status
-chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *chunk, uint32_t stream)
+chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *chunk, uint32_t requester)
 {
-    enum tide_status status = tidei_chunk_heap_wait(chunk_heap, chunk, stream);
-    uint64_t waited_all = chunk_heap->heap.streams.waited_all;
+    struct tidei_chunk_heap_naming naming;
+    enum tide_status status;
+    uint64_t waited_all;
     tide_stream handle;
+    uint32_t stream;
+    bool again;
 
+    do {
+        stream = requester != TIDEI_STREAM_NONE ? requester : chunk_stream(chunk);
+        status = tidei_chunk_heap_wait(chunk_heap, chunk, stream, &again);
+    } while (status == TIDE_OK && again);
     if (status != TIDE_OK)
         return status;
+    waited_all = chunk_heap->heap.streams.waited_all;
     handle = chunk_heap->heap.streams.streams[stream]->handle;
     tidei_heap_own(&chunk_heap->heap, chunk, stream);
+    tidei_chunk_heap_name(chunk_heap, chunk, &naming);
     tidei_lock_release(&chunk_heap->lock);
     TIDEI_TEST_POINT("chunk-heap.returning");
     status = tidei_chunk_heap_give_back(chunk_heap, (void *)tidei_piece_address(chunk), chunk->bytes, handle);
     TIDEI_TEST_POINT("chunk-heap.returned");
     tidei_lock_acquire(&chunk_heap->lock);
+    tidei_chunk_heap_name_end(chunk_heap, &naming);
     if (status == TIDE_OK)
         chunk_owe(chunk_heap, handle, waited_all);
     return status;
 }
 
-/* Return a chunk on `stream`; TIDEI_STREAM_NONE: on the one on which it was freed last. */
+/* Return a chunk on `stream`; TIDEI_STREAM_NONE: as above. */
 static uint64_t
 chunk_heap_return_on(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t most_bytes, uint32_t stream)
 {
@@ -512,7 +594,7 @@ chunk_heap_return_on(struct tidei_chunk_heap *chunk_heap, bool all, uint64_t mos
     bytes = chunk->bytes;
     chunk_heap->returning++;
     chunk_heap->returning_bytes += bytes;
-    status = chunk_heap_return_chunk(chunk_heap, chunk, stream != TIDEI_STREAM_NONE ? stream : chunk_stream(chunk));
+    status = chunk_heap_return_chunk(chunk_heap, chunk, stream);
     chunk_heap->returning--;
     chunk_heap->returns_ended++;
     chunk_heap->returning_bytes -= bytes;

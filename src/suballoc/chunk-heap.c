@@ -160,14 +160,18 @@ chunk_heap_empty(struct tidei_chunk_heap *chunk_heap, uint64_t surplus)
     chunk_heap->empty_next += tidei_chunk_heap_requests(chunk_heap);
 }
 
-/* Note what is in use; return free chunks that were not needed for long. Called with the lock, which calls release. */
+/*
+ * Note what is in use; return free chunks that were not needed for long. Upstream keeps those until it finds their work
+ * done, for which nobody waits: while there are any, it is asked again after a share of a window each time. Called with
+ * the lock, which calls release.
+ */
 static void
 chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t held = atomic_load_explicit(&chunk_heap->held, memory_order_relaxed); /* relaxed: as above */
-    uint64_t end_ns = chunk_heap->decay.end_ns, returned = 0;
+    uint64_t returned = 0;
     uint64_t surplus = tidei_decay_note(&chunk_heap->decay, chunk_heap->heap.out_bytes, held);
-    bool late = chunk_heap->late && chunk_heap->decay.end_ns != end_ns;
+    bool late = chunk_heap->late && tidei_decay_looks(&chunk_heap->decay);
 
     if (surplus != 0 && !tidei_chunk_heap_joins(chunk_heap)) {
         chunk_heap->limit_bytes = held - surplus / 2;
@@ -181,8 +185,10 @@ chunk_heap_decay(struct tidei_chunk_heap *chunk_heap)
         tidei_figure_add(&chunk_heap->decayed, 1);
         returned += bytes;
     }
-    if ((returned != 0 || late) && chunk_heap->unit_bytes != 0)
+    if ((returned != 0 || late) && chunk_heap->unit_bytes != 0) {
+        tidei_decay_looked(&chunk_heap->decay); /* before: other threads need not look at the same time */
         tidei_chunk_heap_trim_upstream(chunk_heap);
+    }
 }
 
 /*
@@ -324,7 +330,7 @@ chunk_heap_take_added(struct tidei_chunk_heap *chunk_heap, const struct tidei_he
  *
  * Upstream may have refused because it was about to give the rest to another thread. So wait for the answers of threads
  * that are requesting. That they are requesting is no reason to repeat, or refused threads would keep each other
- * repeating.
+ * repeating. After each wait, look at what others have freed meanwhile.
  */
 static enum tide_status
 chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_request *request,
@@ -346,7 +352,11 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
         bytes = tidei_heap_need(&chunk_heap->heap, request); /* more was refused, and nothing has changed */
         for (; tidei_chunk_heap_return_one(chunk_heap, true, UINT64_MAX) != 0; changes++)
             bytes = tidei_chunk_heap_wanted(chunk_heap, request);
-        chunk_heap_make_room(chunk_heap, bytes, request->stream);
+        if (chunk_heap_make_room(chunk_heap, bytes, request->stream)) {
+            status = tidei_chunk_heap_take_hard(chunk_heap, request, out);
+            if (status != TIDE_OK || *out != NULL)
+                return status;
+        }
         refused = chunk_heap_chunk_for(chunk_heap, request, bytes, &added);
         status = refused == TIDE_OK ? chunk_heap_take_added(chunk_heap, request, &added, out)
                                     : tidei_chunk_heap_take_hard(chunk_heap, request, out);
@@ -360,7 +370,8 @@ chunk_heap_press(struct tidei_chunk_heap *chunk_heap, const struct tidei_heap_re
             chunk_heap_await_all(chunk_heap, chunk_heap->requesting);
         again = again || chunk_heap->returns_ended != left || chunk_heap_changes(chunk_heap) != changes;
     } while (again);
-    return refused;
+    status = tidei_chunk_heap_take_hard(chunk_heap, request, out); /* others may have freed memory meanwhile */
+    return status != TIDE_OK || *out != NULL ? status : refused;
 }
 
 /*
@@ -634,33 +645,69 @@ tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap)
     return epoch;
 }
 
-/* Wait until no thread names upstream streams that the caller's wait for all lets the application destroy. */
-static void
-chunk_heap_await_wishes(struct tidei_chunk_heap *chunk_heap)
+/* Whether a call that names streams has begun before number `most`, or with it, and has not ended. */
+static bool
+chunk_heap_is_naming(struct tidei_chunk_heap *chunk_heap, uint64_t most)
 {
-    while (chunk_heap->wishing > 0) {
+    const struct tidei_chunk_heap_naming *naming = tidei_chunk_heap_named(chunk_heap);
+
+    while (naming != NULL && naming->number > most)
+        naming = naming->next;
+    return naming != NULL;
+}
+
+/*
+ * Wait until no thread names upstream streams that the caller's wait for all lets the application destroy. Calls that
+ * begin from now on name none of them. The result is whether there were any.
+ */
+static bool
+chunk_heap_await_named(struct tidei_chunk_heap *chunk_heap)
+{
+    uint64_t most = chunk_heap->named;
+    bool named = false;
+
+    while (chunk_heap_is_naming(chunk_heap, most)) {
+        named = true;
+        TIDEI_TEST_POINT("chunk-heap.awaits-named");
         tidei_lock_release(&chunk_heap->lock);
         sched_yield();
         tidei_lock_acquire(&chunk_heap->lock);
     }
+    return named;
+}
+
+/* Make memory that was free at the epoch free on the stream, also what the heap does not have at the moment. */
+static void
+chunk_heap_reassign(struct tidei_chunk_heap *chunk_heap, uint64_t epoch, uint32_t stream)
+{
+    struct tidei_chunk_heap_naming *naming = tidei_chunk_heap_named(chunk_heap);
+
+    tidei_heap_reassign(&chunk_heap->heap, epoch, stream);
+    for (; naming != NULL; naming = naming->next) {
+        if (naming->piece != NULL)
+            tidei_heap_reassign_taken(&chunk_heap->heap, naming->piece, epoch, stream);
+    }
 }
 
 enum tide_status
-tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch)
+tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch, bool *named)
 {
     enum tide_status status = TIDE_OK;
     uint32_t number;
+    bool awaited;
 
     tidei_lock_acquire(&chunk_heap->lock);
     tidei_chunk_heap_note_fork(chunk_heap);
     number = tidei_streams_number(&chunk_heap->heap.streams, 0);
     chunk_heap->owed_count = 0; /* their work is done, and they may be destroyed */
     if (number != TIDEI_STREAM_NONE)
-        tidei_heap_reassign(&chunk_heap->heap, epoch, number);
+        chunk_heap_reassign(chunk_heap, epoch, number);
     else
         status = tidei_chunk_heap_no_memory(chunk_heap);
-    chunk_heap_await_wishes(chunk_heap);
+    awaited = chunk_heap_await_named(chunk_heap);
     tidei_lock_release(&chunk_heap->lock);
+    if (named != NULL)
+        *named = awaited;
     return status;
 }
 
@@ -673,7 +720,7 @@ tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
     chunk_heap_gather(chunk_heap);
     epoch = tidei_chunk_heap_order_begin(chunk_heap);
     status = chunk_heap->upstream->ops->order(chunk_heap->upstream, TIDE_STREAM_ALL, 0);
-    return status == TIDE_OK ? tidei_chunk_heap_order_end(chunk_heap, epoch) : status;
+    return status == TIDE_OK ? tidei_chunk_heap_order_end(chunk_heap, epoch, NULL) : status;
 }
 
 void

@@ -27,6 +27,17 @@
 
 struct tidei_chunk_heap;
 
+/*
+ * A call of upstream that names streams on which memory was freed; see tidei_chunk_heap_name. A list of those that have
+ * begun, the latest first.
+ */
+struct tidei_chunk_heap_naming {
+    struct tidei_piece
+        *piece;      /* borrowed: what the call is about, which no other thread finds meanwhile; NULL: a wish */
+    uint64_t number; /* from 1 upwards */
+    struct tidei_chunk_heap_naming *next;
+};
+
 struct tidei_chunk_heap_options {
     const char *name;                  /* of the layer, for messages */
     const struct tide_resource *layer; /* borrowed: that layer, which its refusals name */
@@ -60,12 +71,14 @@ struct tidei_chunk_heap {
     bool growing;              /* a thread has upstream map chunks beside others; see chunk-heap-pages.c */
     uint32_t returning;        /* chunks being returned to upstream */
     uint32_t requesting;       /* threads that are requesting a chunk from upstream */
-    uint32_t wishing;          /* threads that trim upstream and name it streams */
-    uint64_t wishes;           /* how often one has begun to */
-    uint64_t returns_ended;    /* events: a chunk in `returning` arrived or came back */
-    uint64_t requests_ended;   /* events: a thread in `requesting` got its answer */
-    uint64_t returning_bytes;  /* of the chunks in `returning` */
-    uint64_t requests;         /* threads that took the lock for a request, before those in `entered` */
+    uint64_t wishes;           /* how often a thread has begun to trim upstream and name it streams */
+    uint64_t named;            /* how often any call has begun that names streams */
+    struct tidei_chunk_heap_naming *naming; /* those that have not ended; each on its thread's stack */
+    uint32_t naming_forks;                  /* tidei_fork_generation of these */
+    uint64_t returns_ended;                 /* events: a chunk in `returning` arrived or came back */
+    uint64_t requests_ended;                /* events: a thread in `requesting` got its answer */
+    uint64_t returning_bytes;               /* of the chunks in `returning` */
+    uint64_t requests;                      /* threads that took the lock for a request, before those in `entered` */
     uint32_t entered, waited;  /* recent count: threads that took the lock for a request, and those that had to wait */
     uint32_t contention;       /* level of contention: how often `waited` was too high */
     uint32_t forks;            /* tidei_fork_generation when the two were counted */
@@ -135,10 +148,11 @@ bool tidei_chunk_heap_owns(struct tidei_chunk_heap *chunk_heap, const void *poin
 /*
  * For one wait for all streams that serves several chunk heaps. The caller calls order_begin, orders stream 0 behind
  * all streams, and passes the result of order_begin to order_end. Memory that was free at order_begin is then free on
- * stream 0.
+ * stream 0. No call of upstream names a stream that may be destroyed then, but one that has ended since may have given
+ * upstream memory on it: *named says that there were calls. NULL: that does not matter.
  */
 uint64_t tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap);
-enum tide_status tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch);
+enum tide_status tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch, bool *named);
 
 /* Gather, and order stream 0 behind all streams. All free memory is then free on stream 0. */
 enum tide_status tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap);

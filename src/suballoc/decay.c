@@ -43,6 +43,7 @@ tidei_decay_note(struct tidei_decay *decay, uint64_t used_bytes, uint64_t held_b
 {
     uint64_t now_ns = decay_now_ns(), needed = 0;
 
+    decay->now_ns = now_ns;
     if (decay->needed[decay->at] < used_bytes)
         decay->needed[decay->at] = used_bytes;
     if (now_ns < decay->end_ns)

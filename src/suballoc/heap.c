@@ -977,6 +977,12 @@ tidei_heap_reassign(struct tidei_heap *heap, uint64_t epoch, uint32_t stream)
         pieces_reassign(heap, heap->chunks[i]->first, epoch, stream);
 }
 
+void
+tidei_heap_reassign_taken(struct tidei_heap *heap, struct tidei_piece *piece, uint64_t epoch, uint32_t stream)
+{
+    runs_reassign(heap, &piece->freed_runs, epoch, stream);
+}
+
 uint64_t
 tidei_heap_free_bytes(const struct tidei_heap *heap)
 {

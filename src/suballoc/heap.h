@@ -164,6 +164,9 @@ void tidei_heap_chunk_forget(struct tidei_heap *heap, struct tidei_piece *chunk)
 /* Make all memory that was freed up to `epoch`, which has ended, and is still free, free on `stream`. */
 void tidei_heap_reassign(struct tidei_heap *heap, uint64_t epoch, uint32_t stream);
 
+/* The same for a piece, or a chunk, that was taken and still has its freed runs. */
+void tidei_heap_reassign_taken(struct tidei_heap *heap, struct tidei_piece *piece, uint64_t epoch, uint32_t stream);
+
 /* The free bytes of all chunks, and those of the largest free piece. */
 uint64_t tidei_heap_free_bytes(const struct tidei_heap *heap);
 uint64_t tidei_heap_largest(const struct tidei_heap *heap);

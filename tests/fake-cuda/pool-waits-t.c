@@ -3,7 +3,8 @@
  * that what decays and what is trimmed leaves the driver. The driver keeps what a stream still uses, and gives back
  * only what the host has waited for.
  *
- * Runs on the fake driver alone, each scene in a child that has not loaded it yet.
+ * Runs on the fake driver alone, each scene in a child that has not loaded it yet. This process has one thread, so that
+ * ThreadSanitizer follows the children, too.
  */
 #include "config.h"
 
@@ -11,6 +12,8 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <tidemark/tidemark.h>
@@ -25,6 +28,8 @@
 #ifdef HAVE_CUDA_H
 
 #include "tests/fake-cuda/tracer.h"
+
+static void *library; /* the fake driver */
 
 #define UNIT  (32 * MIB)
 #define WORDS 1024u
@@ -105,23 +110,46 @@ close_scene(struct scene *scene)
     return 0;
 }
 
-/* A pool with a block of 8 units between others that is free, and that the first stream still uses. */
+/* A block of 8 units between others that is free, and that the first stream still uses. */
 static int
-begin_with(struct scene *scene, const char *stack)
+begin(struct scene *scene, const char *stack)
 {
     NEED(open_scene(scene, stack) == 0);
     NEED((scene->small = have(scene, UNIT, scene->work.first)) != NULL);
-    NEED((scene->large = have(scene, 8 * UNIT, scene->work.first)) != NULL && most_units(scene) == 9);
-    NEED((scene->last = have(scene, 2 * UNIT, scene->work.first)) != NULL && most_units(scene) == 11);
+    NEED((scene->large = have(scene, 8 * UNIT, scene->work.first)) != NULL);
+    NEED((scene->last = have(scene, 2 * UNIT, scene->work.first)) != NULL);
     NEED(gpu_hold_fill(&scene->hold, scene->work.first, scene->large, WORDS, 1));
     NEED(gpu_frees(scene->pool, scene->large, 8 * UNIT, scene->work.first));
     return 0;
 }
 
+/* Four blocks of 2 units that were freed on the stream, which still uses one where it is `held`, beside another one. */
 static int
-begin(struct scene *scene)
+begin_with_four(struct scene *scene, CUstream stream, bool held)
 {
-    return begin_with(scene, "pool | driver");
+    void *blocks[4];
+
+    NEED((scene->small = have(scene, UNIT, scene->work.second)) != NULL);
+    for (size_t i = 0; i < 4; i++)
+        NEED((blocks[i] = have(scene, 2 * UNIT, stream)) != NULL);
+    NEED(!held || gpu_hold_fill(&scene->hold, stream, blocks[0], WORDS, 1));
+    for (size_t i = 0; i < 4; i++)
+        NEED(gpu_frees(scene->pool, blocks[i], 2 * UNIT, stream));
+    return 0;
+}
+
+/* A block of 4 units was freed on a stream that is destroyed since. */
+static int
+begin_with_gone(struct scene *scene)
+{
+    CUstream stream = NULL;
+    void *block;
+
+    NEED(open_scene(scene, "pool(release_threshold=0) | driver") == 0);
+    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    NEED((block = have(scene, 4 * UNIT, stream)) != NULL && gpu_frees(scene->pool, block, 4 * UNIT, stream));
+    NEED(gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    return 0;
 }
 
 static int
@@ -148,6 +176,63 @@ go_later(void *hold)
     return NULL;
 }
 
+/* A request of another thread. */
+struct request {
+    struct scene *scene;
+    size_t bytes;
+    CUstream stream;
+    void *block; /* out; NULL: it was refused */
+    pthread_t thread;
+};
+
+static void *
+request_run(void *request_pointer)
+{
+    struct request *request = request_pointer;
+
+    request->block = have(request->scene, request->bytes, request->stream);
+    return NULL;
+}
+
+/* Another thread asks for a block. With `waits`, it has been stopped in a wait for a stream on return. */
+static int
+request_begin(struct request *request, struct scene *scene, size_t bytes, CUstream stream, bool waits)
+{
+    *request = (struct request){ .scene = scene, .bytes = bytes, .stream = stream };
+    if (waits)
+        point_arm("marks.waits", NULL);
+    NEED(pthread_create(&request->thread, NULL, request_run, request) == 0);
+    if (waits)
+        point_wait();
+    return 0;
+}
+
+static void *
+request_end(struct request *request)
+{
+    pthread_join(request->thread, NULL);
+    return request->block;
+}
+
+/* A request and a free that take the lock, at which decay looks. */
+static int
+use(struct scene *scene)
+{
+    void *block = have(scene, MIB, scene->work.second);
+
+    NEED(block != NULL && gpu_frees(scene->pool, block, MIB, scene->work.second));
+    usleep(500);
+    return 0;
+}
+
+static uint64_t
+decayed(const struct scene *scene)
+{
+    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
+
+    return tide_pool_read(scene->pool, &figures) == TIDE_OK ? figures.decayed : UINT64_MAX;
+}
+
 /* The chunk is exchanged for one of 12 units, by a request on either stream: the host waits until it is there. */
 static int
 scene_exchange(void *on_other)
@@ -157,7 +242,7 @@ scene_exchange(void *on_other)
     pthread_t thread;
 
     wait_long();
-    NEED(begin(&scene) == 0);
+    NEED(begin(&scene, "pool | driver") == 0 && most_units(&scene) == 11);
     stream = on_other != NULL ? scene.work.second : scene.work.first;
     NEED(pthread_create(&thread, NULL, go_later, &scene.hold) == 0);
     NEED((scene.large = have(&scene, 12 * UNIT, stream)) != NULL);
@@ -172,7 +257,7 @@ scene_own_hold(void *stack)
 {
     struct scene scene = { 0 };
 
-    NEED(begin_with(&scene, stack) == 0);
+    NEED(begin(&scene, stack) == 0 && most_units(&scene) == 11);
     NEED((scene.large = have(&scene, 12 * UNIT, scene.work.first)) != NULL);
     gpu_hold_go(&scene.hold);
     NEED(most_units(&scene) == 23 && waits(&scene) == 1);
@@ -188,15 +273,16 @@ until_posted(void *posted)
 
 /* The same for a function of the host's that waits for this thread, in each of several exchanges. */
 static int
-scene_own_function(void *library)
+scene_own_function(void *unused)
 {
     CUresult(CUDAAPI * launch)(CUstream, CUhostFn, void *);
     struct scene scene = { 0 };
     uint64_t begin_ns;
     sem_t posted;
 
+    (void)unused;
     *(void **)&launch = dlsym(library, "cuLaunchHostFunc");
-    NEED(launch != NULL && sem_init(&posted, 0, 0) == 0 && begin(&scene) == 0);
+    NEED(launch != NULL && sem_init(&posted, 0, 0) == 0 && begin(&scene, "pool | driver") == 0);
     gpu_hold_go(&scene.hold);
     NEED(gpu.stream_synchronize(scene.work.first) == CUDA_SUCCESS);
     NEED((scene.large = have(&scene, 8 * UNIT, scene.work.first)) != NULL);
@@ -220,7 +306,7 @@ scene_fits(void *unused)
     struct scene scene = { 0 };
 
     (void)unused;
-    NEED(begin(&scene) == 0);
+    NEED(begin(&scene, "pool | driver") == 0);
     NEED((scene.large = have(&scene, 7 * UNIT, scene.work.first)) != NULL && most_units(&scene) == 11);
     gpu_hold_go(&scene.hold);
     return end(&scene, scene.work.first, 7 * UNIT);
@@ -235,7 +321,7 @@ scene_capture(void *unused)
 
     (void)unused;
     wait_long();
-    NEED(begin(&scene) == 0);
+    NEED(begin(&scene, "pool | driver") == 0);
     gpu_hold_go(&scene.hold);
     NEED(gpu.stream_begin_capture(scene.work.second, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
     NEED((scene.large = have(&scene, 12 * UNIT, scene.work.first)) != NULL && most_units(&scene) == 15);
@@ -253,7 +339,7 @@ scene_captured(void *unused)
 
     (void)unused;
     wait_long();
-    NEED(begin_with(&scene, "pool(release_threshold=0) | driver") == 0);
+    NEED(begin(&scene, "pool(release_threshold=0) | driver") == 0);
     NEED(gpu.stream_begin_capture(scene.work.first, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
     NEED(pthread_create(&thread, NULL, go_later, &scene.hold) == 0);
     NEED((scene.large = have(&scene, 12 * UNIT, scene.work.second)) != NULL);
@@ -263,36 +349,52 @@ scene_captured(void *unused)
     return end(&scene, scene.work.second, 12 * UNIT);
 }
 
-static void *
-have_12(void *scene_pointer)
-{
-    struct scene *scene = scene_pointer;
-
-    scene->large = have(scene, 12 * UNIT, scene->work.first);
-    return NULL;
-}
-
 /* A thread waits for its stream at the maximum. What is left below that serves another one, which does not wait. */
 static int
 scene_maximum(void *unused)
 {
     struct scene scene = { 0 };
-    pthread_t thread;
+    struct request request;
     void *other;
 
     (void)unused;
     wait_long();
-    NEED(begin_with(&scene, "pool(maximum=512MiB) | driver") == 0);
-    point_arm("marks.waits", NULL);
-    NEED(pthread_create(&thread, NULL, have_12, &scene) == 0);
-    point_wait();
+    NEED(begin(&scene, "pool(maximum=512MiB) | driver") == 0);
+    NEED(request_begin(&request, &scene, 12 * UNIT, scene.work.first, true) == 0);
     NEED((other = have(&scene, 10 * UNIT, scene.work.second)) != NULL && waits(&scene) == 0);
     NEED(gpu_frees(scene.pool, other, 10 * UNIT, scene.work.second));
     point_release();
     gpu_hold_go(&scene.hold);
-    pthread_join(thread, NULL);
-    NEED(scene.large != NULL && waits(&scene) >= 1);
+    NEED((scene.large = request_end(&request)) != NULL && waits(&scene) >= 1);
     return end(&scene, scene.work.first, 12 * UNIT);
+}
+
+/*
+ * Upstream has refused, and a thread has returned what is free and waits for it. What another one frees meanwhile
+ * serves its request: the driver gets no larger.
+ */
+static int
+scene_press(void *unused)
+{
+    struct scene scene = { 0 };
+    struct request request;
+
+    (void)unused;
+    wait_long();
+    NEED(open_scene(&scene, "pool(initial=128MiB) | driver(maximum=512MiB)") == 0);
+    NEED((scene.small = have(&scene, 4 * UNIT, scene.work.first)) != NULL && most_units(&scene) == 4);
+    NEED((scene.large = have(&scene, 8 * UNIT, scene.work.second)) != NULL && most_units(&scene) == 12);
+    NEED(gpu_hold_fill(&scene.hold, scene.work.first, scene.small, WORDS, 1));
+    NEED(gpu_frees(scene.pool, scene.small, 4 * UNIT, scene.work.first));
+    NEED(request_begin(&request, &scene, 6 * UNIT, scene.work.first, true) == 0);
+    NEED(gpu_frees(scene.pool, scene.large, 8 * UNIT, scene.work.second));
+    point_release();
+    gpu_hold_go(&scene.hold);
+    NEED(request_end(&request) != NULL && waits(&scene) == 1);
+    NEED(most_units(&scene) == 12);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 8);
+    NEED(gpu_frees(scene.pool, request.block, 6 * UNIT, scene.work.first));
+    return close_scene(&scene);
 }
 
 /* Wait without that the host waits for the stream: the driver must not know that it is done. */
@@ -311,45 +413,78 @@ have_stream_done(CUstream stream)
 static int
 until_units(struct scene *scene, uint64_t most)
 {
-    for (int i = 0; i < 20000 && driver_units(scene, TIDE_QUERY_BYTES_RESERVED) > most; i++) {
-        void *block = have(scene, MIB, scene->work.second);
-
-        NEED(block != NULL && gpu_frees(scene->pool, block, MIB, scene->work.second));
-        usleep(500);
-    }
+    for (int i = 0; i < 20000 && driver_units(scene, TIDE_QUERY_BYTES_RESERVED) > most; i++)
+        NEED(use(scene) == 0);
     NEED(driver_units(scene, TIDE_QUERY_BYTES_RESERVED) <= most);
     return 0;
 }
 
-/* What decays leaves the driver: not while a stream uses it, and nobody waits for that. */
+/* How often the driver was called to look at what is free, or to give it back. */
+static int
+looks(void)
+{
+    const char *(*function)(unsigned place, int *calls);
+    int calls, all = 0;
+    const char *name;
+
+    *(void **)&function = dlsym(library, FAKE_CUDA_FUNCTION);
+    for (unsigned i = 0; function != NULL && (name = function(i, &calls)) != NULL; i++) {
+        if (strcmp(name, "cuMemPoolTrimTo") == 0 || strcmp(name, "cuMemPoolGetAttribute") == 0 ||
+            strcmp(name, "cuEventQuery") == 0)
+            all += calls;
+    }
+    return all;
+}
+
+/* Use the pool until the driver is not looked at for so long as decay takes to look many times. */
+static int
+until_quiet(struct scene *scene)
+{
+    int before;
+
+    do {
+        before = looks();
+        for (int i = 0; i < 200; i++)
+            NEED(use(scene) == 0);
+    } while (looks() != before);
+    return 0;
+}
+
+/* What decays leaves the driver: not while a stream uses it, and nobody waits for that. Then it is not looked at. */
 static int
 scene_decay(void *unused)
 {
     struct scene scene = { 0 };
-    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
-    void *blocks[4];
 
     (void)unused;
     NEED(open_scene(&scene, "pool(decay=80) | driver") == 0);
-    NEED((scene.small = have(&scene, UNIT, scene.work.second)) != NULL);
-    for (size_t i = 0; i < 4; i++)
-        NEED((blocks[i] = have(&scene, 2 * UNIT, scene.work.first)) != NULL);
-    NEED(gpu_hold_fill(&scene.hold, scene.work.first, blocks[0], WORDS, 1));
-    for (size_t i = 0; i < 4; i++)
-        NEED(gpu_frees(scene.pool, blocks[i], 2 * UNIT, scene.work.first));
-    while (figures.decayed == 0) {
-        void *block = have(&scene, MIB, scene.work.second);
-
-        NEED(block != NULL && gpu_frees(scene.pool, block, MIB, scene.work.second));
-        usleep(500);
-        NEED(tide_pool_read(scene.pool, &figures) == TIDE_OK);
-    }
+    NEED(begin_with_four(&scene, scene.work.first, true) == 0);
+    while (decayed(&scene) == 0)
+        NEED(use(&scene) == 0);
     NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 9);
     gpu_hold_go(&scene.hold);
     NEED(have_stream_done(scene.work.first) == 0);
     NEED(until_units(&scene, 4) == 0 && waits(&scene) == 0);
+    NEED(until_quiet(&scene) == 0 && waits(&scene) == 0);
     NEED(gpu_frees(scene.pool, scene.small, UNIT, scene.work.second));
     return close_scene(&scene);
+}
+
+/* What was late serves the pool again before decay could give it back. Once its work is done, it is not looked at. */
+static int
+scene_decay_used(void *unused)
+{
+    struct scene scene = { 0 };
+    void *other;
+
+    (void)unused;
+    NEED(begin(&scene, "pool(decay=80) | driver") == 0);
+    NEED((scene.large = have(&scene, 12 * UNIT, scene.work.first)) != NULL && most_units(&scene) == 23);
+    NEED((other = have(&scene, 8 * UNIT, scene.work.first)) != NULL && most_units(&scene) == 23);
+    gpu_hold_go(&scene.hold);
+    NEED(have_stream_done(scene.work.first) == 0 && until_quiet(&scene) == 0);
+    NEED(gpu_frees(scene.pool, other, 8 * UNIT, scene.work.first));
+    return end(&scene, scene.work.first, 12 * UNIT);
 }
 
 /* All that can be given back leaves the driver. */
@@ -359,6 +494,7 @@ scene_trim(void *stack)
     struct scene scene = { 0 };
     void *blocks[4];
 
+    wait_long();
     NEED(open_scene(&scene, stack) == 0);
     for (size_t i = 0; i < 4; i++)
         NEED((blocks[i] = have(&scene, (i + 1) * UNIT, i % 2 != 0 ? scene.work.first : scene.work.second)) != NULL);
@@ -374,14 +510,10 @@ static int
 scene_gone(void *unused)
 {
     struct scene scene = { 0 };
-    CUstream stream = NULL;
-    void *block;
 
     (void)unused;
-    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
-    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-    NEED((block = have(&scene, 4 * UNIT, stream)) != NULL && gpu_frees(scene.pool, block, 4 * UNIT, stream));
-    NEED(gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    wait_long();
+    NEED(begin_with_gone(&scene) == 0);
     NEED(tide_trim(scene.pool, 0) == TIDE_OK && driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
     return close_scene(&scene);
 }
@@ -416,33 +548,53 @@ static int
 scene_threshold_gone(void *unused)
 {
     struct scene scene = { 0 };
-    CUstream stream = NULL;
     void *block;
 
     (void)unused;
-    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
-    NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-    NEED((block = have(&scene, 4 * UNIT, stream)) != NULL && gpu_frees(scene.pool, block, 4 * UNIT, stream));
-    NEED(gpu.stream_destroy(stream) == CUDA_SUCCESS);
+    NEED(begin_with_gone(&scene) == 0);
     NEED((block = have(&scene, 6 * UNIT, scene.work.first)) != NULL);
     NEED(gpu_frees(scene.pool, block, 6 * UNIT, scene.work.first));
     return close_scene(&scene);
 }
 
-static void *
-use_until_decayed(void *scene_pointer)
+/*
+ * A stream that is behind has returned more chunks than the base keeps marks. What another one has returned since
+ * leaves the driver when that is done.
+ */
+static int
+scene_many(void *unused)
 {
-    struct scene *scene = scene_pointer;
-    struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
+    struct scene scene = { 0 };
+    struct gpu_hold hold = { 0 };
+    void *blocks[24], *other;
 
-    while (figures.decayed == 0) {
-        void *block = have(scene, MIB, scene->work.second);
+    (void)unused;
+    NEED(setenv("FAKE_CUDA_MEMORY", "4G", 1) == 0);
+    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0 && gpu_hold_open(&hold));
+    for (size_t i = 0; i < 24; i++)
+        NEED((blocks[i] = have(&scene, 2 * UNIT, scene.work.first)) != NULL);
+    NEED((other = have(&scene, 2 * UNIT, scene.work.second)) != NULL);
+    NEED(gpu_hold_fill(&scene.hold, scene.work.first, blocks[0], WORDS, 1));
+    NEED(gpu_hold_fill(&hold, scene.work.second, other, WORDS, 1));
+    for (size_t i = 0; i < 24; i++)
+        NEED(gpu_frees(scene.pool, blocks[i], 2 * UNIT, scene.work.first));
+    NEED(gpu_frees(scene.pool, other, 2 * UNIT, scene.work.second));
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 50);
+    gpu_hold_go(&hold);
+    NEED(have_stream_done(scene.work.second) == 0 && tide_trim(scene.pool, 0) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 48);
+    gpu_hold_go(&scene.hold);
+    NEED(have_stream_done(scene.work.first) == 0 && tide_trim(scene.pool, 0) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    gpu_hold_close(&hold);
+    return close_scene(&scene);
+}
 
-        if (block == NULL || !gpu_frees(scene->pool, block, MIB, scene->work.second) ||
-            tide_pool_read(scene->pool, &figures) != TIDE_OK)
-            break;
-        usleep(500);
-    }
+static void *
+use_until_decayed(void *scene)
+{
+    while (decayed(scene) == 0 && use(scene) == 0)
+        ;
     return NULL;
 }
 
@@ -453,16 +605,11 @@ scene_ordered_gone(void *unused)
     struct scene scene = { 0 };
     CUstream stream = NULL;
     pthread_t thread;
-    void *blocks[4];
 
     (void)unused;
     NEED(open_scene(&scene, "pool(decay=80) | driver") == 0);
     NEED(gpu.stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-    NEED((scene.small = have(&scene, UNIT, scene.work.second)) != NULL);
-    for (size_t i = 0; i < 4; i++)
-        NEED((blocks[i] = have(&scene, 2 * UNIT, stream)) != NULL);
-    for (size_t i = 0; i < 4; i++)
-        NEED(gpu_frees(scene.pool, blocks[i], 2 * UNIT, stream));
+    NEED(begin_with_four(&scene, stream, false) == 0);
     point_arm("chunk-heap.wishes", NULL);
     NEED(pthread_create(&thread, NULL, use_until_decayed, &scene) == 0);
     point_wait();
@@ -478,26 +625,16 @@ static int
 scene_cancel(void *stack)
 {
     struct scene scene = { 0 };
-    pthread_t thread;
-    void *result = NULL;
+    struct request request;
 
     wait_long();
-    NEED(open_scene(&scene, stack) == 0);
-    NEED((scene.small = have(&scene, UNIT, scene.work.first)) != NULL);
-    NEED((scene.large = have(&scene, 8 * UNIT, scene.work.first)) != NULL);
-    NEED((scene.last = have(&scene, 2 * UNIT, scene.work.first)) != NULL);
-    NEED(gpu_hold_fill(&scene.hold, scene.work.first, scene.large, WORDS, 1));
-    NEED(gpu_frees(scene.pool, scene.large, 8 * UNIT, scene.work.first));
-    point_arm("marks.waits", NULL);
-    scene.large = NULL;
-    NEED(pthread_create(&thread, NULL, have_12, &scene) == 0);
-    point_wait();
-    NEED(pthread_cancel(thread) == 0);
+    NEED(begin(&scene, stack) == 0);
+    NEED(request_begin(&request, &scene, 12 * UNIT, scene.work.first, true) == 0);
+    NEED(pthread_cancel(request.thread) == 0);
     point_release();
     usleep(20000);
     gpu_hold_go(&scene.hold);
-    pthread_join(thread, &result);
-    NEED(scene.large != NULL);
+    NEED((scene.large = request_end(&request)) != NULL);
     return end(&scene, scene.work.first, 12 * UNIT);
 }
 
@@ -508,7 +645,7 @@ scene_late(void *unused)
     struct scene scene = { 0 };
 
     (void)unused;
-    NEED(begin(&scene) == 0);
+    NEED(begin(&scene, "pool | driver") == 0);
     NEED((scene.large = have(&scene, 12 * UNIT, scene.work.first)) != NULL);
     NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 23);
     gpu_hold_go(&scene.hold);
@@ -518,31 +655,13 @@ scene_late(void *unused)
     return end(&scene, scene.work.first, 12 * UNIT);
 }
 
-static void *
-have_6(void *scene_pointer)
-{
-    struct scene *scene = scene_pointer;
-
-    scene->large = have(scene, 6 * UNIT, scene->work.first);
-    return NULL;
-}
-
-static void *
-have_7(void *scene_pointer)
-{
-    struct scene *scene = scene_pointer;
-
-    scene->small = have(scene, 7 * UNIT, scene->work.second);
-    return NULL;
-}
-
 /* A thread waits in vain. Another one begins its wait before that ends, and nothing of its own is late. */
 static int
 scene_late_of_two(void *unused)
 {
     struct scene scene = { 0 };
     struct gpu_hold hold = { 0 };
-    pthread_t first, second;
+    struct request first, second;
     void *other;
 
     (void)unused;
@@ -554,23 +673,20 @@ scene_late_of_two(void *unused)
     NEED(gpu_hold_fill(&hold, scene.work.second, other, WORDS, 1));
     NEED(gpu_frees(scene.pool, scene.large, 4 * UNIT, scene.work.first));
     atomic_store(&tidei_test_await_ns, UINT64_C(300) * 1000000);
-    point_arm("marks.waits", NULL);
-    NEED(pthread_create(&first, NULL, have_6, &scene) == 0);
-    point_wait();
+    NEED(request_begin(&first, &scene, 6 * UNIT, scene.work.first, true) == 0);
     wait_long();
     NEED(gpu_frees(scene.pool, other, 4 * UNIT, scene.work.second));
-    NEED(pthread_create(&second, NULL, have_7, &scene) == 0);
+    NEED(request_begin(&second, &scene, 7 * UNIT, scene.work.second, false) == 0);
     usleep(50000);
     point_release();
-    pthread_join(first, NULL);
+    NEED(request_end(&first) != NULL);
     gpu_hold_go(&hold);
-    pthread_join(second, NULL);
-    NEED(scene.large != NULL && scene.small != NULL && waits(&scene) == 2);
+    NEED(request_end(&second) != NULL && waits(&scene) == 2);
     gpu_hold_go(&scene.hold);
     NEED(have_stream_done(scene.work.first) == 0 && tide_trim(scene.pool, 24 * UNIT) == TIDE_OK);
     NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 15);
-    NEED(gpu_frees(scene.pool, scene.large, 6 * UNIT, scene.work.first));
-    NEED(gpu_frees(scene.pool, scene.small, 7 * UNIT, scene.work.second));
+    NEED(gpu_frees(scene.pool, first.block, 6 * UNIT, scene.work.first));
+    NEED(gpu_frees(scene.pool, second.block, 7 * UNIT, scene.work.second));
     NEED(gpu_frees(scene.pool, scene.last, 2 * UNIT, scene.work.first));
     gpu_hold_close(&hold);
     return close_scene(&scene);
@@ -585,6 +701,7 @@ scene_trim_captured(void *unused)
     void *block;
 
     (void)unused;
+    wait_long();
     NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0);
     NEED((block = have(&scene, 4 * UNIT, scene.work.first)) != NULL);
     NEED(gpu_frees(scene.pool, block, 4 * UNIT, scene.work.first));
@@ -651,62 +768,65 @@ scene_stress(void *unused)
         failures += workers[i].failures;
     }
     diag("%d waits", (int)waits(&scene));
+    wait_long();
     NEED(failures == 0 && tide_trim(scene.pool, 0) == TIDE_OK);
     NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
     return close_scene(&scene);
 }
 
+static const struct {
+    int (*run)(void *argument);
+    const char *argument; /* of the scene: a stack, or any word */
+    const char *description;
+} scenes[] = {
+    { scene_exchange, NULL, "a chunk is exchanged without having the memory of both" },
+    { scene_exchange, "other",
+      "a chunk is exchanged for a request on another stream without having the memory of both" },
+    { scene_fits, NULL, "nobody waits where free memory serves the request" },
+    { scene_own_hold, "pool | driver", "a wait for a stream that waits for the same thread ends, and the pool grows" },
+    { scene_own_hold, "pool(release_threshold=0) | driver",
+      "a wait for a stream that waits for the same thread ends where free chunks go back at once" },
+    { scene_own_function, NULL, "each wait for a host function that waits for the same thread ends" },
+    { scene_capture, NULL, "a chunk is exchanged while another stream is captured" },
+    { scene_captured, NULL, "a chunk is exchanged while its stream is captured, and the capture is whole" },
+    { scene_maximum, NULL, "while a thread waits at the maximum, another one is served with what is left below it" },
+    { scene_press, NULL, "what another thread frees serves a request that was refused, and waits for its own chunks" },
+    { scene_decay, NULL, "what decays leaves the driver once its stream is done, without a wait or further looks" },
+    { scene_decay_used, NULL, "what was late and serves the pool again is not looked at without end" },
+    { scene_trim, "pool | driver", "all of a pool leaves the driver in a trim" },
+    { scene_trim, "arena | driver", "all of an arena leaves the driver in a trim" },
+    { scene_gone, NULL, "what went back on a stream that is gone leaves the driver in a trim, which names it not" },
+    { scene_ordered_gone, NULL,
+      "a stream that is destroyed behind a wait for all is not named by a thread that was about to" },
+    { scene_requester_gone, "pool | driver(release_threshold=320MiB)",
+      "a stream on which nothing was freed may be destroyed, and the pool grows below the base's threshold" },
+    { scene_requester_gone, "pool | driver(initial=320MiB)",
+      "a stream on which nothing was freed may be destroyed, and the pool grows below what the base got at first" },
+    { scene_threshold_gone, NULL,
+      "the pool grows though a stream is gone on which a chunk went back at a release threshold" },
+    { scene_many, NULL,
+      "what a stream has returned leaves the driver, though another one that is behind has returned much" },
+    { scene_cancel, "pool | driver", "a thread of a pool that is cancelled in its wait ends the request first" },
+    { scene_cancel, "arena | driver", "a thread of an arena that is cancelled in its wait ends the request first" },
+    { scene_late, NULL, "what was late leaves the driver in a trim to what the pool has" },
+    { scene_late_of_two, NULL,
+      "what was late of a thread while another one waited for what was not leaves the driver in a trim" },
+    { scene_trim_captured, NULL,
+      "a trim with nothing to return leaves the driver nothing, and another stream's capture whole" },
+    { scene_stress, NULL, "threads that exchange chunks, wait, decay and trim leave nothing with the driver" },
+};
+
 int
 main(void)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    size_t count = sizeof(scenes) / sizeof(scenes[0]);
 
+    library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == NULL || dlsym(library, FAKE_CUDA_COUNT) == NULL)
         skip_all("this is not the fake driver: run it by tests/fake-cuda/run");
-    plan(23);
-    if (CHILDREN_MAY_RECORD) {
-        is_i64(in_child(scene_exchange, NULL), 0, "a chunk is exchanged without having the memory of both");
-        is_i64(in_child(scene_exchange, library), 0, "the same for a request on another stream");
-        is_i64(in_child(scene_fits, NULL), 0, "nobody waits where free memory serves the request");
-        is_i64(in_child(scene_own_hold, (void *)(uintptr_t) "pool | driver"), 0,
-               "a wait for a stream that waits for the same thread ends, and the pool grows");
-        is_i64(in_child(scene_own_hold, (void *)(uintptr_t) "pool(release_threshold=0) | driver"), 0,
-               "the same where free chunks go back at once");
-        is_i64(in_child(scene_own_function, library), 0,
-               "so does each wait for a host function that waits for the same thread");
-        is_i64(in_child(scene_capture, NULL), 0, "a chunk is exchanged while another stream is captured");
-        is_i64(in_child(scene_captured, NULL), 0,
-               "a chunk is exchanged while its stream is captured, and the capture is whole");
-        is_i64(in_child(scene_maximum, NULL), 0,
-               "while a thread waits at the maximum, another one is served with what is left below it");
-        is_i64(in_child(scene_decay, NULL), 0, "what decays leaves the driver once its stream is done, without a wait");
-        is_i64(in_child(scene_trim, (void *)(uintptr_t) "pool | driver"), 0,
-               "all of a pool leaves the driver in a trim");
-        is_i64(in_child(scene_trim, (void *)(uintptr_t) "arena | driver"), 0,
-               "all of an arena leaves the driver in a trim");
-        is_i64(in_child(scene_gone, NULL), 0,
-               "so does what went back on a stream that is gone, which the trim names not");
-        is_i64(in_child(scene_ordered_gone, NULL), 0,
-               "a stream that is destroyed behind a wait for all is not named by a thread that was about to");
-        is_i64(in_child(scene_requester_gone, (void *)(uintptr_t) "pool | driver(release_threshold=320MiB)"), 0,
-               "a stream on which nothing was freed may be destroyed, and the pool grows below the base's threshold");
-        is_i64(in_child(scene_requester_gone, (void *)(uintptr_t) "pool | driver(initial=320MiB)"), 0,
-               "the same below what the base got at first");
-        is_i64(in_child(scene_threshold_gone, NULL), 0,
-               "the pool grows though a stream is gone on which a chunk went back at a release threshold");
-        is_i64(in_child(scene_cancel, (void *)(uintptr_t) "pool | driver"), 0,
-               "a thread of a pool that is cancelled in its wait ends the request first");
-        is_i64(in_child(scene_cancel, (void *)(uintptr_t) "arena | driver"), 0,
-               "a thread of an arena that is cancelled in its wait ends the request first");
-        is_i64(in_child(scene_late, NULL), 0, "what was late leaves the driver in a trim to what the pool has");
-        is_i64(in_child(scene_late_of_two, NULL), 0,
-               "so does what was late of a thread while another one waited for what was not");
-        is_i64(in_child(scene_trim_captured, NULL), 0,
-               "a trim with nothing to return leaves the driver nothing, and another stream's capture whole");
-    } else {
-        skip(22, "ThreadSanitizer does not follow a child that starts threads");
-    }
-    is_i64(scene_stress(NULL), 0, "threads that exchange chunks, wait, decay and trim leave nothing with the driver");
+    plan((int)count);
+    for (size_t i = 0; i < count; i++)
+        is_i64(in_child(scenes[i].run, (void *)(uintptr_t)scenes[i].argument), 0, scenes[i].description);
     return done();
 }
 
