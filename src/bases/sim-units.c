@@ -20,9 +20,10 @@ units_up(uint64_t bytes, uint64_t step)
 }
 
 void
-tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_rules rules)
+tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_rules rules,
+                     struct tidei_sim_tally *tally)
 {
-    *units = (struct tidei_sim_units){ .rules = rules, .end = begin, .cut_free = UINT64_MAX };
+    *units = (struct tidei_sim_units){ .rules = rules, .end = begin, .cut_free = UINT64_MAX, .tally = tally };
     tidei_lock_init(&units->lock);
 }
 
@@ -43,7 +44,10 @@ units_count(struct tidei_sim_units *units, uint64_t added, uint64_t removed)
 
     /* Relaxed: figures of their own, which order nothing. */
     atomic_store_explicit(&units->reserved_bytes, reserved, memory_order_relaxed);
-    tidei_figure_raise(&units->high_bytes, reserved);
+    if (added > 0)
+        tidei_sim_tally_grow(units->tally, added, reserved);
+    if (removed > 0)
+        tidei_sim_tally_return(units->tally, removed);
 }
 
 /* The first piece at or behind the address. */
@@ -164,6 +168,7 @@ void
 tidei_sim_units_trim(struct tidei_sim_units *units, uint64_t keep_bytes)
 {
     tidei_lock_acquire(&units->lock);
+    tidei_figure_add(&units->tally->trims, 1);
     units_trim(units, keep_bytes);
     tidei_lock_release(&units->lock);
 }
@@ -173,6 +178,7 @@ void
 tidei_sim_units_await(struct tidei_sim_units *units, struct tidei_await *await)
 {
     tidei_lock_acquire(&units->lock);
+    tidei_figure_add(&units->tally->waits, await->count);
     await->waited = await->most_ns != 0 && units->passed < units->calls;
     if (await->most_ns != 0)
         units->looked = units->calls;
