@@ -71,8 +71,8 @@ check(const char *above, uint64_t most_bytes)
     for (uint64_t seed = 1; seed <= 5; seed++)
         good = good && churn(stack, seed, most_bytes, 600) && churn(model, seed, most_bytes, 600);
     good = good && tide_vmm_read(base_of(stack), &real) == TIDE_OK && tide_sim_read(base_of(model), &said) == TIDE_OK;
-    ok(all_of(good, said.grown > 0, said.mapped > said.grown), "\"%s\": requests are served, and handles are mapped anew",
-       above);
+    ok(all_of(good, said.grown > 0, said.mapped > said.grown),
+       "\"%s\": requests are served, and handles are mapped anew", above);
     same(said.grown, real.created, above, "as many handles are created");
     same(said.returned, real.released, above, "as many handles are released");
     same(said.kept, real.kept, above, "as many requests take a block back as it was");
