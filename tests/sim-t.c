@@ -371,6 +371,14 @@ check_figures(void)
     figures = figures_of(sim);
     ok(all_of(figures.returned_bytes == 32 * MIB, figures.trims == 2, figures.orders == 1, figures.kept == 0),
        "model=driver: trims and orders are counted, and what goes back");
+    first = take(sim, 30 * MIB);
+    tide_deallocate(sim, first, 30 * MIB, 256, 0);
+    tide_order(sim, TIDE_STREAM_ALL, 0);
+    first = take(sim, 60 * MIB);
+    figures = figures_of(sim);
+    ok(all_of(figures.returned_bytes == 64 * MIB, figures.grown_bytes == 64 * MIB + 32 * MIB + 32 * MIB),
+       "model=driver: what goes back where the host waits is taken again as it is needed");
+    tide_deallocate(sim, first, 60 * MIB, 256, 0);
     tide_deallocate(sim, second, 4 * MIB, 256, 0);
     tide_resource_release(sim);
     sim = create(NULL);
@@ -542,7 +550,7 @@ main(void)
     struct tide_sim_options driver = { TIDE_OPTIONS(driver), .model = TIDE_SIM_DRIVER };
     struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
 
-    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 7 + 13 + 13 + 5 + 4 * 4 + 3 + 1);
+    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 8 + 13 + 13 + 5 + 4 * 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();

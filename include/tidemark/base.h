@@ -74,7 +74,9 @@ TIDE_EXPORT enum tide_status tide_sim_create(const struct tide_sim_options *opti
 
 /*
  * What the base that `sim` stands for would have had the driver do so far: what its time is estimated from. With
- * TIDE_SIM_VMM the work on freed memory counts as done, and nothing decays. With TIDE_SIM_PLAIN all but `orders` are 0.
+ * TIDE_SIM_DRIVER what is free goes back where the host waits for a stream, and is taken again as it is needed, as in a
+ * pool whose release threshold is 0; it counts as reserved all the same. With TIDE_SIM_VMM the work on freed memory
+ * counts as done, and nothing decays. With TIDE_SIM_PLAIN all but `orders` are 0.
  */
 struct tide_sim_figures {
     size_t struct_size;      /* TIDE_FIGURES */
@@ -87,7 +89,6 @@ struct tide_sim_figures {
     uint64_t mapped;         /* TIDE_SIM_VMM: how often a handle was mapped */
     uint64_t unmapped;       /* TIDE_SIM_VMM: how often a mapping of a freed block ended */
     uint64_t trims;          /* TIDE_SIM_DRIVER: trims */
-    uint64_t waits;          /* TIDE_SIM_DRIVER: streams whose work a layer above asked for with a trim */
     uint64_t orders;         /* how often one stream was ordered behind another */
 };
 

@@ -10,7 +10,7 @@ struct tidei_sim_tally {
     _Atomic uint64_t returned, returned_bytes;
     _Atomic uint64_t high_bytes; /* the most that was reserved, with what is kept though it is free */
     _Atomic uint64_t kept, mapped, unmapped;
-    _Atomic uint64_t trims, waits;
+    _Atomic uint64_t trims;
     _Atomic uint64_t orders; /* of any model, added to by any thread */
 };
 

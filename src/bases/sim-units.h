@@ -63,7 +63,9 @@ struct tidei_sim_units {
     uint64_t looked;                             /* the call at the last look; see tidei_sim_units_await */
     struct tidei_sim_piece late[TIDEI_SIM_LATE]; /* what the latest calls freed */
     _Atomic uint64_t reserved_bytes;             /* of units; written under the lock */
-    struct tidei_sim_tally *tally;               /* borrowed */
+    uint64_t live_bytes;                         /* of blocks, rounded up */
+    uint64_t idle_bytes; /* of `driver`: units that are reserved, and that the device has back; see units_idle */
+    struct tidei_sim_tally *tally; /* borrowed */
 };
 
 void tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_rules rules,

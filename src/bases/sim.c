@@ -464,7 +464,6 @@ tide_sim_read(struct tide_resource *sim, struct tide_sim_figures *out)
     figures.mapped = tidei_figure_get(&tally->mapped);
     figures.unmapped = tidei_figure_get(&tally->unmapped);
     figures.trims = tidei_figure_get(&tally->trims);
-    figures.waits = tidei_figure_get(&tally->waits);
     figures.orders = tidei_figure_get(&tally->orders);
     tidei_figures_copy(out, &figures, sizeof(figures));
     return TIDE_OK;
