@@ -38,8 +38,8 @@ tidei_sim_units_fini(struct tidei_sim_units *units)
 
 /*
  * A pool of the driver has a release threshold of 0 unless it is given another: where the host waits for a stream, the
- * driver gives back what is free. It is reserved again as it is needed, so the most that is reserved stays the same, and
- * only the tally has it. All is under the lock.
+ * driver gives back what is free. It is reserved again as it is needed, so the most that is reserved stays the same,
+ * and only the tally has it. All is under the lock.
  */
 static uint64_t
 units_free_bytes(const struct tidei_sim_units *units)
