@@ -189,6 +189,7 @@ check_figures(void)
     tide_deallocate(stack, second, 200, 256, 0);
     tide_deallocate(stack, third, 300, 256, 0);
     CHECK_FIGURES(struct tide_vmm_figures, tide_vmm_read(stack, out), out->handles == 0); /* not one: cleared */
+    CHECK_FIGURES(struct tide_sim_figures, tide_sim_read(stack, out), out->grown == 0);   /* nor this */
     CHECK_FIGURES(struct tide_fallback_figures, tide_fallback_read(fallback, out), true);
     CHECK_FIGURES(struct tide_limit_figures, tide_limit_read(fallback, out), out->used_bytes == 0);
     CHECK_FIGURES(struct tide_trace_recovery, tide_trace_recover("/nonexistent/trace.db", out), out->events == 0);

@@ -9,7 +9,7 @@ fake=$top_builddir/tests/fake-cuda/.libs
 bench=$top_srcdir/bench/recommend.py
 test -x "$tidemark" || skip_all 'this build has no command'
 test -e "$fake/libcuda.so.1" || skip_all 'there is no fake CUDA driver'
-plan 32
+plan 35
 
 fail=
 # bench ARGUMENT...: what it prints goes to $said, its messages to $scratch/err, its status to $status.
@@ -54,8 +54,21 @@ is "$(printf '%s\n' "$said" | grep -c '^\(PASS\|FAIL\) one: order by time, tau a
     'the claim for the order has a line'
 is "$(python3 -B -c 'import json, sys
 stacks = json.load(open(sys.argv[1]))["stacks"]
-print(len(stacks), all(stack["bytes"] > 0 and stack["ns"] > 0 for stack in stacks))' "$scratch/out.json")" '16 True' \
-    'the JSON has what was measured of each stack'
+print(len(stacks), all(stack["bytes"] > 0 and stack["ns"] == min(stack["times"]) > 0 for stack in stacks))' "$scratch/out.json")" \
+    '16 True' 'the JSON has what was measured of each stack'
+is "$(python3 -B -c 'import json, sys
+print({len(stack["times"]) for stack in json.load(open(sys.argv[1]))["stacks"]})' "$scratch/out.json")" '{8}' \
+    'four short stacks are each replayed four times within a process, in each of two turns'
+is "$(printf '%s\n' "$said" | grep -c '^     one: the second least time of a stack is [0-9]*% above the least in the median, [0-9]*% at most')" 1 \
+    'a line says how far the turns are apart'
+is "$(PYTHONPATH=$top_srcdir/bench python3 -B -c 'from types import SimpleNamespace as stack
+from recommend import with_short_again
+short, long = stack(said_ns=5e6), stack(said_ns=5e9)
+def counts(*stacks):
+    again = with_short_again(list(stacks))
+    return sum(one is short for one in again), sum(one is long for one in again)
+print(counts(short, long), counts(long), counts(*[short] * 12), counts(*[long] * 15, short))')" '(15, 1) (0, 1) (12, 0) (1, 15)' \
+    'a long stack is not replayed again, and no process gets more than 16'
 
 # The order: 1 where it is the same, -1 where it is turned round.
 is "$(PYTHONPATH=$top_srcdir/bench python3 -B -c 'from recommend import tau

@@ -37,7 +37,7 @@ ask() {
         $1"
 }
 
-plan 70
+plan 75
 
 # What is printed is so. The models are deterministic, so the figures are the same to the byte.
 for input in gpt_train multistream_sort; do
@@ -110,10 +110,11 @@ make_trace "$trace" "
 # Where a call of cuda takes a second, and others nothing, no noise of the machine matters.
 printf 'device slow\n' >"$scratch/slow"
 for base in cuda driver vmm; do
-    for call in allocate free grow; do
+    for call in allocate free grow return fresh order; do
         echo "$base.$call $(test $base = cuda && echo 1e9 || echo 0) 0 0" >>"$scratch/slow"
     done
 done
+printf '%s 0 0 0\n' driver.trim vmm.map vmm.unmap >>"$scratch/slow"
 is "$(recommend --candidates=20 --costs="$scratch/slow" "$trace")" 1 'a recorded stack that is worse in both has exit status 1'
 "$tidemark" recommend --candidates=20 --json "$trace" >"$found" 2>"$scratch/err"
 is "$(ask "SELECT model FROM stack, found WHERE number = json_extract(answer, '\$.now')")" \
@@ -218,6 +219,28 @@ make_trace "$scratch/over.db" "INSERT INTO life VALUES (1, 1, 3000000, 10, 20), 
 is "$(recommend --candidates=8 --base=cuda "$scratch/over.db") $(recommend --candidates=8 --base=cuda --budget=16MiB \
     "$scratch/over.db")" '0 1' 'a recorded stack that is over the budget is a finding'
 
+# What a base has the driver do: each cost in turn is a second, and all others are nothing.
+# spent COST STACK: the calls of the stack that the cost counts, and the time of all of them in s, for $scratch/calls.csv.
+printf '%s\n' "$header" '1,00:00:00.000001,allocate,0x10,1000000,0' '1,00:00:00.000002,allocate,0x20,1000000,0' \
+    '1,00:00:00.000003,free,0x20,1000000,0' '1,00:00:00.000004,allocate,0x30,5000000,0' \
+    '1,00:00:00.000005,free,0x30,5000000,0' '1,00:00:00.000006,allocate,0x40,5000000,0' >"$scratch/calls.csv"
+spent() {
+    sed "s/^\(.*\) [^ ]* 0 0\$/\1 0 0 0/; s/^$1 .*/$1 1e9 0 0/" "$scratch/slow" >"$scratch/one-cost"
+    "$tidemark" recommend --costs="$scratch/one-cost" --candidates=1 --stack "$2" --json "$scratch/calls.csv" >"$found" 2>/dev/null
+    ask "SELECT (SELECT sum(json_extract(value, '\$.count')) FROM json_each(answer, '\$.stacks[' || number || '].driver')
+        WHERE json_extract(value, '\$.call') = '${1#*.}'), round(json_extract(answer, '\$.stacks[' || number || '].driver_ns') / 1e9, 3)
+        FROM stack, found WHERE text = '$2'"
+}
+is "$(spent cuda.grow cuda) $(spent cuda.return cuda) $(spent cuda.free cuda)" '3|3.0 1|1.0 2|2.0' \
+    'two requests of cuda that share a page take one of the device, and what is freed whole goes back'
+is "$(spent vmm.grow vmm) $(spent vmm.map vmm) $(spent vmm.allocate vmm)" '3|3.0 4|4.0 4|4.0' \
+    'a block that vmm takes back as it is costs no handle, and one that it makes of a freed one has two mapped'
+is "$(spent driver.grow driver) $(spent driver.allocate driver)" '1|1.0 4|4.0' 'requests of driver share a unit'
+sed 's/ [^ ]* 0 0$/ 0 1e6 0/' "$scratch/slow" | sed '/^cuda.fresh/!s/1e6/0/' >"$scratch/one-cost"
+"$tidemark" recommend --costs="$scratch/one-cost" --candidates=1 --stack cuda --json "$scratch/calls.csv" >"$found"
+is "$(ask "SELECT json_extract(answer, '\$.stacks[' || number || '].driver_ns') FROM stack, found WHERE text = 'cuda'")" 8000000 \
+    'memory is fresh once'
+
 # Several inputs.
 "$tidemark" recommend --candidates=20 --json "$data/gpt_train.csv.gz" "$trace" >"$found" 2>"$scratch/err"
 is "$(ask "SELECT json_array_length(answer, '\$.inputs'), json_extract(answer, '\$.peak_bytes') = $peak FROM found")" '2|1' \
@@ -251,7 +274,13 @@ printf 'device X\ncuda.fly 1 2 0\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
     "2 $costs:2: no cost has this name; \`tidemark devices --measure\` writes such a file" 'a cost of another name is refused'
 printf 'device X\ncuda.allocate 1 2 0\n' >"$costs"
-is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs: cuda.free is missing" 'a missing cost is named'
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
+    "2 $costs: cuda.free is missing; where an earlier version wrote the file, measure again" \
+    'a missing cost is named, and what a file of an earlier version needs'
+printf 'device X\ncuda.map 1 2 0\n' >"$costs"
+is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" \
+    "2 $costs:2: no cost has this name; \`tidemark devices --measure\` writes such a file" \
+    'a cost of what a base does not do is refused'
 is "$(recommend --costs="$scratch/none" "$trace") $(grep -c "$scratch/none: " "$scratch/err")" '2 1' 'a file of costs that is not there is an error'
 printf 'device X\ncuda.allocate 1 2 0\ncuda.allocate 1 2 0\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:3: this cost was there before" 'a cost that is there twice is refused'

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <tidemark/statistics.h>
+
 #include "contract.h"
 #include "tap.h"
 
@@ -322,6 +324,70 @@ check_cuda(void)
     tide_resource_release(sim);
 }
 
+static struct tide_sim_figures
+figures_of(struct tide_resource *sim)
+{
+    struct tide_sim_figures figures = { TIDE_FIGURES(figures) };
+
+    if (tide_sim_read(sim, &figures) != TIDE_OK)
+        diag("%s", tide_error_text());
+    return figures;
+}
+
+/* What the bases would have the driver do. The handles of model=vmm: tests/fake-cuda/sim-vmm-t.c. */
+static void
+check_figures(void)
+{
+    struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
+    struct tide_sim_options driver = { TIDE_OPTIONS(driver), .model = TIDE_SIM_DRIVER };
+    struct tide_sim_figures figures = { TIDE_FIGURES(figures) };
+    struct tide_resource *sim = create(&cuda), *above;
+    void *first = take(sim, MIB), *second = take(sim, MIB), *third = take(sim, 5 * MIB);
+
+    figures = figures_of(sim);
+    ok(all_of(figures.grown == 2, figures.grown_bytes == 8 * MIB, figures.high_bytes == 8 * MIB),
+       "model=cuda: a request that finds room in a unit takes none of the device");
+    tide_deallocate(sim, first, MIB, 256, 0);
+    ok(figures_of(sim).returned == 0, "model=cuda: a free of a unit that is in use gives nothing back");
+    tide_deallocate(sim, second, MIB, 256, 0);
+    tide_deallocate(sim, third, 5 * MIB, 256, 0);
+    figures = figures_of(sim);
+    ok(all_of(figures.returned == 2, figures.returned_bytes == 8 * MIB, figures.high_bytes == 8 * MIB),
+       "model=cuda: the last free of a unit gives it back, and the most that was taken stays known");
+    tide_statistics_create(sim, NULL, &above);
+    tide_resource_release(sim);
+    ok(tide_sim_read(above, &figures) == TIDE_EINVAL && figures.grown == 0, "the figures of another layer are refused");
+    tide_resource_release(above);
+    sim = create(&driver);
+    first = take(sim, 40 * MIB);
+    second = take(sim, 4 * MIB);
+    tide_deallocate(sim, first, 40 * MIB, 256, 0);
+    figures = figures_of(sim);
+    ok(all_of(figures.grown == 1, figures.grown_bytes == 64 * MIB, figures.returned == 0, figures.orders == 0),
+       "model=driver: units are taken once for a request, and kept");
+    tide_order(sim, TIDE_STREAM_ALL, 0);
+    tide_trim(sim, 0);
+    tide_trim(sim, 0);
+    figures = figures_of(sim);
+    ok(all_of(figures.returned_bytes == 32 * MIB, figures.trims == 2, figures.orders == 1, figures.kept == 0),
+       "model=driver: trims and orders are counted, and what goes back");
+    first = take(sim, 30 * MIB);
+    tide_deallocate(sim, first, 30 * MIB, 256, 0);
+    tide_order(sim, TIDE_STREAM_ALL, 0);
+    first = take(sim, 60 * MIB);
+    figures = figures_of(sim);
+    ok(all_of(figures.returned_bytes == 64 * MIB, figures.grown_bytes == 64 * MIB + 32 * MIB + 32 * MIB),
+       "model=driver: what goes back where the host waits is taken again as it is needed");
+    tide_deallocate(sim, first, 60 * MIB, 256, 0);
+    tide_deallocate(sim, second, 4 * MIB, 256, 0);
+    tide_resource_release(sim);
+    sim = create(NULL);
+    tide_deallocate(sim, take(sim, MIB), MIB, 256, 0);
+    figures = figures_of(sim);
+    ok(all_of(figures.grown == 0, figures.high_bytes == 0), "model=plain counts nothing of a device");
+    tide_resource_release(sim);
+}
+
 static int
 block_compare(const void *left, const void *right)
 {
@@ -484,7 +550,7 @@ main(void)
     struct tide_sim_options driver = { TIDE_OPTIONS(driver), .model = TIDE_SIM_DRIVER };
     struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
 
-    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 13 + 13 + 5 + 4 * 4 + 3 + 1);
+    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 8 + 13 + 13 + 5 + 4 * 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
@@ -494,6 +560,7 @@ main(void)
     check_driver();
     check_driver_streams();
     check_cuda();
+    check_figures();
     check_overlap(NULL, "model=plain", SIZE_MAX);
     check_overlap(&pages, "model=vmm", SIZE_MAX);
     check_overlap(&driver, "model=driver", 256);

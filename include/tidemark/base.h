@@ -72,6 +72,32 @@ struct tide_sim_options {
  */
 TIDE_EXPORT enum tide_status tide_sim_create(const struct tide_sim_options *options, struct tide_resource **out);
 
+/*
+ * What the base that `sim` stands for would have had the driver do so far: what its time is estimated from. With
+ * TIDE_SIM_DRIVER what is free goes back where the host waits for a stream, and is taken again as it is needed, as in a
+ * pool whose release threshold is 0; it counts as reserved all the same. With TIDE_SIM_VMM the work on freed memory
+ * counts as done, and nothing decays. With TIDE_SIM_PLAIN all but `orders` are 0.
+ */
+struct tide_sim_figures {
+    size_t struct_size;      /* TIDE_FIGURES */
+    uint64_t grown;          /* how often memory was taken of the device: cuMemCreate; requests that got units */
+    uint64_t grown_bytes;    /* how much that was */
+    uint64_t returned;       /* how often memory went back to the device: cuMemRelease; pieces of units */
+    uint64_t returned_bytes; /* how much that was */
+    uint64_t high_bytes;     /* the most that was taken and not given back */
+    uint64_t kept;           /* TIDE_SIM_VMM: requests that took a freed block back as it was */
+    uint64_t mapped;         /* TIDE_SIM_VMM: how often a handle was mapped */
+    uint64_t unmapped;       /* TIDE_SIM_VMM: how often a mapping of a freed block ended */
+    uint64_t trims;          /* TIDE_SIM_DRIVER: trims */
+    uint64_t orders;         /* how often one stream was ordered behind another */
+};
+
+/*
+ * Read the figures.
+ * Errors: TIDE_EINVAL (not a sim resource, NULL). Thread safety: any thread. Since 0.1.
+ */
+TIDE_EXPORT enum tide_status tide_sim_read(struct tide_resource *sim, struct tide_sim_figures *out);
+
 /* cuda: device memory from cuMemAlloc. */
 struct tide_cuda_options {
     size_t struct_size; /* TIDE_OPTIONS */

@@ -9,9 +9,12 @@ libtidemark_la_SOURCES += \
 	src/bases/figures.h \
 	src/bases/host.c \
 	src/bases/none.c \
+	src/bases/sim-handles.c \
+	src/bases/sim-handles.h \
 	src/bases/sim-pages.c \
 	src/bases/sim-pages.h \
 	src/bases/sim-search.h \
+	src/bases/sim-tally.h \
 	src/bases/sim-units.c \
 	src/bases/sim-units.h \
 	src/bases/sim.c \

@@ -14,9 +14,10 @@
 #define PAGES_FREED_LEAST 64
 
 void
-tidei_sim_pages_init(struct tidei_sim_pages *pages, uint64_t begin, uint64_t page_bytes)
+tidei_sim_pages_init(struct tidei_sim_pages *pages, uint64_t begin, uint64_t page_bytes, struct tidei_sim_tally *tally)
 {
     *pages = (struct tidei_sim_pages){ .begin = begin, .top = begin, .page_bytes = page_bytes };
+    pages->handles = (struct tidei_sim_handles){ .unused = TIDEI_SIM_NO_HANDLE, .tally = tally };
     tidei_lock_init(&pages->lock);
 }
 
@@ -24,6 +25,7 @@ void
 tidei_sim_pages_fini(struct tidei_sim_pages *pages)
 {
     free(pages->blocks);
+    tidei_sim_handles_fini(&pages->handles);
     tidei_lock_fini(&pages->lock);
 }
 
@@ -75,24 +77,30 @@ pages_insert(struct tidei_sim_pages *pages, struct tidei_sim_block block)
 }
 
 enum tide_status
-tidei_sim_pages_take(struct tidei_sim_pages *pages, uint64_t bytes, uint64_t alignment, uint64_t word, void **out)
+tidei_sim_pages_take(struct tidei_sim_pages *pages, uint64_t bytes, uint64_t alignment, uint64_t word,
+                     tide_stream stream, void **out)
 {
+    struct tidei_sim_handles_request request = { .bytes = bytes, .stream = stream };
     uint64_t wish = tidei_place_take(), address;
     enum tide_status status = TIDE_OK;
+    uint32_t handle;
 
     tidei_lock_acquire(&pages->lock);
     if (alignment < pages->page_bytes)
         alignment = pages->page_bytes;
     address = (pages->top + alignment - 1) & ~(alignment - 1);
-    if (pages_grant(pages, wish, bytes, alignment))
+    request.wished = pages_grant(pages, wish, bytes, alignment);
+    if (request.wished)
         address = wish;
+    request.address = address;
     if (address >= PAGES_END || bytes > PAGES_END - address)
         status = tide_error_set(TIDE_ECAPACITY, "sim: no room for %s behind the highest of its addresses",
                                 tidei_size_text(bytes));
-    else if (!tidei_grow(&pages->blocks, &pages->capacity, pages->count, 1))
+    else if (!tidei_grow(&pages->blocks, &pages->capacity, pages->count, 1) ||
+             !tidei_sim_handles_take(&pages->handles, &request, &handle))
         status = tide_error_set(TIDE_ENOMEM, "sim: no memory to note %zu requests", pages->count + 1);
     if (status == TIDE_OK) {
-        pages_insert(pages, (struct tidei_sim_block){ address, bytes, word });
+        pages_insert(pages, (struct tidei_sim_block){ address, bytes, word, handle });
         if (pages->top < address + bytes)
             pages->top = address + bytes;
         *out = (void *)(uintptr_t)address;
@@ -118,7 +126,7 @@ pages_clear(struct tidei_sim_pages *pages)
 }
 
 enum tide_status
-tidei_sim_pages_give(struct tidei_sim_pages *pages, const void *pointer, uint64_t word)
+tidei_sim_pages_give(struct tidei_sim_pages *pages, const void *pointer, uint64_t word, tide_stream stream)
 {
     enum tide_status status = TIDE_EPOINTER;
     size_t i;
@@ -128,10 +136,21 @@ tidei_sim_pages_give(struct tidei_sim_pages *pages, const void *pointer, uint64_
     if (i < pages->count && pages->blocks[i].address == (uintptr_t)pointer && pages->blocks[i].word != 0)
         status = pages->blocks[i].word == word ? TIDE_OK : TIDE_EMISMATCH;
     if (status == TIDE_OK) {
-        pages->blocks[i].word = 0;
+        struct tidei_sim_block *block = &pages->blocks[i];
+
+        tidei_sim_handles_give(&pages->handles, block->address, block->bytes, stream, block->handle);
+        block->word = 0;
         pages->freed++;
         pages_clear(pages);
     }
     tidei_lock_release(&pages->lock);
     return status;
+}
+
+void
+tidei_sim_pages_trim(struct tidei_sim_pages *pages, uint64_t keep_bytes)
+{
+    tidei_lock_acquire(&pages->lock);
+    tidei_sim_handles_trim(&pages->handles, keep_bytes);
+    tidei_lock_release(&pages->lock);
 }

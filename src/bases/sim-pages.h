@@ -7,12 +7,13 @@
 #ifndef TIDEI_BASES_SIM_PAGES_H
 #define TIDEI_BASES_SIM_PAGES_H
 
-#include "src/resource/resource.h"
+#include "src/bases/sim-handles.h"
 #include "src/sync/lock.h"
 
 struct tidei_sim_block {
     uint64_t address, bytes;
-    uint64_t word; /* of the base, not 0; 0: the block was freed */
+    uint64_t word;   /* of the base, not 0; 0: the block was freed */
+    uint32_t handle; /* the first of the handles that would be mapped there */
 };
 
 struct tidei_sim_pages {
@@ -24,16 +25,22 @@ struct tidei_sim_pages {
     uint64_t page_bytes;
     uint64_t begin; /* of the range */
     uint64_t top;   /* the end of the highest block that ever was */
+    struct tidei_sim_handles handles;
 };
 
-void tidei_sim_pages_init(struct tidei_sim_pages *pages, uint64_t begin, uint64_t page_bytes);
+void tidei_sim_pages_init(struct tidei_sim_pages *pages, uint64_t begin, uint64_t page_bytes,
+                          struct tidei_sim_tally *tally);
 void tidei_sim_pages_fini(struct tidei_sim_pages *pages);
 
 /* Place a block of `bytes`, whole pages, whose word is `word`. Errors: TIDE_ECAPACITY, TIDE_ENOMEM. */
 enum tide_status tidei_sim_pages_take(struct tidei_sim_pages *pages, uint64_t bytes, uint64_t alignment, uint64_t word,
-                                      void **out);
+                                      tide_stream stream, void **out);
 
 /* Free the block at `pointer`. Errors: TIDE_EPOINTER (there is none), TIDE_EMISMATCH (another word), without text. */
-enum tide_status tidei_sim_pages_give(struct tidei_sim_pages *pages, const void *pointer, uint64_t word);
+enum tide_status tidei_sim_pages_give(struct tidei_sim_pages *pages, const void *pointer, uint64_t word,
+                                      tide_stream stream);
+
+/* Count what the base would release of its free memory, so that it holds `keep_bytes`. */
+void tidei_sim_pages_trim(struct tidei_sim_pages *pages, uint64_t keep_bytes);
 
 #endif

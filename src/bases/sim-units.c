@@ -20,9 +20,10 @@ units_up(uint64_t bytes, uint64_t step)
 }
 
 void
-tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_rules rules)
+tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_rules rules,
+                     struct tidei_sim_tally *tally)
 {
-    *units = (struct tidei_sim_units){ .rules = rules, .end = begin, .cut_free = UINT64_MAX };
+    *units = (struct tidei_sim_units){ .rules = rules, .end = begin, .cut_free = UINT64_MAX, .tally = tally };
     tidei_lock_init(&units->lock);
 }
 
@@ -35,15 +36,55 @@ tidei_sim_units_fini(struct tidei_sim_units *units)
     tidei_lock_fini(&units->lock);
 }
 
+/*
+ * A pool of the driver has a release threshold of 0 unless it is given another: where the host waits for a stream, the
+ * driver gives back what is free. It is reserved again as it is needed, so the most that is reserved stays the same,
+ * and only the tally has it. All is under the lock.
+ */
+static uint64_t
+units_free_bytes(const struct tidei_sim_units *units)
+{
+    return (tidei_figure_get(&units->reserved_bytes) - units->live_bytes) & ~(units->rules.unit_bytes - 1);
+}
+
+/* The host waits. */
+static void
+units_idle(struct tidei_sim_units *units)
+{
+    uint64_t free_bytes = units_free_bytes(units);
+
+    if (!units->rules.keeps || free_bytes <= units->idle_bytes)
+        return;
+    tidei_sim_tally_return(units->tally, free_bytes - units->idle_bytes);
+    units->idle_bytes = free_bytes;
+}
+
+/* A block was placed, for which units that had gone back are reserved again. */
+static void
+units_regrow(struct tidei_sim_units *units)
+{
+    uint64_t free_bytes = units_free_bytes(units);
+
+    if (free_bytes >= units->idle_bytes)
+        return;
+    tidei_sim_tally_grow(units->tally, units->idle_bytes - free_bytes, 0);
+    units->idle_bytes = free_bytes;
+}
+
 /* Under the lock: units come or go. */
 static void
 units_count(struct tidei_sim_units *units, uint64_t added, uint64_t removed)
 {
     uint64_t reserved = tidei_figure_get(&units->reserved_bytes) + added - removed;
+    uint64_t idle = removed < units->idle_bytes ? removed : units->idle_bytes;
 
     /* Relaxed: figures of their own, which order nothing. */
     atomic_store_explicit(&units->reserved_bytes, reserved, memory_order_relaxed);
-    tidei_figure_raise(&units->high_bytes, reserved);
+    if (added > 0)
+        tidei_sim_tally_grow(units->tally, added, reserved);
+    units->idle_bytes -= idle;
+    if (removed > idle)
+        tidei_sim_tally_return(units->tally, removed - idle);
 }
 
 /* The first piece at or behind the address. */
@@ -164,6 +205,7 @@ void
 tidei_sim_units_trim(struct tidei_sim_units *units, uint64_t keep_bytes)
 {
     tidei_lock_acquire(&units->lock);
+    tidei_figure_add(&units->tally->trims, 1);
     units_trim(units, keep_bytes);
     tidei_lock_release(&units->lock);
 }
@@ -173,6 +215,8 @@ void
 tidei_sim_units_await(struct tidei_sim_units *units, struct tidei_await *await)
 {
     tidei_lock_acquire(&units->lock);
+    if (await->count > 0)
+        units_idle(units);
     await->waited = await->most_ns != 0 && units->passed < units->calls;
     if (await->most_ns != 0)
         units->looked = units->calls;
@@ -187,6 +231,7 @@ void
 tidei_sim_units_pass(struct tidei_sim_units *units)
 {
     tidei_lock_acquire(&units->lock);
+    units_idle(units);
     units->passed = units->calls;
     tidei_lock_release(&units->lock);
 }
@@ -313,6 +358,8 @@ units_take(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, ui
     if (!units_enter(units, address, bytes, word))
         return TIDE_ENOMEM;
     units_cut(units, i, address, address + bytes);
+    units->live_bytes += bytes;
+    units_regrow(units);
     *out = (void *)(uintptr_t)address;
     return TIDE_OK;
 }
@@ -377,6 +424,7 @@ tidei_sim_units_give(struct tidei_sim_units *units, const void *pointer, uint64_
     if (status == TIDE_OK) {
         tidei_map_take(&units->places, (uintptr_t)pointer, 0, &entry);
         *units_note(units) = (struct tidei_sim_piece){ cut->address, cut->bytes };
+        units->live_bytes -= cut->bytes;
         units_free(units, cut->address, cut->bytes);
         *cut = (struct tidei_sim_cut){ .bytes = units->cut_free };
         units->cut_free = entry;

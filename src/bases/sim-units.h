@@ -23,8 +23,8 @@
 #ifndef TIDEI_BASES_SIM_UNITS_H
 #define TIDEI_BASES_SIM_UNITS_H
 
+#include "src/bases/sim-tally.h"
 #include "src/resource/await.h"
-#include "src/resource/resource.h"
 #include "src/sync/lock.h"
 #include "src/tables/map.h"
 
@@ -62,10 +62,14 @@ struct tidei_sim_units {
     uint64_t calls, passed;                      /* the work of those before the call `passed` has passed */
     uint64_t looked;                             /* the call at the last look; see tidei_sim_units_await */
     struct tidei_sim_piece late[TIDEI_SIM_LATE]; /* what the latest calls freed */
-    _Atomic uint64_t reserved_bytes, high_bytes; /* of units; written under the lock */
+    _Atomic uint64_t reserved_bytes;             /* of units; written under the lock */
+    uint64_t live_bytes;                         /* of blocks, rounded up */
+    uint64_t idle_bytes; /* of `driver`: units that are reserved, and that the device has back; see units_idle */
+    struct tidei_sim_tally *tally; /* borrowed */
 };
 
-void tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_rules rules);
+void tidei_sim_units_init(struct tidei_sim_units *units, uint64_t begin, struct tidei_sim_rules rules,
+                          struct tidei_sim_tally *tally);
 void tidei_sim_units_fini(struct tidei_sim_units *units);
 
 /*

@@ -24,6 +24,8 @@
  * model=vmm: src/bases/sim-pages.h. Both models count what is outstanding in their units, pages or the granularity.
  *
  * model=driver, model=cuda: src/bases/sim-units.h. Reserved are the units, also where nothing in them is outstanding.
+ *
+ * What these three bases would have the driver do is counted, so that its time can be estimated: src/bases/sim-tally.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +36,7 @@
 #include "src/bases/sim-pages.h"
 #include "src/bases/sim-units.h"
 #include "src/resource/kind.h"
+#include "src/sync/inside.h"
 #include "src/sync/lock.h"
 #include "src/tables/grow.h"
 
@@ -79,6 +82,7 @@ struct sim {
     _Atomic uint64_t high;        /* the most that `reserved` was */
     struct tidei_sim_pages pages; /* model=vmm */
     struct tidei_sim_units units; /* model=driver and model=cuda; they count what is reserved */
+    struct tidei_sim_tally tally; /* of the models that have either */
     struct sim_class classes[SIM_CLASS_COUNT];
 };
 
@@ -169,7 +173,7 @@ sim_too_large(uint64_t bytes, uint64_t alignment)
 
 /* Addresses for a request of `bytes` that counts as `rounded`. */
 static enum tide_status
-sim_place(struct sim *sim, uint64_t bytes, uint64_t rounded, size_t alignment, void **out)
+sim_place(struct sim *sim, uint64_t bytes, uint64_t rounded, size_t alignment, tide_stream stream, void **out)
 {
     uint64_t slot_alignment = alignment > SIM_ALIGNMENT ? alignment : SIM_ALIGNMENT;
     uint64_t word = SIM_WORD(bytes, sim_log2(alignment));
@@ -177,7 +181,7 @@ sim_place(struct sim *sim, uint64_t bytes, uint64_t rounded, size_t alignment, v
     if (bytes > SIM_LARGEST_BYTES || slot_alignment > SIM_LARGEST_BYTES)
         return sim_too_large(bytes, alignment);
     if (sim_has_pages(sim))
-        return tidei_sim_pages_take(&sim->pages, rounded, alignment, word, out);
+        return tidei_sim_pages_take(&sim->pages, rounded, alignment, word, stream, out);
     return sim_take(sim, sim_class_of(bytes, slot_alignment), word, out);
 }
 
@@ -226,7 +230,6 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
     uint64_t reserved;
     enum tide_status status;
 
-    (void)stream;
     *out = NULL;
     if (bytes == 0)
         return TIDE_OK;
@@ -236,7 +239,7 @@ sim_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_st
         return tidei_refused(self, tide_error_set(TIDE_EOVERFLOW, "sim: %zu bytes overflow when rounded up", bytes));
     if (!tidei_bounded_add(&sim->reserved, rounded, sim->options.capacity_bytes, &reserved))
         return sim_refuse(sim, bytes, "rounded up to", rounded, reserved);
-    status = sim_place(sim, bytes, rounded, alignment, out);
+    status = sim_place(sim, bytes, rounded, alignment, stream, out);
     /* Relaxed: as tidei_bounded_add. */
     if (status != TIDE_OK) {
         atomic_fetch_sub_explicit(&sim->reserved, rounded, memory_order_relaxed);
@@ -282,11 +285,10 @@ sim_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t a
     uint64_t rounded;
     enum tide_status status;
 
-    (void)stream;
     if (pointer == NULL && bytes == 0)
         return TIDE_OK;
     status = sim_has_units(sim)   ? tidei_sim_units_give(&sim->units, pointer, word)
-             : sim_has_pages(sim) ? tidei_sim_pages_give(&sim->pages, pointer, word)
+             : sim_has_pages(sim) ? tidei_sim_pages_give(&sim->pages, pointer, word, stream)
                                   : sim_give(sim, pointer, word);
     if (status == TIDE_EMISMATCH)
         return tide_error_set(status, "sim: %zu bytes at a multiple of %zu given back at %p, allocated otherwise",
@@ -309,6 +311,7 @@ sim_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
 {
     struct sim *sim = (struct sim *)self;
 
+    atomic_fetch_add_explicit(&sim->tally.orders, earlier != later, memory_order_relaxed); /* relaxed: a figure */
     if (earlier == TIDE_STREAM_ALL && sim_has_units(sim))
         tidei_sim_units_pass(&sim->units);
     return tide_base_order(self, earlier, later);
@@ -320,6 +323,8 @@ sim_trim(struct tide_resource *self, uint64_t keep_bytes)
     struct sim *sim = (struct sim *)self;
     struct tidei_await *await = tidei_await_take();
 
+    if (sim_has_pages(sim))
+        tidei_sim_pages_trim(&sim->pages, keep_bytes);
     if (!sim_has_units(sim))
         return TIDE_OK;
     if (await != NULL)
@@ -333,7 +338,7 @@ sim_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
 {
     const struct sim *sim = (const struct sim *)self;
     const _Atomic uint64_t *reserved = sim_has_units(sim) ? &sim->units.reserved_bytes : &sim->reserved;
-    const _Atomic uint64_t *high = sim_has_units(sim) ? &sim->units.high_bytes : &sim->high;
+    const _Atomic uint64_t *high = sim_has_units(sim) ? &sim->tally.high_bytes : &sim->high;
     const struct tidei_figure figures[] = {
         /* Relaxed: figures of their own, which order nothing. */
         { TIDE_QUERY_BYTES_USED, atomic_load_explicit(&sim->used, memory_order_relaxed) },
@@ -379,8 +384,8 @@ sim_init(struct tide_resource *self, size_t *fault)
     sim->unit_bytes = sim->options.granularity_bytes;
     if (sim_has_pages(sim))
         sim->unit_bytes = sim->options.page_bytes != 0 ? sim->options.page_bytes : SIM_PAGE_BYTES;
-    tidei_sim_pages_init(&sim->pages, SIM_BEHIND, sim->unit_bytes);
-    tidei_sim_units_init(&sim->units, SIM_BEHIND, sim->options.model == TIDE_SIM_CUDA ? cuda : driver);
+    tidei_sim_pages_init(&sim->pages, SIM_BEHIND, sim->unit_bytes, &sim->tally);
+    tidei_sim_units_init(&sim->units, SIM_BEHIND, sim->options.model == TIDE_SIM_CUDA ? cuda : driver, &sim->tally);
     for (size_t i = 0; i < SIM_CLASS_COUNT; i++) {
         tidei_lock_init(&sim->classes[i].lock);
         sim->classes[i].free_slot = SIM_NO_SLOT;
@@ -438,4 +443,28 @@ enum tide_status
 tide_sim_create(const struct tide_sim_options *options, struct tide_resource **out)
 {
     return tidei_kind_create(&tidei_sim_kind, NULL, options, out);
+}
+
+enum tide_status
+tide_sim_read(struct tide_resource *sim, struct tide_sim_figures *out)
+{
+    TIDEI_INSIDE(sim);
+    enum tide_status status = tidei_kind_check_figures(&tidei_sim_kind, sim, out);
+    const struct tidei_sim_tally *tally = &((const struct sim *)sim)->tally;
+    struct tide_sim_figures figures = { TIDE_FIGURES(figures) };
+
+    if (status != TIDE_OK)
+        return status;
+    figures.grown = tidei_figure_get(&tally->grown);
+    figures.grown_bytes = tidei_figure_get(&tally->grown_bytes);
+    figures.returned = tidei_figure_get(&tally->returned);
+    figures.returned_bytes = tidei_figure_get(&tally->returned_bytes);
+    figures.high_bytes = tidei_figure_get(&tally->high_bytes);
+    figures.kept = tidei_figure_get(&tally->kept);
+    figures.mapped = tidei_figure_get(&tally->mapped);
+    figures.unmapped = tidei_figure_get(&tally->unmapped);
+    figures.trims = tidei_figure_get(&tally->trims);
+    figures.orders = tidei_figure_get(&tally->orders);
+    tidei_figures_copy(out, &figures, sizeof(figures));
+    return TIDE_OK;
 }

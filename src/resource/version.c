@@ -43,6 +43,7 @@ SIZED(tide_pool_figures, waits, 128);
 SIZED(tide_prefetch_options, reserved, 24);
 SIZED(tide_retry_options, reserved, 32);
 SIZED(tide_retry_figures, served, 24);
+SIZED(tide_sim_figures, orders, 88);
 SIZED(tide_statistics_figures, count, 56);
 SIZED(tide_statistics_options, reserved, 16);
 SIZED(tide_trace_recovery, pid, 24);

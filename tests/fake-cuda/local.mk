@@ -141,6 +141,12 @@ tests_fake_cuda_pool_waits_t_LDADD = $(gpu_helpers) $(test_helpers) libtidemark-
 TESTS += tests/fake-cuda/pool-waits-t
 THREADED_TESTS += tests/fake-cuda/pool-waits-t
 
+check_PROGRAMS += tests/fake-cuda/sim-vmm-t
+tests_fake_cuda_sim_vmm_t_SOURCES = tests/fake-cuda/sim-vmm-t.c
+tests_fake_cuda_sim_vmm_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_sim_vmm_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/fake-cuda/sim-vmm-t
+
 check_PROGRAMS += tests/fake-cuda/vmm-random-t
 tests_fake_cuda_vmm_random_t_SOURCES = tests/fake-cuda/vmm-random-t.c
 tests_fake_cuda_vmm_random_t_CFLAGS = $(trace_test_cflags)

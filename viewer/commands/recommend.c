@@ -362,6 +362,30 @@ recommend_print(struct recommend *run, struct emit *out)
     return COMMAND_FINE;
 }
 
+/* What the bases of a stack had the driver do, and what that costs. */
+static void
+recommend_json_driver(struct json *json, const struct recommend *run, size_t number)
+{
+    enum cost_base base = run->list.items[number].base;
+    const struct trial *trial = &run->trials[number];
+
+    json_key(json, "driver");
+    json_begin(json, '[');
+    for (int call = 0; call < COST_CALLS; call++) {
+        const struct cost_amount *amount = &trial->amounts[call];
+
+        if (!cost_has(base, (enum cost_call)call))
+            continue;
+        json_begin(json, '{');
+        json_put_text(json, "call", cost_call_names[call]);
+        json_put_unsigned(json, "count", amount->count);
+        json_put_real(json, "bytes", amount->bytes);
+        json_put_real(json, "ns", costs_of(&run->costs.of[base][call], amount));
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
 static void
 recommend_json_trial(struct json *json, const struct recommend *run, size_t number)
 {
@@ -382,6 +406,7 @@ recommend_json_trial(struct json *json, const struct recommend *run, size_t numb
     json_put_unsigned(json, "reserved_peak_bytes", trial->reserved_bytes);
     json_put_unsigned(json, "calls", trial->calls);
     json_put_real(json, "driver_ns", trial->driver_ns);
+    recommend_json_driver(json, run, number);
     json_put_real(json, "own_ns", trial->own_ns);
     json_put_real(json, "ns", trial->ns);
     json_key(json, "best");

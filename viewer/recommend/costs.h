@@ -2,6 +2,7 @@
 #ifndef VIEWER_RECOMMEND_COSTS_H
 #define VIEWER_RECOMMEND_COSTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "viewer/output/emit.h"
@@ -17,12 +18,31 @@ enum cost_base {
 /* The name of the base in stack text. */
 extern const char *const cost_base_names[COST_BASES];
 
+/* What a base has the driver do. Each base has only some of them; see cost_has. */
 enum cost_call {
-    COST_ALLOCATE, /* an allocation that the base serves, as far as it does not grow */
-    COST_FREE,
-    COST_GROW, /* what the base takes of the device, by its bytes: `driver` keeps memory, so an allocation need not */
+    COST_ALLOCATE, /* an allocation that the base serves from what it has */
+    COST_FREE,     /* one after which the base keeps what it has */
+    COST_GROW,     /* on top: an allocation for which it takes memory of the device */
+    COST_RETURN,   /* memory that it gives back to the device */
+    COST_FRESH,    /* on top of COST_GROW: memory that it did not have before */
+    COST_MAP,      /* a handle that is mapped */
+    COST_UNMAP,    /* and that is no longer */
+    COST_TRIM,     /* a trim */
+    COST_ORDER,    /* a stream that is made to wait for another one */
     COST_CALLS,
 };
+
+/* What a replay had a base do of one kind. */
+struct cost_amount {
+    uint64_t count;
+    double bytes;
+};
+
+/* The name of the call in files of costs. */
+extern const char *const cost_call_names[COST_CALLS];
+
+/* Whether this base does this. */
+bool cost_has(enum cost_base base, enum cost_call call);
 
 /* A call costs ns + ns_per_mib * MiB. */
 struct cost {
@@ -45,6 +65,6 @@ int costs_read(const char *path, struct costs *out);
 void costs_write(struct emit *out, const struct costs *costs);
 
 /* The ns that so many calls with so many bytes in all cost. */
-double costs_of(const struct cost *cost, uint64_t calls, double bytes);
+double costs_of(const struct cost *cost, const struct cost_amount *amount);
 
 #endif

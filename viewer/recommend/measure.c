@@ -1,4 +1,10 @@
-/* Measures what calls of the driver cost, as an application sees it: through the bases, with nothing above them. */
+/*
+ * Measures what calls of the driver cost, as an application sees it: through the bases, with nothing above them.
+ *
+ * The driver takes back quickly what was freed just now, and slowly what lies among other memory. So each base first
+ * takes blocks of many sizes, which nobody had before, and then frees and allocates some of them while the others stay.
+ * All of it stays until the last base is measured, so that the memory of each is fresh.
+ */
 #include "config.h"
 
 #include <math.h>
@@ -15,18 +21,60 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* The median of so many calls for each size. */
-#define MEASURE_TURNS 15
+/* Sizes are powers of two from 2 MiB on. */
+#define MEASURE_SIZES 8
 
-static const uint64_t measure_sizes[] = { 2 * MIB, 8 * MIB, 32 * MIB, 128 * MIB, 512 * MIB, 1024 * MIB, 4096 * MIB };
-#define MEASURE_SIZES (sizeof(measure_sizes) / sizeof(measure_sizes[0]))
+/* Blocks of a base at most, and the step in which they are visited: a prime, so that neighbours are freed apart. */
+#define MEASURE_BLOCKS 512
+#define MEASURE_STEP   211
 
-/* The medians of one call, by size. */
+/* How often a single call is timed. */
+#define MEASURE_TURNS 16
+
+/* Small requests, of which cuMemAlloc puts several into one page. */
+#define MEASURE_SMALL_BYTES (UINT64_C(256) << 10)
+
+/* The share of a base's memory that is left for them, should each have a page of its own. */
+#define MEASURE_SMALL_SHARE 4
+
+/* Of so many calls the slowest one is left out: something else had the processor. */
+#define MEASURE_OUTLIERS 16
+
+/* With less a base is not measured. */
+#define MEASURE_LEAST_BYTES (16 * MIB)
+
+/* The share of the free memory that each of the three bases takes. */
+#define MEASURE_SHARE 4
+
+/* The times of one call by size. */
 struct measured {
-    double mib[MEASURE_SIZES];
-    double ns[MEASURE_SIZES];
-    size_t count;
+    double ns[MEASURE_SIZES][4 * MEASURE_BLOCKS / MEASURE_SIZES];
+    size_t count[MEASURE_SIZES];
 };
+
+struct measure_block {
+    void *pointer; /* NULL: none */
+    unsigned size; /* 2 MiB << size */
+};
+
+/* A base that is measured. */
+struct measure {
+    struct tide_resource *base; /* owns */
+    const char *text;           /* of the base */
+    const char *why;            /* a constant: why it is not measured; NULL: the error's text says it */
+    uint64_t most_bytes;        /* that it may have */
+    unsigned sizes;             /* how many sizes that allows */
+    struct measure_block blocks[MEASURE_BLOCKS];
+    size_t count;
+    uint64_t bytes; /* of the blocks */
+    struct measured allocates, frees;
+};
+
+static uint64_t
+measure_bytes(unsigned size)
+{
+    return 2 * MIB << size;
+}
 
 static int
 measure_compare(const void *a, const void *b)
@@ -37,123 +85,449 @@ measure_compare(const void *a, const void *b)
 }
 
 static double
-measure_median(double *values, size_t count)
+measure_max(double one, double other)
 {
+    return one > other ? one : other;
+}
+
+/* The mean without outliers: what many calls take together is what counts, and not what the usual one takes. */
+static double
+measure_mean(double *values, size_t count)
+{
+    double sum = 0;
+
     qsort(values, count, sizeof(*values), measure_compare);
-    return values[count / 2];
+    count -= count / MEASURE_OUTLIERS;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return count > 0 ? sum / (double)count : 0;
 }
 
-/* Fit ns + ns_per_mib * MiB, each size weighing the same in proportion to what it takes. */
-static struct cost
-measure_fit(const struct measured *measured)
+static void
+measure_add(struct measured *measured, unsigned size, double ns)
 {
-    double weights = 0, x = 0, y = 0, xx = 0, xy = 0, off[MEASURE_SIZES], slope, base;
+    if (measured->count[size] < sizeof(measured->ns[0]) / sizeof(measured->ns[0][0]))
+        measured->ns[size][measured->count[size]++] = ns;
+}
 
-    for (size_t i = 0; i < measured->count; i++) {
-        double weight = 1 / (measured->ns[i] * measured->ns[i]);
+/* Fit ns + ns_per_mib * MiB to the means, each size weighing the same in proportion to what it takes. */
+static struct cost
+measure_fit(struct measured *measured)
+{
+    double weights = 0, x = 0, y = 0, xx = 0, xy = 0, mib[MEASURE_SIZES], ns[MEASURE_SIZES], off[MEASURE_SIZES];
+    double slope, least;
+    size_t count = 0;
 
+    for (unsigned size = 0; size < MEASURE_SIZES; size++) {
+        double weight;
+
+        if (measured->count[size] == 0)
+            continue;
+        mib[count] = (double)measure_bytes(size) / MIB;
+        ns[count] = measure_max(measure_mean(measured->ns[size], measured->count[size]), 1);
+        weight = 1 / (ns[count] * ns[count]);
         weights += weight;
-        x += weight * measured->mib[i];
-        y += weight * measured->ns[i];
-        xx += weight * measured->mib[i] * measured->mib[i];
-        xy += weight * measured->mib[i] * measured->ns[i];
+        x += weight * mib[count];
+        y += weight * ns[count];
+        xx += weight * mib[count] * mib[count];
+        xy += weight * mib[count] * ns[count];
+        count++;
     }
-    slope = measured->count > 1 ? (weights * xy - x * y) / (weights * xx - x * x) : 0;
-    slope = slope > 0 ? slope : 0;
-    base = (y - slope * x) / weights;
-    base = base > 0 ? base : 0;
-    for (size_t i = 0; i < measured->count; i++)
-        off[i] = fabs(base + slope * measured->mib[i] - measured->ns[i]) / measured->ns[i];
-    return (struct cost){ base, slope, measure_median(off, measured->count) };
+    if (count == 0)
+        return (struct cost){ 0, 0, 0 };
+    slope = count > 1 ? measure_max((weights * xy - x * y) / (weights * xx - x * x), 0) : 0;
+    least = measure_max((y - slope * x) / weights, 0);
+    for (size_t i = 0; i < count; i++)
+        off[i] = fabs(least + slope * mib[i] - ns[i]) / ns[i];
+    qsort(off, count, sizeof(*off), measure_compare);
+    return (struct cost){ least, slope, off[count / 2] };
 }
 
-/* Which calls of a base are timed. */
-enum measure_way {
-    MEASURE_COLD, /* the base gives all back between two calls: what is asked for comes from the device */
-    MEASURE_WARM, /* what was freed is there again */
-};
-
-/* Time one size. False: the base refused it. */
-static bool
-measure_size(struct tide_resource *base, uint64_t bytes, enum measure_way way, double *allocate, double *give)
-{
-    double allocates[MEASURE_TURNS], frees[MEASURE_TURNS];
-
-    for (int i = -1; i < MEASURE_TURNS; i++) { /* the first one warms up */
-        double begin = (double)clock_now_ns(), between;
-        void *block;
-
-        if (tide_allocate(base, bytes, 256, 0, &block) != TIDE_OK)
-            return false;
-        between = (double)clock_now_ns();
-        if (tide_deallocate(base, block, bytes, 256, 0) != TIDE_OK ||
-            (way == MEASURE_COLD && tide_trim(base, 0) != TIDE_OK))
-            return false;
-        if (i >= 0) {
-            allocates[i] = between - begin;
-            frees[i] = (double)clock_now_ns() - between;
-        }
-    }
-    *allocate = measure_median(allocates, MEASURE_TURNS);
-    *give = measure_median(frees, MEASURE_TURNS);
-    return true;
-}
-
-static bool
-measure_way(struct tide_resource *base, uint64_t most, enum measure_way way, struct cost *allocate, struct cost *give)
-{
-    struct measured allocates = { .count = 0 }, frees = { .count = 0 };
-
-    for (size_t i = 0; i < MEASURE_SIZES && measure_sizes[i] <= most; i++) {
-        size_t at = allocates.count;
-
-        if (!measure_size(base, measure_sizes[i], way, &allocates.ns[at], &frees.ns[at]))
-            break;
-        allocates.mib[at] = frees.mib[at] = (double)measure_sizes[i] / MIB;
-        allocates.count = frees.count = at + 1;
-    }
-    if (allocates.count == 0)
-        return false;
-    *allocate = measure_fit(&allocates);
-    *give = measure_fit(&frees);
-    return true;
-}
-
-/* What growing costs: a cold call less a warm one. */
+/* What one cost has on top of others; never less than nothing. */
 static struct cost
-measure_less(struct cost cold, struct cost warm)
+measure_less(struct cost whole, double ns, double ns_per_mib)
 {
-    struct cost less = { 0, cold.ns_per_mib - warm.ns_per_mib, cold.spread };
+    return (struct cost){ measure_max(whole.ns - ns, 0), measure_max(whole.ns_per_mib - ns_per_mib, 0), whole.spread };
+}
 
-    less.ns_per_mib = less.ns_per_mib > 0 ? less.ns_per_mib : 0;
-    return less;
+/* Timed calls; *ns is what they took. */
+
+static bool
+measure_allocate(struct measure *measure, uint64_t bytes, void **out, double *ns)
+{
+    double begin = (double)clock_now_ns();
+    enum tide_status status = tide_allocate(measure->base, bytes, 256, 0, out);
+
+    *ns = (double)clock_now_ns() - begin;
+    return status == TIDE_OK;
 }
 
 static bool
-measure_base(enum cost_base kind, int ordinal, uint64_t most, struct cost out[COST_CALLS])
+measure_free(struct measure *measure, void *pointer, uint64_t bytes, double *ns)
 {
-    struct cost cold[2], warm[2] = { { 0, 0, 0 } };
-    struct tide_resource *base;
-    char text[64];
+    double begin = (double)clock_now_ns();
+    enum tide_status status = tide_deallocate(measure->base, pointer, bytes, 256, 0);
+
+    *ns = (double)clock_now_ns() - begin;
+    return status == TIDE_OK;
+}
+
+/* Give free memory back to the device until `keep_bytes` are left, once its work is done. *mib is how much it was. */
+static bool
+measure_trim(struct measure *measure, uint64_t keep_bytes, double *ns, double *mib)
+{
+    uint64_t before = 0, after = 0;
+    enum tide_status status = tide_order(measure->base, TIDE_STREAM_ALL, 0);
+    double begin;
+
+    (void)tide_query(measure->base, TIDE_QUERY_BYTES_RESERVED, &before);
+    begin = (double)clock_now_ns();
+    if (status == TIDE_OK)
+        status = tide_trim(measure->base, keep_bytes);
+    *ns = (double)clock_now_ns() - begin;
+    (void)tide_query(measure->base, TIDE_QUERY_BYTES_RESERVED, &after);
+    *mib = before > after ? (double)(before - after) / MIB : 0;
+    return status == TIDE_OK;
+}
+
+/* The i-th of so many places, in an order in which neighbours are far apart. */
+static size_t
+measure_visit(size_t i, size_t count)
+{
+    return i * (count % MEASURE_STEP != 0 ? MEASURE_STEP : 1) % count;
+}
+
+static struct measure_block *
+measure_at(struct measure *measure, size_t i)
+{
+    return &measure->blocks[measure_visit(i, measure->count)];
+}
+
+static bool
+measure_fill_block(struct measure *measure, struct measure_block *block, struct measured *times)
+{
+    double ns;
+
+    if (!measure_allocate(measure, measure_bytes(block->size), &block->pointer, &ns))
+        return false;
+    measure_add(times, block->size, ns);
+    return true;
+}
+
+static bool
+measure_empty_block(struct measure *measure, struct measure_block *block, struct measured *times)
+{
+    void *pointer = block->pointer;
+    double ns;
+
+    block->pointer = NULL;
+    if (pointer == NULL)
+        return true;
+    if (!measure_free(measure, pointer, measure_bytes(block->size), &ns))
+        return false;
+    measure_add(times, block->size, ns);
+    return true;
+}
+
+/* Allocate all blocks. *sum is what that took. */
+static bool
+measure_fill(struct measure *measure, struct measured *times, double *sum)
+{
+    double begin = (double)clock_now_ns();
+    bool good = true;
+
+    *times = (struct measured){ .count = { 0 } };
+    for (size_t i = 0; i < measure->count && good; i++)
+        good = measure_fill_block(measure, measure_at(measure, i), times);
+    *sum = (double)clock_now_ns() - begin;
+    return good;
+}
+
+static bool
+measure_empty(struct measure *measure)
+{
+    struct measured times = { .count = { 0 } };
+    bool good = true;
+
+    for (size_t i = 0; i < measure->count; i++)
+        good = measure_empty_block(measure, &measure->blocks[i], &times) && good;
+    return good;
+}
+
+/* Free two blocks of different places and allocate them the other way round, again and again, while the others stay. */
+static bool
+measure_churn(struct measure *measure)
+{
+    bool good = true;
+
+    measure->allocates = measure->frees = (struct measured){ .count = { 0 } };
+    for (size_t i = 0; i < measure->count && good; i++) {
+        struct measure_block *one = measure_at(measure, 2 * i), *other = measure_at(measure, 2 * i + 1);
+        unsigned size = one->size;
+
+        if (one == other)
+            continue;
+        good =
+            measure_empty_block(measure, one, &measure->frees) && measure_empty_block(measure, other, &measure->frees);
+        one->size = other->size;
+        other->size = size;
+        good = good && measure_fill_block(measure, one, &measure->allocates) &&
+               measure_fill_block(measure, other, &measure->allocates);
+    }
+    return good;
+}
+
+/* The streams that stand for the legacy default stream and for the thread's: their handles are constants of CUDA. */
+#define MEASURE_LEGACY     ((tide_stream)1)
+#define MEASURE_PER_THREAD ((tide_stream)2)
+
+static bool
+measure_order(struct measure *measure, struct cost *out)
+{
+    double times[MEASURE_TURNS];
+
+    for (int i = 0; i < MEASURE_TURNS; i++) {
+        double begin = (double)clock_now_ns();
+
+        if (tide_order(measure->base, MEASURE_LEGACY, MEASURE_PER_THREAD) != TIDE_OK)
+            return false;
+        times[i] = (double)clock_now_ns() - begin;
+    }
+    *out = (struct cost){ measure_mean(times, MEASURE_TURNS), 0, 0 };
+    return true;
+}
+
+/* Requests that share pages with others, which stay: the costs of calls for which nothing is taken of the device. */
+static bool
+measure_small(struct measure *measure, struct cost out[COST_CALLS])
+{
+    void *pointers[MEASURE_BLOCKS] = { NULL };
+    double allocates[MEASURE_BLOCKS], frees[MEASURE_BLOCKS], ns;
+    uint64_t fit = measure->most_bytes / MEASURE_SMALL_SHARE / measure_bytes(0);
+    size_t count = fit < MEASURE_BLOCKS ? (size_t)fit : MEASURE_BLOCKS;
+    bool good = true;
+
+    for (size_t i = 0; i < count && good; i++)
+        good = measure_allocate(measure, MEASURE_SMALL_BYTES, &pointers[i], &ns);
+    for (size_t i = 0; i < count && good; i++) {
+        void **pointer = &pointers[measure_visit(i, count)];
+
+        good = measure_free(measure, *pointer, MEASURE_SMALL_BYTES, &frees[i]);
+        *pointer = NULL;
+        good = good && measure_allocate(measure, MEASURE_SMALL_BYTES, pointer, &allocates[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (pointers[i] != NULL)
+            good = measure_free(measure, pointers[i], MEASURE_SMALL_BYTES, &ns) && good;
+    }
+    if (good) {
+        out[COST_ALLOCATE] = (struct cost){ measure_mean(allocates, count), 0, 0 };
+        out[COST_FREE] = (struct cost){ measure_mean(frees, count), 0, 0 };
+    }
+    return good;
+}
+
+static bool
+measure_cuda(struct measure *measure, struct measured *fresh, struct cost out[COST_CALLS])
+{
+    struct cost first = measure_fit(fresh), again, back;
+
+    if (!measure_churn(measure) || !measure_small(measure, out))
+        return false;
+    again = measure_fit(&measure->allocates);
+    back = measure_fit(&measure->frees);
+    out[COST_GROW] = measure_less(again, out[COST_ALLOCATE].ns, 0);
+    out[COST_RETURN] = measure_less(back, out[COST_FREE].ns, 0);
+    out[COST_FRESH] = measure_less((struct cost){ 0, first.ns_per_mib, first.spread }, 0, again.ns_per_mib);
+    return true;
+}
+
+/* The mean of all sizes. */
+static double
+measure_mean_of(const struct measured *measured)
+{
+    static double all[4 * MEASURE_BLOCKS];
+    size_t count = 0;
+
+    for (unsigned size = 0; size < MEASURE_SIZES; size++) {
+        memcpy(&all[count], measured->ns[size], measured->count[size] * sizeof(*all));
+        count += measured->count[size];
+    }
+    return measure_mean(all, count);
+}
+
+/* `fresh_ns`: what it took to allocate all blocks for the first time. */
+static bool
+measure_driver(struct measure *measure, double fresh_ns, struct cost out[COST_CALLS])
+{
+    double times[MEASURE_TURNS], ns, sum, mib, none, first, again;
+    struct measured filled;
+
+    if (!measure_churn(measure))
+        return false;
+    out[COST_ALLOCATE] = (struct cost){ measure_mean_of(&measure->allocates), 0, 0 };
+    out[COST_FREE] = (struct cost){ measure_mean_of(&measure->frees), 0, 0 };
+    for (int i = 0; i < MEASURE_TURNS; i++) {
+        if (!measure_trim(measure, UINT64_MAX, &times[i], &none))
+            return false;
+    }
+    out[COST_TRIM] = (struct cost){ measure_mean(times, MEASURE_TURNS), 0, 0 };
+    if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, &mib) || !measure_fill(measure, &filled, &sum))
+        return false;
+    mib = measure_max(mib, 1);
+    out[COST_RETURN] = (struct cost){ 0, measure_max(ns - out[COST_TRIM].ns, 0) / mib, 0 };
+    first = measure_max(fresh_ns - out[COST_ALLOCATE].ns * (double)measure->count, 0) / mib;
+    again = measure_max(sum - out[COST_ALLOCATE].ns * (double)measure->count, 0) / mib;
+    out[COST_GROW] = (struct cost){ 0, again, 0 };
+    out[COST_FRESH] = (struct cost){ 0, measure_max(first - again, 0), 0 };
+    return true;
+}
+
+/* A block gets the handles of two: they are mapped, and with the next free their former mappings end. */
+static bool
+measure_remap(struct measure *measure, struct cost out[COST_CALLS])
+{
+    double maps[MEASURE_TURNS], unmaps[MEASURE_TURNS], ns, mib;
+    void *one, *other, *both;
+
+    for (int i = 0; i < MEASURE_TURNS; i++) {
+        if (!measure_trim(measure, 0, &ns, &mib) || !measure_allocate(measure, 2 * MIB, &one, &ns))
+            return false;
+        if (!measure_allocate(measure, 2 * MIB, &other, &ns)) {
+            (void)measure_free(measure, one, 2 * MIB, &ns);
+            return false;
+        }
+        if (!measure_free(measure, one, 2 * MIB, &ns) || !measure_free(measure, other, 2 * MIB, &ns) ||
+            tide_order(measure->base, TIDE_STREAM_ALL, 0) != TIDE_OK ||
+            !measure_allocate(measure, 4 * MIB, &both, &maps[i]) || !measure_free(measure, both, 4 * MIB, &unmaps[i]))
+            return false;
+    }
+    out[COST_MAP] =
+        (struct cost){ measure_max(measure_mean(maps, MEASURE_TURNS) - out[COST_ALLOCATE].ns, 0) / 2, 0, 0 };
+    out[COST_UNMAP] =
+        (struct cost){ measure_max(measure_mean(unmaps, MEASURE_TURNS) - out[COST_FREE].ns, 0) / 2, 0, 0 };
+    return true;
+}
+
+/* What a handle takes that is unmapped and released, by size. */
+static bool
+measure_release(struct measure *measure, struct cost *out)
+{
+    struct measured released = { .count = { 0 } };
+
+    for (unsigned size = 0; size < measure->sizes; size++) {
+        uint64_t bytes = measure_bytes(size), fit = measure->most_bytes / bytes;
+        size_t count = fit < MEASURE_TURNS ? (size_t)fit : MEASURE_TURNS;
+        void *pointers[MEASURE_TURNS] = { NULL };
+        double ns, mib;
+        bool good = true;
+
+        for (size_t i = 0; i < count && good; i++)
+            good = measure_allocate(measure, bytes, &pointers[i], &ns);
+        for (size_t i = 0; i < count; i++) {
+            if (pointers[i] != NULL)
+                good = measure_free(measure, pointers[i], bytes, &ns) && good;
+        }
+        if (!good || !measure_trim(measure, 0, &ns, &mib))
+            return false;
+        measure_add(&released, size, ns / (double)count);
+    }
+    *out = measure_fit(&released);
+    return true;
+}
+
+static bool
+measure_vmm(struct measure *measure, struct measured *fresh, struct cost out[COST_CALLS])
+{
+    struct cost first = measure_fit(fresh), again, released;
+    struct measured filled;
+    double ns, mib;
+
+    if (!measure_churn(measure))
+        return false;
+    out[COST_ALLOCATE] = (struct cost){ measure_mean_of(&measure->allocates), 0, 0 };
+    out[COST_FREE] = (struct cost){ measure_mean_of(&measure->frees), 0, 0 };
+    if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, &mib) || !measure_fill(measure, &filled, &ns) ||
+        !measure_empty(measure) || !measure_remap(measure, out) || !measure_trim(measure, 0, &ns, &mib) ||
+        !measure_release(measure, &released))
+        return false;
+    again = measure_fit(&filled);
+    out[COST_GROW] = measure_less(again, out[COST_ALLOCATE].ns + out[COST_MAP].ns, 0);
+    out[COST_RETURN] = measure_less(released, out[COST_UNMAP].ns, 0);
+    out[COST_FRESH] = measure_less((struct cost){ 0, first.ns_per_mib, first.spread }, 0, again.ns_per_mib);
+    return true;
+}
+
+/* As many blocks of each size as the memory allows. */
+static void
+measure_plan(struct measure *measure)
+{
+    uint64_t most_bytes = measure->most_bytes - measure->most_bytes / MEASURE_SMALL_SHARE;
+
+    while (measure->sizes < MEASURE_SIZES && 2 * measure_bytes(measure->sizes) <= most_bytes)
+        measure->sizes++;
+    for (unsigned i = 0; measure->sizes > 0 && measure->count < MEASURE_BLOCKS; i++) {
+        unsigned size = i % measure->sizes;
+
+        if (measure_bytes(size) > most_bytes - measure->bytes)
+            break;
+        measure->blocks[measure->count++].size = size;
+        measure->bytes += measure_bytes(size);
+    }
+}
+
+static bool
+measure_base(enum cost_base kind, struct measure *measure, struct cost out[COST_CALLS])
+{
+    struct measured fresh;
+    double fresh_ns;
     bool good;
 
-    snprintf(text, sizeof(text), "%s(device=%d)", cost_base_names[kind], ordinal);
-    if (tide_stack_parse(text, &base) != TIDE_OK)
+    if (measure->most_bytes < MEASURE_LEAST_BYTES) {
+        measure->why = "too little memory is free";
         return false;
-    good = measure_way(base, most, MEASURE_COLD, &cold[0], &cold[1]) &&
-           (kind != COST_DRIVER || measure_way(base, most, MEASURE_WARM, &warm[0], &warm[1]));
-    if (good) {
-        out[COST_ALLOCATE] = kind == COST_DRIVER ? warm[0] : cold[0];
-        out[COST_FREE] = kind == COST_DRIVER ? warm[1] : cold[1];
-        out[COST_GROW] = kind == COST_DRIVER ? measure_less(cold[0], warm[0]) : (struct cost){ 0, 0, 0 };
     }
-    tide_resource_release(base);
-    return good;
+    measure_plan(measure);
+    if (tide_stack_parse(measure->text, &measure->base) != TIDE_OK || !measure_fill(measure, &fresh, &fresh_ns))
+        return false;
+    good = kind == COST_CUDA  ? measure_cuda(measure, &fresh, out)
+           : kind == COST_VMM ? measure_vmm(measure, &fresh, out)
+                              : measure_driver(measure, fresh_ns, out);
+    return good && measure_order(measure, &out[COST_ORDER]);
+}
+
+/* Measure the bases one after the other; the memory of all of them goes back at the end. */
+static void
+measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct costs *out)
+{
+    char texts[COST_BASES][64];
+
+    for (int base = 0; base < COST_BASES; base++) {
+        struct cost measured[COST_CALLS] = { { 0, 0, 0 } };
+
+        /* The driver's pool keeps what is free, so that it can be seen what giving it back takes. */
+        snprintf(texts[base], sizeof(texts[base]), "%s(device=%d%s)", cost_base_names[base], ordinal,
+                 base == COST_DRIVER ? ", release_threshold=1EiB" : "");
+        measures[base] = (struct measure){ .text = texts[base], .most_bytes = most_bytes };
+        if (measure_base((enum cost_base)base, &measures[base], measured))
+            memcpy(out->of[base], measured, sizeof(measured));
+        else
+            message("tidemark devices: device %d: %s is not measured, and keeps the costs of an %s: %s", ordinal,
+                    cost_base_names[base], costs_default.device,
+                    measures[base].why != NULL ? measures[base].why : tide_error_text());
+    }
+    for (int base = 0; base < COST_BASES; base++) {
+        if (measures[base].base == NULL)
+            continue;
+        (void)measure_empty(&measures[base]);
+        tide_resource_release(measures[base].base);
+    }
 }
 
 int
 measure_device(int ordinal, struct costs *out)
 {
+    struct measure *measures;
     uint64_t left;
 
     *out = costs_default;
@@ -162,10 +536,12 @@ measure_device(int ordinal, struct costs *out)
         message("tidemark devices: device %d: %s", ordinal, tide_error_text());
         return COMMAND_FINDING;
     }
-    for (int base = 0; base < COST_BASES; base++) {
-        if (!measure_base((enum cost_base)base, ordinal, left / 4, out->of[base]))
-            message("tidemark devices: device %d: %s is not measured, and keeps the costs of an %s: %s", ordinal,
-                    cost_base_names[base], costs_default.device, tide_error_text());
+    measures = calloc(COST_BASES, sizeof(*measures));
+    if (measures == NULL) {
+        message("tidemark devices: no memory for what is measured");
+        return COMMAND_WRONG;
     }
+    measure_all(ordinal, left / MEASURE_SHARE, measures, out);
+    free(measures);
     return COMMAND_FINE;
 }

@@ -16,9 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <tidemark/stack.h>
+#include <tidemark/base.h>
 #include <tidemark/message.h>
+#include <tidemark/stack.h>
 
+#include "viewer/base/clock.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/message.h"
 #include "viewer/base/progress.h"
@@ -31,6 +33,9 @@
 /* Short traffic is replayed again, up to so often, and the least time taken. */
 #define SWEEP_AGAIN    3
 #define SWEEP_SHORT_NS 30000000
+
+/* Clocks of processor time that count ticks count whole ones of these. */
+#define SWEEP_TICK_NS 1000000
 
 /* The processor time of a candidate: so many seconds, and one more for so many events, which take 10 ms. */
 #define SWEEP_LEAST_S  60
@@ -59,58 +64,105 @@ sweep_processor_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Add what reached the bases of a stack, and what it costs. */
 static void
-sweep_count(const struct replay_report *report, const struct cost cost[COST_CALLS], struct trial *trial)
+sweep_add(struct cost_amount *amount, uint64_t count, uint64_t bytes)
+{
+    amount->count += count;
+    amount->bytes += (double)bytes;
+}
+
+/* The time of a replay between two readings of both clocks. */
+struct sweep_clock {
+    int64_t processor_ns, wall_ns;
+};
+
+static struct sweep_clock
+sweep_clock_now(void)
+{
+    return (struct sweep_clock){ sweep_processor_ns(), clock_now_ns() };
+}
+
+/*
+ * Processor time since `begin`, which does not have the waits for a processor. On some machines it is counted in ticks
+ * of milliseconds, and says nothing of a short replay: then the time that passed.
+ */
+static double
+sweep_clock_since(const struct sweep_clock *begin)
+{
+    struct sweep_clock now = sweep_clock_now();
+    bool has_ticks = begin->processor_ns % SWEEP_TICK_NS == 0 && now.processor_ns % SWEEP_TICK_NS == 0;
+
+    return (double)(has_ticks ? now.wall_ns - begin->wall_ns : now.processor_ns - begin->processor_ns);
+}
+
+/* Add what a model of a base had the driver do. */
+static void
+sweep_count_driver(struct tide_resource *sim, struct cost_amount amounts[COST_CALLS])
+{
+    struct tide_sim_figures figures = { TIDE_FIGURES(figures) };
+
+    if (tide_sim_read(sim, &figures) != TIDE_OK)
+        return;
+    sweep_add(&amounts[COST_GROW], figures.grown, figures.grown_bytes);
+    sweep_add(&amounts[COST_RETURN], figures.returned, figures.returned_bytes);
+    sweep_add(&amounts[COST_FRESH], figures.high_bytes > 0, figures.high_bytes);
+    sweep_add(&amounts[COST_MAP], figures.mapped, 0);
+    sweep_add(&amounts[COST_UNMAP], figures.unmapped, 0);
+    sweep_add(&amounts[COST_TRIM], figures.trims, 0);
+    sweep_add(&amounts[COST_ORDER], figures.orders, 0);
+}
+
+/* Add what reached the bases of a stack. */
+static void
+sweep_count(const struct replay_report *report, struct trial *trial)
 {
     uint64_t reserved = 0;
 
     for (size_t i = 0; i < report->count; i++) {
         const struct report_layer *layer = &report->layers[i];
         uint64_t total, frees;
-        double bytes;
 
         /* Bases that are used at different times need not have their most at the same one: then this is a bound. */
-        if (strcmp(layer->kind, "sim") == 0)
+        if (strcmp(layer->kind, "sim") == 0) {
             reserved += layer->reserved_peak_bytes;
+            sweep_count_driver(layer->resource, trial->amounts);
+        }
         if (!layer->is_counter)
             continue;
         total = (uint64_t)layer->statistics.count.total;
         frees = total - (uint64_t)layer->statistics.count.current;
-        bytes = (double)layer->statistics.bytes.total;
         trial->calls += total + frees;
-        trial->driver_ns += costs_of(&cost[COST_ALLOCATE], total, bytes) +
-                            costs_of(&cost[COST_FREE], frees, bytes - (double)layer->statistics.bytes.current);
+        sweep_add(&trial->amounts[COST_ALLOCATE], total, (uint64_t)layer->statistics.bytes.total);
+        sweep_add(&trial->amounts[COST_FREE], frees,
+                  (uint64_t)(layer->statistics.bytes.total - layer->statistics.bytes.current));
     }
-    trial->driver_ns += costs_of(&cost[COST_GROW], 0, (double)reserved);
     if (reserved > trial->reserved_bytes)
         trial->reserved_bytes = reserved;
 }
 
 /* Replay one input once. False: trial->error says why. */
 static bool
-sweep_replay(const struct candidate *candidate, const struct traffic *traffic, const struct cost cost[COST_CALLS],
-             struct trial *trial)
+sweep_replay(const struct candidate *candidate, const struct traffic *traffic, struct trial *trial)
 {
     struct replay_options options = { 0 };
     struct replay_report report = { 0 };
     struct tide_resource *stack;
     struct replay replay;
-    int64_t begin;
+    struct sweep_clock begin;
     int status;
 
     if (tide_stack_parse(candidate->model, &stack) != TIDE_OK) {
         snprintf(trial->error, sizeof(trial->error), "%s", tide_error_text());
         return false;
     }
-    begin = sweep_processor_ns();
+    begin = sweep_clock_now();
     status = replay_run(&replay, &traffic->input, stack, &options);
-    trial->own_ns += (double)(sweep_processor_ns() - begin);
+    trial->own_ns += sweep_clock_since(&begin);
     if (status == COMMAND_FINE)
         status = replay_report_make(stack, candidate->model, &report);
     if (status == COMMAND_FINE) {
         trial->failures += replay.result.failures;
-        sweep_count(&report, cost, trial);
+        sweep_count(&report, trial);
         replay_report_free(&report);
     } else {
         snprintf(trial->error, sizeof(trial->error), "it could not be replayed");
@@ -130,12 +182,14 @@ sweep_try(const struct sweep *sweep, const struct candidate *candidate, struct t
         bool good = true;
 
         for (size_t i = 0; good && i < sweep->traffic_count; i++)
-            good = sweep_replay(candidate, &sweep->traffic[i], cost, &trial);
+            good = sweep_replay(candidate, &sweep->traffic[i], &trial);
         if (turn == 0 || !good || trial.own_ns < out->own_ns)
             *out = trial;
         if (!good || out->own_ns > SWEEP_SHORT_NS)
             break;
     }
+    for (int call = 0; call < COST_CALLS; call++)
+        out->driver_ns += costs_of(&cost[call], &out->amounts[call]);
     out->ns = out->own_ns + out->driver_ns;
 }
 

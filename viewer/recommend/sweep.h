@@ -10,9 +10,10 @@ struct trial {
     uint64_t failures;       /* allocations that it refused */
     uint64_t reserved_bytes; /* the most that the bases had of the device, in the input for which that is the most */
     uint64_t calls;          /* allocations and frees that reached the bases, of all inputs */
-    double driver_ns;        /* what these cost by the model */
-    double own_ns;           /* processor time of the stack itself, measured */
-    double ns;               /* both */
+    struct cost_amount amounts[COST_CALLS]; /* what the bases had the driver do, of all inputs */
+    double driver_ns;                       /* what that costs by the model */
+    double own_ns;                          /* processor time of the stack itself, measured */
+    double ns;                              /* both */
 };
 
 /*
