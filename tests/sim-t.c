@@ -208,7 +208,7 @@ check_driver(void)
 {
     struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER };
     struct tide_resource *sim = create(&options), *wrong = NULL;
-    void *first = take(sim, 1), *second = take(sim, 10 * MIB), *third, *pointer;
+    void *first = take(sim, 2 * MIB), *second = take(sim, 10 * MIB), *third, *pointer;
 
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 32 * MIB, "model=driver: small requests share a unit of 32 MiB");
     ok(tide_allocate(sim, 1, 512, 0, &pointer) == TIDE_EINVAL && pointer == NULL,
@@ -217,7 +217,7 @@ check_driver(void)
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB,
            "model=driver: a large request uses the free end of the last unit, and is not rounded up");
     tide_deallocate(sim, second, 10 * MIB, 256, 0);
-    ok(take(sim, 8 * MIB) == second, "model=driver: the first free piece that suffices serves a request");
+    ok(take(sim, 8 * MIB) == second, "model=driver: a part of what became free last serves a request");
     tide_deallocate(sim, third, 80 * MIB, 256, 0);
     tide_trim(sim, 0);
     is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB, "model=driver: what was just freed stays reserved");
@@ -251,6 +251,36 @@ check_driver(void)
     tide_resource_release(sim);
     options = (struct tide_sim_options){ TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER, .granularity_bytes = 512 };
     ok(tide_sim_create(&options, &wrong) == TIDE_EINVAL, "a granularity with model=driver is refused");
+}
+
+/* Which free piece serves a request, and behind which one memory is added. */
+static void
+check_driver_pieces(void)
+{
+    struct tide_sim_options options = { TIDE_OPTIONS(options), .model = TIDE_SIM_DRIVER };
+    struct tide_resource *sim = create(&options);
+    void *blocks[6];
+
+    for (int i = 0; i < 6; i++)
+        blocks[i] = take(sim, 4 * MIB);
+    tide_deallocate(sim, blocks[1], 4 * MIB, 256, 0);
+    tide_deallocate(sim, blocks[3], 4 * MIB, 256, 0);
+    ok(take(sim, 4 * MIB) == blocks[3], "model=driver: the piece that became free last serves a request");
+    tide_deallocate(sim, blocks[3], 4 * MIB, 256, 0);
+    tide_deallocate(sim, blocks[0], 4 * MIB, 256, 0);
+    ok(take(sim, 4 * MIB) == blocks[3], "model=driver: a block freed before a free piece does not make it a later one");
+    ok(take(sim, 4 * MIB) == blocks[0], "model=driver: it joins it");
+    tide_deallocate(sim, blocks[4], 4 * MIB, 256, 0);
+    tide_deallocate(sim, blocks[2], 4 * MIB, 256, 0);
+    ok(take(sim, 4 * MIB) == blocks[4], "model=driver: nor does one freed behind it");
+    ok(take(sim, 8 * MIB) == blocks[1], "model=driver: both are one piece");
+    tide_resource_release(sim);
+    sim = create(&options);
+    take(sim, 1);
+    take(sim, 40 * MIB);
+    is_u64(figure(sim, TIDE_QUERY_BYTES_RESERVED), 96 * MIB,
+           "model=driver: nothing is added behind a free end that begins within a page");
+    tide_resource_release(sim);
 }
 
 /*
@@ -550,7 +580,7 @@ main(void)
     struct tide_sim_options driver = { TIDE_OPTIONS(driver), .model = TIDE_SIM_DRIVER };
     struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
 
-    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 8 + 13 + 13 + 5 + 4 * 4 + 3 + 1);
+    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 8 + 13 + 6 + 13 + 5 + 4 * 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
@@ -558,6 +588,7 @@ main(void)
     check_extremes();
     check_pages();
     check_driver();
+    check_driver_pieces();
     check_driver_streams();
     check_cuda();
     check_figures();

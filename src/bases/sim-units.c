@@ -13,6 +13,9 @@
 /* What small requests are rounded up to. */
 #define UNITS_STEP UINT64_C(512)
 
+/* Memory is added behind a piece that begins at a multiple of it. */
+#define UNITS_PAGE (UINT64_C(2) << 20)
+
 static uint64_t
 units_up(uint64_t bytes, uint64_t step)
 {
@@ -114,9 +117,9 @@ units_cut(struct tidei_sim_units *units, size_t i, uint64_t address, uint64_t en
     size_t count = 0;
 
     if (address > piece.address)
-        rest[count++] = (struct tidei_sim_piece){ piece.address, address - piece.address };
+        rest[count++] = (struct tidei_sim_piece){ piece.address, address - piece.address, piece.since };
     if (end < piece.address + piece.bytes)
-        rest[count++] = (struct tidei_sim_piece){ end, piece.address + piece.bytes - end };
+        rest[count++] = (struct tidei_sim_piece){ end, piece.address + piece.bytes - end, piece.since };
     units_replace(units, i, rest, count);
 }
 
@@ -236,31 +239,39 @@ tidei_sim_units_pass(struct tidei_sim_units *units)
     tidei_lock_release(&units->lock);
 }
 
-/* The first piece that has room for the block; its index, or the number of pieces. */
+/* The piece that a block is cut out of: the one that became free last, or the first one; or the number of pieces. */
 static size_t
 units_find(const struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment)
 {
-    size_t i;
+    size_t found = units->piece_count;
 
     if (!units->rules.keeps && bytes >= units->rules.large_bytes)
-        return units->piece_count;
-    for (i = 0; i < units->piece_count; i++) {
+        return found;
+    for (size_t i = 0; i < units->piece_count; i++) {
         const struct tidei_sim_piece *piece = &units->pieces[i];
 
-        if (piece->bytes >= bytes && units_up(piece->address, alignment) - piece->address <= piece->bytes - bytes)
-            break;
+        if (piece->bytes < bytes || units_up(piece->address, alignment) - piece->address > piece->bytes - bytes)
+            continue;
+        if (!units->rules.keeps)
+            return i;
+        if (found == units->piece_count || piece->since > units->pieces[found].since)
+            found = i;
     }
-    return i;
+    return found;
 }
 
-/* How much of the last piece a block that reaches beyond the end may use: nothing of what is still being used. */
+/*
+ * How much of the last piece a block that reaches beyond the end may use: nothing of what is still being used, or does
+ * not begin at a page.
+ */
 static uint64_t
 units_tail(const struct tidei_sim_units *units, uint64_t alignment)
 {
     const struct tidei_sim_piece *last = units->pieces + units->piece_count - 1;
     uint64_t address;
 
-    if (!units->rules.keeps || units->piece_count == 0 || last->address + last->bytes != units->end)
+    if (!units->rules.keeps || units->piece_count == 0 || last->address + last->bytes != units->end ||
+        last->address % UNITS_PAGE != 0)
         return 0;
     for (address = last->address & ~(units->rules.unit_bytes - 1); address < units->end;
          address += units->rules.unit_bytes) {
@@ -292,7 +303,7 @@ units_extend(struct tidei_sim_units *units, uint64_t bytes, uint64_t alignment, 
     if (tail > 0)
         units->pieces[units->piece_count - 1].bytes += need;
     else
-        units->pieces[units->piece_count++] = (struct tidei_sim_piece){ begin, need };
+        units->pieces[units->piece_count++] = (struct tidei_sim_piece){ begin, need, units->calls };
     /* Units that are given back whole must not touch: a piece would hide where one ends. */
     units->end = begin + need + (units->rules.keeps ? 0 : unit);
     units_count(units, need, 0);
@@ -383,7 +394,7 @@ tidei_sim_units_take(struct tidei_sim_units *units, uint64_t bytes, uint64_t ali
     return status;
 }
 
-/* A block is free: its piece, joined with those that it touches, for which there is room. */
+/* A block is free: it joins the pieces that it touches, or becomes one, for which there is room. */
 static void
 units_free(struct tidei_sim_units *units, uint64_t address, uint64_t bytes)
 {
@@ -392,9 +403,10 @@ units_free(struct tidei_sim_units *units, uint64_t address, uint64_t bytes)
 
     memmove(piece + 1, piece, (units->piece_count - i) * sizeof(*piece));
     units->piece_count++;
-    *piece = (struct tidei_sim_piece){ address, bytes };
+    *piece = (struct tidei_sim_piece){ address, bytes, units->calls };
     if (i + 1 < units->piece_count && piece[1].address == address + bytes) {
         piece->bytes += piece[1].bytes;
+        piece->since = piece[1].since;
         units_replace(units, i + 1, NULL, 0);
     }
     if (i > 0 && piece[-1].address + piece[-1].bytes == address) {
@@ -423,7 +435,7 @@ tidei_sim_units_give(struct tidei_sim_units *units, const void *pointer, uint64_
     }
     if (status == TIDE_OK) {
         tidei_map_take(&units->places, (uintptr_t)pointer, 0, &entry);
-        *units_note(units) = (struct tidei_sim_piece){ cut->address, cut->bytes };
+        *units_note(units) = (struct tidei_sim_piece){ .address = cut->address, .bytes = cut->bytes };
         units->live_bytes -= cut->bytes;
         units_free(units, cut->address, cut->bytes);
         *cut = (struct tidei_sim_cut){ .bytes = units->cut_free };

@@ -1,22 +1,25 @@
 /*
  * Addresses for `sim(model=driver)` and `sim(model=cuda)`: physical memory comes in units, and requests are cut out of
- * them, the first free piece that suffices.
+ * them.
  *
  * driver: units of 32 MiB, one behind the other, as a pool of the driver reserves them. Free pieces that touch are one,
- * also across units, and serve any request at once. What is free stays reserved until it is trimmed, the capacity is
- * reached, or units are missing: then those are reserved elsewhere. But none goes back while work that was submitted
- * before the free may still use it, and no memory is added behind a last piece of which that is true. A device knows
- * when its streams are done, and the driver only what the host has waited for. Here work has passed once somebody waits
- * (await.h, or an order behind all streams) or has looked before, else after the next few calls.
+ * also across units, and serve any request at once. Of those that suffice it is the one that became free last; a block
+ * that is freed beside a free piece joins it, and does not make it a later one. What is free stays reserved until it is
+ * trimmed, the capacity is reached, or units are missing: then those are reserved elsewhere. But none goes back while
+ * work that was submitted before the free may still use it, and no memory is added behind a last piece of which that is
+ * true, or that does not begin at a page of 2 MiB. A device knows when its streams are done, and the driver only what
+ * the host has waited for. Here work has passed once somebody waits (await.h, or an order behind all streams) or has
+ * looked before, else after the next few calls.
  *
- * All but the number of calls is what an H200 showed (driver 580.159), on a stream kept busy and on one that had
- * passed. The number was fitted to six programs under PyTorch below a `pool` that did not wait. In MiB, and in brackets
- * what their runs had reserved: 8,480 (8,064), 20,288 (20,608), 4,960 (4,832), 1,760 (1,760), 5,824 (5,472), 11,424
- * (11,296): -1.6 to +6.4%. With 1 call -18.8 to 0.0%, with 16 +2.6 to +13.5%. A `pool` that waits has the same at any
- * number.
+ * An H200 (driver 580.159) showed the units, the joins and what goes back when, on a stream kept busy and on one that
+ * had passed. Which piece serves a request, and the page, were found by trying rules on 30 replays over the device
+ * (bench/README.md, "The model of the driver's pool"). The number of calls was fitted before that, with the first piece
+ * that suffices, to six programs under PyTorch below a `pool` that did not wait. In MiB, and in brackets what their
+ * runs had reserved: 8,480 (8,064), 20,288 (20,608), 4,960 (4,832), 1,760 (1,760), 5,824 (5,472), 11,424 (11,296):
+ * -1.6 to +6.4%. With 1 call -18.8 to 0.0%, with 16 +2.6 to +13.5%. A `pool` that waits has the same at any number.
  *
- * cuda: requests of up to 1 MiB share units of 2 MiB, a larger one has units of its own, as cuMemAlloc hands them out.
- * A unit goes back as soon as nothing in it is in use.
+ * cuda: requests of up to 1 MiB share units of 2 MiB, the first free piece that suffices; a larger one has units of its
+ * own, as cuMemAlloc hands them out. A unit goes back as soon as nothing in it is in use.
  *
  * A request takes time in proportion to the free pieces.
  */
@@ -38,6 +41,7 @@ struct tidei_sim_rules {
 /* A free piece. */
 struct tidei_sim_piece {
     uint64_t address, bytes;
+    uint64_t since; /* the call since which there is a free piece here, whatever has joined it */
 };
 
 /* A live block. */
@@ -52,7 +56,7 @@ struct tidei_sim_cut {
 struct tidei_sim_units {
     struct tidei_lock lock; /* guards the fields below */
     struct tidei_sim_rules rules;
-    struct tidei_sim_piece *pieces; /* owns; by address, none touches the next */
+    struct tidei_sim_piece *pieces; /* owns; by address; none touches the next, but for new units */
     size_t piece_count, piece_capacity;
     struct tidei_sim_cut *cuts; /* owns */
     size_t cut_count, cut_capacity;
