@@ -128,7 +128,7 @@ account_try(struct tidei_process_call *call, const struct tidei_process_what *wh
         device = what->device;
     if (tidei_process_has_device(device))
         stack = what->kind == TIDEI_PROCESS_PLAIN && tidei_process_redirects()
-                    ? tidei_process_stack_own(device, context)
+                    ? tidei_process_stack_own(device, context, slot)
                     : tidei_process_stack(device, what->kind);
     if (stack == NULL)
         return account_pass_by(call, what);

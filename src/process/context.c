@@ -12,13 +12,14 @@
 struct context_end {
     struct tidei_process_gone gone;
     struct tidei_process_stack *stack; /* its own, out of use; NULL: it has none */
+    struct tidei_process_ending ending;
 };
 
 /*
  * Before a call that ends a context: its blocks are taken out, so that nothing finds them meanwhile. Those of a stack
  * of the context's own go back to it, and its memory to the driver, while the context is there: afterwards nothing in
  * it may be touched. A call that then fails has found no such context, and so no blocks. A thread that allocates in the
- * context still may have made another stack by then.
+ * context still makes no other stack meanwhile: what that has could not be given back without the context.
  */
 static void
 context_begin_end(struct context_end *end, CUcontext context)
@@ -27,6 +28,7 @@ context_begin_end(struct context_end *end, CUcontext context)
     bool entered;
 
     *end = (struct context_end){ .stack = NULL };
+    tidei_process_stacks_ending(&end->ending, context);
     tidei_process_contexts_lock();
     stack = tidei_process_stack_take(context);
     tidei_process_contexts_unlock();
@@ -70,12 +72,14 @@ context_finish_end(struct context_end *end, CUresult result)
 {
     if (result == CUDA_SUCCESS) {
         context_forget(end, NULL);
+        tidei_process_stacks_over(&end->ending);
         return result;
     }
     tidei_process_stack_put(end->stack);
     tidei_process_contexts_changed();
     tidei_process_contexts_unlock();
     tidei_process_gone_put(&end->gone);
+    tidei_process_stacks_over(&end->ending);
     return result;
 }
 

@@ -49,6 +49,7 @@ static struct {
     struct tidei_turn turn; /* of the threads that make stacks */
     _Atomic(struct tidei_process_stack *)
         own; /* those of contexts; written with the lock of contexts, read after tidei_process_enter */
+    struct tidei_process_ending *endings;        /* borrowed; guarded by the lock of contexts */
     _Atomic(struct tidei_process_stack *) first; /* that stays and has a log, of whatever kind; NULL: none yet */
     _Atomic bool refuses[TIDEI_PROCESS_DEVICES]; /* a stack of limited memory could not be made: the sink was told */
 } stacks;
@@ -376,15 +377,77 @@ tidei_process_stack_make(int device, enum tidei_process_kind kind)
     return stacks_make(device, kind, false, NULL);
 }
 
+struct tidei_presence tidei_process_calls;
+
+static bool
+stacks_is_ending(CUcontext context)
+{
+    const struct tidei_process_ending *ending;
+
+    tidei_process_contexts_lock();
+    ending = stacks.endings;
+    while (ending != NULL && ending->context != context)
+        ending = ending->next;
+    tidei_process_contexts_unlock();
+    return ending != NULL;
+}
+
+/*
+ * Wait while the context ends, if it does. Who ends it waits for those that may make a stack: for this thread once it
+ * has seen that none ends the context, and not before. Returns whether the context is there.
+ */
+static bool
+stacks_await_end(CUcontext context, struct tidei_presence_slot *slot)
+{
+    unsigned looks = 0;
+
+    if (slot == NULL) /* it cannot say what it does, and is waited for */
+        return !stacks_is_ending(context);
+    while (stacks_is_ending(context)) {
+        tidei_presence_within(slot, &stacks); /* none of the stacks */
+        while (stacks_is_ending(context))
+            tidei_lock_pause(&looks);
+        tidei_presence_within(slot, NULL);
+    }
+    return looks == 0 || tidei_process_context_lives();
+}
+
+void
+tidei_process_stacks_ending(struct tidei_process_ending *ending, CUcontext context)
+{
+    *ending = (struct tidei_process_ending){ .context = context };
+    if (!stacks.redirects || context == NULL)
+        return;
+    tidei_process_contexts_lock();
+    ending->next = stacks.endings;
+    stacks.endings = ending;
+    tidei_process_contexts_unlock();
+    tidei_presence_wait_within(&tidei_process_calls, ending);
+}
+
+void
+tidei_process_stacks_over(struct tidei_process_ending *ending)
+{
+    struct tidei_process_ending **link = &stacks.endings;
+
+    if (!stacks.redirects || ending->context == NULL)
+        return;
+    tidei_process_contexts_lock();
+    while (*link != ending)
+        link = &(*link)->next;
+    *link = ending->next;
+    tidei_process_contexts_unlock();
+}
+
 struct tidei_process_stack *
-tidei_process_stack_own(int device, CUcontext context)
+tidei_process_stack_own(int device, CUcontext context, struct tidei_presence_slot *slot)
 {
     struct tidei_process_stack *stack = stack_find_own(device, context);
 
-    return __builtin_expect(stack != NULL, 1) ? stack : stacks_make(device, TIDEI_PROCESS_PLAIN, true, context);
+    if (__builtin_expect(stack != NULL, 1))
+        return stack;
+    return stacks_await_end(context, slot) ? stacks_make(device, TIDEI_PROCESS_PLAIN, true, context) : NULL;
 }
-
-struct tidei_presence tidei_process_calls;
 
 /* Its own link stays, for threads that stand there. */
 struct tidei_process_stack *

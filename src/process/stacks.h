@@ -39,7 +39,7 @@ struct tidei_process_stack *tidei_process_stack_make(int device, enum tidei_proc
  * The stack with a base of its own of a context, for plain memory; NULL as above. After tidei_process_enter, and until
  * tidei_process_leave.
  */
-struct tidei_process_stack *tidei_process_stack_own(int device, CUcontext context);
+struct tidei_process_stack *tidei_process_stack_own(int device, CUcontext context, struct tidei_presence_slot *slot);
 
 /* Of plain memory with a base of its own: some context's stack. */
 extern _Atomic(struct tidei_process_stack *) tidei_process_stacks[][TIDEI_PROCESS_KINDS];
@@ -53,6 +53,17 @@ tidei_process_stack(int device, enum tidei_process_kind kind)
 
     return __builtin_expect(stack != NULL, 1) ? stack : tidei_process_stack_make(device, kind);
 }
+
+/*
+ * A context is about to end, in this thread: from here to `over`, which gets the same object of the caller's, no stack
+ * is made for it, and none is being made. Threads that want one wait. This thread is within no call, and holds no lock.
+ */
+struct tidei_process_ending {
+    struct tidei_process_ending *next;
+    CUcontext context;
+};
+void tidei_process_stacks_ending(struct tidei_process_ending *ending, CUcontext context);
+void tidei_process_stacks_over(struct tidei_process_ending *ending);
 
 /*
  * A context ends. Take its own stack out of use; NULL: it has none. The caller has it then, and puts it back or, after

@@ -61,8 +61,8 @@ tidei_presence_leave(struct tidei_presence *presence, struct tidei_presence_slot
 
 /*
  * Say which of several things the call uses from here on, so that who waits for another one does not wait for it; NULL:
- * any, as from its begin. A thread says NULL before it looks for another thing, in what the waiting thread changes under
- * a lock. `mine` may be NULL. Calls within calls may use any.
+ * any, as from its begin. A thread says NULL before it looks for another thing, in what the waiting thread changes
+ * under a lock. `mine` may be NULL. Calls within calls may use any.
  */
 static inline void
 tidei_presence_within(struct tidei_presence_slot *mine, const void *what)

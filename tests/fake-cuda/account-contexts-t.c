@@ -456,7 +456,7 @@ held_up_free(void *context)
     return NULL;
 }
 
-/* A context ends while the primary one has work that does not, and a thread is within a call there: none is waited for. */
+/* A context ends while the primary one has work that does not, and a thread is within a call there. */
 static int
 test_own_calls(void *unused)
 {
@@ -478,6 +478,85 @@ test_own_calls(void *unused)
     atomic_store(&may_go_on, true);
     pthread_join(thread, NULL);
     return account_failures;
+}
+
+static atomic_bool reset_stop;
+static atomic_int reset_threads;
+
+/* What comes while there is no context fails. */
+static void *
+reset_work(void *primary)
+{
+    CUdeviceptr a = 0;
+
+    if (account.context_set(primary) != CUDA_SUCCESS)
+        return "no context";
+    atomic_fetch_add(&reset_threads, 1);
+    while (!atomic_load(&reset_stop)) {
+        for (int i = 0; i < 5; i++) {
+            if (account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS && i % 2 == 0)
+                (void)account.w_cuMemFree_v2(a);
+        }
+    }
+    return NULL;
+}
+
+/* The primary context is reset beside threads that allocate in it. */
+static int
+resets(const char *name, const char *stack)
+{
+    size_t before = 0, after = 0, total;
+    pthread_t threads[3];
+    CUcontext primary;
+    void *failure;
+
+    if (!account_begin(name, stack, NULL))
+        return 1;
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS);
+    CHECK(account.real_get_info(&before, &total) == CUDA_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, reset_work, primary);
+    while (atomic_load(&reset_threads) < 3)
+        usleep(100);
+    for (int i = 0; i < 100; i++) {
+        CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
+        usleep(500);
+        CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS);
+        usleep(2000);
+    }
+    atomic_store(&reset_stop, true);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], &failure);
+        if (!CHECK(failure == NULL))
+            diag("%s", (const char *)failure);
+    }
+    CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+    CHECK(account.real_get_info(&after, &total) == CUDA_SUCCESS);
+    if (!CHECK(after == before))
+        diag("%s: %zu B of the device are lost", stack, before - after);
+    return account_failures;
+}
+
+static int
+test_reset_driver(void *unused)
+{
+    (void)unused;
+    return resets("reset-driver", "log | pool | driver");
+}
+
+static int
+test_reset_cuda(void *unused)
+{
+    (void)unused;
+    return resets("reset-cuda", "log | pool | cuda");
+}
+
+static int
+test_reset_vmm(void *unused)
+{
+    (void)unused;
+    return resets("reset-vmm", "log | pool | vmm");
 }
 
 static int
@@ -579,7 +658,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(23);
+    plan(26);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(account_passes(test_contexts),
        "a context that ends takes its blocks along, and the limit gets their bytes back");
@@ -609,6 +688,9 @@ main(void)
     ok(account_passes(test_detached_threads), "a context that ends frees no memory of another one at the same address");
     ok(account_passes(test_freed_meanwhile), "a context is destroyed while another thread frees its blocks");
     ok(account_passes(test_own_fails), "where the stack of one context cannot be made, others get theirs");
+    ok(account_passes(test_reset_cuda), "a reset beside threads that allocate loses no memory of cuda");
+    ok(account_passes(test_reset_driver), "a reset beside threads that allocate loses no memory of driver");
+    ok(account_passes(test_reset_vmm), "a reset beside threads that allocate loses no memory of vmm");
     ok(account_passes(test_own_calls), "a context that ends waits for no call in another one, nor for its work");
     ok(account_passes(test_passed_by),
        "without a limit a context for whose stack there is no room has the driver's memory");
