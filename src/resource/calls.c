@@ -158,6 +158,23 @@ tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, siz
     return status;
 }
 
+/* Of a resource that the program brings, as its operation: the thread is not marked yet. */
+enum tide_status
+tide_pass_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    if (!tidei_resource_is_own(self))
+        return tide_allocate(self->upstream, bytes, alignment, stream, out);
+    return tidei_allocate(self->upstream, bytes, alignment, stream, out);
+}
+
+enum tide_status
+tide_pass_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    if (!tidei_resource_is_own(self))
+        return tide_deallocate(self->upstream, pointer, bytes, alignment, stream);
+    return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
+}
+
 enum tide_status
 tide_order(struct tide_resource *resource, tide_stream earlier, tide_stream later)
 {

@@ -138,23 +138,6 @@ tide_resource_name(const struct tide_resource *resource)
     return resource != NULL ? resource->ops->name : "";
 }
 
-/* A call of a resource that the program brings is not marked: see calls.c. The one of the layer below it is. */
-enum tide_status
-tide_pass_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
-{
-    if (!tidei_resource_is_own(self))
-        return tide_allocate(self->upstream, bytes, alignment, stream, out);
-    return tidei_allocate(self->upstream, bytes, alignment, stream, out);
-}
-
-enum tide_status
-tide_pass_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
-{
-    if (!tidei_resource_is_own(self))
-        return tide_deallocate(self->upstream, pointer, bytes, alignment, stream);
-    return tidei_deallocate(self->upstream, pointer, bytes, alignment, stream);
-}
-
 void
 tidei_deallocate_quietly(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment,
                          tide_stream stream)
