@@ -23,8 +23,8 @@ const char *const cost_call_names[COST_CALLS] = { "allocate", "free",  "grow", "
 /*
  * An NVIDIA H200, driver 580.159. Measured alone, as medians: cuMemAlloc that takes pages, 31 us and 54 ns/MiB; growth
  * of the driver's pool, 1.4 us/MiB; cuMemCreate 8 us; cuMemMap and cuMemSetAccess 22 us a handle; cuMemRelease 16 us
- * and 290 ns/MiB. The others are what these leave of the times of 90 replays, six stacks over each base for five traces,
- * by least squares: the same calls take longer among other live memory than again and again for one block. See
+ * and 290 ns/MiB. The others are what these leave of the times of 90 replays, six stacks over each base for five
+ * traces, by least squares: the same calls take longer among other live memory than again and again for one block. See
  * bench/README.md.
  */
 const struct costs costs_default = {
