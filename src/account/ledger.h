@@ -109,8 +109,8 @@ tidei_ledger_give_back(const struct tidei_ledger *ledger, struct tidei_ledger_sl
     /* The difference cannot wrap, since lease <= most; a sum could. */
     bool allowed = bytes <= mine->most.bytes - mine->lease.bytes && mine->lease.count < mine->most.count;
 
-    *serial = ledger->serial;
     if (__builtin_expect(allowed, 1)) {
+        *serial = ledger->serial; /* only here: without a lease, another thread may be changing it */
         mine->lease.bytes += bytes;
         mine->lease.count++;
     }
