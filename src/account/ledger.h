@@ -185,7 +185,7 @@ static inline uint64_t
 tidei_ledger_take_off(struct tidei_ledger *ledger, uint64_t bytes)
 {
     struct tidei_ledger_slot *mine = (struct tidei_ledger_slot *)tidei_slot_enter(&ledger->slots);
-    uint64_t serial;
+    uint64_t serial = 0;
 
     if (__builtin_expect(mine != NULL, 1) && tidei_ledger_give_back(ledger, mine, bytes, &serial))
         return serial;
