@@ -466,7 +466,7 @@ statistics_deallocate(struct tide_resource *self, void *pointer, size_t bytes, s
 {
     struct statistics *statistics = (struct statistics *)self;
     enum tide_status status;
-    uint64_t serial;
+    uint64_t serial = 0;
 
     if (__builtin_expect(statistics->by_tag.live != NULL, 0) ||
         __builtin_expect(!tidei_ledger_take_off_quickly(&statistics->ledger, bytes, &serial), 0))

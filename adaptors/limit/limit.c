@@ -423,7 +423,7 @@ limit_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
     struct limit *limit = (struct limit *)self;
     struct budget *budget = limit->budget;
     enum tide_status status;
-    uint64_t counted, serial;
+    uint64_t counted, serial = 0;
 
     if (!tidei_round_up(bytes, limit->options.alignment, &counted) || budget->shared != NULL ||
         !tidei_ledger_covers_quickly(&budget->ledger, counted))

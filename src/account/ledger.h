@@ -109,8 +109,8 @@ tidei_ledger_give_back(const struct tidei_ledger *ledger, struct tidei_ledger_sl
     /* The difference cannot wrap, since lease <= most; a sum could. */
     bool allowed = bytes <= mine->most.bytes - mine->lease.bytes && mine->lease.count < mine->most.count;
 
-    *serial = ledger->serial;
     if (__builtin_expect(allowed, 1)) {
+        *serial = ledger->serial; /* only here: without a lease, another thread may be changing it */
         mine->lease.bytes += bytes;
         mine->lease.count++;
     }
@@ -185,7 +185,7 @@ static inline uint64_t
 tidei_ledger_take_off(struct tidei_ledger *ledger, uint64_t bytes)
 {
     struct tidei_ledger_slot *mine = (struct tidei_ledger_slot *)tidei_slot_enter(&ledger->slots);
-    uint64_t serial;
+    uint64_t serial = 0;
 
     if (__builtin_expect(mine != NULL, 1) && tidei_ledger_give_back(ledger, mine, bytes, &serial))
         return serial;
