@@ -15,6 +15,8 @@ presence_thread_left(struct tidei_slots *slots, struct tidei_slot *slot)
 
     (void)slots;
     left->depth = 0;
+    /* A thread that has ended within a call leaves nothing that the next one with this slot would be said to use. */
+    atomic_store_explicit(&left->within, NULL, memory_order_relaxed);
     atomic_store_explicit(&left->calls, (calls + 1) & ~UINT64_C(1), memory_order_release);
 }
 
