@@ -99,7 +99,7 @@ end(struct scene *scene)
     tide_resource_release(&scene->upstream->base);
 }
 
-#define TESTS 10
+#define TESTS 12
 
 static void
 check(const char *what, const char *point, size_t bytes, tide_stream second, tide_stream gone)
@@ -168,9 +168,69 @@ check_arena(void)
     end(&scene);
 }
 
+/* Upstream, which gets a chunk back, waits for all streams of the pool itself. */
+static void
+within_order(void *scene_pointer)
+{
+    struct scene *scene = scene_pointer;
+
+    if (tide_order(scene->pool, TIDE_STREAM_ALL, 0) == TIDE_OK)
+        scene->gone = 1;
+}
+
+static void
+check_within(void)
+{
+    struct scene scene;
+
+    begin(&scene, 1);
+    scene.gone = 0;
+    scene.gate->before_deallocate = within_order;
+    scene.gate->context = &scene;
+    ok(all_of(tide_trim(scene.pool, 0) == TIDE_OK, scene.gone == 1, scene.upstream->deallocate_calls > 0),
+       "upstream may wait for all streams of the pool while it gets a chunk back");
+    end(&scene);
+}
+
+static void
+cancelled_visit(void *unused)
+{
+    (void)unused;
+    (void)pthread_cancel(pthread_self());
+    pthread_testcancel();
+}
+
+static void *
+cancelled_run(void *scene_pointer)
+{
+    struct scene *scene = scene_pointer;
+
+    (void)tide_trim(scene->pool, 0);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void
+check_cancelled(void)
+{
+    struct scene scene;
+    pthread_t thread;
+    void *result = NULL;
+
+    begin(&scene, 1);
+    scene.gate->before_deallocate = cancelled_visit;
+    if (pthread_create(&thread, NULL, cancelled_run, &scene) != 0 || pthread_join(thread, &result) != 0)
+        abort();
+    ok(all_of(result == PTHREAD_CANCELED, scene.upstream->deallocate_calls > 0,
+              tide_order(scene.pool, TIDE_STREAM_ALL, 0) == TIDE_OK),
+       "a thread that is cancelled while upstream gets a chunk back ends behind it, and nobody waits for it");
+    end(&scene);
+}
+
 int
 main(void)
 {
+    alarm(120);
     plan(TESTS);
     check("a stream is destroyed while a request takes its memory over", "chunk-heap.moving", 16 * MIB, 1, 1);
     check("the first of two streams is destroyed while a request takes their memory over", "chunk-heap.moving",
@@ -185,5 +245,7 @@ main(void)
     check_failed();
     check_not_returned();
     check_arena();
+    check_within();
+    check_cancelled();
     return done();
 }

@@ -74,7 +74,11 @@ void
 tidei_chunk_heap_name(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *piece,
                       struct tidei_chunk_heap_naming *out)
 {
-    *out = (struct tidei_chunk_heap_naming){ .piece = piece, .next = tidei_chunk_heap_named(chunk_heap) };
+    *out = (struct tidei_chunk_heap_naming){ .piece = piece,
+                                             .thread = pthread_self(),
+                                             .next = tidei_chunk_heap_named(chunk_heap) };
+    /* No cancellation until its end: it stands on this thread's stack. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &out->cancel);
     out->number = ++chunk_heap->named;
     chunk_heap->naming = out;
 }
@@ -90,6 +94,7 @@ tidei_chunk_heap_name_end(struct tidei_chunk_heap *chunk_heap, struct tidei_chun
         at = &(*at)->next;
     if (*at != NULL)
         *at = naming->next;
+    pthread_setcancelstate(naming->cancel, NULL);
 }
 
 enum tide_status

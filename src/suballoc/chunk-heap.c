@@ -656,9 +656,21 @@ chunk_heap_is_naming(struct tidei_chunk_heap *chunk_heap, uint64_t most)
     return naming != NULL;
 }
 
+/* Whether this thread is within such a call: upstream has called what waits for all streams. */
+static bool
+chunk_heap_names_here(struct tidei_chunk_heap *chunk_heap)
+{
+    const struct tidei_chunk_heap_naming *naming = tidei_chunk_heap_named(chunk_heap);
+
+    while (naming != NULL && !pthread_equal(naming->thread, pthread_self()))
+        naming = naming->next;
+    return naming != NULL;
+}
+
 /*
  * Wait until no thread names upstream streams that the caller's wait for all lets the application destroy. Calls that
- * begin from now on name none of them. The result is whether there were any.
+ * begin from now on name none of them. The result is whether there were any. A thread that is within such a call waits
+ * for none: two of them would wait for each other.
  */
 static bool
 chunk_heap_await_named(struct tidei_chunk_heap *chunk_heap)
@@ -666,6 +678,8 @@ chunk_heap_await_named(struct tidei_chunk_heap *chunk_heap)
     uint64_t most = chunk_heap->named;
     bool named = false;
 
+    if (chunk_heap_names_here(chunk_heap))
+        return false;
     while (chunk_heap_is_naming(chunk_heap, most)) {
         named = true;
         TIDEI_TEST_POINT("chunk-heap.awaits-named");

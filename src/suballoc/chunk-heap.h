@@ -8,6 +8,8 @@
 #ifndef TIDEI_SUBALLOC_CHUNK_HEAP_H
 #define TIDEI_SUBALLOC_CHUNK_HEAP_H
 
+#include <pthread.h>
+
 #include <tidemark/pool.h>
 
 #include "src/sync/lock.h"
@@ -33,8 +35,10 @@ struct tidei_chunk_heap;
  */
 struct tidei_chunk_heap_naming {
     struct tidei_piece
-        *piece;      /* borrowed: what the call is about, which no other thread finds meanwhile; NULL: a wish */
-    uint64_t number; /* from 1 upwards */
+        *piece;       /* borrowed: what the call is about, which no other thread finds meanwhile; NULL: a wish */
+    uint64_t number;  /* from 1 upwards */
+    pthread_t thread; /* whose call it is */
+    int cancel;       /* how the thread may be cancelled behind it */
     struct tidei_chunk_heap_naming *next;
 };
 
