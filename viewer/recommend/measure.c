@@ -18,6 +18,7 @@
 #include "viewer/base/exit-status.h"
 #include "viewer/base/message.h"
 #include "viewer/recommend/measure.h"
+#include "viewer/replay/streams.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -277,24 +278,27 @@ measure_churn(struct measure *measure)
     return good;
 }
 
-/* The streams that stand for the legacy default stream and for the thread's: their handles are constants of CUDA. */
-#define MEASURE_LEGACY     ((tide_stream)1)
-#define MEASURE_PER_THREAD ((tide_stream)2)
-
+/* Between streams such as a replay makes: one with the legacy default stream would wait for all others. */
 static bool
 measure_order(struct measure *measure, struct cost *out)
 {
+    static const uint64_t recorded[] = { 1, 2 };
+    struct replay_streams made = { 0 };
     double times[MEASURE_TURNS];
+    bool good = replay_streams_make(measure->base, recorded, 2, &made) == COMMAND_FINE;
 
-    for (int i = 0; i < MEASURE_TURNS; i++) {
+    for (int i = 0; i < MEASURE_TURNS && good; i++) {
         double begin = (double)clock_now_ns();
 
-        if (tide_order(measure->base, MEASURE_LEGACY, MEASURE_PER_THREAD) != TIDE_OK)
-            return false;
+        good = tide_order(measure->base, made.streams[0], made.streams[1]) == TIDE_OK;
         times[i] = (double)clock_now_ns() - begin;
     }
-    *out = (struct cost){ measure_mean(times, MEASURE_TURNS), 0, 0 };
-    return true;
+    if (good)
+        *out = (struct cost){ measure_mean(times, MEASURE_TURNS), 0, 0 };
+    /* What the base knows of the streams ends before they do. */
+    good = tide_order(measure->base, TIDE_STREAM_ALL, 0) == TIDE_OK && good;
+    replay_streams_finish(&made);
+    return good;
 }
 
 /* Requests that share pages with others, which stay: the costs of calls for which nothing is taken of the device. */

@@ -30,9 +30,13 @@
 
 #define SWEEP_JOBS_MOST 64
 
-/* Short traffic is replayed again, up to so often, and the least time taken. */
-#define SWEEP_AGAIN    3
-#define SWEEP_SHORT_NS 30000000
+/*
+ * What takes less than this side by side with others is replayed again alone, so often, and the least time taken: on a
+ * machine whose processors are in pairs it takes twice as long beside another one, and waits for others in steps of
+ * milliseconds.
+ */
+#define SWEEP_SHORT_NS 60000000
+#define SWEEP_ALONE    2
 
 /* Clocks of processor time that count ticks count whole ones of these. */
 #define SWEEP_TICK_NS 1000000
@@ -53,6 +57,7 @@ struct sweep {
     size_t traffic_count;
     const struct costs *costs;
     struct trial *trials;
+    int turns; /* replays of a candidate */
 };
 
 static int64_t
@@ -177,7 +182,7 @@ sweep_try(const struct sweep *sweep, const struct candidate *candidate, struct t
 {
     const struct cost *cost = sweep->costs->of[candidate->base];
 
-    for (int turn = 0; turn < SWEEP_AGAIN; turn++) {
+    for (int turn = 0; turn < sweep->turns; turn++) {
         struct trial trial = { 0 };
         bool good = true;
 
@@ -185,7 +190,7 @@ sweep_try(const struct sweep *sweep, const struct candidate *candidate, struct t
             good = sweep_replay(candidate, &sweep->traffic[i], &trial);
         if (turn == 0 || !good || trial.own_ns < out->own_ns)
             *out = trial;
-        if (!good || out->own_ns > SWEEP_SHORT_NS)
+        if (!good)
             break;
     }
     for (int call = 0; call < COST_CALLS; call++)
@@ -288,31 +293,47 @@ sweep_free_job(struct sweep_job *jobs, unsigned count)
     return NULL;
 }
 
+/* Try the candidates from `first` on, at most `count` at a time; those that are `alone`: what is short. */
+static bool
+sweep_through(const struct sweep *sweep, size_t first, struct sweep_job *running, unsigned count,
+              struct progress *progress, bool alone)
+{
+    bool good = true;
+
+    for (size_t i = first; good && i < sweep->list->count; i++) {
+        struct sweep_job *job;
+
+        if (alone && (sweep->trials[i].error[0] != '\0' || sweep->trials[i].own_ns > SWEEP_SHORT_NS))
+            continue;
+        while ((job = sweep_free_job(running, count)) == NULL)
+            sweep_wait(sweep, running, count);
+        if (!alone)
+            progress_update(progress, i, sweep->list->count);
+        good = sweep_start(sweep, job, i);
+    }
+    if (!good)
+        message("tidemark recommend: a process for a replay cannot be started: %s", strerror(errno));
+    while (sweep_wait(sweep, running, count))
+        ;
+    return good;
+}
+
 int
 sweep_run(const struct candidates *list, size_t first, const struct traffic *traffic, size_t traffic_count,
           const struct costs *costs, unsigned jobs, struct trial *trials)
 {
-    struct sweep sweep = { list, traffic, traffic_count, costs, trials };
+    struct sweep sweep = { list, traffic, traffic_count, costs, trials, 1 };
     struct sweep_job running[SWEEP_JOBS_MOST] = { 0 };
     unsigned count = jobs < 1 ? 1 : jobs < SWEEP_JOBS_MOST ? jobs : SWEEP_JOBS_MOST;
     struct progress progress;
-    bool good = true;
+    bool good;
 
     (void)signal(SIGCHLD, SIG_DFL); /* where it is ignored, there would be nothing to wait for */
     fflush(NULL);                   /* else each process would write what is in the buffers again */
     progress_begin(&progress, "trying stacks");
-    for (size_t i = first; good && i < list->count; i++) {
-        struct sweep_job *job;
-
-        while ((job = sweep_free_job(running, count)) == NULL)
-            sweep_wait(&sweep, running, count);
-        progress_update(&progress, i, list->count);
-        good = sweep_start(&sweep, job, i);
-    }
-    if (!good)
-        message("tidemark recommend: a process for a replay cannot be started: %s", strerror(errno));
-    while (sweep_wait(&sweep, running, count))
-        ;
+    good = sweep_through(&sweep, first, running, count, &progress, false);
+    sweep.turns = SWEEP_ALONE;
+    good = good && sweep_through(&sweep, first, running, 1, &progress, true);
     progress_end(&progress);
     return good ? COMMAND_FINE : COMMAND_WRONG;
 }
