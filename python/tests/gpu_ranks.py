@@ -188,10 +188,11 @@ def judge_merge(options, paths, job):
     if status != 0:
         return False, f'merge ended with {status}'
     with contextlib.closing(sqlite3.connect(job)) as database:
-        ranks, size = database.execute('SELECT count(*), max(complete) FROM rank').fetchone()[0], os.path.getsize(job)
+        ranks, complete = database.execute('SELECT count(*), min(complete) FROM rank').fetchone()
         world = database.execute("SELECT value FROM meta WHERE key = 'world_size'").fetchone()
-    ok = ranks == options.ranks and world == (options.ranks,)
-    return ok, f'{ranks} ranks of {world[0] if world else "?"} in {time.monotonic() - began:.1f} s, {size} bytes'
+    ok = ranks == options.ranks and complete == 1 and world == (options.ranks,)
+    return ok, f'{ranks} ranks of {world[0] if world else "?"} in {time.monotonic() - began:.1f} s, ' \
+        f'{os.path.getsize(job)} bytes, {"all" if complete == 1 else "not all"} complete'
 
 
 def judge_peaks(answers, said):

@@ -53,11 +53,14 @@ marks_take(struct tidei_marks *marks, struct marks_call *call)
     tidei_lock_release(&marks->lock);
 }
 
-/* Whether the stream has a later mark. A stream that has the handle since counts as the same. */
+/*
+ * Whether the stream has a later mark. A stream that has the handle since counts as the same. The default stream of each
+ * thread has one handle for many streams, of which none stands for another.
+ */
 static bool
 marks_is_passed_over(const struct marks_call *call, const struct tidei_mark *mark)
 {
-    for (size_t i = 0; i < call->count; i++) {
+    for (size_t i = 0; i < call->count && mark->stream != (tide_stream)CU_STREAM_PER_THREAD; i++) {
         if (call->marks[i].stream == mark->stream && call->marks[i].number > mark->number)
             return true;
     }

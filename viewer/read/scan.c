@@ -373,8 +373,8 @@ reading_others(const struct reading *reading, sqlite3_value **values, struct sca
 {
     for (int i = READING_FIRST; i < reading->column_count; i++) {
         const struct reading_other *other = &reading->others[i];
-        int64_t value = sqlite3_value_int64(values[i]); /* of NULL: 0 */
         int type = sqlite3_value_type(values[i]);
+        int64_t value = sqlite3_value_int64(values[i]); /* of NULL: 0 */
 
         if (type != SQLITE_INTEGER && (type != SQLITE_NULL || !other->has_null))
             *broken = i;
