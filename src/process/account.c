@@ -11,6 +11,7 @@
 #include "src/process/held.h"
 #include "src/sync/fork.h"
 #include "src/sync/inside.h"
+#include "src/sync/testpoint.h"
 #include "src/tables/grow.h"
 
 /* What logs have as the alignment of each block; the driver gives at least that. */
@@ -101,13 +102,15 @@ account_allocate(struct tidei_process_call *call, const struct tidei_process_wha
 
 /* Memory for which no stack could be made. */
 static CUresult
-account_pass_by(struct tidei_process_call *call, const struct tidei_process_what *what)
+account_pass_by(struct tidei_process_call *call, const struct tidei_process_what *what,
+                struct tidei_presence_slot *slot)
 {
     CUresult result;
     uint64_t key;
 
     if (tidei_process_refuses(what->kind))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    tidei_process_within_none(slot);
     result = call->make(call, &key);
     if (result == CUDA_SUCCESS)
         tidei_process_passed_by();
@@ -122,8 +125,10 @@ account_try(struct tidei_process_call *call, const struct tidei_process_what *wh
     int device = -1;
     uint64_t key;
 
-    if (!tidei_process_current(&context, &device) && what->device < 0)
+    if (!tidei_process_current(&context, &device) && what->device < 0) {
+        tidei_process_within_none(slot);
         return call->make(call, &key);
+    }
     if (what->device >= 0)
         device = what->device;
     if (tidei_process_has_device(device))
@@ -131,7 +136,7 @@ account_try(struct tidei_process_call *call, const struct tidei_process_what *wh
                     ? tidei_process_stack_own(device, context, slot)
                     : tidei_process_stack(device, what->kind);
     if (stack == NULL)
-        return account_pass_by(call, what);
+        return account_pass_by(call, what, slot);
     call->counted = true;
     return account_allocate(call, what, stack, context, slot);
 }
@@ -163,6 +168,18 @@ account_is_cut(enum tidei_process_names names, uint64_t key)
     return names == TIDEI_PROCESS_ADDRESSES && key != 0 && tidei_process_redirects() && tidei_process_held_covers(key);
 }
 
+/* Free what is no block of the account's: such as what was there before it. */
+static CUresult
+account_free_unknown(struct tidei_process_call *call, enum tidei_process_names names, uint64_t key,
+                     struct tidei_presence_slot *slot)
+{
+    if (account_is_cut(names, key))
+        return CUDA_ERROR_INVALID_VALUE;
+    tidei_process_within_none(slot);
+    TIDEI_TEST_POINT("account.frees");
+    return call->give(call, key);
+}
+
 static CUresult
 account_free(struct tidei_process_call *call, enum tidei_process_names names, uint64_t key,
              struct tidei_presence_slot *slot)
@@ -171,8 +188,9 @@ account_free(struct tidei_process_call *call, enum tidei_process_names names, ui
     enum tide_status status;
 
     if (!tidei_entries_take(&account_blocks[names], key, &block))
-        return account_is_cut(names, key) ? CUDA_ERROR_INVALID_VALUE : call->give(call, key);
+        return account_free_unknown(call, names, key, slot);
     tidei_process_within(slot, block.stack);
+    TIDEI_TEST_POINT("account.frees");
     call->bytes = block.bytes;
     if (block.redirected && call->waits)
         (void)block.stack->top->ops->order(block.stack->top, TIDE_STREAM_ALL, 0);

@@ -116,6 +116,13 @@ tidei_process_within(struct tidei_presence_slot *slot, const struct tidei_proces
     tidei_presence_within(slot, stack);
 }
 
+/* The call of this slot uses no stack from here on, and looks for none: no end of a context waits for it. */
+static inline void
+tidei_process_within_none(struct tidei_presence_slot *slot)
+{
+    tidei_presence_within(slot, &tidei_process_calls);
+}
+
 /* Whether a limit holds for the device, what it is, and how much of it is used now. */
 bool tidei_process_limit(int device, uint64_t *limit_bytes, uint64_t *used_bytes);
 

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "tests/point.h"
 #include "tests/sanitized.h"
 #include "tests/tap.h"
 #include "tests/trace.h"
@@ -443,41 +444,65 @@ hold_up(void *unused)
 }
 
 /* A free in the primary context, which waits for that work. */
+struct held_up_free {
+    CUcontext context;
+    bool unknown; /* to the account, as what was there before it */
+};
+
 static void *
-held_up_free(void *context)
+held_up_free(void *what)
 {
+    const struct held_up_free *wanted = what;
     CUdeviceptr a = 0;
     CUstream stream;
 
-    CHECK(account.context_set(context) == CUDA_SUCCESS && account.stream_create(&stream, 0) == CUDA_SUCCESS);
-    CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS);
+    CHECK(account.context_set(wanted->context) == CUDA_SUCCESS && account.stream_create(&stream, 0) == CUDA_SUCCESS);
+    if (wanted->unknown)
+        CHECK(account.real_alloc(&a, 100000) == CUDA_SUCCESS);
+    else
+        CHECK(account.w_cuMemAlloc_v2(&a, 100000) == CUDA_SUCCESS);
     CHECK(account.launch_host(stream, hold_up, NULL) == CUDA_SUCCESS);
     CHECK(account.w_cuMemFree_v2(a) == CUDA_SUCCESS);
     return NULL;
 }
 
-/* A context ends while the primary one has work that does not, and a thread is within a call there. */
+/* A context ends while the primary one has work that does not, and a thread is within a free there. */
 static int
-test_own_calls(void *unused)
+own_calls(const char *name, bool unknown)
 {
-    CUcontext primary, other;
+    struct held_up_free wanted = { .unknown = unknown };
     pthread_t thread;
     CUdeviceptr a = 0;
+    CUcontext other;
 
-    (void)unused;
     alarm(60); /* a wait for that would have no end */
-    if (!account_begin("own-calls", "log | pool | cuda", NULL))
+    if (!account_begin(name, "log | pool | cuda", NULL))
         return 1;
-    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS);
+    CHECK(account.primary_retain(&wanted.context, 0) == CUDA_SUCCESS);
     CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS && account.w_cuMemAlloc_v2(&a, MIB) == CUDA_SUCCESS);
-    pthread_create(&thread, NULL, held_up_free, primary);
-    while (!atomic_load(&held_up))
+    (void)point_count("account.frees");
+    pthread_create(&thread, NULL, held_up_free, &wanted);
+    while (!atomic_load(&held_up) || point_count("account.frees") == 0)
         usleep(1000);
-    usleep(10000); /* the free is within its wait by then, as a rule */
+    /* The free does not end before the work may. */
     CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS);
     atomic_store(&may_go_on, true);
     pthread_join(thread, NULL);
     return account_failures;
+}
+
+static int
+test_own_calls(void *unused)
+{
+    (void)unused;
+    return own_calls("own-calls", false);
+}
+
+static int
+test_own_calls_unknown(void *unused)
+{
+    (void)unused;
+    return own_calls("own-calls-unknown", true);
 }
 
 static atomic_bool reset_stop;
@@ -658,7 +683,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(26);
+    plan(27);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(account_passes(test_contexts),
        "a context that ends takes its blocks along, and the limit gets their bytes back");
@@ -692,6 +717,8 @@ main(void)
     ok(account_passes(test_reset_driver), "a reset beside threads that allocate loses no memory of driver");
     ok(account_passes(test_reset_vmm), "a reset beside threads that allocate loses no memory of vmm");
     ok(account_passes(test_own_calls), "a context that ends waits for no call in another one, nor for its work");
+    ok(account_passes(test_own_calls_unknown),
+       "a context that ends waits for no free of a block that the account does not know");
     ok(account_passes(test_passed_by),
        "without a limit a context for whose stack there is no room has the driver's memory");
     account_recover("passed-by");
