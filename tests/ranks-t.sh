@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 64
+plan 66
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -222,25 +222,45 @@ mkdir "$scratch/cut"
 for rank in 0 1 2; do
     "$top_builddir/tests/make-trace" "$scratch/cut/rank-$rank.db" "
         INSERT INTO meta VALUES ('rank', $rank), ('world_size', 3), ('trace_id', 2000 + $rank), ('ended', 'closed');
-        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < iif($rank = 2, 150, 200))
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < iif($rank = 2, 150, 4096))
             SELECT s FROM s;
         INSERT INTO tag SELECT s, NULL, 'large ' || s FROM n;
-        INSERT INTO tag VALUES (201, NULL, 'small'), (202, NULL, 'planted');
+        INSERT INTO tag VALUES (5001, NULL, 'small'), (5002, NULL, 'planted');
         INSERT INTO life SELECT s, 1, 2000, s, NULL FROM n;
-        INSERT INTO life VALUES (201, 1, 500, 1000, NULL);
-        INSERT INTO life SELECT 202, 1, 3000 + 70 * $rank, 1001, NULL WHERE $rank > 0;
+        INSERT INTO life VALUES (5001, 1, 500, 10000, NULL);
+        INSERT INTO life SELECT 5002, 1, 3000 + 70 * $rank, 10001, NULL WHERE $rank > 0;
         UPDATE allocation SET tag_id = allocation_id;" || exit 99
 done
 is "$(merge "$scratch/cut" -o "$scratch/cut.db") $(ask "$scratch/cut.db" 'SELECT * FROM group_cut ORDER BY rank' | tr '\n' ' ')" \
     '0 0|1|tag|1|0 1|1|tag|1|0 ' 'the file says which groups of which ranks were cut off'
-"$tidemark" ranks --rank=2 --limit=1000 --json "$scratch/cut.db" >"$scratch/answer"
+"$tidemark" ranks --rank=2 --limit=10000 --json "$scratch/cut.db" >"$scratch/answer"
 is "$(answer "SELECT json_extract(value, '\$.bytes'), json_extract(value, '\$.median_bytes'), json_extract(value,
     '\$.over_median_bytes') FROM answer, json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'small'")" \
     '500||' 'there is no difference in a group that most ranks have cut off'
-"$tidemark" ranks --rank=1 --limit=1000 --json "$scratch/cut.db" >"$scratch/answer"
+"$tidemark" ranks --rank=1 --limit=10000 --json "$scratch/cut.db" >"$scratch/answer"
 is "$(answer "SELECT json_extract(value, '\$.median_bytes'), json_extract(value, '\$.over_median_bytes') FROM answer,
     json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'planted'")" \
     '3070|0' 'a rank that has cut off a group is left out of its median'
+
+# As many tags as a model with a tag for each module has, of two ranks: one that a single rank has is named.
+mkdir "$scratch/modules"
+for rank in 0 1; do
+    "$top_builddir/tests/make-trace" "$scratch/modules/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 2), ('trace_id', 5000 + $rank), ('ended', 'closed');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 300) SELECT s FROM s;
+        INSERT INTO tag SELECT s, NULL, 'module ' || s FROM n;
+        INSERT INTO tag VALUES (301, NULL, 'kept');
+        INSERT INTO mark SELECT s * 1000000, 1, 'mark', 'step ' || s, NULL FROM n WHERE s <= 10;
+        INSERT INTO life SELECT s, 1, 6144 + s, s, NULL FROM n;
+        INSERT INTO life SELECT 301, 1, 67108864, 7000500, NULL WHERE $rank = 1;
+        UPDATE allocation SET tag_id = allocation_id;" || exit 99
+done
+merge "$scratch/modules" -o "$scratch/modules.db" >/dev/null
+"$tidemark" ranks --json "$scratch/modules.db" >"$scratch/answer"
+is "$(answer "SELECT json_extract(text, '\$.rank'), json_extract(value, '\$.name'), json_extract(value, '\$.median_bytes'),
+    json_extract(value, '\$.over_median_bytes'), json_extract(value, '\$.from_step') FROM answer, json_each(text, '\$.groups')
+    WHERE json_extract(value, '\$.kind') = 'tag' LIMIT 1")" '1|kept|0|67108864|7' 'of 301 tags the one that a single rank has is named to the byte, with its step'
+is "$(ask "$scratch/modules.db" 'SELECT count(*) FROM group_cut')" 0 'none of so many tags is cut off'
 
 # Likewise in steps, where they have too many changes.
 mkdir "$scratch/dropped"

@@ -5,8 +5,8 @@ SELECT argMax(rank, (peak_bytes, -toInt64(rank))) AS highest_rank, max(peak_byte
     arraySort(groupArray(peak_bytes))[intDiv(count() + 1, 2)] AS median_bytes, min(peak_bytes) AS lowest_bytes
 FROM tidemark.rank_memory FINAL WHERE run = {run:String} AND memory = {memory:String};
 
--- In which tags does that rank have more than the median of the ranks, at their peaks? A rank has its 200 largest tags
--- alone here: another counts as 0, so that a median among many small tags may be too low.
+-- In which tags does that rank have more than the median of the ranks, at their peaks? A rank has its 4,096 largest
+-- tags alone here: another counts as 0, so that a median among many small tags may be too low.
 WITH
 (
     SELECT argMax(rank, (peak_bytes, -toInt64(rank))) FROM tidemark.rank_memory FINAL

@@ -12,6 +12,9 @@
 
 #define RANKS_ANY UINT64_MAX
 
+/* Groups that are listed where there is no limit: a page of a job has such an answer in it. */
+#define RANKS_GROUPS 600
+
 struct ranks_arguments {
     const char *memory;
     uint64_t rank;
@@ -245,6 +248,7 @@ ranks_report_groups(struct report *report, const struct ranks *ranks, bool peopl
         { "peak_without_bytes", "PEAK WITHOUT", REPORT_SIZE },
         { "name", "NAME", REPORT_NAME },
     };
+    uint64_t most = report->options.limit == UINT64_MAX ? RANKS_GROUPS : report->options.limit;
     uint64_t shown = 0, left = 0;
 
     report_field(report, "rank", "explained rank", REPORT_COUNT, cell_signed(ranks->outlier->rank));
@@ -256,7 +260,7 @@ ranks_report_groups(struct report *report, const struct ranks *ranks, bool peopl
 
         if (people && strcmp(group->kind, ranks->kind) != 0)
             continue;
-        if (shown++ >= report->options.limit) {
+        if (shown++ >= most) {
             left++;
             continue;
         }

@@ -227,11 +227,11 @@ median_find_unknown(struct median *median, const char *sql, int64_t group_id, si
     return statement != NULL ? median_end(median, statement, code, COMMAND_FINE) : COMMAND_WRONG;
 }
 
-/* The median of what is known; -1: that is too little. */
+/* The median of what is known; -1: that is too little, half of the ranks or more could have anything. */
 static int64_t
 median_of_known(int64_t *values, size_t known, size_t all)
 {
-    return 2 * known >= all ? median_of(values, known) : -1;
+    return 2 * known > all || all == 0 ? median_of(values, known) : -1;
 }
 
 /* Ranks that have nothing of a group have 0, unless it was cut off. */

@@ -21,7 +21,7 @@
 #define ROLLUP_BY 3
 
 /* The most groups of each kind at a peak, steps, and changes of groups from step to step. */
-#define ROLLUP_GROUPS  200
+#define ROLLUP_GROUPS  4096
 #define ROLLUP_STEPS   4096
 #define ROLLUP_CHANGES 16384
 
