@@ -54,8 +54,8 @@ marks_take(struct tidei_marks *marks, struct marks_call *call)
 }
 
 /*
- * Whether the stream has a later mark. A stream that has the handle since counts as the same. The default stream of each
- * thread has one handle for many streams, of which none stands for another.
+ * Whether the stream has a later mark. A stream that has the handle since counts as the same. The default stream of
+ * each thread has one handle for many streams, of which none stands for another.
  */
 static bool
 marks_is_passed_over(const struct marks_call *call, const struct tidei_mark *mark)

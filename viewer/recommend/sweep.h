@@ -18,8 +18,8 @@ struct trial {
 
 /*
  * Try the candidates from `first` on: `trials` has one for each, of which those before `first` stay. At most `jobs` run
- * at a time; what is short is then replayed again alone, for its time. What is in memory does not depend on the number of candidates. COMMAND_FINE, or COMMAND_WRONG after a
- * message.
+ * at a time; what is short is then replayed again alone, for its time. What is in memory does not depend on the number
+ * of candidates. COMMAND_FINE, or COMMAND_WRONG after a message.
  */
 int sweep_run(const struct candidates *list, size_t first, const struct traffic *traffic, size_t traffic_count,
               const struct costs *costs, unsigned jobs, struct trial *trials);
