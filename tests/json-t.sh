@@ -264,17 +264,17 @@ mkdir "$scratch/cut"
 for rank in 0 1 2; do
     "$top_builddir/tests/make-trace" "$scratch/cut/rank-$rank.db" "
         INSERT INTO meta VALUES ('rank', $rank), ('trace_id', 7000 + $rank);
-        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < iif($rank = 2, 9, 200))
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < iif($rank = 2, 9, 4096))
             SELECT s FROM s;
         INSERT INTO tag SELECT s, NULL, 'large ' || s FROM n;
-        INSERT INTO tag VALUES (201, NULL, 'small'), (202, NULL, 'other');
+        INSERT INTO tag VALUES (5001, NULL, 'small'), (5002, NULL, 'other');
         INSERT INTO life SELECT s, 1, 2000, s, NULL FROM n;
-        INSERT INTO life VALUES (201, 1, 500, 1000, NULL), (202, 1, iif($rank = 0, 400, 3000), 1001, NULL);
+        INSERT INTO life VALUES (5001, 1, 500, 10000, NULL), (5002, 1, iif($rank = 0, 400, 3000), 10001, NULL);
         UPDATE allocation SET tag_id = allocation_id;" || exit 99
 done
 "$tidemark" merge "$scratch/cut" -o "$scratch/cut.db" 2>/dev/null
-keep ranks --rank=0 --limit=1000 "$scratch/cut.db"
-keep ranks --rank=2 --limit=1000 "$scratch/cut.db"
+keep ranks --rank=0 --limit=10000 "$scratch/cut.db"
+keep ranks --rank=2 --limit=10000 "$scratch/cut.db"
 # A memory in which most ranks have nothing.
 mkdir "$scratch/most"
 for rank in 0 1 2; do

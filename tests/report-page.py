@@ -285,13 +285,14 @@ def keyboard(page):
                           code="Period" if key == "." else f"Key{key.upper()}" if len(key) == 1 else key,
                           **({"text": text} if text and kind == "keyDown" else {}))
 
-    chromium.value("""controls = [...document.querySelectorAll('a[href], button, select, input, summary, [tabindex]')].filter((control) =>
-        control.tabIndex >= 0 && !control.disabled && control.checkVisibility()); reached = new Set(); controls.length""")
-    for _ in range(chromium.value("controls.length") * 2):
+    # Listed anew each time: a table that is drawn again has other controls in its place.
+    chromium.value("""testControls = () => [...document.querySelectorAll('a[href], button, select, input, summary, [tabindex]')].filter(
+        (control) => control.tabIndex >= 0 && !control.disabled && control.checkVisibility()); reached = new Set(); 0""")
+    for _ in range(chromium.value("testControls().length") * 2):
         press("Tab")
-        if chromium.value("reached.add(document.activeElement) && controls.every((control) => reached.has(control))"):
+        if chromium.value("reached.add(document.activeElement) && testControls().every((control) => reached.has(control))"):
             break
-    wrong += chromium.value("""controls.filter((control) => !reached.has(control)).map((control) =>
+    wrong += chromium.value("""testControls().filter((control) => !reached.has(control)).map((control) =>
         'Tab does not reach ' + control.tagName + ' ' + control.id + ' ' + control.textContent.slice(0, 40))""")
     for control, key, what in WORKED:
         if control:
