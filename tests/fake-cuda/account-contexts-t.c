@@ -454,7 +454,7 @@ held_up_free(void *what)
 {
     const struct held_up_free *wanted = what;
     CUdeviceptr a = 0;
-    CUstream stream;
+    CUstream stream = NULL;
 
     CHECK(account.context_set(wanted->context) == CUDA_SUCCESS && account.stream_create(&stream, 0) == CUDA_SUCCESS);
     if (wanted->unknown)
