@@ -229,6 +229,7 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
     uint32_t upstream_id = 0;
     struct tide_upstream edge;
     uint32_t id;
+    bool is_again;
     size_t place;
 
     for (size_t i = 0; i < walk->count; i++) {
@@ -244,7 +245,9 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
         walk->status = TIDE_ENOMEM;
         return 0;
     }
-    id = walk->again != NULL ? walk->again->ids[walk->count] : tidei_recorder_new_layer(walk->recorder);
+    /* A layer behind those that have ended is a new one. */
+    is_again = walk->again != NULL && walk->count < walk->again->count;
+    id = is_again ? walk->again->ids[walk->count] : tidei_recorder_new_layer(walk->recorder);
     if (id > UINT16_MAX) {
         walk->status = TIDE_EINVAL;
         return 0;
@@ -258,11 +261,11 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
 
         if (i == 0)
             upstream_id = below;
-        else if (walk->again == NULL)
+        else if (!is_again)
             tidei_recorder_define_bin(walk->recorder, id, edge.limit_bytes, below);
     }
     walk->seen[walk->ordered++].lower = place;
-    if (walk->again == NULL)
+    if (!is_again)
         log_define(walk, resource, id, upstream_id);
     if (walk->top->options.samples == TIDE_SAMPLES_AUTO && log_can_watch(resource))
         tidei_recorder_watch(walk->recorder, resource, id);
