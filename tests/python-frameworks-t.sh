@@ -96,7 +96,7 @@ for call in (lambda: cuda.driver.manager.get_memory_info(), lambda: cuda.driver.
     try:
         call()
     except NotImplementedError as failure:
-        print('not implemented:', failure)
+        print('refused:', failure)
 PY
 diag "$said"
 is "$status" 0 'a program with Numba runs to its end'
@@ -105,7 +105,7 @@ has_words "$said" 'again 1 513000' 'a refusal frees what Numba has put off, and 
 has_words "$said" '2 limit: 2 MiB request exceeds 1 MiB limit' 'a refusal is a CudaAPIError of CUDA_ERROR_OUT_OF_MEMORY'
 has_words "$said" '
 0
-not implemented' 'after a reset of the context the blocks go back all the same'
+refused:' 'after a reset of the context the blocks go back all the same'
 
 program <<'PY'
 from common import *
