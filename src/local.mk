@@ -30,9 +30,17 @@ include src/run/local.mk
 include src/process/local.mk
 
 # The library once more with its test points, for tests that stop at them or need what is not exported. It brings the
-# sources of every folder along.
+# sources of every folder along. A build with sanitizers is for its tests alone: there the points are in the library, and
+# no file is compiled twice.
 check_LTLIBRARIES = libtidemark-test.la
+libtidemark_test_la_CFLAGS = $(libtidemark_la_CFLAGS)
+if SANITIZERS
+libtidemark_la_CPPFLAGS += -DTIDEI_TEST_POINTS
+libtidemark_test_la_SOURCES =
+libtidemark_test_la_LIBADD = $(libtidemark_la_OBJECTS) $(libtidemark_la_LIBADD)
+EXTRA_libtidemark_test_la_DEPENDENCIES = $(libtidemark_la_OBJECTS)
+else
 libtidemark_test_la_SOURCES = $(libtidemark_la_SOURCES)
 libtidemark_test_la_CPPFLAGS = $(libtidemark_la_CPPFLAGS) -DTIDEI_TEST_POINTS
-libtidemark_test_la_CFLAGS = $(libtidemark_la_CFLAGS)
 libtidemark_test_la_LIBADD = $(libtidemark_la_LIBADD)
+endif
