@@ -3,8 +3,8 @@
  *
  * A command asks for a reading (scan_run_parts) where it needs one, and goes on behind it. Several of them run here as
  * threads that take turns: one at a time, each up to its next reading. When all wait for one, or have ended, the rows
- * are read once for all. So there are as many readings as the caller with the most of them needs. The units of callers of
- * different lanes run in parallel then.
+ * are read once for all. So there are as many readings as the caller with the most of them needs. The units of callers
+ * of different lanes run in parallel then.
  */
 #ifndef VIEWER_READ_JOINT_H
 #define VIEWER_READ_JOINT_H
