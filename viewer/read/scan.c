@@ -385,7 +385,9 @@ reading_integer(sqlite3_value **values, int column, int *broken)
 static void
 reading_others(const struct reading *reading, sqlite3_value **values, struct scan_life *life, int *broken)
 {
-    for (int i = READING_FIRST; i < reading->column_count; i++) {
+    int count = reading->column_count; /* not asked again for each column, as the life might have changed it */
+
+    for (int i = READING_FIRST; i < count; i++) {
         const struct reading_other *other = &reading->others[i];
         int type = sqlite3_value_type(values[i]);
         int64_t value = sqlite3_value_int64(values[i]); /* of NULL: 0 */
