@@ -329,6 +329,26 @@ anchors_give(struct anchors *anchors, const struct kept_rank *kept, size_t *next
     return given;
 }
 
+/*
+ * The slots that no life has, in their order: new lives then go through memory from its begin to its end. In the order
+ * in which they became free, a line and a page of memory had to be fetched for each life.
+ */
+static void
+anchors_sort_free(struct anchors *anchors)
+{
+    size_t at = anchors->life_count;
+    bool *taken = calloc(anchors->slot_count + 1, sizeof(*taken));
+
+    anchors->failed = anchors->failed || taken == NULL;
+    for (size_t i = 0; i < anchors->life_count && !anchors->failed; i++)
+        taken[anchors->order[i].slot] = true;
+    for (size_t slot = 0; slot < anchors->slot_count && !anchors->failed; slot++) {
+        if (!taken[slot])
+            anchors->order[at++].slot = (uint32_t)slot;
+    }
+    free(taken);
+}
+
 /* Keep those that are among the largest at an instant: the highest rank first goes to each instant that has room. */
 static void
 anchors_select(struct anchors *anchors)
@@ -345,10 +365,12 @@ anchors_select(struct anchors *anchors)
 
         if (!anchors_give(anchors, &kept, next, held))
             continue;
-        anchors->order[i] = anchors->order[count]; /* its slot becomes free */
         anchors->order[count++] = kept;
     }
-    anchors->life_count = anchors->ordered = count;
+    if (!anchors->failed) {
+        anchors->life_count = anchors->ordered = count;
+        anchors_sort_free(anchors);
+    }
     free(next);
     free(held);
     anchors->failed = anchors->failed || !anchors_plant(anchors);
