@@ -246,6 +246,14 @@ tests_rollup_t_CFLAGS = $(random_trace_cflags)
 tests_rollup_t_LDADD = $(test_helpers) $(answers_ldadd)
 TESTS += tests/rollup-t
 
+check_PROGRAMS += tests/scan-lanes-t
+tests_scan_lanes_t_SOURCES = tests/scan-lanes-t.c
+tests_scan_lanes_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_scan_lanes_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+tests_scan_lanes_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/scan-lanes-t
+THREADED_TESTS += tests/scan-lanes-t
+
 check_PROGRAMS += tests/joint-t
 tests_joint_t_SOURCES = tests/joint-t.c
 tests_joint_t_CPPFLAGS = $(random_trace_cppflags)

@@ -210,6 +210,7 @@ driver_calls_open(struct view *view, enum groups_by by, struct driver_calls *cal
         .needs = groups_needs(by) | calls->filter.needs,
         .begin = driver_begin,
         .alloc = driver_alloc,
+        .asks = true,
         .end = driver_end,
     };
     calls->pass = (struct scan_pass){ &calls->unit, calls };

@@ -9,6 +9,8 @@ libviewer_la_SOURCES += \
 	viewer/base/file.c \
 	viewer/base/file.h \
 	viewer/base/id-map.h \
+	viewer/base/lanes.c \
+	viewer/base/lanes.h \
 	viewer/base/message.c \
 	viewer/base/message.h \
 	viewer/base/order.c \

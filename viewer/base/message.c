@@ -7,6 +7,14 @@
 #include "viewer/base/message.h"
 #include "viewer/base/shown.h"
 
+static _Thread_local bool message_is_held;
+
+void
+message_hold(bool held)
+{
+    message_is_held = held;
+}
+
 void
 message_list(const char *format, va_list arguments)
 {
@@ -14,7 +22,8 @@ message_list(const char *format, va_list arguments)
     char *clean = vasprintf(&text, format, arguments) >= 0 ? shown_copy(text) : NULL;
 
     /* In one call, so that a line is one write. */
-    fprintf(stderr, "%s\n", clean != NULL ? clean : "tidemark: no memory for a message");
+    if (!message_is_held)
+        fprintf(stderr, "%s\n", clean != NULL ? clean : "tidemark: no memory for a message");
     free(clean);
     free(text);
 }

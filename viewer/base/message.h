@@ -3,6 +3,7 @@
 #define VIEWER_BASE_MESSAGE_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 /*
  * Write a message as a line of its own, without a line end in `format`. What an argument brings from elsewhere is
@@ -10,5 +11,8 @@
  */
 void message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void message_list(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+/* Drop the messages of this thread from now on, or no longer: what it does is done again where it fails. */
+void message_hold(bool held);
 
 #endif

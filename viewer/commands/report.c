@@ -37,6 +37,12 @@ static const struct command *const report_commands[] = {
     &command_top,     &command_leaks, &command_failures,      &command_layers,
 };
 
+/*
+ * Who reads in which lane (viewer/read/joint.h). What is gathered for the page costs about as much as all answers and
+ * the timeline, and either as much as SQLite takes for the rows.
+ */
+enum { REPORT_LANE_ANSWERS = 1, REPORT_LANE_GATHER };
+
 #define REPORT_COMMANDS (sizeof(report_commands) / sizeof(report_commands[0]))
 
 /* The most rows of their tables. */
@@ -186,9 +192,14 @@ report_read(struct report_trace *trace)
 
     memset(callers, 0, sizeof(callers));
     for (size_t i = 0; i < REPORT_COMMANDS; i++)
-        callers[count++] = (struct joint_caller){ .run = report_run_answer, .context = &trace->answers[i] };
-    callers[count++] = (struct joint_caller){ .run = report_run_timeline, .context = trace };
-    callers[count++] = (struct joint_caller){ .run = report_run_gather, .context = trace };
+        callers[count++] = (struct joint_caller){
+            .run = report_run_answer,
+            .context = &trace->answers[i],
+            .lane = REPORT_LANE_ANSWERS,
+        };
+    callers[count++] =
+        (struct joint_caller){ .run = report_run_timeline, .context = trace, .lane = REPORT_LANE_ANSWERS };
+    callers[count++] = (struct joint_caller){ .run = report_run_gather, .context = trace, .lane = REPORT_LANE_GATHER };
     together = trace->view.layers.count > REPORT_LAYERS_TOGETHER ? 1 : count;
     for (size_t i = 0; i < count && status == COMMAND_FINE; i += together)
         status = joint_run(&trace->joint, &trace->view.trace, callers + i, together);

@@ -70,25 +70,29 @@ joint_end(struct joint *joint)
     pthread_mutex_destroy(&joint->lock);
 }
 
-/* Parts with the same filter as one, so that their lives are kept, and their frees put in order, once. */
+/* Parts of a lane with the same filter as one, so that their lives are kept, and their frees put in order, once. */
 struct joint_parts {
     struct scan_part *list; /* owns, with the passes of each */
-    size_t count, capacity;
+    unsigned *lanes;        /* owns */
+    size_t count, capacity, lane_capacity;
 };
 
 static bool
-joint_add_part(struct joint_parts *parts, const struct scan_part *part)
+joint_add_part(struct joint_parts *parts, const struct scan_part *part, unsigned lane)
 {
     struct scan_pass *passes;
     struct scan_part *same;
     size_t at = 0;
 
-    while (at < parts->count && !filter_same(parts->list[at].filter, part->filter))
+    while (at < parts->count && (parts->lanes[at] != lane || !filter_same(parts->list[at].filter, part->filter)))
         at++;
-    if (at == parts->count && !tidei_grow(&parts->list, &parts->capacity, at, 1))
+    if (at == parts->count && (!tidei_grow(&parts->list, &parts->capacity, at, 1) ||
+                               !tidei_grow(&parts->lanes, &parts->lane_capacity, at, 1)))
         return false;
-    if (at == parts->count)
+    if (at == parts->count) {
+        parts->lanes[at] = lane;
         parts->list[parts->count++] = (struct scan_part){ .filter = part->filter };
+    }
     same = &parts->list[at];
     passes = reallocarray((struct scan_pass *)same->passes, same->pass_count + part->pass_count + 1, sizeof(*passes));
     if (passes == NULL)
@@ -99,34 +103,62 @@ joint_add_part(struct joint_parts *parts, const struct scan_part *part)
     return true;
 }
 
+/* The lane of what a caller waits for: its units share what they write, so all are in one. */
+static unsigned
+joint_lane(const struct joint *joint, const struct joint_caller *caller)
+{
+    bool asks = joint->alone;
+
+    for (size_t i = 0; i < caller->part_count; i++) {
+        for (size_t j = 0; j < caller->parts[i].pass_count; j++)
+            asks = asks || caller->parts[i].passes[j].unit->asks;
+    }
+    return asks ? 0 : caller->lane;
+}
+
+/* Read the rows of `trace` for all parts. */
+static int
+joint_read_parts(struct joint *joint, const struct trace *trace, struct joint_parts *parts)
+{
+    unsigned before = 0, behind = 0;
+    int status;
+
+    for (size_t i = 0; i < parts->count; i++)
+        before |= parts->lanes[i];
+    status = scan_run_lanes(trace, parts->list, parts->lanes, parts->count);
+    for (size_t i = 0; i < parts->count; i++)
+        behind |= parts->lanes[i];
+    joint->alone = joint->alone || behind != before;
+    return status;
+}
+
 /* Read the rows of `trace` once for all parts that the callers wait for. */
 static int
-joint_read(const struct trace *trace, const struct joint_caller *callers, size_t count)
+joint_read(struct joint *joint, const struct trace *trace, const struct joint_caller *callers, size_t count)
 {
-    struct trace plain = *trace; /* borrows */
-    struct joint_parts parts = { NULL, 0, 0 };
+    struct joint_parts parts = { .count = 0 };
     int status = COMMAND_FINE;
 
-    plain.share = NULL;
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; callers[i].state == JOINT_WAITS && j < callers[i].part_count; j++) {
-            if (status == COMMAND_FINE && !joint_add_part(&parts, &callers[i].parts[j]))
+            if (status == COMMAND_FINE && !joint_add_part(&parts, &callers[i].parts[j], joint_lane(joint, &callers[i])))
                 status = trace_broken(trace, "no memory");
         }
     }
     if (parts.count > 0 && status == COMMAND_FINE)
-        status = scan_run_parts(&plain, parts.list, parts.count);
+        status = joint_read_parts(joint, trace, &parts);
     for (size_t i = 0; i < parts.count; i++)
         free((struct scan_pass *)parts.list[i].passes);
     free(parts.list);
+    free(parts.lanes);
     return status;
 }
 
 /* Answer the callers that wait for a reading. Returns whether there were any. */
 static bool
-joint_answer(const struct trace *trace, struct joint_caller *callers, size_t count)
+joint_answer(struct joint *joint, const struct trace *trace, struct joint_caller *callers, size_t count)
 {
-    int answer = joint_read(trace, callers, count);
+    int answer = joint_read(joint, trace, callers, count);
     bool waited = false;
 
     for (size_t i = 0; i < count; i++) {
@@ -162,7 +194,7 @@ joint_run(struct joint *joint, const struct trace *trace, struct joint_caller *c
             if (callers[i].state == JOINT_RUNS)
                 joint_pass(joint, &callers[i], NULL);
         }
-    } while (joint_answer(trace, callers, count));
+    } while (joint_answer(joint, trace, callers, count));
     pthread_mutex_unlock(&joint->lock);
     for (size_t i = 0; i < count; i++) {
         if (callers[i].has_thread)

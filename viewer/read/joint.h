@@ -3,7 +3,8 @@
  *
  * A command asks for a reading (scan_run_parts) where it needs one, and goes on behind it. Several of them run here as
  * threads that take turns: one at a time, each up to its next reading. When all wait for one, or have ended, the rows
- * are read once for all. So there are as many readings as the caller with the most of them needs.
+ * are read once for all. So there are as many readings as the caller with the most of them needs. The units of callers
+ * of different lanes run in parallel then.
  */
 #ifndef VIEWER_READ_JOINT_H
 #define VIEWER_READ_JOINT_H
@@ -21,11 +22,12 @@ enum joint_state {
     JOINT_ENDED,
 };
 
-/* One caller. `run` and `context` (borrowed) are set before joint_run, the rest is joint_run's. */
+/* One caller. `run`, `context` (borrowed) and `lane` are set before joint_run, the rest is joint_run's. */
 struct joint_caller {
     int (*run)(void *context);
     void *context;
-    int status; /* what `run` returned */
+    unsigned lane; /* of its units (scan_run_lanes), unless one of those `asks`; 0: none */
+    int status;    /* what `run` returned */
     struct joint *joint;
     pthread_t thread;
     enum joint_state state;
@@ -40,6 +42,7 @@ struct joint {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct joint_caller *turn; /* NULL: joint_run has the turn */
+    bool alone;                /* a reading was not possible in lanes: nor are others */
 };
 
 /* Prepare `joint`. Set `share` of the traces (struct trace) that callers use to &joint->share. */

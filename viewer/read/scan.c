@@ -10,6 +10,8 @@
 #include "src/trace/database/schema.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/due-queue.h"
+#include "viewer/base/lanes.h"
+#include "viewer/base/message.h"
 #include "viewer/base/progress.h"
 #include "viewer/read/filter.h"
 #include "viewer/read/scan.h"
@@ -34,8 +36,16 @@ struct scan {
     struct scan_life freed; /* the life whose free is passed to the units, where `lives` lack columns */
     int64_t last_ns;
     uint64_t events;
-    bool enough; /* its units want no further events */
+    unsigned lane;    /* the thread that it runs on; 0: the one that reads */
+    size_t slot_most; /* so many lives are kept at most; 0: any number */
+    bool enough;      /* its units want no further events */
 };
+
+/*
+ * Each lane keeps lives of its own. More than so many, 38 MB, of a scan in a lane end the reading, which then begins
+ * again without lanes.
+ */
+#define SCAN_LANE_LIVES 262144
 
 /* The number of upcoming frees whose lives are prefetched. */
 #define SCAN_AHEAD      3
@@ -51,6 +61,8 @@ scan_grow(struct scan *scan)
     size_t lives = scan->capacity;
     size_t free_slots = scan->capacity;
 
+    if (scan->slot_most > 0 && scan->slot_count >= scan->slot_most)
+        return false;
     if (!tidei_grow_items(&scan->lives, scan->life_bytes, &lives, scan->slot_count, 1) ||
         !tidei_grow(&scan->free_slots, &free_slots, scan->slot_count, 1))
         return false;
@@ -158,7 +170,8 @@ scan_free_before(struct scan *scan, int64_t ns)
 static int
 scan_keep(struct scan *scan, const struct scan_life *life)
 {
-    if (!tidei_grow(&scan->kept, &scan->kept_capacity, scan->kept_count, 1))
+    if ((scan->slot_most > 0 && scan->kept_count >= scan->slot_most) ||
+        !tidei_grow(&scan->kept, &scan->kept_capacity, scan->kept_count, 1))
         return trace_broken(scan->trace, "no memory for %zu live allocations", 2 * scan->kept_capacity);
     scan->kept[scan->kept_count++] = *life;
     return COMMAND_FINE;
@@ -343,6 +356,7 @@ struct reading {
         bool has_null;
     } others[READING_COLUMNS]; /* what each row asks of the columns after the first ones */
     struct scan_life life;     /* the row; columns that no unit needs stay 0 */
+    struct lanes *lanes;       /* NULL: all scans run on this thread; else the row is the next item of these */
     struct progress progress;
     uint64_t row;
     uint64_t total;
@@ -371,7 +385,9 @@ reading_integer(sqlite3_value **values, int column, int *broken)
 static void
 reading_others(const struct reading *reading, sqlite3_value **values, struct scan_life *life, int *broken)
 {
-    for (int i = READING_FIRST; i < reading->column_count; i++) {
+    int count = reading->column_count; /* not asked again for each column, as the life might have changed it */
+
+    for (int i = READING_FIRST; i < count; i++) {
         const struct reading_other *other = &reading->others[i];
         int type = sqlite3_value_type(values[i]);
         int64_t value = sqlite3_value_int64(values[i]); /* of NULL: 0 */
@@ -424,6 +440,31 @@ reading_pass_to(struct scan *scan, struct scan_life *life)
                                                                                        : COMMAND_FINE;
 }
 
+/* Pass the row to all scans of this thread, and to the lanes. */
+static int
+reading_pass_lanes(struct reading *reading, const struct scan_life *life)
+{
+    int status = COMMAND_FINE;
+    bool enough = true;
+
+    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
+        struct scan *scan = &reading->scans[i];
+        struct scan_life own = *life;
+
+        if (scan->lane != 0)
+            continue;
+        status = reading_pass_to(scan, &own);
+        enough = enough && scan->enough;
+    }
+    if (status == COMMAND_FINE) {
+        enum lane_answer answer = lanes_add(reading->lanes);
+
+        reading->enough = enough && answer == LANE_ENOUGH;
+        status = answer == LANE_FAILED ? COMMAND_WRONG : COMMAND_FINE;
+    }
+    return status;
+}
+
 /* Pass the row to all scans; only the last one need not leave it as it is. */
 static int
 reading_pass(struct reading *reading)
@@ -452,14 +493,15 @@ static void
 reading_row(sqlite3_context *context, int count, sqlite3_value **values)
 {
     struct reading *reading = sqlite3_user_data(context);
-    int status = reading_life(reading, values, &reading->life);
-    int64_t ns = reading->life.alloc_ns;
+    struct scan_life *life = reading->lanes != NULL ? lanes_next(reading->lanes) : &reading->life;
+    int status = reading_life(reading, values, life);
+    int64_t ns = life->alloc_ns;
     bool disordered = status == COMMAND_FINE && ns < reading->previous_ns;
 
     (void)count;
     reading->previous_ns = ns;
     if (status == COMMAND_FINE && !disordered)
-        status = reading_pass(reading);
+        status = reading->lanes != NULL ? reading_pass_lanes(reading, life) : reading_pass(reading);
     /* Of values at hand: the compiler reads neighbouring fields as one, which waits for the stores to them. */
     if (status != COMMAND_FINE || disordered || reading->enough) {
         reading->status = status;
@@ -468,6 +510,60 @@ reading_row(sqlite3_context *context, int count, sqlite3_value **values)
     }
     if (reading->row++ % 4096 == 0)
         progress_update(&reading->progress, reading->row, reading->total);
+}
+
+/* The scans of one lane. */
+struct reading_lane {
+    const struct reading *reading;
+    unsigned lane;
+    int status;
+};
+
+/* Pass rows to the scans of a lane, on its thread. */
+static enum lane_answer
+reading_take(void *context, const void *items, size_t count)
+{
+    struct reading_lane *lane = context;
+    const struct reading *reading = lane->reading;
+    const struct scan_life *lives = items;
+    bool enough = false;
+
+    for (size_t row = 0; row < count && lane->status == COMMAND_FINE && !enough; row++) {
+        enough = true;
+        for (size_t i = 0; i < reading->scan_count && lane->status == COMMAND_FINE; i++) {
+            struct scan *scan = &reading->scans[i];
+            struct scan_life own;
+
+            if (scan->lane != lane->lane)
+                continue;
+            own = lives[row];
+            lane->status = reading_pass_to(scan, &own);
+            enough = enough && scan->enough;
+        }
+    }
+    return lane->status != COMMAND_FINE ? LANE_FAILED : enough ? LANE_ENOUGH : LANE_MORE;
+}
+
+/* End the scans of one lane, or of the thread that reads. */
+static int
+reading_end(const struct reading *reading, unsigned lane)
+{
+    int status = COMMAND_FINE;
+
+    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
+        if (reading->lanes == NULL || reading->scans[i].lane == lane)
+            status = scan_end(&reading->scans[i]);
+    }
+    return status;
+}
+
+static void
+reading_end_lane(void *context)
+{
+    struct reading_lane *lane = context;
+
+    if (lane->status == COMMAND_FINE)
+        lane->status = reading_end(lane->reading, lane->lane);
 }
 
 /* Read all rows of `sql`, or up to the first that is not in time order, which sets reading->disordered. */
@@ -497,19 +593,11 @@ reading_list(const struct reading *reading, char *out, size_t size)
 
 /* Read in the order of ids, or sorted. LIMIT keeps SQLite from moving the function into the sorted subquery. */
 static int
-reading_attempt(struct reading *reading, bool sorted)
+reading_select(struct reading *reading, bool sorted)
 {
     char columns[256];
     char sql[768];
-    int status = COMMAND_FINE;
 
-    reading->row = 0;
-    reading->previous_ns = INT64_MIN;
-    reading->disordered = reading->enough = false;
-    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
-        reading->scans[i].due.compare = sorted ? scan_compare : NULL;
-        status = scan_begin(&reading->scans[i]);
-    }
     reading_list(reading, columns, sizeof(columns));
     if (sorted)
         snprintf(sql, sizeof(sql),
@@ -518,10 +606,79 @@ reading_attempt(struct reading *reading, bool sorted)
                  columns, columns);
     else
         snprintf(sql, sizeof(sql), "SELECT 1 FROM allocation WHERE tidemark_row(%s) ORDER BY allocation_id", columns);
+    return reading_rows(reading, sql);
+}
+
+/* Start the lanes that have scans. False: there is none, or no thread. */
+static bool
+reading_start_lanes(struct reading *reading, struct lanes *lanes, struct reading_lane works[SCAN_LANES])
+{
+    struct lane_work list[SCAN_LANES];
+    size_t count = 0;
+
+    for (unsigned lane = 1; lane <= SCAN_LANES; lane++) {
+        bool has_scans = false;
+
+        for (size_t i = 0; i < reading->scan_count; i++)
+            has_scans = has_scans || reading->scans[i].lane == lane;
+        if (!has_scans)
+            continue;
+        works[count] = (struct reading_lane){ .reading = reading, .lane = lane };
+        list[count] = (struct lane_work){ .take = reading_take, .end = reading_end_lane, .context = &works[count] };
+        count++;
+    }
+    return count > 0 && lanes_begin(lanes, sizeof(struct scan_life), list, count);
+}
+
+/* Read while other threads run the scans of lanes. */
+static int
+reading_select_lanes(struct reading *reading, bool sorted)
+{
+    struct reading_lane works[SCAN_LANES];
+    struct lanes lanes;
+    int status;
+
+    if (!reading_start_lanes(reading, &lanes, works))
+        return COMMAND_WRONG;
+    reading->lanes = &lanes;
+    status = reading_select(reading, sorted);
+    lanes_end(&lanes, status == COMMAND_FINE && !reading->disordered);
+    for (size_t i = 0; i < lanes.count && status == COMMAND_FINE; i++)
+        status = works[i].status;
+    return status;
+}
+
+/* Read all rows, once, with lanes or without. */
+static int
+reading_attempt(struct reading *reading, bool sorted, bool in_lanes)
+{
+    int status = COMMAND_FINE;
+
+    reading->row = 0;
+    reading->previous_ns = INT64_MIN;
+    reading->disordered = reading->enough = false;
+    reading->status = COMMAND_FINE;
+    reading->lanes = NULL;
+    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
+        reading->scans[i].due.compare = sorted ? scan_compare : NULL;
+        reading->scans[i].slot_most = in_lanes && reading->scans[i].lane != 0 ? SCAN_LANE_LIVES : 0;
+        status = scan_begin(&reading->scans[i]);
+    }
     if (status == COMMAND_FINE)
-        status = reading_rows(reading, sql);
-    for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE && !reading->disordered; i++)
-        status = scan_end(&reading->scans[i]);
+        status = in_lanes ? reading_select_lanes(reading, sorted) : reading_select(reading, sorted);
+    if (status == COMMAND_FINE && !reading->disordered)
+        status = reading_end(reading, 0);
+    return status;
+}
+
+/* Read, and again sorted if the rows are not in time order. */
+static int
+reading_attempts(struct reading *reading, bool in_lanes)
+{
+    int status = reading_attempt(reading, false, in_lanes);
+
+    if (status == COMMAND_FINE && reading->disordered)
+        status = reading_attempt(reading, true, in_lanes);
     return status;
 }
 
@@ -536,10 +693,11 @@ reading_define(struct reading *reading, void (*row)(sqlite3_context *, int, sqli
     return code == SQLITE_OK || row == NULL ? COMMAND_FINE : trace_failed(reading->trace);
 }
 
-/* Read the rows with the columns of `needs`, and again if they are not in time order. */
+/* Read the rows with the columns of `needs`: in lanes, or without where that is not possible or has failed. */
 static int
-reading_run(struct reading *reading, unsigned needs)
+reading_run(struct reading *reading, unsigned needs, bool in_lanes)
 {
+    bool done = false;
     int64_t total = 0;
     int status = trace_integer(reading->trace, "SELECT max(allocation_id) FROM allocation", &total);
 
@@ -556,19 +714,25 @@ reading_run(struct reading *reading, unsigned needs)
     reading->total = total > 0 ? (uint64_t)total : 0;
     if (status == COMMAND_FINE)
         status = reading_define(reading, reading_row);
-    if (status == COMMAND_FINE)
-        status = reading_attempt(reading, false);
-    if (status == COMMAND_FINE && reading->disordered)
-        status = reading_attempt(reading, true);
+    if (status == COMMAND_FINE && in_lanes) {
+        /* Whatever fails there fails here again, or was a lack of threads or memory: then the message is said. */
+        message_hold(true);
+        done = reading_attempts(reading, true) == COMMAND_FINE;
+        message_hold(false);
+    }
+    if (status == COMMAND_FINE && !done)
+        status = reading_attempts(reading, false);
     reading_define(reading, NULL);
     return status;
 }
 
+/* `lanes` may be NULL: there are none. */
 static int
-scan_read_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count)
+scan_read_parts(const struct trace *trace, const struct scan_part *parts, unsigned *lanes, size_t part_count)
 {
     struct reading reading = { .trace = trace, .scans = calloc(part_count, sizeof(struct scan)) };
     unsigned needs = 0;
+    bool in_lanes = false;
     int status;
 
     if (reading.scans == NULL)
@@ -576,8 +740,12 @@ scan_read_parts(const struct trace *trace, const struct scan_part *parts, size_t
     for (; reading.scan_count < part_count; reading.scan_count++) {
         scan_prepare(&reading.scans[reading.scan_count], trace, &parts[reading.scan_count]);
         needs |= reading.scans[reading.scan_count].needs;
+        reading.scans[reading.scan_count].lane = lanes != NULL ? lanes[reading.scan_count] : 0;
+        in_lanes = in_lanes || reading.scans[reading.scan_count].lane != 0;
     }
-    status = reading_run(&reading, needs);
+    status = reading_run(&reading, needs, in_lanes);
+    for (size_t i = 0; i < part_count && in_lanes && reading.lanes == NULL; i++)
+        lanes[i] = 0;
     for (size_t i = 0; i < part_count; i++)
         scan_release(&reading.scans[i]);
     free(reading.scans);
@@ -588,7 +756,13 @@ int
 scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count)
 {
     return trace->share != NULL ? trace->share->run(trace->share->context, parts, part_count)
-                                : scan_read_parts(trace, parts, part_count);
+                                : scan_read_parts(trace, parts, NULL, part_count);
+}
+
+int
+scan_run_lanes(const struct trace *trace, const struct scan_part *parts, unsigned *lanes, size_t part_count)
+{
+    return scan_read_parts(trace, parts, lanes, part_count);
 }
 
 int

@@ -81,6 +81,7 @@ struct scan_unit {
     int (*alloc)(void *context, const struct scan_life *life);
     int (*free)(void *context, const struct scan_life *life); /* or NULL; a scan without frees is faster */
     bool attach; /* set the context's first member, a `const struct scan *`, to this scan */
+    bool asks;   /* its callbacks query the trace: they run on the thread that reads it (scan_run_lanes) */
     int (*end)(void *context, int64_t last_ns); /* or NULL; last_ns: of the last event; 0: no events */
 };
 
@@ -108,6 +109,18 @@ struct scan_part {
 
 /* Run all `parts` in one reading of `trace`. Each part sees only the events that pass its filter. */
 int scan_run_parts(const struct trace *trace, const struct scan_part *parts, size_t part_count);
+
+/*
+ * The same, ignoring a `share`. The units of parts[i] run on a thread that all parts of the same lanes[i], from 1 to
+ * SCAN_LANES, have together; where lanes[i] is 0 on the caller's thread. Units of different lanes share nothing that
+ * one of them writes, and a unit that `asks` is in none. Their `begin` is called on the caller's thread.
+ *
+ * All run on the caller's thread where there are no others, where a unit fails, and where very many allocations are
+ * live at a time. Then all lanes[i] become 0, and all begin and read again, so that messages are those of
+ * scan_run_parts.
+ */
+#define SCAN_LANES 2
+int scan_run_lanes(const struct trace *trace, const struct scan_part *parts, unsigned *lanes, size_t part_count);
 
 /* What scan_run_parts of a trace with a `share` calls instead of reading, so that several callers share a reading. */
 struct scan_share {

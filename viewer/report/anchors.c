@@ -123,11 +123,11 @@ anchors_span(const struct anchors *anchors, const struct kept_life *life)
 }
 
 static struct anchor_rank
-anchors_rank(const struct scan_life *life)
+anchors_rank(int64_t allocation_id, uint64_t size)
 {
-    uint64_t sample = (uint64_t)life->allocation_id * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t sample = (uint64_t)allocation_id * UINT64_C(0x9e3779b97f4a7c15);
 
-    return (struct anchor_rank){ life->size, sample ^ sample >> 32 };
+    return (struct anchor_rank){ size, sample ^ sample >> 32 };
 }
 
 static inline bool
@@ -329,6 +329,26 @@ anchors_give(struct anchors *anchors, const struct kept_rank *kept, size_t *next
     return given;
 }
 
+/*
+ * The slots that no life has, in their order: new lives then go through memory from its begin to its end. In the order
+ * in which they became free, a line and a page of memory had to be fetched for each life.
+ */
+static void
+anchors_sort_free(struct anchors *anchors)
+{
+    size_t at = anchors->life_count;
+    bool *taken = calloc(anchors->slot_count + 1, sizeof(*taken));
+
+    anchors->failed = anchors->failed || taken == NULL;
+    for (size_t i = 0; i < anchors->life_count && !anchors->failed; i++)
+        taken[anchors->order[i].slot] = true;
+    for (size_t slot = 0; slot < anchors->slot_count && !anchors->failed; slot++) {
+        if (!taken[slot])
+            anchors->order[at++].slot = (uint32_t)slot;
+    }
+    free(taken);
+}
+
 /* Keep those that are among the largest at an instant: the highest rank first goes to each instant that has room. */
 static void
 anchors_select(struct anchors *anchors)
@@ -345,10 +365,12 @@ anchors_select(struct anchors *anchors)
 
         if (!anchors_give(anchors, &kept, next, held))
             continue;
-        anchors->order[i] = anchors->order[count]; /* its slot becomes free */
         anchors->order[count++] = kept;
     }
-    anchors->life_count = anchors->ordered = count;
+    if (!anchors->failed) {
+        anchors->life_count = anchors->ordered = count;
+        anchors_sort_free(anchors);
+    }
     free(next);
     free(held);
     anchors->failed = anchors->failed || !anchors_plant(anchors);
@@ -401,7 +423,7 @@ anchors_keep(struct anchors *anchors, const struct scan_life *life)
         return;
     /* It has just ended, if ever: the instants in it go on to the last one that was passed. */
     place = (struct kept_rank){
-        .rank = anchors_rank(life),
+        .rank = anchors_rank(life->allocation_id, life->size),
         .from = (uint32_t)anchors_behind(anchors, life->event),
         .to = (uint32_t)anchors->passed,
     };
@@ -491,4 +513,24 @@ anchors_end(struct anchors *anchors)
         anchors_thin(anchors);
     anchors_gather(anchors);
     anchors_count_kept(anchors);
+}
+
+void
+anchors_shrink(struct anchors *anchors, size_t lives_most)
+{
+    anchors->lives_most = lives_most;
+    anchors->ordered = 0;
+    anchors->slot_count = anchors->life_count;
+    for (size_t i = 0; i < anchors->life_count; i++) {
+        const struct kept_life *life = &anchors->lives[i];
+        struct anchor_span span = anchors_span(anchors, life);
+
+        anchors->order[i] = (struct kept_rank){
+            .rank = anchors_rank(life->allocation_id, life->size),
+            .slot = (uint32_t)i,
+            .from = (uint32_t)span.from,
+            .to = (uint32_t)span.to,
+        };
+    }
+    anchors_end(anchors);
 }
