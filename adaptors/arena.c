@@ -279,32 +279,35 @@ arena_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t
 static enum tide_status
 arena_order_shared(struct arena *arena)
 {
-    uint64_t epoch = tidei_chunk_heap_order_begin(&arena->shared_heap.chunk_heap);
-    enum tide_status status = tide_pass_order(&arena->base, TIDE_STREAM_ALL, 0);
+    struct tidei_chunk_heap_order order;
+    enum tide_status status;
 
-    return status == TIDE_OK ? tidei_chunk_heap_order_end(&arena->shared_heap.chunk_heap, epoch, NULL) : status;
+    tidei_chunk_heap_order_begin(&arena->shared_heap.chunk_heap, &order);
+    status = tide_pass_order(&arena->base, TIDE_STREAM_ALL, 0);
+    return status == TIDE_OK ? tidei_chunk_heap_order_end(&arena->shared_heap.chunk_heap, &order, NULL) : status;
 }
 
 /*
  * Wait for all streams once: all free memory, in arenas or in the shared heap, is free on stream 0 afterwards. Where an
- * arena was giving the shared heap memory meanwhile, on a stream that may be destroyed then, wait once more.
+ * arena has given the shared heap memory meanwhile, on a stream that may be destroyed then, wait once more.
  */
 static enum tide_status
 arena_order_all(struct arena *arena)
 {
     struct tidei_chunk_heap *shared_heap = &arena->shared_heap.chunk_heap;
-    uint64_t epochs[ARENA_COUNT_MOST + 1], epoch = tidei_chunk_heap_order_begin(shared_heap);
+    struct tidei_chunk_heap_order orders[ARENA_COUNT_MOST + 1], shared_order;
     enum tide_status status, ended;
     bool named, again = false;
 
     for (uint32_t i = 0; i <= arena->count; i++)
-        epochs[i] = tidei_chunk_heap_order_begin(arena->arenas[i]);
+        tidei_chunk_heap_order_begin(arena->arenas[i], &orders[i]);
+    tidei_chunk_heap_order_begin(shared_heap, &shared_order);
     status = tide_pass_order(&arena->base, TIDE_STREAM_ALL, 0);
     if (status != TIDE_OK)
         return status;
-    status = tidei_chunk_heap_order_end(shared_heap, epoch, NULL);
+    status = tidei_chunk_heap_order_end(shared_heap, &shared_order, NULL);
     for (uint32_t i = 0; i <= arena->count; i++) {
-        ended = tidei_chunk_heap_order_end(arena->arenas[i], epochs[i], &named);
+        ended = tidei_chunk_heap_order_end(arena->arenas[i], &orders[i], &named);
         again = again || named;
         if (status == TIDE_OK)
             status = ended;

@@ -4,6 +4,7 @@
  * waits for all.
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include "gate.h"
@@ -99,7 +100,7 @@ end(struct scene *scene)
     tide_resource_release(&scene->upstream->base);
 }
 
-#define TESTS 12
+#define TESTS 13
 
 static void
 check(const char *what, const char *point, size_t bytes, tide_stream second, tide_stream gone)
@@ -166,6 +167,90 @@ check_arena(void)
     ok(all_of(scene.block != NULL, scene.upstream->deallocate_calls == 1, scene.upstream->gone_named == 0),
        "a stream is destroyed while a part of an arena returns what was freed on it");
     end(&scene);
+}
+
+#define CROSSED_BLOCKS 4
+
+/* A trim of an arena, and an order behind all streams that begins and ends after the trim's own. */
+struct crossed {
+    struct scene scene;
+    pthread_t trims, destroys;
+    sem_t ordering, begun; /* the order has reached upstream; its thread is there */
+    void *blocks[CROSSED_BLOCKS];
+};
+
+/* The order of the thread that destroys: the trim goes on up to its end. */
+static void
+crossed_orders(void *crossed_pointer)
+{
+    struct crossed *crossed = crossed_pointer;
+
+    sem_post(&crossed->ordering);
+    pthread_join(crossed->trims, NULL);
+}
+
+static void *
+crossed_destroys(void *crossed_pointer)
+{
+    return destroy_run(&((struct crossed *)crossed_pointer)->scene);
+}
+
+/* The order of the trim: behind its beginning blocks are freed on stream 1, and the other order begins. */
+static void
+crossed_frees(void *crossed_pointer)
+{
+    struct crossed *crossed = crossed_pointer;
+
+    for (size_t i = 0; i < CROSSED_BLOCKS; i++)
+        give_on(crossed->scene.pool, crossed->blocks[i], 2 * MIB, 1);
+    crossed->scene.gate->before_order_all = crossed_orders;
+    pthread_create(&crossed->destroys, NULL, crossed_destroys, crossed);
+    sem_post(&crossed->begun);
+    while (sem_wait(&crossed->ordering) != 0)
+        ;
+}
+
+/* It has the part of the arena return its chunk, and keeps that. */
+static void *
+crossed_trims(void *crossed_pointer)
+{
+    if (tide_trim(((struct crossed *)crossed_pointer)->scene.pool, 8 * MIB - 1) != TIDE_OK)
+        abort();
+    return NULL;
+}
+
+/*
+ * A part of an arena returns its chunk within the wait of another thread for all streams: the call has not begun when
+ * that begins, and has ended when the wait ends.
+ */
+static void
+check_crossed(void)
+{
+    struct crossed crossed = { .scene = { .upstream = upstream_create(), .gone = 1 } };
+    struct scene *scene = &crossed.scene;
+    uint64_t returned;
+    void *block;
+
+    scene->gate = gate_create(tide_resource_retain(&scene->upstream->base));
+    if (sem_init(&crossed.ordering, 0, 0) != 0 || sem_init(&crossed.begun, 0, 0) != 0 ||
+        tide_arena_create(&scene->gate->base, NULL, &scene->pool) != TIDE_OK)
+        abort();
+    tide_resource_release(&scene->gate->base);
+    for (size_t i = 0; i < CROSSED_BLOCKS; i++)
+        crossed.blocks[i] = take_on(scene->pool, 2 * MIB, 1);
+    scene->gate->before_order_all = crossed_frees;
+    scene->gate->context = &crossed;
+    pthread_create(&crossed.trims, NULL, crossed_trims, &crossed);
+    while (sem_wait(&crossed.begun) != 0)
+        ;
+    pthread_join(crossed.destroys, NULL);
+    returned = scene->upstream->deallocate_calls;
+    block = take_on(scene->pool, 2 * MIB, 2);
+    ok(all_of(block != NULL, returned == 0, scene->upstream->gone_named == 0),
+       "a part of an arena returns what was freed on a stream between the begin and the end of a wait for all");
+    sem_destroy(&crossed.ordering);
+    sem_destroy(&crossed.begun);
+    end(scene);
 }
 
 /* Upstream, which gets a chunk back, waits for all streams of the pool itself. */
@@ -245,6 +330,7 @@ main(void)
     check_failed();
     check_not_returned();
     check_arena();
+    check_crossed();
     check_within();
     check_cancelled();
     return done();

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Those that were late, and those of a wish. */
+/* Those that were late and those of a wish; at the end those that other threads have put back meanwhile, too. */
 struct marks_call {
     struct tidei_device *device;
-    struct tidei_mark marks[2 * TIDEI_MARKS_MOST];
+    struct tidei_mark marks[3 * TIDEI_MARKS_MOST];
     size_t count;
     uint64_t number; /* of the wish */
 };
@@ -67,32 +67,45 @@ marks_is_passed_over(const struct marks_call *call, const struct tidei_mark *mar
     return false;
 }
 
-/* Drop marks of streams that have later ones, as far as there are too many. */
-static void
-marks_thin(struct marks_call *call)
+/* Take out marks of streams that have later ones, as far as there are too many. The result is how many `out` has. */
+static size_t
+marks_thin(struct marks_call *call, CUevent *out)
 {
+    size_t count = 0;
+
     for (size_t i = 0; i < call->count && call->count > TIDEI_MARKS_MOST;) {
         if (!marks_is_passed_over(call, &call->marks[i])) {
             i++;
             continue;
         }
-        tidei_device_mark_end(call->device, call->marks[i].event);
+        out[count++] = call->marks[i].event;
         memmove(&call->marks[i], &call->marks[i + 1], (--call->count - i) * sizeof(call->marks[0]));
     }
+    return count;
 }
 
+/*
+ * Keep the marks for later wishes. Another thread may have put others back since these were taken, with later ones of
+ * the same streams: those to be dropped are chosen among all.
+ */
 static void
 marks_put(struct tidei_marks *marks, struct marks_call *call)
 {
-    size_t i = 0;
+    CUevent dropped[3 * TIDEI_MARKS_MOST];
+    size_t count;
 
-    marks_thin(call);
     tidei_lock_acquire(&marks->lock);
-    while (i < call->count && marks->count < TIDEI_MARKS_MOST)
-        marks->marks[marks->count++] = call->marks[i++];
+    for (size_t i = 0; i < marks->count; i++)
+        call->marks[call->count++] = marks->marks[i];
+    count = marks_thin(call, dropped);
+    while (call->count > TIDEI_MARKS_MOST)
+        dropped[count++] = call->marks[--call->count].event;
+    marks->count = call->count;
+    for (size_t i = 0; i < call->count; i++)
+        marks->marks[i] = call->marks[i];
     tidei_lock_release(&marks->lock);
-    for (; i < call->count; i++)
-        tidei_device_mark_end(call->device, call->marks[i].event);
+    for (size_t i = 0; i < count; i++)
+        tidei_device_mark_end(call->device, dropped[i]);
 }
 
 static void

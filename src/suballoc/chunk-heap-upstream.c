@@ -94,6 +94,7 @@ tidei_chunk_heap_name_end(struct tidei_chunk_heap *chunk_heap, struct tidei_chun
         at = &(*at)->next;
     if (*at != NULL)
         *at = naming->next;
+    chunk_heap->named_ended++;
     pthread_setcancelstate(naming->cancel, NULL);
 }
 

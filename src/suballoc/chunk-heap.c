@@ -634,15 +634,13 @@ tidei_chunk_heap_put(struct tidei_chunk_heap *chunk_heap, struct tidei_piece *pi
 }
 
 /* Take the epoch before the order, which does not cover work submitted, and memory freed behind it, meanwhile. */
-uint64_t
-tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap)
+void
+tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap, struct tidei_chunk_heap_order *out)
 {
-    uint64_t epoch;
-
     tidei_lock_acquire(&chunk_heap->lock);
-    epoch = chunk_heap->heap.streams.epoch++;
+    out->epoch = chunk_heap->heap.streams.epoch++;
+    out->named_ended = chunk_heap->named_ended;
     tidei_lock_release(&chunk_heap->lock);
-    return epoch;
 }
 
 /* Whether a call that names streams has begun before number `most`, or with it, and has not ended. */
@@ -669,25 +667,22 @@ chunk_heap_names_here(struct tidei_chunk_heap *chunk_heap)
 
 /*
  * Wait until no thread names upstream streams that the caller's wait for all lets the application destroy. Calls that
- * begin from now on name none of them. The result is whether there were any. A thread that is within such a call waits
- * for none: two of them would wait for each other.
+ * begin from now on name none of them. A thread that is within such a call waits for none: two of them would wait for
+ * each other.
  */
-static bool
+static void
 chunk_heap_await_named(struct tidei_chunk_heap *chunk_heap)
 {
     uint64_t most = chunk_heap->named;
-    bool named = false;
 
     if (chunk_heap_names_here(chunk_heap))
-        return false;
+        return;
     while (chunk_heap_is_naming(chunk_heap, most)) {
-        named = true;
         TIDEI_TEST_POINT("chunk-heap.awaits-named");
         tidei_lock_release(&chunk_heap->lock);
         sched_yield();
         tidei_lock_acquire(&chunk_heap->lock);
     }
-    return named;
 }
 
 /* Make memory that was free at the epoch free on the stream, also what the heap does not have at the moment. */
@@ -704,37 +699,36 @@ chunk_heap_reassign(struct tidei_chunk_heap *chunk_heap, uint64_t epoch, uint32_
 }
 
 enum tide_status
-tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch, bool *named)
+tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, const struct tidei_chunk_heap_order *order, bool *named)
 {
     enum tide_status status = TIDE_OK;
     uint32_t number;
-    bool awaited;
 
     tidei_lock_acquire(&chunk_heap->lock);
     tidei_chunk_heap_note_fork(chunk_heap);
     number = tidei_streams_number(&chunk_heap->heap.streams, 0);
     chunk_heap->owed_count = 0; /* their work is done, and they may be destroyed */
     if (number != TIDEI_STREAM_NONE)
-        chunk_heap_reassign(chunk_heap, epoch, number);
+        chunk_heap_reassign(chunk_heap, order->epoch, number);
     else
         status = tidei_chunk_heap_no_memory(chunk_heap);
-    awaited = chunk_heap_await_named(chunk_heap);
-    tidei_lock_release(&chunk_heap->lock);
+    chunk_heap_await_named(chunk_heap);
     if (named != NULL)
-        *named = awaited;
+        *named = chunk_heap->named_ended != order->named_ended;
+    tidei_lock_release(&chunk_heap->lock);
     return status;
 }
 
 enum tide_status
 tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap)
 {
+    struct tidei_chunk_heap_order order;
     enum tide_status status;
-    uint64_t epoch;
 
     chunk_heap_gather(chunk_heap);
-    epoch = tidei_chunk_heap_order_begin(chunk_heap);
+    tidei_chunk_heap_order_begin(chunk_heap, &order);
     status = chunk_heap->upstream->ops->order(chunk_heap->upstream, TIDE_STREAM_ALL, 0);
-    return status == TIDE_OK ? tidei_chunk_heap_order_end(chunk_heap, epoch, NULL) : status;
+    return status == TIDE_OK ? tidei_chunk_heap_order_end(chunk_heap, &order, NULL) : status;
 }
 
 void

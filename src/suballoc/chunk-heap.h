@@ -77,6 +77,7 @@ struct tidei_chunk_heap {
     uint32_t requesting;       /* threads that are requesting a chunk from upstream */
     uint64_t wishes;           /* how often a thread has begun to trim upstream and name it streams */
     uint64_t named;            /* how often any call has begun that names streams */
+    uint64_t named_ended;      /* how often any has ended */
     struct tidei_chunk_heap_naming *naming; /* those that have not ended; each on its thread's stack */
     uint32_t naming_forks;                  /* tidei_fork_generation of these */
     uint64_t returns_ended;                 /* events: a chunk in `returning` arrived or came back */
@@ -149,14 +150,23 @@ void tidei_chunk_heap_release(struct tidei_chunk_heap *chunk_heap);
 /* Whether the pointer lies in one of the heap's chunks. */
 bool tidei_chunk_heap_owns(struct tidei_chunk_heap *chunk_heap, const void *pointer);
 
+/* A moment before a wait for all streams. */
+struct tidei_chunk_heap_order {
+    uint64_t epoch;       /* memory that was freed up to this one is free on stream 0 behind the wait */
+    uint64_t named_ended; /* calls that named streams and had ended */
+};
+
 /*
  * For one wait for all streams that serves several chunk heaps. The caller calls order_begin, orders stream 0 behind
- * all streams, and passes the result of order_begin to order_end. Memory that was free at order_begin is then free on
- * stream 0. No call of upstream names a stream that may be destroyed then, but one that has ended since may have given
- * upstream memory on it: *named says that there were calls. NULL: that does not matter.
+ * all streams, and calls order_end with the same struct. Memory that was free at order_begin is then free on stream 0.
+ * No call of upstream names a stream that may be destroyed then. One that has ended since order_begin may have given
+ * upstream memory on it: *named says that there were such calls. NULL: that does not matter. Where upstream is another
+ * chunk heap that the same wait serves, order_begin of that one comes last, so that what a call gave it before this
+ * one's order_begin was free there, too.
  */
-uint64_t tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap);
-enum tide_status tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, uint64_t epoch, bool *named);
+void tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap, struct tidei_chunk_heap_order *out);
+enum tide_status tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap,
+                                            const struct tidei_chunk_heap_order *order, bool *named);
 
 /* Gather, and order stream 0 behind all streams. All free memory is then free on stream 0. */
 enum tide_status tidei_chunk_heap_order_all(struct tidei_chunk_heap *chunk_heap);

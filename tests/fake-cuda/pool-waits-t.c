@@ -692,6 +692,78 @@ scene_late_of_two(void *unused)
     return close_scene(&scene);
 }
 
+#define BEHIND_BOTH   8  /* streams of which two threads have marks */
+#define BEHIND_FIRST  12 /* the same with those of which one has */
+#define BEHIND_BLOCKS (BEHIND_FIRST + BEHIND_BOTH)
+
+/* To what is live then, so that the pool itself has nothing to return and does not wait for all streams. */
+static void *
+trim_run(void *pool)
+{
+    return tide_trim(pool, 2 * BEHIND_BOTH * UNIT) == TIDE_OK ? pool : NULL;
+}
+
+/* Streams that are behind, with blocks of 2 units each: two of each of the first ones. */
+struct behind {
+    CUstream streams[BEHIND_FIRST];
+    void *blocks[BEHIND_BLOCKS];
+    struct gpu_hold hold; /* of those with one block; the scene's holds the others */
+};
+
+static int
+behind_open(struct behind *behind, struct scene *scene)
+{
+    NEED(gpu_hold_open(&behind->hold));
+    for (size_t i = 0; i < BEHIND_FIRST; i++)
+        NEED(gpu.stream_create(&behind->streams[i], CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    for (size_t i = 0; i < BEHIND_BLOCKS; i++)
+        NEED((behind->blocks[i] = have(scene, 2 * UNIT, behind->streams[i % BEHIND_FIRST])) != NULL);
+    for (size_t i = 0; i < BEHIND_FIRST; i++)
+        NEED(gpu_hold_fill(i < BEHIND_BOTH ? &scene->hold : &behind->hold, behind->streams[i], behind->blocks[i], WORDS,
+                           1));
+    return 0;
+}
+
+/*
+ * A thread waits with the marks of many streams, and another one marks some of them anew meanwhile. What went back on
+ * the others leaves the driver when they are done.
+ */
+static int
+scene_marks_of_two(void *unused)
+{
+    struct scene scene = { 0 };
+    struct behind behind;
+    pthread_t thread;
+    void *trimmed;
+
+    (void)unused;
+    NEED(setenv("FAKE_CUDA_MEMORY", "4G", 1) == 0);
+    NEED(open_scene(&scene, "pool(release_threshold=0) | driver") == 0 && behind_open(&behind, &scene) == 0);
+    for (size_t i = 0; i < BEHIND_FIRST; i++)
+        NEED(gpu_frees(scene.pool, behind.blocks[i], 2 * UNIT, behind.streams[i]));
+    point_arm("marks.waits", NULL);
+    NEED(pthread_create(&thread, NULL, trim_run, scene.pool) == 0);
+    point_wait();
+    for (size_t i = BEHIND_FIRST; i < BEHIND_BLOCKS; i++)
+        NEED(gpu_frees(scene.pool, behind.blocks[i], 2 * UNIT, behind.streams[i % BEHIND_FIRST]));
+    point_release();
+    NEED(pthread_join(thread, &trimmed) == 0 && trimmed != NULL);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 2 * BEHIND_BLOCKS);
+    gpu_hold_go(&behind.hold);
+    for (size_t i = BEHIND_BOTH; i < BEHIND_FIRST; i++)
+        NEED(have_stream_done(behind.streams[i]) == 0);
+    NEED(tide_trim(scene.pool, 0) == TIDE_OK);
+    NEED(driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 4 * BEHIND_BOTH);
+    gpu_hold_go(&scene.hold);
+    for (size_t i = 0; i < BEHIND_BOTH; i++)
+        NEED(have_stream_done(behind.streams[i]) == 0);
+    NEED(tide_trim(scene.pool, 0) == TIDE_OK && driver_units(&scene, TIDE_QUERY_BYTES_RESERVED) == 0);
+    for (size_t i = 0; i < BEHIND_FIRST; i++)
+        NEED(gpu.stream_destroy(behind.streams[i]) == CUDA_SUCCESS);
+    gpu_hold_close(&behind.hold);
+    return close_scene(&scene);
+}
+
 /* A trim that has nothing of the pool to give back does not wait for the device: a stream may be captured. */
 static int
 scene_trim_captured(void *unused)
@@ -811,6 +883,8 @@ static const struct {
     { scene_late, NULL, "what was late leaves the driver in a trim to what the pool has" },
     { scene_late_of_two, NULL,
       "what was late of a thread while another one waited for what was not leaves the driver in a trim" },
+    { scene_marks_of_two, NULL,
+      "what many streams have returned leaves the driver, though two threads have marked some of them" },
     { scene_trim_captured, NULL,
       "a trim with nothing to return leaves the driver nothing, and another stream's capture whole" },
     { scene_stress, NULL, "threads that exchange chunks, wait, decay and trim leave nothing with the driver" },
