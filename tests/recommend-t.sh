@@ -37,7 +37,7 @@ ask() {
         $1"
 }
 
-plan 75
+plan 76
 
 # What is printed is so. The models are deterministic, so the figures are the same to the byte.
 for input in gpt_train multistream_sort; do
@@ -120,6 +120,8 @@ is "$(recommend --candidates=20 --costs="$scratch/slow" "$trace")" 1 'a recorded
 is "$(ask "SELECT model FROM stack, found WHERE number = json_extract(answer, '\$.now')")" \
     'statistics | binning(4KiB..64MiB) | statistics | sim(model=cuda)' \
     'the recorded stack is tried over a model of its base, without its log'
+is "$(ask "SELECT sum(json_extract(value, '\$.own_ns') > 0) = count(*) FROM found, json_each(answer, '\$.stacks')")" 1 \
+    'the own time of each stack is measured, also of a replay that is shorter than a tick of the machine'
 make_trace "$scratch/host.db" "
     INSERT INTO life VALUES (1, 1, 100, 10, 20);
     INSERT OR REPLACE INTO meta VALUES ('stack', 'log(x.db) | pool | host');"
