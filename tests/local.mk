@@ -89,6 +89,11 @@ tests_plan_t_CFLAGS = $(AM_CFLAGS) -pthread
 tests_plan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 TESTS += tests/plan-t
 
+check_PROGRAMS += tests/ranking-t
+tests_ranking_t_SOURCES = tests/ranking-t.c
+tests_ranking_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+TESTS += tests/ranking-t
+
 check_PROGRAMS += tests/layout-t
 tests_layout_t_SOURCES = tests/layout-t.c
 tests_layout_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
