@@ -24,7 +24,7 @@
 /* Rounds of stacks around the best of those before. */
 #define RECOMMEND_ROUNDS 3
 
-/* Processes that replay alone each stack on which the answer depends, in rounds of so many stacks, and the most rounds. */
+/* Processes that replay alone each stack on which the answer depends, stacks of a round, and the most rounds. */
 #define RECOMMEND_TIMES       4
 #define RECOMMEND_SETTLE_MOST 8
 #define RECOMMEND_SETTLES     4
