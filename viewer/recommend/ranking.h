@@ -25,7 +25,7 @@ struct ranking_time {
 };
 
 struct ranking {
-    bool *is_best;              /* owns; on the front: none has less memory, or as much, and the same time or less */
+    bool *is_best;              /* owns; the Pareto front: none has less memory and the same time or less */
     struct ranking_time *times; /* owns; one for each stack */
     size_t recommended;         /* SIZE_MAX: no stack serves everything within the bounds */
     size_t now;                 /* the recorded or default stack; SIZE_MAX: it is not among them */
