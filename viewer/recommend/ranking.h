@@ -29,8 +29,7 @@ struct ranking {
     struct ranking_time *times; /* owns; one for each stack */
     size_t recommended;         /* SIZE_MAX: no stack serves everything within the bounds */
     size_t now;                 /* the recorded or default stack; SIZE_MAX: it is not among them */
-    bool
-        now_is_worse; /* it refuses requests or is over the bound, or has more memory, and surely over 1/0.9 of the time */
+    bool now_is_worse;          /* it refuses requests, is over the bound, or surely worse in both */
 };
 
 /* How far times of the model may be off, and still be the same. */
