@@ -55,8 +55,8 @@ bench_process_LDADD = libtidemark.la -ldl
 if COMMAND
 check_PROGRAMS += bench/plan # tests/bench-plan-t.sh runs it, too
 endif
-bench_plan_SOURCES = bench/plan.c bench/plan-flow.c bench/plan-flow.h bench/plan-place.c bench/plan-place.h \
-	bench/replayed.c bench/replayed.h $(bench_common)
+bench_plan_SOURCES = bench/plan.c bench/plan-flow.c bench/plan-flow.h bench/plan-beam.c bench/plan-beam.h \
+	bench/plan-place.c bench/plan-place.h bench/replayed.c bench/replayed.h $(bench_common)
 bench_plan_CPPFLAGS = $(AM_CPPFLAGS) -DBENCH_DATA='"$(abs_top_srcdir)/tests/data"'
 bench_plan_CFLAGS = $(AM_CFLAGS) -pthread
 bench_plan_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)

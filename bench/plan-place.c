@@ -9,10 +9,18 @@
 #include <string.h>
 
 #include "bench.h"
+#include "plan-beam.h"
 #include "plan-place.h"
 #include "src/tables/grow.h"
 
 #define LEVELS_MOST 33
+
+/* Greedy placements that are nearer to the bound are left to the search through orders. */
+#define PLACE_NEAR 1.005
+
+/* The widths of beams: from the first until their placements would take more than 200 MiB. */
+#define BEAM_WIDTH      25
+#define BEAM_WIDTH_MOST 1600
 
 struct span {
     uint64_t from;
@@ -504,6 +512,68 @@ climb_end(struct climb *climb)
     free(climb->at_top);
 }
 
+/* The order by offsets, each block in the lowest gap, is at least as good as the offsets. */
+static void
+climb_take_offsets(struct climb *climb, const uint64_t *offsets)
+{
+    const struct place_blocks *blocks = climb->place.blocks;
+    struct rank *ranks = calloc(blocks->count + 1, sizeof(*ranks));
+
+    if (ranks == NULL)
+        bench_fail("no memory for a plan");
+    for (size_t i = 0; i < blocks->count; i++)
+        ranks[i] = (struct rank){ -(double)offsets[i], 0, (uint32_t)i };
+    qsort(ranks, blocks->count, sizeof(*ranks), rank_compare);
+    for (size_t i = 0; i < blocks->count; i++)
+        climb->tried[i] = ranks[i].number;
+    free(ranks);
+    climb->smallest = false;
+    climb_try(climb);
+}
+
+/* The same blocks as time runs backwards. */
+static void
+climb_mirror(const struct place_blocks *blocks, struct place_life *lives)
+{
+    for (size_t i = 0; i < blocks->count; i++) {
+        const struct place_life *life = &blocks->lives[i];
+
+        lives[i] = *life;
+        lives[i].begin = life->end == 0 ? 0 : blocks->slots - life->end;
+        lives[i].end = blocks->slots - life->begin;
+    }
+}
+
+/*
+ * Searches with beams, each round twice as wide as the one before, with several weights and both directions of time,
+ * until half of the time or of the rounds is over. A beam counts as many rounds as it is wide.
+ */
+static void
+climb_beams(struct climb *climb, const struct place_search *search, uint64_t begin_ns, uint64_t *rounds)
+{
+    static const struct beam_weights weights[] = { { 4, 1 }, { 20, 1 }, { 4, 0.5 }, { 10, 1 } };
+    const struct place_blocks *blocks = climb->place.blocks;
+    struct place_life *lives = calloc(blocks->count + 1, sizeof(*lives));
+    struct place_blocks mirrored = { lives, blocks->count, blocks->slots };
+    uint64_t deadline_ns = begin_ns + (uint64_t)(search->seconds / 2 * 1e9), top;
+
+    if (lives == NULL)
+        bench_fail("no memory for a plan");
+    climb_mirror(blocks, lives);
+    for (size_t width = BEAM_WIDTH; width <= BEAM_WIDTH_MOST; width *= 2) {
+        for (size_t i = 0; i < 2 * sizeof(weights) / sizeof(weights[0]); i++) {
+            if (climb->top <= climb->bound || *rounds + width > search->rounds / 2 || bench_now_ns() >= deadline_ns)
+                goto out;
+            *rounds += width;
+            if (beam_place(i % 2 == 0 ? blocks : &mirrored, &weights[i / 2], width, climb->top, deadline_ns,
+                           climb->offsets, &top))
+                climb_take_offsets(climb, climb->offsets);
+        }
+    }
+out:
+    free(lives);
+}
+
 void
 place_best(const struct place_blocks *blocks, const struct place_search *search, uint64_t *offsets,
            struct place_plan *out)
@@ -523,6 +593,8 @@ place_best(const struct place_blocks *blocks, const struct place_search *search,
         climb.smallest = false; /* some order has all blocks lowest in a best placement: that of its offsets */
         climb_all(&climb, 0, &out->best.rounds);
     }
+    if (blocks->count > PLACE_FEW && blocks->count <= BEAM_MOST && (double)climb.top > PLACE_NEAR * (double)climb.bound)
+        climb_beams(&climb, search, begin, &out->best.rounds);
     while (blocks->count > PLACE_FEW && climb.top > climb.bound && out->best.rounds < search->rounds &&
            seconds_since(begin) < search->seconds) {
         climb_step(&climb);

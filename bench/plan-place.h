@@ -68,9 +68,10 @@ struct place_search {
 };
 
 /*
- * The best of the greedy orders and of what a search finds, which begins with the best of these and moves blocks that
- * end at the top forward in the order. Up to PLACE_FEW blocks are placed in all orders, one of which is the best there
- * is. It ends early at the bound.
+ * The best of the greedy orders and of what a search finds. Up to BEAM_MOST blocks are placed by beams (plan-beam.h) in
+ * half of the time, where the greedy orders are not near the bound. Then blocks that end at the top of the best
+ * placement are moved forward in its order. Up to PLACE_FEW blocks are placed in all orders, one of which is the best
+ * there is. It ends early at the bound.
  */
 #define PLACE_FEW 7
 void place_best(const struct place_blocks *blocks, const struct place_search *search, uint64_t *offsets,

@@ -82,12 +82,17 @@ tests_id_map_t_LDADD = libviewer.la
 TESTS += tests/id-map-t
 
 check_PROGRAMS += tests/plan-t
-tests_plan_t_SOURCES = tests/plan-t.c bench/plan-flow.c bench/plan-flow.h bench/plan-place.c bench/plan-place.h \
-	bench/bench.c bench/bench.h
+tests_plan_t_SOURCES = tests/plan-t.c bench/plan-flow.c bench/plan-flow.h bench/plan-beam.c bench/plan-beam.h \
+	bench/plan-place.c bench/plan-place.h bench/bench.c bench/bench.h
 tests_plan_t_CPPFLAGS = $(AM_CPPFLAGS)
 tests_plan_t_CFLAGS = $(AM_CFLAGS) -pthread
 tests_plan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 TESTS += tests/plan-t
+
+check_PROGRAMS += tests/ranking-t
+tests_ranking_t_SOURCES = tests/ranking-t.c
+tests_ranking_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+TESTS += tests/ranking-t
 
 check_PROGRAMS += tests/layout-t
 tests_layout_t_SOURCES = tests/layout-t.c

@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "bench/plan-beam.h"
 #include "bench/plan-flow.h"
 #include "bench/plan-place.h"
 #include "tests/tap.h"
@@ -205,6 +206,61 @@ test_many(bool is_loop)
        "the same seed finds the same placement of many blocks%s", is_loop ? " of a loop" : "");
 }
 
+static void
+test_beam(bool is_loop)
+{
+    static const struct beam_weights weights = { 4, 1 };
+    bool placed = true, none = true;
+
+    for (int round = 0; round < 40; round++) {
+        struct place_life lives[60];
+        uint64_t offsets[60], top = 0;
+        struct place_blocks blocks;
+
+        draw_blocks(lives, 60, 40, 50, is_loop, &blocks);
+        placed = placed && beam_place(&blocks, &weights, 8, UINT64_MAX, UINT64_MAX, offsets, &top) &&
+                 is_placement(&blocks, offsets, top);
+        none = none && !beam_place(&blocks, &weights, 8, place_bound(&blocks), UINT64_MAX, offsets, &top);
+    }
+    ok(placed, "a beam places blocks%s without overlap, up to the top that it says", is_loop ? " of a loop" : "");
+    ok(none, "a beam finds nothing below the bound%s", is_loop ? " of a loop" : "");
+}
+
+/* Parts of a rectangle that is cut in two again and again; of one seed, as how near a search comes differs. */
+static void
+test_tiling(void)
+{
+    struct place_search search = { .seconds = 60, .rounds = 4000, .seed = 1 };
+    struct place_life parts[80] = { { 0, 200, 0, 200 * UNIT } };
+    struct place_blocks blocks = { parts, 80, 200 };
+    uint64_t offsets[80], before = state;
+    struct place_plan plan;
+    bool same;
+
+    state = 1;
+    for (uint32_t made = 1; made < 80;) {
+        struct place_life *part = &parts[draw(made)];
+        uint32_t units = (uint32_t)(part->bytes / UNIT), slots = part->end - part->begin;
+
+        if (units * slots < 200 || units < 2 || slots < 2)
+            continue;
+        parts[made] = *part;
+        if (draw(2) == 0) {
+            part->end = parts[made].begin = part->begin + 1 + draw(slots - 1);
+        } else {
+            part->bytes = (1 + draw(units - 1)) * UNIT;
+            parts[made].bytes -= part->bytes;
+        }
+        made++;
+    }
+    state = before;
+    place_best(&blocks, &search, offsets, &plan);
+    same = is_placement(&blocks, offsets, plan.best.top);
+    diag("gap of 80 parts of a rectangle: %.2f%%", 100 * ((double)plan.best.top / (double)place_bound(&blocks) - 1));
+    ok(all_of(same, plan.best.top <= place_bound(&blocks) * 21 / 20),
+       "the parts of a rectangle are placed within a twentieth of it");
+}
+
 #define STEP  50
 #define STEPS 20
 #define SETUP 7
@@ -327,13 +383,16 @@ main(int argc, char **argv)
 {
     bool lowest = true, smallest = true;
 
-    plan(22);
+    plan(27);
     state = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
     diag("seed %" PRIu64, state);
     test_few(false);
     test_few(true);
     test_many(false);
     test_many(true);
+    test_beam(false);
+    test_beam(true);
+    test_tiling();
     for (int round = 0; round < 4; round++) {
         lowest = lowest && agrees(round % 2 == 1, false);
         smallest = smallest && agrees(round % 2 == 1, true);

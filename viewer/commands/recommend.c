@@ -24,6 +24,11 @@
 /* Rounds of stacks around the best of those before. */
 #define RECOMMEND_ROUNDS 3
 
+/* Processes that replay alone each stack on which the answer depends, stacks of a round, and the most rounds. */
+#define RECOMMEND_TIMES       4
+#define RECOMMEND_SETTLE_MOST 8
+#define RECOMMEND_SETTLES     4
+
 /* In the order of RECOMMEND_BASES; each but the first is one of enum cost_base, plus 1. */
 #define RECOMMEND_BASES "any|cuda|driver|vmm"
 
@@ -110,14 +115,22 @@ recommend_add_given(struct recommend *run)
     return COMMAND_FINE;
 }
 
-static int
-recommend_rank(struct recommend *run)
+static struct ranking_rule
+recommend_rule(const struct recommend *run)
 {
     uint64_t budget = run->options->budget, capacity = run->options->capacity;
     struct ranking_rule rule = { (enum ranking_aim)run->options->aim, budget < capacity ? budget : capacity, 0 };
 
     for (size_t i = 0; i < run->traffic_count; i++)
         rule.program_ns += (double)run->traffic[i].input.duration_ns;
+    return rule;
+}
+
+static int
+recommend_rank(struct recommend *run)
+{
+    struct ranking_rule rule = recommend_rule(run);
+
     ranking_free(&run->ranking);
     return ranking_make(&run->list, run->trials, &rule, &run->ranking) ? COMMAND_FINE : COMMAND_WRONG;
 }
@@ -177,6 +190,46 @@ recommend_search(struct recommend *run)
     return status;
 }
 
+/*
+ * Whether a stack is to be replayed once more: the answer depends on its time, and few of its replays were alone. Of
+ * long traffic that is today's stack and the recommended one.
+ */
+static bool
+recommend_is_open(const struct recommend *run, const struct ranking_rule *rule, size_t number)
+{
+    const struct trial *trial = &run->trials[number];
+    bool is_answer = number == run->ranking.now || number == run->ranking.recommended;
+
+    if (trial->error[0] != '\0' || (trial->is_alone && trial->time_count >= RECOMMEND_TIMES))
+        return false;
+    return is_answer || (trial->is_alone && ranking_contends(&run->list, run->trials, rule, &run->ranking, number));
+}
+
+/*
+ * Replay those again that may be recommended, and today's. One after the other, so that what disturbs the machine for a
+ * while is not in all replays of one stack.
+ */
+static int
+recommend_settle(struct recommend *run)
+{
+    struct ranking_rule rule = recommend_rule(run);
+    int status = COMMAND_FINE;
+    size_t again = 1;
+
+    for (int round = 0; status == COMMAND_FINE && again > 0 && round < RECOMMEND_SETTLES; round++) {
+        again = 0;
+        for (size_t i = 0; status == COMMAND_FINE && i < run->list.count && again < RECOMMEND_SETTLE_MOST; i++) {
+            if (!recommend_is_open(run, &rule, i))
+                continue;
+            again++;
+            status = sweep_again(&run->list, i, run->traffic, run->traffic_count, &run->costs, &run->trials[i]);
+        }
+        if (status == COMMAND_FINE && again > 0)
+            status = recommend_rank(run);
+    }
+    return status;
+}
+
 static const struct trial *
 recommend_trial(const struct recommend *run, size_t number)
 {
@@ -200,17 +253,6 @@ recommend_note(const struct recommend *run, size_t number)
     return number == run->ranking.now ? (run->now_is_recorded ? "now" : "default") : "";
 }
 
-static int
-recommend_order(const void *a, const void *b, void *context)
-{
-    const struct trial *trials = ((const struct recommend *)context)->trials;
-    const struct trial *left = &trials[*(const size_t *)a], *right = &trials[*(const size_t *)b];
-
-    if (left->reserved_bytes != right->reserved_bytes)
-        return left->reserved_bytes < right->reserved_bytes ? -1 : 1;
-    return (left->ns > right->ns) - (left->ns < right->ns);
-}
-
 /* The candidates that are shown, the least memory first: the front, today's, and those given. Returns how many. */
 static size_t
 recommend_shown(struct recommend *run, size_t *shown)
@@ -221,7 +263,7 @@ recommend_shown(struct recommend *run, size_t *shown)
         if (run->ranking.is_best[i] || i == run->ranking.now || run->list.items[i].is_given)
             shown[count++] = i;
     }
-    qsort_r(shown, count, sizeof(*shown), recommend_order, run);
+    qsort_r(shown, count, sizeof(*shown), ranking_compare, run->trials);
     return count;
 }
 
@@ -289,6 +331,7 @@ recommend_why(struct emit *out, const struct recommend *run)
     const struct trial *best = recommend_trial(run, run->ranking.recommended);
     const struct trial *now = recommend_trial(run, run->ranking.now);
     const char *today = run->now_is_recorded ? "the recorded stack" : "the default";
+    const struct ranking_time *times = run->ranking.times;
     double memory, time, calls;
 
     emit_string(out, "Why: ");
@@ -301,8 +344,12 @@ recommend_why(struct emit *out, const struct recommend *run)
         memory = 100 * ((double)best->reserved_bytes / (double)(now->reserved_bytes + (now->reserved_bytes == 0)) - 1);
         time = best->ns > 0 ? now->ns / best->ns : 1;
         calls = (double)now->calls / ((double)best->calls > 0 ? (double)best->calls : 1);
-        emit_format(out, "%.1f%% %s memory than %s, %.3g of its time", memory < 0 ? -memory : memory,
-                    memory < 0 ? "less" : "more", today, time > 0 ? 1 / time : 1);
+        emit_format(out, "%.1f%% %s memory than %s, ", memory < 0 ? -memory : memory, memory < 0 ? "less" : "more",
+                    today);
+        if (ranking_is_same_time(&times[run->ranking.recommended], &times[run->ranking.now]))
+            emit_string(out, "the same time within what replays of one stack differ by");
+        else
+            emit_format(out, "%.3g of its time", time > 0 ? 1 / time : 1);
         if (calls > 1.05)
             emit_format(out, ", and %.3g times fewer calls of the driver", calls);
         emit_string(out, ".");
@@ -409,6 +456,7 @@ recommend_json_trial(struct json *json, const struct recommend *run, size_t numb
     recommend_json_driver(json, run, number);
     json_put_real(json, "own_ns", trial->own_ns);
     json_put_real(json, "ns", trial->ns);
+    json_put_real(json, "most_ns", run->ranking.times[number].most_ns);
     json_key(json, "best");
     json_flag(json, run->ranking.is_best[number]);
     json_end(json, '}');
@@ -562,6 +610,8 @@ recommend_run_on(struct recommend *run)
         status = COMMAND_WRONG;
     if (status == COMMAND_FINE)
         status = recommend_search(run);
+    if (status == COMMAND_FINE)
+        status = recommend_settle(run);
     run->seconds = (double)(clock_now_ns() - begin) / 1e9;
     return status == COMMAND_FINE ? recommend_answer(run) : status;
 }

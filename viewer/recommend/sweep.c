@@ -13,7 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tidemark/base.h>
@@ -32,11 +31,13 @@
 
 /*
  * What takes less than this side by side with others is replayed again alone, so often, and the least time taken: on a
- * machine whose processors are in pairs it takes twice as long beside another one, and waits for others in steps of
- * milliseconds.
+ * machine whose processors are in pairs it takes twice as long beside another one. What is shorter than
+ * SWEEP_VERY_SHORT_NS is replayed until that time is reached, as little disturbs it much.
  */
-#define SWEEP_SHORT_NS 60000000
-#define SWEEP_ALONE    2
+#define SWEEP_SHORT_NS      60000000
+#define SWEEP_ALONE         2
+#define SWEEP_VERY_SHORT_NS 4000000
+#define SWEEP_TURNS_MOST    8
 
 /* Clocks of processor time that count ticks count whole ones of these. */
 #define SWEEP_TICK_NS 1000000
@@ -57,16 +58,21 @@ struct sweep {
     size_t traffic_count;
     const struct costs *costs;
     struct trial *trials;
-    int turns; /* replays of a candidate */
+    bool is_alone; /* one candidate at a time */
 };
 
+/*
+ * Processor time of all threads. Not by CLOCK_PROCESS_CPUTIME_ID: with a limit of processor time, as sweep_bound sets
+ * it, Linux reads that from sums which are up to a tick old, 1 to 10 ms, where the usage is of now.
+ */
 static int64_t
 sweep_processor_ns(void)
 {
-    struct timespec now;
+    struct rusage usage;
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    getrusage(RUSAGE_SELF, &usage);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * INT64_C(1000000000) +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * INT64_C(1000);
 }
 
 static void
@@ -177,25 +183,41 @@ sweep_replay(const struct candidate *candidate, const struct traffic *traffic, s
     return status == COMMAND_FINE;
 }
 
+/* Add a time; where there is no room, the longest one goes. */
+static void
+sweep_add_time(struct trial *trial, double own_ns)
+{
+    unsigned at = trial->time_count < TRIAL_TIMES ? trial->time_count++ : TRIAL_TIMES - 1;
+
+    for (; at > 0 && trial->times[at - 1] > own_ns; at--)
+        trial->times[at] = trial->times[at - 1];
+    trial->times[at] = own_ns;
+    trial->own_ns = trial->times[0];
+    trial->ns = trial->own_ns + trial->driver_ns;
+}
+
+/* Replay all inputs, alone more than once, and take the least time. */
 static void
 sweep_try(const struct sweep *sweep, const struct candidate *candidate, struct trial *out)
 {
     const struct cost *cost = sweep->costs->of[candidate->base];
+    double least = 0, sum = 0;
 
-    for (int turn = 0; turn < sweep->turns; turn++) {
-        struct trial trial = { 0 };
-        bool good = true;
-
-        for (size_t i = 0; good && i < sweep->traffic_count; i++)
-            good = sweep_replay(candidate, &sweep->traffic[i], &trial);
-        if (turn == 0 || !good || trial.own_ns < out->own_ns)
-            *out = trial;
-        if (!good)
+    for (unsigned turn = 0; turn < SWEEP_TURNS_MOST; turn++) {
+        if (turn > 0 && (!sweep->is_alone || out->error[0] != '\0' || out->own_ns > SWEEP_SHORT_NS ||
+                         (turn >= SWEEP_ALONE && sum >= SWEEP_VERY_SHORT_NS)))
             break;
+        *out = (struct trial){ .is_alone = sweep->is_alone };
+        for (size_t i = 0; i < sweep->traffic_count; i++) {
+            if (!sweep_replay(candidate, &sweep->traffic[i], out))
+                break;
+        }
+        least = turn == 0 || out->own_ns < least ? out->own_ns : least;
+        sum += out->own_ns;
     }
     for (int call = 0; call < COST_CALLS; call++)
         out->driver_ns += costs_of(&cost[call], &out->amounts[call]);
-    out->ns = out->own_ns + out->driver_ns;
+    sweep_add_time(out, least);
 }
 
 /* End with the command that waits for the result, and after a time that no replay takes. */
@@ -216,7 +238,7 @@ sweep_bound(const struct sweep *sweep)
 static bool
 sweep_start(const struct sweep *sweep, struct sweep_job *job, size_t number)
 {
-    struct trial trial = { .ns = 0 };
+    struct trial trial;
     int ends[2];
 
     if (pipe(ends) != 0)
@@ -293,26 +315,32 @@ sweep_free_job(struct sweep_job *jobs, unsigned count)
     return NULL;
 }
 
-/* Try the candidates from `first` on, at most `count` at a time; those that are `alone`: what is short. */
+static void
+sweep_cannot_start(void)
+{
+    message("tidemark recommend: a process for a replay cannot be started: %s", strerror(errno));
+}
+
+/* Try the candidates from `first` on, at most `count` at a time; alone: what is short. */
 static bool
 sweep_through(const struct sweep *sweep, size_t first, struct sweep_job *running, unsigned count,
-              struct progress *progress, bool alone)
+              struct progress *progress)
 {
     bool good = true;
 
     for (size_t i = first; good && i < sweep->list->count; i++) {
         struct sweep_job *job;
 
-        if (alone && (sweep->trials[i].error[0] != '\0' || sweep->trials[i].own_ns > SWEEP_SHORT_NS))
+        if (sweep->is_alone && (sweep->trials[i].error[0] != '\0' || sweep->trials[i].own_ns > SWEEP_SHORT_NS))
             continue;
         while ((job = sweep_free_job(running, count)) == NULL)
             sweep_wait(sweep, running, count);
-        if (!alone)
+        if (!sweep->is_alone)
             progress_update(progress, i, sweep->list->count);
         good = sweep_start(sweep, job, i);
     }
     if (!good)
-        message("tidemark recommend: a process for a replay cannot be started: %s", strerror(errno));
+        sweep_cannot_start();
     while (sweep_wait(sweep, running, count))
         ;
     return good;
@@ -322,7 +350,7 @@ int
 sweep_run(const struct candidates *list, size_t first, const struct traffic *traffic, size_t traffic_count,
           const struct costs *costs, unsigned jobs, struct trial *trials)
 {
-    struct sweep sweep = { list, traffic, traffic_count, costs, trials, 1 };
+    struct sweep sweep = { list, traffic, traffic_count, costs, trials, false };
     struct sweep_job running[SWEEP_JOBS_MOST] = { 0 };
     unsigned count = jobs < 1 ? 1 : jobs < SWEEP_JOBS_MOST ? jobs : SWEEP_JOBS_MOST;
     struct progress progress;
@@ -331,9 +359,31 @@ sweep_run(const struct candidates *list, size_t first, const struct traffic *tra
     (void)signal(SIGCHLD, SIG_DFL); /* where it is ignored, there would be nothing to wait for */
     fflush(NULL);                   /* else each process would write what is in the buffers again */
     progress_begin(&progress, "trying stacks");
-    good = sweep_through(&sweep, first, running, count, &progress, false);
-    sweep.turns = SWEEP_ALONE;
-    good = good && sweep_through(&sweep, first, running, 1, &progress, true);
+    good = sweep_through(&sweep, first, running, count, &progress);
+    sweep.is_alone = true;
+    good = good && sweep_through(&sweep, first, running, 1, &progress);
     progress_end(&progress);
     return good ? COMMAND_FINE : COMMAND_WRONG;
+}
+
+int
+sweep_again(const struct candidates *list, size_t number, const struct traffic *traffic, size_t traffic_count,
+            const struct costs *costs, struct trial *trial)
+{
+    struct trial *again = calloc(list->count + 1, sizeof(*again));
+    struct sweep sweep = { list, traffic, traffic_count, costs, again, true };
+    struct sweep_job running = { .process = 0 };
+
+    if (again == NULL || !sweep_start(&sweep, &running, number)) {
+        sweep_cannot_start();
+        free(again);
+        return COMMAND_WRONG;
+    }
+    while (sweep_wait(&sweep, &running, 1))
+        ;
+    for (unsigned i = 0; trial->is_alone && i < trial->time_count && again[number].error[0] == '\0'; i++)
+        sweep_add_time(&again[number], trial->times[i]);
+    *trial = again[number];
+    free(again);
+    return COMMAND_FINE;
 }

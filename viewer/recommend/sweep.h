@@ -4,6 +4,9 @@
 
 #include "viewer/recommend/candidates.h"
 
+/* The processes that replayed a stack of which the times are kept. */
+#define TRIAL_TIMES 8
+
 /* What one stack did with all the traffic. */
 struct trial {
     char error[256];         /* why it could not be tried; "": it was */
@@ -12,8 +15,11 @@ struct trial {
     uint64_t calls;          /* allocations and frees that reached the bases, of all inputs */
     struct cost_amount amounts[COST_CALLS]; /* what the bases had the driver do, of all inputs */
     double driver_ns;                       /* what that costs by the model */
-    double own_ns;                          /* processor time of the stack itself, measured */
+    double own_ns;                          /* processor time of the stack itself: the least of its replays */
     double ns;                              /* both */
+    double times[TRIAL_TIMES];              /* the own times by each process that replayed it, ascending */
+    unsigned time_count;
+    bool is_alone; /* no other replay ran beside these */
 };
 
 /*
@@ -23,5 +29,12 @@ struct trial {
  */
 int sweep_run(const struct candidates *list, size_t first, const struct traffic *traffic, size_t traffic_count,
               const struct costs *costs, unsigned jobs, struct trial *trials);
+
+/*
+ * Replay a candidate that was tried once more alone, and add its time to those of former replays that were alone.
+ * COMMAND_FINE, or COMMAND_WRONG after a message.
+ */
+int sweep_again(const struct candidates *list, size_t number, const struct traffic *traffic, size_t traffic_count,
+                const struct costs *costs, struct trial *trial);
 
 #endif
