@@ -33,7 +33,7 @@ part() {
     "$AWK" -v wanted="$1" 'BEGIN { part = 1 } /^--$/ { part++; next } part == wanted && NF' "$scratch/answers"
 }
 
-plan 13
+plan 14
 mkdir "$scratch/traces"
 for rank in 0 1 2 3 4 5 6 7 8; do make_rank $rank; done
 job=$scratch/job.db
@@ -64,6 +64,12 @@ node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "SELECT grou
 is "$(head -n 1 "$scratch/memories")" "[[\"$memory\"]]" 'failures have the memory in which they were'
 is "$(part 8)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', 1, ' || peak_bytes || ']' FROM rank_memory ORDER BY rank")" \
     'the exact peaks of all ranks from all allocations are those of the job, to the byte'
+
+node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "SELECT rank, peak_bytes, peak_ns, allocations, live_end_bytes
+    FROM tidemark.layer_peak FINAL WHERE run = 'night-1' ORDER BY rank" >"$scratch/answers" 2>"$scratch/err"
+is "$(part 1) $(cat "$scratch/err")" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || peak_bytes || ', ' || peak_ns || ', ' ||
+    allocations || ', ' || live_end_bytes || ']' FROM rank_memory ORDER BY rank") " \
+    'the rollup of all allocations has the peaks, their moments, the counts and the ends of the job'
 
 # Loading again replaces, and the store goes on from process to process.
 node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "job_file=$job" "$sql/load-job.sql" rank=2 "trace=$scratch/traces/rank-2.db" \

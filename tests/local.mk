@@ -250,6 +250,12 @@ tests_rollup_t_CPPFLAGS = $(random_trace_cppflags)
 tests_rollup_t_CFLAGS = $(random_trace_cflags)
 tests_rollup_t_LDADD = $(test_helpers) $(answers_ldadd)
 TESTS += tests/rollup-t
+check_PROGRAMS += tests/ranks-cut-t
+tests_ranks_cut_t_SOURCES = tests/ranks-cut-t.c
+tests_ranks_cut_t_CPPFLAGS = $(random_trace_cppflags)
+tests_ranks_cut_t_CFLAGS = $(random_trace_cflags)
+tests_ranks_cut_t_LDADD = $(test_helpers) $(answers_ldadd)
+TESTS += tests/ranks-cut-t
 
 check_PROGRAMS += tests/scan-lanes-t
 tests_scan_lanes_t_SOURCES = tests/scan-lanes-t.c

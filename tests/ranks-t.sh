@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 66
+plan 70
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -232,15 +232,42 @@ for rank in 0 1 2; do
         UPDATE allocation SET tag_id = allocation_id;" || exit 99
 done
 is "$(merge "$scratch/cut" -o "$scratch/cut.db") $(ask "$scratch/cut.db" 'SELECT * FROM group_cut ORDER BY rank' | tr '\n' ' ')" \
-    '0 0|1|tag|1|0 1|1|tag|1|0 ' 'the file says which groups of which ranks were cut off'
+    '0 0|1|tag|500|0 1|1|tag|2000|0 ' 'the file says of which ranks groups were cut off, and the most that any of them has'
 "$tidemark" ranks --rank=2 --limit=10000 --json "$scratch/cut.db" >"$scratch/answer"
 is "$(answer "SELECT json_extract(value, '\$.bytes'), json_extract(value, '\$.median_bytes'), json_extract(value,
-    '\$.over_median_bytes') FROM answer, json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'small'")" \
-    '500||' 'there is no difference in a group that most ranks have cut off'
+    '\$.over_median_bytes'), json_extract(value, '\$.median_least_bytes'), json_extract(value, '\$.median_most_bytes')
+    FROM answer, json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'small'")" \
+    '500|||0|500' 'the median of a group that most ranks have cut off has two ends, and the difference is not one figure'
 "$tidemark" ranks --rank=1 --limit=10000 --json "$scratch/cut.db" >"$scratch/answer"
 is "$(answer "SELECT json_extract(value, '\$.median_bytes'), json_extract(value, '\$.over_median_bytes') FROM answer,
     json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'planted'")" \
-    '3070|0' 'a rank that has cut off a group is left out of its median'
+    '3070|0' 'where both ends of a median are the same it is exact, though a rank has cut off the group'
+
+# A tag that one rank has much of, and that the others have cut off: all of their other tags have 2,000 bytes.
+mkdir "$scratch/few"
+for rank in 0 1 2 3; do
+    "$top_builddir/tests/make-trace" "$scratch/few/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 4), ('trace_id', 6000 + $rank), ('ended', 'closed');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 4100) SELECT s FROM s;
+        INSERT INTO tag SELECT s, NULL, 'other ' || s FROM n;
+        INSERT INTO tag VALUES (5001, NULL, 'planted');
+        INSERT INTO life SELECT s, 1, 2000, s, NULL FROM n;
+        INSERT INTO life VALUES (5001, 1, iif($rank = 2, 1000000, 500), 10000, NULL);
+        UPDATE allocation SET tag_id = allocation_id;" || exit 99
+done
+merge "$scratch/few" -o "$scratch/few.db" >/dev/null
+"$tidemark" ranks --json "$scratch/few.db" >"$scratch/answer"
+is "$(answer "SELECT json_extract(value, '\$.name'), json_extract(value, '\$.bytes'), json_extract(value, '\$.over_median_bytes'),
+    json_extract(value, '\$.over_median_least_bytes'), json_extract(value, '\$.over_median_most_bytes') FROM answer,
+    json_each(text, '\$.groups') WHERE json_extract(value, '\$.kind') = 'tag' LIMIT 1")" 'planted|1000000||998000|1000000' \
+    'a group of which one rank has much is named, though all others have cut it off'
+ranks "$scratch/few.db" >/dev/null
+has_words "$(cat "$scratch/out")" 'between +974.6 KiB and +976.6 KiB in tag planted' 'the sentence has both ends of the difference'
+is "$(answer "SELECT count(*) > 4000, json_extract(text, '\$.rest') FROM answer, json_each(text, '\$.groups')")" '1|' \
+    'without a limit all groups are in the JSON'
+"$tidemark" ranks --limit=10 --json "$scratch/few.db" >"$scratch/answer"
+is "$(answer "SELECT json_array_length(text, '\$.groups'), json_extract(text, '\$.rest.groups.count') > 4000 FROM answer")" '10|1' \
+    'a limit of the groups says how many it leaves out'
 
 # As many tags as a model with a tag for each module has, of two ranks: one that a single rank has is named.
 mkdir "$scratch/modules"
@@ -281,7 +308,7 @@ merge "$scratch/dropped" -o "$scratch/dropped.db" >/dev/null
 "$tidemark" ranks --rank=2 --limit=1000 --json "$scratch/dropped.db" >"$scratch/answer"
 is "$(answer "SELECT json_extract(value, '\$.over_median_bytes'), json_extract(value, '\$.from_step') FROM answer,
     json_each(text, '\$.groups') WHERE json_extract(value, '\$.name') = 'small'") $(ask "$scratch/dropped.db" \
-    'SELECT group_concat(rank) FROM group_cut WHERE in_steps')" '400| 0,1' \
+    'SELECT group_concat(rank) FROM group_cut WHERE step_bytes = 2010')" '400| 0,1' \
     'there is no step of a difference in a group whose steps most ranks have cut off'
 
 # More steps than the file has room for, all of odd numbers.
@@ -315,12 +342,12 @@ is "$(ls "$scratch" | grep -c -e '-lock$')" "$(test -e "$job-lock" && echo 1 || 
 
 # A file of another version.
 cp "$job" "$scratch/other.db"
-"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 2 WHERE key = 'format_version'"
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 3 WHERE key = 'format_version'"
 is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" \
-    "2 $scratch/other.db: its format is 2, and this version reads 3: merge its traces again into a new file" \
+    "2 $scratch/other.db: its format is 3, and this version reads 4: merge its traces again into a new file" \
     'a job of an earlier format is refused with what to do'
-"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 4 WHERE key = 'format_version'"
-is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" "2 $scratch/other.db: its format is 4, and this version reads 3" \
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 5 WHERE key = 'format_version'"
+is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" "2 $scratch/other.db: its format is 5, and this version reads 4" \
     'a job of a later format is refused'
 
 # Figures that cannot be.

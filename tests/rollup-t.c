@@ -326,7 +326,7 @@ check_medians(void)
                     median(all[0].step_end[i], all[1].step_end[i], all[2].step_end[i])) &&
                good;
         for (int tag = 0; tag < TAGS; tag++) {
-            int64_t seen = number("SELECT m.peak_bytes FROM group_step_median AS m JOIN allocation_group USING"
+            int64_t seen = number("SELECT m.peak_most_bytes FROM group_step_median AS m JOIN allocation_group USING"
                                   " (group_id) WHERE kind = 'tag' AND name = '%s' AND step <= %lld ORDER BY step DESC"
                                   " LIMIT 1",
                                   tag_names[tag], (long long)step);

@@ -34,16 +34,23 @@ WHERE a.layer_id NOT IN (SELECT layer_id FROM covered);
 
 DELETE FROM tidemark.layer_peak WHERE run = {run:String} AND rank = {rank:UInt32}
 SETTINGS lightweight_delete_mode = 'lightweight_update';
+-- `moment` is the time of an event, twice, and one more for a free: of events at one time allocations come before frees.
+-- The peak was reached at the least moment of those with the most bytes. One number says both: a tuple takes twice as long.
 INSERT INTO tidemark.layer_peak
-SELECT l.run, l.rank, l.layer_id, l.peak_bytes, l.peak_ns, a.allocations, a.live_end_bytes
+SELECT {run:String}, {rank:UInt32}, layer_id, max(live_bytes),
+    argMax(bitShiftRight(moment, 1), bitShiftLeft(toInt128(live_bytes), 64) - moment), countIf(bitAnd(moment, 1) = 0),
+    sum(change)
 FROM
 (
-    SELECT run, rank, layer_id, max(live_bytes) AS peak_bytes, argMax(ns, (live_bytes, -ns)) AS peak_ns
-    FROM tidemark.live WHERE run = {run:String} AND rank = {rank:UInt32} GROUP BY run, rank, layer_id
-) AS l
-JOIN
-(
-    SELECT layer_id, count() AS allocations, sumIf(size, free_ns IS NULL) AS live_end_bytes
-    FROM tidemark.allocation FINAL
-    WHERE run = {run:String} AND rank = {rank:UInt32} AND status = 0 GROUP BY layer_id
-) AS a ON a.layer_id = l.layer_id;
+    SELECT layer_id, moment, change,
+        sum(change) OVER (PARTITION BY layer_id ORDER BY moment ROWS UNBOUNDED PRECEDING) AS live_bytes
+    FROM
+    (
+        SELECT layer_id, 2 * alloc_ns AS moment, toInt64(size) AS change FROM tidemark.allocation FINAL
+        WHERE run = {run:String} AND rank = {rank:UInt32} AND status = 0
+        UNION ALL
+        SELECT layer_id, 2 * assumeNotNull(free_ns) + 1, -toInt64(size) FROM tidemark.allocation FINAL
+        WHERE run = {run:String} AND rank = {rank:UInt32} AND status = 0 AND free_ns IS NOT NULL
+    )
+)
+GROUP BY layer_id;

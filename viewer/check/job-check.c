@@ -373,15 +373,15 @@ job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct 
               output_size_beside(&median, (uint64_t)ranks->median->peak_bytes, (uint64_t)highest->peak_bytes));
     for (size_t i = 0; i < ranks->group_count && said < JOB_CHECK_GROUPS; i++) {
         const struct ranks_group *group = &ranks->groups[i];
+        const struct ranks_range over = ranks_group_over(group);
         char since[64] = "";
 
-        if (strcmp(group->kind, ranks->kind) != 0 || !ranks_group_is_known(group) ||
-            group->bytes <= group->median_bytes)
+        if (strcmp(group->kind, ranks->kind) != 0 || over.least <= 0)
             continue;
-        if (group->has_step && group->step >= 0)
-            snprintf(since, sizeof(since), ", from step %" PRId64 " on", group->step);
-        check_say(out, "%s %s: %s more than the median%s", group->kind, group->name,
-                  output_size(&peak, (uint64_t)(group->bytes - group->median_bytes)), since);
+        if (group->has_step && ranks_is_exact(group->step) && group->step.least >= 0)
+            snprintf(since, sizeof(since), ", from step %" PRId64 " on", group->step.least);
+        check_say(out, "%s %s: %s%s more than the median%s", group->kind, group->name,
+                  ranks_is_exact(over) ? "" : "at least ", output_size(&peak, (uint64_t)over.least), since);
         said++;
     }
     check_say(out, "more: tidemark ranks %s", check->file->path);
@@ -420,9 +420,10 @@ job_judge_growth(const struct job_check *check, const struct ranks *ranks, struc
               growth->rank->first_step, growth->rank->last_step, check_over(out, (char[128]){ "" }, 128));
     if (ranks->growth_count > 1)
         check_say(out, "%zu ranks grow more than the median from step to step", ranks->growth_count);
-    if (growth->group != NULL && growth->group_bytes > 0)
-        check_say(out, "%s %s has %s of it", growth->kind, growth->group,
-                  output_size(&other, (uint64_t)growth->group_bytes));
+    if (growth->group != NULL)
+        check_say(out, "%s %s has %s%s of it", growth->kind, growth->group,
+                  ranks_is_exact(growth->group_more) ? "" : "at least ",
+                  output_size(&other, (uint64_t)growth->group_more.least));
     check_say(out, "more: tidemark ranks --rank=%" PRId64 " %s", growth->rank->rank, check->file->path);
 }
 

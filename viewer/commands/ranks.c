@@ -12,9 +12,6 @@
 
 #define RANKS_ANY UINT64_MAX
 
-/* Groups that are listed where there is no limit: a page of a job has such an answer in it. */
-#define RANKS_GROUPS 600
-
 struct ranks_arguments {
     const char *memory;
     uint64_t rank;
@@ -94,11 +91,51 @@ ranks_first_group(const struct ranks *ranks)
     for (size_t i = 0; i < ranks->group_count; i++) {
         const struct ranks_group *group = &ranks->groups[i];
 
-        if (strcmp(group->kind, ranks->kind) == 0 && ranks_group_is_known(group) &&
-            group->bytes != group->median_bytes && (group->bytes > group->median_bytes) == is_over)
+        int64_t over = ranks_certain(ranks_group_over(group));
+
+        if (strcmp(group->kind, ranks->kind) == 0 && over != 0 && (over > 0) == is_over)
             return group;
     }
     return NULL;
+}
+
+/* "+1.1 GiB", or "between +1.1 GiB and +1.2 GiB" where only these bounds are known. */
+static const char *
+ranks_change_words(struct ranks_range change, char *buffer, size_t size)
+{
+    const struct report_cell least = cell_signed(change.least), most = cell_signed(change.most);
+    char one[64], other[64];
+    const char *from = report_words(REPORT_CHANGE, &least, one, sizeof(one));
+
+    if (ranks_is_exact(change))
+        snprintf(buffer, size, "%s", from);
+    else
+        snprintf(buffer, size, "between %s and %s", from, report_words(REPORT_CHANGE, &most, other, sizeof(other)));
+    return buffer;
+}
+
+/* "; +1.1 GiB in tag activations, from step 12 on" */
+static void
+ranks_put_group(const struct ranks_group *group, char *buffer, size_t size)
+{
+    char change[160];
+    int length =
+        snprintf(buffer, size, "; %s in %s %.512s", ranks_change_words(ranks_group_over(group), change, sizeof(change)),
+                 group->kind, group->name);
+
+    buffer += length;
+    size -= (size_t)length;
+    if (!group->has_step)
+        return;
+    if (group->step.most < 0)
+        snprintf(buffer, size, ", from the beginning on");
+    else if (ranks_is_exact(group->step))
+        snprintf(buffer, size, ", from step %" PRId64 " on", group->step.least);
+    else if (group->step.least < 0)
+        snprintf(buffer, size, ", from the beginning or a step up to %" PRId64 " on", group->step.most);
+    else
+        snprintf(buffer, size, ", from a step between %" PRId64 " and %" PRId64 " on", group->step.least,
+                 group->step.most);
 }
 
 /* "Rank 3: 14.1 GiB, 8.6% over the median; +1.1 GiB in tag activations, from step 12 on." */
@@ -108,7 +145,7 @@ ranks_note_outlier(struct report *report, const struct ranks *ranks)
     const struct ranks_rank *rank = ranks->outlier;
     const struct ranks_group *group = ranks_first_group(ranks);
     int64_t more = rank->peak_bytes - ranks->median->peak_bytes;
-    struct output_figure one, other;
+    struct output_figure one;
     char where[1024] = "", share[32] = "";
 
     if (more == 0) {
@@ -116,16 +153,8 @@ ranks_note_outlier(struct report *report, const struct ranks *ranks)
                     output_size(&one, (uint64_t)rank->peak_bytes));
         return;
     }
-    if (group != NULL) {
-        int64_t excess = group->bytes - group->median_bytes;
-        int length = snprintf(where, sizeof(where), "; %s%s in %s %.512s", excess > 0 ? "+" : "-",
-                              output_size(&other, (uint64_t)(excess > 0 ? excess : -excess)), group->kind, group->name);
-
-        if (group->has_step && group->step >= 0)
-            snprintf(where + length, sizeof(where) - (size_t)length, ", from step %" PRId64 " on", group->step);
-        else if (group->has_step)
-            snprintf(where + length, sizeof(where) - (size_t)length, ", from the beginning on");
-    }
+    if (group != NULL)
+        ranks_put_group(group, where, sizeof(where));
     /* Over a median of 0 there is no share. */
     if (ranks->median->peak_bytes > 0)
         snprintf(share, sizeof(share), "%.3g%% ",
@@ -145,8 +174,9 @@ ranks_note_growth(struct report *report, const struct ranks *ranks)
     if (ranks->growth_count == 0)
         return;
     if (growth->group != NULL)
-        snprintf(where, sizeof(where), ", %s of it in %s %.512s", output_size(&other, (uint64_t)growth->group_bytes),
-                 growth->kind, growth->group);
+        snprintf(where, sizeof(where), ", %s%s of it in %s %.512s",
+                 ranks_is_exact(growth->group_more) ? "" : "at least ",
+                 output_size(&other, (uint64_t)growth->group_more.least), growth->kind, growth->group);
     report_note(
         report, "%s %" PRId64 "%s by %s from step %" PRId64 " to step %" PRId64 "%s; the median by %s%s.",
         ranks->growth_count == 1 ? "Rank" : "Of several ranks that grow, rank", growth->rank->rank,
@@ -235,20 +265,53 @@ ranks_report_list(struct report *report, const struct ranks *ranks)
         report_rest(report, ranks->count - report->options.limit, cell_none());
 }
 
+/* A figure of which there may be bounds alone. */
+static struct report_cell
+ranks_exact_cell(struct ranks_range range)
+{
+    return ranks_is_exact(range) ? cell_signed(range.least) : cell_none();
+}
+
 static void
-ranks_report_groups(struct report *report, const struct ranks *ranks, bool people)
+ranks_report_group(struct report *report, const struct ranks_group *group)
+{
+    const struct ranks_range over = ranks_group_over(group);
+    const struct report_cell least = cell_signed(over.least), most = cell_signed(over.most);
+    char from[64], to[64], between[160];
+
+    snprintf(between, sizeof(between), "%s, %s", report_words(REPORT_CHANGE, &least, from, sizeof(from)),
+             report_words(REPORT_CHANGE, &most, to, sizeof(to)));
+    REPORT_ROW(report, cell_text(group->kind), ranks_exact_cell(group->bytes), cell_signed(group->bytes.most),
+               ranks_exact_cell(group->median), cell_signed(group->median.least), cell_signed(group->median.most),
+               ranks_exact_cell(over), cell_text(ranks_is_exact(over) ? NULL : between), least, most,
+               group->has_step ? ranks_exact_cell(group->step) : cell_none(),
+               group->has_step ? cell_signed(group->step.least) : cell_none(),
+               group->has_step ? cell_signed(group->step.most) : cell_none(),
+               ranks_is_exact(group->bytes) ? cell_signed(group->count) : cell_none(),
+               group->without_bytes >= 0 ? cell_signed(group->without_bytes) : cell_none(), cell_text(group->name));
+}
+
+static void
+ranks_report_groups(struct report *report, const struct ranks *ranks, bool people, uint64_t most)
 {
     static const struct report_column columns[] = {
         { "kind", NULL, REPORT_TEXT },
         { "bytes", "BYTES", REPORT_SIZE },
+        { "most_bytes", NULL, REPORT_SIZE },
         { "median_bytes", "MEDIAN", REPORT_SIZE },
+        { "median_least_bytes", NULL, REPORT_SIZE },
+        { "median_most_bytes", NULL, REPORT_SIZE },
         { "over_median_bytes", "OVER MEDIAN", REPORT_CHANGE },
+        { NULL, "OR BETWEEN", REPORT_TEXT },
+        { "over_median_least_bytes", NULL, REPORT_CHANGE },
+        { "over_median_most_bytes", NULL, REPORT_CHANGE },
         { "from_step", "FROM STEP", REPORT_COUNT },
+        { "from_step_earliest", NULL, REPORT_COUNT },
+        { "from_step_latest", NULL, REPORT_COUNT },
         { "count", "COUNT", REPORT_COUNT },
         { "peak_without_bytes", "PEAK WITHOUT", REPORT_SIZE },
         { "name", "NAME", REPORT_NAME },
     };
-    uint64_t most = report->options.limit == UINT64_MAX ? RANKS_GROUPS : report->options.limit;
     uint64_t shown = 0, left = 0;
 
     report_field(report, "rank", "explained rank", REPORT_COUNT, cell_signed(ranks->outlier->rank));
@@ -264,12 +327,7 @@ ranks_report_groups(struct report *report, const struct ranks *ranks, bool peopl
             left++;
             continue;
         }
-        REPORT_ROW(report, cell_text(group->kind), group->bytes >= 0 ? cell_signed(group->bytes) : cell_none(),
-                   group->median_bytes >= 0 ? cell_signed(group->median_bytes) : cell_none(),
-                   ranks_group_is_known(group) ? cell_signed(group->bytes - group->median_bytes) : cell_none(),
-                   group->has_step ? cell_signed(group->step) : cell_none(),
-                   group->bytes >= 0 ? cell_signed(group->count) : cell_none(),
-                   group->without_bytes >= 0 ? cell_signed(group->without_bytes) : cell_none(), cell_text(group->name));
+        ranks_report_group(report, group);
     }
     if (left > 0)
         report_rest(report, left, cell_none());
@@ -287,6 +345,8 @@ ranks_report_growth(struct report *report, const struct ranks *ranks)
         { "last_step", "TO STEP", REPORT_COUNT },
         { "steps_risen", "RISEN", REPORT_COUNT },
         { "group_bytes", "OF IT", REPORT_SIZE },
+        { "group_least_bytes", NULL, REPORT_SIZE },
+        { "group_most_bytes", NULL, REPORT_SIZE },
         { "kind", NULL, REPORT_TEXT },
         { "group", "IN", REPORT_NAME },
     };
@@ -303,8 +363,11 @@ ranks_report_growth(struct report *report, const struct ranks *ranks)
         REPORT_ROW(report, cell_signed(growth->rank->rank), cell_signed(growth->rank->grown_bytes),
                    cell_signed(ranks_step_growth(growth->rank)), cell_signed(growth->median_bytes),
                    cell_signed(growth->rank->first_step), cell_signed(growth->rank->last_step),
-                   cell_signed(growth->rises), growth->group != NULL ? cell_signed(growth->group_bytes) : cell_none(),
-                   cell_text(growth->kind), cell_text(growth->group));
+                   cell_signed(growth->rises),
+                   growth->group != NULL ? ranks_exact_cell(growth->group_more) : cell_none(),
+                   growth->group != NULL ? cell_signed(growth->group_more.least) : cell_none(),
+                   growth->group != NULL ? cell_signed(growth->group_more.most) : cell_none(), cell_text(growth->kind),
+                   cell_text(growth->group));
     }
     if (ranks->growth_count > report->options.limit)
         report_rest(report, ranks->growth_count - report->options.limit, cell_none());
@@ -398,7 +461,7 @@ ranks_judge(struct report *report, const struct ranks *ranks, double max_skew)
 }
 
 int
-ranks_answer(struct report *report, const struct ranks *ranks, double max_skew)
+ranks_answer(struct report *report, const struct ranks *ranks, double max_skew, uint64_t most_groups)
 {
     bool people = report->options.format == REPORT_TABLE || report->options.format == REPORT_MARKDOWN;
     int status;
@@ -410,7 +473,7 @@ ranks_answer(struct report *report, const struct ranks *ranks, double max_skew)
     ranks_note_lacks(report, ranks);
     status = ranks_judge(report, ranks, max_skew);
     ranks_report_list(report, ranks);
-    ranks_report_groups(report, ranks, people);
+    ranks_report_groups(report, ranks, people, most_groups);
     ranks_report_growth(report, ranks);
     ranks_report_failures(report, ranks);
     if (ranks->memory_count > 1 || !people)
@@ -450,7 +513,7 @@ ranks_command_run(struct invocation *call)
     report_begin(&report, &call->common.report, call->command->name);
     status = ranks_make(&file, &options, &ranks);
     if (status == COMMAND_FINE)
-        status = ranks_answer(&report, &ranks, arguments->max_skew);
+        status = ranks_answer(&report, &ranks, arguments->max_skew, report.options.limit);
     if (status == COMMAND_FINE)
         status = ranks_verdict(&ranks);
     if (status != COMMAND_WRONG)

@@ -11,6 +11,9 @@
 #include "viewer/read/layer-kinds.h"
 #include "viewer/report-job/job-manifest.h"
 
+/* Of the groups that `tidemark ranks` lists the page has so many, those that differ most. */
+#define REPORT_JOB_GROUPS 600
+
 /* What `tidemark ranks` answers of each memory. */
 struct report_job {
     struct trace file;
@@ -78,7 +81,7 @@ report_job_ask(struct report_job *job, const char *memory, bool no_names)
     if (status != COMMAND_FINE)
         return status;
     job->names[job->count - 1] = ranks->memory->name;
-    status = ranks_answer(answer, ranks, -1);
+    status = ranks_answer(answer, ranks, -1, REPORT_JOB_GROUPS);
     if (no_names)
         report_hide_texts(answer, report_job_keeps);
     return status;

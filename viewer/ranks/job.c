@@ -50,7 +50,7 @@ const char job_schema[] =
     "    step INTEGER NOT NULL, peak_bytes INTEGER NOT NULL, end_bytes INTEGER NOT NULL,\n"
     "    PRIMARY KEY(rank, memory_id, group_id, step)) WITHOUT ROWID;\n"
     "CREATE TABLE group_cut(rank INTEGER NOT NULL, memory_id INTEGER NOT NULL, kind TEXT NOT NULL,\n"
-    "    at_peak INTEGER NOT NULL, in_steps INTEGER NOT NULL, PRIMARY KEY(memory_id, kind, rank)) WITHOUT ROWID;\n"
+    "    peak_bytes INTEGER NOT NULL, step_bytes INTEGER NOT NULL, PRIMARY KEY(memory_id, kind, rank)) WITHOUT ROWID;\n"
     "CREATE TABLE failure(rank INTEGER NOT NULL, memory_id INTEGER, ns INTEGER NOT NULL, size INTEGER NOT NULL,\n"
     "    status TEXT NOT NULL, cause TEXT NOT NULL, layer TEXT, live_bytes INTEGER NOT NULL, tag TEXT, text TEXT);\n"
     "CREATE TABLE mark(rank INTEGER NOT NULL, ns INTEGER NOT NULL, text TEXT NOT NULL);\n"
@@ -58,9 +58,10 @@ const char job_schema[] =
     "CREATE TABLE step_median(memory_id INTEGER NOT NULL, step INTEGER NOT NULL, ranks INTEGER NOT NULL,\n"
     "    peak_bytes INTEGER NOT NULL, end_bytes INTEGER NOT NULL, PRIMARY KEY(memory_id, step)) WITHOUT ROWID;\n"
     "CREATE TABLE group_median(memory_id INTEGER NOT NULL, group_id INTEGER NOT NULL, ranks INTEGER NOT NULL,\n"
-    "    peak_bytes INTEGER, PRIMARY KEY(memory_id, group_id)) WITHOUT ROWID;\n"
+    "    least_bytes INTEGER NOT NULL, most_bytes INTEGER NOT NULL, PRIMARY KEY(memory_id, group_id)) WITHOUT ROWID;\n"
     "CREATE TABLE group_step_median(memory_id INTEGER NOT NULL, group_id INTEGER NOT NULL, step INTEGER NOT NULL,\n"
-    "    peak_bytes INTEGER, end_bytes INTEGER, PRIMARY KEY(memory_id, group_id, step)) WITHOUT ROWID;\n";
+    "    peak_least_bytes INTEGER NOT NULL, peak_most_bytes INTEGER NOT NULL, end_least_bytes INTEGER NOT NULL,\n"
+    "    end_most_bytes INTEGER NOT NULL, PRIMARY KEY(memory_id, group_id, step)) WITHOUT ROWID;\n";
 
 #define JOB_TABLE_NAME(name, columns) { #name, columns },
 static const struct job_table_text {

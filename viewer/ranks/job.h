@@ -13,7 +13,7 @@
 #include "src/trace/database/insert.h"
 #include "viewer/read/trace.h"
 
-#define JOB_FORMAT 3
+#define JOB_FORMAT 4
 
 /* Each table with the number of its columns. */
 /* clang-format off */
@@ -32,8 +32,8 @@
     each(mark, 3) \
     each(left_out, 3) \
     each(step_median, 5) \
-    each(group_median, 4) \
-    each(group_step_median, 5)
+    each(group_median, 5) \
+    each(group_step_median, 7)
 /* clang-format on */
 
 #define JOB_TABLE(name, columns) JOB_##name,

@@ -52,7 +52,12 @@ struct median_rank {
     int64_t rank;
     int64_t first, last; /* its steps */
     int64_t peak_bytes, end_bytes;
-    bool is_unknown; /* what it has of the group was cut off */
+    int64_t unlisted_bytes; /* the file does not list the group: the rank has at most this much of it */
+};
+
+/* The least and the most that a median can be, as what some ranks have is known only by a bound. */
+struct median_ends {
+    int64_t least, most;
 };
 
 struct median {
@@ -63,7 +68,8 @@ struct median {
     int64_t *steps; /* owns; the steps that any has, in order */
     bool *changes;  /* owns; other ranks have the step than the one before */
     size_t step_count, step_capacity, changes_capacity;
-    int64_t *peaks, *ends; /* owns; room for a value of each rank */
+    int64_t *peaks, *ends;           /* owns; room for a value of each rank */
+    int64_t *most_peaks, *most_ends; /* likewise: the most that they can be */
 };
 
 static int
@@ -81,6 +87,8 @@ median_free(struct median *median)
     free(median->changes);
     free(median->peaks);
     free(median->ends);
+    free(median->most_peaks);
+    free(median->most_ends);
 }
 
 /* A query on the file; NULL after a message. */
@@ -133,8 +141,12 @@ median_read_ranks(struct median *median)
     status = median_end(median, statement, code, status);
     median->peaks = calloc(median->count + 1, sizeof(*median->peaks));
     median->ends = calloc(median->count + 1, sizeof(*median->ends));
-    return status != COMMAND_FINE || (median->peaks != NULL && median->ends != NULL) ? status
-                                                                                     : median_no_memory(median);
+    median->most_peaks = calloc(median->count + 1, sizeof(*median->most_peaks));
+    median->most_ends = calloc(median->count + 1, sizeof(*median->most_ends));
+    if (status == COMMAND_FINE &&
+        (median->peaks == NULL || median->ends == NULL || median->most_peaks == NULL || median->most_ends == NULL))
+        status = median_no_memory(median);
+    return status;
 }
 
 static bool
@@ -206,52 +218,55 @@ median_find_rank(struct median *median, int64_t rank)
     return low < median->count && median->ranks[low].rank == rank ? &median->ranks[low] : NULL;
 }
 
-/* Find the ranks that `sql` names: of them it is not known what they have of a group. */
+/* Find the ranks that do not list a group and may have some of it: `sql` names them, each with the most it can be. */
 static int
-median_find_unknown(struct median *median, const char *sql, int64_t group_id, size_t *count)
+median_find_unlisted(struct median *median, const char *sql, int64_t group_id)
 {
     sqlite3_stmt *statement = median_query(median, sql, group_id);
     int code = SQLITE_DONE;
 
-    *count = 0;
     for (size_t i = 0; i < median->count; i++)
-        median->ranks[i].is_unknown = false;
+        median->ranks[i].unlisted_bytes = 0;
     while (statement != NULL && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         struct median_rank *rank = median_find_rank(median, sqlite3_column_int64(statement, 0));
 
-        if (rank == NULL)
-            continue;
-        rank->is_unknown = true;
-        ++*count;
+        if (rank != NULL)
+            rank->unlisted_bytes = sqlite3_column_int64(statement, 1);
     }
     return statement != NULL ? median_end(median, statement, code, COMMAND_FINE) : COMMAND_WRONG;
 }
 
-/* The median of what is known; -1: that is too little, half of the ranks or more could have anything. */
-static int64_t
-median_of_known(int64_t *values, size_t known, size_t all)
+/* Of the least and the most that each rank has; both are put in another order. */
+static struct median_ends
+median_ends_of(int64_t *least, int64_t *most, size_t count)
 {
-    return 2 * known > all || all == 0 ? median_of(values, known) : -1;
+    return (struct median_ends){ median_of(least, count), median_of(most, count) };
 }
 
-/* Ranks that have nothing of a group have 0, unless it was cut off. */
+/* A rank that does not list a group has from 0 to the bound of what it leaves out. `count` ranks have listed it. */
 static int
 median_add_group(struct median *median, int64_t group_id, size_t count)
 {
-    static const char sql[] = "SELECT c.rank FROM allocation_group AS g JOIN group_cut AS c ON c.memory_id = ?1 AND"
-                              " c.kind = g.kind WHERE g.group_id = ?2 AND at_peak AND NOT EXISTS (SELECT 1 FROM"
-                              " peak_group AS p WHERE p.rank = c.rank AND p.memory_id = ?1 AND p.group_id = ?2)";
-    size_t unknown;
-    int status = median_find_unknown(median, sql, group_id, &unknown);
-    int64_t value;
+    static const char sql[] = "SELECT c.rank, c.peak_bytes FROM allocation_group AS g JOIN group_cut AS c ON"
+                              " c.memory_id = ?1 AND c.kind = g.kind WHERE g.group_id = ?2 AND c.peak_bytes > 0 AND"
+                              " NOT EXISTS (SELECT 1 FROM peak_group AS p WHERE p.rank = c.rank AND p.memory_id = ?1"
+                              " AND p.group_id = ?2)";
+    int status = median_find_unlisted(median, sql, group_id);
+    size_t next = count, rest = median->count - count;
+    struct median_ends ends;
 
     if (status != COMMAND_FINE)
         return status;
-    for (size_t i = count; i < median->count; i++)
-        median->peaks[i] = 0;
-    value = median_of_known(median->peaks, median->count - unknown, median->count);
+    memset(median->peaks + count, 0, rest * sizeof(*median->peaks));
+    memcpy(median->most_peaks, median->peaks, median->count * sizeof(*median->peaks));
+    /* The ranks with a bound are among the others. */
+    for (size_t i = 0; i < median->count && next < median->count; i++) {
+        if (median->ranks[i].unlisted_bytes > 0)
+            median->most_peaks[next++] = median->ranks[i].unlisted_bytes;
+    }
+    ends = median_ends_of(median->peaks, median->most_peaks, median->count);
     return job_insert(median->job, group_median, TIDEI_NUMBER(median->memory_id), TIDEI_NUMBER(group_id),
-                      TIDEI_NUMBER(count), TIDEI_NUMBER_IF(value >= 0, value));
+                      TIDEI_NUMBER(count), TIDEI_NUMBER(ends.least), TIDEI_NUMBER(ends.most));
 }
 
 static int
@@ -284,29 +299,31 @@ median_fill_groups(struct median *median)
 
 /* Keep the medians of a group in a step, where they are others than before. */
 static int
-median_add_group_step(struct median *median, int64_t group_id, int64_t step, int64_t *peak, int64_t *end)
+median_add_group_step(struct median *median, int64_t group_id, int64_t step, struct median_ends *peak,
+                      struct median_ends *end)
 {
-    size_t count = 0, all = 0;
-    int64_t peak_now, end_now;
+    struct median_ends peak_now, end_now;
+    size_t count = 0;
 
     for (size_t i = 0; i < median->count; i++) {
-        if (!median_has_step(&median->ranks[i], step))
+        const struct median_rank *rank = &median->ranks[i];
+
+        if (!median_has_step(rank, step))
             continue;
-        all++;
-        if (median->ranks[i].is_unknown)
-            continue;
-        median->peaks[count] = median->ranks[i].peak_bytes;
-        median->ends[count++] = median->ranks[i].end_bytes;
+        median->peaks[count] = rank->peak_bytes;
+        median->ends[count] = rank->end_bytes;
+        median->most_peaks[count] = rank->peak_bytes + rank->unlisted_bytes;
+        median->most_ends[count++] = rank->end_bytes + rank->unlisted_bytes;
     }
-    peak_now = median_of_known(median->peaks, count, all);
-    end_now = median_of_known(median->ends, count, all);
-    if (peak_now == *peak && end_now == *end)
+    peak_now = median_ends_of(median->peaks, median->most_peaks, count);
+    end_now = median_ends_of(median->ends, median->most_ends, count);
+    if (memcmp(&peak_now, peak, sizeof(*peak)) == 0 && memcmp(&end_now, end, sizeof(*end)) == 0)
         return COMMAND_FINE;
     *peak = peak_now;
     *end = end_now;
     return job_insert(median->job, group_step_median, TIDEI_NUMBER(median->memory_id), TIDEI_NUMBER(group_id),
-                      TIDEI_NUMBER(step), TIDEI_NUMBER_IF(peak_now >= 0, peak_now),
-                      TIDEI_NUMBER_IF(end_now >= 0, end_now));
+                      TIDEI_NUMBER(step), TIDEI_NUMBER(peak_now.least), TIDEI_NUMBER(peak_now.most),
+                      TIDEI_NUMBER(end_now.least), TIDEI_NUMBER(end_now.most));
 }
 
 /* Take over the changes of a step. `code` is that of the row that is read. Whether there were any. */
@@ -330,18 +347,17 @@ median_take_changes(struct median *median, sqlite3_stmt *statement, int64_t step
 static int
 median_fill_group_steps(struct median *median, int64_t group_id)
 {
-    static const char unknown_sql[] = "SELECT c.rank FROM allocation_group AS g JOIN group_cut AS c ON"
-                                      " c.memory_id = ?1 AND c.kind = g.kind WHERE g.group_id = ?2 AND in_steps AND"
-                                      " NOT EXISTS (SELECT 1 FROM step_group AS s WHERE s.rank = c.rank AND"
-                                      " s.memory_id = ?1 AND s.group_id = ?2)";
-    size_t unknown;
-    int code, status = median_find_unknown(median, unknown_sql, group_id, &unknown);
+    static const char unlisted_sql[] = "SELECT c.rank, c.step_bytes FROM allocation_group AS g JOIN group_cut AS c ON"
+                                       " c.memory_id = ?1 AND c.kind = g.kind WHERE g.group_id = ?2 AND"
+                                       " c.step_bytes > 0 AND NOT EXISTS (SELECT 1 FROM step_group AS s WHERE"
+                                       " s.rank = c.rank AND s.memory_id = ?1 AND s.group_id = ?2)";
+    int code, status = median_find_unlisted(median, unlisted_sql, group_id);
     sqlite3_stmt *statement = median_query(
         median,
         "SELECT step, s.rank, s.peak_bytes, s.end_bytes FROM rank_memory AS r CROSS JOIN step_group AS s"
         " ON s.rank = r.rank AND s.memory_id = ?1 AND s.group_id = ?2 WHERE r.memory_id = ?1 ORDER BY step",
         group_id);
-    int64_t peak = 0, end = 0;
+    struct median_ends peak = { 0, 0 }, end = { 0, 0 };
 
     if (statement == NULL)
         return COMMAND_WRONG;

@@ -96,6 +96,16 @@ ranks_figure(struct ranks *ranks, sqlite3_stmt *row, int column, int64_t least)
     return 0;
 }
 
+/* Two of them, in order. */
+static struct ranks_range
+ranks_bounds(struct ranks *ranks, sqlite3_stmt *row, int column)
+{
+    struct ranks_range range = { ranks_figure(ranks, row, column, 0), ranks_figure(ranks, row, column + 1, 0) };
+
+    ranks->is_wrong = ranks->is_wrong || range.least > range.most;
+    return range;
+}
+
 static int
 ranks_take_rank(void *context, const struct trace *trace, sqlite3_stmt *row)
 {
@@ -169,11 +179,11 @@ ranks_take_group(void *context, const struct trace *trace, sqlite3_stmt *row)
         .group_id = sqlite3_column_int64(row, 0),
         .kind = ranks_text(row, 1),
         .name = ranks_text(row, 2),
-        .bytes = ranks_figure(ranks, row, 3, -1),
-        .median_bytes = ranks_figure(ranks, row, 4, -1),
-        .count = sqlite3_column_int64(row, 5),
-        .without_bytes = ranks_integer_or(row, 6, -1),
-        .is_cut = sqlite3_column_int64(row, 7) != 0,
+        .bytes = ranks_bounds(ranks, row, 3),
+        .median = ranks_bounds(ranks, row, 5),
+        .count = sqlite3_column_int64(row, 7),
+        .without_bytes = ranks_integer_or(row, 8, -1),
+        .unlisted_bytes = ranks_figure(ranks, row, 9, 0),
     };
     if (ranks->is_wrong)
         return job_wrong(trace, "peak_group or group_median", -1);
@@ -182,13 +192,15 @@ ranks_take_group(void *context, const struct trace *trace, sqlite3_stmt *row)
 
 /* A figure of a group in one step. */
 struct ranks_point {
-    int64_t step, bytes;
+    int64_t step;
+    struct ranks_range bytes;
 };
 
 struct ranks_points {
+    struct ranks *ranks;      /* borrows */
     struct ranks_point *list; /* owns; in the order of steps; between two the earlier one holds */
     size_t count, capacity;
-    bool is_unknown; /* in some step */
+    struct ranks_range before; /* what holds before the first one */
 };
 
 static int
@@ -199,78 +211,93 @@ ranks_take_point(void *context, const struct trace *trace, sqlite3_stmt *row)
 
     if (point == NULL)
         return trace_broken(trace, "no memory for its steps");
-    *point = (struct ranks_point){ sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1) };
-    if (point->bytes < -1 || point->bytes > RANKS_MOST)
-        return job_wrong(trace, "step_group or group_step_median", -1);
-    points->is_unknown = points->is_unknown || point->bytes < 0;
-    return COMMAND_FINE;
+    *point = (struct ranks_point){ sqlite3_column_int64(row, 0), ranks_bounds(points->ranks, row, 1) };
+    return points->ranks->is_wrong ? job_wrong(trace, "step_group or group_step_median", -1) : COMMAND_FINE;
 }
 
 /* What holds at a step; *at is a place that is not behind it, and is moved there. */
-static int64_t
+static struct ranks_range
 ranks_point_at(const struct ranks_points *points, size_t *at, int64_t step)
 {
     while (*at < points->count && points->list[*at].step <= step)
         ++*at;
-    return *at > 0 ? points->list[*at - 1].bytes : 0;
+    return *at > 0 ? points->list[*at - 1].bytes : points->before;
 }
 
 /*
  * Since which step the rank has had more of the group than the median: the first one from which on the difference was
- * more than an eighth of what it is in the step of the rank's peak.
+ * more than an eighth of what it is in the step of the rank's peak. Where figures are known by bounds, the earliest and
+ * the latest that it can be: from the one on it may have been, from the other on it was for certain.
  */
 static void
 ranks_find_step(const struct ranks *ranks, const struct ranks_points *steps, const struct ranks_points *own,
                 const struct ranks_points *median, struct ranks_group *group)
 {
     size_t own_at = 0, median_at = 0;
-    int64_t last = ranks->outlier->peak_step, excess;
+    int64_t last = ranks->outlier->peak_step, sign;
+    bool may = false, is_certain = false;
+    struct ranks_range excess;
 
-    excess = ranks_point_at(own, &own_at, last) - ranks_point_at(median, &median_at, last);
-    if (excess == 0)
+    excess = ranks_difference(ranks_point_at(own, &own_at, last), ranks_point_at(median, &median_at, last));
+    if (ranks_certain(excess) == 0)
         return;
+    sign = excess.least > 0 ? 1 : -1;
     own_at = median_at = 0;
     for (size_t i = 0; i < steps->count && steps->list[i].step <= last; i++) {
         int64_t step = steps->list[i].step;
-        int64_t here = ranks_point_at(own, &own_at, step) - ranks_point_at(median, &median_at, step);
-        bool holds = excess > 0 ? here > excess / 8 : here < excess / 8;
+        struct ranks_range here =
+            ranks_difference(ranks_point_at(own, &own_at, step), ranks_point_at(median, &median_at, step));
+        bool was_certain = is_certain, could = may;
 
-        if (holds && !group->has_step)
-            group->step = step;
-        group->has_step = holds;
+        may = step == last ||
+              sign * (sign > 0 ? here.most : here.least) > sign * (sign > 0 ? excess.least : excess.most) / 8;
+        is_certain = step == last ||
+                     sign * (sign > 0 ? here.least : here.most) > sign * (sign > 0 ? excess.most : excess.least) / 8;
+        if (may && !could)
+            group->step.least = step;
+        if (is_certain && !was_certain)
+            group->step.most = step;
     }
+    group->has_step = is_certain;
+}
+
+static int
+ranks_find_steps_of(struct ranks *ranks, const struct ranks_points *steps, struct ranks_group *group)
+{
+    const long long rank = (long long)ranks->outlier->rank, memory = (long long)ranks->memory->memory_id;
+    struct ranks_points own = { .ranks = ranks }, median = { .ranks = ranks };
+    int status = trace_each(ranks->file, ranks_take_point, &own,
+                            "SELECT step, peak_bytes, peak_bytes FROM step_group WHERE rank = %lld AND memory_id ="
+                            " %lld AND group_id = %lld ORDER BY step",
+                            rank, memory, (long long)group->group_id);
+
+    if (status == COMMAND_FINE)
+        status = trace_each(ranks->file, ranks_take_point, &median,
+                            "SELECT step, peak_least_bytes, peak_most_bytes FROM group_step_median WHERE memory_id ="
+                            " %lld AND group_id = %lld ORDER BY step",
+                            memory, (long long)group->group_id);
+    if (own.count == 0)
+        own.before.most = group->unlisted_bytes;
+    if (status == COMMAND_FINE)
+        ranks_find_step(ranks, steps, &own, &median, group);
+    free(own.list);
+    free(median.list);
+    return status;
 }
 
 static int
 ranks_find_steps(struct ranks *ranks)
 {
     const long long rank = (long long)ranks->outlier->rank, memory = (long long)ranks->memory->memory_id;
-    struct ranks_points steps = { 0 };
+    struct ranks_points steps = { .ranks = ranks };
     int status =
         trace_each(ranks->file, ranks_take_point, &steps,
-                   "SELECT step, 0 FROM step WHERE rank = %lld AND memory_id = %lld ORDER BY step", rank, memory);
+                   "SELECT step, 0, 0 FROM step WHERE rank = %lld AND memory_id = %lld ORDER BY step", rank, memory);
 
     /* A single step, that before the first mark, says nothing. */
     for (size_t i = 0; i < ranks->group_count && steps.count > 1 && status == COMMAND_FINE; i++) {
-        struct ranks_group *group = &ranks->groups[i];
-        struct ranks_points own = { 0 }, median = { 0 };
-
-        if (!ranks_group_is_known(group) || group->bytes == group->median_bytes)
-            continue;
-        status = trace_each(ranks->file, ranks_take_point, &own,
-                            "SELECT step, peak_bytes FROM step_group WHERE rank = %lld AND memory_id = %lld AND"
-                            " group_id = %lld ORDER BY step",
-                            rank, memory, (long long)group->group_id);
-        if (status == COMMAND_FINE)
-            status =
-                trace_each(ranks->file, ranks_take_point, &median,
-                           "SELECT step, coalesce(peak_bytes, -1) FROM group_step_median WHERE memory_id = %lld AND"
-                           " group_id = %lld ORDER BY step",
-                           memory, (long long)group->group_id);
-        if (status == COMMAND_FINE && !median.is_unknown && (own.count > 0 || !group->is_cut))
-            ranks_find_step(ranks, &steps, &own, &median, group);
-        free(own.list);
-        free(median.list);
+        if (ranks_certain(ranks_group_over(&ranks->groups[i])) != 0)
+            status = ranks_find_steps_of(ranks, &steps, &ranks->groups[i]);
     }
     free(steps.list);
     return status;
@@ -282,13 +309,13 @@ ranks_read_groups(struct ranks *ranks, const char *kind)
     static const char *const kinds[] = { "tag", "function", "class" };
     int status = trace_each(
         ranks->file, ranks_take_group, ranks,
-        "SELECT m.group_id, g.kind, name, coalesce(p.bytes, iif(c.at_peak, -1, 0)) AS own,"
-        " coalesce(m.peak_bytes, -1) AS median, coalesce(p.count, 0), p.peak_without_bytes, c.in_steps"
+        "SELECT m.group_id, g.kind, name, coalesce(p.bytes, 0) AS own, coalesce(p.bytes, c.peak_bytes, 0) AS own_most,"
+        " m.least_bytes, m.most_bytes, p.count, p.peak_without_bytes, coalesce(c.step_bytes, 0)"
         " FROM group_median AS m JOIN allocation_group AS g ON g.group_id = m.group_id"
         " LEFT JOIN peak_group AS p ON p.rank = %lld AND p.memory_id = m.memory_id AND p.group_id = m.group_id"
         " LEFT JOIN group_cut AS c ON c.rank = %lld AND c.memory_id = m.memory_id AND c.kind = g.kind"
-        " WHERE m.memory_id = %lld AND (own > 0 OR median > 0)"
-        " ORDER BY own >= 0 AND median >= 0 DESC, abs(own - median) DESC, own DESC, m.group_id",
+        " WHERE m.memory_id = %lld AND (own > 0 OR m.least_bytes > 0)"
+        " ORDER BY max(own - m.most_bytes, m.least_bytes - own_most, 0) DESC, own DESC, m.group_id",
         (long long)ranks->outlier->rank, (long long)ranks->outlier->rank, (long long)ranks->memory->memory_id);
 
     if (status != COMMAND_FINE)
@@ -313,11 +340,11 @@ ranks_take_growth(void *context, const struct trace *trace, sqlite3_stmt *row)
     (void)trace;
     growth->kind = ranks_text(row, 0);
     growth->group = ranks_text(row, 1);
-    growth->group_bytes = sqlite3_column_int64(row, 2);
+    growth->group_more = (struct ranks_range){ sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3) };
     return COMMAND_FINE;
 }
 
-/* Find the group in which a rank grows most beyond the median. */
+/* Find the group in which a rank grows most beyond the median, for certain. */
 static int
 ranks_find_growth(struct ranks *ranks, struct ranks_growth *growth)
 {
@@ -332,16 +359,20 @@ ranks_find_growth(struct ranks *ranks, struct ranks_growth *growth)
         " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) -"
         " coalesce((SELECT end_bytes FROM step_group AS s WHERE s.rank = %lld AND s.memory_id = %lld AND"
         " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) AS grown,"
-        " coalesce((SELECT end_bytes FROM group_step_median AS s WHERE s.memory_id = %lld AND"
-        " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) -"
-        " coalesce((SELECT end_bytes FROM group_step_median AS s WHERE s.memory_id = %lld AND"
-        " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) AS median"
+        " (SELECT step FROM group_step_median AS s WHERE s.memory_id = %lld AND s.group_id = g.group_id AND"
+        " s.step <= %lld ORDER BY s.step DESC LIMIT 1) AS last,"
+        " (SELECT step FROM group_step_median AS s WHERE s.memory_id = %lld AND s.group_id = g.group_id AND"
+        " s.step <= %lld ORDER BY s.step DESC LIMIT 1) AS first"
         " FROM allocation_group AS g WHERE kind = %Q AND (EXISTS (SELECT 1 FROM step_group AS s WHERE s.rank = %lld AND"
         " s.memory_id = %lld AND s.group_id = g.group_id) OR NOT EXISTS (SELECT 1 FROM group_cut AS c WHERE"
-        " c.rank = %lld AND c.memory_id = %lld AND c.kind = g.kind AND in_steps)) AND NOT EXISTS (SELECT 1 FROM"
-        " group_step_median AS s WHERE s.memory_id = %lld AND s.group_id = g.group_id AND end_bytes IS NULL))"
-        " SELECT kind, name, grown - median FROM own WHERE grown > median ORDER BY 3 DESC, group_id LIMIT 1",
-        id, memory, last, id, memory, first, memory, last, memory, first, ranks->kind, id, memory, id, memory, memory);
+        " c.rank = %lld AND c.memory_id = %lld AND c.kind = g.kind AND step_bytes > 0)))"
+        " SELECT o.kind, name, grown - coalesce(l.end_most_bytes, 0) + coalesce(f.end_least_bytes, 0) AS least,"
+        " grown - coalesce(l.end_least_bytes, 0) + coalesce(f.end_most_bytes, 0) FROM own AS o"
+        " LEFT JOIN group_step_median AS l ON l.memory_id = %lld AND l.group_id = o.group_id AND l.step = last"
+        " LEFT JOIN group_step_median AS f ON f.memory_id = %lld AND f.group_id = o.group_id AND f.step = first"
+        " WHERE least > 0 ORDER BY least DESC, o.group_id LIMIT 1",
+        id, memory, last, id, memory, first, memory, last, memory, first, ranks->kind, id, memory, id, memory, memory,
+        memory);
 }
 
 static int

@@ -33,14 +33,22 @@ struct ranks_rank {
     bool is_complete;
 };
 
+/*
+ * A figure that is known by its bounds. The file lists the largest groups of a rank: of another group the rank has at
+ * most the bound of `group_cut`, which makes two ends of a median, too.
+ */
+struct ranks_range {
+    int64_t least, most;
+};
+
 struct ranks_group {
     int64_t group_id;
-    char *kind, *name;            /* own */
-    int64_t bytes, median_bytes;  /* at the peak of the rank, and of the median; -1: not known */
-    int64_t count, without_bytes; /* allocations, and the peak without the group; -1: it is not at the peak */
-    bool is_cut;                  /* where the rank has no steps of it, they were cut off */
-    bool has_step;                /* the next one is known */
-    int64_t step;                 /* since when the difference is there */
+    char *kind, *name;                /* own */
+    struct ranks_range bytes, median; /* at the peak of the rank, and the median of all at theirs */
+    int64_t count, without_bytes;     /* allocations, and the peak without the group; -1: it is not listed there */
+    int64_t unlisted_bytes;           /* where the rank lists no steps of it: the most that it has in any */
+    bool has_step;                    /* the next one is known */
+    struct ranks_range step;          /* since when the difference is there */
 };
 
 /* A rank whose live bytes grow from step to step more than those of the median. */
@@ -49,7 +57,7 @@ struct ranks_growth {
     int64_t median_bytes;          /* by which the median grows */
     int64_t rises;                 /* steps in which it came further above the median */
     char *kind, *group;            /* own; in which most of the growth is; NULL: not known */
-    int64_t group_bytes;           /* by which it grows more than in the median */
+    struct ranks_range group_more; /* by which it grows more than in the median */
 };
 
 /* Failures of one status, cause, layer and memory. */
@@ -98,11 +106,31 @@ struct ranks_options {
     const char *kind;   /* of groups; NULL: the first that the job has of tags, functions and classes */
 };
 
-/* Whether the difference from the median is known. */
 static inline bool
-ranks_group_is_known(const struct ranks_group *group)
+ranks_is_exact(struct ranks_range range)
 {
-    return group->bytes >= 0 && group->median_bytes >= 0;
+    return range.least == range.most;
+}
+
+/* By how much one is more than the other. */
+static inline struct ranks_range
+ranks_difference(struct ranks_range one, struct ranks_range other)
+{
+    return (struct ranks_range){ one.least - other.most, one.most - other.least };
+}
+
+/* How much the rank has of the group over the median; may be negative. */
+static inline struct ranks_range
+ranks_group_over(const struct ranks_group *group)
+{
+    return ranks_difference(group->bytes, group->median);
+}
+
+/* How far from 0 the figure is for certain, with its sign; 0: it may be 0. */
+static inline int64_t
+ranks_certain(struct ranks_range range)
+{
+    return range.least > 0 ? range.least : range.most < 0 ? range.most : 0;
 }
 
 /* Whether the rank has a first and a last whole step, between which it may have grown. */

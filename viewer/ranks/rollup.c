@@ -143,8 +143,8 @@ rollup_groups_end_step(struct rollup_groups *by, size_t step)
         if (peak != own->peak_bytes || end != own->end_bytes) {
             own->peak_bytes = peak;
             own->end_bytes = end;
-            if (peak > own->most_bytes)
-                own->most_bytes = peak;
+            if ((peak > end ? peak : end) > own->most_bytes)
+                own->most_bytes = peak > end ? peak : end;
             good = rollup_add_change(by, &(struct rollup_change){ (uint32_t)step, group, peak, end });
         }
         /* In the next step it has what it has now, which is no change only if the peak had that, too. */

@@ -34,7 +34,7 @@ struct rollup_group {
     struct amount at_peak; /* of the whole time */
     uint64_t peak_bytes;   /* at that of the last step for which it has a change, and at its end */
     uint64_t end_bytes;    /* likewise */
-    uint64_t most_bytes;   /* of peak_bytes */
+    uint64_t most_bytes;   /* of both, in all steps */
     uint32_t touched;      /* one more than the last step in which it may have changed */
     bool is_dropped;       /* it has no changes: others have more bytes */
 };

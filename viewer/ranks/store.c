@@ -137,22 +137,22 @@ store_changes(struct store *store, const struct rollup_groups *by, int64_t *ids)
     return status;
 }
 
-/* Say where groups are left out: what the rank has of them cannot be known from the file. */
+/* Say where groups are left out, and the most that any of them has. */
 static int
-store_cut(struct store *store, const struct rollup_groups *by)
+store_cut(struct store *store, const struct rollup_groups *by, const struct order *order)
 {
-    size_t at_peak = 0;
-    bool in_steps = false;
+    uint64_t peak_bytes = 0, step_bytes = 0;
 
+    if (by->groups.count > ROLLUP_GROUPS)
+        peak_bytes = by->list[order[ROLLUP_GROUPS].number].at_peak.bytes;
     for (size_t i = 0; i < by->groups.count; i++) {
-        at_peak += by->list[i].at_peak.bytes > 0;
-        in_steps = in_steps || by->list[i].is_dropped;
+        if (by->list[i].is_dropped && by->list[i].most_bytes > step_bytes)
+            step_bytes = by->list[i].most_bytes;
     }
-    if (at_peak <= ROLLUP_GROUPS && !in_steps)
+    if (peak_bytes == 0 && step_bytes == 0)
         return COMMAND_FINE;
     return job_insert(store->job, group_cut, TIDEI_NUMBER(store->who->rank), TIDEI_NUMBER(store->memory_id),
-                      TIDEI_TEXT(rollup_word(by->groups.by)), TIDEI_NUMBER(at_peak > ROLLUP_GROUPS),
-                      TIDEI_NUMBER(in_steps));
+                      TIDEI_TEXT(rollup_word(by->groups.by)), TIDEI_NUMBER(peak_bytes), TIDEI_NUMBER(step_bytes));
 }
 
 static int
@@ -168,7 +168,7 @@ store_groups(struct store *store, const struct rollup_groups *by)
     if (status == COMMAND_FINE)
         status = store_changes(store, by, ids);
     if (status == COMMAND_FINE)
-        status = store_cut(store, by);
+        status = store_cut(store, by, order);
     free(order);
     free(ids);
     return status;

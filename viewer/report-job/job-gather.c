@@ -494,8 +494,8 @@ job_read_peak(struct job_peak *peak)
                         (long long)memory->memory_id);
     if (status == COMMAND_FINE)
         status = trace_each(reading->gather->file, job_take_cut, peak,
-                            "SELECT kind FROM group_cut WHERE rank = %lld AND memory_id = %lld AND at_peak", rank,
-                            (long long)memory->memory_id);
+                            "SELECT kind FROM group_cut WHERE rank = %lld AND memory_id = %lld AND peak_bytes > 0",
+                            rank, (long long)memory->memory_id);
     for (size_t kind = 0; kind < JOB_KINDS && status == COMMAND_FINE; kind++) {
         if (!job_keep_groups(peak, kind))
             status = job_no_memory(reading->gather->file);
@@ -537,12 +537,13 @@ job_read_groups(struct job_reading *reading)
 {
     struct job_memory *memory = reading->memory;
     struct job_peak peak = { .reading = reading };
-    int status =
-        trace_each(reading->gather->file, job_take_group, reading,
-                   "SELECT m.group_id, kind, name, peak_bytes FROM group_median AS m JOIN allocation_group AS g"
-                   " ON g.group_id = m.group_id WHERE memory_id = %lld AND kind IS NOT NULL AND name IS NOT NULL"
-                   " ORDER BY m.group_id",
-                   (long long)memory->memory_id);
+    int status = trace_each(
+        reading->gather->file, job_take_group, reading,
+        "SELECT m.group_id, kind, name, iif(least_bytes = most_bytes, least_bytes, NULL) FROM group_median AS m"
+        " JOIN allocation_group AS g"
+        " ON g.group_id = m.group_id WHERE memory_id = %lld AND kind IS NOT NULL AND name IS NOT NULL"
+        " ORDER BY m.group_id",
+        (long long)memory->memory_id);
 
     peak.bytes = calloc(memory->group_count + 1, sizeof(*peak.bytes));
     peak.order = calloc(reading->gather->detail->groups + 1, sizeof(*peak.order));
