@@ -14,6 +14,7 @@
 
 #include <tidemark/limit.h>
 #include <tidemark/log.h>
+#include <tidemark/monotonic.h>
 #include <tidemark/text.h>
 
 #include "adaptors/log/again.h"
@@ -477,6 +478,22 @@ tidei_process_stack_wait(const struct tidei_process_stack *stack)
         tidei_presence_wait_within(&tidei_process_calls, stack);
 }
 
+/* Have the layers that take memory back all at once do so: no block is outstanding. */
+static void
+end_reset(struct tide_resource *layer)
+{
+    struct tide_upstream below;
+
+    if (strcmp(layer->ops->name, "monotonic") == 0)
+        (void)tide_monotonic_reset(layer, 0);
+    for (size_t i = 0; layer->ops->upstream_at(layer, i, &below) == TIDE_OK; i++)
+        end_reset(below.resource);
+}
+
+/*
+ * Trimmed twice: what a layer returns to `vmm` with the first is in the order of a stream, and is released only once
+ * the host has waited for that.
+ */
 void
 tidei_process_stack_end(struct tidei_process_stack *stack)
 {
@@ -485,9 +502,12 @@ tidei_process_stack_end(struct tidei_process_stack *stack)
     if (stack == NULL)
         return;
     mine->ends = true;
-    (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
     /* While the layers are there: the trace shows that they have nothing any more. */
-    (void)tide_trim(stack->top, 0);
+    end_reset(stack->top);
+    for (int i = 0; i < 2; i++) {
+        (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
+        (void)tide_trim(stack->top, 0);
+    }
     tide_resource_release(stack->top);
     mine->ends = false;
     free(stack);

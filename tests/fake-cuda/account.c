@@ -136,10 +136,16 @@ account_begin(const char *name, const char *stack, const char *limit)
 bool
 account_passes(int (*test)(void *unused))
 {
+    return account_passes_with(test, NULL);
+}
+
+bool
+account_passes_with(int (*test)(void *argument), void *argument)
+{
     int status;
 
     fflush(stdout);
-    status = in_child(test, NULL);
+    status = in_child(test, argument);
     if (WIFSIGNALED(status))
         diag("killed by signal %d", WTERMSIG(status));
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;

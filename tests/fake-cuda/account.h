@@ -76,6 +76,9 @@ bool account_begin(const char *name, const char *stack, const char *limit);
 /* Whether a test returns 0, in a process of its own, as the account is one of a process. */
 bool account_passes(int (*test)(void *unused));
 
+/* The same of a test that takes an argument. */
+bool account_passes_with(int (*test)(void *argument), void *argument);
+
 /* Have in the trace of a test what its process has left, which has ended without exit(). */
 void account_recover(const char *name);
 
