@@ -681,9 +681,10 @@ ended_with_nothing(int number)
                           "WHERE ns = (SELECT max(ns) FROM pool_sample AS o WHERE o.layer_id = s.layer_id)") == 0)
         return true;
     diag("%s: %s", ended_stacks[number],
-         sql_text(trace, "SELECT group_concat(kind || ' ' || used_bytes || ' ' || reserved_bytes) FROM pool_sample AS s "
-                         "JOIN layer USING (layer_id) WHERE ns = (SELECT max(ns) FROM pool_sample AS o "
-                         "WHERE o.layer_id = s.layer_id)"));
+         sql_text(trace,
+                  "SELECT group_concat(kind || ' ' || used_bytes || ' ' || reserved_bytes) FROM pool_sample AS s "
+                  "JOIN layer USING (layer_id) WHERE ns = (SELECT max(ns) FROM pool_sample AS o "
+                  "WHERE o.layer_id = s.layer_id)"));
     return false;
 }
 
