@@ -701,6 +701,46 @@ leave_nothing(void)
     return nothing;
 }
 
+#define LIVE_CONTEXTS 400
+
+/* Many contexts that live at once have stacks of their own: no call looks through all of them. */
+static int
+test_live(void *unused)
+{
+    static CUcontext contexts[LIVE_CONTEXTS];
+    static CUdeviceptr blocks[LIVE_CONTEXTS];
+    size_t free_bytes = 0;
+    CUcontext primary;
+    unsigned looks;
+
+    (void)unused;
+    setenv("FAKE_CUDA_MEMORY", "64G", 1);
+    if (!account_begin("live", "log | pool | cuda", "32GiB"))
+        return 1;
+    (void)point_count("stacks.looks");
+    for (int i = 0; i < LIVE_CONTEXTS; i++) {
+        CHECK(account.context_create(&contexts[i], 0, 0) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemAlloc_v2(&blocks[i], 100000) == CUDA_SUCCESS);
+        CHECK(account.context_pop(NULL) == CUDA_SUCCESS);
+    }
+    for (int i = 0; i < 2 * LIVE_CONTEXTS; i++) {
+        int k = i * 7 % LIVE_CONTEXTS;
+
+        CHECK(account.context_set(contexts[k]) == CUDA_SUCCESS && account.w_cuMemFree_v2(blocks[k]) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemAlloc_v2(&blocks[k], 100000) == CUDA_SUCCESS);
+    }
+    looks = point_count("stacks.looks");
+    diag("%u other stacks looked at in %d allocations", looks, 3 * LIVE_CONTEXTS);
+    CHECK(looks < 8 * LIVE_CONTEXTS);
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+    for (int i = 0; i < LIVE_CONTEXTS; i++)
+        CHECK(account.w_cuCtxDestroy_v2(contexts[i * 7 % LIVE_CONTEXTS]) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == (size_t)32 << 30);
+    CHECK(account.w_cuMemAlloc_v2(&blocks[0], 100000) == CUDA_SUCCESS);
+    account_flush();
+    return account_failures;
+}
+
 /* The driver refuses to destroy a primary context, and what is in it stays. */
 static int
 test_primary_stays(void *unused)
@@ -761,7 +801,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(28);
+    plan(29);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(account_passes(test_contexts),
        "a context that ends takes its blocks along, and the limit gets their bytes back");
@@ -806,6 +846,7 @@ main(void)
        "what passed without an account is a loss in the trace, also of a process that is killed");
     ok(account_passes(test_redirected_devices), "a context that ends takes nothing of another device's stack");
     ok(leave_nothing(), "by its last sample no layer of a context that has ended has memory");
+    ok(account_passes(test_live), "no call looks through the stacks of all contexts that live at once");
     ok(account_passes(test_primary_stays),
        "a primary context that the driver does not destroy keeps its redirected memory");
     ok(account_passes(test_without_vmm), "a stack on vmm that falls back to cuda is treated as one on cuda");

@@ -26,6 +26,7 @@ static const struct {
     { "cuInit", offsetof(struct account, init) },
     { "cuCtxCreate_v2", offsetof(struct account, context_create) },
     { "cuCtxSetCurrent", offsetof(struct account, context_set) },
+    { "cuCtxPopCurrent_v2", offsetof(struct account, context_pop) },
     { "cuCtxAttach", offsetof(struct account, context_attach) },
     { "cuDeviceGetDevResource", offsetof(struct account, device_resource) },
     { "cuDevResourceGenerateDesc", offsetof(struct account, resource_descriptor) },

@@ -21,6 +21,7 @@ struct account {
     CUresult(CUDAAPI *init)(unsigned flags);
     CUresult(CUDAAPI *context_create)(CUcontext *context, unsigned flags, CUdevice device);
     CUresult(CUDAAPI *context_set)(CUcontext context);
+    CUresult(CUDAAPI *context_pop)(CUcontext *context);
     CUresult(CUDAAPI *context_attach)(CUcontext *context, unsigned flags);
     CUresult(CUDAAPI *device_resource)(CUdevice device, CUdevResource *resource, CUdevResourceType type);
     CUresult(CUDAAPI *resource_descriptor)(CUdevResourceDesc *descriptor, CUdevResource *resources, unsigned count);
