@@ -56,7 +56,7 @@ static struct {
     /* Those of contexts, by context; written with the lock of contexts, read after tidei_process_enter. */
     _Atomic(struct tidei_process_stack *) own[STACKS_BUCKETS];
     struct tidei_process_stack *own_last[TIDEI_PROCESS_DEVICES]; /* the same by device; under the lock of contexts */
-    struct tidei_process_ending *endings;        /* borrowed; guarded by the lock of contexts */
+    struct tidei_process_ending *endings;                        /* borrowed; guarded by the lock of contexts */
     _Atomic(struct tidei_process_stack *) first; /* that stays and has a log, of whatever kind; NULL: none yet */
     _Atomic bool refuses[TIDEI_PROCESS_DEVICES]; /* a stack of limited memory could not be made: the sink was told */
 } stacks;

@@ -25,7 +25,7 @@ struct tidei_counts {
     pthread_mutex_t lock; /* for the watches */
     struct counts_watch *watches;
     size_t watch_count, watch_capacity;
-    struct tidei_map places; /* of the watches of a resource in that list: a trace may have thousands of stacks */
+    struct tidei_map places;       /* of the watches of a resource in that list: a trace may have thousands of stacks */
     struct tidei_map ended_places; /* with `keeps`, of those without a resource, by their count and layer_id */
     struct tidei_layer_count *taken; /* the writer's */
     size_t taken_capacity;
