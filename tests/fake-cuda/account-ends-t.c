@@ -119,8 +119,7 @@ ends_wait(CUcontext kept)
 
     if (!CHECK(account.context_create(&busy, 0, 0) == CUDA_SUCCESS) ||
         !CHECK(account.context_create(&idle, 0, 0) == CUDA_SUCCESS) ||
-        !CHECK(account.w_cuMemAlloc_v2(&a, 50000) == CUDA_SUCCESS) ||
-        !CHECK(account.context_set(kept) == CUDA_SUCCESS))
+        !CHECK(account.w_cuMemAlloc_v2(&a, 50000) == CUDA_SUCCESS) || !CHECK(account.context_set(kept) == CUDA_SUCCESS))
         return false;
     pthread_create(&held_up, NULL, ends_held_up, busy);
     point_wait();
