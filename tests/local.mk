@@ -961,6 +961,13 @@ tests_sampler_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
 TESTS += tests/sampler-t
 THREADED_TESTS += tests/sampler-t
 
+check_PROGRAMS += tests/counts-t
+tests_counts_t_SOURCES = tests/counts-t.c tests/point.c
+tests_counts_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_counts_t_CFLAGS = $(trace_test_cflags)
+tests_counts_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/counts-t
+
 check_PROGRAMS += tests/layer-count-t
 tests_layer_count_t_SOURCES = tests/layer-count-t.c
 tests_layer_count_t_CPPFLAGS = $(trace_test_cppflags)

@@ -14,6 +14,7 @@
 
 #include <tidemark/limit.h>
 #include <tidemark/log.h>
+#include <tidemark/monotonic.h>
 #include <tidemark/text.h>
 
 #include "adaptors/log/again.h"
@@ -27,9 +28,14 @@
 #include "src/stack/stack.h"
 #include "src/sync/fork.h"
 #include "src/sync/lock.h"
+#include "src/sync/testpoint.h"
 
 #define STACKS_KINDS  64 /* of layers, more than there are */
 #define STACKS_TRACES 1000
+
+/* For each allocation its context's stack is looked up. A device has room for a few hundred contexts. */
+#define STACKS_BUCKET_BITS 10
+#define STACKS_BUCKETS     (1u << STACKS_BUCKET_BITS)
 
 _Atomic(struct tidei_process_stack *) tidei_process_stacks[TIDEI_PROCESS_DEVICES][TIDEI_PROCESS_KINDS];
 
@@ -47,9 +53,10 @@ static struct {
     unsigned traces;        /* how many names of the trace were taken */
     bool failed;            /* some stack could not be made; of the thread that makes stacks */
     struct tidei_turn turn; /* of the threads that make stacks */
-    _Atomic(struct tidei_process_stack *)
-        own; /* those of contexts; written with the lock of contexts, read after tidei_process_enter */
-    struct tidei_process_ending *endings;        /* borrowed; guarded by the lock of contexts */
+    /* Those of contexts, by context; written with the lock of contexts, read after tidei_process_enter. */
+    _Atomic(struct tidei_process_stack *) own[STACKS_BUCKETS];
+    struct tidei_process_stack *own_last[TIDEI_PROCESS_DEVICES]; /* the same by device; under the lock of contexts */
+    struct tidei_process_ending *endings;                        /* borrowed; guarded by the lock of contexts */
     _Atomic(struct tidei_process_stack *) first; /* that stays and has a log, of whatever kind; NULL: none yet */
     _Atomic bool refuses[TIDEI_PROCESS_DEVICES]; /* a stack of limited memory could not be made: the sink was told */
 } stacks;
@@ -291,25 +298,42 @@ static struct {
     uint32_t generation;
 } stacks_failed_own[TIDEI_PROCESS_DEVICES]; /* the last one; of the thread that makes stacks */
 
+/* The list that the stack of a context is in; Fibonacci hashing. */
+static inline _Atomic(struct tidei_process_stack *) *
+stack_bucket(CUcontext context)
+{
+    return &stacks.own[((uintptr_t)context * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - STACKS_BUCKET_BITS)];
+}
+
 /* The stack of a context; NULL: it has none. */
 static struct tidei_process_stack *
 stack_find_own(int device, CUcontext context)
 {
     /* Acquire, both: they pair with the releases in tidei_process_stack_put and _take. */
-    struct tidei_process_stack *stack = atomic_load_explicit(&stacks.own, memory_order_acquire);
+    struct tidei_process_stack *stack = atomic_load_explicit(stack_bucket(context), memory_order_acquire);
 
-    while (stack != NULL && (stack->context != context || stack->device != device))
+    while (stack != NULL && (stack->context != context || stack->device != device)) {
+        TIDEI_TEST_POINT("stacks.looks");
         stack = atomic_load_explicit(&stack->next, memory_order_acquire);
+    }
     return stack;
 }
 
 void
 tidei_process_stack_put(struct tidei_process_stack *stack)
 {
+    _Atomic(struct tidei_process_stack *) *bucket;
+
     if (stack == NULL)
         return;
-    atomic_store_explicit(&stack->next, atomic_load_explicit(&stacks.own, memory_order_relaxed), memory_order_release);
-    atomic_store_explicit(&stacks.own, stack, memory_order_release);
+    bucket = stack_bucket(stack->context);
+    atomic_store_explicit(&stack->next, atomic_load_explicit(bucket, memory_order_relaxed), memory_order_release);
+    atomic_store_explicit(bucket, stack, memory_order_release);
+    stack->after = NULL;
+    stack->before = stacks.own_last[stack->device];
+    if (stack->before != NULL)
+        stack->before->after = stack;
+    stacks.own_last[stack->device] = stack;
     /* Release: pairs with the acquire in limit_find. */
     atomic_store_explicit(&tidei_process_stacks[stack->device][TIDEI_PROCESS_PLAIN], stack, memory_order_release);
 }
@@ -453,8 +477,8 @@ tidei_process_stack_own(int device, CUcontext context, struct tidei_presence_slo
 struct tidei_process_stack *
 tidei_process_stack_take(CUcontext context)
 {
-    _Atomic(struct tidei_process_stack *) *link = &stacks.own;
-    struct tidei_process_stack *stack, *other;
+    _Atomic(struct tidei_process_stack *) *link = stack_bucket(context);
+    struct tidei_process_stack *stack;
 
     if (context == NULL)
         return NULL;
@@ -463,10 +487,14 @@ tidei_process_stack_take(CUcontext context)
     if (stack == NULL)
         return NULL;
     atomic_store_explicit(link, atomic_load_explicit(&stack->next, memory_order_relaxed), memory_order_release);
-    other = atomic_load_explicit(&stacks.own, memory_order_relaxed);
-    while (other != NULL && other->device != stack->device)
-        other = atomic_load_explicit(&other->next, memory_order_relaxed);
-    atomic_store_explicit(&tidei_process_stacks[stack->device][TIDEI_PROCESS_PLAIN], other, memory_order_release);
+    if (stack->before != NULL)
+        stack->before->after = stack->after;
+    if (stack->after != NULL)
+        stack->after->before = stack->before;
+    else
+        stacks.own_last[stack->device] = stack->before;
+    atomic_store_explicit(&tidei_process_stacks[stack->device][TIDEI_PROCESS_PLAIN], stacks.own_last[stack->device],
+                          memory_order_release);
     return stack;
 }
 
@@ -477,6 +505,22 @@ tidei_process_stack_wait(const struct tidei_process_stack *stack)
         tidei_presence_wait_within(&tidei_process_calls, stack);
 }
 
+/* Have the layers that take memory back all at once do so: no block is outstanding. */
+static void
+end_reset(struct tide_resource *layer)
+{
+    struct tide_upstream below;
+
+    if (strcmp(layer->ops->name, "monotonic") == 0)
+        (void)tide_monotonic_reset(layer, 0);
+    for (size_t i = 0; layer->ops->upstream_at(layer, i, &below) == TIDE_OK; i++)
+        end_reset(below.resource);
+}
+
+/*
+ * Trimmed twice: what a layer returns to `vmm` with the first is in the order of a stream, and is released only once
+ * the host has waited for that.
+ */
 void
 tidei_process_stack_end(struct tidei_process_stack *stack)
 {
@@ -485,9 +529,12 @@ tidei_process_stack_end(struct tidei_process_stack *stack)
     if (stack == NULL)
         return;
     mine->ends = true;
-    (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
     /* While the layers are there: the trace shows that they have nothing any more. */
-    (void)tide_trim(stack->top, 0);
+    end_reset(stack->top);
+    for (int i = 0; i < 2; i++) {
+        (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
+        (void)tide_trim(stack->top, 0);
+    }
     tide_resource_release(stack->top);
     mine->ends = false;
     free(stack);

@@ -21,6 +21,7 @@ struct tidei_process_stack {
     int device;
     CUcontext context;                          /* NULL where `base` is not: that of all its blocks */
     _Atomic(struct tidei_process_stack *) next; /* of another context; guarded by the lock of contexts */
+    struct tidei_process_stack *before, *after; /* the same: other contexts' of the device; NULL: none */
 };
 
 /* The calls that may be within a stack which ends with its context. Begun by tidei_process_account_start. */

@@ -623,6 +623,124 @@ test_redirected_devices(void *unused)
     return account_failures;
 }
 
+/* Stacks whose layers keep memory, each in a way of its own. */
+static const char *const ended_stacks[] = {
+    "log | pool | cuda",
+    "log | pool | vmm",
+    "log | pool | driver",
+    "log | arena | vmm",
+    "log | arena | driver",
+    "log | monotonic(4MiB) | cuda",
+    "log | monotonic(4MiB) | pool | vmm",
+    "log | fixed(4MiB) | vmm",
+    "log | binning(256KiB={fixed(256KiB)}) | pool | vmm",
+    "log | binning(256KiB={monotonic(8MiB)}) | driver",
+    "log | guard | pool | vmm",
+    "log | fallback({pool(maximum=8MiB)|vmm}) | pool | cuda",
+    "log | vmm",
+    "log | driver",
+};
+#define ENDED_STACKS ((int)(sizeof(ended_stacks) / sizeof(ended_stacks[0])))
+
+/* Contexts end in which some blocks are freed, and some are not. */
+static int
+ended_contexts(void *number)
+{
+    CUdeviceptr blocks[8];
+    CUcontext other;
+    char name[32];
+
+    snprintf(name, sizeof(name), "ended-%d", *(const int *)number);
+    if (!account_begin(name, ended_stacks[*(const int *)number], NULL))
+        return 1;
+    for (int i = 0; i < 2; i++) {
+        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
+        for (size_t k = 0; k < 8; k++)
+            CHECK(account.w_cuMemAlloc_v2(&blocks[k], 200000 * (k + 1)) == CUDA_SUCCESS);
+        for (size_t k = 0; k < 8; k += 2)
+            CHECK(account.w_cuMemFree_v2(blocks[k]) == CUDA_SUCCESS);
+        account_flush(); /* with a sample */
+        CHECK(account.w_cuCtxDestroy_v2(other) == CUDA_SUCCESS);
+    }
+    account_flush();
+    return account_failures;
+}
+
+/* What layers hold of the device by the last sample of each, in a trace. */
+static bool
+ended_with_nothing(int number)
+{
+    const char *trace;
+    char name[32];
+
+    snprintf(name, sizeof(name), "ended-%d", number);
+    account_recover(name);
+    trace = account_trace(name);
+    if (sql_number(trace, "SELECT count(*) FROM pool_sample WHERE used_bytes > 0 AND reserved_bytes > 0") > 0 &&
+        sql_number(trace, "SELECT coalesce(sum(max(used_bytes, reserved_bytes)), 0) FROM pool_sample AS s "
+                          "WHERE ns = (SELECT max(ns) FROM pool_sample AS o WHERE o.layer_id = s.layer_id)") == 0)
+        return true;
+    diag("%s: %s", ended_stacks[number],
+         sql_text(trace,
+                  "SELECT group_concat(kind || ' ' || used_bytes || ' ' || reserved_bytes) FROM pool_sample AS s "
+                  "JOIN layer USING (layer_id) WHERE ns = (SELECT max(ns) FROM pool_sample AS o "
+                  "WHERE o.layer_id = s.layer_id)"));
+    return false;
+}
+
+static bool
+leave_nothing(void)
+{
+    bool nothing = true;
+
+    for (int i = 0; i < ENDED_STACKS; i++) {
+        bool passes = account_passes_with(ended_contexts, &i);
+
+        nothing = ended_with_nothing(i) && passes && nothing;
+    }
+    return nothing;
+}
+
+#define LIVE_CONTEXTS 400
+
+/* Many contexts that live at once have stacks of their own: no call looks through all of them. */
+static int
+test_live(void *unused)
+{
+    static CUcontext contexts[LIVE_CONTEXTS];
+    static CUdeviceptr blocks[LIVE_CONTEXTS];
+    size_t free_bytes = 0;
+    CUcontext primary;
+    unsigned looks;
+
+    (void)unused;
+    setenv("FAKE_CUDA_MEMORY", "64G", 1);
+    if (!account_begin("live", "log | pool | cuda", "32GiB"))
+        return 1;
+    (void)point_count("stacks.looks");
+    for (int i = 0; i < LIVE_CONTEXTS; i++) {
+        CHECK(account.context_create(&contexts[i], 0, 0) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemAlloc_v2(&blocks[i], 100000) == CUDA_SUCCESS);
+        CHECK(account.context_pop(NULL) == CUDA_SUCCESS);
+    }
+    for (int i = 0; i < 2 * LIVE_CONTEXTS; i++) {
+        int k = i * 7 % LIVE_CONTEXTS;
+
+        CHECK(account.context_set(contexts[k]) == CUDA_SUCCESS && account.w_cuMemFree_v2(blocks[k]) == CUDA_SUCCESS);
+        CHECK(account.w_cuMemAlloc_v2(&blocks[k], 100000) == CUDA_SUCCESS);
+    }
+    looks = point_count("stacks.looks");
+    diag("%u other stacks looked at in %d allocations", looks, 3 * LIVE_CONTEXTS);
+    CHECK(looks < 8 * LIVE_CONTEXTS);
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+    for (int i = 0; i < LIVE_CONTEXTS; i++)
+        CHECK(account.w_cuCtxDestroy_v2(contexts[i * 7 % LIVE_CONTEXTS]) == CUDA_SUCCESS);
+    CHECK(account.w_cuMemGetInfo_v2(&free_bytes, NULL) == CUDA_SUCCESS && free_bytes == (size_t)32 << 30);
+    CHECK(account.w_cuMemAlloc_v2(&blocks[0], 100000) == CUDA_SUCCESS);
+    account_flush();
+    return account_failures;
+}
+
 /* The driver refuses to destroy a primary context, and what is in it stays. */
 static int
 test_primary_stays(void *unused)
@@ -683,7 +801,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(27);
+    plan(29);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(account_passes(test_contexts),
        "a context that ends takes its blocks along, and the limit gets their bytes back");
@@ -727,6 +845,8 @@ main(void)
            sql_number(account_trace("passed-by"), "SELECT value FROM meta WHERE key = 'complete'") == 0,
        "what passed without an account is a loss in the trace, also of a process that is killed");
     ok(account_passes(test_redirected_devices), "a context that ends takes nothing of another device's stack");
+    ok(leave_nothing(), "by its last sample no layer of a context that has ended has memory");
+    ok(account_passes(test_live), "no call looks through the stacks of all contexts that live at once");
     ok(account_passes(test_primary_stays),
        "a primary context that the driver does not destroy keeps its redirected memory");
     ok(account_passes(test_without_vmm), "a stack on vmm that falls back to cuda is treated as one on cuda");

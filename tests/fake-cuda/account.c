@@ -26,6 +26,7 @@ static const struct {
     { "cuInit", offsetof(struct account, init) },
     { "cuCtxCreate_v2", offsetof(struct account, context_create) },
     { "cuCtxSetCurrent", offsetof(struct account, context_set) },
+    { "cuCtxPopCurrent_v2", offsetof(struct account, context_pop) },
     { "cuCtxAttach", offsetof(struct account, context_attach) },
     { "cuDeviceGetDevResource", offsetof(struct account, device_resource) },
     { "cuDevResourceGenerateDesc", offsetof(struct account, resource_descriptor) },
@@ -136,10 +137,16 @@ account_begin(const char *name, const char *stack, const char *limit)
 bool
 account_passes(int (*test)(void *unused))
 {
+    return account_passes_with(test, NULL);
+}
+
+bool
+account_passes_with(int (*test)(void *argument), void *argument)
+{
     int status;
 
     fflush(stdout);
-    status = in_child(test, NULL);
+    status = in_child(test, argument);
     if (WIFSIGNALED(status))
         diag("killed by signal %d", WTERMSIG(status));
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;

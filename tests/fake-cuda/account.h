@@ -21,6 +21,7 @@ struct account {
     CUresult(CUDAAPI *init)(unsigned flags);
     CUresult(CUDAAPI *context_create)(CUcontext *context, unsigned flags, CUdevice device);
     CUresult(CUDAAPI *context_set)(CUcontext context);
+    CUresult(CUDAAPI *context_pop)(CUcontext *context);
     CUresult(CUDAAPI *context_attach)(CUcontext *context, unsigned flags);
     CUresult(CUDAAPI *device_resource)(CUdevice device, CUdevResource *resource, CUdevResourceType type);
     CUresult(CUDAAPI *resource_descriptor)(CUdevResourceDesc *descriptor, CUdevResource *resources, unsigned count);
@@ -75,6 +76,9 @@ bool account_begin(const char *name, const char *stack, const char *limit);
 
 /* Whether a test returns 0, in a process of its own, as the account is one of a process. */
 bool account_passes(int (*test)(void *unused));
+
+/* The same of a test that takes an argument. */
+bool account_passes_with(int (*test)(void *argument), void *argument);
 
 /* Have in the trace of a test what its process has left, which has ended without exit(). */
 void account_recover(const char *name);

@@ -74,6 +74,14 @@ tests_fake_cuda_account_contexts_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_account_contexts_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/account-contexts-t
 
+check_PROGRAMS += tests/fake-cuda/account-ends-t
+tests_fake_cuda_account_ends_t_SOURCES = tests/fake-cuda/account-ends-t.c $(account_test) tests/point.c
+tests_fake_cuda_account_ends_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_fake_cuda_account_ends_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_account_ends_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/account-ends-t
+THREADED_TESTS += tests/fake-cuda/account-ends-t
+
 check_PROGRAMS += tests/fake-cuda/account-random-t
 tests_fake_cuda_account_random_t_SOURCES = tests/fake-cuda/account-random-t.c $(account_test)
 tests_fake_cuda_account_random_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS

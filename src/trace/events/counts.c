@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/resource/kind.h"
+#include "src/sync/testpoint.h"
 #include "src/tables/grow.h"
 #include "src/tables/map.h"
 #include "src/trace/events/counts.h"
@@ -24,7 +25,8 @@ struct tidei_counts {
     pthread_mutex_t lock; /* for the watches */
     struct counts_watch *watches;
     size_t watch_count, watch_capacity;
-    struct tidei_map places; /* of the watches of a resource in that list: a trace may have thousands of stacks */
+    struct tidei_map places;       /* of the watches of a resource in that list: a trace may have thousands of stacks */
+    struct tidei_map ended_places; /* with `keeps`, of those without a resource, by their count and layer_id */
     struct tidei_layer_count *taken; /* the writer's */
     size_t taken_capacity;
     size_t ended; /* watches without a resource that are not written */
@@ -49,6 +51,7 @@ tidei_counts_free(struct tidei_counts *counts)
     pthread_mutex_destroy(&counts->lock);
     free(counts->watches);
     tidei_map_free(&counts->places);
+    tidei_map_free(&counts->ended_places);
     free(counts->taken);
     free(counts);
 }
@@ -69,25 +72,32 @@ tidei_counts_keep(struct tidei_counts *counts)
     pthread_mutex_unlock(&counts->lock);
 }
 
+/* The key of a watch without a resource. */
+static inline uint64_t
+counts_ended_id(const struct tidei_count *count)
+{
+    return (uint64_t)(uintptr_t)count;
+}
+
 /* Have a resource go on with a count that has ended. False where there is none. */
 static bool
 counts_go_on(struct tidei_counts *counts, const struct tide_resource *resource, const struct tidei_count *count,
              uint32_t layer_id)
 {
-    for (size_t i = 0; counts->keeps && i < counts->watch_count; i++) {
-        struct counts_watch *watch = &counts->watches[i];
+    struct counts_watch *watch;
+    uint32_t place;
 
-        if (watch->resource != NULL || watch->layer_id != layer_id || watch->count != count)
-            continue;
-        if (!tidei_map_add(&counts->places, (uintptr_t)resource, 0, (uint32_t)i))
-            return false;
-        counts->ended -= !watch->is_kept;
-        watch->is_kept = false;
-        watch->before = watch->value;
-        watch->resource = resource;
-        return true;
-    }
-    return false;
+    if (!tidei_map_take(&counts->ended_places, counts_ended_id(count), (uint16_t)layer_id, &place))
+        return false;
+    TIDEI_TEST_POINT("counts.looks");
+    if (!tidei_map_add(&counts->places, (uintptr_t)resource, 0, place))
+        return false;
+    watch = &counts->watches[place];
+    counts->ended -= !watch->is_kept;
+    watch->is_kept = false;
+    watch->before = watch->value;
+    watch->resource = resource;
+    return true;
 }
 
 void
@@ -122,6 +132,9 @@ tidei_counts_unwatch(struct tidei_counts *counts, const struct tide_resource *re
         watch->is_taken = false;
         watch->resource = NULL;
         counts->ended++;
+        /* Without host memory for it, nobody goes on with it. */
+        if (counts->keeps)
+            (void)tidei_map_add(&counts->ended_places, counts_ended_id(watch->count), (uint16_t)watch->layer_id, place);
     }
     pthread_mutex_unlock(&counts->lock);
 }
@@ -155,6 +168,16 @@ tidei_counts_take(struct tidei_counts *counts, size_t *count)
     return taken != 0 ? counts->taken : NULL;
 }
 
+/* A watch moves in the list. */
+static void
+counts_move(struct tidei_counts *counts, const struct counts_watch *watch, uint32_t from, uint32_t to)
+{
+    if (watch->resource != NULL)
+        tidei_map_renumber(&counts->places, (uintptr_t)watch->resource, 0, from, to);
+    else
+        tidei_map_renumber(&counts->ended_places, counts_ended_id(watch->count), (uint16_t)watch->layer_id, from, to);
+}
+
 void
 tidei_counts_written(struct tidei_counts *counts)
 {
@@ -175,8 +198,8 @@ tidei_counts_written(struct tidei_counts *counts)
             if (!counts->keeps)
                 continue;
         }
-        if (watch->resource != NULL && kept != i)
-            tidei_map_renumber(&counts->places, (uintptr_t)watch->resource, 0, (uint32_t)i, (uint32_t)kept);
+        if (kept != i)
+            counts_move(counts, watch, (uint32_t)i, (uint32_t)kept);
         counts->watches[kept++] = *watch;
     }
     counts->watch_count = kept;
