@@ -305,7 +305,49 @@ test_places(void)
        "calls that were refused or put off are counted");
 }
 
-#define ABOVE_TESTS 2
+#define ABOVE_TESTS 5
+
+/* Calls that a resource of the program's passes on, beside allocations and frees. */
+static enum tide_status
+above_trim(struct tide_resource *above)
+{
+    return tide_trim(above, 0);
+}
+
+static enum tide_status
+above_query(struct tide_resource *above)
+{
+    uint64_t figure;
+
+    return tide_query(above, TIDE_QUERY_LARGEST_FREE, &figure);
+}
+
+static enum tide_status
+above_order(struct tide_resource *above)
+{
+    return tide_order(above, TIDE_STREAM_ALL, 0);
+}
+
+/* A handler comes at each test point of a call that is passed on. */
+static void
+test_passed_on(struct tide_resource *above, enum tide_status (*call)(struct tide_resource *above), const char *what)
+{
+    uint64_t failures = 0, signals = scene.signals;
+
+    scene.wrong = 0;
+    for (int i = 0; i < 20; i++) {
+        for (scene.held_count = 0; scene.held_count < HELD_MOST; scene.held_count++)
+            scene.held[scene.held_count] = take(above, BYTES);
+        give(above, take(above, BYTES), BYTES); /* something to trim */
+        scene.armed = true;
+        failures += call(above) != TIDE_OK;
+        scene.armed = false;
+        while (scene.held_count > 0)
+            give(above, scene.held[--scene.held_count], BYTES);
+    }
+    ok(all_of(failures == 0, scene.wrong == 0, scene.signals > signals),
+       "within %s that a resource of the program's passes on, a handler's calls are refused or put off", what);
+}
 
 /* A resource of the program's on top passes on: what it calls is a call from outside. */
 static void
@@ -344,13 +386,16 @@ test_above(void)
         while (scene.held_count > 0)
             give(&above, scene.held[--scene.held_count], BYTES);
     }
+    ok(all_of(failures == 0, scene.wrong == 0, scene.signals - signals > 100),
+       "below a resource of the program's, a handler's calls are refused or put off");
+    test_passed_on(&above, above_trim, "a trim");
+    test_passed_on(&above, above_query, "a query");
+    test_passed_on(&above, above_order, "an order");
     atomic_store(&tidei_test_point, NULL);
     tide_trim(below, 0);
     even = books_are_even(below);
     tide_resource_release(&above);
     tide_resource_release(below);
-    ok(all_of(failures == 0, scene.wrong == 0, scene.signals - signals > 100),
-       "below a resource of the program's, a handler's calls are refused or put off");
     ok(even, "nothing stays in use below a resource of the program's after frees that were put off");
 }
 

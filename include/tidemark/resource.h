@@ -18,9 +18,10 @@
  *
  * Not covered: calls on a stack with a resource that the program brings (tide_resource_init). Such a resource may call
  * the library from within a call, which looks the same as a handler; so all calls within a call on that stack go ahead.
- * Where it stands on top of all layers of the library, its allocations and frees are covered: what it passes on counts
- * as a call from outside. Its trims, queries and orders are not.
- * Nor is a handler that leaves a call by siglongjmp: locks stay held, and the thread counts as within that call.
+ * Where it stands on top of all layers of the library, what it passes on is covered: allocations, frees, orders, trims
+ * and queries count as calls from outside.
+ * Not covered either is a handler that leaves a call by siglongjmp: locks stay held, and the thread counts as within
+ * that call.
  * The library's own threads block all signals but SIGBUS, so that a handler never runs on them.
  *
  * An application can bring a resource of its own: a struct with struct tide_resource as its first member, and a table

@@ -158,7 +158,10 @@ tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, siz
     return status;
 }
 
-/* Of a resource that the program brings, as its operation: the thread is not marked yet. */
+/*
+ * Of a resource that the program brings, as its operation: the thread is not marked yet, or with that resource, which
+ * lets all calls go ahead.
+ */
 enum tide_status
 tide_pass_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
@@ -211,4 +214,28 @@ tide_query(struct tide_resource *resource, enum tide_query what, uint64_t *out)
     if (status != TIDE_OK)
         *out = 0;
     return status;
+}
+
+enum tide_status
+tide_pass_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
+{
+    if (!tidei_resource_is_own(self))
+        return tide_order(self->upstream, earlier, later);
+    return self->upstream->ops->order(self->upstream, earlier, later);
+}
+
+enum tide_status
+tide_pass_trim(struct tide_resource *self, uint64_t keep_bytes)
+{
+    if (!tidei_resource_is_own(self))
+        return tide_trim(self->upstream, keep_bytes);
+    return self->upstream->ops->trim(self->upstream, keep_bytes);
+}
+
+enum tide_status
+tide_pass_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
+{
+    if (!tidei_resource_is_own(self))
+        return tide_query(self->upstream, what, out);
+    return self->upstream->ops->query(self->upstream, what, out);
 }

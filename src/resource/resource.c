@@ -149,24 +149,6 @@ tidei_deallocate_quietly(struct tide_resource *resource, void *pointer, size_t b
     tidei_error_restore(&error);
 }
 
-enum tide_status
-tide_pass_order(struct tide_resource *self, tide_stream earlier, tide_stream later)
-{
-    return self->upstream->ops->order(self->upstream, earlier, later);
-}
-
-enum tide_status
-tide_pass_trim(struct tide_resource *self, uint64_t keep_bytes)
-{
-    return self->upstream->ops->trim(self->upstream, keep_bytes);
-}
-
-enum tide_status
-tide_pass_query(struct tide_resource *self, enum tide_query what, uint64_t *out)
-{
-    return self->upstream->ops->query(self->upstream, what, out);
-}
-
 void
 tide_pass_describe(struct tide_resource *self, struct tide_text *text)
 {
