@@ -46,7 +46,8 @@ buckets_clear(struct buckets *buckets)
     buckets->axis = (struct axis){ 0 };
 }
 
-void
+/* Two buckets become one. */
+static void
 buckets_fold(struct buckets *buckets)
 {
     size_t count = buckets->axis.count;
