@@ -323,6 +323,7 @@ command_tests = \
 	tests/shared-folder-t.sh \
 	tests/refusals-t.sh \
 	tests/stack-text-t.sh \
+	tests/mutations-t.sh \
 	tests/page-strip-t.sh \
 	tests/report-corpus-t.sh \
 	tests/report-ranks-t.sh \
