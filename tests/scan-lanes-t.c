@@ -295,7 +295,7 @@ static void
 test_many(sqlite3 *db, const struct trace *trace)
 {
     static const char many[] =
-        "DELETE FROM allocation; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
+        "DELETE FROM allocation; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600000)"
         " INSERT INTO allocation SELECT i, 1, 0, 8, 256, 0, NULL, NULL, i, 1, 1, 1, %s, 1, 1, 1 FROM n";
     static const char *const frees[] = { "NULL", "1000000 + i" };
     bool same = true;

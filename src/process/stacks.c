@@ -505,16 +505,28 @@ tidei_process_stack_wait(const struct tidei_process_stack *stack)
         tidei_presence_wait_within(&tidei_process_calls, stack);
 }
 
-/* Have the layers that take memory back all at once do so: no block is outstanding. */
 static void
-end_reset(struct tide_resource *layer)
+end_trim(const struct tidei_process_stack *stack)
+{
+    (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
+    (void)tide_trim(stack->top, 0);
+}
+
+/*
+ * Have the layers that take memory back all at once do so. No block of the program is outstanding; what the layers
+ * above keep of such a layer, they give back first.
+ */
+static void
+end_reset(const struct tidei_process_stack *stack, struct tide_resource *layer)
 {
     struct tide_upstream below;
 
-    if (strcmp(layer->ops->name, "monotonic") == 0)
+    if (strcmp(layer->ops->name, "monotonic") == 0) {
+        end_trim(stack);
         (void)tide_monotonic_reset(layer, 0);
+    }
     for (size_t i = 0; layer->ops->upstream_at(layer, i, &below) == TIDE_OK; i++)
-        end_reset(below.resource);
+        end_reset(stack, below.resource);
 }
 
 /*
@@ -530,11 +542,9 @@ tidei_process_stack_end(struct tidei_process_stack *stack)
         return;
     mine->ends = true;
     /* While the layers are there: the trace shows that they have nothing any more. */
-    end_reset(stack->top);
-    for (int i = 0; i < 2; i++) {
-        (void)stack->top->ops->order(stack->top, TIDE_STREAM_ALL, 0);
-        (void)tide_trim(stack->top, 0);
-    }
+    end_reset(stack, stack->top);
+    for (int i = 0; i < 2; i++)
+        end_trim(stack);
     tide_resource_release(stack->top);
     mine->ends = false;
     free(stack);

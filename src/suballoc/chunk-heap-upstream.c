@@ -94,7 +94,6 @@ tidei_chunk_heap_name_end(struct tidei_chunk_heap *chunk_heap, struct tidei_chun
         at = &(*at)->next;
     if (*at != NULL)
         *at = naming->next;
-    chunk_heap->named_ended++;
     pthread_setcancelstate(naming->cancel, NULL);
 }
 
@@ -494,6 +493,7 @@ tidei_chunk_heap_ask(struct tidei_chunk_heap *chunk_heap, uint64_t bytes, uint32
         tidei_chunk_heap_give_back(chunk_heap, pointer, bytes, handle);
         tidei_error_restore(&error);
         tidei_lock_acquire(&chunk_heap->lock);
+        chunk_heap->given_back++;
     }
     return status;
 }
@@ -580,8 +580,10 @@ chunk_heap_return_chunk(struct tidei_chunk_heap *chunk_heap, struct tidei_piece 
     TIDEI_TEST_POINT("chunk-heap.returned");
     tidei_lock_acquire(&chunk_heap->lock);
     tidei_chunk_heap_name_end(chunk_heap, &naming);
-    if (status == TIDE_OK)
+    if (status == TIDE_OK) {
+        chunk_heap->given_back++;
         chunk_owe(chunk_heap, handle, waited_all);
+    }
     return status;
 }
 

@@ -639,7 +639,7 @@ tidei_chunk_heap_order_begin(struct tidei_chunk_heap *chunk_heap, struct tidei_c
 {
     tidei_lock_acquire(&chunk_heap->lock);
     out->epoch = chunk_heap->heap.streams.epoch++;
-    out->named_ended = chunk_heap->named_ended;
+    out->given_back = chunk_heap->given_back;
     tidei_lock_release(&chunk_heap->lock);
 }
 
@@ -714,7 +714,7 @@ tidei_chunk_heap_order_end(struct tidei_chunk_heap *chunk_heap, const struct tid
         status = tidei_chunk_heap_no_memory(chunk_heap);
     chunk_heap_await_named(chunk_heap);
     if (named != NULL)
-        *named = chunk_heap->named_ended != order->named_ended;
+        *named = chunk_heap->given_back != order->given_back;
     tidei_lock_release(&chunk_heap->lock);
     return status;
 }

@@ -77,7 +77,7 @@ struct tidei_chunk_heap {
     uint32_t requesting;       /* threads that are requesting a chunk from upstream */
     uint64_t wishes;           /* how often a thread has begun to trim upstream and name it streams */
     uint64_t named;            /* how often any call has begun that names streams */
-    uint64_t named_ended;      /* how often any has ended */
+    uint64_t given_back;       /* how many of them have given memory back on a stream */
     struct tidei_chunk_heap_naming *naming; /* those that have not ended; each on its thread's stack */
     uint32_t naming_forks;                  /* tidei_fork_generation of these */
     uint64_t returns_ended;                 /* events: a chunk in `returning` arrived or came back */
@@ -152,8 +152,8 @@ bool tidei_chunk_heap_owns(struct tidei_chunk_heap *chunk_heap, const void *poin
 
 /* A moment before a wait for all streams. */
 struct tidei_chunk_heap_order {
-    uint64_t epoch;       /* memory that was freed up to this one is free on stream 0 behind the wait */
-    uint64_t named_ended; /* calls that named streams and had ended */
+    uint64_t epoch;      /* memory that was freed up to this one is free on stream 0 behind the wait */
+    uint64_t given_back; /* calls that had given memory back on a stream */
 };
 
 /*

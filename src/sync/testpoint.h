@@ -1,6 +1,6 @@
 /*
- * Labelled test points in race windows. They compile to nothing in the library. In the copy that tests link
- * (TIDEI_TEST_POINTS), a test sets a function that stops, kills or counts there.
+ * Labelled test points in race windows. They compile to nothing in the library. In the copy that tests link, and in the
+ * library of a build with sanitizers (TIDEI_TEST_POINTS), a test sets a function that stops, kills or counts there.
  */
 #ifndef TIDEI_SYNC_TESTPOINT_H
 #define TIDEI_SYNC_TESTPOINT_H

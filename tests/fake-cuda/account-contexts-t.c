@@ -637,6 +637,11 @@ static const char *const ended_stacks[] = {
     "log | binning(256KiB={monotonic(8MiB)}) | driver",
     "log | guard | pool | vmm",
     "log | fallback({pool(maximum=8MiB)|vmm}) | pool | cuda",
+    "log | pool | monotonic(64MiB) | cuda",
+    "log | pool | log | monotonic(64MiB) | vmm",
+    "log | fixed(4MiB) | monotonic(64MiB) | cuda",
+    "log | track | pool | track | monotonic(64MiB) | cuda",
+    "log | pool | monotonic(64MiB) | pool | monotonic(256MiB) | vmm",
     "log | vmm",
     "log | driver",
 };

@@ -42,10 +42,10 @@ struct scan {
 };
 
 /*
- * Each lane keeps lives of its own. More than so many, 38 MB, of a scan in a lane end the reading, which then begins
+ * Each lane keeps lives of its own. More than so many, 76 MB, of a scan in a lane end the reading, which then begins
  * again without lanes.
  */
-#define SCAN_LANE_LIVES 262144
+#define SCAN_LANE_LIVES 524288
 
 /* The number of upcoming frees whose lives are prefetched. */
 #define SCAN_AHEAD      3
@@ -356,7 +356,8 @@ struct reading {
         bool has_null;
     } others[READING_COLUMNS]; /* what each row asks of the columns after the first ones */
     struct scan_life life;     /* the row; columns that no unit needs stay 0 */
-    struct lanes *lanes;       /* NULL: all scans run on this thread; else the row is the next item of these */
+    struct lanes threads;      /* those of a reading in lanes */
+    struct lanes *lanes;       /* NULL: all scans run on this thread; else the row is the next item of `threads` */
     struct progress progress;
     uint64_t row;
     uint64_t total;
@@ -635,15 +636,14 @@ static int
 reading_select_lanes(struct reading *reading, bool sorted)
 {
     struct reading_lane works[SCAN_LANES];
-    struct lanes lanes;
     int status;
 
-    if (!reading_start_lanes(reading, &lanes, works))
+    if (!reading_start_lanes(reading, &reading->threads, works))
         return COMMAND_WRONG;
-    reading->lanes = &lanes;
+    reading->lanes = &reading->threads;
     status = reading_select(reading, sorted);
-    lanes_end(&lanes, status == COMMAND_FINE && !reading->disordered);
-    for (size_t i = 0; i < lanes.count && status == COMMAND_FINE; i++)
+    lanes_end(&reading->threads, status == COMMAND_FINE && !reading->disordered);
+    for (size_t i = 0; i < reading->threads.count && status == COMMAND_FINE; i++)
         status = works[i].status;
     return status;
 }

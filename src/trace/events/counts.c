@@ -87,11 +87,14 @@ counts_go_on(struct tidei_counts *counts, const struct tide_resource *resource, 
     struct counts_watch *watch;
     uint32_t place;
 
-    if (!tidei_map_take(&counts->ended_places, counts_ended_id(count), (uint16_t)layer_id, &place))
+    if (layer_id > UINT16_MAX ||
+        !tidei_map_take(&counts->ended_places, counts_ended_id(count), (uint16_t)layer_id, &place))
         return false;
     TIDEI_TEST_POINT("counts.looks");
-    if (!tidei_map_add(&counts->places, (uintptr_t)resource, 0, place))
+    if (!tidei_map_add(&counts->places, (uintptr_t)resource, 0, place)) {
+        (void)tidei_map_add(&counts->ended_places, counts_ended_id(count), (uint16_t)layer_id, place);
         return false;
+    }
     watch = &counts->watches[place];
     counts->ended -= !watch->is_kept;
     watch->is_kept = false;
@@ -133,7 +136,7 @@ tidei_counts_unwatch(struct tidei_counts *counts, const struct tide_resource *re
         watch->resource = NULL;
         counts->ended++;
         /* Without host memory for it, nobody goes on with it. */
-        if (counts->keeps)
+        if (counts->keeps && watch->layer_id <= UINT16_MAX)
             (void)tidei_map_add(&counts->ended_places, counts_ended_id(watch->count), (uint16_t)watch->layer_id, place);
     }
     pthread_mutex_unlock(&counts->lock);
