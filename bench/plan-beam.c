@@ -312,7 +312,8 @@ beam_keep(struct beam *beam)
 {
     struct beam_state *states = beam->states;
 
-    qsort(beam->steps, beam->step_count, sizeof(*beam->steps), beam_compare);
+    if (beam->step_count > 0) /* else `steps` may be NULL */
+        qsort(beam->steps, beam->step_count, sizeof(*beam->steps), beam_compare);
     beam->next_count = 0;
     for (size_t i = 0; i < beam->step_count && beam->next_count < beam->width; i++) {
         if (i == 0 || beam->steps[i].hash != beam->steps[i - 1].hash ||
@@ -323,6 +324,17 @@ beam_keep(struct beam *beam)
     beam->state_count = beam->next_count;
     beam->next = states;
     beam->step_count = 0;
+}
+
+/* The placement with the lowest top. The first has the best score, in which what is left empty counts, too. */
+static const struct beam_state *
+beam_lowest(const struct beam *beam)
+{
+    const struct beam_state *best = beam->states;
+
+    for (size_t i = 1; i < beam->state_count; i++)
+        best = beam->states[i].top < best->top ? &beam->states[i] : best;
+    return best;
 }
 
 bool
@@ -342,8 +354,10 @@ beam_place(const struct place_blocks *blocks, const struct beam_weights *weights
     }
     found = beam.state_count > 0;
     if (found) {
-        *top = beam.states[0].top;
-        for (size_t at = beam.states[0].history; at != SIZE_MAX; at = beam.history[at].before)
+        const struct beam_state *best = beam_lowest(&beam);
+
+        *top = best->top;
+        for (size_t at = best->history; at != SIZE_MAX; at = beam.history[at].before)
             offsets[beam.history[at].block] = beam.history[at].offset;
     }
     beam_end(&beam);

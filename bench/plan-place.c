@@ -18,7 +18,7 @@
 /* Greedy placements that are nearer to the bound are left to the search through orders. */
 #define PLACE_NEAR 1.005
 
-/* The widths of beams: from the first until their placements would take more than 200 MiB. */
+/* The widths of beams, each twice the one before. Their placements take memory by the width: nothing else bounds it. */
 #define BEAM_WIDTH      25
 #define BEAM_WIDTH_MOST 1600
 

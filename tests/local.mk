@@ -94,6 +94,11 @@ tests_ranking_t_SOURCES = tests/ranking-t.c
 tests_ranking_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
 TESTS += tests/ranking-t
 
+check_PROGRAMS += tests/sweep-t
+tests_sweep_t_SOURCES = tests/sweep-t.c
+tests_sweep_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)
+TESTS += tests/sweep-t
+
 check_PROGRAMS += tests/layout-t
 tests_layout_t_SOURCES = tests/layout-t.c
 tests_layout_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS) $(COMMAND_LIBS)

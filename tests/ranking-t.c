@@ -39,6 +39,15 @@ plant(uint64_t bytes, double driver_ns, double own_ns, double own_again_ns)
                                            .is_alone = true };
 }
 
+/* Two more replays of a stack that is planted, which took longer than those. */
+static void
+plant_more(struct trial *trial, double own_ns, double own_most_ns)
+{
+    trial->times[2] = own_ns;
+    trial->times[3] = own_most_ns;
+    trial->time_count = 4;
+}
+
 static void
 rank(void)
 {
@@ -94,6 +103,29 @@ test_worse(void)
     plant(100, 500, 1000, 1001);
     rank();
     ok(ranking.recommended == 1 && !ranking.now_is_worse, "a stack with surely more time of its own makes no finding");
+
+    begin(RANKING_MEMORY, 0);
+    plant(200, 0, 100, 101);
+    plant_more(&trials[0], 101, 101);
+    plant(100, 0, 80, 81);
+    plant_more(&trials[1], 81, 81);
+    rank();
+    ok(ranking.now_is_worse, "four replays of both that took less than nine tenths of the time are a finding");
+    plant_more(&trials[1], 81, 91);
+    rank();
+    ok(!ranking.now_is_worse, "and where one of them took longer than that they are none");
+
+    begin(RANKING_MEMORY, 0);
+    plant(200, 100, 100, 101);
+    plant_more(&trials[0], 101, 101);
+    plant(100, 70, 120, 121);
+    plant_more(&trials[1], 121, 121);
+    rank();
+    ok(!ranking.now_is_worse,
+       "where all replays of the recorded stack took less, its calls of the driver alone are none");
+    plant_more(&trials[0], 101, 122);
+    rank();
+    ok(ranking.now_is_worse, "and where one of them took as long as one of the other, the calls of the driver decide");
 }
 
 /* Noise in the own times of all stacks, of up to a tenth: the answer stays the same. */
@@ -187,7 +219,7 @@ test_order(void)
 int
 main(void)
 {
-    plan(22);
+    plan(26);
     test_worse();
     test_noise();
     test_front();

@@ -24,7 +24,10 @@
 /* Rounds of stacks around the best of those before. */
 #define RECOMMEND_ROUNDS 3
 
-/* Processes that replay alone each stack on which the answer depends, stacks of a round, and the most rounds. */
+/*
+ * Processes that replay alone each stack on which the answer depends, stacks of a round, and the rounds that have room
+ * for others than today's stack and the recommended one.
+ */
 #define RECOMMEND_TIMES       4
 #define RECOMMEND_SETTLE_MOST 8
 #define RECOMMEND_SETTLES     4
@@ -190,6 +193,12 @@ recommend_search(struct recommend *run)
     return status;
 }
 
+static bool
+recommend_is_answer(const struct recommend *run, size_t number)
+{
+    return number == run->ranking.now || number == run->ranking.recommended;
+}
+
 /*
  * Whether a stack is to be replayed once more: the answer depends on its time, and few of its replays were alone. Of
  * long traffic that is today's stack and the recommended one.
@@ -198,16 +207,27 @@ static bool
 recommend_is_open(const struct recommend *run, const struct ranking_rule *rule, size_t number)
 {
     const struct trial *trial = &run->trials[number];
-    bool is_answer = number == run->ranking.now || number == run->ranking.recommended;
 
-    if (trial->error[0] != '\0' || (trial->is_alone && trial->time_count >= RECOMMEND_TIMES))
+    if (trial->error[0] != '\0' || trial->again_failed || (trial->is_alone && trial->time_count >= RECOMMEND_TIMES))
         return false;
-    return is_answer || (trial->is_alone && ranking_contends(&run->list, run->trials, rule, &run->ranking, number));
+    return recommend_is_answer(run, number) ||
+           (trial->is_alone && ranking_contends(&run->list, run->trials, rule, &run->ranking, number));
+}
+
+/* Replay a stack once more, where it is open. SIZE_MAX: there is none. Adds to *again. */
+static int
+recommend_again(struct recommend *run, const struct ranking_rule *rule, size_t number, size_t *again)
+{
+    if (number == SIZE_MAX || !recommend_is_open(run, rule, number))
+        return COMMAND_FINE;
+    ++*again;
+    return sweep_again(&run->list, number, run->traffic, run->traffic_count, &run->costs, &run->trials[number]);
 }
 
 /*
  * Replay those again that may be recommended, and today's. One after the other, so that what disturbs the machine for a
- * while is not in all replays of one stack.
+ * while is not in all replays of one stack. Today's and the recommended one are first in each round. The others have
+ * the room that is left, in the first rounds. The end is where both of the answer were replayed often enough.
  */
 static int
 recommend_settle(struct recommend *run)
@@ -216,13 +236,18 @@ recommend_settle(struct recommend *run)
     int status = COMMAND_FINE;
     size_t again = 1;
 
-    for (int round = 0; status == COMMAND_FINE && again > 0 && round < RECOMMEND_SETTLES; round++) {
+    for (int round = 0; status == COMMAND_FINE && again > 0; round++) {
+        size_t now = run->ranking.now, best = run->ranking.recommended, most = 0;
+
+        if (round < RECOMMEND_SETTLES)
+            most = RECOMMEND_SETTLE_MOST;
         again = 0;
-        for (size_t i = 0; status == COMMAND_FINE && i < run->list.count && again < RECOMMEND_SETTLE_MOST; i++) {
-            if (!recommend_is_open(run, &rule, i))
-                continue;
-            again++;
-            status = sweep_again(&run->list, i, run->traffic, run->traffic_count, &run->costs, &run->trials[i]);
+        status = recommend_again(run, &rule, now, &again);
+        if (status == COMMAND_FINE && best != now)
+            status = recommend_again(run, &rule, best, &again);
+        for (size_t i = 0; status == COMMAND_FINE && i < run->list.count && again < most; i++) {
+            if (!recommend_is_answer(run, i))
+                status = recommend_again(run, &rule, i, &again);
         }
         if (status == COMMAND_FINE && again > 0)
             status = recommend_rank(run);
@@ -457,6 +482,7 @@ recommend_json_trial(struct json *json, const struct recommend *run, size_t numb
     json_put_real(json, "own_ns", trial->own_ns);
     json_put_real(json, "ns", trial->ns);
     json_put_real(json, "most_ns", run->ranking.times[number].most_ns);
+    json_put_unsigned(json, "replays", trial->time_count);
     json_key(json, "best");
     json_flag(json, run->ranking.is_best[number]);
     json_end(json, '}');

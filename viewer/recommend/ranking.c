@@ -56,6 +56,15 @@ ranking_usual_spread(const struct candidates *list, const struct trial *trials, 
     return true;
 }
 
+/* The greatest time that the stack took, or `most` where that is more. */
+static double
+ranking_greatest(const struct trial *trial, double most)
+{
+    double greatest = trial->time_count > 0 ? trial->times[trial->time_count - 1] : 0;
+
+    return greatest > most ? greatest : most;
+}
+
 static void
 ranking_take_times(const struct candidates *list, const struct trial *trials, double usual, struct ranking_time *times)
 {
@@ -66,6 +75,7 @@ ranking_take_times(const struct candidates *list, const struct trial *trials, do
         spread = spread > usual ? spread : usual;
         times[i].own_ns = trial->own_ns;
         times[i].own_most_ns = trial->own_ns * spread;
+        times[i].own_top_ns = ranking_greatest(trial, times[i].own_most_ns);
         times[i].ns = trial->driver_ns + times[i].own_ns;
         times[i].most_ns = trial->driver_ns + times[i].own_most_ns;
     }
@@ -133,7 +143,7 @@ ranking_of_same(const size_t *order, size_t count, const struct ranking_time *ti
     return SIZE_MAX;
 }
 
-/* Set what is on the front: in ascending order of memory, what is surely faster than all before it. */
+/* Set what is on the front: in ascending order of memory, what is surely faster than all before it on the front. */
 static void
 ranking_front(const struct trial *trials, const size_t *order, size_t count, struct ranking *out)
 {
@@ -153,21 +163,22 @@ ranking_front(const struct trial *trials, const size_t *order, size_t count, str
 }
 
 /*
- * Whether the recorded stack has more memory than the best one, and surely takes longer by more than a tenth. Where the
- * stacks themselves take as long as far as it is known, what the calls of the driver cost says by how much.
+ * Whether the recorded stack has more memory than the best one, and the best one took less than nine tenths of its time
+ * in each replay of both. Where some replays of the stacks themselves took as long, what the calls of the driver cost
+ * says by how much.
  */
 static bool
 ranking_is_beaten(const struct trial *now, const struct ranking_time *time, const struct trial *best,
                   const struct ranking_time *best_time)
 {
-    bool same = time->own_ns <= best_time->own_most_ns && best_time->own_ns <= time->own_most_ns;
+    bool same = time->own_ns <= best_time->own_top_ns && best_time->own_ns <= time->own_top_ns;
     double own_ns = time->own_ns > best_time->own_ns ? time->own_ns : best_time->own_ns;
 
     if (best->reserved_bytes >= now->reserved_bytes)
         return false;
     if (same && best->driver_ns + own_ns < RANKING_SAME_TIME * (now->driver_ns + own_ns))
         return true;
-    return best_time->most_ns < RANKING_SAME_TIME * time->ns;
+    return best->driver_ns + best_time->own_top_ns < RANKING_SAME_TIME * time->ns;
 }
 
 /* The front, and of it the stack with the least memory of those whose objective may be the least. */

@@ -20,7 +20,8 @@ enum ranking_aim {
 struct ranking_time {
     double own_ns;
     double own_most_ns;
-    double ns; /* both with what the calls of the driver cost */
+    double own_top_ns; /* the greatest of the replays, where that is more: for whether the recorded stack is worse */
+    double ns;         /* both with what the calls of the driver cost */
     double most_ns;
 };
 
@@ -29,7 +30,7 @@ struct ranking {
     struct ranking_time *times; /* owns; one for each stack */
     size_t recommended;         /* SIZE_MAX: no stack serves everything within the bounds */
     size_t now;                 /* the recorded or default stack; SIZE_MAX: it is not among them */
-    bool now_is_worse;          /* it refuses requests, is over the bound, or surely worse in both */
+    bool now_is_worse;          /* it refuses requests, is over the bound, or worse in both by all replays */
 };
 
 /* How far times of the model may be off, and still be the same. */

@@ -366,6 +366,19 @@ sweep_run(const struct candidates *list, size_t first, const struct traffic *tra
     return good ? COMMAND_FINE : COMMAND_WRONG;
 }
 
+/* Take a further replay of a trial. One that failed, as it was killed, takes nothing from a trial that did not. */
+static void
+sweep_merge(struct trial *again, struct trial *trial)
+{
+    if (again->error[0] != '\0' && trial->error[0] == '\0') {
+        trial->again_failed = true;
+        return;
+    }
+    for (unsigned i = 0; trial->is_alone && i < trial->time_count && again->error[0] == '\0'; i++)
+        sweep_add_time(again, trial->times[i]);
+    *trial = *again;
+}
+
 int
 sweep_again(const struct candidates *list, size_t number, const struct traffic *traffic, size_t traffic_count,
             const struct costs *costs, struct trial *trial)
@@ -381,9 +394,7 @@ sweep_again(const struct candidates *list, size_t number, const struct traffic *
     }
     while (sweep_wait(&sweep, &running, 1))
         ;
-    for (unsigned i = 0; trial->is_alone && i < trial->time_count && again[number].error[0] == '\0'; i++)
-        sweep_add_time(&again[number], trial->times[i]);
-    *trial = again[number];
+    sweep_merge(&again[number], trial);
     free(again);
     return COMMAND_FINE;
 }

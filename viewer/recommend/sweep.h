@@ -19,7 +19,8 @@ struct trial {
     double ns;                              /* both */
     double times[TRIAL_TIMES];              /* the own times by each process that replayed it, ascending */
     unsigned time_count;
-    bool is_alone; /* no other replay ran beside these */
+    bool is_alone;     /* no other replay ran beside these */
+    bool again_failed; /* a further replay did, as it was killed: the trial is as without it, and there are no more */
 };
 
 /*
@@ -31,7 +32,8 @@ int sweep_run(const struct candidates *list, size_t first, const struct traffic 
               const struct costs *costs, unsigned jobs, struct trial *trials);
 
 /*
- * Replay a candidate that was tried once more alone, and add its time to those of former replays that were alone.
+ * Replay a candidate that was tried once more alone, and add its time to those of former replays that were alone. Where
+ * that fails and the former ones did not, these stay, with again_failed.
  * COMMAND_FINE, or COMMAND_WRONG after a message.
  */
 int sweep_again(const struct candidates *list, size_t number, const struct traffic *traffic, size_t traffic_count,
