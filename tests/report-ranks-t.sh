@@ -69,7 +69,7 @@ shown() {
 browser=
 if python3 "$driver" find >/dev/null; then . "$top_srcdir/tests/report-browser.sh"; fi
 
-plan 68
+plan 69
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -153,8 +153,12 @@ if test -n "$browser"; then
         'the findings have both ends of the median and of the difference'
     is "$(shown 'selectRank(2), setKind("tag"), drawAll(), byId("groups-body").querySelector("tbody tr").textContent')" \
         'planted977 KiB0 B to 1.95 KiBbetween +975 KiB and +977 KiB' 'the groups of the rank have both ends'
+    is "$(shown '[[null, null], [-1, -1], [7, 7], [-1, 7], [3, 7]].map(([from_step_earliest, from_step_latest]) =>
+        sinceWords({ from_step_earliest, from_step_latest })).join("|")')" \
+        '| from the begin on| from step 7 on| from the begin or a step up to 7 on| from a step between 3 and 7 on' \
+        'a difference begins in one step, or between two'
 else
-    skip 3 'there is no Chromium'
+    skip 4 'there is no Chromium'
 fi
 
 # What is missing or incomplete.
