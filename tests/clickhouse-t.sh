@@ -33,7 +33,7 @@ part() {
     "$AWK" -v wanted="$1" 'BEGIN { part = 1 } /^--$/ { part++; next } part == wanted && NF' "$scratch/answers"
 }
 
-plan 14
+plan 15
 mkdir "$scratch/traces"
 for rank in 0 1 2 3 4 5 6 7 8; do make_rank $rank; done
 job=$scratch/job.db
@@ -105,4 +105,11 @@ is "$(head -c 4 "$scratch/all.parquet") $(part 1)" "PAR1 [$(for rank in 0 1 2 3 
 node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=nested rank=0 "trace=$scratch/nested.db" "$sql/load-trace.sql" \
     "SELECT groupArray(layer_id), sum(size), max(alloc_duration_ns) FROM tidemark.allocation FINAL WHERE run = 'nested'" >"$scratch/answers" 2>"$scratch/err"
 is "$(part 1) $(cat "$scratch/err")" '[[1], 4096, 5000000000] ' 'of nested logs the outermost has what the program asked for, and what took 5 s took as long'
+
+# Times beyond the half of what 64 bits hold stand behind the others.
+"$top_builddir/tests/make-trace" "$scratch/late.db" "INSERT INTO life VALUES (1, 1, 512, 10, 20), (2, 1, 1000, 15, NULL),
+    (3, 1, 4096, 4611686018427387904, 9223372036854775806), (4, 1, 8192, 9223372036854775806, NULL);" || exit 99
+node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=late rank=0 "trace=$scratch/late.db" "$sql/load-trace.sql" \
+    "SELECT peak_bytes, toString(peak_ns), live_end_bytes FROM tidemark.layer_peak FINAL WHERE run = 'late'" >"$scratch/answers" 2>"$scratch/err"
+is "$(part 1) $(cat "$scratch/err")" '[13288, "9223372036854775806", 9192] ' 'a peak at the latest time that a trace can have is found'
 done_testing

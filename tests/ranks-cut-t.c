@@ -86,6 +86,8 @@ static void
 draw_rank(struct truth *truth)
 {
     int from = (int)random_draw(&state, STEPS), raised = (int)random_draw(&state, GROUPS);
+    int leaking = (int)random_draw(&state, GROUPS);
+    int64_t leak = random_draw(&state, 3) == 0 ? 100 + 100 * (int64_t)random_draw(&state, 20) : 0;
 
     for (int group = 0; group < GROUPS; group++) {
         int64_t usual = (int64_t)random_draw(&state, 4) * 100;
@@ -95,11 +97,26 @@ draw_rank(struct truth *truth)
 
             truth->peak[step][group] = random_draw(&state, 4) == 0 ? usual + more + 7 : usual + more;
             truth->end[step][group] = random_draw(&state, 4) == 0 ? usual + more + 9 : usual;
+            if (group == leaking) {
+                truth->peak[step][group] += leak * step;
+                truth->end[step][group] += leak * step;
+            }
         }
     }
     truth->peak_step = (int)random_draw(&state, STEPS);
     truth->peak_bound = cut(truth, at_peak, 1 + random_draw(&state, GROUPS), truth->at_peak);
     truth->step_bound = cut(truth, most_of, 1 + random_draw(&state, GROUPS), truth->in_steps);
+}
+
+/* What a rank has of all groups at the end of a step. */
+static int64_t
+end_of(int rank, int step)
+{
+    int64_t bytes = 0;
+
+    for (int group = 0; group < GROUPS; group++)
+        bytes += ranks[rank].end[step][group];
+    return bytes;
 }
 
 static void
@@ -146,10 +163,12 @@ write_job(void)
                     rank, rank, rank);
         job_execute(&job,
                     "INSERT INTO rank_memory VALUES (%d, 1, 0, %lld, 1, 1, %d, 0, NULL, NULL, NULL, 1, 1, 0, 1, 0, %d,"
-                    " 0, %d, 0, 0)",
-                    rank, (long long)peak, ranks[rank].peak_step, STEPS, STEPS - 1);
+                    " 0, %d, %lld, 0)",
+                    rank, (long long)peak, ranks[rank].peak_step, STEPS, STEPS - 1,
+                    (long long)(end_of(rank, STEPS - 1) - end_of(rank, 0)));
         for (int step = 0; step < STEPS; step++)
-            job_execute(&job, "INSERT INTO step VALUES (%d, 1, %d, 0, 1, 1, 1, 1, 1, NULL, 1, 1)", rank, step);
+            job_execute(&job, "INSERT INTO step VALUES (%d, 1, %d, 0, 1, 1, 1, 1, %lld, NULL, 1, 1)", rank, step,
+                        (long long)end_of(rank, step));
         write_groups(rank);
     }
     if (median_fill(&job) != COMMAND_FINE || job_commit(&job) != COMMAND_FINE)
@@ -240,6 +259,86 @@ check_start(const struct ranks_group *group, int rank, int number, size_t *start
     return true;
 }
 
+/* The median of the ends of one step: as it is, and the two ends of it that the file tells. */
+static struct ranks_range
+end_median(int step, int group, int64_t *truth)
+{
+    int64_t values[RANKS], least[RANKS], most[RANKS];
+
+    for (int i = 0; i < rank_count; i++) {
+        bool listed = ranks[i].in_steps[group];
+
+        values[i] = ranks[i].end[step][group];
+        least[i] = listed ? values[i] : 0;
+        most[i] = listed ? values[i] : ranks[i].step_bound;
+    }
+    *truth = middle(values);
+    return (struct ranks_range){ middle(least), middle(most) };
+}
+
+/* The group in which a rank grows most for certain, and both ends of by how much; -1: there is none. */
+static int
+true_growth(int rank, struct ranks_range *more, int64_t *truth)
+{
+    int found = -1;
+
+    for (int group = 0; group < GROUPS; group++) {
+        int64_t own = ranks[rank].end[STEPS - 1][group] - ranks[rank].end[0][group], first, last;
+        struct ranks_range begin = end_median(0, group, &first), end = end_median(STEPS - 1, group, &last);
+        struct ranks_range here = { own - end.most + begin.least, own - end.least + begin.most };
+
+        if (!ranks[rank].in_steps[group] || here.least <= 0 || (found >= 0 && here.least <= more->least))
+            continue;
+        found = group;
+        *more = here;
+        *truth = own - last + first;
+    }
+    return found;
+}
+
+/* `grown` counts the growths with a group, `grown_between` those with two ends. */
+static bool
+check_growth(const struct trace *file, size_t *grown, size_t *grown_between)
+{
+    struct ranks answer;
+    bool good = ranks_make(file, &(struct ranks_options){ .rank = 0, .kind = "tag" }, &answer) == COMMAND_FINE;
+
+    for (size_t i = 0; i < answer.growth_count && good; i++) {
+        const struct ranks_growth *growth = &answer.growths[i];
+        int rank = (int)growth->rank->rank;
+        struct ranks_range more = { 0, 0 };
+        int64_t truth = 0;
+        int group = true_growth(rank, &more, &truth);
+
+        if ((growth->group == NULL) != (group < 0) || (group >= 0 && atoi(growth->group) != group))
+            good = wrong("the group in which a rank grows most", rank, group);
+        if (!good || group < 0)
+            continue;
+        ++*grown;
+        *grown_between += !ranks_is_exact(growth->group_more);
+        if (growth->group_more.least != more.least || growth->group_more.most != more.most)
+            good = wrong("the ends of the growth", rank, group);
+        if (truth < growth->group_more.least || truth > growth->group_more.most)
+            good = wrong("the growth is not between its ends", rank, group);
+    }
+    ranks_free(&answer);
+    return good;
+}
+
+/* Of one job. */
+static bool
+check_growths(size_t *grown, size_t *grown_between)
+{
+    struct trace file;
+    bool good;
+
+    if (job_read(JOB, &file) != COMMAND_FINE)
+        return false;
+    good = check_growth(&file, grown, grown_between);
+    trace_close(&file);
+    return good;
+}
+
 /* All that is listed of each rank. `starts` counts the differences with a step, `between` those with two. */
 static bool
 check_ranks(bool *peaks, bool *steps, size_t *starts, size_t *between)
@@ -303,10 +402,10 @@ check_whole(void)
 int
 main(void)
 {
-    bool written = true, peaks = true, steps = true, whole = true;
-    size_t starts = 0, between = 0;
+    bool written = true, peaks = true, steps = true, whole = true, growths = true;
+    size_t starts = 0, between = 0, grown = 0, grown_between = 0;
 
-    plan(5);
+    plan(7);
     seed = random_trace_seed();
     state = seed * 2 + 1;
     for (round_number = 0; round_number < ROUNDS && written; round_number++) {
@@ -314,15 +413,19 @@ main(void)
         for (int rank = 0; rank < rank_count; rank++)
             draw_rank(&ranks[rank]);
         written = write_job() && check_ranks(&peaks, &steps, &starts, &between);
+        growths = written && check_growths(&grown, &grown_between) && growths;
         if (round_number % 10 == 0)
             whole = check_whole() && whole;
     }
     unlink(JOB);
     diag("%zu differences have steps, %zu of them two", starts, between);
+    diag("%zu ranks grow in a group, %zu of them between two ends", grown, grown_between);
     ok(written, "random jobs with groups that are left out are read");
     ok(peaks, "both ends of a median are those by brute force, and each difference lies between its ends");
     ok(steps, "the step from which on a difference is there lies between its ends");
     ok(starts > 100 && between > 20 && between < starts, "there are differences with one step, and with two");
     ok(whole, "where nothing is left out, each difference has the step that it has by brute force");
+    ok(growths, "the group in which a rank grows most, and both ends of by how much, are those by brute force");
+    ok(grown > 100 && grown_between > 20 && grown_between < grown, "growth is known with one end, and with two");
     return done();
 }

@@ -69,7 +69,7 @@ shown() {
 browser=
 if python3 "$driver" find >/dev/null; then . "$top_srcdir/tests/report-browser.sh"; fi
 
-plan 63
+plan 69
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -97,7 +97,7 @@ is "$(ask '[r["trace"] for r in page["ranks"]][:2]')" "['traces/rank-0.db', 'tra
 is "$(ask '[(g["name"], m["median_bytes"]) for m in [page["memories"][0]["groups"]] for g, m in zip(m, m) if g["name"] == "forward/activation"]')" \
     "[('forward/activation', 1000000)]" 'groups have the median beside them'
 cp "$job" "$scratch/more.db"
-"$SQLITE3" "$scratch/more.db" "INSERT INTO allocation_group VALUES (-5, 'tag', 'unused'); INSERT INTO group_median VALUES (1, -5, 16, 0)"
+"$SQLITE3" "$scratch/more.db" "INSERT INTO allocation_group VALUES (-5, 'tag', 'unused'); INSERT INTO group_median VALUES (1, -5, 16, 0, 0)"
 report --json "$scratch/more.db" >/dev/null
 cp "$scratch/out" "$scratch/answer"
 is "$(ask '[sorted(set(m["shares"]["values"]["group"])) == list(range(len(m["groups"]))) for m in page["memories"]]')" '[True]' \
@@ -124,6 +124,42 @@ is "$(report --json --no-names "$job") $(grep -cE 'node-|nightly|activation|rank
 cp "$scratch/out" "$scratch/answer"
 is "$(ask '[page["reports"]["ranks"]["highest_bytes"], page["reports"]["ranks"]["failed"][0]["cause"], page["memories"][0]["memory"]]')" \
     "[6102000, 'limit', 'sim']" 'figures and words of Tidemark stay without names'
+
+# A tag that rank 2 has much of, and that the others have cut off: of its median only two ends are known. Of `lesser` all is known.
+mkdir "$scratch/cut"
+for rank in 0 1 2 3; do
+    "$top_builddir/tests/make-trace" "$scratch/cut/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 4), ('trace_id', 6000 + $rank), ('ended', 'closed');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 4100) SELECT s FROM s;
+        INSERT INTO tag SELECT s, NULL, 'other ' || s FROM n;
+        INSERT INTO tag VALUES (5001, NULL, 'planted'), (5002, NULL, 'lesser');
+        INSERT INTO life SELECT s, 1, 2000, s, NULL FROM n;
+        INSERT INTO life VALUES (5001, 1, iif($rank = 2, 1000000, 500), 10000, NULL), (5002, 1, iif($rank = 2, 2900, 2800), 10001, NULL);
+        UPDATE allocation SET tag_id = allocation_id;" || exit 99
+done
+"$tidemark" merge "$scratch/cut" -o "$scratch/cut.db" || exit 99
+report --json --detail=small "$scratch/cut.db" >/dev/null
+cp "$scratch/out" "$scratch/answer"
+is "$(ask '[[(g["name"], b) for m in page["memories"] for r, i, b in zip(*m["shares"]["values"].values()) for g in [m["groups"][i]] if r == 2 and g["kind"] == "tag"][:2],
+    sorted(tuple(g.values())[1:] for g in page["memories"][0]["groups"] if g["name"] in ("planted", "lesser"))]')" \
+    "[[('planted', 1000000), ('lesser', 2900)], [('lesser', 2800, 2800, 2800), ('planted', None, 0, 2000)]]" \
+    'a group of which two ends of the median are known is sorted by its certain difference'
+page 'the page of a median with two ends passes its own test' "$scratch/cut.db"
+if test -n "$browser"; then
+    is "$(shown '[...byId("verdict").children].map((item) => item.textContent).find((text) => text.includes(" in ") && text.startsWith("Rank 2"))')" \
+        'Rank 2: between +975 KiB and +977 KiB in planted' 'the verdict names the group that `tidemark ranks` names, with both ends of the difference'
+    is "$(shown '[...byId("findings-body").querySelectorAll("tr")].map((row) => [...row.cells].map((cell) => cell.textContent).slice(1, 5).join("|")).slice(1, 3).join()')" \
+        'planted|977 KiB|0 B to 1.95 KiB|between +975 KiB and +977 KiB,lesser|2.83 KiB|2.73 KiB|+100 B' \
+        'the findings have both ends of the median and of the difference'
+    is "$(shown 'selectRank(2), setKind("tag"), drawAll(), byId("groups-body").querySelector("tbody tr").textContent')" \
+        'planted977 KiB0 B to 1.95 KiBbetween +975 KiB and +977 KiB' 'the groups of the rank have both ends'
+    is "$(shown '[[null, null], [-1, -1], [7, 7], [-1, 7], [3, 7]].map(([from_step_earliest, from_step_latest]) =>
+        sinceWords({ from_step_earliest, from_step_latest })).join("|")')" \
+        '| from the begin on| from step 7 on| from the begin or a step up to 7 on| from a step between 3 and 7 on' \
+        'a difference begins in one step, or between two'
+else
+    skip 4 'there is no Chromium'
+fi
 
 # What is missing or incomplete.
 mkdir "$scratch/fewer"

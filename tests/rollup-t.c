@@ -309,6 +309,17 @@ median(int64_t a, int64_t b, int64_t c)
     return c < low ? low : c > high ? high : c;
 }
 
+/* The median of a tag in a step: the last row up to it. Of so few tags none is left out, and both ends are the same. */
+static int64_t
+step_median(int tag, int64_t step, const char *column)
+{
+    int64_t found = number("SELECT m.%s FROM group_step_median AS m JOIN allocation_group USING (group_id) WHERE"
+                           " kind = 'tag' AND name = '%s' AND step <= %lld ORDER BY step DESC LIMIT 1",
+                           column, tag_names[tag], (long long)step);
+
+    return found == INT64_MIN ? 0 : found;
+}
+
 static bool
 check_medians(void)
 {
@@ -326,15 +337,18 @@ check_medians(void)
                     median(all[0].step_end[i], all[1].step_end[i], all[2].step_end[i])) &&
                good;
         for (int tag = 0; tag < TAGS; tag++) {
-            int64_t seen = number("SELECT m.peak_most_bytes FROM group_step_median AS m JOIN allocation_group USING"
-                                  " (group_id) WHERE kind = 'tag' AND name = '%s' AND step <= %lld ORDER BY step DESC"
-                                  " LIMIT 1",
-                                  tag_names[tag], (long long)step);
+            int64_t peak = median(step_group(0, tag, step, "peak_bytes"), step_group(1, tag, step, "peak_bytes"),
+                                  step_group(2, tag, step, "peak_bytes"));
+            int64_t end = median(step_group(0, tag, step, "end_bytes"), step_group(1, tag, step, "end_bytes"),
+                                 step_group(2, tag, step, "end_bytes"));
 
-            good = same("median of a tag in a step", step, seen == INT64_MIN ? 0 : seen,
-                        median(step_group(0, tag, step, "peak_bytes"), step_group(1, tag, step, "peak_bytes"),
-                               step_group(2, tag, step, "peak_bytes"))) &&
+            good =
+                same("median of a tag at the peak of a step", step, step_median(tag, step, "peak_most_bytes"), peak) &&
+                good;
+            good = same("the least of it", step, step_median(tag, step, "peak_least_bytes"), peak) && good;
+            good = same("median of a tag at the end of a step", step, step_median(tag, step, "end_most_bytes"), end) &&
                    good;
+            good = same("the least of that", step, step_median(tag, step, "end_least_bytes"), end) && good;
         }
     }
     return good;

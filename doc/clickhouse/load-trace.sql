@@ -35,7 +35,8 @@ WHERE a.layer_id NOT IN (SELECT layer_id FROM covered);
 DELETE FROM tidemark.layer_peak WHERE run = {run:String} AND rank = {rank:UInt32}
 SETTINGS lightweight_delete_mode = 'lightweight_update';
 -- `moment` is the time of an event, twice, and one more for a free: of events at one time allocations come before frees.
--- The peak was reached at the least moment of those with the most bytes. One number says both: a tuple takes twice as long.
+-- Twice a time may take more than 64 bits. The peak was reached at the least moment of those with the most bytes. One
+-- number says both: a tuple takes twice as long.
 INSERT INTO tidemark.layer_peak
 SELECT {run:String}, {rank:UInt32}, layer_id, max(live_bytes),
     argMax(bitShiftRight(moment, 1), bitShiftLeft(toInt128(live_bytes), 64) - moment), countIf(bitAnd(moment, 1) = 0),
@@ -46,10 +47,10 @@ FROM
         sum(change) OVER (PARTITION BY layer_id ORDER BY moment ROWS UNBOUNDED PRECEDING) AS live_bytes
     FROM
     (
-        SELECT layer_id, 2 * alloc_ns AS moment, toInt64(size) AS change FROM tidemark.allocation FINAL
+        SELECT layer_id, 2 * toInt128(alloc_ns) AS moment, toInt64(size) AS change FROM tidemark.allocation FINAL
         WHERE run = {run:String} AND rank = {rank:UInt32} AND status = 0
         UNION ALL
-        SELECT layer_id, 2 * assumeNotNull(free_ns) + 1, -toInt64(size) FROM tidemark.allocation FINAL
+        SELECT layer_id, 2 * toInt128(assumeNotNull(free_ns)) + 1, -toInt64(size) FROM tidemark.allocation FINAL
         WHERE run = {run:String} AND rank = {rank:UInt32} AND status = 0 AND free_ns IS NOT NULL
     )
 )

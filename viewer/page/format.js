@@ -17,6 +17,17 @@ function bytes(value, digits) {
   return (value < 0 ? '−' : '') + number(rest, places) + ' ' + BYTE_UNITS[unit];
 }
 
+const signed = (value) => (value > 0 ? '+' : '') + bytes(value);
+
+/* A figure of which two ends are known, which may be the same. */
+function bytesBetween(least, most) {
+  return bytes(least) === bytes(most) ? bytes(least) : `${bytes(least)} to ${bytes(most)}`;
+}
+
+function signedBetween(least, most) {
+  return signed(least) === signed(most) ? signed(least) : `between ${signed(least)} and ${signed(most)}`;
+}
+
 /* A moment or a duration; step, in ns, says how fine it has to be told. */
 function time(ns, step) {
   if (ns === null || ns === undefined) return '–';

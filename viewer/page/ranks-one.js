@@ -113,10 +113,23 @@ function quoted(name) {
   return /^[\w@%+=:,./-]+$/.test(path) ? path : "'" + path.replaceAll("'", "'\\''") + "'";
 }
 
-const signed = (value) => (value > 0 ? '+' : '') + bytes(value);
+/* How far from 0 a difference is for certain, with its sign; 0: it may be 0. */
+const certain = (least, most) => (least > 0 ? least : most < 0 ? most : 0);
 
-/* A difference from the median in the colours of the heat map. */
-const beside = (value) => (value === null ? '–' : make('span', { className: value > 0 ? 'over' : value < 0 ? 'under' : '' }, signed(value)));
+/* A difference from the median, or its two ends, in the colours of the heat map. */
+function beside(least, most = least) {
+  if (least === null) return '–';
+  const sure = certain(least, most);
+  return make('span', { className: sure > 0 ? 'over' : sure < 0 ? 'under' : '' }, signedBetween(least, most));
+}
+
+/* Since which step a group of `tidemark ranks` differs from the median. */
+function sinceWords({ from_step_earliest: earliest, from_step_latest: latest }) {
+  if (latest === null) return '';
+  if (latest < 0) return ' from the begin on';
+  if (earliest === latest) return ` from step ${number(latest)} on`;
+  return earliest < 0 ? ` from the begin or a step up to ${number(latest)} on` : ` from a step between ${number(earliest)} and ${number(latest)} on`;
+}
 
 /* By how much a rank grows in each step; null: not known. */
 const growthOf = (rank) => job.memory.figures.get(rank)?.step_bytes ?? null;
@@ -162,13 +175,13 @@ const kindsOf = () => Object.keys(KIND_WORDS).filter((kind) => job.memory.groups
 function groupRows() {
   const { shares, groups, rowOf, report } = job.memory;
   const row = rowOf.get(view.rank);
-  const steps = new Map(report.rank === view.rank ? report.groups.map((group) => [group.kind + ' ' + group.name, group.from_step]) : []);
+  const steps = new Map(report.rank === view.rank ? report.groups.map((group) => [group.kind + ' ' + group.name, sinceWords(group)]) : []);
   const rows = [];
   for (let i = row === undefined ? shares.rows : firstBehind(shares.row, row - 1); i < shares.rows && shares.row[i] === row; i++) {
     const group = groups[shares.group[i]];
     if (group.kind !== view.kind) continue;
-    const over = group.median_bytes === null ? null : shares.bytes[i] - group.median_bytes;
-    rows.push({ name: group.name, bytes: shares.bytes[i], median: group.median_bytes, over, from: steps.get(group.kind + ' ' + group.name) ?? null });
+    const { name, median_least_bytes: least, median_most_bytes: most } = group;
+    rows.push({ name, bytes: shares.bytes[i], median: [least, most], over: [shares.bytes[i] - most, shares.bytes[i] - least], from: steps.get(group.kind + ' ' + name) ?? '' });
   }
   return rows;
 }
@@ -180,12 +193,11 @@ function fillGroups() {
   byId('kind-label').hidden = kindsOf().length < 2;
   const rows = groupRows();
   const brief = toldApart(rows.map((row) => row.name), 40);
-  const name = ({ name: whole, from }) => [make('span', { title: whole }, brief(whole)), from === null ? null
-    : make('small', { className: 'quiet' }, from < 0 ? ' from the begin on' : ` from step ${number(from)} on`)];
+  const name = ({ name: whole, from }) => [make('span', { title: whole }, brief(whole)), from === '' ? null : make('small', { className: 'quiet' }, from)];
   const named = [KIND_WORDS[view.kind], (row) => make('span', null, name(row).filter(Boolean)), 'name'];
   byId('groups-body').replaceChildren(...(rows.length ? [make('p', { className: 'quiet' }, `Rank ${view.rank} at its peak, and the median of ranks at theirs`),
-    scrolled(table(null, rows, [named, ['bytes', (row) => bytes(row.bytes), 'n'], ['median', (row) => bytes(row.median), 'n'],
-      ['over', (row) => beside(row.over), 'n']]))]
+    scrolled(table(null, rows, [named, ['bytes', (row) => bytes(row.bytes), 'n'], ['median', (row) => bytesBetween(...row.median), 'n'],
+      ['over', (row) => beside(...row.over), 'n']]))]
     : none('Nothing of this rank is in the file.')));
 }
 

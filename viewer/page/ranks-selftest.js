@@ -42,9 +42,9 @@ async function selftest() {
         setKind(kind);
         selectRank(job.memory.report.rank);
         const rows = groupRows();
-        const wanted = job.memory.report.groups.filter((row) => row.kind === kind && row.over_median_bytes).slice(0, rows.length);
-        const wrong = wanted.findIndex((row, i) => Math.abs(row.over_median_bytes) !== Math.abs(rows[i].over));
-        if (wrong >= 0) return `${kind} ${wrong}: ${rows[wrong].over}, not ${wanted[wrong].over_median_bytes}`;
+        const wanted = job.memory.report.groups.filter((row) => row.kind === kind && row.bytes !== null && differs(row)).slice(0, rows.length);
+        const wrong = wanted.findIndex((row, i) => differs(row) !== certain(...rows[i].over));
+        if (wrong >= 0) return `${kind} ${wrong}: ${rows[wrong].over}, not ${differs(wanted[wrong])}`;
       }
     });
   }

@@ -64,17 +64,22 @@ function markRank() {
   for (const row of byId('ranks-body').querySelectorAll('tr[data-rank]')) row.setAttribute('aria-selected', String(Number(row.dataset.rank) === view.rank));
 }
 
+/* Of a group of `tidemark ranks`: by how much the rank differs from the median for certain. */
+const differs = (row) => certain(row.over_median_least_bytes, row.over_median_most_bytes);
+
 /* What the outlier has more than the median, which ranks grow, what failed, what is missing. */
 function fillFindings() {
   const { report } = job.memory;
   const { manifest } = data;
   const { memories } = manifest;
   const step = (value) => (value === null ? '–' : value < 0 ? 'the begin' : count(value));
-  const groups = report.groups.filter((row) => row.over_median_bytes).map((row) => ({ ...row, step: step(row.from_step), kind: KIND_WORDS[row.kind] ?? row.kind,
-    name: row.name ?? '(hidden)', place: Object.keys(KIND_WORDS).indexOf(row.kind) })).sort((a, b) => a.place - b.place);
+  const steps = (one, other) => (one === other ? step(one) : `${step(one)} to ${step(other)}`);
+  const groups = report.groups.filter(differs).map((row) => ({ ...row, kind: KIND_WORDS[row.kind] ?? row.kind, name: row.name ?? '(hidden)',
+    own: [row.bytes ?? 0, row.most_bytes], median: [row.median_least_bytes, row.median_most_bytes], over: [row.over_median_least_bytes, row.over_median_most_bytes],
+    step: steps(row.from_step_earliest, row.from_step_latest), place: Object.keys(KIND_WORDS).indexOf(row.kind) })).sort((a, b) => a.place - b.place);
   const failed = report.failed.map((row) => ({ ...row, at: jobTime(row.first_rank, row.first_ns), words: row.text ?? row.status }));
   byId('findings-body').replaceChildren(...[...listed(`What rank ${report.rank} has more or less than the median`, groups, 'by: text kind | group: text name | ' +
-    'bytes: bytes bytes | median: bytes median_bytes | over median: change over_median_bytes | from step: text step | count: count count | peak without: bytes peak_without_bytes'),
+    'bytes: range own | median: range median | over median: changes over | from step: text step | count: count count | peak without: bytes peak_without_bytes'),
   ...listed('Ranks that grow more than the median, from step to step', report.growth, 'rank: count rank | grown: change grown_bytes | a step: change step_bytes | median: change median_bytes | ' +
     'from step: count first_step | to step: count last_step | risen in: count steps_risen | of it: bytes group_bytes | in: text group'),
   ...listed('Failures, the most frequent first', failed, 'count: count count | ranks: count ranks | cause: text cause | layer: text layer | first on rank: count first_rank | ' +
@@ -102,9 +107,8 @@ function fillRanksVerdict() {
     return make('li', null, element);
   };
   const plain = (text) => make('li', { className: 'plain' }, text);
-  const [group] = report.groups.filter((row) => row.over_median_bytes && kindsOf()[0] === row.kind &&
-    (row.over_median_bytes > 0) === (report.highest_bytes >= report.median_bytes));
-  const since = group?.from_step === null || group?.from_step === undefined ? '' : group.from_step < 0 ? ' from the begin on' : ` from step ${group.from_step} on`;
+  const [group] = report.groups.filter((row) => differs(row) && kindsOf()[0] === row.kind &&
+    (differs(row) > 0) === (report.highest_bytes >= report.median_bytes));
   const [growing] = report.growth;
   const [failed] = report.failed;
   /* Of the first memory the answer of `ranks` has the failures of all. */
@@ -116,7 +120,7 @@ function fillRanksVerdict() {
     link(`Highest ${bytes(report.highest_bytes)}, rank ${report.highest_rank}: ${share(report.skew_share)} over the median`, report.highest_rank),
     link(`Median ${bytes(report.median_bytes)}, rank ${report.median_rank}`, report.median_rank),
     link(`Lowest ${bytes(report.lowest_bytes)}, rank ${report.lowest_rank}`, report.lowest_rank),
-    group ? link(`Rank ${report.rank}: ${signed(group.over_median_bytes)} in ${shortened(group.name ?? 'a ' + KIND_WORDS[group.kind], 60)}${since}`, report.rank) : null,
+    group ? link(`Rank ${report.rank}: ${signedBetween(group.over_median_least_bytes, group.over_median_most_bytes)} in ${shortened(group.name ?? 'a ' + KIND_WORDS[group.kind], 60)}${sinceWords(group)}`, report.rank) : null,
     growing ? link(`Rank ${growing.rank} ${report.growth.length > 1 ? 'and others grow' : 'alone grows'}: ${signed(growing.grown_bytes)}`, growing.rank) : null,
     failed ? bad(true, `${failures}: ${failed.cause}, first on rank ${failed.first_rank}`) : plain(failures)].filter(Boolean));
 }

@@ -34,9 +34,9 @@ function frameList(words, title) {
 /* How a column shows a value; `right` those that stand at the right edge. */
 const SHOWN = { bytes, count, share, time, moment: (ns) => moment(ns), meter: (part) => meter(part), text: (value) => value ?? '–',
   frames: (value) => (value ? frameList(value) : '–'), plus: (value) => (value === null ? '' : '+' + bytes(value)),
-  change: (value) => (value > 0 ? '+' : '') + bytes(value), address: (value) => '0x' + value.toString(16),
+  change: (value) => signed(value), range: ([least, most]) => bytesBetween(least, most), changes: ([least, most]) => signedBetween(least, most), address: (value) => '0x' + value.toString(16),
   until: (ns) => (ns === null ? 'the end' : moment(ns)) };
-const RIGHT_ALIGNED = ['bytes', 'count', 'share', 'time', 'moment', 'meter', 'plus', 'change', 'until'];
+const RIGHT_ALIGNED = ['bytes', 'count', 'share', 'time', 'moment', 'meter', 'plus', 'change', 'range', 'changes', 'until'];
 
 /* Columns of rows of JSON: 'title: how field | ...'; `name` alone is what the group is called. */
 function columns(text) {

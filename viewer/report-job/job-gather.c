@@ -362,7 +362,8 @@ job_take_group(void *context, const struct trace *file, sqlite3_stmt *row)
     *group = (struct job_group){ .group_id = sqlite3_column_int64(row, 0),
                                  .kind = job_text(row, 1),
                                  .name = job_text(row, 2) };
-    if (!job_number(row, 3, 0, -1, &group->median_bytes))
+    if (!job_number(row, 3, 0, -1, &group->median.least) || !job_number(row, 4, 0, -1, &group->median.most) ||
+        group->median.least < 0 || group->median.least > group->median.most)
         return job_wrong(file, "group_median", -1);
     return group->kind != NULL && group->name != NULL ? COMMAND_FINE : job_no_memory(file);
 }
@@ -424,13 +425,13 @@ job_take_cut(void *context, const struct trace *file, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
-/* By how much the rank differs from the median; where that is not known, by nothing. */
+/* By how much the rank differs from the median for certain. */
 static int64_t
 job_difference(const struct job_peak *peak, uint32_t group)
 {
-    int64_t median = peak->reading->memory->groups[group].median_bytes;
+    const struct ranks_range own = { peak->bytes[group], peak->bytes[group] };
 
-    return median < 0 ? 0 : llabs(peak->bytes[group] - median);
+    return llabs(ranks_certain(ranks_difference(own, peak->reading->memory->groups[group].median)));
 }
 
 /* An insertion into the first `most` of an order. Returns their number. */
@@ -464,7 +465,7 @@ job_keep_groups(struct job_peak *peak, size_t kind)
 
     for (uint32_t i = 0; i < memory->group_count; i++) {
         const struct job_group *group = &memory->groups[i];
-        bool is_there = peak->bytes[i] > 0 || (group->median_bytes > 0 && !peak->is_cut[kind]);
+        bool is_there = peak->bytes[i] > 0 || (group->median.least > 0 && !peak->is_cut[kind]);
 
         if (is_there && strcmp(group->kind, job_kinds[kind]) == 0)
             count = job_place_group(peak, count, most, i);
@@ -539,8 +540,7 @@ job_read_groups(struct job_reading *reading)
     struct job_peak peak = { .reading = reading };
     int status = trace_each(
         reading->gather->file, job_take_group, reading,
-        "SELECT m.group_id, kind, name, iif(least_bytes = most_bytes, least_bytes, NULL) FROM group_median AS m"
-        " JOIN allocation_group AS g"
+        "SELECT m.group_id, kind, name, least_bytes, most_bytes FROM group_median AS m JOIN allocation_group AS g"
         " ON g.group_id = m.group_id WHERE memory_id = %lld AND kind IS NOT NULL AND name IS NOT NULL"
         " ORDER BY m.group_id",
         (long long)memory->memory_id);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "viewer/read/trace.h"
+#include "viewer/ranks/ranks.h"
 #include "viewer/report-job/grid.h"
 
 /* How much of it. */
@@ -62,8 +63,8 @@ struct job_share {
 
 struct job_group {
     int64_t group_id;
-    char *kind, *name;    /* own */
-    int64_t median_bytes; /* -1: not known */
+    char *kind, *name; /* own */
+    struct ranks_range median;
 };
 
 struct job_memory {

@@ -148,10 +148,14 @@ job_put_groups(const struct job_manifest *manifest, size_t place, struct json *j
         /* Classes of sizes are no names of a program. */
         job_put_name(manifest, json, group->name, strcmp(group->kind, "class") == 0 ? group->name : instead);
         json_key(json, "median_bytes");
-        if (group->median_bytes >= 0)
-            json_signed(json, group->median_bytes);
+        if (ranks_is_exact(group->median))
+            json_signed(json, group->median.least);
         else
             json_word(json, "null");
+        json_key(json, "median_least_bytes");
+        json_signed(json, group->median.least);
+        json_key(json, "median_most_bytes");
+        json_signed(json, group->median.most);
         json_end(json, '}');
     }
     json_end(json, ']');
