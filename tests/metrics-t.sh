@@ -39,7 +39,7 @@ for python in "${PYTHON:-python3}" /usr/bin/python3 ''; do
     test -z "$python" || ! "$python" -c 'import prometheus_client.openmetrics.parser' 2>/dev/null || break
 done
 
-plan 63
+plan 68
 
 # Wrong use.
 has_words "$(said)" 'a trace, a folder or a process id is missing' 'metrics without an argument says what is missing'
@@ -51,9 +51,13 @@ has_words "$(said --format=json "$scratch")" 'openmetrics' 'a format that there 
 has_words "$(said --tags=65 "$scratch")" 'from 0 to 64' 'more tags than a page has are refused'
 has_words "$(said --tags=x "$scratch")" 'tags' 'a number of tags that is none is refused'
 has_words "$(said --textfile= "$scratch")" 'not an empty text' 'a textfile without a name is refused'
-for address in 9455 127.0.0.1 :9455 127.0.0.1: 127.0.0.1:65536 127.0.0.1:http ::1:9455 '[]:1'; do
+for address in 9455 127.0.0.1 :9455 127.0.0.1: 127.0.0.1:http 127.0.0.1:-1 ::1:99999 ::1:9455 '[]:1' '[]:99999'; do
     has_words "$(said --listen="$address" "$scratch")" 'write an address and a port, as 127.0.0.1:9455' \
         "--listen=$address is refused, and what to write is said"
+done
+for address in 127.0.0.1:65536 '[::1]:99999' 127.0.0.1:99999999999999999999999; do
+    is "$(said --listen="$address" "$scratch" | grep -c "listen=.*: the port is out of range: 1 to 65535, or 0, which takes any")" 1 \
+        "--listen=$address is refused, and the range of ports is said"
 done
 has_words "$(said "$scratch/none.db")" 'No such file or directory 2' 'a trace that is not there is an error of metrics'
 has_words "$(said 999999999)" 'tidemark metrics: 999999999 is no trace, no folder and no process 2' \

@@ -64,8 +64,8 @@ metrics_print(const struct metrics *metrics, enum metrics_format format, const c
 static int
 metrics_check(const struct invocation *call, const struct metrics_options *options)
 {
+    const char *wrong = NULL;
     char *host, *port;
-    bool is_address;
 
     if (call->count == 0)
         return command_misused(call->command, "a trace, a folder or a process id is missing");
@@ -80,15 +80,12 @@ metrics_check(const struct invocation *call, const struct metrics_options *optio
     if (options->tags > TIDEI_GAUGE_TAGS)
         return command_misused(call->command, "--tags=%llu: from 0 to %d", (unsigned long long)options->tags,
                                TIDEI_GAUGE_TAGS);
-    is_address = options->listen == NULL || metrics_parse_address(options->listen, &host, &port);
-    if (is_address && options->listen != NULL) {
+    if (options->listen != NULL) {
+        wrong = metrics_parse_address(options->listen, &host, &port);
         free(host);
         free(port);
     }
-    return is_address ? COMMAND_FINE
-                      : command_misused(call->command,
-                                        "--listen=%s: write an address and a port, as 127.0.0.1:9455 or [::1]:9455",
-                                        options->listen);
+    return wrong == NULL ? COMMAND_FINE : command_misused(call->command, "--listen=%s: %s", options->listen, wrong);
 }
 
 static int

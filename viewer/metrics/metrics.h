@@ -124,7 +124,10 @@ void metrics_put_label_text(struct emit *out, const char *text);
  */
 int metrics_serve(struct metrics *metrics, const char *address);
 
-/* Whether `text` is an address for metrics_serve: its host, to be freed, and its port. */
-bool metrics_parse_address(const char *text, char **host, char **port);
+/*
+ * The host and the port of `text`, an address for metrics_serve; the caller frees both. What is wrong with it, as a
+ * sentence, and both are NULL; NULL: nothing.
+ */
+const char *metrics_parse_address(const char *text, char **host, char **port);
 
 #endif

@@ -15,26 +15,30 @@
 #include "viewer/base/parse.h"
 #include "viewer/metrics/metrics.h"
 
-bool
+const char *
 metrics_parse_address(const char *text, char **host, char **port)
 {
+    static const char wrong[] = "write an address and a port, as 127.0.0.1:9455 or [::1]:9455";
     const char *colon = strrchr(text, ':'), *begin = text, *end = colon;
     uint64_t number;
 
     *host = *port = NULL;
-    if (colon == NULL || colon == text || strlen(colon + 1) > 5 || !parse_count(colon + 1, &number) || number > 65535)
-        return false;
+    if (colon == NULL || colon == text || colon[1] == '\0' || colon[1 + strspn(colon + 1, "0123456789")] != '\0')
+        return wrong;
     if (*begin == '[' && end[-1] == ']') {
         begin++;
         end--;
     } else if (memchr(begin, ':', (size_t)(end - begin)) != NULL) {
-        return false; /* an address of IPv6 without brackets: its last part may be the port or not */
+        return wrong; /* an address of IPv6 without brackets: its last part may be the port or not */
     }
     if (begin == end)
-        return false;
+        return wrong;
+    /* What parse_count refuses here has too many digits. */
+    if (!parse_count(colon + 1, &number) || number > 65535)
+        return "the port is out of range: 1 to 65535, or 0, which takes any";
     *host = strndup(begin, (size_t)(end - begin));
     *port = strdup(colon + 1);
-    return true;
+    return NULL;
 }
 
 #ifdef HAVE_MICROHTTPD_H
@@ -300,11 +304,12 @@ serve_listen(const char *address)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     char *host, *port;
+    const char *wrong = metrics_parse_address(address, &host, &port);
     struct addrinfo *infos = NULL;
     int listener = -1, code;
 
-    if (!metrics_parse_address(address, &host, &port)) {
-        message("tidemark metrics: --listen=%s: write an address and a port, as 127.0.0.1:9455 or [::1]:9455", address);
+    if (wrong != NULL) {
+        message("tidemark metrics: --listen=%s: %s", address, wrong);
         return -1;
     }
     code = host != NULL && port != NULL ? getaddrinfo(host, port, &hints, &infos) : EAI_MEMORY;
