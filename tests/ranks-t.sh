@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 70
+plan 72
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -137,7 +137,18 @@ is "$(ranks "$scratch/killed.db") $(grep -c 'did not come to its end' "$scratch/
 cp "$folder/rank-2.db" "$scratch/copy.db"
 is "$(merge "$folder" "$scratch/copy.db" -o "$scratch/same.db") $(ask "$scratch/same.db" 'SELECT count(*) FROM rank')" '3 16' \
     'where a trace is there twice, the other ranks are merged, with exit status 3'
-has_words "$(cat "$scratch/err")" "copy.db: it is the same trace as $folder/rank-2.db: left out" 'the trace that is there twice is named'
+has_words "$(cat "$scratch/err")" "copy.db: it is the same trace as $folder/rank-2.db, which comes first and stands for both: left out" 'the trace that is there twice is named'
+is "$(merge "$scratch/copy.db" "$folder" -o "$scratch/same-first.db") $(ask "$scratch/same-first.db" 'SELECT path FROM rank WHERE rank = 2')
+$(cat "$scratch/err")" "3 $scratch/copy.db
+$folder/rank-2.db: it is the same trace as $scratch/copy.db, which comes first and stands for both: left out" \
+    'of two copies of a trace the first on the command line is merged, and the message names both'
+mkdir "$scratch/twice"
+for copy in rank-2 again rank-10; do cp "$folder/rank-2.db" "$scratch/twice/$copy.db"; done
+is "$(merge "$scratch/twice" -o "$scratch/twice.db") $(ask "$scratch/twice.db" 'SELECT path FROM rank')
+$(grep -o 'twice/[^ ]*: it is the same trace as .*' "$scratch/err")" "3 $scratch/twice/again.db
+twice/rank-2.db: it is the same trace as $scratch/twice/again.db, which comes first and stands for both: left out
+twice/rank-10.db: it is the same trace as $scratch/twice/again.db, which comes first and stands for both: left out" \
+    'of copies in a folder the first by name is merged'
 make_rank "$scratch/other-4.db" 4 "UPDATE meta SET value = 77 WHERE key = 'trace_id';"
 is "$(merge "$folder" "$scratch/other-4.db" -o "$scratch/two.db") $(ask "$scratch/two.db" 'SELECT count(*) FROM rank')" '3 16' \
     'where two traces are of one rank, the other ranks are merged, with exit status 3'

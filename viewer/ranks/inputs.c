@@ -334,7 +334,7 @@ inputs_leave_same(struct inputs *inputs, struct input **sorted)
 
     for (size_t i = 0; i < count; i++) {
         if (first != NULL && strcmp(first->trace, sorted[i]->trace) == 0)
-            input_leave(sorted[i], "it is the same trace as %s", first->path);
+            input_leave(sorted[i], "it is the same trace as %s, which comes first and stands for both", first->path);
         else
             first = sorted[i];
     }
