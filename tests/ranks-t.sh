@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 70
+plan 79
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -137,7 +137,18 @@ is "$(ranks "$scratch/killed.db") $(grep -c 'did not come to its end' "$scratch/
 cp "$folder/rank-2.db" "$scratch/copy.db"
 is "$(merge "$folder" "$scratch/copy.db" -o "$scratch/same.db") $(ask "$scratch/same.db" 'SELECT count(*) FROM rank')" '3 16' \
     'where a trace is there twice, the other ranks are merged, with exit status 3'
-has_words "$(cat "$scratch/err")" "copy.db: it is the same trace as $folder/rank-2.db: left out" 'the trace that is there twice is named'
+has_words "$(cat "$scratch/err")" "copy.db: it is the same trace as $folder/rank-2.db, which comes first and stands for both: left out" 'the trace that is there twice is named'
+is "$(merge "$scratch/copy.db" "$folder" -o "$scratch/same-first.db") $(ask "$scratch/same-first.db" 'SELECT path FROM rank WHERE rank = 2')
+$(cat "$scratch/err")" "3 $scratch/copy.db
+$folder/rank-2.db: it is the same trace as $scratch/copy.db, which comes first and stands for both: left out" \
+    'of two copies of a trace the first on the command line is merged, and the message names both'
+mkdir "$scratch/twice"
+for copy in rank-2 again rank-10; do cp "$folder/rank-2.db" "$scratch/twice/$copy.db"; done
+is "$(merge "$scratch/twice" -o "$scratch/twice.db") $(ask "$scratch/twice.db" 'SELECT path FROM rank')
+$(grep -o 'twice/[^ ]*: it is the same trace as .*' "$scratch/err")" "3 $scratch/twice/again.db
+twice/rank-2.db: it is the same trace as $scratch/twice/again.db, which comes first and stands for both: left out
+twice/rank-10.db: it is the same trace as $scratch/twice/again.db, which comes first and stands for both: left out" \
+    'of copies in a folder the first by name is merged'
 make_rank "$scratch/other-4.db" 4 "UPDATE meta SET value = 77 WHERE key = 'trace_id';"
 is "$(merge "$folder" "$scratch/other-4.db" -o "$scratch/two.db") $(ask "$scratch/two.db" 'SELECT count(*) FROM rank')" '3 16' \
     'where two traces are of one rank, the other ranks are merged, with exit status 3'
@@ -192,6 +203,36 @@ $(ask "$scratch/named.db" "SELECT rank, substr(path, length('$scratch/') + 1) FR
 0|plain.db
 2|gpu.rank2.db
 7|gpu.rank7.db' 'a rank is told by the name of its trace, or else gets a number that nobody has'
+is "$(cat "$scratch/err")" 'tidemark merge: 1 trace says no rank: numbered 0' 'the number that was given is told'
+
+# The same where the job says how many ranks it has: of 5, two are named, and two traces say none.
+mkdir "$scratch/five"
+for rank in 0 1 2; do
+    make_rank "$scratch/five/rank-$rank.db" $rank "UPDATE meta SET value = 5 WHERE key = 'world_size';"
+done
+mv "$scratch/five/rank-1.db" "$scratch/late-1.db"
+make_rank "$scratch/five/a.db" 11 "DELETE FROM meta WHERE key IN ('rank', 'world_size');"
+make_rank "$scratch/five/b.db" 12 "DELETE FROM meta WHERE key IN ('rank', 'world_size');"
+is "$(merge "$scratch/five" -o "$scratch/five.db") $(cat "$scratch/err")" \
+    '3 tidemark merge: 2 traces say no rank: numbered 5 to 6, behind the 5 of the job
+tidemark merge: of 5 ranks these are missing: 1, 3-4' 'traces without a rank do not stand for missing ranks, and their numbers are told'
+is "$(ask "$scratch/five.db" "SELECT rank, substr(path, length('$scratch/five/') + 1) FROM rank ORDER BY rank" | tr '\n' ' ')" \
+    '0|rank-0.db 2|rank-2.db 5|a.db 6|b.db ' 'traces without a rank get the numbers behind those of the job'
+is "$(ranks "$scratch/five.db") $(grep -c '2 ranks have numbers behind the 5 of the job: ' "$scratch/out") $(
+    grep -c 'Of 5 ranks these are missing: 1, 3-4.' "$scratch/out")" '3 1 1' 'ranks says whose numbers were given'
+"$tidemark" ranks --json "$scratch/five.db" >"$scratch/answer" 2>/dev/null
+is "$(answer "SELECT json_extract(text, '\$.ranks'), json_extract(text, '\$.world_size'), json_extract(text, '\$.missing'),
+    json_extract(text, '\$.beyond_count') FROM answer")" '4|5|1, 3-4|2' 'the JSON counts the ranks whose numbers were given'
+make_rank "$scratch/c.db" 13 "DELETE FROM meta WHERE key IN ('rank', 'world_size');"
+is "$(merge "$scratch/c.db" "$scratch/late-1.db" -o "$scratch/five.db") $(cat "$scratch/err")
+$(ask "$scratch/five.db" "SELECT group_concat(rank) FROM (SELECT rank FROM rank ORDER BY rank)")" \
+    '3 tidemark merge: 1 trace says no rank: numbered 7, behind the 5 of the job
+tidemark merge: of 5 ranks these are missing: 3-4
+0,1,2,5,6,7' 'a rank that was missing takes its number in a further merge, and those that were given stay'
+make_rank "$scratch/d.db" 14 "DELETE FROM meta WHERE key IN ('rank', 'world_size');"
+is "$(merge "$scratch/d.db" -o "$scratch/five.db") $(cat "$scratch/err")" \
+    '3 tidemark merge: 1 trace says no rank: numbered 8, behind the 5 of the job
+tidemark merge: of 5 ranks these are missing: 3-4' 'the file says how many ranks the job has where no further trace does'
 
 # What cannot be.
 cp "$folder/rank-1.db" "$scratch/kept.db"

@@ -55,6 +55,7 @@ ranks_report_head(struct report *report, const struct ranks *ranks)
     report_field(report, "missing_count", NULL, REPORT_COUNT, cell_signed(ranks->missing_count));
     report_field(report, "missing", ranks->missing_count > 0 ? "missing" : NULL, REPORT_TEXT,
                  cell_text(ranks->missing));
+    report_field(report, "beyond_count", NULL, REPORT_COUNT, cell_signed(ranks->beyond_count));
     report_field(report, "incomplete", NULL, REPORT_COUNT, cell_signed(ranks->incomplete));
     report_field(report, "starts_unknown", NULL, REPORT_COUNT, cell_signed(ranks->starts_unknown));
     report_field(report, "memory", "memory", REPORT_TEXT, cell_text(ranks->memory->name));
@@ -205,6 +206,12 @@ ranks_note_lacks(struct report *report, const struct ranks *ranks)
 {
     if (ranks->missing_count > 0)
         report_note(report, "Of %" PRId64 " ranks these are missing: %s.", ranks->world_size, ranks->missing);
+    if (ranks->beyond_count > 0)
+        report_note(report,
+                    "%" PRId64 " rank%s behind the %" PRId64
+                    " of the job: `tidemark merge` gives such a number to a trace that says no rank.",
+                    ranks->beyond_count, ranks->beyond_count == 1 ? " has a number" : "s have numbers",
+                    ranks->world_size);
     if (ranks->incomplete > 0)
         report_note(report, "The trace%s of %" PRId64 " rank%s incomplete.", ranks->incomplete == 1 ? "" : "s",
                     ranks->incomplete, ranks->incomplete == 1 ? " is" : "s are");

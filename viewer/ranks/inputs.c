@@ -334,7 +334,7 @@ inputs_leave_same(struct inputs *inputs, struct input **sorted)
 
     for (size_t i = 0; i < count; i++) {
         if (first != NULL && strcmp(first->trace, sorted[i]->trace) == 0)
-            input_leave(sorted[i], "it is the same trace as %s", first->path);
+            input_leave(sorted[i], "it is the same trace as %s, which comes first and stands for both", first->path);
         else
             first = sorted[i];
     }
@@ -411,11 +411,30 @@ inputs_note_rank(void *context, const struct trace *trace, sqlite3_stmt *row)
     return COMMAND_FINE;
 }
 
-/* Number those that have no rank, by the numbers that nobody has. */
+/* Say which numbers were given: `first` to `last`, less those that others have. */
+static void
+inputs_say_numbers(const struct inputs *inputs, size_t count, int64_t first, int64_t last)
+{
+    char place[64] = "", end[32] = "";
+
+    if (inputs->world_size > 0)
+        snprintf(place, sizeof(place), ", behind the %" PRId64 " of the job", inputs->world_size);
+    if (count > 1)
+        snprintf(end, sizeof(end), " to %" PRId64, last);
+    if (count > 0)
+        message("tidemark merge: %zu trace%s no rank: numbered %" PRId64 "%s%s", count, count == 1 ? " says" : "s say",
+                first, end, place);
+}
+
+/*
+ * Number those that have no rank, by the first numbers that nobody has; where the size of the job is known, from that
+ * on: a number below it would stand for a rank of which nobody knows whether it is that.
+ */
 static int
 inputs_number(struct inputs *inputs, const struct trace *file)
 {
-    int64_t *ranks, *end, in_file = 0, next = 0;
+    int64_t *ranks, *end, in_file = 0, next = inputs->world_size > 0 ? inputs->world_size : 0, first = 0;
+    size_t given = 0;
     int status = file != NULL ? trace_integer(file, "SELECT count(*) FROM rank", &in_file) : COMMAND_FINE;
 
     if (status != COMMAND_FINE)
@@ -438,8 +457,11 @@ inputs_number(struct inputs *inputs, const struct trace *file)
         for (; used < (size_t)(end - ranks) && ranks[used] <= next; used++)
             next += ranks[used] == next;
         input->rank = next++;
+        if (given++ == 0)
+            first = input->rank;
     }
     free(ranks);
+    inputs_say_numbers(inputs, given, first, next - 1);
     return status;
 }
 
@@ -454,6 +476,17 @@ inputs_read_file(struct inputs *inputs, struct input **sorted, const struct trac
     return status;
 }
 
+static void
+inputs_choose_world_size(struct inputs *inputs, const struct trace *file)
+{
+    if (file != NULL)
+        inputs->world_size = input_number(file, "world_size");
+    for (size_t i = 0; i < inputs->count; i++) {
+        if (input_is_open(&inputs->list[i]) && inputs->list[i].world_size > inputs->world_size)
+            inputs->world_size = inputs->list[i].world_size;
+    }
+}
+
 int
 inputs_choose(struct inputs *inputs, const struct trace *file)
 {
@@ -466,11 +499,8 @@ inputs_choose(struct inputs *inputs, const struct trace *file)
     }
     if (status == COMMAND_FINE) {
         inputs_leave_ranks(inputs, sorted);
+        inputs_choose_world_size(inputs, file);
         status = inputs_number(inputs, file);
-    }
-    for (size_t i = 0; i < inputs->count; i++) {
-        if (input_is_open(&inputs->list[i]) && inputs->list[i].world_size > inputs->world_size)
-            inputs->world_size = inputs->list[i].world_size;
     }
     free(sorted);
     return status;

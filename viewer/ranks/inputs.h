@@ -26,7 +26,7 @@ struct inputs {
     struct input *list; /* owns; in the order of the command line, of a folder by name */
     size_t count, capacity;
     char *job;          /* owns; of which the ranks are; NULL: nothing names it */
-    int64_t world_size; /* the largest that a trace says; -1: none does */
+    int64_t world_size; /* the largest that a trace says, or the file they go into; -1: none does */
 };
 
 /* Find the traces. COMMAND_FINE, or COMMAND_WRONG after a message. Call inputs_free in any case. */
@@ -36,9 +36,9 @@ int inputs_find(struct inputs *inputs, char *const *paths, size_t count);
 int inputs_look(struct inputs *inputs);
 
 /*
- * Leave out what is of another job, twice, or of a rank that another one is; and number those that have no rank. `job`
- * (NULL: none yet) is the file that they go into. Says what is left out. COMMAND_FINE, or COMMAND_WRONG after a
- * message.
+ * Leave out what is of another job, twice, or of a rank that another one is. Of several the first stays. Number those
+ * that have no rank, behind the ranks of the job. `job` (NULL: none yet) is the file that they go into. Says what is
+ * left out and what is numbered. COMMAND_FINE, or COMMAND_WRONG after a message.
  */
 int inputs_choose(struct inputs *inputs, const struct trace *job);
 

@@ -557,6 +557,11 @@ ranks_read_rest(struct ranks *ranks)
         status = trace_integer(ranks->file, "SELECT value FROM meta WHERE key = 'complete'", &merged);
     if (status == COMMAND_FINE)
         status = trace_integer(ranks->file, "SELECT value FROM meta WHERE key = 'world_size'", &ranks->world_size);
+    if (status == COMMAND_FINE)
+        status = trace_integer(ranks->file,
+                               "SELECT count(*) FROM rank WHERE rank >="
+                               " (SELECT value FROM meta WHERE key = 'world_size' AND value > 0)",
+                               &ranks->beyond_count);
     ranks->is_merged = merged == 1;
     ranks->job = trace_meta(ranks->file, "job");
     if (status == COMMAND_FINE &&

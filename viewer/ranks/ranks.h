@@ -96,8 +96,9 @@ struct ranks {
     int64_t first_without_start; /* the first of these; -1: none */
     char *job, *missing;         /* own; the second: "5, 7-9", NULL: none */
     int64_t missing_count;
-    bool is_merged; /* else a merge was interrupted */
-    bool is_wrong;  /* figures were read that cannot be */
+    int64_t beyond_count; /* ranks whose numbers are not below `world_size` */
+    bool is_merged;       /* else a merge was interrupted */
+    bool is_wrong;        /* figures were read that cannot be */
 };
 
 struct ranks_options {
