@@ -186,6 +186,7 @@ static const char *const texts[] = {
     "pool | sim(model=vmm)",
     "retry | limit(64MiB) | sim",
     "statistics(tags) | host",
+    "statistics as top | limit(64MiB) | host",
     "track(callstack=8) | host",
     "log(%s, overwrite) | statistics | limit(64MiB) | pool | host",
 };

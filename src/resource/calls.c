@@ -34,23 +34,36 @@ resource_refuse(const struct tide_resource *resource, size_t alignment, tide_str
 /* Keeps the compiler from joining conditions without branches, which takes more instructions. */
 #define APART() __asm__ volatile("")
 
+/* How a call goes on. */
+enum resource_way {
+    RESOURCE_OTHER,   /* resource_refuse has a reason, the call is within another one, or the layer has a name */
+    RESOURCE_PROGRAM, /* to a resource of the program's, without a mark */
+    RESOURCE_OWN,     /* to a layer of the library, with a mark */
+};
+
 /*
- * Whether resource_refuse has a reason, or the call is within another one; the only check on the path of allocations
- * and frees. The last line is one branch.
+ * The only check on the path of allocations and frees. One branch finds that nothing stops a call of a resource of the
+ * program's, which falls through; one more that of a layer of the library. No mark is the address 1, and a wrong
+ * alignment has no bit there. A layer with a name takes the longer way, which is right for all, by more instructions.
  */
-static inline __attribute__((always_inline)) bool
-resource_stops(const struct tide_resource *resource, size_t alignment, tide_stream stream)
+static inline __attribute__((always_inline)) enum resource_way
+resource_way(const struct tide_resource *resource, size_t alignment, tide_stream stream)
 {
+    uintptr_t found;
+
     if (UNLIKELY(resource == NULL))
-        return true;
+        return RESOURCE_OTHER;
     APART();
     if (UNLIKELY(stream == TIDE_STREAM_ALL))
-        return true;
+        return RESOURCE_OTHER;
     APART();
     if (UNLIKELY(alignment == 0))
-        return true;
+        return RESOURCE_OTHER;
     APART();
-    return UNLIKELY(((alignment & (alignment - 1)) | (uintptr_t)tidei_inside_call()) != 0);
+    found = (alignment & (alignment - 1)) | resource->reserved[1] | (uintptr_t)tidei_inside_call();
+    if (__builtin_expect(found == 0, 1))
+        return RESOURCE_PROGRAM;
+    return __builtin_expect(found == TIDEI_RESOURCE_OWN, 1) ? RESOURCE_OWN : RESOURCE_OTHER;
 }
 
 /* The end of an allocation that has failed, or behind which handlers have left something. The thread is not marked. */
@@ -92,16 +105,18 @@ ALIGNED enum tide_status
 tide_allocate(struct tide_resource *resource, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     void **volatile kept;
+    enum resource_way way;
     enum tide_status status;
 
     if (UNLIKELY(out == NULL))
         return allocate_otherwise(resource, bytes, alignment, stream, out);
     APART();
-    if (resource_stops(resource, alignment, stream))
+    way = resource_way(resource, alignment, stream);
+    if (UNLIKELY(way == RESOURCE_OTHER))
         return allocate_otherwise(resource, bytes, alignment, stream, out);
     kept = out; /* in memory: in a register it would cost two more instructions */
     *out = NULL;
-    if (!tidei_resource_is_own(resource)) {
+    if (__builtin_expect(way == RESOURCE_PROGRAM, 1)) {
         status = resource->ops->allocate(resource, bytes, alignment, stream, out);
         if (UNLIKELY(status != TIDE_OK))
             *kept = NULL;
@@ -145,11 +160,12 @@ deallocate_otherwise(struct tide_resource *resource, void *pointer, size_t bytes
 ALIGNED enum tide_status
 tide_deallocate(struct tide_resource *resource, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
+    enum resource_way way = resource_way(resource, alignment, stream);
     enum tide_status status;
 
-    if (resource_stops(resource, alignment, stream))
+    if (UNLIKELY(way == RESOURCE_OTHER))
         return deallocate_otherwise(resource, pointer, bytes, alignment, stream);
-    if (!tidei_resource_is_own(resource))
+    if (__builtin_expect(way == RESOURCE_PROGRAM, 1))
         return resource->ops->deallocate(resource, pointer, bytes, alignment, stream);
     tidei_inside_set(resource);
     status = resource->ops->deallocate(resource, pointer, bytes, alignment, stream);

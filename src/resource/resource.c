@@ -6,9 +6,10 @@
 #include "src/resource/resource.h"
 
 /*
- * The lower half of reserved[0] counts references; its upper half says whether the resource is quick. reserved[1]
- * points to the name that stack text gave the layer: see resource.h. The struct is public and read by C++, which lacks
- * C's _Atomic, so only the __atomic builtins below access it.
+ * The lower half of reserved[0] counts references; its upper half says whether the resource is quick. reserved[1] has
+ * the name that stack text gave the layer, and whether the layer is the library's: see resource.h. It does not change
+ * once other threads know the resource. The struct is public and read by C++, which lacks C's _Atomic, so only the
+ * __atomic builtins below access reserved[0].
  */
 #define REFERENCES     0
 #define REFERENCE_MASK ((uint64_t)UINT32_MAX)
@@ -49,8 +50,8 @@ tide_resource_fini(struct tide_resource *self)
     struct tide_resource *upstream = self->upstream;
 
     self->upstream = NULL;
-    free((char *)(uintptr_t)self->reserved[1]);
-    self->reserved[1] = 0;
+    free((char *)tidei_resource_given_name(self));
+    self->reserved[1] &= TIDEI_RESOURCE_OWN;
     tide_resource_release(upstream);
 }
 
@@ -61,7 +62,7 @@ tidei_resource_set_given_name(struct tide_resource *resource, const char *name)
 
     if (copy == NULL)
         return tide_error_set(TIDE_ENOMEM, "%s: no host memory for its name", resource->ops->name);
-    resource->reserved[1] = (uintptr_t)copy;
+    resource->reserved[1] |= (uintptr_t)copy;
     return TIDE_OK;
 }
 

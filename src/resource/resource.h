@@ -30,19 +30,24 @@ void tidei_deallocate_quietly(struct tide_resource *resource, void *pointer, siz
 #define TIDEI_RESOURCE_QUICK (UINT64_C(1) << 32)
 #define TIDEI_RESOURCE_KIND  (UINT64_C(1) << 33)
 #define TIDEI_RESOURCE_MIXED (UINT64_C(1) << 34)
-#define TIDEI_RESOURCE_OWN   (UINT64_C(1) << 63) /* the sign, which each call tests: see calls.c */
+
+/*
+ * In reserved[1], beside the address of the name that stack text gave the layer, if it did. So a resource of the
+ * program's has 0 there, and a layer without a name just this bit, which each call tests: see calls.c.
+ */
+#define TIDEI_RESOURCE_OWN UINT64_C(1)
 
 /* Mark a resource whose operations are the library's; in its constructor. */
 static inline void
 tidei_resource_set_own(struct tide_resource *resource)
 {
-    resource->reserved[0] |= TIDEI_RESOURCE_OWN;
+    resource->reserved[1] |= TIDEI_RESOURCE_OWN;
 }
 
 static inline bool
 tidei_resource_is_own(const struct tide_resource *resource)
 {
-    return (__atomic_load_n(&resource->reserved[0], __ATOMIC_RELAXED) & TIDEI_RESOURCE_OWN) != 0;
+    return (resource->reserved[1] & TIDEI_RESOURCE_OWN) != 0;
 }
 
 /* Note that operations of the program were seen in the resource or below it. Any thread, any time. */
@@ -125,7 +130,7 @@ tidei_figure_raise(_Atomic uint64_t *high, uint64_t bytes)
 static inline const char *
 tidei_resource_given_name(const struct tide_resource *resource)
 {
-    return (const char *)(uintptr_t)resource->reserved[1];
+    return (const char *)(uintptr_t)(resource->reserved[1] & ~TIDEI_RESOURCE_OWN);
 }
 
 /* Give a layer without a name a name (copied), before any other thread knows the layer. Errors: TIDE_ENOMEM. */
