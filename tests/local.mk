@@ -378,6 +378,7 @@ python_tests = \
 	tests/python-package-t.sh \
 	tests/python-pytest-t.sh \
 	tests/python-ranks-t.sh \
+	tests/python-run-t.sh \
 	tests/python-speed-t.sh \
 	tests/python-torch-t.sh
 dist_check_SCRIPTS += $(python_tests)
