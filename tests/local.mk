@@ -1166,6 +1166,11 @@ tests_log_end_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
 THREADED_TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
 
+check_PROGRAMS += tests/entries-t
+tests_entries_t_SOURCES = tests/entries-t.c
+tests_entries_t_LDADD = libtidemark-test.la
+TESTS += tests/entries-t
+
 check_PROGRAMS += tests/log-again-t
 tests_log_again_t_SOURCES = tests/log-again-t.c
 tests_log_again_t_CPPFLAGS = $(trace_test_cppflags)

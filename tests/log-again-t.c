@@ -1,4 +1,4 @@
-/* Tests which layers of stacks that have ended serve the next stack: of the same shape, and numbered in the same order. */
+/* Tests which layers of stacks that have ended serve the next stack: of the same shape, in the order of the numbers. */
 #include "config.h"
 
 #include "adaptors/log/again.h"
