@@ -86,7 +86,8 @@ main(void)
 {
     plan(6);
     fill(2);
-    ok(take(1, false) == ENTRIES / 2 && left() == ENTRIES / 2, "all entries that are wanted are taken out, and no other");
+    ok(take(1, false) == ENTRIES / 2 && left() == ENTRIES / 2,
+       "all entries that are wanted are taken out, and no other");
     if (!ok(asked <= 2 * ENTRIES, "the walk looks at each entry about once, however many are taken"))
         diag("%u times at %u entries", asked, ENTRIES);
     ok(take(1, false) == 0, "a second walk finds none");

@@ -922,7 +922,8 @@ main(void)
     ok(account_passes(test_redirected_detached), "a context that is detached from takes its redirected blocks along");
     ok(account_passes(test_detached_driver),
        "a context that is detached from leaves nothing in a pool of the driver's");
-    ok(all_detach(), "no base loses memory with a context that ends by a detachment, on a thread that has no other one");
+    ok(all_detach(),
+       "no base loses memory with a context that ends by a detachment, on a thread that has no other one");
     ok(account_passes(test_detached_threads), "a context that ends frees no memory of another one at the same address");
     ok(account_passes(test_freed_meanwhile), "a context is destroyed while another thread frees its blocks");
     ok(account_passes(test_own_fails), "where the stack of one context cannot be made, others get theirs");
@@ -945,8 +946,8 @@ main(void)
     ok(account_passes(test_primary_stays),
        "a primary context that the driver does not destroy keeps its redirected memory");
     ok(account_passes(test_released), "the last release of the primary context ends it, and the memory in it");
-    ok(account_passes(test_redirected_released),
-       "where the base of a stack holds the primary context it is active after the last release, and ends with a reset");
+    ok(account_passes(test_redirected_released), "where the base of a stack holds the primary context it is active "
+                                                 "after the last release, and ends with a reset");
     ok(account_passes(test_without_vmm), "a stack on vmm that falls back to cuda is treated as one on cuda");
     ok(account_passes(test_pinned_base), "a stack on pinned memory keeps nothing of a context that has ended");
     return done();
