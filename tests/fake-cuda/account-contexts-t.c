@@ -800,8 +800,8 @@ test_live(void *unused)
 }
 
 /*
- * The base of a redirected stack holds the primary context: after the program's last release it is there still, with what
- * is in it, and says so. A reset ends all of it. Without a base of its own the account holds nothing.
+ * The base of a redirected stack holds the primary context: after the program's last release it is there still, with
+ * what is in it, and says so. A reset ends all of it. Without a base of its own the account holds nothing.
  */
 static int
 releases(const char *name, const char *stack, int still)
