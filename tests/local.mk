@@ -378,6 +378,7 @@ python_tests = \
 	tests/python-package-t.sh \
 	tests/python-pytest-t.sh \
 	tests/python-ranks-t.sh \
+	tests/python-run-t.sh \
 	tests/python-speed-t.sh \
 	tests/python-torch-t.sh
 dist_check_SCRIPTS += $(python_tests)
@@ -1164,6 +1165,18 @@ tests_log_end_t_CFLAGS = $(trace_test_cflags)
 tests_log_end_t_LDADD = $(test_helpers) libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
 THREADED_TESTS += tests/bridge-t tests/ambient-t tests/log-end-t
+
+check_PROGRAMS += tests/entries-t
+tests_entries_t_SOURCES = tests/entries-t.c
+tests_entries_t_LDADD = libtidemark-test.la
+TESTS += tests/entries-t
+
+check_PROGRAMS += tests/log-again-t
+tests_log_again_t_SOURCES = tests/log-again-t.c
+tests_log_again_t_CPPFLAGS = $(trace_test_cppflags)
+tests_log_again_t_CFLAGS = $(trace_test_cflags)
+tests_log_again_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS)
+TESTS += tests/log-again-t
 
 # NVTX: what pools tell a tool, and ranges that become tags. The modules have a runpath that is not there, as the fake
 # driver has.

@@ -19,14 +19,18 @@ struct again_walk {
     bool failed;
 };
 
-/* Whether another log of the trace has numbered this one and what lies below. */
+/*
+ * Whether another log of the trace has numbered this one and what lies below, as opening.c does not number them again.
+ * The opening says it, also of a log without a path; an address might be that of a log which is gone.
+ */
 static bool
 again_is_anothers(const struct again_walk *walk, const struct tide_resource *resource)
 {
     const struct tidei_log *log = (const struct tidei_log *)resource;
 
-    return resource != &walk->top->base && resource->ops == walk->top->base.ops && log->watches &&
-           atomic_load_explicit(&log->recorder, memory_order_acquire) == walk->recorder;
+    return resource != &walk->top->base && resource->ops == walk->top->base.ops &&
+           atomic_load_explicit(&log->recorder, memory_order_acquire) == walk->recorder &&
+           log->opening != walk->top->opening;
 }
 
 /* Append a layer and those below it: what their definitions in the trace say, and how they hang together. */

@@ -84,12 +84,14 @@ struct log_walk {
     enum tide_status status;           /* of the first resource that could not be numbered */
 };
 
+static uint64_t log_openings; /* so far; with tidei_upstreams_lock */
+
 /* Two stacks that share a log may be created at once. */
 static pthread_mutex_t log_attach_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Returns whether the log records into the trace from now on. */
+/* Returns whether the log records into the trace from now on, for the log `top` that numbers it. */
 static bool
-log_attach(struct tidei_log *log, struct tidei_recorder *recorder, uint32_t layer_id)
+log_attach(struct tidei_log *log, const struct tidei_log *top, struct tidei_recorder *recorder, uint32_t layer_id)
 {
     bool is_free;
 
@@ -97,6 +99,7 @@ log_attach(struct tidei_log *log, struct tidei_recorder *recorder, uint32_t laye
     is_free = atomic_load_explicit(&log->recorder, memory_order_relaxed) == NULL;
     if (is_free) {
         log->layer_id = (uint16_t)layer_id;
+        log->opening = top->opening;
         /* Pairs with the acquire in record.c, log_producer. */
         atomic_store_explicit(&log->recorder, tidei_recorder_retain(recorder), memory_order_release);
     }
@@ -255,7 +258,7 @@ log_number(struct log_walk *walk, struct tide_resource *resource)
     place = walk->count++;
     walk->seen[place] = (struct log_seen){ .resource = resource, .id = id };
     if (resource == &walk->top->base)
-        log_attach(walk->top, walk->recorder, id);
+        log_attach(walk->top, walk->top, walk->recorder, id);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
         uint32_t below = log_number(walk, edge.resource);
 
@@ -356,7 +359,7 @@ log_tap_use(struct log_walk *walk, const struct log_seen *seen, struct tidei_chu
         tap->log.base.ops = walk->top->base.ops;
         tap->log.base.upstream = chunks->upstream;
         atomic_init(&tap->log.extras, TIDEI_LOG_TAP);
-        log_attach(&tap->log, walk->recorder, seen->id);
+        log_attach(&tap->log, walk->top, walk->recorder, seen->id);
         chunks->tap = &tap->tap;
     } else if (atomic_load_explicit(&tap->log.recorder, memory_order_relaxed) != walk->recorder) {
         return NULL;
@@ -571,7 +574,7 @@ log_take_up(struct log_walk *walk)
         struct log_seen *seen = &walk->seen[i];
 
         if (seen->resource->ops == walk->top->base.ops)
-            seen->is_new = log_attach((struct tidei_log *)seen->resource, walk->recorder, seen->id);
+            seen->is_new = log_attach((struct tidei_log *)seen->resource, walk->top, walk->recorder, seen->id);
     }
     for (size_t i = 0; i < walk->count; i++) {
         chunks = log_chunks_of(walk->seen[i].resource);
@@ -915,6 +918,7 @@ tidei_log_open(struct tidei_log *log)
         return status;
     log->watches = true;
     tidei_upstreams_lock();
+    log->opening = ++log_openings;
     tidei_upstreams_listen(&log_growth);
     walk.again = tidei_log_again_take(log, walk.recorder);
     log_number(&walk, &log->base);

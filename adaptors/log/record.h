@@ -49,6 +49,7 @@ struct tidei_log {
     struct tide_resource base;                   /* first */
     _Atomic(struct tidei_recorder *) recorder;   /* holds a reference; NULL until one above has a path */
     uint16_t layer_id;                           /* set before `recorder` */
+    uint64_t opening;                            /* that of the log which numbered it; set before `recorder` */
     _Atomic uint32_t stack_id;                   /* of the stack that it opened the trace for; 0: another log did */
     bool watches;                                /* opened the trace, and started the watch of its bases */
     bool leaving;                                /* tidei_log_end was called; with the lock of opening.c */

@@ -8,6 +8,10 @@ natively, under `tidemark run`, and under it with an empty phase: the same progr
 the summary cannot account for is the same in both, within 32 MiB: contexts and kernels. Where a case fails, the lines
 below it are what the summaries of both say of the device. Each GPU has a lane of cases, since what is in use on a device
 counts all processes. `--out` keeps the traces.
+
+`steps` says what a training step takes under `tidemark run`, as a ratio to native in each of many short rounds: the
+median, the middle half, and the same of a second native process. No time fails it. It takes up to 100 s, with no lane
+beside it.
 """
 import argparse
 import concurrent.futures
@@ -21,11 +25,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+
+import gpu_speed
 
 MIB = 1 << 20
 TIDEMARK = os.environ.get('TIDEMARK', 'tidemark')
 UNACCOUNTED_MOST = 32 * MIB
+STEPS_SECONDS = 95  # after which the case `steps` is ended; none of its rounds begins in the last fifth
+STEPS_ROUNDS = 240
 
 CUDA_PROGRAM = r"""
 #include <cstdio>
@@ -230,28 +239,6 @@ def run_start(empty):
     return [float(torch.ones(1, device='cuda').item())]
 
 
-def run_steps(empty):
-    """The median of training steps of GPT-2, in ms."""
-    import torch
-    from transformers.models.gpt2.configuration_gpt2 import GPT2Config
-    from transformers.models.gpt2.modeling_gpt2 import GPT2LMHeadModel
-
-    model = GPT2LMHeadModel(GPT2Config()).train().cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    ids = torch.randint(50257, (8, 512), device='cuda')
-    times = []
-    for _ in range(30):
-        begin = time.monotonic()
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast('cuda', dtype=torch.bfloat16):
-            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
-        loss.backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-        times.append((time.monotonic() - begin) * 1e3)
-    return [statistics.median(times[10:])]
-
-
 PROGRAMS = {name[4:]: program for name, program in list(globals().items()) if name.startswith('run_')}
 
 
@@ -266,6 +253,12 @@ def answer_of(done):
     raise RuntimeError(f'no answer: {(done.stdout + done.stderr).strip()[-600:] or "nothing was printed"}')
 
 
+def remove(trace):
+    for left in (trace, trace + '-wal', trace + '-shm'):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(left)
+
+
 class Lane:
     """A GPU, which one case has at a time, and the folder for what it makes."""
 
@@ -275,17 +268,17 @@ class Lane:
     def path(self, name):
         return os.path.join(self.out, name)
 
+    def environment(self, **others):
+        return {**os.environ, 'CUDA_VISIBLE_DEVICES': str(self.device), 'TOKENIZERS_PARALLELISM': 'false',
+                'XLA_PYTHON_CLIENT_PREALLOCATE': 'false', **others}
+
     def start(self, command, options=None, trace='', **environment):
         """Run a command natively, or under `tidemark run` where there is a trace; its answer, and how long it took."""
         if trace:
-            for left in (trace, trace + '-wal', trace + '-shm'):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(left)
+            remove(trace)
             command = [TIDEMARK, 'run', '--output', trace, *(options or []), '--', *command]
-        variables = {**os.environ, 'CUDA_VISIBLE_DEVICES': str(self.device), 'TOKENIZERS_PARALLELISM': 'false',
-                     'XLA_PYTHON_CLIENT_PREALLOCATE': 'false', **environment}
         begin = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=150, env=variables)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=150, env=self.environment(**environment))
         taken = time.monotonic() - begin
         if done.returncode != 0:
             raise RuntimeError(f'{" ".join(command)[:200]} ended with {done.returncode}: '
@@ -424,10 +417,50 @@ def case_start(lane, case):
     return True, f'{native:.2f} s natively, {traced:.2f} s under tidemark run: {traced / native:.3f}, medians of five turns'
 
 
-def case_steps(lane, case):
-    native, traced = turns(lane, case, 'steps', 3, lambda answer: answer['results'][0])
-    return True, f'{native:.2f} ms a step natively, {traced:.2f} under tidemark run: {traced / native:.3f}, ' \
-                 'medians of three turns'
+def calls_within(trace, begin_unix_ns, end_unix_ns):
+    """How many allocations and frees the trace has between two moments, and how many events it lost in all."""
+    summary(trace)  # which completes the trace of a process that was killed
+    with contextlib.closing(sqlite3.connect(trace)) as database:
+        start = int(database.execute("SELECT value FROM meta WHERE key = 'start_unix_ns'").fetchone()[0])
+        between = (begin_unix_ns - start, end_unix_ns - start)
+        calls = database.execute('''SELECT coalesce(sum(alloc_ns BETWEEN ?1 AND ?2), 0),
+            coalesce(sum(free_ns BETWEEN ?1 AND ?2), 0) FROM allocation''', between).fetchone()
+        return (*calls, database.execute('SELECT coalesce(sum(events), 0) FROM loss').fetchone()[0])
+
+
+def case_steps(lane, case, workload='gpt2', also='', most=STEPS_ROUNDS):
+    """Training steps, in short rounds on processors that change: gpu_speed.py says how. `again` is native once more, so
+    that its ratio says what the measurement itself can tell apart."""
+    begin, trace = time.monotonic(), lane.path(f'{case}.db')
+    remove(trace)
+    commands = {'native': (), 'again': (), 'run': (TIDEMARK, 'run', '--output', trace, '--')}
+    children = [gpu_speed.Child(workload, how, lane.out, also, before, lane.environment())
+                for how, before in commands.items()]
+    late = threading.Timer(STEPS_SECONDS, lambda: [one.process.kill() for one in children])
+    late.start()
+    try:
+        alive = gpu_speed.prepared(children)
+        if len(alive) < len(children):
+            return False, 'not measured'
+        rounds = gpu_speed.take_turns(alive, most, begin + STEPS_SECONDS * 0.8)
+    finally:
+        for one in children:
+            one.close()
+        for one in children:
+            one.end()
+        late.cancel()
+    if not rounds:
+        return False, 'not measured'
+    allocated, freed, lost = calls_within(trace, rounds[0]['run']['unix_ns'][0], rounds[-1]['run']['unix_ns'][1])
+    steps = len(rounds) * (gpu_speed.workloads(also)[workload][1] + 1)  # with the one of each turn that does not count
+    counted = gpu_speed.steady(case, rounds)
+    native = gpu_speed.values(counted, 'native')
+    ratios = {how: gpu_speed.spread([b / a for a, b in zip(native, gpu_speed.values(counted, how))], '.4f')
+              for how in ('run', 'again')}
+    return lost == 0, (f'{statistics.median(native):.2f} ms a step natively; under tidemark run {ratios["run"]} of it, '
+                       f'natively again {ratios["again"]}, in {len(counted)} of {len(rounds)} rounds; driver calls seen '
+                       f'a step: {allocated / steps:.2f} that allocate, {freed / steps:.2f} that free, of {steps} '
+                       f'steps; {lost} lost')
 
 
 def case_sanitizer(lane, case):
@@ -474,10 +507,9 @@ CASES = {
     'nvtx-torch': nvtx_case('nvtx_torch', [], True),
     'nvtx-cupy': nvtx_case('nvtx_cupy', ['inputs', 'weights'], False),
     'start': case_start,
-    'steps': case_steps,
     'sanitizer': case_sanitizer,
 }
-TOGETHER = {'nccl': case_nccl}  # they need more than one GPU, and so no lane beside them
+ALONE = {'nccl': case_nccl, 'steps': case_steps}  # no lane is beside them: they need more than one GPU, or are timed
 
 
 def attempt(case, run, lane):
@@ -509,8 +541,8 @@ def lanes_run(cases, out):
     with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
         good = all(list(pool.map(work, lanes)))
     for case in cases:
-        if case in TOGETHER:
-            good = attempt(case, TOGETHER[case], lanes[0]) and good
+        if case in ALONE:
+            good = attempt(case, ALONE[case], lanes[0]) and good
     return good
 
 
@@ -523,7 +555,7 @@ def main():
     if given.child:
         print(json.dumps({'results': PROGRAMS[given.child[0]](given.child[1] == '1')}), flush=True)
         return 0
-    known = [*CASES, *TOGETHER]
+    known = [*CASES, *ALONE]
     unknown = [case for case in given.cases if case not in known]
     if unknown:
         parser.error(f'unknown case {unknown[0]}; there are {", ".join(known)}')

@@ -203,7 +203,7 @@ def begin_trace(how, path):
 
 
 def child(workload, how, path, also):
-    """Prepare, say so, and answer each line on stdin with one measurement."""
+    """Prepare, say so, and answer each line on stdin with one measurement, and with when it began and ended."""
     if how in PARTS[1:] or how == 'traced-python':
         begin_trace(how, path)
     import torch
@@ -216,8 +216,9 @@ def child(workload, how, path, also):
     print('ready', flush=True)
     for line in sys.stdin:
         move(json.loads(line))
-        before, value = yardstick(), turn()
-        print(json.dumps({'value': value, 'yardstick': (before + yardstick()) / 2}), flush=True)
+        begin, before, value = time.time_ns(), yardstick(), turn()
+        print(json.dumps({'value': value, 'yardstick': (before + yardstick()) / 2, 'unix_ns': [begin, time.time_ns()]}),
+              flush=True)
 
 
 def workloads(also):
@@ -225,13 +226,15 @@ def workloads(also):
 
 
 class Child:
-    def __init__(self, workload, how, folder, also):
+    """A process that measures. `before` is the command that runs it, if any."""
+
+    def __init__(self, workload, how, folder, also, before=(), environment=None):
         self.name, self.how = f'{workload}, {how}', how
         self.errors = open(os.path.join(folder, f'{workload}-{how}.txt'), 'w+')
         self.path = os.path.join(folder, f'{workload}-{how}.db')
-        arguments = [sys.executable, os.path.abspath(__file__), '--child', workload, how, self.path, also]
+        arguments = [*before, sys.executable, os.path.abspath(__file__), '--child', workload, how, self.path, also]
         self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-                                        text=True)
+                                        text=True, env=environment)
 
     def line(self):
         while True:

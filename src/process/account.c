@@ -267,11 +267,11 @@ tidei_process_gone_take(struct tidei_process_gone *gone, CUcontext context, cons
     struct tidei_process_gone_block found;
 
     for (unsigned names = 0; (context != NULL || stack != NULL) && names < TIDEI_PROCESS_NAMES; names++) {
-        unsigned place = 0;
+        struct tidei_entries_cursor cursor = { 0 };
 
         found.names = (enum tidei_process_names)names;
         while (tidei_grow(&gone->blocks, &gone->capacity, gone->count, 1) &&
-               tidei_entries_take_next(&account_blocks[names], &place, gone_look, &wanted, &found.key, &found.block))
+               tidei_entries_take_next(&account_blocks[names], &cursor, gone_look, &wanted, &found.key, &found.block))
             gone->blocks[gone->count++] = found;
     }
 }

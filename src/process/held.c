@@ -115,11 +115,11 @@ tidei_process_held_forget(struct tide_resource *top)
 {
     struct tide_upstream below;
     struct held_piece piece;
-    unsigned place = 0;
+    struct tidei_entries_cursor cursor = { 0 };
     uint64_t key;
 
     if (strcmp(top->ops->name, "held") == 0 && held_ends(top->upstream)) {
-        while (tidei_entries_take_next(&held_pieces, &place, held_is_of, top, &key, &piece))
+        while (tidei_entries_take_next(&held_pieces, &cursor, held_is_of, top, &key, &piece))
             continue;
     }
     for (size_t i = 0; top->ops->upstream_at(top, i, &below) == TIDE_OK; i++)

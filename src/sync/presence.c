@@ -5,6 +5,7 @@
 
 #include "src/sync/presence.h"
 #include "src/sync/lock.h"
+#include "src/sync/testpoint.h"
 
 /* A thread has ended, or does not exist in a child of fork(): it is inside no more. */
 static void
@@ -50,8 +51,10 @@ presence_wait_for(const struct tidei_presence_slot *slot, uint64_t calls, const 
     unsigned looks = 0;
 
     while (calls % 2 != 0 && atomic_load_explicit(&slot->calls, memory_order_acquire) == calls &&
-           presence_may_use(slot, what))
+           presence_may_use(slot, what)) {
+        TIDEI_TEST_POINT("presence.waits");
         tidei_lock_pause(&looks);
+    }
 }
 
 void

@@ -47,6 +47,14 @@ shard_reserve(const struct tidei_entries *table, struct tidei_entries_shard *sha
     return true;
 }
 
+/* An entry was taken out of the map, or is about to be. The lock is held. */
+static void
+shard_give(struct tidei_entries_shard *shard, uint32_t index)
+{
+    shard->unused[shard->unused_count++] = index;
+    shard->takes++;
+}
+
 bool
 tidei_entries_put(struct tidei_entries *table, uint64_t key, const void *entry)
 {
@@ -77,7 +85,7 @@ tidei_entries_take(struct tidei_entries *table, uint64_t key, void *entry)
     found = tidei_map_take(&shard->map, key, 0, &index);
     if (found) {
         memcpy(entry, entries_at(table, shard, index), table->entry_bytes);
-        shard->unused[shard->unused_count++] = index;
+        shard_give(shard, index);
     }
     tidei_lock_release(&shard->lock);
     return found;
@@ -127,24 +135,36 @@ tidei_entries_take_if(struct tidei_entries *table, uint64_t key, bool (*wanted)(
             tidei_map_take(&shard->map, key, 0, &taken);
     if (found) {
         memcpy(entry, entries_at(table, shard, taken), table->entry_bytes);
-        shard->unused[shard->unused_count++] = taken;
+        shard_give(shard, taken);
     }
     tidei_lock_release(&shard->lock);
     return found;
 }
 
+/*
+ * Where to look on in a map whose lock is held. Who takes an entry out has those behind it move up, maybe to before the
+ * cursor, and a map that grows has all of them elsewhere: then from the start.
+ */
+static size_t
+cursor_begin(const struct tidei_entries_cursor *cursor, const struct tidei_entries_shard *shard)
+{
+    return cursor->mask == shard->map.mask && cursor->takes == shard->takes ? cursor->at : 0;
+}
+
 bool
-tidei_entries_take_next(struct tidei_entries *table, unsigned *place,
+tidei_entries_take_next(struct tidei_entries *table, struct tidei_entries_cursor *cursor,
                         bool (*wanted)(const void *entry, const void *context), const void *context, uint64_t *key,
                         void *entry)
 {
     bool found = false;
 
-    for (; !found && *place < TIDEI_ENTRIES_SHARDS; *place += !found) {
-        struct tidei_entries_shard *shard = &table->shards[*place];
+    while (!found && cursor->shard < TIDEI_ENTRIES_SHARDS) {
+        struct tidei_entries_shard *shard = &table->shards[cursor->shard];
+        size_t at;
 
         tidei_lock_acquire(&shard->lock);
-        for (size_t at = 0; !found && shard->map.count != 0 && at <= shard->map.mask; at++) {
+        at = cursor_begin(cursor, shard);
+        for (; !found && shard->map.count != 0 && at <= shard->map.mask; at += !found) {
             uint32_t index = shard->map.entries[at].number;
 
             found = shard->map.entries[at].used && wanted(entries_at(table, shard, index), context);
@@ -152,10 +172,13 @@ tidei_entries_take_next(struct tidei_entries *table, unsigned *place,
                 continue;
             *key = shard->map.entries[at].id;
             memcpy(entry, entries_at(table, shard, index), table->entry_bytes);
-            shard->unused[shard->unused_count++] = index;
-            tidei_map_remove(&shard->map, at);
+            shard_give(shard, index);
+            tidei_map_remove(&shard->map, at); /* which has the next one move up to here, if any does */
         }
+        *cursor = (struct tidei_entries_cursor){ cursor->shard, at, shard->map.mask, shard->takes };
         tidei_lock_release(&shard->lock);
+        if (!found)
+            *cursor = (struct tidei_entries_cursor){ .shard = cursor->shard + 1 };
     }
     return found;
 }

@@ -23,6 +23,15 @@ struct tidei_entries_shard {
     uint32_t *unused;       /* owned: the indices of entries that are not in use */
     size_t count, capacity;
     size_t unused_count, unused_capacity;
+    uint64_t takes; /* so far: each may move others' places in the map */
+};
+
+/* How far a thread has got that takes entries out, one by one. Begin with { 0 }. */
+struct tidei_entries_cursor {
+    unsigned shard;
+    size_t at;      /* in its map: before, nothing is wanted, as long as */
+    size_t mask;    /* the map is as large, */
+    uint64_t takes; /* and nobody else has taken from it */
 };
 
 struct tidei_entries {
@@ -51,10 +60,11 @@ bool tidei_entries_change(struct tidei_entries *table, uint64_t key, void (*chan
                           void *context);
 
 /*
- * Take out an entry that `wanted` chooses, from the `*place`-th map on, and copy it and its key; false at the end.
- * Begin with *place 0. `wanted` is called with a lock held, and calls nothing.
+ * Take out an entry that `wanted` chooses, from the cursor on, and copy it and its key; false at the end. `wanted` is
+ * called with a lock held, and calls nothing. Where nobody else takes entries out, and the table does not grow, it is
+ * asked of each entry once, or twice.
  */
-bool tidei_entries_take_next(struct tidei_entries *table, unsigned *place,
+bool tidei_entries_take_next(struct tidei_entries *table, struct tidei_entries_cursor *cursor,
                              bool (*wanted)(const void *entry, const void *context), const void *context, uint64_t *key,
                              void *entry);
 

@@ -295,6 +295,59 @@ test_detached_driver(void *unused)
     return account_failures;
 }
 
+static const char *const detached_stacks[] = {
+    "log | pool | cuda", "log | pool | driver", "log | pool | vmm",
+    "log | vmm",         "log | pool | pinned", "log | pool | monotonic(64MiB) | cuda",
+};
+#define DETACHED_STACKS ((int)(sizeof(detached_stacks) / sizeof(detached_stacks[0])))
+
+/* Contexts end by a detachment, with blocks and work in them, on a thread that has no other context afterwards. */
+static int
+detached_last(void *number)
+{
+    size_t first = 0, free_bytes = 0, total_bytes;
+    CUdeviceptr blocks[8];
+    CUcontext primary, other;
+    char name[32];
+
+    snprintf(name, sizeof(name), "detached-last-%d", *(const int *)number);
+    if (!account_begin(name, detached_stacks[*(const int *)number], NULL))
+        return 1;
+    CHECK(account.primary_retain(&primary, 0) == CUDA_SUCCESS && account.context_set(NULL) == CUDA_SUCCESS);
+    for (int i = 0; i < 4; i++) {
+        CHECK(account.context_create(&other, 0, 0) == CUDA_SUCCESS);
+        for (size_t k = 0; k < 8; k++) {
+            CHECK(account.w_cuMemAlloc_v2(&blocks[k], 3 * MIB * (k + 1)) == CUDA_SUCCESS);
+            CHECK(account.set_bytes(blocks[k], 1, MIB) == CUDA_SUCCESS);
+        }
+        for (size_t k = 0; k < 8; k += 2)
+            CHECK(account.w_cuMemFree_v2(blocks[k]) == CUDA_SUCCESS);
+        CHECK(account.w_cuCtxDetach(other) == CUDA_SUCCESS && account.context_set(primary) == CUDA_SUCCESS);
+        CHECK(account.real_get_info(&free_bytes, &total_bytes) == CUDA_SUCCESS);
+        first = i == 0 ? free_bytes : first;
+        for (size_t k = 0; k < 8; k++)
+            CHECK(account.w_cuMemFree_v2(blocks[k]) != CUDA_SUCCESS);
+        CHECK(account.context_set(NULL) == CUDA_SUCCESS);
+    }
+    if (!CHECK(free_bytes == first))
+        diag("%zu B of the device are lost", first - free_bytes);
+    return account_failures;
+}
+
+static bool
+all_detach(void)
+{
+    bool passes = true;
+
+    for (int i = 0; i < DETACHED_STACKS; i++) {
+        if (!account_passes_with(detached_last, &i)) {
+            diag("%s", detached_stacks[i]);
+            passes = false;
+        }
+    }
+    return passes;
+}
+
 static void *
 detached_work(void *unused)
 {
@@ -746,6 +799,42 @@ test_live(void *unused)
     return account_failures;
 }
 
+/*
+ * The base of a redirected stack holds the primary context: after the program's last release it is there still, with
+ * what is in it, and says so. A reset ends all of it. Without a base of its own the account holds nothing.
+ */
+static int
+releases(const char *name, const char *stack, int still)
+{
+    unsigned flags = 0;
+    int active = -1;
+    CUdeviceptr a = 0;
+
+    if (!account_begin(name, stack, "64MiB"))
+        return 1;
+    CHECK(account.w_cuMemAlloc_v2(&a, 8 * MIB) == CUDA_SUCCESS);
+    CHECK(account.w_cuDevicePrimaryCtxRelease_v2(0) == CUDA_SUCCESS);
+    CHECK(account.primary_state(0, &flags, &active) == CUDA_SUCCESS && active == still);
+    CHECK((account.w_cuMemFree_v2(a) == CUDA_SUCCESS) == (still == 1));
+    CHECK(account.w_cuDevicePrimaryCtxReset_v2(0) == CUDA_SUCCESS);
+    CHECK(account.primary_state(0, &flags, &active) == CUDA_SUCCESS && active == 0);
+    return account_failures;
+}
+
+static int
+test_released(void *unused)
+{
+    (void)unused;
+    return releases("released", NULL, 0);
+}
+
+static int
+test_redirected_released(void *unused)
+{
+    (void)unused;
+    return releases("released-redirected", "log | pool | cuda", 1);
+}
+
 /* The driver refuses to destroy a primary context, and what is in it stays. */
 static int
 test_primary_stays(void *unused)
@@ -806,7 +895,7 @@ main(void)
         skip_all("there is no fake driver");
     if (!CHILDREN_MAY_RECORD)
         skip_all("children record nothing here");
-    plan(29);
+    plan(32);
     (void)scratch("here"); /* the folder is made before the first child */
     ok(account_passes(test_contexts),
        "a context that ends takes its blocks along, and the limit gets their bytes back");
@@ -833,6 +922,8 @@ main(void)
     ok(account_passes(test_redirected_detached), "a context that is detached from takes its redirected blocks along");
     ok(account_passes(test_detached_driver),
        "a context that is detached from leaves nothing in a pool of the driver's");
+    ok(all_detach(),
+       "no base loses memory with a context that ends by a detachment, on a thread that has no other one");
     ok(account_passes(test_detached_threads), "a context that ends frees no memory of another one at the same address");
     ok(account_passes(test_freed_meanwhile), "a context is destroyed while another thread frees its blocks");
     ok(account_passes(test_own_fails), "where the stack of one context cannot be made, others get theirs");
@@ -854,6 +945,9 @@ main(void)
     ok(account_passes(test_live), "no call looks through the stacks of all contexts that live at once");
     ok(account_passes(test_primary_stays),
        "a primary context that the driver does not destroy keeps its redirected memory");
+    ok(account_passes(test_released), "the last release of the primary context ends it, and the memory in it");
+    ok(account_passes(test_redirected_released), "where the base of a stack holds the primary context it is active "
+                                                 "after the last release, and ends with a reset");
     ok(account_passes(test_without_vmm), "a stack on vmm that falls back to cuda is treated as one on cuda");
     ok(account_passes(test_pinned_base), "a stack on pinned memory keeps nothing of a context that has ended");
     return done();

@@ -125,8 +125,10 @@ ends_wait(CUcontext kept)
     point_wait();
     /* An end that waited for the call in the other context would have no end. */
     CHECK(account.w_cuCtxDestroy_v2(idle) == CUDA_SUCCESS);
+    (void)point_count("presence.waits");
     pthread_create(&other, NULL, ends_other, busy);
-    usleep(50000); /* in which it ends if it does not wait */
+    while (!atomic_load(&ended) && point_count("presence.waits") == 0) /* until it has ended, or waits */
+        usleep(100);
     CHECK(!atomic_load(&ended));
     point_release();
     pthread_join(held_up, &failures[0]);

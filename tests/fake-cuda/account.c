@@ -35,6 +35,7 @@ static const struct {
     { "cuGreenCtxStreamCreate", offsetof(struct account, green_stream) },
     { "cuMemsetD8_v2", offsetof(struct account, set_bytes) },
     { "cuDevicePrimaryCtxRetain", offsetof(struct account, primary_retain) },
+    { "cuDevicePrimaryCtxGetState", offsetof(struct account, primary_state) },
     { "cuStreamCreate", offsetof(struct account, stream_create) },
     { "cuStreamBeginCapture_v2", offsetof(struct account, stream_begin_capture) },
     { "cuStreamEndCapture", offsetof(struct account, stream_end_capture) },

@@ -30,6 +30,7 @@ struct account {
     CUresult(CUDAAPI *green_stream)(CUstream *stream, CUgreenCtx green, unsigned flags, int priority);
     CUresult(CUDAAPI *set_bytes)(CUdeviceptr pointer, unsigned char value, size_t bytes);
     CUresult(CUDAAPI *primary_retain)(CUcontext *context, CUdevice device);
+    CUresult(CUDAAPI *primary_state)(CUdevice device, unsigned *flags, int *active);
     CUresult(CUDAAPI *stream_create)(CUstream *stream, unsigned flags);
     CUresult(CUDAAPI *stream_begin_capture)(CUstream stream, CUstreamCaptureMode mode);
     CUresult(CUDAAPI *stream_end_capture)(CUstream stream, CUgraph *graph);
