@@ -4,7 +4,6 @@
 # BENCH_SECONDS in the environment, no further traces are loaded once that many seconds have passed.
 import json
 import os
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -50,13 +49,15 @@ def planted(path, sql):
 
 
 def measure(arguments):
-    """The status, the output, the seconds, the processor's seconds and the MiB of the largest process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    """The status, the output, the seconds, the processor's seconds and the MiB of the largest process of those it starts."""
     begin = time.monotonic()
-    done = subprocess.run(arguments, stdout=subprocess.PIPE)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (done.returncode, done.stdout, time.monotonic() - begin,
-            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss / 1024)
+    child = subprocess.Popen(arguments, stdout=subprocess.PIPE)
+    output = child.stdout.read()
+    _, status, used = os.wait4(child.pid, 0)
+    wall = time.monotonic() - begin
+    child.stdout.close()
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return child.returncode, output, wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def make_ranks(make_trace, folder, ranks, allocations):
@@ -131,8 +132,9 @@ def judge_clickhouse(questions, answer):
     failed = answer["failed"][0]
     found = [
         ("the peaks", questions[0][0], [answer[name] for name in ("highest_rank", "highest_bytes", "median_bytes", "lowest_bytes")]),
-        ("the tags", sorted(questions[1]), sorted([group[name] for name in ("name", "bytes", "median_bytes", "over_median_bytes")]
-                                                  for group in tags)),
+        ("the tags", sorted(questions[1]), sorted([group["name"], group["bytes"] or 0] + [group[name] for name in (
+            "most_bytes", "median_least_bytes", "median_most_bytes", "over_median_least_bytes", "over_median_most_bytes")]
+            for group in tags)),
         ("the step", questions[2], [[SKEWED, tags[0]["from_step"]]]),
         ("growth", questions[3][0], [answer["growth"][0]["rank"], answer["growth"][0]["grown_bytes"]]),
         ("failures", questions[4][0][:5], [failed[name] for name in ("cause", "count", "ranks", "first_rank", "size")]),

@@ -33,7 +33,7 @@ part() {
     "$AWK" -v wanted="$1" 'BEGIN { part = 1 } /^--$/ { part++; next } part == wanted && NF' "$scratch/answers"
 }
 
-plan 15
+plan 20
 mkdir "$scratch/traces"
 for rank in 0 1 2 3 4 5 6 7 8; do make_rank $rank; done
 job=$scratch/job.db
@@ -52,9 +52,16 @@ answer() {
 is "$(part 1)" "$(answer "SELECT '[' || json_extract(t, '\$.highest_rank') || ', ' || json_extract(t, '\$.highest_bytes') || ', ' ||
     json_extract(t, '\$.median_bytes') || ', ' || json_extract(t, '\$.lowest_bytes') || ']' FROM answer")" \
     'the highest, the median and the lowest peak are those of ranks'
-is "$(part 2 | sed 's/\\//g' | sort)" "$(answer "SELECT '[\"' || json_extract(value, '\$.name') || '\", ' || json_extract(value, '\$.bytes') || ', ' ||
-    json_extract(value, '\$.median_bytes') || ', ' || json_extract(value, '\$.over_median_bytes') || ']' FROM answer, json_each(t, '\$.groups')
-    WHERE json_extract(value, '\$.kind') = 'tag'" | sort)" 'the difference by tag is that of ranks, to the byte'
+# What ranks says of tags, as the question lists it: each figure has two ends.
+tags() {
+    answer "SELECT '[\"' || json_extract(value, '\$.name') || '\", ' || coalesce(json_extract(value, '\$.bytes'), 0) || ', ' ||
+        json_extract(value, '\$.most_bytes') || ', ' || json_extract(value, '\$.median_least_bytes') || ', ' ||
+        json_extract(value, '\$.median_most_bytes') || ', ' || json_extract(value, '\$.over_median_least_bytes') || ', ' ||
+        json_extract(value, '\$.over_median_most_bytes') || ']' FROM answer, json_each(t, '\$.groups')
+        WHERE json_extract(value, '\$.kind') = 'tag'
+        ORDER BY json_extract(value, '\$.over_median_least_bytes') DESC, json_extract(value, '\$.name')"
+}
+is "$(part 2 | sed 's/\\//g')" "$(tags)" 'the difference by tag is that of ranks, to the byte'
 is "$(part 3)" '[3, 12]' 'the rank that is out is found with the step from which on it is'
 is "$(part 4 | head -n 1)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || grown_bytes || ']' FROM rank_memory ORDER BY grown_bytes DESC LIMIT 1")" \
     'the rank that has grown most is found, to the byte'
@@ -89,6 +96,32 @@ node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=again "job_file=$job
     (SELECT count() FROM tidemark.allocation FINAL WHERE run = 'again'), (SELECT peak_bytes FROM tidemark.layer_peak FINAL WHERE run = 'again')" \
     >"$scratch/answers" 2>"$scratch/err"
 is "$(part 1) $(cat "$scratch/err")" '[1, 1, 1, 0, 1, 4096] ' 'of what was loaded before under the name of a run nothing stays'
+
+# Of 4,300 tags the first six ranks list 4,096 each, the last one has 3,000. What is cut has two ends. Of 43 tags rank 2
+# has much, and the others next to nothing, so that most do not list them.
+mkdir "$scratch/cut"
+for rank in 0 1 2 3 4 5 6; do
+    "$top_builddir/tests/make-trace" "$scratch/cut/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 7), ('job', 'cut'), ('trace_id', 2000 + $rank), ('ended', 'closed');
+        CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < iif($rank = 6, 3000, 4300)) SELECT s FROM s;
+        INSERT INTO tag SELECT s, NULL, 't' || s FROM n;
+        INSERT INTO life SELECT s, 1, 256 * (1 + (s * 7919 + $rank * s / 5 + $seed) % 997), 1000 + s, NULL FROM n;
+        UPDATE allocation SET tag_id = allocation_id, size = iif(allocation_id % 100, size, iif($rank = 2, 300000, 1));" || exit 99
+done
+"$tidemark" merge "$scratch/cut" -o "$scratch/cut.db" || exit 99
+is "$("$SQLITE3" -readonly "$scratch/cut.db" "SELECT count(*) FROM group_cut WHERE kind = 'tag' AND peak_bytes > 0")" 6 'six ranks have more tags than the file lists'
+"$tidemark" ranks --by=tag --json "$scratch/cut.db" >"$scratch/json"
+sed -n '/^WITH/,/;$/p' "$sql/questions.sql" | sed 's/ LIMIT 20;/;/' >"$scratch/tags.sql"
+node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=cut "job_file=$scratch/cut.db" "$sql/load-job.sql" "memory=$memory" "$scratch/tags.sql" \
+    "job_file=$scratch/small-job.db" "$sql/load-job.sql" "SELECT count() FROM tidemark.group_cut FINAL WHERE run = 'cut'" >"$scratch/answers" 2>"$scratch/err"
+is "$? $(cat "$scratch/err")" '0 ' 'a job with tags that are cut is loaded and asked'
+tags >"$scratch/tags"
+part 1 >"$scratch/seen"
+ok 'the ends of the differences by tag are those of ranks, to the byte, where tags are cut' cmp "$scratch/seen" "$scratch/tags"
+is "$("$AWK" -F '[],[]+' '{ own += $3 < $4; median += $5 < $6; exact += $3 == $4 && $5 == $6; certain += $7 > 0 && $7 < $8 }
+    END { print (own > 0), (median > 0), (exact > 0), (certain > 0) }' "$scratch/seen")" '1 1 1 1' \
+    'of the rank with the highest peak, of medians and of differences that are certain some have two ends, and some tags have one'
+is "$(part 2)" '[0]' 'a job that is loaded again without cuts has none'
 
 # Parquet.
 node "$top_srcdir/tests/clickhouse.js" "$scratch/store" run=night-1 "parquet=$scratch/all.parquet" "$sql/parquet.sql" \

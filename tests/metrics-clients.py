@@ -82,7 +82,11 @@ def junk(port):
 def types(port):
     """The media types of what is asked for, and whether the end is there."""
     found = []
-    for accept in (b"", b"Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n", b"Accept: text/html\r\n"):
+    wanted = (b"", b"Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n", b"Accept: text/html\r\n",
+              b"Accept: text/plain;version=0.0.4;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.2\r\n",
+              b"Accept: application/openmetrics-text;q=0\r\n", b"Accept: text/plain; q=0.25 , Application/OpenMetrics-Text ;q=0.3\r\n",
+              b"Accept: application/openmetrics-text-2\r\n", b"Accept: application/openmetrics-text;q=,;q,,;\r\n")
+    for accept in wanted:
         head, _, body = ask(port, PLAIN[:-2] + accept + b"\r\n").partition(b"\r\n\r\n")
         kind = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-type:")][0].split()[1]
         found.append(kind.decode().rstrip(";") + ("+" if body.endswith(b"# EOF\n") else "-"))

@@ -108,8 +108,8 @@ clients slow "$port" >"$scratch/slow" &
 slow=$!
 is "$(clients requests "$port")" '200 200 200 404 404 404 405 405 400' \
     'GET and HEAD of /metrics are answered, and all else with 404, 405 or 400'
-is "$(clients types "$port")" 'text/plain- application/openmetrics-text+ text/plain-' \
-    'who asks for OpenMetrics gets it, and others the format of Prometheus'
+is "$(clients types "$port")" 'text/plain- application/openmetrics-text+ text/plain- text/plain- text/plain- application/openmetrics-text+ text/plain- text/plain-' \
+    'who asks for OpenMetrics gets it, and the format of Prometheus who does not, or would rather have that'
 is "$(clients junk "$port")" '0 200' 'requests that are no HTTP, or too large, get no figures, and the server goes on'
 is "$(clients greedy "$port" 60)" 60 '60 scrapes in a row are answered'
 wait $slow

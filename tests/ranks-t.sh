@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 79
+plan 82
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -360,6 +360,22 @@ is "$(answer "SELECT json_extract(value, '\$.over_median_bytes'), json_extract(v
     INSERT INTO life VALUES (1, 1, 100, 10, NULL);" || exit 99
 is "$(merge "$scratch/odd.db" -o "$scratch/odd-job.db") $(ask "$scratch/odd-job.db" 'SELECT count(*), max(step) FROM step')" \
     '0 2501|9997' 'of more steps than there is room for several are one, whatever numbers they have'
+
+# Ranks whose memory has another name.
+mkdir "$scratch/kinds"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/kinds/rank-$rank.db" "INSERT INTO meta VALUES ('rank', $rank), ('world_size', 3), ('trace_id', 60 + $rank),
+        ('ended', 'closed'); UPDATE layer SET kind = 'host' WHERE layer_id = 2 AND $rank = 1;
+        INSERT INTO life VALUES (1, 1, 1000, 10, NULL), (2, 1, 500 - $rank, 20, 30);" || exit 99
+done
+is "$(merge "$scratch/kinds" -o "$scratch/kinds.db") $(ranks "$scratch/kinds.db")
+$(grep '^Of ' "$scratch/out")" '0 0
+Of 3 ranks 2 have a memory of the name sim: the others are left out here.' 'ranks says how many ranks have the memory that is told of'
+is "$(ranks --rank=1 "$scratch/kinds.db") $(cat "$scratch/err")" "2 $scratch/kinds.db: rank 1 has no memory of the name sim" \
+    'a rank that is in the file and has no such memory is not told to be missing'
+is "$(ranks --rank=1 --memory=host "$scratch/kinds.db")
+$(grep '^Of ' "$scratch/out")" '0
+Of 3 ranks 1 has a memory of the name host: the others are left out here.' 'a rank is explained in the memory that it has'
 
 # More memories than the file takes of a rank.
 "$top_builddir/tests/make-trace" "$scratch/many.db" "

@@ -28,6 +28,12 @@ FROM sqlite({job_file:String}, 'peak_group') AS p
 JOIN sqlite({job_file:String}, 'allocation_group') AS g ON g.group_id = p.group_id
 JOIN sqlite({job_file:String}, 'memory') AS m ON m.memory_id = p.memory_id;
 
+DELETE FROM tidemark.group_cut WHERE run = {run:String};
+INSERT INTO tidemark.group_cut
+SELECT {run:String}, m.name, c.rank, c.kind, c.peak_bytes, c.step_bytes
+FROM sqlite({job_file:String}, 'group_cut') AS c
+JOIN sqlite({job_file:String}, 'memory') AS m ON m.memory_id = c.memory_id;
+
 DELETE FROM tidemark.step WHERE run = {run:String};
 INSERT INTO tidemark.step
 SELECT {run:String}, m.name, s.rank, s.step, s.begin_ns, s.end_ns, s.is_whole, s.peak_bytes, s.end_bytes, s.allocations

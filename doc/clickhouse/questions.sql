@@ -5,22 +5,48 @@ SELECT argMax(rank, (peak_bytes, -toInt64(rank))) AS highest_rank, max(peak_byte
     arraySort(groupArray(peak_bytes))[intDiv(count() + 1, 2)] AS median_bytes, min(peak_bytes) AS lowest_bytes
 FROM tidemark.rank_memory FINAL WHERE run = {run:String} AND memory = {memory:String};
 
--- In which tags does that rank have more than the median of the ranks, at their peaks? A rank has its 4,096 largest
--- tags alone here: another counts as 0, so that a median among many small tags may be too low.
+-- In which tags does that rank have more than the median of the ranks, at their peaks? A rank lists its 4,096 largest
+-- tags alone. Of another it has between 0 and the bytes of the largest that it does not list (group_cut): so figures have
+-- two ends, as those of `tidemark ranks`. Where both are the same, it is that. What is more for certain comes first.
 WITH
 (
     SELECT argMax(rank, (peak_bytes, -toInt64(rank))) FROM tidemark.rank_memory FINAL
     WHERE run = {run:String} AND memory = {memory:String}
 ) AS highest,
 (
-    SELECT count() FROM tidemark.rank_memory FINAL WHERE run = {run:String} AND memory = {memory:String}
-) AS all_ranks, assumeNotNull(all_ranks) AS ranks
-SELECT name, sumIf(bytes, rank = highest) AS own_bytes,
-    arraySort(arrayConcat(groupArray(bytes), arrayWithConstant(ranks - count(), toUInt64(0))))[intDiv(ranks + 1, 2)]
-        AS median_bytes,
-    toInt64(own_bytes) - toInt64(median_bytes) AS over_median_bytes
-FROM tidemark.peak_group FINAL WHERE run = {run:String} AND memory = {memory:String} AND kind = 'tag'
-GROUP BY name ORDER BY over_median_bytes DESC, name LIMIT 20;
+    SELECT toInt64(count()) FROM tidemark.rank_memory FINAL WHERE run = {run:String} AND memory = {memory:String}
+) AS all_ranks, assumeNotNull(all_ranks) AS ranks, intDiv(ranks + 1, 2) AS middle,
+cut AS
+(
+    SELECT rank, peak_bytes FROM tidemark.group_cut FINAL
+    WHERE run = {run:String} AND memory = {memory:String} AND kind = 'tag' AND peak_bytes > 0
+),
+(SELECT groupArray(peak_bytes) FROM cut) AS bounds, (SELECT sum(peak_bytes) FROM cut WHERE rank = highest) AS own_bound,
+tag AS
+(
+    SELECT name, sumIf(bytes, p.rank = highest) AS own_bytes, arraySort(groupArray(bytes)) AS listed,
+        middle - ranks + toInt64(length(listed)) AS place, if(place > 0, listed[place], 0) AS median_bytes,
+        groupArrayIf(c.peak_bytes, c.peak_bytes > 0) AS listed_bounds
+    FROM tidemark.peak_group AS p FINAL LEFT JOIN cut AS c ON c.rank = p.rank
+    WHERE run = {run:String} AND memory = {memory:String} AND kind = 'tag'
+    GROUP BY name HAVING own_bytes > 0 OR median_bytes > 0
+),
+-- The most that a median can be: that of what ranks list of the tag, and of the bounds of the others, which are those of
+-- all less those of the ranks that list it. A tuple is bytes, and how often they count.
+most AS
+(
+    SELECT *, arraySort(arrayConcat(
+            [(toUInt64(0), ranks - toInt64(length(listed) + length(bounds)) + toInt64(length(listed_bounds)))],
+            arrayMap(b -> (b, toInt64(1)), listed), arrayMap(b -> (b, toInt64(1)), bounds),
+            arrayMap(b -> (b, toInt64(-1)), listed_bounds))) AS counted,
+        counted[arrayFirstIndex(c -> c >= middle, arrayCumSum(c -> c.2, counted))].1 AS median_most_bytes
+    FROM tag
+)
+SELECT name, own_bytes AS own_least_bytes, if(own_bytes > 0, own_bytes, assumeNotNull(own_bound)) AS own_most_bytes,
+    median_bytes AS median_least_bytes, median_most_bytes,
+    toInt64(own_least_bytes) - toInt64(median_most_bytes) AS over_median_least_bytes,
+    toInt64(own_most_bytes) - toInt64(median_least_bytes) AS over_median_most_bytes
+FROM most ORDER BY over_median_least_bytes DESC, name LIMIT 20;
 
 -- From which step on is each rank more than 1% over the median peak of the step, up to its last one?
 SELECT rank, min(step) AS from_step FROM

@@ -37,6 +37,15 @@ CREATE TABLE IF NOT EXISTS tidemark.peak_group
 )
 ENGINE = ReplacingMergeTree ORDER BY (run, memory, kind, rank, name);
 
+-- Of which kinds a rank has groups that are not in the file. Of such a group it has from 0 to these bytes: at the peak,
+-- where they are more than 0, and in any step.
+CREATE TABLE IF NOT EXISTS tidemark.group_cut
+(
+    run LowCardinality(String), memory LowCardinality(String), rank UInt32, kind LowCardinality(String),
+    peak_bytes UInt64, step_bytes UInt64
+)
+ENGINE = ReplacingMergeTree ORDER BY (run, memory, kind, rank);
+
 CREATE TABLE IF NOT EXISTS tidemark.step
 (
     run LowCardinality(String), memory LowCardinality(String), rank UInt32, step Int64 CODEC(DoubleDelta, ZSTD),

@@ -212,6 +212,9 @@ ranks_note_lacks(struct report *report, const struct ranks *ranks)
                     " of the job: `tidemark merge` gives such a number to a trace that says no rank.",
                     ranks->beyond_count, ranks->beyond_count == 1 ? " has a number" : "s have numbers",
                     ranks->world_size);
+    if ((int64_t)ranks->count < ranks->rank_total)
+        report_note(report, "Of %" PRId64 " ranks %zu ha%s a memory of the name %s: the others are left out here.",
+                    ranks->rank_total, ranks->count, ranks->count == 1 ? "s" : "ve", ranks->memory->name);
     if (ranks->incomplete > 0)
         report_note(report, "The trace%s of %" PRId64 " rank%s incomplete.", ranks->incomplete == 1 ? "" : "s",
                     ranks->incomplete, ranks->incomplete == 1 ? " is" : "s are");

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "viewer/base/clock.h"
 #include "viewer/base/exit-status.h"
@@ -236,14 +237,52 @@ serve_answer(struct serve *serve, enum metrics_format format)
     return serve->answers[format];
 }
 
-/* Who does not ask for OpenMetrics gets what everybody reads. */
+/* A weight such as "0.25", in thousandths. */
+static int
+serve_weight(const char *text)
+{
+    int weight = text[0] == '1' ? 1000 : 0;
+    const char *digit = text[0] == '0' && text[1] == '.' ? text + 2 : "";
+
+    for (int unit = 100; unit > 0 && *digit >= '0' && *digit <= '9'; unit /= 10)
+        weight += unit * (*digit++ - '0');
+    return weight;
+}
+
+/* The weight, in thousandths, that an Accept header gives to a media type; 0: it does not name it. */
+static int
+serve_weigh(const char *accept, const char *type)
+{
+    size_t length = strlen(type);
+    int most = 0;
+
+    while (*accept != '\0') {
+        const char *at = accept + strspn(accept, " \t"), *end = accept + strcspn(accept, ",");
+
+        /* The end of the text counts as one of these characters. */
+        if (strncasecmp(at, type, length) == 0 && strchr("; \t,", at[length]) != NULL) {
+            int weight = 1000;
+
+            while ((at = strpbrk(at, ";,")) != NULL && *at == ';') {
+                at += 1 + strspn(at + 1, " \t");
+                if (strncasecmp(at, "q=", 2) == 0)
+                    weight = serve_weight(at + 2);
+            }
+            most = weight > most ? weight : most;
+        }
+        accept = end + (*end == ',');
+    }
+    return most;
+}
+
+/* Who does not ask for OpenMetrics, or would rather have plain text, gets what everybody reads. */
 static enum metrics_format
 serve_format(struct MHD_Connection *connection)
 {
     const char *accept = api.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    int weight = accept != NULL ? serve_weigh(accept, "application/openmetrics-text") : 0;
 
-    return accept != NULL && strstr(accept, "application/openmetrics-text") != NULL ? METRICS_OPENMETRICS
-                                                                                    : METRICS_PROMETHEUS;
+    return weight > 0 && weight >= serve_weigh(accept, "text/plain") ? METRICS_OPENMETRICS : METRICS_PROMETHEUS;
 }
 
 static enum MHD_Result

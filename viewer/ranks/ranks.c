@@ -134,6 +134,20 @@ ranks_take_rank(void *context, const struct trace *trace, sqlite3_stmt *row)
     return ranks->is_wrong ? job_wrong(trace, "rank_memory", rank->rank) : COMMAND_FINE;
 }
 
+/* The rank that is to be explained is not in the list. */
+static int
+ranks_no_rank(const struct ranks *ranks, int64_t wanted)
+{
+    int64_t is_there = 0;
+
+    trace_look_up(ranks->file, &is_there, "SELECT 1 FROM rank WHERE rank = %lld", (long long)wanted);
+    if (is_there != 0)
+        message("%s: rank %" PRId64 " has no memory of the name %s", ranks->file->path, wanted, ranks->memory->name);
+    else
+        message("%s: there is no rank %" PRId64, ranks->file->path, wanted);
+    return COMMAND_WRONG;
+}
+
 static int
 ranks_read_list(struct ranks *ranks, int64_t wanted)
 {
@@ -156,10 +170,7 @@ ranks_read_list(struct ranks *ranks, int64_t wanted)
         if (ranks->list[i].rank == wanted)
             ranks->outlier = &ranks->list[i];
     }
-    if (wanted < 0 || ranks->outlier->rank == wanted)
-        return COMMAND_FINE;
-    message("%s: there is no rank %" PRId64, ranks->file->path, wanted);
-    return COMMAND_WRONG;
+    return wanted < 0 || ranks->outlier->rank == wanted ? COMMAND_FINE : ranks_no_rank(ranks, wanted);
 }
 
 /* ---- groups at the peak ------------------------------------------------------------------------------------------ */
