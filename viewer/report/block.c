@@ -187,22 +187,50 @@ blocks_measure(const struct column *columns, size_t column_count, size_t rows, c
 }
 
 void
-blocks_put_name(struct json *json, const char *text, size_t length)
+blocks_put_name_most(struct json *json, const char *text, size_t length, size_t most)
 {
     char cut[BLOCK_NAME + 4];
-    size_t end = BLOCK_NAME;
+    size_t end = most < BLOCK_NAME ? most : BLOCK_NAME, begin = end;
 
     json_separate(json);
-    if (length <= BLOCK_NAME) {
+    if (length <= end) {
         emit_json(json->out, text, length);
         return;
     }
     /* Not within a character of UTF-8. */
-    while (end > BLOCK_NAME - 4 && ((unsigned char)text[end] & 0xc0) == 0x80)
+    while (end + 4 > begin && end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80)
         end--;
     memcpy(cut, text, end);
     memcpy(cut + end, "\xe2\x80\xa6", 3);
     emit_json(json->out, cut, end + 3);
+}
+
+void
+blocks_put_name(struct json *json, const char *text, size_t length)
+{
+    blocks_put_name_most(json, text, length, BLOCK_NAME);
+}
+
+void
+blocks_rewind(struct blocks *blocks, const struct blocks *before)
+{
+    while (blocks->count > before->count)
+        free(blocks->list[--blocks->count].bytes);
+    blocks->text.used = before->text.used;
+    blocks->json.comma = before->json.comma;
+}
+
+/* An element around a block. */
+#define BLOCK_ELEMENT 72
+
+size_t
+blocks_bytes(const struct blocks *blocks)
+{
+    size_t bytes = blocks->text.used;
+
+    for (size_t i = 0; i < blocks->count; i++)
+        bytes += (blocks->list[i].count + 2) / 3 * 4 + BLOCK_ELEMENT;
+    return bytes;
 }
 
 static void

@@ -12,16 +12,25 @@
 #include "viewer/base/message.h"
 #include "viewer/base/order.h"
 #include "viewer/output/report-item.h"
+#include "viewer/report/fit.h"
 #include "viewer/report/manifest.h"
 #include "viewer/report/name-index.h"
-
-/* The most memories that are listed. */
-#define MANIFEST_MEMORIES 64
 
 /* The names that lives and failures refer to. */
 struct manifest_names {
     struct name_index tags, stacks, threads, streams, layers;
 };
+
+/* A text that a program chose. */
+static void
+manifest_put_chosen(const struct manifest *manifest, struct json *json, const char *text, size_t length)
+{
+    struct fit *fit = manifest->fit;
+
+    fit->names_cut += length > fit->name_most;
+    fit->name_longest = length > fit->name_longest ? length : fit->name_longest;
+    blocks_put_name_most(json, text, length, fit->name_most);
+}
 
 /* A name of the trace, or, where names are not to leave the house, what it is of and its number; 0: the name stays. */
 static void
@@ -33,7 +42,7 @@ manifest_put_name(const struct manifest *manifest, const char *what, int64_t id,
         snprintf(number, sizeof(number), "%s %lld", what, (long long)id);
         text = number;
     }
-    blocks_put_name(&manifest->blocks->json, text, strlen(text));
+    manifest_put_chosen(manifest, &manifest->blocks->json, text, strlen(text));
 }
 
 /* The trace. */
@@ -132,6 +141,25 @@ static void __attribute__((format(printf, 2, 3))) manifest_say(struct json *json
     json_text(json, text);
 }
 
+/* What is cut because the page would have more bytes than its detail allows. */
+static void
+manifest_put_cuts(const struct manifest *manifest)
+{
+    const struct fit *fit = manifest->fit;
+    struct json *json = &manifest->blocks->json;
+
+    if (fit->is_cut)
+        manifest_say(json, "The page is kept within 3 MB, which takes some of its detail: --detail=full has more.");
+    if (fit->names_cut > 0 && fit->is_cut)
+        manifest_say(json, "%zu names are cut off behind %zu bytes.", fit->names_cut, fit->name_most);
+    if (fit->timelines > 0)
+        manifest_say(json, "The timelines have buckets of %zu times the width.", (size_t)1 << fit->timelines);
+    if (fit->groups > 0)
+        manifest_say(json, "The timelines of groups have buckets of %zu times the width.", (size_t)1 << fit->groups);
+    if (fit->map > 0)
+        manifest_say(json, "The address map has buckets of %zu times the width.", (size_t)1 << fit->map);
+}
+
 static void
 manifest_put_left_out(const struct manifest *manifest)
 {
@@ -162,11 +190,14 @@ manifest_put_left_out(const struct manifest *manifest)
             manifest_say(json, "The answer of `tidemark %s` is left out: it has %zu bytes.", answer->command,
                          answer->left_out_bytes);
     }
-    if (manifest->timeline != NULL && manifest->timeline->part_count > MANIFEST_MEMORIES)
-        manifest_say(json, "Of %zu memories the %d with the most reserved are drawn.", manifest->timeline->part_count,
-                     MANIFEST_MEMORIES);
+    if (manifest->timeline != NULL && manifest->timeline->part_count > manifest->fit->memory_most)
+        manifest_say(json, "Of %zu memories the %zu with the most reserved are drawn.", manifest->timeline->part_count,
+                     manifest->fit->memory_most);
     if (manifest->timeline == NULL)
         manifest_say(json, "`tidemark timeline` has no answer for this trace: what was reserved is not shown.");
+    if (manifest->fit->diff_bytes > manifest->fit->answer_most)
+        manifest_say(json, "The answer of `tidemark diff` is left out: it has %zu bytes.", manifest->fit->diff_bytes);
+    manifest_put_cuts(manifest);
     if (manifest->no_names)
         manifest_say(json, "Names are left out, as --no-names asked.");
     json_end(json, ']');
@@ -364,7 +395,7 @@ manifest_put_reserved(const struct manifest *manifest)
 
     json_key(json, "reserved");
     json_begin(json, '[');
-    for (size_t i = 0; order != NULL && i < count && i < MANIFEST_MEMORIES; i++)
+    for (size_t i = 0; order != NULL && i < count && i < manifest->fit->memory_most; i++)
         manifest_put_part(manifest, &manifest->timeline->parts[order[i].number], i);
     json_end(json, ']');
     manifest->blocks->failed = manifest->blocks->failed || order == NULL;
@@ -749,7 +780,7 @@ manifest_put_stacks(const struct manifest *manifest, const struct name_index *in
         if (manifest->no_names)
             manifest_say(json, "frame %zu", i);
         else
-            blocks_put_name(json, frames.texts[i], frames.lengths[i]);
+            manifest_put_chosen(manifest, json, frames.texts[i], frames.lengths[i]);
     }
     json_end(json, ']');
     id_map_free(&frames.by_hash);
@@ -832,10 +863,11 @@ manifest_put_marks(const struct manifest *manifest)
         json_put_signed(json, "ns", mark->ns);
         json_put_unsigned(json, "event", mark->event);
         json_key(json, "kind");
-        blocks_put_name(json, mark->kind != NULL ? mark->kind : "", mark->kind != NULL ? strlen(mark->kind) : 0);
+        manifest_put_chosen(manifest, json, mark->kind != NULL ? mark->kind : "",
+                            mark->kind != NULL ? strlen(mark->kind) : 0);
         json_key(json, "text");
         if (mark->text != NULL && !manifest->no_names)
-            blocks_put_name(json, mark->text, strlen(mark->text));
+            manifest_put_chosen(manifest, json, mark->text, strlen(mark->text));
         else
             json_word(json, "null");
         json_end(json, '}');
@@ -850,12 +882,9 @@ manifest_put_marks(const struct manifest *manifest)
 
 /* What the commands answered. */
 
-/* The most bytes of an answer. Only traces of thousands of layers have longer ones. */
-#define MANIFEST_ANSWER ((size_t)4 << 20)
-
 /* Write what a command answered, or null where it is too long. Returns its bytes. */
 static size_t
-manifest_put_answer(struct blocks *inner, const struct report *report)
+manifest_put_answer(struct fit *fit, struct blocks *inner, const struct report *report)
 {
     size_t before, length;
 
@@ -863,7 +892,9 @@ manifest_put_answer(struct blocks *inner, const struct report *report)
     before = inner->text.used;
     report_write_json(report, &inner->text);
     length = inner->text.used - before;
-    if (length > MANIFEST_ANSWER) {
+    if (length <= fit->answer_most && length > fit->answer_longest)
+        fit->answer_longest = length;
+    if (length > fit->answer_most) {
         inner->text.used = before;
         emit_string(&inner->text, "null");
     } else if (length > 0) {
@@ -887,10 +918,10 @@ manifest_put_answers(const struct manifest *manifest)
 
         json_key_text(&inner.json, answer->command);
         if (answer->report != NULL)
-            length = manifest_put_answer(&inner, answer->report);
+            length = manifest_put_answer(manifest->fit, &inner, answer->report);
         else
             json_word(&inner.json, "null");
-        answer->left_out_bytes = length > MANIFEST_ANSWER ? length : 0;
+        answer->left_out_bytes = length > manifest->fit->answer_most ? length : 0;
     }
     json_end(&inner.json, '}');
     done = !inner.text.failed;
@@ -899,7 +930,7 @@ manifest_put_answers(const struct manifest *manifest)
     blocks_free(&inner);
     if (manifest->diff == NULL || blocks_begin(&inner, true) != COMMAND_FINE)
         return done && manifest->diff == NULL;
-    manifest_put_answer(&inner, manifest->diff);
+    manifest->fit->diff_bytes = manifest_put_answer(manifest->fit, &inner, manifest->diff);
     done = done && !inner.text.failed;
     json_key(&manifest->blocks->json, "diff");
     blocks_text(manifest->blocks, inner.text.buffer, inner.text.used);
@@ -964,6 +995,13 @@ manifest_put_figures(const struct manifest *manifest)
     json_end(json, '}');
 }
 
+/* What was written since the last note is of `part`. */
+static void
+manifest_note(const struct manifest *manifest, enum fit_part part)
+{
+    fit_note(manifest->fit, part, blocks_bytes(manifest->blocks));
+}
+
 static bool
 manifest_put_rows(const struct manifest *manifest)
 {
@@ -973,9 +1011,15 @@ manifest_put_rows(const struct manifest *manifest)
 
     if (done) {
         manifest_put_lives(manifest, &rows);
+        manifest_note(manifest, FIT_LIVES);
         manifest_put_summits(manifest);
+        manifest_note(manifest, FIT_REST);
         manifest_put_failures(manifest, &rows);
-        done = manifest_put_marks(manifest) && manifest_put_names(manifest, &names);
+        manifest_note(manifest, FIT_FAILURES);
+        done = manifest_put_marks(manifest);
+        manifest_note(manifest, FIT_MARKS);
+        done = done && manifest_put_names(manifest, &names);
+        manifest_note(manifest, FIT_NAMES);
     }
     name_index_free(&names.tags);
     name_index_free(&names.stacks);
@@ -985,30 +1029,83 @@ manifest_put_rows(const struct manifest *manifest)
     return done;
 }
 
-int
-manifest_write(const struct manifest *manifest)
+/* Write it with what is cut by now. */
+static int
+manifest_attempt(const struct manifest *manifest)
 {
     const struct gather *gather = manifest->gather;
     struct blocks *blocks = manifest->blocks;
     int status;
 
+    fit_restart(manifest->fit);
+    manifest_note(manifest, FIT_REST);
     manifest_put_head(manifest);
     status = manifest_put_trace(manifest);
     if (status != COMMAND_FINE)
         return status;
     manifest_put_figures(manifest);
+    manifest_note(manifest, FIT_REST);
     json_key(&blocks->json, "time");
     manifest_put_buckets(manifest, &gather->time, true);
     json_key(&blocks->json, "by_event");
     manifest_put_buckets(manifest, &gather->by_event, false);
+    manifest_note(manifest, FIT_TIMELINES);
     manifest_put_groups(manifest);
+    manifest_note(manifest, FIT_GROUPS);
     manifest_put_reserved(manifest);
+    manifest_note(manifest, FIT_RESERVED);
     manifest_put_map(manifest);
+    manifest_note(manifest, FIT_MAP);
     manifest_put_matrix(manifest);
     manifest_put_anchors(manifest);
+    manifest_note(manifest, FIT_REST);
     if (manifest_put_rows(manifest) && manifest_put_answers(manifest) && !blocks->failed && !blocks->text.failed) {
+        manifest_note(manifest, FIT_ANSWERS);
         manifest_put_left_out(manifest);
         return COMMAND_FINE;
     }
     return trace_broken(&gather->view->trace, "no memory for its report");
+}
+
+/* Write into `manifest->blocks`, which has no blocks of its own yet or those of another trace, what fits. */
+static int
+manifest_write_blocks(const struct manifest *manifest)
+{
+    const struct blocks before = *manifest->blocks;
+    size_t had = blocks_bytes(&before), most = manifest->gather->detail->bytes;
+
+    for (;;) {
+        int status = manifest_attempt(manifest);
+
+        if (status != COMMAND_FINE || most == 0 || blocks_bytes(manifest->blocks) - had <= most ||
+            !fit_cut(manifest->fit, manifest->gather))
+            return status;
+        if (manifest->gather->anchors.failed)
+            return trace_broken(&manifest->gather->view->trace, "no memory for its report");
+        manifest->fit->is_cut = true;
+        blocks_rewind(manifest->blocks, &before);
+    }
+}
+
+int
+manifest_write(const struct manifest *manifest)
+{
+    struct manifest own = *manifest;
+    struct blocks page;
+    struct fit fit;
+    int status;
+
+    fit_begin(&fit);
+    own.fit = &fit;
+    if (!manifest->blocks->are_inline)
+        return manifest_write_blocks(&own);
+    /* As the page has it: only there it is known what fits. */
+    status = blocks_begin(&page, false);
+    if (status != COMMAND_FINE)
+        return status;
+    own.blocks = &page;
+    status = manifest_write_blocks(&own);
+    blocks_free(&page);
+    own.blocks = manifest->blocks;
+    return status == COMMAND_FINE ? manifest_attempt(&own) : status;
 }
