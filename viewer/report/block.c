@@ -218,16 +218,24 @@ blocks_rewind(struct blocks *blocks, const struct blocks *before)
         free(blocks->list[--blocks->count].bytes);
     blocks->text.used = before->text.used;
     blocks->json.comma = before->json.comma;
+    blocks->looked = before->looked;
+    blocks->escapes = before->escapes;
 }
 
 /* An element around a block. */
 #define BLOCK_ELEMENT 72
 
-size_t
-blocks_bytes(const struct blocks *blocks)
-{
-    size_t bytes = blocks->text.used;
+/* What stands for "<" in the manifest of a page. Escaped, no name ends the element or begins a comment. */
+#define BLOCK_LESS "\\u003c"
 
+size_t
+blocks_bytes(struct blocks *blocks)
+{
+    size_t bytes;
+
+    for (; blocks->looked < blocks->text.used; blocks->looked++)
+        blocks->escapes += blocks->text.buffer[blocks->looked] == '<';
+    bytes = blocks->text.used + blocks->escapes * (sizeof(BLOCK_LESS) - 2);
     for (size_t i = 0; i < blocks->count; i++)
         bytes += (blocks->list[i].count + 2) / 3 * 4 + BLOCK_ELEMENT;
     return bytes;
@@ -256,13 +264,13 @@ blocks_write(struct blocks *blocks, struct emit *out)
     const char *text = blocks->text.buffer, *end = text + blocks->text.used;
 
     emit_string(out, "<script type=\"application/json\" id=\"tidemark\">");
-    /* "<" is in strings of the JSON alone. Escaped, no name ends the element or begins a comment. */
+    /* It is in strings of the JSON alone. */
     while (text < end) {
         const char *next = memchr(text, '<', (size_t)(end - text));
 
         emit_bytes(out, text, (size_t)((next != NULL ? next : end) - text));
         if (next != NULL)
-            emit_string(out, "\\u003c");
+            emit_string(out, BLOCK_LESS);
         text = next != NULL ? next + 1 : end;
     }
     emit_string(out, "</script>\n");

@@ -33,7 +33,8 @@ struct blocks {
     bool are_inline;    /* the blocks stand in the manifest */
     struct block *list; /* owns; of the elements b0, b1, ... */
     size_t count, capacity;
-    bool failed; /* no memory */
+    size_t looked, escapes; /* bytes of the text that blocks_bytes has gone through, and those escaped among them */
+    bool failed;            /* no memory */
 };
 
 /* COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to free. */
@@ -60,7 +61,7 @@ void blocks_put_name_most(struct json *json, const char *text, size_t length, si
 void blocks_rewind(struct blocks *blocks, const struct blocks *before);
 
 /* What the manifest and the blocks take in a page by now. */
-size_t blocks_bytes(const struct blocks *blocks);
+size_t blocks_bytes(struct blocks *blocks);
 
 /* Write a text of JSON, `count` bytes, as the value of the key before. */
 void blocks_text(struct blocks *blocks, const char *text, size_t count);

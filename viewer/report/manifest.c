@@ -27,9 +27,8 @@ manifest_put_chosen(const struct manifest *manifest, struct json *json, const ch
 {
     struct fit *fit = manifest->fit;
 
-    fit->names_cut += length > fit->name_most;
-    fit->name_longest = length > fit->name_longest ? length : fit->name_longest;
-    blocks_put_name_most(json, text, length, fit->name_most);
+    fit_note_length(&fit->names, length);
+    blocks_put_name_most(json, text, length, fit->names.most);
 }
 
 /* A name of the trace, or, where names are not to leave the house, what it is of and its number; 0: the name stays. */
@@ -89,7 +88,10 @@ manifest_meta_row(void *context, const struct trace *trace, sqlite3_stmt *row)
     if (key == NULL || value == NULL || (manifest->no_names && !manifest_is_plain_key(key)))
         return COMMAND_FINE;
     json_key_text(&manifest->blocks->json, key);
-    blocks_put_name(&manifest->blocks->json, value, strlen(value));
+    if (manifest_is_plain_key(key))
+        blocks_put_name(&manifest->blocks->json, value, strlen(value));
+    else
+        manifest_put_chosen(manifest, &manifest->blocks->json, value, strlen(value));
     return COMMAND_FINE;
 }
 
@@ -117,14 +119,18 @@ manifest_put_trace(const struct manifest *manifest)
 
 /* Sentences. */
 
+/* The most bytes of all notes together; of one there are 1,000 at most. */
+#define MANIFEST_NOTES 65536
+
 static void
 manifest_put_notes(const struct manifest *manifest, const struct report *report)
 {
     struct json *json = &manifest->blocks->json;
+    size_t before = manifest->blocks->text.used;
 
     json_begin(json, '[');
     for (size_t i = 0; report != NULL && !manifest->no_names && i < report->count; i++) {
-        if (report->items[i].kind == REPORT_ITEM_NOTE)
+        if (report->items[i].kind == REPORT_ITEM_NOTE && manifest->blocks->text.used - before < MANIFEST_NOTES)
             blocks_put_name(json, report->items[i].text, strlen(report->items[i].text));
     }
     json_end(json, ']');
@@ -146,12 +152,21 @@ static void
 manifest_put_cuts(const struct manifest *manifest)
 {
     const struct fit *fit = manifest->fit;
+    const struct anchors *anchors = &manifest->gather->anchors;
     struct json *json = &manifest->blocks->json;
 
-    if (fit->is_cut)
+    if (fit->is_larger)
+        manifest_say(json, "The page is larger than 3 MB: what may be left out of it is not enough.");
+    else if (fit->is_cut)
         manifest_say(json, "The page is kept within 3 MB, which takes some of its detail: --detail=full has more.");
-    if (fit->names_cut > 0 && fit->is_cut)
-        manifest_say(json, "%zu names are cut off behind %zu bytes.", fit->names_cut, fit->name_most);
+    if (anchors->count < fit->instants)
+        manifest_say(json, "%zu of %zu instants are left out, because the page would be too large.",
+                     fit->instants - anchors->count, anchors->chosen);
+    if (fit->names.cut > 0 && fit->is_cut)
+        manifest_say(json, "%zu names are cut off behind %zu bytes.", fit->names.cut, fit->names.most);
+    if (fit->stacks.cut > 0)
+        manifest_say(json, "Of %zu call stacks only the innermost %zu frames are listed.", fit->stacks.cut,
+                     fit->stacks.most);
     if (fit->timelines > 0)
         manifest_say(json, "The timelines have buckets of %zu times the width.", (size_t)1 << fit->timelines);
     if (fit->groups > 0)
@@ -169,9 +184,9 @@ manifest_put_left_out(const struct manifest *manifest)
 
     json_key(json, "left_out");
     json_begin(json, '[');
-    if (anchors->count < anchors->chosen)
+    if (manifest->fit->instants < anchors->chosen)
         manifest_say(json, "%zu of %zu instants are left out, because more than %zu allocations were live at them.",
-                     anchors->chosen - anchors->count, anchors->chosen, anchors->lives_most);
+                     anchors->chosen - manifest->fit->instants, anchors->chosen, manifest->fit->instant_lives);
     if (anchors->largest > 0)
         manifest_say(json, "At the instants only the %zu largest allocations are listed; the sums are those of all.",
                      anchors->largest);
@@ -718,12 +733,13 @@ struct manifest_frames {
     struct id_map by_hash;
     const char **texts; /* owns; each borrows */
     size_t *lengths;    /* owns */
-    size_t count, text_capacity, length_capacity;
+    size_t *depths;     /* owns; how many frames of a stack are inside it, at least */
+    size_t count, text_capacity, length_capacity, depth_capacity;
     bool failed;
 };
 
 static uint64_t
-manifest_frame(struct manifest_frames *frames, const char *text, size_t length)
+manifest_frame(struct manifest_frames *frames, const char *text, size_t length, size_t depth)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     const uint32_t *known;
@@ -731,17 +747,43 @@ manifest_frame(struct manifest_frames *frames, const char *text, size_t length)
     for (size_t i = 0; i < length; i++)
         hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
     known = id_map_find(&frames->by_hash, hash);
-    if (known != NULL && frames->lengths[*known] == length && memcmp(frames->texts[*known], text, length) == 0)
+    if (known != NULL && frames->lengths[*known] == length && memcmp(frames->texts[*known], text, length) == 0) {
+        frames->depths[*known] = depth < frames->depths[*known] ? depth : frames->depths[*known];
         return *known;
+    }
     if (!tidei_grow(&frames->texts, &frames->text_capacity, frames->count, 1) ||
         !tidei_grow(&frames->lengths, &frames->length_capacity, frames->count, 1) ||
+        !tidei_grow(&frames->depths, &frames->depth_capacity, frames->count, 1) ||
         (known == NULL && !id_map_add(&frames->by_hash, hash, (uint32_t)frames->count))) {
         frames->failed = true;
         return 0;
     }
     frames->texts[frames->count] = text;
     frames->lengths[frames->count] = length;
+    frames->depths[frames->count] = depth;
     return frames->count++;
+}
+
+/* The places of the innermost frames of a stack. */
+static void
+manifest_put_stack(const struct manifest *manifest, struct manifest_frames *frames, const char *text)
+{
+    struct fit *fit = manifest->fit;
+    struct json *json = &manifest->blocks->json;
+    size_t depth = 0;
+
+    json_begin(json, '[');
+    while (text != NULL) {
+        const char *next;
+        size_t length = stack_text_frame(text, &next);
+
+        if (depth < fit->stacks.most)
+            json_unsigned(json, manifest_frame(frames, text, length, depth));
+        depth++;
+        text = next;
+    }
+    json_end(json, ']');
+    fit_note_length(&fit->stacks, depth);
 }
 
 /* The call stacks, and then the frames that they have. */
@@ -751,41 +793,37 @@ manifest_put_stacks(const struct manifest *manifest, const struct name_index *in
     const struct names *names = &manifest->gather->view->names;
     struct json *json = &manifest->blocks->json;
     struct manifest_frames frames = { .count = 0 };
+    size_t before = manifest->blocks->text.used;
 
     json_key(json, "stacks");
     json_begin(json, '[');
     for (size_t i = 0; i < index->count; i++) {
         const struct name *stack = names_find(&names->callstacks, index->ids[i]);
-        const char *text = stack != NULL ? stack->text : NULL;
 
         json_begin(json, '{');
         json_put_signed(json, "id", index->ids[i]);
         manifest_put_place(manifest, SERIES_FRAME, index->ids[i]);
         json_key(json, "frames");
-        json_begin(json, '[');
-        while (text != NULL) {
-            const char *next;
-            size_t length = stack_text_frame(text, &next);
-
-            json_unsigned(json, manifest_frame(&frames, text, length));
-            text = next;
-        }
-        json_end(json, ']');
+        manifest_put_stack(manifest, &frames, stack != NULL ? stack->text : NULL);
         json_end(json, '}');
     }
     json_end(json, ']');
+    manifest->fit->stack_bytes = manifest->blocks->text.used - before;
     json_key(json, "frames");
     json_begin(json, '[');
     for (size_t i = 0; i < frames.count; i++) {
-        if (manifest->no_names)
+        if (manifest->no_names) {
             manifest_say(json, "frame %zu", i);
-        else
-            manifest_put_chosen(manifest, json, frames.texts[i], frames.lengths[i]);
+            continue;
+        }
+        fit_note_frame(manifest->fit, frames.lengths[i], frames.depths[i]);
+        manifest_put_chosen(manifest, json, frames.texts[i], frames.lengths[i]);
     }
     json_end(json, ']');
     id_map_free(&frames.by_hash);
     free(frames.texts);
     free(frames.lengths);
+    free(frames.depths);
     return !frames.failed;
 }
 
@@ -892,9 +930,7 @@ manifest_put_answer(struct fit *fit, struct blocks *inner, const struct report *
     before = inner->text.used;
     report_write_json(report, &inner->text);
     length = inner->text.used - before;
-    if (length <= fit->answer_most && length > fit->answer_longest)
-        fit->answer_longest = length;
-    if (length > fit->answer_most) {
+    if (!fit_note_answer(fit, length)) {
         inner->text.used = before;
         emit_string(&inner->text, "null");
     } else if (length > 0) {
@@ -999,7 +1035,8 @@ manifest_put_figures(const struct manifest *manifest)
 static void
 manifest_note(const struct manifest *manifest, enum fit_part part)
 {
-    fit_note(manifest->fit, part, blocks_bytes(manifest->blocks));
+    if (!manifest->blocks->are_inline)
+        fit_note(manifest->fit, part, blocks_bytes(manifest->blocks));
 }
 
 static bool
@@ -1029,9 +1066,9 @@ manifest_put_rows(const struct manifest *manifest)
     return done;
 }
 
-/* Write it with what is cut by now. */
+/* Write it with what is cut by now, but for the sentences on what that is. */
 static int
-manifest_attempt(const struct manifest *manifest)
+manifest_put_all(const struct manifest *manifest)
 {
     const struct gather *gather = manifest->gather;
     struct blocks *blocks = manifest->blocks;
@@ -1040,7 +1077,9 @@ manifest_attempt(const struct manifest *manifest)
     fit_restart(manifest->fit);
     manifest_note(manifest, FIT_REST);
     manifest_put_head(manifest);
+    manifest_note(manifest, FIT_REST);
     status = manifest_put_trace(manifest);
+    manifest_note(manifest, FIT_NAMES);
     if (status != COMMAND_FINE)
         return status;
     manifest_put_figures(manifest);
@@ -1061,29 +1100,49 @@ manifest_attempt(const struct manifest *manifest)
     manifest_note(manifest, FIT_REST);
     if (manifest_put_rows(manifest) && manifest_put_answers(manifest) && !blocks->failed && !blocks->text.failed) {
         manifest_note(manifest, FIT_ANSWERS);
-        manifest_put_left_out(manifest);
         return COMMAND_FINE;
     }
     return trace_broken(&gather->view->trace, "no memory for its report");
+}
+
+static int
+manifest_put_whole(const struct manifest *manifest)
+{
+    int status = manifest_put_all(manifest);
+
+    if (status == COMMAND_FINE)
+        manifest_put_left_out(manifest);
+    return status;
 }
 
 /* Write into `manifest->blocks`, which has no blocks of its own yet or those of another trace, what fits. */
 static int
 manifest_write_blocks(const struct manifest *manifest)
 {
-    const struct blocks before = *manifest->blocks;
-    size_t had = blocks_bytes(&before), most = manifest->gather->detail->bytes;
+    struct blocks *blocks = manifest->blocks;
+    size_t had = blocks_bytes(blocks), most = manifest->gather->detail->bytes;
+    struct blocks before = *blocks;
 
     for (;;) {
-        int status = manifest_attempt(manifest);
+        int status = manifest_put_all(manifest);
+        struct blocks all;
 
-        if (status != COMMAND_FINE || most == 0 || blocks_bytes(manifest->blocks) - had <= most ||
-            !fit_cut(manifest->fit, manifest->gather))
+        if (status != COMMAND_FINE)
             return status;
+        blocks_bytes(blocks);
+        all = *blocks;
+        manifest_put_left_out(manifest);
+        if (blocks_bytes(blocks) - had <= most)
+            return status;
+        if (!fit_cut(manifest->fit, manifest->gather, blocks_bytes(blocks) - had - most)) {
+            manifest->fit->is_larger = true;
+            blocks_rewind(blocks, &all);
+            manifest_put_left_out(manifest);
+            return status;
+        }
         if (manifest->gather->anchors.failed)
             return trace_broken(&manifest->gather->view->trace, "no memory for its report");
-        manifest->fit->is_cut = true;
-        blocks_rewind(manifest->blocks, &before);
+        blocks_rewind(blocks, &before);
     }
 }
 
@@ -1095,8 +1154,10 @@ manifest_write(const struct manifest *manifest)
     struct fit fit;
     int status;
 
-    fit_begin(&fit);
+    fit_begin(&fit, manifest->gather, manifest->timeline != NULL ? manifest->timeline->part_count : 0);
     own.fit = &fit;
+    if (manifest->gather->detail->bytes == 0)
+        return manifest_put_whole(&own);
     if (!manifest->blocks->are_inline)
         return manifest_write_blocks(&own);
     /* As the page has it: only there it is known what fits. */
@@ -1107,5 +1168,5 @@ manifest_write(const struct manifest *manifest)
     status = manifest_write_blocks(&own);
     blocks_free(&page);
     own.blocks = manifest->blocks;
-    return status == COMMAND_FINE ? manifest_attempt(&own) : status;
+    return status == COMMAND_FINE ? manifest_put_whole(&own) : status;
 }
