@@ -29,7 +29,7 @@ all_equal() {
     is "$(model model,commands,page "$@")" equal "$tap_name"
 }
 
-plan 57
+plan 58
 
 trace=$scratch/t.db
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60), (3, 1, 7, 30, NULL);"
@@ -72,7 +72,7 @@ ok 'the page loads nothing: it has no address of the network' test "$(grep -c -e
 has_words "$(cat "$page")" "default-src 'none'" 'the page has a policy that loads nothing'
 
 python3 -c 'import sqlite3, zlib' 2>/dev/null || {
-    skip 35 'there is no python3 with sqlite3'
+    skip 36 'there is no python3 with sqlite3'
     done_testing
 }
 
@@ -122,6 +122,18 @@ seen=$(fitted "$scratch/wide.db" | sed 's/ The page is kept.*N instants are left
 is "$seen" "$(printf '%s\n%s' 'at most 3 MB' \
     'At the instants only the N largest allocations are listed; the sums are those of all. N instants are left out, because the page would be too large.')" \
     'instants that are left out for the size of the page are said to be'
+
+make_trace "$scratch/notes.db" "$numbers
+    INSERT INTO layer SELECT 2 * n + 1, 2 * n + 2, 'log', '', NULL FROM number WHERE n <= 2000;
+    INSERT INTO layer SELECT 2 * n + 2, NULL, 'sim', '', NULL FROM number WHERE n <= 2000;
+    INSERT INTO life SELECT n, 2 * n + 1, 4096, 10 * n, NULL FROM number WHERE n <= 2000;"
+"$tidemark" report --json -o "$scratch/notes.json" "$scratch/notes.db"
+is "$(python3 -c 'import json, sys
+data = json.load(open(sys.argv[1]))
+listed, all = len(data["verdict"]), len(data["reports"]["summary"]["notes"])
+said = "%d notes of the summary are not listed: they came after the first 65536 bytes." % (all - listed)
+print(0 < listed < all, said in data["left_out"])' "$scratch/notes.json")" 'True True' \
+    'it says how many notes of the summary are not listed'
 
 # The data.
 all_equal 'of a small trace every bucket, series, cell and instant is as in the model' "$trace"

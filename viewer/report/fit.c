@@ -51,7 +51,7 @@ fit_restart(struct fit *fit)
     memset(fit->frame_sums, 0, sizeof(fit->frame_sums));
     fit->names = (struct fit_lengths){ .most = fit->names.most };
     fit->stacks = (struct fit_lengths){ .most = fit->stacks.most };
-    fit->seen = fit->stack_bytes = fit->frame_bytes = fit->answer_count = 0;
+    fit->seen = fit->stack_bytes = fit->frame_bytes = fit->answer_count = fit->notes_left_out = 0;
     fit->writings++;
 }
 

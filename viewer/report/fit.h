@@ -59,6 +59,7 @@ struct fit {
     size_t answer_most;                        /* a longer answer of a command is left out */
     size_t answers[FIT_ANSWER_COUNT];          /* the bytes of those that are not */
     size_t answer_count;
+    size_t notes_left_out;                        /* of the summary: behind the most bytes of all notes */
     size_t diff_bytes;                            /* of the answer of `diff`; 0: none */
     size_t memory_most;                           /* so many memories are listed */
     size_t timelines, groups, map;                /* how often two buckets became one */

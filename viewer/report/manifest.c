@@ -130,8 +130,12 @@ manifest_put_notes(const struct manifest *manifest, const struct report *report)
 
     json_begin(json, '[');
     for (size_t i = 0; report != NULL && !manifest->no_names && i < report->count; i++) {
-        if (report->items[i].kind == REPORT_ITEM_NOTE && manifest->blocks->text.used - before < MANIFEST_NOTES)
+        if (report->items[i].kind != REPORT_ITEM_NOTE)
+            continue;
+        if (manifest->blocks->text.used - before < MANIFEST_NOTES)
             blocks_put_name(json, report->items[i].text, strlen(report->items[i].text));
+        else
+            manifest->fit->notes_left_out++;
     }
     json_end(json, ']');
 }
@@ -196,6 +200,9 @@ manifest_put_left_out(const struct manifest *manifest)
     if (gather->marks_count > gather->mark_count)
         manifest_say(json, "%llu marks are not listed: they came after the first %zu.",
                      (unsigned long long)(gather->marks_count - gather->mark_count), gather->mark_count);
+    if (manifest->fit->notes_left_out > 0)
+        manifest_say(json, "%zu notes of the summary are not listed: they came after the first %d bytes.",
+                     manifest->fit->notes_left_out, MANIFEST_NOTES);
     for (size_t i = 0; i < manifest->answer_count; i++) {
         const struct manifest_answer *answer = &manifest->answers[i];
 
