@@ -262,6 +262,13 @@ tests_ranks_cut_t_CFLAGS = $(random_trace_cflags)
 tests_ranks_cut_t_LDADD = $(test_helpers) $(answers_ldadd)
 TESTS += tests/ranks-cut-t
 
+check_PROGRAMS += tests/fit-t
+tests_fit_t_SOURCES = tests/fit-t.c
+tests_fit_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_fit_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+tests_fit_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/fit-t
+
 check_PROGRAMS += tests/scan-lanes-t
 tests_scan_lanes_t_SOURCES = tests/scan-lanes-t.c
 tests_scan_lanes_t_CPPFLAGS = $(AM_CPPFLAGS)

@@ -52,7 +52,7 @@ says() {
     has_words "$(grep '^# word' "$scratch/tap-said")" "$1" "$2" || grep -v '^ok' "$scratch/tap-said" | sed 's/^/#   /'
 }
 
-plan 33
+plan 36
 trace=$scratch/t.db
 widths='1600 360'
 
@@ -119,6 +119,33 @@ make_trace "$trace" "
     INSERT INTO life SELECT i, 1, 1000 * (1 + i % 77), 1000 * i, 1000 * (i + 1 + i % 300) FROM n;
     UPDATE allocation SET tag_id = 1 + allocation_id % 200;"
 page '200 tags have a page that passes its own test' "$trace"
+
+# Names, times, sizes and addresses that hardly compress: 7.5 MB if all of them were there.
+make_trace "$trace" "
+    CREATE TEMP TABLE number(n INTEGER PRIMARY KEY);
+    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 200000) INSERT INTO number SELECT n FROM n;
+    INSERT INTO stream SELECT n, random(), 0 FROM number WHERE n BETWEEN 2 AND 10000;
+    INSERT INTO thread SELECT n, 1000 + n, hex(randomblob(8)) FROM number WHERE n BETWEEN 2 AND 1000;
+    INSERT INTO tag SELECT n, NULL, hex(randomblob(24)) FROM number WHERE n <= 200;
+    INSERT INTO frame SELECT n, 16 * n, NULL, hex(randomblob(24)), '/' || hex(randomblob(8)), n FROM number WHERE n <= 20000;
+    INSERT INTO callstack SELECT n, 0, n FROM number WHERE n <= 20000;
+    INSERT INTO callstack SELECT n, 1, 1 + abs(random() % 20000) FROM number WHERE n <= 20000;
+    INSERT INTO mark SELECT 1000000 * n, 1, 'mark', hex(randomblob(400)), NULL FROM number WHERE n <= 3000;
+    INSERT INTO allocation(allocation_id, layer_id, address, size, alignment, status, tag_id, callstack_id, alloc_ns,
+        alloc_duration_ns, alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, free_stream_id)
+        SELECT n, 1, abs(random() % 1000000000000), 1 + abs(random() % 1000000000), 256, 0, 1 + abs(random() % 200),
+            1 + abs(random() % 20000), 1000000 * n + abs(random() % 1000000), 10, 1 + abs(random() % 1000),
+            1 + abs(random() % 10000), 1000000 * n + 1000000 + abs(random() % 60000000000), 10, 1, 1 FROM number;"
+page 'a trace made to have a large page has one that passes its own test' "$trace"
+bytes=$(wc -c <"$scratch/page.html")
+is "$((bytes > 1000000 && bytes <= 3000000))" 1 'that page has at most 3 MB'
+diag "it has $bytes bytes"
+is "$(python3 -c 'import json, re, sys
+text = open(sys.argv[1]).read()
+said = " ".join(json.loads(re.search("id=\"tidemark\">(.*?)</script>", text, re.S).group(1))["left_out"])
+print(*(bool(re.search(wanted, said)) for wanted in ("within 3 MB", r"[1-9]\d* names are cut off behind \d+ bytes",
+    r"only the \d+ largest allocations are listed", "instants are left out", "The timelines have buckets of")))' \
+    "$scratch/page.html")" 'True True True True True' 'that page says what it lacks, and how many names are cut off'
 
 # The innermost of 3 frames is f1, f2 or f3; every fourth allocation has no call stack, every third no tag. Tag 3 has
 # failures alone.

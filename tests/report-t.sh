@@ -29,7 +29,7 @@ all_equal() {
     is "$(model model,commands,page "$@")" equal "$tap_name"
 }
 
-plan 53
+plan 58
 
 trace=$scratch/t.db
 make_trace "$trace" "INSERT INTO life VALUES (1, 1, 4096, 10, 50), (2, 1, 100, 20, 60), (3, 1, 7, 30, NULL);"
@@ -72,9 +72,68 @@ ok 'the page loads nothing: it has no address of the network' test "$(grep -c -e
 has_words "$(cat "$page")" "default-src 'none'" 'the page has a policy that loads nothing'
 
 python3 -c 'import sqlite3, zlib' 2>/dev/null || {
-    skip 31 'there is no python3 with sqlite3'
+    skip 36 'there is no python3 with sqlite3'
     done_testing
 }
+
+# The bytes of a page.
+
+# fitted TRACE: its page in $scratch/page.html; prints whether that has at most 3 MB, and what is left out.
+fitted() {
+    "$tidemark" report -o "$scratch/page.html" "$1" && "$tidemark" report --json -o "$scratch/page.json" "$1"
+    bytes=$(wc -c <"$scratch/page.html" | tr -d ' ')
+    test "$bytes" -le 3000000 && echo 'at most 3 MB' || echo "$bytes bytes"
+    python3 -c 'import json, re, sys
+text = open(sys.argv[1]).read()
+page = json.loads(re.search("id=\"tidemark\">(.*?)</script>", text, re.S).group(1))["left_out"]
+print(re.sub(r"\d\d+", "N", " ".join(page)) if page == json.load(open(sys.argv[2]))["left_out"] else "not the data of the page")' \
+        "$scratch/page.html" "$scratch/page.json"
+}
+
+numbers="CREATE TEMP TABLE number(n INTEGER PRIMARY KEY); WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n
+    WHERE n < 100000) INSERT INTO number SELECT n FROM n;"
+make_trace "$scratch/deep.db" "$numbers
+    INSERT INTO frame SELECT n, 16 * n, NULL, hex(randomblob(10)), '/' || hex(randomblob(4)), n FROM number WHERE n <= 20000;
+    INSERT INTO callstack SELECT s.n, p.n - 1, 1 + abs(random() % 20000) FROM number s, number p WHERE s.n <= 500 AND p.n <= 2000;
+    INSERT INTO allocation(allocation_id, layer_id, address, size, alignment, status, callstack_id, alloc_ns,
+        alloc_duration_ns, alloc_thread_id, alloc_stream_id)
+        SELECT n, 1, 65536 * n, 4096 + n, 256, 0, n, 1000 * n, 10, 1, 1 FROM number WHERE n <= 500;"
+seen=$(fitted "$scratch/deep.db")
+has_words "$seen" 'at most 3 MB' 'a trace with few allocations and deep call stacks has a page of at most 3 MB'
+is "$(printf '%s\n' "$seen" | tail -n 1 |
+    sed 's/The answer of `tidemark \(peak\|top\|leaks\)` is left out: it has N bytes\. //g')" "$(printf '%s %s' \
+    'The page is kept within 3 MB, which takes some of its detail: --detail=full has more.' \
+    'Of N call stacks only the innermost N frames are listed.')" 'it lacks the outermost frames, and nothing else'
+make_trace "$scratch/less.db" "$numbers
+    INSERT INTO meta SELECT 'chosen-' || n, replace(hex(zeroblob(490)), '0', '<') FROM number WHERE n <= 900;"
+is "$(fitted "$scratch/less.db")" "$(printf '%s\n%s' 'at most 3 MB' \
+    'The page is kept within 3 MB, which takes some of its detail: --detail=full has more. N names are cut off behind N bytes.')" \
+    'so has one with long texts of characters that a page escapes'
+make_trace "$scratch/wide.db" "$numbers
+    INSERT INTO stream SELECT n, random(), 0 FROM number WHERE n BETWEEN 2 AND 10000;
+    INSERT INTO frame SELECT n, 16 * n, NULL, hex(randomblob(24)), '/' || hex(randomblob(8)), n FROM number WHERE n <= 20000;
+    INSERT INTO callstack SELECT n, 0, n FROM number WHERE n <= 20000;
+    INSERT INTO allocation(allocation_id, layer_id, address, size, alignment, status, callstack_id, alloc_ns, alloc_duration_ns,
+        alloc_thread_id, alloc_stream_id, free_ns, free_duration_ns, free_thread_id, free_stream_id)
+        SELECT n, 1, abs(random() % 1000000000000), 1 + abs(random() % 1000000000), 256, 0, 1 + abs(random() % 20000),
+            1000000 * n + abs(random() % 1000000), 10, 1, 1 + abs(random() % 10000),
+            1000000 * n + 1000000 + abs(random() % 10000000000), 10, 1, 1 FROM number;"
+seen=$(fitted "$scratch/wide.db" | sed 's/ The page is kept.*N instants are left out,/ N instants are left out,/; s/ N names.*//')
+is "$seen" "$(printf '%s\n%s' 'at most 3 MB' \
+    'At the instants only the N largest allocations are listed; the sums are those of all. N instants are left out, because the page would be too large.')" \
+    'instants that are left out for the size of the page are said to be'
+
+make_trace "$scratch/notes.db" "$numbers
+    INSERT INTO layer SELECT 2 * n + 1, 2 * n + 2, 'log', '', NULL FROM number WHERE n <= 2000;
+    INSERT INTO layer SELECT 2 * n + 2, NULL, 'sim', '', NULL FROM number WHERE n <= 2000;
+    INSERT INTO life SELECT n, 2 * n + 1, 4096, 10 * n, NULL FROM number WHERE n <= 2000;"
+"$tidemark" report --json -o "$scratch/notes.json" "$scratch/notes.db"
+is "$(python3 -c 'import json, sys
+data = json.load(open(sys.argv[1]))
+listed, all = len(data["verdict"]), len(data["reports"]["summary"]["notes"])
+said = "%d notes of the summary are not listed: they came after the first 65536 bytes." % (all - listed)
+print(0 < listed < all, said in data["left_out"])' "$scratch/notes.json")" 'True True' \
+    'it says how many notes of the summary are not listed'
 
 # The data.
 all_equal 'of a small trace every bucket, series, cell and instant is as in the model' "$trace"

@@ -110,4 +110,7 @@ void anchors_keep(struct anchors *anchors, const struct scan_life *life);
 /* All events were read. */
 void anchors_end(struct anchors *anchors);
 
+/* After that: keep no more than `lives_most`, which is at least four times ANCHORS_FEWEST. */
+void anchors_shrink(struct anchors *anchors, size_t lives_most);
+
 #endif

@@ -187,22 +187,58 @@ blocks_measure(const struct column *columns, size_t column_count, size_t rows, c
 }
 
 void
-blocks_put_name(struct json *json, const char *text, size_t length)
+blocks_put_name_most(struct json *json, const char *text, size_t length, size_t most)
 {
     char cut[BLOCK_NAME + 4];
-    size_t end = BLOCK_NAME;
+    size_t end = most < BLOCK_NAME ? most : BLOCK_NAME, begin = end;
 
     json_separate(json);
-    if (length <= BLOCK_NAME) {
+    if (length <= end) {
         emit_json(json->out, text, length);
         return;
     }
     /* Not within a character of UTF-8. */
-    while (end > BLOCK_NAME - 4 && ((unsigned char)text[end] & 0xc0) == 0x80)
+    while (end + 4 > begin && end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80)
         end--;
     memcpy(cut, text, end);
     memcpy(cut + end, "\xe2\x80\xa6", 3);
     emit_json(json->out, cut, end + 3);
+}
+
+void
+blocks_put_name(struct json *json, const char *text, size_t length)
+{
+    blocks_put_name_most(json, text, length, BLOCK_NAME);
+}
+
+void
+blocks_rewind(struct blocks *blocks, const struct blocks *before)
+{
+    while (blocks->count > before->count)
+        free(blocks->list[--blocks->count].bytes);
+    blocks->text.used = before->text.used;
+    blocks->json.comma = before->json.comma;
+    blocks->looked = before->looked;
+    blocks->escapes = before->escapes;
+}
+
+/* An element around a block. */
+#define BLOCK_ELEMENT 72
+
+/* What stands for "<" in the manifest of a page. Escaped, no name ends the element or begins a comment. */
+#define BLOCK_LESS "\\u003c"
+
+size_t
+blocks_bytes(struct blocks *blocks)
+{
+    size_t bytes;
+
+    for (; blocks->looked < blocks->text.used; blocks->looked++)
+        blocks->escapes += blocks->text.buffer[blocks->looked] == '<';
+    bytes = blocks->text.used + blocks->escapes * (sizeof(BLOCK_LESS) - 2);
+    for (size_t i = 0; i < blocks->count; i++)
+        bytes += (blocks->list[i].count + 2) / 3 * 4 + BLOCK_ELEMENT;
+    return bytes;
 }
 
 static void
@@ -228,13 +264,13 @@ blocks_write(struct blocks *blocks, struct emit *out)
     const char *text = blocks->text.buffer, *end = text + blocks->text.used;
 
     emit_string(out, "<script type=\"application/json\" id=\"tidemark\">");
-    /* "<" is in strings of the JSON alone. Escaped, no name ends the element or begins a comment. */
+    /* It is in strings of the JSON alone. */
     while (text < end) {
         const char *next = memchr(text, '<', (size_t)(end - text));
 
         emit_bytes(out, text, (size_t)((next != NULL ? next : end) - text));
         if (next != NULL)
-            emit_string(out, "\\u003c");
+            emit_string(out, BLOCK_LESS);
         text = next != NULL ? next + 1 : end;
     }
     emit_string(out, "</script>\n");

@@ -33,7 +33,8 @@ struct blocks {
     bool are_inline;    /* the blocks stand in the manifest */
     struct block *list; /* owns; of the elements b0, b1, ... */
     size_t count, capacity;
-    bool failed; /* no memory */
+    size_t looked, escapes; /* bytes of the text that blocks_bytes has gone through, and those escaped among them */
+    bool failed;            /* no memory */
 };
 
 /* COMMAND_FINE, or COMMAND_WRONG after a message and there is nothing to free. */
@@ -52,6 +53,15 @@ size_t blocks_measure(const struct column *columns, size_t column_count, size_t 
 
 /* Write a text that anyone may have chosen: its first 1,000 bytes, and "…" where it has more. */
 void blocks_put_name(struct json *json, const char *text, size_t length);
+
+/* The same with its first `most` bytes, 1,000 at most. */
+void blocks_put_name_most(struct json *json, const char *text, size_t length, size_t most);
+
+/* Forget what was written since `before` was a copy of *blocks. */
+void blocks_rewind(struct blocks *blocks, const struct blocks *before);
+
+/* What the manifest and the blocks take in a page by now. */
+size_t blocks_bytes(struct blocks *blocks);
 
 /* Write a text of JSON, `count` bytes, as the value of the key before. */
 void blocks_text(struct blocks *blocks, const char *text, size_t count);

@@ -63,6 +63,34 @@ series_board_end(struct series_board *board)
         series_board_falls(board);
 }
 
+/* The live bytes at the highest moment of a bucket: of any key, since each life is in one series of it. */
+static uint64_t
+series_board_total(const struct series_board *board, size_t bucket)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < SERIES_MOST; i++)
+        total += board->sums[SERIES_SIZE][bucket * SERIES_MOST + i];
+    return total;
+}
+
+void
+series_board_fold(struct series_board *board)
+{
+    size_t count = board->axis.count;
+
+    for (size_t i = 0; i < count; i += 2) {
+        size_t next = i + 1 < count ? i + 1 : i;
+        size_t higher = series_board_total(board, next) > series_board_total(board, i) ? next : i;
+
+        for (size_t key = 0; key < SERIES_KEYS; key++)
+            memmove(board->sums[key] + i / 2 * SERIES_MOST, board->sums[key] + higher * SERIES_MOST,
+                    SERIES_MOST * sizeof(*board->sums[key]));
+    }
+    board->axis.count = (count + 1) / 2;
+    board->axis.shift++;
+}
+
 static bool
 map_board_begin(struct map_board *board, const struct pages *pages, const struct axis *axis)
 {
@@ -165,4 +193,23 @@ map_add(struct map *map, const struct scan_life *life, bool is_free)
         at = end + 1;
         left = end < last ? left - part : 0;
     }
+}
+
+void
+map_board_fold(struct map_board *board)
+{
+    size_t count = board->axis.count, half = (count + 1) / 2;
+
+    for (size_t page = 0; page < board->pages->count; page++) {
+        const unsigned char *from = board->cells + page * count;
+        unsigned char *to = board->cells + page * half;
+
+        for (size_t i = 0; i < count; i += 2) {
+            unsigned char one = from[i], other = from[i + 1 < count ? i + 1 : i];
+
+            to[i / 2] = one > other ? one : other;
+        }
+    }
+    board->axis.count = half;
+    board->axis.shift++;
 }

@@ -30,6 +30,9 @@ void series_board_go(struct series_board *board, int64_t position, uint64_t live
 /* The last bucket ends. */
 void series_board_end(struct series_board *board);
 
+/* Two buckets become one, with the sums of the one whose highest moment is higher. Call after the end. */
+void series_board_fold(struct series_board *board);
+
 /* Keep the sums as those of the highest moment. */
 void series_board_keep(struct series_board *board);
 
@@ -80,6 +83,9 @@ void map_go(const struct map *map, struct map_board *board, int64_t position);
 
 /* The last buckets end. */
 void map_end(struct map *map);
+
+/* Two buckets become one, with the most that was occupied in either. Call after the end. */
+void map_board_fold(struct map_board *board);
 
 /* A life begins or ends. */
 void map_add(struct map *map, const struct scan_life *life, bool is_free);

@@ -46,8 +46,7 @@ buckets_clear(struct buckets *buckets)
     buckets->axis = (struct axis){ 0 };
 }
 
-/* Two buckets become one. */
-static void
+void
 buckets_fold(struct buckets *buckets)
 {
     size_t count = buckets->axis.count;

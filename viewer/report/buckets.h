@@ -48,6 +48,9 @@ void buckets_clear(struct buckets *buckets);
 /* Go on to the bucket of `position`, which is no earlier than the one before; `live` bytes are live since that one. */
 void buckets_go(struct buckets *buckets, int64_t position, uint64_t live, int64_t ns);
 
+/* Two buckets become one. */
+void buckets_fold(struct buckets *buckets);
+
 /* An event at the position has made them `live`. */
 static inline void
 buckets_add(struct buckets *buckets, uint64_t live)

@@ -9,9 +9,9 @@
 #include "viewer/report/gather.h"
 
 const struct gather_detail gather_details[GATHER_DETAILS] = {
-    [GATHER_SMALL] = { "small", 16384, 1024, 256, 512, 256, 30000 },
-    [GATHER_NORMAL] = { "normal", 65536, 4096, 512, 1024, 1024, 120000 },
-    [GATHER_FULL] = { "full", 262144, 8192, 1024, 4096, 4096, 800000 },
+    [GATHER_SMALL] = { "small", 16384, 1024, 256, 512, 256, 30000, 2850000 },
+    [GATHER_NORMAL] = { "normal", 65536, 4096, 512, 1024, 1024, 120000, 2850000 },
+    [GATHER_FULL] = { "full", 262144, 8192, 1024, 4096, 4096, 800000, 0 },
 };
 
 static int

@@ -22,6 +22,7 @@ struct gather_detail {
     size_t map_rows, map_buckets;
     size_t anchors;
     size_t lives;
+    size_t bytes; /* of the page, but for its code; 0: any number */
 };
 
 enum gather_details { GATHER_SMALL, GATHER_NORMAL, GATHER_FULL, GATHER_DETAILS };

@@ -8,6 +8,8 @@ libviewer_la_SOURCES += \
 	viewer/report/boards.h \
 	viewer/report/buckets.c \
 	viewer/report/buckets.h \
+	viewer/report/fit.c \
+	viewer/report/fit.h \
 	viewer/report/gather.c \
 	viewer/report/gather.h \
 	viewer/report/manifest.c \

@@ -12,16 +12,24 @@
 #include "viewer/base/message.h"
 #include "viewer/base/order.h"
 #include "viewer/output/report-item.h"
+#include "viewer/report/fit.h"
 #include "viewer/report/manifest.h"
 #include "viewer/report/name-index.h"
-
-/* The most memories that are listed. */
-#define MANIFEST_MEMORIES 64
 
 /* The names that lives and failures refer to. */
 struct manifest_names {
     struct name_index tags, stacks, threads, streams, layers;
 };
+
+/* A text that a program chose. */
+static void
+manifest_put_chosen(const struct manifest *manifest, struct json *json, const char *text, size_t length)
+{
+    struct fit *fit = manifest->fit;
+
+    fit_note_length(&fit->names, length);
+    blocks_put_name_most(json, text, length, fit->names.most);
+}
 
 /* A name of the trace, or, where names are not to leave the house, what it is of and its number; 0: the name stays. */
 static void
@@ -33,7 +41,7 @@ manifest_put_name(const struct manifest *manifest, const char *what, int64_t id,
         snprintf(number, sizeof(number), "%s %lld", what, (long long)id);
         text = number;
     }
-    blocks_put_name(&manifest->blocks->json, text, strlen(text));
+    manifest_put_chosen(manifest, &manifest->blocks->json, text, strlen(text));
 }
 
 /* The trace. */
@@ -80,7 +88,10 @@ manifest_meta_row(void *context, const struct trace *trace, sqlite3_stmt *row)
     if (key == NULL || value == NULL || (manifest->no_names && !manifest_is_plain_key(key)))
         return COMMAND_FINE;
     json_key_text(&manifest->blocks->json, key);
-    blocks_put_name(&manifest->blocks->json, value, strlen(value));
+    if (manifest_is_plain_key(key))
+        blocks_put_name(&manifest->blocks->json, value, strlen(value));
+    else
+        manifest_put_chosen(manifest, &manifest->blocks->json, value, strlen(value));
     return COMMAND_FINE;
 }
 
@@ -108,15 +119,23 @@ manifest_put_trace(const struct manifest *manifest)
 
 /* Sentences. */
 
+/* The most bytes of all notes together; of one there are 1,000 at most. */
+#define MANIFEST_NOTES 65536
+
 static void
 manifest_put_notes(const struct manifest *manifest, const struct report *report)
 {
     struct json *json = &manifest->blocks->json;
+    size_t before = manifest->blocks->text.used;
 
     json_begin(json, '[');
     for (size_t i = 0; report != NULL && !manifest->no_names && i < report->count; i++) {
-        if (report->items[i].kind == REPORT_ITEM_NOTE)
+        if (report->items[i].kind != REPORT_ITEM_NOTE)
+            continue;
+        if (manifest->blocks->text.used - before < MANIFEST_NOTES)
             blocks_put_name(json, report->items[i].text, strlen(report->items[i].text));
+        else
+            manifest->fit->notes_left_out++;
     }
     json_end(json, ']');
 }
@@ -132,6 +151,34 @@ static void __attribute__((format(printf, 2, 3))) manifest_say(struct json *json
     json_text(json, text);
 }
 
+/* What is cut because the page would have more bytes than its detail allows. */
+static void
+manifest_put_cuts(const struct manifest *manifest)
+{
+    const struct fit *fit = manifest->fit;
+    const struct anchors *anchors = &manifest->gather->anchors;
+    struct json *json = &manifest->blocks->json;
+
+    if (fit->is_larger)
+        manifest_say(json, "The page is larger than 3 MB: what may be left out of it is not enough.");
+    else if (fit->is_cut)
+        manifest_say(json, "The page is kept within 3 MB, which takes some of its detail: --detail=full has more.");
+    if (anchors->count < fit->instants)
+        manifest_say(json, "%zu of %zu instants are left out, because the page would be too large.",
+                     fit->instants - anchors->count, anchors->chosen);
+    if (fit->names.cut > 0 && fit->is_cut)
+        manifest_say(json, "%zu names are cut off behind %zu bytes.", fit->names.cut, fit->names.most);
+    if (fit->stacks.cut > 0)
+        manifest_say(json, "Of %zu call stacks only the innermost %zu frames are listed.", fit->stacks.cut,
+                     fit->stacks.most);
+    if (fit->timelines > 0)
+        manifest_say(json, "The timelines have buckets of %zu times the width.", (size_t)1 << fit->timelines);
+    if (fit->groups > 0)
+        manifest_say(json, "The timelines of groups have buckets of %zu times the width.", (size_t)1 << fit->groups);
+    if (fit->map > 0)
+        manifest_say(json, "The address map has buckets of %zu times the width.", (size_t)1 << fit->map);
+}
+
 static void
 manifest_put_left_out(const struct manifest *manifest)
 {
@@ -141,9 +188,9 @@ manifest_put_left_out(const struct manifest *manifest)
 
     json_key(json, "left_out");
     json_begin(json, '[');
-    if (anchors->count < anchors->chosen)
+    if (manifest->fit->instants < anchors->chosen)
         manifest_say(json, "%zu of %zu instants are left out, because more than %zu allocations were live at them.",
-                     anchors->chosen - anchors->count, anchors->chosen, anchors->lives_most);
+                     anchors->chosen - manifest->fit->instants, anchors->chosen, manifest->fit->instant_lives);
     if (anchors->largest > 0)
         manifest_say(json, "At the instants only the %zu largest allocations are listed; the sums are those of all.",
                      anchors->largest);
@@ -153,6 +200,9 @@ manifest_put_left_out(const struct manifest *manifest)
     if (gather->marks_count > gather->mark_count)
         manifest_say(json, "%llu marks are not listed: they came after the first %zu.",
                      (unsigned long long)(gather->marks_count - gather->mark_count), gather->mark_count);
+    if (manifest->fit->notes_left_out > 0)
+        manifest_say(json, "%zu notes of the summary are not listed: they came after the first %d bytes.",
+                     manifest->fit->notes_left_out, MANIFEST_NOTES);
     for (size_t i = 0; i < manifest->answer_count; i++) {
         const struct manifest_answer *answer = &manifest->answers[i];
 
@@ -162,11 +212,14 @@ manifest_put_left_out(const struct manifest *manifest)
             manifest_say(json, "The answer of `tidemark %s` is left out: it has %zu bytes.", answer->command,
                          answer->left_out_bytes);
     }
-    if (manifest->timeline != NULL && manifest->timeline->part_count > MANIFEST_MEMORIES)
-        manifest_say(json, "Of %zu memories the %d with the most reserved are drawn.", manifest->timeline->part_count,
-                     MANIFEST_MEMORIES);
+    if (manifest->timeline != NULL && manifest->timeline->part_count > manifest->fit->memory_most)
+        manifest_say(json, "Of %zu memories the %zu with the most reserved are drawn.", manifest->timeline->part_count,
+                     manifest->fit->memory_most);
     if (manifest->timeline == NULL)
         manifest_say(json, "`tidemark timeline` has no answer for this trace: what was reserved is not shown.");
+    if (manifest->fit->diff_bytes > manifest->fit->answer_most)
+        manifest_say(json, "The answer of `tidemark diff` is left out: it has %zu bytes.", manifest->fit->diff_bytes);
+    manifest_put_cuts(manifest);
     if (manifest->no_names)
         manifest_say(json, "Names are left out, as --no-names asked.");
     json_end(json, ']');
@@ -364,7 +417,7 @@ manifest_put_reserved(const struct manifest *manifest)
 
     json_key(json, "reserved");
     json_begin(json, '[');
-    for (size_t i = 0; order != NULL && i < count && i < MANIFEST_MEMORIES; i++)
+    for (size_t i = 0; order != NULL && i < count && i < manifest->fit->memory_most; i++)
         manifest_put_part(manifest, &manifest->timeline->parts[order[i].number], i);
     json_end(json, ']');
     manifest->blocks->failed = manifest->blocks->failed || order == NULL;
@@ -687,12 +740,13 @@ struct manifest_frames {
     struct id_map by_hash;
     const char **texts; /* owns; each borrows */
     size_t *lengths;    /* owns */
-    size_t count, text_capacity, length_capacity;
+    size_t *depths;     /* owns; how many frames of a stack are inside it, at least */
+    size_t count, text_capacity, length_capacity, depth_capacity;
     bool failed;
 };
 
 static uint64_t
-manifest_frame(struct manifest_frames *frames, const char *text, size_t length)
+manifest_frame(struct manifest_frames *frames, const char *text, size_t length, size_t depth)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     const uint32_t *known;
@@ -700,17 +754,43 @@ manifest_frame(struct manifest_frames *frames, const char *text, size_t length)
     for (size_t i = 0; i < length; i++)
         hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
     known = id_map_find(&frames->by_hash, hash);
-    if (known != NULL && frames->lengths[*known] == length && memcmp(frames->texts[*known], text, length) == 0)
+    if (known != NULL && frames->lengths[*known] == length && memcmp(frames->texts[*known], text, length) == 0) {
+        frames->depths[*known] = depth < frames->depths[*known] ? depth : frames->depths[*known];
         return *known;
+    }
     if (!tidei_grow(&frames->texts, &frames->text_capacity, frames->count, 1) ||
         !tidei_grow(&frames->lengths, &frames->length_capacity, frames->count, 1) ||
+        !tidei_grow(&frames->depths, &frames->depth_capacity, frames->count, 1) ||
         (known == NULL && !id_map_add(&frames->by_hash, hash, (uint32_t)frames->count))) {
         frames->failed = true;
         return 0;
     }
     frames->texts[frames->count] = text;
     frames->lengths[frames->count] = length;
+    frames->depths[frames->count] = depth;
     return frames->count++;
+}
+
+/* The places of the innermost frames of a stack. */
+static void
+manifest_put_stack(const struct manifest *manifest, struct manifest_frames *frames, const char *text)
+{
+    struct fit *fit = manifest->fit;
+    struct json *json = &manifest->blocks->json;
+    size_t depth = 0;
+
+    json_begin(json, '[');
+    while (text != NULL) {
+        const char *next;
+        size_t length = stack_text_frame(text, &next);
+
+        if (depth < fit->stacks.most)
+            json_unsigned(json, manifest_frame(frames, text, length, depth));
+        depth++;
+        text = next;
+    }
+    json_end(json, ']');
+    fit_note_length(&fit->stacks, depth);
 }
 
 /* The call stacks, and then the frames that they have. */
@@ -720,41 +800,37 @@ manifest_put_stacks(const struct manifest *manifest, const struct name_index *in
     const struct names *names = &manifest->gather->view->names;
     struct json *json = &manifest->blocks->json;
     struct manifest_frames frames = { .count = 0 };
+    size_t before = manifest->blocks->text.used;
 
     json_key(json, "stacks");
     json_begin(json, '[');
     for (size_t i = 0; i < index->count; i++) {
         const struct name *stack = names_find(&names->callstacks, index->ids[i]);
-        const char *text = stack != NULL ? stack->text : NULL;
 
         json_begin(json, '{');
         json_put_signed(json, "id", index->ids[i]);
         manifest_put_place(manifest, SERIES_FRAME, index->ids[i]);
         json_key(json, "frames");
-        json_begin(json, '[');
-        while (text != NULL) {
-            const char *next;
-            size_t length = stack_text_frame(text, &next);
-
-            json_unsigned(json, manifest_frame(&frames, text, length));
-            text = next;
-        }
-        json_end(json, ']');
+        manifest_put_stack(manifest, &frames, stack != NULL ? stack->text : NULL);
         json_end(json, '}');
     }
     json_end(json, ']');
+    manifest->fit->stack_bytes = manifest->blocks->text.used - before;
     json_key(json, "frames");
     json_begin(json, '[');
     for (size_t i = 0; i < frames.count; i++) {
-        if (manifest->no_names)
+        if (manifest->no_names) {
             manifest_say(json, "frame %zu", i);
-        else
-            blocks_put_name(json, frames.texts[i], frames.lengths[i]);
+            continue;
+        }
+        fit_note_frame(manifest->fit, frames.lengths[i], frames.depths[i]);
+        manifest_put_chosen(manifest, json, frames.texts[i], frames.lengths[i]);
     }
     json_end(json, ']');
     id_map_free(&frames.by_hash);
     free(frames.texts);
     free(frames.lengths);
+    free(frames.depths);
     return !frames.failed;
 }
 
@@ -832,10 +908,11 @@ manifest_put_marks(const struct manifest *manifest)
         json_put_signed(json, "ns", mark->ns);
         json_put_unsigned(json, "event", mark->event);
         json_key(json, "kind");
-        blocks_put_name(json, mark->kind != NULL ? mark->kind : "", mark->kind != NULL ? strlen(mark->kind) : 0);
+        manifest_put_chosen(manifest, json, mark->kind != NULL ? mark->kind : "",
+                            mark->kind != NULL ? strlen(mark->kind) : 0);
         json_key(json, "text");
         if (mark->text != NULL && !manifest->no_names)
-            blocks_put_name(json, mark->text, strlen(mark->text));
+            manifest_put_chosen(manifest, json, mark->text, strlen(mark->text));
         else
             json_word(json, "null");
         json_end(json, '}');
@@ -850,12 +927,9 @@ manifest_put_marks(const struct manifest *manifest)
 
 /* What the commands answered. */
 
-/* The most bytes of an answer. Only traces of thousands of layers have longer ones. */
-#define MANIFEST_ANSWER ((size_t)4 << 20)
-
 /* Write what a command answered, or null where it is too long. Returns its bytes. */
 static size_t
-manifest_put_answer(struct blocks *inner, const struct report *report)
+manifest_put_answer(struct fit *fit, struct blocks *inner, const struct report *report)
 {
     size_t before, length;
 
@@ -863,7 +937,7 @@ manifest_put_answer(struct blocks *inner, const struct report *report)
     before = inner->text.used;
     report_write_json(report, &inner->text);
     length = inner->text.used - before;
-    if (length > MANIFEST_ANSWER) {
+    if (!fit_note_answer(fit, length)) {
         inner->text.used = before;
         emit_string(&inner->text, "null");
     } else if (length > 0) {
@@ -887,10 +961,10 @@ manifest_put_answers(const struct manifest *manifest)
 
         json_key_text(&inner.json, answer->command);
         if (answer->report != NULL)
-            length = manifest_put_answer(&inner, answer->report);
+            length = manifest_put_answer(manifest->fit, &inner, answer->report);
         else
             json_word(&inner.json, "null");
-        answer->left_out_bytes = length > MANIFEST_ANSWER ? length : 0;
+        answer->left_out_bytes = length > manifest->fit->answer_most ? length : 0;
     }
     json_end(&inner.json, '}');
     done = !inner.text.failed;
@@ -899,7 +973,7 @@ manifest_put_answers(const struct manifest *manifest)
     blocks_free(&inner);
     if (manifest->diff == NULL || blocks_begin(&inner, true) != COMMAND_FINE)
         return done && manifest->diff == NULL;
-    manifest_put_answer(&inner, manifest->diff);
+    manifest->fit->diff_bytes = manifest_put_answer(manifest->fit, &inner, manifest->diff);
     done = done && !inner.text.failed;
     json_key(&manifest->blocks->json, "diff");
     blocks_text(manifest->blocks, inner.text.buffer, inner.text.used);
@@ -964,6 +1038,14 @@ manifest_put_figures(const struct manifest *manifest)
     json_end(json, '}');
 }
 
+/* What was written since the last note is of `part`. */
+static void
+manifest_note(const struct manifest *manifest, enum fit_part part)
+{
+    if (!manifest->blocks->are_inline)
+        fit_note(manifest->fit, part, blocks_bytes(manifest->blocks));
+}
+
 static bool
 manifest_put_rows(const struct manifest *manifest)
 {
@@ -973,9 +1055,15 @@ manifest_put_rows(const struct manifest *manifest)
 
     if (done) {
         manifest_put_lives(manifest, &rows);
+        manifest_note(manifest, FIT_LIVES);
         manifest_put_summits(manifest);
+        manifest_note(manifest, FIT_REST);
         manifest_put_failures(manifest, &rows);
-        done = manifest_put_marks(manifest) && manifest_put_names(manifest, &names);
+        manifest_note(manifest, FIT_FAILURES);
+        done = manifest_put_marks(manifest);
+        manifest_note(manifest, FIT_MARKS);
+        done = done && manifest_put_names(manifest, &names);
+        manifest_note(manifest, FIT_NAMES);
     }
     name_index_free(&names.tags);
     name_index_free(&names.stacks);
@@ -985,30 +1073,107 @@ manifest_put_rows(const struct manifest *manifest)
     return done;
 }
 
-int
-manifest_write(const struct manifest *manifest)
+/* Write it with what is cut by now, but for the sentences on what that is. */
+static int
+manifest_put_all(const struct manifest *manifest)
 {
     const struct gather *gather = manifest->gather;
     struct blocks *blocks = manifest->blocks;
     int status;
 
+    fit_restart(manifest->fit);
+    manifest_note(manifest, FIT_REST);
     manifest_put_head(manifest);
+    manifest_note(manifest, FIT_REST);
     status = manifest_put_trace(manifest);
+    manifest_note(manifest, FIT_NAMES);
     if (status != COMMAND_FINE)
         return status;
     manifest_put_figures(manifest);
+    manifest_note(manifest, FIT_REST);
     json_key(&blocks->json, "time");
     manifest_put_buckets(manifest, &gather->time, true);
     json_key(&blocks->json, "by_event");
     manifest_put_buckets(manifest, &gather->by_event, false);
+    manifest_note(manifest, FIT_TIMELINES);
     manifest_put_groups(manifest);
+    manifest_note(manifest, FIT_GROUPS);
     manifest_put_reserved(manifest);
+    manifest_note(manifest, FIT_RESERVED);
     manifest_put_map(manifest);
+    manifest_note(manifest, FIT_MAP);
     manifest_put_matrix(manifest);
     manifest_put_anchors(manifest);
+    manifest_note(manifest, FIT_REST);
     if (manifest_put_rows(manifest) && manifest_put_answers(manifest) && !blocks->failed && !blocks->text.failed) {
-        manifest_put_left_out(manifest);
+        manifest_note(manifest, FIT_ANSWERS);
         return COMMAND_FINE;
     }
     return trace_broken(&gather->view->trace, "no memory for its report");
+}
+
+static int
+manifest_put_whole(const struct manifest *manifest)
+{
+    int status = manifest_put_all(manifest);
+
+    if (status == COMMAND_FINE)
+        manifest_put_left_out(manifest);
+    return status;
+}
+
+/* Write into `manifest->blocks`, which has no blocks of its own yet or those of another trace, what fits. */
+static int
+manifest_write_blocks(const struct manifest *manifest)
+{
+    struct blocks *blocks = manifest->blocks;
+    size_t had = blocks_bytes(blocks), most = manifest->gather->detail->bytes;
+    struct blocks before = *blocks;
+
+    for (;;) {
+        int status = manifest_put_all(manifest);
+        struct blocks all;
+
+        if (status != COMMAND_FINE)
+            return status;
+        blocks_bytes(blocks);
+        all = *blocks;
+        manifest_put_left_out(manifest);
+        if (blocks_bytes(blocks) - had <= most)
+            return status;
+        if (!fit_cut(manifest->fit, manifest->gather, blocks_bytes(blocks) - had - most)) {
+            manifest->fit->is_larger = true;
+            blocks_rewind(blocks, &all);
+            manifest_put_left_out(manifest);
+            return status;
+        }
+        if (manifest->gather->anchors.failed)
+            return trace_broken(&manifest->gather->view->trace, "no memory for its report");
+        blocks_rewind(blocks, &before);
+    }
+}
+
+int
+manifest_write(const struct manifest *manifest)
+{
+    struct manifest own = *manifest;
+    struct blocks page;
+    struct fit fit;
+    int status;
+
+    fit_begin(&fit, manifest->gather, manifest->timeline != NULL ? manifest->timeline->part_count : 0);
+    own.fit = &fit;
+    if (manifest->gather->detail->bytes == 0)
+        return manifest_put_whole(&own);
+    if (!manifest->blocks->are_inline)
+        return manifest_write_blocks(&own);
+    /* As the page has it: only there it is known what fits. */
+    status = blocks_begin(&page, false);
+    if (status != COMMAND_FINE)
+        return status;
+    own.blocks = &page;
+    status = manifest_write_blocks(&own);
+    blocks_free(&page);
+    own.blocks = manifest->blocks;
+    return status == COMMAND_FINE ? manifest_put_whole(&own) : status;
 }

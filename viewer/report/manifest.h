@@ -16,9 +16,12 @@ struct manifest_answer {
 /* The memory below the selected allocations. */
 struct timeline;
 
+struct fit;
+
 struct manifest {
     struct blocks *blocks; /* borrows, as all below */
-    const struct gather *gather;
+    struct gather *gather;
+    struct fit *fit;                 /* set by manifest_write: what is cut to keep the page small */
     const struct timeline *timeline; /* what was reserved; NULL: it failed */
     struct manifest_answer *answers; /* the first is of `summary` */
     size_t answer_count;
@@ -27,8 +30,8 @@ struct manifest {
 };
 
 /*
- * Write the members of the manifest, within an object that the caller begins and ends. COMMAND_FINE, or COMMAND_WRONG
- * after a message.
+ * Write the members of the manifest, within an object that the caller begins and ends. Where they and the blocks would
+ * take more bytes than the detail allows, what was gathered is cut. COMMAND_FINE, or COMMAND_WRONG after a message.
  */
 int manifest_write(const struct manifest *manifest);
 
