@@ -98,7 +98,8 @@ add_condition(struct text *sql, bool sums)
         add(sql, "a.%s %s %u.%u", column, relations[draw(7)], number, 5 * draw(2));
         break;
     case 6:
-        add(sql, "a.%s %s (SELECT max(alloc_ns) / %u FROM allocation)", column, relations[draw(7)], 1 + draw(4));
+        add(sql, "a.%s %s (SELECT max(alloc_ns) / %u%s FROM allocation)", column, relations[draw(7)], 1 + draw(4),
+            draw(2) ? ".5" : "");
         break;
     default:
         add(sql, "a.%s %s %u", column, relations[draw(9)], number);
@@ -391,9 +392,9 @@ fails_with(const char *path, const char *sql, const char *words)
     return fails;
 }
 
-/* Whether the first rows in no order are those of the view in the order of time. */
+/* Whether a question to the tables has the answer of another to the views. */
 static bool
-first_are_earliest(const char *path)
+answers_as(const char *path, const char *sql, const char *view_sql)
 {
     struct trace trace;
     char *seen, *wanted;
@@ -402,8 +403,8 @@ first_are_earliest(const char *path)
     if (trace_open(path, true, &trace) != COMMAND_FINE)
         return false;
     event_tables_add(&trace);
-    seen = answer_of(trace.db, "SELECT * FROM event LIMIT 17 OFFSET 3", true);
-    wanted = answer_of(trace.db, "SELECT * FROM main.event ORDER BY ns, kind, allocation_id LIMIT 17 OFFSET 3", true);
+    seen = answer_of(trace.db, sql, true);
+    wanted = answer_of(trace.db, view_sql, true);
     same = strcmp(seen, wanted) == 0;
     if (!same)
         diag("the view:\n%.600s\nthe table:\n%.600s", wanted, seen);
@@ -457,7 +458,7 @@ main(void)
     bool damaged = true;
     int file = mkstemp(path);
 
-    plan(10);
+    plan(11);
     state = seed * 2 + 88172645463325253u;
     close(file);
     for (unsigned i = 0; i < TRACES; i++) {
@@ -495,10 +496,17 @@ main(void)
         skip(1, "this SQLite tells a table nothing of LIMIT");
     if (sqlite3_libversion_number() >= 3038000)
         ok(all_of(is_planned(path, "EXPLAIN QUERY PLAN SELECT * FROM event LIMIT 5 OFFSET 1", ":LaOa"),
-                  first_are_earliest(path)),
+                  answers_as(path, "SELECT * FROM event LIMIT 17 OFFSET 3",
+                             "SELECT * FROM main.event ORDER BY ns, kind, allocation_id LIMIT 17 OFFSET 3")),
            "a few rows in no order are the earliest ones, which need no check of all others");
     else
         skip(1, "this SQLite tells a table nothing of LIMIT");
+    ok(answers_as(path,
+                  "SELECT * FROM event WHERE ns > (SELECT max(ns) / 4.0 FROM event)"
+                  " ORDER BY ns DESC, kind DESC, allocation_id DESC LIMIT 9",
+                  "SELECT * FROM main.event WHERE ns > (SELECT max(ns) / 4.0 FROM main.event)"
+                  " ORDER BY ns DESC, kind DESC, allocation_id DESC LIMIT 9"),
+       "the latest rows after a moment that is no whole number come from the latest to the earliest");
     is_i64(tables_before(path), 2, "both views of a trace have a table before them");
     damage(path, "DROP VIEW usage; CREATE VIEW usage AS SELECT 7 AS layer_id");
     is_i64(tables_before(path), 1, "a view of another text than the recorder's answers itself");

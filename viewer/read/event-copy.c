@@ -108,6 +108,7 @@ copy_prepare(struct events_table *table, int plan, const struct condition *list,
 {
     const struct events_kind *kind = table->kind;
     bool as_it_is = count == 0 && (plan & (kind->sums ? PLAN_BY_LAYER : PLAN_BY_TIME | PLAN_ANY)) != 0;
+    const char *as_it_lies = (plan & PLAN_BACKWARD) != 0 ? "rowid DESC" : "rowid";
     char names[160];
     char order[256];
     char where[512];
@@ -122,7 +123,7 @@ copy_prepare(struct events_table *table, int plan, const struct condition *list,
     if (!as_it_is)
         code = sqlite3_exec(table->copy, sql, NULL, NULL, NULL);
     event_plan_order(kind, plan, equal, order, sizeof(order));
-    snprintf(sql, sizeof(sql), "SELECT %s FROM copy WHERE %s ORDER BY %s", names, where, as_it_is ? "rowid" : order);
+    snprintf(sql, sizeof(sql), "SELECT %s FROM copy WHERE %s ORDER BY %s", names, where, as_it_is ? as_it_lies : order);
     if (code == SQLITE_OK)
         code = sqlite3_prepare_v2(table->copy, sql, -1, out, NULL);
     return code == SQLITE_OK ? code : event_copy_failed(table, table->copy, code);
