@@ -191,7 +191,11 @@ sleep 0.3
 fetch
 between=$(grep -c '^tidemark_up{' "$scratch/text")
 record 30
-fetch
+tries=0
+until fetch && grep -q '^tidemark_up{' "$scratch/text" || test $tries = 40; do
+    tries=$((tries + 1))
+    sleep 0.1
+done
 is "$first $between $(grep -c "^tidemark_up{.*pid=\"$recorded\".*} 1" "$scratch/text")" '1 0 1' \
     'a trace that is named is found again where another recording begins under its name'
 kill $recorded
