@@ -75,7 +75,7 @@ if test -n "$SQLITE3"; then
         echo "$look" >"$scratch/look"
         at=$(field at_ns "$scratch/look")
         live=$(sed 's/.*"layer_id":1,"live_bytes":\([0-9]*\),"live_count":\([0-9]*\).*/\1|\2/' "$scratch/look")
-        there=$("$SQLITE3" "$trace" "SELECT sum(size), count(*) FROM allocation WHERE layer_id = 1 AND status = 0 AND
+        there=$("$SQLITE3" "$trace" "SELECT ifnull(sum(size), 0), count(*) FROM allocation WHERE layer_id = 1 AND status = 0 AND
             alloc_ns <= $at AND (free_ns IS NULL OR free_ns > $at)")
         test "$live" = "$there" || { wrong=$((wrong + 1)) && diag "at $at: $live, and the trace has $there"; }
     done <"$scratch/looks"
