@@ -234,7 +234,7 @@ struct tide_torch_pool {
  * captured stream meanwhile get real memory. It stays allocated until the pool has been released as often as it was
  * begun, because the graph may be launched again. Freed blocks serve later requests of the same pool and stream.
  * `filter` is ignored. Errors go to the message sink. Begin and end wait for the calls of the bridge that are under way
- * on other threads.
+ * on other threads, and begin waits for the device, too.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT void tide_torch_begin(int device, struct tide_torch_pool id, void *filter);
