@@ -33,6 +33,8 @@ struct scan {
     size_t capacity;      /* of both arrays */
     size_t slot_count;    /* slots of `lives` that were ever in use */
     size_t free_count;
+    uint64_t spare; /* the slot of the next life; valid if has_spare */
+    bool has_spare;
     struct due_queue due;   /* slots */
     struct scan_life freed; /* the life whose free is passed to the units, where `lives` lack columns */
     int64_t last_ns;
@@ -81,18 +83,30 @@ scan_copy(const struct scan *scan, void *to, const void *from)
                sizeof(struct scan_life) - SCAN_HEAD_BYTES);
 }
 
-/* Keep a life until its free is due. */
+/* The place where the next life will be kept; NULL: no memory. */
+static inline char *
+scan_place(struct scan *scan)
+{
+    if (!scan->has_spare) {
+        if (scan->free_count == 0 && scan->slot_count == scan->capacity && !scan_grow(scan))
+            return NULL;
+        scan->spare = scan->free_count > 0 ? scan->free_slots[--scan->free_count] : scan->slot_count++;
+        scan->has_spare = true;
+    }
+    return scan->lives + scan->spare * scan->life_bytes;
+}
+
+/* Keep a life until its free is due. It may be in its place already. */
 static int
 scan_push(struct scan *scan, const struct scan_life *life)
 {
-    uint64_t slot;
+    char *place = scan_place(scan);
 
-    if (scan->free_count == 0 && scan->slot_count == scan->capacity && !scan_grow(scan))
-        return trace_broken(scan->trace, "no memory for %zu live allocations", scan->slot_count + 1);
-    slot = scan->free_count > 0 ? scan->free_slots[--scan->free_count] : scan->slot_count++;
-    scan_copy(scan, scan->lives + slot * scan->life_bytes, life);
-    if (!due_queue_add(&scan->due, life->free_ns, slot))
-        return trace_broken(scan->trace, "no memory for %zu live allocations", scan->due.count);
+    if (place != NULL && place != (const char *)life)
+        scan_copy(scan, place, life);
+    if (place == NULL || !due_queue_add(&scan->due, life->free_ns, scan->spare))
+        return trace_broken(scan->trace, "no memory for %zu live allocations", scan->due.count + 1);
+    scan->has_spare = false;
     return COMMAND_FINE;
 }
 
@@ -242,6 +256,7 @@ scan_begin(struct scan *scan)
 
     due_queue_clear(&scan->due);
     scan->slot_count = scan->free_count = scan->kept_count = 0;
+    scan->has_spare = false;
     scan->last_ns = 0;
     scan->events = 0;
     scan->enough = false;
@@ -462,12 +477,24 @@ reading_page_life(const struct reading *reading, const int64_t *values, uint32_t
     return reading_check(reading, life);
 }
 
-/* Pass the row to a scan. Its filter may clip the life. */
+/*
+ * Pass the row to a scan. Its filter may clip the life, so it is copied: to where it is kept, if all its columns are
+ * there, or to `own`, which may be the row.
+ */
 static inline int
-reading_pass_to(struct scan *scan, struct scan_life *life)
+reading_pass_to(struct scan *scan, const struct scan_life *row, struct scan_life *own)
 {
-    return !scan->enough && (scan->filter == NULL || filter_takes(scan->filter, life)) ? scan_alloc(scan, life)
-                                                                                       : COMMAND_FINE;
+    struct scan_life *life = own;
+
+    if (scan->enough)
+        return COMMAND_FINE;
+    if (scan->has_frees && scan->life_bytes == sizeof(struct scan_life))
+        life = (struct scan_life *)(void *)scan_place(scan);
+    if (life == NULL)
+        return trace_broken(scan->trace, "no memory for %zu live allocations", scan->due.count + 1);
+    if (life != row)
+        *life = *row;
+    return scan->filter == NULL || filter_takes(scan->filter, life) ? scan_alloc(scan, life) : COMMAND_FINE;
 }
 
 /* Pass the row to all scans of this thread, and to the lanes. */
@@ -479,11 +506,11 @@ reading_pass_lanes(struct reading *reading, const struct scan_life *life)
 
     for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
         struct scan *scan = &reading->scans[i];
-        struct scan_life own = *life;
+        struct scan_life own;
 
         if (scan->lane != 0)
             continue;
-        status = reading_pass_to(scan, &own);
+        status = reading_pass_to(scan, life, &own);
         enough = enough && scan->enough;
     }
     if (status == COMMAND_FINE) {
@@ -503,12 +530,12 @@ reading_pass(struct reading *reading)
     int status = COMMAND_FINE;
 
     for (size_t i = 0; i < last && status == COMMAND_FINE; i++) {
-        struct scan_life own = reading->life;
+        struct scan_life own;
 
-        status = reading_pass_to(&reading->scans[i], &own);
+        status = reading_pass_to(&reading->scans[i], &reading->life, &own);
     }
     if (status == COMMAND_FINE)
-        status = reading_pass_to(&reading->scans[last], &reading->life);
+        status = reading_pass_to(&reading->scans[last], &reading->life, &reading->life);
     reading->enough = reading->scans[last].enough;
     for (size_t i = 0; i < last && reading->enough; i++)
         reading->enough = reading->scans[i].enough;
@@ -582,8 +609,7 @@ reading_take(void *context, const void *items, size_t count)
 
             if (scan->lane != lane->lane)
                 continue;
-            own = lives[row];
-            lane->status = reading_pass_to(scan, &own);
+            lane->status = reading_pass_to(scan, &lives[row], &own);
             enough = enough && scan->enough;
         }
     }
