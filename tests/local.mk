@@ -154,6 +154,13 @@ tests_scan_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
 tests_scan_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
 TESTS += tests/scan-t
 
+check_PROGRAMS += tests/table-rows-t
+tests_table_rows_t_SOURCES = tests/table-rows-t.c
+tests_table_rows_t_CPPFLAGS = $(AM_CPPFLAGS)
+tests_table_rows_t_CFLAGS = $(AM_CFLAGS) $(SQLITE_CFLAGS)
+tests_table_rows_t_LDADD = libviewer.la libtidemark.la $(SQLITE_LIBS)
+TESTS += tests/table-rows-t
+
 # Compare analyses with brute force, over random traces.
 EXTRA_DIST += tests/random-trace.h
 random_trace_cppflags = $(AM_CPPFLAGS)

@@ -9,9 +9,11 @@
 #include "viewer/read/filter.h"
 #include "viewer/read/scan.h"
 
-#define LIVES  60
-#define ROUNDS 300
-#define NEVER  INT64_MIN
+#define LIVES     60
+#define ROUNDS    300
+#define FILES     20
+#define FILE_NAME "scan-t.db"
+#define NEVER     INT64_MIN
 
 struct life {
     int64_t id;
@@ -249,16 +251,63 @@ run_parts(sqlite3 *db, const struct trace *trace)
            same_events(&all, all_alone.events, all_alone.count);
 }
 
+/*
+ * A trace in a file. With `unusual`, its last row has a text that no unit reads: SQLite reads all rows then. They may
+ * be out of order, too.
+ */
+static bool
+run_file(bool unusual, bool shuffled)
+{
+    struct trace trace = { .path = FILE_NAME };
+    struct life lives[LIVES + 1];
+    struct seen wanted[2 * LIVES + 1];
+    struct log log = { 0 };
+    struct scan_pass pass = { &details_unit, &log };
+    size_t count = make_lives(lives), events;
+    int readings = 0;
+    bool done;
+
+    for (size_t i = 0; shuffled && i < count; i++)
+        lives[i].id = 1000 - lives[i].id;
+    if (unusual && count > 0) {
+        struct life *last = &lives[shuffled ? 0 : count - 1];
+
+        last->status = 3;
+        last->free_ns = NEVER;
+    }
+    events = expect(lives, count, wanted);
+    unlink(FILE_NAME);
+    if (sqlite3_open(FILE_NAME, &trace.db) != SQLITE_OK ||
+        sqlite3_exec(trace.db, "PRAGMA synchronous = OFF; PRAGMA page_size = 512", NULL, NULL, NULL) != SQLITE_OK ||
+        sqlite3_exec(trace.db, tidei_trace_schema, NULL, NULL, NULL) != SQLITE_OK)
+        return false;
+    write_trace(trace.db, lives, count);
+    if (unusual)
+        sqlite3_exec(trace.db,
+                     "UPDATE allocation SET free_ns = 'never'"
+                     " WHERE allocation_id = (SELECT max(allocation_id) FROM allocation)",
+                     NULL, NULL, NULL);
+    sqlite3_close(trace.db);
+    if (sqlite3_open_v2(FILE_NAME, &trace.db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+        return false;
+    sqlite3_trace_v2(trace.db, SQLITE_TRACE_STMT, count_reading, &readings);
+    done = scan_run(&trace, NULL, &pass, 1) == COMMAND_FINE && log.counted;
+    sqlite3_close(trace.db);
+    done = done && log.begun >= 1 + (unusual && count > 0) && readings == log.begun - 1;
+    return done && same_events(&log, wanted, events);
+}
+
 int
 main(void)
 {
     struct trace trace = { .path = "memory" };
+    bool files = true, others = true;
     bool ordered = true;
     bool shuffled = true;
     bool parts = true;
     const char *seed = getenv("SEED");
 
-    plan(3);
+    plan(5);
     state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
     diag("SEED=%" PRIu64, state);
     if (sqlite3_open(":memory:", &trace.db) != SQLITE_OK ||
@@ -273,5 +322,12 @@ main(void)
     ok(shuffled, "a trace whose rows are out of order gives its events in time order");
     ok(parts, "analyses with different filters share one pass, and each sees its own events");
     sqlite3_close(trace.db);
+    for (int i = 0; i < FILES; i++) {
+        files = files && run_file(false, i % 2 == 1);
+        others = others && run_file(true, i % 2 == 1);
+    }
+    ok(files, "a trace in a file is read from its pages, and once more by SQLite where its rows are out of order");
+    ok(others, "where a row is unusual SQLite reads all, and each analysis begins again");
+    unlink(FILE_NAME);
     return done();
 }

@@ -20,9 +20,14 @@ counterfactual_free(struct counterfactual *self)
 static uint64_t
 counterfactual_most_since(const struct counterfactual *self, uint64_t event)
 {
-    size_t low = 0;
     size_t high = self->depth;
+    size_t low = high;
 
+    /* Mostly the group has changed a few events ago: few totals lie behind, of thousands. */
+    for (size_t step = 1; low > 0 && self->stack[low - 1].event >= event; step *= 2) {
+        high = low - 1;
+        low = low > step ? low - step : 0;
+    }
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 

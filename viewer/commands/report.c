@@ -31,17 +31,22 @@ static const struct option_def report_option_defs[] = {
     { NULL, 0, 0, NULL, NULL, 0, NULL, 0 },
 };
 
-/* The commands whose answers are in the page. The verdict is that of the first. */
-static const struct command *const report_commands[] = {
-    &command_summary, &command_peak,  &command_fragmentation, &command_histogram,
-    &command_top,     &command_leaks, &command_failures,      &command_layers,
-};
-
 /*
- * Who reads in which lane (viewer/read/joint.h). What is gathered for the page costs about as much as all answers and
- * the timeline, and either as much as SQLite takes for the rows.
+ * Who reads in which lane (viewer/read/joint.h). What is gathered for the page costs as much as the answers and the
+ * timeline, if histogram, which reads once, is with it. The reading itself costs a third of either.
  */
 enum { REPORT_LANE_ANSWERS = 1, REPORT_LANE_GATHER };
+
+/* The commands whose answers are in the page. The verdict is that of the first. */
+static const struct {
+    const struct command *command;
+    unsigned lane;
+} report_commands[] = {
+    { &command_summary, REPORT_LANE_ANSWERS },       { &command_peak, REPORT_LANE_ANSWERS },
+    { &command_fragmentation, REPORT_LANE_ANSWERS }, { &command_histogram, REPORT_LANE_GATHER },
+    { &command_top, REPORT_LANE_ANSWERS },           { &command_leaks, REPORT_LANE_ANSWERS },
+    { &command_failures, REPORT_LANE_ANSWERS },      { &command_layers, REPORT_LANE_ANSWERS },
+};
 
 #define REPORT_COMMANDS (sizeof(report_commands) / sizeof(report_commands[0]))
 
@@ -174,7 +179,7 @@ report_views(struct report_trace *trace)
 
     trace->view.trace.share = &trace->joint.share;
     for (size_t i = 0; i < REPORT_COMMANDS && status == COMMAND_FINE; i++) {
-        trace->answers[i].command = report_commands[i];
+        trace->answers[i].command = report_commands[i].command;
         status = report_view(&trace->view, &trace->answers[i].view);
     }
     if (status == COMMAND_FINE)
@@ -195,7 +200,7 @@ report_read(struct report_trace *trace)
         callers[count++] = (struct joint_caller){
             .run = report_run_answer,
             .context = &trace->answers[i],
-            .lane = REPORT_LANE_ANSWERS,
+            .lane = report_commands[i].lane,
         };
     callers[count++] =
         (struct joint_caller){ .run = report_run_timeline, .context = trace, .lane = REPORT_LANE_ANSWERS };

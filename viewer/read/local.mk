@@ -44,6 +44,8 @@ libviewer_la_SOURCES += \
 	viewer/read/samples.h \
 	viewer/read/scan.c \
 	viewer/read/scan.h \
+	viewer/read/table-rows.c \
+	viewer/read/table-rows.h \
 	viewer/read/tag-chain.c \
 	viewer/read/tag-chain.h \
 	viewer/read/tag-levels.c \

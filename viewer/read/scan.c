@@ -15,6 +15,7 @@
 #include "viewer/base/progress.h"
 #include "viewer/read/filter.h"
 #include "viewer/read/scan.h"
+#include "viewer/read/table-rows.h"
 
 struct scan {
     const struct trace *trace;
@@ -32,6 +33,8 @@ struct scan {
     size_t capacity;      /* of both arrays */
     size_t slot_count;    /* slots of `lives` that were ever in use */
     size_t free_count;
+    uint64_t spare; /* the slot of the next life; valid if has_spare */
+    bool has_spare;
     struct due_queue due;   /* slots */
     struct scan_life freed; /* the life whose free is passed to the units, where `lives` lack columns */
     int64_t last_ns;
@@ -80,18 +83,30 @@ scan_copy(const struct scan *scan, void *to, const void *from)
                sizeof(struct scan_life) - SCAN_HEAD_BYTES);
 }
 
-/* Keep a life until its free is due. */
+/* The place where the next life will be kept; NULL: no memory. */
+static inline char *
+scan_place(struct scan *scan)
+{
+    if (!scan->has_spare) {
+        if (scan->free_count == 0 && scan->slot_count == scan->capacity && !scan_grow(scan))
+            return NULL;
+        scan->spare = scan->free_count > 0 ? scan->free_slots[--scan->free_count] : scan->slot_count++;
+        scan->has_spare = true;
+    }
+    return scan->lives + scan->spare * scan->life_bytes;
+}
+
+/* Keep a life until its free is due. It may be in its place already. */
 static int
 scan_push(struct scan *scan, const struct scan_life *life)
 {
-    uint64_t slot;
+    char *place = scan_place(scan);
 
-    if (scan->free_count == 0 && scan->slot_count == scan->capacity && !scan_grow(scan))
-        return trace_broken(scan->trace, "no memory for %zu live allocations", scan->slot_count + 1);
-    slot = scan->free_count > 0 ? scan->free_slots[--scan->free_count] : scan->slot_count++;
-    scan_copy(scan, scan->lives + slot * scan->life_bytes, life);
-    if (!due_queue_add(&scan->due, life->free_ns, slot))
-        return trace_broken(scan->trace, "no memory for %zu live allocations", scan->due.count);
+    if (place != NULL && place != (const char *)life)
+        scan_copy(scan, place, life);
+    if (place == NULL || !due_queue_add(&scan->due, life->free_ns, scan->spare))
+        return trace_broken(scan->trace, "no memory for %zu live allocations", scan->due.count + 1);
+    scan->has_spare = false;
     return COMMAND_FINE;
 }
 
@@ -241,6 +256,7 @@ scan_begin(struct scan *scan)
 
     due_queue_clear(&scan->due);
     scan->slot_count = scan->free_count = scan->kept_count = 0;
+    scan->has_spare = false;
     scan->last_ns = 0;
     scan->events = 0;
     scan->enough = false;
@@ -358,12 +374,14 @@ struct reading {
     struct scan_life life;     /* the row; columns that no unit needs stay 0 */
     struct lanes threads;      /* those of a reading in lanes */
     struct lanes *lanes;       /* NULL: all scans run on this thread; else the row is the next item of `threads` */
+    struct table_rows *pages;  /* borrows; NULL: a statement reads the rows */
     struct progress progress;
     uint64_t row;
     uint64_t total;
     int64_t previous_ns; /* alloc_ns of the previous row */
     int status;          /* if not COMMAND_FINE, why the reading ended early */
     bool disordered;     /* a row began before the previous one, which ended the reading */
+    bool unusual;        /* a page is for SQLite to read, which ended the reading */
     bool enough;         /* no scan wants further events, which ended the reading */
 };
 
@@ -406,6 +424,21 @@ reading_is_no_time(int64_t ns)
     return (uint64_t)ns + (UINT64_C(1) << 62) > UINT64_C(1) << 63;
 }
 
+/* Complete a life whose columns have been read, and check it. */
+static inline int
+reading_check(const struct reading *reading, struct scan_life *life)
+{
+    life->clipped = false;
+    if (life->freed && life->free_ns < life->alloc_ns)
+        life->free_ns = life->alloc_ns;
+    if (reading_is_no_time(life->alloc_ns) || reading_is_no_time(life->free_ns))
+        return trace_broken(reading->trace, "allocation %" PRId64 ": its time is out of range", life->allocation_id);
+    if (life->status == 0 && (int64_t)life->size < 0)
+        return trace_broken(reading->trace, "allocation %" PRId64 ": size is negative", life->allocation_id);
+    return COMMAND_FINE;
+}
+
+/* Make a life of the values of a row that a statement gives. */
 static int
 reading_life(const struct reading *reading, sqlite3_value **values, struct scan_life *life)
 {
@@ -418,27 +451,50 @@ reading_life(const struct reading *reading, sqlite3_value **values, struct scan_
     life->status = reading_integer(values, READING_STATUS, &broken);
     life->freed = life->status == 0 && sqlite3_value_type(values[READING_FREE_NS]) != SQLITE_NULL;
     life->free_ns = life->freed ? reading_integer(values, READING_FREE_NS, &broken) : 0;
-    life->clipped = false;
-    if (life->freed && life->free_ns < life->alloc_ns)
-        life->free_ns = life->alloc_ns;
     if (reading->column_count > READING_FIRST)
         reading_others(reading, values, life, &broken);
     if (broken >= 0)
         return trace_broken(reading->trace, "allocation %lld: %s is no integer",
                             sqlite3_value_int64(values[READING_ID]), reading_column(reading, broken)->name);
-    if (reading_is_no_time(life->alloc_ns) || reading_is_no_time(life->free_ns))
-        return trace_broken(reading->trace, "allocation %" PRId64 ": its time is out of range", life->allocation_id);
-    if (life->status == 0 && (int64_t)life->size < 0)
-        return trace_broken(reading->trace, "allocation %" PRId64 ": size is negative", life->allocation_id);
-    return COMMAND_FINE;
+    return reading_check(reading, life);
 }
 
-/* Pass the row to a scan. Its filter may clip the life. */
+/* Make a life of the values that stand in a page; a bit of `nulls` says that one is NULL, and 0 here. */
 static inline int
-reading_pass_to(struct scan *scan, struct scan_life *life)
+reading_page_life(const struct reading *reading, const int64_t *values, uint32_t nulls, struct scan_life *life)
 {
-    return !scan->enough && (scan->filter == NULL || filter_takes(scan->filter, life)) ? scan_alloc(scan, life)
-                                                                                       : COMMAND_FINE;
+    int count = reading->column_count; /* as above */
+
+    life->allocation_id = values[READING_ID];
+    life->alloc_ns = values[READING_ALLOC_NS];
+    life->layer_id = values[READING_LAYER];
+    life->size = (uint64_t)values[READING_SIZE];
+    life->status = values[READING_STATUS];
+    life->freed = life->status == 0 && (nulls & 1u << READING_FREE_NS) == 0;
+    life->free_ns = life->freed ? values[READING_FREE_NS] : 0;
+    for (int i = READING_FIRST; i < count; i++)
+        memcpy((char *)life + reading->others[i].offset, &values[i], sizeof(values[i]));
+    return reading_check(reading, life);
+}
+
+/*
+ * Pass the row to a scan. Its filter may clip the life, so it is copied: to where it is kept, if all its columns are
+ * there, or to `own`, which may be the row.
+ */
+static inline int
+reading_pass_to(struct scan *scan, const struct scan_life *row, struct scan_life *own)
+{
+    struct scan_life *life = own;
+
+    if (scan->enough)
+        return COMMAND_FINE;
+    if (scan->has_frees && scan->life_bytes == sizeof(struct scan_life))
+        life = (struct scan_life *)(void *)scan_place(scan);
+    if (life == NULL)
+        return trace_broken(scan->trace, "no memory for %zu live allocations", scan->due.count + 1);
+    if (life != row)
+        *life = *row;
+    return scan->filter == NULL || filter_takes(scan->filter, life) ? scan_alloc(scan, life) : COMMAND_FINE;
 }
 
 /* Pass the row to all scans of this thread, and to the lanes. */
@@ -450,11 +506,11 @@ reading_pass_lanes(struct reading *reading, const struct scan_life *life)
 
     for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
         struct scan *scan = &reading->scans[i];
-        struct scan_life own = *life;
+        struct scan_life own;
 
         if (scan->lane != 0)
             continue;
-        status = reading_pass_to(scan, &own);
+        status = reading_pass_to(scan, life, &own);
         enough = enough && scan->enough;
     }
     if (status == COMMAND_FINE) {
@@ -474,16 +530,44 @@ reading_pass(struct reading *reading)
     int status = COMMAND_FINE;
 
     for (size_t i = 0; i < last && status == COMMAND_FINE; i++) {
-        struct scan_life own = reading->life;
+        struct scan_life own;
 
-        status = reading_pass_to(&reading->scans[i], &own);
+        status = reading_pass_to(&reading->scans[i], &reading->life, &own);
     }
     if (status == COMMAND_FINE)
-        status = reading_pass_to(&reading->scans[last], &reading->life);
+        status = reading_pass_to(&reading->scans[last], &reading->life, &reading->life);
     reading->enough = reading->scans[last].enough;
     for (size_t i = 0; i < last && reading->enough; i++)
         reading->enough = reading->scans[i].enough;
     return status;
+}
+
+/* The place of the row's life. */
+static inline struct scan_life *
+reading_place(struct reading *reading)
+{
+    return reading->lanes != NULL ? lanes_next(reading->lanes) : &reading->life;
+}
+
+/* Take the row, whose life has been made unless `status` says why not. False: the reading ends. */
+static inline bool
+reading_take_row(struct reading *reading, const struct scan_life *life, int status)
+{
+    int64_t ns = life->alloc_ns;
+    bool disordered = status == COMMAND_FINE && ns < reading->previous_ns, more;
+
+    reading->previous_ns = ns;
+    if (status == COMMAND_FINE && !disordered)
+        status = reading->lanes != NULL ? reading_pass_lanes(reading, life) : reading_pass(reading);
+    /* Of values at hand: the compiler reads neighbouring fields as one, which waits for the stores to them. */
+    more = status == COMMAND_FINE && !disordered && !reading->enough;
+    if (!more) {
+        reading->status = status;
+        reading->disordered = disordered;
+    }
+    if (reading->row++ % 4096 == 0)
+        progress_update(&reading->progress, reading->row, reading->total);
+    return more;
 }
 
 /*
@@ -494,23 +578,11 @@ static void
 reading_row(sqlite3_context *context, int count, sqlite3_value **values)
 {
     struct reading *reading = sqlite3_user_data(context);
-    struct scan_life *life = reading->lanes != NULL ? lanes_next(reading->lanes) : &reading->life;
-    int status = reading_life(reading, values, life);
-    int64_t ns = life->alloc_ns;
-    bool disordered = status == COMMAND_FINE && ns < reading->previous_ns;
+    struct scan_life *life = reading_place(reading);
 
     (void)count;
-    reading->previous_ns = ns;
-    if (status == COMMAND_FINE && !disordered)
-        status = reading->lanes != NULL ? reading_pass_lanes(reading, life) : reading_pass(reading);
-    /* Of values at hand: the compiler reads neighbouring fields as one, which waits for the stores to them. */
-    if (status != COMMAND_FINE || disordered || reading->enough) {
-        reading->status = status;
-        reading->disordered = disordered;
+    if (!reading_take_row(reading, life, reading_life(reading, values, life)))
         sqlite3_result_error(context, "enough", -1);
-    }
-    if (reading->row++ % 4096 == 0)
-        progress_update(&reading->progress, reading->row, reading->total);
 }
 
 /* The scans of one lane. */
@@ -537,8 +609,7 @@ reading_take(void *context, const void *items, size_t count)
 
             if (scan->lane != lane->lane)
                 continue;
-            own = lives[row];
-            lane->status = reading_pass_to(scan, &own);
+            lane->status = reading_pass_to(scan, &lives[row], &own);
             enough = enough && scan->enough;
         }
     }
@@ -592,6 +663,29 @@ reading_list(const struct reading *reading, char *out, size_t size)
             (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? ", " : "", reading_column(reading, i)->name);
 }
 
+/* Take rows from the pages of the file as long as these are as usual. */
+static int
+reading_pages(struct reading *reading)
+{
+    int64_t values[READING_COLUMNS];
+    uint32_t nulls, no_nulls = 0;
+    bool more = true;
+
+    for (int i = 0; i < reading->column_count; i++)
+        no_nulls |= (uint32_t)!reading->others[i].has_null << i;
+    progress_begin(&reading->progress, "reading");
+    while (more) {
+        enum table_row found = table_rows_next(reading->pages, values, &nulls);
+        struct scan_life *life = reading_place(reading);
+
+        reading->unusual = found == TABLE_UNUSUAL || (found == TABLE_ROW && (nulls & no_nulls) != 0);
+        more = found == TABLE_ROW && !reading->unusual &&
+               reading_take_row(reading, life, reading_page_life(reading, values, nulls, life));
+    }
+    progress_end(&reading->progress);
+    return reading->status;
+}
+
 /* Read in the order of ids, or sorted. LIMIT keeps SQLite from moving the function into the sorted subquery. */
 static int
 reading_select(struct reading *reading, bool sorted)
@@ -599,6 +693,8 @@ reading_select(struct reading *reading, bool sorted)
     char columns[256];
     char sql[768];
 
+    if (reading->pages != NULL)
+        return reading_pages(reading);
     reading_list(reading, columns, sizeof(columns));
     if (sorted)
         snprintf(sql, sizeof(sql),
@@ -631,6 +727,13 @@ reading_start_lanes(struct reading *reading, struct lanes *lanes, struct reading
     return count > 0 && lanes_begin(lanes, sizeof(struct scan_life), list, count);
 }
 
+/* Whether the reading ended where all is to be read in another way. */
+static bool
+reading_is_cut(const struct reading *reading)
+{
+    return reading->disordered || reading->unusual;
+}
+
 /* Read while other threads run the scans of lanes. */
 static int
 reading_select_lanes(struct reading *reading, bool sorted)
@@ -642,7 +745,7 @@ reading_select_lanes(struct reading *reading, bool sorted)
         return COMMAND_WRONG;
     reading->lanes = &reading->threads;
     status = reading_select(reading, sorted);
-    lanes_end(&reading->threads, status == COMMAND_FINE && !reading->disordered);
+    lanes_end(&reading->threads, status == COMMAND_FINE && !reading_is_cut(reading));
     for (size_t i = 0; i < reading->threads.count && status == COMMAND_FINE; i++)
         status = works[i].status;
     return status;
@@ -656,7 +759,7 @@ reading_attempt(struct reading *reading, bool sorted, bool in_lanes)
 
     reading->row = 0;
     reading->previous_ns = INT64_MIN;
-    reading->disordered = reading->enough = false;
+    reading->disordered = reading->unusual = reading->enough = false;
     reading->status = COMMAND_FINE;
     reading->lanes = NULL;
     for (size_t i = 0; i < reading->scan_count && status == COMMAND_FINE; i++) {
@@ -666,17 +769,41 @@ reading_attempt(struct reading *reading, bool sorted, bool in_lanes)
     }
     if (status == COMMAND_FINE)
         status = in_lanes ? reading_select_lanes(reading, sorted) : reading_select(reading, sorted);
-    if (status == COMMAND_FINE && !reading->disordered)
+    if (status == COMMAND_FINE && !reading_is_cut(reading))
         status = reading_end(reading, 0);
     return status;
 }
 
-/* Read, and again sorted if the rows are not in time order. */
+/* Read from the pages of the file, if that is possible; else nothing is begun, and reading->unusual is set. */
+static int
+reading_attempt_pages(struct reading *reading, bool in_lanes)
+{
+    const char *columns[READING_COLUMNS];
+    struct table_rows rows;
+    int status = COMMAND_FINE;
+
+    for (int i = 0; i < reading->column_count; i++)
+        columns[i] = reading_column(reading, i)->name;
+    reading->disordered = false;
+    reading->unusual = !table_rows_open(&rows, reading->trace->db, "allocation", columns[READING_ID], columns,
+                                        (unsigned)reading->column_count);
+    if (!reading->unusual) {
+        reading->pages = &rows;
+        status = reading_attempt(reading, false, in_lanes);
+        reading->pages = NULL;
+    }
+    table_rows_close(&rows);
+    return status;
+}
+
+/* Read; by a statement if something is unusual, and again sorted if the rows are not in time order. */
 static int
 reading_attempts(struct reading *reading, bool in_lanes)
 {
-    int status = reading_attempt(reading, false, in_lanes);
+    int status = reading_attempt_pages(reading, in_lanes);
 
+    if (status == COMMAND_FINE && reading->unusual)
+        status = reading_attempt(reading, false, in_lanes);
     if (status == COMMAND_FINE && reading->disordered)
         status = reading_attempt(reading, true, in_lanes);
     return status;
