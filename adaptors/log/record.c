@@ -189,6 +189,16 @@ log_is_as_prepared(const struct tidei_producer *producer, const void *call, enum
     return __builtin_expect((((uintptr_t)producer->prepared ^ (uintptr_t)call) | (uintptr_t)status) == 0, 1);
 }
 
+/* Fill in again what the call has recorded over. The ring has room. */
+static __attribute__((noinline)) struct tidei_prepared
+log_prepare_again(const struct log_call *call, enum tidei_record_kind kind)
+{
+    uint64_t word =
+        tidei_record_word(call->log->layer_id, (uint8_t)kind, TIDE_OK, (uint8_t)__builtin_ctzll(call->alignment));
+
+    return tidei_producer_prepare(call->producer, call, (uintptr_t)call->pointer, call->bytes, call->stream, word);
+}
+
 /* TIDE_OK, made here: the compiler would take a 0 from a register that it then saves for that. */
 static inline enum tide_status
 log_done(void)
@@ -229,8 +239,12 @@ log_allocate_prepared(struct tidei_log *log, struct tidei_producer *producer, un
     event = tidei_producer_prepare(producer, __builtin_frame_address(0), 0, bytes, stream, word);
     call.begin = tidei_producer_ticks(producer, true);
     status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
-    if (!log_is_as_prepared(producer, __builtin_frame_address(0), status) ||
-        (calls != 0 && !tidei_call_capture_fits(slot, call.begin, (uintptr_t)*out)))
+    if (!log_is_as_prepared(producer, __builtin_frame_address(0), status)) {
+        if (status != TIDE_OK || !tidei_producer_can_prepare(producer))
+            return log_allocated_otherwise(&call, status, slot);
+        event = log_prepare_again(&call, TIDEI_RECORD_ALLOC);
+    }
+    if (calls != 0 && !tidei_call_capture_fits(slot, call.begin, (uintptr_t)*out))
         return log_allocated_otherwise(&call, status, slot);
     tidei_producer_add_address(&event, (uintptr_t)*out);
     if (calls == 0) {
@@ -344,8 +358,12 @@ log_deallocate_prepared(struct tidei_log *log, struct tidei_producer *producer, 
 
     event = tidei_producer_prepare(producer, __builtin_frame_address(0), (uintptr_t)pointer, bytes, stream, word);
     status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
-    if (!log_is_as_prepared(producer, __builtin_frame_address(0), status) ||
-        (calls != 0 && !tidei_call_capture_fits(slot, begin, (uintptr_t)pointer)))
+    if (!log_is_as_prepared(producer, __builtin_frame_address(0), status)) {
+        if (status != TIDE_OK || !tidei_producer_can_prepare(producer))
+            return log_deallocated_otherwise(&call, status, slot);
+        event = log_prepare_again(&call, TIDEI_RECORD_FREE);
+    }
+    if (calls != 0 && !tidei_call_capture_fits(slot, begin, (uintptr_t)pointer))
         return log_deallocated_otherwise(&call, status, slot);
     if (calls == 0) {
         tidei_producer_finish(producer, event, begin, false);
