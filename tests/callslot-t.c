@@ -168,10 +168,17 @@ test_deep(void)
 static const struct tidei_record *
 event(uint64_t begin)
 {
-    uint64_t head = fronts[0].head;
+    uint64_t word = tidei_record_word(1, TIDEI_RECORD_ALLOC, 0, 8), head = fronts[0].head;
+    struct tidei_call_capture *slot = tidei_call_capture(tidei_thread);
+    struct tidei_prepared prepared;
 
-    tidei_producer_event_calls(&fronts[0], begin, 0x1000, 64, 0, tidei_record_word(1, TIDEI_RECORD_ALLOC, 0, 8), 0,
-                               true, true, tidei_call_capture(tidei_thread));
+    if (tidei_producer_has_room(&fronts[0]) && tidei_call_capture_fits(slot, begin, 0x1000)) {
+        prepared = tidei_producer_prepare(&fronts[0], &prepared, 0, 64, 0, word);
+        tidei_producer_add_address(&prepared, 0x1000);
+        tidei_producer_finish_calls(&fronts[0], prepared, begin, true, slot);
+    } else {
+        tidei_producer_event_calls(&fronts[0], begin, 0x1000, 64, 0, word, 0, true, slot);
+    }
     return &records[head % RING_RECORDS];
 }
 

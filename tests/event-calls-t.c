@@ -49,8 +49,7 @@ event(struct tidei_producer *producer, enum tidei_record_kind kind, uint64_t add
         call.end = tidei_producer_ticks(producer, false);
         tidei_call_capture_add(slot, &call);
     }
-    tidei_producer_event_calls(producer, begin, address, 4096, 0, tidei_record_word(1, kind, 0, 8), 0, true, false,
-                               slot);
+    tidei_producer_event_calls(producer, begin, address, 4096, 0, tidei_record_word(1, kind, 0, 8), 0, true, slot);
     tidei_call_capture_disarm(slot);
 }
 

@@ -114,39 +114,43 @@ log_tell(struct tidei_log *log)
         tidei_thread->untold = NULL;
 }
 
-/*
- * Record an allocation; see tidei_producer_ticks for `plain`. `extras` has no more than TIDEI_LOG_CALLS, alone or with
- * TIDEI_LOG_QUICK, to record the driver's calls, too, and TIDEI_LOG_TAP.
- */
-static inline __attribute__((always_inline)) enum tide_status
-log_allocate_recorded(struct tidei_log *log, struct tidei_producer *producer, bool plain, unsigned extras,
-                      uint32_t callstack, size_t bytes, size_t alignment, tide_stream stream, void **out)
+/* Record an allocation that is not prepared. `slot` has the driver's calls; NULL: they are not recorded. */
+static void
+log_allocated(struct tidei_log *log, struct tidei_producer *producer, uint64_t begin, uint32_t callstack, size_t bytes,
+              size_t alignment, tide_stream stream, void *pointer, struct tidei_call_capture *slot)
 {
-    unsigned calls = extras & TIDEI_LOG_CALLS;
-    struct tidei_call_capture *slot =
-        calls != 0 ? tidei_call_capture_arm(producer, (extras & TIDEI_LOG_QUICK) != 0) : NULL;
-    uint64_t begin = tidei_producer_ticks(producer, plain);
-    enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
     uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, TIDE_OK, (uint8_t)__builtin_ctzll(alignment));
+
+    if (slot != NULL)
+        tidei_producer_event_calls(producer, begin, (uintptr_t)pointer, bytes, stream, word, callstack, true, slot);
+    else
+        tidei_producer_event(producer, begin, (uintptr_t)pointer, bytes, stream, word, callstack, true);
+}
+
+/* Make an allocation and record it. `extras`: TIDEI_LOG_CALLS, to record the driver's calls, too, and TIDEI_LOG_TAP. */
+static inline enum tide_status
+log_allocate_recorded(struct tidei_log *log, struct tidei_producer *producer, unsigned extras, uint32_t callstack,
+                      size_t bytes, size_t alignment, tide_stream stream, void **out)
+{
+    struct tidei_call_capture *slot = (extras & TIDEI_LOG_CALLS) != 0 ? tidei_call_capture_arm(producer, false) : NULL;
+    uint64_t begin = tidei_producer_ticks(producer, false);
+    enum tide_status status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
 
     if (__builtin_expect(status != TIDE_OK, 0)) {
         log_failed(log, producer, begin, bytes, alignment, stream, callstack, status, slot);
         return status;
     }
-    if (calls == 0 && !((extras & TIDEI_LOG_TAP) != 0 && log_is_told(log)))
-        tidei_producer_event(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain);
-    if (calls == 0)
-        return TIDE_OK;
     if (!((extras & TIDEI_LOG_TAP) != 0 && log_is_told(log)))
-        tidei_producer_event_calls(producer, begin, (uintptr_t)*out, bytes, stream, word, callstack, true, plain, slot);
-    tidei_call_capture_disarm(slot);
+        log_allocated(log, producer, begin, callstack, bytes, alignment, stream, *out, slot);
+    if (slot != NULL)
+        tidei_call_capture_disarm(slot);
     return TIDE_OK;
 }
 
 static __attribute__((noinline)) enum tide_status
-log_allocate_otherwise(struct tidei_log *log, struct tidei_producer *producer, size_t bytes, size_t alignment,
-                       tide_stream stream, void **out)
+log_allocate_otherwise(struct tidei_log *log, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
+    struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_ALLOC);
     unsigned extras = log_extras(log), tap = extras & TIDEI_LOG_TAP;
     uint32_t callstack = 0;
     enum tide_status status;
@@ -156,65 +160,172 @@ log_allocate_otherwise(struct tidei_log *log, struct tidei_producer *producer, s
     /* Before the clock is read, because the walk is no part of the recorded call. */
     if (extras & TIDEI_LOG_STACKS)
         callstack = tidei_callstack_here(log->options.callstack_depth, log->options.unwind);
-    if (log_calls(extras, producer) != 0)
-        status = log_allocate_recorded(log, producer, false, TIDEI_LOG_CALLS | tap, callstack, bytes, alignment, stream,
-                                       out);
-    else
-        status = log_allocate_recorded(log, producer, false, tap, callstack, bytes, alignment, stream, out);
+    status = log_allocate_recorded(log, producer, log_calls(extras, producer) | tap, callstack, bytes, alignment,
+                                   stream, out);
     if ((extras & TIDEI_LOG_TELLS) != 0 && status == TIDE_OK)
         log_tell(log);
     log_sample(log, producer);
     return status;
 }
 
+/*
+ * What is needed of a prepared call where its event cannot end as prepared. In memory: in registers it would have to be
+ * saved and restored in each call, and as arguments it would be loaded again in each.
+ */
+struct log_call {
+    struct tidei_log *log;
+    struct tidei_producer *producer;
+    uint64_t begin;
+    void **out;    /* of an allocation */
+    void *pointer; /* of a free */
+    size_t bytes, alignment;
+    tide_stream stream;
+};
+
+/* Whether a call has succeeded, and recorded nothing itself. One test: of two the compiler would keep the status. */
+static inline bool
+log_is_as_prepared(const struct tidei_producer *producer, const void *call, enum tide_status status)
+{
+    return __builtin_expect((((uintptr_t)producer->prepared ^ (uintptr_t)call) | (uintptr_t)status) == 0, 1);
+}
+
+/* Fill in again what the call has recorded over. The ring has room. */
+static __attribute__((noinline)) struct tidei_prepared
+log_prepare_again(const struct log_call *call, enum tidei_record_kind kind)
+{
+    uint64_t word =
+        tidei_record_word(call->log->layer_id, (uint8_t)kind, TIDE_OK, (uint8_t)__builtin_ctzll(call->alignment));
+
+    return tidei_producer_prepare(call->producer, call, (uintptr_t)call->pointer, call->bytes, call->stream, word);
+}
+
+/* TIDE_OK, made here: the compiler would take a 0 from a register that it then saves for that. */
+static inline enum tide_status
+log_done(void)
+{
+    enum tide_status status = TIDE_OK;
+
+    __asm__("" : "+r"(status));
+    return status;
+}
+
+/* The end of an allocation that was prepared, but cannot be recorded so. */
+static __attribute__((noinline)) enum tide_status
+log_allocated_otherwise(const struct log_call *call, enum tide_status status, struct tidei_call_capture *slot)
+{
+    if (status != TIDE_OK) {
+        log_failed(call->log, call->producer, call->begin, call->bytes, call->alignment, call->stream, 0, status, slot);
+        return status;
+    }
+    log_allocated(call->log, call->producer, call->begin, 0, call->bytes, call->alignment, call->stream, *call->out,
+                  slot);
+    if (slot != NULL)
+        tidei_call_capture_disarm(slot);
+    return TIDE_OK;
+}
+
+/* Make an allocation and record it, prepared. `calls`: TIDEI_LOG_CALLS, alone or with TIDEI_LOG_QUICK, or 0. */
+static inline __attribute__((always_inline)) enum tide_status
+log_allocate_prepared(struct tidei_log *log, struct tidei_producer *producer, unsigned calls, size_t bytes,
+                      size_t alignment, tide_stream stream, void **out)
+{
+    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_ALLOC, TIDE_OK, (uint8_t)__builtin_ctzll(alignment));
+    struct tidei_call_capture *slot =
+        calls != 0 ? tidei_call_capture_arm(producer, (calls & TIDEI_LOG_QUICK) != 0) : NULL;
+    struct log_call call = { log, producer, 0, out, NULL, bytes, alignment, stream };
+    struct tidei_prepared event;
+    enum tide_status status;
+
+    event = tidei_producer_prepare(producer, __builtin_frame_address(0), 0, bytes, stream, word);
+    call.begin = tidei_producer_ticks(producer, true);
+    status = tidei_allocate(log->base.upstream, bytes, alignment, stream, out);
+    if (!log_is_as_prepared(producer, __builtin_frame_address(0), status)) {
+        if (status != TIDE_OK || !tidei_producer_can_prepare(producer))
+            return log_allocated_otherwise(&call, status, slot);
+        event = log_prepare_again(&call, TIDEI_RECORD_ALLOC);
+    }
+    if (calls != 0 && !tidei_call_capture_fits(slot, call.begin, (uintptr_t)*out))
+        return log_allocated_otherwise(&call, status, slot);
+    tidei_producer_add_address(&event, (uintptr_t)*out);
+    if (calls == 0) {
+        tidei_producer_finish(producer, event, call.begin, true);
+        return log_done();
+    }
+    tidei_producer_finish_calls(producer, event, call.begin, true, slot);
+    tidei_call_capture_disarm(slot);
+    return TIDE_OK;
+}
+
+/* An allocation from a plain producer with room, of a log with extras. */
+static __attribute__((noinline)) enum tide_status
+log_allocate_extra(struct tidei_log *log, struct tidei_producer *producer, size_t bytes, size_t alignment,
+                   tide_stream stream, void **out)
+{
+    unsigned extras = log_extras(log);
+
+    if (extras > (TIDEI_LOG_CALLS | TIDEI_LOG_QUICK))
+        return log_allocate_otherwise(log, bytes, alignment, stream, out);
+    return log_allocate_prepared(log, producer, TIDEI_LOG_CALLS | (extras & TIDEI_LOG_QUICK), bytes, alignment, stream,
+                                 out);
+}
+
 enum tide_status
 tidei_log_allocate(struct tide_resource *self, size_t bytes, size_t alignment, tide_stream stream, void **out)
 {
     struct tidei_log *log = (struct tidei_log *)self;
-    struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_ALLOC);
-    unsigned extras = log_extras(log);
+    /* Pairs with the release in opening.c, log_attach. */
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_producer *producer;
 
-    if (__builtin_expect(producer == NULL || !producer->plain || extras > (TIDEI_LOG_CALLS | TIDEI_LOG_QUICK), 0))
-        return log_allocate_otherwise(log, producer, bytes, alignment, stream, out);
-    if (extras & TIDEI_LOG_CALLS)
-        return log_allocate_recorded(log, producer, true, TIDEI_LOG_CALLS | (extras & TIDEI_LOG_QUICK), 0, bytes,
-                                     alignment, stream, out);
-    return log_allocate_recorded(log, producer, true, 0, 0, bytes, alignment, stream, out);
+    if (__builtin_expect(recorder == NULL, 0))
+        return log_allocate_otherwise(log, bytes, alignment, stream, out);
+    producer = tidei_producer_known(&recorder->session);
+    if (__builtin_expect(producer == NULL || !tidei_producer_can_prepare(producer), 0))
+        return log_allocate_otherwise(log, bytes, alignment, stream, out);
+    if (log_extras(log) != 0)
+        return log_allocate_extra(log, producer, bytes, alignment, stream, out);
+    return log_allocate_prepared(log, producer, 0, bytes, alignment, stream, out);
 }
 
-/* Record a free, as above. */
-static inline __attribute__((always_inline)) enum tide_status
-log_deallocate_recorded(struct tidei_log *log, struct tidei_producer *producer, bool plain, unsigned calls,
-                        void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+/* Record a free that is not prepared, as log_allocated does. */
+static void
+log_deallocated(struct tidei_log *log, struct tidei_producer *producer, uint64_t begin, enum tide_status status,
+                void *pointer, size_t bytes, size_t alignment, tide_stream stream, struct tidei_call_capture *slot)
 {
-    struct tidei_call_capture *slot =
-        calls != 0 ? tidei_call_capture_arm(producer, (calls & TIDEI_LOG_QUICK) != 0) : NULL;
-    uint64_t begin = tidei_producer_ticks_ordered(producer, plain);
-    enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
     uint64_t word =
         tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, (uint8_t)status, (uint8_t)__builtin_ctzll(alignment));
 
-    if (calls == 0) {
-        tidei_producer_event(producer, begin, (uintptr_t)pointer, bytes, stream, word, 0, false, plain);
-        return status;
+    if (slot == NULL) {
+        tidei_producer_event(producer, begin, (uintptr_t)pointer, bytes, stream, word, 0, false);
+        return;
     }
-    tidei_producer_event_calls(producer, begin, (uintptr_t)pointer, bytes, stream, word, 0, false, plain, slot);
+    tidei_producer_event_calls(producer, begin, (uintptr_t)pointer, bytes, stream, word, 0, false, slot);
     tidei_call_capture_disarm(slot);
+}
+
+/* Make a free and record it. */
+static inline enum tide_status
+log_deallocate_recorded(struct tidei_log *log, struct tidei_producer *producer, unsigned calls, void *pointer,
+                        size_t bytes, size_t alignment, tide_stream stream)
+{
+    struct tidei_call_capture *slot = calls != 0 ? tidei_call_capture_arm(producer, false) : NULL;
+    uint64_t begin = tidei_producer_ticks_ordered(producer, false);
+    enum tide_status status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+
+    log_deallocated(log, producer, begin, status, pointer, bytes, alignment, stream, slot);
     return status;
 }
 
 static __attribute__((noinline)) enum tide_status
-log_deallocate_otherwise(struct tidei_log *log, struct tidei_producer *producer, void *pointer, size_t bytes,
-                         size_t alignment, tide_stream stream)
+log_deallocate_otherwise(struct tidei_log *log, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
+    struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_FREE);
     enum tide_status status;
 
     if (producer != NULL &&
         !(producer->drop && tidei_producer_drops_free(producer, log->layer_id, (uintptr_t)pointer))) {
-        if (log_calls(log_extras(log), producer) != 0)
-            status = log_deallocate_recorded(log, producer, false, TIDEI_LOG_CALLS, pointer, bytes, alignment, stream);
-        else
-            status = log_deallocate_recorded(log, producer, false, 0, pointer, bytes, alignment, stream);
+        status = log_deallocate_recorded(log, producer, log_calls(log_extras(log), producer), pointer, bytes, alignment,
+                                         stream);
         log_sample(log, producer);
         return status;
     }
@@ -224,20 +335,81 @@ log_deallocate_otherwise(struct tidei_log *log, struct tidei_producer *producer,
     return status;
 }
 
+/* The end of a free that was prepared, but cannot be recorded so. */
+static __attribute__((noinline)) enum tide_status
+log_deallocated_otherwise(const struct log_call *call, enum tide_status status, struct tidei_call_capture *slot)
+{
+    log_deallocated(call->log, call->producer, call->begin, status, call->pointer, call->bytes, call->alignment,
+                    call->stream, slot);
+    return status;
+}
+
+/* Make a free and record it, prepared, as log_allocate_prepared. */
+static inline __attribute__((always_inline)) enum tide_status
+log_deallocate_prepared(struct tidei_log *log, struct tidei_producer *producer, uint64_t begin, unsigned calls,
+                        void *pointer, size_t bytes, size_t alignment, tide_stream stream)
+{
+    uint64_t word = tidei_record_word(log->layer_id, TIDEI_RECORD_FREE, TIDE_OK, (uint8_t)__builtin_ctzll(alignment));
+    struct tidei_call_capture *slot =
+        calls != 0 ? tidei_call_capture_arm(producer, (calls & TIDEI_LOG_QUICK) != 0) : NULL;
+    struct log_call call = { log, producer, begin, NULL, pointer, bytes, alignment, stream };
+    struct tidei_prepared event;
+    enum tide_status status;
+
+    event = tidei_producer_prepare(producer, __builtin_frame_address(0), (uintptr_t)pointer, bytes, stream, word);
+    status = tidei_deallocate(log->base.upstream, pointer, bytes, alignment, stream);
+    if (!log_is_as_prepared(producer, __builtin_frame_address(0), status)) {
+        if (status != TIDE_OK || !tidei_producer_can_prepare(producer))
+            return log_deallocated_otherwise(&call, status, slot);
+        event = log_prepare_again(&call, TIDEI_RECORD_FREE);
+    }
+    if (calls != 0 && !tidei_call_capture_fits(slot, begin, (uintptr_t)pointer))
+        return log_deallocated_otherwise(&call, status, slot);
+    if (calls == 0) {
+        tidei_producer_finish(producer, event, begin, false);
+        return log_done();
+    }
+    tidei_producer_finish_calls(producer, event, begin, false, slot);
+    tidei_call_capture_disarm(slot);
+    return TIDE_OK;
+}
+
+/* A free, as log_allocate_extra. */
+static __attribute__((noinline)) enum tide_status
+log_deallocate_extra(struct tidei_log *log, struct tidei_producer *producer, uint64_t begin, void *pointer,
+                     size_t bytes, size_t alignment, tide_stream stream)
+{
+    unsigned extras = log_extras(log);
+
+    if ((extras & (TIDEI_LOG_SAMPLES | TIDEI_LOG_TAP)) != 0)
+        return log_deallocate_otherwise(log, pointer, bytes, alignment, stream);
+    return log_deallocate_prepared(log, producer, begin, TIDEI_LOG_CALLS | (extras & TIDEI_LOG_QUICK), pointer, bytes,
+                                   alignment, stream);
+}
+
+/*
+ * The clock is read before all that does not decide how: where it is read in order, the thread waits for what it has
+ * done until then, but not for what comes after, which it does while it reads. A slow path reads the clock again.
+ */
 enum tide_status
 tidei_log_deallocate(struct tide_resource *self, void *pointer, size_t bytes, size_t alignment, tide_stream stream)
 {
     struct tidei_log *log = (struct tidei_log *)self;
-    struct tidei_producer *producer = log_producer(log, TIDEI_RECORD_FREE);
-    unsigned extras = log_extras(log);
+    /* Pairs with the release in opening.c, log_attach. */
+    struct tidei_recorder *recorder = atomic_load_explicit(&log->recorder, memory_order_acquire);
+    struct tidei_producer *producer;
+    uint64_t begin;
 
-    if (__builtin_expect(producer == NULL || !producer->plain || (extras & (TIDEI_LOG_SAMPLES | TIDEI_LOG_TAP)) != 0,
-                         0))
-        return log_deallocate_otherwise(log, producer, pointer, bytes, alignment, stream);
-    if (extras & TIDEI_LOG_CALLS)
-        return log_deallocate_recorded(log, producer, true, TIDEI_LOG_CALLS | (extras & TIDEI_LOG_QUICK), pointer,
-                                       bytes, alignment, stream);
-    return log_deallocate_recorded(log, producer, true, 0, pointer, bytes, alignment, stream);
+    /* Relaxed: as `many`, it counts only if the thread's producer turns out to be of this recording. */
+    if (__builtin_expect(recorder == NULL || !atomic_load_explicit(&recorder->session.plain, memory_order_relaxed), 0))
+        return log_deallocate_otherwise(log, pointer, bytes, alignment, stream);
+    begin = tidei_session_ticks_ordered(&recorder->session, true);
+    producer = tidei_producer_known(&recorder->session);
+    if (__builtin_expect(producer == NULL || !tidei_producer_can_prepare(producer), 0))
+        return log_deallocate_otherwise(log, pointer, bytes, alignment, stream);
+    if (log_extras(log) & (TIDEI_LOG_CALLS | TIDEI_LOG_SAMPLES | TIDEI_LOG_TAP))
+        return log_deallocate_extra(log, producer, begin, pointer, bytes, alignment, stream);
+    return log_deallocate_prepared(log, producer, begin, 0, pointer, bytes, alignment, stream);
 }
 
 void

@@ -156,42 +156,51 @@ void tidei_producer_event_behind(struct tidei_producer *producer, uint64_t begin
                                  uint64_t stream, uint64_t word, uint32_t callstack, bool ordered,
                                  const struct tidei_event_rest *rest);
 
-/* As tidei_producer_event, and records the driver calls that were captured during the event. */
+/* Add the event's only call, which fits. */
 static inline __attribute__((always_inline)) void
+tidei_producer_add_call(struct tidei_prepared *event, uint64_t begin, const struct tidei_call_part *call)
+{
+    uint32_t span = (uint32_t)((call->start - begin) << 16 | (call->end - call->start));
+
+    event->record->call_function = call->function;
+    event->record->call_span = span;
+    event->lanes ^= tidei_record_lanes(0, 0, 0, tidei_record_call_word(call->function), 0, 0, 0, span);
+}
+
+/* As tidei_producer_finish, with the driver call that was captured: none, or one that fits. */
+static inline __attribute__((always_inline)) void
+tidei_producer_finish_calls(struct tidei_producer *producer, struct tidei_prepared event, uint64_t begin, bool ordered,
+                            const struct tidei_call_capture *slot)
+{
+    if (slot->count != 0)
+        tidei_producer_add_call(&event, begin, &slot->first);
+    if (tidei_call_capture_is_open(slot, producer->ring))
+        tidei_producer_end(producer, producer->ring, event, begin, slot->first.end);
+    else
+        tidei_producer_finish(producer, event, begin, ordered);
+}
+
+/* As tidei_producer_event, and records the driver calls that were captured during the event. */
+static inline void
 tidei_producer_event_calls(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size,
-                           uint64_t stream, uint64_t word, uint32_t callstack, bool ordered, bool plain,
+                           uint64_t stream, uint64_t word, uint32_t callstack, bool ordered,
                            struct tidei_call_capture *slot)
 {
-    struct tidei_ring *ring = producer->ring;
-    struct tidei_record *record;
-    uint32_t span = 0;
-    uint64_t lanes, now;
+    struct tidei_prepared event;
+    uint64_t now;
 
-    if (__builtin_expect(
-            producer->head - producer->tail > producer->mask || !tidei_call_capture_fits(slot, begin, address), 0)) {
+    if (__builtin_expect(!tidei_producer_has_room(producer) || !tidei_call_capture_fits(slot, begin, address), 0)) {
         const struct tidei_event_rest rest = { .slot = slot };
 
         tidei_producer_event_behind(producer, begin, address, size, stream, word, callstack, ordered, &rest);
         return;
     }
-    record = &producer->records[producer->head & producer->mask];
-    lanes = tidei_producer_fill(producer, record, address, size, stream, word, callstack);
-    if (slot->count != 0) {
-        span = (uint32_t)((slot->first.start - begin) << 16 | (slot->first.end - slot->first.start));
-        word |= tidei_record_call_word(slot->first.function);
-        record->call_function = slot->first.function;
-        record->call_span = span;
-    }
-    if (plain && tidei_call_capture_is_open(slot, ring)) {
-        now = slot->first.end;
-    } else {
-        tidei_producer_open(producer, ring, begin, plain);
-        TIDEI_TEST_POINT("producer.open");
-        now = ordered ? tidei_producer_ticks_ordered(producer, plain) : tidei_producer_ticks(producer, plain);
-    }
-    record->ticks = now;
-    record->duration_check = tidei_producer_sealed(lanes, now, begin, address, size, stream, word, span);
-    tidei_producer_publish(producer, ring, 1);
+    event.record = &producer->records[producer->head & producer->mask];
+    event.lanes = tidei_producer_fill(producer, event.record, address, size, stream, word, callstack);
+    if (slot->count != 0)
+        tidei_producer_add_call(&event, begin, &slot->first);
+    now = tidei_producer_open_event(producer, begin, ordered);
+    tidei_producer_end(producer, producer->ring, event, begin, now);
 }
 
 #endif

@@ -229,6 +229,14 @@ producer_ask_ring(struct tidei_session *session)
     return ring;
 }
 
+static void
+producer_read_tail(struct tidei_producer *producer)
+{
+    /* Pairs with the release in the merge: the writer has read the records before the tail. */
+    producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
+    producer->full = producer->plain ? producer->tail + producer->mask + 1 : 0;
+}
+
 static struct tidei_producer *
 producer_new(struct tidei_session *session, uint64_t serial)
 {
@@ -237,10 +245,11 @@ producer_new(struct tidei_session *session, uint64_t serial)
     struct tidei_producer *producer;
 
     /* Without its object the thread could not return its ring when it ends. */
-    if (thread == NULL || (producer = calloc(1, sizeof(*producer))) == NULL) {
+    if (thread == NULL || (producer = aligned_alloc(_Alignof(struct tidei_producer), sizeof(*producer))) == NULL) {
         producer_refuse_ring(session);
         return NULL;
     }
+    memset(producer, 0, sizeof(*producer));
     mine = tidei_producers(thread);
     producer_prune(mine);
     producer->ring = producer_ask_ring(session);
@@ -251,12 +260,12 @@ producer_new(struct tidei_session *session, uint64_t serial)
     producer->records = tidei_ring_records(producer->ring);
     producer->thread_id = producer->ring->thread_id;
     producer->head = atomic_load_explicit(&producer->ring->head, memory_order_relaxed);
-    producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
     producer->mask = session->file->ring_bytes / sizeof(struct tidei_record) - 1;
     producer->tsc = session->tsc;
     producer->fence = session->fence;
     producer->drop = session->drop;
-    producer->plain = producer->tsc && !producer->fence && !producer->drop;
+    producer->plain = atomic_load_explicit(&session->plain, memory_order_relaxed);
+    producer_read_tail(producer);
     producer->serial = serial;
     producer->session = session;
     producer->next = mine->list;
@@ -352,8 +361,7 @@ producer_get_recording(struct tidei_session *session)
 static bool
 producer_has_space(struct tidei_producer *producer, uint64_t records)
 {
-    /* Pairs with the release in the merge: the writer has read the records before the tail. */
-    producer->tail = atomic_load_explicit(&producer->ring->tail, memory_order_acquire);
+    producer_read_tail(producer);
     if (producer->head + records - producer->tail > producer->mask + 1)
         return false;
     producer->stalled = false;

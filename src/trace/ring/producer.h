@@ -25,22 +25,28 @@
 
 /* One thread's access to one session. Private to the thread. */
 struct tidei_producer {
-    struct tidei_record *records;
+    /* What an event needs lies in one cache line. */
+    _Alignas(64) struct tidei_record *records;
     struct tidei_ring *ring;
+    struct tidei_session *session;
     uint64_t head;
-    uint64_t tail; /* the ring's tail, as last read */
+    uint64_t full; /* the head at which the ring is full, by `tail`; 0 unless `plain` */
     uint64_t mask;
+    const void *prepared; /* the call whose event the record at `head` is filled in for: see tidei_producer_prepare */
     uint32_t thread_id;
     bool tsc;
     bool fence;
     bool drop;
     bool plain; /* tsc, and neither fence nor drop: an event needs no further checks */
+
+    uint64_t tail; /* the ring's tail, as last read */
     bool has_events;
     bool stalled; /* the ring has been full for very long: see producer_sleep */
     uint64_t serial;
-    struct tidei_session *session;
     struct tidei_producer *next;
 };
+
+_Static_assert(offsetof(struct tidei_producer, tail) == 64, "what an event needs is one cache line");
 
 /* A thread's producers, indexed by the session's slot; an entry is valid only if the stamps are equal. */
 #define TIDEI_PRODUCER_SLOTS 8
@@ -65,15 +71,26 @@ void tidei_producer_dropped(struct tidei_producer *producer, uint64_t address, u
 bool tidei_producer_drops_free(struct tidei_producer *producer, uint16_t layer, uint64_t address);
 void tidei_producer_drops_again(struct tidei_producer *producer, uint16_t layer, uint64_t address);
 
+/* This thread's producer of a session, if the thread has used it in this recording; else NULL. */
+static inline struct tidei_producer *
+tidei_producer_known(const struct tidei_session *session)
+{
+    const struct tidei_producer_slot *slot = &tidei_producers(tidei_thread)->slots[session->slot];
+
+    if (__builtin_expect(slot->stamp != atomic_load_explicit(&session->stamp, memory_order_relaxed), 0))
+        return NULL;
+    if (slot->producer == NULL)
+        __builtin_unreachable(); /* an entry with a stamp has a producer: saves a test in each event */
+    return slot->producer;
+}
+
 /* This thread's producer of a session; NULL if the session does not record, or the thread gets no ring. */
 static inline struct tidei_producer *
 tidei_producer_get(struct tidei_session *session)
 {
-    const struct tidei_producer_slot *slot = &tidei_producers(tidei_thread)->slots[session->slot];
+    struct tidei_producer *producer = tidei_producer_known(session);
 
-    if (__builtin_expect(slot->stamp == atomic_load_explicit(&session->stamp, memory_order_relaxed), 1))
-        return slot->producer;
-    return tidei_producer_find(session);
+    return __builtin_expect(producer != NULL, 1) ? producer : tidei_producer_find(session);
 }
 
 /* The same, for records that are not events: definitions and marks. */
@@ -89,14 +106,20 @@ tidei_producer_ticks(const struct tidei_producer *producer, bool plain)
 /*
  * The time at which a free begins: after its allocation, whichever thread made that. While only one thread records, its
  * own readings are in order, and no wait is needed. Before a second thread's first event, producer_share makes the
- * first thread see `many`.
+ * first thread see `many`. Needs no producer: see tidei_log_deallocate.
  */
+static inline uint64_t
+tidei_session_ticks_ordered(const struct tidei_session *session, bool tsc)
+{
+    if (tsc && __builtin_expect(atomic_load_explicit(&session->many, memory_order_relaxed), 1))
+        tidei_clock_serialize();
+    return tidei_clock_ticks(tsc);
+}
+
 static inline uint64_t
 tidei_producer_ticks_ordered(const struct tidei_producer *producer, bool plain)
 {
-    if ((plain || producer->tsc) && atomic_load_explicit(&producer->session->many, memory_order_relaxed))
-        tidei_clock_serialize();
-    return tidei_producer_ticks(producer, plain);
+    return tidei_session_ticks_ordered(producer->session, plain || producer->tsc);
 }
 
 /* Begin the record at `head`: until tidei_producer_publish the writer merges nothing later than `since`. */
@@ -113,8 +136,9 @@ tidei_producer_open(const struct tidei_producer *producer, struct tidei_ring *ri
     }
 }
 
+/* Count records that are written, and close the ring. */
 static inline void
-tidei_producer_publish(struct tidei_producer *producer, struct tidei_ring *ring, uint64_t records)
+tidei_producer_close(struct tidei_producer *producer, struct tidei_ring *ring, uint64_t records)
 {
     TIDEI_TEST_POINT("producer.before-publish");
     producer->head += records;
@@ -125,10 +149,18 @@ tidei_producer_publish(struct tidei_producer *producer, struct tidei_ring *ring,
     atomic_store_explicit(&ring->open, 0, memory_order_release);
 }
 
+/* The same for records that were not prepared. What a call around this one has prepared is overwritten. */
+static inline void
+tidei_producer_publish(struct tidei_producer *producer, struct tidei_ring *ring, uint64_t records)
+{
+    producer->prepared = NULL;
+    tidei_producer_close(producer, ring, records);
+}
+
 /*
  * Fill in all fields of an event but its times. Each field is stored once, in place. Building the record on the stack
  * and copying it is slower on a Xeon, which must finish the narrow stores before it can load them as one vector.
- * Returns the tag and the thread as the check has them, in a register: loaded again, they cost 4 instructions.
+ * Returns the lanes of the check but for the times, of values in registers: loaded again, they cost more.
  */
 static inline __attribute__((always_inline)) uint64_t
 tidei_producer_fill(const struct tidei_producer *producer, struct tidei_record *record, uint64_t address, uint64_t size,
@@ -143,49 +175,113 @@ tidei_producer_fill(const struct tidei_producer *producer, struct tidei_record *
     record->callstack = callstack;
     memcpy(&record->layer, &word, sizeof(word));
     record->thread = thread;
-    return tidei_record_lanes(0, 0, 0, 0, tag, callstack, thread, 0);
+    return tidei_record_lanes(address, size, stream, word, tag, callstack, thread, 0);
 }
 
-/*
- * The check of an event with its duration, of values in registers. `lanes` is what tidei_producer_fill returned. After
- * the clock was read: the processor then works on it while it waits for the reading. Before, it costs 1.3 ns where
- * clocks are read in order, and so 0.6 ns.
- */
-static inline __attribute__((always_inline)) uint64_t
-tidei_producer_sealed(uint64_t lanes, uint64_t now, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
-                      uint64_t word, uint32_t call_span)
+/* An event whose record is filled in but for its times; an allocation's before its call also but for the address. */
+struct tidei_prepared {
+    struct tidei_record *record;
+    uint64_t lanes; /* of the check, of what is filled in */
+};
+
+static inline bool
+tidei_producer_has_room(const struct tidei_producer *producer)
 {
-    __asm__ volatile("" : "+r"(address)); /* not before the reading */
-    lanes ^= tidei_record_lanes(address, size, stream, word, 0, 0, 0, call_span);
-    __asm__("" : "+r"(lanes)); /* first all but the times: what the reading is waited for with is then short */
-    return tidei_record_sealed(lanes, now, now - begin);
+    return producer->head - producer->tail <= producer->mask;
+}
+
+/* Whether an event can be prepared: the producer is plain, and has room. */
+static inline bool
+tidei_producer_can_prepare(const struct tidei_producer *producer)
+{
+    return __builtin_expect(producer->head < producer->full, 1);
 }
 
 /*
- * Record an allocation or a free whose call began at `begin` and has just returned. `word` comes from
- * tidei_record_word; `callstack` 0 means none. Pass `ordered` for an allocation: its lifetime must begin after the free
- * that returned its address, whichever thread made that.
+ * Fill in, before its call, what is known of an event, in the record that is next. Nobody else reads that before it is
+ * counted. After the call only the times are missing, and the address of an allocation: where clocks are read in order,
+ * each event waits for all that the thread has still to do of the last one, so that should be little.
+ *
+ * `call` names the call, and no other one that has not returned: it is the address of a frame. What the call itself
+ * records goes into the same record. Then `prepared` names another call, or none, and this event is recorded as if it
+ * had not been prepared. Requires tidei_producer_can_prepare.
+ */
+static inline __attribute__((always_inline)) struct tidei_prepared
+tidei_producer_prepare(struct tidei_producer *producer, const void *call, uint64_t address, uint64_t size,
+                       uint64_t stream, uint64_t word)
+{
+    struct tidei_prepared event = { .record = &producer->records[producer->head & producer->mask] };
+
+    event.lanes = tidei_producer_fill(producer, event.record, address, size, stream, word, 0);
+    __asm__("" : "+r"(event.lanes)); /* now, and not where it is used */
+    producer->prepared = call;
+    return event;
+}
+
+/* Add the address that a prepared allocation has returned. */
+static inline __attribute__((always_inline)) void
+tidei_producer_add_address(struct tidei_prepared *event, uint64_t address)
+{
+    event->record->address = address;
+    event->lanes ^= address;
+    __asm__("" : "+r"(event->lanes)); /* first all but the times: what depends on the reading is then short */
+}
+
+/* Set the times and the check of a record, and count it. The ring is open. */
+static inline __attribute__((always_inline)) void
+tidei_producer_end(struct tidei_producer *producer, struct tidei_ring *ring, struct tidei_prepared event,
+                   uint64_t begin, uint64_t now)
+{
+    event.record->ticks = now;
+    event.record->duration_check = tidei_record_sealed(event.lanes, now, now - begin);
+    tidei_producer_close(producer, ring, 1);
+}
+
+/*
+ * Record a prepared event whose call began at `begin` and has just returned. Pass `ordered` for an allocation: its
+ * lifetime must begin after the free that returned its address, whichever thread made that.
  */
 static inline __attribute__((always_inline)) void
-tidei_producer_event(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
-                     uint64_t word, uint32_t callstack, bool ordered, bool plain)
+tidei_producer_finish(struct tidei_producer *producer, struct tidei_prepared event, uint64_t begin, bool ordered)
 {
     struct tidei_ring *ring = producer->ring;
-    struct tidei_record *record;
-    uint64_t lanes, now;
+    uint64_t now;
 
-    if (__builtin_expect(producer->head - producer->tail > producer->mask, 0) && !tidei_producer_reserve(producer, 1)) {
+    tidei_producer_open(producer, ring, begin, true);
+    TIDEI_TEST_POINT("producer.open");
+    now = ordered ? tidei_producer_ticks_ordered(producer, true) : tidei_producer_ticks(producer, true);
+    tidei_producer_end(producer, ring, event, begin, now);
+}
+
+/* Open the ring for an event that was not prepared, and read the clock. As above, and for every producer. */
+static inline uint64_t
+tidei_producer_open_event(struct tidei_producer *producer, uint64_t begin, bool ordered)
+{
+    producer->prepared = NULL;
+    tidei_producer_open(producer, producer->ring, begin, false);
+    TIDEI_TEST_POINT("producer.open");
+    return ordered ? tidei_producer_ticks_ordered(producer, false) : tidei_producer_ticks(producer, false);
+}
+
+/*
+ * Record an allocation or a free that was not prepared, whose call began at `begin` and has just returned. `word` comes
+ * from tidei_record_word; `callstack` 0 means none; `ordered` as above.
+ */
+static inline void
+tidei_producer_event(struct tidei_producer *producer, uint64_t begin, uint64_t address, uint64_t size, uint64_t stream,
+                     uint64_t word, uint32_t callstack, bool ordered)
+{
+    struct tidei_prepared event;
+    uint64_t now;
+
+    if (__builtin_expect(!tidei_producer_has_room(producer), 0) && !tidei_producer_reserve(producer, 1)) {
         tidei_producer_dropped(producer, address, word);
         return;
     }
-    record = &producer->records[producer->head & producer->mask];
-    lanes = tidei_producer_fill(producer, record, address, size, stream, word, callstack);
-    tidei_producer_open(producer, ring, begin, plain);
-    TIDEI_TEST_POINT("producer.open");
-    now = ordered ? tidei_producer_ticks_ordered(producer, plain) : tidei_producer_ticks(producer, plain);
-    record->ticks = now;
-    record->duration_check = tidei_producer_sealed(lanes, now, begin, address, size, stream, word, 0);
-    tidei_producer_publish(producer, ring, 1);
+    event.record = &producer->records[producer->head & producer->mask];
+    event.lanes = tidei_producer_fill(producer, event.record, address, size, stream, word, callstack);
+    now = tidei_producer_open_event(producer, begin, ordered);
+    tidei_producer_end(producer, producer->ring, event, begin, now);
 }
 
 /* Record what a pool holds now. */

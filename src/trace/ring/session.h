@@ -49,6 +49,7 @@ struct tidei_session {
     bool fence;
     bool drop;
     _Atomic bool many;                /* several threads have recorded: read clocks in order */
+    _Atomic bool plain;               /* tsc, and neither fence nor drop: an event needs no further checks */
     _Atomic int mode;                 /* enum tidei_session_mode */
     atomic_flag ringless;             /* set once a thread could not get a ring */
     _Atomic bool resting;             /* the writer sleeps for long: the first thread that drops an event wakes it */

@@ -390,6 +390,7 @@ create_writer(struct tidei_recorder *recorder, struct tidei_database *database)
         return tide_error_set(TIDE_ENOMEM, "log: no host memory");
     session->fence = !tidei_barrier_possible();
     atomic_store_explicit(&session->many, session->fence, memory_order_relaxed);
+    atomic_store_explicit(&session->plain, session->tsc && !session->fence && !session->drop, memory_order_relaxed);
     recorder->writer->merge->membarrier = !session->fence;
     return tidei_writer_start(recorder->writer);
 }
