@@ -25,6 +25,7 @@ long_command_tests = \
 	tests/report-t.sh \
 	tests/run-account-t.sh \
 	tests/replay-t.sh \
+	tests/replay-threads-t.sh \
 	tests/temporary-t.sh \
 	tests/recover-t.sh
 dist_check_SCRIPTS += $(long_command_tests)
@@ -359,7 +360,8 @@ EXTRA_DIST += tests/clickhouse.js
 EXTRA_DIST += tests/metrics.py tests/metrics-clients.py tests/metrics-rules-test.yml
 EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-browser.sh tests/report-model.py \
 	tests/report-page.py tests/report-ranks-model.py
-THREADED_TESTS += tests/replay-t.sh
+EXTRA_DIST += tests/replay.sh
+THREADED_TESTS += tests/replay-threads-t.sh
 endif
 
 .PHONY: agree
