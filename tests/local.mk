@@ -23,6 +23,8 @@ long_command_tests = \
 	tests/report-page-t.sh \
 	tests/scale-viewer-t.sh \
 	tests/report-t.sh \
+	tests/recommend-t.sh \
+	tests/report-ranks-t.sh \
 	tests/run-account-t.sh \
 	tests/replay-t.sh \
 	tests/replay-threads-t.sh \
@@ -332,14 +334,12 @@ command_tests = \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/ranks-t.sh \
-	tests/recommend-t.sh \
 	tests/shared-folder-t.sh \
 	tests/refusals-t.sh \
 	tests/stack-text-t.sh \
 	tests/mutations-t.sh \
 	tests/page-strip-t.sh \
 	tests/report-corpus-t.sh \
-	tests/report-ranks-t.sh \
 	tests/reserved-t.sh \
 	tests/run-checklist-t.sh \
 	tests/run-t.sh \
