@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 #include "point.h"
+#include "sanitized.h"
 #include "tap.h"
 #include "trace.h"
 
 #define THREADS 2
 #define CALLS   1500
 
-#define RANDOM_KILLS 300
+#define RANDOM_KILLS FEWER(300, 60)
 
 /* The calls that have returned, in memory that outlives the child. */
 struct progress {

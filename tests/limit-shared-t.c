@@ -40,15 +40,31 @@ static struct board {
 } * board;
 
 static struct tide_resource *
-shared(uint64_t limit_bytes)
+sim(void)
 {
-    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = limit_bytes, .alignment = 1,
-                                          .shared = path };
-    struct tide_resource *base = NULL, *limit = NULL;
+    struct tide_resource *base = NULL;
 
     if (tide_sim_create(NULL, &base) != TIDE_OK)
         abort();
+    return base;
+}
+
+static struct tide_resource *
+shared_over(struct tide_resource *base, uint64_t limit_bytes)
+{
+    struct tide_limit_options options = { TIDE_OPTIONS(options), .limit_bytes = limit_bytes, .alignment = 1,
+                                          .shared = path };
+    struct tide_resource *limit = NULL;
+
     tide_limit_create(base, &options, &limit);
+    return limit;
+}
+
+static struct tide_resource *
+shared(uint64_t limit_bytes)
+{
+    struct tide_resource *base = sim(), *limit = shared_over(base, limit_bytes);
+
     tide_resource_release(base);
     return limit;
 }
@@ -441,17 +457,20 @@ check_points(void)
     }
 }
 
-/* All that a process does with a budget, after which it says so. */
+/*
+ * All that a process does with a budget, after which it says so. The base is there before and goes with the process: to
+ * make it and end it were nine of ten instructions.
+ */
 static int
 run_stepped(void *context)
 {
-    struct tide_resource *limit;
+    struct tide_resource *base = sim(), *limit;
     void *kept = NULL, *rest = NULL;
 
     (void)context;
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
     raise(SIGSTOP);
-    limit = shared(10 * MIB);
+    limit = shared_over(base, 10 * MIB);
     take(limit, MIB, &kept);
     take(limit, 5 * MIB, &rest); /* recalls the leases of the bystander */
     give(limit, rest, 5 * MIB);

@@ -23,8 +23,11 @@ long_command_tests = \
 	tests/report-page-t.sh \
 	tests/scale-viewer-t.sh \
 	tests/report-t.sh \
+	tests/recommend-t.sh \
+	tests/report-ranks-t.sh \
 	tests/run-account-t.sh \
 	tests/replay-t.sh \
+	tests/replay-threads-t.sh \
 	tests/temporary-t.sh \
 	tests/recover-t.sh
 dist_check_SCRIPTS += $(long_command_tests)
@@ -338,14 +341,12 @@ command_tests = \
 	tests/pool-replay-t.sh \
 	tests/query-t.sh \
 	tests/ranks-t.sh \
-	tests/recommend-t.sh \
 	tests/shared-folder-t.sh \
 	tests/refusals-t.sh \
 	tests/stack-text-t.sh \
 	tests/mutations-t.sh \
 	tests/page-strip-t.sh \
 	tests/report-corpus-t.sh \
-	tests/report-ranks-t.sh \
 	tests/reserved-t.sh \
 	tests/run-checklist-t.sh \
 	tests/run-t.sh \
@@ -366,7 +367,8 @@ EXTRA_DIST += tests/clickhouse.js
 EXTRA_DIST += tests/metrics.py tests/metrics-clients.py tests/metrics-rules-test.yml
 EXTRA_DIST += tests/formats.py tests/json-fields.py tests/python-stacks.py tests/report-browser.sh tests/report-model.py \
 	tests/report-page.py tests/report-ranks-model.py
-THREADED_TESTS += tests/replay-t.sh
+EXTRA_DIST += tests/replay.sh
+THREADED_TESTS += tests/replay-threads-t.sh
 endif
 
 .PHONY: agree

@@ -13,6 +13,7 @@
 #include "contract.h"
 #include "find.h"
 #include "random-stack-model.h"
+#include "sanitized.h"
 #include "tap.h"
 #include "trace.h"
 
@@ -21,7 +22,7 @@
 #define ADDED_BINS 2
 #define TAGS       3
 #define ROUNDS     200
-#define STEPS      800
+#define STEPS      FEWER(800, 250)
 
 struct worker {
     pthread_t thread;

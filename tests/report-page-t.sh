@@ -16,11 +16,6 @@ make_trace() {
     "$top_builddir/tests/make-trace" "$@" || exit 99
 }
 
-# What a sanitizer can find is in how a page is made: in such a build the browser opens the first one alone, since the
-# pages themselves are those of other builds.
-opens=all
-case " $CFLAGS" in *-fsanitize*) opens=first ;; esac
-
 # page SENTENCE TRACE [OPTION...]: the page of the trace passes its own test, at the widths of $widths.
 page() {
     page_sentence=$1
@@ -31,19 +26,7 @@ page() {
         diag "$(cat "$scratch/said")"
         return
     fi
-    if test $opens = none; then
-        ok "it is made, and other builds open it: $page_sentence" \
-            sh -c 'test -s "$1" && ! grep "Sanitizer\|runtime error" "$2"' - "$scratch/page.html" "$scratch/said"
-        return
-    fi
-    test $opens = all || opens=none
-    for width in $widths; do
-        timeout 200 python3 "$driver" selftest "$scratch/page.html" $width >"$scratch/tap-$width" 2>&1 && continue
-        ok "$page_sentence" false
-        grep -v '^ok' "$scratch/tap-$width" | head -n 20 | sed 's/^/#   /'
-        return
-    done
-    ok "$page_sentence" true
+    passes "$page_sentence"
 }
 
 # says WORDS SENTENCE: the page says the words, and no script of it fails otherwise.

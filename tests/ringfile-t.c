@@ -16,6 +16,7 @@
 #include "src/trace/ring/ringfile.h"
 
 #include "left-behind.h"
+#include "sanitized.h"
 #include "tap.h"
 
 static uint64_t
@@ -619,7 +620,8 @@ main(void)
     test_other_moment();
     test_extreme_record();
     test_each_bit();
-    test_rounds(first != NULL ? strtoull(first, NULL, 10) : 1, rounds != NULL ? strtoull(rounds, NULL, 10) : 250);
+    test_rounds(first != NULL ? strtoull(first, NULL, 10) : 1,
+                rounds != NULL ? strtoull(rounds, NULL, 10) : FEWER(250, 100));
     test_no_files();
     test_sparse();
     left_remove();

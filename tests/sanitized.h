@@ -29,4 +29,10 @@
 
 #define SANITIZED (SANITIZED_ADDRESS || SANITIZED_THREAD)
 
+/*
+ * How many rounds of the same kind a test has: all of them, or fewer in a build with a sanitizer, where each takes many
+ * times as long and what a sanitizer finds does not depend on their number. In scripts: `fewer` of tests/tap.sh.
+ */
+#define FEWER(all, sanitized) (SANITIZED ? (sanitized) : (all))
+
 #endif

@@ -1,7 +1,11 @@
-# Tests that every command reads a trace of 65,535 layers, 100,000 streams and 20,000 threads.
+# Tests that every command reads a trace of 65,535 layers, 100,000 streams and 20,000 threads; of a tenth of the layers in
+# a build with a sanitizer.
 . "$top_srcdir/tests/tap.sh"
 tidemark=${TIDEMARK:-$top_builddir/tidemark}
 trace=$scratch/t.db
+stacks_count=$(fewer 13107 1310) # of five layers
+pools_count=$(fewer 32767 3276) # each with its log
+devices_count=$(fewer 32766 3276) # each with its limit or its log
 
 make_trace() {
     "$top_builddir/tests/make-trace" "$@" || exit 99
@@ -18,23 +22,24 @@ spread="
         free_thread_id = iif(free_ns IS NULL, NULL, 1 + allocation_id * 7 % 20000),
         free_stream_id = iif(free_ns IS NULL, NULL, 1 + allocation_id * 3 % 100000);"
 
-# 13,107 stacks log | limit | pool | log | sim; number N of them allocates N bytes once more than the others.
+# Stacks log | limit | pool | log | sim; number N of them allocates N bytes once more than the others.
 stacks="
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
         SELECT n, iif(n % 5 = 0, NULL, n + 1), substr('sim  log  limitpool log  ', n % 5 * 5 + 1, 5), iif(n % 5 = 2,
-            '1GiB', '') FROM number WHERE n <= 65535;
+            '1GiB', '') FROM number WHERE n <= 5 * $stacks_count;
     UPDATE layer SET kind = trim(kind);
-    INSERT INTO life SELECT n, iif(n % 4 = 0, 4, 1) + 5 * (n % 13107), n, 10 * n, iif(n % 50 = 0, NULL, 10 * n + 5000)
+    INSERT INTO life SELECT n, iif(n % 4 = 0, 4, 1) + 5 * (n % $stacks_count), n, 10 * n, iif(n % 50 = 0, NULL, 10 * n + 5000)
         FROM number;
     INSERT INTO pool_sample(ns, layer_id, used_bytes, reserved_bytes)
-        SELECT n * 10, 5 * (1 + n % 13107), 0, 4096 FROM number WHERE n <= 30000;"
+        SELECT n * 10, 5 * (1 + n % $stacks_count), 0, 4096 FROM number WHERE n <= 30000;"
 
-# 32,767 stacks log | pool over one sim, whose pools say their chunks themselves.
+# Stacks log | pool over one sim, whose pools say their chunks themselves.
 pools="
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config)
-        SELECT n, CASE WHEN n = 65535 THEN NULL WHEN n % 2 = 1 THEN n + 1 ELSE 65535 END,
-            CASE WHEN n = 65535 THEN 'sim' WHEN n % 2 = 1 THEN 'log' ELSE 'pool' END, '' FROM number WHERE n <= 65535;
-    INSERT INTO life SELECT n, iif(n % 3 = 0, 2, 1) + 2 * (n % 32767), n, 10 * n, iif(n % 50 = 0, NULL, 10 * n + 5000)
+        SELECT n, CASE WHEN n > 2 * $pools_count THEN NULL WHEN n % 2 = 1 THEN n + 1 ELSE 2 * $pools_count + 1 END,
+            CASE WHEN n > 2 * $pools_count THEN 'sim' WHEN n % 2 = 1 THEN 'log' ELSE 'pool' END, ''
+        FROM number WHERE n <= 2 * $pools_count + 1;
+    INSERT INTO life SELECT n, iif(n % 3 = 0, 2, 1) + 2 * (n % $pools_count), n, 10 * n, iif(n % 50 = 0, NULL, 10 * n + 5000)
         FROM number;"
 
 commands='summary
@@ -84,10 +89,11 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)' "$@"
 plan 14
 
 make_trace "$trace" "$numbers $stacks $spread"
-is "$(fails)" '' 'every command reads a trace of 65,535 layers in 13,107 stacks, 100,000 streams and 20,000 threads'
+is "$(fails)" '' \
+    "every command reads a trace of $stacks_count stacks of five layers, 100,000 streams and 20,000 threads"
 "$tidemark" layers --only=layers --format=csv "$trace" >"$scratch/layers"
-is "$(sed 1d "$scratch/layers" | wc -l)" 65535 'layers lists all 65,535 layers'
-is "$(grep -c ',log,' "$scratch/layers")" 26214 'layers lists each log of 13,107 stacks'
+is "$(sed 1d "$scratch/layers" | wc -l)" $((5 * stacks_count)) 'layers lists all layers'
+is "$(grep -c ',log,' "$scratch/layers")" $((2 * stacks_count)) 'layers lists each log of the stacks'
 # A sanitizer takes memory of its own: 416 MiB where the command takes 222.
 case " $CFLAGS" in
 *-fsanitize*) most=800 ;;
@@ -95,7 +101,7 @@ case " $CFLAGS" in
 esac
 if command -v python3 >/dev/null; then
     mib=$(most_mib "$top_builddir/libtool" --mode=execute "$tidemark" report -o "$scratch/x.html" "$trace")
-    is "$mib $((mib < most))" "$mib 1" "a report of 65,535 layers takes less than $most MiB"
+    is "$mib $((mib < most))" "$mib 1" "a report of $((5 * stacks_count)) layers takes less than $most MiB"
 else
     skip 1 'there is no python3'
 fi
@@ -106,34 +112,39 @@ is "$("$tidemark" check --max-peak=1TiB --json "$trace" | grep -o '"seen": *[0-9
             FROM (SELECT allocation_id AS id, layer_id, size, alloc_ns AS ns, 0 AS kind FROM allocation
                 UNION ALL SELECT allocation_id, layer_id, size, free_ns, 1 FROM allocation WHERE free_ns IS NOT NULL)
             WHERE layer_id % 5 = 1)" | sed 1d)" \
-    'check finds the highest peak of 13,107 memories, that of brute force'
+    "check finds the highest peak of $stacks_count memories, that of brute force"
 
 make_trace "$trace" "$numbers $pools $spread"
 commands=$(echo "$commands" | grep -v 'export\|query\|histogram\|json\|top\|peak$')
-is "$(fails)" '' 'every command reads a trace of 32,767 stacks over one base, whose pools say their chunks themselves'
-is "$("$tidemark" layers --only=layers --format=csv "$trace" | sed 1d | wc -l)" 65535 'layers lists all layers over one base'
+is "$(fails)" '' \
+    "every command reads a trace of $pools_count stacks over one base, whose pools say their chunks themselves"
+is "$("$tidemark" layers --only=layers --format=csv "$trace" | sed 1d | wc -l)" $((2 * pools_count + 1)) \
+    'layers lists all layers over one base'
 
-# A log over 32,766 bins of one layer, each with a limit and a base on a device of its own; and as many logs, each over
-# the memory of its own device, all in one stack.
+# A log over as many bins of one layer as there can be, each with a limit and a base on a device of its own; and as many
+# logs, each over the memory of its own device, all in one stack.
 make_trace "$trace" "$numbers
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device)
         SELECT n, CASE WHEN n = 1 THEN 2 WHEN n = 2 THEN 4 WHEN n % 2 = 1 THEN n + 1 END,
             CASE WHEN n = 1 THEN 'log' WHEN n = 2 THEN 'binning' WHEN n % 2 = 1 THEN 'limit' ELSE 'cuda' END,
             iif(n % 2 = 1 AND n > 1, (1000000 - n) || '', ''), iif(n % 2 = 0 AND n > 2, n, NULL)
-        FROM number WHERE n <= 65534;
-    INSERT INTO layer_bin SELECT 2, n, n FROM number WHERE n % 2 = 1 AND n BETWEEN 3 AND 65533;
+        FROM number WHERE n <= 2 * $devices_count + 2;
+    INSERT INTO layer_bin SELECT 2, n, n FROM number WHERE n % 2 = 1 AND n BETWEEN 3 AND 2 * $devices_count + 1;
     INSERT INTO life SELECT n, 1, n, 10 * n, 10 * n + 5000 FROM number WHERE n <= 1000;"
-is "$(fails)" '' 'every command reads a trace of 32,766 bins with limits, each over memory of its own device'
+is "$(fails)" '' \
+    "every command reads a trace of $devices_count bins with limits, each over memory of its own device"
 make_trace "$trace" "$numbers
     INSERT INTO layer(layer_id, upstream_layer_id, kind, config, device)
         SELECT n, iif(n % 2 = 1, n + 1, NULL), iif(n % 2 = 1, 'log', 'cuda'), '', iif(n % 2 = 0, n, NULL)
-        FROM number WHERE n <= 65532;
-    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (65533, 1, 'binning', '');
-    INSERT INTO layer_bin SELECT 65533, n, n FROM number WHERE n % 2 = 1 AND n BETWEEN 3 AND 65531;
-    INSERT INTO life SELECT n, 1 + 2 * (n % 32766), n, 10 * n, 10 * n + 5000 FROM number;"
-is "$(fails)" '' 'every command reads a trace of one stack with 32,766 logs, each over memory of its own device'
-is "$("$tidemark" diff --json "$trace" "$trace" | grep -o '"figure":"peak_bytes"' | wc -l)" 32767 \
-    'diff compares each of 32,766 memories by itself'
+        FROM number WHERE n <= 2 * $devices_count;
+    INSERT INTO layer(layer_id, upstream_layer_id, kind, config) VALUES (2 * $devices_count + 1, 1, 'binning', '');
+    INSERT INTO layer_bin SELECT 2 * $devices_count + 1, n, n FROM number
+        WHERE n % 2 = 1 AND n BETWEEN 3 AND 2 * $devices_count - 1;
+    INSERT INTO life SELECT n, 1 + 2 * (n % $devices_count), n, 10 * n, 10 * n + 5000 FROM number;"
+is "$(fails)" '' \
+    "every command reads a trace of one stack with $devices_count logs, each over memory of its own device"
+is "$("$tidemark" diff --json "$trace" "$trace" | grep -o '"figure":"peak_bytes"' | wc -l)" $((devices_count + 1)) \
+    'diff compares each of so many memories by itself'
 
 # Pools whose own rows have all ended before the time that is looked at: the base says what is reserved then.
 sources() {

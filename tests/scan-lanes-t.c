@@ -1,4 +1,5 @@
 /* Tests units that run in lanes: each sees what it sees alone, whatever the others do, and failures end as alone. */
+#include "tests/sanitized.h"
 #include "tests/tap.h"
 
 #include <pthread.h>
@@ -233,7 +234,7 @@ test_sizes(sqlite3 *db, const struct trace *trace)
                                     LANES_ITEMS * LANES_BATCHES + 1 };
     bool ordered = true, disordered = true, kept = true;
 
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) + 8; i++) {
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) + FEWER(8, 2); i++) {
         size_t count = i < sizeof(sizes) / sizeof(sizes[0]) ? sizes[i] : draw(20000);
         struct round round;
 
@@ -275,7 +276,7 @@ test_ends(sqlite3 *db, const struct trace *trace)
 {
     bool failed = true, enough = true, some = true;
 
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < FEWER(12, 4); i++) {
         struct round round;
 
         make_trace(db, 12000, i % 4 == 3);

@@ -66,6 +66,15 @@ has_words() {
     esac
 }
 
+# fewer ALL SANITIZED: how many rounds of the same kind a test has: all of them, or fewer in a build with a sanitizer, where
+# each takes many times as long and what a sanitizer finds does not depend on their number. In C: FEWER of sanitized.h.
+fewer() {
+    case " ${CFLAGS-}" in
+    *-fsanitize*) echo "$2" ;;
+    *) echo "$1" ;;
+    esac
+}
+
 # done_testing: last call; the exit status of the test.
 done_testing() {
     test "$tap_run" -eq "$tap_planned" || diag "$tap_planned tests were planned, $tap_run have run"

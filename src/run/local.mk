@@ -1,6 +1,7 @@
 # The objects that `tidemark run` loads into other programs. None of them is linked by anything.
 if RUN
-pkglib_LTLIBRARIES += libtidemark-audit.la libtidemark-run.la libtidemark-dlsym.la
+run_objects = libtidemark-audit.la libtidemark-run.la libtidemark-dlsym.la
+pkglib_LTLIBRARIES += $(run_objects)
 
 # Freestanding: with a C library of its own it would bring a second one into each process.
 libtidemark_audit_la_SOURCES = \

@@ -8,6 +8,7 @@
 #include "tests/fake-cuda/account.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "tests/tap.h"
@@ -151,7 +152,7 @@ edge_wait(void)
 {
     atomic_fetch_add(&edge_ready, 1);
     while (atomic_load(&edge_ready) < EDGE_THREADS)
-        ;
+        sched_yield(); /* to those that are not there yet, where there are fewer processors */
 }
 
 static void *

@@ -47,30 +47,34 @@ kernel_now_ns(void)
 KERNEL
 kernel_fill(const struct kernel_launch *launch)
 {
-    uint32_t count = (uint32_t)launch->arguments[1];
+    uint32_t *words = kernel_words(launch, 0); /* once: a call takes longer than a word */
+    uint32_t count = (uint32_t)launch->arguments[1], value = (uint32_t)launch->arguments[2];
 
     for (uint32_t i = 0; i < count; i++)
-        kernel_words(launch, 0)[i] = (uint32_t)launch->arguments[2];
+        words[i] = value;
 }
 
 /* words, count, value: add the value to each of the words. */
 KERNEL
 kernel_add(const struct kernel_launch *launch)
 {
-    uint32_t count = (uint32_t)launch->arguments[1];
+    uint32_t *words = kernel_words(launch, 0);
+    uint32_t count = (uint32_t)launch->arguments[1], value = (uint32_t)launch->arguments[2];
 
     for (uint32_t i = 0; i < count; i++)
-        kernel_words(launch, 0)[i] += (uint32_t)launch->arguments[2];
+        words[i] += value;
 }
 
 /* words, count, value, wrong: add to *wrong how many of the words are not the value. */
 KERNEL
 kernel_verify(const struct kernel_launch *launch)
 {
-    uint32_t count = (uint32_t)launch->arguments[1];
+    const uint32_t *words = kernel_words(launch, 0);
+    uint32_t count = (uint32_t)launch->arguments[1], value = (uint32_t)launch->arguments[2], wrong = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        *kernel_words(launch, 3) += kernel_words(launch, 0)[i] != (uint32_t)launch->arguments[2];
+        wrong += words[i] != value;
+    *kernel_words(launch, 3) += wrong;
 }
 
 /* ns: wait that long. */
@@ -90,12 +94,13 @@ kernel_hold_then_fill(const struct kernel_launch *launch)
     const volatile uint32_t *go = kernel_words(launch, 0);
     const struct timespec pause = { .tv_nsec = 100000 };
     uint64_t end = kernel_now_ns() + UINT64_C(20000000000);
-    uint32_t count = (uint32_t)launch->arguments[2];
+    uint32_t *words = kernel_words(launch, 1);
+    uint32_t count = (uint32_t)launch->arguments[2], value = (uint32_t)launch->arguments[3];
 
     while (__atomic_load_n(go, __ATOMIC_ACQUIRE) == 0 && kernel_now_ns() < end)
         nanosleep(&pause, NULL);
     for (uint32_t i = 0; i < count; i++)
-        kernel_words(launch, 1)[i] = (uint32_t)launch->arguments[3];
+        words[i] = value;
 }
 
 static const struct kernel kernel_table[] = {

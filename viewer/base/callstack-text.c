@@ -11,8 +11,11 @@
 size_t
 stack_text_frame(const char *text, const char **next)
 {
-    const char *end = strstr(text, " < ");
+    const char *end = strchr(text, ' ');
 
+    /* No strstr(): AddressSanitizer's measures all that follows, which took 80 s for 500 stacks of 2,000 frames. */
+    while (end != NULL && strncmp(end, " < ", 3) != 0)
+        end = strchr(end + 1, ' ');
     *next = end != NULL ? end + 3 : NULL;
     return end != NULL ? (size_t)(end - text) : strlen(text);
 }
