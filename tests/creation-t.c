@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,8 +28,8 @@ static const struct {
     { "link", EPERM },  { "truncate", EIO },     { "lock", ENOLCK },
 };
 
-/* Which call fails: the `nth`, and with `on` all after it. Of the thread that makes the trace, which is this one. */
-static _Thread_local struct {
+/* Which call fails: the `nth`, and with `on` all after it. Of the thread that makes the trace. */
+static struct {
     enum call call;
     unsigned nth; /* 0: none */
     bool on;
@@ -38,7 +39,10 @@ static _Thread_local struct {
 static bool
 fails(enum call call)
 {
-    if (failing.nth == 0 || failing.call != call)
+    char name[16] = "";
+
+    if (failing.nth == 0 || failing.call != call || prctl(PR_GET_NAME, name) != 0 ||
+        strcmp(name, "tidemark-create") != 0)
         return false;
     failing.seen++;
     if (failing.seen != failing.nth && !(failing.on && failing.seen > failing.nth))

@@ -329,7 +329,7 @@ check_errors(void)
     fails("limit(1MiB, budget=a, shared=a) | host", "both budget= and shared=", "both kinds of budget are an error");
 }
 
-#define NAME_TESTS 9
+#define NAME_TESTS 10
 
 static int
 run_exit(void *text)
@@ -337,6 +337,42 @@ run_exit(void *text)
     struct tide_resource *stack;
 
     exit(tide_stack_parse(text, &stack) == TIDE_OK ? 0 : 1);
+}
+
+/* At the end of exit(): wait until the other process is there, too. */
+static void
+meet_at_exit(const char *label)
+{
+    if (strcmp(label, "shared.left") != 0)
+        return;
+    atomic_fetch_add(&board->ready, 1);
+    await(&board->ready, 2);
+}
+
+/* Exits together with another process that has the budget. */
+static int
+run_exit_together(void *text)
+{
+    struct tide_resource *stack;
+    enum tide_status status = tide_stack_parse(text, &stack);
+
+    atomic_fetch_add(&board->go, 1);
+    await(&board->go, 2);
+    atomic_store(&tidei_test_point, meet_at_exit);
+    exit(status == TIDE_OK ? 0 : 1);
+}
+
+static bool
+exit_together(char *text)
+{
+    pid_t first, second;
+    bool well;
+
+    board_clear();
+    first = start(run_exit_together, text);
+    second = start(run_exit_together, text);
+    well = end_of(first) == 0;
+    return end_of(second) == 0 && well;
 }
 
 /* Exits with memory in the budget. */
@@ -398,6 +434,8 @@ check_name(void)
     ok(access(file, F_OK) != 0, "the file in /dev/shm is removed");
     ok(end_of(start(run_exit, text)) == 0 && access(file, F_OK) != 0,
        "a process that exits with a budget removes its file, if it was the last");
+    ok(exit_together(text) && access(file, F_OK) != 0,
+       "two processes that exit at the same moment remove the file of their budget");
     ok(end_of(start(run_exit_holding, text)) == 0 && access(file, F_OK) == 0,
        "it stays where the process exits with memory in it, which it has until it has ended");
     ok(end_of(start(run_unseen_child, text)) == 0 && access(file, F_OK) != 0,

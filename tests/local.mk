@@ -905,6 +905,13 @@ tests_claim_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
 tests_claim_t_CFLAGS = $(trace_test_cflags)
 tests_claim_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 
+check_PROGRAMS += tests/closed-t
+tests_closed_t_SOURCES = tests/closed-t.c
+tests_closed_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_closed_t_CFLAGS = $(trace_test_cflags)
+tests_closed_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/closed-t
+
 # These stop at test points.
 point_test = tests/point.c
 

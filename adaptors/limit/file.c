@@ -53,6 +53,21 @@ tidei_limit_sweep(struct tidei_limit_file *file, const struct tidei_claim *claim
     return others;
 }
 
+bool
+tidei_limit_is_last(struct tidei_limit_file *file, const struct tidei_claim *claim, uint32_t own)
+{
+    bool last = true;
+
+    tidei_limit_sweep(file, claim, own);
+    for (uint32_t i = 0; i < file->slots_end; i++) {
+        const struct tidei_limit_slot *slot = &file->slots[i];
+
+        if (i != own && tidei_limit_slot_is_used(slot))
+            last = last && atomic_load(&slot->used) == TIDEI_LIMIT_LEAVING && tidei_limit_outstanding_most(slot) == 0;
+    }
+    return last;
+}
+
 /* A slot for this process, or TIDEI_LIMIT_SLOTS. */
 static uint32_t
 file_take_slot(struct tidei_limit_file *file, const struct tidei_claim *claim)
@@ -71,7 +86,7 @@ file_take_slot(struct tidei_limit_file *file, const struct tidei_claim *claim)
     file->slots[i].pid = (uint32_t)getpid();
     if (file->slots_end <= i)
         file->slots_end = i + 1;
-    atomic_store(&file->slots[i].used, 1);
+    atomic_store(&file->slots[i].used, TIDEI_LIMIT_USED);
     return i;
 }
 

@@ -10,8 +10,11 @@
 
 #define TIDEI_LIMIT_SLOTS 256
 
+#define TIDEI_LIMIT_USED    1u
+#define TIDEI_LIMIT_LEAVING 2u /* by a process that is in exit(), and does not keep the file from being removed */
+
 struct tidei_limit_slot {
-    _Alignas(64) _Atomic uint32_t used; /* 0: free, whatever the lanes have */
+    _Alignas(64) _Atomic uint32_t used; /* 0: free, whatever the lanes have; else one of the words below */
     uint32_t pid;                       /* for people */
     struct tidei_limit_lane lanes[TIDEI_LIMIT_LANES];
 };
@@ -74,6 +77,9 @@ void tidei_limit_unlock(const struct tidei_claim *claim);
 
 /* Empty the slots of dead processes: those whose byte nobody has locked. Returns the number of the others but `own`. */
 uint32_t tidei_limit_sweep(struct tidei_limit_file *file, const struct tidei_claim *claim, uint32_t own);
+
+/* Whether no process but `own` needs the file: after a sweep, others are only leaving, with nothing outstanding. */
+bool tidei_limit_is_last(struct tidei_limit_file *file, const struct tidei_claim *claim, uint32_t own);
 
 /* Remove the files in the folder of `path` that processes have left which were killed, if that is /dev/shm. */
 void tidei_limit_clear(const char *path);

@@ -5,14 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "adaptors/limit/file.h"
 #include "src/resource/resource.h"
 #include "src/sync/fork.h"
+#include "src/sync/testpoint.h"
 
 /* Leases of fewer requests are not worth their recall. */
 #define SHARED_LEASE_LEAST 4
+
+/* How often a process looks at exit() whether the file is locked, 1 ms apart. */
+#define SHARED_EXIT_TRIES 100
 
 /* Those of this process, for fork(). */
 static struct {
@@ -285,7 +290,7 @@ tidei_limit_shared_detach(struct tidei_limit_shared *shared)
     if (!shared->is_orphan && tidei_limit_lock(shared->file, shared->claim, shared->name) == TIDE_OK) {
         atomic_store(&shared->file->slots[shared->slot].used, 0);
         /* Whoever waits for the lock finds that the path is another file's, or nothing's. */
-        if (tidei_limit_sweep(shared->file, shared->claim, shared->slot) == 0)
+        if (tidei_limit_is_last(shared->file, shared->claim, shared->slot))
             tidei_limit_remove(shared->path, shared->claim);
     }
     tidei_claim_close(shared->claim); /* and with it all locks */
@@ -301,10 +306,34 @@ shared_is_own(const struct tidei_limit_shared *shared)
     return !shared->is_orphan && shared->file->slots[shared->slot].pid == (uint32_t)getpid();
 }
 
+/* Lock the file unless others have it locked for so long that one of them must have been stopped. */
+static bool
+shared_lock_at_exit(const struct tidei_limit_shared *shared)
+{
+    for (int tries = 0; tries < SHARED_EXIT_TRIES; tries++) {
+        if (tidei_limit_try_lock(shared->claim))
+            return true;
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    return false;
+}
+
+static void
+shared_leave(struct tidei_limit_shared *shared)
+{
+    struct tidei_limit_slot *slot = &shared->file->slots[shared->slot];
+
+    if (tidei_limit_outstanding_most(slot) != 0)
+        return;
+    atomic_store(&slot->used, TIDEI_LIMIT_LEAVING);
+    if (tidei_limit_is_last(shared->file, shared->claim, shared->slot))
+        tidei_limit_remove(shared->path, shared->claim);
+}
+
 /*
- * At exit() budgets that are still there lose their file, where no other process has it, and nothing is outstanding:
- * such memory is the process's until it has ended. It goes on with its mapping until then. Who has the lock of the file
- * lives: nothing is waited for.
+ * At exit() budgets that are still there lose their file, where no other process needs it, and nothing is outstanding:
+ * such memory is the process's until it has ended. It goes on with its mapping until then. The slot says that it is
+ * leaving, so that the last of several processes that end at the same moment removes the file.
  */
 __attribute__((destructor)) static void
 shareds_at_exit(void)
@@ -312,12 +341,11 @@ shareds_at_exit(void)
     for (struct tidei_limit_shared *shared = shareds.first; shared != NULL; shared = shared->next) {
         if (!shared_is_own(shared) || !tidei_lock_try(&shared->lock))
             continue;
-        if (tidei_limit_try_lock(shared->claim)) {
-            if (tidei_limit_outstanding_most(&shared->file->slots[shared->slot]) == 0 &&
-                tidei_limit_sweep(shared->file, shared->claim, shared->slot) == 0)
-                tidei_limit_remove(shared->path, shared->claim);
+        if (shared_lock_at_exit(shared)) {
+            shared_leave(shared);
             tidei_limit_unlock(shared->claim);
         }
         tidei_lock_release(&shared->lock);
     }
+    TIDEI_TEST_POINT("shared.left");
 }

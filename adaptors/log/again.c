@@ -9,6 +9,9 @@
 #include "src/stack/stack.h"
 #include "src/tables/grow.h"
 
+/* As in opening.c. */
+#define AGAIN_TEXT_BYTES 4096
+
 /* The walk over the layers that one log numbers, in the order of their numbers. */
 struct again_walk {
     const struct tidei_log *top;
@@ -37,8 +40,7 @@ again_is_anothers(const struct again_walk *walk, const struct tide_resource *res
 static void
 again_append(struct again_walk *walk, struct tide_resource *resource)
 {
-    char config[4096] = "";
-    struct tide_text text = { .data = config, .capacity = sizeof(config) };
+    struct tide_text text = { 0 };
     uint64_t device = UINT64_MAX;
     struct tide_upstream edge;
 
@@ -58,9 +60,15 @@ again_append(struct again_walk *walk, struct tide_resource *resource)
     walk->seen[walk->count++] = resource;
     if (tide_query(resource, TIDE_QUERY_DEVICE, &device) != TIDE_OK)
         device = UINT64_MAX;
+    text.data = calloc(1, AGAIN_TEXT_BYTES);
+    walk->failed = walk->failed || text.data == NULL;
+    if (walk->failed)
+        return;
+    text.capacity = AGAIN_TEXT_BYTES;
     resource->ops->describe(resource, &text);
-    fprintf(walk->shape, "%s %zu(%s) %llu{", tide_resource_name(resource), text.length, config,
+    fprintf(walk->shape, "%s %zu(%s) %llu{", tide_resource_name(resource), text.length, text.data,
             (unsigned long long)device);
+    free(text.data);
     for (size_t i = 0; resource->ops->upstream_at(resource, i, &edge) == TIDE_OK; i++) {
         fprintf(walk->shape, "%llu:", (unsigned long long)edge.limit_bytes);
         again_append(walk, edge.resource);

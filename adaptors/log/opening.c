@@ -15,6 +15,9 @@
 #include "src/tables/grow.h"
 #include "src/trace/events/counts.h"
 
+/* Of texts on the heap, since the thread that opens a trace may have a small stack. */
+#define LOG_TEXT_BYTES 4096
+
 struct log_tap;
 
 /* A suballocator, or a layer that keeps freed blocks, below the log that opened the trace for it. */
@@ -111,14 +114,16 @@ log_attach(struct tidei_log *log, const struct tidei_log *top, struct tidei_reco
 static void
 log_define(struct log_walk *walk, struct tide_resource *resource, uint32_t id, uint32_t upstream_id)
 {
-    char config[4096] = "";
-    struct tide_text text = { .data = config, .capacity = sizeof(config) };
+    char *config = calloc(1, LOG_TEXT_BYTES);
+    struct tide_text text = { .data = config, .capacity = config != NULL ? LOG_TEXT_BYTES : 0 };
     uint64_t device;
 
     if (tide_query(resource, TIDE_QUERY_DEVICE, &device) != TIDE_OK)
         device = UINT64_MAX;
     resource->ops->describe(resource, &text);
-    tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource), config, (int64_t)device);
+    tidei_recorder_define_layer(walk->recorder, id, upstream_id, tide_resource_name(resource),
+                                config != NULL ? config : "", (int64_t)device);
+    free(config);
 }
 
 /* Remember the layers of a log of an earlier stack. False without host memory. */
@@ -862,17 +867,29 @@ log_growth_begins(struct tide_resource *grown, const struct tide_upstream *added
     }
 }
 
+/* What the trace says of a log's stack, owned by the caller; NULL: it cannot be said. */
+static char *
+log_text(struct tidei_log *log)
+{
+    char *text = malloc(LOG_TEXT_BYTES);
+
+    if (text != NULL && tide_describe(&log->base, text, LOG_TEXT_BYTES, NULL) == TIDE_OK)
+        return text;
+    free(text);
+    return NULL;
+}
+
 /* The texts of the stacks have the upstream, too. */
 static void
 log_growth_ended(struct tide_resource *grown)
 {
     for (struct tidei_log *log = log_list; log != NULL; log = log->next) {
         uint32_t stack_id = atomic_load_explicit(&log->stack_id, memory_order_relaxed);
-        char text[4096];
+        char *text = stack_id != 0 && tidei_log_layer_number(log, grown) != 0 ? log_text(log) : NULL;
 
-        if (stack_id != 0 && tidei_log_layer_number(log, grown) != 0 &&
-            tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
+        if (text != NULL)
             tidei_recorder_define_stack(atomic_load_explicit(&log->recorder, memory_order_acquire), stack_id, text);
+        free(text);
     }
 }
 
@@ -907,7 +924,7 @@ tidei_log_open(struct tidei_log *log)
 {
     struct log_walk walk = { .top = log };
     enum tide_status status;
-    char text[4096];
+    char *text = NULL;
     int cancel;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -939,13 +956,14 @@ tidei_log_open(struct tidei_log *log)
     if (status == TIDE_OK && walk.again != NULL)
         atomic_store_explicit(&log->stack_id, walk.stack_id != 0 ? walk.stack_id : walk.again->stack_id,
                               memory_order_relaxed);
-    else if (status == TIDE_OK && tide_describe(&log->base, text, sizeof(text), NULL) == TIDE_OK)
+    else if (status == TIDE_OK && (text = log_text(log)) != NULL)
         atomic_store_explicit(&log->stack_id, tidei_recorder_define_stack(walk.recorder, walk.stack_id, text),
                               memory_order_relaxed);
     /* So that the trace says which CUPTI records are available, even if the process is killed soon. */
     if (status == TIDE_OK && walk.is_cuda && walk.again == NULL)
         tidei_log_flush(walk.recorder);
     tidei_ended_layers_free(walk.again);
+    free(text);
     free(walk.seen);
     free(walk.known);
     tidei_recorder_release(walk.recorder);

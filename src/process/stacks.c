@@ -176,20 +176,20 @@ static void
 stacks_tell(struct tide_resource *top)
 {
     struct tide_resource *log = tidei_stack_find(top, "log");
-    char path[4096];
+    char *path;
     size_t needed = 0;
     int fd;
 
     if (stacks.list == NULL || !tidei_run_is_list(stacks.list) || log == NULL ||
-        tide_log_path(log, path, sizeof(path), &needed) != TIDE_OK || needed >= sizeof(path))
+        tide_log_path(log, NULL, 0, &needed) != TIDE_OK || (path = malloc(needed + 1)) == NULL)
         return;
     fd = open(stacks.list, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return;
     /* In one call: other processes write there, too. */
-    if (write(fd, path, needed + 1) < 0)
+    if (fd >= 0 && tide_log_path(log, path, needed + 1, &needed) == TIDE_OK && write(fd, path, needed + 1) < 0)
         tidei_message(TIDE_WARNING, "process: %s: %s", stacks.list, strerror(errno));
-    close(fd);
+    if (fd >= 0)
+        close(fd);
+    free(path);
 }
 
 /* Build the stack; where the first one finds its trace there already, under another name. After stacks_enter. */
@@ -233,17 +233,24 @@ stack_new(int device, enum tidei_process_kind kind)
 {
     struct tidei_process_stack *stack = calloc(1, sizeof(*stack));
     bool redirected = stacks.redirects && kind == TIDEI_PROCESS_PLAIN;
-    struct stacks_fill fill = { .kind = kind, .device = device, .over_driver = !redirected };
+    /* On the heap, since the thread that allocates may have a small stack. */
+    struct stacks_fill *fill = malloc(sizeof(*fill));
     enum tide_status status;
-    char text[4096];
+    char *text = NULL;
 
     if (redirected)
-        snprintf(text, sizeof(text), "%s", stacks.text);
-    else
-        snprintf(text, sizeof(text), "%s | process(kind=%s, device=%d)", stacks.over, tidei_process_kind_name(kind),
-                 device);
-    status =
-        stack != NULL ? stacks_build(&fill, text, &stack->top) : tide_error_set(TIDE_ENOMEM, "process: no host memory");
+        text = strdup(stacks.text);
+    else if (asprintf(&text, "%s | process(kind=%s, device=%d)", stacks.over, tidei_process_kind_name(kind), device) <
+             0)
+        text = NULL;
+    if (stack == NULL || fill == NULL || text == NULL) {
+        status = tide_error_set(TIDE_ENOMEM, "process: no host memory");
+    } else {
+        *fill = (struct stacks_fill){ .kind = kind, .device = device, .over_driver = !redirected };
+        status = stacks_build(fill, text, &stack->top);
+    }
+    free(text);
+    free(fill);
     if (status != TIDE_OK) {
         free(stack);
         stack_failed(device, kind);
@@ -817,20 +824,29 @@ stacks_note_limit(const struct stack_layer *layer)
 static enum tide_status
 stacks_check(void)
 {
-    struct stacks_fill fill = { .kind = TIDEI_PROCESS_PLAIN, .over_driver = !stacks.redirects };
-    struct stack_tree tree;
-    char text[4096];
+    struct stacks_fill *fill = calloc(1, sizeof(*fill));
+    struct stack_tree tree = { 0 };
     enum tide_status status;
+    char *text = NULL;
 
-    snprintf(text, sizeof(text), "%s%s", stacks.text, stacks.redirects ? "" : " | process(kind=plain)");
-    status = tidei_stack_read(stacks.kinds, text, &tree);
-    if (status == TIDE_OK)
-        status = stacks_fill_in(&tree, &fill);
+    if (asprintf(&text, "%s%s", stacks.text, stacks.redirects ? "" : " | process(kind=plain)") < 0)
+        text = NULL;
+    if (fill == NULL || text == NULL) {
+        status = tide_error_set(TIDE_ENOMEM, "process: no host memory");
+    } else {
+        fill->kind = TIDEI_PROCESS_PLAIN;
+        fill->over_driver = !stacks.redirects;
+        status = tidei_stack_read(stacks.kinds, text, &tree);
+        if (status == TIDE_OK)
+            status = stacks_fill_in(&tree, fill);
+    }
     stacks.limit_bytes = UINT64_MAX;
     stacks.limit_share = 1;
     for (const struct stack_layer *layer = status == TIDE_OK ? tree.top : NULL; layer != NULL; layer = layer->below)
         stacks_note_limit(layer);
     tidei_stack_tree_free(&tree);
+    free(text);
+    free(fill);
     return status;
 }
 
@@ -873,38 +889,53 @@ stacks_limits(const struct tide_process_options *options, struct tide_text *text
     return TIDE_OK;
 }
 
-/* Compose the texts. */
+/* The texts while they are composed: on the heap, since the first call of the program may have a small stack. */
+struct stacks_room {
+    char text[4096], over[4096], bounds[1024];
+};
+
 static enum tide_status
-stacks_texts(const struct tide_process_options *options)
+stacks_compose(const struct tide_process_options *options, struct stacks_room *room)
 {
-    char text[4096] = "", over[4096] = "", bounds[1024] = "";
-    struct tide_text limits = { .data = bounds, .capacity = sizeof(bounds) };
-    struct tide_text others = { .data = over, .capacity = sizeof(over) };
-    struct tide_text whole = { .data = text, .capacity = sizeof(text) };
+    struct tide_text limits = { .data = room->bounds, .capacity = sizeof(room->bounds) };
+    struct tide_text others = { .data = room->over, .capacity = sizeof(room->over) };
+    struct tide_text whole = { .data = room->text, .capacity = sizeof(room->text) };
     enum tide_status status = stacks_limits(options, &limits);
 
     stacks.redirects = options->stack != NULL && stacks_has_base(options->stack);
     if (stacks.redirects) {
-        stacks_held(options->stack, bounds, &whole);
-        stacks_over(options->stack, bounds, &others, &stacks.trace);
+        stacks_held(options->stack, room->bounds, &whole);
+        stacks_over(options->stack, room->bounds, &others, &stacks.trace);
     } else {
         if (options->stack != NULL)
             tide_text_format(&others, "%s", options->stack);
         else
             tide_text_format(&others, options->log != NULL ? "log(%s)" : "log", options->log);
-        stacks_append_text(&others, bounds);
+        stacks_append_text(&others, room->bounds);
     }
-    if (status == TIDE_OK &&
-        (limits.length >= sizeof(bounds) || others.length >= sizeof(over) || whole.length >= sizeof(text)))
+    if (status == TIDE_OK && (limits.length >= sizeof(room->bounds) || others.length >= sizeof(room->over) ||
+                              whole.length >= sizeof(room->text)))
         status = tide_error_set(TIDE_EINVAL, "process: the stack text is too long");
     if (options->list != NULL)
         stacks.list = strdup(options->list);
-    stacks.text = strdup(stacks.redirects ? text : over);
-    stacks.over = strdup(over);
+    stacks.text = strdup(stacks.redirects ? room->text : room->over);
+    stacks.over = strdup(room->over);
     if (stacks.trace == NULL)
         stacks.trace = strdup(options->trace != NULL ? options->trace : "tidemark-%p.db");
     if (status == TIDE_OK && (stacks.text == NULL || stacks.over == NULL || stacks.trace == NULL))
         status = tide_error_set(TIDE_ENOMEM, "process: no host memory");
+    return status;
+}
+
+/* Compose the texts. */
+static enum tide_status
+stacks_texts(const struct tide_process_options *options)
+{
+    struct stacks_room *room = calloc(1, sizeof(*room));
+    enum tide_status status =
+        room != NULL ? stacks_compose(options, room) : tide_error_set(TIDE_ENOMEM, "process: no host memory");
+
+    free(room);
     return status;
 }
 

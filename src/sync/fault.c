@@ -124,7 +124,9 @@ fault_clear(uintptr_t begin, uintptr_t end)
 static enum tidei_fault_state
 fault_replace_page(const struct fault_range *range, uintptr_t begin, uintptr_t page, size_t bytes)
 {
-    int file = range->owner->file != NULL ? *range->owner->file : -1;
+    int file = range->owner->file != NULL && tidei_file_id_is(range->owner->id, *range->owner->file)
+                   ? *range->owner->file
+                   : -1;
     void *fresh;
     long got;
 

@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/sync/file-id.h"
+
 enum tidei_fault_state {
     TIDEI_FAULT_NONE = 0,
     TIDEI_FAULT_KEPT = 1, /* pages became private memory with what was in them: the file does not follow any more */
@@ -30,7 +32,8 @@ enum tidei_fault_state {
 struct tidei_fault_owner {
     _Atomic int state; /* enum tidei_fault_state; only grows */
     const int *file;   /* borrowed: the open file behind the ranges, from which a page is taken over; NULL: none */
-    bool whole;        /* a fault replaces all ranges of the owner, by zeros */
+    const struct tidei_file_id *id; /* borrowed: which one that has to be */
+    bool whole;                     /* a fault replaces all ranges of the owner, by zeros */
     /* Called in the handler, once the state has changed; async-signal-safe. NULL: nothing. */
     void (*found)(struct tidei_fault_owner *owner);
 };

@@ -4,6 +4,8 @@ libtidemark_la_SOURCES += \
 	src/sync/barrier.h \
 	src/sync/fault.c \
 	src/sync/fault.h \
+	src/sync/file-id.c \
+	src/sync/file-id.h \
 	src/sync/fork.c \
 	src/sync/fork.h \
 	src/sync/inside.h \

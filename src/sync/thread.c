@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -186,6 +187,43 @@ tidei_thread_start(pthread_t *thread, const char *name, void (*function)(void *a
     else
         free(own);
     return error;
+}
+
+/* On the stack of the caller, until `done` is posted. */
+struct thread_call {
+    void (*function)(void *argument);
+    void *argument;
+    sem_t done;
+};
+
+static void
+thread_call_main(void *argument)
+{
+    struct thread_call *call = argument;
+
+    call->function(call->argument);
+    sem_post(&call->done);
+}
+
+void
+tidei_thread_call(const char *name, void (*function)(void *argument), void *argument)
+{
+    struct thread_call call = { .function = function, .argument = argument };
+    pthread_t thread;
+    int cancel;
+
+    sem_init(&call.done, 0, 0);
+    if (tidei_thread_start(&thread, name, thread_call_main, &call) == 0) {
+        /* Not joined: what a thread does at its end takes locks that the caller may hold. */
+        pthread_detach(thread);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+        while (sem_wait(&call.done) != 0)
+            ;
+        pthread_setcancelstate(cancel, NULL);
+    } else {
+        function(argument);
+    }
+    sem_destroy(&call.done);
 }
 
 /*

@@ -101,6 +101,13 @@ void tidei_thread_handle_forks(void);
 /* Start a thread, after that; `name` has 15 characters at most. 0 or an error number. */
 int tidei_thread_start(pthread_t *thread, const char *name, void (*function)(void *argument), void *argument);
 
+/*
+ * Call the function in a thread of its own, and wait until it has returned: for work that needs more stack than the
+ * caller may have. Where no thread can be started, it is called in this one. The caller may hold locks, as long as the
+ * function takes none of them. No cancellation point.
+ */
+void tidei_thread_call(const char *name, void (*function)(void *argument), void *argument);
+
 /* Whether all threads of the program have ended, and only the library's are left. Some system calls. */
 bool tidei_thread_is_left(void);
 

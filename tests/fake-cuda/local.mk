@@ -66,6 +66,13 @@ tests_fake_cuda_account_t_CFLAGS = $(trace_test_cflags)
 tests_fake_cuda_account_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
 TESTS += tests/fake-cuda/account-t
 
+check_PROGRAMS += tests/fake-cuda/small-stack-t
+tests_fake_cuda_small_stack_t_SOURCES = tests/fake-cuda/small-stack-t.c $(account_test)
+tests_fake_cuda_small_stack_t_CPPFLAGS = $(trace_test_cppflags) -DTIDEI_TEST_POINTS
+tests_fake_cuda_small_stack_t_CFLAGS = $(trace_test_cflags)
+tests_fake_cuda_small_stack_t_LDADD = $(test_helpers) libtidemark-test.la $(SQLITE_LIBS) -ldl
+TESTS += tests/fake-cuda/small-stack-t
+
 check_PROGRAMS += tests/fake-cuda/account-contexts-t
 tests_fake_cuda_account_contexts_t_SOURCES = tests/fake-cuda/account-contexts-t.c $(account_test) \
 	tests/point.c tests/point.h

@@ -29,7 +29,9 @@ tidei_database_fail(struct tidei_database *database, const char *what)
     int system_error = sqlite3_system_errno(database->db);
     enum tidei_vfs_index index = tidei_vfs_index(database->db);
 
-    if (index != TIDEI_VFS_INDEX_FINE)
+    if (index == TIDEI_VFS_INDEX_CLOSED)
+        database->status = tide_error_set(TIDE_EIO, "log: %s: %s", database->path, TIDEI_CLOSED_TEXT);
+    else if (index != TIDEI_VFS_INDEX_FINE)
         database->status =
             tide_error_set(TIDE_EIO, "log: %s-shm: %s: %s", database->path, what, database_index_text(index));
     else if ((code & 0xff) == SQLITE_IOERR && system_error != 0)
@@ -156,7 +158,7 @@ tidei_database_begin(struct tidei_database *database)
         tidei_database_reopen(database);
     tidei_database_exec(database, "BEGIN IMMEDIATE", "begin");
     if (database->status == TIDE_OK)
-        tidei_guard_begin(&database->guard);
+        tidei_guard_begin(&database->guard, database->path);
 }
 
 enum tide_status

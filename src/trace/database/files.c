@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "src/resource/resource.h"
+#include "src/sync/thread.h"
 #include "src/trace/database/files.h"
 #include "src/trace/database/identity.h"
 #include "src/trace/database/schema.h"
@@ -68,30 +69,56 @@ path_expand(const char *pattern, char *path, size_t capacity)
     return length == 0 ? tide_error_set(TIDE_EINVAL, "log: the path is empty") : TIDE_OK;
 }
 
-enum tide_status
-tidei_trace_path(const char *pattern, char **out)
+/* Make the folder of the path absolute. */
+static enum tide_status
+path_resolve(char *path, char **out)
 {
-    char path[PATH_MAX], directory[PATH_MAX + 1];
-    enum tide_status status = path_expand(pattern, path, sizeof(path) - 32);
-    const char *slash, *name;
-    char *real;
+    char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path, *real;
+    char first = *name;
 
-    *out = NULL;
-    if (status != TIDE_OK)
-        return status;
-    slash = strrchr(path, '/');
-    name = slash != NULL ? slash + 1 : path;
-    snprintf(directory, sizeof(directory), "%.*s", slash != NULL ? (int)(slash - path) + 1 : 2,
-             slash != NULL ? path : "./");
-    if (*name == '\0')
+    if (first == '\0')
         return tide_error_set(TIDE_EINVAL, "log: %s is a directory", path);
-    real = realpath(directory, NULL);
+    *name = '\0';
+    real = realpath(slash != NULL ? path : "./", NULL);
     if (real == NULL)
-        return tide_error_set(TIDE_EIO, "log: %s: %s", directory, strerror(errno));
+        return tide_error_set(TIDE_EIO, "log: %s: %s", slash != NULL ? path : "./", strerror(errno));
+    *name = first;
     if (asprintf(out, "%s/%s", strcmp(real, "/") == 0 ? "" : real, name) < 0)
         *out = NULL;
     free(real);
     return *out != NULL ? TIDE_OK : tide_error_set(TIDE_ENOMEM, "log: no host memory");
+}
+
+struct path_call {
+    const char *pattern;
+    char **out;
+    enum tide_status status;
+    struct tidei_error error;
+};
+
+static void
+path_called(void *argument)
+{
+    struct path_call *call = argument;
+    char path[PATH_MAX];
+
+    call->status = path_expand(call->pattern, path, sizeof(path) - 32);
+    if (call->status == TIDE_OK)
+        call->status = path_resolve(path, call->out);
+    tidei_error_save(&call->error);
+}
+
+enum tide_status
+tidei_trace_path(const char *pattern, char **out)
+{
+    struct path_call call = { .pattern = pattern, .out = out };
+
+    *out = NULL;
+    /* realpath() needs a few KiB of stack, which a thread that allocates may not have. */
+    tidei_thread_call("tidemark-path", path_called, &call);
+    if (call.status != TIDE_OK)
+        tidei_error_restore(&call.error);
+    return call.status;
 }
 
 bool

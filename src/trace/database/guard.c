@@ -33,17 +33,43 @@ static struct {
     struct guard_left *first;
 } guards = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-void
-tidei_guard_open(struct tidei_guard *guard, const char *path)
+/* SQLite has both locks, so that nobody can have one that conflicts. */
+static void
+guard_claim_trace(struct tidei_guard *guard, const char *path)
+{
+    if (tidei_claim_open(&guard->trace, path, O_RDWR, -1) == 0)
+        tidei_claim_lock(&guard->trace, F_RDLCK, GUARD_SHARED, GUARD_SHARED_BYTES, &guard->posix);
+}
+
+static void
+guard_claim_index(struct tidei_guard *guard, const char *path)
 {
     char *index = tidei_trace_path_beside(path, "-shm");
 
-    /* SQLite has both locks, so that nobody can have one that conflicts. */
-    if (tidei_claim_open(&guard->trace, path, O_RDWR, -1) == 0)
-        tidei_claim_lock(&guard->trace, F_RDLCK, GUARD_SHARED, GUARD_SHARED_BYTES, &guard->posix);
     if (index != NULL && tidei_claim_open(&guard->index, index, O_RDWR, -1) == 0)
         tidei_claim_lock(&guard->index, F_RDLCK, GUARD_OPENED, 1, NULL);
     free(index);
+}
+
+void
+tidei_guard_open(struct tidei_guard *guard, const char *path)
+{
+    guard_claim_trace(guard, path);
+    guard_claim_index(guard, path);
+}
+
+/* Open again what other code of the process has closed. */
+static void
+guard_open_again(struct tidei_guard *guard, const char *path)
+{
+    if (guard->trace.fd >= 0 && !tidei_claim_is_open(&guard->trace)) {
+        tidei_claim_close(&guard->trace);
+        guard_claim_trace(guard, path);
+    }
+    if (guard->index.fd >= 0 && !tidei_claim_is_open(&guard->index)) {
+        tidei_claim_close(&guard->index);
+        guard_claim_index(guard, path);
+    }
 }
 
 /* Set again what SQLite believes to have. False: another process has it. */
@@ -66,7 +92,8 @@ static bool
 guard_changes(const struct tidei_guard *guard, uint32_t *changes)
 {
     *changes = 0;
-    return guard->index.fd >= 0 && pread(guard->index.fd, changes, sizeof(*changes), GUARD_CHANGES) == sizeof(*changes);
+    return tidei_claim_is_open(&guard->index) &&
+           pread(guard->index.fd, changes, sizeof(*changes), GUARD_CHANGES) == sizeof(*changes);
 }
 
 void
@@ -76,8 +103,9 @@ tidei_guard_renew(const struct tidei_guard *guard)
 }
 
 void
-tidei_guard_begin(struct tidei_guard *guard)
+tidei_guard_begin(struct tidei_guard *guard, const char *path)
 {
+    guard_open_again(guard, path);
     guard_lock_again(guard, true);
     guard->is_counted = guard_changes(guard, &guard->changes);
 }

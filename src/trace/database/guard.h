@@ -27,8 +27,11 @@ struct tidei_guard {
 /* Begin: SQLite has opened the trace, which is in the mode of the write-ahead log. Without locks there is no guard. */
 void tidei_guard_open(struct tidei_guard *guard, const char *path);
 
-/* Within a transaction that writes: at its begin, now and then, and before its end. False: others have written. */
-void tidei_guard_begin(struct tidei_guard *guard);
+/*
+ * Within a transaction that writes: at its begin, now and then, and before its end. False: others have written. The
+ * begin opens anew what other code of the process has closed of the guard on the trace at `path`.
+ */
+void tidei_guard_begin(struct tidei_guard *guard, const char *path);
 void tidei_guard_renew(const struct tidei_guard *guard);
 bool tidei_guard_check(struct tidei_guard *guard);
 

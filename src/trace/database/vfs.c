@@ -1,6 +1,10 @@
-/* Passes everything to SQLite's default VFS, and looks after the mapped index of the write-ahead log. */
+/*
+ * Passes everything to SQLite's default VFS, looks after the mapped index of the write-ahead log, and sees that SQLite
+ * writes to no file of the program whose descriptor was closed by mistake.
+ */
 #include "config.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,6 +17,7 @@
 #include <unistd.h>
 
 #include "src/sync/fault.h"
+#include "src/sync/file-id.h"
 #include "src/trace/database/vfs.h"
 #include "src/trace/ring/ringfile.h"
 
@@ -28,12 +33,21 @@ static struct {
     pthread_once_t once;
 } shim = { .once = PTHREAD_ONCE_INIT };
 
+/* What SQLite has opened; `fd` is -1 where that is not known, or nothing. */
+struct vfs_descriptor {
+    int fd;
+    struct tidei_file_id id;
+};
+
 /* An open file: the real one lies behind this head. */
 struct vfs_file {
     sqlite3_file base;
     struct vfs_file *database;      /* borrowed: this file, or that to which this write-ahead log or journal belongs */
     struct tidei_fault_owner owner; /* of the mapped parts of the index */
     const char *path;               /* borrowed from SQLite */
+    struct vfs_descriptor own;      /* of this file */
+    struct vfs_descriptor index;    /* of the index of a database */
+    bool closed;                    /* other code of the process has closed one of the database's files */
     bool no_room;
     bool kept;              /* another connection of the process keeps what is left of an index that was cut off */
     alignas(8) char real[]; /* as SQLite aligns this struct */
@@ -58,68 +72,137 @@ vfs_is_torn(sqlite3_file *file)
     return tidei_fault_state(&vfs_of(file)->database->owner) != TIDEI_FAULT_NONE;
 }
 
+static bool
+vfs_is_closed(const struct vfs_descriptor *descriptor)
+{
+    return descriptor->fd >= 0 && !tidei_file_id_is(&descriptor->id, descriptor->fd);
+}
+
+/* Whether nothing may be done with the file. That stays so. */
+static bool
+vfs_is_broken(sqlite3_file *file)
+{
+    struct vfs_file *own = vfs_of(file);
+
+    if (vfs_is_closed(&own->own))
+        own->database->closed = true;
+    return own->database->closed || vfs_is_torn(file);
+}
+
+/* The number that the next descriptor gets, unless another thread is first. */
+static int
+vfs_next_number(void)
+{
+    int fd = open("/", O_PATH | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+    return fd;
+}
+
+/* The one descriptor of the process that is of the file; -1: there are several, or /proc does not tell. 0: none. */
+static int
+vfs_search(const struct tidei_file_id *id)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    int found = 0;
+
+    if (folder == NULL)
+        return -1;
+    while ((entry = readdir(folder)) != NULL && found >= 0) {
+        int fd = entry->d_name[0] != '.' ? atoi(entry->d_name) : -1;
+
+        if (tidei_file_id_is(id, fd))
+            found = found == 0 ? fd : -1;
+    }
+    closedir(folder);
+    return found;
+}
+
+/* Find out which descriptor SQLite has opened for `path`: `next`, most likely. False: it has none any more. */
+static bool
+vfs_find(struct vfs_descriptor *descriptor, const char *path, int next)
+{
+    struct stat info;
+
+    descriptor->fd = -1;
+    if (path == NULL || stat(path, &info) != 0)
+        return true;
+    descriptor->id = (struct tidei_file_id){ info.st_dev, info.st_ino };
+    descriptor->fd = tidei_file_id_is(&descriptor->id, next) ? next : vfs_search(&descriptor->id);
+    if (descriptor->fd != 0)
+        return true;
+    descriptor->fd = -1;
+    return false;
+}
+
+/* A number that is another file's by now stays: SQLite would close that one, and end the program's locks on it. */
 static int
 vfs_close(sqlite3_file *file)
 {
     tidei_fault_remove(&vfs_of(file)->owner, NULL);
-    return vfs_real(file)->pMethods->xClose(vfs_real(file));
+    return vfs_is_closed(&vfs_of(file)->own) ? SQLITE_OK : vfs_real(file)->pMethods->xClose(vfs_real(file));
 }
 
 static int
 vfs_read(sqlite3_file *file, void *buffer, int bytes, sqlite3_int64 offset)
 {
-    return vfs_is_torn(file) ? SQLITE_IOERR_READ
-                             : vfs_real(file)->pMethods->xRead(vfs_real(file), buffer, bytes, offset);
+    return vfs_is_broken(file) ? SQLITE_IOERR_READ
+                               : vfs_real(file)->pMethods->xRead(vfs_real(file), buffer, bytes, offset);
 }
 
 static int
 vfs_write(sqlite3_file *file, const void *buffer, int bytes, sqlite3_int64 offset)
 {
-    return vfs_is_torn(file) ? SQLITE_IOERR_WRITE
-                             : vfs_real(file)->pMethods->xWrite(vfs_real(file), buffer, bytes, offset);
+    return vfs_is_broken(file) ? SQLITE_IOERR_WRITE
+                               : vfs_real(file)->pMethods->xWrite(vfs_real(file), buffer, bytes, offset);
 }
 
 static int
 vfs_truncate(sqlite3_file *file, sqlite3_int64 bytes)
 {
-    return vfs_is_torn(file) ? SQLITE_IOERR_TRUNCATE : vfs_real(file)->pMethods->xTruncate(vfs_real(file), bytes);
+    return vfs_is_broken(file) ? SQLITE_IOERR_TRUNCATE : vfs_real(file)->pMethods->xTruncate(vfs_real(file), bytes);
 }
 
 static int
 vfs_sync(sqlite3_file *file, int flags)
 {
-    return vfs_is_torn(file) ? SQLITE_IOERR_FSYNC : vfs_real(file)->pMethods->xSync(vfs_real(file), flags);
+    return vfs_is_broken(file) ? SQLITE_IOERR_FSYNC : vfs_real(file)->pMethods->xSync(vfs_real(file), flags);
 }
 
 static int
 vfs_size(sqlite3_file *file, sqlite3_int64 *out)
 {
-    return vfs_is_torn(file) ? SQLITE_IOERR_FSTAT : vfs_real(file)->pMethods->xFileSize(vfs_real(file), out);
+    return vfs_is_broken(file) ? SQLITE_IOERR_FSTAT : vfs_real(file)->pMethods->xFileSize(vfs_real(file), out);
 }
 
 static int
 vfs_lock(sqlite3_file *file, int level)
 {
-    return vfs_is_torn(file) ? SQLITE_IOERR_LOCK : vfs_real(file)->pMethods->xLock(vfs_real(file), level);
+    return vfs_is_broken(file) ? SQLITE_IOERR_LOCK : vfs_real(file)->pMethods->xLock(vfs_real(file), level);
 }
 
 static int
 vfs_unlock(sqlite3_file *file, int level)
 {
-    return vfs_real(file)->pMethods->xUnlock(vfs_real(file), level);
+    return vfs_is_closed(&vfs_of(file)->own) ? SQLITE_OK : vfs_real(file)->pMethods->xUnlock(vfs_real(file), level);
 }
 
 static int
 vfs_check_lock(sqlite3_file *file, int *out)
 {
-    return vfs_real(file)->pMethods->xCheckReservedLock(vfs_real(file), out);
+    *out = 0;
+    return vfs_is_broken(file) ? SQLITE_IOERR_CHECKRESERVEDLOCK
+                               : vfs_real(file)->pMethods->xCheckReservedLock(vfs_real(file), out);
 }
 
 static int
 vfs_control(sqlite3_file *file, int what, void *argument)
 {
     if (what == TIDEI_VFS_INDEX) {
-        *(int *)argument = vfs_of(file)->kept      ? TIDEI_VFS_INDEX_KEPT
+        *(int *)argument = vfs_of(file)->closed    ? TIDEI_VFS_INDEX_CLOSED
+                           : vfs_of(file)->kept    ? TIDEI_VFS_INDEX_KEPT
                            : vfs_is_torn(file)     ? TIDEI_VFS_INDEX_TORN
                            : vfs_of(file)->no_room ? TIDEI_VFS_INDEX_NO_ROOM
                                                    : TIDEI_VFS_INDEX_FINE;
@@ -246,19 +329,44 @@ vfs_take_part(struct vfs_file *file, void *memory, size_t bytes, bool writable)
     return SQLITE_IOERR_SHMSIZE;
 }
 
+static bool
+vfs_index_is_broken(sqlite3_file *file)
+{
+    if (vfs_is_closed(&vfs_of(file)->index))
+        vfs_of(file)->closed = true;
+    return vfs_is_broken(file);
+}
+
+/* Whether the index that is mapped is open, too: an earlier connection of the process may have lost it. */
+static bool
+vfs_find_index(struct vfs_file *file, int next)
+{
+    char *path = sqlite3_mprintf("%s-shm", file->path);
+
+    file->closed = file->closed || !vfs_find(&file->index, path, next);
+    sqlite3_free(path);
+    return !file->closed;
+}
+
 static int
 vfs_shm_map(sqlite3_file *file, int part, int bytes, int extend, void volatile **out)
 {
+    struct vfs_file *own = vfs_of(file);
     void *memory;
-    int code, taken;
+    int code, taken, next;
 
     *out = NULL;
-    if (vfs_is_torn(file))
+    if (vfs_index_is_broken(file))
         return SQLITE_IOERR_SHMMAP;
     if (part == 0)
-        vfs_make_index(vfs_of(file));
+        vfs_make_index(own);
+    next = own->index.fd < 0 ? vfs_next_number() : -1;
     code = vfs_real(file)->pMethods->xShmMap(vfs_real(file), part, bytes, extend, out);
     memory = (void *)(uintptr_t)*out;
+    if (memory != NULL && own->index.fd < 0 && !vfs_find_index(own, next)) {
+        *out = NULL;
+        return SQLITE_IOERR_SHMMAP;
+    }
     if (memory == NULL || tidei_fault_has(&vfs_of(file)->owner, memory))
         return code;
     taken = vfs_take_part(vfs_of(file), memory, (size_t)bytes, code == SQLITE_OK);
@@ -270,8 +378,10 @@ vfs_shm_map(sqlite3_file *file, int part, int bytes, int extend, void volatile *
 static int
 vfs_shm_lock(sqlite3_file *file, int offset, int count, int flags)
 {
-    if ((flags & SQLITE_SHM_LOCK) != 0 && vfs_is_torn(file))
+    if ((flags & SQLITE_SHM_LOCK) != 0 && vfs_index_is_broken(file))
         return SQLITE_IOERR_SHMLOCK;
+    if (vfs_is_closed(&vfs_of(file)->index))
+        return SQLITE_OK; /* the lock has gone with the descriptor */
     return vfs_real(file)->pMethods->xShmLock(vfs_real(file), offset, count, flags);
 }
 
@@ -285,6 +395,9 @@ static int
 vfs_shm_unmap(sqlite3_file *file, int remove)
 {
     tidei_fault_remove(&vfs_of(file)->owner, NULL);
+    if (vfs_is_closed(&vfs_of(file)->index))
+        return SQLITE_OK; /* as in vfs_close; the mapping stays, too */
+    vfs_of(file)->index.fd = -1;
     return vfs_real(file)->pMethods->xShmUnmap(vfs_real(file), remove);
 }
 
@@ -302,15 +415,20 @@ static const sqlite3_io_methods vfs_methods[] = { VFS_METHODS(1), VFS_METHODS(2)
 static int
 vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int flags, int *out_flags)
 {
+    bool is_kept = (flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL)) != 0;
     struct vfs_file *file = vfs_of(base);
-    int code;
+    int code, next = is_kept ? vfs_next_number() : -1;
 
     (void)vfs;
-    *file = (struct vfs_file){ .database = file, .path = name, .owner = { .whole = true, .found = vfs_faulted } };
+    *file = (struct vfs_file){
+        .database = file, .path = name, .owner = { .whole = true, .found = vfs_faulted }, .own.fd = -1, .index.fd = -1
+    };
     if ((flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL)) != 0 && name != NULL)
         file->database = vfs_of(sqlite3_database_file_object(name));
     vfs_real(base)->pMethods = NULL;
     code = shim.real->xOpen(shim.real, name, vfs_real(base), flags, out_flags);
+    if (code == SQLITE_OK && is_kept)
+        vfs_find(&file->own, name, next);
     if (vfs_real(base)->pMethods != NULL)
         base->pMethods = &vfs_methods[vfs_real(base)->pMethods->iVersion >= 2];
     return code;

@@ -6,6 +6,12 @@
  * with files fails from then on: nothing is read or written by an index with a hole. What was committed is in the
  * write-ahead log, from which the next connection makes the index again.
  *
+ * Other code of the process may close a descriptor that SQLite writes by, and open a file of its own that gets the same
+ * number. So each descriptor is compared with its file before SQLite uses it or closes it (src/sync/file-id.h). Once
+ * one was closed, everything that the connection does with files fails, and SQLite never closes that number. Nothing
+ * tells for sure which descriptor SQLite has opened where other threads open the same file at that moment, or other
+ * connections of the process have it open: then it is not compared.
+ *
  * The name and the question below are for files that open a connection of their own, the command's too.
  */
 #ifndef TIDEI_TRACE_DATABASE_VFS_H
@@ -26,6 +32,7 @@ enum tidei_vfs_index {
     TIDEI_VFS_INDEX_NO_ROOM = 1, /* the disk had no room for it */
     TIDEI_VFS_INDEX_TORN = 2,    /* it was cut off, or a page of it found no room, while it was used */
     TIDEI_VFS_INDEX_KEPT = 3,    /* so it was before, and another connection of the process keeps what is left of it */
+    TIDEI_VFS_INDEX_CLOSED = 4,  /* other code of the process has closed a descriptor of the connection */
 };
 
 /* Register the VFS with SQLite, once. Returns its name; NULL, SQLite's default, if that is impossible. Any thread. */

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/sync/fork.h"
@@ -35,7 +34,7 @@ static void
 claims_in_child(void)
 {
     for (struct tidei_claim *claim = claims.first; claim != NULL; claim = claim->next) {
-        close(claim->fd);
+        tidei_file_id_close(&claim->id, claim->fd);
         claim->fd = -1;
     }
     claims.first = NULL;
@@ -68,15 +67,13 @@ tidei_open_high(const char *path, int flags, mode_t mode)
 int
 tidei_claim_open(struct tidei_claim *claim, const char *path, int flags, int same)
 {
-    struct stat here, there;
     int error = 0;
 
     claims_hold();
     claim->fd = tidei_open_high(path, flags | O_NONBLOCK, 0);
-    if (claim->fd < 0)
+    if (claim->fd < 0 || !tidei_file_id_read(&claim->id, claim->fd))
         error = errno;
-    else if (same >= 0 && (fstat(claim->fd, &here) != 0 || fstat(same, &there) != 0 || here.st_dev != there.st_dev ||
-                           here.st_ino != there.st_ino))
+    else if (same >= 0 && !tidei_file_id_is(&claim->id, same))
         error = ESTALE;
     if (error == 0) {
         claim->next = claims.first;
@@ -123,18 +120,25 @@ tidei_claim_close(struct tidei_claim *claim)
     link = claims_find(claim);
     if (*link != NULL)
         *link = claim->next;
-    if (claim->fd >= 0)
-        close(claim->fd);
+    tidei_file_id_close(&claim->id, claim->fd);
     claim->fd = -1;
     claims_release();
 }
 
+bool
+tidei_claim_is_open(const struct tidei_claim *claim)
+{
+    return tidei_file_id_is(&claim->id, claim->fd);
+}
+
 static int
-claim_fcntl(int fd, int command, int type, off_t first, off_t length, pid_t *pid)
+claim_fcntl(const struct tidei_claim *claim, int command, int type, off_t first, off_t length, pid_t *pid)
 {
     struct flock lock = { .l_type = (short)type, .l_whence = SEEK_SET, .l_start = first, .l_len = length };
-    int error = fcntl(fd, command, &lock) == 0 ? 0 : errno;
+    int error = EBADF;
 
+    if (tidei_claim_is_open(claim))
+        error = fcntl(claim->fd, command, &lock) == 0 ? 0 : errno;
     if (pid != NULL)
         *pid = lock.l_type == F_UNLCK ? 0 : lock.l_pid != 0 ? lock.l_pid : -1;
     return error == EACCES ? EAGAIN : error;
@@ -153,7 +157,7 @@ tidei_claim_lock(const struct tidei_claim *claim, int type, off_t first, off_t l
     int error = EINVAL;
 
     if (TIDEI_TEST_LIMIT(no_open_file_locks, 0) == 0)
-        error = claim_fcntl(claim->fd, F_OFD_SETLK, type, first, length, NULL);
+        error = claim_fcntl(claim, F_OFD_SETLK, type, first, length, NULL);
     if (posix != NULL)
         *posix = claim_is_unsupported(error);
     return claim_is_unsupported(error) ? tidei_claim_lock_process(claim, type, first, length) : error;
@@ -165,7 +169,7 @@ tidei_claim_wait(const struct tidei_claim *claim, int type, off_t first, off_t l
     int error;
 
     do
-        error = claim_fcntl(claim->fd, F_OFD_SETLKW, type, first, length, NULL);
+        error = claim_fcntl(claim, F_OFD_SETLKW, type, first, length, NULL);
     while (error == EINTR);
     return error;
 }
@@ -174,15 +178,15 @@ pid_t
 tidei_claim_holder(const struct tidei_claim *claim, int type, off_t first, off_t length)
 {
     pid_t pid = 0;
-    int error = claim_fcntl(claim->fd, F_OFD_GETLK, type, first, length, &pid);
+    int error = claim_fcntl(claim, F_OFD_GETLK, type, first, length, &pid);
 
     if (claim_is_unsupported(error))
-        error = claim_fcntl(claim->fd, F_GETLK, type, first, length, &pid);
+        error = claim_fcntl(claim, F_GETLK, type, first, length, &pid);
     return error == 0 ? pid : 0;
 }
 
 int
 tidei_claim_lock_process(const struct tidei_claim *claim, int type, off_t first, off_t length)
 {
-    return claim_fcntl(claim->fd, F_SETLK, type, first, length, NULL);
+    return claim_fcntl(claim, F_SETLK, type, first, length, NULL);
 }

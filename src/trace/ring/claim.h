@@ -5,6 +5,9 @@
  * open file description. It is never that of a mapping: a child of fork() keeps its copies of some mappings, and with
  * them the description. A child closes its copies of all claims. Where the kernel or the file system has no such locks,
  * a claim is a POSIX lock.
+ *
+ * Other code of the process may close the descriptor of a claim, which ends its locks: then all functions that lock
+ * return EBADF, even where the number is that of another file by now.
  */
 #ifndef TIDEI_TRACE_RING_CLAIM_H
 #define TIDEI_TRACE_RING_CLAIM_H
@@ -13,14 +16,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "src/sync/file-id.h"
+
 struct tidei_claim {
     int fd;                   /* -1: there is none */
+    struct tidei_file_id id;  /* set while there is one */
     struct tidei_claim *next; /* in the list of those that a child closes */
 };
 
 #define TIDEI_CLAIM_NONE                                                                                               \
     {                                                                                                                  \
-        -1, NULL                                                                                                       \
+        .fd = -1                                                                                                       \
     }
 
 /* Call this before the first claim. The caller holds no lock of the library. */
@@ -37,6 +43,9 @@ int tidei_open_high(const char *path, int flags, mode_t mode);
  * 0, ESTALE if the path names another file than `same`, or the error number.
  */
 int tidei_claim_open(struct tidei_claim *claim, const char *path, int flags, int same);
+
+/* Whether the claim is open: no other code of the process has closed it. */
+bool tidei_claim_is_open(const struct tidei_claim *claim);
 
 /* Move the claim to another place. */
 void tidei_claim_move(struct tidei_claim *from, struct tidei_claim *to);

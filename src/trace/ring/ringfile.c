@@ -208,9 +208,42 @@ ringfile_is_cut(struct tidei_ringfile *file)
     pthread_mutex_lock(&file->lock);
     size = file->size;
     pthread_mutex_unlock(&file->lock);
-    if (file->fd < 0 || fstat(file->fd, &info) != 0)
+    if (!tidei_file_id_is(&file->id, file->fd) || fstat(file->fd, &info) != 0)
         return false;
     return (uint64_t)info.st_size < size || (file->trace_id != 0 && file->trace_id != file->header->trace_id);
+}
+
+/* Whether other code of the process has closed the file, whose number may be that of another file by now. */
+static bool
+ringfile_is_closed(const struct tidei_ringfile *file)
+{
+    return file->fd >= 0 && !tidei_file_id_is(&file->id, file->fd);
+}
+
+static enum tide_status
+ringfile_closed(const struct tidei_ringfile *file)
+{
+    return tide_error_set(TIDE_EIO, "log: %s: %s", file->path, TIDEI_CLOSED_TEXT);
+}
+
+/* Lock again where other code of the process has closed the claim. False: another process has the file. */
+static bool
+ringfile_claim_again(struct tidei_ringfile *file)
+{
+    struct tidei_claim *claim = &file->claim;
+    bool others = false;
+
+    pthread_mutex_lock(&file->lock);
+    if (claim->fd >= 0 && !tidei_claim_is_open(claim)) {
+        tidei_claim_close(claim);
+        /* Where the path names another file, or none, no other process can have this one. */
+        if (tidei_file_id_is_at(&file->id, file->path) && tidei_claim_open(claim, file->path, O_RDWR, -1) == 0) {
+            others = tidei_claim_lock(claim, F_WRLCK, 0, ringfile_lock_length(0), NULL) == EAGAIN;
+            tidei_claim_lock_process(claim, F_WRLCK, ringfile_lock_name(0), 1);
+        }
+    }
+    pthread_mutex_unlock(&file->lock);
+    return !others;
 }
 
 enum tide_status
@@ -225,6 +258,12 @@ tidei_ringfile_check_sound(struct tidei_ringfile *file, bool exactly)
     }
     if (state == TIDEI_FAULT_KEPT && (exactly || file->left))
         return tide_error_set(TIDE_EIO, "log: %s: no space to write a page again", file->path);
+    if (exactly && !file->left && ringfile_is_closed(file))
+        return ringfile_closed(file);
+    if (exactly && !file->left && !ringfile_claim_again(file)) {
+        tidei_fault_tell(&file->fault, TIDEI_FAULT_LOST);
+        return tide_error_set(TIDE_EIO, "log: %s: another process has taken it, as %s", file->path, TIDEI_CLOSED_TEXT);
+    }
     return TIDE_OK;
 }
 
@@ -262,10 +301,13 @@ ringfile_extend(struct tidei_ringfile *file, uint64_t bytes, bool at_once)
 static enum tide_status
 ringfile_add_segment(struct tidei_ringfile *file, uint64_t bytes, bool at_once, uint64_t *offset, void **address)
 {
-    int error = ringfile_extend(file, bytes, at_once);
+    int error;
 
     *offset = 0;
     *address = NULL;
+    if (ringfile_is_closed(file))
+        return ringfile_closed(file);
+    error = ringfile_extend(file, bytes, at_once);
     if (error != 0)
         return ringfile_error(file->path, "no space for another segment", error);
     *offset = file->size;
@@ -347,6 +389,7 @@ ringfile_new(const char *path)
         return NULL;
     file->fd = -1;
     file->fault.file = &file->fd;
+    file->fault.id = &file->id;
     file->claim.fd = -1;
     pthread_mutex_init(&file->lock, NULL);
     file->path = strdup(path);
@@ -381,10 +424,7 @@ ringfile_map_prefix(struct tidei_ringfile *file)
 bool
 tidei_ringfile_is_at(const struct tidei_ringfile *file)
 {
-    struct stat here, there;
-
-    return fstat(file->fd, &here) == 0 && lstat(file->path, &there) == 0 && here.st_dev == there.st_dev &&
-           here.st_ino == there.st_ino;
+    return tidei_file_id_is_at(&file->id, file->path);
 }
 
 /* Whether the file is a ring file, or an unfinished one, and may be removed. Any other file must stay. */
@@ -406,7 +446,7 @@ ringfile_open_both(struct tidei_ringfile *file, int flags, mode_t mode)
 
     do {
         file->fd = tidei_open_high(file->path, flags, mode);
-        if (file->fd < 0)
+        if (file->fd < 0 || !tidei_file_id_read(&file->id, file->fd))
             return errno;
         error = tidei_claim_open(&file->claim, file->path, flags & ~(O_CREAT | O_EXCL), file->fd);
         if (error != 0 && error != ESTALE && (flags & O_EXCL) != 0)
@@ -423,8 +463,7 @@ static void
 ringfile_close_both(struct tidei_ringfile *file)
 {
     tidei_claim_close(&file->claim);
-    if (file->fd >= 0)
-        close(file->fd);
+    tidei_file_id_close(&file->id, file->fd);
     file->fd = -1;
 }
 

@@ -167,6 +167,7 @@ struct tidei_ring_holder {
 
 struct tidei_ringfile {
     int fd;
+    struct tidei_file_id id;        /* which file that is */
     struct tidei_claim claim;       /* its lock */
     bool posix;                     /* the lock is a POSIX lock */
     bool records;                   /* this process records into it */

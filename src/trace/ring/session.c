@@ -117,13 +117,13 @@ tidei_session_lock_serial(uint64_t serial)
 bool
 tidei_session_owns_locked(const char *path)
 {
-    struct stat wanted, open;
+    struct stat wanted;
 
     if (stat(path, &wanted) != 0)
         return false;
     for (struct tidei_session *session = tidei_sessions.first; session != NULL; session = session->next) {
-        if (session->file != NULL && session->file->fd >= 0 && fstat(session->file->fd, &open) == 0 &&
-            open.st_dev == wanted.st_dev && open.st_ino == wanted.st_ino)
+        if (session->file != NULL && session->file->fd >= 0 && session->file->id.device == wanted.st_dev &&
+            session->file->id.inode == wanted.st_ino)
             return true;
     }
     return false;

@@ -16,6 +16,7 @@
 #include "src/resource/resource.h"
 #include "src/sync/barrier.h"
 #include "src/sync/testpoint.h"
+#include "src/sync/thread.h"
 #include "src/trace/database/files.h"
 #include "src/trace/database/identity.h"
 #include "src/trace/session/recorder.h"
@@ -442,16 +443,34 @@ create_files(struct tidei_recorder *recorder)
     return status;
 }
 
-enum tide_status
-tidei_recorder_create_files(struct tidei_recorder *recorder)
-{
+struct create_call {
+    struct tidei_recorder *recorder;
     enum tide_status status;
+    struct tidei_error error;
+};
+
+static void
+create_called(void *argument)
+{
+    struct create_call *call = argument;
     sigset_t before;
 
     tidei_filelimit_hold(&before);
-    status = create_files(recorder);
+    call->status = create_files(call->recorder);
     tidei_filelimit_release(&before);
-    return status;
+    tidei_error_save(&call->error);
+}
+
+enum tide_status
+tidei_recorder_create_files(struct tidei_recorder *recorder)
+{
+    struct create_call call = { .recorder = recorder };
+
+    /* SQLite and the paths need 30 KiB of stack, and a thread that allocates may have 16 in all. */
+    tidei_thread_call("tidemark-create", create_called, &call);
+    if (call.status != TIDE_OK)
+        tidei_error_restore(&call.error);
+    return call.status;
 }
 
 void

@@ -12,6 +12,8 @@
 #include "src/trace/session/recorder.h"
 #include "src/trace/session/writer.h"
 
+#define DEFINITION_DEVICES_BYTES 4096
+
 uint32_t
 tidei_recorder_new_layer(struct tidei_recorder *recorder)
 {
@@ -162,7 +164,7 @@ tidei_recorder_define_devices(struct tidei_recorder *recorder)
 {
     struct tidei_record record = { .kind = TIDEI_RECORD_DEVICES };
     struct tidei_error error;
-    char text[4096];
+    char *text;
     bool known;
 
     pthread_mutex_lock(&recorder->session.lock);
@@ -171,10 +173,15 @@ tidei_recorder_define_devices(struct tidei_recorder *recorder)
     pthread_mutex_unlock(&recorder->session.lock);
     if (known)
         return;
+    /* On the heap, since the thread that allocates may have a small stack. */
+    text = malloc(DEFINITION_DEVICES_BYTES);
+    if (text == NULL)
+        return;
     tidei_error_save(&error);
-    tidei_device_list(text, sizeof(text));
+    tidei_device_list(text, DEFINITION_DEVICES_BYTES);
     tidei_error_restore(&error);
     definition_keep(recorder, &record, text, strlen(text));
+    free(text);
 }
 
 /* Whether the recorder has a sampler of this process. */

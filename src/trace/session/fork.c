@@ -80,7 +80,7 @@ fork_in_child(void)
         for (uint32_t i = 0; i < TIDEI_MAX_RINGS && file->rings[i] != NULL; i++)
             mmap(file->rings[i], TIDEI_PAGE + file->ring_bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-        close(file->fd);
+        tidei_file_id_close(&file->id, file->fd);
         file->fd = -1;
         /* A recorder that another thread of the parent was closing stays closed here. */
         if (mode != TIDEI_SESSION_CLOSED)
