@@ -84,7 +84,7 @@ for rank in 8 9 10 11 12 13 14 15 16 17 18 19 20 21; do
 done | "$SQLITE3" "$scratch/once.db"
 "$SQLITE3" "$scratch/once.db" "UPDATE rank_memory SET grown_bytes = 3000000 WHERE rank BETWEEN 8 AND 15;
     UPDATE step SET end_bytes = end_bytes + 3000000 WHERE rank BETWEEN 8 AND 15 AND step >= 10;
-    UPDATE meta SET value = 22 WHERE key = 'world_size'"
+    UPDATE step_median SET ranks = 22, ended_ranks = 22; UPDATE meta SET value = 22 WHERE key = 'world_size'"
 is "$(check --max-growth=1K "$scratch/once.db") $(grep -c 'rank 5, .*: it grows by 1.12 KiB more' "$scratch/out")" '1 1' \
     'a rank that grows in each step is found beside eight that have grown once and by more'
 

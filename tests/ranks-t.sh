@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 84
+plan 90
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -398,6 +398,56 @@ is "$(ranks --rank=1 --memory=host "$scratch/kinds.db")
 $(grep '^Of ' "$scratch/out")" '0
 Of 3 ranks 1 has a memory of the name host: the others are left out here.' 'a rank is explained in the memory that it has'
 
+# Ranks that do not mark the same steps. make_marks FOLDER SQL BYTES: four ranks with 40 steps, of which a rank marks s as
+# step `n` of the rows of SQL, which knows rank and s. Rank 0 keeps 1000 bytes more in each, the others BYTES.
+make_marks() {
+    mkdir "$1"
+    for rank in 0 1 2 3; do
+        "$top_builddir/tests/make-trace" "$1/rank-$rank.db" "
+            INSERT INTO meta VALUES ('rank', $rank), ('world_size', 4), ('trace_id', 7000 + $rank), ('ended', 'closed');
+            INSERT INTO tag VALUES (1, NULL, 'weights'), (2, NULL, 'losses');
+            CREATE TEMP TABLE s AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 40)
+                SELECT s, $rank AS rank FROM s;
+            INSERT INTO mark SELECT s * 1000, 1, 'mark', 'step ' || n, NULL FROM ($2);
+            INSERT INTO life VALUES (1, 1, 100000, 10, NULL);
+            INSERT INTO life SELECT 1 + s, 1, iif(rank = 0, 1000, $3), s * 1000 + 600, NULL FROM s WHERE rank = 0 OR $3 > 0;
+            UPDATE allocation SET tag_id = iif(allocation_id = 1, 1, 2);" || exit 99
+    done
+    merge "$1" -o "$1.db" >/dev/null
+}
+growths() {
+    "$tidemark" ranks --json "$1" >"$scratch/answer"
+    answer "SELECT json_extract(value, '\$.rank'), json_extract(value, '\$.first_step'), json_extract(value, '\$.last_step'),
+        json_extract(value, '\$.grown_bytes'), json_extract(value, '\$.step_bytes'), json_extract(value, '\$.median_bytes'),
+        json_extract(value, '\$.group'), json_extract(value, '\$.group_bytes') FROM answer, json_each(text, '\$.growth')"
+    answer "SELECT json_extract(text, '\$.growth_unknown') FROM answer"
+}
+check_growth() {
+    "$tidemark" check --max-growth="$1" "$2" >"$scratch/out" 2>"$scratch/err"
+    echo $?
+}
+finer='SELECT *, s AS n FROM s WHERE rank = 0 OR s % 5 = 0'
+make_marks "$scratch/finer" "$finer" 0
+is "$(growths "$scratch/finer.db") $(check_growth 1000 "$scratch/finer.db") $(check_growth 35000 "$scratch/finer.db")" \
+    '0|4|39|35000|1000|0|losses|35000
+0 1 0' 'a rank that marks each step and leaks is found beside ranks that mark every fifth step'
+is "$(ask "$scratch/finer.db" 'SELECT step, ranks, peak_bytes, end_bytes, ended_ranks, ended_bytes FROM step_median WHERE step IN (4, 7, 9)' | tr '\n' ' ')" \
+    '4|4|100000|100000|4|100000 7|4|100000|100000|1|107000 9|4|100000|100000|4|100000 ' \
+    'a rank counts in the steps that it does not mark, and not at their ends'
+make_marks "$scratch/alike" "$finer" 1000
+is "$(growths "$scratch/alike.db") $(check_growth 0 "$scratch/alike.db")" '0 0' \
+    'a rank that marks each step and grows as all others do is no finding'
+make_marks "$scratch/alone" 'SELECT *, 4 * s + rank AS n FROM s' 0
+is "$(growths "$scratch/alone.db") $(check_growth 1000 "$scratch/alone.db") $(
+    grep -c 'unknown: too few steps of 1 of 4 ranks, the first of them 0, end where those of most ranks do, in sim' "$scratch/out")" '1 3 1' \
+    'whether a rank grows more than others is unknown where none has a step in common with it'
+ranks "$scratch/alone.db" >/dev/null
+has_words "$(cat "$scratch/out")" 'Of rank 0 it is not known whether it grows more than the median: too few of its steps end where those of most ranks do.' \
+    'ranks says of which rank that is not known'
+make_marks "$scratch/short" 'SELECT *, s AS n FROM s WHERE rank = 0 OR s <= 10' 0
+is "$(growths "$scratch/short.db") $(check_growth 1000 "$scratch/short.db")" '1 3' \
+    'so it is where most ranks end before the half of its steps'
+
 # More memories than the file takes of a rank.
 "$top_builddir/tests/make-trace" "$scratch/many.db" "
     INSERT INTO meta VALUES ('rank', 0), ('trace_id', 3100), ('ended', 'closed');
@@ -420,12 +470,12 @@ is "$(ls "$scratch" | grep -c -e '-lock$')" "$(test -e "$job-lock" && echo 1 || 
 
 # A file of another version.
 cp "$job" "$scratch/other.db"
-"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 3 WHERE key = 'format_version'"
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 4 WHERE key = 'format_version'"
 is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" \
-    "2 $scratch/other.db: its format is 3, and this version reads 4: merge its traces again into a new file" \
+    "2 $scratch/other.db: its format is 4, and this version reads 5: merge its traces again into a new file" \
     'a job of an earlier format is refused with what to do'
-"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 5 WHERE key = 'format_version'"
-is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" "2 $scratch/other.db: its format is 5, and this version reads 4" \
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 6 WHERE key = 'format_version'"
+is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" "2 $scratch/other.db: its format is 6, and this version reads 5" \
     'a job of a later format is refused'
 
 # Figures that cannot be.

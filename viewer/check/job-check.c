@@ -387,11 +387,16 @@ job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct 
     check_say(out, "more: tidemark ranks %s", check->file->path);
 }
 
-/* Say that there may be growth in the ranks that have not enough steps. */
+/* Say that there may be growth in the ranks that have not enough steps, or not enough of those that others have. */
 static void
 job_say_growth_unknown(const struct ranks *ranks, int64_t known, struct check_result *out)
 {
-    if (known > 0)
+    if (known == ranks->rank_total)
+        check_say(out,
+                  "unknown: too few steps of %" PRId64 " of %" PRId64 " ranks, the first of them %" PRId64
+                  ", end where those of most ranks do, in %s",
+                  ranks->growth_unknown, ranks->rank_total, ranks->first_growth_unknown, ranks->memory->name);
+    else if (known > 0)
         check_say(out, "unknown: only %" PRId64 " of %" PRId64 " ranks have four whole steps in %s", known,
                   ranks->rank_total, ranks->memory->name);
     else
@@ -408,8 +413,8 @@ job_judge_growth(const struct job_check *check, const struct ranks *ranks, struc
 
     for (size_t i = 0; i < ranks->count; i++)
         known += ranks->list[i].whole_steps >= 4;
-    check_measured(out, ranks->growth_count > 0 ? (uint64_t)(growth->rank->grown_bytes - growth->median_bytes) : 0);
-    out->unknown = out->passed && known < ranks->rank_total;
+    check_measured(out, ranks->growth_count > 0 ? (uint64_t)(growth->grown_bytes - growth->median_bytes) : 0);
+    out->unknown = out->passed && (known < ranks->rank_total || ranks->growth_unknown > 0);
     out->passed = out->passed && !out->unknown;
     if (out->unknown)
         job_say_growth_unknown(ranks, known, out);
@@ -417,7 +422,7 @@ job_judge_growth(const struct job_check *check, const struct ranks *ranks, struc
         return;
     check_say(out, "rank %" PRId64 ", %s: it grows by %s more than the median from step %" PRId64 " to %" PRId64 ", %s",
               growth->rank->rank, ranks->memory->name, output_size_beside(&figure, out->seen, out->limit),
-              growth->rank->first_step, growth->rank->last_step, check_over(out, (char[128]){ "" }, 128));
+              growth->first_step, growth->last_step, check_over(out, (char[128]){ "" }, 128));
     if (ranks->growth_count > 1)
         check_say(out, "%zu ranks grow more than the median from step to step", ranks->growth_count);
     if (growth->group != NULL)

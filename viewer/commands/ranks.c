@@ -80,6 +80,7 @@ ranks_report_head(struct report *report, const struct ranks *ranks)
         report_field(report, "skew_share", "highest over median", REPORT_SHARE, cell_real(ranks_skew(ranks)));
     }
     report_field(report, "failures", NULL, REPORT_COUNT, cell_signed(ranks->failure_total));
+    report_field(report, "growth_unknown", NULL, REPORT_COUNT, cell_signed(ranks->growth_unknown));
 }
 
 /* ---- sentences --------------------------------------------------------------------------------------------------- */
@@ -191,6 +192,16 @@ ranks_note_growth(struct report *report, const struct ranks *ranks)
     struct output_figure one, other, third;
     char where[1024] = "";
 
+    if (ranks->growth_unknown == 1)
+        report_note(report,
+                    "Of rank %" PRId64 " it is not known whether it grows more than the median: too few of its steps"
+                    " end where those of most ranks do.",
+                    ranks->first_growth_unknown);
+    else if (ranks->growth_unknown > 1)
+        report_note(report,
+                    "Of %" PRId64 " ranks, the first of them %" PRId64 ", it is not known whether they grow more than"
+                    " the median: too few of their steps end where those of most ranks do.",
+                    ranks->growth_unknown, ranks->first_growth_unknown);
     if (ranks->growth_count == 0)
         return;
     if (growth->group != NULL)
@@ -200,9 +211,8 @@ ranks_note_growth(struct report *report, const struct ranks *ranks)
     report_note(
         report, "%s %" PRId64 "%s by %s from step %" PRId64 " to step %" PRId64 "%s; the median by %s%s.",
         ranks->growth_count == 1 ? "Rank" : "Of several ranks that grow, rank", growth->rank->rank,
-        ranks->growth_count == 1 ? " alone grows:" : " grows most:",
-        output_size(&one, (uint64_t)growth->rank->grown_bytes), growth->rank->first_step, growth->rank->last_step,
-        where, growth->median_bytes < 0 ? "-" : "",
+        ranks->growth_count == 1 ? " alone grows:" : " grows most:", output_size(&one, (uint64_t)growth->grown_bytes),
+        growth->first_step, growth->last_step, where, growth->median_bytes < 0 ? "-" : "",
         output_size(&third, (uint64_t)(growth->median_bytes < 0 ? -growth->median_bytes : growth->median_bytes)));
 }
 
@@ -392,9 +402,9 @@ ranks_report_growth(struct report *report, const struct ranks *ranks)
     for (size_t i = 0; i < ranks->growth_count && i < report->options.limit; i++) {
         const struct ranks_growth *growth = &ranks->growths[i];
 
-        REPORT_ROW(report, cell_signed(growth->rank->rank), cell_signed(growth->rank->grown_bytes),
-                   cell_signed(ranks_step_growth(growth->rank)), cell_signed(growth->median_bytes),
-                   cell_signed(growth->rank->first_step), cell_signed(growth->rank->last_step),
+        REPORT_ROW(report, cell_signed(growth->rank->rank), cell_signed(growth->grown_bytes),
+                   cell_signed(ranks_growth_a_step(growth->grown_bytes, growth->first_step, growth->last_step)),
+                   cell_signed(growth->median_bytes), cell_signed(growth->first_step), cell_signed(growth->last_step),
                    cell_signed(growth->rises),
                    growth->group != NULL ? ranks_exact_cell(growth->group_more) : cell_none(),
                    growth->group != NULL ? cell_signed(growth->group_more.least) : cell_none(),
