@@ -36,6 +36,12 @@ ranks() {
     echo $?
 }
 
+# The exit status of `check` with a budget that all traces keep.
+check_none() {
+    "$tidemark" check --max-failures=0 "$1" >/dev/null 2>&1
+    echo $?
+}
+
 # ask FILE SQL; answer SQL: of the JSON in $scratch/answer.
 ask() {
     "$SQLITE3" -readonly "$1" "$2" 2>&1
@@ -56,7 +62,7 @@ contents() {
     done | sort
 }
 
-plan 90
+plan 94
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -197,6 +203,40 @@ is "$(merge "$scratch/late.db" -o "$scratch/late-job.db") $(ask "$scratch/late-j
 "$SQLITE3" "$scratch/late.db" "UPDATE meta SET value = 1 WHERE key = 'complete'"
 is "$(merge "$scratch/late.db" -o "$scratch/late-job.db") $(ask "$scratch/late-job.db" 'SELECT rank, complete FROM rank')" '0 0|1' \
     'an incomplete trace is read again, for it may have more'
+
+# What cannot be read, and what is too short to tell what it is, may be a trace. What is certainly none is not mentioned.
+mkdir "$scratch/odd" "$scratch/odd/folder.db"
+for rank in 0 1 2; do make_rank "$scratch/odd/rank-$rank.db" $rank "UPDATE meta SET value = 3 WHERE key = 'world_size';"; done
+"$SQLITE3" "$scratch/odd/foreign.db" 'CREATE TABLE t(x)'
+echo 'no trace' >"$scratch/odd/notes.txt"
+mkfifo "$scratch/odd/pipe.db"
+is "$(merge "$scratch/odd" -o "$scratch/odd.db") $(cat "$scratch/err")" '0 ' 'what is in a folder and no trace is not mentioned'
+for bytes in 0 15 16 71; do
+    head -c $bytes "$folder/rank-1.db" >"$scratch/odd/rank-1.db"
+    echo "$(merge "$scratch/odd" -o "$scratch/odd-$bytes.db") $(grep -c 'rank-1.db: it cannot be read: left out' "$scratch/err") $(
+        grep -c 'of 3 ranks these are missing: 1$' "$scratch/err") $(check_none "$scratch/odd-$bytes.db")"
+done >"$scratch/seen"
+is "$(sort -u "$scratch/seen")" '3 1 1 3' 'a trace that is cut to a few bytes is named as left out, and check does not pass'
+rm "$scratch/odd/rank-1.db"
+ln -s "$scratch/nowhere" "$scratch/odd/rank-1.db"
+is "$(merge "$scratch/odd" -o "$scratch/odd-link.db") $(grep -c 'rank-1.db: it cannot be read: left out' "$scratch/err")" '3 1' \
+    'so is a link that leads nowhere'
+nobody=
+test "$(id -u)" -ne 0 || nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
+chmod 711 "$scratch"
+if $nobody test -r "$tidemark" 2>/dev/null; then
+    rm "$scratch/odd/rank-1.db"
+    cp "$folder/rank-1.db" "$scratch/odd/rank-1.db"
+    chmod 644 "$scratch/odd"/rank-[02].db
+    chmod 000 "$scratch/odd/rank-1.db"
+    mkdir "$scratch/odd-job"
+    chmod 777 "$scratch/odd-job"
+    is "$($nobody "$tidemark" merge "$scratch/odd" -o "$scratch/odd-job/job.db" 2>"$scratch/err"; echo $?) $(
+        grep -c 'rank-1.db: Permission denied' "$scratch/err") $(grep -c 'rank-1.db: it cannot be read: left out' "$scratch/err") $(
+        check_none "$scratch/odd-job/job.db")" '3 1 1 3' 'a trace of a folder that may not be read is named as left out, and check does not pass'
+else
+    skip 1 'there is no other user to become'
+fi
 
 # One of a thousand.
 mkdir "$scratch/thousand"
