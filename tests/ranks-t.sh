@@ -62,7 +62,7 @@ contents() {
     done | sort
 }
 
-plan 94
+plan 96
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -506,6 +506,12 @@ is "$(merge --steps='step *' "$folder/rank-1.db" -o "$scratch/pattern.db") $(mer
 is "$(merge "$folder" -o "$scratch/pattern.db") $(ask "$scratch/pattern.db" 'SELECT count(*) FROM rank')
 $(merge --steps='step *' "$folder" -o "$job")" '0 16
 2' 'a merge takes the pattern of the file, and a file without one gets none'
+is "$(merge --steps='Step*' "$folder" -o "$scratch/unmatched.db") $(cat "$scratch/err")" \
+    '3 tidemark merge: no mark matches "Step*"; the file has 656 marks' 'a pattern of steps that no mark matches is told'
+make_rank "$scratch/capital.db" 0 "UPDATE mark SET text = 'S' || substr(text, 2); DELETE FROM meta WHERE key = 'world_size';"
+make_rank "$scratch/small-s.db" 1 "DELETE FROM meta WHERE key = 'world_size';"
+is "$(merge --steps='step *' "$scratch/capital.db" "$scratch/small-s.db" -o "$scratch/mixed.db") $(cat "$scratch/err")" \
+    "3 $scratch/capital.db: no mark matches \"step *\"; it has 41 marks" 'a trace of which no mark matches the pattern is named'
 is "$(ls "$scratch" | grep -c -e '-lock$')" "$(test -e "$job-lock" && echo 1 || echo 0)" 'no merge leaves a file with its lock'
 
 # A file of another version.
