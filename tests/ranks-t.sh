@@ -62,7 +62,7 @@ contents() {
     done | sort
 }
 
-plan 96
+plan 97
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -437,6 +437,18 @@ is "$(ranks --rank=1 "$scratch/kinds.db") $(cat "$scratch/err")" "2 $scratch/kin
 is "$(ranks --rank=1 --memory=host "$scratch/kinds.db")
 $(grep '^Of ' "$scratch/out")" '0
 Of 3 ranks 1 has a memory of the name host: the others are left out here.' 'a rank is explained in the memory that it has'
+
+# A peak that is ten thousand times the median.
+mkdir "$scratch/large"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/large/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 3), ('trace_id', 7500 + $rank), ('ended', 'closed');
+        INSERT INTO life VALUES (1, 1, iif($rank = 2, 10045000, 1000), 10, NULL);" || exit 99
+done
+merge "$scratch/large" -o "$scratch/large.db" >/dev/null
+ranks --max-skew=5% "$scratch/large.db" >/dev/null
+is "$(grep -c -e 'Rank 2: 9.58 MiB, 1004400% over the median' -e 'is over the median by 1004400%, more than the 5%' "$scratch/out")" 2 \
+    'a share of many digits is written in plain digits'
 
 # Ranks that do not mark the same steps. make_marks FOLDER SQL BYTES: four ranks with 40 steps, of which a rank marks s as
 # step `n` of the rows of SQL, which knows rank and s. Rank 0 keeps 1000 bytes more in each, the others BYTES.

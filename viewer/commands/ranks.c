@@ -166,8 +166,8 @@ ranks_note_outlier(struct report *report, const struct ranks *ranks)
     const struct ranks_rank *rank = ranks->outlier;
     const struct ranks_group *group = ranks_named_group(ranks);
     int64_t more = rank->peak_bytes - ranks->median->peak_bytes;
-    struct output_figure one;
-    char where[1024] = "", share[32] = "";
+    struct output_figure one, percent;
+    char where[1024] = "", share[64] = "";
 
     if (more == 0) {
         report_note(report, "Rank %" PRId64 " has a peak of %s, as the median.", rank->rank,
@@ -178,8 +178,8 @@ ranks_note_outlier(struct report *report, const struct ranks *ranks)
         ranks_put_group(group, where, sizeof(where));
     /* Over a median of 0 there is no share. */
     if (ranks->median->peak_bytes > 0)
-        snprintf(share, sizeof(share), "%.3g%% ",
-                 100 * (double)(more < 0 ? -more : more) / (double)ranks->median->peak_bytes);
+        snprintf(share, sizeof(share), "%s ",
+                 output_percent(&percent, (double)(more < 0 ? -more : more) / (double)ranks->median->peak_bytes, 3));
     report_note(report, "Rank %" PRId64 ": %s, %s%s the median%s%s.", rank->rank,
                 output_size(&one, (uint64_t)rank->peak_bytes), share, more > 0 ? "over" : "under",
                 share[0] != '\0' ? "" : " of 0 B", where);
@@ -486,6 +486,7 @@ static int
 ranks_judge(struct report *report, const struct ranks *ranks, double max_skew)
 {
     bool exceeds = ranks_skew(ranks) > max_skew;
+    struct output_figure percent;
     char buffer[256];
     const char *unknown = ranks_skew_unknown(ranks, buffer, sizeof(buffer));
 
@@ -497,8 +498,8 @@ ranks_judge(struct report *report, const struct ranks *ranks, double max_skew)
         message("%s: the skew is unknown: %s", ranks->file->path, unknown);
         return COMMAND_INCOMPLETE;
     }
-    report_note(report, "The highest peak is over the median by %.4g%%, %s than the %.4g%% that are allowed.",
-                100 * ranks_skew(ranks), exceeds ? "more" : "no more", 100 * max_skew);
+    report_note(report, "The highest peak is over the median by %s, %s than the %.4g%% that are allowed.",
+                output_percent(&percent, ranks_skew(ranks), 4), exceeds ? "more" : "no more", 100 * max_skew);
     return exceeds ? COMMAND_FINDING : COMMAND_FINE;
 }
 

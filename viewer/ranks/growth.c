@@ -2,8 +2,8 @@
  * Which ranks of a job grow more than the median.
  *
  * What a rank has at the end of a step can only be compared with what others have at that moment. A rank that marks
- * fewer steps is then in the middle of one of its own. So a rank is compared at the ends of those steps that end for most
- * of the ranks, and where these are too few, whether it grows more than the others is not known.
+ * fewer steps is then in the middle of one of its own. So a rank is compared at the ends of those steps that end for
+ * most of the ranks, and where these are too few, whether it grows more than the others is not known.
  */
 #include "config.h"
 
