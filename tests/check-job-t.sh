@@ -32,7 +32,7 @@ check() {
     echo $?
 }
 
-plan 61
+plan 66
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -84,7 +84,7 @@ for rank in 8 9 10 11 12 13 14 15 16 17 18 19 20 21; do
 done | "$SQLITE3" "$scratch/once.db"
 "$SQLITE3" "$scratch/once.db" "UPDATE rank_memory SET grown_bytes = 3000000 WHERE rank BETWEEN 8 AND 15;
     UPDATE step SET end_bytes = end_bytes + 3000000 WHERE rank BETWEEN 8 AND 15 AND step >= 10;
-    UPDATE meta SET value = 22 WHERE key = 'world_size'"
+    UPDATE step_median SET ranks = 22, ended_ranks = 22; UPDATE meta SET value = 22 WHERE key = 'world_size'"
 is "$(check --max-growth=1K "$scratch/once.db") $(grep -c 'rank 5, .*: it grows by 1.12 KiB more' "$scratch/out")" '1 1' \
     'a rank that grows in each step is found beside eight that have grown once and by more'
 
@@ -159,6 +159,9 @@ for rank in 0 1; do make_rank "$scratch/killed/rank-$rank.db" $rank "UPDATE meta
 merge "$scratch/killed" -o "$scratch/killed.db"
 is "$(check --no-leaks "$scratch/killed.db") $(grep -c "unknown: rank 1, .* did not come to its end" "$scratch/out")" '3 1' \
     'whether a rank that was killed has leaks is unknown'
+has_words "$(tr -s ' ' <"$scratch/out")" 'UNKNOWN no-leaks 0 B 4.77 MiB' 'what is live at the end of a rank that was killed is shown'
+is "$(check --tap --no-leaks "$scratch/killed.db") $(grep '^not ok' "$scratch/out")" '3 not ok 1 - no-leaks: unknown, 4.77 MiB of 0 B allowed' \
+    'so it is with --tap'
 is "$(check --no-leaks --even-killed "$scratch/killed.db") $(grep -c "rank 1, .*: 4.77 MiB are live" "$scratch/out")" '1 1' \
     '--even-killed judges a rank that was killed, too'
 mkdir "$scratch/plain"
@@ -166,6 +169,7 @@ mkdir "$scratch/plain"
 merge "$scratch/plain" -o "$scratch/plain.db"
 is "$(check --max-growth=1 "$scratch/plain.db") $(grep -c 'unknown: no rank has four whole steps' "$scratch/out")" '3 1' \
     'growth is unknown where the traces have no steps'
+is "$("$tidemark" check --json --max-growth=1 "$scratch/plain.db" | grep -o '"seen":[^,]*')" '"seen":null' 'growth that is unknown is null in JSON, and not 0'
 # change SQL: a copy of the job with changes.
 change() {
     cp "$job" "$scratch/changed.db"
@@ -174,6 +178,9 @@ change() {
 change "INSERT INTO memory VALUES (77, 'another'); UPDATE rank_memory SET memory_id = 77 WHERE rank = 3;"
 is "$(check --max-skew="memory=$memory:50%" "$scratch/changed.db") $(grep -c 'unknown: only 7 of 8 ranks have a memory of the name' "$scratch/out")" \
     '3 1' 'the skew is unknown where a rank has the memory under another name'
+has_words "$(tr -s ' ' <"$scratch/out")" "UNKNOWN max-skew memory=$memory 50.0% -" 'a skew that is unknown is no figure in the table'
+is "$(check --json --max-skew="memory=$memory:50%" "$scratch/changed.db") $(grep -o '"seen_share":[^,]*' "$scratch/out")" '3 "seen_share":null' \
+    'a skew that is unknown is null in JSON, and not 0'
 is "$("$tidemark" ranks --memory="$memory" --max-skew=50% "$scratch/changed.db" 2>&1 >/dev/null; echo $?)" \
     "$scratch/changed.db: the skew is unknown: only 7 of 8 ranks have a memory of the name $memory
 3" 'ranks --max-skew says so, too'

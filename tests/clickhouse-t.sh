@@ -10,8 +10,9 @@ test -d "$CHDB/node_modules/chdb" ||
     skip_all 'there is no ClickHouse: `./bootstrap --ci` installs chdb where npm reaches it, or CHDB names a folder with node_modules/chdb'
 sql=$top_srcdir/doc/clickhouse
 
-# make_rank RANK: of 9 with 20 random steps; rank 3 has 10% more of a tag from step 12 on, rank 5 leaks, rank 7 has
-# 130 failures of one time and size. Times are the same now and then, and some lives have none.
+# make_rank RANK: of 9 with 20 random steps, of which rank 3 marks each, and the others every second one. Rank 3 has 10% more
+# of a tag from step 12 on, rank 5 leaks, rank 7 has 130 failures of one time and size. Times are the same now and then,
+# and some lives have none.
 seed=$(date +%s)
 echo "# seed $seed"
 make_rank() {
@@ -19,7 +20,8 @@ make_rank() {
         INSERT INTO meta VALUES ('rank', $1), ('world_size', 9), ('job', 'nightly'), ('trace_id', 1000 + $1), ('ended', 'closed');
         INSERT INTO tag VALUES (1, NULL, 'model'), (2, 1, 'weights'), (3, 1, 'activation'), (4, NULL, 'other');
         CREATE TEMP TABLE n AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 2000) SELECT s FROM s;
-        INSERT INTO mark SELECT s * 1000, 1, 'mark', 'step ' || s, NULL FROM n WHERE s <= 20;
+        INSERT INTO mark SELECT s * 1000, 1, 'mark', 'step ' || s, NULL FROM n
+            WHERE s <= 20 AND ($1 = 3 OR s % 2 = 0);
         INSERT INTO life VALUES (1, 1, 20000000, 10, NULL);
         INSERT INTO life SELECT s + 1, 1, 1000 + (s * 7919 + $1 * 104729 + $seed) % 5000, 1000 + 10 * (s - 1) - s % 2 * 5,
             iif($1 = 5 AND s % 100 = 7, NULL, 1000 + 10 * (s - 1) + (s * 31 + $seed) % 8 * 10) FROM n;
@@ -62,7 +64,7 @@ tags() {
         ORDER BY json_extract(value, '\$.over_median_least_bytes') DESC, json_extract(value, '\$.name')"
 }
 is "$(part 2 | sed 's/\\//g')" "$(tags)" 'the difference by tag is that of ranks, to the byte'
-is "$(part 3)" '[3, 12]' 'the rank that is out is found with the step from which on it is'
+is "$(part 3)" '[3, 12]' 'the rank that is out is found with the step from which on it is, where the others do not mark each step'
 is "$(part 4 | head -n 1)" "$("$SQLITE3" -readonly "$job" "SELECT '[' || rank || ', ' || grown_bytes || ']' FROM rank_memory ORDER BY grown_bytes DESC LIMIT 1")" \
     'the rank that has grown most is found, to the byte'
 is "$(part 5)" '["limit", 100, 1, 7, 123456789, 130]' 'failures are found with their cause, rank and size, and how many there are in all'

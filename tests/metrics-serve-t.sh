@@ -60,7 +60,7 @@ tell() {
 mkdir "$scratch/many"
 serve 127.0.0.1:0 "$scratch/many"
 ! grep -q 'built without libmicrohttpd\|needs libmicrohttpd' "$scratch/served" || skip_all "$(cat "$scratch/served")"
-plan 31
+plan 34
 ok 'the server says where it listens' grep -qx 'tidemark metrics: listening on http://127.0.0.1:[0-9]*/metrics' "$scratch/served"
 "$tidemark" metrics --listen="127.0.0.1:$port" "$scratch/many" >"$scratch/out" 2>&1
 is "$? $(cat "$scratch/out")" "2 tidemark metrics: --listen=127.0.0.1:$port: another program listens there" \
@@ -267,6 +267,23 @@ is "$before, $between, $(named)" 'pid="100000" run="bert", 0, pid="200000" run="
     'a recording that begins under the name of another has names of its own, also where it was seen before its first page'
 stop TERM
 let_go
+
+# A folder that goes while it is served, and comes back.
+mkdir "$scratch/goes"
+serve 127.0.0.1:0 "$scratch/goes"
+readable() {
+    sleep 0.3
+    fetch
+    sed -n 's/^tidemark_metrics_folder_readable{folder=".*goes"} //p' "$scratch/text"
+}
+before=$(readable)
+rmdir "$scratch/goes"
+gone=$(readable)$(readable)
+is "$before $gone $(grep -c 'tidemark_up{' "$scratch/text")" '1 00 0' 'a folder that was removed is told not to be readable, and is no trace'
+is "$(grep -c "goes: No such file or directory" "$scratch/served")" 1 'a folder that was removed is told once on standard error'
+mkdir "$scratch/goes"
+is "$(readable)" 1 'a folder that is there again is readable again'
+stop TERM
 
 if python3 -c 'import socket; socket.socket(socket.AF_INET6).bind(("::1", 0))' 2>/dev/null; then
     serve '[::1]:0' "$scratch/many"

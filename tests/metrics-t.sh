@@ -39,7 +39,7 @@ for python in "${PYTHON:-python3}" /usr/bin/python3 ''; do
     test -z "$python" || ! "$python" -c 'import prometheus_client.openmetrics.parser' 2>/dev/null || break
 done
 
-plan 68
+plan 73
 
 # Wrong use.
 has_words "$(said)" 'a trace, a folder or a process id is missing' 'metrics without an argument says what is missing'
@@ -67,6 +67,30 @@ said "$scratch/empty" >"$scratch/out"
 cp "$scratch/said" "$scratch/text"
 is "$tap_status $(value tidemark_metrics_recordings 'up="yes"') $(tail -n 1 "$scratch/text")" '0 0 # EOF' \
     'an empty folder has no recordings, and that is no error'
+
+is "$(value tidemark_metrics_folder_readable "folder=\"$scratch/empty\"")" 1 'a folder that was looked through is told to be readable'
+"$tidemark" metrics "$scratch/empty" "$scratch/empty" >"$scratch/text"
+is "$(value tidemark_metrics_folder_readable)" 1 'a folder that is named twice is one series'
+
+# A folder that cannot be read is not one in which nothing is recorded.
+nobody=
+test "$(id -u)" -ne 0 || nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
+mkdir "$scratch/closed" "$scratch/textfile"
+echo whole >"$scratch/textfile/x.prom"
+chmod 711 "$scratch"
+chmod 777 "$scratch/textfile"
+chmod 311 "$scratch/closed"
+if $nobody test -r "$tidemark" 2>/dev/null; then
+    is "$($nobody "$tidemark" metrics "$scratch/closed" 2>&1; echo $?)" "$scratch/closed: Permission denied
+2" 'a folder that may not be read is an error of metrics'
+    is "$($nobody "$tidemark" metrics --textfile="$scratch/textfile/x.prom" "$scratch/closed" 2>&1; echo $?) $(cat "$scratch/textfile"/*)" \
+        "$scratch/closed: Permission denied
+2 whole" 'where a folder may not be read, a textfile stays as it is'
+    is "$($nobody "$tidemark" watch --count=1 "$scratch/closed" 2>&1; echo $?)" "$scratch/closed: Permission denied
+2" 'a folder that may not be read is an error of watch'
+else
+    skip 3 'there is no other user to become'
+fi
 
 # Real recordings, at rest: the figures are those of the page, and of the trace afterwards.
 mkfifo "$scratch/ready"

@@ -36,6 +36,12 @@ ranks() {
     echo $?
 }
 
+# The exit status of `check` with a budget that all traces keep.
+check_none() {
+    "$tidemark" check --max-failures=0 "$1" >/dev/null 2>&1
+    echo $?
+}
+
 # ask FILE SQL; answer SQL: of the JSON in $scratch/answer.
 ask() {
     "$SQLITE3" -readonly "$1" "$2" 2>&1
@@ -56,7 +62,7 @@ contents() {
     done | sort
 }
 
-plan 84
+plan 97
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -197,6 +203,40 @@ is "$(merge "$scratch/late.db" -o "$scratch/late-job.db") $(ask "$scratch/late-j
 "$SQLITE3" "$scratch/late.db" "UPDATE meta SET value = 1 WHERE key = 'complete'"
 is "$(merge "$scratch/late.db" -o "$scratch/late-job.db") $(ask "$scratch/late-job.db" 'SELECT rank, complete FROM rank')" '0 0|1' \
     'an incomplete trace is read again, for it may have more'
+
+# What cannot be read, and what is too short to tell what it is, may be a trace. What is certainly none is not mentioned.
+mkdir "$scratch/odd" "$scratch/odd/folder.db"
+for rank in 0 1 2; do make_rank "$scratch/odd/rank-$rank.db" $rank "UPDATE meta SET value = 3 WHERE key = 'world_size';"; done
+"$SQLITE3" "$scratch/odd/foreign.db" 'CREATE TABLE t(x)'
+echo 'no trace' >"$scratch/odd/notes.txt"
+mkfifo "$scratch/odd/pipe.db"
+is "$(merge "$scratch/odd" -o "$scratch/odd.db") $(cat "$scratch/err")" '0 ' 'what is in a folder and no trace is not mentioned'
+for bytes in 0 15 16 71; do
+    head -c $bytes "$folder/rank-1.db" >"$scratch/odd/rank-1.db"
+    echo "$(merge "$scratch/odd" -o "$scratch/odd-$bytes.db") $(grep -c 'rank-1.db: it cannot be read: left out' "$scratch/err") $(
+        grep -c 'of 3 ranks these are missing: 1$' "$scratch/err") $(check_none "$scratch/odd-$bytes.db")"
+done >"$scratch/seen"
+is "$(sort -u "$scratch/seen")" '3 1 1 3' 'a trace that is cut to a few bytes is named as left out, and check does not pass'
+rm "$scratch/odd/rank-1.db"
+ln -s "$scratch/nowhere" "$scratch/odd/rank-1.db"
+is "$(merge "$scratch/odd" -o "$scratch/odd-link.db") $(grep -c 'rank-1.db: it cannot be read: left out' "$scratch/err")" '3 1' \
+    'so is a link that leads nowhere'
+nobody=
+test "$(id -u)" -ne 0 || nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
+chmod 711 "$scratch"
+if $nobody test -r "$tidemark" 2>/dev/null; then
+    rm "$scratch/odd/rank-1.db"
+    cp "$folder/rank-1.db" "$scratch/odd/rank-1.db"
+    chmod 644 "$scratch/odd"/rank-[02].db
+    chmod 000 "$scratch/odd/rank-1.db"
+    mkdir "$scratch/odd-job"
+    chmod 777 "$scratch/odd-job"
+    is "$($nobody "$tidemark" merge "$scratch/odd" -o "$scratch/odd-job/job.db" 2>"$scratch/err"; echo $?) $(
+        grep -c 'rank-1.db: Permission denied' "$scratch/err") $(grep -c 'rank-1.db: it cannot be read: left out' "$scratch/err") $(
+        check_none "$scratch/odd-job/job.db")" '3 1 1 3' 'a trace of a folder that may not be read is named as left out, and check does not pass'
+else
+    skip 1 'there is no other user to become'
+fi
 
 # One of a thousand; fewer with sanitizers.
 many=$(fewer 1000 100)
@@ -401,6 +441,68 @@ is "$(ranks --rank=1 --memory=host "$scratch/kinds.db")
 $(grep '^Of ' "$scratch/out")" '0
 Of 3 ranks 1 has a memory of the name host: the others are left out here.' 'a rank is explained in the memory that it has'
 
+# A peak that is ten thousand times the median.
+mkdir "$scratch/large"
+for rank in 0 1 2; do
+    "$top_builddir/tests/make-trace" "$scratch/large/rank-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 3), ('trace_id', 7500 + $rank), ('ended', 'closed');
+        INSERT INTO life VALUES (1, 1, iif($rank = 2, 10045000, 1000), 10, NULL);" || exit 99
+done
+merge "$scratch/large" -o "$scratch/large.db" >/dev/null
+ranks --max-skew=5% "$scratch/large.db" >/dev/null
+is "$(grep -c -e 'Rank 2: 9.58 MiB, 1004400% over the median' -e 'is over the median by 1004400%, more than the 5%' "$scratch/out")" 2 \
+    'a share of many digits is written in plain digits'
+
+# Ranks that do not mark the same steps. make_marks FOLDER SQL BYTES: four ranks with 40 steps, of which a rank marks s as
+# step `n` of the rows of SQL, which knows rank and s. Rank 0 keeps 1000 bytes more in each, the others BYTES.
+make_marks() {
+    mkdir "$1"
+    for rank in 0 1 2 3; do
+        "$top_builddir/tests/make-trace" "$1/rank-$rank.db" "
+            INSERT INTO meta VALUES ('rank', $rank), ('world_size', 4), ('trace_id', 7000 + $rank), ('ended', 'closed');
+            INSERT INTO tag VALUES (1, NULL, 'weights'), (2, NULL, 'losses');
+            CREATE TEMP TABLE s AS WITH RECURSIVE s(s) AS (SELECT 1 UNION ALL SELECT s + 1 FROM s WHERE s < 40)
+                SELECT s, $rank AS rank FROM s;
+            INSERT INTO mark SELECT s * 1000, 1, 'mark', 'step ' || n, NULL FROM ($2);
+            INSERT INTO life VALUES (1, 1, 100000, 10, NULL);
+            INSERT INTO life SELECT 1 + s, 1, iif(rank = 0, 1000, $3), s * 1000 + 600, NULL FROM s WHERE rank = 0 OR $3 > 0;
+            UPDATE allocation SET tag_id = iif(allocation_id = 1, 1, 2);" || exit 99
+    done
+    merge "$1" -o "$1.db" >/dev/null
+}
+growths() {
+    "$tidemark" ranks --json "$1" >"$scratch/answer"
+    answer "SELECT json_extract(value, '\$.rank'), json_extract(value, '\$.first_step'), json_extract(value, '\$.last_step'),
+        json_extract(value, '\$.grown_bytes'), json_extract(value, '\$.step_bytes'), json_extract(value, '\$.median_bytes'),
+        json_extract(value, '\$.group'), json_extract(value, '\$.group_bytes') FROM answer, json_each(text, '\$.growth')"
+    answer "SELECT json_extract(text, '\$.growth_unknown') FROM answer"
+}
+check_growth() {
+    "$tidemark" check --max-growth="$1" "$2" >"$scratch/out" 2>"$scratch/err"
+    echo $?
+}
+finer='SELECT *, s AS n FROM s WHERE rank = 0 OR s % 5 = 0'
+make_marks "$scratch/finer" "$finer" 0
+is "$(growths "$scratch/finer.db") $(check_growth 1000 "$scratch/finer.db") $(check_growth 35000 "$scratch/finer.db")" \
+    '0|4|39|35000|1000|0|losses|35000
+0 1 0' 'a rank that marks each step and leaks is found beside ranks that mark every fifth step'
+is "$(ask "$scratch/finer.db" 'SELECT step, ranks, peak_bytes, end_bytes, ended_ranks, ended_bytes FROM step_median WHERE step IN (4, 7, 9)' | tr '\n' ' ')" \
+    '4|4|100000|100000|4|100000 7|4|100000|100000|1|107000 9|4|100000|100000|4|100000 ' \
+    'a rank counts in the steps that it does not mark, and not at their ends'
+make_marks "$scratch/alike" "$finer" 1000
+is "$(growths "$scratch/alike.db") $(check_growth 0 "$scratch/alike.db")" '0 0' \
+    'a rank that marks each step and grows as all others do is no finding'
+make_marks "$scratch/alone" 'SELECT *, 4 * s + rank AS n FROM s' 0
+is "$(growths "$scratch/alone.db") $(check_growth 1000 "$scratch/alone.db") $(
+    grep -c 'unknown: too few steps of 1 of 4 ranks, the first of them 0, end where those of most ranks do, in sim' "$scratch/out")" '1 3 1' \
+    'whether a rank grows more than others is unknown where none has a step in common with it'
+ranks "$scratch/alone.db" >/dev/null
+has_words "$(cat "$scratch/out")" 'Of rank 0 it is not known whether it grows more than the median: too few of its steps end where those of most ranks do.' \
+    'ranks says of which rank that is not known'
+make_marks "$scratch/short" 'SELECT *, s AS n FROM s WHERE rank = 0 OR s <= 10' 0
+is "$(growths "$scratch/short.db") $(check_growth 1000 "$scratch/short.db")" '1 3' \
+    'so it is where most ranks end before the half of its steps'
+
 # More memories than the file takes of a rank.
 "$top_builddir/tests/make-trace" "$scratch/many.db" "
     INSERT INTO meta VALUES ('rank', 0), ('trace_id', 3100), ('ended', 'closed');
@@ -419,16 +521,22 @@ is "$(merge --steps='step *' "$folder/rank-1.db" -o "$scratch/pattern.db") $(mer
 is "$(merge "$folder" -o "$scratch/pattern.db") $(ask "$scratch/pattern.db" 'SELECT count(*) FROM rank')
 $(merge --steps='step *' "$folder" -o "$job")" '0 16
 2' 'a merge takes the pattern of the file, and a file without one gets none'
+is "$(merge --steps='Step*' "$folder" -o "$scratch/unmatched.db") $(cat "$scratch/err")" \
+    '3 tidemark merge: no mark matches "Step*"; the file has 656 marks' 'a pattern of steps that no mark matches is told'
+make_rank "$scratch/capital.db" 0 "UPDATE mark SET text = 'S' || substr(text, 2); DELETE FROM meta WHERE key = 'world_size';"
+make_rank "$scratch/small-s.db" 1 "DELETE FROM meta WHERE key = 'world_size';"
+is "$(merge --steps='step *' "$scratch/capital.db" "$scratch/small-s.db" -o "$scratch/mixed.db") $(cat "$scratch/err")" \
+    "3 $scratch/capital.db: no mark matches \"step *\"; it has 41 marks" 'a trace of which no mark matches the pattern is named'
 is "$(ls "$scratch" | grep -c -e '-lock$')" "$(test -e "$job-lock" && echo 1 || echo 0)" 'no merge leaves a file with its lock'
 
 # A file of another version.
 cp "$job" "$scratch/other.db"
-"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 3 WHERE key = 'format_version'"
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 4 WHERE key = 'format_version'"
 is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" \
-    "2 $scratch/other.db: its format is 3, and this version reads 4: merge its traces again into a new file" \
+    "2 $scratch/other.db: its format is 4, and this version reads 5: merge its traces again into a new file" \
     'a job of an earlier format is refused with what to do'
-"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 5 WHERE key = 'format_version'"
-is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" "2 $scratch/other.db: its format is 5, and this version reads 4" \
+"$SQLITE3" "$scratch/other.db" "UPDATE meta SET value = 6 WHERE key = 'format_version'"
+is "$(ranks "$scratch/other.db") $(cat "$scratch/err")" "2 $scratch/other.db: its format is 6, and this version reads 5" \
     'a job of a later format is refused'
 
 # Figures that cannot be.

@@ -1,6 +1,6 @@
 /*
  * Tests `tidemark merge` against brute force: what the file of a job says of each rank over time, at its peak and in
- * its steps, and of the medians, over small random traces with random marks.
+ * its steps, and of the medians, over small random traces with random marks, which are not of the same steps.
  */
 #include "tests/answers.h"
 #include "tests/random-trace.h"
@@ -40,7 +40,7 @@ struct point {
 struct figures {
     struct point points[EVENTS];
     size_t count;
-    int64_t marks[STEPS];
+    int64_t marks[STEPS], numbers[STEPS]; /* the time of each mark of a step, and its number */
     size_t mark_count;
     int64_t step_peak[STEPS + 1], step_end[STEPS + 1];
 };
@@ -271,14 +271,20 @@ step_group(int rank, int tag, int64_t step, const char *column)
     return found == INT64_MIN ? 0 : found;
 }
 
-/* Step -1 is before the first mark; the marks are numbered from 1. */
+/* Step -1 is before the first mark. */
+static int64_t
+number_of(const struct figures *figures, size_t place)
+{
+    return place == 0 ? -1 : figures->numbers[place - 1];
+}
+
 static bool
 check_steps(int rank, struct figures *figures)
 {
     bool good = true;
 
     for (size_t i = 0; i <= figures->mark_count; i++) {
-        int64_t step = i == 0 ? -1 : (int64_t)i;
+        int64_t step = number_of(figures, i);
         size_t from = i == 0 ? 0 : before(figures, figures->marks[i - 1]);
         size_t to = i < figures->mark_count ? before(figures, figures->marks[i]) : figures->count;
         size_t peak = highest(figures, from, to);
@@ -301,12 +307,57 @@ check_steps(int rank, struct figures *figures)
     return good;
 }
 
-static int64_t
-median(int64_t a, int64_t b, int64_t c)
-{
-    int64_t low = a < b ? a : b, high = a < b ? b : a;
+/* The values of the ranks that count in a step; of two the lower one is the median. */
+struct values {
+    int64_t list[RANKS];
+    size_t count;
+};
 
-    return c < low ? low : c > high ? high : c;
+static void
+add_value(struct values *values, int64_t value)
+{
+    size_t place = values->count++;
+
+    for (; place > 0 && values->list[place - 1] > value; place--)
+        values->list[place] = values->list[place - 1];
+    values->list[place] = value;
+}
+
+static int64_t
+median(const struct values *values)
+{
+    return values->count > 0 ? values->list[(values->count - 1) / 2] : 0;
+}
+
+/* The place of the step in which a rank is when others are in this one; -1: it has no steps as late. */
+static int
+place_of(const struct figures *figures, int64_t step)
+{
+    int place = -1;
+
+    for (size_t i = 0; i <= figures->mark_count; i++)
+        place = number_of(figures, i) <= step ? (int)i : place;
+    return number_of(figures, figures->mark_count) < step ? -1 : place;
+}
+
+/* The first step after this one that any rank has; INT64_MAX: there is none. */
+static int64_t
+next_of_all(int64_t step)
+{
+    int64_t next = INT64_MAX;
+
+    for (int rank = 0; rank < RANKS; rank++) {
+        for (size_t i = 0; i < all[rank].mark_count; i++)
+            next = all[rank].numbers[i] > step && all[rank].numbers[i] < next ? all[rank].numbers[i] : next;
+    }
+    return next;
+}
+
+/* Whether the step that a rank has at this place ends before `next`, as that of others does. */
+static bool
+ends_before(const struct figures *figures, int place, int64_t next)
+{
+    return (size_t)place < figures->mark_count ? number_of(figures, (size_t)place + 1) == next : next == INT64_MAX;
 }
 
 /* The median of a tag in a step: the last row up to it. Of so few tags none is left out, and both ends are the same. */
@@ -321,47 +372,74 @@ step_median(int tag, int64_t step, const char *column)
 }
 
 static bool
+check_step_median(int64_t step)
+{
+    struct values peaks = { .count = 0 }, ends = { .count = 0 }, ended = { .count = 0 };
+    bool good;
+
+    for (int rank = 0; rank < RANKS; rank++) {
+        int place = place_of(&all[rank], step);
+
+        if (place < 0)
+            continue;
+        add_value(&peaks, all[rank].step_peak[place]);
+        add_value(&ends, all[rank].step_end[place]);
+        if (ends_before(&all[rank], place, next_of_all(step)))
+            add_value(&ended, all[rank].step_end[place]);
+    }
+#define MEDIAN(column) number("SELECT " column " FROM step_median WHERE step = %lld", (long long)step)
+    good = same("ranks in a step", step, MEDIAN("ranks"), (int64_t)peaks.count);
+    good = same("median of the peaks of a step", step, MEDIAN("peak_bytes"), median(&peaks)) && good;
+    good = same("median of the ends of a step", step, MEDIAN("end_bytes"), median(&ends)) && good;
+    good = same("ranks that end a step", step, MEDIAN("ended_ranks"), (int64_t)ended.count) && good;
+    return same("median of what they have", step, MEDIAN("ended_bytes"), median(&ended)) && good;
+}
+
+static bool
+check_tag_median(int tag, int64_t step)
+{
+    struct values peaks = { .count = 0 }, ends = { .count = 0 };
+    bool good;
+
+    for (int rank = 0; rank < RANKS; rank++) {
+        if (place_of(&all[rank], step) < 0)
+            continue;
+        add_value(&peaks, step_group(rank, tag, step, "peak_bytes"));
+        add_value(&ends, step_group(rank, tag, step, "end_bytes"));
+    }
+    good =
+        same("median of a tag at the peak of a step", step, step_median(tag, step, "peak_most_bytes"), median(&peaks));
+    good = same("the least of it", step, step_median(tag, step, "peak_least_bytes"), median(&peaks)) && good;
+    good =
+        same("median of a tag at the end of a step", step, step_median(tag, step, "end_most_bytes"), median(&ends)) &&
+        good;
+    return same("the least of that", step, step_median(tag, step, "end_least_bytes"), median(&ends)) && good;
+}
+
+static bool
 check_medians(void)
 {
     bool good = true;
+    int64_t rows = 0;
 
-    for (int64_t i = 0; i <= STEPS; i++) {
-        int64_t step = i == 0 ? -1 : i;
-
-        good = same("median of the peaks of a step", step,
-                    number("SELECT peak_bytes FROM step_median WHERE step = %lld", (long long)step),
-                    median(all[0].step_peak[i], all[1].step_peak[i], all[2].step_peak[i])) &&
-               good;
-        good = same("median of the ends of a step", step,
-                    number("SELECT end_bytes FROM step_median WHERE step = %lld", (long long)step),
-                    median(all[0].step_end[i], all[1].step_end[i], all[2].step_end[i])) &&
-               good;
-        for (int tag = 0; tag < TAGS; tag++) {
-            int64_t peak = median(step_group(0, tag, step, "peak_bytes"), step_group(1, tag, step, "peak_bytes"),
-                                  step_group(2, tag, step, "peak_bytes"));
-            int64_t end = median(step_group(0, tag, step, "end_bytes"), step_group(1, tag, step, "end_bytes"),
-                                 step_group(2, tag, step, "end_bytes"));
-
-            good =
-                same("median of a tag at the peak of a step", step, step_median(tag, step, "peak_most_bytes"), peak) &&
-                good;
-            good = same("the least of it", step, step_median(tag, step, "peak_least_bytes"), peak) && good;
-            good = same("median of a tag at the end of a step", step, step_median(tag, step, "end_most_bytes"), end) &&
-                   good;
-            good = same("the least of that", step, step_median(tag, step, "end_least_bytes"), end) && good;
-        }
+    for (int64_t step = -1; step != INT64_MAX; step = next_of_all(step)) {
+        good = check_step_median(step) && good;
+        for (int tag = 0; tag < TAGS; tag++)
+            good = check_tag_median(tag, step) && good;
+        rows++;
     }
-    return good;
+    return same("steps with a median", RANKS, number("SELECT count(*) FROM step_median"), rows) && good;
 }
 
 /* ---- the traces -------------------------------------------------------------------------------------------------- */
 
-/* Write a random trace of a rank, with its times stretched, and STEPS marks at different times. */
+/* Write a random trace of a rank, with its times stretched, and marks of STEPS steps at different times. */
 static void
 write_rank(int rank, uint64_t *state)
 {
     struct figures *figures = &all[rank];
     int64_t stretch = INT64_C(1) << random_draw(state, 24), end;
+    uint64_t most = 1 + random_draw(state, 3); /* some ranks mark each step, and some leave steps out */
     char path[64], sql[256];
     sqlite3 *db;
 
@@ -381,8 +459,9 @@ write_rank(int rank, uint64_t *state)
     figures->mark_count = STEPS;
     for (size_t i = 0; i < STEPS; i++) {
         figures->marks[i] = (int64_t)(i + random_draw(state, (uint64_t)(end / STEPS)) + (uint64_t)(end / STEPS) * i);
-        snprintf(sql, sizeof(sql), "INSERT INTO mark VALUES (%" PRId64 ", 1, 'mark', 'step %zu', NULL)",
-                 figures->marks[i], i + 1);
+        figures->numbers[i] = (i > 0 ? figures->numbers[i - 1] + 1 : 0) + (int64_t)random_draw(state, most);
+        snprintf(sql, sizeof(sql), "INSERT INTO mark VALUES (%" PRId64 ", 1, 'mark', 'step %" PRId64 "', NULL)",
+                 figures->marks[i], figures->numbers[i]);
         sqlite3_exec(db, sql, NULL, NULL, NULL);
     }
     snprintf(sql, sizeof(sql), "INSERT INTO meta VALUES ('rank', %d), ('world_size', %d), ('trace_id', %d)", rank,

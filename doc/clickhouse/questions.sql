@@ -48,15 +48,28 @@ SELECT name, own_bytes AS own_least_bytes, if(own_bytes > 0, own_bytes, assumeNo
     toInt64(own_most_bytes) - toInt64(median_least_bytes) AS over_median_most_bytes
 FROM most ORDER BY over_median_least_bytes DESC, name LIMIT 20;
 
--- From which step on is each rank more than 1% over the median peak of the step, up to its last one?
+-- From which step on is each rank more than 1% over the median peak of the step, up to its last one? A rank that does not
+-- mark a step, but has steps before and after it, counts with the step in which it is, as in step_median.
 SELECT rank, min(step) AS from_step FROM
 (
     SELECT rank, step, peak_bytes > 1.01 * middle AS is_over,
         min(is_over) OVER (PARTITION BY rank ORDER BY step DESC ROWS UNBOUNDED PRECEDING) AS stays
     FROM tidemark.step AS s FINAL JOIN
     (
-        SELECT step, arraySort(groupArray(peak_bytes))[intDiv(count() + 1, 2)] AS middle
-        FROM tidemark.step FINAL WHERE run = {run:String} AND memory = {memory:String} GROUP BY step
+        SELECT at.step AS step, arraySort(groupArray(own.peak_bytes))[intDiv(count() + 1, 2)] AS middle FROM
+        (
+            SELECT step, rank FROM
+            (
+                SELECT DISTINCT step FROM tidemark.step FINAL WHERE run = {run:String} AND memory = {memory:String}
+            ) AS any_rank CROSS JOIN
+            (
+                SELECT rank, min(step) AS first_step, max(step) AS last_step
+                FROM tidemark.step FINAL WHERE run = {run:String} AND memory = {memory:String} GROUP BY rank
+            ) AS ranks WHERE step BETWEEN first_step AND last_step
+        ) AS at ASOF JOIN
+        (
+            SELECT rank, step, peak_bytes FROM tidemark.step FINAL WHERE run = {run:String} AND memory = {memory:String}
+        ) AS own ON own.rank = at.rank AND own.step <= at.step GROUP BY at.step
     ) AS m ON m.step = s.step
     WHERE run = {run:String} AND memory = {memory:String} AND is_whole
 ) WHERE stays GROUP BY rank ORDER BY rank;

@@ -16,6 +16,21 @@
 #include "viewer/base/output.h"
 
 const char *
+output_percent(struct output_figure *figure, double share, int digits)
+{
+    double percent = 100 * share, least = 1;
+
+    for (int i = 0; i < digits; i++)
+        least *= 10;
+    /* From here on "%g" writes powers of ten. */
+    if (percent >= least - 1)
+        snprintf(figure->text, sizeof(figure->text), "%.0f%%", percent);
+    else
+        snprintf(figure->text, sizeof(figure->text), "%.*g%%", digits, percent);
+    return figure->text;
+}
+
+const char *
 output_size(struct output_figure *figure, uint64_t bytes)
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };

@@ -24,6 +24,9 @@ const char *output_bytes(struct output_figure *figure, uint64_t bytes);
    "6 GiB" and "6.00 GiB" do. */
 const char *output_size_beside(struct output_figure *figure, uint64_t bytes, uint64_t other);
 
+/* A share as "8.63%": so many digits, and all before the point, where there are more. */
+const char *output_percent(struct output_figure *figure, double share, int digits);
+
 /* "120 ns", "3.21 ms", "14.5 s". */
 const char *output_time(struct output_figure *figure, int64_t ns);
 

@@ -340,6 +340,9 @@ job_judge_each(const struct job_check *check, struct check_result *out)
             out->passed = true;
         out->unknown = out->passed && unknown != NULL;
         out->passed = out->passed && !out->unknown;
+        /* Of ranks that were killed this is what was live: they are behind the others in the list. */
+        if (out->unknown && out->budget->kind == BUDGET_LEAKS && unknown->value > out->seen)
+            out->seen = unknown->value;
         if (!out->passed)
             status = job_explain(check, &figures, out->unknown ? unknown : worst, out);
     } else if (status == COMMAND_FINE) {
@@ -355,7 +358,7 @@ static void
 job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct check_result *out)
 {
     const struct ranks_rank *highest = ranks->highest;
-    struct output_figure peak, median;
+    struct output_figure peak, median, percent;
     char buffer[256];
     const char *unknown = ranks_skew_unknown(ranks, buffer, sizeof(buffer));
     int said = 0;
@@ -364,12 +367,13 @@ job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct 
     out->passed = out->seen_share <= out->budget->share;
     out->unknown = out->passed && unknown != NULL;
     out->passed = out->passed && !out->unknown;
+    out->seen_unknown = out->unknown;
     if (out->unknown)
         check_say(out, "unknown: %s", unknown);
     if (out->passed || out->unknown)
         return;
-    check_say(out, "rank %" PRId64 ", %s: the peak is %s, %.4g%% over the median of %s", highest->rank,
-              ranks->memory->name, output_size(&peak, (uint64_t)highest->peak_bytes), 100 * out->seen_share,
+    check_say(out, "rank %" PRId64 ", %s: the peak is %s, %s over the median of %s", highest->rank, ranks->memory->name,
+              output_size(&peak, (uint64_t)highest->peak_bytes), output_percent(&percent, out->seen_share, 4),
               output_size_beside(&median, (uint64_t)ranks->median->peak_bytes, (uint64_t)highest->peak_bytes));
     for (size_t i = 0; i < ranks->group_count && said < JOB_CHECK_GROUPS; i++) {
         const struct ranks_group *group = &ranks->groups[i];
@@ -387,11 +391,16 @@ job_judge_skew(const struct job_check *check, const struct ranks *ranks, struct 
     check_say(out, "more: tidemark ranks %s", check->file->path);
 }
 
-/* Say that there may be growth in the ranks that have not enough steps. */
+/* Say that there may be growth in the ranks that have not enough steps, or not enough of those that others have. */
 static void
 job_say_growth_unknown(const struct ranks *ranks, int64_t known, struct check_result *out)
 {
-    if (known > 0)
+    if (known == ranks->rank_total)
+        check_say(out,
+                  "unknown: too few steps of %" PRId64 " of %" PRId64 " ranks, the first of them %" PRId64
+                  ", end where those of most ranks do, in %s",
+                  ranks->growth_unknown, ranks->rank_total, ranks->first_growth_unknown, ranks->memory->name);
+    else if (known > 0)
         check_say(out, "unknown: only %" PRId64 " of %" PRId64 " ranks have four whole steps in %s", known,
                   ranks->rank_total, ranks->memory->name);
     else
@@ -408,16 +417,17 @@ job_judge_growth(const struct job_check *check, const struct ranks *ranks, struc
 
     for (size_t i = 0; i < ranks->count; i++)
         known += ranks->list[i].whole_steps >= 4;
-    check_measured(out, ranks->growth_count > 0 ? (uint64_t)(growth->rank->grown_bytes - growth->median_bytes) : 0);
-    out->unknown = out->passed && known < ranks->rank_total;
+    check_measured(out, ranks->growth_count > 0 ? (uint64_t)(growth->grown_bytes - growth->median_bytes) : 0);
+    out->unknown = out->passed && (known < ranks->rank_total || ranks->growth_unknown > 0);
     out->passed = out->passed && !out->unknown;
+    out->seen_unknown = out->unknown && ranks->growth_count == 0;
     if (out->unknown)
         job_say_growth_unknown(ranks, known, out);
     if (out->passed || out->unknown)
         return;
     check_say(out, "rank %" PRId64 ", %s: it grows by %s more than the median from step %" PRId64 " to %" PRId64 ", %s",
               growth->rank->rank, ranks->memory->name, output_size_beside(&figure, out->seen, out->limit),
-              growth->rank->first_step, growth->rank->last_step, check_over(out, (char[128]){ "" }, 128));
+              growth->first_step, growth->last_step, check_over(out, (char[128]){ "" }, 128));
     if (ranks->growth_count > 1)
         check_say(out, "%zu ranks grow more than the median from step to step", ranks->growth_count);
     if (growth->group != NULL)

@@ -88,12 +88,15 @@ check_words(const struct check_result *result, uint64_t number, uint64_t other, 
 const char *
 check_limit_words(const struct check_result *result, char *buffer, size_t size)
 {
-    return check_words(result, result->limit, result->seen, result->budget->share, buffer, size);
+    return check_words(result, result->limit, result->seen_unknown ? result->limit : result->seen,
+                       result->budget->share, buffer, size);
 }
 
 const char *
 check_seen_words(const struct check_result *result, char *buffer, size_t size)
 {
+    if (result->seen_unknown)
+        return "-";
     return check_words(result, result->seen, result->limit, result->seen_share, buffer, size);
 }
 

@@ -17,7 +17,8 @@ struct check_result {
     bool unknown;   /* the trace does not tell whether the budget is kept; then it has not passed */
     uint64_t seen;  /* in the unit of the budget's limit; of a baseline the peak of the trace */
     uint64_t limit;
-    double seen_share;        /* BUDGET_FRAGMENTATION */
+    double seen_share;        /* BUDGET_FRAGMENTATION and BUDGET_SKEW */
+    bool seen_unknown;        /* there is no figure: neither of the two holds */
     char *lines[CHECK_LINES]; /* owns */
     size_t line_count;
 };
@@ -39,7 +40,7 @@ bool check_is_share(const struct check_result *result);
 /* "ok", "FAILED" or "UNKNOWN". */
 const char *check_word(const struct check_result *result);
 
-/* The limit and the measured value as text: "4 GiB", "10.0%", "3". */
+/* The limit and the measured value as text: "4 GiB", "10.0%", "3"; "-": there is none. */
 const char *check_limit_words(const struct check_result *result, char *buffer, size_t size);
 const char *check_seen_words(const struct check_result *result, char *buffer, size_t size);
 

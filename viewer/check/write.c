@@ -51,25 +51,32 @@ lacks_count(const struct check_lacks *lacks)
     return (size_t)(lacks->recording != NULL) + lacks->baseline;
 }
 
-/* What stands before the figure of a budget of which the trace does not tell. */
+/* The figure of a budget, with a word before it where the trace does not tell all. Returns `buffer`. */
 static const char *
-write_unknown(const struct check_result *result)
+write_seen(const struct check_result *result, char *buffer, size_t size)
 {
+    bool is_whole = result->budget->kind == BUDGET_LEAKS || result->budget->kind == BUDGET_BASELINE;
+    char seen[64];
+    const char *words = check_seen_words(result, seen, sizeof(seen));
+
     if (!result->unknown)
-        return "";
-    return result->budget->kind == BUDGET_LEAKS || result->budget->kind == BUDGET_BASELINE ? "unknown, "
-                                                                                           : "unknown, at least ";
+        snprintf(buffer, size, "%s", words);
+    else if (result->seen_unknown)
+        snprintf(buffer, size, "unknown");
+    else
+        snprintf(buffer, size, "unknown, %s%s", is_whole ? "" : "at least ", words);
+    return buffer;
 }
 
 static int
 write_tap_result(const struct check_result *result, size_t number)
 {
-    char name[256], limit[64], seen[64];
+    char name[256], limit[64], seen[96];
     int status;
 
     printf("%s %zu - ", result->passed ? "ok" : "not ok", number);
     status = write_text(budget_name(result->budget, name, sizeof(name)), tap_escapes);
-    printf(": %s%s of %s allowed\n", write_unknown(result), check_seen_words(result, seen, sizeof(seen)),
+    printf(": %s of %s allowed\n", write_seen(result, seen, sizeof(seen)),
            check_limit_words(result, limit, sizeof(limit)));
     for (size_t i = 0; i < result->line_count && status == 0; i++) {
         fputs("#   ", stdout);
@@ -111,7 +118,7 @@ write_junit_begin(const char *name)
 static int
 write_junit_result(const struct check_result *result)
 {
-    char name[256], limit[64], seen[64];
+    char name[256], limit[64], seen[96];
 
     if (write_junit_begin(budget_name(result->budget, name, sizeof(name))) != 0)
         return -1;
@@ -119,8 +126,8 @@ write_junit_result(const struct check_result *result)
         puts("/>");
         return 0;
     }
-    printf(">\n    <failure message=\"%s%s of %s allowed\">\n", write_unknown(result),
-           check_seen_words(result, seen, sizeof(seen)), check_limit_words(result, limit, sizeof(limit)));
+    printf(">\n    <failure message=\"%s of %s allowed\">\n", write_seen(result, seen, sizeof(seen)),
+           check_limit_words(result, limit, sizeof(limit)));
     for (size_t i = 0; i < result->line_count; i++) {
         if (write_text(result->lines[i], xml_escapes) != 0)
             return -1;

@@ -169,13 +169,15 @@ check_report_row(struct report *report, const struct check_result *result)
     char name[256], limit[64], seen[64];
     char *reason = check_reason(result);
 
-    REPORT_ROW(
-        report, cell_text(check_word(result)), cell_text(budget_name(result->budget, name, sizeof(name))),
-        cell_unsigned(result->passed), cell_unsigned(result->unknown),
-        cell_text(check_limit_words(result, limit, sizeof(limit))),
-        cell_text(check_seen_words(result, seen, sizeof(seen))), is_share ? cell_none() : cell_unsigned(result->limit),
-        is_share ? cell_none() : cell_unsigned(result->seen), is_share ? cell_real(result->budget->share) : cell_none(),
-        is_share ? cell_real(result->seen_share) : cell_none(), result->passed ? cell_none() : cell_text(reason));
+    REPORT_ROW(report, cell_text(check_word(result)), cell_text(budget_name(result->budget, name, sizeof(name))),
+               cell_unsigned(result->passed), cell_unsigned(result->unknown),
+               cell_text(check_limit_words(result, limit, sizeof(limit))),
+               cell_text(check_seen_words(result, seen, sizeof(seen))),
+               is_share ? cell_none() : cell_unsigned(result->limit),
+               is_share || result->seen_unknown ? cell_none() : cell_unsigned(result->seen),
+               is_share ? cell_real(result->budget->share) : cell_none(),
+               is_share && !result->seen_unknown ? cell_real(result->seen_share) : cell_none(),
+               result->passed ? cell_none() : cell_text(reason));
     free(reason);
 }
 

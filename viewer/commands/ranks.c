@@ -80,6 +80,7 @@ ranks_report_head(struct report *report, const struct ranks *ranks)
         report_field(report, "skew_share", "highest over median", REPORT_SHARE, cell_real(ranks_skew(ranks)));
     }
     report_field(report, "failures", NULL, REPORT_COUNT, cell_signed(ranks->failure_total));
+    report_field(report, "growth_unknown", NULL, REPORT_COUNT, cell_signed(ranks->growth_unknown));
 }
 
 /* ---- sentences --------------------------------------------------------------------------------------------------- */
@@ -165,8 +166,8 @@ ranks_note_outlier(struct report *report, const struct ranks *ranks)
     const struct ranks_rank *rank = ranks->outlier;
     const struct ranks_group *group = ranks_named_group(ranks);
     int64_t more = rank->peak_bytes - ranks->median->peak_bytes;
-    struct output_figure one;
-    char where[1024] = "", share[32] = "";
+    struct output_figure one, percent;
+    char where[1024] = "", share[64] = "";
 
     if (more == 0) {
         report_note(report, "Rank %" PRId64 " has a peak of %s, as the median.", rank->rank,
@@ -177,8 +178,8 @@ ranks_note_outlier(struct report *report, const struct ranks *ranks)
         ranks_put_group(group, where, sizeof(where));
     /* Over a median of 0 there is no share. */
     if (ranks->median->peak_bytes > 0)
-        snprintf(share, sizeof(share), "%.3g%% ",
-                 100 * (double)(more < 0 ? -more : more) / (double)ranks->median->peak_bytes);
+        snprintf(share, sizeof(share), "%s ",
+                 output_percent(&percent, (double)(more < 0 ? -more : more) / (double)ranks->median->peak_bytes, 3));
     report_note(report, "Rank %" PRId64 ": %s, %s%s the median%s%s.", rank->rank,
                 output_size(&one, (uint64_t)rank->peak_bytes), share, more > 0 ? "over" : "under",
                 share[0] != '\0' ? "" : " of 0 B", where);
@@ -191,6 +192,16 @@ ranks_note_growth(struct report *report, const struct ranks *ranks)
     struct output_figure one, other, third;
     char where[1024] = "";
 
+    if (ranks->growth_unknown == 1)
+        report_note(report,
+                    "Of rank %" PRId64 " it is not known whether it grows more than the median: too few of its steps"
+                    " end where those of most ranks do.",
+                    ranks->first_growth_unknown);
+    else if (ranks->growth_unknown > 1)
+        report_note(report,
+                    "Of %" PRId64 " ranks, the first of them %" PRId64 ", it is not known whether they grow more than"
+                    " the median: too few of their steps end where those of most ranks do.",
+                    ranks->growth_unknown, ranks->first_growth_unknown);
     if (ranks->growth_count == 0)
         return;
     if (growth->group != NULL)
@@ -200,9 +211,8 @@ ranks_note_growth(struct report *report, const struct ranks *ranks)
     report_note(
         report, "%s %" PRId64 "%s by %s from step %" PRId64 " to step %" PRId64 "%s; the median by %s%s.",
         ranks->growth_count == 1 ? "Rank" : "Of several ranks that grow, rank", growth->rank->rank,
-        ranks->growth_count == 1 ? " alone grows:" : " grows most:",
-        output_size(&one, (uint64_t)growth->rank->grown_bytes), growth->rank->first_step, growth->rank->last_step,
-        where, growth->median_bytes < 0 ? "-" : "",
+        ranks->growth_count == 1 ? " alone grows:" : " grows most:", output_size(&one, (uint64_t)growth->grown_bytes),
+        growth->first_step, growth->last_step, where, growth->median_bytes < 0 ? "-" : "",
         output_size(&third, (uint64_t)(growth->median_bytes < 0 ? -growth->median_bytes : growth->median_bytes)));
 }
 
@@ -392,9 +402,9 @@ ranks_report_growth(struct report *report, const struct ranks *ranks)
     for (size_t i = 0; i < ranks->growth_count && i < report->options.limit; i++) {
         const struct ranks_growth *growth = &ranks->growths[i];
 
-        REPORT_ROW(report, cell_signed(growth->rank->rank), cell_signed(growth->rank->grown_bytes),
-                   cell_signed(ranks_step_growth(growth->rank)), cell_signed(growth->median_bytes),
-                   cell_signed(growth->rank->first_step), cell_signed(growth->rank->last_step),
+        REPORT_ROW(report, cell_signed(growth->rank->rank), cell_signed(growth->grown_bytes),
+                   cell_signed(ranks_growth_a_step(growth->grown_bytes, growth->first_step, growth->last_step)),
+                   cell_signed(growth->median_bytes), cell_signed(growth->first_step), cell_signed(growth->last_step),
                    cell_signed(growth->rises),
                    growth->group != NULL ? ranks_exact_cell(growth->group_more) : cell_none(),
                    growth->group != NULL ? cell_signed(growth->group_more.least) : cell_none(),
@@ -476,6 +486,7 @@ static int
 ranks_judge(struct report *report, const struct ranks *ranks, double max_skew)
 {
     bool exceeds = ranks_skew(ranks) > max_skew;
+    struct output_figure percent;
     char buffer[256];
     const char *unknown = ranks_skew_unknown(ranks, buffer, sizeof(buffer));
 
@@ -487,8 +498,8 @@ ranks_judge(struct report *report, const struct ranks *ranks, double max_skew)
         message("%s: the skew is unknown: %s", ranks->file->path, unknown);
         return COMMAND_INCOMPLETE;
     }
-    report_note(report, "The highest peak is over the median by %.4g%%, %s than the %.4g%% that are allowed.",
-                100 * ranks_skew(ranks), exceeds ? "more" : "no more", 100 * max_skew);
+    report_note(report, "The highest peak is over the median by %s, %s than the %.4g%% that are allowed.",
+                output_percent(&percent, ranks_skew(ranks), 4), exceeds ? "more" : "no more", 100 * max_skew);
     return exceeds ? COMMAND_FINDING : COMMAND_FINE;
 }
 

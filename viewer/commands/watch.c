@@ -111,12 +111,19 @@ watch_verdict(const struct watch_process *process)
     }
 }
 
-/* The worst that can be said of one, after what is wrong with each. */
+/* The worst that can be said of one, after what is wrong with each. Messages do not show while a screen is there. */
 static int
-watch_verdicts(const struct watch *watch)
+watch_verdicts(const struct watch *watch, bool screen)
 {
     int worst = COMMAND_FINE;
 
+    for (int i = 0; i < watch->found.count; i++) {
+        if (watch->found.folders[i].error == 0)
+            continue;
+        if (screen)
+            message("%s: %s", watch->found.arguments[i], strerror(watch->found.folders[i].error));
+        worst = COMMAND_INCOMPLETE;
+    }
     for (size_t i = 0; i < watch->found.list_count; i++) {
         int status = watch_verdict(watch_at(watch, i));
 
@@ -155,7 +162,7 @@ watch_run(struct invocation *call)
     if (status == COMMAND_FINE && !(screen && watch.found.list_count != 0 && watch_is_over(&watch)))
         status = screen ? watch_screen(&watch, interval_ns, options->count)
                         : watch_lines(&watch, interval_ns, options->count, json);
-    verdict = status == COMMAND_FINE ? watch_verdicts(&watch) : COMMAND_FINE;
+    verdict = status == COMMAND_FINE ? watch_verdicts(&watch, screen) : COMMAND_FINE;
     running_free(&watch.found);
     return status == COMMAND_FINE ? verdict : status;
 }

@@ -396,6 +396,33 @@ text_own_absent(struct text *text)
         text_own(text, labels[i], text->metrics->absent[i]);
 }
 
+/* A folder that is named twice is one series. */
+static bool
+text_is_again(const struct running_list *found, int place)
+{
+    for (int i = 0; i < place; i++) {
+        if (found->folders[i].is_folder && strcmp(found->arguments[i], found->arguments[place]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+text_own_folders(struct text *text)
+{
+    const struct running_list *found = &text->metrics->found;
+
+    for (int i = 0; i < found->count; i++) {
+        if (!found->folders[i].is_folder || text_is_again(found, i))
+            continue;
+        emit_string(text->out, text->family->name);
+        emit_string(text->out, "{folder=\"");
+        metrics_put_label_text(text->out, found->arguments[i]);
+        emit_bytes(text->out, "\"", 1);
+        text_end(text, found->folders[i].error == 0);
+    }
+}
+
 static void
 text_own_gather(struct text *text)
 {
@@ -440,6 +467,9 @@ static const struct text_family text_families[] = {
     { "tidemark_metrics_recordings", NULL, TEXT_GAUGE, "Recordings among these samples", NULL, text_own_recordings },
     { "tidemark_metrics_absent_recordings", NULL, TEXT_GAUGE, "Recordings that are not among these samples", NULL,
       text_own_absent },
+    { "tidemark_metrics_folder_readable", NULL, TEXT_GAUGE,
+      "1: the folder was looked through; 0: it cannot be read, and new recordings in it are not seen", NULL,
+      text_own_folders },
     { "tidemark_metrics_gather_seconds", "seconds", TEXT_GAUGE, "How long it took to look at the recordings", NULL,
       text_own_gather },
 };

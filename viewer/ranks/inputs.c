@@ -83,27 +83,27 @@ inputs_is_shown(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-static bool
-inputs_is_trace(const char *path)
-{
-    unsigned char head[72];
-    ssize_t length = file_head(path, (char *)head, sizeof(head));
+/* So many bytes of a database say of which program it is. */
+#define INPUTS_HEAD_BYTES 72
 
-    return length == (ssize_t)sizeof(head) && file_head_is_sqlite((const char *)head, length) &&
-           ((uint32_t)head[68] << 24 | (uint32_t)head[69] << 16 | (uint32_t)head[70] << 8 | head[71]) ==
-               TIDEI_TRACE_APPLICATION_ID;
-}
-
-/* A name ending in .db is meant to be a trace: where it is broken, it is named and not passed over. */
+/*
+ * A name ending in .db is meant to be a trace: where it is broken or may not be read, it is named and not passed over.
+ * Passed over are folders and pipes, and what is for certain a database of another program.
+ */
 static bool
 inputs_is_wanted(const char *path)
 {
     size_t length = strlen(path);
-    char head[FILE_SQLITE_BYTES];
-    ssize_t count = file_head(path, head, sizeof(head));
+    unsigned char head[INPUTS_HEAD_BYTES];
+    ssize_t count = file_head(path, (char *)head, sizeof(head));
+    bool is_named = length > 3 && strcmp(path + length - 3, ".db") == 0;
 
-    return inputs_is_trace(path) ||
-           (length > 3 && strcmp(path + length - 3, ".db") == 0 && count >= 0 && !file_head_is_sqlite(head, count));
+    if (count < 0)
+        return is_named && errno != EISDIR && errno != EINVAL;
+    if (count < (ssize_t)sizeof(head) || !file_head_is_sqlite((const char *)head, count))
+        return is_named;
+    return ((uint32_t)head[68] << 24 | (uint32_t)head[69] << 16 | (uint32_t)head[70] << 8 | head[71]) ==
+           TIDEI_TRACE_APPLICATION_ID;
 }
 
 /* The traces of a folder. */

@@ -13,7 +13,7 @@
 #include "src/trace/database/insert.h"
 #include "viewer/read/trace.h"
 
-#define JOB_FORMAT 4
+#define JOB_FORMAT 5
 
 /* Each table with the number of its columns. */
 /* clang-format off */
@@ -31,7 +31,7 @@
     each(failure, 10) \
     each(mark, 3) \
     each(left_out, 3) \
-    each(step_median, 5) \
+    each(step_median, 7) \
     each(group_median, 5) \
     each(group_step_median, 7)
 /* clang-format on */

@@ -2,6 +2,8 @@
 libviewer_la_SOURCES += \
 	viewer/ranks/curve.c \
 	viewer/ranks/curve.h \
+	viewer/ranks/growth.c \
+	viewer/ranks/growth.h \
 	viewer/ranks/inputs.c \
 	viewer/ranks/inputs.h \
 	viewer/ranks/job.c \

@@ -52,6 +52,8 @@ struct median_rank {
     int64_t rank;
     int64_t first, last; /* its steps */
     int64_t peak_bytes, end_bytes;
+    int64_t next_peak_bytes, next_end_bytes; /* in the next step that any has */
+    bool has_next;                           /* the rank has that one, and so its own ends before it */
     int64_t unlisted_bytes; /* the file does not list the group: the rank has at most this much of it */
 };
 
@@ -120,9 +122,10 @@ static int
 median_read_ranks(struct median *median)
 {
     sqlite3_stmt *statement = median_query(median,
-                                           "SELECT rank, (SELECT min(step) FROM step WHERE rank = r.rank AND"
-                                           " memory_id = ?1), (SELECT max(step) FROM step WHERE rank = r.rank AND"
-                                           " memory_id = ?1) FROM rank_memory AS r WHERE memory_id = ?1 ORDER BY rank",
+                                           "SELECT rank, coalesce((SELECT min(step) FROM step WHERE rank = r.rank AND"
+                                           " memory_id = ?1), 1), coalesce((SELECT max(step) FROM step WHERE"
+                                           " rank = r.rank AND memory_id = ?1), 0) FROM rank_memory AS r"
+                                           " WHERE memory_id = ?1 ORDER BY rank",
                                            0);
     int code = SQLITE_ROW, status = COMMAND_FINE;
 
@@ -149,57 +152,11 @@ median_read_ranks(struct median *median)
     return status;
 }
 
+/* In a step that a rank does not mark, it is still in the one before. */
 static bool
 median_has_step(const struct median_rank *rank, int64_t step)
 {
     return rank->first <= step && step <= rank->last;
-}
-
-/* A step is complete: keep it. */
-static int
-median_add_step(struct median *median, int64_t step, size_t count)
-{
-    bool changes = median->step_count == 0;
-
-    if (!tidei_grow(&median->steps, &median->step_capacity, median->step_count, 1) ||
-        !tidei_grow(&median->changes, &median->changes_capacity, median->step_count, 1))
-        return median_no_memory(median);
-    for (size_t i = 0; i < median->count && !changes; i++)
-        changes = median_has_step(&median->ranks[i], step) !=
-                  median_has_step(&median->ranks[i], median->steps[median->step_count - 1]);
-    median->steps[median->step_count] = step;
-    median->changes[median->step_count++] = changes;
-    return job_insert(median->job, step_median, TIDEI_NUMBER(median->memory_id), TIDEI_NUMBER(step),
-                      TIDEI_NUMBER(count), TIDEI_NUMBER(median_of(median->peaks, count)),
-                      TIDEI_NUMBER(median_of(median->ends, count)));
-}
-
-static int
-median_fill_steps(struct median *median)
-{
-    sqlite3_stmt *statement = median_query(
-        median, "SELECT step, peak_bytes, end_bytes FROM step WHERE memory_id = ?1 ORDER BY step, rank", 0);
-    int code = SQLITE_ROW, status = COMMAND_FINE;
-    size_t count = 0;
-    int64_t last = 0;
-
-    if (statement == NULL)
-        return COMMAND_WRONG;
-    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        int64_t step = sqlite3_column_int64(statement, 0);
-
-        if (count > 0 && step != last) {
-            status = median_add_step(median, last, count);
-            count = 0;
-        }
-        last = step;
-        if (count < median->count) {
-            median->peaks[count] = sqlite3_column_int64(statement, 1);
-            median->ends[count++] = sqlite3_column_int64(statement, 2);
-        }
-    }
-    status = median_end(median, statement, code, status);
-    return status == COMMAND_FINE && count > 0 ? median_add_step(median, last, count) : status;
 }
 
 static struct median_rank *
@@ -216,6 +173,88 @@ median_find_rank(struct median *median, int64_t rank)
             high = middle;
     }
     return low < median->count && median->ranks[low].rank == rank ? &median->ranks[low] : NULL;
+}
+
+/* Keep the medians of a step. The rows of the next one are read; `is_last`: there is none. */
+static int
+median_add_step(struct median *median, int64_t step, bool is_last)
+{
+    size_t count = 0, ended = 0;
+    bool changes = median->step_count == 0;
+
+    if (!tidei_grow(&median->steps, &median->step_capacity, median->step_count, 1) ||
+        !tidei_grow(&median->changes, &median->changes_capacity, median->step_count, 1))
+        return median_no_memory(median);
+    for (size_t i = 0; i < median->count; i++) {
+        const struct median_rank *rank = &median->ranks[i];
+
+        changes =
+            changes || median_has_step(rank, step) != median_has_step(rank, median->steps[median->step_count - 1]);
+        if (median_has_step(rank, step)) {
+            median->peaks[count] = rank->peak_bytes;
+            median->ends[count++] = rank->end_bytes;
+            if (rank->has_next || (is_last && rank->last == step))
+                median->most_ends[ended++] = rank->end_bytes;
+        }
+    }
+    median->steps[median->step_count] = step;
+    median->changes[median->step_count++] = changes;
+    return job_insert(median->job, step_median, TIDEI_NUMBER(median->memory_id), TIDEI_NUMBER(step),
+                      TIDEI_NUMBER(count), TIDEI_NUMBER(median_of(median->peaks, count)),
+                      TIDEI_NUMBER(median_of(median->ends, count)), TIDEI_NUMBER(ended),
+                      TIDEI_NUMBER(median_of(median->most_ends, ended)));
+}
+
+/* The rows of the next step are read, after those of `step`, if there is any: NULL. */
+static int
+median_go_on(struct median *median, const int64_t *step)
+{
+    int status = step != NULL ? median_add_step(median, *step, false) : COMMAND_FINE;
+
+    for (size_t i = 0; i < median->count; i++) {
+        struct median_rank *rank = &median->ranks[i];
+
+        if (rank->has_next) {
+            rank->peak_bytes = rank->next_peak_bytes;
+            rank->end_bytes = rank->next_end_bytes;
+        }
+        rank->has_next = false;
+    }
+    return status;
+}
+
+/* A step is kept once the rows of the next one are read, which say whose step ends there. */
+static int
+median_fill_steps(struct median *median)
+{
+    sqlite3_stmt *statement = median_query(
+        median, "SELECT step, rank, peak_bytes, end_bytes FROM step WHERE memory_id = ?1 ORDER BY step, rank", 0);
+    int code = SQLITE_ROW, status = COMMAND_FINE;
+    int64_t step = 0, next = 0;
+    bool has_step = false, has_next = false;
+
+    if (statement == NULL)
+        return COMMAND_WRONG;
+    while (status == COMMAND_FINE && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        struct median_rank *rank = median_find_rank(median, sqlite3_column_int64(statement, 1));
+
+        if (has_next && sqlite3_column_int64(statement, 0) != next) {
+            status = median_go_on(median, has_step ? &step : NULL);
+            step = next;
+            has_step = true;
+        }
+        next = sqlite3_column_int64(statement, 0);
+        has_next = true;
+        if (rank == NULL)
+            continue;
+        rank->next_peak_bytes = sqlite3_column_int64(statement, 2);
+        rank->next_end_bytes = sqlite3_column_int64(statement, 3);
+        rank->has_next = true;
+    }
+    status = median_end(median, statement, code, status);
+    if (status == COMMAND_FINE && has_next)
+        status = median_go_on(median, has_step ? &step : NULL);
+    return status == COMMAND_FINE && has_next ? median_add_step(median, next, true) : status;
 }
 
 /* Find the ranks that do not list a group and may have some of it: `sql` names them, each with the most it can be. */

@@ -381,6 +381,64 @@ merge_name_missing(struct merge *merge, sqlite3 *db)
     free(text);
 }
 
+/* The number that a query says; -1: none. */
+static int64_t
+merge_number(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t number = -1;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+        number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return number;
+}
+
+/* Of a rank with memory: whether no mark of it begins a step. */
+#define MERGE_NO_STEPS                                                                                                 \
+    "EXISTS (SELECT 1 FROM rank_memory AS m WHERE m.rank = r.rank) AND"                                                \
+    " NOT EXISTS (SELECT 1 FROM step AS s WHERE s.rank = r.rank AND step >= 0)"
+
+/* Say of which ranks no mark matches the pattern of steps, with how many marks the file has of each. */
+static void
+merge_name_no_steps(struct merge *merge, sqlite3 *db)
+{
+    sqlite3_stmt *statement = NULL;
+
+    if (sqlite3_prepare_v2(db,
+                           "SELECT path, (SELECT count(*) FROM mark WHERE mark.rank = r.rank) FROM rank AS r"
+                           " WHERE " MERGE_NO_STEPS " ORDER BY rank",
+                           -1, &statement, NULL) != SQLITE_OK)
+        return;
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        int64_t marks = sqlite3_column_int64(statement, 1);
+
+        message("%s: no mark matches \"%s\"; it has %" PRId64 "%s mark%s",
+                (const char *)sqlite3_column_text(statement, 0), merge->steps, marks,
+                marks >= STORE_MARKS ? " or more" : "", marks == 1 ? "" : "s");
+    }
+    sqlite3_finalize(statement);
+}
+
+/* The same, and at once where it is so of all ranks. */
+static void
+merge_check_steps(struct merge *merge, sqlite3 *db)
+{
+    int64_t lacking;
+
+    if (merge->steps == NULL)
+        return;
+    lacking = merge_number(db, "SELECT count(*) FROM rank AS r WHERE " MERGE_NO_STEPS);
+    if (lacking <= 0)
+        return;
+    merge->is_lacking = true;
+    if (lacking < merge_number(db, "SELECT count(*) FROM rank WHERE rank IN (SELECT rank FROM rank_memory)"))
+        merge_name_no_steps(merge, db);
+    else
+        message("tidemark merge: no mark matches \"%s\"; the file has %" PRId64 " marks", merge->steps,
+                merge_number(db, "SELECT count(*) FROM mark"));
+}
+
 /* Write what was left out, and what holds over all ranks. */
 static int
 merge_finish(struct merge *merge, struct job *job)
@@ -413,17 +471,13 @@ static int
 merge_complete(struct merge *merge)
 {
     struct job job;
-    int64_t ranks = 0;
-    sqlite3_stmt *statement = NULL;
+    int64_t ranks;
     int status = job_open(merge->options->output, &job);
 
     if (status != COMMAND_FINE)
         return status;
-    if (sqlite3_prepare_v2(job.db, "SELECT count(*) FROM rank", -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW)
-        ranks = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    if (ranks == 0) {
+    ranks = merge_number(job.db, "SELECT count(*) FROM rank");
+    if (ranks <= 0) {
         message("tidemark merge: there is no rank to merge");
         status = COMMAND_WRONG;
     }
@@ -433,9 +487,11 @@ merge_complete(struct merge *merge)
         status = merge_finish(merge, &job);
     if (status == COMMAND_FINE)
         status = job_commit(&job);
-    if (status == COMMAND_FINE)
+    if (status == COMMAND_FINE) {
         merge_name_missing(merge, job.db);
-    merge->is_new = merge->is_new && ranks == 0;
+        merge_check_steps(merge, job.db);
+    }
+    merge->is_new = merge->is_new && ranks <= 0;
     job_close(&job);
     return status;
 }

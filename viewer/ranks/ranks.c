@@ -9,7 +9,7 @@
 #include "src/tables/grow.h"
 #include "viewer/base/exit-status.h"
 #include "viewer/base/message.h"
-#include "viewer/ranks/median.h"
+#include "viewer/ranks/growth.h"
 #include "viewer/ranks/ranks.h"
 
 static int
@@ -80,9 +80,6 @@ ranks_integer_or(sqlite3_stmt *row, int column, int64_t missing)
 {
     return sqlite3_column_type(row, column) == SQLITE_NULL ? missing : sqlite3_column_int64(row, column);
 }
-
-/* More than this is no number of bytes. Of two such numbers any difference can be told. */
-#define RANKS_MOST (INT64_MAX / 2)
 
 /* A number of the row that is calculated with, not less than `least`. */
 static int64_t
@@ -341,145 +338,6 @@ ranks_read_groups(struct ranks *ranks, const char *kind)
     return ranks_find_steps(ranks);
 }
 
-/* ---- growth ------------------------------------------------------------------------------------------------------ */
-
-static int
-ranks_take_growth(void *context, const struct trace *trace, sqlite3_stmt *row)
-{
-    struct ranks_growth *growth = context;
-
-    (void)trace;
-    growth->kind = ranks_text(row, 0);
-    growth->group = ranks_text(row, 1);
-    growth->group_more = (struct ranks_range){ sqlite3_column_int64(row, 2), sqlite3_column_int64(row, 3) };
-    return COMMAND_FINE;
-}
-
-/* Find the group in which a rank grows most beyond the median, for certain. */
-static int
-ranks_find_growth(struct ranks *ranks, struct ranks_growth *growth)
-{
-    const struct ranks_rank *rank = growth->rank;
-    const long long memory = (long long)ranks->memory->memory_id, id = (long long)rank->rank;
-    const long long first = (long long)rank->first_step, last = (long long)rank->last_step;
-
-    return trace_each(
-        ranks->file, ranks_take_growth, growth,
-        "WITH own AS (SELECT group_id, kind, name,"
-        " coalesce((SELECT end_bytes FROM step_group AS s WHERE s.rank = %lld AND s.memory_id = %lld AND"
-        " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) -"
-        " coalesce((SELECT end_bytes FROM step_group AS s WHERE s.rank = %lld AND s.memory_id = %lld AND"
-        " s.group_id = g.group_id AND s.step <= %lld ORDER BY s.step DESC LIMIT 1), 0) AS grown,"
-        " (SELECT step FROM group_step_median AS s WHERE s.memory_id = %lld AND s.group_id = g.group_id AND"
-        " s.step <= %lld ORDER BY s.step DESC LIMIT 1) AS last,"
-        " (SELECT step FROM group_step_median AS s WHERE s.memory_id = %lld AND s.group_id = g.group_id AND"
-        " s.step <= %lld ORDER BY s.step DESC LIMIT 1) AS first"
-        " FROM allocation_group AS g WHERE kind = %Q AND (EXISTS (SELECT 1 FROM step_group AS s WHERE s.rank = %lld AND"
-        " s.memory_id = %lld AND s.group_id = g.group_id) OR NOT EXISTS (SELECT 1 FROM group_cut AS c WHERE"
-        " c.rank = %lld AND c.memory_id = %lld AND c.kind = g.kind AND step_bytes > 0)))"
-        " SELECT o.kind, name, grown - coalesce(l.end_most_bytes, 0) + coalesce(f.end_least_bytes, 0) AS least,"
-        " grown - coalesce(l.end_least_bytes, 0) + coalesce(f.end_most_bytes, 0) FROM own AS o"
-        " LEFT JOIN group_step_median AS l ON l.memory_id = %lld AND l.group_id = o.group_id AND l.step = last"
-        " LEFT JOIN group_step_median AS f ON f.memory_id = %lld AND f.group_id = o.group_id AND f.step = first"
-        " WHERE least > 0 ORDER BY least DESC, o.group_id LIMIT 1",
-        id, memory, last, id, memory, first, memory, last, memory, first, ranks->kind, id, memory, id, memory, memory,
-        memory);
-}
-
-static int
-ranks_compare_growths(const void *left, const void *right)
-{
-    const struct ranks_growth *a = left, *b = right;
-    int64_t more_a = a->rank->grown_bytes - a->median_bytes, more_b = b->rank->grown_bytes - b->median_bytes;
-
-    return more_a != more_b ? (more_a < more_b) - (more_a > more_b)
-                            : (a->rank->rank > b->rank->rank) - (a->rank->rank < b->rank->rank);
-}
-
-/* Of the steps of a rank: in how many it came further above the median, or less far, than in the step before. */
-struct ranks_course {
-    int64_t last, rises, falls;
-    bool has_last;
-};
-
-static int
-ranks_take_course(void *context, const struct trace *trace, sqlite3_stmt *row)
-{
-    struct ranks_course *course = context;
-    int64_t excess = sqlite3_column_int64(row, 0);
-
-    (void)trace;
-    course->rises += course->has_last && excess > course->last;
-    course->falls += course->has_last && excess < course->last;
-    course->last = excess;
-    course->has_last = true;
-    return COMMAND_FINE;
-}
-
-/* Whether the rank goes away from the median from step to step: what all have in common, as noise, is no growth. */
-static int
-ranks_look_at_growth(struct ranks *ranks, struct ranks_growth *growth, bool *grows)
-{
-    const struct ranks_rank *rank = growth->rank;
-    struct ranks_course course = { .last = 0 };
-    int status = trace_each(ranks->file, ranks_take_course, &course,
-                            "SELECT s.end_bytes - m.end_bytes FROM step AS s JOIN step_median AS m"
-                            " ON m.memory_id = s.memory_id AND m.step = s.step WHERE s.rank = %lld AND"
-                            " s.memory_id = %lld AND s.step BETWEEN %lld AND %lld ORDER BY s.step",
-                            (long long)rank->rank, (long long)ranks->memory->memory_id, (long long)rank->first_step,
-                            (long long)rank->last_step);
-
-    growth->rises = course.rises;
-    *grows = course.rises > 2 && course.rises >= 3 * course.falls;
-    return status == COMMAND_FINE && *grows ? ranks_find_growth(ranks, growth) : status;
-}
-
-/* Of the ranks that have grown more than the median keep those that have done so from step to step. */
-static int
-ranks_choose_growths(struct ranks *ranks)
-{
-    size_t count = ranks->growth_count;
-    int status = COMMAND_FINE;
-    bool grows;
-
-    if (count > 0)
-        qsort(ranks->growths, count, sizeof(*ranks->growths), ranks_compare_growths);
-    ranks->growth_count = 0;
-    for (size_t i = 0; i < count && ranks->growth_count < RANKS_GROWTHS && status == COMMAND_FINE; i++) {
-        struct ranks_growth growth = ranks->growths[i];
-
-        status = ranks_look_at_growth(ranks, &growth, &grows);
-        if (grows)
-            ranks->growths[ranks->growth_count++] = growth;
-    }
-    return status;
-}
-
-static int
-ranks_read_growths(struct ranks *ranks)
-{
-    int64_t *values = calloc(ranks->count, sizeof(*values));
-
-    if (values == NULL)
-        return ranks_no_memory(ranks);
-    for (size_t i = 0; i < ranks->count; i++)
-        values[i] = ranks->list[i].grown_bytes;
-    ranks->median_growth = median_of(values, ranks->count);
-    free(values);
-    for (size_t i = 0; i < ranks->count; i++) {
-        const struct ranks_rank *rank = &ranks->list[i];
-        struct ranks_growth *growth;
-
-        if (rank->whole_steps < 4 || rank->grown_bytes <= 0 || rank->grown_bytes <= ranks->median_growth)
-            continue;
-        growth = ranks_add(&ranks->growths, &ranks->growth_capacity, &ranks->growth_count);
-        if (growth == NULL)
-            return ranks_no_memory(ranks);
-        *growth = (struct ranks_growth){ .rank = rank, .median_bytes = ranks->median_growth };
-    }
-    return ranks_choose_growths(ranks);
-}
-
 /* ---- failures, and what is missing ------------------------------------------------------------------------------- */
 
 static int
@@ -593,7 +451,7 @@ ranks_make(const struct trace *file, const struct ranks_options *options, struct
     if (status == COMMAND_FINE)
         status = ranks_read_groups(out, options->kind);
     if (status == COMMAND_FINE)
-        status = ranks_read_growths(out);
+        status = growth_read(out);
     if (status == COMMAND_FINE)
         status = ranks_read_failures(out, options->memory != NULL ? out->memory->memory_id : 0);
     if (status == COMMAND_FINE)

@@ -11,6 +11,9 @@
 
 #include "viewer/ranks/job.h"
 
+/* More than this is no number of bytes. Of two such numbers any difference can be told. */
+#define RANKS_MOST (INT64_MAX / 2)
+
 /* So many ranks that grow from step to step are told, those that have grown most. */
 #define RANKS_GROWTHS 8
 
@@ -54,7 +57,9 @@ struct ranks_group {
 /* A rank whose live bytes grow from step to step more than those of the median. */
 struct ranks_growth {
     const struct ranks_rank *rank; /* borrows */
-    int64_t median_bytes;          /* by which the median grows */
+    int64_t first_step, last_step; /* its first and last whole step at whose end it is compared with others */
+    int64_t grown_bytes;           /* from the end of the one to that of the other */
+    int64_t median_bytes;          /* by which the median grows between them */
     int64_t rises;                 /* steps in which it came further above the median */
     char *kind, *group;            /* own; in which most of the growth is; NULL: not known */
     struct ranks_range group_more; /* by which it grows more than in the median */
@@ -85,7 +90,8 @@ struct ranks {
     const char *kind; /* of groups, for people: "tag", "function" or "class" */
     struct ranks_growth *growths;
     size_t growth_count, growth_capacity;
-    int64_t median_growth;
+    int64_t growth_unknown;       /* ranks of which it is not known whether they grow more than the median */
+    int64_t first_growth_unknown; /* the first of these */
     struct ranks_failure *failures;
     size_t failure_count, failure_capacity;
     struct ranks_left *left;
@@ -142,15 +148,22 @@ ranks_has_growth(const struct ranks_rank *rank)
 }
 
 /*
- * By how much a rank has grown in each step from the first whole one to the last, by their numbers, rounded
- * towards 0: where the program marks every tenth step, ten steps lie between two marks. 0 where that is not known.
+ * By how much a rank has grown in each step from one to another, by their numbers, rounded towards 0: where the program
+ * marks every tenth step, ten steps lie between two marks. 0 where that is not known.
  */
+static inline int64_t
+ranks_growth_a_step(int64_t grown_bytes, int64_t first_step, int64_t last_step)
+{
+    uint64_t steps = (uint64_t)last_step - (uint64_t)first_step;
+
+    return last_step > first_step && steps <= INT64_MAX ? grown_bytes / (int64_t)steps : 0;
+}
+
+/* The same from its first whole step to its last. */
 static inline int64_t
 ranks_step_growth(const struct ranks_rank *rank)
 {
-    uint64_t steps = (uint64_t)rank->last_step - (uint64_t)rank->first_step;
-
-    return ranks_has_growth(rank) && steps <= INT64_MAX ? rank->grown_bytes / (int64_t)steps : 0;
+    return ranks_has_growth(rank) ? ranks_growth_a_step(rank->grown_bytes, rank->first_step, rank->last_step) : 0;
 }
 
 /* COMMAND_FINE, or another status after a message. Call ranks_free in any case. */

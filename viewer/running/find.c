@@ -160,9 +160,12 @@ find_name(struct running_list *list, const struct stat *info, const struct diren
     return COMMAND_FINE;
 }
 
-/* Each trace of a folder that has a ring file. Those that are new come in the order of their names. */
+/*
+ * Each trace of a folder that has a ring file. Those that are new come in the order of their names. *error says why the
+ * folder cannot be read; 0: it can.
+ */
 static int
-find_in_folder(struct running_list *list, const char *folder)
+find_in_folder(struct running_list *list, const char *folder, int *error)
 {
     struct find_paths fresh = { .list = NULL };
     int status = COMMAND_FINE, length;
@@ -171,10 +174,11 @@ find_in_folder(struct running_list *list, const char *folder)
     struct dirent *entry;
     struct stat info;
 
+    *error = entries == NULL ? errno : 0;
     if (entries == NULL || fstat(dirfd(entries), &info) != 0)
         info = (struct stat){ 0 };
     length = snprintf(path, sizeof(path), "%.*s/", PATH_MAX - 2, folder);
-    while (entries != NULL && status == COMMAND_FINE && (entry = readdir(entries)) != NULL) {
+    while (entries != NULL && status == COMMAND_FINE && (errno = 0, entry = readdir(entries)) != NULL) {
         size_t stem = find_stem(entry->d_name);
 
         if (stem == 0)
@@ -183,6 +187,8 @@ find_in_folder(struct running_list *list, const char *folder)
         path[(size_t)length + stem] = '\0';
         status = find_name(list, &info, entry, path, &fresh);
     }
+    if (entries != NULL && status == COMMAND_FINE)
+        *error = errno;
     if (entries != NULL)
         closedir(entries);
     if (fresh.count > 0)
@@ -226,19 +232,33 @@ find_of_process(struct running_list *list, uint64_t pid, bool *exists)
     return status;
 }
 
+/* The argument is a folder, or was one. */
+static int
+find_folder(struct running_list *list, const char *argument, struct running_folder *folder, bool first)
+{
+    int error, status = find_in_folder(list, argument, &error);
+
+    if (error != 0 && error != folder->error)
+        message("%s: %s", argument, strerror(error));
+    folder->is_folder = true;
+    folder->error = error;
+    return status == COMMAND_FINE && first && error != 0 ? COMMAND_WRONG : status;
+}
+
 /* One argument. The first time, what it names must be there. */
 static int
-find_argument(struct running_list *list, const char *argument, bool first)
+find_argument(struct running_list *list, int place, bool first)
 {
+    const char *argument = list->arguments[place];
     size_t before = list->list_count;
     struct stat info;
     bool exists;
     uint64_t pid;
     int status;
 
-    if (stat(argument, &info) == 0 && S_ISDIR(info.st_mode)) {
+    if (list->folders[place].is_folder || (stat(argument, &info) == 0 && S_ISDIR(info.st_mode))) {
         list->finds_more = true;
-        return find_in_folder(list, argument);
+        return find_folder(list, argument, &list->folders[place], first);
     }
     if (stat(argument, &info) != 0 && parse_count(argument, &pid)) {
         status = find_of_process(list, pid, &exists);
@@ -262,8 +282,12 @@ running_find(struct running_list *list, bool first)
     int status = COMMAND_FINE;
 
     list->left_out = false;
+    if (list->folders == NULL)
+        list->folders = calloc((size_t)list->count + 1, sizeof(*list->folders));
+    if (list->folders == NULL)
+        return find_no_memory(list);
     for (int i = 0; status == COMMAND_FINE && i < list->count; i++)
-        status = find_argument(list, list->arguments[i], first);
+        status = find_argument(list, i, first);
     return status;
 }
 
@@ -298,5 +322,6 @@ running_free(struct running_list *list)
         free(list->list[i]);
     }
     free(list->list);
+    free(list->folders);
     id_map_free(&list->places);
 }

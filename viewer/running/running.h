@@ -63,6 +63,12 @@ struct running {
     struct tidei_gauge page; /* the last one; layers and pools in the order of their ids */
 };
 
+/* Of an argument: whether it is, or was, a folder, and why it cannot be read now; 0: it can. */
+struct running_folder {
+    bool is_folder;
+    int error;
+};
+
 struct running_list {
     const char *what; /* the begin of messages: "tidemark watch" */
     char **arguments; /* borrowed: traces, folders, process ids */
@@ -72,13 +78,17 @@ struct running_list {
     void (*empty)(struct running *running); /* frees what that struct has more; NULL: nothing */
     struct running **list;                  /* owned; in the order in which they were found */
     size_t list_count, list_capacity;
-    struct id_map places; /* in the list, by hashes of paths */
-    bool finds_again;     /* a trace that was named and taken out of the list is looked for again */
-    bool finds_more;      /* a folder or a process may have more later */
-    bool left_out;        /* there were more than `most` */
+    struct id_map places;           /* in the list, by hashes of paths */
+    struct running_folder *folders; /* owned; of each argument */
+    bool finds_again;               /* a trace that was named and taken out of the list is looked for again */
+    bool finds_more;                /* a folder or a process may have more later */
+    bool left_out;                  /* there were more than `most` */
 };
 
-/* find.c: look for recordings. The first time says what is wrong with an argument, and returns COMMAND_WRONG then. */
+/*
+ * find.c: look for recordings. The first time says what is wrong with an argument, and returns COMMAND_WRONG then. A
+ * folder that cannot be read any more later is told once.
+ */
 int running_find(struct running_list *list, bool first);
 
 /* Take those out of the list of which `is_left` says so. COMMAND_WRONG after a message: no memory. */
