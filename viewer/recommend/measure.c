@@ -32,6 +32,9 @@
 /* How often a single call is timed. */
 #define MEASURE_TURNS 16
 
+/* How often all of that is done, where it can be done again. The least mean counts: what disturbs it only adds. */
+#define MEASURE_PASSES 3
+
 /* Small requests, of which cuMemAlloc puts several into one page. */
 #define MEASURE_SMALL_BYTES (UINT64_C(256) << 10)
 
@@ -102,6 +105,26 @@ measure_mean(double *values, size_t count)
     for (size_t i = 0; i < count; i++)
         sum += values[i];
     return count > 0 ? sum / (double)count : 0;
+}
+
+/* Keep the least of the passes. `pass`: its number, from 0. */
+static double
+measure_least(double least, double now, int pass)
+{
+    return pass == 0 || now < least ? now : least;
+}
+
+/* The same for the mean of each size: where the times of this pass are less, they take the place of those before. */
+static void
+measure_keep_least(struct measured *least, struct measured *now)
+{
+    for (unsigned size = 0; size < MEASURE_SIZES; size++) {
+        if (now->count[size] == 0 || (least->count[size] > 0 && measure_mean(least->ns[size], least->count[size]) <=
+                                                                    measure_mean(now->ns[size], now->count[size])))
+            continue;
+        memcpy(least->ns[size], now->ns[size], sizeof(now->ns[size]));
+        least->count[size] = now->count[size];
+    }
 }
 
 static void
@@ -257,25 +280,54 @@ measure_empty(struct measure *measure)
 
 /* Free two blocks of different places and allocate them the other way round, again and again, while the others stay. */
 static bool
-measure_churn(struct measure *measure)
+measure_churn_once(struct measure *measure, struct measured *allocates, struct measured *frees)
 {
     bool good = true;
 
-    measure->allocates = measure->frees = (struct measured){ .count = { 0 } };
     for (size_t i = 0; i < measure->count && good; i++) {
         struct measure_block *one = measure_at(measure, 2 * i), *other = measure_at(measure, 2 * i + 1);
         unsigned size = one->size;
 
         if (one == other)
             continue;
-        good =
-            measure_empty_block(measure, one, &measure->frees) && measure_empty_block(measure, other, &measure->frees);
+        good = measure_empty_block(measure, one, frees) && measure_empty_block(measure, other, frees);
         one->size = other->size;
         other->size = size;
-        good = good && measure_fill_block(measure, one, &measure->allocates) &&
-               measure_fill_block(measure, other, &measure->allocates);
+        good = good && measure_fill_block(measure, one, allocates) && measure_fill_block(measure, other, allocates);
     }
     return good;
+}
+
+static bool
+measure_churn(struct measure *measure)
+{
+    bool good = true;
+
+    measure->allocates = measure->frees = (struct measured){ .count = { 0 } };
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        struct measured allocates = { .count = { 0 } }, frees = { .count = { 0 } };
+
+        good = measure_churn_once(measure, &allocates, &frees);
+        measure_keep_least(&measure->allocates, &allocates);
+        measure_keep_least(&measure->frees, &frees);
+    }
+    return good;
+}
+
+static bool
+measure_order_once(struct measure *measure, const struct replay_streams *made, double *mean)
+{
+    double times[MEASURE_TURNS];
+
+    for (int i = 0; i < MEASURE_TURNS; i++) {
+        double begin = (double)clock_now_ns();
+
+        if (tide_order(measure->base, made->streams[0], made->streams[1]) != TIDE_OK)
+            return false;
+        times[i] = (double)clock_now_ns() - begin;
+    }
+    *mean = measure_mean(times, MEASURE_TURNS);
+    return true;
 }
 
 /* Between streams such as a replay makes: one with the legacy default stream would wait for all others. */
@@ -284,21 +336,37 @@ measure_order(struct measure *measure, struct cost *out)
 {
     static const uint64_t recorded[] = { 1, 2 };
     struct replay_streams made = { 0 };
-    double times[MEASURE_TURNS];
     bool good = replay_streams_make(measure->base, recorded, 2, &made) == COMMAND_FINE;
 
-    for (int i = 0; i < MEASURE_TURNS && good; i++) {
-        double begin = (double)clock_now_ns();
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        double now = 0;
 
-        good = tide_order(measure->base, made.streams[0], made.streams[1]) == TIDE_OK;
-        times[i] = (double)clock_now_ns() - begin;
+        good = measure_order_once(measure, &made, &now);
+        out->ns = measure_least(out->ns, now, pass);
     }
-    if (good)
-        *out = (struct cost){ measure_mean(times, MEASURE_TURNS), 0, 0 };
     /* What the base knows of the streams ends before they do. */
     good = tide_order(measure->base, TIDE_STREAM_ALL, 0) == TIDE_OK && good;
     replay_streams_finish(&made);
     return good;
+}
+
+/* Free each block and allocate it again, while the others stay; the pass of that number. */
+static bool
+measure_small_once(struct measure *measure, void **pointers, size_t count, int pass, struct cost out[COST_CALLS])
+{
+    double allocates[MEASURE_BLOCKS], frees[MEASURE_BLOCKS];
+
+    for (size_t i = 0; i < count; i++) {
+        void **pointer = &pointers[measure_visit(i, count)], *freed = *pointer;
+
+        *pointer = NULL;
+        if (!measure_free(measure, freed, MEASURE_SMALL_BYTES, &frees[i]) ||
+            !measure_allocate(measure, MEASURE_SMALL_BYTES, pointer, &allocates[i]))
+            return false;
+    }
+    out[COST_ALLOCATE].ns = measure_least(out[COST_ALLOCATE].ns, measure_mean(allocates, count), pass);
+    out[COST_FREE].ns = measure_least(out[COST_FREE].ns, measure_mean(frees, count), pass);
+    return true;
 }
 
 /* Requests that share pages with others, which stay: the costs of calls for which nothing is taken of the device. */
@@ -306,27 +374,18 @@ static bool
 measure_small(struct measure *measure, struct cost out[COST_CALLS])
 {
     void *pointers[MEASURE_BLOCKS] = { NULL };
-    double allocates[MEASURE_BLOCKS], frees[MEASURE_BLOCKS], ns;
+    double ns;
     uint64_t fit = measure->most_bytes / MEASURE_SMALL_SHARE / measure_bytes(0);
     size_t count = fit < MEASURE_BLOCKS ? (size_t)fit : MEASURE_BLOCKS;
     bool good = true;
 
     for (size_t i = 0; i < count && good; i++)
         good = measure_allocate(measure, MEASURE_SMALL_BYTES, &pointers[i], &ns);
-    for (size_t i = 0; i < count && good; i++) {
-        void **pointer = &pointers[measure_visit(i, count)];
-
-        good = measure_free(measure, *pointer, MEASURE_SMALL_BYTES, &frees[i]);
-        *pointer = NULL;
-        good = good && measure_allocate(measure, MEASURE_SMALL_BYTES, pointer, &allocates[i]);
-    }
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++)
+        good = measure_small_once(measure, pointers, count, pass, out);
     for (size_t i = 0; i < count; i++) {
         if (pointers[i] != NULL)
             good = measure_free(measure, pointers[i], MEASURE_SMALL_BYTES, &ns) && good;
-    }
-    if (good) {
-        out[COST_ALLOCATE] = (struct cost){ measure_mean(allocates, count), 0, 0 };
-        out[COST_FREE] = (struct cost){ measure_mean(frees, count), 0, 0 };
     }
     return good;
 }
@@ -360,12 +419,30 @@ measure_mean_of(const struct measured *measured)
     return measure_mean(all, count);
 }
 
+/* Give all blocks back and take them again: *back_ns and *again_ns are what that takes for each MiB. */
+static bool
+measure_driver_again(struct measure *measure, const struct cost out[COST_CALLS], double *back_ns, double *again_ns,
+                     double *mib)
+{
+    struct measured filled;
+    double ns, sum;
+
+    for (int pass = 0; pass < MEASURE_PASSES; pass++) {
+        if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, mib) || !measure_fill(measure, &filled, &sum))
+            return false;
+        *mib = measure_max(*mib, 1);
+        *back_ns = measure_least(*back_ns, measure_max(ns - out[COST_TRIM].ns, 0) / *mib, pass);
+        *again_ns =
+            measure_least(*again_ns, measure_max(sum - out[COST_ALLOCATE].ns * (double)measure->count, 0) / *mib, pass);
+    }
+    return true;
+}
+
 /* `fresh_ns`: what it took to allocate all blocks for the first time. */
 static bool
 measure_driver(struct measure *measure, double fresh_ns, struct cost out[COST_CALLS])
 {
-    double times[MEASURE_TURNS], ns, sum, mib, none, first, again;
-    struct measured filled;
+    double times[MEASURE_TURNS], mib, none, first, again = 0, back = 0;
 
     if (!measure_churn(measure))
         return false;
@@ -376,12 +453,10 @@ measure_driver(struct measure *measure, double fresh_ns, struct cost out[COST_CA
             return false;
     }
     out[COST_TRIM] = (struct cost){ measure_mean(times, MEASURE_TURNS), 0, 0 };
-    if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, &mib) || !measure_fill(measure, &filled, &sum))
+    if (!measure_driver_again(measure, out, &back, &again, &mib))
         return false;
-    mib = measure_max(mib, 1);
-    out[COST_RETURN] = (struct cost){ 0, measure_max(ns - out[COST_TRIM].ns, 0) / mib, 0 };
+    out[COST_RETURN] = (struct cost){ 0, back, 0 };
     first = measure_max(fresh_ns - out[COST_ALLOCATE].ns * (double)measure->count, 0) / mib;
-    again = measure_max(sum - out[COST_ALLOCATE].ns * (double)measure->count, 0) / mib;
     out[COST_GROW] = (struct cost){ 0, again, 0 };
     out[COST_FRESH] = (struct cost){ 0, measure_max(first - again, 0), 0 };
     return true;
@@ -389,7 +464,7 @@ measure_driver(struct measure *measure, double fresh_ns, struct cost out[COST_CA
 
 /* A block gets the handles of two: they are mapped, and with the next free their former mappings end. */
 static bool
-measure_remap(struct measure *measure, struct cost out[COST_CALLS])
+measure_remap_once(struct measure *measure, int pass, struct cost out[COST_CALLS])
 {
     double maps[MEASURE_TURNS], unmaps[MEASURE_TURNS], ns, mib;
     void *one, *other, *both;
@@ -406,19 +481,27 @@ measure_remap(struct measure *measure, struct cost out[COST_CALLS])
             !measure_allocate(measure, 4 * MIB, &both, &maps[i]) || !measure_free(measure, both, 4 * MIB, &unmaps[i]))
             return false;
     }
-    out[COST_MAP] =
-        (struct cost){ measure_max(measure_mean(maps, MEASURE_TURNS) - out[COST_ALLOCATE].ns, 0) / 2, 0, 0 };
-    out[COST_UNMAP] =
-        (struct cost){ measure_max(measure_mean(unmaps, MEASURE_TURNS) - out[COST_FREE].ns, 0) / 2, 0, 0 };
+    out[COST_MAP].ns = measure_least(
+        out[COST_MAP].ns, measure_max(measure_mean(maps, MEASURE_TURNS) - out[COST_ALLOCATE].ns, 0) / 2, pass);
+    out[COST_UNMAP].ns = measure_least(
+        out[COST_UNMAP].ns, measure_max(measure_mean(unmaps, MEASURE_TURNS) - out[COST_FREE].ns, 0) / 2, pass);
     return true;
+}
+
+static bool
+measure_remap(struct measure *measure, struct cost out[COST_CALLS])
+{
+    bool good = true;
+
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++)
+        good = measure_remap_once(measure, pass, out);
+    return good;
 }
 
 /* What a handle takes that is unmapped and released, by size. */
 static bool
-measure_release(struct measure *measure, struct cost *out)
+measure_release_once(struct measure *measure, struct measured *released)
 {
-    struct measured released = { .count = { 0 } };
-
     for (unsigned size = 0; size < measure->sizes; size++) {
         uint64_t bytes = measure_bytes(size), fit = measure->most_bytes / bytes;
         size_t count = fit < MEASURE_TURNS ? (size_t)fit : MEASURE_TURNS;
@@ -434,10 +517,43 @@ measure_release(struct measure *measure, struct cost *out)
         }
         if (!good || !measure_trim(measure, 0, &ns, &mib))
             return false;
-        measure_add(&released, size, ns / (double)count);
+        measure_add(released, size, ns / (double)count);
+    }
+    return true;
+}
+
+static bool
+measure_release(struct measure *measure, struct cost *out)
+{
+    struct measured released = { .count = { 0 } };
+    bool good = true;
+
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        struct measured now = { .count = { 0 } };
+
+        good = measure_release_once(measure, &now);
+        measure_keep_least(&released, &now);
     }
     *out = measure_fit(&released);
-    return true;
+    return good;
+}
+
+/* Give all handles back and create them again. */
+static bool
+measure_vmm_again(struct measure *measure, struct measured *filled)
+{
+    bool good = true;
+    double ns, mib;
+
+    *filled = (struct measured){ .count = { 0 } };
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        struct measured now;
+
+        good = measure_empty(measure) && measure_trim(measure, 0, &ns, &mib) && measure_fill(measure, &now, &ns);
+        if (good)
+            measure_keep_least(filled, &now);
+    }
+    return good;
 }
 
 static bool
@@ -451,9 +567,8 @@ measure_vmm(struct measure *measure, struct measured *fresh, struct cost out[COS
         return false;
     out[COST_ALLOCATE] = (struct cost){ measure_mean_of(&measure->allocates), 0, 0 };
     out[COST_FREE] = (struct cost){ measure_mean_of(&measure->frees), 0, 0 };
-    if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, &mib) || !measure_fill(measure, &filled, &ns) ||
-        !measure_empty(measure) || !measure_remap(measure, out) || !measure_trim(measure, 0, &ns, &mib) ||
-        !measure_release(measure, &released))
+    if (!measure_vmm_again(measure, &filled) || !measure_empty(measure) || !measure_remap(measure, out) ||
+        !measure_trim(measure, 0, &ns, &mib) || !measure_release(measure, &released))
         return false;
     again = measure_fit(&filled);
     out[COST_GROW] = measure_less(again, out[COST_ALLOCATE].ns + out[COST_MAP].ns, 0);
