@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 32
+plan 33
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'
@@ -31,7 +31,7 @@ is "$(devices --measure)" ' 1' 'without a driver nothing can be measured, and th
 
 fake=$top_builddir/tests/fake-cuda/.libs
 if ! test -e "$fake/libcuda.so.1"; then
-    skip 24 'there is no fake driver in this build'
+    skip 25 'there is no fake driver in this build'
     done_testing
 fi
 LD_LIBRARY_PATH=$fake
@@ -78,6 +78,8 @@ is "$(FAKE_CUDA_MEMORY=200M devices --measure --output="$costs"; grep -c 'not me
 0' '--measure does with a small device, of which it takes a quarter for each base'
 is "$(FAKE_CUDA_FAIL=cuMemAlloc:2:60 devices --measure --output="$costs"; grep -c 'cuda is not measured' "$scratch/said")" ' 0
 1' 'a call that fails among others keeps the default costs of that base alone'
+is "$(FAKE_CUDA_FAIL=cuMemMap:1:700 devices --measure --output="$costs"; grep -c 'vmm is not measured' "$scratch/said") $(grep -c '^vmm.map 22000 ' "$costs")" ' 0
+1 1' 'a mapping that fails beside the blocks that stay keeps the default costs of vmm alone'
 "$tidemark" recommend --costs="$costs" --candidates=4 "$top_srcdir/tests/data/gpt_train.csv.gz" >"$scratch/recommended" 2>&1
 has_words "$(cat "$scratch/recommended")" 'costs of calls: Fake' 'recommend reads the costs that were measured'
 has_words "$(FAKE_CUDA_FAIL=cuMemCreate:2 devices --measure --output="$costs"; cat "$scratch/said")" \

@@ -35,6 +35,12 @@
 /* How often all of that is done, where it can be done again. The least mean counts: what disturbs it only adds. */
 #define MEASURE_PASSES 3
 
+/*
+ * Blocks of `vmm` that stay while its handles are mapped and released. As long as a base has few, it lays each far from
+ * all others (src/bases/vmm/space.h), where a mapping needs tables of its own. A pool lays its chunks side by side.
+ */
+#define MEASURE_NEIGHBOURS 32
+
 /* Small requests, of which cuMemAlloc puts several into one page. */
 #define MEASURE_SMALL_BYTES (UINT64_C(256) << 10)
 
@@ -78,6 +84,13 @@ static uint64_t
 measure_bytes(unsigned size)
 {
     return 2 * MIB << size;
+}
+
+/* What blocks may have beside small ones. */
+static uint64_t
+measure_most_bytes(const struct measure *measure)
+{
+    return measure->most_bytes - measure->most_bytes / MEASURE_SMALL_SHARE;
 }
 
 static int
@@ -503,7 +516,7 @@ static bool
 measure_release_once(struct measure *measure, struct measured *released)
 {
     for (unsigned size = 0; size < measure->sizes; size++) {
-        uint64_t bytes = measure_bytes(size), fit = measure->most_bytes / bytes;
+        uint64_t bytes = measure_bytes(size), fit = measure_most_bytes(measure) / bytes;
         size_t count = fit < MEASURE_TURNS ? (size_t)fit : MEASURE_TURNS;
         void *pointers[MEASURE_TURNS] = { NULL };
         double ns, mib;
@@ -556,19 +569,38 @@ measure_vmm_again(struct measure *measure, struct measured *filled)
     return good;
 }
 
+/* What mapping, unmapping and releasing handles takes beside others. */
+static bool
+measure_handles(struct measure *measure, struct cost out[COST_CALLS], struct cost *released)
+{
+    void *neighbours[MEASURE_NEIGHBOURS] = { NULL };
+    uint64_t fit = measure->most_bytes / MEASURE_SMALL_SHARE / measure_bytes(0);
+    size_t count = fit < MEASURE_NEIGHBOURS ? (size_t)fit : MEASURE_NEIGHBOURS;
+    bool good = true;
+    double ns, mib;
+
+    for (size_t i = 0; i < count && good; i++)
+        good = measure_allocate(measure, measure_bytes(0), &neighbours[i], &ns);
+    good = good && measure_remap(measure, out) && measure_trim(measure, 0, &ns, &mib) &&
+           measure_release(measure, released);
+    for (size_t i = 0; i < count; i++) {
+        if (neighbours[i] != NULL)
+            good = measure_free(measure, neighbours[i], measure_bytes(0), &ns) && good;
+    }
+    return good;
+}
+
 static bool
 measure_vmm(struct measure *measure, struct measured *fresh, struct cost out[COST_CALLS])
 {
     struct cost first = measure_fit(fresh), again, released;
     struct measured filled;
-    double ns, mib;
 
     if (!measure_churn(measure))
         return false;
     out[COST_ALLOCATE] = (struct cost){ measure_mean_of(&measure->allocates), 0, 0 };
     out[COST_FREE] = (struct cost){ measure_mean_of(&measure->frees), 0, 0 };
-    if (!measure_vmm_again(measure, &filled) || !measure_empty(measure) || !measure_remap(measure, out) ||
-        !measure_trim(measure, 0, &ns, &mib) || !measure_release(measure, &released))
+    if (!measure_vmm_again(measure, &filled) || !measure_empty(measure) || !measure_handles(measure, out, &released))
         return false;
     again = measure_fit(&filled);
     out[COST_GROW] = measure_less(again, out[COST_ALLOCATE].ns + out[COST_MAP].ns, 0);
@@ -581,7 +613,7 @@ measure_vmm(struct measure *measure, struct measured *fresh, struct cost out[COS
 static void
 measure_plan(struct measure *measure)
 {
-    uint64_t most_bytes = measure->most_bytes - measure->most_bytes / MEASURE_SMALL_SHARE;
+    uint64_t most_bytes = measure_most_bytes(measure);
 
     while (measure->sizes < MEASURE_SIZES && 2 * measure_bytes(measure->sizes) <= most_bytes)
         measure->sizes++;
