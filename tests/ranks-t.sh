@@ -56,7 +56,7 @@ contents() {
     done | sort
 }
 
-plan 82
+plan 84
 folder=$scratch/traces
 job=$scratch/job.db
 mkdir "$folder"
@@ -103,6 +103,27 @@ ok 'the page has the schema of the file, to the letter' diff "$scratch/documente
 "$AWK" '/^```sql/ { block++; next } /^```/ { on = 0; next } block > 1' "$top_srcdir/doc/ranks.md" | "$AWK" '/^--/ { on = 1 } on; /;$/ { on = 0 }' >"$scratch/queries.sql"
 is "$("$SQLITE3" -readonly "$job" <"$scratch/queries.sql" | tail -n 3 | sort | tr '\n' ' ')" \
     'forward/activation|1100000 other|2000 parameters|5000000 ' 'the queries on the page answer'
+
+# The peaks of two ranks lie in different phases: rank 0 has its own before the first step, rank 1 in step 3, in which it
+# keeps what rank 0 does not have. What both have in each step is live at one of the two peaks alone.
+for rank in 0 1; do
+    "$top_builddir/tests/make-trace" "$scratch/phase-$rank.db" "
+        INSERT INTO meta VALUES ('rank', $rank), ('world_size', 2), ('trace_id', 2000 + $rank), ('ended', 'closed');
+        INSERT INTO tag VALUES (1, NULL, 'parameters'), (2, NULL, 'loading'), (3, NULL, 'optimizer'), (4, NULL, 'kept');
+        INSERT INTO mark SELECT value * 1000000, 1, 'mark', 'step ' || value, NULL FROM json_each('[1, 2, 3, 4, 5, 6]');
+        INSERT INTO life VALUES (1, 1, 5000000, 10, NULL), (2, 1, 900000, 20, 30);
+        INSERT INTO life SELECT value * 10, 1, 850000, value * 1000000 + 100, value * 1000000 + 900000
+            FROM json_each('[1, 2, 3, 4, 5, 6]');
+        INSERT INTO life SELECT 35, 1, 100000, 3000050, NULL WHERE $rank = 1;
+        UPDATE allocation SET tag_id = CASE allocation_id WHEN 1 THEN 1 WHEN 2 THEN 2 WHEN 35 THEN 4 ELSE 3 END;" || exit 99
+done
+merge "$scratch/phase-0.db" "$scratch/phase-1.db" -o "$scratch/phases.db" >/dev/null
+ranks "$scratch/phases.db" >/dev/null
+has_words "$(cat "$scratch/out")" '+97.66 KiB in tag kept, from step 3 on.' \
+    'the sentence names what the rank has more in its steps, before what is only live in another phase'
+"$tidemark" ranks --json "$scratch/phases.db" >"$scratch/answer"
+is "$(answer "SELECT json_extract(value, '\$.name') FROM answer, json_each(text, '\$.groups') WHERE json_extract(value, '\$.named')")" \
+    'kept' 'JSON marks the group that the sentence names'
 
 # What is in stays as it is.
 cp "$job" "$scratch/again.db"

@@ -1,6 +1,7 @@
 /*
- * The bases, which get memory from outside of Tidemark: `host`, `sim`, `cuda`, `managed` and `pinned`. The base over
- * the CUDA driver's memory pools is in driver.h.
+ * The bases, which get memory from outside of Tidemark: `host`, `sim`, `cuda`, `managed` and `pinned`. driver.h has the
+ * base over the CUDA driver's memory pools, vmm.h the base over physical pages, and callback.h the base over functions
+ * of the application.
  */
 #ifndef TIDEMARK_BASE_H
 #define TIDEMARK_BASE_H
@@ -22,7 +23,7 @@ struct tide_host_options {
 /*
  * Create a base over the C library's posix_memalign and free.
  *
- * It keeps no list of its blocks, so it does not notice a wrong size or pointer that is given back.
+ * The base keeps no list of its blocks, so it does not detect a free with a wrong size or pointer.
  *
  * `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL), TIDE_ENOMEM.
@@ -31,7 +32,7 @@ struct tide_host_options {
  */
 TIDE_EXPORT enum tide_status tide_host_create(const struct tide_host_options *options, struct tide_resource **out);
 
-/* What `sim` accounts for as. */
+/* Which base `sim` models. */
 enum tide_sim_model {
     TIDE_SIM_PLAIN = 0,  /* addresses alone */
     TIDE_SIM_VMM = 1,    /* physical pages, which are mapped side by side as the base `vmm` maps them */
@@ -56,12 +57,13 @@ struct tide_sim_options {
  * Addresses that are in use never overlap. Freed addresses are handed out again. The base knows its own blocks,
  * and refuses to free any other.
  *
- * With TIDE_SIM_VMM each request takes whole pages. Addresses lie side by side, and are handed out again only where a
- * layer above wishes so; the base answers TIDE_QUERY_PAGE, so a pool above uses its chunks as one.
+ * With TIDE_SIM_VMM each request takes whole pages. Addresses are side by side. The base hands out an address again
+ * only if a layer above proposes it. It answers TIDE_QUERY_PAGE, so a pool above uses adjacent chunks as one.
  *
- * With TIDE_SIM_DRIVER and TIDE_SIM_CUDA the reserved bytes are what the base `driver`, which keeps what is free, or
- * `cuda` would have of the device. How the driver's pool cuts memory is not published: for recorded traffic the model
- * comes within 7% of a device. A trim gives back what is free, and so does a request that would exceed the capacity.
+ * With TIDE_SIM_DRIVER and TIDE_SIM_CUDA the reserved bytes are those that the base `driver`, which keeps free memory,
+ * or the base `cuda` would take of the device. How the driver's pool cuts memory is not published: for recorded traffic
+ * the model comes within 7% of a device. A trim gives free memory back, and so does a request that would exceed the
+ * capacity.
  *
  * `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; granularity_bytes; model; page_bytes; a granularity or a page with another model),
@@ -73,14 +75,14 @@ struct tide_sim_options {
 TIDE_EXPORT enum tide_status tide_sim_create(const struct tide_sim_options *options, struct tide_resource **out);
 
 /*
- * What the base that `sim` stands for would have had the driver do so far: what its time is estimated from. With
- * TIDE_SIM_DRIVER what is free goes back where the host waits for a stream, and is taken again as it is needed, as in a
- * pool whose release threshold is 0; it counts as reserved all the same. With TIDE_SIM_VMM the work on freed memory
- * counts as done, and nothing decays. With TIDE_SIM_PLAIN all but `orders` are 0.
+ * Counts of the driver calls that the modelled base would have made so far; its time is estimated from them. With
+ * TIDE_SIM_DRIVER, free memory goes back to the device whenever the host waits for a stream, and is taken again when it
+ * is needed, as in a pool whose release threshold is 0; it counts as reserved all the same. With TIDE_SIM_VMM the work
+ * on freed memory counts as done, and nothing decays. With TIDE_SIM_PLAIN all figures but `orders` are 0.
  */
 struct tide_sim_figures {
     size_t struct_size;      /* TIDE_FIGURES */
-    uint64_t grown;          /* how often memory was taken of the device: cuMemCreate; requests that got units */
+    uint64_t grown;          /* how often memory was taken from the device: cuMemCreate; requests that got units */
     uint64_t grown_bytes;    /* how much that was */
     uint64_t returned;       /* how often memory went back to the device: cuMemRelease; pieces of units */
     uint64_t returned_bytes; /* how much that was */
@@ -93,8 +95,8 @@ struct tide_sim_figures {
 };
 
 /*
- * Read the figures.
- * Errors: TIDE_EINVAL (not a sim resource, NULL). Thread safety: any thread. Since 0.1.
+ * Read the figures of a sim resource. On failure they are zeros.
+ * Errors: TIDE_EINVAL (not a sim resource, NULL, struct_size). Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_sim_read(struct tide_resource *sim, struct tide_sim_figures *out);
 
@@ -106,16 +108,16 @@ struct tide_cuda_options {
 };
 
 /*
- * Create a base over cuMemAlloc and cuMemFree. Use it where a device has no memory pools, or to compare with those that
- * have. Each call takes tens of microseconds, and a deallocation waits until the device has done all its work.
+ * Create a base over cuMemAlloc and cuMemFree. Use it if a device has no memory pools, or for comparisons with other
+ * bases. Each call takes tens of microseconds, and a deallocation waits until the device has done all its work.
  *
  * The memory belongs to the current context if that is one of the device, and goes away with it. Otherwise it belongs
  * to the device's primary context, which this base retains. Streams have no meaning here: memory is usable when the
  * call returns, and a deallocation comes after all work of every stream.
  *
- * It knows its own blocks. It refuses blocks that somebody else allocated, although the driver would free them, and
- * blocks that are given back with another size or alignment. Blocks that went away with their context count as used
- * until the driver hands out their address again.
+ * The base knows its own blocks. It refuses to free blocks that it did not allocate, although the driver would free
+ * them, and blocks that are freed with another size or alignment. Blocks that went away with their context count as
+ * used until the driver hands out their address again.
  *
  * `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EUNSUPPORTED (this build has no CUDA, or the machine has no driver), TIDE_EINVAL (NULL, no such device),
@@ -145,7 +147,7 @@ struct tide_managed_options {
 };
 
 /*
- * Create a base over managed memory. There may be more of it than the device has memory, and the host can use it.
+ * Create a base over managed memory. It can hand out more memory than the device has, and the host can use the memory.
  *
  * Contexts, streams, errors and thread safety are those of tide_cuda_create. In addition, creation fails with
  * TIDE_EUNSUPPORTED where the device cannot take the advice (it has no concurrent managed access). Since 0.1.

@@ -1,7 +1,7 @@
 /*
  * callback: a base that calls functions of the application, for memory that a program gets elsewhere.
  *
- * It is the short way. examples/own-resource.c shows the full one: a table of operations of one's own.
+ * This is the short way to bring a base of one's own. examples/own-resource.c shows the full way.
  */
 #ifndef TIDEMARK_CALLBACK_H
 #define TIDEMARK_CALLBACK_H

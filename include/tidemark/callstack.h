@@ -13,16 +13,17 @@ extern "C" {
 #define TIDE_CALLSTACK_MOST 128
 
 /*
- * What the frames of a call stack are: a number of frames alone takes those of native code. One of these added to it,
- * as in TIDE_CALLSTACK_PYTHON + 32, takes those of a Python program, or both: native frames, with those of Python in
- * the places of the interpreter's. Without a number they take as many frames as there are, up to TIDE_CALLSTACK_MOST.
+ * Kinds of frames, for the option callstack_depth of `track` and `log`. A number of frames alone takes frames of native
+ * code. TIDE_CALLSTACK_PYTHON + 32 takes up to 32 frames of a Python program. TIDE_CALLSTACK_MIXED + 32 takes native
+ * frames, in which the Python frames replace those of the interpreter. Without a number, each takes all frames up to
+ * TIDE_CALLSTACK_MOST.
  *
- * They need CPython 3.9 to 3.13 in the process. A thread that runs no Python code has no frames of Python.
+ * Both need CPython 3.9 to 3.13 in the process. A thread that runs no Python code has no frames of Python.
  */
 #define TIDE_CALLSTACK_PYTHON 0x10000u
 #define TIDE_CALLSTACK_MIXED  0x20000u
 
-/* How a call stack is walked: its native frames. */
+/* How the native frames of a call stack are found. */
 enum tide_unwind {
     TIDE_UNWIND_AUTO = 0,  /* by frame pointers where the unwinder has once found the same frames, else the unwinder */
     TIDE_UNWIND_FP = 1,    /* only by frame pointers; frames of code compiled without them are missing or wrong */
@@ -58,17 +59,17 @@ typedef void (*tide_frame_function)(void *context, const struct tide_frame *fram
 TIDE_EXPORT enum tide_status tide_callstack_frames(uint32_t callstack, tide_frame_function function, void *context);
 
 /*
- * The number of the calling thread's call stack of Python, without its `skip` innermost frames; 0: it runs no Python
- * code, or call stacks of Python have not been asked for by any layer.
+ * The number of the calling thread's Python call stack, without its `skip` innermost frames. 0: the thread runs no
+ * Python code, or no layer records Python call stacks.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT uint32_t tide_callstack_python(uint32_t skip);
 
 /*
- * Lend the calling thread a call stack of Python: what it allocates while it runs no Python code of its own is noted
- * under `callstack`, a number from tide_callstack_python, also of another thread; 0: no more. For threads that work off
- * what a program has asked for before, such as those on which PyTorch runs a backward. Layers that take mixed call
- * stacks take no notice.
+ * Lend the calling thread a Python call stack: what the thread allocates while it runs no Python code of its own is
+ * noted under `callstack`, a number that tide_callstack_python returned on any thread. 0 ends this. It is for threads
+ * that do work which a program requested earlier, such as those on which PyTorch runs a backward. Layers that take
+ * mixed call stacks ignore it.
  *
  * Errors: TIDE_EINVAL (no call stack has that number), TIDE_ENOMEM. On failure nothing has changed.
  * Thread safety: any thread; each has its own. Since 0.1.

@@ -37,17 +37,17 @@ enum tide_driver_handle {
 
 /* Whether one of the driver's reuse policies is on. They say which freed memory another stream may get. */
 enum tide_driver_reuse {
-    TIDE_DRIVER_REUSE_UNSET = 0, /* as the driver has it: on, unless somebody has changed the default pool */
+    TIDE_DRIVER_REUSE_UNSET = 0, /* the driver's own setting: on, unless other code has changed the default pool */
     TIDE_DRIVER_REUSE_ON = 1,
     TIDE_DRIVER_REUSE_OFF = 2,
 };
 
-/* maximum_bytes, location and handles are only for a pool of its own, not for the default pool. */
+/* maximum_bytes, location and handles are only for a pool of the base's own, not for the default pool. */
 struct tide_driver_options {
     size_t struct_size; /* TIDE_OPTIONS */
     /*
-     * How much the pool keeps when a stream is synchronized; more than that goes back to the system. 0: the driver's
-     * own, which is nothing for a new pool; TIDE_NONE: nothing; TIDE_UNLIMITED: everything.
+     * How many bytes the pool keeps when a stream is synchronized; more than that goes back to the system. 0: the
+     * driver's default, which is nothing for a new pool; TIDE_NONE: nothing; TIDE_UNLIMITED: everything.
      */
     uint64_t release_threshold_bytes;
     uint64_t maximum_bytes; /* the most the pool may grow to; 0: no bound */
@@ -69,12 +69,12 @@ struct tide_driver_options {
 };
 
 /*
- * Create a base over the stream-ordered memory pool of a CUDA device. It retains the device's primary context. It works
- * without a current context, with the application's own one, and on threads that have never used CUDA.
+ * Create a base over the stream-ordered memory pool of a CUDA device. The base retains the device's primary context. It
+ * works without a current context, with a context of the application's own, and on threads that have never used CUDA.
  *
  * Figures: TIDE_QUERY_BYTES_USED, TIDE_QUERY_BYTES_RESERVED and their highs are those of the pool. For the default pool
- * they include everybody else in this process who uses it. When the base is destroyed, the default pool gets its former
- * threshold and policies back, unless somebody else has changed them meanwhile.
+ * they include all other users of that pool in this process. When the base is destroyed, the default pool gets its
+ * former threshold and policies back, unless other code has changed them meanwhile.
  *
  * Streams: a program that frees memory on another stream than it allocated it on, or uses it on several, has to order
  * these streams itself. tide_order with TIDE_STREAM_ALL blocks the host until the device's primary context and the
@@ -88,9 +88,10 @@ struct tide_driver_options {
  * Sizes: a pool reserves memory in steps (32 MiB with today's drivers), to which initial_bytes is rounded up. A request
  * to a pool of managed memory takes time in proportion to its size, and a long time if it exceeds the device's memory.
  *
- * Wrong frees: it keeps no list of its blocks, so it detects only what the driver detects: an address that nobody
- * allocated, one inside of a block, a block that was freed already, and managed and pinned memory of other bases. It
- * frees memory of another pool or of cuMemAlloc like its own, and does not notice a wrong size. `track` above it does.
+ * Wrong frees: the base keeps no list of its blocks, so it detects only what the driver detects: an address that was
+ * never allocated, an address inside of a block, a block that was freed already, and managed and pinned memory of other
+ * bases. It frees memory of another pool or of cuMemAlloc like its own, and does not detect a wrong size. A `track`
+ * above it detects these.
  *
  * With fallback_cuda, where the device has no pools, *out is a base of the kind "cuda". It has no maximum, location or
  * handles, so asking for one of them is TIDE_EUNSUPPORTED then. It ignores the threshold, initial_bytes and the reuse
@@ -108,8 +109,8 @@ struct tide_driver_options {
 TIDE_EXPORT enum tide_status tide_driver_create(const struct tide_driver_options *options, struct tide_resource **out);
 
 /*
- * Start TIDE_QUERY_BYTES_USED_HIGH and TIDE_QUERY_BYTES_RESERVED_HIGH again from what is used and reserved now. Those
- * of the default pool are shared with everybody who uses it.
+ * Reset TIDE_QUERY_BYTES_USED_HIGH and TIDE_QUERY_BYTES_RESERVED_HIGH to what is used and reserved now. All users of
+ * the default pool share its highs.
  * Errors: TIDE_EINVAL (not a driver resource), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_reset_highs(struct tide_resource *driver);
@@ -129,8 +130,8 @@ enum tide_driver_access {
  *     ...
  *     tide_driver_access_set(driver, 1, former, NULL);
  *
- * The second call comes after the work that uses the access. Where two threads do this for the same device, they have
- * to take turns. A device always has access to its own pool.
+ * Make the second call after the work that uses the access. If two threads do this for the same device, they have to
+ * take turns. A device always has access to its own pool.
  *
  * Errors: TIDE_EINVAL (not a driver resource, no such device, no such access), TIDE_EUNSUPPORTED (the device cannot
  * reach that memory), TIDE_EDRIVER. On failure *former is TIDE_DRIVER_NO_ACCESS and nothing has changed.
@@ -150,7 +151,7 @@ TIDE_EXPORT enum tide_status tide_driver_access_get(struct tide_resource *driver
 /*
  * Make a file descriptor of a pool that was created with TIDE_DRIVER_POSIX_FD, to be passed to another process through
  * a socket (SCM_RIGHTS). The caller owns it. On failure *fd is -1.
- * Errors: TIDE_EINVAL (not a driver resource, or one without that handle), TIDE_EUNSUPPORTED, TIDE_EDRIVER.
+ * Errors: TIDE_EINVAL (not a driver resource, or one without that handle; NULL), TIDE_EUNSUPPORTED, TIDE_EDRIVER.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_export(struct tide_resource *driver, int *fd);
@@ -192,8 +193,9 @@ TIDE_EXPORT enum tide_status tide_driver_import(int fd, const struct tide_driver
                                                 struct tide_resource **out);
 
 /*
- * The same from a fabric handle. TIDE_EDRIVER with CUDA_ERROR_NOT_PERMITTED: the two processes share no IMEX channel.
- * Since 0.1.
+ * Create a base over the pool of another process from a fabric handle, as tide_driver_import does from a descriptor.
+ * Errors and thread safety: as tide_driver_import; TIDE_EDRIVER with CUDA_ERROR_NOT_PERMITTED: the two processes share
+ * no IMEX channel. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_import_fabric(const struct tide_driver_fabric *handle,
                                                        const struct tide_driver_import_options *options,
@@ -210,8 +212,8 @@ struct tide_driver_pointer {
  * Export the pool itself first. The other process may use the block after the work of the allocation's stream is done,
  * or after an event that both processes share. On failure *out is zeros.
  *
- * Errors: TIDE_EINVAL (not a driver resource), TIDE_EPOINTER (not a block of a pool that was exported), TIDE_EDRIVER.
- * Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (not a driver resource, NULL), TIDE_EPOINTER (not a block of a pool that was exported),
+ * TIDE_EUNSUPPORTED (the driver cannot export blocks), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_pointer_export(struct tide_resource *driver, void *pointer, uint64_t bytes,
                                                         struct tide_driver_pointer *out);
@@ -222,9 +224,10 @@ TIDE_EXPORT enum tide_status tide_driver_pointer_export(struct tide_resource *dr
  * tide_deallocate(stack, *out, from->bytes, TIDE_DEFAULT_ALIGNMENT, stream) before the other process does. On failure
  * *out is NULL.
  *
- * Errors: TIDE_EINVAL (the base is not an imported pool), TIDE_EUNSUPPORTED (a layer serves requests from memory of its
- * own, such as pool or fixed), TIDE_EDRIVER (a block of another pool, or one that was freed), and all that the layers
- * return. Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (NULL, the base is not an imported pool, `from` describes no block, TIDE_STREAM_ALL),
+ * TIDE_EUNSUPPORTED (a layer serves requests from memory of its own, such as pool or fixed), TIDE_EDRIVER (a block of
+ * another pool, or one that was freed), TIDE_ENOMEM, and all that the layers return. Thread safety: any thread. Since
+ * 0.1.
  */
 TIDE_EXPORT enum tide_status tide_driver_pointer_import(struct tide_resource *stack,
                                                         const struct tide_driver_pointer *from, tide_stream stream,
@@ -233,14 +236,16 @@ TIDE_EXPORT enum tide_status tide_driver_pointer_import(struct tide_resource *st
 /*
  * Count the CUDA devices. *driver_version (may be NULL) is the CUDA version of the driver, 13000 for 13.0. On failure
  * both are 0.
- * Errors: TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver or no device; the error text says
- * which). Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (NULL in place of `count`), TIDE_EUNSUPPORTED (this build has no CUDA; the machine has no driver
+ * or no device; the error text says which), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_device_count(int *count, int *driver_version);
 
 /*
- * Copy the name of a device, such as "NVIDIA H200", into `name`. What exceeds `capacity` - 1 bytes is cut.
- * Errors: TIDE_EINVAL (no such device), TIDE_EUNSUPPORTED, TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
+ * Copy the name of a device, such as "NVIDIA H200", into `name`. What exceeds `capacity` - 1 bytes is cut. On failure
+ * the name is empty.
+ * Errors: TIDE_EINVAL (no such device, NULL, a capacity of 0), TIDE_EUNSUPPORTED (no CUDA, no driver), TIDE_EDRIVER.
+ * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_device_name(int device, char *name, size_t capacity);
 
@@ -250,7 +255,8 @@ TIDE_EXPORT enum tide_status tide_device_name(int device, char *name, size_t cap
  *
  * TIDE_QUERY_DEVICE_FREE needs the device's primary context. Where there is none, it is created for the time of the
  * call, which takes up to a second and some of the device's memory.
- * Errors: TIDE_EINVAL (no such device), TIDE_EUNSUPPORTED (not a figure of a device), TIDE_EDRIVER.
+ * Errors: TIDE_EINVAL (no such device, NULL), TIDE_EUNSUPPORTED (not a figure of a device; no CUDA, no driver),
+ * TIDE_EDRIVER.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_device_query(int device, enum tide_query what, uint64_t *out);

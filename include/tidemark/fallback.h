@@ -1,4 +1,4 @@
-/* fallback: serves from a second resource what the first one has no memory for. */
+/* fallback: serves requests from a second resource if the first one has no memory. */
 #ifndef TIDEMARK_FALLBACK_H
 #define TIDEMARK_FALLBACK_H
 
@@ -22,7 +22,7 @@ struct tide_fallback_figures {
 };
 
 /*
- * Create a layer that asks `first`, and then `second` where `first` fails with TIDE_ECAPACITY or TIDE_ELIMIT.
+ * Create a layer that asks `first`, and then `second` if `first` fails with TIDE_ECAPACITY or TIDE_ELIMIT.
  *
  * It notes the addresses that `second` gave out, so that deallocations find their way. For that the two must not hand
  * out the same address at the same time. Memory never does; two `sim` bases would.
@@ -30,9 +30,9 @@ struct tide_fallback_figures {
  * `first` may be a stack that ends in `second`: with a pool over a base as `first` and that base as `second`, the base
  * serves what the pool cannot.
  *
- * tide_order goes to both. tide_query answers for both together: figures that add up, such as bytes used, are added;
- * host access and stream order are there if both have them; the device is known if both are on the same one; figures of
- * the device are those of `first`. Where `first` ends in `second`, all figures are those of `second`.
+ * tide_order goes to both. tide_query answers for both together: figures that can be added, such as bytes used, are
+ * added; host access and stream order are 1 if both resources have them; the device is known if both are on the same
+ * one; figures of the device are those of `first`. If `first` ends in `second`, all figures are those of `second`.
  *
  * Holds a reference to each. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, `first` is `second`), TIDE_ENOMEM.

@@ -8,13 +8,14 @@
 extern "C" {
 #endif
 
-/* Where bytes have changed that nobody may write to. */
+/* Where bytes have changed that no code may write to. */
 enum tide_guard_place {
     TIDE_GUARD_BEFORE = 0, /* in front of the block */
     TIDE_GUARD_AFTER = 1,  /* behind the last byte of the block */
     TIDE_GUARD_FREED = 2,  /* in a block that was freed */
 };
 
+/* The most bytes of a damaged place that a report shows. */
 #define TIDE_GUARD_SEEN 16
 
 /* Damage that was found in one place. */
@@ -42,27 +43,27 @@ typedef void (*tide_guard_function)(void *context, const struct tide_guard_damag
 struct tide_guard_options {
     size_t struct_size;           /* TIDE_OPTIONS */
     uint64_t canary_bytes;        /* size of each canary; a power of two from 16 bytes to 1 MiB; 0: 256 */
-    uint64_t hold_bytes;          /* freed blocks that are kept to be checked; 0: 16 MiB; TIDE_NONE */
-    tide_guard_function function; /* NULL: damage is told as an error to the message sink */
+    uint64_t hold_bytes;          /* the most bytes of freed blocks that are kept; 0: 16 MiB; TIDE_NONE: none */
+    tide_guard_function function; /* NULL: each damage is an error in the message sink */
     void *context;                /* borrowed for the life of the resource */
 };
 
 /*
- * Create a layer that puts a canary (a pattern that nobody may change) in front of and behind each block, and fills
+ * Create a layer that puts a canary (a pattern that no code may change) in front of and behind each block, and fills
  * each freed block with a pattern.
  *
  * The canaries are checked when the block is freed. A freed block is kept, and checked when it goes back to `upstream`:
  * when more than hold_bytes are kept, when upstream has no more memory, in tide_trim, and at the end. A request fails
- * for want of memory only after all kept blocks have gone back. tide_guard_check checks everything at once.
+ * for lack of memory only after all kept blocks have gone back. tide_guard_check checks everything at once.
  *
  * A deallocation that finds a changed canary returns TIDE_EDAMAGED. The block stays allocated, so that a debugger can
- * examine it, and its canaries are written again: the next deallocation of it succeeds. All damage is told to the
- * function of the options, or to the message sink. A block that upstream does not take back at the end is lost, which
- * is told to the message sink.
+ * examine it, and its canaries are written again: the next deallocation of it succeeds. The function of the options, or
+ * the message sink, gets all damage. A block that upstream does not take back at the end is lost, which the message
+ * sink reports.
  *
  * Device memory is written in the order of the allocation's stream. It is read in the order of the deallocation's
  * stream, for which the host then waits. A block that is freed on a stream under graph capture is not checked, because
- * nobody can wait for such a stream. The layer knows its own blocks, and refuses to free any other.
+ * the host cannot wait for such a stream. The layer knows its own blocks, and refuses to free any other.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, canary_bytes, hold_bytes), TIDE_EUNSUPPORTED (the base has no memory, like `sim`, or the

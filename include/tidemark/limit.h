@@ -26,10 +26,9 @@ struct tide_limit_options {
     void *context;                     /* borrowed for the life of the resource */
     const char *budget; /* copied; all limits of this process with the same name count together; NULL: on its own */
     /*
-     * Copied; all limits of this machine with the same name count together, in whichever process of this user they are:
-     * a word for a file in /dev/shm, or the path of a file, which begins with '/' and which processes in other
-     * containers can be given. NULL: of this process. It takes limit_bytes alone, without limit_count,
-     * soft_limit_bytes and budget.
+     * Copied. All limits with the same name in processes of this user on this machine count together. The name is a
+     * word for a file in /dev/shm, or the path of a file, which begins with '/', to share the budget among containers.
+     * NULL: the limit counts in this process only. With `shared`, limit_count, soft_limit_bytes and budget must be 0.
      */
     const char *shared;
 };
@@ -38,8 +37,8 @@ struct tide_limit_figures {
     size_t struct_size;  /* TIDE_FIGURES */
     uint64_t used_bytes; /* bytes that count against the limit now, of the whole budget */
     uint64_t used_count; /* allocations that count against the limit now, of the whole budget; 0: it is shared */
-    uint64_t own_bytes;  /* of used_bytes those of this process */
-    uint64_t processes;  /* that share the budget, this one included */
+    uint64_t own_bytes;  /* the part of used_bytes that this process has */
+    uint64_t processes;  /* number of processes that share the budget, this one included */
 };
 
 /*
@@ -48,20 +47,20 @@ struct tide_limit_figures {
  *
  * A refused request never reaches upstream. A request that fits is never refused, whatever other threads do at the same
  * time. All limits that share a budget must have the same limit_bytes, limit_count and soft_limit_bytes. The budget
- * goes with the last of them.
+ * ends with the last of them.
  *
- * Both promises hold among processes, too, that name the same `shared` budget. What a process had counts no more when
- * it ends, however it ends: killed at any moment, or by exec. The first of them sets limit_bytes.
+ * Both promises also hold among processes that name the same `shared` budget. When a process ends, its bytes count no
+ * longer, whether it exits, is killed at any moment, or executes another program. The first process sets limit_bytes.
  *
  * Holds a reference to `upstream`. `options` is required. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; no bound; an alignment that is not a power of two; a soft limit over the limit; bounds
  * other than those of the budget; a shared budget that is another user's), TIDE_ENOMEM. With `shared` also TIDE_EIO,
  * TIDE_EFORMAT (no file of a shared budget), TIDE_EBUSY (more than 256 processes) and TIDE_EUNSUPPORTED (a file system
  * without locks of open files).
- * Errors of its allocations: TIDE_ELIMIT, TIDE_EOVERFLOW, TIDE_EIO (the file of a shared budget cannot be locked any
- * more, as where the program has closed all descriptors), and what upstream returns. Of its deallocations:
- * TIDE_EMISMATCH (more bytes than are outstanding; noticed only while a single thread uses the layer, and not in a
- * shared budget).
+ * Errors of its allocations: TIDE_ELIMIT, TIDE_EOVERFLOW, TIDE_EIO (the file of a shared budget can no longer be
+ * locked, for instance because the program has closed all descriptors), and what upstream returns. Of its
+ * deallocations: TIDE_EMISMATCH (more bytes than are outstanding; noticed only while a single thread uses the layer,
+ * and not in a shared budget).
  * Thread safety: any thread. Wait-free while a thread stays within its share of the free bytes, which it takes in
  * advance (in a shared budget: lock-free); else takes a short lock. Since 0.1.
  */

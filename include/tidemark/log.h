@@ -25,15 +25,15 @@ enum tide_overflow {
 };
 
 /*
- * What is recorded from CUPTI. A process has only one user of CUPTI. If there is one already, the trace goes on without
- * CUPTI, and meta.cupti says so. A profiler that is started while a trace uses CUPTI is refused: to use such a
- * profiler, choose TIDE_CUPTI_OFF.
+ * What is recorded from CUPTI. Only one part of a process can use CUPTI. If CUPTI is in use already, the trace goes on
+ * without it, and meta.cupti says so. While a trace uses CUPTI, a profiler cannot start: to use such a profiler, choose
+ * TIDE_CUPTI_OFF.
  */
 enum tide_cupti {
     TIDE_CUPTI_AUTO = 0,   /* as TIDE_CUPTI_CALLS */
-    TIDE_CUPTI_CALLS = 1,  /* the driver's own times of its calls, in the table driver_call, if CUPTI can be had */
+    TIDE_CUPTI_CALLS = 1,  /* the driver's own times of its calls, in the table driver_call, if CUPTI is available */
     TIDE_CUPTI_OFF = 2,    /* nothing; CUPTI is not loaded */
-    TIDE_CUPTI_MEMORY = 3, /* the calls, and all memory of the process in the table device_event; 1.3 us a pair */
+    TIDE_CUPTI_MEMORY = 3, /* calls, and all memory of the process in the table device_event; 1.3 us for each pair */
 };
 
 /* When bases and suballocators are asked how much memory they hold, for the table pool_sample. */
@@ -45,9 +45,9 @@ enum tide_samples {
 
 struct tide_log_options {
     size_t struct_size;       /* TIDE_OPTIONS */
-    const char *path;         /* copied; %p process id, %h host name, %r rank; NULL: no trace of its own */
+    const char *path;         /* copied; %p process id, %h host name, %r rank, %% a %; NULL: no trace of its own */
     uint64_t ring_bytes;      /* ring of events of each thread; a power of two from 4 KiB to 1 GiB; 0: 1 MiB */
-    uint64_t backlog_bytes;   /* the most that waits to be written to SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
+    uint64_t backlog_bytes;   /* room for records that wait to be written to SQLite, 1 MiB to 16 GiB; 0: 128 MiB */
     uint32_t clock;           /* enum tide_clock */
     uint32_t overflow;        /* enum tide_overflow */
     uint32_t cupti;           /* enum tide_cupti; meta.cupti says whether it worked */
@@ -74,9 +74,9 @@ struct tide_log_options {
  * pthread_exit.
  *
  * Holds a reference to `upstream`. On failure *out is NULL.
- * The trace holds the command line and the tags, so that only its owner may read it unless `mode` says otherwise: 0600
- * to 0666, of which the process's umask takes bits away. A symbolic link at the path is not followed. The files beside
- * the trace are used only where they belong to the user who records, or to root.
+ * The trace contains the command line and the tags, so only its owner may read it unless `mode` says otherwise. `mode`
+ * is 0600 to 0666, and the process's umask removes bits from it. A symbolic link at the path is not followed. The files
+ * beside the trace are used only where they belong to the user who records, or to root.
  *
  * Errors: TIDE_EINVAL (NULL; ring_bytes, backlog_bytes, callstack_depth or mode out of its range; more than 65,535
  * layers in one trace), TIDE_EEXIST (the file exists), TIDE_EBUSY (another process records into it; with overwrite:
@@ -106,7 +106,7 @@ TIDE_EXPORT enum tide_status tide_log_flush(struct tide_resource *log);
 TIDE_EXPORT enum tide_status tide_log_end(struct tide_resource *top);
 
 /*
- * Copy the absolute path of the trace that the layer records into, with %p and the like expanded. *needed (may be
+ * Copy the absolute path of the trace that the layer records into, with %p, %h, %r and %% expanded. *needed (may be
  * NULL) is its full length without the NUL, even where `capacity` was too small and the path was cut.
  * Errors: TIDE_EINVAL (not a log resource, or one that records into no trace; NULL in place of `path`).
  * Thread safety: any thread. Since 0.1.

@@ -17,7 +17,7 @@ struct tide_pool_options {
     uint64_t release_threshold_bytes; /* free chunks go back while more than this is reserved; 0: they are kept */
     uint64_t alignment;               /* power of two, 16 bytes to 2 MiB, of every address and size; 0: 256 */
     uint64_t cache_bytes;             /* upper bound of each thread's cache; 0: 64 MiB; TIDE_NONE: no cache */
-    uint64_t decay_ms;                /* free chunks go back that were not needed for so long, at least 8; 0: never */
+    uint64_t decay_ms;                /* chunks that were not needed for so many ms go back, at least 8; 0: never */
     uint32_t nvtx;                    /* enum tide_nvtx */
     uint32_t reserved;                /* 0 */
 };
@@ -37,51 +37,54 @@ struct tide_pool_figures {
     uint64_t returned;            /* number of chunks that went back to upstream so far */
     uint64_t taken_over;          /* number of blocks that went to a stream that had to wait for another one first */
     uint64_t orders;              /* number of waits that this took */
-    uint64_t remapped;            /* chunks of `returned` that went back to have as much mapped where it was needed */
-    uint64_t decayed;             /* chunks of `returned` that went back because they were not needed for decay_ms */
+    uint64_t remapped;            /* of `returned`, chunks whose pages were needed at other addresses */
+    uint64_t decayed;             /* of `returned`, chunks that were not needed for decay_ms */
     uint64_t waits;               /* requests that waited for work, so that upstream need not hold more than ever */
 };
 
 /*
  * Create a pool over `upstream`.
  *
- * A freed block merges with its free neighbours. It is reused at once on the stream that it was freed on. On another
- * stream it is reused behind tide_order, which is called at the moment when that stream gets it.
+ * A freed block merges with its free neighbours. It is reused at once on the stream that it was freed on. When another
+ * stream gets it, that stream first waits for the former one (tide_order).
  *
  * Each thread caches small blocks (up to 256 KiB) that it freed, for its own next requests. A cached block may serve a
  * request that is smaller by up to a fifth. A thread may always cache 4 MiB. It may cache more, up to cache_bytes, as
  * long as all caches together stay below 1/64 of the reserved memory (1/4 while threads often wait for each other).
  *
- * Where no free block fits, the pool takes a chunk of the size that is needed, rounded up to 2 MiB, and of at least
- * growth_bytes. If upstream refuses, it asks for half of that, down to what is needed. Chunks that are wholly free go
- * back to upstream, those that have been free for longest first: before the pool reserves more than ever before, before
- * any request fails, and, with a release threshold, as soon as more than that is reserved. TIDE_NONE as threshold gives
+ * If no free block fits, the pool takes a chunk of the size that is needed, rounded up to 2 MiB, and of at least
+ * growth_bytes. If upstream refuses, the pool asks for half of that, down to what is needed. Wholly free chunks go back
+ * to upstream, those that have been free for longest first: before the pool reserves more than ever before, before any
+ * request fails, and, with a release threshold, as soon as more than that is reserved. TIDE_NONE as threshold gives
  * every free chunk back at once.
  *
- * With decay_ms, what was not needed for so long goes back, too: of the bytes above the most that was in use in that
- * time, and 1/16 of it, a half at the end of each eighth of it. That happens at allocations and deallocations that take
- * the lock, with at most 32 chunks in a call. A load that comes again within decay_ms finds its memory. Over other
- * bases than those of pages a chunk goes back only as a whole: so those of which the least is in use get no new blocks
- * while there is room elsewhere, and the pool returns free chunks before it asks for others up to its former peak.
+ * With decay_ms, memory that was not needed for so long goes back, too. The pool keeps the most bytes that were in use
+ * within decay_ms, and 1/16 more. Of the bytes above that, a half goes back at the end of each eighth of decay_ms. This
+ * happens in allocations and deallocations that take the lock, with at most 32 chunks in a call. A load that comes
+ * again within decay_ms finds its memory. Over bases without pages a chunk goes back only as a whole. So the chunks
+ * with the least memory in use get no new blocks while there is room elsewhere, and the pool returns free chunks before
+ * it asks for others up to its former peak.
  *
- * Over a base of pages (TIDE_QUERY_PAGE) the pool grows in place. Chunks that touch are used as one, and upstream is
- * asked only for what is missing beside free memory, in parts of 1/512 of what is reserved, from 2 MiB to 64 MiB, or
- * of twice that where chunks go back and forth all the time. Before more would be reserved than ever, and than 1/128
- * above what was ever in use, free chunks between blocks go back, as many bytes as are asked for, so the base can map
- * the same pages where they are needed.
+ * Over a base of pages (TIDE_QUERY_PAGE) the pool grows in place. It uses adjacent chunks as one, and asks upstream
+ * only for what is missing beside free memory, in parts of 1/512 of the reserved bytes, from 2 MiB to 64 MiB, or in
+ * parts of twice that size while chunks go back and forth all the time. Before the pool would reserve more than ever,
+ * and more than 1/128 above what was ever in use, it returns free chunks between blocks, as many bytes as it asks for.
+ * So the base can map the same pages where they are needed.
  *
- * Over a base that keeps what comes back (TIDE_QUERY_UNIT), as `driver` does, chunks are whole units of the base: one
- * at least, and two from eight units on, unless the maximum is below 4 units. Larger ones, up to 16 units, are halves
- * of units. Before the base would reserve more than the pool ever had in chunks, and 1/128 of that, it is asked to give
- * back free memory (tide_trim), as it may have no place for the chunk in what it keeps; but it is left what it was told
- * to keep (TIDE_QUERY_KEPT). The driver gives back only what the host has waited for. So where chunks were returned
- * since, the request's thread waits for the work that was on the streams when they went back: at first for 50 ms at
- * most. That work may depend on this very thread, so after a wait in vain the next one is half as long, but no less
- * than 1.56 ms, and after one that was not in vain twice as long, up to 50 ms. A request may wait more than once: each
- * time that it asks for a chunk, as it does again where the base refuses. No lock is held meanwhile, and nobody waits
- * for a stream that is being captured. Where the base still has more, or more chunks are exchanged than one for each
- * 1,536 requests, chunks are cut up instead. What decays leaves the driver once a call that takes the lock finds the
- * work of its streams done. It is looked at once in 1/128 of decay_ms, and nobody waits for it.
+ * Over a base that keeps freed memory in units (TIDE_QUERY_UNIT), as `driver` does, chunks are whole units of the base:
+ * at least one unit, and two from eight units on, unless the maximum is below 4 units. Larger chunks, up to 16 units,
+ * are multiples of half a unit. The memory that the base keeps may have no place for a new chunk. So before the base
+ * would reserve more than the pool ever had in chunks, and 1/128 of that, the pool has it give back free memory
+ * (tide_trim), but not what the base was told to keep (TIDE_QUERY_KEPT).
+ *
+ * The driver gives back only memory for whose work the host has waited. So if chunks were returned since, the thread of
+ * the request waits for the work that was on their streams when they went back, at first for at most 50 ms. That work
+ * may depend on this very thread: after a wait in vain the next wait is half as long, but no less than 1.56 ms, and
+ * after a successful wait twice as long, up to 50 ms. A request may wait each time that it asks for a chunk, and it
+ * asks again if the base refuses. No lock is held meanwhile, and no thread waits for a stream that is being captured.
+ * If the base still has more, or if more than one chunk is exchanged for each 1,536 requests, chunks are cut up
+ * instead. Memory that decays leaves the driver once a call that takes the lock finds the work of its streams done.
+ * Such calls check this once in 1/128 of decay_ms, and no thread waits for it.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL; alignment; decay_ms; nvtx; initial_bytes or growth_bytes above the maximum, or no multiple

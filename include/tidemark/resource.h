@@ -6,26 +6,28 @@
  * resource that you created, in any order; the stack is destroyed with its top.
  *
  * Signal handlers may call tide_allocate, tide_deallocate, tide_tag_push, tide_tag_pop, tide_mark, tide_status_name and
- * tide_status_text, and no other function of the library. What they get depends on what they have interrupted:
+ * tide_status_text, and no other function of the library. The result depends on what the handler has interrupted:
  *
  *  - another call of the library on the same thread: tide_allocate, tide_tag_push and tide_mark return TIDE_ESIGNAL and
- *    do nothing, nor does tide_tag_pop. tide_deallocate returns TIDE_OK; the interrupted call frees the memory as its
- *    last act. A call keeps 100 such frees; a further one returns TIDE_ESIGNAL, and the memory stays allocated. None
- *    of them waits, allocates, or changes tide_error_text() or errno. tide_interrupted_read counts them.
- *  - anything else: they work as anywhere, and as little safe as what lies below: where the handler has interrupted
- *    malloc or a call of the driver that the program made itself, a call that needs the same may wait for ever. The
- *    first call of a thread, and the first to each layer, takes host memory; so do calls of the base `host`.
+ *    do nothing; tide_tag_pop does nothing either. tide_deallocate returns TIDE_OK, and the interrupted call frees the
+ *    memory as its last act. A call keeps 100 such frees; a further one returns TIDE_ESIGNAL, and the memory stays
+ *    allocated. None of these calls waits, allocates, or changes tide_error_text() or errno. tide_interrupted_read
+ *    counts them.
+ *  - anything else: these calls work as anywhere. But they are only as safe as what they call: if the handler has
+ *    interrupted malloc, or a call of the driver that the program made itself, a call that needs the same may wait for
+ *    ever. The first call of a thread, and the first call to each layer, takes host memory; so do calls of the base
+ *    `host`.
  *
  * Not covered: calls on a stack with a resource that the program brings (tide_resource_init). Such a resource may call
- * the library from within a call, which looks the same as a handler; so all calls within a call on that stack go ahead.
- * Where it stands on top of all layers of the library, what it passes on is covered: allocations, frees, orders, trims
- * and queries count as calls from outside.
+ * the library from within a call, which the library cannot tell from a handler; so all calls within a call on that
+ * stack go ahead. If the resource is on top of all layers of the library, the allocations, frees, orders, trims and
+ * queries that it passes on are covered: they count as calls from outside.
  * Not covered either is a handler that leaves a call by siglongjmp: locks stay held, and the thread counts as within
  * that call.
  * The library's own threads block all signals but SIGBUS, so that a handler never runs on them.
  *
- * An application can bring a resource of its own: a struct with struct tide_resource as its first member, and a table
- * of operations. See examples/own-resource.c.
+ * An application can bring a resource of its own: it defines a struct with struct tide_resource as its first member,
+ * and a table of operations. See examples/own-resource.c.
  */
 #ifndef TIDEMARK_RESOURCE_H
 #define TIDEMARK_RESOURCE_H
@@ -45,8 +47,8 @@ extern "C" {
 typedef uintptr_t tide_stream;
 
 /*
- * Only for the argument `earlier` of tide_order, and for tide_monotonic_reset: all streams of the resource's device,
- * also those that were destroyed since. It cannot be used to allocate or free, and cannot be made to wait.
+ * All streams of the resource's device, also those that were destroyed since. Only for the argument `earlier` of
+ * tide_order, and for tide_monotonic_reset. It cannot be used to allocate or free, and cannot be made to wait.
  */
 #define TIDE_STREAM_ALL ((tide_stream)-1)
 
@@ -81,8 +83,8 @@ enum tide_query {
     TIDE_QUERY_LARGEST_REQUEST = 21, /* bytes; a larger request is refused at once, however much is free */
     TIDE_QUERY_PAGE = 22,            /* bytes; allocations of whole pages that lie side by side may be used as one */
     TIDE_QUERY_VIRTUAL_MEMORY = 23, /* 1 if the device has the virtual memory calls that the base `vmm` makes, else 0 */
-    TIDE_QUERY_UNIT = 24, /* bytes; it keeps what comes back, and reserves the least where all requests are multiples */
-    TIDE_QUERY_KEPT = 25, /* bytes that it was told to keep; a layer that trims it on its own accord leaves as much */
+    TIDE_QUERY_UNIT = 24, /* bytes; the base keeps freed memory, and reserves the least if requests are multiples */
+    TIDE_QUERY_KEPT = 25, /* bytes that the base was told to keep; layers do not trim it below that on their own */
 };
 
 struct tide_resource;
@@ -96,8 +98,9 @@ struct tide_upstream {
 #define TIDE_RESOURCE_OPS_VERSION 1
 
 /*
- * The operations of one kind of resource. Every one must be there: a layer that changes nothing names the function
- * tide_pass_*, a base that has nothing of the kind the function tide_base_*. The table must outlive all its resources.
+ * The operations of one kind of resource. Every operation must be set: where a layer changes nothing it names the
+ * function tide_pass_*, and where a base has nothing to do, the function tide_base_*. The table must outlive all its
+ * resources.
  *
  * Every operation may be called by any thread at any time, except destroy, which is called once and last. An operation
  * may call the resources below its own, never those above: they may be waiting for this very call to return.
@@ -144,13 +147,13 @@ struct tide_resource_ops {
     /*
      * Answer tide_query. TIDE_EUNSUPPORTED and *out = 0 for what neither this resource nor one below it knows.
      *
-     * The query of a base that an application brings is also called by a thread of the library, named "tidemark-query",
-     * while a `log` above it records (unless that has TIDE_SAMPLES_OFF): for its bytes and those of its device, about
-     * every millisecond while there are events. It may take locks of the application, such as an interpreter's.
-     * Whoever flushes, ends a recording, releases the resource or forks waits 0.1 s at most for such a query, and may
-     * hold what it waits for. After a release that did not wait to the end, the library keeps a reference until the
-     * query has returned; then destroy is called by that thread. A child of fork() finds no lock that a query had
-     * taken, unless the query takes longer than 0.1 s.
+     * While a `log` above a base that an application brings records, a thread of the library, named "tidemark-query",
+     * also calls the base's query: for the bytes of the base and of its device, about every millisecond while there are
+     * events. With TIDE_SAMPLES_OFF it does not. The query may take locks of the application, such as an interpreter's.
+     * A thread that flushes, ends a recording, releases the resource or forks waits 0.1 s at most for such a query, so
+     * it may hold the lock that the query waits for. After a release that did not wait to the end, the library keeps a
+     * reference until the query has returned; then that thread calls destroy. A child of fork() inherits no lock that a
+     * query had taken, unless the query takes longer than 0.1 s.
      */
     enum tide_status (*query)(struct tide_resource *self, enum tide_query what, uint64_t *out);
 
@@ -158,8 +161,8 @@ struct tide_resource_ops {
     void (*describe)(struct tide_resource *self, struct tide_text *text);
 
     /*
-     * The resources below, by index. Index 0 is the one that serves every request that no other one serves. TIDE_EINVAL
-     * past the last one, and for every index of a base.
+     * Get the resources below, by index. The resource of index 0 serves every request that no other one serves. Returns
+     * TIDE_EINVAL past the last resource, and for every index of a base.
      */
     enum tide_status (*upstream_at)(struct tide_resource *self, size_t index, struct tide_upstream *out);
 
@@ -185,7 +188,10 @@ struct tide_resource {
 TIDE_EXPORT enum tide_status tide_resource_init(struct tide_resource *self, const struct tide_resource_ops *ops,
                                                 struct tide_resource *upstream);
 
-/* Release the upstream that tide_resource_init took. For destroy operations. Since 0.1. */
+/*
+ * Release the upstream that tide_resource_init took. For destroy operations. Thread safety: the thread in destroy.
+ * Since 0.1.
+ */
 TIDE_EXPORT void tide_resource_fini(struct tide_resource *self);
 
 /* Take another reference; returns `resource`, which may be NULL. Thread safety: any thread. Since 0.1. */
@@ -240,7 +246,7 @@ TIDE_EXPORT enum tide_status tide_order(struct tide_resource *resource, tide_str
  * Have every layer of a stack give back memory that it holds and has not handed out, until it has `keep_bytes`
  * reserved. 0 gives back all that can be.
  *
- * Errors: TIDE_EINVAL (NULL), TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
+ * Errors: TIDE_EINVAL (NULL), and what the layers return, such as TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_trim(struct tide_resource *resource, uint64_t keep_bytes);
 
@@ -253,12 +259,12 @@ TIDE_EXPORT enum tide_status tide_trim(struct tide_resource *resource, uint64_t 
  */
 TIDE_EXPORT enum tide_status tide_query(struct tide_resource *resource, enum tide_query what, uint64_t *out);
 
-/* Calls from signal handlers that had interrupted another call of the library, of all threads since the start. */
+/* Calls from signal handlers that had interrupted another call of the library, over all threads since the start. */
 struct tide_interrupted_figures {
     size_t struct_size; /* TIDE_FIGURES */
     uint64_t refused;   /* calls that returned TIDE_ESIGNAL, and those of tide_tag_pop that did nothing */
     uint64_t deferred;  /* frees that the interrupted call made at its end */
-    uint64_t failed;    /* frees of these that failed: the message sink has been told why, the memory stays allocated */
+    uint64_t failed;    /* of these, frees that failed: the message sink was told why, and the memory stays allocated */
 };
 
 /*
@@ -268,7 +274,11 @@ struct tide_interrupted_figures {
  */
 TIDE_EXPORT enum tide_status tide_interrupted_read(struct tide_interrupted_figures *out);
 
-/* Each calls the same operation of the upstream: for a layer that changes nothing there. Since 0.1. */
+/*
+ * Each calls the same operation of the upstream, for a layer that changes nothing there. tide_pass_describe adds no
+ * arguments. tide_pass_upstream_at is for a layer with one upstream; it returns TIDE_EINVAL past index 0. Errors of the
+ * others, and the thread safety of all: those of upstream's operation. Since 0.1.
+ */
 TIDE_EXPORT enum tide_status tide_pass_allocate(struct tide_resource *self, size_t bytes, size_t alignment,
                                                 tide_stream stream, void **out);
 TIDE_EXPORT enum tide_status tide_pass_deallocate(struct tide_resource *self, void *pointer, size_t bytes,
@@ -279,7 +289,11 @@ TIDE_EXPORT enum tide_status tide_pass_query(struct tide_resource *self, enum ti
 TIDE_EXPORT void tide_pass_describe(struct tide_resource *self, struct tide_text *text); /* adds nothing */
 TIDE_EXPORT enum tide_status tide_pass_upstream_at(struct tide_resource *self, size_t index, struct tide_upstream *out);
 
-/* Operations of a base that has no streams, holds nothing back, knows no figures, and has no upstream. Since 0.1. */
+/*
+ * Operations of a base that has no streams, holds nothing back, knows no figures, and has no upstream. tide_base_order
+ * and tide_base_trim do nothing and return TIDE_OK. tide_base_query returns TIDE_EUNSUPPORTED with *out = 0, and
+ * tide_base_upstream_at returns TIDE_EINVAL. Thread safety: any thread. Since 0.1.
+ */
 TIDE_EXPORT enum tide_status tide_base_order(struct tide_resource *self, tide_stream earlier, tide_stream later);
 TIDE_EXPORT enum tide_status tide_base_trim(struct tide_resource *self, uint64_t keep_bytes);
 TIDE_EXPORT enum tide_status tide_base_query(struct tide_resource *self, enum tide_query what, uint64_t *out);

@@ -1,4 +1,4 @@
-/* retry: where upstream has no memory, gets some freed (by a trim, or by a function of yours) and asks again. */
+/* retry: if upstream has no memory, has some freed (by a trim, or by a function of the application) and asks again. */
 #ifndef TIDEMARK_RETRY_H
 #define TIDEMARK_RETRY_H
 
@@ -12,8 +12,8 @@ extern "C" {
 
 /*
  * Called before upstream is asked again for `bytes` bytes, which it refused with `status`. `retry` counts from 1. The
- * call is on the thread that made the request, without any lock held; it may call any function on the stack, and may
- * allocate, free and trim. Return false to give up: then the request fails.
+ * call is made on the thread that made the request, without any lock held. The function may call any function on the
+ * stack, and may allocate, free and trim. If it returns false, the request fails.
  */
 typedef bool (*tide_retry_function)(void *context, size_t bytes, unsigned retry, enum tide_status status);
 
@@ -33,11 +33,11 @@ struct tide_retry_figures {
 };
 
 /*
- * Create a layer that asks `upstream` again where it failed with TIDE_ECAPACITY or TIDE_ELIMIT.
+ * Create a layer that asks `upstream` again if it failed with TIDE_ECAPACITY or TIDE_ELIMIT.
  *
  * Without a function it trims all layers below before each retry (tide_trim to 0). From the second retry on it also
- * waits until the device has done all its work (tide_order behind TIDE_STREAM_ALL), so that what was freed in the order
- * of any stream is free. That wait fails while a stream is captured, and invalidates the capture.
+ * waits until the device has done all its work (tide_order behind TIDE_STREAM_ALL), so that memory that was freed in
+ * the order of any stream is free. That wait fails while a stream is captured, and invalidates the capture.
  *
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL, more than 1000 retries), TIDE_ENOMEM. Errors of its allocations: the last failure of

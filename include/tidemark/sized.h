@@ -1,7 +1,7 @@
 /*
  * Structs that begin with their size, so that they can grow: options that a program passes to the library, and figures
- * that the library fills for a program. Program and library may be of different versions, in which such a struct has
- * more or fewer fields.
+ * that the library fills for a program. Program and library may be of different versions, so such a struct may have
+ * more fields in one than in the other.
  *
  *     struct tide_pool_options options = { TIDE_OPTIONS(options), .maximum_bytes = (uint64_t)8 << 30 };
  *     struct tide_pool_figures figures = { TIDE_FIGURES(figures) };
@@ -40,7 +40,7 @@
  */
 #define TIDE_NONE (UINT64_MAX - 1)
 
-/* No bound; all there is. The same as 0 where the default is to have no bound. */
+/* No bound; as much as there is. The same as 0 for an option whose default is to have no bound. */
 #define TIDE_UNLIMITED UINT64_MAX
 
 #endif

@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 /*
- * One counter. The numbers have a sign: where memory is freed after a push that was allocated before it, `current`
- * falls below 0. This struct never grows.
+ * One counter. The numbers are signed: if memory that was allocated before a push is freed after it, `current` can fall
+ * below 0. This struct never grows.
  */
 struct tide_counter {
     int64_t current; /* outstanding now */
@@ -40,8 +40,8 @@ struct tide_statistics_options {
  * Holds a reference to `upstream`. `options` may be NULL. On failure *out is NULL.
  * Errors: TIDE_EINVAL (NULL), TIDE_ENOMEM. Errors of its allocations: what upstream returns; TIDE_ENOMEM (by_tag: no
  * host memory to note the block, which is given back).
- * Thread safety: any thread. Each thread holds a part of what is left up to the peak so far: within that a call is
- * wait-free, else it takes a short lock. Since 0.1.
+ * Thread safety: any thread. Each thread holds a part of the difference between the current bytes and the peak so far.
+ * Within that part a call is wait-free, else it takes a short lock. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_statistics_create(struct tide_resource *upstream,
                                                     const struct tide_statistics_options *options,
@@ -81,8 +81,8 @@ typedef void (*tide_statistics_function)(void *context, const char *path,
 /*
  * Call `function` for each path of tags under which something was allocated, the highest peak in bytes first.
  *
- * An allocation counts under the tag that its thread had when it allocated, until it is freed, by whatever thread. The
- * figures of a path are those of one moment. Push and pop do not change them.
+ * An allocation counts under the tag that its thread had when it allocated, until any thread frees it. The figures of a
+ * path are those of one moment. Push and pop do not change them.
  *
  * Errors: TIDE_EINVAL (not a statistics resource, or one without by_tag; NULL), TIDE_ENOMEM.
  * Thread safety: any thread. Since 0.1.

@@ -35,20 +35,20 @@ TIDE_EXPORT enum tide_status tide_tag_push(const char *name);
 TIDE_EXPORT void tide_tag_pop(void);
 
 /*
- * How many tags the calling thread has begun with tide_tag_push and not ended; neither the ambient one is among them,
- * nor those of other sources. For runtimes that can be interrupted between a push and their note of it.
+ * The number of tags that the calling thread has begun with tide_tag_push and not ended. The ambient tag and tags of
+ * other sources do not count. This is for runtimes that can be interrupted between a push and their own record of it.
  * Thread safety: any thread, and signal handlers; each thread has its own tags. Since 0.1.
  */
 TIDE_EXPORT size_t tide_tag_depth(void);
 
 /*
- * tide_tag_push and tide_tag_pop for tags that do not come from the program itself, but from a `source`: a number
- * that whoever calls has chosen, from TIDE_TAG_NVTX on the domains of NVTX. Tags of all sources nest in each other as
- * they begin. But tide_tag_pop_from ends the innermost tag of its source, also where tags of others have begun within
- * it; these stay, as if they had been begun without it. tide_tag_push and tide_tag_pop are source 0.
+ * tide_tag_push and tide_tag_pop for tags that do not come from the program itself, but from a `source`: a number that
+ * the caller chooses. TIDE_TAG_NVTX and the numbers above it are the domains of NVTX. Tags of all sources nest in the
+ * order in which they begin. But tide_tag_pop_from ends the innermost tag of its source, even if tags of other sources
+ * have begun within it; these stay, as if they had begun without it. tide_tag_push and tide_tag_pop are source 0.
  *
- * Sources other than 0 add at most 2048 different tags to a process. What is beyond has a # for each number in its
- * name, as in "step #", for 256 more; then it is tagged "(other)", in 256 places at most.
+ * Sources other than 0 add at most 2048 different tags to a process. Then 256 more may be added in whose names #
+ * replaces each number, as in "step #". After that the tag is "(other)", in at most 256 places.
  *
  * On failure no tag has begun.
  * Errors: as tide_tag_push; TIDE_ECAPACITY (no room for that either).
@@ -59,10 +59,10 @@ TIDE_EXPORT enum tide_status tide_tag_push_from(uint32_t source, const char *nam
 TIDE_EXPORT void tide_tag_pop_from(uint32_t source);
 
 /*
- * Set the ambient tag of the process: what a thread allocates while it has no tag of its own is noted under `name`. For
- * phases of a program whose allocations come from threads that it does not know, such as those of PyTorch's autograd.
- * It replaces the former one; NULL: none. A thread that is within an allocation may still note the former one. `name`
- * is as for tide_tag_push; tags that threads push do not nest in it.
+ * Set the ambient tag of the process: what a thread allocates while it has no tag of its own is noted under `name`.
+ * This is for phases of a program whose allocations come from threads that the program does not know, such as those of
+ * PyTorch's autograd. It replaces the former ambient tag; NULL: none. A thread that is within an allocation may still
+ * use the former one. `name` is as for tide_tag_push; tags that threads push do not nest in the ambient tag.
  *
  * On failure nothing has changed.
  * Errors: TIDE_EINVAL (empty), TIDE_ENOMEM.

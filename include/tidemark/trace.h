@@ -1,4 +1,4 @@
-/* Traces that no process records into any more: complete them, and name the frames of their call stacks. */
+/* Traces into which no process records any longer: complete them, and name the frames of their call stacks. */
 #ifndef TIDEMARK_TRACE_H
 #define TIDEMARK_TRACE_H
 
@@ -39,18 +39,18 @@ TIDE_EXPORT enum tide_status tide_trace_recover(const char *path, struct tide_tr
 
 /*
  * Copy the trace at `path`, with everything that a killed program has left beside it, to `into` and to names that begin
- * as `into` does. What is there is overwritten. tide_trace_recover then completes the copy: for a trace whose disk is
- * full or read-only. The trace itself is not changed.
+ * with `into`. Files of these names are overwritten. tide_trace_recover can then complete the copy. Use this for a
+ * trace whose disk is full or read-only. The trace itself is not changed.
  *
  * Errors: TIDE_EINVAL (NULL), TIDE_EBUSY (a process records into the trace, or recovers it), TIDE_EIO, TIDE_ENOMEM. On
- * failure files of the copy may be there.
+ * failure, files of the copy may have been left.
  * Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_trace_copy(const char *path, const char *into);
 
 /*
- * From now on no `log` of this process replaces the file at `path`, whatever name overwrite=true gives it. For programs
- * that read a trace and then make a stack from a text that they have not written themselves.
+ * From now on no `log` of this process replaces the file at `path`, by whatever name a log with overwrite=true reaches
+ * it. This is for programs that read a trace and then make a stack from a text that they have not written themselves.
  *
  * The file stays open, without a lock, until the process ends.
  *
@@ -64,7 +64,7 @@ struct tide_trace_resolution {
     size_t struct_size;  /* TIDE_FIGURES */
     uint64_t resolved;   /* frames that were looked up and written to the trace now */
     uint64_t unresolved; /* frames without a name, whose files are not on this machine or were not looked at */
-    uint64_t postponed;  /* 1: the time was over; another call goes on where this one ended */
+    uint64_t postponed;  /* 1: the 30 s were over; another call continues where this one ended */
 };
 
 /*
@@ -73,9 +73,9 @@ struct tide_trace_resolution {
  *
  * A file is used if it is a regular file of 16 GiB at the most with the build id in the trace; nothing else that the
  * trace names is opened. A file without a build id is used only where the module had none, on the machine that
- * recorded, and if it has not changed since. No server is asked. After 30 s no further frame is looked up; one file is
- * read to its end, so that a file system that does not answer, or a damaged file, can hold the call for longer. Needs
- * libdw for source files and lines. Do not call it while a process records into the trace.
+ * recorded, and if it has not changed since. No server is queried. After 30 s no further frame is looked up. But a file
+ * that is being read is read to its end, so a file system that does not answer, or a damaged file, can delay the call
+ * for longer. Needs libdw for source files and lines. Do not call it while a process records into the trace.
  *
  * Errors: TIDE_EINVAL (NULL, struct_size), TIDE_EFORMAT (not a trace), TIDE_EIO (the trace cannot be written). On
  * failure nothing has changed. *out is defined on every return.

@@ -31,16 +31,17 @@ struct tide_track_options {
  * Errors: TIDE_EINVAL (NULL, callstack_depth, unwind), TIDE_EUNSUPPORTED (unwind), TIDE_ENOMEM.
  * Errors of its allocations: what upstream returns, TIDE_ENOMEM (no host memory to note the block, which is given
  * back), TIDE_EPOINTER, TIDE_EUPSTREAM (success with NULL). Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH, and
- * what upstream returns. Where upstream refuses a block and there is no host memory to note it again, an error goes to
- * the message sink.
+ * what upstream returns. If upstream refuses to free a block and there is no host memory to note the block again, an
+ * error goes to the message sink.
  * Thread safety: any thread. Takes one of thousands of short locks, chosen by the address. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_track_create(struct tide_resource *upstream, const struct tide_track_options *options,
                                                struct tide_resource **out);
 
 /*
- * The size of the block at `pointer`, as requested, into *bytes: for code that has to free a block and only knows its
- * pointer. `pointer` is what tide_allocate gave out, not an address inside of a block. On failure *bytes is 0.
+ * Put the size of the block at `pointer`, as requested, into *bytes. This is for code that has to free a block and only
+ * knows its pointer. `pointer` is what tide_allocate gave out, not an address inside of a block. On failure *bytes is
+ * 0.
  *
  * Errors: TIDE_EPOINTER (the block is not outstanding here; NULL), TIDE_EINVAL (not a track resource, no `bytes`).
  * Thread safety: any thread. Takes the same short lock as an allocation. Since 0.1.

@@ -1,9 +1,9 @@
 /*
  * The base `vmm`: physical pages of a CUDA device, mapped where they are needed.
  *
- * The base makes physical memory in handles (cuMemCreate) and maps them into addresses that it has reserved. Memory
- * that comes back is mapped at other addresses for other sizes, so it does not fragment: the base holds no more than
- * was in use at one time of late. Each allocation is made of whole pages, 2 MiB with today's devices; a `pool` or an
+ * The base creates physical memory in handles (cuMemCreate) and maps them at addresses that it has reserved. It maps
+ * freed memory at other addresses for requests of other sizes, so the memory does not fragment: the base holds no more
+ * than was recently in use at one time. Each allocation has whole pages, of 2 MiB with today's devices; a `pool` or an
  * `arena` above cuts them into blocks.
  *
  * The functions with a parameter `vmm` take the base itself: tide_stack_find(stack, "vmm", &vmm).
@@ -31,35 +31,36 @@ struct tide_vmm_options {
     uint64_t maximum_bytes; /* the most bytes of pages in use; 0: the device's memory, which is the most it can be */
     uint64_t granularity_bytes; /* page size, a power of two, no less than the device's; 0: the device's */
     /*
-     * Other devices that read and write the memory: "all" for each that can reach it, or ordinals such as "1" or "1+3";
-     * NULL: none. Copied.
+     * Other devices that may read and write the memory: "all" for each device that can reach it, or CUDA ordinals such
+     * as "1" or "1+3"; NULL: none. Copied.
      */
     const char *access;
     int32_t device;      /* CUDA ordinal */
     uint32_t fallback;   /* enum tide_vmm_fallback */
-    uint32_t decay_ms;   /* how long memory that is no longer in use is kept; see below; 0: 10000 */
+    uint32_t decay_ms;   /* for how many ms memory that is no longer in use is kept; see below; 0: 10000 */
     bool shareable;      /* blocks can be exported to other processes; each is one handle then, and is reused whole */
     bool stress;         /* for tests: give all memory other addresses as often as possible */
     uint8_t reserved[2]; /* 0 */
 };
 
 /*
- * Create a base over the physical memory of a CUDA device. It retains the device's primary context. It works without a
- * current context, with the application's own one, and on threads that have never used CUDA.
+ * Create a base over the physical memory of a CUDA device. The base retains the device's primary context. It works
+ * without a current context, with a context of the application's own, and on threads that have never used CUDA.
  *
- * Streams: a freed block is on its way until the work submitted to its stream is done. A request for the same size on
- * the same stream takes it back as it is. For other requests its memory is mapped at other addresses: on the same
- * stream at once, on another stream once the work is done, or with the other stream made to wait for that work where
- * the base would otherwise hold more than was in use. The host waits only where the memory is of the wrong sizes
- * and all of it is needed. A program that frees memory on another stream than it allocated it on, or uses it on
- * several, has to order these streams itself. An order behind TIDE_STREAM_ALL is as tide_driver_create says. A stream
- * may be destroyed while memory that was freed on it is on its way. A new stream that gets the same handle counts as
- * another one, with a driver of CUDA 12.0 or later; with an older one, the program waits for the stream's work first.
+ * Streams: a freed block is pending until the work that was submitted to its stream is done. A request for the same
+ * size on the same stream takes the block back as it is. For other requests the base maps the block's memory at other
+ * addresses: on the same stream at once; on another stream once the work is done, or at once with that stream made to
+ * wait for the work, if the base would otherwise hold more than was in use. The host waits only if the free memory has
+ * the wrong sizes and all of it is needed. A program that frees memory on another stream than it allocated it on, or
+ * uses it on several, has to order these streams itself. tide_order behind TIDE_STREAM_ALL works as tide_driver_create
+ * says. A stream may be destroyed while memory that was freed on it is pending. With a driver of CUDA 12.0 or later, a
+ * new stream that gets the same handle counts as another stream; with an older driver, the program has to wait for the
+ * work of a stream before it destroys it.
  *
- * Decay: the base holds no more than was in use at any one moment of late: in the current period of decay_ms, and in
- * the one before. What it holds beyond is released with the frees that follow, a part with each. So memory follows what
- * is in use down, and a loop whose steps are shorter than a period keeps what each step needs. Without frees nothing is
- * released but by tide_trim.
+ * Decay: the base holds no more than was in use at any one moment in the current period of decay_ms and the period
+ * before. The frees that follow release the rest, a part with each free. So the memory held follows the memory in use
+ * when that falls, and a loop whose steps are shorter than a period keeps what each step needs. Without frees, only
+ * tide_trim releases memory.
  *
  * Graphs: an allocation on a stream that is being captured is made at once, and stays outside of the graph. A block
  * that is freed there is handed out again only to requests for its size on that stream, until the base is destroyed:
@@ -68,7 +69,7 @@ struct tide_vmm_options {
  * Figures: TIDE_QUERY_BYTES_USED are the requested bytes of live blocks, TIDE_QUERY_BYTES_RESERVED the bytes of all
  * handles. TIDE_QUERY_PAGE is the size of a page; allocations of whole pages that lie side by side may be used as one.
  *
- * It knows its blocks, so it refuses pointers that are not live blocks of its own, and wrong sizes.
+ * The base knows its blocks, so it refuses to free pointers that are not its live blocks, and wrong sizes.
  *
  * With a fallback, where the device has no virtual memory calls, *out is a base of that kind, with the same device and
  * maximum. Neither base has `access` or `shareable`, nor `cuda` a maximum, so asking for one of them is
@@ -79,7 +80,8 @@ struct tide_vmm_options {
  * or no file descriptors for it; a device of `access` cannot reach the memory; the error text says which), TIDE_EINVAL
  * (NULL; no such device; a granularity that is no power of two or below the device's; a page above the maximum or the
  * device's memory), TIDE_ECAPACITY (too little address space), TIDE_EDRIVER, TIDE_ENOMEM. A maximum above the device's
- * memory is a warning, and means all of it. So is memory that the driver does not take back when the base is released.
+ * memory means all of that memory, with a warning in the message sink. Memory that the driver does not take back when
+ * the base is released is a warning, too.
  * Errors of its allocations: TIDE_ECAPACITY (above the maximum; CUDA_ERROR_OUT_OF_MEMORY), TIDE_EINVAL (an alignment
  * over a page), TIDE_EDRIVER, TIDE_ENOMEM. Of its deallocations: TIDE_EPOINTER, TIDE_EMISMATCH, TIDE_EDRIVER.
  * Thread safety: any thread; takes a lock. Source: CUDA Driver API, virtual memory management. Since 0.1.
@@ -91,11 +93,11 @@ struct tide_vmm_figures {
     uint64_t page_bytes;     /* size of a page */
     uint64_t used_bytes;     /* of live blocks, as requested */
     uint64_t mapped_bytes;   /* of live blocks, in whole pages */
-    uint64_t cached_bytes;   /* of memory that no live block has: on its way, or free */
+    uint64_t cached_bytes;   /* of memory that no live block has: pending, or free */
     uint64_t reserved_bytes; /* of all handles: mapped_bytes and cached_bytes */
     uint64_t handles;        /* handles that there are now */
-    uint64_t created;        /* handles created so far, */
-    uint64_t released;       /* and released */
+    uint64_t created;        /* handles created so far */
+    uint64_t released;       /* handles released so far */
     uint64_t kept;           /* requests that took a freed block back as it was */
     uint64_t remapped;       /* handles that were mapped at other addresses */
     uint64_t orders;         /* how often a stream was made to wait for freed memory of another one */
@@ -103,16 +105,16 @@ struct tide_vmm_figures {
 };
 
 /*
- * Read the figures, all of one moment.
- * Errors: TIDE_EINVAL (not a vmm resource, NULL). Thread safety: any thread. Since 0.1.
+ * Read all figures at one moment. On failure they are zeros.
+ * Errors: TIDE_EINVAL (not a vmm resource, NULL, struct_size). Thread safety: any thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_vmm_read(struct tide_resource *vmm, struct tide_vmm_figures *out);
 
 /*
- * Find the live block in which `pointer` lies: where it begins, and its bytes. A layer above, such as a pool, cuts
- * blocks into its own; to share memory of it, export the block with tide_vmm_export, and send the offset along. The
- * memory of one allocation of a pool may lie in several blocks, side by side: each is found and exported for itself. A
- * block stays as long as an allocation above is live in it. On failure *block is NULL and *bytes is 0.
+ * Find the live block in which `pointer` lies: its begin, and its size in bytes, as requested. A layer above, such as a
+ * pool, cuts blocks into smaller ones. To share memory of such a layer, export the block of this base with
+ * tide_vmm_export, and send the offset along. An allocation of a pool may span several adjacent blocks: find and export
+ * each of them. A block stays as long as an allocation above is live in it. On failure *block is NULL and *bytes is 0.
  * Errors: TIDE_EINVAL (not a vmm resource, NULL), TIDE_EPOINTER (in no live block). Thread safety: any thread. Since
  * 0.1.
  */
@@ -120,9 +122,9 @@ TIDE_EXPORT enum tide_status tide_vmm_find_block(struct tide_resource *vmm, cons
                                                  uint64_t *bytes);
 
 /*
- * Make a file descriptor of the live block at `pointer`, for another process, to which it goes through a socket
- * (SCM_RIGHTS). The base was created with `shareable`. The caller owns the descriptor. The other process may use the
- * block after the work of its allocation's stream is done, and stops using it before this process frees it. On failure
+ * Make a file descriptor of the live block at `pointer`, to be passed to another process through a socket (SCM_RIGHTS).
+ * The base must have been created with `shareable`. The caller owns the descriptor. The other process may use the block
+ * after the work of the allocation's stream is done, and must stop using it before this process frees it. On failure
  * *fd is -1.
  * Errors: TIDE_EINVAL (not a vmm resource, or not shareable; NULL), TIDE_EPOINTER (not a live block),
  * TIDE_EUNSUPPORTED, TIDE_EDRIVER. Thread safety: any thread. Since 0.1.
@@ -130,11 +132,12 @@ TIDE_EXPORT enum tide_status tide_vmm_find_block(struct tide_resource *vmm, cons
 TIDE_EXPORT enum tide_status tide_vmm_export(struct tide_resource *vmm, void *pointer, int *fd);
 
 /*
- * Map the block of another process, of `bytes` bytes there, into this process. `fd` is borrowed for the call. The page
- * sizes of both bases are the same. Free the block with tide_deallocate(vmm, *out, bytes, TIDE_DEFAULT_ALIGNMENT,
- * stream). It counts as used, and not as reserved: the other process holds the memory. On failure *out is NULL.
- * Errors: TIDE_EINVAL (not a vmm resource, 0 bytes, NULL), TIDE_EUNSUPPORTED, TIDE_EDRIVER (not a block's descriptor,
- * or another size), TIDE_ENOMEM, TIDE_ECAPACITY (addresses). Thread safety: any thread. Since 0.1.
+ * Map a block of another process, which has `bytes` bytes there, into this process. `fd` is borrowed for the call. Both
+ * bases must have the same page size. Free the block with tide_deallocate(vmm, *out, bytes, TIDE_DEFAULT_ALIGNMENT,
+ * stream). The block counts as used, and not as reserved: the other process holds the memory. On failure *out is NULL.
+ * Errors: TIDE_EINVAL (not a vmm resource, NULL, 0 bytes or more than a block can have), TIDE_EUNSUPPORTED,
+ * TIDE_EDRIVER (not a block's descriptor, or another size), TIDE_ENOMEM, TIDE_ECAPACITY (addresses). Thread safety: any
+ * thread. Since 0.1.
  */
 TIDE_EXPORT enum tide_status tide_vmm_import(struct tide_resource *vmm, int fd, uint64_t bytes, void **out);
 

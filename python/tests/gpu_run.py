@@ -422,9 +422,9 @@ def calls_within(trace, begin_unix_ns, end_unix_ns):
     summary(trace)  # which completes the trace of a process that was killed
     with contextlib.closing(sqlite3.connect(trace)) as database:
         start = int(database.execute("SELECT value FROM meta WHERE key = 'start_unix_ns'").fetchone()[0])
-        between = (begin_unix_ns - start, end_unix_ns - start)
-        calls = database.execute('''SELECT coalesce(sum(alloc_ns BETWEEN ?1 AND ?2), 0),
-            coalesce(sum(free_ns BETWEEN ?1 AND ?2), 0) FROM allocation''', between).fetchone()
+        between = {'begin': begin_unix_ns - start, 'end': end_unix_ns - start}
+        calls = database.execute('''SELECT coalesce(sum(alloc_ns BETWEEN :begin AND :end), 0),
+            coalesce(sum(free_ns BETWEEN :begin AND :end), 0) FROM allocation''', between).fetchone()
         return (*calls, database.execute('SELECT coalesce(sum(events), 0) FROM loss').fetchone()[0])
 
 

@@ -9,7 +9,8 @@ output is the module's, the one that made its input is that of the module around
 A backward reaches them in the reverse order, on whatever thread, and each moves its thread's tags to its module. Where
 call stacks of Python are recorded, it also lends the thread, which runs no Python code, that of the module's forward.
 
-The optimizer: in its first step it makes the state of one parameter after the other, which tells whose it is.
+The optimizer: in its first step it makes the state of one parameter after the other, which tells whose it is. It reads
+each state once it is made, as for a list that it then works on: what it allocates from there on is of no module.
 """
 from __future__ import annotations
 
@@ -187,22 +188,52 @@ class _Watch:
     def step_begins(self, optimizer: Any) -> None:
         self.backward_ends()
         self.enter(optimizer, b'optimizer', ())
+        if type(getattr(optimizer, 'state', None)) is _FirstStates:  # its first step has failed
+            optimizer.state = optimizer.state.plain()
         if type(getattr(optimizer, 'state', None)) is collections.defaultdict and not optimizer.state:
             inside = _tags.current()
             owners: Dict[int, Names] = {}
             for module, names in list(self.names.items()):
                 for parameter in getattr(module, '_parameters', {}).values():
                     owners.setdefault(id(parameter), names)  # of several that share it the first
-            optimizer.state = _FirstStates(lambda parameter: _tags.move_to(inside + owners.get(id(parameter), ())))
+
+            def tell(parameter: Any) -> None:
+                if _tags.current()[:len(inside)] == inside:  # else the step is over, by an exception
+                    _tags.move_to(inside + (() if parameter is None else owners.get(id(parameter), ())))
+
+            optimizer.state = _FirstStates(tell)
 
     def step_ends(self, optimizer: Any) -> None:
         if type(getattr(optimizer, 'state', None)) is _FirstStates:
-            optimizer.state = collections.defaultdict(dict, optimizer.state)
+            optimizer.state = optimizer.state.plain()
         self.leave(optimizer)
 
 
+class _FirstState(dict):  # type: ignore[type-arg]
+    """The state of one parameter in the first step. Optimizers fill it and then read it, which tells that it is made."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def __getitem__(self, key: str) -> Any:
+        self._tell()
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._tell()
+        return super().get(key, default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        self._tell()
+        return super().setdefault(key, default)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
 class _FirstStates(dict):  # type: ignore[type-arg]
-    """The state of an optimizer in its first step, which tells whose state is about to be made."""
+    """The state of an optimizer in its first step, which tells whose state is about to be made, and None after that."""
 
     def __init__(self, tell: Callable[[Any], None]) -> None:
         super().__init__()
@@ -210,9 +241,14 @@ class _FirstStates(dict):  # type: ignore[type-arg]
 
     def __missing__(self, parameter: Any) -> Dict[str, Any]:
         self._tell(parameter)
-        made: Dict[str, Any] = {}
+        made = _FirstState(lambda: self._tell(None))
         self[parameter] = made
         return made
+
+    def plain(self) -> 'collections.defaultdict[Any, Dict[str, Any]]':
+        """What the optimizer has once the step is over."""
+        return collections.defaultdict(dict, {parameter: dict(state) if type(state) is _FirstState else state
+                                              for parameter, state in self.items()})
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return collections.defaultdict, (dict, dict(self))

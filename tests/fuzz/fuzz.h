@@ -17,7 +17,7 @@ struct fuzz_target {
     void (*run)(const uint8_t *data, size_t size, bool every);
 };
 
-#define FUZZ_TARGETS 5
+#define FUZZ_TARGETS 6
 
 extern const struct fuzz_target fuzz_targets[FUZZ_TARGETS];
 

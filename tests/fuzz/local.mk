@@ -12,7 +12,7 @@ tests_fuzz_corpus_t_LDADD = $(answers_ldadd)
 # clang compiles everything once more here, with its fuzzer and sanitizers, whatever compiler the build has.
 # FUZZ_SECONDS and FUZZ_TARGETS say how long and what; new inputs go to tests/fuzz/found, what fails to tests/fuzz.
 FUZZ_SECONDS = 60
-FUZZ_TARGETS = trace rmm nsys pytorch elf
+FUZZ_TARGETS = trace rmm nsys pytorch elf job
 fuzz_cflags = -std=gnu11 -g -O1 -pthread -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=undefined
 fuzz_compile = $(FUZZ_CC) $(DEFS) $(DEFAULT_INCLUDES) $(tidemark_CPPFLAGS) -Dmain=tidemark_main \

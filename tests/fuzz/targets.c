@@ -14,6 +14,7 @@
 #include "src/context/symbols.h"
 #include "src/trace/database/schema.h"
 #include "tests/fuzz/fuzz.h"
+#include "viewer/ranks/job.h"
 
 /* viewer/commands/main.c, whose main is renamed by the compiler's -Dmain=tidemark_main. */
 int tidemark_main(int argc, char **argv);
@@ -260,6 +261,54 @@ nsys_run(const uint8_t *data, size_t size, bool every)
     import_check(fuzz_command("import --from=nsys IN -o OUT"), every);
 }
 
+#define FUZZ_JOB_TABLE(name, columns) #name,
+static const char *const job_tables[] = { JOB_TABLES(FUZZ_JOB_TABLE) };
+#undef FUZZ_JOB_TABLE
+
+#define JOB_TABLE_NAMES (sizeof(job_tables) / sizeof(job_tables[0]))
+
+/* Every command that reads the file of a job. */
+static const char *const job_commands[] = {
+    "ranks IN",
+    "ranks --json IN",
+    "ranks --by=class --rank=1 --max-skew=10% IN",
+    "check --max-skew=10% --max-growth=1MiB --max-peak=1KiB IN",
+    "report --json IN",
+    "report --detail=small IN -o OUT",
+};
+
+#define JOB_COMMANDS (sizeof(job_commands) / sizeof(job_commands[0]))
+
+/* A job's schema. Where `untyped`, every value stays as it is, and none is refused. */
+static void
+job_write_schema(bool untyped, char *out, size_t size)
+{
+    int length = snprintf(out, size, "PRAGMA application_id = %d; %s;", JOB_APPLICATION_ID, job_schema);
+
+    for (size_t i = 0; untyped && i < JOB_TABLE_NAMES; i++)
+        length += snprintf(out + length, size - (size_t)length,
+                           "CREATE TABLE g AS SELECT * FROM %s; DROP TABLE %s; ALTER TABLE g RENAME TO %s;",
+                           job_tables[i], job_tables[i], job_tables[i]);
+    snprintf(out + length, size - (size_t)length, "INSERT INTO meta VALUES ('format_version', %d), ('complete', 1);",
+             JOB_FORMAT);
+}
+
+/* Rows of the file of a job; the first byte says whether its columns have types, the last one selects a command. */
+static void
+job_run(const uint8_t *data, size_t size, bool every)
+{
+    uint8_t choice = size > 0 ? data[size - 1] : 0;
+    char schema[16384];
+
+    job_write_schema(size > 1 && (data[0] & 1) != 0, schema, sizeof(schema));
+    fuzz_write_rows(fuzz_in, schema, job_tables, JOB_TABLE_NAMES, size > 1 ? data + 1 : data, size > 1 ? size - 2 : 0);
+    for (size_t i = 0; i < JOB_COMMANDS; i++) {
+        if (every || choice % JOB_COMMANDS == i)
+            fuzz_command(job_commands[i]);
+    }
+    fuzz_clear();
+}
+
 /* A file that a trace names as a module: its build ids, and the functions at addresses in it and past its ends. */
 static void
 elf_run(const uint8_t *data, size_t size, bool every)
@@ -292,5 +341,6 @@ elf_run(const uint8_t *data, size_t size, bool every)
 }
 
 const struct fuzz_target fuzz_targets[FUZZ_TARGETS] = {
-    { "trace", trace_run }, { "rmm", rmm_run }, { "nsys", nsys_run }, { "pytorch", pytorch_run }, { "elf", elf_run },
+    { "trace", trace_run },     { "rmm", rmm_run }, { "nsys", nsys_run },
+    { "pytorch", pytorch_run }, { "elf", elf_run }, { "job", job_run },
 };

@@ -84,20 +84,39 @@ ranks_report_head(struct report *report, const struct ranks *ranks)
 
 /* ---- sentences --------------------------------------------------------------------------------------------------- */
 
-static const struct ranks_group *
-ranks_first_group(const struct ranks *ranks)
+/* Whether the rank is out by this group in the same direction as by its peak. */
+static bool
+ranks_group_agrees(const struct ranks *ranks, const struct ranks_group *group)
 {
-    bool is_over = ranks->outlier->peak_bytes >= ranks->median->peak_bytes;
+    int64_t over = ranks_certain(ranks_group_over(group));
+
+    return strcmp(group->kind, ranks->kind) == 0 && over != 0 &&
+           (over > 0) == (ranks->outlier->peak_bytes >= ranks->median->peak_bytes);
+}
+
+/*
+ * The group that the sentence names. Two ranks may have their peaks in different phases of a step: then much of what is
+ * live at the one peak is not at the other, although both ranks have it in each step. So a group whose difference is
+ * there in the steps, too, goes before larger ones, where it accounts for half of the rank's excess or more.
+ */
+static const struct ranks_group *
+ranks_named_group(const struct ranks *ranks)
+{
+    int64_t excess = ranks->outlier->peak_bytes - ranks->median->peak_bytes;
+    const struct ranks_group *largest = NULL;
 
     for (size_t i = 0; i < ranks->group_count; i++) {
         const struct ranks_group *group = &ranks->groups[i];
-
         int64_t over = ranks_certain(ranks_group_over(group));
 
-        if (strcmp(group->kind, ranks->kind) == 0 && over != 0 && (over > 0) == is_over)
+        if (!ranks_group_agrees(ranks, group))
+            continue;
+        if (group->has_step && (over < 0 ? over <= excess / 2 : over >= excess / 2))
             return group;
+        if (largest == NULL)
+            largest = group;
     }
-    return NULL;
+    return largest;
 }
 
 /* "+1.1 GiB", or "between +1.1 GiB and +1.2 GiB" where only these bounds are known. */
@@ -144,7 +163,7 @@ static void
 ranks_note_outlier(struct report *report, const struct ranks *ranks)
 {
     const struct ranks_rank *rank = ranks->outlier;
-    const struct ranks_group *group = ranks_first_group(ranks);
+    const struct ranks_group *group = ranks_named_group(ranks);
     int64_t more = rank->peak_bytes - ranks->median->peak_bytes;
     struct output_figure one;
     char where[1024] = "", share[32] = "";
@@ -283,7 +302,7 @@ ranks_exact_cell(struct ranks_range range)
 }
 
 static void
-ranks_report_group(struct report *report, const struct ranks_group *group)
+ranks_report_group(struct report *report, const struct ranks_group *group, bool is_named)
 {
     const struct ranks_range over = ranks_group_over(group);
     const struct report_cell least = cell_signed(over.least), most = cell_signed(over.most);
@@ -298,7 +317,8 @@ ranks_report_group(struct report *report, const struct ranks_group *group)
                group->has_step ? cell_signed(group->step.least) : cell_none(),
                group->has_step ? cell_signed(group->step.most) : cell_none(),
                ranks_is_exact(group->bytes) ? cell_signed(group->count) : cell_none(),
-               group->without_bytes >= 0 ? cell_signed(group->without_bytes) : cell_none(), cell_text(group->name));
+               group->without_bytes >= 0 ? cell_signed(group->without_bytes) : cell_none(), cell_unsigned(is_named),
+               cell_text(group->name));
 }
 
 static void
@@ -320,8 +340,10 @@ ranks_report_groups(struct report *report, const struct ranks *ranks, bool peopl
         { "from_step_latest", NULL, REPORT_COUNT },
         { "count", "COUNT", REPORT_COUNT },
         { "peak_without_bytes", "PEAK WITHOUT", REPORT_SIZE },
+        { "named", NULL, REPORT_FLAG },
         { "name", "NAME", REPORT_NAME },
     };
+    const struct ranks_group *named = ranks_named_group(ranks);
     uint64_t shown = 0, left = 0;
 
     report_field(report, "rank", "explained rank", REPORT_COUNT, cell_signed(ranks->outlier->rank));
@@ -337,7 +359,7 @@ ranks_report_groups(struct report *report, const struct ranks *ranks, bool peopl
             left++;
             continue;
         }
-        ranks_report_group(report, group);
+        ranks_report_group(report, group, group == named);
     }
     if (left > 0)
         report_rest(report, left, cell_none());

@@ -107,8 +107,7 @@ function fillRanksVerdict() {
     return make('li', null, element);
   };
   const plain = (text) => make('li', { className: 'plain' }, text);
-  const [group] = report.groups.filter((row) => differs(row) && kindsOf()[0] === row.kind &&
-    (differs(row) > 0) === (report.highest_bytes >= report.median_bytes));
+  const group = report.groups.find((row) => row.named);
   const [growing] = report.growth;
   const [failed] = report.failed;
   /* Of the first memory the answer of `ranks` has the failures of all. */

@@ -164,10 +164,12 @@ class Optimizer:
         import torch
         for hook, _ in list(hooks['step_pre']):
             hook(self, (), {})
+        moments = []
         for parameter in self.param_groups[0]['params']:
             state = self.state[parameter]
             if not state:
                 state['moment'] = torch.Tensor(parameter.size)
+            moments.append(state['moment'])
         self.scratch = torch.Tensor(16)
         for hook, _ in list(hooks['step_post']):
             hook(self, (), {})
