@@ -4,6 +4,10 @@
  * The driver takes back quickly what was freed just now, and slowly what lies among other memory. So each base first
  * takes blocks of many sizes, which nobody had before, and then frees and allocates some of them while the others stay.
  * All of it stays until the last base is measured, so that the memory of each is fresh.
+ *
+ * What goes back is cleared, and growth waits for that (clearing.h). How long is measured first, with blocks that are
+ * freed and allocated at once. All else is measured while nothing is being cleared: after each return the measurement
+ * waits itself.
  */
 #include "config.h"
 
@@ -11,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <tidemark/tidemark.h>
 
@@ -22,8 +27,18 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Sizes are powers of two from 2 MiB on. */
-#define MEASURE_SIZES 8
+/* Sizes are powers of two from 2 MiB to 1 GiB: those of the chunks that pools ask for. */
+#define MEASURE_SIZES 10
+
+/* Once all sizes have this share of a base's memory, only the MEASURE_MANY smallest follow: many blocks, few bytes. */
+#define MEASURE_LARGE_SHARE 0.75
+#define MEASURE_MANY        4
+
+/* With this share of the longest wait a block is taken not to have waited as long as any. */
+#define MEASURE_NO_LIMIT 0.85
+
+/* How long clearing is waited for at the most while its speed is not known. */
+#define MEASURE_CLEAR_NS 20e6
 
 /* Blocks of a base at most, and the step in which they are visited: a prime, so that neighbours are freed apart. */
 #define MEASURE_BLOCKS 512
@@ -58,7 +73,7 @@
 
 /* The times of one call by size. */
 struct measured {
-    double ns[MEASURE_SIZES][4 * MEASURE_BLOCKS / MEASURE_SIZES];
+    double ns[MEASURE_SIZES][4 * MEASURE_BLOCKS / MEASURE_MANY];
     size_t count[MEASURE_SIZES];
 };
 
@@ -70,6 +85,7 @@ struct measure_block {
 /* A base that is measured. */
 struct measure {
     struct tide_resource *base; /* owns */
+    double clear_ns;            /* for each MiB; < 0: not known */
     const char *text;           /* of the base */
     const char *why;            /* a constant: why it is not measured; NULL: the error's text says it */
     uint64_t most_bytes;        /* that it may have */
@@ -227,6 +243,17 @@ measure_trim(struct measure *measure, uint64_t keep_bytes, double *ns, double *m
     return status == TIDE_OK;
 }
 
+/* Wait until so much that went back is cleared. */
+static void
+measure_settle(const struct measure *measure, double mib)
+{
+    double ns = measure->clear_ns < 0 ? MEASURE_CLEAR_NS : 1.25 * measure->clear_ns * mib + 1e5;
+    struct timespec time = { .tv_sec = (time_t)(ns / 1e9) };
+
+    time.tv_nsec = (long)(ns - 1e9 * (double)time.tv_sec);
+    (void)nanosleep(&time, NULL);
+}
+
 /* The i-th of so many places, in an order in which neighbours are far apart. */
 static size_t
 measure_visit(size_t i, size_t count)
@@ -304,6 +331,7 @@ measure_churn_once(struct measure *measure, struct measured *allocates, struct m
         if (one == other)
             continue;
         good = measure_empty_block(measure, one, frees) && measure_empty_block(measure, other, frees);
+        measure_settle(measure, (double)(measure_bytes(one->size) + measure_bytes(other->size)) / MIB);
         one->size = other->size;
         other->size = size;
         good = good && measure_fill_block(measure, one, allocates) && measure_fill_block(measure, other, allocates);
@@ -345,22 +373,64 @@ measure_order_once(struct measure *measure, const struct replay_streams *made, d
 
 /* Between streams such as a replay makes: one with the legacy default stream would wait for all others. */
 static bool
-measure_order(struct measure *measure, struct cost *out)
+measure_order(struct measure *measure, const struct replay_streams *made, struct cost *out)
 {
-    static const uint64_t recorded[] = { 1, 2 };
-    struct replay_streams made = { 0 };
-    bool good = replay_streams_make(measure->base, recorded, 2, &made) == COMMAND_FINE;
+    bool good = true;
 
     for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
         double now = 0;
 
-        good = measure_order_once(measure, &made, &now);
+        good = measure_order_once(measure, made, &now);
         out->ns = measure_least(out->ns, now, pass);
     }
-    /* What the base knows of the streams ends before they do. */
-    good = tide_order(measure->base, TIDE_STREAM_ALL, 0) == TIDE_OK && good;
-    replay_streams_finish(&made);
     return good;
+}
+
+/* The least time of an allocation by size, out of a few: at once after a free of as much, or once that is cleared. */
+static bool
+measure_at_once(struct measure *measure, bool is_settled, double least[MEASURE_SIZES])
+{
+    bool good = true;
+
+    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
+        for (unsigned size = 0; size < measure->sizes && good; size++) {
+            struct measure_block *block = &measure->blocks[size];
+            struct measured frees = { .count = { 0 } }, allocates = { .count = { 0 } };
+
+            good = measure_empty_block(measure, block, &frees);
+            if (is_settled)
+                measure_settle(measure, 0);
+            good = good && measure_fill_block(measure, block, &allocates);
+            measure_settle(measure, 0);
+            least[size] = measure_least(least[size], allocates.ns[size][0], pass);
+        }
+    }
+    return good;
+}
+
+/*
+ * How fast memory is cleared that went back, and how long growth waits at the most: from the slope of the times of the
+ * two largest blocks that do not wait for so long. No costs: the device does not wait, as far as that can be seen.
+ */
+static bool
+measure_wait(struct measure *measure, struct cost *out)
+{
+    double now[MEASURE_SIZES] = { 0 }, settled[MEASURE_SIZES] = { 0 }, most = 0, slope;
+    unsigned size = measure->sizes;
+
+    if (!measure_at_once(measure, true, settled) || !measure_at_once(measure, false, now))
+        return false;
+    for (unsigned i = 0; i < measure->sizes; i++)
+        most = measure_max(most, now[i]);
+    while (size > 0 && (now[size - 1] > MEASURE_NO_LIMIT * most || now[size - 1] < 2 * settled[size - 1]))
+        size--;
+    *out = (struct cost){ 0, 0, 0 };
+    if (size >= 2 && now[size - 2] >= 1.5 * settled[size - 2]) {
+        slope =
+            (now[size - 1] - now[size - 2]) * (double)MIB / (double)(measure_bytes(size - 1) - measure_bytes(size - 2));
+        *out = (struct cost){ most, measure_max(slope, 0), 0 };
+    }
+    return true;
 }
 
 /* Free each block and allocate it again, while the others stay; the pass of that number. */
@@ -408,6 +478,9 @@ measure_cuda(struct measure *measure, struct measured *fresh, struct cost out[CO
 {
     struct cost first = measure_fit(fresh), again, back;
 
+    if (!measure_wait(measure, &out[COST_WAIT]))
+        return false;
+    measure->clear_ns = out[COST_WAIT].ns_per_mib;
     if (!measure_churn(measure) || !measure_small(measure, out))
         return false;
     again = measure_fit(&measure->allocates);
@@ -432,21 +505,26 @@ measure_mean_of(const struct measured *measured)
     return measure_mean(all, count);
 }
 
-/* Give all blocks back and take them again: *back_ns and *again_ns are what that takes for each MiB. */
+/*
+ * Give all blocks back and take them again: *back_ns and *again_ns are what that takes for each MiB, beside the trim
+ * and what allocating them takes where the pool has kept all.
+ */
 static bool
-measure_driver_again(struct measure *measure, const struct cost out[COST_CALLS], double *back_ns, double *again_ns,
-                     double *mib)
+measure_driver_again(struct measure *measure, const struct cost *trim, double large_ns, double *back_ns,
+                     double *again_ns, double *mib)
 {
     struct measured filled;
     double ns, sum;
 
     for (int pass = 0; pass < MEASURE_PASSES; pass++) {
-        if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, mib) || !measure_fill(measure, &filled, &sum))
+        if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, mib))
+            return false;
+        measure_settle(measure, *mib);
+        if (!measure_fill(measure, &filled, &sum))
             return false;
         *mib = measure_max(*mib, 1);
-        *back_ns = measure_least(*back_ns, measure_max(ns - out[COST_TRIM].ns, 0) / *mib, pass);
-        *again_ns =
-            measure_least(*again_ns, measure_max(sum - out[COST_ALLOCATE].ns * (double)measure->count, 0) / *mib, pass);
+        *back_ns = measure_least(*back_ns, measure_max(ns - trim->ns, 0) / *mib, pass);
+        *again_ns = measure_least(*again_ns, measure_max(sum - large_ns * (double)measure->count, 0) / *mib, pass);
     }
     return true;
 }
@@ -455,21 +533,20 @@ measure_driver_again(struct measure *measure, const struct cost out[COST_CALLS],
 static bool
 measure_driver(struct measure *measure, double fresh_ns, struct cost out[COST_CALLS])
 {
-    double times[MEASURE_TURNS], mib, none, first, again = 0, back = 0;
+    double times[MEASURE_TURNS], mib, none, large, first, again = 0, back = 0;
 
-    if (!measure_churn(measure))
+    if (!measure_churn(measure) || !measure_small(measure, out))
         return false;
-    out[COST_ALLOCATE] = (struct cost){ measure_mean_of(&measure->allocates), 0, 0 };
-    out[COST_FREE] = (struct cost){ measure_mean_of(&measure->frees), 0, 0 };
+    large = measure_mean_of(&measure->allocates);
     for (int i = 0; i < MEASURE_TURNS; i++) {
         if (!measure_trim(measure, UINT64_MAX, &times[i], &none))
             return false;
     }
     out[COST_TRIM] = (struct cost){ measure_mean(times, MEASURE_TURNS), 0, 0 };
-    if (!measure_driver_again(measure, out, &back, &again, &mib))
+    if (!measure_driver_again(measure, &out[COST_TRIM], large, &back, &again, &mib))
         return false;
     out[COST_RETURN] = (struct cost){ 0, back, 0 };
-    first = measure_max(fresh_ns - out[COST_ALLOCATE].ns * (double)measure->count, 0) / mib;
+    first = measure_max(fresh_ns - large * (double)measure->count, 0) / mib;
     out[COST_GROW] = (struct cost){ 0, again, 0 };
     out[COST_FRESH] = (struct cost){ 0, measure_max(first - again, 0), 0 };
     return true;
@@ -511,67 +588,52 @@ measure_remap(struct measure *measure, struct cost out[COST_CALLS])
     return good;
 }
 
-/* What a handle takes that is unmapped and released, by size. */
+/* What blocks take, by size, that get new handles, and that are unmapped and released. */
 static bool
-measure_release_once(struct measure *measure, struct measured *released)
+measure_handles_once(struct measure *measure, struct measured *grown, struct measured *released)
 {
     for (unsigned size = 0; size < measure->sizes; size++) {
         uint64_t bytes = measure_bytes(size), fit = measure_most_bytes(measure) / bytes;
         size_t count = fit < MEASURE_TURNS ? (size_t)fit : MEASURE_TURNS;
-        void *pointers[MEASURE_TURNS] = { NULL };
+        struct measure_block blocks[MEASURE_TURNS] = { { .pointer = NULL } };
         double ns, mib;
         bool good = true;
 
-        for (size_t i = 0; i < count && good; i++)
-            good = measure_allocate(measure, bytes, &pointers[i], &ns);
+        for (size_t i = 0; i < count && good; i++) {
+            blocks[i].size = size;
+            good = measure_fill_block(measure, &blocks[i], grown);
+        }
         for (size_t i = 0; i < count; i++) {
-            if (pointers[i] != NULL)
-                good = measure_free(measure, pointers[i], bytes, &ns) && good;
+            if (blocks[i].pointer != NULL)
+                good = measure_free(measure, blocks[i].pointer, bytes, &ns) && good;
         }
         if (!good || !measure_trim(measure, 0, &ns, &mib))
             return false;
         measure_add(released, size, ns / (double)count);
+        measure_settle(measure, mib);
     }
     return true;
 }
 
 static bool
-measure_release(struct measure *measure, struct cost *out)
-{
-    struct measured released = { .count = { 0 } };
-    bool good = true;
-
-    for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
-        struct measured now = { .count = { 0 } };
-
-        good = measure_release_once(measure, &now);
-        measure_keep_least(&released, &now);
-    }
-    *out = measure_fit(&released);
-    return good;
-}
-
-/* Give all handles back and create them again. */
-static bool
-measure_vmm_again(struct measure *measure, struct measured *filled)
+measure_grow_handles(struct measure *measure, struct measured *grown, struct measured *released)
 {
     bool good = true;
-    double ns, mib;
 
-    *filled = (struct measured){ .count = { 0 } };
+    *grown = *released = (struct measured){ .count = { 0 } };
     for (int pass = 0; pass < MEASURE_PASSES && good; pass++) {
-        struct measured now;
+        struct measured up = { .count = { 0 } }, down = { .count = { 0 } };
 
-        good = measure_empty(measure) && measure_trim(measure, 0, &ns, &mib) && measure_fill(measure, &now, &ns);
-        if (good)
-            measure_keep_least(filled, &now);
+        good = measure_handles_once(measure, &up, &down);
+        measure_keep_least(grown, &up);
+        measure_keep_least(released, &down);
     }
     return good;
 }
 
-/* What mapping, unmapping and releasing handles takes beside others. */
+/* What creating, mapping, unmapping and releasing handles takes beside others. */
 static bool
-measure_handles(struct measure *measure, struct cost out[COST_CALLS], struct cost *released)
+measure_handles(struct measure *measure, struct cost out[COST_CALLS], struct measured *grown, struct measured *released)
 {
     void *neighbours[MEASURE_NEIGHBOURS] = { NULL };
     uint64_t fit = measure->most_bytes / MEASURE_SMALL_SHARE / measure_bytes(0);
@@ -581,8 +643,9 @@ measure_handles(struct measure *measure, struct cost out[COST_CALLS], struct cos
 
     for (size_t i = 0; i < count && good; i++)
         good = measure_allocate(measure, measure_bytes(0), &neighbours[i], &ns);
-    good = good && measure_remap(measure, out) && measure_trim(measure, 0, &ns, &mib) &&
-           measure_release(measure, released);
+    good = good && measure_remap(measure, out) && measure_trim(measure, 0, &ns, &mib);
+    measure_settle(measure, 4.0 * MEASURE_TURNS);
+    good = good && measure_grow_handles(measure, grown, released);
     for (size_t i = 0; i < count; i++) {
         if (neighbours[i] != NULL)
             good = measure_free(measure, neighbours[i], measure_bytes(0), &ns) && good;
@@ -590,21 +653,27 @@ measure_handles(struct measure *measure, struct cost out[COST_CALLS], struct cos
     return good;
 }
 
+/* The memory that the first blocks got is fresh, and what handles get beside others is not. */
 static bool
 measure_vmm(struct measure *measure, struct measured *fresh, struct cost out[COST_CALLS])
 {
-    struct cost first = measure_fit(fresh), again, released;
-    struct measured filled;
+    struct cost first = measure_fit(fresh), again, back;
+    struct measured grown, released;
+    double ns, mib;
 
     if (!measure_churn(measure))
         return false;
     out[COST_ALLOCATE] = (struct cost){ measure_mean_of(&measure->allocates), 0, 0 };
     out[COST_FREE] = (struct cost){ measure_mean_of(&measure->frees), 0, 0 };
-    if (!measure_vmm_again(measure, &filled) || !measure_empty(measure) || !measure_handles(measure, out, &released))
+    if (!measure_empty(measure) || !measure_trim(measure, 0, &ns, &mib))
         return false;
-    again = measure_fit(&filled);
+    measure_settle(measure, mib);
+    if (!measure_handles(measure, out, &grown, &released))
+        return false;
+    again = measure_fit(&grown);
+    back = measure_fit(&released);
     out[COST_GROW] = measure_less(again, out[COST_ALLOCATE].ns + out[COST_MAP].ns, 0);
-    out[COST_RETURN] = measure_less(released, out[COST_UNMAP].ns, 0);
+    out[COST_RETURN] = measure_less(back, out[COST_UNMAP].ns, 0);
     out[COST_FRESH] = measure_less((struct cost){ 0, first.ns_per_mib, first.spread }, 0, again.ns_per_mib);
     return true;
 }
@@ -618,7 +687,9 @@ measure_plan(struct measure *measure)
     while (measure->sizes < MEASURE_SIZES && 2 * measure_bytes(measure->sizes) <= most_bytes)
         measure->sizes++;
     for (unsigned i = 0; measure->sizes > 0 && measure->count < MEASURE_BLOCKS; i++) {
-        unsigned size = i % measure->sizes;
+        bool is_large = (double)measure->bytes < MEASURE_LARGE_SHARE * (double)most_bytes;
+        unsigned sizes = is_large || measure->sizes < MEASURE_MANY ? measure->sizes : MEASURE_MANY;
+        unsigned size = i % sizes;
 
         if (measure_bytes(size) > most_bytes - measure->bytes)
             break;
@@ -630,6 +701,8 @@ measure_plan(struct measure *measure)
 static bool
 measure_base(enum cost_base kind, struct measure *measure, struct cost out[COST_CALLS])
 {
+    static const uint64_t recorded[] = { 1, 2 };
+    struct replay_streams made = { 0 };
     struct measured fresh;
     double fresh_ns;
     bool good;
@@ -639,12 +712,21 @@ measure_base(enum cost_base kind, struct measure *measure, struct cost out[COST_
         return false;
     }
     measure_plan(measure);
-    if (tide_stack_parse(measure->text, &measure->base) != TIDE_OK || !measure_fill(measure, &fresh, &fresh_ns))
+    if (tide_stack_parse(measure->text, &measure->base) != TIDE_OK)
         return false;
-    good = kind == COST_CUDA  ? measure_cuda(measure, &fresh, out)
-           : kind == COST_VMM ? measure_vmm(measure, &fresh, out)
-                              : measure_driver(measure, fresh_ns, out);
-    return good && measure_order(measure, &out[COST_ORDER]);
+    /* All is done with a context, as a replay does it. */
+    good = replay_streams_make(measure->base, recorded, 2, &made) == COMMAND_FINE;
+    measure_settle(measure, (double)measure->most_bytes / MIB);
+    good = good && measure_fill(measure, &fresh, &fresh_ns);
+    if (good)
+        good = kind == COST_CUDA  ? measure_cuda(measure, &fresh, out)
+               : kind == COST_VMM ? measure_vmm(measure, &fresh, out)
+                                  : measure_driver(measure, fresh_ns, out);
+    good = good && measure_order(measure, &made, &out[COST_ORDER]);
+    /* What the base knows of the streams ends before they do. */
+    good = tide_order(measure->base, TIDE_STREAM_ALL, 0) == TIDE_OK && good;
+    replay_streams_finish(&made);
+    return good;
 }
 
 /* Measure the bases one after the other; the memory of all of them goes back at the end. */
@@ -652,6 +734,7 @@ static void
 measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct costs *out)
 {
     char texts[COST_BASES][64];
+    double clear_ns = -1;
 
     for (int base = 0; base < COST_BASES; base++) {
         struct cost measured[COST_CALLS] = { { 0, 0, 0 } };
@@ -659,10 +742,16 @@ measure_all(int ordinal, uint64_t most_bytes, struct measure *measures, struct c
         /* The driver's pool keeps what is free, so that it can be seen what giving it back takes. */
         snprintf(texts[base], sizeof(texts[base]), "%s(device=%d%s)", cost_base_names[base], ordinal,
                  base == COST_DRIVER ? ", release_threshold=1EiB" : "");
-        measures[base] = (struct measure){ .text = texts[base], .most_bytes = most_bytes };
-        if (measure_base((enum cost_base)base, &measures[base], measured))
+        measures[base] = (struct measure){ .text = texts[base], .most_bytes = most_bytes, .clear_ns = clear_ns };
+        if (measure_base((enum cost_base)base, &measures[base], measured)) {
+            /* The device clears the memory of all bases, and `cuda` is the one with which that is seen. */
+            if (base != COST_CUDA && clear_ns >= 0)
+                measured[COST_WAIT] = out->of[COST_CUDA][COST_WAIT];
+            else if (base != COST_CUDA)
+                measured[COST_WAIT] = costs_default.of[base][COST_WAIT];
             memcpy(out->of[base], measured, sizeof(measured));
-        else
+            clear_ns = base == COST_CUDA ? measures[base].clear_ns : clear_ns;
+        } else
             message("tidemark devices: device %d: %s is not measured, and keeps the costs of an %s: %s", ordinal,
                     cost_base_names[base], costs_default.device,
                     measures[base].why != NULL ? measures[base].why : tide_error_text());
