@@ -11,7 +11,7 @@ devices() {
     echo "$tap_printed $tap_status"
 }
 
-plan 33
+plan 35
 has_words "$("$tidemark" devices --help)" 'Usage: tidemark devices [--json]' 'devices --help prints its usage'
 is "$(devices 0)" ' 2' 'devices takes no arguments'
 is "$(devices --free)" ' 2' 'an unknown option of devices is wrong use'

@@ -38,7 +38,7 @@ ask() {
         $1"
 }
 
-plan 78
+plan 83
 
 # What is printed is so. The models are deterministic, so the figures are the same to the byte.
 for input in gpt_train multistream_sort; do
@@ -337,3 +337,4 @@ printf 'device X\ndevice Y\n' >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs:2: a second device" 'so is a second device'
 sed 1d "$scratch/slow" >"$costs"
 is "$(recommend --costs="$costs" "$trace") $(cat "$scratch/err")" "2 $costs: the line with the device is missing" 'costs of no device are refused'
+done_testing

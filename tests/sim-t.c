@@ -628,7 +628,7 @@ main(void)
     struct tide_sim_options driver = { TIDE_OPTIONS(driver), .model = TIDE_SIM_DRIVER };
     struct tide_sim_options cuda = { TIDE_OPTIONS(cuda), .model = TIDE_SIM_CUDA };
 
-    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 8 + 13 + 6 + 13 + 5 + 4 * 4 + 3 + 1);
+    plan(CONTRACT_TESTS + 3 + 10 + 7 + 16 + 6 + 10 + 8 + 13 + 5 + 6 + 13 + 5 + 4 * 4 + 3 + 1);
     contract_check(&contract);
     check_capacity();
     check_granularity();
